@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# libp4d: linked into the command, both plugins and the tests. Nothing here knows Slurm or CUDA.
+noinst_LTLIBRARIES += libp4d.la
+libp4d_la_SOURCES = \
+	estimator/codes.def estimator/options.def \
+	estimator/error.h estimator/error.c \
+	estimator/request.h estimator/request.c \
+	estimator/json_file.h estimator/json_file.c \
+	estimator/model.h estimator/model.c estimator/model_hf.c \
+	estimator/gpu.h estimator/gpu.c \
+	estimator/site.h estimator/site.c \
+	estimator/job.h estimator/job.c \
+	estimator/layout.h estimator/layout.c \
+	estimator/memory.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
+	estimator/plan.h estimator/plan.c \
+	estimator/search.h estimator/search.c \
+	estimator/guard.h estimator/guard.c \
+	estimator/export.h estimator/export.c estimator/script.c
+libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(CONFUSE_CFLAGS)
+libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4d_la_LIBADD = $(JSONC_LIBS) $(CONFUSE_LIBS) -lm
+
+bin_PROGRAMS += p4d
+p4d_SOURCES = \
+	estimator/command.h estimator/command.c
+p4d_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
+p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2034,SC2317
+# Sourced by ./demo and ./check: the Debian packages they need, installing them, building.
+
+# The one list of packages. build: `make`; cluster: a private Slurm; test: what ./check adds.
+p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
+	libjson-c-dev libconfuse-dev libsmartcols-dev libslurm-dev"
+p4d_packages_cluster="slurmctld slurmd slurm-client munge"
+p4d_packages_test="libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"
+
+# Links that make init start something at boot, one per line.
+p4d_enabled_services()
+{
+	find /etc/systemd/system /etc/rc[S0-9].d -type l \
+		\( -path '*.wants/*' -o -path '*.requires/*' -o -path '/etc/rc?.d/S*' \) 2>/dev/null | sort
+}
+
+# Takes away the links that were not in the list $1.
+p4d_disable_new_services()
+{
+	p4d_enabled_services | while IFS= read -r link; do
+		case "
+$1
+" in
+		*"
+$link
+"*) continue ;;
+		esac
+		case $link in
+		/etc/rc*) update-rc.d "$(basename "$link" | sed 's/^S[0-9]*//')" defaults-disabled ;;
+		*) deb-systemd-helper disable "$(basename "$link")" ;;
+		esac >/dev/null 2>&1 || true
+		rm -f "$link"
+	done
+}
+
+# Installs packages so that no service is started (policy-rc.d says no) or left enabled. In a subshell: its trap puts
+# back what was there, however it ends.
+p4d_apt_install()
+(
+	policy=/usr/sbin/policy-rc.d
+	enabled=$(p4d_enabled_services)
+	export DEBIAN_FRONTEND=noninteractive
+
+	undo()
+	{
+		rm -f "$policy"
+		if [ -e "$policy.p4d-saved" ] || [ -L "$policy.p4d-saved" ]; then
+			mv "$policy.p4d-saved" "$policy"
+		fi
+		p4d_disable_new_services "$enabled"
+	}
+	trap undo EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+
+	# A saved file that already exists is the original one: an earlier run was killed before it could put it back.
+	if [ -e "$policy" ] && [ ! -e "$policy.p4d-saved" ]; then
+		mv "$policy" "$policy.p4d-saved"
+	fi
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+
+	get()
+	{
+		apt-get -q -y -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null
+	}
+	# Package lists may be missing or too old; only then they are fetched.
+	get install --no-install-recommends "$@" >/dev/null 2>&1 ||
+		{ get update >&2 && get install --no-install-recommends "$@" >&2; }
+)
+
+# p4d_need PACKAGE...: all of them are installed on return; otherwise says the one line that helps, and fails.
+p4d_need()
+{
+	if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+		echo "p4d: not a Debian system; these packages are assumed to be there: $*" >&2
+		return 0
+	fi
+	missing=
+	for package in "$@"; do
+		case $(dpkg-query -W -f '${db:Status-Status} ' "$package" 2>/dev/null) in
+		*"installed "*) ;;
+		*) missing="$missing $package" ;;
+		esac
+	done
+	[ -n "$missing" ] || return 0
+	if [ "$(id -u)" != 0 ]; then
+		echo "p4d: missing packages; as root: apt-get install --no-install-recommends$missing" >&2
+		return 1
+	fi
+	echo "installing$missing" >&2
+	# shellcheck disable=SC2086 # a list of words
+	p4d_apt_install $missing
+}
+
+# p4d_configure SRCDIR BUILDDIR OPTION...: runs ./configure there unless these very options were used last time.
+p4d_configure()
+{
+	src=$1
+	build=$2
+	shift 2
+	mkdir -p "$build" || return 1
+	if [ ! -x "$src/configure" ] || [ ! -f "$src/Makefile.in" ]; then
+		(cd "$src" && autoreconf -fi) || return 1
+	fi
+	if [ "$(cat "$build/configured-with" 2>/dev/null)" = "$*" ] && [ -f "$build/Makefile" ]; then
+		return 0
+	fi
+	(cd "$build" && "$src/configure" --quiet "$@") || return 1
+	echo "$*" >"$build/configured-with"
+}
+
+p4d_cores()
+{
+	nproc 2>/dev/null || echo 1
+}
