@@ -9,36 +9,22 @@
 #include "request.h"
 
 /*
- * The environment a judged job gets: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These names are outputs only; the plugins
- * remove them from the environment of jobs that carry no plan.
+ * The environment a judged job gets: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These names are outputs only;
+ * the plugins remove them from the environment of jobs that carry no plan.
  */
 typedef void (*p4d_export_visit)(const char *name, const char *value, void *context);
 
 /* Calls visit for every variable. plan: the plan line. */
-void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan, p4d_export_visit visit, void *context);
+void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
+		p4d_export_visit visit, void *context);
 
 /* The output names, NULL-terminated, P4D_PLAN first. */
 extern const char *const p4d_export_names[];
 
 /*
- * Arguments that Megatron-LM's pretrain_gpt.py accepts for this layout: parallelism, model, batch, recompute and precision.
+ * Arguments that Megatron-LM's pretrain_gpt.py accepts for this layout: parallelism, model, batch, recompute
+ * and precision.
  */
 const char *p4d_megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
-
-/*
- * Looks at a job script (comments are skipped). uses_plan: it mentions P4D_MEGATRON_ARGS or another P4D_ variable or
- * p4d-train. starts_p4d_train: it starts p4d-train. megatron: it looks like a Megatron-LM job.
- */
-typedef struct p4d_script_facts {
-	bool uses_plan, starts_p4d_train, megatron;
-} p4d_script_facts;
-p4d_script_facts p4d_script_scan(const char *script, size_t length);
-
-/*
- * Finds a literal Megatron-LM flag in the script whose value contradicts the layout. Returns 1 and fills found ("--tensor-
- * model-parallel-size 4") and wanted ("8"), else 0.
- */
-int p4d_script_contradicts(const char *script, size_t length, const p4d_request *request, const p4d_layout *layout,
-			   char *found, size_t found_size, char *wanted, size_t wanted_size);
 
 #endif

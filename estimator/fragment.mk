@@ -5,17 +5,20 @@ libp4d_la_SOURCES = \
 	estimator/codes.def estimator/options.def \
 	estimator/error.h estimator/error.c \
 	estimator/request.h estimator/request.c \
+	estimator/defaults.h estimator/defaults.c \
 	estimator/json_file.h estimator/json_file.c \
 	estimator/model.h estimator/model.c estimator/model_hf.c \
 	estimator/gpu.h estimator/gpu.c \
-	estimator/site.h estimator/site.c \
-	estimator/job.h estimator/job.c \
+	estimator/conf.h estimator/conf_scan.c estimator/conf.c \
+	estimator/site.h estimator/site_data.h estimator/site_load.c estimator/site.c \
+	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
 	estimator/layout.h estimator/layout.c \
-	estimator/memory.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
+	estimator/memory.h estimator/memory_forms.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
 	estimator/plan.h estimator/plan.c \
 	estimator/search.h estimator/search.c \
-	estimator/guard.h estimator/guard.c \
-	estimator/export.h estimator/export.c estimator/script.c
+	estimator/script.h estimator/script.c \
+	estimator/guard.h estimator/verdict.h estimator/verdict.c estimator/judge.c estimator/guard.c estimator/verify.c \
+	estimator/export.h estimator/export.c
 libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(CONFUSE_CFLAGS)
 libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libp4d_la_LIBADD = $(JSONC_LIBS) $(CONFUSE_LIBS) -lm

@@ -9,17 +9,17 @@
 
 /* A GPU as gpus.json describes it. */
 typedef struct p4d_gpu {
-	char name[48];		    /* "h100-80gb" */
-	char label[64];		    /* "NVIDIA H100 SXM5 80 GB" */
-	char aliases[256];	    /* GRES names, comma-separated */
-	uint64_t usable_bytes;	    /* what a process can allocate */
-	uint64_t reported_bytes;    /* what nvidia-smi prints; 0 unknown */
-	uint64_t nominal_bytes;	    /* marketing size, 80e9 for "80 GB" (method paper) */
-	double peak_bf16_flops;	    /* dense, FLOP/s; 0 unknown */
+	char name[48];           /* "h100-80gb" */
+	char label[64];          /* "NVIDIA H100 SXM5 80 GB" */
+	char aliases[256];       /* GRES names, comma-separated */
+	uint64_t usable_bytes;   /* what a process can allocate */
+	uint64_t reported_bytes; /* what nvidia-smi prints; 0 unknown */
+	uint64_t nominal_bytes;  /* marketing size, 80e9 for "80 GB" (method paper) */
+	double peak_bf16_flops;  /* dense, FLOP/s; 0 unknown */
 	double hbm_bytes_per_s;
-	double link_bytes_per_s;    /* inside a node, one direction; 0 unknown */
+	double link_bytes_per_s; /* inside a node, one direction; 0 unknown */
 	char source[256];
-	char status[16];	    /* "read", "mixed", "weak": how sure the row is */
+	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
 } p4d_gpu;
 
 /* A loaded gpus.json; read-only after loading, may be shared between threads. */
@@ -28,15 +28,21 @@ typedef struct p4d_gpus {
 	p4d_gpu *gpu; /* sorted by name */
 } p4d_gpus;
 
-/* Loads datadir/gpus.json. The caller frees with p4d_gpus_free (which accepts a zeroed struct). */
+/*
+ * Loads datadir/gpus.json, an object whose list `gpus` has one object per GPU: `name`, `label`, `aliases`,
+ * `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `source`,
+ * `status`; name, usable_gib and nominal_gb are mandatory. The caller frees with p4d_gpus_free (which accepts
+ * a zeroed struct).
+ */
 int p4d_gpus_load(p4d_gpus *gpus, const char *datadir, p4d_error *err);
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, p4d_error *err);
 void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
- * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb"). When an alias
- * fits several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and *ambiguous (may be NULL) is set to
- * the number of candidates; otherwise it is set to 1. NULL when unknown.
+ * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").
+ * When an alias fits several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
+ * *ambiguous (may be NULL) is set to the number of candidates; otherwise it is set to 1. A GPU's own name is
+ * never ambiguous. NULL when unknown; *ambiguous is then left as it was.
  */
 const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous);
 

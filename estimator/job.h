@@ -28,6 +28,7 @@ typedef struct p4d_job {
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all;	      /* --mem=0: all of the node */
 	bool exclusive;
+	bool cpu;		      /* trains on the host: a rank is a task, and no GPU is needed */
 	const char *script;	      /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
 } p4d_job;

@@ -42,6 +42,7 @@ typedef struct p4d_site_partition {
 	bool is_default;			   /* `default = true`: where jobs without -p go */
 	unsigned gpus;				   /* entries of gpu[]; 0: ask the cluster */
 	const p4d_gpu *gpu[P4D_SECTION_GPUS];	   /* resolved against the GPU table */
+	unsigned ambiguous[P4D_SECTION_GPUS];	   /* GPUs that the name of each fits; 1 when clear */
 	uint32_t gpus_per_node;			   /* 0: ask the cluster */
 	uint64_t mem_per_node_bytes;		   /* host memory a job gets without --mem; 0 unknown */
 } p4d_site_partition;
@@ -73,7 +74,10 @@ const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i
 /* Resolves a GRES type or GPU name: `gpu` sections of the site first (name = "a100-80gb"), then the GPU table. */
 const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *ambiguous);
 
-/* Effective policy. Any argument may be NULL when unknown; gpu is the canonical GPU name. */
+/*
+ * Effective policy. Any argument may be NULL when unknown; gpu is the canonical GPU name. partition NULL is the default
+ * partition; of a comma-separated list the strictest value of each key counts, so that a list is no way around a policy.
+ */
 p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const char *qos, const char *account,
 			   const char *gpu);
 

@@ -129,11 +129,11 @@ KillWait=1
 ReturnToService=2
 MaxJobCount=20000
 GresTypes=gpu
-NodeName=DEFAULT NodeHostname=localhost CPUs=64 RealMemory=2000000
-NodeName=h1 NodeAddr=127.0.0.1 Port=$((port + 1)) Gres=gpu:h100:8 Feature=h100
-NodeName=h2 NodeAddr=127.0.0.1 Port=$((port + 2)) Gres=gpu:h100:8 Feature=h100
-NodeName=a1 NodeAddr=127.0.0.1 Port=$((port + 3)) Gres=gpu:a100:8 Feature=a100
-NodeName=a2 NodeAddr=127.0.0.1 Port=$((port + 4)) Gres=gpu:a100:8 Feature=a100
+NodeName=DEFAULT CPUs=64 RealMemory=2000000
+NodeName=h1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 1)) Gres=gpu:h100:8 Feature=h100
+NodeName=h2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2)) Gres=gpu:h100:8 Feature=h100
+NodeName=a1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 3)) Gres=gpu:a100:8 Feature=a100
+NodeName=a2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 4)) Gres=gpu:a100:8 Feature=a100
 PartitionName=h100 Nodes=h1,h2 Default=YES
 PartitionName=a100 Nodes=a1,a2
 PartitionName=mixed Nodes=h1,h2,a1,a2

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "carried.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export.h"
+
+#define OPTION_PREFIX "_SLURM_SPANK_OPTION_p4d_p4d_"
+#define COPY_PREFIX "SLURM_SPANK_"
+#define PLAN_PREFIX "p4d1:"
+
+const char *p4d_option_variable(p4d_option option, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s%s", OPTION_PREFIX, p4d_option_info_of(option)->name);
+	for (char *at = buf; *at; at++)
+		if (!isalnum((unsigned char)*at))
+			*at = '_';
+	return buf;
+}
+
+static int option_of(const char *name, size_t length)
+{
+	char buf[64];
+
+	if (length >= sizeof(buf))
+		return -1;
+	memcpy(buf, name, length);
+	buf[length] = '\0';
+	int option = p4d_option_find(buf);
+	return option >= 0 && (p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_SLURM) ? option : -1;
+}
+
+static int output_of(const char *name, size_t length)
+{
+	for (int i = 0; p4d_export_names[i] && i < P4D_CARRIED_OUTPUTS; i++)
+		if (!strncmp(p4d_export_names[i], name, length) && !p4d_export_names[i][length])
+			return i;
+	return -1;
+}
+
+p4d_entry p4d_entry_of(const char *text)
+{
+	p4d_entry entry = {.kind = P4D_ENTRY_OTHER};
+	const char *name = text;
+
+	/* nearly every variable ends here */
+	if (*name != 'P' && *name != 'S' && *name != '_')
+		return entry;
+	if (!strncmp(name, COPY_PREFIX, sizeof(COPY_PREFIX) - 1)) {
+		entry.prefixed = true;
+		name += sizeof(COPY_PREFIX) - 1;
+	}
+	const char *equals = strchr(name, '=');
+	if (!equals)
+		return entry;
+	if (!strncmp(name, OPTION_PREFIX, sizeof(OPTION_PREFIX) - 1)) {
+		name += sizeof(OPTION_PREFIX) - 1;
+		entry.index = option_of(name, (size_t)(equals - name));
+		if (entry.index >= 0)
+			entry.kind = P4D_ENTRY_OPTION;
+	} else if (!strncmp(name, "P4D_", 4)) {
+		entry.index = output_of(name, (size_t)(equals - name));
+		if (entry.index >= 0)
+			entry.kind = P4D_ENTRY_OUTPUT;
+	}
+	entry.value = equals + 1;
+	return entry;
+}
+
+static void keep(p4d_carried *carried, const char **slot, unsigned *count, const char *name, const p4d_entry *entry)
+{
+	if (!*slot) {
+		*slot = entry->value;
+		++*count;
+	} else if (strcmp(*slot, entry->value) && !carried->conflict.code) {
+		p4d_fail(&carried->conflict, P4D_E_PLAN_CHANGED,
+			 "%s is \"%.64s\" in one place of the job and \"%.64s\" in another", name, *slot,
+			 entry->value);
+		p4d_fix(&carried->conflict, "unset P4D_PLAN and submit with sbatch, salloc or srun and --p4d- options only");
+	}
+}
+
+void p4d_carried_scan(p4d_carried *carried, char *const *environment, size_t count)
+{
+	char name[80];
+
+	for (size_t i = 0; environment && i < count; i++) {
+		if (!environment[i])
+			continue;
+		p4d_entry entry = p4d_entry_of(environment[i]);
+		if (entry.kind == P4D_ENTRY_OUTPUT) {
+			keep(carried, &carried->output[entry.index], &carried->outputs, p4d_export_names[entry.index],
+			     &entry);
+		} else if (entry.kind == P4D_ENTRY_OPTION) {
+			const p4d_option_info *info = p4d_option_info_of((p4d_option)entry.index);
+			/* Slurm writes a switch as "" here and "(null)" there */
+			if (info->kind == P4D_SWITCH_KIND)
+				entry.value = "on";
+			snprintf(name, sizeof(name), "--p4d-%s", info->name);
+			keep(carried, &carried->option[entry.index], &carried->options, name, &entry);
+		}
+	}
+}
+
+int p4d_carried_request(const p4d_carried *carried, p4d_request *request, p4d_error *err)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (carried->option[i] &&
+		    p4d_request_set(request, (p4d_option)i, carried->option[i], P4D_BY_USER, err) < 0)
+			return -1;
+	return 0;
+}
+
+unsigned p4d_carried_from_outputs(const p4d_carried *carried, p4d_request *request)
+{
+	unsigned count = 0;
+
+	for (int i = 0; p4d_export_names[i] && i < P4D_CARRIED_OUTPUTS; i++) {
+		const char *name = p4d_export_names[i] + strlen("P4D_");
+		int option = carried->output[i] ? option_of(name, strlen(name)) : -1;
+		if (option >= 0 &&
+		    !p4d_request_set(request, (p4d_option)option, carried->output[i], P4D_BY_USER, NULL))
+			count++;
+	}
+	return count;
+}
+
+/* Where the plan starts in a comment, and how long it is; NULL when there is none. */
+static const char *find_plan(const char *comment, size_t *length)
+{
+	for (const char *at = comment; at && (at = strstr(at, PLAN_PREFIX)); at++) {
+		if (at != comment && at[-1] != ' ')
+			continue;
+		*length = strcspn(at, " ");
+		return at;
+	}
+	return NULL;
+}
+
+const char *p4d_comment_plan(const char *comment, char *plan, size_t size)
+{
+	size_t length;
+	const char *at = find_plan(comment, &length);
+
+	if (!at || length >= size)
+		return NULL;
+	memcpy(plan, at, length);
+	plan[length] = '\0';
+	return plan;
+}
+
+int p4d_comment_with_plan(const char *comment, const char *plan, char *buf, size_t size)
+{
+	size_t length = 0;
+	const char *at = find_plan(comment, &length);
+	int written;
+
+	if (at)
+		written = snprintf(buf, size, "%.*s%s%s", (int)(at - comment), comment, plan, at + length);
+	else if (comment && *comment)
+		written = snprintf(buf, size, "%s %s", comment, plan);
+	else
+		written = snprintf(buf, size, "%s", plan);
+	return written >= 0 && (size_t)written < size ? 0 : -1;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_JOB_SUBMIT_H
+#define P4D_JOB_SUBMIT_H
+
+#include "guard.h"
+#include "slurm_compat.h"
+
+/* One file per hook of slurmctld; all of them answer to these two. */
+
+/* Writes the site's log line for a verdict. what: "submit" or "update"; name: of the job, may be NULL. */
+void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid, const p4d_verdict *verdict);
+
+/* Gives Slurm a copy of the verdict's messages. */
+void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg);
+
+/* The code a refused submission or update ends with: its text is what a user without err_msg (REST) gets to see. */
+#define P4D_REFUSED ESLURM_INVALID_GRES
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How slurmctld loads the plugin: names, version, init and fini. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job_submit_watch.h"
+#include "slurm_compat.h"
+
+extern slurm_conf_t slurm_conf;
+
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern unsigned int plugin_version;
+int init(void);
+int fini(void);
+
+const char plugin_name[] = "p4d guard against GPU out-of-memory";
+const char plugin_type[] = "job_submit/p4d";
+unsigned int plugin_version = SLURM_VERSION_NUMBER;
+
+/*
+ * slurmctld only takes a plugin of exactly its own version, down to the micro release, although what p4d uses changes with
+ * the minor release at most. So a package of Slurm that is a micro newer must not stop slurmctld: before the version is
+ * looked at, it is copied from a plugin of Slurm itself, provided major and minor are the ones p4d was built for.
+ */
+__attribute__((constructor)) static void follow_micro_release(void)
+{
+	const char *directory = slurm_conf.plugindir;
+	char path[4096];
+
+	while (directory && *directory) {
+		int length = (int)strcspn(directory, ":");
+		snprintf(path, sizeof(path), "%.*s/job_submit_logging.so", length, directory);
+		void *sibling = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+		const unsigned int *version = sibling ? dlsym(sibling, "plugin_version") : NULL;
+		if (version && *version >> 8 == SLURM_VERSION_NUMBER >> 8)
+			plugin_version = *version;
+		if (sibling) {
+			dlclose(sibling);
+			return;
+		}
+		directory += length;
+		directory += *directory == ':';
+	}
+}
+
+/* p4d.conf lies beside slurm.conf, as gres.conf does. */
+int init(void)
+{
+	const char *conf = slurm_conf.slurm_conf;
+	const char *slash = conf ? strrchr(conf, '/') : NULL;
+	char path[4096];
+
+	if (slash)
+		snprintf(path, sizeof(path), "%.*s/p4d.conf", (int)(slash - conf), conf);
+	else
+		snprintf(path, sizeof(path), "%s/p4d.conf", P4D_SYSCONFDIR);
+	p4d_watch_start(path, slurm_conf.slurm_user_id);
+	return SLURM_SUCCESS;
+}
+
+int fini(void)
+{
+	p4d_watch_stop();
+	return SLURM_SUCCESS;
+}

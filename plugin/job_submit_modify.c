@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `scontrol update` of a job with an approved plan: what the job would be after the update is judged again, for everybody,
+ * because an administrator's slip costs as many GPUs as a user's.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "carried.h"
+#include "job_submit.h"
+#include "job_submit_watch.h"
+#include "slurm_job.h"
+
+struct job_record; /* slurmctld's own; never looked into */
+
+/* The record as a public description; NULL when this slurmctld does not export the way. */
+static job_desc_msg_t *describe(struct job_record *record)
+{
+	job_desc_msg_t *(*copy)(struct job_record *);
+
+	*(void **)&copy = dlsym(RTLD_DEFAULT, "copy_job_record_to_job_desc");
+	return copy && record ? copy(record) : NULL;
+}
+
+/* The copied environment is one block, which slurm_free_job_desc_msg does not expect. */
+static void free_description(job_desc_msg_t *desc)
+{
+	void (*release)(job_desc_msg_t *);
+
+	if (desc->environment) {
+		slurm_xfree((void **)&desc->environment[0]);
+		slurm_xfree((void **)&desc->environment);
+		desc->env_size = 0;
+	}
+	*(void **)&release = dlsym(RTLD_DEFAULT, "slurm_free_job_desc_msg");
+	if (release)
+		release(desc);
+}
+
+/* Says that it is the update that does not fit. */
+static void blame_update(p4d_verdict *verdict)
+{
+	for (unsigned i = 0; i < verdict->messages; i++) {
+		p4d_message *message = &verdict->message[i];
+		char text[sizeof(message->text)];
+		/* only what would keep the job from running; what is said about passing jobs stays as it is */
+		if (message->code >= P4D_E_CHOSE)
+			continue;
+		snprintf(text, sizeof(text), "after this update: %.*s", (int)sizeof(text) - 21, message->text);
+		snprintf(message->text, sizeof(message->text), "%s", text);
+		message->code = P4D_E_MODIFY;
+	}
+}
+
+static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid, char **err_msg)
+{
+	p4d_carried carried = {0};
+	p4d_request options = {0};
+	p4d_job job = {0};
+	p4d_verdict verdict = {0};
+	int rc = SLURM_SUCCESS;
+
+	/* the plan as it was approved, and an override: neither place can be changed after submission */
+	p4d_carried_scan(&carried, current->environment, current->env_size);
+	p4d_carried_scan(&carried, current->spank_job_env, current->spank_job_env_size);
+	p4d_carried_request(&carried, &options, NULL);
+	p4d_job_from_desc(&job, current);
+	p4d_job_from_desc(&job, update);
+
+	const p4d_site *site = p4d_watch_acquire();
+	if (site) {
+		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_carried_plan(&carried), &options,
+				 &verdict);
+		blame_update(&verdict);
+		p4d_log_verdict(site, "update", update->job_id_str, uid, &verdict);
+		if (verdict.action == P4D_REJECT) {
+			rc = P4D_REFUSED;
+			p4d_say_verdict(&verdict, err_msg);
+			if (!P4D_MODIFY_ERR_MSG && p4d_site_log(site) == P4D_LOG_NONE && verdict.messages)
+				slurm_info("p4d: update uid=%u refused: %s", uid, verdict.message[0].text);
+		}
+	}
+	p4d_watch_release();
+	return rc;
+}
+
+#if P4D_MODIFY_ERR_MSG
+extern int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg)
+#else
+static char **const err_msg; /* nobody listens before 23.02 */
+extern int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
+#endif
+{
+	if (!p4d_desc_touches_job(desc))
+		return SLURM_SUCCESS;
+	job_desc_msg_t *current = describe(record);
+	if (!current)
+		return SLURM_SUCCESS;
+	int rc = judge_update(desc, current, uid, err_msg);
+	free_description(current);
+	return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SLURM_COMPAT_H
+#define P4D_SLURM_COMPAT_H
+
+/*
+ * Everything p4d needs to know about differences between Slurm 22.05 and 26.05, and about symbols that libslurmfull
+ * exports without declaring them in a public header.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <slurm/slurm_version.h>
+#include <slurm/spank.h> /* also slurm_info() and slurm_error() */
+
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 5, 0)
+#error "p4d needs Slurm 22.05 or newer"
+#endif
+
+/* slurm_load_job takes a step id from 26.05 on. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+#define P4D_LOAD_JOB(reply, id, flags) \
+	slurm_load_job(reply, (slurm_step_id_t){.job_id = (id), .step_id = NO_VAL, .step_het_comp = NO_VAL}, flags)
+#else
+#define P4D_LOAD_JOB(reply, id, flags) slurm_load_job(reply, id, flags)
+#endif
+
+/* job_modify can tell the user why from 23.02 on. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+#define P4D_MODIFY_ERR_MSG 1
+#else
+#define P4D_MODIFY_ERR_MSG 0
+#endif
+
+/* Slurm frees what it is given with slurm_xfree: memory from anywhere else crashes slurmctld. */
+extern char *slurm_xstrdup(const char *text);
+extern void slurm_xfree(void **pointer);
+
+#endif

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2034,SC2154
+# Sourced by every test_*.sh. run.sh sets SLURM_CONF (of a running cluster), CLUSTER (its directory), SOURCE and BUILD.
+set -u
+work=$(mktemp -d "$CLUSTER/test.XXXXXX")
+chmod 755 "$work"
+cd "$work" || exit 1
+trap 'finish=$?; scancel --name="${0##*/}" 2>/dev/null; cd /; rm -rf "$work"; exit "$finish"' EXIT
+export SBATCH_JOB_NAME="${0##*/}" SLURM_JOB_NAME="${0##*/}" SALLOC_JOB_NAME="${0##*/}"
+
+# One node of eight H100, and a 13B job on it of which nothing is left for p4d to choose.
+node="-N1 --gpus-per-node=8"
+layout="--p4d-tp=8 --p4d-cp=1 --p4d-pp=1 --p4d-vpp=1 --p4d-schedule=1f1b --p4d-micro-batch=1 --p4d-recompute=none"
+full="--p4d-model=llama13b $layout --p4d-seq-len=2048 --p4d-global-batch=1024 --p4d-framework=p4d"
+# This one does not fit on a node.
+toobig="--p4d-model=llama2-70b --p4d-tp=8"
+
+fail() { echo "FAIL: $*"; exit 1; }
+skip() { echo "skip: $*"; exit 77; }
+
+# run COMMAND...: its status, output and messages are in $status, $out and $err
+run()
+{
+	out=$("$@" 2>"$work/.err" </dev/null)
+	status=$?
+	err=$(cat "$work/.err")
+	printf '+ %s\n%s\n%s\n(%s)\n' "$*" "$out" "$err" "$status"
+	id=${out##* } # of "Submitted batch job 7", and of "7"
+	id=${id%%;*}
+}
+
+accepted() { [ "$status" = 0 ] || fail "refused"; }
+silent() { [ -z "$err" ] || fail "it said something"; }
+says() { case $err in *"$1"*) ;; *) fail "it did not say: $1" ;; esac; }
+does_not_say() { case $err in *"$1"*) fail "it said: $1" ;; *) ;; esac; }
+
+# refused CODE [BY]: with this code, and by sbatch's plugin (spank) or by slurmctld
+refused()
+{
+	[ "$status" != 0 ] || fail "not refused"
+	says "p4d: [$1]"
+	case ${2:-} in
+	slurmctld) says "job submission failed" ;;
+	spank) does_not_say "job submission failed" ;;
+	esac
+}
+
+# The flags of the (first) printed fix
+fix() { printf '%s\n' "$err" | sed -n 's/.*p4d: fix: //p' | head -1; }
+
+same() { [ "$1" = "$2" ] || fail "${3:-got} '$1', expected '$2'"; }
+contains() { case $1 in *"$2"*) ;; *) fail "no '$2' in: $1" ;; esac; }
+lacks() { case $1 in *"$2"*) fail "'$2' is in: $1" ;; *) ;; esac; }
+
+# job ID FIELD: one field of scontrol's description
+job() { scontrol -o show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -1; }
+
+# finished ID: waits until the job has ended; its state is in $state
+finished()
+{
+	for try in $(seq 400); do
+		state=$(job "$1" JobState)
+		case $state in
+		PENDING | RUNNING | COMPLETING | CONFIGURING) sleep 0.05 ;;
+		*) return ;;
+		esac
+	done
+	fail "job $1 is still $state: $(job "$1" Reason) (try $try)"
+}
+
+# A script whose output is the P4D_ environment of the job
+cat >job.sh <<'END'
+#!/bin/sh
+env | grep '^P4D_' | sort
+END
+
+# variable NAME: of an `env` listing in $out
+variable() { printf '%s\n' "$out" | sed -n "s/^$1=//p"; }
+nodes_are_up() { ! sinfo -h -o %t | grep -qE 'drain|down|fail' || fail "a node was drained: $(sinfo -R)"; }

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Without SPANK (own SLURM_CONF), options in the environment are refused in slurmctld with the way out.
+. "${0%/*}/lib.sh"
+
+mkdir empty
+sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/empty/plugstack.conf|" "$SLURM_CONF" >empty/slurm.conf
+: >empty/plugstack.conf
+export SLURM_CONF="$work/empty/slurm.conf"
+for name in _SLURM_SPANK_OPTION_p4d_p4d_model SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_model; do
+	run env "$name=llama13b" sbatch -H $node job.sh
+	refused P4D040 slurmctld
+	contains "$(fix)" "p4d plan"
+done
+run env P4D_TP=8 sbatch -H $node job.sh
+refused P4D040 slurmctld
+# the same, from the job script
+run env P4D_TP=8 sbatch -H --export=ALL,P4D_PP=2 $node job.sh
+refused P4D040 slurmctld
+# and a job that has nothing to do with p4d passes
+run sbatch -H $node job.sh
+accepted
+silent

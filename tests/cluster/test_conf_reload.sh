@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# slurmctld follows p4d.conf: a good edit takes effect, a bad one leaves the previous one in force.
+. "${0%/*}/lib.sh"
+
+conf=$CLUSTER/etc/p4d.conf
+judge() { run env SLURM_CONF="$SLURM_CONF" submit --gpus=8 --env=P4D_TP=8; }
+settle() { sleep 1.2; judge; sleep 0.2; judge; }
+judge
+refused P4D040
+sed 's/^mode = enforce/mode = off/' "$CLUSTER/p4d.conf.good" >"$conf"
+settle
+accepted
+echo 'nonsense = 1' >"$conf"
+settle
+accepted
+cp "$CLUSTER/p4d.conf.good" "$conf"
+chmod 666 "$conf"
+settle
+accepted
+chmod 644 "$conf"
+touch "$conf"
+settle
+refused P4D040
+grep -q 'p4d.conf:1: ' "$CLUSTER/log/slurmctld.log" || fail "the bad edit is not named in the log"

@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A job without p4d options is left alone, and sees none of p4d's variables.
+. "${0%/*}/lib.sh"
+
+run sbatch $node -o out job.sh
+accepted
+silent
+finished "$id"
+run cat out
+lacks "$out" P4D_
+same "$(job "$id" AdminComment)" ""

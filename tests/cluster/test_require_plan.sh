@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A partition may require a plan of every job with GPUs.
+. "${0%/*}/lib.sh"
+
+run sbatch -H -p strict $node job.sh
+refused P4D043
+run sbatch -H -p strict -N1 -n1 job.sh
+accepted
+silent
+run sbatch -H -p strict $node --p4d-model=llama13b --p4d-tp=8 job.sh
+accepted
+# one of a list of partitions is enough
+run sbatch -H -p h100,strict $node job.sh
+refused P4D043

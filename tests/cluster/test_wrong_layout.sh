@@ -1,0 +1,9 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tp=3 divides no model's heads; the message says what does.
+. "${0%/*}/lib.sh"
+
+run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 job.sh
+refused P4D020 spank
+says "40"
+contains "$(fix)" "--p4d-tp=4"
