@@ -15,19 +15,22 @@ static int run_help(const p4d_line *line, p4d_error *err);
 
 static const p4d_subcommand subcommands[] = {
     {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] ...",
-     "what every GPU of a layout would hold, stage by stage", P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
-     p4d_command_estimate, NULL},
+     "what every GPU of a layout would hold, stage by stage", P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON,
+     0, p4d_command_estimate, NULL},
     {"check", "[--json] [--conf FILE] [SBATCH OPTIONS] JOB.sh",
-     "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, NULL,
-     p4d_command_check},
-    {"plan", "--model NAME [--gpu NAME] [--nodes N] ...", "the layouts that fit, best first, with flags to paste",
-     P4D_TAKES_JOB | P4D_TAKES_FIX | P4D_TAKES_TOP | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan, NULL},
-    {"conf", "[FILE]", "checks a p4d.conf and prints the policy of every partition", P4D_TAKES_CONF | P4D_TAKES_JSON,
-     1, p4d_command_conf, NULL},
-    {"models", "", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_models, NULL},
-    {"gpus", "", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_gpus, NULL},
-    {"explain", "[CODE]", "what a code such as P4D012 means; without one, all of them", 0, 1, p4d_command_explain,
+     "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
+     NULL, p4d_command_check},
+    {"plan", "--model NAME [--gpu NAME] [--nodes N] ...",
+     "the layouts that fit, best first, with flags to paste",
+     P4D_TAKES_JOB | P4D_TAKES_TOP | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan, NULL},
+    {"conf", "[FILE]", "checks a p4d.conf and prints the policy of every partition",
+     P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_conf, NULL},
+    {"models", "", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_models,
      NULL},
+    {"gpus", "", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
+     p4d_command_gpus, NULL},
+    {"explain", "[CODE]", "what a code such as P4D012 means; without one, all of them", 0, 1,
+     p4d_command_explain, NULL},
     {"dump-features", "", "versions and parts of this build, one `key: value` a line", 0, 0,
      p4d_command_dump_features, NULL},
     {"help", "[COMMAND]", "this list, or the options of a command", 0, 1, run_help, NULL},
@@ -35,7 +38,7 @@ static const p4d_subcommand subcommands[] = {
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
-static const p4d_subcommand *find_subcommand(const char *name)
+const p4d_subcommand *p4d_find_subcommand(const char *name)
 {
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		if (!strcmp(subcommands[i].name, name))
@@ -68,7 +71,7 @@ static int run_help(const p4d_line *line, p4d_error *err)
 		print_overview();
 		return 0;
 	}
-	const p4d_subcommand *command = find_subcommand(line->operand[0]);
+	const p4d_subcommand *command = p4d_find_subcommand(line->operand[0]);
 	if (!command)
 		return unknown_subcommand(line->operand[0], err);
 	p4d_line_help(command);
@@ -86,7 +89,7 @@ static int run(int argc, char *argv[], p4d_error *err)
 		return 0;
 	}
 	const bool asks_help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
-	const p4d_subcommand *command = find_subcommand(asks_help ? "help" : argv[1]);
+	const p4d_subcommand *command = p4d_find_subcommand(asks_help ? "help" : argv[1]);
 	if (!command)
 		return unknown_subcommand(argv[1], err);
 	if (command->run_raw)
@@ -97,7 +100,12 @@ static int run(int argc, char *argv[], p4d_error *err)
 		p4d_line_help(command);
 		return 0;
 	}
-	return command->run(&line, err);
+	int status = command->run(&line, err);
+	if (status < 0) {
+		p4d_without_prefix(err->text);
+		p4d_without_prefix(err->fix);
+	}
+	return status;
 }
 
 /* Looks for --json itself: an error must be JSON too when the command line could not be read to its end. */

@@ -14,8 +14,9 @@
 #include "site.h"
 
 /*
- * The command `p4d`. Each subcommand is a function that returns the exit status (0, or the number of a p4d code), or -1 with
- * *err filled; then main prints the error, as JSON where asked for, and exits with the number of its code.
+ * The command `p4d`. Each subcommand is a function that returns the exit status (0, or the number of a p4d
+ * code), or -1 with *err filled; then main prints the error, as JSON where asked for, and exits with the
+ * number of its code.
  */
 
 /* A parsed command line. */
@@ -23,7 +24,7 @@ typedef struct p4d_line {
 	p4d_request request; /* origin P4D_BY_USER */
 	const char *conf;    /* --conf */
 	bool json, help;
-	uint32_t top;	    /* --top */
+	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
 	int operands;
 	char **operand;
@@ -32,7 +33,7 @@ typedef struct p4d_line {
 typedef struct p4d_subcommand {
 	const char *name, *synopsis, *help;
 	unsigned takes; /* P4D_TAKES_* */
-	int operands;	/* at most */
+	int operands;   /* at most */
 	int (*run)(const p4d_line *line, p4d_error *err);
 	/* for commands that read their own command line; then run is NULL */
 	int (*run_raw)(int argc, char *argv[], p4d_error *err);
@@ -40,10 +41,9 @@ typedef struct p4d_subcommand {
 
 enum {
 	P4D_TAKES_JOB = 1, /* the options of options.def, --mem */
-	P4D_TAKES_FIX = 2,
-	P4D_TAKES_TOP = 4,
-	P4D_TAKES_CONF = 8,
-	P4D_TAKES_JSON = 16,
+	P4D_TAKES_TOP = 2,
+	P4D_TAKES_CONF = 4,
+	P4D_TAKES_JSON = 8,
 };
 
 /* command_*.c */
@@ -59,6 +59,7 @@ int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
 /* command_options.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);
 void p4d_line_help(const p4d_subcommand *command);
+const p4d_subcommand *p4d_find_subcommand(const char *name); /* command.c; NULL when unknown */
 
 /*
  * command_site.c: the site in force: --conf, else p4d.conf beside $SLURM_CONF, else /etc/slurm/p4d.conf, else
@@ -66,9 +67,11 @@ void p4d_line_help(const p4d_subcommand *command);
  */
 int p4d_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_open_site(const char *option, p4d_error *err);
-const char *p4d_data_directory(void); /* $P4D_DATADIR, else where it was installed; p4d.conf may name another */
+const char *
+p4d_data_directory(void); /* $P4D_DATADIR, else where it was installed; p4d.conf may name another */
 
-/* command_cluster.c: the live cluster as `sinfo` tells it, asked once; a p4d_cluster_source. NULL when there is none. */
+/* command_cluster.c: the live cluster as `sinfo` tells it, asked once; a p4d_cluster_source. NULL when there
+ * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
 
@@ -88,12 +91,13 @@ typedef struct p4d_subject {
 } p4d_subject;
 
 /*
- * command_subject.c. search: parallel sizes are open, so a whole node is assumed where no GPUs were given; else as many as
- * tp*cp*pp need.
+ * command_subject.c. search: parallel sizes are open, so a whole node is assumed where no GPUs were given;
+ * else as many as tp*cp*pp need.
  */
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
 void p4d_subject_close(p4d_subject *subject);
-double p4d_subject_limit(const p4d_subject *subject, int framework);
+/* GPUs of a node of this kind, for advice on larger jobs. */
+uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
 
 /* Adds a message; when there is no more room the last one is replaced. */
 void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
@@ -101,20 +105,24 @@ void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const
 
 /* The flags that make a complete request reproducible: what the user set and the layout that was chosen. */
 const char *p4d_layout_flags(const p4d_request *request, const char *prefix, char *buf, size_t size);
+/* The same with the GPUs, as a command. */
+const char *p4d_estimate_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node,
+				 char *buf, size_t size);
 
 /* report.c: text */
 enum { P4D_SIZE_TEXT = 24 };
 const char *p4d_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT]);
 const char *p4d_action_name(p4d_action action);
-const char *p4d_option_value(p4d_option option, int64_t value, char *buf, size_t size);
 /* One line with the layout, and one with what was not set by the user. */
-void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu, int method);
+void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu,
+		       int method);
 void p4d_report_defaults(const p4d_request *request);
-/* The table stage x class, the peak, its phases and host memory. safe and limit are fractions of the capacity. */
-int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit, p4d_error *err);
+/* The table stage x class, the peak, its phases and host memory. safe and limit are fractions of the
+ * capacity. */
+int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+		      p4d_error *err);
 /* Prints messages on stderr as a user of sbatch sees them. */
 void p4d_report_messages(unsigned count, const p4d_message *messages);
-/* The same for an error; flags lose their "--p4d-" when the command takes them without. */
 void p4d_report_error(const p4d_error *err);
 
 /* report_json.c: as documented in p4d(1). NULL only when memory runs out. */
@@ -123,7 +131,8 @@ struct json_object *p4d_json_error(const p4d_error *err);
 struct json_object *p4d_json_layout(const p4d_layout *layout, uint64_t nodes);
 struct json_object *p4d_json_gpu(const p4d_gpu *gpu);
 struct json_object *p4d_json_peak(const p4d_estimate *estimate);
-int p4d_json_stages(const p4d_layout *layout, const p4d_estimate *estimate, struct json_object **stages, p4d_error *err);
+int p4d_json_stages(const p4d_layout *layout, const p4d_estimate *estimate, struct json_object **stages,
+		    p4d_error *err);
 struct json_object *p4d_json_host(const p4d_estimate *estimate, uint64_t granted_bytes);
 struct json_object *p4d_json_defaults(const p4d_request *request);
 struct json_object *p4d_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live cluster, asked through `sinfo` rather than through Slurm's library: the command works with every version of
- * Slurm, and without any. Whatever goes wrong here means that there is no cluster, which is no error.
+ * The live cluster, asked through `sinfo` rather than through Slurm's library: the command works with every
+ * version of Slurm, and without any. Whatever goes wrong here means that there is no cluster, which is no
+ * error.
  */
 #include "command.h"
 
@@ -29,7 +30,8 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Partition (* marks the default), memory in MiB, features, GRES: the last because it holds blanks and commas. */
+/* Partition (* marks the default), memory in MiB, features, GRES: the last because it holds blanks and
+ * commas. */
 static pid_t start_sinfo(int *from)
 {
 	int ends[2];
@@ -147,7 +149,8 @@ static void add_features(p4d_partition_facts *row, const char *features)
 		size_t used = strlen(row->features);
 		if (*feature && strcmp(feature, "(null)") != 0 && !has_feature(row->features, feature) &&
 		    used + strlen(feature) + 2 <= sizeof(row->features))
-			snprintf(row->features + used, sizeof(row->features) - used, "%s%s", used ? "," : "", feature);
+			snprintf(row->features + used, sizeof(row->features) - used, "%s%s", used ? "," : "",
+				 feature);
 	}
 }
 

@@ -14,11 +14,10 @@ enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, MEM };
 static bool takes_option(const p4d_subcommand *command, int option)
 {
 	switch (option) {
-	case P4D_OVERRIDE: /* speak of a job that is submitted */
+	case P4D_OVERRIDE: /* these speak of a job that is submitted */
+	case P4D_FIX:
 	case P4D_VERBOSE:
 		return false;
-	case P4D_FIX:
-		return command->takes & P4D_TAKES_FIX;
 	default:
 		return (command->takes & P4D_TAKES_JOB) &&
 		       (p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_COMMAND);
@@ -30,8 +29,8 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
 		if (takes_option(command, i))
-			*at++ = (struct option){info->name, info->argument ? required_argument : no_argument, NULL,
-						VALUE + i};
+			*at++ = (struct option){info->name, info->argument ? required_argument : no_argument,
+						NULL, VALUE + i};
 	}
 	if (command->takes & P4D_TAKES_JOB)
 		*at++ = (struct option){"mem", required_argument, NULL, MEM};
@@ -47,7 +46,8 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 
 static int twice(const char *name, const char *first, const char *second, p4d_error *err)
 {
-	return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name, first, second);
+	return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name, first,
+			second);
 }
 
 static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_error *err)
@@ -57,8 +57,10 @@ static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_e
 	bool again = p4d_is_set(&line->request, option);
 
 	p4d_value_text(&line->request, option, first, sizeof(first));
-	if (p4d_request_set(&line->request, option, text, P4D_BY_USER, err) < 0)
+	if (p4d_request_set(&line->request, option, text, P4D_BY_USER, err) < 0) {
+		p4d_without_prefix(err->text);
 		return -1;
+	}
 	p4d_value_text(&line->request, option, second, sizeof(second));
 	if (again && strcmp(first, second) != 0)
 		return twice(info->name, first, second, err);
@@ -73,7 +75,8 @@ static int set_top(p4d_line *line, const char *text, p4d_error *err)
 	if (!isdigit((unsigned char)text[0]) || *end || value < 1 || value > 1000)
 		return p4d_fail(err, P4D_E_VALUE, "--top=%.64s: not a whole number from 1 to 1000", text);
 	if (line->top && line->top != value)
-		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %lu; leave one out", line->top, value);
+		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %lu; leave one out",
+				line->top, value);
 	line->top = (uint32_t)value;
 	return 0;
 }
@@ -85,9 +88,11 @@ static int set_mem(p4d_line *line, const char *text, p4d_error *err)
 	if (p4d_mem_parse(text, &bytes, err) < 0)
 		return -1;
 	if (!bytes)
-		return p4d_fail(err, P4D_E_VALUE, "--mem=%.64s: give the host memory of a node, for instance 512G", text);
+		return p4d_fail(err, P4D_E_VALUE,
+				"--mem=%.64s: give the host memory of a node, for instance 512G", text);
 	if (line->mem_bytes && line->mem_bytes != bytes)
-		return p4d_fail(err, P4D_E_USAGE, "--mem is given twice with different values; leave one out");
+		return p4d_fail(err, P4D_E_USAGE,
+				"--mem is given twice with different values; leave one out");
 	line->mem_bytes = bytes;
 	return 0;
 }
@@ -134,8 +139,8 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 	line->operands = argc - optind;
 	line->operand = argv + optind;
 	if (!line->help && line->operands > command->operands)
-		return p4d_fail(err, P4D_E_USAGE, "p4d %s: do not know what to do with \"%.64s\"", command->name,
-				line->operand[command->operands]),
+		return p4d_fail(err, P4D_E_USAGE, "p4d %s: do not know what to do with \"%.64s\"",
+				command->name, line->operand[command->operands]),
 		       p4d_fix(err, "p4d help %s", command->name);
 	return 0;
 }
@@ -153,9 +158,11 @@ static void print_option(const char *name, const char *argument, const char *hel
 
 void p4d_line_help(const p4d_subcommand *command)
 {
-	printf("p4d %s%s%s: %s\n", command->name, *command->synopsis ? " " : "", command->synopsis, command->help);
+	printf("p4d %s%s%s: %s\n", command->name, *command->synopsis ? " " : "", command->synopsis,
+	       command->help);
 	if (command->run_raw)
-		puts("\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
+		puts("\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of "
+		     "the script and\n"
 		     "the SBATCH_ variables of the environment count as they do for sbatch.");
 	if (command->takes)
 		puts("");

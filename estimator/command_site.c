@@ -33,8 +33,8 @@ static bool exists(const char *path)
 static bool beside(const char *slurm_conf, char *path, size_t size)
 {
 	const char *slash = strrchr(slurm_conf, '/');
-	int length = slash ? snprintf(path, size, "%.*s/p4d.conf", (int)(slash - slurm_conf), slurm_conf) :
-			     snprintf(path, size, "p4d.conf");
+	int length = slash ? snprintf(path, size, "%.*s/p4d.conf", (int)(slash - slurm_conf), slurm_conf)
+			   : snprintf(path, size, "p4d.conf");
 
 	return length > 0 && (size_t)length < size && exists(path);
 }
@@ -65,6 +65,6 @@ p4d_site *p4d_open_site(const char *option, p4d_error *err)
 
 	if (p4d_find_conf(option, path, sizeof(path), err) < 0)
 		return NULL;
-	return *path ? p4d_site_load(path, p4d_data_directory(), false, 0, err) :
-		       p4d_site_default(p4d_data_directory(), err);
+	return *path ? p4d_site_load(path, p4d_data_directory(), false, 0, err)
+		     : p4d_site_default(p4d_data_directory(), err);
 }

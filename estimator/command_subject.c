@@ -24,18 +24,14 @@ void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const
 	va_end(args);
 }
 
-double p4d_subject_limit(const p4d_subject *subject, int framework)
-{
-	return p4d_policy_limit(&subject->policy, framework);
-}
-
 static int resolve_model(p4d_subject *subject, p4d_error *err)
 {
 	p4d_request *request = &subject->request;
 
 	if (!p4d_is_set(request, P4D_MODEL)) {
 		p4d_fail(err, P4D_E_USAGE, "no model is given");
-		return p4d_fix(err, "--model NAME (p4d models lists the names; a Hugging Face config.json works too)");
+		return p4d_fix(
+		    err, "--model NAME (p4d models lists the names; a Hugging Face config.json works too)");
 	}
 	if (p4d_model_resolve(request, p4d_site_datadir(subject->site), &subject->preset, err) < 0)
 		return -1;
@@ -89,10 +85,11 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 		p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
 	}
 	if (ambiguous > 1)
-		p4d_subject_say(subject, P4D_E_AMBIGUOUS_GPU, "",
-				"\"%s\" fits %u GPUs with different memory; %s is assumed, the one with the least "
-				"(`p4d gpus` lists them)",
-				request->gpu, ambiguous, gpu->name);
+		p4d_subject_say(
+		    subject, P4D_E_AMBIGUOUS_GPU, "",
+		    "\"%s\" fits %u GPUs with different memory; %s is assumed, the one with the least "
+		    "(`p4d gpus` lists them)",
+		    request->gpu, ambiguous, gpu->name);
 	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu->name);
 	subject->capacity.gpu = gpu;
 	return 0;
@@ -104,18 +101,19 @@ static uint64_t value_or_1(const p4d_request *request, p4d_option option)
 }
 
 /* Most GPUs per node, up to the usual 8, with which `world` GPUs fill whole nodes and tp stays inside one. */
-static uint64_t fill_nodes(uint64_t world, uint64_t tp)
+static uint64_t fill_nodes(uint64_t world, uint64_t tp, uint64_t heads)
 {
-	for (uint64_t gpus = USUAL_GPUS_PER_NODE; gpus > 1; gpus--)
+	for (uint64_t gpus = USUAL_GPUS_PER_NODE; gpus >= 1 && heads % tp == 0; gpus--)
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
-	return tp <= USUAL_GPUS_PER_NODE || world % tp ? 1 : tp;
+	return USUAL_GPUS_PER_NODE; /* does not work out; the layout's rules say it better than we could here */
 }
 
 static void choose_geometry(p4d_subject *subject, bool search)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
-	const bool of_site = partition && partition->gpus_per_node && subject->request.origin[P4D_GPU] == P4D_BY_SITE;
+	const bool of_site =
+	    partition && partition->gpus_per_node && subject->request.origin[P4D_GPU] == P4D_BY_SITE;
 	p4d_request *request = &subject->request;
 	const uint64_t tp = value_or_1(request, P4D_TP);
 	/* each is at most 4096, so this cannot overflow */
@@ -126,8 +124,9 @@ static void choose_geometry(p4d_subject *subject, bool search)
 		if (!search && p4d_is_set(request, P4D_NODES))
 			gpus = ranks < gpus ? ranks : gpus;
 		else if (!search)
-			gpus = fill_nodes(ranks, tp);
-		p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)gpus, of_site && search ? P4D_BY_SITE : P4D_BY_P4D);
+			gpus = fill_nodes(ranks, tp, (uint64_t)request->value[P4D_HEADS]);
+		p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)gpus,
+				of_site && search ? P4D_BY_SITE : P4D_BY_P4D);
 	}
 	subject->gpus_per_node = (uint64_t)request->value[P4D_GPUS_PER_NODE];
 	if (!p4d_is_set(request, P4D_NODES)) {
@@ -155,8 +154,8 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 		subject->mem_bytes = partition->mem_per_node_bytes;
 	subject->capacity.host_bytes = subject->mem_bytes;
 	subject->capacity.host_bytes_per_rank = p4d_site_host_bytes_per_rank(subject->site);
-	subject->method = p4d_is_set(&subject->request, P4D_METHOD) ? (int)subject->request.value[P4D_METHOD] :
-								      P4D_METHOD_CLOSED;
+	subject->method = p4d_is_set(&subject->request, P4D_METHOD) ? (int)subject->request.value[P4D_METHOD]
+								    : P4D_METHOD_CLOSED;
 	subject->policy = p4d_site_policy(subject->site, NULL, NULL, NULL,
 					  subject->capacity.gpu ? subject->capacity.gpu->name : NULL);
 	return 0;
@@ -181,6 +180,29 @@ const char *p4d_layout_flags(const p4d_request *request, const char *prefix, cha
 	shown.origin[P4D_FIX] = P4D_UNSET;
 	p4d_request_flags(&shown, prefix, 1u << P4D_BY_USER, buf, size);
 	return buf;
+}
+
+const char *p4d_estimate_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node,
+				 char *buf, size_t size)
+{
+	char flags[1024];
+
+	snprintf(buf, size, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s",
+		 p4d_layout_flags(request, "--", flags, sizeof(flags)), request->gpu[0] ? " --gpu=" : "",
+		 request->gpu, nodes, gpus_per_node,
+		 p4d_is_set(request, P4D_METHOD) && request->value[P4D_METHOD] == P4D_METHOD_PAPER
+		     ? " --method=paper"
+		     : "");
+	return buf;
+}
+
+uint64_t p4d_subject_most_gpus(const p4d_subject *subject)
+{
+	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
+	uint64_t usual =
+	    partition && partition->gpus_per_node ? partition->gpus_per_node : USUAL_GPUS_PER_NODE;
+
+	return subject->gpus_per_node > usual ? subject->gpus_per_node : usual;
 }
 
 void p4d_without_prefix(char *text)

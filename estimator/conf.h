@@ -104,12 +104,12 @@ int p4d_conf_fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code 
     __attribute__((format(printf, 5, 6)));
 
 /*
- * Collects the names most like `wanted` for "nearest" hints. Offer each candidate; names_text returns ";
- * nearest: a, b" or "".
+ * Collects the names most like `wanted` for hints: those that share the longest piece with it, the shortest
+ * of them first. Offer each candidate; p4d_alike_text then returns "; nearest: a, b" or "".
  */
 typedef struct p4d_alike {
 	const char *wanted;
-	size_t best;
+	size_t shared;
 	unsigned count;
 	const char *name[3];
 	char text[160];

@@ -90,15 +90,22 @@ static size_t common(const char *a, const char *b)
 
 void p4d_alike_offer(p4d_alike *alike, const char *name)
 {
-	size_t score = common(alike->wanted, name);
+	const unsigned room = sizeof(alike->name) / sizeof(alike->name[0]);
+	size_t shared = common(alike->wanted, name);
+	unsigned at;
 
-	if (score < 3 || score < alike->best)
+	if (shared < 3 || shared < alike->shared)
 		return;
-	if (score > alike->best)
+	if (shared > alike->shared)
 		alike->count = 0;
-	alike->best = score;
-	if (alike->count < sizeof(alike->name) / sizeof(alike->name[0]))
-		alike->name[alike->count++] = name;
+	alike->shared = shared;
+	for (at = alike->count; at && strlen(alike->name[at - 1]) > strlen(name); at--)
+		if (at < room)
+			alike->name[at] = alike->name[at - 1];
+	if (at < room)
+		alike->name[at] = name;
+	if (alike->count < room)
+		alike->count++;
 }
 
 const char *p4d_alike_text(p4d_alike *alike)
@@ -296,6 +303,13 @@ static int unknown_key(scan *s, const p4d_conf_section *section, const char *nam
 			    p4d_alike_text(&alike));
 	}
 	section_text(section, where, sizeof(where));
+	for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++) {
+		if (strcmp(p4d_section_names[i], name) || i == P4D_GPU_SECTION)
+			continue; /* gpu is also a key */
+		if (section->kind == P4D_GLOBAL_SECTION)
+			return fail(s, line, SYNTAX, "`%s` is a section, not a key", name);
+		return fail(s, line, SYNTAX, "section `%s` cannot stand inside section `%s`", name, where);
+	}
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_key_info *key = &p4d_key_table[i];
 		if (!strcmp(key->name, name)) {
@@ -387,7 +401,7 @@ static int read_section(scan *s, const char *name, unsigned line)
 		kind++;
 	if (kind == P4D_SECTION_KINDS) {
 		bool list;
-		if (find_key(&s->conf->section[0], name, &list) >= 0)
+		if (s->token == END || find_key(&s->conf->section[0], name, &list) >= 0)
 			return unexpected(s, "`=`");
 		p4d_alike alike = {.wanted = name};
 		for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++)

@@ -146,6 +146,8 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 	char value[ARGS_MAX];
 
 	visit("P4D_PLAN", plan, context);
+	if (p4d_is_set(request, P4D_UNMODELLED))
+		return; /* there is no layout */
 	for (size_t i = 0; i < sizeof(option) / sizeof(*option); i++)
 		visit(name[i], p4d_value_text(request, option[i], value, sizeof(value)), context);
 	snprintf(value, sizeof(value), "%" PRIu64, layout->dp);

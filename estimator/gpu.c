@@ -93,7 +93,7 @@ static int check_fields(struct json_object *object, p4d_error *err)
 		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 			found = found || !strcmp(known[i], key);
 		if (!found)
-			return p4d_fail(err, P4D_E_JSON, "unknown field \"%.64s\"", key);
+			return p4d_json_unknown_field(key, err);
 	}
 	return 0;
 }
@@ -117,8 +117,8 @@ static int read_gpu(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	    p4d_json_string(object, "source", gpu->source, sizeof(gpu->source), err) < 0 ||
 	    p4d_json_string(object, "status", gpu->status, sizeof(gpu->status), err) < 0)
 		return -1;
-	if (!*gpu->name)
-		return p4d_fail(err, P4D_E_JSON, "lacks \"name\"");
+	if (!isalnum((unsigned char)gpu->name[0]))
+		return p4d_fail(err, P4D_E_JSON, "lacks a \"name\" that begins with a letter or digit");
 	if (usable == 0 || nominal == 0)
 		return p4d_fail(err, P4D_E_JSON, "lacks \"%s\"", usable == 0 ? "usable_gib" : "nominal_gb");
 	if (reported != 0 && usable * gib > reported * mib)

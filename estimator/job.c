@@ -96,15 +96,21 @@ static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_laz
 	return least;
 }
 
-/* Whole nodes that hold `total` GPUs: the fullest ones of at most per_node GPUs, on at most max_nodes nodes.
+/*
+ * Nodes that hold `total` GPUs evenly: at most per_node on each, and as full as that allows; where the number
+ * of nodes was given, as many of them as possible.
  */
 static int fix_even(uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_error *err)
 {
 	uint32_t best = 0;
 
-	for (uint32_t g = 1; g <= per_node && g <= 1024; g++)
-		if (total % g == 0 && total / g <= max_nodes)
-			best = g;
+	for (uint32_t g = 1; g <= per_node && g <= 1024; g++) {
+		if (total % g || (max_nodes && total / g > max_nodes))
+			continue;
+		best = g;
+		if (max_nodes)
+			break;
+	}
 	if (best)
 		return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", total / best, best);
 	return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", (total - 1) / per_node + 1, per_node);
@@ -163,7 +169,7 @@ static int spread(const p4d_site *site, const p4d_job *job, uint32_t total, p4d_
 	if (differ || total % per_node) {
 		p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs do not fill nodes of %u GPUs evenly%s", total,
 			 per_node, differ ? ", and the partitions of the job have different nodes" : "");
-		return fix_even(total, per_node, UINT32_MAX, err);
+		return fix_even(total, per_node, 0, err);
 	}
 	out->nodes = total / per_node;
 	out->gpus_per_node = per_node;
@@ -195,7 +201,7 @@ static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *want
 		if (total % wants->per_node) {
 			p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs do not fill nodes of %u GPUs evenly", total,
 				 wants->per_node);
-			return fix_even(total, wants->per_node, UINT32_MAX, err);
+			return fix_even(total, wants->per_node, 0, err);
 		}
 		out->nodes = total / wants->per_node;
 		return 0;
@@ -273,6 +279,16 @@ static int read_memory(const p4d_site *site, const p4d_job *job, const p4d_lazy_
 	return 0;
 }
 
+/* Training on the host: a rank is a task, and the partition is the first that was asked for. */
+static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *out)
+{
+	const p4d_site_partition *fallback = p4d_site_partition_of(site, NULL);
+	const char *at = job->partition ? job->partition : fallback ? fallback->name : "";
+
+	out->gpus_per_node = out->tasks_per_node ? out->tasks_per_node : 1;
+	p4d_next_name(&at, out->partition, sizeof(out->partition));
+}
+
 int p4d_geometry_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		    p4d_geometry *out, p4d_error *err)
 {
@@ -280,16 +296,20 @@ int p4d_geometry_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source
 	p4d_geometry geometry = {.ambiguous = 1};
 	wish wants;
 
-	if (read_wish(job, &wants, err) < 0 || read_nodes(job, &geometry.nodes, err) < 0 ||
-	    place_gpus(site, job, &wants, &lazy, &geometry, err) < 0)
+	if (read_wish(job, &wants, err) < 0 || read_nodes(job, &geometry.nodes, err) < 0)
+		return -1;
+	if (!job->cpu && place_gpus(site, job, &wants, &lazy, &geometry, err) < 0)
 		return -1;
 	if (!geometry.nodes)
 		geometry.nodes = 1;
 	geometry.tasks_per_node = job->tasks_per_node;
 	if (!geometry.tasks_per_node && job->tasks % geometry.nodes == 0)
 		geometry.tasks_per_node = job->tasks / geometry.nodes;
-	if (p4d_job_gpu(site, job, wants.type, &lazy, &geometry, err) < 0 ||
-	    read_memory(site, job, &lazy, &geometry, err) < 0)
+	if (job->cpu)
+		place_ranks(site, job, &geometry);
+	else if (p4d_job_gpu(site, job, wants.type, &lazy, &geometry, err) < 0)
+		return -1;
+	if (read_memory(site, job, &lazy, &geometry, err) < 0)
 		return -1;
 	*out = geometry;
 	return 0;

@@ -51,7 +51,7 @@ typedef struct p4d_cluster {
 /* The job as p4d needs it. */
 typedef struct p4d_geometry {
 	char partition[64];	/* the one that was decisive; "" unknown */
-	uint32_t nodes, gpus_per_node;
+	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
 	uint32_t tasks_per_node; /* 0 when the job does not say */
 	uint64_t host_bytes;	/* host memory per node granted to the job; 0 unknown */
 	const p4d_gpu *gpu;	/* the one with the least memory among those possible */

@@ -352,3 +352,13 @@ int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t
 	}
 	return 0;
 }
+
+int p4d_json_unknown_field(const char *key, p4d_error *err)
+{
+	/* as JSON text, so that control characters are escaped */
+	struct json_object *text = json_object_new_string(key);
+
+	p4d_fail(err, P4D_E_JSON, "unknown field %.64s", json_object_to_json_string(text));
+	json_object_put(text);
+	return -1;
+}

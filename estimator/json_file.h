@@ -30,4 +30,7 @@ int p4d_json_number(struct json_object *object, const char *key, double min, dou
 int p4d_json_string(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err);
 int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err);
 
+/* Refuses a member that the reader does not know; returns -1. */
+int p4d_json_unknown_field(const char *key, p4d_error *err);
+
 #endif

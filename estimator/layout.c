@@ -137,37 +137,32 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 	return -1;
 }
 
-static int check_pipeline(const p4d_request *r, p4d_layout *l, p4d_error *err)
+static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 {
 	char list[160], split[256];
 
-	if (l->pp > l->layers) {
-		uint64_t nearest = list_working(l, pp_divides_layers, l->layers, l->pp, list, sizeof(list));
-		p4d_fail(err, P4D_E_LAYERS,
-			 "pp=%" PRIu64 " stages cannot share %" PRIu64 " layers; pp can be %s", l->pp,
-			 l->layers, list);
-		return p4d_fix(err, "--p4d-pp=%" PRIu64, nearest ? nearest : 1);
+	uint64_t nearest = list_working(l, pp_works, l->layers, l->pp, list, sizeof(list));
+	if (!nearest)
+		nearest = list_working(l, pp_divides_layers, l->layers, l->pp, list, sizeof(list));
+	p4d_fail(err, P4D_E_LAYERS,
+		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64 " layers; with vpp=%" PRIu64
+		 " pp can be %s",
+		 l->pp, l->vpp, l->layers, l->vpp, nearest ? list : "none");
+	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64) {
+		suggest_split(l, split, sizeof(split));
+		return p4d_fix(err, "--p4d-pipeline-split=%s", split);
 	}
+	if (nearest)
+		return p4d_fix(err, "--p4d-pp=%" PRIu64, nearest);
+	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+}
+
+static int check_pipeline(const p4d_request *r, p4d_layout *l, p4d_error *err)
+{
 	if (p4d_is_set(r, P4D_PIPELINE_SPLIT))
 		return parse_split(r->pipeline_split, l, err);
-	if (l->layers % (l->pp * l->vpp)) {
-		uint64_t nearest = list_working(l, pp_works, l->layers, l->pp, list, sizeof(list));
-		if (!nearest)
-			nearest = list_working(l, pp_divides_layers, l->layers, l->pp, list, sizeof(list));
-		p4d_fail(err, P4D_E_LAYERS,
-			 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64
-			 " layers; with vpp=%" PRIu64 " pp can be %s",
-			 l->pp, l->vpp, l->layers, l->vpp, nearest ? list : "none");
-		if (l->vpp == 1 && l->pp <= 64) {
-			suggest_split(l, split, sizeof(split));
-			return p4d_fix(err, "--p4d-pipeline-split=%s", split);
-		}
-		if (nearest)
-			p4d_fix(err, "--p4d-pp=%" PRIu64, nearest);
-		else
-			p4d_fix(err, "--p4d-vpp=1");
-		return -1;
-	}
+	if (l->layers % (l->pp * l->vpp))
+		return fail_pipeline(l, err);
 	for (uint64_t i = 0; i < l->pp; i++)
 		l->stage_layers[i] = (uint32_t)(l->layers / l->pp);
 	return 0;

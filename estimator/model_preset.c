@@ -107,10 +107,7 @@ int p4d_model_read_preset(struct json_object *object, p4d_request *model, p4d_pr
 			if (read_option(object, key, option, model, err) < 0)
 				return -1;
 		} else if (!*other) {
-			struct json_object *name = json_object_new_string(key);
-			p4d_fail(err, P4D_E_JSON, "unknown field %.64s", json_object_to_json_string(name));
-			json_object_put(name);
-			return -1;
+			return p4d_json_unknown_field(key, err);
 		}
 	}
 	if (p4d_json_string(object, "name", preset->name, sizeof(preset->name), err) < 0 ||

@@ -54,13 +54,17 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 
 	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s\n", model, nodes,
 	       nodes == 1 ? "" : "s", l->gpus_per_node,
-	       gpu ? gpu->name : l->device == P4D_CPU ? "CPU ranks" : "unnamed GPUs",
+	       gpu                    ? gpu->name
+	       : l->device == P4D_CPU ? "CPU ranks"
+				      : "unnamed GPUs",
 	       choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
-	printf("tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64 ", %s; micro-batch %" PRIu64
-	       " x %" PRIu64 " x dp = global-batch %" PRIu64 "; seq-len %" PRIu64 "; recompute %s; %s on %s\n",
-	       l->tp, l->cp, l->pp, l->dp, l->vpp, choice(P4D_SCHEDULE, l->schedule, schedule), l->micro_batch,
-	       l->micro_batches, l->global_batch, l->seq_len, choice(P4D_RECOMPUTE, l->recompute, recompute),
-	       choice(P4D_PRECISION, l->precision, precision), choice(P4D_DEVICE, l->device, device));
+	printf("tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
+	       ", %s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64 "; seq-len %" PRIu64
+	       "; recompute %s; %s on %s\n",
+	       l->tp, l->cp, l->pp, l->dp, l->vpp, choice(P4D_SCHEDULE, l->schedule, schedule),
+	       l->micro_batch, l->micro_batches, l->global_batch, l->seq_len,
+	       choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
+	       choice(P4D_DEVICE, l->device, device));
 }
 
 /* A default that is worth a word: not a number of the model, and not one that nobody could have typed. */
@@ -74,7 +78,7 @@ static bool is_default(const p4d_request *request, int option)
 
 void p4d_report_defaults(const p4d_request *request)
 {
-	static const char *const names[] = {"", "", "site", "model", "p4d"};
+	static const char *const who[] = {"", "", "the site", "the model", "p4d"};
 
 	for (int origin = P4D_BY_SITE; origin <= P4D_BY_P4D; origin++) {
 		char text[1024] = "", value[256];
@@ -86,14 +90,12 @@ void p4d_report_defaults(const p4d_request *request)
 				    p4d_option_info_of((p4d_option)i)->name,
 				    p4d_value_text(request, (p4d_option)i, value, sizeof(value)));
 		if (used) {
-			printf("Chosen by %s:\n", origin == P4D_BY_SITE ? "the site" :
-						  origin == P4D_BY_MODEL ? "the model" : names[origin]);
+			printf("Chosen by %s:\n", who[origin]);
 			p4d_print_wrapped(2, text + 1);
 		}
 	}
 }
 
-/* What a stage looks like is the same for both the table and the search for runs of equal stages. */
 typedef struct stage_row {
 	p4d_stage memory;
 	uint32_t layers;
@@ -101,18 +103,31 @@ typedef struct stage_row {
 
 static int row_of(const p4d_layout *layout, int method, uint32_t stage, stage_row *row, p4d_error *err)
 {
-	memset(row, 0, sizeof(*row));
 	row->layers = layout->stage_layers[stage];
 	return p4d_stage_memory(layout, method, stage, &row->memory, err);
 }
 
+static bool same_row(const stage_row *a, const stage_row *b)
+{
+	return a->layers == b->layers && a->memory.phase == b->memory.phase &&
+	       a->memory.allocated_bytes == b->memory.allocated_bytes &&
+	       a->memory.device_bytes == b->memory.device_bytes &&
+	       !memcmp(a->memory.part, b->memory.part, sizeof(a->memory.part));
+}
+
 static const char *const part_headers[P4D_PART_COUNT] = {
-    [P4D_PART_PARAMS] = "params",	  [P4D_PART_GRADS] = "grads",
-    [P4D_PART_OPTIMIZER] = "optimizer",	  [P4D_PART_ACTIVATIONS] = "activations",
-    [P4D_PART_LOGITS] = "logits",	  [P4D_PART_WORKING_SET] = "working set",
-    [P4D_PART_WEIGHT_GRAD] = "wgrad buf", [P4D_PART_ATTENTION] = "attention",
-    [P4D_PART_STAGING] = "staging",	  [P4D_PART_LIBRARIES] = "libraries",
-    [P4D_PART_FRAGMENTATION] = "fragment", [P4D_PART_CONTEXT] = "context",
+    [P4D_PART_PARAMS] = "params",
+    [P4D_PART_GRADS] = "grads",
+    [P4D_PART_OPTIMIZER] = "optimizer",
+    [P4D_PART_ACTIVATIONS] = "activations",
+    [P4D_PART_LOGITS] = "logits",
+    [P4D_PART_WORKING_SET] = "working set",
+    [P4D_PART_WEIGHT_GRAD] = "wgrad buf",
+    [P4D_PART_ATTENTION] = "attention",
+    [P4D_PART_STAGING] = "staging",
+    [P4D_PART_LIBRARIES] = "libraries",
+    [P4D_PART_FRAGMENTATION] = "fragment",
+    [P4D_PART_CONTEXT] = "context",
     [P4D_PART_COMM] = "comm",
 };
 
@@ -155,7 +170,8 @@ static int used_parts(const p4d_layout *layout, int method, bool used[P4D_PART_C
 	return 0;
 }
 
-static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit, p4d_error *err)
+static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+			p4d_error *err)
 {
 	const uint32_t stages = p4d_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
@@ -181,13 +197,13 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
 		if (stage < stages && row_of(layout, estimate->method, stage, &next, err) < 0)
 			return -1;
-		if (stage < stages && !memcmp(&current, &next, sizeof(current)))
+		if (stage < stages && same_row(&current, &next))
 			continue;
 		add_row(&table, &current, first, stage - 1, used, estimate, safe, limit);
 		current = next;
 		first = stage;
 	}
-	puts("\nGiB per GPU, at the peak of each stage:" + (layout->device == P4D_CPU ? 0 : 0));
+	printf("\nGiB per %s, at the peak of each stage:\n", layout->device == P4D_CPU ? "rank" : "GPU");
 	return p4d_table_print(&table, true, err);
 }
 
@@ -202,7 +218,8 @@ static void print_phases(const p4d_estimate *estimate)
 	putchar('\n');
 }
 
-int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit, p4d_error *err)
+int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+		      p4d_error *err)
 {
 	char device[P4D_SIZE_TEXT], capacity[P4D_SIZE_TEXT];
 
@@ -211,8 +228,9 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 	printf("\nPeak: stage %u in phase %s, %s GiB", estimate->stage, p4d_phase_name(estimate->peak.phase),
 	       p4d_gib(estimate->peak.device_bytes, device));
 	if (estimate->capacity_bytes)
-		printf(" of %s (%.1f %%; safe up to %.0f %%, limit %.0f %%)", p4d_gib(estimate->capacity_bytes, capacity),
-		       100 * estimate->fraction, 100 * safe, 100 * limit);
+		printf(" of %s (%.1f %%; safe up to %.0f %%, limit %.0f %%)",
+		       p4d_gib(estimate->capacity_bytes, capacity), 100 * estimate->fraction, 100 * safe,
+		       100 * limit);
 	putchar('\n');
 	print_phases(estimate);
 	printf("Host memory per node: %s%s\n", p4d_gib(estimate->host_bytes, device),

@@ -416,27 +416,7 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
-/* p4d's own options; a mistake that was not typed on the command line says where it is. */
-static int read_request(const p4d_sbatch *sbatch, p4d_request *request, p4d_error *err)
-{
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const char *text = sbatch->value[P4D_SBATCH_FIELDS + i];
-		if (!text || !p4d_request_set(request, (p4d_option)i, text, P4D_BY_USER, err))
-			continue;
-		if (err && sbatch->source[P4D_SBATCH_FIELDS + i] != P4D_FROM_COMMAND_LINE) {
-			p4d_error inner = *err;
-			p4d_fail(err, inner.code, "%.400s (from %s)", inner.text,
-				 sbatch->source[P4D_SBATCH_FIELDS + i] == P4D_FROM_SCRIPT
-				     ? "the batch script"
-				     : "the environment");
-			p4d_fix(err, "%s", inner.fix);
-		}
-		return -1;
-	}
-	return 0;
-}
-
-int p4d_sbatch_finish(p4d_sbatch *sbatch, p4d_error *err)
+int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	p4d_job *job = &sbatch->job;
 	const char *nodes = sbatch->value[P4D_SBATCH_NODES];
@@ -451,9 +431,29 @@ int p4d_sbatch_finish(p4d_sbatch *sbatch, p4d_error *err)
 	if (read_number(sbatch, P4D_SBATCH_NTASKS, &job->tasks, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_NODE, &job->tasks_per_node, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
-	    read_memory(sbatch, job, err) < 0 || read_gres(sbatch, job, err) < 0)
+	    read_memory(sbatch, job, err) < 0)
 		return -1;
-	return read_request(sbatch, &sbatch->request, err);
+	return read_gres(sbatch, job, err);
+}
+
+/* A mistake that was not typed on the command line says where it is. */
+int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const char *text = sbatch->value[P4D_SBATCH_FIELDS + i];
+		if (!text || !p4d_request_set(&sbatch->request, (p4d_option)i, text, P4D_BY_USER, err))
+			continue;
+		if (err && sbatch->source[P4D_SBATCH_FIELDS + i] != P4D_FROM_COMMAND_LINE) {
+			p4d_error inner = *err;
+			p4d_fail(err, inner.code, "%.400s (from %s)", inner.text,
+				 sbatch->source[P4D_SBATCH_FIELDS + i] == P4D_FROM_SCRIPT
+				     ? "the batch script"
+				     : "the environment");
+			p4d_fix(err, "%s", inner.fix);
+		}
+		return -1;
+	}
+	return 0;
 }
 
 void p4d_sbatch_free(p4d_sbatch *sbatch)

@@ -56,7 +56,7 @@ enum { P4D_SBATCH_VALUES = P4D_SBATCH_FIELDS + P4D_OPTIONS };
 typedef struct p4d_sbatch {
 	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
 	uint8_t source[P4D_SBATCH_VALUES];
-	/* filled by p4d_sbatch_finish */
+	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the words of p4d_gres_parse */
 	p4d_job job;                                         /* borrows from this struct; without script */
 	p4d_request request;                                 /* what the user set */
@@ -80,8 +80,10 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);
 
-/* Understands the values: fills job and request. Errors: VALUE, USAGE. Call once, after the sources. */
-int p4d_sbatch_finish(p4d_sbatch *sbatch, p4d_error *err);
+/* Understand the values, once all sources are read: sbatch's own fill job, p4d's fill request. Errors: VALUE,
+ * USAGE. */
+int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
+int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);
 
 void p4d_sbatch_free(p4d_sbatch *sbatch);
 

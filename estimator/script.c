@@ -84,8 +84,8 @@ static bool literal_after(span line, const char *flag, uint64_t *number)
 				value++;
 			uint64_t n = 0;
 			const char *digit = value;
-			for (; digit < end && isdigit((unsigned char)*digit) && n < UINT64_MAX / 16; digit++)
-				n = n * 10 + (uint64_t)(*digit - '0');
+			for (; digit < end && isdigit((unsigned char)*digit); digit++)
+				n = n < UINT64_MAX / 16 ? n * 10 + (uint64_t)(*digit - '0') : UINT64_MAX;
 			if (digit > value && (digit == end || !isalnum((unsigned char)*digit))) {
 				*number = n;
 				return true;

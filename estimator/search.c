@@ -202,7 +202,7 @@ enum { CHOICES = sizeof(choices) / sizeof(*choices) };
  */
 static int give_up(p4d_request *request, unsigned mask)
 {
-	int given_up = 0;
+	int rc = 0;
 
 	for (unsigned i = 0; i < CHOICES; i++) {
 		bool made = false;
@@ -213,13 +213,14 @@ static int give_up(p4d_request *request, unsigned mask)
 			request->origin[choices[i].option[j]] = P4D_UNSET;
 		}
 		if (!made)
-			return -1;
-		given_up++;
+			rc = -1;
 	}
-	return given_up;
+	return rc;
 }
 
-int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
+/* The best layout below space->limit with the fewest choices given up; how many, or -1. */
+static int nearest_below_limit(const p4d_request *request, const p4d_search_space *space,
+			       p4d_candidate *found)
 {
 	for (int most = 0; most <= CHOICES; most++) {
 		bool any = false;
@@ -238,6 +239,15 @@ int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space
 			return most;
 	}
 	return -1;
+}
+
+int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
+{
+	p4d_search_space safe = *space;
+
+	safe.limit = space->safe;
+	int given_up = nearest_below_limit(request, &safe, found);
+	return given_up >= 0 ? given_up : nearest_below_limit(request, space, found);
 }
 
 int p4d_search_smallest(const p4d_request *request, const p4d_search_space *space,

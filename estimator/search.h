@@ -51,9 +51,9 @@ size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d
 bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double safe);
 
 /*
- * The layout that fits with the fewest of the user's own choices given up (tensor, context, pipeline
- * parallelism, micro- batch, recompute). Returns how many were given up, or -1 when nothing fits in this
- * world.
+ * The layout below `safe` (else below the limit) with the fewest of the user's own choices given up (tensor,
+ * context, pipeline parallelism, micro- batch, recompute). Returns how many were given up, or -1 when nothing
+ * fits in this world.
  */
 int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found);
 

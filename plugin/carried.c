@@ -34,10 +34,23 @@ static int option_of(const char *name, size_t length)
 
 static int output_of(const char *name, size_t length)
 {
-	for (int i = 0; p4d_export_names[i] && i < P4D_CARRIED_OUTPUTS; i++)
+	for (int i = 0; i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++)
 		if (!strncmp(p4d_export_names[i], name, length) && !p4d_export_names[i][length])
 			return i;
-	return -1;
+	int option = option_of(name + strlen("P4D_"), length - strlen("P4D_"));
+	return option >= 0 ? P4D_CARRIED_EXPORTS + option : -1;
+}
+
+const char *p4d_output_name(int index, char *buf, size_t size)
+{
+	if (index < P4D_CARRIED_EXPORTS) {
+		snprintf(buf, size, "%s", p4d_export_names[index]);
+		return buf;
+	}
+	snprintf(buf, size, "P4D_%s", p4d_option_info_of((p4d_option)(index - P4D_CARRIED_EXPORTS))->name);
+	for (char *at = buf; *at; at++)
+		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+	return buf;
 }
 
 p4d_entry p4d_entry_of(const char *text)
@@ -69,7 +82,8 @@ p4d_entry p4d_entry_of(const char *text)
 	return entry;
 }
 
-static void keep(p4d_carried *carried, const char **slot, unsigned *count, const char *name, const p4d_entry *entry)
+static void keep(p4d_carried *carried, const char **slot, unsigned *count, const char *name,
+		 const p4d_entry *entry)
 {
 	if (!*slot) {
 		*slot = entry->value;
@@ -78,7 +92,8 @@ static void keep(p4d_carried *carried, const char **slot, unsigned *count, const
 		p4d_fail(&carried->conflict, P4D_E_PLAN_CHANGED,
 			 "%s is \"%.64s\" in one place of the job and \"%.64s\" in another", name, *slot,
 			 entry->value);
-		p4d_fix(&carried->conflict, "unset P4D_PLAN and submit with sbatch, salloc or srun and --p4d- options only");
+		p4d_fix(&carried->conflict,
+			"unset P4D_PLAN and submit with sbatch, salloc or srun and --p4d- options only");
 	}
 }
 
@@ -91,8 +106,8 @@ void p4d_carried_scan(p4d_carried *carried, char *const *environment, size_t cou
 			continue;
 		p4d_entry entry = p4d_entry_of(environment[i]);
 		if (entry.kind == P4D_ENTRY_OUTPUT) {
-			keep(carried, &carried->output[entry.index], &carried->outputs, p4d_export_names[entry.index],
-			     &entry);
+			keep(carried, &carried->output[entry.index], &carried->outputs,
+			     p4d_output_name(entry.index, name, sizeof(name)), &entry);
 		} else if (entry.kind == P4D_ENTRY_OPTION) {
 			const p4d_option_info *info = p4d_option_info_of((p4d_option)entry.index);
 			/* Slurm writes a switch as "" here and "(null)" there */
@@ -116,10 +131,13 @@ int p4d_carried_request(const p4d_carried *carried, p4d_request *request, p4d_er
 unsigned p4d_carried_from_outputs(const p4d_carried *carried, p4d_request *request)
 {
 	unsigned count = 0;
+	char name[80];
 
-	for (int i = 0; p4d_export_names[i] && i < P4D_CARRIED_OUTPUTS; i++) {
-		const char *name = p4d_export_names[i] + strlen("P4D_");
-		int option = carried->output[i] ? option_of(name, strlen(name)) : -1;
+	for (int i = 0; i < P4D_CARRIED_OUTPUTS; i++) {
+		if (!carried->output[i])
+			continue;
+		p4d_output_name(i, name, sizeof(name));
+		int option = option_of(name + strlen("P4D_"), strlen(name) - strlen("P4D_"));
 		if (option >= 0 &&
 		    !p4d_request_set(request, (p4d_option)option, carried->output[i], P4D_BY_USER, NULL))
 			count++;

@@ -10,19 +10,22 @@
 
 /*
  * How p4d's options and outputs look inside a job. Slurm carries option X of plugin p4d as the variable
- * _SLURM_SPANK_OPTION_p4d_p4d_X (environment, spank_job_env); what is in spank_job_env appears in the job's environment once
- * more with the prefix SLURM_SPANK_. Outputs (P4D_PLAN, P4D_TP, ...) travel in the same places. A job thus has up to three
- * copies of each, which must agree.
+ * _SLURM_SPANK_OPTION_p4d_p4d_X (environment, spank_job_env); what is in spank_job_env appears in the job's
+ * environment once more with the prefix SLURM_SPANK_. Outputs (P4D_PLAN, P4D_TP, ...) travel in the same
+ * places. A job thus has up to three copies of each, which must agree. P4D_X of any option X counts as an
+ * output, although only some are exported.
+ *
+ * Outputs are numbered: first p4d_export_names, then, from P4D_CARRIED_EXPORTS on, the options.
  */
-enum { P4D_CARRIED_OUTPUTS = 32 };
+enum { P4D_CARRIED_EXPORTS = 32, P4D_CARRIED_OUTPUTS = P4D_CARRIED_EXPORTS + P4D_OPTIONS };
 
 typedef enum p4d_entry_kind { P4D_ENTRY_OTHER, P4D_ENTRY_OPTION, P4D_ENTRY_OUTPUT } p4d_entry_kind;
 
 /* One "NAME=value" of an environment. */
 typedef struct p4d_entry {
 	p4d_entry_kind kind;
-	int index;	   /* the p4d_option, or the place in p4d_export_names */
-	bool prefixed;	   /* SLURM_SPANK_: a copy of spank_job_env */
+	int index;         /* the p4d_option, or the number of the output */
+	bool prefixed;     /* SLURM_SPANK_: a copy of spank_job_env */
 	const char *value; /* inside the entry */
 } p4d_entry;
 
@@ -30,6 +33,9 @@ p4d_entry p4d_entry_of(const char *text);
 
 /* Name of the variable that carries an option, without prefix. */
 const char *p4d_option_variable(p4d_option option, char *buf, size_t size);
+
+/* Name of an output ("P4D_TP"). */
+const char *p4d_output_name(int index, char *buf, size_t size);
 
 /* All that a job carries; values are borrowed from the environments that were scanned. */
 typedef struct p4d_carried {
@@ -50,14 +56,13 @@ static inline const char *p4d_carried_plan(const p4d_carried *carried)
 /* The options as a request, origin user. Errors: VALUE. */
 int p4d_carried_request(const p4d_carried *carried, p4d_request *request, p4d_error *err);
 
-/*
- * The outputs as options (P4D_TP=8 as --p4d-tp=8), for a job that has no plan. Returns how many there were.
+/* The outputs as options (P4D_TP=8 as --p4d-tp=8), for a job that has no plan. Returns how many there were.
  */
 unsigned p4d_carried_from_outputs(const p4d_carried *carried, p4d_request *request);
 
 /*
- * The approved plan in an admin_comment: one word that starts with "p4d1:", beside whatever an administrator wrote.
- * Returns plan, or NULL when there is none (or it is too long to be one).
+ * The approved plan in an admin_comment: one word that starts with "p4d1:", beside whatever an administrator
+ * wrote. Returns plan, or NULL when there is none (or it is too long to be one).
  */
 const char *p4d_comment_plan(const char *comment, char *plan, size_t size);
 

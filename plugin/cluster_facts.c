@@ -12,7 +12,8 @@
 static p4d_partition_facts *row_of(p4d_cluster *cluster, const partition_info_t *partition, const char *type)
 {
 	for (size_t i = cluster->count; i-- > 0;)
-		if (!strcmp(cluster->row[i].gpu_type, type) && !strcmp(cluster->row[i].partition, partition->name))
+		if (!strcmp(cluster->row[i].gpu_type, type) &&
+		    !strcmp(cluster->row[i].partition, partition->name))
 			return &cluster->row[i];
 
 	p4d_partition_facts *grown = realloc(cluster->row, (cluster->count + 1) * sizeof(*grown));
@@ -45,8 +46,8 @@ static void add_features(p4d_partition_facts *row, const char *features)
 		size_t length = strcspn(at, ",");
 		size_t used = strlen(row->features);
 		if (length && used + length + 2 <= sizeof(row->features) && !has_feature(row, at, length))
-			snprintf(row->features + used, sizeof(row->features) - used, "%s%.*s", used ? "," : "",
-				 (int)length, at);
+			snprintf(row->features + used, sizeof(row->features) - used, "%s%.*s",
+				 used ? "," : "", (int)length, at);
 		at += length;
 		at += *at == ',';
 	}
@@ -92,7 +93,8 @@ static int add_node(p4d_cluster *cluster, const partition_info_t *partition, con
 	return 0;
 }
 
-static int add_partition(p4d_cluster *cluster, const partition_info_t *partition, const node_info_msg_t *nodes)
+static int add_partition(p4d_cluster *cluster, const partition_info_t *partition,
+			 const node_info_msg_t *nodes)
 {
 	if (!partition->name)
 		return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job_submit_p4d.so: the guard in slurmctld. It judges the plan that a job carries and never completes one. The hooks run
- * under slurmctld's locks: no I/O, no RPC, nothing that blocks, at most a few tens of KiB of stack.
+ * job_submit_p4d.so: the guard in slurmctld. It judges the plan that a job carries and never completes one.
+ * The hooks run under slurmctld's locks: no I/O, no RPC, nothing that blocks, at most a few tens of KiB of
+ * stack.
  */
 #include "job_submit.h"
 
@@ -24,18 +25,20 @@ void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg)
 		*err_msg = slurm_xstrdup(text);
 }
 
-void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid, const p4d_verdict *verdict)
+void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
+		     const p4d_verdict *verdict)
 {
 	p4d_log level = p4d_site_log(site);
 
 	if (level == P4D_LOG_NONE || !(verdict->would_reject || (level == P4D_LOG_ALL && verdict->judged)))
 		return;
 	const p4d_message *first = verdict->messages ? &verdict->message[0] : NULL;
-	const char *outcome = verdict->action == P4D_REJECT ? "refused" :
-			      verdict->would_reject         ? "passed, enforce would refuse" :
-							      "passed";
+	const char *outcome = verdict->action == P4D_REJECT ? "refused"
+			      : verdict->would_reject       ? "passed, enforce would refuse"
+							    : "passed";
 	slurm_info("p4d: %s uid=%u name=%s %s%s%s%s%.200s", what, uid, name ? name : "", outcome,
-		   first ? ": " : "", first ? first->text : "", verdict->plan[0] ? " plan=" : "", verdict->plan);
+		   first ? ": " : "", first ? first->text : "", verdict->plan[0] ? " plan=" : "",
+		   verdict->plan);
 }
 
 /* Keeps the approved plan where users cannot change it. */
@@ -44,7 +47,8 @@ static void approve(job_desc_msg_t *desc, const char *plan)
 	char comment[P4D_PLAN_MAX + 1024];
 
 	if (p4d_comment_with_plan(desc->admin_comment, plan, comment, sizeof(comment)) < 0)
-		snprintf(comment, sizeof(comment), "%s", plan); /* the plan matters more than a comment of 1 KiB */
+		snprintf(comment, sizeof(comment), "%s",
+			 plan); /* the plan matters more than a comment of 1 KiB */
 	slurm_xfree((void **)&desc->admin_comment);
 	desc->admin_comment = slurm_xstrdup(comment);
 }
@@ -60,7 +64,7 @@ static void compare_output(const char *name, const char *value, void *context)
 {
 	edited *e = context;
 
-	for (int i = 0; !e->name && p4d_export_names[i] && i < P4D_CARRIED_OUTPUTS; i++) {
+	for (int i = 0; !e->name && i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++) {
 		const char *found = e->carried->output[i];
 		if (!found || strcmp(p4d_export_names[i], name))
 			continue;
@@ -73,7 +77,8 @@ static void compare_output(const char *name, const char *value, void *context)
 	}
 }
 
-static int outputs_agree(const p4d_carried *carried, const p4d_layout *layout, const char *plan, p4d_error *err)
+static int outputs_agree(const p4d_carried *carried, const p4d_layout *layout, const char *plan,
+			 p4d_error *err)
 {
 	edited e = {.carried = carried};
 	p4d_request request = {0};
@@ -83,21 +88,25 @@ static int outputs_agree(const p4d_carried *carried, const p4d_layout *layout, c
 	p4d_export(&request, layout, plan, compare_output, &e);
 	if (!e.name)
 		return 0;
-	p4d_fail(err, P4D_E_PLAN_CHANGED, "the job has %s=%.80s but its plan says %.80s", e.name, e.found, e.wanted);
-	return p4d_fix(err, "unset %s and submit with sbatch, salloc or srun and --p4d- options only", e.name);
+	p4d_fail(err, P4D_E_PLAN_CHANGED, "the job has %s=%.80s but its plan says %.80s", e.name, e.found,
+		 e.wanted);
+	return p4d_fix(err, "unset %s and submit with sbatch, salloc or srun and --p4d- options only",
+		       e.name);
 }
 
 /* Outputs without a plan are options that lost their plan on the way. */
 static int adopt_outputs(const p4d_carried *carried, p4d_request *options, p4d_error *err)
 {
+	char name[80];
 	int first = 0;
 
 	if (p4d_carried_from_outputs(carried, options))
 		return 0;
 	while (!carried->output[first])
 		first++;
-	p4d_fail(err, P4D_E_NO_PLAN, "the job has %s but no P4D_PLAN", p4d_export_names[first]);
-	return p4d_fix(err, "unset %s, or submit with --p4d-model", p4d_export_names[first]);
+	p4d_output_name(first, name, sizeof(name));
+	p4d_fail(err, P4D_E_NO_PLAN, "the job has %s but no P4D_PLAN", name);
+	return p4d_fix(err, "unset %s, or submit with --p4d-model", name);
 }
 
 static void judge(const p4d_site *site, const p4d_job *job, const p4d_carried *carried, p4d_verdict *verdict)
@@ -121,7 +130,7 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_carried *c
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
-extern int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
+int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
 	p4d_carried carried = {0};
 	p4d_job job = {0};
@@ -131,7 +140,8 @@ extern int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	p4d_carried_scan(&carried, desc->environment, desc->env_size);
 	p4d_carried_scan(&carried, desc->spank_job_env, desc->spank_job_env_size);
 	p4d_job_from_desc(&job, desc);
-	/* a job that carries nothing of p4d can only be refused for using the GPUs of a partition that requires a plan */
+	/* a job that carries nothing of p4d can only be refused for using the GPUs of a partition that
+	 * requires a plan */
 	if (!carried.options && !carried.outputs && !p4d_job_wants_gpus(&job))
 		return SLURM_SUCCESS;
 
@@ -144,7 +154,8 @@ extern int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 		else if (verdict.plan[0])
 			approve(desc, verdict.plan);
 		/* what is said about a complete plan was said at its completion, on the submitting side */
-		if (verdict.action == P4D_REJECT || (verdict.action == P4D_WARN && !p4d_carried_plan(&carried)))
+		if (verdict.action == P4D_REJECT ||
+		    (verdict.action == P4D_WARN && !p4d_carried_plan(&carried)))
 			p4d_say_verdict(&verdict, err_msg);
 	}
 	p4d_watch_release();

@@ -5,15 +5,32 @@
 #include "guard.h"
 #include "slurm_compat.h"
 
-/* One file per hook of slurmctld; all of them answer to these two. */
+struct job_record; /* slurmctld's own; never looked into */
+
+/* What slurmctld looks up. */
+#pragma GCC visibility push(default)
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern unsigned int plugin_version;
+int init(void);
+int fini(void);
+int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg);
+#if P4D_MODIFY_ERR_MSG
+int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg);
+#else
+int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
+#endif
+#pragma GCC visibility pop
 
 /* Writes the site's log line for a verdict. what: "submit" or "update"; name: of the job, may be NULL. */
-void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid, const p4d_verdict *verdict);
+void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
+		     const p4d_verdict *verdict);
 
 /* Gives Slurm a copy of the verdict's messages. */
 void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg);
 
-/* The code a refused submission or update ends with: its text is what a user without err_msg (REST) gets to see. */
+/* The code a refused submission or update ends with: its text is what a user without err_msg (REST) gets to
+ * see. */
 #define P4D_REFUSED ESLURM_INVALID_GRES
 
 #endif

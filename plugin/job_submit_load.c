@@ -4,25 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "job_submit.h"
 #include "job_submit_watch.h"
-#include "slurm_compat.h"
 
 extern slurm_conf_t slurm_conf;
-
-extern const char plugin_name[];
-extern const char plugin_type[];
-extern unsigned int plugin_version;
-int init(void);
-int fini(void);
 
 const char plugin_name[] = "p4d guard against GPU out-of-memory";
 const char plugin_type[] = "job_submit/p4d";
 unsigned int plugin_version = SLURM_VERSION_NUMBER;
 
 /*
- * slurmctld only takes a plugin of exactly its own version, down to the micro release, although what p4d uses changes with
- * the minor release at most. So a package of Slurm that is a micro newer must not stop slurmctld: before the version is
- * looked at, it is copied from a plugin of Slurm itself, provided major and minor are the ones p4d was built for.
+ * slurmctld only takes a plugin of exactly its own version, down to the micro release, although what p4d uses
+ * changes with the minor release at most. So a package of Slurm that is a micro newer must not stop
+ * slurmctld: before the version is looked at, it is copied from a plugin of Slurm itself, provided major and
+ * minor are the ones p4d was built for.
  */
 __attribute__((constructor)) static void follow_micro_release(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `scontrol update` of a job with an approved plan: what the job would be after the update is judged again, for everybody,
- * because an administrator's slip costs as many GPUs as a user's.
+ * `scontrol update` of a job with an approved plan: what the job would be after the update is judged again,
+ * for everybody, because an administrator's slip costs as many GPUs as a user's.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,8 +10,6 @@
 #include "job_submit.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
-
-struct job_record; /* slurmctld's own; never looked into */
 
 /* The record as a public description; NULL when this slurmctld does not export the way. */
 static job_desc_msg_t *describe(struct job_record *record)
@@ -43,16 +41,19 @@ static void blame_update(p4d_verdict *verdict)
 	for (unsigned i = 0; i < verdict->messages; i++) {
 		p4d_message *message = &verdict->message[i];
 		char text[sizeof(message->text)];
-		/* only what would keep the job from running; what is said about passing jobs stays as it is */
+		/* only what would keep the job from running; what is said about passing jobs stays as it is
+		 */
 		if (message->code >= P4D_E_CHOSE)
 			continue;
-		snprintf(text, sizeof(text), "after this update: %.*s", (int)sizeof(text) - 21, message->text);
+		snprintf(text, sizeof(text), "after this update: %.*s", (int)sizeof(text) - 21,
+			 message->text);
 		snprintf(message->text, sizeof(message->text), "%s", text);
 		message->code = P4D_E_MODIFY;
 	}
 }
 
-static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid, char **err_msg)
+static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
+			char **err_msg)
 {
 	p4d_carried carried = {0};
 	p4d_request options = {0};
@@ -85,10 +86,10 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 }
 
 #if P4D_MODIFY_ERR_MSG
-extern int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg)
+int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg)
 #else
 static char **const err_msg; /* nobody listens before 23.02 */
-extern int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
+int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 #endif
 {
 	if (!p4d_desc_touches_job(desc))

@@ -6,8 +6,9 @@
 #include "site.h"
 
 /*
- * What the guard in slurmctld needs from outside: p4d.conf and the GPUs of the live cluster. A thread looks at the file once
- * a second and asks the cluster now and then; the hooks, which run under slurmctld's locks, only read what it left.
+ * What the guard in slurmctld needs from outside: p4d.conf and the GPUs of the live cluster. A thread looks
+ * at the file once a second and asks the cluster now and then; the hooks, which run under slurmctld's locks,
+ * only read what it left.
  */
 
 /* Loads path, or the default when it is unusable (which is logged), and starts the thread. Never fails. */
@@ -17,8 +18,8 @@ void p4d_watch_start(const char *path, uint32_t trusted_uid);
 void p4d_watch_stop(void);
 
 /*
- * Keeps site and cluster as they are until p4d_watch_release. Returns NULL when there is no configuration at all (release
- * nonetheless).
+ * Keeps site and cluster as they are until p4d_watch_release. Returns NULL when there is no configuration at
+ * all (release nonetheless).
  */
 const p4d_site *p4d_watch_acquire(void);
 void p4d_watch_release(void);

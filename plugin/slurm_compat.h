@@ -3,8 +3,8 @@
 #define P4D_SLURM_COMPAT_H
 
 /*
- * Everything p4d needs to know about differences between Slurm 22.05 and 26.05, and about symbols that libslurmfull
- * exports without declaring them in a public header.
+ * Everything p4d needs to know about differences between Slurm 22.05 and 26.05, and about symbols that
+ * libslurmfull exports without declaring them in a public header.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@
 /* slurm_load_job takes a step id from 26.05 on. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
 #define P4D_LOAD_JOB(reply, id, flags) \
-	slurm_load_job(reply, (slurm_step_id_t){.job_id = (id), .step_id = NO_VAL, .step_het_comp = NO_VAL}, flags)
+	slurm_load_job(reply, (slurm_step_id_t){.job_id = (id), .step_id = NO_VAL, .step_het_comp = NO_VAL}, \
+		       flags)
 #else
 #define P4D_LOAD_JOB(reply, id, flags) slurm_load_job(reply, id, flags)
 #endif

@@ -70,8 +70,8 @@ bool p4d_desc_touches_job(const job_desc_msg_t *desc)
 	p4d_job_from_desc(&job, desc);
 	return job.partition || job.qos || job.account || job.constraint || job.gres || job.gpus ||
 	       job.gpus_per_task || job.gpus_per_socket || job.min_nodes || job.max_nodes || job.tasks ||
-	       job.tasks_per_node || job.mem_per_node_bytes || job.mem_per_cpu_bytes || job.mem_per_gpu_bytes ||
-	       job.mem_is_all;
+	       job.tasks_per_node || job.mem_per_node_bytes || job.mem_per_cpu_bytes ||
+	       job.mem_per_gpu_bytes || job.mem_is_all;
 }
 
 void p4d_job_from_info(p4d_job *job, const job_info_t *info)

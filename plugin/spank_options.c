@@ -44,8 +44,10 @@ static int given_option(int option, const char *text, int remote)
 {
 	char name[NAME_MAX_BYTES];
 
-	/* Slurm hands over the environment's own string, which tells it from #SBATCH lines and the command line */
-	if (!remote && later_component && text && text == getenv(input_variable((p4d_option)option, name, sizeof(name)))) {
+	/* Slurm hands over the environment's own string, which tells it from #SBATCH lines and the command
+	 * line */
+	if (!remote && later_component && text &&
+	    text == getenv(input_variable((p4d_option)option, name, sizeof(name)))) {
 		text = inherited[option];
 		if (!text)
 			return 0;
@@ -137,7 +139,8 @@ void p4d_environment_clean_job(spank_t spank)
 		memcpy(name, *at, length);
 		name[length] = '\0';
 		if (spank)
-			spank_job_control_unsetenv(spank, entry.prefixed ? name + strlen("SLURM_SPANK_") : name);
+			spank_job_control_unsetenv(spank,
+						   entry.prefixed ? name + strlen("SLURM_SPANK_") : name);
 		if (unsetenv(name) < 0)
 			at++;
 		/* unsetenv moved the rest down: the same place holds the next one */

@@ -6,16 +6,16 @@
 #include "slurm_compat.h"
 
 /*
- * The --p4d- options as Slurm hands them over: stored as text, understood later, because Slurm calls back once per place an
- * option was written in (#SBATCH line, environment, command line: the last one wins).
+ * The --p4d- options as Slurm hands them over: stored as text, understood later, because Slurm calls back
+ * once per place an option was written in (#SBATCH line, environment, command line: the last one wins).
  */
 
 /* Registers every option of options.def that is for Slurm. */
 int p4d_options_register(spank_t spank);
 
 /*
- * Input environment: PREFIX_P4D_TP=8 (prefix SBATCH, SALLOC or SLURM) becomes the variable from which Slurm reads an option, so that
- * Slurm's own precedence holds. Call once, before Slurm reads its environment.
+ * Input environment: PREFIX_P4D_TP=8 (prefix SBATCH, SALLOC or SLURM) becomes the variable from which Slurm
+ * reads an option, so that Slurm's own precedence holds. Call once, before Slurm reads its environment.
  */
 void p4d_options_from_environment(const char *prefix);
 

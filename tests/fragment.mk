@@ -1,1 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
+# make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
+unit_tests = \
+	tests/unit/test_memory \
+	tests/unit/test_model
+# Programs that print a figure each; `make bench` runs them.
+bench_programs =
+
+AM_CPPFLAGS += $(CMOCKA_CFLAGS)
+LDADD = libp4d.la $(CMOCKA_LIBS)
+AM_TESTS_ENVIRONMENT = \
+	P4D_TEST_DATADIR=$(abs_top_srcdir)/etc; export P4D_TEST_DATADIR; \
+	P4D_TEST_SRCDIR=$(abs_top_srcdir); export P4D_TEST_SRCDIR; \
+	P4D_TEST_BUILDDIR=$(abs_top_builddir); export P4D_TEST_BUILDDIR;
+
+if HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+else
+check-local:
+	@echo "unit tests skipped: cmocka not found (apt-get install libcmocka-dev)"
+endif
+
+# What cluster tests and benches run; built on demand.
+if HAVE_SLURM
+tools = submit interleave
+EXTRA_PROGRAMS += $(tools)
+submit_SOURCES = tests/tools/submit.c
+submit_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
+submit_LDADD = $(SLURM_LIBS)
+interleave_SOURCES = tests/tools/interleave.c
+interleave_LDADD =
+tools: $(tools)
+
+# Prints how p4d's costs compare; never fails by the clock.
+EXTRA_PROGRAMS += $(bench_programs)
+bench: all $(tools) $(bench_programs)
+	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
+	@PLUGINS=$(abs_top_builddir)/.libs $(srcdir)/tests/bench/sbatch_cost.sh
+else
+bench:
+	@echo "the benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"; exit 1
+endif
+.PHONY: bench tools
+CLEANFILES += $(EXTRA_PROGRAMS)
+
+EXTRA_DIST += tests/setup.sh tests/data tests/cluster tests/bench/sbatch_cost.sh

@@ -94,24 +94,46 @@ p4d_need()
 	p4d_apt_install $missing
 }
 
-# p4d_configure SRCDIR BUILDDIR OPTION...: runs ./configure there unless these very options were used last time.
-p4d_configure()
+# p4d_build SRCDIR BUILDDIR OPTION...: configures (unless that was done with the same options) and builds; what the tools
+# say goes to BUILDDIR/build.log, and its end to the terminal when something fails.
+p4d_build()
 {
-	src=$1
+	build=$2
+	mkdir -p "$build"
+	p4d_configure_and_make "$@" >"$build/build.log" 2>&1 && return 0
+	tail -40 "$build/build.log" >&2
+	echo "p4d: the build failed; all of its output is in $build/build.log" >&2
+	return 1
+}
+
+p4d_configure_and_make()
+{
+	src=$(cd "$1" && pwd)
 	build=$2
 	shift 2
-	mkdir -p "$build" || return 1
 	if [ ! -x "$src/configure" ] || [ ! -f "$src/Makefile.in" ]; then
 		(cd "$src" && autoreconf -fi) || return 1
 	fi
-	if [ "$(cat "$build/configured-with" 2>/dev/null)" = "$*" ] && [ -f "$build/Makefile" ]; then
-		return 0
+	if [ ! -f "$build/Makefile" ] || [ "$(cat "$build/configured-with" 2>/dev/null)" != "$*" ]; then
+		(cd "$build" && "$src/configure" "$@") || return 1
+		echo "$*" >"$build/configured-with"
 	fi
-	(cd "$build" && "$src/configure" --quiet "$@") || return 1
-	echo "$*" >"$build/configured-with"
+	make -C "$build" -j "$(p4d_cores)" all
 }
 
 p4d_cores()
 {
 	nproc 2>/dev/null || echo 1
+}
+
+# What the caller's own Slurm, job or shell says must not reach the private clusters.
+p4d_clean_environment()
+{
+	for name in $(env | sed -n 's/^\([A-Za-z_0-9]*\)=.*/\1/p'); do
+		case $name in
+		SLURM_* | SBATCH_* | SALLOC_* | SINFO_* | SQUEUE_* | SCANCEL_* | P4D_* | _SLURM_*) unset "$name" ;;
+		esac
+	done
+	export LC_ALL=C
+	PATH=$PATH:/usr/sbin:/sbin
 }

@@ -74,6 +74,14 @@ cat >job.sh <<'END'
 env | grep '^P4D_' | sort
 END
 
+# From here on sbatch runs with a slurm.conf of the user's own that knows no SPANK plugin.
+without_spank()
+{
+	: >"$work/plugstack.conf"
+	sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/plugstack.conf|" "$SLURM_CONF" >"$work/slurm.conf"
+	export SLURM_CONF="$work/slurm.conf"
+}
+
 # variable NAME: of an `env` listing in $out
 variable() { printf '%s\n' "$out" | sed -n "s/^$1=//p"; }
 nodes_are_up() { ! sinfo -h -o %t | grep -qE 'drain|down|fail' || fail "a node was drained: $(sinfo -R)"; }

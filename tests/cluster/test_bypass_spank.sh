@@ -3,10 +3,7 @@
 # Without SPANK (own SLURM_CONF), options in the environment are refused in slurmctld with the way out.
 . "${0%/*}/lib.sh"
 
-mkdir empty
-sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/empty/plugstack.conf|" "$SLURM_CONF" >empty/slurm.conf
-: >empty/plugstack.conf
-export SLURM_CONF="$work/empty/slurm.conf"
+without_spank
 for name in _SLURM_SPANK_OPTION_p4d_p4d_model SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_model; do
 	run env "$name=llama13b" sbatch -H $node job.sh
 	refused P4D040 slurmctld

@@ -3,12 +3,9 @@
 # A plan edited in the environment is refused in slurmctld.
 . "${0%/*}/lib.sh"
 
-mkdir empty
-sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/empty/plugstack.conf|" "$SLURM_CONF" >empty/slurm.conf
-: >empty/plugstack.conf
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
 plan=$(job "$id" AdminComment)
-export SLURM_CONF="$work/empty/slurm.conf"
+without_spank
 P4D_PLAN=$(printf %s "$plan" | sed 's/:layers=[0-9]*@/:layers=4@/')
 export P4D_PLAN
 run sbatch -H $node job.sh

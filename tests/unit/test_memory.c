@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The closed forms: against published measurements, against arithmetic done by hand, and at their limits. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "defaults.h"
 #include "memory.h"
@@ -24,19 +17,6 @@ static void set(p4d_request *r, const char *name, const char *value)
 	assert_int_not_equal(option, -1);
 	if (p4d_request_set(r, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
 		fail_msg("%s=%s: %s", name, value, err.text);
-}
-
-/* Sets "a=1 b=2 ..." */
-static void set_all(p4d_request *r, const char *assignments)
-{
-	char text[1024], *save = NULL;
-
-	snprintf(text, sizeof(text), "%s", assignments);
-	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		char *equals = strchr(word, '=');
-		*equals = '\0';
-		set(r, word, equals + 1);
-	}
 }
 
 static p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node, int method,
@@ -273,11 +253,6 @@ static void p4d_by_hand(void **state)
 }
 
 /* ---- properties ---- */
-
-#define MODEL_13B \
-	"model=custom layers=40 hidden=5120 ffn=13824 heads=40 kv-heads=40 head-dim=128 vocab=32000 " \
-	"norm=rmsnorm " \
-	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=2048 max-seq-len=2048 "
 
 static uint64_t device_bytes(const char *more, uint64_t gpus)
 {

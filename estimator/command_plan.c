@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "defaults.h"
+#include "search.h"
+#include "table.h"
+
+enum { USUAL_TOP = 5 };
+
+typedef struct plans {
+	p4d_search_space space;
+	p4d_candidate *found;
+	size_t count;
+	p4d_search_counts counts;
+} plans;
+
+static int framework_of(const p4d_request *request)
+{
+	if (p4d_is_set(request, P4D_FRAMEWORK))
+		return (int)request->value[P4D_FRAMEWORK];
+	return p4d_is_llama_type(request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON;
+}
+
+/* Nothing fits: which of the two reasons, and what would. */
+static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	char command[480];
+	p4d_candidate found;
+	uint64_t nodes, gpus_per_node;
+
+	if (!p->counts.considered)
+		p4d_fail(err, P4D_E_NO_LAYOUT,
+			 "no layout of %" PRIu64 " x %" PRIu64
+			 " GPUs is possible with these flags: nothing divides",
+			 subject->nodes, subject->gpus_per_node);
+	else
+		p4d_fail(err, P4D_E_NO_LAYOUT,
+			 "%.200s does not fit on %" PRIu64 " x %" PRIu64 " %s with these flags: %" PRIu64
+			 " layouts tried, none below the limit of %.0f %%",
+			 subject->model, subject->nodes, subject->gpus_per_node,
+			 subject->capacity.gpu ? subject->capacity.gpu->name : "GPUs", p->counts.considered,
+			 100 * p->space.limit);
+	if (p4d_search_nearest(&subject->request, &p->space, &found) >= 0)
+		return p4d_fix(err, "%s",
+			       p4d_estimate_command(&found.request, subject->nodes, subject->gpus_per_node,
+						    command, sizeof(command)));
+	if (p4d_search_smallest(&subject->request, &p->space, p4d_subject_most_gpus(subject), &nodes,
+				&gpus_per_node, &found) < 0)
+		return p4d_fix(err,
+			       "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
+	return p4d_fix(err, "%s",
+		       p4d_estimate_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
+}
+
+/* The layout and memory of a candidate, which fitted before. */
+static int describe(const p4d_subject *subject, const p4d_candidate *candidate, p4d_layout *layout,
+		    p4d_estimate *estimate, p4d_error *err)
+{
+	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, layout, err) < 0)
+		return -1;
+	return p4d_estimate_memory(layout, subject->method, &subject->capacity, estimate, err);
+}
+
+static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object(), *list = json_object_new_array();
+	p4d_layout layout;
+	p4d_estimate estimate;
+	char flags[1024];
+
+	for (size_t i = 0; i < p->count; i++) {
+		if (describe(subject, &p->found[i], &layout, &estimate, err) < 0)
+			return -1;
+		struct json_object *plan = json_object_new_object();
+		json_object_object_add(plan, "layout", p4d_json_layout(&layout, subject->nodes));
+		json_object_object_add(plan, "peak", p4d_json_peak(&estimate));
+		json_object_object_add(plan, "flags",
+				       json_object_new_string(p4d_layout_flags(&p->found[i].request, "--p4d-",
+									       flags, sizeof(flags))));
+		json_object_array_add(list, plan);
+	}
+	json_object_object_add(object, "model", json_object_new_string(subject->model));
+	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "plans", list);
+	json_object_object_add(object, "considered", json_object_new_uint64(p->counts.considered));
+	json_object_object_add(object, "fitting", json_object_new_uint64(p->counts.fitting));
+	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
+	return p4d_json_print(object, err);
+}
+
+static void add_columns(p4d_table *table)
+{
+	static const char *const numbers[] = {"rank", "tp", "cp", "pp", "vpp", "dp", "micro-batch"};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		p4d_table_column(table, numbers[i], P4D_RIGHT);
+	p4d_table_column(table, "recompute", P4D_LEFT);
+	p4d_table_column(table, "GiB", P4D_RIGHT);
+	p4d_table_column(table, "fraction", P4D_RIGHT);
+}
+
+static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	p4d_table table = {0};
+	p4d_layout l;
+	p4d_estimate e;
+	char flags[1024], name[32], size[P4D_SIZE_TEXT];
+
+	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: %" PRIu64 " of %" PRIu64
+	       " layouts fit below %.0f %%\n\n",
+	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
+	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.fitting,
+	       p->counts.considered, 100 * p->space.limit);
+	add_columns(&table);
+	for (size_t i = 0; i < p->count; i++) {
+		if (describe(subject, &p->found[i], &l, &e, err) < 0)
+			return -1;
+		const uint64_t numbers[] = {i + 1, l.tp, l.cp, l.pp, l.vpp, l.dp, l.micro_batch};
+		for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
+			p4d_table_cell(&table, P4D_PLAIN, "%" PRIu64, numbers[k]);
+		p4d_table_cell(&table, P4D_PLAIN, "%s",
+			       p4d_choice_name(P4D_RECOMPUTE, l.recompute, name, sizeof(name)));
+		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_gib(e.peak.device_bytes, size));
+		p4d_table_cell(&table, e.fraction > p->space.safe ? P4D_YELLOW : P4D_GREEN, "%.1f %%",
+			       100 * e.fraction);
+	}
+	if (p4d_table_print(&table, false, err) < 0)
+		return -1;
+	puts("\nFlags for sbatch:");
+	for (size_t i = 0; i < p->count; i++)
+		printf("%4zu  %s\n", i + 1,
+		       p4d_layout_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
+static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error *err)
+{
+	const uint32_t top = line->top ? line->top : USUAL_TOP;
+
+	if (p4d_subject_open(subject, line, true, err) < 0)
+		return -1;
+	if (subject->request.value[P4D_DEVICE] == P4D_CPU && !subject->mem_bytes) {
+		p4d_fail(err, P4D_E_USAGE,
+			 "the host memory of a node is not known, so nothing can be compared");
+		return p4d_fix(err, "--mem=SIZE");
+	}
+	if (subject->request.value[P4D_DEVICE] != P4D_CPU && !subject->capacity.gpu) {
+		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so nothing can be compared");
+		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
+	}
+	p4d_request_default(&subject->request, P4D_FRAMEWORK, framework_of(&subject->request), P4D_BY_P4D);
+	p->space =
+	    (p4d_search_space){.nodes = subject->nodes,
+			       .gpus_per_node = subject->gpus_per_node,
+			       .published_batch = subject->preset.global_batch,
+			       .capacity = subject->capacity,
+			       .method = subject->method,
+			       .safe = subject->policy.safe,
+			       .limit = p4d_policy_limit(&subject->policy, framework_of(&subject->request))};
+	p->found = calloc(top, sizeof(*p->found));
+	if (!p->found)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
+	p->count = p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
+	if (!p->count)
+		return nothing_fits(subject, p, err);
+	return (line->json ? print_json : print_text)(subject, p, err);
+}
+
+int p4d_command_plan(const p4d_line *line, p4d_error *err)
+{
+	p4d_subject subject = {0};
+	plans p = {.count = 0};
+	int status = plan(&subject, line, &p, err);
+
+	free(p.found);
+	p4d_subject_close(&subject);
+	return status;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client_job.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "slurm_compat.h"
+
+enum { SCRIPT_MAX_BYTES = 4 << 20, LOG_LEVEL_INFO = 3 };
+
+/* The options that decide where a job runs, by the name they have in Slurm. */
+static const struct {
+	const char *name;
+	p4d_sbatch_field field;
+} job_options[] = {
+    {"account", P4D_SBATCH_ACCOUNT},
+    {"constraint", P4D_SBATCH_CONSTRAINT},
+    {"cpus-per-task", P4D_SBATCH_CPUS_PER_TASK},
+    {"exclusive", P4D_SBATCH_EXCLUSIVE},
+    {"gpus", P4D_SBATCH_GPUS},
+    {"gpus-per-node", P4D_SBATCH_GPUS_PER_NODE},
+    {"gpus-per-socket", P4D_SBATCH_GPUS_PER_SOCKET},
+    {"gpus-per-task", P4D_SBATCH_GPUS_PER_TASK},
+    {"gres", P4D_SBATCH_GRES},
+    {"mem", P4D_SBATCH_MEM},
+    {"mem-per-cpu", P4D_SBATCH_MEM_PER_CPU},
+    {"mem-per-gpu", P4D_SBATCH_MEM_PER_GPU},
+    {"nodes", P4D_SBATCH_NODES},
+    {"ntasks", P4D_SBATCH_NTASKS},
+    {"ntasks-per-node", P4D_SBATCH_NTASKS_PER_NODE},
+    {"partition", P4D_SBATCH_PARTITION},
+    {"qos", P4D_SBATCH_QOS},
+    {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
+};
+
+char *p4d_client_option(const char *name)
+{
+	void *options = dlsym(RTLD_DEFAULT, "opt");
+	bool (*is_set)(void *, const char *);
+	char *(*get)(void *, const char *);
+
+	*(void **)&is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
+	*(void **)&get = dlsym(RTLD_DEFAULT, "slurm_option_get");
+	/* the value of an option that is not set is rubbish */
+	if (!options || !is_set || !get || !is_set(options, name))
+		return NULL;
+	char *text = get(options, name);
+	char *copy = text ? strdup(text) : NULL;
+	if (text)
+		slurm_xfree((void **)&text);
+	return copy;
+}
+
+int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
+{
+	for (size_t i = 0; i < sizeof(job_options) / sizeof(job_options[0]); i++) {
+		char *text = p4d_client_option(job_options[i].name);
+		/* --exclusive=user shares the node with the user's own jobs */
+		if (text && job_options[i].field == P4D_SBATCH_EXCLUSIVE && strcmp(text, "exclusive")) {
+			free(text);
+			text = NULL;
+		}
+		sbatch->value[job_options[i].field] = text;
+		sbatch->source[job_options[i].field] = P4D_FROM_COMMAND_LINE;
+	}
+	return p4d_sbatch_job(sbatch, err);
+}
+
+/* The whole of a regular file; NULL when it is something else, too large or not for this user. */
+static char *read_file(const char *path, size_t *length)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	char *text = NULL;
+
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= SCRIPT_MAX_BYTES)
+		text = malloc((size_t)st.st_size + 1);
+	for (*length = 0; text && *length < (size_t)st.st_size;) {
+		ssize_t got = read(fd, text + *length, (size_t)st.st_size - *length);
+		if (got <= 0)
+			break;
+		*length += (size_t)got;
+	}
+	if (text)
+		text[*length] = '\0';
+	close(fd);
+	return text;
+}
+
+bool p4d_client_is_salloc(void)
+{
+	return !strcmp(program_invocation_short_name, "salloc");
+}
+
+char *p4d_client_script(size_t *length)
+{
+	char *text = NULL;
+
+	if (spank_context() != S_CTX_ALLOCATOR || p4d_client_is_salloc())
+		return NULL;
+	char *wrapped = p4d_client_option("wrap");
+	if (wrapped) {
+		*length = strlen(wrapped);
+		return wrapped;
+	}
+	/* " SCRIPT ARGUMENT...": blanks in the name of a script cannot be told from those between arguments
+	 */
+	char *line = p4d_client_option("argv");
+	for (char *at = line && *line ? line : NULL; at && !text;) {
+		at = strchr(at + 1, ' ');
+		if (at)
+			*at = '\0';
+		text = read_file(line + (*line == ' '), length);
+		if (at)
+			*at = ' ';
+	}
+	free(line);
+	return text;
+}
+
+bool p4d_client_talks(void)
+{
+	int (*level)(void);
+
+	*(void **)&level = dlsym(RTLD_DEFAULT, "slurm_get_log_level");
+	return !level || level() >= LOG_LEVEL_INFO;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CLIENT_JOB_H
+#define P4D_CLIENT_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "error.h"
+#include "sbatch.h"
+
+/*
+ * The job as sbatch, salloc and srun understand it after the script, the environment and the command line
+ * were merged. They keep it in a structure that is not public, but export it together with functions that
+ * read it by option name. Where a Slurm does not, options are simply unknown.
+ */
+
+/* A copy of an option's value, NULL when it is not set. The caller frees it. */
+char *p4d_client_option(const char *name);
+
+/* Fills the job of an all-zero *sbatch; p4d_sbatch_free releases it. Errors: VALUE, USAGE, NO_MEMORY. */
+int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
+
+/*
+ * The text of the batch script, read with the user's rights; the caller frees it. NULL when there is none or
+ * it cannot be read (srun, salloc, a script on stdin).
+ */
+char *p4d_client_script(size_t *length);
+
+/* salloc or sbatch: Slurm gives both the same context. */
+bool p4d_client_is_salloc(void);
+
+/* False with -Q: only warnings and refusals are wanted. */
+bool p4d_client_talks(void);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "carried.h"
+#include "slurm_job.h"
+
+int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
+{
+	job_info_msg_t *reply = NULL;
+
+	memset(record, 0, sizeof(*record));
+	if (P4D_LOAD_JOB(&reply, job_id, SHOW_DETAIL))
+		return p4d_fail(err, P4D_E_IO, "slurmctld does not answer about job %u: %s", job_id,
+				slurm_strerror(errno));
+	record->reply = reply;
+	/* the leader of an array or heterogeneous job brings the others along */
+	for (uint32_t i = 0; i < reply->record_count; i++) {
+		const job_info_t *info = &reply->job_array[i];
+		if (info->job_id != job_id)
+			continue;
+		p4d_job_from_info(&record->job, info);
+		record->het_job_id = info->het_job_id;
+		p4d_comment_plan(info->admin_comment, record->plan, sizeof(record->plan));
+		return 0;
+	}
+	p4d_record_free(record);
+	return p4d_fail(err, P4D_E_IO, "slurmctld does not know job %u", job_id);
+}
+
+void p4d_record_free(p4d_record *record)
+{
+	if (record->reply)
+		slurm_free_job_info_msg(record->reply);
+	memset(record, 0, sizeof(*record));
+}
+
+static int differs(p4d_option option, const p4d_request *step, const p4d_request *approved, p4d_error *err)
+{
+	char mine[160], theirs[160] = "not set";
+	const char *name = p4d_option_info_of(option)->name;
+
+	if (p4d_is_set(approved, option))
+		p4d_value_text(approved, option, theirs, sizeof(theirs));
+	p4d_fail(err, P4D_E_STEP_DIFFERS,
+		 "%s is %s in this step and %s in the plan that was approved for its job", name,
+		 p4d_is_set(step, option) ? p4d_value_text(step, option, mine, sizeof(mine)) : "not set",
+		 theirs);
+	return p4d_fix(err, "submit a new job with --p4d-%s=%s, or leave the step's p4d options out", name,
+		       p4d_is_set(step, option) ? mine : theirs);
+}
+
+int p4d_step_agrees(const char *approved, const char *line, const p4d_request *options, p4d_error *err)
+{
+	p4d_request job = {0}, step = {0};
+	p4d_option which;
+
+	if (p4d_plan_read(approved, &job, err) < 0)
+		return -1;
+	if (line && strcmp(line, approved)) {
+		if (p4d_plan_read(line, &step, err) < 0)
+			return -1;
+		if (p4d_plan_differs(&step, &job, &which))
+			return differs(which, &step, &job, err);
+	}
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		char mine[1024], theirs[1024];
+		if (!p4d_is_set(options, option) || !(p4d_option_info_of(option)->where & P4D_WHERE_PLAN))
+			continue;
+		if (!p4d_is_set(&job, option) || strcmp(p4d_value_text(options, option, mine, sizeof(mine)),
+							p4d_value_text(&job, option, theirs, sizeof(theirs))))
+			return differs(option, options, &job, err);
+	}
+	return 0;
+}
+
+bool p4d_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
+{
+	job_info_msg_t *reply = NULL;
+	char plan[P4D_PLAN_MAX];
+	bool agrees = false;
+
+	if (P4D_LOAD_JOB(&reply, het_job_id, 0))
+		return false;
+	for (uint32_t i = 0; !agrees && i < reply->record_count; i++)
+		agrees = p4d_comment_plan(reply->job_array[i].admin_comment, plan, sizeof(plan)) &&
+			 !p4d_step_agrees(plan, line, options, NULL);
+	slurm_free_job_info_msg(reply);
+	return agrees;
+}

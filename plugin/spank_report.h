@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SPANK_REPORT_H
+#define P4D_SPANK_REPORT_H
+
+#include "guard.h"
+
+/* Prints lines on stderr, without Slurm's prefix. Never on stdout, which belongs to sbatch --parsable. */
+void p4d_report_text(const char *text);
+
+/* Prints what a verdict says: refusals and warnings always, the rest unless the user asked for quiet. */
+void p4d_report_verdict(const p4d_verdict *verdict);
+
+/* Prints where the memory of the fullest GPU goes (--p4d-verbose). */
+void p4d_report_memory(const p4d_verdict *verdict);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank_step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "export.h"
+#include "guard.h"
+#include "job_record.h"
+#include "site_file.h"
+#include "spank_options.h"
+#include "spank_report.h"
+
+/* What was decided for this step; its tasks are forked from here. */
+static char said[4096];
+static bool refused;
+
+/*
+ * With --export=NONE the outputs reach the job only as copies of spank_job_env. They are p4d's, so they are
+ * put where programs look for them.
+ */
+static void restore_outputs(spank_t spank)
+{
+	char copy[80], value[P4D_PLAN_MAX];
+
+	for (size_t i = 0; p4d_export_names[i]; i++) {
+		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", p4d_export_names[i]);
+		if (spank_getenv(spank, copy, value, sizeof(value)) == ESPANK_SUCCESS)
+			spank_setenv(spank, p4d_export_names[i], value, 0);
+		else if (i == 0)
+			return;
+	}
+}
+
+static const p4d_cluster *no_cluster(void *unused)
+{
+	(void)unused;
+	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES has to do */
+}
+
+static void conclude(const p4d_verdict *verdict)
+{
+	refused = verdict->action == P4D_REJECT;
+	if (verdict->action != P4D_PASS)
+		p4d_verdict_text(verdict, said, sizeof(said));
+}
+
+/* slurmctld did not answer: the site says whether that is a reason to refuse. */
+static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error *err)
+{
+	p4d_policy policy = site ? p4d_site_policy(site, job->partition, job->qos, job->account, NULL)
+				 : (p4d_policy){.mode = P4D_MODE_OFF};
+	p4d_verdict verdict;
+
+	slurm_error("p4d: [P4D%03d] %s; the step was not judged", err->code, err->text);
+	if (policy.mode == P4D_MODE_ENFORCE && !policy.exempt && policy.on_error == P4D_ON_ERROR_REJECT) {
+		p4d_guard_fail(site, job, err, &verdict);
+		conclude(&verdict);
+	}
+}
+
+static void judge(const p4d_record *record, const char *line, int argc, char **argv)
+{
+	p4d_request options = {0};
+	p4d_verdict verdict = {0};
+	p4d_error err, conf;
+
+	int rc = p4d_options_request(&options, &err);
+	if (!rc && record->plan[0]) {
+		rc = p4d_step_agrees(record->plan, line, &options, &err);
+		if (!rc ||
+		    (record->het_job_id && p4d_step_agrees_with_any(record->het_job_id, line, &options)))
+			return;
+	}
+	/* without p4d.conf on the node only an approved plan can be held against the step */
+	p4d_site *site = p4d_site_find(argc, argv, record->plan[0], &conf);
+	if (!site && record->plan[0])
+		site = p4d_site_default(P4D_DATADIR, &conf);
+	if (!site)
+		return;
+	if (rc < 0)
+		p4d_guard_fail(site, &record->job, &err, &verdict);
+	else
+		p4d_guard_verify(site, &record->job, no_cluster, NULL, line, &options, &verdict);
+	conclude(&verdict);
+	p4d_site_free(site);
+}
+
+void p4d_step_judge(spank_t spank, int argc, char **argv)
+{
+	char plan[P4D_PLAN_MAX];
+	uint32_t job_id = 0, step_id = 0, node = 0;
+	p4d_record record;
+	p4d_error err;
+
+	restore_outputs(spank);
+	spank_err_t found = spank_getenv(spank, p4d_export_names[0], plan, sizeof(plan));
+	const char *line = found == ESPANK_SUCCESS   ? plan
+			   : found == ESPANK_NOSPACE ? "too long to be a plan"
+						     : NULL;
+	if (!line && !p4d_options_any())
+		return;
+	spank_get_item(spank, S_JOB_ID, &job_id);
+	spank_get_item(spank, S_JOB_STEPID, &step_id);
+	spank_get_item(spank, S_JOB_NODEID, &node);
+	/* one node asks for all, and what Slurm itself runs (extern and interactive steps) trains nothing */
+	if (node || (step_id > SLURM_MAX_NORMAL_STEP_ID && step_id != SLURM_BATCH_SCRIPT))
+		return;
+	if (p4d_record_load(&record, job_id, &err) < 0) {
+		p4d_site *site = p4d_site_find(argc, argv, false, &(p4d_error){.code = P4D_OK});
+		unanswered(site, &record.job, &err);
+		p4d_site_free(site);
+		return;
+	}
+	judge(&record, line, argc, argv);
+	p4d_record_free(&record);
+}
+
+int p4d_step_task(spank_t spank)
+{
+	int task = 0;
+
+	if (said[0] && spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && !task)
+		p4d_report_text(said);
+	return refused ? -1 : 0;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank_submit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "carried.h"
+#include "client_job.h"
+#include "cluster_facts.h"
+#include "export.h"
+#include "guard.h"
+#include "job_record.h"
+#include "model.h"
+#include "site_file.h"
+#include "spank_options.h"
+#include "spank_report.h"
+
+typedef struct submission {
+	p4d_site *site;
+	p4d_sbatch sbatch; /* the job as typed */
+	p4d_job job;       /* as judged */
+	p4d_request request;
+	p4d_verdict verdict;
+	p4d_cluster cluster;
+	bool cluster_asked;
+} submission;
+
+static void release(submission *s)
+{
+	p4d_cluster_free(&s->cluster);
+	p4d_sbatch_free(&s->sbatch);
+	p4d_site_free(s->site);
+}
+
+/* The site's configuration, or its default with the reason in *err. NULL without either, after saying so. */
+static p4d_site *find_site(int argc, char **argv, p4d_error *err)
+{
+	p4d_error second;
+	p4d_message message;
+	char text[1100];
+	p4d_site *site = p4d_site_find(argc, argv, true, err);
+
+	if (!site)
+		site = p4d_site_default(P4D_DATADIR, &second);
+	if (!site) {
+		message.code = second.code;
+		snprintf(message.text, sizeof(message.text), "%s", second.text);
+		snprintf(message.fix, sizeof(message.fix), "%s", second.fix);
+		p4d_report_text(p4d_message_text(&message, text, sizeof(text)));
+	}
+	return site;
+}
+
+static const p4d_cluster *ask_cluster(void *context)
+{
+	submission *s = context;
+
+	if (!s->cluster_asked)
+		p4d_cluster_load(&s->cluster, NULL);
+	s->cluster_asked = true;
+	return s->cluster.count ? &s->cluster : NULL;
+}
+
+static int complete(submission *s, p4d_error *err)
+{
+	p4d_request *request = &s->request;
+	p4d_preset preset = {.global_batch = 0};
+
+	/* model files are the user's and are read with the user's rights */
+	if (p4d_is_set(request, P4D_MODEL) &&
+	    p4d_model_resolve(request, p4d_site_datadir(s->site), &preset, err) < 0)
+		return -1;
+	p4d_guard_complete(s->site, &s->job, ask_cluster, s, preset.global_batch, request, &s->verdict);
+	return 0;
+}
+
+static void set_variable(spank_t spank, const char *name, const char *value)
+{
+	setenv(name, value, 1);
+	spank_job_control_setenv(spank, name, value, 1);
+}
+
+static void export_one(const char *name, const char *value, void *spank)
+{
+	set_variable(spank, name, value);
+}
+
+/*
+ * Puts into the job what was decided: the plan and, where an option was given, the value it ended up with.
+ * Slurm has already stored what was typed, for a later component of a heterogeneous job even what an earlier
+ * one typed.
+ */
+static void put_into_job(spank_t spank, const p4d_request *request, const p4d_verdict *verdict)
+{
+	char name[128], value[1024];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		const char *text = p4d_options_text(option);
+		if (!text)
+			continue;
+		if (verdict->plan[0] && p4d_option_info_of(option)->kind != P4D_SWITCH_KIND &&
+		    p4d_is_set(request, option))
+			text = p4d_value_text(request, option, value, sizeof(value));
+		set_variable(spank, p4d_option_variable(option, name, sizeof(name)), text);
+	}
+	if (verdict->plan[0] && verdict->judged)
+		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
+	else if (verdict->plan[0])
+		set_variable(spank, p4d_export_names[0],
+			     verdict->plan); /* not modelled: there is no layout */
+}
+
+/* What comes of a verdict, for jobs and for steps. */
+static int conclude(spank_t spank, submission *s)
+{
+	const p4d_verdict *verdict = &s->verdict;
+
+	p4d_report_verdict(verdict);
+	if (p4d_is_set(&s->request, P4D_VERBOSE))
+		p4d_report_memory(verdict);
+	if (verdict->action == P4D_REJECT)
+		return -1;
+	put_into_job(spank, &s->request, verdict);
+	return 0;
+}
+
+int p4d_submit_job(spank_t spank, int argc, char **argv)
+{
+	submission s = {0};
+	p4d_error err = {.code = P4D_OK};
+	char *script = NULL;
+
+	p4d_environment_clean_job(spank);
+	if (!p4d_options_any())
+		return 0;
+	s.site = find_site(argc, argv, &err);
+	if (!s.site)
+		return 0;
+	if (err.code || p4d_client_job(&s.sbatch, &err) < 0 || p4d_options_request(&s.request, &err) < 0) {
+		s.job = s.sbatch.job;
+		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
+	} else {
+		s.job = s.sbatch.job;
+		s.job.script = script = p4d_client_script(&s.job.script_length);
+		if (complete(&s, &err) < 0)
+			p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
+	}
+	int rc = conclude(spank, &s);
+	free(script);
+	release(&s);
+	return rc;
+}
+
+/* What the step leaves open is as in its job. */
+static void inherit_job(p4d_job *step, const p4d_job *job)
+{
+	step->partition = job->partition;
+	step->qos = job->qos;
+	step->account = job->account;
+	step->constraint = job->constraint;
+	step->exclusive = job->exclusive;
+	step->mem_per_node_bytes = job->mem_per_node_bytes;
+	step->mem_per_cpu_bytes = job->mem_per_cpu_bytes;
+	step->mem_per_gpu_bytes = job->mem_per_gpu_bytes;
+	step->mem_is_all = job->mem_is_all;
+	if (!step->min_nodes) {
+		step->min_nodes = job->min_nodes;
+		step->max_nodes = job->max_nodes;
+	}
+	if (!p4d_job_wants_gpus(step)) {
+		step->gres = job->gres;
+		step->gpus = job->gpus;
+		step->gpus_per_task = job->gpus_per_task;
+		step->gpus_per_socket = job->gpus_per_socket;
+	}
+}
+
+/* The plan was approved with the job, but this step's environment lost it. */
+static int restore_plan(submission *s, const char *line, p4d_error *err)
+{
+	p4d_request *request = &s->request;
+	p4d_request plan = {0};
+
+	if (p4d_step_agrees(line, NULL, request, err) < 0 || p4d_plan_read(line, &plan, err) < 0)
+		return -1;
+	*request = plan;
+	snprintf(s->verdict.plan, sizeof(s->verdict.plan), "%s", line);
+	s->verdict.judged =
+	    !p4d_layout_build(&plan, (uint64_t)plan.value[P4D_NODES], (uint64_t)plan.value[P4D_GPUS_PER_NODE],
+			      &s->verdict.layout, NULL);
+	return 0;
+}
+
+/* A step with options but without a plan: slurmctld knows whether its job has one, and what the job is. */
+static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
+{
+	p4d_record record;
+
+	if (p4d_record_load(&record, job_id, err) < 0)
+		return -1;
+	int rc;
+	if (record.plan[0]) {
+		rc = restore_plan(s, record.plan, err);
+	} else {
+		inherit_job(&s->job, &record.job);
+		rc = complete(s, err);
+	}
+	if (rc < 0)
+		p4d_guard_fail(s->site, &record.job, err, &s->verdict);
+	p4d_record_free(&record);
+	return 0;
+}
+
+int p4d_submit_step(spank_t spank, int argc, char **argv)
+{
+	submission s = {0};
+	p4d_error err = {.code = P4D_OK};
+	const char *line = getenv("P4D_PLAN"), *job_id = getenv("SLURM_JOB_ID");
+
+	if (!p4d_options_any())
+		return 0;
+	if (!p4d_options_request(&s.request, &err) && line && !p4d_step_agrees(line, NULL, &s.request, &err))
+		return 0;
+	p4d_error conf = {.code = P4D_OK};
+	s.site = find_site(argc, argv, &conf);
+	if (!s.site)
+		return 0;
+	s.job.partition = getenv("SLURM_JOB_PARTITION");
+	s.job.account = getenv("SLURM_JOB_ACCOUNT");
+	s.job.qos = getenv("SLURM_JOB_QOS");
+	if (!conf.code && !err.code && !p4d_client_job(&s.sbatch, &err)) {
+		s.job = s.sbatch.job;
+		/* without an answer nothing is known of the job; slurmstepd asks again */
+		if (judge_by_record(&s, job_id ? (uint32_t)strtoul(job_id, NULL, 10) : 0, &err) < 0)
+			s.verdict.action = P4D_PASS;
+	} else {
+		p4d_guard_fail(s.site, &s.job, conf.code ? &conf : &err, &s.verdict);
+	}
+	int rc = conclude(spank, &s);
+	release(&s);
+	return rc;
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# static.sh BUILDDIR: what can be said of the sources, scripts, manual pages and built plugins without running them. One
+# line for each check. Run from the source directory.
+set -u
+build=$1
+log=$build/static.log
+failed=0
+
+check() # NAME COMMAND...
+{
+	name=static/$1
+	shift
+	if "$@" >"$log" 2>&1; then
+		echo "ok    $name"
+	else
+		echo "FAIL  $name"
+		head -60 "$log" | sed 's/^/      | /'
+		failed=1
+	fi
+}
+
+c_files() { find estimator plugin tests -name '*.[ch]'; }
+sh_files() { echo demo check .ci/run && find tests -name '*.sh'; }
+texts() { find . -maxdepth 1 -name '*.md' && find estimator plugin etc man m4 tests -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/*/*'; }
+
+# Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
+shell_scripts() { sh_files | xargs shellcheck -x -S warning -e SC2046,SC2154; }
+spelling() { texts | xargs codespell --ignore-words-list=te,ans,fo; }
+formatted() { c_files | xargs clang-format --dry-run -Werror; }
+analysed()
+{
+	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
+		--suppress=missingInclude -D__GNUC__ -I estimator -I plugin estimator plugin tests/tools
+}
+
+manual_pages()
+{
+	bad=0
+	for page in man/*.scd; do
+		scdoc <"$page" >"$build/page" || bad=1
+		mandoc -T lint -W warning "$build/page" || { echo "in $page"; bad=1; }
+	done
+	return $bad
+}
+
+# documented FILE TEXT...: all of them occur there
+documented()
+{
+	page=$1
+	shift
+	missing=0
+	for text in "$@"; do
+		grep -qF -- "$text" "$page" || { echo "$page lacks $text"; missing=1; }
+	done
+	[ $# -gt 0 ] && return $missing
+}
+every_code() { documented man/p4d-codes.7.scd $(sed -n 's/^CODE(\([0-9]*\),.*/\1/p' estimator/codes.def | xargs printf 'P4D%03d '); }
+
+# options LETTER: names of the options whose `where` has it
+options() { sed -n "s/^[A-Z]*([A-Z_0-9]*, \"\([a-z-]*\)\".*[ ,]$1[ ,)].*/\1/p" estimator/options.def; }
+every_slurm_option() { documented man/p4d-spank.8.scd $(options S | sed 's/^/--p4d-/'); }
+every_command_option() { documented man/p4d.1.scd $(options C | sed 's/^/--/'); }
+
+exports() { nm -D --defined-only "$build/.libs/$1.so" | sed 's/.* //' | sort | xargs; }
+exported_symbols()
+{
+	echo "p4d.so: $(exports p4d)"
+	echo "job_submit_p4d.so: $(exports job_submit_p4d)"
+	[ "$(exports p4d)" = "$spank_symbols" ] && [ "$(exports job_submit_p4d)" = "$job_submit_symbols" ]
+}
+spank_symbols="plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt slurm_spank_task_init"
+job_submit_symbols="fini init job_modify job_submit plugin_name plugin_type plugin_version"
+
+# What nothing may do that Slurm loads: end the process, start another, write to stdout.
+harmless_calls()
+{
+	! nm -D --undefined-only "$build/.libs/p4d.so" "$build/.libs/job_submit_p4d.so" |
+		grep -wE '_?exit|abort|__assert_fail|fork|vfork|posix_spawn|system|popen|exec[lv]p?e?|(__)?v?printf(_chk)?|puts|putchar|stdout'
+}
+
+check shell_scripts shell_scripts
+check spelling spelling
+check format formatted
+check cppcheck analysed
+check manual_pages manual_pages
+check codes_documented every_code
+check slurm_options_documented every_slurm_option
+check command_options_documented every_command_option
+check exported_symbols exported_symbols
+check harmless_calls harmless_calls
+exit $failed
