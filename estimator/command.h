@@ -62,8 +62,8 @@ void p4d_line_help(const p4d_subcommand *command);
 const p4d_subcommand *p4d_find_subcommand(const char *name); /* command.c; NULL when unknown */
 
 /*
- * command_site.c: the site in force: --conf, else p4d.conf beside $SLURM_CONF, else /etc/slurm/p4d.conf, else
- * SYSCONFDIR/p4d.conf, else the built-in defaults. path (PATH_MAX bytes) gets the file, "" for the defaults.
+ * command_site.c: the site in force. --conf; else p4d.conf beside $SLURM_CONF; when that is not set, /etc/slurm/p4d.conf,
+ * else SYSCONFDIR/p4d.conf; else the built-in defaults. path gets the file, "" for the defaults.
  */
 int p4d_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_open_site(const char *option, p4d_error *err);

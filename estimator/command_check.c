@@ -121,7 +121,7 @@ static int open_script(const char *name, const char *directory, char *path, size
 			snprintf(path, size, "%s", found);
 	}
 	if (file < 0)
-		return p4d_fail(err, P4D_E_IO, "%.200s: %s", path, strerror(errno));
+		return p4d_fail(err, P4D_E_IO, "job script %.200s: %s", path, strerror(errno));
 	if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
 		return file;
 	close(file);
@@ -212,7 +212,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
 		       l->tp, l->cp, l->pp, l->dp, l->micro_batch, gib(v->estimate.peak.device_bytes),
 		       gib(v->estimate.capacity_bytes), 100 * v->estimate.fraction);
-	else if (!p4d_request_any(request))
+	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		printf(": the job carries no p4d options, nothing to judge");
 	else if (v->policy.exempt)
 		printf(": this account or QOS is exempt, nothing was judged");
@@ -229,7 +229,7 @@ static void print_text(const check *c, unsigned component, const p4d_sbatch *sba
 	char text[4096];
 	char *rest = text;
 
-	p4d_verdict_text(v, text, sizeof(text));
+	p4d_verdict_text(v, text, sizeof(text)); /* "" in mode observe */
 	for (char *line; *text && (line = strsep(&rest, "\n"));) {
 		if (c->components > 1)
 			fprintf(stderr, "%u: ", component);
@@ -239,6 +239,9 @@ static void print_text(const check *c, unsigned component, const p4d_sbatch *sba
 	if (c->components > 1)
 		printf("%u: ", component);
 	print_answer(v, &sbatch->request);
+	if (v->policy.mode == P4D_MODE_OBSERVE)
+		for (unsigned i = 0; i < v->messages; i++)
+			printf("%s\n", p4d_message_text(&v->message[i], text, sizeof(text)));
 	if (v->judged && p4d_is_set(&sbatch->request, P4D_VERBOSE)) {
 		p4d_report_layout(sbatch->request.model, &v->layout, v->geometry.nodes, v->estimate.gpu,
 				  v->estimate.method);
@@ -315,8 +318,11 @@ static int check_job(check *c, p4d_error *err)
 	const char *name = NULL;
 	p4d_sbatch probe = {0};
 
-	if (split_components(c, &name, err) < 0)
+	if (split_components(c, &name, err) < 0) {
+		if (!err->fix[0])
+			p4d_fix(err, "p4d help check");
 		return -1;
+	}
 	if (c->first.value[P4D_SBATCH_HELP]) {
 		p4d_line_help(p4d_find_subcommand("check"));
 		return P4D_OK;

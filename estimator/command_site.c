@@ -49,12 +49,13 @@ int p4d_find_conf(const char *option, char *path, size_t size, p4d_error *err)
 		memcpy(path, option, strlen(option) + 1);
 		return 0;
 	}
-	if (slurm_conf && *slurm_conf && beside(slurm_conf, path, size))
+	if (slurm_conf && *slurm_conf) {
+		if (beside(slurm_conf, path, size))
+			return 0;
+	} else if (beside("/etc/slurm/slurm.conf", path, size) ||
+		   beside(P4D_SYSCONFDIR "/slurm.conf", path, size)) {
 		return 0;
-	if (beside("/etc/slurm/slurm.conf", path, size))
-		return 0;
-	if (beside(P4D_SYSCONFDIR "/slurm.conf", path, size))
-		return 0;
+	}
 	path[0] = '\0';
 	return 0;
 }

@@ -106,7 +106,8 @@ static uint64_t fill_nodes(uint64_t world, uint64_t tp, uint64_t heads)
 	for (uint64_t gpus = USUAL_GPUS_PER_NODE; gpus >= 1 && heads % tp == 0; gpus--)
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
-	return USUAL_GPUS_PER_NODE; /* does not work out; the layout's rules say it better than we could here */
+	return USUAL_GPUS_PER_NODE; /* does not work out; the layout's rules say it better than we could here
+				     */
 }
 
 static void choose_geometry(p4d_subject *subject, bool search)

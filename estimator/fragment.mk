@@ -7,11 +7,12 @@ libp4d_la_SOURCES = \
 	estimator/request.h estimator/request.c \
 	estimator/defaults.h estimator/defaults.c \
 	estimator/json_file.h estimator/json_file.c \
-	estimator/model.h estimator/model.c estimator/model_hf.c \
+	estimator/model.h estimator/model_forms.h estimator/model.c estimator/model_hf.c estimator/model_preset.c estimator/model_names.c \
 	estimator/gpu.h estimator/gpu.c \
 	estimator/conf.h estimator/conf_scan.c estimator/conf.c \
 	estimator/site.h estimator/site_data.h estimator/site_load.c estimator/site.c \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
+	estimator/sbatch.h estimator/sbatch_job.c \
 	estimator/layout.h estimator/layout.c \
 	estimator/memory.h estimator/memory_forms.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
 	estimator/plan.h estimator/plan.c \
@@ -25,6 +26,13 @@ libp4d_la_LIBADD = $(JSONC_LIBS) $(CONFUSE_LIBS) -lm
 
 bin_PROGRAMS += p4d
 p4d_SOURCES = \
-	estimator/command.h estimator/command.c
-p4d_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
+	estimator/command.h estimator/command.c \
+	estimator/arguments.h estimator/arguments.c \
+	estimator/command_options.c estimator/command_site.c estimator/command_cluster.c estimator/command_subject.c \
+	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
+	estimator/command_list.c estimator/command_explain.c \
+	estimator/sbatch_options.def estimator/sbatch.c \
+	estimator/table.h estimator/table.c \
+	estimator/report.c estimator/report_json.c
+p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
 p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS)

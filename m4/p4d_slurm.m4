@@ -32,7 +32,7 @@ AC_DEFUN([P4D_SLURM_FIND], [
 		SLURM_LIBS="-L$1/lib -Wl,-rpath,$1/lib -lslurm"])
 	p4d_save_CPPFLAGS=$CPPFLAGS
 	CPPFLAGS="$CPPFLAGS $SLURM_CPPFLAGS"
-	AC_CHECK_HEADER([slurm/spank.h], [p4d_slurm=yes], [p4d_slurm=no], [[#include <stddef.h>]])
+	AC_CHECK_HEADERS([slurm/spank.h], [p4d_slurm=yes], [p4d_slurm=no], [[#include <stddef.h>]])
 	# The compiler may have found another Slurm's header than that of the directory that was named.
 	AS_IF([test "x$with_slurm" = "x$1" && test ! -f "$1/include/slurm/spank.h"], [p4d_slurm=no])
 	AS_IF([test "x$p4d_slurm" = xno],

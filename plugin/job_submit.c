@@ -25,6 +25,11 @@ void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg)
 		*err_msg = slurm_xstrdup(text);
 }
 
+static double gib(uint64_t bytes)
+{
+	return (double)bytes / (double)(1 << 30);
+}
+
 void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
 		     const p4d_verdict *verdict)
 {
@@ -32,13 +37,19 @@ void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, u
 
 	if (level == P4D_LOG_NONE || !(verdict->would_reject || (level == P4D_LOG_ALL && verdict->judged)))
 		return;
-	const p4d_message *first = verdict->messages ? &verdict->message[0] : NULL;
+	char memory[80] = "", reasons[1024] = "";
+	if (!verdict->messages && verdict->judged && verdict->estimate.capacity_bytes)
+		snprintf(memory, sizeof(memory), " %.1f of %.1f GiB",
+			 gib(verdict->estimate.peak.device_bytes), gib(verdict->estimate.capacity_bytes));
+	for (unsigned i = 0; i < verdict->messages; i++) {
+		size_t used = strlen(reasons);
+		snprintf(reasons + used, sizeof(reasons) - used, " [P4D%03d] %s",
+			 (int)verdict->message[i].code, verdict->message[i].text);
+	}
 	const char *outcome = verdict->action == P4D_REJECT ? "refused"
-			      : verdict->would_reject       ? "passed, enforce would refuse"
+			      : verdict->would_reject       ? "passed, would be refused in mode enforce"
 							    : "passed";
-	slurm_info("p4d: %s uid=%u name=%s %s%s%s%s%.200s", what, uid, name ? name : "", outcome,
-		   first ? ": " : "", first ? first->text : "", verdict->plan[0] ? " plan=" : "",
-		   verdict->plan);
+	slurm_info("p4d: %s %.64s uid=%u %s%s%s", what, name ? name : "", uid, outcome, memory, reasons);
 }
 
 /* Keeps the approved plan where users cannot change it. */

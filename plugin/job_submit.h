@@ -22,7 +22,8 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
 #endif
 #pragma GCC visibility pop
 
-/* Writes the site's log line for a verdict. what: "submit" or "update"; name: of the job, may be NULL. */
+/* Writes the site's log line for a verdict. what: "submit" or "update"; name: name or id of the job, may be
+ * NULL. */
 void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
 		     const p4d_verdict *verdict);
 

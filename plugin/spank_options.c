@@ -14,8 +14,12 @@ enum { NAME_MAX_BYTES = 128 };
 
 static char *given[P4D_OPTIONS];
 
-/* Slurm's variable for an option, as it was when the program started. */
+/* Slurm's variable for an option, as it was when the program started, and the input prefix that set it. */
 static char *inherited[P4D_OPTIONS];
+static const char *input_prefix = "SLURM";
+
+/* The value came from the environment, not from the script or the command line. */
+static bool from_environment[P4D_OPTIONS];
 
 /* After the first component of a heterogeneous job, Slurm's own variables hold that component's options. */
 static bool later_component;
@@ -26,6 +30,15 @@ static const char *input_variable(p4d_option option, char *buf, size_t size)
 	char variable[NAME_MAX_BYTES];
 
 	snprintf(buf, size, "SLURM_SPANK_%s", p4d_option_variable(option, variable, sizeof(variable)));
+	return buf;
+}
+
+/* "SBATCH_P4D_TP": where users write it. */
+static const char *source_variable(p4d_option option, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s_P4D_%s", input_prefix, p4d_option_info_of(option)->name);
+	for (char *at = buf; *at; at++)
+		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
 	return buf;
 }
 
@@ -46,8 +59,9 @@ static int given_option(int option, const char *text, int remote)
 
 	/* Slurm hands over the environment's own string, which tells it from #SBATCH lines and the command
 	 * line */
-	if (!remote && later_component && text &&
-	    text == getenv(input_variable((p4d_option)option, name, sizeof(name)))) {
+	from_environment[option] =
+	    !remote && text && text == getenv(input_variable((p4d_option)option, name, sizeof(name)));
+	if (from_environment[option] && later_component) {
 		text = inherited[option];
 		if (!text)
 			return 0;
@@ -82,15 +96,13 @@ void p4d_options_from_environment(const char *prefix)
 {
 	char source[NAME_MAX_BYTES], target[NAME_MAX_BYTES];
 
+	input_prefix = prefix;
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
 		if (!(info->where & P4D_WHERE_SLURM))
 			continue;
-		snprintf(source, sizeof(source), "%s_P4D_%s", prefix, info->name);
-		for (char *at = source; *at; at++)
-			*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
 		input_variable((p4d_option)i, target, sizeof(target));
-		const char *text = getenv(source);
+		const char *text = getenv(source_variable((p4d_option)i, source, sizeof(source)));
 		if (text)
 			setenv(target, text, 1);
 		keep(&inherited[i], getenv(target));
@@ -112,9 +124,20 @@ const char *p4d_options_text(p4d_option option)
 
 int p4d_options_request(p4d_request *request, p4d_error *err)
 {
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (given[i] && p4d_request_set(request, (p4d_option)i, given[i], P4D_BY_USER, err) < 0)
-			return -1;
+	p4d_error inner = {.code = P4D_OK};
+	char name[NAME_MAX_BYTES];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		if (!given[i] || !p4d_request_set(request, (p4d_option)i, given[i], P4D_BY_USER, &inner))
+			continue;
+		/* nobody finds a mistake in a flag that was not typed */
+		source_variable((p4d_option)i, name, sizeof(name));
+		if (from_environment[i] && getenv(name))
+			p4d_fail(err, inner.code, "%.380s (from %s)", inner.text, name);
+		else
+			p4d_fail(err, inner.code, "%s", inner.text);
+		return p4d_fix(err, "%s", inner.fix);
+	}
 	return 0;
 }
 

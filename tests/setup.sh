@@ -26,10 +26,10 @@ $1
 $link
 "*) continue ;;
 		esac
+		# A missing link counts as an administrator's decision and outlives upgrades; for rc.d that takes K links.
 		case $link in
-		/etc/rc*) update-rc.d "$(basename "$link" | sed 's/^S[0-9]*//')" defaults-disabled ;;
-		*) deb-systemd-helper disable "$(basename "$link")" ;;
-		esac >/dev/null 2>&1 || true
+		/etc/rc*) update-rc.d "$(basename "$link" | sed 's/^S[0-9]*//')" defaults-disabled >/dev/null 2>&1 || true ;;
+		esac
 		rm -f "$link"
 	done
 }
@@ -79,10 +79,8 @@ p4d_need()
 	fi
 	missing=
 	for package in "$@"; do
-		case $(dpkg-query -W -f '${db:Status-Status} ' "$package" 2>/dev/null) in
-		*"installed "*) ;;
-		*) missing="$missing $package" ;;
-		esac
+		dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+			missing="$missing $package"
 	done
 	[ -n "$missing" ] || return 0
 	if [ "$(id -u)" != 0 ]; then

@@ -12,14 +12,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MAX_INPUT = 1024 * 1024 };
+enum { INPUT_LIMIT = 1024 * 1024 };
 
 static unsigned replayed;
 
 static int replay_file(const char *path)
 {
 	FILE *in = fopen(path, "rb");
-	uint8_t *data = malloc(MAX_INPUT);
+	uint8_t *data = malloc(INPUT_LIMIT);
 
 	if (!in || !data) {
 		perror(path);
@@ -28,7 +28,7 @@ static int replay_file(const char *path)
 			fclose(in);
 		return -1;
 	}
-	size_t size = fread(data, 1, MAX_INPUT, in);
+	size_t size = fread(data, 1, INPUT_LIMIT, in);
 	fclose(in);
 	/* a block of just this size lets sanitizers see every byte read too far */
 	uint8_t *exact = malloc(size ? size : 1);

@@ -80,8 +80,8 @@ static void finds_the_best(void **state)
 	    {MODEL_13B "pp=4 framework=megatron", 2, 8},
 	    {MODEL_70B, 4, 8},
 	    {MODEL_70B "framework=megatron", 8, 8},
-	    {MODEL_70B "micro-batch=2 recompute=full", 3, 8},
-	    {MODEL_70B "global-batch=96", 6, 4},
+	    {MODEL_70B "micro-batch=2 recompute=full", 4, 8},
+	    {MODEL_70B "global-batch=96", 12, 4},
 	};
 
 	(void)state;

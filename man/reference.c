@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes` or `reference options`. Run by
+ * make, so that the pages cannot drift from codes.def and options.def.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "request.h"
+
+/* scdoc takes '_', '*' and '<' as markup; '\' escapes. */
+static void print_escaped(const char *text)
+{
+	for (; *text; text++) {
+		if (strchr("_*<>\\#~[", *text))
+			putchar('\\');
+		putchar(*text);
+	}
+}
+
+static void print_codes(void)
+{
+	for (int i = 1; i <= 125; i++) {
+		if (!p4d_code_title((p4d_code)i))
+			continue;
+		printf("*P4D%03d* ", i);
+		print_escaped(p4d_code_title((p4d_code)i));
+		printf("\n\t");
+		print_escaped(p4d_code_text((p4d_code)i));
+		printf("\n\n");
+	}
+}
+
+static void print_options(void)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		if (!(info->where & P4D_WHERE_SLURM))
+			continue;
+		printf("*--p4d-%s*", info->name);
+		if (info->argument) {
+			printf("=_");
+			print_escaped(info->argument);
+			printf("_");
+		}
+		printf("\n\t");
+		print_escaped(info->help);
+		if (info->kind == P4D_INTEGER_KIND)
+			printf(" (%" PRId64 " to %" PRId64 ")", info->min, info->max);
+		printf("%s\n\n", info->where & P4D_WHERE_MODEL ? "; overrides the model's number" : "");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "codes"))
+		print_codes();
+	else if (argc == 2 && !strcmp(argv[1], "options"))
+		print_options();
+	else
+		return 1;
+	return fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d.conf: whatever the bytes, either a CONF_ error with a line, or a file that libconfuse and the scan read
+ * alike. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "site.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int right)
+{
+	if (!right)
+		abort();
+}
+
+static void same_keys(const p4d_conf *conf)
+{
+	char name[64];
+
+	for (size_t i = 0; i < conf->sections; i++) {
+		const p4d_conf_section *section = &conf->section[i];
+		for (int key = 0; key < P4D_CONF_KEYS; key++) {
+			if (section->kind == P4D_DEFAULTS_SECTION)
+				p4d_conf_default_name((p4d_option)(key % P4D_OPTIONS), name, sizeof(name));
+			else
+				snprintf(name, sizeof(name), "%s", p4d_key_table[key % P4D_KEYS].name);
+			if (!section->lines[key])
+				continue;
+			check(section->lines[key] >= section->line);
+			const char *value = p4d_conf_value(conf, section, name, 0);
+			bool list = section->kind != P4D_DEFAULTS_SECTION && p4d_key_table[key].list;
+			check(list || (value && *value && !p4d_conf_value(conf, section, name, 1)));
+		}
+	}
+	check(!strcmp(p4d_conf_value(conf, &conf->section[0], "version", 0), "1"));
+}
+
+/* Loads the bytes as p4d.conf and asks the answers that every caller asks. */
+static void load(const uint8_t *data, size_t size)
+{
+	const char *datadir = getenv("P4D_TEST_DATADIR");
+	char path[32];
+	p4d_error err = {0};
+	p4d_request request = {0};
+	int fd = memfd_create("p4d.conf", 0);
+
+	check(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	p4d_site *site = p4d_site_load(path, datadir ? datadir : "etc", false, 0, &err);
+	close(fd);
+	if (!site) {
+		check(err.code != P4D_OK && *err.text);
+		return;
+	}
+	const p4d_site_partition *partition;
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++) {
+		p4d_policy policy = p4d_site_policy(site, partition->name, "large", "physics", "h100-80gb");
+		check(policy.safe > 0 && policy.safe <= policy.limit && policy.limit <= 1);
+		check(p4d_site_partition_of(site, partition->name) == partition);
+	}
+	p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_site_gpu(site, "a100", NULL);
+	p4d_site_apply_defaults(site, &request);
+	p4d_site_free(site);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+	p4d_conf conf = {0};
+	p4d_error err = {0};
+
+	check(text != NULL);
+	memcpy(text, data, size);
+	text[size] = '\0';
+	if (p4d_conf_parse(&conf, "p4d.conf", text, size, &err) < 0) {
+		check(err.code >= P4D_E_CONF_SYNTAX && err.code <= P4D_E_CONF_TRUNCATED);
+		check(!strncmp(err.text, "p4d.conf:", 9) && err.text[9] >= '1' && err.text[9] <= '9');
+		check(!conf.section && !conf.cfg);
+	} else {
+		same_keys(&conf);
+		p4d_conf_free(&conf);
+		load(data, size);
+	}
+	free(text);
+	return 0;
+}
