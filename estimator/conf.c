@@ -75,7 +75,7 @@ static int parse_values(p4d_conf *conf, const char *text, p4d_error *err)
 	return rc;
 }
 
-int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err)
+int p4d_conf_parse(p4d_conf *conf, const char *path, char *text, size_t length, p4d_error *err)
 {
 	*conf = (p4d_conf){.path = path};
 	if (p4d_conf_scan(conf, text, length, err) < 0 || parse_values(conf, text, err) < 0) {

@@ -86,11 +86,11 @@ typedef struct p4d_conf {
 /* Reads and parses path; p4d_conf_free accepts a zeroed struct. trust: see p4d_site_load. path is borrowed.
  */
 int p4d_conf_read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
-int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
+int p4d_conf_parse(p4d_conf *conf, const char *path, char *text, size_t length, p4d_error *err);
 void p4d_conf_free(p4d_conf *conf);
 
-/* The scan alone: fills conf->section. Errors: all CONF_ codes but TRUST. */
-int p4d_conf_scan(p4d_conf *conf, const char *text, size_t length, p4d_error *err);
+/* The scan alone: fills conf->section and blanks the comments. Errors: all CONF_ codes but TRUST. */
+int p4d_conf_scan(p4d_conf *conf, char *text, size_t length, p4d_error *err);
 
 /* The i-th value of a key by its name in the file, NULL when there is none. Owned by conf. */
 const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, const char *key,

@@ -51,7 +51,7 @@ typedef enum token { END, WORD, STRING, OPEN = '{', CLOSE = '}', EQUALS = '=', C
 typedef struct scan {
 	p4d_conf *conf;
 	p4d_error *err;
-	const char *at, *end;
+	char *at, *end;
 	unsigned line;
 	size_t room; /* allocated sections */
 	token token; /* the current one */
@@ -140,7 +140,10 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || (c && strchr("_-.:/@%", c));
 }
 
-/* Comments may hold any bytes but control characters: names and places are not always ASCII. */
+/*
+ * Comments may hold any bytes but control characters: names and places are not always ASCII. They are
+ * blanked, because libconfuse knows comments between statements only, not inside a list.
+ */
 static int skip_blanks(scan *s)
 {
 	bool comment = false;
@@ -152,9 +155,10 @@ static int skip_blanks(scan *s)
 			comment = false;
 		} else if (c != '\t' && (c < ' ' || c == 0x7f)) {
 			return fail(s, s->line, SYNTAX, "control character 0x%02x", c);
-		} else if (c == '#') {
+		} else if (c == '#' || comment) {
+			*s->at = ' ';
 			comment = true;
-		} else if (!comment && c != ' ' && c != '\t') {
+		} else if (c != ' ' && c != '\t') {
 			break;
 		}
 	}
@@ -483,7 +487,7 @@ static int scan_all(scan *s)
 	return 0;
 }
 
-int p4d_conf_scan(p4d_conf *conf, const char *text, size_t length, p4d_error *err)
+int p4d_conf_scan(p4d_conf *conf, char *text, size_t length, p4d_error *err)
 {
 	scan s = {.conf = conf, .err = err, .at = text, .end = text + length, .line = 1};
 

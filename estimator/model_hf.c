@@ -53,14 +53,17 @@ static bool has(struct json_object *config, const char *key)
 	return json_object_object_get(config, key) != NULL;
 }
 
-static int read_flag(struct json_object *config, const char *key, bool fallback, bool *flag, p4d_error *err)
+/* Absent leaves *flag. */
+static int read_flag(struct json_object *config, const char *key, bool *flag, p4d_error *err)
 {
 	struct json_object *member = json_object_object_get(config, key);
 
-	if (member && !json_object_is_type(member, json_type_boolean))
+	if (!member)
+		return 0;
+	if (!json_object_is_type(member, json_type_boolean))
 		return p4d_fail(err, P4D_E_JSON, "\"%s\" is %.40s, not true or false", key,
 				json_object_to_json_string_ext(member, JSON_C_TO_STRING_PLAIN));
-	*flag = member ? json_object_get_boolean(member) : fallback;
+	*flag = json_object_get_boolean(member);
 	return 0;
 }
 
@@ -119,10 +122,10 @@ static const architecture *find_architecture(const char *name)
  * modelled. */
 static int read_bias(struct json_object *config, const architecture *arch, p4d_request *model, p4d_error *err)
 {
-	bool attention, mlp;
+	bool attention = false, mlp = false;
 
-	if (read_flag(config, "attention_bias", false, &attention, err) < 0 ||
-	    read_flag(config, "mlp_bias", false, &mlp, err) < 0)
+	if (read_flag(config, "attention_bias", &attention, err) < 0 ||
+	    read_flag(config, "mlp_bias", &mlp, err) < 0)
 		return -1;
 	bool llama = arch == &modelled[0], qwen3 = arch->qk_norm;
 	if (llama && attention && mlp)
@@ -151,10 +154,10 @@ static int read_llama(struct json_object *config, const architecture *arch, p4d_
 
 static int read_gpt2(struct json_object *config, p4d_request *model, p4d_error *err)
 {
-	bool cross_attention;
+	bool cross_attention = false;
 
 	if (read_fields(config, gpt2_fields, model, err) < 0 ||
-	    read_flag(config, "add_cross_attention", false, &cross_attention, err) < 0)
+	    read_flag(config, "add_cross_attention", &cross_attention, err) < 0)
 		return -1;
 	if (cross_attention)
 		snprintf(model->unmodelled, sizeof(model->unmodelled), "GPT2LMHeadModel: cross-attention");
@@ -167,7 +170,6 @@ static int read_gpt2(struct json_object *config, p4d_request *model, p4d_error *
 int p4d_model_read_hf(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	char name[256] = "";
-	bool tied;
 
 	if (p4d_json_list(config, "architectures", name, sizeof(name), err) < 0)
 		return -1;
@@ -183,8 +185,9 @@ int p4d_model_read_hf(struct json_object *config, p4d_request *model, p4d_error 
 			 "%.64s: no formula for this architecture", name);
 		return 0;
 	}
+	bool tied = arch->gpt2;
 	if ((arch->gpt2 ? read_gpt2(config, model, err) : read_llama(config, arch, model, err)) < 0 ||
-	    read_flag(config, "tie_word_embeddings", arch->gpt2, &tied, err) < 0)
+	    read_flag(config, "tie_word_embeddings", &tied, err) < 0)
 		return -1;
 	p4d_request_put(model, P4D_TIED, tied, P4D_BY_MODEL);
 	p4d_request_put(model, P4D_NORM, arch->gpt2 ? P4D_LAYERNORM : P4D_RMSNORM, P4D_BY_MODEL);

@@ -36,10 +36,10 @@ bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double
 		return a->pipeline_full;
 	if (a->model_ranks != b->model_ranks)
 		return a->model_ranks < b->model_ranks;
-	if (x->value[P4D_PP] != y->value[P4D_PP])
-		return x->value[P4D_PP] < y->value[P4D_PP];
 	if (x->value[P4D_CP] != y->value[P4D_CP])
 		return x->value[P4D_CP] < y->value[P4D_CP];
+	if (x->value[P4D_PP] != y->value[P4D_PP])
+		return x->value[P4D_PP] < y->value[P4D_PP];
 	return x->value[P4D_MICRO_BATCH] > y->value[P4D_MICRO_BATCH];
 }
 

@@ -44,3 +44,13 @@ dist_model_DATA = \
 	etc/models/qwen3-4b.json \
 	etc/models/qwen3-8b.json \
 	etc/models/tinyllama-1.1b.json
+
+# The sample is installed once; an administrator's file is neither replaced nor removed.
+EXTRA_DIST += etc/p4d.conf
+install-data-local:
+	@$(MKDIR_P) "$(DESTDIR)$(sysconfdir)"
+	@test -e "$(DESTDIR)$(sysconfdir)/p4d.conf" || \
+		$(INSTALL_DATA) "$(srcdir)/etc/p4d.conf" "$(DESTDIR)$(sysconfdir)/p4d.conf"
+uninstall-hook:
+	@if cmp -s "$(srcdir)/etc/p4d.conf" "$(DESTDIR)$(sysconfdir)/p4d.conf"; then \
+		rm -f "$(DESTDIR)$(sysconfdir)/p4d.conf"; fi

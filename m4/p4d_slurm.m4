@@ -28,7 +28,7 @@ AC_DEFUN([P4D_SLURM], [
 AC_DEFUN([P4D_SLURM_FIND], [
 	SLURM_LIBS=-lslurm
 	AS_IF([test "$1" != /usr], [
-		SLURM_CPPFLAGS="-I$1/include"
+		SLURM_CPPFLAGS="-isystem $1/include"
 		SLURM_LIBS="-L$1/lib -Wl,-rpath,$1/lib -lslurm"])
 	p4d_save_CPPFLAGS=$CPPFLAGS
 	CPPFLAGS="$CPPFLAGS $SLURM_CPPFLAGS"

@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
+	tests/unit/test_export \
+	tests/unit/test_gpu \
+	tests/unit/test_guard \
+	tests/unit/test_job \
+	tests/unit/test_layout \
 	tests/unit/test_memory \
-	tests/unit/test_model
+	tests/unit/test_model \
+	tests/unit/test_model_files \
+	tests/unit/test_plan \
+	tests/unit/test_request \
+	tests/unit/test_search \
+	tests/unit/test_site
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
 

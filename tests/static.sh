@@ -37,30 +37,30 @@ analysed()
 manual_pages()
 {
 	bad=0
-	for page in man/*.scd; do
-		scdoc <"$page" >"$build/page" || bad=1
-		mandoc -T lint -W warning "$build/page" || { echo "in $page"; bad=1; }
+	for page in p4d.1 p4d.conf.5 p4d-codes.7 p4d-spank.8; do
+		mandoc -T lint -W warning "$build/man/$page" || bad=1
 	done
 	return $bad
 }
 
-# documented FILE TEXT...: all of them occur there
+# documented PAGE TEXT...: all of them occur in the rendered page
 documented()
 {
+	sed 's/\\f.//g; s/\\//g' "$build/man/$1" >"$build/page"
 	page=$1
 	shift
 	missing=0
 	for text in "$@"; do
-		grep -qF -- "$text" "$page" || { echo "$page lacks $text"; missing=1; }
+		grep -qF -- "$text" "$build/page" || { echo "$page lacks $text"; missing=1; }
 	done
 	[ $# -gt 0 ] && return $missing
 }
-every_code() { documented man/p4d-codes.7.scd $(sed -n 's/^CODE(\([0-9]*\),.*/\1/p' estimator/codes.def | xargs printf 'P4D%03d '); }
+every_code() { documented p4d-codes.7 $(sed -n 's/^CODE(\([0-9]*\),.*/\1/p' estimator/codes.def | xargs printf 'P4D%03d '); }
 
 # options LETTER: names of the options whose `where` has it
 options() { sed -n "s/^[A-Z]*([A-Z_0-9]*, \"\([a-z-]*\)\".*[ ,]$1[ ,)].*/\1/p" estimator/options.def; }
-every_slurm_option() { documented man/p4d-spank.8.scd $(options S | sed 's/^/--p4d-/'); }
-every_command_option() { documented man/p4d.1.scd $(options C | sed 's/^/--/'); }
+every_slurm_option() { documented p4d-spank.8 $(options S | sed 's/^/--p4d-/'); }
+every_command_option() { documented p4d.1 $(options C | sed 's/^/--/'); }
 
 exports() { nm -D --defined-only "$build/.libs/$1.so" | sed 's/.* //' | sort | xargs; }
 exported_symbols()

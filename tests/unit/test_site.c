@@ -511,6 +511,20 @@ static void gpus(void **state)
 	p4d_site_free(site);
 }
 
+static void comments_and_lines_anywhere(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("exempt_accounts = { # who\n\ta, # one\n\t# nobody\n\t'b', }\n"
+				"partition # p\np#q\n{ mode # m\n= # is\noff }version=1");
+	assert_true(p4d_site_policy(site, "x", NULL, "b", NULL).exempt);
+	assert_int_equal(p4d_site_policy(site, "p", NULL, NULL, NULL).mode, P4D_MODE_OFF);
+	p4d_site_free(site);
+	refused("exempt_accounts = {\n# } \n\"a\",\n\"b\" # {\n}\nsafe\n=\n2\nversion = 1\n",
+		P4D_E_CONF_RANGE, "p4d.conf:6: safe = 2: not above 0 and at most 1");
+	/* no values, and the section without keys */
+	p4d_site_free(loaded("require_plan = { }\npartition p { }\nversion = 1\n"));
+}
+
 static void numbers_and_defaults(void **state)
 {
 	(void)state;
@@ -720,6 +734,7 @@ int main(void)
 	    cmocka_unit_test(plans_required),
 	    cmocka_unit_test(a_list_of_partitions_gets_the_strictest),
 	    cmocka_unit_test(gpus),
+	    cmocka_unit_test(comments_and_lines_anywhere),
 	    cmocka_unit_test(numbers_and_defaults),
 	    cmocka_unit_test(fractions_do_not_depend_on_the_locale),
 	    cmocka_unit_test(trust),

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long slurmctld spends on a verdict: 100,000 submissions in a host that plays slurmctld. Half of the
+ * jobs pass, half are refused, each with the environment of a login shell. Prints, never fails by the clock.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../fakehost/fakehost.h"
+#include "../fakehost/plans.h"
+
+enum { CALLS = 100000, VARIABLES = 60, TARGET_US = 200 };
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static job_desc_msg_t *with_shell(job_desc_msg_t *desc)
+{
+	char name[32], value[101];
+
+	memset(value, 'x', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	for (int i = 0; i < VARIABLES; i++) {
+		snprintf(name, sizeof(name), "SOME_VARIABLE_%d", i);
+		fakehost_env(desc, name, value);
+	}
+	return desc;
+}
+
+static void print(const char *what, double *us, size_t count)
+{
+	qsort(us, count, sizeof(*us), ascending);
+	printf("verdict_latency: %-8s p50 %6.1f us  p99 %6.1f us  max %7.1f us (target p99 <= %d us)\n", what,
+	       us[count / 2], us[count * 99 / 100], us[count - 1], TARGET_US);
+}
+
+int main(void)
+{
+	const char *build = getenv("P4D_TEST_BUILDDIR"), *said;
+	char plugin[4096];
+	fakehost host;
+	static double us[2][CALLS / 2];
+
+	snprintf(plugin, sizeof(plugin), "%s/.libs/job_submit_p4d.so", build ? build : ".");
+	fakehost_open(&host, plugin, site_make());
+	/* 8 GPUs of one node and a deep pipeline: the estimate visits every stage */
+	job_desc_msg_t *good = with_shell(job_planned("h100", "model=llama13b tp=1 pp=8 micro-batch=1"));
+	job_desc_msg_t *bad =
+	    with_shell(job_planned("h100", "model=llama2-70b tp=1 pp=8 micro-batch=1 recompute=none"));
+	size_t alive = fakehost_alive();
+	int wrong = 0;
+
+	for (size_t i = 0; i < CALLS; i++) {
+		double start = now_us();
+		int rc = fakehost_submit(&host, i % 2 ? bad : good, &said);
+		us[i % 2][i / 2] = now_us() - start;
+		wrong += (rc != SLURM_SUCCESS) != (i % 2);
+	}
+	print("passed", us[0], CALLS / 2);
+	print("refused", us[1], CALLS / 2);
+	/* the first approval leaves its admin_comment in the job */
+	int leaked = fakehost_alive() > alive + 1;
+	fakehost_free(good);
+	fakehost_free(bad);
+	fakehost_close(&host);
+	site_remove();
+	if (wrong || leaked)
+		fprintf(stderr, "verdict_latency: %d wrong verdicts%s\n", wrong,
+			leaked ? ", memory leaked" : "");
+	return wrong || leaked;
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2034
+# Sourced by the tests of the command. Each gets an empty directory, a p4d.conf and a job script in it, and the p4d that was
+# built first in PATH. No cluster is asked unless a test puts a `sinfo` of its own into $work/bin.
+set -u
+P4D_DATADIR=$P4D_TEST_DATADIR
+export P4D_DATADIR
+unset SLURM_CONF NO_COLOR
+for variable in $(env | sed -n 's/^\(SBATCH_[A-Z0-9_]*\)=.*/\1/p'); do
+	unset "$variable"
+done
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/sinfo"
+chmod +x "$work/bin/sinfo"
+PATH=$work/bin:$P4D_TEST_BUILDDIR:$PATH
+cd "$work" || exit 1
+
+cat >p4d.conf <<'CONF'
+mode = enforce
+partition "h100" {
+	gpu = "h100-80gb"
+	gpus_per_node = 8
+	default = true
+}
+partition "strict" {
+	gpu = "a100-40gb"
+	gpus_per_node = 8
+	require_plan = true
+}
+partition "debug" {
+	gpu = "h100-80gb"
+	gpus_per_node = 8
+	mode = observe
+}
+exempt_accounts = { "boss" }
+version = 1
+CONF
+cat >job.sh <<'JOB'
+#!/bin/sh
+#SBATCH -p h100 -N 1
+#SBATCH --gpus-per-node=8 --ntasks-per-node=8
+#SBATCH --p4d-model=llama13b
+srun p4d-train
+JOB
+
+fail()
+{
+	printf 'FAIL: %s\nstatus: %s\nout: %s\nerr: %s\n' "$*" "$status" "$out" "$err"
+	exit 1
+}
+
+# run COMMAND...: fills status, out and err
+run()
+{
+	"$@" >"$work/.out" 2>"$work/.err"
+	status=$?
+	out=$(cat "$work/.out") err=$(cat "$work/.err")
+	case $err in
+	*Sanitizer* | *'runtime error'*) fail "sanitizer: $*" ;;
+	esac
+}
+
+# exits STATUS COMMAND...
+exits()
+{
+	wanted=$1
+	shift
+	run "$@"
+	[ "$status" = "$wanted" ] || fail "$* exits with $status instead of $wanted"
+}
+
+# prints TEXT..., says TEXT...: all of them are on stdout, on stderr
+prints()
+{
+	for text in "$@"; do
+		printf '%s\n' "$out" | grep -qF -- "$text" || fail "stdout lacks \"$text\""
+	done
+}
+says()
+{
+	for text in "$@"; do
+		printf '%s\n' "$err" | grep -qF -- "$text" || fail "stderr lacks \"$text\""
+	done
+}
+silent() { [ -z "$err" ] || fail "stderr is not empty"; }
+
+# The command or flags behind "p4d: fix: " of the last run.
+fix() { printf '%s\n' "$err" | sed -n 's/^p4d: fix: //p' | head -n 1; }

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d check: the script is found and read as sbatch does it, and the guard's answer becomes text and status.
+. "${0%/*}/lib.sh"
+check="p4d check --conf p4d.conf"
+
+exits 0 $check --p4d-tp=8 job.sh
+prints "p4d: would pass: llama13b on 1 node of 8 x h100-80gb, tp=8"
+says "[P4D110]"
+exits 13 $check --p4d-model=llama2-70b job.sh
+prints "would be refused"
+says "[P4D013]" "p4d: fix: --nodes="
+exits 20 $check --p4d-tp=3 job.sh
+says "[P4D020]"
+exits 7 $check --p4d-model=nosuch job.sh
+exits 5 $check --p4d-tp=8x job.sh
+says "--p4d-tp=8x"
+
+# modes and exemptions
+exits 0 $check -p debug --p4d-model=llama2-70b job.sh
+prints "mode = observe; mode = enforce would refuse it" "[P4D013]"
+silent
+exits 0 $check -A boss --p4d-model=llama2-70b job.sh
+prints "exempt"
+
+# jobs without p4d options
+printf '#!/bin/sh\n#SBATCH --gpus-per-node=2\n' >plain.sh
+exits 0 $check plain.sh
+prints "no p4d options"
+silent
+exits 43 $check -p strict plain.sh
+says "[P4D043]"
+
+# environment between command line and script
+SBATCH_P4D_TP=4
+export SBATCH_P4D_TP
+exits 0 $check job.sh
+prints "tp=4"
+exits 0 $check --p4d-tp=2 job.sh
+prints "tp=2"
+unset SBATCH_P4D_TP
+exits 0 $check --p4d-tp=4 --p4d-tp=2 job.sh
+prints "tp=2"
+
+# where a script comes from
+exits 0 $check <job.sh
+prints "llama13b"
+mkdir there
+sed 's/llama13b/llama7b/' job.sh >there/other.sh
+exits 0 $check --chdir=there other.sh
+prints "llama7b"
+cp there/other.sh bin/in_path.sh
+exits 0 $check in_path.sh argument --with-dashes
+prints "llama7b"
+exits 0 $check -p h100 -N1 --gpus-per-node=8 --p4d-model=llama7b --wrap=true
+prints "llama7b"
+exits 1 $check --wrap=true job.sh
+exits 3 $check nosuch.sh
+says "nosuch.sh: No such file"
+exits 3 $check there
+says "not a regular file"
+mkfifo pipe
+exits 3 $check ./pipe
+says "not a regular file"
+exits 1 $check --bogus job.sh
+says "unknown option --bogus"
+exits 1 $check --tp=8 job.sh
+says "fix: --p4d-tp=8"
+printf '#!/bin/sh\n#SBATCH --bogus\n' >bad.sh
+exits 1 $check bad.sh
+says "line 2 of the batch script"
+printf 'true\n' >bad.sh
+exits 1 $check bad.sh
+says "#!"
+
+# heterogeneous jobs: each component is judged, the worst decides
+exits 13 $check : -N1 --gpus-per-node=8 -p h100 --p4d-model=llama2-70b job.sh
+prints "0: p4d: would pass" "1: p4d: would be refused"
+says "1: p4d: [P4D013]"
+cat >het.sh <<'JOB'
+#!/bin/sh
+#SBATCH -p h100 -N1 --gpus-per-node=8 --p4d-model=llama13b
+#SBATCH hetjob
+#SBATCH -p h100 -N1 --gpus-per-node=8
+true
+JOB
+exits 0 $check het.sh
+prints "0: p4d: would pass: llama13b" "1: p4d: would pass: the job carries no p4d options"
+
+# the breakdown
+exits 0 $check --p4d-verbose job.sh
+prints "optimizer" "Peak: stage 0"

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What `sinfo` tells is used where p4d.conf does not decide, and compared with it; a sinfo that hangs costs two seconds.
+. "${0%/*}/lib.sh"
+
+# sinfo LINE...: the answer of the cluster
+sinfo_prints()
+{
+	{
+		printf '#!/bin/sh\n[ "$*" = "--noheader --exact --format=%%P|%%m|%%f|%%G" ] || exit 9\ncat <<EOF\n'
+		printf '%s\n' "$@"
+		echo EOF
+	} >bin/sinfo
+}
+printf 'mode = enforce\nversion = 1\n' >bare.conf
+sinfo_prints 'big*|2000000|h100,ib|gpu:h100:8(S:0-1)' 'mixed|500000|(null)|gpu:a100:8(S:0,1),lustre:1' \
+	'mixed|600000|new|gpu:h100:8' 'cpu|100000|(null)|(null)' 'plain|1|x|gpu:8' 'odd|1|x|gpu:mystery:4'
+
+check="p4d check --conf bare.conf -N1 --gpus-per-node=8 --p4d-model=llama13b"
+printf '#!/bin/sh\ntrue\n' >any.sh
+exits 0 $check any.sh
+prints "h100-80gb"
+exits 0 $check -p mixed --p4d-tp=8 any.sh
+prints "a100-40gb"
+exits 0 $check -p mixed -C new --p4d-tp=8 any.sh
+prints "h100-80gb"
+exits 0 p4d check --conf bare.conf -p mixed -N1 --gpus-per-node=h100:8 --p4d-model=llama13b any.sh
+prints "h100-80gb"
+
+# p4d.conf against the cluster
+cat >site.conf <<'CONF'
+partition "big" {
+	gpu = "a100-80gb"
+	gpus_per_node = 4
+}
+partition "gone" { gpu = "h100-80gb" }
+version = 1
+CONF
+exits 0 p4d conf site.conf
+prints "site.conf: valid" "Compared with the live cluster:" \
+	'partition big: p4d.conf says a100-80gb, the cluster'"'"'s GRES type "h100" looks like h100-80gb' \
+	'partition big: p4d.conf says 4 GPUs per node, the cluster 8' \
+	'partition gone: p4d.conf gives it a GPU' 'partition mixed is not mapped' \
+	'partition plain has GPUs without a type' 'partition odd has GPUs of the unknown type "mystery"'
+sinfo_prints 'h100*|1|x|gpu:h100:8' 'strict|1|x|gpu:a100:8' 'debug|1|x|gpu:h100:8'
+exits 0 p4d conf p4d.conf
+prints "The live cluster agrees."
+
+# no answer is no error
+for script in 'exit 1' 'echo "big*|1|x|gpu:h100:8"; exit 1' 'kill -9 $$' 'yes'; do
+	printf '#!/bin/sh\n%s\n' "$script" >bin/sinfo
+	exits 0 p4d conf p4d.conf
+	prints "No live cluster was asked"
+done
+printf '#!/bin/sh\nexec sleep 30\n' >bin/sinfo
+before=$(date +%s)
+exits 0 p4d conf p4d.conf
+prints "No live cluster was asked"
+[ $(($(date +%s) - before)) -le 5 ] || fail "waited too long for sinfo"

@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d estimate: the table, the verdict and its exit status.
+. "${0%/*}/lib.sh"
+
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8
+silent
+prints "llama2-13b on 1 node of 8 x h100-80gb" "seq-len=4096" "optimizer" "79.10" "Verdict: pass" "Peak: stage 0"
+case $out in *$(printf '\033')*) fail "colours in a pipe" ;; esac
+
+# too much: refused with the code's status, and the fix is a command that fits
+exits 12 p4d estimate --model llama2-13b --gpu h100 --gpus-per-node 8
+prints "Verdict: reject"
+says "[P4D012]" "p4d: fix: p4d estimate "
+fix=$(fix)
+exits 0 $fix
+prints "Verdict:"
+
+# without a GPU there is nothing to compare with
+exits 0 p4d estimate --model llama2-13b --tp 8
+prints "no GPU given"
+case $out in *usable*) fail "a fraction of nothing" ;; esac
+
+# the site's default partition has one, and says how many fit into a node
+exits 0 p4d estimate --conf p4d.conf --model llama2-13b --tp 8
+prints "h100-80gb" "Chosen by the site:" "gpu=h100-80gb"
+
+# "a100" may be either; the smaller is assumed and said
+exits 12 p4d estimate --model llama2-13b --gpu a100 --tp 2
+prints "a100-40gb"
+says "[P4D011]"
+
+# world: as many GPUs as tp*cp*pp need, in whole nodes
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --pp 4
+prints "on 2 nodes of 8 x h100-80gb"
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --nodes 2
+prints "on 2 nodes of 4 x h100-80gb" "dp 2"
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --pp 4 --gpus-per-node 4
+prints "on 4 nodes of 4 x h100-80gb"
+
+# equal stages are one row: with 8 stages the first and the last differ from what is between them
+run p4d estimate --framework megatron --model llama2-70b --gpu h100 --tp 8 --pp 8 --schedule gpipe --global-batch 64
+printf '%s\n' "$out" | grep -q '^1-6 ' || fail "stages 1 to 6 are not one row"
+[ "$(printf '%s\n' "$out" | grep -c '^[0-9-]* .* \(pass\|warn\|reject\)$')" = 3 ] || fail "not three rows"
+
+# the warning zone
+exits 0 p4d estimate --model llama13b --gpu h100 --tp 2 --gpus-per-node 8 --micro-batch 4
+case $out in *"Verdict: warn"*) says "[P4D112]" ;; *) fail "expected a warning" ;; esac
+
+# other methods and frameworks
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --method paper
+prints "method paper" "not modelled"
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --framework megatron
+prints "framework megatron" "wgrad buf" "Host memory per node: not modelled"
+
+# host memory, and training on the host
+exits 33 p4d estimate --model llama2-13b --gpu h100 --tp 8 --mem 1G
+says "[P4D033]" "--mem="
+exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --mem 2T
+exits 0 p4d estimate --model llama3.2-1b --device cpu
+prints "add --mem SIZE" "precision=fp32"
+exits 0 p4d estimate --model llama3.2-1b --device cpu --mem 256G --seq-len 512
+prints "GiB per rank" "of host" "Verdict: pass"
+
+# a model of one's own
+exits 0 p4d estimate --model custom --layers 4 --hidden 512 --ffn 2048 --heads 8 --vocab 1000 --gpu h100 --seq-len 128
+exits 8 p4d estimate --model custom --layers 4 --hidden 512
+says "--ffn" "--heads"
+exits 6 p4d estimate --model custom --layers 65536 --hidden 1048576 --ffn 8388608 --heads 65536 --vocab 16777216 \
+	--seq-len 134217728 --micro-batch 65536 --gpu h100
+says "layers, hidden"

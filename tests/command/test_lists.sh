@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# models, gpus, explain, dump-features.
+. "${0%/*}/lib.sh"
+
+exits 0 p4d models
+silent
+for file in "$P4D_DATADIR"/models/*.json; do
+	name=${file##*/}
+	prints "${name%.json} "
+done
+printf '%s\n' "$out" | grep -q '^llama13b  *13.016 B  *13.016 B  *40  *5120 ' || fail "llama13b is not as published"
+exits 0 p4d gpus
+printf '%s\n' "$out" | grep -q '^h100-80gb  *79.10  *79.65  *989 ' || fail "h100-80gb is not as in gpus.json"
+
+for code in 12 012 P4D012 p4d12; do
+	exits 0 p4d explain $code
+	prints "P4D012: does not fit in GPU memory" "out-of-memory"
+done
+exits 0 p4d explain
+[ "$(printf '%s\n' "$out" | grep -c '^P4D[0-9][0-9][0-9]  ')" = "$(grep -c '^CODE(' "$P4D_TEST_SRCDIR/estimator/codes.def")" ] ||
+	fail "not every code is listed"
+for code in 0 999 P4D 12x -12 P4D050 ''; do
+	exits 1 p4d explain "$code"
+done
+
+exits 0 p4d dump-features
+for key in version slurm frameworks methods schedules plan conf data; do
+	printf '%s\n' "$out" | grep -q "^$key: ." || fail "no $key"
+done
+prints "frameworks: p4d megatron" "methods: closed paper" "data: $P4D_DATADIR"
+
+P4D_DATADIR=$work/nowhere
+exits 3 p4d gpus
+says "nowhere"
+exits 0 p4d dump-features

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_FAKEHOST_H
+#define P4D_FAKEHOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <slurm/slurm.h>
+
+/*
+ * A host that loads job_submit_p4d.so as slurmctld does, without Slurm running: it exports what the plugin
+ * expects of slurmctld. Its allocator aborts on memory that did not come from it and counts what is alive, so
+ * a leak or a foreign pointer is a failed test rather than a crashed slurmctld.
+ */
+
+/* What opaque job records are here. */
+struct job_record {
+	job_desc_msg_t *desc;
+};
+
+typedef struct fakehost {
+	void *library;
+	int (*job_submit)(job_desc_msg_t *desc, uint32_t uid, char **err_msg);
+	void *job_modify;
+	int (*init)(void);
+	int (*fini)(void);
+} fakehost;
+
+/* Loads the plugin and calls init; slurm.conf is said to be in this directory. Exits with a message when it
+ * cannot. */
+void fakehost_open(fakehost *host, const char *plugin, const char *directory);
+void fakehost_close(fakehost *host);
+
+/* Calls job_submit; *message holds what the user sees ("" when nothing), until the next call. Returns its
+ * code. */
+int fakehost_submit(fakehost *host, job_desc_msg_t *desc, const char **message);
+
+/* Calls job_modify for a job with this description; message as above (always "" before Slurm 23.02). */
+int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *current, const char **message);
+
+/* A description with every field unset, as Slurm initializes it. */
+job_desc_msg_t *fakehost_desc(void);
+void fakehost_free(job_desc_msg_t *desc);
+
+void fakehost_set(char **field, const char *text);
+void fakehost_env(job_desc_msg_t *desc, const char *name, const char *value);
+void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *value);
+
+/* Allocations alive that slurm_xfree would free. */
+size_t fakehost_alive(void);
+
+/* What the plugin logged since the last call of fakehost_forget (the end of it, if it is much). */
+const char *fakehost_log(void);
+void fakehost_forget(void);
+
+#endif
