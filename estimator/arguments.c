@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conf.h"
+
 static const struct option *find_exact(const struct option *table, const char *name, size_t length)
 {
 	for (; table->name; table++)
@@ -37,9 +39,13 @@ static unsigned find_prefixed(const struct option *table, const char *name, size
 /* The same flags have the prefix "p4d-" for sbatch and none for p4d: people will mix them up. */
 static int unknown_option(const struct option *table, const char *name, size_t length, p4d_error *err)
 {
-	char other[128];
+	char other[128], typed[72];
+	p4d_alike alike = {.wanted = typed};
 
-	p4d_fail(err, P4D_E_USAGE, "unknown option --%.*s", (int)length, name);
+	snprintf(typed, sizeof(typed), "%.*s", (int)length, name);
+	for (const struct option *at = table; at->name; at++)
+		p4d_alike_offer(&alike, at->name);
+	p4d_fail(err, P4D_E_USAGE, "unknown option --%s%s", typed, p4d_alike_text(&alike));
 	if (length > 4 && !strncmp(name, "p4d-", 4))
 		snprintf(other, sizeof(other), "%.*s", (int)(length - 4), name + 4);
 	else

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conf.h"
+
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #else
@@ -48,7 +50,11 @@ const p4d_subcommand *p4d_find_subcommand(const char *name)
 
 static int unknown_subcommand(const char *name, p4d_error *err)
 {
-	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"", name);
+	p4d_alike alike = {.wanted = name};
+
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		p4d_alike_offer(&alike, subcommands[i].name);
+	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_alike_text(&alike));
 	return p4d_fix(err, "p4d help");
 }
 

@@ -62,13 +62,15 @@ void p4d_line_help(const p4d_subcommand *command);
 const p4d_subcommand *p4d_find_subcommand(const char *name); /* command.c; NULL when unknown */
 
 /*
- * command_site.c: the site in force. --conf; else p4d.conf beside $SLURM_CONF; when that is not set, /etc/slurm/p4d.conf,
- * else SYSCONFDIR/p4d.conf; else the built-in defaults. path gets the file, "" for the defaults.
+ * command_site.c: the site in force. --conf; else p4d.conf beside $SLURM_CONF; when that is not set,
+ * /etc/slurm/p4d.conf, else SYSCONFDIR/p4d.conf; else the built-in defaults. path gets the file, "" for the
+ * defaults.
  */
 int p4d_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_open_site(const char *option, p4d_error *err);
-const char *
-p4d_data_directory(void); /* $P4D_DATADIR, else where it was installed; p4d.conf may name another */
+
+/* $P4D_DATADIR, else where it was installed; p4d.conf may name another. */
+const char *p4d_data_directory(void);
 
 /* command_cluster.c: the live cluster as `sinfo` tells it, asked once; a p4d_cluster_source. NULL when there
  * is none. */

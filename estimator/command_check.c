@@ -39,6 +39,19 @@ static int usage(p4d_error *err, const char *text)
 	return p4d_fix(err, "p4d help check");
 }
 
+/* What is said once for all components may stand in any of them. */
+static void take_common(p4d_sbatch *first, p4d_sbatch *other)
+{
+	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP, P4D_SBATCH_CONF, P4D_SBATCH_JSON,
+						  P4D_SBATCH_HELP};
+
+	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
+		if (!first->value[common[i]]) {
+			first->value[common[i]] = other->value[common[i]];
+			other->value[common[i]] = NULL;
+		}
+}
+
 /* Splits the command line at ":" into the components of a heterogeneous job. *script is what follows the last
  * one. */
 static int split_components(check *c, const char **script, p4d_error *err)
@@ -51,6 +64,7 @@ static int split_components(check *c, const char **script, p4d_error *err)
 		if (c->typed == COMPONENTS)
 			return p4d_fail(err, P4D_E_USAGE, "more than %d components", COMPONENTS);
 		int rc = p4d_sbatch_arguments(into, c->argc - start, c->argv + start, &operand, err);
+		take_common(&c->first, &other);
 		p4d_sbatch_free(&other);
 		if (rc < 0)
 			return -1;

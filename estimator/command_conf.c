@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "table.h"
@@ -108,10 +109,21 @@ static int print_policies(const p4d_site *site, p4d_error *err)
 	return p4d_table_print(&table, true, err);
 }
 
-static bool has_gpu(const p4d_site_partition *partition, const p4d_gpu *gpu)
+/* Whether a GRES type can mean this GPU: "a100" is an alias of several. */
+static bool is_called(const p4d_gpu *gpu, const char *type)
+{
+	size_t length = strlen(type);
+
+	for (const char *at = gpu->aliases; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == length && !strncasecmp(at, type, length))
+			return true;
+	return false;
+}
+
+static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, const char *type)
 {
 	for (unsigned i = 0; i < partition->gpus; i++)
-		if (partition->gpu[i] == gpu)
+		if (!strcmp(partition->gpu[i]->name, gpu->name) || is_called(partition->gpu[i], type))
 			return true;
 	return false;
 }
@@ -120,7 +132,8 @@ static bool has_gpu(const p4d_site_partition *partition, const p4d_gpu *gpu)
 static void compare_row(const p4d_site *site, const p4d_partition_facts *row, notes *n)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(site, row->partition);
-	const p4d_gpu *gpu = row->gpu_type[0] ? p4d_site_gpu(site, row->gpu_type, NULL) : NULL;
+	unsigned ambiguous = 1;
+	const p4d_gpu *gpu = row->gpu_type[0] ? p4d_site_gpu(site, row->gpu_type, &ambiguous) : NULL;
 	char names[128];
 
 	if (!partition || !partition->gpus) {
@@ -136,11 +149,12 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 			     "\"...\" }`",
 			     row->partition, row->gpu_type, row->partition);
 		else
-			note(n, "partition %s is not mapped; from its GRES type \"%s\" p4d takes it for %s",
-			     row->partition, row->gpu_type, gpu->name);
+			note(n, "partition %s is not mapped; from its GRES type \"%s\" p4d takes it for %s%s",
+			     row->partition, row->gpu_type, gpu->name,
+			     ambiguous > 1 ? ", the smallest of several; map it" : "");
 		return;
 	}
-	if (gpu && !has_gpu(partition, gpu))
+	if (gpu && !can_be(partition, gpu, row->gpu_type))
 		note(n, "partition %s: p4d.conf says %s, the cluster's GRES type \"%s\" looks like %s",
 		     row->partition, gpu_names(partition, names, sizeof(names)), row->gpu_type, gpu->name);
 	if (partition->gpus_per_node && partition->gpus_per_node != row->gpus_per_node)

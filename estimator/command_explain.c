@@ -44,7 +44,7 @@ int p4d_command_explain(const p4d_line *line, p4d_error *err)
 		return p4d_fix(err, "p4d explain (lists all codes)");
 	}
 	printf("P4D%03d: %s\n\n", code, p4d_code_title((p4d_code)code));
-	p4d_print_wrapped(2, p4d_code_text((p4d_code)code));
+	p4d_print_wrapped(2, 80, p4d_code_text((p4d_code)code));
 	return 0;
 }
 
@@ -76,7 +76,10 @@ int p4d_command_dump_features(const p4d_line *line, p4d_error *err)
 	print_choices("precisions", P4D_PRECISION);
 	print_choices("devices", P4D_DEVICE);
 	puts("plan: p4d1");
-	printf("conf: %s\n", !site ? broken.text : *p4d_site_path(site) ? p4d_site_path(site) : "none");
+	if (site)
+		printf("conf: %s\n", *p4d_site_path(site) ? p4d_site_path(site) : "none");
+	else
+		printf("conf: unusable: %s\n", broken.text);
 	printf("data: %s\n", site ? p4d_site_datadir(site) : p4d_data_directory());
 	p4d_site_free(site);
 	return 0;

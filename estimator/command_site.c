@@ -9,13 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef P4D_DATADIR
-#error "P4D_DATADIR is the installed data directory"
-#endif
-#ifndef P4D_SYSCONFDIR
-#error "P4D_SYSCONFDIR is the installed configuration directory"
-#endif
-
 const char *p4d_data_directory(void)
 {
 	const char *directory = getenv("P4D_DATADIR");

@@ -18,8 +18,8 @@ static bool ignored(char c)
 	return c == '-' || c == '_' || c == ' ';
 }
 
-/* Compares a name with `length` characters of another, ignoring case and separators. */
-static bool same_name(const char *name, const char *other, size_t length)
+/* Orders a name and `length` characters of another, ignoring case and separators; 0: the same. */
+static int compare_names(const char *name, const char *other, size_t length)
 {
 	const char *end = other + length;
 
@@ -28,13 +28,18 @@ static bool same_name(const char *name, const char *other, size_t length)
 			name++;
 		while (other < end && ignored(*other))
 			other++;
-		if (!*name || other == end)
-			return !*name && other == end;
-		if (tolower((unsigned char)*name) != tolower((unsigned char)*other))
-			return false;
+		int a = tolower((unsigned char)*name),
+		    b = other < end ? tolower((unsigned char)*other) : '\0';
+		if (a != b || !a)
+			return a - b;
 		name++;
 		other++;
 	}
+}
+
+static bool same_name(const char *name, const char *other, size_t length)
+{
+	return compare_names(name, other, length) == 0;
 }
 
 static bool same_alias(const char *name, const char *aliases)
@@ -135,17 +140,20 @@ static int read_gpu(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const p4d_gpu *)a)->name, ((const p4d_gpu *)b)->name);
+	const char *first = ((const p4d_gpu *)a)->name, *second = ((const p4d_gpu *)b)->name;
+	int order = compare_names(first, second, strlen(second));
+
+	return order ? order : strcmp(first, second);
 }
 
-/* Refuses a name that means two GPUs; aliases may. */
+/* Refuses a name that means two GPUs; aliases may. Names that are the same stand side by side. */
 static int check_names(const p4d_gpus *gpus, p4d_error *err)
 {
-	for (size_t i = 0; i < gpus->count; i++)
-		for (size_t j = 0; j < i; j++)
-			if (same_name(gpus->gpu[i].name, gpus->gpu[j].name, strlen(gpus->gpu[j].name)))
-				return p4d_fail(err, P4D_E_VALUE, "GPU \"%s\" is listed twice",
-						gpus->gpu[i].name);
+	for (size_t i = 1; i < gpus->count; i++) {
+		const char *name = gpus->gpu[i].name;
+		if (same_name(gpus->gpu[i - 1].name, name, strlen(name)))
+			return p4d_fail(err, P4D_E_VALUE, "GPU \"%s\" is listed twice", name);
+	}
 	return 0;
 }
 

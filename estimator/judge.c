@@ -17,18 +17,11 @@ static double gib(uint64_t bytes)
 
 p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
 {
-	char first[64] = "";
+	const char *partition = job->partition;
 
-	if (geometry && geometry->partition[0]) {
-		snprintf(first, sizeof(first), "%s", geometry->partition);
-	} else if (job->partition) {
-		snprintf(first, sizeof(first), "%.*s", (int)strcspn(job->partition, ","), job->partition);
-	} else {
-		const p4d_site_partition *fallback = p4d_site_partition_of(site, NULL);
-		if (fallback)
-			snprintf(first, sizeof(first), "%s", fallback->name);
-	}
-	return p4d_site_policy(site, first[0] ? first : NULL, job->qos, job->account,
+	if (!partition && geometry && geometry->partition[0])
+		partition = geometry->partition;
+	return p4d_site_policy(site, partition, job->qos, job->account,
 			       geometry && geometry->gpu ? geometry->gpu->name : NULL);
 }
 

@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,18 @@ void p4d_report_error(const p4d_error *err)
 	p4d_report_messages(1, &message);
 }
 
+/* One line, which only a terminal breaks. */
+__attribute__((format(printf, 1, 2))) static void print_line(const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	p4d_print_wrapped(0, 0, text);
+}
+
 static const char *choice(p4d_option option, int64_t value, char buf[32])
 {
 	return p4d_choice_name(option, value, buf, 32);
@@ -52,19 +65,19 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 {
 	char framework[32], how[32], schedule[32], recompute[32], precision[32], device[32];
 
-	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s\n", model, nodes,
-	       nodes == 1 ? "" : "s", l->gpus_per_node,
-	       gpu                    ? gpu->name
-	       : l->device == P4D_CPU ? "CPU ranks"
-				      : "unnamed GPUs",
-	       choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
-	printf("tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
-	       ", %s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64 "; seq-len %" PRIu64
-	       "; recompute %s; %s on %s\n",
-	       l->tp, l->cp, l->pp, l->dp, l->vpp, choice(P4D_SCHEDULE, l->schedule, schedule),
-	       l->micro_batch, l->micro_batches, l->global_batch, l->seq_len,
-	       choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
-	       choice(P4D_DEVICE, l->device, device));
+	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
+		   nodes == 1 ? "" : "s", l->gpus_per_node,
+		   gpu                    ? gpu->name
+		   : l->device == P4D_CPU ? "CPU ranks"
+					  : "unnamed GPUs",
+		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
+	print_line("tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
+		   ", %s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
+		   "; seq-len %" PRIu64 "; recompute %s; %s on %s",
+		   l->tp, l->cp, l->pp, l->dp, l->vpp, choice(P4D_SCHEDULE, l->schedule, schedule),
+		   l->micro_batch, l->micro_batches, l->global_batch, l->seq_len,
+		   choice(P4D_RECOMPUTE, l->recompute, recompute),
+		   choice(P4D_PRECISION, l->precision, precision), choice(P4D_DEVICE, l->device, device));
 }
 
 /* A default that is worth a word: not a number of the model, and not one that nobody could have typed. */
@@ -91,7 +104,7 @@ void p4d_report_defaults(const p4d_request *request)
 				    p4d_value_text(request, (p4d_option)i, value, sizeof(value)));
 		if (used) {
 			printf("Chosen by %s:\n", who[origin]);
-			p4d_print_wrapped(2, text + 1);
+			p4d_print_wrapped(2, 80, text + 1);
 		}
 	}
 }
@@ -209,31 +222,39 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 
 static void print_phases(const p4d_estimate *estimate)
 {
-	char size[P4D_SIZE_TEXT];
+	char text[256] = "", size[P4D_SIZE_TEXT];
+	size_t used = 0;
 
-	printf("Phases of stage %u, GiB allocated:", estimate->stage);
 	for (int phase = 0; phase < P4D_PHASES; phase++)
-		printf("%s %s %s", phase ? "," : "", p4d_phase_name((p4d_phase)phase),
-		       p4d_gib(estimate->peak.phase_bytes[phase], size));
-	putchar('\n');
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %s", phase ? "," : "",
+					 p4d_phase_name((p4d_phase)phase),
+					 p4d_gib(estimate->peak.phase_bytes[phase], size));
+	print_line("Phases of stage %u, GiB allocated:%s", estimate->stage, text);
+}
+
+static void print_peak(const p4d_estimate *estimate, double safe, double limit)
+{
+	char device[P4D_SIZE_TEXT], capacity[P4D_SIZE_TEXT], of[128] = "";
+
+	if (estimate->capacity_bytes)
+		snprintf(of, sizeof(of), " of %s (%.1f %%; safe up to %.0f %%, limit %.0f %%)",
+			 p4d_gib(estimate->capacity_bytes, capacity), 100 * estimate->fraction, 100 * safe,
+			 100 * limit);
+	print_line("Peak: stage %u in phase %s, %s GiB%s", estimate->stage,
+		   p4d_phase_name(estimate->peak.phase), p4d_gib(estimate->peak.device_bytes, device), of);
 }
 
 int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
 		      p4d_error *err)
 {
-	char device[P4D_SIZE_TEXT], capacity[P4D_SIZE_TEXT];
+	char host[P4D_SIZE_TEXT];
 
 	if (print_stages(layout, estimate, safe, limit, err) < 0)
 		return -1;
-	printf("\nPeak: stage %u in phase %s, %s GiB", estimate->stage, p4d_phase_name(estimate->peak.phase),
-	       p4d_gib(estimate->peak.device_bytes, device));
-	if (estimate->capacity_bytes)
-		printf(" of %s (%.1f %%; safe up to %.0f %%, limit %.0f %%)",
-		       p4d_gib(estimate->capacity_bytes, capacity), 100 * estimate->fraction, 100 * safe,
-		       100 * limit);
 	putchar('\n');
+	print_peak(estimate, safe, limit);
 	print_phases(estimate);
-	printf("Host memory per node: %s%s\n", p4d_gib(estimate->host_bytes, device),
-	       estimate->host_bytes == P4D_NOT_MODELLED ? "" : " GiB");
+	print_line("Host memory per node: %s%s", p4d_gib(estimate->host_bytes, host),
+		   estimate->host_bytes == P4D_NOT_MODELLED ? "" : " GiB");
 	return 0;
 }

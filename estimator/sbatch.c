@@ -64,13 +64,13 @@ typedef struct option_tables {
 	char letters[3 * ROWS + 3];
 } option_tables;
 
+/* tables: all zero. */
 static void fill_tables(option_tables *tables)
 {
 	struct option *at = tables->options;
 	char *letter = tables->letters;
 	int value = LONG;
 
-	memset(tables, 0, sizeof(*tables));
 	*letter++ = '+';
 	*letter++ = ':';
 #define OPTION(name, short_name, kind, field) *at++ = (struct option){name, kind, NULL, value++};
@@ -126,7 +126,7 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_sbatch_source source,
 			  int *operand, p4d_error *err)
 {
-	option_tables tables;
+	option_tables tables = {0};
 	int which, more;
 
 	fill_tables(&tables);

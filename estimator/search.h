@@ -14,8 +14,8 @@
 /*
  * Enumerates the layouts of a world: tp, cp, pp, micro-batch and recompute, as far as they are open, pruned
  * by divisibility and memory. Until there is a model of the step time they are ranked by: below `safe`, no
- * recompute, a full pipeline, smaller tp*cp*pp (tp stays inside the node), fewer stages, less context
- * parallelism, larger micro-batch.
+ * recompute, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism, fewer
+ * stages, larger micro-batch.
  */
 
 typedef struct p4d_search_space {

@@ -150,15 +150,14 @@ int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
 	return result < 0 ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a table") : 0;
 }
 
-void p4d_print_wrapped(unsigned indent, const char *text)
+void p4d_print_wrapped(unsigned indent, size_t elsewhere, const char *text)
 {
-	size_t width = p4d_terminal_width(), used = 0;
+	const size_t terminal = p4d_terminal_width(), width = terminal ? terminal : elsewhere;
+	size_t used = 0;
 
-	if (!width)
-		width = 80;
 	while (*text) {
 		size_t word = strcspn(text, " ");
-		if (used && used + 1 + word > width) {
+		if (width && used && used + 1 + word > width) {
 			putchar('\n');
 			used = 0;
 		}

@@ -19,7 +19,7 @@ void p4d_verdict_error(p4d_verdict *verdict, const p4d_error *err);
 /* Applies the user's override, then the site's mode. Call last. */
 void p4d_verdict_finish(p4d_verdict *verdict, const char *override_reason);
 
-/* The policy for a job whose geometry may not be known (yet): by its first partition. */
+/* The policy for a job whose geometry may not be known (yet); of several partitions the strictest values. */
 p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
 
 /*

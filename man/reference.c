@@ -10,9 +10,11 @@
 #include "error.h"
 #include "request.h"
 
-/* scdoc takes '_', '*' and '<' as markup; '\' escapes. */
+/* scdoc takes some characters as markup, and a '-' at the start of a line as a list; '\' escapes. */
 static void print_escaped(const char *text)
 {
+	if (*text == '-')
+		putchar('\\');
 	for (; *text; text++) {
 		if (strchr("_*<>\\#~[", *text))
 			putchar('\\');

@@ -15,21 +15,42 @@
 static char said[4096];
 static bool refused;
 
-/*
- * With --export=NONE the outputs reach the job only as copies of spank_job_env. They are p4d's, so they are
- * put where programs look for them.
- */
-static void restore_outputs(spank_t spank)
+static void restore_one(const char *name, const char *value, void *spank)
 {
-	char copy[80], value[P4D_PLAN_MAX];
+	spank_setenv(spank, name, value, 1);
+}
 
-	for (size_t i = 0; p4d_export_names[i]; i++) {
-		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", p4d_export_names[i]);
-		if (spank_getenv(spank, copy, value, sizeof(value)) == ESPANK_SUCCESS)
-			spank_setenv(spank, p4d_export_names[i], value, 0);
-		else if (i == 0)
-			return;
+/*
+ * With --export=NONE only the copy of spank_job_env reaches the job. The plan is p4d's, not the user's
+ * environment, so it is put where programs look for it, with all that follows from it.
+ */
+static void restore_outputs(spank_t spank, const char *line)
+{
+	p4d_request plan = {0};
+	p4d_layout layout;
+
+	spank_setenv(spank, p4d_export_names[0], line, 1);
+	if (!p4d_plan_read(line, &plan, NULL) &&
+	    !p4d_layout_build(&plan, (uint64_t)plan.value[P4D_NODES], (uint64_t)plan.value[P4D_GPUS_PER_NODE],
+			      &layout, NULL))
+		p4d_export(&plan, &layout, line, restore_one, spank);
+}
+
+/* The step's plan; NULL when it carries none. */
+static const char *plan_of(spank_t spank, char *plan, size_t size)
+{
+	char copy[80];
+	spank_err_t found = spank_getenv(spank, p4d_export_names[0], plan, (int)size);
+
+	if (found == ESPANK_ENV_NOEXIST) {
+		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", p4d_export_names[0]);
+		found = spank_getenv(spank, copy, plan, (int)size);
+		if (found == ESPANK_SUCCESS)
+			restore_outputs(spank, plan);
 	}
+	if (found == ESPANK_NOSPACE)
+		return "too long to be a plan";
+	return found == ESPANK_SUCCESS ? plan : NULL;
 }
 
 static const p4d_cluster *no_cluster(void *unused)
@@ -93,11 +114,7 @@ void p4d_step_judge(spank_t spank, int argc, char **argv)
 	p4d_record record;
 	p4d_error err;
 
-	restore_outputs(spank);
-	spank_err_t found = spank_getenv(spank, p4d_export_names[0], plan, sizeof(plan));
-	const char *line = found == ESPANK_SUCCESS   ? plan
-			   : found == ESPANK_NOSPACE ? "too long to be a plan"
-						     : NULL;
+	const char *line = plan_of(spank, plan, sizeof(plan));
 	if (!line && !p4d_options_any())
 		return;
 	spank_get_item(spank, S_JOB_ID, &job_id);

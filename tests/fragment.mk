@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
+	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
 	tests/unit/test_guard \
@@ -11,10 +12,43 @@ unit_tests = \
 	tests/unit/test_model_files \
 	tests/unit/test_plan \
 	tests/unit/test_request \
+	tests/unit/test_sbatch \
 	tests/unit/test_search \
 	tests/unit/test_site
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
+
+tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
+
+# The command that was built, as a user types it.
+command_tests = \
+	tests/command/test_check.sh \
+	tests/command/test_cluster.sh \
+	tests/command/test_conf.sh \
+	tests/command/test_estimate.sh \
+	tests/command/test_lists.sh \
+	tests/command/test_output.sh \
+	tests/command/test_plan.sh \
+	tests/command/test_usage.sh
+TESTS += $(command_tests)
+EXTRA_DIST += tests/command/lib.sh $(command_tests)
+
+# job_submit_p4d.so in a host that plays slurmctld.
+if HAVE_SLURM
+unit_tests += tests/unit/test_fakehost
+bench_programs += tests/bench/verdict_latency
+TESTS += tests/unit/test_plugin_symbols.sh
+fakehost = \
+	tests/fakehost/fakehost.h tests/fakehost/fakehost.c \
+	tests/fakehost/plans.h tests/fakehost/plans.c
+tests_unit_test_fakehost_SOURCES = tests/unit/test_fakehost.c $(fakehost)
+tests_unit_test_fakehost_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SLURM_CPPFLAGS)
+tests_unit_test_fakehost_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_bench_verdict_latency_SOURCES = tests/bench/verdict_latency.c $(fakehost)
+tests_bench_verdict_latency_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SLURM_CPPFLAGS)
+tests_bench_verdict_latency_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_bench_verdict_latency_LDADD = libp4d.la
+endif
 
 AM_CPPFLAGS += $(CMOCKA_CFLAGS)
 LDADD = libp4d.la $(CMOCKA_LIBS)
@@ -54,4 +88,4 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/setup.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
+EXTRA_DIST += tests/unit/test_plugin_symbols.sh tests/setup.sh tests/data tests/cluster tests/bench/sbatch_cost.sh

@@ -204,7 +204,11 @@ launch()
 {
 	log=$dir/log/$1.err
 	shift
-	PRIVATE_SLURM=$dir SLURM_CONF=$dir/etc/slurm.conf setsid "$@" </dev/null >"$log" 2>&1 &
+	(
+		cd "$dir/log" || exit # where a core file would be looked for
+		export PRIVATE_SLURM="$dir" SLURM_CONF="$dir/etc/slurm.conf"
+		exec setsid "$@" </dev/null >"$log" 2>&1
+	) &
 }
 
 # Waits until `command` holds, at most $1 tenths of a second.

@@ -18,15 +18,18 @@ toobig="--p4d-model=llama2-70b --p4d-tp=8"
 fail() { echo "FAIL: $*"; exit 1; }
 skip() { echo "skip: $*"; exit 77; }
 
-# run COMMAND...: its status, output and messages are in $status, $out and $err
+# run COMMAND...: its status, output and messages are in $status, $out and $err; if it submitted a job, that is in $id
 run()
 {
 	out=$("$@" 2>"$work/.err" </dev/null)
 	status=$?
 	err=$(cat "$work/.err")
 	printf '+ %s\n%s\n%s\n(%s)\n' "$*" "$out" "$err" "$status"
-	id=${out##* } # of "Submitted batch job 7", and of "7"
-	id=${id%%;*}
+	case $out in
+	"Submitted batch job "*) id=${out##* } ;;
+	*[!0-9]* | '') ;;
+	*) id=$out ;;
+	esac
 }
 
 accepted() { [ "$status" = 0 ] || fail "refused"; }

@@ -42,7 +42,12 @@ for test in "$@"; do
 		failed=1
 		;;
 	esac
-	# Every test starts from the same site and from nodes that work.
+	if [ "$("$here/cluster.sh" pids "$CLUSTER" | xargs ps -o comm= -p 2>/dev/null | grep -c '^slurmctld')" = 0 ]; then
+		echo "FAIL  $name: slurmctld is dead"
+		tail -30 "$CLUSTER/log/slurmctld.log" | sed 's/^/      | /'
+		exit 1
+	fi
+	# Every test starts from the same site.
 	cmp -s "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf" || cp "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf"
 done
 

@@ -10,6 +10,3 @@ accepted
 silent
 run sbatch -H -p strict $node --p4d-model=llama13b --p4d-tp=8 job.sh
 accepted
-# one of a list of partitions is enough
-run sbatch -H -p h100,strict $node job.sh
-refused P4D043

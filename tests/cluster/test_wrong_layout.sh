@@ -6,4 +6,7 @@
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 job.sh
 refused P4D020 spank
 says "40"
-contains "$(fix)" "--p4d-tp=4"
+flags=$(fix)
+contains "$flags" "--p4d-tp="
+run sbatch -H $node --p4d-model=llama13b $flags job.sh
+accepted

@@ -40,10 +40,14 @@ exits 0 p4d conf site.conf
 prints "site.conf: valid" "Compared with the live cluster:" \
 	'partition big: p4d.conf says a100-80gb, the cluster'"'"'s GRES type "h100" looks like h100-80gb' \
 	'partition big: p4d.conf says 4 GPUs per node, the cluster 8' \
-	'partition gone: p4d.conf gives it a GPU' 'partition mixed is not mapped' \
+	'partition gone: p4d.conf gives it a GPU' 'the smallest of several' 'partition mixed is not mapped' \
 	'partition plain has GPUs without a type' 'partition odd has GPUs of the unknown type "mystery"'
+# "a100" may be the 40 GB card of p4d.conf, or the 80 GB one
 sinfo_prints 'h100*|1|x|gpu:h100:8' 'strict|1|x|gpu:a100:8' 'debug|1|x|gpu:h100:8'
 exits 0 p4d conf p4d.conf
+prints "The live cluster agrees."
+sed 's/a100-40gb/a100-80gb/' p4d.conf >larger.conf
+exits 0 p4d conf larger.conf
 prints "The live cluster agrees."
 
 # no answer is no error

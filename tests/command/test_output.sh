@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034
 # Where output goes: errors to stderr, nothing is cut in a pipe, a full disk is noticed, a terminal gets what fits.
 . "${0%/*}/lib.sh"
 estimate="p4d estimate --model llama2-13b --gpu h100 --tp 8"
@@ -20,6 +21,7 @@ says "[P4D003]"
 $estimate >&- 2>err
 status=$? err=$(cat err)
 [ $status = 3 ] || fail "a closed stdout was not noticed"
+says "[P4D003]"
 
 # a terminal: colours unless NO_COLOR is set, and lines that fit
 command -v script >/dev/null || { echo "skip: no script(1)"; exit 77; }
@@ -27,12 +29,12 @@ command -v script >/dev/null || { echo "skip: no script(1)"; exit 77; }
 terminal() { script -qec "stty cols $1; $2" /dev/null </dev/null 2>&1 | tr -d '\r'; }
 escape=$(printf '\033')
 out=$(terminal 200 "$estimate")
-case $out in *"$escape["*) ;; *) fail "no colours on a terminal" ;; esac
+case $out in *"$escape"*) ;; *) fail "no colours on a terminal" ;; esac
 printf '%s\n' "$out" | grep -q '^stage  layers  params' || fail "not stage by stage"
 NO_COLOR=1
 export NO_COLOR
 out=$(terminal 200 "$estimate")
-case $out in *"$escape["*) fail "colours despite NO_COLOR" ;; esac
+case $out in *"$escape"*) fail "colours despite NO_COLOR" ;; esac
 out=$(terminal 60 "$estimate" | sed -n '/^stage /,/^$/p')
 printf '%s\n' "$out" | grep -q '^optimizer  *18' || fail "the table was not turned for a narrow terminal"
 [ "$(printf '%s\n' "$out" | awk '{ if (length($0) > n) n = length($0) } END { print n }')" -le 60 ] || fail "lines are too long"

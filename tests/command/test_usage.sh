@@ -6,7 +6,7 @@
 exits 1 p4d
 says "no command given" "p4d help"
 exits 1 p4d estimat
-says 'unknown command "estimat"'
+says 'unknown command "estimat"; nearest: estimate'
 exits 0 p4d --version
 prints "p4d "
 exits 0 p4d --help
@@ -33,6 +33,8 @@ exits 1 p4d estimate --m llama13b
 says "--m is ambiguous" "--micro-batch" "--model"
 exits 1 p4d estimate --nosuch
 says "unknown option --nosuch" "p4d help estimate"
+exits 1 p4d estimate --micro-bach 4
+says "unknown option --micro-bach; nearest: micro-batch"
 exits 1 p4d estimate --json=1
 says "--json takes no value"
 exits 1 p4d estimate llama13b

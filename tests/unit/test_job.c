@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What p4d makes of a job's resources: GRES, memory and node texts, geometry, GPU type. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "job.h"
 
 #define GIB(n) ((uint64_t)(n) << 30)
-
-static const char *datadir(void)
-{
-	const char *set = getenv("P4D_TEST_DATADIR");
-
-	return set ? set : "etc";
-}
 
 static p4d_site *site_of(const char *text)
 {
@@ -32,7 +17,7 @@ static p4d_site *site_of(const char *text)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-	p4d_site *site = p4d_site_load(path, datadir(), false, 0, &err);
+	p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
 	unlink(path);
 	if (!site)
 		fail_msg("%s", err.text);
