@@ -8,7 +8,7 @@ libp4d_la_SOURCES = \
 	estimator/defaults.h estimator/defaults.c \
 	estimator/json_file.h estimator/json_file.c \
 	estimator/model.h estimator/model_forms.h estimator/model.c estimator/model_hf.c estimator/model_preset.c estimator/model_names.c \
-	estimator/gpu.h estimator/gpu.c \
+	estimator/gpu.h estimator/gpu_table.h estimator/gpu.c estimator/gpu_load.c \
 	estimator/conf.h estimator/conf_scan.c estimator/conf.c \
 	estimator/site.h estimator/site_data.h estimator/site_load.c estimator/site.c \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
@@ -20,9 +20,22 @@ libp4d_la_SOURCES = \
 	estimator/script.h estimator/script.c \
 	estimator/guard.h estimator/verdict.h estimator/verdict.c estimator/judge.c estimator/guard.c estimator/verify.c \
 	estimator/export.h estimator/export.c
+nodist_libp4d_la_SOURCES = estimator/gpu_table.c
 libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(CONFUSE_CFLAGS)
 libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libp4d_la_LIBADD = $(JSONC_LIBS) $(CONFUSE_LIBS) -lm
+
+# etc/gpus.json as a table in the program: reading JSON is most of what a submission would cost.
+noinst_PROGRAMS += gputable
+gputable_SOURCES = \
+	estimator/gpu_table_main.c \
+	estimator/error.h estimator/error.c estimator/json_file.h estimator/json_file.c estimator/gpu.h estimator/gpu.c
+gputable_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+gputable_LDADD = $(JSONC_LIBS) -lm
+estimator/gpu_table.c: gputable$(EXEEXT) $(srcdir)/etc/gpus.json
+	@$(MKDIR_P) estimator
+	$(AM_V_GEN)./gputable$(EXEEXT) $(srcdir)/etc/gpus.json >$@.tmp && mv $@.tmp $@
+CLEANFILES += estimator/gpu_table.c
 
 bin_PROGRAMS += p4d
 p4d_SOURCES = \

@@ -9,7 +9,7 @@
 
 #include "json_file.h"
 
-enum { MAX_FILE = 1024 * 1024, MAX_GPUS = 1024 };
+enum { MAX_GPUS = 1024 };
 
 static const double gib = 1024.0 * 1024 * 1024, mib = 1024.0 * 1024;
 
@@ -194,26 +194,13 @@ static int take(p4d_gpus *gpus, struct json_object *object, const char *what, p4
 	return 0;
 }
 
-int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, p4d_error *err)
+int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err)
 {
-	struct json_object *object = p4d_json_parse(text, length, "gpus.json", err);
+	struct json_object *object = p4d_json_parse(text, length, what, err);
 
 	if (!object)
 		return -1;
-	int rc = take(gpus, object, "gpus.json", err);
-	json_object_put(object);
-	return rc;
-}
-
-int p4d_gpus_load(p4d_gpus *gpus, const char *datadir, p4d_error *err)
-{
-	char path[1024];
-
-	snprintf(path, sizeof(path), "%s/gpus.json", datadir);
-	struct json_object *object = p4d_json_read(path, MAX_FILE, err);
-	if (!object)
-		return -1;
-	int rc = take(gpus, object, path, err);
+	int rc = take(gpus, object, what, err);
 	json_object_put(object);
 	return rc;
 }

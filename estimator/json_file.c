@@ -33,7 +33,7 @@ static ssize_t read_all(int fd, char *buf, size_t size)
 	return (ssize_t)used;
 }
 
-static struct json_object *read_fd(int fd, const char *path, size_t max_bytes, p4d_error *err)
+static char *read_fd(int fd, const char *path, size_t max_bytes, size_t *length, p4d_error *err)
 {
 	struct stat status;
 
@@ -50,19 +50,20 @@ static struct json_object *read_fd(int fd, const char *path, size_t max_bytes, p
 		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", path);
 		return NULL;
 	}
-	struct json_object *object = NULL;
-	ssize_t length = read_all(fd, text, max_bytes + 1);
-	if (length < 0)
+	ssize_t got = read_all(fd, text, max_bytes + 1);
+	if (got >= 0 && (size_t)got <= max_bytes) {
+		*length = (size_t)got;
+		return text;
+	}
+	if (got < 0)
 		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
-	else if ((size_t)length > max_bytes)
-		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, max_bytes);
 	else
-		object = p4d_json_parse(text, (size_t)length, path, err);
+		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, max_bytes);
 	free(text);
-	return object;
+	return NULL;
 }
 
-struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error *err)
+char *p4d_text_read(const char *path, size_t max_bytes, size_t *length, p4d_error *err)
 {
 	/* without O_NONBLOCK, opening a FIFO would wait for a writer */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -71,8 +72,20 @@ struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error 
 		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
 		return NULL;
 	}
-	struct json_object *object = read_fd(fd, path, max_bytes, err);
+	char *text = read_fd(fd, path, max_bytes, length, err);
 	close(fd);
+	return text;
+}
+
+struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error *err)
+{
+	size_t length;
+	char *text = p4d_text_read(path, max_bytes, &length, err);
+
+	if (!text)
+		return NULL;
+	struct json_object *object = p4d_json_parse(text, length, path, err);
+	free(text);
 	return object;
 }
 

@@ -2,6 +2,7 @@
 #include "layout.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,6 +348,7 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	if (check_tensor(&l, err) < 0 || check_pipeline(request, &l, err) < 0 || check_world(&l, err) < 0 ||
 	    check_sequence(&l, err) < 0 || check_batch(&l, err) < 0 || check_schedule(&l, err) < 0)
 		return -1;
-	*layout = l;
+	/* the search builds thousands of these: copy the stages there are, not those there could be */
+	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
 	return 0;
 }

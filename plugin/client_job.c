@@ -99,6 +99,16 @@ bool p4d_client_is_salloc(void)
 	return !strcmp(program_invocation_short_name, "salloc");
 }
 
+uint32_t p4d_client_job_id(void)
+{
+	char *given = p4d_client_option("jobid");
+	const char *text = given ? given : getenv("SLURM_JOB_ID");
+	uint32_t job_id = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+
+	free(given);
+	return job_id;
+}
+
 char *p4d_client_script(size_t *length)
 {
 	char *text = NULL;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "error.h"
 #include "sbatch.h"
@@ -28,6 +29,10 @@ char *p4d_client_script(size_t *length);
 
 /* salloc or sbatch: Slurm gives both the same context. */
 bool p4d_client_is_salloc(void);
+
+/* The job that srun makes a step of (it runs inside, or was given --jobid); 0 when it asks for a job of its
+ * own. */
+uint32_t p4d_client_job_id(void);
 
 /* False with -Q: only warnings and refusals are wanted. */
 bool p4d_client_talks(void);

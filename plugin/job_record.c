@@ -79,6 +79,8 @@ int p4d_step_agrees(const char *approved, const char *line, const p4d_request *o
 
 bool p4d_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
 {
+	/* Slurm mixes the options of components, so that a plan, which is whole, counts alone */
+	static const p4d_request none;
 	job_info_msg_t *reply = NULL;
 	char plan[P4D_PLAN_MAX];
 	bool agrees = false;
@@ -87,7 +89,7 @@ bool p4d_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_r
 		return false;
 	for (uint32_t i = 0; !agrees && i < reply->record_count; i++)
 		agrees = p4d_comment_plan(reply->job_array[i].admin_comment, plan, sizeof(plan)) &&
-			 !p4d_step_agrees(plan, line, options, NULL);
+			 !p4d_step_agrees(plan, line, line ? &none : options, NULL);
 	slurm_free_job_info_msg(reply);
 	return agrees;
 }

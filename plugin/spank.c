@@ -22,11 +22,6 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char **argv);
 int slurm_spank_task_init(spank_t spank, int argc, char **argv);
 #pragma GCC visibility pop
 
-static bool inside_job(void)
-{
-	return getenv("SLURM_JOB_ID") != NULL;
-}
-
 int slurm_spank_init(spank_t spank, int argc, char **argv)
 {
 	(void)argc;
@@ -34,8 +29,8 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	switch (spank_context()) {
 	case S_CTX_ALLOCATOR:
 		/* a job submitted from inside a job is another job */
-		if (inside_job())
-			p4d_environment_clean();
+		if (getenv("SLURM_JOB_ID"))
+			p4d_environment_clean(NULL);
 		p4d_options_from_environment(p4d_client_is_salloc() ? "SALLOC" : "SBATCH");
 		return p4d_options_register(spank);
 	case S_CTX_LOCAL:
@@ -58,7 +53,8 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char **argv)
 		p4d_options_reset();
 		break;
 	case S_CTX_LOCAL:
-		rc = inside_job() ? p4d_submit_step(spank, argc, argv) : p4d_submit_job(spank, argc, argv);
+		rc = p4d_client_job_id() ? p4d_submit_step(spank, argc, argv)
+					 : p4d_submit_job(spank, argc, argv);
 		p4d_options_reset();
 		break;
 	case S_CTX_REMOTE:

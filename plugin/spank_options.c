@@ -148,14 +148,17 @@ void p4d_options_reset(void)
 	later_component = true;
 }
 
-void p4d_environment_clean_job(spank_t spank)
+void p4d_environment_clean(spank_t spank)
 {
+	/* all components of srun share one environment: the plan of an earlier one is still needed */
+	bool keep_outputs = spank && later_component && spank_context() == S_CTX_LOCAL;
 	char name[NAME_MAX_BYTES];
 
 	for (char **at = environ; at && *at;) {
 		p4d_entry entry = p4d_entry_of(*at);
 		size_t length = strcspn(*at, "=");
-		if (entry.kind == P4D_ENTRY_OTHER || length >= sizeof(name)) {
+		if (entry.kind == P4D_ENTRY_OTHER || (entry.kind == P4D_ENTRY_OUTPUT && keep_outputs) ||
+		    length >= sizeof(name)) {
 			at++;
 			continue;
 		}
@@ -168,9 +171,4 @@ void p4d_environment_clean_job(spank_t spank)
 			at++;
 		/* unsetenv moved the rest down: the same place holds the next one */
 	}
-}
-
-void p4d_environment_clean(void)
-{
-	p4d_environment_clean_job(NULL);
 }

@@ -31,10 +31,10 @@ int p4d_options_request(p4d_request *request, p4d_error *err);
 /* Forgets what was given: the next component of a heterogeneous job starts afresh. */
 void p4d_options_reset(void);
 
-/* Removes options and outputs of p4d from the environment, where an enclosing job left them. */
-void p4d_environment_clean(void);
-
-/* The same, also for the job that is being submitted (spank_job_env). */
-void p4d_environment_clean_job(spank_t spank);
+/*
+ * Removes options and outputs of p4d from the environment and (spank not NULL) from the job that is being
+ * submitted, where an enclosing job or an earlier component left them.
+ */
+void p4d_environment_clean(spank_t spank);
 
 #endif

@@ -86,11 +86,12 @@ static void judge(const p4d_record *record, const char *line, int argc, char **a
 	p4d_verdict verdict = {0};
 	p4d_error err, conf;
 
-	int rc = p4d_options_request(&options, &err);
-	if (!rc && record->plan[0]) {
-		rc = p4d_step_agrees(record->plan, line, &options, &err);
-		if (!rc ||
-		    (record->het_job_id && p4d_step_agrees_with_any(record->het_job_id, line, &options)))
+	bool malformed = p4d_options_request(&options, &err) < 0, differs = false;
+	if (!malformed) {
+		differs = record->plan[0] && p4d_step_agrees(record->plan, line, &options, &err) < 0;
+		if (record->plan[0] && !differs)
+			return;
+		if (record->het_job_id && p4d_step_agrees_with_any(record->het_job_id, line, &options))
 			return;
 	}
 	/* without p4d.conf on the node only an approved plan can be held against the step */
@@ -99,7 +100,7 @@ static void judge(const p4d_record *record, const char *line, int argc, char **a
 		site = p4d_site_default(P4D_DATADIR, &conf);
 	if (!site)
 		return;
-	if (rc < 0)
+	if (malformed || differs)
 		p4d_guard_fail(site, &record->job, &err, &verdict);
 	else
 		p4d_guard_verify(site, &record->job, no_cluster, NULL, line, &options, &verdict);

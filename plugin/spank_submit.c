@@ -136,7 +136,7 @@ int p4d_submit_job(spank_t spank, int argc, char **argv)
 	p4d_error err = {.code = P4D_OK};
 	char *script = NULL;
 
-	p4d_environment_clean_job(spank);
+	p4d_environment_clean(spank);
 	if (!p4d_options_any())
 		return 0;
 	s.site = find_site(argc, argv, &err);
@@ -221,7 +221,8 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 {
 	submission s = {0};
 	p4d_error err = {.code = P4D_OK};
-	const char *line = getenv("P4D_PLAN"), *job_id = getenv("SLURM_JOB_ID");
+	/* with --jobid alone, what the environment says is not about that job */
+	const char *line = getenv("SLURM_JOB_ID") ? getenv(p4d_export_names[0]) : NULL;
 
 	if (!p4d_options_any())
 		return 0;
@@ -237,7 +238,7 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 	if (!conf.code && !err.code && !p4d_client_job(&s.sbatch, &err)) {
 		s.job = s.sbatch.job;
 		/* without an answer nothing is known of the job; slurmstepd asks again */
-		if (judge_by_record(&s, job_id ? (uint32_t)strtoul(job_id, NULL, 10) : 0, &err) < 0)
+		if (judge_by_record(&s, p4d_client_job_id(), &err) < 0)
 			s.verdict.action = P4D_PASS;
 	} else {
 		p4d_guard_fail(s.site, &s.job, conf.code ? &conf : &err, &s.verdict);

@@ -65,6 +65,22 @@ check-local:
 	@echo "unit tests skipped: cmocka not found (apt-get install libcmocka-dev)"
 endif
 
+# Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
+fuzzers = \
+	tests/fuzz/fuzz_conf \
+	tests/fuzz/fuzz_gpus \
+	tests/fuzz/fuzz_gres \
+	tests/fuzz/fuzz_model \
+	tests/fuzz/fuzz_sbatch
+check_PROGRAMS += $(fuzzers)
+TESTS += tests/fuzz/test_replay.sh
+tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
+tests_fuzz_fuzz_gpus_SOURCES = tests/fuzz/fuzz_gpus.c tests/fuzz/replay.c
+tests_fuzz_fuzz_gres_SOURCES = tests/fuzz/fuzz_gres.c tests/fuzz/replay.c
+tests_fuzz_fuzz_model_SOURCES = tests/fuzz/fuzz_model.c tests/fuzz/replay.c
+tests_fuzz_fuzz_sbatch_SOURCES = tests/fuzz/fuzz_sbatch.c tests/fuzz/replay.c estimator/sbatch.c estimator/arguments.c
+EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/corpus
+
 # What cluster tests and benches run; built on demand.
 if HAVE_SLURM
 tools = submit interleave
@@ -88,4 +104,6 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/unit/test_plugin_symbols.sh tests/setup.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
+EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h
+EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
+EXTRA_DIST += tests/unit/test_plugin_symbols.sh

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # install.sh BUILDDIR: `make install` puts everything where it belongs below DESTDIR, `make uninstall` removes it again.
 set -eu
-build=$1
+build=$(cd "$1" && pwd)
 root=$(mktemp -d "$build/install.XXXXXX")
 trap 'rm -rf "$root"' EXIT
 make -C "$build" install DESTDIR="$root" >/dev/null

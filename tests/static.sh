@@ -22,25 +22,32 @@ check() # NAME COMMAND...
 
 c_files() { find estimator plugin tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run && find tests -name '*.sh'; }
-texts() { find . -maxdepth 1 -name '*.md' && find estimator plugin etc man m4 tests -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/*/*'; }
+texts()
+{
+	find . -maxdepth 1 -name '*.md'
+	find estimator plugin etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
+}
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
 shell_scripts() { sh_files | xargs shellcheck -x -S warning -e SC2046,SC2154; }
 spelling() { texts | xargs codespell --ignore-words-list=te,ans,fo; }
 formatted() { c_files | xargs clang-format --dry-run -Werror; }
+# What is suppressed takes `a && *a` for a sign that a may be NULL later on, and does not see what p4d_fail fills.
 analysed()
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
-		--suppress=missingInclude -D__GNUC__ -I estimator -I plugin estimator plugin tests/tools
+		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
+		-I estimator -I plugin estimator plugin tests/tools
 }
 
+# scdoc writes more paragraph macros than mandoc likes; that changes nothing in the page.
 manual_pages()
 {
-	bad=0
 	for page in p4d.1 p4d.conf.5 p4d-codes.7 p4d-spank.8; do
-		mandoc -T lint -W warning "$build/man/$page" || bad=1
-	done
-	return $bad
+		[ -f "$build/man/$page" ] || echo "$page was not rendered"
+		mandoc -T lint -W warning "$build/man/$page" | grep -v 'skipping paragraph macro'
+	done | grep . && return 1
+	return 0
 }
 
 # documented PAGE TEXT...: all of them occur in the rendered page
@@ -62,16 +69,6 @@ options() { sed -n "s/^[A-Z]*([A-Z_0-9]*, \"\([a-z-]*\)\".*[ ,]$1[ ,)].*/\1/p" e
 every_slurm_option() { documented p4d-spank.8 $(options S | sed 's/^/--p4d-/'); }
 every_command_option() { documented p4d.1 $(options C | sed 's/^/--/'); }
 
-exports() { nm -D --defined-only "$build/.libs/$1.so" | sed 's/.* //' | sort | xargs; }
-exported_symbols()
-{
-	echo "p4d.so: $(exports p4d)"
-	echo "job_submit_p4d.so: $(exports job_submit_p4d)"
-	[ "$(exports p4d)" = "$spank_symbols" ] && [ "$(exports job_submit_p4d)" = "$job_submit_symbols" ]
-}
-spank_symbols="plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt slurm_spank_task_init"
-job_submit_symbols="fini init job_modify job_submit plugin_name plugin_type plugin_version"
-
 # What nothing may do that Slurm loads: end the process, start another, write to stdout.
 harmless_calls()
 {
@@ -87,6 +84,5 @@ check manual_pages manual_pages
 check codes_documented every_code
 check slurm_options_documented every_slurm_option
 check command_options_documented every_command_option
-check exported_symbols exported_symbols
 check harmless_calls harmless_calls
 exit $failed

@@ -9,6 +9,7 @@ cluster=$SOURCE/tests/cluster/cluster.sh
 PATH=$PWD:$PATH
 
 dir=$(mktemp -d "$("$cluster" home)/p4d.XXXXXX")
+chmod 755 "$dir" # munged wants its socket to be reachable
 trap '"$cluster" stop "$dir/with"; "$cluster" stop "$dir/without"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 "$cluster" start --no-nodes --plugins="$PLUGINS" --data="$SOURCE/etc" "$dir/with"

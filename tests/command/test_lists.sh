@@ -31,6 +31,7 @@ done
 prints "frameworks: p4d megatron" "methods: closed paper" "data: $P4D_DATADIR"
 
 P4D_DATADIR=$work/nowhere
-exits 3 p4d gpus
+exits 0 p4d gpus
+exits 3 p4d models
 says "nowhere"
 exits 0 p4d dump-features

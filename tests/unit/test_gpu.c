@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "gpu.h"
+#include "json_file.h"
 
 static p4d_gpus gpus;
 
@@ -27,7 +28,14 @@ static int load(void **state)
 	p4d_error err = {0};
 	(void)state;
 
-	if (p4d_gpus_load(&gpus, datadir(), &err) < 0)
+	char path[1024];
+	size_t length;
+
+	snprintf(path, sizeof(path), "%s/gpus.json", datadir());
+	char *text = p4d_text_read(path, 1 << 20, &length, &err);
+	int rc = text ? p4d_gpus_parse(&gpus, text, length, path, &err) : -1;
+	free(text);
+	if (rc < 0)
 		fprintf(stderr, "%s\n", err.text);
 	return gpus.count ? 0 : -1;
 }
@@ -242,18 +250,56 @@ static void bad_tables(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		p4d_gpus table = {.count = 7};
 		p4d_error err = {0};
-		assert_int_equal(p4d_gpus_parse(&table, cases[i].text, strlen(cases[i].text), &err), -1);
+		assert_int_equal(
+		    p4d_gpus_parse(&table, cases[i].text, strlen(cases[i].text), "gpus.json", &err), -1);
 		assert_string_equal(err.text, cases[i].message);
 		assert_int_equal(err.code, cases[i].code);
 		assert_int_equal(table.count, 7);
 		assert_null(table.gpu);
-		assert_int_equal(p4d_gpus_parse(&table, cases[i].text, strlen(cases[i].text), NULL), -1);
+		assert_int_equal(
+		    p4d_gpus_parse(&table, cases[i].text, strlen(cases[i].text), "gpus.json", NULL), -1);
 	}
-	p4d_error err = {0};
+}
+
+static char *own_table(const char *dir, const char *text)
+{
+	static char path[256];
+
+	snprintf(path, sizeof(path), "%s/gpus.json", dir);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	return path;
+}
+
+/* The table in the program is gpus.json; a file that differs from it is read instead. */
+static void built_in_table(void **state)
+{
+	char dir[] = "/tmp/p4d-gpus-XXXXXX";
 	p4d_gpus table = {0};
-	assert_int_equal(p4d_gpus_load(&table, "/nonexistent", &err), -1);
-	assert_string_equal(err.text, "/nonexistent/gpus.json: cannot be read: No such file or directory");
-	assert_int_equal(err.code, P4D_E_IO);
+	p4d_error err = {0};
+	(void)state;
+
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(p4d_gpus_load(&table, dir, &err), 0);
+	assert_int_equal(table.count, gpus.count);
+	for (size_t i = 0; i < table.count; i++) {
+		assert_string_equal(table.gpu[i].name, gpus.gpu[i].name);
+		assert_string_equal(table.gpu[i].aliases, gpus.gpu[i].aliases);
+		assert_int_equal(table.gpu[i].usable_bytes, gpus.gpu[i].usable_bytes);
+		assert_true(table.gpu[i].hbm_bytes_per_s == gpus.gpu[i].hbm_bytes_per_s);
+	}
+	p4d_gpus_free(&table);
+	char *path = own_table(dir, "{\"gpus\":[{\"name\":\"mine\",\"usable_gib\":2,\"nominal_gb\":2}]}");
+	assert_int_equal(p4d_gpus_load(&table, dir, &err), 0);
+	assert_int_equal(table.count, 1);
+	p4d_gpus_free(&table);
+	own_table(dir, "{");
+	assert_int_equal(p4d_gpus_load(&table, dir, &err), -1);
+	assert_int_equal(err.code, P4D_E_JSON);
+	unlink(path);
+	rmdir(dir);
 }
 
 /* A site may add rows with only what is mandatory; what is unknown is 0. */
@@ -265,7 +311,7 @@ static void least_row(void **state)
 	p4d_error err = {0};
 	(void)state;
 
-	assert_int_equal(p4d_gpus_parse(&table, text, strlen(text), &err), 0);
+	assert_int_equal(p4d_gpus_parse(&table, text, strlen(text), "gpus.json", &err), 0);
 	assert_int_equal(table.count, 1);
 	assert_int_equal(table.gpu[0].usable_bytes, 1 << 30); /* rounded down */
 	assert_int_equal(table.gpu[0].nominal_bytes, 1000000000);
@@ -281,7 +327,7 @@ int main(void)
 	    cmocka_unit_test(every_gpu_is_there), cmocka_unit_test(table_is_sound),
 	    cmocka_unit_test(names_of_slurm),     cmocka_unit_test(slices),
 	    cmocka_unit_test(unknown_names),      cmocka_unit_test(bad_tables),
-	    cmocka_unit_test(least_row),
+	    cmocka_unit_test(built_in_table),     cmocka_unit_test(least_row),
 	};
 
 	return cmocka_run_group_tests(tests, load, unload);

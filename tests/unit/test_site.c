@@ -64,8 +64,10 @@ static void defaults_without_a_file(void **state)
 	assert_string_equal(p4d_site_path(site), "");
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
-	assert_null(p4d_site_default("/nonexistent", &err));
-	assert_int_equal(err.code, P4D_E_IO);
+	site = p4d_site_default("/nonexistent", &err); /* p4d knows the GPUs it was built with */
+	assert_non_null(site);
+	assert_true(p4d_site_gpus(site)->count > 10);
+	p4d_site_free(site);
 }
 
 static void a_limit_of_the_site_holds_for_both_frameworks(void **state)
