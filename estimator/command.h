@@ -23,7 +23,7 @@
 typedef struct p4d_line {
 	p4d_request request; /* origin P4D_BY_USER */
 	const char *conf;    /* --conf */
-	bool json, help;
+	bool json, env, help;
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
 	int operands;

@@ -9,7 +9,7 @@
 
 #include "arguments.h"
 
-enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, MEM };
+enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM };
 
 static bool takes_option(const p4d_subcommand *command, int option)
 {
@@ -36,6 +36,8 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 		*at++ = (struct option){"mem", required_argument, NULL, MEM};
 	if (command->takes & P4D_TAKES_TOP)
 		*at++ = (struct option){"top", required_argument, NULL, TOP};
+	if (command->takes & P4D_TAKES_TOP)
+		*at++ = (struct option){"env", no_argument, NULL, ENV};
 	if (command->takes & P4D_TAKES_CONF)
 		*at++ = (struct option){"conf", required_argument, NULL, CONF};
 	if (command->takes & P4D_TAKES_JSON)
@@ -107,6 +109,9 @@ static int set(p4d_line *line, int which, p4d_error *err)
 	case JSON:
 		line->json = true;
 		return 0;
+	case ENV:
+		line->env = true;
+		return 0;
 	case CONF:
 		if (line->conf && strcmp(line->conf, optarg) != 0)
 			return twice("conf", line->conf, optarg, err);
@@ -173,8 +178,11 @@ void p4d_line_help(const p4d_subcommand *command)
 	}
 	if (command->takes & P4D_TAKES_JOB)
 		print_option("mem", "SIZE", "host memory per node, as for sbatch");
-	if (command->takes & P4D_TAKES_TOP)
+	if (command->takes & P4D_TAKES_TOP) {
 		print_option("top", "N", "how many layouts to print (5)");
+		print_option("env", NULL,
+			     "print the best one as shell commands that export P4D_PLAN and the rest");
+	}
 	if (command->takes & P4D_TAKES_CONF)
 		print_option("conf", "FILE", "the p4d.conf to use");
 	if (command->takes & P4D_TAKES_JSON)

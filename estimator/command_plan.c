@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "defaults.h"
+#include "export.h"
+#include "plan.h"
 #include "search.h"
 #include "table.h"
 
@@ -65,15 +67,51 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 	return p4d_estimate_memory(layout, subject->method, &subject->capacity, estimate, err);
 }
 
+/* The plan line of a candidate, with the GPUs it is for. */
+static int write_line(const p4d_subject *subject, const p4d_candidate *candidate, p4d_request *placed,
+		      char *text, size_t size, p4d_error *err)
+{
+	const p4d_gpu *gpu = subject->capacity.gpu;
+
+	*placed = candidate->request;
+	p4d_plan_place(placed, subject->nodes, subject->gpus_per_node, gpu ? gpu->name : NULL);
+	return p4d_plan_write(placed, text, size, err);
+}
+
+/* No value holds a quote: the plan line encodes them, and the rest is numbers and flags. */
+static void print_export(const char *name, const char *value, void *context)
+{
+	(void)context;
+	printf("export %s='%s'\n", name, value);
+}
+
+static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	p4d_layout layout;
+	p4d_estimate estimate;
+	p4d_request placed;
+	char text[P4D_PLAN_MAX];
+
+	if (describe(subject, &p->found[0], &layout, &estimate, err) < 0 ||
+	    write_line(subject, &p->found[0], &placed, text, sizeof(text), err) < 0)
+		return -1;
+	p4d_export(&placed, &layout, text, print_export, NULL);
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
 static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *list = json_object_new_array();
 	p4d_layout layout;
 	p4d_estimate estimate;
-	char flags[1024];
+	p4d_request placed;
+	char flags[1024], text[P4D_PLAN_MAX];
 
 	for (size_t i = 0; i < p->count; i++) {
-		if (describe(subject, &p->found[i], &layout, &estimate, err) < 0)
+		if (describe(subject, &p->found[i], &layout, &estimate, err) < 0 ||
+		    write_line(subject, &p->found[i], &placed, text, sizeof(text), err) < 0)
 			return -1;
 		struct json_object *plan = json_object_new_object();
 		json_object_object_add(plan, "layout", p4d_json_layout(&layout, subject->nodes));
@@ -81,6 +119,7 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 		json_object_object_add(plan, "flags",
 				       json_object_new_string(p4d_layout_flags(&p->found[i].request, "--p4d-",
 									       flags, sizeof(flags))));
+		json_object_object_add(plan, "plan", json_object_new_string(text));
 		json_object_array_add(list, plan);
 	}
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
@@ -169,6 +208,8 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	p->count = p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
 	if (!p->count)
 		return nothing_fits(subject, p, err);
+	if (line->env)
+		return print_env(subject, p, err);
 	return (line->json ? print_json : print_text)(subject, p, err);
 }
 

@@ -7,14 +7,13 @@
 #include "request.h"
 
 /*
- * Stated defaults: every plan option that is still unset gets one, with origin P4D_BY_P4D, so that a request is always
- * judgeable. They are listed in p4d.1 and shown by `p4d estimate`.
+ * Stated defaults: every plan option that is still unset gets one, with origin P4D_BY_P4D, so that a request
+ * is always judgeable. They are listed in p4d.1 and shown by `p4d estimate`.
  *
  *   tp, cp, pp, vpp, micro-batch   1
  *   seq-len             the model's maximum, at most 8192
- *   global-batch        published_batch (0: none is known) rounded up to what the layout can divide, else as many
- *                       micro-batches as the pipeline has stages
- *   schedule            interleaved when vpp > 1, else 1f1b
+ *   global-batch        published_batch (0: none is known) rounded up to what the layout can divide, else as
+ * many micro-batches as the pipeline has stages schedule            interleaved when vpp > 1, else 1f1b
  *   framework           p4d for Llama-type models, megatron for others
  *   precision           bf16; fp32 on cpu
  *   recompute           none
@@ -26,11 +25,13 @@
  */
 void p4d_request_complete(p4d_request *request, uint32_t published_batch, uint64_t world);
 
-/* The default of global-batch for one layout; what p4d_request_complete uses. All arguments > 0 except published_batch. */
-uint64_t p4d_default_global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp, uint64_t pp,
-				  uint64_t micro_batch);
+/* The default of global-batch for one layout; what p4d_request_complete uses. All arguments > 0 except
+ * published_batch. */
+uint64_t p4d_default_global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
+				  uint64_t pp, uint64_t micro_batch);
 
-/* True when p4d-train can train this model: RMSNorm, gated feed-forward, rotary positions, no bias outside attention. */
+/* True when p4d-train can train this model: RMSNorm, gated feed-forward, rotary positions, no bias outside
+ * attention. */
 int p4d_is_llama_type(const p4d_request *request);
 
 #endif

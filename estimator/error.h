@@ -3,9 +3,10 @@
 #define P4D_ERROR_H
 
 /*
- * Errors are owned by the caller and never allocate. A fallible function takes `p4d_error *err` last, returns 0 on success
- * and -1 on failure; on success *err is untouched, on failure it holds the code, what went wrong with the numbers, and
- * (where one is known) a fix that can be pasted. Outputs are left as they were on failure.
+ * Errors are owned by the caller and never allocate. A fallible function takes `p4d_error *err` last, returns
+ * 0 on success and -1 on failure; on success *err is untouched, on failure it holds the code, what went wrong
+ * with the numbers, and (where one is known) a fix that can be pasted. Outputs are left as they were on
+ * failure.
  */
 typedef enum p4d_code {
 	P4D_OK = 0,
@@ -17,7 +18,7 @@ typedef enum p4d_code {
 typedef struct p4d_error {
 	p4d_code code;
 	char text[480]; /* what and the numbers, no trailing newline */
-	char fix[480];	/* flags that can be pasted; "" when none is known */
+	char fix[480];  /* flags that can be pasted; "" when none is known */
 } p4d_error;
 
 /* Fills *err (which may be NULL) and returns -1, so that callers can write `return p4d_fail(err, ...)`. */

@@ -31,8 +31,9 @@ typedef struct p4d_gpus {
 /*
  * Loads datadir/gpus.json, an object whose list `gpus` has one object per GPU: `name`, `label`, `aliases`,
  * `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `source`,
- * `status`; name, usable_gib and nominal_gb are mandatory. Without that file the table that p4d was built with
- * is taken. The caller frees with p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
+ * `status`; name, usable_gib and nominal_gb are mandatory. Without that file the table that p4d was built
+ * with is taken. The caller frees with p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON,
+ * VALUE.
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *datadir, p4d_error *err);
 

@@ -110,19 +110,6 @@ static void infer_framework(const p4d_job *job, p4d_request *request)
 		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
 }
 
-/* Puts what the cluster said into the request, so that the plan line describes the whole job. */
-static void record_cluster(guard *g)
-{
-	const p4d_geometry *geometry = &g->verdict->geometry;
-
-	p4d_request_put(g->request, P4D_NODES, geometry->nodes, P4D_BY_USER);
-	p4d_request_put(g->request, P4D_GPUS_PER_NODE, geometry->gpus_per_node, P4D_BY_USER);
-	if (geometry->gpu) {
-		snprintf(g->request->gpu, sizeof(g->request->gpu), "%s", geometry->gpu->name);
-		p4d_request_put(g->request, P4D_GPU, 1, P4D_BY_SITE);
-	}
-}
-
 /* Nothing fits with the user's choices: says what would, or changes them where that is allowed. */
 static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
@@ -181,7 +168,8 @@ static int complete_and_judge(guard *g, p4d_error *err)
 			*g->request = attempted;
 		}
 	}
-	record_cluster(g);
+	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
+		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
 	if (rc == 0)
 		say_choice(&asked, g->request, code, v);
 	v->changed = code == P4D_E_CHANGED || v->messages > 0;

@@ -13,8 +13,8 @@
 #include "site.h"
 
 /*
- * The decision. Pure functions of the site, the job and the request: no I/O, no allocation, no global state, so the same
- * code answers in sbatch, in slurmctld, in slurmstepd and in `p4d check`.
+ * The decision. Pure functions of the site, the job and the request: no I/O, no allocation, no global state,
+ * so the same code answers in sbatch, in slurmctld, in slurmstepd and in `p4d check`.
  */
 
 typedef enum p4d_action { P4D_PASS, P4D_WARN, P4D_REJECT } p4d_action;
@@ -28,10 +28,10 @@ typedef struct p4d_message {
 enum { P4D_MESSAGES = 4 };
 
 typedef struct p4d_verdict {
-	p4d_action action;	/* what to do, with the site's mode applied */
-	bool would_reject;	/* what it would be in mode enforce; log it */
-	bool judged;		/* false: not a p4d job, mode off, exempt, or not judgeable; estimate is then zero */
-	bool changed;		/* p4d completed or changed options */
+	p4d_action action; /* what to do, with the site's mode applied */
+	bool would_reject; /* what it would be in mode enforce; log it */
+	bool judged;  /* false: not a p4d job, mode off, exempt, or not judgeable; estimate is then zero */
+	bool changed; /* p4d completed or changed options */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;
@@ -42,24 +42,25 @@ typedef struct p4d_verdict {
 } p4d_verdict;
 
 /*
- * For the submitting side: completes the request (defaults, then a search over what is open, within the site's rewrite
- * policy), judges it and fills verdict->plan. The model must be resolved already (p4d_model_resolve). On return *request is
- * complete when verdict->plan is not "".
+ * For the submitting side: completes the request (defaults, then a search over what is open, within the
+ * site's rewrite policy), judges it and fills verdict->plan. The model must be resolved already
+ * (p4d_model_resolve). On return *request is complete when verdict->plan is not "".
  */
 void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict);
 
 /*
- * For slurmctld and slurmstepd: judges a plan line as it stands, changing nothing. options: what else the job carries of
- * p4d options (may be NULL); they must agree with the plan. plan NULL or "": PASS when the job carries no options either and
- * the partition does not require a plan, otherwise refused. P4D_E_NO_PLAN's fix is the command that completes it.
+ * For slurmctld and slurmstepd: judges a plan line as it stands, changing nothing. options: what else the job
+ * carries of p4d options (may be NULL); they must agree with the plan. plan NULL or "": PASS when the job
+ * carries no options either and the partition does not require a plan, otherwise refused. P4D_E_NO_PLAN's fix
+ * is the command that completes it.
  */
-void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context, const char *plan,
-		      const p4d_request *options, p4d_verdict *verdict);
+void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		      const char *plan, const p4d_request *options, p4d_verdict *verdict);
 
 /*
- * Turns an error that kept a job from being judged (malformed option, unreadable model, ...) into a verdict under the
- * site's mode: errors of the user are refused, errors of the site or of p4d follow on_error.
+ * Turns an error that kept a job from being judged (malformed option, unreadable model, ...) into a verdict
+ * under the site's mode: errors of the user are refused, errors of the site or of p4d follow on_error.
  */
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
 

@@ -55,7 +55,7 @@ static int check_host_memory(const p4d_verdict *v, p4d_error *err)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (checkpoint staging included), "
-			    "--mem grants %.1f GiB",
+		 "--mem grants %.1f GiB",
 		 v->layout.gpus_per_node, gib(need), gib(have));
 	return p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
 }

@@ -11,14 +11,15 @@
 enum { P4D_MAX_STAGES = 1024 };
 
 /*
- * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the number of
- * micro-batches are derived. Everything after this point is arithmetic that cannot fail except by overflow.
+ * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
+ * number of micro-batches are derived. Everything after this point is arithmetic that cannot fail except by
+ * overflow.
  */
 typedef struct p4d_layout {
 	/* model */
 	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
-	uint64_t vocab;	    /* as trained: padded to a multiple of 128*tp for megatron, of tp for p4d */
-	uint64_t positions; /* rows of the learned position table, 0 with rope */
+	uint64_t vocab;        /* as trained: padded to a multiple of 128*tp for megatron, of tp for p4d */
+	uint64_t positions;    /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors; /* 1 RMSNorm, 2 LayerNorm (scale and shift) */
 	bool glu, tied, qk_norm;
 	int bias;
@@ -28,14 +29,17 @@ typedef struct p4d_layout {
 	uint64_t seq_len, micro_batch, global_batch, micro_batches;
 	/* switches */
 	int framework, precision, device, schedule, recompute;
-	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention, dropout, te_wgrad;
+	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
+	    dropout, te_wgrad;
 	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
 } p4d_layout;
 
 /*
- * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a value for
- * every plan option (see p4d_request_complete in defaults.h). Errors: the 20..29 codes, each naming numbers that work.
+ * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a
+ * value for every plan option (see p4d_request_complete in defaults.h). Errors: the 20..29 codes, each naming
+ * numbers that work.
  */
-int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout, p4d_error *err);
+int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
+		     p4d_error *err);
 
 #endif

@@ -71,6 +71,16 @@ static bool in_plan(p4d_option option)
 	return p4d_option_info_of(option)->where & P4D_WHERE_PLAN;
 }
 
+void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, const char *gpu)
+{
+	p4d_request_put(request, P4D_NODES, (int64_t)nodes, P4D_BY_USER);
+	p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)gpus_per_node, P4D_BY_USER);
+	if (!gpu)
+		return;
+	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu);
+	p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
+}
+
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)
 {
 	writer w = {line, size, 0};

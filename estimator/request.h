@@ -9,9 +9,9 @@
 #include "error.h"
 
 /*
- * A request is what was asked for: one value per option of options.def, each with its origin. It starts with what the
- * user typed; the site, the model file and p4d then fill what is unset, so a complete request is a complete description
- * of the training job. It owns no memory and may be copied by assignment.
+ * A request is what was asked for: one value per option of options.def, each with its origin. It starts with
+ * what the user typed; the site, the model file and p4d then fill what is unset, so a complete request is a
+ * complete description of the training job. It owns no memory and may be copied by assignment.
  */
 
 typedef enum p4d_option {
@@ -38,7 +38,8 @@ enum { P4D_ROPE, P4D_LEARNED };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
 enum { P4D_METHOD_CLOSED, P4D_METHOD_PAPER };
 
-/* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace USER. */
+/* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
+ * USER. */
 typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D_BY_P4D } p4d_origin;
 
 enum { P4D_WHERE_SLURM = 1, P4D_WHERE_COMMAND = 2, P4D_WHERE_PLAN = 4, P4D_WHERE_MODEL = 8 };
@@ -50,10 +51,10 @@ typedef struct p4d_option_info {
 	const char *name;     /* "micro-batch" */
 	const char *argument; /* "N", "on|off", NULL for a switch */
 	p4d_kind kind;
-	int64_t min, max;  /* integers */
-	const char *list;  /* choices, "a|b|c" */
+	int64_t min, max;   /* integers */
+	const char *list;   /* choices, "a|b|c" */
 	size_t field, size; /* texts: place and size in p4d_request */
-	unsigned where;	   /* P4D_WHERE_* */
+	unsigned where;     /* P4D_WHERE_* */
 	const char *help;
 } p4d_option_info;
 
@@ -69,20 +70,23 @@ typedef struct p4d_request {
 
 const p4d_option_info *p4d_option_info_of(p4d_option option);
 
-/* Finds an option by its name ('_' counts as '-', case is ignored, a prefix "p4d-" is not accepted). -1 when unknown. */
+/* Finds an option by its name ('_' counts as '-', case is ignored, a prefix "p4d-" is not accepted). -1 when
+ * unknown. */
 int p4d_option_find(const char *name);
 
 /* Name of a choice value, for printing ("1f1b"); buf holds the result. */
 const char *p4d_choice_name(p4d_option option, int64_t value, char *buf, size_t size);
 
-/* Prints the value of an option as it would be typed ("8", "1f1b", "20,20"). buf may be truncated; never NULL. */
+/* Prints the value of an option as it would be typed ("8", "1f1b", "20,20"). buf may be truncated; never
+ * NULL. */
 const char *p4d_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
 
 /*
- * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. A value that is already set by the
- * same or another origin is replaced.
+ * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. A value that is
+ * already set by the same or another origin is replaced.
  */
-int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin, p4d_error *err);
+int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
+		    p4d_error *err);
 
 /* Stores a number or choice index that is known to be valid. */
 void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
@@ -104,10 +108,11 @@ static inline bool p4d_by_user(const p4d_request *request, p4d_option option)
 bool p4d_request_any(const p4d_request *request);
 
 /*
- * Writes the flags for these options, as sbatch would take them (prefix "--p4d-") or as the command does ("--").
- * only: the origins to include, as a bit mask of (1 << origin). Model numbers are written only where they were set by the
- * user. Returns the length written (truncated to size).
+ * Writes the flags for these options, as sbatch would take them (prefix "--p4d-") or as the command does
+ * ("--"). only: the origins to include, as a bit mask of (1 << origin). Model numbers are written only where
+ * they were set by the user. Returns the length written (truncated to size).
  */
-size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf, size_t size);
+size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf,
+			 size_t size);
 
 #endif

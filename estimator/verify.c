@@ -6,22 +6,34 @@
 
 #include "verdict.h"
 
-/* A job that carries options, or must carry a plan, but has none. */
-static int check_missing(const p4d_job *job, const p4d_request *options, const p4d_verdict *v, p4d_error *err)
+/* The command that completes what the job carries. */
+static void write_command(const p4d_job *job, const p4d_request *options, const p4d_geometry *geometry,
+			  char *buf, size_t size)
 {
-	char flags[320], shape[96] = "";
+	char flags[300], where[120] = "";
+
+	p4d_request_flags(options, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
+	if (geometry->gpu)
+		snprintf(where, sizeof(where), " --gpu=%s --nodes=%" PRIu32 " --gpus-per-node=%" PRIu32,
+			 geometry->gpu->name, geometry->nodes, geometry->gpus_per_node);
+	else if (job->min_nodes)
+		snprintf(where, sizeof(where), " --nodes=%" PRIu32, job->min_nodes);
+	snprintf(buf, size, "p4d plan --env %s%s", flags, where);
+}
+
+/* A job that carries options, or must carry a plan, but has none. */
+static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
+{
+	char command[450];
 
 	if (options && p4d_request_any(options)) {
-		p4d_request_flags(options, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
-		if (job->min_nodes)
-			snprintf(shape, sizeof(shape), " --nodes %" PRIu32, job->min_nodes);
+		p4d_geometry_of(site, job, source, context, &v->geometry, NULL);
+		write_command(job, options, &v->geometry, command, sizeof(command));
 		p4d_fail(err, P4D_E_NO_PLAN,
 			 "the job carries p4d options but no complete P4D_PLAN: p4d did not run where it was "
 			 "submitted");
-		return p4d_fix(err,
-			       "submit where p4d's SPANK plugin is set up, or export what this prints: p4d "
-			       "plan --env %s%s",
-			       flags, shape);
+		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
 	if (v->policy.require_plan && p4d_job_wants_gpus(job)) {
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs of this partition must say what they train");
@@ -103,7 +115,7 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		return;
 	}
 	if (!plan || !*plan)
-		rc = check_missing(job, options, verdict, &err);
+		rc = check_missing(site, job, source, context, options, verdict, &err);
 	else
 		rc = verify(site, job, source, context, plan, options, &request, verdict, &err);
 	if (rc < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes` or `reference options`. Run by
- * make, so that the pages cannot drift from codes.def and options.def.
+ * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes` or `reference
+ * options`. Run by make, so that the pages cannot drift from codes.def and options.def.
  */
 #include <inttypes.h>
 #include <stdio.h>

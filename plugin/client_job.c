@@ -38,18 +38,26 @@ static const struct {
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 
+/* What sbatch, salloc and srun export; all NULL where they do not. */
+static struct {
+	bool looked_up;
+	void *options;
+	bool (*is_set)(void *options, const char *name);
+	char *(*get)(void *options, const char *name);
+} client;
+
 char *p4d_client_option(const char *name)
 {
-	void *options = dlsym(RTLD_DEFAULT, "opt");
-	bool (*is_set)(void *, const char *);
-	char *(*get)(void *, const char *);
-
-	*(void **)&is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
-	*(void **)&get = dlsym(RTLD_DEFAULT, "slurm_option_get");
+	if (!client.looked_up) {
+		client.looked_up = true;
+		client.options = dlsym(RTLD_DEFAULT, "opt");
+		*(void **)&client.is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
+		*(void **)&client.get = dlsym(RTLD_DEFAULT, "slurm_option_get");
+	}
 	/* the value of an option that is not set is rubbish */
-	if (!options || !is_set || !get || !is_set(options, name))
+	if (!client.options || !client.is_set || !client.get || !client.is_set(client.options, name))
 		return NULL;
-	char *text = get(options, name);
+	char *text = client.get(client.options, name);
 	char *copy = text ? strdup(text) : NULL;
 	if (text)
 		slurm_xfree((void **)&text);

@@ -92,21 +92,42 @@ int p4d_options_register(spank_t spank)
 	return 0;
 }
 
+/* The option that "SBATCH_P4D_TP=8" sets; -1 when it is another variable, or empty, which is how people
+ * switch one off. */
+static int option_of_source(const char *entry)
+{
+	size_t prefix = strlen(input_prefix);
+	char name[NAME_MAX_BYTES];
+
+	if (strncmp(entry, input_prefix, prefix) != 0 || strncmp(entry + prefix, "_P4D_", 5) != 0)
+		return -1;
+	entry += prefix + 5;
+	size_t length = strcspn(entry, "=");
+	if (length >= sizeof(name) || entry[length] != '=' || !entry[length + 1])
+		return -1;
+	memcpy(name, entry, length);
+	name[length] = '\0';
+	int option = p4d_option_find(name);
+	return option >= 0 && (p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_SLURM) ? option : -1;
+}
+
 void p4d_options_from_environment(const char *prefix)
 {
-	char source[NAME_MAX_BYTES], target[NAME_MAX_BYTES];
+	char target[NAME_MAX_BYTES];
 
 	input_prefix = prefix;
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
-		if (!(info->where & P4D_WHERE_SLURM))
-			continue;
-		input_variable((p4d_option)i, target, sizeof(target));
-		const char *text = getenv(source_variable((p4d_option)i, source, sizeof(source)));
-		if (text)
-			setenv(target, text, 1);
-		keep(&inherited[i], getenv(target));
+	for (char **at = environ; at && *at; at++) {
+		p4d_entry entry = p4d_entry_of(*at);
+		if (entry.kind == P4D_ENTRY_OPTION && entry.prefixed && !inherited[entry.index])
+			keep(&inherited[entry.index], entry.value);
+		int option = option_of_source(*at);
+		if (option >= 0)
+			keep(&inherited[option], strchr(*at, '=') + 1);
 	}
+	/* only now, because this moves the environment */
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (inherited[i])
+			setenv(input_variable((p4d_option)i, target, sizeof(target)), inherited[i], 1);
 }
 
 bool p4d_options_any(void)

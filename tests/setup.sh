@@ -96,27 +96,27 @@ p4d_need()
 # say goes to BUILDDIR/build.log, and its end to the terminal when something fails.
 p4d_build()
 {
-	build=$2
-	mkdir -p "$build"
-	p4d_configure_and_make "$@" >"$build/build.log" 2>&1 && return 0
-	tail -40 "$build/build.log" >&2
-	echo "p4d: the build failed; all of its output is in $build/build.log" >&2
+	p4d_into=$2
+	mkdir -p "$p4d_into"
+	p4d_configure_and_make "$@" >"$p4d_into/build.log" 2>&1 && return 0
+	tail -40 "$p4d_into/build.log" >&2
+	echo "p4d: the build failed; all of its output is in $p4d_into/build.log" >&2
 	return 1
 }
 
 p4d_configure_and_make()
 {
-	src=$(cd "$1" && pwd)
-	build=$2
+	p4d_from=$(cd "$1" && pwd)
+	p4d_into=$2
 	shift 2
-	if [ ! -x "$src/configure" ] || [ ! -f "$src/Makefile.in" ]; then
-		(cd "$src" && autoreconf -fi) || return 1
+	if [ ! -x "$p4d_from/configure" ] || [ ! -f "$p4d_from/Makefile.in" ]; then
+		(cd "$p4d_from" && autoreconf -fi) || return 1
 	fi
-	if [ ! -f "$build/Makefile" ] || [ "$(cat "$build/configured-with" 2>/dev/null)" != "$*" ]; then
-		(cd "$build" && "$src/configure" "$@") || return 1
-		echo "$*" >"$build/configured-with"
+	if [ ! -f "$p4d_into/Makefile" ] || [ "$(cat "$p4d_into/configured-with" 2>/dev/null)" != "$*" ]; then
+		(cd "$p4d_into" && "$p4d_from/configure" "$@") || return 1
+		echo "$*" >"$p4d_into/configured-with"
 	fi
-	make -C "$build" -j "$(p4d_cores)" all
+	make -C "$p4d_into" -j "$(p4d_cores)" all
 }
 
 p4d_cores()

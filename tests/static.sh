@@ -20,7 +20,7 @@ check() # NAME COMMAND...
 	fi
 }
 
-c_files() { find estimator plugin tests -name '*.[ch]'; }
+c_files() { find estimator plugin man tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run && find tests -name '*.sh'; }
 texts()
 {

@@ -19,6 +19,15 @@ while read -r flags; do
 	case $err in *P4D110*) fail "the guard had to choose something with $flags" ;; esac
 done <plans
 
+# the best one as an environment
+exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --env
+silent
+eval "$out"
+case $P4D_PLAN in p4d1:model=llama3-70b@u:*:nodes=8@u:gpus-per-node=8@u:hash=*) ;; *) fail "no plan line: $P4D_PLAN" ;; esac
+[ "$P4D_TP" = 8 ] || fail "P4D_TP is $P4D_TP"
+exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --json
+prints "$P4D_PLAN"
+
 # what the user decided is kept
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 [ "$(printf '%s\n' "$out" | grep -c -- '--p4d-tp=4 .*--p4d-recompute=full')" = 5 ] || fail "tp or recompute was changed"
