@@ -23,11 +23,21 @@ static void keep_error(cfg_t *cfg, const char *format, va_list args)
 	vsnprintf(confuse_error + used, sizeof(confuse_error) - (size_t)used, format, args);
 }
 
+/* Whether any section of a kind has the key (in `defaults`: the plan option). */
+static bool appears(const p4d_conf *conf, int kind, int key)
+{
+	for (size_t i = 0; i < conf->sections; i++)
+		if ((int)conf->section[i].kind == kind && conf->section[i].lines[key])
+			return true;
+	return false;
+}
+
 /*
  * Every value is declared as text: libconfuse's own numbers depend on the locale and on a stale errno, and
- * its messages on the language.
+ * its messages on the language. Only keys that appear are declared, because libconfuse copies all
+ * declarations for every section, and sbatch waits for it.
  */
-static cfg_t *declare(void)
+static cfg_t *declare(const p4d_conf *conf)
 {
 	cfg_opt_t options[P4D_SECTION_KINDS][P4D_CONF_KEYS + P4D_SECTION_KINDS];
 	static char default_names[P4D_OPTIONS][32];
@@ -36,13 +46,14 @@ static cfg_t *declare(void)
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_key_info *key = &p4d_key_table[i];
 		for (int kind = 0; kind < P4D_SECTION_KINDS; kind++)
-			if (key->where & (1u << kind))
+			if ((key->where & (1u << kind)) && appears(conf, kind, i))
 				options[kind][count[kind]++] =
 				    key->list ? (cfg_opt_t)CFG_STR_LIST(key->name, NULL, CFGF_NODEFAULT)
 					      : (cfg_opt_t)CFG_STR(key->name, NULL, CFGF_NODEFAULT);
 	}
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (*p4d_conf_default_name((p4d_option)i, default_names[i], sizeof(default_names[i])))
+		if (appears(conf, P4D_DEFAULTS_SECTION, i) &&
+		    *p4d_conf_default_name((p4d_option)i, default_names[i], sizeof(default_names[i])))
 			options[P4D_DEFAULTS_SECTION][count[P4D_DEFAULTS_SECTION]++] =
 			    (cfg_opt_t)CFG_STR(default_names[i], NULL, CFGF_NODEFAULT);
 	for (int kind = P4D_SECTION_KINDS - 1; kind >= 0; kind--) {
@@ -62,7 +73,7 @@ static int parse_values(p4d_conf *conf, const char *text, p4d_error *err)
 
 	pthread_mutex_lock(&confuse_lock);
 	snprintf(confuse_error, sizeof(confuse_error), "out of memory");
-	conf->cfg = declare();
+	conf->cfg = declare(conf);
 	if (!conf->cfg) {
 		rc = p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for libconfuse", conf->path);
 	} else {

@@ -44,6 +44,7 @@ typedef enum p4d_key {
 	P4D_KEY_EXEMPT_QOS,
 	P4D_KEY_LOG,
 	P4D_KEY_DATA,
+	P4D_KEY_GPUS,
 	P4D_KEY_HOST_GIB_PER_RANK,
 	P4D_KEY_VERSION,
 	P4D_KEY_GPU,
@@ -92,7 +93,8 @@ void p4d_conf_free(p4d_conf *conf);
 /* The scan alone: fills conf->section and blanks the comments. Errors: all CONF_ codes but TRUST. */
 int p4d_conf_scan(p4d_conf *conf, char *text, size_t length, p4d_error *err);
 
-/* The i-th value of a key by its name in the file, NULL when there is none. Owned by conf. */
+/* The i-th value of a key that the section has, by its name in the file; NULL when there is none. Owned by
+ * conf. */
 const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, const char *key,
 			   unsigned i);
 

@@ -29,6 +29,7 @@ const p4d_key_info p4d_key_table[P4D_KEYS] = {
     [P4D_KEY_EXEMPT_QOS] = {"exempt_qos", GLOBAL, true},
     [P4D_KEY_LOG] = {"log", GLOBAL, false},
     [P4D_KEY_DATA] = {"data", GLOBAL, false},
+    [P4D_KEY_GPUS] = {"gpus", GLOBAL, false},
     [P4D_KEY_HOST_GIB_PER_RANK] = {"host_gib_per_rank", GLOBAL, false},
     [P4D_KEY_VERSION] = {"version", GLOBAL, false},
     [P4D_KEY_GPU] = {"gpu", PARTITION, true},

@@ -29,13 +29,13 @@ typedef struct p4d_gpus {
 } p4d_gpus;
 
 /*
- * Loads datadir/gpus.json, an object whose list `gpus` has one object per GPU: `name`, `label`, `aliases`,
- * `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `source`,
- * `status`; name, usable_gib and nominal_gb are mandatory. Without that file the table that p4d was built
- * with is taken. The caller frees with p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON,
- * VALUE.
+ * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
+ * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `hbm_tb_per_s`, `link_gb_per_s`,
+ * `source`, `status`; name, usable_gib and nominal_gb are mandatory. path NULL: etc/gpus.json as it was when
+ * p4d was built, without reading anything. The caller frees with p4d_gpus_free (which accepts a zeroed
+ * struct). Errors: IO, JSON, VALUE.
  */
-int p4d_gpus_load(p4d_gpus *gpus, const char *datadir, p4d_error *err);
+int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
 /* The same from text; what: names it in messages. */
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);

@@ -5,8 +5,6 @@
 #include "gpu.h"
 
 /* etc/gpus.json as it was when p4d was built; gpu_table.c is generated from it. */
-extern const char p4d_gpu_table_text[];
-extern const size_t p4d_gpu_table_length;
 extern const p4d_gpu p4d_gpu_table[];
 extern const size_t p4d_gpu_table_count;
 

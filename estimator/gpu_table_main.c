@@ -9,31 +9,18 @@
 
 enum { MAX_FILE = 1024 * 1024 };
 
-/* A string literal, as octal escapes where it could end or change the literal. */
-static void print_literal(const char *text, size_t length)
+/* A member as a string literal; octal escapes for what could end or change the literal. */
+static void print_text(const char *name, const char *text)
 {
-	putchar('"');
-	for (size_t i = 0; i < length; i++) {
-		unsigned char c = (unsigned char)text[i];
+	printf("\n\t .%s = \"", name);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
 		if (c < ' ' || c > '~' || c == '"' || c == '\\' || c == '?')
 			printf("\\%03o", c);
 		else
 			putchar(c);
-		if (c == '\n' && i + 1 < length)
-			printf("\"\n\t\"");
 	}
-	putchar('"');
-}
-
-static void print_text(const char *name, const char *text)
-{
-	size_t length = 0;
-
-	while (text[length])
-		length++;
-	printf("\n\t .%s = ", name);
-	print_literal(text, length);
-	putchar(',');
+	printf("\",");
 }
 
 static void print_gpu(const p4d_gpu *gpu)
@@ -56,22 +43,18 @@ int main(int argc, char **argv)
 	p4d_gpus gpus;
 	p4d_error err;
 	size_t length;
-	char *text = argc == 2 ? p4d_text_read(argv[1], MAX_FILE, &length, &err) : NULL;
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: gputable GPUS.JSON\n");
 		return 1;
 	}
+	char *text = p4d_text_read(argv[1], MAX_FILE, &length, &err);
 	if (!text || p4d_gpus_parse(&gpus, text, length, argv[1], &err) < 0) {
 		fprintf(stderr, "%s\n", err.text);
 		free(text);
 		return 1;
 	}
-	printf("/* Made from gpus.json. */\n#include \"gpu_table.h\"\n\n");
-	printf("const char p4d_gpu_table_text[] =\n\t");
-	print_literal(text, length);
-	printf(";\nconst size_t p4d_gpu_table_length = sizeof(p4d_gpu_table_text) - 1;\n\n");
-	printf("const p4d_gpu p4d_gpu_table[] = {\n");
+	printf("/* Made from gpus.json. */\n#include \"gpu_table.h\"\n\nconst p4d_gpu p4d_gpu_table[] = {\n");
 	for (size_t i = 0; i < gpus.count; i++)
 		print_gpu(&gpus.gpu[i]);
 	printf("};\nconst size_t p4d_gpu_table_count = sizeof(p4d_gpu_table) / sizeof(*p4d_gpu_table);\n");

@@ -45,20 +45,23 @@ static char *read_fd(int fd, const char *path, size_t max_bytes, size_t *length,
 		p4d_fail(err, P4D_E_IO, "%.255s: not a regular file", path);
 		return NULL;
 	}
-	char *text = malloc(max_bytes + 1);
+	/* a file in /proc says that it is empty, and any file may grow while it is read */
+	size_t room =
+	    status.st_size > 0 && (size_t)status.st_size < max_bytes ? (size_t)status.st_size : max_bytes;
+	char *text = malloc(room + 1);
 	if (!text) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", path);
 		return NULL;
 	}
-	ssize_t got = read_all(fd, text, max_bytes + 1);
-	if (got >= 0 && (size_t)got <= max_bytes) {
+	ssize_t got = read_all(fd, text, room + 1);
+	if (got >= 0 && (size_t)got <= room) {
 		*length = (size_t)got;
 		return text;
 	}
 	if (got < 0)
 		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
 	else
-		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, max_bytes);
+		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, room);
 	free(text);
 	return NULL;
 }

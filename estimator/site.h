@@ -54,7 +54,8 @@ typedef struct p4d_site_partition {
 typedef struct p4d_site p4d_site;
 
 /*
- * Loads path (a p4d.conf). gpus.json is read from the `data` directory the file names, else from datadir.
+ * Loads path (a p4d.conf). Its `gpus` and `data` name a table of GPUs and the directory
+ * with models/; without them the built-in table and datadir are taken.
  * trust: also check that the file is a regular file owned by root or trusted_uid and writable by nobody else
  * (P4D_E_CONF_TRUST). Errors carry `file:line: what`. NULL on failure.
  */
@@ -67,7 +68,7 @@ p4d_site *p4d_site_default(const char *datadir, p4d_error *err);
 void p4d_site_free(p4d_site *site);
 
 const p4d_gpus *p4d_site_gpus(const p4d_site *site);
-const char *p4d_site_datadir(const p4d_site *site); /* where models/ and gpus.json are */
+const char *p4d_site_datadir(const p4d_site *site); /* where models/ is */
 const char *p4d_site_path(const p4d_site *site);    /* "" for the default */
 
 /* The section of a partition, NULL when it has none. name NULL: the one marked default, else NULL. */

@@ -20,7 +20,7 @@ typedef struct load {
 
 static const char *value_of(const load *l, const p4d_conf_section *section, p4d_key key, unsigned i)
 {
-	return p4d_conf_value(l->conf, section, p4d_key_table[key].name, i);
+	return section->lines[key] ? p4d_conf_value(l->conf, section, p4d_key_table[key].name, i) : NULL;
 }
 
 /* Index of text in "a|b|c". */
@@ -338,7 +338,7 @@ static int read_sections(load *l)
 	return 0;
 }
 
-static p4d_site *new_site(const char *path, const char *datadir, p4d_error *err)
+static p4d_site *new_site(const char *path, const char *datadir, const char *gpus, p4d_error *err)
 {
 	p4d_site *site = calloc(1, sizeof(*site));
 
@@ -358,7 +358,7 @@ static p4d_site *new_site(const char *path, const char *datadir, p4d_error *err)
 				    .unmodelled = P4D_UNMODELLED_WARN,
 				    .safe = 0.80,
 				    .limit = 0.95};
-	if (p4d_gpus_load(&site->gpus, datadir, err) < 0) {
+	if (p4d_gpus_load(&site->gpus, gpus, err) < 0) {
 		p4d_site_free(site);
 		return NULL;
 	}
@@ -367,20 +367,29 @@ static p4d_site *new_site(const char *path, const char *datadir, p4d_error *err)
 
 p4d_site *p4d_site_default(const char *datadir, p4d_error *err)
 {
-	return new_site("", datadir, err);
+	return new_site("", datadir, NULL, err);
+}
+
+/* A path of the global section; NULL when it is not set. -1 when it is not absolute. */
+static int absolute_path(load *l, p4d_key key, const char **path)
+{
+	const p4d_conf_section *global = &l->conf->section[0];
+
+	*path = value_of(l, global, key, 0);
+	if (*path && **path != '/')
+		return fail(l, global->lines[key], RANGE, "%s = %.200s: not an absolute path",
+			    p4d_key_table[key].name, *path);
+	return 0;
 }
 
 static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err)
 {
-	const p4d_conf_section *global = &conf->section[0];
 	load l = {.conf = conf, .err = err};
-	const char *data = value_of(&l, global, P4D_KEY_DATA, 0);
+	const char *data, *gpus;
 
-	if (data && *data != '/') {
-		fail(&l, global->lines[P4D_KEY_DATA], RANGE, "data = %.200s: not an absolute path", data);
+	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
 		return NULL;
-	}
-	l.site = new_site(conf->path, data ? data : datadir, err);
+	l.site = new_site(conf->path, data ? data : datadir, gpus, err);
 	if (l.site && (read_globals(&l) < 0 || read_sections(&l) < 0)) {
 		p4d_site_free(l.site);
 		return NULL;

@@ -91,11 +91,10 @@ static void export_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * Puts into the job what was decided: the plan and, where an option was given, the value it ended up with.
- * Slurm has already stored what was typed, for a later component of a heterogeneous job even what an earlier
- * one typed.
+ * What was typed, with the values it ended up with. Slurm has stored that too, for a later component of a
+ * heterogeneous job even what an earlier one typed, so all of it was removed before.
  */
-static void put_into_job(spank_t spank, const p4d_request *request, const p4d_verdict *verdict)
+static void put_options(spank_t spank, const p4d_request *request, bool decided)
 {
 	char name[128], value[1024];
 
@@ -104,14 +103,27 @@ static void put_into_job(spank_t spank, const p4d_request *request, const p4d_ve
 		const char *text = p4d_options_text(option);
 		if (!text)
 			continue;
-		if (verdict->plan[0] && p4d_option_info_of(option)->kind != P4D_SWITCH_KIND &&
+		if (decided && p4d_option_info_of(option)->kind != P4D_SWITCH_KIND &&
 		    p4d_is_set(request, option))
 			text = p4d_value_text(request, option, value, sizeof(value));
 		set_variable(spank, p4d_option_variable(option, name, sizeof(name)), text);
 	}
-	if (verdict->plan[0] && verdict->judged)
+}
+
+/*
+ * Puts into the job what was decided. A complete plan says everything, so the options need not travel beside
+ * it, where every step and nested job would find them; only srun hands them to its step anyway, and then they
+ * must agree.
+ */
+static void put_into_job(spank_t spank, const p4d_request *request, const p4d_verdict *verdict)
+{
+	bool decided = verdict->plan[0];
+
+	if (!decided || spank_context() == S_CTX_LOCAL)
+		put_options(spank, request, decided);
+	if (decided && verdict->judged)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
-	else if (verdict->plan[0])
+	else if (decided)
 		set_variable(spank, p4d_export_names[0],
 			     verdict->plan); /* not modelled: there is no layout */
 }

@@ -3,6 +3,7 @@
 # A private, throw-away Slurm: slurmctld and four slurmds (munged too, if wanted) that live in one directory, listen on
 # the loopback only and run as whoever starts them. Several may run side by side.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 
 usage()
 {
@@ -20,7 +21,7 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
   --no-nodes           slurmctld only: enough for jobs that are never started
 
 Nodes: h1 h2 with 8 h100 each, a1 a2 with 8 a100 each. Partitions: h100 (default), a100, mixed.
-Use it with SLURM_CONF=DIR/etc/slurm.conf.
+To use it: . DIR/env
 END
 }
 
@@ -95,7 +96,7 @@ write_slurm_conf()
 {
 	cat <<END
 ClusterName=p4d
-SlurmctldHost=localhost(127.0.0.1)
+SlurmctldHost=localhost($address)
 SlurmctldPort=$port
 SlurmUser=$user
 SlurmdUser=$user
@@ -130,10 +131,10 @@ ReturnToService=2
 MaxJobCount=20000
 GresTypes=gpu
 NodeName=DEFAULT CPUs=64 RealMemory=2000000
-NodeName=h1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 1)) Gres=gpu:h100:8 Feature=h100
-NodeName=h2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2)) Gres=gpu:h100:8 Feature=h100
-NodeName=a1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 3)) Gres=gpu:a100:8 Feature=a100
-NodeName=a2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 4)) Gres=gpu:a100:8 Feature=a100
+NodeName=h1 NodeHostname=localhost NodeAddr=$address Port=$((port + 1)) Gres=gpu:h100:8 Feature=h100
+NodeName=h2 NodeHostname=localhost NodeAddr=$address Port=$((port + 2)) Gres=gpu:h100:8 Feature=h100
+NodeName=a1 NodeHostname=localhost NodeAddr=$address Port=$((port + 3)) Gres=gpu:a100:8 Feature=a100
+NodeName=a2 NodeHostname=localhost NodeAddr=$address Port=$((port + 4)) Gres=gpu:a100:8 Feature=a100
 PartitionName=h100 Nodes=h1,h2 Default=YES
 PartitionName=a100 Nodes=a1,a2
 PartitionName=mixed Nodes=h1,h2,a1,a2
@@ -177,8 +178,22 @@ NodeName=a[1-2] Name=gpu Type=a100 File=$dir/dev/gpu[0-7]
 END
 }
 
+# Sets $address and writes $dir/env, which makes a shell use the cluster.
+write_environment()
+{
+	echo "export SLURM_CONF=$dir/etc/slurm.conf" >"$dir/env"
+	address=$(getent ahostsv4 "$(uname -n)" | awk '{ print $1; exit }')
+	case $address in
+	127.*) return ;;
+	esac
+	address=127.0.0.1
+	cc -shared -fPIC -o "$dir/localhost.so" "$here/localhost.c"
+	echo "export LD_PRELOAD=$dir/localhost.so" >>"$dir/env"
+}
+
 write_cluster()
 {
+	write_environment
 	mkdir "$dir/etc" "$dir/state" "$dir/log" "$dir/run"
 	for node in h1 h2 a1 a2; do
 		mkdir "$dir/spool-$node" "$dir/tmp-$node"
@@ -186,6 +201,8 @@ write_cluster()
 	chmod 755 "$dir" "$dir"/*
 	write_gpus
 	write_slurm_conf >"$dir/etc/slurm.conf"
+	# No cgroup is used, but slurmd looks for a mounted hierarchy all the same unless it is told which kind to expect.
+	echo "CgroupPlugin=cgroup/v1" >"$dir/etc/cgroup.conf"
 	: >"$dir/etc/plugstack.conf"
 	if [ -n "$plugins" ]; then
 		echo "required $plugins/p4d.so" >"$dir/etc/plugstack.conf"
@@ -206,7 +223,7 @@ launch()
 	shift
 	(
 		cd "$dir/log" || exit # where a core file would be looked for
-		export PRIVATE_SLURM="$dir" SLURM_CONF="$dir/etc/slurm.conf"
+		export PRIVATE_SLURM="$dir"
 		exec setsid "$@" </dev/null >"$log" 2>&1
 	) &
 }
@@ -230,7 +247,7 @@ alive() { kill -0 "$controller" 2>/dev/null; }
 
 start_daemons()
 {
-	export SLURM_CONF="$dir/etc/slurm.conf"
+	. "$dir/env"
 	if [ "$auth" = munge ]; then
 		launch munged munged --foreground --key-file="$dir/etc/munge.key" --socket="$dir/run/munge.socket" \
 			--pid-file="$dir/run/munged.pid" --log-file="$dir/log/munged.log" --seed-file="$dir/run/munge.seed" \

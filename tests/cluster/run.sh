@@ -23,9 +23,9 @@ trap 'exit 130' INT TERM HUP
 "$here/cluster.sh" start --auth="$auth" --plugins="$plugins" --data="$SOURCE/etc" --conf="$here/p4d.conf" \
 	--partition=strict --partition=warn --partition=observe --partition=off --partition=fixing \
 	--partition=frozen --partition=lenient "$CLUSTER" || exit 1
-SLURM_CONF=$CLUSTER/etc/slurm.conf
+. "$CLUSTER/env"
 PATH=$BUILD:$PATH:/usr/sbin
-export SOURCE BUILD CLUSTER SLURM_CONF PATH
+export SOURCE BUILD CLUSTER PATH
 cp "$CLUSTER/etc/p4d.conf" "$CLUSTER/p4d.conf.good"
 
 failed=0

@@ -256,7 +256,7 @@ static void plan_has_the_documented_schema(void **state)
 	assert_true(number(object, "fitting") >= 3);
 	for (size_t i = 0; i < 3; i++) {
 		struct json_object *plan = json_object_array_get_idx(plans, i);
-		assert_keys(plan, "layout peak flags");
+		assert_keys(plan, "layout peak flags plan");
 		assert_int_equal(number(plan, "layout.world"), 64);
 		assert_true(json_object_get_double(at(plan, "peak.fraction")) <= 0.97);
 		assert_non_null(

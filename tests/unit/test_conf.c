@@ -131,6 +131,8 @@ static void out_of_range(void **state)
 		P4D_E_CONF_RANGE, "p4d.conf:1: gpu: a partition may have at most 8 types");
 	refused("data = etc\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:1: data = etc: not an absolute path");
+	refused("gpus = gpus.json\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: gpus = gpus.json: not an absolute path");
 	refused("defaults {\n seq_len = 0\n}\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:2: --p4d-seq-len=0: not a whole number from 1 to 134217728");
 	refused("defaults { precision = fp8 }\nversion = 1\n", P4D_E_CONF_RANGE,

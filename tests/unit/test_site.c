@@ -80,6 +80,25 @@ static void a_limit_of_the_site_holds_for_both_frameworks(void **state)
 	p4d_site_free(site);
 }
 
+/* A table of the site's own replaces the built-in one. */
+static void own_table(void **state)
+{
+	static const char table[] = "{\"gpus\":[{\"name\":\"mine\",\"usable_gib\":2,\"nominal_gb\":2}]}";
+	char file[] = "/tmp/p4d-gpus-XXXXXX", text[128];
+	int fd = mkstemp(file);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, table, sizeof(table) - 1), sizeof(table) - 1);
+	close(fd);
+	snprintf(text, sizeof(text), "gpus = \"%s\"\npartition p { gpu = \"mine\" }\nversion = 1\n", file);
+	p4d_site *site = loaded(text);
+	unlink(file);
+	assert_int_equal(p4d_site_gpus(site)->count, 1);
+	assert_int_equal(p4d_site_partition_of(site, "p")->gpu[0]->usable_bytes, UINT64_C(2) << 30);
+	p4d_site_free(site);
+}
+
 static void precedence(void **state)
 {
 	(void)state;
@@ -356,6 +375,7 @@ int main(void)
 	    cmocka_unit_test(example_of_the_manual),
 	    cmocka_unit_test(defaults_without_a_file),
 	    cmocka_unit_test(a_limit_of_the_site_holds_for_both_frameworks),
+	    cmocka_unit_test(own_table),
 	    cmocka_unit_test(precedence),
 	    cmocka_unit_test(safe_never_exceeds_limit),
 	    cmocka_unit_test(exemptions_win),
