@@ -40,7 +40,8 @@ bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double
 		return x->value[P4D_CP] < y->value[P4D_CP];
 	if (x->value[P4D_PP] != y->value[P4D_PP])
 		return x->value[P4D_PP] < y->value[P4D_PP];
-	return x->value[P4D_MICRO_BATCH] > y->value[P4D_MICRO_BATCH];
+	bool larger = x->value[P4D_MICRO_BATCH] > y->value[P4D_MICRO_BATCH];
+	return a_safe ? larger : x->value[P4D_MICRO_BATCH] < y->value[P4D_MICRO_BATCH];
 }
 
 static void keep(walk *w, const p4d_candidate *candidate)
@@ -68,16 +69,17 @@ static bool try_trial(walk *w)
 	p4d_request_complete(&candidate.request, space->published_batch, space->nodes * space->gpus_per_node);
 	if (p4d_layout_build(&candidate.request, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
 		return true; /* not divisible: says nothing about the next, larger micro-batch */
-	w->counts.considered++;
 	if (p4d_estimate_memory(&w->layout, space->method, &space->capacity, &estimate, NULL) < 0)
 		return false;
-	if (estimate.fraction > space->limit)
-		return false;
-	w->counts.fitting++;
 	candidate.model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
 	candidate.pipeline_full = w->layout.micro_batches >= w->layout.pp;
 	candidate.device_bytes = estimate.peak.device_bytes;
 	candidate.fraction = estimate.fraction;
+	if (!w->counts.considered++ || candidate.device_bytes < w->counts.leanest.device_bytes)
+		w->counts.leanest = candidate;
+	if (estimate.fraction > space->limit)
+		return false;
+	w->counts.fitting++;
 	keep(w, &candidate);
 	return true;
 }
@@ -181,7 +183,7 @@ size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d
 	w.found = found;
 	w.room = room;
 	w.count = 0;
-	w.counts = (p4d_search_counts){0, 0};
+	memset(&w.counts, 0, sizeof(w.counts));
 	over_tensor(&w);
 	if (counts)
 		*counts = w.counts;

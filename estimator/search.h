@@ -15,7 +15,7 @@
  * Enumerates the layouts of a world: tp, cp, pp, micro-batch and recompute, as far as they are open, pruned
  * by divisibility and memory. Until there is a model of the step time they are ranked by: below `safe`, no
  * recompute, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism, fewer
- * stages, larger micro-batch.
+ * stages, larger micro-batch (above `safe`: smaller).
  */
 
 typedef struct p4d_search_space {
@@ -38,6 +38,8 @@ typedef struct p4d_candidate {
 
 typedef struct p4d_search_counts {
 	uint64_t considered, fitting;
+	p4d_candidate
+	    leanest; /* the one with the least memory, whether it fits or not; when considered > 0 */
 } p4d_search_counts;
 
 /*

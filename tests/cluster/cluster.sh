@@ -325,6 +325,7 @@ jobs_gone() { [ -z "$(timeout 5 squeue -h -t R,CG -o %A 2>/dev/null)" ]; }
 
 stop()
 {
+	unset LD_PRELOAD # it may lie in the directory that goes
 	stopped=$(readlink -f "$1")
 	[ -d "$stopped" ] || return 0
 	ours=$(pids "$stopped")

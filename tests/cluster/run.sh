@@ -18,7 +18,7 @@ here=$SOURCE/tests/cluster
 [ $# -gt 0 ] || set -- "$here"/test_*.sh
 
 CLUSTER=$(mktemp -d "$("$here/cluster.sh" home)/p4d.XXXXXX") || exit 1
-trap '"$here/cluster.sh" stop "$CLUSTER"' EXIT
+trap 'unset LD_PRELOAD; "$here/cluster.sh" stop "$CLUSTER"' EXIT
 trap 'exit 130' INT TERM HUP
 "$here/cluster.sh" start --auth="$auth" --plugins="$plugins" --data="$SOURCE/etc" --conf="$here/p4d.conf" \
 	--partition=strict --partition=warn --partition=observe --partition=off --partition=fixing \

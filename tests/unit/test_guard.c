@@ -177,13 +177,17 @@ static void refusals_have_a_fix_that_works(void **state)
 
 static void a_refusal_names_the_numbers(void **state)
 {
-	trial *t = submit(*state, ON("h100", 4), MODEL_70B "tp=1 pp=1 micro-batch=1");
+	trial *t = submit(*state, ON("h100", 4), MODEL_70B "tp=1 cp=1 pp=1 micro-batch=1");
 
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	assert_non_null(strstr(t->text, "p4d: [P4D012] llama3-70b needs "));
 	assert_non_null(strstr(t->text, " of 79.1 GiB ("));
 	assert_non_null(strstr(t->text, "tp=1 cp=1 pp=1 dp=32 micro-batch=1 seq-len=8192"));
 	assert_non_null(strstr(t->text, "\np4d: fix: --p4d-"));
+	/* what is open is shown at its best */
+	t = submit(*state, ON("h100", 1), MODEL_70B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+	assert_non_null(strstr(t->text, "tp=8 cp=1 pp=1 dp=1 micro-batch=1 seq-len=8192 recompute=full"));
 }
 
 static void rewriting(void **state)
