@@ -65,15 +65,17 @@ p4d_entry p4d_entry_of(const char *text)
 		entry.prefixed = true;
 		name += sizeof(COPY_PREFIX) - 1;
 	}
-	const char *equals = strchr(name, '=');
+	bool option = !strncmp(name, OPTION_PREFIX, sizeof(OPTION_PREFIX) - 1);
+	entry.named = option || !strncmp(name, "P4D_", 4);
+	const char *equals = entry.named ? strchr(name, '=') : NULL;
 	if (!equals)
 		return entry;
-	if (!strncmp(name, OPTION_PREFIX, sizeof(OPTION_PREFIX) - 1)) {
+	if (option) {
 		name += sizeof(OPTION_PREFIX) - 1;
 		entry.index = option_of(name, (size_t)(equals - name));
 		if (entry.index >= 0)
 			entry.kind = P4D_ENTRY_OPTION;
-	} else if (!strncmp(name, "P4D_", 4)) {
+	} else {
 		entry.index = output_of(name, (size_t)(equals - name));
 		if (entry.index >= 0)
 			entry.kind = P4D_ENTRY_OUTPUT;
@@ -105,6 +107,13 @@ void p4d_carried_scan(p4d_carried *carried, char *const *environment, size_t cou
 		if (!environment[i])
 			continue;
 		p4d_entry entry = p4d_entry_of(environment[i]);
+		if (entry.named && ++carried->named > P4D_CARRIED_MOST) {
+			p4d_fail(&carried->conflict, P4D_E_VALUE,
+				 "the job's environment has more than %d variables that begin with P4D_",
+				 P4D_CARRIED_MOST);
+			p4d_fix(&carried->conflict, "--export=NONE");
+			return;
+		}
 		if (entry.kind == P4D_ENTRY_OUTPUT) {
 			keep(carried, &carried->output[entry.index], &carried->outputs,
 			     p4d_output_name(entry.index, name, sizeof(name)), &entry);

@@ -19,6 +19,9 @@
  */
 enum { P4D_CARRIED_EXPORTS = 32, P4D_CARRIED_OUTPUTS = P4D_CARRIED_EXPORTS + P4D_OPTIONS };
 
+/* More variables that begin like p4d's than any job has; slurmctld does not look at the rest. */
+enum { P4D_CARRIED_MOST = 1024 };
+
 typedef enum p4d_entry_kind { P4D_ENTRY_OTHER, P4D_ENTRY_OPTION, P4D_ENTRY_OUTPUT } p4d_entry_kind;
 
 /* One "NAME=value" of an environment. */
@@ -26,6 +29,7 @@ typedef struct p4d_entry {
 	p4d_entry_kind kind;
 	int index;         /* the p4d_option, or the number of the output */
 	bool prefixed;     /* SLURM_SPANK_: a copy of spank_job_env */
+	bool named;        /* begins like one of p4d's variables, whether it is one or not */
 	const char *value; /* inside the entry */
 } p4d_entry;
 
@@ -40,9 +44,10 @@ const char *p4d_output_name(int index, char *buf, size_t size);
 /* All that a job carries; values are borrowed from the environments that were scanned. */
 typedef struct p4d_carried {
 	unsigned options, outputs; /* how many are there */
+	unsigned named;            /* variables that begin like p4d's */
 	const char *option[P4D_OPTIONS];
 	const char *output[P4D_CARRIED_OUTPUTS];
-	p4d_error conflict; /* P4D_E_PLAN_CHANGED when two copies differ, else P4D_OK */
+	p4d_error conflict; /* PLAN_CHANGED: two copies differ; VALUE: too many variables */
 } p4d_carried;
 
 /* Adds one environment. It may be NULL, and so may its entries. */

@@ -42,7 +42,7 @@ for test in "$@"; do
 		failed=1
 		;;
 	esac
-	if [ "$("$here/cluster.sh" pids "$CLUSTER" | xargs ps -o comm= -p 2>/dev/null | grep -c '^slurmctld')" = 0 ]; then
+	if ! scontrol ping | grep -q 'is UP'; then
 		echo "FAIL  $name: slurmctld is dead"
 		tail -30 "$CLUSTER/log/slurmctld.log" | sed 's/^/      | /'
 		exit 1
