@@ -207,11 +207,6 @@ static void judge(const check *c, p4d_sbatch *sbatch, p4d_verdict *verdict)
 				   request, verdict);
 }
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)(UINT64_C(1) << 30);
-}
-
 /* What became of the job, in one line. */
 static void print_answer(const p4d_verdict *v, const p4d_request *request)
 {
@@ -224,8 +219,8 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		       " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %.1f of %.1f GiB (%.0f %%)",
 		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
-		       l->tp, l->cp, l->pp, l->dp, l->micro_batch, gib(v->estimate.peak.device_bytes),
-		       gib(v->estimate.capacity_bytes), 100 * v->estimate.fraction);
+		       l->tp, l->cp, l->pp, l->dp, l->micro_batch, p4d_to_gib(v->estimate.peak.device_bytes),
+		       p4d_to_gib(v->estimate.capacity_bytes), 100 * v->estimate.fraction);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		printf(": the job carries no p4d options, nothing to judge");
 	else if (v->policy.exempt)

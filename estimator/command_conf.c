@@ -42,19 +42,9 @@ static const char *gpu_names(const p4d_site_partition *partition, char *buf, siz
 	return buf;
 }
 
-static const p4d_gpu *least_of(const p4d_site_partition *partition)
-{
-	const p4d_gpu *least = NULL;
-
-	for (unsigned i = 0; partition && i < partition->gpus; i++)
-		if (!least || partition->gpu[i]->usable_bytes < least->usable_bytes)
-			least = partition->gpu[i];
-	return least;
-}
-
 static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *partition)
 {
-	const p4d_gpu *gpu = least_of(partition);
+	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 
 	return p4d_site_policy(site, partition ? partition->name : NULL, NULL, NULL, gpu ? gpu->name : NULL);
 }
@@ -69,7 +59,7 @@ static const char *rewrite_name(p4d_rewrite rewrite)
 static void add_row(p4d_table *table, const p4d_site *site, const p4d_site_partition *partition)
 {
 	const p4d_policy policy = policy_of(site, partition);
-	const p4d_gpu *gpu = least_of(partition);
+	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 	char names[256], size[P4D_SIZE_TEXT];
 
 	p4d_table_cell(table, P4D_PLAIN, "%s%s", partition ? partition->name : "(others)",

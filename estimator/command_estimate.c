@@ -15,11 +15,6 @@ typedef struct judged {
 	double safe, limit;
 } judged;
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)(UINT64_C(1) << 30);
-}
-
 /* The layout nearest to what was asked that fits on the same GPUs, or a question that finds one. */
 static void find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
 		     size_t size)
@@ -59,14 +54,15 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 		p4d_subject_say(
 		    subject, P4D_E_DOES_NOT_FIT, fix,
 		    "%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on stage %u of %" PRIu64,
-		    subject->model, gib(e->peak.device_bytes), gib(e->capacity_bytes), 100 * e->fraction,
-		    100 * j->limit, what, e->stage, j->layout.pp);
+		    subject->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+		    100 * e->fraction, 100 * j->limit, what, e->stage, j->layout.pp);
 		j->action = P4D_REJECT;
 		j->code = P4D_E_DOES_NOT_FIT;
 	} else if (e->fraction > j->safe) {
-		p4d_subject_say(
-		    subject, P4D_E_ABOVE_SAFE, "", "%.1f of %.1f GiB (%.0f %%) is above the safe %.0f %%",
-		    gib(e->peak.device_bytes), gib(e->capacity_bytes), 100 * e->fraction, 100 * j->safe);
+		p4d_subject_say(subject, P4D_E_ABOVE_SAFE, "",
+				"%.1f of %.1f GiB (%.0f %%) is above the safe %.0f %%",
+				p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+				100 * e->fraction, 100 * j->safe);
 		j->action = P4D_WARN;
 	}
 }
@@ -80,7 +76,8 @@ static void judge_host_memory(p4d_subject *subject, judged *j)
 		return;
 	snprintf(fix, sizeof(fix), "--mem=%" PRIu64 "G", (need >> 30) + 1);
 	p4d_subject_say(subject, P4D_E_HOST_MEMORY, fix,
-			"a node needs %.1f GiB of host memory and has %.1f GiB", gib(need), gib(have));
+			"a node needs %.1f GiB of host memory and has %.1f GiB", p4d_to_gib(need),
+			p4d_to_gib(have));
 	j->action = P4D_REJECT;
 	if (j->code == P4D_OK)
 		j->code = P4D_E_HOST_MEMORY;

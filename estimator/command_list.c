@@ -7,11 +7,6 @@
 
 #include "table.h"
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)(UINT64_C(1) << 30);
-}
-
 /* "a,b" as an array. */
 static struct json_object *names(const char *list)
 {
@@ -149,8 +144,8 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 	for (size_t i = 0; i < gpus->count; i++) {
 		const p4d_gpu *gpu = &gpus->gpu[i];
 		p4d_table_cell(&table, P4D_PLAIN, "%s", gpu->name);
-		cell_or_dash(&table, gib(gpu->usable_bytes), 2);
-		cell_or_dash(&table, gib(gpu->reported_bytes), 2);
+		cell_or_dash(&table, p4d_to_gib(gpu->usable_bytes), 2);
+		cell_or_dash(&table, p4d_to_gib(gpu->reported_bytes), 2);
 		cell_or_dash(&table, gpu->peak_bf16_flops / 1e12, 0);
 		cell_or_dash(&table, gpu->hbm_bytes_per_s / 1e9, 0);
 		cell_or_dash(&table, gpu->link_bytes_per_s / 1e9, 0);

@@ -54,16 +54,6 @@ static int unknown_gpu(const p4d_site *site, const char *name, p4d_error *err)
 	return -1;
 }
 
-static const p4d_gpu *least_of(const p4d_site_partition *partition)
-{
-	const p4d_gpu *least = NULL;
-
-	for (unsigned i = 0; partition && i < partition->gpus; i++)
-		if (!least || partition->gpu[i]->usable_bytes < least->usable_bytes)
-			least = partition->gpu[i];
-	return least;
-}
-
 /* The GPU that was named, else the one of the site's default partition. */
 static int choose_gpu(p4d_subject *subject, p4d_error *err)
 {
@@ -79,7 +69,7 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 		if (!gpu)
 			return unknown_gpu(subject->site, request->gpu, err);
 	} else {
-		gpu = least_of(partition);
+		gpu = p4d_site_least_gpu(partition);
 		if (!gpu)
 			return 0;
 		p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);

@@ -22,6 +22,12 @@ typedef struct p4d_gpu {
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
 } p4d_gpu;
 
+/* Bytes are printed in GiB, and only printed. */
+static inline double p4d_to_gib(uint64_t bytes)
+{
+	return (double)bytes / (double)((uint64_t)1 << 30);
+}
+
 /* A loaded gpus.json; read-only after loading, may be shared between threads. */
 typedef struct p4d_gpus {
 	size_t count;

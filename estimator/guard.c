@@ -23,11 +23,6 @@ typedef struct guard {
 	p4d_search_space space;
 } guard;
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)((uint64_t)1 << 30);
-}
-
 /* True for values that need no flag: they are what p4d assumes anyway. */
 static bool is_default(const p4d_request *r, p4d_option option)
 {
@@ -94,7 +89,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 v->layout.seq_len, v->layout.global_batch);
 	p4d_verdict_say(v, code, "%s %s%s: %.1f of %.1f GiB (%.0f %%) on %s",
 			code == P4D_E_CHOSE ? "chose" : "changed to", choices, assumed,
-			gib(e->peak.device_bytes), gib(e->capacity_bytes), 100 * e->fraction,
+			p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
 			v->layout.device == P4D_CPU ? "the host" : e->gpu->name);
 }
 
@@ -188,7 +183,7 @@ static void say_above_safe(p4d_verdict *v)
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict_say(
 	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
-	    gib(e->peak.device_bytes), gib(e->capacity_bytes), 100 * e->fraction,
+	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
 	    v->layout.device == P4D_CPU ? "the host" : e->gpu->name, 100 * v->policy.safe);
 	if (e->framework == P4D_FRAMEWORK_MEGATRON)
 		snprintf(message->fix, sizeof(message->fix),
@@ -201,7 +196,7 @@ static void say_ambiguous(p4d_verdict *v)
 		p4d_verdict_say(v, P4D_E_AMBIGUOUS_GPU,
 				"the GPU name fits %u GPUs of different size; %s (%.1f GiB) is assumed",
 				v->geometry.ambiguous, v->geometry.gpu->name,
-				gib(v->geometry.gpu->usable_bytes));
+				p4d_to_gib(v->geometry.gpu->usable_bytes));
 }
 
 /* An architecture without a formula: the site decides. */

@@ -10,11 +10,6 @@
 /* Job scripts are short; whatever comes after this many bytes is data. */
 enum { SCRIPT_MAX = 256 * 1024 };
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)((uint64_t)1 << 30);
-}
-
 p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
 {
 	const char *partition = job->partition;
@@ -40,8 +35,9 @@ static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_er
 			"%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: stage %u of %" PRIu64
 			" with tp=%" PRIu64 " cp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64
 			" micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s",
-			request->model, gib(e->peak.device_bytes), gib(e->capacity_bytes), 100 * e->fraction,
-			100 * limit, v->layout.device == P4D_CPU ? "the host" : e->gpu->name, where, e->stage,
+			request->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+			100 * e->fraction, 100 * limit,
+			v->layout.device == P4D_CPU ? "the host" : e->gpu->name, where, e->stage,
 			v->layout.pp, v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
 			v->layout.micro_batch, v->layout.seq_len,
 			p4d_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
@@ -56,7 +52,7 @@ static int check_host_memory(const p4d_verdict *v, p4d_error *err)
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (checkpoint staging included), "
 		 "--mem grants %.1f GiB",
-		 v->layout.gpus_per_node, gib(need), gib(have));
+		 v->layout.gpus_per_node, p4d_to_gib(need), p4d_to_gib(have));
 	return p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
 }
 

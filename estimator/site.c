@@ -61,6 +61,16 @@ const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char
 	return section ? &section->partition : NULL;
 }
 
+const p4d_gpu *p4d_site_least_gpu(const p4d_site_partition *partition)
+{
+	const p4d_gpu *least = NULL;
+
+	for (unsigned i = 0; partition && i < partition->gpus; i++)
+		if (!least || partition->gpu[i]->usable_bytes < least->usable_bytes)
+			least = partition->gpu[i];
+	return least;
+}
+
 const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i)
 {
 	for (size_t at = 0; at < site->sections; at++)

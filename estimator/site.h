@@ -74,6 +74,9 @@ const char *p4d_site_path(const p4d_site *site);    /* "" for the default */
 /* The section of a partition, NULL when it has none. name NULL: the one marked default, else NULL. */
 const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char *name);
 
+/* The GPU of a partition with the least memory; NULL when its section names none (or there is no section). */
+const p4d_gpu *p4d_site_least_gpu(const p4d_site_partition *partition);
+
 /* Walks the partition sections: i = 0, 1, ... until NULL. */
 const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i);
 

@@ -25,11 +25,6 @@ void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg)
 		*err_msg = slurm_xstrdup(text);
 }
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)(1 << 30);
-}
-
 void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
 		     const p4d_verdict *verdict)
 {
@@ -40,7 +35,8 @@ void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, u
 	char memory[80] = "", reasons[1024] = "";
 	if (!verdict->messages && verdict->judged && verdict->estimate.capacity_bytes)
 		snprintf(memory, sizeof(memory), " %.1f of %.1f GiB",
-			 gib(verdict->estimate.peak.device_bytes), gib(verdict->estimate.capacity_bytes));
+			 p4d_to_gib(verdict->estimate.peak.device_bytes),
+			 p4d_to_gib(verdict->estimate.capacity_bytes));
 	for (unsigned i = 0; i < verdict->messages; i++) {
 		size_t used = strlen(reasons);
 		snprintf(reasons + used, sizeof(reasons) - used, " [P4D%03d] %s",

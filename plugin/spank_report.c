@@ -26,11 +26,6 @@ void p4d_report_verdict(const p4d_verdict *verdict)
 	p4d_report_text(p4d_verdict_text(verdict, text, sizeof(text)));
 }
 
-static double gib(uint64_t bytes)
-{
-	return (double)bytes / (double)(1 << 30);
-}
-
 void p4d_report_memory(const p4d_verdict *verdict)
 {
 	const p4d_estimate *estimate = &verdict->estimate;
@@ -39,9 +34,9 @@ void p4d_report_memory(const p4d_verdict *verdict)
 		return;
 	slurm_spank_log("p4d: stage %" PRIu32 " of %" PRIu64 ", %s: %.1f of %.1f GiB", estimate->stage,
 			verdict->layout.pp, p4d_phase_name(estimate->peak.phase),
-			gib(estimate->peak.device_bytes), gib(estimate->capacity_bytes));
+			p4d_to_gib(estimate->peak.device_bytes), p4d_to_gib(estimate->capacity_bytes));
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		if (estimate->peak.part[i])
 			slurm_spank_log("p4d:   %-20s %8.2f GiB", p4d_part_name((p4d_part)i),
-					gib(estimate->peak.part[i]));
+					p4d_to_gib(estimate->peak.part[i]));
 }
