@@ -160,13 +160,13 @@ static int check_names(const p4d_gpus *gpus, p4d_error *err)
 static int read_gpus(p4d_gpus *gpus, struct json_object *list, p4d_error *err)
 {
 	for (size_t i = 0; i < gpus->count; i++) {
-		p4d_gpu *gpu = &gpus->gpu[i];
+		p4d_gpu *gpu = &gpus->owned[i];
 		p4d_error cause;
 		if (read_gpu(json_object_array_get_idx(list, i), gpu, &cause) < 0)
 			return p4d_fail(err, cause.code, "GPU %zu (\"%s\"): %.300s", i + 1, gpu->name,
 					cause.text);
 	}
-	qsort(gpus->gpu, gpus->count, sizeof(*gpus->gpu), by_name);
+	qsort(gpus->owned, gpus->count, sizeof(*gpus->owned), by_name);
 	return check_names(gpus, err);
 }
 
@@ -183,8 +183,8 @@ static int take(p4d_gpus *gpus, struct json_object *object, const char *what, p4
 	if (read.count == 0 || read.count > MAX_GPUS)
 		return p4d_fail(err, P4D_E_VALUE, "%.255s: lists %zu GPUs: not from 1 to %d", what,
 				read.count, MAX_GPUS);
-	read.gpu = calloc(read.count, sizeof(*read.gpu));
-	if (!read.gpu)
+	read.gpu = read.owned = calloc(read.count, sizeof(*read.owned));
+	if (!read.owned)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory for %zu GPUs", what, read.count);
 	if (read_gpus(&read, list, &cause) < 0) {
 		p4d_gpus_free(&read);
@@ -207,6 +207,6 @@ int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *
 
 void p4d_gpus_free(p4d_gpus *gpus)
 {
-	free(gpus->gpu);
+	free(gpus->owned);
 	*gpus = (p4d_gpus){0};
 }

@@ -28,10 +28,11 @@ static inline double p4d_to_gib(uint64_t bytes)
 	return (double)bytes / (double)((uint64_t)1 << 30);
 }
 
-/* A loaded gpus.json; read-only after loading, may be shared between threads. */
+/* A table of GPUs; read-only after loading, may be shared between threads. */
 typedef struct p4d_gpus {
 	size_t count;
-	p4d_gpu *gpu; /* sorted by name, separators aside */
+	const p4d_gpu *gpu; /* sorted by name, separators aside */
+	p4d_gpu *owned;     /* the same, when it may be written; NULL: the built-in table */
 } p4d_gpus;
 
 /*
@@ -45,6 +46,9 @@ int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
 /* The same from text; what: names it in messages. */
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);
+
+/* Copies the built-in table, so that `owned` can be written. Errors: NO_MEMORY. */
+int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
 
 void p4d_gpus_free(p4d_gpus *gpus);
 

@@ -7,15 +7,15 @@
 
 enum { MAX_FILE = 1024 * 1024 };
 
-static int copy_table(p4d_gpus *gpus, p4d_error *err)
+int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err)
 {
-	size_t size = p4d_gpu_table_count * sizeof(*gpus->gpu);
-	p4d_gpu *copy = malloc(size);
-
+	if (gpus->owned)
+		return 0;
+	p4d_gpu *copy = malloc(gpus->count * sizeof(*copy));
 	if (!copy)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu GPUs", p4d_gpu_table_count);
-	memcpy(copy, p4d_gpu_table, size);
-	*gpus = (p4d_gpus){.count = p4d_gpu_table_count, .gpu = copy};
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu GPUs", gpus->count);
+	memcpy(copy, gpus->gpu, gpus->count * sizeof(*copy));
+	gpus->gpu = gpus->owned = copy;
 	return 0;
 }
 
@@ -23,8 +23,10 @@ int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err)
 {
 	size_t length;
 
-	if (!path)
-		return copy_table(gpus, err);
+	if (!path) {
+		*gpus = (p4d_gpus){.count = p4d_gpu_table_count, .gpu = p4d_gpu_table};
+		return 0;
+	}
 	char *text = p4d_text_read(path, MAX_FILE, &length, err);
 	if (!text)
 		return -1;

@@ -196,7 +196,7 @@ static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_sect
 				    other->lines[P4D_KEY_USABLE_GIB]);
 	if (gib(l, usable_line, P4D_KEY_USABLE_GIB, value_of(l, from, P4D_KEY_USABLE_GIB, 0), &bytes) < 0)
 		return -1;
-	gpus->gpu[to->gpu - gpus->gpu].usable_bytes = bytes;
+	gpus->owned[to->gpu - gpus->gpu].usable_bytes = bytes;
 	return 0;
 }
 
@@ -382,6 +382,16 @@ static int absolute_path(load *l, p4d_key key, const char **path)
 	return 0;
 }
 
+/* The table is copied before anything points into it, and only when it will be changed. */
+static int own_gpus(load *l)
+{
+	for (size_t i = 1; i < l->conf->sections; i++)
+		if (l->conf->section[i].kind == P4D_GPU_SECTION &&
+		    l->conf->section[i].lines[P4D_KEY_USABLE_GIB])
+			return p4d_gpus_own(&l->site->gpus, l->err);
+	return 0;
+}
+
 static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err)
 {
 	load l = {.conf = conf, .err = err};
@@ -390,7 +400,7 @@ static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err
 	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
 		return NULL;
 	l.site = new_site(conf->path, data ? data : datadir, gpus, err);
-	if (l.site && (read_globals(&l) < 0 || read_sections(&l) < 0)) {
+	if (l.site && (own_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0)) {
 		p4d_site_free(l.site);
 		return NULL;
 	}
