@@ -46,7 +46,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_SWIGLU, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_ATTENTION, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);
-	p4d_request_default(r, P4D_TE_WGRAD, r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
+	p4d_request_default(r, P4D_TE_WGRAD, 1, P4D_BY_P4D);
 	if (!p4d_is_set(r, P4D_GLOBAL_BATCH) && world)
 		p4d_request_put(
 		    r, P4D_GLOBAL_BATCH,

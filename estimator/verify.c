@@ -18,7 +18,8 @@ static void write_command(const p4d_job *job, const p4d_request *options, const 
 			 geometry->gpu->name, geometry->nodes, geometry->gpus_per_node);
 	else if (job->min_nodes)
 		snprintf(where, sizeof(where), " --nodes=%" PRIu32, job->min_nodes);
-	snprintf(buf, size, "p4d plan --env %s%s", flags, where);
+	snprintf(buf, size, "p4d plan --env %s%s%s", p4d_is_set(options, P4D_MODEL) ? "" : "--model=NAME ",
+		 flags, where);
 }
 
 /* A job that carries options, or must carry a plan, but has none. */

@@ -396,6 +396,8 @@ static void plans_are_required_or_complete(void **state)
 	assert_int_equal(v->message[0].code, P4D_E_NO_PLAN);
 	assert_non_null(strstr(v->message[0].fix, "eval \"$(p4d plan --env --model=llama13b --tp=8 "
 						  "--gpu=h100-80gb --nodes=1 --gpus-per-node=8)\""));
+	v = verify(*state, ON("h100", 1), NULL, "tp=8");
+	assert_non_null(strstr(v->message[0].fix, "p4d plan --env --model=NAME --tp=8 "));
 	v = verify(*state, ON("watched", 1), NULL, "model=llama13b tp=8");
 	assert_int_equal(v->action, P4D_PASS);
 	assert_true(v->would_reject);
