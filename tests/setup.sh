@@ -28,7 +28,7 @@ $link
 		esac
 		# A missing link counts as an administrator's decision and outlives upgrades; for rc.d that takes K links.
 		case $link in
-		/etc/rc*) update-rc.d "$(basename "$link" | sed 's/^S[0-9]*//')" defaults-disabled >/dev/null 2>&1 || true ;;
+		/etc/rc*) update-rc.d "$(basename "$link" | sed 's/^S[0-9]*//')" disable >/dev/null 2>&1 || true ;;
 		esac
 		rm -f "$link"
 	done

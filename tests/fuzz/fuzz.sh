@@ -1,18 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.sh TARGET [SECONDS]: lets libFuzzer (clang) look for inputs that break fuzz_TARGET.c, starting from its corpus.
-# What it finds stays in ./fuzz-TARGET; inputs worth keeping go to tests/fuzz/corpus/TARGET by hand.
+# fuzz.sh TARGET [SECONDS]: lets libFuzzer (packages clang and libclang-rt-14-dev) look for inputs that break
+# fuzz_TARGET.c, starting from its corpus. Builds in ./build-fuzz, where what it finds stays, too; inputs worth keeping go
+# to tests/fuzz/corpus/TARGET by hand.
 set -eu
 target=${1:?target missing: conf, gpus, gres, model or sbatch}
 source=$(cd "$(dirname "$0")/../.." && pwd)
+. "$source/tests/setup.sh"
 P4D_TEST_DATADIR=$source/etc
 export P4D_TEST_DATADIR
-mkdir -p "fuzz-$target/found"
-# shellcheck disable=SC2046 # lists of words
-clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-	-I "$source/estimator" -DP4D_DATADIR='"/nowhere"' -DP4D_SYSCONFDIR='"/nowhere"' \
-	$(pkg-config --cflags json-c libconfuse) "$source/tests/fuzz/fuzz_$target.c" \
-	$(find "$source/estimator" -name '*.c' ! -name 'command*' ! -name 'report*' ! -name table.c) \
-	$(pkg-config --libs json-c libconfuse) -lm -o "fuzz-$target/fuzz"
-exec "fuzz-$target/fuzz" -max_total_time="${2:-60}" -max_len=4096 -timeout=5 -artifact_prefix="fuzz-$target/" \
-	"fuzz-$target/found" "$source/tests/fuzz/corpus/$target"
+
+flags="-g -O1 -fno-sanitize-recover=undefined"
+p4d_build "$source" build-fuzz --without-slurm CC=clang "CFLAGS=$flags -fsanitize=fuzzer-no-link,address,undefined"
+mkdir -p "build-fuzz/$target"
+more=
+[ "$target" != sbatch ] || more="$source/estimator/sbatch.c $source/estimator/arguments.c"
+# shellcheck disable=SC2046,SC2086 # lists of words
+clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I "$source/estimator" \
+	"$source/tests/fuzz/fuzz_$target.c" $more build-fuzz/.libs/libp4d.a $(pkg-config --libs json-c libconfuse) -lm \
+	-o "build-fuzz/fuzz_$target"
+exec "build-fuzz/fuzz_$target" -max_total_time="${2:-60}" -max_len=4096 -timeout=5 \
+	-artifact_prefix="build-fuzz/$target-" "build-fuzz/$target" "$source/tests/fuzz/corpus/$target"
