@@ -149,12 +149,16 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	p4d_candidate best;
 	p4d_search_counts counts = {.considered = 0};
 
-	if (v->policy.rewrite != P4D_REWRITE_OFF && p4d_search(&asked, &g->space, &best, 1, &counts))
+	if (v->policy.rewrite != P4D_REWRITE_OFF && p4d_search(&asked, &g->space, &best, 1, NULL)) {
 		*g->request = best.request;
-	else if (counts.considered)
-		*g->request = counts.leanest.request; /* a refusal shows how close it came */
-	else
-		p4d_request_complete(g->request, g->published_batch, world);
+	} else {
+		if (v->policy.rewrite != P4D_REWRITE_OFF)
+			p4d_search(&asked, &g->space, &best, 1, &counts);
+		if (counts.considered)
+			*g->request = counts.leanest.request; /* a refusal shows how close it came */
+		else
+			p4d_request_complete(g->request, g->published_batch, world);
+	}
 	int rc = p4d_judge(g->site, g->job, g->request, v, err);
 	p4d_code code = P4D_E_CHOSE;
 	if (rc < 0 && is_curable(err->code)) {

@@ -15,6 +15,7 @@ typedef struct walk {
 	p4d_layout layout; /* large, hence here rather than on every frame */
 	p4d_candidate *found;
 	size_t room, count;
+	bool counting;
 	p4d_search_counts counts;
 } walk;
 
@@ -104,6 +105,23 @@ static void over_micro_batches(walk *w)
 	}
 }
 
+/*
+ * True when nothing with this recompute can come before the one that is already found, because a key of the
+ * ranking above the micro-batch says so. Only when just the best is wanted, and nobody counts.
+ */
+static bool beaten(const walk *w, int64_t recompute)
+{
+	const p4d_candidate *best = w->found;
+	uint64_t ranks = (uint64_t)(w->trial.value[P4D_TP] * w->trial.value[P4D_CP] * w->trial.value[P4D_PP]);
+
+	if (w->counting || w->room != 1 || !w->count || best->fraction > w->space->safe ||
+	    !best->pipeline_full)
+		return false;
+	if (recompute != best->request.value[P4D_RECOMPUTE])
+		return recompute > best->request.value[P4D_RECOMPUTE];
+	return ranks > best->model_ranks;
+}
+
 static void over_recompute(walk *w)
 {
 	if (!open(w, P4D_RECOMPUTE)) {
@@ -116,7 +134,8 @@ static void over_recompute(walk *w)
 		    (!p4d_is_set(w->asked, P4D_ATTENTION) || w->asked->value[P4D_ATTENTION]))
 			continue;
 		propose(w, P4D_RECOMPUTE, (uint64_t)r);
-		over_micro_batches(w);
+		if (!beaten(w, r))
+			over_micro_batches(w);
 	}
 }
 
@@ -183,6 +202,7 @@ size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d
 	w.found = found;
 	w.room = room;
 	w.count = 0;
+	w.counting = counts != NULL;
 	memset(&w.counts, 0, sizeof(w.counts));
 	over_tensor(&w);
 	if (counts)

@@ -44,7 +44,7 @@ typedef struct p4d_search_counts {
 
 /*
  * Finds the best `room` layouts that fit below the limit, best first, into found[]. The request needs its
- * model numbers. Returns how many were found; counts may be NULL. No allocation.
+ * model numbers. Returns how many were found; without counts the search is faster. No allocation.
  */
 size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		  size_t room, p4d_search_counts *counts);

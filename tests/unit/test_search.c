@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "defaults.h"
+#include "plan.h"
 #include "search.h"
 
 static const p4d_gpu h100 = {
@@ -94,6 +95,10 @@ static void finds_the_best(void **state)
 		size_t n = p4d_search(&r, &space, found, 8, &counts);
 		assert_true(n > 0);
 		assert_int_equal(exhaustive(&r, &space, &found[0]), counts.fitting);
+		/* the shortcut for just the best finds the same */
+		p4d_candidate best;
+		assert_int_equal(p4d_search(&r, &space, &best, 1, NULL), 1);
+		assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
 		for (size_t j = 1; j < n; j++)
 			assert_false(p4d_candidate_better(&found[j], &found[j - 1], space.safe));
 	}
