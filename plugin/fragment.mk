@@ -25,7 +25,8 @@ p4d_la_SOURCES = $(both_plugins) \
 	plugin/site_file.h plugin/site_file.c
 p4d_la_CPPFLAGS = $(plugin_CPPFLAGS)
 p4d_la_CFLAGS = $(plugin_CFLAGS)
-p4d_la_LDFLAGS = $(plugin_LDFLAGS) -Wl,--version-script=$(srcdir)/plugin/spank.map
+# nodelete: sbatch unloads its plugins right before it exits, which unmaps every library one by one.
+p4d_la_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(srcdir)/plugin/spank.map
 p4d_la_LIBADD = libp4d.la
 p4d_la_DEPENDENCIES = libp4d.la plugin/spank.map
 
