@@ -227,7 +227,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		printf(": this account or QOS is exempt, nothing was judged");
 	else if (v->policy.mode == P4D_MODE_OFF)
 		printf(": mode = off here, nothing was judged");
-	if (v->would_reject && v->action != P4D_REJECT)
+	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
 		printf(" (mode = %s; mode = enforce would refuse it)", p4d_mode_name(v->policy.mode));
 	putchar('\n');
 }

@@ -29,7 +29,7 @@ enum { P4D_MESSAGES = 4 };
 
 typedef struct p4d_verdict {
 	p4d_action action; /* what to do, with the site's mode applied */
-	bool would_reject; /* what it would be in mode enforce; log it */
+	bool would_reject; /* refused, were it not for the mode or an override; log it */
 	bool judged;  /* false: not a p4d job, mode off, exempt, or not judgeable; estimate is then zero */
 	bool changed; /* p4d completed or changed options */
 	p4d_policy policy;

@@ -66,8 +66,8 @@ static void apply_override(p4d_verdict *verdict, const char *reason)
 
 void p4d_verdict_finish(p4d_verdict *verdict, const char *override_reason)
 {
-	apply_override(verdict, override_reason);
 	verdict->would_reject = verdict->action == P4D_REJECT;
+	apply_override(verdict, override_reason);
 	switch (verdict->policy.exempt ? P4D_MODE_OFF : verdict->policy.mode) {
 	case P4D_MODE_OFF:
 		verdict->messages = 0;

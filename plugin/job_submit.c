@@ -43,7 +43,7 @@ void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, u
 			 (int)verdict->message[i].code, verdict->message[i].text);
 	}
 	const char *outcome = verdict->action == P4D_REJECT ? "refused"
-			      : verdict->would_reject       ? "passed, would be refused in mode enforce"
+			      : verdict->would_reject       ? "passed, though it would be refused"
 							    : "passed";
 	slurm_info("p4d: %s %.64s uid=%u %s%s%s", what, name ? name : "", uid, outcome, memory, reasons);
 }

@@ -254,6 +254,7 @@ static void override(void **state)
 	trial *t = submit(*state, ON("trusting", 4), flags);
 	assert_int_equal(t->verdict.action, P4D_WARN);
 	assert_non_null(strstr(t->text, "[P4D113] overridden: measured"));
+	assert_true(t->verdict.would_reject); /* for the log */
 	assert_non_null(strstr(t->verdict.plan, "override=measured@u"));
 	expect_verified(*state, t);
 	t = submit(*state, ON("h100", 4), flags);
