@@ -27,6 +27,8 @@ static const p4d_subcommand subcommands[] = {
      P4D_TAKES_JOB | P4D_TAKES_TOP | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan, NULL},
     {"conf", "[FILE]", "checks a p4d.conf and prints the policy of every partition",
      P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_conf, NULL},
+    {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,
+     p4d_command_validate, NULL},
     {"models", "", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_models,
      NULL},
     {"gpus", "", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,

@@ -51,6 +51,7 @@ int p4d_command_estimate(const p4d_line *line, p4d_error *err);
 int p4d_command_plan(const p4d_line *line, p4d_error *err);
 int p4d_command_check(int argc, char *argv[], p4d_error *err);
 int p4d_command_conf(const p4d_line *line, p4d_error *err);
+int p4d_command_validate(const p4d_line *line, p4d_error *err);
 int p4d_command_models(const p4d_line *line, p4d_error *err);
 int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);

@@ -44,8 +44,9 @@ p4d_SOURCES = \
 	estimator/command_options.c estimator/command_site.c estimator/command_cluster.c estimator/command_subject.c \
 	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
 	estimator/command_list.c estimator/command_explain.c \
+	estimator/measured.h estimator/measured.c estimator/command_validate.c \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
 	estimator/report.c estimator/report_json.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
-p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS)
+p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm

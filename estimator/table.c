@@ -139,14 +139,19 @@ static int print(const p4d_table *table, bool turn)
 	return result;
 }
 
-int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
+void p4d_table_free(p4d_table *table)
 {
-	int result = table->failed ? -1 : print(table, turn);
-
 	for (size_t i = 0; i < table->cells; i++)
 		free(table->cell[i].text);
 	free(table->cell);
 	memset(table, 0, sizeof(*table));
+}
+
+int p4d_table_print(p4d_table *table, bool turn, p4d_error *err)
+{
+	int result = table->failed ? -1 : print(table, turn);
+
+	p4d_table_free(table);
 	return result < 0 ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a table") : 0;
 }
 

@@ -18,6 +18,7 @@ unit_tests = \
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
 
+tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
 # The command that was built, as a user types it.

@@ -24,6 +24,18 @@ for code in 0 999 P4D 12x -12 P4D050 ''; do
 	exits 1 p4d explain "$code"
 done
 
+# predicted and measured; README's table is made of this
+exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
+silent
+prints "simumax-02" "60.74" "allocated, method closed: mean absolute error 0." "reserved: mean absolute error"
+exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
+prints '"mean_absolute_error"'
+exits 1 p4d validate
+exits 3 p4d validate nowhere.csv
+printf 'a,b\n1,2\n' >bad.csv
+exits 5 p4d validate bad.csv
+says "bad.csv:2: no column row_id"
+
 exits 0 p4d dump-features
 for key in version slurm frameworks methods schedules plan conf data; do
 	printf '%s\n' "$out" | grep -q "^$key: ." || fail "no $key"

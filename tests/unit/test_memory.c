@@ -5,9 +5,8 @@
 #include <math.h>
 
 #include "defaults.h"
+#include "measured.h"
 #include "memory.h"
-
-#define GIB ((double)((uint64_t)1 << 30))
 
 static void set(p4d_request *r, const char *name, const char *value)
 {
@@ -37,141 +36,90 @@ static p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t 
 
 /* ---- published measurements ---- */
 
-enum { MOST_COLUMNS = 64, MOST_ROWS = 64 };
-
-/* Splits a line of the CSV in place; quoted fields may contain commas. */
-static int split(char *line, char *field[MOST_COLUMNS])
-{
-	int count = 0;
-
-	for (char *at = line; at && count < MOST_COLUMNS;) {
-		bool quoted = *at == '"';
-		field[count++] = quoted ? ++at : at;
-		char *end = strpbrk(at, quoted ? "\"" : ",\n");
-		if (!end)
-			break;
-		bool more = *end == ',' || (quoted && end[1] == ',');
-		*end = '\0';
-		at = more ? end + (quoted ? 2 : 1) : NULL;
-	}
-	return count;
-}
-
-typedef struct row {
-	char *header[MOST_COLUMNS], *field[MOST_COLUMNS];
-	int columns;
-} row;
-
-static const char *get(const row *r, const char *column)
-{
-	for (int i = 0; i < r->columns; i++)
-		if (!strcmp(r->header[i], column))
-			return r->field[i];
-	fail_msg("no column %s", column);
-	return "";
-}
-
-static const char *on_off(const char *flag)
-{
-	return !strcmp(flag, "1") ? "on" : "off";
-}
-
-/* Turns a row into the request that p4d would be asked. */
-static void request_of(const row *r, p4d_request *request)
-{
-	static const char *const same[][2] = {
-	    {"num_layers", "layers"},
-	    {"hidden", "hidden"},
-	    {"ffn_hidden", "ffn"},
-	    {"heads", "heads"},
-	    {"kv_heads", "kv-heads"},
-	    {"head_dim", "head-dim"},
-	    {"vocab_padded", "vocab"},
-	    {"seq_len", "seq-len"},
-	    {"micro_batch", "micro-batch"},
-	    {"tp", "tp"},
-	    {"pp", "pp"},
-	    {"cp", "cp"},
-	    {"cross_entropy", "cross-entropy"},
-	};
-	char batch[32];
-
-	memset(request, 0, sizeof(*request));
-	set_all(request,
-		"model=custom framework=megatron precision=bf16 bias=none qk-norm=off attention=flash");
-	for (size_t i = 0; i < sizeof(same) / sizeof(*same); i++)
-		set(request, same[i][1], get(r, same[i][0]));
-	set(request, "norm", !strncmp(get(r, "norm"), "rms", 3) ? "rmsnorm" : "layernorm");
-	set(request, "glu", on_off(get(r, "glu")));
-	set(request, "tied", on_off(get(r, "tied_embed")));
-	set(request, "dropout", on_off(get(r, "dropout")));
-	set(request, "te-wgrad", on_off(get(r, "te_wgrad")));
-	set(request, "sequence-parallel", on_off(get(r, "sequence_parallel")));
-	set(request, "optimizer-sharding", on_off(get(r, "dist_opt")));
-	set(request, "swiglu", !strcmp(get(r, "swiglu"), "unfused") ? "unfused" : "fused");
-	set(request, "positions", strcmp(get(r, "positions"), "0") ? "learned" : "rope");
-	if (strcmp(get(r, "positions"), "0"))
-		set(request, "max-seq-len", get(r, "positions"));
-	if (*get(r, "global_batch")) {
-		set(request, "global-batch", get(r, "global_batch"));
-	} else {
-		long per_step =
-		    atol(get(r, "num_microbatches")) * atol(get(r, "dp")) * atol(get(r, "micro_batch"));
-		snprintf(batch, sizeof(batch), "%ld", per_step);
-		set(request, "global-batch", batch);
-	}
-}
-
 static void published_measurements(void **state)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
-	char path[4096], header[4096], line[8192];
+	char path[4096], text[32768];
 	double sum = 0, worst = 0, reserved = 0;
-	int rows = 0, with_reserved = 0;
-	row r;
+	int rows = 0, with_reserved = 0, rc;
+	p4d_measured_file csv;
+	p4d_measured row;
+	p4d_error err;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/tests/data/measured_memory.csv", dir ? dir : ".");
 	FILE *file = fopen(path, "r");
 	assert_non_null(file);
-	assert_non_null(fgets(header, sizeof(header), file));
-	r.columns = split(header, r.header);
+	size_t length = fread(text, 1, sizeof(text) - 1, file);
+	assert_true(length < sizeof(text) - 1);
+	text[length] = '\0';
+	fclose(file);
+	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
 	printf("%-12s %10s %10s %8s %10s %8s\n", "row", "measured", "closed", "error", "paper", "error");
-	while (fgets(line, sizeof(line), file)) {
-		p4d_request request;
+	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
 		p4d_layout layout;
-		assert_int_equal(split(line, r.field), r.columns);
-		request_of(&r, &request);
-		uint64_t gpus = strtoull(get(&r, "n_gpus"), NULL, 10);
-		double measured = atof(get(&r, "measured_gib"));
-		p4d_estimate closed = estimate(&request, 1, gpus, P4D_METHOD_CLOSED, &layout);
-		p4d_estimate paper = estimate(&request, 1, gpus, P4D_METHOD_PAPER, &layout);
-		double error = (double)closed.peak.allocated_bytes / GIB / measured - 1;
-		double paper_error = (double)paper.peak.allocated_bytes / GIB / measured - 1;
-		printf("%-12s %10.2f %10.2f %+7.2f%% %10.2f %+7.2f%%\n", get(&r, "row_id"), measured,
-		       (double)closed.peak.allocated_bytes / GIB, 100 * error,
-		       (double)paper.peak.allocated_bytes / GIB, 100 * paper_error);
+		assert_true(row.complete);
+		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_CLOSED, &layout);
+		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
+		double error = p4d_to_gib(closed.peak.allocated_bytes) / row.allocated_gib - 1;
+		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
+		printf("%-12s %10.2f %10.2f %+7.2f%% %10.2f %+7.2f%%\n", row.id, row.allocated_gib,
+		       p4d_to_gib(closed.peak.allocated_bytes), 100 * error,
+		       p4d_to_gib(paper.peak.allocated_bytes), 100 * paper_error);
 		sum += fabs(error);
 		worst = fmax(worst, fabs(error));
 		rows++;
-		if (!strcmp(get(&r, "gpu"), "B200"))
+		if (!strcmp(row.gpu, "B200"))
 			assert_true(paper_error >= -0.07 && paper_error <= 0.08);
-		if (*get(&r, "measured_reserved_gib")) {
-			double held =
-			    (double)(closed.peak.allocated_bytes + closed.peak.part[P4D_PART_FRAGMENTATION]) /
-			    GIB;
-			reserved += fabs(held / atof(get(&r, "measured_reserved_gib")) - 1);
+		if (row.reserved_gib > 0) {
+			double held = p4d_to_gib(closed.peak.allocated_bytes +
+						 closed.peak.part[P4D_PART_FRAGMENTATION]);
+			reserved += fabs(held / row.reserved_gib - 1);
 			with_reserved++;
 		}
 	}
-	fclose(file);
+	assert_int_equal(rc, 0);
 	assert_true(rows >= 8);
 	printf("closed form: %d rows, mean absolute error %.2f %%, worst %.2f %%; reserved: mean %.2f %% "
-	       "over %d rows\n",
+	       "over %d "
+	       "rows\n",
 	       rows, 100 * sum / rows, 100 * worst, 100 * reserved / with_reserved, with_reserved);
 	assert_true(sum / rows <= 0.012);
 	assert_true(worst <= 0.03);
 	assert_true(reserved / with_reserved <= 0.04);
+}
+
+/* A file that is not what it should be is refused with its line. */
+static void malformed_measurements(void **state)
+{
+	static const char header[] = "row_id,gpu,validate,n_gpus,measured_gib,measured_reserved_gib";
+	const struct {
+		const char *text, *message;
+	} cases[] = {
+	    {"", "x.csv:0: not a line of column names"},
+	    {"row_id,gpu\na,b\n", "x.csv:2: no column validate"},
+	    {"row_id,gpu,validate\na,b\n", "x.csv:2: another number of fields than column names"},
+	    {"HEADER\na,B200,1,8,12x,\n", "x.csv:2: not a number in column measured_gib"},
+	    {"HEADER\n\na,B200,1,0,12,\n", "x.csv:3: n_gpus and measured_gib must be above 0"},
+	    {"HEADER\n\"a,b\",B200,0,,,\na,B200,1,8,12,\n", "x.csv:3: no column num_layers"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_measured_file csv;
+		p4d_measured row;
+		p4d_error err = {.code = P4D_OK};
+		char text[512];
+		bool with_header = !strncmp(cases[i].text, "HEADER", 6);
+		snprintf(text, sizeof(text), "%s%s", with_header ? header : "",
+			 cases[i].text + (with_header ? 6 : 0));
+		int rc = p4d_measured_open(&csv, "x.csv", text, &err);
+		while (rc == 0 && (rc = p4d_measured_next(&csv, &row, &err)) > 0)
+			rc = 0;
+		assert_int_equal(rc, -1);
+		assert_string_equal(err.text, cases[i].message);
+		assert_int_equal(err.code, P4D_E_VALUE);
+	}
 }
 
 /* ---- by hand ---- */
@@ -358,6 +306,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(published_measurements),
+	    cmocka_unit_test(malformed_measurements),
 	    cmocka_unit_test(megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(p4d_by_hand),
