@@ -46,7 +46,7 @@ flood()
 	answers=${result%,*}
 	seconds=${result##*, }
 	jobs=$(($(squeue -h | wc -l) - jobs_before))
-	refusals=$(grep -c 'p4d: \[' "$dir/messages")
+	refusals=$(grep -c 'p4d: \[P4D012\]' "$dir/messages")
 	growth=$(($(rss_kib "$1") - before))
 }
 
@@ -55,8 +55,13 @@ plan=$(sbatch -H -N1 --gpus-per-node=8 --p4d-model=llama13b --p4d-tp=8 --wrap tr
 	{ read -r _ _ _ id; scontrol -o show job "$id"; } | tr ' ' '\n' | sed -n 's/^AdminComment=//p')
 [ -n "$plan" ] || { echo "FAIL  cluster/flood: no plan was approved"; exit 1; }
 
+# A plan that is whole, but made for a larger GPU than the nodes have: the refusal takes a full judgement.
+toobig=$(p4d plan --env --model=llama2-70b --gpu=b200 --nodes=1 --gpus-per-node=8 |
+	sed -n "s/^export P4D_PLAN='\(.*\)'$/\1/p")
+[ -n "$toobig" ] || { echo "FAIL  cluster/flood: no plan for a larger GPU"; exit 1; }
+
 expected="1000 accepted 0 refused, 0 accepted 1000 refused"
-flood with "--gpus=8 --env=P4D_PLAN=$plan" "--gpus=8 --env=_SLURM_SPANK_OPTION_p4d_p4d_tp=8"
+flood with "--gpus=8 --env=P4D_PLAN=$plan" "--gpus=8 --env=P4D_PLAN=$toobig"
 detail="$answers, $seconds"
 check every_answer_right "$answers" = "$expected"
 detail="$jobs in the queue"
@@ -67,7 +72,7 @@ with=$growth
 
 # The same jobs, with the plan stored by hand, and a refusal that is Slurm's own.
 flood without "--gpus=8 --env=P4D_PLAN=$plan --admin-comment=$plan" \
-	"--gpus=8 --env=_SLURM_SPANK_OPTION_p4d_p4d_tp=8 --partition=none"
+	"--gpus=8 --env=P4D_PLAN=$toobig --partition=none"
 detail="$answers, $seconds"
 check same_without_p4d "$answers" = "$expected"
 detail="$with KiB with p4d, $growth KiB without"
