@@ -29,6 +29,18 @@ static bool is_default(const p4d_request *r, p4d_option option)
 	return r->value[option] == (option == P4D_RECOMPUTE ? P4D_RECOMPUTE_NONE : 1);
 }
 
+/* A split made for other stages cannot be taken back on a command line, only replaced. Returns the new
+ * length. */
+static size_t write_even_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
+{
+	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
+
+	used += (size_t)snprintf(buf + used, size - used, "%s--p4d-pipeline-split=", used ? " " : "");
+	for (int64_t i = 0; i < stages && used < size; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? "," : "", layers);
+	return used;
+}
+
 /*
  * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
  * every one that the user had set to something else.
@@ -49,6 +61,9 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 				      p4d_value_text(candidate, option, value, sizeof(value)));
 		used += length > 0 ? (size_t)length : 0;
 	}
+	if (used < size && p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
+	    !p4d_is_set(candidate, P4D_PIPELINE_SPLIT))
+		used = write_even_split(candidate, buf, used, size);
 	if (p4d_is_set(asked, P4D_SCHEDULE) && asked->value[P4D_SCHEDULE] != candidate->value[P4D_SCHEDULE] &&
 	    used < size)
 		snprintf(buf + used, size - used, " --p4d-schedule=%s",
@@ -110,7 +125,7 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
 	p4d_candidate found;
-	char flags[256];
+	char flags[400];
 	uint64_t nodes, gpus_per_node;
 
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {

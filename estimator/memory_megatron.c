@@ -8,6 +8,9 @@
 
 #include "memory_forms.h"
 
+/* Adam's m and v, in fp32. */
+enum { ADAM_MOMENTS = 8 };
+
 /* Bytes per parameter: held by every rank, and divided over dp*cp by the distributed optimizer (Megatron-LM's
  * table). */
 static void parameter_bytes(const p4d_layout *l, unsigned *params, unsigned *grads, unsigned *optimizer)
@@ -112,14 +115,13 @@ void p4d_memory_megatron(const p4d_layout *l, uint32_t stage, p4d_stage_items *i
 	unsigned params, grads, optimizer;
 	unsigned e = l->precision == P4D_FP32 ? 4 : 2;
 	p4d_wide sp = l->sequence_parallel ? l->tp : 1;
-	p4d_wide N = p4d_stage_parameters(l, stage);
+	p4d_wide N = p4d_stage_parameters(l, stage), shards = l->optimizer_sharding ? l->dp * l->cp : 1;
 	p4d_wide tok = p4d_div_up((p4d_wide)l->seq_len * l->micro_batch, l->cp);
 
 	parameter_bytes(l, &params, &grads, &optimizer);
 	items->part[P4D_PART_PARAMS] = params * N;
 	items->part[P4D_PART_GRADS] = grads * N;
-	items->part[P4D_PART_OPTIMIZER] =
-	    p4d_div_up(optimizer * N, l->optimizer_sharding ? l->dp * l->cp : 1);
+	items->part[P4D_PART_OPTIMIZER] = p4d_div_up(optimizer * N, shards);
 	items->part[P4D_PART_ACTIVATIONS] = saved_activations(l, stage, tok);
 	if (stage == l->pp - 1)
 		items->part[P4D_PART_LOGITS] =
@@ -135,7 +137,7 @@ void p4d_memory_megatron(const p4d_layout *l, uint32_t stage, p4d_stage_items *i
 	for (int i = 0; i < P4D_PART_FRAGMENTATION; i++)
 		items->phase[P4D_TRAIN] += items->part[i];
 	/* Adam's moments appear at the first step; until then the optimizer holds the master copy only */
-	items->phase[P4D_INIT] = (params + grads) * N;
+	items->phase[P4D_INIT] = (params + grads) * N + p4d_div_up((optimizer - ADAM_MOMENTS) * N, shards);
 	items->phase[P4D_STEP] = states + items->part[P4D_PART_WEIGHT_GRAD];
 	items->modelled[P4D_INIT] = items->modelled[P4D_TRAIN] = items->modelled[P4D_STEP] = true;
 

@@ -99,11 +99,6 @@ static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
 	return request->origin[option] != P4D_UNSET;
 }
 
-static inline bool p4d_by_user(const p4d_request *request, p4d_option option)
-{
-	return request->origin[option] == P4D_BY_USER;
-}
-
 /* True when any option that travels in a plan is set: the job concerns p4d. */
 bool p4d_request_any(const p4d_request *request);
 

@@ -161,6 +161,7 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("h100", 4), MODEL_70B "tp=1 pp=1", P4D_E_DOES_NOT_FIT},
 	    {ON("h100", 4), MODEL_70B "tp=8 pp=4 micro-batch=64", P4D_E_DOES_NOT_FIT},
 	    {ON("h100", 1), MODEL_13B "tp=3", P4D_E_HEADS},
+	    {ON("h100", 4), MODEL_70B "tp=1 pp=4 pipeline-split=19,21,21,19", P4D_E_DOES_NOT_FIT},
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
 	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
 	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},

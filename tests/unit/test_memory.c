@@ -149,6 +149,9 @@ static void megatron_by_hand(void **state)
 	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 32 * 256 * 2 + 4 * 32 * 64);
 	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 32 * (4 * 128 + 2 * 64));
 	assert_int_equal(e.peak.phase, P4D_TRAIN);
+	/* at the start: parameters, gradients and the master copy, but no moments yet */
+	assert_int_equal(e.peak.phase_bytes[P4D_INIT], (2 + 4 + 4) * parameters);
+	assert_int_equal(e.peak.phase_bytes[P4D_STEP], (2 + 4 + 12) * parameters);
 	assert_true(e.peak.phase_bytes[P4D_SAVE] == P4D_NOT_MODELLED);
 	assert_true(e.host_bytes == P4D_NOT_MODELLED);
 
