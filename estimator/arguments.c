@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf.h"
+#include "alike.h"
 
 static const struct option *find_exact(const struct option *table, const char *name, size_t length)
 {

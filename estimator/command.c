@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf.h"
+#include "alike.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

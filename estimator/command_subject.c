@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf.h"
+#include "alike.h"
 
 enum { USUAL_GPUS_PER_NODE = 8 };
 

@@ -105,18 +105,4 @@ const char *p4d_conf_default_name(p4d_option option, char *buf, size_t size);
 int p4d_conf_fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/*
- * Collects the names most like `wanted` for hints: those that share the longest piece with it, the shortest
- * of them first. Offer each candidate; p4d_alike_text then returns "; nearest: a, b" or "".
- */
-typedef struct p4d_alike {
-	const char *wanted;
-	size_t shared;
-	unsigned count;
-	const char *name[3];
-	char text[160];
-} p4d_alike;
-void p4d_alike_offer(p4d_alike *alike, const char *name);
-const char *p4d_alike_text(p4d_alike *alike);
-
 #endif

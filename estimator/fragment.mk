@@ -9,6 +9,7 @@ libp4d_la_SOURCES = \
 	estimator/json_file.h estimator/json_file.c \
 	estimator/model.h estimator/model_forms.h estimator/model.c estimator/model_hf.c estimator/model_preset.c estimator/model_names.c \
 	estimator/gpu.h estimator/gpu_table.h estimator/gpu.c estimator/gpu_load.c \
+	estimator/alike.h estimator/alike.c \
 	estimator/conf.h estimator/conf_scan.c estimator/conf.c \
 	estimator/site.h estimator/site_data.h estimator/site_load.c estimator/site.c \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \

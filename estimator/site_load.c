@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "alike.h"
+
 static const double GIB = 1073741824.0;
 
 /* One load in progress. */
