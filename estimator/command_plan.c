@@ -7,7 +7,7 @@
 
 #include "defaults.h"
 #include "export.h"
-#include "plan.h"
+#include "plan_line.h"
 #include "search.h"
 #include "table.h"
 

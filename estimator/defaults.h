@@ -10,7 +10,8 @@
  * Stated defaults: every plan option that is still unset gets one, with origin P4D_BY_P4D, so that a request
  * is always judgeable. They are listed in p4d.1 and shown by `p4d estimate`.
  *
- *   tp, cp, pp, vpp, micro-batch   1
+ *   tp, cp, pp, vpp, micro-batch   1 (vpp 2 when the schedule is V-shaped)
+ *   vocab-parallel      off
  *   seq-len             the model's maximum, at most 8192
  *   global-batch        published_batch (0: none is known) rounded up to what the layout can divide, else as
  * many micro-batches as the pipeline has stages schedule            interleaved when vpp > 1, else 1f1b

@@ -18,6 +18,7 @@ typedef struct p4d_gpu {
 	double peak_bf16_flops;  /* dense, FLOP/s; 0 unknown */
 	double hbm_bytes_per_s;
 	double link_bytes_per_s; /* inside a node, one direction; 0 unknown */
+	int sm;                  /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
 } p4d_gpu;

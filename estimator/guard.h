@@ -8,7 +8,7 @@
 #include "error.h"
 #include "job.h"
 #include "memory.h"
-#include "plan.h"
+#include "plan_line.h"
 #include "request.h"
 #include "site.h"
 

@@ -223,21 +223,44 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Vocabulary parallelism has passes of its own, which two of the schedules make room for. */
+static int check_vocabulary(const p4d_layout *l, p4d_error *err)
+{
+	char name[16];
+
+	if (l->vocab_parallel == P4D_VOCAB_OFF)
+		return 0;
+	if (l->pp > 1 && (l->schedule == P4D_1F1B || l->schedule == P4D_V_HALF))
+		return 0;
+	p4d_fail(err, P4D_E_SCHEDULE,
+		 "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=%" PRIu64 " schedule=%s",
+		 l->pp, p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)));
+	return p4d_fix(err, "--p4d-vocab-parallel=off");
+}
+
 static int check_schedule(const p4d_layout *l, p4d_error *err)
 {
-	if (l->schedule != P4D_INTERLEAVED) {
-		if (l->vpp == 1)
-			return 0;
-		p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule", l->vpp);
-		return p4d_fix(err, "--p4d-schedule=interleaved");
+	const bool v_shaped = p4d_is_v_shaped(l->schedule);
+	char name[16];
+
+	p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name));
+	if (l->schedule <= P4D_1F1B || l->schedule == P4D_ZB1P) {
+		if (l->vpp != 1) {
+			p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule",
+				 l->vpp);
+			return p4d_fix(err, "--p4d-schedule=interleaved");
+		}
+		return check_vocabulary(l, err);
 	}
-	if (l->pp == 1 || l->vpp == 1) {
+	if (l->pp == 1 || (v_shaped ? l->vpp != 2 : l->vpp == 1)) {
 		p4d_fail(err, P4D_E_SCHEDULE,
-			 "schedule=interleaved needs pp > 1 and vpp > 1, not pp=%" PRIu64 " vpp=%" PRIu64,
-			 l->pp, l->vpp);
+			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64, name,
+			 v_shaped ? "= 2" : "> 1", l->pp, l->vpp);
+		if (l->pp > 1 && v_shaped)
+			return p4d_fix(err, "--p4d-vpp=2");
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 	}
-	if (l->micro_batches % l->pp) {
+	if (!v_shaped && l->micro_batches % l->pp) {
 		uint64_t unit = l->micro_batch * l->dp * l->pp;
 		p4d_fail(
 		    err, P4D_E_SCHEDULE,
@@ -246,11 +269,23 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 		    l->pp, l->micro_batches);
 		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, (l->global_batch / unit + 1) * unit);
 	}
-	return 0;
+	return check_vocabulary(l, err);
 }
 
 static int check_framework(const p4d_request *r, p4d_error *err)
 {
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_SCHEDULE] > P4D_INTERLEAVED) {
+		char name[16];
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s is p4d-train's; Megatron-LM has 1f1b and interleaved",
+			 p4d_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)));
+		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+	}
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_VOCAB_PARALLEL]) {
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "vocab-parallel is p4d-train's; Megatron-LM cuts the vocabulary by tp only");
+		return p4d_fix(err, "--p4d-vocab-parallel=off");
+	}
 	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D && !p4d_is_llama_type(r)) {
 		p4d_fail(err, P4D_E_UNMODELLED,
 			 "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
@@ -286,8 +321,8 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 	}
 	/* Megatron-LM pads to make-vocab-size-divisible-by (128) times tp; p4d-train to whole rows per rank.
 	 */
-	l->vocab = padded((uint64_t)r->value[P4D_VOCAB],
-			  l->framework == P4D_FRAMEWORK_MEGATRON ? 128 * l->tp : l->tp);
+	uint64_t rows = l->framework == P4D_FRAMEWORK_MEGATRON ? 128 * l->tp : l->tp;
+	l->vocab = padded((uint64_t)r->value[P4D_VOCAB], l->vocab_parallel ? rows * l->pp : rows);
 }
 
 static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
@@ -304,6 +339,7 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->precision = (int)r->value[P4D_PRECISION];
 	l->device = (int)r->value[P4D_DEVICE];
 	l->schedule = (int)r->value[P4D_SCHEDULE];
+	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
 	l->optimizer_sharding = r->value[P4D_OPTIMIZER_SHARDING];

@@ -18,7 +18,9 @@ enum { P4D_MAX_STAGES = 1024 };
 typedef struct p4d_layout {
 	/* model */
 	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
-	uint64_t vocab;        /* as trained: padded to a multiple of 128*tp for megatron, of tp for p4d */
+	/* as trained: padded to a multiple of 128*tp for megatron, of tp (tp*pp with vocabulary parallelism)
+	 * for p4d */
+	uint64_t vocab;
 	uint64_t positions;    /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors; /* 1 RMSNorm, 2 LayerNorm (scale and shift) */
 	bool glu, tied, qk_norm;
@@ -28,7 +30,7 @@ typedef struct p4d_layout {
 	/* batch */
 	uint64_t seq_len, micro_batch, global_batch, micro_batches;
 	/* switches */
-	int framework, precision, device, schedule, recompute;
+	int framework, precision, device, schedule, vocab_parallel, recompute;
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
 	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */

@@ -4,7 +4,7 @@
 
 #include "error.h"
 #include "job.h"
-#include "plan.h"
+#include "plan_line.h"
 #include "slurm_compat.h"
 
 /* A job that exists already, as slurmctld knows it. */

@@ -146,6 +146,16 @@ static void batch_rule(void **state)
 static void schedule_rule(void **state)
 {
 	(void)state;
+	refuse("pp=2 schedule=zbv vpp=1", 1, 8, P4D_E_SCHEDULE,
+	       "schedule=zbv needs pp > 1 and vpp = 2, not pp=2 vpp=1", "--p4d-vpp=2");
+	refuse("pp=1 schedule=v-half vpp=2", 1, 8, P4D_E_SCHEDULE,
+	       "schedule=v-half needs pp > 1 and vpp = 2, not pp=1 vpp=2", "--p4d-schedule=1f1b --p4d-vpp=1");
+	refuse("pp=2 schedule=zb1p vocab-parallel=vocab-1", 1, 8, P4D_E_SCHEDULE,
+	       "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=2 schedule=zb1p",
+	       "--p4d-vocab-parallel=off");
+	refuse("pp=2 schedule=zb1p framework=megatron", 1, 8, P4D_E_SCHEDULE,
+	       "schedule=zb1p is p4d-train's; Megatron-LM has 1f1b and interleaved",
+	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 vpp=2 schedule=1f1b", 1, 8, P4D_E_SCHEDULE, "vpp=2 needs the interleaved schedule",
 	       "--p4d-schedule=interleaved");
 	refuse("pp=1 vpp=2", 1, 8, P4D_E_SCHEDULE,

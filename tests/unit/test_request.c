@@ -41,8 +41,8 @@ static void malformed_values(void **state)
 	       "--p4d-layers=9223372036854775808: not a whole number from 1 to 65536");
 	refuse("layers", "99999999999999999999",
 	       "--p4d-layers=99999999999999999999: not a whole number from 1 to 65536");
-	refuse("schedule", "zb1p", "--p4d-schedule=zb1p: not one of gpipe|1f1b|interleaved");
-	refuse("schedule", "1f1", "--p4d-schedule=1f1: not one of gpipe|1f1b|interleaved");
+	refuse("schedule", "zb2p", "--p4d-schedule=zb2p: not one of gpipe|1f1b|interleaved|zb1p|zbv|v-half");
+	refuse("schedule", "1f1", "--p4d-schedule=1f1: not one of gpipe|1f1b|interleaved|zb1p|zbv|v-half");
 	refuse("dropout", "1", "--p4d-dropout=1: not one of off|on");
 	refuse("model", "", "--p4d-model: empty value");
 	refuse("model", "a\nb", "--p4d-model: control character 0x0a at position 2");

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "defaults.h"
-#include "plan.h"
+#include "plan_line.h"
 #include "search.h"
 
 static const p4d_gpu h100 = {

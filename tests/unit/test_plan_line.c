@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "defaults.h"
-#include "plan.h"
+#include "plan_line.h"
 
 static void complete(p4d_request *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan.h"
+#include "plan_line.h"
 
 #include <ctype.h>
 #include <inttypes.h>
