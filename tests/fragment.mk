@@ -10,6 +10,7 @@ unit_tests = \
 	tests/unit/test_memory \
 	tests/unit/test_model \
 	tests/unit/test_model_files \
+	tests/unit/test_plan \
 	tests/unit/test_plan_line \
 	tests/unit/test_request \
 	tests/unit/test_sbatch \
