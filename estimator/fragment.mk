@@ -16,6 +16,7 @@ libp4d_la_SOURCES = \
 	estimator/sbatch.h estimator/sbatch_job.c \
 	estimator/layout.h estimator/layout.c \
 	estimator/memory.h estimator/memory_forms.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
+	estimator/attention.h estimator/attention.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c \
 	estimator/script.h estimator/script.c \
