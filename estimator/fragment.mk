@@ -15,6 +15,7 @@ libp4d_la_SOURCES = \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
 	estimator/sbatch.h estimator/sbatch_job.c \
 	estimator/layout.h estimator/layout.c \
+	estimator/attention.h estimator/attention.c \
 	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
 	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
 	estimator/plan_line.h estimator/plan_line.c \

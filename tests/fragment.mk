@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
+	tests/unit/test_attention \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
