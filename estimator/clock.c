@@ -16,51 +16,34 @@ static const double megatron_step_seconds = 5e-3, p4d_step_seconds = 1e-3;
  */
 static const double adam_bytes = 42;
 
-/* Costs of a layout's distinct parts; everything else is sums of these. */
+/* Costs of a layout's distinct parts, by what they are made of. */
 typedef struct parts {
-	p4d_rates rates;
 	p4d_part_cost layer, embedding, head;
 } parts;
 
-/* Passes in seconds. */
-typedef struct passes {
-	double forward, input, weight;
-} passes;
-
-static void find_parts(const p4d_layout *l, const p4d_gpu *gpu, parts *p)
+static void find_parts(const p4d_layout *l, const p4d_rates *r, parts *p)
 {
-	p->rates = p4d_rates_of(l, gpu);
-	p4d_layer_cost(l, &p->rates, &p->layer);
+	p4d_layer_cost(l, r, &p->layer);
 	if (l->vocab_parallel) {
 		p->embedding = p->head = (p4d_part_cost){0};
 		return;
 	}
-	p4d_embedding_cost(l, &p->rates, &p->embedding);
-	p4d_head_cost(l, &p->rates, &p->head);
+	p4d_embedding_cost(l, r, &p->embedding);
+	p4d_head_cost(l, r, &p->head);
 }
 
-static passes passes_of(const p4d_part_cost *part)
+static p4d_passes passes_of(const p4d_part_cost *part)
 {
-	return (passes){p4d_share_seconds(&part->forward),
-			p4d_share_seconds(&part->backward_input) + p4d_share_seconds(&part->recompute),
-			p4d_share_seconds(&part->backward_weight)};
+	return (p4d_passes){p4d_share_seconds(&part->forward),
+			    p4d_share_seconds(&part->backward_input) + p4d_share_seconds(&part->recompute),
+			    p4d_share_seconds(&part->backward_weight)};
 }
 
-static void add(passes *to, const passes *from, double times)
+static void add(p4d_passes *to, const p4d_passes *from, double times)
 {
 	to->forward += times * from->forward;
 	to->input += times * from->input;
 	to->weight += times * from->weight;
-}
-
-/* The passes of parts, each worked out once. */
-typedef struct chunk_parts {
-	passes layer, embedding, head;
-} chunk_parts;
-
-static chunk_parts chunk_parts_of(const parts *p)
-{
-	return (chunk_parts){passes_of(&p->layer), passes_of(&p->embedding), passes_of(&p->head)};
 }
 
 static bool holds_embedding(uint32_t stage, uint32_t chunk)
@@ -73,15 +56,15 @@ static bool holds_head(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 	return chunk == l->vpp - 1 && stage == (p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1);
 }
 
-static passes chunk_passes(const p4d_layout *l, const chunk_parts *p, uint32_t stage, uint32_t chunk)
+p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, uint32_t chunk)
 {
-	passes y = {0};
+	p4d_passes y = {0};
 
-	add(&y, &p->layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
 	if (holds_embedding(stage, chunk))
-		add(&y, &p->embedding, 1);
+		add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
-		add(&y, &p->head, 1);
+		add(&y, &t->head, 1);
 	return y;
 }
 
@@ -105,30 +88,16 @@ static double transfer_seconds(const p4d_layout *l, const p4d_rates *r)
 	return seconds;
 }
 
-/* Megatron-LM waits for its transfers; p4d-train computes meanwhile. */
-static void set_transfers(const p4d_layout *l, const p4d_rates *r, double *send, double *recv)
-{
-	double seconds = l->pp > 1 ? transfer_seconds(l, r) : 0;
-	bool waits = l->framework == P4D_FRAMEWORK_MEGATRON;
-
-	*send = waits ? 0 : seconds;
-	*recv = waits ? seconds : 0;
-}
-
 /* ---- once per step ---- */
 
-typedef struct step_ends {
-	double gather, reduce, optimizer;
-} step_ends;
-
-static double stage_elements(const p4d_layout *l, uint32_t stage)
+/* Parameters of a stage on one rank; norms and biases are too few to count. */
+static double stage_elements(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
 {
-	double t = (double)l->tp, table = (double)l->vocab * (double)l->hidden / t;
-	double n = (double)l->stage_layers[stage] * p4d_layer_matrices(l) / t;
+	double n = l->stage_layers[stage] * t->once.layer_elements, table = t->once.table_elements;
 	uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
 
 	if (l->vocab_parallel)
-		return n + (l->tied ? 1 : 2) * table / (double)l->pp;
+		return n + (l->tied ? 1 : 2) * table;
 	if (stage == 0)
 		n += table;
 	if (stage == last && (!l->tied || stage != 0))
@@ -136,36 +105,84 @@ static double stage_elements(const p4d_layout *l, uint32_t stage)
 	return n;
 }
 
+/* A line: what no parameters cost, and what each costs. */
+static p4d_line_cost line_of(double latency, double seconds, double elements)
+{
+	return (p4d_line_cost){latency, (seconds - latency) / elements};
+}
+
 /*
  * Data parallelism: gradients reduced and parameters gathered over dp*cp. Megatron-LM does both between the
  * steps (its default); p4d-train hides all but the last chunk's and the first chunk's behind the passes of
  * the other chunks.
  */
-static step_ends ends_of(const p4d_layout *l, const p4d_rates *r, uint32_t stage)
+static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates *r)
 {
-	double n = stage_elements(l, stage), gradient = l->precision == P4D_FP16 ? 2 : 4;
-	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
-	double exposed = megatron ? 1 : 1 / (double)l->vpp;
-	p4d_ring group = p4d_ring_of(l, l->dp * l->cp, l->tp);
-	double owned = l->optimizer_sharding ? n / group.ranks : n;
-	step_ends y;
+	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
+	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
+	const double exposed = megatron ? 1 : 1 / (double)l->vpp;
+	const p4d_ring group = p4d_ring_of(l, l->dp * l->cp, l->tp);
+	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
 
-	y.reduce = p4d_gather_seconds(r, group, gradient * n) * exposed;
-	y.gather = p4d_gather_seconds(r, group, r->element * n) * exposed;
+	once->layer_elements = p4d_layer_matrices(l) / (double)l->tp;
+	once->table_elements = (double)l->vocab * (double)l->hidden / tables;
+	double latency = p4d_gather_seconds(r, group, 0) * exposed;
+	once->reduce = line_of(latency, p4d_gather_seconds(r, group, gradient * many) * exposed, many);
+	once->gather = line_of(latency, p4d_gather_seconds(r, group, r->element * many) * exposed, many);
 	if (!l->optimizer_sharding) { /* an all-reduce instead */
-		y.gather = 0;
-		y.reduce *= 2;
+		once->gather = (p4d_line_cost){0, 0};
+		once->reduce.latency *= 2;
+		once->reduce.each *= 2;
 	}
-	/* a tied table: both ends add their gradients */
-	if (l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule) &&
-	    (stage == 0 || stage == l->pp - 1))
-		y.reduce +=
-		    p4d_transfer_seconds(r, l->world <= l->gpus_per_node,
-					 gradient * (double)l->vocab * (double)l->hidden / (double)l->tp);
 	/* gradients of the whole stage are cleared */
-	y.optimizer = p4d_memory_seconds(r, adam_bytes * owned) + p4d_memory_seconds(r, gradient * n) +
-		      (megatron ? megatron_step_seconds : p4d_step_seconds);
-	return y;
+	once->optimizer.latency =
+	    2 * P4D_LAUNCH_SECONDS + (megatron ? megatron_step_seconds : p4d_step_seconds);
+	once->optimizer.each = (adam_bytes / (l->optimizer_sharding ? group.ranks : 1) + gradient) / r->hbm;
+	/* a tied table: both ends add their gradients */
+	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
+	once->tied =
+	    twice ? p4d_transfer_seconds(r, l->world <= l->gpus_per_node, gradient * once->table_elements)
+		  : 0;
+}
+
+p4d_step_ends p4d_step_ends_of(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+{
+	const p4d_once_terms *once = &t->once;
+	double n = stage_elements(l, t, stage);
+	bool end = stage == 0 || stage == l->pp - 1;
+
+	return (p4d_step_ends){.gather = once->gather.latency + n * once->gather.each,
+			       .reduce =
+				   once->reduce.latency + n * once->reduce.each + (end ? once->tied : 0),
+			       .optimizer = once->optimizer.latency + n * once->optimizer.each};
+}
+
+/* ---- all terms ---- */
+
+static void set_terms(const p4d_layout *l, const parts *p, p4d_clock_terms *t)
+{
+	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
+	/* Megatron-LM waits for its transfers; p4d-train computes meanwhile */
+	bool waits = l->framework == P4D_FRAMEWORK_MEGATRON;
+
+	t->layer = passes_of(&p->layer);
+	t->embedding = passes_of(&p->embedding);
+	t->head = passes_of(&p->head);
+	t->send = waits ? 0 : seconds;
+	t->recv = waits ? seconds : 0;
+	t->vocabulary = (p4d_vocabulary_cost){0};
+	if (l->vocab_parallel)
+		p4d_vocabulary_seconds(l, &t->rates, &t->vocabulary);
+	set_once(l, &t->once, &t->rates);
+}
+
+void p4d_clock_terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_terms *t)
+{
+	parts p;
+
+	t->rates = p4d_rates_of(l, gpu);
+	find_parts(l, &t->rates, &p);
+	set_terms(l, &p, t);
 }
 
 /* ---- the interface ---- */
@@ -190,11 +207,12 @@ static void add_part(p4d_pass_cost *out, const p4d_part_cost *part, double times
 void p4d_clock_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
 		    p4d_pass_cost *out)
 {
+	p4d_clock_terms t = {.rates = p4d_rates_of(l, gpu)};
 	parts p;
 
-	find_parts(l, gpu, &p);
-	chunk_parts each = chunk_parts_of(&p);
-	passes seconds = chunk_passes(l, &each, stage, chunk);
+	find_parts(l, &t.rates, &p);
+	set_terms(l, &p, &t);
+	p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
 	*out = (p4d_pass_cost){
 	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
 	add_part(out, &p.layer, (double)l->stage_layers[stage] / (double)l->vpp);
@@ -214,37 +232,35 @@ void p4d_clock_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storag
 	size_t chunks = (size_t)l->pp * (size_t)l->vpp;
 	double *forward = storage, *input = forward + chunks, *weight = input + chunks;
 	double *gather = weight + chunks, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
-	parts p;
+	p4d_clock_terms t;
 
-	find_parts(l, gpu, &p);
-	chunk_parts each = chunk_parts_of(&p);
+	p4d_clock_terms_of(l, gpu, &t);
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
-		step_ends ends = ends_of(l, &p.rates, stage);
+		p4d_step_ends ends = p4d_step_ends_of(l, &t, stage);
 		gather[stage] = ends.gather;
 		reduce[stage] = ends.reduce;
 		optimizer[stage] = ends.optimizer;
 		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
-			passes seconds = chunk_passes(l, &each, stage, chunk);
+			p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
 			size_t i = stage * (size_t)l->vpp + chunk;
 			forward[i] = seconds.forward;
 			input[i] = seconds.input;
 			weight[i] = seconds.weight;
 		}
 	}
-	*out = (p4d_durations){.forward = forward,
-			       .backward_input = input,
-			       .backward_weight = weight,
-			       .gather = gather,
-			       .reduce = reduce,
-			       .optimizer = optimizer};
-	set_transfers(l, &p.rates, &out->send, &out->recv);
-	if (l->vocab_parallel) {
-		p4d_vocabulary_cost v;
-		p4d_vocabulary_seconds(l, &p.rates, &v);
-		out->vocabulary_forward = v.forward;
-		out->vocabulary_backward = v.backward;
-		out->vocabulary_sync = v.sync;
-		out->embed_forward = v.embed_forward;
-		out->embed_backward = v.embed_backward;
-	}
+	*out = (p4d_durations){
+	    .forward = forward,
+	    .backward_input = input,
+	    .backward_weight = weight,
+	    .send = t.send,
+	    .recv = t.recv,
+	    .vocabulary_forward = t.vocabulary.forward,
+	    .vocabulary_backward = t.vocabulary.backward,
+	    .vocabulary_sync = t.vocabulary.sync,
+	    .embed_forward = t.vocabulary.embed_forward,
+	    .embed_backward = t.vocabulary.embed_backward,
+	    .gather = gather,
+	    .reduce = reduce,
+	    .optimizer = optimizer,
+	};
 }

@@ -42,3 +42,13 @@ double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes)
 {
 	return start_seconds + bytes / (in_node ? r->link : r->net);
 }
+
+p4d_ring p4d_tensor_ring(const p4d_layout *l)
+{
+	return p4d_ring_of(l, l->tp, 1);
+}
+
+double p4d_boundary_seconds(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z)
+{
+	return p4d_gather_seconds(r, p4d_tensor_ring(l), r->element * z->n * z->h);
+}

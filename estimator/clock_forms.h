@@ -56,6 +56,25 @@ double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes);
 /* Bytes/s between neighbours of a ring, per rank. */
 double p4d_ring_bytes_per_s(const p4d_rates *r, p4d_ring ring);
 
+/* Sizes of a rank for one micro-batch, in elements. */
+typedef struct p4d_sizes {
+	double n;          /* tokens */
+	double residual;   /* of the residual stream: n * hidden, cut by tp with sequence parallelism */
+	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, cut by tp */
+	double up;         /* columns of gate and up */
+	double scores;     /* of unfused attention */
+} p4d_sizes;
+
+p4d_sizes p4d_sizes_of(const p4d_layout *layout);
+
+p4d_ring p4d_tensor_ring(const p4d_layout *layout);
+
+/*
+ * One of the two collectives between a cut and a whole residual stream: all-gather or reduce-scatter. An
+ * all-reduce is both.
+ */
+double p4d_boundary_seconds(const p4d_layout *layout, const p4d_rates *r, const p4d_sizes *z);
+
 /* What a pass is made of. Seconds. */
 typedef struct p4d_share {
 	double gemm, attention, memory_bound, tensor_comm, context_comm;
@@ -87,5 +106,43 @@ void p4d_vocabulary_seconds(const p4d_layout *layout, const p4d_rates *r, p4d_vo
 
 /* Elements of the matrices of one layer, undivided. */
 double p4d_layer_matrices(const p4d_layout *layout);
+
+/* Passes in seconds; backward is input + weight. */
+typedef struct p4d_passes {
+	double forward, input, weight;
+} p4d_passes;
+
+/* Seconds: `latency` and so many for `each` element. */
+typedef struct p4d_line_cost {
+	double latency, each;
+} p4d_line_cost;
+
+/* What happens once per step, from the elements of a stage's parameters. */
+typedef struct p4d_once_terms {
+	double layer_elements, table_elements; /* of one layer and one vocabulary table, on one rank */
+	p4d_line_cost gather, reduce, optimizer;
+	double tied; /* seconds that the two ends of a pipeline take to add up a table both have */
+} p4d_once_terms;
+
+/* A layout's distinct parts, each worked out once; everything else is sums of these. */
+typedef struct p4d_clock_terms {
+	p4d_rates rates;
+	p4d_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
+	p4d_vocabulary_cost vocabulary;    /* 0 without */
+	double send, recv;                 /* as in p4d_durations */
+	p4d_once_terms once;
+} p4d_clock_terms;
+
+void p4d_clock_terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_terms *out);
+
+p4d_passes p4d_chunk_passes(const p4d_layout *layout, const p4d_clock_terms *terms, uint32_t stage,
+			    uint32_t chunk);
+
+/* Once per step and stage: what is not hidden. Seconds. */
+typedef struct p4d_step_ends {
+	double gather, reduce, optimizer;
+} p4d_step_ends;
+
+p4d_step_ends p4d_step_ends_of(const p4d_layout *layout, const p4d_clock_terms *terms, uint32_t stage);
 
 #endif

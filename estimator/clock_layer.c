@@ -5,49 +5,13 @@
  */
 #include "clock_forms.h"
 
-/* Sizes of a rank, in elements. */
-typedef struct sizes {
-	double n;          /* tokens of a micro-batch */
-	double residual;   /* of the residual stream: n * hidden, cut by tp with sequence parallelism */
-	double h, A, G, f; /* widths; A, G, f cut by tp */
-	double up;         /* columns of gate and up */
-	double scores;     /* of unfused attention */
-} sizes;
-
-static sizes sizes_of(const p4d_layout *l)
-{
-	double t = (double)l->tp, d = (double)l->head_dim, b = (double)l->micro_batch;
-	sizes z = {.h = (double)l->hidden};
-
-	z.n = (double)l->seq_len * b / (double)l->cp;
-	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);
-	z.A = (double)l->heads * d / t;
-	z.G = (double)l->kv_heads * d / t;
-	z.f = (double)l->ffn / t;
-	z.up = (l->glu ? 2 : 1) * z.f;
-	z.scores = z.n * (double)l->seq_len * (double)l->heads / t;
-	return z;
-}
-
-static p4d_ring tensor_ring(const p4d_layout *l)
-{
-	return p4d_ring_of(l, l->tp, 1);
-}
-
-/* One of the two collectives between a cut and a whole residual stream: all-gather or reduce-scatter. An
- * all-reduce is both. */
-static double boundary(const p4d_layout *l, const p4d_rates *r, const sizes *z)
-{
-	return p4d_gather_seconds(r, tensor_ring(l), r->element * z->n * z->h);
-}
-
 /* ---- attention ---- */
 
 /*
  * Fused attention: half of the scores, and at the end one multiprocessor that still has a row of blocks to
  * do. Backward 2.5 times the products.
  */
-static double fused(const p4d_layout *l, const p4d_rates *r, const sizes *z, bool backward)
+static double fused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, bool backward)
 {
 	double s = (double)l->seq_len, d = (double)l->head_dim;
 	double rate = backward ? r->attention_backward : r->attention_forward, work = backward ? 2.5 : 1;
@@ -58,7 +22,7 @@ static double fused(const p4d_layout *l, const p4d_rates *r, const sizes *z, boo
 }
 
 /* Scores and their softmax as kernels of their own; the products are batched matrix products. */
-static void unfused(const p4d_layout *l, const p4d_rates *r, const sizes *z, p4d_share *forward,
+static void unfused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_share *forward,
 		    p4d_share *backward)
 {
 	double s = (double)l->seq_len, d = (double)l->head_dim, e = r->element, q = s / (double)l->cp;
@@ -82,7 +46,7 @@ static void unfused(const p4d_layout *l, const p4d_rates *r, const sizes *z, p4d
  * block has nothing to hide behind. Causal work is balanced (zigzag). Partial outputs are merged once per
  * block, in fp32.
  */
-static void ring(const p4d_layout *l, const p4d_rates *r, const sizes *z, double attention, bool backward,
+static void ring(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double attention, bool backward,
 		 p4d_share *out)
 {
 	if (l->cp == 1)
@@ -99,7 +63,7 @@ static void ring(const p4d_layout *l, const p4d_rates *r, const sizes *z, double
 		out->memory_bound += steps * p4d_memory_seconds(r, 3 * 4 * z->n * z->A);
 }
 
-static void attention(const p4d_layout *l, const p4d_rates *r, const sizes *z, p4d_share *forward,
+static void attention(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_share *forward,
 		      p4d_share *backward)
 {
 	if (!l->flash_attention && l->framework == P4D_FRAMEWORK_MEGATRON) {
@@ -115,7 +79,7 @@ static void attention(const p4d_layout *l, const p4d_rates *r, const sizes *z, p
 
 /* ---- the layer ---- */
 
-static void products(const p4d_rates *r, const sizes *z, p4d_part_cost *y)
+static void products(const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
 {
 	const struct {
 		double in, out;
@@ -132,7 +96,7 @@ static void products(const p4d_rates *r, const sizes *z, p4d_part_cost *y)
 }
 
 /* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
-static void elementwise(const p4d_layout *l, const p4d_rates *r, const sizes *z, p4d_part_cost *y)
+static void elementwise(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
 {
 	double e = r->element, mask = l->dropout ? 1 : 0;
 	double norm = 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
@@ -161,11 +125,11 @@ static void elementwise(const p4d_layout *l, const p4d_rates *r, const sizes *z,
  * arXiv 2205.05198). They compete for the multiprocessors: about half is gained (their backward time of a
  * 22B layer, and B200 runs), which leaves four of six. p4d-train overlaps nothing on this axis.
  */
-static void tensor_parallel(const p4d_layout *l, const p4d_rates *r, const sizes *z, p4d_part_cost *y)
+static void tensor_parallel(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
 {
 	if (l->tp == 1)
 		return;
-	double one = boundary(l, r, z);
+	double one = p4d_boundary_seconds(l, r, z);
 	bool hides = l->framework == P4D_FRAMEWORK_MEGATRON && l->sequence_parallel;
 
 	y->forward.tensor_comm += 4 * one;
@@ -183,7 +147,7 @@ static void add(p4d_share *to, const p4d_share *from)
 	to->context_comm += from->context_comm;
 }
 
-static void recompute(const p4d_layout *l, const p4d_rates *r, const sizes *z, const p4d_share *core,
+static void recompute(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, const p4d_share *core,
 		      p4d_part_cost *y)
 {
 	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
@@ -200,7 +164,7 @@ static void recompute(const p4d_layout *l, const p4d_rates *r, const sizes *z, c
 		y->recompute.gemm += p4d_gemm_seconds(r, 1, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=
 		    p4d_memory_seconds(r, (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * z->f);
-		y->recompute.tensor_comm += l->tp > 1 ? 2 * boundary(l, r, z) : 0;
+		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_boundary_seconds(l, r, z) : 0;
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		if (megatron)
@@ -213,7 +177,7 @@ static void recompute(const p4d_layout *l, const p4d_rates *r, const sizes *z, c
 
 void p4d_layer_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 {
-	sizes z = sizes_of(l);
+	p4d_sizes z = p4d_sizes_of(l);
 	p4d_share core = {0};
 
 	*y = (p4d_part_cost){0};
@@ -223,83 +187,4 @@ void p4d_layer_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 	elementwise(l, r, &z, y);
 	tensor_parallel(l, r, &z, y);
 	recompute(l, r, &z, &core, y);
-}
-
-/* ---- both ends ---- */
-
-void p4d_embedding_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
-{
-	sizes z = sizes_of(l);
-	double e = r->element, rows = z.n * z.h;
-
-	*y = (p4d_part_cost){0};
-	y->forward.memory_bound = p4d_memory_seconds(r, 2 * e * rows) +
-				  (l->positions ? p4d_memory_seconds(r, 3 * e * rows) : 0) +
-				  (l->dropout ? p4d_memory_seconds(r, (2 * e + 1) * z.residual) : 0);
-	/* rows of the fp32 gradient are read and written */
-	y->backward_weight.memory_bound = p4d_memory_seconds(r, (e + 8) * rows);
-	if (l->tp == 1)
-		return;
-	double one = boundary(l, r, &z);
-	y->forward.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
-	y->backward_weight.tensor_comm = l->sequence_parallel ? one : 0;
-}
-
-/*
- * Bytes per logit. Fused: statistics from one reading, the gradient written over the logits, scaled once
- * more by the gradient of the loss. Unfused (Megatron-LM): a copy in fp32, then maximum, subtraction,
- * exponential, sum and division in turn.
- */
-static double cross_entropy_bytes(const p4d_layout *l, double e, bool backward)
-{
-	if (l->framework == P4D_FRAMEWORK_MEGATRON && !l->fused_cross_entropy)
-		return backward ? 8 + 4 + e : e + 4 + 4 + 8 + 8 + 4 + 8;
-	return backward ? 2 * e : 3 * e;
-}
-
-void p4d_head_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
-{
-	sizes z = sizes_of(l);
-	double V = (double)l->vocab / (double)l->tp, e = r->element;
-
-	*y = (p4d_part_cost){0};
-	y->forward.gemm = p4d_gemm_seconds(r, 1, z.n, V, z.h, e);
-	y->backward_input.gemm = p4d_gemm_seconds(r, 1, z.n, z.h, V, e);
-	y->backward_weight.gemm = p4d_gemm_seconds(r, 1, V, z.h, z.n, 8);
-	y->forward.memory_bound = p4d_memory_seconds(r, 2 * e * z.residual) +
-				  p4d_memory_seconds(r, cross_entropy_bytes(l, e, false) * z.n * V);
-	y->backward_input.memory_bound = p4d_memory_seconds(r, 3 * e * z.residual) +
-					 p4d_memory_seconds(r, cross_entropy_bytes(l, e, true) * z.n * V);
-	if (l->tp == 1)
-		return;
-	double one = boundary(l, r, &z);
-	/* maximum, sum and the target's logit of every token */
-	y->forward.tensor_comm =
-	    (l->sequence_parallel ? one : 0) + 6 * p4d_gather_seconds(r, tensor_ring(l), 4 * z.n);
-	bool hides = l->framework == P4D_FRAMEWORK_MEGATRON && l->sequence_parallel;
-	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
-	y->backward_weight.tensor_comm = l->sequence_parallel && !hides ? one : 0;
-}
-
-void p4d_vocabulary_seconds(const p4d_layout *l, const p4d_rates *r, p4d_vocabulary_cost *y)
-{
-	sizes z = sizes_of(l);
-	double e = r->element, V = (double)l->vocab / (double)(l->tp * l->pp), pp = (double)l->pp;
-	double logits = p4d_gemm_seconds(r, 1, z.n, V, z.h, e),
-	       input = p4d_gemm_seconds(r, 1, z.n, z.h, V, e),
-	       weight = p4d_gemm_seconds(r, 1, V, z.h, z.n, 8);
-	double gather = l->tp > 1 ? boundary(l, r, &z) : 0;
-	double rows = z.n * z.h;
-	p4d_ring stages = p4d_ring_of(l, l->pp, l->tp * l->cp * l->dp);
-	/* each stage holds a share of the rows; the rest of its output is zeros */
-	double embed = p4d_memory_seconds(r, 2 * e * rows);
-
-	/* S reads the logits for their statistics, T computes them again and turns them into gradients */
-	y->forward = logits + p4d_memory_seconds(r, 2 * e * z.n * V) + gather;
-	y->backward = logits + weight + p4d_memory_seconds(r, 3 * e * z.n * V) + gather;
-	*(l->vocab_parallel == P4D_VOCAB_2 ? &y->forward : &y->backward) += input + gather;
-	/* a residual stream to or from all stages, pipelined along the ring */
-	y->sync = p4d_gather_seconds(r, stages, e * z.residual * pp / (pp - 1));
-	y->embed_forward = embed;
-	y->embed_backward = p4d_memory_seconds(r, (e + 8) * rows / pp) + embed;
 }

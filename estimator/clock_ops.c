@@ -88,3 +88,18 @@ double p4d_memory_seconds(const p4d_rates *r, double bytes)
 {
 	return bytes > 0 ? P4D_LAUNCH_SECONDS + bytes / r->hbm : 0;
 }
+
+p4d_sizes p4d_sizes_of(const p4d_layout *l)
+{
+	double t = (double)l->tp, d = (double)l->head_dim, b = (double)l->micro_batch;
+	p4d_sizes z = {.h = (double)l->hidden};
+
+	z.n = (double)l->seq_len * b / (double)l->cp;
+	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);
+	z.A = (double)l->heads * d / t;
+	z.G = (double)l->kv_heads * d / t;
+	z.f = (double)l->ffn / t;
+	z.up = (l->glu ? 2 : 1) * z.f;
+	z.scores = z.n * (double)l->seq_len * (double)l->heads / t;
+	return z;
+}

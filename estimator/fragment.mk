@@ -15,7 +15,7 @@ libp4d_la_SOURCES = \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
 	estimator/sbatch.h estimator/sbatch_job.c \
 	estimator/layout.h estimator/layout.c \
-	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_layer.c estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
+	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_layer.c estimator/clock_head.c estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
 	estimator/memory.h estimator/memory_forms.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c \
