@@ -16,6 +16,10 @@ libp4d_la_SOURCES = \
 	estimator/sbatch.h estimator/sbatch_job.c \
 	estimator/layout.h estimator/layout.c \
 	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_layer.c estimator/clock_head.c estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
+	estimator/schedule.h estimator/schedule_order.h estimator/schedule_order.c estimator/schedule_v.c \
+	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \
+	estimator/schedule_check.h estimator/schedule_check.c estimator/schedule_execute.c \
+	estimator/timeline.h estimator/timeline_cost.h estimator/timeline.c \
 	estimator/memory.h estimator/memory_forms.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c \
