@@ -17,8 +17,8 @@ static int run_help(const p4d_line *line, p4d_error *err);
 
 static const p4d_subcommand subcommands[] = {
     {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] ...",
-     "what every GPU of a layout would hold, stage by stage", P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON,
-     0, p4d_command_estimate, NULL},
+     "what every GPU of a layout would hold, stage by stage",
+     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL},
     {"check", "[--json] [--conf FILE] [SBATCH OPTIONS] JOB.sh",
      "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
      NULL, p4d_command_check},

@@ -23,6 +23,7 @@
 typedef struct p4d_line {
 	p4d_request request; /* origin P4D_BY_USER */
 	const char *conf;    /* --conf */
+	const char *svg;     /* --svg */
 	bool json, env, help;
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
@@ -44,6 +45,7 @@ enum {
 	P4D_TAKES_TOP = 2,
 	P4D_TAKES_CONF = 4,
 	P4D_TAKES_JSON = 8,
+	P4D_TAKES_SVG = 16,
 };
 
 /* command_*.c */

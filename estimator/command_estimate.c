@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "defaults.h"
+#include "pictures.h"
 #include "search.h"
 
 typedef struct judged {
@@ -143,6 +144,10 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	j.limit = p4d_policy_limit(&subject->policy, j.layout.framework);
 	judge_memory(subject, &asked, &j);
 	judge_host_memory(subject, &j);
+	const p4d_picture picture = {line->svg, subject->model, &j.layout, subject->capacity.gpu,
+				     j.safe,    j.limit};
+	if (line->svg && p4d_draw_memory(&picture, &j.estimate, err) < 0)
+		return -1;
 	if ((line->json ? print_json : print_text)(subject, &j, err) < 0)
 		return -1;
 	return (int)j.code;

@@ -48,6 +48,8 @@ p4d_SOURCES = \
 	estimator/measured.h estimator/measured.c estimator/command_validate.c \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
-	estimator/report.c estimator/report_json.c
+	estimator/report.c estimator/report_json.c \
+	estimator/svg.h estimator/svg.c estimator/svg_axis.h estimator/svg_axis.c \
+	estimator/pictures.h estimator/pictures.c estimator/svg_memory.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
 p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
