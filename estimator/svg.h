@@ -30,7 +30,10 @@ typedef struct p4d_svg {
 	bool in_band;
 } p4d_svg;
 
-/* Starts an empty picture. End with p4d_svg_save or p4d_svg_free. Errors: NO_MEMORY. */
+/*
+ * Starts an empty picture, which stays at this address. End with p4d_svg_save or p4d_svg_free. Errors:
+ * NO_MEMORY.
+ */
 int p4d_svg_open(p4d_svg *svg, p4d_error *err);
 void p4d_svg_free(p4d_svg *svg);
 

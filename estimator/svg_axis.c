@@ -12,7 +12,7 @@ double p4d_text_width(const char *text, double size)
 	for (; *text; text++)
 		letters +=
 		    ((unsigned char)*text & 0xc0) != 0x80; /* not the later bytes of a UTF-8 character */
-	return 0.6 * size * (double)letters;
+	return 0.57 * size * (double)letters;
 }
 
 double p4d_svg_legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count)

@@ -14,11 +14,13 @@ unit_tests = \
 	tests/unit/test_request \
 	tests/unit/test_sbatch \
 	tests/unit/test_search \
-	tests/unit/test_site
+	tests/unit/test_site \
+	tests/unit/test_svg
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
 
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
+tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
 # The command that was built, as a user types it.
