@@ -50,6 +50,9 @@ p4d_SOURCES = \
 	estimator/table.h estimator/table.c \
 	estimator/report.c estimator/report_json.c \
 	estimator/svg.h estimator/svg.c estimator/svg_axis.h estimator/svg_axis.c \
-	estimator/pictures.h estimator/pictures.c estimator/svg_memory.c
+	estimator/pictures.h estimator/pictures.c estimator/svg_memory.c \
+	estimator/svg_timeline.h estimator/svg_timeline.c estimator/svg_view.c estimator/svg_flow.c \
+	estimator/simulation.h estimator/simulation.c estimator/command_simulate.c \
+	estimator/losses.h estimator/losses.c estimator/report_step.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
 p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm

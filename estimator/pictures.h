@@ -4,6 +4,7 @@
 
 #include "layout.h"
 #include "memory.h"
+#include "simulation.h"
 
 /* What both pictures say of the job in their heads. */
 typedef struct p4d_picture {
@@ -23,5 +24,13 @@ const char *p4d_picture_layout(const p4d_picture *picture, char *buf, size_t siz
  * limit and the capacity where they are known. Errors: IO, NO_MEMORY, OVERFLOW.
  */
 int p4d_draw_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err);
+
+/*
+ * svg_timeline.c: one row per stage with every pass, and under them the memory of the stages over time. A
+ * step with more passes than can be told apart shows its begin and its end. capacity: bytes of a GPU, 0
+ * unknown. Errors: IO, NO_MEMORY.
+ */
+int p4d_draw_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
+		      p4d_error *err);
 
 #endif

@@ -100,6 +100,7 @@ struct json_object *p4d_json_layout(const p4d_layout *l, uint64_t nodes)
 		int value;
 	} choices[] = {
 	    {"schedule", P4D_SCHEDULE, l->schedule},
+	    {"vocab_parallel", P4D_VOCAB_PARALLEL, l->vocab_parallel},
 	    {"recompute", P4D_RECOMPUTE, l->recompute},
 	    {"sequence_parallel", P4D_SEQUENCE_PARALLEL, l->sequence_parallel},
 	    {"optimizer_sharding", P4D_OPTIMIZER_SHARDING, l->optimizer_sharding},

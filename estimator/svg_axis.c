@@ -12,7 +12,7 @@ double p4d_text_width(const char *text, double size)
 	for (; *text; text++)
 		letters +=
 		    ((unsigned char)*text & 0xc0) != 0x80; /* not the later bytes of a UTF-8 character */
-	return 0.57 * size * (double)letters;
+	return 0.55 * size * (double)letters;
 }
 
 double p4d_svg_legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count)
@@ -20,7 +20,7 @@ double p4d_svg_legend(p4d_svg *svg, double x, double y, double width, const p4d_
 	double at = x, height = LINE;
 
 	for (size_t i = 0; i < count; i++) {
-		const double wide = SWATCH + 6 + p4d_text_width(keys[i].text, TEXT_SIZE) + 14;
+		const double wide = SWATCH + 6 + p4d_text_width(keys[i].text, TEXT_SIZE) + 16;
 		if (at > x && at + wide > x + width) {
 			at = x;
 			height += LINE;

@@ -38,7 +38,7 @@ double p4d_axis_step(double range, unsigned most);
 /* Decimals that tell multiples of a step apart. */
 int p4d_axis_decimals(double step);
 
-/* Pixels that a text of this font size takes at most, about. */
+/* Pixels that a text of this font size takes, about; of the fonts in the list of svg.c in a wide one. */
 double p4d_text_width(const char *text, double size);
 
 #endif

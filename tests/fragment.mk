@@ -15,11 +15,13 @@ unit_tests = \
 	tests/unit/test_sbatch \
 	tests/unit/test_search \
 	tests/unit/test_site \
-	tests/unit/test_svg
+	tests/unit/test_svg \
+	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
 
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
+tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
 tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
@@ -32,6 +34,7 @@ command_tests = \
 	tests/command/test_lists.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh \
+	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 TESTS += $(command_tests)
 EXTRA_DIST += tests/command/lib.sh $(command_tests)
