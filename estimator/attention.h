@@ -2,20 +2,52 @@
 #ifndef P4D_ATTENTION_H
 #define P4D_ATTENTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
- * Device memory that fused attention (cuDNN 9, causal, bf16) needs beside its operands, exactly as cuDNN's
- * plans ask for it, per compute capability. tests/data/attention_workspace.csv holds what cuDNN answered.
+ * Device memory that fused attention (bf16, forward and backward without determinism, with or without the
+ * causal mask) needs beside its operands, in bytes, of one rank.
+ *
+ * Source: the workspace of the plan that cuDNN 9.19.0 proposes first (heuristic mode A) for its pattern
+ * graph: forward with the softmax statistics as output, backward with the two buffers below as caller-owned
+ * tensors. tests/data/attention_workspace.csv holds answers for plans that were built to the end, for devices
+ * described to cuDNN and not run on; an empty size is a refused graph. The formulas are exact for two queries
+ * or more: of 6,158 answers, mostly for proposed plans that were not built, none is off by a byte. With one
+ * query (decoding, not training) cuDNN may split the keys: up to 295 KiB more in forward were seen. Sizes
+ * depend neither on the mask nor on the number of multiprocessors.
+ *
+ * Let align round up to 128 and
+ *
+ *   full = heads > kv_heads ? 2 * align(2 * batch * heads * keys * head_dim) : 0
+ *   own  = 4 * batch * heads * (queries rounded up to 8) * head_dim
+ *
+ *   sm                  head size      forward  backward
+ *   80 86 89 120 121    8, 16 .. 128   0        128 + own + full
+ *   90                  8, 16 .. 256   256      256 + full
+ *   100 103             8, 16 .. 128   0        full ? 128 + full : 0
+ *   100 103, queries or keys <= 128    0        128 + own + full
+ *
+ * cuDNN refuses every other head size: one that is no multiple of 8 both ways, a larger one in backward. Both
+ * directions then run on kernels of p4d's own, which need the caller-owned buffers and no workspace.
+ *
+ * full is what bf16 dK and dV of every query head take before they are summed over a group; own is the size
+ * of a second fp32 dQ. Where own occurs, cuDNN also plans a graph whose dQ accumulator is virtual, with the
+ * same workspace; on sm 90 and 100 it then takes sm 80's workspace and head sizes.
  */
 typedef struct p4d_attention_bytes {
 	uint64_t forward_workspace;
 	uint64_t backward_workspace;
-	uint64_t query_gradient; /* fp32 accumulator of dQ, (batch, heads, queries, head size) */
-	uint64_t row_sums;       /* fp32 sum of dO*O, (batch, heads, queries) */
+	uint64_t query_gradient; /* caller-owned fp32 accumulator of dQ, (batch, heads, queries, head size) */
+	uint64_t row_sums;       /* caller-owned fp32 sum of dO*O, (batch, heads, queries) */
+	bool fused;              /* cuDNN takes both graphs; false: p4d's own kernels */
 } p4d_attention_bytes;
 
-/* sm: 80, 90, 100, 120; 0 or another: the largest of these. Sizes are of one rank. */
+/*
+ * sm: one of the table; 0 or another: the largest of these, field by field, and fused where all of them are.
+ * keys: those of one call, which differ from queries under context parallelism. heads is a multiple of
+ * kv_heads; both are the rank's, all at least 1. A size above UINT64_MAX is UINT64_MAX.
+ */
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
 					    uint64_t queries, uint64_t keys, uint64_t head_dim);
 

@@ -160,25 +160,24 @@ void p4d_subject_close(p4d_subject *subject)
 
 const char *p4d_layout_flags(const p4d_request *request, const char *prefix, char *buf, size_t size)
 {
-	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
-	/* of pipelines only, and only where they were decided; a schedule other than interleaved implies vpp
-	 */
-	static const p4d_option piped[] = {P4D_SCHEDULE, P4D_VOCAB_PARALLEL, P4D_PIPELINE_SPLIT, P4D_VPP};
-	const bool interleaved = request->value[P4D_SCHEDULE] == P4D_INTERLEAVED;
-	const bool pipeline = p4d_is_set(request, P4D_PP) && request->value[P4D_PP] > 1;
 	p4d_request shown = *request;
+	const bool piped = request->value[P4D_PP] > 1;
 
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
 			shown.origin[i] = P4D_UNSET;
-	for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); i++)
-		shown.origin[chosen[i]] = P4D_BY_USER;
-	for (size_t i = 0; pipeline && i < sizeof(piped) / sizeof(piped[0]); i++)
-		if (p4d_is_set(request, piped[i]) && (piped[i] != P4D_VPP || interleaved))
-			shown.origin[piped[i]] = P4D_BY_USER;
-	if (request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON &&
-	    request->origin[P4D_VOCAB_PARALLEL] != P4D_BY_USER)
-		shown.origin[P4D_VOCAB_PARALLEL] = P4D_UNSET;
+	/* all of them, so that p4d finds nothing open that it would choose otherwise */
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
+		p4d_option option = p4d_layout_options[i];
+		bool of_pipelines =
+		    option == P4D_SCHEDULE || option == P4D_VPP || option == P4D_VOCAB_PARALLEL;
+		bool of_p4d = option == P4D_VOCAB_PARALLEL;
+		if ((piped || !of_pipelines) &&
+		    (!of_p4d || request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D))
+			shown.origin[option] = P4D_BY_USER;
+	}
+	if (p4d_is_set(request, P4D_PIPELINE_SPLIT))
+		shown.origin[P4D_PIPELINE_SPLIT] = P4D_BY_USER;
 	shown.origin[P4D_FIX] = P4D_UNSET;
 	p4d_request_flags(&shown, prefix, 1u << P4D_BY_USER, buf, size);
 	return buf;

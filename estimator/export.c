@@ -45,9 +45,10 @@ static void add_pipeline_layout(arguments *a, const p4d_layout *l)
 	char picture[1024];
 	size_t used = 0;
 
-	for (uint64_t i = 0; i < l->pp && used < sizeof(picture); i++) {
-		int length = snprintf(picture + used, sizeof(picture) - used, "%st*%" PRIu32 "%s",
-				      i ? "|" : "E", l->stage_layers[i], i == l->pp - 1 ? "L" : "");
+	for (uint64_t i = 0; i < l->pp * l->vpp && used < sizeof(picture); i++) {
+		int length =
+		    snprintf(picture + used, sizeof(picture) - used, "%st*%" PRIu64 "%s", i ? "|" : "E",
+			     l->stage_layers[i % l->pp] / l->vpp, i == l->pp * l->vpp - 1 ? "L" : "");
 		used += length > 0 ? (size_t)length : 0;
 	}
 	if (used < sizeof(picture))
@@ -59,10 +60,10 @@ static void add_parallelism(arguments *a, const p4d_request *r, const p4d_layout
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
 	add(a, "--pipeline-model-parallel-size %" PRIu64, l->pp);
 	add(a, "--context-parallel-size %" PRIu64, l->cp);
-	if (l->vpp > 1)
-		add(a, "--num-layers-per-virtual-pipeline-stage %" PRIu64, l->layers / (l->pp * l->vpp));
-	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1 && l->vpp == 1)
+	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1)
 		add_pipeline_layout(a, l);
+	else if (l->vpp > 1)
+		add(a, "--num-layers-per-virtual-pipeline-stage %" PRIu64, l->layers / (l->pp * l->vpp));
 	if (l->sequence_parallel)
 		add(a, "--sequence-parallel");
 	if (l->optimizer_sharding)

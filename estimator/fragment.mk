@@ -15,7 +15,9 @@ libp4d_la_SOURCES = \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
 	estimator/sbatch.h estimator/sbatch_job.c \
 	estimator/layout.h estimator/layout.c \
-	estimator/memory.h estimator/memory_forms.h estimator/memory.c estimator/memory_paper.c estimator/memory_megatron.c estimator/memory_p4d.c \
+	estimator/attention.h estimator/attention.c \
+	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
+	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c \
 	estimator/script.h estimator/script.c \

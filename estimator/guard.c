@@ -9,10 +9,6 @@
 #include "search.h"
 #include "verdict.h"
 
-/* The options a layout consists of, in the order they are printed. */
-static const p4d_option layout_options[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
-enum { LAYOUT_OPTIONS = sizeof(layout_options) / sizeof(*layout_options) };
-
 /* Everything the steps below share. */
 typedef struct guard {
 	const p4d_site *site;
@@ -23,19 +19,15 @@ typedef struct guard {
 	p4d_search_space space;
 } guard;
 
-/* True for values that need no flag: they are what p4d assumes anyway. */
-static bool is_default(const p4d_request *r, p4d_option option)
-{
-	return r->value[option] == (option == P4D_RECOMPUTE ? P4D_RECOMPUTE_NONE : 1);
-}
-
 /* A split made for other stages cannot be taken back on a command line, only replaced. Returns the new
  * length. */
-static size_t write_even_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
+static size_t write_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
 {
 	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
 
 	used += (size_t)snprintf(buf + used, size - used, "%s--p4d-pipeline-split=", used ? " " : "");
+	if (p4d_is_set(candidate, P4D_PIPELINE_SPLIT) && used < size)
+		return used + (size_t)snprintf(buf + used, size - used, "%s", candidate->pipeline_split);
 	for (int64_t i = 0; i < stages && used < size; i++)
 		used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? "," : "", layers);
 	return used;
@@ -51,23 +43,21 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 	char value[64];
 
 	buf[0] = '\0';
-	for (size_t i = 0; i < LAYOUT_OPTIONS && used < size; i++) {
-		p4d_option option = layout_options[i];
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && used < size; i++) {
+		p4d_option option = p4d_layout_options[i];
 		bool differs = p4d_is_set(asked, option) && asked->value[option] != candidate->value[option];
-		if (is_default(candidate, option) && !differs)
+		if (p4d_layout_is_default(candidate, option) && !differs)
 			continue;
 		int length = snprintf(buf + used, size - used, "%s--p4d-%s=%s", used ? " " : "",
 				      p4d_option_info_of(option)->name,
 				      p4d_value_text(candidate, option, value, sizeof(value)));
 		used += length > 0 ? (size_t)length : 0;
 	}
-	if (used < size && p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
-	    !p4d_is_set(candidate, P4D_PIPELINE_SPLIT))
-		used = write_even_split(candidate, buf, used, size);
-	if (p4d_is_set(asked, P4D_SCHEDULE) && asked->value[P4D_SCHEDULE] != candidate->value[P4D_SCHEDULE] &&
-	    used < size)
-		snprintf(buf + used, size - used, " --p4d-schedule=%s",
-			 p4d_value_text(candidate, P4D_SCHEDULE, value, sizeof(value)));
+	bool same = p4d_is_set(asked, P4D_PIPELINE_SPLIT) == p4d_is_set(candidate, P4D_PIPELINE_SPLIT) &&
+		    !strcmp(asked->pipeline_split, candidate->pipeline_split);
+	if (used < size && !same &&
+	    (p4d_is_set(asked, P4D_PIPELINE_SPLIT) || p4d_is_set(candidate, P4D_PIPELINE_SPLIT)))
+		write_split(candidate, buf, used, size);
 }
 
 /* "pp=1 micro-batch=2 recompute=none": what p4d decided. Returns whether there was anything. */
@@ -77,12 +67,13 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 	char value[64];
 
 	buf[0] = '\0';
-	for (size_t i = 0; i < LAYOUT_OPTIONS && used < size; i++) {
-		p4d_option option = layout_options[i];
-		bool rare = option == P4D_CP || option == P4D_VPP;
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && used < size; i++) {
+		p4d_option option = p4d_layout_options[i];
+		bool rare = option == P4D_CP || option == P4D_VPP || option == P4D_SCHEDULE ||
+			    option == P4D_VOCAB_PARALLEL;
 		if (p4d_is_set(asked, option) && asked->value[option] == complete->value[option])
 			continue;
-		if (rare && is_default(complete, option) && !p4d_is_set(asked, option))
+		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))
 			continue;
 		int length = snprintf(buf + used, size - used, "%s%s=%s", used ? " " : "",
 				      p4d_option_info_of(option)->name,
@@ -155,6 +146,19 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
+/*
+ * The fastest layout below `safe`, else the fastest below the limit: p4d itself does not choose what it would
+ * then warn about.
+ */
+static bool find_fastest(const guard *g, const p4d_request *asked, p4d_candidate *best,
+			 p4d_search_counts *counts)
+{
+	p4d_search_space safe = g->space;
+
+	safe.limit = safe.safe < safe.limit ? safe.safe : safe.limit;
+	return p4d_search(asked, &safe, best, 1, NULL) || p4d_search(asked, &g->space, best, 1, counts);
+}
+
 /* Fills what is open, within the site's rewrite policy, and judges the result. */
 static int complete_and_judge(guard *g, p4d_error *err)
 {
@@ -164,11 +168,9 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	p4d_candidate best;
 	p4d_search_counts counts = {.considered = 0};
 
-	if (v->policy.rewrite != P4D_REWRITE_OFF && p4d_search(&asked, &g->space, &best, 1, NULL)) {
+	if (v->policy.rewrite != P4D_REWRITE_OFF && find_fastest(g, &asked, &best, &counts)) {
 		*g->request = best.request;
 	} else {
-		if (v->policy.rewrite != P4D_REWRITE_OFF)
-			p4d_search(&asked, &g->space, &best, 1, &counts);
 		if (counts.considered)
 			*g->request = counts.leanest.request; /* a refusal shows how close it came */
 		else
@@ -187,6 +189,8 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	}
 	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
 		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
+	if (v->judged && p4d_plan_seal(g->request, &v->layout, v->geometry.gpu, err) < 0)
+		return -1;
 	if (rc == 0)
 		say_choice(&asked, g->request, code, v);
 	v->changed = code == P4D_E_CHANGED || v->messages > 0;

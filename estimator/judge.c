@@ -78,7 +78,7 @@ static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error
 static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, size_t length,
 			const p4d_script *script, p4d_error *err)
 {
-	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
+	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
 	char found[96], value[64];
 	uint64_t planned;
 

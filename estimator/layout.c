@@ -9,6 +9,23 @@
 
 #include "defaults.h"
 
+const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
+    P4D_TP, P4D_CP, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL, P4D_MICRO_BATCH, P4D_RECOMPUTE};
+
+bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
+{
+	switch (option) {
+	case P4D_SCHEDULE:
+		return request->value[option] == P4D_1F1B;
+	case P4D_VOCAB_PARALLEL:
+		return request->value[option] == P4D_VOCAB_OFF;
+	case P4D_RECOMPUTE:
+		return request->value[option] == P4D_RECOMPUTE_NONE;
+	default:
+		return request->value[option] == 1;
+	}
+}
+
 /* A condition on a candidate value, used to list the numbers that would work. */
 typedef bool (*works_fn)(const p4d_layout *layout, uint64_t candidate);
 

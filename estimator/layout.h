@@ -36,6 +36,12 @@ typedef struct p4d_layout {
 	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
 } p4d_layout;
 
+/* The options that a search may choose, in the order they are printed; and whether a value is what p4d
+ * assumes anyway. */
+enum { P4D_LAYOUT_OPTIONS = 8 };
+extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
+bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
+
 /*
  * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a
  * value for every plan option (see p4d_request_complete in defaults.h). Errors: the 20..29 codes, each naming

@@ -4,7 +4,7 @@
  * pipeline stage, held against 80 % of the nominal memory. Kept as published, for comparison and for sites
  * that trust it.
  */
-#include "memory_forms.h"
+#include "memory_paper.h"
 
 static p4d_wide rounded(double bytes)
 {
@@ -12,7 +12,7 @@ static p4d_wide rounded(double bytes)
 	return (p4d_wide)(bytes + 0.5);
 }
 
-void p4d_memory_paper(const p4d_layout *l, p4d_stage_items *items)
+void p4d_memory_paper(const p4d_layout *l, p4d_wide part[P4D_PART_COUNT])
 {
 	double h = (double)l->hidden, f = (double)l->ffn, a = (double)l->heads, k = (double)l->kv_heads;
 	double V = (double)l->vocab, L = (double)l->layers, s = (double)l->seq_len,
@@ -24,11 +24,8 @@ void p4d_memory_paper(const p4d_layout *l, p4d_stage_items *items)
 	double last = p == 1 ? 4 * (1 + V / h) : 0;
 	double activations = s * b * h / (t * c) * ((12 + 4 * k / a + 8 * f / h) * L + 8 * p / h + last);
 
-	items->part[P4D_PART_PARAMS] = rounded(2 * N);
-	items->part[P4D_PART_GRADS] = rounded(4 * N);
-	items->part[P4D_PART_OPTIMIZER] = rounded(12 * N / (l->optimizer_sharding ? D * c : 1));
-	items->part[P4D_PART_ACTIVATIONS] = rounded(activations);
-	items->modelled[P4D_TRAIN] = true;
-	for (int i = 0; i < P4D_PART_FRAGMENTATION; i++)
-		items->phase[P4D_TRAIN] += items->part[i];
+	part[P4D_PART_PARAMS] = rounded(2 * N);
+	part[P4D_PART_GRADS] = rounded(4 * N);
+	part[P4D_PART_OPTIMIZER] = rounded(12 * N / (l->optimizer_sharding ? D * c : 1));
+	part[P4D_PART_ACTIVATIONS] = rounded(activations);
 }

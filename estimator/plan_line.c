@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan.h"
+
 static const char magic[] = "p4d1";
 static const char hash_key[] = ":hash=";
 static const char origin_letter[] = {
@@ -79,6 +81,37 @@ void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node
 		return;
 	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu);
 	p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
+}
+
+int p4d_plan_seal(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
+{
+	uint64_t buffers;
+
+	if (layout->framework != P4D_FRAMEWORK_P4D)
+		return 0;
+	if (p4d_plan_hash(layout, gpu, &buffers, err) < 0)
+		return -1;
+	snprintf(request->arena, sizeof(request->arena), "%016" PRIx64, buffers);
+	p4d_request_put(request, P4D_ARENA, 1, P4D_BY_P4D);
+	return 0;
+}
+
+int p4d_plan_check_seal(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
+			p4d_error *err)
+{
+	p4d_request computed = {.arena = ""};
+
+	if (!p4d_is_set(request, P4D_ARENA))
+		return 0;
+	if (p4d_plan_seal(&computed, layout, gpu, err) < 0)
+		return -1;
+	if (!strcmp(request->arena, computed.arena))
+		return 0;
+	p4d_fail(
+	    err, P4D_E_PLAN_CHANGED,
+	    "the plan's buffers hash to %s where it was made and to %s here: p4d or its GPU table differ",
+	    request->arena, computed.arena);
+	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
 
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)

@@ -119,10 +119,11 @@ typedef struct stage_row {
 	uint32_t layers;
 } stage_row;
 
-static int row_of(const p4d_layout *layout, int method, uint32_t stage, stage_row *row, p4d_error *err)
+static int row_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, stage_row *row,
+		  p4d_error *err)
 {
 	row->layers = layout->stage_layers[stage];
-	return p4d_stage_memory(layout, method, stage, &row->memory, err);
+	return p4d_stage_memory(layout, method, gpu, stage, &row->memory, err);
 }
 
 static bool same_row(const stage_row *a, const stage_row *b)
@@ -175,12 +176,13 @@ static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint
 }
 
 /* Parts that are not zero in every stage. */
-static int used_parts(const p4d_layout *layout, int method, bool used[P4D_PART_COUNT], p4d_error *err)
+static int used_parts(const p4d_layout *layout, int method, const p4d_gpu *gpu, bool used[P4D_PART_COUNT],
+		      p4d_error *err)
 {
 	p4d_stage stage;
 
 	for (uint32_t i = 0; i < p4d_stage_count(layout, method); i++) {
-		if (p4d_stage_memory(layout, method, i, &stage, err) < 0)
+		if (p4d_stage_memory(layout, method, gpu, i, &stage, err) < 0)
 			return -1;
 		for (int part = 0; part < P4D_PART_COUNT; part++)
 			used[part] = used[part] || stage.part[part];
@@ -196,7 +198,7 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	p4d_table table = {0};
 	stage_row current, next;
 
-	if (used_parts(layout, estimate->method, used, err) < 0)
+	if (used_parts(layout, estimate->method, estimate->gpu, used, err) < 0)
 		return -1;
 	p4d_table_column(&table, "stage", P4D_LEFT);
 	p4d_table_column(&table, "layers", P4D_RIGHT);
@@ -210,10 +212,10 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 		p4d_table_column(&table, "fraction", P4D_RIGHT);
 		p4d_table_column(&table, "verdict", P4D_LEFT);
 	}
-	if (row_of(layout, estimate->method, 0, &current, err) < 0)
+	if (row_of(layout, estimate->method, estimate->gpu, 0, &current, err) < 0)
 		return -1;
 	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
-		if (stage < stages && row_of(layout, estimate->method, stage, &next, err) < 0)
+		if (stage < stages && row_of(layout, estimate->method, estimate->gpu, stage, &next, err) < 0)
 			return -1;
 		if (stage < stages && same_row(&current, &next))
 			continue;

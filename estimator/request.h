@@ -72,6 +72,7 @@ typedef struct p4d_request {
 	char pipeline_split[1024];
 	char override_reason[160];
 	char gpu[64];
+	char arena[24];       /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
 	char unmodelled[160]; /* why the architecture is not modelled; "" when it is */
 } p4d_request;
 

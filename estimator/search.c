@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "defaults.h"
 
-enum { MOST_NODES = 65536, MOST_CP = 64, MOST_MICRO_BATCH = 1024 };
+enum { MOST_NODES = 65536, MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256 };
+
+/* A layout that fits, as far as the search chose it. */
+typedef struct entry {
+	uint16_t tp, cp, pp, vpp;
+	uint32_t micro_batch;
+	uint8_t recompute, schedule, vocab_parallel;
+	bool split;
+	double bound; /* seconds per sequence that it cannot beat; 0 unknown */
+	uint64_t device_bytes;
+	double fraction;
+} entry;
 
 /* The walk over all candidates of one request; the loops below fill `trial` from outside in. */
 typedef struct walk {
@@ -13,9 +28,11 @@ typedef struct walk {
 	const p4d_search_space *space;
 	p4d_request trial;
 	p4d_layout layout; /* large, hence here rather than on every frame */
-	p4d_candidate *found;
-	size_t room, count;
-	bool counting;
+	entry *entry;
+	size_t entries, room;
+	int framework;
+	bool any; /* stop at the first that fits */
+	bool timed;
 	p4d_search_counts counts;
 } walk;
 
@@ -24,7 +41,8 @@ static bool open(const walk *w, p4d_option option)
 	return !p4d_is_set(w->asked, option);
 }
 
-bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double safe)
+/* The ranking where there is no step time. */
+static bool simpler(const p4d_candidate *a, const p4d_candidate *b, double safe)
 {
 	bool a_safe = a->fraction <= safe, b_safe = b->fraction <= safe;
 	const p4d_request *x = &a->request, *y = &b->request;
@@ -41,48 +59,97 @@ bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double
 		return x->value[P4D_CP] < y->value[P4D_CP];
 	if (x->value[P4D_PP] != y->value[P4D_PP])
 		return x->value[P4D_PP] < y->value[P4D_PP];
+	if (x->value[P4D_SCHEDULE] != y->value[P4D_SCHEDULE])
+		return x->value[P4D_SCHEDULE] < y->value[P4D_SCHEDULE];
+	if (x->value[P4D_VPP] != y->value[P4D_VPP])
+		return x->value[P4D_VPP] < y->value[P4D_VPP];
+	if (x->value[P4D_VOCAB_PARALLEL] != y->value[P4D_VOCAB_PARALLEL])
+		return x->value[P4D_VOCAB_PARALLEL] < y->value[P4D_VOCAB_PARALLEL];
 	bool larger = x->value[P4D_MICRO_BATCH] > y->value[P4D_MICRO_BATCH];
 	return a_safe ? larger : x->value[P4D_MICRO_BATCH] < y->value[P4D_MICRO_BATCH];
 }
 
-static void keep(walk *w, const p4d_candidate *candidate)
+/* Batches may differ where the user left the batch open, so time counts per sequence. */
+static double per_sequence(const p4d_candidate *c)
 {
-	size_t at = w->count;
-
-	while (at > 0 && p4d_candidate_better(candidate, &w->found[at - 1], w->space->safe))
-		at--;
-	if (at == w->room)
-		return;
-	if (w->count < w->room)
-		w->count++;
-	memmove(&w->found[at + 1], &w->found[at], (w->count - at - 1) * sizeof(*w->found));
-	w->found[at] = *candidate;
+	return c->seconds / (double)c->request.value[P4D_GLOBAL_BATCH];
 }
 
-/* Judges the trial. Returns true when it fits below the limit. */
-static bool try_trial(walk *w)
+bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double safe)
+{
+	if (a->seconds > 0 && b->seconds > 0 && per_sequence(a) != per_sequence(b))
+		return per_sequence(a) < per_sequence(b);
+	return simpler(a, b, safe);
+}
+
+/* Completes the trial and lays it out. */
+static bool build(walk *w, p4d_request *request)
+{
+	const p4d_search_space *space = w->space;
+
+	*request = w->trial;
+	p4d_request_complete(request, space->published_batch, space->nodes * space->gpus_per_node);
+	return p4d_layout_build(request, space->nodes, space->gpus_per_node, &w->layout, NULL) == 0;
+}
+
+static void fill(walk *w, const p4d_estimate *estimate, p4d_candidate *candidate)
+{
+	candidate->model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
+	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
+	candidate->device_bytes = estimate->peak.device_bytes;
+	candidate->fraction = estimate->fraction;
+	candidate->seconds = 0;
+}
+
+static void remember(walk *w, const p4d_request *request, const p4d_estimate *estimate)
+{
+	if (w->entries == w->room) {
+		size_t room = w->room ? 2 * w->room : 256;
+		entry *larger = realloc(w->entry, room * sizeof(*larger));
+		if (!larger)
+			return;
+		w->entry = larger;
+		w->room = room;
+	}
+	const p4d_layout *l = &w->layout;
+	w->entry[w->entries++] = (entry){
+	    .tp = (uint16_t)l->tp,
+	    .cp = (uint16_t)l->cp,
+	    .pp = (uint16_t)l->pp,
+	    .vpp = (uint16_t)l->vpp,
+	    .micro_batch = (uint32_t)l->micro_batch,
+	    .recompute = (uint8_t)l->recompute,
+	    .schedule = (uint8_t)l->schedule,
+	    .vocab_parallel = (uint8_t)l->vocab_parallel,
+	    .split = p4d_is_set(request, P4D_PIPELINE_SPLIT),
+	    .bound = w->timed ? p4d_clock_bound(l, w->space->capacity.gpu) / (double)l->global_batch : 0,
+	    .device_bytes = estimate->peak.device_bytes,
+	    .fraction = estimate->fraction,
+	};
+}
+
+typedef enum outcome { NOT_DIVISIBLE, TOO_LARGE, FITS } outcome;
+
+/* Judges the trial, and remembers it when it fits below the limit. */
+static outcome try_trial(walk *w)
 {
 	const p4d_search_space *space = w->space;
 	p4d_candidate candidate;
 	p4d_estimate estimate;
 
-	candidate.request = w->trial;
-	p4d_request_complete(&candidate.request, space->published_batch, space->nodes * space->gpus_per_node);
-	if (p4d_layout_build(&candidate.request, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
-		return true; /* not divisible: says nothing about the next, larger micro-batch */
+	if (!build(w, &candidate.request))
+		return NOT_DIVISIBLE;
 	if (p4d_estimate_memory(&w->layout, space->method, &space->capacity, &estimate, NULL) < 0)
-		return false;
-	candidate.model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
-	candidate.pipeline_full = w->layout.micro_batches >= w->layout.pp;
-	candidate.device_bytes = estimate.peak.device_bytes;
-	candidate.fraction = estimate.fraction;
-	if (!w->counts.considered++ || candidate.device_bytes < w->counts.leanest.device_bytes)
+		return TOO_LARGE;
+	if (!w->counts.considered++ || estimate.peak.device_bytes < w->counts.leanest.device_bytes) {
+		fill(w, &estimate, &candidate);
 		w->counts.leanest = candidate;
+	}
 	if (estimate.fraction > space->limit)
-		return false;
+		return TOO_LARGE;
 	w->counts.fitting++;
-	keep(w, &candidate);
-	return true;
+	remember(w, &candidate.request, &estimate);
+	return FITS;
 }
 
 /* Where an option is open, its trial value; otherwise what was asked stays. */
@@ -91,52 +158,109 @@ static void propose(walk *w, p4d_option option, uint64_t value)
 	p4d_request_put(&w->trial, option, (int64_t)value, P4D_BY_P4D);
 }
 
-static void over_micro_batches(walk *w)
+static void propose_where_open(walk *w, p4d_option option, uint64_t value)
 {
-	if (!open(w, P4D_MICRO_BATCH)) {
-		try_trial(w);
-		return;
-	}
-	/* memory only grows with the micro-batch, so the first that does not fit ends the row */
-	for (uint64_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
-		propose(w, P4D_MICRO_BATCH, b);
-		if (!try_trial(w))
-			break;
-	}
+	if (open(w, option))
+		propose(w, option, value);
 }
 
-/*
- * True when nothing with this recompute can come before the one that is already found, because a key of the
- * ranking above the micro-batch says so. Only when just the best is wanted, and nobody counts.
- */
-static bool beaten(const walk *w, int64_t recompute)
+/* From the fastest on: the first that fits beats all that compute more again. */
+static outcome over_recompute(walk *w)
 {
-	const p4d_candidate *best = w->found;
-	uint64_t ranks = (uint64_t)(w->trial.value[P4D_TP] * w->trial.value[P4D_CP] * w->trial.value[P4D_PP]);
+	outcome best = NOT_DIVISIBLE;
 
-	if (w->counting || w->room != 1 || !w->count || best->fraction > w->space->safe ||
-	    !best->pipeline_full)
-		return false;
-	if (recompute != best->request.value[P4D_RECOMPUTE])
-		return recompute > best->request.value[P4D_RECOMPUTE];
-	return ranks > best->model_ranks;
-}
-
-static void over_recompute(walk *w)
-{
-	if (!open(w, P4D_RECOMPUTE)) {
-		over_micro_batches(w);
-		return;
-	}
-	for (int r = P4D_RECOMPUTE_NONE; r <= P4D_RECOMPUTE_FULL; r++) {
+	if (!open(w, P4D_RECOMPUTE))
+		return try_trial(w);
+	for (int r = P4D_RECOMPUTE_NONE; r <= P4D_RECOMPUTE_FULL && best != FITS; r++) {
 		/* with flash attention there are no stored scores that `selective` could drop */
 		if (r == P4D_RECOMPUTE_SELECTIVE &&
 		    (!p4d_is_set(w->asked, P4D_ATTENTION) || w->asked->value[P4D_ATTENTION]))
 			continue;
 		propose(w, P4D_RECOMPUTE, (uint64_t)r);
-		if (!beaten(w, r))
-			over_micro_batches(w);
+		best = try_trial(w);
+		if (best == NOT_DIVISIBLE)
+			break;
 	}
+	return best;
+}
+
+static void over_micro_batches(walk *w)
+{
+	if (!open(w, P4D_MICRO_BATCH)) {
+		over_recompute(w);
+		return;
+	}
+	/* memory only grows with the micro-batch, and what b does not divide 2*b does not divide either */
+	for (uint64_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
+		propose(w, P4D_MICRO_BATCH, b);
+		if (over_recompute(w) != FITS || w->any)
+			break;
+	}
+}
+
+/* Layers that the stages do not divide: one more for some in the middle, as the ends have embedding and head.
+ */
+static bool propose_split(walk *w, uint64_t pp, uint64_t vpp)
+{
+	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], units = layers / vpp;
+	const uint64_t base = units / pp, extra = units % pp, from = (pp - extra) / 2;
+	char *text = w->trial.pipeline_split;
+	size_t used = 0, size = sizeof(w->trial.pipeline_split);
+
+	if (!open(w, P4D_PIPELINE_SPLIT))
+		return true;
+	w->trial.origin[P4D_PIPELINE_SPLIT] = P4D_UNSET;
+	if (layers % (pp * vpp) == 0)
+		return true;
+	if (layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES)
+		return false;
+	for (uint64_t i = 0; i < pp && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i ? "," : "",
+					 (base + (i >= from && i < from + extra)) * vpp);
+	propose(w, P4D_PIPELINE_SPLIT, 1);
+	return used < size;
+}
+
+/* One schedule with its chunks. */
+static void try_shape(walk *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
+{
+	if ((!open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
+	    (!open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
+	    (!open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
+	    !propose_split(w, pp, vpp) || (w->any && w->entries))
+		return;
+	propose_where_open(w, P4D_SCHEDULE, (uint64_t)schedule);
+	propose_where_open(w, P4D_VPP, vpp);
+	propose_where_open(w, P4D_VOCAB_PARALLEL, (uint64_t)vocabulary);
+	over_micro_batches(w);
+}
+
+/*
+ * The schedules of a pipeline. GPipe holds more than 1F1B and is not faster, so it is tried only when asked
+ * for; Megatron-LM has two; without a pipeline there is nothing to schedule.
+ */
+static void over_shapes(walk *w, uint64_t pp)
+{
+	const bool megatron = w->framework == P4D_FRAMEWORK_MEGATRON;
+	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+
+	if (!open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] == P4D_GPIPE)
+		try_shape(w, pp, P4D_GPIPE, 1, P4D_VOCAB_OFF);
+	try_shape(w, pp, P4D_1F1B, 1, P4D_VOCAB_OFF);
+	if (pp == 1)
+		return;
+	if (!w->any)
+		for (uint64_t vpp = 2; vpp <= layers / pp; vpp++)
+			if (layers % vpp == 0)
+				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
+	if (megatron)
+		return;
+	for (int vocabulary = P4D_VOCAB_1; vocabulary <= P4D_VOCAB_2; vocabulary++)
+		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
+	for (int vocabulary = P4D_VOCAB_OFF; vocabulary <= P4D_VOCAB_2; vocabulary++)
+		try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
+	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
+	try_shape(w, pp, P4D_ZBV, 2, P4D_VOCAB_OFF);
 }
 
 static uint64_t asked_or_1(const walk *w, p4d_option option)
@@ -149,14 +273,14 @@ static void over_pipelines(walk *w, uint64_t ranks)
 	uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
 
 	if (!open(w, P4D_PP)) {
-		over_recompute(w);
+		over_shapes(w, (uint64_t)w->asked->value[P4D_PP]);
 		return;
 	}
 	for (uint64_t pp = 1; pp <= ranks && pp <= layers && pp <= P4D_MAX_STAGES; pp++) {
 		if (ranks % pp)
 			continue;
 		propose(w, P4D_PP, pp);
-		over_recompute(w);
+		over_shapes(w, pp);
 	}
 }
 
@@ -190,33 +314,138 @@ static void over_tensor(walk *w)
 	}
 }
 
+static void start(walk *w, const p4d_request *request, const p4d_search_space *space)
+{
+	memset(w, 0, offsetof(walk, layout));
+	w->asked = request;
+	w->space = space;
+	w->trial = *request;
+	w->framework = p4d_is_set(request, P4D_FRAMEWORK) ? (int)request->value[P4D_FRAMEWORK]
+		       : p4d_is_llama_type(request)       ? P4D_FRAMEWORK_P4D
+							  : P4D_FRAMEWORK_MEGATRON;
+	w->entry = NULL;
+	w->entries = w->room = 0;
+	w->any = false;
+	memset(&w->counts, 0, sizeof(w->counts));
+}
+
+/* The candidate of an entry, with the layout built. */
+static void revive(walk *w, const entry *e, p4d_candidate *candidate)
+{
+	propose_where_open(w, P4D_TP, e->tp);
+	propose_where_open(w, P4D_CP, e->cp);
+	propose_where_open(w, P4D_PP, e->pp);
+	propose_where_open(w, P4D_VPP, e->vpp);
+	propose_where_open(w, P4D_SCHEDULE, e->schedule);
+	propose_where_open(w, P4D_VOCAB_PARALLEL, e->vocab_parallel);
+	propose_where_open(w, P4D_MICRO_BATCH, e->micro_batch);
+	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
+	propose_split(w, e->pp, e->vpp);
+	build(w, &candidate->request);
+	candidate->model_ranks = (uint64_t)e->tp * e->cp * e->pp;
+	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
+	candidate->device_bytes = e->device_bytes;
+	candidate->fraction = e->fraction;
+	candidate->seconds = 0;
+}
+
+static int by_bound(const void *a, const void *b)
+{
+	const entry *x = a, *y = b;
+
+	return (x->bound > y->bound) - (x->bound < y->bound);
+}
+
+static size_t keep(p4d_candidate *found, size_t count, size_t room, const p4d_candidate *candidate,
+		   double safe)
+{
+	size_t at = count;
+
+	while (at > 0 && p4d_candidate_better(candidate, &found[at - 1], safe))
+		at--;
+	if (at == room)
+		return count;
+	count += count < room;
+	memmove(&found[at + 1], &found[at], (count - at - 1) * sizeof(*found));
+	found[at] = *candidate;
+	return count;
+}
+
+/* Times the entries, those that may be fastest first, until no other can come among the best. */
+static size_t rank(walk *w, p4d_candidate *found, size_t room)
+{
+	p4d_timeline_work work = {NULL, 0};
+	p4d_candidate candidate;
+	size_t count = 0;
+	p4d_step step;
+
+	if (w->timed)
+		qsort(w->entry, w->entries, sizeof(*w->entry), by_bound);
+	for (size_t i = 0; i < w->entries; i++) {
+		if (w->timed && count == room && w->entry[i].bound >= per_sequence(&found[count - 1]))
+			break;
+		revive(w, &w->entry[i], &candidate);
+		if (w->timed) {
+			if (p4d_clock_step(&w->layout, w->space->capacity.gpu, &work, &step, NULL) < 0)
+				continue;
+			candidate.seconds = step.seconds;
+		}
+		count = keep(found, count, room, &candidate, w->space->safe);
+	}
+	p4d_timeline_work_free(&work);
+	return count;
+}
+
+/* The clock's question does not depend on the layout, but for precision and device. */
+static bool can_time(walk *w)
+{
+	p4d_layout *l = &w->layout;
+	p4d_request complete = *w->asked;
+
+	p4d_request_complete(&complete, 1, 1);
+	l->precision = (int)complete.value[P4D_PRECISION];
+	l->device = (int)complete.value[P4D_DEVICE];
+	return w->space->capacity.gpu && p4d_clock_knows(l, w->space->capacity.gpu);
+}
+
 size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		  size_t room, p4d_search_counts *counts)
 {
 	walk w;
 
-	memset(&w, 0, offsetof(walk, layout));
-	w.asked = request;
-	w.space = space;
-	w.trial = *request;
-	w.found = found;
-	w.room = room;
-	w.count = 0;
-	w.counting = counts != NULL;
-	memset(&w.counts, 0, sizeof(w.counts));
+	start(&w, request, space);
+	w.timed = can_time(&w);
 	over_tensor(&w);
+	size_t count = w.entries ? rank(&w, found, room) : 0;
 	if (counts)
 		*counts = w.counts;
-	return w.count;
+	free(w.entry);
+	return count;
+}
+
+/* Whether anything fits; a few shapes stand for all, so that it costs little. */
+static bool anything_fits(const p4d_request *request, const p4d_search_space *space)
+{
+	walk w;
+
+	start(&w, request, space);
+	w.any = true;
+	w.timed = false;
+	over_tensor(&w);
+	free(w.entry);
+	return w.entries > 0;
 }
 
 /* What a user decides as one thing: a pipeline's stages, chunks, schedule and split belong together. */
 static const struct choice {
-	p4d_option option[4];
+	p4d_option option[5];
 	unsigned count;
 } choices[] = {
-    {{P4D_TP}, 1},          {{P4D_CP}, 1},        {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT}, 4},
-    {{P4D_MICRO_BATCH}, 1}, {{P4D_RECOMPUTE}, 1},
+    {{P4D_TP}, 1},
+    {{P4D_CP}, 1},
+    {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
+    {{P4D_MICRO_BATCH}, 1},
+    {{P4D_RECOMPUTE}, 1},
 };
 enum { CHOICES = sizeof(choices) / sizeof(*choices) };
 
@@ -251,7 +480,8 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 			p4d_candidate candidate;
 			if (__builtin_popcount(mask) != most || give_up(&relaxed, mask) < 0)
 				continue;
-			if (!p4d_search(&relaxed, space, &candidate, 1, NULL))
+			if (!anything_fits(&relaxed, space) ||
+			    !p4d_search(&relaxed, space, &candidate, 1, NULL))
 				continue;
 			if (!any || p4d_candidate_better(&candidate, found, space->safe))
 				*found = candidate;
@@ -287,7 +517,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 			if (most_gpus_per_node % gpus)
 				continue;
 			bigger.gpus_per_node = gpus;
-			if (p4d_search(&relaxed, &bigger, found, 1, NULL))
+			if (anything_fits(&relaxed, &bigger) && p4d_search(&relaxed, &bigger, found, 1, NULL))
 				goto fits;
 		}
 	bigger.gpus_per_node =
@@ -296,7 +526,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 	uint64_t near = 2 * space->nodes + 16;
 	for (uint64_t n = space->nodes + 1; n <= MOST_NODES; n = n < near ? n + 1 : n * 2) {
 		bigger.nodes = n;
-		if (p4d_search(&relaxed, &bigger, found, 1, NULL))
+		if (anything_fits(&relaxed, &bigger) && p4d_search(&relaxed, &bigger, found, 1, NULL))
 			goto fits;
 	}
 	return -1;

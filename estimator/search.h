@@ -12,10 +12,13 @@
 #include "request.h"
 
 /*
- * Enumerates the layouts of a world: tp, cp, pp, micro-batch and recompute, as far as they are open, pruned
- * by divisibility and memory. Until there is a model of the step time they are ranked by: below `safe`, no
- * recompute, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism, fewer
- * stages, larger micro-batch (above `safe`: smaller).
+ * Enumerates the layouts of a world: tp, cp, pp, vpp, micro-batch, recompute, schedule and vocabulary
+ * parallelism, as far as they are open, pruned by divisibility and memory. Layers that do not divide are
+ * split as evenly as possible. Those that fit are ranked by predicted step time per sequence. Where the clock
+ * does not know the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller tp*cp*pp
+ * (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above `safe`:
+ * smaller). Layouts that cannot be faster than another that fits (recomputing what need not be recomputed)
+ * are left out.
  */
 
 typedef struct p4d_search_space {
@@ -34,6 +37,7 @@ typedef struct p4d_candidate {
 	bool pipeline_full;
 	uint64_t device_bytes;
 	double fraction;
+	double seconds; /* predicted step time; 0 when the clock does not know the GPU */
 } p4d_candidate;
 
 typedef struct p4d_search_counts {
@@ -44,7 +48,8 @@ typedef struct p4d_search_counts {
 
 /*
  * Finds the best `room` layouts that fit below the limit, best first, into found[]. The request needs its
- * model numbers. Returns how many were found; without counts the search is faster. No allocation.
+ * model numbers. Returns how many were found, fewer when
+ * host memory runs out.
  */
 size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		  size_t room, p4d_search_counts *counts);

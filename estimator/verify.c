@@ -98,7 +98,9 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	v->policy = p4d_policy_of(site, job, &v->geometry);
 	if (check_world(plan, &v->geometry, err) < 0)
 		return -1;
-	return p4d_judge(site, job, plan, v, err);
+	if (p4d_judge(site, job, plan, v, err) < 0)
+		return -1;
+	return p4d_plan_check_seal(plan, &v->layout, v->geometry.gpu, err);
 }
 
 void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,

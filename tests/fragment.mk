@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
+	tests/unit/test_attention \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -10,6 +11,7 @@ unit_tests = \
 	tests/unit/test_memory \
 	tests/unit/test_model \
 	tests/unit/test_model_files \
+	tests/unit/test_plan \
 	tests/unit/test_plan_line \
 	tests/unit/test_request \
 	tests/unit/test_sbatch \
