@@ -85,10 +85,10 @@ cat >'a<b>&"c/config.json' <<'JSON'
 {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024,
  "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1000, "max_position_embeddings": 512}
 JSON
-exits 0 p4d simulate --model 'a<b>&"c' --pp 2 --svg odd.svg
+exits 0 p4d simulate --model './a<b>&"c' --pp 2 --svg odd.svg
 well_formed odd.svg
 grep -q 'a&lt;b&gt;&amp;' odd.svg || fail "the name is not escaped"
-exits 0 p4d estimate --model 'a<b>&"c' --svg odd.svg
+exits 0 p4d estimate --model './a<b>&"c' --svg odd.svg
 well_formed odd.svg
 
 # files that cannot be written: a message, no table
