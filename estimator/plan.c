@@ -7,8 +7,8 @@
 
 uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t elements)
 {
-	static const unsigned size[] = {
-	    [P4D_DT_BF16] = 2, [P4D_DT_FP16] = 2, [P4D_DT_FP32] = 4, [P4D_DT_INT32] = 4, [P4D_DT_BYTES] = 1};
+	static const unsigned size[] = {[P4D_DT_BF16] = 2, [P4D_DT_FP16] = 2,  [P4D_DT_FP32] = 4,
+					[P4D_DT_FP64] = 8, [P4D_DT_INT32] = 4, [P4D_DT_BYTES] = 1};
 	uint64_t bytes = p4d_times(rows, elements, size[dtype]);
 
 	return (bytes + rows->alignment - 1) & ~(uint64_t)(rows->alignment - 1);

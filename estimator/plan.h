@@ -18,7 +18,14 @@
  * (what PyTorch's allocator holds; no offsets).
  */
 
-typedef enum p4d_dtype { P4D_DT_BF16, P4D_DT_FP16, P4D_DT_FP32, P4D_DT_INT32, P4D_DT_BYTES } p4d_dtype;
+typedef enum p4d_dtype {
+	P4D_DT_BF16,
+	P4D_DT_FP16,
+	P4D_DT_FP32,
+	P4D_DT_FP64, /* sums of losses and norms */
+	P4D_DT_INT32,
+	P4D_DT_BYTES
+} p4d_dtype;
 
 /* How long a buffer lives. */
 typedef enum p4d_lifetime {

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_DEVICE_H
+#define P4D_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "plan.h"
+
+/*
+ * What the parallel logic asks of a device. One table per backend; nothing outside a backend knows which one
+ * it is. All pointers lie in the arena; no operation allocates. Matrices are row-major. Shapes are in
+ * comments: n tokens, h hidden, f feed-forward columns, a query heads, k KV heads, d head size, V vocabulary
+ * rows, all of this rank.
+ *
+ * `type` is the storage type of activations and parameters: BF16 or FP32. Arithmetic is fp32; gradients of
+ * parameters, statistics and optimizer state are fp32. Operations are queued in order; `sync` waits for all.
+ */
+typedef struct p4d_device p4d_device;
+
+/* One attention call. Query, key and value are columns of a fused qkv matrix: rows of `stride` elements. */
+typedef struct p4d_attention_shape {
+	uint64_t batch, queries, keys; /* per sequence on this rank */
+	uint64_t heads, kv_heads, head_dim;
+	/*
+	 * Positions in the sequence: query i of a sequence is at query_position[i], key j at key_position[j];
+	 * a query sees keys at its own and earlier positions. With document boundaries both also need the
+	 * same document. NULL documents: one.
+	 */
+	const int32_t *query_position, *key_position;
+	const int32_t *query_document, *key_document;
+	uint64_t query_stride, key_stride; /* elements between rows of q and of k, v */
+	float scale;
+} p4d_attention_shape;
+
+/* The heads of a qkv matrix. */
+typedef struct p4d_heads {
+	uint64_t n, length; /* tokens; per sequence: token i has position[i % length] */
+	uint64_t heads, kv_heads, head_dim;
+	const void *bias, *query_weight, *key_weight; /* NULL: none */
+	float epsilon;
+	const float
+	    *rope; /* (length, d): of each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
+} p4d_heads;
+
+enum { P4D_ATTENTION_TILE = 64 };
+
+typedef struct p4d_adam {
+	float learning_rate, beta1, beta2, epsilon, weight_decay;
+	float correction1, correction2; /* 1 - beta^step */
+	float gradient_scale;           /* clipping and averaging */
+} p4d_adam;
+
+struct p4d_device {
+	const char *name; /* "cpu" */
+	void *state;
+
+	/* memory */
+	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
+	void (*release)(p4d_device *, void *arena);
+	void (*zero)(p4d_device *, void *to, uint64_t bytes);
+	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes); /* inside the arena */
+	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
+	void (*download)(p4d_device *, void *to_host, const void *from,
+			 uint64_t bytes); /* complete on return */
+	int (*sync)(p4d_device *, p4d_error *err);
+	void (*close)(p4d_device *);
+
+	/* matrix products; y += with accumulate */
+	/* y (n, out) = x (n, in) * w (out, in)^T */
+	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
+		       uint64_t out, uint64_t in, bool accumulate);
+	/* dx (n, in) = dy (n, out) * w (out, in) */
+	void (*linear_input)(p4d_device *, p4d_dtype type, void *dx, const void *dy, const void *w,
+			     uint64_t n, uint64_t out, uint64_t in, bool accumulate);
+	/* dw (out, in), fp32, += dy (n, out)^T * x (n, in) */
+	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
+			      uint64_t n, uint64_t out, uint64_t in);
+	/* logits (n, V) fp32 = x (n, h) * w (V, h)^T */
+	void (*linear_logits)(p4d_device *, p4d_dtype type, float *logits, const void *x, const void *w,
+			      uint64_t n, uint64_t out, uint64_t in);
+
+	/* y = x / rms(x) * weight; rstd (n) is 1/rms */
+	void (*norm)(p4d_device *, p4d_dtype type, void *y, float *rstd, const void *x, const void *weight,
+		     uint64_t n, uint64_t h, float epsilon);
+	/* dx += gradient through the norm of dy; dweight (h) fp32 += */
+	void (*norm_backward)(p4d_device *, p4d_dtype type, void *dx, float *dweight, const void *dy,
+			      const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h);
+	void (*add)(p4d_device *, p4d_dtype type, void *y, const void *a, const void *b,
+		    uint64_t count); /* y = a + b */
+
+	/*
+	 * What follows the qkv product, in place: adds bias (NULL: none), normalizes each head of query and
+	 * key (rstd NULL: no qk norm; else rstd (n, a+k) is filled), rotates them. qkv (n, (a + 2k) * d): all
+	 * queries, keys, values.
+	 */
+	void (*heads)(p4d_device *, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *);
+	/* dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias and norm
+	 * weights, fp32, += */
+	void (*heads_backward)(p4d_device *, p4d_dtype type, void *dqkv, const void *qkv, const float *rstd,
+			       const p4d_heads *, float *dbias, float *dquery_weight, float *dkey_weight);
+
+	/*
+	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys a query may see; a query that sees
+	 * none gives o = 0, lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as planned.
+	 */
+	void (*attention)(p4d_device *, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
+			  const void *v, const p4d_attention_shape *, void *workspace);
+	/* combines another block of keys' output into fp32 total (n, a*d), lse (a, n); first: copies */
+	void (*attention_merge)(p4d_device *, p4d_dtype type, float *total, float *total_lse, const void *o,
+				const float *lse, uint64_t n, uint64_t heads, uint64_t head_dim, bool first);
+	/* row_sums (a, n) = sum over d of do*o; once per layer */
+	void (*attention_row_sums)(p4d_device *, p4d_dtype type, float *row_sums, const void *d_o,
+				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim);
+	/*
+	 * Gradients through one block of keys, with the lse of the whole row: adds to dq (fp32, (n, a*d)), dk
+	 * and dv (fp32, (keys, k*d)).
+	 */
+	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
+				   const void *d_o, const float *lse, const float *row_sums, const void *q,
+				   const void *k, const void *v, const p4d_attention_shape *,
+				   void *workspace);
+
+	/* product (n, f) = silu(gate) * up; gate_up (n, 2f): all gates, then all ups */
+	void (*swiglu)(p4d_device *, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
+		       uint64_t f);
+	/* gate_up becomes its gradient */
+	void (*swiglu_backward)(p4d_device *, p4d_dtype type, void *gate_up, const void *dproduct, uint64_t n,
+				uint64_t f);
+
+	/* out (n, h) = rows of table (rows, h); 0 for tokens outside of first .. first+rows-1 */
+	void (*embed)(p4d_device *, p4d_dtype type, void *out, const void *table, const int32_t *tokens,
+		      uint64_t n, uint64_t h, uint64_t first, uint64_t rows);
+	/* dtable (rows, h) fp32 += dy (n, h), in the order of tokens */
+	void (*embed_backward)(p4d_device *, p4d_dtype type, float *dtable, const void *dy,
+			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows);
+
+	/*
+	 * Cross-entropy over a vocabulary that is cut over ranks. logits (n, V) are rows first .. first+V-1
+	 * of it. Of each token maximum[i], sum[i] of exp(logit - maximum), target[i]: the logit of its label,
+	 * 0 when it is elsewhere. labels below 0 are not trained on.
+	 */
+	void (*statistics)(p4d_device *, float *maximum, float *sum, float *target, const float *logits,
+			   const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first);
+	/* sum[i] *= exp(old[i] - new[i]): after the maxima of all ranks were merged */
+	void (*rescale)(p4d_device *, float *sum, const float *old_maximum, const float *new_maximum,
+			uint64_t n);
+	/* dlogits = (softmax - target) * scale + z-loss, 0 where the label is below 0; statistics merged over
+	 * all ranks */
+	void (*logits_gradient)(p4d_device *, p4d_dtype type, void *dlogits, const float *logits,
+				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
+				uint64_t vocab, uint64_t first, float scale, float z_loss);
+	/* *loss += sum over tokens of log(sum) + maximum - target (+ z_loss * log-sum^2); host, complete on
+	 * return */
+	int (*losses)(p4d_device *, double *loss, const float *maximum, const float *sum, const float *target,
+		      const int32_t *labels, uint64_t n, float z_loss);
+
+	/* optimizer; all results on the host are complete on return */
+	int (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count); /* fixed order */
+	int (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
+	/* parameter (type), master (NULL in fp32), moments; decay only where asked */
+	void (*adam)(p4d_device *, p4d_dtype type, void *parameter, float *master, float *first,
+		     float *second, const float *gradient, uint64_t count, const p4d_adam *);
+	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);
+	void (*accumulate)(p4d_device *, float *y, p4d_dtype type, const void *x,
+			   uint64_t count); /* y += x */
+};
+
+/*
+ * The cpu backend: one thread (OpenBLAS is told so). Its operations are written once for any type; tests call
+ * them in double, where gradients can be held against finite differences. Errors: NO_MEMORY.
+ */
+int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
+
+#endif
