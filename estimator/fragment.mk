@@ -18,6 +18,10 @@ libp4d_la_SOURCES = \
 	estimator/attention.h estimator/attention.c \
 	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
 	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
+	estimator/schedule.h estimator/schedule_order.h estimator/schedule_order.c estimator/schedule_v.c \
+	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \
+	estimator/schedule_check.h estimator/schedule_check.c estimator/schedule_execute.c \
+	estimator/timeline.h estimator/timeline_cost.h estimator/timeline.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c \
 	estimator/script.h estimator/script.c \

@@ -15,9 +15,13 @@ unit_tests = \
 	tests/unit/test_plan_line \
 	tests/unit/test_request \
 	tests/unit/test_sbatch \
+	tests/unit/test_schedule \
+	tests/unit/test_schedule_check \
+	tests/unit/test_schedule_slots \
 	tests/unit/test_search \
 	tests/unit/test_site \
 	tests/unit/test_svg \
+	tests/unit/test_timeline \
 	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
@@ -112,6 +116,6 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h
+EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh
