@@ -58,7 +58,8 @@ static void published_measurements(void **state)
 	printf("%-12s %10s %10s %8s %10s %8s\n", "row", "measured", "closed", "error", "paper", "error");
 	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
 		p4d_layout layout;
-		assert_true(row.complete);
+		if (!row.complete)
+			continue;
 		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_CLOSED, &layout);
 		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
 		double error = p4d_to_gib(closed.peak.allocated_bytes) / row.allocated_gib - 1;
@@ -100,7 +101,7 @@ static void malformed_measurements(void **state)
 	    {"row_id,gpu\na,b\n", "x.csv:2: no column validate"},
 	    {"row_id,gpu,validate\na,b\n", "x.csv:2: another number of fields than column names"},
 	    {"HEADER\na,B200,1,8,12x,\n", "x.csv:2: not a number in column measured_gib"},
-	    {"HEADER\n\na,B200,1,0,12,\n", "x.csv:3: n_gpus and measured_gib must be above 0"},
+	    {"HEADER\n\na,B200,1,0,12,\n", "x.csv:3: n_gpus must be above 0"},
 	    {"HEADER\n\"a,b\",B200,0,,,\na,B200,1,8,12,\n", "x.csv:3: no column num_layers"},
 	};
 
