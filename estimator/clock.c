@@ -71,8 +71,9 @@ p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint3
 /* ---- between stages ---- */
 
 /*
- * The transfer of a residual stream to the next stage. Stages lie tp*cp*dp ranks apart. Megatron-LM sends
- * each rank's part and, without sequence parallelism, gathers it again on the other side (PTD-P's
+ * The transfer of a residual stream to the next stage. Stages lie tp*cp*dp ranks apart; where the job has
+ * several nodes, some of these transfers at least leave the node, and the slowest sets the pace. Megatron-LM
+ * sends each rank's part and, without sequence parallelism, gathers it again on the other side (PTD-P's
  * scatter/gather optimization).
  */
 static double transfer_seconds(const p4d_layout *l, const p4d_rates *r)

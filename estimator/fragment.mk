@@ -18,7 +18,8 @@ libp4d_la_SOURCES = \
 	estimator/attention.h estimator/attention.c \
 	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
 	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
-	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_layer.c estimator/clock_head.c estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
+	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_step.c estimator/clock_layer.c estimator/clock_head.c \
+	estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
 	estimator/schedule.h estimator/schedule_order.h estimator/schedule_order.c estimator/schedule_v.c \
 	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \
 	estimator/schedule_check.h estimator/schedule_check.c estimator/schedule_execute.c \
@@ -52,7 +53,8 @@ p4d_SOURCES = \
 	estimator/command_options.c estimator/command_site.c estimator/command_cluster.c estimator/command_subject.c \
 	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
 	estimator/command_list.c estimator/command_explain.c \
-	estimator/measured.h estimator/measured.c estimator/command_validate.c \
+	estimator/measured.h estimator/measured.c estimator/measured_step.c \
+	estimator/command_validate.h estimator/command_validate.c estimator/command_validate_memory.c estimator/command_validate_step.c \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
 	estimator/report.c estimator/report_json.c \
