@@ -144,11 +144,12 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 		    subject->capacity.gpu ? "the rates of this GPU are not known" : "no GPU is given");
 	if (print_stages(s, err) < 0)
 		return -1;
+	putchar('\n');
 	if (s->simulation.schedule.chunks > 1)
-		printf("\nIn flight: chunks of micro-batches, %u chunks to a stage\n",
+		printf("In flight: chunks of micro-batches, %u chunks to a stage\n",
 		       s->simulation.schedule.chunks);
 	else
-		puts("\nIn flight: micro-batches");
+		puts("In flight: micro-batches");
 	if (s->timed.known)
 		p4d_report_step(subject->capacity.gpu, &s->timed);
 	fflush(stdout);

@@ -11,7 +11,7 @@ well_formed()
 	case $(head -c 4 "$1") in '<svg') ;; *) fail "$1 is no SVG" ;; esac
 	[ "$(tail -n 1 "$1")" = "</svg>" ] || fail "$1 is cut off"
 	for element in svg style text title desc; do
-		open=$(grep -o "<$element[ >]" "$1" | wc -l) close=$(grep -o "</$element>" "$1" | wc -l)
+		open=$(grep -o "<${element}[ >]" "$1" | wc -l) close=$(grep -o "</$element>" "$1" | wc -l)
 		[ "$open" = "$close" ] || fail "$1: $open <$element> and $close </$element>"
 	done
 	if grep -qi 'nan\|[" MHVh]-\?inf' "$1"; then fail "$1 has a number that is none"; fi
