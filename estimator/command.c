@@ -16,7 +16,7 @@
 static int run_help(const p4d_line *line, p4d_error *err);
 
 static const p4d_subcommand subcommands[] = {
-    {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] ...",
+    {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] [--svg FILE] ...",
      "what every GPU of a layout would hold, stage by stage",
      P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL},
     {"check", "[--json] [--conf FILE] [SBATCH OPTIONS] JOB.sh",

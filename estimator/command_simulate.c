@@ -141,7 +141,9 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 		    "\nBubble: %.1f %%, step time %.1f passes: %s, so the forward pass of a chunk and each "
 		    "of its two gradients take 1\n\n",
 		    100 * timeline->bubble_fraction, timeline->seconds,
-		    subject->capacity.gpu ? "the rates of this GPU are not known" : "no GPU is given");
+		    s->layout.device == P4D_CPU ? "the rates of CPUs are not known"
+		    : subject->capacity.gpu     ? "the rates of this GPU are not known"
+						: "no GPU is given");
 	if (print_stages(s, err) < 0)
 		return -1;
 	putchar('\n');

@@ -10,7 +10,7 @@ const char *p4d_picture_title(const p4d_picture *picture, char *buf, size_t size
 
 	snprintf(buf, size, "%s · %" PRIu64 " × %s", picture->model, l->world,
 		 picture->gpu           ? picture->gpu->name
-		 : l->device == P4D_CPU ? "CPU rank"
+		 : l->device == P4D_CPU ? "CPU"
 					: "GPU");
 	return buf;
 }

@@ -87,15 +87,16 @@ int p4d_draw_flow(p4d_svg *svg, const p4d_simulation *s, const p4d_view *view, d
 {
 	const p4d_rows_shown rows = p4d_rows_of(s->schedule.stages, MOST_ROWS);
 	const double pitch = rows.count <= 4 ? 52 : rows.count <= 8 ? 38 : 26;
+	const char *what = s->layout->device == P4D_CPU ? "rank" : "GPU";
 	double most = capacity;
 
 	for (uint32_t i = 0; i < s->schedule.stages; i++)
 		most = fmax(most, (double)s->stage[i].memory.device_bytes);
 	if (rows.step > 1)
-		p4d_svg_text(svg, "", P4D_VIEW_LEFT, y + 10, "Memory over time, one GPU of one stage in %u",
-			     rows.step);
+		p4d_svg_text(svg, "", P4D_VIEW_LEFT, y + 10, "Memory over time, one %s of one stage in %u",
+			     what, rows.step);
 	else
-		p4d_svg_text(svg, "", P4D_VIEW_LEFT, y + 10, "Memory over time, one GPU of each stage");
+		p4d_svg_text(svg, "", P4D_VIEW_LEFT, y + 10, "Memory over time, one %s of each stage", what);
 	p4d_svg_text(svg, "dim right", P4D_VIEW_WIDTH - P4D_VIEW_RIGHT + 56, y + 10, "peak GiB");
 	if (capacity > 0)
 		p4d_svg_text(svg, "bad right", P4D_VIEW_WIDTH - P4D_VIEW_RIGHT - 10, y + 10,

@@ -194,8 +194,8 @@ static void draw_limits(p4d_svg *svg, const p4d_picture *picture, const p4d_esti
 	p4d_svg_text(svg, "warn right", safe + 4, top - 10, "safe %.0f %%", 100 * picture->safe);
 	p4d_svg_text(svg, "bad right", limit + 4, top - 10, "limit %.0f %%", 100 * picture->limit);
 	/* beside the plot, unless bars are longer than the capacity */
-	p4d_svg_text(svg, "", fmax(x_of(b, capacity) + 6, limit + 10), top - 10, "GPU %.1f GiB",
-		     capacity / (1 << 30));
+	p4d_svg_text(svg, "", fmax(x_of(b, capacity) + 6, limit + 10), top - 10, "%s %.1f GiB",
+		     picture->layout->device == P4D_CPU ? "rank" : "GPU", capacity / (1 << 30));
 }
 
 static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate *estimate, const bars *b)
@@ -248,7 +248,7 @@ int p4d_draw_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4
 	}
 	const double height = draw(&svg, picture, estimate, &b);
 	free(b.at);
-	snprintf(title, sizeof(title), "GPU memory by pipeline stage: %.200s", picture->model);
+	snprintf(title, sizeof(title), "Memory by pipeline stage: %.200s", picture->model);
 	snprintf(description, sizeof(description),
 		 "Stacked bars of %u stages; the fullest, stage %u, holds %.1f GiB.",
 		 p4d_stage_count(picture->layout, estimate->method), estimate->stage,

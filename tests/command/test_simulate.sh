@@ -60,7 +60,7 @@ exits 0 p4d simulate --model llama3.1-405b --layers 128 --gpu h100 --nodes 16 --
 	--svg large.svg
 well_formed large.svg
 grep -q 'more of the same' large.svg || fail "a large step is not broken"
-exits 0 p4d simulate --model llama3-8b --pp 32 --global-batch 65536 --schedule zb1p --svg long.svg
+exits 0 p4d simulate --model llama3-8b --pp 32 --global-batch 32768 --schedule zb1p --svg long.svg
 well_formed long.svg
 exits 0 p4d simulate --model custom --layers 512 --hidden 512 --ffn 2048 --heads 8 --vocab 1000 --seq-len 128 --pp 256 \
 	--gpus-per-node 8 --global-batch 512 --svg deep.svg
