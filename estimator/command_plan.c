@@ -22,6 +22,7 @@ typedef struct plans {
 	p4d_search_counts counts;
 	double seconds; /* that the search took */
 	bool timed;     /* the clock knows the GPU */
+	bool batches;   /* the layouts have different global batches */
 } plans;
 
 /* What is said of a candidate. */
@@ -165,30 +166,34 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 	return p4d_json_print(object, err);
 }
 
-static void add_columns(p4d_table *table, bool timed)
+static void add_columns(p4d_table *table, const plans *p)
 {
 	static const char *const numbers[] = {"rank", "tp", "cp", "pp", "vpp", "dp", "micro-batch"};
 	static const char *const times[] = {"step", "tokens/s/GPU", "MFU", "bubble"};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(table, numbers[i], P4D_RIGHT);
+	if (p->batches)
+		p4d_table_column(table, "global-batch", P4D_RIGHT);
 	p4d_table_column(table, "schedule", P4D_LEFT);
 	p4d_table_column(table, "recompute", P4D_LEFT);
 	p4d_table_column(table, "GiB", P4D_RIGHT);
 	p4d_table_column(table, "fraction", P4D_RIGHT);
-	for (size_t i = 0; timed && i < sizeof(times) / sizeof(times[0]); i++)
+	for (size_t i = 0; p->timed && i < sizeof(times) / sizeof(times[0]); i++)
 		p4d_table_column(table, times[i], P4D_RIGHT);
-	if (timed)
+	if (p->timed)
 		p4d_table_column(table, "limited by", P4D_LEFT);
 }
 
-static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l)
+static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool batches)
 {
 	const uint64_t numbers[] = {rank, l->tp, l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
 	char schedule[32], vocabulary[32], recompute[32];
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, numbers[i]);
+	if (batches)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, l->global_batch);
 	p4d_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
 	p4d_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
 	if (l->pp == 1)
@@ -206,7 +211,7 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	const p4d_step *step = &d->timed.step;
 	char least[P4D_SIZE_TEXT], most[P4D_SIZE_TEXT], limits[96];
 
-	add_layout(table, rank, &d->layout);
+	add_layout(table, rank, &d->layout, p->batches);
 	snprintf(least, sizeof(least), "%.1f", p4d_to_gib(d->least_bytes));
 	snprintf(most, sizeof(most), "%.1f", p4d_to_gib(d->most_bytes));
 	if (strcmp(least, most) != 0)
@@ -235,7 +240,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
 	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.fitting,
 	       p->counts.considered, 100 * p->space.limit);
-	add_columns(&table, p->timed);
+	add_columns(&table, p);
 	for (size_t i = 0; i < p->count; i++) {
 		if (describe(subject, &p->found[i], &d, err) < 0) {
 			p4d_table_free(&table);
@@ -254,12 +259,16 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	return 0;
 }
 
-/* Without step times the order is another one, which has to be said. */
-static int look_for_clock(p4d_subject *subject, plans *p, p4d_error *err)
+/* What the table has to say depends on all of them. Without step times the order is another one: say so. */
+static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
 	described d;
 
+	for (size_t i = 1; i < p->count; i++)
+		if (p->found[i].request.value[P4D_GLOBAL_BATCH] !=
+		    p->found[0].request.value[P4D_GLOBAL_BATCH])
+			p->batches = true;
 	if (describe(subject, &p->found[0], &d, err) < 0)
 		return -1;
 	p->timed = d.timed.known;
@@ -312,7 +321,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	p->seconds = now() - p->seconds;
 	if (!p->count)
 		return nothing_fits(subject, p, err);
-	if (look_for_clock(subject, p, err) < 0)
+	if (look_over(subject, p, err) < 0)
 		return -1;
 	if (line->env)
 		return print_env(subject, p, err);
