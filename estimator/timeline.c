@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedule_check.h"
 #include "timeline_cost.h"
 
 /* Moments at which the data of a micro-batch is there; negative: not yet. */
@@ -156,35 +157,19 @@ static int run(runner *x)
 	}
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->next[stage] < x->lists[stage].count)
-			return p4d_fail(x->err, P4D_E_INSTRUCTIONS,
-					"stage %u waits for ever at instruction %zu (%s)", stage,
-					x->next[stage],
-					p4d_op_name((p4d_op)x->lists[stage].at[x->next[stage]].op));
+			return p4d_check_fail(x->err, &x->lists[stage], stage, x->next[stage],
+					      "waits for ever");
 	return 0;
 }
 
-/* All an instruction is used to index with; p4d_schedule_check says the rest. */
-static int check_bounds(const runner *x)
+/* Fields are used as indices; p4d_schedule_check says the rest. */
+static int check_fields(const runner *x)
 {
-	const p4d_schedule *s = x->s;
-	const uint32_t chunks = s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 1 : 0);
-
-	for (uint32_t stage = 0; stage < s->stages; stage++) {
+	for (uint32_t stage = 0; stage < x->s->stages; stage++) {
 		for (size_t at = 0; at < x->lists[stage].count; at++) {
-			const p4d_instruction *in = &x->lists[stage].at[at];
-			const bool tables = in->op >= P4D_OP_EMBED_FORWARD && in->op <= P4D_OP_VOCAB_BACKWARD;
-			const bool whole = in->op == P4D_OP_GATHER_PARAMS || in->op >= P4D_OP_REDUCE_GRADS;
-			bool ok = in->op < P4D_OPS && in->micro_batch < s->micro_batches &&
-				  in->chunk < chunks && in->peer < s->stages &&
-				  (whole || tables == (in->chunk == s->chunks));
-			if (ok && in->op == P4D_OP_SEND_FORWARD)
-				ok = p4d_position_of(s, stage, in->chunk) < x->last;
-			if (ok && in->op == P4D_OP_SEND_BACKWARD)
-				ok = p4d_position_of(s, stage, in->chunk) > 0;
-			if (!ok)
-				return p4d_fail(x->err, P4D_E_INSTRUCTIONS,
-						"stage %u, instruction %zu is not one of this schedule",
-						stage, at);
+			const char *fault = p4d_instruction_fault(x->s, stage, &x->lists[stage].at[at]);
+			if (fault)
+				return p4d_check_fail(x->err, &x->lists[stage], stage, at, "%s", fault);
 		}
 	}
 	return 0;
@@ -236,7 +221,7 @@ int p4d_timeline_run(const p4d_schedule *s, const p4d_list *lists, const p4d_dur
 	runner x = {.s = s, .lists = lists, .d = d, .last = p4d_positions(s) - 1, .err = err};
 	void *memory = NULL;
 	p4d_timeline timeline = {0};
-	int status = check_bounds(&x);
+	int status = check_fields(&x);
 
 	if (status == 0) {
 		memory = allocate(&x);

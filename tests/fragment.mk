@@ -23,10 +23,12 @@ unit_tests = \
 	tests/unit/test_site \
 	tests/unit/test_svg \
 	tests/unit/test_timeline \
+	tests/unit/test_timeline_steady \
 	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
-bench_programs =
+bench_programs = tests/bench/schedule_speed
 
+tests_bench_schedule_speed_LDADD = libp4d.la
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
 tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
@@ -112,8 +114,10 @@ bench: all $(tools) $(bench_programs)
 	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
 	@PLUGINS=$(abs_top_builddir)/.libs $(srcdir)/tests/bench/sbatch_cost.sh
 else
-bench:
-	@echo "the benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"; exit 1
+EXTRA_PROGRAMS += $(bench_programs)
+bench: all $(bench_programs)
+	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
+	@echo "the other benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"
 endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
