@@ -2,6 +2,7 @@
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
 	tests/unit/test_clock \
+	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -26,7 +27,7 @@ bench_programs = tests/bench/schedule_speed
 
 tests_bench_schedule_speed_LDADD = libp4d.la
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
-tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
+tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
 # The command that was built, as a user types it.
