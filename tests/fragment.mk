@@ -3,6 +3,7 @@
 unit_tests = \
 	tests/unit/test_attention \
 	tests/unit/test_clock \
+	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -33,6 +34,7 @@ tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
 tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
 tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
+tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
 # The command that was built, as a user types it.
