@@ -98,7 +98,7 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	    json_object_new_string(p4d_choice_name(P4D_FRAMEWORK, j->layout.framework, name, sizeof(name))));
 	json_object_object_add(
 	    object, "method",
-	    json_object_new_string(p4d_choice_name(P4D_METHOD, subject->method, name, sizeof(name))));
+	    json_object_new_string(p4d_choice_name(P4D_METHOD, j->estimate.method, name, sizeof(name))));
 	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "layout", p4d_json_layout(&j->layout, subject->nodes));
 	json_object_object_add(object, "peak", p4d_json_peak(&j->estimate));
@@ -115,7 +115,8 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 
 static int print_text(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
-	p4d_report_layout(subject->model, &j->layout, subject->nodes, subject->capacity.gpu, subject->method);
+	p4d_report_layout(subject->model, &j->layout, subject->nodes, subject->capacity.gpu,
+			  j->estimate.method);
 	p4d_report_defaults(&subject->request);
 	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
 		return -1;

@@ -92,13 +92,15 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 }
 
 /* The plan line of a candidate, with the GPUs it is for. */
-static int write_line(const p4d_subject *subject, const p4d_candidate *candidate, p4d_request *placed,
-		      char *text, size_t size, p4d_error *err)
+static int write_line(const p4d_subject *subject, const p4d_candidate *candidate, const p4d_layout *layout,
+		      p4d_request *placed, char *text, size_t size, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
 
 	*placed = candidate->request;
 	p4d_plan_place(placed, subject->nodes, subject->gpus_per_node, gpu ? gpu->name : NULL);
+	if (p4d_plan_seal(placed, layout, gpu, err) < 0)
+		return -1;
 	return p4d_plan_write(placed, text, size, err);
 }
 
@@ -116,7 +118,7 @@ static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
 	char text[P4D_PLAN_MAX];
 
 	if (describe(subject, &p->found[0], &d, err) < 0 ||
-	    write_line(subject, &p->found[0], &placed, text, sizeof(text), err) < 0)
+	    write_line(subject, &p->found[0], &d.layout, &placed, text, sizeof(text), err) < 0)
 		return -1;
 	p4d_export(&placed, &d.layout, text, print_export, NULL);
 	fflush(stdout);
@@ -132,7 +134,7 @@ static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, 
 	described d;
 
 	if (describe(subject, candidate, &d, err) < 0 ||
-	    write_line(subject, candidate, &placed, text, sizeof(text), err) < 0)
+	    write_line(subject, candidate, &d.layout, &placed, text, sizeof(text), err) < 0)
 		return -1;
 	struct json_object *plan = json_object_new_object(), *stages = json_object_new_object();
 	p4d_layout_flags(&candidate->request, "--p4d-", flags, sizeof(flags));
@@ -229,6 +231,20 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_limits_text(&d->timed, limits, sizeof(limits)));
 }
 
+/* A submission prefers what stays below `safe`, even when it is slower. */
+static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
+{
+	p4d_candidate chosen;
+	char flags[1024];
+
+	if (p->found[0].fraction <= p->space.safe ||
+	    !p4d_search_preferred(&subject->request, &p->space, &chosen, NULL) ||
+	    chosen.fraction > p->space.safe)
+		return;
+	printf("\nLeft to itself, sbatch takes the fastest below the safe %.0f %%:\n      %s\n",
+	       100 * p->space.safe, p4d_layout_flags(&chosen.request, "--p4d-", flags, sizeof(flags)));
+}
+
 static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	p4d_table table = {0};
@@ -254,6 +270,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	for (size_t i = 0; i < p->count; i++)
 		printf("%4zu  %s\n", i + 1,
 		       p4d_layout_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
+	say_what_sbatch_chooses(subject, p);
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 	return 0;
@@ -317,7 +334,9 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	if (!p->found)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
 	p->seconds = now();
-	p->count = p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
+	/* the environment of a job: what a submission would choose */
+	p->count = line->env ? p4d_search_preferred(&subject->request, &p->space, p->found, &p->counts)
+			     : p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
 	p->seconds = now() - p->seconds;
 	if (!p->count)
 		return nothing_fits(subject, p, err);

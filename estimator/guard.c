@@ -144,19 +144,6 @@ static bool is_curable(p4d_code code)
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/*
- * The fastest layout below `safe`, else the fastest below the limit: p4d itself does not choose what it would
- * then warn about.
- */
-static bool find_fastest(const guard *g, const p4d_request *asked, p4d_candidate *best,
-			 p4d_search_counts *counts)
-{
-	p4d_search_space safe = g->space;
-
-	safe.limit = safe.safe < safe.limit ? safe.safe : safe.limit;
-	return p4d_search(asked, &safe, best, 1, NULL) || p4d_search(asked, &g->space, best, 1, counts);
-}
-
 /* Fills what is open, within the site's rewrite policy, and judges the result. */
 static int complete_and_judge(guard *g, p4d_error *err)
 {
@@ -166,7 +153,7 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	p4d_candidate best;
 	p4d_search_counts counts = {.considered = 0};
 
-	if (v->policy.rewrite != P4D_REWRITE_OFF && find_fastest(g, &asked, &best, &counts)) {
+	if (v->policy.rewrite != P4D_REWRITE_OFF && p4d_search_preferred(&asked, &g->space, &best, &counts)) {
 		*g->request = best.request;
 	} else {
 		if (counts.considered)

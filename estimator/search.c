@@ -455,6 +455,15 @@ size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d
 	return count;
 }
 
+bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
+			  p4d_search_counts *counts)
+{
+	p4d_search_space safe = *space;
+
+	safe.limit = space->safe < space->limit ? space->safe : space->limit;
+	return p4d_search(request, &safe, found, 1, NULL) || p4d_search(request, space, found, 1, counts);
+}
+
 /* Whether anything fits; a few shapes stand for all, so that it costs little. */
 static bool anything_fits(const p4d_request *request, const p4d_search_space *space)
 {

@@ -54,6 +54,14 @@ typedef struct p4d_search_counts {
 size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		  size_t room, p4d_search_counts *counts);
 
+/*
+ * What p4d chooses for a job: the fastest layout below `safe`, else the fastest below the limit, so that it
+ * does not choose what it would then warn about. Returns whether there is one; counts as above, of the second
+ * search.
+ */
+bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
+			  p4d_search_counts *counts);
+
 /* The ranking: true when a comes before b. */
 bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double safe);
 

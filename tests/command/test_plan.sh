@@ -14,10 +14,10 @@ printf '%s\n' "$out" | sed -n '/^rank/,/^$/s/.* s  *\([0-9]*\)  *[0-9.]* %  *[0-
 [ "$(wc -l <rates)" = 5 ] || fail "not five rates"
 sort -rn rates | cmp -s - rates || fail "not in order of tokens per second"
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
-[ "$(printf '%s\n' "$out" | grep -c -- '--p4d-model=')" = 12 ] || fail "not twelve plans"
+[ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
 
 # the guard accepts every one of them as it stands
-printf '%s\n' "$out" | sed -n 's/^ *[0-9]*  \(--p4d-model=.*\)/\1/p' >plans
+printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
 [ "$(wc -l <plans)" = 12 ] || fail "flags are not on lines of their own"
 printf '#!/bin/sh\ntrue\n' >any.sh
 while read -r flags; do
@@ -38,7 +38,7 @@ first=$(printf '%s\n' "$out" | sed -n 's/^ *"tp":\([0-9]*\),$/\1/p' | head -n 1)
 
 # what the user decided is kept
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
-[ "$(printf '%s\n' "$out" | grep -c -- '--p4d-tp=4 .*--p4d-recompute=full')" = 5 ] || fail "tp or recompute was changed"
+[ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  .*--p4d-tp=4 .*--p4d-recompute=full')" = 5 ] || fail "tp or recompute was changed"
 
 # nothing fits: the fix names a larger job that does
 exits 13 p4d plan --model llama3-70b --gpu h100
