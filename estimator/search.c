@@ -9,7 +9,13 @@
 #include "clock.h"
 #include "defaults.h"
 
-enum { MOST_NODES = 65536, MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256 };
+enum {
+	MOST_NODES = 65536,
+	MOST_CP = 64,
+	MOST_MICRO_BATCH = 1024,
+	MOST_SPLIT_STAGES = 256,
+	MOST_SPLIT_CHUNKS = 4
+};
 
 /* A layout that fits, as far as the search chose it. */
 typedef struct entry {
@@ -171,24 +177,38 @@ static void propose_where_open(walk *w, p4d_option option, uint64_t value)
 		propose(w, option, value);
 }
 
-/* From the fastest on: the first that fits beats all that compute more again. */
+static outcome try_recompute(walk *w, int recompute)
+{
+	propose(w, P4D_RECOMPUTE, (uint64_t)recompute);
+	return try_trial(w);
+}
+
+/*
+ * The fastest that fits beats all that compute more again, so only that one counts. Full recompute needs
+ * least: when it does not fit, nothing does.
+ */
 static outcome over_recompute(walk *w)
 {
-	outcome best = NOT_DIVISIBLE;
+	/* with flash attention there are no stored scores that `selective` could drop */
+	const bool scores = p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION];
 
 	if (!open(w, P4D_RECOMPUTE))
 		return try_trial(w);
-	for (int r = P4D_RECOMPUTE_NONE; r <= P4D_RECOMPUTE_FULL && best != FITS; r++) {
-		/* with flash attention there are no stored scores that `selective` could drop */
-		if (r == P4D_RECOMPUTE_SELECTIVE &&
-		    (!p4d_is_set(w->asked, P4D_ATTENTION) || w->asked->value[P4D_ATTENTION]))
-			continue;
-		propose(w, P4D_RECOMPUTE, (uint64_t)r);
-		best = try_trial(w);
-		if (best == NOT_DIVISIBLE)
-			break;
+	outcome none = try_recompute(w, P4D_RECOMPUTE_NONE);
+	if (none != TOO_LARGE || (scores && try_recompute(w, P4D_RECOMPUTE_SELECTIVE) == FITS))
+		return none == TOO_LARGE ? FITS : none;
+	const size_t before = w->entries;
+	if (try_recompute(w, P4D_RECOMPUTE_FULL) != FITS)
+		return TOO_LARGE;
+	if (w->entries == before) /* no memory to remember it */
+		return FITS;
+	entry full = w->entry[--w->entries];
+	w->counts.fitting--;
+	if (try_recompute(w, P4D_RECOMPUTE_MLP) != FITS) {
+		w->entry[w->entries++] = full;
+		w->counts.fitting++;
 	}
-	return best;
+	return FITS;
 }
 
 static void over_micro_batches(walk *w)
@@ -219,7 +239,9 @@ static bool propose_split(walk *w, uint64_t pp, uint64_t vpp)
 	w->trial.origin[P4D_PIPELINE_SPLIT] = P4D_UNSET;
 	if (layers % (pp * vpp) == 0)
 		return true;
-	if (layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES)
+	/* where whole layers do divide, a split for the sake of more chunks gains nothing */
+	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
+	    vpp > MOST_SPLIT_CHUNKS)
 		return false;
 	for (uint64_t i = 0; i < pp && used < size; i++)
 		used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i ? "," : "",

@@ -27,9 +27,11 @@ unit_tests = \
 	tests/unit/test_timeline_steady \
 	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
-bench_programs = tests/bench/schedule_speed
+bench_programs = tests/bench/schedule_speed tests/bench/plan_speed
 
 tests_bench_schedule_speed_LDADD = libp4d.la
+tests_bench_plan_speed_SOURCES = tests/bench/plan_speed.c
+tests_bench_plan_speed_LDADD = libp4d.la
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
 tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
