@@ -3,9 +3,7 @@
 #include <math.h>
 
 #include "clock_forms.h"
-
-/* Tokens whose logits exist at a time in p4d-train; see the buffers of its plan. */
-#define CHUNK_TOKENS 1024.0
+#include "plan.h"
 
 void p4d_embedding_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 {
@@ -53,7 +51,7 @@ static table_cost whole_table(const p4d_layout *l, const p4d_rates *r, const p4d
  */
 static table_cost chunked_table(const p4d_rates *r, const p4d_sizes *z, double columns)
 {
-	double chunks = ceil(z->n / CHUNK_TOKENS), n = z->n / chunks, logits = n * columns;
+	double chunks = ceil(z->n / P4D_CROSS_ENTROPY_CHUNK), n = z->n / chunks, logits = n * columns;
 
 	return (table_cost){.logits = chunks * p4d_gemm_seconds(r, 1, n, columns, z->h, 4),
 			    .input = chunks * p4d_gemm_seconds(r, 1, n, z->h, columns, r->element),

@@ -69,6 +69,9 @@ typedef struct p4d_tensor {
 
 enum { P4D_TENSORS = 64, P4D_ARENA_ALIGNMENT = 256 };
 
+/* Tokens of a micro-batch whose logits p4d-train has at a time. */
+enum { P4D_CROSS_ENTROPY_CHUNK = 1024 };
+
 typedef struct p4d_plan {
 	p4d_slots slots;
 	unsigned count;

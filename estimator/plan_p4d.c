@@ -5,10 +5,9 @@
 #include "plan_rows.h"
 
 enum {
-	CROSS_ENTROPY_CHUNK = 1024, /* tokens whose logits exist at a time */
-	STATISTICS = 3,             /* of a token's logits: maximum, sum, target */
-	PREFETCHED = 1,             /* micro-batches of tokens read ahead */
-	CPU_ATTENTION_TILE = 64,    /* rows and columns of scores that exist at a time */
+	STATISTICS = 3,          /* of a token's logits: maximum, sum, target */
+	PREFETCHED = 1,          /* micro-batches of tokens read ahead */
+	CPU_ATTENTION_TILE = 64, /* rows and columns of scores that exist at a time */
 };
 #define CUBLASLT_WORKSPACE_BYTES ((uint64_t)32 << 20)
 /* Counters, losses and partial sums of reductions. */
@@ -238,7 +237,7 @@ static void in_vocabulary_slot(p4d_rows *rows, p4d_tensor *row)
 static void add_head(p4d_rows *rows, const sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t chunk = z->n < CROSS_ENTROPY_CHUNK ? z->n : CROSS_ENTROPY_CHUNK;
+	const uint64_t chunk = z->n < P4D_CROSS_ENTROPY_CHUNK ? z->n : P4D_CROSS_ENTROPY_CHUNK;
 	const uint64_t columns = l->vocab / l->tp / (l->vocab_parallel ? l->pp : 1);
 
 	if (!rows->last && !l->vocab_parallel)
