@@ -5,7 +5,7 @@
 
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
 P4D_PLAN=$(job "$id" AdminComment)
-run sbatch -H $node $full --p4d-micro-batch=8 job.sh
+run sbatch -H $node $full --p4d-micro-batch=8 --p4d-seq-len=2560 job.sh
 larger=$(job "$id" AdminComment)
 export P4D_PLAN
 without_spank

@@ -3,7 +3,7 @@
 # scontrol update to a partition with smaller GPUs is judged again.
 . "${0%/*}/lib.sh"
 
-run sbatch -H $node $full --p4d-micro-batch=8 job.sh
+run sbatch -H $node $full --p4d-micro-batch=8 --p4d-seq-len=2560 job.sh
 accepted
 held=$id
 run scontrol update jobid="$held" partition=a100
