@@ -7,9 +7,19 @@
 #include <string.h>
 
 const char *const p4d_export_names[] = {
-    "P4D_PLAN",    "P4D_TP",        "P4D_CP",          "P4D_PP",
-    "P4D_DP",      "P4D_VPP",       "P4D_MICRO_BATCH", "P4D_GLOBAL_BATCH",
-    "P4D_SEQ_LEN", "P4D_RECOMPUTE", "P4D_SCHEDULE",    "P4D_MEGATRON_ARGS",
+    "P4D_PLAN",
+    "P4D_TP",
+    "P4D_CP",
+    "P4D_PP",
+    "P4D_DP",
+    "P4D_VPP",
+    "P4D_MICRO_BATCH",
+    "P4D_GLOBAL_BATCH",
+    "P4D_SEQ_LEN",
+    "P4D_RECOMPUTE",
+    "P4D_SCHEDULE",
+    "P4D_VOCAB_PARALLEL",
+    "P4D_MEGATRON_ARGS",
     NULL,
 };
 
@@ -138,12 +148,12 @@ const char *p4d_megatron_args(const p4d_request *request, const p4d_layout *layo
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
 		p4d_export_visit visit, void *context)
 {
-	static const p4d_option option[] = {P4D_TP,      P4D_CP,          P4D_PP,
-					    P4D_VPP,     P4D_MICRO_BATCH, P4D_GLOBAL_BATCH,
-					    P4D_SEQ_LEN, P4D_RECOMPUTE,   P4D_SCHEDULE};
-	static const char *const name[] = {"P4D_TP",      "P4D_CP",          "P4D_PP",
-					   "P4D_VPP",     "P4D_MICRO_BATCH", "P4D_GLOBAL_BATCH",
-					   "P4D_SEQ_LEN", "P4D_RECOMPUTE",   "P4D_SCHEDULE"};
+	static const p4d_option option[] = {
+	    P4D_TP,           P4D_CP,      P4D_PP,        P4D_VPP,      P4D_MICRO_BATCH,
+	    P4D_GLOBAL_BATCH, P4D_SEQ_LEN, P4D_RECOMPUTE, P4D_SCHEDULE, P4D_VOCAB_PARALLEL};
+	static const char *const name[] = {
+	    "P4D_TP",           "P4D_CP",      "P4D_PP",        "P4D_VPP",      "P4D_MICRO_BATCH",
+	    "P4D_GLOBAL_BATCH", "P4D_SEQ_LEN", "P4D_RECOMPUTE", "P4D_SCHEDULE", "P4D_VOCAB_PARALLEL"};
 	char value[ARGS_MAX];
 
 	visit("P4D_PLAN", plan, context);
