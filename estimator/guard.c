@@ -78,12 +78,16 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 				      p4d_value_text(complete, option, value, sizeof(value)));
 		used += length > 0 ? (size_t)length : 0;
 	}
+	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT) && used < size)
+		used += (size_t)snprintf(buf + used, size - used, "%spipeline-split=%.60s%s", used ? " " : "",
+					 complete->pipeline_split,
+					 strlen(complete->pipeline_split) > 60 ? "..." : "");
 	return used > 0;
 }
 
 static void say_choice(const p4d_request *asked, const p4d_request *complete, p4d_code code, p4d_verdict *v)
 {
-	char choices[160], assumed[80] = "";
+	char choices[256], assumed[80] = "";
 	const p4d_estimate *e = &v->estimate;
 
 	if (!write_choices(asked, complete, choices, sizeof(choices)))

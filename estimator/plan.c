@@ -5,56 +5,6 @@
 
 #include "plan_rows.h"
 
-uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t elements)
-{
-	static const unsigned size[] = {[P4D_DT_BF16] = 2, [P4D_DT_FP16] = 2,  [P4D_DT_FP32] = 4,
-					[P4D_DT_FP64] = 8, [P4D_DT_INT32] = 4, [P4D_DT_BYTES] = 1};
-	uint64_t bytes = p4d_times(rows, elements, size[dtype]);
-
-	return (bytes + rows->alignment - 1) & ~(uint64_t)(rows->alignment - 1);
-}
-
-p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_part part, p4d_dtype dtype,
-		    uint64_t x, uint64_t y, uint64_t z)
-{
-	p4d_tensor *row = &rows->plan->tensor[rows->plan->count++];
-	unsigned dims = z ? 3 : y ? 2 : 1;
-	uint64_t elements = dims == 1 ? x : p4d_times(rows, x, dims == 2 ? y : p4d_times(rows, y, z));
-
-	*row = (p4d_tensor){.name = name,
-			    .shard = shard,
-			    .part = part,
-			    .dtype = dtype,
-			    .lifetime = P4D_LIVES_ALWAYS,
-			    .dims = dims,
-			    .shape = {x, y, z},
-			    .bytes = p4d_row_bytes(rows, dtype, elements),
-			    .layers = 1,
-			    .slots = 1};
-	return row;
-}
-
-p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype, uint64_t x,
-			    uint64_t y, uint64_t z)
-{
-	p4d_tensor *row = p4d_row(rows, name, shard, P4D_PART_ACTIVATIONS, dtype, x, y, z);
-
-	row->lifetime = P4D_LIVES_IN_SLOT;
-	row->layers = (uint32_t)rows->chunk_layers;
-	row->slots = rows->plan->slots.activation;
-	return row;
-}
-
-p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const char *name, const char *shard, p4d_part part,
-		       p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
-{
-	p4d_tensor *row = p4d_row(rows, name, shard, part, dtype, x, y, z);
-
-	row->lifetime = P4D_LIVES_AT_MOMENTS;
-	row->moments = moments;
-	return row;
-}
-
 static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 {
 	rows->overflow = rows->overflow || a + b >= P4D_MOST_BYTES; /* both are below: no wrap */

@@ -9,13 +9,7 @@
 #include "clock.h"
 #include "defaults.h"
 
-enum {
-	MOST_NODES = 65536,
-	MOST_CP = 64,
-	MOST_MICRO_BATCH = 1024,
-	MOST_SPLIT_STAGES = 256,
-	MOST_SPLIT_CHUNKS = 4
-};
+enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
 
 /* A layout that fits, as far as the search chose it. */
 typedef struct entry {
@@ -36,10 +30,15 @@ typedef struct walk {
 	entry *entry;
 	size_t entries, room;
 	int framework;
-	bool any;              /* stop at the first that fits */
-	bool timed;            /* the clock knows the GPU */
-	bool discard;          /* what cannot fit is not looked at in detail */
-	bool lean;             /* counts.leanest is filled */
+	bool any;     /* stop at the first that fits */
+	bool timed;   /* the clock knows the GPU */
+	bool discard; /* what cannot fit is not looked at in detail */
+	bool lean;    /* counts.leanest is filled */
+	/* when only the fastest is wanted and nobody counts: the best so far, if count; else NULL */
+	p4d_candidate *fastest;
+	size_t count;
+	double bound; /* of the last that was TOO_SLOW */
+	p4d_timeline_work work;
 	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
 } walk;
@@ -140,7 +139,36 @@ static void remember(walk *w, const p4d_request *request, uint64_t device_bytes)
 	};
 }
 
-typedef enum outcome { NOT_DIVISIBLE, TOO_LARGE, FITS } outcome;
+/* TOO_SLOW: cannot beat what was found; whether it fits was not asked. */
+typedef enum outcome { NOT_DIVISIBLE, TOO_LARGE, FITS, TOO_SLOW } outcome;
+
+/*
+ * Judges the trial when only the fastest is wanted: what cannot be faster than the fastest so far is not
+ * summed, and what fits is timed at once.
+ */
+static outcome try_to_beat(walk *w)
+{
+	const p4d_search_space *space = w->space;
+	p4d_candidate candidate;
+	p4d_step step;
+	uint64_t bytes;
+
+	if (!build(w, &candidate.request))
+		return NOT_DIVISIBLE;
+	w->bound = p4d_clock_bound(&w->layout, space->capacity.gpu) / (double)w->layout.global_batch;
+	if (w->count && w->bound >= per_sequence(w->fastest))
+		return TOO_SLOW;
+	if (!p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &bytes))
+		return TOO_LARGE;
+	fill(w, bytes, &candidate);
+	if (p4d_clock_step(&w->layout, space->capacity.gpu, &w->work, &step, NULL) < 0)
+		return TOO_LARGE;
+	candidate.seconds = step.seconds;
+	if (!w->count || p4d_candidate_better(&candidate, w->fastest, space->safe))
+		*w->fastest = candidate;
+	w->count = 1;
+	return FITS;
+}
 
 /* Judges the trial, and remembers it when it fits below the limit. */
 static outcome try_trial(walk *w)
@@ -149,6 +177,8 @@ static outcome try_trial(walk *w)
 	p4d_candidate candidate;
 	uint64_t bytes;
 
+	if (w->fastest)
+		return try_to_beat(w);
 	if (!build(w, &candidate.request))
 		return NOT_DIVISIBLE;
 	bool fits = p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &bytes);
@@ -194,6 +224,13 @@ static outcome over_recompute(walk *w)
 
 	if (!open(w, P4D_RECOMPUTE))
 		return try_trial(w);
+	if (w->fastest) {
+		outcome last = TOO_LARGE;
+		for (int r = P4D_RECOMPUTE_NONE; r <= P4D_RECOMPUTE_FULL && last == TOO_LARGE; r++)
+			if (r != P4D_RECOMPUTE_SELECTIVE || scores)
+				last = try_recompute(w, r);
+		return last;
+	}
 	outcome none = try_recompute(w, P4D_RECOMPUTE_NONE);
 	if (none != TOO_LARGE || (scores && try_recompute(w, P4D_RECOMPUTE_SELECTIVE) == FITS))
 		return none == TOO_LARGE ? FITS : none;
@@ -218,9 +255,15 @@ static void over_micro_batches(walk *w)
 		return;
 	}
 	/* memory only grows with the micro-batch, and what b does not divide 2*b does not divide either */
+	double slowest = 0;
 	for (uint64_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
 		propose(w, P4D_MICRO_BATCH, b);
-		if (over_recompute(w) != FITS || w->any)
+		outcome last = over_recompute(w);
+		/* past its best micro-batch a layout only gets slower: fewer of them fill the pipeline worse
+		 */
+		bool worse = last == TOO_SLOW && slowest > 0 && w->bound > slowest;
+		slowest = last == TOO_SLOW ? w->bound : 0;
+		if (last == NOT_DIVISIBLE || last == TOO_LARGE || worse || w->any)
 			break;
 	}
 }
@@ -305,10 +348,13 @@ static void over_shapes(walk *w, uint64_t pp)
 				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
 	if (megatron)
 		return;
-	for (int vocabulary = P4D_VOCAB_1; vocabulary <= P4D_VOCAB_2; vocabulary++)
-		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
-	for (int vocabulary = P4D_VOCAB_OFF; vocabulary <= P4D_VOCAB_2; vocabulary++)
-		try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
+	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
+	const bool first_kind =
+	    !open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
+	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
+	try_shape(w, pp, P4D_1F1B, 1, vocabulary);
+	try_shape(w, pp, P4D_V_HALF, 2, P4D_VOCAB_OFF);
+	try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
 	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
 	try_shape(w, pp, P4D_ZBV, 2, P4D_VOCAB_OFF);
 }
@@ -375,6 +421,9 @@ static void start(walk *w, const p4d_request *request, const p4d_search_space *s
 	w->entry = NULL;
 	w->entries = w->room = 0;
 	w->any = w->lean = false;
+	w->fastest = NULL;
+	w->count = 0;
+	w->work = (p4d_timeline_work){NULL, 0};
 	memset(&w->counts, 0, sizeof(w->counts));
 	/* what does not depend on the layout */
 	p4d_request_default(&complete, P4D_TP, 1, P4D_BY_P4D);
@@ -430,7 +479,6 @@ static size_t keep(p4d_candidate *found, size_t count, size_t room, const p4d_ca
 /* Times the entries, those that may be fastest first, until no other can come among the best. */
 static size_t rank(walk *w, p4d_candidate *found, size_t room)
 {
-	p4d_timeline_work work = {NULL, 0};
 	p4d_candidate candidate;
 	size_t count = 0;
 	p4d_step step;
@@ -442,13 +490,13 @@ static size_t rank(walk *w, p4d_candidate *found, size_t room)
 			break;
 		revive(w, &w->entry[i], &candidate);
 		if (w->timed) {
-			if (p4d_clock_step(&w->layout, w->space->capacity.gpu, &work, &step, NULL) < 0)
+			if (p4d_clock_step(&w->layout, w->space->capacity.gpu, &w->work, &step, NULL) < 0)
 				continue;
 			candidate.seconds = step.seconds;
 		}
 		count = keep(found, count, room, &candidate, w->space->safe);
 	}
-	p4d_timeline_work_free(&work);
+	p4d_timeline_work_free(&w->work);
 	return count;
 }
 
@@ -458,6 +506,12 @@ size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d
 	walk w;
 
 	start(&w, request, space);
+	if (w.timed && room == 1 && !counts) {
+		w.fastest = found;
+		over_tensor(&w);
+		p4d_timeline_work_free(&w.work);
+		return w.count;
+	}
 	over_tensor(&w);
 	size_t count = w.entries ? rank(&w, found, room) : 0;
 	free(w.entry);
@@ -486,8 +540,7 @@ bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *sp
 	return p4d_search(request, &safe, found, 1, NULL) || p4d_search(request, space, found, 1, counts);
 }
 
-/* Whether anything fits; a few shapes stand for all, so that it costs little. */
-static bool anything_fits(const p4d_request *request, const p4d_search_space *space)
+bool p4d_search_any(const p4d_request *request, const p4d_search_space *space)
 {
 	walk w;
 
@@ -497,104 +550,4 @@ static bool anything_fits(const p4d_request *request, const p4d_search_space *sp
 	over_tensor(&w);
 	free(w.entry);
 	return w.entries > 0;
-}
-
-/* What a user decides as one thing: a pipeline's stages, chunks, schedule and split belong together. */
-static const struct choice {
-	p4d_option option[5];
-	unsigned count;
-} choices[] = {
-    {{P4D_TP}, 1},
-    {{P4D_CP}, 1},
-    {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
-    {{P4D_MICRO_BATCH}, 1},
-    {{P4D_RECOMPUTE}, 1},
-};
-enum { CHOICES = sizeof(choices) / sizeof(*choices) };
-
-/* Unsets the choices of a mask. Returns how many of them had been made, or -1 when one of the mask had not.
- */
-static int give_up(p4d_request *request, unsigned mask)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; i < CHOICES; i++) {
-		bool made = false;
-		if (!(mask & (1u << i)))
-			continue;
-		for (unsigned j = 0; j < choices[i].count; j++) {
-			made = made || p4d_is_set(request, choices[i].option[j]);
-			request->origin[choices[i].option[j]] = P4D_UNSET;
-		}
-		if (!made)
-			rc = -1;
-	}
-	return rc;
-}
-
-/* The best layout below space->limit with the fewest choices given up; how many, or -1. */
-static int nearest_below_limit(const p4d_request *request, const p4d_search_space *space,
-			       p4d_candidate *found)
-{
-	for (int most = 0; most <= CHOICES; most++) {
-		bool any = false;
-		for (unsigned mask = 0; mask < 1u << CHOICES; mask++) {
-			p4d_request relaxed = *request;
-			p4d_candidate candidate;
-			if (__builtin_popcount(mask) != most || give_up(&relaxed, mask) < 0)
-				continue;
-			if (!anything_fits(&relaxed, space) ||
-			    !p4d_search(&relaxed, space, &candidate, 1, NULL))
-				continue;
-			if (!any || p4d_candidate_better(&candidate, found, space->safe))
-				*found = candidate;
-			any = true;
-		}
-		if (any)
-			return most;
-	}
-	return -1;
-}
-
-int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
-{
-	p4d_search_space safe = *space;
-
-	safe.limit = space->safe;
-	int given_up = nearest_below_limit(request, &safe, found);
-	return given_up >= 0 ? given_up : nearest_below_limit(request, space, found);
-}
-
-int p4d_search_smallest(const p4d_request *request, const p4d_search_space *space,
-			uint64_t most_gpus_per_node, uint64_t *nodes, uint64_t *gpus_per_node,
-			p4d_candidate *found)
-{
-	p4d_search_space bigger = *space;
-	p4d_request relaxed = *request;
-
-	for (unsigned i = 0; i < CHOICES; i++)
-		give_up(&relaxed, 1u << i);
-
-	if (space->nodes == 1)
-		for (uint64_t gpus = space->gpus_per_node + 1; gpus <= most_gpus_per_node; gpus++) {
-			if (most_gpus_per_node % gpus)
-				continue;
-			bigger.gpus_per_node = gpus;
-			if (anything_fits(&relaxed, &bigger) && p4d_search(&relaxed, &bigger, found, 1, NULL))
-				goto fits;
-		}
-	bigger.gpus_per_node =
-	    most_gpus_per_node > space->gpus_per_node ? most_gpus_per_node : space->gpus_per_node;
-	/* node by node while that is cheap, then by powers of two */
-	uint64_t near = 2 * space->nodes + 16;
-	for (uint64_t n = space->nodes + 1; n <= MOST_NODES; n = n < near ? n + 1 : n * 2) {
-		bigger.nodes = n;
-		if (anything_fits(&relaxed, &bigger) && p4d_search(&relaxed, &bigger, found, 1, NULL))
-			goto fits;
-	}
-	return -1;
-fits:
-	*nodes = bigger.nodes;
-	*gpus_per_node = bigger.gpus_per_node;
-	return 0;
 }

@@ -62,6 +62,9 @@ size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);
 
+/* Whether anything fits. A few schedules stand for all, so that it costs little. */
+bool p4d_search_any(const p4d_request *request, const p4d_search_space *space);
+
 /* The ranking: true when a comes before b. */
 bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double safe);
 
