@@ -132,7 +132,8 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 	const p4d_timeline *timeline = &s->simulation.timeline;
 	char seconds[P4D_SIZE_TEXT];
 
-	p4d_report_layout(subject->model, &s->layout, subject->nodes, subject->capacity.gpu, subject->method);
+	p4d_report_layout(subject->model, &s->layout, subject->nodes, subject->capacity.gpu,
+			  s->estimate.method);
 	if (s->simulation.timed)
 		printf("\nBubble: %.1f %%, step time %s\n\n", 100 * timeline->bubble_fraction,
 		       p4d_seconds(timeline->seconds, seconds));

@@ -161,6 +161,13 @@ static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 	return stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] || layers[0] != layers[1];
 }
 
+int p4d_method_in_force(const p4d_layout *layout, int method)
+{
+	/* where the runtime allocates exactly the table, the table is the plan */
+	return method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN
+										     : method;
+}
+
 uint64_t p4d_least_states(const p4d_layout *l)
 {
 	p4d_wide n = l->layers / l->pp * p4d_layer_parameters(l);

@@ -60,6 +60,9 @@ typedef struct p4d_estimate {
 /* How many stages a method tells apart: pp, or 1 for `paper`, which describes the first stage only. */
 uint32_t p4d_stage_count(const p4d_layout *layout, int method);
 
+/* The name of what answers: `closed` is called `plan` for framework p4d. */
+int p4d_method_in_force(const p4d_layout *layout, int method);
+
 /* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
 int p4d_stage_memory(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, p4d_stage *out,
 		     p4d_error *err);
