@@ -297,7 +297,7 @@ static p4d_attention_bytes workspaces(const p4d_rows *rows, const sizes *z)
 
 	if (l->device == P4D_CPU) /* see P4D_ATTENTION_TILE in runtime/device.h */
 		return (p4d_attention_bytes){.forward_workspace = 4 * tile * (tile + 4 * l->head_dim),
-					     .backward_workspace = 4 * tile * (2 * tile + 4 * l->head_dim),
+					     .backward_workspace = 4 * tile * (2 * tile + 5 * l->head_dim),
 					     .row_sums = 4 * z->n * z->heads};
 	return p4d_attention_workspace(rows->gpu ? rows->gpu->sm : 0, l->micro_batch, z->heads, z->kv_heads,
 				       length, length, l->head_dim);

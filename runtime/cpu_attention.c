@@ -5,14 +5,12 @@
  */
 #include "cpu_attention.h"
 
-/* Workspace. */
+/* Workspace: scores (TILE, TILE), the others (TILE, d). */
 typedef struct space {
-	REAL *scores;                   /* (TILE, TILE) */
-	REAL *output;                   /* (TILE, d) */
-	REAL *room_q, *room_k, *room_v; /* (TILE, d) each */
+	REAL *scores, *output, *queries, *keys, *values;
 } space;
 
-/* A tile of queries on its way over the keys. */
+/* Of a tile of queries on its way over the keys. */
 typedef struct running {
 	REAL maximum[TILE], sum[TILE];
 } running;
@@ -58,6 +56,35 @@ P4D_CLONES static void finish(ELEMENT *o, uint64_t stride, REAL *lse, const REAL
 	}
 }
 
+/* The tile of queries from `query` on of one head of one sequence. o, lse: of its first query. */
+static void attend(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
+		   const p4d_attention_shape *s, uint64_t sequence, uint64_t query, const space *w)
+{
+	const uint64_t d = s->head_dim, queries = view_of(s, sequence, query, 0).queries;
+	running r;
+
+	for (uint64_t i = 0; i < queries; i++) {
+		r.maximum[i] = -(REAL)INFINITY;
+		r.sum[i] = 0;
+	}
+	memset(w->output, 0, queries * d * sizeof(REAL));
+	pack(w->queries, q, s->query_stride, queries, d);
+	for (uint64_t key = 0; key < s->keys; key += TILE) {
+		const view seen = view_of(s, sequence, query, key);
+		const visibility how = look(&seen);
+		if (how == SEES_NONE)
+			continue;
+		pack_transposed(w->keys, k + key * s->key_stride, s->key_stride, seen.keys, d);
+		pack(w->values, v + key * s->key_stride, s->key_stride, seen.keys, d);
+		multiply(w->scores, w->queries, w->keys, queries, seen.keys, d, (REAL)s->scale);
+		if (how == SEES_SOME)
+			hide(w->scores, &seen);
+		soften(w->scores, w->output, &r, queries, seen.keys, d);
+		add_product(w->output, d, w->scores, false, w->values, queries, d, seen.keys);
+	}
+	finish(o, s->heads * d, lse, w->output, &r, queries, d);
+}
+
 void OP(attention)(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 		   const p4d_attention_shape *s, void *workspace)
 {
@@ -65,42 +92,17 @@ void OP(attention)(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, co
 	REAL *at = workspace;
 	const space w = {at, at + TILE * TILE, at + TILE * (TILE + d), at + TILE * (TILE + 2 * d),
 			 at + TILE * (TILE + 3 * d)};
-	running r;
 
 	for (uint64_t b = 0; b < s->batch; b++)
-		for (uint64_t head = 0; head < s->heads; head++)
+		for (uint64_t head = 0; head < s->heads; head++) {
+			const uint64_t keys = b * s->keys * s->key_stride + head / group * d;
 			for (uint64_t i = 0; i < s->queries; i += TILE) {
 				const uint64_t token = b * s->queries + i;
-				view seen = view_of(s, b, i, 0);
-				const tile tq = tile_of(q + token * s->query_stride + head * d,
-							s->query_stride, seen.queries, d, w.room_q);
-				for (uint64_t l = 0; l < seen.queries; l++) {
-					r.maximum[l] = -(REAL)INFINITY;
-					r.sum[l] = 0;
-				}
-				memset(w.output, 0, seen.queries * d * sizeof(REAL));
-				for (uint64_t j = 0; j < s->keys; j += TILE) {
-					seen = view_of(s, b, i, j);
-					const visibility how = look(&seen);
-					if (how == SEES_NONE)
-						continue;
-					const uint64_t at_key =
-					    (b * s->keys + j) * s->key_stride + head / group * d;
-					const tile tk =
-					    tile_of(k + at_key, s->key_stride, seen.keys, d, w.room_k);
-					const tile tv =
-					    tile_of(v + at_key, s->key_stride, seen.keys, d, w.room_v);
-					tile_scores(w.scores, tq, tk, seen.queries, seen.keys, d,
-						    (REAL)s->scale);
-					if (how == SEES_SOME)
-						hide(w.scores, &seen);
-					soften(w.scores, w.output, &r, seen.queries, seen.keys, d);
-					tile_add(w.output, d, w.scores, false, tv, seen.queries, d,
-						 seen.keys);
-				}
-				finish(o + token * s->heads * d + head * d, s->heads * d,
-				       lse + head * n + token, w.output, &r, seen.queries, d);
+				attend(o + (token * s->heads + head) * d, lse + head * n + token,
+				       q + token * s->query_stride + head * d, k + keys, v + keys, s, b, i,
+				       &w);
 			}
+		}
 }
 
 void OP(attention_merge)(REAL *total, REAL *total_lse, const ELEMENT *o, const REAL *lse, uint64_t n,

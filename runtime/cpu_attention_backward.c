@@ -44,47 +44,81 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 	}
 }
 
+/* Workspace: probabilities and their gradients (TILE, TILE), the others (TILE, d). */
+typedef struct space {
+	REAL *probabilities, *gradients, *queries, *outputs, *keys, *keys_transposed, *values_transposed;
+} space;
+
+/* One head of one sequence: its first elements. */
+typedef struct slice {
+	const ELEMENT *q, *k, *v, *d_o;
+	const REAL *lse, *row_sums;
+	REAL *dq, *dk, *dv;
+} slice;
+
+/* The tile of keys from `key` on. */
+static void attend_back(const slice *x, const p4d_attention_shape *s, uint64_t sequence, uint64_t key,
+			const space *w)
+{
+	const uint64_t d = s->head_dim, columns = s->heads * d, keys = view_of(s, sequence, 0, key).keys;
+
+	pack(w->keys, x->k + key * s->key_stride, s->key_stride, keys, d);
+	pack_transposed(w->keys_transposed, x->k + key * s->key_stride, s->key_stride, keys, d);
+	pack_transposed(w->values_transposed, x->v + key * s->key_stride, s->key_stride, keys, d);
+	for (uint64_t i = 0; i < s->queries; i += TILE) {
+		const view seen = view_of(s, sequence, i, key);
+		const visibility how = look(&seen);
+		const uint64_t queries = seen.queries;
+		if (how == SEES_NONE)
+			continue;
+		pack(w->queries, x->q + i * s->query_stride, s->query_stride, queries, d);
+		pack(w->outputs, x->d_o + i * columns, columns, queries, d);
+		multiply(w->probabilities, w->queries, w->keys_transposed, queries, keys, d, (REAL)s->scale);
+		if (how == SEES_SOME)
+			hide(w->probabilities, &seen);
+		probabilities(w->probabilities, x->lse + i, queries, keys);
+		multiply(w->gradients, w->outputs, w->values_transposed, queries, keys, d, 1);
+		through_softmax(w->gradients, w->probabilities, x->row_sums + i, queries, keys,
+				(REAL)s->scale);
+		add_product(x->dv + key * s->key_stride, s->key_stride, w->probabilities, true, w->outputs,
+			    keys, d, queries);
+		add_product(x->dq + i * s->query_stride, s->query_stride, w->gradients, false, w->keys,
+			    queries, d, keys);
+		add_product(x->dk + key * s->key_stride, s->key_stride, w->gradients, true, w->queries, keys,
+			    d, queries);
+	}
+}
+
 void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, const REAL *lse,
 			    const REAL *row_sums, const ELEMENT *q, const ELEMENT *k, const ELEMENT *v,
 			    const p4d_attention_shape *s, void *workspace)
 {
 	const uint64_t d = s->head_dim, n = s->batch * s->queries, group = s->heads / s->kv_heads;
-	const uint64_t columns = s->heads * d;
-	REAL *const p = workspace, *const gradient = p + TILE * TILE, *const room = gradient + TILE * TILE;
+	REAL *const at = workspace, *const rows = at + 2 * TILE * TILE;
+	const space w = {at,
+			 at + TILE * TILE,
+			 rows,
+			 rows + TILE * d,
+			 rows + 2 * TILE * d,
+			 rows + 3 * TILE * d,
+			 rows + 4 * TILE * d};
 
 	for (uint64_t b = 0; b < s->batch; b++)
-		for (uint64_t head = 0; head < s->heads; head++)
-			for (uint64_t j = 0; j < s->keys; j += TILE) {
-				const uint64_t key = b * s->keys + j, left = s->keys - j;
-				const uint64_t keys = left < TILE ? left : TILE;
-				const uint64_t column = head / group * d;
-				const tile tk =
-				    tile_of(k + key * s->key_stride + column, s->key_stride, keys, d, room);
-				const tile tv = tile_of(v + key * s->key_stride + column, s->key_stride, keys,
-							d, room + TILE * d);
-				for (uint64_t i = 0; i < s->queries; i += TILE) {
-					const view seen = view_of(s, b, i, j);
-					const visibility how = look(&seen);
-					if (how == SEES_NONE)
-						continue;
-					const uint64_t token = b * s->queries + i, m = seen.queries;
-					const tile tq = tile_of(q + token * s->query_stride + head * d,
-								s->query_stride, m, d, room + 2 * TILE * d);
-					const tile to = tile_of(d_o + token * columns + head * d, columns, m,
-								d, room + 3 * TILE * d);
-					tile_scores(p, tq, tk, m, keys, d, (REAL)s->scale);
-					if (how == SEES_SOME)
-						hide(p, &seen);
-					probabilities(p, lse + head * n + token, m, keys);
-					tile_scores(gradient, to, tv, m, keys, d, 1);
-					through_softmax(gradient, p, row_sums + head * n + token, m, keys,
-							(REAL)s->scale);
-					tile_add(dv + key * s->key_stride + column, s->key_stride, p, true,
-						 to, keys, d, m);
-					tile_add(dq + token * s->query_stride + head * d, s->query_stride,
-						 gradient, false, tk, m, d, keys);
-					tile_add(dk + key * s->key_stride + column, s->key_stride, gradient,
-						 true, tq, keys, d, m);
-				}
-			}
+		for (uint64_t head = 0; head < s->heads; head++) {
+			const uint64_t token = b * s->queries, queries = token * s->query_stride + head * d;
+			const uint64_t keys = b * s->keys * s->key_stride + head / group * d;
+			const slice x = {
+			    .q = q + queries,
+			    .k = k + keys,
+			    .v = v + keys,
+			    .d_o = d_o + (token * s->heads + head) * d,
+			    .lse = lse + head * n + token,
+			    .row_sums = row_sums + head * n + token,
+			    .dq = dq + queries,
+			    .dk = dk + keys,
+			    .dv = dv + keys,
+			};
+			for (uint64_t j = 0; j < s->keys; j += TILE)
+				attend_back(&x, s, b, j, &w);
+		}
 }

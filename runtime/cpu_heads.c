@@ -25,7 +25,7 @@ static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
 	};
 }
 
-static inline REAL or_else(const ELEMENT *values, uint64_t i, REAL otherwise)
+P4D_INLINE REAL or_else(const ELEMENT *values, uint64_t i, REAL otherwise)
 {
 	return values ? p4d_load(values[i]) : otherwise;
 }
@@ -44,7 +44,7 @@ P4D_CLONES static REAL inverse_rms(const ELEMENT *x, const head *h, float epsilo
 	return 1 / SQRT(squares / (REAL)d + (REAL)epsilon);
 }
 
-P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
+P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, const ELEMENT *weight, REAL scale)
 {
 	ELEMENT *upper = x + h->half;
 
@@ -52,12 +52,19 @@ P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
 	for (uint64_t i = 0; i < h->half; i++) {
 		const uint64_t j = i + h->half;
 		const REAL c = h->cosine[i], s = h->sine[i];
-		const REAL a = (p4d_load(x[i]) + or_else(h->bias, i, 0)) * scale * or_else(h->weight, i, 1);
-		const REAL b =
-		    (p4d_load(upper[i]) + or_else(h->bias, j, 0)) * scale * or_else(h->weight, j, 1);
+		const REAL a = (p4d_load(x[i]) + or_else(bias, i, 0)) * scale * or_else(weight, i, 1);
+		const REAL b = (p4d_load(upper[i]) + or_else(bias, j, 0)) * scale * or_else(weight, j, 1);
 		x[i] = p4d_store(a * c - b * s);
 		upper[i] = p4d_store(b * c + a * s);
 	}
+}
+
+P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
+{
+	if (!h->bias && !h->weight) /* the usual case without questions in the loop */
+		rotate_with(x, h, NULL, NULL, 1);
+	else
+		rotate_with(x, h, h->bias, h->weight, scale);
 }
 
 void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)

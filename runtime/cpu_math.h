@@ -13,17 +13,18 @@
  * compilers turn into vector instructions. Inside a translation unit ELEMENT and REAL are one type each.
  */
 
-/* Compiled for several instruction sets; the program takes the best that the machine has. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute) && !defined(__SANITIZE_ADDRESS__)
-#if __has_attribute(target_clones)
-#define P4D_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#endif
-#endif
-#ifndef P4D_CLONES
+/*
+ * Compiled for several instruction sets, where the compiler can (configure finds out); the program takes the
+ * best that the machine has. What such a function calls has to be inlined: P4D_INLINE.
+ */
+#ifdef HAVE_TARGET_CLONES
+#define P4D_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
 #define P4D_CLONES
 #endif
+#define P4D_INLINE static inline __attribute__((always_inline))
 
-static inline float p4d_from_bf16(uint16_t x)
+P4D_INLINE float p4d_from_bf16(uint16_t x)
 {
 	const uint32_t bits = (uint32_t)x << 16;
 	float value;
@@ -33,7 +34,7 @@ static inline float p4d_from_bf16(uint16_t x)
 }
 
 /* Nearest, ties to even; NaN stays NaN. */
-static inline uint16_t p4d_to_bf16(float x)
+P4D_INLINE uint16_t p4d_to_bf16(float x)
 {
 	uint32_t bits;
 
@@ -47,7 +48,7 @@ static inline uint16_t p4d_to_bf16(float x)
  * below 6e-9. Results that are no normal number are 0; above e^88.376 infinite. Largest relative error
  * 1.2e-7, tested.
  */
-static inline float p4d_expf(float x)
+P4D_INLINE float p4d_expf(float x)
 {
 	/* 1.5 * 2^23: adding it rounds to the integer that is then in the low bits */
 	const float magic = 12582912.0f, low = -87.336f, high = 88.376f;
@@ -85,7 +86,7 @@ static inline float p4d_expf(float x)
 #define SQRT sqrtf
 #endif
 
-static inline REAL p4d_load(ELEMENT x)
+P4D_INLINE REAL p4d_load(ELEMENT x)
 {
 #if P4D_CPU_TYPE == 16
 	return p4d_from_bf16(x);
@@ -94,7 +95,7 @@ static inline REAL p4d_load(ELEMENT x)
 #endif
 }
 
-static inline ELEMENT p4d_store(REAL x)
+P4D_INLINE ELEMENT p4d_store(REAL x)
 {
 #if P4D_CPU_TYPE == 16
 	return p4d_to_bf16(x);

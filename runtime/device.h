@@ -47,8 +47,8 @@ typedef struct p4d_heads {
 
 /*
  * Scores exist for so many queries and keys at a time. The cpu's workspaces: with T the tile and d the head
- * size, 4 * T * (T + 4 * d) bytes forward (scores, output, three converted operands) and
- * 4 * T * (2 * T + 4 * d) backward (probabilities, their gradients, four converted operands).
+ * size, 4 * T * (T + 4 * d) bytes forward (scores, output, packed operands) and 4 * T * (2 * T + 5 * d)
+ * backward (probabilities, their gradients, packed operands).
  */
 enum { P4D_ATTENTION_TILE = 64 };
 
@@ -184,8 +184,9 @@ struct p4d_device {
  * The cpu backend: one thread (OpenBLAS is told so). Types are BF16 and FP32. Its operations are written once
  * for any type; tests call them in double, where gradients can be held against finite differences. Products
  * of bf16 are converted block by block in a scratch of P4D_CPU_PRODUCT_BYTES that open allocates and fp32
- * never touches. No dimension or stride of a matrix reaches 2^31. Results are the same every time on the same
- * kind of processor. Errors: NO_MEMORY; of allocate too.
+ * never touches. The thread that opens it, and uses it, takes denormal numbers for 0 from then on. No
+ * dimension or stride of a matrix reaches 2^31. Results are the same every time on the same kind of
+ * processor. Errors: NO_MEMORY; of allocate too.
  */
 enum {
 	P4D_CPU_PRODUCT_BLOCK = 512, /* rows and columns that are converted at a time */

@@ -109,13 +109,13 @@ static void place(llama *m)
 	m->statistics = take(m, 3 * n, 4);
 	m->rstd = take(m, n, 4);
 	m->rope = take(m, s->length * s->head_dim, 4);
-	m->workspace = take(m, tile * (2 * tile + 4 * s->head_dim), 4);
+	m->workspace = take(m, tile * (2 * tile + 5 * s->head_dim), 4);
 	m->tokens = take(m, n, 4);
 	m->labels = take(m, n, 4);
 	m->positions = take(m, s->length, 4);
 }
 
-static void fill(llama *m)
+static void fill(llama *m, float scale)
 {
 	const llama_shape *s = &m->shape;
 	const uint64_t half = s->head_dim / 2;
@@ -129,7 +129,8 @@ static void fill(llama *m)
 	for (uint64_t t = 0; t < m->tensors; t++)
 		for (uint64_t i = 0; i < m->tensor[t].count; i++)
 			host[m->tensor[t].offset + i] =
-			    llama_weight((uint32_t)t, (uint32_t)i, m->tensor[t].norm);
+			    llama_weight((uint32_t)t, (uint32_t)i, m->tensor[t].norm) *
+			    (m->tensor[t].norm ? 1 : scale);
 	m->device->zero(m->device, m->first, m->parameters * 4);
 	m->device->zero(m->device, m->second, m->parameters * 4);
 	m->device->upload(m->device, m->gradients, host, m->parameters * 4);
@@ -150,7 +151,7 @@ static void fill(llama *m)
 	free(host);
 }
 
-void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape)
+void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape, float scale)
 {
 	void *arena;
 
@@ -168,7 +169,7 @@ void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape 
 		abort();
 	m->arena = arena;
 	place(m);
-	fill(m);
+	fill(m, scale);
 }
 
 void llama_close(llama *m)

@@ -47,8 +47,9 @@ typedef struct llama {
 	int32_t *tokens, *labels, *positions;
 } llama;
 
-/* Allocates; weights as made by llama_weight. theta 10000. Aborts on failure. */
-void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape);
+/* Allocates; weights as made by llama_weight, those of no norm times scale. theta 10000. Aborts on failure.
+ */
+void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape, float scale);
 void llama_close(llama *m);
 
 /* Bits of two numbers, mixed; and element i of a tensor: as in make_oracle.py. */

@@ -53,7 +53,7 @@ static void compare(p4d_dtype type, double limit)
 	FILE *oracle = open_oracle();
 
 	assert_int_equal(p4d_device_cpu_open(&device, NULL), 0);
-	llama_open(&m, &device, type, &shape);
+	llama_open(&m, &device, type, &shape, 1);
 	text(tokens, labels);
 	const double loss = llama_gradients(&m, tokens, labels);
 	assert_int_equal(fscanf(oracle, "#%*[^\n] loss %lf", &expected), 1);
@@ -105,7 +105,7 @@ static double train(p4d_dtype type, int steps)
 	double loss = 0;
 
 	assert_int_equal(p4d_device_cpu_open(&device, NULL), 0);
-	llama_open(&m, &device, type, &shape);
+	llama_open(&m, &device, type, &shape, 1);
 	text(tokens, labels);
 	for (int i = 1; i <= steps; i++) {
 		const p4d_adam adam = {.learning_rate = 0.02f,

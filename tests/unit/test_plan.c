@@ -162,7 +162,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
 	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 256, row_sums = up(4 * n * a);
 	uint64_t accumulator = !cpu ? up(4 * n * A) : fp32 ? 0 : up(4 * n * (A + 2 * G));
-	uint64_t workspace = cpu ? 4 * 64 * (2 * 64 + 4 * d)
+	uint64_t workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d)
 				 : 256 + (l->kv_heads < l->heads ? 2 * ((2 * n * A + 127) / 128 * 128) : 0);
 	uint64_t ring = l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a) : 0;
 	uint64_t ring_back = l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G) : 0;
