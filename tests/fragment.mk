@@ -39,6 +39,23 @@ tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c est
 tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
+# The cpu device: its operations in double, its types, and a model made of them.
+if HAVE_OPENBLAS
+unit_tests += \
+	tests/unit/test_device_cpu \
+	tests/unit/test_device_cpu_attention \
+	tests/unit/test_device_llama
+fp64_libraries = libp4dcpu64.la libp4d.la $(CMOCKA_LIBS)
+tests_unit_test_device_cpu_LDADD = $(fp64_libraries)
+tests_unit_test_device_cpu_attention_LDADD = $(fp64_libraries)
+tests_unit_test_device_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
+tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+
+bench_programs += tests/bench/device_speed
+tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c
+tests_bench_device_speed_LDADD = libp4dtrain.la libp4d.la
+endif
+
 # The command that was built, as a user types it.
 command_tests = \
 	tests/command/test_check.sh \
@@ -126,6 +143,7 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh
