@@ -48,8 +48,19 @@ p4d_SOURCES = \
 	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
 	estimator/command_list.c estimator/command_explain.c \
 	estimator/measured.h estimator/measured.c estimator/command_validate.c \
+	estimator/documents.h estimator/documents.c estimator/progress.h estimator/progress.c estimator/command_data.c \
+	runtime/tokenizer.h runtime/tokenizer.c runtime/tokenizer_sentencepiece.h \
+	runtime/tokens_writer.h runtime/tokens_writer.c runtime/new_file.h runtime/new_file.c \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
 	estimator/report.c estimator/report_json.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
-p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
+p4d_LDADD = libp4d.la $(p4d_tokenizers) $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
+
+# C++, so in a library of its own: the command itself stays a C program.
+if HAVE_SENTENCEPIECE
+noinst_LTLIBRARIES += libp4dsentencepiece.la
+libp4dsentencepiece_la_SOURCES = runtime/tokenizer_sentencepiece.h runtime/tokenizer_sentencepiece.cc
+libp4dsentencepiece_la_CXXFLAGS = $(AM_CXXFLAGS) $(SENTENCEPIECE_CFLAGS)
+p4d_tokenizers = libp4dsentencepiece.la $(SENTENCEPIECE_LIBS) -lstdc++
+endif
