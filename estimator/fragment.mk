@@ -18,6 +18,13 @@ libp4d_la_SOURCES = \
 	estimator/attention.h estimator/attention.c \
 	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
 	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
+	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_step.c estimator/clock_layer.c estimator/clock_head.c \
+	estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
+	estimator/schedule.h estimator/schedule_order.h estimator/schedule_order.c estimator/schedule_v.c \
+	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \
+	estimator/schedule_check.h estimator/schedule_fields.c estimator/schedule_check.c estimator/schedule_execute.c \
+	estimator/timeline.h estimator/timeline_cost.h estimator/timeline_cost.c estimator/timeline.c \
+	estimator/timeline_graph.h estimator/timeline_graph.c estimator/timeline_gpipe.c estimator/timeline_steady.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c \
 	estimator/script.h estimator/script.c \
@@ -40,6 +47,12 @@ estimator/gpu_table.c: gputable$(EXEEXT) $(srcdir)/etc/gpus.json
 	$(AM_V_GEN)./gputable$(EXEEXT) $(srcdir)/etc/gpus.json >$@.tmp && mv $@.tmp $@
 CLEANFILES += estimator/gpu_table.c
 
+# p4d data
+p4d_data_sources = \
+	estimator/documents.h estimator/documents.c estimator/progress.h estimator/progress.c estimator/command_data.c \
+	runtime/tokenizer.h runtime/tokenizer.c runtime/tokenizer_sentencepiece.h \
+	runtime/tokens_writer.h runtime/tokens_writer.c runtime/new_file.h runtime/new_file.c
+
 bin_PROGRAMS += p4d
 p4d_SOURCES = \
 	estimator/command.h estimator/command.c \
@@ -47,10 +60,9 @@ p4d_SOURCES = \
 	estimator/command_options.c estimator/command_site.c estimator/command_cluster.c estimator/command_subject.c \
 	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
 	estimator/command_list.c estimator/command_explain.c \
-	estimator/measured.h estimator/measured.c estimator/command_validate.c \
-	estimator/documents.h estimator/documents.c estimator/progress.h estimator/progress.c estimator/command_data.c \
-	runtime/tokenizer.h runtime/tokenizer.c runtime/tokenizer_sentencepiece.h \
-	runtime/tokens_writer.h runtime/tokens_writer.c runtime/new_file.h runtime/new_file.c \
+	estimator/measured.h estimator/measured.c estimator/measured_step.c \
+	estimator/command_validate.h estimator/command_validate.c estimator/command_validate_memory.c estimator/command_validate_step.c \
+	$(p4d_data_sources) \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
 	estimator/report.c estimator/report_json.c

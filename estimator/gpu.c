@@ -88,6 +88,16 @@ static int check_fields(struct json_object *object, p4d_error *err)
 					    "peak_bf16_tflops",
 					    "hbm_tb_per_s",
 					    "link_gb_per_s",
+					    "peak_fp16_tflops",
+					    "peak_fp32_tflops",
+					    "net_gb_per_s",
+					    "gemm_efficiency",
+					    "attention_forward_efficiency",
+					    "attention_backward_efficiency",
+					    "hbm_efficiency",
+					    "link_efficiency",
+					    "multiprocessors",
+					    "sm",
 					    "source",
 					    "status"};
 
@@ -103,9 +113,44 @@ static int check_fields(struct json_object *object, p4d_error *err)
 	return 0;
 }
 
+/* What the clock needs beside the rates of the data sheet. */
+static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
+{
+	const struct {
+		const char *name;
+		double most, unit, *to;
+	} fields[] = {
+	    {"peak_bf16_tflops", 1e9, 1e12, &gpu->peak_bf16_flops},
+	    {"peak_fp16_tflops", 1e9, 1e12, &gpu->peak_fp16_flops},
+	    {"peak_fp32_tflops", 1e9, 1e12, &gpu->peak_fp32_flops},
+	    {"hbm_tb_per_s", 1e6, 1e12, &gpu->hbm_bytes_per_s},
+	    {"link_gb_per_s", 1e9, 1e9, &gpu->link_bytes_per_s},
+	    {"net_gb_per_s", 1e9, 1e9, &gpu->net_bytes_per_s},
+	    {"gemm_efficiency", 1, 1, &gpu->gemm_efficiency},
+	    {"attention_forward_efficiency", 1, 1, &gpu->attention_forward_efficiency},
+	    {"attention_backward_efficiency", 1, 1, &gpu->attention_backward_efficiency},
+	    {"hbm_efficiency", 1, 1, &gpu->hbm_efficiency},
+	    {"link_efficiency", 1, 1, &gpu->link_efficiency},
+	};
+	double multiprocessors = 0, sm = 0;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		double number = 0;
+		if (p4d_json_number(object, fields[i].name, 0, fields[i].most, &number, err) < 0)
+			return -1;
+		*fields[i].to = number * fields[i].unit;
+	}
+	if (p4d_json_number(object, "multiprocessors", 0, 65536, &multiprocessors, err) < 0 ||
+	    p4d_json_number(object, "sm", 0, 1000, &sm, err) < 0)
+		return -1;
+	gpu->multiprocessors = (int)multiprocessors;
+	gpu->sm = (int)sm;
+	return 0;
+}
+
 static int read_gpu(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 {
-	double usable = 0, reported = 0, nominal = 0, tflops = 0, hbm = 0, link = 0;
+	double usable = 0, reported = 0, nominal = 0;
 
 	if (!json_object_is_type(object, json_type_object))
 		return p4d_fail(err, P4D_E_JSON, "not an object");
@@ -116,9 +161,7 @@ static int read_gpu(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	    p4d_json_number(object, "usable_gib", 0.001, 65536, &usable, err) < 0 ||
 	    p4d_json_number(object, "reported_mib", 1, 67108864, &reported, err) < 0 ||
 	    p4d_json_number(object, "nominal_gb", 0.001, 65536, &nominal, err) < 0 ||
-	    p4d_json_number(object, "peak_bf16_tflops", 0, 1e9, &tflops, err) < 0 ||
-	    p4d_json_number(object, "hbm_tb_per_s", 0, 1e6, &hbm, err) < 0 ||
-	    p4d_json_number(object, "link_gb_per_s", 0, 1e9, &link, err) < 0 ||
+	    read_rates(object, gpu, err) < 0 ||
 	    p4d_json_string(object, "source", gpu->source, sizeof(gpu->source), err) < 0 ||
 	    p4d_json_string(object, "status", gpu->status, sizeof(gpu->status), err) < 0)
 		return -1;
@@ -132,9 +175,6 @@ static int read_gpu(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	gpu->usable_bytes = (uint64_t)(usable * gib);
 	gpu->reported_bytes = (uint64_t)(reported * mib);
 	gpu->nominal_bytes = (uint64_t)(nominal * 1e9);
-	gpu->peak_bf16_flops = tflops * 1e12;
-	gpu->hbm_bytes_per_s = hbm * 1e12;
-	gpu->link_bytes_per_s = link * 1e9;
 	return 0;
 }
 

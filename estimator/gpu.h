@@ -16,9 +16,17 @@ typedef struct p4d_gpu {
 	uint64_t reported_bytes; /* what nvidia-smi prints; 0 unknown */
 	uint64_t nominal_bytes;  /* marketing size, 80e9 for "80 GB" (method paper) */
 	double peak_bf16_flops;  /* dense, FLOP/s; 0 unknown */
+	double peak_fp16_flops;  /* 0: as bf16 */
+	double peak_fp32_flops;  /* without tf32; 0 unknown */
 	double hbm_bytes_per_s;
 	double link_bytes_per_s; /* inside a node, one direction; 0 unknown */
-	int sm;                  /* compute capability, 90 for 9.0; 0 unknown */
+	double net_bytes_per_s;  /* to other nodes, per GPU, one direction; 0 unknown */
+	/* sustained fractions of the rates above; 0 unknown */
+	double gemm_efficiency;                                             /* of the peak */
+	double attention_forward_efficiency, attention_backward_efficiency; /* of the peak, causal half */
+	double hbm_efficiency, link_efficiency;
+	int multiprocessors; /* 0 unknown */
+	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
 } p4d_gpu;
@@ -38,8 +46,11 @@ typedef struct p4d_gpus {
 
 /*
  * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
- * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `hbm_tb_per_s`, `link_gb_per_s`,
- * `source`, `status`; name, usable_gib and nominal_gb are mandatory. path NULL: etc/gpus.json as it was when
+ * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `peak_fp16_tflops`,
+ * `peak_fp32_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `net_gb_per_s`, `gemm_efficiency`,
+ * `attention_forward_efficiency`, `attention_backward_efficiency`, `hbm_efficiency`, `link_efficiency`,
+ * `multiprocessors`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the clock
+ * needs (clock.h) is not. path NULL: etc/gpus.json as it was when
  * p4d was built, without reading anything. The caller frees with p4d_gpus_free (which accepts a zeroed
  * struct). Errors: IO, JSON, VALUE.
  */

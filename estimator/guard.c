@@ -19,18 +19,17 @@ typedef struct guard {
 	p4d_search_space space;
 } guard;
 
-/* A split made for other stages cannot be taken back on a command line, only replaced. Returns the new
- * length. */
-static size_t write_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
+/* A split made for other stages cannot be taken back on a command line, only replaced. */
+static void write_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
 {
 	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
+	const bool uneven = p4d_is_set(candidate, P4D_PIPELINE_SPLIT);
 
 	used += (size_t)snprintf(buf + used, size - used, "%s--p4d-pipeline-split=", used ? " " : "");
-	if (p4d_is_set(candidate, P4D_PIPELINE_SPLIT) && used < size)
-		return used + (size_t)snprintf(buf + used, size - used, "%s", candidate->pipeline_split);
-	for (int64_t i = 0; i < stages && used < size; i++)
+	if (uneven && used + strlen(candidate->pipeline_split) < size)
+		memcpy(buf + used, candidate->pipeline_split, strlen(candidate->pipeline_split) + 1);
+	for (int64_t i = 0; i < stages && used < size && !uneven; i++)
 		used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? "," : "", layers);
-	return used;
 }
 
 /*
@@ -53,10 +52,9 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 				      p4d_value_text(candidate, option, value, sizeof(value)));
 		used += length > 0 ? (size_t)length : 0;
 	}
-	bool same = p4d_is_set(asked, P4D_PIPELINE_SPLIT) == p4d_is_set(candidate, P4D_PIPELINE_SPLIT) &&
-		    !strcmp(asked->pipeline_split, candidate->pipeline_split);
-	if (used < size && !same &&
-	    (p4d_is_set(asked, P4D_PIPELINE_SPLIT) || p4d_is_set(candidate, P4D_PIPELINE_SPLIT)))
+	/* a split that p4d chose where none was asked for, it will choose again */
+	if (used < size && p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
+	    strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
 		write_split(candidate, buf, used, size);
 }
 

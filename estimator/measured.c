@@ -61,6 +61,11 @@ int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d
 	*file = (p4d_measured_file){.name = name, .at = text};
 	if (!next_line(file, &line) || (file->columns = split(line, file->header)) < 2)
 		return fail(file, err, "not a line of column names", "");
+	for (int i = 0; i < file->columns; i++)
+		if (!strcmp(file->header[i], "step_seconds") ||
+		    !strcmp(file->header[i], "tokens_per_s_per_gpu") ||
+		    !strcmp(file->header[i], "tflops_per_gpu"))
+			file->kind = P4D_MEASURED_THROUGHPUT;
 	return 0;
 }
 
@@ -70,6 +75,14 @@ static const char *find(const fields *f, const char *column)
 		if (!strcmp(f->file->header[i], column))
 			return f->field[i];
 	return NULL;
+}
+
+/* The text of a column that need not be there; "" when it is not. */
+static const char *text_or_none(const fields *f, const char *column)
+{
+	const char *text = find(f, column);
+
+	return text ? text : "";
 }
 
 static int text_of(const fields *f, const char *column, const char **text)
@@ -90,6 +103,13 @@ static int number_of(const fields *f, const char *column, double *number)
 	if (*end || *number < 0 || *number > 1e15)
 		return fail(f->file, f->err, "not a number in column ", column);
 	return 0;
+}
+
+/* The same for a column that need not be there. */
+static int number_or_none(const fields *f, const char *column, double *number)
+{
+	*number = 0;
+	return find(f, column) ? number_of(f, column, number) : 0;
 }
 
 static int set(const fields *f, p4d_request *request, p4d_option option, const char *value)
@@ -184,32 +204,109 @@ static int set_batch(const fields *f, p4d_request *request)
 	return set(f, request, P4D_GLOBAL_BATCH, text);
 }
 
-static int read_run(const fields *f, p4d_measured *row)
+/* Columns that older files lack: what they do not say is as Llama-type models in bf16 have it. */
+static int set_optional(const fields *f, p4d_request *request)
 {
-	double gpus;
+	const char *bias = text_or_none(f, "bias"), *attention = text_or_none(f, "attention"),
+		   *precision = text_or_none(f, "precision");
 
-	if (number_of(f, "n_gpus", &gpus) < 0 || number_of(f, "measured_gib", &row->allocated_gib) < 0 ||
-	    number_of(f, "measured_reserved_gib", &row->reserved_gib) < 0)
+	return set(f, request, P4D_BIAS, *bias ? bias : "none") < 0 ||
+		       set(f, request, P4D_ATTENTION,
+			   !strncmp(attention, "unfused", strlen("unfused")) ? "unfused" : "flash") < 0 ||
+		       set(f, request, P4D_PRECISION, *precision ? precision : "bf16") < 0
+		   ? -1
+		   : 0;
+}
+
+static int read_shape(const fields *f, p4d_measured *row)
+{
+	double gpus, per_node;
+
+	if (number_of(f, "n_gpus", &gpus) < 0 || number_or_none(f, "gpus_per_node", &per_node) < 0)
 		return -1;
-	if (gpus < 1 || row->allocated_gib <= 0)
-		return fail(f->file, f->err, "n_gpus and measured_gib must be above 0", "");
+	if (gpus < 1)
+		return fail(f->file, f->err, "n_gpus must be above 0", "");
 	row->gpus = (uint64_t)gpus;
+	/* as many as there are, up to the 8 of the machines that such files are about */
+	row->gpus_per_node = per_node >= 1 ? (uint64_t)per_node : row->gpus < 8 ? row->gpus : 8;
 	snprintf(row->request.model, sizeof(row->request.model), "%s", row->id);
 	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
-	p4d_request_put(&row->request, P4D_BIAS, P4D_BIAS_NONE, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_QK_NORM, 0, P4D_BY_USER);
 	return set_same(f, &row->request) < 0 || set_flags(f, &row->request) < 0 ||
-		       set_words(f, &row->request) < 0 || set_batch(f, &row->request) < 0
+		       set_words(f, &row->request) < 0 || set_optional(f, &row->request) < 0 ||
+		       set_batch(f, &row->request) < 0
 		   ? -1
 		   : 0;
+}
+
+static int read_memory(const fields *f, p4d_measured *row)
+{
+	if (number_of(f, "measured_gib", &row->allocated_gib) < 0 ||
+	    number_of(f, "measured_reserved_gib", &row->reserved_gib) < 0)
+		return -1;
+	return row->allocated_gib > 0 ? 0 : fail(f->file, f->err, "measured_gib must be above 0", "");
+}
+
+static int read_throughput(const fields *f, p4d_measured *row)
+{
+	if (number_or_none(f, "step_seconds", &row->step_seconds) < 0 ||
+	    number_or_none(f, "tokens_per_s_per_gpu", &row->tokens_per_second_per_gpu) < 0 ||
+	    number_or_none(f, "tflops_per_gpu", &row->tflops_per_gpu) < 0)
+		return -1;
+	const char *count = text_or_none(f, "tflops_count");
+	row->tflops_of_hardware = !strcmp(count, "hardware");
+	if (row->step_seconds > 0 || row->tokens_per_second_per_gpu > 0)
+		return 0;
+	if (row->tflops_per_gpu <= 0)
+		return fail(f->file, f->err, "neither time, tokens nor TFLOP/s were measured", "");
+	if (!row->tflops_of_hardware && strcmp(count, "model"))
+		return fail(f->file, f->err, "neither hardware nor model in column ", "tflops_count");
+	return 0;
+}
+
+/* Can p4d judge this run, of which only is known that it died? Fills the request, or says why not. */
+static void read_death(const fields *f, p4d_measured *row)
+{
+	const char *class = text_or_none(f, "class"), *precision = text_or_none(f, "precision");
+	fields quiet = *f;
+	p4d_measured known = *row;
+
+	quiet.err = NULL;
+	if (*class && strcmp(class, "dense"))
+		snprintf(row->unmodelled, sizeof(row->unmodelled), "%.40s is not modelled", class);
+	else if (*precision && strcmp(precision, "bf16") && strcmp(precision, "fp16"))
+		snprintf(row->unmodelled, sizeof(row->unmodelled), "precision %.40s", precision);
+	else if (read_shape(&quiet, &known) < 0)
+		snprintf(row->unmodelled, sizeof(row->unmodelled), "inputs are missing");
+	else
+		*row = known;
+}
+
+static int read_fields(const fields *f, p4d_measured *row)
+{
+	const char *id, *gpu, *complete;
+
+	if (text_of(f, "row_id", &id) < 0 || text_of(f, "gpu", &gpu) < 0 ||
+	    text_of(f, "validate", &complete) < 0)
+		return -1;
+	snprintf(row->id, sizeof(row->id), "%s", id);
+	snprintf(row->model, sizeof(row->model), "%s", text_or_none(f, "model"));
+	snprintf(row->gpu, sizeof(row->gpu), "%s", gpu);
+	row->complete = !strcmp(complete, "1");
+	row->oom = !row->complete && !strcmp(text_or_none(f, "oom"), "1");
+	if (row->oom)
+		read_death(f, row);
+	if (!row->complete)
+		return 0;
+	int rc = f->file->kind == P4D_MEASURED_THROUGHPUT ? read_throughput(f, row) : read_memory(f, row);
+	return rc < 0 ? -1 : read_shape(f, row);
 }
 
 int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err)
 {
 	fields f = {.file = file, .err = err};
 	p4d_measured result = {.complete = false};
-	const char *id, *gpu, *complete;
 	char *line;
 
 	do {
@@ -219,13 +316,7 @@ int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err
 	f.count = split(line, f.field);
 	if (f.count != file->columns)
 		return fail(file, err, "another number of fields than column names", "");
-	if (text_of(&f, "row_id", &id) < 0 || text_of(&f, "gpu", &gpu) < 0 ||
-	    text_of(&f, "validate", &complete) < 0)
-		return -1;
-	snprintf(result.id, sizeof(result.id), "%s", id);
-	snprintf(result.gpu, sizeof(result.gpu), "%s", gpu);
-	result.complete = !strcmp(complete, "1");
-	if (result.complete && read_run(&f, &result) < 0)
+	if (read_fields(&f, &result) < 0)
 		return -1;
 	*row = result;
 	return 1;

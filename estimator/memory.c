@@ -133,17 +133,27 @@ static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, con
 }
 
 /*
- * With an even split no stage in the middle holds more than both ends: embedding and head add to an end,
- * slots grow towards the front (weight slots towards the back).
+ * Of stages side by side with equally many layers none in the middle holds more than both ends of the row:
+ * embedding and head add to the ends of the pipeline, slots grow towards the front and weight slots towards
+ * the back, in all schedules (test_plan holds it).
  */
-static bool ends_are_fullest(const p4d_layout *l)
+static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 {
-	if (p4d_is_v_shaped(l->schedule))
-		return false;
-	for (uint64_t i = 1; i < l->pp; i++)
-		if (l->stage_layers[i] != l->stage_layers[0])
-			return false;
-	return true;
+	const uint32_t *layers = &l->stage_layers[stage];
+
+	return stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] || layers[0] != layers[1];
+}
+
+uint64_t p4d_least_states(const p4d_layout *l)
+{
+	p4d_wide n = l->layers / l->pp * p4d_layer_parameters(l);
+	uint64_t bytes;
+	unsigned half = l->precision == P4D_FP32 ? 4 : 2;
+
+	/* parameters, and gradients of at least half precision; the least that any profile divides of the
+	 * optimizer */
+	n = n * (half + half) + n * 8 / p4d_optimizer_shards(l);
+	return narrow(n, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
 }
 
 int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
@@ -154,9 +164,8 @@ int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity
 
 	memset(&e, 0, sizeof(e));
 	const uint32_t stages = p4d_stage_count(layout, method);
-	const bool ends_only = ends_are_fullest(layout);
 	for (uint32_t i = 0; i < stages; i++) {
-		if (ends_only && i > 0 && i < stages - 1)
+		if (!may_be_fullest(layout, i))
 			continue;
 		if (p4d_stage_memory(layout, method, capacity->gpu, i, &stage, err) < 0)
 			return -1;

@@ -75,6 +75,13 @@ typedef struct p4d_capacity {
 int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err);
 
+/*
+ * Bytes below which no stage's parameters, gradients and optimizer state come in a layout of these degrees,
+ * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: more than can
+ * be counted.
+ */
+uint64_t p4d_least_states(const p4d_layout *layout);
+
 const char *p4d_part_name(p4d_part part);
 const char *p4d_phase_name(p4d_phase phase);
 

@@ -50,11 +50,21 @@ enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be 
 enum { P4D_NO_SLOT = 0xffff };
 
 /*
- * chunk == chunks in GATHER_PARAMS and REDUCE_GRADS: the vocabulary tables that vocabulary parallelism cuts
- * over the stages. slot: of the activations; of the vocabulary in the EMBED and VOCAB passes. A chunk's slot
- * is taken at RECV_FORWARD (at FORWARD where nothing is received) and freed by BACKWARD or BACKWARD_WEIGHT; a
- * weight slot lives from BACKWARD_INPUT to BACKWARD_WEIGHT; a vocabulary slot from VOCAB_FORWARD to
- * VOCAB_BACKWARD.
+ * chunk == chunks in GATHER_PARAMS, REDUCE_GRADS and the EMBED and VOCAB passes: the vocabulary tables that
+ * vocabulary parallelism cuts over the stages. slot: of the activations in RECV_FORWARD, FORWARD and the
+ * backward passes; of the vocabulary in VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, as is every field
+ * that an instruction does not have. A chunk's slot is taken at RECV_FORWARD (at FORWARD where nothing is
+ * received) and freed by BACKWARD or BACKWARD_WEIGHT; a weight slot lives from BACKWARD_INPUT to
+ * BACKWARD_WEIGHT; a vocabulary slot from VOCAB_FORWARD to VOCAB_BACKWARD. The lowest free slot is taken.
+ *
+ * Neighbours: a RECV comes right before its pass and a SEND right after it. GATHER_PARAMS of a chunk comes
+ * right before what first uses it, REDUCE_GRADS after the last pass that adds to the chunk's gradients (and
+ * that pass's SEND), OPTIMIZER at the end.
+ *
+ * With vocabulary parallelism, results that pass between the EMBED and VOCAB passes and the two ends of the
+ * model wait in buffers of their own, P4D_SEND_BUFFERS each: from EMBED_FORWARD to FORWARD and from BACKWARD
+ * to EMBED_BACKWARD at position 0; from FORWARD to VOCAB_FORWARD and from VOCAB_BACKWARD (vocab-1;
+ * VOCAB_FORWARD in vocab-2) to BACKWARD at the last position.
  */
 typedef struct p4d_instruction {
 	uint32_t micro_batch;
@@ -119,7 +129,16 @@ void p4d_lists_free(p4d_list *lists, uint32_t stages);
 
 /*
  * The slots that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so no allocation, and
- * time that does not grow with the number of micro-batches.
+ * the time depends on nothing but the kind. With p stages, m micro-batches, v chunks, on stage r, in slots of
+ * one chunk:
+ *
+ *   gpipe m; 1f1b min(m, p-r), with vocab-2 min(m, p-r+1), with vocab-1 min(m, p-r+2);
+ *   interleaved min(m*v, 2(p-r-1) + (v-1)p + 1); zb1p min(m, p) and min(m, r+1) weight slots;
+ *   zbv 2p from m = 2p-r-1 on, and up to 2r+1 weight slots;
+ *   v-half p+1 for odd p, p+2 for even p, the same on all stages, and 2 weight slots; vocabulary parallelism
+ *   adds 2, but nothing for even p with vocab-2. Less for few micro-batches.
+ *
+ * Vocabulary slots: 1.
  */
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
@@ -127,9 +146,9 @@ p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
  * Proves lists (of whatever origin): every forward has its backward (and weight) pass, once, in every chunk;
  * slots are not reused while live, nor used when free, and slots says how many there are; the k-th send to a
  * stage is the k-th it receives on that connection; vocabulary passes come in the same order on all stages;
- * parameters are gathered before use, gradients reduced after the last, the optimizer comes last; and
- * executing all lists with P4D_SEND_BUFFERS sends per direction ends. Errors: P4D_E_INSTRUCTIONS, naming
- * stage, instruction and why.
+ * neighbours and hand-over buffers are as described above; and executing all lists ends, where a SEND waits
+ * while P4D_SEND_BUFFERS sends of its direction and stage are not yet received. Errors: P4D_E_INSTRUCTIONS,
+ * naming stage, instruction and why; NO_MEMORY.
  */
 int p4d_schedule_check(const p4d_schedule *s, const p4d_list *lists, p4d_error *err);
 

@@ -11,7 +11,8 @@
  * When every instruction of a schedule runs, given how long each takes. A stage executes its list in order;
  * sends overlap with what follows, a receive waits for the data. Vocabulary passes overlap their collectives
  * in the same way: VOCAB_BACKWARD waits until every stage's VOCAB_FORWARD of the micro-batch is done and
- * combined.
+ * combined. Send buffers are taken to be free: a list never needs more than P4D_SEND_BUFFERS of them to go
+ * on.
  */
 
 /* Seconds. Of the passes per stage and chunk: index stage*chunks + chunk. NULL: 0 everywhere. */
@@ -20,10 +21,13 @@ typedef struct p4d_durations {
 	double send; /* from one position to the next, where that is another stage; hidden behind passes */
 	double recv; /* the part of a transfer that the receiver cannot hide; busy time */
 	double vocabulary_forward, vocabulary_backward; /* S and T, the same on all stages */
-	double vocabulary_sync; /* a collective over the stages between S, T and what needs them; hidden where
-				   possible */
+	/* A collective over the stages, hidden where possible: from the embeddings to the forward at position
+	 * 0, from the last forward to S, from S to T, from S or T to the first backward, from the last
+	 * backward to EMBED_BACKWARD. */
+	double vocabulary_sync;
 	double embed_forward, embed_backward;
-	const double *gather, *reduce, *optimizer; /* what is not hidden, per stage */
+	/* What is not hidden, per stage; gather and reduce in equal parts on its chunks (and the tables). */
+	const double *gather, *reduce, *optimizer;
 } p4d_durations;
 
 typedef struct p4d_span {
@@ -34,7 +38,9 @@ typedef struct p4d_timeline {
 	double seconds;         /* of the whole step: the latest end */
 	double bubble_fraction; /* idle time of all stages between start and end, over stages * seconds */
 	double *busy;           /* per stage, seconds; owned */
-	p4d_span **span;        /* per stage and instruction; NULL unless asked for; owned */
+	/* Per stage and instruction; NULL unless asked for; owned. That of a SEND is the transfer, which
+	 * overlaps what follows. */
+	p4d_span **span;
 } p4d_timeline;
 
 /* Runs the lists. Errors: NO_MEMORY; INSTRUCTIONS when they deadlock. Free with p4d_timeline_free. */

@@ -49,9 +49,9 @@ bool p4d_tokens_is_llmc(const p4d_mapping *data);
 
 int64_t p4d_token_at(const p4d_tokens *tokens, uint64_t number);
 
-/* "MMIDIDX\0\0" */
-enum { P4D_MEGATRON_MAGIC = 9, P4D_MEGATRON_HEADER = 9 + 8 + 1 + 8 + 8 };
-extern const char p4d_megatron_magic[P4D_MEGATRON_MAGIC];
+/* with the NUL that ends the string literal */
+#define P4D_MEGATRON_MAGIC "MMIDIDX\0"
+enum { P4D_MEGATRON_HEADER = sizeof(P4D_MEGATRON_MAGIC) + 8 + 1 + 8 + 8 };
 
 static inline uint16_t p4d_le16(const uint8_t *at)
 {

@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 
-const char p4d_megatron_magic[P4D_MEGATRON_MAGIC] = "MMIDIDX\0";
-
 enum { LENGTH = 4, OFFSET = 8, BOUND = 8 };
 
 static int wrong(const p4d_tokens *tokens, uint64_t at, p4d_error *err, const char *what, uint64_t found,
@@ -39,7 +37,7 @@ static int read_header(p4d_tokens *tokens, uint64_t *sequences, uint64_t *bounds
 	if (tokens->index.bytes < P4D_MEGATRON_HEADER)
 		return p4d_fail(err, P4D_E_DATA, "%s: %" PRIu64 " bytes, expected a header of %d",
 				tokens->index_name, tokens->index.bytes, P4D_MEGATRON_HEADER);
-	if (memcmp(at, p4d_megatron_magic, P4D_MEGATRON_MAGIC) != 0)
+	if (memcmp(at, P4D_MEGATRON_MAGIC, sizeof(P4D_MEGATRON_MAGIC)) != 0)
 		return p4d_fail(err, P4D_E_DATA,
 				"%s: byte 0: does not begin with MMIDIDX, expected an index "
 				"of Megatron-LM",

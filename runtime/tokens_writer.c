@@ -109,7 +109,7 @@ static int write_index(p4d_tokens_writer *writer, p4d_error *err)
 	const uint8_t type = narrow ? P4D_TOKEN_U16 : P4D_TOKEN_I32;
 	uint64_t offset = 0;
 
-	if (p4d_new_file_write(file, p4d_megatron_magic, P4D_MEGATRON_MAGIC, err) < 0 ||
+	if (p4d_new_file_write(file, P4D_MEGATRON_MAGIC, sizeof(P4D_MEGATRON_MAGIC), err) < 0 ||
 	    write_u64(file, 1, err) < 0 || p4d_new_file_write(file, &type, 1, err) < 0 ||
 	    write_u64(file, writer->documents, err) < 0 || write_u64(file, writer->documents + 1, err) < 0 ||
 	    write_numbers(file, writer->length, writer->documents, false, err) < 0)

@@ -2,6 +2,7 @@
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
 	tests/unit/test_attention \
+	tests/unit/test_clock \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -15,12 +16,19 @@ unit_tests = \
 	tests/unit/test_plan_line \
 	tests/unit/test_request \
 	tests/unit/test_sbatch \
+	tests/unit/test_schedule \
+	tests/unit/test_schedule_check \
+	tests/unit/test_schedule_slots \
 	tests/unit/test_search \
-	tests/unit/test_site
+	tests/unit/test_site \
+	tests/unit/test_timeline \
+	tests/unit/test_timeline_steady
 # Programs that print a figure each; `make bench` runs them.
-bench_programs =
+bench_programs = tests/bench/schedule_speed
 
+tests_bench_schedule_speed_LDADD = libp4d.la
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
+tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
 # The command that was built, as a user types it.
@@ -101,12 +109,14 @@ bench: all $(tools) $(bench_programs)
 	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
 	@PLUGINS=$(abs_top_builddir)/.libs $(srcdir)/tests/bench/sbatch_cost.sh
 else
-bench:
-	@echo "the benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"; exit 1
+EXTRA_PROGRAMS += $(bench_programs)
+bench: all $(bench_programs)
+	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
+	@echo "the other benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"
 endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h
+EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh

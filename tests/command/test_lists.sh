@@ -20,7 +20,7 @@ done
 exits 0 p4d explain
 [ "$(printf '%s\n' "$out" | grep -c '^P4D[0-9][0-9][0-9]  ')" = "$(grep -c '^CODE(' "$P4D_TEST_SRCDIR/estimator/codes.def")" ] ||
 	fail "not every code is listed"
-for code in 0 999 P4D 12x -12 P4D050 ''; do
+for code in 0 999 P4D 12x -12 P4D055 ''; do
 	exits 1 p4d explain "$code"
 done
 
@@ -30,6 +30,21 @@ silent
 prints "simumax-02" "60.74" "allocated, method closed: mean absolute error 0." "reserved: mean absolute error"
 exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
 prints '"mean_absolute_error"'
+prints '"false_passes"'
+exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/measured_throughput.csv"
+silent
+prints "ptdp-1008.0B" "405b_l4_tp2_pp1_dp4_mbc4" "step time: mean absolute error " "wrong orders: 0 of 2 pairs"
+exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/measured_throughput.csv"
+prints '"predicted_seconds"' '"orders":' '"wrong":'
+# runs that died: one that p4d can judge, one that it cannot
+{
+	awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print }
+		/^simumax-09,/ { $1 = "died"; $at["gpu"] = "A100-80GB"; $at["oom"] = 1; $at["validate"] = 0; print }' \
+		"$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
+	grep '^titan-oom1,' "$P4D_TEST_SRCDIR/tests/data/measured_memory.csv"
+} >died.csv
+exits 0 p4d validate died.csv
+prints "refuse" "not modelled: fsdp is not modelled" "false passes: 0 of 1 that are modelled"
 exits 1 p4d validate
 exits 3 p4d validate nowhere.csv
 printf 'a,b\n1,2\n' >bad.csv

@@ -24,7 +24,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --env
 silent
 eval "$out"
 case $P4D_PLAN in p4d1:model=llama3-70b@u:*:nodes=8@u:gpus-per-node=8@u:hash=*) ;; *) fail "no plan line: $P4D_PLAN" ;; esac
-[ "$P4D_TP" = 8 ] || fail "P4D_TP is $P4D_TP"
+case $P4D_PLAN in *":tp=$P4D_TP@p:"*) ;; *) fail "P4D_TP is $P4D_TP" ;; esac
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --json
 prints "$P4D_PLAN"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,7 +57,7 @@ static void every_gpu_is_there(void **state)
 	    {"a100-40gb", 39.39, 40960, 312},       {"a100-pcie-40gb", 39.39, 40960, 312},
 	    {"a100-80gb", 79.15, 81920, 312},       {"a100-pcie-80gb", 79.1, 81920, 312},
 	    {"h100-80gb", 79.1, 81559, 989},        {"h100-pcie-80gb", 79.1, 81559, 756},
-	    {"h100-nvl-94gb", 93.0, 95830, 835},    {"h100-96gb", 94.0, 0, 0},
+	    {"h100-nvl-94gb", 93.0, 95830, 835},    {"h100-96gb", 94.0, 0, 989},
 	    {"h20-96gb", 94.9, 97871, 148},         {"h200-141gb", 139.8, 143771, 989},
 	    {"h200-nvl-141gb", 139.8, 143771, 835}, {"gh200-96gb", 94.5, 97871, 989},
 	    {"gh200-144gb", 141.5, 146831, 989},    {"b200-180gb", 178.35, 183359, 2250},
@@ -231,6 +232,10 @@ static void bad_tables(void **state)
 	     "gpus.json: GPU 1 (\"x\"): \"usable_gib\" is \"80\", not a number"},
 	    {"{\"gpus\":[{\"name\":\"x\",\"usable_gib\":2,\"nominal_gb\":2,\"reported_mib\":1024}]}",
 	     P4D_E_VALUE, "gpus.json: GPU 1 (\"x\"): usable_gib 2 is more than reported_mib 1024"},
+	    {"{\"gpus\":[{\"name\":\"x\",\"gemm_efficiency\":1.5}]}", P4D_E_VALUE,
+	     "gpus.json: GPU 1 (\"x\"): \"gemm_efficiency\" is 1.5: not from 0 to 1"},
+	    {"{\"gpus\":[{\"name\":\"x\",\"sm\":\"90\"}]}", P4D_E_JSON,
+	     "gpus.json: GPU 1 (\"x\"): \"sm\" is \"90\", not a number"},
 	    {"{\"gpus\":[{\"name\":\"x\",\"usable\":2}]}", P4D_E_JSON,
 	     "gpus.json: GPU 1 (\"x\"): unknown field \"usable\""},
 	    {"{\"gpus\":[{\"name\":\"x\",\"name\":\"y\"}]}", P4D_E_JSON, "gpus.json: a field is given twice"},
@@ -273,6 +278,31 @@ static void built_in_table(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 }
 
+/* What the clock reads of a GPU, in the units of the struct. */
+static void rates(void **state)
+{
+	(void)state;
+	const p4d_gpu *a100 = p4d_gpu_find(&gpus, "a100-80gb", NULL),
+		      *v100 = p4d_gpu_find(&gpus, "v100-32gb", NULL);
+
+	assert_true(a100->sm == 80 && a100->multiprocessors == 108);
+	assert_true(a100->peak_fp32_flops == 19.5e12 && a100->peak_fp16_flops == 0);
+	assert_true(a100->link_bytes_per_s == 300e9 && a100->net_bytes_per_s == 25e9);
+	assert_true(a100->gemm_efficiency > 0.7 && a100->gemm_efficiency < 0.9);
+	assert_true(v100->sm == 70 && v100->peak_fp16_flops == 125e12 && v100->peak_bf16_flops == 0);
+	for (size_t i = 0; i < gpus.count; i++) {
+		const p4d_gpu *gpu = &gpus.gpu[i];
+		bool slice = !strcmp(gpu->status, "derived"), amd = !strncmp(gpu->name, "mi", 2);
+		/* architecture of all that NVIDIA makes; rates of whole GPUs only, all of them or none */
+		assert_true((gpu->sm > 0) == !amd);
+		bool clock = !amd && !slice;
+		assert_true((gpu->gemm_efficiency > 0) == clock && (gpu->hbm_efficiency > 0) == clock);
+		assert_true((gpu->link_efficiency > 0) == clock && (gpu->net_bytes_per_s > 0) == clock);
+		assert_true((gpu->multiprocessors > 0) == clock && (gpu->peak_fp32_flops > 0) == clock);
+		assert_true(gpu->attention_backward_efficiency <= gpu->attention_forward_efficiency);
+	}
+}
+
 /* A site may add rows with only what is mandatory; what is unknown is 0. */
 static void least_row(void **state)
 {
@@ -298,7 +328,8 @@ int main(void)
 	    cmocka_unit_test(every_gpu_is_there), cmocka_unit_test(table_is_sound),
 	    cmocka_unit_test(names_of_slurm),     cmocka_unit_test(slices),
 	    cmocka_unit_test(unknown_names),      cmocka_unit_test(bad_tables),
-	    cmocka_unit_test(built_in_table),     cmocka_unit_test(least_row),
+	    cmocka_unit_test(built_in_table),     cmocka_unit_test(rates),
+	    cmocka_unit_test(least_row),
 	};
 
 	return cmocka_run_group_tests(tests, load, unload);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SLOT_POOL_H
+#define P4D_SLOT_POOL_H
+
+#include <stdint.h>
+
+/*
+ * Numbers 0..size-1, of which the lowest free one is taken first. Each of several queues gives back what it
+ * took in the order of taking, as a chunk's backward passes follow the order of its forward passes.
+ */
+typedef struct p4d_slot_pool {
+	uint32_t size, queues;
+	uint32_t hint;        /* no word of free[] below this one has a free slot */
+	uint64_t *free;       /* a bit per slot */
+	uint32_t *ring;       /* size entries per queue: slots in the order of taking */
+	uint32_t *head;       /* per queue: oldest that is not yet freed, then next to look at, then end */
+	uint64_t capacity[3]; /* elements allocated in the three */
+} p4d_slot_pool;
+
+/*
+ * Empties a pool (zeroed before the first time) and gives it this size; memory of the time before is used
+ * again. -1 without memory; free with p4d_slot_pool_free in either case.
+ */
+int p4d_slot_pool_reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues);
+void p4d_slot_pool_free(p4d_slot_pool *pool);
+
+uint32_t p4d_slot_take(p4d_slot_pool *pool, uint32_t queue);
+/* The oldest slot of the queue that was neither looked at nor freed. It stays taken. */
+uint32_t p4d_slot_look(p4d_slot_pool *pool, uint32_t queue);
+/* Frees the oldest of the queue. */
+uint32_t p4d_slot_free(p4d_slot_pool *pool, uint32_t queue);
+
+#endif

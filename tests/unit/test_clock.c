@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock: against published runs, against arithmetic done by hand, and its properties. */
+#include "support.h"
+
+#include <math.h>
+
+#include "clock.h"
+#include "defaults.h"
+#include "measured.h"
+
+static p4d_gpus gpus;
+
+static int load(void **state)
+{
+	(void)state;
+	return p4d_gpus_load(&gpus, NULL, NULL);
+}
+
+static p4d_gpu gpu_named(const char *name)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(&gpus, name, NULL);
+
+	assert_non_null(gpu);
+	return *gpu;
+}
+
+static p4d_layout layout_of(const char *options, uint64_t nodes, uint64_t per_node)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err;
+
+	set_all(&r, options);
+	p4d_request_complete(&r, 0, nodes * per_node);
+	if (p4d_layout_build(&r, nodes, per_node, &l, &err) < 0)
+		fail_msg("layout: %s", err.text);
+	return l;
+}
+
+static p4d_step step_of(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	p4d_timeline_work work = {0};
+	p4d_step step;
+	p4d_error err;
+
+	if (p4d_clock_step(l, gpu, &work, &step, &err) < 0)
+		fail_msg("step: %s", err.text);
+	p4d_timeline_work_free(&work);
+	return step;
+}
+
+static double seconds(const char *options, uint64_t nodes, uint64_t per_node, const p4d_gpu *gpu)
+{
+	p4d_layout l = layout_of(options, nodes, per_node);
+
+	return step_of(&l, gpu).seconds;
+}
+
+/* ---- published runs ---- */
+
+typedef struct outcome {
+	double mean, worst;
+	unsigned rows, pairs, wrong;
+} outcome;
+
+enum { MOST_RUNS = 128 };
+
+static outcome compare(const char *name)
+{
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+	static char path[4096], text[65536];
+	static p4d_step_pair run[MOST_RUNS];
+	p4d_measured_file csv;
+	p4d_measured row;
+	p4d_error err;
+	outcome all = {0};
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/tests/data/%s", dir ? dir : ".", name);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	size_t length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	assert_true(length < sizeof(text) - 1);
+	text[length] = '\0';
+	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
+	assert_int_equal(csv.kind, P4D_MEASURED_THROUGHPUT);
+	printf("%-28s %10s %10s %8s\n", "run", "measured s", "predicted", "error");
+	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
+		p4d_layout l;
+		p4d_gpu gpu = gpu_named(row.gpu);
+		assert_true(row.complete && all.rows < MOST_RUNS);
+		p4d_request_complete(&row.request, 0, row.gpus);
+		if (p4d_layout_build(&row.request, row.gpus / row.gpus_per_node, row.gpus_per_node, &l,
+				     &err) < 0)
+			fail_msg("%s: %s", row.id, err.text);
+		p4d_step_pair_set(&run[all.rows], &row, &l, step_of(&l, &gpu).seconds);
+		double error = run[all.rows].predicted / run[all.rows].measured - 1;
+		printf("%-28s %10.3f %10.3f %+7.1f%%\n", row.id, run[all.rows].measured,
+		       run[all.rows].predicted, 100 * error);
+		all.mean += fabs(error);
+		all.worst = fmax(all.worst, fabs(error));
+		all.rows++;
+	}
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	all.mean /= all.rows;
+	all.wrong = p4d_wrong_orders(run, all.rows, &all.pairs);
+	printf("%u rows: mean absolute error %.2f %%, worst %.2f %%; wrong orders %u of %u\n", all.rows,
+	       100 * all.mean, 100 * all.worst, all.wrong, all.pairs);
+	return all;
+}
+
+static void published_runs(void **state)
+{
+	(void)state;
+	outcome all = compare("measured_throughput.csv");
+	assert_true(all.rows >= 13 && all.pairs >= 2);
+	assert_true(all.mean <= 0.05);
+	assert_true(all.worst <= 0.13);
+	assert_int_equal(all.wrong, 0);
+}
+
+/* Runs of the same and of other kinds that the sample does not have. */
+static void more_published_runs(void **state)
+{
+	(void)state;
+	outcome all = compare("held_out_throughput.csv");
+	assert_true(all.rows >= 40);
+	assert_true(all.mean <= 0.05);
+	assert_true(all.worst <= 0.15);
+	assert_true(all.wrong <= 1);
+}
+
+/* Rows that do not say what was measured. */
+static void malformed_runs(void **state)
+{
+	static const char header[] =
+	    "row_id,gpu,validate,step_seconds,tokens_per_s_per_gpu,tflops_per_gpu,tflops_count";
+	static const struct {
+		const char *row, *message;
+	} cases[] = {
+	    {"a,H100,1,,,,", "x.csv:2: neither time, tokens nor TFLOP/s were measured"},
+	    {"a,H100,1,,,100,", "x.csv:2: neither hardware nor model in column tflops_count"},
+	    {"a,H100,1,-1,,,", "x.csv:2: not a number in column step_seconds"},
+	    {"a,H100,1,1,,,", "x.csv:2: no column n_gpus"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_measured_file csv;
+		p4d_measured row;
+		p4d_error err = {.code = P4D_OK};
+		char text[512];
+		snprintf(text, sizeof(text), "%s\n%s\n", header, cases[i].row);
+		assert_int_equal(p4d_measured_open(&csv, "x.csv", text, &err), 0);
+		assert_int_equal(csv.kind, P4D_MEASURED_THROUGHPUT);
+		assert_int_equal(p4d_measured_next(&csv, &row, &err), -1);
+		assert_string_equal(err.text, cases[i].message);
+	}
+}
+
+static void orders(void **state)
+{
+	const p4d_step_pair runs[] = {
+	    {.model = "a", .gpus = 8, .global_batch = 16, .measured = 1, .predicted = 1.2},
+	    {.model = "a", .gpus = 8, .global_batch = 16, .measured = 2, .predicted = 1.1},
+	    {.model = "a", .gpus = 8, .global_batch = 16, .measured = 3, .predicted = 3},
+	    {.model = "a", .gpus = 8, .global_batch = 32, .measured = 1, .predicted = 4},
+	    {.model = "b", .gpus = 8, .global_batch = 16, .measured = 1, .predicted = 4},
+	};
+	unsigned pairs;
+	(void)state;
+
+	assert_int_equal(p4d_wrong_orders(runs, 5, &pairs), 1);
+	assert_int_equal(pairs, 3);
+}
+
+/* ---- by hand ---- */
+
+#define SMALL \
+	"model=custom layers=2 hidden=64 ffn=128 heads=4 kv-heads=2 head-dim=16 vocab=256 norm=rmsnorm " \
+	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
+
+static void flops_by_hand(void **state)
+{
+	(void)state;
+	/* q and o 64*64, k and v 64*32, three times 64*128; the output projection counts, the input table
+	 * does not */
+	const double matrices = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128) + 256 * 64;
+	const double tokens = 8 * 32;
+	const double scores = 2 * 64 * 32; /* layers * heads * head size * sequence */
+	p4d_layout l = layout_of(SMALL "framework=megatron global-batch=8 vocab=256", 1, 1);
+
+	assert_int_equal(l.vocab, 256);
+	assert_true(p4d_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
+	assert_true(p4d_hardware_flops(&l) == tokens * (6 * matrices + 12 * scores));
+	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=full", 1, 1);
+	assert_true(p4d_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
+	/* the head is not computed again */
+	assert_true(p4d_hardware_flops(&l) == tokens * (8 * matrices - 2 * 256 * 64 + 16 * scores));
+	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective", 1, 1);
+	assert_true(p4d_hardware_flops(&l) == tokens * (6 * matrices + 16 * scores));
+	l = layout_of(SMALL "framework=p4d global-batch=8 recompute=mlp", 1, 1);
+	assert_true(p4d_hardware_flops(&l) == tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
+	/* the heads need not be as wide as the model */
+	l = layout_of("model=custom layers=1 hidden=64 ffn=128 heads=8 kv-heads=8 head-dim=16 vocab=256 "
+		      "norm=rmsnorm glu=on tied=on positions=rope bias=none qk-norm=off seq-len=32 "
+		      "framework=p4d global-batch=1",
+		      1, 1);
+	assert_true(p4d_model_flops(&l) ==
+		    32.0 * (6 * (4 * 64 * 128 + 3 * 64 * 128 + 256 * 64) + 6 * 128 * 32));
+}
+
+/* PTD-P's own formula, for its largest model. */
+static void hardware_flops_as_published(void **state)
+{
+	(void)state;
+	p4d_layout l =
+	    layout_of("model=gpt layers=128 hidden=25600 ffn=102400 heads=160 kv-heads=160 head-dim=160 "
+		      "vocab=51200 norm=layernorm glu=off tied=on positions=learned bias=all qk-norm=off "
+		      "seq-len=2048 tp=8 pp=64 micro-batch=1 global-batch=3072 framework=megatron "
+		      "precision=fp16 recompute=full",
+		      384, 8);
+	double B = 3072, s = 2048, L = 128, h = 25600, V = 51200;
+	double published = 96 * B * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h));
+
+	assert_true(fabs(p4d_hardware_flops(&l) / published - 1) < 1e-12);
+}
+
+static void rates_of_a_step(void **state)
+{
+	(void)state;
+	p4d_gpu gpu = gpu_named("h100");
+	p4d_layout l =
+	    layout_of(MODEL_13B "framework=megatron tp=4 global-batch=64 seq-len=2048 recompute=full", 1, 8);
+	p4d_step y = step_of(&l, &gpu);
+
+	assert_true(y.seconds > 0);
+	assert_true(fabs(y.tokens_per_second_per_gpu - 64.0 * 2048 / 8 / y.seconds) < 1e-6);
+	assert_true(fabs(y.tflops_per_gpu - p4d_model_flops(&l) / 8 / y.seconds / 1e12) < 1e-6);
+	assert_true(fabs(y.mfu - y.tflops_per_gpu / 989) < 1e-9);
+	assert_true(fabs(y.hfu - y.hardware_tflops_per_gpu / 989) < 1e-9);
+	assert_true(y.hfu > y.mfu && y.hfu < 1 && y.mfu > 0.1);
+	assert_true(y.bubble_fraction >= 0 && y.bubble_fraction < 0.01);
+}
+
+/* The passes are the sum of what they are said to be made of. */
+static void passes_add_up(void **state)
+{
+	static const char *const cases[] = {
+	    "framework=megatron tp=4 pp=4 cp=2 vpp=5 recompute=full global-batch=64",
+	    "framework=megatron tp=8 pp=4 attention=unfused recompute=selective dropout=on global-batch=64",
+	    "framework=p4d tp=2 pp=4 cp=4 recompute=mlp global-batch=64",
+	    "framework=p4d tp=8 pp=2 cp=2 vpp=2 schedule=zbv global-batch=64",
+	    "framework=p4d tp=8 pp=4 schedule=1f1b vocab-parallel=vocab-2 global-batch=64",
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char options[1024];
+		p4d_gpu gpu = gpu_named("h100");
+		snprintf(options, sizeof(options), MODEL_13B "seq-len=4096 %s", cases[i]);
+		p4d_layout l = layout_of(options, 4, 8);
+		double storage[256];
+		p4d_durations d;
+		assert_true(p4d_clock_storage(&l) <= 256);
+		p4d_clock_durations(&l, &gpu, storage, &d);
+		for (uint32_t stage = 0; stage < l.pp; stage++)
+			for (uint32_t chunk = 0; chunk < l.vpp; chunk++) {
+				p4d_pass_cost y;
+				p4d_clock_pass(&l, &gpu, stage, chunk, &y);
+				double all = y.forward + y.backward_input + y.backward_weight;
+				double parts = y.gemm + y.attention + y.memory_bound + y.tensor_comm +
+					       y.context_comm + y.recompute;
+				assert_true(fabs(parts / all - 1) < 1e-12);
+				size_t at = stage * (size_t)l.vpp + chunk;
+				assert_true(d.forward[at] == y.forward);
+				assert_true(d.backward_input[at] == y.backward_input);
+				assert_true(d.backward_weight[at] == y.backward_weight);
+				assert_true((y.recompute > 0) == (l.recompute != P4D_RECOMPUTE_NONE));
+				assert_true((y.context_comm > 0) == (l.cp > 1));
+			}
+		/* the ends of the model make their stages longer, unless they are cut over all */
+		double middle = d.forward[l.vpp];
+		assert_true((d.forward[0] > middle) == !l.vocab_parallel);
+		assert_true((d.vocabulary_forward > 0) == !!l.vocab_parallel);
+		assert_true(l.framework == P4D_FRAMEWORK_P4D ? d.send > 0 && d.recv == 0
+							     : d.send == 0 && d.recv > 0);
+	}
+}
+
+/* ---- what has no clock ---- */
+
+static void no_guess(void **state)
+{
+	(void)state;
+	p4d_layout l = layout_of(MODEL_13B "tp=8 global-batch=8", 1, 8);
+	p4d_layout nodes = layout_of(MODEL_13B "tp=8 global-batch=8", 2, 8);
+	p4d_layout cpu = layout_of(MODEL_13B "device=cpu tp=8 global-batch=8", 1, 8);
+	p4d_layout fp32 = layout_of(MODEL_13B "precision=fp32 tp=8 global-batch=8", 1, 8);
+	p4d_layout fp16 = layout_of(MODEL_13B "precision=fp16 tp=8 global-batch=8", 1, 8);
+	p4d_gpu h100 = gpu_named("h100"), slice = gpu_named("h100-1g.10gb"), amd = gpu_named("mi300x"),
+		v100 = gpu_named("v100-32gb");
+	p4d_timeline_work work = {0};
+	p4d_step step;
+	p4d_error err;
+
+	assert_true(p4d_clock_knows(&l, &h100) && p4d_clock_knows(&nodes, &h100));
+	assert_true(p4d_clock_knows(&fp32, &h100) && p4d_clock_knows(&fp16, &h100));
+	assert_false(p4d_clock_knows(&cpu, &h100));
+	assert_false(p4d_clock_knows(&l, NULL));
+	assert_false(p4d_clock_knows(&l, &slice));
+	assert_false(p4d_clock_knows(&l, &amd));
+	/* no bf16 */
+	assert_false(p4d_clock_knows(&l, &v100));
+	assert_true(p4d_clock_knows(&fp16, &v100));
+	h100.net_bytes_per_s = 0;
+	assert_true(p4d_clock_knows(&l, &h100));
+	assert_false(p4d_clock_knows(&nodes, &h100));
+	h100.peak_fp32_flops = 0;
+	assert_false(p4d_clock_knows(&fp32, &h100));
+	assert_int_equal(p4d_clock_step(&nodes, &h100, &work, &step, &err), -1);
+	assert_int_equal(err.code, P4D_E_NO_CLOCK);
+	assert_int_equal(p4d_clock_step(&cpu, &h100, &work, &step, &err), -1);
+	assert_int_equal(err.code, P4D_E_NO_CLOCK);
+	p4d_timeline_work_free(&work);
+}
+
+/* Every GPU that is sold as a whole and made by NVIDIA has a clock. */
+static void gpus_with_a_clock(void **state)
+{
+	(void)state;
+	unsigned known = 0;
+	p4d_layout l = layout_of(MODEL_13B "tp=8 precision=fp16 global-batch=16", 2, 8);
+
+	for (size_t i = 0; i < gpus.count; i++) {
+		const p4d_gpu *gpu = &gpus.gpu[i];
+		bool amd = !strncmp(gpu->name, "mi", 2), slice = !strcmp(gpu->status, "derived");
+		if (p4d_clock_knows(&l, gpu) != (!amd && !slice))
+			fail_msg("%s", gpu->name);
+		known += !amd && !slice;
+		if (amd || slice)
+			continue;
+		p4d_step y = step_of(&l, gpu);
+		assert_true(y.mfu > 0.02 && y.mfu < 0.75);
+	}
+	assert_int_equal(known, 23);
+}
+
+/* ---- properties ---- */
+
+static void faster_parts_are_not_slower(void **state)
+{
+	static const char *const cases[] = {
+	    "framework=megatron tp=8 pp=4 cp=2 recompute=full global-batch=64",
+	    "framework=p4d tp=4 pp=4 cp=4 global-batch=64",
+	    "framework=p4d tp=8 pp=2 cp=2 vpp=2 schedule=v-half global-batch=64",
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char options[1024];
+		p4d_gpu gpu = gpu_named("h100");
+		snprintf(options, sizeof(options), MODEL_13B "seq-len=4096 %s", cases[i]);
+		double now = seconds(options, 8, 8, &gpu);
+		double *rates[] = {&gpu.peak_bf16_flops,
+				   &gpu.hbm_bytes_per_s,
+				   &gpu.link_bytes_per_s,
+				   &gpu.net_bytes_per_s,
+				   &gpu.gemm_efficiency,
+				   &gpu.attention_forward_efficiency,
+				   &gpu.attention_backward_efficiency};
+		for (size_t j = 0; j < sizeof(rates) / sizeof(rates[0]); j++) {
+			double before = *rates[j];
+			*rates[j] = 1.3 * before;
+			double faster = seconds(options, 8, 8, &gpu);
+			assert_true(faster < now);
+			assert_true(faster > now / 1.31);
+			*rates[j] = before;
+		}
+	}
+}
+
+static double of_13b(const char *framework, const char *more)
+{
+	p4d_gpu gpu = gpu_named("h100");
+	char options[1024];
+
+	snprintf(options, sizeof(options), MODEL_13B "framework=%s global-batch=512 seq-len=2048 %s",
+		 framework, more);
+	return seconds(options, 8, 8, &gpu);
+}
+
+static void more_work_takes_longer(void **state)
+{
+	/* from faster to slower */
+	static const char *const order[][2] = {
+	    {"tp=4 recompute=none", "tp=4 recompute=mlp"},
+	    {"tp=4 recompute=mlp", "tp=4 recompute=full"},
+	    {"tp=2", "tp=4"},
+	    {"tp=4", "tp=8"},
+	    {"tp=2 pp=4", "tp=2 pp=4 pipeline-split=8,8,8,16"},
+	    {"precision=bf16", "precision=fp32"},
+	};
+	p4d_gpu gpu = gpu_named("h100");
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		assert_true(of_13b("p4d", order[i][0]) < of_13b("p4d", order[i][1]));
+		assert_true(of_13b("megatron", order[i][0]) < of_13b("megatron", order[i][1]));
+	}
+	/* a smaller bubble with more chunks, where there are few micro-batches */
+	assert_true(of_13b("p4d", "tp=2 pp=8 vpp=5 global-batch=32") <
+		    of_13b("p4d", "tp=2 pp=8 global-batch=32"));
+	assert_true(of_13b("megatron", "tp=2 pp=8 vpp=5 global-batch=32") <
+		    of_13b("megatron", "tp=2 pp=8 global-batch=32"));
+	/* fused attention of p4d keeps nothing that selective recompute could drop */
+	assert_true(of_13b("p4d", "recompute=selective") == of_13b("p4d", "recompute=none"));
+	assert_true(of_13b("megatron", "recompute=selective") > of_13b("megatron", "recompute=none"));
+	/* twice the batch: less than twice the time */
+	double one = seconds(MODEL_13B "tp=2 pp=4 global-batch=128", 8, 8, &gpu);
+	double two = seconds(MODEL_13B "tp=2 pp=4 global-batch=256", 8, 8, &gpu);
+	assert_true(two > 1.5 * one && two < 2 * one);
+	/* the same GPUs in nodes of 4 talk more over the network */
+	assert_true(seconds(MODEL_13B "tp=4 global-batch=128", 16, 4, &gpu) >
+		    seconds(MODEL_13B "tp=4 global-batch=128", 8, 8, &gpu));
+}
+
+static uint32_t next(uint32_t *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 8;
+}
+
+static uint32_t pick(uint32_t *state, const uint32_t *from, uint32_t count)
+{
+	return from[next(state) % count];
+}
+
+/* A request that may be no layout. */
+static void random_options(uint32_t *state, char *options, size_t size, uint32_t *nodes)
+{
+	static const uint32_t degrees[] = {1, 1, 2, 4, 8}, stages[] = {1, 2, 4, 5, 8, 10, 20},
+			      chunks[] = {1, 1, 2, 4, 5};
+	static const char *const schedules[] = {"gpipe", "1f1b", "1f1b",  "interleaved",
+						"zb1p",  "zbv",  "v-half"};
+	static const char *const vocabularies[] = {"off", "off", "vocab-1", "vocab-2"};
+	static const char *const recomputes[] = {"none", "selective", "mlp", "full"};
+	static const char *const splits[] = {"", "", "", " pipeline-split=8,12,12,8",
+					     " pipeline-split=10,8,12,10"};
+	uint32_t tp = pick(state, degrees, 5), cp = pick(state, degrees, 4), pp = pick(state, stages, 7);
+	uint32_t dp = pick(state, degrees, 5), micro = 1 + next(state) % 40, schedule = next(state) % 7;
+	uint32_t vpp = schedule >= 5 ? 2 : schedule == 3 ? pick(state, chunks, 5) : 1;
+
+	*nodes = (tp * cp * pp * dp + 7) / 8;
+	snprintf(options, size,
+		 MODEL_13B "seq-len=4096 framework=%s tp=%u cp=%u pp=%u vpp=%u schedule=%s vocab-parallel=%s "
+			   "recompute=%s micro-batch=1 global-batch=%u%s",
+		 next(state) % 2 ? "megatron" : "p4d", tp, cp, pp, vpp, schedules[schedule],
+		 vocabularies[next(state) % 4], recomputes[next(state) % 4], micro * dp,
+		 pp == 4 ? splits[next(state) % 5] : "");
+}
+
+/* No schedule comes below the bound, and it is near enough to be of use. */
+static void bound_is_below(void **state)
+{
+	p4d_timeline_work work = {0};
+	uint32_t seed = 20250614, tried = 0, even = 0;
+	double nearness = 0;
+	(void)state;
+
+	while (tried < 1500) {
+		char options[1024];
+		p4d_request r = {.gpu = ""};
+		uint32_t nodes;
+		p4d_layout l;
+		p4d_step step;
+		p4d_error err;
+		p4d_gpu gpu = gpu_named(next(&seed) % 2 ? "a100-80gb" : "b200");
+		random_options(&seed, options, sizeof(options), &nodes);
+		set_all(&r, options);
+		p4d_request_complete(&r, 0, (uint64_t)nodes * 8);
+		if (p4d_layout_build(&r, nodes, 8, &l, NULL) < 0)
+			continue;
+		tried++;
+		if (p4d_clock_step(&l, &gpu, &work, &step, &err) < 0)
+			fail_msg("%s: %s", options, err.text);
+		double bound = p4d_clock_bound(&l, &gpu);
+		/* the timeline may be short by a thousandth */
+		if (!(bound <= step.seconds * 1.001 && bound > 0))
+			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
+		if (l.schedule == P4D_1F1B && !l.vocab_parallel) {
+			nearness += bound / step.seconds;
+			even++;
+		}
+	}
+	p4d_timeline_work_free(&work);
+	printf("bound / step of %u 1F1B layouts: mean %.3f\n", even, nearness / even);
+	assert_true(nearness / even > 0.9);
+}
+
+/*
+ * Vocabulary parallelism (arXiv 2411.05288): 8 A100, 8 stages, a 256k vocabulary on a 4B model of 32 layers,
+ * 128 micro-batches of 2048 tokens. Published: 17.3 % of peak without, 51.7 % with.
+ */
+static void vocabulary_parallelism_pays(void **state)
+{
+#define MODEL_4B \
+	"model=custom layers=32 hidden=3072 ffn=8192 heads=24 kv-heads=24 head-dim=128 vocab=262144 " \
+	"norm=rmsnorm " \
+	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=2048 micro-batch=1 global-batch=128 " \
+	"pp=8 " \
+	"framework=p4d schedule=1f1b "
+	p4d_gpu gpu = gpu_named("a100-80gb");
+	(void)state;
+
+	p4d_layout off = layout_of(MODEL_4B, 1, 8), one = layout_of(MODEL_4B "vocab-parallel=vocab-1", 1, 8),
+		   two = layout_of(MODEL_4B "vocab-parallel=vocab-2", 1, 8);
+	p4d_step without = step_of(&off, &gpu), vocab_1 = step_of(&one, &gpu), vocab_2 = step_of(&two, &gpu);
+	printf("mfu: off %.1f %%, vocab-1 %.1f %%, vocab-2 %.1f %%\n", 100 * without.mfu, 100 * vocab_1.mfu,
+	       100 * vocab_2.mfu);
+	assert_true(without.mfu > 0.14 && without.mfu < 0.28);
+	assert_true(vocab_1.mfu > 0.45 && vocab_1.mfu < 0.60);
+	assert_true(without.seconds >= 2 * vocab_1.seconds && without.seconds <= 4 * vocab_1.seconds);
+	assert_true(without.seconds >= 2 * vocab_2.seconds && without.seconds <= 4 * vocab_2.seconds);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(published_runs),
+	    cmocka_unit_test(more_published_runs),
+	    cmocka_unit_test(malformed_runs),
+	    cmocka_unit_test(orders),
+	    cmocka_unit_test(flops_by_hand),
+	    cmocka_unit_test(hardware_flops_as_published),
+	    cmocka_unit_test(rates_of_a_step),
+	    cmocka_unit_test(passes_add_up),
+	    cmocka_unit_test(no_guess),
+	    cmocka_unit_test(gpus_with_a_clock),
+	    cmocka_unit_test(faster_parts_are_not_slower),
+	    cmocka_unit_test(more_work_takes_longer),
+	    cmocka_unit_test(bound_is_below),
+	    cmocka_unit_test(vocabulary_parallelism_pays),
+	};
+	return cmocka_run_group_tests(tests, load, NULL);
+}
