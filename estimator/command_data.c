@@ -245,6 +245,8 @@ static int convert(data *d, p4d_error *err)
 	for (int i = 0; rc == 0 && i < d->files; i++)
 		rc = add_file(d, d->file[i], err);
 	p4d_progress_end(&d->progress);
+	if (rc == 0 && stopped)
+		rc = p4d_fail(err, P4D_E_IO, "interrupted");
 	if (rc == 0 && !d->writer.tokens)
 		rc = p4d_fail(err, P4D_E_DATA, "there is no text in %.200s%s", d->file[0],
 			      d->files > 1 ? " and the others" : "");
@@ -256,9 +258,10 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, p4d_error 
 	const bool narrow = d->tokenizer.vocabulary <= 65536;
 
 	if (!d->json) {
-		printf("%s.bin: %" PRIu64 " documents, %" PRIu64 " tokens of a vocabulary of %" PRIu64
+		printf("%s.bin: %" PRIu64 " document%s, %" PRIu64 " tokens of a vocabulary of %" PRIu64
 		       " (%s)\n",
-		       d->output, documents, tokens, d->tokenizer.vocabulary, narrow ? "uint16" : "int32");
+		       d->output, documents, documents == 1 ? "" : "s", tokens, d->tokenizer.vocabulary,
+		       narrow ? "uint16" : "int32");
 		return 0;
 	}
 	struct json_object *object = json_object_new_object();

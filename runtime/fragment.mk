@@ -14,4 +14,5 @@ AM_CPPFLAGS += -I$(top_srcdir)/runtime
 noinst_LTLIBRARIES += libp4dtrain.la
 libp4dtrain_la_SOURCES = $(runtime_data_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
-libp4dtrain_la_LIBADD = libp4d.la $(JSONC_LIBS) $(XXHASH_LIBS) -lm
+# programs link libp4d.la, too
+libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
