@@ -1,5 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# libp4dtrain: what p4d-train is made of besides libp4d.
+# libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
+noinst_LTLIBRARIES += libp4dtrain.la
+libp4dtrain_la_SOURCES = $(data_sources)
+libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
+libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
+libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
+
+# Training data and tensor files.
+data_sources = \
+	runtime/mapping.h runtime/mapping.c runtime/new_file.h runtime/new_file.c \
+	runtime/tokens.h runtime/tokens_data.h runtime/tokens.c runtime/tokens_megatron.c runtime/tokens_llmc.c \
+	runtime/tokens_writer.h runtime/tokens_writer.c \
+	runtime/permutation.h runtime/permutation.c runtime/shuffled.h runtime/shuffled.c \
+	runtime/blend.h runtime/blend.c runtime/sampler.h runtime/sampler.c \
+	runtime/safetensors.h runtime/safetensors_data.h runtime/safetensors.c runtime/safetensors_header.c \
+	runtime/safetensors_writer.c
+
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
@@ -10,7 +26,7 @@ cpu_operations = \
 cpu_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)
 cpu_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS)
 
-noinst_LTLIBRARIES += libp4dcpu32.la libp4dcpu16.la libp4dtrain.la
+noinst_LTLIBRARIES += libp4dcpu32.la libp4dcpu16.la
 libp4dcpu32_la_SOURCES = $(cpu_operations)
 libp4dcpu32_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=32
 libp4dcpu32_la_CFLAGS = $(cpu_CFLAGS)
@@ -23,9 +39,7 @@ libp4dcpu64_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=64
 libp4dcpu64_la_CFLAGS = $(cpu_CFLAGS)
 libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
 
-libp4dtrain_la_SOURCES = \
-	runtime/device.h runtime/device_cpu.c
-libp4dtrain_la_CPPFLAGS = $(cpu_CPPFLAGS)
-libp4dtrain_la_CFLAGS = $(cpu_CFLAGS)
-libp4dtrain_la_LIBADD = libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS) -lm
+libp4dtrain_la_SOURCES += runtime/device.h runtime/device_cpu.c
+libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
+libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 endif
