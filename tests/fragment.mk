@@ -3,6 +3,7 @@
 unit_tests = \
 	tests/unit/test_attention \
 	tests/unit/test_clock \
+	tests/unit/test_comm \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -25,6 +26,8 @@ unit_tests = \
 # Programs that print a figure each; `make bench` runs them.
 bench_programs =
 
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c tests/unit/forked.h tests/unit/forked.c
+tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD)
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
