@@ -11,12 +11,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* A connection failed under way. Its process may have said why elsewhere: listen first. */
+/* A connection failed under way. What the control connections say is better, and at most a moment later. */
 static void lost(p4d_world *w, const p4d_peer *peer, int reason)
 {
 	char text[96];
 
-	p4d_events_take(w, 0);
+	for (int i = 0; i < 20 && !w->failed && !peer->left; i++)
+		p4d_events_take(w, i ? 10 : 0);
 	p4d_world_break(w, NULL, "connection to %s lost: %s", p4d_peer_text(peer, text), strerror(reason));
 }
 

@@ -193,7 +193,7 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 	    required(variable, "SLURM_RESTART_COUNT", NULL, UINT32_MAX, &restart, err) < 0)
 		return -1;
 	if (made.rank >= made.size)
-		return p4d_fail(err, P4D_E_VALUE, "SLURM_PROCID=%u is not below the number of tasks, %u",
+		return p4d_fail(err, P4D_E_VALUE, "SLURM_PROCID=%u is not below SLURM_STEP_NUM_TASKS=%u",
 				made.rank, made.size);
 	if (name)
 		snprintf(made.node_name, sizeof(made.node_name), "%.63s", name);

@@ -148,11 +148,22 @@ static int open_host(p4d_meeting *m, const p4d_ranks *ranks, p4d_error *err)
 	return 0;
 }
 
-/* What the last attempt ran into. */
+/* What attempts ran into: the most telling, for the ports beside rank 0's are mostly closed. */
+typedef enum p4d_telling { NOTHING_THERE, A_STRANGER, ANOTHER_KEY } p4d_telling;
 typedef struct p4d_attempt {
 	char where[P4D_ADDRESS_TEXT];
 	const char *what;
+	p4d_telling telling;
 } p4d_attempt;
+
+static void note(p4d_attempt *attempt, const p4d_address *where, p4d_telling telling, const char *what)
+{
+	if (telling < attempt->telling)
+		return;
+	p4d_address_text(where, attempt->where);
+	attempt->what = what;
+	attempt->telling = telling;
+}
 
 /* Connects to one address; 0 with the listener open and *join sent, or -1 and why in *last. */
 static int introduce(p4d_meeting *m, p4d_join *join, const p4d_ranks *ranks, const p4d_address *to,
@@ -164,17 +175,17 @@ static int introduce(p4d_meeting *m, p4d_join *join, const p4d_ranks *ranks, con
 	int reason = 0, fd = p4d_dial(to);
 	socklen_t length = sizeof(reason);
 
-	p4d_address_text(to, last->where);
-	last->what = strerror(errno);
-	if (fd < 0)
+	if (fd < 0) {
+		note(last, to, NOTHING_THERE, strerror(errno));
 		return -1;
+	}
 	if (!p4d_poll_by(fd, POLLOUT, soon)) {
-		last->what = "no answer";
+		note(last, to, NOTHING_THERE, "no answer");
 	} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length) == 0 && reason) {
-		last->what = strerror(reason);
+		note(last, to, NOTHING_THERE, strerror(reason));
 	} else if (p4d_read_by(fd, &challenge, sizeof(challenge), soon) < 0 ||
 		   challenge.magic != P4D_CHALLENGE || !p4d_address_local(&here, fd)) {
-		last->what = "another program is there";
+		note(last, to, A_STRANGER, "another program is there");
 	} else {
 		bool any = p4d_address_is_loopback(&here) && !p4d_host_is_loopback(ranks->host) &&
 			   !(ranks->other_host[0] && p4d_host_is_loopback(ranks->other_host));
@@ -191,28 +202,28 @@ static int introduce(p4d_meeting *m, p4d_join *join, const p4d_ranks *ranks, con
 			if (p4d_write_by(fd, join, sizeof(*join), soon) == 0)
 				return fd;
 		}
-		last->what = strerror(errno);
+		note(last, to, NOTHING_THERE, strerror(errno));
 	}
 	close(fd);
 	return -1;
 }
 
 /* Waits for the table on a connection that was introduced. 1: have it, 0: not our rank 0, -1: it failed. */
-static int take_table(p4d_meeting *m, int fd, const p4d_join *join, const p4d_ranks *ranks, double deadline,
-		      p4d_attempt *last, p4d_error *err)
+static int take_table(p4d_meeting *m, int fd, const p4d_address *to, const p4d_join *join,
+		      const p4d_ranks *ranks, double deadline, p4d_attempt *last, p4d_error *err)
 {
 	size_t bytes = ranks->size * sizeof(*m->members);
 	uint64_t key = p4d_join_key(ranks);
 	p4d_answer answer;
 
 	if (p4d_read_by(fd, &answer, sizeof(answer), deadline) < 0) {
-		last->what =
-		    errno == ETIMEDOUT ? "it does not answer" : "it refused this job's key, or ended";
+		note(last, to, ANOTHER_KEY,
+		     errno == ETIMEDOUT ? "it does not answer" : "it refused this job's key, or ended");
 		return 0;
 	}
 	if (answer.magic != P4D_ANSWER || answer.once != join->once ||
 	    answer.code != p4d_answer_code(key, &answer)) {
-		last->what = "it has another key";
+		note(last, to, ANOTHER_KEY, "it has another key");
 		return 0;
 	}
 	answer.text[sizeof(answer.text) - 1] = '\0';
@@ -221,7 +232,7 @@ static int take_table(p4d_meeting *m, int fd, const p4d_join *join, const p4d_ra
 	if (p4d_read_by(fd, m->members, bytes, deadline) < 0 ||
 	    p4d_mac(key, m->members, bytes) != answer.table)
 		return p4d_fail(err, P4D_E_RANK, "rank 0 at %s was lost while it sent the table of ranks",
-				last->where);
+				ranks->host);
 	m->secret = answer.secret;
 	/* its own view of its address may mean nothing here */
 	p4d_address_remote(&m->members[0].address, fd);
@@ -248,7 +259,7 @@ static int join_host(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4
 			if (fd < 0)
 				continue;
 			/* rank 0 speaks at its deadline: leave it the time to say who is missing */
-			int n = take_table(m, fd, &join, ranks, deadline + 2, &last, err);
+			int n = take_table(m, fd, to, &join, ranks, deadline + 2, &last, err);
 			if (n > 0) {
 				m->control[0] = fd;
 				return 0;
@@ -260,9 +271,8 @@ static int join_host(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4
 		poll(NULL, 0, (int)(1e3 * pause));
 		pause = fmin(2 * pause, 0.1);
 	} while (p4d_seconds() < deadline);
-	return p4d_fail(err, P4D_E_RANK, "rank %u (%s) could not join in %.0f s: rank 0 at %s: %s",
-			ranks->rank, m->members[ranks->rank].name, ranks->join_seconds, last.where,
-			last.what);
+	return p4d_fail(err, P4D_E_RANK, "rank %u (%s) could not join in %g s: rank 0 at %s: %s", ranks->rank,
+			m->members[ranks->rank].name, ranks->join_seconds, last.where, last.what);
 }
 
 int p4d_meet(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error *err)

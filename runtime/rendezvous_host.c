@@ -59,6 +59,26 @@ static void let_in(p4d_hall *hall)
 	}
 }
 
+/* The table, or why there is none. Who has gone meanwhile, all will notice later. */
+static void answer(const p4d_hall *hall, int fd, uint64_t once, const p4d_error *why, double deadline)
+{
+	const p4d_meeting *m = hall->meeting;
+	uint64_t key = p4d_join_key(hall->ranks);
+	size_t bytes = hall->ranks->size * sizeof(*m->members);
+	p4d_answer answer;
+
+	memset(&answer, 0, sizeof(answer));
+	answer.magic = P4D_ANSWER;
+	answer.failed = why != NULL;
+	answer.once = once;
+	answer.secret = m->secret;
+	answer.table = p4d_mac(key, m->members, bytes);
+	snprintf(answer.text, sizeof(answer.text), "%s", why ? why->text : "");
+	answer.code = p4d_answer_code(key, &answer);
+	if (p4d_write_by(fd, &answer, sizeof(answer), deadline) == 0 && !why)
+		p4d_write_by(fd, m->members, bytes, deadline);
+}
+
 /* A complete message with the right code. -1: the ranks do not agree on who they are. */
 static int admit(p4d_hall *hall, p4d_visitor *v, p4d_error *err)
 {
@@ -96,8 +116,12 @@ static int listen_to(p4d_hall *hall, p4d_visitor *v, p4d_error *err)
 	if (v->got < sizeof(v->join))
 		return 0;
 	if (v->join.magic == P4D_JOIN && v->join.challenge == v->challenge &&
-	    v->join.code == p4d_join_code(p4d_join_key(hall->ranks), &v->join))
-		return admit(hall, v, err);
+	    v->join.code == p4d_join_code(p4d_join_key(hall->ranks), &v->join)) {
+		if (admit(hall, v, err) == 0)
+			return 0;
+		answer(hall, v->fd, v->join.once, err, p4d_seconds() + 1);
+		return -1;
+	}
 	if (p4d_address_remote(&from, v->fd))
 		p4d_address_text(&from, hall->refused);
 	dismiss(v);
@@ -116,7 +140,7 @@ static int missing(p4d_hall *hall, p4d_error *err)
 		absent[r] = hall->meeting->control[r] < 0;
 	p4d_rank_list(list, sizeof(list), absent, ranks->size);
 	free(absent);
-	return p4d_fail(err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) in %.0f s: %s%s%s",
+	return p4d_fail(err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) in %g s: %s%s%s",
 			ranks->size - 1 - hall->present, ranks->size, hall->meeting->members[0].name,
 			ranks->join_seconds, list,
 			hall->refused[0] ? "; a process with another key came from " : "", hall->refused);
@@ -169,12 +193,9 @@ static int gather(p4d_hall *hall, double deadline, p4d_error *err)
 	return 0;
 }
 
-/* To everyone who is there: the table, or why there is none. Who has gone meanwhile, all will notice later.
- */
-static void answer_all(p4d_hall *hall, bool failed, const char *text)
+static void answer_all(const p4d_hall *hall, const p4d_error *why)
 {
 	p4d_meeting *m = hall->meeting;
-	uint64_t key = p4d_join_key(hall->ranks);
 	uint32_t size = hall->ranks->size;
 	double deadline = p4d_seconds() + 5;
 	p4d_address reachable;
@@ -185,21 +206,9 @@ static void answer_all(p4d_hall *hall, bool failed, const char *text)
 			p4d_replace_loopback(m->members, size, &reachable);
 			break;
 		}
-	for (uint32_t r = 1; r < size; r++) {
-		p4d_answer answer;
-		if (m->control[r] < 0)
-			continue;
-		memset(&answer, 0, sizeof(answer));
-		answer.magic = P4D_ANSWER;
-		answer.failed = failed;
-		answer.once = hall->once[r];
-		answer.secret = m->secret;
-		answer.table = p4d_mac(key, m->members, size * sizeof(*m->members));
-		snprintf(answer.text, sizeof(answer.text), "%s", text);
-		answer.code = p4d_answer_code(key, &answer);
-		if (p4d_write_by(m->control[r], &answer, sizeof(answer), deadline) == 0 && !failed)
-			p4d_write_by(m->control[r], m->members, size * sizeof(*m->members), deadline);
-	}
+	for (uint32_t r = 1; r < size; r++)
+		if (m->control[r] >= 0)
+			answer(hall, m->control[r], hall->once[r], why, deadline);
 }
 
 int p4d_host_ranks(p4d_meeting *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err)
@@ -218,9 +227,9 @@ int p4d_host_ranks(p4d_meeting *meeting, const p4d_ranks *ranks, double deadline
 		rc = p4d_fail(&why, P4D_E_IO, "no random numbers: %s", strerror(errno));
 	/* the secret is sent in the open; with the key it makes the code of later connections */
 	if (!rc && (rc = gather(&hall, deadline, &why)) < 0)
-		answer_all(&hall, true, why.text);
+		answer_all(&hall, &why);
 	else if (!rc)
-		answer_all(&hall, false, "");
+		answer_all(&hall, NULL);
 	for (int i = 0; i < STRANGERS; i++)
 		if (hall.visitors[i].fd >= 0)
 			close(hall.visitors[i].fd);
