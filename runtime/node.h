@@ -21,7 +21,7 @@ enum {
 	P4D_NODE_RANKS = 250, /* descriptors that fit one message */
 	P4D_NODE_GROUPS = 4096,
 	P4D_RING_BYTES = 256 << 10, /* of one channel in one direction; a power of two */
-	P4D_SLOT_BYTES = 256 << 10, /* of a piece of a collective; every rank has P4D_SLOTS */
+	P4D_SLOT_BYTES = 128 << 10, /* of a piece of a collective; every rank has P4D_SLOTS */
 	P4D_SLOTS = 2,
 	P4D_NODE_CHANNELS = 5
 };

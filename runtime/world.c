@@ -203,7 +203,7 @@ static void set_patience(p4d_world *w)
 	bool enough =
 	    sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && (uint32_t)CPU_COUNT(&cpus) >= w->node.count;
 
-	w->spins = enough ? 2000 : 50;
+	w->spins = enough ? 300 : 50;
 	w->yields = 200;
 }
 

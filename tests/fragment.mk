@@ -4,6 +4,8 @@ unit_tests = \
 	tests/unit/test_attention \
 	tests/unit/test_clock \
 	tests/unit/test_comm \
+	tests/unit/test_comm_failure \
+	tests/unit/test_comm_parts \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -24,13 +26,19 @@ unit_tests = \
 	tests/unit/test_site \
 	tests/unit/test_timeline
 # Programs that print a figure each; `make bench` runs them.
-bench_programs =
+bench_programs = tests/bench/comm_speed
 
-tests_unit_test_comm_SOURCES = tests/unit/test_comm.c tests/unit/forked.h tests/unit/forked.c
-tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD)
+forked = tests/unit/forked.h tests/unit/forked.c
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
+tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
+tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
+
+tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
 
 # The command that was built, as a user types it.
 command_tests = \
