@@ -367,6 +367,13 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->te_wgrad = r->value[P4D_TE_WGRAD];
 }
 
+void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout)
+{
+	memset(layout, 0, offsetof(p4d_layout, stage_layers));
+	fill_degrees(request, nodes, gpus_per_node, layout);
+	fill_model(request, layout);
+}
+
 /* Reading a value that nobody set would silently be a zero. */
 static int check_complete(const p4d_request *r, p4d_error *err)
 {
@@ -392,12 +399,10 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 
 	if (check_complete(request, err) < 0 || check_framework(request, err) < 0)
 		return -1;
-	memset(&l, 0, offsetof(p4d_layout, stage_layers));
 	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
 		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
 				gpus_per_node);
-	fill_degrees(request, nodes, gpus_per_node, &l);
-	fill_model(request, &l);
+	p4d_layout_fill(request, nodes, gpus_per_node, &l);
 	if (check_tensor(&l, err) < 0 || check_pipeline(request, &l, err) < 0 || check_world(&l, err) < 0 ||
 	    check_sequence(&l, err) < 0 || check_batch(&l, err) < 0 || check_schedule(&l, err) < 0)
 		return -1;

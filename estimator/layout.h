@@ -50,4 +50,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		     p4d_error *err);
 
+/* The part of it that cannot fail: a complete request's numbers, nothing checked or derived. */
+void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
+
 #endif

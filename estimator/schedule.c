@@ -77,10 +77,17 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 	       1;
 }
 
+/* The neighbours of a stage's chunk in the order of the model. */
+typedef struct neighbours {
+	uint16_t below, above; /* stages */
+	bool first, last;      /* there is none below, above */
+} neighbours;
+
 /* What compiling one stage needs at hand. */
 typedef struct compiler {
 	const p4d_schedule *s;
-	uint32_t stage, last; /* position of the loss */
+	uint32_t stage;
+	neighbours *of; /* per chunk */
 	p4d_slot_pool activation, weight, vocabulary;
 	p4d_instruction *at; /* the next one */
 } compiler;
@@ -98,34 +105,34 @@ static p4d_instruction *emit(compiler *c, p4d_op op, uint32_t chunk, uint32_t mi
 	return in;
 }
 
-static void emit_transfer(compiler *c, p4d_op op, const p4d_pass *pass, uint32_t position, uint32_t slot)
+static void emit_transfer(compiler *c, p4d_op op, const p4d_pass *pass, uint16_t peer, uint32_t slot)
 {
 	p4d_instruction *in = emit(c, op, pass->chunk, pass->micro_batch);
 
-	in->peer = (uint16_t)p4d_stage_at(c->s, position, NULL);
+	in->peer = peer;
 	in->slot = slot;
 }
 
 static void emit_forward(compiler *c, const p4d_pass *pass)
 {
-	uint32_t position = p4d_position_of(c->s, c->stage, pass->chunk);
+	const neighbours *of = &c->of[pass->chunk];
 	uint32_t slot = p4d_slot_take(&c->activation, pass->chunk);
 
 	if (pass->micro_batch == 0)
 		emit(c, P4D_OP_GATHER_PARAMS, pass->chunk, 0);
-	if (position > 0)
-		emit_transfer(c, P4D_OP_RECV_FORWARD, pass, position - 1, slot);
+	if (!of->first)
+		emit_transfer(c, P4D_OP_RECV_FORWARD, pass, of->below, slot);
 	emit(c, P4D_OP_FORWARD, pass->chunk, pass->micro_batch)->slot = slot;
-	if (position < c->last)
-		emit_transfer(c, P4D_OP_SEND_FORWARD, pass, position + 1, 0);
+	if (!of->last)
+		emit_transfer(c, P4D_OP_SEND_FORWARD, pass, of->above, 0);
 }
 
 static void emit_backward(compiler *c, const p4d_pass *pass)
 {
-	uint32_t position = p4d_position_of(c->s, c->stage, pass->chunk);
+	const neighbours *of = &c->of[pass->chunk];
 
-	if (position < c->last)
-		emit_transfer(c, P4D_OP_RECV_BACKWARD, pass, position + 1, 0);
+	if (!of->last)
+		emit_transfer(c, P4D_OP_RECV_BACKWARD, pass, of->above, 0);
 	p4d_instruction *in = emit(c, (p4d_op)pass->op, pass->chunk, pass->micro_batch);
 	if (pass->op == P4D_OP_BACKWARD) {
 		in->slot = p4d_slot_free(&c->activation, pass->chunk);
@@ -133,8 +140,8 @@ static void emit_backward(compiler *c, const p4d_pass *pass)
 		in->slot = p4d_slot_look(&c->activation, pass->chunk);
 		in->weight_slot = (uint16_t)p4d_slot_take(&c->weight, pass->chunk);
 	}
-	if (position > 0)
-		emit_transfer(c, P4D_OP_SEND_BACKWARD, pass, position - 1, 0);
+	if (!of->first)
+		emit_transfer(c, P4D_OP_SEND_BACKWARD, pass, of->below, 0);
 }
 
 static void emit_pass(compiler *c, const p4d_pass *pass)
@@ -178,6 +185,20 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 		emit(c, P4D_OP_REDUCE_GRADS, chunk, 0);
 }
 
+static void find_neighbours(compiler *c)
+{
+	const p4d_schedule *s = c->s;
+
+	for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
+		const uint32_t position = p4d_position_of(s, c->stage, chunk);
+		neighbours *of = &c->of[chunk];
+		of->first = position == 0;
+		of->last = position == p4d_positions(s) - 1;
+		of->below = of->first ? 0 : (uint16_t)p4d_stage_at(s, position - 1, NULL);
+		of->above = of->last ? 0 : (uint16_t)p4d_stage_at(s, position + 1, NULL);
+	}
+}
+
 static int compile_stage(compiler *c, p4d_list *list, p4d_error *err)
 {
 	uint64_t count = count_instructions(c->s, c->stage);
@@ -188,6 +209,7 @@ static int compile_stage(compiler *c, p4d_list *list, p4d_error *err)
 	if (!list->at)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the schedule of stage %u", c->stage);
 	c->at = list->at;
+	find_neighbours(c);
 	p4d_order_begin(c->s, c->stage, &order);
 	while (p4d_order_next(&order, &pass))
 		emit_pass(c, &pass);
@@ -215,16 +237,20 @@ static int compile_all(compiler *c, p4d_list *lists, p4d_error *err)
 
 int p4d_schedule_compile(const p4d_schedule *s, p4d_list *lists, p4d_error *err)
 {
-	compiler c = {.s = s, .last = p4d_positions(s) - 1};
+	compiler c = {.s = s};
+	int status;
 
 	for (uint32_t stage = 0; stage < s->stages; stage++)
 		if (count_instructions(s, stage) > MOST_INSTRUCTIONS)
 			return p4d_fail(err, P4D_E_OVERFLOW,
 					"%u micro-batches of %u chunks are too many instructions for a list",
 					s->micro_batches, s->chunks);
-	int status = compile_all(&c, lists, err);
+	c.of = malloc(s->chunks * sizeof(*c.of));
+	status = c.of ? compile_all(&c, lists, err)
+		      : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to compile a schedule");
 	if (status < 0)
 		p4d_lists_free(lists, s->stages);
+	free(c.of);
 	p4d_slot_pool_free(&c.activation);
 	p4d_slot_pool_free(&c.weight);
 	p4d_slot_pool_free(&c.vocabulary);

@@ -19,34 +19,6 @@ int p4d_check_fail(p4d_error *err, const p4d_list *list, uint32_t stage, size_t 
 			p4d_op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
 }
 
-/* What an instruction of each kind has; every field it does not have must say so. */
-enum {
-	PASS = 1,    /* of a chunk and a micro-batch */
-	SLOT = 2,    /* activation slot */
-	WEIGHT = 4,  /* weight slot */
-	PEER = 8,    /* another stage, or itself */
-	TABLES = 16, /* of the vocabulary tables and a micro-batch */
-	WHOLE = 32,  /* of a chunk or the tables */
-};
-
-static const unsigned has[P4D_OPS] = {
-    [P4D_OP_GATHER_PARAMS] = WHOLE,
-    [P4D_OP_RECV_FORWARD] = PASS | SLOT | PEER,
-    [P4D_OP_FORWARD] = PASS | SLOT,
-    [P4D_OP_SEND_FORWARD] = PASS | PEER,
-    [P4D_OP_RECV_BACKWARD] = PASS | PEER,
-    [P4D_OP_BACKWARD] = PASS | SLOT,
-    [P4D_OP_BACKWARD_INPUT] = PASS | SLOT | WEIGHT,
-    [P4D_OP_BACKWARD_WEIGHT] = PASS | SLOT | WEIGHT,
-    [P4D_OP_SEND_BACKWARD] = PASS | PEER,
-    [P4D_OP_EMBED_FORWARD] = TABLES,
-    [P4D_OP_EMBED_BACKWARD] = TABLES,
-    [P4D_OP_VOCAB_FORWARD] = TABLES | SLOT,
-    [P4D_OP_VOCAB_BACKWARD] = TABLES | SLOT,
-    [P4D_OP_REDUCE_GRADS] = WHOLE,
-    [P4D_OP_OPTIMIZER] = 0,
-};
-
 /* Slots of one kind. owner: 1 + the pass that holds it, 0: free. */
 typedef struct slot_set {
 	const char *name;
@@ -118,28 +90,12 @@ static bool same_pass(const checker *c, size_t at, p4d_op op)
 static int check_fields(checker *c)
 {
 	const p4d_instruction *in = here(c);
-	const bool tables = c->s->vocabulary != P4D_VOCAB_OFF;
-	const unsigned fields = in->op < P4D_OPS ? has[in->op] : 0;
+	const char *fault = p4d_instruction_fault(c->s, c->stage, in);
+	const bool once = in->op == P4D_OP_GATHER_PARAMS || in->op == P4D_OP_OPTIMIZER;
 
-	if (in->op >= P4D_OPS || in->reserved)
-		return REFUSE(c, "no such instruction");
-	if (in->op == P4D_OP_OPTIMIZER && in->chunk)
-		return REFUSE(c, "it is for all chunks");
-	if (fields & PASS && in->chunk >= c->s->chunks)
-		return REFUSE(c, "there are %u chunks", c->s->chunks);
-	if (fields & TABLES && (!tables || in->chunk != c->s->chunks))
-		return REFUSE(c, "%s",
-			      tables ? "the tables are the chunk after the last"
-				     : "no vocabulary parallelism");
-	if (fields & WHOLE && in->chunk >= c->s->chunks + (tables ? 1 : 0))
-		return REFUSE(c, "no such chunk");
-	if (in->micro_batch >= (fields & (PASS | TABLES) ? c->s->micro_batches : 1))
-		return REFUSE(c, "no such micro-batch");
-	if ((!(fields & SLOT) && in->slot) || (!(fields & WEIGHT) && in->weight_slot != P4D_NO_SLOT))
-		return REFUSE(c, "it has no slot");
-	if (!(fields & PEER) && in->peer)
-		return REFUSE(c, "it has no peer");
-	if (fields & (PASS | TABLES) && !c->gathered[in->chunk])
+	if (fault)
+		return REFUSE(c, "%s", fault);
+	if (!once && !c->gathered[in->chunk])
 		return REFUSE(c, "before the parameters are gathered");
 	return 0;
 }
@@ -148,26 +104,17 @@ static int check_fields(checker *c)
 static int check_transfer(checker *c, bool forward, bool receive)
 {
 	const p4d_instruction *in = here(c);
-	const uint32_t position = p4d_position_of(c->s, c->stage, in->chunk);
-	const bool from_below = forward == receive; /* the other end is at a lower position */
-	const size_t pass = receive ? c->at + 1 : c->at - 1;
+	const size_t pass = receive ? c->at + 1 : c->at - 1; /* beyond the count when there is none */
 	bool fits = false;
 
-	if (from_below ? position == 0 : position == c->last)
-		return REFUSE(c, "nothing to %s at this end of the model", receive ? "receive" : "send");
-	uint32_t peer = p4d_stage_at(c->s, from_below ? position - 1 : position + 1, NULL);
-	if (in->peer != peer)
-		return REFUSE(c, "with stage %u instead of %u", in->peer, peer);
-	if (pass < c->list->count) { /* also refuses at - 1 of the first */
+	if (pass < c->list->count)
 		fits = forward
 			   ? same_pass(c, pass, P4D_OP_FORWARD)
 			   : same_pass(c, pass, P4D_OP_BACKWARD) || same_pass(c, pass, P4D_OP_BACKWARD_INPUT);
-		if (fits && forward && receive && c->list->at[pass].slot != in->slot)
-			return REFUSE(c, "into slot %u, but the pass uses %u", in->slot,
-				      c->list->at[pass].slot);
-	}
 	if (!fits)
 		return REFUSE(c, "not right %s its pass", receive ? "before" : "after");
+	if (forward && receive && c->list->at[pass].slot != in->slot)
+		return REFUSE(c, "into slot %u, but the pass uses %u", in->slot, c->list->at[pass].slot);
 	return 0;
 }
 
@@ -264,11 +211,6 @@ static int check_chunk_pass(checker *c)
 	return give(c, &c->activation, in->slot, number);
 }
 
-static bool is_vocabulary_pass(const p4d_instruction *in)
-{
-	return in->op < P4D_OPS && has[in->op] & TABLES;
-}
-
 static int check_vocabulary_pass(checker *c)
 {
 	const p4d_instruction *in = here(c), *model = NULL;
@@ -276,7 +218,7 @@ static int check_vocabulary_pass(checker *c)
 
 	while (c->model_at < c->model->count && !model) {
 		const p4d_instruction *next = &c->model->at[c->model_at++];
-		model = is_vocabulary_pass(next) ? next : NULL;
+		model = p4d_is_vocabulary_pass(next) ? next : NULL;
 	}
 	if (!model || model->op != in->op || model->micro_batch != in->micro_batch)
 		return REFUSE(c, "stage 0 has its vocabulary passes in another order");

@@ -16,4 +16,11 @@ int p4d_check_execution(const p4d_schedule *s, const p4d_list *lists, p4d_error 
 int p4d_check_fail(p4d_error *err, const p4d_list *list, uint32_t stage, size_t at, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/*
+ * What is wrong with the fields of an instruction by itself, NULL when nothing: chunk, micro-batch and peer
+ * are those of this schedule and stage, slots are where they belong.
+ */
+const char *p4d_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in);
+bool p4d_is_vocabulary_pass(const p4d_instruction *in);
+
 #endif

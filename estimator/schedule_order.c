@@ -4,10 +4,11 @@
 /* Later than every pass that has a moment of its own: 2^24 micro-batches of periods below 2^16. */
 static const int64_t AT_THE_END = (int64_t)1 << 48;
 
-p4d_stream *p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step)
+void p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step)
 {
-	p4d_stream *stream = &order->stream[order->streams++];
+	p4d_stream *stream = &order->stream[order->streams];
 
+	order->key[order->streams++] = key;
 	stream->op = (uint8_t)op;
 	stream->chunk = (uint16_t)chunk;
 	stream->next = 0;
@@ -15,18 +16,19 @@ p4d_stream *p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t k
 	stream->pieces = 1;
 	stream->piece[0] = (p4d_piece){0, key, step};
 	stream->turn = order->count;
-	stream->key = key;
 	stream->step = step;
-	return stream;
+	stream->group = stream->member = stream->round = 0;
 }
 
 /* A piece that begins where the one before does replaces it; one beyond the last pass changes nothing. */
-void p4d_order_piece(p4d_stream *stream, uint32_t from, int64_t key, int64_t step)
+void p4d_order_piece(p4d_order *order, uint32_t from, int64_t key, int64_t step)
 {
+	p4d_stream *stream = &order->stream[order->streams - 1];
+
 	if (stream->piece[stream->pieces - 1].from == from)
 		stream->pieces--;
 	stream->piece[stream->pieces++] = (p4d_piece){from, key, step};
-	stream->key = stream->piece[0].key;
+	order->key[order->streams - 1] = stream->piece[0].key;
 	stream->step = stream->piece[0].step;
 	if (stream->pieces > 1 && stream->piece[1].from < stream->turn)
 		stream->turn = stream->piece[1].from;
@@ -142,41 +144,51 @@ void p4d_order_begin(const p4d_schedule *s, uint32_t stage, p4d_order *order)
 	}
 }
 
-/* Moves a stream on to its next pass. */
-static void advance(p4d_stream *stream, uint32_t count)
+/* The end of a piece, and perhaps of the stream. */
+static int64_t turn(p4d_stream *stream, uint32_t count)
 {
-	stream->key += stream->step;
-	if (++stream->next < stream->turn || stream->next == count)
-		return;
+	if (stream->next == count)
+		return INT64_MAX;
 	const p4d_piece *piece = &stream->piece[++stream->current];
-	stream->key = piece->key;
 	stream->step = piece->step;
 	stream->turn = count;
 	if (stream->current + 1 < stream->pieces && piece[1].from < count)
 		stream->turn = piece[1].from;
+	return piece->key;
+}
+
+/* Groups of p micro-batches go through one chunk after the other. */
+static void interleave(const p4d_order *order, p4d_stream *stream, p4d_pass *pass)
+{
+	const uint32_t round = stream->round;
+
+	pass->micro_batch = stream->group + stream->member;
+	pass->chunk = (uint16_t)(stream->op == P4D_OP_FORWARD ? round : order->chunks - 1 - round);
+	if (++stream->member < order->stages)
+		return;
+	stream->member = 0;
+	if (++stream->round < order->chunks)
+		return;
+	stream->round = 0;
+	stream->group += order->stages;
 }
 
 bool p4d_order_next(p4d_order *order, p4d_pass *pass)
 {
-	p4d_stream *first = NULL;
+	unsigned first = 0;
 
-	for (unsigned i = 0; i < order->streams; i++) {
-		p4d_stream *stream = &order->stream[i];
-		if (stream->next < order->count && (!first || stream->key < first->key))
-			first = stream;
-	}
-	if (!first)
+	for (unsigned i = 1; i < order->streams; i++)
+		first = order->key[i] < order->key[first] ? i : first;
+	if (order->key[first] == INT64_MAX)
 		return false;
-	pass->op = first->op;
-	pass->chunk = first->chunk;
-	pass->micro_batch = first->next;
-	if (order->interleaved) {
-		/* groups of p micro-batches go through one chunk after the other */
-		uint32_t round = first->next / order->stages, group = round / order->chunks;
-		uint32_t chunk = round % order->chunks;
-		pass->micro_batch = group * order->stages + first->next % order->stages;
-		pass->chunk = (uint16_t)(first->op == P4D_OP_FORWARD ? chunk : order->chunks - 1 - chunk);
-	}
-	advance(first, order->count);
+	p4d_stream *stream = &order->stream[first];
+	pass->op = stream->op;
+	pass->chunk = stream->chunk;
+	pass->micro_batch = stream->next;
+	if (order->interleaved)
+		interleave(order, stream, pass);
+	order->key[first] += stream->step;
+	if (++stream->next == stream->turn)
+		order->key[first] = turn(stream, order->count);
 	return true;
 }

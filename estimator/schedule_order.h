@@ -32,7 +32,8 @@ typedef struct p4d_stream {
 	uint32_t next;    /* number of the pass that comes next */
 	uint32_t turn;    /* where the current piece ends */
 	uint32_t current; /* piece */
-	int64_t key, step;
+	int64_t step;
+	uint32_t group, member, round; /* interleaved: first micro-batch of the group, place in it, chunk */
 	p4d_piece piece[P4D_PIECES];
 } p4d_stream;
 
@@ -40,7 +41,8 @@ typedef struct p4d_order {
 	unsigned streams;
 	uint32_t count; /* passes in every stream */
 	uint32_t stages, chunks;
-	bool interleaved; /* a stream holds all chunks, micro-batches in groups of stages */
+	bool interleaved;         /* a stream holds all chunks, micro-batches in groups of stages */
+	int64_t key[P4D_STREAMS]; /* of the pass that comes next; INT64_MAX: none */
 	p4d_stream stream[P4D_STREAMS];
 } p4d_order;
 
@@ -50,9 +52,11 @@ void p4d_order_begin(const p4d_schedule *s, uint32_t stage, p4d_order *order);
 /* False when there are no more passes. */
 bool p4d_order_next(p4d_order *order, p4d_pass *pass);
 
-/* Implementation: the orders with two chunks in the shape of a V, and the passes of the vocabulary. */
-p4d_stream *p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
-void p4d_order_piece(p4d_stream *stream, uint32_t from, int64_t key, int64_t step);
+/* Implementation: a new stream; a further piece of it. */
+void p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
+void p4d_order_piece(p4d_order *order, uint32_t from, int64_t key, int64_t step);
+
+/* The orders with two chunks in the shape of a V. */
 void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *order);
 void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *order);
 

@@ -11,7 +11,7 @@
 static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 49;
 
 /*
- * ZB-V (arXiv 2401.10241, section 6; 2405.15362): steady state F0 B0 W0 F1 B1 W1 on every stage, six units
+ * ZB-V (arXiv 2401.10241, 2405.15362): steady state F0 B0 W0 F1 B1 W1 on every stage, six units
  * of work in six, no gaps. Before it stage r runs, each without a gap: 2(p-r)-1 forwards of chunk 0; F1 and
  * F0 in turn r times; F1, B1 and W1 in turn p-r times. At the end the weight gradients make way: for the last
  * p micro-batches of chunk 0 and the last r of chunk 1 they wait until the input gradients that other stages
@@ -25,28 +25,27 @@ void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *o)
 	const int64_t turn = warm + 2 * r; /* the last F1 before the first B1 */
 	const int64_t steady = turn + 3 * (p - r);
 	enum { HALF = 1, UNIT = 2 };
-	p4d_stream *stream;
 
-	stream = p4d_order_add(o, P4D_OP_FORWARD, 0, 0, UNIT);
-	p4d_order_piece(stream, (uint32_t)warm, (warm + 1) * UNIT, 2 * UNIT);
-	p4d_order_piece(stream, (uint32_t)(warm + r), steady * UNIT, 6 * UNIT);
+	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, UNIT);
+	p4d_order_piece(o, (uint32_t)warm, (warm + 1) * UNIT, 2 * UNIT);
+	p4d_order_piece(o, (uint32_t)(warm + r), steady * UNIT, 6 * UNIT);
 
-	stream = p4d_order_add(o, P4D_OP_FORWARD, 1, warm * UNIT, 2 * UNIT);
-	p4d_order_piece(stream, (uint32_t)r, turn * UNIT, 3 * UNIT);
-	p4d_order_piece(stream, (uint32_t)p, (steady + 3) * UNIT, 6 * UNIT);
+	p4d_order_add(o, P4D_OP_FORWARD, 1, warm * UNIT, 2 * UNIT);
+	p4d_order_piece(o, (uint32_t)r, turn * UNIT, 3 * UNIT);
+	p4d_order_piece(o, (uint32_t)p, (steady + 3) * UNIT, 6 * UNIT);
 
-	stream = p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 1, (turn + 1) * UNIT, 3 * UNIT);
-	p4d_order_piece(stream, (uint32_t)(p - r), (steady + 4) * UNIT, 6 * UNIT);
+	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 1, (turn + 1) * UNIT, 3 * UNIT);
+	p4d_order_piece(o, (uint32_t)(p - r), (steady + 4) * UNIT, 6 * UNIT);
 
-	stream = p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 1, (turn + 2) * UNIT, 3 * UNIT);
-	p4d_order_piece(stream, (uint32_t)(p - r), (steady + 5) * UNIT, 6 * UNIT);
-	p4d_order_piece(stream, (uint32_t)(n - r), AT_THE_END, 1);
+	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 1, (turn + 2) * UNIT, 3 * UNIT);
+	p4d_order_piece(o, (uint32_t)(p - r), (steady + 5) * UNIT, 6 * UNIT);
+	p4d_order_piece(o, (uint32_t)(n - r), AT_THE_END, 1);
 
 	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 0, (steady + 1) * UNIT, 6 * UNIT);
 
-	stream = p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 0, (steady + 2) * UNIT, 6 * UNIT);
-	p4d_order_piece(stream, (uint32_t)(n - p), (steady + 1 + 6 * (n - p + r)) * UNIT + HALF, 6 * UNIT);
-	p4d_order_piece(stream, (uint32_t)(n - r), AFTER_THAT, 1);
+	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 0, (steady + 2) * UNIT, 6 * UNIT);
+	p4d_order_piece(o, (uint32_t)(n - p), (steady + 1 + 6 * (n - p + r)) * UNIT + HALF, 6 * UNIT);
+	p4d_order_piece(o, (uint32_t)(n - r), AFTER_THAT, 1);
 }
 
 /*

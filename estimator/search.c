@@ -19,7 +19,6 @@ typedef struct entry {
 	bool split;
 	double bound; /* seconds per sequence that it cannot beat; 0 unknown */
 	uint64_t device_bytes;
-	double fraction;
 } entry;
 
 /* The walk over all candidates of one request; the loops below fill `trial` from outside in. */
@@ -31,8 +30,11 @@ typedef struct walk {
 	entry *entry;
 	size_t entries, room;
 	int framework;
-	bool any; /* stop at the first that fits */
-	bool timed;
+	bool any;              /* stop at the first that fits */
+	bool timed;            /* the clock knows the GPU */
+	bool discard;          /* what cannot fit is not looked at in detail */
+	bool lean;             /* counts.leanest is filled */
+	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
 } walk;
 
@@ -92,16 +94,21 @@ static bool build(walk *w, p4d_request *request)
 	return p4d_layout_build(request, space->nodes, space->gpus_per_node, &w->layout, NULL) == 0;
 }
 
-static void fill(walk *w, const p4d_estimate *estimate, p4d_candidate *candidate)
+static double fraction_of(const walk *w, uint64_t device_bytes)
+{
+	return w->capacity_bytes ? (double)device_bytes / w->capacity_bytes : 0;
+}
+
+static void fill(walk *w, uint64_t device_bytes, p4d_candidate *candidate)
 {
 	candidate->model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
 	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
-	candidate->device_bytes = estimate->peak.device_bytes;
-	candidate->fraction = estimate->fraction;
+	candidate->device_bytes = device_bytes;
+	candidate->fraction = fraction_of(w, device_bytes);
 	candidate->seconds = 0;
 }
 
-static void remember(walk *w, const p4d_request *request, const p4d_estimate *estimate)
+static void remember(walk *w, const p4d_request *request, uint64_t device_bytes)
 {
 	if (w->entries == w->room) {
 		size_t room = w->room ? 2 * w->room : 256;
@@ -123,8 +130,7 @@ static void remember(walk *w, const p4d_request *request, const p4d_estimate *es
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .split = p4d_is_set(request, P4D_PIPELINE_SPLIT),
 	    .bound = w->timed ? p4d_clock_bound(l, w->space->capacity.gpu) / (double)l->global_batch : 0,
-	    .device_bytes = estimate->peak.device_bytes,
-	    .fraction = estimate->fraction,
+	    .device_bytes = device_bytes,
 	};
 }
 
@@ -135,20 +141,21 @@ static outcome try_trial(walk *w)
 {
 	const p4d_search_space *space = w->space;
 	p4d_candidate candidate;
-	p4d_estimate estimate;
+	uint64_t bytes;
 
 	if (!build(w, &candidate.request))
 		return NOT_DIVISIBLE;
-	if (p4d_estimate_memory(&w->layout, space->method, &space->capacity, &estimate, NULL) < 0)
-		return TOO_LARGE;
-	if (!w->counts.considered++ || estimate.peak.device_bytes < w->counts.leanest.device_bytes) {
-		fill(w, &estimate, &candidate);
+	bool fits = p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &bytes);
+	w->counts.considered++;
+	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
+		fill(w, bytes, &candidate);
 		w->counts.leanest = candidate;
+		w->lean = true;
 	}
-	if (estimate.fraction > space->limit)
+	if (!fits)
 		return TOO_LARGE;
 	w->counts.fitting++;
-	remember(w, &candidate.request, &estimate);
+	remember(w, &candidate.request, bytes);
 	return FITS;
 }
 
@@ -235,6 +242,23 @@ static void try_shape(walk *w, uint64_t pp, int schedule, uint64_t vpp, int voca
 	over_micro_batches(w);
 }
 
+/* False when not even the states of the trial's degrees fit, whatever the schedule. */
+static bool states_may_fit(walk *w)
+{
+	const p4d_capacity *c = &w->space->capacity;
+	const uint64_t world = w->space->nodes * w->space->gpus_per_node;
+	p4d_layout *l = &w->layout;
+
+	if (!w->discard)
+		return true;
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->pp = (uint64_t)w->trial.value[P4D_PP];
+	l->dp = world / (l->tp * l->cp * l->pp);
+	l->layers = (uint64_t)w->trial.value[P4D_LAYERS];
+	return !l->dp || (double)p4d_least_states(l) <= w->space->limit * (double)c->gpu->usable_bytes;
+}
+
 /*
  * The schedules of a pipeline. GPipe holds more than 1F1B and is not faster, so it is tried only when asked
  * for; Megatron-LM has two; without a pipeline there is nothing to schedule.
@@ -244,6 +268,10 @@ static void over_shapes(walk *w, uint64_t pp)
 	const bool megatron = w->framework == P4D_FRAMEWORK_MEGATRON;
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
 
+	if (!states_may_fit(w)) {
+		w->counts.considered++;
+		return;
+	}
 	if (!open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] == P4D_GPIPE)
 		try_shape(w, pp, P4D_GPIPE, 1, P4D_VOCAB_OFF);
 	try_shape(w, pp, P4D_1F1B, 1, P4D_VOCAB_OFF);
@@ -316,17 +344,27 @@ static void over_tensor(walk *w)
 
 static void start(walk *w, const p4d_request *request, const p4d_search_space *space)
 {
+	p4d_request complete = *request;
+
 	memset(w, 0, offsetof(walk, layout));
 	w->asked = request;
 	w->space = space;
 	w->trial = *request;
-	w->framework = p4d_is_set(request, P4D_FRAMEWORK) ? (int)request->value[P4D_FRAMEWORK]
-		       : p4d_is_llama_type(request)       ? P4D_FRAMEWORK_P4D
-							  : P4D_FRAMEWORK_MEGATRON;
 	w->entry = NULL;
 	w->entries = w->room = 0;
-	w->any = false;
+	w->any = w->lean = false;
 	memset(&w->counts, 0, sizeof(w->counts));
+	/* what does not depend on the layout */
+	p4d_request_default(&complete, P4D_TP, 1, P4D_BY_P4D);
+	p4d_request_default(&w->trial, P4D_TP, 1, P4D_BY_P4D);
+	p4d_request_default(&w->trial, P4D_CP, 1, P4D_BY_P4D);
+	p4d_request_default(&w->trial, P4D_PP, 1, P4D_BY_P4D);
+	p4d_request_complete(&complete, 1, 1);
+	p4d_layout_fill(&complete, space->nodes, space->gpus_per_node, &w->layout);
+	w->framework = w->layout.framework;
+	w->timed = space->capacity.gpu && p4d_clock_knows(&w->layout, space->capacity.gpu);
+	w->capacity_bytes = (double)p4d_capacity_bytes(&w->layout, space->method, &space->capacity);
+	w->discard = space->capacity.gpu && w->layout.device == P4D_CUDA && space->method != P4D_METHOD_PAPER;
 }
 
 /* The candidate of an entry, with the layout built. */
@@ -342,11 +380,7 @@ static void revive(walk *w, const entry *e, p4d_candidate *candidate)
 	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
 	propose_split(w, e->pp, e->vpp);
 	build(w, &candidate->request);
-	candidate->model_ranks = (uint64_t)e->tp * e->cp * e->pp;
-	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
-	candidate->device_bytes = e->device_bytes;
-	candidate->fraction = e->fraction;
-	candidate->seconds = 0;
+	fill(w, e->device_bytes, candidate);
 }
 
 static int by_bound(const void *a, const void *b)
@@ -396,30 +430,28 @@ static size_t rank(walk *w, p4d_candidate *found, size_t room)
 	return count;
 }
 
-/* The clock's question does not depend on the layout, but for precision and device. */
-static bool can_time(walk *w)
-{
-	p4d_layout *l = &w->layout;
-	p4d_request complete = *w->asked;
-
-	p4d_request_complete(&complete, 1, 1);
-	l->precision = (int)complete.value[P4D_PRECISION];
-	l->device = (int)complete.value[P4D_DEVICE];
-	return w->space->capacity.gpu && p4d_clock_knows(l, w->space->capacity.gpu);
-}
-
 size_t p4d_search(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		  size_t room, p4d_search_counts *counts)
 {
 	walk w;
 
 	start(&w, request, space);
-	w.timed = can_time(&w);
 	over_tensor(&w);
 	size_t count = w.entries ? rank(&w, found, room) : 0;
+	free(w.entry);
+	if (!count && counts && w.counts.considered && !w.lean) {
+		/* all were discarded early; whoever explains why nothing fits needs the one that comes
+		 * nearest */
+		uint64_t considered = w.counts.considered;
+		start(&w, request, space);
+		w.any = true;
+		w.discard = false;
+		over_tensor(&w);
+		free(w.entry);
+		w.counts.considered = considered;
+	}
 	if (counts)
 		*counts = w.counts;
-	free(w.entry);
 	return count;
 }
 

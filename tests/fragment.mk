@@ -3,9 +3,7 @@
 unit_tests = \
 	tests/unit/test_attention \
 	tests/unit/test_clock \
-	tests/unit/test_comm \
-	tests/unit/test_comm_failure \
-	tests/unit/test_comm_parts \
+	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -24,20 +22,30 @@ unit_tests = \
 	tests/unit/test_schedule_slots \
 	tests/unit/test_search \
 	tests/unit/test_site \
-	tests/unit/test_timeline
+	tests/unit/test_svg \
+	tests/unit/test_timeline \
+	tests/unit/test_timeline_steady \
+	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
-bench_programs = tests/bench/comm_speed
+bench_programs = tests/bench/schedule_speed
 
+tests_bench_schedule_speed_LDADD = libp4d.la
+tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
+tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
+tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
+tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
+tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
+tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
+
+# Communication between ranks: forked here, or on their own.
 forked = tests/unit/forked.h tests/unit/forked.c
+unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
 tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
 tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
-tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
-tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
-tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
-
+bench_programs += tests/bench/comm_speed
 tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
 
 # The command that was built, as a user types it.
@@ -49,6 +57,7 @@ command_tests = \
 	tests/command/test_lists.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh \
+	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 TESTS += $(command_tests)
 EXTRA_DIST += tests/command/lib.sh $(command_tests)
@@ -118,8 +127,10 @@ bench: all $(tools) $(bench_programs)
 	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
 	@PLUGINS=$(abs_top_builddir)/.libs $(srcdir)/tests/bench/sbatch_cost.sh
 else
-bench:
-	@echo "the benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"; exit 1
+EXTRA_PROGRAMS += $(bench_programs)
+bench: all $(bench_programs)
+	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
+	@echo "the other benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"
 endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)

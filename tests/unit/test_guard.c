@@ -267,14 +267,14 @@ static void mixed_partitions(void **state)
 {
 	p4d_job job = ON("mixed", 1);
 
-	trial *t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none");
+	trial *t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* 40 GB counts */
 	assert_non_null(strstr(t->text, "on a100-40gb, the smallest of 2 GPU types possible here"));
 	job.gres = "gpu:h100:8";
-	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none cp=1 vpp=1");
+	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560 cp=1 vpp=1");
 	expect(t, P4D_PASS, P4D_OK);
 	job = ON("h100,a100", 1);
-	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none");
+	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
 }
 
