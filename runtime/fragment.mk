@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
 noinst_LTLIBRARIES += libp4dtrain.la
-libp4dtrain_la_SOURCES = $(data_sources)
+libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
+
+# Communication between ranks.
+comm_sources = \
+	runtime/comm.h runtime/wire.h runtime/wire.c runtime/ranks_slurm.c \
+	runtime/rendezvous.h runtime/rendezvous.c runtime/rendezvous_host.c \
+	runtime/world.h runtime/world.c runtime/events.c \
+	runtime/node.h runtime/node_open.c runtime/channel_shm.c runtime/channel_tcp.c runtime/channel.c \
+	runtime/sum.h runtime/sum.c \
+	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c
 
 # Training data and tensor files.
 data_sources = \

@@ -65,6 +65,17 @@ tests_unit_test_safetensors_LDADD = $(train_libs)
 tests_unit_test_sampler_LDADD = $(train_libs)
 tests_unit_test_tokens_LDADD = $(train_libs)
 
+# Communication between ranks: forked here, or on their own.
+forked = tests/unit/forked.h tests/unit/forked.c
+unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
+tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
+tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
+bench_programs += tests/bench/comm_speed
+tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
+
 # The command that was built, as a user types it.
 command_tests = \
 	tests/command/test_check.sh \
