@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
 noinst_LTLIBRARIES += libp4dtrain.la
-libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources)
+libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(run_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
@@ -24,6 +24,15 @@ data_sources = \
 	runtime/blend.h runtime/blend.c runtime/sampler.h runtime/sampler.c \
 	runtime/safetensors.h runtime/safetensors_data.h runtime/safetensors.c runtime/safetensors_header.c \
 	runtime/safetensors_writer.c
+
+# A run: what it was told, what it says, and how it ends.
+run_sources = \
+	runtime/settings.def runtime/settings.h runtime/settings.c runtime/job_plan.h runtime/job_plan.c \
+	runtime/learning_rate.h runtime/learning_rate.c runtime/loss_watch.h runtime/loss_watch.c \
+	runtime/step_log.h runtime/step_log.c runtime/stop.h runtime/stop.c runtime/watchdog.h runtime/watchdog.c \
+	runtime/host_memory.h runtime/host_memory.c runtime/rank_error.h runtime/rank_error.c \
+	runtime/local_ranks.h runtime/local_ranks.c \
+	estimator/arguments.h estimator/arguments.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
