@@ -65,6 +65,16 @@ tests_unit_test_safetensors_LDADD = $(train_libs)
 tests_unit_test_sampler_LDADD = $(train_libs)
 tests_unit_test_tokens_LDADD = $(train_libs)
 
+# A run of p4d-train, without the training.
+run_tests = \
+	tests/unit/test_learning_rate tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
+unit_tests += $(run_tests)
+tests_unit_test_learning_rate_LDADD = $(train_libs) -lm
+tests_unit_test_settings_LDADD = $(train_libs)
+tests_unit_test_step_log_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+tests_unit_test_step_log_LDADD = $(train_libs) $(JSONC_LIBS) -lm
+tests_unit_test_run_end_LDADD = $(train_libs)
+
 # Communication between ranks: forked here, or on their own.
 forked = tests/unit/forked.h tests/unit/forked.c
 unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
