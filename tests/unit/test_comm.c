@@ -375,6 +375,33 @@ static void test_many_messages(void **state)
 	}
 }
 
+/* The linker puts these in the way of every allocation of the library. */
+static unsigned long allocations;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	allocations++;
+	return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	allocations++;
+	return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	allocations++;
+	return __real_realloc(old, size);
+}
+
 /*
  * Rows, columns and all of a grid, in an order that all draw alike: groups share their ranks' slots and
  * connections, and roots change, so that some run ahead of others.
@@ -395,6 +422,8 @@ static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	groups[1] = group_of_all(world, size); /* the same list, another group */
 	TRY(p4d_group_open(&groups[2], world, row, 4, err));
 	TRY(p4d_group_open(&groups[3], world, column, 2, err));
+	unsigned long before = allocations;
+	CHECK(before > 0);
 	for (int round = 0; round < ROUNDS; round++) {
 		p4d_group *g = groups[forked_random(&draw) % 4];
 		uint32_t members = p4d_group_size(g), me = p4d_group_index(g);
@@ -425,6 +454,7 @@ static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 				CHECK(x[i] == wanted);
 		}
 	}
+	CHECK(allocations == before);
 	for (int i = 0; i < 4; i++)
 		p4d_group_close(groups[i]);
 	return 0;
