@@ -136,7 +136,7 @@ static bool welcome(p4d_world *w, const p4d_hello *hello, int fd)
 		p4d_events_control(w, hello->from, fd, NULL);
 		return true;
 	}
-	if (hello->channel > P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
+	if (hello->channel >= P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
 		return false;
 	peer->in[hello->channel].fd = fd;
 	/* edges only: data that nobody asks for yet must not keep a waiting rank awake */

@@ -80,6 +80,7 @@ forked = tests/unit/forked.h tests/unit/forked.c
 unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
 tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
 tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
 tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
