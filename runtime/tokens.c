@@ -174,6 +174,12 @@ p4d_document p4d_tokens_document(const p4d_tokens *tokens, uint64_t number)
 	return (p4d_document){first / tokens->width, (end - first) / tokens->width};
 }
 
+uint64_t p4d_tokens_length(const p4d_tokens *tokens, uint64_t number)
+{
+	return tokens->one_each ? p4d_le32(tokens->lengths + number * 4)
+				: p4d_tokens_document(tokens, number).count;
+}
+
 int p4d_tokens_read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err)
 {
 	const int64_t vocabulary = (int64_t)tokens->options.vocabulary;
