@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
 noinst_LTLIBRARIES += libp4dtrain.la
-libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(run_sources)
+libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(checkpoint_sources) $(run_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
@@ -24,6 +24,12 @@ data_sources = \
 	runtime/blend.h runtime/blend.c runtime/sampler.h runtime/sampler.c \
 	runtime/safetensors.h runtime/safetensors_data.h runtime/safetensors.c runtime/safetensors_header.c \
 	runtime/safetensors_writer.c
+
+# Checkpoints.
+checkpoint_sources = \
+	runtime/checkpoint.h runtime/checkpoint_data.h runtime/checkpoint_files.c runtime/checkpoint_manifest.c \
+	runtime/checkpoint_map.c runtime/checkpoint_read.c runtime/checkpoint_save.c runtime/checkpoint_saver.c \
+	runtime/checkpoint_load.c runtime/huggingface.h runtime/huggingface.c
 
 # A run: what it was told, what it says, and how it ends.
 run_sources = \
