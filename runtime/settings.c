@@ -209,6 +209,10 @@ static int complete(p4d_settings *s, p4d_error *err)
 		s->least_rate = s->rate / 10;
 	if (s->eval_every == UINT64_MAX)
 		s->eval_every = 100;
+	if (s->save_every == UINT64_MAX)
+		s->save_every = 1000;
+	if (s->resume == P4D_RESUME_MUST && !s->checkpoint)
+		return p4d_fail(err, P4D_E_USAGE, "--resume=must: of what? --checkpoint is missing");
 	if (s->warmup > s->steps)
 		return p4d_fail(err, P4D_E_VALUE, "--warmup=%" PRIu64 " is above --steps=%" PRIu64, s->warmup,
 				s->steps);

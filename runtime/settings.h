@@ -9,6 +9,7 @@
 #include "learning_rate.h"
 #include "request.h"
 
+enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 
 /* The command line of p4d-train. Texts point into argv; NULL: not given. */
@@ -27,8 +28,8 @@ typedef struct p4d_settings {
 } p4d_settings;
 
 /*
- * Reads a command line. Defaults that follow from other settings (min-lr, warmup, decay-steps, eval-every)
- * are filled in. Errors: USAGE (also: --data or --steps is missing), VALUE.
+ * Reads a command line. Defaults that follow from other settings (min-lr, warmup, decay-steps) are filled in.
+ * Errors: USAGE (also: --data or --steps is missing), VALUE.
  */
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err);
 

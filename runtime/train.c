@@ -17,6 +17,7 @@
 #include "step_log.h"
 #include "stop.h"
 #include "train_data.h"
+#include "train_save.h"
 #include "trainer.h"
 #include "watchdog.h"
 
@@ -29,11 +30,13 @@ typedef struct p4d_run {
 	p4d_group *all;
 	p4d_trainer *trainer;
 	p4d_train_data data;
+	p4d_train_save save;
 	p4d_loss_watch watch;
 	p4d_step_log log;
 	bool leads; /* rank 0: it talks */
 	char name[64];
-	uint64_t step; /* the last that was begun */
+	uint64_t step;  /* the last that was begun, or resumed */
+	uint64_t saved; /* the last that a checkpoint was begun of */
 	double last_loss, valid_loss;
 } p4d_run;
 
@@ -113,7 +116,13 @@ static int start(p4d_run *run, p4d_error *err)
 		if (p4d_step_log_open(&run->log, run->settings->log, &flops, err) < 0)
 			return -1;
 	}
-	return p4d_trainer_initialize(run->trainer, run->settings->seed, err);
+	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->trainer, run->all, run->ranks,
+				err) < 0)
+		return -1;
+	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
+		return -1;
+	run->saved = run->step;
+	return run->step ? 0 : p4d_trainer_initialize(run->trainer, run->settings->seed, err);
 }
 
 static void say_start(p4d_run *run)
@@ -126,9 +135,10 @@ static void say_start(p4d_run *run)
 	snprintf(fields, sizeof(fields),
 		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
 		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64 ",\"seq_len\":%" PRIu64 ",\"micro_batch\":%" PRIu64
-		 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"arena_bytes\":%" PRIu64,
+		 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
+		 ",\"resumed_step\":%" PRIu64,
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp, l->seq_len, l->micro_batch, l->global_batch,
-		 p4d_sampler_tokens(run->data.training), p4d_trainer_arena_bytes(run->trainer));
+		 p4d_sampler_tokens(run->data.training), p4d_trainer_arena_bytes(run->trainer), run->step);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
 		 " tokens a step, %" PRIu64 " in the data",
@@ -235,24 +245,54 @@ static int end(p4d_run *run, p4d_error *err)
 	return 0;
 }
 
+static int say_saved(p4d_run *run, bool wait, p4d_error *err)
+{
+	char fields[64], text[64];
+	bool done;
+
+	if (p4d_train_save_poll(&run->save, wait, &done, err) < 0)
+		return -1;
+	if (!done || !run->leads)
+		return 0;
+	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64, run->saved);
+	snprintf(text, sizeof(text), "step %" PRIu64 "  checkpoint saved", run->saved);
+	p4d_step_log_event(&run->log, "saved", fields, text);
+	return 0;
+}
+
+/* After each step. last: there is no other in this run. */
+static int save(p4d_run *run, bool last, p4d_error *err)
+{
+	if (say_saved(run, false, err) < 0)
+		return -1;
+	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
+		return last ? say_saved(run, true, err) : 0;
+	p4d_watchdog_feed("saving");
+	/* what is still being written has to be said before the next begins */
+	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
+		return -1;
+	run->saved = run->step;
+	return last ? say_saved(run, true, err) : 0;
+}
+
 static int loop(p4d_run *run, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
 	const p4d_rate rate = p4d_settings_rate(s);
 	int signal = 0;
 
-	for (run->step = 1; run->step <= s->steps; run->step++) {
+	while (run->step < s->steps && !signal) {
+		run->step++;
 		if (step(run, &rate, &signal, err) < 0)
 			return -1;
-		bool last = run->step == s->steps || signal;
-		if (run->data.validation &&
-		    (run->step == s->steps || (!last && run->step % s->eval_every == 0)) &&
+		bool end_of_all = run->step == s->steps;
+		if (run->data.validation && (end_of_all || (!signal && run->step % s->eval_every == 0)) &&
 		    evaluate(run, run->step, err) < 0)
 			return -1;
-		if (last)
-			break;
+		if (save(run, end_of_all || signal, err) < 0)
+			return -1;
 	}
-	if (signal && run->step < s->steps) {
+	if (run->step < s->steps) {
 		say_stopped(run, signal);
 		return P4D_EXIT_AGAIN;
 	}
@@ -264,6 +304,7 @@ static void finish(p4d_run *run)
 	p4d_watchdog_end();
 	if (run->leads)
 		p4d_step_log_close(&run->log);
+	p4d_train_save_close(&run->save);
 	p4d_train_data_close(&run->data);
 	p4d_trainer_close(run->trainer);
 	p4d_group_close(run->all);
