@@ -30,6 +30,8 @@ static const p4d_subcommand subcommands[] = {
     {"simulate", "--model NAME [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
      "one step of a layout's pipeline, pass by pass: time, bubble, micro-batches in flight",
      P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_simulate, NULL, NULL},
+    {"job", "", "the path of a job script that trains with p4d-train: sbatch ... $(p4d job)", 0, 0,
+     p4d_command_job, NULL, NULL},
     {"conf", "[FILE]", "checks a p4d.conf and prints the policy of every partition",
      P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_conf, NULL, NULL},
     {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,

@@ -56,6 +56,7 @@ int p4d_command_plan(const p4d_line *line, p4d_error *err);
 int p4d_command_simulate(const p4d_line *line, p4d_error *err);
 int p4d_command_check(int argc, char *argv[], p4d_error *err);
 int p4d_command_data(int argc, char *argv[], p4d_error *err);
+int p4d_command_job(const p4d_line *line, p4d_error *err);
 int p4d_command_conf(const p4d_line *line, p4d_error *err);
 int p4d_command_validate(const p4d_line *line, p4d_error *err);
 int p4d_command_models(const p4d_line *line, p4d_error *err);

@@ -59,7 +59,7 @@ p4d_SOURCES = \
 	estimator/arguments.h estimator/arguments.c \
 	estimator/command_options.c estimator/command_site.c estimator/command_cluster.c estimator/command_subject.c \
 	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
-	estimator/command_list.c estimator/command_explain.c \
+	estimator/command_job.c estimator/command_list.c estimator/command_explain.c \
 	estimator/measured.h estimator/measured.c estimator/measured_step.c \
 	estimator/command_validate.h estimator/command_validate.c estimator/command_validate_memory.c estimator/command_validate_step.c \
 	$(p4d_data_sources) \
