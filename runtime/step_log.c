@@ -31,7 +31,7 @@ p4d_flops p4d_flops_of(const p4d_layout *l, const p4d_gpu *gpu)
 	return flops;
 }
 
-const char *p4d_json_number(double value, char buf[32])
+const char *p4d_log_number(double value, char buf[32])
 {
 	snprintf(buf, 32, isfinite(value) ? "%.9g" : "null", value);
 	return buf;
@@ -66,13 +66,13 @@ const char *p4d_step_json(const p4d_step_record *r, const p4d_flops *flops, char
 		 ",\"seconds\":%s,\"tokens_per_second\":%s,\"model_tflops\":%s,\"mfu\":%s,"
 		 "\"mfu_full_attention\":%s,\"memory_bytes\":%" PRIu64 ",\"seconds_left\":%s,\"applied\":%s,"
 		 "\"nonfinite\":%" PRIu64 ",\"kind\":\"%s\"}\n",
-		 r->step, r->steps, p4d_json_number(r->loss, loss), p4d_json_number(r->gradient_norm, norm),
-		 p4d_json_number(r->learning_rate, rate), r->tokens, p4d_json_number(r->seconds, seconds),
-		 p4d_json_number(per_second, speed),
-		 p4d_json_number(r->seconds > 0 ? 1e-12 * flops->model / r->seconds : NAN, tflops),
-		 p4d_json_number(utilization(flops->model, r->seconds, flops->peak), model),
-		 p4d_json_number(utilization(flops->full_attention, r->seconds, flops->peak), full),
-		 r->memory_bytes, p4d_json_number(r->left < 0 ? NAN : r->left, left),
+		 r->step, r->steps, p4d_log_number(r->loss, loss), p4d_log_number(r->gradient_norm, norm),
+		 p4d_log_number(r->learning_rate, rate), r->tokens, p4d_log_number(r->seconds, seconds),
+		 p4d_log_number(per_second, speed),
+		 p4d_log_number(r->seconds > 0 ? 1e-12 * flops->model / r->seconds : NAN, tflops),
+		 p4d_log_number(utilization(flops->model, r->seconds, flops->peak), model),
+		 p4d_log_number(utilization(flops->full_attention, r->seconds, flops->peak), full),
+		 r->memory_bytes, p4d_log_number(r->left < 0 ? NAN : r->left, left),
 		 r->applied ? "true" : "false", r->nonfinite, kind_name(r->kind));
 	return buf;
 }

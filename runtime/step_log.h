@@ -66,6 +66,6 @@ void p4d_step_log_event(p4d_step_log *log, const char *event, const char *fields
 void p4d_step_log_close(p4d_step_log *log);
 
 /* Writes a number as JSON knows it: "null" where it is not finite. */
-const char *p4d_json_number(double value, char buf[32]);
+const char *p4d_log_number(double value, char buf[32]);
 
 #endif

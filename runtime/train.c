@@ -162,7 +162,7 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 	if (!run->leads)
 		return 0;
 	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"loss\":%s", step,
-		 p4d_json_number(run->valid_loss, number));
+		 p4d_log_number(run->valid_loss, number));
 	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f", step, run->valid_loss);
 	p4d_step_log_event(&run->log, "validation", fields, text);
 	return 0;
