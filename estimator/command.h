@@ -39,6 +39,7 @@ typedef struct p4d_subcommand {
 	int (*run)(const p4d_line *line, p4d_error *err);
 	/* for commands that read their own command line; then run is NULL */
 	int (*run_raw)(int argc, char *argv[], p4d_error *err);
+	const char *options; /* and what its help says of them */
 } p4d_subcommand;
 
 enum {
@@ -54,12 +55,16 @@ int p4d_command_estimate(const p4d_line *line, p4d_error *err);
 int p4d_command_plan(const p4d_line *line, p4d_error *err);
 int p4d_command_simulate(const p4d_line *line, p4d_error *err);
 int p4d_command_check(int argc, char *argv[], p4d_error *err);
+int p4d_command_data(int argc, char *argv[], p4d_error *err);
+int p4d_command_job(const p4d_line *line, p4d_error *err);
 int p4d_command_conf(const p4d_line *line, p4d_error *err);
 int p4d_command_validate(const p4d_line *line, p4d_error *err);
 int p4d_command_models(const p4d_line *line, p4d_error *err);
 int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
+
+extern const char p4d_check_options[], p4d_data_options[];
 
 /* command_options.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);

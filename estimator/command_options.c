@@ -174,10 +174,8 @@ void p4d_line_help(const p4d_subcommand *command)
 {
 	printf("p4d %s%s%s: %s\n", command->name, *command->synopsis ? " " : "", command->synopsis,
 	       command->help);
-	if (command->run_raw)
-		puts("\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of "
-		     "the script and\n"
-		     "the SBATCH_ variables of the environment count as they do for sbatch.");
+	if (command->options)
+		puts(command->options);
 	if (command->takes)
 		puts("");
 	for (int i = 0; i < P4D_OPTIONS; i++) {

@@ -47,15 +47,22 @@ estimator/gpu_table.c: gputable$(EXEEXT) $(srcdir)/etc/gpus.json
 	$(AM_V_GEN)./gputable$(EXEEXT) $(srcdir)/etc/gpus.json >$@.tmp && mv $@.tmp $@
 CLEANFILES += estimator/gpu_table.c
 
+# p4d data
+p4d_data_sources = \
+	estimator/documents.h estimator/documents.c estimator/progress.h estimator/progress.c estimator/command_data.c \
+	runtime/tokenizer.h runtime/tokenizer.c runtime/tokenizer_sentencepiece.h \
+	runtime/tokens_writer.h runtime/tokens_writer.c runtime/new_file.h runtime/new_file.c
+
 bin_PROGRAMS += p4d
 p4d_SOURCES = \
 	estimator/command.h estimator/command.c \
 	estimator/arguments.h estimator/arguments.c \
 	estimator/command_options.c estimator/command_site.c estimator/command_cluster.c estimator/command_subject.c \
 	estimator/command_estimate.c estimator/command_plan.c estimator/command_check.c estimator/command_conf.c \
-	estimator/command_list.c estimator/command_explain.c \
+	estimator/command_job.c estimator/command_list.c estimator/command_explain.c \
 	estimator/measured.h estimator/measured.c estimator/measured_step.c \
 	estimator/command_validate.h estimator/command_validate.c estimator/command_validate_memory.c estimator/command_validate_step.c \
+	$(p4d_data_sources) \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
 	estimator/report.c estimator/report_json.c \
@@ -65,4 +72,12 @@ p4d_SOURCES = \
 	estimator/simulation.h estimator/simulation.c estimator/command_simulate.c \
 	estimator/losses.h estimator/losses.c estimator/report_step.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
-p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
+p4d_LDADD = libp4d.la $(p4d_tokenizers) $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
+
+# C++, so in a library of its own: the command itself stays a C program.
+if HAVE_SENTENCEPIECE
+noinst_LTLIBRARIES += libp4dsentencepiece.la
+libp4dsentencepiece_la_SOURCES = runtime/tokenizer_sentencepiece.h runtime/tokenizer_sentencepiece.cc
+libp4dsentencepiece_la_CXXFLAGS = $(AM_CXXFLAGS) $(SENTENCEPIECE_CFLAGS)
+p4d_tokenizers = libp4dsentencepiece.la $(SENTENCEPIECE_LIBS) -lstdc++
+endif

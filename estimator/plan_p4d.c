@@ -292,10 +292,11 @@ static p4d_attention_bytes workspaces(const p4d_rows *rows, const sizes *z)
 	const p4d_layout *l = rows->layout;
 	const uint64_t length = l->seq_len / l->cp;
 
-	if (l->device == P4D_CPU)
-		return (p4d_attention_bytes){.forward_workspace = 4 * CPU_ATTENTION_TILE * CPU_ATTENTION_TILE,
-					     .backward_workspace =
-						 2 * 4 * CPU_ATTENTION_TILE * CPU_ATTENTION_TILE,
+	const uint64_t tile = CPU_ATTENTION_TILE;
+
+	if (l->device == P4D_CPU) /* see P4D_ATTENTION_TILE in runtime/device.h */
+		return (p4d_attention_bytes){.forward_workspace = 4 * tile * (tile + 4 * l->head_dim),
+					     .backward_workspace = 4 * tile * (2 * tile + 5 * l->head_dim),
 					     .row_sums = 4 * z->n * z->heads};
 	return p4d_attention_workspace(rows->gpu ? rows->gpu->sm : 0, l->micro_batch, z->heads, z->kv_heads,
 				       length, length, l->head_dim);
@@ -321,6 +322,10 @@ static void add_attention(p4d_rows *rows, const sizes *z)
 		if (buffers[i].bytes)
 			p4d_row_at(rows, buffers[i].moments, buffers[i].name, "tp cp", part, P4D_DT_BYTES,
 				   buffers[i].bytes, 0, 0);
+	/* the cpu sums in fp32, then rounds: in fp32 that is the gradient of qkv itself */
+	if (rows->layout->device == P4D_CPU && z->dtype != P4D_DT_FP32)
+		p4d_row_at(rows, backward, "attention.qkv_gradient", "tp cp", part, P4D_DT_FP32, z->n,
+			   z->q + 2 * z->kv, 0);
 	if (rows->layout->cp == 1)
 		return;
 	/* the ring: keys and values that came and that go, and what is merged into the output; back, their

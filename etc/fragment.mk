@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 dist_pkgdata_DATA = etc/gpus.json
+# A job script that can be submitted as it is; `p4d job` prints its path.
+dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 
 # modeldir is $(pkgdatadir)/models. Listed by name, so that a file that went missing stops `make dist`.
 dist_model_DATA = \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes` or `reference
- * options`. Run by make, so that the pages cannot drift from codes.def and options.def.
+ * Prints the parts of the manual that are tables in the source, as scdoc: `reference codes`,
+ * `reference options` or `reference settings`. Run by make, so that the pages cannot drift from codes.def,
+ * options.def and settings.def.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,12 +56,36 @@ static void print_options(void)
 	}
 }
 
+static void print_setting(const char *name, const char *argument, const char *help)
+{
+	printf("*--%s* _", name);
+	print_escaped(argument);
+	printf("_\n\t");
+	print_escaped(help);
+	printf("\n\n");
+}
+
+static void print_settings(void)
+{
+#define NUMBER(field, name, argument, least, most, otherwise, help) print_setting(name, argument, help);
+#define REAL(field, name, argument, least, most, otherwise, help) print_setting(name, argument, help);
+#define TEXT(field, name, argument, help) print_setting(name, argument, help);
+#define CHOICE(field, name, list, otherwise, help) print_setting(name, list, help);
+#include "settings.def"
+#undef NUMBER
+#undef REAL
+#undef TEXT
+#undef CHOICE
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "codes"))
 		print_codes();
 	else if (argc == 2 && !strcmp(argv[1], "options"))
 		print_options();
+	else if (argc == 2 && !strcmp(argv[1], "settings"))
+		print_settings();
 	else
 		return 1;
 	return fflush(stdout) == 0 ? 0 : 1;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "carried.h"
 #include "client_job.h"
@@ -81,6 +82,22 @@ static void set_variable(spank_t spank, const char *name, const char *value)
 	spank_job_control_setenv(spank, name, value, 1);
 }
 
+/*
+ * What the ranks of p4d-train prove to each other that they belong to this job. In the environment only: it
+ * is for programs that the user starts, and without it (--export=NONE) they take what else all of them know.
+ */
+static void export_key(void)
+{
+	unsigned char random[8];
+	char key[2 * sizeof(random) + 1];
+
+	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+		return;
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(key + 2 * i, 3, "%02x", random[i]);
+	setenv("P4D_JOB_KEY", key, 1);
+}
+
 static void export_one(const char *name, const char *value, void *spank)
 {
 	setenv(name, value, 1);
@@ -121,6 +138,8 @@ static void put_into_job(spank_t spank, const p4d_request *request, const p4d_ve
 
 	if (!decided || spank_context() == S_CTX_LOCAL)
 		put_options(spank, request, decided);
+	if (decided && request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D)
+		export_key();
 	if (decided && verdict->judged)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)

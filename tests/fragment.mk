@@ -16,6 +16,8 @@ unit_tests = \
 	tests/unit/test_plan \
 	tests/unit/test_plan_line \
 	tests/unit/test_request \
+	tests/unit/test_safetensors \
+	tests/unit/test_sampler \
 	tests/unit/test_sbatch \
 	tests/unit/test_schedule \
 	tests/unit/test_schedule_check \
@@ -25,6 +27,7 @@ unit_tests = \
 	tests/unit/test_svg \
 	tests/unit/test_timeline \
 	tests/unit/test_timeline_steady \
+	tests/unit/test_tokens \
 	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
 bench_programs = tests/bench/schedule_speed tests/bench/plan_speed
@@ -39,12 +42,59 @@ tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c est
 tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
+# The cpu device: its operations in double, its types, and a model made of them.
+if HAVE_OPENBLAS
+unit_tests += \
+	tests/unit/test_device_cpu \
+	tests/unit/test_device_cpu_attention \
+	tests/unit/test_device_llama
+fp64_libraries = libp4dcpu64.la libp4d.la $(CMOCKA_LIBS)
+tests_unit_test_device_cpu_LDADD = $(fp64_libraries)
+tests_unit_test_device_cpu_attention_LDADD = $(fp64_libraries)
+tests_unit_test_device_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
+tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+
+bench_programs += tests/bench/device_speed
+tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c
+tests_bench_device_speed_LDADD = libp4dtrain.la libp4d.la
+endif
+
+# p4d-train's parts
+train_libs = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+tests_unit_test_safetensors_LDADD = $(train_libs)
+tests_unit_test_sampler_LDADD = $(train_libs)
+tests_unit_test_tokens_LDADD = $(train_libs)
+
+# A run of p4d-train, without the training.
+run_tests = \
+	tests/unit/test_learning_rate tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
+unit_tests += $(run_tests)
+tests_unit_test_learning_rate_LDADD = $(train_libs) -lm
+tests_unit_test_settings_LDADD = $(train_libs)
+tests_unit_test_step_log_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+tests_unit_test_step_log_LDADD = $(train_libs) $(JSONC_LIBS) -lm
+tests_unit_test_run_end_LDADD = $(train_libs)
+
+# Communication between ranks: forked here, or on their own.
+forked = tests/unit/forked.h tests/unit/forked.c
+unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
+tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
+tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
+tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
+bench_programs += tests/bench/comm_speed
+tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
+
 # The command that was built, as a user types it.
 command_tests = \
 	tests/command/test_check.sh \
 	tests/command/test_cluster.sh \
 	tests/command/test_conf.sh \
+	tests/command/test_data.sh \
 	tests/command/test_estimate.sh \
+	tests/command/test_job.sh \
 	tests/command/test_lists.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh \
@@ -91,13 +141,19 @@ fuzzers = \
 	tests/fuzz/fuzz_gpus \
 	tests/fuzz/fuzz_gres \
 	tests/fuzz/fuzz_model \
-	tests/fuzz/fuzz_sbatch
+	tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_sbatch \
+	tests/fuzz/fuzz_tokens
 check_PROGRAMS += $(fuzzers)
 TESTS += tests/fuzz/test_replay.sh
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
 tests_fuzz_fuzz_gpus_SOURCES = tests/fuzz/fuzz_gpus.c tests/fuzz/replay.c
 tests_fuzz_fuzz_gres_SOURCES = tests/fuzz/fuzz_gres.c tests/fuzz/replay.c
 tests_fuzz_fuzz_model_SOURCES = tests/fuzz/fuzz_model.c tests/fuzz/replay.c
+tests_fuzz_fuzz_safetensors_SOURCES = tests/fuzz/fuzz_safetensors.c tests/fuzz/replay.c
+tests_fuzz_fuzz_safetensors_LDADD = libp4dtrain.la libp4d.la
+tests_fuzz_fuzz_tokens_SOURCES = tests/fuzz/fuzz_tokens.c tests/fuzz/replay.c
+tests_fuzz_fuzz_tokens_LDADD = libp4dtrain.la libp4d.la
 tests_fuzz_fuzz_sbatch_SOURCES = tests/fuzz/fuzz_sbatch.c tests/fuzz/replay.c estimator/sbatch.c estimator/arguments.c
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/corpus
 
@@ -126,6 +182,7 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh

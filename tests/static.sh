@@ -20,12 +20,12 @@ check() # NAME COMMAND...
 	fi
 }
 
-c_files() { find estimator plugin man tests -name '*.[ch]'; }
+c_files() { find estimator plugin runtime man tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run && find tests -name '*.sh'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'
-	find estimator plugin etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
+	find estimator plugin runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
 }
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
@@ -37,13 +37,13 @@ analysed()
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I plugin estimator plugin tests/tools
+		-I estimator -I plugin -I runtime -i runtime/tokenizer_sentencepiece.cc estimator plugin runtime tests/tools
 }
 
 # scdoc writes more paragraph macros than mandoc likes; that changes nothing in the page.
 manual_pages()
 {
-	for page in p4d.1 p4d.conf.5 p4d-codes.7 p4d-spank.8; do
+	for page in p4d.1 p4d.conf.5 p4d-codes.7 p4d-spank.8 p4d-train.1; do
 		[ -f "$build/man/$page" ] || echo "$page was not rendered"
 		mandoc -T lint -W warning "$build/man/$page" | grep -v 'skipping paragraph macro'
 	done | grep . && return 1

@@ -4,7 +4,7 @@
 # fuzz_TARGET.c, starting from its corpus. Builds in ./build-fuzz, where what it finds stays, too; inputs worth keeping go
 # to tests/fuzz/corpus/TARGET by hand.
 set -eu
-target=${1:?target missing: conf, gpus, gres, model or sbatch}
+target=${1:?target missing: conf, gpus, gres, model, safetensors, sbatch or tokens}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 . "$source/tests/setup.sh"
 P4D_TEST_DATADIR=$source/etc
@@ -16,8 +16,8 @@ mkdir -p "build-fuzz/$target"
 more=
 [ "$target" != sbatch ] || more="$source/estimator/sbatch.c $source/estimator/arguments.c"
 # shellcheck disable=SC2046,SC2086 # lists of words
-clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I "$source/estimator" \
-	"$source/tests/fuzz/fuzz_$target.c" $more build-fuzz/.libs/libp4d.a $(pkg-config --libs json-c libconfuse) -lm \
+clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I "$source/estimator" -I "$source/runtime" \
+	"$source/tests/fuzz/fuzz_$target.c" $more build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4d.a $(pkg-config --libs json-c libconfuse libxxhash) -lm \
 	-o "build-fuzz/fuzz_$target"
 exec "build-fuzz/fuzz_$target" -max_total_time="${2:-60}" -max_len=4096 -timeout=5 \
 	-artifact_prefix="build-fuzz/$target-" "build-fuzz/$target" "$source/tests/fuzz/corpus/$target"

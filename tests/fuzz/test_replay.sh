@@ -15,5 +15,7 @@ replay conf "$source/etc/p4d.conf" "$source/tests/cluster/p4d.conf"
 replay gpus "$source/etc/gpus.json"
 replay gres
 replay model "$source/etc/models" "$source/tests/data/hf"
+replay safetensors
 replay sbatch
+replay tokens
 exit $failed

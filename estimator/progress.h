@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_PROGRESS_H
+#define P4D_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A bar on standard error while something long runs; nothing where that is no terminal. */
+typedef struct p4d_progress {
+	bool shown;
+	const char *what;
+	uint64_t total; /* bytes; 0: not known */
+	double start, drawn;
+} p4d_progress;
+
+void p4d_progress_start(p4d_progress *progress, const char *what, uint64_t total);
+/* Draws at most ten times a second. */
+void p4d_progress_update(p4d_progress *progress, uint64_t done);
+/* Takes the bar away. */
+void p4d_progress_end(p4d_progress *progress);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_PERMUTATION_H
+#define P4D_PERMUTATION_H
+
+#include <stdint.h>
+
+/*
+ * A random order of 0 .. size-1 without a table: a Feistel network over the smallest square number of bits
+ * that holds `size` (at least 2^8), walked until it falls below size. Size and key say which order it is; on
+ * every machine the same. For shuffling, not for secrets.
+ */
+typedef struct p4d_permutation {
+	uint64_t size;
+	uint64_t round_key[6];
+	unsigned half_bits;
+} p4d_permutation;
+
+/* size: at most 2^62 */
+void p4d_permutation_init(p4d_permutation *permutation, uint64_t size, uint64_t key);
+/* Where place `i` (below size) goes. */
+uint64_t p4d_permute(const p4d_permutation *permutation, uint64_t i);
+
+/* Spreads the bits of x; a bijection. The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
+static inline uint64_t p4d_mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+	return x ^ (x >> 31);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_STOP_H
+#define P4D_STOP_H
+
+/*
+ * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and to exit
+ * with P4D_EXIT_AGAIN: not done, the same command continues. The second SIGINT kills as usual; SIGTERM does
+ * not, because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
+ */
+enum { P4D_EXIT_AGAIN = 75 };
+
+void p4d_stop_catch(void);
+/* The signal that asks to stop; 0: none. */
+int p4d_stop_asked(void);
+const char *p4d_stop_name(int number); /* "SIGTERM" */
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train_save.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rank_error.h"
+
+static int read_shard(void *context, uint32_t segment, p4d_state state, float *to, p4d_error *err)
+{
+	return p4d_trainer_read(context, segment, state, to, err);
+}
+
+static int write_shard(void *context, uint32_t segment, p4d_state state, const float *from, p4d_error *err)
+{
+	return p4d_trainer_write(context, segment, state, from, err);
+}
+
+static int gather(void *context, void *all, const void *mine, uint64_t bytes, p4d_error *err)
+{
+	return p4d_all_gather(context, all, mine, bytes, err);
+}
+
+/* Checkpoints say the layout as a plan line does. */
+static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+		    p4d_error *err)
+{
+	p4d_request placed = plan->request;
+
+	save->info.seed = settings->seed;
+	snprintf(save->info.data, sizeof(save->info.data), "%s", settings->data);
+	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
+}
+
+int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+			p4d_trainer *trainer, p4d_group *all, const p4d_ranks *ranks, p4d_error *err)
+{
+	if (!settings->checkpoint)
+		return 0;
+	save->storage = (p4d_storage){
+	    .layout = &plan->layout,
+	    .vocab = (uint64_t)plan->request.value[P4D_VOCAB],
+	    .weights = p4d_trainer_weights(trainer),
+	    .place = p4d_trainer_place(trainer),
+	    .read = read_shard,
+	    .write = write_shard,
+	    .context = trainer,
+	};
+	save->peers = (p4d_peers){.rank = ranks->rank,
+				  .world = ranks->size,
+				  .gather = ranks->size > 1 ? gather : NULL,
+				  .context = all};
+	if (describe(save, settings, plan, err) < 0)
+		return -1;
+	return p4d_saver_open(&save->saver, settings->checkpoint, (uint32_t)settings->keep, &save->storage,
+			      &save->peers, err);
+}
+
+void p4d_train_save_close(p4d_train_save *save)
+{
+	p4d_saver_close(save->saver);
+	save->saver = NULL;
+}
+
+static void warn(void *context, const char *text)
+{
+	p4d_error err = {.code = P4D_E_CHECKPOINT};
+
+	(void)context;
+	snprintf(err.text, sizeof(err.text), "%.400s", text);
+	p4d_rank_report(&err, NULL, 0);
+}
+
+static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
+{
+	if (settings->resume != P4D_RESUME_MUST)
+		return 0;
+	p4d_fail(err, P4D_E_CHECKPOINT, "%.300s holds no checkpoint", settings->checkpoint);
+	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
+}
+
+int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+		     p4d_trainer *trainer, uint64_t *step, p4d_error *err)
+{
+	p4d_checkpoint_info found;
+	bool any = false;
+
+	*step = 0;
+	if (!save->saver || settings->resume == P4D_RESUME_NEVER)
+		return 0;
+	if (p4d_checkpoint_resume(settings->checkpoint, &save->storage, &save->peers, warn, NULL, &found,
+				  &any, err) < 0)
+		return -1;
+	if (!any)
+		return nothing_to_resume(settings, err);
+	if (found.seed != settings->seed)
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"the checkpoint was made with --seed=%" PRIu64 ", not %" PRIu64, found.seed,
+				settings->seed);
+	if (found.consumed != found.step * plan->layout.global_batch)
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
+				" steps, which is another --global-batch than %" PRIu64,
+				found.consumed, found.step, plan->layout.global_batch);
+	*step = found.step;
+	return p4d_trainer_restore(trainer, err);
+}
+
+int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err)
+{
+	if (!save->saver)
+		return 0;
+	save->info.step = step;
+	save->info.consumed = step * plan->layout.global_batch;
+	return p4d_saver_begin(save->saver, &save->info, err);
+}
+
+int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err)
+{
+	*done = false;
+	return save->saver ? p4d_saver_poll(save->saver, wait, done, err) : 0;
+}

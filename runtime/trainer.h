@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TRAINER_H
+#define P4D_TRAINER_H
+
+#include "comm.h"
+#include "device.h"
+#include "plan.h"
+#include "weights.h"
+
+/*
+ * One rank of a training job: the arena of its plan, the groups of its place, and the executor of its
+ * instruction list. After p4d_trainer_open nothing allocates.
+ */
+typedef struct p4d_trainer p4d_trainer;
+
+typedef struct p4d_trainer_settings {
+	const p4d_layout *layout; /* borrowed for the life of the trainer */
+	const p4d_gpu *gpu;       /* NULL on the cpu */
+	p4d_device *device;
+	p4d_world *world;
+	double rope_base;                        /* 10000 */
+	double rope_factor, rope_low, rope_high; /* Llama 3.1's scaling; factor 0: none */
+	uint64_t rope_original;                  /* positions of the original training */
+	float norm_epsilon;
+	float beta1, beta2, epsilon, weight_decay, clip; /* clip 0: none */
+	float z_loss;
+	uint64_t vocab; /* real, without padding */
+} p4d_trainer_settings;
+
+/* Where a micro-batch comes from: fills this rank's tokens, labels, positions and documents (n each, see
+ * sampler.h). */
+typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens,
+				int32_t *labels, p4d_error *err);
+
+typedef struct p4d_step_result {
+	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
+	double gradient_norm; /* before clipping */
+	uint64_t tokens;      /* that were trained on */
+	uint64_t nonfinite;   /* gradients that are NaN or infinite; then nothing was changed */
+	bool applied;
+} p4d_step_result;
+
+int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *settings, p4d_error *err);
+void p4d_trainer_close(p4d_trainer *trainer);
+
+/* Weights of a new model: the same for every layout, a function of seed, name and position of the element. */
+int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
+
+/* One optimizer step. number counts from 1 (Adam's correction). */
+int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate, p4d_batch_source source,
+		     void *context, p4d_step_result *out, p4d_error *err);
+
+/* The loss of one global batch, nothing changed. */
+int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
+			 double *loss, p4d_error *err);
+
+/* For checkpoints: this rank's optimizer shard of a segment, fp32 values as stored on the device. */
+typedef enum p4d_state { P4D_STATE_MASTER, P4D_STATE_FIRST, P4D_STATE_SECOND, P4D_STATES } p4d_state;
+const p4d_weights *p4d_trainer_weights(const p4d_trainer *trainer);
+p4d_place p4d_trainer_place(const p4d_trainer *trainer);
+/* elements [*first, *first + *count) of the flat buffer are this rank's shard of segment number i */
+void p4d_trainer_shard(const p4d_trainer *trainer, uint32_t segment, uint64_t *first, uint64_t *count);
+int p4d_trainer_read(p4d_trainer *trainer, uint32_t segment, p4d_state state, float *to, p4d_error *err);
+int p4d_trainer_write(p4d_trainer *trainer, uint32_t segment, p4d_state state, const float *from,
+		      p4d_error *err);
+/* After all shards were written: parameters follow from the masters, and are gathered. */
+int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
+
+/* Gradients of this rank before the optimizer (fp32, of the flat buffer), for tests. */
+const float *p4d_trainer_gradients(const p4d_trainer *trainer);
+
+/* Bytes planned and allocated, and the most that was used by class (P4D_PART_*), for the report at the end.
+ */
+uint64_t p4d_trainer_arena_bytes(const p4d_trainer *trainer);
+
+#endif

@@ -1,0 +1,160 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d data: the files it writes byte for byte, every form of input, and that failures leave nothing behind.
+. "${0%/*}/lib.sh"
+
+# numbers FILE TYPE: its contents from byte 0 on, in one line
+numbers() { od -An -v -w1000000 -t "$2" "$1" | tr -s ' '; }
+nothing_left()
+{
+	left=$(find . -name 'out*')
+	[ -z "$left" ] || fail "left behind: $left"
+}
+
+# bytes: a file is a document
+printf 'ab' >one
+printf '\377\0c' >two
+: >empty
+exits 0 p4d data -o out one empty two
+silent
+prints "out.bin: 2 documents, 7 tokens of a vocabulary of 257 (uint16)"
+[ "$(numbers out.bin u2)" = " 97 98 256 255 0 99 256" ] || fail "out.bin: $(numbers out.bin u2)"
+# MMIDIDX, version 1, type 8, 2 sequences, 3 bounds; lengths 3 4; offsets 0 6; bounds 0 1 2
+expected=4d4d494449445800000100000000000000080200000000000000030000000000000003000000040000000000000000000000
+expected=${expected}0600000000000000000000000000000001000000000000000200000000000000
+[ "$(od -An -v -w1000 -t x1 out.idx | tr -d ' ')" = $expected ] || fail "out.idx: $(od -An -v -w1000 -t x1 out.idx)"
+[ "$(stat -c %a out.bin)" = "$(printf '%o' $((0666 & ~$(umask))))" ] || fail "the mode is not the usual one"
+[ "$(find . -name 'out*' | wc -l)" = 2 ] || fail "more than two files"
+
+# written over what is there; standard input
+printf 'z' | { exits 0 p4d data --output=out --end-token none -; }
+exits 0 sh -c 'printf z | p4d data -o out --end-token none --json -'
+prints '"documents":1' '"tokens":1' '"vocab":257' '"end_token":null' '"type":"uint16"' '"prefix":"out"'
+[ "$(numbers out.bin u2)" = " 122" ] || fail "out.bin: $(numbers out.bin u2)"
+
+# lines
+printf 'a\n\nbc\r\nd' >lines
+exits 0 p4d data --split-lines -o out lines
+prints "3 documents, 7 tokens"
+[ "$(numbers out.bin u2)" = " 97 256 98 99 256 100 256" ] || fail "out.bin: $(numbers out.bin u2)"
+printf '{"text": "h\\u00e4", "id": 1}\n{"id": 2, "text": "x"}\n' >lines.jsonl
+exits 0 p4d data --jsonl -o out lines.jsonl
+[ "$(numbers out.bin u2)" = " 104 195 164 256 120 256" ] || fail "out.bin: $(numbers out.bin u2)"
+printf '{"body": "q"}\n' >other.jsonl
+exits 0 p4d data --jsonl --field body -o out other.jsonl
+prints "1 document, 2 tokens"
+
+# tokens of another tokenizer; the vocabulary decides how wide they are
+printf '{"input_ids": [1, 70000, 0]}\n{"input_ids": []}\n{"input_ids": [2]}\n' >ids.jsonl
+exits 0 p4d data --tokenizer ids --vocab 128256 -o out ids.jsonl
+prints "2 documents, 4 tokens of a vocabulary of 128256 (int32)"
+[ "$(numbers out.bin d4)" = " 1 70000 0 2" ] || fail "out.bin: $(numbers out.bin d4)"
+exits 0 p4d data --tokenizer ids --vocab 128256 --end-token 128001 -o out ids.jsonl
+[ "$(numbers out.bin d4)" = " 1 70000 0 128001 2 128001" ] || fail "out.bin: $(numbers out.bin d4)"
+rm out.bin out.idx
+exits 5 p4d data --tokenizer ids --vocab 70000 -o out ids.jsonl
+says "ids.jsonl:1: token 70000 in document 0, expected 0 to 69999"
+nothing_left
+
+# what is wrong with the input
+printf '{"text": "a"}\n{"text": "b"\n' >bad.jsonl
+exits 4 p4d data --jsonl -o out bad.jsonl
+says "bad.jsonl:2: malformed JSON"
+nothing_left
+printf '{"text": "a"}\n["b"]\n' >bad.jsonl
+exits 4 p4d data --jsonl -o out bad.jsonl
+says "bad.jsonl:2: not a JSON object"
+printf '{"text": 5}\n' >bad.jsonl
+exits 4 p4d data --jsonl -o out bad.jsonl
+says "bad.jsonl:1: has no text in its field text"
+printf '{"input_ids": [1, -2]}\n' >bad.jsonl
+exits 4 p4d data --tokenizer ids --vocab 9 -o out bad.jsonl
+says "bad.jsonl:1: holds what is no token: -2"
+exits 3 p4d data -o out one nowhere
+says "nowhere: cannot be read: No such file"
+nothing_left
+exits 3 p4d data -o out "$work"
+says "$work: cannot be read: Is a directory" "fix: $work/*"
+exits 51 p4d data -o out empty
+says "there is no text in empty"
+nothing_left
+
+# command lines
+exits 1 p4d data
+says "no text file is given" "p4d help data"
+exits 1 p4d data one
+says "--output PREFIX is missing"
+exits 1 p4d data -o out -o other one
+says "--output is given twice: out and other"
+exits 1 p4d data -o out --tokenizer ids one
+says "--vocab N"
+exits 1 p4d data -o out --vocab 9 one
+says "--vocab goes with --tokenizer ids"
+exits 1 p4d data -o out --split-lines --jsonl one
+exits 1 p4d data -o out --field x one
+exits 1 p4d data -o out --toknizer bytes one
+says "unknown option --toknizer; nearest: tokenizer"
+exits 5 p4d data -o out --end-token 257 one
+says "--end-token=257: not a whole number up to 256"
+exits 5 p4d data -o out --tokenizer tokenizer.json one
+says "Hugging Face tokenizers are not read" "--tokenizer ids"
+exits 3 p4d data -o out --tokenizer nowhere.model one
+says "tokenizer nowhere.model: No such file"
+nothing_left
+exits 0 p4d data --help
+prints "p4d data" "--tokenizer" "SentencePiece"
+
+# a disk that is full: what the kernel says at a file-size limit, and where it can be had, a real one
+head -c 3000000 /dev/zero >zeros
+exits 3 sh -c 'trap "" XFSZ; ulimit -f 2000; exec p4d data -o out zeros'
+says "out.bin: cannot be written: File too large"
+nothing_left
+cat >tiny.sh <<'TINY'
+mkdir disk && mount -t tmpfs -o size=1m none disk && p4d data -o disk/out zeros; status=$?
+find disk -type f
+exit $status
+TINY
+if unshare -rm true 2>/dev/null; then
+	exits 3 unshare -rm sh tiny.sh
+	says "disk/out.bin: cannot be written: No space left on device"
+	[ -z "$out" ] || fail "left on the disk: $out"
+fi
+
+# interrupted while it waits for more input
+mkfifo pipe
+# a shell without job control starts background programs deaf to SIGINT, hence SIGTERM
+p4d data --split-lines -o out pipe &
+pid=$!
+exec 3>pipe
+printf 'a\n' >&3
+while [ "$(find . -name 'out*' | wc -l)" -lt 2 ]; do sleep 0.05; done
+kill -TERM $pid
+exec 3>&-
+wait $pid
+status=$?
+[ $status = 143 ] || fail "SIGTERM: exits with $status"
+nothing_left
+
+# a bar on a terminal only
+exits 0 p4d data -o out zeros
+silent
+if command -v script >/dev/null; then
+	out=$(script -qec "stty cols 80; p4d data --split-lines -o out lines" /dev/null </dev/null | tr '\r' '\n')
+	case $out in *'####'*) ;; *) fail "no bar on a terminal" ;; esac
+fi
+
+# SentencePiece, when it was built in and its tools are there to make a model
+if ldd "$P4D_TEST_BUILDDIR/p4d" | grep -q sentencepiece; then
+	exits 5 p4d data -o new --tokenizer one one
+	says "one: not a SentencePiece model"
+	if command -v spm_train >/dev/null; then
+		license=/usr/share/common-licenses/GPL-3
+		spm_train --input=$license --model_prefix=spm --vocab_size=500 >/dev/null 2>&1 || fail "spm_train"
+		grep -m 1 freedom $license >line
+		exits 0 p4d data --tokenizer spm.model --split-lines -o new line
+		prints "1 document, " "of a vocabulary of 500 (uint16)"
+		[ "$(numbers new.bin u2)" = " $(spm_encode --model=spm.model --output_format=id <line) 2" ] ||
+			fail "another tokenization than spm_encode's: $(numbers new.bin u2)"
+	fi
+fi
+exit 0

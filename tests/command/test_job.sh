@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The ready job script: where it is, what it runs, and what comes of each end of p4d-train.
+. "${0%/*}/lib.sh"
+
+exits 0 p4d job
+script=$out
+[ "$script" = "$P4D_DATADIR/p4d-job.sh" ] || fail "another path"
+silent
+P4D_DATADIR=$work/nowhere
+exits 3 p4d job
+says "nowhere/p4d-job.sh"
+
+# srun ends as told; scontrol works or not
+cat >bin/srun <<'E2'
+#!/bin/sh
+printf '%s\n' "$@" >"$WORK/srun.said"
+exit "$SRUN_STATUS"
+E2
+cat >bin/scontrol <<'E2'
+#!/bin/sh
+echo "$*" >>"$WORK/scontrol.said"
+exit "$SCONTROL_STATUS"
+E2
+chmod +x bin/srun bin/scontrol
+export WORK="$work" SRUN_STATUS=0 SCONTROL_STATUS=0 SLURM_JOB_ID=17
+
+unset P4D_DATA P4D_STEPS P4D_CHECKPOINT P4D_TRAIN_ARGS P4D_LOG
+run bash "$script"
+[ "$status" != 0 ] || fail "runs without data"
+says "P4D_DATA=FILE"
+export P4D_DATA="some where/text"
+run bash "$script"
+[ "$status" != 0 ] || fail "runs without a number of steps"
+says "P4D_STEPS=N"
+
+export P4D_STEPS=300 P4D_TRAIN_ARGS="--lr 2e-4  --keep 2"
+exits 0 bash "$script"
+[ -d p4d-17 ] || fail "no directory for checkpoints"
+cat >wanted <<'E2'
+--kill-on-bad-exit=0
+p4d-train
+--data
+some where/text
+--steps
+300
+--checkpoint
+p4d-17
+--log
+p4d-17/log.jsonl
+--lr
+2e-4
+--keep
+2
+E2
+cmp -s wanted srun.said || fail "srun was given $(cat srun.said)"
+
+# other ends are the job's; 75 puts it back into the queue
+SRUN_STATUS=51
+exits 51 bash "$script"
+[ ! -e scontrol.said ] || fail "requeued after a failure"
+SRUN_STATUS=75
+exits 0 bash "$script"
+[ "$(cat scontrol.said)" = "requeue 17" ] || fail "not requeued"
+SCONTROL_STATUS=1
+exits 75 bash "$script"
+export P4D_CHECKPOINT="other place"
+SRUN_STATUS=0
+exits 0 bash "$script"
+grep -qx "other place/log.jsonl" srun.said || fail "the log is not beside the checkpoints"

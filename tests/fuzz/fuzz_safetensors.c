@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor files: whatever the bytes, either an error with a text, or tensors that are inside of them. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int right)
+{
+	if (!right)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	p4d_safetensors *files = NULL;
+	p4d_error err = {0};
+	uint64_t sum = 0;
+
+	if (p4d_safetensors_parse(&files, "t", data, size, &err) < 0) {
+		check(err.code == P4D_E_CHECKPOINT && !strncmp(err.text, "t: ", 3) && !files);
+		return 0;
+	}
+	check(err.code == P4D_OK);
+	for (size_t i = 0; i < p4d_safetensors_count(files); i++) {
+		const p4d_stored *tensor = p4d_safetensors_at(files, i);
+		const uint8_t *at = tensor->data;
+		uint64_t bytes;
+		check(p4d_stored_bytes(tensor, &bytes, NULL) == 0 && bytes == tensor->bytes);
+		check(at >= data && bytes <= (uint64_t)(data + size - at));
+		check(p4d_safetensors_find(files, tensor->name) == tensor);
+		check(p4d_stored_verify(tensor, &err) == 0 || err.code == P4D_E_CHECKPOINT);
+		sum += bytes;
+	}
+	check(sum < size);
+	p4d_safetensors_metadata(files, "format");
+	p4d_safetensors_header_checksum(files);
+	p4d_safetensors_close(files);
+	return 0;
+}
