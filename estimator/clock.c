@@ -2,8 +2,6 @@
 /* From the passes of layers and ends to those of chunks, and from those to the step. */
 #include "clock.h"
 
-#include <string.h>
-
 #include "clock_forms.h"
 #include "schedule.h"
 
@@ -138,7 +136,7 @@ static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates 
 	/* gradients of the whole stage are cleared */
 	once->optimizer.latency =
 	    2 * P4D_LAUNCH_SECONDS + (megatron ? megatron_step_seconds : p4d_step_seconds);
-	once->optimizer.each = (adam_bytes / (l->optimizer_sharding ? group.ranks : 1) + gradient) / r->hbm;
+	once->optimizer.each = (adam_bytes / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
 	/* a tied table: both ends add their gradients */
 	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
 	once->tied =

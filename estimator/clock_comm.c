@@ -19,12 +19,12 @@ p4d_ring p4d_ring_of(const p4d_layout *l, uint64_t ranks, uint64_t stride)
  * A ring leaves each node once, but the ranks of a node each run a ring of their own over their own network
  * interface, so that together they use as many as they are.
  */
-double p4d_ring_bytes_per_s(const p4d_rates *r, p4d_ring ring)
+double p4d_ring_seconds_per_byte(const p4d_rates *r, p4d_ring ring)
 {
 	if (ring.ranks <= ring.in_node)
 		return r->link;
-	double net = r->net * ring.in_node;
-	return ring.in_node > 1 && r->link < net ? r->link : net;
+	double net = r->net / ring.in_node;
+	return ring.in_node > 1 && r->link > net ? r->link : net;
 }
 
 double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
@@ -35,12 +35,12 @@ double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
 	double latency = start_seconds + crossings * net_step_seconds +
 			 (steps > crossings ? steps - crossings : 0) * link_step_seconds;
 
-	return latency + bytes * steps / ring.ranks / p4d_ring_bytes_per_s(r, ring);
+	return latency + bytes * steps / ring.ranks * p4d_ring_seconds_per_byte(r, ring);
 }
 
 double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes)
 {
-	return start_seconds + bytes / (in_node ? r->link : r->net);
+	return start_seconds + bytes * (in_node ? r->link : r->net);
 }
 
 p4d_ring p4d_tensor_ring(const p4d_layout *l)

@@ -9,16 +9,16 @@
 
 /* What the files of the clock share. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
 
-/* What a GPU sustains with the precision of a layout. */
+/* What a GPU sustains with the precision of a layout. Inverse rates: a layout takes dozens of them. */
 typedef struct p4d_rates {
 	double peak;                                  /* FLOP/s, dense */
-	double gemm;                                  /* FLOP/s of a large matrix product */
-	double attention_forward, attention_backward; /* FLOP/s of fused attention, long sequences */
-	double hbm;                                   /* bytes/s of a kernel that only moves data */
-	double link, net; /* bytes/s of one GPU in one direction: inside the node, to other nodes */
-	double multiprocessors;
-	double attention_rows, attention_rows_backward; /* queries that a multiprocessor works on at a time */
-	double element;                                 /* bytes of an activation */
+	double gemm;                                  /* seconds per FLOP of a large matrix product */
+	double attention_forward, attention_backward; /* of fused attention, long sequences */
+	double hbm;                                   /* seconds per byte of a kernel that only moves data */
+	double link, net; /* seconds per byte of one GPU in one direction: in the node, to others */
+	double lost;      /* FLOPs per unit of depth that a product loses to tiles that do not fill the GPU */
+	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
+	double element;                     /* bytes of an activation */
 } p4d_rates;
 
 p4d_rates p4d_rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
@@ -53,8 +53,8 @@ double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes);
 /* From one rank to another. */
 double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes);
 
-/* Bytes/s between neighbours of a ring, per rank. */
-double p4d_ring_bytes_per_s(const p4d_rates *r, p4d_ring ring);
+/* Seconds per byte between neighbours of a ring. */
+double p4d_ring_seconds_per_byte(const p4d_rates *r, p4d_ring ring);
 
 /* Sizes of a rank for one micro-batch, in elements. */
 typedef struct p4d_sizes {

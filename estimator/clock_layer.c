@@ -14,11 +14,10 @@
 static double fused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, bool backward)
 {
 	double s = (double)l->seq_len, d = (double)l->head_dim;
-	double rate = backward ? r->attention_backward : r->attention_forward, work = backward ? 2.5 : 1;
-	double rows = backward ? r->attention_rows_backward : r->attention_rows;
-	double last = 4 * rows * s * d * r->multiprocessors;
+	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
+	double last = 4 * (backward ? r->last_backward : r->last_forward) * s * d;
 
-	return P4D_LAUNCH_SECONDS + work * (2 * z->n * s * z->A + last) / rate;
+	return P4D_LAUNCH_SECONDS + (2 * z->n * s * z->A + last) * each;
 }
 
 /* Scores and their softmax as kernels of their own; the products are batched matrix products. */
@@ -55,7 +54,7 @@ static void ring(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, do
 	p4d_ring context = p4d_ring_of(l, l->cp, l->tp);
 	/* backward, the gradients of keys and values go round too */
 	double bytes = (backward ? 2 : 1) * r->element * z->n * 2 * z->G;
-	double step = P4D_LAUNCH_SECONDS + bytes / p4d_ring_bytes_per_s(r, context);
+	double step = P4D_LAUNCH_SECONDS + bytes * p4d_ring_seconds_per_byte(r, context);
 	double hidden = attention / (double)l->cp;
 
 	out->context_comm += steps * (step > hidden ? step - hidden : 0) + steps * 2 * P4D_LAUNCH_SECONDS;

@@ -4,8 +4,6 @@
  * purpose, found on published tables of single products rather than on training runs: SimuMax's for A100
  * (median deviation 2 %) and B200 (6 %; small products run faster there before the power limit is reached).
  */
-#include <math.h>
-#include <string.h>
 
 #include "clock_forms.h"
 
@@ -51,25 +49,34 @@ bool p4d_clock_knows(const p4d_layout *l, const p4d_gpu *gpu)
  * grow with the sequence (A100: FlashAttention 2, B200: cuDNN, both SimuMax's tables; Hopper: cuDNN 9.19 at
  * 2048 to 32768 tokens).
  */
-static void set_attention_rows(int sm, p4d_rates *r)
+static double last_rows(int sm, bool backward)
 {
-	r->attention_rows = sm >= 100 ? 256 : sm >= 90 ? 192 : 96;
-	r->attention_rows_backward = sm >= 100 ? 32 : sm >= 90 ? 192 : 48;
+	if (backward)
+		return sm >= 100 ? 32 : sm >= 90 ? 192 : 48;
+	return sm >= 100 ? 256 : sm >= 90 ? 192 : 96;
+}
+
+/* A link that is not there costs nothing: p4d_clock_knows refuses layouts that would use it. */
+static double inverse(double rate)
+{
+	return rate > 0 ? 1 / rate : 0;
 }
 
 p4d_rates p4d_rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 {
+	double multiprocessors = gpu->multiprocessors;
 	p4d_rates r;
 
 	r.peak = peak_of(l, gpu);
-	r.gemm = r.peak * gpu->gemm_efficiency;
-	r.attention_forward = r.peak * gpu->attention_forward_efficiency;
-	r.attention_backward = r.peak * gpu->attention_backward_efficiency;
-	r.hbm = gpu->hbm_bytes_per_s * gpu->hbm_efficiency;
-	r.link = gpu->link_bytes_per_s * gpu->link_efficiency;
-	r.net = gpu->net_bytes_per_s * P4D_NET_EFFICIENCY;
-	r.multiprocessors = gpu->multiprocessors;
-	set_attention_rows(gpu->sm, &r);
+	r.gemm = inverse(r.peak * gpu->gemm_efficiency);
+	r.attention_forward = inverse(r.peak * gpu->attention_forward_efficiency);
+	r.attention_backward = inverse(r.peak * gpu->attention_backward_efficiency);
+	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
+	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
+	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
+	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
+	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;
+	r.last_backward = last_rows(gpu->sm, true) * multiprocessors;
 	r.element = l->precision == P4D_FP32 ? 4 : 2;
 	return r;
 }
@@ -77,16 +84,15 @@ p4d_rates p4d_rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 double p4d_gemm_seconds(const p4d_rates *r, double batch, double rows, double columns, double depth,
 			double output_bytes)
 {
-	double rounds = batch * rows * columns / (TILE_ELEMENTS * r->multiprocessors);
-	double arithmetic = 2 * batch * rows * columns * depth / r->gemm * (1 + LOST_ROUND / rounds);
+	double flops = (2 * batch * rows * columns + r->lost) * depth;
 	double bytes = batch * (r->element * depth * (rows + columns) + output_bytes * rows * columns);
 
-	return P4D_LAUNCH_SECONDS + arithmetic + EXPOSED_MEMORY * bytes / r->hbm;
+	return P4D_LAUNCH_SECONDS + flops * r->gemm + EXPOSED_MEMORY * bytes * r->hbm;
 }
 
 double p4d_memory_seconds(const p4d_rates *r, double bytes)
 {
-	return bytes > 0 ? P4D_LAUNCH_SECONDS + bytes / r->hbm : 0;
+	return bytes > 0 ? P4D_LAUNCH_SECONDS + bytes * r->hbm : 0;
 }
 
 p4d_sizes p4d_sizes_of(const p4d_layout *l)

@@ -140,6 +140,7 @@ int p4d_clock_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *w
 		free(storage);
 	if (rc < 0)
 		return -1;
+	step.bubble_fraction = later(step.bubble_fraction, 0); /* rounding */
 	rate(l, gpu, &step);
 	*out = step;
 	return 0;

@@ -16,15 +16,18 @@
 static int run_help(const p4d_line *line, p4d_error *err);
 
 static const p4d_subcommand subcommands[] = {
-    {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] ...",
-     "what every GPU of a layout would hold, stage by stage", P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON,
-     0, p4d_command_estimate, NULL},
+    {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] [--svg FILE] ...",
+     "what every GPU of a layout would hold, stage by stage",
+     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL},
     {"check", "[--json] [--conf FILE] [SBATCH OPTIONS] JOB.sh",
      "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
      NULL, p4d_command_check},
     {"plan", "--model NAME [--gpu NAME] [--nodes N] ...",
      "the layouts that fit, best first, with flags to paste",
      P4D_TAKES_JOB | P4D_TAKES_TOP | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan, NULL},
+    {"simulate", "--model NAME [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
+     "one step of a layout's pipeline, pass by pass: time, bubble, micro-batches in flight",
+     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_simulate, NULL},
     {"conf", "[FILE]", "checks a p4d.conf and prints the policy of every partition",
      P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_conf, NULL},
     {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,
@@ -69,6 +72,7 @@ static void print_overview(void)
 	     "For example\n\n"
 	     "  p4d estimate --model llama2-13b --gpu h100 --tp 8\n"
 	     "  p4d plan --model llama3-70b --gpu h100 --nodes 8\n"
+	     "  p4d simulate --model llama3-70b --gpu h100 --tp 4 --pp 8 --svg pipeline.svg\n"
 	     "  p4d check -p h100 -N1 --gpus-per-node=8 --p4d-model=llama2-13b job.sh\n\n"
 	     "Options of a command: p4d help COMMAND. Manual: p4d(1).");
 }

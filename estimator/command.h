@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "guard.h"
+#include "losses.h"
 #include "model.h"
 #include "request.h"
 #include "site.h"
@@ -23,6 +24,7 @@
 typedef struct p4d_line {
 	p4d_request request; /* origin P4D_BY_USER */
 	const char *conf;    /* --conf */
+	const char *svg;     /* --svg */
 	bool json, env, help;
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
@@ -44,11 +46,13 @@ enum {
 	P4D_TAKES_TOP = 2,
 	P4D_TAKES_CONF = 4,
 	P4D_TAKES_JSON = 8,
+	P4D_TAKES_SVG = 16,
 };
 
 /* command_*.c */
 int p4d_command_estimate(const p4d_line *line, p4d_error *err);
 int p4d_command_plan(const p4d_line *line, p4d_error *err);
+int p4d_command_simulate(const p4d_line *line, p4d_error *err);
 int p4d_command_check(int argc, char *argv[], p4d_error *err);
 int p4d_command_conf(const p4d_line *line, p4d_error *err);
 int p4d_command_validate(const p4d_line *line, p4d_error *err);
@@ -127,6 +131,24 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 /* Prints messages on stderr as a user of sbatch sees them. */
 void p4d_report_messages(unsigned count, const p4d_message *messages);
 void p4d_report_error(const p4d_error *err);
+
+/* report_step.c. What the clock says of a layout; known is false where it does not know the GPU. */
+typedef struct p4d_timed {
+	bool known;
+	p4d_step step;
+	p4d_losses losses;
+} p4d_timed;
+/* gpu: may be NULL. Errors: NO_MEMORY. */
+int p4d_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
+const char *p4d_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */
+/* The two largest losses: "bubble 12 %, gemm 9 %". */
+const char *p4d_limits_text(const p4d_timed *timed, char *buf, size_t size);
+/* One line; none without a GPU. */
+void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed);
+/* NULL (null) where the clock does not know the GPU. */
+struct json_object *p4d_json_step(const p4d_timed *timed);
+struct json_object *p4d_json_losses(const p4d_timed *timed);
+struct json_object *p4d_json_seconds(double seconds);
 
 /* report_json.c: as documented in p4d(1). NULL only when memory runs out. */
 struct json_object *p4d_json_messages(unsigned count, const p4d_message *messages);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "defaults.h"
+#include "pictures.h"
 #include "search.h"
 
 typedef struct judged {
@@ -13,6 +14,7 @@ typedef struct judged {
 	p4d_action action;
 	p4d_code code; /* the exit status */
 	double safe, limit;
+	p4d_timed timed;
 } judged;
 
 /* The layout nearest to what was asked that fits on the same GPUs, or a question that finds one. */
@@ -101,6 +103,7 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	json_object_object_add(object, "layout", p4d_json_layout(&j->layout, subject->nodes));
 	json_object_object_add(object, "peak", p4d_json_peak(&j->estimate));
 	json_object_object_add(object, "stages", stages);
+	json_object_object_add(object, "step", p4d_json_step(&j->timed));
 	json_object_object_add(object, "host", p4d_json_host(&j->estimate, subject->mem_bytes));
 	json_object_object_add(object, "defaults", p4d_json_defaults(&subject->request));
 	json_object_object_add(object, "verdict",
@@ -116,6 +119,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	p4d_report_defaults(&subject->request);
 	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
 		return -1;
+	p4d_report_step(subject->capacity.gpu, &j->timed);
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s\n", p4d_action_name(j->action));
 	else if (j->layout.device == P4D_CPU)
@@ -137,12 +141,17 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);
 	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j.layout, err) < 0 ||
-	    p4d_estimate_memory(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0)
+	    p4d_estimate_memory(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
+	    p4d_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
 		return -1;
 	j.safe = subject->policy.safe;
 	j.limit = p4d_policy_limit(&subject->policy, j.layout.framework);
 	judge_memory(subject, &asked, &j);
 	judge_host_memory(subject, &j);
+	const p4d_picture picture = {line->svg, subject->model, &j.layout, subject->capacity.gpu,
+				     j.safe,    j.limit};
+	if (line->svg && p4d_draw_memory(&picture, &j.estimate, err) < 0)
+		return -1;
 	if ((line->json ? print_json : print_text)(subject, &j, err) < 0)
 		return -1;
 	return (int)j.code;

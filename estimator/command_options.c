@@ -9,7 +9,7 @@
 
 #include "arguments.h"
 
-enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM };
+enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM, SVG, OTHERS };
 
 static bool takes_option(const p4d_subcommand *command, int option)
 {
@@ -42,6 +42,8 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 		*at++ = (struct option){"conf", required_argument, NULL, CONF};
 	if (command->takes & P4D_TAKES_JSON)
 		*at++ = (struct option){"json", no_argument, NULL, JSON};
+	if (command->takes & P4D_TAKES_SVG)
+		*at++ = (struct option){"svg", required_argument, NULL, SVG};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
 	*at = (struct option){NULL, 0, NULL, 0};
 }
@@ -117,6 +119,13 @@ static int set(p4d_line *line, int which, p4d_error *err)
 			return twice("conf", line->conf, optarg, err);
 		line->conf = optarg;
 		return 0;
+	case SVG:
+		if (line->svg && strcmp(line->svg, optarg) != 0)
+			return twice("svg", line->svg, optarg, err);
+		if (!*optarg)
+			return p4d_fail(err, P4D_E_VALUE, "--svg: the name of the file is empty");
+		line->svg = optarg;
+		return 0;
 	case TOP:
 		return set_top(line, optarg, err);
 	case MEM:
@@ -128,7 +137,7 @@ static int set(p4d_line *line, int which, p4d_error *err)
 
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
 {
-	struct option table[P4D_OPTIONS + 6];
+	struct option table[OTHERS - VALUE + 1];
 	int which, more;
 
 	fill_table(table, command);
@@ -183,6 +192,8 @@ void p4d_line_help(const p4d_subcommand *command)
 		print_option("env", NULL,
 			     "print the best one as shell commands that export P4D_PLAN and the rest");
 	}
+	if (command->takes & P4D_TAKES_SVG)
+		print_option("svg", "FILE", "draw a picture, too");
 	if (command->takes & P4D_TAKES_CONF)
 		print_option("conf", "FILE", "the p4d.conf to use");
 	if (command->takes & P4D_TAKES_JSON)

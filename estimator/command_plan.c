@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "defaults.h"
 #include "export.h"
@@ -18,7 +20,18 @@ typedef struct plans {
 	p4d_candidate *found;
 	size_t count;
 	p4d_search_counts counts;
+	double seconds; /* that the search took */
+	bool timed;     /* the clock knows the GPU */
+	bool batches;   /* the layouts have different global batches */
 } plans;
+
+/* What is said of a candidate. */
+typedef struct described {
+	p4d_layout layout;
+	p4d_estimate estimate;
+	uint64_t least_bytes, most_bytes; /* on the device, over the stages */
+	p4d_timed timed;
+} described;
 
 static int framework_of(const p4d_request *request)
 {
@@ -58,13 +71,24 @@ static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *e
 		       p4d_estimate_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
 }
 
-/* The layout and memory of a candidate, which fitted before. */
-static int describe(const p4d_subject *subject, const p4d_candidate *candidate, p4d_layout *layout,
-		    p4d_estimate *estimate, p4d_error *err)
+/* The layout, memory and step time of a candidate, which fitted before. */
+static int describe(const p4d_subject *subject, const p4d_candidate *candidate, described *d, p4d_error *err)
 {
-	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, layout, err) < 0)
+	p4d_stage stage;
+
+	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, &d->layout, err) <
+		0 ||
+	    p4d_estimate_memory(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
+	    p4d_time_step(&d->layout, subject->capacity.gpu, &d->timed, err) < 0)
 		return -1;
-	return p4d_estimate_memory(layout, subject->method, &subject->capacity, estimate, err);
+	d->least_bytes = d->most_bytes = d->estimate.peak.device_bytes;
+	for (uint32_t i = 0; i < p4d_stage_count(&d->layout, subject->method); i++) {
+		if (p4d_stage_memory(&d->layout, subject->method, subject->capacity.gpu, i, &stage, err) < 0)
+			return -1;
+		if (stage.device_bytes < d->least_bytes)
+			d->least_bytes = stage.device_bytes;
+	}
+	return 0;
 }
 
 /* The plan line of a candidate, with the GPUs it is for. */
@@ -87,87 +111,144 @@ static void print_export(const char *name, const char *value, void *context)
 
 static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
-	p4d_layout layout;
-	p4d_estimate estimate;
+	described d;
 	p4d_request placed;
 	char text[P4D_PLAN_MAX];
 
-	if (describe(subject, &p->found[0], &layout, &estimate, err) < 0 ||
+	if (describe(subject, &p->found[0], &d, err) < 0 ||
 	    write_line(subject, &p->found[0], &placed, text, sizeof(text), err) < 0)
 		return -1;
-	p4d_export(&placed, &layout, text, print_export, NULL);
+	p4d_export(&placed, &d.layout, text, print_export, NULL);
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
+static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, struct json_object *list,
+		    p4d_error *err)
+{
+	char flags[1024], text[P4D_PLAN_MAX];
+	p4d_request placed;
+	described d;
+
+	if (describe(subject, candidate, &d, err) < 0 ||
+	    write_line(subject, candidate, &placed, text, sizeof(text), err) < 0)
+		return -1;
+	struct json_object *plan = json_object_new_object(), *stages = json_object_new_object();
+	p4d_layout_flags(&candidate->request, "--p4d-", flags, sizeof(flags));
+	json_object_object_add(stages, "min_device_bytes", p4d_json_bytes(d.least_bytes));
+	json_object_object_add(stages, "max_device_bytes", p4d_json_bytes(d.most_bytes));
+	json_object_object_add(plan, "layout", p4d_json_layout(&d.layout, subject->nodes));
+	json_object_object_add(plan, "peak", p4d_json_peak(&d.estimate));
+	json_object_object_add(plan, "stages", stages);
+	json_object_object_add(plan, "step", p4d_json_step(&d.timed));
+	json_object_object_add(plan, "losses", p4d_json_losses(&d.timed));
+	json_object_object_add(plan, "flags", json_object_new_string(flags));
+	json_object_object_add(plan, "plan", json_object_new_string(text));
+	json_object_array_add(list, plan);
 	return 0;
 }
 
 static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *list = json_object_new_array();
-	p4d_layout layout;
-	p4d_estimate estimate;
-	p4d_request placed;
-	char flags[1024], text[P4D_PLAN_MAX];
 
-	for (size_t i = 0; i < p->count; i++) {
-		if (describe(subject, &p->found[i], &layout, &estimate, err) < 0 ||
-		    write_line(subject, &p->found[i], &placed, text, sizeof(text), err) < 0)
+	for (size_t i = 0; i < p->count; i++)
+		if (add_plan(subject, &p->found[i], list, err) < 0)
 			return -1;
-		struct json_object *plan = json_object_new_object();
-		json_object_object_add(plan, "layout", p4d_json_layout(&layout, subject->nodes));
-		json_object_object_add(plan, "peak", p4d_json_peak(&estimate));
-		json_object_object_add(plan, "flags",
-				       json_object_new_string(p4d_layout_flags(&p->found[i].request, "--p4d-",
-									       flags, sizeof(flags))));
-		json_object_object_add(plan, "plan", json_object_new_string(text));
-		json_object_array_add(list, plan);
-	}
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "plans", list);
 	json_object_object_add(object, "considered", json_object_new_uint64(p->counts.considered));
 	json_object_object_add(object, "fitting", json_object_new_uint64(p->counts.fitting));
+	json_object_object_add(object, "seconds", p4d_json_seconds(p->seconds));
 	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
 	return p4d_json_print(object, err);
 }
 
-static void add_columns(p4d_table *table)
+static void add_columns(p4d_table *table, const plans *p)
 {
 	static const char *const numbers[] = {"rank", "tp", "cp", "pp", "vpp", "dp", "micro-batch"};
+	static const char *const times[] = {"step", "tokens/s/GPU", "MFU", "bubble"};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(table, numbers[i], P4D_RIGHT);
+	if (p->batches)
+		p4d_table_column(table, "global-batch", P4D_RIGHT);
+	p4d_table_column(table, "schedule", P4D_LEFT);
 	p4d_table_column(table, "recompute", P4D_LEFT);
 	p4d_table_column(table, "GiB", P4D_RIGHT);
 	p4d_table_column(table, "fraction", P4D_RIGHT);
+	for (size_t i = 0; p->timed && i < sizeof(times) / sizeof(times[0]); i++)
+		p4d_table_column(table, times[i], P4D_RIGHT);
+	if (p->timed)
+		p4d_table_column(table, "limited by", P4D_LEFT);
+}
+
+static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool batches)
+{
+	const uint64_t numbers[] = {rank, l->tp, l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
+	char schedule[32], vocabulary[32], recompute[32];
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, numbers[i]);
+	if (batches)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, l->global_batch);
+	p4d_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
+	p4d_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
+	if (l->pp == 1)
+		p4d_table_cell(table, P4D_PLAIN, "-");
+	else if (l->vocab_parallel == P4D_VOCAB_OFF)
+		p4d_table_cell(table, P4D_PLAIN, "%s", schedule);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "%s+%s", schedule, vocabulary);
+	p4d_table_cell(table, P4D_PLAIN, "%s",
+		       p4d_choice_name(P4D_RECOMPUTE, l->recompute, recompute, sizeof(recompute)));
+}
+
+static void add_row(p4d_table *table, size_t rank, const described *d, const plans *p)
+{
+	const p4d_step *step = &d->timed.step;
+	char least[P4D_SIZE_TEXT], most[P4D_SIZE_TEXT], limits[96];
+
+	add_layout(table, rank, &d->layout, p->batches);
+	snprintf(least, sizeof(least), "%.1f", p4d_to_gib(d->least_bytes));
+	snprintf(most, sizeof(most), "%.1f", p4d_to_gib(d->most_bytes));
+	if (strcmp(least, most) != 0)
+		p4d_table_cell(table, P4D_PLAIN, "%s-%s", least, most);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "%s", most);
+	p4d_table_cell(table, d->estimate.fraction > p->space.safe ? P4D_YELLOW : P4D_GREEN, "%.1f %%",
+		       100 * d->estimate.fraction);
+	if (!p->timed)
+		return;
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_seconds(step->seconds, most));
+	p4d_table_cell(table, P4D_PLAIN, "%.0f", step->tokens_per_second_per_gpu);
+	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * step->mfu);
+	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * step->bubble_fraction);
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_limits_text(&d->timed, limits, sizeof(limits)));
 }
 
 static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	p4d_table table = {0};
-	p4d_layout l;
-	p4d_estimate e;
-	char flags[1024], name[32], size[P4D_SIZE_TEXT];
+	char flags[1024];
+	described d;
 
 	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: %" PRIu64 " of %" PRIu64
 	       " layouts fit below %.0f %%\n\n",
 	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
 	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.fitting,
 	       p->counts.considered, 100 * p->space.limit);
-	add_columns(&table);
+	add_columns(&table, p);
 	for (size_t i = 0; i < p->count; i++) {
-		if (describe(subject, &p->found[i], &l, &e, err) < 0)
+		if (describe(subject, &p->found[i], &d, err) < 0) {
+			p4d_table_free(&table);
 			return -1;
-		const uint64_t numbers[] = {i + 1, l.tp, l.cp, l.pp, l.vpp, l.dp, l.micro_batch};
-		for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
-			p4d_table_cell(&table, P4D_PLAIN, "%" PRIu64, numbers[k]);
-		p4d_table_cell(&table, P4D_PLAIN, "%s",
-			       p4d_choice_name(P4D_RECOMPUTE, l.recompute, name, sizeof(name)));
-		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_gib(e.peak.device_bytes, size));
-		p4d_table_cell(&table, e.fraction > p->space.safe ? P4D_YELLOW : P4D_GREEN, "%.1f %%",
-			       100 * e.fraction);
+		}
+		add_row(&table, i + 1, &d, p);
 	}
-	if (p4d_table_print(&table, false, err) < 0)
+	if (p4d_table_print(&table, true, err) < 0)
 		return -1;
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
@@ -176,6 +257,36 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 	return 0;
+}
+
+/* What the table has to say depends on all of them. Without step times the order is another one: say so. */
+static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
+{
+	const p4d_gpu *gpu = subject->capacity.gpu;
+	described d;
+
+	for (size_t i = 1; i < p->count; i++)
+		if (p->found[i].request.value[P4D_GLOBAL_BATCH] !=
+		    p->found[0].request.value[P4D_GLOBAL_BATCH])
+			p->batches = true;
+	if (describe(subject, &p->found[0], &d, err) < 0)
+		return -1;
+	p->timed = d.timed.known;
+	if (!p->timed && gpu && d.layout.device != P4D_CPU)
+		p4d_subject_say(
+		    subject, P4D_E_NO_CLOCK, "",
+		    "the rates of %s are not known: layouts are ranked by memory and communication, "
+		    "not by step time",
+		    gpu->name);
+	return 0;
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error *err)
@@ -205,9 +316,13 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	p->found = calloc(top, sizeof(*p->found));
 	if (!p->found)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
+	p->seconds = now();
 	p->count = p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
+	p->seconds = now() - p->seconds;
 	if (!p->count)
 		return nothing_fits(subject, p, err);
+	if (look_over(subject, p, err) < 0)
+		return -1;
 	if (line->env)
 		return print_env(subject, p, err);
 	return (line->json ? print_json : print_text)(subject, p, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What estimate and plan have in common: from a command line to a model on some GPUs. */
+/* What estimate, plan and simulate have in common: from a command line to a model on some GPUs. */
 #include "command.h"
 
 #include <inttypes.h>

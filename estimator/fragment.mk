@@ -58,6 +58,11 @@ p4d_SOURCES = \
 	estimator/command_validate.h estimator/command_validate.c estimator/command_validate_memory.c estimator/command_validate_step.c \
 	estimator/sbatch_options.def estimator/sbatch.c \
 	estimator/table.h estimator/table.c \
-	estimator/report.c estimator/report_json.c
+	estimator/report.c estimator/report_json.c \
+	estimator/svg.h estimator/svg.c estimator/svg_axis.h estimator/svg_axis.c \
+	estimator/pictures.h estimator/pictures.c estimator/svg_memory.c \
+	estimator/svg_timeline.h estimator/svg_timeline.c estimator/svg_view.c estimator/svg_flow.c \
+	estimator/simulation.h estimator/simulation.c estimator/command_simulate.c \
+	estimator/losses.h estimator/losses.c estimator/report_step.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
 p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm

@@ -63,18 +63,22 @@ static int paper_stage(const p4d_layout *layout, p4d_stage *stage, p4d_error *er
 }
 
 /* What lies on the device beside the plan's buffers. */
-static void add_outside(const p4d_layout *layout, p4d_stage *stage)
+typedef struct outside {
+	uint64_t fragmentation, context, comm;
+} outside;
+
+static outside beside(const p4d_layout *layout, uint64_t allocated_bytes)
 {
-	uint64_t *part = stage->part;
+	outside o = {0, 0, 0};
 
 	if (layout->device == P4D_CPU)
-		return;
+		return o;
 	if (layout->framework == P4D_FRAMEWORK_MEGATRON) /* PyTorch's allocator; an arena has no gaps */
-		part[P4D_PART_FRAGMENTATION] =
-		    (uint64_t)((p4d_wide)stage->allocated_bytes * FRAGMENTATION_PART / FRAGMENTATION_OF);
-	part[P4D_PART_CONTEXT] = CONTEXT_BYTES;
-	part[P4D_PART_COMM] = communicator_bytes(layout);
-	stage->device_bytes += part[P4D_PART_FRAGMENTATION] + part[P4D_PART_CONTEXT] + part[P4D_PART_COMM];
+		o.fragmentation =
+		    (uint64_t)((p4d_wide)allocated_bytes * FRAGMENTATION_PART / FRAGMENTATION_OF);
+	o.context = CONTEXT_BYTES;
+	o.comm = communicator_bytes(layout);
+	return o;
 }
 
 static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t number, p4d_stage *stage,
@@ -87,8 +91,12 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	memcpy(stage->part, plan.part, sizeof(stage->part));
 	memcpy(stage->phase_bytes, plan.phase_bytes, sizeof(stage->phase_bytes));
 	stage->phase = plan.phase;
-	stage->allocated_bytes = stage->device_bytes = plan.arena_bytes;
-	add_outside(layout, stage);
+	stage->allocated_bytes = plan.arena_bytes;
+	outside o = beside(layout, plan.arena_bytes);
+	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
+	stage->part[P4D_PART_CONTEXT] = o.context;
+	stage->part[P4D_PART_COMM] = o.comm;
+	stage->device_bytes = plan.arena_bytes + o.fragmentation + o.context + o.comm;
 	return 0;
 }
 
@@ -132,6 +140,15 @@ static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, con
 	return bytes;
 }
 
+uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity)
+{
+	if (layout->device == P4D_CPU)
+		return capacity->host_bytes / layout->gpus_per_node;
+	if (!capacity->gpu)
+		return 0;
+	return method == P4D_METHOD_PAPER ? capacity->gpu->nominal_bytes : capacity->gpu->usable_bytes;
+}
+
 /*
  * Of stages side by side with equally many layers none in the middle holds more than both ends of the row:
  * embedding and head add to the ends of the pipeline, slots grow towards the front and weight slots towards
@@ -156,6 +173,45 @@ uint64_t p4d_least_states(const p4d_layout *l)
 	return narrow(n, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
 }
 
+static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,
+			   uint64_t *bytes)
+{
+	p4d_stage stage;
+
+	if (method == P4D_METHOD_PAPER) {
+		if (p4d_stage_memory(layout, method, gpu, number, &stage, NULL) < 0)
+			return -1;
+		*bytes = stage.device_bytes;
+		return 0;
+	}
+	if (p4d_plan_bytes(layout, gpu, number, bytes, NULL) < 0)
+		return -1;
+	outside o = beside(layout, *bytes);
+	*bytes += o.fragmentation + o.context + o.comm;
+	return 0;
+}
+
+bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity, double fraction,
+		    uint64_t *device_bytes)
+{
+	const uint64_t most = p4d_capacity_bytes(layout, method, capacity);
+	uint64_t bytes;
+
+	*device_bytes = 0;
+	for (uint32_t i = 0; i < p4d_stage_count(layout, method); i++) {
+		if (!may_be_fullest(layout, i))
+			continue;
+		if (device_bytes_of(layout, method, capacity->gpu, i, &bytes) < 0) {
+			*device_bytes = P4D_NOT_MODELLED;
+			return false;
+		}
+		*device_bytes = bytes > *device_bytes ? bytes : *device_bytes;
+		if (most && (double)*device_bytes > fraction * (double)most)
+			return false;
+	}
+	return true;
+}
+
 int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err)
 {
@@ -174,14 +230,12 @@ int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity
 			e.stage = i;
 		}
 	}
-	e.method = method;
+	/* where the runtime allocates exactly the table, the table is the plan */
+	e.method =
+	    method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN : method;
 	e.framework = layout->framework;
 	e.gpu = capacity->gpu;
-	if (layout->device == P4D_CPU)
-		e.capacity_bytes = capacity->host_bytes / layout->gpus_per_node;
-	else if (capacity->gpu)
-		e.capacity_bytes =
-		    method == P4D_METHOD_PAPER ? capacity->gpu->nominal_bytes : capacity->gpu->usable_bytes;
+	e.capacity_bytes = p4d_capacity_bytes(layout, method, capacity);
 	if (e.capacity_bytes)
 		e.fraction = (double)e.peak.device_bytes / (double)e.capacity_bytes;
 	e.host_bytes = host_need(layout, capacity, &e.peak);

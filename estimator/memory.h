@@ -71,9 +71,19 @@ typedef struct p4d_capacity {
 	uint64_t host_bytes_per_rank; /* the site's figure for megatron checkpoints; 0: not modelled */
 } p4d_capacity;
 
+/* What a fraction is of, for one rank; 0 unknown. */
+uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity);
+
 /* The maximum over stages and phases. */
 int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err);
+
+/*
+ * Whether a layout stays at or below a fraction of the capacity (unknown: it does). Stops at the first stage
+ * that does not; *device_bytes gets the most seen until then.
+ */
+bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity, double fraction,
+		    uint64_t *device_bytes);
 
 /*
  * Bytes below which no stage's parameters, gradients and optimizer state come in a layout of these degrees,

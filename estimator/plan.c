@@ -90,9 +90,8 @@ static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_AT_MOMENTS + 1])
 	}
 }
 
-static void place_rows(p4d_rows *rows, region of[P4D_LIVES_AT_MOMENTS + 1])
+static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_AT_MOMENTS + 1])
 {
-	p4d_plan *plan = rows->plan;
 	uint64_t layered[P4D_LIVES_AT_MOMENTS], flat[P4D_LIVES_AT_MOMENTS];
 
 	for (int i = 0; i < P4D_LIVES_AT_MOMENTS; i++) {
@@ -126,14 +125,12 @@ static void sum_parts(p4d_plan *plan, p4d_moment peak)
 	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
 }
 
-static void fill_phases(p4d_rows *rows)
+static void fill_phases(p4d_plan *plan, int framework)
 {
-	p4d_plan *plan = rows->plan;
-
 	for (int phase = 0; phase < P4D_PHASES; phase++)
 		plan->phase_bytes[phase] = plan->persistent_bytes;
 	plan->phase_bytes[P4D_TRAIN] = plan->arena_bytes;
-	if (rows->layout->framework != P4D_FRAMEWORK_MEGATRON)
+	if (framework != P4D_FRAMEWORK_MEGATRON)
 		return;
 	/* PyTorch's Adam makes its moments at the first step; what save and resume hold is not known */
 	uint64_t moments = 0, buffers = 0;
@@ -148,8 +145,9 @@ static void fill_phases(p4d_rows *rows)
 	plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
 }
 
-int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
-		   p4d_error *err)
+/* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
+static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
+		    region regions[P4D_LIVES_AT_MOMENTS + 1], p4d_moment *peak, p4d_error *err)
 {
 	const bool megatron = layout->framework == P4D_FRAMEWORK_MEGATRON;
 	p4d_rows rows = {.layout = layout,
@@ -159,16 +157,12 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 			 .chunk_layers = layout->stage_layers[stage] / layout->vpp,
 			 .alignment = megatron ? 1 : P4D_ARENA_ALIGNMENT,
 			 .plan = plan};
-	region regions[P4D_LIVES_AT_MOMENTS + 1];
-	p4d_moment peak;
 
 	rows.first = p4d_is_first(&rows.schedule, stage);
 	rows.last = p4d_is_last(&rows.schedule, stage);
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
-	plan->phase = P4D_TRAIN;
 	(megatron ? p4d_rows_of_megatron : p4d_rows_of_p4d)(&rows);
-
 	measure_regions(&rows, regions);
 	const uint64_t transient_at = regions[P4D_LIVES_AT_MOMENTS].at;
 	/* no sum of transients exceeds this one, nor does a product of the regions that was checked */
@@ -178,13 +172,38 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 				"one GPU of stage %u would hold more than 4 EiB; check layers, hidden, ffn, "
 				"vocab and seq-len",
 				stage);
-	p4d_pack(plan, &peak);
-	place_rows(&rows, regions);
+	p4d_pack(plan, peak);
 	plan->persistent_bytes = regions[P4D_LIVES_ALWAYS].slot;
 	plan->live_bytes += transient_at;
 	plan->arena_bytes = transient_at + plan->transient_bytes;
+	return 0;
+}
+
+int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
+		   p4d_error *err)
+{
+	region regions[P4D_LIVES_AT_MOMENTS + 1];
+	p4d_moment peak;
+	p4d_plan plan;
+
+	if (tabulate(layout, gpu, stage, &plan, regions, &peak, err) < 0)
+		return -1;
+	*arena_bytes = plan.arena_bytes;
+	return 0;
+}
+
+int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
+		   p4d_error *err)
+{
+	region regions[P4D_LIVES_AT_MOMENTS + 1];
+	p4d_moment peak;
+
+	if (tabulate(layout, gpu, stage, plan, regions, &peak, err) < 0)
+		return -1;
+	plan->phase = P4D_TRAIN;
+	place_rows(plan, regions);
 	sum_parts(plan, peak);
-	fill_phases(&rows);
+	fill_phases(plan, layout->framework);
 	return 0;
 }
 

@@ -88,6 +88,10 @@ typedef struct p4d_plan {
 int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		   p4d_error *err);
 
+/* The size of its arena alone; for searches. */
+int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
+		   p4d_error *err);
+
 /* The row of that name; NULL when this stage has none. */
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, const char *name);
 

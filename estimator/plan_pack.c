@@ -3,6 +3,8 @@
 
 #include "plan_rows.h"
 
+_Static_assert(P4D_MOMENTS == 8, "two nibbles of moments");
+
 /*
  * Transient buffers share memory where their moments allow it: each goes on top of all that it shares a
  * moment with, those that live in most moments first, else in the order of the table. The profile's lifetimes
@@ -11,27 +13,28 @@
  */
 void p4d_pack(p4d_plan *plan, p4d_moment *peak)
 {
+	static const uint8_t of_nibble[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 	uint8_t order[P4D_MOMENTS + 1][P4D_TENSORS], count[P4D_MOMENTS + 1] = {0};
 	uint64_t top[P4D_MOMENTS] = {0}, alive[P4D_MOMENTS] = {0};
 
 	for (unsigned i = 0; i < plan->count; i++)
 		if (plan->tensor[i].lifetime == P4D_LIVES_AT_MOMENTS) {
-			int moments = __builtin_popcount(plan->tensor[i].moments);
+			unsigned mask = plan->tensor[i].moments;
+			unsigned moments = of_nibble[mask & 15] + of_nibble[mask >> 4];
 			order[moments][count[moments]++] = (uint8_t)i;
 		}
 	for (int moments = P4D_MOMENTS; moments > 0; moments--)
 		for (unsigned i = 0; i < count[moments]; i++) {
 			p4d_tensor *row = &plan->tensor[order[moments][i]];
 			uint64_t at = 0;
-			for (int moment = 0; moment < P4D_MOMENTS; moment++)
-				if (row->moments & 1u << moment && top[moment] > at)
-					at = top[moment];
+			for (unsigned mask = row->moments; mask; mask &= mask - 1)
+				if (top[__builtin_ctz(mask)] > at)
+					at = top[__builtin_ctz(mask)];
 			row->offset = at;
-			for (int moment = 0; moment < P4D_MOMENTS; moment++)
-				if (row->moments & 1u << moment) {
-					top[moment] = at + row->bytes;
-					alive[moment] += row->bytes;
-				}
+			for (unsigned mask = row->moments; mask; mask &= mask - 1) {
+				top[__builtin_ctz(mask)] = at + row->bytes;
+				alive[__builtin_ctz(mask)] += row->bytes;
+			}
 		}
 	*peak = 0;
 	plan->transient_bytes = 0;

@@ -2,6 +2,7 @@
 /* What programs read. The names here are stable and documented in p4d(1): add, never rename. */
 #include "command.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static struct json_object *text(const char *string)
@@ -23,6 +24,8 @@ struct json_object *p4d_json_fraction(double fraction)
 {
 	char digits[32];
 
+	if (fabs(fraction) < 5e-5)
+		fraction = 0; /* never "-0.0000" */
 	snprintf(digits, sizeof(digits), "%.4f", fraction);
 	return json_object_new_double_s(fraction, digits);
 }
@@ -100,6 +103,7 @@ struct json_object *p4d_json_layout(const p4d_layout *l, uint64_t nodes)
 		int value;
 	} choices[] = {
 	    {"schedule", P4D_SCHEDULE, l->schedule},
+	    {"vocab_parallel", P4D_VOCAB_PARALLEL, l->vocab_parallel},
 	    {"recompute", P4D_RECOMPUTE, l->recompute},
 	    {"sequence_parallel", P4D_SEQUENCE_PARALLEL, l->sequence_parallel},
 	    {"optimizer_sharding", P4D_OPTIMIZER_SHARDING, l->optimizer_sharding},

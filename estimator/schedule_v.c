@@ -11,7 +11,7 @@
 static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 49;
 
 /*
- * ZB-V (arXiv 2401.10241, section 6; 2405.15362): steady state F0 B0 W0 F1 B1 W1 on every stage, six units
+ * ZB-V (arXiv 2401.10241, 2405.15362): steady state F0 B0 W0 F1 B1 W1 on every stage, six units
  * of work in six, no gaps. Before it stage r runs, each without a gap: 2(p-r)-1 forwards of chunk 0; F1 and
  * F0 in turn r times; F1, B1 and W1 in turn p-r times. At the end the weight gradients make way: for the last
  * p micro-batches of chunk 0 and the last r of chunk 1 they wait until the input gradients that other stages

@@ -19,7 +19,6 @@ typedef struct entry {
 	bool split;
 	double bound; /* seconds per sequence that it cannot beat; 0 unknown */
 	uint64_t device_bytes;
-	double fraction;
 } entry;
 
 /* The walk over all candidates of one request; the loops below fill `trial` from outside in. */
@@ -31,10 +30,11 @@ typedef struct walk {
 	entry *entry;
 	size_t entries, room;
 	int framework;
-	bool any;     /* stop at the first that fits */
-	bool timed;   /* the clock knows the GPU */
-	bool discard; /* what cannot fit is not looked at in detail */
-	bool lean;    /* counts.leanest is filled */
+	bool any;              /* stop at the first that fits */
+	bool timed;            /* the clock knows the GPU */
+	bool discard;          /* what cannot fit is not looked at in detail */
+	bool lean;             /* counts.leanest is filled */
+	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
 } walk;
 
@@ -94,16 +94,21 @@ static bool build(walk *w, p4d_request *request)
 	return p4d_layout_build(request, space->nodes, space->gpus_per_node, &w->layout, NULL) == 0;
 }
 
-static void fill(walk *w, const p4d_estimate *estimate, p4d_candidate *candidate)
+static double fraction_of(const walk *w, uint64_t device_bytes)
+{
+	return w->capacity_bytes ? (double)device_bytes / w->capacity_bytes : 0;
+}
+
+static void fill(walk *w, uint64_t device_bytes, p4d_candidate *candidate)
 {
 	candidate->model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
 	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
-	candidate->device_bytes = estimate->peak.device_bytes;
-	candidate->fraction = estimate->fraction;
+	candidate->device_bytes = device_bytes;
+	candidate->fraction = fraction_of(w, device_bytes);
 	candidate->seconds = 0;
 }
 
-static void remember(walk *w, const p4d_request *request, const p4d_estimate *estimate)
+static void remember(walk *w, const p4d_request *request, uint64_t device_bytes)
 {
 	if (w->entries == w->room) {
 		size_t room = w->room ? 2 * w->room : 256;
@@ -125,8 +130,7 @@ static void remember(walk *w, const p4d_request *request, const p4d_estimate *es
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .split = p4d_is_set(request, P4D_PIPELINE_SPLIT),
 	    .bound = w->timed ? p4d_clock_bound(l, w->space->capacity.gpu) / (double)l->global_batch : 0,
-	    .device_bytes = estimate->peak.device_bytes,
-	    .fraction = estimate->fraction,
+	    .device_bytes = device_bytes,
 	};
 }
 
@@ -137,22 +141,21 @@ static outcome try_trial(walk *w)
 {
 	const p4d_search_space *space = w->space;
 	p4d_candidate candidate;
-	p4d_estimate estimate;
+	uint64_t bytes;
 
 	if (!build(w, &candidate.request))
 		return NOT_DIVISIBLE;
-	if (p4d_estimate_memory(&w->layout, space->method, &space->capacity, &estimate, NULL) < 0)
-		return TOO_LARGE;
+	bool fits = p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &bytes);
 	w->counts.considered++;
-	if (!w->lean || estimate.peak.device_bytes < w->counts.leanest.device_bytes) {
-		fill(w, &estimate, &candidate);
+	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
+		fill(w, bytes, &candidate);
 		w->counts.leanest = candidate;
 		w->lean = true;
 	}
-	if (estimate.fraction > space->limit)
+	if (!fits)
 		return TOO_LARGE;
 	w->counts.fitting++;
-	remember(w, &candidate.request, &estimate);
+	remember(w, &candidate.request, bytes);
 	return FITS;
 }
 
@@ -360,6 +363,7 @@ static void start(walk *w, const p4d_request *request, const p4d_search_space *s
 	p4d_layout_fill(&complete, space->nodes, space->gpus_per_node, &w->layout);
 	w->framework = w->layout.framework;
 	w->timed = space->capacity.gpu && p4d_clock_knows(&w->layout, space->capacity.gpu);
+	w->capacity_bytes = (double)p4d_capacity_bytes(&w->layout, space->method, &space->capacity);
 	w->discard = space->capacity.gpu && w->layout.device == P4D_CUDA && space->method != P4D_METHOD_PAPER;
 }
 
@@ -376,11 +380,7 @@ static void revive(walk *w, const entry *e, p4d_candidate *candidate)
 	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
 	propose_split(w, e->pp, e->vpp);
 	build(w, &candidate->request);
-	candidate->model_ranks = (uint64_t)e->tp * e->cp * e->pp;
-	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
-	candidate->device_bytes = e->device_bytes;
-	candidate->fraction = e->fraction;
-	candidate->seconds = 0;
+	fill(w, e->device_bytes, candidate);
 }
 
 static int by_bound(const void *a, const void *b)

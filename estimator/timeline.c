@@ -2,7 +2,6 @@
 #include "timeline.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "schedule_check.h"
 #include "timeline_cost.h"
@@ -186,18 +185,35 @@ static int allocate_spans(runner *x)
 	return x->span ? 0 : -1;
 }
 
-/* One block for everything that is only needed here. */
-static void *allocate(runner *x)
+/* What is only needed while it runs. */
+typedef struct scratch {
+	double *moments;
+	uint16_t *stages;
+} scratch;
+
+static void release(runner *x, scratch *memory)
+{
+	free(memory->moments);
+	free(memory->stages);
+	free(x->next);
+}
+
+static int allocate(runner *x, scratch *memory)
 {
 	const size_t p = x->s->stages, m = x->s->micro_batches, cells = p4d_positions(x->s) * m;
-	const size_t doubles = 2 * cells + 5 * m + p;
-	char *memory = malloc(doubles * sizeof(double) + p * sizeof(size_t) + 3 * m * sizeof(uint16_t));
-	double *at = (double *)memory;
+	const size_t all = 2 * cells + 5 * m;
+	double *at = malloc((all + p) * sizeof(*at));
 
-	if (!memory)
-		return NULL;
-	for (size_t i = 0; i < doubles; i++)
+	memory->moments = at;
+	memory->stages = calloc(3 * m, sizeof(*memory->stages));
+	x->next = calloc(p, sizeof(*x->next));
+	if (!at || !memory->stages || !x->next)
+		return -1;
+	for (size_t i = 0; i < all; i++)
 		at[i] = NOT_YET;
+	x->clock = at + all;
+	for (size_t i = 0; i < p; i++)
+		x->clock[i] = 0;
 	x->at.forward = at;
 	x->at.backward = at + cells;
 	at += 2 * cells;
@@ -206,27 +222,24 @@ static void *allocate(runner *x)
 	x->at.logits = at + 2 * m;
 	x->at.gradient = at + 3 * m;
 	x->at.first = at + 4 * m;
-	x->clock = at + 5 * m;
-	x->next = (size_t *)(x->clock + p);
-	x->at.embeds = (uint16_t *)(x->next + p);
-	x->at.forwards = x->at.embeds + m;
-	x->at.backwards = x->at.forwards + m;
-	memset(x->clock, 0, p * sizeof(double) + p * sizeof(size_t) + 3 * m * sizeof(uint16_t));
-	return memory;
+	x->at.embeds = memory->stages;
+	x->at.forwards = memory->stages + m;
+	x->at.backwards = memory->stages + 2 * m;
+	return 0;
 }
 
 int p4d_timeline_run(const p4d_schedule *s, const p4d_list *lists, const p4d_durations *d, bool with_spans,
 		     p4d_timeline *out, p4d_error *err)
 {
 	runner x = {.s = s, .lists = lists, .d = d, .last = p4d_positions(s) - 1, .err = err};
-	void *memory = NULL;
+	scratch memory = {0};
 	p4d_timeline timeline = {0};
 	int status = check_fields(&x);
 
 	if (status == 0) {
-		memory = allocate(&x);
+		status = allocate(&x, &memory);
 		timeline.busy = x.busy = calloc(s->stages, sizeof(double));
-		if (!memory || !x.busy || (with_spans && allocate_spans(&x) < 0))
+		if (!x.busy || (with_spans && allocate_spans(&x) < 0))
 			status = -1;
 		timeline.span = x.span;
 		status = status < 0 ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline") : run(&x);
@@ -235,7 +248,7 @@ int p4d_timeline_run(const p4d_schedule *s, const p4d_list *lists, const p4d_dur
 		timeline.seconds = x.clock[stage] > timeline.seconds ? x.clock[stage] : timeline.seconds;
 		timeline.bubble_fraction += x.busy[stage];
 	}
-	free(memory);
+	release(&x, &memory);
 	if (status < 0) {
 		p4d_timeline_free(&timeline, s->stages);
 		return -1;

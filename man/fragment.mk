@@ -22,3 +22,14 @@ SUFFIXES = .scd
 		$(SCDOC) >$@.tmp && mv $@.tmp $@
 $(pages): man/codes.scd man/options.scd
 endif
+
+# The pictures of README, drawn again by `make pictures`.
+EXTRA_DIST += man/pictures/pipeline.svg man/pictures/memory.svg
+pictures: p4d$(EXEEXT)
+	@$(MKDIR_P) $(srcdir)/man/pictures
+	P4D_DATADIR=$(srcdir)/etc SLURM_CONF=/nonexistent ./p4d$(EXEEXT) simulate --model llama3-70b --gpu h100 --nodes 8 \
+		--tp 4 --pp 4 --schedule v-half --vocab-parallel vocab-2 --global-batch 32 \
+		--svg $(srcdir)/man/pictures/pipeline.svg >/dev/null
+	P4D_DATADIR=$(srcdir)/etc SLURM_CONF=/nonexistent ./p4d$(EXEEXT) estimate --model llama3-70b --gpu h100 --nodes 8 \
+		--tp 4 --pp 8 --global-batch 128 --svg $(srcdir)/man/pictures/memory.svg >/dev/null
+.PHONY: pictures

@@ -3,6 +3,7 @@
 unit_tests = \
 	tests/unit/test_attention \
 	tests/unit/test_clock \
+	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
@@ -21,14 +22,19 @@ unit_tests = \
 	tests/unit/test_schedule_slots \
 	tests/unit/test_search \
 	tests/unit/test_site \
+	tests/unit/test_svg \
 	tests/unit/test_timeline \
-	tests/unit/test_timeline_steady
+	tests/unit/test_timeline_steady \
+	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
 bench_programs = tests/bench/schedule_speed
 
 tests_bench_schedule_speed_LDADD = libp4d.la
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
+tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
+tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
 tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
+tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
 # The cpu device: its operations in double, its types, and a model made of them.
@@ -60,6 +66,7 @@ command_tests = \
 	tests/command/test_lists.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh \
+	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
 TESTS += $(command_tests)
 EXTRA_DIST += tests/command/lib.sh $(command_tests)

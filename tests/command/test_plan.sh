@@ -5,8 +5,14 @@
 
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8
 silent
-prints "on 8 nodes of 8 x h100-80gb" "rank" "Flags for sbatch:"
-[ "$(printf '%s\n' "$out" | grep -c -- '--p4d-model=')" = 5 ] || fail "not five plans"
+prints "on 8 nodes of 8 x h100-80gb" "Flags for sbatch:"
+for column in rank tp cp pp vpp dp micro-batch schedule recompute GiB fraction step tokens/s/GPU MFU bubble "limited by"; do
+	printf '%s\n' "$out" | grep "^rank" | grep -q -- "$column" || fail "no column $column"
+done
+# fastest first; p4d chooses the batch, so it is tokens that count
+printf '%s\n' "$out" | sed -n '/^rank/,/^$/s/.* s  *\([0-9]*\)  *[0-9.]* %  *[0-9.]* %  *[a-z].*/\1/p' >rates
+[ "$(wc -l <rates)" = 5 ] || fail "not five rates"
+sort -rn rates | cmp -s - rates || fail "not in order of tokens per second"
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
 [ "$(printf '%s\n' "$out" | grep -c -- '--p4d-model=')" = 12 ] || fail "not twelve plans"
 
@@ -27,6 +33,8 @@ case $P4D_PLAN in p4d1:model=llama3-70b@u:*:nodes=8@u:gpus-per-node=8@u:hash=*) 
 case $P4D_PLAN in *":tp=$P4D_TP@p:"*) ;; *) fail "P4D_TP is $P4D_TP" ;; esac
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --json
 prints "$P4D_PLAN"
+first=$(printf '%s\n' "$out" | sed -n 's/^ *"tp":\([0-9]*\),$/\1/p' | head -n 1)
+[ "$P4D_TP" = "$first" ] || fail "P4D_TP is $P4D_TP instead of $first"
 
 # what the user decided is kept
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
@@ -50,3 +58,16 @@ exits 1 p4d plan --model llama13b
 says "no GPU is given" "--gpu NAME"
 exits 0 p4d plan --conf p4d.conf --model llama13b
 prints "h100-80gb"
+
+# a GPU without rates: no times, and that is said
+exits 0 p4d plan --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048
+says "[P4D014]" "h100-7g.80gb"
+printf '%s\n' "$out" | grep "^rank" | grep -q MFU && fail "MFU of a GPU without rates"
+exits 0 p4d plan --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048 --json
+prints '"step":null' '"losses":null' '"P4D014"'
+exits 0 p4d estimate --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048
+prints "Step time: not predicted" "P4D014"
+exits 0 p4d estimate --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --seq-len 2048 --json
+prints '"step":null'
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048
+prints "Step: " "tokens/s per GPU" "MFU"

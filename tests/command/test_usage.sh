@@ -10,9 +10,9 @@ says 'unknown command "estimat"; nearest: estimate'
 exits 0 p4d --version
 prints "p4d "
 exits 0 p4d --help
-prints "p4d estimate" "p4d check" "p4d plan" "p4d conf" "p4d models" "p4d gpus" "p4d explain" "p4d dump-features"
+prints "p4d estimate" "p4d check" "p4d plan" "p4d simulate" "p4d conf" "p4d models" "p4d gpus" "p4d explain" "p4d dump-features"
 exits 1 p4d help nosuch
-for command in estimate check plan conf models gpus explain dump-features help; do
+for command in estimate check plan simulate conf models gpus explain dump-features help; do
 	exits 0 p4d help $command
 	prints "p4d $command"
 	silent

@@ -2,6 +2,7 @@
 /* The JSON of the command, as documented in p4d(1): names, types and what must add up. */
 #include "support.h"
 
+#include <math.h>
 #include <sys/wait.h>
 
 #include <json-c/json.h>
@@ -128,17 +129,62 @@ static void check_stages(struct json_object *object, uint64_t layers)
 	assert_true(number(object, "peak.device_bytes") == most);
 }
 
+static double real(struct json_object *object, const char *path)
+{
+	struct json_object *member = at(object, path);
+
+	if (!json_object_is_type(member, json_type_double))
+		fail_msg("%s is no decimal", path);
+	return json_object_get_double(member);
+}
+
+/* The members of a step agree with each other. */
+static void assert_step(struct json_object *object)
+{
+	assert_keys(at(object, "step"), "seconds tokens_per_second_per_gpu tflops_per_gpu "
+					"hardware_tflops_per_gpu mfu hfu bubble_fraction");
+	const double tokens =
+	    (double)number(object, "layout.global_batch") * (double)number(object, "layout.seq_len");
+	const double each = tokens / (double)number(object, "layout.world") / real(object, "step.seconds");
+	assert_true(fabs(real(object, "step.tokens_per_second_per_gpu") / each - 1) < 1e-3);
+	assert_true(real(object, "step.mfu") > 0 && real(object, "step.mfu") <= real(object, "step.hfu"));
+	assert_true(real(object, "step.hfu") < 1);
+	/* same peak, whichever way it is counted */
+	const double peak = real(object, "step.tflops_per_gpu") / real(object, "step.mfu");
+	const double again = real(object, "step.hardware_tflops_per_gpu") / real(object, "step.hfu");
+	assert_true(fabs(peak / again - 1) < 1e-3);
+}
+
+/* What is lost and what is used add up to the step. */
+static void assert_losses(struct json_object *object)
+{
+	double sum = real(object, "step.mfu");
+
+	json_object_object_foreach(at(object, "losses"), name, loss)
+	{
+		(void)name;
+		assert_true(json_object_get_double(loss) > -1e-3);
+		sum += json_object_get_double(loss);
+	}
+	assert_keys(at(object, "losses"), "bubble gemm attention memory_bound tensor_comm context_comm "
+					  "pipeline_comm data_comm recompute optimizer");
+	if (fabs(sum - 1) > 2e-3)
+		fail_msg("losses and MFU add up to %.4f", sum);
+}
+
 static void estimate_has_the_documented_schema(void **state)
 {
 	struct json_object *object = run(0, "estimate --json --model llama2-13b --gpu h100 --tp 4 --pp 2 "
 					    "--framework megatron --recompute full");
 
 	(void)state;
-	assert_keys(object, "model framework method gpu layout peak stages host defaults verdict messages");
+	assert_keys(object,
+		    "model framework method gpu layout peak stages step host defaults verdict messages");
 	assert_keys(at(object, "gpu"), "name usable_bytes");
+	assert_step(object);
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");
 	assert_keys(at(object, "layout"), "tp cp pp dp vpp micro_batch global_batch micro_batches seq_len "
-					  "world nodes gpus_per_node schedule "
+					  "world nodes gpus_per_node schedule vocab_parallel "
 					  "recompute sequence_parallel optimizer_sharding precision device "
 					  "cross_entropy swiglu attention dropout "
 					  "te_wgrad pipeline_split");
@@ -250,18 +296,63 @@ static void plan_has_the_documented_schema(void **state)
 	struct json_object *plans = at(object, "plans");
 
 	(void)state;
-	assert_keys(object, "model gpu plans considered fitting messages");
+	assert_keys(object, "model gpu plans considered fitting seconds messages");
 	assert_int_equal(json_object_array_length(plans), 3);
 	assert_true(number(object, "considered") >= number(object, "fitting"));
 	assert_true(number(object, "fitting") >= 3);
 	for (size_t i = 0; i < 3; i++) {
 		struct json_object *plan = json_object_array_get_idx(plans, i);
-		assert_keys(plan, "layout peak flags plan");
+		assert_keys(plan, "layout peak stages step losses flags plan");
+		assert_step(plan);
+		assert_true(number(plan, "stages.max_device_bytes") == number(plan, "peak.device_bytes"));
+		assert_true(number(plan, "stages.min_device_bytes") <= number(plan, "peak.device_bytes"));
+		assert_losses(plan);
 		assert_int_equal(number(plan, "layout.world"), 64);
 		assert_true(json_object_get_double(at(plan, "peak.fraction")) <= 0.97);
 		assert_non_null(
 		    strstr(json_object_get_string(at(plan, "flags")), "--p4d-model=llama2-70b --p4d-tp="));
 	}
+	json_object_put(object);
+}
+
+static void simulate_has_the_documented_schema(void **state)
+{
+	struct json_object *object = run(0, "simulate --json --model llama2-70b --gpu h100 --nodes 8 --tp 4 "
+					    "--pp 4 --vpp 2 --global-batch 64");
+	struct json_object *estimate = run(0, "estimate --json --model llama2-70b --gpu h100 --nodes 8 --tp "
+					      "4 --pp 4 --vpp 2 --global-batch 64");
+	double busy = 0;
+
+	(void)state;
+	assert_keys(object,
+		    "model framework gpu layout unit step_time bubble_fraction step losses peak stages "
+		    "messages");
+	assert_text(object, "unit", "seconds");
+	assert_step(object);
+	assert_losses(object);
+	assert_true(fabs(real(object, "step_time") / real(object, "step.seconds") - 1) < 1.1e-3);
+	for (uint64_t i = 0; i < 4; i++) {
+		struct json_object *stage = json_object_array_get_idx(at(object, "stages"), i);
+		struct json_object *same = json_object_array_get_idx(at(estimate, "stages"), i);
+		assert_keys(stage, "stage layers passes in_flight busy_fraction device_bytes fraction");
+		assert_keys(at(stage, "in_flight"), "activation weight vocabulary");
+		assert_true(number(stage, "device_bytes") == number(same, "device_bytes"));
+		assert_int_equal(number(stage, "passes"), 2 * 2 * 16);
+		/* interleaved: 2(p-r-1) + (v-1)p + 1 chunks */
+		assert_int_equal(number(stage, "in_flight.activation"), 2 * (4 - i - 1) + 4 + 1);
+		busy += real(stage, "busy_fraction") / 4;
+	}
+	assert_true(fabs(busy + real(object, "bubble_fraction") - 1) < 1e-3);
+	json_object_put(object);
+	json_object_put(estimate);
+
+	object = run(0, "simulate --json --model llama2-70b --pp 4 --global-batch 8");
+	assert_text(object, "unit", "passes");
+	assert_null_at(object, "step");
+	assert_null_at(object, "losses");
+	assert_null_at(object, "gpu");
+	assert_true(fabs(real(object, "bubble_fraction") - 3.0 / 11) < 1e-4);
+	assert_true(fabs(real(object, "step_time") - 33) < 1e-6);
 	json_object_put(object);
 }
 
@@ -338,6 +429,7 @@ int main(void)
 	    cmocka_unit_test(paper_describes_one_stage),
 	    cmocka_unit_test(errors_are_json_too),
 	    cmocka_unit_test(plan_has_the_documented_schema),
+	    cmocka_unit_test(simulate_has_the_documented_schema),
 	    cmocka_unit_test(check_has_the_documented_schema),
 	    cmocka_unit_test(lists_have_the_documented_schema),
 	};

@@ -346,15 +346,19 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_list
 	return peak;
 }
 
+/*
+ * zbv is the one schedule whose activation slots and weight slots are not all taken at the same time: as the
+ * pipeline runs dry, backward passes overtake weight passes.
+ */
 static void arena_is_what_the_lists_need(void **state)
 {
 	static p4d_layout l;
 	static p4d_plan plan;
-	double worst = 1;
+	double worst[P4D_V_HALF + 1] = {1, 1, 1, 1, 1, 1};
 	unsigned each[P4D_V_HALF + 1] = {0};
 
 	(void)state;
-	for (unsigned count = 0; count < 400;) {
+	for (unsigned count = 0; count < 600;) {
 		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF))
 			continue;
 		count++;
@@ -365,18 +369,53 @@ static void arena_is_what_the_lists_need(void **state)
 		uint32_t stage = (uint32_t)draw(l.pp);
 		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
 		double packing = (double)replay(&l, &plan, &lists[stage]) / (double)plan.arena_bytes;
-		assert_true(packing <= 1);
-		if (packing < 0.9)
-			fail_msg("stage %u of %d, schedule %d: packing %.3f", stage, (int)l.pp, l.schedule,
+		const double least = l.schedule == P4D_ZBV                          ? 0.80
+				     : l.schedule == P4D_V_HALF || l.vocab_parallel ? 0.95
+										    : 0.98;
+		if (packing > 1 || packing < least)
+			fail_msg("stage %u of %d, schedule %d, vocabulary %d, %d micro-batches: packing %.3f",
+				 stage, (int)l.pp, l.schedule, l.vocab_parallel, (int)l.micro_batches,
 				 packing);
-		worst = packing < worst ? packing : worst;
+		worst[l.schedule] = packing < worst[l.schedule] ? packing : worst[l.schedule];
 		each[l.schedule]++;
 		p4d_lists_free(lists, (uint32_t)l.pp);
 		free(lists);
 	}
-	printf("most bytes alive while the list runs / arena, worst of 400: %.4f\n", worst);
-	for (int schedule = 0; schedule <= P4D_V_HALF; schedule++)
+	printf("most bytes alive while the list runs / arena, worst per schedule:");
+	for (int schedule = 0; schedule <= P4D_V_HALF; schedule++) {
+		printf(" %.4f", worst[schedule]);
 		assert_true(each[schedule] > 10);
+	}
+	printf("\n");
+}
+
+static void ends_of_a_row_are_fullest(void **state)
+{
+	const p4d_capacity capacity = {&h100, 0, 0};
+	static p4d_layout l;
+	p4d_estimate e;
+	p4d_stage stage;
+
+	(void)state;
+	for (unsigned count = 0; count < 1000;) {
+		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF) || l.pp < 3)
+			continue;
+		count++;
+		assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &capacity, &e, NULL), 0);
+		uint64_t fullest = 0, seen;
+		for (uint32_t i = 0; i < l.pp; i++) {
+			assert_int_equal(p4d_stage_memory(&l, P4D_METHOD_CLOSED, &h100, i, &stage, NULL), 0);
+			fullest = most(fullest, stage.device_bytes);
+		}
+		if (fullest != e.peak.device_bytes)
+			fail_msg("schedule %d, pp %d, %d micro-batches: a stage in the middle is fullest",
+				 l.schedule, (int)l.pp, (int)l.micro_batches);
+		if (e.capacity_bytes) {
+			assert_int_equal(p4d_fits_below(&l, P4D_METHOD_CLOSED, &capacity, 0.5, &seen),
+					 e.fraction <= 0.5);
+			assert_true(p4d_least_states(&l) <= e.peak.device_bytes);
+		}
+	}
 }
 
 static void hash_tells_plans_apart(void **state)
@@ -415,9 +454,10 @@ static void absurd_sizes_are_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equals_the_closed_form), cmocka_unit_test(buffers_do_not_overlap),
-	    cmocka_unit_test(packing_is_tight),       cmocka_unit_test(arena_is_what_the_lists_need),
-	    cmocka_unit_test(hash_tells_plans_apart), cmocka_unit_test(absurd_sizes_are_an_error),
+	    cmocka_unit_test(equals_the_closed_form),    cmocka_unit_test(buffers_do_not_overlap),
+	    cmocka_unit_test(packing_is_tight),          cmocka_unit_test(arena_is_what_the_lists_need),
+	    cmocka_unit_test(ends_of_a_row_are_fullest), cmocka_unit_test(hash_tells_plans_apart),
+	    cmocka_unit_test(absurd_sizes_are_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

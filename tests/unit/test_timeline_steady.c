@@ -42,7 +42,7 @@ static void test_random(void **state)
 	p4d_timeline_work work = {0};
 
 	(void)state;
-	for (int i = 0; i < 1200; i++) {
+	for (int i = 0; i < 600; i++) {
 		p4d_schedule s = random_schedule(12, 260);
 		durations_store store;
 		p4d_durations d = random_durations(&s, &store);
@@ -63,7 +63,7 @@ static void test_wild(void **state)
 	p4d_timeline_work work = {0};
 
 	(void)state;
-	for (int i = 0; i < 600; i++) {
+	for (int i = 0; i < 300; i++) {
 		p4d_schedule s = random_schedule(10, 260);
 		durations_store store;
 		p4d_durations d = random_durations(&s, &store);
