@@ -14,7 +14,10 @@ AC_DEFUN([P4D_OPENBLAS], [
 	AX_CHECK_COMPILE_FLAG([-Wpass-failed], [AX_APPEND_FLAG([-Wno-pass-failed], [TRAIN_CFLAGS])], [], [-Werror])
 	AC_CACHE_CHECK([for functions compiled for several instruction sets], [p4d_cv_target_clones],
 		[AC_LINK_IFELSE([AC_LANG_PROGRAM(
-			[[__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+			[[#ifdef __clang__
+			  #error "its callers in other files do not find them"
+			  #endif
+			  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 			  int twice(int x) { return 2 * x; }]], [[return twice(0);]])],
 			[p4d_cv_target_clones=yes], [p4d_cv_target_clones=no])])
 	# The sanitizers are not yet there when the loader asks which version to take.
