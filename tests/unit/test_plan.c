@@ -160,10 +160,10 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t slots = flight * (l->stage_layers[stage] / l->vpp * saved + (last ? S + up(4 * ns) : 0));
 
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
-	uint64_t scores = cpu ? 4 * 64 * 64 : 256, row_sums = up(4 * n * a);
-	uint64_t accumulator = cpu ? 0 : up(4 * n * A);
-	uint64_t workspace =
-	    cpu ? 2 * 4 * 64 * 64 : 256 + (l->kv_heads < l->heads ? 2 * ((2 * n * A + 127) / 128 * 128) : 0);
+	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 256, row_sums = up(4 * n * a);
+	uint64_t accumulator = !cpu ? up(4 * n * A) : fp32 ? 0 : up(4 * n * (A + 2 * G));
+	uint64_t workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d)
+				 : 256 + (l->kv_heads < l->heads ? 2 * ((2 * n * A + 127) / 128 * 128) : 0);
 	uint64_t ring = l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a) : 0;
 	uint64_t ring_back = l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G) : 0;
 	uint64_t chunk = n < 1024 ? n : 1024, V = l->vocab / l->tp;
