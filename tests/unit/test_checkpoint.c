@@ -304,5 +304,5 @@ int main(void)
 	    cmocka_unit_test(half_precision_and_wrong_shapes),
 	};
 
-	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+	return cmocka_run_group_tests(tests, make_quick_directory, remove_directory);
 }
