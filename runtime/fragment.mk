@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
 noinst_LTLIBRARIES += libp4dtrain.la
-libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources)
+libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(trainer_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
@@ -24,6 +24,14 @@ data_sources = \
 	runtime/blend.h runtime/blend.c runtime/sampler.h runtime/sampler.c \
 	runtime/safetensors.h runtime/safetensors_data.h runtime/safetensors.c runtime/safetensors_header.c \
 	runtime/safetensors_writer.c
+
+# The model over a device, and the executor of instruction lists.
+trainer_sources = \
+	runtime/weights.h runtime/place.c runtime/weights.c runtime/pieces.c \
+	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c \
+	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
+	runtime/attention_ring.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
+	runtime/executor.c runtime/optimizer.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
