@@ -85,6 +85,44 @@ int p4d_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, 
 	return p4d_wait(w, has_left, &sent, peer, err);
 }
 
+typedef struct p4d_any_sent {
+	p4d_world *w;
+	const uint32_t *ranks;
+	const p4d_pending *pending;
+	unsigned count, which;
+} p4d_any_sent;
+
+static bool any_has_left(void *context)
+{
+	p4d_any_sent *any = context;
+
+	for (any->which = 0; any->which < any->count; any->which++) {
+		const p4d_pending *p = &any->pending[any->which];
+		if (any->w->peers[any->ranks[p->to]].out[p->channel].done > p->ticket)
+			return true;
+	}
+	return false;
+}
+
+int p4d_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
+		      unsigned *which, p4d_error *err)
+{
+	p4d_any_sent any = {.w = w, .ranks = ranks, .pending = pending, .count = count};
+	const p4d_peer *peer = NULL;
+
+	for (unsigned i = 0; i < count; i++)
+		if (ranks[pending[i].to] != w->rank)
+			peer = &w->peers[ranks[pending[i].to]];
+	if (!any_has_left(&any)) {
+		if (!peer)
+			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for itself to receive", w->rank);
+		if (p4d_wait(w, any_has_left, &any, peer, err) < 0)
+			return -1;
+	}
+	*which = any.which;
+	return 0;
+}
+
 int p4d_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data, uint64_t bytes,
 	     uint64_t *ticket, p4d_error *err)
 {

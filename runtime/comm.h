@@ -75,6 +75,8 @@ typedef enum p4d_reduction { P4D_SUM, P4D_MAX } p4d_reduction;
 int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err);
 /* Leaves in good order, waits for nobody: what was sent still arrives. Also after failures. NULL: nothing. */
 void p4d_world_close(p4d_world *world);
+uint32_t p4d_world_rank(const p4d_world *world);
+uint32_t p4d_world_size(const p4d_world *world);
 /* Tells all ranks why this one ends; their running and next calls fail with it, and this rank's. Not for
  * signal handlers. */
 void p4d_world_abort(p4d_world *world, const char *why);
@@ -122,6 +124,14 @@ enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
 int p4d_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
 	     uint64_t *ticket, p4d_error *err);
 int p4d_send_wait(p4d_group *group, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
+/* The same for the first of several sends of a group that is done; *which: its number. */
+typedef struct p4d_pending {
+	uint32_t to;
+	unsigned channel;
+	uint64_t ticket;
+} p4d_pending;
+int p4d_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count, unsigned *which,
+		      p4d_error *err);
 int p4d_recv(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
 noinst_LTLIBRARIES += libp4dtrain.la
-libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(checkpoint_sources) $(run_sources)
+libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(trainer_sources) $(checkpoint_sources) $(run_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
@@ -40,6 +40,14 @@ run_sources = \
 	runtime/local_ranks.h runtime/local_ranks.c \
 	estimator/arguments.h estimator/arguments.c
 
+# The model over a device, and the executor of instruction lists.
+trainer_sources = \
+	runtime/weights.h runtime/place.c runtime/weights.c runtime/pieces.c \
+	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c \
+	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
+	runtime/attention_ring.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
+	runtime/executor.c runtime/optimizer.c
+
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
@@ -66,4 +74,10 @@ libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
 libp4dtrain_la_SOURCES += runtime/device.h runtime/device_cpu.c
 libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
 libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
+
+bin_PROGRAMS += p4d-train
+p4d_train_SOURCES = \
+	runtime/train_main.c runtime/train.h runtime/train.c runtime/train_data.h runtime/train_data.c \
+	runtime/train_save.h runtime/train_save.c
+p4d_train_LDADD = libp4dtrain.la libp4d.la
 endif

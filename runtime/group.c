@@ -123,6 +123,15 @@ int p4d_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, 
 	return p4d_post_wait(g->world, g->ranks[to], channel, ticket, err);
 }
 
+int p4d_send_wait_any(p4d_group *g, const p4d_pending *pending, unsigned count, unsigned *which,
+		      p4d_error *err)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (check_channel(g, pending[i].to, pending[i].channel, err) < 0)
+			return -1;
+	return p4d_post_wait_any(g->world, g->ranks, pending, count, which, err);
+}
+
 int p4d_recv(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
 {
 	if (check_channel(g, from, channel, err) < 0 ||

@@ -294,3 +294,13 @@ void p4d_world_close(p4d_world *w)
 	free(w->sum);
 	free(w);
 }
+
+uint32_t p4d_world_rank(const p4d_world *w)
+{
+	return w->rank;
+}
+
+uint32_t p4d_world_size(const p4d_world *w)
+{
+	return w->size;
+}
