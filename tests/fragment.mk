@@ -60,6 +60,10 @@ tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 unit_tests += tests/unit/test_trainer
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c tests/unit/training.h tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+unit_tests += tests/unit/test_trainer_layouts
+tests_unit_test_trainer_layouts_SOURCES = tests/unit/test_trainer_layouts.c tests/unit/training.h \
+	tests/unit/training_layouts.h tests/unit/forked.h tests/unit/forked.c
+tests_unit_test_trainer_layouts_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 
 bench_programs += tests/bench/device_speed
 tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c
