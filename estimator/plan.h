@@ -67,7 +67,7 @@ typedef struct p4d_tensor {
 	uint64_t offset, slot_stride, layer_stride;
 } p4d_tensor;
 
-enum { P4D_TENSORS = 64, P4D_ARENA_ALIGNMENT = 256 };
+enum { P4D_TENSORS = 80, P4D_ARENA_ALIGNMENT = 256 };
 
 /* Tokens of a micro-batch whose logits p4d-train has at a time. */
 enum { P4D_CROSS_ENTROPY_CHUNK = 1024 };

@@ -115,6 +115,8 @@ static void add_persistent(p4d_rows *rows, const sizes *z)
 	add_data(rows, z);
 	add_staging(rows, z);
 	p4d_row(rows, "rope", "cp", P4D_PART_WORKING_SET, P4D_DT_FP32, l->seq_len / l->cp, l->head_dim, 0);
+	/* of every context-parallel rank's tokens in the sequence */
+	p4d_row(rows, "positions", "", P4D_PART_WORKING_SET, P4D_DT_INT32, l->cp, l->seq_len / l->cp, 0);
 	p4d_row(rows, "scalars", "", P4D_PART_WORKING_SET, P4D_DT_BYTES, SCALAR_BYTES, 0, 0);
 	if (l->device == P4D_CUDA)
 		p4d_row(rows, "library.cublaslt", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
@@ -132,7 +134,9 @@ static saved kept(int recompute)
 }
 
 typedef struct layer_tensor {
-	const char *name, *again; /* again: the name of the copy made by recomputing */
+	const char *name;
+	/* where it is not kept: in the forward pass of a split schedule; of the copy made by recomputing */
+	const char *forward, *again;
 	saved group;
 	bool fp32;
 	uint64_t x, y;
@@ -145,15 +149,21 @@ enum { LAYER_TENSORS = 9 };
 static unsigned layer_tensors(const p4d_layout *l, const sizes *z, layer_tensor tensor[LAYER_TENSORS])
 {
 	const layer_tensor all[LAYER_TENSORS] = {
-	    {"layer.input", NULL, SAVED_INPUT, false, z->ns, z->h, "sp cp"},
-	    {"layer.input_rstd", "again.input_rstd", SAVED_ATTENTION, true, z->ns, 0, "sp cp"},
-	    {"layer.qkv", "again.qkv", SAVED_ATTENTION, false, z->n, z->q + 2 * z->kv, "tp cp"},
-	    {"layer.qk_rstd", "again.qk_rstd", SAVED_ATTENTION, true, z->n, z->heads + z->kv_heads, "tp cp"},
-	    {"layer.attention", "again.attention", SAVED_ATTENTION, false, z->n, z->q, "tp cp"},
-	    {"layer.lse", "again.lse", SAVED_ATTENTION, true, z->heads, z->n, "tp cp"},
-	    {"layer.middle", "again.middle", SAVED_ATTENTION, false, z->ns, z->h, "sp cp"},
-	    {"layer.middle_rstd", "again.middle_rstd", SAVED_ATTENTION, true, z->ns, 0, "sp cp"},
-	    {"layer.gate_up", "again.gate_up", SAVED_FFN, false, z->n, 2 * z->ffn, "tp cp"},
+	    {"layer.input", NULL, NULL, SAVED_INPUT, false, z->ns, z->h, "sp cp"},
+	    {"layer.input_rstd", "forward.input_rstd", "again.input_rstd", SAVED_ATTENTION, true, z->ns, 0,
+	     "sp cp"},
+	    {"layer.qkv", "forward.qkv", "again.qkv", SAVED_ATTENTION, false, z->n, z->q + 2 * z->kv,
+	     "tp cp"},
+	    {"layer.qk_rstd", "forward.qk_rstd", "again.qk_rstd", SAVED_ATTENTION, true, z->n,
+	     z->heads + z->kv_heads, "tp cp"},
+	    {"layer.attention", "forward.attention", "again.attention", SAVED_ATTENTION, false, z->n, z->q,
+	     "tp cp"},
+	    {"layer.lse", "forward.lse", "again.lse", SAVED_ATTENTION, true, z->heads, z->n, "tp cp"},
+	    {"layer.middle", "forward.middle", "again.middle", SAVED_ATTENTION, false, z->ns, z->h, "sp cp"},
+	    {"layer.middle_rstd", "forward.middle_rstd", "again.middle_rstd", SAVED_ATTENTION, true, z->ns, 0,
+	     "sp cp"},
+	    {"layer.gate_up", "forward.gate_up", "again.gate_up", SAVED_FFN, false, z->n, 2 * z->ffn,
+	     "tp cp"},
 	};
 	unsigned count = 0;
 
@@ -179,17 +189,20 @@ static void add_saved(p4d_rows *rows, const sizes *z)
 		p4d_row_in_slot(rows, "head.input", "sp cp", z->dtype, z->ns, z->h, 0)->layers = 1;
 		p4d_row_in_slot(rows, "head.rstd", "sp cp", P4D_DT_FP32, z->ns, 0, 0)->layers = 1;
 	}
-	/* what is left out is made again: for one layer at a time, or kept until the weight pass */
+	/* what is left out exists for one layer at a time in the forward pass; and is made again, for one
+	 * layer at a time or, in split schedules, kept until the weight pass */
 	for (unsigned i = 0; i < count; i++) {
 		if (tensor[i].group <= last)
 			continue;
 		p4d_dtype dtype = tensor[i].fp32 ? P4D_DT_FP32 : z->dtype;
-		unsigned moments = AT(RECOMPUTE) | AT(BACKWARD_FFN);
+		unsigned moments = AT(FORWARD) | AT(RECOMPUTE) | AT(BACKWARD_FFN);
 		if (tensor[i].group == SAVED_ATTENTION)
 			moments |= AT(BACKWARD_ATTENTION);
 		p4d_tensor *row = p4d_row_at(rows, moments, tensor[i].again, tensor[i].shard,
 					     P4D_PART_WORKING_SET, dtype, tensor[i].x, tensor[i].y, 0);
 		if (split) {
+			p4d_row_at(rows, AT(FORWARD), tensor[i].forward, tensor[i].shard,
+				   P4D_PART_WORKING_SET, dtype, tensor[i].x, tensor[i].y, 0);
 			row->lifetime = P4D_LIVES_IN_WEIGHT_SLOT;
 			row->part = P4D_PART_ACTIVATIONS;
 			row->layers = (uint32_t)rows->chunk_layers;
@@ -292,10 +305,11 @@ static p4d_attention_bytes workspaces(const p4d_rows *rows, const sizes *z)
 	const p4d_layout *l = rows->layout;
 	const uint64_t length = l->seq_len / l->cp;
 
-	if (l->device == P4D_CPU)
-		return (p4d_attention_bytes){.forward_workspace = 4 * CPU_ATTENTION_TILE * CPU_ATTENTION_TILE,
-					     .backward_workspace =
-						 2 * 4 * CPU_ATTENTION_TILE * CPU_ATTENTION_TILE,
+	const uint64_t tile = CPU_ATTENTION_TILE;
+
+	if (l->device == P4D_CPU) /* see P4D_ATTENTION_TILE in runtime/device.h */
+		return (p4d_attention_bytes){.forward_workspace = 4 * tile * (tile + 4 * l->head_dim),
+					     .backward_workspace = 4 * tile * (2 * tile + 5 * l->head_dim),
 					     .row_sums = 4 * z->n * z->heads};
 	return p4d_attention_workspace(rows->gpu ? rows->gpu->sm : 0, l->micro_batch, z->heads, z->kv_heads,
 				       length, length, l->head_dim);
@@ -321,6 +335,10 @@ static void add_attention(p4d_rows *rows, const sizes *z)
 		if (buffers[i].bytes)
 			p4d_row_at(rows, buffers[i].moments, buffers[i].name, "tp cp", part, P4D_DT_BYTES,
 				   buffers[i].bytes, 0, 0);
+	/* the cpu sums in fp32, then rounds: in fp32 that is the gradient of qkv itself */
+	if (rows->layout->device == P4D_CPU && z->dtype != P4D_DT_FP32)
+		p4d_row_at(rows, backward, "attention.qkv_gradient", "tp cp", part, P4D_DT_FP32, z->n,
+			   z->q + 2 * z->kv, 0);
 	if (rows->layout->cp == 1)
 		return;
 	/* the ring: keys and values that came and that go, and what is merged into the output; back, their

@@ -29,9 +29,9 @@ typedef struct p4d_attention_shape {
 	 * a query sees keys at its own and earlier positions. With document boundaries both also need the
 	 * same document. NULL documents: one.
 	 */
-	const int32_t *query_position, *key_position;
-	const int32_t *query_document, *key_document;
-	uint64_t query_stride, key_stride; /* elements between rows of q and of k, v */
+	const int32_t *query_position, *key_position; /* (queries), (keys): the same for every sequence */
+	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
+	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
 	float scale;
 } p4d_attention_shape;
 
@@ -45,6 +45,11 @@ typedef struct p4d_heads {
 	    *rope; /* (length, d): of each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
 } p4d_heads;
 
+/*
+ * Scores exist for so many queries and keys at a time. The cpu's workspaces: with T the tile and d the head
+ * size, 4 * T * (T + 4 * d) bytes forward (scores, output, packed operands) and 4 * T * (2 * T + 5 * d)
+ * backward (probabilities, their gradients, packed operands).
+ */
 enum { P4D_ATTENTION_TILE = 64 };
 
 typedef struct p4d_adam {
@@ -62,6 +67,9 @@ struct p4d_device {
 	void (*release)(p4d_device *, void *arena);
 	void (*zero)(p4d_device *, void *to, uint64_t bytes);
 	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes); /* inside the arena */
+	/* rows of row_bytes, whose beginnings are to_stride and from_stride bytes apart; inside the arena */
+	void (*copy_rows)(p4d_device *, void *to, uint64_t to_stride, const void *from, uint64_t from_stride,
+			  uint64_t row_bytes, uint64_t rows);
 	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
 	void (*download)(p4d_device *, void *to_host, const void *from,
 			 uint64_t bytes); /* complete on return */
@@ -89,7 +97,7 @@ struct p4d_device {
 	void (*norm_backward)(p4d_device *, p4d_dtype type, void *dx, float *dweight, const void *dy,
 			      const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h);
 	void (*add)(p4d_device *, p4d_dtype type, void *y, const void *a, const void *b,
-		    uint64_t count); /* y = a + b */
+		    uint64_t count); /* y = a + b; y may be one of them */
 
 	/*
 	 * What follows the qkv product, in place: adds bias (NULL: none), normalizes each head of query and
@@ -97,8 +105,11 @@ struct p4d_device {
 	 * queries, keys, values.
 	 */
 	void (*heads)(p4d_device *, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *);
-	/* dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias and norm
-	 * weights, fp32, += */
+	/*
+	 * dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias and norm
+	 * weights, fp32, += (dbias NULL: none). What was normalized is qkv over the norm's weight; where the
+	 * weight is exactly 0 that is lost, and taken for 0.
+	 */
 	void (*heads_backward)(p4d_device *, p4d_dtype type, void *dqkv, const void *qkv, const float *rstd,
 			       const p4d_heads *, float *dbias, float *dquery_weight, float *dkey_weight);
 
@@ -115,8 +126,9 @@ struct p4d_device {
 	void (*attention_row_sums)(p4d_device *, p4d_dtype type, float *row_sums, const void *d_o,
 				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim);
 	/*
-	 * Gradients through one block of keys, with the lse of the whole row: adds to dq (fp32, (n, a*d)), dk
-	 * and dv (fp32, (keys, k*d)).
+	 * Gradients through one block of keys, with the lse of the whole row: adds to dq, dk and dv, fp32,
+	 * whose rows are as far apart as those of q (query_stride), k and v (key_stride). So they may be
+	 * columns of one fp32 matrix of the shape of qkv, which in fp32 is the gradient of qkv itself.
 	 */
 	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
 				   const void *d_o, const float *lse, const float *row_sums, const void *q,
@@ -147,20 +159,20 @@ struct p4d_device {
 	/* sum[i] *= exp(old[i] - new[i]): after the maxima of all ranks were merged */
 	void (*rescale)(p4d_device *, float *sum, const float *old_maximum, const float *new_maximum,
 			uint64_t n);
-	/* dlogits = (softmax - target) * scale + z-loss, 0 where the label is below 0; statistics merged over
-	 * all ranks */
+	/* dlogits = scale * gradient of what `losses` adds, 0 where the label is below 0; statistics merged
+	 * over all ranks */
 	void (*logits_gradient)(p4d_device *, p4d_dtype type, void *dlogits, const float *logits,
 				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
 				uint64_t vocab, uint64_t first, float scale, float z_loss);
-	/* *loss += sum over tokens of log(sum) + maximum - target (+ z_loss * log-sum^2); host, complete on
-	 * return */
+	/* *loss += sum over tokens of log-sum - target + z_loss * log-sum^2, where log-sum = log(sum) +
+	 * maximum; host, complete on return */
 	int (*losses)(p4d_device *, double *loss, const float *maximum, const float *sum, const float *target,
 		      const int32_t *labels, uint64_t n, float z_loss);
 
 	/* optimizer; all results on the host are complete on return */
 	int (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count); /* fixed order */
 	int (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
-	/* parameter (type), master (NULL in fp32), moments; decay only where asked */
+	/* AdamW: parameter (type), master (NULL in fp32: the parameter itself), moments */
 	void (*adam)(p4d_device *, p4d_dtype type, void *parameter, float *master, float *first,
 		     float *second, const float *gradient, uint64_t count, const p4d_adam *);
 	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);
@@ -169,9 +181,17 @@ struct p4d_device {
 };
 
 /*
- * The cpu backend: one thread (OpenBLAS is told so). Its operations are written once for any type; tests call
- * them in double, where gradients can be held against finite differences. Errors: NO_MEMORY.
+ * The cpu backend: one thread (OpenBLAS is told so). Types are BF16 and FP32. Its operations are written once
+ * for any type; tests call them in double, where gradients can be held against finite differences. Products
+ * of bf16 are converted block by block in a scratch of P4D_CPU_PRODUCT_BYTES that open allocates and fp32
+ * never touches. The thread that opens it, and uses it, takes denormal numbers for 0 from then on. No
+ * dimension or stride of a matrix reaches 2^31. Results are the same every time on the same kind of
+ * processor. Errors: NO_MEMORY; of allocate too.
  */
+enum {
+	P4D_CPU_PRODUCT_BLOCK = 512, /* rows and columns that are converted at a time */
+	P4D_CPU_PRODUCT_BYTES = 3 * 4 * P4D_CPU_PRODUCT_BLOCK * P4D_CPU_PRODUCT_BLOCK,
+};
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
 
 #endif

@@ -1,6 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# What trains. Training data and tensor files:
-runtime_data_sources = \
+# libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
+noinst_LTLIBRARIES += libp4dtrain.la
+libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(checkpoint_sources) $(trainer_sources)
+libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
+libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
+libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
+
+# Communication between ranks.
+comm_sources = \
+	runtime/comm.h runtime/wire.h runtime/wire.c runtime/ranks_slurm.c \
+	runtime/rendezvous.h runtime/rendezvous.c runtime/rendezvous_host.c \
+	runtime/world.h runtime/world.c runtime/events.c \
+	runtime/node.h runtime/node_open.c runtime/channel_shm.c runtime/channel_tcp.c runtime/channel.c \
+	runtime/sum.h runtime/sum.c \
+	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c
+
+# Training data and tensor files.
+data_sources = \
 	runtime/mapping.h runtime/mapping.c runtime/new_file.h runtime/new_file.c \
 	runtime/tokens.h runtime/tokens_data.h runtime/tokens.c runtime/tokens_megatron.c runtime/tokens_llmc.c \
 	runtime/tokens_writer.h runtime/tokens_writer.c \
@@ -8,16 +24,45 @@ runtime_data_sources = \
 	runtime/blend.h runtime/blend.c runtime/sampler.h runtime/sampler.c \
 	runtime/safetensors.h runtime/safetensors_data.h runtime/safetensors.c runtime/safetensors_header.c \
 	runtime/safetensors_writer.c
-# Checkpoints:
-runtime_checkpoint_sources = \
+
+# Checkpoints, and weights of Hugging Face.
+checkpoint_sources = \
 	runtime/checkpoint.h runtime/checkpoint_data.h runtime/checkpoint_files.c runtime/checkpoint_manifest.c \
 	runtime/checkpoint_map.c runtime/checkpoint_read.c runtime/checkpoint_save.c runtime/checkpoint_saver.c \
 	runtime/checkpoint_load.c runtime/huggingface.h runtime/huggingface.c
 
-AM_CPPFLAGS += -I$(top_srcdir)/runtime
+# The model over a device, and the executor of instruction lists.
+trainer_sources = \
+	runtime/weights.h runtime/place.c runtime/weights.c runtime/pieces.c \
+	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c \
+	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
+	runtime/attention_ring.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
+	runtime/executor.c runtime/optimizer.c
 
-noinst_LTLIBRARIES += libp4dtrain.la
-libp4dtrain_la_SOURCES = $(runtime_data_sources) $(runtime_checkpoint_sources)
-libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
-# programs link libp4d.la, too
-libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
+if HAVE_OPENBLAS
+# The cpu device's operations are compiled once per element type. fp64 is for tests.
+cpu_operations = \
+	runtime/cpu_operations.h runtime/cpu_types.h runtime/cpu_math.h \
+	runtime/cpu_product.c runtime/cpu_norm.c runtime/cpu_heads.c \
+	runtime/cpu_attention.c runtime/cpu_attention_backward.c \
+	runtime/cpu_ffn.c runtime/cpu_embedding.c runtime/cpu_loss.c runtime/cpu_optimizer.c
+cpu_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)
+cpu_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS)
+
+noinst_LTLIBRARIES += libp4dcpu32.la libp4dcpu16.la
+libp4dcpu32_la_SOURCES = $(cpu_operations)
+libp4dcpu32_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=32
+libp4dcpu32_la_CFLAGS = $(cpu_CFLAGS)
+libp4dcpu16_la_SOURCES = $(cpu_operations)
+libp4dcpu16_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=16
+libp4dcpu16_la_CFLAGS = $(cpu_CFLAGS)
+check_LTLIBRARIES += libp4dcpu64.la
+libp4dcpu64_la_SOURCES = $(cpu_operations)
+libp4dcpu64_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=64
+libp4dcpu64_la_CFLAGS = $(cpu_CFLAGS)
+libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
+
+libp4dtrain_la_SOURCES += runtime/device.h runtime/device_cpu.c
+libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
+libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
+endif

@@ -27,8 +27,11 @@ typedef struct p4d_trainer_settings {
 	uint64_t vocab; /* real, without padding */
 } p4d_trainer_settings;
 
-/* Where a micro-batch comes from: fills this rank's tokens, labels, positions and documents (n each, see
- * sampler.h). */
+/*
+ * Where a micro-batch comes from: fills tokens and labels (micro_batch * seq_len / cp each) of this rank's
+ * place in dp and cp, in the order of sampler.h. A function of its arguments alone: ranks that need a
+ * micro-batch twice ask twice, those that do not need it never ask.
+ */
 typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens,
 				int32_t *labels, p4d_error *err);
 
@@ -40,6 +43,10 @@ typedef struct p4d_step_result {
 	bool applied;
 } p4d_step_result;
 
+/*
+ * Collective in the sense of p4d_group_open: every rank opens the same layout. Errors: WORLD (the world's
+ * size is not the layout's), UNMODELLED (what this runtime does not compute), NO_MEMORY.
+ */
 int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *settings, p4d_error *err);
 void p4d_trainer_close(p4d_trainer *trainer);
 
@@ -66,11 +73,14 @@ int p4d_trainer_write(p4d_trainer *trainer, uint32_t segment, p4d_state state, c
 /* After all shards were written: parameters follow from the masters, and are gathered. */
 int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
 
-/* Gradients of this rank before the optimizer (fp32, of the flat buffer), for tests. */
+/*
+ * For tests: gradients of this rank's flat buffer as the last step left them, reduced (of this rank's shard;
+ * the rest is partial sums), of the sum of losses over global_batch * seq_len.
+ */
 const float *p4d_trainer_gradients(const p4d_trainer *trainer);
 
-/* Bytes planned and allocated, and the most that was used by class (P4D_PART_*), for the report at the end.
- */
+/* What the device was asked for, once, and the plan it is. */
 uint64_t p4d_trainer_arena_bytes(const p4d_trainer *trainer);
+const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
 
 #endif

@@ -72,6 +72,9 @@ void p4d_weights_close(p4d_weights *weights);
 /* NULL when the stage does not hold it. */
 const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
 
+/* The row of the whole table (embedding or head) that is this rank's first. */
+uint64_t p4d_table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
+
 /*
  * A piece of a named tensor of the whole model that lies in one rank's flat buffer: rows first_row.. and
  * columns first_column.. of `name`, stored row by row at `offset`. Rows beyond the real vocabulary (padding)

@@ -2,6 +2,8 @@
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
 	tests/unit/test_attention \
+	tests/unit/test_checkpoint \
+	tests/unit/test_checkpoint_damage \
 	tests/unit/test_clock \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
@@ -42,11 +44,48 @@ tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c est
 tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
+# The cpu device: its operations in double, its types, and a model made of them.
+if HAVE_OPENBLAS
+unit_tests += \
+	tests/unit/test_device_cpu \
+	tests/unit/test_device_cpu_attention \
+	tests/unit/test_device_llama
+fp64_libraries = libp4dcpu64.la libp4d.la $(CMOCKA_LIBS)
+tests_unit_test_device_cpu_LDADD = $(fp64_libraries)
+tests_unit_test_device_cpu_attention_LDADD = $(fp64_libraries)
+tests_unit_test_device_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
+tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/test_trainer
+tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c tests/unit/training.h tests/unit/llama.h tests/unit/llama.c
+tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+
+bench_programs += tests/bench/device_speed
+tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c
+tests_bench_device_speed_LDADD = libp4dtrain.la libp4d.la
+endif
+
 # p4d-train's parts
 train_libs = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+checkpoint_ranks = tests/unit/checkpoint_ranks.h tests/unit/token_files.h
+tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_LDADD = $(train_libs)
+tests_unit_test_checkpoint_damage_SOURCES = tests/unit/test_checkpoint_damage.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_damage_LDADD = $(train_libs)
 tests_unit_test_safetensors_LDADD = $(train_libs)
 tests_unit_test_sampler_LDADD = $(train_libs)
 tests_unit_test_tokens_LDADD = $(train_libs)
+
+# Communication between ranks: forked here, or on their own.
+forked = tests/unit/forked.h tests/unit/forked.c
+unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
+tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
+tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
+bench_programs += tests/bench/comm_speed
+tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
 
 # The command that was built, as a user types it.
 command_tests = \
@@ -142,6 +181,7 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
-EXTRA_DIST += tests/unit/support.h tests/unit/site_file.h tests/unit/token_files.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh

@@ -20,12 +20,12 @@ check() # NAME COMMAND...
 	fi
 }
 
-c_files() { find estimator plugin man tests -name '*.[ch]'; }
+c_files() { find estimator plugin runtime man tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run && find tests -name '*.sh'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'
-	find estimator plugin etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
+	find estimator plugin runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
 }
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.

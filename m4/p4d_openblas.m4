@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# P4D_OPENBLAS: training on CPUs multiplies with OpenBLAS; without it p4d-train has no cpu device.
+#   TRAIN_CFLAGS   what lets loops marked `omp simd` use vector registers; nothing that changes results of
+#                  comparisons, infinities or NaNs
+AC_DEFUN([P4D_OPENBLAS], [
+	PKG_CHECK_MODULES([OPENBLAS], [openblas >= 0.3],
+		[p4d_openblas=yes
+		 p4d_openblas_report="yes (OpenBLAS `$PKG_CONFIG --modversion openblas`)"],
+		[p4d_openblas=no
+		 p4d_openblas_report="no (openblas not found: apt-get install libopenblas-dev)"])
+	AM_CONDITIONAL([HAVE_OPENBLAS], [test "x$p4d_openblas" = xyes])
+	AX_APPEND_COMPILE_FLAGS([-fopenmp-simd -fno-math-errno -fno-trapping-math], [TRAIN_CFLAGS], [-Werror])
+	AC_CACHE_CHECK([for functions compiled for several instruction sets], [p4d_cv_target_clones],
+		[AC_LINK_IFELSE([AC_LANG_PROGRAM(
+			[[__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+			  int twice(int x) { return 2 * x; }]], [[return twice(0);]])],
+			[p4d_cv_target_clones=yes], [p4d_cv_target_clones=no])])
+	# The sanitizers are not yet there when the loader asks which version to take.
+	AS_IF([test "x$p4d_cv_target_clones" = xyes && test "x$enable_sanitizers" != xyes],
+		[TRAIN_CFLAGS="$TRAIN_CFLAGS -DHAVE_TARGET_CLONES"])
+	AC_SUBST([TRAIN_CFLAGS])
+])

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups of ranks, and what tensor and sequence parallelism add to a product. */
+#include <stdlib.h>
+
+#include "trainer_parts.h"
+
+/* The ranks whose places agree with `place` outside of the directions that vary, in the order of ranks. */
+static int open_group(p4d_trainer *t, p4d_group **group, bool tp, bool cp, bool dp, bool pp, p4d_error *err)
+{
+	const p4d_layout *l = t->l;
+	uint32_t *ranks = malloc(l->world * sizeof(*ranks)), count = 0;
+	int status;
+
+	if (!ranks)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of ranks");
+	for (uint32_t rank = 0; rank < l->world; rank++) {
+		const p4d_place p = p4d_place_of(l, rank);
+		if ((tp || p.tp == t->place.tp) && (cp || p.cp == t->place.cp) &&
+		    (dp || p.dp == t->place.dp) && (pp || p.pp == t->place.pp))
+			ranks[count++] = rank;
+	}
+	status = p4d_group_open(group, t->set.world, ranks, count, err);
+	free(ranks);
+	return status;
+}
+
+static int open_ends(p4d_trainer *t, p4d_error *err)
+{
+	p4d_place first = t->place, last = t->place;
+
+	if (!t->tied_ends || (!t->first && !t->last))
+		return 0;
+	first.pp = 0;
+	last.pp = t->last_stage;
+	const uint32_t ranks[] = {p4d_rank_at(t->l, first), p4d_rank_at(t->l, last)};
+	return p4d_group_open(&t->ends, t->set.world, ranks, 2, err);
+}
+
+int p4d_open_groups(p4d_trainer *t, p4d_error *err)
+{
+	if (open_group(t, &t->tp, true, false, false, false, err) < 0 ||
+	    open_group(t, &t->cp, false, true, false, false, err) < 0 ||
+	    open_group(t, &t->replicas, false, true, true, false, err) < 0 ||
+	    open_group(t, &t->pp, false, false, false, true, err) < 0 ||
+	    open_group(t, &t->vocabulary, true, false, false, true, err) < 0 ||
+	    open_group(t, &t->world, true, true, true, true, err) < 0)
+		return -1;
+	return open_ends(t, err);
+}
+
+void p4d_close_groups(p4d_trainer *t)
+{
+	p4d_group **groups[] = {&t->tp, &t->cp, &t->replicas, &t->pp, &t->vocabulary, &t->world, &t->ends};
+
+	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++) {
+		if (*groups[i])
+			p4d_group_close(*groups[i]);
+		*groups[i] = NULL;
+	}
+}
+
+const void *p4d_gather_rows(p4d_trainer *t, const void *x, void *to, p4d_error *err)
+{
+	if (!t->l->sequence_parallel)
+		return x;
+	return p4d_all_gather(t->tp, to, x, t->ns * t->h * t->element, err) < 0 ? NULL : to;
+}
+
+void *p4d_terms(p4d_trainer *t, void *to)
+{
+	return t->l->tp > 1 ? p4d_at(t, B_PARTIAL) : to;
+}
+
+int p4d_add_terms(p4d_trainer *t, void *to, p4d_error *err)
+{
+	void *partial = p4d_at(t, B_PARTIAL);
+
+	if (t->l->tp == 1)
+		return 0;
+	if (t->l->sequence_parallel)
+		return p4d_reduce_scatter(t->tp, to, partial, t->ns * t->h, t->type, err);
+	if (p4d_all_reduce(t->tp, partial, t->n * t->h, t->type, P4D_SUM, err) < 0)
+		return -1;
+	t->d->copy(t->d, to, partial, t->n * t->h * t->element);
+	return 0;
+}

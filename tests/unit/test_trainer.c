@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's loss and gradients, in any schedule that one rank can run, against JAX in float64. */
+#include "support.h"
+
+#include <math.h>
+
+#include "llama.h"
+#include "training.h"
+
+enum { BATCH = 2, LENGTH = 24, VOCAB = 48 };
+
+/* What tests/parity/make_oracle.py has. */
+#define ORACLE \
+	"model=custom layers=2 hidden=16 ffn=40 heads=4 kv-heads=2 head-dim=4 vocab=48 tied=off bias=none " \
+	"qk-norm=off seq-len=24 global-batch=2 tp=1 cp=1 pp=1 vpp=1 "
+
+static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens, int32_t *labels,
+		       p4d_error *err)
+{
+	const p4d_layout *l = context;
+
+	(void)step, (void)err;
+	for (uint32_t k = 0; k < l->micro_batch; k++) {
+		const uint32_t b = micro_batch * (uint32_t)l->micro_batch + k;
+		for (uint32_t i = 0; i < LENGTH; i++) {
+			tokens[k * LENGTH + i] = (int32_t)(llama_mixed(1000 + b, i) % VOCAB);
+			labels[k * LENGTH + i] = i + 1 < LENGTH && i % 7 != 3
+						     ? (int32_t)(llama_mixed(1000 + b, i + 1) % VOCAB)
+						     : -1;
+		}
+	}
+	return 0;
+}
+
+static FILE *open_oracle(void)
+{
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/tests/data/llama_oracle.txt", dir ? dir : ".");
+	FILE *file = fopen(path, "r");
+	if (!file)
+		fail_msg("cannot read %s", path);
+	return file;
+}
+
+typedef struct job {
+	p4d_layout layout;
+	p4d_device device;
+	p4d_world *world;
+	p4d_trainer *trainer;
+} job;
+
+static void open_job(job *j, const char *options)
+{
+	p4d_error err = {0};
+	p4d_ranks ranks;
+
+	if (training_layout(options, 1, &j->layout, &err) < 0 || p4d_ranks_local(&ranks, 1, &err) < 0 ||
+	    p4d_world_open(&j->world, &ranks, &err) < 0 || p4d_device_cpu_open(&j->device, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+	p4d_trainer_settings settings = training_settings(&j->layout, &j->device, j->world, VOCAB);
+	if (p4d_trainer_open(&j->trainer, &settings, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+}
+
+static void close_job(job *j)
+{
+	p4d_trainer_close(j->trainer);
+	j->device.close(&j->device);
+	p4d_world_close(j->world);
+}
+
+/* The oracle's tensors are numbered in the order of the flat buffer. */
+static void write_weights(job *j)
+{
+	const p4d_weights *w = p4d_trainer_weights(j->trainer);
+	float *values = calloc(w->elements, sizeof(*values));
+
+	assert_int_equal(w->segments, 1);
+	for (uint32_t i = 0; i < w->count; i++)
+		for (uint64_t k = 0; k < w->weight[i].rows * w->weight[i].columns; k++)
+			values[w->weight[i].offset + k] =
+			    llama_weight(i, (uint32_t)k, w->weight[i].columns == 1);
+	assert_int_equal(p4d_trainer_write(j->trainer, 0, P4D_STATE_MASTER, values, NULL), 0);
+	assert_int_equal(p4d_trainer_restore(j->trainer, NULL), 0);
+	free(values);
+}
+
+static double compare(const char *options, double limit)
+{
+	p4d_step_result result;
+	p4d_error err;
+	char word[64];
+	double expected, loss, worst = 0;
+	job j;
+	FILE *oracle = open_oracle();
+
+	open_job(&j, options);
+	write_weights(&j);
+	assert_int_equal(fscanf(oracle, "#%*[^\n] loss %lf", &expected), 1);
+	if (p4d_trainer_evaluate(j.trainer, 1, oracle_text, &j.layout, &loss, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(fabs(loss - expected) <= limit * expected);
+	if (p4d_trainer_step(j.trainer, 1, 0, oracle_text, &j.layout, &result, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(result.applied);
+	if (!(fabs(result.loss - expected) <= limit * expected))
+		fail_msg("%s: loss %.9g, not %.9g", options, result.loss, expected);
+	const p4d_weights *w = p4d_trainer_weights(j.trainer);
+	const double scale = (double)(BATCH * LENGTH) / (double)result.tokens;
+	double squares = 0;
+	for (uint32_t t = 0; t < w->count; t++) {
+		unsigned long long count;
+		double difference = 0, length = 0;
+		assert_int_equal(fscanf(oracle, " tensor %63s %llu", word, &count), 2);
+		assert_int_equal(count, w->weight[t].rows * w->weight[t].columns);
+		const float *gradient = p4d_trainer_gradients(j.trainer) + w->weight[t].offset;
+		for (uint64_t i = 0; i < count; i++) {
+			assert_int_equal(fscanf(oracle, "%lf", &expected), 1);
+			const double off = (double)gradient[i] * scale - expected;
+			difference += off * off;
+			length += expected * expected;
+		}
+		squares += length;
+		worst = fmax(worst, sqrt(difference / length));
+		if (!(sqrt(difference / length) <= limit))
+			fail_msg("%s: %s: off by %.3g", options, word, sqrt(difference / length));
+	}
+	if (!(fabs(result.gradient_norm - sqrt(squares)) <= limit * sqrt(squares)))
+		fail_msg("%s: gradient norm %.9g, not %.9g", options, result.gradient_norm, sqrt(squares));
+	assert_int_equal(fscanf(oracle, "%63s", word), EOF);
+	fclose(oracle);
+	close_job(&j);
+	return worst;
+}
+
+static void agrees_with_the_oracle(void **state)
+{
+	static const char *const kinds[] = {
+	    "micro-batch=2 schedule=1f1b",
+	    "micro-batch=1 schedule=1f1b",
+	    "micro-batch=1 schedule=gpipe",
+	    "micro-batch=1 schedule=zb1p",
+	    "micro-batch=1 schedule=1f1b recompute=mlp",
+	    "micro-batch=1 schedule=1f1b recompute=full",
+	    "micro-batch=1 schedule=gpipe recompute=full",
+	    "micro-batch=1 schedule=zb1p recompute=mlp",
+	    "micro-batch=1 schedule=zb1p recompute=full",
+	    "micro-batch=2 schedule=1f1b optimizer-sharding=off",
+	};
+	char options[512];
+	double worst = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		snprintf(options, sizeof(options), ORACLE "precision=fp32 %s", kinds[i]);
+		worst = fmax(worst, compare(options, 1e-5));
+	}
+	print_message("worst tensor in fp32: %.2g\n", worst);
+	/* 8 significant bits, over some tens of roundings in a row */
+	print_message("in bf16: %.2g\n", compare(ORACLE "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
+}
+
+static void wrong_plans_are_refused(void **state)
+{
+	p4d_error err = {0};
+	p4d_trainer *trainer;
+	p4d_layout layout;
+	job j;
+
+	(void)state;
+	open_job(&j, ORACLE "precision=fp32 micro-batch=2");
+	assert_int_equal(training_layout(ORACLE "precision=fp32 micro-batch=1", 2, &layout, &err), 0);
+	p4d_trainer_settings settings = training_settings(&layout, &j.device, j.world, VOCAB);
+	assert_int_equal(p4d_trainer_open(&trainer, &settings, &err), -1);
+	assert_int_equal(err.code, P4D_E_WORLD);
+	assert_int_equal(training_layout(ORACLE "precision=fp16 micro-batch=1", 1, &layout, &err), 0);
+	assert_int_equal(p4d_trainer_open(&trainer, &settings, &err), -1);
+	assert_int_equal(err.code, P4D_E_UNMODELLED);
+	close_job(&j);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(agrees_with_the_oracle),
+	    cmocka_unit_test(wrong_plans_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
+}
