@@ -2,6 +2,8 @@
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
 	tests/unit/test_attention \
+	tests/unit/test_checkpoint \
+	tests/unit/test_checkpoint_damage \
 	tests/unit/test_clock \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
@@ -72,6 +74,11 @@ endif
 
 # p4d-train's parts
 train_libs = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+checkpoint_ranks = tests/unit/checkpoint_ranks.h tests/unit/token_files.h
+tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_LDADD = $(train_libs)
+tests_unit_test_checkpoint_damage_SOURCES = tests/unit/test_checkpoint_damage.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_damage_LDADD = $(train_libs)
 tests_unit_test_safetensors_LDADD = $(train_libs)
 tests_unit_test_sampler_LDADD = $(train_libs)
 tests_unit_test_tokens_LDADD = $(train_libs)

@@ -437,6 +437,34 @@ static void one_rank_that_fails_fails_all(void **state)
 	close_job(job);
 }
 
+/* What was killed while it wrote, or removed, is cleared away; what is not p4d's stays. */
+static void leftovers_are_removed(void **state)
+{
+	static const char *const made[] = {"left/.partial-step-00000009", "left/.old-step-00000003",
+					   "left/.old-step-00000004"};
+	const char *dir = in_directory("left");
+	char file[P4D_PATH];
+	test_job *job = open_or_fail(FOUR_RANKS);
+	session s = {.dir = dir, .first = 1, .last = 1, .plan = job->plan};
+
+	(void)state;
+	assert_int_equal(p4d_make_directory(dir, NULL), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(p4d_make_directory(in_directory(made[i]), NULL), 0);
+		assert_int_equal(
+		    p4d_path(file, NULL, "%s/rank-00001.safetensors.123-0", in_directory(made[i])), 0);
+		write_file(file, "x", 1);
+	}
+	write_file(in_directory("left/.old-step-00000004/mine"), "x", 1);
+	run_job(job, save_steps, &s);
+	assert_int_equal(s.rc[0], 0);
+	assert_int_equal(count_in(dir, ".partial"), 0);
+	assert_int_equal(count_in(dir, ".old"), 1);
+	assert_int_equal(access(in_directory("left/.old-step-00000004/mine"), F_OK), 0);
+	assert_int_equal(count_in(dir, "step-"), 1);
+	close_job(job);
+}
+
 /* Saves without an end. */
 static void save_until_killed(const char *dir, uint64_t first, int ready)
 {
@@ -494,7 +522,7 @@ int main(void)
 	    cmocka_unit_test(mixed_files_are_noticed),       cmocka_unit_test(saved_in_the_background),
 	    cmocka_unit_test(falls_back_together),           cmocka_unit_test(resumes_on_another_layout),
 	    cmocka_unit_test(full_disk_leaves_the_last_one), cmocka_unit_test(one_rank_that_fails_fails_all),
-	    cmocka_unit_test(killed_at_any_moment),
+	    cmocka_unit_test(leftovers_are_removed),         cmocka_unit_test(killed_at_any_moment),
 	};
 
 	return cmocka_run_group_tests(tests, make_quick_directory, remove_directory);
