@@ -442,12 +442,12 @@ static void leftovers_are_removed(void **state)
 {
 	static const char *const made[] = {"left/.partial-step-00000009", "left/.old-step-00000003",
 					   "left/.old-step-00000004"};
-	const char *dir = in_directory("left");
-	char file[P4D_PATH];
+	char file[P4D_PATH], dir[160];
 	test_job *job = open_or_fail(FOUR_RANKS);
 	session s = {.dir = dir, .first = 1, .last = 1, .plan = job->plan};
 
 	(void)state;
+	snprintf(dir, sizeof(dir), "%s", in_directory("left"));
 	assert_int_equal(p4d_make_directory(dir, NULL), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(p4d_make_directory(in_directory(made[i]), NULL), 0);
@@ -462,6 +462,17 @@ static void leftovers_are_removed(void **state)
 	assert_int_equal(count_in(dir, ".old"), 1);
 	assert_int_equal(access(in_directory("left/.old-step-00000004/mine"), F_OK), 0);
 	assert_int_equal(count_in(dir, "step-"), 1);
+
+	/* nor does it stand in the way of the next that is removed under that name */
+	s.first = 4;
+	s.last = 5;
+	s.keep = 1;
+	s.wait = true;
+	run_job(job, save_steps, &s);
+	if (s.rc[0] < 0)
+		fail_msg("%s", s.err[0].text);
+	assert_int_equal(count_in(dir, "step-"), 1);
+	assert_int_equal(count_in(dir, "abandoned-step-00000004"), 1);
 	close_job(job);
 }
 
