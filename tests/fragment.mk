@@ -4,6 +4,7 @@ unit_tests = \
 	tests/unit/test_attention \
 	tests/unit/test_checkpoint \
 	tests/unit/test_checkpoint_damage \
+	tests/unit/test_checkpoint_saver \
 	tests/unit/test_clock \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
@@ -77,6 +78,8 @@ tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c $(checkpoint_r
 tests_unit_test_checkpoint_LDADD = $(train_libs)
 tests_unit_test_checkpoint_damage_SOURCES = tests/unit/test_checkpoint_damage.c $(checkpoint_ranks)
 tests_unit_test_checkpoint_damage_LDADD = $(train_libs)
+tests_unit_test_checkpoint_saver_SOURCES = tests/unit/test_checkpoint_saver.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_saver_LDADD = $(train_libs)
 tests_unit_test_safetensors_LDADD = $(train_libs)
 tests_unit_test_sampler_LDADD = $(train_libs)
 tests_unit_test_tokens_LDADD = $(train_libs)
