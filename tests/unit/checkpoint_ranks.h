@@ -4,7 +4,9 @@
 
 /* Ranks of a job in one process: layouts by chance, and optimizer state whose values follow from the names of
  * tensors. Include after support.h. */
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "checkpoint_data.h"
 #include "defaults.h"
@@ -390,6 +392,54 @@ static inline void run_job(test_job *job, void (*work)(test_rank *rank, void *co
 	}
 	for (uint32_t i = 0; i < job->world; i++)
 		pthread_join(thread[i], NULL);
+}
+
+/* A layer or two of a model so small that every byte can be tried. */
+#define TINY_MODEL \
+	"model=custom layers=2 hidden=4 ffn=4 heads=2 kv-heads=2 head-dim=2 vocab=5 norm=rmsnorm glu=on " \
+	"positions=rope max-seq-len=64 tied=off bias=none qk-norm=off "
+#define TWO_RANKS TINY_MODEL, "tp=2 seq-len=64 global-batch=2 device=cpu framework=p4d", 2
+#define FOUR_RANKS \
+	SMALL_MODEL "tied=off bias=none qk-norm=off", \
+	    "tp=2 cp=1 pp=1 seq-len=64 global-batch=4 device=cpu framework=p4d", 4
+
+static inline test_job *open_or_fail(const char *model, const char *options, uint32_t world)
+{
+	test_job *job = open_job(model, options, world);
+
+	assert_non_null(job);
+	return job;
+}
+
+typedef struct whole_file {
+	uint8_t *data;
+	size_t size;
+} whole_file;
+
+static inline whole_file read_whole(const char *path)
+{
+	whole_file file = {NULL, 0};
+	struct stat status;
+	FILE *in = fopen(path, "rb");
+
+	assert_non_null(in);
+	assert_int_equal(fstat(fileno(in), &status), 0);
+	file.size = (size_t)status.st_size;
+	file.data = malloc(file.size + 1);
+	assert_non_null(file.data);
+	assert_int_equal(fread(file.data, 1, file.size, in), file.size);
+	fclose(in);
+	return file;
+}
+
+/* In place: the file keeps its size and inode. */
+static inline void poke(const char *path, size_t at, uint8_t value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, &value, 1, (off_t)at), 1);
+	close(fd);
 }
 
 #endif
