@@ -73,6 +73,7 @@ tests_unit_test_trainer_layouts_SOURCES = tests/unit/test_trainer_layouts.c test
 	tests/unit/training_layouts.h tests/unit/forked.h tests/unit/forked.c
 tests_unit_test_trainer_layouts_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 
+train_bench = $(srcdir)/tests/bench/overfit.sh
 bench_programs += tests/bench/device_speed
 tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c
 tests_bench_device_speed_LDADD = libp4dtrain.la libp4d.la
@@ -126,8 +127,11 @@ command_tests = \
 	tests/command/test_plan.sh \
 	tests/command/test_simulate.sh \
 	tests/command/test_usage.sh
+if HAVE_OPENBLAS
+command_tests += tests/command/test_train.sh
+endif
 TESTS += $(command_tests)
-EXTRA_DIST += tests/command/lib.sh $(command_tests)
+EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/bench/overfit.sh
 
 # job_submit_p4d.so in a host that plays slurmctld.
 if HAVE_SLURM
@@ -198,11 +202,13 @@ tools: $(tools)
 EXTRA_PROGRAMS += $(bench_programs)
 bench: all $(tools) $(bench_programs)
 	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
+	@$(AM_TESTS_ENVIRONMENT) $(train_bench)
 	@PLUGINS=$(abs_top_builddir)/.libs $(srcdir)/tests/bench/sbatch_cost.sh
 else
 EXTRA_PROGRAMS += $(bench_programs)
 bench: all $(bench_programs)
 	@for program in $(bench_programs); do $(AM_TESTS_ENVIRONMENT) ./$$program || exit 1; done
+	@$(AM_TESTS_ENVIRONMENT) $(train_bench)
 	@echo "the other benches need Slurm: $(top_srcdir)/configure --with-slurm=DIR"
 endif
 .PHONY: bench tools

@@ -1,0 +1,167 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d-train from its command line to its exit status: what it refuses, that layouts agree, how it ends and goes on.
+. "${0%/*}/lib.sh"
+unset P4D_PLAN P4D_JOB_KEY P4D_JOB_HOST
+for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
+	unset "$variable"
+done
+export OPENBLAS_NUM_THREADS=1
+
+# a text in which there is something to learn
+i=0
+while [ $i -lt 400 ]; do
+	echo "line $i: every line says which one it is, and that line $((i * 7 % 400)) is another one"
+	i=$((i + 1))
+done >text
+exits 0 p4d data -o text text
+
+model="--model custom --layers 4 --hidden 32 --ffn 64 --heads 4 --kv-heads 2 --head-dim 8 --vocab 257 --max-seq-len 32
+	--norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --seq-len 32"
+run="--data text --lr 1e-2"
+# shellcheck disable=SC2086 # lists of words
+train() { p4d-train $model $run --global-batch 8 "$@"; }
+# The same behind one's back, as a process that can be sent signals: "$!".
+# shellcheck disable=SC2086
+train_behind() { p4d-train $model $run "$@" & }
+
+# losses FILE: "step loss" of every step
+losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1"; }
+
+# same_losses A B: to 1e-5
+same_losses()
+{
+	losses "$1" >"$1.losses"
+	losses "$2" >"$2.losses"
+	[ -s "$1.losses" ] || fail "$1 has no losses"
+	paste -d ' ' "$1.losses" "$2.losses" | awk '
+		$1 != $3 || !($2 > 0) || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { print; bad = 1 } END { exit bad }' ||
+		fail "$1 and $2 differ"
+}
+
+# the command line
+exits 0 p4d-train --help
+prints "--data FILE" "--tp N" "--resume auto|must|never" "--local-ranks N"
+exits 0 p4d-train --version
+prints "p4d-train "
+exits 1 p4d-train
+says "--data is missing"
+exits 1 p4d-train --data text --steps 5
+says "no model is given" "fix: --model"
+exits 1 train --steps 5 --nosuch
+says "unknown option --nosuch" "fix: p4d-train --help"
+exits 5 train --steps 0
+exits 1 train --steps 5 --resume must
+says "--checkpoint"
+
+# before data are read: a layout that does not work out, another model, too little memory
+exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2
+exits 9 p4d-train --model gpt3-175b --data nosuch --steps 5
+exits 33 p4d-train --model llama3.1-405b --device cpu --data nosuch --steps 5
+says "need" "GiB of host memory" "fix: --mem="
+exits 5 p4d-train --model llama3.2-1b --device cuda --data nosuch --steps 5
+says "no cuda device"
+exits 51 train --data nosuch --steps 5 --local-ranks 2
+says "nosuch"
+[ "$(printf '%s\n' "$err" | wc -l)" = 1 ] || fail "more than one line"
+exits 51 p4d-train $(echo $model | sed "s,--vocab 257,--vocab 50,") $run --global-batch 8 --steps 5
+says "expected 0 to 49"
+
+# one rank and several: the same losses, which fall
+exits 0 train --steps 12 --log one.json
+silent
+for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --pp 2 --schedule zbv" "4 --pp 2 --vocab-parallel vocab-1"; do
+	rm -f several.json
+	exits 0 train --steps 12 --log several.json --local-ranks $layout
+	same_losses one.json several.json
+done
+awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(first > 5 && last < first - 1) }' one.json.losses || fail "it does not learn"
+grep -q '"event":"end","step":12' one.json || fail "no end"
+planned=$(sed -n 's/.*"planned_bytes":\([0-9]*\),.*/\1/p' one.json)
+[ -n "$planned" ] && grep -q "\"arena_bytes\":$planned," one.json || fail "the arena is not the plan"
+
+# two tasks as srun would start them, with the plan of the job
+# shellcheck disable=SC2086
+p4d plan $model --global-batch 8 --device cpu --mem 64G --nodes 1 --gpus-per-node 2 --tp 2 --pp 1 --cp 1 --micro-batch 1 \
+	--schedule 1f1b --recompute none --env >plan.sh || fail "no plan"
+. ./plan.sh
+[ -n "${P4D_PLAN:-}" ] || fail "no P4D_PLAN"
+export P4D_PLAN SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_NODEID=0 SLURM_STEP_NODELIST=localhost \
+	P4D_JOB_KEY=0123456789abcdef SLURM_STEP_NUM_NODES=1
+rm -f several.json
+# shellcheck disable=SC2086
+SLURM_PROCID=1 p4d-train $run --steps 12 2>second.err &
+# shellcheck disable=SC2086
+exits 0 env SLURM_PROCID=0 p4d-train $run --steps 12 --log several.json
+wait $! || fail "the second task failed: $(cat second.err)"
+same_losses one.json several.json
+# what does not agree with the plan
+export SLURM_PROCID=0
+exits 41 p4d-train $run --steps 12 --tp 1
+says "--tp=1"
+exits 27 env SLURM_NTASKS=1 p4d-train $run --steps 12
+says "2 ranks" "1 were started"
+exits 41 env P4D_PLAN="$(echo "$P4D_PLAN" | sed 's/hidden=32/hidden=64/')" p4d-train $run --steps 12
+unset P4D_PLAN SLURM_PROCID P4D_JOB_KEY
+
+# wait_for TEXT FILE: it is in the log
+wait_for()
+{
+	waited=0
+	while ! grep -q "$1" "$2" 2>/dev/null; do
+		waited=$((waited + 1))
+		[ $waited -lt 1200 ] || fail "no $1 in $2"
+		sleep 0.05
+	done
+}
+
+# stopped by a signal, it saves, says so by its status, and goes on where it was, also in another layout
+train --steps 30 --log whole.json --local-ranks 2 --tp 2 2>/dev/null || fail "the whole run"
+train_behind --global-batch 8 --steps 30 --log parts.json --local-ranks 2 --tp 2 --checkpoint saved --save-every 5
+wait_for '"step":7,' parts.json
+kill -USR1 $!
+wait $!
+status=$?
+[ $status = 75 ] || fail "a stopped run ends with $status"
+grep -q '"event":"stopped".*"signal":"SIGUSR1"' parts.json || fail "it does not say who stopped it"
+exits 0 train --steps 30 --log parts.json --local-ranks 2 --tp 2 --checkpoint saved --save-every 5
+losses whole.json >whole
+losses parts.json >parts
+cmp -s whole parts || fail "a stopped run does not go on bit by bit: $(diff whole parts)"
+rm -rf saved/step-00000030
+rm -f several.json
+exits 0 train --steps 30 --log several.json --local-ranks 4 --pp 2 --checkpoint saved --resume must
+grep -q '"resumed_step":25' several.json || fail "it did not continue step 25"
+losses whole.json | tail -n 5 >whole
+losses several.json >parts
+paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { exit 1 }' || fail "another layout goes on differently"
+exits 52 train --steps 30 --checkpoint saved --seed 7
+says "--seed=1, not 7"
+exits 52 train --steps 30 --checkpoint empty --resume must
+says "holds no checkpoint"
+
+# a rank is killed: all end, with one line, and the newest whole checkpoint is continued
+for rank in 0 1 2; do
+	rm -rf killed killed.json
+	train_behind --global-batch 9 --steps 1000000 --log killed.json --local-ranks 3 --checkpoint killed --save-every 5 2>killed.err
+	parent=$!
+	wait_for '"event":"saved"' killed.json
+	# the children of the newest process, in the order of ranks
+	victim=$(pgrep -P "$parent" | sort -n | sed -n "$((rank + 1))p")
+	[ -n "$victim" ] || fail "no process of rank $rank"
+	kill -9 "$victim"
+	before=$(date +%s)
+	wait "$parent"
+	status=$?
+	err=$(cat killed.err)
+	[ $status = 137 ] || fail "a killed rank ends with $status"
+	[ $(($(date +%s) - before)) -le 5 ] || fail "it took more than 5 seconds"
+	[ "$(grep -c . killed.err)" = 1 ] || fail "not one line"
+	says "rank $rank (" "was killed or crashed"
+done
+steps=$(find killed -name 'step-*' | sort | tail -n 1)
+next=$((1 + $(echo "${steps##*-}" | sed 's/^0*//')))
+# shellcheck disable=SC2086
+exits 0 p4d-train $model $run --global-batch 9 --steps $((next + 1)) --log again.json --local-ranks 3 --checkpoint killed
+losses again.json | head -n 1 | grep -q "^$next " || fail "it did not continue behind $steps"
+exit 0
