@@ -34,7 +34,7 @@ static seen *seen_of(const p4d_piece *p)
 	assert_true(tensor_count < TENSORS && count <= ELEMENTS);
 	seen *s = &tensors[tensor_count++];
 	memset(s, 0, sizeof(*s));
-	snprintf(s->name, sizeof(s->name), "%s", p->name);
+	memcpy(s->name, p->name, sizeof(s->name));
 	s->count = count;
 	return s;
 }
