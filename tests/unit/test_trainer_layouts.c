@@ -168,7 +168,8 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-static curve run(const char *options, uint32_t ranks)
+/* nodes: of each rank; NULL: all on one */
+static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 {
 	p4d_error err;
 	forked f;
@@ -176,7 +177,7 @@ static curve run(const char *options, uint32_t ranks)
 	if (training_layout(options, ranks, &layout, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 	memset(shared, 0, sizeof(*shared));
-	forked_init(&f, ranks, NULL);
+	forked_init(&f, ranks, nodes);
 	forked_start(&f, train);
 	if (!forked_finish(&f, 60) || !forked_all_well(&f))
 		fail_msg("%u ranks, %s", ranks, options);
@@ -215,7 +216,7 @@ static void all_equal(const char *model, size_t from, double limit)
 	unsigned wrong = 0, done = 0;
 
 	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", model);
-	const curve one = run(options, 1);
+	const curve one = run(options, 1, NULL);
 	print_message("one rank: loss %.6f to %.6f\n", one.loss[0], one.loss[STEPS - 1]);
 	assert_true(one.loss[STEPS - 1] < 0.98 * one.loss[0]);
 	for (size_t i = 0; i < count; i++) {
@@ -224,7 +225,7 @@ static void all_equal(const char *model, size_t from, double limit)
 		done++;
 		snprintf(options, sizeof(options), "%s %s", model, shapes[i].options);
 		const double start = forked_now();
-		const curve other = run(options, shapes[i].ranks);
+		const curve other = run(options, shapes[i].ranks, NULL);
 		const double off = off_by(&one, &other);
 		worst = fmax(worst, off);
 		if (getenv("P4D_TEST_VERBOSE"))
@@ -258,6 +259,22 @@ static void bf16_model(void **state)
 	all_equal(MODEL PLAIN "precision=bf16", 8, 2e-2);
 }
 
+/* Between nodes ranks talk by sockets, in a node by shared memory: the same bits. */
+static void nodes_change_nothing(void **state)
+{
+	static const uint32_t nodes[] = {0, 0, 1, 1};
+	static const char *const options[] = {
+	    MODEL GROUPED "precision=fp32 tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b",
+	    MODEL PLAIN "precision=fp32 tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv",
+	};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const curve one = run(options[i], 4, NULL), two = run(options[i], 4, nodes);
+		assert_memory_equal(&one, &two, sizeof(one));
+	}
+}
+
 static int make_shared(void **state)
 {
 	(void)state;
@@ -272,6 +289,7 @@ int main(void)
 	    cmocka_unit_test(plain_model),
 	    cmocka_unit_test(grouped_model),
 	    cmocka_unit_test(bf16_model),
+	    cmocka_unit_test(nodes_change_nothing),
 	};
 
 	return cmocka_run_group_tests_name("layouts of the trainer", tests, make_shared, NULL);
