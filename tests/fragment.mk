@@ -57,6 +57,12 @@ tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 unit_tests += tests/unit/test_trainer
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c tests/unit/training.h tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+unit_tests += tests/unit/test_trainer_layouts tests/unit/test_weights
+tests_unit_test_weights_SOURCES = tests/unit/test_weights.c tests/unit/training.h
+tests_unit_test_weights_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+tests_unit_test_trainer_layouts_SOURCES = tests/unit/test_trainer_layouts.c tests/unit/training.h \
+	tests/unit/training_layouts.h tests/unit/forked.h tests/unit/forked.c
+tests_unit_test_trainer_layouts_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 
 train_bench = $(srcdir)/tests/bench/overfit.sh
 bench_programs += tests/bench/device_speed

@@ -162,6 +162,70 @@ static void agrees_with_the_oracle(void **state)
 	print_message("in bf16: %.2g\n", compare(ORACLE "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
 }
 
+/* A job that reads its state and one that was given it go on alike, to the bit. */
+static void state_moves(void **state)
+{
+	static const char *const kinds[] = {ORACLE "precision=fp32 micro-batch=2",
+					    ORACLE "precision=bf16 micro-batch=2"};
+	p4d_step_result one, other;
+	job from, to;
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		uint64_t first, count;
+		open_job(&from, kinds[k]);
+		open_job(&to, kinds[k]);
+		assert_int_equal(p4d_trainer_initialize(from.trainer, 1, NULL), 0);
+		assert_int_equal(p4d_trainer_initialize(to.trainer, 2, NULL), 0);
+		for (uint64_t step = 1; step < 4; step++)
+			assert_int_equal(p4d_trainer_step(from.trainer, step, 0.01f, oracle_text,
+							  &from.layout, &one, NULL),
+					 0);
+		p4d_trainer_shard(from.trainer, 0, &first, &count);
+		float *values = calloc(count, sizeof(*values));
+		for (int s = 0; s < P4D_STATES; s++) {
+			assert_int_equal(p4d_trainer_read(from.trainer, 0, (p4d_state)s, values, NULL), 0);
+			assert_int_equal(p4d_trainer_write(to.trainer, 0, (p4d_state)s, values, NULL), 0);
+		}
+		free(values);
+		assert_int_equal(p4d_trainer_read(from.trainer, 1, P4D_STATE_FIRST, NULL, NULL), -1);
+		assert_int_equal(p4d_trainer_restore(to.trainer, NULL), 0);
+		for (uint64_t step = 4; step < 7; step++) {
+			p4d_trainer_step(from.trainer, step, 0.01f, oracle_text, &from.layout, &one, NULL);
+			p4d_trainer_step(to.trainer, step, 0.01f, oracle_text, &to.layout, &other, NULL);
+			assert_memory_equal(&one, &other, sizeof(one));
+		}
+		close_job(&from);
+		close_job(&to);
+	}
+}
+
+/* A gradient that is no number changes nothing, and is said. */
+static void nonfinite_is_not_applied(void **state)
+{
+	p4d_step_result result;
+	uint64_t first, count;
+	job j;
+
+	(void)state;
+	open_job(&j, ORACLE "precision=fp32 micro-batch=2");
+	assert_int_equal(p4d_trainer_initialize(j.trainer, 1, NULL), 0);
+	p4d_trainer_shard(j.trainer, 0, &first, &count);
+	float *good = calloc(count, sizeof(*good)), *bad = calloc(count, sizeof(*bad));
+	assert_int_equal(p4d_trainer_read(j.trainer, 0, P4D_STATE_MASTER, good, NULL), 0);
+	memcpy(bad, good, count * sizeof(*bad));
+	bad[p4d_weight_find(p4d_trainer_weights(j.trainer), P4D_W_DOWN, 0)->offset] = INFINITY;
+	assert_int_equal(p4d_trainer_write(j.trainer, 0, P4D_STATE_MASTER, bad, NULL), 0);
+	assert_int_equal(p4d_trainer_step(j.trainer, 1, 0.01f, oracle_text, &j.layout, &result, NULL), 0);
+	assert_false(result.applied);
+	assert_true(result.nonfinite > 0);
+	assert_int_equal(p4d_trainer_read(j.trainer, 0, P4D_STATE_MASTER, good, NULL), 0);
+	assert_memory_equal(good, bad, count * sizeof(*bad));
+	free(good);
+	free(bad);
+	close_job(&j);
+}
+
 static void wrong_plans_are_refused(void **state)
 {
 	p4d_error err = {0};
@@ -185,6 +249,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(agrees_with_the_oracle),
+	    cmocka_unit_test(state_moves),
+	    cmocka_unit_test(nonfinite_is_not_applied),
 	    cmocka_unit_test(wrong_plans_are_refused),
 	};
 
