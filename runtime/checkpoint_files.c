@@ -246,10 +246,10 @@ int p4d_remove_old(const char *dir, uint32_t keep, p4d_error *err)
 		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
 		    p4d_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
 			rc = -1;
-		else if (rename(from, to) < 0)
-			rc = p4d_fail(err, P4D_E_IO, "%.255s: cannot be removed: %m", from);
-		else
+		else if (rename(from, to) == 0)
 			remove_checkpoint(to);
+		else /* that name is taken, by something that is not p4d's to remove */
+			rc = set_aside(dir, list.at[i], err);
 	}
 	free(list.at);
 	return rc;

@@ -263,6 +263,18 @@ static bool all_written(const report *all, uint32_t world)
 	return true;
 }
 
+/* All ranks do: when all have stopped, what they wrote is removed, for on a full disk it is in the way. */
+static void give_up(p4d_saver *saver)
+{
+	saver->stop = true;
+	report mine = current(saver, true);
+	saver->stop = false;
+	saver->active = false;
+	set_progress(saver, IDLE);
+	if (exchange(saver, &mine, saver->all, NULL) == 0 && saver->peers.rank == 0)
+		p4d_remove_leftovers(saver->dir);
+}
+
 /* One exchange. *again: rank 0 has begun to publish. */
 static int poll_once(p4d_saver *saver, bool wait, bool *again, bool *done, p4d_error *err)
 {
@@ -274,13 +286,12 @@ static int poll_once(p4d_saver *saver, bool wait, bool *again, bool *done, p4d_e
 		return -1;
 	const report *bad = first_failure(all, world);
 	if (bad) {
-		saver->stop = true;
-		current(saver, true);
-		saver->stop = false;
-		saver->active = false;
-		set_progress(saver, IDLE);
-		return p4d_fail(err, (p4d_code)bad->code, "checkpoint of step %" PRIu64 ", rank %td: %.400s",
-				saver->info.step, bad - all, bad->text);
+		report why = *bad;
+		uint32_t rank = (uint32_t)(bad - all);
+		give_up(saver);
+		return p4d_fail(err, (p4d_code)why.code,
+				"checkpoint of step %" PRIu64 ", rank %" PRIu32 ": %.400s", saver->info.step,
+				rank, why.text);
 	}
 	if (!all_written(all, world))
 		return 0;

@@ -2,6 +2,9 @@
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
 unit_tests = \
 	tests/unit/test_attention \
+	tests/unit/test_checkpoint \
+	tests/unit/test_checkpoint_damage \
+	tests/unit/test_checkpoint_saver \
 	tests/unit/test_clock \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
@@ -54,6 +57,11 @@ tests_unit_test_device_cpu_attention_LDADD = $(fp64_libraries)
 tests_unit_test_device_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/test_checkpoint_resume
+tests_unit_test_checkpoint_resume_SOURCES = \
+	tests/unit/test_checkpoint_resume.c tests/unit/training.h $(checkpoint_ranks) $(forked)
+tests_unit_test_checkpoint_resume_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+
 unit_tests += tests/unit/test_trainer
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c tests/unit/training.h tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
@@ -72,6 +80,13 @@ endif
 
 # p4d-train's parts
 train_libs = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+checkpoint_ranks = tests/unit/checkpoint_ranks.h tests/unit/token_files.h
+tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_LDADD = $(train_libs)
+tests_unit_test_checkpoint_damage_SOURCES = tests/unit/test_checkpoint_damage.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_damage_LDADD = $(train_libs)
+tests_unit_test_checkpoint_saver_SOURCES = tests/unit/test_checkpoint_saver.c $(checkpoint_ranks)
+tests_unit_test_checkpoint_saver_LDADD = $(train_libs)
 tests_unit_test_safetensors_LDADD = $(train_libs)
 tests_unit_test_sampler_LDADD = $(train_libs)
 tests_unit_test_tokens_LDADD = $(train_libs)
