@@ -60,8 +60,8 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 	}
 }
 
-/* One of y and sums is given: y is rounded once, after the whole sum over k. */
-static void product(void *scratch, ELEMENT *y, REAL *sums, operand a, operand b, uint64_t m, uint64_t n,
+/* to: ELEMENT, rounded once, after the whole sum over k; or REAL sums. */
+static void product(void *scratch, void *to, bool sums, operand a, operand b, uint64_t m, uint64_t n,
 		    uint64_t k, bool accumulate)
 {
 	REAL *const block_a = scratch, *const block_b = block_a + BLOCK * BLOCK,
@@ -71,11 +71,11 @@ static void product(void *scratch, ELEMENT *y, REAL *sums, operand a, operand b,
 		const uint64_t nj = at_most_block(n - j);
 		for (uint64_t i = 0; i < m; i += BLOCK) {
 			const uint64_t ni = at_most_block(m - i);
-			REAL *c = y ? block_c : sums + i * n + j;
-			const uint64_t stride = y ? BLOCK : n;
+			REAL *c = sums ? (REAL *)to + i * n + j : block_c;
+			const uint64_t stride = sums ? n : BLOCK;
 			for (uint64_t l = 0; l < k; l += BLOCK) {
 				const uint64_t nl = at_most_block(k - l);
-				const bool add = l > 0 || (!y && accumulate);
+				const bool add = l > 0 || (sums && accumulate);
 				convert(block_a, &a, i, l, ni, nl);
 				if (i == 0 || k > BLOCK)
 					convert(block_b, &b, l, j, nl, nj);
@@ -84,18 +84,18 @@ static void product(void *scratch, ELEMENT *y, REAL *sums, operand a, operand b,
 					    (blasint)nl, 1, block_a, BLOCK, block_b, BLOCK, add ? 1 : 0, c,
 					    (blasint)stride);
 			}
-			if (y)
-				store_block(y + i * n + j, n, c, ni, nj, accumulate);
+			if (!sums)
+				store_block((ELEMENT *)to + i * n + j, n, c, ni, nj, accumulate);
 		}
 	}
 }
 
 #else
 
-static void product(void *scratch, ELEMENT *y, REAL *sums, operand a, operand b, uint64_t m, uint64_t n,
+static void product(void *scratch, void *to, bool sums, operand a, operand b, uint64_t m, uint64_t n,
 		    uint64_t k, bool accumulate)
 {
-	(void)scratch;
+	(void)scratch, (void)sums;
 	if (m == 0 || n == 0)
 		return;
 #if P4D_CPU_TYPE == 64
@@ -104,8 +104,8 @@ static void product(void *scratch, ELEMENT *y, REAL *sums, operand a, operand b,
 	cblas_sgemm
 #endif
 	    (CblasRowMajor, transposition(a.transposed), transposition(b.transposed), (blasint)m, (blasint)n,
-	     (blasint)k, 1, a.at, (blasint)a.stride, b.at, (blasint)b.stride, accumulate ? 1 : 0,
-	     y ? y : sums, (blasint)n);
+	     (blasint)k, 1, a.at, (blasint)a.stride, b.at, (blasint)b.stride, accumulate ? 1 : 0, to,
+	     (blasint)n);
 }
 
 #endif
@@ -113,24 +113,24 @@ static void product(void *scratch, ELEMENT *y, REAL *sums, operand a, operand b,
 void OP(linear)(void *scratch, ELEMENT *y, const ELEMENT *x, const ELEMENT *w, uint64_t n, uint64_t out,
 		uint64_t in, bool accumulate)
 {
-	product(scratch, y, NULL, (operand){x, in, false}, (operand){w, in, true}, n, out, in, accumulate);
+	product(scratch, y, false, (operand){x, in, false}, (operand){w, in, true}, n, out, in, accumulate);
 }
 
 void OP(linear_input)(void *scratch, ELEMENT *dx, const ELEMENT *dy, const ELEMENT *w, uint64_t n,
 		      uint64_t out, uint64_t in, bool accumulate)
 {
-	product(scratch, dx, NULL, (operand){dy, out, false}, (operand){w, in, false}, n, in, out,
+	product(scratch, dx, false, (operand){dy, out, false}, (operand){w, in, false}, n, in, out,
 		accumulate);
 }
 
 void OP(linear_weight)(void *scratch, REAL *dw, const ELEMENT *dy, const ELEMENT *x, uint64_t n, uint64_t out,
 		       uint64_t in)
 {
-	product(scratch, NULL, dw, (operand){dy, out, true}, (operand){x, in, false}, out, in, n, true);
+	product(scratch, dw, true, (operand){dy, out, true}, (operand){x, in, false}, out, in, n, true);
 }
 
 void OP(linear_logits)(void *scratch, REAL *logits, const ELEMENT *x, const ELEMENT *w, uint64_t n,
 		       uint64_t out, uint64_t in)
 {
-	product(scratch, NULL, logits, (operand){x, in, false}, (operand){w, in, true}, n, out, in, false);
+	product(scratch, logits, true, (operand){x, in, false}, (operand){w, in, true}, n, out, in, false);
 }

@@ -106,9 +106,9 @@ struct p4d_device {
 	 */
 	void (*heads)(p4d_device *, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *);
 	/*
-	 * dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias and norm
-	 * weights, fp32, += (dbias NULL: none). What was normalized is qkv over the norm's weight; where the
-	 * weight is exactly 0 that is lost, and taken for 0.
+	 * dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias (the sums of
+	 * that gradient; NULL: none) and norm weights, fp32, +=. What was normalized is qkv over the norm's
+	 * weight; where the weight is exactly 0 that is lost, and taken for 0.
 	 */
 	void (*heads_backward)(p4d_device *, p4d_dtype type, void *dqkv, const void *qkv, const float *rstd,
 			       const p4d_heads *, float *dbias, float *dquery_weight, float *dkey_weight);

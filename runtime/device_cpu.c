@@ -26,7 +26,7 @@ static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_er
 	void *memory;
 
 	(void)device;
-	if (bytes > SIZE_MAX - alignment || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
+	if (bytes > PTRDIFF_MAX - alignment || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "the host has no %.1f GiB for the arena",
 				(double)bytes / (1 << 30));
 	if (alignment == HUGE_PAGE_BYTES)

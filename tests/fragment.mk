@@ -50,10 +50,13 @@ if HAVE_OPENBLAS
 unit_tests += \
 	tests/unit/test_device_cpu \
 	tests/unit/test_device_cpu_attention \
+	tests/unit/test_device_cpu_types \
 	tests/unit/test_device_llama
 fp64_libraries = libp4dcpu64.la libp4d.la $(CMOCKA_LIBS)
 tests_unit_test_device_cpu_LDADD = $(fp64_libraries)
 tests_unit_test_device_cpu_attention_LDADD = $(fp64_libraries)
+tests_unit_test_device_cpu_types_SOURCES = tests/unit/test_device_cpu_types.c tests/unit/device_cases.h
+tests_unit_test_device_cpu_types_LDADD = libp4dtrain.la $(fp64_libraries)
 tests_unit_test_device_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 

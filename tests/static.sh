@@ -33,11 +33,16 @@ shell_scripts() { sh_files | xargs shellcheck -x -S warning -e SC2046,SC2154; }
 spelling() { texts | xargs codespell --ignore-words-list=te,ans,fo; }
 formatted() { c_files | xargs clang-format --dry-run -Werror; }
 # What is suppressed takes `a && *a` for a sign that a may be NULL later on, and does not see what p4d_fail fills.
-analysed()
+cppcheck_with() # OPTION-OR-PATH...
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I plugin -I runtime -i runtime/tokenizer_sentencepiece.cc estimator plugin runtime tests/tools
+		-I estimator -I plugin -I runtime "$@"
+}
+analysed()
+{
+	cppcheck_with estimator plugin tests/tools &&
+		cppcheck_with -DP4D_CPU_TYPE=16 -i runtime/tokenizer_sentencepiece.cc runtime && cppcheck_with -DP4D_CPU_TYPE=32 -i runtime/tokenizer_sentencepiece.cc runtime
 }
 
 # scdoc writes more paragraph macros than mandoc likes; that changes nothing in the page.

@@ -174,6 +174,40 @@ static void heads_gradients(void **state)
 	}
 }
 
+/* Bias, then RMSNorm of the head, then rotation, written out for one head of one token. */
+static void heads_in_order(void **state)
+{
+	enum { D = 2, COLUMNS = 3 * D };
+	const double bias[COLUMNS] = {0.5, -1, 2, 0.25, 3, -2}, query[D] = {2, 3}, key[D] = {0.5, -1};
+	const float rope[D] = {0.6f, 0.8f};
+	double x[COLUMNS] = {1, 2, -3, 0.5, 7, 8}, rstd[2];
+	const double before[COLUMNS] = {1, 2, -3, 0.5, 7, 8};
+	const p4d_heads shape = {.n = 1,
+				 .length = 1,
+				 .heads = 1,
+				 .kv_heads = 1,
+				 .head_dim = D,
+				 .bias = bias,
+				 .query_weight = query,
+				 .key_weight = key,
+				 .epsilon = 0.125f,
+				 .rope = rope};
+
+	(void)state;
+	OP(heads)(x, rstd, &shape);
+	for (int head = 0; head < 2; head++) {
+		const double *weight = head == 0 ? query : key;
+		const double a = before[2 * head] + bias[2 * head],
+			     b = before[2 * head + 1] + bias[2 * head + 1];
+		const double scale = 1 / sqrt((a * a + b * b) / 2 + 0.125);
+		const double ya = a * scale * weight[0], yb = b * scale * weight[1];
+		assert_true(fabs(rstd[head] - scale) < 1e-15);
+		assert_true(fabs(x[2 * head] - (ya * (double)rope[0] - yb * (double)rope[1])) < 1e-14);
+		assert_true(fabs(x[2 * head + 1] - (yb * (double)rope[0] + ya * (double)rope[1])) < 1e-14);
+	}
+	assert_true(x[4] == 10 && x[5] == 6);
+}
+
 /* The value columns and, at position 0, everything else pass through. */
 static void rotation_keeps_position_0(void **state)
 {
@@ -332,6 +366,40 @@ static void cross_entropy_gradients(void **state)
 		free(e.logits[p]);
 }
 
+/* Loshchilov and Hutter 2019, algorithm 2, as it is written there. */
+static void adam_by_the_book(void **state)
+{
+	enum { N = 5, STEPS = 3 };
+	double *x = numbers(N, 1), *expected = numbers(N, 1), m[N] = {0}, v[N] = {0}, em[N] = {0},
+	       ev[N] = {0};
+
+	(void)state;
+	for (int step = 1; step <= STEPS; step++) {
+		double *g = numbers(N, (uint64_t)step + 1);
+		p4d_adam adam = {.learning_rate = 0.125f,
+				 .beta1 = 0.75f,
+				 .beta2 = 0.875f,
+				 .epsilon = 0.0625f,
+				 .weight_decay = 0.25f,
+				 .gradient_scale = 0.5f};
+		adam.correction1 = (float)(1 - pow(0.75, step));
+		adam.correction2 = (float)(1 - pow(0.875, step));
+		OP(adam)(x, NULL, m, v, g, N, &adam);
+		for (int i = 0; i < N; i++) {
+			const double scaled = 0.5 * g[i];
+			em[i] = 0.75 * em[i] + 0.25 * scaled;
+			ev[i] = 0.875 * ev[i] + 0.125 * scaled * scaled;
+			const double mean = em[i] / (double)adam.correction1,
+				     square = ev[i] / (double)adam.correction2;
+			expected[i] -= 0.125 * (mean / (sqrt(square) + 0.0625) + 0.25 * expected[i]);
+			assert_true(fabs(x[i] - expected[i]) < 1e-7);
+			assert_true(fabs(m[i] - em[i]) < 1e-15 && fabs(v[i] - ev[i]) < 1e-15);
+		}
+		free(g);
+	}
+	free(x), free(expected);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +407,8 @@ int main(void)
 	    cmocka_unit_test(linear_gradients),
 	    cmocka_unit_test(norm_gradients),
 	    cmocka_unit_test(heads_gradients),
+	    cmocka_unit_test(heads_in_order),
+	    cmocka_unit_test(adam_by_the_book),
 	    cmocka_unit_test(rotation_keeps_position_0),
 	    cmocka_unit_test(swiglu_gradients),
 	    cmocka_unit_test(embedding_gradients),

@@ -6,7 +6,7 @@
 #define P4D_CPU_TYPE 64
 #include "cpu_operations.h"
 
-enum { CP_MOST = 3, SAMPLES = 20 };
+enum { CP_MOST = 3, SAMPLES = 9 };
 
 /*
  * One rank's queries and the keys of `cp` ranks, which come by one after the other as in a ring. Sequences
@@ -179,12 +179,12 @@ static void one_token(void **state)
 /* One less and one more than whole tiles. */
 static void odd_lengths(void **state)
 {
-	static const uint64_t lengths[] = {2, 63, 64, 65, 131};
+	static const uint64_t lengths[] = {2, 63, 64, 129};
 
 	(void)state;
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 4; i++)
 		ring_case(
-		    (ring){.cp = 1, .batch = 2, .length = lengths[i], .heads = 2, .kv_heads = 1, .d = 6});
+		    (ring){.cp = 1, .batch = 1, .length = lengths[i], .heads = 2, .kv_heads = 1, .d = 6});
 }
 
 static void grouped_queries(void **state)
@@ -209,8 +209,8 @@ static void zigzag_ring(void **state)
 		for (int i = 0; i < 2; i++)
 			ring_case((ring){.cp = 3,
 					 .rank = rank,
-					 .batch = 2,
-					 .length = 2 * 37,
+					 .batch = i ? 2 : 1,
+					 .length = 2 * 33,
 					 .heads = 2,
 					 .kv_heads = 1,
 					 .d = 4,
