@@ -175,6 +175,8 @@ void p4d_environment_clean(spank_t spank)
 	bool keep_outputs = spank && later_component && spank_context() == S_CTX_LOCAL;
 	char name[NAME_MAX_BYTES];
 
+	if (!keep_outputs)
+		unsetenv(P4D_JOB_KEY);
 	for (char **at = environ; at && *at;) {
 		p4d_entry entry = p4d_entry_of(*at);
 		size_t length = strcspn(*at, "=");

@@ -10,6 +10,9 @@
  * once per place an option was written in (#SBATCH line, environment, command line: the last one wins).
  */
 
+/* What the ranks of p4d-train prove to each other to know. */
+#define P4D_JOB_KEY "P4D_JOB_KEY"
+
 /* Registers every option of options.def that is for Slurm. */
 int p4d_options_register(spank_t spank);
 

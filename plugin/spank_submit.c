@@ -95,7 +95,7 @@ static void export_key(void)
 		return;
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(key + 2 * i, 3, "%02x", random[i]);
-	setenv("P4D_JOB_KEY", key, 1);
+	setenv(P4D_JOB_KEY, key, 1);
 }
 
 static void export_one(const char *name, const char *value, void *spank)

@@ -5,22 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint_trainer.h"
 #include "rank_error.h"
-
-static int read_shard(void *context, uint32_t segment, p4d_state state, float *to, p4d_error *err)
-{
-	return p4d_trainer_read(context, segment, state, to, err);
-}
-
-static int write_shard(void *context, uint32_t segment, p4d_state state, const float *from, p4d_error *err)
-{
-	return p4d_trainer_write(context, segment, state, from, err);
-}
-
-static int gather(void *context, void *all, const void *mine, uint64_t bytes, p4d_error *err)
-{
-	return p4d_all_gather(context, all, mine, bytes, err);
-}
 
 /* Checkpoints say the layout as a plan line does. */
 static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
@@ -34,23 +20,12 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 }
 
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-			p4d_trainer *trainer, p4d_group *all, const p4d_ranks *ranks, p4d_error *err)
+			p4d_trainer *trainer, p4d_group *all, p4d_error *err)
 {
 	if (!settings->checkpoint)
 		return 0;
-	save->storage = (p4d_storage){
-	    .layout = &plan->layout,
-	    .vocab = (uint64_t)plan->request.value[P4D_VOCAB],
-	    .weights = p4d_trainer_weights(trainer),
-	    .place = p4d_trainer_place(trainer),
-	    .read = read_shard,
-	    .write = write_shard,
-	    .context = trainer,
-	};
-	save->peers = (p4d_peers){.rank = ranks->rank,
-				  .world = ranks->size,
-				  .gather = ranks->size > 1 ? gather : NULL,
-				  .context = all};
+	save->storage = p4d_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
+	save->peers = p4d_peers_of(all);
 	if (describe(save, settings, plan, err) < 0)
 		return -1;
 	return p4d_saver_open(&save->saver, settings->checkpoint, (uint32_t)settings->keep, &save->storage,

@@ -18,7 +18,7 @@ typedef struct p4d_train_save {
 
 /* Makes the directory. all: the group of all ranks. Without --checkpoint nothing happens, here and below. */
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-			p4d_trainer *trainer, p4d_group *all, const p4d_ranks *ranks, p4d_error *err);
+			p4d_trainer *trainer, p4d_group *all, p4d_error *err);
 void p4d_train_save_close(p4d_train_save *save);
 
 /*
