@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stop.h"
+
 enum { MOST = 250, GRACE_SECONDS = 5 };
 
 static pid_t child[MOST]; /* 0: ended */
@@ -60,9 +62,8 @@ static void pass_signals(void)
 static _Noreturn void be_rank(uint32_t rank, pid_t parent, const sigset_t *mask, p4d_local_work work,
 			      void *context)
 {
-	on_signal(SIGTERM, SIG_DFL);
-	on_signal(SIGINT, SIG_DFL);
-	on_signal(SIGUSR1, SIG_DFL);
+	/* a request to stop that came before the rank was ready is remembered, not fatal */
+	p4d_stop_catch();
 	on_signal(SIGALRM, SIG_DFL);
 	children = 0;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
