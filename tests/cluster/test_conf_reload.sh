@@ -14,8 +14,10 @@ accepted
 echo 'nonsense = 1' >"$conf"
 settle
 accepted
-cp "$CLUSTER/p4d.conf.good" "$conf"
-chmod 666 "$conf"
+# in one step: between a copy and a chmod slurmctld may look
+cp "$CLUSTER/p4d.conf.good" "$conf.new"
+chmod 666 "$conf.new"
+mv "$conf.new" "$conf"
 settle
 accepted
 chmod 644 "$conf"
