@@ -152,7 +152,7 @@ static int ring_back(p4d_trainer *t, const p4d_layer *y, float *sums, p4d_error 
 		const uint32_t from = (uint32_t)((t->place.cp + cp - i) % cp);
 		const p4d_attention_shape shape = shape_of(t, from, width);
 		char *keys = half_of(t, B_RING_BACK_KEYS_VALUES, i % 2, bytes);
-		float *gradient = (float *)half_of(t, B_RING_BACK_GRADIENTS, i % 2, gradient_bytes);
+		float *gradient = (void *)half_of(t, B_RING_BACK_GRADIENTS, i % 2, gradient_bytes);
 		if (i + 1 < cp && ring_send(t, &keys_ring, keys, err) < 0)
 			return -1;
 		t->d->attention_backward(t->d, t->type, sums, gradient, gradient + t->kv,
