@@ -52,7 +52,7 @@ trainer_sources = \
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
-	runtime/cpu_operations.h runtime/cpu_types.h runtime/cpu_math.h \
+	runtime/cpu_operations.h runtime/cpu_types.h runtime/cpu_math.h runtime/cpu_attention.h \
 	runtime/cpu_product.c runtime/cpu_norm.c runtime/cpu_heads.c \
 	runtime/cpu_attention.c runtime/cpu_attention_backward.c \
 	runtime/cpu_ffn.c runtime/cpu_embedding.c runtime/cpu_loss.c runtime/cpu_optimizer.c
