@@ -47,12 +47,6 @@ typedef struct p4d_storage {
 	void *context;
 } p4d_storage;
 
-/*
- * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
- * place: with a sharded optimizer piece cp + CP*dp of CP*DP equal ones, else all of it.
- */
-void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
-		  uint64_t *count);
 /* True when the rank's shards are no copy of another rank's. */
 bool p4d_owns_shards(const p4d_layout *layout, p4d_place place);
 /* Host memory that saving keeps on this rank: a copy of its shards. 0 when it owns none. */

@@ -61,7 +61,6 @@ int p4d_manifest_write(const char *path, const p4d_checkpoint_info *info, const 
 		       uint32_t count, p4d_error *err)
 {
 	char name[P4D_PATH], *text = NULL;
-	p4d_new_file file = {.fd = -1};
 	size_t size = 0;
 
 	if (info->step > INT64_MAX || info->consumed > INT64_MAX)
@@ -70,14 +69,7 @@ int p4d_manifest_write(const char *path, const p4d_checkpoint_info *info, const 
 	if (rc == 0)
 		rc = make_text(info, files, count, &text, &size, err);
 	if (rc == 0)
-		rc = p4d_new_file_open(&file, name, err);
-	if (rc == 0)
-		rc = p4d_new_file_write(&file, text, size, err);
-	if (rc == 0)
-		rc = p4d_new_file_sync(&file, err);
-	if (rc == 0)
-		rc = p4d_new_file_publish(&file, err);
-	p4d_new_file_abandon(&file);
+		rc = p4d_new_file_put(name, text, size, err);
 	free(text);
 	return rc;
 }

@@ -11,17 +11,6 @@
 
 const char *const p4d_state_name[P4D_STATES] = {"master", "first", "second"};
 
-void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
-		  uint64_t *count)
-{
-	uint64_t shards = p4d_optimizer_shards(layout);
-
-	*count = segment->padded / shards;
-	*first = segment->offset;
-	if (shards > 1)
-		*first += *count * (place.cp + layout->cp * place.dp);
-}
-
 bool p4d_owns_shards(const p4d_layout *layout, p4d_place place)
 {
 	return p4d_optimizer_shards(layout) > 1 || (place.cp == 0 && place.dp == 0);

@@ -165,3 +165,18 @@ void p4d_new_file_abandon(p4d_new_file *file)
 	free(file->buffer);
 	*file = (p4d_new_file){.fd = -1};
 }
+
+int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_error *err)
+{
+	p4d_new_file file = {.fd = -1};
+	int rc = p4d_new_file_open(&file, path, err);
+
+	if (rc == 0)
+		rc = p4d_new_file_write(&file, data, bytes, err);
+	if (rc == 0)
+		rc = p4d_new_file_sync(&file, err);
+	if (rc == 0)
+		rc = p4d_new_file_publish(&file, err);
+	p4d_new_file_abandon(&file);
+	return rc;
+}

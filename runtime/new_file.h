@@ -34,4 +34,7 @@ int p4d_new_file_publish(p4d_new_file *file, p4d_error *err);
 /* Removes what was not published. Also of a zeroed, published or failed file. */
 void p4d_new_file_abandon(p4d_new_file *file);
 
+/* A whole file at once; on failure nothing has changed. Errors: IO, NO_MEMORY. */
+int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_error *err);
+
 #endif

@@ -16,10 +16,7 @@ static float *gradients_at(const p4d_trainer *t, uint64_t offset)
 
 void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, uint64_t *count)
 {
-	const p4d_segment *s = &t->weights.segment[segment];
-
-	*count = s->padded / t->shards;
-	*first = s->offset + t->shard * *count;
+	p4d_shard_of(t->l, &t->weights.segment[segment], t->place, first, count);
 }
 
 int p4d_gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)

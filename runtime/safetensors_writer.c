@@ -256,7 +256,6 @@ int p4d_safetensors_write_index(const char *path, const char *const *names, cons
 	size_t size = 0;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, &size);
-	p4d_new_file file = {0};
 
 	if (!out)
 		return no_memory(err);
@@ -271,14 +270,7 @@ int p4d_safetensors_write_index(const char *path, const char *const *names, cons
 	fputs("\n  }\n}\n", out);
 	int rc = fclose(out) == 0 ? 0 : no_memory(err);
 	if (rc == 0)
-		rc = p4d_new_file_open(&file, path, err);
-	if (rc == 0)
-		rc = p4d_new_file_write(&file, text, size, err);
-	if (rc == 0)
-		rc = p4d_new_file_sync(&file, err);
-	if (rc == 0)
-		rc = p4d_new_file_publish(&file, err);
-	p4d_new_file_abandon(&file);
+		rc = p4d_new_file_put(path, text, size, err);
 	free(text);
 	return rc;
 }

@@ -140,3 +140,14 @@ uint64_t p4d_table_row(const p4d_layout *l, p4d_place place, const p4d_weight *w
 {
 	return weight->rows * (l->vocab_parallel ? place.tp + l->tp * place.pp : place.tp);
 }
+
+void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
+		  uint64_t *count)
+{
+	uint64_t shards = p4d_optimizer_shards(layout);
+
+	*count = segment->padded / shards;
+	*first = segment->offset;
+	if (shards > 1)
+		*first += *count * (place.cp + layout->cp * place.dp);
+}

@@ -69,6 +69,13 @@ typedef struct p4d_weights {
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t stage, p4d_error *err);
 void p4d_weights_close(p4d_weights *weights);
 
+/*
+ * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
+ * place: with a sharded optimizer piece cp + CP*dp of CP*DP equal ones, else all of it.
+ */
+void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
+		  uint64_t *count);
+
 /* NULL when the stage does not hold it. */
 const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
 
