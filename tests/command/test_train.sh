@@ -18,7 +18,8 @@ exits 0 p4d data -o text text
 
 model="--model custom --layers 4 --hidden 32 --ffn 64 --heads 4 --kv-heads 2 --head-dim 8 --vocab 257 --max-seq-len 32
 	--norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off --seq-len 32"
-run="--data text --lr 1e-2"
+# low enough that rounding in another order does not grow
+run="--data text --lr 5e-3"
 # shellcheck disable=SC2086 # lists of words
 train() { p4d-train $model $run --global-batch 8 "$@"; }
 # The same behind one's back, as a process that can be sent signals: "$!".
