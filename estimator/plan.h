@@ -31,7 +31,6 @@ typedef enum p4d_dtype {
 typedef enum p4d_lifetime {
 	P4D_LIVES_ALWAYS,             /* from start to end of the program */
 	P4D_LIVES_IN_SLOT,            /* one per activation slot, from a chunk's forward to its backward */
-	P4D_LIVES_IN_WEIGHT_SLOT,     /* one per weight slot */
 	P4D_LIVES_IN_VOCABULARY_SLOT, /* one per vocabulary slot */
 	P4D_LIVES_AT_MOMENTS,         /* during the moments of its mask; between them it holds nothing */
 } p4d_lifetime;
