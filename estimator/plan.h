@@ -41,10 +41,10 @@ typedef enum p4d_moment {
 	P4D_AT_FORWARD,
 	P4D_AT_RECOMPUTE,          /* a layer's forward again, inside its backward */
 	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
+	P4D_AT_HEAD_SUM,           /* then: the hidden state's gradient, summed over the stages */
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
-	P4D_AT_STEP,               /* gradient reduction, optimizer, parameter gather */
 	P4D_MOMENTS
 } p4d_moment;
 

@@ -224,8 +224,8 @@ static void add_head(p4d_rows *rows, const sizes *z)
 	    rows, p4d_row(rows, "vocabulary.hidden", "sp cp", P4D_PART_LOGITS, z->dtype, z->ns, z->h, 0));
 	in_vocabulary_slot(rows, p4d_row(rows, "vocabulary.statistics", "cp", P4D_PART_LOGITS, P4D_DT_FP32,
 					 STATISTICS, z->n, 0));
-	in_vocabulary_slot(rows, p4d_row(rows, "vocabulary.hidden_gradient", "sp cp", P4D_PART_LOGITS,
-					 P4D_DT_FP32, z->ns, z->h, 0));
+	p4d_row_at(rows, AT(HEAD_SUM), "vocabulary.hidden_gradient", "sp cp", P4D_PART_LOGITS, P4D_DT_FP32,
+		   z->ns, z->h, 0);
 }
 
 /* Buffers that matrix products read and write, one layer at a time. */
@@ -234,8 +234,8 @@ static void add_working_set(p4d_rows *rows, const sizes *z)
 	const p4d_layout *l = rows->layout;
 	const unsigned forward = AT(FORWARD) | AT(RECOMPUTE);
 	/* used in nearly all, and at the bottom in all, so that what comes and goes lies above */
-	const unsigned every =
-	    forward | AT(EMBED) | AT(HEAD) | AT(BACKWARD_FFN) | AT(BACKWARD_ATTENTION) | AT(WEIGHT);
+	const unsigned every = forward | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(BACKWARD_FFN) |
+			       AT(BACKWARD_ATTENTION) | AT(WEIGHT);
 	const p4d_part part = P4D_PART_WORKING_SET;
 
 	/* the residual stream and, on the way back, its gradient */
