@@ -15,7 +15,11 @@
  * belong to GPUs (etc/gpus.json), never to models or layouts.
  */
 
-/* Time of the passes of one chunk of a stage, and what they are made of. Seconds. */
+/*
+ * Time of the passes of one chunk of a stage, and what they are made of. Seconds. backward_weight is what
+ * schedules that split the backward pass put off: for p4d-train the gradients of qkv and gate_up only,
+ * without those that are recomputed.
+ */
 typedef struct p4d_pass_cost {
 	double forward, backward_input, backward_weight;
 	/* of the sum of the three: */

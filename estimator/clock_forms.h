@@ -87,8 +87,8 @@ static inline double p4d_share_seconds(const p4d_share *s)
 
 /* The passes of a part of the model for one micro-batch on one rank. */
 typedef struct p4d_part_cost {
-	p4d_share forward, backward_input, backward_weight;
-	p4d_share recompute; /* inside backward_input, beside it */
+	p4d_share forward, backward_input, backward_weight; /* as in p4d_pass_cost */
+	p4d_share recompute;                                /* inside backward_input, beside it */
 } p4d_part_cost;
 
 void p4d_layer_cost(const p4d_layout *layout, const p4d_rates *r, p4d_part_cost *out);

@@ -5,6 +5,12 @@
 #include "clock_forms.h"
 #include "plan.h"
 
+/* p4d-train makes the gradients of whole tables in the first half of a backward pass. */
+static p4d_share *weight_pass(const p4d_layout *l, p4d_part_cost *y)
+{
+	return l->framework == P4D_FRAMEWORK_MEGATRON ? &y->backward_weight : &y->backward_input;
+}
+
 void p4d_embedding_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 {
 	p4d_sizes z = p4d_sizes_of(l);
@@ -15,12 +21,12 @@ void p4d_embedding_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *
 				  (l->positions ? p4d_memory_seconds(r, 3 * e * rows) : 0) +
 				  (l->dropout ? p4d_memory_seconds(r, (2 * e + 1) * z.residual) : 0);
 	/* rows of the fp32 gradient are read and written */
-	y->backward_weight.memory_bound = p4d_memory_seconds(r, (e + 8) * rows);
+	weight_pass(l, y)->memory_bound += p4d_memory_seconds(r, (e + 8) * rows);
 	if (l->tp == 1)
 		return;
 	double one = p4d_boundary_seconds(l, r, &z);
 	y->forward.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
-	y->backward_weight.tensor_comm = l->sequence_parallel ? one : 0;
+	weight_pass(l, y)->tensor_comm += l->sequence_parallel ? one : 0;
 }
 
 /* The three products of a vocabulary table of `columns` entries, and the passes over its logits. */
@@ -77,7 +83,7 @@ void p4d_head_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 	*y = (p4d_part_cost){0};
 	y->forward.gemm = table.logits;
 	y->backward_input.gemm = table.input;
-	y->backward_weight.gemm = table.weight;
+	weight_pass(l, y)->gemm += table.weight;
 	y->forward.memory_bound = p4d_memory_seconds(r, 2 * e * z.residual) + table.statistics;
 	y->backward_input.memory_bound = p4d_memory_seconds(r, 3 * e * z.residual) + table.gradient;
 	if (l->tp == 1)
@@ -88,7 +94,7 @@ void p4d_head_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 	y->forward.tensor_comm =
 	    (l->sequence_parallel ? one : 0) + 6 * p4d_gather_seconds(r, p4d_tensor_ring(l), 4 * z.n);
 	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
-	y->backward_weight.tensor_comm = l->sequence_parallel && !hides ? one : 0;
+	weight_pass(l, y)->tensor_comm += l->sequence_parallel && !hides ? one : 0;
 }
 
 /*

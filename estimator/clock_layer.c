@@ -78,19 +78,38 @@ static void attention(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *
 
 /* ---- the layer ---- */
 
-static void products(const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
+typedef enum matrix { QKV, OUTPUT, GATE_UP, DOWN, MATRICES } matrix;
+
+/*
+ * Where the gradient of a matrix is made. In schedules with two halves p4d-train leaves those to the second
+ * whose operands wait in the slot of the activations: qkv and gate_up, unless they are recomputed (see
+ * runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
+ */
+static p4d_share *weight_pass(const p4d_layout *l, matrix m, p4d_part_cost *y)
+{
+	const bool waits = l->framework == P4D_FRAMEWORK_MEGATRON ||
+			   (m == QKV && l->recompute < P4D_RECOMPUTE_FULL) ||
+			   (m == GATE_UP && l->recompute < P4D_RECOMPUTE_MLP);
+
+	return waits ? &y->backward_weight : &y->backward_input;
+}
+
+static void products(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
 {
 	const struct {
 		double in, out;
-	} matrix[] = {{z->h, z->A + 2 * z->G}, {z->A, z->h}, {z->h, z->up}, {z->f, z->h}};
+	} shape[MATRICES] = {[QKV] = {z->h, z->A + 2 * z->G},
+			     [OUTPUT] = {z->A, z->h},
+			     [GATE_UP] = {z->h, z->up},
+			     [DOWN] = {z->f, z->h}};
 	double e = r->element;
 
-	for (int i = 0; i < 4; i++) {
-		double in = matrix[i].in, out = matrix[i].out;
+	for (int i = 0; i < MATRICES; i++) {
+		double in = shape[i].in, out = shape[i].out;
 		y->forward.gemm += p4d_gemm_seconds(r, 1, z->n, out, in, e);
 		y->backward_input.gemm += p4d_gemm_seconds(r, 1, z->n, in, out, e);
 		/* read and written: the gradient accumulates in fp32 */
-		y->backward_weight.gemm += p4d_gemm_seconds(r, 1, out, in, z->n, 8);
+		weight_pass(l, (matrix)i, y)->gemm += p4d_gemm_seconds(r, 1, out, in, z->n, 8);
 	}
 }
 
@@ -111,10 +130,16 @@ static void elementwise(const p4d_layout *l, const p4d_rates *r, const p4d_sizes
 	    2 * p4d_memory_seconds(r, 3 * e * z->residual) + /* the two branches add up */
 	    2 * p4d_memory_seconds(r, dropout_back) + p4d_memory_seconds(r, rotary) +
 	    p4d_memory_seconds(r, activation_back);
-	/* p4d keeps neither the outputs of norms nor the product of SwiGLU */
-	if (l->framework == P4D_FRAMEWORK_P4D)
-		y->backward_input.memory_bound +=
-		    2 * p4d_memory_seconds(r, norm) + p4d_memory_seconds(r, activation);
+	if (l->framework == P4D_FRAMEWORK_MEGATRON)
+		return;
+	/* p4d keeps neither the product of SwiGLU nor the outputs of norms, which gradients of weights need
+	 */
+	y->backward_input.memory_bound += p4d_memory_seconds(r, activation);
+	weight_pass(l, QKV, y)->memory_bound += p4d_memory_seconds(r, norm);
+	weight_pass(l, GATE_UP, y)->memory_bound += p4d_memory_seconds(r, norm);
+	/* the gradient of qkv is copied into the slot */
+	if (l->schedule >= P4D_ZB1P && l->recompute < P4D_RECOMPUTE_FULL)
+		y->backward_input.memory_bound += p4d_memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
 }
 
 /*
@@ -133,8 +158,10 @@ static void tensor_parallel(const p4d_layout *l, const p4d_rates *r, const p4d_s
 
 	y->forward.tensor_comm += 4 * one;
 	y->backward_input.tensor_comm += 4 * one;
-	if (l->sequence_parallel && !hides)
-		y->backward_weight.tensor_comm += 2 * one;
+	if (l->sequence_parallel && !hides) {
+		weight_pass(l, QKV, y)->tensor_comm += one;
+		weight_pass(l, GATE_UP, y)->tensor_comm += one;
+	}
 }
 
 static void add(p4d_share *to, const p4d_share *from)
@@ -182,7 +209,7 @@ void p4d_layer_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
 	*y = (p4d_part_cost){0};
 	attention(l, r, &z, &core, &y->backward_input);
 	add(&y->forward, &core);
-	products(r, &z, y);
+	products(l, r, &z, y);
 	elementwise(l, r, &z, y);
 	tensor_parallel(l, r, &z, y);
 	recompute(l, r, &z, &core, y);

@@ -24,7 +24,6 @@ static struct json_object *stage_object(const simulated *s, uint32_t number)
 	const uint64_t capacity = s->estimate.capacity_bytes, bytes = stage->memory.device_bytes;
 
 	json_object_object_add(flight, "activation", json_object_new_uint64(stage->peak.activation));
-	json_object_object_add(flight, "weight", json_object_new_uint64(stage->peak.weight));
 	json_object_object_add(flight, "vocabulary", json_object_new_uint64(stage->peak.vocabulary));
 	json_object_object_add(object, "stage", json_object_new_uint64(number));
 	json_object_object_add(object, "layers", json_object_new_uint64(s->layout.stage_layers[number]));
@@ -67,9 +66,8 @@ static bool same(const simulated *s, uint32_t a, uint32_t b)
 	const p4d_simulated *x = &s->simulation.stage[a], *y = &s->simulation.stage[b];
 
 	return s->layout.stage_layers[a] == s->layout.stage_layers[b] && x->passes == y->passes &&
-	       x->peak.activation == y->peak.activation && x->peak.weight == y->peak.weight &&
-	       x->peak.vocabulary == y->peak.vocabulary && fabs(x->busy - y->busy) < 5e-4 &&
-	       x->memory.device_bytes == y->memory.device_bytes;
+	       x->peak.activation == y->peak.activation && x->peak.vocabulary == y->peak.vocabulary &&
+	       fabs(x->busy - y->busy) < 5e-4 && x->memory.device_bytes == y->memory.device_bytes;
 }
 
 static void add_row(p4d_table *table, const simulated *s, uint32_t first, uint32_t last)
@@ -85,8 +83,6 @@ static void add_row(p4d_table *table, const simulated *s, uint32_t first, uint32
 	p4d_table_cell(table, P4D_PLAIN, "%u", s->layout.stage_layers[first]);
 	p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, stage->passes);
 	p4d_table_cell(table, P4D_PLAIN, "%u", stage->peak.activation);
-	if (p4d_is_split(&of->schedule))
-		p4d_table_cell(table, P4D_PLAIN, "%u", stage->peak.weight);
 	if (of->schedule.vocabulary != P4D_VOCAB_OFF)
 		p4d_table_cell(table, P4D_PLAIN, "%u", stage->peak.vocabulary);
 	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * stage->busy);
@@ -110,8 +106,6 @@ static int print_stages(const simulated *s, p4d_error *err)
 	p4d_table_column(&table, "layers", P4D_RIGHT);
 	p4d_table_column(&table, "passes", P4D_RIGHT);
 	p4d_table_column(&table, "in flight", P4D_RIGHT);
-	if (p4d_is_split(schedule))
-		p4d_table_column(&table, "weight slots", P4D_RIGHT);
 	if (schedule->vocabulary != P4D_VOCAB_OFF)
 		p4d_table_column(&table, "vocab slots", P4D_RIGHT);
 	p4d_table_column(&table, "busy", P4D_RIGHT);

@@ -151,8 +151,8 @@ uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capa
 
 /*
  * Of stages side by side with equally many layers none in the middle holds more than both ends of the row:
- * embedding and head add to the ends of the pipeline, slots grow towards the front and weight slots towards
- * the back, in all schedules (test_plan holds it).
+ * embedding and head add to the ends of the pipeline, and slots grow towards one end, in all schedules
+ * (test_plan holds it).
  */
 static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 {

@@ -31,7 +31,6 @@ typedef enum p4d_dtype {
 typedef enum p4d_lifetime {
 	P4D_LIVES_ALWAYS,             /* from start to end of the program */
 	P4D_LIVES_IN_SLOT,            /* one per activation slot, from a chunk's forward to its backward */
-	P4D_LIVES_IN_WEIGHT_SLOT,     /* one per weight slot */
 	P4D_LIVES_IN_VOCABULARY_SLOT, /* one per vocabulary slot */
 	P4D_LIVES_AT_MOMENTS,         /* during the moments of its mask; between them it holds nothing */
 } p4d_lifetime;
@@ -42,10 +41,10 @@ typedef enum p4d_moment {
 	P4D_AT_FORWARD,
 	P4D_AT_RECOMPUTE,          /* a layer's forward again, inside its backward */
 	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
+	P4D_AT_HEAD_SUM,           /* then: the hidden state's gradient, summed over the stages */
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
-	P4D_AT_STEP,               /* gradient reduction, optimizer, parameter gather */
 	P4D_MOMENTS
 } p4d_moment;
 

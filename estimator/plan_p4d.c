@@ -134,9 +134,7 @@ static saved kept(int recompute)
 }
 
 typedef struct layer_tensor {
-	const char *name;
-	/* where it is not kept: in the forward pass of a split schedule; of the copy made by recomputing */
-	const char *forward, *again;
+	const char *name, *again; /* again: where it is not kept */
 	saved group;
 	bool fp32;
 	uint64_t x, y;
@@ -149,21 +147,15 @@ enum { LAYER_TENSORS = 9 };
 static unsigned layer_tensors(const p4d_layout *l, const sizes *z, layer_tensor tensor[LAYER_TENSORS])
 {
 	const layer_tensor all[LAYER_TENSORS] = {
-	    {"layer.input", NULL, NULL, SAVED_INPUT, false, z->ns, z->h, "sp cp"},
-	    {"layer.input_rstd", "forward.input_rstd", "again.input_rstd", SAVED_ATTENTION, true, z->ns, 0,
-	     "sp cp"},
-	    {"layer.qkv", "forward.qkv", "again.qkv", SAVED_ATTENTION, false, z->n, z->q + 2 * z->kv,
-	     "tp cp"},
-	    {"layer.qk_rstd", "forward.qk_rstd", "again.qk_rstd", SAVED_ATTENTION, true, z->n,
-	     z->heads + z->kv_heads, "tp cp"},
-	    {"layer.attention", "forward.attention", "again.attention", SAVED_ATTENTION, false, z->n, z->q,
-	     "tp cp"},
-	    {"layer.lse", "forward.lse", "again.lse", SAVED_ATTENTION, true, z->heads, z->n, "tp cp"},
-	    {"layer.middle", "forward.middle", "again.middle", SAVED_ATTENTION, false, z->ns, z->h, "sp cp"},
-	    {"layer.middle_rstd", "forward.middle_rstd", "again.middle_rstd", SAVED_ATTENTION, true, z->ns, 0,
-	     "sp cp"},
-	    {"layer.gate_up", "forward.gate_up", "again.gate_up", SAVED_FFN, false, z->n, 2 * z->ffn,
-	     "tp cp"},
+	    {"layer.input", NULL, SAVED_INPUT, false, z->ns, z->h, "sp cp"},
+	    {"layer.input_rstd", "again.input_rstd", SAVED_ATTENTION, true, z->ns, 0, "sp cp"},
+	    {"layer.qkv", "again.qkv", SAVED_ATTENTION, false, z->n, z->q + 2 * z->kv, "tp cp"},
+	    {"layer.qk_rstd", "again.qk_rstd", SAVED_ATTENTION, true, z->n, z->heads + z->kv_heads, "tp cp"},
+	    {"layer.attention", "again.attention", SAVED_ATTENTION, false, z->n, z->q, "tp cp"},
+	    {"layer.lse", "again.lse", SAVED_ATTENTION, true, z->heads, z->n, "tp cp"},
+	    {"layer.middle", "again.middle", SAVED_ATTENTION, false, z->ns, z->h, "sp cp"},
+	    {"layer.middle_rstd", "again.middle_rstd", SAVED_ATTENTION, true, z->ns, 0, "sp cp"},
+	    {"layer.gate_up", "again.gate_up", SAVED_FFN, false, z->n, 2 * z->ffn, "tp cp"},
 	};
 	unsigned count = 0;
 
@@ -173,9 +165,12 @@ static unsigned layer_tensors(const p4d_layout *l, const sizes *z, layer_tensor 
 	return count;
 }
 
+/*
+ * What is kept is kept until the layer's last gradient: in split schedules that of qkv and that of gate and
+ * up replace them and wait there for the weight pass, which needs nothing else that is not computed again.
+ */
 static void add_saved(p4d_rows *rows, const sizes *z)
 {
-	const bool split = p4d_is_split(&rows->schedule);
 	const saved last = kept(rows->layout->recompute);
 	layer_tensor tensor[LAYER_TENSORS];
 	unsigned count = layer_tensors(rows->layout, z, tensor);
@@ -189,53 +184,15 @@ static void add_saved(p4d_rows *rows, const sizes *z)
 		p4d_row_in_slot(rows, "head.input", "sp cp", z->dtype, z->ns, z->h, 0)->layers = 1;
 		p4d_row_in_slot(rows, "head.rstd", "sp cp", P4D_DT_FP32, z->ns, 0, 0)->layers = 1;
 	}
-	/* what is left out exists for one layer at a time in the forward pass; and is made again, for one
-	 * layer at a time or, in split schedules, kept until the weight pass */
+	/* what is left out exists for one layer at a time, in the forward pass and when it is made again */
 	for (unsigned i = 0; i < count; i++) {
 		if (tensor[i].group <= last)
 			continue;
-		p4d_dtype dtype = tensor[i].fp32 ? P4D_DT_FP32 : z->dtype;
 		unsigned moments = AT(FORWARD) | AT(RECOMPUTE) | AT(BACKWARD_FFN);
 		if (tensor[i].group == SAVED_ATTENTION)
 			moments |= AT(BACKWARD_ATTENTION);
-		p4d_tensor *row = p4d_row_at(rows, moments, tensor[i].again, tensor[i].shard,
-					     P4D_PART_WORKING_SET, dtype, tensor[i].x, tensor[i].y, 0);
-		if (split) {
-			p4d_row_at(rows, AT(FORWARD), tensor[i].forward, tensor[i].shard,
-				   P4D_PART_WORKING_SET, dtype, tensor[i].x, tensor[i].y, 0);
-			row->lifetime = P4D_LIVES_IN_WEIGHT_SLOT;
-			row->part = P4D_PART_ACTIVATIONS;
-			row->layers = (uint32_t)rows->chunk_layers;
-			row->slots = rows->plan->slots.weight;
-		}
-	}
-}
-
-/*
- * Between the two halves of a split backward pass a layer keeps the gradients that its weights need and that
- * do not replace what they are the gradient of: those of both residual additions, and the product, which was
- * to be computed again from gate and up before their gradients replace them.
- */
-static void add_weight_slots(p4d_rows *rows, const sizes *z)
-{
-	const struct {
-		const char *name, *shard;
-		uint64_t x, y;
-	} kept_for_weights[] = {
-	    {"weight.output_gradient", "sp cp", z->ns, z->h},
-	    {"weight.middle_gradient", "sp cp", z->ns, z->h},
-	    {"weight.product", "tp cp", z->n, z->ffn},
-	};
-
-	if (!p4d_is_split(&rows->schedule))
-		return;
-	for (int i = 0; i < 3; i++) {
-		p4d_tensor *row =
-		    p4d_row(rows, kept_for_weights[i].name, kept_for_weights[i].shard, P4D_PART_ACTIVATIONS,
-			    z->dtype, kept_for_weights[i].x, kept_for_weights[i].y, 0);
-		row->lifetime = P4D_LIVES_IN_WEIGHT_SLOT;
-		row->layers = (uint32_t)rows->chunk_layers;
-		row->slots = rows->plan->slots.weight;
+		p4d_row_at(rows, moments, tensor[i].again, tensor[i].shard, P4D_PART_WORKING_SET,
+			   tensor[i].fp32 ? P4D_DT_FP32 : z->dtype, tensor[i].x, tensor[i].y, 0);
 	}
 }
 
@@ -267,8 +224,8 @@ static void add_head(p4d_rows *rows, const sizes *z)
 	    rows, p4d_row(rows, "vocabulary.hidden", "sp cp", P4D_PART_LOGITS, z->dtype, z->ns, z->h, 0));
 	in_vocabulary_slot(rows, p4d_row(rows, "vocabulary.statistics", "cp", P4D_PART_LOGITS, P4D_DT_FP32,
 					 STATISTICS, z->n, 0));
-	in_vocabulary_slot(rows, p4d_row(rows, "vocabulary.hidden_gradient", "sp cp", P4D_PART_LOGITS,
-					 P4D_DT_FP32, z->ns, z->h, 0));
+	p4d_row_at(rows, AT(HEAD_SUM), "vocabulary.hidden_gradient", "sp cp", P4D_PART_LOGITS, P4D_DT_FP32,
+		   z->ns, z->h, 0);
 }
 
 /* Buffers that matrix products read and write, one layer at a time. */
@@ -277,8 +234,8 @@ static void add_working_set(p4d_rows *rows, const sizes *z)
 	const p4d_layout *l = rows->layout;
 	const unsigned forward = AT(FORWARD) | AT(RECOMPUTE);
 	/* used in nearly all, and at the bottom in all, so that what comes and goes lies above */
-	const unsigned every =
-	    forward | AT(EMBED) | AT(HEAD) | AT(BACKWARD_FFN) | AT(BACKWARD_ATTENTION) | AT(WEIGHT);
+	const unsigned every = forward | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(BACKWARD_FFN) |
+			       AT(BACKWARD_ATTENTION) | AT(WEIGHT);
 	const p4d_part part = P4D_PART_WORKING_SET;
 
 	/* the residual stream and, on the way back, its gradient */
@@ -356,7 +313,6 @@ void p4d_rows_of_p4d(p4d_rows *rows)
 
 	add_persistent(rows, &z);
 	add_saved(rows, &z);
-	add_weight_slots(rows, &z);
 	add_head(rows, &z);
 	add_working_set(rows, &z);
 	add_attention(rows, &z);

@@ -9,7 +9,7 @@ _Static_assert(P4D_MOMENTS == 8, "two nibbles of moments");
  * Transient buffers share memory where their moments allow it: each goes on top of all that it shares a
  * moment with, those that live in most moments first, else in the order of the table. The profile's lifetimes
  * are chosen so that this leaves no hole in the fullest moment: what stays longer lies below what comes and
- * goes (test_plan holds it).
+ * goes (test_plan_packing holds it).
  */
 void p4d_pack(p4d_plan *plan, p4d_moment *peak)
 {

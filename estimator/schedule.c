@@ -88,7 +88,7 @@ typedef struct compiler {
 	const p4d_schedule *s;
 	uint32_t stage;
 	neighbours *of; /* per chunk */
-	p4d_slot_pool activation, weight, vocabulary;
+	p4d_slot_pool activation, vocabulary;
 	p4d_instruction *at; /* the next one */
 } compiler;
 
@@ -98,7 +98,6 @@ static p4d_instruction *emit(compiler *c, p4d_op op, uint32_t chunk, uint32_t mi
 
 	*in = (p4d_instruction){
 	    .micro_batch = micro_batch,
-	    .weight_slot = P4D_NO_SLOT,
 	    .chunk = (uint16_t)chunk,
 	    .op = (uint8_t)op,
 	};
@@ -134,12 +133,8 @@ static void emit_backward(compiler *c, const p4d_pass *pass)
 	if (!of->last)
 		emit_transfer(c, P4D_OP_RECV_BACKWARD, pass, of->above, 0);
 	p4d_instruction *in = emit(c, (p4d_op)pass->op, pass->chunk, pass->micro_batch);
-	if (pass->op == P4D_OP_BACKWARD) {
-		in->slot = p4d_slot_free(&c->activation, pass->chunk);
-	} else {
-		in->slot = p4d_slot_look(&c->activation, pass->chunk);
-		in->weight_slot = (uint16_t)p4d_slot_take(&c->weight, pass->chunk);
-	}
+	in->slot = pass->op == P4D_OP_BACKWARD ? p4d_slot_free(&c->activation, pass->chunk)
+					       : p4d_slot_look(&c->activation, pass->chunk);
 	if (!of->first)
 		emit_transfer(c, P4D_OP_SEND_BACKWARD, pass, of->below, 0);
 }
@@ -162,7 +157,6 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 	case P4D_OP_BACKWARD_WEIGHT:
 		in = emit(c, P4D_OP_BACKWARD_WEIGHT, chunk, micro_batch);
 		in->slot = p4d_slot_free(&c->activation, chunk);
-		in->weight_slot = (uint16_t)p4d_slot_free(&c->weight, chunk);
 		break;
 	case P4D_OP_EMBED_FORWARD:
 		if (micro_batch == 0)
@@ -226,7 +220,6 @@ static int compile_all(compiler *c, p4d_list *lists, p4d_error *err)
 		p4d_list *list = &lists[c->stage];
 		list->slots = p4d_schedule_slots(s, c->stage);
 		if (p4d_slot_pool_reset(&c->activation, list->slots.activation, s->chunks) < 0 ||
-		    p4d_slot_pool_reset(&c->weight, list->slots.weight, s->chunks) < 0 ||
 		    p4d_slot_pool_reset(&c->vocabulary, list->slots.vocabulary, 1) < 0)
 			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to compile a schedule");
 		if (compile_stage(c, list, err) < 0)
@@ -252,7 +245,6 @@ int p4d_schedule_compile(const p4d_schedule *s, p4d_list *lists, p4d_error *err)
 		p4d_lists_free(lists, s->stages);
 	free(c.of);
 	p4d_slot_pool_free(&c.activation);
-	p4d_slot_pool_free(&c.weight);
 	p4d_slot_pool_free(&c.vocabulary);
 	return status;
 }

@@ -33,8 +33,8 @@ typedef enum p4d_op {
 	P4D_OP_SEND_FORWARD, /* asynchronous, from one of P4D_SEND_BUFFERS buffers */
 	P4D_OP_RECV_BACKWARD,
 	P4D_OP_BACKWARD,        /* both halves; frees the slot */
-	P4D_OP_BACKWARD_INPUT,  /* gradient of the input; takes a weight slot, keeps the slot */
-	P4D_OP_BACKWARD_WEIGHT, /* gradients of the weights; frees both slots */
+	P4D_OP_BACKWARD_INPUT,  /* gradient of the input; keeps the slot */
+	P4D_OP_BACKWARD_WEIGHT, /* gradients of weights that waited; frees the slot */
 	P4D_OP_SEND_BACKWARD,
 	P4D_OP_EMBED_FORWARD,  /* vocabulary parallelism: each stage's part of the embedding, reduced to stage
 				  0 */
@@ -47,15 +47,14 @@ typedef enum p4d_op {
 } p4d_op;
 
 enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be on their way */
-enum { P4D_NO_SLOT = 0xffff };
 
 /*
  * chunk == chunks in GATHER_PARAMS, REDUCE_GRADS and the EMBED and VOCAB passes: the vocabulary tables that
  * vocabulary parallelism cuts over the stages. slot: of the activations in RECV_FORWARD, FORWARD and the
  * backward passes; of the vocabulary in VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, as is every field
  * that an instruction does not have. A chunk's slot is taken at RECV_FORWARD (at FORWARD where nothing is
- * received) and freed by BACKWARD or BACKWARD_WEIGHT; a weight slot lives from BACKWARD_INPUT to
- * BACKWARD_WEIGHT; a vocabulary slot from VOCAB_FORWARD to VOCAB_BACKWARD. The lowest free slot is taken.
+ * received) and freed by BACKWARD or BACKWARD_WEIGHT; a vocabulary slot lives from VOCAB_FORWARD to
+ * VOCAB_BACKWARD. The lowest free slot is taken.
  *
  * Neighbours: a RECV comes right before its pass and a SEND right after it. GATHER_PARAMS of a chunk comes
  * right before what first uses it, REDUCE_GRADS after the last pass that adds to the chunk's gradients (and
@@ -69,16 +68,15 @@ enum { P4D_NO_SLOT = 0xffff };
 typedef struct p4d_instruction {
 	uint32_t micro_batch;
 	uint32_t slot;
-	uint16_t weight_slot; /* P4D_NO_SLOT: none */
 	uint16_t chunk;
 	uint16_t peer; /* stage; of SEND and RECV. A stage may send to itself */
 	uint8_t op;    /* p4d_op */
-	uint8_t reserved;
+	uint8_t reserved[3];
 } p4d_instruction;
 
 /* How many slots of each kind a stage's list uses. */
 typedef struct p4d_slots {
-	uint32_t activation, weight, vocabulary;
+	uint32_t activation, vocabulary;
 } p4d_slots;
 
 typedef struct p4d_list {
@@ -133,10 +131,9 @@ void p4d_lists_free(p4d_list *lists, uint32_t stages);
  * one chunk:
  *
  *   gpipe m; 1f1b min(m, p-r), with vocab-2 min(m, p-r+1), with vocab-1 min(m, p-r+2);
- *   interleaved min(m*v, 2(p-r-1) + (v-1)p + 1); zb1p min(m, p) and min(m, r+1) weight slots;
- *   zbv 2p from m = 2p-r-1 on, and up to 2r+1 weight slots;
- *   v-half p+1 for odd p, p+2 for even p, the same on all stages, and 2 weight slots; vocabulary parallelism
- *   adds 2, but nothing for even p with vocab-2. Less for few micro-batches.
+ *   interleaved min(m*v, 2(p-r-1) + (v-1)p + 1); zb1p min(m, p); zbv 2p from m = 2p-r-1 on;
+ *   v-half p+1 for odd p, p+2 for even p, the same on all stages; vocabulary parallelism adds 2, but nothing
+ *   for even p with vocab-2. Less for few micro-batches.
  *
  * Vocabulary slots: 1.
  */

@@ -37,7 +37,7 @@ typedef struct checker {
 	uint8_t *state;         /* per chunk and micro-batch: op of the pass that was last, 0: none yet */
 	uint8_t *tables;        /* per micro-batch: mask of 1 << (op - EMBED_FORWARD) */
 	uint64_t done[P4D_OPS]; /* passes at the ends of the model and of the vocabulary */
-	slot_set activation, weight, vocabulary;
+	slot_set activation, vocabulary;
 	p4d_error *err;
 } checker;
 
@@ -197,13 +197,7 @@ static int check_chunk_pass(checker *c)
 	case P4D_OP_FORWARD:
 		return take(c, &c->activation, in->slot, number);
 	case P4D_OP_BACKWARD_INPUT:
-		if (hold(c, &c->activation, in->slot, number) < 0)
-			return -1;
-		return take(c, &c->weight, in->weight_slot, number);
-	case P4D_OP_BACKWARD_WEIGHT:
-		if (give(c, &c->weight, in->weight_slot, number) < 0)
-			return -1;
-		break;
+		return hold(c, &c->activation, in->slot, number);
 	}
 	if (c->reduced[in->chunk])
 		return REFUSE(c, "after the gradients are reduced");
@@ -282,7 +276,7 @@ static int check_end(checker *c)
 			return REFUSE(c, "the gradients of chunk %u are not reduced", chunk);
 	if (c->s->vocabulary != P4D_VOCAB_OFF && !c->reduced[c->s->chunks])
 		return REFUSE(c, "the gradients of the vocabulary tables are not reduced");
-	if (check_slots_used(c, &c->activation) < 0 || check_slots_used(c, &c->weight) < 0)
+	if (check_slots_used(c, &c->activation) < 0)
 		return -1;
 	return check_slots_used(c, &c->vocabulary);
 }
@@ -323,21 +317,19 @@ static bool allocate(checker *c)
 	const uint64_t m = c->s->micro_batches, chunks = c->s->chunks;
 
 	c->activation.owner = calloc((size_t)slots->activation + 1, sizeof(uint64_t));
-	c->weight.owner = calloc((size_t)slots->weight + 1, sizeof(uint64_t));
 	c->vocabulary.owner = calloc((size_t)slots->vocabulary + 1, sizeof(uint64_t));
 	c->added = calloc(chunks + 1, sizeof(*c->added));
 	c->gathered = calloc(chunks + 1, sizeof(*c->gathered));
 	c->reduced = calloc(chunks + 1, sizeof(*c->reduced));
 	c->state = calloc(chunks, m);
 	c->tables = calloc(m, 1);
-	return c->activation.owner && c->weight.owner && c->vocabulary.owner && c->added && c->gathered &&
-	       c->reduced && c->state && c->tables;
+	return c->activation.owner && c->vocabulary.owner && c->added && c->gathered && c->reduced &&
+	       c->state && c->tables;
 }
 
 static void release(checker *c)
 {
 	free(c->activation.owner);
-	free(c->weight.owner);
 	free(c->vocabulary.owner);
 	free(c->added);
 	free(c->gathered);
@@ -356,7 +348,6 @@ int p4d_check_list(const p4d_schedule *s, const p4d_list *lists, uint32_t stage,
 	    .stage = stage,
 	    .last = p4d_positions(s) - 1,
 	    .activation = {"activation", list->slots.activation, 0, NULL},
-	    .weight = {"weight", list->slots.weight, 0, NULL},
 	    .vocabulary = {"vocabulary", list->slots.vocabulary, 0, NULL},
 	    .err = err,
 	};
@@ -364,7 +355,7 @@ int p4d_check_list(const p4d_schedule *s, const p4d_list *lists, uint32_t stage,
 
 	/* also bounds the memory that is needed below by that of the list */
 	if (list->count / s->chunks < s->micro_batches || list->slots.activation > list->count ||
-	    list->slots.weight > list->count || list->slots.vocabulary > list->count)
+	    list->slots.vocabulary > list->count)
 		return p4d_fail(err, P4D_E_INSTRUCTIONS, "stage %u, instruction %zu: the list ends too early",
 				stage, list->count);
 	if (!allocate(&c))

@@ -5,11 +5,10 @@
 enum {
 	PASS = 1,    /* a chunk and a micro-batch */
 	SLOT = 2,    /* of the activations or the vocabulary */
-	WEIGHT = 4,  /* a weight slot */
-	ABOVE = 8,   /* a peer at the next position */
-	BELOW = 16,  /* a peer at the position before */
-	TABLES = 32, /* the vocabulary tables and a micro-batch */
-	WHOLE = 64,  /* a chunk or the tables */
+	ABOVE = 4,   /* a peer at the next position */
+	BELOW = 8,   /* a peer at the position before */
+	TABLES = 16, /* the vocabulary tables and a micro-batch */
+	WHOLE = 32,  /* a chunk or the tables */
 };
 
 static const uint8_t has[P4D_OPS] = {
@@ -19,8 +18,8 @@ static const uint8_t has[P4D_OPS] = {
     [P4D_OP_SEND_FORWARD] = PASS | ABOVE,
     [P4D_OP_RECV_BACKWARD] = PASS | ABOVE,
     [P4D_OP_BACKWARD] = PASS | SLOT,
-    [P4D_OP_BACKWARD_INPUT] = PASS | SLOT | WEIGHT,
-    [P4D_OP_BACKWARD_WEIGHT] = PASS | SLOT | WEIGHT,
+    [P4D_OP_BACKWARD_INPUT] = PASS | SLOT,
+    [P4D_OP_BACKWARD_WEIGHT] = PASS | SLOT,
     [P4D_OP_SEND_BACKWARD] = PASS | BELOW,
     [P4D_OP_EMBED_FORWARD] = TABLES,
     [P4D_OP_EMBED_BACKWARD] = TABLES,
@@ -67,7 +66,7 @@ static const char *fault_of_peer(const p4d_schedule *s, uint32_t stage, const p4
 
 const char *p4d_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in)
 {
-	if (in->op >= P4D_OPS || in->reserved)
+	if (in->op >= P4D_OPS || in->reserved[0] || in->reserved[1] || in->reserved[2])
 		return "no such instruction";
 	const unsigned fields = has[in->op];
 	const char *fault = fault_of_chunk(s, in);
@@ -76,7 +75,7 @@ const char *p4d_instruction_fault(const p4d_schedule *s, uint32_t stage, const p
 		return fault;
 	if (in->micro_batch >= (fields & (PASS | TABLES) ? s->micro_batches : 1))
 		return "no such micro-batch";
-	if ((!(fields & SLOT) && in->slot) || (!(fields & WEIGHT) && in->weight_slot != P4D_NO_SLOT))
+	if (!(fields & SLOT) && in->slot)
 		return "it has no slot";
 	return fault_of_peer(s, stage, in);
 }

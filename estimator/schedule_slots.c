@@ -57,18 +57,9 @@ static uint32_t least(uint32_t a, uint32_t b)
 static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
 {
 	const uint32_t p = s->stages, r = stage, m = s->micro_batches;
-	p4d_slots slots = {0};
-
 	/* Before the first W1: 2p-r-1 forwards of chunk 0 and r+1 of chunk 1. From there on every W is
 	 * followed by at most one forward. */
-	slots.activation = least(m, 2 * p - r - 1) + least(m, r + 1);
-	/* W follows B at once, until at the end r B of chunk 0 and r of chunk 1 come without theirs, and one
-	 * more; with fewer than 2p-1 micro-batches those which exist. */
-	uint32_t n = m > 2 * p - 1 ? m : 2 * p - 1;
-	uint32_t late = m + p > n ? least(m + p - n, r + 1) : 0;
-	late += m + r > n ? m + r - n : 0;
-	slots.weight = late > 1 ? late : 1;
-	return slots;
+	return (p4d_slots){.activation = least(m, 2 * p - r - 1) + least(m, r + 1)};
 }
 
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
@@ -79,12 +70,8 @@ p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
 	if (s->kind == P4D_ZBV)
 		return slots_of_zbv(s, stage);
 	p4d_order_begin(s, stage, &order);
-	if (p4d_is_split(s)) {
-		slots.activation = most_alive(&order, P4D_OP_FORWARD, P4D_OP_BACKWARD_WEIGHT);
-		slots.weight = most_alive(&order, P4D_OP_BACKWARD_INPUT, P4D_OP_BACKWARD_WEIGHT);
-	} else {
-		slots.activation = most_alive(&order, P4D_OP_FORWARD, P4D_OP_BACKWARD);
-	}
+	slots.activation =
+	    most_alive(&order, P4D_OP_FORWARD, p4d_is_split(s) ? P4D_OP_BACKWARD_WEIGHT : P4D_OP_BACKWARD);
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		slots.vocabulary = most_alive(&order, P4D_OP_VOCAB_FORWARD, P4D_OP_VOCAB_BACKWARD);
 	return slots;

@@ -214,19 +214,30 @@ static outcome try_recompute(walk *w, int recompute)
 }
 
 /*
+ * The most recompute that is worth a trial. When everything is computed again zb1p puts nothing off: it is
+ * 1f1b then, and holds more.
+ */
+static int most_recompute(const walk *w)
+{
+	return open(w, P4D_SCHEDULE) && w->trial.value[P4D_SCHEDULE] == P4D_ZB1P ? P4D_RECOMPUTE_MLP
+										 : P4D_RECOMPUTE_FULL;
+}
+
+/*
  * The fastest that fits beats all that compute more again, so only that one counts. Full recompute needs
  * least: when it does not fit, nothing does.
  */
 static outcome over_recompute(walk *w)
 {
+	const int most = most_recompute(w);
 	/* with flash attention there are no stored scores that `selective` could drop */
 	const bool scores = p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION];
 
 	if (!open(w, P4D_RECOMPUTE))
-		return try_trial(w);
+		return w->asked->value[P4D_RECOMPUTE] <= most ? try_trial(w) : TOO_LARGE;
 	if (w->fastest) {
 		outcome last = TOO_LARGE;
-		for (int r = P4D_RECOMPUTE_NONE; r <= P4D_RECOMPUTE_FULL && last == TOO_LARGE; r++)
+		for (int r = P4D_RECOMPUTE_NONE; r <= most && last == TOO_LARGE; r++)
 			if (r != P4D_RECOMPUTE_SELECTIVE || scores)
 				last = try_recompute(w, r);
 		return last;
@@ -234,6 +245,8 @@ static outcome over_recompute(walk *w)
 	outcome none = try_recompute(w, P4D_RECOMPUTE_NONE);
 	if (none != TOO_LARGE || (scores && try_recompute(w, P4D_RECOMPUTE_SELECTIVE) == FITS))
 		return none == TOO_LARGE ? FITS : none;
+	if (most < P4D_RECOMPUTE_FULL)
+		return try_recompute(w, most);
 	const size_t before = w->entries;
 	if (try_recompute(w, P4D_RECOMPUTE_FULL) != FITS)
 		return TOO_LARGE;

@@ -30,9 +30,6 @@ void p4d_live_take(p4d_live *live, const p4d_instruction *i)
 		live->now.activation += !live->taken[i->slot];
 		live->taken[i->slot] = true;
 		break;
-	case P4D_OP_BACKWARD_INPUT:
-		live->now.weight++;
-		break;
 	case P4D_OP_VOCAB_FORWARD:
 		live->now.vocabulary++;
 		break;
@@ -44,10 +41,8 @@ void p4d_live_take(p4d_live *live, const p4d_instruction *i)
 void p4d_live_release(p4d_live *live, const p4d_instruction *i)
 {
 	switch (i->op) {
-	case P4D_OP_BACKWARD_WEIGHT:
-		live->now.weight--;
-		/* fall through */
 	case P4D_OP_BACKWARD:
+	case P4D_OP_BACKWARD_WEIGHT:
 		live->now.activation--;
 		live->taken[i->slot] = false;
 		break;
@@ -62,7 +57,7 @@ void p4d_live_release(p4d_live *live, const p4d_instruction *i)
 uint64_t p4d_simulated_bytes(const p4d_simulated *stage, const p4d_slots *now)
 {
 	return stage->base_bytes + now->activation * stage->activation_bytes +
-	       now->weight * stage->weight_bytes + now->vocabulary * stage->vocabulary_bytes;
+	       now->vocabulary * stage->vocabulary_bytes;
 }
 
 static bool is_pass(int op)
@@ -96,7 +91,6 @@ static int replay(const p4d_list *list, p4d_simulated *stage, p4d_error *err)
 	for (size_t i = 0; i < list->count; i++) {
 		p4d_live_take(&live, &list->at[i]);
 		most(&stage->peak.activation, live.now.activation);
-		most(&stage->peak.weight, live.now.weight);
 		most(&stage->peak.vocabulary, live.now.vocabulary);
 		p4d_live_release(&live, &list->at[i]);
 		stage->passes += is_pass(list->at[i].op);
@@ -109,10 +103,9 @@ static int replay(const p4d_list *list, p4d_simulated *stage, p4d_error *err)
 static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,
 		 p4d_simulated *stage, p4d_error *err)
 {
-	static const size_t of_lifetime[] = {
-	    [P4D_LIVES_IN_SLOT] = offsetof(p4d_simulated, activation_bytes),
-	    [P4D_LIVES_IN_WEIGHT_SLOT] = offsetof(p4d_simulated, weight_bytes),
-	    [P4D_LIVES_IN_VOCABULARY_SLOT] = offsetof(p4d_simulated, vocabulary_bytes)};
+	static const size_t of_lifetime[] = {[P4D_LIVES_IN_SLOT] = offsetof(p4d_simulated, activation_bytes),
+					     [P4D_LIVES_IN_VOCABULARY_SLOT] =
+						 offsetof(p4d_simulated, vocabulary_bytes)};
 	p4d_plan plan;
 
 	if (p4d_stage_memory(layout, method, gpu, number, &stage->memory, err) < 0 ||
@@ -125,9 +118,8 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 	}
 	const p4d_stage *memory = &stage->memory;
 	const uint64_t outside = memory->device_bytes - memory->allocated_bytes;
-	const uint64_t slots = plan.slots.activation * stage->activation_bytes +
-			       plan.slots.weight * stage->weight_bytes +
-			       plan.slots.vocabulary * stage->vocabulary_bytes;
+	const uint64_t slots =
+	    plan.slots.activation * stage->activation_bytes + plan.slots.vocabulary * stage->vocabulary_bytes;
 	stage->base_bytes = memory->phase_bytes[P4D_TRAIN] + outside - slots;
 	stage->step_bytes = memory->phase_bytes[P4D_STEP] == P4D_NOT_MODELLED
 				? stage->base_bytes

@@ -17,8 +17,8 @@
 typedef struct p4d_simulated {
 	p4d_stage memory;
 	p4d_slots peak; /* most micro-batches (of a chunk) in flight at a time, counted along the list */
-	uint64_t activation_bytes, weight_bytes, vocabulary_bytes; /* of one slot of each kind */
-	uint64_t base_bytes; /* on the device when training while no slot is taken */
+	uint64_t activation_bytes, vocabulary_bytes; /* of one slot of each kind */
+	uint64_t base_bytes;                         /* on the device when training while no slot is taken */
 	uint64_t step_bytes; /* in the optimizer's step; base_bytes where that is not modelled */
 	uint64_t passes;     /* of micro-batches: forward, backward, vocabulary */
 	double busy;         /* fraction of the step */

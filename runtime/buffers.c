@@ -22,9 +22,6 @@ static const char *const names[B_BUFFERS] = {
     [B_POSITIONS] = "positions",
     [B_HEAD_INPUT] = "head.input",
     [B_HEAD_RSTD] = "head.rstd",
-    [B_WEIGHT_OUTPUT_GRADIENT] = "weight.output_gradient",
-    [B_WEIGHT_MIDDLE_GRADIENT] = "weight.middle_gradient",
-    [B_WEIGHT_PRODUCT] = "weight.product",
     [B_LOGITS] = "head.logits",
     [B_LOGITS_GRADIENT] = "head.logits_gradient",
     [B_STATISTICS] = "head.statistics",
@@ -73,7 +70,6 @@ void p4d_find_buffers(p4d_trainer *t)
 	for (int i = 0; i < MADE_COUNT; i++) {
 		t->kept[i] = find(t, "layer", made[i]);
 		t->again[i] = find(t, "again", made[i]);
-		t->forward[i] = find(t, "forward", made[i]);
 	}
 }
 
@@ -99,25 +95,13 @@ void *p4d_hand_over(const p4d_trainer *t, p4d_buffer which, uint64_t number)
 	return t->arena + row->offset + number % P4D_SEND_BUFFERS * (row->bytes / P4D_SEND_BUFFERS);
 }
 
-p4d_layer p4d_layer_at(const p4d_trainer *t, p4d_pass_kind pass, uint32_t chunk, uint32_t slot,
-		       uint32_t weight_slot, uint32_t layer)
+p4d_layer p4d_layer_at(const p4d_trainer *t, uint32_t chunk, uint32_t slot, uint32_t layer)
 {
-	const uint32_t other = weight_slot == P4D_NO_SLOT ? 0 : weight_slot;
 	p4d_layer y = {.number = t->weights.segment[chunk].first_layer + layer};
 
-	for (int i = 0; i < MADE_COUNT; i++) {
-		if (t->kept[i])
-			y.made[i] = place_of(t, t->kept[i], slot, layer);
-		else if (pass == PASS_FORWARD && t->forward[i])
-			y.made[i] = place_of(t, t->forward[i], 0, 0);
-		else
-			y.made[i] = place_of(t, t->again[i], other, layer);
-	}
-	if (weight_slot == P4D_NO_SLOT)
-		return y;
-	y.output_gradient = p4d_at_slot(t, B_WEIGHT_OUTPUT_GRADIENT, weight_slot, layer);
-	y.middle_gradient = p4d_at_slot(t, B_WEIGHT_MIDDLE_GRADIENT, weight_slot, layer);
-	y.product = p4d_at_slot(t, B_WEIGHT_PRODUCT, weight_slot, layer);
+	for (int i = 0; i < MADE_COUNT; i++)
+		y.made[i] =
+		    t->kept[i] ? place_of(t, t->kept[i], slot, layer) : place_of(t, t->again[i], 0, 0);
 	return y;
 }
 

@@ -52,18 +52,16 @@ static int finish_sends(p4d_trainer *t, p4d_error *err)
 	return 0;
 }
 
-static p4d_layer layer_of(const p4d_trainer *t, p4d_pass_kind pass, const p4d_instruction *in, uint64_t layer)
+static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint64_t layer)
 {
-	const uint32_t weight_slot = pass == PASS_FORWARD ? P4D_NO_SLOT : in->weight_slot;
-
-	return p4d_layer_at(t, pass, in->chunk, in->slot, weight_slot, (uint32_t)layer);
+	return p4d_layer_at(t, in->chunk, in->slot, (uint32_t)layer);
 }
 
 static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint32_t position = p4d_position_of(&t->schedule, t->place.pp, in->chunk);
 	const bool ends = position == p4d_positions(&t->schedule) - 1;
-	p4d_layer y = layer_of(t, PASS_FORWARD, in, 0);
+	p4d_layer y = layer_of(t, in, 0);
 
 	if (position == 0 && t->l->vocab_parallel)
 		t->d->copy(t->d, y.made[MADE_INPUT], p4d_hand_over(t, B_EMBEDDING_OUTPUT, in->micro_batch),
@@ -71,7 +69,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	else if (position == 0 && p4d_embed(t, in->micro_batch, y.made[MADE_INPUT], err) < 0)
 		return -1;
 	for (uint64_t i = 0; i < t->layers; i++) {
-		const p4d_layer next = layer_of(t, PASS_FORWARD, in, i + 1 < t->layers ? i + 1 : i);
+		const p4d_layer next = layer_of(t, in, i + 1 < t->layers ? i + 1 : i);
 		void *output = i + 1 < t->layers ? next.made[MADE_INPUT]
 			       : ends            ? p4d_at_slot(t, B_HEAD_INPUT, in->slot, 0)
 						 : free_buffer(t, false, err);
@@ -97,7 +95,7 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	else if (ends && p4d_head(t, in->micro_batch, in->slot, err) < 0)
 		return -1;
 	for (uint64_t i = t->layers; i-- > 0;) {
-		const p4d_layer y = layer_of(t, PASS_BACKWARD, in, i);
+		const p4d_layer y = layer_of(t, in, i);
 		if (p4d_layer_backward(t, &y, err) < 0)
 			return -1;
 	}
@@ -114,7 +112,7 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	for (uint64_t i = t->layers; i-- > 0;) {
-		const p4d_layer y = layer_of(t, PASS_BACKWARD, in, i);
+		const p4d_layer y = layer_of(t, in, i);
 		if (p4d_layer_backward_weights(t, &y, err) < 0)
 			return -1;
 	}
@@ -123,7 +121,7 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 
 static int receive_forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
-	const p4d_layer y = layer_of(t, PASS_FORWARD, in, 0);
+	const p4d_layer y = layer_of(t, in, 0);
 
 	return p4d_recv(t->pp, in->peer, CHANNEL_FORWARD, y.made[MADE_INPUT], hand_over_bytes(t), err);
 }

@@ -25,9 +25,6 @@ typedef enum p4d_buffer {
 	B_POSITIONS,
 	B_HEAD_INPUT,
 	B_HEAD_RSTD,
-	B_WEIGHT_OUTPUT_GRADIENT,
-	B_WEIGHT_MIDDLE_GRADIENT,
-	B_WEIGHT_PRODUCT,
 	B_LOGITS,
 	B_LOGITS_GRADIENT,
 	B_STATISTICS,
@@ -74,8 +71,6 @@ typedef enum p4d_made {
 typedef struct p4d_layer {
 	void *made[MADE_COUNT]; /* NULL: the model has none */
 	uint32_t number;        /* of the model */
-	/* of the split backward pass, else NULL */
-	void *output_gradient, *middle_gradient, *product;
 } p4d_layer;
 
 enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS };
@@ -97,7 +92,7 @@ struct p4d_trainer {
 	p4d_list list;
 	p4d_weights weights;
 	char *arena;
-	const p4d_tensor *row[B_BUFFERS], *kept[MADE_COUNT], *again[MADE_COUNT], *forward[MADE_COUNT];
+	const p4d_tensor *row[B_BUFFERS], *kept[MADE_COUNT], *again[MADE_COUNT];
 
 	p4d_dtype type;
 	uint64_t element;    /* bytes of type */
@@ -136,10 +131,7 @@ void *p4d_at(const p4d_trainer *t, p4d_buffer which);
 void *p4d_at_slot(const p4d_trainer *t, p4d_buffer which, uint32_t slot, uint32_t layer);
 /* Buffer `number` of the P4D_SEND_BUFFERS in a row. */
 void *p4d_hand_over(const p4d_trainer *t, p4d_buffer which, uint64_t number);
-/* weight_slot: P4D_NO_SLOT outside of split backward passes. */
-typedef enum p4d_pass_kind { PASS_FORWARD, PASS_BACKWARD } p4d_pass_kind;
-p4d_layer p4d_layer_at(const p4d_trainer *t, p4d_pass_kind pass, uint32_t chunk, uint32_t slot,
-		       uint32_t weight_slot, uint32_t layer);
+p4d_layer p4d_layer_at(const p4d_trainer *t, uint32_t chunk, uint32_t slot, uint32_t layer);
 /* The parameters and gradients of a weight; NULL when the model has none. */
 void *p4d_weight_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t layer);
 float *p4d_gradient_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t layer);

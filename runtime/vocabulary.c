@@ -35,7 +35,7 @@ static int embed_backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *
 static int return_gradient(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	void *gradient = p4d_at(t, B_NORMED_GRADIENT);
-	float *sum = p4d_at_slot(t, B_VOCABULARY_HIDDEN_GRADIENT, in->slot, 0);
+	float *sum = p4d_at(t, B_VOCABULARY_HIDDEN_GRADIENT);
 	const uint64_t count = t->ns * t->h;
 
 	if (p4d_add_terms(t, gradient, err) < 0)

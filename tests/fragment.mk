@@ -18,6 +18,7 @@ unit_tests = \
 	tests/unit/test_model_files \
 	tests/unit/test_plan \
 	tests/unit/test_plan_line \
+	tests/unit/test_plan_packing \
 	tests/unit/test_request \
 	tests/unit/test_safetensors \
 	tests/unit/test_sampler \
@@ -217,6 +218,7 @@ endif
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
+EXTRA_DIST += tests/unit/plan_layouts.h
 EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh

@@ -35,9 +35,10 @@ prints "Bubble: 27.3 %"
 exits 0 p4d simulate --model llama3-8b
 prints "Bubble: 0.0 %"
 
-# schedules that split the backward pass, and vocabulary parallelism, have slots of their own
+# zb1p: every stage holds as many micro-batches as there are stages
 exits 0 p4d simulate --model llama3-8b --pp 4 --schedule zb1p --global-batch 8
-prints "weight slots"
+[ "$(printf '%s\n' "$out" | grep -c '^[0-9-]* .* 24  *4 ')" = 3 ] || fail "zb1p keeps four micro-batches on 3 kinds of stages"
+# vocabulary parallelism has slots of its own
 exits 0 p4d simulate --model llama3-8b --pp 4 --vocab-parallel vocab-1 --global-batch 8
 prints "vocab slots"
 

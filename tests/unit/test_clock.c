@@ -170,6 +170,55 @@ static void passes_add_up(void **state)
 	}
 }
 
+/* ---- what waits for the second half of a split backward pass ---- */
+
+static p4d_pass_cost pass_of(const char *more)
+{
+	char options[1024];
+	p4d_gpu gpu = gpu_named("h100");
+	p4d_pass_cost y;
+
+	snprintf(options, sizeof(options), MODEL_13B "seq-len=4096 framework=p4d pp=4 global-batch=64 %s",
+		 more);
+	p4d_layout l = layout_of(options, 4, 8);
+	p4d_clock_pass(&l, &gpu, 1, 0, &y);
+	return y;
+}
+
+static double both(const p4d_pass_cost *y)
+{
+	return y->backward_input + y->backward_weight;
+}
+
+/*
+ * Of the matrices 4 h^2 and 3 f h only those of qkv, 3 h^2, and of gate and up, 2 f h, wait; none that is
+ * made again does.
+ */
+static void weights_that_wait(void **state)
+{
+	const double h = 5120, f = 13824, layer = 4 * h * h + 3 * f * h;
+	const p4d_pass_cost whole = pass_of("tp=1 schedule=1f1b"), none = pass_of("tp=1 schedule=zb1p"),
+			    mlp = pass_of("tp=1 schedule=zb1p recompute=mlp"),
+			    full = pass_of("tp=1 schedule=zb1p recompute=full");
+
+	(void)state;
+	/* products of weights take a third of all; they accumulate, and the norms are made again before them
+	 */
+	const double some = none.backward_weight / (none.gemm / 3) * layer / (3 * h * h + 2 * f * h),
+		     few = mlp.backward_weight / (mlp.gemm / 3) * layer / (3 * h * h);
+	assert_true(some > 1 && some < 1.12 && few > 1 && few < 1.12);
+	assert_true(full.backward_weight == 0);
+	/* they wait, no more; the gradient of qkv is moved once more */
+	assert_true(both(&none) > both(&whole) && both(&none) < 1.02 * both(&whole));
+	assert_true(fabs((both(&mlp) - mlp.recompute) / both(&none) - 1) < 1e-12);
+	/* the inputs of both are gathered again, each when it is needed */
+	const p4d_pass_cost alone = pass_of("tp=4 schedule=zb1p sequence-parallel=off"),
+			    cut = pass_of("tp=4 schedule=zb1p"),
+			    again = pass_of("tp=4 schedule=zb1p recompute=full");
+	assert_true(cut.backward_weight > 1.05 * alone.backward_weight);
+	assert_true(fabs((both(&again) - again.recompute) / both(&cut) - 1) < 0.01);
+}
+
 /* ---- what has no clock ---- */
 
 static void no_guess(void **state)
@@ -434,6 +483,7 @@ int main(void)
 	    cmocka_unit_test(hardware_flops_as_published),
 	    cmocka_unit_test(rates_of_a_step),
 	    cmocka_unit_test(passes_add_up),
+	    cmocka_unit_test(weights_that_wait),
 	    cmocka_unit_test(no_guess),
 	    cmocka_unit_test(gpus_with_a_clock),
 	    cmocka_unit_test(faster_parts_are_not_slower),

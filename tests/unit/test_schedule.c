@@ -109,7 +109,6 @@ static void test_instructions(void **state)
 	assert_int_equal(in[6].slot, 2);
 	assert_int_equal(in[7].op, P4D_OP_FORWARD);
 	assert_int_equal(in[7].slot, 2);
-	assert_int_equal(in[7].weight_slot, P4D_NO_SLOT);
 	assert_int_equal(lists[0].at[lists[0].count - 1].op, P4D_OP_OPTIMIZER);
 	release(lists, &s);
 }

@@ -34,11 +34,11 @@ static bool is_transfer(const p4d_instruction *in)
 	       in->op == P4D_OP_RECV_BACKWARD || in->op == P4D_OP_SEND_BACKWARD;
 }
 
-enum { DROP, REPEAT, SWAP, SLOT, WEIGHT_SLOT, PEER, MICRO_BATCH, CHUNK, OP, RESERVED, MUTATIONS };
+enum { DROP, REPEAT, SWAP, SLOT, PEER, MICRO_BATCH, CHUNK, OP, RESERVED, MUTATIONS };
 static const char *const mutation_name[MUTATIONS] = {
-    "a dropped instruction", "an instruction twice", "two instructions swapped", "another slot",
-    "another weight slot",   "another peer",         "another micro-batch",      "another chunk",
-    "another instruction",   "a reserved field",
+    "a dropped instruction", "an instruction twice", "two instructions swapped",
+    "another slot",          "another peer",         "another micro-batch",
+    "another chunk",         "another instruction",  "a reserved field",
 };
 
 /* False when there is nothing wrong with the result. */
@@ -66,9 +66,6 @@ static bool mutate(p4d_list *list, int mutation, size_t at, const p4d_schedule *
 	case SLOT:
 		in->slot = random_below(2) ? in->slot + 1 : in->slot + 1000000;
 		return true;
-	case WEIGHT_SLOT:
-		in->weight_slot = (uint16_t)(in->weight_slot + 1);
-		return true;
 	case PEER:
 		in->peer = (uint16_t)((in->peer + 1) % (s->stages + 1));
 		return true;
@@ -82,7 +79,7 @@ static bool mutate(p4d_list *list, int mutation, size_t at, const p4d_schedule *
 		in->op = (uint8_t)((in->op + 1 + random_below(P4D_OPS)) % (P4D_OPS + 1));
 		return in->op != kept.op;
 	default:
-		in->reserved = 1;
+		in->reserved[random_below(3)] = 1;
 		return true;
 	}
 }
@@ -118,9 +115,6 @@ static void test_slots_said(void **state)
 	lists[2].slots.activation++;
 	assert_refused(&s, lists, "a slot too many");
 	lists[2].slots.activation--;
-	lists[3].slots.weight++;
-	assert_refused(&s, lists, "a weight slot too many");
-	lists[3].slots.weight--;
 	lists[0].slots.vocabulary = 0;
 	assert_refused(&s, lists, "a vocabulary slot too few");
 	lists[0].slots.vocabulary = 1;

@@ -13,23 +13,16 @@ static p4d_slots replay(const p4d_list *list)
 		case P4D_OP_FORWARD:
 			now.activation++;
 			break;
-		case P4D_OP_BACKWARD_INPUT:
-			now.weight++;
-			break;
 		case P4D_OP_VOCAB_FORWARD:
 			now.vocabulary++;
 			break;
 		}
 		most.activation = now.activation > most.activation ? now.activation : most.activation;
-		most.weight = now.weight > most.weight ? now.weight : most.weight;
 		most.vocabulary = now.vocabulary > most.vocabulary ? now.vocabulary : most.vocabulary;
 		switch (list->at[i].op) {
 		case P4D_OP_BACKWARD:
-			now.activation--;
-			break;
 		case P4D_OP_BACKWARD_WEIGHT:
 			now.activation--;
-			now.weight--;
 			break;
 		case P4D_OP_VOCAB_BACKWARD:
 			now.vocabulary--;
@@ -47,9 +40,8 @@ static void assert_slots(const p4d_schedule *s)
 		p4d_slots counted = replay(&lists[stage]), told = p4d_schedule_slots(s, stage);
 		if (memcmp(&counted, &told, sizeof(told)) != 0 ||
 		    memcmp(&told, &lists[stage].slots, sizeof(told)) != 0)
-			fail_msg("%s, stage %u: %u/%u/%u slots, not %u/%u/%u", shape_text(s), stage,
-				 counted.activation, counted.weight, counted.vocabulary, told.activation,
-				 told.weight, told.vocabulary);
+			fail_msg("%s, stage %u: %u/%u slots, not %u/%u", shape_text(s), stage,
+				 counted.activation, counted.vocabulary, told.activation, told.vocabulary);
 	}
 	release(lists, s);
 }
@@ -94,7 +86,6 @@ static void test_published(void **state)
 			break;
 		case P4D_ZB1P:
 			expected = least(m, p);
-			assert_int_equal(slots.weight, least(m, r + 1));
 			break;
 		case P4D_ZBV: /* 1F1B's memory: p micro-batches of two chunks */
 			assert_true(slots.activation <= 2 * p);
@@ -106,7 +97,6 @@ static void test_published(void **state)
 				expected += p % 2 == 0 && s.vocabulary == P4D_VOCAB_2 ? 0 : 2;
 			assert_true(slots.activation <= expected);
 			expected = m >= p + 2 ? expected : slots.activation;
-			assert_true(slots.weight <= 2);
 		}
 		if (slots.activation != expected)
 			fail_msg("%s, stage %u: %u slots, not %u", shape_text(&s), r, slots.activation,

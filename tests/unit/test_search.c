@@ -208,6 +208,29 @@ static void keeps_what_was_asked(void **state)
 	}
 }
 
+/* With everything computed again zb1p is 1f1b that holds more. */
+static void proposes_nothing_that_cannot_gain(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(4, 8, "h100-80gb");
+	static p4d_candidate found[2048];
+	unsigned split = 0, asked = 0;
+
+	(void)state;
+	set_all(&r, MODEL_70B "framework=p4d recompute=full");
+	size_t n = p4d_search(&r, &space, found, 2048, NULL);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_not_equal(found[i].request.value[P4D_SCHEDULE], P4D_ZB1P);
+		split += found[i].request.value[P4D_SCHEDULE] == P4D_ZBV;
+	}
+	assert_true(split > 0);
+	set_all(&r, "schedule=zb1p");
+	n = p4d_search(&r, &space, found, 2048, NULL);
+	for (size_t i = 0; i < n; i++)
+		asked += found[i].request.value[P4D_SCHEDULE] == P4D_ZB1P;
+	assert_true(asked > 0 && asked == n);
+}
+
 static void gives_up_as_little_as_possible(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -272,10 +295,15 @@ static void prints_its_cost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nothing_is_faster),    cmocka_unit_test(best_comes_first),
-	    cmocka_unit_test(without_a_clock),      cmocka_unit_test(splits_layers_that_do_not_divide),
-	    cmocka_unit_test(keeps_what_was_asked), cmocka_unit_test(gives_up_as_little_as_possible),
-	    cmocka_unit_test(smallest_world),       cmocka_unit_test(prints_its_cost),
+	    cmocka_unit_test(nothing_is_faster),
+	    cmocka_unit_test(best_comes_first),
+	    cmocka_unit_test(without_a_clock),
+	    cmocka_unit_test(splits_layers_that_do_not_divide),
+	    cmocka_unit_test(keeps_what_was_asked),
+	    cmocka_unit_test(gives_up_as_little_as_possible),
+	    cmocka_unit_test(smallest_world),
+	    cmocka_unit_test(prints_its_cost),
+	    cmocka_unit_test(proposes_nothing_that_cannot_gain),
 	};
 	if (p4d_gpus_load(&gpus, NULL, NULL) < 0)
 		return 1;
