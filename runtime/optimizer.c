@@ -130,7 +130,7 @@ static int measure(p4d_trainer *t, sums *all, p4d_error *err)
 				continue;
 			if (t->d->sum_squares(t->d, &squares, gradients_at(t, from), count) < 0 ||
 			    t->d->count_nonfinite(t->d, &nonfinite, gradients_at(t, from), count) < 0)
-				return p4d_fail(err, P4D_E_RANK, "the device failed");
+				return t->d->sync(t->d, err);
 			all->squares += squares;
 			all->nonfinite += (double)nonfinite;
 		}
