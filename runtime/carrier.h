@@ -45,6 +45,11 @@ int p4d_device_send_wait_any(p4d_group *group, const p4d_pending *pending, unsig
 /* A message that this rank sent to itself. */
 int p4d_device_take_own(p4d_group *group, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
 void p4d_device_group_close(p4d_group *group);
+/*
+ * After an error of what carries data: often that is how another rank's end shows. Listens a moment for it;
+ * then it is the error. Returns -1.
+ */
+int p4d_device_blame(p4d_world *world, p4d_error *err);
 /* What a host does that waits for its device or for others: listens; spins, then naps. *turn counts. */
 int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err);
 

@@ -14,6 +14,8 @@
 /* Turns of a waiting host in which it only yields: as long as the device takes for a short operation. */
 enum { YIELDS = 200 };
 static const double LOOK_SECONDS = 0.002;
+/* How long the news of a rank's end may take after what NCCL noticed of it. */
+static const double NEWS_SECONDS = 2;
 
 int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err)
 {
@@ -39,6 +41,15 @@ int p4d_device_reach(p4d_device *device, void *mark, p4d_error *err)
 	return reached < 0 ? -1 : 0;
 }
 
+int p4d_device_blame(p4d_world *w, p4d_error *err)
+{
+	const double until = p4d_seconds() + NEWS_SECONDS;
+
+	while (!w->failed && p4d_seconds() < until)
+		p4d_events_take(w, 50);
+	return w->failed ? p4d_world_error(w, err) : -1;
+}
+
 static int watch(void *context, p4d_error *err)
 {
 	p4d_transport *t = context;
@@ -51,7 +62,7 @@ static int watch(void *context, p4d_error *err)
 	if (!t->carrier->watch || now - t->looked_at < LOOK_SECONDS)
 		return 0;
 	t->looked_at = now;
-	return t->carrier->watch(t, err);
+	return t->carrier->watch(t, err) < 0 ? p4d_device_blame(t->world, err) : 0;
 }
 
 /* What each rank tells all others, so that all decide alike. */
@@ -89,6 +100,9 @@ static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, 
 static int begin_staged(p4d_transport *t, const char *why, p4d_error *err)
 {
 	snprintf(t->name, sizeof(t->name), "staged through the host%s%s", *why ? ": " : "", why);
+	for (char *c = t->name; *c; c++)
+		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+			*c = '\'';
 	t->carrier = &p4d_staged_carrier;
 	return p4d_staged_begin(t, err);
 }

@@ -37,7 +37,8 @@ int p4d_transport_open(p4d_transport **transport, p4d_group *all, p4d_device *de
 		       const char *library, p4d_error *err);
 /* After its groups were closed. NULL: nothing. */
 void p4d_transport_close(p4d_transport *transport);
-/* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL) */
+/* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL): one line without
+ * quotes or backslashes */
 const char *p4d_transport_name(const p4d_transport *transport);
 
 /* What a group will be used for. */

@@ -50,6 +50,13 @@ static void wait_for(const p4d_group *g, const p4d_lane *lane, uint64_t call)
 		d->mark_wait(d, NULL, lane->marks[call % P4D_SENDS]);
 }
 
+static int outcome(const p4d_group *g, int result, const p4d_lane *lane, const char *doing, p4d_error *err)
+{
+	if (p4d_nccl_result(nccl_of(g), result, lane->comm, doing, err) < 0)
+		return p4d_device_blame(g->world, err);
+	return 0;
+}
+
 static int nccl_type(p4d_dtype type)
 {
 	switch (type) {
@@ -102,7 +109,7 @@ static int nccl_collective(p4d_group *g, const p4d_collective *c, p4d_error *err
 	begin(g, lane);
 	int result = call(g, lane, c, &name);
 	end(g, lane);
-	return p4d_nccl_result(nccl_of(g), result, lane->comm, name, err);
+	return outcome(g, result, lane, name, err);
 }
 
 static uint64_t nccl_called(const p4d_group *g)
@@ -144,7 +151,7 @@ static int nccl_send(p4d_group *g, uint32_t to, unsigned channel, const void *da
 	/* of the two, the sender is rank 0 */
 	int result = bytes ? n->Send(data, bytes, P4D_NCCL_BYTES, 1, lane->comm->comm, lane->stream) : 0;
 	end(g, lane);
-	return p4d_nccl_result(n, result, lane->comm, "send", err);
+	return outcome(g, result, lane, "send", err);
 }
 
 static int find_ticket(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_lane **lane,
@@ -190,7 +197,7 @@ static int nccl_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *
 	begin(g, lane);
 	int result = bytes ? n->Recv(data, bytes, P4D_NCCL_BYTES, 0, lane->comm->comm, lane->stream) : 0;
 	end(g, lane);
-	return p4d_nccl_result(n, result, lane->comm, "receive", err);
+	return outcome(g, result, lane, "receive", err);
 }
 
 static int nccl_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,

@@ -37,7 +37,7 @@ static int open_lane(p4d_transport *t, p4d_lane *lane, p4d_nccl_setup *s, p4d_er
 
 	s->stream = lane->stream ? lane->stream : d->stream;
 	if (p4d_nccl_comm_open(t->state, t->world, d, s, &lane->comm, err) < 0)
-		return -1;
+		return p4d_device_blame(t->world, err);
 	if (!lane->stream)
 		return d->sync(d, err);
 	d->mark(d, lane->marks[0], lane->stream);

@@ -91,7 +91,8 @@ struct p4d_device {
 	/*
 	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
 	 * others, beside it. A mark is a place in a stream; a new one counts as reached. Both live until
-	 * close. The cpu's are all NULL: there everything is done when its call returns.
+	 * close. The cpu's are all NULL: there everything is done when its call returns. What was queued may
+	 * wait for other ranks: no operation may need an idle device to begin, to load its code for one.
 	 */
 	void *stream; /* that of all operations, as the device's libraries know it (cudaStream_t) */
 	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* as libraries know it */

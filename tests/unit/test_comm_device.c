@@ -266,7 +266,8 @@ static void test_messages(void **state)
 /* Of several sends the one that is received is the one that is done, whatever their order. */
 static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	enum { BYTES = MOST }; /* more than is on its way before anyone receives */
+	/* more than is on its way before anyone receives */
+	enum { COUNT = MOST / 2, BYTES = 2 * COUNT };
 	p4d_pending pending[2] = {{.to = 1, .channel = 0}, {.to = size - 1, .channel = 2}};
 	unsigned which;
 	p4d_error wrong;
@@ -274,9 +275,11 @@ static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 
 	TRY(bench_open(&b, world, rank, size, err));
 	if (rank == 0) {
-		for (int i = 0; i < 2; i++)
-			TRY(p4d_send(b.group, pending[i].to, pending[i].channel, b.memory, BYTES,
+		for (unsigned i = 0; i < 2; i++) {
+			upload(&b, i * BYTES, elements(&b, i, 0, COUNT, P4D_DT_BF16, P4D_SUM), BYTES);
+			TRY(p4d_send(b.group, pending[i].to, pending[i].channel, b.memory + i * BYTES, BYTES,
 				     &pending[i].ticket, err));
+		}
 		TRY(p4d_send_wait_any(b.group, pending, 2, &which, err));
 		CHECK(which == 1);
 		/* now the other one may be received */
@@ -290,11 +293,15 @@ static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(p4d_recv(b.group, 0, 1, b.memory + BYTES, BYTES, err));
 		TRY(p4d_send_wait_any(b.group, pending, 1, &which, err));
 	} else {
+		const uint8_t *first = elements(&b, 0, 0, COUNT, P4D_DT_BF16, P4D_SUM);
+		const uint8_t *second = elements(&b, 1, 0, COUNT, P4D_DT_BF16, P4D_SUM);
 		if (rank == size - 1)
 			TRY(p4d_recv(b.group, 0, 2, b.memory, BYTES, err));
 		TRY(p4d_barrier(b.group, err));
 		if (rank == 1)
-			TRY(p4d_recv(b.group, 0, 0, b.memory, BYTES, err));
+			TRY(p4d_recv(b.group, 0, 0, b.memory + BYTES, BYTES, err));
+		CHECK(rank != size - 1 || holds(&b, 0, second, BYTES));
+		CHECK(rank != 1 || holds(&b, BYTES, first, BYTES));
 	}
 	TRY(b.rank.device.sync(&b.rank.device, err));
 	TRY(p4d_barrier(b.group, err));

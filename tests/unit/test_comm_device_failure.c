@@ -68,32 +68,37 @@ static void all_say(forked *f, const char *why)
 			fail_msg("rank %d ended with %#x: %s", r, f->status[r], f->ends[r].err.text);
 }
 
-static void broken(const char *call, unsigned after, fake_nccl_fault how, const char *why)
-{
-	forked f;
-
-	broken_call = call;
-	broken_after = after;
-	broken_how = how;
-	forked_init(&f, RANKS, NULL);
-	forked_start(&f, sum_and_tell);
-	all_say(&f, why);
-}
+static const struct {
+	const char *call;
+	unsigned after;
+	fake_nccl_fault how;
+	const char *why;
+} faults[] = {
+    {"CommInitRankConfig", 1, FAKE_FAILS,
+     "NCCL, group of 3 from rank 0 on, start: unhandled system error: the fake was told to fail"},
+    {"AllReduce", 1, FAKE_FAILS,
+     "NCCL, group of 3 from rank 0 on, first operation: unhandled system error: the fake was told to fail"},
+    {"AllReduce", 7, FAKE_FAILS,
+     "NCCL, group of 3 from rank 0 on, all-reduce: unhandled system error: the fake was told to fail"},
+    {"AllReduce", 7, FAKE_NEVER_ENDS,
+     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
+};
+enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
 static void test_errors(void **state)
 {
+	forked f[FAULTS];
+
 	(void)state;
-	broken("CommInitRankConfig", 1, FAKE_FAILS,
-	       "NCCL, group of 3 from rank 0 on, start: unhandled system error: the fake was told to fail");
-	broken("AllReduce", 1, FAKE_FAILS,
-	       "NCCL, group of 3 from rank 0 on, first operation: unhandled system error: "
-	       "the fake was told to fail");
-	broken("AllReduce", 7, FAKE_FAILS,
-	       "NCCL, group of 3 from rank 0 on, all-reduce: unhandled system error: "
-	       "the fake was told to fail");
-	broken(
-	    "AllReduce", 7, FAKE_NEVER_ENDS,
-	    "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail");
+	for (int i = 0; i < FAULTS; i++) {
+		broken_call = faults[i].call;
+		broken_after = faults[i].after;
+		broken_how = faults[i].how;
+		forked_init(&f[i], RANKS, NULL);
+		forked_start(&f[i], sum_and_tell);
+	}
+	for (int i = 0; i < FAULTS; i++)
+		all_say(&f[i], faults[i].why);
 }
 
 /* ---- ranks that are killed ---- */
@@ -149,6 +154,27 @@ static void test_killed_while_opening(void **state)
 	kill_victim(&f, RANKS, 100000);
 }
 
+/* A rank whose NCCL notices the end first still names the rank that ended. */
+static int sum_once(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	if (rank == VICTIM)
+		break_nccl("AllReduce", 2, FAKE_HANGS);
+	else
+		break_nccl("AllReduce", 2, FAKE_FAILS);
+	return sum_and_tell(world, rank, size, err);
+}
+
+static void test_cause(void **state)
+{
+	forked f;
+
+	(void)state;
+	broken_call = NULL;
+	forked_init(&f, RANKS, NULL);
+	forked_start(&f, sum_once);
+	kill_victim(&f, RANKS, 100000);
+}
+
 static void nothing(void)
 {
 }
@@ -194,6 +220,7 @@ int main(void)
 	    cmocka_unit_test(test_errors),
 	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_killed_while_opening),
+	    cmocka_unit_test(test_cause),
 	    cmocka_unit_test(test_killed_while_training),
 	};
 
