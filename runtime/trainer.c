@@ -154,8 +154,13 @@ int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d
 
 void p4d_trainer_close(p4d_trainer *t)
 {
+	p4d_error err;
+
 	if (!t)
 		return;
+	/* what is still on its way needs groups and arena; when that fails it will never end */
+	if (t->arena)
+		t->d->sync(t->d, &err);
 	p4d_close_groups(t);
 	if (t->arena)
 		t->d->release(t->d, t->arena);

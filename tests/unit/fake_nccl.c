@@ -39,6 +39,7 @@ typedef struct comm {
 	meeting *meeting;
 	uint32_t barriers;
 	_Atomic int state;
+	_Atomic unsigned queued; /* calls that are not done */
 } comm;
 
 /* What an identity is made of: anyone may open the file while its maker is there. */
@@ -168,6 +169,11 @@ int ncclCommDestroy(void *of)
 {
 	comm *c = of;
 
+	if (atomic_load(&c->queued)) {
+		fprintf(stderr, "fake nccl: a communicator is destroyed with %u calls under way\n",
+			c->queued);
+		abort();
+	}
 	munmap(c->meeting, c->bytes);
 	free(c);
 	return SUCCESS;
@@ -297,6 +303,7 @@ static void perform(void *args)
 
 	for (size_t at = 0; at < x->count; at += most)
 		exchange(x, at, least(most, x->count - at));
+	atomic_fetch_sub(&x->c->queued, 1);
 }
 
 static void never_end(void *args)
@@ -320,6 +327,7 @@ static int queue(const char *function, void *on, call x)
 		stream->queue(stream, never_end, &x, sizeof(x));
 		return SUCCESS;
 	}
+	atomic_fetch_add(&x.c->queued, 1);
 	stream->queue(stream, perform, &x, sizeof(x));
 	return SUCCESS;
 }
