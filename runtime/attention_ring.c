@@ -88,9 +88,15 @@ static int ring_send(p4d_trainer *t, ring *r, const void *data, p4d_error *err)
 	return p4d_send(t->cp, r->next, r->channel, data, r->bytes, &r->ticket, err);
 }
 
+/* Where the next block comes to, while this one is computed with. */
+static int ring_expect(p4d_trainer *t, const ring *r, void *data, p4d_error *err)
+{
+	return p4d_recv_begin(t->cp, r->before, r->channel, data, r->bytes, err);
+}
+
 static int ring_turn(p4d_trainer *t, ring *r, void *data, p4d_error *err)
 {
-	if (p4d_recv(t->cp, r->before, r->channel, data, r->bytes, err) < 0)
+	if (p4d_recv_end(t->cp, r->before, r->channel, data, r->bytes, err) < 0)
 		return -1;
 	return p4d_send_wait(t->cp, r->next, r->channel, r->ticket, err);
 }
@@ -122,14 +128,14 @@ int p4d_attend(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
 		const uint32_t from = (uint32_t)((t->place.cp + cp - i) % cp);
 		const p4d_attention_shape shape = shape_of(t, from, 2 * t->kv);
 		char *keys = half_of(t, B_RING_KEYS_VALUES, i % 2, bytes);
-		if (i + 1 < cp && ring_send(t, &r, keys, err) < 0)
+		char *next = half_of(t, B_RING_KEYS_VALUES, (i + 1) % 2, bytes);
+		if (i + 1 < cp && (ring_send(t, &r, keys, err) < 0 || ring_expect(t, &r, next, err) < 0))
 			return -1;
 		t->d->attention(t->d, t->type, output, lse, qkv, keys, column(keys, t->kv, e), &shape,
 				workspace);
 		t->d->attention_merge(t->d, t->type, total, total_lse, output, lse, t->n, shape.heads,
 				      shape.head_dim, i == 0);
-		if (i + 1 < cp &&
-		    ring_turn(t, &r, half_of(t, B_RING_KEYS_VALUES, (i + 1) % 2, bytes), err) < 0)
+		if (i + 1 < cp && ring_turn(t, &r, next, err) < 0)
 			return -1;
 	}
 	t->d->cast(t->d, t->type, output, P4D_DT_FP32, total, t->n * t->q);
@@ -152,20 +158,21 @@ static int ring_back(p4d_trainer *t, const p4d_layer *y, float *sums, p4d_error 
 		const uint32_t from = (uint32_t)((t->place.cp + cp - i) % cp);
 		const p4d_attention_shape shape = shape_of(t, from, width);
 		char *keys = half_of(t, B_RING_BACK_KEYS_VALUES, i % 2, bytes);
+		char *next = half_of(t, B_RING_BACK_KEYS_VALUES, (i + 1) % 2, bytes);
 		float *gradient = (void *)half_of(t, B_RING_BACK_GRADIENTS, i % 2, gradient_bytes);
-		if (i + 1 < cp && ring_send(t, &keys_ring, keys, err) < 0)
+		void *next_gradient = half_of(t, B_RING_BACK_GRADIENTS, (i + 1) % 2, gradient_bytes);
+		if (i + 1 < cp &&
+		    (ring_send(t, &keys_ring, keys, err) < 0 || ring_expect(t, &keys_ring, next, err) < 0))
 			return -1;
 		t->d->attention_backward(t->d, t->type, sums, gradient, gradient + t->kv,
 					 p4d_at(t, B_ATTENTION_GRADIENT), y->made[MADE_LSE],
 					 p4d_at(t, B_ROW_SUMS), qkv, keys, column(keys, t->kv, e), &shape,
 					 p4d_at(t, B_BACKWARD_WORKSPACE));
-		if (ring_send(t, &gradient_ring, gradient, err) < 0)
+		if (ring_send(t, &gradient_ring, gradient, err) < 0 ||
+		    ring_expect(t, &gradient_ring, next_gradient, err) < 0)
 			return -1;
-		if (i + 1 < cp && ring_turn(t, &keys_ring,
-					    half_of(t, B_RING_BACK_KEYS_VALUES, (i + 1) % 2, bytes), err) < 0)
-			return -1;
-		if (ring_turn(t, &gradient_ring,
-			      half_of(t, B_RING_BACK_GRADIENTS, (i + 1) % 2, gradient_bytes), err) < 0)
+		if ((i + 1 < cp && ring_turn(t, &keys_ring, next, err) < 0) ||
+		    ring_turn(t, &gradient_ring, next_gradient, err) < 0)
 			return -1;
 	}
 	t->d->copy_rows(t->d, sums + t->q, t->columns * sizeof(*sums),

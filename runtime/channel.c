@@ -213,3 +213,10 @@ int p4d_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uin
 	in->left -= bytes;
 	return read_all(w, from, channel, data, bytes, err);
 }
+
+const void *p4d_take_own(p4d_world *w, unsigned channel)
+{
+	p4d_out *own = &w->peers[w->rank].out[channel];
+
+	return own->queue[own->done++ % P4D_SENDS].data;
+}

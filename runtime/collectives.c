@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives: what they share, whatever carries them. */
-#include "group.h"
+#include "carrier.h"
 #include "sum.h"
 
 #include <string.h>
+
+int p4d_host_collective(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	if (g->size == 1) {
+		if (c->to != c->from && c->from)
+			memmove(c->to, c->from, c->count * c->width);
+		return 0;
+	}
+	return g->lines ? p4d_node_collective(g, c, err) : p4d_wire_collective(g, c, err);
+}
 
 static int run(p4d_group *g, p4d_collective *c, p4d_error *err)
 {
@@ -24,12 +34,9 @@ static int run(p4d_group *g, p4d_collective *c, p4d_error *err)
 				(unsigned long long)c->count, g->size);
 	if (!c->count && c->call != P4D_CALL_BARRIER)
 		return 0;
-	if (g->size == 1) {
-		if (c->to != c->from && c->from)
-			memmove(c->to, c->from, c->count * c->width);
-		return 0;
-	}
-	return g->lines ? p4d_node_collective(g, c, err) : p4d_wire_collective(g, c, err);
+	if (g->transport && c->call != P4D_CALL_BARRIER)
+		return p4d_device_collective(g, c, err);
+	return p4d_host_collective(g, c, err);
 }
 
 int p4d_all_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, p4d_reduction how,

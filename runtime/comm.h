@@ -23,6 +23,8 @@
  * A dead process is seen at once, by its closed connection; a dead or unreachable host after idle_seconds,
  * by the kernels' keep-alive. A process that computes for long, or is stopped, is not dead. Who notices
  * tells all others, so that all give the same cause.
+ *
+ * Data lie in the host's memory, unless a group is told otherwise: comm_device.h.
  */
 typedef struct p4d_world p4d_world;
 typedef struct p4d_group p4d_group;
@@ -133,5 +135,14 @@ typedef struct p4d_pending {
 int p4d_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count, unsigned *which,
 		      p4d_error *err);
 int p4d_recv(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
+/*
+ * The same in two steps with the same arguments, so that a message may come while its receiver computes: its
+ * place is written to from the first on, and is complete after the second. Of a channel the messages that
+ * were begun first end first, and at most P4D_SENDS are begun.
+ */
+int p4d_recv_begin(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+		   p4d_error *err);
+int p4d_recv_end(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+		 p4d_error *err);
 
 #endif

@@ -16,7 +16,9 @@
  * rows, all of this rank.
  *
  * `type` is the storage type of activations and parameters: BF16 or FP32. Arithmetic is fp32; gradients of
- * parameters, statistics and optimizer state are fp32. Operations are queued in order; `sync` waits for all.
+ * parameters, statistics and optimizer state are fp32. Operations are queued in order; `sync` waits for all,
+ * and fails with the first error of any of them. Structures and host memory that an operation is given may be
+ * changed as soon as it returns.
  */
 typedef struct p4d_device p4d_device;
 
@@ -61,6 +63,16 @@ typedef struct p4d_adam {
 struct p4d_device {
 	const char *name; /* "cpu" */
 	void *state;
+	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
+	 * host's. */
+	char identity[64];
+	/*
+	 * Set by others, called every few milliseconds while the host waits for the device: -1 when what is
+	 * queued will never be done, because it needs a rank that is gone. Then the host stops waiting, and
+	 * that error is the first of `sync`. NULL: nothing is queued that needs others.
+	 */
+	int (*watch)(void *context, p4d_error *err);
+	void *watch_context;
 
 	/* memory */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
@@ -75,6 +87,24 @@ struct p4d_device {
 			 uint64_t bytes); /* complete on return */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
+
+	/*
+	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
+	 * others, beside it. A mark is a place in a stream; a new one counts as reached. Both live until
+	 * close. The cpu's are all NULL: there everything is done when its call returns. What was queued may
+	 * wait for other ranks: no operation may need an idle device to begin, to load its code for one.
+	 */
+	void *stream; /* that of all operations, as the device's libraries know it (cudaStream_t) */
+	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* as libraries know it */
+	/* what is queued later on `waiter` starts after what is queued now on `awaited` */
+	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
+	int (*mark_open)(p4d_device *, void **mark, p4d_error *err);
+	void (*mark)(p4d_device *, void *mark, void *stream); /* moves it behind what is queued there now */
+	void (*mark_wait)(p4d_device *, void *waiter, void *mark); /* as stream_wait, for what is before it */
+	int (*marked)(p4d_device *, void *mark, p4d_error *err);   /* 1: reached, 0: not yet, -1: as sync */
+	/* makes this the device of libraries that the calling thread calls; the thread that opened it need
+	 * not */
+	int (*attach)(p4d_device *, p4d_error *err);
 
 	/* matrix products; y += with accumulate */
 	/* y (n, out) = x (n, in) * w (out, in)^T */

@@ -61,10 +61,28 @@ static void cpu_copy_rows(p4d_device *device, void *to, uint64_t to_stride, cons
 		memcpy((char *)to + i * to_stride, (const char *)from + i * from_stride, row_bytes);
 }
 
-static int cpu_sync(p4d_device *device, p4d_error *err)
+static int cpu_nothing(p4d_device *device, p4d_error *err)
 {
 	(void)device, (void)err;
 	return 0;
+}
+
+static int cpu_open_none(p4d_device *device, void **stream_or_mark, p4d_error *err)
+{
+	(void)device, (void)err;
+	*stream_or_mark = NULL;
+	return 0;
+}
+
+static void cpu_stream_nothing(p4d_device *device, void *one, void *other)
+{
+	(void)device, (void)one, (void)other;
+}
+
+static int cpu_marked(p4d_device *device, void *mark, p4d_error *err)
+{
+	(void)device, (void)mark, (void)err;
+	return 1;
 }
 
 static void cpu_close(p4d_device *device)
@@ -300,8 +318,15 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .copy_rows = cpu_copy_rows,
 	    .upload = cpu_copy,
 	    .download = cpu_copy,
-	    .sync = cpu_sync,
+	    .sync = cpu_nothing,
 	    .close = cpu_close,
+	    .stream_open = cpu_open_none,
+	    .stream_wait = cpu_stream_nothing,
+	    .mark_open = cpu_open_none,
+	    .mark = cpu_stream_nothing,
+	    .mark_wait = cpu_stream_nothing,
+	    .marked = cpu_marked,
+	    .attach = cpu_nothing,
 	    .linear = cpu_linear,
 	    .linear_input = cpu_linear_input,
 	    .linear_weight = cpu_linear_weight,

@@ -73,7 +73,7 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		void *output = i + 1 < t->layers ? next.made[MADE_INPUT]
 			       : ends            ? p4d_at_slot(t, B_HEAD_INPUT, in->slot, 0)
 						 : free_buffer(t, false, err);
-		if (!output || p4d_layer_forward(t, &y, output, err) < 0)
+		if (!output || p4d_keep_pace(t, err) < 0 || p4d_layer_forward(t, &y, output, err) < 0)
 			return -1;
 		y = next;
 	}
@@ -96,7 +96,7 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		return -1;
 	for (uint64_t i = t->layers; i-- > 0;) {
 		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_layer_backward(t, &y, err) < 0)
+		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward(t, &y, err) < 0)
 			return -1;
 	}
 	if (position == 0 && !t->l->vocab_parallel)
@@ -113,7 +113,7 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 {
 	for (uint64_t i = t->layers; i-- > 0;) {
 		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_layer_backward_weights(t, &y, err) < 0)
+		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward_weights(t, &y, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -130,7 +130,7 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	switch ((p4d_op)in->op) {
 	case P4D_OP_GATHER_PARAMS:
-		return p4d_gather_segment(t, in->chunk, err);
+		return p4d_await_segment(t, in->chunk, err);
 	case P4D_OP_RECV_FORWARD:
 		return receive_forward(t, in, err);
 	case P4D_OP_FORWARD:
@@ -171,6 +171,8 @@ static bool is_forward(const p4d_instruction *in)
 
 int p4d_execute(p4d_trainer *t, p4d_error *err)
 {
+	if (p4d_gather_ahead(t, err) < 0)
+		return -1;
 	for (size_t i = 0; i < t->list.count; i++)
 		if ((!t->evaluating || is_forward(&t->list.at[i])) && execute(t, &t->list.at[i], err) < 0)
 			return -1;

@@ -8,12 +8,15 @@ libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
 
 # Communication between ranks.
 comm_sources = \
-	runtime/comm.h runtime/wire.h runtime/wire.c runtime/ranks_slurm.c \
+	runtime/comm.h runtime/device.h runtime/wire.h runtime/wire.c runtime/ranks_slurm.c \
 	runtime/rendezvous.h runtime/rendezvous.c runtime/rendezvous_host.c \
 	runtime/world.h runtime/world.c runtime/events.c \
 	runtime/node.h runtime/node_open.c runtime/channel_shm.c runtime/channel_tcp.c runtime/channel.c \
 	runtime/sum.h runtime/sum.c \
-	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c
+	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c \
+	runtime/comm_device.h runtime/carrier.h runtime/comm_device.c runtime/comm_staged.c \
+	runtime/comm_nccl.h runtime/comm_nccl.c runtime/comm_nccl_open.c \
+	runtime/nccl_library.h runtime/nccl_library.c runtime/nccl_check.c
 
 # Training data and tensor files.
 data_sources = \
@@ -72,7 +75,7 @@ libp4dcpu64_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=64
 libp4dcpu64_la_CFLAGS = $(cpu_CFLAGS)
 libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
 
-libp4dtrain_la_SOURCES += runtime/device.h runtime/device_cpu.c
+libp4dtrain_la_SOURCES += runtime/device_cpu.c
 libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
 libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 

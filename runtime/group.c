@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "group.h"
+#include "carrier.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +85,7 @@ void p4d_group_close(p4d_group *g)
 {
 	if (!g)
 		return;
+	p4d_device_group_close(g);
 	free(g->ranks);
 	free(g->terms);
 	free(g);
@@ -108,11 +109,19 @@ static int check_channel(p4d_group *g, uint32_t member, unsigned channel, p4d_er
 	return p4d_world_check(g->world, err);
 }
 
+/* Between this rank and another one, of data on a device. */
+static bool is_carried(const p4d_group *g, uint32_t member)
+{
+	return g->transport && member != g->index;
+}
+
 int p4d_send(p4d_group *g, uint32_t to, unsigned channel, const void *data, uint64_t bytes, uint64_t *ticket,
 	     p4d_error *err)
 {
 	if (check_channel(g, to, channel, err) < 0)
 		return -1;
+	if (is_carried(g, to))
+		return g->transport->carrier->send(g, to, channel, data, bytes, ticket, err);
 	return p4d_post(g->world, g->ranks[to], channel, 0, data, bytes, ticket, err);
 }
 
@@ -120,6 +129,8 @@ int p4d_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, 
 {
 	if (check_channel(g, to, channel, err) < 0)
 		return -1;
+	if (is_carried(g, to))
+		return g->transport->carrier->send_wait(g, to, channel, ticket, err);
 	return p4d_post_wait(g->world, g->ranks[to], channel, ticket, err);
 }
 
@@ -129,13 +140,35 @@ int p4d_send_wait_any(p4d_group *g, const p4d_pending *pending, unsigned count, 
 	for (unsigned i = 0; i < count; i++)
 		if (check_channel(g, pending[i].to, pending[i].channel, err) < 0)
 			return -1;
+	if (g->transport)
+		return p4d_device_send_wait_any(g, pending, count, which, err);
 	return p4d_post_wait_any(g->world, g->ranks, pending, count, which, err);
+}
+
+int p4d_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
+{
+	if (check_channel(g, from, channel, err) < 0)
+		return -1;
+	return is_carried(g, from) ? g->transport->carrier->recv_begin(g, from, channel, data, bytes, err)
+				   : 0;
+}
+
+int p4d_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
+{
+	if (check_channel(g, from, channel, err) < 0)
+		return -1;
+	if (is_carried(g, from))
+		return g->transport->carrier->recv_end(g, from, channel, data, bytes, err);
+	if (g->transport)
+		return p4d_device_take_own(g, channel, data, bytes, err);
+	return p4d_take(g->world, g->ranks[from], channel, 0, bytes, err) < 0
+		   ? -1
+		   : p4d_take_data(g->world, g->ranks[from], channel, data, bytes, err);
 }
 
 int p4d_recv(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
 {
-	if (check_channel(g, from, channel, err) < 0 ||
-	    p4d_take(g->world, g->ranks[from], channel, 0, bytes, err) < 0)
-		return -1;
-	return p4d_take_data(g->world, g->ranks[from], channel, data, bytes, err);
+	return p4d_recv_begin(g, from, channel, data, bytes, err) < 0
+		   ? -1
+		   : p4d_recv_end(g, from, channel, data, bytes, err);
 }

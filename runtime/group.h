@@ -12,6 +12,8 @@ struct p4d_group {
 	p4d_line *lines; /* by index; NULL: the members are on several nodes */
 	uint64_t piece;  /* of the next call's first piece */
 	const void **terms;
+	struct p4d_transport *transport; /* of data on a device; NULL: they are in the host's memory */
+	void *carried;                   /* the transport's */
 };
 
 typedef enum p4d_call {
@@ -35,6 +37,8 @@ typedef struct p4d_collective {
 	const void *from;
 } p4d_collective;
 
+/* Of data in the host's memory, checked, whatever the group's transport. */
+int p4d_host_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
 /* collectives_node.c: in shared memory; collectives_wire.c: by messages. */
 int p4d_node_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
 int p4d_wire_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);

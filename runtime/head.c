@@ -58,7 +58,7 @@ static int piece(p4d_trainer *t, const p4d_head_work *work, const table *rows, u
 			return -1;
 	}
 	if (work->count && t->d->losses(t->d, &t->loss, maximum, sum, target, labels, n, t->set.z_loss) < 0)
-		return p4d_fail(err, P4D_E_RANK, "the device failed");
+		return t->d->sync(t->d, err);
 	if (!work->input && !work->weight)
 		return 0;
 	if (!rows->rows) {

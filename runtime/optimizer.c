@@ -30,6 +30,24 @@ int p4d_gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 			      parameters_at(t, first), count * t->element, err);
 }
 
+int p4d_gather_ahead(p4d_trainer *t, p4d_error *err)
+{
+	for (size_t i = 0; i < t->list.count; i++) {
+		const p4d_instruction *in = &t->list.at[i];
+		if (in->op != P4D_OP_GATHER_PARAMS)
+			continue;
+		if (p4d_gather_segment(t, in->chunk, err) < 0)
+			return -1;
+		t->gathers[in->chunk] = p4d_group_called(t->replicas);
+	}
+	return 0;
+}
+
+int p4d_await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
+{
+	return p4d_group_await(t->replicas, t->gathers[segment], err);
+}
+
 static bool is_tied_copy(const p4d_trainer *t, const p4d_weight *w)
 {
 	return t->tied_ends && (w->kind == P4D_W_EMBEDDING || w->kind == P4D_W_HEAD);
@@ -112,7 +130,7 @@ static int measure(p4d_trainer *t, sums *all, p4d_error *err)
 				continue;
 			if (t->d->sum_squares(t->d, &squares, gradients_at(t, from), count) < 0 ||
 			    t->d->count_nonfinite(t->d, &nonfinite, gradients_at(t, from), count) < 0)
-				return p4d_fail(err, P4D_E_RANK, "the device failed");
+				return t->d->sync(t->d, err);
 			all->squares += squares;
 			all->nonfinite += (double)nonfinite;
 		}
@@ -164,7 +182,8 @@ int p4d_optimize(p4d_trainer *t, p4d_error *err)
 	for (uint32_t i = 0; i < t->weights.segments; i++)
 		if (p4d_reduce_segment(t, i, true, err) < 0)
 			return -1;
-	if (measure(t, &all, err) < 0 ||
+	if (p4d_group_await(t->replicas, p4d_group_called(t->replicas), err) < 0 ||
+	    measure(t, &all, err) < 0 ||
 	    p4d_all_reduce(t->world, &all, sizeof(all) / sizeof(double), P4D_DT_FP64, P4D_SUM, err) < 0)
 		return -1;
 	scale = all.trained > 0 ? tokens / all.trained : 0;

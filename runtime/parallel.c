@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of ranks, and what tensor and sequence parallelism add to a product. */
+/* Groups of ranks, what tensor and sequence parallelism add to a product, and the pace of the host. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "trainer_parts.h"
 
@@ -36,6 +37,70 @@ static int open_ends(p4d_trainer *t, p4d_error *err)
 	return p4d_group_open(&t->ends, t->set.world, ranks, 2, err);
 }
 
+/* What the stages send each other: as the list says. */
+static void find_sends(const p4d_trainer *t, uint8_t *sends)
+{
+	memset(sends, 0, t->l->pp);
+	for (size_t i = 0; i < t->list.count; i++) {
+		const p4d_instruction *in = &t->list.at[i];
+		if (in->op == P4D_OP_SEND_FORWARD)
+			sends[in->peer] |= 1 << CHANNEL_FORWARD;
+		if (in->op == P4D_OP_SEND_BACKWARD)
+			sends[in->peer] |= 1 << CHANNEL_BACKWARD;
+	}
+}
+
+/* Round the ring of context parallelism: keys and values of the storage type, their gradients in fp32. */
+static void find_ring(const p4d_trainer *t, uint8_t *sends)
+{
+	memset(sends, 0, t->l->cp);
+	sends[(t->place.cp + 1) % t->l->cp] = 1 << CHANNEL_RING | 1 << CHANNEL_RING_GRADIENTS;
+}
+
+/* From here on these groups carry what lies in the arena, whose beginning is free until it is filled. */
+static int put_on_device(p4d_trainer *t, uint8_t *sends, p4d_error *err)
+{
+	const p4d_traffic between = {.collectives = true, .scratch = t->arena};
+	const p4d_traffic replicas = {.collectives = true, .aside = true, .scratch = t->arena};
+	const p4d_traffic stages = {.collectives = t->l->vocab_parallel,
+				    .sends = sends,
+				    .message_bytes = t->ns * t->h * t->element,
+				    .messages = 2 * P4D_SEND_BUFFERS,
+				    .scratch = t->arena};
+	const p4d_traffic ring = {.sends = sends,
+				  .message_bytes = t->n * 2 * t->kv * sizeof(float),
+				  .messages = 2,
+				  .scratch = t->arena};
+
+	if (p4d_group_on_device(t->tp, t->set.transport, &between, err) < 0 ||
+	    p4d_group_on_device(t->replicas, t->set.transport, &replicas, err) < 0)
+		return -1;
+	find_ring(t, sends);
+	if (p4d_group_on_device(t->cp, t->set.transport, &ring, err) < 0)
+		return -1;
+	find_sends(t, sends);
+	if (p4d_group_on_device(t->pp, t->set.transport, &stages, err) < 0)
+		return -1;
+	if (t->l->vocab_parallel && p4d_group_on_device(t->vocabulary, t->set.transport, &between, err) < 0)
+		return -1;
+	return t->ends ? p4d_group_on_device(t->ends, t->set.transport, &between, err) : 0;
+}
+
+static int open_device_groups(p4d_trainer *t, p4d_error *err)
+{
+	const uint64_t most = t->l->pp > t->l->cp ? t->l->pp : t->l->cp;
+	uint8_t *sends = malloc(most);
+	int status;
+
+	if (!sends)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of ranks");
+	status = put_on_device(t, sends, err);
+	free(sends);
+	for (int i = 0; status == 0 && i < P4D_AHEAD; i++)
+		status = t->d->mark_open(t->d, &t->pace[i], err);
+	return status;
+}
+
 int p4d_open_groups(p4d_trainer *t, p4d_error *err)
 {
 	if (open_group(t, &t->tp, true, false, false, false, err) < 0 ||
@@ -45,7 +110,7 @@ int p4d_open_groups(p4d_trainer *t, p4d_error *err)
 	    open_group(t, &t->vocabulary, true, false, false, true, err) < 0 ||
 	    open_group(t, &t->world, true, true, true, true, err) < 0)
 		return -1;
-	return open_ends(t, err);
+	return open_ends(t, err) < 0 ? -1 : open_device_groups(t, err);
 }
 
 void p4d_close_groups(p4d_trainer *t)
@@ -82,5 +147,15 @@ int p4d_add_terms(p4d_trainer *t, void *to, p4d_error *err)
 	if (p4d_all_reduce(t->tp, partial, t->n * t->h, t->type, P4D_SUM, err) < 0)
 		return -1;
 	t->d->copy(t->d, to, partial, t->n * t->h * t->element);
+	return 0;
+}
+
+int p4d_keep_pace(p4d_trainer *t, p4d_error *err)
+{
+	void *mark = t->pace[t->paced++ % P4D_AHEAD];
+
+	if (p4d_device_reach(t->d, mark, err) < 0)
+		return -1;
+	t->d->mark(t->d, mark, NULL);
 	return 0;
 }

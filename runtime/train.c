@@ -28,6 +28,7 @@ typedef struct p4d_run {
 	p4d_device device;
 	p4d_world *world;
 	p4d_group *all;
+	p4d_transport *transport;
 	p4d_trainer *trainer;
 	p4d_train_data data;
 	p4d_train_save save;
@@ -81,6 +82,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	    .gpu = run->plan->gpu,
 	    .device = &run->device,
 	    .world = run->world,
+	    .transport = run->transport,
 	    .rope_base = s->rope_base,
 	    .norm_epsilon = (float)s->norm_epsilon,
 	    .beta1 = (float)s->beta1,
@@ -106,7 +108,10 @@ static int start(p4d_run *run, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE, "this p4d-train has no cuda device"),
 		       p4d_fix(err, "--device cpu, here and where the job is submitted");
 	if (p4d_device_cpu_open(&run->device, err) < 0 || p4d_world_open(&run->world, run->ranks, err) < 0 ||
-	    open_group(run, err) < 0 || agree(run, err) < 0 || open_trainer(run, err) < 0)
+	    open_group(run, err) < 0 || agree(run, err) < 0 ||
+	    p4d_transport_open(&run->transport, run->all, &run->device,
+			       (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
+	    open_trainer(run, err) < 0)
 		return -1;
 	if (p4d_train_data_open(&run->data, run->settings, run->plan, p4d_trainer_place(run->trainer), err) <
 	    0)
@@ -127,7 +132,8 @@ static int start(p4d_run *run, p4d_error *err)
 static void say_start(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
-	char fields[512], text[512];
+	const char *comm = p4d_transport_name(run->transport);
+	char fields[1024], text[1024];
 
 	if (!run->leads)
 		return;
@@ -135,14 +141,15 @@ static void say_start(p4d_run *run)
 		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
 		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64 ",\"seq_len\":%" PRIu64 ",\"micro_batch\":%" PRIu64
 		 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
-		 ",\"resumed_step\":%" PRIu64,
+		 ",\"resumed_step\":%" PRIu64 ",\"comm\":\"%s\"",
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp, l->seq_len, l->micro_batch, l->global_batch,
-		 p4d_sampler_tokens(run->data.training), p4d_trainer_arena_bytes(run->trainer), run->step);
+		 p4d_sampler_tokens(run->data.training), p4d_trainer_arena_bytes(run->trainer), run->step,
+		 comm);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
-		 " tokens a step, %" PRIu64 " in the data",
+		 " tokens a step, %" PRIu64 " in the data; communication: %s",
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len,
-		 p4d_sampler_tokens(run->data.training));
+		 p4d_sampler_tokens(run->data.training), comm);
 	p4d_step_log_event(&run->log, "start", fields, text);
 }
 
@@ -306,6 +313,7 @@ static void finish(p4d_run *run)
 	p4d_train_save_close(&run->save);
 	p4d_train_data_close(&run->data);
 	p4d_trainer_close(run->trainer);
+	p4d_transport_close(run->transport);
 	p4d_group_close(run->all);
 	p4d_world_close(run->world);
 	run->device.close(&run->device);

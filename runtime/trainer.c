@@ -87,7 +87,9 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 	t->token_holder = calloc(copies_of(t, B_TOKENS), sizeof(*t->token_holder));
 	t->label_holder = calloc(copies_of(t, B_LABELS), sizeof(*t->label_holder));
 	t->label_trained = calloc(copies_of(t, B_LABELS), sizeof(*t->label_trained));
-	if (!t->host_tokens || !t->host_labels || !t->token_holder || !t->label_holder || !t->label_trained)
+	t->gathers = calloc(t->weights.segments, sizeof(*t->gathers));
+	if (!t->host_tokens || !t->host_labels || !t->token_holder || !t->label_holder || !t->label_trained ||
+	    !t->gathers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a micro-batch");
 	if (t->d->allocate(t->d, t->plan.arena_bytes, &arena, err) < 0)
 		return -1;
@@ -121,7 +123,7 @@ static int open_parts(p4d_trainer *t, uint32_t rank, p4d_error *err)
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
 				"the model has %" PRIu64 " parameters on stage %u, its plan %" PRIu64,
 				t->weights.elements, t->place.pp, t->row[B_PARAMETERS]->shape[0]);
-	if (p4d_open_groups(t, err) < 0 || allocate(t, err) < 0)
+	if (allocate(t, err) < 0 || p4d_open_groups(t, err) < 0)
 		return -1;
 	return fill_constants(t, err);
 }
@@ -152,8 +154,13 @@ int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d
 
 void p4d_trainer_close(p4d_trainer *t)
 {
+	p4d_error err;
+
 	if (!t)
 		return;
+	/* what is still on its way needs groups and arena; when that fails it will never end */
+	if (t->arena)
+		t->d->sync(t->d, &err);
 	p4d_close_groups(t);
 	if (t->arena)
 		t->d->release(t->d, t->arena);
@@ -164,6 +171,7 @@ void p4d_trainer_close(p4d_trainer *t)
 	free(t->token_holder);
 	free(t->label_holder);
 	free(t->label_trained);
+	free(t->gathers);
 	free(t);
 }
 

@@ -2,8 +2,7 @@
 #ifndef P4D_TRAINER_H
 #define P4D_TRAINER_H
 
-#include "comm.h"
-#include "device.h"
+#include "comm_device.h"
 #include "plan.h"
 #include "weights.h"
 
@@ -18,7 +17,8 @@ typedef struct p4d_trainer_settings {
 	const p4d_gpu *gpu;       /* NULL on the cpu */
 	p4d_device *device;
 	p4d_world *world;
-	double rope_base;                        /* 10000 */
+	p4d_transport *transport; /* of data on the device; NULL: the device's memory is the host's */
+	double rope_base;         /* 10000 */
 	double rope_factor, rope_low, rope_high; /* Llama 3.1's scaling; factor 0: none */
 	uint64_t rope_original;                  /* positions of the original training */
 	float norm_epsilon;

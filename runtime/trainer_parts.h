@@ -82,6 +82,9 @@ typedef struct p4d_sends {
 	unsigned current; /* the buffer that the pass before the next SEND fills */
 } p4d_sends;
 
+/* Layers of a pass that the host may be ahead of the device; see p4d_keep_pace. */
+enum { P4D_AHEAD = 4 };
+
 struct p4d_trainer {
 	p4d_trainer_settings set;
 	const p4d_layout *l;
@@ -107,8 +110,13 @@ struct p4d_trainer {
 	bool tied_ends;      /* two stages hold a copy of the table */
 	uint32_t last_stage; /* where the model ends */
 
-	/* tp, cp, dp*cp, stages, tp*stages, all, the two ends of a tied table (NULL elsewhere) */
-	p4d_group *tp, *cp, *replicas, *pp, *vocabulary, *world, *ends;
+	/*
+	 * Data on the device: tp, cp, dp*cp, stages, tp*stages, the two ends of a tied table (NULL
+	 * elsewhere). Collectives of `replicas` run aside: gather_ahead and p4d_reduce_segment only call
+	 * them.
+	 */
+	p4d_group *tp, *cp, *replicas, *pp, *vocabulary, *ends;
+	p4d_group *world; /* all ranks; numbers of the host */
 
 	/* of the step that runs */
 	p4d_batch_source source;
@@ -122,6 +130,9 @@ struct p4d_trainer {
 	uint32_t *token_holder, *label_holder; /* the micro-batch in each copy; UINT32_MAX: none */
 	uint64_t *label_trained;               /* labels that are trained on in each copy */
 	float learning_rate;
+	uint64_t *gathers;     /* by segment: calls of `replicas` after which its parameters are there */
+	void *pace[P4D_AHEAD]; /* marks of the last layers */
+	uint64_t paced;
 	p4d_step_result result;
 };
 
@@ -150,6 +161,12 @@ const void *p4d_gather_rows(p4d_trainer *t, const void *x, void *to, p4d_error *
 void *p4d_terms(p4d_trainer *t, void *to);
 /* to (ns, h) = the sum of what p4d_terms holds on all tp ranks. */
 int p4d_add_terms(p4d_trainer *t, void *to, p4d_error *err);
+/*
+ * Before each layer. A queue of a device that is full holds up the host where it cannot hear that a rank is
+ * gone. So it is never filled: the host waits, and listens, until the device is P4D_AHEAD layers behind.
+ */
+int p4d_keep_pace(p4d_trainer *t, p4d_error *err);
+/* After the arena is there, and the list. */
 int p4d_open_groups(p4d_trainer *t, p4d_error *err);
 void p4d_close_groups(p4d_trainer *t);
 
@@ -204,7 +221,10 @@ int p4d_head_pieces(p4d_trainer *t, const p4d_head_work *work, p4d_error *err);
 int p4d_execute(p4d_trainer *t, p4d_error *err);
 
 /* optimizer.c */
+/* Asks for the parameters of a segment, or of all whose GATHER_PARAMS is in the list, in its order. */
 int p4d_gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err);
+int p4d_gather_ahead(p4d_trainer *t, p4d_error *err);
+int p4d_await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err); /* they are used from here on */
 int p4d_reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err);
 int p4d_optimize(p4d_trainer *t, p4d_error *err);
 

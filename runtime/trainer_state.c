@@ -147,7 +147,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 		return -1;
 	const float *from = state_at(t, segment, state, &count);
 	t->d->download(t->d, to, from, count * sizeof(*to));
-	return 0;
+	return t->d->sync(t->d, err);
 }
 
 int p4d_trainer_write(p4d_trainer *t, uint32_t segment, p4d_state state, const float *from, p4d_error *err)
@@ -174,5 +174,7 @@ int p4d_trainer_restore(p4d_trainer *t, p4d_error *err)
 		if (p4d_gather_segment(t, i, err) < 0)
 			return -1;
 	}
+	if (p4d_group_await(t->replicas, p4d_group_called(t->replicas), err) < 0)
+		return -1;
 	return t->d->sync(t->d, err);
 }

@@ -133,6 +133,8 @@ int p4d_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pe
  */
 int p4d_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes, p4d_error *err);
 int p4d_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
+/* Instead, of a message that this rank sent to itself: where its data are, which counts as taken. */
+const void *p4d_take_own(p4d_world *w, unsigned channel);
 void p4d_push_all(p4d_world *w); /* moves what can be moved */
 
 /* channel_tcp.c, channel_shm.c: moves up to `bytes`; 0 when nothing can be moved now */

@@ -72,9 +72,24 @@ tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 unit_tests += tests/unit/test_trainer_layouts tests/unit/test_weights
 tests_unit_test_weights_SOURCES = tests/unit/test_weights.c tests/unit/training.h
 tests_unit_test_weights_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
-tests_unit_test_trainer_layouts_SOURCES = tests/unit/test_trainer_layouts.c tests/unit/training.h \
-	tests/unit/training_layouts.h tests/unit/forked.h tests/unit/forked.c
+curves = tests/unit/training.h tests/unit/training_curves.h tests/unit/training_layouts.h $(forked)
+tests_unit_test_trainer_layouts_SOURCES = tests/unit/test_trainer_layouts.c $(curves)
 tests_unit_test_trainer_layouts_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
+
+# Devices that queue what they do, as GPUs do, and a stand-in for NCCL between them.
+check_LTLIBRARIES += tests/unit/fake_nccl.la
+tests_unit_fake_nccl_la_SOURCES = tests/unit/fake_nccl.h tests/unit/fake_nccl.c
+tests_unit_fake_nccl_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+queued = tests/unit/transports.h tests/unit/queued_device.h tests/unit/queued_device.c
+unit_tests += \
+	tests/unit/test_comm_device tests/unit/test_comm_device_failure \
+	tests/unit/test_trainer_transports
+tests_unit_test_comm_device_SOURCES = tests/unit/test_comm_device.c $(forked) $(queued)
+tests_unit_test_comm_device_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+tests_unit_test_comm_device_failure_SOURCES = tests/unit/test_comm_device_failure.c $(curves) $(queued)
+tests_unit_test_comm_device_failure_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
+tests_unit_test_trainer_transports_SOURCES = tests/unit/test_trainer_transports.c $(curves) $(queued)
+tests_unit_test_trainer_transports_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 
 train_bench = $(srcdir)/tests/bench/overfit.sh
 bench_programs += tests/bench/device_speed

@@ -71,11 +71,16 @@ says "expected 0 to 49"
 # one rank and several: the same losses, which fall
 exits 0 train --steps 12 --log one.json
 silent
-for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --pp 2 --schedule zbv" "4 --pp 2 --vocab-parallel vocab-1"; do
+for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --pp 2 --schedule zbv" "4 --pp 2 --vocab-parallel vocab-1" \
+	"4 --tp 2 --pp 2 --comm staged"; do
 	rm -f several.json
 	exits 0 train --steps 12 --log several.json --local-ranks $layout
 	same_losses one.json several.json
 done
+grep -q '"comm":"staged through the host"' several.json || fail "it was not staged"
+grep -q '"comm":"host memory"' one.json || fail "the start does not say how ranks talk"
+exits 5 train --steps 12 --local-ranks 2 --comm nccl
+says "rank 0" "NCCL cannot be used: the cpu device is no GPU" "fix: --comm auto"
 awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(first > 5 && last < first - 1) }' one.json.losses || fail "it does not learn"
 grep -q '"event":"end","step":12' one.json || fail "no end"
 planned=$(sed -n 's/.*"planned_bytes":\([0-9]*\),.*/\1/p' one.json)

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators of a group on GPUs. A group has no transport yet while it opens, so it talks between hosts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "comm_nccl.h"
+
+/* Thread blocks of what runs beside operations; each may keep a multiprocessor from them while it waits. */
+enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
+
+static int first_collective(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+{
+	return n->AllReduce(s->scratch, s->scratch, 1, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+}
+
+static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+{
+	return s->rank == 0 ? n->Send(s->scratch, 1, P4D_NCCL_BYTES, 1, comm, s->stream)
+			    : n->Recv(s->scratch, 1, P4D_NCCL_BYTES, 0, comm, s->stream);
+}
+
+static int open_stream(p4d_device *d, p4d_lane *lane, p4d_error *err)
+{
+	if (d->stream_open(d, &lane->stream, err) < 0)
+		return -1;
+	for (int i = 0; i < P4D_SENDS; i++)
+		if (d->mark_open(d, &lane->marks[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Opens the communicator, and waits until its first operation is done. */
+static int open_lane(p4d_transport *t, p4d_lane *lane, p4d_nccl_setup *s, p4d_error *err)
+{
+	p4d_device *d = t->device;
+
+	s->stream = lane->stream ? lane->stream : d->stream;
+	if (p4d_nccl_comm_open(t->state, t->world, d, s, &lane->comm, err) < 0)
+		return p4d_device_blame(t->world, err);
+	if (!lane->stream)
+		return d->sync(d, err);
+	d->mark(d, lane->marks[0], lane->stream);
+	return p4d_device_reach(d, lane->marks[0], err);
+}
+
+static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
+{
+	const p4d_nccl *n = t->state;
+	p4d_lane *lane = &((p4d_nccl_group *)g->carried)->collectives;
+	p4d_nccl_setup s = {
+	    .ranks = (int)g->size,
+	    .rank = (int)g->index,
+	    .most_ctas = traffic->aside ? ASIDE_CTAS : 0,
+	    .first = first_collective,
+	    .scratch = traffic->scratch,
+	};
+	const p4d_nccl_comm none = {.about = "a new group"};
+
+	snprintf(s.about, sizeof(s.about), "group of %u from rank %u on", g->size, g->ranks[0]);
+	if (g->index == 0 && p4d_nccl_result(n, n->GetUniqueId(&s.id), &none, "unique id", err) < 0)
+		return -1;
+	if (p4d_broadcast(g, &s.id, sizeof(s.id), 0, err) < 0)
+		return -1;
+	if (traffic->aside && open_stream(t->device, lane, err) < 0)
+		return -1;
+	return open_lane(t, lane, &s, err);
+}
+
+static int open_messages(p4d_group *g, p4d_transport *t, uint32_t from, uint32_t to, unsigned channel,
+			 void *scratch, p4d_error *err)
+{
+	const p4d_nccl *n = t->state;
+	const uint32_t other = from == g->index ? to : from;
+	p4d_lane *lane = &((p4d_nccl_group *)g->carried)->messages[other][channel][other == from];
+	const p4d_nccl_comm none = {.about = "new messages"};
+	p4d_nccl_setup s = {.ranks = 2,
+			    .rank = to == g->index,
+			    .most_ctas = MESSAGE_CTAS,
+			    .first = first_message,
+			    .scratch = scratch};
+	uint64_t ticket;
+	char text[96];
+
+	p4d_peer_text(&t->world->peers[g->ranks[other]], text);
+	snprintf(s.about, sizeof(s.about), "messages %s %.60s", other == to ? "to" : "from", text);
+	if (from == g->index) {
+		if (p4d_nccl_result(n, n->GetUniqueId(&s.id), &none, "unique id", err) < 0 ||
+		    p4d_send(g, to, channel, &s.id, sizeof(s.id), &ticket, err) < 0 ||
+		    p4d_send_wait(g, to, channel, ticket, err) < 0)
+			return -1;
+	} else if (p4d_recv(g, from, channel, &s.id, sizeof(s.id), err) < 0) {
+		return -1;
+	}
+	return open_stream(t->device, lane, err) < 0 ? -1 : open_lane(t, lane, &s, err);
+}
+
+/*
+ * Both ends of a lane open it together. All members go through all lanes in the same order, so somewhere two
+ * are always at the same one; of senders first the even, then the odd, so that mostly many are.
+ */
+static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
+{
+	p4d_nccl_group *own = g->carried;
+	uint8_t *sends = malloc((size_t)g->size * g->size);
+	int rc = -1;
+
+	own->messages = calloc(g->size, sizeof(*own->messages));
+	if (!own->messages || !sends)
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for messages between %u ranks", g->size);
+	else
+		rc = p4d_all_gather(g, sends, traffic->sends, g->size, err);
+	for (uint64_t i = 0; rc == 0 && i < 2ull * g->size * g->size * P4D_CHANNELS; i++) {
+		const unsigned channel = i % P4D_CHANNELS;
+		const uint32_t to = (uint32_t)(i / P4D_CHANNELS % g->size);
+		const uint32_t from = (uint32_t)(i / P4D_CHANNELS / g->size % g->size);
+		const bool odd = i / P4D_CHANNELS / g->size / g->size;
+		if (from % 2 == odd && from != to && (from == g->index || to == g->index) &&
+		    sends[(size_t)from * g->size + to] >> channel & 1)
+			rc = open_messages(g, t, from, to, channel, traffic->scratch, err);
+	}
+	free(sends);
+	return rc;
+}
+
+int p4d_nccl_group_open(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
+{
+	g->carried = calloc(1, sizeof(p4d_nccl_group));
+	if (!g->carried)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of %u ranks", g->size);
+	if (traffic->collectives && open_collectives(g, t, traffic, err) < 0)
+		return -1;
+	return traffic->sends ? open_all_messages(g, t, traffic, err) : 0;
+}
+
+void p4d_nccl_group_close(p4d_group *g, p4d_transport *t)
+{
+	p4d_nccl_group *own = g->carried;
+
+	if (!own)
+		return;
+	p4d_nccl_comm_close(t->state, t->world, own->collectives.comm);
+	for (uint32_t i = 0; own->messages && i < g->size; i++)
+		for (int channel = 0; channel < P4D_CHANNELS; channel++)
+			for (int from = 0; from < 2; from++)
+				p4d_nccl_comm_close(t->state, t->world, own->messages[i][channel][from].comm);
+	free(own->messages);
+	free(own);
+	g->carried = NULL;
+}

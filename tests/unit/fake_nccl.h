@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_FAKE_NCCL_H
+#define P4D_TEST_FAKE_NCCL_H
+
+/*
+ * A stand-in for libnccl.so.2 among processes of one user on one machine. Streams are those of
+ * queued_device.h, memory is the host's. Like NCCL it queues, waits on the stream for the other ranks (a send
+ * until it is received), adds in an order of its own, and waits forever for a rank that is gone.
+ */
+typedef enum fake_nccl_fault {
+	FAKE_FAILS,     /* the call returns an error */
+	FAKE_HANGS,     /* the call does not return */
+	FAKE_NEVER_ENDS /* what it queues never ends, and the communicator has an error under way */
+} fake_nccl_fault;
+
+/* The library's fake_nccl_break_call: from its `after`-th call on, counted from 1, the function has a fault.
+ */
+typedef void (*fake_nccl_break)(const char *function, unsigned after, fake_nccl_fault fault);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts on a device that queues, whose ranks meet through NCCL (a fake) or through the host, train as one
+ * rank does on the cpu. One operation that does not wait for another shows as another loss.
+ */
+#include "support.h"
+
+#include "training_curves.h"
+#include "transports.h"
+
+enum { STEPS = 4 };
+
+static p4d_layout layout;
+static p4d_transport_kind kind;
+
+static void nothing(void)
+{
+}
+
+static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	(void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	transports_rank r;
+
+	TRY(transports_open(&r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
+	settings.transport = r.transport;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
+	p4d_trainer_close(trainer);
+	transports_close(&r);
+	return 0;
+}
+
+/* What the list does in each kind of pipeline, and every kind of group. */
+static const shape few[] = {
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=1f1b"},
+    {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 optimizer-sharding=off"},
+    {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 recompute=mlp"},
+    {4, "tp=1 cp=4 pp=1 vpp=1 micro-batch=2"},
+    {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=interleaved"},
+    {4, "tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv"},
+    {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-1"},
+    {8, "tp=2 cp=2 pp=2 vpp=1 micro-batch=1 schedule=1f1b recompute=full"},
+};
+enum { FEW = sizeof(few) / sizeof(few[0]) };
+
+static void all_equal(const char *model, double limit, size_t first, size_t each)
+{
+	const bool all = getenv("P4D_TEST_ALL") != NULL;
+	const shape *table = all ? shapes : few;
+	const size_t count = all ? SHAPES : FEW;
+	const char *only = getenv("P4D_TEST_LAYOUT");
+	char options[1024];
+	unsigned wrong = 0;
+	double worst = 0;
+
+	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", model);
+	const curve one = curve_of(options, 1, NULL, &layout, train_on_cpu);
+	for (size_t i = all ? 0 : first; i < count; i += all ? 1 : each) {
+		if (only && !strstr(table[i].options, only))
+			continue;
+		const double start = forked_now();
+		snprintf(options, sizeof(options), "%s %s", model, table[i].options);
+		const curve other = curve_of(options, table[i].ranks, NULL, &layout, train);
+		const double off = curve_off_by(&one, &other);
+		worst = fmax(worst, off);
+		if (getenv("P4D_TEST_VERBOSE"))
+			print_message("%u ranks, %-80s %.1e %.2f s\n", table[i].ranks, table[i].options, off,
+				      forked_now() - start);
+		if (!(off <= limit)) {
+			print_message("%u ranks, %s: off by %.3g\n", table[i].ranks, table[i].options, off);
+			wrong++;
+		}
+	}
+	print_message("worst relative difference %.2g\n", worst);
+	assert_int_equal(wrong, 0);
+}
+
+static void by_nccl(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	all_equal(MODEL PLAIN "precision=fp32", 1e-5, 0, 1);
+}
+
+/* The table of tokens is tied between the ends of the pipeline, and norms are added over tp. */
+static void grouped_by_nccl(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	all_equal(MODEL GROUPED "precision=fp32", 1e-5, 4, 3);
+}
+
+/* Sums that are rounded at each addition. */
+static void bf16_by_nccl(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	all_equal(MODEL PLAIN "precision=bf16", 2e-2, 2, 5);
+}
+
+static void staged(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_STAGED;
+	all_equal(MODEL PLAIN "precision=fp32", 1e-5, 0, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(by_nccl),
+	    cmocka_unit_test(grouped_by_nccl),
+	    cmocka_unit_test(bf16_by_nccl),
+	    cmocka_unit_test(staged),
+	};
+
+	return cmocka_run_group_tests_name("layouts on devices", tests, curve_setup, NULL);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_TRAINING_CURVES_H
+#define P4D_TEST_TRAINING_CURVES_H
+
+/* The loss of a small model in any layout, held against that of one rank. Include after support.h. */
+#include <math.h>
+#include <sys/mman.h>
+
+#include "forked.h"
+#include "training.h"
+
+enum { CURVE_MOST = 20, VOCAB = 203, SEED = 7 };
+
+#define MODEL \
+	"model=custom layers=8 hidden=32 ffn=96 heads=4 kv-heads=4 head-dim=8 vocab=203 seq-len=32 " \
+	"global-batch=8 "
+#define PLAIN "tied=off bias=none qk-norm=off "
+#define GROUPED "kv-heads=2 tied=on bias=qkv qk-norm=on "
+
+typedef struct shape {
+	uint32_t ranks;
+	const char *options;
+} shape;
+
+static const shape shapes[] = {
+#include "training_layouts.h"
+};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+typedef struct curve {
+	double loss[CURVE_MOST], norm[CURVE_MOST], evaluated;
+	uint64_t tokens;
+	unsigned steps;
+} curve;
+
+/* What rank 0 measured; shared with the parent. */
+static curve *curve_shared;
+
+static inline int curve_setup(void **state)
+{
+	(void)state;
+	curve_shared =
+	    mmap(NULL, sizeof(*curve_shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return curve_shared == MAP_FAILED ? -1 : 0;
+}
+
+/* Trains so many steps from new weights; after_first is called after the first. Rank 0 leaves the curve. */
+static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, unsigned steps, uint32_t rank,
+			      void (*after_first)(void), p4d_error *err)
+{
+	training_text text = {.layout = layout, .place = p4d_trainer_place(trainer), .vocab = VOCAB};
+	curve mine = {.steps = steps};
+	p4d_step_result result;
+
+	TRY(p4d_trainer_initialize(trainer, SEED, err));
+	for (uint64_t step = 1; step <= steps; step++) {
+		TRY(p4d_trainer_step(trainer, step, 2e-3f, training_source, &text, &result, err));
+		CHECK(result.applied);
+		mine.loss[step - 1] = result.loss;
+		mine.norm[step - 1] = result.gradient_norm;
+		mine.tokens += result.tokens;
+		if (step == 1)
+			after_first();
+	}
+	TRY(p4d_trainer_evaluate(trainer, steps + 1, training_source, &text, &mine.evaluated, err));
+	if (rank == 0)
+		*curve_shared = mine;
+	return 0;
+}
+
+/* Ranks that work like this on a layout; nodes: of each rank; NULL: all on one. */
+static inline curve curve_of(const char *options, uint32_t ranks, const uint32_t *nodes, p4d_layout *layout,
+			     forked_work work)
+{
+	p4d_error err;
+	forked f;
+
+	if (training_layout(options, ranks, layout, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+	memset(curve_shared, 0, sizeof(*curve_shared));
+	forked_init(&f, ranks, nodes);
+	forked_start(&f, work);
+	if (!forked_finish(&f, 60) || !forked_all_well(&f))
+		fail_msg("%u ranks, %s", ranks, options);
+	return *curve_shared;
+}
+
+/* The largest relative difference. */
+static inline double curve_off_by(const curve *one, const curve *other)
+{
+	double worst = fabs(other->evaluated - one->evaluated) / one->evaluated;
+
+	for (unsigned i = 0; i < one->steps; i++) {
+		worst = fmax(worst, fabs(other->loss[i] - one->loss[i]) / one->loss[i]);
+		worst = fmax(worst, fabs(other->norm[i] - one->norm[i]) / one->norm[i] / 100);
+	}
+	return isnan(worst) || one->tokens != other->tokens ? INFINITY : worst;
+}
+
+#endif
