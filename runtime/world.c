@@ -196,7 +196,10 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 	return 0;
 }
 
-/* With a core for every rank the answer comes while one spins; else the core is better given away. */
+/*
+ * With a core for every rank the answer comes while one spins; else the core is better given away, and soon
+ * to one who works: most yields only lead to another rank that waits.
+ */
 static void set_patience(p4d_world *w)
 {
 	cpu_set_t cpus;
@@ -204,7 +207,7 @@ static void set_patience(p4d_world *w)
 	    sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && (uint32_t)CPU_COUNT(&cpus) >= w->node.count;
 
 	w->spins = enough ? 300 : 50;
-	w->yields = 200;
+	w->yields = enough ? 200 : 20;
 }
 
 static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every layout trains the same model: the loss over 20 steps is that of one rank. Ranks are processes. In
- * each of them the arena is the plan's, and after the first step nothing is allocated.
+ * Every layout trains the same model of 0.9 million parameters: the loss over 20 steps is that of one rank.
+ * Ranks are processes. In each of them the arena is the plan's, and after the first step nothing is
+ * allocated.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr */
@@ -12,7 +13,8 @@
 
 #include "training_curves.h"
 
-enum { STEPS = CURVE_MOST };
+#define MODEL \
+	"model=custom layers=8 hidden=96 ffn=256 heads=8 head-dim=12 vocab=203 seq-len=16 global-batch=8 "
 
 /* ---- allocations, counted ---- */
 
@@ -58,6 +60,11 @@ void *realloc(void *memory, size_t size)
 {
 	count_for(__builtin_return_address(0));
 	return __libc_realloc(memory, size);
+}
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_memalign(alignment, size);
 }
 int posix_memalign(void **memory, size_t alignment, size_t size)
 {
@@ -122,14 +129,14 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_device device;
 	p4d_plan plan;
 
-	(void)size;
 	TRY(p4d_device_cpu_open(&device, err));
 	device_allocate = device.allocate;
 	device.allocate = counting_allocate;
 	device.release = guarded_release;
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
 	TRY(p4d_trainer_open(&trainer, &settings, err));
-	TRY(curve_train(trainer, &layout, STEPS, rank, count_from_here, err));
+	CHECK(size > 1 || p4d_trainer_weights(trainer)->elements > 800000);
+	TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, count_from_here, err));
 	CHECK(allocations == before);
 	TRY(p4d_plan_build(&layout, NULL, p4d_trainer_place(trainer).pp, &plan, err));
 	CHECK(asked == plan.arena_bytes);
@@ -145,58 +152,248 @@ static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 	return curve_of(options, ranks, nodes, &layout, train);
 }
 
-/* All layouts take minutes; without P4D_TEST_ALL every EACHth from `from` on is run. */
-enum { EACH = 10 };
+#ifndef __SANITIZE_ADDRESS__
+static uint64_t allocations;
 
-static void all_equal(const char *model, size_t from, double limit)
+/* OpenBLAS takes scratch for some small products, and gives it back before it returns: not ours to count. */
+static uintptr_t blas_begin, blas_end;
+
+static int find_blas(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size, (void)context;
+	if (!info->dlpi_name || !strstr(info->dlpi_name, "openblas"))
+		return 0;
+	blas_begin = blas_end = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz > blas_end)
+			blas_end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+	return 1;
+}
+
+static void count_for(const void *caller)
+{
+	allocations += (uintptr_t)caller < blas_begin || (uintptr_t)caller >= blas_end;
+}
+
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
+void *malloc(size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_malloc(size);
+}
+void *calloc(size_t count, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_calloc(count, size);
+}
+void *realloc(void *memory, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_realloc(memory, size);
+}
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_memalign(alignment, size);
+}
+int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	*memory = __libc_memalign(alignment, size);
+	return *memory ? 0 : 12;
+}
+#define FIND_BLAS() dl_iterate_phdr(find_blas, NULL)
+#else
+#define FIND_BLAS()
+static const uint64_t allocations;
+#endif
+
+/* What the trainer asked the device for. */
+static uint64_t asked;
+static int (*device_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
+
+/* An arena begins as garbage, and between two of the guard's pages nothing may be written. */
+enum { GUARD = 4096 };
+static char *guarded;
+
+static int counting_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	void *memory;
+
+	asked += bytes;
+	if (device_allocate(device, bytes + 2 * GUARD, &memory, err) < 0)
+		return -1;
+	guarded = memory;
+	memset(guarded, 0x7f, bytes + 2 * GUARD);
+	*arena = guarded + GUARD;
+	return 0;
+}
+
+static void guarded_release(p4d_device *device, void *arena)
+{
+	(void)device;
+	free((char *)arena - GUARD);
+}
+
+static bool guards_hold(uint64_t bytes)
+{
+	for (uint64_t i = 0; i < GUARD; i++)
+		if (guarded[i] != 0x7f || guarded[GUARD + bytes + i] != 0x7f)
+			return false;
+	return true;
+}
+
+/* ---- one layout ---- */
+
+static p4d_layout layout;
+static uint64_t before;
+
+static void count_from_here(void)
+{
+	before = allocations;
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	p4d_device device;
+	p4d_plan plan;
+
+	TRY(p4d_device_cpu_open(&device, err));
+	device_allocate = device.allocate;
+	device.allocate = counting_allocate;
+	device.release = guarded_release;
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	CHECK(size > 1 || p4d_trainer_weights(trainer)->elements > 800000);
+	TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, count_from_here, err));
+	CHECK(allocations == before);
+	TRY(p4d_plan_build(&layout, NULL, p4d_trainer_place(trainer).pp, &plan, err));
+	CHECK(asked == plan.arena_bytes);
+	CHECK(p4d_trainer_arena_bytes(trainer) == asked);
+	CHECK(guards_hold(asked));
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+/* nodes: of each rank; NULL: all on one */
+static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
+{
+	p4d_error err;
+	forked f;
+
+	if (training_layout(options, ranks, &layout, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+	memset(shared, 0, sizeof(*shared));
+	forked_init(&f, ranks, nodes);
+	forked_start(&f, train);
+	if (!forked_finish(&f, PATIENCE_SECONDS) || !forked_all_well(&f))
+		fail_msg("%u ranks, %s", ranks, options);
+	return *shared;
+}
+
+/* Largest relative difference. */
+static double off_by(const double *one, const double *other, int count)
+{
+	double worst = 0;
+
+	for (int i = 0; i < count; i++) {
+		const double off = fabs(other[i] - one[i]) / one[i];
+		worst = isnan(off) ? INFINITY : fmax(worst, off);
+	}
+	return worst;
+}
+
+typedef struct shape {
+	uint32_t ranks;
+	const char *options;
+} shape;
+
+static const shape shapes[] = {
+#include "training_layouts.h"
+};
+#ifndef __SANITIZE_ADDRESS__
+enum { SOME = 10, HALF = 2, ALL = 1 };
+#else
+enum { SOME = 10, HALF = SOME, ALL = SOME };
+#endif
+
+/* A model, how far losses and norms of the gradients may be off, and which layouts are tried: every
+ * `each`-th. */
+typedef struct trial {
+	const char *model;
+	double loss, norm;
+	size_t each, shift;
+} trial;
+
+/* P4D_TEST_ALL=1: all layouts of all models. P4D_TEST_LAYOUT=TEXT: those that contain it. */
+static bool is_tried(const trial *t, size_t i)
 {
 	const char *only = getenv("P4D_TEST_LAYOUT");
-	char options[1024];
-	double worst = 0;
-	unsigned wrong = 0, done = 0;
 
-	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", model);
+	if (only)
+		return strstr(shapes[i].options, only);
+	return getenv("P4D_TEST_ALL") || (i + t->shift) % t->each == 0;
+}
+
+static void all_equal(const trial *t)
+{
+	const double began = forked_now();
+	double worst = 0, worst_norm = 0;
+	unsigned wrong = 0, done = 0;
+	const shape *worst_at = NULL;
+	char options[1024];
+
+	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", t->model);
 	const curve one = run(options, 1, NULL);
-	print_message("one rank: loss %.6f to %.6f\n", one.loss[0], one.loss[STEPS - 1]);
-	assert_true(one.loss[STEPS - 1] < 0.98 * one.loss[0]);
+	assert_true(one.loss[CURVE_STEPS - 1] < 0.8 * one.loss[0]);
 	for (size_t i = 0; i < SHAPES; i++) {
-		if (only ? !strstr(shapes[i].options, only) : !getenv("P4D_TEST_ALL") && i % EACH != from)
+		if (!is_tried(t, i))
 			continue;
-		done++;
-		snprintf(options, sizeof(options), "%s %s", model, shapes[i].options);
 		const double start = forked_now();
+		snprintf(options, sizeof(options), "%s %s", t->model, shapes[i].options);
 		const curve other = run(options, shapes[i].ranks, NULL);
-		const double off = curve_off_by(&one, &other);
+		double norm;
+		const double off = curve_off_by(&one, &other, &norm);
+		const bool bad = !(off <= t->loss) || !(norm <= t->norm);
+		if (!done++ || off > worst)
+			worst_at = &shapes[i];
 		worst = fmax(worst, off);
-		if (getenv("P4D_TEST_VERBOSE"))
-			print_message("%u ranks, %-60s %.1e %.2f s\n", shapes[i].ranks, shapes[i].options,
-				      off, forked_now() - start);
-		if (!(off <= limit)) {
-			print_message("%u ranks, %s: off by %.3g\n", shapes[i].ranks, shapes[i].options, off);
-			wrong++;
-		}
+		worst_norm = fmax(worst_norm, norm);
+		wrong += bad;
+		if (bad || getenv("P4D_TEST_VERBOSE"))
+			print_message("%u ranks, %s: loss off by %.2g, norm by %.2g, %.2f s\n",
+				      shapes[i].ranks, shapes[i].options, off, norm, forked_now() - start);
 	}
-	print_message("%u layouts, worst relative difference %.2g\n", done, worst);
+	print_message("loss %.4f to %.4f, %u layouts in %.0f s, off by at most %.2g (%u ranks, %s), norm by "
+		      "%.2g\n",
+		      one.loss[0], one.loss[CURVE_STEPS - 1], done, forked_now() - began, worst,
+		      worst_at ? worst_at->ranks : 0, worst_at ? worst_at->options : "", worst_norm);
 	assert_int_equal(wrong, 0);
 }
 
 static void plain_model(void **state)
 {
 	(void)state;
-	all_equal(MODEL PLAIN "precision=fp32", 0, 1e-5);
+	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, ALL, 0});
 }
 
 static void grouped_model(void **state)
 {
 	(void)state;
-	all_equal(MODEL GROUPED "precision=fp32", 5, 1e-5);
+	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5});
 }
 
 /* Rounded to 8 bits in other places. */
 static void bf16_model(void **state)
 {
 	(void)state;
-	all_equal(MODEL PLAIN "precision=bf16", 8, 2e-2);
+	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, HALF, 2});
 }
 
 /* Between nodes ranks talk by sockets, in a node by shared memory: the same bits. */

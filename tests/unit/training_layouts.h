@@ -18,6 +18,7 @@
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 recompute=mlp sequence-parallel=off"},
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p"}, {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1"},
     {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 optimizer-sharding=off sequence-parallel=off"},
+    {4, "tp=4 cp=1 pp=1 vpp=1 micro-batch=2"}, {8, "tp=4 cp=2 pp=1 vpp=1 micro-batch=2 recompute=mlp"},
     /* pipeline */
     {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=gpipe"},
     {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b"},
@@ -70,3 +71,11 @@
     {8, "tp=2 cp=1 pp=4 vpp=1 micro-batch=1 schedule=1f1b vocab-parallel=vocab-2"},
     {8, "tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv"},
     {8, "tp=1 cp=1 pp=4 vpp=2 micro-batch=1 schedule=interleaved"},
+    {8, "tp=4 cp=1 pp=2 vpp=1 micro-batch=2 schedule=zb1p sequence-parallel=off"},
+    /* as many stages as do not divide the layers */
+    {3, "tp=1 cp=1 pp=3 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=3,3,2"},
+    {3, "tp=1 cp=1 pp=3 vpp=1 micro-batch=2 schedule=1f1b pipeline-split=2,3,3 vocab-parallel=vocab-1"},
+    {5, "tp=1 cp=1 pp=5 vpp=1 micro-batch=1 schedule=zb1p pipeline-split=1,2,2,2,1 recompute=full"},
+    {6, "tp=2 cp=1 pp=3 vpp=1 micro-batch=1 schedule=gpipe pipeline-split=2,4,2 recompute=mlp"},
+    {6, "tp=1 cp=2 pp=3 vpp=1 micro-batch=1 schedule=zb1p pipeline-split=3,3,2"},
+    {7, "tp=1 cp=1 pp=7 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=1,1,1,2,1,1,1 vocab-parallel=vocab-2"},
