@@ -44,6 +44,12 @@ void p4d_clock_pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 bool p4d_clock_knows(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
+ * Whether keys and values are sooner where context-parallel attention needs them by cp-comm=all-gather than
+ * by p2p: the one has fewer waits, the other hides behind attention. Needs cp > 1, and rates. Fast.
+ */
+bool p4d_clock_gathers(const p4d_layout *layout, const p4d_gpu *gpu);
+
+/*
  * The durations of a layout's instructions. Arrays live in *storage (at least 3 * pp * vpp + 3 * pp doubles),
  * owned by the caller.
  */

@@ -19,7 +19,7 @@ p4d_ring p4d_ring_of(const p4d_layout *l, uint64_t ranks, uint64_t stride)
  * A ring leaves each node once, but the ranks of a node each run a ring of their own over their own network
  * interface, so that together they use as many as they are.
  */
-double p4d_ring_seconds_per_byte(const p4d_rates *r, p4d_ring ring)
+static double seconds_per_byte(const p4d_rates *r, p4d_ring ring)
 {
 	if (ring.ranks <= ring.in_node)
 		return r->link;
@@ -35,12 +35,17 @@ double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
 	double latency = start_seconds + crossings * net_step_seconds +
 			 (steps > crossings ? steps - crossings : 0) * link_step_seconds;
 
-	return latency + bytes * steps / ring.ranks * p4d_ring_seconds_per_byte(r, ring);
+	return latency + bytes * steps / ring.ranks * seconds_per_byte(r, ring);
 }
 
 double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes)
 {
 	return start_seconds + bytes * (in_node ? r->link : r->net);
+}
+
+double p4d_neighbour_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
+{
+	return start_seconds + bytes * seconds_per_byte(r, ring);
 }
 
 p4d_ring p4d_tensor_ring(const p4d_layout *l)

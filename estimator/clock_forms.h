@@ -53,8 +53,8 @@ double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes);
 /* From one rank to another. */
 double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes);
 
-/* Seconds per byte between neighbours of a ring. */
-double p4d_ring_seconds_per_byte(const p4d_rates *r, p4d_ring ring);
+/* From each rank of a ring to the next, all at once. */
+double p4d_neighbour_seconds(const p4d_rates *r, p4d_ring ring, double bytes);
 
 /* Sizes of a rank for one micro-batch, in elements. */
 typedef struct p4d_sizes {

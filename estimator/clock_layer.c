@@ -40,6 +40,12 @@ static void unfused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z,
 	backward->memory_bound += p4d_memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 }
 
+/* Gradients of keys and values are added up in fp32, by Transformer Engine in the type of activations. */
+static double gradient_element(const p4d_layout *l, const p4d_rates *r)
+{
+	return l->framework == P4D_FRAMEWORK_MEGATRON ? r->element : 4;
+}
+
 /*
  * Context parallelism: keys and values go round the ring while attention works on what is there; the last
  * block has nothing to hide behind. Causal work is balanced (zigzag). Partial outputs are merged once per
@@ -48,18 +54,66 @@ static void unfused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z,
 static void ring(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double attention, bool backward,
 		 p4d_share *out)
 {
-	if (l->cp == 1)
-		return;
 	double steps = (double)l->cp - 1;
 	p4d_ring context = p4d_ring_of(l, l->cp, l->tp);
 	/* backward, the gradients of keys and values go round too */
-	double bytes = (backward ? 2 : 1) * r->element * z->n * 2 * z->G;
-	double step = P4D_LAUNCH_SECONDS + bytes * p4d_ring_seconds_per_byte(r, context);
+	double element = r->element + (backward ? gradient_element(l, r) : 0),
+	       bytes = element * z->n * 2 * z->G;
+	double step = p4d_neighbour_seconds(r, context, bytes);
 	double hidden = attention / (double)l->cp;
 
 	out->context_comm += steps * (step > hidden ? step - hidden : 0) + steps * 2 * P4D_LAUNCH_SECONDS;
 	if (!backward)
 		out->memory_bound += steps * p4d_memory_seconds(r, 3 * 4 * z->n * z->A);
+}
+
+/*
+ * Keys and values of all ranks at once, which nothing hides; back, their gradients are added up, too.
+ * p4d-train gathers the two pieces of each sequence in turn; Transformer Engine keys and values of all
+ * sequences in turn, and then puts them, and their gradients, in another order.
+ */
+static void all_gather(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, bool backward,
+		       p4d_share *out)
+{
+	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
+	double elements = z->n * (double)l->cp * 2 * z->G, calls = megatron ? 2 : 2 * (double)l->micro_batch;
+	p4d_ring context = p4d_ring_of(l, l->cp, l->tp);
+
+	out->context_comm += calls * p4d_gather_seconds(r, context, r->element * elements / calls);
+	if (megatron)
+		out->memory_bound += (backward ? 2 : 1) * p4d_memory_seconds(r, 2 * r->element * elements);
+	if (!backward)
+		return;
+	double gradient = gradient_element(l, r) * elements;
+	out->context_comm += calls * p4d_gather_seconds(r, context, gradient / calls);
+	out->memory_bound += p4d_memory_seconds(r, gradient); /* cleared first */
+}
+
+/* attention: seconds of all blocks, that a ring has to hide behind */
+static void context(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double attention,
+		    bool backward, p4d_share *out)
+{
+	if (l->cp == 1)
+		return;
+	if (l->cp_comm == P4D_CP_ALL_GATHER)
+		all_gather(l, r, z, backward, out);
+	else
+		ring(l, r, z, attention, backward, out);
+}
+
+bool p4d_clock_gathers(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	p4d_rates r = p4d_rates_of(l, gpu);
+	p4d_sizes z = p4d_sizes_of(l);
+	double forward = l->recompute == P4D_RECOMPUTE_FULL ? 2 : 1;
+	p4d_share there[2] = {0}, back[2] = {0};
+
+	ring(l, &r, &z, fused(l, &r, &z, false), false, &there[0]);
+	ring(l, &r, &z, fused(l, &r, &z, true), true, &back[0]);
+	all_gather(l, &r, &z, false, &there[1]);
+	all_gather(l, &r, &z, true, &back[1]);
+	return forward * p4d_share_seconds(&there[1]) + p4d_share_seconds(&back[1]) <
+	       forward * p4d_share_seconds(&there[0]) + p4d_share_seconds(&back[0]);
 }
 
 static void attention(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_share *forward,
@@ -71,9 +125,9 @@ static void attention(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *
 	}
 	double there = fused(l, r, z, false), back = fused(l, r, z, true);
 	forward->attention += there;
-	ring(l, r, z, there, false, forward);
+	context(l, r, z, there, false, forward);
 	backward->attention += back;
-	ring(l, r, z, back, true, backward);
+	context(l, r, z, back, true, backward);
 }
 
 /* ---- the layer ---- */

@@ -13,7 +13,7 @@
 #include "search.h"
 #include "table.h"
 
-enum { USUAL_TOP = 5 };
+enum { USUAL_TOP = 5, CP_COLUMN = 2 };
 
 typedef struct plans {
 	p4d_search_space space;
@@ -190,10 +190,11 @@ static void add_columns(p4d_table *table, const plans *p)
 static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool batches)
 {
 	const uint64_t numbers[] = {rank, l->tp, l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
+	const char *gathered = l->cp_comm == P4D_CP_ALL_GATHER ? " all-gather" : "";
 	char schedule[32], vocabulary[32], recompute[32];
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, numbers[i]);
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i], i == CP_COLUMN ? gathered : "");
 	if (batches)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, l->global_batch);
 	p4d_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));

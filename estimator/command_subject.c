@@ -161,7 +161,7 @@ void p4d_subject_close(p4d_subject *subject)
 const char *p4d_layout_flags(const p4d_request *request, const char *prefix, char *buf, size_t size)
 {
 	p4d_request shown = *request;
-	const bool piped = request->value[P4D_PP] > 1;
+	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
 
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
@@ -171,8 +171,8 @@ const char *p4d_layout_flags(const p4d_request *request, const char *prefix, cha
 		p4d_option option = p4d_layout_options[i];
 		bool of_pipelines =
 		    option == P4D_SCHEDULE || option == P4D_VPP || option == P4D_VOCAB_PARALLEL;
-		bool of_p4d = option == P4D_VOCAB_PARALLEL;
-		if ((piped || !of_pipelines) &&
+		bool of_p4d = option == P4D_VOCAB_PARALLEL, of_context = option == P4D_CP_COMM;
+		if ((piped || !of_pipelines) && (cut || !of_context) &&
 		    (!of_p4d || request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D))
 			shown.origin[option] = P4D_BY_USER;
 	}

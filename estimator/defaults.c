@@ -27,6 +27,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 {
 	p4d_request_default(r, P4D_TP, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	p4d_request_default(r, P4D_PP, 1, P4D_BY_P4D);
 	bool v_shaped = p4d_is_set(r, P4D_SCHEDULE) && p4d_is_v_shaped((int)r->value[P4D_SCHEDULE]);
 	p4d_request_default(r, P4D_VPP, v_shaped ? 2 : 1, P4D_BY_P4D);

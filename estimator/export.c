@@ -10,6 +10,7 @@ const char *const p4d_export_names[] = {
     "P4D_PLAN",
     "P4D_TP",
     "P4D_CP",
+    "P4D_CP_COMM",
     "P4D_PP",
     "P4D_DP",
     "P4D_VPP",
@@ -70,6 +71,8 @@ static void add_parallelism(arguments *a, const p4d_request *r, const p4d_layout
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
 	add(a, "--pipeline-model-parallel-size %" PRIu64, l->pp);
 	add(a, "--context-parallel-size %" PRIu64, l->cp);
+	if (l->cp_comm == P4D_CP_ALL_GATHER) /* p2p is its default */
+		add(a, "--cp-comm-type all_gather");
 	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1)
 		add_pipeline_layout(a, l);
 	else if (l->vpp > 1)
@@ -148,12 +151,13 @@ const char *p4d_megatron_args(const p4d_request *request, const p4d_layout *layo
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
 		p4d_export_visit visit, void *context)
 {
-	static const p4d_option option[] = {
-	    P4D_TP,           P4D_CP,      P4D_PP,        P4D_VPP,      P4D_MICRO_BATCH,
-	    P4D_GLOBAL_BATCH, P4D_SEQ_LEN, P4D_RECOMPUTE, P4D_SCHEDULE, P4D_VOCAB_PARALLEL};
+	static const p4d_option option[] = {P4D_TP,        P4D_CP,          P4D_CP_COMM,       P4D_PP,
+					    P4D_VPP,       P4D_MICRO_BATCH, P4D_GLOBAL_BATCH,  P4D_SEQ_LEN,
+					    P4D_RECOMPUTE, P4D_SCHEDULE,    P4D_VOCAB_PARALLEL};
 	static const char *const name[] = {
-	    "P4D_TP",           "P4D_CP",      "P4D_PP",        "P4D_VPP",      "P4D_MICRO_BATCH",
-	    "P4D_GLOBAL_BATCH", "P4D_SEQ_LEN", "P4D_RECOMPUTE", "P4D_SCHEDULE", "P4D_VOCAB_PARALLEL"};
+	    "P4D_TP",        "P4D_CP",          "P4D_CP_COMM",       "P4D_PP",
+	    "P4D_VPP",       "P4D_MICRO_BATCH", "P4D_GLOBAL_BATCH",  "P4D_SEQ_LEN",
+	    "P4D_RECOMPUTE", "P4D_SCHEDULE",    "P4D_VOCAB_PARALLEL"};
 	char value[ARGS_MAX];
 
 	visit("P4D_PLAN", plan, context);

@@ -10,13 +10,16 @@
 #include "defaults.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
-    P4D_TP, P4D_CP, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL, P4D_MICRO_BATCH, P4D_RECOMPUTE};
+    P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
+    P4D_MICRO_BATCH, P4D_RECOMPUTE};
 
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	switch (option) {
 	case P4D_SCHEDULE:
 		return request->value[option] == P4D_1F1B;
+	case P4D_CP_COMM:
+		return request->value[option] == P4D_CP_P2P;
 	case P4D_VOCAB_PARALLEL:
 		return request->value[option] == P4D_VOCAB_OFF;
 	case P4D_RECOMPUTE:
@@ -358,6 +361,7 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->schedule = (int)r->value[P4D_SCHEDULE];
 	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
+	l->cp_comm = l->cp > 1 ? (int)r->value[P4D_CP_COMM] : P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
 	l->optimizer_sharding = r->value[P4D_OPTIMIZER_SHARDING];
 	l->fused_cross_entropy = r->value[P4D_CROSS_ENTROPY];

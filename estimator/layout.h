@@ -31,6 +31,7 @@ typedef struct p4d_layout {
 	uint64_t seq_len, micro_batch, global_batch, micro_batches;
 	/* switches */
 	int framework, precision, device, schedule, vocab_parallel, recompute;
+	int cp_comm; /* P4D_CP_P2P without context parallelism */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
 	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
@@ -38,7 +39,7 @@ typedef struct p4d_layout {
 
 /* The options that a search may choose, in the order they are printed; and whether a value is what p4d
  * assumes anyway. */
-enum { P4D_LAYOUT_OPTIONS = 8 };
+enum { P4D_LAYOUT_OPTIONS = 9 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 

@@ -18,7 +18,9 @@ enum { FRAGMENTATION_PART = 53, FRAGMENTATION_OF = 1000 };
 static uint64_t communicator_bytes(const p4d_layout *l)
 {
 	/* NCCL as measured on 4xA100: 544 MB for a communicator of two ranks, 688 MB for more */
-	const uint64_t ranks[] = {l->tp, l->cp, l->dp, l->pp};
+	/* p4d-train gathers keys in two orders of the ranks */
+	const bool reversed = l->framework == P4D_FRAMEWORK_P4D && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t ranks[] = {l->tp, l->cp, l->dp, l->pp, reversed ? l->cp : 1};
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)

@@ -138,6 +138,11 @@ void p4d_rows_of_megatron(p4d_rows *rows)
 				   V, 0);
 		p4d_row_at(rows, AT_PEAK, "head.hidden", "sp cp", P4D_PART_LOGITS, dtype, 2, ns, l->hidden);
 	}
+	/* Transformer Engine gathers again for the backward pass, and adds up gradients in the same type */
+	if (l->cp_comm == P4D_CP_ALL_GATHER)
+		p4d_row_at(rows, 1u << P4D_AT_BACKWARD_ATTENTION, "gathered.keys_values", "tp",
+			   P4D_PART_ATTENTION, dtype, 2, p4d_times(rows, tok, l->cp),
+			   2 * (l->kv_heads / l->tp * l->head_dim));
 	p4d_row_at(rows, AT_PEAK, "ffn_gradient", "tp cp", P4D_PART_WORKING_SET, dtype, l->glu ? 2 : 1, tok,
 		   l->ffn / l->tp);
 	p4d_row_at(rows, AT_PEAK, "hidden_gradient", "cp", P4D_PART_WORKING_SET, dtype, tok, l->hidden, 0);

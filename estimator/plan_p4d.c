@@ -63,6 +63,27 @@ static void add_states(p4d_rows *rows, const sizes *z)
 	p4d_row(rows, "optimizer.second_moment", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
 }
 
+/*
+ * Blocks of as many tokens as a rank has, whose positions and documents attention needs: those of every
+ * context-parallel rank; where keys are gathered, this rank's in front, for the queries.
+ */
+static uint64_t context_blocks(const p4d_layout *l)
+{
+	return l->cp_comm == P4D_CP_ALL_GATHER ? 1 + l->cp : l->cp;
+}
+
+/* Documents are there whether tokens of others are masked or not: a run may decide. */
+static void add_documents(p4d_rows *rows, const sizes *z)
+{
+	const uint64_t copies = (uint64_t)rows->plan->slots.activation + PREFETCHED;
+	const uint64_t blocks = context_blocks(rows->layout);
+	p4d_tensor *row =
+	    p4d_row(rows, "data.documents", "", P4D_PART_ACTIVATIONS, P4D_DT_INT32, copies, blocks, z->n);
+
+	row->bytes =
+	    p4d_times(rows, copies, p4d_row_bytes(rows, P4D_DT_INT32, p4d_times(rows, blocks, z->n)));
+}
+
 /* The token buffers serve the micro-batches that may be in flight, and the one read ahead. */
 static void add_data(p4d_rows *rows, const sizes *z)
 {
@@ -113,10 +134,11 @@ static void add_persistent(p4d_rows *rows, const sizes *z)
 
 	add_states(rows, z);
 	add_data(rows, z);
+	add_documents(rows, z);
 	add_staging(rows, z);
 	p4d_row(rows, "rope", "cp", P4D_PART_WORKING_SET, P4D_DT_FP32, l->seq_len / l->cp, l->head_dim, 0);
-	/* of every context-parallel rank's tokens in the sequence */
-	p4d_row(rows, "positions", "", P4D_PART_WORKING_SET, P4D_DT_INT32, l->cp, l->seq_len / l->cp, 0);
+	p4d_row(rows, "positions", "", P4D_PART_WORKING_SET, P4D_DT_INT32, context_blocks(l),
+		l->seq_len / l->cp, 0);
 	p4d_row(rows, "scalars", "", P4D_PART_WORKING_SET, P4D_DT_BYTES, SCALAR_BYTES, 0, 0);
 	if (l->device == P4D_CUDA)
 		p4d_row(rows, "library.cublaslt", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
@@ -261,6 +283,7 @@ static p4d_attention_bytes workspaces(const p4d_rows *rows, const sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t length = l->seq_len / l->cp;
+	const uint64_t keys = l->cp_comm == P4D_CP_ALL_GATHER ? l->seq_len : length; /* of one call */
 
 	const uint64_t tile = CPU_ATTENTION_TILE;
 
@@ -269,7 +292,34 @@ static p4d_attention_bytes workspaces(const p4d_rows *rows, const sizes *z)
 					     .backward_workspace = 4 * tile * (2 * tile + 5 * l->head_dim),
 					     .row_sums = 4 * z->n * z->heads};
 	return p4d_attention_workspace(rows->gpu ? rows->gpu->sm : 0, l->micro_batch, z->heads, z->kv_heads,
-				       length, length, l->head_dim);
+				       length, keys, l->head_dim);
+}
+
+/*
+ * What keys and values of other ranks take. The ring: those that came and those that go, and what is merged
+ * into the output; back, their gradients, too. All-gather: those of all ranks; back, their gradients.
+ */
+static void add_context(p4d_rows *rows, const sizes *z)
+{
+	const unsigned forward = AT(FORWARD) | AT(RECOMPUTE), backward = AT(BACKWARD_ATTENTION);
+	const p4d_part part = P4D_PART_ATTENTION;
+	const uint64_t cp = rows->layout->cp;
+
+	if (cp == 1)
+		return;
+	if (rows->layout->cp_comm == P4D_CP_ALL_GATHER) {
+		p4d_row_at(rows, forward, "gathered.keys_values", "tp", part, z->dtype, cp, z->n, 2 * z->kv);
+		p4d_row_at(rows, backward, "gathered.backward.keys_values", "tp", part, z->dtype, cp, z->n,
+			   2 * z->kv);
+		p4d_row_at(rows, backward, "gathered.backward.gradients", "tp", part, P4D_DT_FP32, cp, z->n,
+			   2 * z->kv);
+		return;
+	}
+	p4d_row_at(rows, forward, "ring.keys_values", "tp cp", part, z->dtype, 2, z->n, 2 * z->kv);
+	p4d_row_at(rows, forward, "ring.output", "tp cp", part, P4D_DT_FP32, z->n, z->q, 0);
+	p4d_row_at(rows, forward, "ring.lse", "tp cp", part, P4D_DT_FP32, z->heads, z->n, 0);
+	p4d_row_at(rows, backward, "ring.backward.keys_values", "tp cp", part, z->dtype, 2, z->n, 2 * z->kv);
+	p4d_row_at(rows, backward, "ring.backward.gradients", "tp cp", part, P4D_DT_FP32, 2, z->n, 2 * z->kv);
 }
 
 static void add_attention(p4d_rows *rows, const sizes *z)
@@ -296,15 +346,6 @@ static void add_attention(p4d_rows *rows, const sizes *z)
 	if (rows->layout->device == P4D_CPU && z->dtype != P4D_DT_FP32)
 		p4d_row_at(rows, backward, "attention.qkv_gradient", "tp cp", part, P4D_DT_FP32, z->n,
 			   z->q + 2 * z->kv, 0);
-	if (rows->layout->cp == 1)
-		return;
-	/* the ring: keys and values that came and that go, and what is merged into the output; back, their
-	 * gradients */
-	p4d_row_at(rows, forward, "ring.keys_values", "tp cp", part, z->dtype, 2, z->n, 2 * z->kv);
-	p4d_row_at(rows, forward, "ring.output", "tp cp", part, P4D_DT_FP32, z->n, z->q, 0);
-	p4d_row_at(rows, forward, "ring.lse", "tp cp", part, P4D_DT_FP32, z->heads, z->n, 0);
-	p4d_row_at(rows, backward, "ring.backward.keys_values", "tp cp", part, z->dtype, 2, z->n, 2 * z->kv);
-	p4d_row_at(rows, backward, "ring.backward.gradients", "tp cp", part, P4D_DT_FP32, 2, z->n, 2 * z->kv);
 }
 
 void p4d_rows_of_p4d(p4d_rows *rows)
@@ -316,4 +357,5 @@ void p4d_rows_of_p4d(p4d_rows *rows)
 	add_head(rows, &z);
 	add_working_set(rows, &z);
 	add_attention(rows, &z);
+	add_context(rows, &z);
 }

@@ -65,6 +65,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 {
 	char framework[32], how[32], schedule[32], recompute[32], precision[32], device[32];
 	char vocabulary[32];
+	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
 
 	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
 		   nodes == 1 ? "" : "s", l->gpus_per_node,
@@ -72,17 +73,17 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 		   : l->device == P4D_CPU ? "CPU ranks"
 					  : "unnamed GPUs",
 		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
-	print_line("tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
-		   ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
-		   "; seq-len %" PRIu64 "; recompute %s; %s on %s",
-		   l->tp, l->cp, l->pp, l->dp, l->vpp, choice(P4D_SCHEDULE, l->schedule, schedule),
-		   l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
-		   l->vocab_parallel == P4D_VOCAB_OFF
-		       ? ""
-		       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),
-		   l->micro_batch, l->micro_batches, l->global_batch, l->seq_len,
-		   choice(P4D_RECOMPUTE, l->recompute, recompute),
-		   choice(P4D_PRECISION, l->precision, precision), choice(P4D_DEVICE, l->device, device));
+	print_line(
+	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
+	    ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
+	    "; seq-len %" PRIu64 "; recompute %s; %s on %s",
+	    l->tp, l->cp, gathered ? " by all-gather" : "", l->pp, l->dp, l->vpp,
+	    choice(P4D_SCHEDULE, l->schedule, schedule), l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
+	    l->vocab_parallel == P4D_VOCAB_OFF ? ""
+					       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),
+	    l->micro_batch, l->micro_batches, l->global_batch, l->seq_len,
+	    choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
+	    choice(P4D_DEVICE, l->device, device));
 }
 
 /* A default that is worth a word: not a number of the model, and not one that nobody could have typed. */

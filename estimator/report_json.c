@@ -102,6 +102,7 @@ struct json_object *p4d_json_layout(const p4d_layout *l, uint64_t nodes)
 		p4d_option option;
 		int value;
 	} choices[] = {
+	    {"cp_comm", P4D_CP_COMM, l->cp_comm},
 	    {"schedule", P4D_SCHEDULE, l->schedule},
 	    {"vocab_parallel", P4D_VOCAB_PARALLEL, l->vocab_parallel},
 	    {"recompute", P4D_RECOMPUTE, l->recompute},

@@ -15,7 +15,7 @@ enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLI
 typedef struct entry {
 	uint16_t tp, cp, pp, vpp;
 	uint32_t micro_batch;
-	uint8_t recompute, schedule, vocab_parallel;
+	uint8_t recompute, schedule, vocab_parallel, cp_comm;
 	bool split;
 	double bound; /* seconds per sequence that it cannot beat; 0 unknown */
 	uint64_t device_bytes;
@@ -89,14 +89,53 @@ bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double
 	return simpler(a, b, safe);
 }
 
-/* Completes the trial and lays it out. */
+static void set_cp_comm(walk *w, p4d_request *request, int cp_comm)
+{
+	p4d_request_put(request, P4D_CP_COMM, cp_comm, P4D_BY_P4D);
+	w->layout.cp_comm = cp_comm;
+}
+
+/* Megatron-LM keeps its default. */
+static bool chooses_cp_comm(const walk *w)
+{
+	return !p4d_is_set(&w->trial, P4D_CP_COMM) && w->layout.cp > 1 && w->framework == P4D_FRAMEWORK_P4D;
+}
+
+/* Completes the trial and lays it out. Of the two ways to keys and values of other ranks takes the faster. */
 static bool build(walk *w, p4d_request *request)
 {
 	const p4d_search_space *space = w->space;
 
 	*request = w->trial;
 	p4d_request_complete(request, space->published_batch, space->nodes * space->gpus_per_node);
-	return p4d_layout_build(request, space->nodes, space->gpus_per_node, &w->layout, NULL) == 0;
+	if (p4d_layout_build(request, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
+		return false;
+	if (w->timed && chooses_cp_comm(w) && p4d_clock_gathers(&w->layout, space->capacity.gpu))
+		set_cp_comm(w, request, P4D_CP_ALL_GATHER);
+	return true;
+}
+
+/*
+ * Whether the layout fits, one way or the other. A ring has two blocks of keys, whatever the number of ranks.
+ * Two ranks have as many when they gather, and nothing to merge.
+ */
+static bool fits(walk *w, p4d_request *request, uint64_t *bytes)
+{
+	const p4d_search_space *space = w->space;
+	const bool gathers = w->layout.cp_comm == P4D_CP_ALL_GATHER;
+	uint64_t other_bytes;
+
+	if (p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, bytes))
+		return true;
+	if (!chooses_cp_comm(w) || (!gathers && w->layout.cp > 2))
+		return false;
+	set_cp_comm(w, request, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
+	if (p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &other_bytes)) {
+		*bytes = other_bytes;
+		return true;
+	}
+	set_cp_comm(w, request, gathers ? P4D_CP_ALL_GATHER : P4D_CP_P2P);
+	return false;
 }
 
 static double fraction_of(const walk *w, uint64_t device_bytes)
@@ -133,6 +172,7 @@ static void remember(walk *w, const p4d_request *request, uint64_t device_bytes)
 	    .recompute = (uint8_t)l->recompute,
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
+	    .cp_comm = (uint8_t)l->cp_comm,
 	    .split = p4d_is_set(request, P4D_PIPELINE_SPLIT),
 	    .bound = w->timed ? p4d_clock_bound(l, w->space->capacity.gpu) / (double)l->global_batch : 0,
 	    .device_bytes = device_bytes,
@@ -158,7 +198,7 @@ static outcome try_to_beat(walk *w)
 	w->bound = p4d_clock_bound(&w->layout, space->capacity.gpu) / (double)w->layout.global_batch;
 	if (w->count && w->bound >= per_sequence(w->fastest))
 		return TOO_SLOW;
-	if (!p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &bytes))
+	if (!fits(w, &candidate.request, &bytes))
 		return TOO_LARGE;
 	fill(w, bytes, &candidate);
 	if (p4d_clock_step(&w->layout, space->capacity.gpu, &w->work, &step, NULL) < 0)
@@ -173,7 +213,6 @@ static outcome try_to_beat(walk *w)
 /* Judges the trial, and remembers it when it fits below the limit. */
 static outcome try_trial(walk *w)
 {
-	const p4d_search_space *space = w->space;
 	p4d_candidate candidate;
 	uint64_t bytes;
 
@@ -181,14 +220,14 @@ static outcome try_trial(walk *w)
 		return try_to_beat(w);
 	if (!build(w, &candidate.request))
 		return NOT_DIVISIBLE;
-	bool fits = p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &bytes);
+	bool below = fits(w, &candidate.request, &bytes);
 	w->counts.considered++;
 	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
 		fill(w, bytes, &candidate);
 		w->counts.leanest = candidate;
 		w->lean = true;
 	}
-	if (!fits)
+	if (!below)
 		return TOO_LARGE;
 	w->counts.fitting++;
 	remember(w, &candidate.request, bytes);
@@ -460,6 +499,7 @@ static void revive(walk *w, const entry *e, p4d_candidate *candidate)
 	propose_where_open(w, P4D_VPP, e->vpp);
 	propose_where_open(w, P4D_SCHEDULE, e->schedule);
 	propose_where_open(w, P4D_VOCAB_PARALLEL, e->vocab_parallel);
+	propose_where_open(w, P4D_CP_COMM, e->cp_comm);
 	propose_where_open(w, P4D_MICRO_BATCH, e->micro_batch);
 	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
 	propose_split(w, e->pp, e->vpp);

@@ -12,7 +12,7 @@ static const struct choice {
 	unsigned count;
 } choices[] = {
     {{P4D_TP}, 1},
-    {{P4D_CP}, 1},
+    {{P4D_CP, P4D_CP_COMM}, 2},
     {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
     {{P4D_MICRO_BATCH}, 1},
     {{P4D_RECOMPUTE}, 1},

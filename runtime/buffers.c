@@ -12,6 +12,7 @@ static const char *const names[B_BUFFERS] = {
     [B_SECOND] = "optimizer.second_moment",
     [B_TOKENS] = "data.tokens",
     [B_LABELS] = "data.labels",
+    [B_DOCUMENTS] = "data.documents",
     [B_SEND_FORWARD] = "send.forward",
     [B_SEND_BACKWARD] = "send.backward",
     [B_EMBEDDING_OUTPUT] = "embedding.output",
@@ -47,6 +48,9 @@ static const char *const names[B_BUFFERS] = {
     [B_RING_LSE] = "ring.lse",
     [B_RING_BACK_KEYS_VALUES] = "ring.backward.keys_values",
     [B_RING_BACK_GRADIENTS] = "ring.backward.gradients",
+    [B_GATHERED_KEYS_VALUES] = "gathered.keys_values",
+    [B_GATHERED_BACK_KEYS_VALUES] = "gathered.backward.keys_values",
+    [B_GATHERED_BACK_GRADIENTS] = "gathered.backward.gradients",
 };
 
 static const char *const made[MADE_COUNT] = {
@@ -120,18 +124,20 @@ float *p4d_gradient_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t laye
 }
 
 static const int32_t *data_of(p4d_trainer *t, uint32_t micro_batch, p4d_buffer which, uint32_t *holder,
-			      const int32_t *host, p4d_error *err)
+			      int32_t *host, p4d_error *err)
 {
+	const p4d_batch batch = {.tokens = which == B_TOKENS ? host : NULL,
+				 .labels = which == B_LABELS ? host : NULL};
 	const p4d_tensor *row = t->row[which];
 	const uint64_t copies = row->shape[0], copy = micro_batch % copies;
 	char *to = t->arena + row->offset + copy * (row->bytes / copies);
 
 	if (holder[copy] == micro_batch)
 		return (const int32_t *)to;
-	if (t->source(t->context, t->number, micro_batch, t->host_tokens, t->host_labels, err) < 0)
+	if (t->source(t->context, t->number, micro_batch, &batch, err) < 0)
 		return NULL;
 	for (uint64_t i = 0; i < t->n; i++)
-		if (host[i] >= (int64_t)t->set.vocab || (host == t->host_tokens && host[i] < 0)) {
+		if (host[i] >= (int64_t)t->set.vocab || (which == B_TOKENS && host[i] < 0)) {
 			p4d_fail(err, P4D_E_DATA, "token %d is outside of the vocabulary of %llu", host[i],
 				 (unsigned long long)t->set.vocab);
 			return NULL;

@@ -29,6 +29,7 @@ typedef struct p4d_checkpoint_info {
 	uint64_t step;           /* optimizer steps that were made */
 	uint64_t consumed;       /* samples: the position in the data */
 	uint64_t seed;
+	bool document_mask;
 	char data[P4D_CHECKPOINT_TEXT]; /* the caller's description of its data; not interpreted */
 } p4d_checkpoint_info;
 

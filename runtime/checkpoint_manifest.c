@@ -40,7 +40,7 @@ static int make_text(const p4d_checkpoint_info *info, const p4d_rank_file *files
 	put_text(out, info->plan);
 	fprintf(out, ",\n\"step\": %" PRIu64 ",\n\"consumed\": %" PRIu64 ",\n\"seed\": \"%016" PRIx64 "\"",
 		info->step, info->consumed, info->seed);
-	fputs(",\n\"data\": ", out);
+	fprintf(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
 	put_text(out, info->data);
 	fputs(",\n\"files\": [", out);
 	for (uint32_t i = 0; i < count; i++)
@@ -150,6 +150,19 @@ static int read_files(struct json_object *object, p4d_rank_file **files, uint32_
 	return 0;
 }
 
+/* Checkpoints from before there was a mask do not say. */
+static int read_switch(struct json_object *object, const char *key, bool *on, p4d_error *err)
+{
+	char text[8] = "off";
+
+	if (p4d_json_string(object, key, text, sizeof(text), err) < 0)
+		return -1;
+	*on = strcmp(text, "on") == 0;
+	return *on || strcmp(text, "off") == 0
+		   ? 0
+		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
+}
+
 static int read_object(struct json_object *object, p4d_checkpoint_info *info, p4d_rank_file **files,
 		       uint32_t *count, p4d_error *err)
 {
@@ -164,7 +177,8 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info, p4
 	    p4d_json_string(object, "data", info->data, sizeof(info->data), err) < 0 ||
 	    read_whole(object, "step", INT64_MAX, &info->step, err) < 0 ||
 	    read_whole(object, "consumed", INT64_MAX, &info->consumed, err) < 0 ||
-	    read_hex(object, "seed", &info->seed, err) < 0)
+	    read_hex(object, "seed", &info->seed, err) < 0 ||
+	    read_switch(object, "document_mask", &info->document_mask, err) < 0)
 		return -1;
 	return read_files(object, files, count, err);
 }

@@ -76,16 +76,25 @@ static int add_stage(p4d_map *map, uint32_t stage, p4d_error *err)
 	return 0;
 }
 
-static int build(p4d_map *map, const char *plan, p4d_error *err)
+static int lay_out(p4d_map *map, const char *plan, p4d_error *err)
 {
 	p4d_request request;
+
+	if (p4d_plan_read(plan, &request, err) < 0)
+		return -1;
+	/* lines from before there was a choice */
+	p4d_request_default(&request, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
+	map->vocab = (uint64_t)request.value[P4D_VOCAB];
+	return p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
+				(uint64_t)request.value[P4D_GPUS_PER_NODE], &map->layout, err);
+}
+
+static int build(p4d_map *map, const char *plan, p4d_error *err)
+{
 	p4d_error why;
 
-	if (p4d_plan_read(plan, &request, &why) < 0 ||
-	    p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
-			     (uint64_t)request.value[P4D_GPUS_PER_NODE], &map->layout, &why) < 0)
+	if (lay_out(map, plan, &why) < 0)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "its plan line cannot be used: %.300s", why.text);
-	map->vocab = (uint64_t)request.value[P4D_VOCAB];
 	map->stage = calloc(map->layout.pp, sizeof(*map->stage));
 	if (!map->stage)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the map of a checkpoint");

@@ -63,6 +63,8 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	const bool ends = position == p4d_positions(&t->schedule) - 1;
 	p4d_layer y = layer_of(t, in, 0);
 
+	if (p4d_find_documents(t, in->micro_batch, err) < 0)
+		return -1;
 	if (position == 0 && t->l->vocab_parallel)
 		t->d->copy(t->d, y.made[MADE_INPUT], p4d_hand_over(t, B_EMBEDDING_OUTPUT, in->micro_batch),
 			   hand_over_bytes(t));
@@ -90,6 +92,8 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	const bool ends = position == p4d_positions(&t->schedule) - 1;
 	void *hidden = p4d_at(t, B_HIDDEN), *output;
 
+	if (p4d_find_documents(t, in->micro_batch, err) < 0)
+		return -1;
 	if (ends && t->l->vocab_parallel)
 		p4d_head_norm_back(t, in->slot, p4d_hand_over(t, B_HEAD_GRADIENT, in->micro_batch));
 	else if (ends && p4d_head(t, in->micro_batch, in->slot, err) < 0)

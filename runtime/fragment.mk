@@ -49,7 +49,8 @@ trainer_sources = \
 	runtime/weights.h runtime/place.c runtime/weights.c runtime/pieces.c \
 	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c \
 	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
-	runtime/attention_ring.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
+	runtime/sequence_order.c runtime/attention_parts.h runtime/attention_layer.c runtime/attention_ring.c \
+	runtime/attention_gather.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
 	runtime/executor.c runtime/optimizer.c
 
 if HAVE_OPENBLAS

@@ -5,6 +5,23 @@
 
 #include "trainer_parts.h"
 
+/* Second pieces of a sequence lie on the context-parallel ranks in this order. */
+static int open_reversed(p4d_trainer *t, p4d_error *err)
+{
+	const uint32_t cp = (uint32_t)t->l->cp;
+	uint32_t *ranks = malloc(cp * sizeof(*ranks));
+	p4d_place place = t->place;
+	int status;
+
+	if (!ranks)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of ranks");
+	for (place.cp = 0; place.cp < cp; place.cp++)
+		ranks[cp - 1 - place.cp] = p4d_rank_at(t->l, place);
+	status = p4d_group_open(&t->cp_reversed, t->set.world, ranks, cp, err);
+	free(ranks);
+	return status;
+}
+
 /* The ranks whose places agree with `place` outside of the directions that vary, in the order of ranks. */
 static int open_group(p4d_trainer *t, p4d_group **group, bool tp, bool cp, bool dp, bool pp, p4d_error *err)
 {
@@ -76,7 +93,10 @@ static int put_on_device(p4d_trainer *t, uint8_t *sends, p4d_error *err)
 	    p4d_group_on_device(t->replicas, t->set.transport, &replicas, err) < 0)
 		return -1;
 	find_ring(t, sends);
-	if (p4d_group_on_device(t->cp, t->set.transport, &ring, err) < 0)
+	if (t->l->cp_comm == P4D_CP_P2P && p4d_group_on_device(t->cp, t->set.transport, &ring, err) < 0)
+		return -1;
+	if (t->cp_reversed && (p4d_group_on_device(t->cp, t->set.transport, &between, err) < 0 ||
+			       p4d_group_on_device(t->cp_reversed, t->set.transport, &between, err) < 0))
 		return -1;
 	find_sends(t, sends);
 	if (p4d_group_on_device(t->pp, t->set.transport, &stages, err) < 0)
@@ -110,12 +130,15 @@ int p4d_open_groups(p4d_trainer *t, p4d_error *err)
 	    open_group(t, &t->vocabulary, true, false, false, true, err) < 0 ||
 	    open_group(t, &t->world, true, true, true, true, err) < 0)
 		return -1;
+	if (t->l->cp_comm == P4D_CP_ALL_GATHER && open_reversed(t, err) < 0)
+		return -1;
 	return open_ends(t, err) < 0 ? -1 : open_device_groups(t, err);
 }
 
 void p4d_close_groups(p4d_trainer *t)
 {
-	p4d_group **groups[] = {&t->tp, &t->cp, &t->replicas, &t->pp, &t->vocabulary, &t->world, &t->ends};
+	p4d_group **groups[] = {&t->tp, &t->cp,         &t->cp_reversed, &t->replicas,
+				&t->pp, &t->vocabulary, &t->world,       &t->ends};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++) {
 		if (*groups[i])

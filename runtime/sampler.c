@@ -29,8 +29,17 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 	/* a dataset that is listed twice is not to give every sample twice */
 	uint64_t key = p4d_mix(options->seed ^ p4d_mix(number));
 
-	if (p4d_tokens_open(&from->tokens, path, &options->tokens, err) < 0 ||
-	    p4d_shuffled_open(&from->documents, from->tokens, path, key, options->validation,
+	if (p4d_tokens_open(&from->tokens, path, &options->tokens, err) < 0)
+		return -1;
+	if (options->boundaries && !p4d_tokens_has_boundaries(from->tokens)) {
+		p4d_fail(err, P4D_E_DATA,
+			 "%.200s: a file of llm.c does not say where its documents begin, which "
+			 "--document-mask=on needs",
+			 path);
+		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
+				    "128000)");
+	}
+	if (p4d_shuffled_open(&from->documents, from->tokens, path, key, options->validation,
 			      options->validate, err) < 0)
 		return -1;
 	from->key = p4d_mix(key);

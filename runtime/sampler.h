@@ -34,8 +34,8 @@ typedef struct p4d_sampler_options {
 	 * set apart. 0 to below 1. */
 	double validation;
 	bool validate; /* samples from these instead of from the others */
-	/* Documents do not see each other: the first token of a document is no label (-1). Else a sample is
-	 * one text. */
+	/* Documents do not see each other: the first token of a document is no label (-1), as nothing before
+	 * it tells of it. Else a sample is one text. */
 	bool boundaries;
 	bool reset_positions; /* count from 0 in each document of a sample */
 } p4d_sampler_options;
@@ -43,7 +43,7 @@ typedef struct p4d_sampler_options {
 /*
  * blend: "PATH", "WEIGHT PATH WEIGHT PATH ..." or "PATH PATH ..." with weights as the number of tokens; paths
  * as p4d_tokens_open takes them. Errors: VALUE, NO_MEMORY, DATA (also when a dataset has less than seq_len +
- * 1 tokens).
+ * 1 tokens, or with boundaries a dataset that has none).
  */
 int p4d_sampler_open(p4d_sampler **sampler, const char *blend, const p4d_sampler_options *options,
 		     p4d_error *err);

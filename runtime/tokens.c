@@ -156,6 +156,11 @@ uint64_t p4d_tokens_documents(const p4d_tokens *tokens)
 	return tokens->documents;
 }
 
+bool p4d_tokens_has_boundaries(const p4d_tokens *tokens)
+{
+	return tokens->index.data || tokens->options.delimiter != P4D_NO_DELIMITER;
+}
+
 p4d_document p4d_tokens_document(const p4d_tokens *tokens, uint64_t number)
 {
 	if (tokens->starts)

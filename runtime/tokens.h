@@ -2,6 +2,7 @@
 #ifndef P4D_TOKENS_H
 #define P4D_TOKENS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "error.h"
@@ -48,6 +49,8 @@ void p4d_tokens_close(p4d_tokens *tokens);
 
 uint64_t p4d_tokens_total(const p4d_tokens *tokens); /* in all documents */
 uint64_t p4d_tokens_documents(const p4d_tokens *tokens);
+/* False: nothing says where documents begin, so all tokens are one: llm.c without a delimiter. */
+bool p4d_tokens_has_boundaries(const p4d_tokens *tokens);
 
 /* Where a document is: its first token, counted from the start of the data, and its length, which may be 0.
  */

@@ -92,6 +92,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	    .clip = (float)s->clip,
 	    .z_loss = (float)s->z_loss,
 	    .vocab = (uint64_t)run->plan->request.value[P4D_VOCAB],
+	    .document_mask = s->document_mask,
 	};
 
 	return p4d_trainer_open(&run->trainer, &settings, err);
@@ -132,24 +133,27 @@ static int start(p4d_run *run, p4d_error *err)
 static void say_start(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
+	const bool masked = run->settings->document_mask;
 	const char *comm = p4d_transport_name(run->transport);
-	char fields[1024], text[1024];
+	char fields[1024], text[1024], cp_comm[16];
 
 	if (!run->leads)
 		return;
 	snprintf(fields, sizeof(fields),
 		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
-		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64 ",\"seq_len\":%" PRIu64 ",\"micro_batch\":%" PRIu64
-		 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
-		 ",\"resumed_step\":%" PRIu64 ",\"comm\":\"%s\"",
-		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp, l->seq_len, l->micro_batch, l->global_batch,
-		 p4d_sampler_tokens(run->data.training), p4d_trainer_arena_bytes(run->trainer), run->step,
-		 comm);
+		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64
+		 ",\"cp_comm\":\"%s\",\"document_mask\":\"%s\",\"seq_len\":%" PRIu64
+		 ",\"micro_batch\":%" PRIu64 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64
+		 ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64 ",\"comm\":\"%s\"",
+		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp,
+		 p4d_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)), masked ? "on" : "off",
+		 l->seq_len, l->micro_batch, l->global_batch, p4d_sampler_tokens(run->data.training),
+		 p4d_trainer_arena_bytes(run->trainer), run->step, comm);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
-		 " tokens a step, %" PRIu64 " in the data; communication: %s",
+		 " tokens a step, %" PRIu64 " in the data%s; communication: %s",
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len,
-		 p4d_sampler_tokens(run->data.training), comm);
+		 p4d_sampler_tokens(run->data.training), masked ? ", documents masked" : "", comm);
 	p4d_step_log_event(&run->log, "start", fields, text);
 }
 

@@ -7,6 +7,7 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	p4d_sampler_options options = {
 	    .seed = settings->seed,
 	    .seq_len = plan->layout.seq_len,
+	    .boundaries = settings->document_mask,
 	    /* padded rows are of no token */
 	    .tokens = {.vocabulary = (uint64_t)plan->request.value[P4D_VOCAB],
 		       .delimiter = settings->delimiter == UINT64_MAX ? P4D_NO_DELIMITER
@@ -43,28 +44,33 @@ void p4d_train_data_close(p4d_train_data *data)
 }
 
 static int fill(const p4d_train_data *data, p4d_sampler *sampler, uint64_t step, uint32_t micro_batch,
-		int32_t *tokens, int32_t *labels, p4d_error *err)
+		const p4d_batch *batch, p4d_error *err)
 {
 	const p4d_layout *l = data->layout;
-	const p4d_samples out = {.tokens = tokens, .labels = labels};
+	const p4d_samples part = {.tokens = batch->tokens, .labels = batch->labels};
+	const p4d_samples whole = {.documents = batch->documents};
 	uint64_t first = p4d_first_sample((step - 1) * l->global_batch, micro_batch, l->micro_batch,
 					  data->place.dp, l->dp);
 
-	return p4d_sampler_fill(sampler, first, l->micro_batch, data->place.cp, l->cp, &out, err);
+	if (batch->documents && p4d_sampler_fill(sampler, first, l->micro_batch, 0, 1, &whole, err) < 0)
+		return -1;
+	if (!batch->tokens && !batch->labels)
+		return 0;
+	return p4d_sampler_fill(sampler, first, l->micro_batch, data->place.cp, l->cp, &part, err);
 }
 
-int p4d_training_batch(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens, int32_t *labels,
+int p4d_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 		       p4d_error *err)
 {
 	const p4d_train_data *data = context;
 
-	return fill(data, data->training, step, micro_batch, tokens, labels, err);
+	return fill(data, data->training, step, micro_batch, batch, err);
 }
 
-int p4d_validation_batch(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens, int32_t *labels,
+int p4d_validation_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 			 p4d_error *err)
 {
 	const p4d_train_data *data = context;
 
-	return fill(data, data->validation, step, micro_batch, tokens, labels, err);
+	return fill(data, data->validation, step, micro_batch, batch, err);
 }

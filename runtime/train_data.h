@@ -5,6 +5,7 @@
 #include "job_plan.h"
 #include "sampler.h"
 #include "settings.h"
+#include "trainer.h"
 #include "weights.h"
 
 /* The samples of one rank. Zero before use. */
@@ -20,9 +21,9 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 void p4d_train_data_close(p4d_train_data *data);
 
 /* A p4d_batch_source each (trainer.h); context is the p4d_train_data. Steps count from 1. */
-int p4d_training_batch(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens, int32_t *labels,
+int p4d_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 		       p4d_error *err);
-int p4d_validation_batch(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens, int32_t *labels,
+int p4d_validation_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 			 p4d_error *err);
 
 #endif

@@ -15,6 +15,7 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	p4d_request placed = plan->request;
 
 	save->info.seed = settings->seed;
+	save->info.document_mask = settings->document_mask;
 	snprintf(save->info.data, sizeof(save->info.data), "%s", settings->data);
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
@@ -55,6 +56,11 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
 }
 
+static const char *on_off(bool on)
+{
+	return on ? "on" : "off";
+}
+
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		     p4d_trainer *trainer, uint64_t *step, p4d_error *err)
 {
@@ -73,6 +79,11 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"the checkpoint was made with --seed=%" PRIu64 ", not %" PRIu64, found.seed,
 				settings->seed);
+	if (found.document_mask != settings->document_mask) {
+		p4d_fail(err, P4D_E_CHECKPOINT, "the checkpoint was trained with --document-mask=%s, not %s",
+			 on_off(found.document_mask), on_off(settings->document_mask));
+		return p4d_fix(err, "--document-mask=%s", on_off(found.document_mask));
+	}
 	if (found.consumed != found.step * plan->layout.global_batch)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64

@@ -78,6 +78,19 @@ static uint64_t copies_of(const p4d_trainer *t, p4d_buffer which)
 	return t->row[which] ? t->row[which]->shape[0] : 1;
 }
 
+/* In the order of the sequences, and as attention takes them. */
+static int allocate_documents(p4d_trainer *t, p4d_error *err)
+{
+	const uint64_t sequences = t->l->micro_batch * t->l->seq_len, *shape = t->row[B_DOCUMENTS]->shape;
+
+	t->document_holder = calloc(shape[0], sizeof(*t->document_holder));
+	if (t->set.document_mask)
+		t->host_documents = malloc((sequences + shape[1] * shape[2]) * sizeof(*t->host_documents));
+	if (t->document_holder && (t->host_documents || !t->set.document_mask))
+		return 0;
+	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the documents of a micro-batch");
+}
+
 static int allocate(p4d_trainer *t, p4d_error *err)
 {
 	void *arena;
@@ -91,7 +104,7 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 	if (!t->host_tokens || !t->host_labels || !t->token_holder || !t->label_holder || !t->label_trained ||
 	    !t->gathers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a micro-batch");
-	if (t->d->allocate(t->d, t->plan.arena_bytes, &arena, err) < 0)
+	if (allocate_documents(t, err) < 0 || t->d->allocate(t->d, t->plan.arena_bytes, &arena, err) < 0)
 		return -1;
 	t->arena = arena;
 	return 0;
@@ -99,8 +112,9 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 
 static int fill_constants(p4d_trainer *t, p4d_error *err)
 {
-	const uint64_t words =
-	    t->l->seq_len > t->length * t->l->head_dim ? t->l->seq_len : t->length * t->l->head_dim;
+	const uint64_t *positions = t->row[B_POSITIONS]->shape, *rope = t->row[B_ROPE]->shape;
+	const uint64_t count = positions[0] * positions[1], angles = rope[0] * rope[1];
+	const uint64_t words = count > angles ? count : angles;
 	void *scratch = malloc(words * sizeof(float));
 
 	if (!scratch)
@@ -172,6 +186,8 @@ void p4d_trainer_close(p4d_trainer *t)
 	free(t->label_holder);
 	free(t->label_trained);
 	free(t->gathers);
+	free(t->host_documents);
+	free(t->document_holder);
 	free(t);
 }
 
@@ -186,6 +202,7 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 	t->trained = 0;
 	memset(t->token_holder, 0xff, copies_of(t, B_TOKENS) * sizeof(*t->token_holder));
 	memset(t->label_holder, 0xff, copies_of(t, B_LABELS) * sizeof(*t->label_holder));
+	memset(t->document_holder, 0xff, copies_of(t, B_DOCUMENTS) * sizeof(*t->document_holder));
 	return p4d_execute(t, err);
 }
 

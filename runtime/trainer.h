@@ -24,16 +24,25 @@ typedef struct p4d_trainer_settings {
 	float norm_epsilon;
 	float beta1, beta2, epsilon, weight_decay, clip; /* clip 0: none */
 	float z_loss;
-	uint64_t vocab; /* real, without padding */
+	uint64_t vocab;     /* real, without padding */
+	bool document_mask; /* tokens see those of their own document only */
 } p4d_trainer_settings;
 
+/* What is asked for of a micro-batch; NULL: not. */
+typedef struct p4d_batch {
+	/* (micro_batch, seq_len / cp): of this rank's place in dp and cp, in the order of sampler.h */
+	int32_t *tokens, *labels;
+	/* (micro_batch, seq_len): of each token of the whole sequences a number that those of its document
+	 * have, too, and others of the sequence have not. Asked for with document_mask only. */
+	int32_t *documents;
+} p4d_batch;
+
 /*
- * Where a micro-batch comes from: fills tokens and labels (micro_batch * seq_len / cp each) of this rank's
- * place in dp and cp, in the order of sampler.h. A function of its arguments alone: ranks that need a
- * micro-batch twice ask twice, those that do not need it never ask.
+ * Where a micro-batch comes from. A function of its arguments alone: ranks that need a micro-batch twice ask
+ * twice, those that do not need it never ask.
  */
-typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens,
-				int32_t *labels, p4d_error *err);
+typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+				p4d_error *err);
 
 typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */

@@ -15,6 +15,7 @@ typedef enum p4d_buffer {
 	B_SECOND,
 	B_TOKENS,
 	B_LABELS,
+	B_DOCUMENTS,
 	B_SEND_FORWARD,
 	B_SEND_BACKWARD,
 	B_EMBEDDING_OUTPUT,
@@ -50,6 +51,9 @@ typedef enum p4d_buffer {
 	B_RING_LSE,
 	B_RING_BACK_KEYS_VALUES,
 	B_RING_BACK_GRADIENTS,
+	B_GATHERED_KEYS_VALUES,
+	B_GATHERED_BACK_KEYS_VALUES,
+	B_GATHERED_BACK_GRADIENTS,
 	B_BUFFERS
 } p4d_buffer;
 
@@ -116,7 +120,8 @@ struct p4d_trainer {
 	 * them.
 	 */
 	p4d_group *tp, *cp, *replicas, *pp, *vocabulary, *ends;
-	p4d_group *world; /* all ranks; numbers of the host */
+	p4d_group *world;       /* all ranks; numbers of the host */
+	p4d_group *cp_reversed; /* where keys are gathered, else NULL; data on the device */
 
 	/* of the step that runs */
 	p4d_batch_source source;
@@ -127,8 +132,11 @@ struct p4d_trainer {
 	uint64_t trained;
 	p4d_sends sends[2];
 	int32_t *host_tokens, *host_labels;
-	uint32_t *token_holder, *label_holder; /* the micro-batch in each copy; UINT32_MAX: none */
-	uint64_t *label_trained;               /* labels that are trained on in each copy */
+	int32_t *host_documents; /* of a micro-batch, in order and then arranged; NULL without the mask */
+	/* the micro-batch in each copy; UINT32_MAX: none */
+	uint32_t *token_holder, *label_holder, *document_holder;
+	uint64_t *label_trained;  /* labels that are trained on in each copy */
+	const int32_t *documents; /* of the micro-batch of the pass that runs; NULL: not masked */
 	float learning_rate;
 	uint64_t *gathers;     /* by segment: calls of `replicas` after which its parameters are there */
 	void *pace[P4D_AHEAD]; /* marks of the last layers */
@@ -173,8 +181,18 @@ void p4d_close_groups(p4d_trainer *t);
 /* trainer_state.c */
 void p4d_fill_rope(p4d_trainer *t, float *scratch);
 
-/* attention_ring.c */
+/* sequence_order.c */
+/* Where token i of a context-parallel rank lies in its sequence. */
+uint64_t p4d_place_in_sequence(const p4d_layout *l, uint64_t rank, uint64_t i);
+/* The block of this rank's tokens; that of all keys where they are gathered. */
+enum { P4D_GATHERED_BLOCK = 1 };
+uint32_t p4d_own_block(const p4d_trainer *t);
+/* scratch: as many as the plan's row has */
 void p4d_fill_positions(p4d_trainer *t, int32_t *scratch);
+/* t->documents of a micro-batch; asks the source when they are not there. */
+int p4d_find_documents(p4d_trainer *t, uint32_t micro_batch, p4d_error *err);
+
+/* attention_layer.c */
 int p4d_attend(p4d_trainer *t, const p4d_layer *y, p4d_error *err);
 int p4d_attend_back(p4d_trainer *t, const p4d_layer *y, p4d_error *err);
 p4d_heads p4d_heads_of(const p4d_trainer *t, const p4d_layer *y);

@@ -28,12 +28,10 @@ static double frequency(const p4d_trainer_settings *set, double exponent)
 
 void p4d_fill_rope(p4d_trainer *t, float *scratch)
 {
-	const uint64_t d = t->l->head_dim, half = d / 2, cp = t->l->cp, rank = t->place.cp;
-	const uint64_t piece = cp > 1 ? t->length / 2 : t->length;
+	const uint64_t d = t->l->head_dim, half = d / 2;
 
 	for (uint64_t i = 0; i < t->length; i++) {
-		const uint64_t position =
-		    i < piece ? rank * piece + i : (2 * cp - 1 - rank) * piece + i - piece;
+		const uint64_t position = p4d_place_in_sequence(t->l, t->place.cp, i);
 		for (uint64_t j = 0; j < half; j++) {
 			const double angle = (double)position * frequency(&t->set, (double)j / (double)half);
 			scratch[i * d + j] = (float)cos(angle);

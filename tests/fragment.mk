@@ -101,7 +101,8 @@ endif
 train_libs = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 checkpoint_ranks = tests/unit/checkpoint_ranks.h tests/unit/token_files.h
 tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c $(checkpoint_ranks)
-tests_unit_test_checkpoint_LDADD = $(train_libs)
+tests_unit_test_checkpoint_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_unit_test_checkpoint_LDADD = $(train_libs) $(XXHASH_LIBS)
 tests_unit_test_checkpoint_damage_SOURCES = tests/unit/test_checkpoint_damage.c $(checkpoint_ranks)
 tests_unit_test_checkpoint_damage_LDADD = $(train_libs)
 tests_unit_test_checkpoint_saver_SOURCES = tests/unit/test_checkpoint_saver.c $(checkpoint_ranks)

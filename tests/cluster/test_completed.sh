@@ -15,6 +15,6 @@ same "$(variable P4D_PP)" 1
 same "$(variable P4D_DP)" 1
 contains "$(variable P4D_PLAN)" ":tp=8@u:"
 contains "$(variable P4D_MEGATRON_ARGS)" "--tensor-model-parallel-size 8"
-for name in CP VPP MICRO_BATCH GLOBAL_BATCH SEQ_LEN RECOMPUTE SCHEDULE; do
+for name in CP CP_COMM VPP MICRO_BATCH GLOBAL_BATCH SEQ_LEN RECOMPUTE SCHEDULE; do
 	[ -n "$(variable P4D_$name)" ] || fail "P4D_$name is missing"
 done

@@ -71,8 +71,8 @@ says "expected 0 to 49"
 # one rank and several: the same losses, which fall
 exits 0 train --steps 12 --log one.json
 silent
-for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --pp 2 --schedule zbv" "4 --pp 2 --vocab-parallel vocab-1" \
-	"4 --tp 2 --pp 2 --comm staged"; do
+for layout in "2 --tp 2" "4 --tp 2 --pp 2" "2 --cp 2" "2 --cp 2 --cp-comm all-gather" "2 --pp 2 --schedule zbv" \
+	"4 --pp 2 --vocab-parallel vocab-1" "4 --tp 2 --pp 2 --comm staged"; do
 	rm -f several.json
 	exits 0 train --steps 12 --log several.json --local-ranks $layout
 	same_losses one.json several.json
@@ -85,6 +85,24 @@ awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(first > 5 && last < first
 grep -q '"event":"end","step":12' one.json || fail "no end"
 planned=$(sed -n 's/.*"planned_bytes":\([0-9]*\),.*/\1/p' one.json)
 [ -n "$planned" ] && grep -q "\"arena_bytes\":$planned," one.json || fail "the arena is not the plan"
+
+# documents that do not see each other: the same on all layouts, another loss than one text, and a run keeps to it
+exits 0 p4d data --split-lines -o lines text
+# shellcheck disable=SC2086
+train_lines() { p4d-train $model --data lines --lr 1e-2 --global-batch 8 --steps 8 "$@"; }
+exits 0 train_lines --log open.json
+exits 0 train_lines --document-mask on --log masked.json --checkpoint masked --save-every 4
+grep -q '"event":"start".*"cp_comm":"p2p","document_mask":"on"' masked.json || fail "the log does not say that documents are masked"
+grep -q '"document_mask": "on"' masked/step-00000008/manifest.json || fail "the checkpoint does not say that documents are masked"
+for layout in "2 --cp 2" "4 --cp 2 --cp-comm all-gather --pp 2"; do
+	rm -f several.json
+	exits 0 train_lines --document-mask on --log several.json --local-ranks $layout
+	same_losses masked.json several.json
+done
+losses open.json >open
+paste -d ' ' open masked.json.losses | awk '($2 - $4) ^ 2 > (1e-4 * $2) ^ 2 { differ = 1 } END { exit !differ }' || fail "the mask changes nothing"
+exits 52 train_lines --checkpoint masked
+says "--document-mask=on, not off" "fix: --document-mask=on"
 
 # two tasks as srun would start them, with the plan of the job
 # shellcheck disable=SC2086

@@ -324,8 +324,11 @@ static inline uint64_t compare_rank(test_rank *rank, uint64_t salt, uint64_t *eq
 
 static inline p4d_checkpoint_info info_of(const test_job *job, uint64_t step)
 {
-	p4d_checkpoint_info info = {
-	    .step = step, .consumed = step * 96, .seed = UINT64_MAX - step, .data = "0.3 a/\"b\" 0.7 c"};
+	p4d_checkpoint_info info = {.step = step,
+				    .consumed = step * 96,
+				    .seed = UINT64_MAX - step,
+				    .document_mask = step & 1,
+				    .data = "0.3 a/\"b\" 0.7 c"};
 
 	memcpy(info.plan, job->plan, sizeof(info.plan));
 	return info;

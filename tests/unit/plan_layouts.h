@@ -54,6 +54,7 @@ static inline bool random_layout(p4d_layout *l, int first_schedule, int last_sch
 	put(&r, P4D_QK_NORM, draw(2));
 	put(&r, P4D_TP, tp);
 	put(&r, P4D_CP, cp);
+	put(&r, P4D_CP_COMM, draw(2));
 	put(&r, P4D_PP, pp);
 	put(&r, P4D_SCHEDULE, (uint64_t)schedule);
 	if (schedule == P4D_INTERLEAVED)

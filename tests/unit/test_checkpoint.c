@@ -4,6 +4,7 @@
 #include "checkpoint_ranks.h"
 
 #include <math.h>
+#include <xxhash.h>
 
 #include "huggingface.h"
 
@@ -26,6 +27,7 @@ static void load_all(test_job *job, const char *path, uint64_t salt, uint64_t st
 	assert_int_equal(info.step, step);
 	assert_int_equal(info.consumed, step * 96);
 	assert_true(info.seed == UINT64_MAX - step);
+	assert_int_equal(info.document_mask, step & 1);
 	assert_string_equal(info.data, "0.3 a/\"b\" 0.7 c");
 }
 
@@ -99,6 +101,54 @@ static void same_layout_keeps_every_bit(void **state)
 		}
 		close_job(job);
 	}
+}
+
+/* Cuts a text out of the manifest, which gets the checksum of the rest. */
+static void cut_from_manifest(const char *path, const char *text)
+{
+	static const char ending[] = ",\n\"checksum\": \"";
+	char name[P4D_PATH], manifest[8192], more[64];
+
+	assert_int_equal(p4d_path(name, NULL, "%s/manifest.json", path), 0);
+	FILE *file = fopen(name, "rb");
+	assert_non_null(file);
+	size_t size = fread(manifest, 1, sizeof(manifest), file);
+	fclose(file);
+	char *at = memmem(manifest, size, text, strlen(text));
+	char *end = memmem(manifest, size, ending, strlen(ending));
+	assert_true(at && end > at);
+	memmove(at, at + strlen(text), (size_t)(end - at) - strlen(text));
+	size = (size_t)(end - manifest) - strlen(text);
+	snprintf(more, sizeof(more), "%s%016llx\"\n}\n", ending,
+		 (unsigned long long)XXH3_64bits(manifest, size));
+	file = fopen(name, "wb");
+	assert_non_null(file);
+	assert_int_equal(fwrite(manifest, 1, size, file), size);
+	assert_true(fputs(more, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* From before cp-comm and document-mask were. */
+static void earlier_ones_are_read(void **state)
+{
+	const char *dir = in_directory("earlier");
+	char path[P4D_PATH];
+	p4d_request request;
+
+	(void)state;
+	test_job *job = open_job(SMALL_MODEL "tied=off bias=none qk-norm=off", "device=cpu cp=2", 2);
+	test_job *other = open_job(SMALL_MODEL "tied=off bias=none qk-norm=off", "device=cpu tp=2", 2);
+	assert_true(job && other);
+	assert_int_equal(p4d_plan_read(job->plan, &request, NULL), 0);
+	request.origin[P4D_CP_COMM] = P4D_UNSET;
+	assert_int_equal(p4d_plan_write(&request, job->plan, sizeof(job->plan), NULL), 0);
+	fill_job(job, 6);
+	save_job(job, dir, 6);
+	assert_int_equal(p4d_checkpoint_path(dir, 6, path, sizeof(path), NULL), 0);
+	cut_from_manifest(path, "\"document_mask\": \"off\",\n");
+	load_all(other, path, 6, 6);
+	close_job(other);
+	close_job(job);
 }
 
 static void other_models_are_refused(void **state)
@@ -299,9 +349,9 @@ static void half_precision_and_wrong_shapes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(any_layout_to_any_other),         cmocka_unit_test(same_layout_keeps_every_bit),
-	    cmocka_unit_test(other_models_are_refused),        cmocka_unit_test(hugging_face_there_and_back),
-	    cmocka_unit_test(half_precision_and_wrong_shapes),
+	    cmocka_unit_test(any_layout_to_any_other),     cmocka_unit_test(same_layout_keeps_every_bit),
+	    cmocka_unit_test(earlier_ones_are_read),       cmocka_unit_test(other_models_are_refused),
+	    cmocka_unit_test(hugging_face_there_and_back), cmocka_unit_test(half_precision_and_wrong_shapes),
 	};
 
 	return cmocka_run_group_tests(tests, make_quick_directory, remove_directory);

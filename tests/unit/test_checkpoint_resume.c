@@ -76,7 +76,7 @@ static int rank_work_of(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	}
 	if (run.save)
 		TRY(p4d_saver_open(&saver, run.dir, 0, &storage, &peers, err));
-	training_text text = {run.layout, p4d_trainer_place(trainer), VOCAB};
+	training_text text = {.layout = run.layout, .place = p4d_trainer_place(trainer), .vocab = VOCAB};
 	int rc = train(trainer, saver, first, &text, rank, err);
 	p4d_saver_close(saver);
 	p4d_trainer_close(trainer);

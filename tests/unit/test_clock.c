@@ -132,6 +132,8 @@ static void passes_add_up(void **state)
 	    "framework=megatron tp=4 pp=4 cp=2 vpp=5 recompute=full global-batch=64",
 	    "framework=megatron tp=8 pp=4 attention=unfused recompute=selective dropout=on global-batch=64",
 	    "framework=p4d tp=2 pp=4 cp=4 recompute=mlp global-batch=64",
+	    "framework=p4d tp=2 pp=4 cp=4 cp-comm=all-gather recompute=full global-batch=64",
+	    "framework=megatron pp=8 cp=4 cp-comm=all-gather global-batch=64",
 	    "framework=p4d tp=8 pp=2 cp=2 vpp=2 schedule=zbv global-batch=64",
 	    "framework=p4d tp=8 pp=4 schedule=1f1b vocab-parallel=vocab-2 global-batch=64",
 	};
@@ -217,6 +219,39 @@ static void weights_that_wait(void **state)
 			    again = pass_of("tp=4 schedule=zb1p recompute=full");
 	assert_true(cut.backward_weight > 1.05 * alone.backward_weight);
 	assert_true(fabs((both(&again) - again.recompute) / both(&cut) - 1) < 0.01);
+}
+
+/* The choice between a ring and an all-gather is that of the step times, which differ both ways. */
+static void keys_are_gathered_where_that_is_faster(void **state)
+{
+	static const char *const recomputes[] = {"none", "full"};
+	p4d_gpu gpu = gpu_named("h100");
+	p4d_timeline_work work = {0};
+	unsigned gathered = 0, rings = 0;
+	(void)state;
+
+	for (uint32_t cp = 2; cp <= 64; cp *= 2)
+		for (uint32_t seq_len = 2048; seq_len <= 131072; seq_len *= 4)
+			for (int i = 0; i < 4; i++) {
+				char options[512];
+				p4d_step ring, all;
+				snprintf(options, sizeof(options),
+					 MODEL_70B "framework=p4d seq-len=%u tp=%d cp=%u pp=1 recompute=%s "
+						   "global-batch=8",
+					 seq_len, i / 2 ? 8 : 1, cp, recomputes[i % 2]);
+				p4d_layout l =
+				    layout_of(options, i / 2 ? cp : (cp + 7) / 8, cp < 8 && i < 2 ? cp : 8);
+				bool gathers = p4d_clock_gathers(&l, &gpu);
+				assert_int_equal(p4d_clock_step(&l, &gpu, &work, &ring, NULL), 0);
+				l.cp_comm = P4D_CP_ALL_GATHER;
+				assert_int_equal(p4d_clock_step(&l, &gpu, &work, &all, NULL), 0);
+				assert_true(gathers == (all.seconds < ring.seconds));
+				gathered += gathers;
+				rings += !gathers;
+			}
+	p4d_timeline_work_free(&work);
+	printf("gathered %u times, a ring %u times\n", gathered, rings);
+	assert_true(gathered >= 3 && rings >= 3);
 }
 
 /* ---- what has no clock ---- */
@@ -484,6 +519,7 @@ int main(void)
 	    cmocka_unit_test(rates_of_a_step),
 	    cmocka_unit_test(passes_add_up),
 	    cmocka_unit_test(weights_that_wait),
+	    cmocka_unit_test(keys_are_gathered_where_that_is_faster),
 	    cmocka_unit_test(no_guess),
 	    cmocka_unit_test(gpus_with_a_clock),
 	    cmocka_unit_test(faster_parts_are_not_slower),

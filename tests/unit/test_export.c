@@ -40,6 +40,10 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=4 pp=4 pipeline-split=19,21,21,19 framework=megatron", &r, &l);
 	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
 			       "--pipeline-model-parallel-layout Et*19|t*21|t*21|t*19L"));
+	assert_null(strstr(args, "--cp-comm-type"));
+	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=all-gather framework=megatron", &r, &l);
+	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+			       "--context-parallel-size 2 --cp-comm-type all_gather"));
 	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
 	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
 			       "--num-layers-per-virtual-pipeline-stage 4"));

@@ -180,6 +180,27 @@ static void weight_grad_shapes_count_once(void **state)
 	assert_int_equal(e.peak.part[P4D_PART_WEIGHT_GRAD], 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
 }
 
+/* Keys and values of all ranks, and their gradients, where that is more than what the peak is made of else.
+ */
+static void gathered_keys_of_megatron(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 te-wgrad=off cross-entropy=fused");
+	set_all(&r, "global-batch=1");
+	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_CLOSED, &l);
+	set_all(&r, "cp-comm=all-gather");
+	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_CLOSED, &l);
+	const uint64_t gathered = 2 * 2 * 32 * (2 * 2 * 16);
+	/* logits of 8 tokens (128 columns), hidden states of the head, gradients of gate and up and of the
+	 * input */
+	const uint64_t instead = 2 * 8 * 128 + 2 * 2 * 8 * 64 + 2 * 2 * 8 * 16 + 2 * 8 * 64;
+	assert_int_equal(all.peak.part[P4D_PART_ATTENTION], gathered);
+	assert_int_equal(all.peak.allocated_bytes, ring.peak.allocated_bytes + gathered - instead);
+}
+
 static void p4d_by_hand(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -196,9 +217,9 @@ static void p4d_by_hand(void **state)
 	/* two norms: input and statistic (rounded up to 256); qkv, output, lse; gate and up */
 	uint64_t layer =
 	    2 * (2 * 32 * 64 + 256) + 2 * 32 * (64 + 64) + 2 * 32 * 64 + 4 * 32 * 4 + 2 * 32 * 2 * 128;
-	/* tokens and labels of the micro-batch in flight and of the one prefetched */
+	/* tokens, labels and documents of the micro-batch in flight and of the one prefetched */
 	uint64_t head = 2 * 32 * 64 + 256; /* the last hidden state waits for the backward pass */
-	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 2 * layer + head + 2 * 2 * 256);
+	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 2 * layer + head + 3 * 2 * 256);
 	assert_int_equal(e.peak.part[P4D_PART_LIBRARIES], 32 << 20);
 	assert_int_equal(e.peak.phase_bytes[P4D_SAVE], e.peak.phase_bytes[P4D_INIT]);
 	assert_int_equal(e.peak.part[P4D_PART_COMM], 544000000); /* one communicator of two ranks: dp */
@@ -314,6 +335,7 @@ int main(void)
 	    cmocka_unit_test(malformed_measurements),
 	    cmocka_unit_test(megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
+	    cmocka_unit_test(gathered_keys_of_megatron),
 	    cmocka_unit_test(p4d_by_hand),
 	    cmocka_unit_test(more_of_anything_needs_more),
 	    cmocka_unit_test(peak_is_the_fullest_stage),

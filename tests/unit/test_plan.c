@@ -79,9 +79,14 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t P = parameters(l, stage), shard = P / (l->optimizer_sharding ? l->dp * l->cp : 1);
 	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
 
+	/* keys of all ranks at once, and their queries apart; or round a ring */
+	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
+
 	uint64_t always = up(e * P) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
-			  up(4 * l->seq_len / l->cp * d) + up(4 * l->seq_len) + 65536 + (cpu ? 0 : 32 << 20) +
-			  (l->pp > 1 ? 4 * S : 0) + (uint64_t)(first + last) * (flight + 1) * up(4 * n);
+			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 + (cpu ? 0 : 32 << 20) +
+			  (l->pp > 1 ? 4 * S : 0) + (uint64_t)(first + last) * (flight + 1) * up(4 * n) +
+			  (flight + 1) * up(4 * l->micro_batch * seen);
 
 	uint64_t input = S,
 		 rest = up(4 * ns) + up(e * n * (A + 2 * G)) + up(e * n * A) + up(4 * n * a) + S + up(4 * ns);
@@ -102,17 +107,23 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
 	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 256, row_sums = up(4 * n * a);
 	uint64_t accumulator = !cpu ? up(4 * n * A) : fp32 ? 0 : up(4 * n * (A + 2 * G));
-	uint64_t workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d)
-				 : 256 + (l->kv_heads < l->heads ? 2 * ((2 * n * A + 127) / 128 * 128) : 0);
-	uint64_t ring = l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a) : 0;
-	uint64_t ring_back = l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G) : 0;
+	uint64_t workspace =
+	    cpu ? 4 * 64 * (2 * 64 + 5 * d)
+		: 256 + (l->kv_heads < l->heads ? 2 * ((2 * (gathers ? all : n) * A + 127) / 128 * 128) : 0);
+	uint64_t context = gathers     ? up(e * all * 2 * G)
+			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
+				       : 0;
+	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
+				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G)
+					    : 0;
 	uint64_t chunk = n < 1024 ? n : 1024, V = l->vocab / l->tp;
 
 	uint64_t hidden = 3 * S + partial + 2 * gathered;
-	uint64_t forward = up(e * n * f) + scores + ring + again;
+	uint64_t forward = up(e * n * f) + scores + context + again;
 	uint64_t backward_ffn = 2 * up(e * n * f) + again;
 	uint64_t backward_attention = up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator + row_sums +
-				      workspace + ring_back + (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
+				      workspace + context_back +
+				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
 	uint64_t head = last ? up(4 * chunk * V) + up(e * chunk * V) + up(12 * n) : 0;
 	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
 	return always + slots + transient;
@@ -120,7 +131,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 
 static void equals_the_closed_form(void **state)
 {
-	unsigned count = 0, each[P4D_V_HALF + 1] = {0};
+	unsigned count = 0, each[P4D_V_HALF + 1] = {0}, gathered = 0;
 	static p4d_layout l;
 	static p4d_plan plan;
 
@@ -133,19 +144,22 @@ static void equals_the_closed_form(void **state)
 		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
 		uint64_t expected = closed_form(&l, stage);
 		if (plan.arena_bytes != expected)
-			fail_msg("stage %u of %d, schedule %d, recompute %d, tp %d, cp %d: plan %llu, closed "
-				 "form %llu",
-				 stage, (int)l.pp, l.schedule, l.recompute, (int)l.tp, (int)l.cp,
-				 (unsigned long long)plan.arena_bytes, (unsigned long long)expected);
+			fail_msg(
+			    "stage %u of %d, schedule %d, recompute %d, tp %d, cp %d (%d): plan %llu, closed "
+			    "form %llu",
+			    stage, (int)l.pp, l.schedule, l.recompute, (int)l.tp, (int)l.cp, l.cp_comm,
+			    (unsigned long long)plan.arena_bytes, (unsigned long long)expected);
 		each[l.schedule]++;
+		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
 		count++;
 	}
-	printf("%u configurations; per schedule:", count);
+	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
 	for (int schedule = 0; schedule <= P4D_V_HALF; schedule++) {
 		printf(" %u", each[schedule]);
 		assert_true(each[schedule] > 500);
 	}
 	printf("\n");
+	assert_true(gathered > 1000);
 }
 
 /* ---- properties of every plan ---- */

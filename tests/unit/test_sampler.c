@@ -447,6 +447,22 @@ static void what_is_refused(void **state)
 	options.validation = 0;
 	options.validate = true;
 	refuse(in_directory("a"), &options, P4D_E_VALUE, "the fraction for validation is 0");
+	/* a file of llm.c, that does not say where documents begin */
+	bytes plain = {.size = 0};
+	put(&plain, 20240520, 4);
+	put(&plain, 1, 4);
+	put(&plain, 3 * SEQ_LEN, 4);
+	plain.size = 256 * 4;
+	for (uint64_t i = 0; i < 3 * SEQ_LEN; i++)
+		put(&plain, i % 7, 2);
+	write_file(in_directory("plain.bin"), plain.data, plain.size);
+	options = usual;
+	refuse(in_directory("plain"), &options, P4D_E_DATA, "does not say where its documents begin");
+	options.tokens.delimiter = 6;
+	p4d_sampler_close(open_with(in_directory("plain"), &options));
+	options.tokens.delimiter = P4D_NO_DELIMITER;
+	options.boundaries = false;
+	p4d_sampler_close(open_with(in_directory("plain"), &options));
 	options = usual;
 	options.tokens.vocabulary = 1000;
 	p4d_sampler *sampler = open_with(in_directory("a"), &options);

@@ -46,22 +46,35 @@ typedef struct walk {
 	uint64_t fitting;
 } walk;
 
-static void visit(walk *w, p4d_request *r)
+static void judge(walk *w, const p4d_layout *layout)
 {
-	static p4d_layout layout;
 	p4d_estimate e;
 	p4d_step step;
 
-	p4d_request_complete(r, w->space->published_batch, w->space->nodes * w->space->gpus_per_node);
-	if (p4d_layout_build(r, w->space->nodes, w->space->gpus_per_node, &layout, NULL) < 0 ||
-	    p4d_estimate_memory(&layout, w->space->method, &w->space->capacity, &e, NULL) < 0 ||
+	if (p4d_estimate_memory(layout, w->space->method, &w->space->capacity, &e, NULL) < 0 ||
 	    e.fraction > w->space->limit)
 		return;
-	assert_int_equal(p4d_clock_step(&layout, w->space->capacity.gpu, &w->work, &step, NULL), 0);
-	double seconds = step.seconds / (double)layout.global_batch;
+	assert_int_equal(p4d_clock_step(layout, w->space->capacity.gpu, &w->work, &step, NULL), 0);
+	double seconds = step.seconds / (double)layout->global_batch;
 	w->fitting++;
 	if (w->least == 0 || seconds < w->least)
 		w->least = seconds;
+}
+
+static void visit(walk *w, p4d_request *r)
+{
+	static p4d_layout layout;
+
+	p4d_request_complete(r, w->space->published_batch, w->space->nodes * w->space->gpus_per_node);
+	if (p4d_layout_build(r, w->space->nodes, w->space->gpus_per_node, &layout, NULL) < 0)
+		return;
+	judge(w, &layout);
+	if (layout.cp == 1 || layout.framework != P4D_FRAMEWORK_P4D)
+		return;
+	layout.cp_comm = P4D_CP_ALL_GATHER;
+	if (w->least == 0 ||
+	    p4d_clock_bound(&layout, w->space->capacity.gpu) < w->least * (double)layout.global_batch)
+		judge(w, &layout);
 }
 
 static void visit_schedules(walk *w, const p4d_request *asked)
@@ -191,6 +204,39 @@ static void splits_layers_that_do_not_divide(void **state)
 	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
 }
 
+/* Short sequences on many ranks: a ring would only wait. What is asked for stays; Megatron-LM keeps p2p. */
+static void gathers_keys_where_that_is_faster(void **state)
+{
+	p4d_search_space space = space_of(8, 8, "h100-80gb");
+	p4d_request r = {.gpu = ""}, asked, megatron;
+	p4d_candidate found, other;
+	char flags[512];
+
+	(void)state;
+	set_all(&r, MODEL_13B "layers=16 seq-len=2048 tp=1 cp=64 micro-batch=1 pp=1 recompute=none");
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_ALL_GATHER);
+	assert_int_equal(found.request.origin[P4D_CP_COMM], P4D_BY_P4D);
+	p4d_request_flags(&found.request, "--", 1u << P4D_BY_P4D, flags, sizeof(flags));
+	assert_non_null(strstr(flags, "--cp-comm=all-gather"));
+	asked = megatron = r;
+	set_all(&asked, "cp-comm=p2p");
+	assert_int_equal(p4d_search(&asked, &space, &other, 1, NULL), 1);
+	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
+	assert_true(other.seconds > found.seconds && other.fraction < found.fraction);
+	/* where gathered keys do not fit */
+	space.limit = (other.fraction + found.fraction) / 2;
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
+	p4d_search_counts counts;
+	assert_int_equal(p4d_search(&r, &space, &found, 1, &counts), 1);
+	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
+	space.limit = 0.95;
+	set_all(&megatron, "framework=megatron");
+	assert_int_equal(p4d_search(&megatron, &space, &other, 1, NULL), 1);
+	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
+}
+
 static void keeps_what_was_asked(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -299,6 +345,7 @@ int main(void)
 	    cmocka_unit_test(best_comes_first),
 	    cmocka_unit_test(without_a_clock),
 	    cmocka_unit_test(splits_layers_that_do_not_divide),
+	    cmocka_unit_test(gathers_keys_where_that_is_faster),
 	    cmocka_unit_test(keeps_what_was_asked),
 	    cmocka_unit_test(gives_up_as_little_as_possible),
 	    cmocka_unit_test(smallest_world),

@@ -14,7 +14,7 @@ enum { BATCH = 2, LENGTH = 24, VOCAB = 48 };
 	"model=custom layers=2 hidden=16 ffn=40 heads=4 kv-heads=2 head-dim=4 vocab=48 tied=off bias=none " \
 	"qk-norm=off seq-len=24 global-batch=2 tp=1 cp=1 pp=1 vpp=1 "
 
-static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens, int32_t *labels,
+static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 		       p4d_error *err)
 {
 	const p4d_layout *l = context;
@@ -23,10 +23,13 @@ static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, int32
 	for (uint32_t k = 0; k < l->micro_batch; k++) {
 		const uint32_t b = micro_batch * (uint32_t)l->micro_batch + k;
 		for (uint32_t i = 0; i < LENGTH; i++) {
-			tokens[k * LENGTH + i] = (int32_t)(llama_mixed(1000 + b, i) % VOCAB);
-			labels[k * LENGTH + i] = i + 1 < LENGTH && i % 7 != 3
-						     ? (int32_t)(llama_mixed(1000 + b, i + 1) % VOCAB)
-						     : -1;
+			if (batch->tokens)
+				batch->tokens[k * LENGTH + i] = (int32_t)(llama_mixed(1000 + b, i) % VOCAB);
+			if (batch->labels)
+				batch->labels[k * LENGTH + i] =
+				    i + 1 < LENGTH && i % 7 != 3
+					? (int32_t)(llama_mixed(1000 + b, i + 1) % VOCAB)
+					: -1;
 		}
 	}
 	return 0;
@@ -51,7 +54,7 @@ typedef struct job {
 	p4d_trainer *trainer;
 } job;
 
-static void open_job(job *j, const char *options)
+static void open_job_with(job *j, const char *options, bool document_mask)
 {
 	p4d_error err = {0};
 	p4d_ranks ranks;
@@ -60,8 +63,14 @@ static void open_job(job *j, const char *options)
 	    p4d_world_open(&j->world, &ranks, &err) < 0 || p4d_device_cpu_open(&j->device, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 	p4d_trainer_settings settings = training_settings(&j->layout, &j->device, j->world, VOCAB);
+	settings.document_mask = document_mask;
 	if (p4d_trainer_open(&j->trainer, &settings, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
+}
+
+static void open_job(job *j, const char *options)
+{
+	open_job_with(j, options, false);
 }
 
 static void close_job(job *j)
@@ -162,6 +171,103 @@ static void agrees_with_the_oracle(void **state)
 	print_message("in bf16: %.2g\n", compare(ORACLE "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
 }
 
+/* Documents of one sequence, side by side or each in a sequence of its own. */
+enum { DOCUMENTS = 4, EVERY = -1 };
+static const uint32_t document_starts[DOCUMENTS + 1] = {0, 7, 8, 17, LENGTH};
+
+typedef struct documents_text {
+	bool apart;
+	int only; /* the place of the one token whose label is trained on, or EVERY */
+} documents_text;
+
+static int source_of_documents(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+			       p4d_error *err)
+{
+	const documents_text *text = context;
+	const uint32_t first = text->apart ? micro_batch : 0,
+		       last = text->apart ? micro_batch : DOCUMENTS - 1;
+
+	(void)step, (void)err;
+	for (uint32_t i = 0; i < LENGTH; i++) { /* behind a document that is alone */
+		if (batch->tokens)
+			batch->tokens[i] = (int32_t)(i % VOCAB);
+		if (batch->labels)
+			batch->labels[i] = -1;
+	}
+	for (uint32_t d = first; d <= last; d++)
+		for (uint32_t i = document_starts[d]; i < document_starts[d + 1]; i++) {
+			const uint32_t at = i - document_starts[first];
+			const bool trained =
+			    i + 1 < document_starts[d + 1] && (text->only == EVERY || text->only == (int)i);
+			if (batch->tokens)
+				batch->tokens[at] = (int32_t)(llama_mixed(77, i) % VOCAB);
+			if (batch->labels && trained)
+				batch->labels[at] = (int32_t)(llama_mixed(77, i + 1) % VOCAB);
+			if (batch->documents)
+				batch->documents[at] = (int32_t)d;
+		}
+	return 0;
+}
+
+static double loss_of(job *j, bool apart, int only)
+{
+	documents_text text = {apart, only};
+	p4d_error err;
+	double loss;
+
+	if (p4d_trainer_evaluate(j->trainer, 1, source_of_documents, &text, &loss, &err) < 0)
+		fail_msg("%s", err.text);
+	return loss;
+}
+
+/* Gradients of the mean loss; the job keeps them. */
+static const float *gradients_of(job *j, bool apart, double *scale)
+{
+	documents_text text = {apart, EVERY};
+	p4d_step_result result;
+	p4d_error err;
+
+	if (p4d_trainer_step(j->trainer, 1, 0, source_of_documents, &text, &result, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(result.tokens, LENGTH - DOCUMENTS);
+	*scale = (double)(j->layout.global_batch * LENGTH) / (double)result.tokens;
+	return p4d_trainer_gradients(j->trainer);
+}
+
+/* Of every token the loss is the one that it has where its document is alone, and so are the gradients. */
+static void documents_do_not_see_each_other(void **state)
+{
+	job together, apart, open;
+	double scale, other_scale, difference = 0, length = 0;
+	unsigned seen = 0;
+
+	(void)state;
+	open_job_with(&together, ORACLE "precision=fp32 micro-batch=1 global-batch=1 recompute=mlp", true);
+	open_job_with(&open, ORACLE "precision=fp32 micro-batch=1 global-batch=1", false);
+	open_job_with(&apart, ORACLE "precision=fp32 micro-batch=1 global-batch=4", false);
+	write_weights(&together);
+	write_weights(&open);
+	write_weights(&apart);
+	for (int i = 0; i < LENGTH; i++) {
+		const double alone = loss_of(&apart, true, i), masked = loss_of(&together, false, i);
+		assert_true(fabs(masked - alone) <= 1e-5 * alone);
+		seen += fabs(loss_of(&open, false, i) - alone) > 1e-3 * alone;
+	}
+	assert_true(seen >= LENGTH / 2); /* without the mask it is another text */
+	const float *one = gradients_of(&together, false, &scale);
+	const float *other = gradients_of(&apart, true, &other_scale);
+	for (uint64_t i = 0; i < p4d_trainer_weights(apart.trainer)->elements; i++) {
+		const double expected = (double)other[i] * other_scale,
+			     off = (double)one[i] * scale - expected;
+		difference += off * off;
+		length += expected * expected;
+	}
+	assert_true(sqrt(difference / length) <= 1e-5);
+	close_job(&together);
+	close_job(&open);
+	close_job(&apart);
+}
+
 /* A job that reads its state and one that was given it go on alike, to the bit. */
 static void state_moves(void **state)
 {
@@ -249,6 +355,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(agrees_with_the_oracle),
+	    cmocka_unit_test(documents_do_not_see_each_other),
 	    cmocka_unit_test(state_moves),
 	    cmocka_unit_test(nonfinite_is_not_applied),
 	    cmocka_unit_test(wrong_plans_are_refused),

@@ -116,6 +116,7 @@ static bool guards_hold(uint64_t bytes)
 /* ---- one layout ---- */
 
 static p4d_layout layout;
+static bool masked; /* documents do not see each other */
 static uint64_t before;
 
 static void count_from_here(void)
@@ -134,6 +135,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	device.allocate = counting_allocate;
 	device.release = guarded_release;
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	settings.document_mask = masked;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 	CHECK(size > 1 || p4d_trainer_weights(trainer)->elements > 800000);
 	TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, count_from_here, err));
@@ -159,25 +161,29 @@ enum { SOME = 10, HALF = SOME, ALL = SOME };
 #endif
 
 /* A model, how far losses and norms of the gradients may be off, and which layouts are tried: every
- * `each`-th. */
+ * `each`-th of these, NULL: of all that there are. */
 typedef struct trial {
 	const char *model;
 	double loss, norm;
 	size_t each, shift;
+	const shape *at;
+	size_t count;
 } trial;
 
 /* P4D_TEST_ALL=1: all layouts of all models. P4D_TEST_LAYOUT=TEXT: those that contain it. */
-static bool is_tried(const trial *t, size_t i)
+static bool is_tried(const trial *t, const shape *at, size_t i)
 {
 	const char *only = getenv("P4D_TEST_LAYOUT");
 
 	if (only)
-		return strstr(shapes[i].options, only);
+		return strstr(at->options, only);
 	return getenv("P4D_TEST_ALL") || (i + t->shift) % t->each == 0;
 }
 
 static void all_equal(const trial *t)
 {
+	const shape *table = t->at ? t->at : shapes;
+	const size_t count = t->at ? t->count : SHAPES;
 	const double began = forked_now();
 	double worst = 0, worst_norm = 0;
 	unsigned wrong = 0, done = 0;
@@ -187,23 +193,24 @@ static void all_equal(const trial *t)
 	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", t->model);
 	const curve one = run(options, 1, NULL);
 	assert_true(one.loss[CURVE_STEPS - 1] < 0.8 * one.loss[0]);
-	for (size_t i = 0; i < SHAPES; i++) {
-		if (!is_tried(t, i))
+	for (size_t i = 0; i < count; i++) {
+		const shape *at = &table[i];
+		if (!is_tried(t, at, i))
 			continue;
 		const double start = forked_now();
-		snprintf(options, sizeof(options), "%s %s", t->model, shapes[i].options);
-		const curve other = run(options, shapes[i].ranks, NULL);
+		snprintf(options, sizeof(options), "%s %s", t->model, at->options);
+		const curve other = run(options, at->ranks, NULL);
 		double norm;
 		const double off = curve_off_by(&one, &other, &norm);
 		const bool bad = !(off <= t->loss) || !(norm <= t->norm);
 		if (!done++ || off > worst)
-			worst_at = &shapes[i];
+			worst_at = at;
 		worst = fmax(worst, off);
 		worst_norm = fmax(worst_norm, norm);
 		wrong += bad;
 		if (bad || getenv("P4D_TEST_VERBOSE"))
-			print_message("%u ranks, %s: loss off by %.2g, norm by %.2g, %.2f s\n",
-				      shapes[i].ranks, shapes[i].options, off, norm, forked_now() - start);
+			print_message("%u ranks, %s: loss off by %.2g, norm by %.2g, %.2f s\n", at->ranks,
+				      at->options, off, norm, forked_now() - start);
 	}
 	print_message("loss %.4f to %.4f, %u layouts in %.0f s, off by at most %.2g (%u ranks, %s), norm by "
 		      "%.2g\n",
@@ -215,20 +222,50 @@ static void all_equal(const trial *t)
 static void plain_model(void **state)
 {
 	(void)state;
-	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, ALL, 0});
+	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, ALL, 0, NULL, 0});
 }
 
 static void grouped_model(void **state)
 {
 	(void)state;
-	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5});
+	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
+}
+
+/* Documents that end within sequences, pieces of them and the rows of a tile, and do not see each other. */
+static void masked_documents(void **state)
+{
+	static const char model[] = MODEL GROUPED "precision=fp32";
+	static const char one_rank[] = MODEL GROUPED "precision=fp32 tp=1 cp=1 pp=1 vpp=1 micro-batch=2";
+	static const shape some[] = {
+	    {2, "tp=1 cp=2 pp=1 vpp=1 micro-batch=2"},
+	    {4, "tp=1 cp=4 pp=1 vpp=1 micro-batch=2 recompute=full"},
+	    {4, "tp=1 cp=4 pp=1 vpp=1 micro-batch=2 cp-comm=all-gather"},
+	    {4, "tp=2 cp=2 pp=1 vpp=1 micro-batch=1 cp-comm=all-gather"},
+	    {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=interleaved"},
+	    {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 schedule=zb1p recompute=mlp"},
+	    {8,
+	     "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-2 cp-comm=all-gather"},
+	};
+
+	(void)state;
+	curve_documents = true;
+	masked = false;
+	const curve open = run(one_rank, 1, NULL);
+	masked = true;
+	const curve closed = run(one_rank, 1, NULL);
+	assert_int_equal(open.tokens, closed.tokens);
+	assert_true(fabs(open.loss[0] - closed.loss[0]) > 1e-3 * open.loss[0]);
+	all_equal(&(trial){model, 1e-5, 1e-3, 1, 0, some, sizeof(some) / sizeof(*some)});
+	if (getenv("P4D_TEST_ALL"))
+		all_equal(&(trial){model, 1e-5, 1e-3, ALL, 0, NULL, 0});
+	curve_documents = masked = false;
 }
 
 /* Rounded to 8 bits in other places. */
 static void bf16_model(void **state)
 {
 	(void)state;
-	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, HALF, 2});
+	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, HALF, 2, NULL, 0});
 }
 
 /* Between nodes ranks talk by sockets, in a node by shared memory: the same bits. */
@@ -238,10 +275,11 @@ static void nodes_change_nothing(void **state)
 	static const char *const options[] = {
 	    MODEL GROUPED "precision=fp32 tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b",
 	    MODEL PLAIN "precision=fp32 tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv",
+	    MODEL PLAIN "precision=fp32 tp=1 cp=4 pp=1 vpp=1 micro-batch=2 cp-comm=all-gather",
 	};
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		const curve one = run(options[i], 4, NULL), two = run(options[i], 4, nodes);
 		assert_memory_equal(&one, &two, sizeof(one));
 	}
@@ -256,9 +294,8 @@ static int prepare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(plain_model),
-	    cmocka_unit_test(grouped_model),
-	    cmocka_unit_test(bf16_model),
+	    cmocka_unit_test(plain_model),          cmocka_unit_test(grouped_model),
+	    cmocka_unit_test(masked_documents),     cmocka_unit_test(bf16_model),
 	    cmocka_unit_test(nodes_change_nothing),
 	};
 

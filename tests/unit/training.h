@@ -12,6 +12,7 @@ typedef struct training_text {
 	const p4d_layout *layout;
 	p4d_place place;
 	uint64_t vocab;
+	bool documents; /* the text has more than one, and a label that begins one is none */
 } training_text;
 
 static inline uint32_t training_mixed(uint64_t a, uint64_t b)
@@ -34,8 +35,14 @@ static inline int32_t training_token(uint64_t sample, uint64_t position, uint64_
 	return (int32_t)token;
 }
 
-static inline int training_source(void *context, uint64_t step, uint32_t micro_batch, int32_t *tokens,
-				  int32_t *labels, p4d_error *err)
+/* About every eighth token begins a document. */
+static inline bool training_begins(uint64_t sample, uint64_t position)
+{
+	return position == 0 || training_mixed(sample, position + 5555) % 8 == 0;
+}
+
+static inline int training_source(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+				  p4d_error *err)
 {
 	const training_text *text = context;
 	const p4d_layout *l = text->layout;
@@ -48,10 +55,18 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 		for (uint64_t i = 0; i < length; i++) {
 			const uint64_t at = i < piece ? text->place.cp * piece + i
 						      : (2 * l->cp - 1 - text->place.cp) * piece + i - piece;
-			tokens[b * length + i] = training_token(first + b, at, text->vocab);
-			labels[b * length + i] = training_mixed(first + b, at + 7777) % 11
-						     ? training_token(first + b, at + 1, text->vocab)
-						     : -1;
+			const bool trained = training_mixed(first + b, at + 7777) % 11 != 0 &&
+					     !(text->documents && training_begins(first + b, at + 1));
+			if (batch->tokens)
+				batch->tokens[b * length + i] = training_token(first + b, at, text->vocab);
+			if (batch->labels)
+				batch->labels[b * length + i] =
+				    trained ? training_token(first + b, at + 1, text->vocab) : -1;
+		}
+	for (uint64_t b = 0; batch->documents && b < l->micro_batch; b++)
+		for (uint64_t i = 0, document = 0; i < l->seq_len; i++) {
+			document += training_begins(first + b, i);
+			batch->documents[b * l->seq_len + i] = (int32_t)document;
 		}
 	return 0;
 }

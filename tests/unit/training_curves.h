@@ -46,15 +46,42 @@ static inline int curve_setup(void **state)
 	return curve_shared == MAP_FAILED ? -1 : 0;
 }
 
+/* The text has several documents. */
+static bool curve_documents;
+
+/* New weights are so small that attention hardly matters. Norms are 1. */
+static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
+{
+	const p4d_weights *weights = p4d_trainer_weights(trainer);
+	float *values = malloc(weights->elements * sizeof(*values));
+
+	CHECK(values);
+	for (uint32_t i = 0; i < weights->segments; i++) {
+		uint64_t first, count;
+		p4d_trainer_shard(trainer, i, &first, &count);
+		TRY(p4d_trainer_read(trainer, i, P4D_STATE_MASTER, values, err));
+		for (uint64_t k = 0; k < count; k++)
+			values[k] *= values[k] == 1 ? 1 : 5;
+		TRY(p4d_trainer_write(trainer, i, P4D_STATE_MASTER, values, err));
+	}
+	free(values);
+	return p4d_trainer_restore(trainer, err);
+}
+
 /* Trains so many steps from new weights; after_first is called after the first. Rank 0 leaves the curve. */
 static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, unsigned steps, uint32_t rank,
 			      void (*after_first)(void), p4d_error *err)
 {
-	training_text text = {.layout = layout, .place = p4d_trainer_place(trainer), .vocab = VOCAB};
+	training_text text = {.layout = layout,
+			      .place = p4d_trainer_place(trainer),
+			      .vocab = VOCAB,
+			      .documents = curve_documents};
 	curve mine = {.steps = steps};
 	p4d_step_result result;
 
 	TRY(p4d_trainer_initialize(trainer, SEED, err));
+	if (curve_documents)
+		TRY(curve_strengthen(trainer, err));
 	for (uint64_t step = 1; step <= steps; step++) {
 		const float rate = curve_last_rate * (float)step / CURVE_STEPS;
 		TRY(p4d_trainer_step(trainer, step, rate, training_source, &text, &result, err));
