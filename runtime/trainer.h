@@ -5,6 +5,7 @@
 #include "comm.h"
 #include "device.h"
 #include "plan.h"
+#include "rope.h"
 #include "weights.h"
 
 /*
@@ -18,9 +19,7 @@ typedef struct p4d_trainer_settings {
 	const p4d_gpu *gpu;       /* NULL on the cpu */
 	p4d_device *device;
 	p4d_world *world;
-	double rope_base;                        /* 10000 */
-	double rope_factor, rope_low, rope_high; /* Llama 3.1's scaling; factor 0: none */
-	uint64_t rope_original;                  /* positions of the original training */
+	p4d_rope rope;
 	float norm_epsilon;
 	float beta1, beta2, epsilon, weight_decay, clip; /* clip 0: none */
 	float z_loss;

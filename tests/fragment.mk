@@ -96,9 +96,10 @@ tests_unit_test_tokens_LDADD = $(train_libs)
 
 # A run of p4d-train, without the training.
 run_tests = \
-	tests/unit/test_learning_rate tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
+	tests/unit/test_learning_rate tests/unit/test_rope tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
 unit_tests += $(run_tests)
 tests_unit_test_learning_rate_LDADD = $(train_libs) -lm
+tests_unit_test_rope_LDADD = $(train_libs) -lm
 tests_unit_test_settings_LDADD = $(train_libs)
 tests_unit_test_step_log_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 tests_unit_test_step_log_LDADD = $(train_libs) $(JSONC_LIBS) -lm
