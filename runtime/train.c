@@ -191,6 +191,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
 	p4d_watchdog_feed(what);
 	record.learning_rate = p4d_learning_rate(rate, run->step);
+	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
 	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate, p4d_training_batch,
 			     &run->data, &result, err) < 0 ||
 	    share(run, signal, &record.memory_bytes, err) < 0)
@@ -344,7 +345,9 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	    .ranks = ranks,
 	    .leads = ranks->rank == 0,
 	    .log = {.json = -1, .terminal = -1},
-	    .watch = {.skips_allowed = settings->skips, .spikes_allowed = settings->spikes},
+	    .watch = {.on_spike = (p4d_on_spike)settings->on_spike,
+		      .skips_allowed = settings->skips,
+		      .spikes_allowed = settings->spikes},
 	};
 	p4d_error err = {.code = P4D_OK};
 

@@ -2,6 +2,7 @@
 #include "trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d
 	t->set = *set;
 	t->l = set->layout;
 	t->d = set->device;
+	t->most_loss = INFINITY;
 	if (open_parts(t, rank, err) < 0) {
 		p4d_trainer_close(t);
 		return -1;
@@ -190,6 +192,11 @@ int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_b
 		return -1;
 	*out = t->result;
 	return 0;
+}
+
+void p4d_trainer_skip_above(p4d_trainer *t, double most)
+{
+	t->most_loss = most;
 }
 
 int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source, void *context, double *loss,

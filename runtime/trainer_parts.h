@@ -127,6 +127,7 @@ struct p4d_trainer {
 	uint32_t *token_holder, *label_holder; /* the micro-batch in each copy; UINT32_MAX: none */
 	uint64_t *label_trained;               /* labels that are trained on in each copy */
 	float learning_rate;
+	double most_loss; /* that is applied */
 	p4d_step_result result;
 };
 

@@ -65,6 +65,10 @@ tests_unit_test_checkpoint_resume_SOURCES = \
 	tests/unit/test_checkpoint_resume.c tests/unit/training.h $(checkpoint_ranks) $(forked)
 tests_unit_test_checkpoint_resume_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/test_skip
+tests_unit_test_skip_SOURCES = tests/unit/test_skip.c tests/unit/training.h $(forked)
+tests_unit_test_skip_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
+
 unit_tests += tests/unit/test_trainer
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c tests/unit/training.h tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)

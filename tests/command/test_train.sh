@@ -115,6 +115,37 @@ grep -q '"event":"end","step":12' one.json || fail "no end"
 planned=$(sed -n 's/.*"planned_bytes":\([0-9]*\),.*/\1/p' one.json)
 [ -n "$planned" ] && grep -q "\"arena_bytes\":$planned," one.json || fail "the arena is not the plan"
 
+# another kind of text, met when the model is sure of what comes next: a spike. Steps and their order are the same everywhere.
+i=0
+while [ $i -lt 60 ]; do
+	printf '\360\361\376\375\374\333\322\311'
+	i=$((i + 1))
+done >noise
+cat text noise >both
+exits 0 p4d data -o both both
+# both_texts FLAGS...: 200 steps
+both_texts() { p4d-train $model --data both --lr 1e-2 --global-batch 2 --steps 200 "$@"; }
+# kinds FILE: "step kind applied" of the steps that were out of the ordinary
+kinds()
+{
+	sed -n 's/.*"step":\([0-9]*\),.*"applied":\([a-z]*\),.*"kind":"\(.*\)".*/\1 \3 \2/p' "$1" | grep -v fine
+}
+exits 0 both_texts --log report.json
+kinds report.json >reported
+grep -q " spike true$" reported || fail "no spike is reported"
+exits 0 both_texts --log skip.json --on-spike skip
+kinds skip.json >skipped
+grep -q " spike false$" skipped || fail "no spike is skipped"
+[ "$(head -n 1 skipped | cut -d ' ' -f 1)" = "$(head -n 1 reported | cut -d ' ' -f 1)" ] || fail "another step is skipped than reported"
+grep -q "\"event\":\"end\".*\"skipped\":$(wc -l <skipped)," skip.json || fail "skipped steps are not counted"
+exits 0 both_texts --log ranks.json --on-spike skip --local-ranks 4 --tp 2 --pp 2
+kinds ranks.json | cmp -s - skipped || fail "four ranks skip other steps: $(kinds ranks.json)"
+exits 53 both_texts --log stop.json --on-spike stop
+says "is far above the usual"
+exits 53 both_texts --log bound.json --on-spike skip --skips 0 --local-ranks 2
+says "1 steps were skipped in a row, --skips=0 are allowed"
+[ "$(printf '%s\n' "$err" | grep -c P4D053)" = 1 ] || fail "not one rank speaks"
+
 # two tasks as srun would start them, with the plan of the job
 # shellcheck disable=SC2086
 p4d plan $model --global-batch 8 --device cpu --mem 64G --nodes 1 --gpus-per-node 2 --tp 2 --pp 1 --cp 1 --micro-batch 1 \
