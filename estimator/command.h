@@ -169,7 +169,4 @@ struct json_object *p4d_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED
 struct json_object *p4d_json_fraction(double fraction);
 int p4d_json_print(struct json_object *object, p4d_error *err); /* and releases it */
 
-/* "--p4d-tp" -> "--tp" in a message, for the commands whose flags have no prefix. */
-void p4d_without_prefix(char *text);
-
 #endif

@@ -205,9 +205,3 @@ uint64_t p4d_subject_most_gpus(const p4d_subject *subject)
 
 	return subject->gpus_per_node > usual ? subject->gpus_per_node : usual;
 }
-
-void p4d_without_prefix(char *text)
-{
-	for (char *at = text; (at = strstr(at, "--p4d-"));)
-		memmove(at + 2, at + 6, strlen(at + 6) + 1);
-}

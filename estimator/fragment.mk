@@ -8,6 +8,7 @@ libp4d_la_SOURCES = \
 	estimator/defaults.h estimator/defaults.c \
 	estimator/json_file.h estimator/json_file.c \
 	estimator/model.h estimator/model_forms.h estimator/model.c estimator/model_hf.c estimator/model_preset.c estimator/model_names.c \
+	estimator/rope.h estimator/rope.c estimator/model_rope.c \
 	estimator/gpu.h estimator/gpu_table.h estimator/gpu.c estimator/gpu_load.c \
 	estimator/alike.h estimator/alike.c \
 	estimator/conf.h estimator/conf_scan.c estimator/conf.c \

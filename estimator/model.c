@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "json_file.h"
+#include "rope.h"
 
 enum { MAX_FILE = 1024 * 1024, MAX_PATH = 1024 };
 
@@ -84,6 +85,20 @@ static int check_heads(const p4d_request *model, p4d_error *err)
 	return p4d_fix(err, "--p4d-kv-heads=%lld", (long long)fit);
 }
 
+/* Only p4d-train needs to know how positions are scaled, so all that is refused here is what was mistyped. */
+static int check_rope(const p4d_request *model, p4d_error *err)
+{
+	p4d_error why;
+	p4d_rope rope;
+
+	if (p4d_rope_of(model, &rope, &why) == 0 || why.code == P4D_E_UNMODELLED ||
+	    model->origin[P4D_ROPE_SCALING] != P4D_BY_USER)
+		return 0;
+	if (err)
+		*err = why;
+	return -1;
+}
+
 /* Fills what request leaves open from model, then from the defaults, and checks the whole. */
 static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 {
@@ -91,19 +106,20 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 
 	derive_head_dim(model);
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (is_model_option(i) && p4d_is_set(model, (p4d_option)i))
-			p4d_request_default(&merged, (p4d_option)i, model->value[i], P4D_BY_MODEL);
+		if (is_model_option(i))
+			p4d_request_inherit(&merged, model, (p4d_option)i, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_NORM, P4D_RMSNORM, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_GLU, 1, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_TIED, 0, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_POSITIONS, P4D_ROPE, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_BIAS, P4D_BIAS_NONE, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_QK_NORM, 0, P4D_BY_MODEL);
+	p4d_rope_default(&merged);
 	if (check_complete(&merged, err) < 0)
 		return -1;
 	p4d_request_default(&merged, P4D_KV_HEADS, merged.value[P4D_HEADS], P4D_BY_MODEL);
 	derive_head_dim(&merged);
-	if (check_heads(&merged, err) < 0)
+	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0)
 		return -1;
 	merged.unmodelled[0] = '\0';
 	*request = merged;

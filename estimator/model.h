@@ -15,7 +15,7 @@
  *
  * A preset file has `name`, `aliases`, `source`, `parameters` (an exact number, or a string as printed:
  * "13.0B"), `global_batch`, `seq_len`, and the model options of options.def with '_' for '-' and choices as
- * they are typed. Users may write such files, too.
+ * they are typed; `rope_scaling` is the object that Hugging Face has. Users may write such files, too.
  */
 
 /* What a preset says beyond its shape. */

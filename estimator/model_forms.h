@@ -19,6 +19,9 @@ int p4d_model_read_hf(struct json_object *config, p4d_request *model, p4d_error 
 /* The same for the form of presets. */
 int p4d_model_read_preset(struct json_object *object, p4d_request *model, p4d_preset *preset, p4d_error *err);
 
+/* Of either form: base and scaling of rotary positions, where it speaks of them. */
+int p4d_model_read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err);
+
 /* Loads one model file into a request, as p4d_model_resolve does. preset may be NULL. */
 int p4d_model_read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err);
 

@@ -17,6 +17,9 @@ typedef struct architecture {
 	bool gpt2;
 } architecture;
 
+/* What the transformers library takes where a file does not say. */
+#define NORM_EPSILON 1e-6
+
 static const architecture modelled[] = {
     {.name = "LlamaForCausalLM", .model_type = "llama"},
     {.name = "MistralForCausalLM", .model_type = "mistral", .kv_heads = 8},
@@ -139,10 +142,22 @@ static int read_bias(struct json_object *config, const architecture *arch, p4d_r
 	return 0;
 }
 
+static int read_epsilon(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const p4d_option_info *info = p4d_option_info_of(P4D_NORM_EPSILON);
+	double epsilon = NORM_EPSILON;
+
+	if (p4d_json_number(config, "rms_norm_eps", info->least, info->most, &epsilon, err) < 0)
+		return -1;
+	p4d_request_put_real(model, P4D_NORM_EPSILON, epsilon, P4D_BY_MODEL);
+	return 0;
+}
+
 static int read_llama(struct json_object *config, const architecture *arch, p4d_request *model,
 		      p4d_error *err)
 {
-	if (read_fields(config, llama_fields, model, err) < 0 || read_bias(config, arch, model, err) < 0)
+	if (read_fields(config, llama_fields, model, err) < 0 || read_bias(config, arch, model, err) < 0 ||
+	    read_epsilon(config, model, err) < 0 || p4d_model_read_rope(config, model, err) < 0)
 		return -1;
 	/* an explicit null means as many as heads, in every class */
 	if (arch->kv_heads && !json_object_object_get_ex(config, "num_key_value_heads", NULL))

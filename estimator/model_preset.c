@@ -77,6 +77,17 @@ static int read_option(struct json_object *object, const char *key, p4d_option o
 	const p4d_option_info *info = p4d_option_info_of(option);
 	char choice[32] = "";
 	int64_t value = 0;
+	double real = -1;
+
+	if (option == P4D_ROPE_SCALING)
+		return p4d_model_read_rope(object, model, err);
+	if (info->kind == P4D_DECIMAL_KIND) {
+		if (p4d_json_number(object, key, info->least, info->most, &real, err) < 0)
+			return -1;
+		if (real >= 0)
+			p4d_request_put_real(model, option, real, P4D_BY_MODEL);
+		return 0;
+	}
 
 	if (info->kind == P4D_CHOICE_KIND) {
 		if (p4d_json_string(object, key, choice, sizeof(choice), err) < 0)

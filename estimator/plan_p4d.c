@@ -8,6 +8,7 @@ enum {
 	STATISTICS = 3,          /* of a token's logits: maximum, sum, target */
 	PREFETCHED = 1,          /* micro-batches of tokens read ahead */
 	CPU_ATTENTION_TILE = 64, /* rows and columns of scores that exist at a time */
+	CPU_PRODUCT_BLOCK = 512, /* rows and columns of operands and product that are converted at a time */
 };
 #define CUBLASLT_WORKSPACE_BYTES ((uint64_t)32 << 20)
 /* Counters, losses and partial sums of reductions. */
@@ -140,9 +141,12 @@ static void add_persistent(p4d_rows *rows, const sizes *z)
 	p4d_row(rows, "positions", "", P4D_PART_WORKING_SET, P4D_DT_INT32, context_blocks(l),
 		l->seq_len / l->cp, 0);
 	p4d_row(rows, "scalars", "", P4D_PART_WORKING_SET, P4D_DT_BYTES, SCALAR_BYTES, 0, 0);
-	if (l->device == P4D_CUDA)
-		p4d_row(rows, "library.cublaslt", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
-			CUBLASLT_WORKSPACE_BYTES, 0, 0);
+	/* on the cpu see P4D_CPU_PRODUCT_BYTES in runtime/device.h */
+	if (l->device == P4D_CUDA || z->dtype != P4D_DT_FP32)
+		p4d_row(rows, "library.gemm", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
+			l->device == P4D_CUDA ? CUBLASLT_WORKSPACE_BYTES
+					      : 3 * 4 * CPU_PRODUCT_BLOCK * CPU_PRODUCT_BLOCK,
+			0, 0);
 }
 
 /* What a layer keeps for its backward pass, in the order it is made. Recompute leaves out some of it. */

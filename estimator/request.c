@@ -22,6 +22,14 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 		      .max = high, \
 		      .where = scope, \
 		      .help = text},
+#define DECIMAL(id, option, arg, low, high, scope, text) \
+	[P4D_##id] = {.name = option, \
+		      .argument = arg, \
+		      .kind = P4D_DECIMAL_KIND, \
+		      .least = low, \
+		      .most = high, \
+		      .where = scope, \
+		      .help = text},
 #define CHOICE(id, option, choices, scope, text) \
 	[P4D_##id] = {.name = option, \
 		      .argument = choices, \
@@ -41,6 +49,7 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 	[P4D_##id] = {.name = option, .kind = P4D_SWITCH_KIND, .where = scope, .help = text},
 #include "options.def"
 #undef INTEGER
+#undef DECIMAL
 #undef CHOICE
 #undef TEXT
 #undef SWITCH
@@ -104,11 +113,24 @@ static const char *text_of(const p4d_request *request, p4d_option option)
 	return (const char *)request + table[option].field;
 }
 
+/* With no more digits than it takes to read the same number again. */
+static void print_real(double value, char *buf, size_t size)
+{
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(buf, size, "%.*g", digits, value);
+		if (strtod(buf, NULL) == value)
+			return;
+	}
+}
+
 const char *p4d_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size)
 {
 	switch (table[option].kind) {
 	case P4D_INTEGER_KIND:
 		snprintf(buf, size, "%" PRId64, request->value[option]);
+		break;
+	case P4D_DECIMAL_KIND:
+		print_real(p4d_real_of(request, option), buf, size);
 		break;
 	case P4D_CHOICE_KIND:
 		p4d_choice_name(option, request->value[option], buf, size);
@@ -138,6 +160,28 @@ static int set_integer(const p4d_option_info *info, const char *text, int64_t *v
 	return 0;
 }
 
+static int64_t bits_of(double real)
+{
+	int64_t bits;
+
+	memcpy(&bits, &real, sizeof(bits));
+	return bits;
+}
+
+static int set_real(const p4d_option_info *info, const char *text, int64_t *value, p4d_error *err)
+{
+	char *end;
+	double number = strtod(text, &end);
+
+	/* strtod skips blanks, and knows NaN, which is in no range */
+	if (!(isdigit((unsigned char)text[0]) || text[0] == '.') || *end ||
+	    !(number >= info->least && number <= info->most))
+		return p4d_fail(err, P4D_E_VALUE, "--p4d-%s=%.64s: not a number from %g to %g", info->name,
+				text, info->least, info->most);
+	*value = bits_of(number);
+	return 0;
+}
+
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err)
 {
@@ -147,6 +191,10 @@ int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p
 	switch (info->kind) {
 	case P4D_INTEGER_KIND:
 		if (set_integer(info, text, &value, err) < 0)
+			return -1;
+		break;
+	case P4D_DECIMAL_KIND:
+		if (set_real(info, text, &value, err) < 0)
 			return -1;
 		break;
 	case P4D_CHOICE_KIND:
@@ -187,6 +235,36 @@ void p4d_request_default(p4d_request *request, p4d_option option, int64_t value,
 {
 	if (!p4d_is_set(request, option))
 		p4d_request_put(request, option, value, origin);
+}
+
+void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin)
+{
+	p4d_request_put(request, option, bits_of(value), origin);
+}
+
+double p4d_real_of(const p4d_request *request, p4d_option option)
+{
+	double real;
+
+	memcpy(&real, &request->value[option], sizeof(real));
+	return real;
+}
+
+void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin)
+{
+	const p4d_option_info *info = &table[option];
+
+	if (p4d_is_set(request, option) || !p4d_is_set(from, option))
+		return;
+	if (info->kind == P4D_TEXT_KIND)
+		memcpy((char *)request + info->field, text_of(from, option), info->size);
+	p4d_request_put(request, option, from->value[option], origin);
+}
+
+void p4d_without_prefix(char *text)
+{
+	for (char *at = text; (at = strstr(at, "--p4d-"));)
+		memmove(at + 2, at + 6, strlen(at + 6) + 1);
 }
 
 bool p4d_request_any(const p4d_request *request)

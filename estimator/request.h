@@ -16,11 +16,13 @@
 
 typedef enum p4d_option {
 #define INTEGER(id, name, argument, min, max, where, help) P4D_##id,
+#define DECIMAL(id, name, argument, min, max, where, help) P4D_##id,
 #define CHOICE(id, name, list, where, help) P4D_##id,
 #define TEXT(id, name, argument, field, where, help) P4D_##id,
 #define SWITCH(id, name, where, help) P4D_##id,
 #include "options.def"
 #undef INTEGER
+#undef DECIMAL
 #undef CHOICE
 #undef TEXT
 #undef SWITCH
@@ -52,7 +54,13 @@ typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D
 
 enum { P4D_WHERE_SLURM = 1, P4D_WHERE_COMMAND = 2, P4D_WHERE_PLAN = 4, P4D_WHERE_MODEL = 8 };
 
-typedef enum p4d_kind { P4D_INTEGER_KIND, P4D_CHOICE_KIND, P4D_TEXT_KIND, P4D_SWITCH_KIND } p4d_kind;
+typedef enum p4d_kind {
+	P4D_INTEGER_KIND,
+	P4D_DECIMAL_KIND,
+	P4D_CHOICE_KIND,
+	P4D_TEXT_KIND,
+	P4D_SWITCH_KIND
+} p4d_kind;
 
 /* One row of options.def. */
 typedef struct p4d_option_info {
@@ -60,6 +68,7 @@ typedef struct p4d_option_info {
 	const char *argument; /* "N", "on|off", NULL for a switch */
 	p4d_kind kind;
 	int64_t min, max;   /* integers */
+	double least, most; /* real numbers */
 	const char *list;   /* choices, "a|b|c" */
 	size_t field, size; /* texts: place and size in p4d_request */
 	unsigned where;     /* P4D_WHERE_* */
@@ -67,12 +76,14 @@ typedef struct p4d_option_info {
 } p4d_option_info;
 
 typedef struct p4d_request {
-	int64_t value[P4D_OPTIONS]; /* integers, choice indices, 1 for a switch or text that was given */
+	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */
+	int64_t value[P4D_OPTIONS];
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
 	char pipeline_split[1024];
 	char override_reason[160];
 	char gpu[64];
+	char rope_scaling[96];
 	char arena[24];       /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
 	char unmodelled[160]; /* why the architecture is not modelled; "" when it is */
 } p4d_request;
@@ -103,10 +114,20 @@ void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d
 /* The same, only when the option is unset. */
 void p4d_request_default(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
 
+/* Real numbers. */
+void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin);
+double p4d_real_of(const p4d_request *request, p4d_option option);
+
+/* Takes over what another request says of an option, also texts, when it is unset here and set there. */
+void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin);
+
 static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
 {
 	return request->origin[option] != P4D_UNSET;
 }
+
+/* "--p4d-tp" -> "--tp" in a message, for programs whose flags have no prefix. */
+void p4d_without_prefix(char *text);
 
 /* True when any option that travels in a plan is set: the job concerns p4d. */
 bool p4d_request_any(const p4d_request *request);

@@ -19,6 +19,7 @@ static const char *const names[B_BUFFERS] = {
     [B_EMBEDDING_GRADIENT] = "embedding.gradient",
     [B_HEAD_OUTPUT] = "head.output",
     [B_HEAD_GRADIENT] = "head.gradient",
+    [B_LIBRARY] = "library.gemm",
     [B_ROPE] = "rope",
     [B_POSITIONS] = "positions",
     [B_HEAD_INPUT] = "head.input",

@@ -75,6 +75,7 @@ struct p4d_device {
 	void *watch_context;
 
 	/* memory */
+	uint64_t allocated_bytes; /* that `allocate` ever gave */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	void (*release)(p4d_device *, void *arena);
 	void (*zero)(p4d_device *, void *to, uint64_t bytes);
@@ -87,6 +88,14 @@ struct p4d_device {
 			 uint64_t bytes); /* complete on return */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
+	/*
+	 * What matrix products may write to: the plan's row library.gemm. Where a plan has that row it is
+	 * lent before the first product, until the end.
+	 */
+	void (*lend)(p4d_device *, void *workspace);
+	/* To find out what was never written: fills with a word; counts the words that are still it. */
+	void (*fill)(p4d_device *, void *to, uint32_t word, uint64_t words);
+	int (*count)(p4d_device *, uint64_t *number, const void *from, uint32_t word, uint64_t words);
 
 	/*
 	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
@@ -213,10 +222,9 @@ struct p4d_device {
 /*
  * The cpu backend: one thread (OpenBLAS is told so). Types are BF16 and FP32. Its operations are written once
  * for any type; tests call them in double, where gradients can be held against finite differences. Products
- * of bf16 are converted block by block in a scratch of P4D_CPU_PRODUCT_BYTES that open allocates and fp32
- * never touches. The thread that opens it, and uses it, takes denormal numbers for 0 from then on. No
- * dimension or stride of a matrix reaches 2^31. Results are the same every time on the same kind of
- * processor. Errors: NO_MEMORY; of allocate too.
+ * of bf16 are converted block by block in the P4D_CPU_PRODUCT_BYTES that were lent. The thread that opens it,
+ * and uses it, takes denormal numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31.
+ * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
  */
 enum {
 	P4D_CPU_PRODUCT_BLOCK = 512, /* rows and columns that are converted at a time */

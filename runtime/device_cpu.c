@@ -25,12 +25,12 @@ static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_er
 	const size_t alignment = bytes < HUGE_PAGE_BYTES ? P4D_ARENA_ALIGNMENT : HUGE_PAGE_BYTES;
 	void *memory;
 
-	(void)device;
 	if (bytes > PTRDIFF_MAX - alignment || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "the host has no %.1f GiB for the arena",
 				(double)bytes / (1 << 30));
 	if (alignment == HUGE_PAGE_BYTES)
 		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where it can be had */
+	device->allocated_bytes += bytes;
 	*arena = memory;
 	return 0;
 }
@@ -87,8 +87,37 @@ static int cpu_marked(p4d_device *device, void *mark, p4d_error *err)
 
 static void cpu_close(p4d_device *device)
 {
-	free(device->state);
 	memset(device, 0, sizeof(*device));
+}
+
+static void cpu_lend(p4d_device *device, void *workspace)
+{
+	device->state = workspace;
+}
+
+static void cpu_fill(p4d_device *device, void *to, uint32_t word, uint64_t words)
+{
+	uint32_t *at = to;
+
+	(void)device;
+	for (uint64_t i = 0; i < words; i++)
+		at[i] = word;
+}
+
+P4D_CLONES static uint64_t count_words(const uint32_t *from, uint32_t word, uint64_t words)
+{
+	uint64_t number = 0;
+
+	for (uint64_t i = 0; i < words; i++)
+		number += from[i] == word;
+	return number;
+}
+
+static int cpu_count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
+{
+	(void)device;
+	*number = count_words(from, word, words);
+	return 0;
 }
 
 static void cpu_linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
@@ -302,15 +331,11 @@ static void flush_denormals(void)
 
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 {
-	void *scratch;
-
-	if (posix_memalign(&scratch, P4D_ARENA_ALIGNMENT, P4D_CPU_PRODUCT_BYTES) != 0)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the cpu device");
+	(void)err;
 	openblas_set_num_threads(1);
 	flush_denormals();
 	*device = (p4d_device){
 	    .name = "cpu",
-	    .state = scratch,
 	    .allocate = cpu_allocate,
 	    .release = cpu_release,
 	    .zero = cpu_zero,
@@ -327,6 +352,9 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .mark_wait = cpu_stream_nothing,
 	    .marked = cpu_marked,
 	    .attach = cpu_nothing,
+	    .lend = cpu_lend,
+	    .fill = cpu_fill,
+	    .count = cpu_count,
 	    .linear = cpu_linear,
 	    .linear_input = cpu_linear_input,
 	    .linear_weight = cpu_linear_weight,

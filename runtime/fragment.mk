@@ -33,7 +33,7 @@ checkpoint_sources = \
 	runtime/checkpoint.h runtime/checkpoint_data.h runtime/checkpoint_files.c runtime/checkpoint_manifest.c \
 	runtime/checkpoint_map.c runtime/checkpoint_read.c runtime/checkpoint_save.c runtime/checkpoint_saver.c \
 	runtime/checkpoint_load.c runtime/checkpoint_trainer.h runtime/checkpoint_trainer.c \
-	runtime/huggingface.h runtime/huggingface.c
+	runtime/huggingface.h runtime/huggingface.c runtime/huggingface_config.h runtime/huggingface_config.c
 
 # A run: what it was told, what it says, and how it ends.
 run_sources = \

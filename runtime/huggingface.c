@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "checkpoint_data.h"
+#include "huggingface_config.h"
 
 enum { AT_ONCE = 1 << 18 }; /* elements that are converted at a time */
 
@@ -281,10 +282,20 @@ static int write_all(export *out, p4d_error *err)
 	return p4d_safetensors_write_index(index, out->names, out->files, out->count, out->bytes, err);
 }
 
+static int write_config(const export *out, const char *plan, p4d_error *err)
+{
+	char path[P4D_PATH];
+
+	if (p4d_path(path, err, "%s/config.json", out->directory) < 0)
+		return -1;
+	return p4d_huggingface_write_config(path, plan, out->type, err);
+}
+
 /* Weights of another export would be mixed with, or hide, the new ones. */
 static int check_directory(const char *directory, p4d_error *err)
 {
-	static const char *const taken[] = {"model.safetensors", "model.safetensors.index.json"};
+	static const char *const taken[] = {"model.safetensors", "model.safetensors.index.json",
+					    "config.json"};
 	char path[P4D_PATH];
 
 	if (p4d_make_directory(directory, err) < 0)
@@ -318,6 +329,8 @@ int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_st
 		name_files(&out);
 		rc = write_all(&out, err);
 	}
+	if (rc == 0)
+		rc = write_config(&out, info.plan, err);
 	release(&out);
 	return rc;
 }

@@ -20,9 +20,9 @@ int p4d_huggingface_import(const char *path, const p4d_storage *storage, p4d_err
 /*
  * Writes the weights of a checkpoint (see p4d_checkpoint_path) to a directory, which is made when it is
  * missing: model.safetensors or, when they take more than file_bytes (0: no limit), files of at most that
- * size (one tensor at least) and their index. type: BF16 (rounded to nearest even) or F32. One process does
- * it, with memory for a few MiB and the names. Every byte that is read is checked. Errors: CHECKPOINT, IO,
- * VALUE, NO_MEMORY.
+ * size (one tensor at least) and their index; and config.json (see huggingface_config.h). type: BF16 (rounded
+ * to nearest even) or F32. One process does it, with memory for a few MiB and the names. Every byte that is
+ * read is checked. Errors: CHECKPOINT, IO, VALUE, NO_MEMORY.
  */
 int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_stored_type type,
 			   uint64_t file_bytes, p4d_error *err);

@@ -78,7 +78,7 @@ static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 
 static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 {
-	const p4d_request *r = &plan->request;
+	p4d_request *r = &plan->request;
 	uint64_t nodes = (uint64_t)r->value[P4D_NODES], per_node = (uint64_t)r->value[P4D_GPUS_PER_NODE];
 
 	if (r->unmodelled[0])
@@ -87,6 +87,9 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"%.200s: planned for another framework; p4d-train trains Llama-type models",
 				r->model);
+	p4d_rope_default(r); /* lines of older versions do not say */
+	if (p4d_rope_of(r, &plan->rope, err) < 0)
+		return -1;
 	if (nodes * per_node != ranks) {
 		p4d_fail(err, P4D_E_WORLD,
 			 "the plan is for %" PRIu64 " ranks (%" PRIu64 " nodes with %" PRIu64
@@ -111,9 +114,15 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 
 	if (rc == 0)
 		rc = build(plan, ranks, err);
-	if (rc < 0)
-		p4d_job_plan_close(plan);
-	return rc;
+	if (rc == 0)
+		return 0;
+	/* flags are meant for where they were, or would be, typed */
+	if (!line && err && err->code != P4D_E_USAGE) {
+		p4d_without_prefix(err->text);
+		p4d_without_prefix(err->fix);
+	}
+	p4d_job_plan_close(plan);
+	return -1;
 }
 
 void p4d_job_plan_close(p4d_job_plan *plan)

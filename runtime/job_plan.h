@@ -8,12 +8,14 @@
 #include "gpu.h"
 #include "layout.h"
 #include "memory.h"
+#include "rope.h"
 #include "settings.h"
 
 /* What this job was planned to be, as this program computes it. Zero before use. */
 typedef struct p4d_job_plan {
 	p4d_request request; /* complete */
 	p4d_layout layout;
+	p4d_rope rope;
 	p4d_gpus gpus;
 	const p4d_gpu *gpu;    /* NULL on the cpu */
 	p4d_estimate estimate; /* of the fullest stage */
@@ -24,7 +26,7 @@ typedef struct p4d_job_plan {
  * p4d estimate. With a line the options that are given too must say the same. ranks, nodes: how many there
  * are. datadir: where models/ is. Errors: PLAN_CHANGED (also when this program computes other buffers than
  * the guard did), PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains
- * Llama-type models), and those of models and layouts.
+ * Llama-type models, and knows some ways to scale rotary positions), and those of models and layouts.
  */
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);

@@ -194,7 +194,8 @@ int p4d_optimize(p4d_trainer *t, p4d_error *err)
 	    .nonfinite = (uint64_t)all.nonfinite,
 	};
 	/* every rank has the same numbers, and so decides the same */
-	r->applied = all.trained > 0 && !r->nonfinite && isfinite(r->gradient_norm) && isfinite(r->loss);
+	r->applied = all.trained > 0 && !r->nonfinite && isfinite(r->gradient_norm) && isfinite(r->loss) &&
+		     r->loss <= t->most_loss;
 	if (!r->applied)
 		return 0;
 	if (t->set.clip > 0 && r->gradient_norm > (double)t->set.clip)

@@ -118,9 +118,8 @@ static int set_plan_option(p4d_settings *settings, p4d_option option, const char
 
 	p4d_value_text(request, option, first, sizeof(first));
 	if (p4d_request_set(request, option, text, P4D_BY_USER, err) < 0) {
-		char *prefix = err ? strstr(err->text, "--p4d-") : NULL;
-		if (prefix)
-			memmove(prefix + 2, prefix + 6, strlen(prefix + 6) + 1);
+		if (err)
+			p4d_without_prefix(err->text);
 		return -1;
 	}
 	p4d_value_text(request, option, second, sizeof(second));

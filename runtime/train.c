@@ -83,8 +83,8 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	    .device = &run->device,
 	    .world = run->world,
 	    .transport = run->transport,
-	    .rope_base = s->rope_base,
-	    .norm_epsilon = (float)s->norm_epsilon,
+	    .rope = run->plan->rope,
+	    .norm_epsilon = (float)p4d_real_of(&run->plan->request, P4D_NORM_EPSILON),
 	    .beta1 = (float)s->beta1,
 	    .beta2 = (float)s->beta2,
 	    .epsilon = (float)s->epsilon,
@@ -202,6 +202,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
 	p4d_watchdog_feed(what);
 	record.learning_rate = p4d_learning_rate(rate, run->step);
+	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
 	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate, p4d_training_batch,
 			     &run->data, &result, err) < 0 ||
 	    share(run, signal, &record.memory_bytes, err) < 0)
@@ -356,7 +357,9 @@ int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_
 	    .ranks = ranks,
 	    .leads = ranks->rank == 0,
 	    .log = {.json = -1, .terminal = -1},
-	    .watch = {.skips_allowed = settings->skips, .spikes_allowed = settings->spikes},
+	    .watch = {.on_spike = (p4d_on_spike)settings->on_spike,
+		      .skips_allowed = settings->skips,
+		      .spikes_allowed = settings->spikes},
 	};
 	p4d_error err = {.code = P4D_OK};
 

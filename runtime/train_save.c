@@ -48,6 +48,39 @@ static void warn(void *context, const char *text)
 	p4d_rank_report(&err, NULL, 0);
 }
 
+/*
+ * Weights are trained for the way positions are encoded, and for what norms add. A user may change these on
+ * purpose, to reach further than before; a model file that changed was hardly meant to.
+ */
+static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
+		       p4d_error *err)
+{
+	static const p4d_option options[] = {P4D_NORM_EPSILON, P4D_ROPE_THETA, P4D_ROPE_SCALING};
+	char before[128], now[128], text[400];
+	p4d_request stored;
+
+	if (p4d_plan_read(found->plan, &stored, err) < 0)
+		return -1;
+	p4d_rope_default(&stored);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const char *name = p4d_option_info_of(options[i])->name;
+		p4d_value_text(&stored, options[i], before, sizeof(before));
+		p4d_value_text(&plan->request, options[i], now, sizeof(now));
+		if (!strcmp(before, now))
+			continue;
+		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, this run has %s", name,
+			 before, now);
+		if (plan->request.origin[options[i]] != P4D_BY_USER) {
+			p4d_fail(err, P4D_E_CHECKPOINT, "%s", text);
+			return p4d_fix(err, "--%s=%s, as before; or --%s=%s, to change it", name, before,
+				       name, now);
+		}
+		if (rank == 0)
+			warn(NULL, text);
+	}
+	return 0;
+}
+
 static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 {
 	if (settings->resume != P4D_RESUME_MUST)
@@ -89,6 +122,8 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
 				" steps, which is another --global-batch than %" PRIu64,
 				found.consumed, found.step, plan->layout.global_batch);
+	if (check_model(&found, plan, save->peers.rank, err) < 0)
+		return -1;
 	*step = found.step;
 	return p4d_trainer_restore(trainer, err);
 }

@@ -2,6 +2,7 @@
 #include "trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,8 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 	if (allocate_documents(t, err) < 0 || t->d->allocate(t->d, t->plan.arena_bytes, &arena, err) < 0)
 		return -1;
 	t->arena = arena;
+	if (t->row[B_LIBRARY])
+		t->d->lend(t->d, p4d_at(t, B_LIBRARY));
 	return 0;
 }
 
@@ -158,6 +161,7 @@ int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d
 	t->set = *set;
 	t->l = set->layout;
 	t->d = set->device;
+	t->most_loss = INFINITY;
 	if (open_parts(t, rank, err) < 0) {
 		p4d_trainer_close(t);
 		return -1;
@@ -215,6 +219,11 @@ int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_b
 		return -1;
 	*out = t->result;
 	return 0;
+}
+
+void p4d_trainer_skip_above(p4d_trainer *t, double most)
+{
+	t->most_loss = most;
 }
 
 int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source, void *context, double *loss,

@@ -4,6 +4,7 @@
 
 #include "comm_device.h"
 #include "plan.h"
+#include "rope.h"
 #include "weights.h"
 
 /*
@@ -18,9 +19,7 @@ typedef struct p4d_trainer_settings {
 	p4d_device *device;
 	p4d_world *world;
 	p4d_transport *transport; /* of data on the device; NULL: the device's memory is the host's */
-	double rope_base;         /* 10000 */
-	double rope_factor, rope_low, rope_high; /* Llama 3.1's scaling; factor 0: none */
-	uint64_t rope_original;                  /* positions of the original training */
+	p4d_rope rope;
 	float norm_epsilon;
 	float beta1, beta2, epsilon, weight_decay, clip; /* clip 0: none */
 	float z_loss;
@@ -48,8 +47,8 @@ typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
 	double gradient_norm; /* before clipping */
 	uint64_t tokens;      /* that were trained on */
-	uint64_t nonfinite;   /* gradients that are NaN or infinite; then nothing was changed */
-	bool applied;
+	uint64_t nonfinite;   /* gradients that are NaN or infinite */
+	bool applied;         /* else weights and moments are what they were, to the bit */
 } p4d_step_result;
 
 /*
@@ -65,6 +64,12 @@ int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 /* One optimizer step. number counts from 1 (Adam's correction). */
 int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate, p4d_batch_source source,
 		     void *context, p4d_step_result *out, p4d_error *err);
+
+/*
+ * Steps with a loss above `most` are not applied, from the next one on; their batch is dropped. At first none
+ * is too high. The same on all ranks.
+ */
+void p4d_trainer_skip_above(p4d_trainer *trainer, double most);
 
 /* The loss of one global batch, nothing changed. */
 int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,

@@ -22,6 +22,7 @@ typedef enum p4d_buffer {
 	B_EMBEDDING_GRADIENT,
 	B_HEAD_OUTPUT,
 	B_HEAD_GRADIENT,
+	B_LIBRARY,
 	B_ROPE,
 	B_POSITIONS,
 	B_HEAD_INPUT,
@@ -138,6 +139,7 @@ struct p4d_trainer {
 	uint64_t *label_trained;  /* labels that are trained on in each copy */
 	const int32_t *documents; /* of the micro-batch of the pass that runs; NULL: not masked */
 	float learning_rate;
+	double most_loss;      /* that is applied */
 	uint64_t *gathers;     /* by segment: calls of `replicas` after which its parameters are there */
 	void *pace[P4D_AHEAD]; /* marks of the last layers */
 	uint64_t paced;

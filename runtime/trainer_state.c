@@ -10,22 +10,6 @@ enum { BLOCK = 1024 }; /* numbers made at a time */
 #define INITIAL_DEVIATION 0.02
 #define PI 3.14159265358979323846
 
-/* Llama 3.1 slows down the low frequencies, to reach further than it was trained for at first. */
-static double frequency(const p4d_trainer_settings *set, double exponent)
-{
-	const double plain = pow(set->rope_base, -exponent);
-
-	if (set->rope_factor <= 0)
-		return plain;
-	const double turns = (double)set->rope_original * plain / (2 * PI);
-	if (turns > set->rope_high)
-		return plain;
-	if (turns < set->rope_low)
-		return plain / set->rope_factor;
-	const double smooth = (turns - set->rope_low) / (set->rope_high - set->rope_low);
-	return (1 - smooth) * plain / set->rope_factor + smooth * plain;
-}
-
 void p4d_fill_rope(p4d_trainer *t, float *scratch)
 {
 	const uint64_t d = t->l->head_dim, half = d / 2;
@@ -33,7 +17,7 @@ void p4d_fill_rope(p4d_trainer *t, float *scratch)
 	for (uint64_t i = 0; i < t->length; i++) {
 		const uint64_t position = p4d_place_in_sequence(t->l, t->place.cp, i);
 		for (uint64_t j = 0; j < half; j++) {
-			const double angle = (double)position * frequency(&t->set, (double)j / (double)half);
+			const double angle = (double)position * p4d_rope_frequency(&t->set.rope, d, j);
 			scratch[i * d + j] = (float)cos(angle);
 			scratch[i * d + half + j] = (float)sin(angle);
 		}

@@ -66,6 +66,10 @@ tests_unit_test_checkpoint_resume_SOURCES = \
 	tests/unit/test_checkpoint_resume.c tests/unit/training.h $(checkpoint_ranks) $(forked)
 tests_unit_test_checkpoint_resume_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/test_skip
+tests_unit_test_skip_SOURCES = tests/unit/test_skip.c tests/unit/training.h $(forked)
+tests_unit_test_skip_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
+
 unit_tests += tests/unit/test_trainer
 tests_unit_test_trainer_SOURCES = tests/unit/test_trainer.c tests/unit/training.h tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_trainer_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
@@ -113,9 +117,10 @@ tests_unit_test_tokens_LDADD = $(train_libs)
 
 # A run of p4d-train, without the training.
 run_tests = \
-	tests/unit/test_learning_rate tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
+	tests/unit/test_learning_rate tests/unit/test_rope tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
 unit_tests += $(run_tests)
 tests_unit_test_learning_rate_LDADD = $(train_libs) -lm
+tests_unit_test_rope_LDADD = $(train_libs) -lm
 tests_unit_test_settings_LDADD = $(train_libs)
 tests_unit_test_step_log_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 tests_unit_test_step_log_LDADD = $(train_libs) $(JSONC_LIBS) -lm

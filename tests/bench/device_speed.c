@@ -244,9 +244,12 @@ int main(void)
 {
 	static const p4d_dtype types[] = {P4D_DT_FP32, P4D_DT_BF16};
 	p4d_device device;
+	void *workspace;
 
-	if (p4d_device_cpu_open(&device, NULL) < 0)
+	if (p4d_device_cpu_open(&device, NULL) < 0 ||
+	    device.allocate(&device, P4D_CPU_PRODUCT_BYTES, &workspace, NULL) < 0)
 		return 1;
+	device.lend(&device, workspace);
 	products fp32 = products_make(&device, P4D_DT_FP32), bf16 = products_make(&device, P4D_DT_BF16);
 	const rates r = measure(&fp32, one_product, &bf16, 2.0 * SIZE * SIZE * SIZE);
 	printf("device_speed: products of %d x %d: fp32 %.1f GFLOP/s, bf16 %.1f\n", SIZE, SIZE,
@@ -258,6 +261,7 @@ int main(void)
 	}
 	products_free(&fp32);
 	products_free(&bf16);
+	device.release(&device, workspace);
 	device.close(&device);
 	return 0;
 }

@@ -68,6 +68,41 @@ says "nosuch"
 exits 51 p4d-train $(echo $model | sed "s,--vocab 257,--vocab 50,") $run --global-batch 8 --steps 5
 says "expected 0 to 49"
 
+# how positions are encoded, and what norms add, come from the model's file, or from flags
+cat >config.json <<'END'
+{"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 4, "hidden_size": 32, "intermediate_size": 64, "head_dim": 8,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 257, "max_position_embeddings": 32, "rms_norm_eps": 0.01,
+ "rope_theta": 50.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+ "original_max_position_embeddings": 16}}
+END
+# of_file FLAGS...: three steps
+of_file() { p4d-train --model ./config.json --seq-len 32 --data text --lr 1e-2 --global-batch 8 --steps 3 "$@"; }
+exits 0 of_file --log file.json
+exits 0 train --steps 3 --log flags.json --norm-epsilon 0.01 --rope-theta 50 --rope-scaling llama3,8,1,4,16
+losses file.json >file.losses
+losses flags.json >flags.losses
+[ -s file.losses ] && cmp -s file.losses flags.losses || fail "the model file and the flags differ"
+for flag in "--norm-epsilon 0.02" "--rope-theta 60" "--rope-scaling none" "--rope-scaling linear,2"; do
+	rm -f other.json
+	# shellcheck disable=SC2086
+	exits 0 of_file $flag --log other.json
+	losses other.json | cmp -s - file.losses && fail "$flag changes nothing"
+done
+# a type that only the memory estimate has not to know
+sed 's/"llama3"/"yarn"/' config.json >yarn.json
+exits 0 p4d estimate --model ./yarn.json --gpu h100
+exits 9 p4d-train --model ./yarn.json --data text --steps 3
+says "scaled by \"yarn\"; p4d-train computes none, linear and llama3"
+# a checkpoint goes on with the same, unless the user says otherwise
+exits 0 of_file --checkpoint turned
+sed 's/"rope_theta": 50.0/"rope_theta": 70.0/' config.json >other.json && mv other.json config.json
+exits 52 of_file --checkpoint turned --steps 4
+says "trained with --rope-theta=50, this run has 70" "fix: --rope-theta=50"
+exits 0 of_file --checkpoint turned --steps 4 --rope-theta 50
+silent
+exits 0 of_file --checkpoint turned --steps 5 --rope-theta 70
+says "trained with --rope-theta=50, this run has 70"
+
 # one rank and several: the same losses, which fall
 exits 0 train --steps 12 --log one.json
 silent
@@ -89,7 +124,7 @@ planned=$(sed -n 's/.*"planned_bytes":\([0-9]*\),.*/\1/p' one.json)
 # documents that do not see each other: the same on all layouts, another loss than one text, and a run keeps to it
 exits 0 p4d data --split-lines -o lines text
 # shellcheck disable=SC2086
-train_lines() { p4d-train $model --data lines --lr 1e-2 --global-batch 8 --steps 8 "$@"; }
+train_lines() { p4d-train $model --data lines --lr 5e-3 --global-batch 8 --steps 8 "$@"; }
 exits 0 train_lines --log open.json
 exits 0 train_lines --document-mask on --log masked.json --checkpoint masked --save-every 4
 grep -q '"event":"start".*"cp_comm":"p2p","document_mask":"on"' masked.json || fail "the log does not say that documents are masked"
@@ -103,6 +138,36 @@ losses open.json >open
 paste -d ' ' open masked.json.losses | awk '($2 - $4) ^ 2 > (1e-4 * $2) ^ 2 { differ = 1 } END { exit !differ }' || fail "the mask changes nothing"
 exits 52 train_lines --checkpoint masked
 says "--document-mask=on, not off" "fix: --document-mask=on"
+# another kind of text, met when the model is sure of what comes next: a spike. Steps and their order are the same everywhere.
+i=0
+while [ $i -lt 60 ]; do
+	printf '\360\361\376\375\374\333\322\311'
+	i=$((i + 1))
+done >noise
+cat text noise >both
+exits 0 p4d data -o both both
+# both_texts FLAGS...: 200 steps
+both_texts() { p4d-train $model --data both --lr 1e-2 --global-batch 2 --steps 200 "$@"; }
+# kinds FILE: "step kind applied" of the steps that were out of the ordinary
+kinds()
+{
+	sed -n 's/.*"step":\([0-9]*\),.*"applied":\([a-z]*\),.*"kind":"\(.*\)".*/\1 \3 \2/p' "$1" | grep -v fine
+}
+exits 0 both_texts --log report.json
+kinds report.json >reported
+grep -q " spike true$" reported || fail "no spike is reported"
+exits 0 both_texts --log skip.json --on-spike skip
+kinds skip.json >skipped
+grep -q " spike false$" skipped || fail "no spike is skipped"
+[ "$(head -n 1 skipped | cut -d ' ' -f 1)" = "$(head -n 1 reported | cut -d ' ' -f 1)" ] || fail "another step is skipped than reported"
+grep -q "\"event\":\"end\".*\"skipped\":$(wc -l <skipped)," skip.json || fail "skipped steps are not counted"
+exits 0 both_texts --log ranks.json --on-spike skip --local-ranks 4 --tp 2 --pp 2
+[ "$(kinds ranks.json | head -n 1)" = "$(head -n 1 skipped)" ] || fail "four ranks skip another step: $(kinds ranks.json)"
+exits 53 both_texts --log stop.json --on-spike stop
+says "is far above the usual"
+exits 53 both_texts --log bound.json --on-spike skip --skips 0 --local-ranks 2
+says "1 steps were skipped in a row, --skips=0 are allowed"
+[ "$(printf '%s\n' "$err" | grep -c P4D053)" = 1 ] || fail "not one rank speaks"
 
 # two tasks as srun would start them, with the plan of the job
 # shellcheck disable=SC2086
@@ -140,28 +205,33 @@ wait_for()
 }
 
 # stopped by a signal, it saves, says so by its status, and goes on where it was, also in another layout
-train --steps 30 --log whole.json --local-ranks 2 --tp 2 2>/dev/null || fail "the whole run"
-train_behind --global-batch 8 --steps 30 --log parts.json --local-ranks 2 --tp 2 --checkpoint saved --save-every 5
-wait_for '"step":7,' parts.json
-kill -USR1 $!
-wait $!
-status=$?
+# where the machine is busy elsewhere the signal may come too late: then again, with a longer run
+for steps in 30 300 3000; do
+	rm -rf saved parts.json
+	train_behind --global-batch 8 --steps $steps --log parts.json --local-ranks 2 --tp 2 --checkpoint saved --save-every 5
+	wait_for '"step":7,' parts.json
+	kill -USR1 $! 2>/dev/null
+	wait $!
+	status=$?
+	[ $status = 0 ] || break
+done
 [ $status = 75 ] || fail "a stopped run ends with $status"
+train --steps $steps --log whole.json --local-ranks 2 --tp 2 2>/dev/null || fail "the whole run"
 grep -q '"event":"stopped".*"signal":"SIGUSR1"' parts.json || fail "it does not say who stopped it"
-exits 0 train --steps 30 --log parts.json --local-ranks 2 --tp 2 --checkpoint saved --save-every 5
+exits 0 train --steps $steps --log parts.json --local-ranks 2 --tp 2 --checkpoint saved --save-every 5
 losses whole.json >whole
 losses parts.json >parts
 cmp -s whole parts || fail "a stopped run does not go on bit by bit: $(diff whole parts)"
-rm -rf saved/step-00000030
+rm -rf "saved/step-$(printf %08d $steps)"
 rm -f several.json
-exits 0 train --steps 30 --log several.json --local-ranks 4 --pp 2 --checkpoint saved --resume must
-grep -q '"resumed_step":25' several.json || fail "it did not continue step 25"
+exits 0 train --steps $steps --log several.json --local-ranks 4 --pp 2 --checkpoint saved --resume must
+grep -q "\"resumed_step\":$((steps - 5))[,}]" several.json || fail "it did not continue step $((steps - 5))"
 losses whole.json | tail -n 5 >whole
 losses several.json >parts
 paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { exit 1 }' || fail "another layout goes on differently"
-exits 52 train --steps 30 --checkpoint saved --seed 7
+exits 52 train --steps $steps --checkpoint saved --seed 7
 says "--seed=1, not 7"
-exits 52 train --steps 30 --checkpoint empty --resume must
+exits 52 train --steps $steps --checkpoint empty --resume must
 says "holds no checkpoint"
 
 # a rank is killed: all end, with one line, and the newest whole checkpoint is continued

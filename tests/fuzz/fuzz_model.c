@@ -39,6 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
 		if (request.origin[i] && info->kind == P4D_INTEGER_KIND)
 			check(request.value[i] >= info->min && request.value[i] <= info->max);
+		if (request.origin[i] && info->kind == P4D_DECIMAL_KIND)
+			check(p4d_real_of(&request, (p4d_option)i) >= info->least &&
+			      p4d_real_of(&request, (p4d_option)i) <= info->most);
 	}
 	check(request.value[P4D_HEADS] % request.value[P4D_KV_HEADS] == 0);
 	check(p4d_model_parameters(&request) > 0);

@@ -78,6 +78,7 @@ static void place(llama *m)
 	const uint64_t q = s->heads * s->head_dim, tile = P4D_ATTENTION_TILE;
 
 	m->used = 0;
+	m->products = m->type == P4D_DT_FP32 ? NULL : take(m, P4D_CPU_PRODUCT_BYTES, 1);
 	m->weights = take(m, m->parameters, e);
 	m->gradients = take(m, m->parameters, 4);
 	m->first = take(m, m->parameters, 4);
@@ -131,6 +132,7 @@ static void fill(llama *m, float scale)
 			host[m->tensor[t].offset + i] =
 			    llama_weight((uint32_t)t, (uint32_t)i, m->tensor[t].norm) *
 			    (m->tensor[t].norm ? 1 : scale);
+	m->device->lend(m->device, m->products);
 	m->device->zero(m->device, m->first, m->parameters * 4);
 	m->device->zero(m->device, m->second, m->parameters * 4);
 	m->device->upload(m->device, m->gradients, host, m->parameters * 4);

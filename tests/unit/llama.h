@@ -42,7 +42,7 @@ typedef struct llama {
 	char *weights;
 	float *gradients, *master, *first, *second; /* master NULL in fp32 */
 	void *hidden, *normed, *gradient, *normed_gradient, *product, *product_gradient, *attention_gradient;
-	void *qkv_gradient, *logits_gradient, *workspace;
+	void *qkv_gradient, *logits_gradient, *workspace, *products;
 	float *qkv_sums, *row_sums, *logits, *statistics, *rstd, *rope;
 	int32_t *tokens, *labels, *positions;
 } llama;

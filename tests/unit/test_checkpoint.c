@@ -7,6 +7,8 @@
 #include <xxhash.h>
 
 #include "huggingface.h"
+#include "model.h"
+#include "rope.h"
 
 static void load_all(test_job *job, const char *path, uint64_t salt, uint64_t step)
 {
@@ -209,6 +211,58 @@ static void check_exported(const char *path, const test_job *job, uint64_t salt)
 	p4d_safetensors_close(files);
 }
 
+/* The model that config.json describes is the one that was exported. */
+static void check_config(const char *path, const char *plan)
+{
+	static const p4d_option same[] = {P4D_LAYERS,   P4D_HIDDEN,   P4D_FFN,          P4D_HEADS,
+					  P4D_KV_HEADS, P4D_HEAD_DIM, P4D_VOCAB,        P4D_TIED,
+					  P4D_BIAS,     P4D_QK_NORM,  P4D_NORM_EPSILON, P4D_ROPE_THETA};
+	p4d_request stored, read = {.gpu = ""};
+	char file[P4D_PATH];
+	p4d_error err;
+
+	assert_int_equal(p4d_plan_read(plan, &stored, NULL), 0);
+	p4d_rope_default(&stored);
+	assert_int_equal(p4d_path(file, NULL, "%s/config.json", path), 0);
+	/* the library has no such model */
+	if (stored.value[P4D_BIAS] == P4D_BIAS_QKV && stored.value[P4D_QK_NORM]) {
+		assert_int_equal(access(file, F_OK), -1);
+		return;
+	}
+	assert_int_equal(p4d_request_set(&read, P4D_MODEL, path, P4D_BY_USER, NULL), 0);
+	if (p4d_model_resolve(&read, "/nonexistent", NULL, &err) < 0)
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < sizeof(same) / sizeof(*same); i++)
+		assert_int_equal(read.value[same[i]], stored.value[same[i]]);
+	assert_string_equal(read.rope_scaling, stored.rope_scaling);
+}
+
+static void exported_models_say_what_they_are(void **state)
+{
+	static const char *const models[] = {
+	    SMALL_MODEL "tied=off bias=none qk-norm=off",
+	    SMALL_MODEL "tied=on bias=none qk-norm=off rope-theta=500000 rope-scaling=llama3,8,1,4,8192",
+	    SMALL_MODEL "tied=on bias=qkv qk-norm=off rope-theta=1e6 norm-epsilon=1e-6",
+	    SMALL_MODEL "tied=off bias=none qk-norm=on rope-scaling=linear,2.5 norm-epsilon=0.003",
+	    SMALL_MODEL "tied=off bias=qkv qk-norm=on",
+	};
+	char checkpoint[P4D_PATH], path[P4D_PATH];
+	p4d_error err;
+
+	(void)state;
+	for (uint64_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+		const char *dir = in_directory("models");
+		test_job *job = open_or_fail(models[i], "device=cpu", 1);
+		save_job(job, dir, i + 1);
+		assert_int_equal(p4d_checkpoint_path(dir, i + 1, checkpoint, sizeof(checkpoint), NULL), 0);
+		assert_int_equal(p4d_path(path, NULL, "%s/model-%d", test_directory, (int)i), 0);
+		if (p4d_huggingface_export(checkpoint, path, P4D_ST_BF16, 0, &err) < 0)
+			fail_msg("%s", err.text);
+		check_config(path, job->plan);
+		close_job(job);
+	}
+}
+
 /* Expected values of what was imported. */
 typedef struct imported {
 	float (*round)(float);
@@ -349,9 +403,13 @@ static void half_precision_and_wrong_shapes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(any_layout_to_any_other),     cmocka_unit_test(same_layout_keeps_every_bit),
-	    cmocka_unit_test(earlier_ones_are_read),       cmocka_unit_test(other_models_are_refused),
-	    cmocka_unit_test(hugging_face_there_and_back), cmocka_unit_test(half_precision_and_wrong_shapes),
+	    cmocka_unit_test(any_layout_to_any_other),
+	    cmocka_unit_test(same_layout_keeps_every_bit),
+	    cmocka_unit_test(other_models_are_refused),
+	    cmocka_unit_test(hugging_face_there_and_back),
+	    cmocka_unit_test(half_precision_and_wrong_shapes),
+	    cmocka_unit_test(exported_models_say_what_they_are),
+	    cmocka_unit_test(earlier_ones_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, make_quick_directory, remove_directory);

@@ -11,6 +11,7 @@
 #include "device.h"
 
 static p4d_device device;
+static void *lent; /* for products */
 
 /* What the operations of one type gave, value by value. */
 typedef struct record {
@@ -249,12 +250,13 @@ static void sums(void **state)
 static void memory(void **state)
 {
 	p4d_error err;
+	const uint64_t before = device.allocated_bytes, small_bytes = 1000, large_bytes = 5 << 20;
 	void *small, *large;
 	char from[40], to[40];
 
 	(void)state;
-	assert_int_equal(device.allocate(&device, 1000, &small, &err), 0);
-	assert_int_equal(device.allocate(&device, (uint64_t)5 << 20, &large, &err), 0);
+	assert_int_equal(device.allocate(&device, small_bytes, &small, &err), 0);
+	assert_int_equal(device.allocate(&device, large_bytes, &large, &err), 0);
 	assert_int_equal((uintptr_t)small % P4D_ARENA_ALIGNMENT, 0);
 	assert_int_equal((uintptr_t)large % P4D_ARENA_ALIGNMENT, 0);
 	assert_int_equal(device.allocate(&device, UINT64_MAX / 2, &small, &err), -1);
@@ -276,6 +278,15 @@ static void memory(void **state)
 							     : i == 1 ? 2 + 3
 							     : i == 2 ? 12 + 13
 								      : 32 + 33));
+	/* what was asked for is counted; what was filled and not written to is found */
+	assert_int_equal(device.allocated_bytes - before, small_bytes + large_bytes);
+	uint64_t words = 0;
+	device.fill(&device, large, 0xfff1fff1, large_bytes / 4);
+	assert_int_equal(device.count(&device, &words, large, 0xfff1fff1, large_bytes / 4), 0);
+	assert_int_equal(words, large_bytes / 4);
+	device.zero(&device, (char *)large + 8, 12);
+	assert_int_equal(device.count(&device, &words, large, 0xfff1fff1, large_bytes / 4), 0);
+	assert_int_equal(words, large_bytes / 4 - 3);
 	device.release(&device, small);
 	device.release(&device, large);
 }
@@ -283,12 +294,17 @@ static void memory(void **state)
 static int open_device(void **state)
 {
 	(void)state;
-	return p4d_device_cpu_open(&device, NULL);
+	if (p4d_device_cpu_open(&device, NULL) < 0 ||
+	    device.allocate(&device, P4D_CPU_PRODUCT_BYTES, &lent, NULL) < 0)
+		return -1;
+	device.lend(&device, lent);
+	return 0;
 }
 
 static int close_device(void **state)
 {
 	(void)state;
+	device.release(&device, lent);
 	device.close(&device);
 	return 0;
 }

@@ -125,12 +125,62 @@ static void test_spikes(void **state)
 	assert_int_equal(spikes, 32);
 }
 
+/* What --on-spike does, and the bound that skipped steps of both kinds share. */
+static void test_on_spike(void **state)
+{
+	p4d_loss_watch skip = {.on_spike = P4D_SPIKE_SKIP, .skips_allowed = 3},
+		       stop = {.on_spike = P4D_SPIKE_STOP};
+	p4d_loss_watch report = {.on_spike = P4D_SPIKE_REPORT}, *all[] = {&skip, &stop, &report};
+	p4d_loss_kind kind;
+	p4d_error err;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 100; i++)
+		for (int k = 0; k < 3; k++) {
+			/* what is not settled yet limits nothing */
+			assert_true(i > 16 || p4d_loss_limit(all[k]) == INFINITY);
+			assert_true(usual_loss(i) <= p4d_loss_limit(all[k]));
+			assert_int_equal(p4d_loss_seen(all[k], i, usual_loss(i), 0, &kind, &err), 0);
+		}
+	const double limit = p4d_loss_limit(&skip);
+	assert_true(limit > 2.5 && limit < 6.5);
+	assert_true(p4d_loss_limit(&stop) == INFINITY && p4d_loss_limit(&report) == INFINITY);
+	/* exactly at the limit a step is applied, and fine */
+	p4d_loss_watch at = skip;
+	assert_int_equal(p4d_loss_seen(&at, 101, limit, 0, &kind, &err), 0);
+	assert_int_equal(kind, P4D_LOSS_FINE);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(p4d_loss_seen(&skip, 101, 7, 0, &kind, &err), 0);
+		assert_int_equal(kind, P4D_LOSS_SPIKE);
+		assert_true(p4d_loss_limit(&skip) < 6.5);
+		assert_int_equal(p4d_loss_seen(&skip, 102, NAN, 0, &kind, &err), 0);
+		assert_int_equal(p4d_loss_seen(&skip, 103, 7, 0, &kind, &err), 0);
+		if (round)
+			break;
+		assert_int_equal(p4d_loss_seen(&skip, 104, 2, 0, &kind, &err), 0);
+		assert_int_equal(skip.skips, 0);
+	}
+	assert_int_equal(p4d_loss_seen(&skip, 104, 7, 0, &kind, &err), -1);
+	assert_int_equal(err.code, P4D_E_DIVERGED);
+	assert_non_null(strstr(err.text, "step 104: loss 7"));
+	assert_non_null(strstr(err.text, "4 steps were skipped in a row, --skips=3 are allowed"));
+	assert_int_equal(skip.all_skips, 7);
+	assert_int_equal(skip.all_spikes, 5);
+
+	assert_int_equal(p4d_loss_seen(&stop, 101, 7, 0, &kind, &err), -1);
+	assert_int_equal(err.code, P4D_E_DIVERGED);
+	assert_int_equal(p4d_loss_seen(&report, 101, 7, 0, &kind, &err), 0);
+	assert_int_equal(report.all_skips, 0);
+	assert_int_equal(report.all_spikes, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_warmup),     cmocka_unit_test(test_cosine),
 	    cmocka_unit_test(test_wsd),        cmocka_unit_test(test_usual_losses_are_fine),
 	    cmocka_unit_test(test_not_finite), cmocka_unit_test(test_spikes),
+	    cmocka_unit_test(test_on_spike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

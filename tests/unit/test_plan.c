@@ -84,7 +84,10 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
 
 	uint64_t always = up(e * P) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
-			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 + (cpu ? 0 : 32 << 20) +
+			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
+			  (!cpu   ? 32 << 20
+			   : fp32 ? 0
+				  : 3145728) +
 			  (l->pp > 1 ? 4 * S : 0) + (uint64_t)(first + last) * (flight + 1) * up(4 * n) +
 			  (flight + 1) * up(4 * l->micro_batch * seen);
 

@@ -41,6 +41,11 @@ static void malformed_values(void **state)
 	       "--p4d-layers=9223372036854775808: not a whole number from 1 to 65536");
 	refuse("layers", "99999999999999999999",
 	       "--p4d-layers=99999999999999999999: not a whole number from 1 to 65536");
+	refuse("rope-theta", "0.5", "--p4d-rope-theta=0.5: not a number from 1 to 1e+12");
+	refuse("rope-theta", "1e4x", "--p4d-rope-theta=1e4x: not a number from 1 to 1e+12");
+	refuse("norm-epsilon", "nan", "--p4d-norm-epsilon=nan: not a number from 0 to 0.1");
+	refuse("norm-epsilon", "-1e-6", "--p4d-norm-epsilon=-1e-6: not a number from 0 to 0.1");
+	refuse("norm-epsilon", "", "--p4d-norm-epsilon=: not a number from 0 to 0.1");
 	refuse("schedule", "zb2p", "--p4d-schedule=zb2p: not one of gpipe|1f1b|interleaved|zb1p|zbv|v-half");
 	refuse("schedule", "1f1", "--p4d-schedule=1f1: not one of gpipe|1f1b|interleaved|zb1p|zbv|v-half");
 	refuse("dropout", "1", "--p4d-dropout=1: not one of off|on");
@@ -49,6 +54,35 @@ static void malformed_values(void **state)
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	refuse("model", longest, "--p4d-model: 399 characters, at most 255 are accepted");
+}
+
+/* Printed numbers are read as the same numbers, and are no longer than they need to be. */
+static void decimals(void **state)
+{
+	static const char *const plain[] = {"500000", "1e-05", "0.1", "10000", "1e-06", "12345.678"};
+	const double odd = 1.0 / 30;
+	p4d_request r = {.gpu = ""}, other = {.gpu = ""};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
+		const p4d_option option = strtod(plain[i], NULL) < 1 ? P4D_NORM_EPSILON : P4D_ROPE_THETA;
+		assert_int_equal(p4d_request_set(&r, option, plain[i], P4D_BY_USER, NULL), 0);
+		assert_string_equal(p4d_value_text(&r, option, text, sizeof(text)), plain[i]);
+	}
+	p4d_request_put_real(&r, P4D_NORM_EPSILON, odd, P4D_BY_USER);
+	p4d_value_text(&r, P4D_NORM_EPSILON, text, sizeof(text));
+	assert_true(strtod(text, NULL) == odd);
+	/* what is unset here is taken over, texts too */
+	set_all(&r, "rope-scaling=linear,2");
+	set_all(&other, "norm-epsilon=0.01");
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		p4d_request_inherit(&other, &r, (p4d_option)i, P4D_BY_MODEL);
+	assert_string_equal(other.rope_scaling, "linear,2");
+	assert_int_equal(other.origin[P4D_ROPE_SCALING], P4D_BY_MODEL);
+	assert_true(p4d_real_of(&other, P4D_ROPE_THETA) == p4d_real_of(&r, P4D_ROPE_THETA));
+	assert_true(p4d_real_of(&other, P4D_NORM_EPSILON) == 0.01);
+	assert_false(p4d_is_set(&other, P4D_TP));
 }
 
 static void flags_are_what_was_typed(void **state)
@@ -84,6 +118,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(names),
 	    cmocka_unit_test(malformed_values),
+	    cmocka_unit_test(decimals),
 	    cmocka_unit_test(flags_are_what_was_typed),
 	    cmocka_unit_test(any_means_by_the_user),
 	};

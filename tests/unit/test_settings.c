@@ -90,6 +90,7 @@ static void test_refused(void **state)
 	REFUSED(P4D_E_VALUE, "--lr=nan", "--data=a", "--steps=3", "--lr=nan");
 	REFUSED(P4D_E_VALUE, "--lr=", "--data=a", "--steps=3", "--lr=");
 	REFUSED(P4D_E_VALUE, "cosine|wsd", "--data=a", "--steps=3", "--schedule-lr=cos");
+	REFUSED(P4D_E_VALUE, "report|skip|stop", "--data=a", "--steps=3", "--on-spike=drop");
 	REFUSED(P4D_E_VALUE, "auto|cpu|cuda", "--data=a", "--steps=3", "--device=gpu");
 	REFUSED(P4D_E_VALUE, "--data is empty", "--data=", "--steps=3");
 	REFUSED(P4D_E_VALUE, "above --steps", "--data=a", "--steps=3", "--warmup=4");

@@ -54,7 +54,7 @@ typedef struct job {
 	p4d_trainer *trainer;
 } job;
 
-static void open_job_with(job *j, const char *options, bool document_mask)
+static void open_job_with(job *j, const char *options, bool document_mask, const p4d_rope *rope)
 {
 	p4d_error err = {0};
 	p4d_ranks ranks;
@@ -64,13 +64,15 @@ static void open_job_with(job *j, const char *options, bool document_mask)
 		fail_msg("%s: %s", options, err.text);
 	p4d_trainer_settings settings = training_settings(&j->layout, &j->device, j->world, VOCAB);
 	settings.document_mask = document_mask;
+	if (rope)
+		settings.rope = *rope;
 	if (p4d_trainer_open(&j->trainer, &settings, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 }
 
 static void open_job(job *j, const char *options)
 {
-	open_job_with(j, options, false);
+	open_job_with(j, options, false, NULL);
 }
 
 static void close_job(job *j)
@@ -242,9 +244,10 @@ static void documents_do_not_see_each_other(void **state)
 	unsigned seen = 0;
 
 	(void)state;
-	open_job_with(&together, ORACLE "precision=fp32 micro-batch=1 global-batch=1 recompute=mlp", true);
-	open_job_with(&open, ORACLE "precision=fp32 micro-batch=1 global-batch=1", false);
-	open_job_with(&apart, ORACLE "precision=fp32 micro-batch=1 global-batch=4", false);
+	open_job_with(&together, ORACLE "precision=fp32 micro-batch=1 global-batch=1 recompute=mlp", true,
+		      NULL);
+	open_job_with(&open, ORACLE "precision=fp32 micro-batch=1 global-batch=1", false, NULL);
+	open_job_with(&apart, ORACLE "precision=fp32 micro-batch=1 global-batch=4", false, NULL);
 	write_weights(&together);
 	write_weights(&open);
 	write_weights(&apart);
@@ -332,6 +335,39 @@ static void nonfinite_is_not_applied(void **state)
 	close_job(&j);
 }
 
+/* A row of the arena, which begins where the gradients' row says. */
+static const void *row_of(const job *j, const char *name)
+{
+	const p4d_plan *plan = p4d_trainer_plan(j->trainer);
+	const char *gradients = (const char *)p4d_trainer_gradients(j->trainer);
+
+	return gradients - p4d_plan_find(plan, "gradients")->offset + p4d_plan_find(plan, name)->offset;
+}
+
+/* Angles are those of the model's way to encode positions; 24 positions are a few turns of it. */
+static void positions_are_turned_as_the_model_says(void **state)
+{
+	static const p4d_rope ropes[] = {{.theta = 10000},
+					 {.theta = 3, P4D_ROPE_LINEAR, .factor = 4},
+					 {.theta = 5, P4D_ROPE_LLAMA3, 8, 1, 4, 16}};
+	const int d = 4;
+	job j;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(ropes) / sizeof(*ropes); k++) {
+		open_turned_job(&j, ORACLE "precision=fp32 micro-batch=2", &ropes[k]);
+		const float *table = row_of(&j, "rope");
+		for (int i = 0; i < LENGTH; i++)
+			for (int pair = 0; pair < d / 2; pair++) {
+				const double angle =
+				    i * p4d_rope_frequency(&ropes[k], (uint64_t)d, (uint64_t)pair);
+				assert_true(fabs((double)table[i * d + pair] - cos(angle)) < 1e-6);
+				assert_true(fabs((double)table[i * d + d / 2 + pair] - sin(angle)) < 1e-6);
+			}
+		close_job(&j);
+	}
+}
+
 static void wrong_plans_are_refused(void **state)
 {
 	p4d_error err = {0};
@@ -358,6 +394,7 @@ int main(void)
 	    cmocka_unit_test(documents_do_not_see_each_other),
 	    cmocka_unit_test(state_moves),
 	    cmocka_unit_test(nonfinite_is_not_applied),
+	    cmocka_unit_test(positions_are_turned_as_the_model_says),
 	    cmocka_unit_test(wrong_plans_are_refused),
 	};
 

@@ -90,7 +90,7 @@ static inline p4d_trainer_settings training_settings(const p4d_layout *layout, p
 	    .layout = layout,
 	    .device = device,
 	    .world = world,
-	    .rope_base = 10000,
+	    .rope = {.theta = 10000},
 	    .norm_epsilon = 1e-5f,
 	    .beta1 = 0.9f,
 	    .beta2 = 0.95f,
