@@ -111,16 +111,18 @@ static inline visibility look(const view *v)
 }
 
 /* Scores of keys that a query does not see become -inf. */
-static inline void hide(REAL *scores, const view *v)
+P4D_CLONES static void hide(REAL *scores, const view *v)
 {
 	for (uint64_t i = 0; i < v->queries; i++) {
 		REAL *row = scores + i * TILE;
 		const int32_t position = v->query_position[i];
+#pragma omp simd
 		for (uint64_t j = 0; j < v->keys; j++)
 			row[j] = v->key_position[j] <= position ? row[j] : -(REAL)INFINITY;
 		if (!v->query_document)
 			continue;
 		const int32_t document = v->query_document[i];
+#pragma omp simd
 		for (uint64_t j = 0; j < v->keys; j++)
 			row[j] = v->key_document[j] == document ? row[j] : -(REAL)INFINITY;
 	}
