@@ -5,7 +5,7 @@
  */
 #include "cpu_attention.h"
 
-/* Workspace: scores (TILE, TILE), the others (TILE, d). */
+/* Workspace: scores (TILE, TILE), the others (TILE, d), queries transposed. */
 typedef struct space {
 	REAL *scores, *output, *queries, *keys, *values;
 } space;
@@ -15,30 +15,65 @@ typedef struct running {
 	REAL maximum[TILE], sum[TILE];
 } running;
 
+/*
+ * Scores are (keys, queries) here: the queries of a tile go through the softmax side by side, and no row
+ * waits for its own maximum.
+ */
+
+/* Scores of keys that a query does not see become -inf. */
+P4D_CLONES static void hide(REAL *scores, const view *v)
+{
+	for (uint64_t j = 0; j < v->keys; j++) {
+		REAL *row = scores + j * TILE;
+		const int32_t position = v->key_position[j];
+#pragma omp simd
+		for (uint64_t i = 0; i < v->queries; i++)
+			row[i] = position <= v->query_position[i] ? row[i] : -(REAL)INFINITY;
+		if (!v->key_document)
+			continue;
+		const int32_t document = v->key_document[j];
+#pragma omp simd
+		for (uint64_t i = 0; i < v->queries; i++)
+			row[i] = document == v->query_document[i] ? row[i] : -(REAL)INFINITY;
+	}
+}
+
 /* Scores become probabilities but for their sum; what was summed before shrinks to the new maximum. */
 P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t queries, uint64_t keys,
 			      uint64_t d)
 {
-	for (uint64_t i = 0; i < queries; i++) {
-		REAL *row = scores + i * TILE, *out = output + i * d;
-		REAL most = r->maximum[i], sum = 0;
-#pragma omp simd reduction(max : most)
-		for (uint64_t j = 0; j < keys; j++)
-			most = row[j] > most ? row[j] : most;
-		/* nothing seen yet: any finite number makes all probabilities 0 */
-		const REAL shift = most == -(REAL)INFINITY ? 0 : most;
-#pragma omp simd reduction(+ : sum)
-		for (uint64_t j = 0; j < keys; j++) {
-			row[j] = EXP(row[j] - shift);
-			sum += row[j];
-		}
-		const REAL shrink = EXP(r->maximum[i] - shift);
-		if (shrink != 1)
+	REAL most[TILE], shift[TILE], shrink[TILE];
+
+	memcpy(most, r->maximum, sizeof(most));
+	for (uint64_t j = 0; j < keys; j++) {
+		const REAL *row = scores + j * TILE;
 #pragma omp simd
-			for (uint64_t j = 0; j < d; j++)
-				out[j] *= shrink;
-		r->sum[i] = r->sum[i] * shrink + sum;
-		r->maximum[i] = most;
+		for (uint64_t i = 0; i < queries; i++)
+			most[i] = row[i] > most[i] ? row[i] : most[i];
+	}
+#pragma omp simd
+	for (uint64_t i = 0; i < queries; i++) {
+		/* nothing seen yet: any finite number makes all probabilities 0 */
+		shift[i] = most[i] == -(REAL)INFINITY ? 0 : most[i];
+		shrink[i] = EXP(r->maximum[i] - shift[i]);
+		r->maximum[i] = most[i];
+		r->sum[i] *= shrink[i];
+	}
+	for (uint64_t j = 0; j < keys; j++) {
+		REAL *row = scores + j * TILE;
+#pragma omp simd
+		for (uint64_t i = 0; i < queries; i++) {
+			row[i] = EXP(row[i] - shift[i]);
+			r->sum[i] += row[i];
+		}
+	}
+	for (uint64_t i = 0; i < queries; i++) {
+		REAL *out = output + i * d;
+		if (shrink[i] == 1)
+			continue;
+#pragma omp simd
+		for (uint64_t j = 0; j < d; j++)
+			out[j] *= shrink[i];
 	}
 }
 
@@ -63,24 +98,24 @@ static void attend(ELEMENT *o, REAL *lse, const ELEMENT *q, const ELEMENT *k, co
 	const uint64_t d = s->head_dim, queries = view_of(s, sequence, query, 0).queries;
 	running r;
 
-	for (uint64_t i = 0; i < queries; i++) {
+	for (uint64_t i = 0; i < TILE; i++) {
 		r.maximum[i] = -(REAL)INFINITY;
 		r.sum[i] = 0;
 	}
 	memset(w->output, 0, queries * d * sizeof(REAL));
-	pack(w->queries, q, s->query_stride, queries, d);
+	pack_transposed(w->queries, q, s->query_stride, queries, d);
 	for (uint64_t key = 0; key < s->keys; key += TILE) {
 		const view seen = view_of(s, sequence, query, key);
 		const visibility how = look(&seen);
 		if (how == SEES_NONE)
 			continue;
-		pack_transposed(w->keys, k + key * s->key_stride, s->key_stride, seen.keys, d);
+		pack(w->keys, k + key * s->key_stride, s->key_stride, seen.keys, d);
 		pack(w->values, v + key * s->key_stride, s->key_stride, seen.keys, d);
-		multiply(w->scores, w->queries, w->keys, queries, seen.keys, d, (REAL)s->scale);
+		multiply(w->scores, w->keys, w->queries, seen.keys, queries, d, (REAL)s->scale);
 		if (how == SEES_SOME)
 			hide(w->scores, &seen);
 		soften(w->scores, w->output, &r, queries, seen.keys, d);
-		add_product(w->output, d, w->scores, false, w->values, queries, d, seen.keys);
+		add_product(w->output, d, w->scores, true, w->values, queries, d, seen.keys);
 	}
 	finish(o, s->heads * d, lse, w->output, &r, queries, d);
 }

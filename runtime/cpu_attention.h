@@ -29,13 +29,16 @@ P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint
 			to[i * d + j] = p4d_load(from[i * stride + j]);
 }
 
-/* to (d, rows), whose rows are TILE apart */
+/*
+ * to (d, rows), whose rows are TILE apart. Row by row of a wide matrix: read column by column, its lines
+ * would drive each other out of the nearest cache.
+ */
 P4D_CLONES static void pack_transposed(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows,
 				       uint64_t d)
 {
-	for (uint64_t j = 0; j < d; j++)
+	for (uint64_t i = 0; i < rows; i++)
 #pragma omp simd
-		for (uint64_t i = 0; i < rows; i++)
+		for (uint64_t j = 0; j < d; j++)
 			to[j * TILE + i] = p4d_load(from[i * stride + j]);
 }
 
@@ -108,22 +111,6 @@ static inline visibility look(const view *v)
 		all = all && query_least == query_most && key_least == key_most && query_least == key_least;
 	}
 	return all ? SEES_ALL : SEES_SOME;
-}
-
-/* Scores of keys that a query does not see become -inf. */
-static inline void hide(REAL *scores, const view *v)
-{
-	for (uint64_t i = 0; i < v->queries; i++) {
-		REAL *row = scores + i * TILE;
-		const int32_t position = v->query_position[i];
-		for (uint64_t j = 0; j < v->keys; j++)
-			row[j] = v->key_position[j] <= position ? row[j] : -(REAL)INFINITY;
-		if (!v->query_document)
-			continue;
-		const int32_t document = v->query_document[i];
-		for (uint64_t j = 0; j < v->keys; j++)
-			row[j] = v->key_document[j] == document ? row[j] : -(REAL)INFINITY;
-	}
 }
 
 #endif

@@ -19,6 +19,24 @@ P4D_CLONES void OP(attention_row_sums)(REAL *row_sums, const ELEMENT *d_o, const
 		}
 }
 
+/* Scores of keys that a query does not see become -inf. */
+P4D_CLONES static void hide(REAL *scores, const view *v)
+{
+	for (uint64_t i = 0; i < v->queries; i++) {
+		REAL *row = scores + i * TILE;
+		const int32_t position = v->query_position[i];
+#pragma omp simd
+		for (uint64_t j = 0; j < v->keys; j++)
+			row[j] = v->key_position[j] <= position ? row[j] : -(REAL)INFINITY;
+		if (!v->query_document)
+			continue;
+		const int32_t document = v->query_document[i];
+#pragma omp simd
+		for (uint64_t j = 0; j < v->keys; j++)
+			row[j] = v->key_document[j] == document ? row[j] : -(REAL)INFINITY;
+	}
+}
+
 P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t queries, uint64_t keys)
 {
 	for (uint64_t i = 0; i < queries; i++) {

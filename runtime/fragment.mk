@@ -12,7 +12,7 @@ comm_sources = \
 	runtime/rendezvous.h runtime/rendezvous.c runtime/rendezvous_host.c \
 	runtime/world.h runtime/world.c runtime/events.c \
 	runtime/node.h runtime/node_open.c runtime/channel_shm.c runtime/channel_tcp.c runtime/channel.c \
-	runtime/sum.h runtime/sum.c \
+	runtime/vector.h runtime/sum.h runtime/sum.c \
 	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c \
 	runtime/comm_device.h runtime/carrier.h runtime/comm_device.c runtime/comm_staged.c \
 	runtime/comm_nccl.h runtime/comm_nccl.c runtime/comm_nccl_open.c \

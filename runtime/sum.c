@@ -4,24 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/*
- * Loops run in blocks of constant length over restricted pointers: that is what compilers turn into vector
- * code at -O2.
- */
-enum { BLOCK = 64, TILE = 1024 };
-#define EACH(i, count, statement) \
-	do { \
-		uint64_t i##_base = 0; \
-		for (; i##_base + BLOCK <= (count); i##_base += BLOCK) \
-			for (int i##_k = 0; i##_k < BLOCK; i##_k++) { \
-				uint64_t i = i##_base + (uint64_t)i##_k; \
-				statement; \
-			} \
-		for (uint64_t i = i##_base; i < (count); i++) \
-			statement; \
-	} while (0)
+#include "vector.h"
 
-static inline float from_bits(uint32_t bits)
+enum { TILE = 1024 }; /* elements whose sum stays in the nearest cache */
+
+P4D_INLINE float from_bits(uint32_t bits)
 {
 	float x;
 
@@ -29,7 +16,7 @@ static inline float from_bits(uint32_t bits)
 	return x;
 }
 
-static inline uint32_t to_bits(float x)
+P4D_INLINE uint32_t to_bits(float x)
 {
 	uint32_t bits;
 
@@ -37,20 +24,7 @@ static inline uint32_t to_bits(float x)
 	return bits;
 }
 
-static inline float load_bf16(uint16_t x)
-{
-	return from_bits((uint32_t)x << 16);
-}
-
-static inline uint16_t store_bf16(float x)
-{
-	uint32_t bits = to_bits(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
-
-	/* rounding must not carry a NaN into infinity */
-	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded >> 16);
-}
-
-static inline float load_fp16(uint16_t x)
+P4D_INLINE float load_fp16(uint16_t x)
 {
 	uint32_t exponent = x >> 10 & 31, mantissa = x & 1023, sign = (uint32_t)(x & 0x8000) << 16;
 	uint32_t special = exponent == 31 ? 255 : exponent + 112; /* 127 - 15 */
@@ -59,7 +33,7 @@ static inline float load_fp16(uint16_t x)
 	return from_bits(sign | (exponent ? special << 23 | mantissa << 13 : to_bits(small)));
 }
 
-static inline uint16_t store_fp16(float x)
+P4D_INLINE uint16_t store_fp16(float x)
 {
 	uint32_t bits = to_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
 
@@ -87,48 +61,68 @@ size_t p4d_sum_width(p4d_dtype type)
 	}
 }
 
-static void load_16(float *restrict sum, const uint16_t *restrict from, uint64_t count, p4d_dtype type)
+P4D_CLONES static void load_16(float *sum, const uint16_t *from, uint64_t count, p4d_dtype type)
 {
 	if (type == P4D_DT_BF16)
-		EACH(i, count, sum[i] = load_bf16(from[i]));
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] = p4d_from_bf16(from[i]);
 	else
-		EACH(i, count, sum[i] = load_fp16(from[i]));
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] = load_fp16(from[i]);
 }
 
-static void add_16(float *restrict sum, const uint16_t *restrict from, uint64_t count, p4d_dtype type)
+P4D_CLONES static void add_16(float *sum, const uint16_t *from, uint64_t count, p4d_dtype type)
 {
 	if (type == P4D_DT_BF16)
-		EACH(i, count, sum[i] += load_bf16(from[i]));
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] += p4d_from_bf16(from[i]);
 	else
-		EACH(i, count, sum[i] += load_fp16(from[i]));
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] += load_fp16(from[i]);
 }
 
-static void store_16(uint16_t *restrict to, const float *restrict sum, uint64_t count, p4d_dtype type)
+P4D_CLONES static void store_16(uint16_t *to, const float *sum, uint64_t count, p4d_dtype type)
 {
 	if (type == P4D_DT_BF16)
-		EACH(i, count, to[i] = store_bf16(sum[i]));
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			to[i] = p4d_to_bf16(sum[i]);
 	else
-		EACH(i, count, to[i] = store_fp16(sum[i]));
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			to[i] = store_fp16(sum[i]);
 }
 
-static void add_float(float *restrict sum, const float *restrict from, uint64_t count)
+P4D_CLONES static void add_float(float *to, const float *a, const float *b, uint64_t count)
 {
-	EACH(i, count, sum[i] += from[i]);
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = a[i] + b[i];
 }
 
-static void add_double(double *restrict sum, const double *restrict from, uint64_t count)
+P4D_CLONES static void add_double(double *to, const double *a, const double *b, uint64_t count)
 {
-	EACH(i, count, sum[i] += from[i]);
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = a[i] + b[i];
 }
 
-static void max_float(float *restrict sum, const float *restrict from, uint64_t count)
+P4D_CLONES static void max_float(float *to, const float *a, const float *b, uint64_t count)
 {
-	EACH(i, count, sum[i] = from[i] > sum[i] || from[i] != from[i] ? from[i] : sum[i]);
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
 }
 
-static void max_double(double *restrict sum, const double *restrict from, uint64_t count)
+P4D_CLONES static void max_double(double *to, const double *a, const double *b, uint64_t count)
 {
-	EACH(i, count, sum[i] = from[i] > sum[i] || from[i] != from[i] ? from[i] : sum[i]);
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
 }
 
 void p4d_sum_load(void *sum, const void *from, uint64_t count, p4d_dtype type)
@@ -141,18 +135,25 @@ void p4d_sum_load(void *sum, const void *from, uint64_t count, p4d_dtype type)
 		memcpy(sum, from, count * width);
 }
 
-void p4d_sum_add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how)
+/* to = a and b, of FP32 or FP64; to may be one of them */
+static void combine(void *to, const void *a, const void *b, uint64_t count, p4d_dtype type, p4d_reduction how)
 {
 	if (type == P4D_DT_FP32 && how == P4D_SUM)
-		add_float(sum, from, count);
+		add_float(to, a, b, count);
 	else if (type == P4D_DT_FP32)
-		max_float(sum, from, count);
-	else if (type == P4D_DT_FP64 && how == P4D_SUM)
-		add_double(sum, from, count);
-	else if (type == P4D_DT_FP64)
-		max_double(sum, from, count);
+		max_float(to, a, b, count);
+	else if (how == P4D_SUM)
+		add_double(to, a, b, count);
 	else
+		max_double(to, a, b, count);
+}
+
+void p4d_sum_add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how)
+{
+	if (p4d_sum_width(type) == 2)
 		add_16(sum, from, count, type);
+	else
+		combine(sum, sum, from, count, type, how);
 }
 
 void p4d_sum_store(void *to, const void *sum, uint64_t count, p4d_dtype type)
@@ -168,14 +169,25 @@ void p4d_sum_store(void *to, const void *sum, uint64_t count, p4d_dtype type)
 void p4d_sum_terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
 		   p4d_reduction how)
 {
-	size_t width = p4d_sum_width(type);
-	double sum[TILE]; /* stays in the nearest cache */
+	const size_t width = p4d_sum_width(type);
+	double sum[TILE];
 
 	for (uint64_t at = 0; at < count; at += TILE) {
-		uint64_t n = count - at < TILE ? count - at : TILE;
-		p4d_sum_load(sum, (const uint8_t *)from[0] + at * width, n, type);
-		for (uint32_t t = 1; t < terms; t++)
-			p4d_sum_add(sum, (const uint8_t *)from[t] + at * width, n, type, how);
-		p4d_sum_store((uint8_t *)to + at * width, sum, n, type);
+		const uint64_t n = count - at < TILE ? count - at : TILE, offset = at * width;
+		uint8_t *result = (uint8_t *)to + offset;
+		const void *before = (const uint8_t *)from[0] + offset;
+		if (width == 2 || terms == 1) {
+			p4d_sum_load(sum, before, n, type);
+			for (uint32_t t = 1; t < terms; t++)
+				p4d_sum_add(sum, (const uint8_t *)from[t] + offset, n, type, how);
+			p4d_sum_store(result, sum, n, type);
+			continue;
+		}
+		/* neither the first term nor the last sum is only copied */
+		for (uint32_t t = 1; t < terms; t++) {
+			void *next = t + 1 < terms ? (void *)sum : result;
+			combine(next, before, (const uint8_t *)from[t] + offset, n, type, how);
+			before = next;
+		}
 	}
 }

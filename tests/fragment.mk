@@ -97,8 +97,12 @@ tests_unit_test_trainer_transports_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIB
 
 train_bench = $(srcdir)/tests/bench/overfit.sh
 bench_programs += tests/bench/device_speed
-tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c
+tests_bench_device_speed_SOURCES = \
+	tests/bench/device_speed.c tests/bench/products.h tests/unit/llama.h tests/unit/llama.c
 tests_bench_device_speed_LDADD = libp4dtrain.la libp4d.la
+bench_programs += tests/bench/train_speed
+tests_bench_train_speed_SOURCES = tests/bench/train_speed.c tests/bench/products.h
+tests_bench_train_speed_LDADD = libp4dtrain.la libp4d.la
 endif
 
 # p4d-train's parts

@@ -5,73 +5,18 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "../unit/llama.h"
+#include "products.h"
 
-/* Of this thread, the only one: what others take of the machine is not ours. */
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static float *numbers(uint64_t count)
-{
-	float *x = malloc(count * sizeof(*x));
-
-	if (!x)
-		abort();
-	for (uint64_t i = 0; i < count; i++)
-		x[i] = llama_weight(1, (uint32_t)i, false);
-	return x;
-}
-
-enum { ROUNDS = 5, SIZE = 1024 };
-
-/* Square products: what all else is held against. */
-typedef struct products {
-	p4d_device *device;
-	p4d_dtype type;
-	float *x, *w, *y;
-} products;
-
-static products products_make(p4d_device *device, p4d_dtype type)
-{
-	products p = {device, type, numbers(SIZE * SIZE), numbers(SIZE * SIZE), numbers(SIZE * SIZE)};
-
-	if (type == P4D_DT_BF16) {
-		device->cast(device, type, p.w, P4D_DT_FP32, p.y, SIZE * SIZE);
-		device->cast(device, type, p.x, P4D_DT_FP32, p.y, SIZE * SIZE);
-	}
-	return p;
-}
-
-static void products_free(products *p)
-{
-	free(p->x), free(p->w), free(p->y);
-}
+enum { ROUNDS = 5 };
 
 static double seconds_of(void (*f)(void *), void *context)
 {
-	const double start = now();
+	const double start = thread_seconds();
 
 	f(context);
-	return now() - start;
-}
-
-/* As many products as take about as long as was said; adds to both. */
-static void multiply(const products *p, double about, double *flop, double *seconds)
-{
-	const double start = now();
-
-	do {
-		p->device->linear(p->device, p->type, p->y, p->x, p->w, SIZE, SIZE, SIZE, false);
-		*flop += 2.0 * SIZE * SIZE * SIZE;
-	} while (now() - start < about);
-	*seconds += now() - start;
+	return thread_seconds() - start;
 }
 
 /* Rates of f, which does `flop`, and of products in turn with it: the machine changes while it is measured.
@@ -88,7 +33,7 @@ static rates measure(const products *p, void (*f)(void *), void *context, double
 	for (int i = 0; i < ROUNDS; i++) {
 		const double took = seconds_of(f, context);
 		seconds += took;
-		multiply(p, took, &product_flop, &product_seconds);
+		products_run(p, took, &product_flop, &product_seconds);
 	}
 	return (rates){ROUNDS * flop / seconds, product_flop / product_seconds};
 }
@@ -237,7 +182,7 @@ static void one_product(void *context)
 	const products *p = context;
 	double flop = 0, seconds = 0;
 
-	multiply(p, 0, &flop, &seconds);
+	products_run(p, 0, &flop, &seconds);
 }
 
 int main(void)
@@ -251,9 +196,9 @@ int main(void)
 		return 1;
 	device.lend(&device, workspace);
 	products fp32 = products_make(&device, P4D_DT_FP32), bf16 = products_make(&device, P4D_DT_BF16);
-	const rates r = measure(&fp32, one_product, &bf16, 2.0 * SIZE * SIZE * SIZE);
-	printf("device_speed: products of %d x %d: fp32 %.1f GFLOP/s, bf16 %.1f\n", SIZE, SIZE,
-	       r.products / 1e9, r.f / 1e9);
+	const rates r = measure(&fp32, one_product, &bf16, 2.0 * PRODUCT_SIZE * PRODUCT_SIZE * PRODUCT_SIZE);
+	printf("device_speed: products of %d x %d: fp32 %.1f GFLOP/s, bf16 %.1f\n", PRODUCT_SIZE,
+	       PRODUCT_SIZE, r.products / 1e9, r.f / 1e9);
 	for (int i = 0; i < 2; i++) {
 		attention_speed(&device, types[i], 256, &fp32);
 		attention_speed(&device, types[i], 2048, &fp32);

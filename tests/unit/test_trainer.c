@@ -355,7 +355,7 @@ static void positions_are_turned_as_the_model_says(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < sizeof(ropes) / sizeof(*ropes); k++) {
-		open_turned_job(&j, ORACLE "precision=fp32 micro-batch=2", &ropes[k]);
+		open_job_with(&j, ORACLE "precision=fp32 micro-batch=2", false, &ropes[k]);
 		const float *table = row_of(&j, "rope");
 		for (int i = 0; i < LENGTH; i++)
 			for (int pair = 0; pair < d / 2; pair++) {

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_VECTOR_H
+#define P4D_VECTOR_H
+
+/* What loops need to become vector instructions: versions for several instruction sets, and bf16. */
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Compiled for several instruction sets, where the compiler can (configure finds out); the program takes the
+ * best that the machine has. What such a function calls has to be inlined: P4D_INLINE.
+ */
+#ifdef HAVE_TARGET_CLONES
+#define P4D_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define P4D_CLONES
+#endif
+#define P4D_INLINE static inline __attribute__((always_inline))
+
+P4D_INLINE float p4d_from_bf16(uint16_t x)
+{
+	const uint32_t bits = (uint32_t)x << 16;
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* Nearest, ties to even; NaN stays NaN. */
+P4D_INLINE uint16_t p4d_to_bf16(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_BENCH_PRODUCTS_H
+#define P4D_BENCH_PRODUCTS_H
+
+/* Square matrix products, what all else that computes is held against. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "device.h"
+
+enum { PRODUCT_SIZE = 1024 };
+
+/* Of this thread, the only one: what others take of the machine is not ours. */
+static inline double thread_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* From -0.5 to 0.5, none of them denormal. */
+static inline float *numbers(uint64_t count)
+{
+	float *x = malloc(count * sizeof(*x));
+	uint32_t mixed = 1;
+
+	if (!x)
+		abort();
+	for (uint64_t i = 0; i < count; i++) {
+		mixed = mixed * 1664525 + 1013904223;
+		x[i] = ((float)(mixed >> 16) - 32767.5f) / 65536;
+	}
+	return x;
+}
+
+typedef struct products {
+	p4d_device *device;
+	p4d_dtype type;
+	float *x, *w, *y;
+} products;
+
+static inline products products_make(p4d_device *device, p4d_dtype type)
+{
+	const uint64_t count = PRODUCT_SIZE * PRODUCT_SIZE;
+	products p = {device, type, numbers(count), numbers(count), numbers(count)};
+
+	if (type == P4D_DT_BF16) {
+		device->cast(device, type, p.w, P4D_DT_FP32, p.y, count);
+		device->cast(device, type, p.x, P4D_DT_FP32, p.y, count);
+	}
+	return p;
+}
+
+static inline void products_free(products *p)
+{
+	free(p->x), free(p->w), free(p->y);
+}
+
+/* As many products as take about as long as was said; adds to both. */
+static inline void products_run(const products *p, double about, double *flop, double *seconds)
+{
+	const double start = thread_seconds(), n = PRODUCT_SIZE;
+
+	do {
+		p->device->linear(p->device, p->type, p->y, p->x, p->w, PRODUCT_SIZE, PRODUCT_SIZE,
+				  PRODUCT_SIZE, false);
+		*flop += 2 * n * n * n;
+	} while (thread_seconds() - start < about);
+	*seconds += thread_seconds() - start;
+}
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What p4d-train, the program itself, makes of the processors: one rank against the rate of matrix products,
+ * and four ranks on two cores against one rank, in turn, because the machine changes while it is measured.
+ * Prints medians over rounds, never fails by the clock. The all-reduce is in comm_speed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "products.h"
+
+static const double PRODUCT_SECONDS = 0.1;
+
+enum {
+	ROUNDS = 3,
+	FEW_STEPS = 2, /* the start, which is not counted */
+	STEPS = 7,
+	CORES = 2,
+	MOST_ARGUMENTS = 64,
+	LAYERS = 4,
+	HIDDEN = 256,
+	FFN = 896,
+	VOCABULARY = 257,
+	LENGTH = 256,  /* and one sequence is a micro-batch */
+	TOKENS = 2048, /* of a step */
+};
+
+static const char model[] =
+    "--device cpu --model custom --layers 4 --hidden 256 --ffn 896 --heads 4 --kv-heads 4 --head-dim 64 "
+    "--vocab 257 --max-seq-len 256 --norm rmsnorm --glu on --tied off --positions rope --bias none "
+    "--qk-norm off --seq-len 256 --micro-batch 1 --global-batch 8 --data text --log log";
+
+/* The first is what the others are held against. */
+static const struct {
+	const char *name, *options;
+} layouts[] = {
+    {"1 rank", "--local-ranks 1"},
+    {"tp 2, pp 2", "--local-ranks 4 --tp 2 --pp 2"},
+    {"pp 4", "--local-ranks 4 --pp 4"},
+    {"dp 4", "--local-ranks 4"},
+};
+enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
+
+/* Of a step of one round. */
+typedef struct sample {
+	double seconds, cpu_seconds; /* by the clock; of all ranks together */
+	double flop;                 /* as the program counts it */
+	double products;             /* FLOP a second of large products before and after */
+	double shapes;               /* of those of the model's shapes */
+} sample;
+
+static _Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "train_speed: %s: %s\n", what, errno ? strerror(errno) : "failed");
+	exit(1);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *x, size_t count)
+{
+	qsort(x, count, sizeof(*x), ascending);
+	return count % 2 ? x[count / 2] : (x[count / 2 - 1] + x[count / 2]) / 2;
+}
+
+/* Processor seconds of the command, and of all that it waited for. */
+static double spend(const char *program, const char *options)
+{
+	const char *build = getenv("P4D_TEST_BUILDDIR");
+	char path[4096], words[2048], *arguments[MOST_ARGUMENTS] = {path}, *save = NULL;
+	struct rusage used;
+	int status, count = 1;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/%s", build ? build : ".", program);
+	snprintf(words, sizeof(words), "%s", options);
+	for (char *word = strtok_r(words, " ", &save); word && count < MOST_ARGUMENTS - 1;
+	     word = strtok_r(NULL, " ", &save))
+		arguments[count++] = word;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		/* errors stay visible */
+		dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+		execv(path, arguments);
+		_exit(127);
+	}
+	if (pid < 0 || wait4(pid, &status, 0, &used) != pid)
+		fail(program);
+	errno = 0;
+	if (status)
+		fail(path);
+	return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+	       1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+static double field_of(const char *line, const char *name)
+{
+	const char *at = strstr(line, name);
+
+	return at ? strtod(at + strlen(name), NULL) : 0;
+}
+
+/* Median step of the log. */
+static void read_log(sample *s)
+{
+	FILE *log = fopen("log", "r");
+	double seconds[STEPS];
+	char line[2048];
+	size_t count = 0;
+
+	if (!log)
+		fail("log");
+	while (fgets(line, sizeof(line), log)) {
+		if (!strstr(line, "\"event\":\"step\"") || field_of(line, "\"step\":") <= FEW_STEPS ||
+		    count == STEPS)
+			continue;
+		seconds[count] = field_of(line, "\"seconds\":");
+		s->flop = 1e12 * field_of(line, "\"model_tflops\":") * seconds[count];
+		count++;
+	}
+	fclose(log);
+	if (count != STEPS - FEW_STEPS || !(s->flop > 0))
+		fail("the log has not all steps");
+	s->seconds = median(seconds, count);
+}
+
+static double train(const char *options, int steps)
+{
+	char all[2048];
+
+	unlink("log");
+	snprintf(all, sizeof(all), "%s --steps %d %s", model, steps, options);
+	return spend("p4d-train", all);
+}
+
+/* The products of a layer, forward and backward, and of the head. */
+static void run_shapes(const products *p, double *flop, double *seconds)
+{
+	static const uint64_t shapes[][3] = {{LAYERS, 3 * HIDDEN, HIDDEN},
+					     {LAYERS, HIDDEN, HIDDEN},
+					     {LAYERS, 2 * FFN, HIDDEN},
+					     {LAYERS, HIDDEN, FFN},
+					     {1, VOCABULARY, HIDDEN}};
+	const double start = thread_seconds();
+	p4d_device *d = p->device;
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		const uint64_t times = shapes[i][0], out = shapes[i][1], in = shapes[i][2];
+		for (uint64_t k = 0; k < times; k++) {
+			d->linear(d, p->type, p->y, p->x, p->w, LENGTH, out, in, false);
+			d->linear_input(d, p->type, p->y, p->x, p->w, LENGTH, out, in, false);
+			d->linear_weight(d, p->type, p->y, p->x, p->w, LENGTH, out, in);
+		}
+		*flop += 6 * (double)(times * LENGTH * out * in);
+	}
+	*seconds += thread_seconds() - start;
+}
+
+/* What products do at a time when every core has some. */
+static double crowded_rate(const products *p)
+{
+	const pid_t pid = fork();
+	double flop = 0, seconds = 0;
+
+	if (pid < 0)
+		fail("fork");
+	products_run(p, PRODUCT_SECONDS, &flop, &seconds);
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return flop / seconds;
+}
+
+static sample measure(const products *p, const char *options)
+{
+	double flop[2] = {0, 0}, seconds[2] = {0, 0}, start;
+	sample s = {0};
+
+	for (int after = 0; after < 2; after++) {
+		products_run(p, PRODUCT_SECONDS, &flop[0], &seconds[0]);
+		while (seconds[1] < seconds[0])
+			run_shapes(p, &flop[1], &seconds[1]);
+		if (after)
+			break;
+		start = train(options, FEW_STEPS);
+		s.cpu_seconds = (train(options, STEPS) - start) / (STEPS - FEW_STEPS);
+		read_log(&s);
+	}
+	s.products = flop[0] / seconds[0];
+	s.shapes = flop[1] / seconds[1];
+	return s;
+}
+
+/* The processors that this and its children run on: at most CORES of those that are allowed. */
+static int take_cores(void)
+{
+	cpu_set_t allowed, taken;
+	int count = 0;
+
+	CPU_ZERO(&taken);
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+		fail("affinity");
+	for (int i = 0; i < CPU_SETSIZE && count < CORES; i++)
+		if (CPU_ISSET(i, &allowed)) {
+			CPU_SET(i, &taken);
+			count++;
+		}
+	if (sched_setaffinity(0, sizeof(taken), &taken) < 0)
+		fail("affinity");
+	return count;
+}
+
+typedef enum figure { SECONDS, CPU_SECONDS, PRODUCTS, SHAPES, OF_PRODUCTS, OF_SHAPES, PER_CORE, WORK } figure;
+
+/* first: of the same round. cores: that the ranks have. */
+static double figure_of(const sample *s, const sample *first, int cores, figure which)
+{
+	switch (which) {
+	case SECONDS:
+		return s->seconds;
+	case CPU_SECONDS:
+		return s->cpu_seconds;
+	case PRODUCTS:
+		return s->products;
+	case SHAPES:
+		return s->shapes;
+	case OF_PRODUCTS:
+		return s->flop / s->cpu_seconds / s->products;
+	case OF_SHAPES:
+		return s->flop / s->cpu_seconds / s->shapes;
+	case PER_CORE:
+		return first->seconds / s->seconds / cores;
+	case WORK:
+		break;
+	}
+	return s->cpu_seconds / first->cpu_seconds;
+}
+
+static sample samples[ROUNDS][LAYOUTS];
+
+static double of_rounds(size_t layout, int cores, figure which)
+{
+	double x[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++)
+		x[i] = figure_of(&samples[i][layout], &samples[i][0], cores, which);
+	return median(x, ROUNDS);
+}
+
+static void report(int cores, double *crowded)
+{
+	const double flop = samples[0][0].flop;
+	const double cpu_seconds = of_rounds(0, 1, CPU_SECONDS);
+
+	printf(
+	    "train_speed: products of %d x %d %.1f GFLOP/s, of the model's shapes %.1f; on %d cores at once "
+	    "%.1f each\n",
+	    PRODUCT_SIZE, PRODUCT_SIZE, of_rounds(0, 1, PRODUCTS) / 1e9, of_rounds(0, 1, SHAPES) / 1e9, cores,
+	    median(crowded, ROUNDS) / 1e9);
+	printf("train_speed: %s: %.0f ms a step of %d tokens, %.0f of the processor: %.1f GFLOP/s, %.2f of "
+	       "products (target 0.60), %.2f of those of its shapes\n",
+	       layouts[0].name, 1e3 * of_rounds(0, 1, SECONDS), TOKENS, 1e3 * cpu_seconds,
+	       flop / cpu_seconds / 1e9, of_rounds(0, 1, OF_PRODUCTS), of_rounds(0, 1, OF_SHAPES));
+	for (size_t i = 1; i < LAYOUTS; i++)
+		printf("train_speed: %s on %d cores: %.0f ms a step, per core %.2f of one rank%s; processor "
+		       "time "
+		       "%.2f of one rank's\n",
+		       layouts[i].name, cores, 1e3 * of_rounds(i, cores, SECONDS),
+		       of_rounds(i, cores, PER_CORE), i == 1 ? " (target 0.60)" : "",
+		       of_rounds(i, cores, WORK));
+}
+
+static char work[] = "/tmp/p4d-train-speed-XXXXXX";
+
+static int drop(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+	(void)status, (void)kind, (void)at;
+	return remove(path);
+}
+
+static void clean_up(void)
+{
+	nftw(work, drop, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+	const char *sources = getenv("P4D_TEST_SRCDIR"), *data = getenv("P4D_TEST_DATADIR");
+	char text[8192];
+	const int cores = take_cores();
+	double crowded[ROUNDS];
+	p4d_device device;
+	p4d_error err;
+
+	if (!sources || !data || !getenv("P4D_TEST_BUILDDIR"))
+		fail("run it as make bench does");
+	setenv("P4D_DATADIR", data, 1);
+	if (p4d_device_cpu_open(&device, &err) < 0 || !mkdtemp(work) || atexit(clean_up) || chdir(work) < 0)
+		fail(work);
+	snprintf(text, sizeof(text), "data -o text %s/LICENSE %s/README.md", sources, sources);
+	spend("p4d", text);
+	products p = products_make(&device, P4D_DT_FP32);
+	for (int i = 0; i < ROUNDS; i++) {
+		crowded[i] = crowded_rate(&p);
+		for (size_t k = 0; k < LAYOUTS; k++)
+			samples[i][k] = measure(&p, layouts[k].options);
+	}
+	report(cores, crowded);
+	products_free(&p);
+	device.close(&device);
+	return 0;
+}
