@@ -335,7 +335,7 @@ static void simulate_has_the_documented_schema(void **state)
 		struct json_object *stage = json_object_array_get_idx(at(object, "stages"), i);
 		struct json_object *same = json_object_array_get_idx(at(estimate, "stages"), i);
 		assert_keys(stage, "stage layers passes in_flight busy_fraction device_bytes fraction");
-		assert_keys(at(stage, "in_flight"), "activation weight vocabulary");
+		assert_keys(at(stage, "in_flight"), "activation vocabulary");
 		assert_true(number(stage, "device_bytes") == number(same, "device_bytes"));
 		assert_int_equal(number(stage, "passes"), 2 * 2 * 16);
 		/* interleaved: 2(p-r-1) + (v-1)p + 1 chunks */
