@@ -77,7 +77,7 @@ static int train(p4d_world *world, uint32_t size, bool skipped, rank_state *end,
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
 	TRY(p4d_trainer_open(&t, &settings, err));
 	TRY(p4d_trainer_initialize(t, SEED, err));
-	training_text text = {&layout, p4d_trainer_place(t), VOCAB};
+	training_text text = {&layout, p4d_trainer_place(t), VOCAB, .documents = false};
 	for (uint64_t step = 1; step <= STEPS; step++) {
 		rank_state before = {.elements = 0}, after = {.elements = 0};
 		const bool bad = step == BAD;
