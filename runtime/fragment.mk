@@ -34,6 +34,7 @@ checkpoint_sources = \
 
 # A run: what it was told, what it says, and how it ends.
 run_sources = \
+	runtime/memory_report.h runtime/memory_report.c \
 	runtime/settings.def runtime/settings.h runtime/settings.c runtime/job_plan.h runtime/job_plan.c \
 	runtime/learning_rate.h runtime/learning_rate.c runtime/loss_watch.h runtime/loss_watch.c \
 	runtime/step_log.h runtime/step_log.c runtime/stop.h runtime/stop.c runtime/watchdog.h runtime/watchdog.c \
@@ -47,7 +48,7 @@ trainer_sources = \
 	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c \
 	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
 	runtime/attention_ring.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
-	runtime/executor.c runtime/optimizer.c
+	runtime/executor.c runtime/optimizer.c runtime/arena_use.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
