@@ -54,7 +54,7 @@ typedef struct p4d_estimate {
 	uint32_t stage;          /* the fullest one */
 	p4d_stage peak;          /* of that stage */
 	double fraction;
-	uint64_t host_bytes; /* needed per node, at its peak; P4D_NOT_MODELLED when unknown */
+	uint64_t host_bytes; /* needed per node, at most; P4D_NOT_MODELLED when unknown */
 } p4d_estimate;
 
 /* How many stages a method tells apart: pp, or 1 for `paper`, which describes the first stage only. */
@@ -66,6 +66,19 @@ int p4d_method_in_force(const p4d_layout *layout, int method);
 /* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
 int p4d_stage_memory(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, p4d_stage *out,
 		     p4d_error *err);
+
+/*
+ * Host memory of one rank of a stage of framework p4d. A rank saves from a copy of its optimizer shards
+ * (master, both moments, fp32), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
+ * where they are too many.
+ */
+typedef struct p4d_host_part {
+	uint64_t process; /* the program, its libraries and the ranks' shared memory: an allowance */
+	uint64_t arena;   /* with cpu */
+	uint64_t saving, loading;
+	uint64_t sum;
+} p4d_host_part;
+p4d_host_part p4d_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes);
 
 /* Where the memory comes from. */
 typedef struct p4d_capacity {

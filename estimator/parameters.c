@@ -67,3 +67,14 @@ p4d_wide p4d_padded_parameters(const p4d_layout *l, const p4d_schedule *schedule
 		n += padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
 	return n;
 }
+
+p4d_wide p4d_largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	p4d_wide most = padded(l, p4d_vocabulary_parameters(l));
+
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+		p4d_wide n = padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
+		most = n > most ? n : most;
+	}
+	return most;
+}

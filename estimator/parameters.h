@@ -44,4 +44,7 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
  */
 p4d_wide p4d_padded_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
+/* The largest of these. */
+p4d_wide p4d_largest_segment(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+
 #endif

@@ -146,13 +146,12 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 		   p4d_error *err)
 {
 	region regions[P4D_LIVES_AT_MOMENTS + 1];
-	p4d_moment peak;
 
-	if (tabulate(layout, gpu, stage, plan, regions, &peak, err) < 0)
+	if (tabulate(layout, gpu, stage, plan, regions, &plan->peak, err) < 0)
 		return -1;
 	plan->phase = P4D_TRAIN;
 	place_rows(plan, regions);
-	sum_parts(plan, peak);
+	sum_parts(plan, plan->peak);
 	fill_phases(plan, layout->framework);
 	return 0;
 }

@@ -81,6 +81,7 @@ typedef struct p4d_plan {
 	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
 	uint64_t phase_bytes[P4D_PHASES];
 	p4d_phase phase; /* of the peak */
+	p4d_moment peak; /* when most transients are alive */
 } p4d_plan;
 
 /*

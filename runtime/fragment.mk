@@ -37,6 +37,7 @@ checkpoint_sources = \
 
 # A run: what it was told, what it says, and how it ends.
 run_sources = \
+	runtime/memory_report.h runtime/memory_report.c \
 	runtime/settings.def runtime/settings.h runtime/settings.c runtime/job_plan.h runtime/job_plan.c \
 	runtime/learning_rate.h runtime/learning_rate.c runtime/loss_watch.h runtime/loss_watch.c \
 	runtime/step_log.h runtime/step_log.c runtime/stop.h runtime/stop.c runtime/watchdog.h runtime/watchdog.c \
@@ -51,7 +52,7 @@ trainer_sources = \
 	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
 	runtime/sequence_order.c runtime/attention_parts.h runtime/attention_layer.c runtime/attention_ring.c \
 	runtime/attention_gather.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
-	runtime/executor.c runtime/optimizer.c
+	runtime/executor.c runtime/optimizer.c runtime/arena_use.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.

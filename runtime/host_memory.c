@@ -2,12 +2,13 @@
 #include "host_memory.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 enum { PATH_MOST = 4096 };
 
@@ -103,9 +104,23 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err)
 	return 0;
 }
 
-uint64_t p4d_peak_memory(void)
+/* Bytes of a line like "VmHWM:     1234 kB". */
+static uint64_t line_of(const char *status, const char *name)
 {
-	struct rusage usage;
+	const char *at = strstr(status, name);
 
-	return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss << 10 : 0;
+	return at ? strtoull(at + strlen(name), NULL, 10) << 10 : 0;
+}
+
+p4d_process_memory p4d_memory_of_process(void)
+{
+	char status[8192];
+	const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	const ssize_t length = fd < 0 ? 0 : read(fd, status, sizeof(status) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	status[length > 0 ? length : 0] = '\0';
+	return (p4d_process_memory){.peak = line_of(status, "\nVmHWM:"),
+				    .mapped = line_of(status, "\nRssFile:")};
 }

@@ -13,6 +13,7 @@
 #include "device.h"
 #include "host_memory.h"
 #include "loss_watch.h"
+#include "memory_report.h"
 #include "rank_error.h"
 #include "step_log.h"
 #include "stop.h"
@@ -182,7 +183,7 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
  */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
-	double most[2] = {(double)p4d_stop_asked(), (double)p4d_peak_memory()};
+	double most[2] = {(double)p4d_stop_asked(), (double)p4d_memory_of_process().peak};
 
 	if (p4d_all_reduce(run->all, most, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
@@ -231,29 +232,33 @@ static void say_stopped(p4d_run *run, int signal)
 	p4d_step_log_event(&run->log, "stopped", fields, text);
 }
 
-/* Planned and actual memory. An arena that is not the plan is an error of p4d, not of the user. */
-static int end(p4d_run *run, p4d_error *err)
+/* Planned and actual memory. A device that gave anything else than the plan is an error of p4d, not of the
+ * user.
+ */
+static int say_memory(p4d_run *run, p4d_error *err)
 {
-	const p4d_layout *l = &run->plan->layout;
-	uint64_t planned, had = p4d_trainer_arena_bytes(run->trainer);
-	char fields[256], text[256];
+	char fields[P4D_LINE_MOST], text[P4D_LINE_MOST];
+	p4d_memory_report report;
 
-	if (p4d_plan_bytes(l, run->plan->gpu, p4d_trainer_place(run->trainer).pp, &planned, err) < 0)
+	p4d_watchdog_feed("the memory report");
+	if (p4d_memory_report_make(&report, run->plan, run->trainer, &run->device, run->all, err) < 0)
 		return -1;
-	if (planned != had)
-		return p4d_fail(err, P4D_E_PLAN_CHANGED, "the plan has %" PRIu64 " bytes, the arena %" PRIu64,
-				planned, had);
-	if (!run->leads)
-		return 0;
-	snprintf(fields, sizeof(fields),
-		 "\"step\":%" PRIu64 ",\"planned_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
-		 ",\"process_bytes\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"spikes\":%" PRIu64,
-		 run->step, planned, had, p4d_peak_memory(), run->watch.all_skips, run->watch.all_spikes);
-	snprintf(text, sizeof(text),
-		 "memory of rank 0: %.3f GiB planned, %.3f GiB in the arena, %.3f GiB in all",
-		 p4d_to_gib(planned), p4d_to_gib(had), p4d_to_gib(p4d_peak_memory()));
-	p4d_step_log_event(&run->log, "end", fields, text);
+	if (run->leads)
+		p4d_step_log_event(&run->log, "memory",
+				   p4d_memory_report_json(&report, fields, sizeof(fields)),
+				   p4d_memory_report_text(&report, text, sizeof(text)));
 	return 0;
+}
+
+static void say_end(p4d_run *run)
+{
+	char fields[256];
+
+	if (!run->leads)
+		return;
+	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"spikes\":%" PRIu64,
+		 run->step, run->watch.all_skips, run->watch.all_spikes);
+	p4d_step_log_event(&run->log, "end", fields, NULL);
 }
 
 static int say_saved(p4d_run *run, bool wait, p4d_error *err)
@@ -303,11 +308,14 @@ static int loop(p4d_run *run, p4d_error *err)
 		if (save(run, end_of_all || signal, err) < 0)
 			return -1;
 	}
-	if (run->step < s->steps) {
+	if (run->step < s->steps)
 		say_stopped(run, signal);
+	if (say_memory(run, err) < 0)
+		return -1;
+	if (run->step < s->steps)
 		return P4D_EXIT_AGAIN;
-	}
-	return end(run, err);
+	say_end(run);
+	return 0;
 }
 
 static void finish(p4d_run *run)

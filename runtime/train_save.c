@@ -20,6 +20,19 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
 
+/* What saving is about to allocate on the host was planned, and so granted. */
+static int check_staging(const p4d_storage *storage, p4d_error *err)
+{
+	const uint64_t needed = p4d_staging_bytes(storage->layout, storage->weights, storage->place);
+	const uint64_t planned = p4d_host_of_rank(storage->layout, storage->place.pp, 0).saving;
+
+	if (needed <= planned)
+		return 0;
+	return p4d_fail(err, P4D_E_PLAN_CHANGED,
+			"saving needs a copy of %" PRIu64 " bytes on the host, the plan has %" PRIu64, needed,
+			planned);
+}
+
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_trainer *trainer, p4d_group *all, p4d_error *err)
 {
@@ -27,7 +40,7 @@ int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, cons
 		return 0;
 	save->storage = p4d_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
 	save->peers = p4d_peers_of(all);
-	if (describe(save, settings, plan, err) < 0)
+	if (check_staging(&save->storage, err) < 0 || describe(save, settings, plan, err) < 0)
 		return -1;
 	return p4d_saver_open(&save->saver, settings->checkpoint, (uint32_t)settings->keep, &save->storage,
 			      &save->peers, err);

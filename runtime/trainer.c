@@ -108,6 +108,7 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 	if (allocate_documents(t, err) < 0 || t->d->allocate(t->d, t->plan.arena_bytes, &arena, err) < 0)
 		return -1;
 	t->arena = arena;
+	p4d_mark_arena(t);
 	if (t->row[B_LIBRARY])
 		t->d->lend(t->d, p4d_at(t, B_LIBRARY));
 	return 0;

@@ -180,6 +180,9 @@ int p4d_keep_pace(p4d_trainer *t, p4d_error *err);
 int p4d_open_groups(p4d_trainer *t, p4d_error *err);
 void p4d_close_groups(p4d_trainer *t);
 
+/* arena_use.c: before anything is written */
+void p4d_mark_arena(p4d_trainer *t);
+
 /* trainer_state.c */
 void p4d_fill_rope(p4d_trainer *t, float *scratch);
 

@@ -66,6 +66,11 @@ tests_unit_test_checkpoint_resume_SOURCES = \
 	tests/unit/test_checkpoint_resume.c tests/unit/training.h $(checkpoint_ranks) $(forked)
 tests_unit_test_checkpoint_resume_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/test_memory_report
+tests_unit_test_memory_report_SOURCES = tests/unit/test_memory_report.c tests/unit/training.h $(forked)
+tests_unit_test_memory_report_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+tests_unit_test_memory_report_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) $(JSONC_LIBS) -lm
+
 unit_tests += tests/unit/test_skip
 tests_unit_test_skip_SOURCES = tests/unit/test_skip.c tests/unit/training.h $(forked)
 tests_unit_test_skip_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm

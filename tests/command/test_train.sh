@@ -118,8 +118,19 @@ exits 5 train --steps 12 --local-ranks 2 --comm nccl
 says "rank 0" "NCCL cannot be used: the cpu device is no GPU" "fix: --comm auto"
 awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(first > 5 && last < first - 1) }' one.json.losses || fail "it does not learn"
 grep -q '"event":"end","step":12' one.json || fail "no end"
-planned=$(sed -n 's/.*"planned_bytes":\([0-9]*\),.*/\1/p' one.json)
+# number NAME FILE: of the memory report
+number() { sed -n "s/.*\"event\":\"memory\".*\"$1\":\([0-9]*\).*/\1/p" "$2"; }
+planned=$(number planned_bytes one.json)
 [ -n "$planned" ] && grep -q "\"arena_bytes\":$planned," one.json || fail "the arena is not the plan"
+[ "$(number allocated_bytes one.json)" = "$planned" ] || fail "the device gave something else"
+# all of it was used, but for 64 KiB of room for numbers of the GPU, and for alignment
+used=$(number used_bytes one.json)
+[ "$used" -le "$planned" ] && [ "$used" -ge $((planned - 65536 - 8192)) ] || fail "$used of $planned bytes were used"
+# memory of the process, where nothing watches it that takes memory, too
+if ! grep -qa __asan_init "$P4D_TEST_BUILDDIR/p4d-train"; then
+	[ "$(number host_peak_bytes one.json)" -gt "$used" ] || fail "the process has less than its arena"
+	[ "$(number host_peak_bytes one.json)" -le "$(number host_planned_bytes one.json)" ] || fail "the host is not planned right"
+fi
 
 # documents that do not see each other: the same on all layouts, another loss than one text, and a run keeps to it
 exits 0 p4d data --split-lines -o lines text

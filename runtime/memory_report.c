@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory_report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host_memory.h"
+#include "plan.h"
+
+/* The arena of this rank, its plan, and whether the device gave just that. */
+static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_trainer *trainer,
+		const p4d_device *device, p4d_error *err)
+{
+	const uint32_t stage = p4d_trainer_place(trainer).pp;
+
+	if (p4d_plan_bytes(&plan->layout, plan->gpu, stage, &r->planned_bytes, err) < 0)
+		return -1;
+	r->allocated_bytes = device->allocated_bytes;
+	if (r->planned_bytes != r->allocated_bytes)
+		return p4d_fail(err, P4D_E_PLAN_CHANGED,
+				"the plan has %" PRIu64 " bytes, the device gave %" PRIu64, r->planned_bytes,
+				r->allocated_bytes);
+	memcpy(r->planned, p4d_trainer_plan(trainer)->part, sizeof(r->planned));
+	if (p4d_trainer_used(trainer, r->used, err) < 0)
+		return -1;
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		r->used_bytes += r->used[i];
+	r->host = p4d_host_of_rank(&plan->layout, stage, r->planned_bytes);
+	return 0;
+}
+
+int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
+			   const p4d_device *device, p4d_group *all, p4d_error *err)
+{
+	const p4d_process_memory process = p4d_memory_of_process();
+	p4d_memory_report r = {.rank = p4d_group_index(all)};
+
+	if (fill(&r, plan, trainer, device, err) < 0)
+		return -1;
+	double most[] = {(double)r.allocated_bytes, (double)process.peak, (double)process.mapped};
+	if (p4d_all_reduce(all, most, 3, P4D_DT_FP64, P4D_MAX, err) < 0)
+		return -1;
+	/* of those with the largest arena the first; numbers below 2^53 are exact */
+	double first = (double)r.allocated_bytes == most[0] ? -(double)r.rank : -(double)p4d_group_size(all);
+	if (p4d_all_reduce(all, &first, 1, P4D_DT_FP64, P4D_MAX, err) < 0 ||
+	    p4d_broadcast(all, &r, sizeof(r), (uint32_t)-first, err) < 0)
+		return -1;
+	r.host_peak = (uint64_t)most[1];
+	r.host_mapped = (uint64_t)most[2];
+	*report = r;
+	return 0;
+}
+
+/* Text under construction; what does not fit is cut off. */
+typedef struct text {
+	char *at;
+	size_t left;
+} text;
+
+static void put(text *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(text *to, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	int length = vsnprintf(to->at, to->left, format, args);
+	va_end(args);
+	size_t some = length < 0 ? 0 : (size_t)length < to->left ? (size_t)length : to->left - 1;
+	to->at += some;
+	to->left -= some;
+}
+
+static bool is_there(const p4d_memory_report *r, int part)
+{
+	return r->planned[part] || r->used[part];
+}
+
+static void put_parts(text *to, const p4d_memory_report *r, const char *name,
+		      const uint64_t part[P4D_PART_COUNT])
+{
+	const char *comma = "";
+
+	put(to, "\"%s\":{", name);
+	for (int i = 0; i < P4D_PART_COUNT; i++) {
+		if (!is_there(r, i))
+			continue;
+		put(to, "%s\"%s\":%" PRIu64, comma, p4d_part_name((p4d_part)i), part[i]);
+		comma = ",";
+	}
+	put(to, "}");
+}
+
+const char *p4d_memory_report_json(const p4d_memory_report *r, char *buf, size_t size)
+{
+	text to = {buf, size};
+
+	put(&to,
+	    "\"rank\":%" PRIu32 ",\"planned_bytes\":%" PRIu64 ",\"allocated_bytes\":%" PRIu64
+	    ",\"used_bytes\":%" PRIu64 ",",
+	    r->rank, r->planned_bytes, r->allocated_bytes, r->used_bytes);
+	put_parts(&to, r, "planned", r->planned);
+	put(&to, ",");
+	put_parts(&to, r, "used", r->used);
+	put(&to,
+	    ",\"host_planned_bytes\":%" PRIu64 ",\"host_saving_bytes\":%" PRIu64
+	    ",\"host_loading_bytes\":%" PRIu64 ",\"host_peak_bytes\":%" PRIu64
+	    ",\"host_mapped_bytes\":%" PRIu64,
+	    r->host.sum, r->host.saving, r->host.loading, r->host_peak, r->host_mapped);
+	return buf;
+}
+
+const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t size)
+{
+	static const char *const label[P4D_PART_COUNT] = {
+	    [P4D_PART_PARAMS] = "parameters",   [P4D_PART_GRADS] = "gradients",
+	    [P4D_PART_OPTIMIZER] = "optimizer", [P4D_PART_ACTIVATIONS] = "activations",
+	    [P4D_PART_LOGITS] = "logits",       [P4D_PART_WORKING_SET] = "working set",
+	    [P4D_PART_ATTENTION] = "attention", [P4D_PART_STAGING] = "staging",
+	    [P4D_PART_LIBRARIES] = "libraries",
+	};
+	const uint64_t largest = r->host.sum > r->planned_bytes ? r->host.sum : r->planned_bytes;
+	const bool large = largest >= (uint64_t)16 << 30;
+	const double unit = large ? (double)(1 << 30) : (double)(1 << 20);
+	text to = {buf, size};
+
+	put(&to, "memory of rank %-5" PRIu32 "  planned      used  (%s)\n", r->rank, large ? "GiB" : "MiB");
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		if (is_there(r, i))
+			put(&to, "%-18s%11.3f%10.3f\n", label[i] ? label[i] : p4d_part_name((p4d_part)i),
+			    (double)r->planned[i] / unit, (double)r->used[i] / unit);
+	put(&to, "%-18s%11.3f%10.3f  %.3f were allocated\n", "arena", (double)r->planned_bytes / unit,
+	    (double)r->used_bytes / unit, (double)r->allocated_bytes / unit);
+	put(&to, "%-18s%11.3f%10.3f  of any rank; %.3f are files", "host", (double)r->host.sum / unit,
+	    (double)r->host_peak / unit, (double)r->host_mapped / unit);
+	return buf;
+}
