@@ -95,7 +95,7 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
 	CHECK(report.used_bytes < 4096 && report.used[P4D_PART_PARAMS] == 0);
 	TRY(p4d_trainer_initialize(t, 1, err));
-	training_text text = {&plan.layout, p4d_trainer_place(t), VOCAB};
+	training_text text = {&plan.layout, p4d_trainer_place(t), VOCAB, .documents = false};
 	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
 	CHECK(result.applied && isfinite(result.loss));
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
