@@ -216,15 +216,16 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
 	const p4d_layout *l = &v->layout;
+	char memory[64];
 
 	printf("p4d: %s", words[v->action]);
 	if (v->judged)
 		printf(": %s on %" PRIu32 " node%s of %" PRIu32 " x %s, tp=%" PRIu64 " cp=%" PRIu64
-		       " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %.1f of %.1f GiB (%.0f %%)",
+		       " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %s",
 		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
-		       l->tp, l->cp, l->pp, l->dp, l->micro_batch, p4d_to_gib(v->estimate.peak.device_bytes),
-		       p4d_to_gib(v->estimate.capacity_bytes), 100 * v->estimate.fraction);
+		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
+		       p4d_verdict_memory(v, memory, sizeof(memory)));
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		printf(": the job carries no p4d options, nothing to judge");
 	else if (v->policy.exempt)

@@ -87,18 +87,16 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 
 static void say_choice(const p4d_request *asked, const p4d_request *complete, p4d_code code, p4d_verdict *v)
 {
-	char choices[256], assumed[80] = "";
-	const p4d_estimate *e = &v->estimate;
+	char choices[256], assumed[80] = "", memory[64];
 
 	if (!write_choices(asked, complete, choices, sizeof(choices)))
 		return;
 	if (p4d_is_chosen(complete, P4D_SEQ_LEN) || p4d_is_chosen(complete, P4D_GLOBAL_BATCH))
 		snprintf(assumed, sizeof(assumed), " (seq-len=%" PRIu64 " global-batch=%" PRIu64 ")",
 			 v->layout.seq_len, v->layout.global_batch);
-	p4d_verdict_say(v, code, "%s %s%s: %.1f of %.1f GiB (%.0f %%) on %s",
-			code == P4D_E_CHOSE ? "chose" : "changed to", choices, assumed,
-			p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
-			v->layout.device == P4D_CPU ? "the host" : e->gpu->name);
+	p4d_verdict_say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
+			assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
+			v->layout.device == P4D_CPU ? "the host" : v->estimate.gpu->name);
 }
 
 /* The job's script tells what it trains with when the user does not. */

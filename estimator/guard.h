@@ -72,4 +72,8 @@ const char *p4d_message_text(const p4d_message *message, char *buf, size_t size)
 /* All messages of a verdict, at most four lines, joined by newlines; "" when there are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
 
+/* What the fullest rank holds: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank".
+ */
+const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);
+
 #endif

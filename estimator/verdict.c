@@ -120,3 +120,15 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 	}
 	return buf;
 }
+
+const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size)
+{
+	const p4d_estimate *e = &verdict->estimate;
+
+	if (e->capacity_bytes)
+		snprintf(buf, size, "%.1f of %.1f GiB (%.0f %%)", p4d_to_gib(e->peak.device_bytes),
+			 p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
+	else
+		snprintf(buf, size, "%.3f GiB per rank", p4d_to_gib(e->peak.device_bytes));
+	return buf;
+}

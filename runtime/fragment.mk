@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
+if HAVE_XXHASH
 noinst_LTLIBRARIES += libp4dtrain.la
+endif
 libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(trainer_sources) $(checkpoint_sources) $(run_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden

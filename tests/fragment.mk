@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check: unit tests, which need neither a cluster nor a network. ./check runs everything. A test is one line here.
+# The longest is begun first.
 unit_tests = \
+	tests/unit/test_search \
 	tests/unit/test_attention \
-	tests/unit/test_checkpoint \
-	tests/unit/test_checkpoint_damage \
-	tests/unit/test_checkpoint_saver \
 	tests/unit/test_clock \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
@@ -20,18 +19,14 @@ unit_tests = \
 	tests/unit/test_plan_line \
 	tests/unit/test_plan_packing \
 	tests/unit/test_request \
-	tests/unit/test_safetensors \
-	tests/unit/test_sampler \
 	tests/unit/test_sbatch \
 	tests/unit/test_schedule \
 	tests/unit/test_schedule_check \
 	tests/unit/test_schedule_slots \
-	tests/unit/test_search \
 	tests/unit/test_site \
 	tests/unit/test_svg \
 	tests/unit/test_timeline \
 	tests/unit/test_timeline_steady \
-	tests/unit/test_tokens \
 	tests/unit/test_view
 # Programs that print a figure each; `make bench` runs them.
 bench_programs = tests/bench/schedule_speed tests/bench/plan_speed
@@ -111,6 +106,19 @@ tests_bench_train_speed_LDADD = libp4dtrain.la libp4d.la
 endif
 
 # p4d-train's parts
+if HAVE_XXHASH
+unit_tests += \
+	tests/unit/test_checkpoint \
+	tests/unit/test_checkpoint_damage \
+	tests/unit/test_checkpoint_saver \
+	tests/unit/test_safetensors \
+	tests/unit/test_sampler \
+	tests/unit/test_tokens
+unit_tests += $(run_tests)
+unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
+bench_programs += tests/bench/comm_speed
+train_fuzzers = tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_tokens
+endif
 train_libs = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 checkpoint_ranks = tests/unit/checkpoint_ranks.h tests/unit/token_files.h
 tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c $(checkpoint_ranks)
@@ -127,7 +135,6 @@ tests_unit_test_tokens_LDADD = $(train_libs)
 # A run of p4d-train, without the training.
 run_tests = \
 	tests/unit/test_learning_rate tests/unit/test_rope tests/unit/test_settings tests/unit/test_step_log tests/unit/test_run_end
-unit_tests += $(run_tests)
 tests_unit_test_learning_rate_LDADD = $(train_libs) -lm
 tests_unit_test_rope_LDADD = $(train_libs) -lm
 tests_unit_test_settings_LDADD = $(train_libs)
@@ -137,14 +144,12 @@ tests_unit_test_run_end_LDADD = $(train_libs)
 
 # Communication between ranks: forked here, or on their own.
 forked = tests/unit/forked.h tests/unit/forked.c
-unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
 tests_unit_test_comm_SOURCES = tests/unit/test_comm.c $(forked)
 tests_unit_test_comm_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
 tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
 tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
-bench_programs += tests/bench/comm_speed
 tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
 
 # The command that was built, as a user types it.
@@ -204,9 +209,8 @@ fuzzers = \
 	tests/fuzz/fuzz_gpus \
 	tests/fuzz/fuzz_gres \
 	tests/fuzz/fuzz_model \
-	tests/fuzz/fuzz_safetensors \
 	tests/fuzz/fuzz_sbatch \
-	tests/fuzz/fuzz_tokens
+	$(train_fuzzers)
 check_PROGRAMS += $(fuzzers)
 TESTS += tests/fuzz/test_replay.sh
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
@@ -251,4 +255,5 @@ EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h
 EXTRA_DIST += tests/unit/plan_layouts.h
 EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
+EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh
 EXTRA_DIST += tests/unit/test_plugin_symbols.sh

@@ -12,6 +12,8 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
        cluster.sh stop DIR                 cancels its jobs, ends its processes, removes DIR
        cluster.sh home                     prints where to make DIR: tmpfs if it can be used
        cluster.sh pids DIR                 prints the process ids that belong to the cluster
+       cluster.sh crash DIR NODE           ends a node as a power failure does: its slurmd, its steps and their processes
+       cluster.sh boot DIR NODE            starts the slurmd of a node that crashed
 
   --auth=none|munge    default munge; with none every local user can submit as any user
   --plugins=DIR        directory with p4d.so and job_submit_p4d.so; without it, a Slurm that knows nothing of p4d
@@ -52,13 +54,29 @@ home()
 
 # Every daemon is started with PRIVATE_SLURM=DIR in its environment and hands that on to its children, except to jobs.
 # That mark, not a name or a number that may have been used again, says which processes are ours.
-pids()
+pids() # DIR
 {
-	for proc in /proc/[0-9]*; do
-		if [ -O "$proc/environ" ] && tr '\0' '\n' <"$proc/environ" 2>/dev/null | grep -qxF "PRIVATE_SLURM=$1"; then
-			echo "${proc#/proc/}"
-		fi
-	done 2>/dev/null
+	with_environment "PRIVATE_SLURM=$1"
+}
+
+# Processes of jobs know their node and, by its slurm.conf, the cluster.
+tasks() # DIR NODE
+{
+	with_environment "SLURM_CONF=$1/etc/slurm.conf" "SLURMD_NODENAME=$2"
+}
+
+# with_environment VARIABLE=VALUE...: our processes that have all of these
+with_environment()
+{
+	found=$(echo /proc/[0-9]*/environ)
+	for variable in "$@"; do
+		# shellcheck disable=SC2086 # a list of words
+		found=$(grep -lszxF -e "$variable" $found /dev/null || true)
+	done
+	for file in $found; do
+		proc=${file%/environ}
+		[ ! -O "$proc" ] || echo "${proc#/proc/}"
+	done
 }
 
 # Five consecutive ports on which nobody listens, below the range from which the kernel takes its own.
@@ -343,6 +361,31 @@ stop()
 }
 all_gone() { [ -z "$(pids "$stopped")" ]; }
 
+# A slurmstepd is not a child of slurmd; it is the father of tasks.
+crash()
+{
+	slurmd=$(cat "$1/run/slurmd-$2.pid")
+	tasks=$(tasks "$1" "$2")
+	fathers=
+	for pid in $tasks; do
+		father=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status" 2>/dev/null)
+		case $(tr '\0' ' ' <"/proc/${father:-0}/cmdline" 2>/dev/null) in
+		slurmstepd:*) fathers="$fathers $father" ;;
+		esac
+	done
+	# shellcheck disable=SC2086 # lists of words; a task may have ended by itself
+	kill -s KILL $slurmd $fathers $tasks 2>/dev/null || true
+	! kill -0 "$slurmd" 2>/dev/null || wait_for 50 gone "$slurmd"
+}
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+boot()
+{
+	dir=$1
+	. "$dir/env"
+	launch "slurmd-$2" slurmd -D -N "$2"
+}
+
 case ${1:-} in
 start)
 	shift
@@ -351,6 +394,8 @@ start)
 stop) stop "${2:?directory missing}" ;;
 pids) pids "$(readlink -f "${2:?directory missing}")" ;;
 home) home ;;
+crash) crash "$(readlink -f "${2:?directory missing}")" "${3:?node missing}" ;;
+boot) boot "$(readlink -f "${2:?directory missing}")" "${3:?node missing}" ;;
 *)
 	usage
 	[ "${1:-}" = --help ] || exit 2

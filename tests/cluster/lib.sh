@@ -5,7 +5,8 @@ set -u
 work=$(mktemp -d "$CLUSTER/test.XXXXXX")
 chmod 755 "$work"
 cd "$work" || exit 1
-trap 'finish=$?; scancel --name="${0##*/}" 2>/dev/null; cd /; rm -rf "$work"; exit "$finish"' EXIT
+at_end() { :; } # what else a test has to put right
+trap 'finish=$?; at_end; scancel --name="${0##*/}" 2>/dev/null; cd /; rm -rf "$work"; exit "$finish"' EXIT
 export SBATCH_JOB_NAME="${0##*/}" SLURM_JOB_NAME="${0##*/}" SALLOC_JOB_NAME="${0##*/}"
 
 # One node of eight H100, and a 13B job on it of which nothing is left for p4d to choose.
@@ -61,7 +62,7 @@ job() { scontrol -o show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -1; 
 # finished ID: waits until the job has ended; its state is in $state
 finished()
 {
-	for try in $(seq 400); do
+	for try in $(seq 1200); do
 		state=$(job "$1" JobState)
 		case $state in
 		PENDING | RUNNING | COMPLETING | CONFIGURING) sleep 0.05 ;;

@@ -20,10 +20,11 @@ E2
 cat >bin/scontrol <<'E2'
 #!/bin/sh
 echo "$*" >>"$WORK/scontrol.said"
+[ "$SCONTROL_STATUS" = 0 ] || echo "$SCONTROL_ANSWER" >&2
 exit "$SCONTROL_STATUS"
 E2
 chmod +x bin/srun bin/scontrol
-export WORK="$work" SRUN_STATUS=0 SCONTROL_STATUS=0 SLURM_JOB_ID=17
+export WORK="$work" SRUN_STATUS=0 SCONTROL_STATUS=0 SCONTROL_ANSWER="Requested operation is presently disabled" SLURM_JOB_ID=17
 
 unset P4D_DATA P4D_STEPS P4D_CHECKPOINT P4D_TRAIN_ARGS P4D_LOG
 run bash "$script"
@@ -64,7 +65,46 @@ exits 0 bash "$script"
 [ "$(cat scontrol.said)" = "requeue 17" ] || fail "not requeued"
 SCONTROL_STATUS=1
 exits 75 bash "$script"
+prints "presently disabled"
+# Slurm itself was faster
+SCONTROL_ANSWER="Job is pending execution for job 17"
+exits 0 bash "$script"
+[ "$(printf '%s\n' "$out" | wc -l)" = 1 ] || fail "more than one line"
 export P4D_CHECKPOINT="other place"
 SRUN_STATUS=0
 exits 0 bash "$script"
 grep -qx "other place/log.jsonl" srun.said || fail "the log is not beside the checkpoints"
+
+# a rank that was killed or lost: back into the queue, unless that happened too often without a newer checkpoint
+export P4D_CHECKPOINT=lost SCONTROL_STATUS=0
+rm scontrol.said
+SRUN_STATUS=137
+exits 137 bash "$script"
+prints "before the first checkpoint"
+mkdir lost/.partial-step-00000020
+exits 137 bash "$script"
+mkdir lost/step-00000005 lost/step-00000010
+for SRUN_STATUS in 137 50 139; do
+	rm -f scontrol.said
+	exits 0 bash "$script"
+	prints "continue from step-00000010"
+	[ "$(cat scontrol.said)" = "requeue 17" ] || fail "not requeued"
+done
+rm scontrol.said
+exits 139 bash "$script"
+prints "failed 4 times behind step-00000010"
+mkdir lost/step-100000000
+exits 0 bash "$script"
+prints "continue from step-100000000"
+export P4D_RETRIES=0
+exits 139 bash "$script"
+SLURM_JOB_ID=18 P4D_RETRIES=1
+exits 0 bash "$script"
+[ "$(cat scontrol.said)" = "requeue 17
+requeue 18" ] || fail "requeued: $(cat scontrol.said)"
+exits 139 bash "$script"
+# a failure with a cause is the job's end
+for SRUN_STATUS in 1 5 51 52 53; do
+	exits "$SRUN_STATUS" bash "$script"
+done
+[ "$(wc -l <scontrol.said)" = 2 ] || fail "requeued after a mistake"

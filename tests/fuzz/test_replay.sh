@@ -15,7 +15,10 @@ replay conf "$source/etc/p4d.conf" "$source/tests/cluster/p4d.conf"
 replay gpus "$source/etc/gpus.json"
 replay gres
 replay model "$source/etc/models" "$source/tests/data/hf"
-replay safetensors
 replay sbatch
-replay tokens
+# what reads these is built where libxxhash is
+if [ -f "$P4D_TEST_BUILDDIR/libp4dtrain.la" ]; then
+	replay safetensors
+	replay tokens
+fi
 exit $failed

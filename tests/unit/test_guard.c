@@ -371,7 +371,13 @@ static void cpu_jobs_need_no_gpu(void **state)
 	trial *t = submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64");
 	expect(t, P4D_PASS, P4D_E_CHOSE);
 	assert_int_equal(t->verdict.layout.world, 8);
+	assert_non_null(strstr(t->text, " of 128.0 GiB ("));
 	expect_verified(*state, t);
+	p4d_job unknown = job;
+	unknown.mem_per_node_bytes = 0;
+	t = submit(*state, unknown, MODEL_13B "tp=2 device=cpu global-batch=64");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_non_null(strstr(t->text, " GiB per rank on the host"));
 	job.mem_per_node_bytes = (uint64_t)64 << 30;
 	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT, P4D_E_NO_LAYOUT);
 }

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# P4D_OPENBLAS: training on CPUs multiplies with OpenBLAS; without it p4d-train has no cpu device.
+# P4D_TRAIN: what p4d-train needs besides libp4d. Checkpoints carry checksums of libxxhash; training on CPUs multiplies with
+# OpenBLAS. Without the first there is no runtime at all (HAVE_XXHASH), without the second no cpu device (HAVE_OPENBLAS); without
+# either p4d-train is not built.
 #   TRAIN_CFLAGS   what lets loops marked `omp simd` use vector registers; nothing that changes results of
 #                  comparisons, infinities or NaNs
-AC_DEFUN([P4D_OPENBLAS], [
-	PKG_CHECK_MODULES([OPENBLAS], [openblas >= 0.3],
-		[p4d_openblas=yes
-		 p4d_openblas_report="yes (OpenBLAS `$PKG_CONFIG --modversion openblas`)"],
+AC_DEFUN([P4D_TRAIN], [
+	p4d_missing=
+	p4d_packages=
+	PKG_CHECK_MODULES([XXHASH], [libxxhash >= 0.8], [p4d_xxhash=yes],
+		[p4d_xxhash=no; p4d_missing=libxxhash; p4d_packages=libxxhash-dev])
+	PKG_CHECK_MODULES([OPENBLAS], [openblas >= 0.3], [p4d_openblas=$p4d_xxhash],
 		[p4d_openblas=no
-		 p4d_openblas_report="no (openblas not found: apt-get install libopenblas-dev)"])
+		 p4d_missing="${p4d_missing:+$p4d_missing and }openblas"
+		 p4d_packages="${p4d_packages:+$p4d_packages }libopenblas-dev"])
+	AS_IF([test "x$p4d_openblas" = xyes],
+		[p4d_train_report="yes (on CPUs with OpenBLAS `$PKG_CONFIG --modversion openblas`)"],
+		[p4d_train_report="no ($p4d_missing not found: apt-get install $p4d_packages)"])
+	AM_CONDITIONAL([HAVE_XXHASH], [test "x$p4d_xxhash" = xyes])
 	AM_CONDITIONAL([HAVE_OPENBLAS], [test "x$p4d_openblas" = xyes])
 	AX_APPEND_COMPILE_FLAGS([-fopenmp-simd -fno-math-errno -fno-trapping-math], [TRAIN_CFLAGS], [-Werror])
 	# A loop that clang leaves as it is is slower, not wrong.

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# without_training.sh BUILDDIR: where the libraries are missing that only p4d-train needs, configure says so in one line, and
+# everything else is built and works.
+set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
+. "$source/tests/setup.sh"
+build=$1
+fail() { echo "FAIL: $*"; exit 1; }
+
+p4d_build "$source" "$build" --enable-werror --without-sentencepiece CFLAGS=-O0 \
+	PKG_CONFIG="$source/tests/pkg_config.sh openblas,libxxhash"
+report=$(sed -n 's/^ *p4d-train  *//p' "$build/config.log")
+[ "$report" = "no (libxxhash and openblas not found: apt-get install libxxhash-dev libopenblas-dev)" ] ||
+	fail "configure says of p4d-train: $report"
+for file in p4d .libs/p4d.so .libs/job_submit_p4d.so; do
+	[ -f "$build/$file" ] || fail "$file was not built"
+done
+! ldd "$build/.libs/p4d.so" "$build/p4d" | grep -E 'xxhash|openblas' || fail "linked with what is missing"
+[ ! -e "$build/p4d-train" ] || fail "p4d-train was built"
+# all programs of tests, but only tests that take no time
+make -C "$build" -j "$(p4d_cores)" check TESTS="tests/unit/test_fakehost tests/command/test_data.sh tests/command/test_job.sh
+	tests/command/test_lists.sh tests/fuzz/test_replay.sh"
