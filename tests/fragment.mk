@@ -117,6 +117,9 @@ tests_unit_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc
 tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
 tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
+unit_tests += tests/unit/test_comm_ahead
+tests_unit_test_comm_ahead_SOURCES = tests/unit/test_comm_ahead.c $(forked)
+tests_unit_test_comm_ahead_LDADD = libp4dtrain.la $(LDADD)
 bench_programs += tests/bench/comm_speed
 tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
 
