@@ -42,6 +42,11 @@ typedef struct p4d_ranks {
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
 	double idle_seconds; /* an unreachable host is given up after so long; at least 3 */
+	/*
+	 * Two messages of a channel up to so long leave at once for a rank of the same node, while their
+	 * sender computes; 0: short ones. Costs memory only as far as messages are on their way.
+	 */
+	uint64_t message_bytes;
 } p4d_ranks;
 
 enum { P4D_JOIN_SECONDS = 60, P4D_IDLE_SECONDS = 5 };
@@ -119,8 +124,8 @@ int p4d_barrier(p4d_group *group, p4d_error *err);
  * `channel` (0..3), whatever the group, so that forward and backward traffic do not wait for each other. A
  * send returns with a ticket and the data must stay until p4d_send_wait; only when P4D_SENDS of the channel
  * are on their way does it wait for the oldest. Whatever blocks makes progress on all sends; while a rank
- * computes, its unfinished sends rest. A receive must ask for the size that was sent (RANK otherwise). A
- * message to oneself must be sent before it is received.
+ * computes, what has not left (see message_bytes) rests. A receive must ask for the size that was sent (RANK
+ * otherwise). A message to oneself must be sent before it is received.
  */
 enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
 int p4d_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,

@@ -7,6 +7,7 @@
 
 #include "defaults.h"
 #include "model.h"
+#include "plan.h"
 #include "plan_line.h"
 
 /* What was typed beside a plan has to be what the plan says. */
@@ -129,6 +130,17 @@ void p4d_job_plan_close(p4d_job_plan *plan)
 {
 	p4d_gpus_free(&plan->gpus);
 	*plan = (p4d_job_plan){.gpu = NULL};
+}
+
+int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err)
+{
+	p4d_plan first;
+
+	if (p4d_plan_build(&plan->layout, plan->gpu, 0, &first, err) < 0)
+		return -1;
+	const p4d_tensor *buffers = p4d_plan_find(&first, "send.forward");
+	*bytes = buffers ? buffers->bytes / P4D_SEND_BUFFERS : 0;
+	return 0;
 }
 
 int p4d_job_plan_check_memory(const p4d_job_plan *plan, uint64_t host_bytes, p4d_error *err)

@@ -20,17 +20,21 @@
 enum {
 	P4D_NODE_RANKS = 250, /* descriptors that fit one message */
 	P4D_NODE_GROUPS = 4096,
-	P4D_RING_BYTES = 256 << 10, /* of one channel in one direction; a power of two */
+	P4D_RING_BYTES = 256 << 10, /* of one channel in one direction, at least */
 	P4D_SLOT_BYTES = 128 << 10, /* of a piece of a collective; every rank has P4D_SLOTS */
 	P4D_SLOTS = 2,
 	P4D_NODE_CHANNELS = 5
 };
 
-/* A byte stream with one writer and one reader. Counters never wrap. */
+/*
+ * A byte stream with one writer and one reader. Counters never wrap. An empty ring begins again with its
+ * first byte, so that only so much of it exists as was ever on its way at a time.
+ */
 typedef struct p4d_ring {
 	_Alignas(64) _Atomic uint64_t head; /* written */
+	_Atomic uint64_t origin;            /* what was in the first byte when it began again */
 	_Alignas(64) _Atomic uint64_t tail; /* read */
-	_Alignas(64) uint8_t data[P4D_RING_BYTES];
+	_Alignas(64) uint8_t data[];
 } p4d_ring;
 
 /* How far one member of a group is, and what its slots hold; see collectives_node.c. */
@@ -57,7 +61,7 @@ typedef struct p4d_node {
 	uint32_t count, index; /* ranks of this node, and this one among them */
 	uint32_t *ranks;       /* by index */
 	uint8_t *base;         /* NULL: alone on the node */
-	size_t bytes;
+	size_t bytes, ring_bytes;
 	int *bells; /* by index; this rank's own too. -1: none */
 	unsigned slot;
 	p4d_use uses[P4D_SLOTS];
@@ -67,7 +71,8 @@ typedef struct p4d_node {
 p4d_bell *p4d_node_bell(const p4d_node *node, uint32_t index);
 p4d_ring *p4d_node_ring(const p4d_node *node, uint32_t from, uint32_t to, unsigned channel);
 uint8_t *p4d_node_slot(const p4d_node *node, uint32_t index, unsigned slot);
-size_t p4d_node_bytes(uint32_t count);
+/* Sets the sizes, for messages of so many bytes where the address space allows. */
+void p4d_node_size(p4d_node *node, uint64_t message_bytes);
 /* The lines of the group with that signature; NULL when all P4D_NODE_GROUPS are taken. */
 p4d_line *p4d_node_group(const p4d_node *node, uint64_t signature);
 
@@ -80,8 +85,9 @@ size_t p4d_ring_read(const p4d_node *node, uint32_t from, unsigned channel, void
 
 struct p4d_world;
 struct p4d_meeting;
+struct p4d_ranks;
 /* Collective over the ranks with this rank's node id, when all are connected. Errors: RANK, NO_MEMORY, IO. */
-int p4d_node_open(struct p4d_world *w, const struct p4d_meeting *meeting, const char *session,
+int p4d_node_open(struct p4d_world *w, const struct p4d_meeting *meeting, const struct p4d_ranks *ranks,
 		  double deadline, p4d_error *err);
 void p4d_node_close(p4d_node *node);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -226,17 +227,18 @@ static int name_mates(p4d_world *w, p4d_error *err)
 	return 0;
 }
 
-int p4d_node_open(p4d_world *w, const p4d_meeting *m, const char *session, double deadline, p4d_error *err)
+int p4d_node_open(p4d_world *w, const p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
 {
 	p4d_node *node = &w->node;
 	int fds[P4D_NODE_RANKS + 1];
+	struct stat made;
 	char name[128];
 
 	if (name_mates(w, err) < 0)
 		return -1;
 	if (node->count == 1)
 		return 0;
-	node->bytes = p4d_node_bytes(node->count);
+	p4d_node_size(node, ranks->message_bytes);
 	node->bells[node->index] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (node->bells[node->index] < 0)
 		return p4d_fail(err, P4D_E_IO, "no eventfd: %s", strerror(errno));
@@ -245,7 +247,7 @@ int p4d_node_open(p4d_world *w, const p4d_meeting *m, const char *session, doubl
 			return -1;
 	} else {
 		/* the name is for /proc/PID/maps only */
-		snprintf(name, sizeof(name), "p4d-%s-%u", session, w->peers[w->rank].member.node);
+		snprintf(name, sizeof(name), "p4d-%s-%u", ranks->session, w->peers[w->rank].member.node);
 		fds[0] = memfd_create(name, MFD_CLOEXEC);
 		if (fds[0] < 0 || ftruncate(fds[0], (off_t)node->bytes) < 0) {
 			p4d_fail(err, P4D_E_NO_MEMORY, "no shared memory of %zu bytes for %u ranks: %s",
@@ -258,6 +260,12 @@ int p4d_node_open(p4d_world *w, const p4d_meeting *m, const char *session, doubl
 			close(fds[0]);
 			return -1;
 		}
+	}
+	if (fstat(fds[0], &made) < 0 || (size_t)made.st_size != node->bytes) {
+		close(fds[0]);
+		return p4d_fail(err, P4D_E_RANK,
+				"rank %u was told another size of messages than the others of its node",
+				w->rank);
 	}
 	void *base = mmap(NULL, node->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	close(fds[0]);

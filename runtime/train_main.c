@@ -67,6 +67,8 @@ static int prepare(p4d_start *start, p4d_error *err)
 	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size,
 			      start->local ? 1 : slurm_nodes(), data_directory(), err) < 0)
 		return -1;
+	if (p4d_job_plan_message_bytes(&start->plan, &start->ranks.message_bytes, err) < 0)
+		return -1;
 	if (start->plan.layout.device != P4D_CPU)
 		return 0;
 	return p4d_host_memory("", &bytes, err) < 0 ? -1

@@ -236,7 +236,7 @@ static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
 	if (!rc)
 		rc = connect_all(w, deadline, err);
 	if (!rc)
-		rc = p4d_node_open(w, &m, ranks->session, deadline, err);
+		rc = p4d_node_open(w, &m, ranks, deadline, err);
 	set_patience(w);
 	p4d_meeting_close(&m, w->size);
 	return rc;

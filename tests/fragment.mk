@@ -115,7 +115,7 @@ unit_tests += \
 	tests/unit/test_sampler \
 	tests/unit/test_tokens
 unit_tests += $(run_tests)
-unit_tests += tests/unit/test_comm tests/unit/test_comm_failure tests/unit/test_comm_parts
+unit_tests += tests/unit/test_comm tests/unit/test_comm_ahead tests/unit/test_comm_failure tests/unit/test_comm_parts
 bench_programs += tests/bench/comm_speed
 train_fuzzers = tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_tokens
 endif
@@ -150,6 +150,8 @@ tests_unit_test_comm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc
 tests_unit_test_comm_failure_SOURCES = tests/unit/test_comm_failure.c $(forked)
 tests_unit_test_comm_failure_LDADD = libp4dtrain.la $(LDADD) -lm
 tests_unit_test_comm_parts_LDADD = libp4dtrain.la $(LDADD) -lm
+tests_unit_test_comm_ahead_SOURCES = tests/unit/test_comm_ahead.c $(forked)
+tests_unit_test_comm_ahead_LDADD = libp4dtrain.la $(LDADD)
 tests_bench_comm_speed_LDADD = libp4dtrain.la libp4d.la
 
 # The command that was built, as a user types it.
