@@ -15,6 +15,8 @@ enum { CURVE_STEPS = 20, VOCAB = 203, SEED = 7, CURVE_PATIENCE_SECONDS = 300 };
  * are as long as the others, and losses are ten times as far off. */
 static const float curve_last_rate = 1.5e-3f;
 
+/* For tests of something else than the model. */
+#define TINY "model=custom layers=8 hidden=32 ffn=96 heads=8 head-dim=4 vocab=203 seq-len=32 global-batch=8 "
 /* Both for models of 8 heads. */
 #define PLAIN "kv-heads=8 tied=off bias=none qk-norm=off "
 #define GROUPED "kv-heads=4 tied=on bias=qkv qk-norm=on "
