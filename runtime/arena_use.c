@@ -10,7 +10,8 @@ static const uint32_t unwritten = 0xfff1fff1;
 
 void p4d_mark_arena(p4d_trainer *t)
 {
-	t->d->fill(t->d, t->arena, unwritten, t->plan.arena_bytes / sizeof(unwritten));
+	if (t->d->fill)
+		t->d->fill(t->d, t->arena, unwritten, t->plan.arena_bytes / sizeof(unwritten));
 }
 
 /* Bytes from `at` that hold something else by now; to the word. */
@@ -39,6 +40,10 @@ int p4d_trainer_used(const p4d_trainer *t, uint64_t used[P4D_PART_COUNT], p4d_er
 	const p4d_plan *plan = &t->plan;
 	uint64_t part[P4D_PART_COUNT] = {0}, transient = 0, all = 0;
 
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		used[i] = P4D_NOT_MODELLED;
+	if (!t->d->fill || !t->d->count)
+		return 0;
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
 		uint64_t bytes = 0;

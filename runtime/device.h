@@ -89,11 +89,16 @@ struct p4d_device {
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
 	/*
-	 * What matrix products may write to: the plan's row library.gemm. Where a plan has that row it is
-	 * lent before the first product, until the end.
+	 * Memory of the arena for the device's own use from then on: what matrix products work in, the plan's
+	 * row library.gemm; and partial sums, which the cpu needs none of. NULL and 0 where a plan has no
+	 * such row.
 	 */
-	void (*lend)(p4d_device *, void *workspace);
-	/* To find out what was never written: fills with a word; counts the words that are still it. */
+	void (*lend)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
+		     uint64_t sums_bytes);
+	/*
+	 * To find out what was never written: fills with a word; counts the words that are still it. NULL:
+	 * not with this device.
+	 */
 	void (*fill)(p4d_device *, void *to, uint32_t word, uint64_t words);
 	int (*count)(p4d_device *, uint64_t *number, const void *from, uint32_t word, uint64_t words);
 

@@ -90,8 +90,10 @@ static void cpu_close(p4d_device *device)
 	memset(device, 0, sizeof(*device));
 }
 
-static void cpu_lend(p4d_device *device, void *workspace)
+static void cpu_lend(p4d_device *device, void *workspace, uint64_t workspace_bytes, void *sums,
+		     uint64_t sums_bytes)
 {
+	(void)workspace_bytes, (void)sums, (void)sums_bytes;
 	device->state = workspace;
 }
 

@@ -104,15 +104,8 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err)
 	return 0;
 }
 
-/* Bytes of a line like "VmHWM:     1234 kB". */
-static uint64_t line_of(const char *status, const char *name)
-{
-	const char *at = strstr(status, name);
-
-	return at ? strtoull(at + strlen(name), NULL, 10) << 10 : 0;
-}
-
-p4d_process_memory p4d_memory_of_process(void)
+/* Bytes of a line like "VmHWM:     1234 kB" of what the kernel says of this process. */
+static uint64_t status_of(const char *name)
 {
 	char status[8192];
 	const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -121,6 +114,16 @@ p4d_process_memory p4d_memory_of_process(void)
 	if (fd >= 0)
 		close(fd);
 	status[length > 0 ? length : 0] = '\0';
-	return (p4d_process_memory){.peak = line_of(status, "\nVmHWM:"),
-				    .mapped = line_of(status, "\nRssFile:")};
+	const char *at = strstr(status, name);
+	return at ? strtoull(at + strlen(name), NULL, 10) << 10 : 0;
+}
+
+uint64_t p4d_peak_memory(void)
+{
+	return status_of("\nVmHWM:");
+}
+
+uint64_t p4d_mapped_memory(void)
+{
+	return status_of("\nRssFile:");
 }

@@ -14,14 +14,11 @@
 int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
 
 /*
- * What this process has in memory, as the kernel counts it (VmHWM, RssFile); 0 unknown. Memory that ranks of
- * a node share counts for each of them. Allocates nothing.
+ * The most that this process ever had in memory, and what of it is files now: the program and its data, which
+ * make room when others need it. As the kernel counts (VmHWM, RssFile): memory that ranks of a node share
+ * counts for each of them. 0 unknown. Nothing is allocated.
  */
-typedef struct p4d_process_memory {
-	uint64_t peak;   /* the most it ever had */
-	uint64_t mapped; /* of what it has now, files: the program and its data, which make room when others
-			    need it */
-} p4d_process_memory;
-p4d_process_memory p4d_memory_of_process(void);
+uint64_t p4d_peak_memory(void);
+uint64_t p4d_mapped_memory(void);
 
 #endif

@@ -26,7 +26,8 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 	if (p4d_trainer_used(trainer, r->used, err) < 0)
 		return -1;
 	for (int i = 0; i < P4D_PART_COUNT; i++)
-		r->used_bytes += r->used[i];
+		r->used_bytes =
+		    r->used[i] == P4D_NOT_MODELLED ? P4D_NOT_MODELLED : r->used_bytes + r->used[i];
 	r->host = p4d_host_of_rank(&plan->layout, stage, r->planned_bytes);
 	return 0;
 }
@@ -34,12 +35,12 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
 			   const p4d_device *device, p4d_group *all, p4d_error *err)
 {
-	const p4d_process_memory process = p4d_memory_of_process();
+	double most[] = {0, (double)p4d_peak_memory(), (double)p4d_mapped_memory()};
 	p4d_memory_report r = {.rank = p4d_group_index(all)};
 
 	if (fill(&r, plan, trainer, device, err) < 0)
 		return -1;
-	double most[] = {(double)r.allocated_bytes, (double)process.peak, (double)process.mapped};
+	most[0] = (double)r.allocated_bytes;
 	if (p4d_all_reduce(all, most, 3, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
 	/* of those with the largest arena the first; numbers below 2^53 are exact */
@@ -75,7 +76,16 @@ static void put(text *to, const char *format, ...)
 
 static bool is_there(const p4d_memory_report *r, int part)
 {
-	return r->planned[part] || r->used[part];
+	return r->planned[part] || (r->used[part] && r->used[part] != P4D_NOT_MODELLED);
+}
+
+/* As JSON. */
+static void put_bytes(text *to, const char *name, uint64_t bytes)
+{
+	if (bytes == P4D_NOT_MODELLED)
+		put(to, "\"%s\":null", name);
+	else
+		put(to, "\"%s\":%" PRIu64, name, bytes);
 }
 
 static void put_parts(text *to, const p4d_memory_report *r, const char *name,
@@ -87,29 +97,44 @@ static void put_parts(text *to, const p4d_memory_report *r, const char *name,
 	for (int i = 0; i < P4D_PART_COUNT; i++) {
 		if (!is_there(r, i))
 			continue;
-		put(to, "%s\"%s\":%" PRIu64, comma, p4d_part_name((p4d_part)i), part[i]);
+		put(to, "%s", comma);
+		put_bytes(to, p4d_part_name((p4d_part)i), part[i]);
 		comma = ",";
 	}
-	put(to, "}");
+	put(to, "},");
 }
 
 const char *p4d_memory_report_json(const p4d_memory_report *r, char *buf, size_t size)
 {
+	const struct {
+		const char *name;
+		uint64_t bytes;
+	} sums[] = {
+	    {"planned_bytes", r->planned_bytes},   {"allocated_bytes", r->allocated_bytes},
+	    {"used_bytes", r->used_bytes},         {"host_planned_bytes", r->host.sum},
+	    {"host_saving_bytes", r->host.saving}, {"host_loading_bytes", r->host.loading},
+	    {"host_peak_bytes", r->host_peak},     {"host_mapped_bytes", r->host_mapped},
+	};
 	text to = {buf, size};
 
-	put(&to,
-	    "\"rank\":%" PRIu32 ",\"planned_bytes\":%" PRIu64 ",\"allocated_bytes\":%" PRIu64
-	    ",\"used_bytes\":%" PRIu64 ",",
-	    r->rank, r->planned_bytes, r->allocated_bytes, r->used_bytes);
 	put_parts(&to, r, "planned", r->planned);
-	put(&to, ",");
 	put_parts(&to, r, "used", r->used);
-	put(&to,
-	    ",\"host_planned_bytes\":%" PRIu64 ",\"host_saving_bytes\":%" PRIu64
-	    ",\"host_loading_bytes\":%" PRIu64 ",\"host_peak_bytes\":%" PRIu64
-	    ",\"host_mapped_bytes\":%" PRIu64,
-	    r->host.sum, r->host.saving, r->host.loading, r->host_peak, r->host_mapped);
+	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+		put_bytes(&to, sums[i].name, sums[i].bytes);
+		put(&to, ",");
+	}
+	put(&to, "\"rank\":%" PRIu32, r->rank);
 	return buf;
+}
+
+/* A line of the table but for its end. */
+static void put_row(text *to, const char *name, uint64_t planned, uint64_t used, double unit)
+{
+	put(to, "%-18s%11.3f", name, (double)planned / unit);
+	if (used == P4D_NOT_MODELLED)
+		put(to, "%10s", "-");
+	else
+		put(to, "%10.3f", (double)used / unit);
 }
 
 const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t size)
@@ -127,13 +152,16 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 	text to = {buf, size};
 
 	put(&to, "memory of rank %-5" PRIu32 "  planned      used  (%s)\n", r->rank, large ? "GiB" : "MiB");
-	for (int i = 0; i < P4D_PART_COUNT; i++)
-		if (is_there(r, i))
-			put(&to, "%-18s%11.3f%10.3f\n", label[i] ? label[i] : p4d_part_name((p4d_part)i),
-			    (double)r->planned[i] / unit, (double)r->used[i] / unit);
-	put(&to, "%-18s%11.3f%10.3f  %.3f were allocated\n", "arena", (double)r->planned_bytes / unit,
-	    (double)r->used_bytes / unit, (double)r->allocated_bytes / unit);
-	put(&to, "%-18s%11.3f%10.3f  of any rank; %.3f are files", "host", (double)r->host.sum / unit,
-	    (double)r->host_peak / unit, (double)r->host_mapped / unit);
+	for (int i = 0; i < P4D_PART_COUNT; i++) {
+		if (!is_there(r, i))
+			continue;
+		put_row(&to, label[i] ? label[i] : p4d_part_name((p4d_part)i), r->planned[i], r->used[i],
+			unit);
+		put(&to, "\n");
+	}
+	put_row(&to, "arena", r->planned_bytes, r->used_bytes, unit);
+	put(&to, "  %.3f were allocated\n", (double)r->allocated_bytes / unit);
+	put_row(&to, "host", r->host.sum, r->host_peak, unit);
+	put(&to, "  of any rank; %.3f are files", (double)r->host_mapped / unit);
 	return buf;
 }

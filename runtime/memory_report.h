@@ -18,7 +18,7 @@ typedef struct p4d_memory_report {
 	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
 	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device gave */
 	p4d_host_part host;              /* of that rank; saving and loading: with --checkpoint */
-	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_process_memory */
+	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_peak_memory */
 } p4d_memory_report;
 
 /*

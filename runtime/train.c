@@ -183,7 +183,7 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
  */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
-	double most[2] = {(double)p4d_stop_asked(), (double)p4d_memory_of_process().peak};
+	double most[2] = {(double)p4d_stop_asked(), (double)p4d_peak_memory()};
 
 	if (p4d_all_reduce(run->all, most, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;

@@ -92,6 +92,11 @@ static int allocate_documents(p4d_trainer *t, p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the documents of a micro-batch");
 }
 
+static uint64_t bytes_of(const p4d_trainer *t, p4d_buffer which)
+{
+	return t->row[which] ? t->row[which]->bytes : 0;
+}
+
 static int allocate(p4d_trainer *t, p4d_error *err)
 {
 	void *arena;
@@ -109,8 +114,7 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 		return -1;
 	t->arena = arena;
 	p4d_mark_arena(t);
-	if (t->row[B_LIBRARY])
-		t->d->lend(t->d, p4d_at(t, B_LIBRARY));
+	t->d->lend(t->d, p4d_at(t, B_LIBRARY), bytes_of(t, B_LIBRARY), NULL, 0);
 	return 0;
 }
 

@@ -98,7 +98,8 @@ uint64_t p4d_trainer_arena_bytes(const p4d_trainer *trainer);
 const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
 /*
  * Bytes of the arena that were ever written, by class, as p4d_plan.part counts: where buffers of different
- * moments share memory it counts for those of the peak. One pass over the arena. Errors: RANK.
+ * moments share memory it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED where the
+ * device cannot tell. Errors: RANK.
  */
 int p4d_trainer_used(const p4d_trainer *trainer, uint64_t part[P4D_PART_COUNT], p4d_error *err);
 

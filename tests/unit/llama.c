@@ -78,7 +78,6 @@ static void place(llama *m)
 	const uint64_t q = s->heads * s->head_dim, tile = P4D_ATTENTION_TILE;
 
 	m->used = 0;
-	m->products = m->type == P4D_DT_FP32 ? NULL : take(m, P4D_CPU_PRODUCT_BYTES, 1);
 	m->weights = take(m, m->parameters, e);
 	m->gradients = take(m, m->parameters, 4);
 	m->first = take(m, m->parameters, 4);
@@ -114,6 +113,7 @@ static void place(llama *m)
 	m->tokens = take(m, n, 4);
 	m->labels = take(m, n, 4);
 	m->positions = take(m, s->length, 4);
+	m->library = take(m, P4D_CPU_PRODUCT_BYTES, 1);
 }
 
 static void fill(llama *m, float scale)
@@ -132,7 +132,6 @@ static void fill(llama *m, float scale)
 			host[m->tensor[t].offset + i] =
 			    llama_weight((uint32_t)t, (uint32_t)i, m->tensor[t].norm) *
 			    (m->tensor[t].norm ? 1 : scale);
-	m->device->lend(m->device, m->products);
 	m->device->zero(m->device, m->first, m->parameters * 4);
 	m->device->zero(m->device, m->second, m->parameters * 4);
 	m->device->upload(m->device, m->gradients, host, m->parameters * 4);
@@ -171,6 +170,7 @@ void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape 
 		abort();
 	m->arena = arena;
 	place(m);
+	device->lend(device, m->library, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	fill(m, scale);
 }
 

@@ -42,9 +42,10 @@ typedef struct llama {
 	char *weights;
 	float *gradients, *master, *first, *second; /* master NULL in fp32 */
 	void *hidden, *normed, *gradient, *normed_gradient, *product, *product_gradient, *attention_gradient;
-	void *qkv_gradient, *logits_gradient, *workspace, *products;
+	void *qkv_gradient, *logits_gradient, *workspace;
 	float *qkv_sums, *row_sums, *logits, *statistics, *rstd, *rope;
 	int32_t *tokens, *labels, *positions;
+	void *library; /* lent to the device */
 } llama;
 
 /* Allocates; weights as made by llama_weight, those of no norm times scale. theta 10000. Aborts on failure.

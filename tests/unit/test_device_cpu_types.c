@@ -297,7 +297,7 @@ static int open_device(void **state)
 	if (p4d_device_cpu_open(&device, NULL) < 0 ||
 	    device.allocate(&device, P4D_CPU_PRODUCT_BYTES, &lent, NULL) < 0)
 		return -1;
-	device.lend(&device, lent);
+	device.lend(&device, lent, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	return 0;
 }
 

@@ -179,6 +179,16 @@ static void said(void **state)
 	assert_int_equal(number(json, NULL, "host_planned_bytes"), 100 * mib);
 	assert_int_equal(number(json, NULL, "host_peak_bytes"), 50 * mib);
 	json_object_put(json);
+	/* a device that cannot tell what was used */
+	p4d_memory_report silent = r;
+	silent.used_bytes = P4D_NOT_MODELLED;
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		silent.used[i] = P4D_NOT_MODELLED;
+	p4d_memory_report_json(&silent, text, sizeof(text));
+	assert_non_null(strstr(text, "\"used_bytes\":null"));
+	assert_non_null(strstr(text, "\"used\":{\"params\":null,\"staging\":null}"));
+	p4d_memory_report_text(&silent, text, sizeof(text));
+	assert_non_null(strstr(text, "\nparameters              7.000         -\nstaging"));
 	assert_string_equal(p4d_memory_report_text(&r, text, sizeof(text)),
 			    "memory of rank 3      planned      used  (MiB)\n"
 			    "parameters              7.000     7.000\n"
