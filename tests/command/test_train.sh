@@ -76,7 +76,7 @@ cat >config.json <<'END'
  "original_max_position_embeddings": 16}}
 END
 # of_file FLAGS...: three steps
-of_file() { p4d-train --model ./config.json --seq-len 32 --data text --lr 1e-2 --global-batch 8 --steps 3 "$@"; }
+of_file() { p4d-train --model ./config.json --seq-len 32 $run --global-batch 8 --steps 3 "$@"; }
 exits 0 of_file --log file.json
 exits 0 train --steps 3 --log flags.json --norm-epsilon 0.01 --rope-theta 50 --rope-scaling llama3,8,1,4,16
 losses file.json >file.losses
