@@ -15,9 +15,10 @@ at_end()
 	sed -i '/^SlurmdTimeout=/d' "$CLUSTER/etc/slurm.conf"
 	scontrol reconfigure
 	[ -d "/proc/$(cat "$CLUSTER/run/slurmd-h2.pid")" ] || "$cluster" boot "$CLUSTER" h2
-	until_true 100 h2_is_up
+	until_true 100 h2_is idle
 }
-h2_is_up() { [ "$(sinfo -h -n h2 -p h100 -o %T)" = idle ]; }
+# Asked for one node only (-n), slurmctld tells how it was allocated before.
+h2_is() { sinfo -h -N -p h100 -o '%N %T' | grep -q "^h2 $1"; }
 scontrol reconfigure
 
 submit parts $steps --requeue
@@ -41,14 +42,15 @@ losses whole/log.jsonl >whole.txt
 same "$(wc -l <whole.txt)" $steps "steps"
 
 until_true 600 restarted "$hurt" || fail "slurmctld did not requeue it: $(sinfo -R)"
-contains "$(sinfo -h -n h2 -p h100 -o %T)" down
+until_true 100 h2_is down || fail "h2 is not down: $(sinfo -N)"
 "$cluster" boot "$CLUSTER" h2
-until_true 100 h2_is_up || fail "h2 did not return: $(sinfo -R)"
+until_true 100 h2_is idle || fail "h2 did not return: $(sinfo -R)"
 put_back "$hurt"
 finished "$hurt"
 cat parts.out
 same "$state" COMPLETED
 same "$(grep -c '^p4d-train: ' parts.out)" 1 "lines of p4d-train"
+grep -q 'JOB [0-9]* ON h1 CANCELLED AT .* DUE TO NODE FAILURE' parts.out || fail "slurmctld did not end it"
 begins=$(sed -n 's/.*"event":"start".*"resumed_step":\([0-9]*\).*/\1/p' parts/log.jsonl | tr '\n' ' ')
 case $begins in
 "0 "[1-9]*) ;;
