@@ -13,25 +13,25 @@ void p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int
 	stream->chunk = (uint16_t)chunk;
 	stream->next = 0;
 	stream->current = 0;
-	stream->pieces = 1;
-	stream->piece[0] = (p4d_piece){0, key, step};
+	stream->paces = 1;
+	stream->pace[0] = (p4d_pace){0, key, step};
 	stream->turn = order->count;
 	stream->step = step;
 	stream->group = stream->member = stream->round = 0;
 }
 
-/* A piece that begins where the one before does replaces it; one beyond the last pass changes nothing. */
-void p4d_order_piece(p4d_order *order, uint32_t from, int64_t key, int64_t step)
+/* A pace that begins where the one before does replaces it; one beyond the last pass changes nothing. */
+void p4d_order_pace(p4d_order *order, uint32_t from, int64_t key, int64_t step)
 {
 	p4d_stream *stream = &order->stream[order->streams - 1];
 
-	if (stream->piece[stream->pieces - 1].from == from)
-		stream->pieces--;
-	stream->piece[stream->pieces++] = (p4d_piece){from, key, step};
-	order->key[order->streams - 1] = stream->piece[0].key;
-	stream->step = stream->piece[0].step;
-	if (stream->pieces > 1 && stream->piece[1].from < stream->turn)
-		stream->turn = stream->piece[1].from;
+	if (stream->pace[stream->paces - 1].from == from)
+		stream->paces--;
+	stream->pace[stream->paces++] = (p4d_pace){from, key, step};
+	order->key[order->streams - 1] = stream->pace[0].key;
+	stream->step = stream->pace[0].step;
+	if (stream->paces > 1 && stream->pace[1].from < stream->turn)
+		stream->turn = stream->pace[1].from;
 }
 
 void p4d_order_vocabulary(p4d_order *order, const p4d_vocabulary_keys *keys)
@@ -144,17 +144,17 @@ void p4d_order_begin(const p4d_schedule *s, uint32_t stage, p4d_order *order)
 	}
 }
 
-/* The end of a piece, and perhaps of the stream. */
+/* The end of a pace, and perhaps of the stream. */
 static int64_t turn(p4d_stream *stream, uint32_t count)
 {
 	if (stream->next == count)
 		return INT64_MAX;
-	const p4d_piece *piece = &stream->piece[++stream->current];
-	stream->step = piece->step;
+	const p4d_pace *pace = &stream->pace[++stream->current];
+	stream->step = pace->step;
 	stream->turn = count;
-	if (stream->current + 1 < stream->pieces && piece[1].from < count)
-		stream->turn = piece[1].from;
-	return piece->key;
+	if (stream->current + 1 < stream->paces && pace[1].from < count)
+		stream->turn = pace[1].from;
+	return pace->key;
 }
 
 /* Groups of p micro-batches go through one chunk after the other. */

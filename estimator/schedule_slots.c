@@ -16,7 +16,7 @@ static int64_t clamped(int64_t n, int64_t count)
 /* Passes of `x` that come before pass 0 of `d`, when there were no ends. */
 static int64_t lead(const p4d_stream *x, const p4d_stream *d)
 {
-	int64_t gap = d->piece[0].key - x->piece[0].key;
+	int64_t gap = d->pace[0].key - x->pace[0].key;
 
 	/* rounded up, also below zero; keys of one stage differ, so nothing comes at the same time */
 	return gap > 0 ? (gap - 1) / d->step + 1 : -(-gap / d->step);

@@ -27,25 +27,25 @@ void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *o)
 	enum { HALF = 1, UNIT = 2 };
 
 	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, UNIT);
-	p4d_order_piece(o, (uint32_t)warm, (warm + 1) * UNIT, 2 * UNIT);
-	p4d_order_piece(o, (uint32_t)(warm + r), steady * UNIT, 6 * UNIT);
+	p4d_order_pace(o, (uint32_t)warm, (warm + 1) * UNIT, 2 * UNIT);
+	p4d_order_pace(o, (uint32_t)(warm + r), steady * UNIT, 6 * UNIT);
 
 	p4d_order_add(o, P4D_OP_FORWARD, 1, warm * UNIT, 2 * UNIT);
-	p4d_order_piece(o, (uint32_t)r, turn * UNIT, 3 * UNIT);
-	p4d_order_piece(o, (uint32_t)p, (steady + 3) * UNIT, 6 * UNIT);
+	p4d_order_pace(o, (uint32_t)r, turn * UNIT, 3 * UNIT);
+	p4d_order_pace(o, (uint32_t)p, (steady + 3) * UNIT, 6 * UNIT);
 
 	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 1, (turn + 1) * UNIT, 3 * UNIT);
-	p4d_order_piece(o, (uint32_t)(p - r), (steady + 4) * UNIT, 6 * UNIT);
+	p4d_order_pace(o, (uint32_t)(p - r), (steady + 4) * UNIT, 6 * UNIT);
 
 	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 1, (turn + 2) * UNIT, 3 * UNIT);
-	p4d_order_piece(o, (uint32_t)(p - r), (steady + 5) * UNIT, 6 * UNIT);
-	p4d_order_piece(o, (uint32_t)(n - r), AT_THE_END, 1);
+	p4d_order_pace(o, (uint32_t)(p - r), (steady + 5) * UNIT, 6 * UNIT);
+	p4d_order_pace(o, (uint32_t)(n - r), AT_THE_END, 1);
 
 	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 0, (steady + 1) * UNIT, 6 * UNIT);
 
 	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 0, (steady + 2) * UNIT, 6 * UNIT);
-	p4d_order_piece(o, (uint32_t)(n - p), (steady + 1 + 6 * (n - p + r)) * UNIT + HALF, 6 * UNIT);
-	p4d_order_piece(o, (uint32_t)(n - r), AFTER_THAT, 1);
+	p4d_order_pace(o, (uint32_t)(n - p), (steady + 1 + 6 * (n - p + r)) * UNIT + HALF, 6 * UNIT);
+	p4d_order_pace(o, (uint32_t)(n - r), AFTER_THAT, 1);
 }
 
 /*

@@ -16,13 +16,13 @@ enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
 /* Up to here every member sums everything: one meeting instead of two. */
 enum { SMALL_BYTES = 4096 };
 
-typedef struct p4d_piece {
+typedef struct p4d_slice {
 	p4d_group *group;
 	const p4d_collective *call;
 	uint64_t number, signature;
 	uint8_t *slot; /* own; NULL: none taken */
 	unsigned which;
-} p4d_piece;
+} p4d_slice;
 
 typedef struct p4d_awaited {
 	const p4d_line *line;
@@ -43,16 +43,16 @@ static int await(p4d_world *w, uint32_t rank, const p4d_line *line, uint64_t ste
 	return reached(&a) ? 0 : p4d_wait(w, reached, &a, &w->peers[rank], err);
 }
 
-static p4d_piece begin(p4d_group *g, const p4d_collective *c)
+static p4d_slice begin(p4d_group *g, const p4d_collective *c)
 {
-	p4d_piece p = {.group = g, .call = c, .number = g->piece++};
+	p4d_slice p = {.group = g, .call = c, .number = g->piece++};
 	uint64_t about[] = {c->call, c->type, c->how, c->root, c->count};
 
 	p.signature = p4d_mac(1, about, sizeof(about));
 	return p;
 }
 
-static int take_slot(p4d_piece *p, p4d_error *err)
+static int take_slot(p4d_slice *p, p4d_error *err)
 {
 	p4d_group *g = p->group;
 	p4d_world *w = g->world;
@@ -71,7 +71,7 @@ static int take_slot(p4d_piece *p, p4d_error *err)
 	return 0;
 }
 
-static void advance(const p4d_piece *p, unsigned step)
+static void advance(const p4d_slice *p, unsigned step)
 {
 	p4d_group *g = p->group;
 
@@ -82,7 +82,7 @@ static void advance(const p4d_piece *p, unsigned step)
 }
 
 /* Own data are in the slot. */
-static void show_slot(const p4d_piece *p)
+static void show_slot(const p4d_slice *p)
 {
 	p4d_line *line = &p->group->lines[p->group->index];
 
@@ -92,7 +92,7 @@ static void show_slot(const p4d_piece *p)
 }
 
 /* Waits for a member's step; *slot is where its data are. */
-static int meet(const p4d_piece *p, uint32_t member, unsigned step, const uint8_t **slot, p4d_error *err)
+static int meet(const p4d_slice *p, uint32_t member, unsigned step, const uint8_t **slot, p4d_error *err)
 {
 	p4d_group *g = p->group;
 	p4d_world *w = g->world;
@@ -117,7 +117,7 @@ static int meet(const p4d_piece *p, uint32_t member, unsigned step, const uint8_
 }
 
 /* Sums elements first .. first+count-1 of the piece over all members; own data are at `own`. */
-static int sum(const p4d_piece *p, void *to, const uint8_t *own, uint64_t first, uint64_t count,
+static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first, uint64_t count,
 	       p4d_error *err)
 {
 	p4d_group *g = p->group;
@@ -134,14 +134,14 @@ static int sum(const p4d_piece *p, void *to, const uint8_t *own, uint64_t first,
 }
 
 /* One piece of all-reduce and reduce, `count` elements at data. */
-static int reduce_small(p4d_piece *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
+static int reduce_small(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
 {
 	memcpy(p->slot, data, count * p->call->width);
 	show_slot(p);
 	return wanted ? sum(p, data, data, 0, count, err) : 0;
 }
 
-static int reduce_large(p4d_piece *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
+static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
 {
 	p4d_group *g = p->group;
 	size_t width = p->call->width;
@@ -177,7 +177,7 @@ static int reduce(p4d_group *g, const p4d_collective *c, p4d_error *err)
 	for (uint64_t at = 0; at < c->count; at += most) {
 		uint64_t n = c->count - at < most ? c->count - at : most;
 		uint8_t *data = (uint8_t *)c->to + at * c->width;
-		p4d_piece p = begin(g, c);
+		p4d_slice p = begin(g, c);
 		if (take_slot(&p, err) < 0)
 			return -1;
 		if ((n * c->width <= SMALL_BYTES ? reduce_small(&p, data, n, wanted, err)
@@ -197,7 +197,7 @@ static int reduce_scatter(p4d_group *g, const p4d_collective *c, p4d_error *err)
 	for (uint64_t at = 0; at < c->count; at += most) {
 		uint64_t n = c->count - at < most ? c->count - at : most;
 		const uint8_t *own = from + (g->index * c->count + at) * c->width;
-		p4d_piece p = begin(g, c);
+		p4d_slice p = begin(g, c);
 		if (take_slot(&p, err) < 0)
 			return -1;
 		for (uint32_t i = 0; i < g->size; i++)
@@ -225,7 +225,7 @@ static int all_gather(p4d_group *g, const p4d_collective *c, p4d_error *err)
 		memmove(own, c->from, c->count);
 	for (uint64_t at = 0; at < c->count; at += P4D_SLOT_BYTES) {
 		uint64_t n = c->count - at < P4D_SLOT_BYTES ? c->count - at : P4D_SLOT_BYTES;
-		p4d_piece p = begin(g, c);
+		p4d_slice p = begin(g, c);
 		if (take_slot(&p, err) < 0)
 			return -1;
 		memcpy(p.slot, own + at, n);
@@ -247,7 +247,7 @@ static int broadcast(p4d_group *g, const p4d_collective *c, p4d_error *err)
 	for (uint64_t at = 0; at < c->count; at += P4D_SLOT_BYTES) {
 		uint64_t n = c->count - at < P4D_SLOT_BYTES ? c->count - at : P4D_SLOT_BYTES;
 		uint8_t *data = (uint8_t *)c->to + at;
-		p4d_piece p = begin(g, c);
+		p4d_slice p = begin(g, c);
 		if (c->root == g->index) {
 			if (take_slot(&p, err) < 0)
 				return -1;
@@ -266,7 +266,7 @@ static int broadcast(p4d_group *g, const p4d_collective *c, p4d_error *err)
 
 static int barrier(p4d_group *g, const p4d_collective *c, p4d_error *err)
 {
-	p4d_piece p = begin(g, c);
+	p4d_slice p = begin(g, c);
 	const uint8_t *slot = NULL;
 
 	advance(&p, IN_SLOT);
