@@ -120,6 +120,15 @@ p4d_configure_and_make()
 	make -C "$p4d_into" -j "$(p4d_cores)" all
 }
 
+# p4d_took SINCE [UNTIL]: " (12 s)", or nothing when it was not long. Seconds since 1970; SINCE is 0 where it is not known.
+p4d_took()
+{
+	p4d_seconds=$((${2:-$(date +%s)} - $1))
+	if [ "$1" != 0 ] && [ "$p4d_seconds" -ge 5 ]; then
+		echo " ($p4d_seconds s)"
+	fi
+}
+
 p4d_cores()
 {
 	nproc 2>/dev/null || echo 1

@@ -4,6 +4,7 @@
 # line for each check. Run from the source directory.
 set -u
 build=$1
+. tests/setup.sh
 log=$build/static.log
 failed=0
 
@@ -11,8 +12,9 @@ check() # NAME COMMAND...
 {
 	name=static/$1
 	shift
+	since=$(date +%s)
 	if "$@" >"$log" 2>&1; then
-		echo "ok    $name"
+		echo "ok    $name$(p4d_took "$since")"
 	else
 		echo "FAIL  $name"
 		head -60 "$log" | sed 's/^/      | /'

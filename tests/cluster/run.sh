@@ -5,6 +5,7 @@
 set -u
 SOURCE=$(cd "$(dirname "$0")/../.." && pwd)
 BUILD=$PWD
+. "$SOURCE/tests/setup.sh"
 auth=munge plugins=''
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -32,9 +33,10 @@ failed=0
 for test in "$@"; do
 	name=$(basename "$test" .sh)
 	name=cluster/$auth/${name#test_}
-	timeout 60 sh "$test" >"$CLUSTER/output" 2>&1
+	since=$(date +%s)
+	timeout 300 sh "$test" >"$CLUSTER/output" 2>&1
 	case $? in
-	0) echo "ok    $name" ;;
+	0) echo "ok    $name$(p4d_took "$since")" ;;
 	77) echo "skip  $name: $(sed -n 's/^skip: //p' "$CLUSTER/output")" ;;
 	*)
 		echo "FAIL  $name"

@@ -47,6 +47,13 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=8192 "
 
+/* Where these tests run a second time, compiled in another way, every stride-th case of a long one is enough.
+ */
+static inline size_t test_stride(size_t stride)
+{
+	return getenv("P4D_TEST_FEW") ? stride : 1;
+}
+
 static inline const char *test_datadir(void)
 {
 	const char *dir = getenv("P4D_TEST_DATADIR");
