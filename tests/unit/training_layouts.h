@@ -78,4 +78,5 @@
     {5, "tp=1 cp=1 pp=5 vpp=1 micro-batch=1 schedule=zb1p pipeline-split=1,2,2,2,1 recompute=full"},
     {6, "tp=2 cp=1 pp=3 vpp=1 micro-batch=1 schedule=gpipe pipeline-split=2,4,2 recompute=mlp"},
     {6, "tp=1 cp=2 pp=3 vpp=1 micro-batch=1 schedule=zb1p pipeline-split=3,3,2"},
-    {7, "tp=1 cp=1 pp=7 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=1,1,1,2,1,1,1 vocab-parallel=vocab-2"},
+    {7,
+     "tp=1 cp=1 pp=7 vpp=1 micro-batch=1 schedule=1f1b pipeline-split=1,1,1,2,1,1,1 vocab-parallel=vocab-2"},
