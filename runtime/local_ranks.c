@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,12 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rank_error.h"
 #include "stop.h"
 
-enum { MOST = 250, GRACE_SECONDS = 5 };
+enum { MOST = 250, GRACE_SECONDS = 5, GRACE_KILLED_SECONDS = 1 };
 
 static pid_t child[MOST]; /* 0: ended */
 static uint32_t children;
+static volatile sig_atomic_t ending; /* the rest were killed from here */
 
 static void pass_on(int number)
 {
@@ -38,6 +41,7 @@ static void pass_on_sent(int number, siginfo_t *info, void *unused)
 
 static void kill_rest(void)
 {
+	ending = 1;
 	pass_on(SIGKILL);
 }
 
@@ -86,7 +90,19 @@ static int status_of(int status)
 	return WEXITSTATUS(status);
 }
 
-static int wait_for_all(void)
+static void note_killed(uint32_t rank, pid_t pid, int number, p4d_error *killed)
+{
+	char host[65] = "";
+
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		snprintf(host, sizeof(host), "this host");
+	p4d_fail(killed, P4D_E_RANK,
+		 "rank %u (%s) ended without a word: process %d was killed by signal %d (%s)", rank, host,
+		 (int)pid, number, strsignal(number));
+}
+
+/* The status of the whole. *killed: the first rank that was, not from here; code 0 when none. */
+static int wait_for_all(p4d_error *killed)
 {
 	int result = 0, status = 0;
 	pid_t ended;
@@ -101,8 +117,12 @@ static int wait_for_all(void)
 		int one = status_of(status);
 		if (!one)
 			continue;
-		if (!result)
+		if (WIFSIGNALED(status) && !ending && !killed->code) {
+			note_killed(at, ended, WTERMSIG(status), killed);
+			alarm(GRACE_KILLED_SECONDS);
+		} else if (!result) {
 			alarm(GRACE_SECONDS);
+		}
 		if (!result || result == P4D_E_RANK)
 			result = one;
 	}
@@ -114,9 +134,13 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 {
 	const pid_t parent = getpid();
 	sigset_t asking, before;
+	p4d_error killed = {.code = P4D_OK};
 
 	if (!count || count > MOST)
 		return p4d_fail(err, P4D_E_VALUE, "%u local ranks: from 1 to %d are possible", count, MOST);
+	if (p4d_rank_listen(err) < 0)
+		return -1;
+	ending = 0;
 	pass_signals();
 	on_signal(SIGALRM, time_is_up);
 	/* none is lost between a fork and its record */
@@ -133,7 +157,7 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 			sigprocmask(SIG_SETMASK, &before, NULL);
 			p4d_fail(err, P4D_E_RANK, "fork of rank %u: %s", i, strerror(errno));
 			kill_rest();
-			wait_for_all();
+			wait_for_all(&killed);
 			children = 0;
 			return -1;
 		}
@@ -141,7 +165,8 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 		children = i + 1;
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	int result = wait_for_all();
+	int result = wait_for_all(&killed);
+	p4d_rank_conclude(killed.code ? &killed : NULL);
 	children = 0;
 	return result;
 }

@@ -23,4 +23,18 @@ const char *p4d_rank_cause(const p4d_error *err, uint64_t step, char *buf, size_
 /* Prints "p4d-train: [P4D050] rank 3 (h2): cause" and its fix as one write. host NULL: the text says it. */
 void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank);
 
+/*
+ * The same, of what ends the run. Ranks that a launcher forked leave it to that one to print when all have
+ * ended, for it may know better: it sees who was killed by which signal, where they see a connection that
+ * ends or nobody who joins. The first rank's words count.
+ */
+void p4d_rank_last_words(const p4d_error *err, const char *host, uint32_t rank);
+
+/*
+ * The launcher's side: before it forks, and when all ranks have ended. `better` is printed in place of what
+ * they left; NULL: it does not know better. Errors: NO_MEMORY.
+ */
+int p4d_rank_listen(p4d_error *err);
+void p4d_rank_conclude(const p4d_error *better);
+
 #endif

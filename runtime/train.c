@@ -343,16 +343,16 @@ static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 	if (!run->world) {
 		/* all are told why they could not join */
 		if (err->code != P4D_E_RANK || run->ranks->rank == 0)
-			p4d_rank_report(err, run->name, run->ranks->rank);
+			p4d_rank_last_words(err, run->name, run->ranks->rank);
 		_exit((int)err->code);
 	}
 	bool others = p4d_world_failed(run->world, &why);
 	if (!others) {
 		p4d_world_abort(run->world, p4d_rank_cause(err, run->step, cause, sizeof(cause)));
 		if (run->leads)
-			p4d_rank_report(err, run->name, 0);
+			p4d_rank_last_words(err, run->name, 0);
 	} else if (p4d_rank_speaks(run->ranks->rank, why.text)) {
-		p4d_rank_report(&why, NULL, run->ranks->rank);
+		p4d_rank_last_words(&why, NULL, run->ranks->rank);
 	}
 	_exit((int)err->code);
 }

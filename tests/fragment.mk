@@ -94,6 +94,11 @@ tests_unit_test_comm_device_failure_SOURCES = tests/unit/test_comm_device_failur
 tests_unit_test_comm_device_failure_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 tests_unit_test_trainer_transports_SOURCES = tests/unit/test_trainer_transports.c $(curves) $(queued)
 tests_unit_test_trainer_transports_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
+unit_tests += tests/train/test_killed
+tests_train_test_killed_SOURCES = tests/train/test_killed.c \
+	tests/train/launched.h tests/train/launched.c tests/train/run_log.h tests/train/run_log.c
+tests_train_test_killed_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_train_test_killed_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 
 train_bench = $(srcdir)/tests/bench/overfit.sh
 bench_programs += tests/bench/device_speed

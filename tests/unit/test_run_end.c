@@ -168,14 +168,66 @@ static void test_local_ranks(void **state)
 	assert_int_equal(p4d_local_ranks(3, passes_on, NULL, &err), P4D_EXIT_AGAIN);
 }
 
-static void test_local_rank_killed(void **state)
+/* What a rank says of others is left to the launcher; its warnings are not. */
+static int leaves_words(uint32_t rank, void *context)
+{
+	const p4d_error warning = {.code = P4D_E_CHECKPOINT, .text = "an old one"},
+			lost = {.code = P4D_E_RANK, .text = "lost"};
+
+	if (rank == 1)
+		p4d_rank_report(&warning, NULL, 0);
+	if (rank == 0)
+		p4d_rank_last_words(&lost, "h1", 0);
+	return rank == 1 ? dies(1, NULL) : *(const int *)context;
+}
+
+static void launches(void)
 {
 	p4d_error err;
+	int fine = 0;
+
+	_exit(p4d_local_ranks(3, leaves_words, &fine, &err));
+}
+
+static int words_only(uint32_t rank, void *context)
+{
+	const p4d_error err = {.code = P4D_E_DATA, .text = "no file", .fix = "--data b"};
+
+	if (rank == 0)
+		p4d_rank_last_words(&err, "h1", 0);
+	return *(const int *)context;
+}
+
+static void launches_words(void)
+{
+	int status = P4D_E_DATA;
+	p4d_error err;
+
+	_exit(p4d_local_ranks(2, words_only, &status, &err));
+}
+
+static void test_local_rank_killed(void **state)
+{
 	time_t began = time(NULL);
+	char said[512], host[65] = "", start[128];
+	p4d_error err;
 
 	(void)state;
 	assert_int_equal(p4d_local_ranks(3, dies, NULL, &err), 128 + SIGKILL);
 	assert_true(time(NULL) - began < 40);
+	gethostname(host, sizeof(host) - 1);
+	int status = in_child(launches, said, sizeof(said));
+	assert_int_equal(WEXITSTATUS(status), 128 + SIGKILL);
+	const char *line = strstr(said, "p4d-train: [P4D050]");
+	assert_true(line && strstr(said, "p4d-train: [P4D052] an old one\n"));
+	snprintf(start, sizeof(start), "p4d-train: [P4D050] rank 1 (%s) ended without a word: process ",
+		 host);
+	assert_memory_equal(line, start, strlen(start));
+	assert_non_null(strstr(line, " was killed by signal 9 (Killed)\n"));
+	assert_null(strstr(said, "lost"));
+	status = in_child(launches_words, said, sizeof(said));
+	assert_int_equal(WEXITSTATUS(status), P4D_E_DATA);
+	assert_string_equal(said, "p4d-train: [P4D051] rank 0 (h1): no file\np4d-train: fix: --data b\n");
 }
 
 static void test_who_speaks(void **state)
