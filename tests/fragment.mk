@@ -75,6 +75,12 @@ tests_unit_test_trainer_layouts_SOURCES = tests/unit/test_trainer_layouts.c test
 	tests/unit/training_layouts.h tests/unit/forked.h tests/unit/forked.c
 tests_unit_test_trainer_layouts_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 
+unit_tests += tests/train/test_killed
+tests_train_test_killed_SOURCES = tests/train/test_killed.c \
+	tests/train/launched.h tests/train/launched.c tests/train/runs.h tests/train/run_log.h tests/train/run_log.c
+tests_train_test_killed_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_train_test_killed_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
+
 train_bench = $(srcdir)/tests/bench/overfit.sh
 bench_programs += tests/bench/device_speed
 tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/unit/llama.h tests/unit/llama.c

@@ -15,13 +15,6 @@
 
 enum { MOST_RANKS = 16, MESSAGE = 2048 };
 
-/* In memory where there is such a directory: thousands of files are synced. */
-static inline int make_quick_directory(void **state)
-{
-	snprintf(test_directory, sizeof(test_directory), "/dev/shm/p4d-test-XXXXXX");
-	return mkdtemp(test_directory) ? 0 : make_directory(state);
-}
-
 /* Ranks that exchange what p4d_peers.gather is given. */
 typedef struct meeting {
 	pthread_barrier_t barrier;
