@@ -96,7 +96,7 @@ tests_unit_test_trainer_transports_SOURCES = tests/unit/test_trainer_transports.
 tests_unit_test_trainer_transports_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 unit_tests += tests/train/test_killed
 tests_train_test_killed_SOURCES = tests/train/test_killed.c \
-	tests/train/launched.h tests/train/launched.c tests/train/run_log.h tests/train/run_log.c
+	tests/train/launched.h tests/train/launched.c tests/train/runs.h tests/train/run_log.h tests/train/run_log.c
 tests_train_test_killed_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_train_test_killed_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lm
 

@@ -11,16 +11,11 @@
 
 #include <math.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "checkpoint_data.h"
-#include "launched.h"
-#include "run_log.h"
-#include "token_files.h"
+#include "runs.h"
 
-enum { RANKS = 4, STEPS = 144, SAVE_EVERY = 12, EXIT_KILLED = 137, WORDS = 96 };
-static const double GONE_SECONDS = 5, PATIENCE_SECONDS = 300, LOOK_SECONDS = 5e-4;
+enum { EXIT_KILLED = 137 };
+static const double GONE_SECONDS = 5, LOOK_SECONDS = 5e-4;
 
 /* With the sanitizers everything is slow. */
 #ifndef __SANITIZE_ADDRESS__
@@ -28,11 +23,6 @@ enum { KILLS = 10 };
 #else
 enum { KILLS = 2 };
 #endif
-
-#define MODEL \
-	"--model custom --layers 4 --hidden 32 --ffn 64 --heads 4 --kv-heads 2 --head-dim 8 --vocab 257 " \
-	"--max-seq-len 32 --norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off " \
-	"--seq-len 16 --global-batch 8 --lr 1e-3"
 
 /* How it is run with 4 ranks, and another way to run it. */
 typedef struct chain {
@@ -56,108 +46,6 @@ static struct {
 	unsigned at[MOMENTS], others;
 	double longest, off;
 } seen;
-
-/* ---- runs ---- */
-
-/* A run of STEPS steps with the checkpoints NAME and the log NAME.jsonl. */
-static void start(launched *l, const char *layout, const char *name)
-{
-	const char *build = getenv("P4D_TEST_BUILDDIR");
-	char program[4096], text[2048], *argv[WORDS + 1], *save = NULL;
-	size_t words = 1;
-
-	snprintf(program, sizeof(program), "%s/p4d-train", build ? build : ".");
-	snprintf(text, sizeof(text),
-		 MODEL " --steps %d --save-every %d --data %s/text --checkpoint %s/%s --log %s/%s.jsonl %s",
-		 STEPS, SAVE_EVERY, test_directory, test_directory, name, test_directory, name, layout);
-	argv[0] = program;
-	for (char *word = strtok_r(text, " ", &save); word && words < WORDS;
-	     word = strtok_r(NULL, " ", &save))
-		argv[words++] = word;
-	argv[words] = NULL;
-	launched_start(l, argv, in_directory("output"), in_directory("errors"));
-}
-
-static const char *local(const char *layout)
-{
-	static char text[256];
-
-	snprintf(text, sizeof(text), "--local-ranks %d %s", RANKS, layout);
-	return text;
-}
-
-static const char *errors(void)
-{
-	static char text[2048];
-	FILE *file = fopen(in_directory("errors"), "r");
-
-	assert_non_null(file);
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	return text;
-}
-
-static void comes_to_its_end(launched *l)
-{
-	if (!launched_gone(l, PATIENCE_SECONDS))
-		fail_msg("it does not end");
-	if (launched_status(l) != 0)
-		fail_msg("it ends with %d: %s", launched_status(l), errors());
-}
-
-static const char *log_of(const char *name)
-{
-	char file[64];
-
-	snprintf(file, sizeof(file), "%s.jsonl", name);
-	return in_directory(file);
-}
-
-static void shell(const char *command)
-{
-	char line[1024];
-
-	snprintf(line, sizeof(line), "cd %s && %s", test_directory, command);
-	if (system(line) != 0)
-		fail_msg("%s", line);
-}
-
-/* ---- checkpoints ---- */
-
-static uint64_t newest(const char *name)
-{
-	uint64_t step = 0;
-	p4d_error err;
-	bool found;
-
-	if (p4d_checkpoint_latest(in_directory(name), UINT64_MAX, &step, &found, &err) < 0)
-		fail_msg("%s", err.text);
-	return found ? step : 0;
-}
-
-static bool is_saving(const char *name, uint64_t step)
-{
-	char path[P4D_PATH];
-
-	assert_int_equal(p4d_partial_path(in_directory(name), step, path, NULL), 0);
-	return access(path, F_OK) == 0;
-}
-
-/* What is called a checkpoint is one. */
-static void newest_is_whole(const char *name)
-{
-	const uint64_t step = newest(name);
-	char path[P4D_PATH];
-	p4d_error err;
-
-	if (!step)
-		return;
-	assert_int_equal(p4d_checkpoint_path(in_directory(name), step, path, sizeof(path), NULL), 0);
-	if (p4d_checkpoint_verify(path, &err) < 0)
-		fail_msg("%s", err.text);
-}
-
-/* ---- kills ---- */
 
 typedef struct attempt {
 	uint64_t seed;
@@ -261,13 +149,15 @@ static bool is_killed(const char *layout, const attempt *a, const run_curve *cur
 	const double began = launched_now();
 	if (!launched_gone(&l, GONE_SECONDS))
 		fail_msg("ranks are there %g s after one was killed", GONE_SECONDS);
-	seen.longest = fmax(seen.longest, launched_now() - began);
+	const double took = launched_now() - began;
 	if (launched_status(&l) == 0)
 		return false;
 	if (launched_status(&l) != EXIT_KILLED)
 		fail_msg("it ends with %d: %s", launched_status(&l), errors());
 	says_who_was_killed(a);
 	leaves_what_it_made(a, curve);
+	print_message("\tgone in %.3f s, step %d is saved\n", took, (int)newest("chain"));
+	seen.longest = fmax(seen.longest, took);
 	return true;
 }
 
@@ -375,23 +265,6 @@ static void launcher_is_killed(void **state)
 	assert_true(launched_gone(&l, GONE_SECONDS));
 	start(&l, local("--tp 2"), "chain");
 	comes_to_its_end(&l);
-}
-
-static int prepare(void **state)
-{
-	if (make_quick_directory(state) < 0)
-		return -1;
-	/* a text in which there is something to learn */
-	FILE *text = fopen(in_directory("text"), "w");
-	for (int i = 0; text && i < 300; i++)
-		fprintf(text, "line %d: every line says which one it is, and that line %d is another\n", i,
-			i * 7 % 300);
-	if (!text || fclose(text) != 0)
-		return -1;
-	setenv("P4D_DATADIR", test_datadir(), 1);
-	unsetenv("P4D_PLAN");
-	shell("${P4D_TEST_BUILDDIR:-.}/p4d data -o text text >output");
-	return 0;
 }
 
 int main(void)
