@@ -262,7 +262,7 @@ for rank in 0 1 2; do
 	[ $status = 137 ] || fail "a killed rank ends with $status"
 	[ $(($(date +%s) - before)) -le 5 ] || fail "it took more than 5 seconds"
 	[ "$(grep -c . killed.err)" = 1 ] || fail "not one line"
-	says "rank $rank (" "was killed or crashed"
+	says "rank $rank (" "was killed by signal 9"
 done
 steps=$(find killed -name 'step-*' | sort | tail -n 1)
 next=$((1 + $(echo "${steps##*-}" | sed 's/^0*//')))
