@@ -71,6 +71,12 @@ enum { P4D_TENSORS = 80, P4D_ARENA_ALIGNMENT = 256 };
 /* Tokens of a micro-batch whose logits p4d-train has at a time. */
 enum { P4D_CROSS_ENTROPY_CHUNK = 1024 };
 
+/*
+ * Sums over tokens are made in two stages on a GPU, so that their order is always the same: so many partial
+ * sums of the gradients of norm weights, and of what follows the qkv product (bias, qk norm).
+ */
+enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
+
 typedef struct p4d_plan {
 	p4d_slots slots;
 	unsigned count;

@@ -147,6 +147,12 @@ static void add_persistent(p4d_rows *rows, const sizes *z)
 			l->device == P4D_CUDA ? CUBLASLT_WORKSPACE_BYTES
 					      : 3 * 4 * CPU_PRODUCT_BLOCK * CPU_PRODUCT_BLOCK,
 			0, 0);
+	if (l->device == P4D_CPU)
+		return;
+	/* each partial sum of a head has a bias and a norm weight */
+	const uint64_t columns = P4D_NORM_SUMS * z->h, heads = P4D_HEAD_SUMS * 2 * (z->q + 2 * z->kv);
+	p4d_row(rows, "reductions", "tp", P4D_PART_WORKING_SET, P4D_DT_FP32,
+		columns > heads ? columns : heads, 0, 0);
 }
 
 /* What a layer keeps for its backward pass, in the order it is made. Recompute leaves out some of it. */
@@ -346,8 +352,8 @@ static void add_attention(p4d_rows *rows, const sizes *z)
 		if (buffers[i].bytes)
 			p4d_row_at(rows, buffers[i].moments, buffers[i].name, "tp cp", part, P4D_DT_BYTES,
 				   buffers[i].bytes, 0, 0);
-	/* the cpu sums in fp32, then rounds: in fp32 that is the gradient of qkv itself */
-	if (rows->layout->device == P4D_CPU && z->dtype != P4D_DT_FP32)
+	/* the cpu, and the ring, sum in fp32, then round: in fp32 that is the gradient of qkv itself */
+	if ((rows->layout->device == P4D_CPU || rows->layout->cp > 1) && z->dtype != P4D_DT_FP32)
 		p4d_row_at(rows, backward, "attention.qkv_gradient", "tp cp", part, P4D_DT_FP32, z->n,
 			   z->q + 2 * z->kv, 0);
 }

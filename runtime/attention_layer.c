@@ -65,15 +65,12 @@ int p4d_attend(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
 	return 0;
 }
 
-static void attend_back(p4d_trainer *t, const p4d_layer *y, float *sums)
+static void attend_back(p4d_trainer *t, const p4d_layer *y, void *dqkv, float *sums)
 {
 	const p4d_attention_shape shape = p4d_attention_shape_of(t, 0, t->length, t->columns);
-	const uint64_t e = t->element;
-	void *qkv = y->made[MADE_QKV];
 
-	t->d->attention_backward(t->d, t->type, sums, sums + t->q, sums + t->q + t->kv,
-				 p4d_at(t, B_ATTENTION_GRADIENT), y->made[MADE_LSE], p4d_at(t, B_ROW_SUMS),
-				 qkv, p4d_column(qkv, t->q, e), p4d_column(qkv, t->q + t->kv, e), &shape,
+	t->d->attention_gradient(t->d, t->type, dqkv, sums, p4d_at(t, B_ATTENTION_GRADIENT),
+				 y->made[MADE_LSE], p4d_at(t, B_ROW_SUMS), y->made[MADE_QKV], &shape,
 				 p4d_at(t, B_BACKWARD_WORKSPACE));
 }
 
@@ -81,16 +78,17 @@ int p4d_attend_back(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
 {
 	void *dqkv = p4d_at(t, B_QKV_GRADIENT);
 	float *sums = t->type == P4D_DT_FP32 ? dqkv : p4d_at(t, B_QKV_SUMS);
-	int rc = 0;
+	int rc;
 
 	t->d->attention_row_sums(t->d, t->type, p4d_at(t, B_ROW_SUMS), p4d_at(t, B_ATTENTION_GRADIENT),
 				 y->made[MADE_ATTENTION], t->n, t->l->heads / t->l->tp, t->l->head_dim);
+	if (t->l->cp == 1) {
+		attend_back(t, y, dqkv, sums);
+		return 0;
+	}
 	t->d->zero(t->d, sums, t->n * t->columns * sizeof(*sums));
-	if (t->l->cp == 1)
-		attend_back(t, y, sums);
-	else
-		rc = (t->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attend_gathered_back
-							 : p4d_attend_ring_back)(t, y, sums, err);
+	rc = (t->l->cp_comm == P4D_CP_ALL_GATHER ? p4d_attend_gathered_back
+						 : p4d_attend_ring_back)(t, y, sums, err);
 	if (rc == 0 && t->type != P4D_DT_FP32)
 		t->d->cast(t->d, t->type, dqkv, P4D_DT_FP32, sums, t->n * t->columns);
 	return rc;

@@ -61,7 +61,8 @@ typedef struct p4d_adam {
 } p4d_adam;
 
 struct p4d_device {
-	const char *name; /* "cpu" */
+	const char *name; /* "cpu", "cuda" */
+	char text[96];    /* what it is, for people: "NVIDIA H200 (sm_90, 139.8 GiB)" */
 	void *state;
 	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
 	 * host's. */
@@ -78,20 +79,25 @@ struct p4d_device {
 	uint64_t allocated_bytes; /* that `allocate` ever gave */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
 	void (*release)(p4d_device *, void *arena);
+	/* Bytes of its memory that are in use, by whomever, and all; the cpu: what this process ever had, and
+	 * 0. */
+	void (*usage)(p4d_device *, uint64_t *used, uint64_t *total);
 	void (*zero)(p4d_device *, void *to, uint64_t bytes);
-	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes); /* inside the arena */
+	/* inside the arena; the two places do not overlap */
+	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes);
 	/* rows of row_bytes, whose beginnings are to_stride and from_stride bytes apart; inside the arena */
 	void (*copy_rows)(p4d_device *, void *to, uint64_t to_stride, const void *from, uint64_t from_stride,
 			  uint64_t row_bytes, uint64_t rows);
+	/* from_host may be changed on return; to_host is complete on return */
 	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
-	void (*download)(p4d_device *, void *to_host, const void *from,
-			 uint64_t bytes); /* complete on return */
+	void (*download)(p4d_device *, void *to_host, const void *from, uint64_t bytes);
+	/* Errors: DEVICE, also of what was queued before; what failed once fails for good. */
 	int (*sync)(p4d_device *, p4d_error *err);
 	void (*close)(p4d_device *);
 	/*
 	 * Memory of the arena for the device's own use from then on: what matrix products work in, the plan's
-	 * row library.gemm; and partial sums, which the cpu needs none of. NULL and 0 where a plan has no
-	 * such row.
+	 * row library.gemm; and partial sums, row reductions, which the cpu needs none of. NULL and 0 where
+	 * a plan has no such row.
 	 */
 	void (*lend)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
 		     uint64_t sums_bytes);
@@ -172,12 +178,19 @@ struct p4d_device {
 	/*
 	 * Gradients through one block of keys, with the lse of the whole row: adds to dq, dk and dv, fp32,
 	 * whose rows are as far apart as those of q (query_stride), k and v (key_stride). So they may be
-	 * columns of one fp32 matrix of the shape of qkv, which in fp32 is the gradient of qkv itself.
+	 * columns of one fp32 matrix of the shape of qkv.
 	 */
 	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
 				   const void *d_o, const float *lse, const float *row_sums, const void *q,
 				   const void *k, const void *v, const p4d_attention_shape *,
 				   void *workspace);
+	/*
+	 * The same where there is one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and
+	 * v are the columns. sums: where the plan has attention.qkv_gradient, (n, columns) fp32.
+	 */
+	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
+				   const float *lse, const float *row_sums, const void *qkv,
+				   const p4d_attention_shape *, void *workspace);
 
 	/* product (n, f) = silu(gate) * up; gate_up (n, 2f): all gates, then all ups */
 	void (*swiglu)(p4d_device *, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
@@ -208,14 +221,15 @@ struct p4d_device {
 	void (*logits_gradient)(p4d_device *, p4d_dtype type, void *dlogits, const float *logits,
 				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
 				uint64_t vocab, uint64_t first, float scale, float z_loss);
-	/* *loss += sum over tokens of log-sum - target + z_loss * log-sum^2, where log-sum = log(sum) +
-	 * maximum; host, complete on return */
-	int (*losses)(p4d_device *, double *loss, const float *maximum, const float *sum, const float *target,
-		      const int32_t *labels, uint64_t n, float z_loss);
+	/* *loss (fp64, in the arena) += sum over tokens of log-sum - target + z_loss * log-sum^2, where
+	 * log-sum = log(sum) + maximum */
+	void (*losses)(p4d_device *, double *loss, const float *maximum, const float *sum,
+		       const float *target, const int32_t *labels, uint64_t n, float z_loss);
 
-	/* optimizer; all results on the host are complete on return */
-	int (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count); /* fixed order */
-	int (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
+	/* optimizer; both add to a number in the arena, so that nothing waits until it is downloaded */
+	/* *sum += squares of x, in an order that depends on count alone; finite exactly where all x are */
+	void (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count);
+	void (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
 	/* AdamW: parameter (type), master (NULL in fp32: the parameter itself), moments */
 	void (*adam)(p4d_device *, p4d_dtype type, void *parameter, float *master, float *first,
 		     float *second, const float *gradient, uint64_t count, const p4d_adam *);

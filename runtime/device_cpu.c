@@ -13,6 +13,7 @@
 #define P4D_CPU_TYPE 32
 #include "cpu_operations.h"
 #include "cpu_math.h"
+#include "host_memory.h"
 
 #define BY_TYPE(type, operation, ...) \
 	((type) == P4D_DT_BF16 ? p4d_cpu_##operation##_bf16(__VA_ARGS__) \
@@ -41,6 +42,13 @@ static void cpu_release(p4d_device *device, void *arena)
 	free(arena);
 }
 
+static void cpu_usage(p4d_device *device, uint64_t *used, uint64_t *total)
+{
+	(void)device;
+	*used = p4d_peak_memory();
+	*total = 0;
+}
+
 static void cpu_zero(p4d_device *device, void *to, uint64_t bytes)
 {
 	(void)device;
@@ -50,7 +58,7 @@ static void cpu_zero(p4d_device *device, void *to, uint64_t bytes)
 static void cpu_copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	(void)device;
-	memmove(to, from, bytes);
+	memcpy(to, from, bytes);
 }
 
 static void cpu_copy_rows(p4d_device *device, void *to, uint64_t to_stride, const void *from,
@@ -211,6 +219,49 @@ static void cpu_attention_backward(p4d_device *device, p4d_dtype type, float *dq
 	BY_TYPE(type, attention_backward, dq, dk, dv, d_o, lse, row_sums, q, k, v, shape, workspace);
 }
 
+P4D_CLONES static void to_bf16(uint16_t *y, const float *x, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		y[i] = p4d_to_bf16(x[i]);
+}
+
+P4D_CLONES static void from_bf16(float *y, const uint16_t *x, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		y[i] = p4d_from_bf16(x[i]);
+}
+
+static void cpu_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count)
+{
+	(void)device;
+	if (to == from)
+		memmove(y, x, count * (to == P4D_DT_BF16 ? sizeof(uint16_t) : sizeof(float)));
+	else if (to == P4D_DT_BF16)
+		to_bf16(y, x, count);
+	else
+		from_bf16(y, x, count);
+}
+
+/* Sums are made in fp32, then rounded: in fp32 they are the gradient itself. */
+static void cpu_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
+				   const void *d_o, const float *lse, const float *row_sums, const void *qkv,
+				   const p4d_attention_shape *s, void *workspace)
+{
+	const uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, columns = q + 2 * kv;
+	const uint64_t e = type == P4D_DT_BF16 ? sizeof(uint16_t) : sizeof(float);
+	const uint64_t count = s->batch * s->queries * columns;
+	const char *at = qkv;
+	float *to = type == P4D_DT_BF16 ? sums : dqkv;
+
+	memset(to, 0, count * sizeof(*to));
+	cpu_attention_backward(device, type, to, to + q, to + q + kv, d_o, lse, row_sums, at, at + q * e,
+			       at + (q + kv) * e, s, workspace);
+	if (type == P4D_DT_BF16)
+		cpu_cast(device, type, dqkv, P4D_DT_FP32, to, count);
+}
+
 static void cpu_swiglu(p4d_device *device, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
 		       uint64_t f)
 {
@@ -261,26 +312,23 @@ static void cpu_logits_gradient(p4d_device *device, p4d_dtype type, void *dlogit
 	BY_TYPE(type, logits_gradient, dlogits, logits, maximum, sum, labels, n, vocab, first, scale, z_loss);
 }
 
-static int cpu_losses(p4d_device *device, double *loss, const float *maximum, const float *sum,
-		      const float *target, const int32_t *labels, uint64_t n, float z_loss)
+static void cpu_losses(p4d_device *device, double *loss, const float *maximum, const float *sum,
+		       const float *target, const int32_t *labels, uint64_t n, float z_loss)
 {
 	(void)device;
 	p4d_cpu_losses_fp32(loss, maximum, sum, target, labels, n, z_loss);
-	return 0;
 }
 
-static int cpu_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
+static void cpu_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
 {
 	(void)device;
-	*sum = p4d_cpu_sum_squares_fp32(x, count);
-	return 0;
+	*sum += p4d_cpu_sum_squares_fp32(x, count);
 }
 
-static int cpu_count_nonfinite(p4d_device *device, uint64_t *number, const float *x, uint64_t count)
+static void cpu_count_nonfinite(p4d_device *device, uint64_t *number, const float *x, uint64_t count)
 {
 	(void)device;
-	*number = p4d_cpu_count_nonfinite_fp32(x, count);
-	return 0;
+	*number += p4d_cpu_count_nonfinite_fp32(x, count);
 }
 
 static void cpu_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
@@ -288,31 +336,6 @@ static void cpu_adam(p4d_device *device, p4d_dtype type, void *parameter, float 
 {
 	(void)device;
 	BY_TYPE(type, adam, parameter, master, first, second, gradient, count, adam);
-}
-
-P4D_CLONES static void to_bf16(uint16_t *y, const float *x, uint64_t count)
-{
-#pragma omp simd
-	for (uint64_t i = 0; i < count; i++)
-		y[i] = p4d_to_bf16(x[i]);
-}
-
-P4D_CLONES static void from_bf16(float *y, const uint16_t *x, uint64_t count)
-{
-#pragma omp simd
-	for (uint64_t i = 0; i < count; i++)
-		y[i] = p4d_from_bf16(x[i]);
-}
-
-static void cpu_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count)
-{
-	(void)device;
-	if (to == from)
-		memmove(y, x, count * (to == P4D_DT_BF16 ? sizeof(uint16_t) : sizeof(float)));
-	else if (to == P4D_DT_BF16)
-		to_bf16(y, x, count);
-	else
-		from_bf16(y, x, count);
 }
 
 static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const void *x, uint64_t count)
@@ -340,6 +363,7 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .name = "cpu",
 	    .allocate = cpu_allocate,
 	    .release = cpu_release,
+	    .usage = cpu_usage,
 	    .zero = cpu_zero,
 	    .copy = cpu_copy,
 	    .copy_rows = cpu_copy_rows,
@@ -370,6 +394,7 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .attention_merge = cpu_attention_merge,
 	    .attention_row_sums = cpu_attention_row_sums,
 	    .attention_backward = cpu_attention_backward,
+	    .attention_gradient = cpu_attention_gradient,
 	    .swiglu = cpu_swiglu,
 	    .swiglu_backward = cpu_swiglu_backward,
 	    .embed = cpu_embed,

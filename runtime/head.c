@@ -49,6 +49,7 @@ static int piece(p4d_trainer *t, const p4d_head_work *work, const table *rows, u
 	void *gradient = p4d_at(t, B_LOGITS_GRADIENT);
 	void *dx = work->input ? (char *)work->input_gradient + from * t->h * t->element : NULL;
 	const float scale = (float)(1 / ((double)t->l->global_batch * (double)t->l->seq_len));
+	p4d_scalars *scalars = p4d_at(t, B_SCALARS);
 
 	if (rows->rows)
 		t->d->linear_logits(t->d, t->type, logits, x, rows->weight, n, rows->rows, t->h);
@@ -57,8 +58,8 @@ static int piece(p4d_trainer *t, const p4d_head_work *work, const table *rows, u
 		if (merge(t, work->group, maximum, sum, target, n, err) < 0)
 			return -1;
 	}
-	if (work->count && t->d->losses(t->d, &t->loss, maximum, sum, target, labels, n, t->set.z_loss) < 0)
-		return t->d->sync(t->d, err);
+	if (work->count)
+		t->d->losses(t->d, &scalars->loss, maximum, sum, target, labels, n, t->set.z_loss);
 	if (!work->input && !work->weight)
 		return 0;
 	if (!rows->rows) {

@@ -116,26 +116,33 @@ typedef struct sums {
 	double squares, nonfinite, loss, trained;
 } sums;
 
-static int measure(p4d_trainer *t, sums *all, p4d_error *err)
+/* Adds up something of this rank's gradients, on the device. */
+typedef void measurement(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count);
+
+static void squares_of(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count)
 {
-	uint64_t nonfinite, from, count;
-	double squares;
+	t->d->sum_squares(t->d, &scalars->squares, gradients, count);
+}
+
+static void nonfinite_of(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count)
+{
+	t->d->count_nonfinite(t->d, &scalars->nonfinite, gradients, count);
+}
+
+static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_error *err)
+{
+	uint64_t from, count;
 
 	for (uint32_t i = 0; i < t->weights.segments; i++) {
 		const p4d_segment *s = &t->weights.segment[i];
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
 			const p4d_weight *w = &t->weights.weight[k];
 			part_of(t, i, w, &from, &count);
-			if (!count || !counts(t, w))
-				continue;
-			if (t->d->sum_squares(t->d, &squares, gradients_at(t, from), count) < 0 ||
-			    t->d->count_nonfinite(t->d, &nonfinite, gradients_at(t, from), count) < 0)
-				return t->d->sync(t->d, err);
-			all->squares += squares;
-			all->nonfinite += (double)nonfinite;
+			if (count && counts(t, w))
+				add(t, p4d_at(t, B_SCALARS), gradients_at(t, from), count);
 		}
 	}
-	return 0;
+	return p4d_read_scalars(t, scalars, err);
 }
 
 static void update(p4d_trainer *t, double scale)
@@ -176,15 +183,20 @@ int p4d_optimize(p4d_trainer *t, p4d_error *err)
 {
 	const double tokens = (double)t->l->global_batch * (double)t->l->seq_len;
 	p4d_step_result *r = &t->result;
-	sums all = {.loss = t->loss, .trained = (double)t->trained};
+	p4d_scalars mine;
 	double scale;
 
 	for (uint32_t i = 0; i < t->weights.segments; i++)
 		if (p4d_reduce_segment(t, i, true, err) < 0)
 			return -1;
 	if (p4d_group_await(t->replicas, p4d_group_called(t->replicas), err) < 0 ||
-	    measure(t, &all, err) < 0 ||
-	    p4d_all_reduce(t->world, &all, sizeof(all) / sizeof(double), P4D_DT_FP64, P4D_SUM, err) < 0)
+	    measure(t, squares_of, &mine, err) < 0)
+		return -1;
+	/* the usual case looks at the gradients once */
+	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)
+		return -1;
+	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->trained};
+	if (p4d_all_reduce(t->world, &all, sizeof(all) / sizeof(double), P4D_DT_FP64, P4D_SUM, err) < 0)
 		return -1;
 	scale = all.trained > 0 ? tokens / all.trained : 0;
 	*r = (p4d_step_result){

@@ -114,7 +114,8 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 		return -1;
 	t->arena = arena;
 	p4d_mark_arena(t);
-	t->d->lend(t->d, p4d_at(t, B_LIBRARY), bytes_of(t, B_LIBRARY), NULL, 0);
+	t->d->lend(t->d, p4d_at(t, B_LIBRARY), bytes_of(t, B_LIBRARY), p4d_at(t, B_REDUCTIONS),
+		   bytes_of(t, B_REDUCTIONS));
 	return 0;
 }
 
@@ -207,12 +208,18 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 	t->source = source;
 	t->context = context;
 	t->evaluating = evaluating;
-	t->loss = 0;
 	t->trained = 0;
+	t->d->zero(t->d, p4d_at(t, B_SCALARS), sizeof(p4d_scalars));
 	memset(t->token_holder, 0xff, copies_of(t, B_TOKENS) * sizeof(*t->token_holder));
 	memset(t->label_holder, 0xff, copies_of(t, B_LABELS) * sizeof(*t->label_holder));
 	memset(t->document_holder, 0xff, copies_of(t, B_DOCUMENTS) * sizeof(*t->document_holder));
 	return p4d_execute(t, err);
+}
+
+int p4d_read_scalars(p4d_trainer *t, p4d_scalars *scalars, p4d_error *err)
+{
+	t->d->download(t->d, scalars, p4d_at(t, B_SCALARS), sizeof(*scalars));
+	return t->d->sync(t->d, err);
 }
 
 int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_batch_source source,
@@ -234,11 +241,12 @@ void p4d_trainer_skip_above(p4d_trainer *t, double most)
 int p4d_trainer_evaluate(p4d_trainer *t, uint64_t step, p4d_batch_source source, void *context, double *loss,
 			 p4d_error *err)
 {
+	p4d_scalars scalars;
 	double sums[2];
 
-	if (run(t, step, true, source, context, err) < 0)
+	if (run(t, step, true, source, context, err) < 0 || p4d_read_scalars(t, &scalars, err) < 0)
 		return -1;
-	sums[0] = t->loss;
+	sums[0] = scalars.loss;
 	sums[1] = (double)t->trained;
 	if (p4d_all_reduce(t->world, sums, 2, P4D_DT_FP64, P4D_SUM, err) < 0)
 		return -1;

@@ -24,6 +24,8 @@ typedef enum p4d_buffer {
 	B_HEAD_GRADIENT,
 	B_ROPE,
 	B_POSITIONS,
+	B_SCALARS,
+	B_REDUCTIONS,
 	B_LIBRARY,
 	B_HEAD_INPUT,
 	B_HEAD_RSTD,
@@ -90,6 +92,12 @@ typedef struct p4d_sends {
 /* Layers of a pass that the host may be ahead of the device; see p4d_keep_pace. */
 enum { P4D_AHEAD = 4 };
 
+/* What a step adds up on the device; B_SCALARS. Read once a step: reading waits for all that was queued. */
+typedef struct p4d_scalars {
+	double loss, squares; /* of this rank's micro-batches; of its gradients */
+	uint64_t nonfinite;
+} p4d_scalars;
+
 struct p4d_trainer {
 	p4d_trainer_settings set;
 	const p4d_layout *l;
@@ -129,7 +137,6 @@ struct p4d_trainer {
 	void *context;
 	uint64_t number;
 	bool evaluating;
-	double loss;
 	uint64_t trained;
 	p4d_sends sends[2];
 	int32_t *host_tokens, *host_labels;
@@ -182,6 +189,9 @@ void p4d_close_groups(p4d_trainer *t);
 
 /* arena_use.c: before anything is written */
 void p4d_mark_arena(p4d_trainer *t);
+
+/* trainer.c. Errors: DEVICE. */
+int p4d_read_scalars(p4d_trainer *t, p4d_scalars *scalars, p4d_error *err);
 
 /* trainer_state.c */
 void p4d_fill_rope(p4d_trainer *t, float *scratch);

@@ -137,7 +137,7 @@ static void one_step(void *context)
 			       .correction1 = 1,
 			       .correction2 = 1,
 			       .gradient_scale = 1};
-	double squares;
+	double squares = 0;
 
 	llama_gradients(&s->model, s->tokens, s->labels);
 	s->model.device->sum_squares(s->model.device, &squares, s->model.gradients, s->model.parameters);

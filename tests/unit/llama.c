@@ -71,6 +71,14 @@ static void *take(llama *m, uint64_t count, uint64_t size)
 	return m->arena ? m->arena + at : NULL;
 }
 
+/* As in plan_p4d.c. */
+static uint64_t sums_bytes(const llama *m)
+{
+	const uint64_t columns = P4D_NORM_SUMS * m->shape.hidden, heads = P4D_HEAD_SUMS * 2 * m->columns;
+
+	return 4 * (columns > heads ? columns : heads);
+}
+
 static void place(llama *m)
 {
 	const llama_shape *s = &m->shape;
@@ -113,7 +121,9 @@ static void place(llama *m)
 	m->tokens = take(m, n, 4);
 	m->labels = take(m, n, 4);
 	m->positions = take(m, s->length, 4);
+	m->loss = take(m, 1, sizeof(*m->loss));
 	m->library = take(m, P4D_CPU_PRODUCT_BYTES, 1);
+	m->sums = take(m, sums_bytes(m), 1);
 }
 
 static void fill(llama *m, float scale)
@@ -170,7 +180,7 @@ void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape 
 		abort();
 	m->arena = arena;
 	place(m);
-	device->lend(device, m->library, P4D_CPU_PRODUCT_BYTES, NULL, 0);
+	device->lend(device, m->library, P4D_CPU_PRODUCT_BYTES, m->sums, sums_bytes(m));
 	fill(m, scale);
 }
 
@@ -276,19 +286,13 @@ static void backward_attention(llama *m, uint64_t l)
 	p4d_device *d = m->device;
 	const llama_shape *s = &m->shape;
 	llama_layer *y = &m->layer[l];
-	const uint64_t n = m->n, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-	const uint64_t e = m->type == P4D_DT_BF16 ? 2 : 4;
 	const p4d_attention_shape shape = attention_shape(m);
 	const p4d_heads heads = heads_shape(m);
 
-	d->attention_row_sums(d, m->type, m->row_sums, m->attention_gradient, y->attention, n, s->heads,
+	d->attention_row_sums(d, m->type, m->row_sums, m->attention_gradient, y->attention, m->n, s->heads,
 			      s->head_dim);
-	d->zero(d, m->qkv_sums, n * m->columns * 4);
-	d->attention_backward(d, m->type, m->qkv_sums, m->qkv_sums + q, m->qkv_sums + q + kv,
-			      m->attention_gradient, y->lse, m->row_sums, y->qkv, column(y->qkv, q, e),
-			      column(y->qkv, q + kv, e), &shape, m->workspace);
-	if (m->type != P4D_DT_FP32)
-		d->cast(d, m->type, m->qkv_gradient, P4D_DT_FP32, m->qkv_sums, n * m->columns);
+	d->attention_gradient(d, m->type, m->qkv_gradient, m->qkv_sums, m->attention_gradient, y->lse,
+			      m->row_sums, y->qkv, &shape, m->workspace);
 	d->heads_backward(d, m->type, m->qkv_gradient, y->qkv, NULL, &heads, NULL, NULL, NULL);
 }
 
@@ -323,18 +327,20 @@ static double head(llama *m, float scale)
 	const uint64_t n = m->n, h = m->shape.hidden, V = m->shape.vocab;
 	const uint64_t norm = m->tensors - 2, table = m->tensors - 1;
 	float *maximum = m->statistics, *sum = maximum + n, *target = sum + n;
-	double loss = 0;
+	double loss;
 
+	d->zero(d, m->loss, sizeof(loss));
 	d->norm(d, m->type, m->normed, m->rstd, m->hidden, weight(m, norm), n, h, EPSILON);
 	d->linear_logits(d, m->type, m->logits, m->normed, weight(m, table), n, V, h);
 	d->statistics(d, maximum, sum, target, m->logits, m->labels, n, V, 0);
-	d->losses(d, &loss, maximum, sum, target, m->labels, n, 0);
+	d->losses(d, m->loss, maximum, sum, target, m->labels, n, 0);
 	d->logits_gradient(d, m->type, m->logits_gradient, m->logits, maximum, sum, m->labels, n, V, 0, scale,
 			   0);
 	backward_linear(m, table, m->normed_gradient, m->logits_gradient, m->normed, V, h);
 	d->zero(d, m->gradient, n * h * (m->type == P4D_DT_BF16 ? 2 : 4));
 	d->norm_backward(d, m->type, m->gradient, gradient(m, norm), m->normed_gradient, m->hidden,
 			 weight(m, norm), m->rstd, n, h);
+	d->download(d, &loss, m->loss, sizeof(loss));
 	return loss;
 }
 

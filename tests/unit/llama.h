@@ -45,7 +45,8 @@ typedef struct llama {
 	void *qkv_gradient, *logits_gradient, *workspace;
 	float *qkv_sums, *row_sums, *logits, *statistics, *rstd, *rope;
 	int32_t *tokens, *labels, *positions;
-	void *library; /* lent to the device */
+	double *loss;
+	void *library, *sums; /* lent to the device */
 } llama;
 
 /* Allocates; weights as made by llama_weight, those of no norm times scale. theta 10000. Aborts on failure.

@@ -85,7 +85,7 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 
 	uint64_t always = up(e * P) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
 			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
-			  (!cpu   ? 32 << 20
+			  (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
 			   : fp32 ? 0
 				  : 3145728) +
 			  (l->pp > 1 ? 4 * S : 0) + (uint64_t)(first + last) * (flight + 1) * up(4 * n) +
@@ -109,7 +109,8 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
 	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 256, row_sums = up(4 * n * a);
-	uint64_t accumulator = !cpu ? up(4 * n * A) : fp32 ? 0 : up(4 * n * (A + 2 * G));
+	uint64_t accumulator =
+	    (cpu ? 0 : up(4 * n * A)) + (fp32 || (!cpu && l->cp == 1) ? 0 : up(4 * n * (A + 2 * G)));
 	uint64_t workspace =
 	    cpu ? 4 * 64 * (2 * 64 + 5 * d)
 		: 256 + (l->kv_heads < l->heads ? 2 * ((2 * (gathers ? all : n) * A + 127) / 128 * 128) : 0);
