@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# P4D_CUDA: finds CUDA for the device `cuda` of p4d-train. It is compiled and linked without a GPU.
+#   --with-cuda=DIR                   nvcc in DIR/bin, headers in DIR/include, libraries in DIR/lib64 or DIR/lib
+#   --without-cuda                    p4d-train trains on CPUs only
+#   --with-cuda-architectures=LIST    what to compile for: "80 90 100 120", as far as nvcc knows them
+# Without the first, CUDA_HOME, where nvcc is, and /usr/local/cuda are tried.
+AC_DEFUN([P4D_CUDA], [
+	AC_ARG_WITH([cuda],
+		[AS_HELP_STRING([--with-cuda=DIR], [where CUDA is installed; --without-cuda: no GPUs])],
+		[], [with_cuda=check])
+	AC_ARG_WITH([cuda-architectures],
+		[AS_HELP_STRING([--with-cuda-architectures=LIST], [compute capabilities to compile for: "90 100"])],
+		[], [with_cuda_architectures="80 90 100 120"])
+	AC_ARG_VAR([CUDA_HOME], [where CUDA is installed])
+	p4d_cuda=no
+	AS_CASE([$with_cuda],
+		[no], [p4d_cuda_report="no (--without-cuda)"],
+		[yes|check], [
+			AC_PATH_PROG([p4d_nvcc], [nvcc])
+			for p4d_dir in "$CUDA_HOME" "${p4d_nvcc%/bin/nvcc}" /usr/local/cuda; do
+				AS_IF([test -n "$p4d_dir" && test "x$p4d_cuda" = xno], [P4D_CUDA_FIND([$p4d_dir])])
+			done],
+		[P4D_CUDA_FIND([$with_cuda])])
+	AS_IF([test "x$p4d_cuda" = xno && test "x$with_cuda" != xno && test "x$with_cuda" != xcheck],
+		[AC_MSG_ERROR([--with-cuda was given, but: $p4d_cuda_report])])
+	AS_IF([test "x$p4d_cuda" = xyes], [P4D_CUDA_ARCHITECTURES])
+	AM_CONDITIONAL([HAVE_CUDA], [test "x$p4d_cuda" = xyes])
+])
+
+# P4D_CUDA_FIND(DIR)
+AC_DEFUN([P4D_CUDA_FIND], [
+	AC_MSG_CHECKING([for CUDA in $1])
+	p4d_missing=
+	CUDA_LIBDIR=$1/lib64
+	AS_IF([test ! -d "$CUDA_LIBDIR"], [CUDA_LIBDIR=$1/lib])
+	for p4d_file in "$1/bin/nvcc" "$1/include/cuda_runtime_api.h" "$1/include/cublasLt.h" \
+		"$CUDA_LIBDIR/libcublasLt.so" "$CUDA_LIBDIR/libcudart_static.a"; do
+		AS_IF([test -z "$p4d_missing" && test ! -f "$p4d_file"], [p4d_missing=$p4d_file])
+	done
+	AS_IF([test -z "$p4d_missing"], [
+		NVCC=$1/bin/nvcc
+		CUDA_INCLUDES=$1/include
+		p4d_cuda_version=`"$NVCC" --version 2>/dev/null | sed -n 's/.*release \([[0-9.]]*\),.*/\1/p'`
+		AS_IF([test -z "$p4d_cuda_version"], [p4d_missing="a working $NVCC"])])
+	AS_IF([test -z "$p4d_missing"],
+		[p4d_cuda=yes
+		 AC_MSG_RESULT([$p4d_cuda_version])],
+		[p4d_cuda_report="no ($p4d_missing not found: --with-cuda=DIR)"
+		 AC_MSG_RESULT([no: $p4d_missing not found])])
+	AC_SUBST([NVCC])
+	AC_SUBST([CUDA_INCLUDES])
+	AC_SUBST([CUDA_LIBDIR])
+])
+
+# Machine code for each architecture that this nvcc knows, and the oldest as PTX, which any newer GPU's driver compiles.
+AC_DEFUN([P4D_CUDA_ARCHITECTURES], [
+	p4d_known=" "`"$NVCC" --list-gpu-code | tr '\n' ' '`" "
+	for p4d_one in `AS_ECHO(["$with_cuda_architectures"]) | tr , ' '`; do
+		AS_CASE(["$p4d_known"],
+			[*" sm_${p4d_one%[[af]]} "*], [
+				CUDA_ARCHITECTURES="$CUDA_ARCHITECTURES $p4d_one"
+				CUDA_GENCODE="$CUDA_GENCODE -gencode=arch=compute_$p4d_one,code=sm_$p4d_one"
+				AS_CASE([$p4d_one],
+					[*a|*f], [],
+					[test -z "$p4d_oldest" && p4d_oldest=$p4d_one])])
+	done
+	AS_IF([test -n "$p4d_oldest"],
+		[CUDA_GENCODE="$CUDA_GENCODE -gencode=arch=compute_$p4d_oldest,code=compute_$p4d_oldest"])
+	CUDA_ARCHITECTURES=`AS_ECHO(["$CUDA_ARCHITECTURES"]) | sed 's/^ //'`
+	AS_IF([test -z "$CUDA_ARCHITECTURES"],
+		[AC_MSG_ERROR([this nvcc knows none of "$with_cuda_architectures":$p4d_known])])
+	p4d_cuda_report="yes (CUDA $p4d_cuda_version, sm $CUDA_ARCHITECTURES)"
+	AC_SUBST([CUDA_ARCHITECTURES])
+	AC_SUBST([CUDA_GENCODE])
+])

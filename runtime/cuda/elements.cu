@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums, casts and copies of whole arrays. */
+#include "elements.h"
+#include "kernels.h"
+
+template <typename E> struct added {
+	E *y;
+	const E *a, *b;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		const p4d_run<E, W> left = p4d_load<W>(a + i), right = p4d_load<W>(b + i);
+		p4d_run<E, W> sum;
+		for (int k = 0; k < W; k++)
+			p4d_round(&sum.x[k], p4d_value(left.x[k]) + p4d_value(right.x[k]));
+		p4d_store(y + i, sum);
+	}
+};
+
+template <typename To, typename From> struct converted {
+	To *y;
+	const From *x;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		const p4d_run<From, W> from = p4d_load<W>(x + i);
+		p4d_run<To, W> to;
+		for (int k = 0; k < W; k++)
+			p4d_round(&to.x[k], p4d_value(from.x[k]));
+		p4d_store(y + i, to);
+	}
+};
+
+template <typename E> struct accumulated {
+	float *y;
+	const E *x;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		const p4d_run<E, W> more = p4d_load<W>(x + i);
+		p4d_run<float, W> sum = p4d_load<W>(y + i);
+		for (int k = 0; k < W; k++)
+			sum.x[k] += p4d_value(more.x[k]);
+		p4d_store(y + i, sum);
+	}
+};
+
+/* Rows of so many words; a row per block. */
+template <typename Word>
+__global__ void copied_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
+			    uint64_t words)
+{
+	Word *y = reinterpret_cast<Word *>(to + blockIdx.x * to_stride);
+	const Word *x = reinterpret_cast<const Word *>(from + blockIdx.x * from_stride);
+
+	for (uint64_t j = threadIdx.x; j < words; j += blockDim.x)
+		y[j] = x[j];
+}
+
+void p4d_kernel_add(cudaStream_t stream, p4d_dtype type, void *y, const void *a, const void *b,
+		    uint64_t count)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(0, y, a, b), E, W, {
+			p4d_for_each<W>(stream, added<E>{(E *)y, (const E *)a, (const E *)b}, count);
+		});
+	});
+}
+
+template <typename To, typename From>
+static void convert(cudaStream_t stream, void *y, const void *x, uint64_t count)
+{
+	P4D_WITH_WIDTH(p4d_is_wide<p4d_bf16>(0, y, x), p4d_bf16, W, {
+		p4d_for_each<W>(stream, converted<To, From>{(To *)y, (const From *)x}, count);
+	});
+}
+
+void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, p4d_dtype from, const void *x,
+		     uint64_t count)
+{
+	if (to == from)
+		p4d_kernel_copy_rows(stream, y, 0, x, 0, count * (to == P4D_DT_BF16 ? 2 : 4), count ? 1 : 0);
+	else if (to == P4D_DT_BF16)
+		convert<p4d_bf16, float>(stream, y, x, count);
+	else
+		convert<float, p4d_bf16>(stream, y, x, count);
+}
+
+void p4d_kernel_accumulate(cudaStream_t stream, float *y, p4d_dtype type, const void *x, uint64_t count)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(0, y, x), E, W, {
+			p4d_for_each<W>(stream, accumulated<E>{y, (const E *)x}, count);
+		});
+	});
+}
+
+void p4d_kernel_copy_rows(cudaStream_t stream, void *to, uint64_t to_stride, const void *from,
+			  uint64_t from_stride, uint64_t row_bytes, uint64_t rows)
+{
+	typedef p4d_run<uint32_t, 4> word;
+	const uint64_t all = (uintptr_t)to | to_stride | (uintptr_t)from | from_stride | row_bytes;
+
+	if (all % sizeof(word) == 0)
+		p4d_launch(stream, {rows, 1, p4d_threads_for(row_bytes / sizeof(word)), 0}, copied_rows<word>,
+			   (char *)to, to_stride, (const char *)from, from_stride, row_bytes / sizeof(word));
+	else if (all % sizeof(uint16_t) == 0)
+		p4d_launch(stream, {rows, 1, P4D_THREADS, 0}, copied_rows<uint16_t>, (char *)to, to_stride,
+			   (const char *)from, from_stride, row_bytes / sizeof(uint16_t));
+	else
+		p4d_launch(stream, {rows, 1, P4D_THREADS, 0}, copied_rows<char>, (char *)to, to_stride,
+			   (const char *)from, from_stride, row_bytes);
+}

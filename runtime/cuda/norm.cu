@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RMSNorm over rows of hidden states. */
+#include "elements.h"
+#include "kernels.h"
+#include "reduce.h"
+
+/* A row per block. What is read again is still in the cache. */
+template <typename E, int W>
+__global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon)
+{
+	const size_t at = (size_t)blockIdx.x * h;
+	float squares = 0;
+
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+		const p4d_run<E, W> a = p4d_load<W>(x + at + j);
+		for (int k = 0; k < W; k++)
+			squares += p4d_value(a.x[k]) * p4d_value(a.x[k]);
+	}
+	const float scale = 1 / sqrtf(p4d_block_sum(squares) / (float)h + epsilon);
+	if (threadIdx.x == 0)
+		rstd[blockIdx.x] = scale;
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+		const p4d_run<E, W> a = p4d_load<W>(x + at + j), w = p4d_load<W>(weight + j);
+		p4d_run<E, W> to;
+		for (int k = 0; k < W; k++)
+			p4d_round(&to.x[k], p4d_value(a.x[k]) * scale * p4d_value(w.x[k]));
+		p4d_store(y + at + j, to);
+	}
+}
+
+/*
+ * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
+ * goes over every gridDim.x-th row; a thread has the same columns in all, and sums them in shared memory or,
+ * where rows are too long, in the block's partial sum itself.
+ */
+template <typename E, int W>
+__global__ void norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,
+				   const float *rstd, uint64_t n, unsigned h, bool in_shared)
+{
+	P4D_SHARED(float, shared);
+	float *const mine = partial + (size_t)blockIdx.x * h, *const sums = in_shared ? shared : mine;
+
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W)
+		for (int k = 0; k < W; k++)
+			sums[j + k] = 0;
+	for (uint64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		const size_t at = (size_t)i * h;
+		const float scale = rstd[i];
+		float dot = 0;
+		for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+			const p4d_run<E, W> g = p4d_load<W>(dy + at + j), a = p4d_load<W>(x + at + j),
+					    w = p4d_load<W>(weight + j);
+			for (int k = 0; k < W; k++)
+				dot += p4d_value(g.x[k]) * p4d_value(w.x[k]) * p4d_value(a.x[k]);
+		}
+		const float mean = p4d_block_sum(dot) * scale / (float)h;
+		for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+			const p4d_run<E, W> g = p4d_load<W>(dy + at + j), a = p4d_load<W>(x + at + j),
+					    w = p4d_load<W>(weight + j);
+			p4d_run<E, W> to = p4d_load<W>(dx + at + j);
+			for (int k = 0; k < W; k++) {
+				const float z = p4d_value(a.x[k]) * scale, gradient = p4d_value(g.x[k]);
+				sums[j + k] += gradient * z;
+				p4d_round(&to.x[k], p4d_value(to.x[k]) +
+							scale * (gradient * p4d_value(w.x[k]) - z * mean));
+			}
+			p4d_store(dx + at + j, to);
+		}
+	}
+	for (unsigned j = threadIdx.x * W; in_shared && j < h; j += blockDim.x * W)
+		for (int k = 0; k < W; k++)
+			mine[j + k] = sums[j + k];
+}
+
+void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
+		     const void *weight, uint64_t n, uint64_t h, float epsilon)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, y, x, weight), E, W, {
+			p4d_launch(stream, {n, 1, p4d_threads_for(h / W), 0}, norm_rows<E, W>, (E *)y, rstd,
+				   (const E *)x, (const E *)weight, (unsigned)h, epsilon);
+		});
+	});
+}
+
+void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dx, float *dweight,
+			      const void *dy, const void *x, const void *weight, const float *rstd,
+			      uint64_t n, uint64_t h)
+{
+	const unsigned blocks = p4d_least(n, P4D_NORM_SUMS);
+	const bool in_shared = h * sizeof(float) <= P4D_SHARED_FREELY;
+
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dx, dy, x, weight), E, W, {
+			p4d_launch(stream,
+				   {blocks, 1, p4d_threads_for(h / W), in_shared ? h * sizeof(float) : 0},
+				   norm_rows_backward<E, W>, (E *)dx, sums, (const E *)dy, (const E *)x,
+				   (const E *)weight, rstd, n, (unsigned)h, in_shared);
+		});
+	});
+	p4d_add_columns(stream, dweight, sums, blocks, h);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums over rows of partial sums. */
+#include "kernels.h"
+#include "reduce.h"
+
+constexpr unsigned COLUMNS = 32, ROWS = 8; /* of a block's threads */
+
+__global__ void add_columns(float *to, const float *partial, uint64_t rows, uint64_t columns)
+{
+	__shared__ float sums[ROWS][COLUMNS];
+	const unsigned x = threadIdx.x % COLUMNS, y = threadIdx.x / COLUMNS;
+	const uint64_t column = (uint64_t)blockIdx.x * COLUMNS + x;
+	float sum = 0;
+
+	for (uint64_t i = y; column < columns && i < rows; i += ROWS)
+		sum += partial[i * columns + column];
+	sums[y][x] = sum;
+	__syncthreads();
+	if (y > 0 || column >= columns)
+		return;
+	for (unsigned i = 1; i < ROWS; i++)
+		sum += sums[i][x];
+	to[column] += sum;
+}
+
+void p4d_add_columns(cudaStream_t stream, float *to, const float *partial, uint64_t rows, uint64_t columns)
+{
+	if (rows)
+		p4d_launch(stream, {(columns + COLUMNS - 1) / COLUMNS, 1, COLUMNS * ROWS, 0}, add_columns, to,
+			   partial, rows, columns);
+}
+
+cudaError_t p4d_kernel_there(void)
+{
+	struct cudaFuncAttributes attributes;
+
+	return cudaFuncGetAttributes(&attributes, add_columns);
+}

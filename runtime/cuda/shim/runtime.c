@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA runtime's functions on the host. */
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+p4d_shim_machine p4d_shim_gpu = {.devices = 1, .driver = 13000, .sm = 90, .bytes = (size_t)1 << 40};
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	return error == cudaSuccess                 ? "no error"
+	       : error == cudaErrorMemoryAllocation ? "out of memory"
+	       : error == cudaErrorLaunchFailure    ? "unspecified launch failure"
+						    : "an error";
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return p4d_shim_gpu.fails;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+	*version = p4d_shim_gpu.driver;
+	return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+	*version = 13000;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	if (p4d_shim_gpu.driver < 13000)
+		return cudaErrorInsufficientDriver;
+	*count = p4d_shim_gpu.devices;
+	return *count ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+	return device < p4d_shim_gpu.devices ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+	(void)device;
+	*value = attribute == cudaDevAttrComputeCapabilityMajor ? p4d_shim_gpu.sm / 10 : p4d_shim_gpu.sm % 10;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+	snprintf(properties->name, sizeof(properties->name), "Host %d", device);
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+	*total = p4d_shim_gpu.bytes;
+	*available = p4d_shim_gpu.bytes - p4d_shim_gpu.taken;
+	return p4d_shim_gpu.fails;
+}
+
+/* Memory that was never written holds NaN, so that no test passes by luck. */
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+	if (bytes > SIZE_MAX / 2 || posix_memalign(memory, 256, bytes) != 0)
+		return cudaErrorMemoryAllocation;
+	memset(*memory, 0xff, bytes);
+	return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+	free(memory);
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	(void)flags;
+	*memory = malloc(bytes);
+	return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+	free(memory);
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+	(void)stream;
+	memset(memory, value, bytes);
+	return p4d_shim_gpu.fails;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+			    cudaStream_t stream)
+{
+	(void)kind, (void)stream;
+	memcpy(to, from, bytes);
+	return p4d_shim_gpu.fails;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+	(void)flags;
+	*stream = malloc(1);
+	return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	free(stream);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	(void)stream;
+	return p4d_shim_gpu.fails;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+	(void)stream, (void)event, (void)flags;
+	return p4d_shim_gpu.fails;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+	(void)flags;
+	*event = malloc(1);
+	return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	free(event);
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	(void)event, (void)stream;
+	return p4d_shim_gpu.fails;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+	(void)event;
+	return p4d_shim_gpu.fails;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the threads of a block in turns. */
+#include "shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+enum { WARP = 32, MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_SHARED = 227 << 10 };
+
+enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
+
+typedef struct fiber {
+	ucontext_t context;
+	state now;
+	int line;
+	uint64_t post;
+	bool vote;
+} fiber;
+
+p4d_shim_thread p4d_shim;
+
+static fiber fibers[MOST_THREADS];
+static uint64_t visible[MOST_THREADS]; /* what the lanes of each warp posted last */
+static bool voted;                     /* at the last barrier */
+static ucontext_t scheduler;
+static const std::function<void()> *body;
+static p4d_shim_order order;
+
+extern "C" void p4d_shim_set_order(enum p4d_shim_order wanted)
+{
+	order = wanted;
+}
+
+[[noreturn]] static void complain(const char *what, unsigned thread)
+{
+	fprintf(stderr, "cuda shim: %s: block %u,%u, thread %u, line %d\n", what, p4d_shim.block.x,
+		p4d_shim.block.y, thread, fibers[thread].line);
+	abort();
+}
+
+static void wait_as(state now, int line)
+{
+	fiber *self = &fibers[p4d_shim.thread.x];
+
+	self->now = now;
+	self->line = line;
+	swapcontext(&self->context, &scheduler);
+}
+
+bool p4d_shim_barrier(int line, bool vote)
+{
+	fibers[p4d_shim.thread.x].vote = vote;
+	wait_as(AT_BARRIER, line);
+	return voted;
+}
+
+uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from)
+{
+	fibers[p4d_shim.thread.x].post = post;
+	wait_as(AT_EXCHANGE, line);
+	return visible[p4d_shim.thread.x / WARP * WARP + from];
+}
+
+unsigned p4d_shim_ballot(int line, bool vote)
+{
+	unsigned bits = 0;
+
+	p4d_shim_exchange(line, vote, 0);
+	for (unsigned lane = 0; lane < WARP; lane++)
+		bits |= (unsigned)visible[p4d_shim.thread.x / WARP * WARP + lane] << lane;
+	return bits;
+}
+
+static void begin()
+{
+	(*body)();
+	fibers[p4d_shim.thread.x].now = ENDED;
+}
+
+static void prepare(unsigned threads)
+{
+	static char *stacks;
+
+	if (!stacks) {
+		stacks = (char *)mmap(NULL, (size_t)MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (stacks == MAP_FAILED)
+			complain("no memory for the stacks", 0);
+	}
+	for (unsigned i = 0; i < threads; i++) {
+		fiber *f = &fibers[i];
+		getcontext(&f->context);
+		f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
+		f->context.uc_stack.ss_size = STACK_BYTES;
+		f->context.uc_link = &scheduler;
+		makecontext(&f->context, begin, 0);
+		f->now = READY;
+		f->line = 0;
+	}
+}
+
+/* Threads [from, to) go on if all of them wait as `what`, at one place. */
+static bool release(unsigned from, unsigned to, state what)
+{
+	for (unsigned i = from; i < to; i++) {
+		if (fibers[i].now != what)
+			return false;
+		if (fibers[i].line != fibers[from].line)
+			complain("threads wait at different places", i);
+	}
+	for (unsigned i = from; i < to; i++)
+		fibers[i].now = READY;
+	return true;
+}
+
+/* False: all have ended. */
+static bool release_any(unsigned threads)
+{
+	unsigned ended = 0;
+	bool any = false;
+
+	for (unsigned i = 0; i < threads; i++)
+		ended += fibers[i].now == ENDED;
+	if (ended == threads)
+		return false;
+	for (unsigned from = 0; from < threads; from += WARP) {
+		if (!release(from, from + WARP, AT_EXCHANGE))
+			continue;
+		any = true;
+		for (unsigned i = from; i < from + WARP; i++)
+			visible[i] = fibers[i].post;
+	}
+	if (!any && release(0, threads, AT_BARRIER)) {
+		any = true;
+		voted = false;
+		for (unsigned i = 0; i < threads; i++)
+			voted = voted || fibers[i].vote;
+	}
+	for (unsigned i = 0; !any && i < threads; i++)
+		if (fibers[i].now != ENDED)
+			complain(ended ? "a thread waits for one that has ended"
+				       : "threads wait for each other",
+				 i);
+	return true;
+}
+
+static void run_block(unsigned threads)
+{
+	prepare(threads);
+	do {
+		for (unsigned i = 0; i < threads; i++) {
+			const unsigned which = order == P4D_SHIM_FORWARD ? i : threads - 1 - i;
+			if (fibers[which].now != READY)
+				continue;
+			p4d_shim.thread = dim3(which);
+			swapcontext(&scheduler, &fibers[which].context);
+		}
+	} while (release_any(threads));
+}
+
+void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel)
+{
+	if (threads == 0 || threads > MOST_THREADS || threads % WARP || blocks.x > INT32_MAX ||
+	    blocks.y > 65535 || shared > MOST_SHARED)
+		complain("no GPU takes such a launch", 0);
+	body = &kernel;
+	p4d_shim.threads = dim3(threads);
+	p4d_shim.blocks = blocks;
+	for (uint64_t i = 0; i < (uint64_t)blocks.x * blocks.y; i++) {
+		const uint64_t which = order == P4D_SHIM_FORWARD ? i : (uint64_t)blocks.x * blocks.y - 1 - i;
+		p4d_shim.block = dim3((unsigned)(which % blocks.x), (unsigned)(which / blocks.x));
+		p4d_shim.shared = (unsigned char *)malloc(shared ? shared : 1);
+		if (!p4d_shim.shared)
+			complain("no memory for shared memory", 0);
+		memset(p4d_shim.shared, 0xff, shared);
+		run_block(threads);
+		free(p4d_shim.shared);
+	}
+}

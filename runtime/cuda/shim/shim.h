@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDA_SHIM_H
+#define P4D_CUDA_SHIM_H
+
+/*
+ * Lets a C++ compiler make host code of the kernels, for tests on machines without a GPU: the threads of a
+ * block are fibers of one thread that take turns at barriers and shuffles. What no GPU would forgive ends the
+ * program with a message: a barrier or shuffle that some threads do not reach, blocks or shared memory beyond
+ * the limits. Shared memory is as large as was asked for and begins as NaN, so that checkers of memory and
+ * results see what is wrong. Speed and memory models are those of the host.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#include <cuda_runtime_api.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+struct dim3 {
+	unsigned x, y, z;
+
+	dim3(unsigned xs = 1, unsigned ys = 1, unsigned zs = 1) : x(xs), y(ys), z(zs)
+	{
+	}
+};
+
+/* Of the thread that runs. */
+struct p4d_shim_thread {
+	dim3 thread, block, threads, blocks;
+	unsigned char *shared;
+};
+extern p4d_shim_thread p4d_shim;
+
+#define threadIdx (p4d_shim.thread)
+#define blockIdx (p4d_shim.block)
+#define blockDim (p4d_shim.threads)
+#define gridDim (p4d_shim.blocks)
+#define P4D_SHARED(type, name) type *const name = reinterpret_cast<type *>(p4d_shim.shared)
+
+void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
+
+struct cudaFuncAttributes {
+};
+
+template <typename F> static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, F)
+{
+	return p4d_shim_gpu.sm >= 80 ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+}
+
+/* The order in which threads and blocks run. A result that depends on it is wrong. */
+enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
+extern "C" void p4d_shim_set_order(enum p4d_shim_order order);
+
+/*
+ * What all threads have to reach at the same line. A barrier tells whether any of them voted; an exchange
+ * gives what lane `from` of the warp posted.
+ */
+bool p4d_shim_barrier(int line, bool vote);
+uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from);
+unsigned p4d_shim_ballot(int line, bool vote);
+
+static inline void __syncthreads(int line = __builtin_LINE())
+{
+	p4d_shim_barrier(line, false);
+}
+
+static inline int __syncthreads_or(int vote, int line = __builtin_LINE())
+{
+	return p4d_shim_barrier(line, vote != 0);
+}
+
+static inline void __syncwarp(int line = __builtin_LINE())
+{
+	p4d_shim_exchange(line, 0, 0);
+}
+
+static inline unsigned __ballot_sync(unsigned, int vote, int line = __builtin_LINE())
+{
+	return p4d_shim_ballot(line, vote != 0);
+}
+
+template <typename T>
+static inline T __shfl_xor_sync(unsigned, T x, unsigned apart, int line = __builtin_LINE())
+{
+	uint64_t bits = 0;
+
+	static_assert(sizeof(T) <= sizeof(bits), "a shuffle moves 8 bytes at most");
+	memcpy(&bits, &x, sizeof(x));
+	bits = p4d_shim_exchange(line, bits, (p4d_shim.thread.x ^ apart) % 32);
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+static inline int __ffs(int x)
+{
+	return __builtin_ffs(x);
+}
+
+#endif

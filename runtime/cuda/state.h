@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDA_STATE_H
+#define P4D_CUDA_STATE_H
+
+#include <cuda_runtime_api.h>
+
+#include "device_cuda.h"
+#include "products.h"
+
+/* Inside the cuda backend: what its files share. */
+
+enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 1 << 20 };
+
+typedef struct p4d_cuda {
+	cudaStream_t stream; /* of all operations */
+	cudaEvent_t order;   /* of stream_wait */
+	p4d_products *products;
+	float *sums; /* lent; NULL before */
+	uint64_t sums_bytes;
+	/* Pinned memory that host data go through, so that nobody waits for the GPU. */
+	char *staging;
+	cudaEvent_t staged[P4D_STAGING_SLOTS]; /* the last copy from or to a slot */
+	unsigned next_slot;
+	bool careful;      /* P4D_CUDA_SYNC=1: waits after each operation, so that an error names the one that
+			      failed */
+	p4d_error failure; /* the first; code P4D_OK: none */
+} p4d_cuda;
+
+static inline p4d_cuda *p4d_cuda_of(const p4d_device *device)
+{
+	return device->state;
+}
+
+/* Remembers the first failure: what follows it may be its consequence. */
+void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
+/* After an operation was queued. */
+void p4d_cuda_queued(p4d_cuda *c, const char *operation);
+
+/* Each fills its part of the table. */
+void p4d_cuda_memory_table(p4d_device *device);     /* memory.c */
+void p4d_cuda_operations_table(p4d_device *device); /* operations.c */
+void p4d_cuda_attention_table(p4d_device *device);  /* attention.c */
+
+/* memory.c. Errors: DEVICE, NO_MEMORY. */
+int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err);
+void p4d_cuda_close_staging(p4d_cuda *c);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and opens the shared object with the cuda backend. */
+#include "device_cuda.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "unknown"
+#endif
+
+typedef int cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_error *err);
+
+static const char LIBRARY[] = "libp4d-cuda.so";
+
+/* The directory of this program; "" unknown. */
+static void find_program(char directory[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+
+	directory[length > 0 ? length : 0] = '\0';
+	char *slash = strrchr(directory, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+/* The first file of that name; in path, also when there is none: where it should have been installed. */
+static bool find_library(char *path, size_t size)
+{
+	const char *named = getenv("P4D_LIBDIR");
+	char program[PATH_MAX], beside[PATH_MAX + 8];
+
+	find_program(program);
+	snprintf(beside, sizeof(beside), "%s/.libs", program); /* where libtool builds it */
+	const char *const places[] = {program, beside, P4D_LIBDIR};
+	if (named && *named) {
+		snprintf(path, size, "%s/%s", named, LIBRARY);
+		return access(path, R_OK) == 0;
+	}
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		snprintf(path, size, "%s/%s", places[i], LIBRARY);
+		if (access(path, R_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* dlsym has no type for functions */
+static cuda_open *function_of(void *library)
+{
+	void *symbol = dlsym(library, "p4d_device_cuda_open");
+	cuda_open *function;
+
+	memcpy(&function, &symbol, sizeof(function));
+	return function;
+}
+
+static int fix(p4d_error *err)
+{
+	return p4d_fix(err, "--device cpu, here and where the job is submitted");
+}
+
+int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err)
+{
+	const p4d_cuda_request request = {
+	    .version = PACKAGE_VERSION, .table_bytes = sizeof(*device), .local_rank = local_rank};
+	char path[PATH_MAX + 32];
+
+	if (!find_library(path, sizeof(path)))
+		return p4d_fail(err, P4D_E_DEVICE,
+				"this p4d-train was built without CUDA: there is no %.300s", path),
+		       fix(err);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	cuda_open *open = library ? function_of(library) : NULL;
+	if (!open)
+		return p4d_fail(err, P4D_E_DEVICE, "CUDA cannot be loaded: %.400s", dlerror()), fix(err);
+	if (open(device, &request, err) == 0)
+		return 0;
+	if (err && !err->fix[0])
+		fix(err);
+	return -1;
+}
+
+bool p4d_device_cuda_there(p4d_error *err)
+{
+	p4d_error why = {.code = P4D_OK};
+	int ends[2], status;
+
+	if (pipe(ends) < 0)
+		return p4d_fail(err, P4D_E_DEVICE, "pipe: %s", strerror(errno)) == 0;
+	const pid_t child = fork();
+	if (child == 0) {
+		p4d_device device;
+		if (p4d_device_cuda_load(&device, 0, &why) < 0 && write(ends[1], &why, sizeof(why)) < 0)
+			_exit(2);
+		_exit(why.code != P4D_OK);
+	}
+	close(ends[1]);
+	const ssize_t got = child < 0 ? -1 : read(ends[0], &why, sizeof(why));
+	close(ends[0]);
+	if (child > 0)
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+	if (child > 0 && got == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	if (got == (ssize_t)sizeof(why) && err)
+		*err = why;
+	else
+		p4d_fail(err, P4D_E_DEVICE, "the attempt to open the GPU ended without a word");
+	return false;
+}
