@@ -56,6 +56,32 @@ tests_unit_test_device_cpu_types_LDADD = libp4dtrain.la $(fp64_libraries)
 tests_unit_test_device_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 
+# The same tests with the cuda device, its kernels compiled for the host.
+if HAVE_CXX
+cuda_tests = \
+	tests/unit/test_cuda_types \
+	tests/unit/test_cuda_llama \
+	tests/unit/test_cuda_kernels \
+	tests/unit/test_cuda_trainer \
+	tests/unit/test_cuda_open
+unit_tests += $(cuda_tests)
+cuda_CPPFLAGS = -I$(top_srcdir)/runtime/cuda/shim $(AM_CPPFLAGS) -DP4D_TEST_CUDA
+cuda_LDADD = libp4dshim.la libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lstdc++ -lm
+tests_unit_test_cuda_types_SOURCES = tests/unit/test_device_cpu_types.c tests/unit/device_cases.h tests/unit/device_under_test.h
+tests_unit_test_cuda_types_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_types_LDADD = libp4dcpu64.la $(cuda_LDADD)
+tests_unit_test_cuda_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
+tests_unit_test_cuda_llama_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_llama_LDADD = $(cuda_LDADD)
+tests_unit_test_cuda_kernels_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_kernels_LDADD = $(cuda_LDADD)
+tests_unit_test_cuda_trainer_SOURCES = tests/unit/test_cuda_trainer.c tests/unit/training.h $(forked)
+tests_unit_test_cuda_trainer_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_trainer_LDADD = $(cuda_LDADD)
+tests_unit_test_cuda_open_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_open_LDADD = $(cuda_LDADD)
+endif
+
 unit_tests += tests/unit/test_checkpoint_resume
 tests_unit_test_checkpoint_resume_SOURCES = \
 	tests/unit/test_checkpoint_resume.c tests/unit/training.h $(checkpoint_ranks) $(forked)

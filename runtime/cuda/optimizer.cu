@@ -49,7 +49,7 @@ struct nonfinite {
 };
 
 /*
- * Two stages: blocks, whose number is always the same, add up the terms, then one block adds their sums.
+ * Two stages: blocks, whose number depends on count alone, add up the terms, then one block adds their sums.
  * Where x begins changes how it is read, not which thread adds what.
  */
 template <typename Term>
@@ -74,11 +74,11 @@ __global__ void partial_sums(typename Term::sum *partial, const float *x, uint64
 		partial[blockIdx.x] = sum;
 }
 
-template <typename T> __global__ void add_partial_sums(T *to, const T *partial)
+template <typename T> __global__ void add_partial_sums(T *to, const T *partial, unsigned count)
 {
 	T sum = 0;
 
-	for (unsigned i = threadIdx.x; i < P4D_SQUARES_SUMS; i += P4D_THREADS)
+	for (unsigned i = threadIdx.x; i < count; i += P4D_THREADS)
 		sum += partial[i];
 	sum = p4d_block_sum(sum);
 	if (threadIdx.x == 0)
@@ -90,13 +90,15 @@ static void add_terms(cudaStream_t stream, float *sums, typename Term::sum *to, 
 		      uint64_t count)
 {
 	typedef typename Term::sum T;
+	const uint64_t of_block = P4D_THREADS * p4d_wide<float>::width;
+	const unsigned blocks = p4d_least((count + of_block - 1) / of_block, P4D_SQUARES_SUMS);
 	T *partial = reinterpret_cast<T *>(sums);
 
 	if (count == 0)
 		return;
-	p4d_launch(stream, {P4D_SQUARES_SUMS, 1, P4D_THREADS, 0}, partial_sums<Term>, partial, x, count,
+	p4d_launch(stream, {blocks, 1, P4D_THREADS, 0}, partial_sums<Term>, partial, x, count,
 		   p4d_is_wide<float>(0, x));
-	p4d_launch(stream, {1, 1, P4D_THREADS, 0}, add_partial_sums<T>, to, partial);
+	p4d_launch(stream, {1, 1, P4D_THREADS, 0}, add_partial_sums<T>, to, partial, blocks);
 }
 
 void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count)

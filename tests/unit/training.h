@@ -77,8 +77,8 @@ static inline int training_layout(const char *options, uint64_t ranks, p4d_layou
 	static p4d_request request;
 
 	memset(&request, 0, sizeof(request));
-	set_all(&request, options);
 	set_all(&request, "framework=p4d device=cpu norm=rmsnorm glu=on positions=rope");
+	set_all(&request, options);
 	p4d_request_complete(&request, 0, ranks);
 	return p4d_layout_build(&request, 1, ranks, layout, err);
 }

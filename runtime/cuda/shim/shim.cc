@@ -2,6 +2,7 @@
 /* Runs the threads of a block in turns. */
 #include "shim.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,8 +12,15 @@ enum { WARP = 32, MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_SHARED = 22
 
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
-typedef struct fiber {
+/* A stack that is gone back to: by jumps, which are quick, or in a way that the address sanitizer follows. */
+typedef struct place {
 	ucontext_t context;
+	jmp_buf jump;
+} place;
+
+typedef struct fiber {
+	place at;
+	bool begun; /* its stack is in use: it waits, or for the next block */
 	state now;
 	int line;
 	uint64_t post;
@@ -24,7 +32,7 @@ p4d_shim_thread p4d_shim;
 static fiber fibers[MOST_THREADS];
 static uint64_t visible[MOST_THREADS]; /* what the lanes of each warp posted last */
 static bool voted;                     /* at the last barrier */
-static ucontext_t scheduler;
+static place scheduler;
 static const std::function<void()> *body;
 static p4d_shim_order order;
 
@@ -40,13 +48,27 @@ extern "C" void p4d_shim_set_order(enum p4d_shim_order wanted)
 	abort();
 }
 
+static void go(place *from, place *to, bool begun)
+{
+#ifdef __SANITIZE_ADDRESS__
+	(void)begun;
+	swapcontext(&from->context, &to->context);
+#else
+	if (_setjmp(from->jump))
+		return;
+	if (begun)
+		_longjmp(to->jump, 1);
+	setcontext(&to->context);
+#endif
+}
+
 static void wait_as(state now, int line)
 {
 	fiber *self = &fibers[p4d_shim.thread.x];
 
 	self->now = now;
 	self->line = line;
-	swapcontext(&self->context, &scheduler);
+	go(&self->at, &scheduler, true);
 }
 
 bool p4d_shim_barrier(int line, bool vote)
@@ -73,10 +95,13 @@ unsigned p4d_shim_ballot(int line, bool vote)
 	return bits;
 }
 
+/* The same thread of one block after the other. */
 static void begin()
 {
-	(*body)();
-	fibers[p4d_shim.thread.x].now = ENDED;
+	for (;;) {
+		(*body)();
+		wait_as(ENDED, 0);
+	}
 }
 
 static void prepare(unsigned threads)
@@ -91,13 +116,14 @@ static void prepare(unsigned threads)
 	}
 	for (unsigned i = 0; i < threads; i++) {
 		fiber *f = &fibers[i];
-		getcontext(&f->context);
-		f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
-		f->context.uc_stack.ss_size = STACK_BYTES;
-		f->context.uc_link = &scheduler;
-		makecontext(&f->context, begin, 0);
 		f->now = READY;
 		f->line = 0;
+		if (f->begun)
+			continue;
+		getcontext(&f->at.context);
+		f->at.context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
+		f->at.context.uc_stack.ss_size = STACK_BYTES;
+		makecontext(&f->at.context, begin, 0);
 	}
 }
 
@@ -154,8 +180,10 @@ static void run_block(unsigned threads)
 			const unsigned which = order == P4D_SHIM_FORWARD ? i : threads - 1 - i;
 			if (fibers[which].now != READY)
 				continue;
+			const bool begun = fibers[which].begun;
+			fibers[which].begun = true;
 			p4d_shim.thread = dim3(which);
-			swapcontext(&scheduler, &fibers[which].context);
+			go(&scheduler, &fibers[which].at, begun);
 		}
 	} while (release_any(threads));
 }

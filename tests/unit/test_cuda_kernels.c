@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels against the cpu device on shapes that meet each of their ways: rows that are and are not multiples
+ * of 16 bytes, addresses that are not aligned, more rows than partial sums, rows too long for shared memory,
+ * tiles that are not full. fp32 agrees to 1e-5 of the largest number of a result; bf16 to that and one
+ * rounding.
+ */
+#include "support.h"
+#include "numbers.h"
+
+#include "device_under_test.h"
+
+static p4d_device device; /* the one that the cases run on */
+static uint64_t state_of_numbers;
+
+enum { MOST_KEPT = 2048, MOST_RESULTS = 256 };
+static void *kept[MOST_KEPT];
+static unsigned number_kept;
+
+typedef struct result {
+	const char *name;
+	uint64_t count;
+	float *x;
+	bool rounded;
+} result;
+
+typedef struct results {
+	unsigned count;
+	result at[MOST_RESULTS];
+} results;
+
+static results *recording;
+static p4d_dtype type; /* of the elements of the cases that run */
+static uint64_t off;   /* elements by which their buffers are not aligned */
+
+static uint64_t size_of(p4d_dtype of)
+{
+	return of == P4D_DT_BF16 ? 2 : 4;
+}
+
+static void *keep(uint64_t bytes)
+{
+	assert_true(number_kept < MOST_KEPT);
+	return kept[number_kept++] = calloc(bytes ? bytes : 1, 1);
+}
+
+static float *reals(uint64_t count)
+{
+	float *x = (float *)keep((count + off) * sizeof(*x)) + off;
+
+	for (uint64_t i = 0; i < count; i++)
+		x[i] = (float)number(&state_of_numbers);
+	return x;
+}
+
+static void *elements(uint64_t count)
+{
+	char *x = (char *)keep((count + off) * size_of(type)) + off * size_of(type);
+	float *from = malloc(count * sizeof(*from) + 1);
+
+	for (uint64_t i = 0; i < count; i++)
+		from[i] = (float)number(&state_of_numbers);
+	device.cast(&device, type, x, P4D_DT_FP32, from, count);
+	free(from);
+	return x;
+}
+
+static void record(const char *name, p4d_dtype of, const void *x, uint64_t count)
+{
+	assert_true(recording->count < MOST_RESULTS);
+	result *r = &recording->at[recording->count++];
+
+	*r = (result){name, count, malloc(count * sizeof(float) + 1), of == P4D_DT_BF16};
+	device.cast(&device, P4D_DT_FP32, r->x, of, x, count);
+}
+
+static void drop(results *r)
+{
+	while (r->count > 0)
+		free(r->at[--r->count].x);
+	while (number_kept > 0)
+		free(kept[--number_kept]);
+}
+
+static void norms(uint64_t n, uint64_t h)
+{
+	void *y = elements(n * h), *x = elements(n * h), *weight = elements(h), *dx = elements(n * h);
+	float *rstd = reals(n), *dweight = reals(h);
+
+	device.norm(&device, type, y, rstd, x, weight, n, h, 1e-5f);
+	record("norm", type, y, n * h);
+	record("norm, rstd", P4D_DT_FP32, rstd, n);
+	device.norm_backward(&device, type, dx, dweight, y, x, weight, rstd, n, h);
+	record("norm_backward", type, dx, n * h);
+	record("norm_backward, weight", P4D_DT_FP32, dweight, h);
+}
+
+static void norm_cases(void)
+{
+	norms(1, 8);
+	norms(300, 40); /* more rows than partial sums */
+	norms(5, 129);
+	norms(3, 2056);
+	norms(2, 12296); /* too long for shared memory */
+}
+
+static void heads_of(uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool normed)
+{
+	const uint64_t columns = (a + 2 * k) * d, length = n > 3 ? n / 3 : n;
+	void *qkv = elements(n * columns), *dqkv = elements(n * columns);
+	float *rstd = reals(n * (a + k)), *dbias = reals(columns), *dquery = reals(d), *dkey = reals(d);
+	p4d_heads heads = {.n = n,
+			   .length = length,
+			   .heads = a,
+			   .kv_heads = k,
+			   .head_dim = d,
+			   .bias = bias ? elements(columns) : NULL,
+			   .query_weight = normed ? elements(d) : NULL,
+			   .key_weight = normed ? elements(d) : NULL,
+			   .epsilon = 1e-5f,
+			   .rope = reals(length * d)};
+
+	device.heads(&device, type, qkv, normed ? rstd : NULL, &heads);
+	record("heads", type, qkv, n * columns);
+	record("heads, rstd", P4D_DT_FP32, rstd, n * (a + k));
+	qkv = elements(n * columns);
+	rstd = reals(n * (a + k));
+	device.heads_backward(&device, type, dqkv, qkv, normed ? rstd : NULL, &heads, bias ? dbias : NULL,
+			      normed ? dquery : NULL, normed ? dkey : NULL);
+	record("heads_backward", type, dqkv, n * columns);
+	record("heads_backward, bias", P4D_DT_FP32, dbias, columns);
+	record("heads_backward, query weight", P4D_DT_FP32, dquery, d);
+	record("heads_backward, key weight", P4D_DT_FP32, dkey, d);
+}
+
+static void heads_cases(void)
+{
+	static const uint64_t sizes[] = {2, 6, 16, 80, 128, 256};
+
+	for (int i = 0; i < 6; i++) {
+		heads_of(7, 3, 1, sizes[i], false, false);
+		heads_of(70, 2, 2, sizes[i], i % 2, true);
+		heads_of(3, 4, 2, sizes[i], true, false);
+	}
+}
+
+static int32_t *places(uint64_t count, int32_t first, int32_t step)
+{
+	int32_t *at = keep(count * sizeof(*at));
+
+	for (uint64_t i = 0; i < count; i++)
+		at[i] = first + (int32_t)i * step;
+	return at;
+}
+
+/* Documents of a few tokens each. */
+static int32_t *documents_of(uint64_t batch, uint64_t count, uint64_t length)
+{
+	int32_t *at = keep(batch * count * sizeof(*at));
+
+	for (uint64_t i = 0; i < batch * count; i++)
+		at[i] = (int32_t)(i % count / length);
+	return at;
+}
+
+static void attentions(uint64_t queries, uint64_t keys, uint64_t d, uint64_t group, bool documents,
+		       bool zigzag)
+{
+	const uint64_t batch = 2, kv = 2, a = kv * group, n = batch * queries, q_columns = (a + 2 * kv) * d;
+	const bool same = queries == keys; /* columns of one matrix */
+	const uint64_t key_columns = same ? q_columns : 2 * kv * d;
+	char *qkv = elements(n * q_columns), *dqkv = elements(n * q_columns);
+	char *kv_apart = elements(batch * keys * key_columns);
+	char *k = same ? qkv + a * d * size_of(type) : kv_apart, *v = k + kv * d * size_of(type);
+	void *o = elements(n * a * d), *d_o = elements(n * a * d);
+	float *lse = reals(a * n), *sums = reals(a * n), *total = reals(n * a * d), *total_lse = reals(a * n);
+	float *dq = reals(n * q_columns), *dkv = reals(batch * keys * key_columns);
+	const uint64_t tile = P4D_ATTENTION_TILE;
+	void *workspace = keep(4 * tile * (2 * tile + 5 * d));
+	float *gradient_sums = keep(n * q_columns * sizeof(float));
+	p4d_attention_shape shape = {.batch = batch,
+				     .queries = queries,
+				     .keys = keys,
+				     .heads = a,
+				     .kv_heads = kv,
+				     .head_dim = d,
+				     .query_position = places(queries, 0, 1),
+				     .key_position = same ? places(keys, 0, 1) : places(keys, 1, 1),
+				     .query_document = documents ? documents_of(batch, queries, 37) : NULL,
+				     .key_document = documents ? documents_of(batch, keys, 37) : NULL,
+				     .query_stride = q_columns,
+				     .key_stride = key_columns,
+				     .scale = 0.5f};
+
+	if (zigzag) { /* the second half of the queries lies far behind the keys, the first before them */
+		int32_t *position = (int32_t *)shape.query_position;
+		for (uint64_t i = queries / 2; i < queries; i++)
+			position[i] += 1000;
+		for (uint64_t i = 0; i < keys; i++)
+			((int32_t *)shape.key_position)[i] += (int32_t)queries / 2;
+	}
+	device.attention(&device, type, o, lse, qkv, k, v, &shape, workspace);
+	record("attention", type, o, n * a * d);
+	for (uint64_t i = 0; i < a * n; i++) { /* what a comparison of sizes takes for a number */
+		assert_false(isnan(lse[i]));
+		if (lse[i] == -INFINITY)
+			lse[i] = -77;
+	}
+	record("attention, lse", P4D_DT_FP32, lse, a * n);
+	for (uint64_t i = 0; i < a * n; i++)
+		lse[i] = lse[i] == -77 ? -INFINITY : lse[i];
+	o = elements(n * a * d); /* what is made of a rounded number must not depend on how it was rounded */
+	device.attention_row_sums(&device, type, sums, d_o, o, n, a, d);
+	record("attention_row_sums", P4D_DT_FP32, sums, a * n);
+	sums = reals(a * n);
+	device.attention_backward(&device, type, dq, dkv, dkv + kv * d, d_o, lse, sums, qkv, k, v, &shape,
+				  workspace);
+	record("attention_backward, q", P4D_DT_FP32, dq, n * q_columns);
+	record("attention_backward, k v", P4D_DT_FP32, dkv, batch * keys * key_columns);
+	if (same) {
+		device.attention_gradient(&device, type, dqkv, gradient_sums, d_o, lse, sums, qkv, &shape,
+					  workspace);
+		record("attention_gradient", type, dqkv, n * q_columns);
+	}
+	device.attention_merge(&device, type, total, total_lse, o, lse, n, a, d, true);
+	device.attention_merge(&device, type, total, total_lse, d_o, sums, n, a, d, false);
+	record("attention_merge", P4D_DT_FP32, total, n * a * d);
+	record("attention_merge, lse", P4D_DT_FP32, total_lse, a * n);
+}
+
+static void attention_cases(void)
+{
+	attentions(1, 1, 8, 1, false, false);
+	attentions(70, 70, 18, 2, true, false);
+	attentions(65, 65, 64, 1, false, false);
+	attentions(40, 70, 40, 3, false, true);
+	attentions(33, 33, 128, 2, false, false);
+	attentions(50, 20, 72, 1, true, false);
+	attentions(35, 35, 136, 1, false, false);
+	attentions(17, 17, 256, 2, true, false);
+}
+
+static void swiglus(uint64_t n, uint64_t f)
+{
+	void *gate_up = elements(n * 2 * f), *product = elements(n * f);
+
+	device.swiglu(&device, type, product, gate_up, n, f);
+	record("swiglu", type, product, n * f);
+	product = elements(n * f);
+	device.swiglu_backward(&device, type, gate_up, product, n, f);
+	record("swiglu_backward", type, gate_up, n * 2 * f);
+}
+
+static void embeddings(uint64_t n, uint64_t h, uint64_t rows)
+{
+	void *table = elements(rows * h), *out = elements(n * h);
+	float *dtable = reals(rows * h);
+	int32_t *tokens = keep(n * sizeof(*tokens));
+
+	/* few tokens, so that all come again, some beyond the table on either side */
+	for (uint64_t i = 0; i < n; i++)
+		tokens[i] = (int32_t)(i * i % 23) - 1;
+	device.embed_backward(&device, type, dtable, out, tokens, n, h, 3, rows);
+	record("embed_backward", P4D_DT_FP32, dtable, rows * h);
+	device.embed(&device, type, out, table, tokens, n, h, 3, rows);
+	record("embed", type, out, n * h);
+}
+
+static void cross_entropy(uint64_t n, uint64_t vocab)
+{
+	float *logits = reals(n * vocab), *maximum = reals(n), *sum = reals(n), *target = reals(n),
+	      *most = reals(n);
+	void *dlogits = elements(n * vocab);
+	int32_t *labels = keep(n * sizeof(*labels));
+	double *loss = keep(sizeof(*loss));
+
+	for (uint64_t i = 0; i < n * vocab; i++)
+		logits[i] *= i % 3 ? 4 : 40;
+	for (uint64_t i = 0; i < n; i++)
+		labels[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
+	*loss = 2;
+	device.statistics(&device, maximum, sum, target, logits, labels, n, vocab, 2);
+	record("statistics, maximum", P4D_DT_FP32, maximum, n);
+	record("statistics, sum", P4D_DT_FP32, sum, n);
+	record("statistics, target", P4D_DT_FP32, target, n);
+	device.losses(&device, loss, maximum, sum, target, labels, n, 0.01f);
+	const float loss32 = (float)*loss;
+	record("losses", P4D_DT_FP32, &loss32, 1);
+	device.logits_gradient(&device, type, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.25f,
+			       0.01f);
+	record("logits_gradient", type, dlogits, n * vocab);
+	for (uint64_t i = 0; i < n; i++)
+		most[i] = maximum[i] + (float)(i % 5);
+	device.rescale(&device, sum, maximum, most, n);
+	record("rescale", P4D_DT_FP32, sum, n);
+	device.statistics(&device, maximum, sum, target, logits, labels, n, 0, 2); /* a rank without rows */
+	for (uint64_t i = 0; i < n; i++)
+		assert_true(maximum[i] == -INFINITY && sum[i] == 0 && target[i] == 0);
+}
+
+static void arrays(uint64_t count)
+{
+	const p4d_adam adam = {0.01f, 0.9f, 0.95f, 1e-5f, 0.1f, 0.5f, 0.25f, 0.5f};
+	void *a = elements(count), *b = elements(count), *y = elements(count);
+	float *master = reals(count), *first = reals(count), *second = reals(count), *gradient = reals(count);
+	double *squares = keep(sizeof(*squares));
+	uint64_t *nonfinite = keep(sizeof(*nonfinite));
+
+	device.add(&device, type, y, a, b, count);
+	record("add", type, y, count);
+	device.accumulate(&device, gradient, type, a, count);
+	record("accumulate", P4D_DT_FP32, gradient, count);
+	for (uint64_t i = 0; i < count; i++)
+		second[i] *= second[i];
+	gradient = reals(count);
+	device.adam(&device, type, b, type == P4D_DT_BF16 ? master : NULL, first, second, gradient, count,
+		    &adam);
+	record("adam", type, b, count);
+	record("adam, master", P4D_DT_FP32, master, count);
+	record("adam, first moment", P4D_DT_FP32, first, count);
+	record("adam, second moment", P4D_DT_FP32, second, count);
+	*squares = 3;
+	device.sum_squares(&device, squares, gradient, count);
+	const float squares32 = (float)*squares;
+	record("sum_squares", P4D_DT_FP32, &squares32, 1);
+	if (count > 3) {
+		gradient[0] = NAN;
+		gradient[count - 1] = INFINITY;
+		gradient[count / 2] = -INFINITY;
+	}
+	*nonfinite = 5;
+	device.count_nonfinite(&device, nonfinite, gradient, count);
+	assert_int_equal(*nonfinite, count > 3 ? 8 : 5);
+	device.sum_squares(&device, squares, gradient, count);
+	assert_true(!isfinite(*squares) == (count > 3));
+	device.cast(&device, P4D_DT_BF16, y, P4D_DT_FP32, master, count / 2);
+	record("cast", P4D_DT_BF16, y, count / 2);
+	device.cast(&device, type, y, type, a, count);
+	record("cast, same type", type, y, count);
+}
+
+static void rows_of(uint64_t rows, uint64_t columns, uint64_t apart)
+{
+	char *to = elements(rows * apart), *from = elements(rows * apart);
+	const uint64_t e = size_of(type);
+
+	device.copy_rows(&device, to, apart * e, from + (apart - columns) * e, apart * e, columns * e, rows);
+	record("copy_rows", type, to, rows * apart);
+}
+
+static void other_cases(void)
+{
+	swiglus(1, 8);
+	swiglus(3, 77);
+	swiglus(2, 2064);
+	embeddings(300, 40, 9);
+	embeddings(30, 2064, 14);
+	embeddings(5, 7, 30);
+	cross_entropy(40, 24);
+	cross_entropy(3, 301);
+	cross_entropy(2, 9000);
+	arrays(0);
+	arrays(1);
+	arrays(4000);
+	arrays(40001);
+	rows_of(5, 16, 32);
+	rows_of(4, 3, 7);
+}
+
+static results run(void (*cases)(void), p4d_dtype of, uint64_t apart)
+{
+	results r = {.count = 0};
+
+	recording = &r;
+	state_of_numbers = 1;
+	type = of;
+	off = apart;
+	cases();
+	return r;
+}
+
+static void compare(const results *got, const results *expected)
+{
+	assert_int_equal(got->count, expected->count);
+	for (unsigned i = 0; i < got->count; i++) {
+		const result *g = &got->at[i], *e = &expected->at[i];
+		double largest = 0;
+		assert_int_equal(g->count, e->count);
+		for (uint64_t k = 0; k < e->count; k++)
+			largest = fmax(largest, fabs((double)e->x[k]));
+		for (uint64_t k = 0; k < e->count; k++) {
+			const double off_by = fabs((double)g->x[k] - (double)e->x[k]);
+			const double rounding = e->rounded ? fabs((double)e->x[k]) / 128 : 0;
+			if (!(off_by <= 1e-5 * largest + rounding))
+				fail_msg(
+				    "%s (%s, off %d), element %llu of %llu: %.9g, not %.9g (largest %.3g)",
+				    e->name, e->rounded ? "rounded" : "fp32", (int)off, (unsigned long long)k,
+				    (unsigned long long)e->count, (double)g->x[k], (double)e->x[k], largest);
+		}
+	}
+}
+
+static void same_bits(const results *a, const results *b)
+{
+	for (unsigned i = 0; i < a->count; i++)
+		if (memcmp(a->at[i].x, b->at[i].x, a->at[i].count * sizeof(float)) != 0)
+			fail_msg("%s depends on the order of threads", a->at[i].name);
+}
+
+static void check_cases(void (*cases)(void))
+{
+	static const p4d_dtype types[] = {P4D_DT_FP32, P4D_DT_BF16};
+	p4d_device cpu, cuda;
+
+	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		for (uint64_t apart = 0; apart < 2; apart++) {
+			device = cpu;
+			results expected = run(cases, types[i], apart);
+			device = cuda;
+			results forward = run(cases, types[i], apart);
+			compare(&forward, &expected);
+			if (apart == 0) {
+				p4d_shim_set_order(P4D_SHIM_BACKWARD);
+				results backward = run(cases, types[i], apart);
+				p4d_shim_set_order(P4D_SHIM_FORWARD);
+				same_bits(&forward, &backward);
+				drop(&backward);
+			}
+			drop(&expected);
+			drop(&forward);
+		}
+	assert_int_equal(cuda.sync(&cuda, NULL), 0);
+	cpu.close(&cpu);
+	cuda.close(&cuda);
+}
+
+static void norm_kernels(void **state)
+{
+	(void)state;
+	check_cases(norm_cases);
+}
+
+static void heads_kernels(void **state)
+{
+	(void)state;
+	check_cases(heads_cases);
+}
+
+static void attention_kernels(void **state)
+{
+	(void)state;
+	check_cases(attention_cases);
+}
+
+static void other_kernels(void **state)
+{
+	(void)state;
+	check_cases(other_cases);
+}
+
+/* A part of an array begins anywhere: its sum does not depend on where. */
+static void sums_do_not_depend_on_addresses(void **state)
+{
+	enum { COUNT = 5000, PLACES = 9 };
+	static float x[COUNT + PLACES];
+	static const float *const from = x;
+	double sums[PLACES];
+	uint64_t random = 3;
+	p4d_device cuda;
+
+	(void)state;
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	for (int i = 0; i < PLACES; i++) {
+		random = 3;
+		for (int k = 0; k < COUNT; k++)
+			x[i + k] = (float)number(&random) * 1.1f;
+		sums[i] = 0;
+		cuda.sum_squares(&cuda, &sums[i], from + i, COUNT);
+		assert_true(sums[i] > 0 && sums[i] == sums[0]);
+	}
+	cuda.close(&cuda);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(norm_kernels),
+	    cmocka_unit_test(heads_kernels),
+	    cmocka_unit_test(attention_kernels),
+	    cmocka_unit_test(other_kernels),
+	    cmocka_unit_test(sums_do_not_depend_on_addresses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
