@@ -4,6 +4,7 @@
 
 /* Inside the communication library: who carries the data of groups on a device. */
 #include "comm_device.h"
+#include "device_wait.h"
 #include "group.h"
 
 /*
@@ -50,8 +51,6 @@ void p4d_device_group_close(p4d_group *group);
  * then it is the error. Returns -1.
  */
 int p4d_device_blame(p4d_world *world, p4d_error *err);
-/* What a host does that waits for its device or for others: listens; spins, then naps. *turn counts. */
-int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err);
 
 /* comm_nccl.c, comm_staged.c. Errors: NO_MEMORY. */
 extern const p4d_carrier p4d_nccl_carrier, p4d_staged_carrier;

@@ -3,32 +3,15 @@
 #include "carrier.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "nccl_library.h"
 
-/* Turns of a waiting host in which it only yields: as long as the device takes for a short operation. */
-enum { YIELDS = 200 };
 static const double LOOK_SECONDS = 0.002;
 /* How long the news of a rank's end may take after what NCCL noticed of it. */
 static const double NEWS_SECONDS = 2;
-
-int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err)
-{
-	const struct timespec nap = {.tv_nsec = 20000};
-
-	if (device->watch && device->watch(device->watch_context, err) < 0)
-		return -1;
-	if ((*turn)++ < YIELDS)
-		sched_yield();
-	else
-		nanosleep(&nap, NULL);
-	return 0;
-}
 
 int p4d_device_reach(p4d_device *device, void *mark, p4d_error *err)
 {

@@ -89,6 +89,16 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	return -1;
 }
 
+/* Most hosts without a GPU have no driver either: they need not load CUDA to find out. */
+static int try_device(p4d_device *device, p4d_error *err)
+{
+	char path[PATH_MAX + 32];
+
+	if (find_library(path, sizeof(path)) && !dlopen("libcuda.so.1", RTLD_LAZY))
+		return p4d_fail(err, P4D_E_DEVICE, "this host has no NVIDIA driver (libcuda.so.1)");
+	return p4d_device_cuda_load(device, 0, err);
+}
+
 bool p4d_device_cuda_there(p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};
@@ -99,7 +109,7 @@ bool p4d_device_cuda_there(p4d_error *err)
 	const pid_t child = fork();
 	if (child == 0) {
 		p4d_device device;
-		if (p4d_device_cuda_load(&device, 0, &why) < 0 && write(ends[1], &why, sizeof(why)) < 0)
+		if (try_device(&device, &why) < 0 && write(ends[1], &why, sizeof(why)) < 0)
 			_exit(2);
 		_exit(why.code != P4D_OK);
 	}

@@ -16,7 +16,7 @@ comm_sources = \
 	runtime/node.h runtime/node_open.c runtime/channel_shm.c runtime/channel_tcp.c runtime/channel.c \
 	runtime/vector.h runtime/sum.h runtime/sum.c \
 	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c \
-	runtime/comm_device.h runtime/carrier.h runtime/comm_device.c runtime/comm_staged.c \
+	runtime/device_wait.h runtime/device_wait.c runtime/comm_device.h runtime/carrier.h runtime/comm_device.c runtime/comm_staged.c \
 	runtime/comm_nccl.h runtime/comm_nccl.c runtime/comm_nccl_open.c \
 	runtime/nccl_library.h runtime/nccl_library.c runtime/nccl_check.c
 
@@ -54,7 +54,7 @@ trainer_sources = \
 	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
 	runtime/sequence_order.c runtime/attention_parts.h runtime/attention_layer.c runtime/attention_ring.c \
 	runtime/attention_gather.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
-	runtime/executor.c runtime/optimizer.c runtime/arena_use.c
+	runtime/executor.c runtime/optimizer.c runtime/arena_use.c runtime/warm_up.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
@@ -86,6 +86,6 @@ libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 bin_PROGRAMS += p4d-train
 p4d_train_SOURCES = \
 	runtime/train_main.c runtime/train.h runtime/train.c runtime/train_data.h runtime/train_data.c \
-	runtime/train_save.h runtime/train_save.c
+	runtime/train_save.h runtime/train_save.c runtime/train_device.h runtime/train_device.c
 p4d_train_LDADD = libp4dtrain.la libp4d.la
 endif

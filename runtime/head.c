@@ -89,6 +89,20 @@ int p4d_head_pieces(p4d_trainer *t, const p4d_head_work *work, p4d_error *err)
 	return 0;
 }
 
+/* Pieces of the usual size, and what is left over. */
+void p4d_warm_head(p4d_trainer *t)
+{
+	const bool has = t->last || t->l->vocab_parallel;
+	const uint64_t whole = t->n / P4D_CROSS_ENTROPY_CHUNK,
+		       sizes[] = {whole ? P4D_CROSS_ENTROPY_CHUNK : 0, t->n % P4D_CROSS_ENTROPY_CHUNK};
+
+	for (int i = 0; has && i < 2; i++) {
+		const table all = table_of(t);
+		if (sizes[i] && all.rows)
+			p4d_warm_product(t, all.weight, all.gradient, sizes[i], all.rows, t->h, true);
+	}
+}
+
 void p4d_head_norm(p4d_trainer *t, uint32_t slot, void *to)
 {
 	t->d->norm(t->d, t->type, to, p4d_at_slot(t, B_HEAD_RSTD, slot, 0),

@@ -11,9 +11,10 @@
 
 /* The arena of this rank, its plan, and whether the device gave just that. */
 static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_trainer *trainer,
-		const p4d_device *device, p4d_error *err)
+		p4d_device *device, p4d_error *err)
 {
 	const uint32_t stage = p4d_trainer_place(trainer).pp;
+	p4d_stage planned;
 
 	if (p4d_plan_bytes(&plan->layout, plan->gpu, stage, &r->planned_bytes, err) < 0)
 		return -1;
@@ -28,12 +29,18 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		r->used_bytes =
 		    r->used[i] == P4D_NOT_MODELLED ? P4D_NOT_MODELLED : r->used_bytes + r->used[i];
+	if (plan->layout.device != P4D_CPU) {
+		if (p4d_stage_memory(&plan->layout, P4D_METHOD_PLAN, plan->gpu, stage, &planned, err) < 0)
+			return -1;
+		r->planned_reserve = planned.device_bytes - planned.allocated_bytes;
+		device->usage(device, &r->device_bytes, &r->device_total);
+	}
 	r->host = p4d_host_of_rank(&plan->layout, stage, r->planned_bytes);
 	return 0;
 }
 
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
-			   const p4d_device *device, p4d_group *all, p4d_error *err)
+			   p4d_device *device, p4d_group *all, p4d_error *err)
 {
 	double most[] = {0, (double)p4d_peak_memory(), (double)p4d_mapped_memory()};
 	p4d_memory_report r = {.rank = p4d_group_index(all)};
@@ -110,10 +117,17 @@ const char *p4d_memory_report_json(const p4d_memory_report *r, char *buf, size_t
 		const char *name;
 		uint64_t bytes;
 	} sums[] = {
-	    {"planned_bytes", r->planned_bytes},   {"allocated_bytes", r->allocated_bytes},
-	    {"used_bytes", r->used_bytes},         {"host_planned_bytes", r->host.sum},
-	    {"host_saving_bytes", r->host.saving}, {"host_loading_bytes", r->host.loading},
-	    {"host_peak_bytes", r->host_peak},     {"host_mapped_bytes", r->host_mapped},
+	    {"planned_bytes", r->planned_bytes},
+	    {"allocated_bytes", r->allocated_bytes},
+	    {"used_bytes", r->used_bytes},
+	    {"host_planned_bytes", r->host.sum},
+	    {"host_saving_bytes", r->host.saving},
+	    {"host_loading_bytes", r->host.loading},
+	    {"host_peak_bytes", r->host_peak},
+	    {"host_mapped_bytes", r->host_mapped},
+	    {"reserve_planned_bytes", r->planned_reserve},
+	    {"device_bytes", r->device_bytes},
+	    {"device_total_bytes", r->device_total},
 	};
 	text to = {buf, size};
 
@@ -161,6 +175,10 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 	}
 	put_row(&to, "arena", r->planned_bytes, r->used_bytes, unit);
 	put(&to, "  %.3f were allocated\n", (double)r->allocated_bytes / unit);
+	if (r->device_total) {
+		put_row(&to, "GPU", r->planned_bytes + r->planned_reserve, r->device_bytes, unit);
+		put(&to, "  of %.3f, by whomever\n", (double)r->device_total / unit);
+	}
 	put_row(&to, "host", r->host.sum, r->host_peak, unit);
 	put(&to, "  of any rank; %.3f are files", (double)r->host_mapped / unit);
 	return buf;

@@ -17,6 +17,9 @@ typedef struct p4d_memory_report {
 	uint32_t rank;
 	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
 	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device gave */
+	/* of a GPU: context, libraries and communicators as planned; what is in use in all, also by others;
+	 * its size. 0 on the cpu. */
+	uint64_t planned_reserve, device_bytes, device_total;
 	p4d_host_part host;              /* of that rank; saving and loading: with --checkpoint */
 	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_peak_memory */
 } p4d_memory_report;
@@ -26,7 +29,7 @@ typedef struct p4d_memory_report {
  * of bytes than the plan of its rank has), RANK.
  */
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
-			   const p4d_device *device, p4d_group *all, p4d_error *err);
+			   p4d_device *device, p4d_group *all, p4d_error *err);
 
 /* The inside of a JSON object; a table with a line for each class there is. */
 const char *p4d_memory_report_json(const p4d_memory_report *report, char *buf, size_t size);

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "host_memory.h"
 #include "loss_watch.h"
 #include "memory_report.h"
 #include "rank_error.h"
 #include "step_log.h"
 #include "stop.h"
 #include "train_data.h"
+#include "train_device.h"
 #include "train_save.h"
 #include "trainer.h"
 #include "watchdog.h"
@@ -106,11 +106,10 @@ static int start(p4d_run *run, p4d_error *err)
 	snprintf(who, sizeof(who), "rank %u (%s)", run->ranks->rank, run->name);
 	if (p4d_watchdog_start(run->settings->watchdog, who, err) < 0)
 		return -1;
-	if (run->plan->layout.device != P4D_CPU)
-		return p4d_fail(err, P4D_E_VALUE, "this p4d-train has no cuda device"),
-		       p4d_fix(err, "--device cpu, here and where the job is submitted");
-	if (p4d_device_cpu_open(&run->device, err) < 0 || p4d_world_open(&run->world, run->ranks, err) < 0 ||
-	    open_group(run, err) < 0 || agree(run, err) < 0 ||
+	/* what a GPU's rank has to say is for all */
+	if (p4d_world_open(&run->world, run->ranks, err) < 0 || open_group(run, err) < 0 ||
+	    agree(run, err) < 0 ||
+	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
 	    p4d_transport_open(&run->transport, run->all, &run->device,
 			       (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
 	    open_trainer(run, err) < 0)
@@ -136,25 +135,30 @@ static void say_start(p4d_run *run)
 	const p4d_layout *l = &run->plan->layout;
 	const bool masked = run->settings->document_mask;
 	const char *comm = p4d_transport_name(run->transport);
-	char fields[1024], text[1024], cp_comm[16];
+	const char *no_gpu = run->plan->no_gpu;
+	char device[448], fields[1536], text[1024], cp_comm[16];
 
 	if (!run->leads)
 		return;
+	snprintf(device, sizeof(device), "%s%s%s%s",
+		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
+		 no_gpu[0] ? ")" : "");
 	snprintf(fields, sizeof(fields),
 		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
 		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64
 		 ",\"cp_comm\":\"%s\",\"document_mask\":\"%s\",\"seq_len\":%" PRIu64
 		 ",\"micro_batch\":%" PRIu64 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64
-		 ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64 ",\"comm\":\"%s\"",
+		 ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64
+		 ",\"comm\":\"%s\",\"device\":\"%s\",\"device_text\":\"%s\"",
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp,
 		 p4d_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)), masked ? "on" : "off",
 		 l->seq_len, l->micro_batch, l->global_batch, p4d_sampler_tokens(run->data.training),
-		 p4d_trainer_arena_bytes(run->trainer), run->step, comm);
+		 p4d_trainer_arena_bytes(run->trainer), run->step, comm, run->device.name, device);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
-		 " tokens a step, %" PRIu64 " in the data%s; communication: %s",
+		 " tokens a step, %" PRIu64 " in the data%s; communication: %s; device: %s",
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len,
-		 p4d_sampler_tokens(run->data.training), masked ? ", documents masked" : "", comm);
+		 p4d_sampler_tokens(run->data.training), masked ? ", documents masked" : "", comm, device);
 	p4d_step_log_event(&run->log, "start", fields, text);
 }
 
@@ -183,7 +187,10 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
  */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
-	double most[2] = {(double)p4d_stop_asked(), (double)p4d_peak_memory()};
+	uint64_t used, total;
+
+	run->device.usage(&run->device, &used, &total);
+	double most[2] = {(double)p4d_stop_asked(), (double)used};
 
 	if (p4d_all_reduce(run->all, most, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;

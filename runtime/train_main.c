@@ -12,6 +12,7 @@
 #include "rank_error.h"
 #include "settings.h"
 #include "train.h"
+#include "train_device.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -53,10 +54,20 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
 }
 
+/* A reason as a JSON string can hold it. */
+static void note_no_gpu(p4d_job_plan *plan, const char *why)
+{
+	snprintf(plan->no_gpu, sizeof(plan->no_gpu), "%.300s", why);
+	for (char *c = plan->no_gpu; *c; c++)
+		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+			*c = '\'';
+}
+
 /* Everything that can be refused before data are read or a rank is met. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
 	const char *line = getenv("P4D_PLAN");
+	p4d_error no_gpu = {.code = P4D_OK};
 	uint64_t bytes;
 
 	if (find_ranks(start, err) < 0)
@@ -64,6 +75,8 @@ static int prepare(p4d_start *start, p4d_error *err)
 	/* what is forked here has nothing to do with the plan of a job around it */
 	if (start->settings.local_ranks || (line && !*line))
 		line = NULL;
+	if (!line)
+		p4d_choose_device(&start->settings, &no_gpu);
 	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size,
 			      start->local ? 1 : slurm_nodes(), data_directory(), err) < 0)
 		return -1;
@@ -71,6 +84,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 		return -1;
 	if (start->plan.layout.device != P4D_CPU)
 		return 0;
+	note_no_gpu(&start->plan, no_gpu.text);
 	return p4d_host_memory("", &bytes, err) < 0 ? -1
 						    : p4d_job_plan_check_memory(&start->plan, bytes, err);
 }

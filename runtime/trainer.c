@@ -113,7 +113,6 @@ static int allocate(p4d_trainer *t, p4d_error *err)
 	if (allocate_documents(t, err) < 0 || t->d->allocate(t->d, t->plan.arena_bytes, &arena, err) < 0)
 		return -1;
 	t->arena = arena;
-	p4d_mark_arena(t);
 	t->d->lend(t->d, p4d_at(t, B_LIBRARY), bytes_of(t, B_LIBRARY), p4d_at(t, B_REDUCTIONS),
 		   bytes_of(t, B_REDUCTIONS));
 	return 0;
@@ -148,6 +147,9 @@ static int open_parts(p4d_trainer *t, uint32_t rank, p4d_error *err)
 				t->weights.elements, t->place.pp, t->row[B_PARAMETERS]->shape[0]);
 	if (allocate(t, err) < 0 || p4d_open_groups(t, err) < 0)
 		return -1;
+	if (p4d_warm_up(t, err) < 0)
+		return -1;
+	p4d_mark_arena(t);
 	return fill_constants(t, err);
 }
 

@@ -190,6 +190,12 @@ void p4d_close_groups(p4d_trainer *t);
 /* arena_use.c: before anything is written */
 void p4d_mark_arena(p4d_trainer *t);
 
+/* warm_up.c. Errors: DEVICE. */
+int p4d_warm_up(p4d_trainer *t, p4d_error *err);
+void p4d_warm_product(p4d_trainer *t, const void *weight, float *gradient, uint64_t n, uint64_t out,
+		      uint64_t in, bool logits);
+void p4d_warm_head(p4d_trainer *t); /* head.c */
+
 /* trainer.c. Errors: DEVICE. */
 int p4d_read_scalars(p4d_trainer *t, p4d_scalars *scalars, p4d_error *err);
 

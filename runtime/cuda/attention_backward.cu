@@ -198,12 +198,12 @@ void p4d_kernel_attention_backward(cudaStream_t stream, p4d_dtype type, p4d_dtyp
 		    dv,           to,           add,          wide,           *s};
 		P4D_WITH_HEAD(s->head_dim, 32, 16, D, T, {
 			const size_t shared = sizeof(backward_space<T, D>);
-			p4d_launch(stream,
-				   {tiles_of(s->keys, T) * s->batch * s->kv_heads, 1, SIDE * SIDE, shared},
-				   attend_back_to_keys<E, D, T>, x);
-			p4d_launch(stream,
-				   {tiles_of(s->queries, T) * s->batch * s->heads, 1, SIDE * SIDE, shared},
-				   attend_back_to_queries<E, D, T>, x);
+			p4d_launch<attend_back_to_keys<E, D, T>>(
+			    stream, {tiles_of(s->keys, T) * s->batch * s->kv_heads, 1, SIDE * SIDE, shared},
+			    x);
+			p4d_launch<attend_back_to_queries<E, D, T>>(
+			    stream, {tiles_of(s->queries, T) * s->batch * s->heads, 1, SIDE * SIDE, shared},
+			    x);
 		});
 	});
 }

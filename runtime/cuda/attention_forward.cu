@@ -98,9 +98,9 @@ void p4d_kernel_attention(cudaStream_t stream, p4d_dtype type, void *o, float *l
 				  has_wide_heads<E>(v, s->key_stride, s->head_dim);
 		P4D_WITH_HEAD(s->head_dim, 64, 32, D, T, {
 			const uint64_t blocks = tiles_of(s->queries, T) * s->batch * s->heads;
-			p4d_launch(stream, {blocks, 1, SIDE * SIDE, sizeof(forward_space<T, D>)},
-				   attend<E, D, T>, (E *)o, lse, (const E *)q, (const E *)k, (const E *)v, *s,
-				   wide);
+			p4d_launch<attend<E, D, T>>(
+			    stream, {blocks, 1, SIDE * SIDE, sizeof(forward_space<T, D>)}, (E *)o, lse,
+			    (const E *)q, (const E *)k, (const E *)v, *s, wide);
 		});
 	});
 }

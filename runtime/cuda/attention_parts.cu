@@ -56,8 +56,9 @@ void p4d_kernel_attention_row_sums(cudaStream_t stream, p4d_dtype type, float *r
 				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim)
 {
 	P4D_WITH_TYPE(type, E, {
-		p4d_launch(stream, {(n * heads + WARPS - 1) / WARPS, 1, P4D_THREADS, 0}, multiply_rows<E>,
-			   row_sums, (const E *)d_o, (const E *)o, n, heads, (unsigned)head_dim);
+		p4d_launch<multiply_rows<E>>(stream, {(n * heads + WARPS - 1) / WARPS, 1, P4D_THREADS, 0},
+					     row_sums, (const E *)d_o, (const E *)o, n, heads,
+					     (unsigned)head_dim);
 	});
 }
 
@@ -66,7 +67,7 @@ void p4d_kernel_attention_merge(cudaStream_t stream, p4d_dtype type, float *tota
 				uint64_t head_dim, bool first)
 {
 	P4D_WITH_TYPE(type, E, {
-		p4d_launch(stream, {(n * heads + WARPS - 1) / WARPS, 1, P4D_THREADS, 0}, merge_rows<E>, total,
-			   total_lse, (const E *)o, lse, n, heads, (unsigned)head_dim, first);
+		p4d_launch<merge_rows<E>>(stream, {(n * heads + WARPS - 1) / WARPS, 1, P4D_THREADS, 0}, total,
+					  total_lse, (const E *)o, lse, n, heads, (unsigned)head_dim, first);
 	});
 }

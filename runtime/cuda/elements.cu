@@ -102,12 +102,14 @@ void p4d_kernel_copy_rows(cudaStream_t stream, void *to, uint64_t to_stride, con
 	const uint64_t all = (uintptr_t)to | to_stride | (uintptr_t)from | from_stride | row_bytes;
 
 	if (all % sizeof(word) == 0)
-		p4d_launch(stream, {rows, 1, p4d_threads_for(row_bytes / sizeof(word)), 0}, copied_rows<word>,
-			   (char *)to, to_stride, (const char *)from, from_stride, row_bytes / sizeof(word));
+		p4d_launch<copied_rows<word>>(stream, {rows, 1, p4d_threads_for(row_bytes / sizeof(word)), 0},
+					      (char *)to, to_stride, (const char *)from, from_stride,
+					      row_bytes / sizeof(word));
 	else if (all % sizeof(uint16_t) == 0)
-		p4d_launch(stream, {rows, 1, P4D_THREADS, 0}, copied_rows<uint16_t>, (char *)to, to_stride,
-			   (const char *)from, from_stride, row_bytes / sizeof(uint16_t));
+		p4d_launch<copied_rows<uint16_t>>(stream, {rows, 1, P4D_THREADS, 0}, (char *)to, to_stride,
+						  (const char *)from, from_stride,
+						  row_bytes / sizeof(uint16_t));
 	else
-		p4d_launch(stream, {rows, 1, P4D_THREADS, 0}, copied_rows<char>, (char *)to, to_stride,
-			   (const char *)from, from_stride, row_bytes);
+		p4d_launch<copied_rows<char>>(stream, {rows, 1, P4D_THREADS, 0}, (char *)to, to_stride,
+					      (const char *)from, from_stride, row_bytes);
 }

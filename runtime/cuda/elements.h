@@ -123,7 +123,7 @@ template <int W, typename F> static void p4d_for_each(cudaStream_t stream, const
 	const unsigned blocks = p4d_least((count / W + P4D_THREADS) / P4D_THREADS, P4D_EACH_BLOCKS);
 
 	if (count)
-		p4d_launch(stream, {blocks, 1, P4D_THREADS, 0}, p4d_each<W, F>, f, count);
+		p4d_launch<p4d_each<W, F>>(stream, {blocks, 1, P4D_THREADS, 0}, f, count);
 }
 
 #endif

@@ -71,8 +71,8 @@ void p4d_kernel_embed(cudaStream_t stream, p4d_dtype type, void *out, const void
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, out, table), E, W, {
-			p4d_launch(stream, {n, 1, p4d_threads_for(h / W), 0}, embed_rows<E, W>, (E *)out,
-				   (const E *)table, tokens, (unsigned)h, first, rows);
+			p4d_launch<embed_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0}, (E *)out,
+						     (const E *)table, tokens, (unsigned)h, first, rows);
 		});
 	});
 }
@@ -83,9 +83,9 @@ void p4d_kernel_embed_backward(cudaStream_t stream, p4d_dtype type, float *dtabl
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dy), E, W, {
 			const uint64_t columns = (uint64_t)P4D_THREADS * W;
-			p4d_launch(stream, {n, (h + columns - 1) / columns, P4D_THREADS, 0},
-				   embed_rows_backward<E, W>, dtable, (const E *)dy, tokens, n, (unsigned)h,
-				   first, rows);
+			p4d_launch<embed_rows_backward<E, W>>(
+			    stream, {n, (h + columns - 1) / columns, P4D_THREADS, 0}, dtable, (const E *)dy,
+			    tokens, n, (unsigned)h, first, rows);
 		});
 	});
 }

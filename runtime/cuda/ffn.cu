@@ -43,8 +43,8 @@ void p4d_kernel_swiglu(cudaStream_t stream, p4d_dtype type, void *product, const
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(f, product, gate_up), E, W, {
-			p4d_launch(stream, {n, 1, p4d_threads_for(f / W), 0}, swiglu_rows<E, W>, (E *)product,
-				   (const E *)gate_up, (unsigned)f);
+			p4d_launch<swiglu_rows<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0}, (E *)product,
+						      (const E *)gate_up, (unsigned)f);
 		});
 	});
 }
@@ -54,8 +54,9 @@ void p4d_kernel_swiglu_backward(cudaStream_t stream, p4d_dtype type, void *gate_
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(f, gate_up, dproduct), E, W, {
-			p4d_launch(stream, {n, 1, p4d_threads_for(f / W), 0}, swiglu_rows_backward<E, W>,
-				   (E *)gate_up, (const E *)dproduct, (unsigned)f);
+			p4d_launch<swiglu_rows_backward<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0},
+							       (E *)gate_up, (const E *)dproduct,
+							       (unsigned)f);
 		});
 	});
 }

@@ -8,12 +8,13 @@ cuda_kernel_headers = \
 	runtime/cuda/launch.h runtime/cuda/elements.h runtime/cuda/reduce.h runtime/cuda/attention.h runtime/cuda/kernels.h
 cuda_host = \
 	runtime/cuda/state.h runtime/cuda/products.h \
-	runtime/cuda/open.c runtime/cuda/memory.c runtime/cuda/operations.c runtime/cuda/attention.c
+	runtime/cuda/open.c runtime/cuda/memory.c runtime/cuda/streams.c runtime/cuda/operations.c runtime/cuda/attention.c
 EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) runtime/cuda/products.c
 
 if HAVE_CUDA
 pkglib_LTLIBRARIES = libp4d-cuda.la
-libp4d_cuda_la_SOURCES = $(cuda_host) runtime/cuda/products.c estimator/error.h estimator/error.c
+libp4d_cuda_la_SOURCES = $(cuda_host) runtime/cuda/products.c estimator/error.h estimator/error.c \
+	runtime/device_wait.h runtime/device_wait.c
 libp4d_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES) -DP4D_CUDA_ARCHITECTURES='"$(CUDA_ARCHITECTURES)"'
 libp4d_cuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libp4d_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_device_cuda_open$$' \

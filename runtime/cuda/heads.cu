@@ -226,8 +226,8 @@ static void turn(cudaStream_t stream, E *qkv, float *rstd, const p4d_heads *h, u
 	const unsigned lanes = lanes_for(h->head_dim / 2 / W);
 	const uint64_t blocks = (h->n * heads * lanes + P4D_THREADS - 1) / P4D_THREADS;
 
-	p4d_launch(stream, {blocks, 1, P4D_THREADS, 0}, turn_heads<E, W>, qkv, rstd, *h, lanes,
-		   (unsigned)heads, direction);
+	p4d_launch<turn_heads<E, W>>(stream, {blocks, 1, P4D_THREADS, 0}, qkv, rstd, *h, lanes,
+				     (unsigned)heads, direction);
 }
 
 void p4d_kernel_heads(cudaStream_t stream, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *h)
@@ -249,8 +249,9 @@ static void back(cudaStream_t stream, float *sums, E *dqkv, const E *qkv, const 
 	const uint64_t rows = p4d_least(h->n, P4D_HEAD_SUMS);
 	float *weights = rstd ? sums : nullptr, *biases = dbias ? sums + rows * rotated * d : nullptr;
 
-	p4d_launch(stream, {rows, dbias ? all : rotated, P4D_THREADS, 2 * groups * d * sizeof(float)},
-		   turn_back<E, W>, dqkv, qkv, rstd, *h, lanes, weights, biases);
+	p4d_launch<turn_back<E, W>>(
+	    stream, {rows, dbias ? all : rotated, P4D_THREADS, 2 * groups * d * sizeof(float)}, dqkv, qkv,
+	    rstd, *h, lanes, weights, biases);
 	if (weights) {
 		p4d_add_columns(stream, dquery_weight, weights, rows * h->heads, d);
 		p4d_add_columns(stream, dkey_weight, weights + rows * h->heads * d, rows * h->kv_heads, d);

@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* Whether this build has code for the GPU: cudaErrorNoKernelImageForDevice. */
-cudaError_t p4d_kernel_there(void);
+/* Loads all of them onto the GPU. cudaErrorNoKernelImageForDevice: this build has no code for it. */
+cudaError_t p4d_kernel_load(void);
 
 void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
 		     const void *weight, uint64_t n, uint64_t h, float epsilon);

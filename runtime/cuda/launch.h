@@ -32,12 +32,31 @@ typedef struct p4d_grid {
 	size_t shared; /* bytes */
 } p4d_grid;
 
-/* Nothing is started for an empty grid. */
+/*
+ * All kernels that are launched anywhere, so that their code can be loaded before the first of them: loading
+ * may need an idle GPU, and later on what is queued there may wait for other ranks.
+ */
+typedef struct p4d_kernel {
+	const void *function;
+	const struct p4d_kernel *next;
+} p4d_kernel;
+extern const p4d_kernel *p4d_all_kernels; /* reduce.cu */
+
+struct p4d_registered : p4d_kernel {
+	explicit p4d_registered(const void *kernel) : p4d_kernel{kernel, p4d_all_kernels}
+	{
+		p4d_all_kernels = this;
+	}
+};
+
+template <auto KERNEL> struct p4d_launched {
+	static p4d_registered entry;
+};
+template <auto KERNEL> p4d_registered p4d_launched<KERNEL>::entry{reinterpret_cast<const void *>(KERNEL)};
+
 template <typename... P, typename... A>
-static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
+static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
 {
-	if (grid.blocks == 0 || grid.rows == 0)
-		return;
 	const dim3 blocks((unsigned)grid.blocks, (unsigned)grid.rows);
 #ifdef __CUDACC__
 	/* more than that has to be asked for; asking again costs nothing */
@@ -50,6 +69,15 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, void (*kernel)
 	(void)stream;
 	p4d_shim_run(blocks, grid.threads, grid.shared, [&] { kernel(static_cast<P>(arguments)...); });
 #endif
+}
+
+/* Nothing is started for an empty grid. */
+template <auto KERNEL, typename... A>
+static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments)
+{
+	(void)&p4d_launched<KERNEL>::entry;
+	if (grid.blocks > 0 && grid.rows > 0)
+		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
 static inline unsigned p4d_least(uint64_t a, unsigned b)

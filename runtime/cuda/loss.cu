@@ -136,8 +136,8 @@ void p4d_kernel_statistics(cudaStream_t stream, float *maximum, float *sum, floa
 			   uint64_t first)
 {
 	P4D_WITH_WIDTH(p4d_is_wide<float>(vocab, logits), float, W, {
-		p4d_launch(stream, {n, 1, p4d_threads_for(vocab / W), 0}, token_statistics<W>, maximum, sum,
-			   target, logits, labels, (unsigned)vocab, first);
+		p4d_launch<token_statistics<W>>(stream, {n, 1, p4d_threads_for(vocab / W), 0}, maximum, sum,
+						target, logits, labels, (unsigned)vocab, first);
 	});
 }
 
@@ -153,9 +153,9 @@ void p4d_kernel_logits_gradient(cudaStream_t stream, p4d_dtype type, void *dlogi
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(vocab, dlogits, logits), E, W, {
-			p4d_launch(stream, {n, 1, p4d_threads_for(vocab / W), 0}, token_gradient<E, W>,
-				   (E *)dlogits, logits, maximum, sum, labels, (unsigned)vocab, first, scale,
-				   z_loss);
+			p4d_launch<token_gradient<E, W>>(stream, {n, 1, p4d_threads_for(vocab / W), 0},
+							 (E *)dlogits, logits, maximum, sum, labels,
+							 (unsigned)vocab, first, scale, z_loss);
 		});
 	});
 }
@@ -164,6 +164,6 @@ void p4d_kernel_losses(cudaStream_t stream, double *loss, const float *maximum, 
 		       const float *target, const int32_t *labels, uint64_t n, float z_loss)
 {
 	if (n)
-		p4d_launch(stream, {1, 1, 4 * P4D_THREADS, 0}, add_losses, loss, maximum, sum, target, labels,
-			   n, z_loss);
+		p4d_launch<add_losses>(stream, {1, 1, 4 * P4D_THREADS, 0}, loss, maximum, sum, target, labels,
+				       n, z_loss);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena, copies, and the order of streams. */
+/* The arena, and copies. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -134,7 +134,8 @@ static void upload(p4d_device *device, void *to, const void *from_host, uint64_t
 	for (uint64_t at = 0; at < bytes; at += P4D_STAGING_BYTES) {
 		const unsigned slot = c->next_slot++ % P4D_STAGING_SLOTS;
 		const uint64_t count = slot_bytes(bytes - at);
-		p4d_cuda_check(c, cudaEventSynchronize(c->staged[slot]), "upload");
+		if (!p4d_cuda_wait(device, c->staged[slot], "upload"))
+			return;
 		memcpy(slot_at(c, slot), (const char *)from_host + at, count);
 		p4d_cuda_check(c,
 			       cudaMemcpyAsync((char *)to + at, slot_at(c, slot), count,
@@ -162,42 +163,10 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 			p4d_cuda_check(c, cudaEventRecord(c->staged[slot], c->stream), "download");
 		}
 		const unsigned slot = (unsigned)(at / P4D_STAGING_BYTES % P4D_STAGING_SLOTS);
-		p4d_cuda_check(c, cudaEventSynchronize(c->staged[slot]), "download");
+		if (!p4d_cuda_wait(device, c->staged[slot], "download"))
+			return;
 		memcpy((char *)to_host + at, slot_at(c, slot), slot_bytes(bytes - at));
 	}
-}
-
-static int sync(p4d_device *device, p4d_error *err)
-{
-	p4d_cuda *c = p4d_cuda_of(device);
-
-	p4d_cuda_check(c, cudaStreamSynchronize(c->stream), "sync");
-	if (c->failure.code == P4D_OK)
-		return 0;
-	if (err)
-		*err = c->failure;
-	return -1;
-}
-
-static int stream_open(p4d_device *device, void **stream, p4d_error *err)
-{
-	cudaStream_t made;
-	const cudaError_t status = cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
-
-	if (status != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "%s: no stream: %s", device->text,
-				cudaGetErrorString(status));
-	*stream = made;
-	return 0;
-}
-
-static void stream_wait(p4d_device *device, void *waiter, void *awaited)
-{
-	p4d_cuda *c = p4d_cuda_of(device);
-
-	/* a wait is for what was recorded last, so that one event serves all */
-	p4d_cuda_check(c, cudaEventRecord(c->order, awaited ? awaited : c->stream), "stream_wait");
-	p4d_cuda_check(c, cudaStreamWaitEvent(waiter ? waiter : c->stream, c->order, 0), "stream_wait");
 }
 
 void p4d_cuda_memory_table(p4d_device *device)
@@ -211,7 +180,4 @@ void p4d_cuda_memory_table(p4d_device *device)
 	device->copy_rows = copy_rows;
 	device->upload = upload;
 	device->download = download;
-	device->sync = sync;
-	device->stream_open = stream_open;
-	device->stream_wait = stream_wait;
 }

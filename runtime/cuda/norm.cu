@@ -77,8 +77,8 @@ void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, 
 {
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, y, x, weight), E, W, {
-			p4d_launch(stream, {n, 1, p4d_threads_for(h / W), 0}, norm_rows<E, W>, (E *)y, rstd,
-				   (const E *)x, (const E *)weight, (unsigned)h, epsilon);
+			p4d_launch<norm_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0}, (E *)y, rstd,
+						    (const E *)x, (const E *)weight, (unsigned)h, epsilon);
 		});
 	});
 }
@@ -92,10 +92,10 @@ void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, 
 
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dx, dy, x, weight), E, W, {
-			p4d_launch(stream,
-				   {blocks, 1, p4d_threads_for(h / W), in_shared ? h * sizeof(float) : 0},
-				   norm_rows_backward<E, W>, (E *)dx, sums, (const E *)dy, (const E *)x,
-				   (const E *)weight, rstd, n, (unsigned)h, in_shared);
+			p4d_launch<norm_rows_backward<E, W>>(
+			    stream, {blocks, 1, p4d_threads_for(h / W), in_shared ? h * sizeof(float) : 0},
+			    (E *)dx, sums, (const E *)dy, (const E *)x, (const E *)weight, rstd, n,
+			    (unsigned)h, in_shared);
 		});
 	});
 	p4d_add_columns(stream, dweight, sums, blocks, h);

@@ -85,6 +85,16 @@ static int find_device(uint32_t local_rank, int *device, p4d_error *err)
 	return 0;
 }
 
+/* The same number wherever the GPU, or a part of it that was made one, is seen. */
+static void name_processor(p4d_device *device, const struct cudaDeviceProp *properties)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(properties->uuid.bytes); i++)
+		used += (size_t)snprintf(device->identity + used, sizeof(device->identity) - used, "%02x",
+					 (unsigned char)properties->uuid.bytes[i]);
+}
+
 /* Makes the context, and says what the GPU is. */
 static int take_device(p4d_device *device, int number, p4d_error *err)
 {
@@ -106,7 +116,8 @@ static int take_device(p4d_device *device, int number, p4d_error *err)
 				cudaGetErrorString(status));
 	snprintf(device->text, sizeof(device->text), "%.48s (sm_%d%d, %.1f GiB)", properties.name, major,
 		 minor, (double)total / (1 << 30));
-	status = p4d_kernel_there();
+	name_processor(device, &properties);
+	status = p4d_kernel_load();
 	if (status == cudaErrorNoKernelImageForDevice) {
 		p4d_fail(err, P4D_E_DEVICE, "%s: this build has code for sm %s", device->text,
 			 P4D_CUDA_ARCHITECTURES);
@@ -123,23 +134,14 @@ static void close_device(p4d_device *device)
 
 	p4d_products_close(c->products);
 	p4d_cuda_close_staging(c);
-	if (c->order)
-		cudaEventDestroy(c->order);
-	if (c->stream)
-		cudaStreamDestroy(c->stream);
+	p4d_cuda_close_streams(c);
 	free(c);
 	memset(device, 0, sizeof(*device));
 }
 
 static int open_parts(p4d_cuda *c, p4d_error *err)
 {
-	cudaError_t status = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
-
-	if (status == cudaSuccess)
-		status = cudaEventCreateWithFlags(&c->order, cudaEventDisableTiming);
-	if (status != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "CUDA has no stream: %s", cudaGetErrorString(status));
-	if (p4d_cuda_open_staging(c, err) < 0)
+	if (p4d_cuda_open_streams(c, err) < 0 || p4d_cuda_open_staging(c, err) < 0)
 		return -1;
 	return p4d_products_open(&c->products, err);
 }
@@ -158,14 +160,16 @@ p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_er
 	if (!c)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the cuda device");
 	c->careful = careful && !strcmp(careful, "1");
+	c->number = number;
 	made.state = c;
-	p4d_cuda_memory_table(&made);
-	p4d_cuda_operations_table(&made);
-	p4d_cuda_attention_table(&made);
 	if (open_parts(c, err) < 0) {
 		close_device(&made);
 		return -1;
 	}
+	p4d_cuda_memory_table(&made);
+	p4d_cuda_streams_table(&made);
+	p4d_cuda_operations_table(&made);
+	p4d_cuda_attention_table(&made);
 	*device = made;
 	return 0;
 }

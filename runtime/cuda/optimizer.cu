@@ -96,9 +96,9 @@ static void add_terms(cudaStream_t stream, float *sums, typename Term::sum *to, 
 
 	if (count == 0)
 		return;
-	p4d_launch(stream, {blocks, 1, P4D_THREADS, 0}, partial_sums<Term>, partial, x, count,
-		   p4d_is_wide<float>(0, x));
-	p4d_launch(stream, {1, 1, P4D_THREADS, 0}, add_partial_sums<T>, to, partial, blocks);
+	p4d_launch<partial_sums<Term>>(stream, {blocks, 1, P4D_THREADS, 0}, partial, x, count,
+				       p4d_is_wide<float>(0, x));
+	p4d_launch<add_partial_sums<T>>(stream, {1, 1, P4D_THREADS, 0}, to, partial, blocks);
 }
 
 void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count)

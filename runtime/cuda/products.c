@@ -12,14 +12,17 @@
 
 enum { SHAPES = 512, MOST_ALIGNMENT = 256 };
 
-/* A column-major product: to (m, n) = op(a) op(b), summed over k. Compared as bytes: no padding. */
+/*
+ * A column-major product: to (m, n) = op(a) op(b), summed over k; whether it is added to what is there does
+ * not decide how it is computed. Compared as bytes: no padding.
+ */
 typedef struct form {
 	uint64_t m, n, k, lda, ldb;
 	uint32_t a_alignment, b_alignment, to_alignment;
 	int32_t a_transposed, b_transposed;
-	int32_t from, to, accumulate; /* cudaDataType_t */
+	int32_t from, to, none; /* cudaDataType_t; to fill it up */
 } form;
-_Static_assert(sizeof(form) == 5 * 8 + 8 * 4 && sizeof(form) % 8 == 0, "no padding");
+_Static_assert(sizeof(form) == 5 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
 
 /* How a form is computed. */
 typedef struct shape {
@@ -102,7 +105,6 @@ static form form_of(const p4d_product *p)
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 	form f = {.from = type,
 		  .to = type,
-		  .accumulate = p->accumulate,
 		  .a_alignment = alignment_of(p->w),
 		  .b_alignment = alignment_of(p->x),
 		  .to_alignment = alignment_of(p->to),

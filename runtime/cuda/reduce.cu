@@ -3,6 +3,8 @@
 #include "kernels.h"
 #include "reduce.h"
 
+const p4d_kernel *p4d_all_kernels;
+
 constexpr unsigned COLUMNS = 32, ROWS = 8; /* of a block's threads */
 
 __global__ void add_columns(float *to, const float *partial, uint64_t rows, uint64_t columns)
@@ -26,13 +28,16 @@ __global__ void add_columns(float *to, const float *partial, uint64_t rows, uint
 void p4d_add_columns(cudaStream_t stream, float *to, const float *partial, uint64_t rows, uint64_t columns)
 {
 	if (rows)
-		p4d_launch(stream, {(columns + COLUMNS - 1) / COLUMNS, 1, COLUMNS * ROWS, 0}, add_columns, to,
-			   partial, rows, columns);
+		p4d_launch<add_columns>(stream, {(columns + COLUMNS - 1) / COLUMNS, 1, COLUMNS * ROWS, 0}, to,
+					partial, rows, columns);
 }
 
-cudaError_t p4d_kernel_there(void)
+cudaError_t p4d_kernel_load(void)
 {
 	struct cudaFuncAttributes attributes;
+	cudaError_t status = cudaSuccess;
 
-	return cudaFuncGetAttributes(&attributes, add_columns);
+	for (const p4d_kernel *k = p4d_all_kernels; k && status == cudaSuccess; k = k->next)
+		status = cudaFuncGetAttributes(&attributes, k->function);
+	return status;
 }

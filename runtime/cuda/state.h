@@ -11,9 +11,19 @@
 
 enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 1 << 20 };
 
+/* A stream or mark that was opened, to be closed with the device. */
+typedef struct p4d_cuda_opened {
+	cudaStream_t stream; /* NULL: a mark */
+	cudaEvent_t mark;
+	struct p4d_cuda_opened *next;
+} p4d_cuda_opened;
+
 typedef struct p4d_cuda {
+	int number;          /* of the GPU */
 	cudaStream_t stream; /* of all operations */
 	cudaEvent_t order;   /* of stream_wait */
+	cudaEvent_t end;     /* of all that was queued, for sync */
+	p4d_cuda_opened *opened;
 	p4d_products *products;
 	float *sums; /* lent; NULL before */
 	uint64_t sums_bytes;
@@ -36,13 +46,21 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
 /* After an operation was queued. */
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
+/* Until an event was reached; asks the device's watch meanwhile. False: it never will be, or failed. */
+bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
+
 /* Each fills its part of the table. */
 void p4d_cuda_memory_table(p4d_device *device);     /* memory.c */
+void p4d_cuda_streams_table(p4d_device *device);    /* streams.c */
 void p4d_cuda_operations_table(p4d_device *device); /* operations.c */
 void p4d_cuda_attention_table(p4d_device *device);  /* attention.c */
 
 /* memory.c. Errors: DEVICE, NO_MEMORY. */
 int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err);
 void p4d_cuda_close_staging(p4d_cuda *c);
+
+/* streams.c. Errors: DEVICE. */
+int p4d_cuda_open_streams(p4d_cuda *c, p4d_error *err);
+void p4d_cuda_close_streams(p4d_cuda *c);
 
 #endif

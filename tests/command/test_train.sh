@@ -60,8 +60,18 @@ exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2
 exits 9 p4d-train --model gpt3-175b --data nosuch --steps 5
 exits 33 p4d-train --model llama3.1-405b --device cpu --data nosuch --steps 5
 says "need" "GiB of host memory" "fix: --mem="
-exits 5 p4d-train --model llama3.2-1b --device cuda --data nosuch --steps 5
-says "no cuda device"
+
+# which device: without a GPU that is one line, or the cpu
+P4D_LIBDIR=/nonexistent exits 54 train --device cuda --steps 5
+says "built without CUDA: there is no /nonexistent/libp4d-cuda.so" "fix: --device cpu"
+[ "$(printf '%s\n' "$err" | wc -l)" = 2 ] || fail "more than a message and a fix"
+if [ ! -e /dev/nvidiactl ]; then
+	exits 54 train --device cuda --steps 5 --local-ranks 2
+	says "P4D054"
+	[ "$(printf '%s\n' "$err" | grep -c P4D054)" = 1 ] || fail "more than one rank speaks"
+	exits 0 train --device auto --steps 1 --log auto.json
+	grep -q '"device":"cpu","device_text":"cpu (this ' auto.json || fail "auto did not take the cpu"
+fi
 exits 51 train --data nosuch --steps 5 --local-ranks 2
 says "nosuch"
 [ "$(printf '%s\n' "$err" | wc -l)" = 1 ] || fail "more than one line"

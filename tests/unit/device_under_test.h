@@ -3,32 +3,73 @@
 #define P4D_TEST_DEVICE_UNDER_TEST_H
 
 /*
- * Tests of a device are compiled twice: for the cpu, and (P4D_TEST_CUDA) for the cuda device with its kernels
- * compiled for the host, where products are those of the cpu. Include after support.h.
+ * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for the host,
+ * where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU (P4D_TEST_GPU). Their memory is
+ * the host's, which a GPU sees when it is pinned. Include after support.h.
  */
 #include "device.h"
 
-#ifdef P4D_TEST_CUDA
-#include "config.h"
+#if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
 #include "cuda_runtime_api.h"
 #include "device_cuda.h"
+#endif
 
-enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
-void p4d_shim_set_order(enum p4d_shim_order order);
+/* Memory that the device and the host see, of zeros; to be freed by drop_memory. */
+static inline void *make_memory(uint64_t bytes)
+{
+	void *memory;
 
+#ifdef P4D_TEST_GPU
+	assert_int_equal(cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocDefault), cudaSuccess);
+	memset(memory, 0, bytes);
+#else
+	memory = calloc(bytes ? bytes : 1, 1); /* exactly so much: checkers see what lies beyond */
+	assert_non_null(memory);
+#endif
+	return memory;
+}
+
+static inline void drop_memory(void *memory)
+{
+#ifdef P4D_TEST_GPU
+	cudaFreeHost(memory);
+#else
+	free(memory);
+#endif
+}
+
+/* Before the host reads what an operation wrote, or writes what one reads. */
+static inline void finish(p4d_device *device)
+{
+	p4d_error err;
+
+	if (device->sync(device, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+#if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
 enum { TEST_SUMS_BYTES = 64 << 20 };
+
+static inline int open_cuda(p4d_device *device, p4d_error *err)
+{
+#ifdef P4D_TEST_GPU
+	return p4d_device_cuda_load(device, 0, err);
+#else
+	const p4d_cuda_request request = {PACKAGE_VERSION, sizeof(*device), 0};
+
+	return p4d_device_cuda_open(device, &request, err);
+#endif
+}
 
 /* Lends partial sums, too, which a trainer would take from its arena. */
 static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 {
 	static float *sums;
-	const p4d_cuda_request request = {PACKAGE_VERSION, sizeof(*device), 0};
 
-	if (!sums)
-		sums = malloc(TEST_SUMS_BYTES);
-	assert_non_null(sums);
-	if (p4d_device_cuda_open(device, &request, err) < 0)
+	if (open_cuda(device, err) < 0)
 		return -1;
+	if (!sums)
+		sums = make_memory(TEST_SUMS_BYTES);
 	device->lend(device, NULL, 0, sums, TEST_SUMS_BYTES);
 	return 0;
 }
@@ -37,6 +78,13 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 {
 	return p4d_device_cpu_open(device, err);
 }
+#endif
+
+#ifdef P4D_TEST_CUDA
+#include "config.h"
+
+enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
+void p4d_shim_set_order(enum p4d_shim_order order);
 #endif
 
 #endif

@@ -229,6 +229,11 @@ static void q_release(p4d_device *device, void *arena)
 	of(device)->cpu.release(&of(device)->cpu, arena);
 }
 
+static void q_usage(p4d_device *device, uint64_t *used, uint64_t *total)
+{
+	of(device)->cpu.usage(&of(device)->cpu, used, total);
+}
+
 static void q_transfer(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	p4d_error err;
@@ -316,6 +321,8 @@ OPERATION(9, attention_merge, TYPE, REALS(total), REALS(total_lse), IN(o), READ(
 OPERATION(7, attention_row_sums, TYPE, REALS(row_sums), IN(d_o), IN(o), SIZE(n), SIZE(heads), SIZE(head_dim))
 OPERATION(12, attention_backward, TYPE, REALS(dq), REALS(dk), REALS(dv), IN(d_o), READ(lse), READ(row_sums), IN(q), IN(k),
 	  IN(v), (const p4d_attention_shape *, shape), OUT(workspace))
+OPERATION(9, attention_gradient, TYPE, OUT(dqkv), REALS(sums), IN(d_o), READ(lse), READ(row_sums), IN(qkv),
+	  (const p4d_attention_shape *, shape), OUT(workspace))
 OPERATION(5, swiglu, TYPE, OUT(product), IN(gate_up), SIZE(n), SIZE(f))
 OPERATION(5, swiglu_backward, TYPE, OUT(gate_up), IN(dproduct), SIZE(n), SIZE(f))
 OPERATION(8, embed, TYPE, OUT(out), IN(table), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
@@ -362,36 +369,19 @@ static void kept_attention_backward(p4d_device *device, p4d_dtype type, float *d
 			     keep(device, shape, sizeof(*shape)), workspace);
 }
 
+static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
+				    const void *d_o, const float *lse, const float *row_sums, const void *qkv,
+				    const p4d_attention_shape *shape, void *workspace)
+{
+	q_attention_gradient(device, type, dqkv, sums, d_o, lse, row_sums, qkv,
+			     keep(device, shape, sizeof(*shape)), workspace);
+}
+
 static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
 		      float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
 {
 	q_adam(device, type, parameter, master, first, second, gradient, count,
 	       keep(device, adam, sizeof(*adam)));
-}
-
-static int here_losses(p4d_device *device, double *loss, const float *maximum, const float *sum,
-		       const float *target, const int32_t *labels, uint64_t n, float z_loss)
-{
-	p4d_error err;
-
-	q_losses(device, loss, maximum, sum, target, labels, n, z_loss);
-	return q_sync(device, &err);
-}
-
-static int here_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
-{
-	p4d_error err;
-
-	q_sum_squares(device, sum, x, count);
-	return q_sync(device, &err);
-}
-
-static int here_count_nonfinite(p4d_device *device, uint64_t *number, const float *x, uint64_t count)
-{
-	p4d_error err;
-
-	q_count_nonfinite(device, number, x, count);
-	return q_sync(device, &err);
 }
 
 /* ---- opening ---- */
@@ -444,6 +434,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .allocate = q_allocate,
 	    .release = q_release,
 	    .lend = q_lend,
+	    .usage = q_usage,
 	    .zero = q_zero,
 	    .copy = q_copy,
 	    .copy_rows = q_copy_rows,
@@ -471,6 +462,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .attention_merge = q_attention_merge,
 	    .attention_row_sums = q_attention_row_sums,
 	    .attention_backward = kept_attention_backward,
+	    .attention_gradient = kept_attention_gradient,
 	    .swiglu = q_swiglu,
 	    .swiglu_backward = q_swiglu_backward,
 	    .embed = q_embed,
@@ -478,9 +470,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .statistics = q_statistics,
 	    .rescale = q_rescale,
 	    .logits_gradient = q_logits_gradient,
-	    .losses = here_losses,
-	    .sum_squares = here_sum_squares,
-	    .count_nonfinite = here_count_nonfinite,
+	    .losses = q_losses,
+	    .sum_squares = q_sum_squares,
+	    .count_nonfinite = q_count_nonfinite,
 	    .adam = kept_adam,
 	    .cast = q_cast,
 	    .accumulate = q_accumulate,

@@ -48,6 +48,7 @@ static void opens(void **state)
 	assert_int_equal(open_as(1), 0);
 	assert_string_equal(device.name, "cuda");
 	assert_string_equal(device.text, "Host 1 (sm_90, 80.0 GiB)");
+	assert_string_equal(device.identity, "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1");
 	device.close(&device);
 	assert_null(device.state);
 	assert_int_equal(open_as(2), 0);
@@ -180,9 +181,37 @@ static void heads_that_are_too_wide(void **state)
 	device.close(&device);
 }
 
+static int gone(void *context, p4d_error *err)
+{
+	int *left = context;
+
+	return (*left)-- > 0 ? 0 : p4d_fail(err, P4D_E_RANK, "rank 3 is gone");
+}
+
+/* What waits for a rank that is gone is never done: the watch ends the host's wait. */
+static void watched(void **state)
+{
+	int left = 5;
+	float x = 1;
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	device.watch = gone;
+	device.watch_context = &left;
+	p4d_shim_gpu.behind = 4;
+	assert_int_equal(device.sync(&device, &err), 0);
+	assert_int_equal(left, 1);
+	p4d_shim_gpu.behind = 1000;
+	device.download(&device, &x, &x, sizeof(x));
+	assert_int_equal(device.sync(&device, &err), -1);
+	assert_int_equal(err.code, P4D_E_RANK);
+	assert_says("rank 3 is gone");
+	device.close(&device);
+}
+
 static void streams(void **state)
 {
-	void *stream;
+	void *stream, *mark;
 
 	(void)state;
 	assert_int_equal(open_as(0), 0);
@@ -190,8 +219,18 @@ static void streams(void **state)
 	assert_non_null(stream);
 	device.stream_wait(&device, stream, NULL);
 	device.stream_wait(&device, NULL, stream);
-	assert_int_equal(device.sync(&device, &err), 0);
-	cudaStreamDestroy(stream);
+	assert_int_equal(device.mark_open(&device, &mark, &err), 0);
+	assert_int_equal(device.marked(&device, mark, &err), 1);
+	device.mark(&device, mark, stream);
+	device.mark_wait(&device, NULL, mark);
+	p4d_shim_gpu.behind = 1;
+	assert_int_equal(device.marked(&device, mark, &err), 0);
+	assert_int_equal(device.marked(&device, mark, &err), 1);
+	assert_int_equal(device.attach(&device, &err), 0);
+	p4d_shim_gpu.fails = cudaErrorLaunchFailure;
+	assert_int_equal(device.marked(&device, mark, &err), -1);
+	p4d_shim_gpu.fails = cudaSuccess;
+	assert_int_equal(device.sync(&device, &err), -1);
 	device.close(&device);
 }
 
@@ -244,6 +283,7 @@ int main(void)
 	    cmocka_unit_test_setup(copies_are_whole, prepare),
 	    cmocka_unit_test_setup(failures_stay, prepare),
 	    cmocka_unit_test_setup(heads_that_are_too_wide, prepare),
+	    cmocka_unit_test_setup(watched, prepare),
 	    cmocka_unit_test_setup(streams, prepare),
 	    cmocka_unit_test_setup(not_built, prepare),
 	    cmocka_unit_test_setup(not_a_library, prepare),

@@ -18,6 +18,7 @@ typedef enum cudaError {
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
 	cudaErrorNoKernelImageForDevice = 209,
+	cudaErrorNotReady = 600,
 	cudaErrorLaunchFailure = 719
 } cudaError_t;
 
@@ -30,6 +31,9 @@ enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefau
 
 struct cudaDeviceProp {
 	char name[256];
+	struct {
+		char bytes[16];
+	} uuid;
 };
 
 /* What the machine is to look like; tests change it. */
@@ -38,6 +42,7 @@ typedef struct p4d_shim_machine {
 	int sm;              /* 90 */
 	size_t bytes, taken; /* of the GPU; in use by others */
 	cudaError_t fails;   /* what has gone wrong on the GPU */
+	unsigned behind;     /* times that an event is asked for before it is reached */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
 
@@ -64,7 +69,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
-cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 
 #ifdef __cplusplus
 }

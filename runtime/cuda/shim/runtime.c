@@ -56,6 +56,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
 	snprintf(properties->name, sizeof(properties->name), "Host %d", device);
+	memset(properties->uuid.bytes, 0xa0 + device, sizeof(properties->uuid.bytes));
 	return cudaSuccess;
 }
 
@@ -153,8 +154,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	return p4d_shim_gpu.fails;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
+cudaError_t cudaEventQuery(cudaEvent_t event)
 {
 	(void)event;
+	if (p4d_shim_gpu.behind > 0) {
+		p4d_shim_gpu.behind--;
+		return cudaErrorNotReady;
+	}
 	return p4d_shim_gpu.fails;
 }

@@ -50,7 +50,7 @@ void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::funct
 struct cudaFuncAttributes {
 };
 
-template <typename F> static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, F)
+static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *)
 {
 	return p4d_shim_gpu.sm >= 80 ? cudaSuccess : cudaErrorNoKernelImageForDevice;
 }
