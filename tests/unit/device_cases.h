@@ -11,15 +11,18 @@
 #undef LOAD
 #undef STORE
 #undef ROUNDED
+#undef FINISH
 #if P4D_CPU_TYPE == 64
 #define CALL(name, ...) OP(name)(__VA_ARGS__)
 #define ACCUMULATE OP(accumulate)
 #define PRODUCT(name, ...) OP(name)(NULL, __VA_ARGS__)
+#define FINISH()
 #else
 #define CALL(name, ...) device.name(&device, P4D_CPU_TYPE == 16 ? P4D_DT_BF16 : P4D_DT_FP32, __VA_ARGS__)
 #define ACCUMULATE(y, x, count) \
 	device.accumulate(&device, y, P4D_CPU_TYPE == 16 ? P4D_DT_BF16 : P4D_DT_FP32, x, count)
 #define PRODUCT CALL
+#define FINISH() finish(&device)
 #endif
 #if P4D_CPU_TYPE == 16
 #define LOAD(x) (double)p4d_from_bf16(x)
@@ -55,12 +58,14 @@ static REAL *OP(reals)(uint64_t count, uint64_t seed)
 
 static void OP(record_elements)(const char *name, const ELEMENT *x, uint64_t count)
 {
+	FINISH();
 	for (uint64_t i = 0; i < count; i++)
 		note(name, LOAD(x[i]), ROUNDED, i == 0);
 }
 
 static void OP(record_reals)(const char *name, const REAL *x, uint64_t count)
 {
+	FINISH();
 	for (uint64_t i = 0; i < count; i++)
 		note(name, (double)x[i], false, i == 0);
 }
@@ -75,6 +80,7 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 	for (int accumulate = 0; accumulate < 2; accumulate++) {
 		PRODUCT(linear, y, x, w, n, out, in, accumulate);
 		OP(record_elements)("linear", y, n * out);
+		FINISH();
 		/* what was just rounded must not differ between the types */
 		y = OP(elements)(n * out, 3);
 		PRODUCT(linear_input, x, y, w, n, out, in, accumulate);

@@ -41,7 +41,7 @@ static uint64_t size_of(p4d_dtype of)
 static void *keep(uint64_t bytes)
 {
 	assert_true(number_kept < MOST_KEPT);
-	return kept[number_kept++] = calloc(bytes ? bytes : 1, 1);
+	return kept[number_kept++] = make_memory(bytes);
 }
 
 static float *reals(uint64_t count)
@@ -56,12 +56,13 @@ static float *reals(uint64_t count)
 static void *elements(uint64_t count)
 {
 	char *x = (char *)keep((count + off) * size_of(type)) + off * size_of(type);
-	float *from = malloc(count * sizeof(*from) + 1);
+	float *from = make_memory(count * sizeof(*from));
 
 	for (uint64_t i = 0; i < count; i++)
 		from[i] = (float)number(&state_of_numbers);
 	device.cast(&device, type, x, P4D_DT_FP32, from, count);
-	free(from);
+	finish(&device);
+	drop_memory(from);
 	return x;
 }
 
@@ -70,16 +71,26 @@ static void record(const char *name, p4d_dtype of, const void *x, uint64_t count
 	assert_true(recording->count < MOST_RESULTS);
 	result *r = &recording->at[recording->count++];
 
-	*r = (result){name, count, malloc(count * sizeof(float) + 1), of == P4D_DT_BF16};
+	*r = (result){name, count, make_memory(count * sizeof(float)), of == P4D_DT_BF16};
 	device.cast(&device, P4D_DT_FP32, r->x, of, x, count);
+	finish(&device);
+}
+
+static void record_number(const char *name, const double *x)
+{
+	float *as_float = keep(sizeof(*as_float));
+
+	finish(&device);
+	*as_float = (float)*x;
+	record(name, P4D_DT_FP32, as_float, 1);
 }
 
 static void drop(results *r)
 {
 	while (r->count > 0)
-		free(r->at[--r->count].x);
+		drop_memory(r->at[--r->count].x);
 	while (number_kept > 0)
-		free(kept[--number_kept]);
+		drop_memory(kept[--number_kept]);
 }
 
 static void norms(uint64_t n, uint64_t h)
@@ -284,8 +295,7 @@ static void cross_entropy(uint64_t n, uint64_t vocab)
 	record("statistics, sum", P4D_DT_FP32, sum, n);
 	record("statistics, target", P4D_DT_FP32, target, n);
 	device.losses(&device, loss, maximum, sum, target, labels, n, 0.01f);
-	const float loss32 = (float)*loss;
-	record("losses", P4D_DT_FP32, &loss32, 1);
+	record_number("losses", loss);
 	device.logits_gradient(&device, type, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.25f,
 			       0.01f);
 	record("logits_gradient", type, dlogits, n * vocab);
@@ -294,6 +304,7 @@ static void cross_entropy(uint64_t n, uint64_t vocab)
 	device.rescale(&device, sum, maximum, most, n);
 	record("rescale", P4D_DT_FP32, sum, n);
 	device.statistics(&device, maximum, sum, target, logits, labels, n, 0, 2); /* a rank without rows */
+	finish(&device);
 	for (uint64_t i = 0; i < n; i++)
 		assert_true(maximum[i] == -INFINITY && sum[i] == 0 && target[i] == 0);
 }
@@ -321,8 +332,7 @@ static void arrays(uint64_t count)
 	record("adam, second moment", P4D_DT_FP32, second, count);
 	*squares = 3;
 	device.sum_squares(&device, squares, gradient, count);
-	const float squares32 = (float)*squares;
-	record("sum_squares", P4D_DT_FP32, &squares32, 1);
+	record_number("sum_squares", squares);
 	if (count > 3) {
 		gradient[0] = NAN;
 		gradient[count - 1] = INFINITY;
@@ -330,8 +340,10 @@ static void arrays(uint64_t count)
 	}
 	*nonfinite = 5;
 	device.count_nonfinite(&device, nonfinite, gradient, count);
+	finish(&device);
 	assert_int_equal(*nonfinite, count > 3 ? 8 : 5);
 	device.sum_squares(&device, squares, gradient, count);
+	finish(&device);
 	assert_true(!isfinite(*squares) == (count > 3));
 	device.cast(&device, P4D_DT_BF16, y, P4D_DT_FP32, master, count / 2);
 	record("cast", P4D_DT_BF16, y, count / 2);
@@ -367,6 +379,34 @@ static void other_cases(void)
 	rows_of(4, 3, 7);
 }
 
+/* With the shim, those of the cpu against themselves. */
+static void products_of(uint64_t n, uint64_t out, uint64_t in)
+{
+	void *x = elements(n * in), *w = elements(out * in), *y = elements(n * out);
+	float *dw = reals(out * in), *logits = reals(n * out);
+
+	device.linear_weight(&device, type, dw, y, x, n, out, in);
+	record("linear_weight", P4D_DT_FP32, dw, out * in);
+	device.linear_logits(&device, type, logits, x, w, n, out, in);
+	record("linear_logits", P4D_DT_FP32, logits, n * out);
+	for (int accumulate = 0; accumulate < 2; accumulate++) {
+		device.linear(&device, type, y, x, w, n, out, in, accumulate);
+		record("linear", type, y, n * out);
+		y = elements(n * out);
+		device.linear_input(&device, type, x, y, w, n, out, in, accumulate);
+		record("linear_input", type, x, n * in);
+		x = elements(n * in);
+	}
+}
+
+static void product_cases(void)
+{
+	products_of(64, 128, 256);
+	products_of(100, 72, 1000);
+	products_of(7, 33, 18);
+	products_of(256, 512, 64);
+}
+
 static results run(void (*cases)(void), p4d_dtype of, uint64_t apart)
 {
 	results r = {.count = 0};
@@ -400,11 +440,26 @@ static void compare(const results *got, const results *expected)
 	}
 }
 
+/* On a GPU: not the same bits again. */
 static void same_bits(const results *a, const results *b)
 {
 	for (unsigned i = 0; i < a->count; i++)
 		if (memcmp(a->at[i].x, b->at[i].x, a->at[i].count * sizeof(float)) != 0)
 			fail_msg("%s depends on the order of threads", a->at[i].name);
+}
+
+/* A thread or block that reads what another has not yet written shows in another order, or at another time. */
+static void run_again(void (*cases)(void), p4d_dtype of, const results *first)
+{
+#ifdef P4D_TEST_CUDA
+	p4d_shim_set_order(P4D_SHIM_BACKWARD);
+#endif
+	results again = run(cases, of, 0);
+#ifdef P4D_TEST_CUDA
+	p4d_shim_set_order(P4D_SHIM_FORWARD);
+#endif
+	same_bits(first, &again);
+	drop(&again);
 }
 
 static void check_cases(void (*cases)(void))
@@ -421,13 +476,8 @@ static void check_cases(void (*cases)(void))
 			device = cuda;
 			results forward = run(cases, types[i], apart);
 			compare(&forward, &expected);
-			if (apart == 0) {
-				p4d_shim_set_order(P4D_SHIM_BACKWARD);
-				results backward = run(cases, types[i], apart);
-				p4d_shim_set_order(P4D_SHIM_FORWARD);
-				same_bits(&forward, &backward);
-				drop(&backward);
-			}
+			if (apart == 0)
+				run_again(cases, types[i], &forward);
 			drop(&expected);
 			drop(&forward);
 		}
@@ -454,6 +504,12 @@ static void attention_kernels(void **state)
 	check_cases(attention_cases);
 }
 
+static void products(void **state)
+{
+	(void)state;
+	check_cases(product_cases);
+}
+
 static void other_kernels(void **state)
 {
 	(void)state;
@@ -464,9 +520,8 @@ static void other_kernels(void **state)
 static void sums_do_not_depend_on_addresses(void **state)
 {
 	enum { COUNT = 5000, PLACES = 9 };
-	static float x[COUNT + PLACES];
-	static const float *const from = x;
-	double sums[PLACES];
+	float *x = make_memory((COUNT + PLACES) * sizeof(*x));
+	double *sums = make_memory(PLACES * sizeof(*sums));
 	uint64_t random = 3;
 	p4d_device cuda;
 
@@ -477,10 +532,13 @@ static void sums_do_not_depend_on_addresses(void **state)
 		for (int k = 0; k < COUNT; k++)
 			x[i + k] = (float)number(&random) * 1.1f;
 		sums[i] = 0;
-		cuda.sum_squares(&cuda, &sums[i], from + i, COUNT);
+		cuda.sum_squares(&cuda, &sums[i], x + i, COUNT);
+		finish(&cuda);
 		assert_true(sums[i] > 0 && sums[i] == sums[0]);
 	}
 	cuda.close(&cuda);
+	drop_memory(x);
+	drop_memory(sums);
 }
 
 int main(void)
@@ -490,6 +548,7 @@ int main(void)
 	    cmocka_unit_test(heads_kernels),
 	    cmocka_unit_test(attention_kernels),
 	    cmocka_unit_test(other_kernels),
+	    cmocka_unit_test(products),
 	    cmocka_unit_test(sums_do_not_depend_on_addresses),
 	};
 

@@ -41,17 +41,17 @@ enum { KEPT = 4096 };
 static void *kept[KEPT];
 static unsigned number_kept;
 
-/* Memory until the cases of a type are through; exactly so much, so that checkers see what lies beyond. */
+/* Memory until the cases of a type are through. */
 static void *keep(uint64_t bytes)
 {
 	assert_true(number_kept < KEPT);
-	return kept[number_kept++] = calloc(bytes ? bytes : 1, 1);
+	return kept[number_kept++] = make_memory(bytes);
 }
 
 static void drop_all(void)
 {
 	while (number_kept > 0)
-		free(kept[--number_kept]);
+		drop_memory(kept[--number_kept]);
 }
 
 #include "device_cases.h"
@@ -207,8 +207,8 @@ static void bf16_is_the_nearest(void **state)
 static void casts(void **state)
 {
 	enum { N = 37 };
-	float *x = p4d_cpu_reals_fp32(N, 1), back[N], copied[N];
-	uint16_t stored[N], again[N];
+	float *x = p4d_cpu_reals_fp32(N, 1), *back = keep(N * sizeof(*back)), *copied = keep(N * sizeof(*copied));
+	uint16_t *stored = keep(N * sizeof(*stored)), *again = keep(N * sizeof(*again));
 
 	(void)state;
 	for (int i = 0; i < N; i++)
@@ -217,6 +217,7 @@ static void casts(void **state)
 	device.cast(&device, P4D_DT_FP32, back, P4D_DT_BF16, stored, N);
 	device.cast(&device, P4D_DT_BF16, again, P4D_DT_BF16, stored, N);
 	device.cast(&device, P4D_DT_FP32, copied, P4D_DT_FP32, x, N);
+	finish(&device);
 	for (int i = 0; i < N; i++) {
 		assert_int_equal(stored[i], p4d_to_bf16(x[i]));
 		assert_true(back[i] == p4d_from_bf16(stored[i]));
@@ -230,11 +231,12 @@ static void casts(void **state)
 static void sums(void **state)
 {
 	enum { N = 9, V = 53, COUNT = N * V };
-	float *logits = p4d_cpu_reals_fp32(COUNT, 1), maximum[N], sum[N], target[N], most[N];
+	float *logits = p4d_cpu_reals_fp32(COUNT, 1), *most = p4d_cpu_reals_fp32(N, 1);
+	float *maximum = p4d_cpu_reals_fp32(N, 1), *sum = p4d_cpu_reals_fp32(N, 1), *target = p4d_cpu_reals_fp32(N, 1);
 	double *exact = p4d_cpu_reals_fp64(COUNT, 1), maximum64[N], sum64[N], target64[N];
-	double loss = 1, loss64 = 1;
-	int32_t labels[N];
-	uint64_t number;
+	double *loss = keep(sizeof(*loss)), *squares = keep(sizeof(*squares)), loss64 = 1;
+	int32_t *labels = keep(N * sizeof(*labels));
+	uint64_t *number = keep(sizeof(*number));
 
 	(void)state;
 	for (int i = 0; i < COUNT; i++) {
@@ -243,35 +245,42 @@ static void sums(void **state)
 	}
 	for (int i = 0; i < N; i++)
 		labels[i] = i * 7 - 2;
+	*loss = 1;
 	device.statistics(&device, maximum, sum, target, logits, labels, N, V, 1);
 	p4d_cpu_statistics_fp64(maximum64, sum64, target64, exact, labels, N, V, 1);
-	device.losses(&device, &loss, maximum, sum, target, labels, N, 0.01f);
+	device.losses(&device, loss, maximum, sum, target, labels, N, 0.01f);
 	p4d_cpu_losses_fp64(&loss64, maximum64, sum64, target64, labels, N, 0.01f);
-	assert_true(fabs(loss - loss64) <= 1e-5 * loss64);
+	finish(&device);
+	assert_true(fabs(*loss - loss64) <= 1e-5 * loss64);
 	for (int i = 0; i < N; i++) {
 		most[i] = maximum[i] + (float)i / 4;
 		assert_true((double)maximum[i] == maximum64[i] && (double)target[i] == target64[i]);
 		assert_true(fabs((double)sum[i] - sum64[i]) <= 1e-5 * sum64[i]);
 	}
 	device.rescale(&device, sum, maximum, most, N);
+	finish(&device);
 	for (int i = 0; i < N; i++)
 		assert_true(fabs((double)sum[i] - sum64[i] * exp(-i / 4.0)) <= 1e-5 * sum64[i]);
 
 	for (uint64_t count = 0; count < 40; count++) {
-		double squares = 3;
-		device.sum_squares(&device, &squares, logits, count);
-		assert_true(fabs(squares - 3 - dot(exact, exact, count)) <= 1e-14 * squares);
+		*squares = 3;
+		device.sum_squares(&device, squares, logits, count);
+		finish(&device);
+		assert_true(fabs(*squares - 3 - dot(exact, exact, count)) <= 1e-14 * *squares);
 	}
-	number = 1;
-	device.count_nonfinite(&device, &number, logits, COUNT);
-	assert_int_equal(number, 1);
+	*number = 1;
+	device.count_nonfinite(&device, number, logits, COUNT);
+	finish(&device);
+	assert_int_equal(*number, 1);
 	logits[0] = NAN;
 	logits[COUNT / 2] = INFINITY;
 	logits[COUNT - 1] = -INFINITY;
-	device.count_nonfinite(&device, &number, logits, COUNT);
-	assert_int_equal(number, 1 + 3);
+	device.count_nonfinite(&device, number, logits, COUNT);
+	finish(&device);
+	assert_int_equal(*number, 1 + 3);
 	/* what is no number does not vanish on its way to the loss */
 	device.statistics(&device, maximum, sum, target, logits, labels, N, V, 0);
+	finish(&device);
 	assert_true(isnan(sum[0]));
 	drop_all();
 }

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The same Llama, batch and precision in PyTorch (compiled, fused AdamW, attention by SDPA): tokens per second and memory
+on one GPU, to be held against `p4d-train --device cuda`.
+
+bf16 parameters and activations, fp32 master weights, moments and gradients, as p4d-train has them.
+"""
+import argparse
+import json
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError:
+    sys.exit("pytorch_baseline: needs PyTorch (pip install torch)")
+
+# hidden, ffn, layers, heads, KV heads, vocabulary, tied
+MODELS = {
+    "llama3.2-1b": (2048, 8192, 16, 32, 8, 128256, True),
+    "llama3-8b": (4096, 14336, 32, 32, 8, 128256, False),
+    "tiny": (64, 128, 2, 4, 2, 257, False),
+}
+
+
+def rotate(x, cosine, sine):
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cosine - b * sine, b * cosine + a * sine), dim=-1)
+
+
+class Layer(nn.Module):
+    def __init__(self, hidden, ffn, heads, kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads, self.d = heads, kv_heads, hidden // heads
+        self.attention_norm, self.ffn_norm = nn.RMSNorm(hidden, eps=1e-5), nn.RMSNorm(hidden, eps=1e-5)
+        self.qkv = nn.Linear(hidden, (heads + 2 * kv_heads) * self.d, bias=False)
+        self.output = nn.Linear(heads * self.d, hidden, bias=False)
+        self.gate_up = nn.Linear(hidden, 2 * ffn, bias=False)
+        self.down = nn.Linear(ffn, hidden, bias=False)
+
+    def forward(self, x, cosine, sine):
+        batch, length, _ = x.shape
+        qkv = self.qkv(self.attention_norm(x)).view(batch, length, -1, self.d).transpose(1, 2)
+        q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
+        q, k = rotate(q, cosine, sine), rotate(k, cosine, sine)
+        o = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.heads != self.kv_heads)
+        x = x + self.output(o.transpose(1, 2).reshape(batch, length, -1))
+        gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, hidden, ffn, layers, heads, kv_heads, vocab, tied, length):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, hidden)
+        self.layers = nn.ModuleList(Layer(hidden, ffn, heads, kv_heads) for _ in range(layers))
+        self.norm = nn.RMSNorm(hidden, eps=1e-5)
+        self.head = nn.Linear(hidden, vocab, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+        d = hidden // heads
+        angle = torch.outer(torch.arange(length).float(), 10000.0 ** (-torch.arange(0, d, 2).float() / d))
+        self.register_buffer("cosine", angle.cos(), persistent=False)
+        self.register_buffer("sine", angle.sin(), persistent=False)
+
+    def forward(self, tokens, labels):
+        x = self.embedding(tokens)
+        cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
+        for layer in self.layers:
+            x = layer(x, cosine, sine)
+        return F.cross_entropy(self.head(self.norm(x)).float().flatten(0, 1), labels.flatten())
+
+
+class Master:
+    """fp32 copies that the optimizer works on, and fp32 sums of the gradients of micro-batches."""
+
+    def __init__(self, model, fused):
+        self.parameters = list(model.parameters())
+        self.copies = [p.detach().float().clone().requires_grad_() for p in self.parameters]
+        for copy in self.copies:
+            copy.grad = torch.zeros_like(copy)
+        self.optimizer = torch.optim.AdamW(self.copies, lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=fused)
+
+    def collect(self):
+        for parameter, copy in zip(self.parameters, self.copies):
+            copy.grad += parameter.grad
+            parameter.grad = None
+
+    def step(self):
+        torch.nn.utils.clip_grad_norm_(self.copies, 1.0)
+        self.optimizer.step()
+        for parameter, copy in zip(self.parameters, self.copies):
+            parameter.data.copy_(copy.data)
+            copy.grad.zero_()
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--model", choices=MODELS, default="llama3.2-1b")
+    args.add_argument("--seq-len", type=int, default=4096)
+    args.add_argument("--micro-batch", type=int, default=4)
+    args.add_argument("--global-batch", type=int, default=16)
+    args.add_argument("--steps", type=int, default=8)
+    args.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to see that it runs, not how fast")
+    args.add_argument("--no-compile", action="store_true")
+    args = args.parse_args()
+    cuda = args.device == "cuda"
+    if cuda and not torch.cuda.is_available():
+        sys.exit("pytorch_baseline: PyTorch sees no GPU; --device cpu --model tiny tries the program out")
+    if args.global_batch % args.micro_batch:
+        sys.exit("pytorch_baseline: --global-batch is not a multiple of --micro-batch")
+
+    torch.manual_seed(1)
+    hidden, ffn, layers, heads, kv_heads, vocab, tied = MODELS[args.model]
+    model = Llama(hidden, ffn, layers, heads, kv_heads, vocab, tied, args.seq_len).to(args.device).bfloat16()
+    master = Master(model, fused=cuda)
+    run = model if args.no_compile else torch.compile(model)
+    parts = args.global_batch // args.micro_batch
+    tokens = torch.randint(vocab, (parts, args.micro_batch, args.seq_len + 1), device=args.device)
+    seconds = []
+    for _ in range(args.steps):
+        began = time.perf_counter()
+        loss = 0.0
+        for part in tokens:
+            one = run(part[:, :-1], part[:, 1:]) / parts
+            one.backward()
+            master.collect()
+            loss = loss + one.detach()
+        master.step()
+        loss = loss.item()  # waits for the GPU
+        seconds.append(time.perf_counter() - began)
+    measured = seconds[len(seconds) // 2 :]  # the first ones compile
+    print(
+        json.dumps(
+            {
+                "model": args.model,
+                "torch": torch.__version__,
+                "gpu": torch.cuda.get_device_name() if cuda else None,
+                "seq_len": args.seq_len,
+                "micro_batch": args.micro_batch,
+                "global_batch": args.global_batch,
+                "loss": loss,
+                "tokens_per_second": args.global_batch * args.seq_len / statistics.median(measured),
+                "allocated_bytes": torch.cuda.max_memory_allocated() if cuda else None,
+                "reserved_bytes": torch.cuda.max_memory_reserved() if cuda else None,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

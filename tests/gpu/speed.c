@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the cuda device does of its GPU, with the shapes of a Llama 8B layer. A line each: name, value, unit, tab
+ * separated. Never fails by the clock.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device_cuda.h"
+
+enum { N = 8192, H = 4096, F = 14336, HEADS = 32, KV_HEADS = 8, D = 128, VOCAB = 128256, CHUNK = 1024, ROUNDS = 20 };
+enum { Q = HEADS * D, KV = KV_HEADS * D, COLUMNS = Q + 2 * KV };
+
+static p4d_device device;
+static char *arena;
+static uint64_t used, arena_bytes;
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void die(const char *what, const p4d_error *err)
+{
+	fprintf(stderr, "gpu speed: %s: %s\n", what, err->text);
+	exit(1);
+}
+
+static void finish(const char *what)
+{
+	p4d_error err;
+
+	if (device.sync(&device, &err) < 0)
+		die(what, &err);
+}
+
+static void *take(uint64_t bytes)
+{
+	void *at = arena + used;
+
+	used += (bytes + P4D_ARENA_ALIGNMENT - 1) / P4D_ARENA_ALIGNMENT * P4D_ARENA_ALIGNMENT;
+	if (used > arena_bytes) {
+		fprintf(stderr, "gpu speed: the arena is too small\n");
+		exit(1);
+	}
+	return at;
+}
+
+/* Numbers like those of a model: products of zeros are faster than others. */
+static void *random_bf16(uint64_t count)
+{
+	enum { BLOCK = 1 << 20 };
+	static float block[BLOCK];
+	static uint64_t state = 1;
+	uint16_t *to = take(count * 2);
+	float *from = take(BLOCK * sizeof(*from));
+
+	for (uint64_t at = 0; at < count; at += BLOCK) {
+		const uint64_t some = count - at < BLOCK ? count - at : BLOCK;
+		for (uint64_t i = 0; i < some; i++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			block[i] = (float)((double)(state >> 40) / (1 << 23) - 1);
+		}
+		device.upload(&device, from, block, some * sizeof(*block));
+		device.cast(&device, P4D_DT_BF16, to + at, P4D_DT_FP32, from, some);
+	}
+	finish("numbers");
+	return to;
+}
+
+/* Seconds of what `queue` queues, mean of ROUNDS after two to warm up. */
+static double seconds_of(const char *name, void (*queue)(void))
+{
+	for (int i = 0; i < 2; i++)
+		queue();
+	finish(name);
+	const double start = now();
+	for (int i = 0; i < ROUNDS; i++)
+		queue();
+	finish(name);
+	return (now() - start) / ROUNDS;
+}
+
+static void print_rate(const char *name, void (*queue)(void), double work, double unit, const char *of)
+{
+	printf("%s\t%.1f\t%s\n", name, work / seconds_of(name, queue) / unit, of);
+	fflush(stdout);
+}
+
+static void flop_rate(const char *name, void (*queue)(void), double flop)
+{
+	print_rate(name, queue, flop, 1e12, "TFLOP/s");
+}
+
+static void byte_rate(const char *name, void (*queue)(void), double bytes)
+{
+	print_rate(name, queue, bytes, 1e9, "GB/s");
+}
+
+static void *x, *w, *wide, *qkv, *dqkv, *attention_output, *table, *norm_weight;
+static float *dw, *logits, *rstd, *lse, *row_sums, *statistics, *dweight, *rope, *master, *first, *second;
+static void *dlogits;
+static int32_t *tokens, *positions;
+static double *scalar;
+static const p4d_dtype T = P4D_DT_BF16;
+
+static p4d_attention_shape attention_shape(void)
+{
+	return (p4d_attention_shape){.batch = 2,
+				     .queries = N / 2,
+				     .keys = N / 2,
+				     .heads = HEADS,
+				     .kv_heads = KV_HEADS,
+				     .head_dim = D,
+				     .query_position = positions,
+				     .key_position = positions,
+				     .query_stride = COLUMNS,
+				     .key_stride = COLUMNS,
+				     .scale = 0.0883883f};
+}
+
+static void linear(void) { device.linear(&device, T, wide, x, w, N, 2 * F, H, false); }
+static void linear_input(void) { device.linear_input(&device, T, x, wide, w, N, 2 * F, H, false); }
+static void linear_weight(void) { device.linear_weight(&device, T, dw, wide, x, N, 2 * F, H); }
+static void linear_logits(void) { device.linear_logits(&device, T, logits, x, table, CHUNK, VOCAB, H); }
+static void norm(void) { device.norm(&device, T, qkv, rstd, x, norm_weight, N, H, 1e-5f); }
+static void norm_backward(void) { device.norm_backward(&device, T, qkv, dweight, dqkv, x, norm_weight, rstd, N, H); }
+static void swiglu(void) { device.swiglu(&device, T, attention_output, wide, N, F); }
+static void swiglu_backward(void) { device.swiglu_backward(&device, T, wide, attention_output, N, F); }
+static void add(void) { device.add(&device, T, x, x, qkv, (uint64_t)N * H); }
+static void embed(void) { device.embed(&device, T, x, table, tokens, N, H, 0, VOCAB); }
+static void embed_backward(void) { device.embed_backward(&device, T, dw, x, tokens, N, H, 0, 2 * F); }
+static void statistic(void)
+{
+	device.statistics(&device, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, tokens, CHUNK, VOCAB, 0);
+}
+static void gradient(void)
+{
+	device.logits_gradient(&device, T, dlogits, logits, statistics, statistics + CHUNK, tokens, CHUNK, VOCAB, 0, 1, 0);
+}
+static void squares(void) { device.sum_squares(&device, scalar, dw, (uint64_t)2 * F * H); }
+static void cast(void) { device.cast(&device, T, w, P4D_DT_FP32, dw, (uint64_t)2 * F * H); }
+static void adam(void)
+{
+	const p4d_adam step = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 1, 1};
+
+	device.adam(&device, T, w, master, first, second, dw, (uint64_t)2 * F * H, &step);
+}
+
+static void heads(void)
+{
+	const p4d_heads shape = {.n = N, .length = N / 2, .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = D, .rope = rope};
+
+	device.heads(&device, T, qkv, NULL, &shape);
+}
+
+static void attention(void)
+{
+	const p4d_attention_shape shape = attention_shape();
+
+	device.attention(&device, T, attention_output, lse, qkv, (char *)qkv + Q * 2, (char *)qkv + (Q + KV) * 2, &shape,
+			 NULL);
+}
+
+static void attention_gradient(void)
+{
+	const p4d_attention_shape shape = attention_shape();
+
+	device.attention_gradient(&device, T, dqkv, NULL, attention_output, lse, row_sums, qkv, &shape, NULL);
+}
+
+static void make_operands(void)
+{
+	const uint64_t weights = (uint64_t)2 * F * H;
+	int32_t host[N];
+
+	device.lend(&device, take(32 << 20), 32 << 20, take(64 << 20), 64 << 20);
+	x = random_bf16((uint64_t)N * H);
+	w = random_bf16(weights);
+	wide = random_bf16((uint64_t)N * 2 * F);
+	qkv = random_bf16((uint64_t)N * COLUMNS);
+	dqkv = random_bf16((uint64_t)N * COLUMNS);
+	attention_output = random_bf16((uint64_t)N * F);
+	table = random_bf16((uint64_t)VOCAB * H);
+	norm_weight = random_bf16(H);
+	dlogits = take((uint64_t)CHUNK * VOCAB * 2);
+	logits = take((uint64_t)CHUNK * VOCAB * 4);
+	dw = take(weights * 4);
+	master = take(weights * 4);
+	first = take(weights * 4);
+	second = take(weights * 4);
+	rstd = take(N * 4);
+	dweight = take(H * 4);
+	lse = take((uint64_t)N * HEADS * 4);
+	row_sums = take((uint64_t)N * HEADS * 4);
+	statistics = take(3 * CHUNK * 4);
+	rope = take((uint64_t)N * D * 4);
+	tokens = take(sizeof(host));
+	positions = take(sizeof(host));
+	scalar = take(sizeof(*scalar));
+	device.zero(&device, dw, (uint64_t)((char *)(scalar + 1) - (char *)dw));
+	for (int i = 0; i < N; i++)
+		host[i] = (int32_t)((unsigned)i * 2654435761u % VOCAB);
+	device.upload(&device, tokens, host, sizeof(host));
+	for (int i = 0; i < N; i++)
+		host[i] = i;
+	device.upload(&device, positions, host, sizeof(host));
+	finish("operands");
+}
+
+int main(void)
+{
+	const double weights = 2.0 * F * H, pairs = 2 * 0.5 * (N / 2.0) * (N / 2.0) * Q * 2;
+	p4d_error err;
+	void *memory;
+
+	if (p4d_device_cuda_load(&device, 0, &err) < 0)
+		die("no device", &err);
+	arena_bytes = (uint64_t)7 << 30;
+	if (device.allocate(&device, arena_bytes, &memory, &err) < 0)
+		die("no arena", &err);
+	arena = memory;
+	make_operands();
+	flop_rate("linear", linear, 2 * weights * N);
+	flop_rate("linear_input", linear_input, 2 * weights * N);
+	flop_rate("linear_weight", linear_weight, 2 * weights * N);
+	flop_rate("linear_logits", linear_logits, 2.0 * CHUNK * VOCAB * H);
+	flop_rate("attention, causal", attention, 2 * pairs);
+	flop_rate("attention_gradient, causal", attention_gradient, 5 * pairs);
+	byte_rate("norm", norm, 2.0 * N * H * 2);
+	byte_rate("norm_backward", norm_backward, 4.0 * N * H * 2);
+	byte_rate("heads", heads, 2.0 * N * (Q + KV) * 2);
+	byte_rate("swiglu", swiglu, 3.0 * N * F * 2);
+	byte_rate("swiglu_backward", swiglu_backward, 5.0 * N * F * 2);
+	byte_rate("add", add, 3.0 * N * H * 2);
+	byte_rate("embed", embed, 2.0 * N * H * 2);
+	byte_rate("embed_backward", embed_backward, (double)N * H * 10);
+	byte_rate("statistics", statistic, (double)CHUNK * VOCAB * 4);
+	byte_rate("logits_gradient", gradient, (double)CHUNK * VOCAB * 6);
+	byte_rate("sum_squares", squares, weights * 4);
+	byte_rate("cast", cast, weights * 6);
+	byte_rate("adam", adam, weights * 30);
+	device.release(&device, arena);
+	device.close(&device);
+	return 0;
+}
