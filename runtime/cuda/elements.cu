@@ -45,6 +45,18 @@ template <typename E> struct accumulated {
 	}
 };
 
+struct filled {
+	uint32_t *to, word;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		p4d_run<uint32_t, W> run;
+		for (int k = 0; k < W; k++)
+			run.x[k] = word;
+		p4d_store(to + i, run);
+	}
+};
+
 /* Rows of so many words; a row per block. */
 template <typename Word>
 __global__ void copied_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
@@ -55,6 +67,13 @@ __global__ void copied_rows(char *to, uint64_t to_stride, const char *from, uint
 
 	for (uint64_t j = threadIdx.x; j < words; j += blockDim.x)
 		y[j] = x[j];
+}
+
+void p4d_kernel_fill(cudaStream_t stream, void *to, uint32_t word, uint64_t words)
+{
+	P4D_WITH_WIDTH(p4d_is_wide<float>(0, to), float, W, {
+		p4d_for_each<W>(stream, filled{(uint32_t *)to, word}, words);
+	});
 }
 
 void p4d_kernel_add(cudaStream_t stream, p4d_dtype type, void *y, const void *a, const void *b,

@@ -46,6 +46,18 @@ __device__ static inline void p4d_round(p4d_bf16 *to, float x)
 #endif
 }
 
+__device__ static inline uint32_t p4d_bits_of(float x)
+{
+#ifdef __CUDACC__
+	return __float_as_uint(x);
+#else
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+#endif
+}
+
 /* W elements that lie side by side. */
 template <typename E, int W> struct alignas(sizeof(E) * W < 16 ? sizeof(E) * W : 16) p4d_run {
 	E x[W];

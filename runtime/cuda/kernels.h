@@ -74,9 +74,13 @@ enum { P4D_SQUARES_SUMS = 512 };
 void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count);
 void p4d_kernel_count_nonfinite(cudaStream_t stream, float *sums, uint64_t *number, const float *x,
 				uint64_t count);
+/* sums: the same; *number += words that are this one */
+void p4d_kernel_count_words(cudaStream_t stream, float *sums, uint64_t *number, const void *from,
+			    uint32_t word, uint64_t words);
 void p4d_kernel_adam(cudaStream_t stream, p4d_dtype type, void *parameter, float *master, float *first,
 		     float *second, const float *gradient, uint64_t count, const p4d_adam *adam);
 
+void p4d_kernel_fill(cudaStream_t stream, void *to, uint32_t word, uint64_t words);
 void p4d_kernel_add(cudaStream_t stream, p4d_dtype type, void *y, const void *a, const void *b,
 		    uint64_t count);
 void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, p4d_dtype from, const void *x,

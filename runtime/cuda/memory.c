@@ -48,6 +48,7 @@ static int allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error 
 	else if (status == cudaSuccess)
 		status = cudaErrorMemoryAllocation;
 	if (status == cudaSuccess) {
+		device->allocated_bytes += bytes;
 		*arena = memory;
 		return 0;
 	}
@@ -116,6 +117,12 @@ static void copy_rows(p4d_device *device, void *to, uint64_t to_stride, const vo
 	p4d_cuda_queued(c, "copy_rows");
 }
 
+static void fill(p4d_device *device, void *to, uint32_t word, uint64_t words)
+{
+	p4d_kernel_fill(p4d_cuda_of(device)->stream, to, word, words);
+	p4d_cuda_queued(p4d_cuda_of(device), "fill");
+}
+
 static uint64_t slot_bytes(uint64_t left)
 {
 	return left < P4D_STAGING_BYTES ? left : P4D_STAGING_BYTES;
@@ -169,12 +176,27 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 	}
 }
 
+/* The number lies behind the partial sums. */
+static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	void *sum = (uint64_t *)c->sums + P4D_SQUARES_SUMS;
+
+	zero(device, sum, sizeof(*number));
+	p4d_kernel_count_words(c->stream, c->sums, sum, from, word, words);
+	p4d_cuda_queued(c, "count");
+	download(device, number, sum, sizeof(*number));
+	return c->failure.code == P4D_OK ? 0 : -1;
+}
+
 void p4d_cuda_memory_table(p4d_device *device)
 {
 	device->allocate = allocate;
 	device->release = release;
 	device->lend = lend;
 	device->usage = usage;
+	device->fill = fill;
+	device->count = count;
 	device->zero = zero;
 	device->copy = copy;
 	device->copy_rows = copy_rows;

@@ -34,7 +34,7 @@ template <typename E> struct adam_step {
 
 struct square {
 	typedef double sum;
-	__device__ static double of(float x)
+	__device__ double of(float x) const
 	{
 		return (double)x * (double)x;
 	}
@@ -42,9 +42,19 @@ struct square {
 
 struct nonfinite {
 	typedef unsigned long long sum;
-	__device__ static unsigned long long of(float x)
+	__device__ unsigned long long of(float x) const
 	{
 		return !isfinite(x);
+	}
+};
+
+/* Of words, which are read as numbers. */
+struct equal {
+	typedef unsigned long long sum;
+	uint32_t word;
+	__device__ unsigned long long of(float x) const
+	{
+		return p4d_bits_of(x) == word;
 	}
 };
 
@@ -53,21 +63,22 @@ struct nonfinite {
  * Where x begins changes how it is read, not which thread adds what.
  */
 template <typename Term>
-__global__ void partial_sums(typename Term::sum *partial, const float *x, uint64_t count, bool aligned)
+__global__ void partial_sums(typename Term::sum *partial, Term term, const float *x, uint64_t count,
+			     bool aligned)
 {
 	enum { W = p4d_wide<float>::width };
 	typename Term::sum sum = 0;
 
 	for (uint64_t i = ((uint64_t)blockIdx.x * P4D_THREADS + threadIdx.x) * W; i < count;
 	     i += (uint64_t)gridDim.x * P4D_THREADS * W) {
-		p4d_run<float, W> run = {};
-		if (aligned && i + W <= count)
-			run = p4d_load<W>(x + i);
-		else
+		if (aligned && i + W <= count) {
+			const p4d_run<float, W> run = p4d_load<W>(x + i);
+			for (unsigned k = 0; k < W; k++)
+				sum += term.of(run.x[k]);
+		} else {
 			for (unsigned k = 0; k < W && i + k < count; k++)
-				run.x[k] = x[i + k];
-		for (int k = 0; k < W; k++)
-			sum += Term::of(run.x[k]);
+				sum += term.of(x[i + k]);
+		}
 	}
 	sum = p4d_block_sum(sum);
 	if (threadIdx.x == 0)
@@ -86,8 +97,8 @@ template <typename T> __global__ void add_partial_sums(T *to, const T *partial, 
 }
 
 template <typename Term>
-static void add_terms(cudaStream_t stream, float *sums, typename Term::sum *to, const float *x,
-		      uint64_t count)
+static void add_terms(cudaStream_t stream, float *sums, typename Term::sum *to, const Term &term,
+		      const float *x, uint64_t count)
 {
 	typedef typename Term::sum T;
 	const uint64_t of_block = P4D_THREADS * p4d_wide<float>::width;
@@ -96,20 +107,27 @@ static void add_terms(cudaStream_t stream, float *sums, typename Term::sum *to, 
 
 	if (count == 0)
 		return;
-	p4d_launch<partial_sums<Term>>(stream, {blocks, 1, P4D_THREADS, 0}, partial, x, count,
+	p4d_launch<partial_sums<Term>>(stream, {blocks, 1, P4D_THREADS, 0}, partial, term, x, count,
 				       p4d_is_wide<float>(0, x));
 	p4d_launch<add_partial_sums<T>>(stream, {1, 1, P4D_THREADS, 0}, to, partial, blocks);
 }
 
 void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count)
 {
-	add_terms<square>(stream, sums, sum, x, count);
+	add_terms(stream, sums, sum, square{}, x, count);
 }
 
 void p4d_kernel_count_nonfinite(cudaStream_t stream, float *sums, uint64_t *number, const float *x,
 				uint64_t count)
 {
-	add_terms<nonfinite>(stream, sums, reinterpret_cast<unsigned long long *>(number), x, count);
+	add_terms(stream, sums, reinterpret_cast<unsigned long long *>(number), nonfinite{}, x, count);
+}
+
+void p4d_kernel_count_words(cudaStream_t stream, float *sums, uint64_t *number, const void *from,
+			    uint32_t word, uint64_t words)
+{
+	add_terms(stream, sums, reinterpret_cast<unsigned long long *>(number), equal{word},
+		  (const float *)from, words);
 }
 
 void p4d_kernel_adam(cudaStream_t stream, p4d_dtype type, void *parameter, float *master, float *first,

@@ -3,13 +3,14 @@
 #define P4D_TEST_DEVICE_UNDER_TEST_H
 
 /*
- * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for the host,
- * where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU (P4D_TEST_GPU). Their memory is
- * the host's, which a GPU sees when it is pinned. Include after support.h.
+ * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for
+ * the host, where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
+ * (P4D_TEST_GPU). Their memory is the host's, which a GPU sees when it is pinned. Include after support.h.
  */
 #include "device.h"
 
 #if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
+#include "config.h"
 #include "cuda_runtime_api.h"
 #include "device_cuda.h"
 #endif
@@ -48,8 +49,6 @@ static inline void finish(p4d_device *device)
 }
 
 #if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
-enum { TEST_SUMS_BYTES = 64 << 20 };
-
 static inline int open_cuda(p4d_device *device, p4d_error *err)
 {
 #ifdef P4D_TEST_GPU
@@ -60,29 +59,30 @@ static inline int open_cuda(p4d_device *device, p4d_error *err)
 	return p4d_device_cuda_open(device, &request, err);
 #endif
 }
-
-/* Lends partial sums, too, which a trainer would take from its arena. */
-static inline int open_device_under_test(p4d_device *device, p4d_error *err)
-{
-	static float *sums;
-
-	if (open_cuda(device, err) < 0)
-		return -1;
-	if (!sums)
-		sums = make_memory(TEST_SUMS_BYTES);
-	device->lend(device, NULL, 0, sums, TEST_SUMS_BYTES);
-	return 0;
-}
-#else
-static inline int open_device_under_test(p4d_device *device, p4d_error *err)
-{
-	return p4d_device_cpu_open(device, err);
-}
 #endif
 
-#ifdef P4D_TEST_CUDA
-#include "config.h"
+/* Lends what a trainer would take from its arena. */
+static inline int open_device_under_test(p4d_device *device, p4d_error *err)
+{
+	enum { SUMS_BYTES = 64 << 20 };
+	static void *workspace, *sums;
 
+#if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
+	const int status = open_cuda(device, err);
+#else
+	const int status = p4d_device_cpu_open(device, err);
+#endif
+	if (status < 0)
+		return -1;
+	if (!workspace) {
+		workspace = make_memory(P4D_CPU_PRODUCT_BYTES);
+		sums = make_memory(SUMS_BYTES);
+	}
+	device->lend(device, workspace, P4D_CPU_PRODUCT_BYTES, sums, SUMS_BYTES);
+	return 0;
+}
+
+#ifdef P4D_TEST_CUDA
 enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
 void p4d_shim_set_order(enum p4d_shim_order order);
 #endif

@@ -448,7 +448,8 @@ static void same_bits(const results *a, const results *b)
 			fail_msg("%s depends on the order of threads", a->at[i].name);
 }
 
-/* A thread or block that reads what another has not yet written shows in another order, or at another time. */
+/* A thread or block that reads what another has not yet written shows in another order, or at another time.
+ */
 static void run_again(void (*cases)(void), p4d_dtype of, const results *first)
 {
 #ifdef P4D_TEST_CUDA
@@ -465,9 +466,11 @@ static void run_again(void (*cases)(void), p4d_dtype of, const results *first)
 static void check_cases(void (*cases)(void))
 {
 	static const p4d_dtype types[] = {P4D_DT_FP32, P4D_DT_BF16};
+	void *workspace = make_memory(P4D_CPU_PRODUCT_BYTES);
 	p4d_device cpu, cuda;
 
 	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
+	cpu.lend(&cpu, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		for (uint64_t apart = 0; apart < 2; apart++) {
@@ -484,6 +487,7 @@ static void check_cases(void (*cases)(void))
 	assert_int_equal(cuda.sync(&cuda, NULL), 0);
 	cpu.close(&cpu);
 	cuda.close(&cuda);
+	drop_memory(workspace);
 }
 
 static void norm_kernels(void **state)
@@ -544,12 +548,9 @@ static void sums_do_not_depend_on_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(norm_kernels),
-	    cmocka_unit_test(heads_kernels),
-	    cmocka_unit_test(attention_kernels),
-	    cmocka_unit_test(other_kernels),
-	    cmocka_unit_test(products),
-	    cmocka_unit_test(sums_do_not_depend_on_addresses),
+	    cmocka_unit_test(norm_kernels),      cmocka_unit_test(heads_kernels),
+	    cmocka_unit_test(attention_kernels), cmocka_unit_test(other_kernels),
+	    cmocka_unit_test(products),          cmocka_unit_test(sums_do_not_depend_on_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,127 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training on the cuda device, its kernels compiled for the host, in the arena that a GPU's plan describes:
- * the losses are those of the cpu device. Its shim fills new memory with NaN, so nothing is read before it is
- * written.
+ * Training on the cuda device in the arena that a GPU's plan describes: the losses are those of the cpu
+ * device. With the kernels compiled for the host; and, by tests/gpu/run, on a GPU, which two ranks share.
+ * Nothing is read before it is written: new memory holds NaN.
  */
 #include "support.h"
 
-#include <math.h>
-#include <sys/mman.h>
-
+#include "comm_device.h"
 #include "device_under_test.h"
-#include "forked.h"
-#include "training.h"
+#include "training_curves.h"
 
-enum { STEPS = 4, VOCAB = 67, SEED = 7 };
+#ifdef P4D_TEST_GPU
+enum { STEPS = CURVE_STEPS };
+#else
+enum { STEPS = 3 };
+#endif
 
 #define MODEL \
-	"model=custom layers=2 hidden=24 ffn=40 heads=4 kv-heads=2 head-dim=8 vocab=67 seq-len=32 " \
-	"global-batch=4 " \
-	"micro-batch=2 pp=1 vpp=1 "
-#define PLAIN MODEL "tied=off bias=none qk-norm=off "
-#define GROUPED MODEL "tied=on bias=qkv qk-norm=on "
+	"model=custom layers=2 hidden=32 ffn=48 heads=4 head-dim=8 vocab=203 seq-len=16 global-batch=4 " \
+	"micro-batch=2 " \
+	"pp=1 vpp=1 "
+#define PLAIN_MODEL MODEL "kv-heads=4 tied=off bias=none qk-norm=off "
+#define GROUPED_MODEL MODEL "kv-heads=2 tied=on bias=qkv qk-norm=on "
 
-/* What rank 0 measured; shared with the parent. */
-typedef struct curve {
-	double loss[STEPS], norm[STEPS], evaluated;
-} curve;
-
-static curve *shared;
 static p4d_layout layout;
+
+static void nothing(void)
+{
+}
+
+static p4d_group *open_all(p4d_world *world, uint32_t size, p4d_error *err)
+{
+	uint32_t ranks[FORKED_MOST];
+	p4d_group *all;
+
+	for (uint32_t i = 0; i < size; i++)
+		ranks[i] = i;
+	return p4d_group_open(&all, world, ranks, size, err) < 0 ? NULL : all;
+}
 
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
+	p4d_group *all = open_all(world, size, err);
+	p4d_transport *transport = NULL;
 	p4d_trainer *trainer;
-	p4d_step_result result;
 	p4d_device device;
-	curve mine;
 
-	(void)size;
-	TRY(layout.device == P4D_CPU ? p4d_device_cpu_open(&device, err)
-				     : open_device_under_test(&device, err));
-	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
-	TRY(p4d_trainer_open(&trainer, &settings, err));
-	training_text text = {.layout = &layout, .place = p4d_trainer_place(trainer), .vocab = VOCAB};
-	TRY(p4d_trainer_initialize(trainer, SEED, err));
-	for (uint64_t step = 1; step <= STEPS; step++) {
-		TRY(p4d_trainer_step(trainer, step, 2e-3f, training_source, &text, &result, err));
-		CHECK(result.applied);
-		mine.loss[step - 1] = result.loss;
-		mine.norm[step - 1] = result.gradient_norm;
+	if (!all)
+		return -1;
+	if (layout.device == P4D_CPU) {
+		TRY(p4d_device_cpu_open(&device, err));
+	} else {
+		TRY(open_device_under_test(&device, err));
+		/* ranks that share a GPU meet in the host's memory */
+		TRY(p4d_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
 	}
-	TRY(p4d_trainer_evaluate(trainer, STEPS + 1, training_source, &text, &mine.evaluated, err));
-	if (rank == 0)
-		*shared = mine;
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	settings.transport = transport;
+	settings.document_mask = curve_documents;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
 	p4d_trainer_close(trainer);
+	p4d_transport_close(transport);
+	p4d_group_close(all);
 	device.close(&device);
 	return 0;
-}
-
-static curve run(const char *options, uint32_t ranks)
-{
-	p4d_error err;
-	forked f;
-
-	if (training_layout(options, ranks, &layout, &err) < 0)
-		fail_msg("%s: %s", options, err.text);
-	memset(shared, 0, sizeof(*shared));
-	forked_init(&f, ranks, NULL);
-	forked_start(&f, train);
-	if (!forked_finish(&f, 300) || !forked_all_well(&f))
-		fail_msg("%u ranks, %s", ranks, options);
-	return *shared;
 }
 
 static void compare(const char *model, const char *parallel, uint32_t ranks, double limit)
 {
 	char options[512];
+	double norm;
 
 	snprintf(options, sizeof(options), "%s tp=1 cp=1 device=cpu", model);
-	const curve cpu = run(options, 1);
+	const curve cpu = curve_of(options, 1, NULL, &layout, train);
 	snprintf(options, sizeof(options), "%s %s device=cuda", model, parallel);
-	const curve cuda = run(options, ranks);
-	double worst = fabs(cuda.evaluated - cpu.evaluated) / cpu.evaluated;
-	for (int i = 0; i < STEPS; i++) {
-		worst = fmax(worst, fabs(cuda.loss[i] - cpu.loss[i]) / cpu.loss[i]);
-		worst = fmax(worst, fabs(cuda.norm[i] - cpu.norm[i]) / cpu.norm[i] / 100);
-	}
+	const curve cuda = curve_of(options, ranks, NULL, &layout, train);
+	const double off = curve_off_by(&cpu, &cuda, &norm);
 	print_message("%s: loss %.5f to %.5f, off by %.2g\n", parallel, cuda.loss[0], cuda.loss[STEPS - 1],
-		      worst);
-	assert_true(cuda.loss[STEPS - 1] < cuda.loss[0]);
-	assert_true(worst <= limit);
+		      off);
+	assert_true(off <= limit && norm <= 100 * limit);
 }
 
 static void one_gpu(void **state)
 {
 	(void)state;
-	compare(PLAIN "precision=fp32", "tp=1 cp=1", 1, 1e-5);
-	compare(GROUPED "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
-	compare(GROUPED "precision=bf16", "tp=1 cp=1", 1, 2e-2);
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	compare(GROUPED_MODEL "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
+	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1", 1, 2e-2);
 }
 
-/* With sequence parallelism, and the ring. */
-static void several_gpus(void **state)
+/* Sequence parallelism, the ring, and keys that are gathered. */
+static void several_ranks(void **state)
 {
 	(void)state;
-	compare(GROUPED "precision=fp32", "tp=2 cp=1 sequence-parallel=on", 2, 1e-5);
-	compare(PLAIN "precision=fp32", "tp=1 cp=2", 2, 1e-5);
-	compare(PLAIN "precision=bf16", "tp=1 cp=2", 2, 2e-2);
+	compare(GROUPED_MODEL "precision=fp32", "tp=2 cp=1 sequence-parallel=on", 2, 1e-5);
+	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);
 }
 
-static int make_shared(void **state)
+static void documents(void **state)
 {
 	(void)state;
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return shared == MAP_FAILED ? -1 : 0;
+	curve_documents = true;
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	curve_documents = false;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_gpu),
-	    cmocka_unit_test(several_gpus),
+	    cmocka_unit_test(several_ranks),
+	    cmocka_unit_test(documents),
 	};
 
-	return cmocka_run_group_tests_name("training on the cuda device", tests, make_shared, NULL);
+	return cmocka_run_group_tests_name("training on the cuda device", tests, curve_setup, NULL);
 }

@@ -6,11 +6,12 @@
 
 struct p4d_products {
 	p4d_device cpu;
+	_Alignas(P4D_ARENA_ALIGNMENT) char workspace[P4D_CPU_PRODUCT_BYTES];
 };
 
 int p4d_products_open(p4d_products **products, p4d_error *err)
 {
-	p4d_products *p = calloc(1, sizeof(*p));
+	p4d_products *p = aligned_alloc(P4D_ARENA_ALIGNMENT, sizeof(*p));
 
 	if (!p)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for products");
@@ -18,6 +19,7 @@ int p4d_products_open(p4d_products **products, p4d_error *err)
 		free(p);
 		return -1;
 	}
+	p->cpu.lend(&p->cpu, p->workspace, sizeof(p->workspace), NULL, 0);
 	*products = p;
 	return 0;
 }
