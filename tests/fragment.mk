@@ -75,11 +75,36 @@ tests_unit_test_cuda_llama_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_llama_LDADD = $(cuda_LDADD)
 tests_unit_test_cuda_kernels_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_kernels_LDADD = $(cuda_LDADD)
-tests_unit_test_cuda_trainer_SOURCES = tests/unit/test_cuda_trainer.c tests/unit/training.h $(forked)
+tests_unit_test_cuda_trainer_SOURCES = tests/unit/test_cuda_trainer.c tests/unit/training.h tests/unit/training_curves.h $(forked)
 tests_unit_test_cuda_trainer_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_trainer_LDADD = $(cuda_LDADD)
 tests_unit_test_cuda_open_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_open_LDADD = $(cuda_LDADD)
+endif
+
+# And on a GPU: built and run by tests/gpu/run only.
+if HAVE_CUDA
+gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_trainer tests/gpu/speed
+EXTRA_PROGRAMS += $(gpu_checks)
+gpu-checks: $(gpu_checks)
+.PHONY: gpu-checks
+gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit -isystem $(CUDA_INCLUDES) -DP4D_TEST_GPU
+gpu_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -L$(CUDA_LIBDIR) -lcudart_static -lpthread -lrt -ldl -lm
+tests_gpu_check_types_SOURCES = tests/unit/test_device_cpu_types.c
+tests_gpu_check_types_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_check_types_LDADD = libp4dcpu64.la $(gpu_LDADD)
+tests_gpu_check_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.c
+tests_gpu_check_llama_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_check_llama_LDADD = $(gpu_LDADD)
+tests_gpu_check_kernels_SOURCES = tests/unit/test_cuda_kernels.c
+tests_gpu_check_kernels_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_check_kernels_LDADD = $(gpu_LDADD)
+tests_gpu_check_trainer_SOURCES = tests/unit/test_cuda_trainer.c tests/unit/forked.c
+tests_gpu_check_trainer_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_check_trainer_LDADD = $(gpu_LDADD)
+tests_gpu_speed_SOURCES = tests/gpu/speed.c
+tests_gpu_speed_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_speed_LDADD = $(gpu_LDADD)
 endif
 
 unit_tests += tests/unit/test_checkpoint_resume
@@ -286,6 +311,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 
 EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
 EXTRA_DIST += tests/unit/plan_layouts.h
+EXTRA_DIST += tests/gpu/run tests/gpu/pytorch_baseline.py
 EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh

@@ -15,6 +15,7 @@ try:
     import torch
     import torch.nn.functional as F
     from torch import nn
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 except ImportError:
     sys.exit("pytorch_baseline: needs PyTorch (pip install torch)")
 
@@ -105,6 +106,7 @@ def main():
     args.add_argument("--global-batch", type=int, default=16)
     args.add_argument("--steps", type=int, default=8)
     args.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to see that it runs, not how fast")
+    args.add_argument("--attention", choices=("cudnn", "flash", "any"), default="cudnn")
     args.add_argument("--no-compile", action="store_true")
     args = args.parse_args()
     cuda = args.device == "cuda"
@@ -121,6 +123,10 @@ def main():
     parts = args.global_batch // args.micro_batch
     tokens = torch.randint(vocab, (parts, args.micro_batch, args.seq_len + 1), device=args.device)
     seconds = []
+    if cuda and args.attention != "any":
+        wanted = SDPBackend.CUDNN_ATTENTION if args.attention == "cudnn" else SDPBackend.FLASH_ATTENTION
+        chosen = sdpa_kernel([wanted])
+        chosen.__enter__()  # for the rest of the program
     for _ in range(args.steps):
         began = time.perf_counter()
         loss = 0.0
