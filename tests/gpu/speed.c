@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cuda device does of its GPU, with the shapes of a Llama 8B layer. A line each: name, value, unit, tab
- * separated. Never fails by the clock.
+ * What the cuda device does of its GPU, with the shapes of a Llama 8B layer. A line each: name, value, unit,
+ * tab separated. Never fails by the clock.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,17 @@
 
 #include "device_cuda.h"
 
-enum { N = 8192, H = 4096, F = 14336, HEADS = 32, KV_HEADS = 8, D = 128, VOCAB = 128256, CHUNK = 1024, ROUNDS = 20 };
+enum {
+	N = 8192,
+	H = 4096,
+	F = 14336,
+	HEADS = 32,
+	KV_HEADS = 8,
+	D = 128,
+	VOCAB = 128256,
+	CHUNK = 1024,
+	ROUNDS = 20
+};
 enum { Q = HEADS * D, KV = KV_HEADS * D, COLUMNS = Q + 2 * KV };
 
 static p4d_device device;
@@ -125,27 +135,68 @@ static p4d_attention_shape attention_shape(void)
 				     .scale = 0.0883883f};
 }
 
-static void linear(void) { device.linear(&device, T, wide, x, w, N, 2 * F, H, false); }
-static void linear_input(void) { device.linear_input(&device, T, x, wide, w, N, 2 * F, H, false); }
-static void linear_weight(void) { device.linear_weight(&device, T, dw, wide, x, N, 2 * F, H); }
-static void linear_logits(void) { device.linear_logits(&device, T, logits, x, table, CHUNK, VOCAB, H); }
-static void norm(void) { device.norm(&device, T, qkv, rstd, x, norm_weight, N, H, 1e-5f); }
-static void norm_backward(void) { device.norm_backward(&device, T, qkv, dweight, dqkv, x, norm_weight, rstd, N, H); }
-static void swiglu(void) { device.swiglu(&device, T, attention_output, wide, N, F); }
-static void swiglu_backward(void) { device.swiglu_backward(&device, T, wide, attention_output, N, F); }
-static void add(void) { device.add(&device, T, x, x, qkv, (uint64_t)N * H); }
-static void embed(void) { device.embed(&device, T, x, table, tokens, N, H, 0, VOCAB); }
-static void embed_backward(void) { device.embed_backward(&device, T, dw, x, tokens, N, H, 0, 2 * F); }
+static void linear(void)
+{
+	device.linear(&device, T, wide, x, w, N, 2 * F, H, false);
+}
+static void linear_input(void)
+{
+	device.linear_input(&device, T, x, wide, w, N, 2 * F, H, false);
+}
+static void linear_weight(void)
+{
+	device.linear_weight(&device, T, dw, wide, x, N, 2 * F, H);
+}
+static void linear_logits(void)
+{
+	device.linear_logits(&device, T, logits, x, table, CHUNK, VOCAB, H);
+}
+static void norm(void)
+{
+	device.norm(&device, T, qkv, rstd, x, norm_weight, N, H, 1e-5f);
+}
+static void norm_backward(void)
+{
+	device.norm_backward(&device, T, qkv, dweight, dqkv, x, norm_weight, rstd, N, H);
+}
+static void swiglu(void)
+{
+	device.swiglu(&device, T, attention_output, wide, N, F);
+}
+static void swiglu_backward(void)
+{
+	device.swiglu_backward(&device, T, wide, attention_output, N, F);
+}
+static void add(void)
+{
+	device.add(&device, T, x, x, qkv, (uint64_t)N * H);
+}
+static void embed(void)
+{
+	device.embed(&device, T, x, table, tokens, N, H, 0, VOCAB);
+}
+static void embed_backward(void)
+{
+	device.embed_backward(&device, T, dw, x, tokens, N, H, 0, 2 * F);
+}
 static void statistic(void)
 {
-	device.statistics(&device, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, tokens, CHUNK, VOCAB, 0);
+	device.statistics(&device, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, tokens,
+			  CHUNK, VOCAB, 0);
 }
 static void gradient(void)
 {
-	device.logits_gradient(&device, T, dlogits, logits, statistics, statistics + CHUNK, tokens, CHUNK, VOCAB, 0, 1, 0);
+	device.logits_gradient(&device, T, dlogits, logits, statistics, statistics + CHUNK, tokens, CHUNK,
+			       VOCAB, 0, 1, 0);
 }
-static void squares(void) { device.sum_squares(&device, scalar, dw, (uint64_t)2 * F * H); }
-static void cast(void) { device.cast(&device, T, w, P4D_DT_FP32, dw, (uint64_t)2 * F * H); }
+static void squares(void)
+{
+	device.sum_squares(&device, scalar, dw, (uint64_t)2 * F * H);
+}
+static void cast(void)
+{
+	device.cast(&device, T, w, P4D_DT_FP32, dw, (uint64_t)2 * F * H);
+}
 static void adam(void)
 {
 	const p4d_adam step = {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 1, 1};
@@ -155,7 +206,8 @@ static void adam(void)
 
 static void heads(void)
 {
-	const p4d_heads shape = {.n = N, .length = N / 2, .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = D, .rope = rope};
+	const p4d_heads shape = {
+	    .n = N, .length = N / 2, .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = D, .rope = rope};
 
 	device.heads(&device, T, qkv, NULL, &shape);
 }
@@ -164,8 +216,8 @@ static void attention(void)
 {
 	const p4d_attention_shape shape = attention_shape();
 
-	device.attention(&device, T, attention_output, lse, qkv, (char *)qkv + Q * 2, (char *)qkv + (Q + KV) * 2, &shape,
-			 NULL);
+	device.attention(&device, T, attention_output, lse, qkv, (char *)qkv + Q * 2,
+			 (char *)qkv + (Q + KV) * 2, &shape, NULL);
 }
 
 static void attention_gradient(void)

@@ -181,11 +181,11 @@ static void heads_that_are_too_wide(void **state)
 	device.close(&device);
 }
 
-static int gone(void *context, p4d_error *err)
+static int gone(void *context, p4d_error *why)
 {
 	int *left = context;
 
-	return (*left)-- > 0 ? 0 : p4d_fail(err, P4D_E_RANK, "rank 3 is gone");
+	return (*left)-- > 0 ? 0 : p4d_fail(why, P4D_E_RANK, "rank 3 is gone");
 }
 
 /* What waits for a rank that is gone is never done: the watch ends the host's wait. */
