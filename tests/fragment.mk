@@ -87,7 +87,6 @@ if HAVE_CUDA
 gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_trainer tests/gpu/speed
 EXTRA_PROGRAMS += $(gpu_checks)
 gpu-checks: $(gpu_checks)
-.PHONY: gpu-checks
 gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit -isystem $(CUDA_INCLUDES) -DP4D_TEST_GPU
 gpu_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -L$(CUDA_LIBDIR) -lcudart_static -lpthread -lrt -ldl -lm
 tests_gpu_check_types_SOURCES = tests/unit/test_device_cpu_types.c
