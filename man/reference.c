@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "request.h"
+#include "settings.h"
 
 /* scdoc takes some characters as markup, and a '-' at the start of a line as a list; '\' escapes. */
 static void print_escaped(const char *text)
@@ -58,26 +59,13 @@ static void print_options(void)
 	}
 }
 
-static void print_setting(const char *name, const char *argument, const char *help)
+static void print_setting(const char *name, const char *argument, const char *help, const char *otherwise)
 {
 	printf("*--%s* _", name);
 	print_escaped(argument);
 	printf("_\n\t");
 	print_escaped(help);
-	printf("\n\n");
-}
-
-static void print_settings(void)
-{
-#define NUMBER(field, name, argument, least, most, otherwise, help) print_setting(name, argument, help);
-#define REAL(field, name, argument, least, most, otherwise, help) print_setting(name, argument, help);
-#define TEXT(field, name, argument, help) print_setting(name, argument, help);
-#define CHOICE(field, name, list, otherwise, help) print_setting(name, list, help);
-#include "settings.def"
-#undef NUMBER
-#undef REAL
-#undef TEXT
-#undef CHOICE
+	printf(*otherwise ? " (%s)\n\n" : "%s\n\n", otherwise);
 }
 
 int main(int argc, char **argv)
@@ -87,7 +75,7 @@ int main(int argc, char **argv)
 	else if (argc == 2 && !strcmp(argv[1], "options"))
 		print_options();
 	else if (argc == 2 && !strcmp(argv[1], "settings"))
-		print_settings();
+		p4d_settings_each(print_setting);
 	else
 		return 1;
 	return fflush(stdout) == 0 ? 0 : 1;

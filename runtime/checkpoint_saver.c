@@ -184,8 +184,10 @@ static int agree(p4d_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 		return -1;
 	for (uint32_t i = 0; i < saver->peers.world; i++)
 		if (saver->all[i].progress == FAILED)
-			return p4d_fail(err, (p4d_code)saver->all[i].code, "rank %" PRIu32 ": %.440s", i,
-					saver->all[i].text);
+			return i == saver->peers.rank
+				   ? p4d_fail(err, (p4d_code)saver->all[i].code, "%s", saver->all[i].text)
+				   : p4d_fail(err, (p4d_code)saver->all[i].code, "rank %" PRIu32 ": %.440s",
+					      i, saver->all[i].text);
 	return 0;
 }
 

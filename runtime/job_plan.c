@@ -84,10 +84,15 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 
 	if (r->unmodelled[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", r->model, r->unmodelled);
-	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D || !p4d_is_llama_type(r))
+	if (!p4d_is_llama_type(r))
 		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%.200s: planned for another framework; p4d-train trains Llama-type models",
+				"%.200s: p4d-train trains models of the Llama type: RMSNorm, gated "
+				"feed-forward, rotary positions, bias at most of queries, keys and values",
 				r->model);
+	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D) {
+		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for Megatron-LM", r->model);
+		return p4d_fix(err, "sbatch --p4d-framework=p4d");
+	}
 	p4d_rope_default(r); /* lines of older versions do not say */
 	if (p4d_rope_of(r, &plan->rope, err) < 0)
 		return -1;
@@ -143,15 +148,21 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 	return 0;
 }
 
-int p4d_job_plan_check_memory(const p4d_job_plan *plan, uint64_t host_bytes, p4d_error *err)
+int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err)
 {
-	uint64_t need = plan->estimate.host_bytes;
+	const uint64_t need = plan->estimate.host_bytes, ranks = plan->layout.gpus_per_node;
 
 	if (plan->layout.device != P4D_CPU || need == P4D_NOT_MODELLED || need <= host_bytes)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
-		 "the %" PRIu64 " ranks of a node need %.1f GiB of host memory, the job has %.1f GiB here",
-		 plan->layout.gpus_per_node, p4d_to_gib(need), p4d_to_gib(host_bytes));
-	return p4d_fix(err, "--mem=%" PRIu64 "M, or a layout that needs less (p4d plan --device cpu)",
-		       (need >> 20) + 1);
+		 "%" PRIu64 " rank%s of a node need %.1f GiB of host memory, %s %.1f GiB here", ranks,
+		 ranks == 1 ? "" : "s", p4d_to_gib(need), granted ? "the job has" : "there are",
+		 p4d_to_gib(host_bytes));
+	if (granted)
+		return p4d_fix(err, "--mem=%" PRIu64 "M, or a layout that needs less (p4d plan --device cpu)",
+			       (need >> 20) + 1);
+	return p4d_fix(
+	    err,
+	    "a layout that needs less: p4d plan --model %.200s --device cpu --nodes 1 --mem %" PRIu64 "M",
+	    plan->request.model, host_bytes >> 20);
 }

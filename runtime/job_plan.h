@@ -36,7 +36,10 @@ void p4d_job_plan_close(p4d_job_plan *plan);
 /* What a stage hands over to the next at a time; 0: there is one stage. Errors: OVERFLOW. */
 int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err);
 
-/* With the cpu device: whether the ranks of a node fit into so much memory. Errors: HOST_MEMORY. */
-int p4d_job_plan_check_memory(const p4d_job_plan *plan, uint64_t host_bytes, p4d_error *err);
+/*
+ * With the cpu device: whether the ranks of a node fit into so much memory. granted: by Slurm, which could
+ * grant more. Errors: HOST_MEMORY.
+ */
+int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err);
 
 #endif

@@ -91,6 +91,12 @@ static bool takes(p4d_option option)
 	case P4D_DEVICE:
 	case P4D_NODES: /* there are as many as there are */
 	case P4D_GPUS_PER_NODE:
+	case P4D_FRAMEWORK: /* others train otherwise */
+	case P4D_CROSS_ENTROPY:
+	case P4D_SWIGLU:
+	case P4D_ATTENTION:
+	case P4D_DROPOUT:
+	case P4D_TE_WGRAD:
 		return false;
 	default:
 		return (info->where & P4D_WHERE_COMMAND) != 0;
@@ -223,6 +229,23 @@ static int complete(p4d_settings *s, p4d_error *err)
 	return 0;
 }
 
+/* Options of p4d estimate that mean nothing here: people will paste them. */
+static int say_unknown(const char *word, p4d_error *err)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	const int option = strncmp(name, "--", 2) ? -1 : p4d_option_find(name + 2);
+	if (option == P4D_NODES || option == P4D_GPUS_PER_NODE) {
+		p4d_fail(err, P4D_E_USAGE, "%s is not for p4d-train: as many ranks train as there are", name);
+		return p4d_fix(err, "srun with %s, or --local-ranks N", name);
+	}
+	if (option >= 0)
+		p4d_fail(err, P4D_E_USAGE, "%s is not for p4d-train: it is about submitting, or Megatron-LM",
+			 name);
+	return -1;
+}
+
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err)
 {
 	struct option table[VALUES - PLAN_OPTION + 1];
@@ -234,6 +257,8 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 	optind = 0;
 	while (rc == 0 && (more = p4d_next_option(argc, argv, ":hV", table, &which, err)) != 0) {
 		if (more < 0) {
+			if (err && !strncmp(err->text, "unknown", strlen("unknown")) && optind > 0)
+				say_unknown(argv[optind - 1], err);
 			if (err && !err->fix[0])
 				p4d_fix(err, "p4d-train --help");
 			return -1;
@@ -289,15 +314,46 @@ uint64_t p4d_settings_hash(const p4d_settings *settings)
 	return h >> 12;
 }
 
-static void print_option(const char *name, const char *argument, const char *help)
+/* Numbers out of their own range stand for "follows from something else", which the help says. */
+static void default_text(const p4d_setting *row, char *buf, size_t size)
+{
+	const char *at = row->argument;
+
+	buf[0] = '\0';
+	if (row->kind == NUMBER_KIND && row->number >= row->least && row->number <= row->most)
+		snprintf(buf, size, "%" PRIu64, row->number);
+	if (row->kind == REAL_KIND && row->real >= row->least_real && row->real <= row->most_real)
+		snprintf(buf, size, "%g", row->real);
+	if (row->kind != CHOICE_KIND)
+		return;
+	for (uint64_t i = 0; i < row->number; i++)
+		at += strcspn(at, "|") + 1;
+	snprintf(buf, size, "%.*s", (int)strcspn(at, "|"), at);
+}
+
+void p4d_settings_each(p4d_setting_visit *visit)
+{
+	char otherwise[40];
+
+	for (size_t i = 0; i < SETTINGS; i++) {
+		const p4d_setting *row = &settings_table[i];
+		default_text(row, otherwise, sizeof(otherwise));
+		visit(row->name, row->argument, row->help, otherwise);
+	}
+}
+
+static void print_option(const char *name, const char *argument, const char *help, const char *otherwise)
 {
 	char left[96];
 
 	snprintf(left, sizeof(left), "--%s%s%s", name, argument ? " " : "", argument ? argument : "");
 	if (strlen(left) <= 26)
-		printf("  %-26s  %s\n", left, help);
+		printf("  %-26s  %s", left, help);
 	else
-		printf("  %s\n  %26s  %s\n", left, "", help);
+		printf("  %s\n  %26s  %s", left, "", help);
+	if (*otherwise)
+		printf(" (%s)", otherwise);
+	puts("");
 }
 
 void p4d_settings_help(void)
@@ -306,15 +362,15 @@ void p4d_settings_help(void)
 	     "Trains a Llama. Under srun the layout is that of the job (P4D_PLAN, see p4d(1)); without Slurm "
 	     "it\n"
 	     "is that of the options below, and --local-ranks forks as many processes.\n\nTraining:");
-	for (size_t i = 0; i < SETTINGS; i++)
-		print_option(settings_table[i].name, settings_table[i].argument, settings_table[i].help);
+	p4d_settings_each(print_option);
 	puts("\nModel and layout:");
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (takes((p4d_option)i)) {
 			const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
-			print_option(info->name, info->argument, info->help);
+			print_option(info->name, info->argument, info->help, "");
 		}
 	puts("");
-	print_option("help", NULL, "this text");
-	print_option("version", NULL, "the version");
+	print_option("help", NULL, "this text", "");
+	print_option("version", NULL, "the version", "");
+	puts("\nDefaults are in parentheses. p4d-train(1) says more, and has examples.");
 }

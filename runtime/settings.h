@@ -41,4 +41,9 @@ uint64_t p4d_settings_hash(const p4d_settings *settings);
 /* Prints what --help says. */
 void p4d_settings_help(void);
 
+/* Calls visit for every setting of settings.def. otherwise: its default, "" where there is none to name. */
+typedef void p4d_setting_visit(const char *name, const char *argument, const char *help,
+			       const char *otherwise);
+void p4d_settings_each(p4d_setting_visit *visit);
+
 #endif

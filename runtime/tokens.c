@@ -101,8 +101,11 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 
 	snprintf(path, sizeof(path), "%s.bin", prefix);
 	tokens->mapped = true;
-	if (p4d_map(&tokens->data, path, P4D_E_DATA, err) < 0)
-		return -1;
+	if (p4d_map(&tokens->data, path, P4D_E_DATA, err) < 0) {
+		/* what was named may be the text that is to be made into tokens */
+		const char *text = access(prefix, F_OK) == 0 ? prefix : "FILE...";
+		return access(path, F_OK) == 0 ? -1 : p4d_fix(err, "p4d data -o %.200s %.200s", prefix, text);
+	}
 	if (!tokens->data.bytes)
 		return p4d_fail(err, P4D_E_DATA, "%s: empty file, expected tokens", tokens->data_name);
 	snprintf(path, sizeof(path), "%s.idx", prefix);

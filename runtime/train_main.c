@@ -85,8 +85,9 @@ static int prepare(p4d_start *start, p4d_error *err)
 	if (start->plan.layout.device != P4D_CPU)
 		return 0;
 	note_no_gpu(&start->plan, no_gpu.text);
-	return p4d_host_memory("", &bytes, err) < 0 ? -1
-						    : p4d_job_plan_check_memory(&start->plan, bytes, err);
+	return p4d_host_memory("", &bytes, err) < 0
+		   ? -1
+		   : p4d_job_plan_check_memory(&start->plan, !start->local, bytes, err);
 }
 
 static int local_rank(uint32_t rank, void *context)

@@ -16,7 +16,8 @@ static int check(const p4d_trainer_settings *set, p4d_error *err)
 	if (l->framework != P4D_FRAMEWORK_P4D)
 		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train runs plans of framework p4d only");
 	if (l->precision == P4D_FP16)
-		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16");
+		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16"),
+		       p4d_fix(err, "--precision=bf16");
 	if (!l->glu || l->norm_tensors != 1 || l->positions || l->bias == P4D_BIAS_ALL)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"p4d-train computes Llama-type models: RMSNorm, gated feed-forward, rotary "

@@ -59,7 +59,7 @@ says "--checkpoint"
 exits 27 p4d-train $model --data nosuch --steps 5 --local-ranks 3 --pp 2
 exits 9 p4d-train --model gpt3-175b --data nosuch --steps 5
 exits 33 p4d-train --model llama3.1-405b --device cpu --data nosuch --steps 5
-says "need" "GiB of host memory" "fix: --mem="
+says "1 rank of a node need" "GiB of host memory" "fix: a layout that needs less: p4d plan --model llama3.1-405b"
 
 # which device: without a GPU that is one line, or the cpu
 P4D_LIBDIR=/nonexistent exits 54 train --device cuda --steps 5
@@ -73,8 +73,11 @@ if [ ! -e /dev/nvidiactl ]; then
 	grep -q '"device":"cpu","device_text":"cpu (this ' auto.json || fail "auto did not take the cpu"
 fi
 exits 51 train --data nosuch --steps 5 --local-ranks 2
-says "nosuch"
-[ "$(printf '%s\n' "$err" | wc -l)" = 1 ] || fail "more than one line"
+says "nosuch.bin" "fix: p4d data -o nosuch FILE..."
+[ "$(printf '%s\n' "$err" | grep -c P4D051)" = 1 ] || fail "not one rank speaks"
+cp text plain
+exits 51 train --data plain --steps 5
+says "fix: p4d data -o plain plain"
 exits 51 p4d-train $(echo $model | sed "s,--vocab 257,--vocab 50,") $run --global-batch 8 --steps 5
 says "expected 0 to 49"
 

@@ -98,8 +98,12 @@ static void test_refused(void **state)
 	REFUSED(P4D_E_VALUE, "--tp=0", "--data=a", "--steps=3", "--tp=0");
 	REFUSED(P4D_E_USAGE, "given twice", "--data=a", "--steps=3", "--tp=1", "--tp=2");
 	REFUSED(P4D_E_USAGE, "unknown option --nosuch", "--data=a", "--steps=3", "--nosuch");
-	REFUSED(P4D_E_USAGE, "unknown option --nodes", "--data=a", "--steps=3", "--nodes=2");
+	REFUSED(P4D_E_USAGE, "unknown option --nodse", "--data=a", "--steps=3", "--nodse=2");
+	REFUSED(P4D_E_USAGE, "--nodes is not for p4d-train", "--data=a", "--steps=3", "--nodes=2");
+	REFUSED(P4D_E_USAGE, "--gpus-per-node is not", "--data=a", "--steps=3", "--gpus-per-node", "2");
+	REFUSED(P4D_E_USAGE, "--framework is not", "--data=a", "--steps=3", "--framework=megatron");
 	REFUSED(P4D_E_USAGE, "needs a value", "--data=a", "--steps");
+	REFUSED(P4D_E_USAGE, "--device needs a value", "--data=a", "--device");
 	REFUSED(P4D_E_USAGE, "\"more\"", "--data=a", "--steps=3", "more");
 	REFUSED(P4D_E_USAGE, "one of them", "--data=a", "--steps=3", "--valid-data=b",
 		"--valid-fraction=0.1");
@@ -148,9 +152,12 @@ static void test_plan_of_options(void **state)
 	assert_int_equal(plan.layout.gpus_per_node, 2);
 	assert_null(plan.gpu);
 	uint64_t need = plan.estimate.host_bytes;
-	assert_int_equal(p4d_job_plan_check_memory(&plan, need, &err), 0);
-	assert_int_equal(p4d_job_plan_check_memory(&plan, need - 1, &err), -1);
+	assert_int_equal(p4d_job_plan_check_memory(&plan, true, need, &err), 0);
+	assert_int_equal(p4d_job_plan_check_memory(&plan, true, need - 1, &err), -1);
 	assert_int_equal(err.code, P4D_E_HOST_MEMORY);
+	assert_non_null(strstr(err.fix, "--mem="));
+	assert_int_equal(p4d_job_plan_check_memory(&plan, false, need - 1, &err), -1);
+	assert_non_null(strstr(err.fix, "p4d plan --model custom"));
 	p4d_job_plan_close(&plan);
 
 	tiny(&s, "--tp=3");
