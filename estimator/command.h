@@ -145,6 +145,9 @@ typedef struct p4d_timed {
 } p4d_timed;
 /* gpu: may be NULL. Errors: NO_MEMORY. */
 int p4d_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
+/* The same of a step that was predicted before; all 0: it is not known. */
+int p4d_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
+		 p4d_error *err);
 const char *p4d_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */
 /* The two largest losses: "bubble 12 %, gemm 9 %". */
 const char *p4d_limits_text(const p4d_timed *timed, char *buf, size_t size);

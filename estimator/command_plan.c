@@ -79,7 +79,7 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, &d->layout, err) <
 		0 ||
 	    p4d_estimate_memory(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
-	    p4d_time_step(&d->layout, subject->capacity.gpu, &d->timed, err) < 0)
+	    p4d_timed_of(&d->layout, subject->capacity.gpu, &candidate->step, &d->timed, err) < 0)
 		return -1;
 	d->least_bytes = d->most_bytes = d->estimate.peak.device_bytes;
 	for (uint32_t i = 0; i < p4d_stage_count(&d->layout, subject->method); i++) {

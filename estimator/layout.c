@@ -263,7 +263,6 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	const bool v_shaped = p4d_is_v_shaped(l->schedule);
 	char name[16];
 
-	p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name));
 	if (l->schedule <= P4D_1F1B || l->schedule == P4D_ZB1P) {
 		if (l->vpp != 1) {
 			p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule",
@@ -274,7 +273,8 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	}
 	if (l->pp == 1 || (v_shaped ? l->vpp != 2 : l->vpp == 1)) {
 		p4d_fail(err, P4D_E_SCHEDULE,
-			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64, name,
+			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64,
+			 p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)),
 			 v_shaped ? "= 2" : "> 1", l->pp, l->vpp);
 		if (l->pp > 1 && v_shaped)
 			return p4d_fix(err, "--p4d-vpp=2");

@@ -59,12 +59,23 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
+/* Chunks that are no end of the model are all the same. */
 p4d_wide p4d_padded_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	p4d_wide n = padded(l, p4d_vocabulary_parameters(l));
+	const uint32_t last = p4d_positions(schedule) - 1;
+	p4d_wide n = padded(l, p4d_vocabulary_parameters(l)), inner = 0;
 
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-		n += padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+		const uint32_t position = p4d_position_of(schedule, stage, chunk);
+		const bool end = position == 0 || position == last;
+		if (end || !inner) {
+			const p4d_wide of_chunk = padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
+			n += of_chunk;
+			inner = end ? inner : of_chunk;
+		} else {
+			n += inner;
+		}
+	}
 	return n;
 }
 

@@ -24,16 +24,21 @@ void p4d_pack(p4d_plan *plan, p4d_moment *peak)
 			order[moments][count[moments]++] = (uint8_t)i;
 		}
 	for (int moments = P4D_MOMENTS; moments > 0; moments--)
-		for (unsigned i = 0; i < count[moments]; i++) {
-			p4d_tensor *row = &plan->tensor[order[moments][i]];
-			uint64_t at = 0;
-			for (unsigned mask = row->moments; mask; mask &= mask - 1)
-				if (top[__builtin_ctz(mask)] > at)
-					at = top[__builtin_ctz(mask)];
-			row->offset = at;
-			for (unsigned mask = row->moments; mask; mask &= mask - 1) {
-				top[__builtin_ctz(mask)] = at + row->bytes;
-				alive[__builtin_ctz(mask)] += row->bytes;
+		for (unsigned i = 0; i < count[moments];) {
+			/* rows in a row with the same moments lie on each other */
+			const unsigned all = plan->tensor[order[moments][i]].moments;
+			uint64_t bottom = 0;
+			for (unsigned mask = all; mask; mask &= mask - 1)
+				if (top[__builtin_ctz(mask)] > bottom)
+					bottom = top[__builtin_ctz(mask)];
+			uint64_t at = bottom;
+			for (; i < count[moments] && plan->tensor[order[moments][i]].moments == all; i++) {
+				plan->tensor[order[moments][i]].offset = at;
+				at += plan->tensor[order[moments][i]].bytes;
+			}
+			for (unsigned mask = all; mask; mask &= mask - 1) {
+				top[__builtin_ctz(mask)] = at;
+				alive[__builtin_ctz(mask)] += at - bottom;
 			}
 		}
 	*peak = 0;

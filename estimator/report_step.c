@@ -19,15 +19,22 @@ const char *p4d_seconds(double seconds, char buf[P4D_SIZE_TEXT])
 int p4d_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err)
 {
 	p4d_timeline_work work = {NULL, 0};
-	int result;
+	p4d_step step = {.seconds = 0};
+	int result = 0;
 
-	memset(timed, 0, sizeof(*timed));
-	if (!gpu || layout->device == P4D_CPU || !p4d_clock_knows(layout, gpu))
-		return 0;
-	timed->known = true;
-	result = p4d_clock_step(layout, gpu, &work, &timed->step, err);
+	if (gpu && layout->device != P4D_CPU && p4d_clock_knows(layout, gpu))
+		result = p4d_clock_step(layout, gpu, &work, &step, err);
 	p4d_timeline_work_free(&work);
-	return result < 0 ? -1 : p4d_losses_of(layout, gpu, &timed->step, &timed->losses, err);
+	return result < 0 ? -1 : p4d_timed_of(layout, gpu, &step, timed, err);
+}
+
+int p4d_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
+		 p4d_error *err)
+{
+	memset(timed, 0, sizeof(*timed));
+	timed->known = step->seconds > 0;
+	timed->step = *step;
+	return timed->known ? p4d_losses_of(layout, gpu, step, &timed->losses, err) : 0;
 }
 
 const char *p4d_limits_text(const p4d_timed *timed, char *buf, size_t size)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "defaults.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
@@ -37,7 +36,8 @@ typedef struct walk {
 	/* when only the fastest is wanted and nobody counts: the best so far, if count; else NULL */
 	p4d_candidate *fastest;
 	size_t count;
-	double bound; /* of the last that was TOO_SLOW */
+	double bound;       /* of the last that was TOO_SLOW */
+	unsigned too_large; /* a bit for each recompute that was, with a smaller micro-batch */
 	p4d_timeline_work work;
 	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
@@ -79,12 +79,12 @@ static bool simpler(const p4d_candidate *a, const p4d_candidate *b, double safe)
 /* Batches may differ where the user left the batch open, so time counts per sequence. */
 static double per_sequence(const p4d_candidate *c)
 {
-	return c->seconds / (double)c->request.value[P4D_GLOBAL_BATCH];
+	return c->step.seconds / (double)c->request.value[P4D_GLOBAL_BATCH];
 }
 
 bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double safe)
 {
-	if (a->seconds > 0 && b->seconds > 0 && per_sequence(a) != per_sequence(b))
+	if (a->step.seconds > 0 && b->step.seconds > 0 && per_sequence(a) != per_sequence(b))
 		return per_sequence(a) < per_sequence(b);
 	return simpler(a, b, safe);
 }
@@ -119,7 +119,7 @@ static bool build(walk *w, p4d_request *request)
  * Whether the layout fits, one way or the other. A ring has two blocks of keys, whatever the number of ranks.
  * Two ranks have as many when they gather, and nothing to merge.
  */
-static bool fits(walk *w, p4d_request *request, uint64_t *bytes)
+static bool fits_somehow(walk *w, p4d_request *request, uint64_t *bytes)
 {
 	const p4d_search_space *space = w->space;
 	const bool gathers = w->layout.cp_comm == P4D_CP_ALL_GATHER;
@@ -138,6 +138,20 @@ static bool fits(walk *w, p4d_request *request, uint64_t *bytes)
 	return false;
 }
 
+/* Memory only grows with the micro-batch: what was too large stays so. */
+static bool fits(walk *w, p4d_request *request, uint64_t *bytes)
+{
+	const unsigned bit = 1u << w->layout.recompute;
+
+	*bytes = P4D_NOT_MODELLED;
+	if (w->too_large & bit)
+		return false;
+	const bool below = fits_somehow(w, request, bytes);
+	if (!below)
+		w->too_large |= bit;
+	return below;
+}
+
 static double fraction_of(const walk *w, uint64_t device_bytes)
 {
 	return w->capacity_bytes ? (double)device_bytes / w->capacity_bytes : 0;
@@ -149,7 +163,7 @@ static void fill(walk *w, uint64_t device_bytes, p4d_candidate *candidate)
 	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
 	candidate->device_bytes = device_bytes;
 	candidate->fraction = fraction_of(w, device_bytes);
-	candidate->seconds = 0;
+	candidate->step = (p4d_step){.seconds = 0};
 }
 
 static void remember(walk *w, const p4d_request *request, uint64_t device_bytes)
@@ -190,7 +204,6 @@ static outcome try_to_beat(walk *w)
 {
 	const p4d_search_space *space = w->space;
 	p4d_candidate candidate;
-	p4d_step step;
 	uint64_t bytes;
 
 	if (!build(w, &candidate.request))
@@ -201,9 +214,8 @@ static outcome try_to_beat(walk *w)
 	if (!fits(w, &candidate.request, &bytes))
 		return TOO_LARGE;
 	fill(w, bytes, &candidate);
-	if (p4d_clock_step(&w->layout, space->capacity.gpu, &w->work, &step, NULL) < 0)
+	if (p4d_clock_step(&w->layout, space->capacity.gpu, &w->work, &candidate.step, NULL) < 0)
 		return TOO_LARGE;
-	candidate.seconds = step.seconds;
 	if (!w->count || p4d_candidate_better(&candidate, w->fastest, space->safe))
 		*w->fastest = candidate;
 	w->count = 1;
@@ -302,11 +314,12 @@ static outcome over_recompute(walk *w)
 
 static void over_micro_batches(walk *w)
 {
+	w->too_large = 0;
 	if (!open(w, P4D_MICRO_BATCH)) {
 		over_recompute(w);
 		return;
 	}
-	/* memory only grows with the micro-batch, and what b does not divide 2*b does not divide either */
+	/* what b does not divide 2*b does not divide either */
 	double slowest = 0;
 	for (uint64_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
 		propose(w, P4D_MICRO_BATCH, b);
@@ -534,7 +547,6 @@ static size_t rank(walk *w, p4d_candidate *found, size_t room)
 {
 	p4d_candidate candidate;
 	size_t count = 0;
-	p4d_step step;
 
 	if (w->timed)
 		qsort(w->entry, w->entries, sizeof(*w->entry), by_bound);
@@ -542,11 +554,9 @@ static size_t rank(walk *w, p4d_candidate *found, size_t room)
 		if (w->timed && count == room && w->entry[i].bound >= per_sequence(&found[count - 1]))
 			break;
 		revive(w, &w->entry[i], &candidate);
-		if (w->timed) {
-			if (p4d_clock_step(&w->layout, w->space->capacity.gpu, &w->work, &step, NULL) < 0)
-				continue;
-			candidate.seconds = step.seconds;
-		}
+		if (w->timed &&
+		    p4d_clock_step(&w->layout, w->space->capacity.gpu, &w->work, &candidate.step, NULL) < 0)
+			continue;
 		count = keep(found, count, room, &candidate, w->space->safe);
 	}
 	p4d_timeline_work_free(&w->work);

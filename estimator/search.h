@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clock.h"
 #include "error.h"
 #include "layout.h"
 #include "memory.h"
@@ -37,7 +38,7 @@ typedef struct p4d_candidate {
 	bool pipeline_full;
 	uint64_t device_bytes;
 	double fraction;
-	double seconds; /* predicted step time; 0 when the clock does not know the GPU */
+	p4d_step step; /* predicted; all 0 when the clock does not know the GPU */
 } p4d_candidate;
 
 typedef struct p4d_search_counts {

@@ -134,7 +134,7 @@ static void nothing_is_faster(void **state)
 		assert_int_equal(n, all.fitting > 0);
 		if (!n)
 			continue;
-		double found = best.seconds / (double)best.request.value[P4D_GLOBAL_BATCH];
+		double found = best.step.seconds / (double)best.request.value[P4D_GLOBAL_BATCH];
 		cases++;
 		near += found <= 1.01 * all.least;
 		if (found > all.least)
@@ -179,7 +179,7 @@ static void without_a_clock(void **state)
 	size_t n = p4d_search(&r, &space, found, 32, NULL);
 	assert_true(n > 2);
 	for (size_t i = 0; i < n; i++)
-		assert_true(found[i].seconds == 0);
+		assert_true(found[i].step.seconds == 0);
 	assert_true(found[0].fraction <= space.safe);
 	assert_int_equal(found[0].request.value[P4D_RECOMPUTE], P4D_RECOMPUTE_NONE);
 	for (size_t i = 1; i < n; i++)
@@ -224,7 +224,7 @@ static void gathers_keys_where_that_is_faster(void **state)
 	set_all(&asked, "cp-comm=p2p");
 	assert_int_equal(p4d_search(&asked, &space, &other, 1, NULL), 1);
 	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
-	assert_true(other.seconds > found.seconds && other.fraction < found.fraction);
+	assert_true(other.step.seconds > found.step.seconds && other.fraction < found.fraction);
 	/* where gathered keys do not fit */
 	space.limit = (other.fraction + found.fraction) / 2;
 	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
