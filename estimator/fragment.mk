@@ -27,7 +27,8 @@ libp4d_la_SOURCES = \
 	estimator/timeline.h estimator/timeline_cost.h estimator/timeline_cost.c estimator/timeline.c \
 	estimator/timeline_graph.h estimator/timeline_graph.c estimator/timeline_gpipe.c estimator/timeline_steady.c \
 	estimator/plan_line.h estimator/plan_line.c \
-	estimator/search.h estimator/search.c estimator/search_advice.c \
+	estimator/search.h estimator/search.c estimator/search_walk.h estimator/search_walk.c \
+	estimator/search_trial.c estimator/search_advice.c \
 	estimator/script.h estimator/script.c \
 	estimator/guard.h estimator/verdict.h estimator/verdict.c estimator/judge.c estimator/guard.c estimator/verify.c \
 	estimator/export.h estimator/export.c
