@@ -36,6 +36,7 @@ struct p4d_transport {
 	p4d_device *device;
 	void *state; /* the carrier's */
 	double looked_at;
+	bool broken; /* after an error nobody waits for others again, not even to close */
 	char name[300];
 };
 

@@ -52,9 +52,10 @@ static void wait_for(const p4d_group *g, const p4d_lane *lane, uint64_t call)
 
 static int outcome(const p4d_group *g, int result, const p4d_lane *lane, const char *doing, p4d_error *err)
 {
-	if (p4d_nccl_result(nccl_of(g), result, lane->comm, doing, err) < 0)
-		return p4d_device_blame(g->world, err);
-	return 0;
+	if (p4d_nccl_result(nccl_of(g), result, lane->comm, doing, err) == 0)
+		return 0;
+	g->transport->broken = true;
+	return p4d_device_blame(g->world, err);
 }
 
 static int nccl_type(p4d_dtype type)
@@ -221,7 +222,7 @@ static int nccl_watch(p4d_transport *t, p4d_error *err)
 static void nccl_end(p4d_transport *t)
 {
 	/* a thread that opens a communicator may still be there */
-	if (!t->world->failed)
+	if (!t->world->failed && !t->broken)
 		p4d_nccl_close(t->state);
 }
 
