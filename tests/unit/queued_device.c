@@ -42,6 +42,7 @@ struct queued {
 	stream *compute, *streams;
 	mark *marks;
 	bool closing, failed;
+	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
 	unsigned side_lag;
 	p4d_error why;
 	pthread_mutex_t lock;
@@ -209,6 +210,8 @@ static int q_sync(p4d_device *device, p4d_error *err)
 	int reached;
 
 	q_mark(device, &m, NULL);
+	q->waits += m.at != q->seen;
+	q->seen = m.at;
 	while ((reached = q_marked(device, &m, err)) == 0) {
 		if (device->watch && device->watch(device->watch_context, &q->why) < 0)
 			q->failed = true;
@@ -234,12 +237,36 @@ static void q_usage(p4d_device *device, uint64_t *used, uint64_t *total)
 	of(device)->cpu.usage(&of(device)->cpu, used, total);
 }
 
-static void q_transfer(p4d_device *device, void *to, const void *from, uint64_t bytes)
+static void q_download(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	p4d_error err;
 
 	if (q_sync(device, &err) == 0)
-		memmove(to, from, bytes);
+		memcpy(to, from, bytes);
+}
+
+/* What the host gave, on its way. */
+typedef struct upload {
+	void *to, *data;
+	uint64_t bytes;
+} upload;
+
+static void do_upload(void *args)
+{
+	const upload *own = args;
+
+	memcpy(own->to, own->data, own->bytes);
+	free(own->data);
+}
+
+static void q_upload(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	const upload own = {.to = to, .data = malloc(bytes ? bytes : 1), .bytes = bytes};
+
+	if (!own.data)
+		abort();
+	memcpy(own.data, from, bytes);
+	queue(&of(device)->compute->calls, do_upload, &own, sizeof(own));
 }
 
 /* ---- operations ---- */
@@ -438,8 +465,8 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .zero = q_zero,
 	    .copy = q_copy,
 	    .copy_rows = q_copy_rows,
-	    .upload = q_transfer,
-	    .download = q_transfer,
+	    .upload = q_upload,
+	    .download = q_download,
 	    .sync = q_sync,
 	    .close = q_close,
 	    .stream_open = q_stream_open,
@@ -488,4 +515,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	if (q_sync(device, err) < 0)
 		return -1;
 	return 0;
+}
+
+uint64_t queued_device_waits(const p4d_device *device)
+{
+	return ((const queued *)device->state)->waits;
 }
