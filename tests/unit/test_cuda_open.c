@@ -282,6 +282,8 @@ static void not_a_library(void **state)
 	if (file)
 		fclose(file);
 	setenv("P4D_LIBDIR", directory, 1);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+	unsetenv("CUDA_MODULE_LOADING");
 	const int rc = p4d_device_cuda_load(&device, 0, &err);
 	unlink(path);
 	rmdir(directory);
@@ -289,6 +291,9 @@ static void not_a_library(void **state)
 	assert_int_equal(rc, -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("CUDA cannot be loaded: ");
+	/* what CUDA reads when it is loaded, unless the user has said it */
+	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
+	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
 }
 
 int main(void)
