@@ -35,6 +35,7 @@ struct cudaDeviceProp {
 	struct {
 		char bytes[16];
 	} uuid;
+	size_t totalGlobalMem;
 };
 
 /* What the machine is to look like; tests change it. */

@@ -69,6 +69,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
 	snprintf(properties->name, sizeof(properties->name), "Host %d", device);
+	properties->totalGlobalMem = p4d_shim_gpu.bytes;
 	memset(properties->uuid.bytes, 0xa0 + device, sizeof(properties->uuid.bytes));
 	return cudaSuccess;
 }
