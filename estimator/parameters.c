@@ -19,6 +19,14 @@ p4d_wide p4d_layer_parameters(const p4d_layout *l)
 	return n;
 }
 
+/* What begins the model, outside of its layers. */
+static p4d_wide begin_parameters(const p4d_layout *l)
+{
+	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
+
+	return table + (p4d_wide)l->positions * l->hidden;
+}
+
 p4d_wide p4d_chunk_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 			      uint32_t chunk)
 {
@@ -27,7 +35,7 @@ p4d_wide p4d_chunk_parameters(const p4d_layout *l, const p4d_schedule *schedule,
 	uint32_t position = p4d_position_of(schedule, stage, chunk);
 
 	if (position == 0)
-		n += table + (p4d_wide)l->positions * l->hidden;
+		n += begin_parameters(l);
 	if (position == p4d_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
 		bool shared = l->tied && p4d_is_first(schedule, stage);
@@ -59,12 +67,29 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
+/* Segment i of a chunk: one of its layers; with the first what begins the model, with the last what ends it.
+ */
+static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				   uint32_t chunk, uint64_t i)
+{
+	const p4d_wide layer = p4d_layer_parameters(l);
+	const uint64_t layers = l->stage_layers[stage] / l->vpp;
+	const p4d_wide ends = p4d_chunk_parameters(l, schedule, stage, chunk) - layers * layer;
+	const bool begins = p4d_position_of(schedule, stage, chunk) == 0;
+	/* where one chunk has both ends, its table belongs to the beginning */
+	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
+
+	return (layers ? layer : 0) + (begins && i == 0 ? begin_parameters(l) : 0) +
+	       (i == p4d_chunk_segments(l, stage) - 1 ? end : 0);
+}
+
 p4d_wide p4d_padded_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	p4d_wide n = padded(l, p4d_vocabulary_parameters(l));
 
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-		n += padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
+		for (uint64_t i = 0; i < p4d_chunk_segments(l, stage); i++)
+			n += padded(l, segment_parameters(l, schedule, stage, chunk, i));
 	return n;
 }
 
@@ -72,9 +97,10 @@ p4d_wide p4d_largest_segment(const p4d_layout *l, const p4d_schedule *schedule, 
 {
 	p4d_wide most = padded(l, p4d_vocabulary_parameters(l));
 
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
-		p4d_wide n = padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
-		most = n > most ? n : most;
-	}
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		for (uint64_t i = 0; i < p4d_chunk_segments(l, stage); i++) {
+			p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, i));
+			most = n > most ? n : most;
+		}
 	return most;
 }

@@ -211,6 +211,11 @@ void p4d_device_group_close(p4d_group *g)
 		g->transport->carrier->close(g, g->transport);
 }
 
+bool p4d_group_runs_aside(const p4d_group *g)
+{
+	return g->transport && g->size > 1 && g->transport->carrier->runs_aside(g);
+}
+
 uint64_t p4d_group_called(const p4d_group *g)
 {
 	return g->transport && g->size > 1 ? g->transport->carrier->called(g) : 0;

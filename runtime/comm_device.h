@@ -67,6 +67,9 @@ typedef struct p4d_traffic {
 int p4d_group_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
 			p4d_error *err);
 
+/* Whether collectives of the group run beside the device's operations: asked for, and possible. */
+bool p4d_group_runs_aside(const p4d_group *group);
+
 /*
  * Collectives that run aside: how many were called so far, and: what is queued from now on starts after the
  * first `count` of them. On other groups the second does nothing.

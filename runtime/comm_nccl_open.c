@@ -8,6 +8,8 @@
 
 /* Thread blocks of what runs beside operations; each may keep a multiprocessor from them while it waits. */
 enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
+/* Of a step's collectives that run aside: more than a stage has layers. */
+enum { ASIDE_MARKS = 256 };
 
 static int first_collective(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
@@ -20,12 +22,16 @@ static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 			    : n->Recv(s->scratch, 1, P4D_NCCL_BYTES, 0, comm, s->stream);
 }
 
-static int open_stream(p4d_device *d, p4d_lane *lane, p4d_error *err)
+/* With marks of the last so many calls: who waits for an older one waits for a newer one, too. */
+static int open_stream(p4d_device *d, p4d_lane *lane, unsigned marks, p4d_error *err)
 {
+	lane->marks = calloc(marks, sizeof(*lane->marks));
+	if (!lane->marks)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the marks of a stream");
 	if (d->stream_open(d, &lane->stream, err) < 0)
 		return -1;
-	for (int i = 0; i < P4D_SENDS; i++)
-		if (d->mark_open(d, &lane->marks[i], err) < 0)
+	for (lane->most_marks = 0; lane->most_marks < marks; lane->most_marks++)
+		if (d->mark_open(d, &lane->marks[lane->most_marks], err) < 0)
 			return -1;
 	return 0;
 }
@@ -62,7 +68,7 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 		return -1;
 	if (p4d_broadcast(g, &s.id, sizeof(s.id), 0, err) < 0)
 		return -1;
-	if (traffic->aside && open_stream(t->device, lane, err) < 0)
+	if (traffic->aside && open_stream(t->device, lane, ASIDE_MARKS, err) < 0)
 		return -1;
 	return open_lane(t, lane, &s, err);
 }
@@ -127,7 +133,7 @@ static int open_messages(p4d_group *g, p4d_transport *t, const between *b, void 
 	} else if (p4d_recv(g, other, b->channel, &s.id, sizeof(s.id), err) < 0) {
 		return -1;
 	}
-	return open_stream(t->device, lane, err) < 0 ? -1 : open_lane(t, lane, &s, err);
+	return open_stream(t->device, lane, P4D_SENDS, err) < 0 ? -1 : open_lane(t, lane, &s, err);
 }
 
 static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
@@ -168,10 +174,13 @@ void p4d_nccl_group_close(p4d_group *g, p4d_transport *t)
 	if (!own)
 		return;
 	p4d_nccl_comm_close(t->state, own->collectives.comm, orderly);
+	free(own->collectives.marks);
 	for (uint64_t i = 0; own->messages && i < count_of_lanes(g); i++) {
 		between b;
-		if (lane_number(g, i, &b))
-			p4d_nccl_comm_close(t->state, lane_between(g, &b)->comm, orderly);
+		if (!lane_number(g, i, &b))
+			continue;
+		p4d_nccl_comm_close(t->state, lane_between(g, &b)->comm, orderly);
+		free(lane_between(g, &b)->marks);
 	}
 	free(own->messages);
 	free(own);

@@ -42,6 +42,7 @@ struct queued {
 	stream *compute, *streams;
 	mark *marks;
 	bool closing, failed;
+	uint64_t beside, beside_weight; /* see queued_device_beside */
 	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
 	unsigned side_lag;
 	p4d_error why;
@@ -64,6 +65,8 @@ static stream *stream_of(p4d_device *device, void *which)
 
 /* ---- streams ---- */
 
+static void wait_here(void *args);
+
 static void queue(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes)
 {
 	stream *s = (stream *)calls;
@@ -78,6 +81,7 @@ static void queue(queued_stream *calls, void (*work)(void *), const void *args, 
 	e->work = work;
 	memcpy(e->args, args, bytes);
 	s->queued++;
+	q->beside += s != q->compute && work != wait_here;
 	pthread_cond_broadcast(&q->changed);
 	pthread_mutex_unlock(&q->lock);
 }
@@ -404,6 +408,13 @@ static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dq
 			     keep(device, shape, sizeof(*shape)), workspace);
 }
 
+static void noted_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
+				uint64_t n, uint64_t out, uint64_t in)
+{
+	of(device)->beside_weight = of(device)->beside;
+	q_linear_weight(device, type, dw, dy, x, n, out, in);
+}
+
 static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
 		      float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
 {
@@ -478,7 +489,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .attach = q_attach,
 	    .linear = q_linear,
 	    .linear_input = q_linear_input,
-	    .linear_weight = q_linear_weight,
+	    .linear_weight = noted_linear_weight,
 	    .linear_logits = q_linear_logits,
 	    .norm = q_norm,
 	    .norm_backward = q_norm_backward,
@@ -520,4 +531,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 uint64_t queued_device_waits(const p4d_device *device)
 {
 	return ((const queued *)device->state)->waits;
+}
+
+uint64_t queued_device_beside(const p4d_device *device)
+{
+	return ((const queued *)device->state)->beside_weight;
 }

@@ -25,5 +25,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 
 /* Times that the host waited until all operations that it had queued since the last time were done. */
 uint64_t queued_device_waits(const p4d_device *device);
+/* What had been queued beside the stream of operations when the last linear_weight was. */
+uint64_t queued_device_beside(const p4d_device *device);
 
 #endif
