@@ -19,6 +19,14 @@ p4d_wide p4d_layer_parameters(const p4d_layout *l)
 	return n;
 }
 
+/* What begins the model, outside of its layers. */
+static p4d_wide begin_parameters(const p4d_layout *l)
+{
+	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
+
+	return table + (p4d_wide)l->positions * l->hidden;
+}
+
 p4d_wide p4d_chunk_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 			      uint32_t chunk)
 {
@@ -27,7 +35,7 @@ p4d_wide p4d_chunk_parameters(const p4d_layout *l, const p4d_schedule *schedule,
 	uint32_t position = p4d_position_of(schedule, stage, chunk);
 
 	if (position == 0)
-		n += table + (p4d_wide)l->positions * l->hidden;
+		n += begin_parameters(l);
 	if (position == p4d_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
 		bool shared = l->tied && p4d_is_first(schedule, stage);
@@ -59,33 +67,61 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* Chunks that are no end of the model are all the same. */
+/* Segment i of a chunk: one of its layers; with the first what begins the model, with the last what ends it.
+ */
+static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				   uint32_t chunk, uint64_t i)
+{
+	const p4d_wide layer = p4d_layer_parameters(l);
+	const uint64_t layers = l->stage_layers[stage] / l->vpp;
+	const p4d_wide ends = p4d_chunk_parameters(l, schedule, stage, chunk) - layers * layer;
+	const bool begins = p4d_position_of(schedule, stage, chunk) == 0;
+	/* where one chunk has both ends, its table belongs to the beginning */
+	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
+
+	return (layers ? layer : 0) + (begins && i == 0 ? begin_parameters(l) : 0) +
+	       (i == p4d_chunk_segments(l, stage) - 1 ? end : 0);
+}
+
+/* Segments are equal, but those at the ends of the model. */
+static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+			     uint32_t chunk, p4d_wide layer)
+{
+	const uint64_t segments = p4d_chunk_segments(l, stage);
+	const uint32_t position = p4d_position_of(schedule, stage, chunk);
+
+	if (position > 0 && position < p4d_positions(schedule) - 1)
+		return l->stage_layers[stage] / l->vpp * layer;
+	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
+	if (segments > 1)
+		n += padded(l, segment_parameters(l, schedule, stage, chunk, segments - 1));
+	return segments > 2 ? n + (segments - 2) * layer : n;
+}
+
 p4d_wide p4d_padded_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const uint32_t last = p4d_positions(schedule) - 1;
-	p4d_wide n = padded(l, p4d_vocabulary_parameters(l)), inner = 0;
+	const p4d_wide layer = padded(l, p4d_layer_parameters(l));
+	p4d_wide n = padded(l, p4d_vocabulary_parameters(l));
 
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
-		const uint32_t position = p4d_position_of(schedule, stage, chunk);
-		const bool end = position == 0 || position == last;
-		if (end || !inner) {
-			const p4d_wide of_chunk = padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
-			n += of_chunk;
-			inner = end ? inner : of_chunk;
-		} else {
-			n += inner;
-		}
-	}
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		n += padded_chunk(l, schedule, stage, chunk, layer);
 	return n;
+}
+
+static p4d_wide larger(p4d_wide a, p4d_wide b)
+{
+	return a > b ? a : b;
 }
 
 p4d_wide p4d_largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	p4d_wide most = padded(l, p4d_vocabulary_parameters(l));
+	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
+	p4d_wide most = p4d_vocabulary_parameters(l);
 
+	/* between the first and the last of a chunk none is larger */
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
-		p4d_wide n = padded(l, p4d_chunk_parameters(l, schedule, stage, chunk));
-		most = n > most ? n : most;
+		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
+		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
 	}
-	return most;
+	return padded(l, most);
 }

@@ -39,7 +39,18 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 }
 
 /*
- * The same as p4d-train stores them: each chunk, and the tables, padded to whole optimizer shards of a
+ * What p4d-train gathers, reduces and optimizes as one: a layer, of a chunk's first with what begins the
+ * model, of its last with what ends it.
+ */
+static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
+{
+	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
+
+	return layers ? layers : 1;
+}
+
+/*
+ * The same as p4d-train stores them: each segment, and the tables, padded to whole optimizer shards of a
  * multiple of 128 elements, so that each can be reduced and gathered by itself.
  */
 p4d_wide p4d_padded_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);

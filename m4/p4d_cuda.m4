@@ -3,7 +3,7 @@
 #   --with-cuda=DIR                   nvcc in DIR/bin, headers in DIR/include, libraries in DIR/lib64 or DIR/lib
 #   --without-cuda                    p4d-train trains on CPUs only
 #   --with-cuda-architectures=LIST    what to compile for: "80 90 100 120", as far as nvcc knows them
-# Without the first, CUDA_HOME, where nvcc is, and /usr/local/cuda are tried.
+# Without p4d-train there is nothing to compile. Without the first, CUDA_HOME, where nvcc is, and /usr/local/cuda are tried.
 AC_DEFUN([P4D_CUDA], [
 	AC_ARG_WITH([cuda],
 		[AS_HELP_STRING([--with-cuda=DIR], [where CUDA is installed; --without-cuda: no GPUs])],
@@ -13,9 +13,10 @@ AC_DEFUN([P4D_CUDA], [
 		[], [with_cuda_architectures="80 90 100 120"])
 	AC_ARG_VAR([CUDA_HOME], [where CUDA is installed])
 	p4d_cuda=no
-	AS_CASE([$with_cuda],
-		[no], [p4d_cuda_report="no (--without-cuda)"],
-		[yes|check], [
+	AS_CASE([$with_cuda,$p4d_openblas],
+		[no,*], [p4d_cuda_report="no (--without-cuda)"],
+		[*,no], [p4d_cuda_report="no (p4d-train is not built)"],
+		[yes,*|check,*], [
 			AC_PATH_PROG([p4d_nvcc], [nvcc])
 			for p4d_dir in "$CUDA_HOME" "${p4d_nvcc%/bin/nvcc}" /usr/local/cuda; do
 				AS_IF([test -n "$p4d_dir" && test "x$p4d_cuda" = xno], [P4D_CUDA_FIND([$p4d_dir])])

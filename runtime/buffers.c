@@ -104,7 +104,7 @@ void *p4d_hand_over(const p4d_trainer *t, p4d_buffer which, uint64_t number)
 
 p4d_layer p4d_layer_at(const p4d_trainer *t, uint32_t chunk, uint32_t slot, uint32_t layer)
 {
-	p4d_layer y = {.number = t->weights.segment[chunk].first_layer + layer};
+	p4d_layer y = {.number = t->weights.segment[chunk * t->weights.of_chunk].layer + layer};
 
 	for (int i = 0; i < MADE_COUNT; i++)
 		y.made[i] =

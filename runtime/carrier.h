@@ -16,7 +16,8 @@ typedef struct p4d_carrier {
 	int (*open)(p4d_group *, p4d_transport *, const p4d_traffic *, p4d_error *);
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
-	uint64_t (*called)(const p4d_group *); /* as p4d_group_called */
+	bool (*runs_aside)(const p4d_group *); /* these as p4d_group_runs_aside, ... */
+	uint64_t (*called)(const p4d_group *);
 	int (*await)(p4d_group *, uint64_t count, p4d_error *);
 	int (*send)(p4d_group *, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
 		    uint64_t *ticket, p4d_error *);
@@ -36,6 +37,7 @@ struct p4d_transport {
 	p4d_device *device;
 	void *state; /* the carrier's */
 	double looked_at;
+	bool broken; /* after an error nobody waits for others again, not even to close */
 	char name[300];
 };
 

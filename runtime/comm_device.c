@@ -45,7 +45,16 @@ static int watch(void *context, p4d_error *err)
 	if (!t->carrier->watch || now - t->looked_at < LOOK_SECONDS)
 		return 0;
 	t->looked_at = now;
-	return t->carrier->watch(t, err) < 0 ? p4d_device_blame(t->world, err) : 0;
+	if (t->carrier->watch(t, err) == 0)
+		return 0;
+	t->broken = true;
+	return p4d_device_blame(t->world, err);
+}
+
+void p4d_transport_break(p4d_transport *t)
+{
+	if (t)
+		t->broken = true;
 }
 
 /* What each rank tells all others, so that all decide alike. */
@@ -188,6 +197,7 @@ int p4d_group_on_device(p4d_group *g, p4d_transport *t, const p4d_traffic *traff
 	if (!t)
 		return 0;
 	if (g->size > 1 && t->carrier->open(g, t, traffic, err) < 0) {
+		t->broken = true;
 		t->carrier->close(g, t);
 		return -1;
 	}
@@ -199,6 +209,11 @@ void p4d_device_group_close(p4d_group *g)
 {
 	if (g->transport && g->size > 1)
 		g->transport->carrier->close(g, g->transport);
+}
+
+bool p4d_group_runs_aside(const p4d_group *g)
+{
+	return g->transport && g->size > 1 && g->transport->carrier->runs_aside(g);
 }
 
 uint64_t p4d_group_called(const p4d_group *g)

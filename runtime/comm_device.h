@@ -35,6 +35,11 @@ typedef enum p4d_transport_kind {
  */
 int p4d_transport_open(p4d_transport **transport, p4d_group *all, p4d_device *device, p4d_transport_kind kind,
 		       const char *library, p4d_error *err);
+/*
+ * After an error, of whatever kind: groups are closed without waiting for other ranks, which may never close
+ * theirs. An error of a group does this by itself. NULL: nothing.
+ */
+void p4d_transport_break(p4d_transport *transport);
 /* After its groups were closed. NULL: nothing. */
 void p4d_transport_close(p4d_transport *transport);
 /* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL): one line without
@@ -61,6 +66,9 @@ typedef struct p4d_traffic {
  */
 int p4d_group_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
 			p4d_error *err);
+
+/* Whether collectives of the group run beside the device's operations: asked for, and possible. */
+bool p4d_group_runs_aside(const p4d_group *group);
 
 /*
  * Collectives that run aside: how many were called so far, and: what is queued from now on starts after the

@@ -36,7 +36,7 @@ static void end(const p4d_group *g, p4d_lane *lane)
 	p4d_device *d = g->transport->device;
 
 	if (lane->stream)
-		d->mark(d, lane->marks[lane->calls % P4D_SENDS], lane->stream);
+		d->mark(d, lane->marks[lane->calls % lane->most_marks], lane->stream);
 	lane->calls++;
 }
 
@@ -47,14 +47,15 @@ static void wait_for(const p4d_group *g, const p4d_lane *lane, uint64_t call)
 	p4d_device *d = g->transport->device;
 
 	if (lane->stream)
-		d->mark_wait(d, NULL, lane->marks[call % P4D_SENDS]);
+		d->mark_wait(d, NULL, lane->marks[call % lane->most_marks]);
 }
 
 static int outcome(const p4d_group *g, int result, const p4d_lane *lane, const char *doing, p4d_error *err)
 {
-	if (p4d_nccl_result(nccl_of(g), result, lane->comm, doing, err) < 0)
-		return p4d_device_blame(g->world, err);
-	return 0;
+	if (p4d_nccl_result(nccl_of(g), result, lane->comm, doing, err) == 0)
+		return 0;
+	g->transport->broken = true;
+	return p4d_device_blame(g->world, err);
 }
 
 static int nccl_type(p4d_dtype type)
@@ -110,6 +111,11 @@ static int nccl_collective(p4d_group *g, const p4d_collective *c, p4d_error *err
 	int result = call(g, lane, c, &name);
 	end(g, lane);
 	return outcome(g, result, lane, name, err);
+}
+
+static bool nccl_runs_aside(const p4d_group *g)
+{
+	return ((p4d_nccl_group *)g->carried)->collectives.stream != NULL;
 }
 
 static uint64_t nccl_called(const p4d_group *g)
@@ -183,7 +189,7 @@ static int nccl_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticke
 
 	if (find_ticket(g, to, channel, ticket, &lane, err) < 0)
 		return -1;
-	return d->marked(d, lane->marks[ticket % P4D_SENDS], err);
+	return d->marked(d, lane->marks[ticket % lane->most_marks], err);
 }
 
 static int nccl_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
@@ -221,7 +227,7 @@ static int nccl_watch(p4d_transport *t, p4d_error *err)
 static void nccl_end(p4d_transport *t)
 {
 	/* a thread that opens a communicator may still be there */
-	if (!t->world->failed)
+	if (!t->world->failed && !t->broken)
 		p4d_nccl_close(t->state);
 }
 
@@ -229,6 +235,7 @@ const p4d_carrier p4d_nccl_carrier = {
     .open = p4d_nccl_group_open,
     .close = p4d_nccl_group_close,
     .collective = nccl_collective,
+    .runs_aside = nccl_runs_aside,
     .called = nccl_called,
     .await = nccl_await,
     .send = nccl_send,

@@ -10,7 +10,8 @@
 typedef struct p4d_lane {
 	p4d_nccl_comm *comm; /* NULL: there is no such lane */
 	void *stream;        /* NULL: that of all operations, and no marks */
-	void *marks[P4D_SENDS];
+	void **marks;        /* of the last calls, in turns */
+	unsigned most_marks;
 	uint64_t calls, ended; /* so far; messages that p4d_recv_end was called for */
 } p4d_lane;
 

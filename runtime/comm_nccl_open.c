@@ -8,6 +8,8 @@
 
 /* Thread blocks of what runs beside operations; each may keep a multiprocessor from them while it waits. */
 enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
+/* Of a step's collectives that run aside: more than a stage has layers. */
+enum { ASIDE_MARKS = 256 };
 
 static int first_collective(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
@@ -20,12 +22,16 @@ static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 			    : n->Recv(s->scratch, 1, P4D_NCCL_BYTES, 0, comm, s->stream);
 }
 
-static int open_stream(p4d_device *d, p4d_lane *lane, p4d_error *err)
+/* With marks of the last so many calls: who waits for an older one waits for a newer one, too. */
+static int open_stream(p4d_device *d, p4d_lane *lane, unsigned marks, p4d_error *err)
 {
+	lane->marks = calloc(marks, sizeof(*lane->marks));
+	if (!lane->marks)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the marks of a stream");
 	if (d->stream_open(d, &lane->stream, err) < 0)
 		return -1;
-	for (int i = 0; i < P4D_SENDS; i++)
-		if (d->mark_open(d, &lane->marks[i], err) < 0)
+	for (lane->most_marks = 0; lane->most_marks < marks; lane->most_marks++)
+		if (d->mark_open(d, &lane->marks[lane->most_marks], err) < 0)
 			return -1;
 	return 0;
 }
@@ -62,20 +68,55 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 		return -1;
 	if (p4d_broadcast(g, &s.id, sizeof(s.id), 0, err) < 0)
 		return -1;
-	if (traffic->aside && open_stream(t->device, lane, err) < 0)
+	if (traffic->aside && open_stream(t->device, lane, ASIDE_MARKS, err) < 0)
 		return -1;
 	return open_lane(t, lane, &s, err);
 }
 
-static int open_messages(p4d_group *g, p4d_transport *t, uint32_t from, uint32_t to, unsigned channel,
-			 void *scratch, p4d_error *err)
+/* A lane of messages there may be; this rank is one of its ends. */
+typedef struct between {
+	uint32_t from, to;
+	unsigned channel;
+} between;
+
+static uint64_t count_of_lanes(const p4d_group *g)
+{
+	return 2ull * g->size * g->size * P4D_CHANNELS;
+}
+
+/*
+ * Both ends of a lane open it together, and close it together: NCCL leaves a communicator when the other rank
+ * on its node does, too. All members go through all lanes in the same order, so somewhere two are always at
+ * the same one; of senders first the even, then the odd, so that mostly many are. False: another's lane.
+ */
+static bool lane_number(const p4d_group *g, uint64_t number, between *lane)
+{
+	const uint64_t pair = number / P4D_CHANNELS;
+	const bool odd = pair / g->size / g->size;
+
+	lane->channel = number % P4D_CHANNELS;
+	lane->to = (uint32_t)(pair % g->size);
+	lane->from = (uint32_t)(pair / g->size % g->size);
+	return lane->from % 2 == odd && lane->from != lane->to &&
+	       (lane->from == g->index || lane->to == g->index);
+}
+
+static p4d_lane *lane_between(const p4d_group *g, const between *lane)
+{
+	const uint32_t other = lane->from == g->index ? lane->to : lane->from;
+
+	return &((p4d_nccl_group *)g->carried)->messages[other][lane->channel][other == lane->from];
+}
+
+static int open_messages(p4d_group *g, p4d_transport *t, const between *b, void *scratch, p4d_error *err)
 {
 	const p4d_nccl *n = t->state;
-	const uint32_t other = from == g->index ? to : from;
-	p4d_lane *lane = &((p4d_nccl_group *)g->carried)->messages[other][channel][other == from];
+	const bool sends = b->from == g->index;
+	const uint32_t other = sends ? b->to : b->from;
+	p4d_lane *lane = lane_between(g, b);
 	const p4d_nccl_comm none = {.about = "new messages"};
 	p4d_nccl_setup s = {.ranks = 2,
-			    .rank = to == g->index,
+			    .rank = !sends,
 			    .most_ctas = MESSAGE_CTAS,
 			    .first = first_message,
 			    .scratch = scratch};
@@ -83,22 +124,18 @@ static int open_messages(p4d_group *g, p4d_transport *t, uint32_t from, uint32_t
 	char text[96];
 
 	p4d_peer_text(&t->world->peers[g->ranks[other]], text);
-	snprintf(s.about, sizeof(s.about), "messages %s %.60s", other == to ? "to" : "from", text);
-	if (from == g->index) {
+	snprintf(s.about, sizeof(s.about), "messages %s %.60s", sends ? "to" : "from", text);
+	if (sends) {
 		if (p4d_nccl_result(n, n->GetUniqueId(&s.id), &none, "unique id", err) < 0 ||
-		    p4d_send(g, to, channel, &s.id, sizeof(s.id), &ticket, err) < 0 ||
-		    p4d_send_wait(g, to, channel, ticket, err) < 0)
+		    p4d_send(g, other, b->channel, &s.id, sizeof(s.id), &ticket, err) < 0 ||
+		    p4d_send_wait(g, other, b->channel, ticket, err) < 0)
 			return -1;
-	} else if (p4d_recv(g, from, channel, &s.id, sizeof(s.id), err) < 0) {
+	} else if (p4d_recv(g, other, b->channel, &s.id, sizeof(s.id), err) < 0) {
 		return -1;
 	}
-	return open_stream(t->device, lane, err) < 0 ? -1 : open_lane(t, lane, &s, err);
+	return open_stream(t->device, lane, P4D_SENDS, err) < 0 ? -1 : open_lane(t, lane, &s, err);
 }
 
-/*
- * Both ends of a lane open it together. All members go through all lanes in the same order, so somewhere two
- * are always at the same one; of senders first the even, then the odd, so that mostly many are.
- */
 static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
 {
 	p4d_nccl_group *own = g->carried;
@@ -110,14 +147,10 @@ static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for messages between %u ranks", g->size);
 	else
 		rc = p4d_all_gather(g, sends, traffic->sends, g->size, err);
-	for (uint64_t i = 0; rc == 0 && i < 2ull * g->size * g->size * P4D_CHANNELS; i++) {
-		const unsigned channel = i % P4D_CHANNELS;
-		const uint32_t to = (uint32_t)(i / P4D_CHANNELS % g->size);
-		const uint32_t from = (uint32_t)(i / P4D_CHANNELS / g->size % g->size);
-		const bool odd = i / P4D_CHANNELS / g->size / g->size;
-		if (from % 2 == odd && from != to && (from == g->index || to == g->index) &&
-		    sends[(size_t)from * g->size + to] >> channel & 1)
-			rc = open_messages(g, t, from, to, channel, traffic->scratch, err);
+	for (uint64_t i = 0; rc == 0 && i < count_of_lanes(g); i++) {
+		between b;
+		if (lane_number(g, i, &b) && sends[(size_t)b.from * g->size + b.to] >> b.channel & 1)
+			rc = open_messages(g, t, &b, traffic->scratch, err);
 	}
 	free(sends);
 	return rc;
@@ -135,15 +168,20 @@ int p4d_nccl_group_open(p4d_group *g, p4d_transport *t, const p4d_traffic *traff
 
 void p4d_nccl_group_close(p4d_group *g, p4d_transport *t)
 {
+	const bool orderly = !t->broken && !t->world->failed;
 	p4d_nccl_group *own = g->carried;
 
 	if (!own)
 		return;
-	p4d_nccl_comm_close(t->state, t->world, own->collectives.comm);
-	for (uint32_t i = 0; own->messages && i < g->size; i++)
-		for (int channel = 0; channel < P4D_CHANNELS; channel++)
-			for (int from = 0; from < 2; from++)
-				p4d_nccl_comm_close(t->state, t->world, own->messages[i][channel][from].comm);
+	p4d_nccl_comm_close(t->state, own->collectives.comm, orderly);
+	free(own->collectives.marks);
+	for (uint64_t i = 0; own->messages && i < count_of_lanes(g); i++) {
+		between b;
+		if (!lane_number(g, i, &b))
+			continue;
+		p4d_nccl_comm_close(t->state, lane_between(g, &b)->comm, orderly);
+		free(lane_between(g, &b)->marks);
+	}
 	free(own->messages);
 	free(own);
 	g->carried = NULL;

@@ -105,6 +105,12 @@ static int staged_collective(p4d_group *g, const p4d_collective *c, p4d_error *e
 	return 0;
 }
 
+static bool staged_runs_aside(const p4d_group *g)
+{
+	(void)g;
+	return false;
+}
+
 static uint64_t staged_called(const p4d_group *g)
 {
 	(void)g;
@@ -230,6 +236,7 @@ const p4d_carrier p4d_staged_carrier = {
     .open = staged_open,
     .close = staged_close,
     .collective = staged_collective,
+    .runs_aside = staged_runs_aside,
     .called = staged_called,
     .await = staged_await,
     .send = staged_send,

@@ -68,6 +68,17 @@ static int fix(p4d_error *err)
 	return p4d_fix(err, "--device cpu, here and where the job is submitted");
 }
 
+/*
+ * CUDA reads these when it starts. Code that is loaded when it is first called may need an idle GPU, which it
+ * never is while communication waits on it for a rank that waits for that call; and streams that share a
+ * connection to the GPU wait for each other.
+ */
+static void set_environment(void)
+{
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err)
 {
 	const p4d_cuda_request request = {
@@ -78,6 +89,7 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 		return p4d_fail(err, P4D_E_DEVICE,
 				"this p4d-train was built without CUDA: there is no %.300s", path),
 		       fix(err);
+	set_environment();
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	cuda_open *open = library ? function_of(library) : NULL;
 	if (!open)
@@ -94,6 +106,7 @@ static int try_device(p4d_device *device, p4d_error *err)
 {
 	char path[PATH_MAX + 32];
 
+	set_environment(); /* also before the driver is loaded */
 	if (find_library(path, sizeof(path)) && !dlopen("libcuda.so.1", RTLD_LAZY))
 		return p4d_fail(err, P4D_E_DEVICE, "this host has no NVIDIA driver (libcuda.so.1)");
 	return p4d_device_cuda_load(device, 0, err);

@@ -57,6 +57,14 @@ static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint6
 	return p4d_layer_at(t, in->chunk, in->slot, (uint32_t)layer);
 }
 
+/* Its parameters; those of a chunk's first layer were waited for before the pass. */
+static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	if (layer == 0 || in->micro_batch > 0)
+		return 0;
+	return p4d_await_segment(t, p4d_segment_at(t, in->chunk, (uint32_t)layer), err);
+}
+
 static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	const uint32_t position = p4d_position_of(&t->schedule, t->place.pp, in->chunk);
@@ -75,7 +83,8 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		void *output = i + 1 < t->layers ? next.made[MADE_INPUT]
 			       : ends            ? p4d_at_slot(t, B_HEAD_INPUT, in->slot, 0)
 						 : free_buffer(t, false, err);
-		if (!output || p4d_keep_pace(t, err) < 0 || p4d_layer_forward(t, &y, output, err) < 0)
+		if (!output || p4d_keep_pace(t, err) < 0 || await_layer(t, in, i, err) < 0 ||
+		    p4d_layer_forward(t, &y, output, err) < 0)
 			return -1;
 		y = next;
 	}
@@ -102,6 +111,8 @@ static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 		const p4d_layer y = layer_of(t, in, i);
 		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward(t, &y, err) < 0)
 			return -1;
+		if (in->op == P4D_OP_BACKWARD && p4d_reduce_layer(t, in, (uint32_t)i, err) < 0)
+			return -1;
 	}
 	if (position == 0 && !t->l->vocab_parallel)
 		return p4d_embed_back(t, in->micro_batch, hidden, err);
@@ -117,7 +128,8 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 {
 	for (uint64_t i = t->layers; i-- > 0;) {
 		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward_weights(t, &y, err) < 0)
+		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward_weights(t, &y, err) < 0 ||
+		    p4d_reduce_layer(t, in, (uint32_t)i, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -134,7 +146,7 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	switch ((p4d_op)in->op) {
 	case P4D_OP_GATHER_PARAMS:
-		return p4d_await_segment(t, in->chunk, err);
+		return p4d_await_segment(t, p4d_segment_at(t, in->chunk, 0), err);
 	case P4D_OP_RECV_FORWARD:
 		return receive_forward(t, in, err);
 	case P4D_OP_FORWARD:
@@ -157,7 +169,7 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	case P4D_OP_VOCAB_BACKWARD:
 		return p4d_vocabulary_pass(t, in, err);
 	case P4D_OP_REDUCE_GRADS:
-		return p4d_reduce_segment(t, in->chunk, false, err);
+		return p4d_reduce_chunk(t, in->chunk, err);
 	case P4D_OP_OPTIMIZER:
 		return finish_sends(t, err) < 0 ? -1 : p4d_optimize(t, err);
 	case P4D_OPS:

@@ -50,7 +50,7 @@ run_sources = \
 # The model over a device, and the executor of instruction lists.
 trainer_sources = \
 	runtime/weights.h runtime/place.c runtime/weights.c runtime/pieces.c \
-	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c \
+	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c runtime/initialize.c \
 	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
 	runtime/sequence_order.c runtime/attention_parts.h runtime/attention_layer.c runtime/attention_ring.c \
 	runtime/attention_gather.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \

@@ -153,7 +153,7 @@ int p4d_nccl_comm_open(p4d_nccl *nccl, p4d_world *w, p4d_device *device, const p
 	return 0;
 }
 
-void p4d_nccl_comm_close(p4d_nccl *nccl, p4d_world *w, p4d_nccl_comm *comm)
+void p4d_nccl_comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 {
 	if (!comm)
 		return;
@@ -163,7 +163,7 @@ void p4d_nccl_comm_close(p4d_nccl *nccl, p4d_world *w, p4d_nccl_comm *comm)
 			break;
 		}
 	/* it waits for what will never come; the process is about to end */
-	if (!w->failed)
+	if (orderly)
 		nccl->CommDestroy(comm->comm);
 	free(comm);
 }

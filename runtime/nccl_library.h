@@ -91,8 +91,8 @@ typedef struct p4d_nccl_setup {
 } p4d_nccl_setup;
 int p4d_nccl_comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
 		       p4d_nccl_comm **comm, p4d_error *err);
-/* Leaves it; with a broken world only forgets it. NULL: nothing. */
-void p4d_nccl_comm_close(p4d_nccl *nccl, p4d_world *world, p4d_nccl_comm *comm);
+/* Leaves it when its other ranks do, or, not orderly, only forgets it. NULL: nothing. */
+void p4d_nccl_comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 
 /* Fails when any communicator has met with an error. */
 int p4d_nccl_watch(const p4d_nccl *nccl, p4d_error *err);

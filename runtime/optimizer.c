@@ -19,6 +19,22 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 	p4d_shard_of(t->l, &t->weights.segment[segment], t->place, first, count);
 }
 
+uint32_t p4d_segments_of(const p4d_trainer *t, uint32_t chunk)
+{
+	return chunk < t->l->vpp ? t->weights.of_chunk : 1;
+}
+
+uint32_t p4d_segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i)
+{
+	return chunk * t->weights.of_chunk + i;
+}
+
+/* Whether what the replicas do of a layer can run beside the passes of others. */
+static bool overlaps(const p4d_trainer *t)
+{
+	return p4d_group_runs_aside(t->replicas);
+}
+
 int p4d_gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	uint64_t first, count;
@@ -36,11 +52,30 @@ int p4d_gather_ahead(p4d_trainer *t, p4d_error *err)
 		const p4d_instruction *in = &t->list.at[i];
 		if (in->op != P4D_OP_GATHER_PARAMS)
 			continue;
-		if (p4d_gather_segment(t, in->chunk, err) < 0)
-			return -1;
-		t->gathers[in->chunk] = p4d_group_called(t->replicas);
+		for (uint32_t k = 0; k < p4d_segments_of(t, in->chunk); k++) {
+			const uint32_t segment = p4d_segment_at(t, in->chunk, k);
+			if (p4d_gather_segment(t, segment, err) < 0)
+				return -1;
+			t->gathers[segment] = p4d_group_called(t->replicas);
+		}
 	}
 	return 0;
+}
+
+int p4d_reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
+{
+	/* layers were reduced when the last backward pass was through with them, but for the first */
+	for (uint32_t i = overlaps(t) ? 1 : p4d_segments_of(t, chunk); i-- > 0;)
+		if (p4d_reduce_segment(t, p4d_segment_at(t, chunk, i), false, err) < 0)
+			return -1;
+	return 0;
+}
+
+int p4d_reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
+{
+	if (layer == 0 || in->micro_batch != t->schedule.micro_batches - 1 || !overlaps(t))
+		return 0;
+	return p4d_reduce_segment(t, p4d_segment_at(t, in->chunk, layer), false, err);
 }
 
 int p4d_await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)

@@ -317,7 +317,7 @@ static int loop(p4d_run *run, p4d_error *err)
 	}
 	if (run->step < s->steps)
 		say_stopped(run, signal);
-	if (say_memory(run, err) < 0)
+	if (run->device.sync(&run->device, err) < 0 || say_memory(run, err) < 0)
 		return -1;
 	if (run->step < s->steps)
 		return P4D_EXIT_AGAIN;

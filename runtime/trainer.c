@@ -172,6 +172,7 @@ int p4d_trainer_open(p4d_trainer **trainer, const p4d_trainer_settings *set, p4d
 	t->d = set->device;
 	t->most_loss = INFINITY;
 	if (open_parts(t, rank, err) < 0) {
+		p4d_transport_break(set->transport);
 		p4d_trainer_close(t);
 		return -1;
 	}
@@ -230,7 +231,7 @@ int p4d_trainer_step(p4d_trainer *t, uint64_t number, float learning_rate, p4d_b
 {
 	t->learning_rate = learning_rate;
 	t->d->zero(t->d, p4d_at(t, B_GRADIENTS), t->weights.elements * sizeof(float));
-	if (run(t, number, false, source, context, err) < 0 || t->d->sync(t->d, err) < 0)
+	if (run(t, number, false, source, context, err) < 0)
 		return -1;
 	*out = t->result;
 	return 0;

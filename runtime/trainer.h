@@ -61,7 +61,11 @@ void p4d_trainer_close(p4d_trainer *trainer);
 /* Weights of a new model: the same for every layout, a function of seed, name and position of the element. */
 int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 
-/* One optimizer step. number counts from 1 (Adam's correction). */
+/*
+ * One optimizer step. number counts from 1 (Adam's correction). The host waits for the device once, for the
+ * result; the weights may still be on their way to what they become, and an error there shows at the next
+ * wait for it.
+ */
 int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate, p4d_batch_source source,
 		     void *context, p4d_step_result *out, p4d_error *err);
 

@@ -264,6 +264,13 @@ int p4d_execute(p4d_trainer *t, p4d_error *err);
 int p4d_gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err);
 int p4d_gather_ahead(p4d_trainer *t, p4d_error *err);
 int p4d_await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err); /* they are used from here on */
+/* Segments of a chunk; chunk == chunks: of the tables. */
+uint32_t p4d_segments_of(const p4d_trainer *t, uint32_t chunk);
+uint32_t p4d_segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i);
+/* After a layer in the pass that is the last to add to its gradients, where they can be reduced beside what
+ * follows; and what is left after that pass. */
+int p4d_reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err);
+int p4d_reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err);
 int p4d_optimize(p4d_trainer *t, p4d_error *err);
 

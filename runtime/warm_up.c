@@ -21,7 +21,7 @@ void p4d_warm_product(p4d_trainer *t, const void *weight, float *gradient, uint6
 
 int p4d_warm_up(p4d_trainer *t, p4d_error *err)
 {
-	const uint32_t layer = t->weights.segment[0].first_layer;
+	const uint32_t layer = t->weights.segment[0].layer;
 	const struct {
 		p4d_weight_kind kind;
 		uint64_t out, in;

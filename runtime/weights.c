@@ -54,9 +54,22 @@ static void add_layer(builder *b, uint32_t layer)
 	add(b, P4D_W_DOWN, layer, h, f);
 }
 
-static void begin_segment(builder *b)
+/* begins: the stage has the beginning of the model, too */
+static void add_end(builder *b, bool begins)
 {
-	b->to->segment[b->to->segments] = (p4d_segment){.offset = b->at, .first_weight = b->to->count};
+	const p4d_layout *l = b->layout;
+
+	add(b, P4D_W_FINAL_NORM, 0, l->hidden, 1);
+	if (!l->vocab_parallel && !(l->tied && begins))
+		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
+}
+
+static p4d_segment *begin_segment(builder *b)
+{
+	p4d_segment *s = &b->to->segment[b->to->segments];
+
+	*s = (p4d_segment){.offset = b->at, .first_weight = b->to->count};
+	return s;
 }
 
 static void end_segment(builder *b)
@@ -75,31 +88,29 @@ static void add_chunk(builder *b, const p4d_schedule *schedule, uint32_t stage, 
 	const p4d_layout *l = b->layout;
 	const uint32_t position = p4d_position_of(schedule, stage, chunk);
 	const uint32_t layers = l->stage_layers[stage] / (uint32_t)l->vpp;
-	p4d_segment *s = &b->to->segment[b->to->segments];
 	uint32_t first = 0;
 
 	for (uint32_t i = 0; i < position; i++)
 		first += l->stage_layers[p4d_stage_at(schedule, i, NULL)] / (uint32_t)l->vpp;
-	begin_segment(b);
-	s->first_layer = first;
-	s->layers = layers;
-	if (position == 0 && !l->vocab_parallel)
-		add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
-	for (uint32_t i = 0; i < layers; i++)
-		add_layer(b, first + i);
-	if (position == p4d_positions(schedule) - 1) {
-		add(b, P4D_W_FINAL_NORM, 0, l->hidden, 1);
-		if (!l->vocab_parallel && !(l->tied && p4d_is_first(schedule, stage)))
-			add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
+	for (uint32_t i = 0; i < b->to->of_chunk; i++) {
+		begin_segment(b)->layer = first + i;
+		if (i == 0 && position == 0 && !l->vocab_parallel)
+			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
+		if (i < layers)
+			add_layer(b, first + i);
+		if (i == b->to->of_chunk - 1 && position == p4d_positions(schedule) - 1)
+			add_end(b, p4d_is_first(schedule, stage));
+		end_segment(b);
 	}
-	end_segment(b);
 }
 
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, p4d_error *err)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
 	const uint64_t most = (uint64_t)l->stage_layers[stage] * WEIGHTS_OF_LAYER + 3;
-	p4d_weights made = {.segment = calloc(l->vpp + 1, sizeof(*made.segment)),
+	const uint64_t of_chunk = p4d_chunk_segments(l, stage);
+	p4d_weights made = {.of_chunk = (uint32_t)of_chunk,
+			    .segment = calloc(l->vpp * of_chunk + 1, sizeof(*made.segment)),
 			    .weight = calloc(most, sizeof(*made.weight))};
 	builder b = {.layout = l, .to = &made};
 

@@ -50,16 +50,18 @@ typedef struct p4d_weight {
 	bool replicated; /* the same on all tp ranks: gradients are summed over tp, and count once in norms */
 } p4d_weight;
 
-/* What is gathered, reduced and optimized as one. index == vpp: the tables of vocabulary parallelism. */
+/* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: the tables of vocabulary
+ * parallelism. */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	uint32_t first_layer, layers;      /* of the model */
+	uint32_t layer;                    /* of the model */
 	uint32_t first_weight, weights;
 } p4d_segment;
 
 typedef struct p4d_weights {
 	uint32_t segments, count;
-	p4d_segment *segment; /* chunks in order, then the tables */
+	uint32_t of_chunk;    /* segments of a chunk */
+	p4d_segment *segment; /* of chunks in order, then the tables */
 	p4d_weight *weight;
 	uint64_t elements; /* of the flat buffer, padding included */
 } p4d_weights;

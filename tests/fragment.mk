@@ -310,7 +310,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 
 EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
 EXTRA_DIST += tests/unit/plan_layouts.h
-EXTRA_DIST += tests/gpu/run tests/gpu/pytorch_baseline.py
+EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py
 EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh

@@ -94,12 +94,9 @@ static void convert(cudaStream_t stream, void *y, const void *x, uint64_t count)
 	});
 }
 
-void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, p4d_dtype from, const void *x,
-		     uint64_t count)
+void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, const void *x, uint64_t count)
 {
-	if (to == from)
-		p4d_kernel_copy_rows(stream, y, 0, x, 0, count * (to == P4D_DT_BF16 ? 2 : 4), count ? 1 : 0);
-	else if (to == P4D_DT_BF16)
+	if (to == P4D_DT_BF16)
 		convert<p4d_bf16, float>(stream, y, x, count);
 	else
 		convert<float, p4d_bf16>(stream, y, x, count);

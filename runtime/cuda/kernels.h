@@ -83,8 +83,8 @@ void p4d_kernel_adam(cudaStream_t stream, p4d_dtype type, void *parameter, float
 void p4d_kernel_fill(cudaStream_t stream, void *to, uint32_t word, uint64_t words);
 void p4d_kernel_add(cudaStream_t stream, p4d_dtype type, void *y, const void *a, const void *b,
 		    uint64_t count);
-void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, p4d_dtype from, const void *x,
-		     uint64_t count);
+/* from the other type */
+void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, const void *x, uint64_t count);
 void p4d_kernel_accumulate(cudaStream_t stream, float *y, p4d_dtype type, const void *x, uint64_t count);
 void p4d_kernel_copy_rows(cudaStream_t stream, void *to, uint64_t to_stride, const void *from,
 			  uint64_t from_stride, uint64_t row_bytes, uint64_t rows);

@@ -41,8 +41,7 @@ __global__ void norm_rows_backward(E *dx, float *partial, const E *dy, const E *
 	float *const mine = partial + (size_t)blockIdx.x * h, *const sums = in_shared ? shared : mine;
 
 	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W)
-		for (int k = 0; k < W; k++)
-			sums[j + k] = 0;
+		p4d_store(sums + j, p4d_run<float, W>{});
 	for (uint64_t i = blockIdx.x; i < n; i += gridDim.x) {
 		const size_t at = (size_t)i * h;
 		const float scale = rstd[i];
@@ -58,18 +57,19 @@ __global__ void norm_rows_backward(E *dx, float *partial, const E *dy, const E *
 			const p4d_run<E, W> g = p4d_load<W>(dy + at + j), a = p4d_load<W>(x + at + j),
 					    w = p4d_load<W>(weight + j);
 			p4d_run<E, W> to = p4d_load<W>(dx + at + j);
+			p4d_run<float, W> sum = p4d_load<W>(sums + j);
 			for (int k = 0; k < W; k++) {
 				const float z = p4d_value(a.x[k]) * scale, gradient = p4d_value(g.x[k]);
-				sums[j + k] += gradient * z;
+				sum.x[k] += gradient * z;
 				p4d_round(&to.x[k], p4d_value(to.x[k]) +
 							scale * (gradient * p4d_value(w.x[k]) - z * mean));
 			}
 			p4d_store(dx + at + j, to);
+			p4d_store(sums + j, sum);
 		}
 	}
 	for (unsigned j = threadIdx.x * W; in_shared && j < h; j += blockDim.x * W)
-		for (int k = 0; k < W; k++)
-			mine[j + k] = sums[j + k];
+		p4d_store(mine + j, p4d_load<W>(sums + j));
 }
 
 void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
@@ -91,7 +91,7 @@ void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, 
 	const bool in_shared = h * sizeof(float) <= P4D_SHARED_FREELY;
 
 	P4D_WITH_TYPE(type, E, {
-		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dx, dy, x, weight), E, W, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dx, dy, x, weight, sums), E, W, {
 			p4d_launch<norm_rows_backward<E, W>>(
 			    stream, {blocks, 1, p4d_threads_for(h / W), in_shared ? h * sizeof(float) : 0},
 			    (E *)dx, sums, (const E *)dy, (const E *)x, (const E *)weight, rstd, n,

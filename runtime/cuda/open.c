@@ -95,37 +95,41 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 					 (unsigned char)properties->uuid.bytes[i]);
 }
 
-/* Makes the context, and says what the GPU is. */
-static int take_device(p4d_device *device, int number, p4d_error *err)
+/* Makes the context, and loads all code: either may find that there is none for this GPU. */
+static int start_device(const p4d_device *device, int number, int sm, p4d_error *err)
 {
-	struct cudaDeviceProp properties;
-	size_t available, total;
-	int major = 0, minor = 0;
 	cudaError_t status = cudaSetDevice(number);
 
 	if (status == cudaSuccess)
-		status = cudaGetDeviceProperties(&properties, number);
+		status = p4d_kernel_load();
+	if (status == cudaSuccess)
+		return 0;
+	if (status != cudaErrorNoKernelImageForDevice)
+		return p4d_fail(err, P4D_E_DEVICE, "%s cannot be used: %s", device->text,
+				cudaGetErrorString(status));
+	p4d_fail(err, P4D_E_DEVICE, "%s: this build has code for sm %s", device->text,
+		 P4D_CUDA_ARCHITECTURES);
+	return p4d_fix(err, "./configure --with-cuda-architectures=%d", sm);
+}
+
+/* Opens the GPU, and says what it is. */
+static int take_device(p4d_device *device, int number, p4d_error *err)
+{
+	struct cudaDeviceProp properties;
+	int major = 0, minor = 0;
+	cudaError_t status = cudaGetDeviceProperties(&properties, number);
+
 	if (status == cudaSuccess)
 		status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
 	if (status == cudaSuccess)
 		status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number);
-	if (status == cudaSuccess)
-		status = cudaMemGetInfo(&available, &total);
 	if (status != cudaSuccess)
 		return p4d_fail(err, P4D_E_DEVICE, "GPU %d cannot be opened: %s", number,
 				cudaGetErrorString(status));
 	snprintf(device->text, sizeof(device->text), "%.48s (sm_%d%d, %.1f GiB)", properties.name, major,
-		 minor, (double)total / (1 << 30));
+		 minor, (double)properties.totalGlobalMem / (1 << 30));
 	name_processor(device, &properties);
-	status = p4d_kernel_load();
-	if (status == cudaErrorNoKernelImageForDevice) {
-		p4d_fail(err, P4D_E_DEVICE, "%s: this build has code for sm %s", device->text,
-			 P4D_CUDA_ARCHITECTURES);
-		return p4d_fix(err, "./configure --with-cuda-architectures=%d%d", major, minor);
-	}
-	if (status != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "%s: %s", device->text, cudaGetErrorString(status));
-	return 0;
+	return start_device(device, number, 10 * major + minor, err);
 }
 
 static void close_device(p4d_device *device)

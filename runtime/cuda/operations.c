@@ -139,7 +139,10 @@ static void adam(p4d_device *device, p4d_dtype type, void *parameter, float *mas
 
 static void cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count)
 {
-	QUEUE(cast, to, y, from, x, count);
+	if (to == from)
+		device->copy(device, y, x, count * (to == P4D_DT_BF16 ? 2 : 4));
+	else
+		QUEUE(cast, to, y, x, count);
 }
 
 static void accumulate(p4d_device *device, float *y, p4d_dtype type, const void *x, uint64_t count)

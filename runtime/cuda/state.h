@@ -46,6 +46,12 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
 /* After an operation was queued. */
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
+/*
+ * cudaEventQuery. That an event is still to come is an answer, but it stays behind as the last error, and the
+ * next operation would be taken for what failed: it is taken away.
+ */
+cudaError_t p4d_cuda_query(cudaEvent_t event);
+
 /* Until an event was reached; asks the device's watch meanwhile. False: it never will be, or failed. */
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
 

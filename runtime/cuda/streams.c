@@ -5,6 +5,15 @@
 #include "device_wait.h"
 #include "state.h"
 
+cudaError_t p4d_cuda_query(cudaEvent_t event)
+{
+	const cudaError_t status = cudaEventQuery(event);
+
+	if (status == cudaErrorNotReady)
+		(void)cudaGetLastError();
+	return status;
+}
+
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -12,7 +21,7 @@ bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what)
 	p4d_error err;
 	unsigned turn = 0;
 
-	while (c->failure.code == P4D_OK && (status = cudaEventQuery(event)) != cudaSuccess) {
+	while (c->failure.code == P4D_OK && (status = p4d_cuda_query(event)) != cudaSuccess) {
 		if (status != cudaErrorNotReady)
 			p4d_cuda_check(c, status, what);
 		else if (p4d_device_pause(device, &turn, &err) < 0)
@@ -57,13 +66,17 @@ static p4d_cuda_opened *add_opened(p4d_cuda *c, p4d_error *err)
 	return o;
 }
 
+/* What communicates begins as soon as any block of an operation ends, not behind all that wait. */
 static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 {
 	p4d_cuda_opened *o = add_opened(p4d_cuda_of(device), err);
+	int least, greatest;
 
 	if (!o)
 		return -1;
-	const cudaError_t status = cudaStreamCreateWithFlags(&o->stream, cudaStreamNonBlocking);
+	cudaError_t status = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	if (status == cudaSuccess)
+		status = cudaStreamCreateWithPriority(&o->stream, cudaStreamNonBlocking, greatest);
 	if (status != cudaSuccess)
 		return p4d_fail(err, P4D_E_DEVICE, "%s: no stream: %s", device->text,
 				cudaGetErrorString(status));
@@ -111,7 +124,7 @@ static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 static int marked(p4d_device *device, void *asked, p4d_error *err)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
-	const cudaError_t status = cudaEventQuery(asked);
+	const cudaError_t status = p4d_cuda_query(asked);
 
 	if (status != cudaErrorNotReady)
 		p4d_cuda_check(c, status, "mark");

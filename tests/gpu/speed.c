@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the cuda device does of its GPU, with the shapes of a Llama 8B layer. A line each: name, value, unit,
- * tab separated. Never fails by the clock.
+ * and what share that is of a plain copy or, where it is known, of the GPU's peak; tab separated. Never fails
+ * by the clock.
  */
 #include <math.h>
 #include <stdio.h>
@@ -97,20 +98,35 @@ static double seconds_of(const char *name, void (*queue)(void))
 	return (now() - start) / ROUNDS;
 }
 
-static void print_rate(const char *name, void (*queue)(void), double work, double unit, const char *of)
+/* best: what a share is of; 0: unknown */
+static double print_rate(const char *name, void (*queue)(void), double work, const char *unit, double best)
 {
-	printf("%s\t%.1f\t%s\n", name, work / seconds_of(name, queue) / unit, of);
+	const double rate = work / seconds_of(name, queue);
+
+	printf("%s\t%.1f\t%s\t", name, rate, unit);
+	if (best > 0)
+		printf("%.3f", rate / best);
+	putchar('\n');
 	fflush(stdout);
+	return rate;
+}
+
+/* Dense bf16 of Hopper's large parts, by their data sheets. */
+static double peak(void)
+{
+	return strstr(device.text, "H100") || strstr(device.text, "H200") ? 989 : 0;
 }
 
 static void flop_rate(const char *name, void (*queue)(void), double flop)
 {
-	print_rate(name, queue, flop, 1e12, "TFLOP/s");
+	print_rate(name, queue, flop / 1e12, "TFLOP/s", peak());
 }
+
+static double copy_rate;
 
 static void byte_rate(const char *name, void (*queue)(void), double bytes)
 {
-	print_rate(name, queue, bytes, 1e9, "GB/s");
+	print_rate(name, queue, bytes / 1e9, "GB/s", copy_rate);
 }
 
 static void *x, *w, *wide, *qkv, *dqkv, *attention_output, *table, *norm_weight;
@@ -204,6 +220,11 @@ static void adam(void)
 	device.adam(&device, T, w, master, first, second, dw, (uint64_t)2 * F * H, &step);
 }
 
+static void copy(void)
+{
+	device.copy(&device, first, second, (uint64_t)2 * F * H * 4);
+}
+
 static void heads(void)
 {
 	const p4d_heads shape = {
@@ -279,6 +300,7 @@ int main(void)
 		die("no arena", &err);
 	arena = memory;
 	make_operands();
+	copy_rate = print_rate("copy", copy, weights * 8 / 1e9, "GB/s", 0);
 	flop_rate("linear", linear, 2 * weights * N);
 	flop_rate("linear_input", linear_input, 2 * weights * N);
 	flop_rate("linear_weight", linear_weight, 2 * weights * N);

@@ -61,10 +61,29 @@ static inline int open_cuda(p4d_device *device, p4d_error *err)
 }
 #endif
 
+#ifdef P4D_TEST_GPU
+enum { WORKSPACE_BYTES = 32 << 20 }; /* as planned for a GPU */
+#else
+enum { WORKSPACE_BYTES = P4D_CPU_PRODUCT_BYTES };
+#endif
+enum { SUMS_BYTES = 64 << 20 };
+
+/* Memory that only the device sees. */
+static inline void *make_device_memory(uint64_t bytes)
+{
+#ifdef P4D_TEST_GPU
+	void *memory;
+
+	assert_int_equal(cudaMalloc(&memory, bytes), cudaSuccess);
+	return memory;
+#else
+	return make_memory(bytes);
+#endif
+}
+
 /* Lends what a trainer would take from its arena. */
 static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 {
-	enum { SUMS_BYTES = 64 << 20 };
 	static void *workspace, *sums;
 
 #if defined(P4D_TEST_CUDA) || defined(P4D_TEST_GPU)
@@ -75,10 +94,10 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 	if (status < 0)
 		return -1;
 	if (!workspace) {
-		workspace = make_memory(P4D_CPU_PRODUCT_BYTES);
-		sums = make_memory(SUMS_BYTES);
+		workspace = make_device_memory(WORKSPACE_BYTES);
+		sums = make_device_memory(SUMS_BYTES);
 	}
-	device->lend(device, workspace, P4D_CPU_PRODUCT_BYTES, sums, SUMS_BYTES);
+	device->lend(device, workspace, WORKSPACE_BYTES, sums, SUMS_BYTES);
 	return 0;
 }
 

@@ -174,6 +174,8 @@ int ncclCommDestroy(void *of)
 			c->queued);
 		abort();
 	}
+	/* among ranks of a node NCCL's proxy threads end when those of all others do */
+	barrier(c);
 	munmap(c->meeting, c->bytes);
 	free(c);
 	return SUCCESS;

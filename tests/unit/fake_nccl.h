@@ -5,7 +5,8 @@
 /*
  * A stand-in for libnccl.so.2 among processes of one user on one machine. Streams are those of
  * queued_device.h, memory is the host's. Like NCCL it queues, waits on the stream for the other ranks (a send
- * until it is received), adds in an order of its own, and waits forever for a rank that is gone.
+ * until it is received), adds in an order of its own, leaves a communicator when all of its ranks do, and
+ * waits forever for a rank that is gone.
  */
 typedef enum fake_nccl_fault {
 	FAKE_FAILS,     /* the call returns an error */

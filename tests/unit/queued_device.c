@@ -42,6 +42,8 @@ struct queued {
 	stream *compute, *streams;
 	mark *marks;
 	bool closing, failed;
+	uint64_t beside, beside_weight; /* see queued_device_beside */
+	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
 	unsigned side_lag;
 	p4d_error why;
 	pthread_mutex_t lock;
@@ -63,6 +65,8 @@ static stream *stream_of(p4d_device *device, void *which)
 
 /* ---- streams ---- */
 
+static void wait_here(void *args);
+
 static void queue(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes)
 {
 	stream *s = (stream *)calls;
@@ -77,6 +81,7 @@ static void queue(queued_stream *calls, void (*work)(void *), const void *args, 
 	e->work = work;
 	memcpy(e->args, args, bytes);
 	s->queued++;
+	q->beside += s != q->compute && work != wait_here;
 	pthread_cond_broadcast(&q->changed);
 	pthread_mutex_unlock(&q->lock);
 }
@@ -209,6 +214,8 @@ static int q_sync(p4d_device *device, p4d_error *err)
 	int reached;
 
 	q_mark(device, &m, NULL);
+	q->waits += m.at != q->seen;
+	q->seen = m.at;
 	while ((reached = q_marked(device, &m, err)) == 0) {
 		if (device->watch && device->watch(device->watch_context, &q->why) < 0)
 			q->failed = true;
@@ -234,12 +241,36 @@ static void q_usage(p4d_device *device, uint64_t *used, uint64_t *total)
 	of(device)->cpu.usage(&of(device)->cpu, used, total);
 }
 
-static void q_transfer(p4d_device *device, void *to, const void *from, uint64_t bytes)
+static void q_download(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	p4d_error err;
 
 	if (q_sync(device, &err) == 0)
-		memmove(to, from, bytes);
+		memcpy(to, from, bytes);
+}
+
+/* What the host gave, on its way. */
+typedef struct upload {
+	void *to, *data;
+	uint64_t bytes;
+} upload;
+
+static void do_upload(void *args)
+{
+	const upload *own = args;
+
+	memcpy(own->to, own->data, own->bytes);
+	free(own->data);
+}
+
+static void q_upload(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	const upload own = {.to = to, .data = malloc(bytes ? bytes : 1), .bytes = bytes};
+
+	if (!own.data)
+		abort();
+	memcpy(own.data, from, bytes);
+	queue(&of(device)->compute->calls, do_upload, &own, sizeof(own));
 }
 
 /* ---- operations ---- */
@@ -377,6 +408,13 @@ static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dq
 			     keep(device, shape, sizeof(*shape)), workspace);
 }
 
+static void noted_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
+				uint64_t n, uint64_t out, uint64_t in)
+{
+	of(device)->beside_weight = of(device)->beside;
+	q_linear_weight(device, type, dw, dy, x, n, out, in);
+}
+
 static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
 		      float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
 {
@@ -438,8 +476,8 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .zero = q_zero,
 	    .copy = q_copy,
 	    .copy_rows = q_copy_rows,
-	    .upload = q_transfer,
-	    .download = q_transfer,
+	    .upload = q_upload,
+	    .download = q_download,
 	    .sync = q_sync,
 	    .close = q_close,
 	    .stream_open = q_stream_open,
@@ -451,7 +489,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .attach = q_attach,
 	    .linear = q_linear,
 	    .linear_input = q_linear_input,
-	    .linear_weight = q_linear_weight,
+	    .linear_weight = noted_linear_weight,
 	    .linear_logits = q_linear_logits,
 	    .norm = q_norm,
 	    .norm_backward = q_norm_backward,
@@ -488,4 +526,14 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	if (q_sync(device, err) < 0)
 		return -1;
 	return 0;
+}
+
+uint64_t queued_device_waits(const p4d_device *device)
+{
+	return ((const queued *)device->state)->waits;
+}
+
+uint64_t queued_device_beside(const p4d_device *device)
+{
+	return ((const queued *)device->state)->beside_weight;
 }

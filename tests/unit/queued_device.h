@@ -19,8 +19,13 @@ enum { QUEUED_ARGUMENTS = 256, QUEUED_MOST = 512 };
 
 /*
  * identity: as p4d_device.identity. side_lag: microseconds that streams beside that of all operations sleep
- * before each thing they do. After open nothing is allocated but by stream_open and mark_open.
+ * before each thing they do. After open nothing is allocated but by stream_open, mark_open and upload.
  */
 int queued_device_open(p4d_device *device, const char *identity, unsigned side_lag, p4d_error *err);
+
+/* Times that the host waited until all operations that it had queued since the last time were done. */
+uint64_t queued_device_waits(const p4d_device *device);
+/* What had been queued beside the stream of operations when the last linear_weight was. */
+uint64_t queued_device_beside(const p4d_device *device);
 
 #endif

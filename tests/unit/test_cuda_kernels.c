@@ -553,5 +553,7 @@ int main(void)
 	    cmocka_unit_test(products),          cmocka_unit_test(sums_do_not_depend_on_addresses),
 	};
 
+	if (getenv("P4D_TEST_ONLY"))
+		cmocka_set_test_filter(getenv("P4D_TEST_ONLY"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ static int prepare(void **state)
 {
 	(void)state;
 	p4d_shim_gpu = usual;
+	(void)cudaGetLastError(); /* of the test before */
 	err = (p4d_error){.code = P4D_OK};
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	return 0;
@@ -209,6 +210,26 @@ static void watched(void **state)
 	device.close(&device);
 }
 
+/* The runtime calls it an error that an event is still to come. It is not one of the next operation. */
+static void what_is_not_ready_is_no_failure(void **state)
+{
+	float x[4] = {1, 2, 3, 4};
+	void *mark;
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	assert_int_equal(device.mark_open(&device, &mark, &err), 0);
+	p4d_shim_gpu.behind = 3;
+	assert_int_equal(device.sync(&device, &err), 0);
+	device.add(&device, P4D_DT_FP32, x, x, x, 4);
+	p4d_shim_gpu.behind = 1;
+	assert_int_equal(device.marked(&device, mark, &err), 0);
+	device.add(&device, P4D_DT_FP32, x, x, x, 4);
+	assert_int_equal(device.sync(&device, &err), 0);
+	assert_true(x[3] == 16);
+	device.close(&device);
+}
+
 static void streams(void **state)
 {
 	void *stream, *mark;
@@ -261,6 +282,8 @@ static void not_a_library(void **state)
 	if (file)
 		fclose(file);
 	setenv("P4D_LIBDIR", directory, 1);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+	unsetenv("CUDA_MODULE_LOADING");
 	const int rc = p4d_device_cuda_load(&device, 0, &err);
 	unlink(path);
 	rmdir(directory);
@@ -268,6 +291,9 @@ static void not_a_library(void **state)
 	assert_int_equal(rc, -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("CUDA cannot be loaded: ");
+	/* what CUDA reads when it is loaded, unless the user has said it */
+	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
+	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
 }
 
 int main(void)
@@ -284,6 +310,7 @@ int main(void)
 	    cmocka_unit_test_setup(failures_stay, prepare),
 	    cmocka_unit_test_setup(heads_that_are_too_wide, prepare),
 	    cmocka_unit_test_setup(watched, prepare),
+	    cmocka_unit_test_setup(what_is_not_ready_is_no_failure, prepare),
 	    cmocka_unit_test_setup(streams, prepare),
 	    cmocka_unit_test_setup(not_built, prepare),
 	    cmocka_unit_test_setup(not_a_library, prepare),

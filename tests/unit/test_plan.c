@@ -49,7 +49,7 @@ static uint64_t end_of(const p4d_layout *l)
 	return l->schedule == P4D_ZBV || l->schedule == P4D_V_HALF ? 0 : l->pp - 1;
 }
 
-/* Parameters of a rank, each chunk padded to whole shards. */
+/* Parameters of a rank, each layer, with what begins or ends the model, padded to whole shards. */
 static uint64_t parameters(const p4d_layout *l, uint64_t stage)
 {
 	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden;
@@ -59,12 +59,15 @@ static uint64_t parameters(const p4d_layout *l, uint64_t stage)
 	layer += l->bias == P4D_BIAS_QKV ? (A + 2 * G) / l->tp : 0;
 	layer += l->qk_norm ? 2 * d : 0;
 	for (uint64_t chunk = 0; chunk < l->vpp; chunk++) {
-		uint64_t n = l->stage_layers[stage] / l->vpp * layer;
-		if (stage == 0 && chunk == 0)
-			n += l->vocab * h / l->tp;
-		if (stage == end_of(l) && chunk == l->vpp - 1)
-			n += h + (l->tied && end_of(l) == 0 ? 0 : l->vocab * h / l->tp);
-		sum += (n + unit - 1) / unit * unit;
+		const uint64_t layers = l->stage_layers[stage] / l->vpp;
+		for (uint64_t i = 0; i < layers; i++) {
+			uint64_t n = layer;
+			if (stage == 0 && chunk == 0 && i == 0)
+				n += l->vocab * h / l->tp;
+			if (stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
+				n += h + (l->tied && end_of(l) == 0 ? 0 : l->vocab * h / l->tp);
+			sum += (n + unit - 1) / unit * unit;
+		}
 	}
 	return sum;
 }

@@ -88,12 +88,14 @@ static void write_weights(job *j)
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
 	float *values = calloc(w->elements, sizeof(*values));
 
-	assert_int_equal(w->segments, 1);
 	for (uint32_t i = 0; i < w->count; i++)
 		for (uint64_t k = 0; k < w->weight[i].rows * w->weight[i].columns; k++)
 			values[w->weight[i].offset + k] =
 			    llama_weight(i, (uint32_t)k, w->weight[i].columns == 1);
-	assert_int_equal(p4d_trainer_write(j->trainer, 0, P4D_STATE_MASTER, values, NULL), 0);
+	for (uint32_t i = 0; i < w->segments; i++)
+		assert_int_equal(
+		    p4d_trainer_write(j->trainer, i, P4D_STATE_MASTER, values + w->segment[i].offset, NULL),
+		    0);
 	assert_int_equal(p4d_trainer_restore(j->trainer, NULL), 0);
 	free(values);
 }
@@ -290,14 +292,18 @@ static void state_moves(void **state)
 			assert_int_equal(p4d_trainer_step(from.trainer, step, 0.01f, oracle_text,
 							  &from.layout, &one, NULL),
 					 0);
-		p4d_trainer_shard(from.trainer, 0, &first, &count);
-		float *values = calloc(count, sizeof(*values));
-		for (int s = 0; s < P4D_STATES; s++) {
-			assert_int_equal(p4d_trainer_read(from.trainer, 0, (p4d_state)s, values, NULL), 0);
-			assert_int_equal(p4d_trainer_write(to.trainer, 0, (p4d_state)s, values, NULL), 0);
+		const uint32_t segments = p4d_trainer_weights(from.trainer)->segments;
+		for (uint32_t i = 0; i < segments; i++) {
+			p4d_trainer_shard(from.trainer, i, &first, &count);
+			float *values = calloc(count, sizeof(*values));
+			for (int s = 0; s < P4D_STATES; s++) {
+				const p4d_state which = (p4d_state)s;
+				assert_int_equal(p4d_trainer_read(from.trainer, i, which, values, NULL), 0);
+				assert_int_equal(p4d_trainer_write(to.trainer, i, which, values, NULL), 0);
+			}
+			free(values);
 		}
-		free(values);
-		assert_int_equal(p4d_trainer_read(from.trainer, 1, P4D_STATE_FIRST, NULL, NULL), -1);
+		assert_int_equal(p4d_trainer_read(from.trainer, segments, P4D_STATE_FIRST, NULL, NULL), -1);
 		assert_int_equal(p4d_trainer_restore(to.trainer, NULL), 0);
 		for (uint64_t step = 4; step < 7; step++) {
 			p4d_trainer_step(from.trainer, step, 0.01f, oracle_text, &from.layout, &one, NULL);

@@ -123,6 +123,86 @@ static void staged(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
+/* Steps of a rank: for each the host waits once, for the result. Whatever else waits is on the device. */
+static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	training_text text = {.layout = &layout, .vocab = VOCAB};
+	p4d_step_result result;
+	p4d_trainer *trainer;
+	transports_rank r;
+
+	(void)rank;
+	TRY(transports_open(&r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
+	settings.transport = r.transport;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	text.place = p4d_trainer_place(trainer);
+	TRY(p4d_trainer_initialize(trainer, SEED, err));
+	const uint64_t before = queued_device_waits(&r.device);
+	for (uint64_t step = 1; step <= STEPS; step++)
+		TRY(p4d_trainer_step(trainer, step, 1e-3f, training_source, &text, &result, err));
+	const uint64_t waits = queued_device_waits(&r.device) - before;
+	if (waits != STEPS)
+		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", STEPS,
+				(int)waits);
+	p4d_trainer_close(trainer);
+	transports_close(&r);
+	return 0;
+}
+
+/* When the host queues the last gradient of the lowest layer, those of all others are on their way. */
+static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	training_text text = {.layout = &layout, .vocab = VOCAB};
+	p4d_step_result result;
+	p4d_trainer *trainer;
+	transports_rank r;
+
+	(void)rank;
+	TRY(transports_open(&r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
+	settings.transport = r.transport;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	text.place = p4d_trainer_place(trainer);
+	TRY(p4d_trainer_initialize(trainer, SEED, err));
+	const uint64_t before = queued_device_beside(&r.device);
+	TRY(p4d_trainer_step(trainer, 1, 1e-3f, training_source, &text, &result, err));
+	const uint64_t beside = queued_device_beside(&r.device) - before;
+	const uint64_t gathered = layout.optimizer_sharding ? layout.layers : 0;
+	if (beside < gathered + layout.layers - 1)
+		return p4d_fail(err, P4D_E_VALUE, "%d layers were gathered and %d reduced", (int)gathered,
+				(int)beside - (int)gathered);
+	p4d_trainer_close(trainer);
+	transports_close(&r);
+	return 0;
+}
+
+static void gradients_are_reduced_beside_the_backward_pass(void **state)
+{
+	static const char *const options[] = {"micro-batch=2", "micro-batch=1 optimizer-sharding=off"};
+	char text[1024];
+
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), "%s tp=1 cp=1 pp=1 vpp=1 %s", TINY PLAIN "precision=fp32",
+			 options[i]);
+		curve_of(text, 2, NULL, &layout, count_beside);
+	}
+}
+
+static void host_waits_once_a_step(void **state)
+{
+	char options[1024];
+
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	for (size_t i = 0; i < FEW; i++) {
+		snprintf(options, sizeof(options), "%s %s", TINY PLAIN "precision=fp32", few[i].options);
+		curve_of(options, few[i].ranks, NULL, &layout, count_waits);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -130,6 +210,8 @@ int main(void)
 	    cmocka_unit_test(grouped_by_nccl),
 	    cmocka_unit_test(bf16_by_nccl),
 	    cmocka_unit_test(staged),
+	    cmocka_unit_test(host_waits_once_a_step),
+	    cmocka_unit_test(gradients_are_reduced_beside_the_backward_pass),
 	};
 
 	return cmocka_run_group_tests_name("layouts on devices", tests, curve_setup, NULL);

@@ -16,9 +16,22 @@ const char *cudaGetErrorString(cudaError_t error)
 						    : "an error";
 }
 
+/* As the runtime does: what any call returned last, other than success, until it is asked for. */
+static cudaError_t last_error;
+
+static cudaError_t result(cudaError_t status)
+{
+	if (status != cudaSuccess)
+		last_error = status;
+	return status;
+}
+
 cudaError_t cudaGetLastError(void)
 {
-	return p4d_shim_gpu.fails;
+	const cudaError_t status = last_error;
+
+	last_error = cudaSuccess;
+	return status != cudaSuccess ? status : p4d_shim_gpu.fails;
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -36,14 +49,14 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	if (p4d_shim_gpu.driver < 13000)
-		return cudaErrorInsufficientDriver;
+		return result(cudaErrorInsufficientDriver);
 	*count = p4d_shim_gpu.devices;
-	return *count ? cudaSuccess : cudaErrorNoDevice;
+	return result(*count ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-	return device < p4d_shim_gpu.devices ? cudaSuccess : cudaErrorInvalidDevice;
+	return result(device < p4d_shim_gpu.devices ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
@@ -56,6 +69,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
 	snprintf(properties->name, sizeof(properties->name), "Host %d", device);
+	properties->totalGlobalMem = p4d_shim_gpu.bytes;
 	memset(properties->uuid.bytes, 0xa0 + device, sizeof(properties->uuid.bytes));
 	return cudaSuccess;
 }
@@ -64,14 +78,14 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
 	*total = p4d_shim_gpu.bytes;
 	*available = p4d_shim_gpu.bytes - p4d_shim_gpu.taken;
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
 
 /* Memory that was never written holds NaN, so that no test passes by luck. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
 	if (bytes > SIZE_MAX / 2 || posix_memalign(memory, 256, bytes) != 0)
-		return cudaErrorMemoryAllocation;
+		return result(cudaErrorMemoryAllocation);
 	memset(*memory, 0xff, bytes);
 	return cudaSuccess;
 }
@@ -86,7 +100,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
 	(void)flags;
 	*memory = malloc(bytes);
-	return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+	return result(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeHost(void *memory)
@@ -99,7 +113,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 {
 	(void)stream;
 	memset(memory, value, bytes);
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
@@ -107,14 +121,28 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 {
 	(void)kind, (void)stream;
 	memcpy(to, from, bytes);
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
 	(void)flags;
 	*stream = malloc(1);
-	return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
+	return result(*stream ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	*least = 0;
+	*greatest = -5;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+	if (priority > 0 || priority < -5)
+		return result(cudaErrorInvalidValue);
+	return cudaStreamCreateWithFlags(stream, flags);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -126,20 +154,20 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
 	(void)stream;
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
 	(void)stream, (void)event, (void)flags;
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
 	(void)flags;
 	*event = malloc(1);
-	return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+	return result(*event ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -151,7 +179,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
 	(void)event, (void)stream;
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
@@ -159,7 +187,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 	(void)event;
 	if (p4d_shim_gpu.behind > 0) {
 		p4d_shim_gpu.behind--;
-		return cudaErrorNotReady;
+		return result(cudaErrorNotReady);
 	}
-	return p4d_shim_gpu.fails;
+	return result(p4d_shim_gpu.fails);
 }
