@@ -289,7 +289,7 @@ static void add_working_set(p4d_rows *rows, const sizes *z)
 		   z->q + 2 * z->kv, 0);
 }
 
-/* Fused attention takes bf16 only. */
+/* Fused attention takes 16-bit types only. */
 static uint64_t workspace(const p4d_rows *rows, const sizes *z, bool backward)
 {
 	const p4d_layout *l = rows->layout;
@@ -305,7 +305,7 @@ static uint64_t workspace(const p4d_rows *rows, const sizes *z, bool backward)
 	if (l->device == P4D_CPU) /* see P4D_ATTENTION_TILE in runtime/device.h */
 		return backward ? 4 * tile * (2 * tile + 5 * l->head_dim)
 				: 4 * tile * (tile + 4 * l->head_dim);
-	return z->dtype == P4D_DT_BF16 ? p4d_attention_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
+	return z->dtype != P4D_DT_FP32 ? p4d_attention_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
 				       : 0;
 }
 
