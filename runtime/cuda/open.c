@@ -96,7 +96,7 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 }
 
 /* Makes the context, and says what the GPU is. */
-static int take_device(p4d_device *device, int number, int *sm, p4d_error *err)
+static int take_device(p4d_device *device, int number, p4d_error *err)
 {
 	struct cudaDeviceProp properties;
 	size_t available, total;
@@ -114,7 +114,6 @@ static int take_device(p4d_device *device, int number, int *sm, p4d_error *err)
 	if (status != cudaSuccess)
 		return p4d_fail(err, P4D_E_DEVICE, "GPU %d cannot be opened: %s", number,
 				cudaGetErrorString(status));
-	*sm = 10 * major + minor;
 	snprintf(device->text, sizeof(device->text), "%.48s (sm_%d%d, %.1f GiB)", properties.name, major,
 		 minor, (double)total / (1 << 30));
 	name_processor(device, &properties);
@@ -154,7 +153,11 @@ static void open_fused(p4d_device *device)
 	const char *wanted = getenv("P4D_CUDNN");
 	p4d_cuda *c = p4d_cuda_of(device);
 	p4d_error why = {.code = P4D_OK};
+	int major = 0, minor = 0;
 
+	(void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->number);
+	(void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, c->number);
+	c->sm = 10 * major + minor;
 	if (wanted && !strcmp(wanted, "0"))
 		p4d_fail(&why, P4D_E_DEVICE, "P4D_CUDNN=0");
 	else if (p4d_fused_open(&c->fused, c->sm, c->stream, &why) == 0)
@@ -169,17 +172,16 @@ p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_er
 {
 	const char *careful = getenv("P4D_CUDA_SYNC");
 	p4d_device made = {.name = "cuda", .close = close_device};
-	int number = 0, sm = 0;
+	int number = 0;
 
 	if (same_program(request, err) < 0 || find_device(request->local_rank, &number, err) < 0 ||
-	    take_device(&made, number, &sm, err) < 0)
+	    take_device(&made, number, err) < 0)
 		return -1;
 	p4d_cuda *c = calloc(1, sizeof(*c));
 	if (!c)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the cuda device");
 	c->careful = careful && !strcmp(careful, "1");
 	c->number = number;
-	c->sm = sm;
 	made.state = c;
 	if (open_parts(c, err) < 0) {
 		close_device(&made);
