@@ -101,6 +101,8 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 		const block b = block_of(c, s, i, pass);
 		if (!b.work.fused)
 			why = "no fused attention for heads of this size";
+		else if (b.at.queries < 2 || b.at.keys < 2)
+			why = "a block is of one token";
 		else if (b.work.bytes > s->workspace_bytes)
 			why = "the plan is of another GPU: its workspace is too small";
 		else

@@ -718,6 +718,9 @@ static void what_is_not_fused(void **state)
 	s = usual;
 	s.workspace_bytes -= SM ? 1 : s.workspace_bytes;
 	expect_own_kernels(P4D_DT_BF16, s, 0, "its workspace is too small)");
+	s = usual;
+	s.block[0].queries = 1;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (a block is of one token)");
 	s = shape_of(WHOLE, 2, 8, 2, 2, 12);
 	s.query_stride += 8 - s.query_stride % 8;
 	s.key_stride = s.query_stride;
