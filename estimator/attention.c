@@ -103,3 +103,66 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 	most.fused = most.fused && hopper.fused;
 	return most;
 }
+
+/* Takes so many bytes of a workspace; where they begin. */
+static uint64_t take(p4d_attention_work *work, uint64_t bytes)
+{
+	const uint64_t at = work->bytes;
+
+	work->bytes = add(at, round_up(bytes, ALIGNMENT));
+	return at;
+}
+
+p4d_attention_work p4d_attention_work_of(int sm, const p4d_attention_call *c)
+{
+	const p4d_attention_bytes need =
+	    p4d_attention_workspace(sm, c->batch, c->heads, c->kv_heads, c->queries, c->keys, c->head_dim);
+	const uint64_t keys = product(c->batch, c->keys, c->kv_heads, c->head_dim, 2);
+	p4d_attention_work work = {.fused = need.fused};
+
+	if (!need.fused)
+		return work;
+	work.library = c->backward ? need.backward_workspace : need.forward_workspace;
+	take(&work, work.library);
+	work.lse = take(&work, c->repacked ? need.row_sums : 0);
+	if (!c->backward)
+		return work;
+	work.query_gradient = take(&work, need.query_gradient);
+	work.row_sums = take(&work, need.row_sums);
+	if (!c->staged)
+		return work;
+	work.dq = take(&work, need.query_gradient / 2);
+	work.dk = take(&work, keys);
+	work.dv = take(&work, keys);
+	return work;
+}
+
+uint64_t p4d_attention_most(int sm, const p4d_attention_split *s, bool backward)
+{
+	const uint64_t length = s->seq_len / s->cp, half = length / 2;
+	const struct {
+		uint64_t queries, keys;
+	} calls[] = {
+	    {length, length}, /* without cp; a ring, from here on */
+	    {length, half},
+	    {half, length},
+	    {half, s->seq_len}, /* gathered: the last of the sequence, on the first rank */
+	};
+	const size_t first = s->cp > 1 && s->gathered ? 3 : 0;
+	const size_t end = s->cp == 1 ? 1 : s->gathered ? 4 : 3;
+	uint64_t most = 0;
+
+	for (size_t i = first; i < end; i++) {
+		const p4d_attention_call call = {.batch = s->batch,
+						 .heads = s->heads,
+						 .kv_heads = s->kv_heads,
+						 .queries = calls[i].queries,
+						 .keys = calls[i].keys,
+						 .head_dim = s->head_dim,
+						 .backward = backward,
+						 .repacked = s->batch > 1 ||
+							     calls[i].queries<length, .staged = s->cp> 1};
+		most = larger(most, p4d_attention_work_of(sm, &call).bytes);
+	}
+	return most;
+}

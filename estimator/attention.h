@@ -29,7 +29,7 @@
  *   100 103, queries or keys <= 128    0        128 + own + full
  *
  * cuDNN refuses every other head size: one that is no multiple of 8 both ways, a larger one in backward. Both
- * directions then run on kernels of p4d's own, which need the caller-owned buffers and no workspace.
+ * directions then run on kernels of p4d's own, which need none of it.
  *
  * full is what bf16 dK and dV of every query head take before they are summed over a group; own is the size
  * of a second fp32 dQ. Where own occurs, cuDNN also plans a graph whose dQ accumulator is virtual, with the
@@ -50,5 +50,40 @@ typedef struct p4d_attention_bytes {
  */
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
 					    uint64_t queries, uint64_t keys, uint64_t head_dim);
+
+/* One call of fused attention: a block of queries and keys, of sizes as above. */
+typedef struct p4d_attention_call {
+	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
+	bool backward;
+	bool
+	    repacked; /* lse lies otherwise than (batch, heads, queries), as cuDNN wants it: through a copy */
+	bool staged;  /* gradients are added to: they come in bf16 first */
+} p4d_attention_call;
+
+/*
+ * The memory that a call works in: cuDNN's own workspace, then these at so many bytes from its beginning.
+ * What a call has no use for takes none.
+ */
+typedef struct p4d_attention_work {
+	uint64_t query_gradient, row_sums; /* as p4d_attention_bytes */
+	uint64_t lse;                      /* fp32 (batch, heads, queries) */
+	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
+	uint64_t bytes;                    /* of all */
+	uint64_t library;                  /* of these, cuDNN's */
+	bool fused;                        /* false: p4d's own kernels, which need none of it */
+} p4d_attention_work;
+p4d_attention_work p4d_attention_work_of(int sm, const p4d_attention_call *call);
+
+/*
+ * Calls of a rank whose sequences of seq_len tokens are cut over cp ranks: without cp one of all its queries
+ * and keys. A ring: own keys; the first half of an earlier rank's; those of a later rank, for the second half
+ * of the queries. gathered: each half of the queries with all keys up to its end. The rows of the plan,
+ * attention.forward_workspace and attention.backward_workspace, are the largest of these on any rank.
+ */
+typedef struct p4d_attention_split {
+	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp;
+	bool gathered;
+} p4d_attention_split;
+uint64_t p4d_attention_most(int sm, const p4d_attention_split *split, bool backward);
 
 #endif

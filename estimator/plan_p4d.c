@@ -289,20 +289,24 @@ static void add_working_set(p4d_rows *rows, const sizes *z)
 		   z->q + 2 * z->kv, 0);
 }
 
-static p4d_attention_bytes workspaces(const p4d_rows *rows, const sizes *z)
+/* Fused attention takes 16-bit types only. */
+static uint64_t workspace(const p4d_rows *rows, const sizes *z, bool backward)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t length = l->seq_len / l->cp;
-	const uint64_t keys = l->cp_comm == P4D_CP_ALL_GATHER ? l->seq_len : length; /* of one call */
-
 	const uint64_t tile = CPU_ATTENTION_TILE;
+	const p4d_attention_split split = {.batch = l->micro_batch,
+					   .heads = z->heads,
+					   .kv_heads = z->kv_heads,
+					   .head_dim = l->head_dim,
+					   .seq_len = l->seq_len,
+					   .cp = l->cp,
+					   .gathered = l->cp_comm == P4D_CP_ALL_GATHER};
 
 	if (l->device == P4D_CPU) /* see P4D_ATTENTION_TILE in runtime/device.h */
-		return (p4d_attention_bytes){.forward_workspace = 4 * tile * (tile + 4 * l->head_dim),
-					     .backward_workspace = 4 * tile * (2 * tile + 5 * l->head_dim),
-					     .row_sums = 4 * z->n * z->heads};
-	return p4d_attention_workspace(rows->gpu ? rows->gpu->sm : 0, l->micro_batch, z->heads, z->kv_heads,
-				       length, keys, l->head_dim);
+		return backward ? 4 * tile * (2 * tile + 5 * l->head_dim)
+				: 4 * tile * (tile + 4 * l->head_dim);
+	return z->dtype != P4D_DT_FP32 ? p4d_attention_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
+				       : 0;
 }
 
 /*
@@ -336,16 +340,15 @@ static void add_attention(p4d_rows *rows, const sizes *z)
 {
 	const unsigned forward = AT(FORWARD) | AT(RECOMPUTE), backward = AT(BACKWARD_ATTENTION);
 	const p4d_part part = P4D_PART_ATTENTION;
-	const p4d_attention_bytes bytes = workspaces(rows, z);
 	const struct {
 		unsigned moments;
 		const char *name;
 		uint64_t bytes;
 	} buffers[] = {
-	    {forward, "attention.forward_workspace", bytes.forward_workspace},
-	    {backward, "attention.backward_workspace", bytes.backward_workspace},
-	    {backward, "attention.query_gradient", bytes.query_gradient},
-	    {backward, "attention.row_sums", bytes.row_sums},
+	    {forward, "attention.forward_workspace", workspace(rows, z, false)},
+	    {backward, "attention.backward_workspace", workspace(rows, z, true)},
+	    {backward, "attention.row_sums",
+	     p4d_row_bytes(rows, P4D_DT_FP32, p4d_times(rows, z->heads, z->n))},
 	};
 
 	for (size_t i = 0; i < sizeof(buffers) / sizeof(*buffers); i++)

@@ -24,8 +24,10 @@ AC_DEFUN([P4D_CUDA], [
 		[P4D_CUDA_FIND([$with_cuda])])
 	AS_IF([test "x$p4d_cuda" = xno && test "x$with_cuda" != xno && test "x$with_cuda" != xcheck],
 		[AC_MSG_ERROR([--with-cuda was given, but: $p4d_cuda_report])])
-	AS_IF([test "x$p4d_cuda" = xyes], [P4D_CUDA_ARCHITECTURES])
+	p4d_cudnn=0
+	AS_IF([test "x$p4d_cuda" = xyes], [P4D_CUDA_CUDNN P4D_CUDA_ARCHITECTURES])
 	AM_CONDITIONAL([HAVE_CUDA], [test "x$p4d_cuda" = xyes])
+	AM_CONDITIONAL([HAVE_CUDNN], [test "$p4d_cudnn" -gt 0])
 ])
 
 # P4D_CUDA_FIND(DIR)
@@ -53,6 +55,20 @@ AC_DEFUN([P4D_CUDA_FIND], [
 	AC_SUBST([CUDA_LIBDIR])
 ])
 
+# Fast attention is cuDNN's. Its headers are enough: the library is opened at run time.
+AC_DEFUN([P4D_CUDA_CUDNN], [
+	AC_MSG_CHECKING([for cudnn.h of cuDNN 9.8 or later])
+	p4d_cppflags=$CPPFLAGS
+	CPPFLAGS="$CPPFLAGS -I$CUDA_INCLUDES"
+	AC_COMPUTE_INT([p4d_cudnn], [CUDNN_VERSION >= 90800 && CUDNN_VERSION < 100000 ? CUDNN_VERSION : 0],
+		[@%:@include <cudnn.h>], [p4d_cudnn=0])
+	CPPFLAGS=$p4d_cppflags
+	AS_IF([test "$p4d_cudnn" -gt 0],
+		[p4d_cudnn_report="cuDNN `expr $p4d_cudnn / 10000`.`expr $p4d_cudnn / 100 % 100`.`expr $p4d_cudnn % 100`"],
+		[p4d_cudnn_report="no cudnn.h: slow attention"])
+	AC_MSG_RESULT([$p4d_cudnn_report])
+])
+
 # Machine code for each architecture that this nvcc knows, and the oldest as PTX, which any newer GPU's driver compiles.
 AC_DEFUN([P4D_CUDA_ARCHITECTURES], [
 	p4d_known=" "`"$NVCC" --list-gpu-code | tr '\n' ' '`" "
@@ -70,7 +86,7 @@ AC_DEFUN([P4D_CUDA_ARCHITECTURES], [
 	CUDA_ARCHITECTURES=`AS_ECHO(["$CUDA_ARCHITECTURES"]) | sed 's/^ //'`
 	AS_IF([test -z "$CUDA_ARCHITECTURES"],
 		[AC_MSG_ERROR([this nvcc knows none of "$with_cuda_architectures":$p4d_known])])
-	p4d_cuda_report="yes (CUDA $p4d_cuda_version, sm $CUDA_ARCHITECTURES)"
+	p4d_cuda_report="yes (CUDA $p4d_cuda_version, sm $CUDA_ARCHITECTURES, $p4d_cudnn_report)"
 	AC_SUBST([CUDA_ARCHITECTURES])
 	AC_SUBST([CUDA_GENCODE])
 ])

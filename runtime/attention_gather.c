@@ -80,7 +80,7 @@ int p4d_attend_gathered(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
 int p4d_attend_gathered_back(p4d_trainer *t, const p4d_layer *y, float *sums, p4d_error *err)
 {
 	const p4d_attention_shape shape =
-	    p4d_attention_shape_of(t, P4D_GATHERED_BLOCK, t->l->seq_len, 2 * t->kv);
+	    p4d_gradient_shape_of(t, y, P4D_GATHERED_BLOCK, t->l->seq_len, 2 * t->kv);
 	void *qkv = y->made[MADE_QKV], *keys = p4d_at(t, B_GATHERED_BACK_KEYS_VALUES);
 	float *gradients = p4d_at(t, B_GATHERED_BACK_GRADIENTS);
 

@@ -20,13 +20,17 @@ p4d_heads p4d_heads_of(const p4d_trainer *t, const p4d_layer *y)
 	};
 }
 
+static uint64_t bytes_of(const p4d_trainer *t, p4d_buffer which)
+{
+	return t->row[which] ? t->row[which]->bytes : 0;
+}
+
 p4d_attention_shape p4d_attention_shape_of(const p4d_trainer *t, uint32_t block, uint64_t keys,
 					   uint64_t key_stride)
 {
 	const int32_t *positions = p4d_at(t, B_POSITIONS), *documents = t->documents;
 	const uint32_t own = p4d_own_block(t);
-
-	return (p4d_attention_shape){
+	p4d_attention_shape shape = {
 	    .batch = t->l->micro_batch,
 	    .queries = t->length,
 	    .keys = keys,
@@ -40,7 +44,21 @@ p4d_attention_shape p4d_attention_shape_of(const p4d_trainer *t, uint32_t block,
 	    .query_stride = t->columns,
 	    .key_stride = key_stride,
 	    .scale = (float)(1 / sqrt((double)t->l->head_dim)),
+	    .workspace_bytes = bytes_of(t, B_FORWARD_WORKSPACE),
 	};
+
+	p4d_find_blocks(t, block, &shape);
+	return shape;
+}
+
+p4d_attention_shape p4d_gradient_shape_of(const p4d_trainer *t, const p4d_layer *y, uint32_t block,
+					  uint64_t keys, uint64_t key_stride)
+{
+	p4d_attention_shape shape = p4d_attention_shape_of(t, block, keys, key_stride);
+
+	shape.workspace_bytes = bytes_of(t, B_BACKWARD_WORKSPACE);
+	shape.output = y->made[MADE_ATTENTION];
+	return shape;
 }
 
 void p4d_take_keys_values(p4d_trainer *t, void *to, void *qkv, uint64_t first, uint64_t count)
@@ -67,7 +85,7 @@ int p4d_attend(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
 
 static void attend_back(p4d_trainer *t, const p4d_layer *y, void *dqkv, float *sums)
 {
-	const p4d_attention_shape shape = p4d_attention_shape_of(t, 0, t->length, t->columns);
+	const p4d_attention_shape shape = p4d_gradient_shape_of(t, y, 0, t->length, t->columns);
 
 	t->d->attention_gradient(t->d, t->type, dqkv, sums, p4d_at(t, B_ATTENTION_GRADIENT),
 				 y->made[MADE_LSE], p4d_at(t, B_ROW_SUMS), y->made[MADE_QKV], &shape,
@@ -92,4 +110,35 @@ int p4d_attend_back(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
 	if (rc == 0 && t->type != P4D_DT_FP32)
 		t->d->cast(t->d, t->type, dqkv, P4D_DT_FP32, sums, t->n * t->columns);
 	return rc;
+}
+
+/* Forward and back over one block of keys, of whatever lies in the arena. */
+static void warm(p4d_trainer *t, uint32_t block, uint64_t keys, uint64_t key_stride)
+{
+	void *any = t->arena;
+	const p4d_layer y = {.made[MADE_ATTENTION] = any};
+	const p4d_attention_shape forward = p4d_attention_shape_of(t, block, keys, key_stride);
+	const p4d_attention_shape back = p4d_gradient_shape_of(t, &y, block, keys, key_stride);
+
+	t->d->attention(t->d, t->type, any, any, any, any, any, &forward, p4d_at(t, B_FORWARD_WORKSPACE));
+	if (t->l->cp == 1)
+		t->d->attention_gradient(t->d, t->type, any, any, any, any, any, any, &back,
+					 p4d_at(t, B_BACKWARD_WORKSPACE));
+	else
+		t->d->attention_backward(t->d, t->type, any, any, any, any, any, any, any, any, any, &back,
+					 p4d_at(t, B_BACKWARD_WORKSPACE));
+}
+
+void p4d_warm_attention(p4d_trainer *t)
+{
+	const uint32_t own = t->place.cp;
+
+	t->documents = t->set.document_mask ? p4d_at(t, B_DOCUMENTS) : NULL;
+	if (t->l->cp == 1)
+		warm(t, 0, t->length, t->columns);
+	else if (t->l->cp_comm == P4D_CP_ALL_GATHER)
+		warm(t, P4D_GATHERED_BLOCK, t->l->seq_len, 2 * t->kv);
+	else /* all earlier blocks are alike, and all later ones */
+		for (uint32_t block = own ? own - 1 : 0; block <= own + 1 && block < t->l->cp; block++)
+			warm(t, block, t->length, 2 * t->kv);
 }

@@ -12,6 +12,9 @@
  */
 p4d_attention_shape p4d_attention_shape_of(const p4d_trainer *t, uint32_t block, uint64_t keys,
 					   uint64_t key_stride);
+/* The same for gradients, of a layer whose output is there. */
+p4d_attention_shape p4d_gradient_shape_of(const p4d_trainer *t, const p4d_layer *y, uint32_t block,
+					  uint64_t keys, uint64_t key_stride);
 
 /* Column `at` of a matrix. */
 static inline char *p4d_column(void *matrix, uint64_t at, uint64_t element)

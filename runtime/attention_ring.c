@@ -87,7 +87,7 @@ int p4d_attend_ring_back(p4d_trainer *t, const p4d_layer *y, float *sums, p4d_er
 	t->d->zero(t->d, p4d_at(t, B_RING_BACK_GRADIENTS), gradient_bytes);
 	for (unsigned i = 0; i < cp; i++) {
 		const uint32_t from = (uint32_t)((t->place.cp + cp - i) % cp);
-		const p4d_attention_shape shape = p4d_attention_shape_of(t, from, t->length, width);
+		const p4d_attention_shape shape = p4d_gradient_shape_of(t, y, from, t->length, width);
 		char *keys = half_of(t, B_RING_BACK_KEYS_VALUES, i % 2, bytes);
 		char *next = half_of(t, B_RING_BACK_KEYS_VALUES, (i + 1) % 2, bytes);
 		float *gradient = (void *)half_of(t, B_RING_BACK_GRADIENTS, i % 2, gradient_bytes);

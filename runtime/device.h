@@ -22,6 +22,18 @@
  */
 typedef struct p4d_device p4d_device;
 
+/*
+ * What queries see of a rank's keys, as the host knows it: of each sequence, queries first_query ..
+ * first_query+queries-1 see the first `keys` keys. causal: the last of them sees all of these, each one
+ * before it a key less. A call has at most two; a query is in one at most, and sees nothing when it is in
+ * none.
+ */
+typedef struct p4d_attention_block {
+	uint64_t first_query, queries, keys;
+	bool causal;
+} p4d_attention_block;
+enum { P4D_ATTENTION_BLOCKS = 2 };
+
 /* One attention call. Query, key and value are columns of a fused qkv matrix: rows of `stride` elements. */
 typedef struct p4d_attention_shape {
 	uint64_t batch, queries, keys; /* per sequence on this rank */
@@ -35,6 +47,14 @@ typedef struct p4d_attention_shape {
 	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
 	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
 	float scale;
+	/*
+	 * For a device that computes faster what it knows more of. What positions say, once more; 0 blocks:
+	 * only they do. Bytes of the call's workspace. For gradients, o (n, a*d) of all keys; NULL: unknown.
+	 */
+	uint32_t blocks;
+	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
+	uint64_t workspace_bytes;
+	const void *output;
 } p4d_attention_shape;
 
 /* The heads of a qkv matrix. */
@@ -67,6 +87,9 @@ struct p4d_device {
 	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
 	 * host's. */
 	char identity[64];
+	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do; no quotes or backslashes. "":
+	 * there is no choice. */
+	char attention_text[256];
 	/*
 	 * Set by others, called every few milliseconds while the host waits for the device: -1 when what is
 	 * queued will never be done, because it needs a rank that is gone. Then the host stops waiting, and

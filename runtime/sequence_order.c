@@ -43,6 +43,24 @@ static uint64_t place(const p4d_trainer *t, uint64_t block, uint64_t i)
 	return p4d_place_in_sequence(t->l, block, i);
 }
 
+void p4d_find_blocks(const p4d_trainer *t, uint32_t block, p4d_attention_shape *shape)
+{
+	const uint64_t length = t->length, half = length / 2, cp = t->l->cp, rank = t->place.cp;
+	const p4d_attention_block own = {0, length, length, true}, earlier = {0, length, half, false},
+				  later = {half, half, length, false};
+
+	shape->blocks = 1;
+	if (cp > 1 && gathers(t)) {
+		shape->blocks = 2;
+		shape->block[0] = (p4d_attention_block){0, half, (rank + 1) * half, true};
+		shape->block[1] = (p4d_attention_block){half, half, (2 * cp - rank) * half, true};
+	} else if (cp == 1 || block == rank) {
+		shape->block[0] = own;
+	} else {
+		shape->block[0] = block < rank ? earlier : later;
+	}
+}
+
 void p4d_fill_positions(p4d_trainer *t, int32_t *scratch)
 {
 	uint64_t count = 0;

@@ -136,13 +136,14 @@ static void say_start(p4d_run *run)
 	const bool masked = run->settings->document_mask;
 	const char *comm = p4d_transport_name(run->transport);
 	const char *no_gpu = run->plan->no_gpu;
-	char device[448], fields[1536], text[1024], cp_comm[16];
+	char device[768], fields[1920], text[1408], cp_comm[16];
 
 	if (!run->leads)
 		return;
-	snprintf(device, sizeof(device), "%s%s%s%s",
+	snprintf(device, sizeof(device), "%s%s%s%s%s%s",
 		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
-		 no_gpu[0] ? ")" : "");
+		 no_gpu[0] ? ")" : "", run->device.attention_text[0] ? ", attention: " : "",
+		 run->device.attention_text);
 	snprintf(fields, sizeof(fields),
 		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
 		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64

@@ -194,7 +194,8 @@ void p4d_mark_arena(p4d_trainer *t);
 int p4d_warm_up(p4d_trainer *t, p4d_error *err);
 void p4d_warm_product(p4d_trainer *t, const void *weight, float *gradient, uint64_t n, uint64_t out,
 		      uint64_t in, bool logits);
-void p4d_warm_head(p4d_trainer *t); /* head.c */
+void p4d_warm_head(p4d_trainer *t);      /* head.c */
+void p4d_warm_attention(p4d_trainer *t); /* attention_layer.c */
 
 /* trainer.c. Errors: DEVICE. */
 int p4d_read_scalars(p4d_trainer *t, p4d_scalars *scalars, p4d_error *err);
@@ -208,6 +209,8 @@ uint64_t p4d_place_in_sequence(const p4d_layout *l, uint64_t rank, uint64_t i);
 /* The block of this rank's tokens; that of all keys where they are gathered. */
 enum { P4D_GATHERED_BLOCK = 1 };
 uint32_t p4d_own_block(const p4d_trainer *t);
+/* shape->blocks: what this rank's queries see of the keys of a block. */
+void p4d_find_blocks(const p4d_trainer *t, uint32_t block, p4d_attention_shape *shape);
 /* scratch: as many as the plan's row has */
 void p4d_fill_positions(p4d_trainer *t, int32_t *scratch);
 /* t->documents of a micro-batch; asks the source when they are not there. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every product once, before anything is queued that waits for other ranks: a library chooses how it computes
- * a shape, and loads the code, at the first of its kind, and that may need an idle device.
+ * Every product and attention once, before anything is queued that waits for other ranks: a library chooses
+ * how it computes a shape, and loads the code, at the first of its kind, and that may need an idle device.
  */
 #include "trainer_parts.h"
 
@@ -39,5 +39,6 @@ int p4d_warm_up(p4d_trainer *t, p4d_error *err)
 				 p4d_gradient_of(t, products[i].kind, layer), t->n, products[i].out,
 				 products[i].in, false);
 	p4d_warm_head(t);
+	p4d_warm_attention(t);
 	return t->d->sync(t->d, err);
 }

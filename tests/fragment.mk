@@ -82,6 +82,19 @@ tests_unit_test_cuda_open_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_open_LDADD = $(cuda_LDADD)
 endif
 
+# Graphs of attention, for GPUs that are described to cuDNN.
+if HAVE_CUDNN
+unit_tests += tests/unit/test_cudnn_graphs
+tests_unit_test_cudnn_graphs_SOURCES = tests/unit/test_cudnn_graphs.c $(cudnn_graphs)
+tests_unit_test_cudnn_graphs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/runtime/cuda -isystem $(CUDA_INCLUDES) \
+	-DP4D_CUDA_STUB='"$(CUDA_LIBDIR)/stubs/libcuda.so"'
+tests_unit_test_cudnn_graphs_LDADD = libp4d.la $(CMOCKA_LIBS) -ldl
+tests_unit_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
+endif
+
+unit_tests += tests/unit/test_attention_blocks
+tests_unit_test_attention_blocks_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
+
 # And on a GPU: built and run by tests/gpu/run only.
 if HAVE_CUDA
 gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_trainer tests/gpu/speed

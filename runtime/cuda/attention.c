@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table's attention, on kernels of p4d's own. */
+/* The table's attention: fused where that is possible, else on kernels of p4d's own. */
 #include "kernels.h"
 #include "state.h"
 
@@ -17,9 +17,9 @@ static void attention(p4d_device *device, p4d_dtype type, void *o, float *lse, c
 		      const void *v, const p4d_attention_shape *shape, void *workspace)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
+	const p4d_fused_call call = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace};
 
-	(void)workspace;
-	if (!takes(c, shape))
+	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_FORWARD, shape, &call) || !takes(c, shape))
 		return;
 	p4d_kernel_attention(c->stream, type, o, lse, q, k, v, shape);
 	p4d_cuda_queued(c, "attention");
@@ -49,9 +49,18 @@ static void attention_backward(p4d_device *device, p4d_dtype type, float *dq, fl
 			       void *workspace)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
+	const p4d_fused_call call = {.q = q,
+				     .k = k,
+				     .v = v,
+				     .o = (void *)shape->output,
+				     .lse = (float *)lse,
+				     .d_o = d_o,
+				     .dq = dq,
+				     .dk = dk,
+				     .dv = dv,
+				     .workspace = workspace};
 
-	(void)workspace;
-	if (!takes(c, shape))
+	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_ADD, shape, &call) || !takes(c, shape))
 		return;
 	p4d_kernel_attention_backward(c->stream, type, P4D_DT_FP32, true, dq, dk, dv, d_o, lse, row_sums, q,
 				      k, v, shape);
@@ -69,13 +78,22 @@ static void attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, f
 {
 	const uint64_t q = shape->heads * shape->head_dim, kv = shape->kv_heads * shape->head_dim;
 	p4d_cuda *c = p4d_cuda_of(device);
+	const p4d_fused_call call = {.q = qkv,
+				     .k = column(qkv, q, type),
+				     .v = column(qkv, q + kv, type),
+				     .o = (void *)shape->output,
+				     .lse = (float *)lse,
+				     .d_o = d_o,
+				     .dq = dqkv,
+				     .dk = column(dqkv, q, type),
+				     .dv = column(dqkv, q + kv, type),
+				     .workspace = workspace};
 
-	(void)workspace, (void)sums;
-	if (!takes(c, shape))
+	(void)sums;
+	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_SET, shape, &call) || !takes(c, shape))
 		return;
-	p4d_kernel_attention_backward(c->stream, type, type, false, dqkv, column(dqkv, q, type),
-				      column(dqkv, q + kv, type), d_o, lse, row_sums, qkv,
-				      column(qkv, q, type), column(qkv, q + kv, type), shape);
+	p4d_kernel_attention_backward(c->stream, type, type, false, call.dq, call.dk, call.dv, d_o, lse,
+				      row_sums, call.q, call.k, call.v, shape);
 	p4d_cuda_queued(c, "attention_gradient");
 }
 

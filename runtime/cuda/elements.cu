@@ -57,6 +57,16 @@ struct filled {
 	}
 };
 
+/* A row per block. */
+template <typename E, int W>
+__global__ void accumulated_rows(float *y, uint64_t stride, const E *x, uint64_t columns)
+{
+	const accumulated<E> row{y + blockIdx.x * stride, x + blockIdx.x * columns};
+
+	for (uint64_t j = (uint64_t)threadIdx.x * W; j < columns; j += (uint64_t)blockDim.x * W)
+		row.template at<W>(j);
+}
+
 /* Rows of so many words; a row per block. */
 template <typename Word>
 __global__ void copied_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
@@ -107,6 +117,17 @@ void p4d_kernel_accumulate(cudaStream_t stream, float *y, p4d_dtype type, const 
 	P4D_WITH_TYPE(type, E, {
 		P4D_WITH_WIDTH(p4d_is_wide<E>(0, y, x), E, W, {
 			p4d_for_each<W>(stream, accumulated<E>{y, (const E *)x}, count);
+		});
+	});
+}
+
+void p4d_kernel_accumulate_rows(cudaStream_t stream, float *y, uint64_t stride, p4d_dtype type, const void *x,
+				uint64_t columns, uint64_t rows)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<float>(stride) && p4d_is_wide<E>(columns, y, x), E, W, {
+			p4d_launch<accumulated_rows<E, W>>(stream, {rows, 1, p4d_threads_for(columns / W), 0},
+							   y, stride, (const E *)x, columns);
 		});
 	});
 }

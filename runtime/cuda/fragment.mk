@@ -7,14 +7,24 @@ cuda_kernels = \
 cuda_kernel_headers = \
 	runtime/cuda/launch.h runtime/cuda/elements.h runtime/cuda/reduce.h runtime/cuda/attention.h runtime/cuda/kernels.h
 cuda_host = \
-	runtime/cuda/state.h runtime/cuda/products.h \
-	runtime/cuda/open.c runtime/cuda/memory.c runtime/cuda/streams.c runtime/cuda/operations.c runtime/cuda/attention.c
-EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) runtime/cuda/products.c
+	runtime/cuda/state.h runtime/cuda/products.h runtime/cuda/fused.h \
+	runtime/cuda/open.c runtime/cuda/memory.c runtime/cuda/streams.c runtime/cuda/operations.c runtime/cuda/attention.c \
+	runtime/cuda/attention_fused.c
+cudnn_graphs = \
+	runtime/cuda/cudnn_library.h runtime/cuda/cudnn_library.c runtime/cuda/attention_graph.h runtime/cuda/attention_graph.c \
+	runtime/cuda/attention_engine.h runtime/cuda/attention_engine.c
+EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) $(cudnn_graphs) \
+	runtime/cuda/products.c runtime/cuda/fused_cudnn.c runtime/cuda/fused_none.c
 
 if HAVE_CUDA
 pkglib_LTLIBRARIES = libp4d-cuda.la
 libp4d_cuda_la_SOURCES = $(cuda_host) runtime/cuda/products.c estimator/error.h estimator/error.c \
-	runtime/device_wait.h runtime/device_wait.c
+	estimator/attention.h estimator/attention.c runtime/device_wait.h runtime/device_wait.c
+if HAVE_CUDNN
+libp4d_cuda_la_SOURCES += $(cudnn_graphs) runtime/cuda/fused_cudnn.c
+else
+libp4d_cuda_la_SOURCES += runtime/cuda/fused_none.c
+endif
 libp4d_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_INCLUDES) -DP4D_CUDA_ARCHITECTURES='"$(CUDA_ARCHITECTURES)"'
 libp4d_cuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libp4d_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_device_cuda_open$$' \
@@ -43,7 +53,7 @@ if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dshim.la
 libp4dshim_la_SOURCES = $(cuda_host) \
 	runtime/cuda/shim/cuda_runtime_api.h runtime/cuda/shim/shim.h \
-	runtime/cuda/shim/runtime.c runtime/cuda/shim/products.c runtime/cuda/shim/shim.cc runtime/cuda/shim/kernels.cc
+	runtime/cuda/shim/runtime.c runtime/cuda/shim/products.c runtime/cuda/shim/fused.c runtime/cuda/shim/shim.cc runtime/cuda/shim/kernels.cc
 libp4dshim_la_CPPFLAGS = -I$(top_srcdir)/runtime/cuda/shim $(AM_CPPFLAGS)
 libp4dshim_la_LIBADD = -lstdc++
 endif

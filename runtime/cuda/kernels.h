@@ -86,6 +86,9 @@ void p4d_kernel_add(cudaStream_t stream, p4d_dtype type, void *y, const void *a,
 /* from the other type */
 void p4d_kernel_cast(cudaStream_t stream, p4d_dtype to, void *y, const void *x, uint64_t count);
 void p4d_kernel_accumulate(cudaStream_t stream, float *y, p4d_dtype type, const void *x, uint64_t count);
+/* y (rows of `stride`) += x (rows, columns) */
+void p4d_kernel_accumulate_rows(cudaStream_t stream, float *y, uint64_t stride, p4d_dtype type, const void *x,
+				uint64_t columns, uint64_t rows);
 void p4d_kernel_copy_rows(cudaStream_t stream, void *to, uint64_t to_stride, const void *from,
 			  uint64_t from_stride, uint64_t row_bytes, uint64_t rows);
 

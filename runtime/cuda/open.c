@@ -137,6 +137,7 @@ static void close_device(p4d_device *device)
 	p4d_cuda *c = p4d_cuda_of(device);
 
 	p4d_products_close(c->products);
+	p4d_fused_close(c->fused);
 	p4d_cuda_close_staging(c);
 	p4d_cuda_close_streams(c);
 	free(c);
@@ -148,6 +149,26 @@ static int open_parts(p4d_cuda *c, p4d_error *err)
 	if (p4d_cuda_open_streams(c, err) < 0 || p4d_cuda_open_staging(c, err) < 0)
 		return -1;
 	return p4d_products_open(&c->products, err);
+}
+
+/* Without it, p4d's own kernels do the same. */
+static void open_fused(p4d_device *device)
+{
+	const char *wanted = getenv("P4D_CUDNN");
+	p4d_cuda *c = p4d_cuda_of(device);
+	p4d_error why = {.code = P4D_OK};
+	int major = 0, minor = 0;
+
+	(void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c->number);
+	(void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, c->number);
+	c->sm = 10 * major + minor;
+	if (wanted && !strcmp(wanted, "0"))
+		p4d_fail(&why, P4D_E_DEVICE, "P4D_CUDNN=0");
+	else if (p4d_fused_open(&c->fused, c->sm, c->stream, &why) == 0)
+		snprintf(device->attention_text, sizeof(device->attention_text), "%s",
+			 p4d_fused_name(c->fused));
+	if (why.code != P4D_OK)
+		p4d_cuda_own_attention(device, why.text);
 }
 
 __attribute__((visibility("default"))) int
@@ -170,6 +191,7 @@ p4d_device_cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_er
 		close_device(&made);
 		return -1;
 	}
+	open_fused(&made);
 	p4d_cuda_memory_table(&made);
 	p4d_cuda_streams_table(&made);
 	p4d_cuda_operations_table(&made);

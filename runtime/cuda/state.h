@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "device_cuda.h"
+#include "fused.h"
 #include "products.h"
 
 /* Inside the cuda backend: what its files share. */
@@ -25,7 +26,10 @@ typedef struct p4d_cuda {
 	cudaEvent_t end;     /* of all that was queued, for sync */
 	p4d_cuda_opened *opened;
 	p4d_products *products;
-	float *sums; /* lent; NULL before */
+	int sm;           /* 90 */
+	p4d_fused *fused; /* NULL: there is none */
+	bool noted;       /* device->attention_text says why a call was not fused */
+	float *sums;      /* lent; NULL before */
 	uint64_t sums_bytes;
 	/* Pinned memory that host data go through, so that nobody waits for the GPU. */
 	char *staging;
@@ -60,6 +64,20 @@ void p4d_cuda_memory_table(p4d_device *device);     /* memory.c */
 void p4d_cuda_streams_table(p4d_device *device);    /* streams.c */
 void p4d_cuda_operations_table(p4d_device *device); /* operations.c */
 void p4d_cuda_attention_table(p4d_device *device);  /* attention.c */
+
+/*
+ * attention_fused.c. Queues a call of attention through fused attention, block by block, if that takes it;
+ * else device->attention_text says why not. The call's operands are whole matrices; its row_sums and
+ * query_gradient are not used.
+ */
+typedef enum p4d_attention_pass {
+	P4D_ATTENTION_FORWARD,
+	P4D_ATTENTION_SET, /* sets dq, dk, dv, which lie as q, k, v */
+	P4D_ATTENTION_ADD  /* adds to them, in fp32 */
+} p4d_attention_pass;
+void p4d_cuda_own_attention(p4d_device *device, const char *why); /* device->attention_text */
+bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
+			      const p4d_attention_shape *shape, const p4d_fused_call *call);
 
 /* memory.c. Errors: DEVICE, NO_MEMORY. */
 int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err);

@@ -5,7 +5,8 @@
 /*
  * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for
  * the host, where products are those of the cpu (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
- * (P4D_TEST_GPU). Their memory is the host's, which a GPU sees when it is pinned. Include after support.h.
+ * (P4D_TEST_GPU). Their memory is the host's; a GPU's is managed, so that it is where it is used. Include
+ * after support.h.
  */
 #include "device.h"
 
@@ -21,7 +22,7 @@ static inline void *make_memory(uint64_t bytes)
 	void *memory;
 
 #ifdef P4D_TEST_GPU
-	assert_int_equal(cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocDefault), cudaSuccess);
+	assert_int_equal(cudaMallocManaged(&memory, bytes ? bytes : 1, cudaMemAttachGlobal), cudaSuccess);
 	memset(memory, 0, bytes);
 #else
 	memory = calloc(bytes ? bytes : 1, 1); /* exactly so much: checkers see what lies beyond */
@@ -33,7 +34,7 @@ static inline void *make_memory(uint64_t bytes)
 static inline void drop_memory(void *memory)
 {
 #ifdef P4D_TEST_GPU
-	cudaFreeHost(memory);
+	cudaFree(memory);
 #else
 	free(memory);
 #endif

@@ -168,6 +168,20 @@ static void failures_stay(void **state)
 	device.close(&device);
 }
 
+/* Attention is fused unless that is not wanted. */
+static void own_attention(void **state)
+{
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	assert_string_equal(device.attention_text, "plain C");
+	device.close(&device);
+	setenv("P4D_CUDNN", "0", 1);
+	assert_int_equal(open_as(0), 0);
+	unsetenv("P4D_CUDNN");
+	assert_string_equal(device.attention_text, "p4d's own kernels (P4D_CUDNN=0)");
+	device.close(&device);
+}
+
 static void heads_that_are_too_wide(void **state)
 {
 	const p4d_attention_shape shape = {
@@ -308,6 +322,7 @@ int main(void)
 	    cmocka_unit_test_setup(arena_too_large, prepare),
 	    cmocka_unit_test_setup(copies_are_whole, prepare),
 	    cmocka_unit_test_setup(failures_stay, prepare),
+	    cmocka_unit_test_setup(own_attention, prepare),
 	    cmocka_unit_test_setup(heads_that_are_too_wide, prepare),
 	    cmocka_unit_test_setup(watched, prepare),
 	    cmocka_unit_test_setup(what_is_not_ready_is_no_failure, prepare),

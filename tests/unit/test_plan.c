@@ -72,6 +72,27 @@ static uint64_t parameters(const p4d_layout *l, uint64_t stage)
 	return sum;
 }
 
+static uint64_t line(uint64_t bytes)
+{
+	return (bytes + 127) / 128 * 128;
+}
+
+/* What attention works in, of a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
+static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
+{
+	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t length = l->seq_len / l->cp, b = l->micro_batch, d = l->head_dim;
+	const uint64_t queries = gathers ? length / 2 : length, keys = gathers ? l->seq_len : length;
+	const uint64_t lse = gathers || (!backward && l->cp > 1 && b == 1) ? length / 2 : b > 1 ? length : 0;
+	const uint64_t bytes = 256 + line(4 * b * a * lse);
+
+	if (!backward)
+		return up(bytes);
+	return up(bytes + (g < a ? 2 * line(2 * b * a * keys * d) : 0) + line(4 * b * a * queries * d) +
+		  line(4 * b * a * queries) +
+		  (l->cp > 1 ? line(2 * b * a * queries * d) + 2 * line(2 * b * g * keys * d) : 0));
+}
+
 static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 {
 	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
@@ -111,12 +132,13 @@ static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
 	uint64_t slots = flight * (l->stage_layers[stage] / l->vpp * saved + (last ? S + up(4 * ns) : 0));
 
 	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
-	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 256, row_sums = up(4 * n * a);
-	uint64_t accumulator =
-	    (cpu ? 0 : up(4 * n * A)) + (fp32 || (!cpu && l->cp == 1) ? 0 : up(4 * n * (A + 2 * G)));
-	uint64_t workspace =
-	    cpu ? 4 * 64 * (2 * 64 + 5 * d)
-		: 256 + (l->kv_heads < l->heads ? 2 * ((2 * (gathers ? all : n) * A + 127) / 128 * 128) : 0);
+	uint64_t row_sums = up(4 * n * a);
+	uint64_t accumulator = fp32 || (!cpu && l->cp == 1) ? 0 : up(4 * n * (A + 2 * G));
+	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 0, workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d) : 0;
+	if (!cpu && !fp32) {
+		scores = attention_workspace(l, a, G / d, false);
+		workspace = attention_workspace(l, a, G / d, true);
+	}
 	uint64_t context = gathers     ? up(e * all * 2 * G)
 			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
 				       : 0;
