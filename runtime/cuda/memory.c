@@ -180,7 +180,7 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
-	void *sum = (uint64_t *)c->sums + P4D_SQUARES_SUMS;
+	void *sum = (char *)c->sums + P4D_SQUARES_SUMS * sizeof(double);
 
 	zero(device, sum, sizeof(*number));
 	p4d_kernel_count_words(c->stream, c->sums, sum, from, word, words);
