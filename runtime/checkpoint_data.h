@@ -9,7 +9,7 @@
 
 /* For checkpoint*.c and huggingface.c. */
 
-enum { P4D_CHECKPOINT_VERSION = 1, P4D_PATH = 4096 };
+enum { P4D_CHECKPOINT_VERSION = 2, P4D_PATH = 4096 };
 
 /* A file of a checkpoint. */
 typedef struct p4d_rank_file {

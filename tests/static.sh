@@ -23,7 +23,7 @@ check() # NAME COMMAND...
 }
 
 c_files() { find estimator plugin runtime man tests -name '*.[ch]'; }
-sh_files() { echo demo check .ci/run && find tests -name '*.sh'; }
+sh_files() { echo demo check .ci/run tests/gpu/run tests/gpu/pack && find tests -name '*.sh'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'
@@ -39,7 +39,8 @@ cppcheck_with() # OPTION-OR-PATH...
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I plugin -I runtime -i runtime/tokenizer_sentencepiece.cc "$@"
+		-I estimator -I plugin -I runtime -i runtime/tokenizer_sentencepiece.cc \
+		-i runtime/cuda/shim/shim.cc -i runtime/cuda/shim/kernels.cc "$@"
 }
 analysed()
 {

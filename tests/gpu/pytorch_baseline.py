@@ -131,7 +131,8 @@ def main():
     tokens = torch.randint(vocab, (parts, args.micro_batch, args.seq_len + 1), device=args.device)
     seconds = []
     if cuda:
-        sdpa_kernel(KERNELS[args.attention], set_priority=True).__enter__()  # for the rest of the program
+        chosen = sdpa_kernel(KERNELS[args.attention], set_priority=True)
+        chosen.__enter__()  # for as long as `chosen` lives
     for _ in range(args.steps):
         began = time.perf_counter()
         loss = 0.0

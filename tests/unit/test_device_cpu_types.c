@@ -207,7 +207,8 @@ static void bf16_is_the_nearest(void **state)
 static void casts(void **state)
 {
 	enum { N = 37 };
-	float *x = p4d_cpu_reals_fp32(N, 1), *back = keep(N * sizeof(*back)), *copied = keep(N * sizeof(*copied));
+	float *x = p4d_cpu_reals_fp32(N, 1), *back = keep(N * sizeof(*back)),
+	      *copied = keep(N * sizeof(*copied));
 	uint16_t *stored = keep(N * sizeof(*stored)), *again = keep(N * sizeof(*again));
 
 	(void)state;
@@ -232,7 +233,8 @@ static void sums(void **state)
 {
 	enum { N = 9, V = 53, COUNT = N * V };
 	float *logits = p4d_cpu_reals_fp32(COUNT, 1), *most = p4d_cpu_reals_fp32(N, 1);
-	float *maximum = p4d_cpu_reals_fp32(N, 1), *sum = p4d_cpu_reals_fp32(N, 1), *target = p4d_cpu_reals_fp32(N, 1);
+	float *maximum = p4d_cpu_reals_fp32(N, 1), *sum = p4d_cpu_reals_fp32(N, 1),
+	      *target = p4d_cpu_reals_fp32(N, 1);
 	double *exact = p4d_cpu_reals_fp64(COUNT, 1), maximum64[N], sum64[N], target64[N];
 	double *loss = keep(sizeof(*loss)), *squares = keep(sizeof(*squares)), loss64 = 1;
 	int32_t *labels = keep(N * sizeof(*labels));

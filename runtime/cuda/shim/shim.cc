@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { WARP = 32, MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_SHARED = 227 << 10 };
+enum { WARP = 32, MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_SHARED = 99 << 10 /* of sm_86, 89, 120 */ };
 
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
@@ -83,6 +83,13 @@ uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from)
 	fibers[p4d_shim.thread.x].post = post;
 	wait_as(AT_EXCHANGE, line);
 	return visible[p4d_shim.thread.x / WARP * WARP + from];
+}
+
+void p4d_shim_all(int line, unsigned mask)
+{
+	fibers[p4d_shim.thread.x].line = line;
+	if (mask != 0xffffffff)
+		complain("a shuffle or vote of some lanes only", p4d_shim.thread.x);
 }
 
 unsigned p4d_shim_ballot(int line, bool vote)

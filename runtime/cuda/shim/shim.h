@@ -6,8 +6,8 @@
  * Lets a C++ compiler make host code of the kernels, for tests on machines without a GPU: the threads of a
  * block are fibers of one thread that take turns at barriers and shuffles. What no GPU would forgive ends the
  * program with a message: a barrier or shuffle that some threads do not reach, blocks or shared memory beyond
- * the limits. Shared memory is as large as was asked for and begins as NaN, so that checkers of memory and
- * results see what is wrong. Speed and memory models are those of the host.
+ * the limits of any GPU. Shared memory is as large as was asked for and begins as NaN, so that checkers of
+ * memory and results see what is wrong. Speed and memory models are those of the host.
  */
 #include <math.h>
 #include <stddef.h>
@@ -66,6 +66,7 @@ extern "C" void p4d_shim_set_order(enum p4d_shim_order order);
 bool p4d_shim_barrier(int line, bool vote);
 uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from);
 unsigned p4d_shim_ballot(int line, bool vote);
+void p4d_shim_all(int line, unsigned mask); /* is of all lanes */
 
 static inline void __syncthreads(int line = __builtin_LINE())
 {
@@ -82,16 +83,18 @@ static inline void __syncwarp(int line = __builtin_LINE())
 	p4d_shim_exchange(line, 0, 0);
 }
 
-static inline unsigned __ballot_sync(unsigned, int vote, int line = __builtin_LINE())
+static inline unsigned __ballot_sync(unsigned mask, int vote, int line = __builtin_LINE())
 {
+	p4d_shim_all(line, mask);
 	return p4d_shim_ballot(line, vote != 0);
 }
 
 template <typename T>
-static inline T __shfl_xor_sync(unsigned, T x, unsigned apart, int line = __builtin_LINE())
+static inline T __shfl_xor_sync(unsigned mask, T x, unsigned apart, int line = __builtin_LINE())
 {
 	uint64_t bits = 0;
 
+	p4d_shim_all(line, mask);
 	static_assert(sizeof(T) <= sizeof(bits), "a shuffle moves 8 bytes at most");
 	memcpy(&bits, &x, sizeof(x));
 	bits = p4d_shim_exchange(line, bits, (p4d_shim.thread.x ^ apart) % 32);
