@@ -141,11 +141,15 @@ static void add_staged(p4d_cuda *c, const block *b, float *gradient, uint64_t st
 					   P4D_DT_BF16, past(staged, i * tokens * width), width, tokens);
 }
 
+static void *part(const p4d_fused_call *call, uint64_t at)
+{
+	return (char *)call->workspace + at;
+}
+
 static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_fused_call *whole)
 {
 	const p4d_attention_shape *s = b->whole;
 	const p4d_attention_work *w = &b->work;
-	char *workspace = whole->workspace;
 	p4d_fused_call call = *whole;
 	p4d_error err = {.code = P4D_OK};
 
@@ -153,18 +157,18 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 	call.q = past(whole->q, b->at.first_query * s->query_stride);
 	call.o = past(whole->o, b->at.first_query * query_width(s));
 	if (b->call.repacked)
-		call.lse = (float *)(workspace + w->lse);
+		call.lse = part(whole, w->lse);
 	if (pass != P4D_ATTENTION_FORWARD) {
 		call.d_o = past(whole->d_o, b->at.first_query * query_width(s));
-		call.query_gradient = (float *)(workspace + w->query_gradient);
-		call.row_sums = (float *)(workspace + w->row_sums);
+		call.query_gradient = part(whole, w->query_gradient);
+		call.row_sums = part(whole, w->row_sums);
 		if (b->call.repacked)
 			move_lse(c, b, whole->lse, call.lse, false);
 	}
 	if (pass == P4D_ATTENTION_ADD) {
-		call.dq = workspace + w->dq;
-		call.dk = workspace + w->dk;
-		call.dv = workspace + w->dv;
+		call.dq = part(whole, w->dq);
+		call.dk = part(whole, w->dk);
+		call.dv = part(whole, w->dv);
 	}
 	if (p4d_fused_run(c->fused, &b->shape, &call, &err) < 0 && c->failure.code == P4D_OK)
 		c->failure = err;

@@ -276,7 +276,7 @@ static void print_attention(void)
 		flop_rate(name, attention_gradient, 5 * pairs);
 		printf("%s, cuDNN on an H200\t%.1f\tTFLOP/s\n", name, published[i].backward);
 	}
-	fprintf(stderr, "attention: %s\n", device.attention_text);
+	printf("attention by %s\n", device.attention_text);
 }
 
 static void make_operands(void)

@@ -81,9 +81,10 @@ static void forward(const p4d_fused_shape *s, const p4d_fused_call *c, row query
 {
 	const uint64_t d = s->head_dim, seen = seen_keys(s, query), at = place(s->o, query, d);
 	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
-	double *score = calloc(seen + d, sizeof(*score)), *sum = score + seen, most = -INFINITY, total = 0;
+	double *score = calloc(seen, sizeof(*score)), *sum = calloc(d, sizeof(*sum));
+	double most = -INFINITY, total = 0;
 
-	if (!score)
+	if (!score || !sum)
 		abort();
 	for (uint64_t j = 0; j < seen; j++) {
 		score[j] = (double)c->scale *
@@ -101,6 +102,7 @@ static void forward(const p4d_fused_shape *s, const p4d_fused_call *c, row query
 		((uint16_t *)c->o)[at + i] = p4d_to_bf16((float)(sum[i] / total));
 	c->lse[number_of(s, query)] = (float)(most + log(total));
 	free(score);
+	free(sum);
 }
 
 /* dk and dv of all heads in fp32, which are rounded at the end. */
