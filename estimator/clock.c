@@ -110,24 +110,19 @@ static p4d_line_cost line_of(double latency, double seconds, double elements)
 	return (p4d_line_cost){latency, (seconds - latency) / elements};
 }
 
-/*
- * Data parallelism: gradients reduced and parameters gathered over dp*cp. Megatron-LM does both between the
- * steps (its default); p4d-train hides all but the last chunk's and the first chunk's behind the passes of
- * the other chunks.
- */
+/* Data parallelism: gradients reduced and parameters gathered over dp*cp. */
 static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates *r)
 {
 	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
 	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
-	const double exposed = megatron ? 1 : 1 / (double)l->vpp;
 	const p4d_ring group = p4d_ring_of(l, l->dp * l->cp, l->tp);
 	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
 
 	once->layer_elements = p4d_layer_matrices(l) / (double)l->tp;
 	once->table_elements = (double)l->vocab * (double)l->hidden / tables;
-	double latency = p4d_gather_seconds(r, group, 0) * exposed;
-	once->reduce = line_of(latency, p4d_gather_seconds(r, group, gradient * many) * exposed, many);
-	once->gather = line_of(latency, p4d_gather_seconds(r, group, r->element * many) * exposed, many);
+	double latency = p4d_gather_seconds(r, group, 0);
+	once->reduce = line_of(latency, p4d_gather_seconds(r, group, gradient * many), many);
+	once->gather = line_of(latency, p4d_gather_seconds(r, group, r->element * many), many);
 	if (!l->optimizer_sharding) { /* an all-reduce instead */
 		once->gather = (p4d_line_cost){0, 0};
 		once->reduce.latency *= 2;
@@ -144,16 +139,32 @@ static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates 
 		  : 0;
 }
 
+/*
+ * What is not hidden. Megatron-LM gathers and reduces between the steps (its default); p4d-train does it
+ * layer by layer beside the first and the last pass of a stage: what is left is what its first layer takes,
+ * with the table where it has one, or what takes longer than the pass over the others.
+ */
+static double exposed(const p4d_layout *l, p4d_line_cost cost, double elements, double first, double pass)
+{
+	const double all = cost.latency + elements * cost.each, own = cost.latency + first * cost.each;
+
+	if (l->framework == P4D_FRAMEWORK_MEGATRON)
+		return all;
+	return own > all - pass ? own : all - pass;
+}
+
 p4d_step_ends p4d_step_ends_of(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
 {
 	const p4d_once_terms *once = &t->once;
-	double n = stage_elements(l, t, stage);
-	bool end = stage == 0 || stage == l->pp - 1;
+	const double n = stage_elements(l, t, stage), layers = l->stage_layers[stage];
+	const double others = layers > 1 ? layers - 1 : 0, first = n - others * once->layer_elements;
+	const bool end = stage == 0 || stage == l->pp - 1;
 
-	return (p4d_step_ends){.gather = once->gather.latency + n * once->gather.each,
-			       .reduce =
-				   once->reduce.latency + n * once->reduce.each + (end ? once->tied : 0),
-			       .optimizer = once->optimizer.latency + n * once->optimizer.each};
+	return (p4d_step_ends){
+	    .gather = exposed(l, once->gather, n, first, others * t->layer.forward),
+	    .reduce = exposed(l, once->reduce, n, first, others * (t->layer.input + t->layer.weight)) +
+		      (end ? once->tied : 0),
+	    .optimizer = once->optimizer.latency + n * once->optimizer.each};
 }
 
 /* ---- all terms ---- */
