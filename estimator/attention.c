@@ -153,6 +153,7 @@ uint64_t p4d_attention_most(int sm, const p4d_attention_split *s, bool backward)
 	uint64_t most = 0;
 
 	for (size_t i = first; i < end; i++) {
+		const bool staged = s->cp > 1, repacked = s->batch > 1 || calls[i].queries < length;
 		const p4d_attention_call call = {.batch = s->batch,
 						 .heads = s->heads,
 						 .kv_heads = s->kv_heads,
@@ -160,8 +161,8 @@ uint64_t p4d_attention_most(int sm, const p4d_attention_split *s, bool backward)
 						 .keys = calls[i].keys,
 						 .head_dim = s->head_dim,
 						 .backward = backward,
-						 .repacked = s->batch > 1 ||
-							     calls[i].queries<length, .staged = s->cp> 1};
+						 .repacked = repacked,
+						 .staged = staged};
 		most = larger(most, p4d_attention_work_of(sm, &call).bytes);
 	}
 	return most;
