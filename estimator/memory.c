@@ -6,7 +6,8 @@
 #include "memory_paper.h"
 #include "plan.h"
 
-/* CUDA context with lazy module loading: 0.3 to 0.5 GiB were seen. */
+/* CUDA context: 0.3 to 0.5 GiB were seen with lazy module loading. p4d-train loads all of cuBLASLt's code for
+ * the GPU at the start, which takes more; how much is not measured yet (tests/gpu/run prints it). */
 #define CONTEXT_BYTES ((uint64_t)1 << 29)
 /* Host side of a rank beside its tensors. With cpu 6 to 36 MiB were measured, most of them OpenBLAS's; a node
  * of many ranks shares some memory beside. With cuda (program, driver, pinned pools) an allowance. */
