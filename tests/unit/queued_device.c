@@ -35,7 +35,8 @@ typedef struct mark {
 	struct mark *next;
 } mark;
 
-enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 160 };
+enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256 };
+_Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an operation is given");
 
 struct queued {
 	p4d_device cpu;
