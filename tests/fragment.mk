@@ -7,6 +7,7 @@ unit_tests = \
 	tests/unit/test_clock \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
+	tests/unit/test_conf \
 	tests/unit/test_export \
 	tests/unit/test_gpu \
 	tests/unit/test_guard \
