@@ -41,10 +41,6 @@ job_submit_p4d_la_LDFLAGS = $(plugin_LDFLAGS) -Wl,--version-script=$(srcdir)/plu
 job_submit_p4d_la_LIBADD = libp4d.la
 job_submit_p4d_la_DEPENDENCIES = libp4d.la plugin/job_submit.map
 
-# Slurm would look at every file in its plugin directory; libtool's .la files are for linking only.
-install-data-hook:
-	cd $(DESTDIR)$(slurmplugindir) && rm -f $(slurmplugin_LTLIBRARIES)
-uninstall-local:
-	rm -f $(DESTDIR)$(slurmplugindir)/p4d.so $(DESTDIR)$(slurmplugindir)/job_submit_p4d.so
+installed_modules += $(slurmplugindir)/p4d $(slurmplugindir)/job_submit_p4d
 endif
 EXTRA_DIST += plugin/spank.map plugin/job_submit.map

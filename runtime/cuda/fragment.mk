@@ -18,6 +18,7 @@ EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) $(cudnn_graphs
 
 if HAVE_CUDA
 pkglib_LTLIBRARIES = libp4d-cuda.la
+installed_modules += $(pkglibdir)/libp4d-cuda
 libp4d_cuda_la_SOURCES = $(cuda_host) runtime/cuda/products.c estimator/error.h estimator/error.c \
 	estimator/attention.h estimator/attention.c runtime/device_wait.h runtime/device_wait.c
 if HAVE_CUDNN
