@@ -72,15 +72,16 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
-	const p4d_wide layer = p4d_layer_parameters(l);
-	const uint64_t layers = l->stage_layers[stage] / l->vpp;
-	const p4d_wide ends = p4d_chunk_parameters(l, schedule, stage, chunk) - layers * layer;
+	const p4d_wide layer = p4d_layer_parameters(l), all = p4d_chunk_parameters(l, schedule, stage, chunk);
+	const uint64_t segments = p4d_chunk_segments(l, stage);
+	const p4d_wide ends = all - segments * layer;
 	const bool begins = p4d_position_of(schedule, stage, chunk) == 0;
 	/* where one chunk has both ends, its table belongs to the beginning */
 	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
 
-	return (layers ? layer : 0) + (begins && i == 0 ? begin_parameters(l) : 0) +
-	       (i == p4d_chunk_segments(l, stage) - 1 ? end : 0);
+	if (segments == 1)
+		return all;
+	return layer + (begins && i == 0 ? begin_parameters(l) : 0) + (i == segments - 1 ? end : 0);
 }
 
 /* Segments are equal, but those at the ends of the model. */
@@ -90,8 +91,8 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	const uint64_t segments = p4d_chunk_segments(l, stage);
 	const uint32_t position = p4d_position_of(schedule, stage, chunk);
 
-	if (position > 0 && position < p4d_positions(schedule) - 1)
-		return l->stage_layers[stage] / l->vpp * layer;
+	if (segments > 1 && position > 0 && position < p4d_positions(schedule) - 1)
+		return segments * layer;
 	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
 	if (segments > 1)
 		n += padded(l, segment_parameters(l, schedule, stage, chunk, segments - 1));

@@ -39,14 +39,14 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 }
 
 /*
- * What p4d-train gathers, reduces and optimizes as one: a layer, of a chunk's first with what begins the
- * model, of its last with what ends it.
+ * What p4d-train gathers, reduces and optimizes as one: on GPUs, where that runs beside passes, a layer, of a
+ * chunk's first with what begins the model, of its last with what ends it; on CPUs the chunk.
  */
 static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
 {
 	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
 
-	return layers ? layers : 1;
+	return layout->device == P4D_CUDA && layers ? layers : 1;
 }
 
 /*

@@ -26,7 +26,7 @@ uint32_t p4d_segments_of(const p4d_trainer *t, uint32_t chunk)
 
 uint32_t p4d_segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i)
 {
-	return chunk * t->weights.of_chunk + i;
+	return chunk * t->weights.of_chunk + (i < t->weights.of_chunk ? i : 0);
 }
 
 /* Whether what the replicas do of a layer can run beside the passes of others. */
@@ -73,7 +73,8 @@ int p4d_reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 
 int p4d_reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
 {
-	if (layer == 0 || in->micro_batch != t->schedule.micro_batches - 1 || !overlaps(t))
+	if (layer == 0 || layer >= t->weights.of_chunk || in->micro_batch != t->schedule.micro_batches - 1 ||
+	    !overlaps(t))
 		return 0;
 	return p4d_reduce_segment(t, p4d_segment_at(t, in->chunk, layer), false, err);
 }

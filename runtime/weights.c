@@ -96,8 +96,8 @@ static void add_chunk(builder *b, const p4d_schedule *schedule, uint32_t stage, 
 		begin_segment(b)->layer = first + i;
 		if (i == 0 && position == 0 && !l->vocab_parallel)
 			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
-		if (i < layers)
-			add_layer(b, first + i);
+		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
+			add_layer(b, first + k);
 		if (i == b->to->of_chunk - 1 && position == p4d_positions(schedule) - 1)
 			add_end(b, p4d_is_first(schedule, stage));
 		end_segment(b);

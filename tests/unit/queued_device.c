@@ -35,7 +35,7 @@ typedef struct mark {
 	struct mark *next;
 } mark;
 
-enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256 };
+enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256, MOST_HEAD = 64 };
 _Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an operation is given");
 
 struct queued {
@@ -52,6 +52,8 @@ struct queued {
 	/* structures that operations point to: more than there can be operations */
 	_Alignas(16) char kept[KEPT][KEPT_BYTES];
 	unsigned next_kept;
+	/* for the cpu's attention, where the plan is a GPU's and has nothing of the kind */
+	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
 };
 
 static queued *of(p4d_device *device)
@@ -386,10 +388,16 @@ static void kept_heads_backward(p4d_device *device, p4d_dtype type, void *dqkv, 
 			 dkey);
 }
 
+static void *workspace_of(p4d_device *device, void *planned)
+{
+	return planned ? planned : of(device)->workspace;
+}
+
 static void kept_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
 			   const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
 {
-	q_attention(device, type, o, lse, q, k, v, keep(device, shape, sizeof(*shape)), workspace);
+	q_attention(device, type, o, lse, q, k, v, keep(device, shape, sizeof(*shape)),
+		    workspace_of(device, workspace));
 }
 
 static void kept_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
@@ -398,7 +406,7 @@ static void kept_attention_backward(p4d_device *device, p4d_dtype type, float *d
 				    void *workspace)
 {
 	q_attention_backward(device, type, dq, dk, dv, d_o, lse, row_sums, q, k, v,
-			     keep(device, shape, sizeof(*shape)), workspace);
+			     keep(device, shape, sizeof(*shape)), workspace_of(device, workspace));
 }
 
 static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
@@ -406,7 +414,7 @@ static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dq
 				    const p4d_attention_shape *shape, void *workspace)
 {
 	q_attention_gradient(device, type, dqkv, sums, d_o, lse, row_sums, qkv,
-			     keep(device, shape, sizeof(*shape)), workspace);
+			     keep(device, shape, sizeof(*shape)), workspace_of(device, workspace));
 }
 
 static void noted_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,

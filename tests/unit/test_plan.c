@@ -49,7 +49,10 @@ static uint64_t end_of(const p4d_layout *l)
 	return l->schedule == P4D_ZBV || l->schedule == P4D_V_HALF ? 0 : l->pp - 1;
 }
 
-/* Parameters of a rank, each layer, with what begins or ends the model, padded to whole shards. */
+/*
+ * Parameters of a rank: each layer, on cpus each chunk, with what begins or ends the model, padded to whole
+ * shards.
+ */
 static uint64_t parameters(const p4d_layout *l, uint64_t stage)
 {
 	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden;
@@ -60,13 +63,17 @@ static uint64_t parameters(const p4d_layout *l, uint64_t stage)
 	layer += l->qk_norm ? 2 * d : 0;
 	for (uint64_t chunk = 0; chunk < l->vpp; chunk++) {
 		const uint64_t layers = l->stage_layers[stage] / l->vpp;
+		uint64_t n = 0;
 		for (uint64_t i = 0; i < layers; i++) {
-			uint64_t n = layer;
+			n += layer;
 			if (stage == 0 && chunk == 0 && i == 0)
 				n += l->vocab * h / l->tp;
 			if (stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
 				n += h + (l->tied && end_of(l) == 0 ? 0 : l->vocab * h / l->tp);
+			if (l->device == P4D_CPU && i < layers - 1)
+				continue;
 			sum += (n + unit - 1) / unit * unit;
+			n = 0;
 		}
 	}
 	return sum;

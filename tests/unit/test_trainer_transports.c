@@ -185,8 +185,8 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 	(void)state;
 	kind = P4D_TRANSPORT_NCCL;
 	for (int i = 0; i < 2; i++) {
-		snprintf(text, sizeof(text), "%s tp=1 cp=1 pp=1 vpp=1 %s", TINY PLAIN "precision=fp32",
-			 options[i]);
+		snprintf(text, sizeof(text), "%s tp=1 cp=1 pp=1 vpp=1 device=cuda %s",
+			 TINY PLAIN "precision=fp32", options[i]);
 		curve_of(text, 2, NULL, &layout, count_beside);
 	}
 }

@@ -61,7 +61,8 @@ static void look_at(const p4d_layout *l, p4d_place place)
 
 	assert_int_equal(p4d_weights_open(&w, l, place.pp, NULL), 0);
 	assert_int_equal(w.elements, p4d_padded_parameters(l, &schedule, place.pp));
-	assert_int_equal(w.segments, l->stage_layers[place.pp] + (l->vocab_parallel ? 1 : 0));
+	assert_int_equal(w.segments, (l->device == P4D_CPU ? l->vpp : l->stage_layers[place.pp]) +
+					 (l->vocab_parallel ? 1 : 0));
 	for (uint32_t i = 0; i < w.segments; i++) {
 		const p4d_segment *s = &w.segment[i];
 		assert_int_equal(s->offset, at);
