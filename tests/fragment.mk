@@ -322,6 +322,13 @@ endif
 .PHONY: bench tools
 CLEANFILES += $(EXTRA_PROGRAMS)
 
+# make distcheck without the tests that calculate for long and read no files: it is about files.
+long_tests = tests/train/test_killed tests/unit/test_comm tests/unit/test_comm_device tests/unit/test_comm_failure \
+	tests/unit/test_cuda_kernels tests/unit/test_cuda_llama tests/unit/test_cuda_trainer tests/unit/test_cuda_types \
+	tests/unit/test_cudnn_graphs tests/unit/test_search tests/unit/test_trainer_layouts tests/unit/test_trainer_transports
+distcheck-short:
+	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
+
 EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
 EXTRA_DIST += tests/unit/plan_layouts.h
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py
