@@ -54,6 +54,13 @@ static inline size_t test_stride(size_t stride)
 	return getenv("P4D_TEST_FEW") ? stride : 1;
 }
 
+/* There this test is left out. */
+static inline void test_skip_where_few(void)
+{
+	if (getenv("P4D_TEST_FEW"))
+		skip();
+}
+
 static inline const char *test_datadir(void)
 {
 	const char *dir = getenv("P4D_TEST_DATADIR");

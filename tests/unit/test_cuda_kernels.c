@@ -548,7 +548,7 @@ static results run(void (*cases)(void), p4d_dtype of, uint64_t apart)
 }
 
 /* limit: of the largest number of a result */
-static void compare_within(const results *got, const results *expected, double limit)
+static void compare(const results *got, const results *expected, double limit)
 {
 	assert_int_equal(got->count, expected->count);
 	for (unsigned i = 0; i < got->count; i++) {
@@ -567,12 +567,6 @@ static void compare_within(const results *got, const results *expected, double l
 				    (unsigned long long)e->count, (double)g->x[k], (double)e->x[k], largest);
 		}
 	}
-}
-
-/* Both sides round: each is within 1e-5 of the truth (test_cuda_types). */
-static void compare(const results *got, const results *expected)
-{
-	compare_within(got, expected, 2e-5);
 }
 
 /* On a GPU: not the same bits again. */
@@ -598,7 +592,7 @@ static void run_again(void (*cases)(void), p4d_dtype of, const results *first)
 	drop(&again);
 }
 
-static void check_cases(void (*cases)(void))
+static void check_cases(void (*cases)(void), double limit)
 {
 	static const p4d_dtype types[] = {P4D_DT_FP32, P4D_DT_BF16};
 	void *workspace = make_memory(P4D_CPU_PRODUCT_BYTES);
@@ -607,13 +601,13 @@ static void check_cases(void (*cases)(void))
 	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
 	cpu.lend(&cpu, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
-	for (int i = 0; i < 2; i++)
-		for (uint64_t apart = 0; apart < 2; apart++) {
+	for (size_t i = 0; i < 2; i += test_stride(2))
+		for (uint64_t apart = 0; apart < 2; apart += test_stride(2)) {
 			device = cpu;
 			results expected = run(cases, types[i], apart);
 			device = cuda;
 			results forward = run(cases, types[i], apart);
-			compare(&forward, &expected);
+			compare(&forward, &expected, limit);
 			if (apart == 0)
 				run_again(cases, types[i], &forward);
 			drop(&expected);
@@ -628,19 +622,20 @@ static void check_cases(void (*cases)(void))
 static void norm_kernels(void **state)
 {
 	(void)state;
-	check_cases(norm_cases);
+	/* the cpu sums rows of 12,296 squares in fp32, in an order of the compiler's */
+	check_cases(norm_cases, 2e-4);
 }
 
 static void heads_kernels(void **state)
 {
 	(void)state;
-	check_cases(heads_cases);
+	check_cases(heads_cases, 1e-5);
 }
 
 static void attention_kernels(void **state)
 {
 	(void)state;
-	check_cases(attention_cases);
+	check_cases(attention_cases, 1e-5);
 }
 
 /*
@@ -669,7 +664,7 @@ static void fused_attention(void **state)
 	results expected = run(fused_cases, P4D_DT_BF16, 0);
 	device = cuda;
 	results got = run(fused_cases, P4D_DT_BF16, 0);
-	compare_within(&got, &expected, limit);
+	compare(&got, &expected, limit);
 	if (strstr(device.attention_text, "own kernels"))
 		fail_msg("%s", device.attention_text);
 	drop(&expected);
@@ -732,13 +727,13 @@ static void what_is_not_fused(void **state)
 static void products(void **state)
 {
 	(void)state;
-	check_cases(product_cases);
+	check_cases(product_cases, 1e-5);
 }
 
 static void other_kernels(void **state)
 {
 	(void)state;
-	check_cases(other_cases);
+	check_cases(other_cases, 1e-5);
 }
 
 /* A part of an array begins anywhere: its sum does not depend on where. */

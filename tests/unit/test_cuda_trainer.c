@@ -91,6 +91,8 @@ static void one_gpu(void **state)
 {
 	(void)state;
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	if (test_stride(2) > 1)
+		return;
 	compare(GROUPED_MODEL "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1", 1, 2e-2);
 }
@@ -99,6 +101,7 @@ static void one_gpu(void **state)
 static void several_ranks(void **state)
 {
 	(void)state;
+	test_skip_where_few();
 	compare(GROUPED_MODEL "precision=fp32", "tp=2 cp=1 sequence-parallel=on", 2, 1e-5);
 	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=p2p", 4, 2e-2);
@@ -109,6 +112,7 @@ static void several_ranks(void **state)
 static void documents(void **state)
 {
 	(void)state;
+	test_skip_where_few();
 	curve_documents = true;
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
 	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
