@@ -154,7 +154,7 @@ static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 	return curve_of(options, ranks, nodes, &layout, train);
 }
 
-enum { SOME = 10, QUARTER = 4, ALL = 1 };
+enum { FEW = 30, SOME = 10, QUARTER = 4, ALL = 1 };
 
 /* A model, how far losses and norms of the gradients may be off, and which layouts are tried: every
  * `each`-th of these, NULL: of all that there are. */
@@ -173,7 +173,7 @@ static bool is_tried(const trial *t, const shape *at, size_t i)
 
 	if (only)
 		return strstr(at->options, only);
-	return getenv("P4D_TEST_ALL") || (i + t->shift) % (test_stride(SOME) > 1 ? SOME : t->each) == 0;
+	return getenv("P4D_TEST_ALL") || (i + t->shift) % (test_stride(FEW) > 1 ? FEW : t->each) == 0;
 }
 
 static void all_equal(const trial *t)
