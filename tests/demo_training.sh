@@ -21,6 +21,8 @@ follow()
 	left=$patience
 	enough=no
 	while [ "$enough" = no ]; do
+		# asked before the condition, which a job that ends in between fulfils
+		state=$(field JobState)
 		! "$@" || enough=yes
 		losses >losses
 		awk -v after="$shown" -v every="$every" '$1 > after && ($1 % every == 0 || $1 == 1) {
@@ -32,7 +34,7 @@ follow()
 		left=$((left - 1))
 		[ "${at:-$shown}" = "$shown" ] || left=$patience
 		shown=${at:-$shown}
-		case $(field JobState) in
+		case $state in
 		PENDING | RUNNING | COMPLETING) ;;
 		*) left=0 ;;
 		esac
