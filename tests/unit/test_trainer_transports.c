@@ -123,58 +123,71 @@ static void staged(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
+/* A rank whose queue is looked at while it makes steps. */
+typedef struct stepping {
+	transports_rank r;
+	training_text text;
+	p4d_trainer *trainer;
+	uint64_t steps;
+} stepping;
+
+static int begin_steps(stepping *s, p4d_world *world, uint32_t size, p4d_error *err)
+{
+	*s = (stepping){.text = {.layout = &layout, .vocab = VOCAB}};
+	TRY(transports_open(&s->r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &s->r.device, world, VOCAB);
+	settings.transport = s->r.transport;
+	TRY(p4d_trainer_open(&s->trainer, &settings, err));
+	s->text.place = p4d_trainer_place(s->trainer);
+	return p4d_trainer_initialize(s->trainer, SEED, err);
+}
+
+static int make_step(stepping *s, p4d_error *err)
+{
+	p4d_step_result result;
+
+	return p4d_trainer_step(s->trainer, ++s->steps, 1e-3f, training_source, &s->text, &result, err);
+}
+
+static int end_steps(stepping *s)
+{
+	p4d_trainer_close(s->trainer);
+	transports_close(&s->r);
+	return 0;
+}
+
 /* Steps of a rank: for each the host waits once, for the result. Whatever else waits is on the device. */
 static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	training_text text = {.layout = &layout, .vocab = VOCAB};
-	p4d_step_result result;
-	p4d_trainer *trainer;
-	transports_rank r;
+	stepping s;
 
 	(void)rank;
-	TRY(transports_open(&r, world, size, kind, err));
-	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
-	settings.transport = r.transport;
-	TRY(p4d_trainer_open(&trainer, &settings, err));
-	text.place = p4d_trainer_place(trainer);
-	TRY(p4d_trainer_initialize(trainer, SEED, err));
-	const uint64_t before = queued_device_waits(&r.device);
-	for (uint64_t step = 1; step <= STEPS; step++)
-		TRY(p4d_trainer_step(trainer, step, 1e-3f, training_source, &text, &result, err));
-	const uint64_t waits = queued_device_waits(&r.device) - before;
+	TRY(begin_steps(&s, world, size, err));
+	const uint64_t before = queued_device_waits(&s.r.device);
+	while (s.steps < STEPS)
+		TRY(make_step(&s, err));
+	const uint64_t waits = queued_device_waits(&s.r.device) - before;
 	if (waits != STEPS)
 		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", STEPS,
 				(int)waits);
-	p4d_trainer_close(trainer);
-	transports_close(&r);
-	return 0;
+	return end_steps(&s);
 }
 
 /* When the host queues the last gradient of the lowest layer, those of all others are on their way. */
 static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	training_text text = {.layout = &layout, .vocab = VOCAB};
-	p4d_step_result result;
-	p4d_trainer *trainer;
-	transports_rank r;
+	stepping s;
 
 	(void)rank;
-	TRY(transports_open(&r, world, size, kind, err));
-	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
-	settings.transport = r.transport;
-	TRY(p4d_trainer_open(&trainer, &settings, err));
-	text.place = p4d_trainer_place(trainer);
-	TRY(p4d_trainer_initialize(trainer, SEED, err));
-	const uint64_t before = queued_device_beside(&r.device);
-	TRY(p4d_trainer_step(trainer, 1, 1e-3f, training_source, &text, &result, err));
-	const uint64_t beside = queued_device_beside(&r.device) - before;
+	TRY(begin_steps(&s, world, size, err));
+	const uint64_t before = queued_device_beside(&s.r.device);
+	TRY(make_step(&s, err));
+	const uint64_t beside = queued_device_beside(&s.r.device) - before;
 	const uint64_t gathered = layout.optimizer_sharding ? layout.layers : 0;
 	if (beside < gathered + layout.layers - 1)
 		return p4d_fail(err, P4D_E_VALUE, "%d layers were gathered and %d reduced", (int)gathered,
 				(int)beside - (int)gathered);
-	p4d_trainer_close(trainer);
-	transports_close(&r);
-	return 0;
+	return end_steps(&s);
 }
 
 static void gradients_are_reduced_beside_the_backward_pass(void **state)
