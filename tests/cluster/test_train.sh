@@ -4,19 +4,20 @@
 # and those of different nodes talk TCP; stopped by a signal the job saves, requeues itself, and ends like an uninterrupted one.
 . "${0%/*}/lib.sh"
 . "$SOURCE/tests/cluster/training.sh"
+steps=200 # of a millisecond or two: they have to last until the signal is there
 
-submit whole 40
+submit whole $steps
 finished "$id"
 cat whole.out
 same "$state" COMPLETED
 losses whole/log.jsonl >whole.txt
-same "$(wc -l <whole.txt)" 40 "steps"
+same "$(wc -l <whole.txt)" $steps "steps"
 awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(last < first - 1) }' whole.txt || fail "it does not learn: $(cat whole.txt)"
 contains "$(head -n 1 whole/log.jsonl)" '"ranks":8,"tp":2,"cp":1,"pp":2,"dp":2'
 
 # the same on one rank, here
 # shellcheck disable=SC2086 # a list of words
-env -u SLURM_JOB_ID p4d-train --model model.json --global-batch 8 --seq-len 32 --data text $rate --steps 40 --local-ranks 1 \
+env -u SLURM_JOB_ID p4d-train --model model.json --global-batch 8 --seq-len 32 --data text $rate --steps $steps --local-ranks 1 \
 	--log one.jsonl || fail "one rank"
 # AdamW hides gradients that are too large all over; their norm shows them
 losses one.jsonl | head -n 20 >one.txt
@@ -25,7 +26,7 @@ head -n 20 whole.txt | paste -d ' ' - one.txt | awk '
 	fail "eight ranks on two nodes and one rank differ"
 
 # stopped in the middle
-submit parts 40
+submit parts $steps
 for try in $(seq 400); do
 	grep -qs '"step":7,' parts/log.jsonl && break
 	sleep 0.02
