@@ -152,7 +152,7 @@ static int open_tokenizer(data *d, p4d_error *err)
 {
 	uint64_t end;
 
-	d->tokenizer = (p4d_tokenizer){d->vocabulary, -1, NULL};
+	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .end = -1};
 	if (!d->ids && p4d_tokenizer_open(&d->tokenizer, d->tokenizer_name, err) < 0)
 		return -1;
 	d->end = d->tokenizer.end;

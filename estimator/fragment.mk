@@ -52,7 +52,7 @@ CLEANFILES += estimator/gpu_table.c
 # p4d data
 p4d_data_sources = \
 	estimator/documents.h estimator/documents.c estimator/progress.h estimator/progress.c estimator/command_data.c \
-	runtime/tokenizer.h runtime/tokenizer.c runtime/tokenizer_sentencepiece.h \
+	runtime/tokenizer.h runtime/tokenizer.c runtime/sentencepiece.h runtime/library.h runtime/library.c \
 	runtime/tokens_writer.h runtime/tokens_writer.c runtime/new_file.h runtime/new_file.c
 
 bin_PROGRAMS += p4d
@@ -74,12 +74,13 @@ p4d_SOURCES = \
 	estimator/simulation.h estimator/simulation.c estimator/command_simulate.c \
 	estimator/losses.h estimator/losses.c estimator/report_step.c
 p4d_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS) $(SLURM_CPPFLAGS)
-p4d_LDADD = libp4d.la $(p4d_tokenizers) $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
+p4d_LDADD = libp4d.la $(SMARTCOLS_LIBS) $(JSONC_LIBS) -lm
 
-# C++, so in a library of its own: the command itself stays a C program.
 if HAVE_SENTENCEPIECE
-noinst_LTLIBRARIES += libp4dsentencepiece.la
-libp4dsentencepiece_la_SOURCES = runtime/tokenizer_sentencepiece.h runtime/tokenizer_sentencepiece.cc
-libp4dsentencepiece_la_CXXFLAGS = $(AM_CXXFLAGS) $(SENTENCEPIECE_CFLAGS)
-p4d_tokenizers = libp4dsentencepiece.la $(SENTENCEPIECE_LIBS) -lstdc++
+pkglib_LTLIBRARIES += libp4d-sentencepiece.la
+installed_modules += $(pkglibdir)/libp4d-sentencepiece
+libp4d_sentencepiece_la_SOURCES = runtime/sentencepiece.h runtime/sentencepiece.cc
+libp4d_sentencepiece_la_CXXFLAGS = $(AM_CXXFLAGS) $(SENTENCEPIECE_CFLAGS)
+libp4d_sentencepiece_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_sentencepiece_calls$$'
+libp4d_sentencepiece_la_LIBADD = $(SENTENCEPIECE_LIBS)
 endif

@@ -12,8 +12,6 @@ AC_DEFUN([P4D_SENTENCEPIECE], [
 			[p4d_sentencepiece_report="no (not found: apt-get install libsentencepiece-dev)"])])
 	AS_IF([test "x$p4d_sentencepiece$with_sentencepiece" = xnoyes],
 		[AC_MSG_ERROR([--with-sentencepiece was given, but: $p4d_sentencepiece_report])])
-	AS_IF([test "x$p4d_sentencepiece" = xyes],
-		[AC_DEFINE([HAVE_SENTENCEPIECE], [1], [libsentencepiece is there])])
 	AM_CONDITIONAL([HAVE_SENTENCEPIECE], [test "x$p4d_sentencepiece" = xyes])
 ])
 

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "library.h"
+
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #else
@@ -20,38 +22,6 @@
 typedef int cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_error *err);
 
 static const char LIBRARY[] = "libp4d-cuda.so";
-
-/* The directory of this program; "" unknown. */
-static void find_program(char directory[PATH_MAX])
-{
-	ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
-
-	directory[length > 0 ? length : 0] = '\0';
-	char *slash = strrchr(directory, '/');
-	if (slash)
-		*slash = '\0';
-}
-
-/* The first file of that name; in path, also when there is none: where it should have been installed. */
-static bool find_library(char *path, size_t size)
-{
-	const char *named = getenv("P4D_LIBDIR");
-	char program[PATH_MAX], beside[PATH_MAX + 8];
-
-	find_program(program);
-	snprintf(beside, sizeof(beside), "%s/.libs", program); /* where libtool builds it */
-	const char *const places[] = {program, beside, P4D_LIBDIR};
-	if (named && *named) {
-		snprintf(path, size, "%s/%s", named, LIBRARY);
-		return access(path, R_OK) == 0;
-	}
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		snprintf(path, size, "%s/%s", places[i], LIBRARY);
-		if (access(path, R_OK) == 0)
-			return true;
-	}
-	return false;
-}
 
 /* dlsym has no type for functions */
 static cuda_open *function_of(void *library)
@@ -85,7 +55,7 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	    .version = PACKAGE_VERSION, .table_bytes = sizeof(*device), .local_rank = local_rank};
 	char path[PATH_MAX + 32];
 
-	if (!find_library(path, sizeof(path)))
+	if (!p4d_library_find(LIBRARY, path, sizeof(path)))
 		return p4d_fail(err, P4D_E_DEVICE,
 				"this p4d-train was built without CUDA: there is no %.300s", path),
 		       fix(err);
@@ -107,7 +77,7 @@ static int try_device(p4d_device *device, p4d_error *err)
 	char path[PATH_MAX + 32];
 
 	set_environment(); /* also before the driver is loaded */
-	if (find_library(path, sizeof(path)) && !dlopen("libcuda.so.1", RTLD_LAZY))
+	if (p4d_library_find(LIBRARY, path, sizeof(path)) && !dlopen("libcuda.so.1", RTLD_LAZY))
 		return p4d_fail(err, P4D_E_DEVICE, "this host has no NVIDIA driver (libcuda.so.1)");
 	return p4d_device_cuda_load(device, 0, err);
 }

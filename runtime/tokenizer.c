@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tokenizer.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-#include "tokenizer_sentencepiece.h"
+#include "library.h"
+#include "sentencepiece.h"
 
 enum { BYTES = 256, CHUNK = 4096 };
 
 static int open_sentencepiece(p4d_tokenizer *tokenizer, const char *path, p4d_error *err)
 {
-#ifdef HAVE_SENTENCEPIECE
-	char why[200] = "";
+	char part[PATH_MAX + 32], why[200] = "";
 	int32_t pieces = 0, end = -1;
-	void *model = p4d_sentencepiece_open(path, &pieces, &end, why, sizeof(why));
 
+	if (!p4d_library_find("libp4d-sentencepiece.so", part, sizeof(part))) {
+		p4d_fail(err, P4D_E_VALUE, "%.200s: this p4d was built without SentencePiece", path);
+		return p4d_fix(
+		    err, "apt-get install libsentencepiece-dev, then build p4d again; or --tokenizer bytes");
+	}
+	void *library = dlopen(part, RTLD_NOW | RTLD_LOCAL); /* stays open */
+	const p4d_sentencepiece *calls = library ? dlsym(library, "p4d_sentencepiece_calls") : NULL;
+	if (!calls)
+		return p4d_fail(err, P4D_E_VALUE, "SentencePiece cannot be loaded: %.400s", dlerror());
+	void *model = calls->open(path, &pieces, &end, why, sizeof(why));
 	if (!model)
 		return p4d_fail(err, P4D_E_VALUE, "%.200s: not a SentencePiece model: %s", path, why);
-	*tokenizer = (p4d_tokenizer){(uint64_t)pieces, end, model};
+	*tokenizer = (p4d_tokenizer){(uint64_t)pieces, end, calls, model};
 	return 0;
-#else
-	(void)tokenizer;
-	p4d_fail(err, P4D_E_VALUE, "%.200s: this p4d was built without SentencePiece", path);
-	return p4d_fix(err,
-		       "apt-get install libsentencepiece-dev, then build p4d again; or --tokenizer bytes");
-#endif
 }
 
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err)
@@ -37,7 +39,7 @@ int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *er
 	size_t length = strlen(name);
 
 	if (!strcmp(name, "bytes")) {
-		*tokenizer = (p4d_tokenizer){BYTES + 1, BYTES, NULL};
+		*tokenizer = (p4d_tokenizer){.vocabulary = BYTES + 1, .end = BYTES};
 		return 0;
 	}
 	if (length >= 5 && !strcasecmp(name + length - 5, ".json")) {
@@ -57,10 +59,8 @@ int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *er
 
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer)
 {
-#ifdef HAVE_SENTENCEPIECE
 	if (tokenizer->model)
-		p4d_sentencepiece_close(tokenizer->model);
-#endif
+		tokenizer->sentencepiece->close(tokenizer->model);
 	*tokenizer = (p4d_tokenizer){0};
 }
 
@@ -85,16 +85,12 @@ int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_
 {
 	if (!tokenizer->model)
 		return encode_bytes(text, length, sink, context, err);
-#ifdef HAVE_SENTENCEPIECE
 	char why[200] = "";
 	size_t count = 0;
 	const int32_t *ids =
-	    p4d_sentencepiece_encode(tokenizer->model, text, length, &count, why, sizeof(why));
+	    tokenizer->sentencepiece->encode(tokenizer->model, text, length, &count, why, sizeof(why));
 	if (!ids)
 		return p4d_fail(err, P4D_E_VALUE, "SentencePiece cannot encode a text of %zu bytes: %s",
 				length, why);
 	return sink(context, ids, count, err);
-#else
-	return 0;
-#endif
 }

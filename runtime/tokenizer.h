@@ -9,12 +9,14 @@
 
 /*
  * Text to tokens. "bytes": every byte is a token, 256 ends a document; needs nothing. A SentencePiece model
- * file: its pieces and its end-of-sentence piece, when p4d was built with libsentencepiece.
+ * file: its pieces and its end-of-sentence piece, when p4d was built with libsentencepiece
+ * (libp4d-sentencepiece.so, see library.h).
  */
 typedef struct p4d_tokenizer {
 	uint64_t vocabulary;
-	int32_t end; /* token behind each document; -1: none */
-	void *model; /* SentencePiece */
+	int32_t end;                                   /* token behind each document; -1: none */
+	const struct p4d_sentencepiece *sentencepiece; /* of a model file; NULL for bytes */
+	void *model;
 } p4d_tokenizer;
 
 /* Takes tokens of a text, in order, in pieces. Returns 0 or -1 with *err filled. */

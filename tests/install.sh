@@ -14,6 +14,9 @@ for file in /usr/local/bin/p4d "$slurm/p4d.so" "$slurm/job_submit_p4d.so" /usr/l
 	/usr/local/share/man/man5/p4d.conf.5 /usr/local/share/man/man7/p4d-codes.7 /usr/local/share/man/man8/p4d-spank.8; do
 	[ -f "$root$file" ] || { echo "$file was not installed:"; (cd "$root" && find . -type f); exit 1; }
 done
+for part in "$build"/.libs/libp4d-*.so; do
+	[ ! -f "$part" ] || [ -f "$root/usr/local/lib/p4d/${part##*/}" ] || { echo "${part##*/} was not installed"; exit 1; }
+done
 (cd "$root" && find . -name '*.la') | grep . && { echo "these are of no use to anybody"; exit 1; }
 
 make -C "$build" uninstall DESTDIR="$root" >/dev/null

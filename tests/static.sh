@@ -39,7 +39,7 @@ cppcheck_with() # OPTION-OR-PATH...
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I plugin -I runtime -i runtime/tokenizer_sentencepiece.cc \
+		-I estimator -I plugin -I runtime -i runtime/sentencepiece.cc \
 		-i runtime/cuda/shim/shim.cc -i runtime/cuda/shim/kernels.cc "$@"
 }
 analysed()

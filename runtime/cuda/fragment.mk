@@ -17,7 +17,7 @@ EXTRA_DIST += $(cuda_kernels) $(cuda_kernel_headers) $(cuda_host) $(cudnn_graphs
 	runtime/cuda/products.c runtime/cuda/fused_cudnn.c runtime/cuda/fused_none.c
 
 if HAVE_CUDA
-pkglib_LTLIBRARIES = libp4d-cuda.la
+pkglib_LTLIBRARIES += libp4d-cuda.la
 installed_modules += $(pkglibdir)/libp4d-cuda
 libp4d_cuda_la_SOURCES = $(cuda_host) runtime/cuda/products.c estimator/error.h estimator/error.c \
 	estimator/attention.h estimator/attention.c runtime/device_wait.h runtime/device_wait.c

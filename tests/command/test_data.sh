@@ -144,7 +144,9 @@ if command -v script >/dev/null; then
 fi
 
 # SentencePiece, when it was built in and its tools are there to make a model
-if ldd "$P4D_TEST_BUILDDIR/p4d" | grep -q sentencepiece; then
+P4D_LIBDIR=/nonexistent exits 5 p4d data -o new --tokenizer one one
+says "one: this p4d was built without SentencePiece" "libsentencepiece-dev"
+if [ -f "$P4D_TEST_BUILDDIR/.libs/libp4d-sentencepiece.so" ]; then
 	exits 5 p4d data -o new --tokenizer one one
 	says "one: not a SentencePiece model"
 	if command -v spm_train >/dev/null; then

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tokenizer_sentencepiece.h"
+#include "sentencepiece.h"
 
 #include <cstdio>
 #include <exception>
@@ -21,9 +21,8 @@ void explain(const char *text, char *why, size_t size)
 {
 	std::snprintf(why, size, "%s", text);
 }
-} // namespace
 
-extern "C" void *p4d_sentencepiece_open(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size)
+void *open_model(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size)
 try {
 	auto *model = new model_and_ids;
 	const auto status = model->processor.Load(path);
@@ -40,8 +39,7 @@ try {
 	return nullptr;
 }
 
-extern "C" const int32_t *p4d_sentencepiece_encode(void *opaque, const char *text, size_t length, size_t *count,
-						   char *why, size_t size)
+const int32_t *encode(void *opaque, const char *text, size_t length, size_t *count, char *why, size_t size)
 try {
 	auto *model = static_cast<model_and_ids *>(opaque);
 	const auto status = model->processor.Encode({text, length}, &model->ids);
@@ -58,7 +56,10 @@ try {
 	return nullptr;
 }
 
-extern "C" void p4d_sentencepiece_close(void *opaque)
+void close_model(void *opaque)
 {
 	delete static_cast<model_and_ids *>(opaque);
 }
+} // namespace
+
+extern "C" const p4d_sentencepiece p4d_sentencepiece_calls = {open_model, encode, close_model};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SENTENCEPIECE_H
+#define P4D_SENTENCEPIECE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * libsentencepiece, which is C++, for C. It lies in libp4d-sentencepiece.so, which is opened when a model is
+ * named: loading it takes longer than most commands. No exception gets out. On failure NULL, and why[size]
+ * says why.
+ */
+typedef struct p4d_sentencepiece {
+	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 when the model has none */
+	void *(*open)(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size);
+	/* the tokens live until the next call with this model; never NULL on success */
+	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
+				 size_t size);
+	void (*close)(void *model);
+} p4d_sentencepiece;
+
+/* The one symbol of libp4d-sentencepiece.so. */
+extern const p4d_sentencepiece p4d_sentencepiece_calls;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
