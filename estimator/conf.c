@@ -3,97 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <confuse.h>
-
-/* libconfuse's scanner keeps global state, and its error callback takes no context. */
-static pthread_mutex_t confuse_lock = PTHREAD_MUTEX_INITIALIZER;
-static char confuse_error[256];
-
-static void keep_error(cfg_t *cfg, const char *format, va_list args)
+int p4d_conf_fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format, ...)
 {
-	int used = snprintf(confuse_error, sizeof(confuse_error), "line %d: ", cfg ? cfg->line : 0);
+	char text[400];
+	va_list args;
 
-	vsnprintf(confuse_error + used, sizeof(confuse_error) - (size_t)used, format, args);
-}
-
-/* Whether any section of a kind has the key (in `defaults`: the plan option). */
-static bool appears(const p4d_conf *conf, int kind, int key)
-{
-	for (size_t i = 0; i < conf->sections; i++)
-		if ((int)conf->section[i].kind == kind && conf->section[i].lines[key])
-			return true;
-	return false;
-}
-
-/*
- * Every value is declared as text: libconfuse's own numbers depend on the locale and on a stale errno, and
- * its messages on the language. Only keys that appear are declared, because libconfuse copies all
- * declarations for every section, and sbatch waits for it.
- */
-static cfg_t *declare(const p4d_conf *conf)
-{
-	cfg_opt_t options[P4D_SECTION_KINDS][P4D_CONF_KEYS + P4D_SECTION_KINDS];
-	static char default_names[P4D_OPTIONS][32];
-	size_t count[P4D_SECTION_KINDS] = {0};
-
-	for (int i = 0; i < P4D_KEYS; i++) {
-		const p4d_key_info *key = &p4d_key_table[i];
-		for (int kind = 0; kind < P4D_SECTION_KINDS; kind++)
-			if ((key->where & (1u << kind)) && appears(conf, kind, i))
-				options[kind][count[kind]++] =
-				    key->list ? (cfg_opt_t)CFG_STR_LIST(key->name, NULL, CFGF_NODEFAULT)
-					      : (cfg_opt_t)CFG_STR(key->name, NULL, CFGF_NODEFAULT);
-	}
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (appears(conf, P4D_DEFAULTS_SECTION, i) &&
-		    *p4d_conf_default_name((p4d_option)i, default_names[i], sizeof(default_names[i])))
-			options[P4D_DEFAULTS_SECTION][count[P4D_DEFAULTS_SECTION]++] =
-			    (cfg_opt_t)CFG_STR(default_names[i], NULL, CFGF_NODEFAULT);
-	for (int kind = P4D_SECTION_KINDS - 1; kind >= 0; kind--) {
-		options[kind][count[kind]] = (cfg_opt_t)CFG_END();
-		if (kind != P4D_GLOBAL_SECTION)
-			options[P4D_GLOBAL_SECTION][count[P4D_GLOBAL_SECTION]++] = (cfg_opt_t)CFG_SEC(
-			    p4d_section_names[kind], options[kind],
-			    CFGF_MULTI | (kind == P4D_DEFAULTS_SECTION ? CFGF_NONE
-								       : CFGF_TITLE | CFGF_NO_TITLE_DUPES));
-	}
-	return cfg_init(options[P4D_GLOBAL_SECTION], CFGF_NONE); /* copies the declarations */
-}
-
-static int parse_values(p4d_conf *conf, const char *text, p4d_error *err)
-{
-	int rc = 0;
-
-	pthread_mutex_lock(&confuse_lock);
-	snprintf(confuse_error, sizeof(confuse_error), "out of memory");
-	conf->cfg = declare(conf);
-	if (!conf->cfg) {
-		rc = p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for libconfuse", conf->path);
-	} else {
-		cfg_set_error_function(conf->cfg, keep_error);
-		if (cfg_parse_buf(conf->cfg, text) != CFG_SUCCESS)
-			rc =
-			    p4d_fail(err, P4D_E_CONF_SYNTAX, "%s: libconfuse: %s", conf->path, confuse_error);
-	}
-	pthread_mutex_unlock(&confuse_lock);
-	return rc;
-}
-
-int p4d_conf_parse(p4d_conf *conf, const char *path, char *text, size_t length, p4d_error *err)
-{
-	*conf = (p4d_conf){.path = path};
-	if (p4d_conf_scan(conf, text, length, err) < 0 || parse_values(conf, text, err) < 0) {
-		p4d_conf_free(conf);
-		return -1;
-	}
-	return 0;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return p4d_fail(err, code, "%s:%u: %s", conf->path, line, text);
 }
 
 static int check_owner(const char *path, const struct stat *st, uint32_t trusted_uid, p4d_error *err)
@@ -175,19 +100,17 @@ int p4d_conf_read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted
 
 void p4d_conf_free(p4d_conf *conf)
 {
-	pthread_mutex_lock(&confuse_lock); /* freeing a tree also resets the scanner */
-	if (conf->cfg)
-		cfg_free(conf->cfg);
-	pthread_mutex_unlock(&confuse_lock);
+	free(conf->values);
 	free(conf->section);
 	*conf = (p4d_conf){0};
 }
 
-const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, const char *key, unsigned i)
+const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i)
 {
-	cfg_t *cfg = conf->cfg;
-
-	if (section->kind != P4D_GLOBAL_SECTION)
-		cfg = cfg_getnsec(cfg, p4d_section_names[section->kind], section->ordinal);
-	return cfg && i < cfg_size(cfg, key) ? cfg_getnstr(cfg, key, i) : NULL;
+	if (i >= section->count[key])
+		return NULL;
+	const char *value = conf->values + section->first[key];
+	while (i--)
+		value += strlen(value) + 1;
+	return value;
 }

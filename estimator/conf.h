@@ -12,11 +12,10 @@
 /*
  * p4d.conf as sections, keys and values with their lines; what they mean is site_load.c's business.
  *
- * libconfuse parses the values. Alone it accepts files that p4d must not: a file cut off inside a section, a
- * repeated key (the last one silently wins), variables that are replaced from the environment, include(), and
- * after a string that is never closed its scanner stays inside that string for every later file. So a scan of
- * our own goes first and lets only a subset of libconfuse's grammar through in which every text has one
- * meaning; it also knows every line.
+ * The grammar is a subset of libconfuse's. That library itself is not used: it accepts files that p4d must
+ * not (cut off inside a section, a key that is repeated, variables from the environment, include()), keeps no
+ * lines, needs a lock in slurmctld because its scanner has global state, and was a seventh of what p4d costs
+ * sbatch.
  */
 
 typedef enum p4d_section_kind {
@@ -29,7 +28,7 @@ typedef enum p4d_section_kind {
 	P4D_SECTION_KINDS
 } p4d_section_kind;
 
-/* Every key, in the order of the table in conf_scan.c. The keys of `defaults` are plan options instead. */
+/* Every key, in the order of the table in conf_keys.c. The keys of `defaults` are plan options instead. */
 typedef enum p4d_key {
 	P4D_KEY_MODE,
 	P4D_KEY_SAFE,
@@ -72,31 +71,30 @@ _Static_assert((int)P4D_KEYS <= (int)P4D_CONF_KEYS && (int)P4D_OPTIONS <= (int)P
 typedef struct p4d_conf_section {
 	p4d_section_kind kind;
 	char title[64];
-	unsigned ordinal; /* among the sections of its kind */
 	unsigned line;
-	unsigned lines[P4D_CONF_KEYS]; /* of each key (in `defaults`: of each p4d_option); 0: not there */
+	/* of each key (in `defaults`: of each p4d_option) */
+	unsigned lines[P4D_CONF_KEYS]; /* 0: not there */
+	unsigned count[P4D_CONF_KEYS]; /* values */
+	unsigned first[P4D_CONF_KEYS]; /* where the first one lies in p4d_conf.values */
 } p4d_conf_section;
 
 typedef struct p4d_conf {
 	const char *path;
 	size_t sections; /* section[0] is the global one */
 	p4d_conf_section *section;
-	struct cfg_t *cfg; /* libconfuse's tree */
+	char *values; /* those of a key one after another, each with its NUL */
 } p4d_conf;
 
-/* Reads and parses path; p4d_conf_free accepts a zeroed struct. trust: see p4d_site_load. path is borrowed.
+/*
+ * Reads and parses path, which is borrowed. trust: see p4d_site_load. p4d_conf_free accepts a zeroed struct,
+ * which is also what a failure leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
  */
 int p4d_conf_read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
-int p4d_conf_parse(p4d_conf *conf, const char *path, char *text, size_t length, p4d_error *err);
+int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
 void p4d_conf_free(p4d_conf *conf);
 
-/* The scan alone: fills conf->section and blanks the comments. Errors: all CONF_ codes but TRUST. */
-int p4d_conf_scan(p4d_conf *conf, char *text, size_t length, p4d_error *err);
-
-/* The i-th value of a key that the section has, by its name in the file; NULL when there is none. Owned by
- * conf. */
-const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, const char *key,
-			   unsigned i);
+/* The i-th value of a key (in `defaults`: of a p4d_option); NULL when there is none. Owned by conf. */
+const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
 
 /* Name of a plan option as `defaults` spells it (seq_len); "" when it cannot stand there. */
 const char *p4d_conf_default_name(p4d_option option, char *buf, size_t size);

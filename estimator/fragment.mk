@@ -11,7 +11,7 @@ libp4d_la_SOURCES = \
 	estimator/rope.h estimator/rope.c estimator/model_rope.c \
 	estimator/gpu.h estimator/gpu_table.h estimator/gpu.c estimator/gpu_load.c \
 	estimator/alike.h estimator/alike.c \
-	estimator/conf.h estimator/conf_scan.c estimator/conf.c \
+	estimator/conf.h estimator/conf_keys.c estimator/conf_words.h estimator/conf_words.c estimator/conf_parse.c estimator/conf.c \
 	estimator/site.h estimator/site_data.h estimator/site_load.c estimator/site.c \
 	estimator/job.h estimator/job_parse.h estimator/gres.c estimator/job_gpu.c estimator/job.c \
 	estimator/sbatch.h estimator/sbatch_job.c \
@@ -33,9 +33,9 @@ libp4d_la_SOURCES = \
 	estimator/guard.h estimator/verdict.h estimator/verdict.c estimator/judge.c estimator/guard.c estimator/verify.c \
 	estimator/export.h estimator/export.c
 nodist_libp4d_la_SOURCES = estimator/gpu_table.c
-libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(CONFUSE_CFLAGS)
+libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
-libp4d_la_LIBADD = $(JSONC_LIBS) $(CONFUSE_LIBS) -lm
+libp4d_la_LIBADD = $(JSONC_LIBS) -lm
 
 # etc/gpus.json as a table in the program: reading JSON is most of what a submission would cost.
 noinst_PROGRAMS += gputable

@@ -22,7 +22,7 @@ typedef struct load {
 
 static const char *value_of(const load *l, const p4d_conf_section *section, p4d_key key, unsigned i)
 {
-	return section->lines[key] ? p4d_conf_value(l->conf, section, p4d_key_table[key].name, i) : NULL;
+	return p4d_conf_value(l->conf, section, key, i);
 }
 
 /* Index of text in "a|b|c". */
@@ -240,15 +240,13 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 
 static int read_defaults(load *l, const p4d_conf_section *section)
 {
-	char name[64];
 	p4d_error local;
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (!section->lines[i])
 			continue;
-		p4d_conf_default_name((p4d_option)i, name, sizeof(name));
-		if (p4d_request_set(&l->site->defaults, (p4d_option)i,
-				    p4d_conf_value(l->conf, section, name, 0), P4D_BY_SITE, &local) < 0)
+		if (p4d_request_set(&l->site->defaults, (p4d_option)i, p4d_conf_value(l->conf, section, i, 0),
+				    P4D_BY_SITE, &local) < 0)
 			return fail(l, section->lines[i], RANGE, "%s", local.text);
 	}
 	return 0;

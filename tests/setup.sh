@@ -4,7 +4,7 @@
 
 # The one list of packages. build: `make`; cluster: a private Slurm; test: what ./check adds.
 p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
-	libjson-c-dev libconfuse-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
+	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
 	g++ libsentencepiece-dev"
 p4d_packages_cluster="slurmctld slurmd slurm-client munge"
 p4d_packages_test="libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"

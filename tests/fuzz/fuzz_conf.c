@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d.conf: whatever the bytes, either a CONF_ error with a line, or a file that libconfuse and the scan read
- * alike. */
+/* p4d.conf: whatever the bytes, either a CONF_ error with a line, or keys with a line and their values. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,24 +21,18 @@ static void check(int right)
 
 static void same_keys(const p4d_conf *conf)
 {
-	char name[64];
-
 	for (size_t i = 0; i < conf->sections; i++) {
 		const p4d_conf_section *section = &conf->section[i];
 		for (int key = 0; key < P4D_CONF_KEYS; key++) {
-			if (section->kind == P4D_DEFAULTS_SECTION)
-				p4d_conf_default_name((p4d_option)(key % P4D_OPTIONS), name, sizeof(name));
-			else
-				snprintf(name, sizeof(name), "%s", p4d_key_table[key % P4D_KEYS].name);
 			if (!section->lines[key])
 				continue;
 			check(section->lines[key] >= section->line);
-			const char *value = p4d_conf_value(conf, section, name, 0);
+			const char *value = p4d_conf_value(conf, section, key, 0);
 			bool list = section->kind != P4D_DEFAULTS_SECTION && p4d_key_table[key].list;
-			check(list || (value && *value && !p4d_conf_value(conf, section, name, 1)));
+			check(list || (value && *value && !p4d_conf_value(conf, section, key, 1)));
 		}
 	}
-	check(!strcmp(p4d_conf_value(conf, &conf->section[0], "version", 0), "1"));
+	check(!strcmp(p4d_conf_value(conf, &conf->section[0], P4D_KEY_VERSION, 0), "1"));
 }
 
 /* Loads the bytes as p4d.conf and asks the answers that every caller asks. */
@@ -83,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (p4d_conf_parse(&conf, "p4d.conf", text, size, &err) < 0) {
 		check(err.code >= P4D_E_CONF_SYNTAX && err.code <= P4D_E_CONF_TRUNCATED);
 		check(!strncmp(err.text, "p4d.conf:", 9) && err.text[9] >= '1' && err.text[9] <= '9');
-		check(!conf.section && !conf.cfg);
+		check(!conf.section && !conf.values);
 	} else {
 		same_keys(&conf);
 		p4d_conf_free(&conf);

@@ -193,7 +193,7 @@ static void every_cut_is_noticed(void **state)
 	}
 }
 
-static void what_libconfuse_would_do_is_refused(void **state)
+static void text_with_a_second_meaning(void **state)
 {
 	(void)state;
 	setenv("P4D_TEST_SECRET", "warn", 1);
@@ -309,7 +309,7 @@ int main(void)
 	    cmocka_unit_test(out_of_range),
 	    cmocka_unit_test(cut_off),
 	    cmocka_unit_test(every_cut_is_noticed),
-	    cmocka_unit_test(what_libconfuse_would_do_is_refused),
+	    cmocka_unit_test(text_with_a_second_meaning),
 	    cmocka_unit_test(comments_and_lines_anywhere),
 	    cmocka_unit_test(many_sections),
 	    cmocka_unit_test(the_sample_is_valid),
