@@ -58,8 +58,8 @@ void compare_runs(const kernel_run *got, const kernel_run *expected, double limi
 
 /*
  * The cases in fp32 and bf16, with operands that are aligned and that are not, on both devices; and once more
- * on the device under test, whose results may not depend on the order of threads. With P4D_TEST_FEW: in fp32,
- * aligned.
+ * on the device under test, whose results may not depend on the order of threads. With P4D_TEST_FEW: fp32
+ * that is aligned and bf16 that is not.
  */
 void check_kernels(kernel_cases *cases, double limit);
 
