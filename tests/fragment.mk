@@ -63,6 +63,7 @@ cuda_tests = \
 	tests/unit/test_cuda_types \
 	tests/unit/test_cuda_llama \
 	tests/unit/test_cuda_kernels \
+	tests/unit/test_cuda_attention \
 	tests/unit/test_cuda_trainer \
 	tests/unit/test_cuda_open
 unit_tests += $(cuda_tests)
@@ -74,8 +75,13 @@ tests_unit_test_cuda_types_LDADD = libp4dcpu64.la $(cuda_LDADD)
 tests_unit_test_cuda_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.h tests/unit/llama.c
 tests_unit_test_cuda_llama_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_llama_LDADD = $(cuda_LDADD)
+kernel_cases = tests/unit/kernel_cases.h tests/unit/kernel_cases.c
+tests_unit_test_cuda_kernels_SOURCES = tests/unit/test_cuda_kernels.c $(kernel_cases)
 tests_unit_test_cuda_kernels_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_kernels_LDADD = $(cuda_LDADD)
+tests_unit_test_cuda_attention_SOURCES = tests/unit/test_cuda_attention.c $(kernel_cases)
+tests_unit_test_cuda_attention_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_attention_LDADD = $(cuda_LDADD)
 tests_unit_test_cuda_trainer_SOURCES = tests/unit/test_cuda_trainer.c tests/unit/training.h tests/unit/training_curves.h $(forked)
 tests_unit_test_cuda_trainer_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_trainer_LDADD = $(cuda_LDADD)
@@ -98,7 +104,8 @@ tests_unit_test_attention_blocks_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 
 # And on a GPU: built and run by tests/gpu/run only.
 if HAVE_CUDA
-gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_trainer tests/gpu/speed
+gpu_checks = tests/gpu/check_types tests/gpu/check_llama tests/gpu/check_kernels tests/gpu/check_attention \
+	tests/gpu/check_trainer tests/gpu/speed
 EXTRA_PROGRAMS += $(gpu_checks)
 gpu-checks: $(gpu_checks)
 gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit -isystem $(CUDA_INCLUDES) -DP4D_TEST_GPU
@@ -109,9 +116,12 @@ tests_gpu_check_types_LDADD = libp4dcpu64.la $(gpu_LDADD)
 tests_gpu_check_llama_SOURCES = tests/unit/test_device_llama.c tests/unit/llama.c
 tests_gpu_check_llama_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_llama_LDADD = $(gpu_LDADD)
-tests_gpu_check_kernels_SOURCES = tests/unit/test_cuda_kernels.c
+tests_gpu_check_kernels_SOURCES = tests/unit/test_cuda_kernels.c tests/unit/kernel_cases.c
 tests_gpu_check_kernels_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_kernels_LDADD = $(gpu_LDADD)
+tests_gpu_check_attention_SOURCES = tests/unit/test_cuda_attention.c tests/unit/kernel_cases.c
+tests_gpu_check_attention_CPPFLAGS = $(gpu_CPPFLAGS)
+tests_gpu_check_attention_LDADD = $(gpu_LDADD)
 tests_gpu_check_trainer_SOURCES = tests/unit/test_cuda_trainer.c tests/unit/forked.c
 tests_gpu_check_trainer_CPPFLAGS = $(gpu_CPPFLAGS)
 tests_gpu_check_trainer_LDADD = $(gpu_LDADD)
@@ -324,8 +334,8 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 
 # make distcheck without the tests that calculate for long and read no files: it is about files.
 long_tests = tests/train/test_killed tests/unit/test_comm tests/unit/test_comm_device tests/unit/test_comm_failure \
-	tests/unit/test_cuda_kernels tests/unit/test_cuda_llama tests/unit/test_cuda_trainer tests/unit/test_cuda_types \
-	tests/unit/test_cudnn_graphs tests/unit/test_search tests/unit/test_trainer_layouts tests/unit/test_trainer_transports
+	tests/unit/test_cuda_attention tests/unit/test_cuda_kernels tests/unit/test_cuda_llama tests/unit/test_cuda_trainer \
+	tests/unit/test_cuda_types tests/unit/test_cudnn_graphs tests/unit/test_search tests/unit/test_trainer_layouts tests/unit/test_trainer_transports
 distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 

@@ -61,6 +61,16 @@ static cudnnBackendDescriptor_t describe(const struct gpu *gpu)
 	return device;
 }
 
+/* cuDNN opens and closes its compiler for every graph, which takes as long as its answer: here it is kept. */
+static void keep_compiler(void)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "libnvrtc.so.%d", CUDART_VERSION / 1000);
+	if (!dlopen(name, RTLD_LAZY | RTLD_LOCAL))
+		print_message("graphs take longer: %s\n", dlerror());
+}
+
 /*
  * The driver's stub, which comes with CUDA, takes the driver's place where there is none: cuDNN looks for one
  * by its name. What it says to every call is that it is a stub.
@@ -71,6 +81,7 @@ static int open_cudnn(void **state)
 
 	(void)state;
 	all = getenv("P4D_TEST_CUDNN") != NULL;
+	keep_compiler();
 	if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(P4D_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL))
 		print_message("neither a driver nor its stub: %s\n", dlerror());
 	else if (p4d_cudnn_open(&cudnn, &err) < 0)
