@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # static.sh BUILDDIR: what can be said of the sources, scripts, manual pages and built plugins without running them. One
-# line for each check. Run from the source directory.
+# line for each check.
 set -u
-build=$1
+build=$(cd "$1" && pwd) || exit 2
+cd "$(dirname "$0")/.." || exit 2
 . tests/setup.sh
 log=$build/static.log
 failed=0
