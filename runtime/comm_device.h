@@ -40,6 +40,8 @@ int p4d_transport_open(p4d_transport **transport, p4d_group *all, p4d_device *de
  * theirs. An error of a group does this by itself. NULL: nothing.
  */
 void p4d_transport_break(p4d_transport *transport);
+/* Whether what is queued on the device may wait for ever. NULL: false. */
+bool p4d_transport_broken(const p4d_transport *transport);
 /* After its groups were closed. NULL: nothing. */
 void p4d_transport_close(p4d_transport *transport);
 /* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL): one line without
