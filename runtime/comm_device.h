@@ -51,19 +51,22 @@ const char *p4d_transport_name(const p4d_transport *transport);
 /* What a group will be used for. */
 typedef struct p4d_traffic {
 	bool collectives;
+	uint64_t
+	    collective_bytes; /* of the largest, of all members together; the same on all. 0: not known */
 	/* They run beside the device's operations: after what is queued, and until p4d_group_await. */
 	bool aside;
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* of the largest message */
 	unsigned messages;      /* that this rank may have on their way */
-	void *scratch;          /* 64 bytes of device memory, free while the group opens */
+	/* device memory, free while the group opens: 64 bytes, or collective_bytes where these are more */
+	void *scratch;
 } p4d_traffic;
 
 /*
  * From here on the group's data lie in the memory of the transport's device. Collective over the group;
  * groups that share ranks are told in the same order by all. transport NULL: they do not, all stays as it
- * is. No allocation later on, but NCCL connects some of its ways at their first use.
+ * is. No allocation later on: NCCL connects the ranks for small and for the largest collectives here.
  * Errors: RANK (also: NCCL's), NO_MEMORY.
  */
 int p4d_group_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,

@@ -11,9 +11,28 @@ enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
 /* Of a step's collectives that run aside: more than a stage has layers. */
 enum { ASIDE_MARKS = 256 };
 
-static int first_collective(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+/*
+ * NCCL chooses a way by collective and size, and connects it, which takes memory of the GPU and waits for the
+ * other ranks, when it is first chosen. Here somebody listens, and what does not fit shows at the start.
+ */
+static int first_collectives(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
-	return n->AllReduce(s->scratch, s->scratch, 1, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+	const size_t piece = s->bytes / sizeof(float) / (size_t)s->ranks, all = piece * (size_t)s->ranks;
+	float *own = (float *)s->scratch + piece * (size_t)s->rank;
+	int result = n->AllReduce(s->scratch, s->scratch, 1, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+
+	if (!piece)
+		return result;
+	if (result == P4D_NCCL_SUCCESS)
+		result =
+		    n->AllReduce(s->scratch, s->scratch, all, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+	if (result == P4D_NCCL_SUCCESS)
+		result =
+		    n->ReduceScatter(s->scratch, own, piece, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+	if (result == P4D_NCCL_SUCCESS)
+		result =
+		    n->AllGather(own, s->scratch, piece * sizeof(float), P4D_NCCL_BYTES, comm, s->stream);
+	return result;
 }
 
 static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
@@ -58,8 +77,9 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 	    .ranks = (int)g->size,
 	    .rank = (int)g->index,
 	    .most_ctas = traffic->aside ? ASIDE_CTAS : 0,
-	    .first = first_collective,
+	    .first = first_collectives,
 	    .scratch = traffic->scratch,
+	    .bytes = traffic->collective_bytes,
 	};
 	const p4d_nccl_comm none = {.about = "a new group"};
 
