@@ -51,15 +51,18 @@ const char *p4d_transport_name(const p4d_transport *transport);
 /* What a group will be used for. */
 typedef struct p4d_traffic {
 	bool collectives;
-	uint64_t
-	    collective_bytes; /* of the largest, of all members together; the same on all. 0: not known */
+	/*
+	 * Bytes of the largest all-reduce, and of all members' pieces together in the largest of the other
+	 * collectives; the same on all members. 0: there is none, or who knows.
+	 */
+	uint64_t sum_bytes, pieces_bytes;
 	/* They run beside the device's operations: after what is queued, and until p4d_group_await. */
 	bool aside;
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* of the largest message */
 	unsigned messages;      /* that this rank may have on their way */
-	/* device memory, free while the group opens: 64 bytes, or collective_bytes where these are more */
+	/* device memory, free while the group opens: 64 bytes, or as many as these collectives have */
 	void *scratch;
 } p4d_traffic;
 

@@ -208,22 +208,22 @@ static int train_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 static void test_errors_while_a_trainer_opens(void **state)
 {
 	static const struct {
-		const char *options, *why;
+		const char *call, *options, *why;
 	} cases[] = {
-	    {"tp=3 cp=1 heads=6 kv-heads=6 hidden=48 head-dim=8 vocab=204 seq-len=30",
+	    {"AllReduce", "tp=3 cp=1 heads=6 kv-heads=6 hidden=48 head-dim=8 vocab=204 seq-len=30",
 	     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
-	    {"tp=1 cp=1 global-batch=6",
+	    {"ReduceScatter", "tp=1 cp=1 global-batch=6",
 	     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
 	};
 
 	(void)state;
-	broken_call = "AllReduce";
 	broken_after = 1;
 	broken_how = FAKE_NEVER_ENDS;
 	for (int i = 0; i < 2; i++) {
 		char options[1024];
 		p4d_error err;
 		forked f;
+		broken_call = cases[i].call;
 		snprintf(options, sizeof(options), "%s precision=fp32 pp=1 vpp=1 micro-batch=1 %s",
 			 TINY PLAIN, cases[i].options);
 		if (training_layout(options, RANKS, &layout, &err) < 0)
