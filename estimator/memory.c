@@ -17,19 +17,41 @@ enum { FP32_BYTES = 4, MOMENTS_AND_MASTER_BYTES = 3 * FP32_BYTES };
 /* reserved over allocated, mean of 19 runs on B200: 1.053 (1.028 to 1.093) */
 enum { FRAGMENTATION_PART = 53, FRAGMENTATION_OF = 1000 };
 
-/* Bytes that NCCL holds for the communicators of a rank (groups of more than one rank). */
-static uint64_t communicator_bytes(const p4d_layout *l)
+/* NCCL as measured on 4xA100: 544 MB for a communicator of two ranks, 688 MB for more */
+static uint64_t communicator_bytes(uint64_t ranks)
 {
-	/* NCCL as measured on 4xA100: 544 MB for a communicator of two ranks, 688 MB for more */
-	/* p4d-train gathers keys in two orders of the ranks */
-	const bool reversed = l->framework == P4D_FRAMEWORK_P4D && l->cp_comm == P4D_CP_ALL_GATHER;
-	const uint64_t ranks[] = {l->tp, l->cp, l->dp, l->pp, reversed ? l->cp : 1};
+	return ranks < 2 ? 0 : ranks == 2 ? 544000000 : 688000000;
+}
+
+/*
+ * Of the groups of p4d-train's stage beside those that all frameworks have: keys are gathered in two orders
+ * of the ranks; with cp the replicas are others than those that attention goes round; vocabulary parallelism
+ * sums over all stages, and hands on between them; the two ends of the model share a tied table.
+ */
+static uint64_t own_groups_bytes(const p4d_layout *l, uint32_t stage)
+{
+	const p4d_schedule s = p4d_schedule_of(l);
+	const bool is_end = p4d_is_first(&s, stage) != p4d_is_last(&s, stage);
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)
-		if (ranks[i] > 1)
-			bytes += ranks[i] == 2 ? 544000000 : 688000000;
+	if (l->cp_comm == P4D_CP_ALL_GATHER)
+		bytes += communicator_bytes(l->cp);
+	if (l->cp > 1)
+		bytes += communicator_bytes(l->cp * l->dp) - communicator_bytes(l->dp);
+	if (l->vocab_parallel)
+		bytes += communicator_bytes(l->tp * l->pp) + communicator_bytes(l->pp);
+	else if (l->tied && is_end)
+		bytes += communicator_bytes(2);
 	return bytes;
+}
+
+/* Bytes that NCCL holds for a rank of a stage. */
+static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
+{
+	const uint64_t bytes = communicator_bytes(l->tp) + communicator_bytes(l->cp) +
+			       communicator_bytes(l->dp) + communicator_bytes(l->pp);
+
+	return bytes + (l->framework == P4D_FRAMEWORK_P4D ? own_groups_bytes(l, stage) : 0);
 }
 
 uint32_t p4d_stage_count(const p4d_layout *layout, int method)
@@ -72,7 +94,7 @@ typedef struct outside {
 	uint64_t fragmentation, context, comm;
 } outside;
 
-static outside beside(const p4d_layout *layout, uint64_t allocated_bytes)
+static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocated_bytes)
 {
 	outside o = {0, 0, 0};
 
@@ -82,7 +104,7 @@ static outside beside(const p4d_layout *layout, uint64_t allocated_bytes)
 		o.fragmentation =
 		    (uint64_t)((p4d_wide)allocated_bytes * FRAGMENTATION_PART / FRAGMENTATION_OF);
 	o.context = CONTEXT_BYTES;
-	o.comm = communicator_bytes(layout);
+	o.comm = groups_bytes(layout, stage);
 	return o;
 }
 
@@ -97,7 +119,7 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	memcpy(stage->phase_bytes, plan.phase_bytes, sizeof(stage->phase_bytes));
 	stage->phase = plan.phase;
 	stage->allocated_bytes = plan.arena_bytes;
-	outside o = beside(layout, plan.arena_bytes);
+	outside o = beside(layout, number, plan.arena_bytes);
 	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
 	stage->part[P4D_PART_CONTEXT] = o.context;
 	stage->part[P4D_PART_COMM] = o.comm;
@@ -201,7 +223,7 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 	}
 	if (p4d_plan_bytes(layout, gpu, number, bytes, NULL) < 0)
 		return -1;
-	outside o = beside(layout, *bytes);
+	outside o = beside(layout, number, *bytes);
 	*bytes += o.fragmentation + o.context + o.comm;
 	return 0;
 }

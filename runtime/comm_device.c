@@ -57,6 +57,11 @@ void p4d_transport_break(p4d_transport *t)
 		t->broken = true;
 }
 
+bool p4d_transport_broken(const p4d_transport *t)
+{
+	return t && (t->broken || t->world->failed);
+}
+
 /* What each rank tells all others, so that all decide alike. */
 typedef struct p4d_card {
 	char identity[sizeof(((p4d_device *)0)->identity)];

@@ -40,6 +40,8 @@ int p4d_transport_open(p4d_transport **transport, p4d_group *all, p4d_device *de
  * theirs. An error of a group does this by itself. NULL: nothing.
  */
 void p4d_transport_break(p4d_transport *transport);
+/* Whether what is queued on the device may wait for ever. NULL: false. */
+bool p4d_transport_broken(const p4d_transport *transport);
 /* After its groups were closed. NULL: nothing. */
 void p4d_transport_close(p4d_transport *transport);
 /* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL): one line without
@@ -49,19 +51,25 @@ const char *p4d_transport_name(const p4d_transport *transport);
 /* What a group will be used for. */
 typedef struct p4d_traffic {
 	bool collectives;
+	/*
+	 * Bytes of the largest all-reduce, and of all members' pieces together in the largest of the other
+	 * collectives; the same on all members. 0: there is none, or who knows.
+	 */
+	uint64_t sum_bytes, pieces_bytes;
 	/* They run beside the device's operations: after what is queued, and until p4d_group_await. */
 	bool aside;
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* of the largest message */
 	unsigned messages;      /* that this rank may have on their way */
-	void *scratch;          /* 64 bytes of device memory, free while the group opens */
+	/* device memory, free while the group opens: 64 bytes, or as many as these collectives have */
+	void *scratch;
 } p4d_traffic;
 
 /*
  * From here on the group's data lie in the memory of the transport's device. Collective over the group;
  * groups that share ranks are told in the same order by all. transport NULL: they do not, all stays as it
- * is. No allocation later on, but NCCL connects some of its ways at their first use.
+ * is. No allocation later on: NCCL connects the ranks for small and for the largest collectives here.
  * Errors: RANK (also: NCCL's), NO_MEMORY.
  */
 int p4d_group_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,

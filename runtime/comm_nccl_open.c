@@ -11,9 +11,42 @@ enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
 /* Of a step's collectives that run aside: more than a stage has layers. */
 enum { ASIDE_MARKS = 256 };
 
-static int first_collective(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+static int first_sums(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
-	return n->AllReduce(s->scratch, s->scratch, 1, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+	const size_t counts[] = {1, s->sum_bytes / sizeof(float)};
+	int result = P4D_NCCL_SUCCESS;
+
+	for (int i = 0; i < 2 && result == P4D_NCCL_SUCCESS; i++)
+		if (counts[i])
+			result = n->AllReduce(s->scratch, s->scratch, counts[i], P4D_NCCL_FP32, P4D_NCCL_SUM,
+					      comm, s->stream);
+	return result;
+}
+
+static int first_pieces(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+{
+	const size_t piece = s->pieces_bytes / sizeof(float) / (size_t)s->ranks;
+	float *own = (float *)s->scratch + piece * (size_t)s->rank;
+	const int result =
+	    n->ReduceScatter(s->scratch, own, piece, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+
+	if (result != P4D_NCCL_SUCCESS)
+		return result;
+	return n->AllGather(own, s->scratch, piece * sizeof(float), P4D_NCCL_BYTES, comm, s->stream);
+}
+
+/*
+ * NCCL chooses a way by collective and size, and connects it, which takes memory of the GPU and waits for the
+ * other ranks, when it is first chosen. Here somebody listens, and what does not fit shows at the start.
+ */
+static int first_collectives(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+{
+	const bool pieces = s->pieces_bytes >= sizeof(float) * (size_t)s->ranks;
+	int result = P4D_NCCL_SUCCESS;
+
+	if (s->sum_bytes || !pieces)
+		result = first_sums(n, s, comm);
+	return result == P4D_NCCL_SUCCESS && pieces ? first_pieces(n, s, comm) : result;
 }
 
 static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
@@ -58,8 +91,10 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 	    .ranks = (int)g->size,
 	    .rank = (int)g->index,
 	    .most_ctas = traffic->aside ? ASIDE_CTAS : 0,
-	    .first = first_collective,
+	    .first = first_collectives,
 	    .scratch = traffic->scratch,
+	    .sum_bytes = traffic->sum_bytes,
+	    .pieces_bytes = traffic->pieces_bytes,
 	};
 	const p4d_nccl_comm none = {.about = "a new group"};
 

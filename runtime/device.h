@@ -101,6 +101,7 @@ struct p4d_device {
 	/* memory */
 	uint64_t allocated_bytes; /* that `allocate` ever gave */
 	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
+	/* waits for all that is queued on any stream, without the watch */
 	void (*release)(p4d_device *, void *arena);
 	/* Bytes of its memory that are in use, by whomever, and all; the cpu: what this process ever had, and
 	 * 0. */

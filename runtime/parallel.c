@@ -74,12 +74,51 @@ static void find_ring(const p4d_trainer *t, uint8_t *sends)
 	sends[(t->place.cp + 1) % t->l->cp] = 1 << CHANNEL_RING | 1 << CHANNEL_RING_GRADIENTS;
 }
 
-/* From here on these groups carry what lies in the arena, whose beginning is free until it is filled. */
+static uint64_t largest_segment(const p4d_trainer *t)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < t->weights.segments; i++)
+		most = t->weights.segment[i].padded > most ? t->weights.segment[i].padded : most;
+	return most;
+}
+
+/* Collectives in the order of operations. The arena is free until it is filled. */
+static p4d_traffic collectives_of(const p4d_trainer *t, uint64_t sum_bytes, uint64_t pieces_bytes)
+{
+	return (p4d_traffic){
+	    .collectives = true, .sum_bytes = sum_bytes, .pieces_bytes = pieces_bytes, .scratch = t->arena};
+}
+
+/* Rows, or terms of them. Beside rows that are cut, sums are of norms' gradients and of logits' statistics.
+ */
+static p4d_traffic between_tp(const p4d_trainer *t)
+{
+	const uint64_t rows = t->n * t->h * t->element;
+	const uint64_t numbers = t->h > P4D_CROSS_ENTROPY_CHUNK ? t->h : P4D_CROSS_ENTROPY_CHUNK;
+
+	return t->l->sequence_parallel ? collectives_of(t, numbers * sizeof(float), rows)
+				       : collectives_of(t, rows, 0);
+}
+
+static p4d_traffic between_replicas(const p4d_trainer *t)
+{
+	const uint64_t gradients = largest_segment(t) * sizeof(float);
+	p4d_traffic y = t->shards == 1 ? collectives_of(t, gradients, 0) : collectives_of(t, 0, gradients);
+
+	y.aside = true;
+	return y;
+}
+
+/* From here on these groups carry what lies in the arena. */
 static int put_on_device(p4d_trainer *t, uint8_t *sends, p4d_error *err)
 {
-	const p4d_traffic between = {.collectives = true, .scratch = t->arena};
-	const p4d_traffic replicas = {.collectives = true, .aside = true, .scratch = t->arena};
+	const p4d_traffic tp = between_tp(t), replicas = between_replicas(t);
+	const p4d_traffic keys = collectives_of(t, 0, t->l->seq_len / 2 * 2 * t->kv * sizeof(float));
+	const p4d_traffic vocabulary = collectives_of(t, P4D_CROSS_ENTROPY_CHUNK * sizeof(float), 0);
+	const p4d_traffic ends = collectives_of(t, t->l->vocab / t->l->tp * t->h * sizeof(float), 0);
 	const p4d_traffic stages = {.collectives = t->l->vocab_parallel,
+				    .pieces_bytes = t->ns * t->h * t->element,
 				    .sends = sends,
 				    .message_bytes = t->ns * t->h * t->element,
 				    .messages = 2 * P4D_SEND_BUFFERS,
@@ -89,21 +128,22 @@ static int put_on_device(p4d_trainer *t, uint8_t *sends, p4d_error *err)
 				  .messages = 2,
 				  .scratch = t->arena};
 
-	if (p4d_group_on_device(t->tp, t->set.transport, &between, err) < 0 ||
+	if (p4d_group_on_device(t->tp, t->set.transport, &tp, err) < 0 ||
 	    p4d_group_on_device(t->replicas, t->set.transport, &replicas, err) < 0)
 		return -1;
 	find_ring(t, sends);
 	if (t->l->cp_comm == P4D_CP_P2P && p4d_group_on_device(t->cp, t->set.transport, &ring, err) < 0)
 		return -1;
-	if (t->cp_reversed && (p4d_group_on_device(t->cp, t->set.transport, &between, err) < 0 ||
-			       p4d_group_on_device(t->cp_reversed, t->set.transport, &between, err) < 0))
+	if (t->cp_reversed && (p4d_group_on_device(t->cp, t->set.transport, &keys, err) < 0 ||
+			       p4d_group_on_device(t->cp_reversed, t->set.transport, &keys, err) < 0))
 		return -1;
 	find_sends(t, sends);
 	if (p4d_group_on_device(t->pp, t->set.transport, &stages, err) < 0)
 		return -1;
-	if (t->l->vocab_parallel && p4d_group_on_device(t->vocabulary, t->set.transport, &between, err) < 0)
+	if (t->l->vocab_parallel &&
+	    p4d_group_on_device(t->vocabulary, t->set.transport, &vocabulary, err) < 0)
 		return -1;
-	return t->ends ? p4d_group_on_device(t->ends, t->set.transport, &between, err) : 0;
+	return t->ends ? p4d_group_on_device(t->ends, t->set.transport, &ends, err) : 0;
 }
 
 static int open_device_groups(p4d_trainer *t, p4d_error *err)

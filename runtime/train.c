@@ -328,7 +328,8 @@ static int loop(p4d_run *run, p4d_error *err)
 
 static void finish(p4d_run *run)
 {
-	p4d_watchdog_end();
+	/* NCCL leaves a communicator when other ranks do, and a driver may hang as long as it is open */
+	p4d_watchdog_feed("the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	p4d_train_save_close(&run->save);
@@ -338,6 +339,7 @@ static void finish(p4d_run *run)
 	p4d_group_close(run->all);
 	p4d_world_close(run->world);
 	run->device.close(&run->device);
+	p4d_watchdog_end();
 }
 
 /* Says why, tells the others, and ends at once: with a broken world an orderly end may hang. */

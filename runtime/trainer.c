@@ -186,11 +186,13 @@ void p4d_trainer_close(p4d_trainer *t)
 
 	if (!t)
 		return;
-	/* what is still on its way needs groups and arena; when that fails it will never end */
-	if (t->arena)
-		t->d->sync(t->d, &err);
+	/*
+	 * What is still on its way needs groups and arena. After an error it may never end, and a GPU that
+	 * frees memory waits for it, deaf to the watch: then the arena stays, for the process is to end.
+	 */
+	const bool ended = t->arena && !p4d_transport_broken(t->set.transport) && t->d->sync(t->d, &err) == 0;
 	p4d_close_groups(t);
-	if (t->arena)
+	if (ended)
 		t->d->release(t->d, t->arena);
 	p4d_lists_free(&t->list, 1);
 	p4d_weights_close(&t->weights);

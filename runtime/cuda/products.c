@@ -162,11 +162,15 @@ static cublasStatus_t choose(const p4d_products *p, shape *s)
 	const struct {
 		cublasLtMatmulPreferenceAttributes_t name;
 		uint32_t value;
-	} alignments[] = {
+	} wishes[] = {
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s->form.a_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->form.b_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->form.to_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->form.to_alignment},
+	    /* what parts of a sum make is added up in fp32, also where the whole is rounded to bf16 */
+	    {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, s->form.to == CUDA_R_32F
+							     ? CUBLASLT_REDUCTION_SCHEME_MASK
+							     : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
 	};
 	cublasLtMatmulPreference_t preference;
 	cublasLtMatmulHeuristicResult_t found;
@@ -177,10 +181,9 @@ static cublasStatus_t choose(const p4d_products *p, shape *s)
 		return status;
 	status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
 						      &p->workspace_bytes, sizeof(p->workspace_bytes));
-	for (size_t i = 0; i < sizeof(alignments) / sizeof(*alignments) && status == CUBLAS_STATUS_SUCCESS;
-	     i++)
-		status = cublasLtMatmulPreferenceSetAttribute(preference, alignments[i].name,
-							      &alignments[i].value, sizeof(uint32_t));
+	for (size_t i = 0; i < sizeof(wishes) / sizeof(*wishes) && status == CUBLAS_STATUS_SUCCESS; i++)
+		status = cublasLtMatmulPreferenceSetAttribute(preference, wishes[i].name, &wishes[i].value,
+							      sizeof(uint32_t));
 	if (status == CUBLAS_STATUS_SUCCESS)
 		status = cublasLtMatmulAlgoGetHeuristic(p->library, s->operation, s->a, s->b, s->to, s->to,
 							preference, 1, &found, &number);

@@ -23,9 +23,13 @@ P4D_NCCL_CALLS(FAKE)
 #undef FAKE
 __attribute__((visibility("default"))) void fake_nccl_break_call(const char *function, unsigned after,
 								 fake_nccl_fault fault);
+__attribute__((visibility("default"))) unsigned fake_nccl_ways_connected(void);
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
 enum { PIECE = 64 << 10 }; /* bytes of each rank that are exchanged at a time */
+/* Ways to do a call; small sums take the tree. */
+typedef enum way { TREE = 1, RING = 2, DIRECT = 4 } way;
+enum { SMALL = 64 };
 
 /* Shared by the ranks of a communicator. */
 typedef struct meeting {
@@ -40,6 +44,7 @@ typedef struct comm {
 	uint32_t barriers;
 	_Atomic int state;
 	_Atomic unsigned queued; /* calls that are not done */
+	unsigned ways;           /* that are connected */
 } comm;
 
 /* What an identity is made of: anyone may open the file while its maker is there. */
@@ -60,6 +65,13 @@ void fake_nccl_break_call(const char *function, unsigned after, fake_nccl_fault 
 	snprintf(broken.function, sizeof(broken.function), "%s", function);
 	broken.after = after;
 	broken.fault = fault;
+}
+
+static unsigned connected;
+
+unsigned fake_nccl_ways_connected(void)
+{
+	return connected;
 }
 
 /* Whether this call has a fault; a call that hangs hangs here. */
@@ -315,6 +327,16 @@ static void never_end(void *args)
 		pause();
 }
 
+/* As NCCL: a way is connected when it is first chosen. */
+static void connect_for(const call *x, bool message)
+{
+	const bool small = x->count * x->width < SMALL && x->call == P4D_CALL_ALL_REDUCE;
+	const way chosen = message ? DIRECT : small ? TREE : RING;
+
+	connected += !(x->c->ways & chosen);
+	x->c->ways |= chosen;
+}
+
 static int queue(const char *function, void *on, call x)
 {
 	queued_stream *stream = on;
@@ -329,6 +351,7 @@ static int queue(const char *function, void *on, call x)
 		stream->queue(stream, never_end, &x, sizeof(x));
 		return SUCCESS;
 	}
+	connect_for(&x, !strcmp(function, "Send") || !strcmp(function, "Recv"));
 	atomic_fetch_add(&x.c->queued, 1);
 	stream->queue(stream, perform, &x, sizeof(x));
 	return SUCCESS;

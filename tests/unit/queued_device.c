@@ -234,9 +234,17 @@ static int q_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_erro
 	return of(device)->cpu.allocate(&of(device)->cpu, bytes, arena, err);
 }
 
+/* As a GPU does: after all that is on its way. */
 static void q_release(p4d_device *device, void *arena)
 {
-	of(device)->cpu.release(&of(device)->cpu, arena);
+	queued *q = of(device);
+
+	pthread_mutex_lock(&q->lock);
+	for (const stream *s = q->streams; s; s = s->next)
+		while (s->done < s->queued)
+			pthread_cond_wait(&q->changed, &q->lock);
+	pthread_mutex_unlock(&q->lock);
+	q->cpu.release(&q->cpu, arena);
 }
 
 static void q_usage(p4d_device *device, uint64_t *used, uint64_t *total)

@@ -5,7 +5,8 @@
 /*
  * A cpu device that works as a GPU does: operations are queued, each stream is a thread that does them in its
  * order, and the host runs ahead. Where one forgets to wait for another, results are wrong. A queue that is
- * full holds up the host without a word to its watch, as launching a kernel does.
+ * full holds up the host without a word to its watch, as launching a kernel does; so does freeing memory
+ * while anything is on its way.
  */
 #include "device.h"
 

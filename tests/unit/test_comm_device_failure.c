@@ -194,6 +194,46 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, nothing, err));
 }
 
+static int train_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	if (rank == VICTIM && broken_call)
+		break_nccl(broken_call, broken_after, broken_how);
+	return train(world, rank, size, err) < 0 ? end(world, err) : 0;
+}
+
+/*
+ * A trainer that cannot open leaves behind it what never ends, on the stream of all operations or on one
+ * beside it.
+ */
+static void test_errors_while_a_trainer_opens(void **state)
+{
+	static const struct {
+		const char *call, *options, *why;
+	} cases[] = {
+	    {"AllReduce", "tp=3 cp=1 heads=6 kv-heads=6 hidden=48 head-dim=8 vocab=204 seq-len=30",
+	     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
+	    {"ReduceScatter", "tp=1 cp=1 global-batch=6",
+	     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
+	};
+
+	(void)state;
+	broken_after = 1;
+	broken_how = FAKE_NEVER_ENDS;
+	for (int i = 0; i < 2; i++) {
+		char options[1024];
+		p4d_error err;
+		forked f;
+		broken_call = cases[i].call;
+		snprintf(options, sizeof(options), "%s precision=fp32 pp=1 vpp=1 micro-batch=1 %s",
+			 TINY PLAIN, cases[i].options);
+		if (training_layout(options, RANKS, &layout, &err) < 0)
+			fail_msg("%s", err.text);
+		forked_init(&f, RANKS, NULL);
+		forked_start(&f, train_and_tell);
+		all_say(&f, cases[i].why);
+	}
+}
+
 static void test_killed_while_training(void **state)
 {
 	static const char *const options[] = {
@@ -221,6 +261,7 @@ int main(void)
 	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_killed_while_opening),
 	    cmocka_unit_test(test_cause),
+	    cmocka_unit_test(test_errors_while_a_trainer_opens),
 	    cmocka_unit_test(test_killed_while_training),
 	};
 

@@ -226,6 +226,37 @@ static void p4d_by_hand(void **state)
 	assert_true(e.host_bytes != P4D_NOT_MODELLED);
 }
 
+/* Every group that p4d-train opens on the GPU has a communicator: 544 MB for two ranks, 688 MB for more. */
+static void communicators_by_hand(void **state)
+{
+	static const struct {
+		const char *layout;
+		unsigned gpus, of_two, of_more;
+	} cases[] = {
+	    {"tp=1", 1, 0, 0},
+	    {"tp=2", 4, 2, 0},                             /* tp, replicas */
+	    {"tp=1 cp=2", 2, 2, 0},                        /* messages round the ring, replicas */
+	    {"tp=1 cp=2", 4, 1, 1},                        /* the same, but replicas are four */
+	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* two orders of keys, replicas */
+	    {"tp=1 pp=2", 2, 1, 0},                        /* messages between stages */
+	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* the two ends as well */
+	    {"tp=2 pp=2 vocab-parallel=vocab-1", 4, 3, 1}, /* tp, messages, hidden states; the vocabulary */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		set_all(&r, SMALL "framework=p4d global-batch=8");
+		set_all(&r, cases[i].layout);
+		const p4d_estimate e = estimate(&r, 1, cases[i].gpus, P4D_METHOD_CLOSED, &l);
+		const uint64_t bytes = cases[i].of_two * 544000000ull + cases[i].of_more * 688000000ull;
+		if (e.peak.part[P4D_PART_COMM] != bytes)
+			fail_msg("%s on %u: %llu bytes", cases[i].layout, cases[i].gpus,
+				 (unsigned long long)e.peak.part[P4D_PART_COMM]);
+	}
+}
+
 /* ---- properties ---- */
 
 static uint64_t device_bytes(const char *more, uint64_t gpus)
@@ -337,6 +368,7 @@ int main(void)
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(gathered_keys_of_megatron),
 	    cmocka_unit_test(p4d_by_hand),
+	    cmocka_unit_test(communicators_by_hand),
 	    cmocka_unit_test(more_of_anything_needs_more),
 	    cmocka_unit_test(peak_is_the_fullest_stage),
 	    cmocka_unit_test(absurd_numbers_are_an_error),

@@ -156,7 +156,11 @@ static int end_steps(stepping *s)
 	return 0;
 }
 
-/* Steps of a rank: for each the host waits once, for the result. Whatever else waits is on the device. */
+/*
+ * Steps of a rank: for each the host waits once, for the result. Whatever else waits is on the device. NCCL
+ * has connected all its ways before, for that takes memory of the GPU, and waits for other ranks inside of
+ * it.
+ */
 static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;
@@ -164,8 +168,12 @@ static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error
 	(void)rank;
 	TRY(begin_steps(&s, world, size, err));
 	const uint64_t before = queued_device_waits(&s.r.device);
+	const unsigned ways = ways_of_nccl();
 	while (s.steps < STEPS)
 		TRY(make_step(&s, err));
+	if (ways_of_nccl() != ways)
+		return p4d_fail(err, P4D_E_VALUE, "%u ways of NCCL were connected in steps",
+				ways_of_nccl() - ways);
 	const uint64_t waits = queued_device_waits(&s.r.device) - before;
 	if (waits != STEPS)
 		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", STEPS,

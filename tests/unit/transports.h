@@ -28,15 +28,30 @@ static inline const char *fake_nccl_path(void)
 	return path;
 }
 
-static inline void break_nccl(const char *function, unsigned after, fake_nccl_fault fault)
+static inline void *fake_nccl_function(const char *name)
 {
 	void *library = dlopen(fake_nccl_path(), RTLD_NOW | RTLD_LOCAL);
-	fake_nccl_break call;
 
 	CHECK(library);
-	*(void **)&call = dlsym(library, "fake_nccl_break_call");
-	CHECK(call);
+	void *function = dlsym(library, name);
+	CHECK(function);
+	return function;
+}
+
+static inline void break_nccl(const char *function, unsigned after, fake_nccl_fault fault)
+{
+	fake_nccl_break call;
+
+	*(void **)&call = fake_nccl_function("fake_nccl_break_call");
 	call(function, after, fault);
+}
+
+static inline unsigned ways_of_nccl(void)
+{
+	fake_nccl_ways call;
+
+	*(void **)&call = fake_nccl_function("fake_nccl_ways_connected");
+	return call();
 }
 
 static inline int transports_open_as(transports_rank *r, p4d_world *world, uint32_t size,
