@@ -60,6 +60,7 @@ tests_unit_test_device_llama_LDADD = libp4dtrain.la libp4d.la $(CMOCKA_LIBS)
 # The same tests with the cuda device, its kernels compiled for the host.
 if HAVE_CXX
 cuda_tests = \
+	tests/unit/test_cuda_shim \
 	tests/unit/test_cuda_types \
 	tests/unit/test_cuda_llama \
 	tests/unit/test_cuda_kernels \
@@ -69,6 +70,9 @@ cuda_tests = \
 unit_tests += $(cuda_tests)
 cuda_CPPFLAGS = -I$(top_srcdir)/runtime/cuda/shim $(AM_CPPFLAGS) -DP4D_TEST_CUDA
 cuda_LDADD = libp4dshim.la libp4dtrain.la libp4d.la $(CMOCKA_LIBS) -lstdc++ -lm
+tests_unit_test_cuda_shim_SOURCES = tests/unit/test_cuda_shim.cc
+tests_unit_test_cuda_shim_CPPFLAGS = $(cuda_CPPFLAGS)
+tests_unit_test_cuda_shim_LDADD = $(cuda_LDADD)
 tests_unit_test_cuda_types_SOURCES = tests/unit/test_device_cpu_types.c tests/unit/device_cases.h tests/unit/device_under_test.h
 tests_unit_test_cuda_types_CPPFLAGS = $(cuda_CPPFLAGS)
 tests_unit_test_cuda_types_LDADD = libp4dcpu64.la $(cuda_LDADD)

@@ -180,7 +180,7 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 			}
 			if (turns)
 				put_pairs<E, W>(dqkv + at, half, i, &g);
-			for (int k = 0; k < W; k++) {
+			for (int k = 0; biases && k < W; k++) {
 				of_biases[i + k] += g.a[k];
 				of_biases[half + i + k] += g.b[k];
 			}

@@ -54,10 +54,16 @@ template <auto KERNEL> struct p4d_launched {
 };
 template <auto KERNEL> p4d_registered p4d_launched<KERNEL>::entry{reinterpret_cast<const void *>(KERNEL)};
 
+static inline unsigned p4d_least(uint64_t a, unsigned b)
+{
+	return a < b ? (unsigned)a : b;
+}
+
 template <typename... P, typename... A>
 static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
 {
-	const dim3 blocks((unsigned)grid.blocks, (unsigned)grid.rows);
+	/* what has more bits is refused like any grid that is too large, and not cut to one that is not */
+	const dim3 blocks(p4d_least(grid.blocks, UINT32_MAX), p4d_least(grid.rows, UINT32_MAX));
 #ifdef __CUDACC__
 	/* more than that has to be asked for; asking again costs nothing */
 	if (grid.shared > P4D_SHARED_FREELY &&
@@ -78,11 +84,6 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 	(void)&p4d_launched<KERNEL>::entry;
 	if (grid.blocks > 0 && grid.rows > 0)
 		p4d_start(stream, grid, KERNEL, arguments...);
-}
-
-static inline unsigned p4d_least(uint64_t a, unsigned b)
-{
-	return a < b ? (unsigned)a : b;
 }
 
 /* Threads that share so many pieces of a row: whole warps, at most P4D_THREADS. */

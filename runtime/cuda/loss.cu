@@ -109,7 +109,7 @@ constexpr unsigned LOSS_THREADS = 4 * P4D_THREADS;
 
 __global__ void __launch_bounds__(LOSS_THREADS)
     add_losses(double *loss, const float *maximum, const float *sum, const float *target,
-			   const int32_t *labels, uint64_t n, float z_loss)
+	       const int32_t *labels, uint64_t n, float z_loss)
 {
 	double total = 0;
 
@@ -167,6 +167,6 @@ void p4d_kernel_losses(cudaStream_t stream, double *loss, const float *maximum, 
 		       const float *target, const int32_t *labels, uint64_t n, float z_loss)
 {
 	if (n)
-		p4d_launch<add_losses>(stream, {1, 1, LOSS_THREADS, 0}, loss, maximum, sum, target, labels,
-				       n, z_loss);
+		p4d_launch<add_losses>(stream, {1, 1, LOSS_THREADS, 0}, loss, maximum, sum, target, labels, n,
+				       z_loss);
 }

@@ -5,9 +5,11 @@
 
 const p4d_kernel *p4d_all_kernels;
 
-constexpr unsigned COLUMNS = 32, ROWS = 8; /* of a block's threads */
+/* Of a block's threads: there may be 128 columns only, and thousands of rows. */
+constexpr unsigned COLUMNS = 32, ROWS = 32;
 
-__global__ void add_columns(float *to, const float *partial, uint64_t rows, uint64_t columns)
+__global__ void __launch_bounds__(COLUMNS *ROWS)
+    add_columns(float *to, const float *partial, uint64_t rows, uint64_t columns)
 {
 	__shared__ float sums[ROWS][COLUMNS];
 	const unsigned x = threadIdx.x % COLUMNS, y = threadIdx.x / COLUMNS;

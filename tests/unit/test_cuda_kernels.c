@@ -4,6 +4,10 @@
  * of 16 bytes, addresses that are not aligned, more rows than partial sums, rows too long for registers. fp32
  * agrees to 1e-5 of the largest number of a result; bf16 to that and one rounding.
  */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "support.h"
 #include "numbers.h"
 
@@ -292,6 +296,35 @@ static void sums_do_not_depend_on_addresses(void **state)
 	drop_memory(sums);
 }
 
+/* More blocks than a grid has, whose number is small again where it is cut to 32 bits. */
+static void too_many_blocks_are_an_error(void **state)
+{
+	const uint64_t rows = ((uint64_t)1 << 32) + 1;
+	char *memory = make_memory(32);
+	p4d_device cuda;
+
+	(void)state;
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+#ifdef P4D_TEST_CUDA /* the shim ends the program */
+	const pid_t child = fork();
+	int status = 0;
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGABRT, SIG_DFL); /* cmocka's would go on with the tests */
+		cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#else
+	p4d_error err;
+	cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
+	assert_true(cuda.sync(&cuda, &err) < 0);
+#endif
+	cuda.close(&cuda);
+	drop_memory(memory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +333,7 @@ int main(void)
 	    cmocka_unit_test(other_kernels),
 	    cmocka_unit_test(products),
 	    cmocka_unit_test(sums_do_not_depend_on_addresses),
+	    cmocka_unit_test(too_many_blocks_are_an_error),
 	};
 
 	select_tests();

@@ -10,7 +10,12 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-enum { WARP = 32, MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_SHARED = 99 << 10 /* of sm_86, 89, 120 */ };
+enum {
+	WARP = 32,
+	MOST_THREADS = 1024,
+	STACK_BYTES = 256 << 10,
+	MOST_SHARED = 99 << 10 /* of sm_86, 89, 120 */
+};
 
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
@@ -174,51 +179,69 @@ static bool release(unsigned from, unsigned to, state what)
 	return true;
 }
 
+static void run_thread(unsigned which)
+{
+	const bool begun = fibers[which].begun;
+
+	fibers[which].begun = true;
+	p4d_shim.thread = dim3(which);
+	go(&scheduler, &fibers[which].at, begun);
+}
+
+/* False: not all lanes of the warp wait for it. */
+static bool exchange(unsigned from)
+{
+	if (!release(from, from + WARP, AT_EXCHANGE))
+		return false;
+	for (unsigned i = from; i < from + WARP; i++)
+		visible[i] = fibers[i].post;
+	return true;
+}
+
+/*
+ * As far as it comes without the others, past its exchanges: what it writes too early is there when they
+ * read.
+ */
+static void run_warp(unsigned from)
+{
+	do {
+		for (unsigned i = 0; i < WARP; i++) {
+			const unsigned which = from + (order == P4D_SHIM_FORWARD ? i : WARP - 1 - i);
+			if (fibers[which].now == READY)
+				run_thread(which);
+		}
+	} while (exchange(from));
+}
+
 /* False: all have ended. */
-static bool release_any(unsigned threads)
+static bool pass_barrier(unsigned threads)
 {
 	unsigned ended = 0;
-	bool any = false;
 
 	for (unsigned i = 0; i < threads; i++)
 		ended += fibers[i].now == ENDED;
 	if (ended == threads)
 		return false;
-	for (unsigned from = 0; from < threads; from += WARP) {
-		if (!release(from, from + WARP, AT_EXCHANGE))
-			continue;
-		any = true;
-		for (unsigned i = from; i < from + WARP; i++)
-			visible[i] = fibers[i].post;
-	}
-	if (!any && release(0, threads, AT_BARRIER)) {
-		any = true;
-		voted = false;
-		for (unsigned i = 0; i < threads; i++)
-			voted = voted || fibers[i].vote;
-	}
-	for (unsigned i = 0; !any && i < threads; i++)
+	const bool passed = release(0, threads, AT_BARRIER);
+	for (unsigned i = 0; !passed && i < threads; i++)
 		if (fibers[i].now != ENDED)
 			complain(ended ? "a thread waits for one that has ended"
 				       : "threads wait for each other",
 				 i);
+	voted = false;
+	for (unsigned i = 0; i < threads; i++)
+		voted = voted || fibers[i].vote;
 	return true;
 }
 
+/* A warp after the other, from one barrier to the next. */
 static void run_block(unsigned threads)
 {
 	prepare(threads);
 	do {
-		for (unsigned i = 0; i < threads; i++) {
-			const unsigned which = order == P4D_SHIM_FORWARD ? i : threads - 1 - i;
-			if (fibers[which].now != READY)
-				continue;
-			const bool begun = fibers[which].begun;
-			fibers[which].begun = true;
-			p4d_shim.thread = dim3(which);
-			go(&scheduler, &fibers[which].at, begun);
-		}
-	} while (release_any(threads));
+		for (unsigned i = 0; i < threads; i += WARP)
+			run_warp(order == P4D_SHIM_FORWARD ? i : threads - WARP - i);
+	} while (pass_barrier(threads));
 }
 
 void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel)

@@ -4,7 +4,8 @@
 
 /*
  * Lets a C++ compiler make host code of the kernels, for tests on machines without a GPU: the threads of a
- * block are fibers of one thread that take turns at barriers and shuffles. What no GPU would forgive ends the
+ * block are fibers of one thread. A warp goes as far as it can, to the next barrier, before another does:
+ * what is not guarded by a barrier shows in one of two orders of warps. What no GPU would forgive ends the
  * program with a message: a barrier or shuffle that some threads do not reach, blocks or shared memory beyond
  * the limits of any GPU. Shared memory is as large as was asked for and begins as NaN, so that checkers of
  * memory and results see what is wrong. Speed and memory models are those of the host.
@@ -55,7 +56,7 @@ static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void
 	return p4d_shim_gpu.sm >= 80 ? cudaSuccess : cudaErrorNoKernelImageForDevice;
 }
 
-/* The order in which threads and blocks run. A result that depends on it is wrong. */
+/* The order in which threads, warps and blocks run. A result that depends on it is wrong. */
 enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
 extern "C" void p4d_shim_set_order(enum p4d_shim_order order);
 
