@@ -81,13 +81,13 @@ static bool is_even(const p4d_layout *l)
 	return true;
 }
 
-double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu)
+double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory)
 {
 	uint32_t pp = (uint32_t)l->pp, stage = 1;
 	p4d_clock_terms t;
 	view v = {0, 0};
 
-	p4d_clock_terms_of(l, gpu, &t);
+	p4d_clock_terms_of(l, gpu, memory, &t);
 	p4d_step_ends first = p4d_step_ends_of(l, &t, 0);
 	double bound = seen_from(l, &t, 0, &v, &first);
 	if (pp == 1)

@@ -19,7 +19,7 @@ libp4d_la_SOURCES = \
 	estimator/attention.h estimator/attention.c \
 	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
 	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
-	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_step.c estimator/clock_layer.c estimator/clock_head.c \
+	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_step.c estimator/clock_parts.c estimator/clock_layer.c estimator/clock_head.c \
 	estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
 	estimator/schedule.h estimator/schedule_order.h estimator/schedule_order.c estimator/schedule_v.c \
 	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \

@@ -109,7 +109,9 @@ static void remember(p4d_walk *w, uint64_t device_bytes)
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
-	    .bound = w->timed ? p4d_clock_bound(l, w->space->capacity.gpu) / (double)l->global_batch : 0,
+	    .bound = w->timed
+			 ? p4d_clock_bound(l, w->space->capacity.gpu, &w->clock) / (double)l->global_batch
+			 : 0,
 	    .device_bytes = device_bytes,
 	};
 }
@@ -126,7 +128,8 @@ static p4d_outcome try_to_beat(p4d_walk *w)
 
 	if (!p4d_trial_build(w))
 		return P4D_NOT_DIVISIBLE;
-	w->bound = p4d_clock_bound(&w->layout, space->capacity.gpu) / (double)w->layout.global_batch;
+	w->bound =
+	    p4d_clock_bound(&w->layout, space->capacity.gpu, &w->clock) / (double)w->layout.global_batch;
 	if (w->count && w->bound >= p4d_per_sequence(w->fastest))
 		return P4D_TOO_SLOW;
 	if (!fits(w, &bytes))

@@ -255,6 +255,7 @@ void p4d_walk_start(p4d_walk *w, const p4d_request *request, const p4d_search_sp
 	w->fastest = NULL;
 	w->count = 0;
 	w->work = (p4d_timeline_work){NULL, 0};
+	memset(&w->clock, 0, sizeof(w->clock));
 	memset(&w->counts, 0, sizeof(w->counts));
 	/* what does not depend on the layout */
 	p4d_request_complete(&w->trial, 1, 1);

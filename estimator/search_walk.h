@@ -2,6 +2,7 @@
 #ifndef P4D_SEARCH_WALK_H
 #define P4D_SEARCH_WALK_H
 
+#include "clock_forms.h"
 #include "search.h"
 #include "timeline.h"
 
@@ -36,6 +37,7 @@ typedef struct p4d_walk {
 	double bound;       /* of the last that was P4D_TOO_SLOW */
 	unsigned too_large; /* a bit for each recompute that was, with a smaller micro-batch */
 	p4d_timeline_work work;
+	p4d_clock_memory clock;
 	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
 } p4d_walk;
