@@ -30,7 +30,7 @@ static void find_parts(const p4d_layout *l, const p4d_rates *r, parts *p)
 	p4d_head_cost(l, r, &p->head);
 }
 
-static void add(p4d_passes *to, const p4d_passes *from, double times)
+void p4d_passes_add(p4d_passes *to, const p4d_passes *from, double times)
 {
 	to->forward += times * from->forward;
 	to->input += times * from->input;
@@ -51,11 +51,11 @@ p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint3
 {
 	p4d_passes y = {0};
 
-	add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	p4d_passes_add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
 	if (holds_embedding(stage, chunk))
-		add(&y, &t->embedding, 1);
+		p4d_passes_add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
-		add(&y, &t->head, 1);
+		p4d_passes_add(&y, &t->head, 1);
 	return y;
 }
 

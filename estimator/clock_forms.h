@@ -112,6 +112,8 @@ typedef struct p4d_passes {
 	double forward, input, weight;
 } p4d_passes;
 
+void p4d_passes_add(p4d_passes *to, const p4d_passes *from, double times);
+
 /* The passes of the costs above; of embedding and head without vocabulary parallelism. memory may be NULL. */
 p4d_passes p4d_layer_passes(const p4d_layout *layout, const p4d_rates *r, p4d_clock_memory *memory);
 p4d_passes p4d_embedding_passes(const p4d_layout *layout, const p4d_rates *r, p4d_clock_memory *memory);

@@ -25,52 +25,82 @@ static double receives(const p4d_layout *l, uint32_t stage)
 	return 2 * (double)l->vpp - (stage == 0) - (stage == last) - (v_shaped && stage == l->pp - 1 ? 2 : 0);
 }
 
-/* What a stage sees: the first micro-batch comes through the stages before it, the last goes back there. */
+/*
+ * What a stage sees: the first micro-batch comes through the stages before it; the last goes back there, and
+ * ends the step.
+ */
 typedef struct view {
 	double before, after;
+	double parts; /* that a stage's parameters are gathered and its gradients reduced in */
 } view;
+
+static bool is_split(const p4d_layout *l)
+{
+	return l->schedule >= P4D_ZB1P;
+}
 
 /* One stage more lies in between. */
 static void pass_by(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, double stages, view *v)
 {
-	/* weight gradients and vocabulary passes may come after the last backward pass */
-	bool whole = l->schedule < P4D_ZB1P && !l->vocab_parallel;
 	p4d_passes y = p4d_chunk_passes(l, t, stage, 0);
+	/* weight gradients of other micro-batches may be put off, but the step does not end without its last
+	 */
+	double weight = is_split(l) && stage ? 0 : y.weight;
 
 	v->before += stages * (y.forward + t->send + (stage ? t->recv : 0));
-	v->after += whole ? stages * (y.input + y.weight + t->send + t->recv) : 0;
+	v->after += stages * (y.input + weight + t->send + t->recv);
 }
 
-/* All passes of all chunks of a stage, for one micro-batch. */
-static double stage_work(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+/* The passes of all chunks of a stage, for one micro-batch: those that may be put off, and the others. */
+typedef struct stage_work {
+	double first, later;
+} stage_work;
+
+static stage_work stage_work_of(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
 {
 	const uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
-	double work = l->stage_layers[stage] * (t->layer.forward + t->layer.input + t->layer.weight);
+	const p4d_vocabulary_cost *c = &t->vocabulary;
+	p4d_passes y = {0};
 
+	p4d_passes_add(&y, &t->layer, l->stage_layers[stage]);
 	if (stage == 0)
-		work += t->embedding.forward + t->embedding.input + t->embedding.weight;
+		p4d_passes_add(&y, &t->embedding, 1);
 	if (stage == last)
-		work += t->head.forward + t->head.input + t->head.weight;
-	return work + receives(l, stage) * t->recv;
+		p4d_passes_add(&y, &t->head, 1);
+	/* all stages compute the logits of a micro-batch, in vocab-1 their gradients, before it goes back */
+	const bool one = l->vocab_parallel == P4D_VOCAB_1;
+	return (stage_work){.first = y.forward + y.input + (is_split(l) ? 0 : y.weight) + c->forward +
+				     (one ? c->backward : 0) + receives(l, stage) * t->recv,
+			    .later =
+				(is_split(l) ? y.weight : 0) + (one ? 0 : c->backward) + c->embed_backward};
 }
 
 /*
- * A stage cannot begin its passes before the first micro-batch has come, then does all its work, and where
- * backward passes are whole, its last one still has to go back. Chunks are gathered and reduced one by one.
+ * When a stage has done so much for every micro-batch. It cannot begin before the first has come; embeddings
+ * may be looked up while it waits.
+ */
+static double done(const p4d_layout *l, const p4d_clock_terms *t, const view *v, const p4d_step_ends *first,
+		   const p4d_step_ends *ends, double work)
+{
+	const double m = (double)l->micro_batches;
+
+	return later(ends->gather + m * (work + t->vocabulary.embed_forward),
+		     first->gather / v->parts + v->before + m * work);
+}
+
+/*
+ * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be put
+ * off, and that micro-batch still has to go back. Chunks are gathered and reduced one by one.
  */
 static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, const view *v,
 			const p4d_step_ends *first)
 {
-	const p4d_vocabulary_cost *c = &t->vocabulary;
-	p4d_step_ends ends = stage ? p4d_step_ends_of(l, t, stage) : *first;
-	double work = stage_work(l, t, stage) + c->forward + c->backward + c->embed_backward;
-	double m = (double)l->micro_batches, parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0);
-	/* embeddings may be looked up while the stage waits */
-	double done =
-	    later(ends.gather + m * (work + c->embed_forward), first->gather / parts + v->before + m * work);
+	const p4d_step_ends ends = stage ? p4d_step_ends_of(l, t, stage) : *first;
+	const stage_work work = stage_work_of(l, t, stage);
 
-	return later(done + ends.reduce + ends.optimizer,
-		     done + v->after + first->reduce / parts + first->optimizer);
+	return later(done(l, t, v, first, &ends, work.first + work.later) + ends.reduce + ends.optimizer,
+		     done(l, t, v, first, &ends, work.first) + v->after + t->vocabulary.sync +
+			 t->vocabulary.embed_backward + first->reduce / v->parts + first->optimizer);
 }
 
 static bool is_even(const p4d_layout *l)
@@ -85,7 +115,7 @@ double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory
 {
 	uint32_t pp = (uint32_t)l->pp, stage = 1;
 	p4d_clock_terms t;
-	view v = {0, 0};
+	view v = {.parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0)};
 
 	p4d_clock_terms_of(l, gpu, memory, &t);
 	p4d_step_ends first = p4d_step_ends_of(l, &t, 0);
