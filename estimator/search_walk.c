@@ -172,18 +172,20 @@ static void over_shapes(p4d_walk *w, uint64_t pp)
 	try_shape(w, pp, P4D_1F1B, 1, P4D_VOCAB_OFF);
 	if (pp == 1)
 		return;
-	/* more chunks are a little faster where transfers hide, and their bound then prunes fewer chunks */
+	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
+	const bool first_kind =
+	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
+	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
+	if (!megatron)
+		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
+	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
+	 * many micro-batches it prunes all where the vocabulary is cut */
 	if (!w->any)
 		for (uint64_t vpp = layers / pp; vpp >= 2; vpp--)
 			if (layers % vpp == 0)
 				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
 	if (megatron)
 		return;
-	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
-	const bool first_kind =
-	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
-	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
-	try_shape(w, pp, P4D_1F1B, 1, vocabulary);
 	try_shape(w, pp, P4D_V_HALF, 2, P4D_VOCAB_OFF);
 	try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
 	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
