@@ -25,7 +25,7 @@ libp4d_la_SOURCES = \
 	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \
 	estimator/schedule_check.h estimator/schedule_fields.c estimator/schedule_check.c estimator/schedule_execute.c \
 	estimator/timeline.h estimator/timeline_cost.h estimator/timeline_cost.c estimator/timeline.c \
-	estimator/timeline_graph.h estimator/timeline_graph.c estimator/timeline_gpipe.c estimator/timeline_steady.c \
+	estimator/timeline_graph.h estimator/timeline_graph.c estimator/timeline_period.c estimator/timeline_gpipe.c estimator/timeline_steady.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c estimator/search_walk.h estimator/search_walk.c \
 	estimator/search_trial.c estimator/search_advice.c \

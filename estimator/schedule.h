@@ -94,7 +94,10 @@ static inline uint32_t p4d_positions(const p4d_schedule *s)
 }
 
 /* Where a chunk of a stage comes in the order of the model. */
-uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk);
+static inline uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
+{
+	return chunk == 1 && p4d_is_v_shaped(s->kind) ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
+}
 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
