@@ -67,6 +67,13 @@ typedef struct p4d_clock_memory p4d_clock_memory;
 double p4d_clock_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory);
 
 /*
+ * Seconds per sequence below which no layout with the same tp, cp, cp-comm and recompute comes, and this
+ * micro-batch or a smaller one, whatever its pipeline: all GPUs are busy with layers, whole backward passes
+ * where the layout's schedule has them, and nothing else.
+ */
+double p4d_clock_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory);
+
+/*
  * Predicts the step. work: see p4d_timeline_seconds. Errors: NO_MEMORY; P4D_E_NO_CLOCK when the GPU's rates
  * are not known.
  */

@@ -134,6 +134,17 @@ double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory
 	return bound;
 }
 
+/* What a micro-batch takes is a line or, where transfers hide, bends up: the larger, the less per sequence.
+ */
+double p4d_clock_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory)
+{
+	const p4d_rates rates = p4d_rates_of(l, gpu);
+	const p4d_passes y = p4d_layer_passes(l, &rates, memory);
+	const double sequences = (double)l->micro_batch * (double)l->world / (double)(l->tp * l->cp);
+
+	return (double)l->layers * (y.forward + y.input + y.weight) / sequences;
+}
+
 /* ---- the step ---- */
 
 static void rate(const p4d_layout *l, const p4d_gpu *gpu, p4d_step *out)

@@ -36,6 +36,21 @@ bool p4d_trial_build(p4d_walk *w)
 	return true;
 }
 
+double p4d_trial_floor(p4d_walk *w)
+{
+	const p4d_gpu *gpu = w->space->capacity.gpu;
+	double least;
+
+	w->layout.cp_comm = w->layout.cp > 1 ? (int)w->trial.value[P4D_CP_COMM] : P4D_CP_P2P;
+	least = p4d_clock_floor(&w->layout, gpu, &w->clock);
+	if (chooses_cp_comm(w)) {
+		w->layout.cp_comm = w->layout.cp_comm == P4D_CP_P2P ? P4D_CP_ALL_GATHER : P4D_CP_P2P;
+		const double other = p4d_clock_floor(&w->layout, gpu, &w->clock);
+		least = other < least ? other : least;
+	}
+	return least;
+}
+
 /*
  * Whether the layout fits, one way or the other. A ring has two blocks of keys, whatever the number of ranks.
  * Two ranks have as many when they gather, and nothing to merge.

@@ -213,17 +213,38 @@ static void over_pipelines(p4d_walk *w, uint64_t ranks)
 	}
 }
 
+/* Whether layouts of the trial's tp and cp may still be the fastest, if only that is wanted. */
+static bool may_win(p4d_walk *w)
+{
+	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
+	p4d_layout *l = &w->layout;
+
+	if (!w->count)
+		return true;
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->sequence_parallel = sequence && l->tp > 1;
+	l->schedule = P4D_1F1B;
+	l->recompute =
+	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
+	l->micro_batch =
+	    p4d_is_open(w, P4D_MICRO_BATCH) ? MOST_MICRO_BATCH : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
+	return p4d_trial_floor(w) < p4d_per_sequence(w->fastest);
+}
+
 static void over_context(p4d_walk *w, uint64_t ranks)
 {
 	if (!p4d_is_open(w, P4D_CP)) {
-		over_pipelines(w, ranks / asked_or_1(w, P4D_CP));
+		if (may_win(w))
+			over_pipelines(w, ranks / asked_or_1(w, P4D_CP));
 		return;
 	}
 	for (uint64_t cp = 1; cp <= ranks && cp <= MOST_CP; cp *= 2) {
 		if (ranks % cp)
 			break;
 		propose(w, P4D_CP, cp);
-		over_pipelines(w, ranks / cp);
+		if (may_win(w))
+			over_pipelines(w, ranks / cp);
 	}
 }
 

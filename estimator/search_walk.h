@@ -61,6 +61,8 @@ typedef enum p4d_outcome { P4D_NOT_DIVISIBLE, P4D_TOO_LARGE, P4D_FITS, P4D_TOO_S
 p4d_outcome p4d_try(p4d_walk *w);
 /* Completes the trial and lays it out. Of the two ways to keys and values of other ranks takes the faster. */
 bool p4d_trial_build(p4d_walk *w);
+/* p4d_clock_floor of the layout, by the faster way. */
+double p4d_trial_floor(p4d_walk *w);
 /* The other way. */
 void p4d_trial_set_cp_comm(p4d_walk *w, int cp_comm);
 /* The trial as a candidate that is not timed. */

@@ -469,6 +469,13 @@ static void bound_is_below(void **state)
 		/* the timeline may be short by a thousandth */
 		if (!(bound <= step.seconds * 1.001 && bound > 0))
 			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
+		/* nor below the floor of its tp and cp */
+		p4d_layout most = l;
+		most.schedule = P4D_1F1B;
+		most.recompute = P4D_RECOMPUTE_NONE;
+		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
+		if (p4d_clock_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
+			fail_msg("%s: bound %g is below the floor", options, bound);
 		nearness *of = &(l.vocab_parallel ? cut : plain)[l.schedule];
 		of->sum += bound / step.seconds;
 		of->count++;
