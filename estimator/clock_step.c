@@ -103,33 +103,33 @@ static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t 
 			 t->vocabulary.embed_backward + first->reduce / v->parts + first->optimizer);
 }
 
-static bool is_even(const p4d_layout *l)
+/* How many stages in a row, this one first and the last one left out, have equally many layers. */
+static uint32_t alike(const p4d_layout *l, uint32_t stage)
 {
-	for (uint32_t stage = 1; stage < l->pp; stage++)
-		if (l->stage_layers[stage] != l->stage_layers[0])
-			return false;
-	return true;
+	uint32_t count = 1;
+
+	while (stage + count + 1 < l->pp && l->stage_layers[stage + count] == l->stage_layers[stage])
+		count++;
+	return count;
 }
 
 double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory)
 {
-	uint32_t pp = (uint32_t)l->pp, stage = 1;
-	p4d_clock_terms t;
 	view v = {.parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0)};
+	p4d_clock_terms t;
 
 	p4d_clock_terms_of(l, gpu, memory, &t);
-	p4d_step_ends first = p4d_step_ends_of(l, &t, 0);
+	const p4d_step_ends first = p4d_step_ends_of(l, &t, 0);
 	double bound = seen_from(l, &t, 0, &v, &first);
-	if (pp == 1)
-		return bound;
-	pass_by(l, &t, 0, 1, &v);
-	if (pp > 3 && is_even(l)) { /* of equal stages the last sees most before and after it */
-		pass_by(l, &t, 1, pp - 3, &v);
-		stage = pp - 2;
-	}
-	for (; stage < pp; stage++) {
-		bound = later(bound, seen_from(l, &t, stage, &v, &first));
-		pass_by(l, &t, stage, 1, &v);
+	uint32_t before = 0;
+	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
+		pass_by(l, &t, before, 1, &v);
+		count = alike(l, stage);
+		/* of equal stages the last sees most before and after it */
+		if (count > 1)
+			pass_by(l, &t, stage, count - 1, &v);
+		before = stage + count - 1;
+		bound = later(bound, seen_from(l, &t, before, &v, &first));
 	}
 	return bound;
 }
