@@ -103,6 +103,29 @@ static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t 
 			 t->vocabulary.embed_backward + first->reduce / v->parts + first->optimizer);
 }
 
+/*
+ * A V as stage 0 sees it. The first micro-batch comes to its chunk 1 through all other positions and the last
+ * goes back through them. Between these two the stage does all that may not be put off, but for what chunk 0
+ * did before and has to do after.
+ */
+static double seen_from_top(const p4d_layout *l, const p4d_clock_terms *t, const p4d_step_ends *first,
+			    double parts)
+{
+	const p4d_schedule schedule = p4d_schedule_of(l);
+	const p4d_v_ends chunk = p4d_schedule_v_ends(&schedule, 0);
+	const p4d_passes top = p4d_chunk_passes(l, t, 0, 0);
+	const p4d_vocabulary_cost *c = &t->vocabulary;
+	const double others = (double)l->layers - l->stage_layers[0],
+		     sends = 2 * (double)(l->pp - 1) * t->send;
+	const double down = c->embed_forward + c->sync + top.forward + others * t->layer.forward + sends;
+	const double back = top.input + others * t->layer.input + sends + c->sync + c->embed_backward;
+	const double between = (double)l->micro_batches * stage_work_of(l, t, 0).first -
+			       chunk.ahead * top.forward - chunk.behind * top.input;
+
+	return first->gather / parts + down + between + back + top.weight + first->reduce / parts +
+	       first->optimizer;
+}
+
 /* How many stages in a row, this one first and the last one left out, have equally many layers. */
 static uint32_t alike(const p4d_layout *l, uint32_t stage)
 {
@@ -131,7 +154,7 @@ double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory
 		before = stage + count - 1;
 		bound = later(bound, seen_from(l, &t, before, &v, &first));
 	}
-	return bound;
+	return p4d_is_v_shaped(l->schedule) ? later(bound, seen_from_top(l, &t, &first, v.parts)) : bound;
 }
 
 /* What a micro-batch takes is a line or, where transfers hide, bends up: the larger, the less per sequence.

@@ -143,6 +143,15 @@ void p4d_lists_free(p4d_list *lists, uint32_t stages);
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
 /*
+ * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
+ * backward (input) passes of chunk 0 after the last of chunk 1. The other way round there is none.
+ */
+typedef struct p4d_v_ends {
+	uint32_t ahead, behind;
+} p4d_v_ends;
+p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage);
+
+/*
  * Proves lists (of whatever origin): every forward has its backward (and weight) pass, once, in every chunk;
  * slots are not reused while live, nor used when free, and slots says how many there are; the k-th send to a
  * stage is the k-th it receives on that connection; vocabulary passes come in the same order on all stages;

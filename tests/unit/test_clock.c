@@ -492,7 +492,7 @@ static void bound_is_below(void **state)
 	}
 	printf("with vocabulary parallelism: %.3f, %.3f\n", mean_of(&cut[P4D_1F1B]),
 	       mean_of(&cut[P4D_V_HALF]));
-	assert_true(mean_of(&cut[P4D_1F1B]) > 0.85 && mean_of(&cut[P4D_V_HALF]) > 0.65);
+	assert_true(mean_of(&cut[P4D_1F1B]) > 0.85 && mean_of(&cut[P4D_V_HALF]) > 0.7);
 }
 
 /* What is remembered of one layout serves only others that have the same: no bound differs by a bit. */
