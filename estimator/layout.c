@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "defaults.h"
@@ -32,7 +31,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 /* A condition on a candidate value, used to list the numbers that would work. */
 typedef bool (*works_fn)(const p4d_layout *layout, uint64_t candidate);
 
-enum { LISTED = 12 };
+enum { LISTED = 12, MOST_LAYERS = 65536 };
 
 /*
  * Writes the values in 1..highest that work, at most LISTED of them, and returns the one nearest to `wanted`
@@ -125,15 +124,23 @@ static void suggest_split(const p4d_layout *l, char *buf, size_t size)
 	}
 }
 
+/* Digits only; what is more than MOST_LAYERS stays so. */
+static const char *parse_layers(const char *at, uint64_t *layers)
+{
+	*layers = 0;
+	for (; *at >= '0' && *at <= '9'; at++)
+		*layers = *layers > MOST_LAYERS ? *layers : *layers * 10 + (uint64_t)(*at - '0');
+	return at;
+}
+
 static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 {
 	uint64_t stages = 0, total = 0;
 
 	for (const char *at = text; *at;) {
-		char *end;
-		unsigned long n = strtoul(at, &end, 10);
-		if (*at < '0' || *at > '9' || end == at || n == 0 || n > 65536 || (*end && *end != ',') ||
-		    stages == l->pp)
+		uint64_t n;
+		const char *end = parse_layers(at, &n);
+		if (n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
 			break;
 		l->stage_layers[stages++] = (uint32_t)n;
 		total += n;
