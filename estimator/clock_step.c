@@ -30,8 +30,8 @@ static double receives(const p4d_layout *l, uint32_t stage)
  * ends the step.
  */
 typedef struct view {
+	double begin, end; /* of the step on stage 0: before the first pass, after the last backward pass */
 	double before, after;
-	double parts; /* that a stage's parameters are gathered and its gradients reduced in */
 } view;
 
 static bool is_split(const p4d_layout *l)
@@ -43,12 +43,23 @@ static bool is_split(const p4d_layout *l)
 static void pass_by(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, double stages, view *v)
 {
 	p4d_passes y = p4d_chunk_passes(l, t, stage, 0);
-	/* weight gradients of other micro-batches may be put off, but the step does not end without its last
-	 */
-	double weight = is_split(l) && stage ? 0 : y.weight;
 
 	v->before += stages * (y.forward + t->send + (stage ? t->recv : 0));
-	v->after += stages * (y.input + weight + t->send + t->recv);
+	v->after += stages * (y.input + (is_split(l) ? 0 : y.weight) + t->send + t->recv);
+}
+
+/*
+ * Chunks are gathered and reduced one by one, with vocabulary parallelism its tables, too. The last weight
+ * gradients, if they were put off, may hide the collective before the embedding's.
+ */
+static view view_of(const p4d_layout *l, const p4d_clock_terms *t, const p4d_step_ends *first)
+{
+	const double parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0);
+	const double weight = is_split(l) ? p4d_chunk_passes(l, t, 0, 0).weight : 0;
+
+	return (view){.begin = first->gather / parts,
+		      .end = later(weight, t->vocabulary.sync) + t->vocabulary.embed_backward +
+			     first->reduce / parts + first->optimizer};
 }
 
 /* The passes of all chunks of a stage, for one micro-batch: those that may be put off, and the others. */
@@ -79,18 +90,18 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_clock_terms *t, u
  * When a stage has done so much for every micro-batch. It cannot begin before the first has come; embeddings
  * may be looked up while it waits.
  */
-static double done(const p4d_layout *l, const p4d_clock_terms *t, const view *v, const p4d_step_ends *first,
-		   const p4d_step_ends *ends, double work)
+static double done(const p4d_layout *l, const p4d_clock_terms *t, const view *v, const p4d_step_ends *ends,
+		   double work)
 {
 	const double m = (double)l->micro_batches;
 
 	return later(ends->gather + m * (work + t->vocabulary.embed_forward),
-		     first->gather / v->parts + v->before + m * work);
+		     v->begin + v->before + m * work);
 }
 
 /*
  * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be put
- * off, and that micro-batch still has to go back. Chunks are gathered and reduced one by one.
+ * off, and that micro-batch still has to go back.
  */
 static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, const view *v,
 			const p4d_step_ends *first)
@@ -98,9 +109,8 @@ static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t 
 	const p4d_step_ends ends = stage ? p4d_step_ends_of(l, t, stage) : *first;
 	const stage_work work = stage_work_of(l, t, stage);
 
-	return later(done(l, t, v, first, &ends, work.first + work.later) + ends.reduce + ends.optimizer,
-		     done(l, t, v, first, &ends, work.first) + v->after + t->vocabulary.sync +
-			 t->vocabulary.embed_backward + first->reduce / v->parts + first->optimizer);
+	return later(done(l, t, v, &ends, work.first + work.later) + ends.reduce + ends.optimizer,
+		     done(l, t, v, &ends, work.first) + v->after + v->end);
 }
 
 /*
@@ -108,8 +118,7 @@ static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t 
  * goes back through them. Between these two the stage does all that may not be put off, but for what chunk 0
  * did before and has to do after.
  */
-static double seen_from_top(const p4d_layout *l, const p4d_clock_terms *t, const p4d_step_ends *first,
-			    double parts)
+static double seen_from_top(const p4d_layout *l, const p4d_clock_terms *t, const view *v)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
 	const p4d_v_ends chunk = p4d_schedule_v_ends(&schedule, 0);
@@ -118,12 +127,11 @@ static double seen_from_top(const p4d_layout *l, const p4d_clock_terms *t, const
 	const double others = (double)l->layers - l->stage_layers[0],
 		     sends = 2 * (double)(l->pp - 1) * t->send;
 	const double down = c->embed_forward + c->sync + top.forward + others * t->layer.forward + sends;
-	const double back = top.input + others * t->layer.input + sends + c->sync + c->embed_backward;
+	const double back = top.input + others * t->layer.input + sends;
 	const double between = (double)l->micro_batches * stage_work_of(l, t, 0).first -
 			       chunk.ahead * top.forward - chunk.behind * top.input;
 
-	return first->gather / parts + down + between + back + top.weight + first->reduce / parts +
-	       first->optimizer;
+	return v->begin + down + between + back + v->end;
 }
 
 /* How many stages in a row, this one first and the last one left out, have equally many layers. */
@@ -138,11 +146,11 @@ static uint32_t alike(const p4d_layout *l, uint32_t stage)
 
 double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory)
 {
-	view v = {.parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0)};
 	p4d_clock_terms t;
 
 	p4d_clock_terms_of(l, gpu, memory, &t);
 	const p4d_step_ends first = p4d_step_ends_of(l, &t, 0);
+	view v = view_of(l, &t, &first);
 	double bound = seen_from(l, &t, 0, &v, &first);
 	uint32_t before = 0;
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
@@ -154,7 +162,7 @@ double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory
 		before = stage + count - 1;
 		bound = later(bound, seen_from(l, &t, before, &v, &first));
 	}
-	return p4d_is_v_shaped(l->schedule) ? later(bound, seen_from_top(l, &t, &first, v.parts)) : bound;
+	return p4d_is_v_shaped(l->schedule) ? later(bound, seen_from_top(l, &t, &v)) : bound;
 }
 
 /* What a micro-batch takes is a line or, where transfers hide, bends up: the larger, the less per sequence.
