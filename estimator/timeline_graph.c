@@ -277,7 +277,7 @@ static void place(const builder *b, uint32_t *bucket, uint32_t *to, uint32_t num
 static bool sort(builder *b)
 {
 	p4d_graph *g = b->graph;
-	uint32_t *to = calloc((size_t)g->nodes + b->latest + 3, sizeof(*to)), *bucket = to + g->nodes;
+	uint32_t *to = calloc((size_t)g->nodes + b->latest + 3, sizeof(*to));
 	p4d_node *node = malloc((size_t)g->nodes * sizeof(*node));
 
 	if (!to || !node) {
@@ -285,6 +285,7 @@ static bool sort(builder *b)
 		free(node);
 		return false;
 	}
+	uint32_t *bucket = to + g->nodes; /* by time: how many come before */
 	for (uint32_t i = 1; i < g->nodes; i++)
 		bucket[b->time[i] + 1]++;
 	for (uint32_t time = 1; time <= b->latest + 2; time++)
