@@ -30,14 +30,7 @@ static void find_parts(const p4d_layout *l, const p4d_rates *r, parts *p)
 	p4d_head_cost(l, r, &p->head);
 }
 
-static p4d_passes passes_of(const p4d_part_cost *part)
-{
-	return (p4d_passes){p4d_share_seconds(&part->forward),
-			    p4d_share_seconds(&part->backward_input) + p4d_share_seconds(&part->recompute),
-			    p4d_share_seconds(&part->backward_weight)};
-}
-
-static void add(p4d_passes *to, const p4d_passes *from, double times)
+void p4d_passes_add(p4d_passes *to, const p4d_passes *from, double times)
 {
 	to->forward += times * from->forward;
 	to->input += times * from->input;
@@ -58,11 +51,11 @@ p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint3
 {
 	p4d_passes y = {0};
 
-	add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	p4d_passes_add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
 	if (holds_embedding(stage, chunk))
-		add(&y, &t->embedding, 1);
+		p4d_passes_add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
-		add(&y, &t->head, 1);
+		p4d_passes_add(&y, &t->head, 1);
 	return y;
 }
 
@@ -169,30 +162,70 @@ p4d_step_ends p4d_step_ends_of(const p4d_layout *l, const p4d_clock_terms *t, ui
 
 /* ---- all terms ---- */
 
-static void set_terms(const p4d_layout *l, const parts *p, p4d_clock_terms *t)
+/* What passes between stages. */
+static void set_links(const p4d_layout *l, p4d_clock_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
 	/* Megatron-LM waits for its transfers; p4d-train computes meanwhile */
 	bool waits = l->framework == P4D_FRAMEWORK_MEGATRON;
 
-	t->layer = passes_of(&p->layer);
-	t->embedding = passes_of(&p->embedding);
-	t->head = passes_of(&p->head);
 	t->send = waits ? 0 : seconds;
 	t->recv = waits ? seconds : 0;
 	t->vocabulary = (p4d_vocabulary_cost){0};
 	if (l->vocab_parallel)
 		p4d_vocabulary_seconds(l, &t->rates, &t->vocabulary);
-	set_once(l, &t->once, &t->rates);
 }
 
-void p4d_clock_terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_terms *t)
+/* Parameters of a stage and the ranks that share them: the same for all its micro-batches and recomputation.
+ */
+static uint64_t once_key_of(const p4d_layout *l)
 {
-	parts p;
+	const unsigned cut = l->vocab_parallel != P4D_VOCAB_OFF, v_shaped = p4d_is_v_shaped(l->schedule);
 
-	t->rates = p4d_rates_of(l, gpu);
-	find_parts(l, &t->rates, &p);
-	set_terms(l, &p, t);
+	return ((l->tp << 13 | l->cp) << 11 | l->pp) << 2 | cut << 1 | v_shaped;
+}
+
+static void recall_once(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock_terms *t)
+{
+	const uint64_t key = once_key_of(l);
+
+	if (memory && memory->once_key == key) {
+		t->once = memory->once;
+		return;
+	}
+	set_once(l, &t->once, &t->rates);
+	if (memory) {
+		memory->once = t->once;
+		memory->once_key = key;
+	}
+}
+
+static void recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory,
+			 p4d_clock_terms *t)
+{
+	t->rates = memory && memory->rated ? memory->rates : p4d_rates_of(l, gpu);
+	if (memory && !memory->rated) {
+		memory->rates = t->rates;
+		memory->rated = true;
+	}
+}
+
+static void set_parts(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock_terms *t)
+{
+	t->layer = p4d_layer_passes(l, &t->rates, memory);
+	t->embedding = t->head = (p4d_passes){0};
+	if (l->vocab_parallel)
+		return;
+	t->embedding = p4d_embedding_passes(l, &t->rates, memory);
+	t->head = p4d_head_passes(l, &t->rates, memory);
+}
+
+void p4d_clock_terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory, p4d_clock_terms *t)
+{
+	recall_rates(l, gpu, memory, t);
+	set_parts(l, memory, t);
+	set_links(l, t);
+	recall_once(l, memory, t);
 }
 
 /* ---- the interface ---- */
@@ -221,7 +254,7 @@ void p4d_clock_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 	parts p;
 
 	find_parts(l, &t.rates, &p);
-	set_terms(l, &p, &t);
+	set_parts(l, NULL, &t);
 	p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
 	*out = (p4d_pass_cost){
 	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
@@ -244,7 +277,7 @@ void p4d_clock_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storag
 	double *gather = weight + chunks, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
 	p4d_clock_terms t;
 
-	p4d_clock_terms_of(l, gpu, &t);
+	p4d_clock_terms_of(l, gpu, NULL, &t);
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
 		p4d_step_ends ends = p4d_step_ends_of(l, &t, stage);
 		gather[stage] = ends.gather;

@@ -56,9 +56,22 @@ bool p4d_clock_gathers(const p4d_layout *layout, const p4d_gpu *gpu);
 void p4d_clock_durations(const p4d_layout *layout, const p4d_gpu *gpu, double *storage, p4d_durations *out);
 size_t p4d_clock_storage(const p4d_layout *layout); /* doubles */
 
-/* Below this no schedule of the layout can come: the slowest stage's work plus what cannot be hidden. Fast.
+/*
+ * What was worked out for one layout and serves others of the same request, world and GPU: see clock_forms.h.
  */
-double p4d_clock_bound(const p4d_layout *layout, const p4d_gpu *gpu);
+typedef struct p4d_clock_memory p4d_clock_memory;
+
+/* Below this no schedule of the layout can come: the slowest stage's work plus what cannot be hidden. Fast,
+ * and faster with a memory (may be NULL).
+ */
+double p4d_clock_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory);
+
+/*
+ * Seconds per sequence below which no layout with the same tp, cp, cp-comm and recompute comes, and this
+ * micro-batch or a smaller one, whatever its pipeline: all GPUs are busy with layers, whole backward passes
+ * where the layout's schedule has them, and nothing else.
+ */
+double p4d_clock_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory);
 
 /*
  * Predicts the step. work: see p4d_timeline_seconds. Errors: NO_MEMORY; P4D_E_NO_CLOCK when the GPU's rates

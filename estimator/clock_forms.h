@@ -112,6 +112,13 @@ typedef struct p4d_passes {
 	double forward, input, weight;
 } p4d_passes;
 
+void p4d_passes_add(p4d_passes *to, const p4d_passes *from, double times);
+
+/* The passes of the costs above; of embedding and head without vocabulary parallelism. memory may be NULL. */
+p4d_passes p4d_layer_passes(const p4d_layout *layout, const p4d_rates *r, p4d_clock_memory *memory);
+p4d_passes p4d_embedding_passes(const p4d_layout *layout, const p4d_rates *r, p4d_clock_memory *memory);
+p4d_passes p4d_head_passes(const p4d_layout *layout, const p4d_rates *r, p4d_clock_memory *memory);
+
 /* Seconds: `latency` and so many for `each` element. */
 typedef struct p4d_line_cost {
 	double latency, each;
@@ -124,6 +131,23 @@ typedef struct p4d_once_terms {
 	double tied; /* seconds that the two ends of a pipeline take to add up a table both have */
 } p4d_once_terms;
 
+/*
+ * What was worked out before, for one request, world and GPU. Passes of parts of the model each have a place
+ * that their key gives them, see clock_parts.c; of what happens once per step the last is kept. Zero before
+ * the first use; owns nothing.
+ */
+enum { P4D_CLOCK_PLACES = 128 };
+struct p4d_clock_memory {
+	bool rated;
+	p4d_rates rates;
+	uint64_t once_key; /* 0: nothing yet */
+	p4d_once_terms once;
+	struct {
+		uint64_t key; /* 0: nothing yet */
+		p4d_passes passes;
+	} place[P4D_CLOCK_PLACES];
+};
+
 /* A layout's distinct parts, each worked out once; everything else is sums of these. */
 typedef struct p4d_clock_terms {
 	p4d_rates rates;
@@ -133,7 +157,9 @@ typedef struct p4d_clock_terms {
 	p4d_once_terms once;
 } p4d_clock_terms;
 
-void p4d_clock_terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_terms *out);
+/* memory may be NULL. */
+void p4d_clock_terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory,
+			p4d_clock_terms *out);
 
 p4d_passes p4d_chunk_passes(const p4d_layout *layout, const p4d_clock_terms *terms, uint32_t stage,
 			    uint32_t chunk);

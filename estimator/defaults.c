@@ -43,13 +43,18 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_PRECISION, r->value[P4D_DEVICE] == P4D_CPU ? P4D_FP32 : P4D_BF16,
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_NONE, P4D_BY_P4D);
-	p4d_request_default(r, P4D_SEQUENCE_PARALLEL, r->value[P4D_TP] > 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY, r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWIGLU, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_ATTENTION, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);
 	p4d_request_default(r, P4D_TE_WGRAD, 1, P4D_BY_P4D);
+	p4d_request_follow(r, published_batch, world);
+}
+
+void p4d_request_follow(p4d_request *r, uint32_t published_batch, uint64_t world)
+{
+	p4d_request_default(r, P4D_SEQUENCE_PARALLEL, r->value[P4D_TP] > 1, P4D_BY_P4D);
 	if (!p4d_is_set(r, P4D_GLOBAL_BATCH) && world)
 		p4d_request_put(
 		    r, P4D_GLOBAL_BATCH,

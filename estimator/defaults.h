@@ -26,6 +26,10 @@
  */
 void p4d_request_complete(p4d_request *request, uint32_t published_batch, uint64_t world);
 
+/* Those of them that follow from tp, cp, pp and micro-batch, which are set: sequence-parallel, global-batch.
+ */
+void p4d_request_follow(p4d_request *request, uint32_t published_batch, uint64_t world);
+
 /* The default of global-batch for one layout; what p4d_request_complete uses. All arguments > 0 except
  * published_batch. */
 uint64_t p4d_default_global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,

@@ -19,13 +19,13 @@ libp4d_la_SOURCES = \
 	estimator/attention.h estimator/attention.c \
 	estimator/parameters.h estimator/parameters.c estimator/memory.h estimator/memory_paper.h estimator/memory.c estimator/memory_paper.c \
 	estimator/plan.h estimator/plan_rows.h estimator/plan.c estimator/plan_pack.c estimator/plan_p4d.c estimator/plan_megatron.c \
-	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_step.c estimator/clock_layer.c estimator/clock_head.c \
+	estimator/clock.h estimator/clock_forms.h estimator/clock.c estimator/clock_step.c estimator/clock_parts.c estimator/clock_layer.c estimator/clock_head.c \
 	estimator/clock_ops.c estimator/clock_comm.c estimator/clock_flops.c \
 	estimator/schedule.h estimator/schedule_order.h estimator/schedule_order.c estimator/schedule_v.c \
 	estimator/schedule.c estimator/schedule_slots.c estimator/slot_pool.h estimator/slot_pool.c \
 	estimator/schedule_check.h estimator/schedule_fields.c estimator/schedule_check.c estimator/schedule_execute.c \
 	estimator/timeline.h estimator/timeline_cost.h estimator/timeline_cost.c estimator/timeline.c \
-	estimator/timeline_graph.h estimator/timeline_graph.c estimator/timeline_gpipe.c estimator/timeline_steady.c \
+	estimator/timeline_graph.h estimator/timeline_graph.c estimator/timeline_period.c estimator/timeline_gpipe.c estimator/timeline_steady.c \
 	estimator/plan_line.h estimator/plan_line.c \
 	estimator/search.h estimator/search.c estimator/search_walk.h estimator/search_walk.c \
 	estimator/search_trial.c estimator/search_advice.c \

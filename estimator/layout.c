@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "defaults.h"
@@ -32,7 +31,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 /* A condition on a candidate value, used to list the numbers that would work. */
 typedef bool (*works_fn)(const p4d_layout *layout, uint64_t candidate);
 
-enum { LISTED = 12 };
+enum { LISTED = 12, MOST_LAYERS = 65536 };
 
 /*
  * Writes the values in 1..highest that work, at most LISTED of them, and returns the one nearest to `wanted`
@@ -125,15 +124,23 @@ static void suggest_split(const p4d_layout *l, char *buf, size_t size)
 	}
 }
 
+/* Digits only; what is more than MOST_LAYERS stays so. */
+static const char *parse_layers(const char *at, uint64_t *layers)
+{
+	*layers = 0;
+	for (; *at >= '0' && *at <= '9'; at++)
+		*layers = *layers > MOST_LAYERS ? *layers : *layers * 10 + (uint64_t)(*at - '0');
+	return at;
+}
+
 static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 {
 	uint64_t stages = 0, total = 0;
 
 	for (const char *at = text; *at;) {
-		char *end;
-		unsigned long n = strtoul(at, &end, 10);
-		if (*at < '0' || *at > '9' || end == at || n == 0 || n > 65536 || (*end && *end != ',') ||
-		    stages == l->pp)
+		uint64_t n;
+		const char *end = parse_layers(at, &n);
+		if (n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
 			break;
 		l->stage_layers[stages++] = (uint32_t)n;
 		total += n;
@@ -379,7 +386,7 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 }
 
 /* Reading a value that nobody set would silently be a zero. */
-static int check_complete(const p4d_request *r, p4d_error *err)
+int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
@@ -396,21 +403,30 @@ static int check_complete(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
+int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l,
+		      p4d_error *err)
+{
+	if (check_framework(request, err) < 0)
+		return -1;
+	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
+		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
+				gpus_per_node);
+	p4d_layout_fill(request, nodes, gpus_per_node, l);
+	return check_tensor(l, err) < 0 || check_pipeline(request, l, err) < 0 || check_world(l, err) < 0 ||
+		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0
+		   ? -1
+		   : 0;
+}
+
 int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		     p4d_error *err)
 {
 	p4d_layout l;
 
-	if (check_complete(request, err) < 0 || check_framework(request, err) < 0)
+	if (p4d_layout_check_complete(request, err) < 0 ||
+	    p4d_layout_derive(request, nodes, gpus_per_node, &l, err) < 0)
 		return -1;
-	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
-		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
-				gpus_per_node);
-	p4d_layout_fill(request, nodes, gpus_per_node, &l);
-	if (check_tensor(&l, err) < 0 || check_pipeline(request, &l, err) < 0 || check_world(&l, err) < 0 ||
-	    check_sequence(&l, err) < 0 || check_batch(&l, err) < 0 || check_schedule(&l, err) < 0)
-		return -1;
-	/* the search builds thousands of these: copy the stages there are, not those there could be */
+	/* the stages there are, not those there could be */
 	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
 	return 0;
 }

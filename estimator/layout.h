@@ -51,7 +51,13 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		     p4d_error *err);
 
-/* The part of it that cannot fail: a complete request's numbers, nothing checked or derived. */
+/* The two steps of it, for the search, which builds thousands for one request. */
+int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
+/* The request is complete. Where it fails the layout is undefined. */
+int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
+		      p4d_error *err);
+
+/* The part of that which cannot fail: a complete request's numbers, nothing checked or derived. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
 
 #endif

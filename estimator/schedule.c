@@ -19,13 +19,6 @@ p4d_schedule p4d_schedule_of(const p4d_layout *layout)
 	};
 }
 
-uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
-{
-	if (p4d_is_v_shaped(s->kind) && chunk == 1)
-		return 2 * s->stages - 1 - stage;
-	return chunk * s->stages + stage;
-}
-
 uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk)
 {
 	if (chunk)

@@ -94,7 +94,10 @@ static inline uint32_t p4d_positions(const p4d_schedule *s)
 }
 
 /* Where a chunk of a stage comes in the order of the model. */
-uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk);
+static inline uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
+{
+	return chunk == 1 && p4d_is_v_shaped(s->kind) ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
+}
 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
@@ -138,6 +141,15 @@ void p4d_lists_free(p4d_list *lists, uint32_t stages);
  * Vocabulary slots: 1.
  */
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
+
+/*
+ * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
+ * backward (input) passes of chunk 0 after the last of chunk 1. The other way round there is none.
+ */
+typedef struct p4d_v_ends {
+	uint32_t ahead, behind;
+} p4d_v_ends;
+p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage);
 
 /*
  * Proves lists (of whatever origin): every forward has its backward (and weight) pass, once, in every chunk;

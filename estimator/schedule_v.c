@@ -91,3 +91,21 @@ void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *o)
 	};
 	p4d_order_vocabulary(o, &keys);
 }
+
+static uint32_t least(int64_t a, uint32_t b)
+{
+	return a < b ? (uint32_t)a : b;
+}
+
+/* The differences of the keys above. */
+p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
+{
+	const uint32_t m = s->micro_batches;
+	const int64_t left = (int64_t)s->stages - stage, k = left - 1;
+
+	if (s->kind == P4D_ZBV)
+		return (p4d_v_ends){.ahead = least(2 * left - 1, m), .behind = least(left, m)};
+	const int64_t down = 3 * k / 2, up = (3 * k + 1) / 2;
+	return (p4d_v_ends){.ahead = least((2 * down + 2 + 5) / 6, m),
+			    .behind = least((2 * up + 1) / 6 + 1, m)};
+}

@@ -51,7 +51,9 @@ bool p4d_candidate_better(const p4d_candidate *a, const p4d_candidate *b, double
 static void revive(p4d_walk *w, const p4d_entry *e, p4d_candidate *candidate)
 {
 	p4d_walk_back(w, e);
-	p4d_trial_build(w, &candidate->request);
+	p4d_trial_build(w);
+	if (p4d_is_open(w, P4D_CP_COMM))
+		p4d_trial_set_cp_comm(w, e->cp_comm);
 	p4d_trial_fill(w, e->device_bytes, candidate);
 }
 

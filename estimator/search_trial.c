@@ -6,36 +6,56 @@
 #include "defaults.h"
 #include "search_walk.h"
 
-static void set_cp_comm(p4d_walk *w, p4d_request *request, int cp_comm)
+void p4d_trial_set_cp_comm(p4d_walk *w, int cp_comm)
 {
-	p4d_request_put(request, P4D_CP_COMM, cp_comm, P4D_BY_P4D);
+	p4d_request_put(&w->trial, P4D_CP_COMM, cp_comm, P4D_BY_P4D);
 	w->layout.cp_comm = cp_comm;
 }
 
 /* Megatron-LM keeps its default. */
 static bool chooses_cp_comm(const p4d_walk *w)
 {
-	return !p4d_is_set(&w->trial, P4D_CP_COMM) && w->layout.cp > 1 && w->framework == P4D_FRAMEWORK_P4D;
+	return p4d_is_open(w, P4D_CP_COMM) && w->layout.cp > 1 && w->framework == P4D_FRAMEWORK_P4D;
 }
 
-bool p4d_trial_build(p4d_walk *w, p4d_request *request)
+bool p4d_trial_build(p4d_walk *w)
 {
+	static const p4d_option follow[] = {P4D_SEQUENCE_PARALLEL, P4D_GLOBAL_BATCH};
 	const p4d_search_space *space = w->space;
 
-	*request = w->trial;
-	p4d_request_complete(request, space->published_batch, space->nodes * space->gpus_per_node);
-	if (p4d_layout_build(request, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
+	for (size_t i = 0; i < sizeof(follow) / sizeof(follow[0]); i++)
+		if (p4d_is_open(w, follow[i]))
+			w->trial.origin[follow[i]] = P4D_UNSET;
+	p4d_request_follow(&w->trial, space->published_batch, space->nodes * space->gpus_per_node);
+	if (p4d_is_open(w, P4D_CP_COMM))
+		p4d_request_put(&w->trial, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
+	if (p4d_layout_derive(&w->trial, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
 		return false;
 	if (w->timed && chooses_cp_comm(w) && p4d_clock_gathers(&w->layout, space->capacity.gpu))
-		set_cp_comm(w, request, P4D_CP_ALL_GATHER);
+		p4d_trial_set_cp_comm(w, P4D_CP_ALL_GATHER);
 	return true;
+}
+
+double p4d_trial_floor(p4d_walk *w)
+{
+	const p4d_gpu *gpu = w->space->capacity.gpu;
+	double least;
+
+	w->layout.cp_comm = w->layout.cp > 1 ? (int)w->trial.value[P4D_CP_COMM] : P4D_CP_P2P;
+	least = p4d_clock_floor(&w->layout, gpu, &w->clock);
+	if (chooses_cp_comm(w)) {
+		w->layout.cp_comm = w->layout.cp_comm == P4D_CP_P2P ? P4D_CP_ALL_GATHER : P4D_CP_P2P;
+		const double other = p4d_clock_floor(&w->layout, gpu, &w->clock);
+		least = other < least ? other : least;
+	}
+	return least;
 }
 
 /*
  * Whether the layout fits, one way or the other. A ring has two blocks of keys, whatever the number of ranks.
  * Two ranks have as many when they gather, and nothing to merge.
  */
-static bool fits_somehow(p4d_walk *w, p4d_request *request, uint64_t *bytes)
+static bool fits_somehow(p4d_walk *w, uint64_t *bytes)
 {
 	const p4d_search_space *space = w->space;
 	const bool gathers = w->layout.cp_comm == P4D_CP_ALL_GATHER;
@@ -45,24 +65,24 @@ static bool fits_somehow(p4d_walk *w, p4d_request *request, uint64_t *bytes)
 		return true;
 	if (!chooses_cp_comm(w) || (!gathers && w->layout.cp > 2))
 		return false;
-	set_cp_comm(w, request, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
+	p4d_trial_set_cp_comm(w, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
 	if (p4d_fits_below(&w->layout, space->method, &space->capacity, space->limit, &other_bytes)) {
 		*bytes = other_bytes;
 		return true;
 	}
-	set_cp_comm(w, request, gathers ? P4D_CP_ALL_GATHER : P4D_CP_P2P);
+	p4d_trial_set_cp_comm(w, gathers ? P4D_CP_ALL_GATHER : P4D_CP_P2P);
 	return false;
 }
 
 /* Memory only grows with the micro-batch: what was too large stays so. */
-static bool fits(p4d_walk *w, p4d_request *request, uint64_t *bytes)
+static bool fits(p4d_walk *w, uint64_t *bytes)
 {
 	const unsigned bit = 1u << w->layout.recompute;
 
 	*bytes = P4D_NOT_MODELLED;
 	if (w->too_large & bit)
 		return false;
-	const bool below = fits_somehow(w, request, bytes);
+	const bool below = fits_somehow(w, bytes);
 	if (!below)
 		w->too_large |= bit;
 	return below;
@@ -75,6 +95,7 @@ static double fraction_of(const p4d_walk *w, uint64_t device_bytes)
 
 void p4d_trial_fill(const p4d_walk *w, uint64_t device_bytes, p4d_candidate *candidate)
 {
+	candidate->request = w->trial;
 	candidate->model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
 	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
 	candidate->device_bytes = device_bytes;
@@ -103,7 +124,9 @@ static void remember(p4d_walk *w, uint64_t device_bytes)
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
-	    .bound = w->timed ? p4d_clock_bound(l, w->space->capacity.gpu) / (double)l->global_batch : 0,
+	    .bound = w->timed
+			 ? p4d_clock_bound(l, w->space->capacity.gpu, &w->clock) / (double)l->global_batch
+			 : 0,
 	    .device_bytes = device_bytes,
 	};
 }
@@ -118,12 +141,13 @@ static p4d_outcome try_to_beat(p4d_walk *w)
 	p4d_candidate candidate;
 	uint64_t bytes;
 
-	if (!p4d_trial_build(w, &candidate.request))
+	if (!p4d_trial_build(w))
 		return P4D_NOT_DIVISIBLE;
-	w->bound = p4d_clock_bound(&w->layout, space->capacity.gpu) / (double)w->layout.global_batch;
+	w->bound =
+	    p4d_clock_bound(&w->layout, space->capacity.gpu, &w->clock) / (double)w->layout.global_batch;
 	if (w->count && w->bound >= p4d_per_sequence(w->fastest))
 		return P4D_TOO_SLOW;
-	if (!fits(w, &candidate.request, &bytes))
+	if (!fits(w, &bytes))
 		return P4D_TOO_LARGE;
 	p4d_trial_fill(w, bytes, &candidate);
 	if (p4d_clock_step(&w->layout, space->capacity.gpu, &w->work, &candidate.step, NULL) < 0)
@@ -142,9 +166,9 @@ p4d_outcome p4d_try(p4d_walk *w)
 
 	if (w->fastest)
 		return try_to_beat(w);
-	if (!p4d_trial_build(w, &candidate.request))
+	if (!p4d_trial_build(w))
 		return P4D_NOT_DIVISIBLE;
-	bool below = fits(w, &candidate.request, &bytes);
+	bool below = fits(w, &bytes);
 	w->counts.considered++;
 	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
 		p4d_trial_fill(w, bytes, &candidate);

@@ -11,11 +11,6 @@
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
 
-static bool open(const p4d_walk *w, p4d_option option)
-{
-	return !p4d_is_set(w->asked, option);
-}
-
 /* Where an option is open, its trial value; otherwise what was asked stays. */
 static void propose(p4d_walk *w, p4d_option option, uint64_t value)
 {
@@ -24,7 +19,7 @@ static void propose(p4d_walk *w, p4d_option option, uint64_t value)
 
 static void propose_where_open(p4d_walk *w, p4d_option option, uint64_t value)
 {
-	if (open(w, option))
+	if (p4d_is_open(w, option))
 		propose(w, option, value);
 }
 
@@ -40,8 +35,8 @@ static p4d_outcome try_recompute(p4d_walk *w, int recompute)
  */
 static int most_recompute(const p4d_walk *w)
 {
-	return open(w, P4D_SCHEDULE) && w->trial.value[P4D_SCHEDULE] == P4D_ZB1P ? P4D_RECOMPUTE_MLP
-										 : P4D_RECOMPUTE_FULL;
+	return p4d_is_open(w, P4D_SCHEDULE) && w->trial.value[P4D_SCHEDULE] == P4D_ZB1P ? P4D_RECOMPUTE_MLP
+											: P4D_RECOMPUTE_FULL;
 }
 
 /*
@@ -54,7 +49,7 @@ static p4d_outcome over_recompute(p4d_walk *w)
 	/* with flash attention there are no stored scores that `selective` could drop */
 	const bool scores = p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION];
 
-	if (!open(w, P4D_RECOMPUTE))
+	if (!p4d_is_open(w, P4D_RECOMPUTE))
 		return w->asked->value[P4D_RECOMPUTE] <= most ? p4d_try(w) : P4D_TOO_LARGE;
 	if (w->fastest) {
 		p4d_outcome last = P4D_TOO_LARGE;
@@ -85,7 +80,7 @@ static p4d_outcome over_recompute(p4d_walk *w)
 static void over_micro_batches(p4d_walk *w)
 {
 	w->too_large = 0;
-	if (!open(w, P4D_MICRO_BATCH)) {
+	if (!p4d_is_open(w, P4D_MICRO_BATCH)) {
 		over_recompute(w);
 		return;
 	}
@@ -112,7 +107,7 @@ static bool propose_split(p4d_walk *w, uint64_t pp, uint64_t vpp)
 	char *text = w->trial.pipeline_split;
 	size_t used = 0, size = sizeof(w->trial.pipeline_split);
 
-	if (!open(w, P4D_PIPELINE_SPLIT))
+	if (!p4d_is_open(w, P4D_PIPELINE_SPLIT))
 		return true;
 	w->trial.origin[P4D_PIPELINE_SPLIT] = P4D_UNSET;
 	if (layers % (pp * vpp) == 0)
@@ -131,9 +126,9 @@ static bool propose_split(p4d_walk *w, uint64_t pp, uint64_t vpp)
 /* One schedule with its chunks. */
 static void try_shape(p4d_walk *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
 {
-	if ((!open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
-	    (!open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
-	    (!open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
+	if ((!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
+	    (!p4d_is_open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
+	    (!p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
 	    !propose_split(w, pp, vpp) || (w->any && w->entries))
 		return;
 	propose_where_open(w, P4D_SCHEDULE, (uint64_t)schedule);
@@ -172,22 +167,25 @@ static void over_shapes(p4d_walk *w, uint64_t pp)
 		w->counts.considered++;
 		return;
 	}
-	if (!open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] == P4D_GPIPE)
+	if (!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] == P4D_GPIPE)
 		try_shape(w, pp, P4D_GPIPE, 1, P4D_VOCAB_OFF);
 	try_shape(w, pp, P4D_1F1B, 1, P4D_VOCAB_OFF);
 	if (pp == 1)
 		return;
+	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
+	const bool first_kind =
+	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
+	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
+	if (!megatron)
+		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
+	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
+	 * many micro-batches it prunes all where the vocabulary is cut */
 	if (!w->any)
-		for (uint64_t vpp = 2; vpp <= layers / pp; vpp++)
+		for (uint64_t vpp = layers / pp; vpp >= 2; vpp--)
 			if (layers % vpp == 0)
 				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
 	if (megatron)
 		return;
-	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
-	const bool first_kind =
-	    !open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
-	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
-	try_shape(w, pp, P4D_1F1B, 1, vocabulary);
 	try_shape(w, pp, P4D_V_HALF, 2, P4D_VOCAB_OFF);
 	try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
 	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
@@ -203,7 +201,7 @@ static void over_pipelines(p4d_walk *w, uint64_t ranks)
 {
 	uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
 
-	if (!open(w, P4D_PP)) {
+	if (!p4d_is_open(w, P4D_PP)) {
 		over_shapes(w, (uint64_t)w->asked->value[P4D_PP]);
 		return;
 	}
@@ -215,17 +213,38 @@ static void over_pipelines(p4d_walk *w, uint64_t ranks)
 	}
 }
 
+/* Whether layouts of the trial's tp and cp may still be the fastest, if only that is wanted. */
+static bool may_win(p4d_walk *w)
+{
+	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
+	p4d_layout *l = &w->layout;
+
+	if (!w->count)
+		return true;
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->sequence_parallel = sequence && l->tp > 1;
+	l->schedule = P4D_1F1B;
+	l->recompute =
+	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
+	l->micro_batch =
+	    p4d_is_open(w, P4D_MICRO_BATCH) ? MOST_MICRO_BATCH : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
+	return p4d_trial_floor(w) < p4d_per_sequence(w->fastest);
+}
+
 static void over_context(p4d_walk *w, uint64_t ranks)
 {
-	if (!open(w, P4D_CP)) {
-		over_pipelines(w, ranks / asked_or_1(w, P4D_CP));
+	if (!p4d_is_open(w, P4D_CP)) {
+		if (may_win(w))
+			over_pipelines(w, ranks / asked_or_1(w, P4D_CP));
 		return;
 	}
 	for (uint64_t cp = 1; cp <= ranks && cp <= MOST_CP; cp *= 2) {
 		if (ranks % cp)
 			break;
 		propose(w, P4D_CP, cp);
-		over_pipelines(w, ranks / cp);
+		if (may_win(w))
+			over_pipelines(w, ranks / cp);
 	}
 }
 
@@ -233,7 +252,9 @@ void p4d_walk_all(p4d_walk *w)
 {
 	uint64_t world = w->space->nodes * w->space->gpus_per_node;
 
-	if (!open(w, P4D_TP)) {
+	if (!w->complete)
+		return;
+	if (!p4d_is_open(w, P4D_TP)) {
 		over_context(w, world / asked_or_1(w, P4D_TP));
 		return;
 	}
@@ -247,8 +268,6 @@ void p4d_walk_all(p4d_walk *w)
 
 void p4d_walk_start(p4d_walk *w, const p4d_request *request, const p4d_search_space *space)
 {
-	p4d_request complete = *request;
-
 	memset(w, 0, offsetof(p4d_walk, layout));
 	w->asked = request;
 	w->space = space;
@@ -259,14 +278,12 @@ void p4d_walk_start(p4d_walk *w, const p4d_request *request, const p4d_search_sp
 	w->fastest = NULL;
 	w->count = 0;
 	w->work = (p4d_timeline_work){NULL, 0};
+	memset(&w->clock, 0, sizeof(w->clock));
 	memset(&w->counts, 0, sizeof(w->counts));
 	/* what does not depend on the layout */
-	p4d_request_default(&complete, P4D_TP, 1, P4D_BY_P4D);
-	p4d_request_default(&w->trial, P4D_TP, 1, P4D_BY_P4D);
-	p4d_request_default(&w->trial, P4D_CP, 1, P4D_BY_P4D);
-	p4d_request_default(&w->trial, P4D_PP, 1, P4D_BY_P4D);
-	p4d_request_complete(&complete, 1, 1);
-	p4d_layout_fill(&complete, space->nodes, space->gpus_per_node, &w->layout);
+	p4d_request_complete(&w->trial, 1, 1);
+	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
+	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
 	w->framework = w->layout.framework;
 	w->timed = space->capacity.gpu && p4d_clock_knows(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_capacity_bytes(&w->layout, space->method, &space->capacity);

@@ -39,6 +39,9 @@ typedef struct p4d_graph {
  */
 int p4d_graph_build(const p4d_schedule *s, p4d_graph *graph, p4d_error *err);
 
+/* Implementation: sets body, period, windows and reach. each: nodes of a micro-batch. */
+void p4d_graph_find_periods(p4d_graph *graph, uint64_t each);
+
 /* Micro-batches with which a graph of this kind has several periods; a multiple of those of a period. */
 uint32_t p4d_graph_enough(const p4d_schedule *s);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support.h"
 
+#include "schedule_order.h"
 #include "shapes.h"
 
 /* Counted from a list, by itself. */
@@ -122,12 +123,45 @@ static void test_many_micro_batches(void **state)
 	}
 }
 
+/* What comes before the first forward of chunk 1 and after the last backward of it, counted in the order. */
+static void test_v_ends(void **state)
+{
+	static const int kinds[] = {P4D_ZBV, P4D_V_HALF, P4D_V_HALF, P4D_V_HALF};
+
+	(void)state;
+	for (int i = 0; i < 4000; i++) {
+		const uint32_t stages = 2 + random_below(31);
+		const p4d_schedule s = {kinds[i % 4], i % 4 ? i % 4 - 1 : P4D_VOCAB_OFF, stages, 2,
+					1 + random_below(i % 3 ? 4 * stages : stages)};
+		const uint32_t stage = random_below(stages);
+		const p4d_v_ends ends = p4d_schedule_v_ends(&s, stage);
+		uint32_t forwards[2] = {0}, backwards[2] = {0}, ahead = 0, behind = 0;
+		p4d_order order;
+		p4d_pass pass;
+		p4d_order_begin(&s, stage, &order);
+		while (p4d_order_next(&order, &pass)) {
+			if (pass.op == P4D_OP_FORWARD && pass.chunk == 1 && forwards[1] == 0)
+				ahead = forwards[0];
+			if (pass.op == P4D_OP_BACKWARD_INPUT && pass.chunk == 0)
+				behind += backwards[1] == s.micro_batches;
+			if (pass.op == P4D_OP_FORWARD)
+				forwards[pass.chunk]++;
+			if (pass.op == P4D_OP_BACKWARD_INPUT)
+				backwards[pass.chunk]++;
+		}
+		if (ends.ahead != ahead || ends.behind != behind)
+			fail_msg("%s, stage %u: %u ahead and %u behind, not %u and %u", shape_text(&s), stage,
+				 ahead, behind, ends.ahead, ends.behind);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_random),
 	    cmocka_unit_test(test_published),
 	    cmocka_unit_test(test_many_micro_batches),
+	    cmocka_unit_test(test_v_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

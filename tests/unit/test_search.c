@@ -73,7 +73,7 @@ static void visit(walk *w, p4d_request *r)
 		return;
 	layout.cp_comm = P4D_CP_ALL_GATHER;
 	if (w->least == 0 ||
-	    p4d_clock_bound(&layout, w->space->capacity.gpu) < w->least * (double)layout.global_batch)
+	    p4d_clock_bound(&layout, w->space->capacity.gpu, NULL) < w->least * (double)layout.global_batch)
 		judge(w, &layout);
 }
 
