@@ -5,6 +5,7 @@ unit_tests = \
 	tests/unit/test_search \
 	tests/unit/test_attention \
 	tests/unit/test_clock \
+	tests/unit/test_clock_bound \
 	tests/unit/test_clock_runs \
 	tests/unit/test_command_json \
 	tests/unit/test_conf \
@@ -38,7 +39,6 @@ tests_bench_plan_speed_LDADD = libp4d.la
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c estimator/measured.c
 tests_unit_test_view_SOURCES = tests/unit/test_view.c estimator/svg_view.c estimator/simulation.c
 tests_unit_test_svg_SOURCES = tests/unit/test_svg.c estimator/svg.c estimator/svg_axis.c
-tests_unit_test_clock_SOURCES = tests/unit/test_clock.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_clock_runs_SOURCES = tests/unit/test_clock_runs.c estimator/measured.c estimator/measured_step.c
 tests_unit_test_sbatch_SOURCES = tests/unit/test_sbatch.c estimator/sbatch.c estimator/arguments.c
 
@@ -344,7 +344,7 @@ distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
 EXTRA_DIST += tests/unit/support.h tests/unit/numbers.h tests/unit/token_files.h tests/unit/site_file.h tests/unit/shapes.h tests/unit/durations.h
-EXTRA_DIST += tests/unit/plan_layouts.h
+EXTRA_DIST += tests/unit/plan_layouts.h tests/unit/clock_gpus.h
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py
 EXTRA_DIST += tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster tests/bench/sbatch_cost.sh

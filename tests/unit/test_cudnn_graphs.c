@@ -72,8 +72,8 @@ static void keep_compiler(void)
 }
 
 /*
- * The driver's stub, which comes with CUDA, takes the driver's place where there is none: cuDNN looks for one
- * by its name. What it says to every call is that it is a stub.
+ * Where there is no driver, the libcuda that CUDA brings to link with takes its place: cuDNN looks for one by
+ * its name. It refuses every call.
  */
 static int open_cudnn(void **state)
 {
@@ -83,7 +83,7 @@ static int open_cudnn(void **state)
 	all = getenv("P4D_TEST_CUDNN") != NULL;
 	keep_compiler();
 	if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(P4D_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL))
-		print_message("neither a driver nor its stub: %s\n", dlerror());
+		print_message("no driver, and no libcuda to link with: %s\n", dlerror());
 	else if (p4d_cudnn_open(&cudnn, &err) < 0)
 		print_message("nothing to see without cuDNN: %s\n", err.text);
 	else
@@ -100,7 +100,7 @@ static int close_cudnn(void **state)
 	return 0;
 }
 
-/* Its code is made; only the driver, where it is a stub, does not load it. */
+/* Its code is made; only loading it takes a driver. */
 static void compile(p4d_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
 {
 	p4d_error err;
