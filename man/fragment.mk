@@ -12,9 +12,8 @@ man_MANS = $(pages)
 CLEANFILES += $(pages) man/codes.scd man/options.scd man/settings.scd
 
 noinst_PROGRAMS += reference
-reference_SOURCES = man/reference.c runtime/settings.h runtime/settings.c \
-	estimator/arguments.h estimator/arguments.c
-reference_LDADD = libp4d.la
+reference_SOURCES = man/reference.c
+reference_LDADD = libp4dsettings.la libp4d.la
 
 man/codes.scd man/options.scd man/settings.scd: reference$(EXEEXT)
 	@$(MKDIR_P) man

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
-#include "request.h"
-#include "settings.h"
+#include "base/error.h"
+#include "request/request.h"
+#include "run/settings.h"
 
 /* scdoc takes some characters as markup, and a '-' at the start of a line as a list; '\' escapes. */
 static void print_escaped(const char *text)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export.h"
+#include "job/export.h"
 
 #define OPTION_PREFIX "_SLURM_SPANK_OPTION_p4d_p4d_"
 #define COPY_PREFIX "SLURM_SPANK_"

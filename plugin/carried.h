@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "error.h"
-#include "request.h"
+#include "base/error.h"
+#include "request/request.h"
 
 /*
  * How p4d's options and outputs look inside a job. Slurm carries option X of plugin p4d as the variable

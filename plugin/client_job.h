@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "error.h"
-#include "sbatch.h"
+#include "base/error.h"
+#include "job/sbatch.h"
 
 /*
  * The job as sbatch, salloc and srun understand it after the script, the environment and the command line

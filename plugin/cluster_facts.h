@@ -2,8 +2,8 @@
 #ifndef P4D_CLUSTER_FACTS_H
 #define P4D_CLUSTER_FACTS_H
 
-#include "error.h"
-#include "job.h"
+#include "base/error.h"
+#include "job/job.h"
 
 /*
  * Asks slurmctld which GPUs each partition has (two RPCs). Never call it under slurmctld's locks. The caller

@@ -2,9 +2,9 @@
 #ifndef P4D_JOB_RECORD_H
 #define P4D_JOB_RECORD_H
 
-#include "error.h"
-#include "job.h"
-#include "plan_line.h"
+#include "base/error.h"
+#include "job/job.h"
+#include "plan/plan_line.h"
 #include "slurm_compat.h"
 
 /* A job that exists already, as slurmctld knows it. */

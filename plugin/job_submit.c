@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "carried.h"
-#include "export.h"
+#include "job/export.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 

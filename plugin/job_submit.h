@@ -2,7 +2,7 @@
 #ifndef P4D_JOB_SUBMIT_H
 #define P4D_JOB_SUBMIT_H
 
-#include "guard.h"
+#include "guard/guard.h"
 #include "slurm_compat.h"
 
 struct job_record; /* slurmctld's own; never looked into */

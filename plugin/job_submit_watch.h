@@ -2,8 +2,8 @@
 #ifndef P4D_JOB_SUBMIT_WATCH_H
 #define P4D_JOB_SUBMIT_WATCH_H
 
-#include "job.h"
-#include "site.h"
+#include "job/job.h"
+#include "site/site.h"
 
 /*
  * What the guard in slurmctld needs from outside: p4d.conf and the GPUs of the live cluster. A thread looks

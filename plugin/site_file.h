@@ -2,7 +2,7 @@
 #ifndef P4D_SITE_FILE_H
 #define P4D_SITE_FILE_H
 
-#include "site.h"
+#include "site/site.h"
 
 /*
  * The site's configuration as a client or slurmstepd finds it: `conf=PATH` of the plugstack line, else

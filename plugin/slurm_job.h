@@ -2,7 +2,7 @@
 #ifndef P4D_SLURM_JOB_H
 #define P4D_SLURM_JOB_H
 
-#include "job.h"
+#include "job/job.h"
 #include "slurm_compat.h"
 
 /*

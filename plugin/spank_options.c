@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "carried.h"
-#include "export.h"
+#include "job/export.h"
 
 enum { NAME_MAX_BYTES = 128 };
 

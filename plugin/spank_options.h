@@ -2,7 +2,7 @@
 #ifndef P4D_SPANK_OPTIONS_H
 #define P4D_SPANK_OPTIONS_H
 
-#include "request.h"
+#include "request/request.h"
 #include "slurm_compat.h"
 
 /*

@@ -2,7 +2,7 @@
 #ifndef P4D_SPANK_REPORT_H
 #define P4D_SPANK_REPORT_H
 
-#include "guard.h"
+#include "guard/guard.h"
 
 /* Prints lines on stderr, without Slurm's prefix. Never on stdout, which belongs to sbatch --parsable. */
 void p4d_report_text(const char *text);

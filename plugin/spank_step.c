@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export.h"
-#include "guard.h"
+#include "job/export.h"
+#include "guard/guard.h"
 #include "job_record.h"
 #include "site_file.h"
 #include "spank_options.h"

@@ -1,68 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-# libp4dtrain: what p4d-train is made of besides libp4d. Programs link both.
+# libp4ddata: training data, for p4d-train and `p4d data`.
+noinst_LTLIBRARIES += libp4ddata.la
+libp4ddata_la_SOURCES = \
+	runtime/data/tokens.h runtime/data/tokens_data.h runtime/data/tokens.c runtime/data/tokens_megatron.c \
+	runtime/data/tokens_llmc.c runtime/data/tokens_writer.h runtime/data/tokens_writer.c \
+	runtime/data/tokenizer.h runtime/data/tokenizer.c runtime/data/sentencepiece.h \
+	runtime/data/permutation.h runtime/data/permutation.c runtime/data/shuffled.h runtime/data/shuffled.c \
+	runtime/data/blend.h runtime/data/blend.c runtime/data/sampler.h runtime/data/sampler.c
+libp4ddata_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
+
+if HAVE_SENTENCEPIECE
+pkglib_LTLIBRARIES += libp4d-sentencepiece.la
+installed_modules += $(pkglibdir)/libp4d-sentencepiece
+libp4d_sentencepiece_la_SOURCES = runtime/data/sentencepiece.h runtime/data/sentencepiece.cc
+libp4d_sentencepiece_la_CXXFLAGS = $(AM_CXXFLAGS) $(SENTENCEPIECE_CFLAGS)
+libp4d_sentencepiece_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_sentencepiece_calls$$'
+libp4d_sentencepiece_la_LIBADD = $(SENTENCEPIECE_LIBS)
+endif
+
+# libp4dtrain: what p4d-train is made of besides libp4d and libp4ddata. Programs link all three.
 if HAVE_XXHASH
 noinst_LTLIBRARIES += libp4dtrain.la
 endif
-libp4dtrain_la_SOURCES = $(comm_sources) $(data_sources) $(trainer_sources) $(checkpoint_sources) $(run_sources)
+libp4dtrain_la_SOURCES = $(device_sources) $(comm_sources) $(model_sources) $(checkpoint_sources) $(trainer_sources) $(run_sources)
 libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
-libp4dtrain_la_LIBADD = $(XXHASH_LIBS) -lm
+libp4dtrain_la_LIBADD = libp4ddevice.la libp4dsettings.la $(XXHASH_LIBS) -lm
+
+device_sources = runtime/device/device.h
+# What every device links.
+noinst_LTLIBRARIES += libp4ddevice.la
+libp4ddevice_la_SOURCES = runtime/device/device_wait.h runtime/device/device_wait.c
+libp4ddevice_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
 # Communication between ranks.
 comm_sources = \
-	runtime/comm.h runtime/device.h runtime/wire.h runtime/wire.c runtime/ranks_slurm.c \
-	runtime/rendezvous.h runtime/rendezvous.c runtime/rendezvous_host.c \
-	runtime/world.h runtime/world.c runtime/events.c \
-	runtime/node.h runtime/node_open.c runtime/channel_shm.c runtime/channel_tcp.c runtime/channel.c \
-	runtime/vector.h runtime/sum.h runtime/sum.c \
-	runtime/group.h runtime/group.c runtime/collectives.c runtime/collectives_node.c runtime/collectives_wire.c \
-	runtime/device_wait.h runtime/device_wait.c runtime/comm_device.h runtime/carrier.h runtime/comm_device.c runtime/comm_staged.c \
-	runtime/comm_nccl.h runtime/comm_nccl.c runtime/comm_nccl_open.c \
-	runtime/nccl_library.h runtime/nccl_library.c runtime/nccl_check.c
+	runtime/comm/comm.h runtime/comm/wire.h runtime/comm/wire.c runtime/comm/ranks_slurm.c \
+	runtime/comm/rendezvous.h runtime/comm/rendezvous.c runtime/comm/rendezvous_server.c \
+	runtime/comm/world.h runtime/comm/world.c runtime/comm/events.c \
+	runtime/comm/node.h runtime/comm/node_open.c runtime/comm/channel_shm.c runtime/comm/channel_tcp.c runtime/comm/channel.c \
+	runtime/comm/sum.h runtime/comm/sum.c runtime/comm/group.h runtime/comm/group.c \
+	runtime/comm/collectives.c runtime/comm/collectives_node.c runtime/comm/collectives_wire.c \
+	runtime/comm/comm_device.h runtime/comm/transport.h runtime/comm/comm_device.c runtime/comm/staged/staged.c \
+	runtime/comm/nccl/nccl.h runtime/comm/nccl/nccl.c runtime/comm/nccl/nccl_open.c \
+	runtime/comm/nccl/nccl_library.h runtime/comm/nccl/nccl_library.c runtime/comm/nccl/nccl_check.c
 
-# Training data and tensor files.
-data_sources = \
-	runtime/mapping.h runtime/mapping.c runtime/new_file.h runtime/new_file.c \
-	runtime/tokens.h runtime/tokens_data.h runtime/tokens.c runtime/tokens_megatron.c runtime/tokens_llmc.c \
-	runtime/tokens_writer.h runtime/tokens_writer.c \
-	runtime/permutation.h runtime/permutation.c runtime/shuffled.h runtime/shuffled.c \
-	runtime/blend.h runtime/blend.c runtime/sampler.h runtime/sampler.c \
-	runtime/safetensors.h runtime/safetensors_data.h runtime/safetensors.c runtime/safetensors_header.c \
-	runtime/safetensors_writer.c
+# What a rank computes of the model, over a device and its groups.
+model_sources = \
+	runtime/model/weights.h runtime/model/place.c runtime/model/weights.c runtime/model/pieces.c runtime/model/initialize.c \
+	runtime/model/buffers.c runtime/model/parallel.c runtime/model/layer_forward.c runtime/model/layer_backward.c \
+	runtime/model/sequence_order.c runtime/model/attention_parts.h runtime/model/attention_layer.c \
+	runtime/model/attention_ring.c runtime/model/attention_gather.c runtime/model/embedding.c runtime/model/head.c \
+	runtime/model/vocabulary.c
 
-# Checkpoints.
+# The executor of instruction lists, and the optimizer.
+trainer_sources = \
+	runtime/trainer/trainer.h runtime/trainer/trainer_parts.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
+	runtime/trainer/executor.c runtime/trainer/optimizer.c runtime/trainer/arena_use.c runtime/trainer/warm_up.c
+
+# Checkpoints, and weights as others store them.
 checkpoint_sources = \
-	runtime/checkpoint.h runtime/checkpoint_data.h runtime/checkpoint_files.c runtime/checkpoint_manifest.c \
-	runtime/checkpoint_map.c runtime/checkpoint_read.c runtime/checkpoint_save.c runtime/checkpoint_saver.c \
-	runtime/checkpoint_load.c runtime/checkpoint_trainer.h runtime/checkpoint_trainer.c \
-	runtime/huggingface.h runtime/huggingface.c runtime/huggingface_config.h runtime/huggingface_config.c
+	runtime/checkpoint/safetensors.h runtime/checkpoint/safetensors_data.h runtime/checkpoint/safetensors.c \
+	runtime/checkpoint/safetensors_header.c runtime/checkpoint/safetensors_writer.c \
+	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_data.h runtime/checkpoint/checkpoint_files.c \
+	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
+	runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
+	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c \
+	runtime/checkpoint/huggingface_config.h runtime/checkpoint/huggingface_config.c
+
+# The options of p4d-train. The manual is made from them where p4d-train is not built, too.
+noinst_LTLIBRARIES += libp4dsettings.la
+libp4dsettings_la_SOURCES = runtime/run/settings.def runtime/run/settings.h runtime/run/settings.c
+libp4dsettings_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
 # A run: what it was told, what it says, and how it ends.
 run_sources = \
-	runtime/memory_report.h runtime/memory_report.c \
-	runtime/settings.def runtime/settings.h runtime/settings.c runtime/job_plan.h runtime/job_plan.c \
-	runtime/learning_rate.h runtime/learning_rate.c runtime/loss_watch.h runtime/loss_watch.c \
-	runtime/step_log.h runtime/step_log.c runtime/stop.h runtime/stop.c runtime/watchdog.h runtime/watchdog.c \
-	runtime/host_memory.h runtime/host_memory.c runtime/rank_error.h runtime/rank_error.c \
-	runtime/local_ranks.h runtime/local_ranks.c \
-	estimator/arguments.h estimator/arguments.c
-
-# The model over a device, and the executor of instruction lists.
-trainer_sources = \
-	runtime/weights.h runtime/place.c runtime/weights.c runtime/pieces.c \
-	runtime/trainer.h runtime/trainer_parts.h runtime/trainer.c runtime/trainer_state.c runtime/initialize.c \
-	runtime/buffers.c runtime/parallel.c runtime/layer_forward.c runtime/layer_backward.c \
-	runtime/sequence_order.c runtime/attention_parts.h runtime/attention_layer.c runtime/attention_ring.c \
-	runtime/attention_gather.c runtime/embedding.c runtime/head.c runtime/vocabulary.c \
-	runtime/executor.c runtime/optimizer.c runtime/arena_use.c runtime/warm_up.c
+	runtime/run/memory_report.h runtime/run/memory_report.c \
+	runtime/run/job_plan.h runtime/run/job_plan.c \
+	runtime/run/learning_rate.h runtime/run/learning_rate.c runtime/run/loss_watch.h runtime/run/loss_watch.c \
+	runtime/run/step_log.h runtime/run/step_log.c runtime/run/stop.h runtime/run/stop.c \
+	runtime/run/watchdog.h runtime/run/watchdog.c runtime/run/rank_error.h runtime/run/rank_error.c \
+	runtime/run/local_ranks.h runtime/run/local_ranks.c \
+	runtime/run/checkpoint_trainer.h runtime/run/checkpoint_trainer.c
 
 if HAVE_OPENBLAS
 # The cpu device's operations are compiled once per element type. fp64 is for tests.
 cpu_operations = \
-	runtime/cpu_operations.h runtime/cpu_types.h runtime/cpu_math.h runtime/cpu_attention.h \
-	runtime/cpu_product.c runtime/cpu_norm.c runtime/cpu_heads.c \
-	runtime/cpu_attention.c runtime/cpu_attention_backward.c \
-	runtime/cpu_ffn.c runtime/cpu_embedding.c runtime/cpu_loss.c runtime/cpu_optimizer.c
+	runtime/device/cpu/cpu_operations.h runtime/device/cpu/cpu_types.h runtime/device/cpu/cpu_math.h \
+	runtime/device/cpu/cpu_attention.h runtime/device/cpu/cpu_gemm.c runtime/device/cpu/cpu_norm.c \
+	runtime/device/cpu/cpu_rope.c runtime/device/cpu/cpu_attention.c runtime/device/cpu/cpu_attention_backward.c \
+	runtime/device/cpu/cpu_swiglu.c runtime/device/cpu/cpu_embedding.c runtime/device/cpu/cpu_cross_entropy.c \
+	runtime/device/cpu/cpu_adamw.c
 cpu_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)
 cpu_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS)
 
@@ -79,13 +107,13 @@ libp4dcpu64_la_CPPFLAGS = $(cpu_CPPFLAGS) -DP4D_CPU_TYPE=64
 libp4dcpu64_la_CFLAGS = $(cpu_CFLAGS)
 libp4dcpu64_la_LIBADD = $(OPENBLAS_LIBS) -lm
 
-libp4dtrain_la_SOURCES += runtime/device_cpu.c runtime/library.h runtime/library.c runtime/device_cuda.h runtime/device_cuda.c
+libp4dtrain_la_SOURCES += runtime/device/cpu/device_cpu.c runtime/device/device_cuda.h runtime/device/device_cuda.c
 libp4dtrain_la_CPPFLAGS += $(OPENBLAS_CFLAGS)
 libp4dtrain_la_LIBADD += libp4dcpu32.la libp4dcpu16.la $(OPENBLAS_LIBS)
 
 bin_PROGRAMS += p4d-train
 p4d_train_SOURCES = \
-	runtime/train_main.c runtime/train.h runtime/train.c runtime/train_data.h runtime/train_data.c \
-	runtime/train_save.h runtime/train_save.c runtime/train_device.h runtime/train_device.c
-p4d_train_LDADD = libp4dtrain.la libp4d.la
+	runtime/run/train_main.c runtime/run/train.h runtime/run/train.c runtime/run/train_data.h runtime/run/train_data.c \
+	runtime/run/train_save.h runtime/run/train_save.c runtime/run/train_device.h runtime/run/train_device.c
+p4d_train_LDADD = libp4dtrain.la libp4ddata.la libp4dhost.la libp4d.la
 endif

@@ -23,12 +23,12 @@ check() # NAME COMMAND...
 	fi
 }
 
-c_files() { find estimator plugin runtime man tests -name '*.[ch]'; }
+c_files() { find estimator command plugin runtime man tests -name '*.[ch]'; }
 sh_files() { echo demo check .ci/run tests/gpu/run tests/gpu/pack && find tests -name '*.sh'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'
-	find estimator plugin runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
+	find estimator command plugin runtime etc man tests m4/p4d_* -type f ! -path 'tests/data/*' ! -path 'tests/fuzz/corpus/*'
 }
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
@@ -40,12 +40,11 @@ cppcheck_with() # OPTION-OR-PATH...
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I plugin -I runtime -i runtime/sentencepiece.cc \
-		-i runtime/cuda/shim/shim.cc -i runtime/cuda/shim/kernels.cc "$@"
+		-I estimator -I command -I plugin -I runtime -i runtime/data/sentencepiece.cc "$@"
 }
 analysed()
 {
-	cppcheck_with estimator plugin tests/tools &&
+	cppcheck_with estimator command plugin tests/tools &&
 		cppcheck_with -DP4D_CPU_TYPE=16 runtime && cppcheck_with -DP4D_CPU_TYPE=32 runtime
 }
 
@@ -71,10 +70,10 @@ documented()
 	done
 	[ $# -gt 0 ] && return $missing
 }
-every_code() { documented p4d-codes.7 $(sed -n 's/^CODE(\([0-9]*\),.*/\1/p' estimator/codes.def | xargs printf 'P4D%03d '); }
+every_code() { documented p4d-codes.7 $(sed -n 's/^CODE(\([0-9]*\),.*/\1/p' estimator/base/codes.def | xargs printf 'P4D%03d '); }
 
 # options LETTER: names of the options whose `where` has it
-options() { sed -n "s/^[A-Z]*([A-Z_0-9]*, \"\([a-z-]*\)\".*[ ,]$1[ ,)].*/\1/p" estimator/options.def; }
+options() { sed -n "s/^[A-Z]*([A-Z_0-9]*, \"\([a-z-]*\)\".*[ ,]$1[ ,)].*/\1/p" estimator/request/options.def; }
 every_slurm_option() { documented p4d-spank.8 $(options S | sed 's/^/--p4d-/'); }
 every_command_option() { documented p4d.1 $(options C | sed 's/^/--/'); }
 

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 
 enum { ROUNDS = 10, HUGE_PAGE = 2 << 20 };
 static const uint64_t LARGE = 16 << 20;

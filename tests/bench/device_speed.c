@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../unit/llama.h"
-#include "products.h"
+#include "support/llama.h"
+#include "bench/products.h"
 
 enum { ROUNDS = 5 };
 

@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "clock.h"
-#include "defaults.h"
-#include "plan.h"
-#include "search.h"
+#include "cost/cost.h"
+#include "request/defaults.h"
+#include "plan/plan.h"
+#include "search/layout_search.h"
 
 static double now(void)
 {

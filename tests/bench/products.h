@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "device.h"
+#include "device/device.h"
 
 enum { PRODUCT_SIZE = 1024 };
 

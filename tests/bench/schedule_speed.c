@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "schedule.h"
-#include "timeline.h"
+#include "schedule/schedule.h"
+#include "timeline/timeline.h"
 
 enum { RUNS = 20, PASSES = 4096 };
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "products.h"
+#include "bench/products.h"
 
 static const double PRODUCT_SECONDS = 0.1;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../fakehost/fakehost.h"
-#include "../fakehost/plans.h"
+#include "doubles/slurm/fakehost.h"
+#include "doubles/slurm/plans.h"
 
 enum { CALLS = 100000, VARIABLES = 60, TARGET_US = 200 };
 

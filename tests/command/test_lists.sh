@@ -18,7 +18,7 @@ for code in 12 012 P4D012 p4d12; do
 	prints "P4D012: does not fit in GPU memory" "out-of-memory"
 done
 exits 0 p4d explain
-[ "$(printf '%s\n' "$out" | grep -c '^P4D[0-9][0-9][0-9]  ')" = "$(grep -c '^CODE(' "$P4D_TEST_SRCDIR/estimator/codes.def")" ] ||
+[ "$(printf '%s\n' "$out" | grep -c '^P4D[0-9][0-9][0-9]  ')" = "$(grep -c '^CODE(' "$P4D_TEST_SRCDIR/estimator/base/codes.def")" ] ||
 	fail "not every code is listed"
 for code in 0 999 P4D 12x -12 P4D055 ''; do
 	exits 1 p4d explain "$code"

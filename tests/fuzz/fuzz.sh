@@ -13,11 +13,10 @@ export P4D_TEST_DATADIR
 flags="-g -O1 -fno-sanitize-recover=undefined"
 p4d_build "$source" build-fuzz --without-slurm CC=clang "CFLAGS=$flags -fsanitize=fuzzer-no-link,address,undefined"
 mkdir -p "build-fuzz/$target"
-more=
-[ "$target" != sbatch ] || more="$source/estimator/sbatch.c $source/estimator/arguments.c"
 # shellcheck disable=SC2046,SC2086 # lists of words
 clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I "$source/estimator" -I "$source/runtime" \
-	"$source/tests/fuzz/fuzz_$target.c" $more build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4d.a $(pkg-config --libs json-c libxxhash) -lm \
+	"$source/tests/fuzz/fuzz_$target.c" build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4ddata.a build-fuzz/.libs/libp4dhost.a \
+	build-fuzz/.libs/libp4d.a $(pkg-config --libs json-c libxxhash) -lm \
 	-o "build-fuzz/fuzz_$target"
 exec "build-fuzz/fuzz_$target" -max_total_time="${2:-60}" -max_len=4096 -timeout=5 \
 	-artifact_prefix="build-fuzz/$target-" "build-fuzz/$target" "$source/tests/fuzz/corpus/$target"

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "conf.h"
-#include "site.h"
+#include "site/conf.h"
+#include "site/site.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

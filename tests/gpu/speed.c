@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "attention.h"
-#include "device_cuda.h"
+#include "plan/cudnn_workspace.h"
+#include "device/device_cuda.h"
 
 enum {
 	N = 8192,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loss and gradients of a tiny Llama in float64 by JAX, for tests/unit/test_device_llama.c.
+"""Loss and gradients of a tiny Llama in float64 by JAX, for tests/runtime/device/test_device_llama.c.
 
     pip install jax && tests/parity/make_oracle.py > tests/data/llama_oracle.txt
 
 Nothing of p4d takes part: plain attention over the whole sequence, gradients by jax.grad. Weights and tokens
-are not stored but follow from integers, see mixed(); llama_weight() in tests/unit/llama.c is the same.
+are not stored but follow from integers, see mixed(); llama_weight() in tests/support/llama.c is the same.
 """
 import jax
 

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "line/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "unknown"
+#endif
+
+static int run_help(const p4d_line *line, p4d_error *err);
+
+static const p4d_subcommand subcommands[] = {
+    {"estimate", "--model NAME [--gpu NAME] [--nodes N] [--tp N] [--svg FILE] ...",
+     "what every GPU of a layout would hold, stage by stage",
+     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_estimate, NULL, NULL},
+    {"check", "[--json] [--conf FILE] [SBATCH OPTIONS] JOB.sh",
+     "what sbatch would answer for a job script, without submitting it", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
+     NULL, p4d_command_check, p4d_check_options},
+    {"data", "[OPTIONS] -o PREFIX FILE...", "training data for p4d-train and Megatron-LM out of text files",
+     0, 0, NULL, p4d_command_data, p4d_data_options},
+    {"plan", "--model NAME [--gpu NAME] [--nodes N] ...",
+     "the layouts that fit, best first, with flags to paste",
+     P4D_TAKES_JOB | P4D_TAKES_TOP | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_plan, NULL, NULL},
+    {"simulate", "--model NAME [--gpu NAME] [--pp N] [--schedule NAME] [--svg FILE] ...",
+     "one step of a layout's pipeline, pass by pass: time, bubble, micro-batches in flight",
+     P4D_TAKES_JOB | P4D_TAKES_SVG | P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_simulate, NULL, NULL},
+    {"job", "", "the path of a job script that trains with p4d-train: sbatch ... $(p4d job)", 0, 0,
+     p4d_command_job, NULL, NULL},
+    {"conf", "[FILE]", "checks a p4d.conf and prints the policy of every partition",
+     P4D_TAKES_CONF | P4D_TAKES_JSON, 1, p4d_command_conf, NULL, NULL},
+    {"validate", "FILE.csv", "what p4d predicts for runs that were measured", P4D_TAKES_JSON, 1,
+     p4d_command_validate, NULL, NULL},
+    {"models", "", "the models p4d knows by name", P4D_TAKES_CONF | P4D_TAKES_JSON, 0, p4d_command_models,
+     NULL, NULL},
+    {"gpus", "", "the GPUs p4d knows, with their memory", P4D_TAKES_CONF | P4D_TAKES_JSON, 0,
+     p4d_command_gpus, NULL, NULL},
+    {"explain", "[CODE]", "what a code such as P4D012 means; without one, all of them", 0, 1,
+     p4d_command_explain, NULL, NULL},
+    {"dump-features", "", "versions and parts of this build, one `key: value` a line", 0, 0,
+     p4d_command_dump_features, NULL, NULL},
+    {"help", "[COMMAND]", "this list, or the options of a command", 0, 1, run_help, NULL, NULL},
+};
+
+enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+const p4d_subcommand *p4d_find_subcommand(const char *name)
+{
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		if (!strcmp(subcommands[i].name, name))
+			return &subcommands[i];
+	return NULL;
+}
+
+static int unknown_subcommand(const char *name, p4d_error *err)
+{
+	p4d_alike alike = {.wanted = name};
+
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		p4d_alike_offer(&alike, subcommands[i].name);
+	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_alike_text(&alike));
+	return p4d_fix(err, "p4d help");
+}
+
+static void print_overview(void)
+{
+	puts("p4d works out what every GPU of a training job would hold, before the job is submitted.\n");
+	for (size_t i = 0; i < SUBCOMMANDS; i++)
+		printf("  p4d %-14s %s\n", subcommands[i].name, subcommands[i].help);
+	puts("  p4d --version\n\n"
+	     "For example\n\n"
+	     "  p4d estimate --model llama2-13b --gpu h100 --tp 8\n"
+	     "  p4d plan --model llama3-70b --gpu h100 --nodes 8\n"
+	     "  p4d simulate --model llama3-70b --gpu h100 --tp 4 --pp 8 --svg pipeline.svg\n"
+	     "  p4d check -p h100 -N1 --gpus-per-node=8 --p4d-model=llama2-13b job.sh\n\n"
+	     "Options of a command: p4d help COMMAND. Manual: p4d(1).");
+}
+
+static int run_help(const p4d_line *line, p4d_error *err)
+{
+	if (!line->operands) {
+		print_overview();
+		return 0;
+	}
+	const p4d_subcommand *command = p4d_find_subcommand(line->operand[0]);
+	if (!command)
+		return unknown_subcommand(line->operand[0], err);
+	p4d_line_help(command);
+	return 0;
+}
+
+static int run(int argc, char *argv[], p4d_error *err)
+{
+	p4d_line line = {0};
+
+	if (argc < 2)
+		return p4d_fail(err, P4D_E_USAGE, "no command given"), p4d_fix(err, "p4d help");
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("p4d " PACKAGE_VERSION);
+		return 0;
+	}
+	const bool asks_help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+	const p4d_subcommand *command = p4d_find_subcommand(asks_help ? "help" : argv[1]);
+	if (!command)
+		return unknown_subcommand(argv[1], err);
+	if (command->run_raw)
+		return command->run_raw(argc - 1, argv + 1, err);
+	if (p4d_line_parse(&line, command, argc - 1, argv + 1, err) < 0)
+		return -1;
+	if (line.help) {
+		p4d_line_help(command);
+		return 0;
+	}
+	int status = command->run(&line, err);
+	if (status < 0) {
+		p4d_without_prefix(err->text);
+		p4d_without_prefix(err->fix);
+	}
+	return status;
+}
+
+/* Looks for --json itself: an error must be JSON too when the command line could not be read to its end. */
+static bool wants_json(int argc, char *argv[])
+{
+	for (int i = 2; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--json"))
+			return true;
+	return false;
+}
+
+/* A full disk or a closed pipe shows only when the last buffer is written. */
+static int finish_output(int status)
+{
+	bool failed = ferror(stdout);
+
+	errno = 0;
+	if (fclose(stdout) == 0 && !failed)
+		return status;
+	fprintf(stderr, "p4d: [P4D%03d] output was cut off: %s\n", P4D_E_IO,
+		errno ? strerror(errno) : "it could not be written");
+	return status ? status : P4D_E_IO;
+}
+
+int main(int argc, char *argv[])
+{
+	p4d_error err = {P4D_OK, "", ""};
+	int status = run(argc, argv, &err);
+
+	if (status < 0) {
+		if (wants_json(argc, argv))
+			p4d_json_print(p4d_json_error(&err), NULL);
+		else
+			p4d_report_error(&err);
+		status = (int)err.code;
+	}
+	p4d_live_cluster_free();
+	return finish_output(status);
+}

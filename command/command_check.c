@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sbatch would answer for a script, from the same guard that answers in sbatch. */
+#include "line/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job/sbatch.h"
+
+extern char **environ;
+
+const char p4d_check_options[] =
+    "\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
+    "the SBATCH_ variables of the environment count as they do for sbatch.";
+
+enum { SCRIPT_BYTES = 4 << 20, COMPONENTS = 128 };
+
+typedef struct check {
+	int argc;
+	char **argv;
+	int start[COMPONENTS]; /* where the options of a component begin, after "check" or ":" */
+	unsigned typed;        /* components of the command line */
+	unsigned components;   /* of command line and script */
+	p4d_sbatch first;      /* the first component of the command line: says where the script is */
+	char *script;
+	size_t length;
+	p4d_site *site;
+	struct json_object *answers; /* with --json */
+	p4d_code code;
+	p4d_action worst;
+} check;
+
+static int usage(p4d_error *err, const char *text)
+{
+	p4d_fail(err, P4D_E_USAGE, "%s", text);
+	return p4d_fix(err, "p4d help check");
+}
+
+/* What is said once for all components may stand in any of them. */
+static void take_common(p4d_sbatch *first, p4d_sbatch *other)
+{
+	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP, P4D_SBATCH_CONF, P4D_SBATCH_JSON,
+						  P4D_SBATCH_HELP};
+
+	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
+		if (!first->value[common[i]]) {
+			first->value[common[i]] = other->value[common[i]];
+			other->value[common[i]] = NULL;
+		}
+}
+
+/* Splits the command line at ":" into the components of a heterogeneous job. *script is what follows the last
+ * one. */
+static int split_components(check *c, const char **script, p4d_error *err)
+{
+	int start = 0, operand;
+
+	do {
+		p4d_sbatch other = {0};
+		p4d_sbatch *into = c->typed ? &other : &c->first;
+		if (c->typed == COMPONENTS)
+			return p4d_fail(err, P4D_E_USAGE, "more than %d components", COMPONENTS);
+		int rc = p4d_sbatch_arguments(into, c->argc - start, c->argv + start, &operand, err);
+		take_common(&c->first, &other);
+		p4d_sbatch_free(&other);
+		if (rc < 0)
+			return -1;
+		c->start[c->typed++] = start;
+		start += operand;
+	} while (start < c->argc && !strcmp(c->argv[start], ":"));
+	*script = start < c->argc ? c->argv[start] : NULL;
+	return 0;
+}
+
+/* Reads to the end; the length, or -1 with errno. */
+static ssize_t read_all(int from, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (;;) {
+		ssize_t got = read(from, text + used, size - used);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -1 : (ssize_t)used;
+		used += (size_t)got;
+	}
+}
+
+static int read_text(check *c, int from, const char *name, p4d_error *err)
+{
+	c->script = malloc(SCRIPT_BYTES + 1);
+	if (!c->script)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the batch script");
+	ssize_t length = read_all(from, c->script, SCRIPT_BYTES + 1);
+	if (length < 0)
+		return p4d_fail(err, P4D_E_IO, "%.200s: %s", name, strerror(errno));
+	if (length > SCRIPT_BYTES)
+		return p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would not take it", name,
+				SCRIPT_BYTES >> 20);
+	c->length = (size_t)length;
+	return 0;
+}
+
+static int open_in_path(const char *name, char *path, size_t size)
+{
+	for (const char *at = getenv("PATH"); at && *at; at += strcspn(at, ":"), at += *at == ':') {
+		int length = snprintf(path, size, "%.*s/%s", (int)strcspn(at, ":"), at, name);
+		int file =
+		    length > 0 && (size_t)length < size ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+		if (file >= 0)
+			return file;
+	}
+	errno = ENOENT;
+	return -1;
+}
+
+/* As sbatch: relative to --chdir, and a bare name that is not there is looked for in PATH. */
+static int open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err)
+{
+	struct stat status;
+	int length = name[0] == '/' || !directory ? snprintf(path, size, "%s", name)
+						  : snprintf(path, size, "%s/%s", directory, name);
+
+	if (length < 0 || (size_t)length >= size)
+		return p4d_fail(err, P4D_E_IO, "%.64s...: the path is too long", name);
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (file < 0 && errno == ENOENT && !strchr(name, '/')) {
+		char found[PATH_MAX];
+		file = open_in_path(name, found, sizeof(found));
+		if (file >= 0)
+			snprintf(path, size, "%s", found);
+	}
+	if (file < 0)
+		return p4d_fail(err, P4D_E_IO, "job script %.200s: %s", path, strerror(errno));
+	if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+		return file;
+	close(file);
+	return p4d_fail(err, P4D_E_IO, "%.200s is not a regular file", path);
+}
+
+/* The script: a file, --wrap or standard input, in the order of sbatch. */
+static int read_script(check *c, const char *name, p4d_error *err)
+{
+	const char *wrap = c->first.value[P4D_SBATCH_WRAP];
+	char path[PATH_MAX];
+
+	if (wrap && name)
+		return usage(err, "--wrap takes the place of a script; leave one out");
+	if (wrap) {
+		int length = asprintf(&c->script, "#!/bin/sh\n%s\n", wrap);
+		if (length < 0) {
+			c->script = NULL;
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for --wrap");
+		}
+		c->length = (size_t)length;
+		return 0;
+	}
+	if (!name) {
+		if (isatty(STDIN_FILENO))
+			return usage(err, "no job script is given");
+		return read_text(c, STDIN_FILENO, "standard input", err);
+	}
+	int file = open_script(name, c->first.value[P4D_SBATCH_CHDIR], path, sizeof(path), err);
+	if (file < 0)
+		return -1;
+	int rc = read_text(c, file, path, err);
+	close(file);
+	return rc;
+}
+
+/* All sources of one component. */
+static int gather(const check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
+{
+	unsigned components;
+	int operand;
+
+	if (component < c->typed) {
+		int start = c->start[component];
+		if (p4d_sbatch_arguments(sbatch, c->argc - start, c->argv + start, &operand, err) < 0)
+			return -1;
+	}
+	if (p4d_sbatch_environment(sbatch, environ, err) < 0 ||
+	    p4d_sbatch_script(sbatch, c->script, c->length, component, &components, err) < 0)
+		return -1;
+	return p4d_sbatch_job(sbatch, err);
+}
+
+/* Never fails: what keeps a job from being judged becomes part of the verdict, as it does in sbatch. */
+static void judge(const check *c, p4d_sbatch *sbatch, p4d_verdict *verdict)
+{
+	p4d_request *request = &sbatch->request;
+	p4d_preset preset = {0};
+	p4d_error err;
+
+	sbatch->job.script = c->script;
+	sbatch->job.script_length = c->length;
+	if (p4d_sbatch_request(sbatch, &err) < 0 ||
+	    (p4d_is_set(request, P4D_MODEL) &&
+	     p4d_model_resolve(request, p4d_site_datadir(c->site), &preset, &err) < 0))
+		p4d_guard_fail(c->site, &sbatch->job, &err, verdict);
+	else
+		p4d_guard_complete(c->site, &sbatch->job, p4d_live_cluster, NULL, preset.global_batch,
+				   request, verdict);
+}
+
+/* What became of the job, in one line. */
+static void print_answer(const p4d_verdict *v, const p4d_request *request)
+{
+	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
+	const p4d_layout *l = &v->layout;
+	char memory[64];
+
+	printf("p4d: %s", words[v->action]);
+	if (v->judged)
+		printf(": %s on %" PRIu32 " node%s of %" PRIu32 " x %s, tp=%" PRIu64 " cp=%" PRIu64
+		       " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %s",
+		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
+		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
+		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
+		       p4d_verdict_memory(v, memory, sizeof(memory)));
+	else if (v->action == P4D_PASS && !p4d_request_any(request))
+		printf(": the job carries no p4d options, nothing to judge");
+	else if (v->policy.exempt)
+		printf(": this account or QOS is exempt, nothing was judged");
+	else if (v->policy.mode == P4D_MODE_OFF)
+		printf(": mode = off here, nothing was judged");
+	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
+		printf(" (mode = %s; mode = enforce would refuse it)", p4d_mode_name(v->policy.mode));
+	putchar('\n');
+}
+
+/* What sbatch prints, with the component in front as Slurm does it. */
+static void print_text(const check *c, unsigned component, const p4d_sbatch *sbatch, const p4d_verdict *v)
+{
+	char text[4096];
+	char *rest = text;
+
+	p4d_verdict_text(v, text, sizeof(text)); /* "" in mode observe */
+	for (char *line; *text && (line = strsep(&rest, "\n"));) {
+		if (c->components > 1)
+			fprintf(stderr, "%u: ", component);
+		fprintf(stderr, "%s\n", line);
+	}
+	fflush(stderr);
+	if (c->components > 1)
+		printf("%u: ", component);
+	print_answer(v, &sbatch->request);
+	if (v->policy.mode == P4D_MODE_OBSERVE)
+		for (unsigned i = 0; i < v->messages; i++)
+			printf("%s\n", p4d_message_text(&v->message[i], text, sizeof(text)));
+	if (v->judged && p4d_is_set(&sbatch->request, P4D_VERBOSE)) {
+		p4d_report_layout(sbatch->request.model, &v->layout, v->geometry.nodes, v->estimate.gpu,
+				  v->estimate.method);
+		p4d_report_defaults(&sbatch->request);
+		p4d_report_memory(&v->layout, &v->estimate, v->policy.safe,
+				  p4d_policy_limit(&v->policy, v->layout.framework), NULL);
+	}
+	fflush(stdout);
+}
+
+static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_verdict *v)
+{
+	struct json_object *object = json_object_new_object();
+	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
+
+	json_object_object_add(object, "verdict", json_object_new_string(p4d_action_name(v->action)));
+	json_object_object_add(object, "would_reject", json_object_new_boolean(v->would_reject));
+	json_object_object_add(object, "judged", json_object_new_boolean(v->judged));
+	json_object_object_add(object, "changed", json_object_new_boolean(v->changed));
+	json_object_object_add(object, "mode", json_object_new_string(p4d_mode_name(v->policy.mode)));
+	json_object_object_add(object, "partition", partition ? json_object_new_string(partition) : NULL);
+	json_object_object_add(
+	    object, "model", sbatch->request.model[0] ? json_object_new_string(sbatch->request.model) : NULL);
+	json_object_object_add(object, "gpu", p4d_json_gpu(v->geometry.gpu));
+	json_object_object_add(object, "layout",
+			       v->judged ? p4d_json_layout(&v->layout, v->geometry.nodes) : NULL);
+	json_object_object_add(object, "peak", v->judged ? p4d_json_peak(&v->estimate) : NULL);
+	json_object_object_add(object, "host",
+			       v->judged ? p4d_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
+	json_object_object_add(object, "plan", v->plan[0] ? json_object_new_string(v->plan) : NULL);
+	json_object_object_add(object, "messages", p4d_json_messages(v->messages, v->message));
+	return object;
+}
+
+static int check_component(check *c, unsigned component, p4d_error *err)
+{
+	p4d_sbatch sbatch = {0};
+	p4d_verdict verdict;
+
+	if (gather(c, component, &sbatch, err) < 0) {
+		p4d_sbatch_free(&sbatch);
+		return -1;
+	}
+	judge(c, &sbatch, &verdict);
+	if (verdict.action > c->worst)
+		c->worst = verdict.action;
+	if (verdict.action == P4D_REJECT && c->code == P4D_OK)
+		c->code = verdict.message[0].code;
+	if (c->answers)
+		json_object_array_add(c->answers, answer_object(&sbatch, &verdict));
+	else
+		print_text(c, component, &sbatch, &verdict);
+	p4d_sbatch_free(&sbatch);
+	return 0;
+}
+
+/* One job is one object; a heterogeneous job is {"verdict", "components": [...]}. */
+static int print_json(check *c, p4d_error *err)
+{
+	struct json_object *object;
+
+	if (c->components == 1) {
+		object = json_object_get(json_object_array_get_idx(c->answers, 0));
+	} else {
+		object = json_object_new_object();
+		json_object_object_add(object, "verdict", json_object_new_string(p4d_action_name(c->worst)));
+		json_object_object_add(object, "components", json_object_get(c->answers));
+	}
+	return p4d_json_print(object, err);
+}
+
+static int check_job(check *c, p4d_error *err)
+{
+	const char *name = NULL;
+	p4d_sbatch probe = {0};
+
+	if (split_components(c, &name, err) < 0) {
+		if (!err->fix[0])
+			p4d_fix(err, "p4d help check");
+		return -1;
+	}
+	if (c->first.value[P4D_SBATCH_HELP]) {
+		p4d_line_help(p4d_find_subcommand("check"));
+		return P4D_OK;
+	}
+	if (read_script(c, name, err) < 0)
+		return -1;
+	int rc = p4d_sbatch_script(&probe, c->script, c->length, 0, &c->components, err);
+	p4d_sbatch_free(&probe);
+	if (rc < 0)
+		return -1;
+	if (c->components < c->typed)
+		c->components = c->typed;
+	c->site = p4d_open_site(c->first.value[P4D_SBATCH_CONF], err);
+	if (!c->site)
+		return -1;
+	if (c->first.value[P4D_SBATCH_JSON])
+		c->answers = json_object_new_array();
+	for (unsigned i = 0; i < c->components; i++)
+		if (check_component(c, i, err) < 0)
+			return -1;
+	if (c->answers && print_json(c, err) < 0)
+		return -1;
+	return (int)c->code;
+}
+
+int p4d_command_check(int argc, char *argv[], p4d_error *err)
+{
+	check c = {.argc = argc, .argv = argv, .worst = P4D_PASS, .code = P4D_OK};
+	int status = check_job(&c, err);
+
+	p4d_sbatch_free(&c.first);
+	p4d_site_free(c.site);
+	json_object_put(c.answers);
+	free(c.script);
+	return status;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For administrators: is this p4d.conf right, what does it mean, and does it fit the cluster? */
+#include "line/command.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "report/table.h"
+
+enum { NOTES = 256 };
+
+/* Differences between p4d.conf and the cluster: nothing is refused for them. */
+typedef struct notes {
+	unsigned count;
+	char text[NOTES][256];
+} notes;
+
+__attribute__((format(printf, 2, 3))) static void note(notes *n, const char *format, ...)
+{
+	va_list args;
+
+	if (n->count == NOTES)
+		return;
+	va_start(args, format);
+	vsnprintf(n->text[n->count++], sizeof(n->text[0]), format, args);
+	va_end(args);
+}
+
+static const char *gpu_names(const p4d_site_partition *partition, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	snprintf(buf, size, "-");
+	for (unsigned i = 0; partition && i < partition->gpus && used < size; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "," : "",
+					 partition->gpu[i]->name);
+	return buf;
+}
+
+static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *partition)
+{
+	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
+
+	return p4d_site_policy(site, partition ? partition->name : NULL, NULL, NULL, gpu ? gpu->name : NULL);
+}
+
+static const char *rewrite_name(p4d_rewrite rewrite)
+{
+	static const char *const names[] = {"off", "unset", "all"};
+
+	return names[rewrite];
+}
+
+static void add_row(p4d_table *table, const p4d_site *site, const p4d_site_partition *partition)
+{
+	const p4d_policy policy = policy_of(site, partition);
+	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
+	char names[256], size[P4D_SIZE_TEXT];
+
+	p4d_table_cell(table, P4D_PLAIN, "%s%s", partition ? partition->name : "(others)",
+		       partition && partition->is_default ? " *" : "");
+	p4d_table_cell(table, P4D_PLAIN, "%s", gpu_names(partition, names, sizeof(names)));
+	p4d_table_cell(table, P4D_PLAIN, "%s", gpu ? p4d_gib(gpu->usable_bytes, size) : "-");
+	if (partition && partition->gpus_per_node)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu32, partition->gpus_per_node);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "-");
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_mode_name(policy.mode));
+	p4d_table_cell(table, P4D_PLAIN, "%.2f", policy.safe);
+	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON));
+	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D));
+	p4d_table_cell(table, P4D_PLAIN, "%s", rewrite_name(policy.rewrite));
+	p4d_table_cell(table, P4D_PLAIN, "%s", policy.require_plan ? "yes" : "no");
+}
+
+static int print_policies(const p4d_site *site, p4d_error *err)
+{
+	static const struct {
+		const char *header;
+		p4d_align align;
+	} columns[] = {
+	    {"partition", P4D_LEFT},       {"gpu", P4D_LEFT},        {"usable GiB", P4D_RIGHT},
+	    {"gpus/node", P4D_RIGHT},      {"mode", P4D_LEFT},       {"safe", P4D_RIGHT},
+	    {"limit megatron", P4D_RIGHT}, {"limit p4d", P4D_RIGHT}, {"rewrite", P4D_LEFT},
+	    {"require_plan", P4D_LEFT},
+	};
+	p4d_table table = {0};
+
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		p4d_table_column(&table, columns[i].header, columns[i].align);
+	for (unsigned i = 0; p4d_site_partition_at(site, i); i++)
+		add_row(&table, site, p4d_site_partition_at(site, i));
+	add_row(&table, site, NULL);
+	return p4d_table_print(&table, true, err);
+}
+
+/* Whether a GRES type can mean this GPU: "a100" is an alias of several. */
+static bool is_called(const p4d_gpu *gpu, const char *type)
+{
+	size_t length = strlen(type);
+
+	for (const char *at = gpu->aliases; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strcspn(at, ",") == length && !strncasecmp(at, type, length))
+			return true;
+	return false;
+}
+
+static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, const char *type)
+{
+	for (unsigned i = 0; i < partition->gpus; i++)
+		if (!strcmp(partition->gpu[i]->name, gpu->name) || is_called(partition->gpu[i], type))
+			return true;
+	return false;
+}
+
+/* One row of the cluster against the section of its partition. */
+static void compare_row(const p4d_site *site, const p4d_partition_facts *row, notes *n)
+{
+	const p4d_site_partition *partition = p4d_site_partition_of(site, row->partition);
+	unsigned ambiguous = 1;
+	const p4d_gpu *gpu = row->gpu_type[0] ? p4d_site_gpu(site, row->gpu_type, &ambiguous) : NULL;
+	char names[128];
+
+	if (!partition || !partition->gpus) {
+		if (!row->gpu_type[0])
+			note(n,
+			     "partition %s has GPUs without a type; without `partition %s { gpu = \"...\" }` "
+			     "its jobs "
+			     "cannot be judged",
+			     row->partition, row->partition);
+		else if (!gpu)
+			note(n,
+			     "partition %s has GPUs of the unknown type \"%s\"; add `partition %s { gpu = "
+			     "\"...\" }`",
+			     row->partition, row->gpu_type, row->partition);
+		else
+			note(n, "partition %s is not mapped; from its GRES type \"%s\" p4d takes it for %s%s",
+			     row->partition, row->gpu_type, gpu->name,
+			     ambiguous > 1 ? ", the smallest of several; map it" : "");
+		return;
+	}
+	if (gpu && !can_be(partition, gpu, row->gpu_type))
+		note(n, "partition %s: p4d.conf says %s, the cluster's GRES type \"%s\" looks like %s",
+		     row->partition, gpu_names(partition, names, sizeof(names)), row->gpu_type, gpu->name);
+	if (partition->gpus_per_node && partition->gpus_per_node != row->gpus_per_node)
+		note(n, "partition %s: p4d.conf says %" PRIu32 " GPUs per node, the cluster %" PRIu32,
+		     row->partition, partition->gpus_per_node, row->gpus_per_node);
+}
+
+static bool in_cluster(const p4d_cluster *cluster, const char *partition)
+{
+	for (size_t i = 0; i < cluster->count; i++)
+		if (!strcmp(cluster->row[i].partition, partition))
+			return true;
+	return false;
+}
+
+static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, notes *n)
+{
+	const p4d_site_partition *partition;
+
+	for (size_t i = 0; i < cluster->count; i++)
+		compare_row(site, &cluster->row[i], n);
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++)
+		if (partition->gpus && !in_cluster(cluster, partition->name))
+			note(n,
+			     "partition %s: p4d.conf gives it a GPU, the cluster has no such partition with "
+			     "GPUs",
+			     partition->name);
+}
+
+/* slurmctld is pickier than this command about who may write the file. */
+static void compare_trust(const char *path, notes *n)
+{
+	const struct passwd *slurm = getpwnam("slurm");
+	p4d_error err;
+	p4d_site *site =
+	    p4d_site_load(path, p4d_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &err);
+
+	if (!site)
+		note(n, "slurmctld would not accept the file: %.200s", err.text);
+	p4d_site_free(site);
+}
+
+static struct json_object *policy_object(const p4d_site *site, const p4d_site_partition *partition)
+{
+	const p4d_policy policy = policy_of(site, partition);
+	struct json_object *object = json_object_new_object(), *gpus = json_object_new_array();
+
+	for (unsigned i = 0; partition && i < partition->gpus; i++)
+		json_object_array_add(gpus, json_object_new_string(partition->gpu[i]->name));
+	json_object_object_add(object, "partition",
+			       partition ? json_object_new_string(partition->name) : NULL);
+	json_object_object_add(object, "default",
+			       json_object_new_boolean(partition && partition->is_default));
+	json_object_object_add(object, "gpus", gpus);
+	json_object_object_add(
+	    object, "gpus_per_node",
+	    partition && partition->gpus_per_node ? json_object_new_uint64(partition->gpus_per_node) : NULL);
+	json_object_object_add(object, "mode", json_object_new_string(p4d_mode_name(policy.mode)));
+	json_object_object_add(object, "safe", p4d_json_fraction(policy.safe));
+	json_object_object_add(object, "limit_megatron",
+			       p4d_json_fraction(p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON)));
+	json_object_object_add(object, "limit_p4d",
+			       p4d_json_fraction(p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D)));
+	json_object_object_add(object, "rewrite", json_object_new_string(rewrite_name(policy.rewrite)));
+	json_object_object_add(object, "require_plan", json_object_new_boolean(policy.require_plan));
+	return object;
+}
+
+static int print_json(const p4d_site *site, const char *path, bool live, const notes *n, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *partitions = json_object_new_array(), *list = json_object_new_array();
+
+	for (unsigned i = 0; p4d_site_partition_at(site, i); i++)
+		json_object_array_add(partitions, policy_object(site, p4d_site_partition_at(site, i)));
+	json_object_array_add(partitions, policy_object(site, NULL));
+	for (unsigned i = 0; i < n->count; i++)
+		json_object_array_add(list, json_object_new_string(n->text[i]));
+	json_object_object_add(object, "file", *path ? json_object_new_string(path) : NULL);
+	json_object_object_add(object, "partitions", partitions);
+	json_object_object_add(object, "cluster", json_object_new_boolean(live));
+	json_object_object_add(object, "notes", list);
+	return p4d_json_print(object, err);
+}
+
+static int print_text(const p4d_site *site, const char *path, bool live, const notes *n, p4d_error *err)
+{
+	if (*path)
+		printf("%s: valid\n\n", path);
+	else
+		puts("No p4d.conf was found; the built-in defaults are in force.\n");
+	if (print_policies(site, err) < 0)
+		return -1;
+	printf("\n* default partition; (others) is every partition without a section.\n"
+	       "Sections of a QOS or an account may change this for their jobs.\n%s\n",
+	       !live      ? "No live cluster was asked (sinfo did not answer)."
+	       : n->count ? "Compared with the live cluster:"
+			  : "The live cluster agrees.");
+	for (unsigned i = 0; i < n->count; i++)
+		printf("note: %s\n", n->text[i]);
+	return 0;
+}
+
+int p4d_command_conf(const p4d_line *line, p4d_error *err)
+{
+	static notes n;
+	char path[4096];
+
+	if (line->operands && line->conf) {
+		p4d_fail(err, P4D_E_USAGE, "both --conf %.64s and %.64s are given; leave one out", line->conf,
+			 line->operand[0]);
+		return -1;
+	}
+	if (p4d_find_conf(line->operands ? line->operand[0] : line->conf, path, sizeof(path), err) < 0)
+		return -1;
+	p4d_site *site = *path ? p4d_site_load(path, p4d_data_directory(), false, 0, err)
+			       : p4d_site_default(p4d_data_directory(), err);
+	if (!site)
+		return -1;
+	const p4d_cluster *cluster = p4d_live_cluster(NULL);
+	if (*path)
+		compare_trust(path, &n);
+	if (cluster)
+		compare_cluster(site, cluster, &n);
+	int rc = (line->json ? print_json : print_text)(site, path, cluster != NULL, &n, err);
+	p4d_site_free(site);
+	return rc;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "line/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "request/defaults.h"
+#include "picture/pictures.h"
+#include "search/layout_search.h"
+
+typedef struct judged {
+	p4d_layout layout;
+	p4d_estimate estimate;
+	p4d_action action;
+	p4d_code code; /* the exit status */
+	double safe, limit;
+	p4d_timed timed;
+} judged;
+
+/* The layout nearest to what was asked that fits on the same GPUs, or a question that finds one. */
+static void find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
+		     size_t size)
+{
+	const p4d_search_space space = {.nodes = subject->nodes,
+					.gpus_per_node = subject->gpus_per_node,
+					.published_batch = subject->preset.global_batch,
+					.capacity = subject->capacity,
+					.method = subject->method,
+					.safe = j->safe,
+					.limit = j->limit};
+	p4d_candidate found;
+	uint64_t nodes, gpus_per_node;
+
+	if (p4d_search_nearest(asked, &space, &found) >= 0)
+		p4d_estimate_command(&found.request, subject->nodes, subject->gpus_per_node, fix, size);
+	else if (p4d_search_smallest(asked, &space, p4d_subject_most_gpus(subject), &nodes, &gpus_per_node,
+				     &found) == 0)
+		p4d_estimate_command(&found.request, nodes, gpus_per_node, fix, size);
+	else
+		snprintf(fix, size,
+			 "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
+}
+
+static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
+{
+	const p4d_estimate *e = &j->estimate;
+	const char *what = j->layout.device == P4D_CPU ? "the host memory of a rank"
+			   : subject->capacity.gpu     ? subject->capacity.gpu->name
+						       : "";
+	char fix[480];
+
+	if (!e->capacity_bytes)
+		return;
+	if (e->fraction > j->limit) {
+		find_fix(subject, asked, j, fix, sizeof(fix));
+		p4d_subject_say(
+		    subject, P4D_E_DOES_NOT_FIT, fix,
+		    "%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on stage %u of %" PRIu64,
+		    subject->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+		    100 * e->fraction, 100 * j->limit, what, e->stage, j->layout.pp);
+		j->action = P4D_REJECT;
+		j->code = P4D_E_DOES_NOT_FIT;
+	} else if (e->fraction > j->safe) {
+		p4d_subject_say(subject, P4D_E_ABOVE_SAFE, "",
+				"%.1f of %.1f GiB (%.0f %%) is above the safe %.0f %%",
+				p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+				100 * e->fraction, 100 * j->safe);
+		j->action = P4D_WARN;
+	}
+}
+
+static void judge_host_memory(p4d_subject *subject, judged *j)
+{
+	const uint64_t need = j->estimate.host_bytes, have = subject->mem_bytes;
+	char fix[64];
+
+	if (need == P4D_NOT_MODELLED || !have || need <= have)
+		return;
+	snprintf(fix, sizeof(fix), "--mem=%" PRIu64 "G", (need >> 30) + 1);
+	p4d_subject_say(subject, P4D_E_HOST_MEMORY, fix,
+			"a node needs %.1f GiB of host memory and has %.1f GiB", p4d_to_gib(need),
+			p4d_to_gib(have));
+	j->action = P4D_REJECT;
+	if (j->code == P4D_OK)
+		j->code = P4D_E_HOST_MEMORY;
+}
+
+static int print_json(const p4d_subject *subject, const judged *j, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object(), *stages;
+	char name[32];
+
+	if (p4d_json_stages(&j->layout, &j->estimate, &stages, err) < 0)
+		return -1;
+	json_object_object_add(object, "model", json_object_new_string(subject->model));
+	json_object_object_add(
+	    object, "framework",
+	    json_object_new_string(p4d_choice_name(P4D_FRAMEWORK, j->layout.framework, name, sizeof(name))));
+	json_object_object_add(
+	    object, "method",
+	    json_object_new_string(p4d_choice_name(P4D_METHOD, j->estimate.method, name, sizeof(name))));
+	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "layout", p4d_json_layout(&j->layout, subject->nodes));
+	json_object_object_add(object, "peak", p4d_json_peak(&j->estimate));
+	json_object_object_add(object, "stages", stages);
+	json_object_object_add(object, "step", p4d_json_step(&j->timed));
+	json_object_object_add(object, "host", p4d_json_host(&j->estimate, subject->mem_bytes));
+	json_object_object_add(object, "defaults", p4d_json_defaults(&subject->request));
+	json_object_object_add(object, "verdict",
+			       j->estimate.capacity_bytes ? json_object_new_string(p4d_action_name(j->action))
+							  : NULL);
+	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
+	return p4d_json_print(object, err);
+}
+
+static int print_text(const p4d_subject *subject, const judged *j, p4d_error *err)
+{
+	p4d_report_layout(subject->model, &j->layout, subject->nodes, subject->capacity.gpu,
+			  j->estimate.method);
+	p4d_report_defaults(&subject->request);
+	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
+		return -1;
+	p4d_report_step(subject->capacity.gpu, &j->timed);
+	if (j->estimate.capacity_bytes)
+		printf("Verdict: %s\n", p4d_action_name(j->action));
+	else if (j->layout.device == P4D_CPU)
+		puts("Verdict: none, the host memory of a node is not known; add --mem SIZE");
+	else
+		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
+static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
+{
+	judged j = {.action = P4D_PASS, .code = P4D_OK};
+
+	if (p4d_subject_open(subject, line, false, err) < 0)
+		return -1;
+	const p4d_request asked = subject->request;
+	p4d_request_complete(&subject->request, subject->preset.global_batch,
+			     subject->nodes * subject->gpus_per_node);
+	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j.layout, err) < 0 ||
+	    p4d_estimate_memory(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
+	    p4d_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
+		return -1;
+	j.safe = subject->policy.safe;
+	j.limit = p4d_policy_limit(&subject->policy, j.layout.framework);
+	judge_memory(subject, &asked, &j);
+	judge_host_memory(subject, &j);
+	const p4d_picture picture = {line->svg, subject->model, &j.layout, subject->capacity.gpu,
+				     j.safe,    j.limit};
+	if (line->svg && p4d_draw_memory(&picture, &j.estimate, err) < 0)
+		return -1;
+	if ((line->json ? print_json : print_text)(subject, &j, err) < 0)
+		return -1;
+	return (int)j.code;
+}
+
+int p4d_command_estimate(const p4d_line *line, p4d_error *err)
+{
+	p4d_subject subject = {0};
+	int status = estimate(&subject, line, err);
+
+	p4d_subject_close(&subject);
+	return status;
+}

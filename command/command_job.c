@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the installed job script is, for sbatch ... $(p4d job). */
+#include "line/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int p4d_command_job(const p4d_line *line, p4d_error *err)
+{
+	char path[4096];
+
+	(void)line;
+	int length = snprintf(path, sizeof(path), "%s/p4d-job.sh", p4d_data_directory());
+	if (length < 0 || length >= (int)sizeof(path))
+		return p4d_fail(err, P4D_E_IO, "the path of p4d-job.sh is longer than %zu characters",
+				sizeof(path) - 1);
+	/* sbatch would say only that it cannot open a file */
+	if (access(path, R_OK) < 0)
+		return p4d_fail(err, P4D_E_IO, "%.400s: %s", path, strerror(errno));
+	puts(path);
+	return 0;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "line/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "request/defaults.h"
+#include "job/export.h"
+#include "plan/plan_line.h"
+#include "search/layout_search.h"
+#include "report/table.h"
+
+enum { USUAL_TOP = 5, CP_COLUMN = 2 };
+
+typedef struct plans {
+	p4d_search_space space;
+	p4d_candidate *found;
+	size_t count;
+	p4d_search_counts counts;
+	double seconds; /* that the search took */
+	bool timed;     /* the clock knows the GPU */
+	bool batches;   /* the layouts have different global batches */
+} plans;
+
+/* What is said of a candidate. */
+typedef struct described {
+	p4d_layout layout;
+	p4d_estimate estimate;
+	uint64_t least_bytes, most_bytes; /* on the device, over the stages */
+	p4d_timed timed;
+} described;
+
+static int framework_of(const p4d_request *request)
+{
+	if (p4d_is_set(request, P4D_FRAMEWORK))
+		return (int)request->value[P4D_FRAMEWORK];
+	return p4d_is_llama_type(request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON;
+}
+
+/* Nothing fits: which of the two reasons, and what would. */
+static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	char command[480];
+	p4d_candidate found;
+	uint64_t nodes, gpus_per_node;
+
+	if (!p->counts.considered)
+		p4d_fail(err, P4D_E_NO_LAYOUT,
+			 "no layout of %" PRIu64 " x %" PRIu64
+			 " GPUs is possible with these flags: nothing divides",
+			 subject->nodes, subject->gpus_per_node);
+	else
+		p4d_fail(err, P4D_E_NO_LAYOUT,
+			 "%.200s does not fit on %" PRIu64 " x %" PRIu64 " %s with these flags: %" PRIu64
+			 " layouts tried, none below the limit of %.0f %%",
+			 subject->model, subject->nodes, subject->gpus_per_node,
+			 subject->capacity.gpu ? subject->capacity.gpu->name : "GPUs", p->counts.considered,
+			 100 * p->space.limit);
+	if (p4d_search_nearest(&subject->request, &p->space, &found) >= 0)
+		return p4d_fix(err, "%s",
+			       p4d_estimate_command(&found.request, subject->nodes, subject->gpus_per_node,
+						    command, sizeof(command)));
+	if (p4d_search_smallest(&subject->request, &p->space, p4d_subject_most_gpus(subject), &nodes,
+				&gpus_per_node, &found) < 0)
+		return p4d_fix(err,
+			       "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
+	return p4d_fix(err, "%s",
+		       p4d_estimate_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
+}
+
+/* The layout, memory and step time of a candidate, which fitted before. */
+static int describe(const p4d_subject *subject, const p4d_candidate *candidate, described *d, p4d_error *err)
+{
+	p4d_stage stage;
+
+	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, &d->layout, err) <
+		0 ||
+	    p4d_estimate_memory(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
+	    p4d_timed_of(&d->layout, subject->capacity.gpu, &candidate->step, &d->timed, err) < 0)
+		return -1;
+	d->least_bytes = d->most_bytes = d->estimate.peak.device_bytes;
+	for (uint32_t i = 0; i < p4d_stage_count(&d->layout, subject->method); i++) {
+		if (p4d_stage_memory(&d->layout, subject->method, subject->capacity.gpu, i, &stage, err) < 0)
+			return -1;
+		if (stage.device_bytes < d->least_bytes)
+			d->least_bytes = stage.device_bytes;
+	}
+	return 0;
+}
+
+/* The plan line of a candidate, with the GPUs it is for. */
+static int write_line(const p4d_subject *subject, const p4d_candidate *candidate, const p4d_layout *layout,
+		      p4d_request *placed, char *text, size_t size, p4d_error *err)
+{
+	const p4d_gpu *gpu = subject->capacity.gpu;
+
+	*placed = candidate->request;
+	p4d_plan_place(placed, subject->nodes, subject->gpus_per_node, gpu ? gpu->name : NULL);
+	if (p4d_plan_seal(placed, layout, gpu, err) < 0)
+		return -1;
+	return p4d_plan_write(placed, text, size, err);
+}
+
+/* No value holds a quote: the plan line encodes them, and the rest is numbers and flags. */
+static void print_export(const char *name, const char *value, void *context)
+{
+	(void)context;
+	printf("export %s='%s'\n", name, value);
+}
+
+static int print_env(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	described d;
+	p4d_request placed;
+	char text[P4D_PLAN_MAX];
+
+	if (describe(subject, &p->found[0], &d, err) < 0 ||
+	    write_line(subject, &p->found[0], &d.layout, &placed, text, sizeof(text), err) < 0)
+		return -1;
+	p4d_export(&placed, &d.layout, text, print_export, NULL);
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
+static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, struct json_object *list,
+		    p4d_error *err)
+{
+	char flags[1024], text[P4D_PLAN_MAX];
+	p4d_request placed;
+	described d;
+
+	if (describe(subject, candidate, &d, err) < 0 ||
+	    write_line(subject, candidate, &d.layout, &placed, text, sizeof(text), err) < 0)
+		return -1;
+	struct json_object *plan = json_object_new_object(), *stages = json_object_new_object();
+	p4d_layout_flags(&candidate->request, "--p4d-", flags, sizeof(flags));
+	json_object_object_add(stages, "min_device_bytes", p4d_json_bytes(d.least_bytes));
+	json_object_object_add(stages, "max_device_bytes", p4d_json_bytes(d.most_bytes));
+	json_object_object_add(plan, "layout", p4d_json_layout(&d.layout, subject->nodes));
+	json_object_object_add(plan, "peak", p4d_json_peak(&d.estimate));
+	json_object_object_add(plan, "stages", stages);
+	json_object_object_add(plan, "step", p4d_json_step(&d.timed));
+	json_object_object_add(plan, "losses", p4d_json_losses(&d.timed));
+	json_object_object_add(plan, "flags", json_object_new_string(flags));
+	json_object_object_add(plan, "plan", json_object_new_string(text));
+	json_object_array_add(list, plan);
+	return 0;
+}
+
+static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object(), *list = json_object_new_array();
+
+	for (size_t i = 0; i < p->count; i++)
+		if (add_plan(subject, &p->found[i], list, err) < 0)
+			return -1;
+	json_object_object_add(object, "model", json_object_new_string(subject->model));
+	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "plans", list);
+	json_object_object_add(object, "considered", json_object_new_uint64(p->counts.considered));
+	json_object_object_add(object, "fitting", json_object_new_uint64(p->counts.fitting));
+	json_object_object_add(object, "seconds", p4d_json_seconds(p->seconds));
+	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
+	return p4d_json_print(object, err);
+}
+
+static void add_columns(p4d_table *table, const plans *p)
+{
+	static const char *const numbers[] = {"rank", "tp", "cp", "pp", "vpp", "dp", "micro-batch"};
+	static const char *const times[] = {"step", "tokens/s/GPU", "MFU", "bubble"};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		p4d_table_column(table, numbers[i], P4D_RIGHT);
+	if (p->batches)
+		p4d_table_column(table, "global-batch", P4D_RIGHT);
+	p4d_table_column(table, "schedule", P4D_LEFT);
+	p4d_table_column(table, "recompute", P4D_LEFT);
+	p4d_table_column(table, "GiB", P4D_RIGHT);
+	p4d_table_column(table, "fraction", P4D_RIGHT);
+	for (size_t i = 0; p->timed && i < sizeof(times) / sizeof(times[0]); i++)
+		p4d_table_column(table, times[i], P4D_RIGHT);
+	if (p->timed)
+		p4d_table_column(table, "limited by", P4D_LEFT);
+}
+
+static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool batches)
+{
+	const uint64_t numbers[] = {rank, l->tp, l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
+	const char *gathered = l->cp_comm == P4D_CP_ALL_GATHER ? " all-gather" : "";
+	char schedule[32], vocabulary[32], recompute[32];
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i], i == CP_COLUMN ? gathered : "");
+	if (batches)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, l->global_batch);
+	p4d_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
+	p4d_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
+	if (l->pp == 1)
+		p4d_table_cell(table, P4D_PLAIN, "-");
+	else if (l->vocab_parallel == P4D_VOCAB_OFF)
+		p4d_table_cell(table, P4D_PLAIN, "%s", schedule);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "%s+%s", schedule, vocabulary);
+	p4d_table_cell(table, P4D_PLAIN, "%s",
+		       p4d_choice_name(P4D_RECOMPUTE, l->recompute, recompute, sizeof(recompute)));
+}
+
+static void add_row(p4d_table *table, size_t rank, const described *d, const plans *p)
+{
+	const p4d_step *step = &d->timed.step;
+	char least[P4D_SIZE_TEXT], most[P4D_SIZE_TEXT], limits[96];
+
+	add_layout(table, rank, &d->layout, p->batches);
+	snprintf(least, sizeof(least), "%.1f", p4d_to_gib(d->least_bytes));
+	snprintf(most, sizeof(most), "%.1f", p4d_to_gib(d->most_bytes));
+	if (strcmp(least, most) != 0)
+		p4d_table_cell(table, P4D_PLAIN, "%s-%s", least, most);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "%s", most);
+	p4d_table_cell(table, d->estimate.fraction > p->space.safe ? P4D_YELLOW : P4D_GREEN, "%.1f %%",
+		       100 * d->estimate.fraction);
+	if (!p->timed)
+		return;
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_seconds(step->seconds, most));
+	p4d_table_cell(table, P4D_PLAIN, "%.0f", step->tokens_per_second_per_gpu);
+	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * step->mfu);
+	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * step->bubble_fraction);
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_limits_text(&d->timed, limits, sizeof(limits)));
+}
+
+/* A submission prefers what stays below `safe`, even when it is slower. */
+static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
+{
+	p4d_candidate chosen;
+	char flags[1024];
+
+	if (p->found[0].fraction <= p->space.safe ||
+	    !p4d_search_preferred(&subject->request, &p->space, &chosen, NULL) ||
+	    chosen.fraction > p->space.safe)
+		return;
+	printf("\nLeft to itself, sbatch takes the fastest below the safe %.0f %%:\n      %s\n",
+	       100 * p->space.safe, p4d_layout_flags(&chosen.request, "--p4d-", flags, sizeof(flags)));
+}
+
+static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
+{
+	p4d_table table = {0};
+	char flags[1024];
+	described d;
+
+	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: %" PRIu64 " of %" PRIu64
+	       " layouts fit below %.0f %%\n\n",
+	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
+	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.fitting,
+	       p->counts.considered, 100 * p->space.limit);
+	add_columns(&table, p);
+	for (size_t i = 0; i < p->count; i++) {
+		if (describe(subject, &p->found[i], &d, err) < 0) {
+			p4d_table_free(&table);
+			return -1;
+		}
+		add_row(&table, i + 1, &d, p);
+	}
+	if (p4d_table_print(&table, true, err) < 0)
+		return -1;
+	puts("\nFlags for sbatch:");
+	for (size_t i = 0; i < p->count; i++)
+		printf("%4zu  %s\n", i + 1,
+		       p4d_layout_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
+	say_what_sbatch_chooses(subject, p);
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+	return 0;
+}
+
+/* What the table has to say depends on all of them. Without step times the order is another one: say so. */
+static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
+{
+	const p4d_gpu *gpu = subject->capacity.gpu;
+	described d;
+
+	for (size_t i = 1; i < p->count; i++)
+		if (p->found[i].request.value[P4D_GLOBAL_BATCH] !=
+		    p->found[0].request.value[P4D_GLOBAL_BATCH])
+			p->batches = true;
+	if (describe(subject, &p->found[0], &d, err) < 0)
+		return -1;
+	p->timed = d.timed.known;
+	if (!p->timed && gpu && d.layout.device != P4D_CPU)
+		p4d_subject_say(
+		    subject, P4D_E_NO_CLOCK, "",
+		    "the rates of %s are not known: layouts are ranked by memory and communication, "
+		    "not by step time",
+		    gpu->name);
+	return 0;
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error *err)
+{
+	const uint32_t top = line->top ? line->top : USUAL_TOP;
+
+	if (p4d_subject_open(subject, line, true, err) < 0)
+		return -1;
+	if (subject->request.value[P4D_DEVICE] == P4D_CPU && !subject->mem_bytes) {
+		p4d_fail(err, P4D_E_USAGE,
+			 "the host memory of a node is not known, so nothing can be compared");
+		return p4d_fix(err, "--mem=SIZE");
+	}
+	if (subject->request.value[P4D_DEVICE] != P4D_CPU && !subject->capacity.gpu) {
+		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so nothing can be compared");
+		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
+	}
+	p4d_request_default(&subject->request, P4D_FRAMEWORK, framework_of(&subject->request), P4D_BY_P4D);
+	p->space =
+	    (p4d_search_space){.nodes = subject->nodes,
+			       .gpus_per_node = subject->gpus_per_node,
+			       .published_batch = subject->preset.global_batch,
+			       .capacity = subject->capacity,
+			       .method = subject->method,
+			       .safe = subject->policy.safe,
+			       .limit = p4d_policy_limit(&subject->policy, framework_of(&subject->request))};
+	p->found = calloc(top, sizeof(*p->found));
+	if (!p->found)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
+	p->seconds = now();
+	/* the environment of a job: what a submission would choose */
+	p->count = line->env ? p4d_search_preferred(&subject->request, &p->space, p->found, &p->counts)
+			     : p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
+	p->seconds = now() - p->seconds;
+	if (!p->count)
+		return nothing_fits(subject, p, err);
+	if (look_over(subject, p, err) < 0)
+		return -1;
+	if (line->env)
+		return print_env(subject, p, err);
+	return (line->json ? print_json : print_text)(subject, p, err);
+}
+
+int p4d_command_plan(const p4d_line *line, p4d_error *err)
+{
+	p4d_subject subject = {0};
+	plans p = {.count = 0};
+	int status = plan(&subject, line, &p, err);
+
+	free(p.found);
+	p4d_subject_close(&subject);
+	return status;
+}

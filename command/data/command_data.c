@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training data out of text. */
+#include "line/command.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/arguments.h"
+#include "data/documents.h"
+#include "data/progress.h"
+#include "data/tokenizer.h"
+#include "data/tokens_writer.h"
+
+const char p4d_data_options[] =
+    "\n"
+    "  -o, --output PREFIX         writes PREFIX.bin and PREFIX.idx\n"
+    "  --tokenizer bytes|ids|FILE  bytes (the default): 257 tokens, the last ends a document;\n"
+    "                              FILE: a SentencePiece model; ids: the input holds tokens\n"
+    "  --split-lines               a line is a document, not a file\n"
+    "  --jsonl                     a line is a JSON object, its text a document\n"
+    "  --field NAME                the member of such an object (text; input_ids with ids)\n"
+    "  --vocab N                   with ids: tokens are 0 to N-1\n"
+    "  --end-token N|none          token behind each document (the tokenizer's; with ids none)\n"
+    "  --json                      print JSON, as described in p4d(1)\n"
+    "\n"
+    "A FILE of - is standard input.";
+
+typedef struct data {
+	const char *output, *tokenizer_name, *field, *end_text;
+	uint64_t vocabulary;
+	bool split_lines, json_lines, json, help;
+	bool ids;
+	int files;
+	char **file;
+
+	p4d_tokenizer tokenizer;
+	int32_t end;
+	p4d_documents documents;
+	p4d_tokens_writer writer;
+	p4d_progress progress;
+} data;
+
+/* The signal that asks to stop. */
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+	stopped = number;
+}
+
+static int usage(p4d_error *err, const char *text)
+{
+	p4d_fail(err, P4D_E_USAGE, "%s", text);
+	return p4d_fix(err, "p4d help data");
+}
+
+static int set_text(const char **to, const char *name, const char *text, p4d_error *err)
+{
+	if (*to && strcmp(*to, text) != 0)
+		return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name,
+				*to, text);
+	if (!*text)
+		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", name);
+	*to = text;
+	return 0;
+}
+
+static int read_number(const char *name, const char *text, uint64_t max, uint64_t *number, p4d_error *err)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)text[0]) || *end || errno || value > max)
+		return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number up to %" PRIu64, name, text,
+				max);
+	*number = value;
+	return 0;
+}
+
+static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
+{
+	enum { OUTPUT = 256, TOKENIZER, SPLIT, JSONL, FIELD, VOCAB, END, JSON, HELP };
+	static const struct option table[] = {
+	    {"output", required_argument, NULL, OUTPUT}, {"tokenizer", required_argument, NULL, TOKENIZER},
+	    {"split-lines", no_argument, NULL, SPLIT},   {"jsonl", no_argument, NULL, JSONL},
+	    {"field", required_argument, NULL, FIELD},   {"vocab", required_argument, NULL, VOCAB},
+	    {"end-token", required_argument, NULL, END}, {"json", no_argument, NULL, JSON},
+	    {"help", no_argument, NULL, HELP},           {NULL, 0, NULL, 0},
+	};
+	int which, more, rc = 0;
+
+	optind = 0;
+	while (rc == 0 && (more = p4d_next_option(argc, argv, ":ho:", table, &which, err)) != 0) {
+		if (more < 0) {
+			if (!err->fix[0])
+				p4d_fix(err, "p4d help data");
+			return -1;
+		}
+		if (which == OUTPUT || which == 'o')
+			rc = set_text(&d->output, "output", optarg, err);
+		else if (which == TOKENIZER)
+			rc = set_text(&d->tokenizer_name, "tokenizer", optarg, err);
+		else if (which == FIELD)
+			rc = set_text(&d->field, "field", optarg, err);
+		else if (which == END)
+			rc = set_text(&d->end_text, "end-token", optarg, err);
+		else if (which == VOCAB)
+			rc = read_number("vocab", optarg, (uint64_t)INT32_MAX + 1, &d->vocabulary, err);
+		d->split_lines |= which == SPLIT;
+		d->json_lines |= which == JSONL;
+		d->json |= which == JSON;
+		d->help |= which == HELP || which == 'h';
+	}
+	d->files = argc - optind;
+	d->file = argv + optind;
+	return rc;
+}
+
+static int check_arguments(data *d, p4d_error *err)
+{
+	if (!d->tokenizer_name)
+		d->tokenizer_name = "bytes";
+	d->ids = !strcmp(d->tokenizer_name, "ids");
+	if (!d->files)
+		return usage(err, "no text file is given");
+	if (!d->output)
+		return usage(err, "--output PREFIX is missing");
+	if (d->ids && !d->vocabulary)
+		return usage(err, "--tokenizer ids needs --vocab N, the size of the vocabulary");
+	if (!d->ids && d->vocabulary)
+		return usage(err, "--vocab goes with --tokenizer ids; others bring their own");
+	if (d->split_lines && (d->json_lines || d->ids))
+		return usage(err, "--split-lines does not go with JSON");
+	if (d->field && !d->json_lines && !d->ids)
+		return usage(err, "--field goes with --jsonl");
+	d->documents.tokens = d->ids;
+	d->documents.field = d->field ? d->field : d->ids ? "input_ids" : "text";
+	d->documents.form = d->json_lines || d->ids ? P4D_JSON_LINES
+			    : d->split_lines        ? P4D_EACH_LINE
+						    : P4D_WHOLE_FILE;
+	return 0;
+}
+
+static int open_tokenizer(data *d, p4d_error *err)
+{
+	uint64_t end;
+
+	d->tokenizer = (p4d_tokenizer){.vocabulary = d->vocabulary, .end = -1};
+	if (!d->ids && p4d_tokenizer_open(&d->tokenizer, d->tokenizer_name, err) < 0)
+		return -1;
+	d->end = d->tokenizer.end;
+	if (d->end_text && !strcmp(d->end_text, "none")) {
+		d->end = -1;
+	} else if (d->end_text) {
+		if (read_number("end-token", d->end_text, d->tokenizer.vocabulary - 1, &end, err) < 0)
+			return -1;
+		d->end = (int32_t)end;
+	} else if (d->end < 0 && !d->ids) {
+		p4d_fail(err, P4D_E_VALUE, "%.200s has no token for the end of a sentence",
+			 d->tokenizer_name);
+		return p4d_fix(err, "--end-token N, or --end-token none");
+	}
+	return 0;
+}
+
+/* Bytes of all inputs; 0 when one of them does not say. */
+static uint64_t input_bytes(const data *d)
+{
+	uint64_t sum = 0;
+	struct stat status;
+
+	for (int i = 0; i < d->files; i++) {
+		if (stat(d->file[i], &status) < 0 || !S_ISREG(status.st_mode))
+			return 0;
+		sum += (uint64_t)status.st_size;
+	}
+	return sum;
+}
+
+static int add(void *context, const int32_t *tokens, uint64_t count, p4d_error *err)
+{
+	data *d = context;
+
+	if (stopped)
+		return p4d_fail(err, P4D_E_IO, "interrupted");
+	return p4d_tokens_writer_add(&d->writer, tokens, count, err);
+}
+
+static int add_document(data *d, const p4d_document_text *document, p4d_error *err)
+{
+	int rc = document->ids
+		     ? add(d, document->ids, document->length, err)
+		     : p4d_tokenizer_encode(&d->tokenizer, document->text, document->length, add, d, err);
+
+	/* SentencePiece makes nothing of some texts, blanks for instance */
+	if (rc == 0 && d->end >= 0 && d->writer.open_tokens)
+		rc = add(d, &d->end, 1, err);
+	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
+}
+
+/* Which file the tokenizer or the writer stumbled over; readers say it themselves. */
+static int add_place(const data *d, p4d_error *err)
+{
+	p4d_error inner = *err;
+
+	if (inner.code != P4D_E_VALUE)
+		return -1;
+	if (d->documents.line)
+		p4d_fail(err, inner.code, "%.100s:%" PRIu64 ": %.300s", d->documents.name, d->documents.line,
+			 inner.text);
+	else
+		p4d_fail(err, inner.code, "%.100s: %.300s", d->documents.name, inner.text);
+	return p4d_fix(err, "%s", inner.fix);
+}
+
+static int add_file(data *d, const char *path, p4d_error *err)
+{
+	p4d_document_text document;
+	int rc;
+
+	if (p4d_documents_open(&d->documents, path, err) < 0)
+		return -1;
+	while ((rc = p4d_documents_next(&d->documents, &document, err)) > 0) {
+		if (add_document(d, &document, err) < 0)
+			return add_place(d, err);
+		p4d_progress_update(&d->progress, d->documents.read_bytes);
+	}
+	p4d_documents_close(&d->documents);
+	return rc;
+}
+
+static int convert(data *d, p4d_error *err)
+{
+	if (p4d_tokens_writer_open(&d->writer, d->output, d->tokenizer.vocabulary, err) < 0)
+		return -1;
+	p4d_progress_start(&d->progress, d->output, input_bytes(d));
+	int rc = 0;
+	for (int i = 0; rc == 0 && i < d->files; i++)
+		rc = add_file(d, d->file[i], err);
+	p4d_progress_end(&d->progress);
+	if (rc == 0 && stopped)
+		rc = p4d_fail(err, P4D_E_IO, "interrupted");
+	if (rc == 0 && !d->writer.tokens)
+		rc = p4d_fail(err, P4D_E_DATA, "there is no text in %.200s%s", d->file[0],
+			      d->files > 1 ? " and the others" : "");
+	return rc;
+}
+
+static int report(const data *d, uint64_t documents, uint64_t tokens, p4d_error *err)
+{
+	const bool narrow = d->tokenizer.vocabulary <= 65536;
+
+	if (!d->json) {
+		printf("%s.bin: %" PRIu64 " document%s, %" PRIu64 " tokens of a vocabulary of %" PRIu64
+		       " (%s)\n",
+		       d->output, documents, documents == 1 ? "" : "s", tokens, d->tokenizer.vocabulary,
+		       narrow ? "uint16" : "int32");
+		return 0;
+	}
+	struct json_object *object = json_object_new_object();
+	json_object_object_add(object, "prefix", json_object_new_string(d->output));
+	json_object_object_add(object, "documents", json_object_new_uint64(documents));
+	json_object_object_add(object, "tokens", json_object_new_uint64(tokens));
+	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
+	json_object_object_add(object, "end_token", d->end >= 0 ? json_object_new_int(d->end) : NULL);
+	json_object_object_add(object, "type", json_object_new_string(narrow ? "uint16" : "int32"));
+	return p4d_json_print(object, err);
+}
+
+/* Half-written files are removed before the signal takes its effect. */
+static void catch_signals(void (*handler)(int))
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action = {.sa_handler = handler}, before;
+
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+}
+
+static int run(data *d, p4d_error *err)
+{
+	if (check_arguments(d, err) < 0 || open_tokenizer(d, err) < 0)
+		return -1;
+	catch_signals(stop);
+	int rc = convert(d, err);
+	uint64_t documents = d->writer.documents, tokens = d->writer.tokens;
+	if (rc == 0)
+		rc = p4d_tokens_writer_close(&d->writer, err);
+	else
+		p4d_tokens_writer_abandon(&d->writer);
+	catch_signals(SIG_DFL);
+	if (stopped && rc < 0)
+		raise(stopped);
+	return rc < 0 ? -1 : report(d, documents, tokens, err);
+}
+
+int p4d_command_data(int argc, char *argv[], p4d_error *err)
+{
+	data d = {0};
+	int rc = parse_arguments(&d, argc, argv, err);
+
+	if (rc == 0 && d.help)
+		p4d_line_help(p4d_find_subcommand("data"));
+	else if (rc == 0)
+		rc = run(&d, err);
+	p4d_tokens_writer_abandon(&d.writer);
+	p4d_documents_free(&d.documents);
+	p4d_tokenizer_close(&d.tokenizer);
+	return rc;
+}

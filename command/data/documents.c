@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/documents.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
+
+static int cannot_read(const p4d_documents *documents, p4d_error *err)
+{
+	int why = errno;
+
+	p4d_fail(err, P4D_E_IO, "%.200s: cannot be read: %s", documents->name, strerror(why));
+	if (why == EISDIR)
+		p4d_fix(err, "%.200s/*", documents->name);
+	return -1;
+}
+
+int p4d_documents_open(p4d_documents *documents, const char *path, p4d_error *err)
+{
+	struct stat status;
+
+	documents->name = strcmp(path, "-") != 0 ? path : "standard input";
+	documents->in = documents->name == path ? fopen(path, "re") : stdin;
+	documents->done = false;
+	documents->line = 0;
+	if (!documents->in)
+		return cannot_read(documents, err);
+	if (fstat(fileno(documents->in), &status) == 0 && S_ISDIR(status.st_mode)) {
+		errno = EISDIR;
+		return cannot_read(documents, err);
+	}
+	return 0;
+}
+
+void p4d_documents_close(p4d_documents *documents)
+{
+	if (documents->in && documents->in != stdin)
+		fclose(documents->in);
+	documents->in = NULL;
+}
+
+void p4d_documents_free(p4d_documents *documents)
+{
+	p4d_documents_close(documents);
+	json_object_put(documents->object);
+	if (documents->tokener)
+		json_tokener_free(documents->tokener);
+	free(documents->buffer);
+	free(documents->ids);
+}
+
+static int no_memory(const p4d_documents *documents, p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory for a document", documents->name);
+}
+
+static int read_whole(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
+{
+	size_t used = 0, got;
+
+	if (documents->done)
+		return 0;
+	do {
+		if (documents->size - used < STEP) {
+			size_t size = documents->size ? 2 * documents->size : 2 * STEP;
+			char *more = realloc(documents->buffer, size);
+			if (!more)
+				return no_memory(documents, err);
+			documents->buffer = more;
+			documents->size = size;
+		}
+		got = fread(documents->buffer + used, 1, STEP, documents->in);
+		used += got;
+		if (used > LONGEST) {
+			p4d_fail(err, P4D_E_IO, "%.200s: larger than 1 GiB, the limit for a document",
+				 documents->name);
+			return p4d_fix(err, "--split-lines");
+		}
+	} while (got);
+	if (ferror(documents->in))
+		return cannot_read(documents, err);
+	documents->done = true;
+	documents->read_bytes += used;
+	*document = (p4d_document_text){documents->buffer, used, NULL};
+	return used > 0;
+}
+
+/* The next line that is not empty, without its end. */
+static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
+{
+	ssize_t length;
+
+	do {
+		errno = 0;
+		length = getline(&documents->buffer, &documents->size, documents->in);
+		if (length < 0) {
+			if (errno == ENOMEM)
+				return no_memory(documents, err);
+			return ferror(documents->in) ? cannot_read(documents, err) : 0;
+		}
+		documents->line++;
+		documents->read_bytes += (uint64_t)length;
+		if (length && documents->buffer[length - 1] == '\n')
+			length--;
+		if (length && documents->buffer[length - 1] == '\r')
+			length--;
+	} while (!length);
+	*document = (p4d_document_text){documents->buffer, (size_t)length, NULL};
+	return 1;
+}
+
+static int wrong(const p4d_documents *documents, p4d_error *err, const char *what, const char *detail)
+{
+	return p4d_fail(err, P4D_E_JSON, "%.200s:%" PRIu64 ": %s%.100s", documents->name, documents->line,
+			what, detail);
+}
+
+static int take_ids(p4d_documents *documents, struct json_object *list, p4d_document_text *document,
+		    p4d_error *err)
+{
+	size_t count = json_object_array_length(list);
+
+	if (count > documents->room) {
+		int32_t *more = reallocarray(documents->ids, count, sizeof(*more));
+		if (!more)
+			return no_memory(documents, err);
+		documents->ids = more;
+		documents->room = count;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *number = json_object_array_get_idx(list, i);
+		int64_t id = json_object_is_type(number, json_type_int) ? json_object_get_int64(number) : -1;
+		if (id < 0 || id > INT32_MAX)
+			return wrong(documents, err,
+				     "holds what is no token: ", json_object_to_json_string(number));
+		documents->ids[i] = (int32_t)id;
+	}
+	*document = (p4d_document_text){NULL, count, documents->ids};
+	return 1;
+}
+
+static int parse_line(p4d_documents *documents, p4d_document_text line, p4d_error *err)
+{
+	if (!documents->tokener)
+		documents->tokener = json_tokener_new_ex(LEVELS);
+	if (!documents->tokener)
+		return no_memory(documents, err);
+	if (line.length > INT_MAX)
+		return wrong(documents, err, "a line of more than 2 GiB", "");
+	json_object_put(documents->object);
+	json_tokener_reset(documents->tokener);
+	json_tokener_set_flags(documents->tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	documents->object = json_tokener_parse_ex(documents->tokener, line.text, (int)line.length);
+	enum json_tokener_error state = json_tokener_get_error(documents->tokener);
+	if (state == json_tokener_continue)
+		return wrong(documents, err, "malformed JSON: the line ends in the middle of it", "");
+	if (state != json_tokener_success)
+		return wrong(documents, err, "malformed JSON: ", json_tokener_error_desc(state));
+	if (!json_object_is_type(documents->object, json_type_object))
+		return wrong(documents, err, "not a JSON object", "");
+	return 0;
+}
+
+static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
+{
+	struct json_object *member = NULL;
+	int rc = read_line(documents, document, err);
+
+	if (rc <= 0)
+		return rc;
+	if (parse_line(documents, *document, err) < 0)
+		return -1;
+	json_object_object_get_ex(documents->object, documents->field, &member);
+	if (!json_object_is_type(member, documents->tokens ? json_type_array : json_type_string))
+		return wrong(documents, err,
+			     documents->tokens ? "has no list of tokens in its field "
+					       : "has no text in its field ",
+			     documents->field);
+	if (documents->tokens)
+		return take_ids(documents, member, document, err);
+	*document = (p4d_document_text){json_object_get_string(member),
+					(size_t)json_object_get_string_len(member), NULL};
+	return 1;
+}
+
+int p4d_documents_next(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
+{
+	switch (documents->form) {
+	case P4D_WHOLE_FILE:
+		return read_whole(documents, document, err);
+	case P4D_EACH_LINE:
+		return read_line(documents, document, err);
+	case P4D_JSON_LINES:
+		break;
+	}
+	return read_json(documents, document, err);
+}

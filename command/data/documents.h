@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_DOCUMENTS_H
+#define P4D_DOCUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "base/error.h"
+
+/* Documents out of text files, for `p4d data`. */
+typedef enum p4d_document_form {
+	P4D_WHOLE_FILE, /* a file is a document, of at most 1 GiB */
+	P4D_EACH_LINE,  /* a line is; its end belongs to none */
+	P4D_JSON_LINES, /* a line is a JSON object, a member of it the document */
+} p4d_document_form;
+
+typedef struct p4d_documents {
+	p4d_document_form form;
+	const char *field; /* of JSON lines */
+	bool tokens;       /* the field is a list of tokens instead of a text */
+
+	const char *name; /* of the file that is open */
+	FILE *in;
+	bool done;
+	uint64_t line;
+	uint64_t read_bytes; /* of all files so far */
+	char *buffer;
+	size_t size;
+	struct json_object *object;
+	struct json_tokener *tokener;
+	int32_t *ids;
+	size_t room;
+} p4d_documents;
+
+/* One document: a text, or tokens. Lives until the next call. */
+typedef struct p4d_document_text {
+	const char *text;
+	size_t length;
+	const int32_t *ids; /* length of them */
+} p4d_document_text;
+
+/* path "-": standard input. The struct is zero but for form, field and tokens. Errors: IO. */
+int p4d_documents_open(p4d_documents *documents, const char *path, p4d_error *err);
+/* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are left out.
+ */
+int p4d_documents_next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);
+void p4d_documents_close(p4d_documents *documents); /* the file; another may be opened */
+void p4d_documents_free(p4d_documents *documents);
+
+#endif

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# The command p4d. All but its main function is a library, which tests link, too.
+noinst_LTLIBRARIES += libp4dcommand.la
+libp4dcommand_la_SOURCES = \
+	command/line/command.h command/line/command_options.c command/line/command_site.c command/line/command_cluster.c \
+	command/line/command_subject.c \
+	command/report/table.h command/report/table.c \
+	command/report/report.c command/report/report_json.c command/report/report_step.c \
+	command/picture/svg.h command/picture/svg.c command/picture/svg_axis.h command/picture/svg_axis.c \
+	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
+	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
+	command/picture/simulation.h command/picture/simulation.c \
+	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
+	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
+	command/validate/command_validate_step.c \
+	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
+	command/data/command_data.c \
+	command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c \
+	command/command_list.c command/command_explain.c command/command_simulate.c
+libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
+libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)
+
+bin_PROGRAMS += p4d
+p4d_SOURCES = command/command.c
+p4d_CPPFLAGS = $(libp4dcommand_la_CPPFLAGS)
+p4d_LDADD = libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la

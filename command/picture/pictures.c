@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "picture/pictures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *p4d_picture_title(const p4d_picture *picture, char *buf, size_t size)
+{
+	const p4d_layout *l = picture->layout;
+
+	snprintf(buf, size, "%s · %" PRIu64 " × %s", picture->model, l->world,
+		 picture->gpu           ? picture->gpu->name
+		 : l->device == P4D_CPU ? "CPU"
+					: "GPU");
+	return buf;
+}
+
+const char *p4d_picture_layout(const p4d_picture *picture, char *buf, size_t size)
+{
+	const p4d_layout *l = picture->layout;
+	char schedule[32], vocabulary[32], recompute[32];
+
+	p4d_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
+	snprintf(buf, size,
+		 "tp %" PRIu64 " · cp %" PRIu64 " · pp %" PRIu64 " · vpp %" PRIu64 " · dp %" PRIu64
+		 " · %s%s%s · %" PRIu64 " micro-batches of %" PRIu64 " × %" PRIu64 " tokens · recompute %s",
+		 l->tp, l->cp, l->pp, l->vpp, l->dp,
+		 p4d_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule)),
+		 l->vocab_parallel == P4D_VOCAB_OFF ? "" : " + ",
+		 l->vocab_parallel == P4D_VOCAB_OFF ? "" : vocabulary, l->micro_batches, l->micro_batch,
+		 l->seq_len, p4d_choice_name(P4D_RECOMPUTE, l->recompute, recompute, sizeof(recompute)));
+	return buf;
+}

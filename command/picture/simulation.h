@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SIMULATION_H
+#define P4D_SIMULATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cost/cost.h"
+#include "plan/stage_memory.h"
+#include "schedule/schedule.h"
+#include "timeline/timeline.h"
+
+/* What `p4d simulate` knows of a step: every instruction with its time, and what the stages hold meanwhile.
+ */
+
+/* Of one stage. */
+typedef struct p4d_simulated {
+	p4d_stage memory;
+	p4d_slots peak; /* most micro-batches (of a chunk) in flight at a time, counted along the list */
+	uint64_t activation_bytes, vocabulary_bytes; /* of one slot of each kind */
+	uint64_t base_bytes;                         /* on the device when training while no slot is taken */
+	uint64_t step_bytes; /* in the optimizer's step; base_bytes where that is not modelled */
+	uint64_t passes;     /* of micro-batches: forward, backward, vocabulary */
+	double busy;         /* fraction of the step */
+} p4d_simulated;
+
+typedef struct p4d_simulation {
+	const p4d_layout *layout;
+	p4d_schedule schedule;
+	bool timed; /* seconds; else every pass of an average chunk takes 1 (backward: 2) */
+	p4d_durations durations;
+	double *storage; /* of durations */
+	p4d_list *lists; /* of all stages */
+	p4d_timeline timeline;
+	p4d_step step;        /* when timed */
+	p4d_simulated *stage; /* of all stages */
+} p4d_simulation;
+
+enum { P4D_MOST_PASSES = 1 << 22 }; /* of all stages; more are refused */
+
+/*
+ * Compiles, times and replays the schedule of a layout; gpu may be NULL. Free with p4d_simulation_free, after
+ * failure too. Errors: NO_MEMORY; VALUE when the step has more than P4D_MOST_PASSES passes; OVERFLOW.
+ */
+int p4d_simulate(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *simulation,
+		 p4d_error *err);
+void p4d_simulation_free(p4d_simulation *simulation);
+
+/* The slots of a stage that are taken, followed along its list. */
+typedef struct p4d_live {
+	p4d_slots now;
+	bool *taken; /* activation slots; owned */
+} p4d_live;
+
+/* Errors: NO_MEMORY. Free with p4d_live_free. */
+int p4d_live_begin(p4d_live *live, const p4d_list *list, p4d_error *err);
+/* Before the instruction runs: takes its slots. */
+void p4d_live_take(p4d_live *live, const p4d_instruction *instruction);
+/* After it ran: frees them. */
+void p4d_live_release(p4d_live *live, const p4d_instruction *instruction);
+void p4d_live_free(p4d_live *live);
+
+/* Device bytes of a stage while these slots are taken. */
+uint64_t p4d_simulated_bytes(const p4d_simulated *stage, const p4d_slots *now);
+
+#endif

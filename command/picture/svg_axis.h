@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SVG_AXIS_H
+#define P4D_SVG_AXIS_H
+
+#include "picture/svg.h"
+
+/* What the pictures have in common: type, frame, axis and legend. */
+
+/* clang-format off */
+#define P4D_SVG_BASE_STYLES \
+	{".paper", "fill:#ffffff", "fill:#0d1117"}, \
+	{".halo", "stroke:#ffffff;stroke-opacity:.75;stroke-width:4", "stroke:#0d1117"}, \
+	{"text", "fill:#1f2328;font-size:12px", "fill:#e6edf3"}, \
+	{".title", "font-size:18px;font-weight:600", NULL}, \
+	{".dim", "fill:#59636e", "fill:#9198a1"}, \
+	{".right", "text-anchor:end", NULL}, \
+	{".middle", "text-anchor:middle", NULL}, \
+	{".grid", "stroke:#d8dee4;stroke-width:1", "stroke:#2a313a"}, \
+	{".axis", "stroke:#818b98;stroke-width:1", "stroke:#6e7681"}, \
+	{".lane", "fill:#eef1f4", "fill:#1b212a"}, \
+	{".safe", "stroke:#b7791f;stroke-width:1.5;stroke-dasharray:4 3", "stroke:#e3b341"}, \
+	{".limit", "stroke:#cf222e;stroke-width:1.5;stroke-dasharray:7 3", "stroke:#ff7b72"}, \
+	{".warn", "fill:#9a6700", "fill:#e3b341"}, \
+	{".bad", "fill:#cf222e", "fill:#ff7b72"}
+/* clang-format on */
+
+typedef struct p4d_svg_key {
+	const char *class; /* of a rectangle */
+	const char *text;
+} p4d_svg_key;
+
+/* Swatches with their names from x on, broken before the line gets wider than width. Returns the height. */
+double p4d_svg_legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count);
+
+/* A step of 1, 2 or 5 times a power of ten that cuts a range into at most `most` pieces. */
+double p4d_axis_step(double range, unsigned most);
+
+/* Decimals that tell multiples of a step apart. */
+int p4d_axis_decimals(double step);
+
+/* Pixels that a text of this font size takes, about; of the fonts in the list of svg.c in a wide one. */
+double p4d_text_width(const char *text, double size);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SVG_TIMELINE_H
+#define P4D_SVG_TIMELINE_H
+
+#include "picture/simulation.h"
+#include "picture/svg_axis.h"
+
+/* What the two halves of the time line, passes and memory, share. For svg_timeline.c and svg_flow.c. */
+
+enum {
+	P4D_VIEW_WIDTH = 1200,
+	P4D_VIEW_LEFT = 76,
+	P4D_VIEW_RIGHT = 128,
+	P4D_VIEW_PLOT = P4D_VIEW_WIDTH - P4D_VIEW_LEFT - P4D_VIEW_RIGHT,
+	P4D_VIEW_GAP = 34, /* of a break */
+};
+
+/*
+ * From time to pixels. A step with more passes than can be drawn shows its begin and its end, with a break
+ * between them; in equal parts of the plot.
+ */
+typedef struct p4d_view {
+	double end;   /* of the step */
+	double shown; /* at each side of the break; all of it where there is none */
+	bool broken;
+	double scale; /* pixels per unit of time */
+} p4d_view;
+
+p4d_view p4d_view_of(const p4d_simulation *simulation);
+
+/* The part of a span that is drawn; false when none. A span over the break is cut there. */
+bool p4d_view_span(const p4d_view *view, const p4d_span *span, double *x, double *width);
+
+/* Pixels of a time; what falls into the break is put at its left or right edge, whichever comes next. */
+double p4d_view_x(const p4d_view *view, double time);
+
+/* Of `stages` those that get a row when there is room for `most`: every k-th, and the last. */
+typedef struct p4d_rows_shown {
+	uint32_t count, step, stages;
+} p4d_rows_shown;
+p4d_rows_shown p4d_rows_of(uint32_t stages, uint32_t most);
+static inline uint32_t p4d_row_stage(const p4d_rows_shown *rows, uint32_t row)
+{
+	return row == rows->count - 1 ? rows->stages - 1 : row * rows->step;
+}
+
+/* svg_flow.c: memory over time, from y on; returns the height. capacity 0: unknown. Errors: NO_MEMORY. */
+int p4d_draw_flow(p4d_svg *svg, const p4d_simulation *simulation, const p4d_view *view, double capacity,
+		  double limit, double y, double *height, p4d_error *err);
+
+#endif

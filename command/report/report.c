@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What people read. */
+#include "line/command.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/table.h"
+
+static const double GIB = 1073741824.0;
+
+const char *p4d_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT])
+{
+	if (bytes == P4D_NOT_MODELLED)
+		snprintf(buf, P4D_SIZE_TEXT, "not modelled");
+	else
+		snprintf(buf, P4D_SIZE_TEXT, "%.2f", (double)bytes / GIB);
+	return buf;
+}
+
+const char *p4d_action_name(p4d_action action)
+{
+	static const char *const names[] = {"pass", "warn", "reject"};
+
+	return names[action];
+}
+
+void p4d_report_messages(unsigned count, const p4d_message *messages)
+{
+	char text[sizeof(messages->text) + sizeof(messages->fix) + 64];
+
+	for (unsigned i = 0; i < count; i++)
+		fprintf(stderr, "%s\n", p4d_message_text(&messages[i], text, sizeof(text)));
+}
+
+void p4d_report_error(const p4d_error *err)
+{
+	p4d_message message = {.code = err->code};
+
+	memcpy(message.text, err->text, sizeof(message.text));
+	memcpy(message.fix, err->fix, sizeof(message.fix));
+	p4d_report_messages(1, &message);
+}
+
+/* One line, which only a terminal breaks. */
+__attribute__((format(printf, 1, 2))) static void print_line(const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	p4d_print_wrapped(0, 0, text);
+}
+
+static const char *choice(p4d_option option, int64_t value, char buf[32])
+{
+	return p4d_choice_name(option, value, buf, 32);
+}
+
+void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
+{
+	char framework[32], how[32], schedule[32], recompute[32], precision[32], device[32];
+	char vocabulary[32];
+	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
+
+	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
+		   nodes == 1 ? "" : "s", l->gpus_per_node,
+		   gpu                    ? gpu->name
+		   : l->device == P4D_CPU ? "CPU ranks"
+					  : "unnamed GPUs",
+		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
+	print_line(
+	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
+	    ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
+	    "; seq-len %" PRIu64 "; recompute %s; %s on %s",
+	    l->tp, l->cp, gathered ? " by all-gather" : "", l->pp, l->dp, l->vpp,
+	    choice(P4D_SCHEDULE, l->schedule, schedule), l->vocab_parallel == P4D_VOCAB_OFF ? "" : " with ",
+	    l->vocab_parallel == P4D_VOCAB_OFF ? ""
+					       : choice(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary),
+	    l->micro_batch, l->micro_batches, l->global_batch, l->seq_len,
+	    choice(P4D_RECOMPUTE, l->recompute, recompute), choice(P4D_PRECISION, l->precision, precision),
+	    choice(P4D_DEVICE, l->device, device));
+}
+
+/* A default that is worth a word: not a number of the model, and not one that nobody could have typed. */
+static bool is_default(const p4d_request *request, int option)
+{
+	const p4d_option_info *info = p4d_option_info_of((p4d_option)option);
+
+	return request->origin[option] != P4D_UNSET && request->origin[option] != P4D_BY_USER &&
+	       (info->where & P4D_WHERE_COMMAND) && !(info->where & P4D_WHERE_MODEL);
+}
+
+void p4d_report_defaults(const p4d_request *request)
+{
+	static const char *const who[] = {"", "", "the site", "the model", "p4d"};
+
+	for (int origin = P4D_BY_SITE; origin <= P4D_BY_P4D; origin++) {
+		char text[1024] = "", value[256];
+		size_t used = 0;
+		for (int i = 0; i < P4D_OPTIONS; i++)
+			if (is_default(request, i) && request->origin[i] == origin && used < sizeof(text))
+				used += (size_t)snprintf(
+				    text + used, sizeof(text) - used, "%s %s=%s", used ? "," : "",
+				    p4d_option_info_of((p4d_option)i)->name,
+				    p4d_value_text(request, (p4d_option)i, value, sizeof(value)));
+		if (used) {
+			printf("Chosen by %s:\n", who[origin]);
+			p4d_print_wrapped(2, 80, text + 1);
+		}
+	}
+}
+
+typedef struct stage_row {
+	p4d_stage memory;
+	uint32_t layers;
+} stage_row;
+
+static int row_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, stage_row *row,
+		  p4d_error *err)
+{
+	row->layers = layout->stage_layers[stage];
+	return p4d_stage_memory(layout, method, gpu, stage, &row->memory, err);
+}
+
+static bool same_row(const stage_row *a, const stage_row *b)
+{
+	return a->layers == b->layers && a->memory.phase == b->memory.phase &&
+	       a->memory.allocated_bytes == b->memory.allocated_bytes &&
+	       a->memory.device_bytes == b->memory.device_bytes &&
+	       !memcmp(a->memory.part, b->memory.part, sizeof(a->memory.part));
+}
+
+static const char *const part_headers[P4D_PART_COUNT] = {
+    [P4D_PART_PARAMS] = "params",
+    [P4D_PART_GRADS] = "grads",
+    [P4D_PART_OPTIMIZER] = "optimizer",
+    [P4D_PART_ACTIVATIONS] = "activations",
+    [P4D_PART_LOGITS] = "logits",
+    [P4D_PART_WORKING_SET] = "working set",
+    [P4D_PART_WEIGHT_GRAD] = "wgrad buf",
+    [P4D_PART_ATTENTION] = "attention",
+    [P4D_PART_STAGING] = "staging",
+    [P4D_PART_LIBRARIES] = "libraries",
+    [P4D_PART_FRAGMENTATION] = "fragment",
+    [P4D_PART_CONTEXT] = "context",
+    [P4D_PART_COMM] = "comm",
+};
+
+static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint32_t last, const bool *shown,
+		    const p4d_estimate *estimate, double safe, double limit)
+{
+	static const p4d_color colors[] = {P4D_GREEN, P4D_YELLOW, P4D_RED};
+	char size[P4D_SIZE_TEXT];
+
+	if (first == last)
+		p4d_table_cell(table, P4D_PLAIN, "%u", first);
+	else
+		p4d_table_cell(table, P4D_PLAIN, "%u-%u", first, last);
+	p4d_table_cell(table, P4D_PLAIN, "%u", row->layers);
+	for (int part = 0; part < P4D_PART_COUNT; part++)
+		if (shown[part])
+			p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(row->memory.part[part], size));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(row->memory.allocated_bytes, size));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(row->memory.device_bytes, size));
+	if (!estimate->capacity_bytes)
+		return;
+	double fraction = (double)row->memory.device_bytes / (double)estimate->capacity_bytes;
+	p4d_action action = fraction > limit ? P4D_REJECT : fraction > safe ? P4D_WARN : P4D_PASS;
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(estimate->capacity_bytes, size));
+	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * fraction);
+	p4d_table_cell(table, colors[action], "%s", p4d_action_name(action));
+}
+
+/* Parts that are not zero in every stage. */
+static int used_parts(const p4d_layout *layout, int method, const p4d_gpu *gpu, bool used[P4D_PART_COUNT],
+		      p4d_error *err)
+{
+	p4d_stage stage;
+
+	for (uint32_t i = 0; i < p4d_stage_count(layout, method); i++) {
+		if (p4d_stage_memory(layout, method, gpu, i, &stage, err) < 0)
+			return -1;
+		for (int part = 0; part < P4D_PART_COUNT; part++)
+			used[part] = used[part] || stage.part[part];
+	}
+	return 0;
+}
+
+static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+			p4d_error *err)
+{
+	const uint32_t stages = p4d_stage_count(layout, estimate->method);
+	bool used[P4D_PART_COUNT] = {false};
+	p4d_table table = {0};
+	stage_row current, next;
+
+	if (used_parts(layout, estimate->method, estimate->gpu, used, err) < 0)
+		return -1;
+	p4d_table_column(&table, "stage", P4D_LEFT);
+	p4d_table_column(&table, "layers", P4D_RIGHT);
+	for (int part = 0; part < P4D_PART_COUNT; part++)
+		if (used[part])
+			p4d_table_column(&table, part_headers[part], P4D_RIGHT);
+	p4d_table_column(&table, "allocated", P4D_RIGHT);
+	p4d_table_column(&table, "device", P4D_RIGHT);
+	if (estimate->capacity_bytes) {
+		p4d_table_column(&table, layout->device == P4D_CPU ? "of host" : "usable", P4D_RIGHT);
+		p4d_table_column(&table, "fraction", P4D_RIGHT);
+		p4d_table_column(&table, "verdict", P4D_LEFT);
+	}
+	if (row_of(layout, estimate->method, estimate->gpu, 0, &current, err) < 0)
+		return -1;
+	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
+		if (stage < stages && row_of(layout, estimate->method, estimate->gpu, stage, &next, err) < 0)
+			return -1;
+		if (stage < stages && same_row(&current, &next))
+			continue;
+		add_row(&table, &current, first, stage - 1, used, estimate, safe, limit);
+		current = next;
+		first = stage;
+	}
+	printf("\nGiB per %s, at the peak of each stage:\n", layout->device == P4D_CPU ? "rank" : "GPU");
+	return p4d_table_print(&table, true, err);
+}
+
+static void print_phases(const p4d_estimate *estimate)
+{
+	char text[256] = "", size[P4D_SIZE_TEXT];
+	size_t used = 0;
+
+	for (int phase = 0; phase < P4D_PHASES; phase++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %s", phase ? "," : "",
+					 p4d_phase_name((p4d_phase)phase),
+					 p4d_gib(estimate->peak.phase_bytes[phase], size));
+	print_line("Phases of stage %u, GiB allocated:%s", estimate->stage, text);
+}
+
+static void print_peak(const p4d_estimate *estimate, double safe, double limit)
+{
+	char device[P4D_SIZE_TEXT], capacity[P4D_SIZE_TEXT], of[128] = "";
+
+	if (estimate->capacity_bytes)
+		snprintf(of, sizeof(of), " of %s (%.1f %%; safe up to %.0f %%, limit %.0f %%)",
+			 p4d_gib(estimate->capacity_bytes, capacity), 100 * estimate->fraction, 100 * safe,
+			 100 * limit);
+	print_line("Peak: stage %u in phase %s, %s GiB%s", estimate->stage,
+		   p4d_phase_name(estimate->peak.phase), p4d_gib(estimate->peak.device_bytes, device), of);
+}
+
+int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+		      p4d_error *err)
+{
+	char host[P4D_SIZE_TEXT];
+
+	if (print_stages(layout, estimate, safe, limit, err) < 0)
+		return -1;
+	putchar('\n');
+	print_peak(estimate, safe, limit);
+	print_phases(estimate);
+	print_line("Host memory per node: %s%s", p4d_gib(estimate->host_bytes, host),
+		   estimate->host_bytes == P4D_NOT_MODELLED ? "" : " GiB");
+	return 0;
+}

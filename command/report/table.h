@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TABLE_H
+#define P4D_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+/*
+ * A table for people, printed with libsmartcols: first the columns, then row by row its cells. On a terminal
+ * it is kept within the terminal's width, elsewhere nothing is cut. Running out of memory is remembered and
+ * reported by p4d_table_print.
+ */
+
+typedef enum p4d_align {
+	P4D_LEFT,
+	P4D_RIGHT,
+	P4D_CUT
+} p4d_align; /* P4D_CUT: left, cut when the terminal is too narrow */
+typedef enum p4d_color { P4D_PLAIN, P4D_GREEN, P4D_YELLOW, P4D_RED } p4d_color;
+
+enum { P4D_TABLE_COLUMNS = 32 };
+
+typedef struct p4d_table {
+	size_t columns, cells, room;
+	const char *header[P4D_TABLE_COLUMNS]; /* borrowed */
+	p4d_align align[P4D_TABLE_COLUMNS];
+	struct p4d_cell {
+		char *text;
+		p4d_color color;
+	} * cell; /* row after row */
+	bool failed;
+} p4d_table;
+
+void p4d_table_column(p4d_table *table, const char *header, p4d_align align);
+void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * Prints to stdout and frees. turn: a table that is wider than the terminal is printed with rows and columns
+ * exchanged (the first column becomes the heading). Errors: NO_MEMORY.
+ */
+int p4d_table_print(p4d_table *table, bool turn, p4d_error *err);
+
+/* Frees a table that is not printed; one that was printed or is zeroed is left as it is. */
+void p4d_table_free(p4d_table *table);
+
+/* Columns of the terminal on stdout; 0 when it is none. */
+size_t p4d_terminal_width(void);
+
+/*
+ * Prints text as a paragraph, every line indented, wrapped to the terminal; elsewhere to `elsewhere` columns,
+ * 0: not at all.
+ */
+void p4d_print_wrapped(unsigned indent, size_t elsewhere, const char *text);
+
+#endif

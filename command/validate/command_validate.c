@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d validate: what p4d predicts for runs that were measured. */
+#include "validate/command_validate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/defaults.h"
+#include "base/json_file.h"
+
+enum { MAX_FILE = 16 * 1024 * 1024 };
+
+double p4d_collect(p4d_errors *all, double predicted, double measured)
+{
+	double error = predicted / measured - 1;
+
+	all->count++;
+	all->sum += fabs(error);
+	all->worst = fmax(all->worst, fabs(error));
+	return error;
+}
+
+double p4d_mean_error(const p4d_errors *all)
+{
+	return all->count ? all->sum / all->count : 0;
+}
+
+void p4d_print_errors(const char *what, const p4d_errors *all)
+{
+	if (all->count)
+		printf("%s: mean absolute error %.2f %%, worst %.2f %% over %u rows\n", what,
+		       100 * p4d_mean_error(all), 100 * all->worst, all->count);
+}
+
+void p4d_add_errors(struct json_object *object, const char *name, const p4d_errors *all)
+{
+	struct json_object *summary = json_object_new_object();
+
+	json_object_object_add(summary, "rows", json_object_new_int64(all->count));
+	json_object_object_add(summary, "mean_absolute_error", json_object_new_double(p4d_mean_error(all)));
+	json_object_object_add(summary, "worst_error", json_object_new_double(all->worst));
+	json_object_object_add(object, name, summary);
+}
+
+int p4d_measured_layout(const p4d_measured *row, p4d_layout *layout, p4d_error *err)
+{
+	p4d_request request = row->request;
+	p4d_error cause;
+
+	p4d_request_complete(&request, 0, row->gpus);
+	if (p4d_layout_build(&request, row->gpus / row->gpus_per_node, row->gpus_per_node, layout, &cause) <
+	    0)
+		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+	return 0;
+}
+
+static int validate(const char *path, char *text, bool json, p4d_error *err)
+{
+	p4d_measured_file file;
+	p4d_gpus gpus;
+
+	if (p4d_gpus_load(&gpus, NULL, err) < 0 || p4d_measured_open(&file, path, text, err) < 0)
+		return -1;
+	if (file.kind == P4D_MEASURED_THROUGHPUT)
+		return p4d_validate_throughput(&file, &gpus, json, err);
+	return p4d_validate_memory(&file, &gpus, json, err);
+}
+
+int p4d_command_validate(const p4d_line *line, p4d_error *err)
+{
+	size_t length;
+	int rc = -1;
+
+	if (!line->operands) {
+		p4d_fail(err, P4D_E_USAGE, "validate needs a CSV file of measurements");
+		return p4d_fix(err, "p4d help validate");
+	}
+	char *bytes = p4d_text_read(line->operand[0], MAX_FILE, &length, err);
+	char *text = bytes ? strndup(bytes, length) : NULL;
+	if (text)
+		rc = validate(line->operand[0], text, line->json, err);
+	else if (bytes)
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu bytes", length);
+	free(bytes);
+	free(text);
+	return rc;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d validate: peak memory, and runs that died of out-of-memory. */
+#include "validate/command_validate.h"
+
+#include <stdio.h>
+
+#include "base/json_file.h"
+#include "plan/stage_memory.h"
+
+/* What a site without a policy of its own does (p4d.conf(5)). */
+static const double safe = 0.80, limit = 0.95;
+
+typedef struct validation {
+	const p4d_gpus *gpus;
+	p4d_table table, deaths;
+	struct json_object *rows, *dead;
+	p4d_errors closed, paper, reserved;
+	unsigned left_out, judged, passed; /* of those that died: judged, and predicted to pass */
+} validation;
+
+static int estimate(const validation *v, const p4d_measured *row, int method, p4d_estimate *out,
+		    p4d_error *err)
+{
+	const p4d_capacity capacity = {.gpu = p4d_gpu_find(v->gpus, row->gpu, NULL)};
+	p4d_error cause;
+	p4d_layout layout;
+
+	if (p4d_measured_layout(row, &layout, err) < 0)
+		return -1;
+	if (p4d_estimate_memory(&layout, method, &capacity, out, &cause) < 0)
+		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+	return 0;
+}
+
+static void add_json(validation *v, const p4d_measured *row, double closed, double paper, double reserved)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "row", json_object_new_string(row->id));
+	json_object_object_add(object, "gpu", json_object_new_string(row->gpu));
+	json_object_object_add(object, "measured_gib", json_object_new_double(row->allocated_gib));
+	json_object_object_add(object, "closed_gib", json_object_new_double(closed));
+	json_object_object_add(object, "paper_gib", json_object_new_double(paper));
+	if (row->reserved_gib > 0) {
+		json_object_object_add(object, "measured_reserved_gib",
+				       json_object_new_double(row->reserved_gib));
+		json_object_object_add(object, "reserved_gib", json_object_new_double(reserved));
+	}
+	json_object_array_add(v->rows, object);
+}
+
+static int add_row(validation *v, const p4d_measured *row, p4d_error *err)
+{
+	p4d_estimate closed, paper;
+
+	if (estimate(v, row, P4D_METHOD_CLOSED, &closed, err) < 0 ||
+	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
+		return -1;
+	double a = p4d_to_gib(closed.peak.allocated_bytes), b = p4d_to_gib(paper.peak.allocated_bytes);
+	double held = p4d_to_gib(closed.peak.allocated_bytes + closed.peak.part[P4D_PART_FRAGMENTATION]);
+
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->id);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->gpu);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", row->allocated_gib);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", a);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%",
+		       100 * p4d_collect(&v->closed, a, row->allocated_gib));
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", b);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%", 100 * p4d_collect(&v->paper, b, row->allocated_gib));
+	if (row->reserved_gib > 0) {
+		p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", row->reserved_gib);
+		p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", held);
+		p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%",
+			       100 * p4d_collect(&v->reserved, held, row->reserved_gib));
+	} else {
+		for (int i = 0; i < 3; i++)
+			p4d_table_cell(&v->table, P4D_PLAIN, "-");
+	}
+	add_json(v, row, a, b, held);
+	return 0;
+}
+
+/* A run that died: what p4d would have said about it. why: "" when it is modelled. */
+static void print_death(validation *v, const p4d_measured *row, const char *why, double fraction)
+{
+	const char *verdict = *why               ? "not modelled"
+			      : fraction > limit ? "refuse"
+			      : fraction > safe  ? "warn"
+						 : "pass";
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "row", json_object_new_string(row->id));
+	json_object_object_add(object, "gpu", json_object_new_string(row->gpu));
+	json_object_object_add(object, "verdict", json_object_new_string(verdict));
+	if (*why)
+		json_object_object_add(object, "why", json_object_new_string(why));
+	else
+		json_object_object_add(object, "fraction", json_object_new_double(fraction));
+	json_object_array_add(v->dead, object);
+	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->id);
+	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->gpu);
+	if (*why) {
+		p4d_table_cell(&v->deaths, P4D_PLAIN, "-");
+		p4d_table_cell(&v->deaths, P4D_PLAIN, "%s: %s", verdict, why);
+	} else {
+		p4d_table_cell(&v->deaths, P4D_PLAIN, "%.1f %%", 100 * fraction);
+		p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", verdict);
+	}
+	v->judged += !*why;
+	v->passed += !*why && fraction <= safe;
+}
+
+/* Judged by the more accurate method. */
+static void add_death(validation *v, const p4d_measured *row)
+{
+	p4d_estimate closed = {.fraction = 0};
+	p4d_error cause;
+
+	if (*row->unmodelled)
+		print_death(v, row, row->unmodelled, 0);
+	else if (estimate(v, row, P4D_METHOD_CLOSED, &closed, &cause) < 0)
+		print_death(v, row, cause.text, 0);
+	else
+		print_death(v, row, closed.gpu ? "" : "the GPU is not known", closed.fraction);
+}
+
+static int read_rows(validation *v, p4d_measured_file *file, p4d_error *err)
+{
+	p4d_measured row;
+	int rc;
+
+	while ((rc = p4d_measured_next(file, &row, err)) > 0) {
+		if (row.oom)
+			add_death(v, &row);
+		else if (!row.complete)
+			v->left_out++;
+		else if (add_row(v, &row, err) < 0)
+			return -1;
+	}
+	if (rc == 0 && !v->closed.count && !v->judged)
+		return p4d_fail(err, P4D_E_VALUE, "%.300s: no row with validate = 1", file->name);
+	return rc;
+}
+
+static int print_json(validation *v, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object(), *oom = json_object_new_object();
+
+	json_object_object_add(object, "rows", json_object_get(v->rows));
+	p4d_add_errors(object, "closed", &v->closed);
+	p4d_add_errors(object, "paper", &v->paper);
+	p4d_add_errors(object, "reserved", &v->reserved);
+	json_object_object_add(oom, "rows", json_object_get(v->dead));
+	json_object_object_add(oom, "judged", json_object_new_int64(v->judged));
+	json_object_object_add(oom, "false_passes", json_object_new_int64(v->passed));
+	json_object_object_add(object, "oom", oom);
+	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
+	return p4d_json_print(object, err);
+}
+
+static int print_text(validation *v, p4d_error *err)
+{
+	puts("GiB, peak of the fullest rank:");
+	if (p4d_table_print(&v->table, true, err) < 0)
+		return -1;
+	puts("");
+	p4d_print_errors("allocated, method closed", &v->closed);
+	p4d_print_errors("allocated, method paper", &v->paper);
+	p4d_print_errors("reserved", &v->reserved);
+	if (v->left_out)
+		printf("%u rows left out: they do not say everything that the closed form needs\n",
+		       v->left_out);
+	if (!v->deaths.cells)
+		return 0;
+	puts("\nRuns that died of out-of-memory:");
+	if (p4d_table_print(&v->deaths, true, err) < 0)
+		return -1;
+	printf("\nfalse passes: %u of %u that are modelled\n", v->passed, v->judged);
+	return 0;
+}
+
+int p4d_validate_memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
+{
+	static const char *const numbers[] = {"measured", "closed",   "error",     "paper",
+					      "error",    "reserved", "predicted", "error"};
+	validation v = {.gpus = gpus, .rows = json_object_new_array(), .dead = json_object_new_array()};
+
+	p4d_table_column(&v.table, "run", P4D_LEFT);
+	p4d_table_column(&v.table, "gpu", P4D_LEFT);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		p4d_table_column(&v.table, numbers[i], P4D_RIGHT);
+	p4d_table_column(&v.deaths, "run", P4D_LEFT);
+	p4d_table_column(&v.deaths, "gpu", P4D_LEFT);
+	p4d_table_column(&v.deaths, "predicted", P4D_RIGHT);
+	p4d_table_column(&v.deaths, "verdict", P4D_LEFT);
+	int rc = read_rows(&v, file, err);
+	if (rc == 0)
+		rc = (json ? print_json : print_text)(&v, err);
+	p4d_table_free(&v.table);
+	p4d_table_free(&v.deaths);
+	json_object_put(v.rows);
+	json_object_put(v.dead);
+	return rc;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "validate/measured.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row under work. */
+typedef struct fields {
+	const p4d_measured_file *file;
+	char *field[P4D_MEASURED_COLUMNS];
+	int count;
+	p4d_error *err;
+} fields;
+
+/* Cuts the next line off the text; false at its end. */
+static bool next_line(p4d_measured_file *file, char **line)
+{
+	if (!*file->at)
+		return false;
+	*line = file->at;
+	size_t length = strcspn(file->at, "\n");
+	file->at += length;
+	if (*file->at)
+		*file->at++ = '\0';
+	if (length && (*line)[length - 1] == '\r')
+		(*line)[length - 1] = '\0';
+	file->line++;
+	return true;
+}
+
+/* Cuts a line into its fields; -1 when there are too many. */
+static int split(char *line, char *field[P4D_MEASURED_COLUMNS])
+{
+	int count = 0;
+
+	for (char *at = line; at;) {
+		if (count == P4D_MEASURED_COLUMNS)
+			return -1;
+		bool quoted = *at == '"';
+		field[count++] = quoted ? ++at : at;
+		char *end = at + strcspn(at, quoted ? "\"" : ",");
+		char *comma = quoted && *end ? end + 1 : end;
+		at = *comma == ',' ? comma + 1 : NULL;
+		*end = '\0';
+	}
+	return count;
+}
+
+static int fail(const p4d_measured_file *file, p4d_error *err, const char *what, const char *column)
+{
+	return p4d_fail(err, P4D_E_VALUE, "%.200s:%u: %s%.64s", file->name, file->line, what, column);
+}
+
+int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
+{
+	char *line;
+
+	*file = (p4d_measured_file){.name = name, .at = text};
+	if (!next_line(file, &line) || (file->columns = split(line, file->header)) < 2)
+		return fail(file, err, "not a line of column names", "");
+	for (int i = 0; i < file->columns; i++)
+		if (!strcmp(file->header[i], "step_seconds") ||
+		    !strcmp(file->header[i], "tokens_per_s_per_gpu") ||
+		    !strcmp(file->header[i], "tflops_per_gpu"))
+			file->kind = P4D_MEASURED_THROUGHPUT;
+	return 0;
+}
+
+static const char *find(const fields *f, const char *column)
+{
+	for (int i = 0; i < f->file->columns && i < f->count; i++)
+		if (!strcmp(f->file->header[i], column))
+			return f->field[i];
+	return NULL;
+}
+
+/* The text of a column that need not be there; "" when it is not. */
+static const char *text_or_none(const fields *f, const char *column)
+{
+	const char *text = find(f, column);
+
+	return text ? text : "";
+}
+
+static int text_of(const fields *f, const char *column, const char **text)
+{
+	*text = find(f, column);
+	return *text ? 0 : fail(f->file, f->err, "no column ", column);
+}
+
+/* A number of a column; empty is 0. */
+static int number_of(const fields *f, const char *column, double *number)
+{
+	const char *text;
+	char *end;
+
+	if (text_of(f, column, &text) < 0)
+		return -1;
+	*number = strtod(text, &end);
+	if (*end || *number < 0 || *number > 1e15)
+		return fail(f->file, f->err, "not a number in column ", column);
+	return 0;
+}
+
+/* The same for a column that need not be there. */
+static int number_or_none(const fields *f, const char *column, double *number)
+{
+	*number = 0;
+	return find(f, column) ? number_of(f, column, number) : 0;
+}
+
+static int set(const fields *f, p4d_request *request, p4d_option option, const char *value)
+{
+	p4d_error inner;
+
+	if (p4d_request_set(request, option, value, P4D_BY_USER, &inner) < 0)
+		return fail(f->file, f->err, "", inner.text);
+	return 0;
+}
+
+/* Columns whose value is an option's value as it stands. */
+static int set_same(const fields *f, p4d_request *request)
+{
+	static const struct {
+		const char *column;
+		p4d_option option;
+	} same[] = {
+	    {"num_layers", P4D_LAYERS},
+	    {"hidden", P4D_HIDDEN},
+	    {"ffn_hidden", P4D_FFN},
+	    {"heads", P4D_HEADS},
+	    {"kv_heads", P4D_KV_HEADS},
+	    {"head_dim", P4D_HEAD_DIM},
+	    {"vocab_padded", P4D_VOCAB},
+	    {"seq_len", P4D_SEQ_LEN},
+	    {"micro_batch", P4D_MICRO_BATCH},
+	    {"tp", P4D_TP},
+	    {"pp", P4D_PP},
+	    {"cp", P4D_CP},
+	    {"vpp", P4D_VPP},
+	    {"cross_entropy", P4D_CROSS_ENTROPY},
+	};
+	const char *text;
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(*same); i++)
+		if (text_of(f, same[i].column, &text) < 0 || set(f, request, same[i].option, text) < 0)
+			return -1;
+	return 0;
+}
+
+/* Columns that hold 1 or 0. */
+static int set_flags(const fields *f, p4d_request *request)
+{
+	static const struct {
+		const char *column;
+		p4d_option option;
+	} flags[] = {
+	    {"glu", P4D_GLU},
+	    {"tied_embed", P4D_TIED},
+	    {"dropout", P4D_DROPOUT},
+	    {"te_wgrad", P4D_TE_WGRAD},
+	    {"sequence_parallel", P4D_SEQUENCE_PARALLEL},
+	    {"dist_opt", P4D_OPTIMIZER_SHARDING},
+	};
+	const char *text;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+		if (text_of(f, flags[i].column, &text) < 0 ||
+		    set(f, request, flags[i].option, !strcmp(text, "1") ? "on" : "off") < 0)
+			return -1;
+	return 0;
+}
+
+/* Columns that say it in words of their own. */
+static int set_words(const fields *f, p4d_request *request)
+{
+	const char *norm, *swiglu, *positions, *recompute;
+
+	if (text_of(f, "norm", &norm) < 0 || text_of(f, "swiglu", &swiglu) < 0 ||
+	    text_of(f, "positions", &positions) < 0 || text_of(f, "recompute", &recompute) < 0)
+		return -1;
+	bool rms = tolower((unsigned char)norm[0]) == 'r',
+	     learned = *positions && strcmp(positions, "0") != 0;
+	if (set(f, request, P4D_NORM, rms ? "rmsnorm" : "layernorm") < 0 ||
+	    set(f, request, P4D_SWIGLU, !strcmp(swiglu, "unfused") ? "unfused" : "fused") < 0 ||
+	    set(f, request, P4D_RECOMPUTE, recompute) < 0 ||
+	    set(f, request, P4D_POSITIONS, learned ? "learned" : "rope") < 0)
+		return -1;
+	return learned ? set(f, request, P4D_MAX_SEQ_LEN, positions) : 0;
+}
+
+static int set_batch(const fields *f, p4d_request *request)
+{
+	double global, micro, count, dp;
+	char text[32];
+
+	if (number_of(f, "global_batch", &global) < 0 || number_of(f, "micro_batch", &micro) < 0 ||
+	    number_of(f, "num_microbatches", &count) < 0 || number_of(f, "dp", &dp) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%.0f", global > 0 ? global : micro * count * dp);
+	return set(f, request, P4D_GLOBAL_BATCH, text);
+}
+
+/* Columns that older files lack: what they do not say is as Llama-type models in bf16 have it. */
+static int set_optional(const fields *f, p4d_request *request)
+{
+	const char *bias = text_or_none(f, "bias"), *attention = text_or_none(f, "attention"),
+		   *precision = text_or_none(f, "precision");
+
+	return set(f, request, P4D_BIAS, *bias ? bias : "none") < 0 ||
+		       set(f, request, P4D_ATTENTION,
+			   !strncmp(attention, "unfused", strlen("unfused")) ? "unfused" : "flash") < 0 ||
+		       set(f, request, P4D_PRECISION, *precision ? precision : "bf16") < 0
+		   ? -1
+		   : 0;
+}
+
+static int read_shape(const fields *f, p4d_measured *row)
+{
+	double gpus, per_node;
+
+	if (number_of(f, "n_gpus", &gpus) < 0 || number_or_none(f, "gpus_per_node", &per_node) < 0)
+		return -1;
+	if (gpus < 1)
+		return fail(f->file, f->err, "n_gpus must be above 0", "");
+	row->gpus = (uint64_t)gpus;
+	/* as many as there are, up to the 8 of the machines that such files are about */
+	row->gpus_per_node = per_node >= 1 ? (uint64_t)per_node : row->gpus < 8 ? row->gpus : 8;
+	snprintf(row->request.model, sizeof(row->request.model), "%s", row->id);
+	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
+	p4d_request_put(&row->request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
+	p4d_request_put(&row->request, P4D_QK_NORM, 0, P4D_BY_USER);
+	return set_same(f, &row->request) < 0 || set_flags(f, &row->request) < 0 ||
+		       set_words(f, &row->request) < 0 || set_optional(f, &row->request) < 0 ||
+		       set_batch(f, &row->request) < 0
+		   ? -1
+		   : 0;
+}
+
+static int read_memory(const fields *f, p4d_measured *row)
+{
+	if (number_of(f, "measured_gib", &row->allocated_gib) < 0 ||
+	    number_of(f, "measured_reserved_gib", &row->reserved_gib) < 0)
+		return -1;
+	return row->allocated_gib > 0 ? 0 : fail(f->file, f->err, "measured_gib must be above 0", "");
+}
+
+static int read_throughput(const fields *f, p4d_measured *row)
+{
+	if (number_or_none(f, "step_seconds", &row->step_seconds) < 0 ||
+	    number_or_none(f, "tokens_per_s_per_gpu", &row->tokens_per_second_per_gpu) < 0 ||
+	    number_or_none(f, "tflops_per_gpu", &row->tflops_per_gpu) < 0)
+		return -1;
+	const char *count = text_or_none(f, "tflops_count");
+	row->tflops_of_hardware = !strcmp(count, "hardware");
+	if (row->step_seconds > 0 || row->tokens_per_second_per_gpu > 0)
+		return 0;
+	if (row->tflops_per_gpu <= 0)
+		return fail(f->file, f->err, "neither time, tokens nor TFLOP/s were measured", "");
+	if (!row->tflops_of_hardware && strcmp(count, "model"))
+		return fail(f->file, f->err, "neither hardware nor model in column ", "tflops_count");
+	return 0;
+}
+
+/* Can p4d judge this run, of which only is known that it died? Fills the request, or says why not. */
+static void read_death(const fields *f, p4d_measured *row)
+{
+	const char *class = text_or_none(f, "class"), *precision = text_or_none(f, "precision");
+	fields quiet = *f;
+	p4d_measured known = *row;
+
+	quiet.err = NULL;
+	if (*class && strcmp(class, "dense"))
+		snprintf(row->unmodelled, sizeof(row->unmodelled), "%.40s is not modelled", class);
+	else if (*precision && strcmp(precision, "bf16") && strcmp(precision, "fp16"))
+		snprintf(row->unmodelled, sizeof(row->unmodelled), "precision %.40s", precision);
+	else if (read_shape(&quiet, &known) < 0)
+		snprintf(row->unmodelled, sizeof(row->unmodelled), "inputs are missing");
+	else
+		*row = known;
+}
+
+static int read_fields(const fields *f, p4d_measured *row)
+{
+	const char *id, *gpu, *complete;
+
+	if (text_of(f, "row_id", &id) < 0 || text_of(f, "gpu", &gpu) < 0 ||
+	    text_of(f, "validate", &complete) < 0)
+		return -1;
+	snprintf(row->id, sizeof(row->id), "%s", id);
+	snprintf(row->model, sizeof(row->model), "%s", text_or_none(f, "model"));
+	snprintf(row->gpu, sizeof(row->gpu), "%s", gpu);
+	row->complete = !strcmp(complete, "1");
+	row->oom = !row->complete && !strcmp(text_or_none(f, "oom"), "1");
+	if (row->oom)
+		read_death(f, row);
+	if (!row->complete)
+		return 0;
+	int rc = f->file->kind == P4D_MEASURED_THROUGHPUT ? read_throughput(f, row) : read_memory(f, row);
+	return rc < 0 ? -1 : read_shape(f, row);
+}
+
+int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err)
+{
+	fields f = {.file = file, .err = err};
+	p4d_measured result = {.complete = false};
+	char *line;
+
+	do {
+		if (!next_line(file, &line))
+			return 0;
+	} while (!*line);
+	f.count = split(line, f.field);
+	if (f.count != file->columns)
+		return fail(file, err, "another number of fields than column names", "");
+	if (read_fields(&f, &result) < 0)
+		return -1;
+	*row = result;
+	return 1;
+}

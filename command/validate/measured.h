@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_MEASURED_H
+#define P4D_MEASURED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "request/layout.h"
+#include "request/request.h"
+
+/*
+ * Measurements of training runs, as a CSV file with a line of column names. A file with a column
+ * `measured_gib` has memory (tests/data/measured_memory.csv); one with `step_seconds`, `tokens_per_s_per_gpu`
+ * or `tflops_per_gpu` has throughput (tests/data/measured_throughput.csv). Columns may stand in any order;
+ * those that p4d does not need are ignored. Fields may be quoted; a quote inside is not possible.
+ */
+enum { P4D_MEASURED_COLUMNS = 64 };
+
+typedef enum p4d_measured_kind { P4D_MEASURED_MEMORY, P4D_MEASURED_THROUGHPUT } p4d_measured_kind;
+
+typedef struct p4d_measured_file {
+	const char *name; /* for messages; borrowed */
+	char *at;         /* the rest of the text; borrowed and written to */
+	char *header[P4D_MEASURED_COLUMNS];
+	int columns;
+	p4d_measured_kind kind;
+	unsigned line;
+} p4d_measured_file;
+
+/* One run. What was not measured is 0. */
+typedef struct p4d_measured {
+	char id[64], model[64], gpu[64];
+	p4d_request request; /* what p4d would be asked about it: framework megatron */
+	uint64_t gpus, gpus_per_node;
+	bool complete;        /* column `validate` is 1: the row says everything that is needed */
+	bool oom;             /* the run died of out-of-memory; complete is false */
+	char unmodelled[64];  /* of a row with oom: why p4d cannot judge it; "" when it can */
+	double allocated_gib; /* peak of the allocator */
+	double reserved_gib;
+	double step_seconds;
+	double tokens_per_second_per_gpu;
+	double tflops_per_gpu;
+	bool tflops_of_hardware; /* column `tflops_count`: recomputed products and full attention count */
+} p4d_measured;
+
+/* Reads the line of column names. text is NUL-terminated and will be cut up. Errors: VALUE. */
+int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
+
+/*
+ * Reads the next row. Returns 1, 0 at the end, -1 with P4D_E_VALUE (`name:line: what`). Of a row that is
+ * neither complete nor a modelled out-of-memory run only id, gpu, complete, oom and unmodelled are filled.
+ */
+int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
+
+/* Seconds of the step of a throughput row, whichever way they were reported. layout: the row's. */
+double p4d_measured_seconds(const p4d_measured *row, const p4d_layout *layout);
+
+/* A run's step, for comparisons with other runs. */
+typedef struct p4d_step_pair {
+	char model[64], gpu[64];
+	uint64_t gpus, layers, seq_len, global_batch;
+	double measured, predicted; /* seconds */
+} p4d_step_pair;
+
+void p4d_step_pair_set(p4d_step_pair *pair, const p4d_measured *row, const p4d_layout *layout,
+		       double predicted);
+
+/*
+ * Layouts of one model, batch and number of GPUs: how many pairs there are, and how many of them are
+ * predicted in the wrong order.
+ */
+unsigned p4d_wrong_orders(const p4d_step_pair *runs, size_t count, unsigned *pairs);
+
+#endif

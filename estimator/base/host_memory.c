@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/host_memory.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_MOST = 4096 };
+
+/* The number a file begins with; false for "max", a missing file, or none. */
+static bool read_number(const char *path, uint64_t *number)
+{
+	char text[64] = "";
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		return false;
+	bool got = fgets(text, sizeof(text), file) && isdigit((unsigned char)text[0]);
+	fclose(file);
+	if (got)
+		*number = strtoull(text, NULL, 10);
+	return got;
+}
+
+/* The limit of a group and of all groups around it. */
+static void limit_by(const char *root, const char *mount, const char *group, const char *file,
+		     uint64_t *bytes)
+{
+	char path[PATH_MOST], inside[PATH_MOST];
+	uint64_t limit;
+
+	snprintf(inside, sizeof(inside), "%s", group);
+	for (;;) {
+		int length = snprintf(path, sizeof(path), "%s%s%s/%s", root, mount, inside, file);
+		if (length > 0 && length < (int)sizeof(path) && read_number(path, &limit) && limit < *bytes)
+			*bytes = limit;
+		char *slash = strrchr(inside, '/');
+		if (!slash)
+			return;
+		*slash = '\0';
+	}
+}
+
+/* Is `word` in a list with commas? */
+static bool lists(const char *list, size_t length, const char *word)
+{
+	for (size_t at = 0; at < length;) {
+		size_t end = at;
+		while (end < length && list[end] != ',')
+			end++;
+		if (end - at == strlen(word) && !strncmp(list + at, word, end - at))
+			return true;
+		at = end + 1;
+	}
+	return false;
+}
+
+/* /proc/self/cgroup: lines "number:controllers:/group"; version 2 has number 0 and no controllers. */
+static void limit_by_groups(const char *root, uint64_t *bytes)
+{
+	char path[PATH_MOST], line[PATH_MOST];
+
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		char *controllers = strchr(line, ':');
+		char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!group)
+			continue;
+		controllers++;
+		size_t length = (size_t)(group++ - controllers);
+		if (!length)
+			limit_by(root, "/sys/fs/cgroup", group, "memory.max", bytes);
+		else if (lists(controllers, length, "memory"))
+			limit_by(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", bytes);
+	}
+	fclose(file);
+}
+
+int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err)
+{
+	char path[PATH_MOST], line[256];
+	uint64_t total = 0;
+
+	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+	FILE *file = fopen(path, "re");
+	while (file && !total && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "MemTotal:", 9))
+			total = strtoull(line + 9, NULL, 10) << 10;
+	if (file)
+		fclose(file);
+	if (!total)
+		return p4d_fail(err, P4D_E_IO, "%.300s does not say how much memory there is", path);
+	limit_by_groups(root, &total);
+	*bytes = total;
+	return 0;
+}
+
+/* Bytes of a line like "VmHWM:     1234 kB" of what the kernel says of this process. */
+static uint64_t status_of(const char *name)
+{
+	char status[8192];
+	const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	const ssize_t length = fd < 0 ? 0 : read(fd, status, sizeof(status) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	status[length > 0 ? length : 0] = '\0';
+	const char *at = strstr(status, name);
+	return at ? strtoull(at + strlen(name), NULL, 10) << 10 : 0;
+}
+
+uint64_t p4d_peak_memory(void)
+{
+	return status_of("\nVmHWM:");
+}
+
+uint64_t p4d_mapped_memory(void)
+{
+	return status_of("\nRssFile:");
+}

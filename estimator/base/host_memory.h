@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_HOST_MEMORY_H
+#define P4D_HOST_MEMORY_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * Bytes that the processes of this job may use on this host: the least of the machine's memory and the limits
+ * of the control groups that hold this process (versions 1 and 2; Slurm makes one for each job and step).
+ * root: "" for the machine, a directory in tests. Errors: IO when not even the machine's memory is known.
+ */
+int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
+
+/*
+ * The most that this process ever had in memory, and what of it is files now: the program and its data, which
+ * make room when others need it. As the kernel counts (VmHWM, RssFile): memory that ranks of a node share
+ * counts for each of them. 0 unknown. Nothing is allocated.
+ */
+uint64_t p4d_peak_memory(void);
+uint64_t p4d_mapped_memory(void);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_LEVELS = 32 };
+
+/* Reads up to `size` bytes; a file in /proc says it has none, so only reading tells its length. */
+static ssize_t read_all(int fd, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	while (used < size) {
+		ssize_t got = read(fd, buf + used, size - used);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		used += (size_t)got;
+	}
+	return (ssize_t)used;
+}
+
+static char *read_fd(int fd, const char *path, size_t max_bytes, size_t *length, p4d_error *err)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0) {
+		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
+		return NULL;
+	}
+	if (!S_ISREG(status.st_mode)) {
+		p4d_fail(err, P4D_E_IO, "%.255s: not a regular file", path);
+		return NULL;
+	}
+	/* a file in /proc says that it is empty, and any file may grow while it is read */
+	size_t room =
+	    status.st_size > 0 && (size_t)status.st_size < max_bytes ? (size_t)status.st_size : max_bytes;
+	char *text = malloc(room + 1);
+	if (!text) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", path);
+		return NULL;
+	}
+	ssize_t got = read_all(fd, text, room + 1);
+	if (got >= 0 && (size_t)got <= room) {
+		*length = (size_t)got;
+		return text;
+	}
+	if (got < 0)
+		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
+	else
+		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, room);
+	free(text);
+	return NULL;
+}
+
+char *p4d_text_read(const char *path, size_t max_bytes, size_t *length, p4d_error *err)
+{
+	/* without O_NONBLOCK, opening a FIFO would wait for a writer */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0) {
+		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
+		return NULL;
+	}
+	char *text = read_fd(fd, path, max_bytes, length, err);
+	close(fd);
+	return text;
+}
+
+struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error *err)
+{
+	size_t length;
+	char *text = p4d_text_read(path, max_bytes, &length, err);
+
+	if (!text)
+		return NULL;
+	struct json_object *object = p4d_json_parse(text, length, path, err);
+	free(text);
+	return object;
+}
+
+/* Members of all objects in a tree. */
+static size_t count_members(struct json_object *node)
+{
+	size_t count = 0;
+
+	if (json_object_is_type(node, json_type_object)) {
+		json_object_object_foreach(node, key, member)
+		{
+			(void)key;
+			count += 1 + count_members(member);
+		}
+	} else if (json_object_is_type(node, json_type_array)) {
+		for (size_t i = 0; i < json_object_array_length(node); i++)
+			count += count_members(json_object_array_get_idx(node, i));
+	}
+	return count;
+}
+
+/* Length of the string literal that starts at text[0] == '"', both quotes included. */
+static size_t literal_length(const char *text, size_t length)
+{
+	size_t i = 1;
+
+	while (i < length && text[i] != '"')
+		i += text[i] == '\\' ? 2 : 1;
+	return i < length ? i + 1 : length;
+}
+
+/*
+ * Members written in a text that parsed: outside of strings a ':' stands after a key and nowhere else.
+ * *quote: position of a single quote, in which json-c lets keys stand even when it is told to be strict.
+ */
+static size_t count_written(const char *text, size_t length, size_t *quote)
+{
+	size_t count = 0;
+
+	*quote = length;
+	for (size_t i = 0; i < length && *quote == length; i++) {
+		if (text[i] == '"')
+			i += literal_length(text + i, length - i) - 1;
+		else if (text[i] == ':')
+			count++;
+		else if (text[i] == '\'')
+			*quote = i;
+	}
+	return count;
+}
+
+/* Writes the first key that the outermost object holds twice; "" when the repetition is further inside or
+ * written with escapes. */
+static void find_repeated(const char *text, size_t length, char *name, size_t size)
+{
+	struct json_object *seen = json_object_new_object();
+	int level = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '{' || text[i] == '[')
+			level++;
+		if (text[i] == '}' || text[i] == ']')
+			level--;
+		if (text[i] != '"')
+			continue;
+		size_t literal = literal_length(text + i, length - i), after = i + literal;
+		while (after < length && isspace((unsigned char)text[after]))
+			after++;
+		bool printable = true;
+		for (size_t j = 0; j < literal; j++)
+			printable = printable && !iscntrl((unsigned char)text[i + j]);
+		if (printable && level == 1 && after < length && text[after] == ':' && literal - 2 < size) {
+			memcpy(name, text + i + 1, literal - 2);
+			name[literal - 2] = '\0';
+			if (json_object_object_get_ex(seen, name, NULL))
+				break;
+			json_object_object_add(seen, name, NULL);
+		}
+		name[0] = '\0';
+		i += literal - 1;
+	}
+	json_object_put(seen);
+}
+
+static struct json_object *tokenize(struct json_tokener *tokener, const char *text, size_t length,
+				    const char *what, p4d_error *err)
+{
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	struct json_object *object = json_tokener_parse_ex(tokener, text, (int)length);
+	enum json_tokener_error state = json_tokener_get_error(tokener);
+	size_t end = json_tokener_get_parse_end(tokener);
+
+	if (state == json_tokener_continue)
+		p4d_fail(err, P4D_E_JSON, "%.255s: cut off: %zu bytes end in the middle of the JSON text",
+			 what, length);
+	else if (state == json_tokener_error_depth)
+		p4d_fail(err, P4D_E_JSON, "%.255s: nested more than %d levels deep", what, MAX_LEVELS);
+	else if (state != json_tokener_success)
+		p4d_fail(err, P4D_E_JSON, "%.255s: malformed JSON at byte %zu: %s", what, end + 1,
+			 json_tokener_error_desc(state));
+	else
+		return object;
+	json_object_put(object);
+	return NULL;
+}
+
+/* What can be said without parsing. */
+static int check_text(const char *text, size_t length, const char *what, p4d_error *err)
+{
+	size_t start = 0;
+
+	while (start < length && isspace((unsigned char)text[start]))
+		start++;
+	if (start == length)
+		return p4d_fail(err, P4D_E_JSON, "%.255s: empty file", what);
+	if (length > INT_MAX)
+		return p4d_fail(err, P4D_E_IO, "%.255s: larger than %d bytes", what, INT_MAX);
+	const char *nul = memchr(text, '\0', length);
+	if (nul)
+		return p4d_fail(err, P4D_E_JSON, "%.255s: NUL byte at byte %zu", what,
+				(size_t)(nul - text) + 1);
+	if (text[start] == '[')
+		return p4d_fail(err, P4D_E_JSON, "%.255s: holds a JSON array, not an object", what);
+	if (text[start] != '{')
+		return p4d_fail(err, P4D_E_JSON, "%.255s: not a JSON object (begins with byte 0x%02x)", what,
+				(unsigned char)text[start]);
+	return 0;
+}
+
+/* What json-c lets pass without a word: single quotes, and of two equal keys it keeps the last. */
+static int check_members(struct json_object *object, const char *text, size_t length, const char *what,
+			 p4d_error *err)
+{
+	size_t quote, written = count_written(text, length, &quote);
+	char name[64] = "";
+
+	if (quote < length)
+		return p4d_fail(err, P4D_E_JSON, "%.255s: malformed JSON at byte %zu: single quote", what,
+				quote + 1);
+	if (written == count_members(object))
+		return 0;
+	find_repeated(text, length, name, sizeof(name));
+	return p4d_fail(err, P4D_E_JSON, "%.255s: %s%s%s is given twice", what,
+			*name ? "field \"" : "a field", name, *name ? "\"" : "");
+}
+
+struct json_object *p4d_json_parse(const char *text, size_t length, const char *what, p4d_error *err)
+{
+	if (check_text(text, length, what, err) < 0)
+		return NULL;
+	/* the limit of json-c counts the values inside the innermost level, too */
+	struct json_tokener *tokener = json_tokener_new_ex(MAX_LEVELS + 1);
+	if (!tokener) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to parse it", what);
+		return NULL;
+	}
+	struct json_object *object = tokenize(tokener, text, length, what, err);
+	json_tokener_free(tokener);
+	if (object && check_members(object, text, length, what, err) < 0) {
+		json_object_put(object);
+		return NULL;
+	}
+	return object;
+}
+
+/* The member, or NULL when it is absent or null. */
+static struct json_object *member_of(struct json_object *object, const char *key)
+{
+	struct json_object *member = NULL;
+
+	json_object_object_get_ex(object, key, &member);
+	return member;
+}
+
+static int wrong_type(struct json_object *member, const char *key, const char *wanted, p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_JSON, "\"%.64s\" is %.40s, not %s", key,
+			json_object_to_json_string_ext(member, JSON_C_TO_STRING_PLAIN), wanted);
+}
+
+int p4d_json_integer(struct json_object *object, const char *key, int64_t min, int64_t max, int64_t *value,
+		     p4d_error *err)
+{
+	struct json_object *member = member_of(object, key);
+	bool huge = false;
+	int64_t number;
+
+	if (!member)
+		return 0;
+	if (json_object_is_type(member, json_type_double)) {
+		double real = json_object_get_double(member);
+		/* beyond 2^53 a double no longer says which integer was meant */
+		if (!(fabs(real) <= 0x1p53) || real != trunc(real))
+			return wrong_type(member, key, "a whole number", err);
+		number = (int64_t)real;
+	} else if (json_object_is_type(member, json_type_int)) {
+		number = json_object_get_int64(member);
+		/* json-c answers INT64_MAX for everything above it */
+		huge = number == INT64_MAX && json_object_get_uint64(member) > INT64_MAX;
+	} else {
+		return wrong_type(member, key, "a whole number", err);
+	}
+	if (huge || number < min || number > max)
+		return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is %.40s: not from %" PRId64 " to %" PRId64, key,
+				json_object_get_string(member), min, max);
+	*value = number;
+	return 0;
+}
+
+int p4d_json_number(struct json_object *object, const char *key, double min, double max, double *value,
+		    p4d_error *err)
+{
+	struct json_object *member = member_of(object, key);
+
+	if (!member)
+		return 0;
+	if (!json_object_is_type(member, json_type_double) && !json_object_is_type(member, json_type_int))
+		return wrong_type(member, key, "a number", err);
+	double number = json_object_get_double(member);
+	if (!(number >= min && number <= max)) /* so that NaN is refused */
+		return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is %.40s: not from %g to %g", key,
+				json_object_get_string(member), min, max);
+	*value = number;
+	return 0;
+}
+
+/* Appends text to buf, after a comma when buf is not empty. */
+static int append(struct json_object *text, const char *key, char *buf, size_t size, p4d_error *err)
+{
+	const char *string = json_object_get_string(text);
+	size_t length = (size_t)json_object_get_string_len(text), used = strlen(buf), comma = used > 0;
+
+	for (size_t i = 0; i < length; i++)
+		if (iscntrl((unsigned char)string[i]))
+			return p4d_fail(err, P4D_E_JSON, "\"%.64s\" holds the control character 0x%02x", key,
+					(unsigned char)string[i]);
+	if (length + comma >= size - used)
+		return p4d_fail(err, P4D_E_JSON, "\"%.64s\" is longer than %zu characters", key, size - 1);
+	if (comma)
+		buf[used] = ',';
+	memcpy(buf + used + comma, string, length);
+	buf[used + comma + length] = '\0';
+	return 0;
+}
+
+int p4d_json_string(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err)
+{
+	struct json_object *member = member_of(object, key);
+
+	if (!member)
+		return 0;
+	if (!json_object_is_type(member, json_type_string))
+		return wrong_type(member, key, "a string", err);
+	buf[0] = '\0';
+	return append(member, key, buf, size, err);
+}
+
+int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err)
+{
+	struct json_object *member = member_of(object, key);
+
+	if (!member)
+		return 0;
+	if (!json_object_is_type(member, json_type_array))
+		return wrong_type(member, key, "a list of strings", err);
+	buf[0] = '\0';
+	for (size_t i = 0; i < json_object_array_length(member); i++) {
+		struct json_object *entry = json_object_array_get_idx(member, i);
+		if (!json_object_is_type(entry, json_type_string))
+			return wrong_type(entry, key, "a list of strings", err);
+		const char *text = json_object_get_string(entry);
+		if (!*text || strchr(text, ','))
+			return p4d_fail(err, P4D_E_JSON, "\"%.64s\" holds \"%.40s\": empty or with a comma",
+					key, text);
+		if (append(entry, key, buf, size, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int p4d_json_unknown_field(const char *key, p4d_error *err)
+{
+	/* as JSON text, so that control characters are escaped */
+	struct json_object *text = json_object_new_string(key);
+
+	p4d_fail(err, P4D_E_JSON, "unknown field %.64s", json_object_to_json_string(text));
+	json_object_put(text);
+	return -1;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_MAPPING_H
+#define P4D_MAPPING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* A whole file in memory, read-only. Zero before use. */
+typedef struct p4d_mapping {
+	const uint8_t *data; /* NULL when bytes is 0 */
+	uint64_t bytes;
+} p4d_mapping;
+
+/*
+ * Maps a regular file. Pages are read when they are touched. A file that another program cuts off while it is
+ * mapped ends this one with SIGBUS: files that may be replaced have to be replaced by rename. Errors: `code`,
+ * with the path and the reason.
+ */
+int p4d_map(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err);
+void p4d_unmap(p4d_mapping *mapping);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 18, ATTEMPTS = 100, AT_ONCE = 1 << 30 };
+
+static int fail(const p4d_new_file *file, p4d_error *err)
+{
+	int why = errno;
+
+	return p4d_fail(err, P4D_E_IO, "%.255s: cannot be written: %s", file->path, strerror(why));
+}
+
+/* Not mkstemp: that makes files which only their owner may read. */
+static int open_unused(p4d_new_file *file)
+{
+	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
+		if (asprintf(&file->temporary, "%s.%ld-%u", file->path, (long)getpid(), attempt) < 0) {
+			file->temporary = NULL;
+			errno = ENOMEM;
+			return -1;
+		}
+		file->fd = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+		if (file->fd >= 0)
+			return 0;
+		int why = errno;
+		free(file->temporary);
+		file->temporary = NULL;
+		errno = why;
+		/* another host may write beside us under the same process id */
+		if (why != EEXIST)
+			break;
+	}
+	return -1;
+}
+
+int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err)
+{
+	p4d_new_file made = {.fd = -1, .path = strdup(path), .buffer = malloc(BUFFER)};
+
+	if (!made.path || !made.buffer) {
+		free(made.path);
+		free(made.buffer);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.255s", path);
+	}
+	if (open_unused(&made) < 0) {
+		fail(&made, err);
+		p4d_new_file_abandon(&made);
+		return -1;
+	}
+	*file = made;
+	return 0;
+}
+
+static int write_all(p4d_new_file *file, const uint8_t *data, uint64_t bytes, p4d_error *err)
+{
+	while (bytes) {
+		ssize_t written = write(file->fd, data, bytes < AT_ONCE ? bytes : AT_ONCE);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return fail(file, err);
+		data += written;
+		bytes -= (uint64_t)written;
+	}
+	return 0;
+}
+
+static int flush(p4d_new_file *file, p4d_error *err)
+{
+	size_t used = file->used;
+
+	file->used = 0;
+	return write_all(file, file->buffer, used, err);
+}
+
+int p4d_new_file_write(p4d_new_file *file, const void *data, uint64_t bytes, p4d_error *err)
+{
+	if (bytes > BUFFER - file->used && flush(file, err) < 0)
+		return -1;
+	if (bytes > BUFFER) {
+		if (write_all(file, data, bytes, err) < 0)
+			return -1;
+	} else if (bytes) {
+		memcpy(file->buffer + file->used, data, bytes);
+		file->used += bytes;
+	}
+	file->bytes += bytes;
+	return 0;
+}
+
+int p4d_new_file_rewrite(p4d_new_file *file, uint64_t offset, const void *data, uint64_t bytes,
+			 p4d_error *err)
+{
+	const uint8_t *from = data;
+
+	if (offset > file->bytes || bytes > file->bytes - offset)
+		return p4d_fail(err, P4D_E_VALUE, "%.255s: rewriting beyond its end", file->path);
+	if (flush(file, err) < 0)
+		return -1;
+	while (bytes) {
+		ssize_t written = pwrite(file->fd, from, bytes, (off_t)offset);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return fail(file, err);
+		from += written;
+		offset += (uint64_t)written;
+		bytes -= (uint64_t)written;
+	}
+	return 0;
+}
+
+int p4d_new_file_sync(p4d_new_file *file, p4d_error *err)
+{
+	if (flush(file, err) < 0)
+		return -1;
+	return fsync(file->fd) < 0 ? fail(file, err) : 0;
+}
+
+/* Without this the new name may be lost with the power, though the data is not. */
+static int sync_directory(p4d_new_file *file, p4d_error *err)
+{
+	/* the name was published; its temporary twin is free for dirname to cut up */
+	int fd = open(dirname(file->temporary), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* EINVAL: a file system that cannot; EACCES: a directory one may write to but not read */
+	if (fd < 0)
+		return errno == EACCES ? 0 : fail(file, err);
+	int rc = fsync(fd) < 0 && errno != EINVAL ? fail(file, err) : 0;
+	close(fd);
+	return rc;
+}
+
+int p4d_new_file_publish(p4d_new_file *file, p4d_error *err)
+{
+	int fd = file->fd;
+
+	file->fd = -1;
+	if (close(fd) < 0 || rename(file->temporary, file->path) < 0)
+		return fail(file, err);
+	int rc = sync_directory(file, err);
+	free(file->temporary);
+	file->temporary = NULL;
+	p4d_new_file_abandon(file);
+	return rc;
+}
+
+void p4d_new_file_abandon(p4d_new_file *file)
+{
+	if (file->path && file->fd >= 0)
+		close(file->fd);
+	if (file->temporary)
+		unlink(file->temporary);
+	free(file->temporary);
+	free(file->path);
+	free(file->buffer);
+	*file = (p4d_new_file){.fd = -1};
+}
+
+int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_error *err)
+{
+	p4d_new_file file = {.fd = -1};
+	int rc = p4d_new_file_open(&file, path, err);
+
+	if (rc == 0)
+		rc = p4d_new_file_write(&file, data, bytes, err);
+	if (rc == 0)
+		rc = p4d_new_file_sync(&file, err);
+	if (rc == 0)
+		rc = p4d_new_file_publish(&file, err);
+	p4d_new_file_abandon(&file);
+	return rc;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/suggest.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Length of the longest piece that both names have, case aside. */
+static size_t common(const char *a, const char *b)
+{
+	size_t longest = 0;
+
+	for (const char *from = a; *from; from++)
+		for (const char *at = b; *at; at++) {
+			size_t n = 0;
+			while (from[n] && tolower((unsigned char)from[n]) == tolower((unsigned char)at[n]))
+				n++;
+			if (n > longest)
+				longest = n;
+		}
+	return longest;
+}
+
+void p4d_alike_offer(p4d_alike *alike, const char *name)
+{
+	const unsigned room = sizeof(alike->name) / sizeof(alike->name[0]);
+	size_t shared = common(alike->wanted, name);
+	unsigned at;
+
+	if (shared < 3 || shared < alike->shared)
+		return;
+	if (shared > alike->shared)
+		alike->count = 0;
+	alike->shared = shared;
+	for (at = alike->count; at && strlen(alike->name[at - 1]) > strlen(name); at--)
+		if (at < room)
+			alike->name[at] = alike->name[at - 1];
+	if (at < room)
+		alike->name[at] = name;
+	if (alike->count < room)
+		alike->count++;
+}
+
+const char *p4d_alike_text(p4d_alike *alike)
+{
+	size_t used = 0;
+
+	alike->text[0] = '\0';
+	for (unsigned i = 0; i < alike->count && used < sizeof(alike->text); i++)
+		used += (size_t)snprintf(alike->text + used, sizeof(alike->text) - used, "%s%s",
+					 i ? ", " : "; nearest: ", alike->name[i]);
+	return alike->text;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the passes of layers and ends to those of chunks, and from those to the step. */
+#include "cost/cost.h"
+
+#include "cost/cost_forms.h"
+#include "schedule/schedule.h"
+
+/* A step's work outside of the schedule: data, logging, synchronization with the host. */
+static const double megatron_step_seconds = 5e-3, p4d_step_seconds = 1e-3;
+
+/*
+ * Bytes of the optimizer per parameter it owns: gradient, master copy and two moments read, three written
+ * (28), the parameter written (2), norm and clipping of the gradient (12).
+ */
+static const double adam_bytes = 42;
+
+/* Costs of a layout's distinct parts, by what they are made of. */
+typedef struct parts {
+	p4d_part_cost layer, embedding, head;
+} parts;
+
+static void find_parts(const p4d_layout *l, const p4d_rates *r, parts *p)
+{
+	p4d_layer_cost(l, r, &p->layer);
+	if (l->vocab_parallel) {
+		p->embedding = p->head = (p4d_part_cost){0};
+		return;
+	}
+	p4d_embedding_cost(l, r, &p->embedding);
+	p4d_head_cost(l, r, &p->head);
+}
+
+void p4d_passes_add(p4d_passes *to, const p4d_passes *from, double times)
+{
+	to->forward += times * from->forward;
+	to->input += times * from->input;
+	to->weight += times * from->weight;
+}
+
+static bool holds_embedding(uint32_t stage, uint32_t chunk)
+{
+	return stage == 0 && chunk == 0;
+}
+
+static bool holds_head(const p4d_layout *l, uint32_t stage, uint32_t chunk)
+{
+	return chunk == l->vpp - 1 && stage == (p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1);
+}
+
+p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, uint32_t chunk)
+{
+	p4d_passes y = {0};
+
+	p4d_passes_add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	if (holds_embedding(stage, chunk))
+		p4d_passes_add(&y, &t->embedding, 1);
+	if (holds_head(l, stage, chunk))
+		p4d_passes_add(&y, &t->head, 1);
+	return y;
+}
+
+/* ---- between stages ---- */
+
+/*
+ * The transfer of a residual stream to the next stage. Stages lie tp*cp*dp ranks apart; where the job has
+ * several nodes, some of these transfers at least leave the node, and the slowest sets the pace. Megatron-LM
+ * sends each rank's part and, without sequence parallelism, gathers it again on the other side (PTD-P's
+ * scatter/gather optimization).
+ */
+static double transfer_seconds(const p4d_layout *l, const p4d_rates *r)
+{
+	double whole =
+	    r->element * (double)l->micro_batch * (double)l->seq_len / (double)l->cp * (double)l->hidden;
+	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON, cut = l->sequence_parallel || megatron;
+	double bytes = cut ? whole / (double)l->tp : whole;
+	double seconds = p4d_transfer_seconds(r, l->world <= l->gpus_per_node, bytes);
+
+	if (megatron && !l->sequence_parallel)
+		seconds += p4d_gather_seconds(r, p4d_ring_of(l, l->tp, 1), whole);
+	return seconds;
+}
+
+/* ---- once per step ---- */
+
+/* Parameters of a stage on one rank; norms and biases are too few to count. */
+static double stage_elements(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+{
+	double n = l->stage_layers[stage] * t->once.layer_elements, table = t->once.table_elements;
+	uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
+
+	if (l->vocab_parallel)
+		return n + (l->tied ? 1 : 2) * table;
+	if (stage == 0)
+		n += table;
+	if (stage == last && (!l->tied || stage != 0))
+		n += table;
+	return n;
+}
+
+/* A line: what no parameters cost, and what each costs. */
+static p4d_line_cost line_of(double latency, double seconds, double elements)
+{
+	return (p4d_line_cost){latency, (seconds - latency) / elements};
+}
+
+/* Data parallelism: gradients reduced and parameters gathered over dp*cp. */
+static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates *r)
+{
+	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
+	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
+	const p4d_ring group = p4d_ring_of(l, l->dp * l->cp, l->tp);
+	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
+
+	once->layer_elements = p4d_layer_matrices(l) / (double)l->tp;
+	once->table_elements = (double)l->vocab * (double)l->hidden / tables;
+	double latency = p4d_gather_seconds(r, group, 0);
+	once->reduce = line_of(latency, p4d_gather_seconds(r, group, gradient * many), many);
+	once->gather = line_of(latency, p4d_gather_seconds(r, group, r->element * many), many);
+	if (!l->optimizer_sharding) { /* an all-reduce instead */
+		once->gather = (p4d_line_cost){0, 0};
+		once->reduce.latency *= 2;
+		once->reduce.each *= 2;
+	}
+	/* gradients of the whole stage are cleared */
+	once->optimizer.latency =
+	    2 * P4D_LAUNCH_SECONDS + (megatron ? megatron_step_seconds : p4d_step_seconds);
+	once->optimizer.each = (adam_bytes / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
+	/* a tied table: both ends add their gradients */
+	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
+	once->tied =
+	    twice ? p4d_transfer_seconds(r, l->world <= l->gpus_per_node, gradient * once->table_elements)
+		  : 0;
+}
+
+/*
+ * What is not hidden. Megatron-LM gathers and reduces between the steps (its default); p4d-train does it
+ * layer by layer beside the first and the last pass of a stage: what is left is what its first layer takes,
+ * with the table where it has one, or what takes longer than the pass over the others.
+ */
+static double exposed(const p4d_layout *l, p4d_line_cost cost, double elements, double first, double pass)
+{
+	const double all = cost.latency + elements * cost.each, own = cost.latency + first * cost.each;
+
+	if (l->framework == P4D_FRAMEWORK_MEGATRON)
+		return all;
+	return own > all - pass ? own : all - pass;
+}
+
+p4d_step_ends p4d_step_ends_of(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+{
+	const p4d_once_terms *once = &t->once;
+	const double n = stage_elements(l, t, stage), layers = l->stage_layers[stage];
+	const double others = layers > 1 ? layers - 1 : 0, first = n - others * once->layer_elements;
+	const bool end = stage == 0 || stage == l->pp - 1;
+
+	return (p4d_step_ends){
+	    .gather = exposed(l, once->gather, n, first, others * t->layer.forward),
+	    .reduce = exposed(l, once->reduce, n, first, others * (t->layer.input + t->layer.weight)) +
+		      (end ? once->tied : 0),
+	    .optimizer = once->optimizer.latency + n * once->optimizer.each};
+}
+
+/* ---- all terms ---- */
+
+/* What passes between stages. */
+static void set_links(const p4d_layout *l, p4d_clock_terms *t)
+{
+	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
+	/* Megatron-LM waits for its transfers; p4d-train computes meanwhile */
+	bool waits = l->framework == P4D_FRAMEWORK_MEGATRON;
+
+	t->send = waits ? 0 : seconds;
+	t->recv = waits ? seconds : 0;
+	t->vocabulary = (p4d_vocabulary_cost){0};
+	if (l->vocab_parallel)
+		p4d_vocabulary_seconds(l, &t->rates, &t->vocabulary);
+}
+
+/* Parameters of a stage and the ranks that share them: the same for all its micro-batches and recomputation.
+ */
+static uint64_t once_key_of(const p4d_layout *l)
+{
+	const unsigned cut = l->vocab_parallel != P4D_VOCAB_OFF, v_shaped = p4d_is_v_shaped(l->schedule);
+
+	return ((l->tp << 13 | l->cp) << 11 | l->pp) << 2 | cut << 1 | v_shaped;
+}
+
+static void recall_once(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock_terms *t)
+{
+	const uint64_t key = once_key_of(l);
+
+	if (memory && memory->once_key == key) {
+		t->once = memory->once;
+		return;
+	}
+	set_once(l, &t->once, &t->rates);
+	if (memory) {
+		memory->once = t->once;
+		memory->once_key = key;
+	}
+}
+
+static void recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory,
+			 p4d_clock_terms *t)
+{
+	t->rates = memory && memory->rated ? memory->rates : p4d_rates_of(l, gpu);
+	if (memory && !memory->rated) {
+		memory->rates = t->rates;
+		memory->rated = true;
+	}
+}
+
+static void set_parts(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock_terms *t)
+{
+	t->layer = p4d_layer_passes(l, &t->rates, memory);
+	t->embedding = t->head = (p4d_passes){0};
+	if (l->vocab_parallel)
+		return;
+	t->embedding = p4d_embedding_passes(l, &t->rates, memory);
+	t->head = p4d_head_passes(l, &t->rates, memory);
+}
+
+void p4d_clock_terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory, p4d_clock_terms *t)
+{
+	recall_rates(l, gpu, memory, t);
+	set_parts(l, memory, t);
+	set_links(l, t);
+	recall_once(l, memory, t);
+}
+
+/* ---- the interface ---- */
+
+static void add_share(p4d_pass_cost *out, const p4d_share *share, double times)
+{
+	out->gemm += times * share->gemm;
+	out->attention += times * share->attention;
+	out->memory_bound += times * share->memory_bound;
+	out->tensor_comm += times * share->tensor_comm;
+	out->context_comm += times * share->context_comm;
+}
+
+static void add_part(p4d_pass_cost *out, const p4d_part_cost *part, double times)
+{
+	add_share(out, &part->forward, times);
+	add_share(out, &part->backward_input, times);
+	add_share(out, &part->backward_weight, times);
+	out->recompute += times * p4d_share_seconds(&part->recompute);
+}
+
+void p4d_clock_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
+		    p4d_pass_cost *out)
+{
+	p4d_clock_terms t = {.rates = p4d_rates_of(l, gpu)};
+	parts p;
+
+	find_parts(l, &t.rates, &p);
+	set_parts(l, NULL, &t);
+	p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
+	*out = (p4d_pass_cost){
+	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
+	add_part(out, &p.layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	if (holds_embedding(stage, chunk))
+		add_part(out, &p.embedding, 1);
+	if (holds_head(l, stage, chunk))
+		add_part(out, &p.head, 1);
+}
+
+size_t p4d_clock_storage(const p4d_layout *l)
+{
+	return 3 * (size_t)l->pp * (size_t)l->vpp + 3 * (size_t)l->pp;
+}
+
+void p4d_clock_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage, p4d_durations *out)
+{
+	size_t chunks = (size_t)l->pp * (size_t)l->vpp;
+	double *forward = storage, *input = forward + chunks, *weight = input + chunks;
+	double *gather = weight + chunks, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
+	p4d_clock_terms t;
+
+	p4d_clock_terms_of(l, gpu, NULL, &t);
+	for (uint32_t stage = 0; stage < l->pp; stage++) {
+		p4d_step_ends ends = p4d_step_ends_of(l, &t, stage);
+		gather[stage] = ends.gather;
+		reduce[stage] = ends.reduce;
+		optimizer[stage] = ends.optimizer;
+		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+			p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
+			size_t i = stage * (size_t)l->vpp + chunk;
+			forward[i] = seconds.forward;
+			input[i] = seconds.input;
+			weight[i] = seconds.weight;
+		}
+	}
+	*out = (p4d_durations){
+	    .forward = forward,
+	    .backward_input = input,
+	    .backward_weight = weight,
+	    .send = t.send,
+	    .recv = t.recv,
+	    .vocabulary_forward = t.vocabulary.forward,
+	    .vocabulary_backward = t.vocabulary.backward,
+	    .vocabulary_sync = t.vocabulary.sync,
+	    .embed_forward = t.vocabulary.embed_forward,
+	    .embed_backward = t.vocabulary.embed_backward,
+	    .gather = gather,
+	    .reduce = reduce,
+	    .optimizer = optimizer,
+	};
+}

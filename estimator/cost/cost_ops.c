@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single operations: what a GPU sustains, and how long a kernel takes. The laws have few constants on
+ * purpose, found on published tables of single products rather than on training runs: SimuMax's for A100
+ * (median deviation 2 %) and B200 (6 %; small products run faster there before the power limit is reached).
+ */
+
+#include "cost/cost_forms.h"
+
+/* Output tile of a multiprocessor, in elements: 128 x 256. */
+#define TILE_ELEMENTS 32768.0
+
+/*
+ * The last tiles do not fill the GPU. On average half a round would be lost; libraries choose tiles and split
+ * the depth so that about a tenth is.
+ */
+#define LOST_ROUND 0.1
+
+/* Of the time that operands need to and from memory, the part that arithmetic does not hide. */
+#define EXPOSED_MEMORY 0.5
+
+static double peak_of(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	switch (l->precision) {
+	case P4D_FP32:
+		return gpu->peak_fp32_flops;
+	case P4D_FP16:
+		return gpu->peak_fp16_flops > 0 ? gpu->peak_fp16_flops : gpu->peak_bf16_flops;
+	default:
+		return gpu->peak_bf16_flops;
+	}
+}
+
+bool p4d_clock_knows(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	if (!gpu || l->device != P4D_CUDA)
+		return false;
+	if (l->gpus_per_node > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
+		return false;
+	if (l->world > l->gpus_per_node && !(gpu->net_bytes_per_s > 0))
+		return false;
+	return peak_of(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
+	       gpu->gemm_efficiency > 0 && gpu->attention_forward_efficiency > 0 &&
+	       gpu->attention_backward_efficiency > 0 && gpu->hbm_efficiency > 0;
+}
+
+/*
+ * Queries of the block that one multiprocessor works on last, forward and backward: from how measured rates
+ * grow with the sequence (A100: FlashAttention 2, B200: cuDNN, both SimuMax's tables; Hopper: cuDNN 9.19 at
+ * 2048 to 32768 tokens).
+ */
+static double last_rows(int sm, bool backward)
+{
+	if (backward)
+		return sm >= 100 ? 32 : sm >= 90 ? 192 : 48;
+	return sm >= 100 ? 256 : sm >= 90 ? 192 : 96;
+}
+
+/* A link that is not there costs nothing: p4d_clock_knows refuses layouts that would use it. */
+static double inverse(double rate)
+{
+	return rate > 0 ? 1 / rate : 0;
+}
+
+p4d_rates p4d_rates_of(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	double multiprocessors = gpu->multiprocessors;
+	p4d_rates r;
+
+	r.peak = peak_of(l, gpu);
+	r.gemm = inverse(r.peak * gpu->gemm_efficiency);
+	r.attention_forward = inverse(r.peak * gpu->attention_forward_efficiency);
+	r.attention_backward = inverse(r.peak * gpu->attention_backward_efficiency);
+	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
+	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
+	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
+	r.lost = 2 * LOST_ROUND * TILE_ELEMENTS * multiprocessors;
+	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;
+	r.last_backward = last_rows(gpu->sm, true) * multiprocessors;
+	r.element = l->precision == P4D_FP32 ? 4 : 2;
+	return r;
+}
+
+double p4d_gemm_seconds(const p4d_rates *r, double batch, double rows, double columns, double depth,
+			double output_bytes)
+{
+	double flops = (2 * batch * rows * columns + r->lost) * depth;
+	double bytes = batch * (r->element * depth * (rows + columns) + output_bytes * rows * columns);
+
+	return P4D_LAUNCH_SECONDS + flops * r->gemm + EXPOSED_MEMORY * bytes * r->hbm;
+}
+
+double p4d_memory_seconds(const p4d_rates *r, double bytes)
+{
+	return bytes > 0 ? P4D_LAUNCH_SECONDS + bytes * r->hbm : 0;
+}
+
+p4d_sizes p4d_sizes_of(const p4d_layout *l)
+{
+	double t = (double)l->tp, d = (double)l->head_dim, b = (double)l->micro_batch;
+	p4d_sizes z = {.h = (double)l->hidden};
+
+	z.n = (double)l->seq_len * b / (double)l->cp;
+	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);
+	z.A = (double)l->heads * d / t;
+	z.G = (double)l->kv_heads * d / t;
+	z.f = (double)l->ffn / t;
+	z.up = (l->glu ? 2 : 1) * z.f;
+	z.scores = z.n * (double)l->seq_len * (double)l->heads / t;
+	return z;
+}

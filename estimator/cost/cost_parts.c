@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The passes of layers and of both ends of the model. The search asks for them for thousands of layouts, of
+ * which dozens differ in what these depend on: none of it knows stages, chunks or the number of
+ * micro-batches.
+ */
+#include "cost/cost_forms.h"
+
+typedef enum part { LAYER = 1, EMBEDDING, HEAD } part;
+
+/* Micro-batches are below 2^17. */
+static uint64_t key_of(const p4d_layout *l, part which)
+{
+	return ((l->micro_batch << 11 | l->tp) << 13 | l->cp) << 2 | which;
+}
+
+/* Of a layer also how attention communicates, what is recomputed, and whether backward passes are split. */
+static uint64_t key_of_layer(const p4d_layout *l)
+{
+	const unsigned gathers = l->cp_comm == P4D_CP_ALL_GATHER, split = l->schedule >= P4D_ZB1P;
+
+	return key_of(l, LAYER) << 4 | gathers << 3 | (unsigned)l->recompute << 1 | split;
+}
+
+typedef void (*cost_fn)(const p4d_layout *layout, const p4d_rates *r, p4d_part_cost *out);
+
+static p4d_passes work_out(const p4d_layout *l, const p4d_rates *r, cost_fn cost)
+{
+	p4d_part_cost y;
+
+	cost(l, r, &y);
+	return (p4d_passes){p4d_share_seconds(&y.forward),
+			    p4d_share_seconds(&y.backward_input) + p4d_share_seconds(&y.recompute),
+			    p4d_share_seconds(&y.backward_weight)};
+}
+
+static p4d_passes recall(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory, uint64_t key,
+			 cost_fn cost)
+{
+	const uint64_t mixed = key * UINT64_C(0x9e3779b97f4a7c15);
+	const unsigned place = (unsigned)(mixed >> 32) % P4D_CLOCK_PLACES;
+
+	if (!memory)
+		return work_out(l, r, cost);
+	if (memory->place[place].key != key) {
+		memory->place[place].passes = work_out(l, r, cost);
+		memory->place[place].key = key;
+	}
+	return memory->place[place].passes;
+}
+
+p4d_passes p4d_layer_passes(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory)
+{
+	return recall(l, r, memory, key_of_layer(l), p4d_layer_cost);
+}
+
+p4d_passes p4d_embedding_passes(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory)
+{
+	return recall(l, r, memory, key_of(l, EMBEDDING), p4d_embedding_cost);
+}
+
+p4d_passes p4d_head_passes(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory)
+{
+	return recall(l, r, memory, key_of(l, HEAD), p4d_head_cost);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_GPU_H
+#define P4D_GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* A GPU as gpus.json describes it. */
+typedef struct p4d_gpu {
+	char name[48];           /* "h100-80gb" */
+	char label[64];          /* "NVIDIA H100 SXM5 80 GB" */
+	char aliases[256];       /* GRES names, comma-separated */
+	uint64_t usable_bytes;   /* what a process can allocate */
+	uint64_t reported_bytes; /* what nvidia-smi prints; 0 unknown */
+	uint64_t nominal_bytes;  /* marketing size, 80e9 for "80 GB" (method paper) */
+	double peak_bf16_flops;  /* dense, FLOP/s; 0 unknown */
+	double peak_fp16_flops;  /* 0: as bf16 */
+	double peak_fp32_flops;  /* without tf32; 0 unknown */
+	double hbm_bytes_per_s;
+	double link_bytes_per_s; /* inside a node, one direction; 0 unknown */
+	double net_bytes_per_s;  /* to other nodes, per GPU, one direction; 0 unknown */
+	/* sustained fractions of the rates above; 0 unknown */
+	double gemm_efficiency;                                             /* of the peak */
+	double attention_forward_efficiency, attention_backward_efficiency; /* of the peak, causal half */
+	double hbm_efficiency, link_efficiency;
+	int multiprocessors; /* 0 unknown */
+	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
+	char source[256];
+	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
+} p4d_gpu;
+
+/* Bytes are printed in GiB, and only printed. */
+static inline double p4d_to_gib(uint64_t bytes)
+{
+	return (double)bytes / (double)((uint64_t)1 << 30);
+}
+
+/* A table of GPUs; read-only after loading, may be shared between threads. */
+typedef struct p4d_gpus {
+	size_t count;
+	const p4d_gpu *gpu; /* sorted by name, separators aside */
+	p4d_gpu *owned;     /* the same, when it may be written; NULL: the built-in table */
+} p4d_gpus;
+
+/*
+ * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
+ * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `peak_fp16_tflops`,
+ * `peak_fp32_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `net_gb_per_s`, `gemm_efficiency`,
+ * `attention_forward_efficiency`, `attention_backward_efficiency`, `hbm_efficiency`, `link_efficiency`,
+ * `multiprocessors`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the clock
+ * needs (clock.h) is not. path NULL: etc/gpus.json as it was when
+ * p4d was built, without reading anything. The caller frees with p4d_gpus_free (which accepts a zeroed
+ * struct). Errors: IO, JSON, VALUE.
+ */
+int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
+
+/* The same from text; what: names it in messages. */
+int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);
+
+/* Copies the built-in table, so that `owned` can be written. Errors: NO_MEMORY. */
+int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
+
+void p4d_gpus_free(p4d_gpus *gpus);
+
+/*
+ * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").
+ * When an alias fits several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
+ * *ambiguous (may be NULL) is set to the number of candidates; otherwise it is set to 1. A GPU's own name is
+ * never ambiguous. NULL when unknown; *ambiguous is then left as it was.
+ */
+const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous);
+
+#endif

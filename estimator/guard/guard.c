@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The submitting side: completes a request, then judges it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request/defaults.h"
+#include "job/script.h"
+#include "search/layout_search.h"
+#include "guard/verdict.h"
+
+/* Everything the steps below share. */
+typedef struct guard {
+	const p4d_site *site;
+	const p4d_job *job;
+	uint32_t published_batch;
+	p4d_request *request;
+	p4d_verdict *verdict;
+	p4d_search_space space;
+} guard;
+
+/* A split made for other stages cannot be taken back on a command line, only replaced. */
+static void write_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
+{
+	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
+	const bool uneven = p4d_is_set(candidate, P4D_PIPELINE_SPLIT);
+
+	used += (size_t)snprintf(buf + used, size - used, "%s--p4d-pipeline-split=", used ? " " : "");
+	if (uneven && used + strlen(candidate->pipeline_split) < size)
+		memcpy(buf + used, candidate->pipeline_split, strlen(candidate->pipeline_split) + 1);
+	for (int64_t i = 0; i < stages && used < size && !uneven; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? "," : "", layers);
+}
+
+/*
+ * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
+ * every one that the user had set to something else.
+ */
+static void write_flags(const p4d_request *asked, const p4d_request *candidate, char *buf, size_t size)
+{
+	size_t used = 0;
+	char value[64];
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && used < size; i++) {
+		p4d_option option = p4d_layout_options[i];
+		bool differs = p4d_is_set(asked, option) && asked->value[option] != candidate->value[option];
+		if (p4d_layout_is_default(candidate, option) && !differs)
+			continue;
+		int length = snprintf(buf + used, size - used, "%s--p4d-%s=%s", used ? " " : "",
+				      p4d_option_info_of(option)->name,
+				      p4d_value_text(candidate, option, value, sizeof(value)));
+		used += length > 0 ? (size_t)length : 0;
+	}
+	/* a split that p4d chose where none was asked for, it will choose again */
+	if (used < size && p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
+	    strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
+		write_split(candidate, buf, used, size);
+}
+
+/* "pp=1 micro-batch=2 recompute=none": what p4d decided. Returns whether there was anything. */
+static bool write_choices(const p4d_request *asked, const p4d_request *complete, char *buf, size_t size)
+{
+	size_t used = 0;
+	char value[64];
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && used < size; i++) {
+		p4d_option option = p4d_layout_options[i];
+		bool rare = option == P4D_CP || option == P4D_CP_COMM || option == P4D_VPP ||
+			    option == P4D_SCHEDULE || option == P4D_VOCAB_PARALLEL;
+		if (p4d_is_set(asked, option) && asked->value[option] == complete->value[option])
+			continue;
+		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))
+			continue;
+		int length = snprintf(buf + used, size - used, "%s%s=%s", used ? " " : "",
+				      p4d_option_info_of(option)->name,
+				      p4d_value_text(complete, option, value, sizeof(value)));
+		used += length > 0 ? (size_t)length : 0;
+	}
+	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT) && used < size)
+		used += (size_t)snprintf(buf + used, size - used, "%spipeline-split=%.60s%s", used ? " " : "",
+					 complete->pipeline_split,
+					 strlen(complete->pipeline_split) > 60 ? "..." : "");
+	return used > 0;
+}
+
+static void say_choice(const p4d_request *asked, const p4d_request *complete, p4d_code code, p4d_verdict *v)
+{
+	char choices[256], assumed[80] = "", memory[64];
+
+	if (!write_choices(asked, complete, choices, sizeof(choices)))
+		return;
+	if (p4d_is_chosen(complete, P4D_SEQ_LEN) || p4d_is_chosen(complete, P4D_GLOBAL_BATCH))
+		snprintf(assumed, sizeof(assumed), " (seq-len=%" PRIu64 " global-batch=%" PRIu64 ")",
+			 v->layout.seq_len, v->layout.global_batch);
+	p4d_verdict_say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
+			assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
+			v->layout.device == P4D_CPU ? "the host" : v->estimate.gpu->name);
+}
+
+/* The job's script tells what it trains with when the user does not. */
+static void infer_framework(const p4d_job *job, p4d_request *request)
+{
+	if (!job->script || p4d_is_set(request, P4D_FRAMEWORK))
+		return;
+	p4d_script script = p4d_script_scan(job->script, job->script_length);
+	if (script.starts_p4d_train)
+		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
+	else if (script.megatron)
+		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
+}
+
+/* Nothing fits with the user's choices: says what would, or changes them where that is allowed. */
+static int correct(guard *g, const p4d_request *asked, p4d_error *err)
+{
+	const p4d_geometry *geometry = &g->verdict->geometry;
+	p4d_candidate found;
+	char flags[400];
+	uint64_t nodes, gpus_per_node;
+
+	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
+		if (g->verdict->policy.rewrite == P4D_REWRITE_ALL ||
+		    (g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX))) {
+			*g->request = found.request;
+			return 0;
+		}
+		write_flags(asked, &found.request, flags, sizeof(flags));
+		return p4d_fix(err, "%s", flags);
+	}
+	if (err->code != P4D_E_DOES_NOT_FIT)
+		return -1;
+	err->code = P4D_E_NO_LAYOUT;
+	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
+	if (p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
+				&nodes, &gpus_per_node, &found) < 0)
+		return -1;
+	write_flags(asked, &found.request, flags, sizeof(flags));
+	return p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s%s", nodes, gpus_per_node,
+		       flags[0] ? " " : "", flags);
+}
+
+/* True when the error is about the numbers of the layout, which another layout may cure. */
+static bool is_curable(p4d_code code)
+{
+	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
+}
+
+/* Fills what is open, within the site's rewrite policy, and judges the result. */
+static int complete_and_judge(guard *g, p4d_error *err)
+{
+	const p4d_request asked = *g->request;
+	p4d_verdict *v = g->verdict;
+	uint64_t world = (uint64_t)v->geometry.nodes * v->geometry.gpus_per_node;
+	p4d_candidate best;
+	p4d_search_counts counts = {.considered = 0};
+
+	if (v->policy.rewrite != P4D_REWRITE_OFF && p4d_search_preferred(&asked, &g->space, &best, &counts)) {
+		*g->request = best.request;
+	} else {
+		if (counts.considered)
+			*g->request = counts.leanest.request; /* a refusal shows how close it came */
+		else
+			p4d_request_complete(g->request, g->published_batch, world);
+	}
+	int rc = p4d_judge(g->site, g->job, g->request, v, err);
+	p4d_code code = P4D_E_CHOSE;
+	if (rc < 0 && is_curable(err->code)) {
+		p4d_request attempted = *g->request;
+		if (correct(g, &asked, err) == 0) {
+			code = P4D_E_CHANGED;
+			rc = p4d_judge(g->site, g->job, g->request, v, err);
+		} else {
+			*g->request = attempted;
+		}
+	}
+	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
+		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
+	if (v->judged && p4d_plan_seal(g->request, &v->layout, v->geometry.gpu, err) < 0)
+		return -1;
+	if (rc == 0)
+		say_choice(&asked, g->request, code, v);
+	v->changed = code == P4D_E_CHANGED || v->messages > 0;
+	return rc;
+}
+
+static void say_above_safe(p4d_verdict *v)
+{
+	const p4d_estimate *e = &v->estimate;
+
+	if (!e->capacity_bytes || e->fraction <= v->policy.safe)
+		return;
+	v->action = P4D_WARN;
+	p4d_message *message = p4d_verdict_say(
+	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
+	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
+	    v->layout.device == P4D_CPU ? "the host" : e->gpu->name, 100 * v->policy.safe);
+	if (e->framework == P4D_FRAMEWORK_MEGATRON)
+		snprintf(message->fix, sizeof(message->fix),
+			 "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+}
+
+static void say_ambiguous(p4d_verdict *v)
+{
+	if (v->geometry.ambiguous > 1 && v->geometry.gpu)
+		p4d_verdict_say(v, P4D_E_AMBIGUOUS_GPU,
+				"the GPU name fits %u GPUs of different size; %s (%.1f GiB) is assumed",
+				v->geometry.ambiguous, v->geometry.gpu->name,
+				p4d_to_gib(v->geometry.gpu->usable_bytes));
+}
+
+/* An architecture without a formula: the site decides. */
+static int judge_unmodelled(guard *g, p4d_error *err)
+{
+	p4d_verdict *v = g->verdict;
+
+	p4d_request_put(g->request, P4D_UNMODELLED, 1, P4D_BY_MODEL);
+	p4d_fail(err, P4D_E_UNMODELLED, "%s: %s", g->request->model, g->request->unmodelled);
+	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)
+		return -1;
+	if (v->policy.unmodelled == P4D_UNMODELLED_WARN) {
+		v->action = P4D_WARN;
+		p4d_verdict_say(v, P4D_E_UNMODELLED, "%s is not modelled, nothing was checked: %s",
+				g->request->model, g->request->unmodelled);
+	}
+	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
+}
+
+static int complete(guard *g, p4d_cluster_source source, void *context, p4d_error *err)
+{
+	p4d_verdict *v = g->verdict;
+	p4d_job job = *g->job;
+
+	if (!p4d_is_set(g->request, P4D_MODEL)) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "p4d options were given without --p4d-model");
+		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
+	}
+	if (g->request->unmodelled[0])
+		return judge_unmodelled(g, err);
+	infer_framework(g->job, g->request);
+	p4d_site_apply_defaults(g->site, g->request);
+	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && g->request->value[P4D_DEVICE] == P4D_CPU;
+	if (p4d_geometry_of(g->site, &job, source, context, &v->geometry, err) < 0)
+		return -1;
+	v->policy = p4d_policy_of(g->site, g->job, &v->geometry);
+	p4d_request_default(g->request, P4D_FRAMEWORK,
+			    p4d_is_llama_type(g->request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
+			    P4D_BY_P4D);
+	g->space = (p4d_search_space){
+	    .nodes = v->geometry.nodes,
+	    .gpus_per_node = v->geometry.gpus_per_node,
+	    .published_batch = g->published_batch,
+	    .capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(g->site)},
+	    .method = P4D_METHOD_CLOSED,
+	    .safe = v->policy.safe,
+	    .limit = p4d_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
+	};
+	say_ambiguous(v);
+	int rc = complete_and_judge(g, err);
+	if (rc == 0)
+		say_above_safe(v);
+	/* a refused job has a plan too when it was judged: it is what an override or mode = warn lets through
+	 */
+	if (v->judged && p4d_plan_write(g->request, v->plan, sizeof(v->plan), rc == 0 ? err : NULL) < 0 &&
+	    rc == 0)
+		return -1;
+	return rc;
+}
+
+void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict)
+{
+	guard g = {.site = site,
+		   .job = job,
+		   .published_batch = published_batch,
+		   .request = request,
+		   .verdict = verdict};
+	p4d_error err = {.code = P4D_OK};
+
+	if (!p4d_request_any(request)) {
+		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
+		return;
+	}
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->policy = p4d_policy_of(site, job, NULL);
+	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
+	    complete(&g, source, context, &err) < 0)
+		p4d_verdict_error(verdict, &err);
+	p4d_verdict_finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
+}
+
+void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict)
+{
+	memset(verdict, 0, sizeof(*verdict));
+	verdict->policy = p4d_policy_of(site, job, NULL);
+	p4d_verdict_error(verdict, err);
+	p4d_verdict_finish(verdict, NULL);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sbatch and slurmctld check alike, once a request is complete. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job/script.h"
+#include "guard/verdict.h"
+
+/* Job scripts are short; whatever comes after this many bytes is data. */
+enum { SCRIPT_MAX = 256 * 1024 };
+
+p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
+{
+	const char *partition = job->partition;
+
+	if (!partition && geometry && geometry->partition[0])
+		partition = geometry->partition;
+	return p4d_site_policy(site, partition, job->qos, job->account,
+			       geometry && geometry->gpu ? geometry->gpu->name : NULL);
+}
+
+static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)
+{
+	const p4d_estimate *e = &v->estimate;
+	double limit = p4d_policy_limit(&v->policy, e->framework);
+	char recompute[16], where[64] = "";
+
+	if (!e->capacity_bytes || e->fraction <= limit)
+		return 0;
+	if (v->geometry.gpu_types > 1)
+		snprintf(where, sizeof(where), ", the smallest of %u GPU types possible here",
+			 v->geometry.gpu_types);
+	return p4d_fail(err, P4D_E_DOES_NOT_FIT,
+			"%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: stage %u of %" PRIu64
+			" with tp=%" PRIu64 " cp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64
+			" micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s",
+			request->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+			100 * e->fraction, 100 * limit,
+			v->layout.device == P4D_CPU ? "the host" : e->gpu->name, where, e->stage,
+			v->layout.pp, v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
+			v->layout.micro_batch, v->layout.seq_len,
+			p4d_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
+}
+
+static int check_host_memory(const p4d_verdict *v, p4d_error *err)
+{
+	uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
+
+	if (need == P4D_NOT_MODELLED || !have || need <= have)
+		return 0;
+	p4d_fail(err, P4D_E_HOST_MEMORY,
+		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (checkpoint staging included), "
+		 "--mem grants %.1f GiB",
+		 v->layout.gpus_per_node, p4d_to_gib(need), p4d_to_gib(have));
+	return p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
+}
+
+static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error *err)
+{
+	uint32_t tasks = v->geometry.tasks_per_node ? v->geometry.tasks_per_node : 1;
+
+	if (v->layout.framework != P4D_FRAMEWORK_P4D || !script->starts_p4d_train || script->sets_tasks)
+		return 0;
+	if (tasks == v->layout.gpus_per_node)
+		return 0;
+	p4d_fail(err, P4D_E_TASKS,
+		 "p4d-train runs one task per GPU: %" PRIu32 " task%s and %" PRIu64 " GPUs per node", tasks,
+		 tasks == 1 ? "" : "s", v->layout.gpus_per_node);
+	return p4d_fix(err, "--nodes=%" PRIu32 " --ntasks-per-node=%" PRIu64, v->geometry.nodes,
+		       v->layout.gpus_per_node);
+}
+
+/*
+ * Megatron-LM follows the plan only through its arguments. Literal ones must agree with the plan, and what
+ * p4d chose must have a way in.
+ */
+static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, size_t length,
+			const p4d_script *script, p4d_error *err)
+{
+	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
+	char found[96], value[64];
+	uint64_t planned;
+
+	if (v->layout.framework != P4D_FRAMEWORK_MEGATRON)
+		return 0;
+	if (p4d_script_contradicts(job->script, length, &v->layout, found, sizeof(found), &planned)) {
+		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64, found,
+			 planned);
+		return p4d_fix(err, "in the script, replace the literal flags by $P4D_MEGATRON_ARGS");
+	}
+	if (script->uses_plan)
+		return 0;
+	for (size_t i = 0; i < sizeof(chosen) / sizeof(*chosen); i++) {
+		bool needed = chosen[i] == P4D_MICRO_BATCH || chosen[i] == P4D_RECOMPUTE
+				  ? request->value[chosen[i]] > 0
+				  : request->value[chosen[i]] > 1;
+		if (!p4d_is_chosen(request, chosen[i]) || !needed)
+			continue;
+		p4d_fail(err, P4D_E_NO_EFFECT,
+			 "p4d chose %s=%s, but the script uses neither $P4D_MEGATRON_ARGS nor another P4D_ "
+			 "variable",
+			 p4d_option_info_of(chosen[i])->name,
+			 p4d_value_text(request, chosen[i], value, sizeof(value)));
+		return p4d_fix(err, "in the script, pass $P4D_MEGATRON_ARGS to pretrain_gpt.py");
+	}
+	return 0;
+}
+
+int p4d_judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *v,
+	      p4d_error *err)
+{
+	p4d_capacity capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(site)};
+	size_t length = job->script_length < SCRIPT_MAX ? job->script_length : SCRIPT_MAX;
+
+	if (p4d_layout_build(request, v->geometry.nodes, v->geometry.gpus_per_node, &v->layout, err) < 0)
+		return -1;
+	if (p4d_estimate_memory(&v->layout, P4D_METHOD_CLOSED, &capacity, &v->estimate, err) < 0)
+		return -1;
+	v->judged = true;
+	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0)
+		return -1;
+	if (job->script) {
+		p4d_script script = p4d_script_scan(job->script, length);
+		if (check_tasks(v, &script, err) < 0 ||
+		    check_script(job, request, v, length, &script, err) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guard/verdict.h"
+
+p4d_message *p4d_verdict_say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
+{
+	/* the last message gives way: the first ones are the reasons */
+	unsigned at = verdict->messages < P4D_MESSAGES ? verdict->messages++ : P4D_MESSAGES - 1;
+	p4d_message *message = &verdict->message[at];
+	va_list args;
+
+	message->code = code;
+	message->fix[0] = '\0';
+	va_start(args, format);
+	vsnprintf(message->text, sizeof(message->text), format, args);
+	va_end(args);
+	return message;
+}
+
+/* Errors that the user can do nothing about: a fact of the site is missing, or p4d itself failed. */
+static bool is_fault_of_site(p4d_code code)
+{
+	switch (code) {
+	case P4D_E_NO_MEMORY:
+	case P4D_E_UNKNOWN_GPU:
+	case P4D_E_GPU_OF_PARTITION:
+	case P4D_E_CONF_SYNTAX:
+	case P4D_E_CONF_RANGE:
+	case P4D_E_CONF_DUPLICATE:
+	case P4D_E_CONF_TRUNCATED:
+	case P4D_E_CONF_TRUST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void p4d_verdict_error(p4d_verdict *verdict, const p4d_error *err)
+{
+	p4d_message *message = p4d_verdict_say(verdict, err->code, "%s", err->text);
+
+	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
+	verdict->action = P4D_REJECT;
+	if (is_fault_of_site(err->code) && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
+		verdict->action = P4D_WARN;
+		p4d_verdict_say(verdict, P4D_E_NOT_JUDGED,
+				"the job was not judged; the site lets such jobs pass");
+	}
+}
+
+static void apply_override(p4d_verdict *verdict, const char *reason)
+{
+	if (!reason || !*reason || verdict->action != P4D_REJECT)
+		return;
+	if (!verdict->policy.allow_override) {
+		p4d_verdict_say(verdict, P4D_E_OVERRIDE,
+				"--p4d-override is not allowed for this job by the site");
+		return;
+	}
+	verdict->action = P4D_WARN;
+	p4d_verdict_say(verdict, P4D_E_OVERRIDDEN, "overridden: %s", reason);
+}
+
+void p4d_verdict_finish(p4d_verdict *verdict, const char *override_reason)
+{
+	verdict->would_reject = verdict->action == P4D_REJECT;
+	apply_override(verdict, override_reason);
+	switch (verdict->policy.exempt ? P4D_MODE_OFF : verdict->policy.mode) {
+	case P4D_MODE_OFF:
+		verdict->messages = 0;
+		verdict->would_reject = false;
+		verdict->action = P4D_PASS;
+		break;
+	case P4D_MODE_OBSERVE:
+		verdict->action = P4D_PASS;
+		break;
+	case P4D_MODE_WARN:
+		if (verdict->action == P4D_REJECT)
+			verdict->action = P4D_WARN;
+		break;
+	case P4D_MODE_ENFORCE:
+		break;
+	}
+}
+
+const char *p4d_message_text(const p4d_message *message, char *buf, size_t size)
+{
+	if (message->fix[0])
+		snprintf(buf, size, "p4d: [P4D%03d] %s\np4d: fix: %s", (int)message->code, message->text,
+			 message->fix);
+	else
+		snprintf(buf, size, "p4d: [P4D%03d] %s", (int)message->code, message->text);
+	return buf;
+}
+
+const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
+{
+	size_t used = 0;
+	unsigned lines = 0;
+
+	if (size)
+		buf[0] = '\0';
+	if (verdict->policy.mode == P4D_MODE_OBSERVE)
+		return buf;
+	for (unsigned i = 0; i < verdict->messages; i++) {
+		const p4d_message *message = &verdict->message[i];
+		char text[sizeof(message->text) + sizeof(message->fix) + 64];
+
+		lines += message->fix[0] ? 2 : 1;
+		if (lines > P4D_VERDICT_LINES)
+			break;
+		p4d_message_text(message, text, sizeof(text));
+		int length = snprintf(buf + used, size - used, "%s%s", used ? "\n" : "", text);
+		if (length < 0 || (size_t)length >= size - used)
+			break;
+		used += (size_t)length;
+	}
+	return buf;
+}
+
+const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size)
+{
+	const p4d_estimate *e = &verdict->estimate;
+
+	if (e->capacity_bytes)
+		snprintf(buf, size, "%.1f of %.1f GiB (%.0f %%)", p4d_to_gib(e->peak.device_bytes),
+			 p4d_to_gib(e->capacity_bytes), 100 * e->fraction);
+	else
+		snprintf(buf, size, "%.3f GiB per rank", p4d_to_gib(e->peak.device_bytes));
+	return buf;
+}

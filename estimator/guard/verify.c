@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slurmctld and slurmstepd: judge a complete plan as it stands. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guard/verdict.h"
+
+/* The command that completes what the job carries. */
+static void write_command(const p4d_job *job, const p4d_request *options, const p4d_geometry *geometry,
+			  char *buf, size_t size)
+{
+	char flags[300], where[120] = "";
+
+	p4d_request_flags(options, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
+	if (geometry->gpu)
+		snprintf(where, sizeof(where), " --gpu=%s --nodes=%" PRIu32 " --gpus-per-node=%" PRIu32,
+			 geometry->gpu->name, geometry->nodes, geometry->gpus_per_node);
+	else if (job->min_nodes)
+		snprintf(where, sizeof(where), " --nodes=%" PRIu32, job->min_nodes);
+	snprintf(buf, size, "p4d plan --env %s%s%s", p4d_is_set(options, P4D_MODEL) ? "" : "--model=NAME ",
+		 flags, where);
+}
+
+/* A job that carries options, or must carry a plan, but has none. */
+static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
+{
+	char command[450];
+
+	if (options && p4d_request_any(options)) {
+		p4d_geometry_of(site, job, source, context, &v->geometry, NULL);
+		write_command(job, options, &v->geometry, command, sizeof(command));
+		p4d_fail(err, P4D_E_NO_PLAN,
+			 "the job carries p4d options but no complete P4D_PLAN: p4d did not run where it was "
+			 "submitted");
+		return p4d_fix(err, "eval \"$(%s)\"", command);
+	}
+	if (v->policy.require_plan && p4d_job_wants_gpus(job)) {
+		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs of this partition must say what they train");
+		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
+	}
+	return 0;
+}
+
+/* Every option the job carries beside the plan must say the same. */
+static int check_options(const p4d_request *options, const p4d_request *plan, p4d_error *err)
+{
+	char left[160], right[160];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		if (!p4d_is_set(options, option) || !(p4d_option_info_of(option)->where & P4D_WHERE_PLAN))
+			continue;
+		p4d_value_text(options, option, left, sizeof(left));
+		p4d_value_text(plan, option, right, sizeof(right));
+		if (p4d_is_set(plan, option) && !strcmp(left, right))
+			continue;
+		p4d_fail(err, P4D_E_PLAN_CHANGED, "%s is %s in the job's options and %s in its plan",
+			 p4d_option_info_of(option)->name, left,
+			 p4d_is_set(plan, option) ? right : "not set");
+		return p4d_fix(err, "unset P4D_PLAN and submit again with --p4d-%s=%s",
+			       p4d_option_info_of(option)->name, left);
+	}
+	return 0;
+}
+
+static int check_world(const p4d_request *plan, const p4d_geometry *geometry, p4d_error *err)
+{
+	int64_t nodes = plan->value[P4D_NODES], gpus = plan->value[P4D_GPUS_PER_NODE];
+
+	if (nodes == geometry->nodes && gpus == geometry->gpus_per_node)
+		return 0;
+	p4d_fail(err, P4D_E_GEOMETRY,
+		 "the plan is for %" PRId64 " nodes of %" PRId64 " GPUs, the job asks for %" PRIu32
+		 " of %" PRIu32,
+		 nodes, gpus, geometry->nodes, geometry->gpus_per_node);
+	return p4d_fix(err, "--nodes=%" PRId64 " --gpus-per-node=%" PRId64, nodes, gpus);
+}
+
+static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		  const char *line, const p4d_request *options, p4d_request *plan, p4d_verdict *v,
+		  p4d_error *err)
+{
+	p4d_job planned = *job;
+
+	if (p4d_plan_read(line, plan, err) < 0)
+		return -1;
+	if (options && check_options(options, plan, err) < 0)
+		return -1;
+	if (p4d_is_set(plan, P4D_UNMODELLED)) {
+		p4d_fail(err, P4D_E_UNMODELLED, "%s: %s", plan->model, plan->unmodelled);
+		return v->policy.unmodelled == P4D_UNMODELLED_REJECT ? -1 : 0;
+	}
+	planned.cpu = plan->value[P4D_DEVICE] == P4D_CPU;
+	if (p4d_geometry_of(site, &planned, source, context, &v->geometry, err) < 0)
+		return -1;
+	v->policy = p4d_policy_of(site, job, &v->geometry);
+	if (check_world(plan, &v->geometry, err) < 0)
+		return -1;
+	if (p4d_judge(site, job, plan, v, err) < 0)
+		return -1;
+	return p4d_plan_check_seal(plan, &v->layout, v->geometry.gpu, err);
+}
+
+void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		      const char *plan, const p4d_request *options, p4d_verdict *verdict)
+{
+	p4d_error err = {.code = P4D_OK};
+	p4d_request request;
+	int rc = 0;
+
+	memset(verdict, 0, sizeof(*verdict));
+	memset(&request, 0, sizeof(request));
+	verdict->policy = p4d_policy_of(site, job, NULL);
+	if (verdict->policy.exempt || verdict->policy.mode == P4D_MODE_OFF) {
+		p4d_verdict_finish(verdict, NULL);
+		return;
+	}
+	if (!plan || !*plan)
+		rc = check_missing(site, job, source, context, options, verdict, &err);
+	else
+		rc = verify(site, job, source, context, plan, options, &request, verdict, &err);
+	if (rc < 0)
+		p4d_verdict_error(verdict, &err);
+	else if (plan)
+		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
+	p4d_verdict_finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
+	/* a refused plan that passes all the same is the job's plan */
+	if (rc < 0 && verdict->action != P4D_REJECT && plan)
+		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_EXPORT_H
+#define P4D_EXPORT_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "request/layout.h"
+#include "request/request.h"
+
+/*
+ * The environment a judged job gets: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These names are outputs only;
+ * the plugins remove them from the environment of jobs that carry no plan.
+ */
+typedef void (*p4d_export_visit)(const char *name, const char *value, void *context);
+
+/* Calls visit for every variable. plan: the plan line. */
+void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
+		p4d_export_visit visit, void *context);
+
+/* The output names, NULL-terminated, P4D_PLAN first. */
+extern const char *const p4d_export_names[];
+
+/*
+ * Arguments that Megatron-LM's pretrain_gpt.py accepts for this layout: parallelism, model, batch, recompute
+ * and precision.
+ */
+const char *p4d_megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_JOB_H
+#define P4D_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "site/site.h"
+
+/*
+ * What Slurm knows of a job, in the words of sbatch, before it is understood. Filled by the SPANK plugin, by
+ * job_submit and by `p4d check` from their own sources; strings are borrowed, NULL when unset. 0 means unset
+ * for numbers.
+ */
+typedef struct p4d_job {
+	const char *partition; /* one name or a comma-separated list */
+	const char *qos, *account;
+	const char *constraint; /* -C */
+	const char
+	    *gres; /* --gres, --gpus-per-node, tres_per_node: "gpu:h100:4", "gres:gpu:4", "gres/gpu:4" */
+	const char *gpus;          /* --gpus, tres_per_job */
+	const char *gpus_per_task; /* tres_per_task */
+	const char *gpus_per_socket;
+	uint32_t min_nodes, max_nodes;
+	uint32_t tasks, tasks_per_node;
+	uint32_t cpus_per_task;
+	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
+	bool mem_is_all; /* --mem=0: all of the node */
+	bool exclusive;
+	bool cpu;           /* trains on the host: a rank is a task, and no GPU is needed */
+	const char *script; /* text of the batch script; NULL for srun and salloc */
+	size_t script_length;
+} p4d_job;
+
+/* One (partition, GPU type) pair of the live cluster. */
+typedef struct p4d_partition_facts {
+	char partition[64];
+	char gpu_type[48]; /* GRES type, "" when untyped */
+	char features[128];
+	uint32_t gpus_per_node; /* least over its nodes; 0 no GPUs */
+	uint64_t mem_bytes;     /* least real memory over its nodes */
+	bool is_default;
+} p4d_partition_facts;
+
+typedef struct p4d_cluster {
+	size_t count;
+	p4d_partition_facts *row;
+} p4d_cluster;
+
+/* The job as p4d needs it. */
+typedef struct p4d_geometry {
+	char partition[64];            /* the one that was decisive; "" unknown */
+	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
+	uint32_t tasks_per_node;       /* 0 when the job does not say */
+	uint64_t host_bytes;           /* host memory per node granted to the job; 0 unknown */
+	const p4d_gpu *gpu;            /* the one with the least memory among those possible */
+	unsigned gpu_types;            /* how many were possible */
+	unsigned ambiguous;            /* candidates behind an ambiguous name; 1 when clear */
+} p4d_geometry;
+
+/*
+ * Asked for the facts of the live cluster only when p4d.conf does not decide. Returns NULL when there are
+ * none; the result stays owned by the callee and valid until its next call.
+ */
+typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
+
+/*
+ * Understands the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY,
+ * GPU_OF_PARTITION, UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work.
+ */
+int p4d_geometry_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		    p4d_geometry *out, p4d_error *err);
+
+/* True when the job requests GPUs in any way (used for require_plan). Malformed text counts as false. */
+bool p4d_job_wants_gpus(const p4d_job *job);
+
+/*
+ * Parses GRES text for its GPU entry: "gpu", "gpu:4", "gpu:h100:4", "gres:gpu:h100:4",
+ * "gres/gpu:a100:2(S:0)", with other entries around ("lustre:1,gpu:2"). Returns 1 and fills type ("" when
+ * untyped) and count, 0 when there is no GPU entry, -1 with P4D_E_VALUE when malformed. Counts of several GPU
+ * entries add up; type is "" then.
+ */
+int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p4d_error *err);
+
+/* Parses Slurm's memory sizes ("16G", "512000", "2T"; plain numbers are MiB) into bytes. */
+int p4d_mem_parse(const char *text, uint64_t *bytes, p4d_error *err);
+
+/* Parses -N: "4", "2-4". */
+int p4d_nodes_parse(const char *text, uint32_t *min, uint32_t *max, p4d_error *err);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/job_parse.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* More (partition, GPU type) pairs than this behind one job are refused rather than cut. */
+enum { MAX_CANDIDATES = 128 };
+
+/* A GPU the job may get. */
+typedef struct candidate {
+	const p4d_gpu *gpu;    /* NULL: a type that is not in gpus.json */
+	const char *type;      /* GRES type in the cluster; "" from p4d.conf */
+	const char *features;  /* of the cluster's nodes; "" from p4d.conf */
+	const char *partition; /* borrowed from the site or the cluster */
+	unsigned ambiguous;
+	bool match, group, kept; /* while restricting */
+} candidate;
+
+typedef struct candidates {
+	size_t count;
+	candidate at[MAX_CANDIDATES];
+} candidates;
+
+static int add(candidates *all, candidate one, p4d_error *err)
+{
+	if (all->count == MAX_CANDIDATES) {
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "more than %d kinds of nodes are possible for this job",
+			 MAX_CANDIDATES);
+		return p4d_fix(err, "--partition=NAME");
+	}
+	all->at[all->count++] = one;
+	return 0;
+}
+
+static bool same(const char *a, const char *b, size_t length)
+{
+	return strlen(a) == length && !strncasecmp(a, b, length);
+}
+
+/* True when list (comma-separated) has the entry. */
+static bool has(const char *list, const char *entry, size_t length)
+{
+	for (const char *at = list; *at; at += strspn(at, ",")) {
+		size_t n = strcspn(at, ",");
+		if (n == length && !strncasecmp(at, entry, n))
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+/* A candidate of an untyped GRES: the features of its nodes may still name the GPU. */
+static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features, unsigned *ambiguous)
+{
+	char name[48];
+
+	for (const char *at = features; p4d_next_name(&at, name, sizeof(name));) {
+		const p4d_gpu *gpu = p4d_site_gpu(site, name, ambiguous);
+		if (gpu)
+			return gpu;
+	}
+	return NULL;
+}
+
+/* What may be in one partition; name NULL: the default one. */
+static int collect(const p4d_site *site, const char *name, p4d_lazy_cluster *lazy, candidates *all,
+		   p4d_error *err)
+{
+	const p4d_site_partition *section = p4d_site_partition_of(site, name);
+
+	for (unsigned i = 0; section && i < section->gpus; i++)
+		if (add(all,
+			(candidate){.gpu = section->gpu[i],
+				    .type = "",
+				    .features = "",
+				    .partition = section->name,
+				    .ambiguous = section->ambiguous[i]},
+			err) < 0)
+			return -1;
+	if (section && section->gpus)
+		return 0;
+	if (section)
+		name = section->name;
+	const p4d_cluster *cluster = p4d_lazy(lazy);
+	for (size_t i = 0; cluster && i < cluster->count; i++) {
+		const p4d_partition_facts *row = &cluster->row[i];
+		if (!row->gpus_per_node || (name ? strcmp(row->partition, name) != 0 : !row->is_default))
+			continue;
+		candidate one = {.type = row->gpu_type,
+				 .features = row->features,
+				 .partition = row->partition,
+				 .ambiguous = 1};
+		one.gpu = row->gpu_type[0] ? p4d_site_gpu(site, row->gpu_type, &one.ambiguous)
+					   : gpu_of_features(site, row->features, &one.ambiguous);
+		if (add(all, one, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* True when the name (a GRES type or a node feature) means this candidate. wanted: what the site makes of the
+ * name. */
+static bool means(const candidate *one, const char *name, size_t length, const p4d_gpu *wanted)
+{
+	if (same(one->type, name, length) || has(one->features, name, length))
+		return true;
+	if (!one->gpu)
+		return false;
+	/* an alias may fit several GPUs (a100); then each of them is meant */
+	return one->gpu == wanted || same(one->gpu->name, name, length) ||
+	       has(one->gpu->aliases, name, length);
+}
+
+/* Drops the candidates that are not marked kept, unless that is all of them. */
+static void keep(candidates *all)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < all->count; i++)
+		if (all->at[i].kept)
+			all->at[left++] = all->at[i];
+	if (left)
+		all->count = left;
+}
+
+/* Marks the candidates that a name means; true when there are any. */
+static bool match(const p4d_site *site, const char *name, candidates *all)
+{
+	const p4d_gpu *wanted = p4d_site_gpu(site, name, NULL);
+	bool any = false;
+
+	for (size_t i = 0; i < all->count; i++) {
+		all->at[i].match = means(&all->at[i], name, strlen(name), wanted);
+		any = any || all->at[i].match;
+	}
+	return any;
+}
+
+/* Keeps the candidates of a GRES type; false when there are none, and then changes nothing. */
+static bool restrict_to_type(const p4d_site *site, const char *type, candidates *all)
+{
+	if (!match(site, type, all))
+		return false;
+	for (size_t i = 0; i < all->count; i++)
+		all->at[i].kept = all->at[i].match;
+	keep(all);
+	return true;
+}
+
+/*
+ * Keeps what a constraint allows: groups joined by '|' of names joined by '&'. Counts, brackets and
+ * parentheses are not looked at, and a name that says nothing about GPUs excludes none; so what remains may
+ * be too much, never too little.
+ */
+static void restrict_to_constraint(const p4d_site *site, const char *constraint, candidates *all)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		all->at[i].group = true;
+		all->at[i].kept = false;
+	}
+	for (const char *at = constraint;; at++) {
+		at += strspn(at, "[]() ");
+		size_t length = strcspn(at, "&|,*[]() ");
+		char name[64] = "";
+		if (length < sizeof(name))
+			memcpy(name, at, length);
+		if (name[0] && match(site, name, all))
+			for (size_t i = 0; i < all->count; i++)
+				all->at[i].group = all->at[i].group && all->at[i].match;
+		at += length;
+		at += strcspn(at, "&|,"); /* a count or a bracket */
+		if (*at && *at != '|')
+			continue;
+		for (size_t i = 0; i < all->count; i++) {
+			all->at[i].kept = all->at[i].kept || all->at[i].group;
+			all->at[i].group = true;
+		}
+		if (!*at)
+			break;
+	}
+	keep(all);
+}
+
+static int unknown_gpu(const char *name, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_UNKNOWN_GPU, "GPU type `%.48s` is not in gpus.json, so its memory is not known",
+		 name);
+	return p4d_fix(err, "p4d.conf: gpu %.48s { name = \"NAME\" }, with a NAME that `p4d gpus` lists",
+		       name);
+}
+
+static int unknown_partition(const p4d_job *job, p4d_error *err)
+{
+	const char *name = job->partition ? job->partition : "NAME";
+
+	if (job->partition)
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
+			 "neither p4d.conf nor the cluster says which GPU partition `%.64s` has",
+			 job->partition);
+	else
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
+			 "the job names no partition, and neither p4d.conf nor the cluster says which is the "
+			 "default");
+	return p4d_fix(err, "p4d.conf: partition %.64s { gpu = \"GPU\"%s }, with a GPU that `p4d gpus` lists",
+		       name, job->partition ? "" : " default = true");
+}
+
+int p4d_job_gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_lazy_cluster *lazy,
+		p4d_geometry *out, p4d_error *err)
+{
+	candidates all = {.count = 0};
+	char name[64];
+
+	if (!job->partition || !*job->partition) {
+		if (collect(site, NULL, lazy, &all, err) < 0)
+			return -1;
+	} else {
+		for (const char *at = job->partition; p4d_next_name(&at, name, sizeof(name));)
+			if (collect(site, name, lazy, &all, err) < 0)
+				return -1;
+	}
+	if (job->constraint && all.count)
+		restrict_to_constraint(site, job->constraint, &all);
+	if (*type && !restrict_to_type(site, type, &all)) {
+		const p4d_gpu *gpu = p4d_site_gpu(site, type, &out->ambiguous);
+		const char *first = all.count ? all.at[0].partition : job->partition ? job->partition : "";
+		if (!gpu)
+			return unknown_gpu(type, err);
+		out->gpu = gpu;
+		out->gpu_types = 1;
+		p4d_next_name(&first, out->partition, sizeof(out->partition));
+		return 0;
+	}
+	if (!all.count)
+		return unknown_partition(job, err);
+	out->gpu_types = 0;
+	for (size_t i = 0; i < all.count; i++) {
+		const candidate *one = &all.at[i];
+		if (!one->gpu)
+			return one->type[0] ? unknown_gpu(one->type, err) : unknown_partition(job, err);
+		bool seen = false;
+		for (size_t j = 0; j < i; j++)
+			seen = seen || all.at[j].gpu == one->gpu;
+		out->gpu_types += !seen;
+		if (i && one->gpu->usable_bytes >= out->gpu->usable_bytes)
+			continue;
+		out->gpu = one->gpu;
+		out->ambiguous = one->ambiguous;
+		snprintf(out->partition, sizeof(out->partition), "%s", one->partition);
+	}
+	return 0;
+}

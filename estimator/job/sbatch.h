@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SBATCH_H
+#define P4D_SBATCH_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "job/job.h"
+#include "request/request.h"
+
+/*
+ * What sbatch would make of a command line, the environment and the #SBATCH lines of a script. The sources
+ * may be read in any order: as in sbatch, the command line wins over the environment, which wins over the
+ * script.
+ */
+
+/* The options of sbatch that decide where a job runs. P4D's own follow them in p4d_sbatch.value. */
+typedef enum p4d_sbatch_field {
+	P4D_SBATCH_NONE,
+	P4D_SBATCH_ACCOUNT,
+	P4D_SBATCH_CHDIR,
+	P4D_SBATCH_CONSTRAINT,
+	P4D_SBATCH_CPUS_PER_TASK,
+	P4D_SBATCH_EXCLUSIVE,
+	P4D_SBATCH_GPUS,
+	P4D_SBATCH_GPUS_PER_NODE,
+	P4D_SBATCH_GPUS_PER_SOCKET,
+	P4D_SBATCH_GPUS_PER_TASK,
+	P4D_SBATCH_GRES,
+	P4D_SBATCH_MEM,
+	P4D_SBATCH_MEM_PER_CPU,
+	P4D_SBATCH_MEM_PER_GPU,
+	P4D_SBATCH_NODES,
+	P4D_SBATCH_NTASKS,
+	P4D_SBATCH_NTASKS_PER_NODE,
+	P4D_SBATCH_PARTITION,
+	P4D_SBATCH_QOS,
+	P4D_SBATCH_TRES_PER_TASK,
+	P4D_SBATCH_WRAP,
+	P4D_SBATCH_CONF, /* --conf and --json belong to `p4d check`, not to sbatch */
+	P4D_SBATCH_JSON,
+	P4D_SBATCH_HELP,
+	P4D_SBATCH_FIELDS
+} p4d_sbatch_field;
+
+typedef enum p4d_sbatch_source {
+	P4D_FROM_SCRIPT,
+	P4D_FROM_ENVIRONMENT,
+	P4D_FROM_COMMAND_LINE
+} p4d_sbatch_source;
+
+enum { P4D_SBATCH_VALUES = P4D_SBATCH_FIELDS + P4D_OPTIONS };
+
+/* One job, or one component of a heterogeneous job. Start with all zero; owned by the caller, p4d_sbatch_free
+ * releases it. */
+typedef struct p4d_sbatch {
+	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
+	uint8_t source[P4D_SBATCH_VALUES];
+	/* filled by p4d_sbatch_job and p4d_sbatch_request */
+	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the words of p4d_gres_parse */
+	p4d_job job;                                         /* borrows from this struct; without script */
+	p4d_request request;                                 /* what the user set */
+} p4d_sbatch;
+
+/*
+ * Reads a command line. operand: the index of the first argument that is no option: the script, argc when
+ * there is none, or the ":" before the next component of a heterogeneous job. argv[0] is not looked at.
+ * Errors: USAGE.
+ */
+int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *operand, p4d_error *err);
+
+/* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. */
+int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err);
+
+/*
+ * Reads the #SBATCH lines of one component (0 unless the job is heterogeneous), up to the first command as
+ * sbatch does. components: how many the script describes. Errors: USAGE, with the line, also for scripts that
+ * sbatch refuses.
+ */
+int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
+		      unsigned *components, p4d_error *err);
+
+/* Understand the values, once all sources are read: sbatch's own fill job, p4d's fill request. Errors: VALUE,
+ * USAGE. */
+int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
+int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);
+
+void p4d_sbatch_free(p4d_sbatch *sbatch);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the values mean; sbatch.c finds them. */
+#include "job/sbatch.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const field_names[P4D_SBATCH_FIELDS] = {
+    [P4D_SBATCH_CPUS_PER_TASK] = "cpus-per-task",
+    [P4D_SBATCH_NTASKS] = "ntasks",
+    [P4D_SBATCH_NTASKS_PER_NODE] = "ntasks-per-node",
+};
+
+static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_t *number, p4d_error *err)
+{
+	const char *text = sbatch->value[field];
+	char *end;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	unsigned long value = strtoul(text, &end, 10);
+	if (!isdigit((unsigned char)text[0]) || *end || errno || !value || value > INT32_MAX)
+		return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number from 1 to %d",
+				field_names[field], text, INT32_MAX);
+	*number = (uint32_t)value;
+	return 0;
+}
+
+/* --mem, --mem-per-cpu and --mem-per-gpu exclude each other; one from the environment gives way to a typed
+ * one. */
+static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+{
+	static const p4d_sbatch_field fields[] = {P4D_SBATCH_MEM, P4D_SBATCH_MEM_PER_CPU,
+						  P4D_SBATCH_MEM_PER_GPU};
+	uint64_t *const sizes[] = {&job->mem_per_node_bytes, &job->mem_per_cpu_bytes,
+				   &job->mem_per_gpu_bytes};
+	unsigned typed = 0, from_environment = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (sbatch->value[fields[i]]) {
+			bool inherited = sbatch->source[fields[i]] == P4D_FROM_ENVIRONMENT;
+			typed += !inherited;
+			from_environment += inherited;
+		}
+	if (typed > 1 || (!typed && from_environment > 1))
+		return p4d_fail(err, P4D_E_USAGE,
+				"--mem, --mem-per-cpu and --mem-per-gpu exclude each other");
+	for (int i = 0; i < 3; i++) {
+		const char *text = sbatch->value[fields[i]];
+		if (!text || (typed && sbatch->source[fields[i]] == P4D_FROM_ENVIRONMENT))
+			continue;
+		if (p4d_mem_parse(text, sizes[i], err) < 0)
+			return -1;
+		job->mem_is_all = fields[i] == P4D_SBATCH_MEM && !*sizes[i];
+	}
+	return 0;
+}
+
+/* "4", "h100:4" and "a100:1,h100:1" in the words of --gres: "gpu:4", ... Appends to what is there. NULL: no
+ * memory. */
+static char *append_gres(char *gres, const char *text, const char *prefix)
+{
+	size_t used = gres ? strlen(gres) : 0, entries = 1;
+
+	for (const char *at = text; *at; at++)
+		entries += *at == ',';
+	size_t size = used + strlen(text) + entries * (strlen(prefix) + 1) + 1;
+	char *grown = realloc(gres, size);
+	if (!grown) {
+		free(gres);
+		return NULL;
+	}
+	for (const char *at = text;; at++) {
+		size_t length = strcspn(at, ",");
+		used += (size_t)snprintf(grown + used, size - used, "%s%s%.*s", used ? "," : "", prefix,
+					 (int)length, at);
+		at += length;
+		if (!*at)
+			return grown;
+	}
+}
+
+static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+{
+	static const struct {
+		p4d_sbatch_field field;
+		const char *prefix;
+		size_t owned;
+	} from[] = {
+	    {P4D_SBATCH_GRES, "", offsetof(p4d_sbatch, gres)},
+	    {P4D_SBATCH_GPUS_PER_NODE, "gpu:", offsetof(p4d_sbatch, gres)},
+	    {P4D_SBATCH_GPUS, "gpu:", offsetof(p4d_sbatch, gpus)},
+	    {P4D_SBATCH_GPUS_PER_TASK, "gpu:", offsetof(p4d_sbatch, gpus_per_task)},
+	    {P4D_SBATCH_TRES_PER_TASK, "", offsetof(p4d_sbatch, gpus_per_task)},
+	    {P4D_SBATCH_GPUS_PER_SOCKET, "gpu:", offsetof(p4d_sbatch, gpus_per_socket)},
+	};
+
+	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+		const char *text = sbatch->value[from[i].field];
+		if (!text)
+			continue;
+		char **owned = (char **)((char *)sbatch + from[i].owned);
+		*owned = append_gres(*owned, text, from[i].prefix);
+		if (!*owned)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu characters", strlen(text));
+	}
+	job->gres = sbatch->gres;
+	job->gpus = sbatch->gpus;
+	job->gpus_per_task = sbatch->gpus_per_task;
+	job->gpus_per_socket = sbatch->gpus_per_socket;
+	return 0;
+}
+
+int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
+{
+	p4d_job *job = &sbatch->job;
+	const char *nodes = sbatch->value[P4D_SBATCH_NODES], *exclusive = sbatch->value[P4D_SBATCH_EXCLUSIVE];
+
+	job->partition = sbatch->value[P4D_SBATCH_PARTITION];
+	job->qos = sbatch->value[P4D_SBATCH_QOS];
+	job->account = sbatch->value[P4D_SBATCH_ACCOUNT];
+	job->constraint = sbatch->value[P4D_SBATCH_CONSTRAINT];
+	/* --exclusive=user and =mcs share the node with other jobs */
+	job->exclusive = exclusive && (!*exclusive || !strcmp(exclusive, "exclusive"));
+	if (nodes && p4d_nodes_parse(nodes, &job->min_nodes, &job->max_nodes, err) < 0)
+		return -1;
+	if (read_number(sbatch, P4D_SBATCH_NTASKS, &job->tasks, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_NODE, &job->tasks_per_node, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
+	    read_memory(sbatch, job, err) < 0)
+		return -1;
+	return read_gres(sbatch, job, err);
+}
+
+/* A mistake that was not typed on the command line says where it is. */
+int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const char *text = sbatch->value[P4D_SBATCH_FIELDS + i];
+		if (!text || !p4d_request_set(&sbatch->request, (p4d_option)i, text, P4D_BY_USER, err))
+			continue;
+		if (err && sbatch->source[P4D_SBATCH_FIELDS + i] != P4D_FROM_COMMAND_LINE) {
+			p4d_error inner = *err;
+			p4d_fail(err, inner.code, "%.400s (from %s)", inner.text,
+				 sbatch->source[P4D_SBATCH_FIELDS + i] == P4D_FROM_SCRIPT
+				     ? "the batch script"
+				     : "the environment");
+			p4d_fix(err, "%s", inner.fix);
+		}
+		return -1;
+	}
+	return 0;
+}
+
+void p4d_sbatch_free(p4d_sbatch *sbatch)
+{
+	for (int i = 0; i < P4D_SBATCH_VALUES; i++)
+		free(sbatch->value[i]);
+	free(sbatch->gres);
+	free(sbatch->gpus);
+	free(sbatch->gpus_per_task);
+	free(sbatch->gpus_per_socket);
+	memset(sbatch, 0, sizeof(*sbatch));
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/model_forms.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/json_file.h"
+#include "model/rope.h"
+
+enum { MAX_FILE = 1024 * 1024, MAX_PATH = 1024 };
+
+/* Puts what names the model in front of an error about its numbers. */
+static int fail_in(const char *what, p4d_error *err)
+{
+	char text[sizeof(err->text)];
+
+	if (!err)
+		return -1;
+	memcpy(text, err->text, sizeof(text));
+	snprintf(err->text, sizeof(err->text), "%.200s: %.270s", what, text);
+	return -1;
+}
+
+static bool is_model_option(int option)
+{
+	return p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_MODEL;
+}
+
+/* Head size follows from hidden and heads where the model gives both and they divide. */
+static void derive_head_dim(p4d_request *model)
+{
+	if (p4d_is_set(model, P4D_HIDDEN) && p4d_is_set(model, P4D_HEADS) &&
+	    model->value[P4D_HIDDEN] % model->value[P4D_HEADS] == 0)
+		p4d_request_default(model, P4D_HEAD_DIM, model->value[P4D_HIDDEN] / model->value[P4D_HEADS],
+				    P4D_BY_MODEL);
+}
+
+/* Names every mandatory number that is missing. */
+static int check_complete(const p4d_request *model, p4d_error *err)
+{
+	static const p4d_option mandatory[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN,
+					       P4D_HEADS,  P4D_VOCAB,  P4D_MAX_SEQ_LEN};
+	char flags[160] = "", values[160] = "";
+
+	for (size_t i = 0; i < sizeof(mandatory) / sizeof(mandatory[0]); i++) {
+		const char *name = p4d_option_info_of(mandatory[i])->name;
+		size_t flags_used = strlen(flags), values_used = strlen(values);
+		if (p4d_is_set(model, mandatory[i]))
+			continue;
+		if (mandatory[i] == P4D_MAX_SEQ_LEN && model->value[P4D_POSITIONS] != P4D_LEARNED)
+			continue;
+		snprintf(flags + flags_used, sizeof(flags) - flags_used, " --p4d-%s", name);
+		snprintf(values + values_used, sizeof(values) - values_used, "%s--p4d-%s=N",
+			 values_used ? " " : "", name);
+	}
+	if (!*flags)
+		return 0;
+	p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "the model lacks%s", flags);
+	return p4d_fix(err, "%s", values);
+}
+
+static int check_heads(const p4d_request *model, p4d_error *err)
+{
+	int64_t hidden = model->value[P4D_HIDDEN], heads = model->value[P4D_HEADS];
+	int64_t kv_heads = model->value[P4D_KV_HEADS], fit = kv_heads < heads ? kv_heads : heads;
+
+	if (!p4d_is_set(model, P4D_HEAD_DIM)) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "hidden %lld is not a multiple of heads %lld, and no head-dim is given",
+			 (long long)hidden, (long long)heads);
+		return p4d_fix(err, "--p4d-head-dim=%lld", (long long)(hidden < heads ? 1 : hidden / heads));
+	}
+	if (heads % kv_heads == 0)
+		return 0;
+	while (heads % fit)
+		fit--;
+	p4d_fail(err, P4D_E_VALUE, "%s: kv-heads %lld, heads %lld",
+		 kv_heads > heads ? "more key/value heads than heads"
+				  : "heads are no multiple of key/value heads",
+		 (long long)kv_heads, (long long)heads);
+	return p4d_fix(err, "--p4d-kv-heads=%lld", (long long)fit);
+}
+
+/* Only p4d-train needs to know how positions are scaled, so all that is refused here is what was mistyped. */
+static int check_rope(const p4d_request *model, p4d_error *err)
+{
+	p4d_error why;
+	p4d_rope rope;
+
+	if (p4d_rope_of(model, &rope, &why) == 0 || why.code == P4D_E_UNMODELLED ||
+	    model->origin[P4D_ROPE_SCALING] != P4D_BY_USER)
+		return 0;
+	if (err)
+		*err = why;
+	return -1;
+}
+
+/* Fills what request leaves open from model, then from the defaults, and checks the whole. */
+static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
+{
+	p4d_request merged = *request;
+
+	derive_head_dim(model);
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (is_model_option(i))
+			p4d_request_inherit(&merged, model, (p4d_option)i, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_NORM, P4D_RMSNORM, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_GLU, 1, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_TIED, 0, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_POSITIONS, P4D_ROPE, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_BIAS, P4D_BIAS_NONE, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_QK_NORM, 0, P4D_BY_MODEL);
+	p4d_rope_default(&merged);
+	if (check_complete(&merged, err) < 0)
+		return -1;
+	p4d_request_default(&merged, P4D_KV_HEADS, merged.value[P4D_HEADS], P4D_BY_MODEL);
+	derive_head_dim(&merged);
+	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0)
+		return -1;
+	merged.unmodelled[0] = '\0';
+	*request = merged;
+	return 0;
+}
+
+static int read_model(struct json_object *object, const char *what, p4d_request *request, p4d_preset *preset,
+		      p4d_error *err)
+{
+	p4d_request model = {0};
+	p4d_preset found = {0};
+	int rc;
+
+	if (json_object_object_get(object, "architectures") || json_object_object_get(object, "model_type"))
+		rc = p4d_model_read_hf(object, &model, err);
+	else if (json_object_object_get(object, "name"))
+		rc = p4d_model_read_preset(object, &model, &found, err);
+	else
+		rc = p4d_fail(
+		    err, P4D_E_JSON,
+		    "neither a Hugging Face config.json (no \"architectures\" or \"model_type\") nor a "
+		    "preset (no \"name\")");
+	if (rc < 0)
+		return fail_in(what, err);
+	/* from here on the user's own numbers may be the cause */
+	if (!*model.unmodelled && fill(request, &model, err) < 0)
+		return fail_in(*request->model ? request->model : what, err);
+	if (*model.unmodelled)
+		memcpy(request->unmodelled, model.unmodelled, sizeof(model.unmodelled));
+	if (preset)
+		*preset = found;
+	return 0;
+}
+
+int p4d_model_parse(const char *text, size_t length, const char *what, p4d_request *request,
+		    p4d_preset *preset, p4d_error *err)
+{
+	struct json_object *object = p4d_json_parse(text, length, what, err);
+
+	if (!object)
+		return -1;
+	int rc = read_model(object, what, request, preset, err);
+	json_object_put(object);
+	return rc;
+}
+
+int p4d_model_read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err)
+{
+	struct json_object *object = p4d_json_read(path, MAX_FILE, err);
+
+	if (!object)
+		return -1;
+	int rc = read_model(object, path, request, preset, err);
+	json_object_put(object);
+	return rc;
+}
+
+static bool ends_in_json(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 5 && !strcmp(name + length - 5, ".json");
+}
+
+/* A name that can only be a file. */
+static bool is_path(const char *name)
+{
+	return ends_in_json(name) || (strchr(name, '/') && (name[0] == '/' || name[0] == '.'));
+}
+
+int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err)
+{
+	const char *name = request->model;
+	char path[MAX_PATH];
+	struct stat status;
+
+	if (!*name) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model is named");
+		return p4d_fix(err, "--p4d-model=NAME");
+	}
+	if (!strcasecmp(name, "custom")) {
+		p4d_request model = {0};
+		if (fill(request, &model, err) < 0)
+			return fail_in("custom", err);
+		if (preset)
+			memset(preset, 0, sizeof(*preset));
+		return 0;
+	}
+	if (!is_path(name)) {
+		p4d_error unknown;
+		int rc = p4d_preset_find(name, datadir, path, sizeof(path), &unknown);
+		if (rc == 0)
+			return p4d_model_read_file(path, request, preset, err);
+		bool absent = stat(name, &status) < 0 && (errno == ENOENT || errno == ENOTDIR);
+		if (!strchr(name, '/') || absent) {
+			if (err)
+				*err = unknown;
+			return -1;
+		}
+	}
+	bool directory = stat(name, &status) == 0 && S_ISDIR(status.st_mode);
+	snprintf(path, sizeof(path), "%s%s", name, directory ? "/config.json" : "");
+	return p4d_model_read_file(path, request, preset, err);
+}
+
+uint64_t p4d_model_parameters(const p4d_request *request)
+{
+	const int64_t *value = request->value;
+	unsigned __int128 hidden = (uint64_t)value[P4D_HIDDEN], ffn = (uint64_t)value[P4D_FFN];
+	unsigned __int128 query = (unsigned __int128)value[P4D_HEADS] * (uint64_t)value[P4D_HEAD_DIM];
+	unsigned __int128 key = (unsigned __int128)value[P4D_KV_HEADS] * (uint64_t)value[P4D_HEAD_DIM];
+	unsigned up = value[P4D_GLU] ? 2 : 1;
+	unsigned __int128 norm = hidden * (value[P4D_NORM] == P4D_LAYERNORM ? 2 : 1);
+	unsigned __int128 layer = 2 * hidden * (query + key) + (up + 1) * hidden * ffn + 2 * norm;
+
+	if (value[P4D_BIAS] != P4D_BIAS_NONE)
+		layer += query + 2 * key;
+	if (value[P4D_BIAS] == P4D_BIAS_ALL)
+		layer += hidden + up * ffn + hidden;
+	if (value[P4D_QK_NORM])
+		layer += 2 * (uint64_t)value[P4D_HEAD_DIM];
+	unsigned __int128 total = (uint64_t)value[P4D_LAYERS] * layer + norm;
+	total += (uint64_t)value[P4D_VOCAB] * hidden * (value[P4D_TIED] ? 1 : 2);
+	if (value[P4D_POSITIONS] == P4D_LEARNED)
+		total += (uint64_t)value[P4D_MAX_SEQ_LEN] * hidden;
+	return total > UINT64_MAX ? UINT64_MAX : (uint64_t)total;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_MODEL_H
+#define P4D_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "request/request.h"
+
+/*
+ * Models: presets (DATADIR/models/NAME.json), Hugging Face config.json files, or `custom` from flags alone.
+ * Loading a model fills the unset model numbers of a request (origin P4D_BY_MODEL; what the user set is
+ * kept).
+ *
+ * A preset file has `name`, `aliases`, `source`, `parameters` (an exact number, or a string as printed:
+ * "13.0B"), `global_batch`, `seq_len`, and the model options of options.def with '_' for '-' and choices as
+ * they are typed; `rope_scaling` is the object that Hugging Face has. Users may write such files, too.
+ */
+
+/* What a preset says beyond its shape. */
+typedef struct p4d_preset {
+	char name[64];
+	char aliases[512]; /* comma-separated */
+	char source[256];
+	uint64_t parameters;   /* published count; 0 when none was published */
+	uint64_t exact;        /* 1 when `parameters` is exact rather than rounded to the printed digits */
+	uint64_t rounding;     /* half a unit of the last printed digit; 0 when exact */
+	uint32_t global_batch; /* published sequences per step; 0 when unknown */
+	uint32_t seq_len;      /* sequence length of the published training; 0 when unknown */
+} p4d_preset;
+
+/*
+ * Resolves request->model and fills the model numbers. datadir holds models/. preset may be NULL; it is
+ * zeroed when the model is neither a preset nor a file in the form of one. Names ignore case; in aliases '-',
+ * '_', '.' and ' ' may also be left out. A name with a '/' that is no preset alias, or ending in ".json", is
+ * a file, read with the caller's rights (at most 1 MiB, at most 32 levels deep, regular files only); a
+ * directory stands for its config.json. An architecture that is not modelled is no error: request->unmodelled
+ * says which, and the numbers stay unset. Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE,
+ * INCOMPLETE_MODEL (numbers missing).
+ */
+int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err);
+
+/*
+ * The same for the text of a model file (Hugging Face config.json or preset form), without file access. what:
+ * names it in messages.
+ */
+int p4d_model_parse(const char *text, size_t length, const char *what, p4d_request *request,
+		    p4d_preset *preset, p4d_error *err);
+
+/* Calls visit for every preset in datadir, sorted by name. Returns 0, or -1 when one cannot be read. */
+int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const p4d_request *, void *),
+		   void *context, p4d_error *err);
+
+/*
+ * Parameters of a complete model, exactly as the framework would count them, vocabulary without padding.
+ * UINT64_MAX when the count does not fit.
+ */
+uint64_t p4d_model_parameters(const p4d_request *request);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/model_forms.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json_file.h"
+
+enum { MAX_KEY = 256, MAX_PATH = 1024, MAX_PRESET = 64 * 1024, NEAREST = 3 };
+
+static const char suffix[] = ".json";
+
+/* The preset files of a directory, sorted. */
+typedef struct listing {
+	struct dirent **file;
+	int count;
+} listing;
+
+/* Length of a file name without ".json". */
+static size_t stem(const struct dirent *file)
+{
+	return strlen(file->d_name) - (sizeof(suffix) - 1);
+}
+
+static int is_preset_file(const struct dirent *entry)
+{
+	size_t length = strlen(entry->d_name), end = sizeof(suffix) - 1;
+
+	return entry->d_name[0] != '.' && length > end && !strcmp(entry->d_name + length - end, suffix);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int list_presets(const char *datadir, listing *list, p4d_error *err)
+{
+	char path[MAX_PATH];
+
+	snprintf(path, sizeof(path), "%s/models", datadir);
+	list->count = scandir(path, &list->file, is_preset_file, by_name);
+	if (list->count < 0)
+		return p4d_fail(err, P4D_E_IO, "%.255s: presets cannot be read: %m", path);
+	return 0;
+}
+
+static void free_listing(listing *list)
+{
+	for (int i = 0; i < list->count; i++)
+		free(list->file[i]);
+	free(list->file);
+}
+
+static void path_of(const char *datadir, const char *file, char *path, size_t size)
+{
+	snprintf(path, size, "%s/models/%s", datadir, file);
+}
+
+/* What counts when names are compared: lower case, without separators. */
+static void squeeze(const char *name, size_t length, char *key, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < length && used + 1 < size; i++)
+		if (!strchr("-_. ", name[i]))
+			key[used++] = (char)tolower((unsigned char)name[i]);
+	key[used] = '\0';
+}
+
+static bool same_name(const char *name, size_t length, const char *key)
+{
+	char squeezed[MAX_KEY];
+
+	squeeze(name, length, squeezed, sizeof(squeezed));
+	return !strcmp(squeezed, key);
+}
+
+/* A preset that cannot be read has no aliases; it is an error only for those who ask for it by name. */
+static bool has_alias(const char *path, const char *key)
+{
+	struct json_object *object = p4d_json_read(path, MAX_PRESET, NULL);
+	char aliases[sizeof(((p4d_preset *)0)->aliases)] = "";
+	bool found = false;
+
+	if (object && p4d_json_list(object, "aliases", aliases, sizeof(aliases), NULL) < 0)
+		aliases[0] = '\0';
+	json_object_put(object);
+	for (const char *at = aliases; *at && !found;) {
+		size_t length = strcspn(at, ",");
+		found = same_name(at, length, key);
+		at += length + (at[length] == ',');
+	}
+	return found;
+}
+
+/* Insertions, deletions and replacements that turn a into b. */
+static unsigned edit_distance(const char *a, const char *b)
+{
+	unsigned row[MAX_KEY], columns = (unsigned)strlen(b);
+
+	for (unsigned j = 0; j <= columns; j++)
+		row[j] = j;
+	for (unsigned i = 1; a[i - 1]; i++) {
+		unsigned diagonal = row[0];
+		row[0] = i;
+		for (unsigned j = 1; j <= columns; j++) {
+			unsigned replace = diagonal + (a[i - 1] != b[j - 1]);
+			unsigned shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+			diagonal = row[j];
+			row[j] = replace < shift ? replace : shift;
+		}
+	}
+	return row[columns];
+}
+
+/* Fills the errors for a name that is no preset, with the names that are closest to it; returns 1. */
+static int fail_unknown(const char *name, const listing *list, p4d_error *err)
+{
+	char key[MAX_KEY], other[MAX_KEY], names[200] = "", first[MAX_KEY] = "";
+	/* an organization in front would only add noise */
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+
+	squeeze(base, strlen(base), key, sizeof(key));
+	unsigned limit = strlen(key) > 6 ? (unsigned)strlen(key) / 3 : 2, shown = 0;
+	for (unsigned distance = 0; distance <= limit; distance++) {
+		for (int i = 0; i < list->count && shown < NEAREST; i++) {
+			int length = (int)stem(list->file[i]);
+			const char *file = list->file[i]->d_name;
+			squeeze(file, (size_t)length, other, sizeof(other));
+			if (edit_distance(key, other) != distance)
+				continue;
+			size_t used = strlen(names);
+			snprintf(names + used, sizeof(names) - used, "%s%.*s", used ? ", " : "", length,
+				 file);
+			if (!shown++)
+				snprintf(first, sizeof(first), "%.*s", length, file);
+		}
+	}
+	p4d_fail(err, P4D_E_UNKNOWN_MODEL, "unknown model \"%.200s\"%s%s", name, shown ? "; nearest: " : "",
+		 names);
+	p4d_fix(err, "%s%s", shown ? "--p4d-model=" : "p4d models", first);
+	return 1;
+}
+
+/* The one file a name spelt as the file is can be in. */
+static bool find_file(const char *name, const char *datadir, char *path, size_t size)
+{
+	char file[MAX_KEY + sizeof(suffix)];
+	size_t length = strlen(name);
+
+	if (length >= MAX_KEY || name[0] == '.')
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		if (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i]))
+			return false;
+		file[i] = (char)tolower((unsigned char)name[i]);
+	}
+	memcpy(file + length, suffix, sizeof(suffix));
+	path_of(datadir, file, path, size);
+	return access(path, F_OK) == 0;
+}
+
+int p4d_preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err)
+{
+	char key[MAX_KEY];
+	listing list;
+	int found = -1;
+
+	if (find_file(name, datadir, path, size))
+		return 0;
+	if (list_presets(datadir, &list, err) < 0)
+		return -1;
+	squeeze(name, strlen(name), key, sizeof(key));
+	for (int i = 0; i < list.count && found < 0; i++)
+		if (same_name(list.file[i]->d_name, stem(list.file[i]), key))
+			found = i;
+	for (int i = 0; i < list.count && found < 0; i++) {
+		path_of(datadir, list.file[i]->d_name, path, size);
+		if (has_alias(path, key))
+			found = i;
+	}
+	if (found >= 0)
+		path_of(datadir, list.file[found]->d_name, path, size);
+	else
+		fail_unknown(name, &list, err);
+	free_listing(&list);
+	return found < 0;
+}
+
+int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const p4d_request *, void *),
+		   void *context, p4d_error *err)
+{
+	char path[MAX_PATH];
+	listing list;
+	int rc = 0;
+
+	if (list_presets(datadir, &list, err) < 0)
+		return -1;
+	for (int i = 0; i < list.count && rc == 0; i++) {
+		p4d_request request = {0};
+		p4d_preset preset;
+		path_of(datadir, list.file[i]->d_name, path, sizeof(path));
+		rc = p4d_model_read_file(path, &request, &preset, err);
+		if (rc == 0)
+			visit(&preset, &request, context);
+	}
+	free_listing(&list);
+	return rc;
+}

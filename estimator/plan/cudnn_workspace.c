@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+
+#include "plan/cudnn_workspace.h"
+
+#define ALIGNMENT 128 /* of each buffer inside a workspace */
+
+/* Backward kernels by the architecture they were written for; later ones without their own run Ampere's. */
+typedef enum kernel { AMPERE, HOPPER, BLACKWELL } kernel;
+
+typedef struct shape {
+	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
+} shape;
+
+static const struct architecture {
+	int sm;
+	kernel kernel;
+} architectures[] = {
+    {80, AMPERE},     {86, AMPERE},     {89, AMPERE},  {90, HOPPER},
+    {100, BLACKWELL}, {103, BLACKWELL}, {120, AMPERE}, {121, AMPERE},
+};
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
+}
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+	return __builtin_mul_overflow(a, b, &a) ? UINT64_MAX : a;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return value % unit == 0 ? value : add(value, unit - value % unit);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t product(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
+{
+	return multiply(multiply(multiply(a, b), multiply(c, d)), e);
+}
+
+static bool takes_head_dim(kernel k, uint64_t head_dim)
+{
+	return head_dim > 0 && head_dim % 8 == 0 && head_dim <= (k == HOPPER ? 256 : 128);
+}
+
+/* dK and dV as the query heads make them, before grouped-query attention sums them over a group. */
+static uint64_t ungrouped_gradients(const shape *s)
+{
+	if (s->heads == s->kv_heads)
+		return 0;
+	return multiply(2, round_up(product(s->batch, s->heads, s->keys, s->head_dim, 2), ALIGNMENT));
+}
+
+static uint64_t backward_workspace(kernel k, const shape *s)
+{
+	uint64_t ungrouped = ungrouped_gradients(s);
+
+	/* Below that cuDNN prefers Ampere's kernel. */
+	if (k == BLACKWELL && s->queries > 128 && s->keys > 128)
+		return ungrouped ? add(ungrouped, ALIGNMENT) : 0;
+	if (k == HOPPER)
+		return add(ungrouped, 2 * ALIGNMENT);
+	uint64_t own = product(s->batch, s->heads, round_up(s->queries, 8), s->head_dim, 4);
+	return add(add(ungrouped, own), ALIGNMENT);
+}
+
+static p4d_attention_bytes need(kernel k, const shape *s)
+{
+	p4d_attention_bytes bytes = {
+	    .query_gradient = product(s->batch, s->heads, s->queries, s->head_dim, 4),
+	    .row_sums = product(s->batch, s->heads, s->queries, 1, 4),
+	    .fused = takes_head_dim(k, s->head_dim),
+	};
+
+	if (bytes.fused) {
+		bytes.forward_workspace = k == HOPPER ? 2 * ALIGNMENT : 0;
+		bytes.backward_workspace = backward_workspace(k, s);
+	}
+	return bytes;
+}
+
+p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
+					    uint64_t queries, uint64_t keys, uint64_t head_dim)
+{
+	const shape s = {batch, heads, kv_heads, queries, keys, head_dim};
+
+	for (size_t i = 0; i < sizeof(architectures) / sizeof(*architectures); i++) {
+		if (architectures[i].sm == sm)
+			return need(architectures[i].kernel, &s);
+	}
+
+	/* Blackwell's needs are never above Ampere's. */
+	p4d_attention_bytes most = need(AMPERE, &s), hopper = need(HOPPER, &s);
+	most.forward_workspace = larger(most.forward_workspace, hopper.forward_workspace);
+	most.backward_workspace = larger(most.backward_workspace, hopper.backward_workspace);
+	most.fused = most.fused && hopper.fused;
+	return most;
+}
+
+/* Takes so many bytes of a workspace; where they begin. */
+static uint64_t take(p4d_attention_work *work, uint64_t bytes)
+{
+	const uint64_t at = work->bytes;
+
+	work->bytes = add(at, round_up(bytes, ALIGNMENT));
+	return at;
+}
+
+p4d_attention_work p4d_attention_work_of(int sm, const p4d_attention_call *c)
+{
+	const p4d_attention_bytes need =
+	    p4d_attention_workspace(sm, c->batch, c->heads, c->kv_heads, c->queries, c->keys, c->head_dim);
+	const uint64_t keys = product(c->batch, c->keys, c->kv_heads, c->head_dim, 2);
+	p4d_attention_work work = {.fused = need.fused};
+
+	if (!need.fused)
+		return work;
+	work.library = c->backward ? need.backward_workspace : need.forward_workspace;
+	take(&work, work.library);
+	work.lse = take(&work, c->repacked ? need.row_sums : 0);
+	if (!c->backward)
+		return work;
+	work.query_gradient = take(&work, need.query_gradient);
+	work.row_sums = take(&work, need.row_sums);
+	if (!c->staged)
+		return work;
+	work.dq = take(&work, need.query_gradient / 2);
+	work.dk = take(&work, keys);
+	work.dv = take(&work, keys);
+	return work;
+}
+
+uint64_t p4d_attention_most(int sm, const p4d_attention_split *s, bool backward)
+{
+	const uint64_t length = s->seq_len / s->cp, half = length / 2;
+	const struct {
+		uint64_t queries, keys;
+	} calls[] = {
+	    {length, length}, /* without cp; a ring, from here on */
+	    {length, half},
+	    {half, length},
+	    {half, s->seq_len}, /* gathered: the last of the sequence, on the first rank */
+	};
+	const size_t first = s->cp > 1 && s->gathered ? 3 : 0;
+	const size_t end = s->cp == 1 ? 1 : s->gathered ? 4 : 3;
+	uint64_t most = 0;
+
+	for (size_t i = first; i < end; i++) {
+		const bool staged = s->cp > 1, repacked = s->batch > 1 || calls[i].queries < length;
+		const p4d_attention_call call = {.batch = s->batch,
+						 .heads = s->heads,
+						 .kv_heads = s->kv_heads,
+						 .queries = calls[i].queries,
+						 .keys = calls[i].keys,
+						 .head_dim = s->head_dim,
+						 .backward = backward,
+						 .repacked = repacked,
+						 .staged = staged};
+		most = larger(most, p4d_attention_work_of(sm, &call).bytes);
+	}
+	return most;
+}

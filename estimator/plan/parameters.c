@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/parameters.h"
+
+enum { SHARD_MULTIPLE = 128 };
+
+p4d_wide p4d_layer_parameters(const p4d_layout *l)
+{
+	p4d_wide h = l->hidden, f = l->ffn, t = l->tp;
+	p4d_wide A = (p4d_wide)l->heads * l->head_dim, G = (p4d_wide)l->kv_heads * l->head_dim;
+	p4d_wide n =
+	    p4d_div_up(2 * h * A + 2 * h * G + (l->glu ? 3 : 2) * h * f, t) + 2 * h * l->norm_tensors;
+
+	if (l->bias != P4D_BIAS_NONE)
+		n += p4d_div_up(A + 2 * G, t);
+	if (l->bias == P4D_BIAS_ALL) /* row-parallel layers keep their bias whole */
+		n += p4d_div_up((l->glu ? 2 : 1) * f, t) + 2 * h;
+	if (l->qk_norm)
+		n += 2 * (p4d_wide)l->head_dim;
+	return n;
+}
+
+/* What begins the model, outside of its layers. */
+static p4d_wide begin_parameters(const p4d_layout *l)
+{
+	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
+
+	return table + (p4d_wide)l->positions * l->hidden;
+}
+
+p4d_wide p4d_chunk_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+			      uint32_t chunk)
+{
+	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
+	p4d_wide n = l->stage_layers[stage] / l->vpp * p4d_layer_parameters(l);
+	uint32_t position = p4d_position_of(schedule, stage, chunk);
+
+	if (position == 0)
+		n += begin_parameters(l);
+	if (position == p4d_positions(schedule) - 1) {
+		/* a tied table exists once where one stage has both ends of the model, else at both ends */
+		bool shared = l->tied && p4d_is_first(schedule, stage);
+		n += (shared ? 0 : table) + (p4d_wide)l->hidden * l->norm_tensors;
+	}
+	return n;
+}
+
+p4d_wide p4d_vocabulary_parameters(const p4d_layout *l)
+{
+	if (!l->vocab_parallel)
+		return 0;
+	return (l->tied ? 1 : 2) * p4d_div_up((p4d_wide)l->vocab * l->hidden, (p4d_wide)l->tp * l->pp);
+}
+
+p4d_wide p4d_stage_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	p4d_wide n = p4d_vocabulary_parameters(l);
+
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		n += p4d_chunk_parameters(l, schedule, stage, chunk);
+	return n;
+}
+
+static p4d_wide padded(const p4d_layout *l, p4d_wide n)
+{
+	p4d_wide unit = (p4d_wide)p4d_optimizer_shards(l) * SHARD_MULTIPLE;
+
+	return p4d_div_up(n, unit) * unit;
+}
+
+/* Segment i of a chunk: one of its layers; with the first what begins the model, with the last what ends it.
+ */
+static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				   uint32_t chunk, uint64_t i)
+{
+	const p4d_wide layer = p4d_layer_parameters(l), all = p4d_chunk_parameters(l, schedule, stage, chunk);
+	const uint64_t segments = p4d_chunk_segments(l, stage);
+	const p4d_wide ends = all - segments * layer;
+	const bool begins = p4d_position_of(schedule, stage, chunk) == 0;
+	/* where one chunk has both ends, its table belongs to the beginning */
+	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
+
+	if (segments == 1)
+		return all;
+	return layer + (begins && i == 0 ? begin_parameters(l) : 0) + (i == segments - 1 ? end : 0);
+}
+
+/* Segments are equal, but those at the ends of the model. */
+static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+			     uint32_t chunk, p4d_wide layer)
+{
+	const uint64_t segments = p4d_chunk_segments(l, stage);
+	const uint32_t position = p4d_position_of(schedule, stage, chunk);
+
+	if (segments > 1 && position > 0 && position < p4d_positions(schedule) - 1)
+		return segments * layer;
+	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
+	if (segments > 1)
+		n += padded(l, segment_parameters(l, schedule, stage, chunk, segments - 1));
+	return segments > 2 ? n + (segments - 2) * layer : n;
+}
+
+p4d_wide p4d_padded_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const p4d_wide layer = padded(l, p4d_layer_parameters(l));
+	p4d_wide n = padded(l, p4d_vocabulary_parameters(l));
+
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		n += padded_chunk(l, schedule, stage, chunk, layer);
+	return n;
+}
+
+static p4d_wide larger(p4d_wide a, p4d_wide b)
+{
+	return a > b ? a : b;
+}
+
+p4d_wide p4d_largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+{
+	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
+	p4d_wide most = p4d_vocabulary_parameters(l);
+
+	/* between the first and the last of a chunk none is larger */
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
+		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
+	}
+	return padded(l, most);
+}

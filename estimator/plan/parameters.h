@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_PARAMETERS_H
+#define P4D_PARAMETERS_H
+
+#include "request/layout.h"
+#include "schedule/schedule.h"
+
+/*
+ * How many parameters a rank holds. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences,
+ * 2^23 wide), so products of a handful of them fit 128 bits; narrowing is the caller's.
+ */
+__extension__ typedef unsigned __int128 p4d_wide;
+
+static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
+{
+	return (a + b - 1) / b;
+}
+
+/* Elements of one layer on one rank. */
+p4d_wide p4d_layer_parameters(const p4d_layout *layout);
+
+/*
+ * Elements of a chunk on one rank: its layers, and where the model begins or ends embedding, final norm and
+ * head. With vocabulary parallelism the tables are not in chunks: see p4d_vocabulary_parameters.
+ */
+p4d_wide p4d_chunk_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
+			      uint32_t chunk);
+
+/* Elements of this rank's part of the tables that vocabulary parallelism cuts over tp*pp; 0 without. */
+p4d_wide p4d_vocabulary_parameters(const p4d_layout *layout);
+
+/* Elements of all chunks and the tables of a stage. */
+p4d_wide p4d_stage_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+
+/* Ranks over which the optimizer state of a parameter is divided. */
+static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
+{
+	return layout->optimizer_sharding ? layout->dp * layout->cp : 1;
+}
+
+/*
+ * What p4d-train gathers, reduces and optimizes as one: on GPUs, where that runs beside passes, a layer, of a
+ * chunk's first with what begins the model, of its last with what ends it; on CPUs the chunk.
+ */
+static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
+{
+	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
+
+	return layout->device == P4D_CUDA && layers ? layers : 1;
+}
+
+/*
+ * The same as p4d-train stores them: each segment, and the tables, padded to whole optimizer shards of a
+ * multiple of 128 elements, so that each can be reduced and gathered by itself.
+ */
+p4d_wide p4d_padded_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+
+/* The largest of these. */
+p4d_wide p4d_largest_segment(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/plan.h"
+
+#include <string.h>
+
+#include "plan/plan_rows.h"
+
+static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
+{
+	rows->overflow = rows->overflow || a + b >= P4D_MOST_BYTES; /* both are below: no wrap */
+	return rows->overflow ? 0 : a + b;
+}
+
+/* Bytes of the rows of one lifetime: `layer` of those with a copy per layer, `flat` of the others, in one
+ * slot. */
+typedef struct region {
+	uint64_t layer, flat, slot, slots, layers, at;
+} region;
+
+/* The regions of the arena, in the order of lifetimes; slots lie side by side, in a slot the layers do. */
+static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_AT_MOMENTS + 1])
+{
+	const p4d_plan *plan = rows->plan;
+	uint64_t at = 0;
+
+	memset(of, 0, (P4D_LIVES_AT_MOMENTS + 1) * sizeof(*of));
+	for (unsigned i = 0; i < plan->count; i++) {
+		const p4d_tensor *row = &plan->tensor[i];
+		region *r = &of[row->lifetime];
+		uint64_t *sum = row->layers > 1 ? &r->layer : &r->flat;
+		*sum = plus(rows, *sum, row->bytes);
+		r->slots = row->slots;
+		r->layers = row->layers > 1 ? row->layers : r->layers;
+	}
+	for (int i = 0; i <= P4D_LIVES_AT_MOMENTS; i++) {
+		of[i].at = at;
+		of[i].slot = plus(rows, p4d_times(rows, of[i].layer, of[i].layers), of[i].flat);
+		if (i < P4D_LIVES_AT_MOMENTS)
+			at = plus(rows, at, p4d_times(rows, of[i].slot, of[i].slots));
+	}
+}
+
+static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_AT_MOMENTS + 1])
+{
+	uint64_t layered[P4D_LIVES_AT_MOMENTS], flat[P4D_LIVES_AT_MOMENTS];
+
+	for (int i = 0; i < P4D_LIVES_AT_MOMENTS; i++) {
+		layered[i] = of[i].at;
+		flat[i] = of[i].at + of[i].layer * of[i].layers;
+	}
+	for (unsigned i = 0; i < plan->count; i++) {
+		p4d_tensor *row = &plan->tensor[i];
+		if (row->lifetime == P4D_LIVES_AT_MOMENTS) {
+			row->offset += of[P4D_LIVES_AT_MOMENTS].at;
+			continue;
+		}
+		uint64_t *next = row->layers > 1 ? &layered[row->lifetime] : &flat[row->lifetime];
+		row->offset = *next;
+		row->layer_stride = row->layers > 1 ? of[row->lifetime].layer : 0;
+		row->slot_stride = row->slots > 1 ? of[row->lifetime].slot : 0;
+		*next += row->bytes;
+	}
+}
+
+/* Adds up the classes at the moment of the peak: everything that stays, and what is alive then. */
+static void sum_parts(p4d_plan *plan, p4d_moment peak)
+{
+	memset(plan->part, 0, sizeof(plan->part));
+	for (unsigned i = 0; i < plan->count; i++) {
+		const p4d_tensor *row = &plan->tensor[i];
+		if (row->lifetime != P4D_LIVES_AT_MOMENTS || row->moments & 1u << peak)
+			plan->part[row->part] += row->bytes * row->layers * row->slots;
+	}
+	/* what packing lost, if anything, is working memory */
+	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
+}
+
+static void fill_phases(p4d_plan *plan, int framework)
+{
+	for (int phase = 0; phase < P4D_PHASES; phase++)
+		plan->phase_bytes[phase] = plan->persistent_bytes;
+	plan->phase_bytes[P4D_TRAIN] = plan->arena_bytes;
+	if (framework != P4D_FRAMEWORK_MEGATRON)
+		return;
+	/* PyTorch's Adam makes its moments at the first step; what save and resume hold is not known */
+	uint64_t moments = 0, buffers = 0;
+	for (unsigned i = 0; i < plan->count; i++) {
+		const p4d_tensor *row = &plan->tensor[i];
+		if (row->part == P4D_PART_OPTIMIZER && strstr(row->name, "moment"))
+			moments += row->bytes;
+		if (row->part == P4D_PART_WEIGHT_GRAD)
+			buffers += row->bytes;
+	}
+	plan->phase_bytes[P4D_INIT] = plan->persistent_bytes - moments - buffers;
+	plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
+}
+
+/* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
+static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
+		    region regions[P4D_LIVES_AT_MOMENTS + 1], p4d_moment *peak, p4d_error *err)
+{
+	const bool megatron = layout->framework == P4D_FRAMEWORK_MEGATRON;
+	p4d_rows rows = {.layout = layout,
+			 .gpu = gpu,
+			 .schedule = p4d_schedule_of(layout),
+			 .stage = stage,
+			 .chunk_layers = layout->stage_layers[stage] / layout->vpp,
+			 .alignment = megatron ? 1 : P4D_ARENA_ALIGNMENT,
+			 .plan = plan};
+
+	rows.first = p4d_is_first(&rows.schedule, stage);
+	rows.last = p4d_is_last(&rows.schedule, stage);
+	plan->count = 0;
+	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
+	(megatron ? p4d_rows_of_megatron : p4d_rows_of_p4d)(&rows);
+	measure_regions(&rows, regions);
+	const uint64_t transient_at = regions[P4D_LIVES_AT_MOMENTS].at;
+	/* no sum of transients exceeds this one, nor does a product of the regions that was checked */
+	plus(&rows, transient_at, regions[P4D_LIVES_AT_MOMENTS].flat);
+	if (rows.overflow)
+		return p4d_fail(err, P4D_E_OVERFLOW,
+				"one GPU of stage %u would hold more than 4 EiB; check layers, hidden, ffn, "
+				"vocab and seq-len",
+				stage);
+	p4d_pack(plan, peak);
+	plan->persistent_bytes = regions[P4D_LIVES_ALWAYS].slot;
+	plan->live_bytes += transient_at;
+	plan->arena_bytes = transient_at + plan->transient_bytes;
+	return 0;
+}
+
+int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
+		   p4d_error *err)
+{
+	region regions[P4D_LIVES_AT_MOMENTS + 1];
+	p4d_moment peak;
+	p4d_plan plan;
+
+	if (tabulate(layout, gpu, stage, &plan, regions, &peak, err) < 0)
+		return -1;
+	*arena_bytes = plan.arena_bytes;
+	return 0;
+}
+
+int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
+		   p4d_error *err)
+{
+	region regions[P4D_LIVES_AT_MOMENTS + 1];
+
+	if (tabulate(layout, gpu, stage, plan, regions, &plan->peak, err) < 0)
+		return -1;
+	plan->phase = P4D_TRAIN;
+	place_rows(plan, regions);
+	sum_parts(plan, plan->peak);
+	fill_phases(plan, layout->framework);
+	return 0;
+}
+
+const p4d_tensor *p4d_plan_find(const p4d_plan *plan, const char *name)
+{
+	for (unsigned i = 0; i < plan->count; i++)
+		if (!strcmp(plan->tensor[i].name, name))
+			return &plan->tensor[i];
+	return NULL;
+}
+
+/* FNV-1a over whole numbers. */
+static uint64_t mix(uint64_t hash, uint64_t number)
+{
+	hash = (hash ^ (number & UINT32_MAX)) * UINT64_C(0x100000001b3);
+	return (hash ^ number >> 32) * UINT64_C(0x100000001b3);
+}
+
+int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	p4d_plan plan;
+
+	for (uint32_t stage = 0; stage < layout->pp; stage++) {
+		if (p4d_plan_build(layout, gpu, stage, &plan, err) < 0)
+			return -1;
+		h = mix(h, plan.arena_bytes);
+		for (unsigned i = 0; i < plan.count; i++) {
+			const p4d_tensor *row = &plan.tensor[i];
+			h = mix(h, row->offset);
+			h = mix(h, row->bytes);
+			h = mix(h, (uint64_t)row->layers << 32 | row->slots);
+		}
+	}
+	*hash = h;
+	return 0;
+}

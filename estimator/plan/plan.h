@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_PLAN_H
+#define P4D_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/layout.h"
+#include "plan/stage_memory.h"
+#include "schedule/schedule.h"
+
+/*
+ * A plan is the table of every buffer that one rank of a pipeline stage holds: name, class, shape, type,
+ * lifetime and place. The guard sums it, the simulator draws it, and p4d-train allocates exactly that arena
+ * and nothing else. A framework is a profile: p4d (buffers of p4d-train, at offsets in one arena) or megatron
+ * (what PyTorch's allocator holds; no offsets).
+ */
+
+typedef enum p4d_dtype {
+	P4D_DT_BF16,
+	P4D_DT_FP16,
+	P4D_DT_FP32,
+	P4D_DT_FP64, /* sums of losses and norms */
+	P4D_DT_INT32,
+	P4D_DT_BYTES
+} p4d_dtype;
+
+/* How long a buffer lives. */
+typedef enum p4d_lifetime {
+	P4D_LIVES_ALWAYS,             /* from start to end of the program */
+	P4D_LIVES_IN_SLOT,            /* one per activation slot, from a chunk's forward to its backward */
+	P4D_LIVES_IN_VOCABULARY_SLOT, /* one per vocabulary slot */
+	P4D_LIVES_AT_MOMENTS,         /* during the moments of its mask; between them it holds nothing */
+} p4d_lifetime;
+
+/* What a rank may be doing. Transient buffers with no moment in common share memory. */
+typedef enum p4d_moment {
+	P4D_AT_EMBED,
+	P4D_AT_FORWARD,
+	P4D_AT_RECOMPUTE,          /* a layer's forward again, inside its backward */
+	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
+	P4D_AT_HEAD_SUM,           /* then: the hidden state's gradient, summed over the stages */
+	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
+	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
+	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
+	P4D_MOMENTS
+} p4d_moment;
+
+/* A row of the table. Sizes are those of one copy on this rank. */
+typedef struct p4d_tensor {
+	const char *name;  /* "layer.attention.qkv"; static */
+	const char *shard; /* which parallel degrees cut it: "tp", "sp cp", ""; static */
+	p4d_part part;
+	p4d_dtype dtype;
+	p4d_lifetime lifetime;
+	unsigned moments; /* mask of 1 << p4d_moment; of P4D_LIVES_AT_MOMENTS */
+	unsigned dims;
+	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
+	uint64_t bytes;    /* of one copy, aligned */
+	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
+	uint32_t slots;    /* 1 outside of slots */
+	/* profile p4d: where the first copy begins in the arena; the copy of slot s and layer l lies at
+	 * offset + s*slot_stride + l*layer_stride */
+	uint64_t offset, slot_stride, layer_stride;
+} p4d_tensor;
+
+enum { P4D_TENSORS = 80, P4D_ARENA_ALIGNMENT = 256 };
+
+/* Tokens of a micro-batch whose logits p4d-train has at a time. */
+enum { P4D_CROSS_ENTROPY_CHUNK = 1024 };
+
+/*
+ * Sums over tokens are made in two stages on a GPU, so that their order is always the same: so many partial
+ * sums of the gradients of norm weights, and of what follows the qkv product (bias, qk norm).
+ */
+enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
+
+typedef struct p4d_plan {
+	p4d_slots slots;
+	unsigned count;
+	p4d_tensor tensor[P4D_TENSORS];
+	uint64_t persistent_bytes, transient_bytes;
+	uint64_t arena_bytes; /* persistent + slots + packed transients */
+	uint64_t live_bytes;  /* most that is alive at one moment; arena_bytes / live_bytes is the packing */
+	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
+	uint64_t phase_bytes[P4D_PHASES];
+	p4d_phase phase; /* of the peak */
+	p4d_moment peak; /* when most transients are alive */
+} p4d_plan;
+
+/*
+ * The plan of one stage. Pure arithmetic, no allocation, time independent of the number of micro-batches.
+ * gpu: may be NULL; decides the attention workspaces. Errors: P4D_E_OVERFLOW.
+ */
+int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
+		   p4d_error *err);
+
+/* The size of its arena alone; for searches. */
+int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
+		   p4d_error *err);
+
+/* The row of that name; NULL when this stage has none. */
+const p4d_tensor *p4d_plan_find(const p4d_plan *plan, const char *name);
+
+/* A number that two machines agree on exactly when they compute the same plans for all stages. */
+int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err);
+
+#endif

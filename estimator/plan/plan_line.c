@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/plan_line.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+static const char magic[] = "p4d1";
+static const char hash_key[] = ":hash=";
+static const char origin_letter[] = {
+    [P4D_BY_USER] = 'u', [P4D_BY_SITE] = 's', [P4D_BY_MODEL] = 'm', [P4D_BY_P4D] = 'p'};
+
+enum { VALUE_MAX = 1024 };
+
+/* FNV-1a, 64 bit. */
+static uint64_t hash(const char *text, size_t length)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < length; i++) {
+		h ^= (unsigned char)text[i];
+		h *= UINT64_C(0x100000001b3);
+	}
+	return h;
+}
+
+/* A line under construction; `used` beyond size means that it did not fit. */
+typedef struct writer {
+	char *line;
+	size_t size, used;
+} writer;
+
+static void put(writer *w, char c)
+{
+	if (w->used + 1 < w->size)
+		w->line[w->used] = c;
+	w->used++;
+}
+
+static void put_text(writer *w, const char *text)
+{
+	for (; *text; text++)
+		put(w, *text);
+}
+
+static bool is_plain(unsigned char c)
+{
+	return isalnum(c) || strchr("._/+,-", c);
+}
+
+static void put_encoded(writer *w, const char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (is_plain(c)) {
+			put(w, *text);
+			continue;
+		}
+		put(w, '%');
+		put(w, digits[c >> 4]);
+		put(w, digits[c & 15]);
+	}
+}
+
+static bool in_plan(p4d_option option)
+{
+	return p4d_option_info_of(option)->where & P4D_WHERE_PLAN;
+}
+
+void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, const char *gpu)
+{
+	p4d_request_put(request, P4D_NODES, (int64_t)nodes, P4D_BY_USER);
+	p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)gpus_per_node, P4D_BY_USER);
+	if (!gpu)
+		return;
+	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu);
+	p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
+}
+
+int p4d_plan_seal(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
+{
+	uint64_t buffers;
+
+	if (layout->framework != P4D_FRAMEWORK_P4D)
+		return 0;
+	if (p4d_plan_hash(layout, gpu, &buffers, err) < 0)
+		return -1;
+	snprintf(request->arena, sizeof(request->arena), "%016" PRIx64, buffers);
+	p4d_request_put(request, P4D_ARENA, 1, P4D_BY_P4D);
+	return 0;
+}
+
+int p4d_plan_check_seal(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
+			p4d_error *err)
+{
+	p4d_request computed = {.arena = ""};
+
+	if (!p4d_is_set(request, P4D_ARENA))
+		return 0;
+	if (p4d_plan_seal(&computed, layout, gpu, err) < 0)
+		return -1;
+	if (!strcmp(request->arena, computed.arena))
+		return 0;
+	p4d_fail(
+	    err, P4D_E_PLAN_CHANGED,
+	    "the plan's buffers hash to %s where it was made and to %s here: p4d or its GPU table differ",
+	    request->arena, computed.arena);
+	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
+}
+
+int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)
+{
+	writer w = {line, size, 0};
+	char value[VALUE_MAX];
+
+	put_text(&w, magic);
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		if (!in_plan(option) || !p4d_is_set(request, option))
+			continue;
+		put(&w, ':');
+		put_text(&w, p4d_option_info_of(option)->name);
+		put(&w, '=');
+		put_encoded(&w, p4d_value_text(request, option, value, sizeof(value)));
+		put(&w, '@');
+		put(&w, origin_letter[request->origin[option]]);
+	}
+	if (w.used + sizeof(hash_key) + 16 > size)
+		return p4d_fail(
+		    err, P4D_E_PLAN_SYNTAX,
+		    "the plan needs %zu characters, at most %zu are possible; shorten --p4d-model",
+		    w.used + sizeof(hash_key) + 16, size);
+	snprintf(line + w.used, size - w.used, "%s%016" PRIx64, hash_key, hash(line, w.used));
+	return 0;
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undoes put_encoded. Returns -1 when malformed or too long. */
+static int decode(const char *text, size_t length, char *out, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		char c = text[i];
+		if (c == '%') {
+			if (i + 2 >= length)
+				return -1;
+			int high = digit(text[i + 1]), low = digit(text[i + 2]);
+			if (high < 0 || low < 0 || (high == 0 && low == 0))
+				return -1;
+			c = (char)(high << 4 | low);
+			i += 2;
+		}
+		if (used + 1 >= size)
+			return -1;
+		out[used++] = c;
+	}
+	out[used] = '\0';
+	return 0;
+}
+
+static int origin_of(char letter)
+{
+	for (int i = P4D_BY_USER; i <= P4D_BY_P4D; i++)
+		if (origin_letter[i] == letter)
+			return i;
+	return -1;
+}
+
+/* One `name=value@o` between colons. */
+static int read_item(const char *item, size_t length, p4d_request *request, p4d_error *err)
+{
+	char name[64], value[VALUE_MAX];
+	const char *equals = memchr(item, '=', length);
+	size_t name_length = equals ? (size_t)(equals - item) : length;
+
+	if (!equals || name_length >= sizeof(name) || length < name_length + 3 || item[length - 2] != '@')
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: '%.*s' is not name=value@origin",
+				(int)(length < 60 ? length : 60), item);
+	memcpy(name, item, name_length);
+	name[name_length] = '\0';
+	int option = p4d_option_find(name);
+	if (option < 0 || !in_plan((p4d_option)option))
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
+				"plan: '%s' is unknown to p4d %s; plan and p4d are of different versions",
+				name, magic);
+	if (p4d_is_set(request, (p4d_option)option))
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: '%s' stands twice", name);
+	int origin = origin_of(item[length - 1]);
+	if (origin < 0 || decode(equals + 1, length - name_length - 3, value, sizeof(value)) < 0)
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: malformed value of '%s'", name);
+	return p4d_request_set(request, (p4d_option)option, value, (p4d_origin)origin, err);
+}
+
+int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
+{
+	p4d_request result;
+	size_t length = strnlen(line, P4D_PLAN_MAX);
+
+	if (length == P4D_PLAN_MAX)
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: longer than %d characters", P4D_PLAN_MAX - 1);
+	if (strncmp(line, magic, sizeof(magic) - 1) != 0 || line[sizeof(magic) - 1] != ':')
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: '%.20s' does not start with '%s:'", line,
+				magic);
+	const char *tail = strstr(line, hash_key);
+	if (!tail)
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
+				"plan: cut off after %zu characters, the hash is missing", length);
+
+	char expected[17];
+	snprintf(expected, sizeof(expected), "%016" PRIx64, hash(line, (size_t)(tail - line)));
+	if (strcmp(tail + sizeof(hash_key) - 1, expected) != 0)
+		return p4d_fail(err, P4D_E_PLAN_CHANGED,
+				"plan: its hash is %.16s but its text gives %s: it was edited",
+				tail + sizeof(hash_key) - 1, expected);
+
+	memset(&result, 0, sizeof(result));
+	for (const char *at = line + sizeof(magic); at < tail;) {
+		const char *end = memchr(at, ':', (size_t)(tail - at));
+		if (!end)
+			end = tail;
+		if (read_item(at, (size_t)(end - at), &result, err) < 0)
+			return -1;
+		at = end < tail ? end + 1 : end;
+	}
+	*request = result;
+	return 0;
+}
+
+int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which)
+{
+	char left[VALUE_MAX], right[VALUE_MAX];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		if (!in_plan(option))
+			continue;
+		if (p4d_is_set(a, option) == p4d_is_set(b, option) &&
+		    (!p4d_is_set(a, option) || !strcmp(p4d_value_text(a, option, left, sizeof(left)),
+						       p4d_value_text(b, option, right, sizeof(right)))))
+			continue;
+		if (which)
+			*which = option;
+		return 1;
+	}
+	return 0;
+}

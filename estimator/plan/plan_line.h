@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_PLAN_LINE_H
+#define P4D_PLAN_LINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/layout.h"
+#include "request/request.h"
+
+/*
+ * The plan line (P4D_PLAN, admin_comment): a complete request as one line without blanks or quotes,
+ *
+ *     p4d1:model=llama13b@u:tp=8@u:pp=1@p:...:gpu=h100-80gb@s:nodes=1@u:gpus-per-node=8@u:hash=89abcdef01234567
+ *
+ * @ gives the origin (u user, s site, m model, p p4d). Bytes outside [A-Za-z0-9._/+,-] are percent-encoded.
+ * hash is FNV-1a over everything before ":hash=": it catches editing and truncation, not malice; slurmctld
+ * computes the verdict anew.
+ */
+enum { P4D_PLAN_MAX = 4096 };
+
+/* Says in a request where it will run, so that its plan line describes the whole job. gpu NULL: on the host.
+ */
+void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, const char *gpu);
+
+/*
+ * Puts the hash of the plans of all stages into a placed request of framework p4d, so that whoever reads the
+ * line can tell that it computes the same buffers; other frameworks have none. Errors: OVERFLOW.
+ */
+int p4d_plan_seal(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err);
+
+/* Checks it. Errors: PLAN_CHANGED when this machine computes other buffers. A request without a hash passes.
+ */
+int p4d_plan_check_seal(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
+			p4d_error *err);
+
+/* Writes the line. Errors: PLAN_SYNTAX when it does not fit size. */
+int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err);
+
+/* Reads a line. Errors: PLAN_SYNTAX, PLAN_CHANGED (hash), VALUE. */
+int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
+
+/* True when both describe the same job: every plan option has the same value (origins may differ). name: the
+ * first that differs. */
+int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_PLAN_ROWS_H
+#define P4D_PLAN_ROWS_H
+
+#include "plan/plan.h"
+
+/* How the profiles write their tables; for plan*.c only. */
+
+/* A table under construction. */
+typedef struct p4d_rows {
+	const p4d_layout *layout;
+	const p4d_gpu *gpu;
+	p4d_schedule schedule;
+	uint32_t stage;
+	bool first, last; /* whether the stage begins or ends the model */
+	uint64_t chunk_layers;
+	unsigned alignment; /* of every buffer; a power of two */
+	p4d_plan *plan;
+	bool overflow;
+} p4d_rows;
+
+/* Room for sums of a few totals; P4D_NOT_MODELLED is taken. */
+#define P4D_MOST_BYTES ((uint64_t)1 << 62)
+
+/* Products of sizes from users: too large is remembered in rows->overflow, not wrapped. */
+static inline uint64_t p4d_times(p4d_rows *rows, uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	if (!__builtin_mul_overflow(a, b, &product) && product < P4D_MOST_BYTES)
+		return product;
+	rows->overflow = true;
+	return 0;
+}
+
+/*
+ * The functions below write rows. They are inline because a search writes millions: with constant arguments
+ * little of them is left.
+ */
+
+/* Bytes of `elements` of a type, rounded up to the alignment. */
+static inline uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t elements)
+{
+	static const unsigned size[] = {[P4D_DT_BF16] = 2, [P4D_DT_FP16] = 2,  [P4D_DT_FP32] = 4,
+					[P4D_DT_FP64] = 8, [P4D_DT_INT32] = 4, [P4D_DT_BYTES] = 1};
+	uint64_t bytes = p4d_times(rows, elements, size[dtype]);
+
+	return (bytes + rows->alignment - 1) & ~(uint64_t)(rows->alignment - 1);
+}
+
+/*
+ * Adds a row of shape (x, y, z); dimensions from the end may be 0: there are none. Lives always, has one
+ * copy. The caller adjusts what is different.
+ */
+static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_part part,
+				  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+{
+	p4d_tensor *row = &rows->plan->tensor[rows->plan->count++];
+	unsigned dims = z ? 3 : y ? 2 : 1;
+	uint64_t elements = dims == 1 ? x : p4d_times(rows, x, dims == 2 ? y : p4d_times(rows, y, z));
+
+	*row = (p4d_tensor){.name = name,
+			    .shard = shard,
+			    .part = part,
+			    .dtype = dtype,
+			    .lifetime = P4D_LIVES_ALWAYS,
+			    .dims = dims,
+			    .shape = {x, y, z},
+			    .bytes = p4d_row_bytes(rows, dtype, elements),
+			    .layers = 1,
+			    .slots = 1};
+	return row;
+}
+
+/* The same, one copy per activation slot and layer of the chunk. */
+static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, const char *shard,
+					  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+{
+	p4d_tensor *row = p4d_row(rows, name, shard, P4D_PART_ACTIVATIONS, dtype, x, y, z);
+
+	row->lifetime = P4D_LIVES_IN_SLOT;
+	row->layers = (uint32_t)rows->chunk_layers;
+	row->slots = rows->plan->slots.activation;
+	return row;
+}
+
+/* The same, transient: lives during the moments of a mask. */
+static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const char *name, const char *shard,
+				     p4d_part part, p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+{
+	p4d_tensor *row = p4d_row(rows, name, shard, part, dtype, x, y, z);
+
+	row->lifetime = P4D_LIVES_AT_MOMENTS;
+	row->moments = moments;
+	return row;
+}
+
+static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
+{
+	return layout->precision == P4D_FP32   ? P4D_DT_FP32
+	       : layout->precision == P4D_FP16 ? P4D_DT_FP16
+					       : P4D_DT_BF16;
+}
+
+/* plan_p4d.c, plan_megatron.c: all rows of a stage. */
+void p4d_rows_of_p4d(p4d_rows *rows);
+void p4d_rows_of_megatron(p4d_rows *rows);
+
+/*
+ * plan_pack.c: offsets (from 0) for the transient rows, so that rows with a moment in common do not overlap.
+ * Fills plan->transient_bytes, and plan->live_bytes with the most that is alive at one moment, which is a
+ * lower bound of it; *peak gets that moment.
+ */
+void p4d_pack(p4d_plan *plan, p4d_moment *peak);
+
+#endif

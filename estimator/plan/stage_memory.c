@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/stage_memory.h"
+
+#include <string.h>
+
+#include "plan/memory_paper.h"
+#include "plan/plan.h"
+
+/* CUDA context: 0.3 to 0.5 GiB were seen with lazy module loading. p4d-train loads all of cuBLASLt's code for
+ * the GPU at the start, which takes more; how much is not measured yet (tests/gpu/run prints it). */
+#define CONTEXT_BYTES ((uint64_t)1 << 29)
+/* Host side of a rank beside its tensors. With cpu 6 to 36 MiB were measured, most of them OpenBLAS's; a node
+ * of many ranks shares some memory beside. With cuda (program, driver, pinned pools) an allowance. */
+#define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
+#define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
+enum { FP32_BYTES = 4, MOMENTS_AND_MASTER_BYTES = 3 * FP32_BYTES };
+/* reserved over allocated, mean of 19 runs on B200: 1.053 (1.028 to 1.093) */
+enum { FRAGMENTATION_PART = 53, FRAGMENTATION_OF = 1000 };
+
+/* NCCL as measured on 4xA100: 544 MB for a communicator of two ranks, 688 MB for more */
+static uint64_t communicator_bytes(uint64_t ranks)
+{
+	return ranks < 2 ? 0 : ranks == 2 ? 544000000 : 688000000;
+}
+
+/*
+ * Of the groups of p4d-train's stage beside those that all frameworks have: keys are gathered in two orders
+ * of the ranks; with cp the replicas are others than those that attention goes round; vocabulary parallelism
+ * sums over all stages, and hands on between them; the two ends of the model share a tied table.
+ */
+static uint64_t own_groups_bytes(const p4d_layout *l, uint32_t stage)
+{
+	const p4d_schedule s = p4d_schedule_of(l);
+	const bool is_end = p4d_is_first(&s, stage) != p4d_is_last(&s, stage);
+	uint64_t bytes = 0;
+
+	if (l->cp_comm == P4D_CP_ALL_GATHER)
+		bytes += communicator_bytes(l->cp);
+	if (l->cp > 1)
+		bytes += communicator_bytes(l->cp * l->dp) - communicator_bytes(l->dp);
+	if (l->vocab_parallel)
+		bytes += communicator_bytes(l->tp * l->pp) + communicator_bytes(l->pp);
+	else if (l->tied && is_end)
+		bytes += communicator_bytes(2);
+	return bytes;
+}
+
+/* Bytes that NCCL holds for a rank of a stage. */
+static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
+{
+	const uint64_t bytes = communicator_bytes(l->tp) + communicator_bytes(l->cp) +
+			       communicator_bytes(l->dp) + communicator_bytes(l->pp);
+
+	return bytes + (l->framework == P4D_FRAMEWORK_P4D ? own_groups_bytes(l, stage) : 0);
+}
+
+uint32_t p4d_stage_count(const p4d_layout *layout, int method)
+{
+	return method == P4D_METHOD_PAPER ? 1 : (uint32_t)layout->pp;
+}
+
+static int narrow(p4d_wide wide, uint64_t *narrow_bytes)
+{
+	/* P4D_NOT_MODELLED is taken, and room for sums is kept */
+	if (wide >> 62)
+		return -1;
+	*narrow_bytes = (uint64_t)wide;
+	return 0;
+}
+
+/* The paper describes the first stage only, and no phases. */
+static int paper_stage(const p4d_layout *layout, p4d_stage *stage, p4d_error *err)
+{
+	p4d_wide part[P4D_PART_COUNT] = {0}, sum = 0;
+
+	p4d_memory_paper(layout, part);
+	for (int i = 0; i < P4D_PART_COUNT; i++) {
+		sum += part[i];
+		if (narrow(part[i], &stage->part[i]) < 0 || narrow(sum, &stage->allocated_bytes) < 0)
+			return p4d_fail(
+			    err, P4D_E_OVERFLOW,
+			    "one GPU would hold more than 4 EiB; check layers, hidden, ffn, vocab and "
+			    "seq-len");
+	}
+	for (int i = 0; i < P4D_PHASES; i++)
+		stage->phase_bytes[i] = P4D_NOT_MODELLED;
+	stage->phase_bytes[P4D_TRAIN] = stage->device_bytes = stage->allocated_bytes;
+	stage->phase = P4D_TRAIN;
+	return 0;
+}
+
+/* What lies on the device beside the plan's buffers. */
+typedef struct outside {
+	uint64_t fragmentation, context, comm;
+} outside;
+
+static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocated_bytes)
+{
+	outside o = {0, 0, 0};
+
+	if (layout->device == P4D_CPU)
+		return o;
+	if (layout->framework == P4D_FRAMEWORK_MEGATRON) /* PyTorch's allocator; an arena has no gaps */
+		o.fragmentation =
+		    (uint64_t)((p4d_wide)allocated_bytes * FRAGMENTATION_PART / FRAGMENTATION_OF);
+	o.context = CONTEXT_BYTES;
+	o.comm = groups_bytes(layout, stage);
+	return o;
+}
+
+static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t number, p4d_stage *stage,
+			 p4d_error *err)
+{
+	p4d_plan plan;
+
+	if (p4d_plan_build(layout, gpu, number, &plan, err) < 0)
+		return -1;
+	memcpy(stage->part, plan.part, sizeof(stage->part));
+	memcpy(stage->phase_bytes, plan.phase_bytes, sizeof(stage->phase_bytes));
+	stage->phase = plan.phase;
+	stage->allocated_bytes = plan.arena_bytes;
+	outside o = beside(layout, number, plan.arena_bytes);
+	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
+	stage->part[P4D_PART_CONTEXT] = o.context;
+	stage->part[P4D_PART_COMM] = o.comm;
+	stage->device_bytes = plan.arena_bytes + o.fragmentation + o.context + o.comm;
+	return 0;
+}
+
+int p4d_stage_memory(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, p4d_stage *out,
+		     p4d_error *err)
+{
+	p4d_stage result;
+
+	memset(&result, 0, sizeof(result));
+	if ((method == P4D_METHOD_PAPER ? paper_stage(layout, &result, err)
+					: planned_stage(layout, gpu, stage, &result, err)) < 0)
+		return -1;
+	*out = result;
+	return 0;
+}
+
+/* What does not fit is more than any node has. */
+static uint64_t narrow_host(p4d_wide wide)
+{
+	uint64_t bytes;
+
+	return narrow(wide, &bytes) < 0 ? P4D_NOT_MODELLED - 1 : bytes;
+}
+
+p4d_host_part p4d_host_of_rank(const p4d_layout *l, uint32_t stage, uint64_t arena_bytes)
+{
+	const p4d_schedule schedule = p4d_schedule_of(l);
+	const uint64_t shards = p4d_optimizer_shards(l);
+	const p4d_wide process = l->device == P4D_CPU ? CPU_PROCESS_BYTES : CUDA_PROCESS_BYTES;
+	const p4d_wide arena = l->device == P4D_CPU ? arena_bytes : 0;
+	const p4d_wide saving =
+	    p4d_padded_parameters(l, &schedule, stage) / shards * MOMENTS_AND_MASTER_BYTES;
+	const p4d_wide loading = p4d_largest_segment(l, &schedule, stage) / shards * FP32_BYTES;
+
+	return (p4d_host_part){narrow_host(process), narrow_host(arena), narrow_host(saving),
+			       narrow_host(loading), narrow_host(process + arena + saving + loading)};
+}
+
+/* Per rank, of all the stages that were looked at. */
+static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes)
+{
+	if (l->framework != P4D_FRAMEWORK_P4D)
+		rank_bytes = capacity->host_bytes_per_rank;
+	return rank_bytes ? narrow_host((p4d_wide)rank_bytes * l->gpus_per_node) : P4D_NOT_MODELLED;
+}
+
+uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity)
+{
+	if (layout->device == P4D_CPU)
+		return capacity->host_bytes / layout->gpus_per_node;
+	if (!capacity->gpu)
+		return 0;
+	return method == P4D_METHOD_PAPER ? capacity->gpu->nominal_bytes : capacity->gpu->usable_bytes;
+}
+
+/*
+ * Of stages side by side with equally many layers none in the middle holds more than both ends of the row:
+ * embedding and head add to the ends of the pipeline, and slots grow towards one end, in all schedules
+ * (test_plan holds it).
+ */
+static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
+{
+	const uint32_t *layers = &l->stage_layers[stage];
+
+	return stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] || layers[0] != layers[1];
+}
+
+int p4d_method_in_force(const p4d_layout *layout, int method)
+{
+	/* where the runtime allocates exactly the table, the table is the plan */
+	return method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN
+										     : method;
+}
+
+uint64_t p4d_least_states(const p4d_layout *l)
+{
+	p4d_wide n = l->layers / l->pp * p4d_layer_parameters(l);
+	uint64_t bytes;
+	unsigned half = l->precision == P4D_FP32 ? 4 : 2;
+
+	/* parameters, and gradients of at least half precision; the least that any profile divides of the
+	 * optimizer */
+	n = n * (half + half) + n * 8 / p4d_optimizer_shards(l);
+	return narrow(n, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
+}
+
+static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,
+			   uint64_t *bytes)
+{
+	p4d_stage stage;
+
+	if (method == P4D_METHOD_PAPER) {
+		if (p4d_stage_memory(layout, method, gpu, number, &stage, NULL) < 0)
+			return -1;
+		*bytes = stage.device_bytes;
+		return 0;
+	}
+	if (p4d_plan_bytes(layout, gpu, number, bytes, NULL) < 0)
+		return -1;
+	outside o = beside(layout, number, *bytes);
+	*bytes += o.fragmentation + o.context + o.comm;
+	return 0;
+}
+
+bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity, double fraction,
+		    uint64_t *device_bytes)
+{
+	const uint64_t most = p4d_capacity_bytes(layout, method, capacity);
+	uint64_t bytes;
+
+	*device_bytes = 0;
+	for (uint32_t i = 0; i < p4d_stage_count(layout, method); i++) {
+		if (!may_be_fullest(layout, i))
+			continue;
+		if (device_bytes_of(layout, method, capacity->gpu, i, &bytes) < 0) {
+			*device_bytes = P4D_NOT_MODELLED;
+			return false;
+		}
+		*device_bytes = bytes > *device_bytes ? bytes : *device_bytes;
+		if (most && (double)*device_bytes > fraction * (double)most)
+			return false;
+	}
+	return true;
+}
+
+int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
+			p4d_error *err)
+{
+	uint64_t host_rank = 0;
+	p4d_estimate e;
+	p4d_stage stage;
+
+	memset(&e, 0, sizeof(e));
+	const uint32_t stages = p4d_stage_count(layout, method);
+	for (uint32_t i = 0; i < stages; i++) {
+		if (!may_be_fullest(layout, i))
+			continue;
+		if (p4d_stage_memory(layout, method, capacity->gpu, i, &stage, err) < 0)
+			return -1;
+		if (i == 0 || stage.device_bytes > e.peak.device_bytes) {
+			e.peak = stage;
+			e.stage = i;
+		}
+		if (layout->framework == P4D_FRAMEWORK_P4D) {
+			const uint64_t need = p4d_host_of_rank(layout, i, stage.allocated_bytes).sum;
+			host_rank = need > host_rank ? need : host_rank;
+		}
+	}
+	/* where the runtime allocates exactly the table, the table is the plan */
+	e.method =
+	    method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN : method;
+	e.framework = layout->framework;
+	e.gpu = capacity->gpu;
+	e.capacity_bytes = p4d_capacity_bytes(layout, method, capacity);
+	if (e.capacity_bytes)
+		e.fraction = (double)e.peak.device_bytes / (double)e.capacity_bytes;
+	e.host_bytes = host_need(layout, capacity, host_rank);
+	*out = e;
+	return 0;
+}
+
+const char *p4d_part_name(p4d_part part)
+{
+	static const char *const name[P4D_PART_COUNT] = {
+#define PART(id, json) [P4D_PART_##id] = #json,
+	    P4D_PARTS(PART)
+#undef PART
+	};
+	return name[part];
+}
+
+const char *p4d_phase_name(p4d_phase phase)
+{
+	static const char *const name[P4D_PHASES] = {"init", "train", "step", "save", "resume"};
+
+	return name[phase];
+}

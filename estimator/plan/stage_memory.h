@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_MEMORY_H
+#define P4D_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/layout.h"
+
+/* Line items of a stage's memory, in the order they are printed. PART(ID, json name) */
+#define P4D_PARTS(PART) \
+	PART(PARAMS, params) \
+	PART(GRADS, grads) \
+	PART(OPTIMIZER, optimizer) \
+	PART(ACTIVATIONS, activations) \
+	PART(LOGITS, logits) \
+	PART(WORKING_SET, working_set) \
+	PART(WEIGHT_GRAD, weight_grad_buffers) \
+	PART(ATTENTION, attention) \
+	PART(STAGING, staging) \
+	PART(LIBRARIES, libraries) \
+	PART(FRAGMENTATION, fragmentation) \
+	PART(CONTEXT, context) \
+	PART(COMM, comm)
+
+typedef enum p4d_part {
+#define PART(id, name) P4D_PART_##id,
+	P4D_PARTS(PART)
+#undef PART
+	    P4D_PART_COUNT
+} p4d_part;
+
+#define P4D_NOT_MODELLED UINT64_MAX
+
+typedef enum p4d_phase { P4D_INIT, P4D_TRAIN, P4D_STEP, P4D_SAVE, P4D_RESUME, P4D_PHASES } p4d_phase;
+
+/* Memory of one rank of one pipeline stage. Bytes that the allocator holds are the parts before
+ * FRAGMENTATION. */
+typedef struct p4d_stage {
+	uint64_t part[P4D_PART_COUNT];    /* at the peak phase */
+	p4d_phase phase;                  /* where the peak is */
+	uint64_t phase_bytes[P4D_PHASES]; /* allocated; P4D_NOT_MODELLED when unknown */
+	uint64_t allocated_bytes;
+	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */
+} p4d_stage;
+
+typedef struct p4d_estimate {
+	int method, framework;
+	const p4d_gpu *gpu;      /* NULL when unknown */
+	uint64_t capacity_bytes; /* what the fraction is of: usable GPU bytes (nominal for `paper`), host
+				    bytes per rank with cpu */
+	uint32_t stage;          /* the fullest one */
+	p4d_stage peak;          /* of that stage */
+	double fraction;
+	uint64_t host_bytes; /* needed per node, at most; P4D_NOT_MODELLED when unknown */
+} p4d_estimate;
+
+/* How many stages a method tells apart: pp, or 1 for `paper`, which describes the first stage only. */
+uint32_t p4d_stage_count(const p4d_layout *layout, int method);
+
+/* The name of what answers: `closed` is called `plan` for framework p4d. */
+int p4d_method_in_force(const p4d_layout *layout, int method);
+
+/* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
+int p4d_stage_memory(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, p4d_stage *out,
+		     p4d_error *err);
+
+/*
+ * Host memory of one rank of a stage of framework p4d. A rank saves from a copy of its optimizer shards
+ * (master, both moments, fp32), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
+ * where they are too many.
+ */
+typedef struct p4d_host_part {
+	uint64_t process; /* the program, its libraries and the ranks' shared memory: an allowance */
+	uint64_t arena;   /* with cpu */
+	uint64_t saving, loading;
+	uint64_t sum;
+} p4d_host_part;
+p4d_host_part p4d_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes);
+
+/* Where the memory comes from. */
+typedef struct p4d_capacity {
+	const p4d_gpu *gpu;  /* NULL: unknown, the fraction is 0 */
+	uint64_t host_bytes; /* host memory per node; what --device cpu is compared with; 0 unknown */
+	uint64_t host_bytes_per_rank; /* the site's figure for megatron checkpoints; 0: not modelled */
+} p4d_capacity;
+
+/* What a fraction is of, for one rank; 0 unknown. */
+uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity);
+
+/* The maximum over stages and phases. */
+int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
+			p4d_error *err);
+
+/*
+ * Whether a layout stays at or below a fraction of the capacity (unknown: it does). Stops at the first stage
+ * that does not; *device_bytes gets the most seen until then.
+ */
+bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity, double fraction,
+		    uint64_t *device_bytes);
+
+/*
+ * Bytes below which no stage's parameters, gradients and optimizer state come in a layout of these degrees,
+ * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: more than can
+ * be counted.
+ */
+uint64_t p4d_least_states(const p4d_layout *layout);
+
+const char *p4d_part_name(p4d_part part);
+const char *p4d_phase_name(p4d_phase phase);
+
+#endif

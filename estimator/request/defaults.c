@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "request/defaults.h"
+
+enum { DEFAULT_SEQ_LEN = 8192 };
+
+int p4d_is_llama_type(const p4d_request *r)
+{
+	return r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_GLU] &&
+	       r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL;
+}
+
+uint64_t p4d_default_global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
+				  uint64_t pp, uint64_t micro_batch)
+{
+	uint64_t dp = world / (tp * cp * pp);
+	uint64_t replica = (dp ? dp : 1) * micro_batch;
+	uint64_t full = replica * pp; /* as many micro-batches as stages */
+
+	if (!published_batch)
+		return full;
+	if (published_batch % replica == 0)
+		return published_batch;
+	return (published_batch + full - 1) / full * full;
+}
+
+void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t world)
+{
+	p4d_request_default(r, P4D_TP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
+	p4d_request_default(r, P4D_PP, 1, P4D_BY_P4D);
+	bool v_shaped = p4d_is_set(r, P4D_SCHEDULE) && p4d_is_v_shaped((int)r->value[P4D_SCHEDULE]);
+	p4d_request_default(r, P4D_VPP, v_shaped ? 2 : 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_MICRO_BATCH, 1, P4D_BY_P4D);
+	int64_t longest = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : DEFAULT_SEQ_LEN;
+	p4d_request_default(r, P4D_SEQ_LEN, longest < DEFAULT_SEQ_LEN ? longest : DEFAULT_SEQ_LEN,
+			    P4D_BY_P4D);
+	p4d_request_default(r, P4D_SCHEDULE, r->value[P4D_VPP] > 1 ? P4D_INTERLEAVED : P4D_1F1B, P4D_BY_P4D);
+	p4d_request_default(r, P4D_VOCAB_PARALLEL, P4D_VOCAB_OFF, P4D_BY_P4D);
+	p4d_request_default(r, P4D_FRAMEWORK,
+			    p4d_is_llama_type(r) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
+	p4d_request_default(r, P4D_DEVICE, P4D_CUDA, P4D_BY_P4D);
+	p4d_request_default(r, P4D_PRECISION, r->value[P4D_DEVICE] == P4D_CPU ? P4D_FP32 : P4D_BF16,
+			    P4D_BY_P4D);
+	p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_NONE, P4D_BY_P4D);
+	p4d_request_default(r, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CROSS_ENTROPY, r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D, P4D_BY_P4D);
+	p4d_request_default(r, P4D_SWIGLU, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_ATTENTION, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);
+	p4d_request_default(r, P4D_TE_WGRAD, 1, P4D_BY_P4D);
+	p4d_request_follow(r, published_batch, world);
+}
+
+void p4d_request_follow(p4d_request *r, uint32_t published_batch, uint64_t world)
+{
+	p4d_request_default(r, P4D_SEQUENCE_PARALLEL, r->value[P4D_TP] > 1, P4D_BY_P4D);
+	if (!p4d_is_set(r, P4D_GLOBAL_BATCH) && world)
+		p4d_request_put(
+		    r, P4D_GLOBAL_BATCH,
+		    (int64_t)p4d_default_global_batch(published_batch, world, (uint64_t)r->value[P4D_TP],
+						      (uint64_t)r->value[P4D_CP], (uint64_t)r->value[P4D_PP],
+						      (uint64_t)r->value[P4D_MICRO_BATCH]),
+		    P4D_BY_P4D);
+}

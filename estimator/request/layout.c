@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "request/layout.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request/defaults.h"
+
+const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
+    P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
+    P4D_MICRO_BATCH, P4D_RECOMPUTE};
+
+bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
+{
+	switch (option) {
+	case P4D_SCHEDULE:
+		return request->value[option] == P4D_1F1B;
+	case P4D_CP_COMM:
+		return request->value[option] == P4D_CP_P2P;
+	case P4D_VOCAB_PARALLEL:
+		return request->value[option] == P4D_VOCAB_OFF;
+	case P4D_RECOMPUTE:
+		return request->value[option] == P4D_RECOMPUTE_NONE;
+	default:
+		return request->value[option] == 1;
+	}
+}
+
+/* A condition on a candidate value, used to list the numbers that would work. */
+typedef bool (*works_fn)(const p4d_layout *layout, uint64_t candidate);
+
+enum { LISTED = 12, MOST_LAYERS = 65536 };
+
+/*
+ * Writes the values in 1..highest that work, at most LISTED of them, and returns the one nearest to `wanted`
+ * (the larger on a tie: a larger degree never needs more memory), or 0 when there is none.
+ */
+static uint64_t list_working(const p4d_layout *layout, works_fn works, uint64_t highest, uint64_t wanted,
+			     char *buf, size_t size)
+{
+	uint64_t nearest = 0, count = 0;
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (uint64_t n = 1; n <= highest; n++) {
+		if (!works(layout, n))
+			continue;
+		uint64_t gap = n > wanted ? n - wanted : wanted - n;
+		uint64_t best = nearest > wanted ? nearest - wanted : wanted - nearest;
+		if (!nearest || gap <= best)
+			nearest = n;
+		if (count++ < LISTED && used < size) {
+			int length = snprintf(buf + used, size - used, "%s%" PRIu64, used ? ", " : "", n);
+			used += length > 0 ? (size_t)length : 0;
+		}
+	}
+	if (count > LISTED && used < size)
+		snprintf(buf + used, size - used, ", ...");
+	return nearest;
+}
+
+static bool tp_works(const p4d_layout *l, uint64_t tp)
+{
+	return l->heads % tp == 0 && l->kv_heads % tp == 0 && l->ffn % tp == 0 && l->hidden % tp == 0 &&
+	       l->gpus_per_node % tp == 0;
+}
+
+static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
+{
+	char list[160];
+	uint64_t nearest = list_working(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
+
+	p4d_fail(err, code, "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; tp can be %s", l->tp, number,
+		 what, list);
+	return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
+}
+
+static int check_tensor(const p4d_layout *l, p4d_error *err)
+{
+	char list[160];
+
+	if (l->heads % l->tp)
+		return fail_tp(l, P4D_E_HEADS, "attention heads", l->heads, err);
+	if (l->kv_heads % l->tp)
+		return fail_tp(l, P4D_E_KV_HEADS, "key/value heads", l->kv_heads, err);
+	if (l->ffn % l->tp)
+		return fail_tp(l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
+	if (l->hidden % l->tp)
+		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
+	if (l->gpus_per_node % l->tp) {
+		uint64_t nearest = list_working(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
+		p4d_fail(err, P4D_E_TP_NODE,
+			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node; tp can be %s", l->tp,
+			 l->gpus_per_node, list);
+		return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
+	}
+	return 0;
+}
+
+static bool pp_works(const p4d_layout *l, uint64_t pp)
+{
+	return l->layers % (pp * l->vpp) == 0 && l->world % (l->tp * l->cp * pp) == 0;
+}
+
+static bool pp_divides_layers(const p4d_layout *l, uint64_t pp)
+{
+	return l->layers % (pp * l->vpp) == 0;
+}
+
+/* An even-as-possible split, for the fix line: the first and last stage also hold the embeddings. */
+static void suggest_split(const p4d_layout *l, char *buf, size_t size)
+{
+	uint64_t base = l->layers / l->pp, extra = l->layers % l->pp;
+	size_t used = 0;
+
+	for (uint64_t i = 0; i < l->pp && used < size; i++) {
+		/* the surplus goes to the middle stages */
+		uint64_t from = (l->pp - extra) / 2;
+		uint64_t n = base + (i >= from && i < from + extra ? 1 : 0);
+		int length = snprintf(buf + used, size - used, "%s%" PRIu64, i ? "," : "", n);
+		used += length > 0 ? (size_t)length : 0;
+	}
+}
+
+/* Digits only; what is more than MOST_LAYERS stays so. */
+static const char *parse_layers(const char *at, uint64_t *layers)
+{
+	*layers = 0;
+	for (; *at >= '0' && *at <= '9'; at++)
+		*layers = *layers > MOST_LAYERS ? *layers : *layers * 10 + (uint64_t)(*at - '0');
+	return at;
+}
+
+static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
+{
+	uint64_t stages = 0, total = 0;
+
+	for (const char *at = text; *at;) {
+		uint64_t n;
+		const char *end = parse_layers(at, &n);
+		if (n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
+			break;
+		l->stage_layers[stages++] = (uint32_t)n;
+		total += n;
+		at = *end ? end + 1 : end;
+		if (*end && !*at)
+			stages = 0; /* trailing comma */
+	}
+	char split[256] = "";
+	bool uneven = false;
+	for (uint64_t i = 0; i < stages; i++)
+		uneven = uneven || l->stage_layers[i] % l->vpp;
+	if (stages == l->pp && total == l->layers && !uneven)
+		return 0;
+	p4d_fail(err, P4D_E_SPLIT,
+		 "pipeline-split=%.80s must be pp=%" PRIu64 " numbers, each a multiple of vpp=%" PRIu64
+		 ", that add up to the %" PRIu64 " layers",
+		 text, l->pp, l->vpp, l->layers);
+	if (l->vpp == 1 && l->layers >= l->pp && l->pp <= 64) {
+		suggest_split(l, split, sizeof(split));
+		p4d_fix(err, "--p4d-pipeline-split=%s", split);
+	}
+	return -1;
+}
+
+static int fail_pipeline(const p4d_layout *l, p4d_error *err)
+{
+	char list[160], split[256];
+
+	uint64_t nearest = list_working(l, pp_works, l->layers, l->pp, list, sizeof(list));
+	if (!nearest)
+		nearest = list_working(l, pp_divides_layers, l->layers, l->pp, list, sizeof(list));
+	p4d_fail(err, P4D_E_LAYERS,
+		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64 " layers; with vpp=%" PRIu64
+		 " pp can be %s",
+		 l->pp, l->vpp, l->layers, l->vpp, nearest ? list : "none");
+	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64) {
+		suggest_split(l, split, sizeof(split));
+		return p4d_fix(err, "--p4d-pipeline-split=%s", split);
+	}
+	if (nearest)
+		return p4d_fix(err, "--p4d-pp=%" PRIu64, nearest);
+	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+}
+
+static int check_pipeline(const p4d_request *r, p4d_layout *l, p4d_error *err)
+{
+	if (p4d_is_set(r, P4D_PIPELINE_SPLIT))
+		return parse_split(r->pipeline_split, l, err);
+	if (l->layers % (l->pp * l->vpp))
+		return fail_pipeline(l, err);
+	for (uint64_t i = 0; i < l->pp; i++)
+		l->stage_layers[i] = (uint32_t)(l->layers / l->pp);
+	return 0;
+}
+
+static int check_world(p4d_layout *l, p4d_error *err)
+{
+	uint64_t model = l->tp * l->cp * l->pp; /* each <= 4096: cannot overflow */
+
+	if (l->world % model) {
+		uint64_t above = (l->world / model + 1) * model;
+		p4d_fail(err, P4D_E_WORLD,
+			 "%" PRIu64 " GPUs are no multiple of tp*cp*pp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
+			 " = %" PRIu64 "; use %" PRIu64 " GPUs or a product that divides %" PRIu64,
+			 l->world, l->tp, l->cp, l->pp, model, above, l->world);
+		if (above % l->gpus_per_node == 0)
+			p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, above / l->gpus_per_node,
+				l->gpus_per_node);
+		else if (l->world % l->tp == 0)
+			p4d_fix(err, "--p4d-tp=%" PRIu64 " --p4d-cp=1 --p4d-pp=1", l->tp);
+		return -1;
+	}
+	l->dp = l->world / model;
+	return 0;
+}
+
+static int check_sequence(const p4d_layout *l, p4d_error *err)
+{
+	uint64_t unit = (l->cp > 1 ? 2 * l->cp : 1) * (l->sequence_parallel ? l->tp : 1);
+
+	if (l->seq_len % unit == 0)
+		return 0;
+	uint64_t below = l->seq_len / unit * unit;
+	p4d_fail(err, P4D_E_SEQUENCE,
+		 "seq-len=%" PRIu64 " is no multiple of %" PRIu64 " (%scp=%" PRIu64
+		 "%s); seq-len can be %" PRIu64 " or %" PRIu64,
+		 l->seq_len, unit, l->cp > 1 ? "2 x " : "", l->cp, l->sequence_parallel ? ", times tp" : "",
+		 below ? below : unit, below + unit);
+	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, below ? below : unit);
+}
+
+static int check_batch(p4d_layout *l, p4d_error *err)
+{
+	uint64_t unit = l->micro_batch * l->dp;
+
+	if (l->global_batch % unit) {
+		uint64_t below = l->global_batch / unit * unit;
+		p4d_fail(err, P4D_E_BATCH,
+			 "global-batch=%" PRIu64 " is no multiple of micro-batch=%" PRIu64 " x dp=%" PRIu64
+			 " = %" PRIu64 "; global-batch can be %" PRIu64 " or %" PRIu64,
+			 l->global_batch, l->micro_batch, l->dp, unit, below ? below : unit, below + unit);
+		if (l->global_batch % l->dp == 0)
+			return p4d_fix(err, "--p4d-micro-batch=1");
+		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, below + unit);
+	}
+	l->micro_batches = l->global_batch / unit;
+	return 0;
+}
+
+/* Vocabulary parallelism has passes of its own, which two of the schedules make room for. */
+static int check_vocabulary(const p4d_layout *l, p4d_error *err)
+{
+	char name[16];
+
+	if (l->vocab_parallel == P4D_VOCAB_OFF)
+		return 0;
+	if (l->pp > 1 && (l->schedule == P4D_1F1B || l->schedule == P4D_V_HALF))
+		return 0;
+	p4d_fail(err, P4D_E_SCHEDULE,
+		 "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=%" PRIu64 " schedule=%s",
+		 l->pp, p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)));
+	return p4d_fix(err, "--p4d-vocab-parallel=off");
+}
+
+static int check_schedule(const p4d_layout *l, p4d_error *err)
+{
+	const bool v_shaped = p4d_is_v_shaped(l->schedule);
+	char name[16];
+
+	if (l->schedule <= P4D_1F1B || l->schedule == P4D_ZB1P) {
+		if (l->vpp != 1) {
+			p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule",
+				 l->vpp);
+			return p4d_fix(err, "--p4d-schedule=interleaved");
+		}
+		return check_vocabulary(l, err);
+	}
+	if (l->pp == 1 || (v_shaped ? l->vpp != 2 : l->vpp == 1)) {
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64,
+			 p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)),
+			 v_shaped ? "= 2" : "> 1", l->pp, l->vpp);
+		if (l->pp > 1 && v_shaped)
+			return p4d_fix(err, "--p4d-vpp=2");
+		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+	}
+	if (!v_shaped && l->micro_batches % l->pp) {
+		uint64_t unit = l->micro_batch * l->dp * l->pp;
+		p4d_fail(
+		    err, P4D_E_SCHEDULE,
+		    "schedule=interleaved needs a number of micro-batches that is a multiple of pp=%" PRIu64
+		    ", not %" PRIu64,
+		    l->pp, l->micro_batches);
+		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, (l->global_batch / unit + 1) * unit);
+	}
+	return check_vocabulary(l, err);
+}
+
+static int check_framework(const p4d_request *r, p4d_error *err)
+{
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_SCHEDULE] > P4D_INTERLEAVED) {
+		char name[16];
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s is p4d-train's; Megatron-LM has 1f1b and interleaved",
+			 p4d_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)));
+		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+	}
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_VOCAB_PARALLEL]) {
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "vocab-parallel is p4d-train's; Megatron-LM cuts the vocabulary by tp only");
+		return p4d_fix(err, "--p4d-vocab-parallel=off");
+	}
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D && !p4d_is_llama_type(r)) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
+			 "positions), which %s is not",
+			 r->model);
+		return p4d_fix(err, "--p4d-framework=megatron");
+	}
+	return 0;
+}
+
+static uint64_t padded(uint64_t n, uint64_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+static void fill_model(const p4d_request *r, p4d_layout *l)
+{
+	l->layers = (uint64_t)r->value[P4D_LAYERS];
+	l->hidden = (uint64_t)r->value[P4D_HIDDEN];
+	l->ffn = (uint64_t)r->value[P4D_FFN];
+	l->heads = (uint64_t)r->value[P4D_HEADS];
+	l->kv_heads = (uint64_t)r->value[P4D_KV_HEADS];
+	l->head_dim = (uint64_t)r->value[P4D_HEAD_DIM];
+	l->seq_len = (uint64_t)r->value[P4D_SEQ_LEN];
+	l->norm_tensors = r->value[P4D_NORM] == P4D_LAYERNORM ? 2 : 1;
+	l->glu = r->value[P4D_GLU];
+	l->tied = r->value[P4D_TIED];
+	l->qk_norm = r->value[P4D_QK_NORM];
+	l->bias = (int)r->value[P4D_BIAS];
+	if (r->value[P4D_POSITIONS] == P4D_LEARNED) {
+		uint64_t rows = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? (uint64_t)r->value[P4D_MAX_SEQ_LEN] : 0;
+		l->positions = rows > l->seq_len ? rows : l->seq_len;
+	}
+	/* Megatron-LM pads to make-vocab-size-divisible-by (128) times tp; p4d-train to whole rows per rank.
+	 */
+	uint64_t rows = l->framework == P4D_FRAMEWORK_MEGATRON ? 128 * l->tp : l->tp;
+	l->vocab = padded((uint64_t)r->value[P4D_VOCAB], l->vocab_parallel ? rows * l->pp : rows);
+}
+
+static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
+{
+	l->world = nodes * gpus_per_node;
+	l->gpus_per_node = gpus_per_node;
+	l->tp = (uint64_t)r->value[P4D_TP];
+	l->cp = (uint64_t)r->value[P4D_CP];
+	l->pp = (uint64_t)r->value[P4D_PP];
+	l->vpp = (uint64_t)r->value[P4D_VPP];
+	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
+	l->global_batch = (uint64_t)r->value[P4D_GLOBAL_BATCH];
+	l->framework = (int)r->value[P4D_FRAMEWORK];
+	l->precision = (int)r->value[P4D_PRECISION];
+	l->device = (int)r->value[P4D_DEVICE];
+	l->schedule = (int)r->value[P4D_SCHEDULE];
+	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
+	l->recompute = (int)r->value[P4D_RECOMPUTE];
+	l->cp_comm = l->cp > 1 ? (int)r->value[P4D_CP_COMM] : P4D_CP_P2P;
+	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
+	l->optimizer_sharding = r->value[P4D_OPTIMIZER_SHARDING];
+	l->fused_cross_entropy = r->value[P4D_CROSS_ENTROPY];
+	l->fused_swiglu = r->value[P4D_SWIGLU];
+	l->flash_attention = r->value[P4D_ATTENTION];
+	l->dropout = r->value[P4D_DROPOUT];
+	l->te_wgrad = r->value[P4D_TE_WGRAD];
+}
+
+void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout)
+{
+	memset(layout, 0, offsetof(p4d_layout, stage_layers));
+	fill_degrees(request, nodes, gpus_per_node, layout);
+	fill_model(request, layout);
+}
+
+/* Reading a value that nobody set would silently be a zero. */
+int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		if (info->kind != P4D_INTEGER_KIND && info->kind != P4D_CHOICE_KIND)
+			continue;
+		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_NODES ||
+		    i == P4D_GPUS_PER_NODE)
+			continue;
+		if (!p4d_is_set(r, (p4d_option)i))
+			return p4d_fail(
+			    err, info->where & P4D_WHERE_MODEL ? P4D_E_INCOMPLETE_MODEL : P4D_E_PLAN_SYNTAX,
+			    "%s is not set", info->name);
+	}
+	return 0;
+}
+
+int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l,
+		      p4d_error *err)
+{
+	if (check_framework(request, err) < 0)
+		return -1;
+	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
+		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
+				gpus_per_node);
+	p4d_layout_fill(request, nodes, gpus_per_node, l);
+	return check_tensor(l, err) < 0 || check_pipeline(request, l, err) < 0 || check_world(l, err) < 0 ||
+		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0
+		   ? -1
+		   : 0;
+}
+
+int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
+		     p4d_error *err)
+{
+	p4d_layout l;
+
+	if (p4d_layout_check_complete(request, err) < 0 ||
+	    p4d_layout_derive(request, nodes, gpus_per_node, &l, err) < 0)
+		return -1;
+	/* the stages there are, not those there could be */
+	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
+	return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_LAYOUT_H
+#define P4D_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "request/request.h"
+
+enum { P4D_MAX_STAGES = 1024 };
+
+/*
+ * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
+ * number of micro-batches are derived. Everything after this point is arithmetic that cannot fail except by
+ * overflow.
+ */
+typedef struct p4d_layout {
+	/* model */
+	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
+	/* as trained: padded to a multiple of 128*tp for megatron, of tp (tp*pp with vocabulary parallelism)
+	 * for p4d */
+	uint64_t vocab;
+	uint64_t positions;    /* rows of the learned position table, 0 with rope */
+	unsigned norm_tensors; /* 1 RMSNorm, 2 LayerNorm (scale and shift) */
+	bool glu, tied, qk_norm;
+	int bias;
+	/* parallel degrees */
+	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
+	/* batch */
+	uint64_t seq_len, micro_batch, global_batch, micro_batches;
+	/* switches */
+	int framework, precision, device, schedule, vocab_parallel, recompute;
+	int cp_comm; /* P4D_CP_P2P without context parallelism */
+	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
+	    dropout, te_wgrad;
+	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
+} p4d_layout;
+
+/* The options that a search may choose, in the order they are printed; and whether a value is what p4d
+ * assumes anyway. */
+enum { P4D_LAYOUT_OPTIONS = 9 };
+extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
+bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
+
+/*
+ * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a
+ * value for every plan option (see p4d_request_complete in defaults.h). Errors: the 20..29 codes, each naming
+ * numbers that work.
+ */
+int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
+		     p4d_error *err);
+
+/* The two steps of it, for the search, which builds thousands for one request. */
+int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
+/* The request is complete. Where it fails the layout is undefined. */
+int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
+		      p4d_error *err);
+
+/* The part of that which cannot fail: a complete request's numbers, nothing checked or derived. */
+void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
+
+#endif

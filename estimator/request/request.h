@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_REQUEST_H
+#define P4D_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * A request is what was asked for: one value per option of options.def, each with its origin. It starts with
+ * what the user typed; the site, the model file and p4d then fill what is unset, so a complete request is a
+ * complete description of the training job. It owns no memory and may be copied by assignment.
+ */
+
+typedef enum p4d_option {
+#define INTEGER(id, name, argument, min, max, where, help) P4D_##id,
+#define DECIMAL(id, name, argument, min, max, where, help) P4D_##id,
+#define CHOICE(id, name, list, where, help) P4D_##id,
+#define TEXT(id, name, argument, field, where, help) P4D_##id,
+#define SWITCH(id, name, where, help) P4D_##id,
+#include "request/options.def"
+#undef INTEGER
+#undef DECIMAL
+#undef CHOICE
+#undef TEXT
+#undef SWITCH
+	P4D_OPTIONS
+} p4d_option;
+
+/* Values of the CHOICE options, in the order of their lists. */
+enum { P4D_GPIPE, P4D_1F1B, P4D_INTERLEAVED, P4D_ZB1P, P4D_ZBV, P4D_V_HALF };
+enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
+enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
+enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
+enum { P4D_FRAMEWORK_P4D, P4D_FRAMEWORK_MEGATRON };
+enum { P4D_BF16, P4D_FP16, P4D_FP32 };
+enum { P4D_CUDA, P4D_CPU };
+enum { P4D_RMSNORM, P4D_LAYERNORM };
+enum { P4D_ROPE, P4D_LEARNED };
+enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
+enum { P4D_METHOD_CLOSED, P4D_METHOD_PAPER, P4D_METHOD_PLAN };
+
+/* Schedules whose second chunk runs back from the last stage to the first. */
+static inline bool p4d_is_v_shaped(int schedule)
+{
+	return schedule == P4D_ZBV || schedule == P4D_V_HALF;
+}
+
+/* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
+ * USER. */
+typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D_BY_P4D } p4d_origin;
+
+enum { P4D_WHERE_SLURM = 1, P4D_WHERE_COMMAND = 2, P4D_WHERE_PLAN = 4, P4D_WHERE_MODEL = 8 };
+
+typedef enum p4d_kind {
+	P4D_INTEGER_KIND,
+	P4D_DECIMAL_KIND,
+	P4D_CHOICE_KIND,
+	P4D_TEXT_KIND,
+	P4D_SWITCH_KIND
+} p4d_kind;
+
+/* One row of options.def. */
+typedef struct p4d_option_info {
+	const char *name;     /* "micro-batch" */
+	const char *argument; /* "N", "on|off", NULL for a switch */
+	p4d_kind kind;
+	int64_t min, max;   /* integers */
+	double least, most; /* real numbers */
+	const char *list;   /* choices, "a|b|c" */
+	size_t field, size; /* texts: place and size in p4d_request */
+	unsigned where;     /* P4D_WHERE_* */
+	const char *help;
+} p4d_option_info;
+
+typedef struct p4d_request {
+	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */
+	int64_t value[P4D_OPTIONS];
+	uint8_t origin[P4D_OPTIONS];
+	char model[256];
+	char pipeline_split[1024];
+	char override_reason[160];
+	char gpu[64];
+	char rope_scaling[96];
+	char arena[24];       /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
+	char unmodelled[160]; /* why the architecture is not modelled; "" when it is */
+} p4d_request;
+
+const p4d_option_info *p4d_option_info_of(p4d_option option);
+
+/* Finds an option by its name ('_' counts as '-', case is ignored, a prefix "p4d-" is not accepted). -1 when
+ * unknown. */
+int p4d_option_find(const char *name);
+
+/* Name of a choice value, for printing ("1f1b"); buf holds the result. */
+const char *p4d_choice_name(p4d_option option, int64_t value, char *buf, size_t size);
+
+/* Prints the value of an option as it would be typed ("8", "1f1b", "20,20"). buf may be truncated; never
+ * NULL. */
+const char *p4d_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
+
+/*
+ * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. A value that is
+ * already set by the same or another origin is replaced.
+ */
+int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
+		    p4d_error *err);
+
+/* Stores a number or choice index that is known to be valid. */
+void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
+
+/* The same, only when the option is unset. */
+void p4d_request_default(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
+
+/* Real numbers. */
+void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin);
+double p4d_real_of(const p4d_request *request, p4d_option option);
+
+/* Takes over what another request says of an option, also texts, when it is unset here and set there. */
+void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin);
+
+static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
+{
+	return request->origin[option] != P4D_UNSET;
+}
+
+/* "--p4d-tp" -> "--tp" in a message, for programs whose flags have no prefix. */
+void p4d_without_prefix(char *text);
+
+/* True when any option that travels in a plan is set: the job concerns p4d. */
+bool p4d_request_any(const p4d_request *request);
+
+/*
+ * Writes the flags for these options, as sbatch would take them (prefix "--p4d-") or as the command does
+ * ("--"). only: the origins to include, as a bit mask of (1 << origin). Model numbers are written only where
+ * they were set by the user. Returns the length written (truncated to size).
+ */
+size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf,
+			 size_t size);
+
+#endif

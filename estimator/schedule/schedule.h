@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SCHEDULE_H
+#define P4D_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "request/layout.h"
+
+/*
+ * A pipeline schedule is data: one list of instructions per stage, which the simulator times, the planner
+ * sizes and the runtime executes. The compilers decide the order of the passes and the slot each one uses;
+ * nobody else does.
+ *
+ * A micro-batch runs through stages * chunks positions, 0 (the embedding) to stages*chunks - 1 (the loss).
+ * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (zbv, v-half: two chunks) chunk 1
+ * runs back, at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to
+ * itself at the turn.
+ */
+typedef struct p4d_schedule {
+	int kind;       /* P4D_GPIPE ... P4D_V_HALF */
+	int vocabulary; /* P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 */
+	uint32_t stages, chunks;
+	uint32_t micro_batches;
+} p4d_schedule;
+
+typedef enum p4d_op {
+	P4D_OP_GATHER_PARAMS, /* all-gather the parameters of a chunk over dp*cp, before its first use */
+	P4D_OP_RECV_FORWARD,  /* the chunk's input, straight into the slot */
+	P4D_OP_FORWARD,
+	P4D_OP_SEND_FORWARD, /* asynchronous, from one of P4D_SEND_BUFFERS buffers */
+	P4D_OP_RECV_BACKWARD,
+	P4D_OP_BACKWARD,        /* both halves; frees the slot */
+	P4D_OP_BACKWARD_INPUT,  /* gradient of the input; keeps the slot */
+	P4D_OP_BACKWARD_WEIGHT, /* gradients of weights that waited; frees the slot */
+	P4D_OP_SEND_BACKWARD,
+	P4D_OP_EMBED_FORWARD,  /* vocabulary parallelism: each stage's part of the embedding, reduced to stage
+				  0 */
+	P4D_OP_EMBED_BACKWARD, /* broadcast of the embedding's gradient, each stage adds to its part */
+	P4D_OP_VOCAB_FORWARD,  /* S: broadcast of the last hidden state, local logits, maximum and sum */
+	P4D_OP_VOCAB_BACKWARD, /* T: gradient of the head; in vocab-1 also that of the hidden state */
+	P4D_OP_REDUCE_GRADS, /* reduce-scatter the gradients of a chunk over dp*cp, after its last backward */
+	P4D_OP_OPTIMIZER,
+	P4D_OPS
+} p4d_op;
+
+enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be on their way */
+
+/*
+ * chunk == chunks in GATHER_PARAMS, REDUCE_GRADS and the EMBED and VOCAB passes: the vocabulary tables that
+ * vocabulary parallelism cuts over the stages. slot: of the activations in RECV_FORWARD, FORWARD and the
+ * backward passes; of the vocabulary in VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, as is every field
+ * that an instruction does not have. A chunk's slot is taken at RECV_FORWARD (at FORWARD where nothing is
+ * received) and freed by BACKWARD or BACKWARD_WEIGHT; a vocabulary slot lives from VOCAB_FORWARD to
+ * VOCAB_BACKWARD. The lowest free slot is taken.
+ *
+ * Neighbours: a RECV comes right before its pass and a SEND right after it. GATHER_PARAMS of a chunk comes
+ * right before what first uses it, REDUCE_GRADS after the last pass that adds to the chunk's gradients (and
+ * that pass's SEND), OPTIMIZER at the end.
+ *
+ * With vocabulary parallelism, results that pass between the EMBED and VOCAB passes and the two ends of the
+ * model wait in buffers of their own, P4D_SEND_BUFFERS each: from EMBED_FORWARD to FORWARD and from BACKWARD
+ * to EMBED_BACKWARD at position 0; from FORWARD to VOCAB_FORWARD and from VOCAB_BACKWARD (vocab-1;
+ * VOCAB_FORWARD in vocab-2) to BACKWARD at the last position.
+ */
+typedef struct p4d_instruction {
+	uint32_t micro_batch;
+	uint32_t slot;
+	uint16_t chunk;
+	uint16_t peer; /* stage; of SEND and RECV. A stage may send to itself */
+	uint8_t op;    /* p4d_op */
+	uint8_t reserved[3];
+} p4d_instruction;
+
+/* How many slots of each kind a stage's list uses. */
+typedef struct p4d_slots {
+	uint32_t activation, vocabulary;
+} p4d_slots;
+
+typedef struct p4d_list {
+	size_t count;
+	p4d_instruction *at; /* owned */
+	p4d_slots slots;
+} p4d_list;
+
+/* The schedule of a checked layout. */
+p4d_schedule p4d_schedule_of(const p4d_layout *layout);
+
+static inline uint32_t p4d_positions(const p4d_schedule *s)
+{
+	return s->stages * s->chunks;
+}
+
+/* Where a chunk of a stage comes in the order of the model. */
+static inline uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
+{
+	return chunk == 1 && p4d_is_v_shaped(s->kind) ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
+}
+
+/* The stage (and chunk, may be NULL) at a position. */
+uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
+
+/* Stages with the embedding and with the loss. */
+static inline bool p4d_is_first(const p4d_schedule *s, uint32_t stage)
+{
+	(void)s;
+	return stage == 0;
+}
+
+static inline bool p4d_is_last(const p4d_schedule *s, uint32_t stage)
+{
+	return stage == (p4d_is_v_shaped(s->kind) ? 0 : s->stages - 1);
+}
+
+/* True when the backward pass is split in two. */
+static inline bool p4d_is_split(const p4d_schedule *s)
+{
+	return s->kind >= P4D_ZB1P;
+}
+
+/*
+ * Compiles the lists of all stages into lists[stages], which the caller zeroes before and frees with
+ * p4d_lists_free. Errors: NO_MEMORY; OVERFLOW when a list would have more than 2^28 instructions. Valid
+ * shapes are those that p4d_layout_build lets through.
+ */
+int p4d_schedule_compile(const p4d_schedule *s, p4d_list *lists, p4d_error *err);
+void p4d_lists_free(p4d_list *lists, uint32_t stages);
+
+/*
+ * The slots that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so no allocation, and
+ * the time depends on nothing but the kind. With p stages, m micro-batches, v chunks, on stage r, in slots of
+ * one chunk:
+ *
+ *   gpipe m; 1f1b min(m, p-r), with vocab-2 min(m, p-r+1), with vocab-1 min(m, p-r+2);
+ *   interleaved min(m*v, 2(p-r-1) + (v-1)p + 1); zb1p min(m, p); zbv 2p from m = 2p-r-1 on;
+ *   v-half p+1 for odd p, p+2 for even p, the same on all stages; vocabulary parallelism adds 2, but nothing
+ *   for even p with vocab-2. Less for few micro-batches.
+ *
+ * Vocabulary slots: 1.
+ */
+p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
+
+/*
+ * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
+ * backward (input) passes of chunk 0 after the last of chunk 1. The other way round there is none.
+ */
+typedef struct p4d_v_ends {
+	uint32_t ahead, behind;
+} p4d_v_ends;
+p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage);
+
+/*
+ * Proves lists (of whatever origin): every forward has its backward (and weight) pass, once, in every chunk;
+ * slots are not reused while live, nor used when free, and slots says how many there are; the k-th send to a
+ * stage is the k-th it receives on that connection; vocabulary passes come in the same order on all stages;
+ * neighbours and hand-over buffers are as described above; and executing all lists ends, where a SEND waits
+ * while P4D_SEND_BUFFERS sends of its direction and stage are not yet received. Errors: P4D_E_INSTRUCTIONS,
+ * naming stage, instruction and why; NO_MEMORY.
+ */
+int p4d_schedule_check(const p4d_schedule *s, const p4d_list *lists, p4d_error *err);
+
+const char *p4d_op_name(p4d_op op); /* "forward" */
+
+#endif

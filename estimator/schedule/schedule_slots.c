@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/schedule_order.h"
+
+/*
+ * Slots without compiling. In every schedule but zbv the streams of a stage have one key each, all with the
+ * same step, so just before pass j of stream d, pass number j + c of stream x is the next, with a constant c
+ * for the pair. What is alive then is a sum of such numbers, clamped to 0..m: linear in j between the places
+ * where one of them begins or ends to be clamped. The most is found at one of those places.
+ */
+
+static int64_t clamped(int64_t n, int64_t count)
+{
+	return n < 0 ? 0 : n > count ? count : n;
+}
+
+/* Passes of `x` that come before pass 0 of `d`, when there were no ends. */
+static int64_t lead(const p4d_stream *x, const p4d_stream *d)
+{
+	int64_t gap = d->pace[0].key - x->pace[0].key;
+
+	/* rounded up, also below zero; keys of one stage differ, so nothing comes at the same time */
+	return gap > 0 ? (gap - 1) / d->step + 1 : -(-gap / d->step);
+}
+
+/* op_taking .. op_freeing: a slot's life. Counts over all chunks. */
+static uint32_t most_alive(const p4d_order *o, p4d_op taking, p4d_op freeing)
+{
+	int64_t lead_of[P4D_STREAMS], sign[P4D_STREAMS], most = 0;
+	const int64_t m = o->count;
+
+	for (unsigned d = 0; d < o->streams; d++) {
+		unsigned streams = 0;
+		if (o->stream[d].op != freeing)
+			continue;
+		for (unsigned x = 0; x < o->streams; x++) {
+			if (o->stream[x].op != taking && o->stream[x].op != freeing)
+				continue;
+			sign[streams] = o->stream[x].op == taking ? 1 : -1;
+			lead_of[streams++] = lead(&o->stream[x], &o->stream[d]);
+		}
+		for (unsigned place = 0; place < 2 * streams; place++) {
+			int64_t j = clamped((place % 2 ? m : 0) - lead_of[place / 2], m - 1), alive = 0;
+			for (unsigned x = 0; x < streams; x++)
+				alive += sign[x] * clamped(j + lead_of[x], m);
+			most = alive > most ? alive : most;
+		}
+	}
+	return (uint32_t)most;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* See p4d_order_zbv for the parts of a stage's list. */
+static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
+{
+	const uint32_t p = s->stages, r = stage, m = s->micro_batches;
+	/* Before the first W1: 2p-r-1 forwards of chunk 0 and r+1 of chunk 1. From there on every W is
+	 * followed by at most one forward. */
+	return (p4d_slots){.activation = least(m, 2 * p - r - 1) + least(m, r + 1)};
+}
+
+p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
+{
+	p4d_order order;
+	p4d_slots slots = {0};
+
+	if (s->kind == P4D_ZBV)
+		return slots_of_zbv(s, stage);
+	p4d_order_begin(s, stage, &order);
+	slots.activation =
+	    most_alive(&order, P4D_OP_FORWARD, p4d_is_split(s) ? P4D_OP_BACKWARD_WEIGHT : P4D_OP_BACKWARD);
+	if (s->vocabulary != P4D_VOCAB_OFF)
+		slots.vocabulary = most_alive(&order, P4D_OP_VOCAB_FORWARD, P4D_OP_VOCAB_BACKWARD);
+	return slots;
+}

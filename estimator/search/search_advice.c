@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When nothing fits: what would, with as little given up as possible. */
+#include <string.h>
+
+#include "search/layout_search.h"
+
+enum { MOST_NODES = 65536 };
+
+/* What a user decides as one thing: a pipeline's stages, chunks, schedule and split belong together. */
+static const struct choice {
+	p4d_option option[5];
+	unsigned count;
+} choices[] = {
+    {{P4D_TP}, 1},
+    {{P4D_CP, P4D_CP_COMM}, 2},
+    {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
+    {{P4D_MICRO_BATCH}, 1},
+    {{P4D_RECOMPUTE}, 1},
+};
+enum { CHOICES = sizeof(choices) / sizeof(*choices) };
+
+/* Unsets the choices of a mask. Returns how many of them had been made, or -1 when one of the mask had not.
+ */
+static int give_up(p4d_request *request, unsigned mask)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < CHOICES; i++) {
+		bool made = false;
+		if (!(mask & (1u << i)))
+			continue;
+		for (unsigned j = 0; j < choices[i].count; j++) {
+			made = made || p4d_is_set(request, choices[i].option[j]);
+			request->origin[choices[i].option[j]] = P4D_UNSET;
+		}
+		if (!made)
+			rc = -1;
+	}
+	return rc;
+}
+
+/* The best layout below space->limit with the fewest choices given up; how many, or -1. */
+static int nearest_below_limit(const p4d_request *request, const p4d_search_space *space,
+			       p4d_candidate *found)
+{
+	for (int most = 0; most <= CHOICES; most++) {
+		bool any = false;
+		for (unsigned mask = 0; mask < 1u << CHOICES; mask++) {
+			p4d_request relaxed = *request;
+			p4d_candidate candidate;
+			if (__builtin_popcount(mask) != most || give_up(&relaxed, mask) < 0)
+				continue;
+			if (!p4d_search_any(&relaxed, space) ||
+			    !p4d_search(&relaxed, space, &candidate, 1, NULL))
+				continue;
+			if (!any || p4d_candidate_better(&candidate, found, space->safe))
+				*found = candidate;
+			any = true;
+		}
+		if (any)
+			return most;
+	}
+	return -1;
+}
+
+int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
+{
+	p4d_search_space safe = *space;
+
+	safe.limit = space->safe;
+	int given_up = nearest_below_limit(request, &safe, found);
+	return given_up >= 0 ? given_up : nearest_below_limit(request, space, found);
+}
+
+int p4d_search_smallest(const p4d_request *request, const p4d_search_space *space,
+			uint64_t most_gpus_per_node, uint64_t *nodes, uint64_t *gpus_per_node,
+			p4d_candidate *found)
+{
+	p4d_search_space bigger = *space;
+	p4d_request relaxed = *request;
+
+	for (unsigned i = 0; i < CHOICES; i++)
+		give_up(&relaxed, 1u << i);
+
+	if (space->nodes == 1)
+		for (uint64_t gpus = space->gpus_per_node + 1; gpus <= most_gpus_per_node; gpus++) {
+			if (most_gpus_per_node % gpus)
+				continue;
+			bigger.gpus_per_node = gpus;
+			if (p4d_search_any(&relaxed, &bigger) &&
+			    p4d_search(&relaxed, &bigger, found, 1, NULL))
+				goto fits;
+		}
+	bigger.gpus_per_node =
+	    most_gpus_per_node > space->gpus_per_node ? most_gpus_per_node : space->gpus_per_node;
+	/* node by node while that is cheap, then by powers of two */
+	uint64_t near = 2 * space->nodes + 16;
+	for (uint64_t n = space->nodes + 1; n <= MOST_NODES; n = n < near ? n + 1 : n * 2) {
+		bigger.nodes = n;
+		if (p4d_search_any(&relaxed, &bigger) && p4d_search(&relaxed, &bigger, found, 1, NULL))
+			goto fits;
+	}
+	return -1;
+fits:
+	*nodes = bigger.nodes;
+	*gpus_per_node = bigger.gpus_per_node;
+	return 0;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sections, keys and values out of the words of p4d.conf. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suggest.h"
+#include "site/conf_words.h"
+
+typedef struct parse {
+	p4d_conf *conf;
+	size_t room;        /* allocated sections */
+	size_t used;        /* bytes of conf->values */
+	unsigned versioned; /* line of `version`; 0 not seen yet */
+	p4d_words words;
+} parse;
+
+#define fail(p, line, code, ...) \
+	p4d_conf_fail((p)->conf, line, (p)->words.err, P4D_E_CONF_##code, __VA_ARGS__)
+
+/* There is room: in the text a quote, `=`, `{` or `,` stands before each value. */
+static void keep_value(parse *p, p4d_conf_section *section, int key)
+{
+	const size_t size = strlen(p->words.word) + 1;
+
+	if (!section->count[key]++)
+		section->first[key] = (unsigned)p->used;
+	memcpy(p->conf->values + p->used, p->words.word, size);
+	p->used += size;
+}
+
+static bool at_value(const parse *p)
+{
+	return p->words.token == P4D_TOKEN_WORD || p->words.token == P4D_TOKEN_STRING;
+}
+
+static int read_values(parse *p, p4d_conf_section *section, int key, const char *name, bool list)
+{
+	if (p4d_words_next(&p->words) < 0)
+		return -1;
+	if (at_value(p)) {
+		keep_value(p, section, key);
+		return 0;
+	}
+	if (p->words.token != P4D_TOKEN_OPEN)
+		return p4d_words_unexpected(&p->words, "a value");
+	if (!list)
+		return fail(p, p->words.token_line, SYNTAX, "`%s` takes one value, not a list", name);
+	if (p4d_words_next(&p->words) < 0)
+		return -1;
+	while (p->words.token != P4D_TOKEN_CLOSE) {
+		if (!at_value(p))
+			return p4d_words_unexpected(&p->words, "a value or `}`");
+		keep_value(p, section, key);
+		if (p4d_words_next(&p->words) < 0)
+			return -1;
+		if (p->words.token == P4D_TOKEN_COMMA) {
+			if (p4d_words_next(&p->words) < 0)
+				return -1;
+		} else if (p->words.token != P4D_TOKEN_CLOSE) {
+			return p4d_words_unexpected(&p->words, "`,` or `}`");
+		}
+	}
+	return 0;
+}
+
+/* Index of the key in section->lines, or -1. */
+static int find_key(const p4d_conf_section *section, const char *name, bool *list)
+{
+	*list = false;
+	if (section->kind == P4D_DEFAULTS_SECTION) {
+		char known[64];
+		for (int i = 0; i < P4D_OPTIONS; i++)
+			if (!strcmp(p4d_conf_default_name((p4d_option)i, known, sizeof(known)), name))
+				return i;
+		return -1;
+	}
+	for (int i = 0; i < P4D_KEYS; i++)
+		if (p4d_key_table[i].where & (1u << section->kind) && !strcmp(p4d_key_table[i].name, name)) {
+			*list = p4d_key_table[i].list;
+			return i;
+		}
+	return -1;
+}
+
+static const char *section_text(const p4d_conf_section *section, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s%s%s", p4d_section_names[section->kind], section->title[0] ? " " : "",
+		 section->title);
+	return buf;
+}
+
+static int unknown_key(parse *p, const p4d_conf_section *section, const char *name, unsigned line)
+{
+	char where[96], known[P4D_OPTIONS][32];
+	p4d_alike alike = {.wanted = name};
+
+	if (section->kind == P4D_DEFAULTS_SECTION) {
+		for (int i = 0; i < P4D_OPTIONS; i++)
+			p4d_alike_offer(&alike,
+					p4d_conf_default_name((p4d_option)i, known[i], sizeof(known[i])));
+		return fail(p, line, SYNTAX, "unknown plan option `%.64s` in `defaults`%s", name,
+			    p4d_alike_text(&alike));
+	}
+	section_text(section, where, sizeof(where));
+	for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++) {
+		if (strcmp(p4d_section_names[i], name) || i == P4D_GPU_SECTION)
+			continue; /* gpu is also a key */
+		if (section->kind == P4D_GLOBAL_SECTION)
+			return fail(p, line, SYNTAX, "`%s` is a section, not a key", name);
+		return fail(p, line, SYNTAX, "section `%s` cannot stand inside section `%s`", name, where);
+	}
+	for (int i = 0; i < P4D_KEYS; i++) {
+		const p4d_key_info *key = &p4d_key_table[i];
+		if (!strcmp(key->name, name)) {
+			if (section->kind == P4D_GLOBAL_SECTION)
+				return fail(p, line, SYNTAX, "`%s` belongs into a `%s` section", name,
+					    key->where & (1u << P4D_PARTITION_SECTION) ? "partition" : "gpu");
+			return fail(p, line, SYNTAX, "`%s` cannot stand in a `%s` section", name,
+				    p4d_section_names[section->kind]);
+		}
+		if (key->where & (1u << section->kind))
+			p4d_alike_offer(&alike, key->name);
+	}
+	if (section->kind == P4D_GLOBAL_SECTION)
+		return fail(p, line, SYNTAX, "unknown key `%.64s`%s", name, p4d_alike_text(&alike));
+	return fail(p, line, SYNTAX, "unknown key `%.64s` in `%s`%s", name, where, p4d_alike_text(&alike));
+}
+
+static int read_key(parse *p, p4d_conf_section *section, const char *name, unsigned line)
+{
+	char where[96];
+	bool list;
+	int key = find_key(section, name, &list);
+
+	if (key < 0)
+		return unknown_key(p, section, name, line);
+	if (section->lines[key]) {
+		if (section->kind == P4D_GLOBAL_SECTION)
+			return fail(p, line, DUPLICATE, "`%s` is set twice; the first is in line %u", name,
+				    section->lines[key]);
+		return fail(p, line, DUPLICATE, "`%s` is set twice in `%s`; the first is in line %u", name,
+			    section_text(section, where, sizeof(where)), section->lines[key]);
+	}
+	section->lines[key] = line;
+	if (read_values(p, section, key, name, list) < 0)
+		return -1;
+	if (section->kind != P4D_GLOBAL_SECTION || key != P4D_KEY_VERSION)
+		return 0;
+	if (strcmp(p->words.word, "1"))
+		return fail(p, line, RANGE, "version = %.64s: this p4d reads version 1", p->words.word);
+	p->versioned = line;
+	return 0;
+}
+
+static p4d_conf_section *add_section(parse *p, p4d_section_kind kind, const char *title, unsigned line)
+{
+	p4d_conf *conf = p->conf;
+
+	for (size_t i = 0; i < conf->sections; i++) {
+		const p4d_conf_section *other = &conf->section[i];
+		if (other->kind != kind)
+			continue;
+		/* Slurm's own rules: partitions are told apart by case, QOSes and accounts are not */
+		if (kind == P4D_PARTITION_SECTION ? strcmp(other->title, title)
+						  : strcasecmp(other->title, title))
+			continue;
+		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is in line %u",
+		     p4d_section_names[kind], *title ? " " : "", title, other->line);
+		return NULL;
+	}
+	if (conf->sections == P4D_CONF_SECTIONS) {
+		fail(p, line, RANGE, "more than %d sections", P4D_CONF_SECTIONS - 1);
+		return NULL;
+	}
+	if (conf->sections == p->room) {
+		size_t room = p->room ? p->room * 2 : 8;
+		p4d_conf_section *grown = realloc(conf->section, room * sizeof(*grown));
+		if (!grown) {
+			p4d_fail(p->words.err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections", conf->path,
+				 room);
+			return NULL;
+		}
+		conf->section = grown;
+		p->room = room;
+	}
+	p4d_conf_section *section = &conf->section[conf->sections++];
+	*section = (p4d_conf_section){.kind = kind, .line = line};
+	snprintf(section->title, sizeof(section->title), "%s", title);
+	return section;
+}
+
+/* A section whose name was just read; the current token is what follows it. */
+static int read_section(parse *p, const char *name, unsigned line)
+{
+	char title[sizeof(((p4d_conf_section *)0)->title)] = "", where[96];
+	int kind = P4D_GLOBAL_SECTION + 1;
+
+	while (kind < P4D_SECTION_KINDS && strcmp(p4d_section_names[kind], name))
+		kind++;
+	if (kind == P4D_SECTION_KINDS) {
+		bool list;
+		if (p->words.token == P4D_TOKEN_END || find_key(&p->conf->section[0], name, &list) >= 0)
+			return p4d_words_unexpected(&p->words, "`=`");
+		p4d_alike alike = {.wanted = name};
+		for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++)
+			p4d_alike_offer(&alike, p4d_section_names[i]);
+		return fail(p, line, SYNTAX, "unknown section `%.64s`%s", name, p4d_alike_text(&alike));
+	}
+	if (kind != P4D_DEFAULTS_SECTION) {
+		if (!at_value(p))
+			return p4d_words_unexpected(&p->words, "the name of the section");
+		if (strlen(p->words.word) >= sizeof(title))
+			return fail(p, line, RANGE,
+				    "the name of a section has %zu characters: at most %zu are accepted",
+				    strlen(p->words.word), sizeof(title) - 1);
+		memcpy(title, p->words.word, strlen(p->words.word) + 1);
+		if (p4d_words_next(&p->words) < 0)
+			return -1;
+	}
+	if (p->words.token != P4D_TOKEN_OPEN)
+		return p4d_words_unexpected(&p->words, "`{`");
+	p4d_conf_section *section = add_section(p, (p4d_section_kind)kind, title, line);
+	if (!section)
+		return -1;
+	for (;;) {
+		char key[P4D_CONF_WORD];
+
+		if (p4d_words_next(&p->words) < 0)
+			return -1;
+		if (p->words.token == P4D_TOKEN_CLOSE)
+			return 0;
+		if (p->words.token == P4D_TOKEN_END)
+			return fail(p, p->words.token_line, TRUNCATED,
+				    "the file ends inside section `%s`, which starts in line %u",
+				    section_text(section, where, sizeof(where)), line);
+		if (p->words.token != P4D_TOKEN_WORD)
+			return p4d_words_unexpected(&p->words, "a key or `}`");
+		unsigned key_line = p->words.token_line;
+		memcpy(key, p->words.word, strlen(p->words.word) + 1);
+		if (p4d_words_next(&p->words) < 0)
+			return -1;
+		if (p->words.token != P4D_TOKEN_EQUALS) {
+			bool list;
+			if (p->words.token != P4D_TOKEN_END && find_key(section, key, &list) < 0)
+				return unknown_key(p, section, key, key_line);
+			return p4d_words_unexpected(&p->words, "`=`");
+		}
+		if (read_key(p, section, key, key_line) < 0)
+			return -1;
+	}
+}
+
+static int read_all(parse *p)
+{
+	if (!add_section(p, P4D_GLOBAL_SECTION, "", 1))
+		return -1;
+	for (;;) {
+		char name[P4D_CONF_WORD];
+
+		if (p4d_words_next(&p->words) < 0)
+			return -1;
+		if (p->words.token == P4D_TOKEN_END)
+			break;
+		if (p->versioned)
+			return fail(p, p->versioned, TRUNCATED,
+				    "`version = 1` must be the last line, but line %u follows",
+				    p->words.token_line);
+		if (p->words.token != P4D_TOKEN_WORD)
+			return p4d_words_unexpected(&p->words, "a key or a section");
+		unsigned line = p->words.token_line;
+		memcpy(name, p->words.word, strlen(p->words.word) + 1);
+		if (p4d_words_next(&p->words) < 0)
+			return -1;
+		if (p->words.token == P4D_TOKEN_EQUALS ? read_key(p, &p->conf->section[0], name, line) < 0
+						       : read_section(p, name, line) < 0)
+			return -1;
+	}
+	if (!p->versioned)
+		return fail(p, p->words.line, TRUNCATED,
+			    "the file is cut off: its last line must be `version = 1`");
+	return 0;
+}
+
+int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err)
+{
+	parse p = {.conf = conf,
+		   .words = {.conf = conf, .err = err, .at = text, .end = text + length, .line = 1}};
+
+	*conf = (p4d_conf){.path = path, .values = malloc(length + 1)};
+	if (!conf->values)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", path, length + 1);
+	if (read_all(&p) == 0)
+		return 0;
+	p4d_conf_free(conf);
+	return -1;
+}

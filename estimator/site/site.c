@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "site/site_data.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const p4d_site_section *section_of(const p4d_site *site, p4d_section_kind kind, const char *name,
+					  size_t length)
+{
+	for (size_t i = 0; i < site->sections; i++) {
+		const p4d_site_section *section = &site->section[i];
+		if (section->kind != kind || strlen(section->name) != length)
+			continue;
+		if (kind == P4D_PARTITION_SECTION ? !strncmp(section->name, name, length)
+						  : !strncasecmp(section->name, name, length))
+			return section;
+	}
+	return NULL;
+}
+
+static const p4d_site_section *default_partition(const p4d_site *site)
+{
+	for (size_t i = 0; i < site->sections; i++)
+		if (site->section[i].kind == P4D_PARTITION_SECTION && site->section[i].partition.is_default)
+			return &site->section[i];
+	return NULL;
+}
+
+static bool listed(const char *list, const char *name, size_t length, bool fold)
+{
+	for (const char *at = list; at && *at; at += strspn(at, ",")) {
+		size_t n = strcspn(at, ",");
+		if (n == length && !(fold ? strncasecmp(at, name, n) : strncmp(at, name, n)))
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+const p4d_gpus *p4d_site_gpus(const p4d_site *site)
+{
+	return &site->gpus;
+}
+
+const char *p4d_site_datadir(const p4d_site *site)
+{
+	return site->datadir;
+}
+
+const char *p4d_site_path(const p4d_site *site)
+{
+	return site->path;
+}
+
+const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char *name)
+{
+	const p4d_site_section *section =
+	    name ? section_of(site, P4D_PARTITION_SECTION, name, strlen(name)) : default_partition(site);
+
+	return section ? &section->partition : NULL;
+}
+
+const p4d_gpu *p4d_site_least_gpu(const p4d_site_partition *partition)
+{
+	const p4d_gpu *least = NULL;
+
+	for (unsigned i = 0; partition && i < partition->gpus; i++)
+		if (!least || partition->gpu[i]->usable_bytes < least->usable_bytes)
+			least = partition->gpu[i];
+	return least;
+}
+
+const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i)
+{
+	for (size_t at = 0; at < site->sections; at++)
+		if (site->section[at].kind == P4D_PARTITION_SECTION && !i--)
+			return &site->section[at].partition;
+	return NULL;
+}
+
+const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *ambiguous)
+{
+	const p4d_site_section *section = section_of(site, P4D_GPU_SECTION, name, strlen(name));
+
+	if (!section)
+		return p4d_gpu_find(&site->gpus, name, ambiguous);
+	if (ambiguous)
+		*ambiguous = section->ambiguous;
+	return section->gpu;
+}
+
+void p4d_site_overlay(p4d_policy *policy, const p4d_site_section *section)
+{
+	const p4d_policy *from = &section->policy;
+#define OVERLAY(key, member) \
+	if (section->set & (UINT64_C(1) << P4D_KEY_##key)) \
+	policy->member = from->member
+	OVERLAY(MODE, mode);
+	OVERLAY(SAFE, safe);
+	OVERLAY(LIMIT, limit);
+	OVERLAY(LIMIT, limit_is_set);
+	OVERLAY(REWRITE, rewrite);
+	OVERLAY(ON_ERROR, on_error);
+	OVERLAY(UNMODELLED, unmodelled);
+	OVERLAY(REQUIRE_PLAN, require_plan);
+	OVERLAY(ALLOW_OVERRIDE, allow_override);
+#undef OVERLAY
+}
+
+/* The policy in one partition; exemptions come last and are common to all partitions. */
+static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partition, const char *name,
+			    size_t length, const char *qos, const char *account, const char *gpu)
+{
+	p4d_policy policy = site->policy;
+	const p4d_site_section *section;
+
+	for (size_t i = 0; gpu && i < site->sections; i++)
+		if (site->section[i].kind == P4D_GPU_SECTION && !strcasecmp(site->section[i].gpu->name, gpu))
+			p4d_site_overlay(&policy, &site->section[i]);
+	policy.require_plan = name && listed(site->require_plan, name, length, false);
+	if (partition)
+		p4d_site_overlay(&policy, partition);
+	section = qos ? section_of(site, P4D_QOS_SECTION, qos, strlen(qos)) : NULL;
+	if (section)
+		p4d_site_overlay(&policy, section);
+	section = account ? section_of(site, P4D_ACCOUNT_SECTION, account, strlen(account)) : NULL;
+	if (section)
+		p4d_site_overlay(&policy, section);
+	/* each section was checked alone; two of them may still cross, and the limit is the promise */
+	if (policy.safe > policy.limit)
+		policy.safe = policy.limit;
+	return policy;
+}
+
+static void strictest(p4d_policy *policy, const p4d_policy *other)
+{
+#define TAKE(member, compare) \
+	if (other->member compare policy->member) \
+	policy->member = other->member
+	TAKE(mode, >);
+	TAKE(rewrite, <);
+	TAKE(on_error, >);
+	TAKE(unmodelled, >);
+	TAKE(safe, <);
+	TAKE(limit, <);
+	TAKE(require_plan, >);
+	TAKE(allow_override, <);
+#undef TAKE
+	/* a limit that nobody set may rise to 0.97, so one that was set stays in force even when they are
+	 * equal */
+	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
+}
+
+p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const char *qos, const char *account,
+			   const char *gpu)
+{
+	p4d_policy policy;
+	bool first = true;
+
+	if (!partition || !*partition) {
+		const p4d_site_section *section = default_partition(site);
+		policy = policy_in(site, section, section ? section->name : NULL,
+				   section ? strlen(section->name) : 0, qos, account, gpu);
+	} else {
+		policy = site->policy;
+		for (const char *at = partition; *at; at += strspn(at, ",")) {
+			size_t length = strcspn(at, ",");
+			p4d_policy one = policy_in(site, section_of(site, P4D_PARTITION_SECTION, at, length),
+						   at, length, qos, account, gpu);
+			if (first)
+				policy = one;
+			else
+				strictest(&policy, &one);
+			first = false;
+			at += length;
+		}
+	}
+	if ((account && listed(site->exempt_accounts, account, strlen(account), true)) ||
+	    (qos && listed(site->exempt_qos, qos, strlen(qos), true))) {
+		policy.exempt = true;
+		policy.mode = P4D_MODE_OFF;
+	}
+	return policy;
+}
+
+uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site)
+{
+	return site->host_bytes_per_rank;
+}
+
+void p4d_site_apply_defaults(const p4d_site *site, p4d_request *request)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (p4d_is_set(&site->defaults, (p4d_option)i))
+			p4d_request_default(request, (p4d_option)i, site->defaults.value[i], P4D_BY_SITE);
+}
+
+p4d_log p4d_site_log(const p4d_site *site)
+{
+	return site->log;
+}
+
+double p4d_policy_limit(const p4d_policy *policy, int framework)
+{
+	if (!policy->limit_is_set && framework == P4D_FRAMEWORK_P4D)
+		return 0.97;
+	return policy->limit;
+}
+
+const char *p4d_mode_name(p4d_mode mode)
+{
+	static const char *const names[] = {"off", "observe", "warn", "enforce"};
+
+	return names[mode];
+}
+
+void p4d_site_free(p4d_site *site)
+{
+	if (!site)
+		return;
+	p4d_gpus_free(&site->gpus);
+	free(site->path);
+	free(site->datadir);
+	free(site->require_plan);
+	free(site->exempt_accounts);
+	free(site->exempt_qos);
+	free(site->section);
+	free(site);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SITE_H
+#define P4D_SITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/request.h"
+
+/*
+ * The site's configuration, p4d.conf. Loaded once, then read-only: may be shared between threads. Values
+ * apply in the order global, gpu section, partition section, qos section, account section; a later one wins
+ * (documented in p4d.conf(5)).
+ */
+
+typedef enum p4d_mode { P4D_MODE_OFF, P4D_MODE_OBSERVE, P4D_MODE_WARN, P4D_MODE_ENFORCE } p4d_mode;
+typedef enum p4d_rewrite { P4D_REWRITE_OFF, P4D_REWRITE_UNSET, P4D_REWRITE_ALL } p4d_rewrite;
+typedef enum p4d_on_error { P4D_ON_ERROR_PASS, P4D_ON_ERROR_REJECT } p4d_on_error;
+typedef enum p4d_unmodelled {
+	P4D_UNMODELLED_PASS,
+	P4D_UNMODELLED_WARN,
+	P4D_UNMODELLED_REJECT
+} p4d_unmodelled;
+
+/* What is in force for one job. */
+typedef struct p4d_policy {
+	p4d_mode mode;
+	p4d_rewrite rewrite;
+	p4d_on_error on_error;
+	p4d_unmodelled unmodelled;
+	double safe;       /* fraction of usable memory: pass silently up to here */
+	double limit;      /* above: rewrite or refuse; between safe and limit: warn */
+	bool limit_is_set; /* by the site; otherwise 0.95, or 0.97 for framework p4d (see p4d_policy_limit) */
+	bool require_plan; /* GPU jobs of this partition must carry a plan */
+	bool allow_override; /* --p4d-override is honoured */
+	bool exempt;         /* by account or QOS: as if mode were off */
+} p4d_policy;
+
+enum { P4D_SECTION_GPUS = 8 };
+
+/* A `partition` section. */
+typedef struct p4d_site_partition {
+	char name[64];
+	bool is_default;                      /* `default = true`: where jobs without -p go */
+	unsigned gpus;                        /* entries of gpu[]; 0: ask the cluster */
+	const p4d_gpu *gpu[P4D_SECTION_GPUS]; /* resolved against the GPU table */
+	unsigned ambiguous[P4D_SECTION_GPUS]; /* GPUs that the name of each fits; 1 when clear */
+	uint32_t gpus_per_node;               /* 0: ask the cluster */
+	uint64_t mem_per_node_bytes;          /* host memory a job gets without --mem; 0 unknown */
+} p4d_site_partition;
+
+typedef struct p4d_site p4d_site;
+
+/*
+ * Loads path (a p4d.conf). Its `gpus` and `data` name a table of GPUs and the directory
+ * with models/; without them the built-in table and datadir are taken.
+ * trust: also check that the file is a regular file owned by root or trusted_uid and writable by nobody else
+ * (P4D_E_CONF_TRUST). Errors carry `file:line: what`. NULL on failure.
+ */
+p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint32_t trusted_uid,
+			p4d_error *err);
+
+/* The configuration in force when there is no p4d.conf: mode = enforce for explicit flags, nothing mapped. */
+p4d_site *p4d_site_default(const char *datadir, p4d_error *err);
+
+void p4d_site_free(p4d_site *site);
+
+const p4d_gpus *p4d_site_gpus(const p4d_site *site);
+const char *p4d_site_datadir(const p4d_site *site); /* where models/ is */
+const char *p4d_site_path(const p4d_site *site);    /* "" for the default */
+
+/* The section of a partition, NULL when it has none. name NULL: the one marked default, else NULL. */
+const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char *name);
+
+/* The GPU of a partition with the least memory; NULL when its section names none (or there is no section). */
+const p4d_gpu *p4d_site_least_gpu(const p4d_site_partition *partition);
+
+/* Walks the partition sections: i = 0, 1, ... until NULL. */
+const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i);
+
+/* Resolves a GRES type or GPU name: `gpu` sections of the site first (name = "a100-80gb"), then the GPU
+ * table. */
+const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *ambiguous);
+
+/*
+ * Effective policy. Any argument may be NULL when unknown; gpu is the canonical GPU name. partition NULL is
+ * the default partition; of a comma-separated list the strictest value of each key counts, so that a list is
+ * no way around a policy.
+ */
+p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const char *qos, const char *account,
+			   const char *gpu);
+
+/* Bytes of host memory per rank that the site says framework megatron needs at checkpoints; 0: not modelled.
+ */
+uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);
+
+/* Fills unset options of a request with the site's defaults (`defaults { seq_len = 4096 }`), origin
+ * P4D_BY_SITE. */
+void p4d_site_apply_defaults(const p4d_site *site, p4d_request *request);
+
+/* Where slurmctld's verdicts go: log = none | refusals | all. */
+typedef enum p4d_log { P4D_LOG_NONE, P4D_LOG_REFUSALS, P4D_LOG_ALL } p4d_log;
+p4d_log p4d_site_log(const p4d_site *site);
+
+/* The limit that applies to a framework: the site's, else 0.97 for p4d (its arena is exact) and 0.95
+ * otherwise. */
+double p4d_policy_limit(const p4d_policy *policy, int framework);
+
+const char *p4d_mode_name(p4d_mode mode);
+
+#endif

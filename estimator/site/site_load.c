@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "site/site_data.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suggest.h"
+
+static const double GIB = 1073741824.0;
+
+/* One load in progress. */
+typedef struct load {
+	const p4d_conf *conf;
+	p4d_site *site;
+	p4d_error *err;
+} load;
+
+#define fail(l, line, code, ...) p4d_conf_fail((l)->conf, line, (l)->err, P4D_E_CONF_##code, __VA_ARGS__)
+
+static const char *value_of(const load *l, const p4d_conf_section *section, p4d_key key, unsigned i)
+{
+	return p4d_conf_value(l->conf, section, key, i);
+}
+
+/* Index of text in "a|b|c". */
+static int choice(load *l, unsigned line, p4d_key key, const char *text, const char *list, int *out)
+{
+	int index = 0;
+
+	for (const char *at = list;; at++, index++) {
+		size_t length = strcspn(at, "|");
+		if (strlen(text) == length && !strncasecmp(at, text, length)) {
+			*out = index;
+			return 0;
+		}
+		at += length;
+		if (!*at)
+			return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_key_table[key].name,
+				    text, list);
+	}
+}
+
+static int boolean(load *l, unsigned line, p4d_key key, const char *text, bool *out)
+{
+	int index;
+
+	if (strcasecmp(text, "true") && strcasecmp(text, "false"))
+		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false", p4d_key_table[key].name,
+			    text);
+	if (choice(l, line, key, text, "false|true", &index) < 0)
+		return -1;
+	*out = index;
+	return 0;
+}
+
+/*
+ * A plain decimal number above 0 and up to max. Not strtod: it would take "0,8" instead of "0.8" in some
+ * locales, and "inf" in all of them. 15 digits and a power of ten are exact in a double, so the division
+ * rounds correctly.
+ */
+static int number(load *l, unsigned line, p4d_key key, const char *text, double max, double *out)
+{
+	double mantissa = 0, scale = 1;
+	const char *name = p4d_key_table[key].name;
+	unsigned digits = 0, dots = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == '.' && !dots++)
+			continue;
+		if (!isdigit((unsigned char)*at) || ++digits > 15)
+			return fail(l, line, SYNTAX, "%s = %.64s: not a number", name, text);
+		mantissa = mantissa * 10 + (*at - '0');
+		if (dots)
+			scale *= 10;
+	}
+	if (!digits)
+		return fail(l, line, SYNTAX, "%s = %.64s: not a number", name, text);
+	if (mantissa <= 0 || mantissa / scale > max)
+		return fail(l, line, RANGE, "%s = %.64s: not above 0 and at most %.0f", name, text, max);
+	*out = mantissa / scale;
+	return 0;
+}
+
+static int gib(load *l, unsigned line, p4d_key key, const char *text, uint64_t *bytes)
+{
+	double value;
+
+	if (number(l, line, key, text, 1 << 20, &value) < 0)
+		return -1;
+	*bytes = (uint64_t)(value * GIB);
+	return 0;
+}
+
+static int count(load *l, unsigned line, p4d_key key, const char *text, uint32_t max, uint32_t *out)
+{
+	uint32_t value = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (!isdigit((unsigned char)*at))
+			return fail(l, line, SYNTAX, "%s = %.64s: not a whole number",
+				    p4d_key_table[key].name, text);
+		if (value <= max)
+			value = value * 10 + (uint32_t)(*at - '0');
+	}
+	if (!value || value > max)
+		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_key_table[key].name, text,
+			    (unsigned)max);
+	*out = value;
+	return 0;
+}
+
+/* Sets the policy keys of a section. base: what is in force without it. */
+static int read_policy(load *l, const p4d_conf_section *section, const p4d_policy *base, p4d_policy *policy,
+		       uint64_t *set)
+{
+	*policy = *base;
+	*set = 0;
+	for (int i = P4D_KEY_MODE; i <= P4D_KEY_REQUIRE_PLAN; i++) {
+		p4d_key key = (p4d_key)i;
+		unsigned line = section->lines[key];
+		if (!line)
+			continue;
+		const char *text = value_of(l, section, key, 0);
+		int index = 0, rc = 0;
+		if (key == P4D_KEY_MODE) {
+			rc = choice(l, line, key, text, "off|observe|warn|enforce", &index);
+			policy->mode = (p4d_mode)index;
+		} else if (key == P4D_KEY_REWRITE) {
+			rc = choice(l, line, key, text, "off|unset|all", &index);
+			policy->rewrite = (p4d_rewrite)index;
+		} else if (key == P4D_KEY_UNMODELLED) {
+			rc = choice(l, line, key, text, "pass|warn|reject", &index);
+			policy->unmodelled = (p4d_unmodelled)index;
+		} else if (key == P4D_KEY_ON_ERROR) {
+			rc = choice(l, line, key, text, "pass|reject", &index);
+			policy->on_error = (p4d_on_error)index;
+		} else if (key == P4D_KEY_SAFE) {
+			rc = number(l, line, key, text, 1, &policy->safe);
+		} else if (key == P4D_KEY_LIMIT) {
+			rc = number(l, line, key, text, 1, &policy->limit);
+			policy->limit_is_set = true;
+		} else if (key == P4D_KEY_ALLOW_OVERRIDE) {
+			rc = boolean(l, line, key, text, &policy->allow_override);
+		} else {
+			rc = boolean(l, line, key, text, &policy->require_plan);
+		}
+		if (rc < 0)
+			return -1;
+		*set |= UINT64_C(1) << key;
+	}
+	if (policy->safe > policy->limit) {
+		unsigned line = section->lines[P4D_KEY_SAFE];
+		if (section->lines[P4D_KEY_LIMIT] > line)
+			line = section->lines[P4D_KEY_LIMIT];
+		return fail(l, line, RANGE, "safe = %.6g is above limit = %.6g%s", policy->safe,
+			    policy->limit, policy->limit_is_set ? "" : " (the default)");
+	}
+	return 0;
+}
+
+/* Resolves a GPU name that stands in the file. */
+static int read_gpu(load *l, unsigned line, p4d_key key, const char *name, const p4d_gpu **gpu,
+		    unsigned *ambiguous)
+{
+	p4d_alike alike = {.wanted = name};
+
+	/* a gpu section's own name must not be resolved through itself */
+	*gpu = key == P4D_KEY_NAME ? p4d_gpu_find(&l->site->gpus, name, ambiguous)
+				   : p4d_site_gpu(l->site, name, ambiguous);
+	if (*gpu)
+		return 0;
+	for (size_t i = 0; i < l->site->gpus.count; i++)
+		p4d_alike_offer(&alike, l->site->gpus.gpu[i].name);
+	return fail(l, line, RANGE, "GPU `%.64s` is not in gpus.json%s", name, p4d_alike_text(&alike));
+}
+
+static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
+{
+	unsigned line = from->lines[P4D_KEY_NAME], usable_line = from->lines[P4D_KEY_USABLE_GIB];
+	const p4d_gpus *gpus = &l->site->gpus;
+	uint64_t bytes;
+
+	if (read_gpu(l, line ? line : from->line, P4D_KEY_NAME,
+		     line ? value_of(l, from, P4D_KEY_NAME, 0) : from->title, &to->gpu, &to->ambiguous) < 0)
+		return -1;
+	if (line)
+		to->ambiguous = 1; /* the site has said which one it is */
+	if (!usable_line)
+		return 0;
+	for (const p4d_conf_section *other = &l->conf->section[1]; other < from; other++)
+		if (other->kind == P4D_GPU_SECTION && other->lines[P4D_KEY_USABLE_GIB] &&
+		    l->site->section[other - &l->conf->section[1]].gpu == to->gpu)
+			return fail(l, usable_line, DUPLICATE,
+				    "usable_gib of %s is set twice; the first is in line %u", to->gpu->name,
+				    other->lines[P4D_KEY_USABLE_GIB]);
+	if (gib(l, usable_line, P4D_KEY_USABLE_GIB, value_of(l, from, P4D_KEY_USABLE_GIB, 0), &bytes) < 0)
+		return -1;
+	gpus->owned[to->gpu - gpus->gpu].usable_bytes = bytes;
+	return 0;
+}
+
+static int read_partition_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
+{
+	p4d_site_partition *partition = &to->partition;
+	const char *text;
+
+	snprintf(partition->name, sizeof(partition->name), "%s", from->title);
+	for (unsigned i = 0; (text = value_of(l, from, P4D_KEY_GPU, i)); i++) {
+		unsigned line = from->lines[P4D_KEY_GPU];
+		if (i == P4D_SECTION_GPUS)
+			return fail(l, line, RANGE, "gpu: a partition may have at most %d types",
+				    P4D_SECTION_GPUS);
+		if (read_gpu(l, line, P4D_KEY_GPU, text, &partition->gpu[i], &partition->ambiguous[i]) < 0)
+			return -1;
+		partition->gpus = i + 1;
+	}
+	text = value_of(l, from, P4D_KEY_GPUS_PER_NODE, 0);
+	if (text && count(l, from->lines[P4D_KEY_GPUS_PER_NODE], P4D_KEY_GPUS_PER_NODE, text, 1024,
+			  &partition->gpus_per_node) < 0)
+		return -1;
+	text = value_of(l, from, P4D_KEY_MEM_PER_NODE_GIB, 0);
+	if (text && gib(l, from->lines[P4D_KEY_MEM_PER_NODE_GIB], P4D_KEY_MEM_PER_NODE_GIB, text,
+			&partition->mem_per_node_bytes) < 0)
+		return -1;
+	text = value_of(l, from, P4D_KEY_DEFAULT, 0);
+	if (text &&
+	    boolean(l, from->lines[P4D_KEY_DEFAULT], P4D_KEY_DEFAULT, text, &partition->is_default) < 0)
+		return -1;
+	if (!partition->is_default)
+		return 0;
+	for (const p4d_site_section *other = l->site->section; other < to; other++)
+		if (other->kind == P4D_PARTITION_SECTION && other->partition.is_default)
+			return fail(l, from->lines[P4D_KEY_DEFAULT], DUPLICATE,
+				    "partition `%s` already is the default", other->name);
+	return 0;
+}
+
+static int read_defaults(load *l, const p4d_conf_section *section)
+{
+	p4d_error local;
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		if (!section->lines[i])
+			continue;
+		if (p4d_request_set(&l->site->defaults, (p4d_option)i, p4d_conf_value(l->conf, section, i, 0),
+				    P4D_BY_SITE, &local) < 0)
+			return fail(l, section->lines[i], RANGE, "%s", local.text);
+	}
+	return 0;
+}
+
+/* Joins a list with commas. */
+static int read_list(load *l, p4d_key key, char **out)
+{
+	const p4d_conf_section *global = &l->conf->section[0];
+	const char *text;
+	size_t size = 1;
+
+	for (unsigned i = 0; (text = value_of(l, global, key, i)); i++)
+		size += strlen(text) + 1;
+	if (size == 1)
+		return 0;
+	char *at = *out = malloc(size);
+	if (!at)
+		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", l->conf->path, size);
+	for (unsigned i = 0; (text = value_of(l, global, key, i)); i++) {
+		size_t length = strlen(text);
+		memcpy(at, text, length);
+		at[length] = ',';
+		at += length + 1;
+	}
+	*at = '\0';
+	return 0;
+}
+
+static int read_globals(load *l)
+{
+	const p4d_conf_section *global = &l->conf->section[0];
+	p4d_policy base = l->site->policy;
+	const char *text;
+	uint64_t set;
+	int index;
+
+	if (read_policy(l, global, &base, &l->site->policy, &set) < 0 ||
+	    read_list(l, P4D_KEY_REQUIRE_PLAN_LIST, &l->site->require_plan) < 0 ||
+	    read_list(l, P4D_KEY_EXEMPT_ACCOUNTS, &l->site->exempt_accounts) < 0 ||
+	    read_list(l, P4D_KEY_EXEMPT_QOS, &l->site->exempt_qos) < 0)
+		return -1;
+	text = value_of(l, global, P4D_KEY_LOG, 0);
+	if (text) {
+		if (choice(l, global->lines[P4D_KEY_LOG], P4D_KEY_LOG, text, "none|refusals|all", &index) < 0)
+			return -1;
+		l->site->log = (p4d_log)index;
+	}
+	text = value_of(l, global, P4D_KEY_HOST_GIB_PER_RANK, 0);
+	return text ? gib(l, global->lines[P4D_KEY_HOST_GIB_PER_RANK], P4D_KEY_HOST_GIB_PER_RANK, text,
+			  &l->site->host_bytes_per_rank)
+		    : 0;
+}
+
+static int read_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
+{
+	if (from->kind == P4D_DEFAULTS_SECTION)
+		return read_defaults(l, from);
+	if (read_policy(l, from, &l->site->policy, &to->policy, &to->set) < 0)
+		return -1;
+	return from->kind == P4D_PARTITION_SECTION ? read_partition_section(l, from, to) : 0;
+}
+
+static int read_sections(load *l)
+{
+	size_t total = l->conf->sections - 1;
+
+	if (!total)
+		return 0;
+	l->site->section = calloc(total, sizeof(*l->site->section));
+	if (!l->site->section)
+		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections", l->conf->path,
+				total);
+	/* GPUs first: partitions may name them before their section comes */
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < total; i++) {
+			const p4d_conf_section *from = &l->conf->section[i + 1];
+			p4d_site_section *to = &l->site->section[i];
+			if (!pass) {
+				to->kind = from->kind;
+				snprintf(to->name, sizeof(to->name), "%s", from->title);
+				if (from->kind == P4D_GPU_SECTION && read_gpu_section(l, from, to) < 0)
+					return -1;
+				l->site->sections = i + 1;
+			} else if (read_section(l, from, to) < 0) {
+				return -1;
+			}
+		}
+	return 0;
+}
+
+static p4d_site *new_site(const char *path, const char *datadir, const char *gpus, p4d_error *err)
+{
+	p4d_site *site = calloc(1, sizeof(*site));
+
+	if (site) {
+		site->path = strdup(path);
+		site->datadir = strdup(datadir);
+	}
+	if (!site || !site->path || !site->datadir) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the site's configuration");
+		p4d_site_free(site);
+		return NULL;
+	}
+	site->log = P4D_LOG_REFUSALS;
+	site->policy = (p4d_policy){.mode = P4D_MODE_ENFORCE,
+				    .rewrite = P4D_REWRITE_UNSET,
+				    .on_error = P4D_ON_ERROR_PASS,
+				    .unmodelled = P4D_UNMODELLED_WARN,
+				    .safe = 0.80,
+				    .limit = 0.95};
+	if (p4d_gpus_load(&site->gpus, gpus, err) < 0) {
+		p4d_site_free(site);
+		return NULL;
+	}
+	return site;
+}
+
+p4d_site *p4d_site_default(const char *datadir, p4d_error *err)
+{
+	return new_site("", datadir, NULL, err);
+}
+
+/* A path of the global section; NULL when it is not set. -1 when it is not absolute. */
+static int absolute_path(load *l, p4d_key key, const char **path)
+{
+	const p4d_conf_section *global = &l->conf->section[0];
+
+	*path = value_of(l, global, key, 0);
+	if (*path && **path != '/')
+		return fail(l, global->lines[key], RANGE, "%s = %.200s: not an absolute path",
+			    p4d_key_table[key].name, *path);
+	return 0;
+}
+
+/* The table is copied before anything points into it, and only when it will be changed. */
+static int own_gpus(load *l)
+{
+	for (size_t i = 1; i < l->conf->sections; i++)
+		if (l->conf->section[i].kind == P4D_GPU_SECTION &&
+		    l->conf->section[i].lines[P4D_KEY_USABLE_GIB])
+			return p4d_gpus_own(&l->site->gpus, l->err);
+	return 0;
+}
+
+static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err)
+{
+	load l = {.conf = conf, .err = err};
+	const char *data, *gpus;
+
+	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
+		return NULL;
+	l.site = new_site(conf->path, data ? data : datadir, gpus, err);
+	if (l.site && (own_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0)) {
+		p4d_site_free(l.site);
+		return NULL;
+	}
+	return l.site;
+}
+
+p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint32_t trusted_uid,
+			p4d_error *err)
+{
+	p4d_conf conf;
+
+	if (p4d_conf_read(&conf, path, trust, trusted_uid, err) < 0)
+		return NULL;
+	p4d_site *site = build(&conf, datadir, err);
+	p4d_conf_free(&conf);
+	return site;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timeline/timeline_cost.h"
+
+#include "timeline/timeline_graph.h"
+
+enum { TABLE_PASSES = P4D_OP_VOCAB_BACKWARD - P4D_OP_EMBED_FORWARD + 1 };
+
+uint32_t p4d_graph_cost_count(const p4d_schedule *s)
+{
+	return 3 * (p4d_positions(s) + s->stages) + TABLE_PASSES + 1;
+}
+
+void p4d_graph_costs(const p4d_schedule *s, const p4d_durations *d, double *cost)
+{
+	const uint32_t last = p4d_positions(s) - 1;
+	double *once = cost + 3 * p4d_positions(s);
+
+	for (uint32_t stage = 0; stage < s->stages; stage++) {
+		for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
+			const uint32_t position = p4d_position_of(s, stage, chunk);
+			const p4d_instruction in = {.chunk = (uint16_t)chunk};
+			double *of = cost + 3 * (stage * s->chunks + chunk);
+			for (unsigned op = 0; op < 3; op++) {
+				p4d_instruction pass = in;
+				pass.op = op == 0           ? P4D_OP_FORWARD
+					  : op == 2         ? P4D_OP_BACKWARD_WEIGHT
+					  : p4d_is_split(s) ? P4D_OP_BACKWARD_INPUT
+							    : P4D_OP_BACKWARD;
+				of[op] = p4d_cost(s, d, stage, &pass);
+			}
+			if (position > 0 && p4d_stage_at(s, position - 1, NULL) != stage)
+				of[0] += d->recv;
+			if (position < last && p4d_stage_at(s, position + 1, NULL) != stage)
+				of[1] += d->recv;
+		}
+		for (unsigned op = 0; op < 3; op++) {
+			const p4d_instruction in = {.op = op == 0   ? P4D_OP_GATHER_PARAMS
+							  : op == 1 ? P4D_OP_REDUCE_GRADS
+								    : P4D_OP_OPTIMIZER};
+			*once++ = p4d_cost(s, d, stage, &in);
+		}
+	}
+	for (unsigned i = 0; i < TABLE_PASSES; i++) {
+		const p4d_instruction in = {.op = (uint8_t)(P4D_OP_EMBED_FORWARD + i)};
+		*once++ = p4d_cost(s, d, 0, &in);
+	}
+	*once = 0; /* a barrier's parts take no time: its lag does */
+}
+
+double p4d_graph_busy(const p4d_schedule *s, const double *cost)
+{
+	const uint32_t passes = 3 * p4d_positions(s), once = 3 * s->stages;
+	const unsigned shares = s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 1 : 0);
+	double each = 0, tables = 0, busy = 0;
+
+	for (uint32_t i = 0; i < passes; i++)
+		each += i % 3 == 2 && !p4d_is_split(s) ? 0 : cost[i];
+	for (uint32_t i = 0; s->vocabulary != P4D_VOCAB_OFF && i < TABLE_PASSES; i++)
+		tables += cost[passes + once + i];
+	for (uint32_t i = 0; i < once; i++)
+		busy += cost[passes + i] * (i % 3 == 2 ? 1 : shares);
+	return busy + s->micro_batches * (each + s->stages * tables);
+}

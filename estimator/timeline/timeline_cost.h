@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TIMELINE_COST_H
+#define P4D_TIMELINE_COST_H
+
+#include "timeline/timeline.h"
+
+static inline double p4d_at(const double *seconds, size_t i)
+{
+	return seconds ? seconds[i] : 0;
+}
+
+/* How long an instruction keeps its stage busy. */
+static inline double p4d_cost(const p4d_schedule *s, const p4d_durations *d, uint32_t stage,
+			      const p4d_instruction *in)
+{
+	const size_t pass = (size_t)stage * s->chunks + in->chunk;
+	const unsigned shares = s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 1 : 0);
+
+	switch ((p4d_op)in->op) {
+	case P4D_OP_FORWARD:
+		return p4d_at(d->forward, pass);
+	case P4D_OP_BACKWARD:
+		return p4d_at(d->backward_input, pass) + p4d_at(d->backward_weight, pass);
+	case P4D_OP_BACKWARD_INPUT:
+		return p4d_at(d->backward_input, pass);
+	case P4D_OP_BACKWARD_WEIGHT:
+		return p4d_at(d->backward_weight, pass);
+	case P4D_OP_RECV_FORWARD:
+	case P4D_OP_RECV_BACKWARD:
+		return in->peer == stage ? 0 : d->recv;
+	case P4D_OP_EMBED_FORWARD:
+		return d->embed_forward;
+	case P4D_OP_EMBED_BACKWARD:
+		return d->embed_backward;
+	case P4D_OP_VOCAB_FORWARD:
+		return d->vocabulary_forward;
+	case P4D_OP_VOCAB_BACKWARD:
+		return d->vocabulary_backward;
+	case P4D_OP_GATHER_PARAMS:
+		return p4d_at(d->gather, stage) / shares;
+	case P4D_OP_REDUCE_GRADS:
+		return p4d_at(d->reduce, stage) / shares;
+	case P4D_OP_OPTIMIZER:
+		return p4d_at(d->optimizer, stage);
+	default:
+		return 0;
+	}
+}
+
+#endif

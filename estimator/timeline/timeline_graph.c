@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timeline/timeline_graph.h"
+
+#include <stdlib.h>
+
+#include "schedule/schedule_order.h"
+
+/*
+ * Runs the orders of all stages, in units in which F = B = W = S = T = 1, and adds a node for everything that
+ * has run. In this order what a node waits for comes first. Where the graph stands for more micro-batches
+ * than it has, its nodes are then put in the order of their starts, which has the period of the schedule as
+ * soon as the stages are busy.
+ */
+
+/* What a stage runs: its passes in their order. */
+typedef struct row {
+	const p4d_pass *pass;
+	uint32_t next;   /* the pass that comes next */
+	uint32_t before; /* node of the one before it */
+	uint32_t clock;  /* units */
+	uint32_t *node;  /* of everything that has run, in order */
+	uint32_t nodes;
+} row;
+
+typedef struct builder {
+	const p4d_schedule *s;
+	p4d_graph *graph;
+	uint32_t last;      /* position of the loss */
+	uint32_t count;     /* passes of a stage */
+	uint32_t row_nodes; /* nodes of a stage */
+	p4d_pass *passes;
+	row *rows;
+	/* Nodes, 0 while there is none: by position and micro-batch; by micro-batch and stage of the
+	 * vocabulary passes; of the last part of a barrier by micro-batch. */
+	uint32_t *forward, *backward, *tables[P4D_OPS], *barrier[P4D_OPS];
+	uint32_t *arrived[P4D_OPS]; /* by micro-batch: how many stages have run the pass */
+	uint32_t *end,
+	    *time;       /* of a node: units, and 2 * start, + 1 where it is no barrier's: those go first */
+	uint32_t latest; /* time */
+	uint32_t *memory;
+} builder;
+
+static const uint8_t vocabulary_ops[] = {P4D_OP_EMBED_FORWARD, P4D_OP_EMBED_BACKWARD, P4D_OP_VOCAB_FORWARD,
+					 P4D_OP_VOCAB_BACKWARD};
+enum { VOCABULARY_OPS = 4 };
+
+/* All passes that end in a barrier somebody waits for. */
+static bool has_barrier(const p4d_schedule *s, unsigned op)
+{
+	return s->vocabulary != P4D_VOCAB_OFF &&
+	       (op == P4D_OP_EMBED_FORWARD || op == P4D_OP_VOCAB_FORWARD ||
+		(op == P4D_OP_VOCAB_BACKWARD && s->vocabulary == P4D_VOCAB_1));
+}
+
+static unsigned barriers_of(const p4d_schedule *s)
+{
+	unsigned barriers = 0;
+
+	for (unsigned i = 0; i < VOCABULARY_OPS; i++)
+		barriers += has_barrier(s, vocabulary_ops[i]);
+	return barriers;
+}
+
+/* Nodes that a micro-batch adds. */
+static uint64_t nodes_each(const p4d_schedule *s)
+{
+	const unsigned passes = p4d_is_split(s) ? 3 : 2;
+	uint64_t each = (uint64_t)p4d_positions(s) * passes;
+
+	if (s->vocabulary != P4D_VOCAB_OFF)
+		each += (uint64_t)s->stages * (VOCABULARY_OPS + barriers_of(s));
+	return each;
+}
+
+static uint64_t nodes_once(const p4d_schedule *s)
+{
+	const unsigned tables = s->vocabulary != P4D_VOCAB_OFF ? 1 : 0;
+
+	return (uint64_t)s->stages * (2 * (s->chunks + tables) + 1);
+}
+
+/* Nodes of one stage, without barriers. */
+static uint64_t nodes_of_row(const p4d_schedule *s)
+{
+	const uint64_t barriers = s->vocabulary != P4D_VOCAB_OFF ? (uint64_t)s->stages * barriers_of(s) : 0;
+
+	return (nodes_once(s) + (nodes_each(s) - barriers) * s->micro_batches) / s->stages;
+}
+
+static uint32_t add(builder *b, p4d_node node, uint32_t start, uint32_t units, bool is_barrier)
+{
+	const uint32_t number = b->graph->nodes++;
+
+	b->graph->node[number] = node;
+	b->end[number] = start + units;
+	b->time[number] = 2 * start + !is_barrier;
+	b->latest = b->time[number] > b->latest ? b->time[number] : b->latest;
+	return number;
+}
+
+/* What a stage does next, once it and the node it needs are done. */
+static uint32_t add_to(builder *b, row *x, uint32_t cost, uint32_t units, uint32_t needs, uint32_t lag)
+{
+	const uint32_t data = b->end[needs], start = data > x->clock ? data : x->clock;
+	const p4d_node node = {.before = x->before, .needs = needs, .cost = cost, .lag = lag};
+
+	x->before = add(b, node, start, units, false);
+	x->node[x->nodes++] = x->before;
+	x->clock = start + units;
+	return x->before;
+}
+
+/* The cost table's entries of a stage: see p4d_graph_cost_count. */
+enum { GATHER, REDUCE, OPTIMIZER };
+
+static uint32_t cost_once(const p4d_schedule *s, uint32_t stage, unsigned what)
+{
+	return 3 * (p4d_positions(s) + stage) + what;
+}
+
+static uint32_t cost_of_table(const p4d_schedule *s, unsigned op)
+{
+	return 3 * (p4d_positions(s) + s->stages) + op - P4D_OP_EMBED_FORWARD;
+}
+
+static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_pass *pass)
+{
+	const unsigned which = pass->op == P4D_OP_FORWARD ? 0 : pass->op == P4D_OP_BACKWARD_WEIGHT ? 2 : 1;
+
+	return 3 * (stage * s->chunks + pass->chunk) + which;
+}
+
+/* The maximum over all stages as a chain of nodes, each of two. */
+static void add_barrier(builder *b, unsigned op, uint32_t micro_batch)
+{
+	const uint32_t *table = &b->tables[op][(size_t)micro_batch * b->s->stages];
+	const uint32_t nothing = cost_of_table(b->s, P4D_OP_EMBED_FORWARD + VOCABULARY_OPS);
+	uint32_t joined = 0, number = 0;
+
+	for (uint32_t stage = 0; stage < b->s->stages; stage++)
+		joined = b->end[table[stage]] > joined ? b->end[table[stage]] : joined;
+	for (uint32_t stage = 0; stage < b->s->stages; stage++) {
+		const p4d_node node = {
+		    .before = number, .needs = table[stage], .cost = nothing, .lag = P4D_LAG_NONE};
+		number = add(b, node, joined, 0, true);
+	}
+	b->barrier[op][micro_batch] = number;
+}
+
+/* The transfer from one position to the next is none where the V turns. */
+static unsigned lag_between(const p4d_schedule *s, uint32_t position, uint32_t next)
+{
+	return p4d_is_v_shaped(s->kind) && position + next == 2 * s->stages - 1 ? P4D_LAG_NONE : P4D_LAG_SEND;
+}
+
+/* What a pass waits for besides its stage. */
+typedef struct wait {
+	uint32_t needs; /* node; 0: nothing, or not yet there */
+	uint8_t lag;
+	bool blocked;
+} wait;
+
+static wait wait_for(uint32_t node, unsigned lag)
+{
+	return (wait){node, (uint8_t)lag, !node};
+}
+
+static wait wait_of(const builder *b, uint32_t position, const p4d_pass *pass)
+{
+	const p4d_schedule *s = b->s;
+	const size_t m = s->micro_batches, i = pass->micro_batch;
+	const bool tables = s->vocabulary != P4D_VOCAB_OFF;
+	const unsigned one = s->vocabulary == P4D_VOCAB_1;
+
+	switch (pass->op) {
+	case P4D_OP_FORWARD:
+		if (position > 0)
+			return wait_for(b->forward[(position - 1) * m + i],
+					lag_between(s, position - 1, position));
+		if (tables)
+			return wait_for(b->barrier[P4D_OP_EMBED_FORWARD][i], P4D_LAG_SYNC);
+		break;
+	case P4D_OP_BACKWARD:
+	case P4D_OP_BACKWARD_INPUT:
+		if (position < b->last)
+			return wait_for(b->backward[(position + 1) * m + i],
+					lag_between(s, position, position + 1));
+		if (tables)
+			return wait_for(b->barrier[one ? P4D_OP_VOCAB_BACKWARD : P4D_OP_VOCAB_FORWARD][i],
+					P4D_LAG_SYNC);
+		break;
+	case P4D_OP_VOCAB_FORWARD:
+		return wait_for(b->forward[b->last * m + i], P4D_LAG_SYNC);
+	case P4D_OP_VOCAB_BACKWARD:
+		return wait_for(b->barrier[P4D_OP_VOCAB_FORWARD][i], P4D_LAG_SYNC);
+	case P4D_OP_EMBED_BACKWARD:
+		return wait_for(b->backward[i], P4D_LAG_SYNC);
+	}
+	return (wait){0, P4D_LAG_NONE, false};
+}
+
+static void add_table_pass(builder *b, uint32_t stage, const p4d_pass *pass, const wait *on)
+{
+	const uint32_t i = pass->micro_batch;
+
+	b->tables[pass->op][(size_t)i * b->s->stages + stage] =
+	    add_to(b, &b->rows[stage], cost_of_table(b->s, pass->op), 1, on->needs, on->lag);
+	if (has_barrier(b->s, pass->op) && ++b->arrived[pass->op][i] == b->s->stages)
+		add_barrier(b, pass->op, i);
+}
+
+static void add_chunk_pass(builder *b, uint32_t stage, uint32_t position, const p4d_pass *pass,
+			   const wait *on)
+{
+	const uint32_t number = add_to(b, &b->rows[stage], cost_of_chunk(b->s, stage, pass),
+				       pass->op == P4D_OP_BACKWARD ? 2 : 1, on->needs, on->lag);
+	uint32_t *of = pass->op == P4D_OP_FORWARD ? b->forward : b->backward;
+
+	if (pass->op != P4D_OP_BACKWARD_WEIGHT)
+		of[(size_t)position * b->s->micro_batches + pass->micro_batch] = number;
+}
+
+/* A pass, with the collectives where p4d_schedule_compile puts them. False while what it needs is not there.
+ */
+static bool run_pass(builder *b, uint32_t stage, const p4d_pass *pass)
+{
+	const p4d_schedule *s = b->s;
+	const bool chunk = pass->chunk < s->chunks;
+	const uint32_t position = chunk ? p4d_position_of(s, stage, pass->chunk) : 0;
+	const wait on = wait_of(b, position, pass);
+
+	if (on.blocked)
+		return false;
+	if (pass->micro_batch == 0 && (pass->op == P4D_OP_FORWARD || pass->op == P4D_OP_EMBED_FORWARD))
+		add_to(b, &b->rows[stage], cost_once(s, stage, GATHER), 0, 0, P4D_LAG_NONE);
+	if (chunk)
+		add_chunk_pass(b, stage, position, pass, &on);
+	else
+		add_table_pass(b, stage, pass, &on);
+	if (pass->micro_batch == s->micro_batches - 1 &&
+	    (pass->op == P4D_OP_BACKWARD || pass->op == P4D_OP_BACKWARD_WEIGHT ||
+	     pass->op == P4D_OP_EMBED_BACKWARD))
+		add_to(b, &b->rows[stage], cost_once(s, stage, REDUCE), 0, 0, P4D_LAG_NONE);
+	return true;
+}
+
+static bool run_stage(builder *b, uint32_t stage)
+{
+	row *x = &b->rows[stage];
+	const uint32_t from = x->next;
+
+	while (x->next < b->count && run_pass(b, stage, &x->pass[x->next]))
+		if (++x->next == b->count)
+			add_to(b, x, cost_once(b->s, stage, OPTIMIZER), 1, 0, P4D_LAG_NONE);
+	return x->next > from;
+}
+
+static void run(builder *b)
+{
+	const uint32_t p = b->s->stages;
+	bool moved = true;
+
+	while (moved) {
+		moved = false;
+		for (uint32_t i = 0; i < 2 * p; i++)
+			moved |= run_stage(b, i < p ? i : 2 * p - 1 - i);
+	}
+}
+
+/* The next place at a time. */
+static void place(const builder *b, uint32_t *bucket, uint32_t *to, uint32_t number)
+{
+	to[number] = 1 + bucket[b->time[number]]++;
+}
+
+/* The order of time; at equal times stage by stage, and then barriers. False without memory. */
+static bool sort(builder *b)
+{
+	p4d_graph *g = b->graph;
+	uint32_t *to = calloc((size_t)g->nodes + b->latest + 3, sizeof(*to));
+	p4d_node *node = malloc((size_t)g->nodes * sizeof(*node));
+
+	if (!to || !node) {
+		free(to);
+		free(node);
+		return false;
+	}
+	uint32_t *bucket = to + g->nodes; /* by time: how many come before */
+	for (uint32_t i = 1; i < g->nodes; i++)
+		bucket[b->time[i] + 1]++;
+	for (uint32_t time = 1; time <= b->latest + 2; time++)
+		bucket[time] += bucket[time - 1];
+	for (uint32_t stage = 0; stage < b->s->stages; stage++)
+		for (uint32_t i = 0; i < b->row_nodes; i++)
+			place(b, bucket, to, b->rows[stage].node[i]);
+	for (unsigned k = 0; k < VOCABULARY_OPS; k++)
+		for (uint32_t i = 0; has_barrier(b->s, vocabulary_ops[k]) && i < b->s->micro_batches; i++)
+			for (uint32_t stage = 1; stage <= b->s->stages; stage++)
+				place(b, bucket, to, b->barrier[vocabulary_ops[k]][i] - b->s->stages + stage);
+	for (uint32_t i = 0; i < g->nodes; i++) {
+		const p4d_node *from = &g->node[i];
+		node[to[i]] = (p4d_node){to[from->before], to[from->needs], from->cost, from->lag};
+	}
+	free(to);
+	free(g->node);
+	g->node = node;
+	return true;
+}
+
+static bool allocate(builder *b, uint64_t nodes)
+{
+	const p4d_schedule *s = b->s;
+	const size_t m = s->micro_batches, p = s->stages, positions = (size_t)p4d_positions(s) * m;
+	const size_t tables = s->vocabulary != P4D_VOCAB_OFF ? VOCABULARY_OPS : 0;
+	uint32_t *at = calloc(2 * positions + tables * m * (p + 2), sizeof(*at));
+	uint32_t *of_nodes = malloc((2 * (size_t)nodes + p * b->row_nodes) * sizeof(*of_nodes));
+
+	b->memory = at;
+	b->end = of_nodes;
+	b->passes = malloc(p * (b->count + 1) * sizeof(*b->passes));
+	b->rows = malloc(p * sizeof(*b->rows));
+	b->graph->node = malloc((size_t)nodes * sizeof(*b->graph->node));
+	if (!at || !of_nodes || !b->passes || !b->rows || !b->graph->node)
+		return false;
+	b->time = b->end + nodes;
+	for (size_t stage = 0; stage < p; stage++)
+		b->rows[stage] = (row){.pass = b->passes + stage * b->count,
+				       .node = b->time + nodes + stage * b->row_nodes};
+	b->forward = at;
+	b->backward = at + positions;
+	at += 2 * positions;
+	for (size_t i = 0; i < tables; i++, at += m * (p + 2)) {
+		b->tables[vocabulary_ops[i]] = at;
+		b->barrier[vocabulary_ops[i]] = at + m * p;
+		b->arrived[vocabulary_ops[i]] = at + m * (p + 1);
+	}
+	return true;
+}
+
+static void fill_rows(builder *b)
+{
+	p4d_order order;
+
+	for (uint32_t stage = 0; stage < b->s->stages; stage++) {
+		p4d_pass *pass = b->passes + (size_t)stage * b->count;
+		p4d_order_begin(b->s, stage, &order);
+		for (uint32_t i = 0; i < b->count; i++)
+			p4d_order_next(&order, &pass[i]);
+	}
+}
+
+static bool build(builder *b, bool periodic)
+{
+	b->graph->nodes = 0;
+	add(b, (p4d_node){0}, 0, 0, true);
+	fill_rows(b);
+	run(b);
+	if (!periodic)
+		return true;
+	if (!sort(b))
+		return false;
+	b->graph->micro_batches = b->s->kind == P4D_INTERLEAVED ? b->s->stages : 1;
+	p4d_graph_find_periods(b->graph, nodes_each(b->s));
+	return true;
+}
+
+int p4d_graph_build(const p4d_schedule *s, p4d_graph *graph, p4d_error *err)
+{
+	const uint64_t nodes = 1 + nodes_once(s) + nodes_each(s) * s->micro_batches,
+		       row_nodes = nodes_of_row(s);
+	const uint64_t once = nodes_once(s) / s->stages;
+	builder b = {.s = s,
+		     .graph = graph,
+		     .last = p4d_positions(s) - 1,
+		     .count = (uint32_t)(row_nodes - once),
+		     .row_nodes = (uint32_t)row_nodes};
+
+	if (nodes > INT32_MAX)
+		return p4d_fail(err, P4D_E_OVERFLOW, "%u stages of %u chunks are too many for a timeline",
+				s->stages, s->chunks);
+	*graph = (p4d_graph){.schedule = *s, .costs = p4d_graph_cost_count(s)};
+	const bool done = allocate(&b, nodes) && build(&b, s->micro_batches >= p4d_graph_enough(s));
+	free(b.memory);
+	free(b.end);
+	free(b.passes);
+	free(b.rows);
+	if (!done) {
+		free(graph->node);
+		*graph = (p4d_graph){0};
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline");
+	}
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the graph of a step repeats itself. */
+#include "timeline/timeline_graph.h"
+
+static bool repeats(const p4d_node *node, uint32_t period)
+{
+	const p4d_node *earlier = node - period;
+
+	return node->cost == earlier->cost && node->lag == earlier->lag &&
+	       node->before == earlier->before + (node->before ? period : 0) &&
+	       node->needs == earlier->needs + (node->needs ? period : 0);
+}
+
+/* The longest stretch in which every node repeats the one a period before. */
+void p4d_graph_find_periods(p4d_graph *graph, uint64_t each)
+{
+	uint32_t run = 0, longest = 0, end = 0;
+
+	if (each * graph->micro_batches >= graph->nodes)
+		return;
+	graph->period = (uint32_t)(each * graph->micro_batches);
+	for (uint32_t i = graph->period + 1; i < graph->nodes; i++) {
+		run = repeats(&graph->node[i], graph->period) ? run + 1 : 0;
+		if (run > longest) {
+			longest = run;
+			end = i + 1;
+		}
+	}
+	graph->windows = longest / graph->period + 1;
+	/* the last windows of the stretch: the end of the step follows them */
+	graph->body = end - graph->windows * graph->period;
+	for (uint32_t i = end - graph->period; i < graph->nodes; i++) {
+		const p4d_node *node = &graph->node[i];
+		const uint32_t from = i < end ? i : end;
+		uint32_t back = node->before && node->before < from ? from - node->before : 0;
+		if (node->needs && node->needs < from && from - node->needs > back)
+			back = from - node->needs;
+		back = (back + graph->period - 1) / graph->period;
+		graph->reach = back > graph->reach ? back : graph->reach;
+	}
+	if (graph->windows < graph->reach + 2 || graph->windows < 3)
+		graph->windows = 0;
+}
+
+/*
+ * Twice the micro-batches of the beginning and the end, about, where more windows show longer patterns. What
+ * those two take was counted: the tests see to it that windows are left for every shape.
+ */
+uint32_t p4d_graph_enough(const p4d_schedule *s)
+{
+	const uint32_t p = s->stages;
+
+	switch (s->kind) {
+	case P4D_INTERLEAVED:
+		return 6 * p;
+	case P4D_ZBV:
+		return 2 * p + p / 4 + 14;
+	default:
+		return p + p / 2 + 16;
+	}
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timeline/timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "timeline/timeline_graph.h"
+
+/*
+ * The step time of many micro-batches from the graph of a few. In its steady state a step is the same window
+ * of nodes again and again, and after some of them every window ends as much later than the one before as
+ * that did, node by node. Where all nodes move at one pace this goes on for ever. Where some move slower,
+ * because they work off what others did ahead, it goes on until one of them begins to wait for another node
+ * than before; that is far away or near, but can be computed, so the windows until then are skipped and
+ * simulation goes on from there.
+ */
+
+enum {
+	SHAPES = 24,            /* graphs kept */
+	MEMORY_KEPT = 24 << 20, /* bytes of graphs kept, unless one is larger */
+	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace has to do */
+};
+
+typedef struct shape {
+	p4d_graph graph;
+	double *end; /* per node; owned */
+	size_t bytes;
+	uint64_t used; /* when */
+} shape;
+
+typedef struct cache {
+	uint64_t now;
+	unsigned shapes;
+	shape shape[SHAPES];
+	double *cost; /* owned */
+	size_t costs;
+} cache;
+
+/* A graph with its durations. */
+typedef struct runner {
+	const p4d_graph *g;
+	double *end, *pace;
+	const double *cost;
+	double lag[P4D_LAGS];
+} runner;
+
+static void simulate(const runner *x, uint32_t from, uint32_t to)
+{
+	const p4d_node *node = x->g->node;
+	double *end = x->end;
+
+	for (uint32_t i = from; i < to; i++) {
+		double before = end[node[i].before], data = end[node[i].needs] + x->lag[node[i].lag];
+		end[i] = (data > before ? data : before) + x->cost[node[i].cost];
+	}
+}
+
+static uint32_t window(const p4d_graph *g, uint32_t number)
+{
+	return g->body + number * g->period;
+}
+
+/* How much later node i ends than `back` windows before. */
+static double pace(const runner *x, uint32_t i, uint32_t back)
+{
+	return x->end[i] - x->end[i - back * x->g->period];
+}
+
+/* Whether the last `back` windows are as much later than those before as those were. */
+static bool is_linear(const runner *x, uint32_t back, double tolerance)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t end = window(g, g->windows);
+
+	for (uint32_t i = end - back * g->period; i < end; i++)
+		if (fabs(pace(x, i, back) - pace(x, i - back * g->period, back)) > tolerance)
+			return false;
+	return true;
+}
+
+static bool is_uniform(const runner *x, uint32_t back, double tolerance)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t end = window(g, g->windows);
+	const double first = pace(x, end - 1, back);
+
+	for (uint32_t i = end - back * g->period; i < end - 1; i++)
+		if (fabs(pace(x, i, back) - first) > tolerance)
+			return false;
+	return true;
+}
+
+/* What node i waits for longer: above 0 its own stage, below 0 the node it needs. */
+static double slack(const runner *x, uint32_t i)
+{
+	const p4d_node *node = &x->g->node[i];
+
+	return x->end[node->before] - (x->end[node->needs] + x->lag[node->lag]);
+}
+
+/* After how many times `back` windows at this pace some node waits for another than now. */
+static double until_change(const runner *x, uint32_t back, double tolerance)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t end = window(g, g->windows);
+	double times = HUGE_VAL;
+
+	for (uint32_t i = end - back * g->period; i < end; i++) {
+		if (!g->node[i].needs || !g->node[i].before)
+			continue;
+		double now = slack(x, i), change = now - slack(x, i - back * g->period);
+		if (fabs(change) > tolerance && (now > 0) != (change > 0) && fabs(now / change) < times)
+			times = fabs(now / change);
+	}
+	return times;
+}
+
+/* Moves the last windows, which later nodes look back at, by `times` their pace. */
+static void skip(const runner *x, uint32_t back, double times)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t end = window(g, g->windows), stretch = back * g->period;
+	const uint32_t keep = (g->reach > back ? g->reach : back) * g->period;
+
+	for (uint32_t i = 0; i < stretch; i++)
+		x->pace[i] = pace(x, end - stretch + i, back);
+	/* backwards, so that the last of the stretch meets the last pace again and again */
+	for (uint32_t i = 0; i < keep; i++)
+		x->end[end - 1 - i] += times * x->pace[stretch - 1 - i % stretch];
+}
+
+/* Simulates so many more windows: the last ones make room. */
+static void go_on(const runner *x, uint32_t windows)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t from = window(g, g->windows - g->reach), to = from - windows * g->period;
+
+	memmove(&x->end[to], &x->end[from], (size_t)g->reach * g->period * sizeof(*x->end));
+	simulate(x, window(g, g->windows - windows), window(g, g->windows));
+}
+
+/*
+ * How many windows can be skipped, and after how many of them the pattern of paces comes again. 0: none now.
+ */
+static uint64_t windows_to_skip(const runner *x, uint64_t more, uint32_t *back)
+{
+	const uint32_t most_back = x->g->windows / 3;
+	const double tolerance = 1e-12 * x->end[window(x->g, x->g->windows) - 1];
+
+	for (*back = 1; *back <= most_back; ++*back) {
+		if (!is_linear(x, *back, tolerance))
+			continue;
+		uint64_t times = more / *back;
+		if (!is_uniform(x, *back, tolerance)) {
+			double change = floor(until_change(x, *back, tolerance));
+			if (change < (double)times)
+				times = (uint64_t)change;
+		}
+		return times * *back;
+	}
+	return 0;
+}
+
+/* Takes the end of the windows to so many windows later. */
+static void extend(const runner *x, uint64_t more)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t free_windows = g->windows - g->reach;
+	uint32_t back;
+
+	for (unsigned round = 0; more > 0; round++) {
+		if (round == MOST_ROUNDS) {
+			back = g->windows / 2;
+			skip(x, back, (double)more / back);
+			return;
+		}
+		uint64_t skipped = windows_to_skip(x, more, &back);
+		if (skipped)
+			skip(x, back, (double)(skipped / back));
+		more -= skipped;
+		uint32_t windows = more < free_windows ? (uint32_t)more : free_windows;
+		if (windows)
+			go_on(x, windows);
+		more -= windows;
+	}
+}
+
+static double run_graph(const runner *x, uint32_t micro_batches)
+{
+	const p4d_graph *g = x->g;
+	const uint32_t rest = micro_batches > g->schedule.micro_batches ? window(g, g->windows) : 1;
+	double seconds = 0;
+
+	x->end[0] = 0;
+	simulate(x, 1, rest);
+	if (rest > 1)
+		extend(x, (micro_batches - g->schedule.micro_batches) / g->micro_batches);
+	simulate(x, rest, g->nodes);
+	for (uint32_t i = rest; i < g->nodes; i++)
+		seconds = x->end[i] > seconds ? x->end[i] : seconds;
+	return seconds;
+}
+
+static void drop(cache *c, p4d_timeline_work *work, unsigned number)
+{
+	shape *dropped = &c->shape[number];
+
+	free(dropped->graph.node);
+	free(dropped->end);
+	work->bytes -= dropped->bytes;
+	*dropped = c->shape[--c->shapes];
+}
+
+static unsigned oldest(const cache *c)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 1; i < c->shapes; i++)
+		if (c->shape[i].used < c->shape[found].used)
+			found = i;
+	return found;
+}
+
+static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
+{
+	return a->kind == b->kind && a->vocabulary == b->vocabulary && a->stages == b->stages &&
+	       a->chunks == b->chunks && a->micro_batches == b->micro_batches;
+}
+
+/* The graph of a schedule with this number of micro-batches, built if it is not kept. */
+static shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
+{
+	cache *c = work->memory;
+	shape built = {0};
+
+	c->now++;
+	for (unsigned i = 0; i < c->shapes; i++) {
+		if (is_same(&c->shape[i].graph.schedule, s)) {
+			c->shape[i].used = c->now;
+			return &c->shape[i];
+		}
+	}
+	if (p4d_graph_build(s, &built.graph, err) < 0)
+		return NULL;
+	/* the paces of all windows behind the ends of all nodes */
+	size_t doubles = (size_t)built.graph.nodes + (size_t)built.graph.windows * built.graph.period;
+	built.end = malloc(doubles * sizeof(*built.end));
+	if (!built.end) {
+		free(built.graph.node);
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline");
+		return NULL;
+	}
+	built.bytes = doubles * sizeof(*built.end) + built.graph.nodes * sizeof(*built.graph.node);
+	built.used = c->now;
+	while (c->shapes == SHAPES || (c->shapes && work->bytes + built.bytes > MEMORY_KEPT))
+		drop(c, work, oldest(c));
+	work->bytes += built.bytes;
+	c->shape[c->shapes] = built;
+	return &c->shape[c->shapes++];
+}
+
+static int begin_work(p4d_timeline_work *work, size_t costs, p4d_error *err)
+{
+	cache *c = work->memory;
+
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline");
+		work->memory = c;
+		work->bytes = sizeof(*c);
+	}
+	if (costs > c->costs) {
+		double *cost = realloc(c->cost, costs * sizeof(*cost));
+		if (!cost)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline");
+		work->bytes += (costs - c->costs) * sizeof(*cost);
+		c->cost = cost;
+		c->costs = costs;
+	}
+	return 0;
+}
+
+static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
+			    double *seconds, p4d_error *err)
+{
+	p4d_schedule few = *s;
+	const uint32_t enough = p4d_graph_enough(s);
+	shape *found;
+
+	if (s->micro_batches > enough)
+		few.micro_batches = enough;
+	found = find_shape(work, &few, err);
+	if (found && few.micro_batches < s->micro_batches && !found->graph.windows)
+		found = find_shape(work, s, err); /* no steady state in so few: take them all */
+	if (!found)
+		return -1;
+	const runner x = {
+	    .g = &found->graph,
+	    .end = found->end,
+	    .pace = found->end + found->graph.nodes,
+	    .cost = ((cache *)work->memory)->cost,
+	    .lag = {[P4D_LAG_SEND] = d->send, [P4D_LAG_SYNC] = d->vocabulary_sync},
+	};
+	*seconds = run_graph(&x, s->micro_batches);
+	return 0;
+}
+
+int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
+			 double *seconds, double *bubble_fraction, p4d_error *err)
+{
+	double whole;
+
+	if (begin_work(work, p4d_graph_cost_count(s), err) < 0)
+		return -1;
+	double *cost = ((cache *)work->memory)->cost;
+	p4d_graph_costs(s, d, cost);
+	if (s->kind == P4D_GPIPE)
+		whole = p4d_gpipe_seconds(s, d->send, cost);
+	else if (seconds_of_graph(s, d, work, &whole, err) < 0)
+		return -1;
+	*seconds = whole;
+	*bubble_fraction = whole > 0 ? 1 - p4d_graph_busy(s, cost) / (s->stages * whole) : 0;
+	return 0;
+}
+
+void p4d_timeline_work_free(p4d_timeline_work *work)
+{
+	cache *c = work->memory;
+
+	while (c && c->shapes)
+		drop(c, work, 0);
+	if (c)
+		free(c->cost);
+	free(c);
+	*work = (p4d_timeline_work){0};
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/checkpoint_data.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where in the flat buffer a shard lies, and its values. */
+typedef struct window {
+	uint64_t first, count;
+	float *data;
+} window;
+
+static uint64_t elements_of(const p4d_piece *piece)
+{
+	return piece->rows * (piece->tensor_columns ? piece->columns : 1);
+}
+
+static int fill_piece(const p4d_piece *piece, const window *to, p4d_state state, p4d_fetch fetch,
+		      void *context, p4d_error *err)
+{
+	const uint64_t end = piece->offset + elements_of(piece), stop = to->first + to->count;
+	const uint64_t from = piece->offset > to->first ? piece->offset : to->first;
+	const uint64_t until = end < stop ? end : stop;
+
+	if (from >= until)
+		return 0;
+	return fetch(context, state, piece, from - piece->offset, until - from, to->data + (from - to->first),
+		     err);
+}
+
+static int fill_segment(const p4d_storage *storage, const p4d_segment *segment, const window *to,
+			p4d_state state, p4d_fetch fetch, void *context, p4d_error *err)
+{
+	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+
+	memset(to->data, 0, to->count * sizeof(float));
+	for (uint32_t i = 0; i < segment->weights; i++) {
+		const p4d_weight *weight = &storage->weights->weight[segment->first_weight + i];
+		unsigned n = p4d_pieces_of(storage->layout, storage->place, storage->vocab, weight, pieces);
+		for (unsigned j = 0; j < n; j++)
+			if (fill_piece(&pieces[j], to, state, fetch, context, err) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* Room for the largest shard; the caller frees. */
+static float *shard_buffer(const p4d_storage *storage, p4d_error *err)
+{
+	uint64_t first, count, most = 1;
+
+	for (uint32_t i = 0; i < storage->weights->segments; i++) {
+		p4d_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first, &count);
+		most = count > most ? count : most;
+	}
+	float *buffer = calloc(most, sizeof(*buffer));
+	if (!buffer)
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a shard of %" PRIu64 " elements", most);
+	return buffer;
+}
+
+int p4d_fill_storage(const p4d_storage *storage, p4d_fetch fetch, void *context, p4d_error *err)
+{
+	window to = {.data = shard_buffer(storage, err)};
+	int rc = to.data ? 0 : -1;
+
+	for (uint32_t i = 0; rc == 0 && i < storage->weights->segments; i++) {
+		const p4d_segment *segment = &storage->weights->segment[i];
+		p4d_shard_of(storage->layout, segment, storage->place, &to.first, &to.count);
+		for (int state = 0; rc == 0 && state < P4D_STATES; state++) {
+			rc = fill_segment(storage, segment, &to, (p4d_state)state, fetch, context, err);
+			if (rc == 0)
+				rc = storage->write(storage->context, i, (p4d_state)state, to.data, err);
+		}
+	}
+	free(to.data);
+	return rc;
+}
+
+static int fetch_stored(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
+			float *to, p4d_error *err)
+{
+	return p4d_reader_piece(context, state, piece, at, count, to, err);
+}
+
+/* The same storage: shards go back to where they were, with their padding. */
+static int copy_shards(p4d_reader *reader, const p4d_storage *storage, p4d_error *err)
+{
+	const p4d_map *map = p4d_reader_map(reader);
+	float *buffer = shard_buffer(storage, err);
+	int rc = buffer ? 0 : -1;
+
+	for (uint32_t i = 0; rc == 0 && i < storage->weights->segments; i++) {
+		uint64_t first, count;
+		p4d_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first, &count);
+		for (int state = 0; rc == 0 && count && state < P4D_STATES; state++) {
+			p4d_extent extent;
+			p4d_map_flat(map, storage->place.pp, storage->place.tp, i, first, count, &extent);
+			rc = p4d_reader_read(reader, (p4d_state)state, &extent, buffer, err);
+			if (rc == 0)
+				rc = storage->write(storage->context, i, (p4d_state)state, buffer, err);
+		}
+	}
+	free(buffer);
+	return rc;
+}
+
+int p4d_checkpoint_load(const char *path, const p4d_storage *storage, p4d_checkpoint_info *info,
+			p4d_error *err)
+{
+	p4d_checkpoint_info read;
+	p4d_error why = {.code = P4D_OK};
+	p4d_reader *reader;
+	int rc;
+
+	if (p4d_reader_open(&reader, path, &read, err) < 0)
+		return -1;
+	if (!p4d_map_same_model(p4d_reader_map(reader), storage, &why))
+		rc = p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %.250s", path, why.text);
+	else if (p4d_map_same_storage(p4d_reader_map(reader), storage->layout))
+		rc = copy_shards(reader, storage, err);
+	else
+		rc = p4d_fill_storage(storage, fetch_stored, reader, err);
+	p4d_reader_close(reader);
+	if (rc == 0)
+		*info = read;
+	return rc;
+}
+
+/* What ranks tell each other of an attempt. */
+typedef struct attempt {
+	uint64_t step;
+	uint32_t found;
+	uint32_t code; /* p4d_code of this rank */
+	char text[480];
+} attempt;
+
+static int exchange(const p4d_peers *peers, attempt *all, const attempt *mine, p4d_error *err)
+{
+	if (peers->world > 1)
+		return peers->gather(peers->context, all, mine, sizeof(*mine), err);
+	all[0] = *mine;
+	return 0;
+}
+
+static void set_failed(attempt *mine, const p4d_error *why)
+{
+	mine->code = (uint32_t)why->code;
+	snprintf(mine->text, sizeof(mine->text), "%s", why->text);
+}
+
+static const attempt *failed(const attempt *all, uint32_t world)
+{
+	for (uint32_t i = 0; i < world; i++)
+		if (all[i].code != P4D_OK)
+			return &all[i];
+	return NULL;
+}
+
+/* All ranks try what rank 0 sees: on a network's file system others may see it later. */
+static int try_below(const char *dir, uint64_t below, const p4d_storage *storage, const p4d_peers *peers,
+		     attempt *all, p4d_checkpoint_info *info, attempt *result, p4d_error *err)
+{
+	attempt mine = {.code = P4D_OK};
+	p4d_error why = {.code = P4D_OK};
+	char path[P4D_PATH];
+	bool found = false;
+
+	if (p4d_checkpoint_latest(dir, below, &mine.step, &found, &why) < 0)
+		set_failed(&mine, &why);
+	mine.found = found;
+	if (exchange(peers, all, &mine, err) < 0)
+		return -1;
+	const attempt first = all[0];
+	if (first.code != P4D_OK)
+		return p4d_fail(err, (p4d_code)first.code, "%s", first.text);
+	*result = first;
+	if (!first.found)
+		return 0;
+	mine = (attempt){.step = first.step, .found = 1};
+	if (p4d_checkpoint_path(dir, first.step, path, sizeof(path), &why) < 0 ||
+	    p4d_checkpoint_load(path, storage, info, &why) < 0)
+		set_failed(&mine, &why);
+	if (exchange(peers, all, &mine, err) < 0)
+		return -1;
+	const attempt *bad = failed(all, peers->world);
+	if (bad)
+		*result = *bad;
+	return 0;
+}
+
+int p4d_checkpoint_resume(const char *dir, const p4d_storage *storage, const p4d_peers *peers,
+			  void (*warn)(void *context, const char *text), void *context,
+			  p4d_checkpoint_info *info, bool *found, p4d_error *err)
+{
+	attempt *all = calloc(peers->world, sizeof(*all)), result = {.code = P4D_OK};
+	uint64_t below = UINT64_MAX;
+	uint32_t passed = 0;
+	char first[400] = "";
+	int rc = all ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to resume");
+
+	while (rc == 0) {
+		rc = try_below(dir, below, storage, peers, all, info, &result, err);
+		if (rc < 0 || !result.found || result.code == P4D_OK)
+			break;
+		/* memory or a device that fails says nothing about the checkpoint */
+		if (result.code != P4D_E_CHECKPOINT) {
+			rc = p4d_fail(err, (p4d_code)result.code, "%s", result.text);
+			break;
+		}
+		if (!passed++)
+			snprintf(first, sizeof(first), "%.399s", result.text);
+		if (warn && peers->rank == 0)
+			warn(context, result.text);
+		below = result.step;
+	}
+	free(all);
+	if (rc == 0 && !result.found && passed)
+		rc = p4d_fail(err, P4D_E_CHECKPOINT,
+			      "none of the %" PRIu32 " checkpoints in %.40s can be used; the latest: %.380s",
+			      passed, dir, first);
+	if (rc == 0)
+		*found = result.found;
+	return rc;
+}

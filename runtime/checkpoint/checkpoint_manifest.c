@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/checkpoint_data.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/json_file.h"
+#include "base/new_file.h"
+
+enum { MANIFEST_MAX = 64 << 20 };
+
+/* What follows the text that the manifest's own checksum covers. */
+static const char ending[] = ",\n\"checksum\": \"";
+
+/* As JSON; without memory the stream fails later on, too. */
+static void put_text(FILE *out, const char *text)
+{
+	struct json_object *object = json_object_new_string(text);
+
+	if (object)
+		fputs(json_object_to_json_string_ext(object,
+						     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+		      out);
+	json_object_put(object);
+}
+
+/* 64-bit numbers stand as hexadecimal text: many readers of JSON know integers up to 2^53 only. */
+static int make_text(const p4d_checkpoint_info *info, const p4d_rank_file *files, uint32_t count, char **text,
+		     size_t *size, p4d_error *err)
+{
+	FILE *out = open_memstream(text, size);
+
+	if (!out)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
+	fprintf(out, "{\n\"version\": %d,\n\"plan\": ", P4D_CHECKPOINT_VERSION);
+	put_text(out, info->plan);
+	fprintf(out, ",\n\"step\": %" PRIu64 ",\n\"consumed\": %" PRIu64 ",\n\"seed\": \"%016" PRIx64 "\"",
+		info->step, info->consumed, info->seed);
+	fprintf(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
+	put_text(out, info->data);
+	fputs(",\n\"files\": [", out);
+	for (uint32_t i = 0; i < count; i++)
+		fprintf(out,
+			"%s\n{\"rank\": %" PRIu32 ", \"name\": \"rank-%05" PRIu32
+			".safetensors\", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"}",
+			i ? "," : "", files[i].rank, files[i].rank, files[i].bytes, files[i].checksum);
+	fputs("\n]", out);
+	if (fflush(out) != 0 || !*text) {
+		fclose(out);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
+	}
+	fprintf(out, "%s%016" PRIx64 "\"\n}\n", ending, (uint64_t)XXH3_64bits(*text, *size));
+	return fclose(out) == 0 ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
+}
+
+int p4d_manifest_write(const char *path, const p4d_checkpoint_info *info, const p4d_rank_file *files,
+		       uint32_t count, p4d_error *err)
+{
+	char name[P4D_PATH], *text = NULL;
+	size_t size = 0;
+
+	if (info->step > INT64_MAX || info->consumed > INT64_MAX)
+		return p4d_fail(err, P4D_E_VALUE, "step or samples do not fit a manifest");
+	int rc = p4d_path(name, err, "%s/manifest.json", path);
+	if (rc == 0)
+		rc = make_text(info, files, count, &text, &size, err);
+	if (rc == 0)
+		rc = p4d_new_file_put(name, text, size, err);
+	free(text);
+	return rc;
+}
+
+static int parse_hex(const char *text, uint64_t *value)
+{
+	char again[20];
+
+	*value = strtoull(text, NULL, 16);
+	snprintf(again, sizeof(again), "%016" PRIx64, *value);
+	return strcmp(again, text) == 0 ? 0 : -1;
+}
+
+static int read_hex(struct json_object *object, const char *key, uint64_t *value, p4d_error *err)
+{
+	char text[20] = "";
+
+	if (p4d_json_string(object, key, text, sizeof(text), err) < 0)
+		return -1;
+	return parse_hex(text, value) == 0
+		   ? 0
+		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is not 16 hexadecimal digits", key);
+}
+
+static int read_whole(struct json_object *object, const char *key, int64_t max, uint64_t *value,
+		      p4d_error *err)
+{
+	int64_t number = -1;
+
+	if (p4d_json_integer(object, key, 0, max, &number, err) < 0)
+		return -1;
+	if (number < 0)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is missing", key);
+	*value = (uint64_t)number;
+	return 0;
+}
+
+/* Before anything else is believed. The end is fixed, so nothing can be behind it. */
+static int check_text(const char *text, size_t size, p4d_error *err)
+{
+	const size_t tail = sizeof(ending) - 1 + 16 + strlen("\"\n}\n");
+	char digits[17] = "";
+	uint64_t expected;
+
+	if (size < tail || memcmp(text + size - tail, ending, sizeof(ending) - 1) != 0 ||
+	    memcmp(text + size - 4, "\"\n}\n", 4) != 0)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "it is cut off or not a manifest of p4d");
+	memcpy(digits, text + size - 20, 16);
+	uint64_t found = XXH3_64bits(text, size - tail);
+	if (parse_hex(digits, &expected) < 0 || found != expected)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "its checksum is %016" PRIx64 ", expected %s", found,
+				digits);
+	return 0;
+}
+
+static int read_files(struct json_object *object, p4d_rank_file **files, uint32_t *count, p4d_error *err)
+{
+	struct json_object *list = json_object_object_get(object, "files");
+
+	if (!json_object_is_type(list, json_type_array) || !json_object_array_length(list))
+		return p4d_fail(err, P4D_E_CHECKPOINT, "\"files\" is missing");
+	size_t length = json_object_array_length(list);
+	*files = calloc(length, sizeof(**files));
+	if (!*files)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a manifest");
+	for (size_t i = 0; i < length; i++) {
+		struct json_object *file = json_object_array_get_idx(list, i);
+		uint64_t rank = 0;
+		if (!json_object_is_type(file, json_type_object))
+			return p4d_fail(err, P4D_E_CHECKPOINT, "\"files\" is malformed");
+		if (read_whole(file, "rank", UINT32_MAX, &rank, err) < 0 ||
+		    read_whole(file, "bytes", INT64_MAX, &(*files)[i].bytes, err) < 0 ||
+		    read_hex(file, "checksum", &(*files)[i].checksum, err) < 0)
+			return -1;
+		(*files)[i].rank = (uint32_t)rank;
+	}
+	*count = (uint32_t)length;
+	return 0;
+}
+
+/* Checkpoints from before there was a mask do not say. */
+static int read_switch(struct json_object *object, const char *key, bool *on, p4d_error *err)
+{
+	char text[8] = "off";
+
+	if (p4d_json_string(object, key, text, sizeof(text), err) < 0)
+		return -1;
+	*on = strcmp(text, "on") == 0;
+	return *on || strcmp(text, "off") == 0
+		   ? 0
+		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
+}
+
+static int read_object(struct json_object *object, p4d_checkpoint_info *info, p4d_rank_file **files,
+		       uint32_t *count, p4d_error *err)
+{
+	uint64_t version = 0;
+
+	if (read_whole(object, "version", INT32_MAX, &version, err) < 0)
+		return -1;
+	if (version != P4D_CHECKPOINT_VERSION)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "it has version %" PRIu64 ", this p4d reads %d",
+				version, P4D_CHECKPOINT_VERSION);
+	if (p4d_json_string(object, "plan", info->plan, sizeof(info->plan), err) < 0 ||
+	    p4d_json_string(object, "data", info->data, sizeof(info->data), err) < 0 ||
+	    read_whole(object, "step", INT64_MAX, &info->step, err) < 0 ||
+	    read_whole(object, "consumed", INT64_MAX, &info->consumed, err) < 0 ||
+	    read_hex(object, "seed", &info->seed, err) < 0 ||
+	    read_switch(object, "document_mask", &info->document_mask, err) < 0)
+		return -1;
+	return read_files(object, files, count, err);
+}
+
+int p4d_manifest_read(const char *path, p4d_checkpoint_info *info, p4d_rank_file **files, uint32_t *count,
+		      p4d_error *err)
+{
+	p4d_checkpoint_info read = {.step = 0};
+	p4d_error why = {.code = P4D_OK};
+	struct json_object *object = NULL;
+	char name[P4D_PATH];
+	size_t size = 0;
+
+	*files = NULL;
+	if (p4d_path(name, err, "%s/manifest.json", path) < 0)
+		return -1;
+	char *text = p4d_text_read(name, MANIFEST_MAX, &size, &why);
+	int rc = text ? check_text(text, size, &why) : -1;
+	if (rc == 0) {
+		object = p4d_json_parse(text, size, name, &why);
+		rc = object ? read_object(object, &read, files, count, &why) : -1;
+	}
+	json_object_put(object);
+	free(text);
+	if (rc == 0) {
+		*info = read;
+		return 0;
+	}
+	free(*files);
+	*files = NULL;
+	return p4d_fail(err, why.code == P4D_E_NO_MEMORY ? why.code : P4D_E_CHECKPOINT, "%.200s: %.250s",
+			name, why.text);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/checkpoint_data.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/parameters.h"
+#include "plan/plan_line.h"
+
+const char *p4d_stored_name(const p4d_layout *layout, const char *name)
+{
+	return layout->tied && !strcmp(name, "lm_head.weight") ? "model.embed_tokens.weight" : name;
+}
+
+static uint64_t columns_of(const p4d_piece *piece)
+{
+	return piece->tensor_columns ? piece->columns : 1;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const p4d_map_piece *left = a, *right = b;
+	int order = strcmp(left->piece.name, right->piece.name);
+
+	if (order)
+		return order;
+	if (left->stage != right->stage)
+		return left->stage < right->stage ? -1 : 1;
+	return left->tp < right->tp ? -1 : left->tp > right->tp;
+}
+
+static uint32_t segment_of(const p4d_weights *weights, uint32_t weight)
+{
+	for (uint32_t i = 0; i < weights->segments; i++)
+		if (weight >= weights->segment[i].first_weight &&
+		    weight - weights->segment[i].first_weight < weights->segment[i].weights)
+			return i;
+	return weights->segments;
+}
+
+static int add_piece(p4d_map *map, const p4d_piece *piece, uint32_t stage, uint32_t tp, uint32_t segment,
+		     p4d_error *err)
+{
+	if (map->count == map->room) {
+		size_t room = map->room ? 2 * map->room : 64;
+		p4d_map_piece *more = reallocarray(map->piece, room, sizeof(*more));
+		if (!more)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the map of a checkpoint");
+		map->piece = more;
+		map->room = room;
+	}
+	p4d_map_piece *to = &map->piece[map->count++];
+	*to = (p4d_map_piece){.piece = *piece, .stage = stage, .tp = tp, .segment = segment};
+	if (!strcmp(p4d_stored_name(&map->layout, piece->name), piece->name))
+		return 0;
+	memset(to->piece.name, 0, sizeof(to->piece.name));
+	memcpy(to->piece.name, "model.embed_tokens.weight", sizeof("model.embed_tokens.weight"));
+	return 0;
+}
+
+static int add_stage(p4d_map *map, uint32_t stage, p4d_error *err)
+{
+	const p4d_weights *weights = &map->stage[stage];
+	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+
+	for (uint32_t tp = 0; tp < map->layout.tp; tp++)
+		for (uint32_t i = 0; i < weights->count; i++) {
+			p4d_place place = {.tp = tp, .pp = stage};
+			unsigned n =
+			    p4d_pieces_of(&map->layout, place, map->vocab, &weights->weight[i], pieces);
+			for (unsigned j = 0; j < n; j++)
+				if (add_piece(map, &pieces[j], stage, tp, segment_of(weights, i), err) < 0)
+					return -1;
+		}
+	return 0;
+}
+
+static int lay_out(p4d_map *map, const char *plan, p4d_error *err)
+{
+	p4d_request request;
+
+	if (p4d_plan_read(plan, &request, err) < 0)
+		return -1;
+	/* lines from before there was a choice */
+	p4d_request_default(&request, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
+	map->vocab = (uint64_t)request.value[P4D_VOCAB];
+	return p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
+				(uint64_t)request.value[P4D_GPUS_PER_NODE], &map->layout, err);
+}
+
+static int build(p4d_map *map, const char *plan, p4d_error *err)
+{
+	p4d_error why;
+
+	if (lay_out(map, plan, &why) < 0)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "its plan line cannot be used: %.300s", why.text);
+	map->stage = calloc(map->layout.pp, sizeof(*map->stage));
+	if (!map->stage)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the map of a checkpoint");
+	for (uint32_t stage = 0; stage < map->layout.pp; stage++)
+		if (p4d_weights_open(&map->stage[stage], &map->layout, stage, err) < 0 ||
+		    add_stage(map, stage, err) < 0)
+			return -1;
+	qsort(map->piece, map->count, sizeof(*map->piece), by_name);
+	return 0;
+}
+
+int p4d_map_open(p4d_map *map, const char *plan, p4d_error *err)
+{
+	memset(map, 0, sizeof(*map));
+	if (build(map, plan, err) == 0)
+		return 0;
+	p4d_map_close(map);
+	return -1;
+}
+
+/* Entries that were never opened are zero, which closing must bear. */
+void p4d_map_close(p4d_map *map)
+{
+	for (uint32_t stage = 0; map->stage && stage < map->layout.pp; stage++)
+		if (map->stage[stage].segment)
+			p4d_weights_close(&map->stage[stage]);
+	free(map->stage);
+	free(map->piece);
+	memset(map, 0, sizeof(*map));
+}
+
+bool p4d_map_same_model(const p4d_map *map, const p4d_storage *storage, p4d_error *err)
+{
+	const p4d_layout *a = &map->layout, *b = storage->layout;
+	const struct {
+		const char *what;
+		uint64_t stored, wanted;
+	} numbers[] = {
+	    {"layers", a->layers, b->layers},
+	    {"hidden", a->hidden, b->hidden},
+	    {"ffn", a->ffn, b->ffn},
+	    {"heads", a->heads, b->heads},
+	    {"kv-heads", a->kv_heads, b->kv_heads},
+	    {"head-dim", a->head_dim, b->head_dim},
+	    {"vocab", map->vocab, storage->vocab},
+	    {"tied", a->tied, b->tied},
+	    {"qk-norm", a->qk_norm, b->qk_norm},
+	    {"bias", (uint64_t)a->bias, (uint64_t)b->bias},
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (numbers[i].stored != numbers[i].wanted) {
+			p4d_fail(err, P4D_E_CHECKPOINT,
+				 "it is of another model: %s is %" PRIu64 ", expected %" PRIu64,
+				 numbers[i].what, numbers[i].stored, numbers[i].wanted);
+			return false;
+		}
+	return true;
+}
+
+bool p4d_map_same_storage(const p4d_map *map, const p4d_layout *layout)
+{
+	const p4d_layout *a = &map->layout, *b = layout;
+
+	if (a->tp != b->tp || a->cp != b->cp || a->pp != b->pp || a->vpp != b->vpp || a->dp != b->dp ||
+	    a->vocab != b->vocab || !a->vocab_parallel != !b->vocab_parallel ||
+	    p4d_is_v_shaped(a->schedule) != p4d_is_v_shaped(b->schedule) ||
+	    a->optimizer_sharding != b->optimizer_sharding)
+		return false;
+	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;
+}
+
+void p4d_map_flat(const p4d_map *map, uint32_t stage, uint32_t tp, uint32_t segment, uint64_t at,
+		  uint64_t count, p4d_extent *out)
+{
+	const p4d_layout *l = &map->layout;
+	const p4d_weights *weights = &map->stage[stage];
+	const uint64_t shards = p4d_optimizer_shards(l), before = weights->segment[segment].offset;
+	const uint64_t shard = weights->segment[segment].padded / shards, number = (at - before) / shard;
+	const uint64_t inside = (at - before) % shard;
+	const p4d_place place = {
+	    .tp = tp, .cp = (uint32_t)(number % l->cp), .dp = (uint32_t)(number / l->cp), .pp = stage};
+
+	*out = (p4d_extent){.rank = p4d_rank_at(l, place), .first = inside};
+	for (uint32_t i = 0; i < segment; i++)
+		out->first += weights->segment[i].padded / shards;
+	out->count = count < shard - inside ? count : shard - inside;
+}
+
+static const p4d_map_piece *first_named(const p4d_map *map, const char *name)
+{
+	size_t low = 0, high = map->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (strcmp(map->piece[middle].piece.name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < map->count && !strcmp(map->piece[low].piece.name, name) ? &map->piece[low] : NULL;
+}
+
+static bool holds(const p4d_piece *piece, uint64_t row, uint64_t column)
+{
+	return row >= piece->first_row && row - piece->first_row < piece->rows &&
+	       (!piece->tensor_columns ||
+		(column >= piece->first_column && column - piece->first_column < piece->columns));
+}
+
+/* The hint is an index into the table, valid for any name: most calls go on where the last one ended. */
+static const p4d_map_piece *find_holder(const p4d_map *map, const char *name, uint64_t row, uint64_t column,
+					size_t *hint)
+{
+	const p4d_map_piece *at = map->count > *hint ? &map->piece[*hint] : NULL;
+
+	if (at && holds(&at->piece, row, column) && !strcmp(at->piece.name, name))
+		return at;
+	at = first_named(map, name);
+	for (; at && at < map->piece + map->count && !strcmp(at->piece.name, name); at++)
+		if (holds(&at->piece, row, column)) {
+			*hint = (size_t)(at - map->piece);
+			return at;
+		}
+	return NULL;
+}
+
+int p4d_map_find(const p4d_map *map, const p4d_piece *piece, uint64_t at, uint64_t count, size_t *hint,
+		 p4d_extent *out, p4d_error *err)
+{
+	const char *name = p4d_stored_name(&map->layout, piece->name);
+	const uint64_t width = columns_of(piece), vector = !piece->tensor_columns;
+	const uint64_t row = piece->first_row + at / width;
+	const uint64_t column = vector ? 0 : piece->first_column + at % width;
+	const p4d_map_piece *from = find_holder(map, name, row, column, hint);
+
+	if (!from || from->segment >= map->stage[from->stage].segments ||
+	    from->piece.tensor_rows != piece->tensor_rows ||
+	    from->piece.tensor_columns != piece->tensor_columns)
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"it does not hold %.95s, row %" PRIu64 ", column %" PRIu64 ", as this model",
+				piece->name, row, column);
+	const uint64_t stored = columns_of(&from->piece);
+	const uint64_t left = vector ? 0 : column - from->piece.first_column;
+	const uint64_t inside = (row - from->piece.first_row) * stored + left;
+	uint64_t some;
+	if (vector || (stored == width && from->piece.first_column == piece->first_column))
+		some = from->piece.rows * stored - inside; /* whole rows of both */
+	else
+		some = width - at % width < stored - left ? width - at % width : stored - left;
+	p4d_map_flat(map, from->stage, from->tp, from->segment, from->piece.offset + inside,
+		     count < some ? count : some, out);
+	return 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/huggingface.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/checkpoint_data.h"
+#include "checkpoint/huggingface_config.h"
+
+enum { AT_ONCE = 1 << 18 }; /* elements that are converted at a time */
+
+/* import */
+
+typedef struct import {
+	const p4d_safetensors *files;
+	bool *verified; /* (count of tensors) */
+	const p4d_layout *layout;
+	const char *path;
+} import;
+
+static float from_half(uint16_t half)
+{
+	const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
+	uint32_t bits = sign | (uint32_t)(half & 0x3ff) << 13;
+	float value;
+
+	if (exponent == 0) { /* 2^-24 is one unit of a subnormal half */
+		value = (float)(half & 0x3ff) * 0x1p-24f;
+		return sign ? -value : value;
+	}
+	bits |= exponent == 31 ? 0x7f800000u : (exponent + 112) << 23;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static void convert(float *to, const p4d_stored *from, uint64_t at, uint64_t count)
+{
+	const uint8_t *data = (const uint8_t *)from->data + at * p4d_stored_type_bytes(from->type);
+
+	if (from->type == P4D_ST_F32) {
+		memcpy(to, data, count * sizeof(*to));
+		return;
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		uint16_t half;
+		memcpy(&half, data + 2 * i, sizeof(half));
+		uint32_t bits = (uint32_t)half << 16;
+		if (from->type == P4D_ST_BF16)
+			memcpy(&to[i], &bits, sizeof(bits));
+		else
+			to[i] = from_half(half);
+	}
+}
+
+static int check_shape(const import *in, const p4d_stored *from, const p4d_piece *piece, p4d_error *err)
+{
+	const bool vector = !piece->tensor_columns;
+
+	if (from->dims != (vector ? 1 : 2) || from->shape[0] != piece->tensor_rows ||
+	    (!vector && from->shape[1] != piece->tensor_columns))
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"%.200s: %.95s has another shape than the model's (%" PRIu64 ", %" PRIu64 ")",
+				from->file, piece->name, piece->tensor_rows,
+				vector ? 1 : piece->tensor_columns);
+	if (from->type != P4D_ST_F32 && from->type != P4D_ST_BF16 && from->type != P4D_ST_F16)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %.95s is %s, expected F32, BF16 or F16",
+				from->file, piece->name, p4d_stored_type_name(from->type));
+	size_t number = (size_t)(from - p4d_safetensors_at(in->files, 0));
+	if (!in->verified[number] && p4d_stored_verify(from, err) < 0)
+		return -1;
+	in->verified[number] = true;
+	return 0;
+}
+
+static int fetch_tensor(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
+			float *to, p4d_error *err)
+{
+	const import *in = context;
+	const uint64_t width = piece->tensor_columns ? piece->columns : 1;
+	const uint64_t row_width = piece->tensor_columns ? piece->tensor_columns : 1;
+
+	if (state != P4D_STATE_MASTER)
+		return 0;
+	const p4d_stored *from = p4d_safetensors_find(in->files, p4d_stored_name(in->layout, piece->name));
+	if (!from)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: has no tensor %.95s", in->path, piece->name);
+	if (check_shape(in, from, piece, err) < 0)
+		return -1;
+	while (count) {
+		uint64_t column = at % width, left = width - column;
+		uint64_t place = (piece->first_row + at / width) * row_width +
+				 (piece->tensor_columns ? piece->first_column : 0) + column;
+		uint64_t some = width == row_width || count < left ? count : left;
+		convert(to, from, place, some);
+		to += some;
+		at += some;
+		count -= some;
+	}
+	return 0;
+}
+
+int p4d_huggingface_import(const char *path, const p4d_storage *storage, p4d_error *err)
+{
+	p4d_safetensors *files;
+
+	if (p4d_safetensors_open(&files, path, err) < 0)
+		return -1;
+import in = {.files = files, .layout = storage->layout, .path = path };
+	in.verified = calloc(p4d_safetensors_count(files) + 1, sizeof(*in.verified));
+	int rc = in.verified ? p4d_fill_storage(storage, fetch_tensor, &in, err)
+			     : p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to read it", path);
+	free(in.verified);
+	p4d_safetensors_close(files);
+	return rc;
+}
+
+/* export */
+
+static uint16_t to_bf16(float value)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	if ((bits & 0x7fffffff) > 0x7f800000) /* NaN must not round to infinity */
+		return (uint16_t)(bits >> 16 | 0x40);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+typedef struct export
+{
+	p4d_reader *reader;
+	const char *directory;
+	p4d_stored_type type;
+	p4d_stored *tensor; /* (count) of the whole model */
+	p4d_piece *whole;   /* (count) each as one piece */
+	uint32_t *file;     /* (count) number of its file */
+	const char **names, **files;
+	char(*file_name)[48]; /* (count) */
+	size_t count;
+	uint64_t bytes;
+	float *values;
+	uint16_t *rounded;
+}
+export;
+
+static int allocate(export *out, size_t most, p4d_error *err)
+{
+	out->tensor = calloc(most + 1, sizeof(*out->tensor));
+	out->whole = calloc(most + 1, sizeof(*out->whole));
+	out->file = calloc(most + 1, sizeof(*out->file));
+	out->names = calloc(most + 1, sizeof(*out->names));
+	out->files = calloc(most + 1, sizeof(*out->files));
+	out->file_name = calloc(most + 1, sizeof(*out->file_name));
+	out->values = calloc(AT_ONCE, sizeof(*out->values));
+	out->rounded = calloc(AT_ONCE, sizeof(*out->rounded));
+	if (out->tensor && out->whole && out->file && out->names && out->files && out->file_name &&
+	    out->values && out->rounded)
+		return 0;
+	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to export weights");
+}
+
+static void release(export *out)
+{
+	free(out->tensor);
+	free(out->whole);
+	free(out->file);
+	free(out->names);
+	free(out->files);
+	free(out->file_name);
+	free(out->values);
+	free(out->rounded);
+	p4d_reader_close(out->reader);
+}
+
+/* Every tensor once, cut into files as they come. The map is sorted by name. */
+static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
+{
+	const p4d_map *map = p4d_reader_map(out->reader);
+	uint64_t used = 0;
+	uint32_t file = 0;
+
+	for (size_t i = 0; i < map->count; i++) {
+		const p4d_piece *piece = &map->piece[i].piece;
+		const bool vector = !piece->tensor_columns;
+		uint64_t bytes;
+		if (i && !strcmp(map->piece[i - 1].piece.name, piece->name))
+			continue;
+		p4d_piece *whole = &out->whole[out->count];
+		*whole = *piece;
+		whole->first_row = whole->first_column = whole->offset = 0;
+		whole->rows = piece->tensor_rows;
+		whole->columns = vector ? piece->columns : piece->tensor_columns;
+		p4d_stored *tensor = &out->tensor[out->count];
+		*tensor = (p4d_stored){.name = whole->name, .type = out->type, .dims = vector ? 1 : 2};
+		tensor->shape[0] = piece->tensor_rows;
+		tensor->shape[1] = piece->tensor_columns;
+		if (p4d_stored_bytes(tensor, &bytes, err) < 0)
+			return -1;
+		if (used && file_bytes && (used > file_bytes || bytes > file_bytes - used)) {
+			file++;
+			used = 0;
+		}
+		used += bytes;
+		out->bytes += bytes;
+		out->names[out->count] = whole->name;
+		out->file[out->count++] = file;
+	}
+	return 0;
+}
+
+static void name_files(export *out)
+{
+	const uint32_t files = out->count ? out->file[out->count - 1] + 1 : 1;
+
+	for (size_t i = 0; i < out->count; i++) {
+		if (files == 1)
+			snprintf(out->file_name[i], sizeof(out->file_name[i]), "model.safetensors");
+		else
+			snprintf(out->file_name[i], sizeof(out->file_name[i]),
+				 "model-%05" PRIu32 "-of-%05" PRIu32 ".safetensors", out->file[i] + 1, files);
+		out->files[i] = out->file_name[i];
+	}
+}
+
+static int write_tensor(export *out, p4d_safetensors_writer *writer, const p4d_piece *whole, p4d_error *err)
+{
+	uint64_t left = whole->rows * (whole->tensor_columns ? whole->columns : 1), at = 0;
+
+	while (left) {
+		uint64_t some = left < AT_ONCE ? left : AT_ONCE;
+		const void *data = out->values;
+		if (p4d_reader_piece(out->reader, P4D_STATE_MASTER, whole, at, some, out->values, err) < 0)
+			return -1;
+		if (out->type == P4D_ST_BF16) {
+			for (uint64_t i = 0; i < some; i++)
+				out->rounded[i] = to_bf16(out->values[i]);
+			data = out->rounded;
+		}
+		if (p4d_safetensors_write(writer, data, some * p4d_stored_type_bytes(out->type), err) < 0)
+			return -1;
+		at += some;
+		left -= some;
+	}
+	return 0;
+}
+
+static int write_file(export *out, size_t first, size_t count, p4d_error *err)
+{
+	const char *metadata[] = {"format", "pt", NULL};
+	p4d_safetensors_writer *writer;
+	char path[P4D_PATH];
+
+	if (p4d_path(path, err, "%s/%s", out->directory, out->file_name[first]) < 0 ||
+	    p4d_safetensors_create(&writer, path, out->tensor + first, count, metadata, err) < 0)
+		return -1;
+	for (size_t i = first; i < first + count; i++)
+		if (write_tensor(out, writer, &out->whole[i], err) < 0) {
+			p4d_safetensors_abandon(writer);
+			return -1;
+		}
+	return p4d_safetensors_finish(writer, NULL, err);
+}
+
+/* The index comes last: without it the files of a torn export are not taken for a model. */
+static int write_all(export *out, p4d_error *err)
+{
+	char index[P4D_PATH];
+
+	for (size_t first = 0, next; first < out->count; first = next) {
+		for (next = first + 1; next < out->count && out->file[next] == out->file[first];)
+			next++;
+		if (write_file(out, first, next - first, err) < 0)
+			return -1;
+	}
+	if (!out->count || !out->file[out->count - 1])
+		return 0;
+	if (p4d_path(index, err, "%s/model.safetensors.index.json", out->directory) < 0)
+		return -1;
+	return p4d_safetensors_write_index(index, out->names, out->files, out->count, out->bytes, err);
+}
+
+static int write_config(const export *out, const char *plan, p4d_error *err)
+{
+	char path[P4D_PATH];
+
+	if (p4d_path(path, err, "%s/config.json", out->directory) < 0)
+		return -1;
+	return p4d_huggingface_write_config(path, plan, out->type, err);
+}
+
+/* Weights of another export would be mixed with, or hide, the new ones. */
+static int check_directory(const char *directory, p4d_error *err)
+{
+	static const char *const taken[] = {"model.safetensors", "model.safetensors.index.json",
+					    "config.json"};
+	char path[P4D_PATH];
+
+	if (p4d_make_directory(directory, err) < 0)
+		return -1;
+	for (unsigned i = 0; i < sizeof(taken) / sizeof(*taken); i++) {
+		if (p4d_path(path, err, "%s/%s", directory, taken[i]) < 0)
+			return -1;
+		if (access(path, F_OK) == 0)
+			return p4d_fail(err, P4D_E_IO,
+					"%.255s: is there already; export to another directory", path);
+	}
+	return 0;
+}
+
+int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_stored_type type,
+			   uint64_t file_bytes, p4d_error *err)
+{
+	export out = {.directory = directory, .type = type};
+	p4d_checkpoint_info info;
+
+	if (type != P4D_ST_BF16 && type != P4D_ST_F32)
+		return p4d_fail(err, P4D_E_VALUE, "weights are exported as BF16 or F32");
+	if (p4d_reader_open(&out.reader, checkpoint, &info, err) < 0)
+		return -1;
+	int rc = check_directory(directory, err);
+	if (rc == 0)
+		rc = allocate(&out, p4d_reader_map(out.reader)->count, err);
+	if (rc == 0)
+		rc = list_tensors(&out, file_bytes, err);
+	if (rc == 0) {
+		name_files(&out);
+		rc = write_all(&out, err);
+	}
+	if (rc == 0)
+		rc = write_config(&out, info.plan, err);
+	release(&out);
+	return rc;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_HUGGINGFACE_CONFIG_H
+#define P4D_HUGGINGFACE_CONFIG_H
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+
+/*
+ * Writes the config.json of the model in a plan line; the transformers library, and p4d, read the same model
+ * from it. No file where that library has no such architecture: bias of q, k and v together with norms of
+ * queries and keys. Errors: PLAN_SYNTAX, IO, NO_MEMORY.
+ */
+int p4d_huggingface_write_config(const char *path, const char *plan, p4d_stored_type type, p4d_error *err);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SAFETENSORS_H
+#define P4D_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * Safetensors files: u64 length of a header, little-endian; the header, a JSON object that begins with '{'
+ * and may end in blanks, of at most 100,000,000 bytes; then the bytes of the tensors. In the header each
+ * tensor is "name": {"dtype": "BF16", "shape": [..], "data_offsets": [begin, end]}, offsets counted from the
+ * end of the header; "__metadata__" maps strings to strings. The tensors cover the data without holes or
+ * overlaps. Matrices are row-major, numbers little-endian.
+ *
+ * What p4d writes carries a checksum (XXH3, 64 bits, as 16 hexadecimal digits) of each tensor in the metadata
+ * under "xxh3:NAME". The checksum of the header, which thus stands for the whole file, is what the writer
+ * returns, for a manifest. Other programs read such files as any others.
+ */
+typedef enum p4d_stored_type {
+	P4D_ST_BOOL,
+	P4D_ST_U8,
+	P4D_ST_I8,
+	P4D_ST_F8_E5M2,
+	P4D_ST_F8_E4M3,
+	P4D_ST_I16,
+	P4D_ST_U16,
+	P4D_ST_F16,
+	P4D_ST_BF16,
+	P4D_ST_I32,
+	P4D_ST_U32,
+	P4D_ST_F32,
+	P4D_ST_F64,
+	P4D_ST_I64,
+	P4D_ST_U64,
+	P4D_ST_TYPES
+} p4d_stored_type;
+
+const char *p4d_stored_type_name(p4d_stored_type type); /* "BF16" */
+unsigned p4d_stored_type_bytes(p4d_stored_type type);   /* of one element */
+
+enum { P4D_STORED_DIMS = 8 };
+
+typedef struct p4d_stored {
+	const char *name;
+	p4d_stored_type type;
+	unsigned dims; /* 0: a single number */
+	uint64_t shape[P4D_STORED_DIMS];
+	/* Filled by the reader: */
+	uint64_t bytes;
+	const void *data; /* in the mapped file; not aligned for its type in every file */
+	const char *file; /* for messages */
+	bool has_checksum;
+	uint64_t checksum;
+} p4d_stored;
+
+/* Elements times their size. Errors: VALUE when it does not fit 64 bits. */
+int p4d_stored_bytes(const p4d_stored *tensor, uint64_t *bytes, p4d_error *err);
+
+/* reading */
+typedef struct p4d_safetensors p4d_safetensors;
+
+/*
+ * path: a file; a model.safetensors.index.json ("weight_map": {tensor: file in the same directory}) with all
+ * files it names; or a directory that holds that index or model.safetensors. Files stay mapped until close.
+ * Every offset is checked before it is used; data is not read. Errors: CHECKPOINT, which name the file and
+ * what is wrong, also when it is not there; NO_MEMORY.
+ */
+int p4d_safetensors_open(p4d_safetensors **files, const char *path, p4d_error *err);
+/* One file in memory, which is borrowed. `name` stands for it in messages. */
+int p4d_safetensors_parse(p4d_safetensors **files, const char *name, const void *data, uint64_t bytes,
+			  p4d_error *err);
+void p4d_safetensors_close(p4d_safetensors *files);
+
+size_t p4d_safetensors_count(const p4d_safetensors *files);
+const p4d_stored *p4d_safetensors_at(const p4d_safetensors *files, size_t i); /* by name, ascending */
+const p4d_stored *p4d_safetensors_find(const p4d_safetensors *files, const char *name); /* NULL */
+/* Of the first file; NULL when it is not there. */
+const char *p4d_safetensors_metadata(const p4d_safetensors *files, const char *key);
+/* XXH3 of the first file's length and header. */
+uint64_t p4d_safetensors_header_checksum(const p4d_safetensors *files);
+
+/* Reads the tensor and compares its checksum; a tensor without one passes. Errors: CHECKPOINT. */
+int p4d_stored_verify(const p4d_stored *tensor, p4d_error *err);
+
+/* writing */
+typedef struct p4d_safetensors_writer p4d_safetensors_writer;
+
+/*
+ * Begins a file with these tensors (name, type, dims and shape of each count; names differ) in this order.
+ * Those with wide types should stand first: then all data is aligned. metadata: pairs of key and value, which
+ * do not begin with "xxh3:", ended by NULL; or NULL. Nothing is borrowed after the call. Errors: IO,
+ * NO_MEMORY, VALUE.
+ */
+int p4d_safetensors_create(p4d_safetensors_writer **writer, const char *path, const p4d_stored *tensors,
+			   size_t count, const char *const *metadata, p4d_error *err);
+/* Appends to the data: all tensors one behind the other, in pieces of any size. Errors: IO, VALUE (more than
+ * the tensors hold). */
+int p4d_safetensors_write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err);
+/*
+ * Completes the file: checksums, sync, rename, sync of the directory. header_checksum: as
+ * p4d_safetensors_header_checksum; may be NULL. Releases the writer whether it succeeds or not; after a
+ * failure there is no new file. Errors: IO, VALUE (data is missing).
+ */
+int p4d_safetensors_finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);
+/* Gives up: removes what was written. NULL is fine. */
+void p4d_safetensors_abandon(p4d_safetensors_writer *writer);
+
+/*
+ * Writes an index of sharded files: tensor names[i] is in files[i], which has no directory in it. bytes: of
+ * all tensors. Errors: IO, NO_MEMORY.
+ */
+int p4d_safetensors_write_index(const char *path, const char *const *names, const char *const *files,
+				size_t count, uint64_t bytes, p4d_error *err);
+
+#endif

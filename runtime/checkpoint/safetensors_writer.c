@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/safetensors_data.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/new_file.h"
+
+/* A tensor under way. */
+typedef struct part {
+	uint64_t bytes;
+	char *digits; /* where its checksum stands in the header */
+} part;
+
+struct p4d_safetensors_writer {
+	p4d_new_file file;
+	uint8_t *header; /* length and text, blanks at its end */
+	uint64_t header_bytes;
+	part *part;
+	size_t parts, at;
+	uint64_t left; /* of part[at] */
+	XXH3_state_t *state;
+};
+
+enum { DIGITS = 16, ALIGNMENT = 8 };
+
+static int no_memory(p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write tensors");
+}
+
+/* A text as JSON in the header. */
+static void put_text(FILE *out, const char *prefix, const char *text)
+{
+	struct json_object *object = NULL;
+	char *joined;
+
+	if (asprintf(&joined, "%s%s", prefix, text) >= 0) {
+		object = json_object_new_string(joined);
+		free(joined);
+	}
+	/* without memory the stream fails later on, too */
+	if (object)
+		fputs(json_object_to_json_string_ext(object,
+						     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+		      out);
+	json_object_put(object);
+}
+
+/* Checksums are not known before the data: their digits stand at places that are filled later. */
+static void put_metadata(FILE *out, const p4d_stored *tensors, size_t count, const char *const *metadata,
+			 long *place)
+{
+	fputs("{\"__metadata__\":{", out);
+	for (; metadata && metadata[0]; metadata += 2) {
+		put_text(out, "", metadata[0]);
+		putc(':', out);
+		put_text(out, "", metadata[1]);
+		if (metadata[2] || count)
+			putc(',', out);
+	}
+	for (size_t i = 0; i < count; i++) {
+		put_text(out, P4D_CHECKSUM_KEY, tensors[i].name);
+		fputs(":\"", out);
+		place[i] = ftell(out);
+		fputs("0000000000000000\"", out);
+		if (i + 1 < count)
+			putc(',', out);
+	}
+	putc('}', out);
+}
+
+static int put_tensors(FILE *out, const p4d_stored *tensors, part *parts, size_t count, p4d_error *err)
+{
+	uint64_t begin = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const p4d_stored *tensor = &tensors[i];
+		uint64_t end;
+		if (p4d_stored_bytes(tensor, &parts[i].bytes, err) < 0)
+			return -1;
+		if (__builtin_add_overflow(begin, parts[i].bytes, &end) || end > INT64_MAX)
+			return p4d_fail(err, P4D_E_VALUE, "tensors of more than 2^63 bytes in one file");
+		putc(',', out);
+		put_text(out, "", tensor->name);
+		fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", p4d_stored_type_name(tensor->type));
+		for (unsigned d = 0; d < tensor->dims; d++)
+			fprintf(out, "%s%" PRIu64, d ? "," : "", tensor->shape[d]);
+		fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, end);
+		begin = end;
+	}
+	putc('}', out);
+	return 0;
+}
+
+static int make_header(p4d_safetensors_writer *writer, const p4d_stored *tensors, const char *const *metadata,
+		       p4d_error *err)
+{
+	size_t size = 0;
+	uint64_t length = 0;
+	char *text = NULL;
+	long *place = calloc(writer->parts + 1, sizeof(*place));
+	FILE *out = place ? open_memstream(&text, &size) : NULL;
+
+	if (!out) {
+		free(place);
+		return no_memory(err);
+	}
+	fwrite(&length, sizeof(length), 1, out);
+	put_metadata(out, tensors, writer->parts, metadata, place);
+	int rc = put_tensors(out, tensors, writer->part, writer->parts, err);
+	while (ftell(out) % ALIGNMENT)
+		if (putc(' ', out) == EOF)
+			break;
+	if (fclose(out) != 0 && rc == 0)
+		rc = no_memory(err);
+	writer->header = (uint8_t *)text;
+	writer->header_bytes = size;
+	for (size_t i = 0; rc == 0 && i < writer->parts; i++)
+		writer->part[i].digits = text + place[i];
+	free(place);
+	if (rc < 0)
+		return -1;
+	if (size - sizeof(length) > P4D_HEADER_LIMIT)
+		return p4d_fail(err, P4D_E_VALUE, "%zu tensors need a header of %zu bytes, the limit is %d",
+				writer->parts, size - sizeof(length), P4D_HEADER_LIMIT);
+	length = htole64(size - sizeof(length));
+	memcpy(text, &length, sizeof(length));
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_names(const p4d_stored *tensors, size_t count, p4d_error *err)
+{
+	const char **names = calloc(count + 1, sizeof(*names));
+	int rc = 0;
+
+	if (!names)
+		return no_memory(err);
+	for (size_t i = 0; i < count; i++)
+		names[i] = tensors[i].name;
+	qsort(names, count, sizeof(*names), compare_names);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		if (!strcmp(names[i], "__metadata__"))
+			rc = p4d_fail(err, P4D_E_VALUE, "no tensor can be called __metadata__");
+		else if (i > 0 && !strcmp(names[i - 1], names[i]))
+			rc = p4d_fail(err, P4D_E_VALUE, "two tensors are called \"%.200s\"", names[i]);
+	}
+	free(names);
+	return rc;
+}
+
+/* Closes the checksums of all tensors that are complete, empty ones included. */
+static void complete_parts(p4d_safetensors_writer *writer)
+{
+	while (writer->at < writer->parts && !writer->left) {
+		char digits[DIGITS + 1];
+		snprintf(digits, sizeof(digits), "%016" PRIx64, (uint64_t)XXH3_64bits_digest(writer->state));
+		memcpy(writer->part[writer->at].digits, digits, DIGITS);
+		XXH3_64bits_reset(writer->state);
+		if (++writer->at < writer->parts)
+			writer->left = writer->part[writer->at].bytes;
+	}
+}
+
+int p4d_safetensors_create(p4d_safetensors_writer **result, const char *path, const p4d_stored *tensors,
+			   size_t count, const char *const *metadata, p4d_error *err)
+{
+	if (check_names(tensors, count, err) < 0)
+		return -1;
+	p4d_safetensors_writer *writer = calloc(1, sizeof(*writer));
+	if (!writer)
+		return no_memory(err);
+	writer->parts = count;
+	writer->part = calloc(count + 1, sizeof(*writer->part));
+	writer->state = XXH3_createState();
+	int rc = writer->part && writer->state ? make_header(writer, tensors, metadata, err) : no_memory(err);
+	if (rc == 0)
+		rc = p4d_new_file_open(&writer->file, path, err);
+	if (rc == 0)
+		rc = p4d_new_file_write(&writer->file, writer->header, writer->header_bytes, err);
+	if (rc < 0) {
+		p4d_safetensors_abandon(writer);
+		return -1;
+	}
+	XXH3_64bits_reset(writer->state);
+	writer->left = writer->part[0].bytes;
+	complete_parts(writer);
+	*result = writer;
+	return 0;
+}
+
+int p4d_safetensors_write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err)
+{
+	const uint8_t *from = data;
+
+	while (bytes) {
+		if (writer->at == writer->parts)
+			return p4d_fail(err, P4D_E_VALUE,
+					"%.255s: %" PRIu64 " bytes more than its tensors hold",
+					writer->file.path, bytes);
+		uint64_t some = bytes < writer->left ? bytes : writer->left;
+		if (p4d_new_file_write(&writer->file, from, some, err) < 0)
+			return -1;
+		XXH3_64bits_update(writer->state, from, some);
+		from += some;
+		bytes -= some;
+		writer->left -= some;
+		complete_parts(writer);
+	}
+	return 0;
+}
+
+int p4d_safetensors_finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err)
+{
+	uint64_t checksum = XXH3_64bits(writer->header, writer->header_bytes);
+	int rc = 0;
+
+	if (writer->at < writer->parts)
+		rc = p4d_fail(err, P4D_E_VALUE, "%.255s: data of %zu tensors is missing", writer->file.path,
+			      writer->parts - writer->at);
+	if (rc == 0)
+		rc = p4d_new_file_rewrite(&writer->file, 0, writer->header, writer->header_bytes, err);
+	if (rc == 0)
+		rc = p4d_new_file_sync(&writer->file, err);
+	if (rc == 0)
+		rc = p4d_new_file_publish(&writer->file, err);
+	p4d_safetensors_abandon(writer);
+	if (rc == 0 && header_checksum)
+		*header_checksum = checksum;
+	return rc;
+}
+
+void p4d_safetensors_abandon(p4d_safetensors_writer *writer)
+{
+	if (!writer)
+		return;
+	p4d_new_file_abandon(&writer->file);
+	XXH3_freeState(writer->state);
+	free(writer->header);
+	free(writer->part);
+	free(writer);
+}
+
+int p4d_safetensors_write_index(const char *path, const char *const *names, const char *const *files,
+				size_t count, uint64_t bytes, p4d_error *err)
+{
+	size_t size = 0;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return no_memory(err);
+	fprintf(out, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {",
+		bytes);
+	for (size_t i = 0; i < count; i++) {
+		fputs(i ? ",\n    " : "\n    ", out);
+		put_text(out, "", names[i]);
+		fputs(": ", out);
+		put_text(out, "", files[i]);
+	}
+	fputs("\n  }\n}\n", out);
+	int rc = fclose(out) == 0 ? 0 : no_memory(err);
+	if (rc == 0)
+		rc = p4d_new_file_put(path, text, size, err);
+	free(text);
+	return rc;
+}

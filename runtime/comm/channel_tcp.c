@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Byte streams to ranks on other nodes. Each direction of each channel has a connection of its own, made by
+ * the sender at its first message: so TCP's flow control serves every channel by itself, and a message that
+ * nobody takes yet is in nobody's way.
+ */
+#include "comm/world.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* A connection failed under way. What the control connections say is better, and at most a moment later. */
+static void lost(p4d_world *w, const p4d_peer *peer, int reason)
+{
+	char text[96];
+
+	for (int i = 0; i < 20 && !w->failed && !peer->left; i++)
+		p4d_events_take(w, i ? 10 : 0);
+	p4d_world_break(w, NULL, "connection to %s lost: %s", p4d_peer_text(peer, text), strerror(reason));
+}
+
+static bool later(void)
+{
+	return errno == EAGAIN || errno == EINTR || errno == EALREADY || errno == EINPROGRESS;
+}
+
+static int connect_out(p4d_world *w, p4d_out *out)
+{
+	out->fd = p4d_dial(&w->peers[out->rank].member.address);
+	if (out->fd < 0)
+		return -1;
+	p4d_no_delay(out->fd);
+	out->hello = p4d_world_hello(w, w->rank, out->rank, out->channel);
+	return p4d_events_add(w, out->fd, EPOLLOUT | EPOLLET, P4D_EVENT_DATA, out->rank, out->channel);
+}
+
+size_t p4d_tcp_send(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
+{
+	const p4d_peer *peer = &w->peers[out->rank];
+
+	if (out->fd < 0 && connect_out(w, out) < 0) {
+		lost(w, peer, errno);
+		return 0;
+	}
+	while (out->hello_sent < sizeof(out->hello)) {
+		ssize_t n = send(out->fd, (const char *)&out->hello + out->hello_sent,
+				 sizeof(out->hello) - out->hello_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0) {
+			if (!later())
+				lost(w, peer, errno);
+			return 0;
+		}
+		out->hello_sent += (size_t)n;
+	}
+	ssize_t n = send(out->fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n >= 0)
+		return (size_t)n;
+	if (!later())
+		lost(w, peer, errno);
+	return 0;
+}
+
+size_t p4d_tcp_receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes)
+{
+	if (in->fd < 0)
+		return 0;
+	ssize_t n = recv(in->fd, data, bytes, MSG_DONTWAIT);
+	if (n > 0)
+		return (size_t)n;
+	if (n == 0) /* its control connection says whether it left or died */
+		p4d_events_take(w, 0);
+	else if (!later())
+		lost(w, peer, errno);
+	return 0;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives among ranks of one node. Data goes through slots, a piece at a time; every member counts on its
+ * line how far it is with piece k of the group: step 3k+1 its data are in its slot, 3k+2 its share of the
+ * result is, 3k+3 it needs no slot of this piece any more. Members wait for each other's steps only, and
+ * every line has one writer. A rank has two slots and takes them in turn, whatever the group, so that it may
+ * fill one while others still read the other; before it takes one again it looks whether the readers of its
+ * last use are through.
+ */
+#include "comm/group.h"
+#include "comm/sum.h"
+
+#include <string.h>
+
+enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
+/* Up to here every member sums everything: one meeting instead of two. */
+enum { SMALL_BYTES = 4096 };
+
+typedef struct p4d_slice {
+	p4d_group *group;
+	const p4d_collective *call;
+	uint64_t number, signature;
+	uint8_t *slot; /* own; NULL: none taken */
+	unsigned which;
+} p4d_slice;
+
+typedef struct p4d_awaited {
+	const p4d_line *line;
+	uint64_t step;
+} p4d_awaited;
+
+static bool reached(void *context)
+{
+	const p4d_awaited *a = context;
+
+	return atomic_load_explicit(&a->line->step, memory_order_acquire) >= a->step;
+}
+
+static int await(p4d_world *w, uint32_t rank, const p4d_line *line, uint64_t step, p4d_error *err)
+{
+	p4d_awaited a = {.line = line, .step = step};
+
+	return reached(&a) ? 0 : p4d_wait(w, reached, &a, &w->peers[rank], err);
+}
+
+static p4d_slice begin(p4d_group *g, const p4d_collective *c)
+{
+	p4d_slice p = {.group = g, .call = c, .number = g->piece++};
+	uint64_t about[] = {c->call, c->type, c->how, c->root, c->count};
+
+	p.signature = p4d_mac(1, about, sizeof(about));
+	return p;
+}
+
+static int take_slot(p4d_slice *p, p4d_error *err)
+{
+	p4d_group *g = p->group;
+	p4d_world *w = g->world;
+	p4d_use *use = &w->node.uses[w->node.slot];
+
+	for (uint32_t i = 0; use->lines && i < use->count; i++)
+		if (use->ranks[i] != w->rank && await(w, use->ranks[i], &use->lines[i], use->step, err) < 0)
+			return -1;
+	use->lines = g->lines;
+	use->step = STEPS * p->number + DONE;
+	use->count = g->size;
+	memcpy(use->ranks, g->ranks, g->size * sizeof(*g->ranks));
+	p->which = w->node.slot;
+	p->slot = p4d_node_slot(&w->node, w->node.index, p->which);
+	w->node.slot = (w->node.slot + 1) % P4D_SLOTS;
+	return 0;
+}
+
+static void advance(const p4d_slice *p, unsigned step)
+{
+	p4d_group *g = p->group;
+
+	atomic_store_explicit(&g->lines[g->index].step, STEPS * p->number + step, memory_order_release);
+	for (uint32_t i = 0; i < g->size; i++)
+		if (i != g->index)
+			p4d_node_wake(&g->world->node, (uint32_t)g->world->peers[g->ranks[i]].mate);
+}
+
+/* Own data are in the slot. */
+static void show_slot(const p4d_slice *p)
+{
+	p4d_line *line = &p->group->lines[p->group->index];
+
+	atomic_store_explicit(&line->slots[p->which].signature, p->signature, memory_order_relaxed);
+	atomic_store_explicit(&line->slots[p->which].piece, p->number + 1, memory_order_relaxed);
+	advance(p, IN_SLOT);
+}
+
+/* Waits for a member's step; *slot is where its data are. */
+static int meet(const p4d_slice *p, uint32_t member, unsigned step, const uint8_t **slot, p4d_error *err)
+{
+	p4d_group *g = p->group;
+	p4d_world *w = g->world;
+	const p4d_peer *peer = &w->peers[g->ranks[member]];
+	const p4d_line *line = &g->lines[member];
+	bool holds = false, same = p->call->call == P4D_CALL_BARRIER;
+	char text[96];
+
+	if (await(w, g->ranks[member], line, STEPS * p->number + step, err) < 0)
+		return -1;
+	for (unsigned i = 0; i < P4D_SLOTS && !holds; i++) {
+		holds = atomic_load_explicit(&line->slots[i].piece, memory_order_relaxed) == p->number + 1;
+		if (!holds)
+			continue;
+		same = atomic_load_explicit(&line->slots[i].signature, memory_order_relaxed) == p->signature;
+		*slot = p4d_node_slot(&w->node, (uint32_t)peer->mate, i);
+	}
+	if (same)
+		return 0;
+	return p4d_world_break(w, err, "rank %u and %s call different collectives on a group of %u", w->rank,
+			       p4d_peer_text(peer, text), g->size);
+}
+
+/* Sums elements first .. first+count-1 of the piece over all members; own data are at `own`. */
+static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first, uint64_t count,
+	       p4d_error *err)
+{
+	p4d_group *g = p->group;
+	const p4d_collective *c = p->call;
+
+	for (uint32_t i = 0; i < g->size; i++) {
+		const uint8_t *slot = own;
+		if (i != g->index && meet(p, i, IN_SLOT, &slot, err) < 0)
+			return -1;
+		g->terms[i] = slot + first * c->width;
+	}
+	p4d_sum_terms(to, g->terms, g->size, count, c->type, c->how);
+	return 0;
+}
+
+/* One piece of all-reduce and reduce, `count` elements at data. */
+static int reduce_small(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
+{
+	memcpy(p->slot, data, count * p->call->width);
+	show_slot(p);
+	return wanted ? sum(p, data, data, 0, count, err) : 0;
+}
+
+static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
+{
+	p4d_group *g = p->group;
+	size_t width = p->call->width;
+	uint64_t first = p4d_share(count, g->size, g->index, width);
+	uint64_t end = p4d_share(count, g->size, g->index + 1, width);
+	const uint8_t *slot = NULL;
+
+	memcpy(p->slot, data, first * width);
+	memcpy(p->slot + end * width, data + end * width, (count - end) * width);
+	show_slot(p);
+	if (sum(p, p->slot + first * width, data, first, end - first, err) < 0)
+		return -1;
+	if (wanted)
+		memcpy(data + first * width, p->slot + first * width, (end - first) * width);
+	advance(p, REDUCED);
+	/* from the next one on, so that not all read the same slot at once */
+	for (uint32_t k = 1; wanted && k < g->size; k++) {
+		uint32_t i = (g->index + k) % g->size;
+		first = p4d_share(count, g->size, i, width);
+		end = p4d_share(count, g->size, i + 1, width);
+		if (meet(p, i, REDUCED, &slot, err) < 0)
+			return -1;
+		memcpy(data + first * width, slot + first * width, (end - first) * width);
+	}
+	return 0;
+}
+
+static int reduce(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	bool wanted = c->call == P4D_CALL_ALL_REDUCE || c->root == g->index;
+	uint64_t most = P4D_SLOT_BYTES / c->width;
+
+	for (uint64_t at = 0; at < c->count; at += most) {
+		uint64_t n = c->count - at < most ? c->count - at : most;
+		uint8_t *data = (uint8_t *)c->to + at * c->width;
+		p4d_slice p = begin(g, c);
+		if (take_slot(&p, err) < 0)
+			return -1;
+		if ((n * c->width <= SMALL_BYTES ? reduce_small(&p, data, n, wanted, err)
+						 : reduce_large(&p, data, n, wanted, err)) < 0)
+			return -1;
+		advance(&p, DONE);
+	}
+	return 0;
+}
+
+static int reduce_scatter(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	const uint8_t *from = c->from;
+	/* a slot holds a part for every member */
+	uint64_t part = P4D_SLOT_BYTES / g->size / 64 * 64, most = part / c->width;
+
+	for (uint64_t at = 0; at < c->count; at += most) {
+		uint64_t n = c->count - at < most ? c->count - at : most;
+		const uint8_t *own = from + (g->index * c->count + at) * c->width;
+		p4d_slice p = begin(g, c);
+		if (take_slot(&p, err) < 0)
+			return -1;
+		for (uint32_t i = 0; i < g->size; i++)
+			if (i != g->index)
+				memcpy(p.slot + i * part, from + (i * c->count + at) * c->width,
+				       n * c->width);
+		show_slot(&p);
+		for (uint32_t i = 0; i < g->size; i++) {
+			const uint8_t *slot = own;
+			if (i != g->index && meet(&p, i, IN_SLOT, &slot, err) < 0)
+				return -1;
+			g->terms[i] = i == g->index ? slot : slot + g->index * part;
+		}
+		p4d_sum_terms((uint8_t *)c->to + at * c->width, g->terms, g->size, n, c->type, P4D_SUM);
+		advance(&p, DONE);
+	}
+	return 0;
+}
+
+static int all_gather(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	uint8_t *to = c->to, *own = to + g->index * c->count;
+
+	if (own != c->from)
+		memmove(own, c->from, c->count);
+	for (uint64_t at = 0; at < c->count; at += P4D_SLOT_BYTES) {
+		uint64_t n = c->count - at < P4D_SLOT_BYTES ? c->count - at : P4D_SLOT_BYTES;
+		p4d_slice p = begin(g, c);
+		if (take_slot(&p, err) < 0)
+			return -1;
+		memcpy(p.slot, own + at, n);
+		show_slot(&p);
+		for (uint32_t k = 1; k < g->size; k++) {
+			uint32_t i = (g->index + k) % g->size;
+			const uint8_t *slot = NULL;
+			if (meet(&p, i, IN_SLOT, &slot, err) < 0)
+				return -1;
+			memcpy(to + i * c->count + at, slot, n);
+		}
+		advance(&p, DONE);
+	}
+	return 0;
+}
+
+static int broadcast(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	for (uint64_t at = 0; at < c->count; at += P4D_SLOT_BYTES) {
+		uint64_t n = c->count - at < P4D_SLOT_BYTES ? c->count - at : P4D_SLOT_BYTES;
+		uint8_t *data = (uint8_t *)c->to + at;
+		p4d_slice p = begin(g, c);
+		if (c->root == g->index) {
+			if (take_slot(&p, err) < 0)
+				return -1;
+			memcpy(p.slot, data, n);
+			show_slot(&p);
+		} else {
+			const uint8_t *slot = NULL;
+			if (meet(&p, c->root, IN_SLOT, &slot, err) < 0)
+				return -1;
+			memcpy(data, slot, n);
+		}
+		advance(&p, DONE);
+	}
+	return 0;
+}
+
+static int barrier(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	p4d_slice p = begin(g, c);
+	const uint8_t *slot = NULL;
+
+	advance(&p, IN_SLOT);
+	for (uint32_t i = 0; i < g->size; i++)
+		if (i != g->index && meet(&p, i, IN_SLOT, &slot, err) < 0)
+			return -1;
+	advance(&p, DONE);
+	return 0;
+}
+
+int p4d_node_collective(p4d_group *group, const p4d_collective *c, p4d_error *err)
+{
+	switch (c->call) {
+	case P4D_CALL_ALL_REDUCE:
+	case P4D_CALL_REDUCE:
+		return reduce(group, c, err);
+	case P4D_CALL_REDUCE_SCATTER:
+		return reduce_scatter(group, c, err);
+	case P4D_CALL_ALL_GATHER:
+		return all_gather(group, c, err);
+	case P4D_CALL_BROADCAST:
+		return broadcast(group, c, err);
+	case P4D_CALL_BARRIER:
+		break;
+	}
+	return barrier(group, c, err);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes in on sockets: new connections, news and ends of other ranks, and the bell of this one. */
+#include "comm/world.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { P4D_HELLO = 0x70346410, P4D_NOTICE = 0x70346420, BATCH = 64 };
+static const double GREETING_SECONDS = 5;
+
+p4d_hello p4d_world_hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel)
+{
+	p4d_hello hello = {.magic = P4D_HELLO, .from = from, .to = to, .channel = channel};
+
+	hello.code = p4d_mac(w->key, &hello, offsetof(p4d_hello, code));
+	return hello;
+}
+
+int p4d_events_add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel)
+{
+	struct epoll_event event = {.events = events,
+				    .data.u64 = (uint64_t)kind << 48 | (uint64_t)channel << 32 | rank};
+
+	return epoll_ctl(w->events, EPOLL_CTL_ADD, fd, &event);
+}
+
+int p4d_events_control(p4d_world *w, uint32_t rank, int fd, p4d_error *err)
+{
+	w->peers[rank].control = fd;
+	w->connected++;
+	p4d_no_delay(fd);
+	p4d_keep_alive(fd, w->idle_seconds);
+	if (p4d_events_add(w, fd, EPOLLIN | EPOLLRDHUP, P4D_EVENT_CONTROL, rank, 0) < 0)
+		return p4d_fail(err, P4D_E_IO, "epoll: %s", strerror(errno));
+	return 0;
+}
+
+static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
+{
+	p4d_notice notice = {.magic = P4D_NOTICE, .kind = kind};
+
+	snprintf(notice.text, sizeof(notice.text), "%s", text);
+	/* one or two notices are all that ever is sent: they fit any socket's buffer */
+	for (uint32_t r = 0; r < w->size; r++)
+		if (w->peers[r].control >= 0)
+			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int p4d_world_error(const p4d_world *w, p4d_error *err)
+{
+	if (err)
+		*err = w->why;
+	return -1;
+}
+
+int p4d_world_break(p4d_world *w, p4d_error *err, const char *format, ...)
+{
+	va_list args;
+
+	if (!w->failed) {
+		w->failed = true;
+		w->why = (p4d_error){.code = P4D_E_RANK};
+		va_start(args, format);
+		vsnprintf(w->why.text, sizeof(w->why.text), format, args);
+		va_end(args);
+		tell(w, P4D_NOTICE_FAILED, w->why.text);
+	}
+	return p4d_world_error(w, err);
+}
+
+void p4d_events_leave(p4d_world *w)
+{
+	tell(w, P4D_NOTICE_LEAVES, "");
+}
+
+static void control_ended(p4d_world *w, p4d_peer *peer, int reason)
+{
+	char text[96];
+
+	close(peer->control);
+	peer->control = -1;
+	if (peer->left)
+		return;
+	if (reason == ETIMEDOUT || reason == EHOSTUNREACH || reason == ENETUNREACH)
+		p4d_world_break(w, NULL, "%s cannot be reached any more: %s", p4d_peer_text(peer, text),
+				strerror(reason));
+	else
+		p4d_world_break(w, NULL, "%s ended without a word: process %lld was killed or crashed",
+				p4d_peer_text(peer, text), (long long)peer->member.pid);
+}
+
+static void read_control(p4d_world *w, p4d_peer *peer)
+{
+	while (peer->control >= 0) {
+		ssize_t n = recv(peer->control, (char *)&peer->notice + peer->notice_got,
+				 sizeof(peer->notice) - peer->notice_got, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			control_ended(w, peer, n < 0 ? errno : 0);
+			return;
+		}
+		peer->notice_got += (size_t)n;
+		if (peer->notice_got < sizeof(peer->notice))
+			continue;
+		peer->notice_got = 0;
+		peer->notice.text[sizeof(peer->notice.text) - 1] = '\0';
+		if (peer->notice.magic != P4D_NOTICE) {
+			p4d_world_break(w, NULL, "rank %u sent something that is not p4d's",
+					peer->member.rank);
+		} else if (peer->notice.kind == P4D_NOTICE_FAILED) {
+			p4d_world_break(w, NULL, "%s", peer->notice.text);
+		} else {
+			peer->left = true;
+			peer->left_at = p4d_seconds();
+		}
+	}
+}
+
+/* A complete hello. False: close it. */
+static bool welcome(p4d_world *w, const p4d_hello *hello, int fd)
+{
+	p4d_hello wanted = p4d_world_hello(w, hello->from, w->rank, hello->channel);
+
+	if (memcmp(hello, &wanted, sizeof(wanted)) || hello->from >= w->size || hello->from == w->rank)
+		return false;
+	p4d_peer *peer = &w->peers[hello->from];
+	epoll_ctl(w->events, EPOLL_CTL_DEL, fd, NULL);
+	if (hello->channel == P4D_ALL_CHANNELS) {
+		if (peer->control >= 0 || peer->left)
+			return false;
+		p4d_events_control(w, hello->from, fd, NULL);
+		return true;
+	}
+	if (hello->channel >= P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
+		return false;
+	peer->in[hello->channel].fd = fd;
+	/* edges only: data that nobody asks for yet must not keep a waiting rank awake */
+	p4d_events_add(w, fd, EPOLLIN | EPOLLET, P4D_EVENT_DATA, hello->from, hello->channel);
+	return true;
+}
+
+static void greet(p4d_world *w, uint32_t i)
+{
+	p4d_greeting *g = &w->greetings[i];
+
+	if (g->fd < 0)
+		return;
+	ssize_t n = recv(g->fd, (char *)&g->hello + g->got, sizeof(g->hello) - g->got, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		g->got += (size_t)n;
+	if (n > 0 && g->got < sizeof(g->hello))
+		return;
+	if (n <= 0 || !welcome(w, &g->hello, g->fd))
+		close(g->fd);
+	g->fd = -1;
+}
+
+static void accept_all(p4d_world *w)
+{
+	int fd;
+
+	while ((fd = p4d_accept(w->listener)) >= 0) {
+		uint32_t at = 0;
+		for (uint32_t i = 1; i < P4D_GREETINGS && w->greetings[at].fd >= 0; i++)
+			if (w->greetings[i].fd < 0 || w->greetings[i].since < w->greetings[at].since)
+				at = i;
+		p4d_greeting *g = &w->greetings[at];
+		if (g->fd >= 0)
+			close(g->fd);
+		*g = (p4d_greeting){.fd = fd, .since = p4d_seconds()};
+		if (p4d_events_add(w, fd, EPOLLIN, P4D_EVENT_GREETING, at, 0) < 0) {
+			close(fd);
+			g->fd = -1;
+			continue;
+		}
+		greet(w, at); /* mostly it is there already */
+	}
+}
+
+void p4d_events_take(p4d_world *w, int timeout)
+{
+	struct epoll_event events[BATCH];
+	int n = epoll_wait(w->events, events, BATCH, timeout);
+	uint64_t count;
+
+	w->looked_at = p4d_seconds();
+	for (int i = 0; i < n; i++) {
+		uint32_t rank = (uint32_t)events[i].data.u64;
+		switch (events[i].data.u64 >> 48) {
+		case P4D_EVENT_CONTROL:
+			read_control(w, &w->peers[rank]);
+			break;
+		case P4D_EVENT_LISTENER:
+			accept_all(w);
+			break;
+		case P4D_EVENT_GREETING:
+			greet(w, rank);
+			break;
+		case P4D_EVENT_BELL:
+			if (read(w->node.bells[w->node.index], &count, sizeof(count)) < 0)
+				break; /* emptied already */
+			break;
+		default: /* data connections are tried by whoever waits for them */
+			break;
+		}
+	}
+	for (int i = 0; n <= 0 && i < P4D_GREETINGS; i++)
+		if (w->greetings[i].fd >= 0 && w->looked_at - w->greetings[i].since > GREETING_SECONDS) {
+			close(w->greetings[i].fd);
+			w->greetings[i].fd = -1;
+		}
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the ranks of a node get one piece of memory: the first makes it, the others are handed its descriptor.
+ */
+#include "comm/world.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { P4D_HELLO_NODE = 0x70346411 };
+typedef union p4d_control_data {
+	struct cmsghdr aligned;
+	char space[CMSG_SPACE((P4D_NODE_RANKS + 1) * sizeof(int))];
+} p4d_control_data;
+
+static int send_with(int to, const p4d_hello *hello, const int *fds, uint32_t count)
+{
+	p4d_control_data control;
+	struct iovec data = {.iov_base = (void *)hello, .iov_len = sizeof(*hello)};
+	struct msghdr message = {.msg_iov = &data,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+
+	memset(&control, 0, sizeof(control));
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+	return sendmsg(to, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*hello) ? 0 : -1;
+}
+
+/* 0 with count descriptors, or -1; then none is left open. */
+static int receive_with(int from, p4d_hello *hello, int *fds, uint32_t count)
+{
+	p4d_control_data control;
+	struct iovec data = {.iov_base = hello, .iov_len = sizeof(*hello)};
+	struct msghdr message = {
+	    .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	size_t got = 0;
+
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		got = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	if (n == (ssize_t)sizeof(*hello) && got == count) {
+		memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+		return 0;
+	}
+	for (size_t i = 0; i < got; i++) {
+		int fd;
+		memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+		close(fd);
+	}
+	return -1;
+}
+
+static p4d_hello node_hello(const p4d_world *w, uint32_t from, uint32_t to)
+{
+	p4d_hello hello = {.magic = P4D_HELLO_NODE, .from = from, .to = to};
+
+	hello.code = p4d_mac(w->key, &hello, offsetof(p4d_hello, code));
+	return hello;
+}
+
+/* Waits for one descriptor and minds the other ranks meanwhile. 1: ready, 0: late, -1: the world broke. */
+static int await(p4d_world *w, int fd, double deadline)
+{
+	for (;;) {
+		struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = w->events, .events = POLLIN}};
+		if (poll(polled, 2, 100) < 0 && errno != EINTR)
+			return 0;
+		p4d_events_take(w, 0);
+		if (w->failed)
+			return -1;
+		if (polled[0].revents)
+			return 1;
+		if (p4d_seconds() >= deadline)
+			return 0;
+	}
+}
+
+/* Of all mates, their bells. */
+static int collect(p4d_world *w, const p4d_meeting *m, int *links, double deadline, p4d_error *err)
+{
+	p4d_node *node = &w->node;
+	char text[96];
+
+	for (uint32_t left = node->count - 1; left;) {
+		p4d_hello hello;
+		int bell, rc = await(w, m->local, deadline);
+		if (rc < 0)
+			return p4d_world_error(w, err);
+		if (!rc) {
+			uint32_t i = 1;
+			while (links[i] >= 0)
+				i++;
+			return p4d_fail(err, P4D_E_RANK,
+					"%s did not ask for its node's shared memory in time",
+					p4d_peer_text(&w->peers[node->ranks[i]], text));
+		}
+		int fd = p4d_accept(m->local);
+		if (fd < 0)
+			continue;
+		if (p4d_poll_by(fd, POLLIN, p4d_seconds() + 2) && receive_with(fd, &hello, &bell, 1) == 0) {
+			p4d_hello wanted = node_hello(w, hello.from, w->rank);
+			int mate = hello.from < w->size && !memcmp(&hello, &wanted, sizeof(hello))
+				       ? w->peers[hello.from].mate
+				       : -1;
+			if (mate > 0 && links[mate] < 0) {
+				node->bells[mate] = bell;
+				links[mate] = fd;
+				left--;
+				continue;
+			}
+			close(bell);
+		}
+		close(fd);
+	}
+	return 0;
+}
+
+static int lead(p4d_world *w, const p4d_meeting *m, int *fds, double deadline, p4d_error *err)
+{
+	p4d_node *node = &w->node;
+	int *links = malloc(node->count * sizeof(*links));
+
+	if (!links)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks of a node", node->count);
+	for (uint32_t i = 0; i < node->count; i++)
+		links[i] = -1;
+	int rc = collect(w, m, links, deadline, err);
+	memcpy(fds + 1, node->bells, node->count * sizeof(int));
+	for (uint32_t i = 1; !rc && i < node->count; i++) {
+		p4d_hello hello = node_hello(w, w->rank, node->ranks[i]);
+		/* one that is gone by now will be noticed by its control connection */
+		send_with(links[i], &hello, fds, node->count + 1);
+	}
+	for (uint32_t i = 1; i < node->count; i++)
+		if (links[i] >= 0)
+			close(links[i]);
+	free(links);
+	return rc;
+}
+
+static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
+{
+	p4d_node *node = &w->node;
+	const p4d_peer *leader = &w->peers[node->ranks[0]];
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	size_t length = strnlen(leader->member.local, sizeof(leader->member.local));
+	p4d_hello hello = node_hello(w, w->rank, leader->member.rank), reply;
+	p4d_hello wanted = node_hello(w, leader->member.rank, w->rank);
+	char text[96];
+	int rc = -1, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(name.sun_path + 1, leader->member.local, length);
+	if (fd < 0 ||
+	    connect(fd, (struct sockaddr *)&name,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) < 0 ||
+	    send_with(fd, &hello, &node->bells[node->index], 1) < 0) {
+		p4d_fail(err, P4D_E_RANK,
+			 "rank %u cannot reach the local socket of %s, which has the same node number: %s",
+			 w->rank, p4d_peer_text(leader, text), strerror(errno));
+	} else if ((rc = await(w, fd, deadline)) < 0) {
+		p4d_world_error(w, err);
+	} else if (!rc || receive_with(fd, &reply, fds, node->count + 1) < 0) {
+		/* its end may be on its way to this rank */
+		p4d_events_take(w, 200);
+		rc = w->failed ? p4d_world_error(w, err)
+			       : p4d_fail(err, P4D_E_RANK, "%s did not hand out its node's shared memory",
+					  p4d_peer_text(leader, text));
+	} else if (memcmp(&reply, &wanted, sizeof(reply))) {
+		for (uint32_t i = 0; i <= node->count; i++)
+			close(fds[i]);
+		rc = p4d_fail(err, P4D_E_RANK, "a stranger answered for %s", p4d_peer_text(leader, text));
+	} else {
+		rc = 0;
+		for (uint32_t i = 0; i < node->count; i++) {
+			if (i == node->index)
+				close(fds[1 + i]);
+			else
+				node->bells[i] = fds[1 + i];
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int name_mates(p4d_world *w, p4d_error *err)
+{
+	p4d_node *node = &w->node;
+	uint32_t mine = w->peers[w->rank].member.node;
+
+	for (uint32_t r = 0; r < w->size; r++)
+		node->count += w->peers[r].member.node == mine;
+	if (node->count > P4D_NODE_RANKS)
+		return p4d_fail(err, P4D_E_VALUE, "%u ranks on node %u, at most %d can share memory",
+				node->count, mine, P4D_NODE_RANKS);
+	node->ranks = malloc(node->count * sizeof(*node->ranks));
+	node->bells = malloc(node->count * sizeof(*node->bells));
+	for (int i = 0; i < P4D_SLOTS; i++)
+		node->uses[i].ranks = malloc(node->count * sizeof(uint32_t));
+	for (int i = 0; i < P4D_SLOTS; i++)
+		if (!node->uses[i].ranks || !node->ranks || !node->bells)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks of a node",
+					node->count);
+	uint32_t index = 0;
+	for (uint32_t r = 0; r < w->size; r++) {
+		if (w->peers[r].member.node != mine)
+			continue;
+		w->peers[r].mate = (int)index;
+		node->bells[index] = -1;
+		if (r == w->rank)
+			node->index = index;
+		node->ranks[index++] = r;
+	}
+	return 0;
+}
+
+int p4d_node_open(p4d_world *w, const p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
+{
+	p4d_node *node = &w->node;
+	int fds[P4D_NODE_RANKS + 1];
+	struct stat made;
+	char name[128];
+
+	if (name_mates(w, err) < 0)
+		return -1;
+	if (node->count == 1)
+		return 0;
+	p4d_node_size(node, ranks->message_bytes);
+	node->bells[node->index] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (node->bells[node->index] < 0)
+		return p4d_fail(err, P4D_E_IO, "no eventfd: %s", strerror(errno));
+	if (node->index > 0) {
+		if (follow(w, fds, deadline, err) < 0)
+			return -1;
+	} else {
+		/* the name is for /proc/PID/maps only */
+		snprintf(name, sizeof(name), "p4d-%s-%u", ranks->session, w->peers[w->rank].member.node);
+		fds[0] = memfd_create(name, MFD_CLOEXEC);
+		if (fds[0] < 0 || ftruncate(fds[0], (off_t)node->bytes) < 0) {
+			p4d_fail(err, P4D_E_NO_MEMORY, "no shared memory of %zu bytes for %u ranks: %s",
+				 node->bytes, node->count, strerror(errno));
+			if (fds[0] >= 0)
+				close(fds[0]);
+			return -1;
+		}
+		if (lead(w, m, fds, deadline, err) < 0) {
+			close(fds[0]);
+			return -1;
+		}
+	}
+	if (fstat(fds[0], &made) < 0 || (size_t)made.st_size != node->bytes) {
+		close(fds[0]);
+		return p4d_fail(err, P4D_E_RANK,
+				"rank %u was told another size of messages than the others of its node",
+				w->rank);
+	}
+	void *base = mmap(NULL, node->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	close(fds[0]);
+	if (base == MAP_FAILED)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot map %zu bytes of shared memory: %s",
+				node->bytes, strerror(errno));
+	node->base = base;
+	if (p4d_events_add(w, node->bells[node->index], POLLIN, P4D_EVENT_BELL, 0, 0) < 0)
+		return p4d_fail(err, P4D_E_IO, "epoll: %s", strerror(errno));
+	return 0;
+}
+
+void p4d_node_close(p4d_node *node)
+{
+	if (node->base)
+		munmap(node->base, node->bytes);
+	for (uint32_t i = 0; node->bells && i < node->count; i++)
+		if (node->bells[i] >= 0)
+			close(node->bells[i]);
+	for (int i = 0; i < P4D_SLOTS; i++)
+		free(node->uses[i].ranks);
+	free(node->bells);
+	free(node->ranks);
+	memset(node, 0, sizeof(*node));
+}

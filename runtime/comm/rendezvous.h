@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_RENDEZVOUS_H
+#define P4D_RENDEZVOUS_H
+
+#include "comm/comm.h"
+#include "comm/wire.h"
+
+/*
+ * How ranks find each other. Every rank opens its listener, connects to rank 0 and says who and where it is;
+ * when all are there, rank 0 sends everyone the table and a secret under which later connections are made.
+ * Rank 0 speaks first, with a number used once; the answer and the table carry codes under the job's key, so
+ * that neither side takes a stranger for one of its own and none learns the key.
+ */
+typedef struct p4d_member {
+	uint32_t rank, node;
+	int64_t pid;
+	p4d_address address; /* of its listener */
+	char local[8];       /* abstract name of its local socket, without the leading NUL */
+	char name[64];       /* of its node, for messages */
+} p4d_member;
+
+typedef struct p4d_meeting {
+	p4d_member *members; /* by rank; owned */
+	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others rank 0's */
+	int listener;        /* open, TCP */
+	int local;           /* open, of the node's shared memory */
+	uint64_t secret;
+} p4d_meeting;
+
+/* Errors: RANK, NO_MEMORY, IO. Leaves nothing open on failure. */
+int p4d_meet(p4d_meeting *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
+void p4d_meeting_close(p4d_meeting *meeting, uint32_t size);
+
+/* What travels. All padding is zero: the codes are made over the bytes. */
+enum { P4D_CHALLENGE = 0x70346401, P4D_JOIN = 0x70346402, P4D_ANSWER = 0x70346403 };
+
+typedef struct p4d_challenge {
+	uint32_t magic, reserved;
+	uint64_t once;
+} p4d_challenge;
+
+typedef struct p4d_join {
+	uint32_t magic, size;
+	p4d_member self;
+	uint64_t challenge, once, code;
+} p4d_join;
+
+typedef struct p4d_answer {
+	uint32_t magic, failed; /* failed: text says why and no table follows */
+	uint64_t once;          /* of the join */
+	uint64_t secret, table; /* code of the table */
+	char text[sizeof(((p4d_error *)0)->text)];
+	uint64_t code;
+} p4d_answer;
+
+uint64_t p4d_join_code(uint64_t key, const p4d_join *join);
+uint64_t p4d_answer_code(uint64_t key, const p4d_answer *answer);
+/* Of the job and this step: what codes are made with. */
+uint64_t p4d_join_key(const p4d_ranks *ranks);
+
+/* "localhost" or an address of the loopback network, as it was given */
+bool p4d_host_is_loopback(const char *host);
+/* addresses of rank 0: 0 when neither host nor other_host is known */
+int p4d_host_addresses(p4d_address *addresses, int most, const p4d_ranks *ranks);
+
+/* Rank 0's part: meeting has the members' array, its own entry and the listener. */
+int p4d_host_ranks(p4d_meeting *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
+
+/*
+ * A rank on rank 0's host may have reached it by a loopback address, which says nothing to other hosts: puts
+ * `reachable` (any port) in place of loopback addresses. Pure.
+ */
+void p4d_replace_loopback(p4d_member *members, uint32_t size, const p4d_address *reachable);
+/* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when it is too long */
+void p4d_rank_list(char *text, size_t size, const bool *absent, uint32_t count);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/sum.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/vector.h"
+
+enum { TILE = 1024 }; /* elements whose sum stays in the nearest cache */
+
+P4D_INLINE float from_bits(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+P4D_INLINE uint32_t to_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+P4D_INLINE float load_fp16(uint16_t x)
+{
+	uint32_t exponent = x >> 10 & 31, mantissa = x & 1023, sign = (uint32_t)(x & 0x8000) << 16;
+	uint32_t special = exponent == 31 ? 255 : exponent + 112; /* 127 - 15 */
+	float small = (float)mantissa * 0x1p-24f;                 /* below the normal range */
+
+	return from_bits(sign | (exponent ? special << 23 | mantissa << 13 : to_bits(small)));
+}
+
+P4D_INLINE uint16_t store_fp16(float x)
+{
+	uint32_t bits = to_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+
+	if (size > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00);
+	if (size >= 0x477ff000) /* 65520: halfway from the largest number to the next */
+		return (uint16_t)(sign | 0x7c00);
+	if (size < 0x38800000) /* 2^-14 */
+		return (uint16_t)(sign | (uint32_t)lrintf(from_bits(size) * 0x1p24f));
+	return (uint16_t)(sign | (((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10)));
+}
+
+size_t p4d_sum_width(p4d_dtype type)
+{
+	switch (type) {
+	case P4D_DT_BF16:
+	case P4D_DT_FP16:
+		return 2;
+	case P4D_DT_FP32:
+		return 4;
+	case P4D_DT_FP64:
+		return 8;
+	default:
+		return 0;
+	}
+}
+
+P4D_CLONES static void load_16(float *sum, const uint16_t *from, uint64_t count, p4d_dtype type)
+{
+	if (type == P4D_DT_BF16)
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] = p4d_from_bf16(from[i]);
+	else
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] = load_fp16(from[i]);
+}
+
+P4D_CLONES static void add_16(float *sum, const uint16_t *from, uint64_t count, p4d_dtype type)
+{
+	if (type == P4D_DT_BF16)
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] += p4d_from_bf16(from[i]);
+	else
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			sum[i] += load_fp16(from[i]);
+}
+
+P4D_CLONES static void store_16(uint16_t *to, const float *sum, uint64_t count, p4d_dtype type)
+{
+	if (type == P4D_DT_BF16)
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			to[i] = p4d_to_bf16(sum[i]);
+	else
+#pragma omp simd
+		for (uint64_t i = 0; i < count; i++)
+			to[i] = store_fp16(sum[i]);
+}
+
+P4D_CLONES static void add_float(float *to, const float *a, const float *b, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = a[i] + b[i];
+}
+
+P4D_CLONES static void add_double(double *to, const double *a, const double *b, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = a[i] + b[i];
+}
+
+P4D_CLONES static void max_float(float *to, const float *a, const float *b, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
+}
+
+P4D_CLONES static void max_double(double *to, const double *a, const double *b, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
+}
+
+void p4d_sum_load(void *sum, const void *from, uint64_t count, p4d_dtype type)
+{
+	size_t width = p4d_sum_width(type);
+
+	if (width == 2)
+		load_16(sum, from, count, type);
+	else
+		memcpy(sum, from, count * width);
+}
+
+/* to = a and b, of FP32 or FP64; to may be one of them */
+static void combine(void *to, const void *a, const void *b, uint64_t count, p4d_dtype type, p4d_reduction how)
+{
+	if (type == P4D_DT_FP32 && how == P4D_SUM)
+		add_float(to, a, b, count);
+	else if (type == P4D_DT_FP32)
+		max_float(to, a, b, count);
+	else if (how == P4D_SUM)
+		add_double(to, a, b, count);
+	else
+		max_double(to, a, b, count);
+}
+
+void p4d_sum_add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how)
+{
+	if (p4d_sum_width(type) == 2)
+		add_16(sum, from, count, type);
+	else
+		combine(sum, sum, from, count, type, how);
+}
+
+void p4d_sum_store(void *to, const void *sum, uint64_t count, p4d_dtype type)
+{
+	size_t width = p4d_sum_width(type);
+
+	if (width == 2)
+		store_16(to, sum, count, type);
+	else
+		memcpy(to, sum, count * width);
+}
+
+void p4d_sum_terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
+		   p4d_reduction how)
+{
+	const size_t width = p4d_sum_width(type);
+	double sum[TILE];
+
+	for (uint64_t at = 0; at < count; at += TILE) {
+		const uint64_t n = count - at < TILE ? count - at : TILE, offset = at * width;
+		uint8_t *result = (uint8_t *)to + offset;
+		const void *before = (const uint8_t *)from[0] + offset;
+		if (width == 2 || terms == 1) {
+			p4d_sum_load(sum, before, n, type);
+			for (uint32_t t = 1; t < terms; t++)
+				p4d_sum_add(sum, (const uint8_t *)from[t] + offset, n, type, how);
+			p4d_sum_store(result, sum, n, type);
+			continue;
+		}
+		/* neither the first term nor the last sum is only copied */
+		for (uint32_t t = 1; t < terms; t++) {
+			void *next = t + 1 < terms ? (void *)sum : result;
+			combine(next, before, (const uint8_t *)from[t] + offset, n, type, how);
+			before = next;
+		}
+	}
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_WORLD_H
+#define P4D_WORLD_H
+
+/* Inside the communication library: what a world is made of. comm.h is for everyone else. */
+#include "comm/comm.h"
+#include "comm/node.h"
+#include "comm/rendezvous.h"
+#include "comm/wire.h"
+
+enum { P4D_CHANNEL_COLLECTIVE = P4D_CHANNELS, P4D_ALL_CHANNELS };
+enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* of sums between nodes */
+
+/* Before the data of every message. */
+typedef struct p4d_head {
+	uint64_t bytes;
+	uint32_t tag; /* which call it belongs to */
+	uint32_t magic;
+} p4d_head;
+
+/* First on a data or control connection; code is made with the world's key over what is before it. */
+typedef struct p4d_hello {
+	uint32_t magic, from, to;
+	uint32_t channel; /* P4D_ALL_CHANNELS: control */
+	uint64_t code;
+} p4d_hello;
+
+/* On control connections; there is nothing else on them. */
+typedef enum p4d_notice_kind { P4D_NOTICE_LEAVES, P4D_NOTICE_FAILED } p4d_notice_kind;
+typedef struct p4d_notice {
+	uint32_t magic;
+	uint32_t kind;
+	char text[sizeof(((p4d_error *)0)->text)];
+} p4d_notice;
+
+typedef struct p4d_sending {
+	p4d_head head;
+	const uint8_t *data;
+	uint64_t sent; /* of head, then data */
+} p4d_sending;
+
+/* One direction of one channel to one peer. Tickets count messages; those below `done` have left. */
+typedef struct p4d_out {
+	p4d_sending queue[P4D_SENDS];
+	uint64_t done, next;
+	int fd; /* of a peer on another node; -1: not connected */
+	p4d_hello hello;
+	size_t hello_sent;
+	uint32_t rank;
+	uint8_t channel;
+	bool active;
+	struct p4d_out *next_active;
+} p4d_out;
+
+typedef struct p4d_in {
+	int fd;
+	p4d_head head;
+	size_t head_got;
+	uint64_t left; /* of the current message */
+} p4d_in;
+
+typedef struct p4d_peer {
+	p4d_member member;
+	int mate;    /* index on this node, -1: on another one */
+	int control; /* -1: closed, or self */
+	bool left;   /* in good order */
+	double left_at;
+	p4d_notice notice; /* being read */
+	size_t notice_got;
+	p4d_out out[P4D_ALL_CHANNELS];
+	p4d_in in[P4D_ALL_CHANNELS];
+} p4d_peer;
+
+/* An accepted connection that has not said hello. */
+enum { P4D_GREETINGS = 32 };
+typedef struct p4d_greeting {
+	int fd; /* -1: free */
+	double since;
+	p4d_hello hello;
+	size_t got;
+} p4d_greeting;
+
+struct p4d_world {
+	uint32_t rank, size;
+	p4d_peer *peers; /* by rank, this one too */
+	uint32_t connected;
+	uint64_t key; /* of hellos */
+	double idle_seconds;
+	int listener, events;
+	p4d_greeting greetings[P4D_GREETINGS];
+	p4d_out *active; /* with unsent messages */
+	p4d_node node;
+	unsigned spins, yields; /* of a waiting rank before it sleeps */
+	double looked_at;       /* when events were last taken */
+	bool failed;
+	p4d_error why;
+	uint64_t *opened; /* signatures of the groups opened so far */
+	size_t opened_count;
+	uint8_t *scratch; /* P4D_SCRATCH_BYTES: a piece as it came */
+	void *sum;        /* its sum in fp32 or fp64 */
+};
+
+/*
+ * Waits until ready(context) says true, for something that `peer` (NULL: no one rank) has to do. Spins, then
+ * yields, then sleeps; moves all sends; ends with RANK when the world breaks or the peer has left.
+ */
+int p4d_wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer, p4d_error *err);
+/* Fails when the world is broken; looks at the sockets now and then. First in every public call. */
+int p4d_world_check(p4d_world *w, p4d_error *err);
+/* Breaks the world for all ranks; returns -1. */
+int p4d_world_break(p4d_world *w, p4d_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int p4d_world_error(const p4d_world *w, p4d_error *err); /* err = why; -1 */
+/* "rank 3 (node h2)" */
+const char *p4d_peer_text(const p4d_peer *peer, char text[96]);
+
+/* events.c: sockets. timeout in milliseconds as in epoll_wait. */
+void p4d_events_take(p4d_world *w, int timeout);
+int p4d_events_add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel);
+enum { P4D_EVENT_CONTROL, P4D_EVENT_LISTENER, P4D_EVENT_GREETING, P4D_EVENT_BELL, P4D_EVENT_DATA };
+int p4d_events_control(p4d_world *w, uint32_t rank, int fd, p4d_error *err); /* a control connection exists */
+void p4d_events_leave(p4d_world *w); /* tells all that this rank leaves in good order */
+p4d_hello p4d_world_hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel);
+
+/* channel.c: messages. Data must stay until the ticket's message has left. */
+int p4d_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data, uint64_t bytes,
+	     uint64_t *ticket, p4d_error *err);
+int p4d_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
+/* ranks: of the group that `to` of the pending sends counts in */
+int p4d_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
+		      unsigned *which, p4d_error *err);
+/* Waits for the next message, which must have that tag and size; its data is then taken in pieces, in order.
+ */
+int p4d_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes, p4d_error *err);
+int p4d_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
+/* Instead, of a message that this rank sent to itself: where its data are, which counts as taken. */
+const void *p4d_take_own(p4d_world *w, unsigned channel);
+void p4d_push_all(p4d_world *w); /* moves what can be moved */
+
+/* channel_tcp.c, channel_shm.c: moves up to `bytes`; 0 when nothing can be moved now */
+size_t p4d_tcp_send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
+size_t p4d_tcp_receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);
+
+#endif

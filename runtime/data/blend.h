@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_BLEND_H
+#define P4D_BLEND_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * Several datasets in fixed shares, as Megatron-LM writes them: "0.7 path/a 0.3 path/b". Without weights
+ * ("path/a path/b") the caller gives them.
+ */
+enum { P4D_BLEND_SOURCES = 256, P4D_BLEND_PERIOD = 65536 };
+
+typedef struct p4d_blend {
+	unsigned sources;
+	char *text; /* the paths point into it */
+	const char *path[P4D_BLEND_SOURCES];
+	double weight[P4D_BLEND_SOURCES]; /* 0: not given */
+	/* Samples come in the same pattern again and again. NULL with one source. */
+	uint8_t *source;                   /* of each place in the period */
+	uint32_t *before;                  /* places of the same source before it */
+	uint32_t share[P4D_BLEND_SOURCES]; /* places of each source */
+} p4d_blend;
+
+/* Splits the text. Errors: VALUE, NO_MEMORY. Zero *blend before. */
+int p4d_blend_parse(p4d_blend *blend, const char *text, p4d_error *err);
+/*
+ * Deals the places of the period out by weight: at every place, each source had its share of the places so
+ * far to within one. All weights are set and above 0; they need not add up to 1. Errors: VALUE when one is so
+ * small that it gets no place, NO_MEMORY.
+ */
+int p4d_blend_deal(p4d_blend *blend, p4d_error *err);
+/* Which source sample `number` comes from; *index: how many samples before it did. */
+unsigned p4d_blend_source(const p4d_blend *blend, uint64_t number, uint64_t *index);
+void p4d_blend_free(p4d_blend *blend);
+
+#endif

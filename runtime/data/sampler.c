@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/sampler.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "data/blend.h"
+#include "data/shuffled.h"
+
+/* A dataset of the blend. */
+typedef struct source {
+	p4d_tokens *tokens;
+	p4d_shuffled documents;
+	uint64_t pieces; /* samples of a pass */
+	uint64_t key;    /* of the order of pieces */
+} source;
+
+struct p4d_sampler {
+	p4d_sampler_options options;
+	p4d_blend blend;
+	source *source;
+};
+
+static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
+{
+	const p4d_sampler_options *options = &sampler->options;
+	const char *path = sampler->blend.path[number];
+	source *from = &sampler->source[number];
+	/* a dataset that is listed twice is not to give every sample twice */
+	uint64_t key = p4d_mix(options->seed ^ p4d_mix(number));
+
+	if (p4d_tokens_open(&from->tokens, path, &options->tokens, err) < 0)
+		return -1;
+	if (options->boundaries && !p4d_tokens_has_boundaries(from->tokens)) {
+		p4d_fail(err, P4D_E_DATA,
+			 "%.200s: a file of llm.c does not say where its documents begin, which "
+			 "--document-mask=on needs",
+			 path);
+		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
+				    "128000)");
+	}
+	if (p4d_shuffled_open(&from->documents, from->tokens, path, key, options->validation,
+			      options->validate, err) < 0)
+		return -1;
+	from->key = p4d_mix(key);
+	from->pieces = (from->documents.total - 1) / options->seq_len;
+	if (!from->pieces)
+		return p4d_fail(err, P4D_E_DATA,
+				"%.200s: %" PRIu64 " tokens%s, expected at least seq-len + 1 = %" PRIu64,
+				path, from->documents.total,
+				options->validate ? " set apart for validation" : "", options->seq_len + 1);
+	if (sampler->blend.weight[number] <= 0)
+		sampler->blend.weight[number] = (double)from->documents.total;
+	return 0;
+}
+
+int p4d_sampler_open(p4d_sampler **result, const char *blend, const p4d_sampler_options *options,
+		     p4d_error *err)
+{
+	enum { LONGEST = 1 << 30 };
+
+	if (options->seq_len < 1 || options->seq_len > LONGEST)
+		return p4d_fail(err, P4D_E_VALUE, "sequences of %" PRIu64 " tokens, expected 1 to %d",
+				options->seq_len, LONGEST);
+	p4d_sampler *sampler = calloc(1, sizeof(*sampler));
+	if (!sampler)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to open %.200s", blend);
+	sampler->options = *options;
+	int rc = p4d_blend_parse(&sampler->blend, blend, err);
+	if (rc == 0) {
+		sampler->source = calloc(sampler->blend.sources, sizeof(*sampler->source));
+		if (!sampler->source)
+			rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory to open %.200s", blend);
+	}
+	for (unsigned i = 0; rc == 0 && i < sampler->blend.sources; i++)
+		rc = open_source(sampler, i, err);
+	if (rc == 0)
+		rc = p4d_blend_deal(&sampler->blend, err);
+	if (rc == 0)
+		*result = sampler;
+	else
+		p4d_sampler_close(sampler);
+	return rc;
+}
+
+void p4d_sampler_close(p4d_sampler *sampler)
+{
+	if (!sampler)
+		return;
+	for (unsigned i = 0; sampler->source && i < sampler->blend.sources; i++) {
+		p4d_shuffled_close(&sampler->source[i].documents);
+		p4d_tokens_close(sampler->source[i].tokens);
+	}
+	free(sampler->source);
+	p4d_blend_free(&sampler->blend);
+	free(sampler);
+}
+
+uint64_t p4d_sampler_tokens(const p4d_sampler *sampler)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < sampler->blend.sources; i++)
+		sum += sampler->source[i].documents.total;
+	return sum;
+}
+
+uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < sampler->blend.sources; i++)
+		sum += sampler->source[i].pieces;
+	return sum;
+}
+
+/* Where a sample begins. */
+static p4d_cursor find_sample(p4d_sampler *sampler, uint64_t number, const p4d_tokens **tokens)
+{
+	p4d_permutation order;
+	uint64_t index;
+	source *from = &sampler->source[p4d_blend_source(&sampler->blend, number, &index)];
+	uint64_t pass = index / from->pieces;
+
+	*tokens = from->tokens;
+	p4d_permutation_init(&order, from->pieces, p4d_mix(from->key ^ p4d_mix(pass)));
+	return p4d_shuffled_find(&from->documents, pass,
+				 p4d_permute(&order, index % from->pieces) * sampler->options.seq_len);
+}
+
+/* A run of tokens of one document in a sample. */
+typedef struct run {
+	const p4d_tokens *tokens;
+	uint64_t first;      /* in the dataset */
+	uint64_t start, end; /* in the sample */
+	uint32_t ordinal;    /* of the document */
+	bool boundaries, reset_positions;
+} run;
+
+/* A piece of the sequence that goes to `to` of the rank's arrays. */
+typedef struct piece {
+	uint64_t start, length, to;
+} piece;
+
+static int place_tokens(const run *r, const piece *p, const p4d_samples *out, p4d_error *err)
+{
+	uint64_t low = r->start > p->start ? r->start : p->start;
+	uint64_t high = r->end < p->start + p->length ? r->end : p->start + p->length;
+
+	if (low >= high)
+		return 0;
+	uint64_t to = p->to + low - p->start;
+	for (uint64_t i = low; out->positions && i < high; i++)
+		out->positions[to + i - low] = (int32_t)(r->reset_positions ? i - r->start : i);
+	for (uint64_t i = low; out->documents && i < high; i++)
+		out->documents[to + i - low] = r->boundaries ? (int32_t)r->ordinal : 0;
+	if (!out->tokens)
+		return 0;
+	return p4d_tokens_read(r->tokens, r->first + low - r->start, high - low, out->tokens + to, err);
+}
+
+/* A label is the token one further on. */
+static int place_labels(const run *r, const piece *p, const p4d_samples *out, p4d_error *err)
+{
+	const uint64_t start = p->start + 1;
+	uint64_t low = r->start > start ? r->start : start;
+	uint64_t high = r->end < start + p->length ? r->end : start + p->length;
+
+	if (!out->labels || low >= high)
+		return 0;
+	int32_t *to = out->labels + p->to + low - start;
+	if (p4d_tokens_read(r->tokens, r->first + low - r->start, high - low, to, err) < 0)
+		return -1;
+	if (r->boundaries && low == r->start)
+		to[0] = -1;
+	return 0;
+}
+
+static int fill_sample(p4d_sampler *sampler, uint64_t number, const piece *pieces, int count,
+		       const p4d_samples *out, p4d_error *err)
+{
+	const uint64_t all = sampler->options.seq_len + 1;
+	run r = {.boundaries = sampler->options.boundaries,
+		 .reset_positions = sampler->options.reset_positions};
+	p4d_cursor cursor = find_sample(sampler, number, &r.tokens);
+
+	for (;;) {
+		r.first = cursor.rest.first;
+		r.end = cursor.rest.count < all - r.start ? r.start + cursor.rest.count : all;
+		for (int i = 0; i < count; i++)
+			if (place_tokens(&r, &pieces[i], out, err) < 0 ||
+			    place_labels(&r, &pieces[i], out, err) < 0)
+				return -1;
+		if (r.end == all || !p4d_cursor_next(&cursor))
+			return 0;
+		r.start = r.end;
+		r.ordinal++;
+	}
+}
+
+static int32_t *row(int32_t *array, uint64_t offset)
+{
+	return array ? array + offset : NULL;
+}
+
+int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint64_t rank, uint64_t cp,
+		     const p4d_samples *out, p4d_error *err)
+{
+	const uint64_t seq_len = sampler->options.seq_len;
+	piece pieces[2] = {{0, seq_len, 0}, {0, 0, 0}};
+
+	if (cp < 1 || rank >= cp || (cp > 1 && (cp > seq_len || seq_len % (2 * cp))))
+		return p4d_fail(err, P4D_E_VALUE,
+				"sequences of %" PRIu64 " tokens cannot be cut into 2*%" PRIu64
+				" equal pieces for context-parallel rank %" PRIu64,
+				seq_len, cp, rank);
+	if (cp > 1) {
+		uint64_t length = seq_len / (2 * cp);
+		pieces[0] = (piece){rank * length, length, 0};
+		pieces[1] = (piece){(2 * cp - 1 - rank) * length, length, length};
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t at = i * (seq_len / cp);
+		p4d_samples rows = {row(out->tokens, at), row(out->labels, at), row(out->positions, at),
+				    row(out->documents, at)};
+		if (fill_sample(sampler, first + i, pieces, cp > 1 ? 2 : 1, &rows, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+uint64_t p4d_sampler_trained(p4d_sampler *sampler, uint64_t first, uint64_t count)
+{
+	const uint64_t seq_len = sampler->options.seq_len;
+	uint64_t trained = count * seq_len;
+
+	for (uint64_t i = 0; sampler->options.boundaries && i < count; i++) {
+		const p4d_tokens *tokens;
+		p4d_cursor cursor = find_sample(sampler, first + i, &tokens);
+		/* each document that begins at 1 .. seq_len of the sample takes one label away */
+		for (uint64_t at = cursor.rest.count; at <= seq_len && p4d_cursor_next(&cursor);
+		     at += cursor.rest.count)
+			trained--;
+	}
+	return trained;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/sentencepiece.h"
+
+#include <cstdio>
+#include <exception>
+#include <type_traits>
+#include <vector>
+
+#include <sentencepiece_processor.h>
+
+static_assert(std::is_same<int, int32_t>::value, "pieces are int");
+
+namespace
+{
+struct model_and_ids {
+	sentencepiece::SentencePieceProcessor processor;
+	std::vector<int> ids;
+};
+
+void explain(const char *text, char *why, size_t size)
+{
+	std::snprintf(why, size, "%s", text);
+}
+
+void *open_model(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size)
+try {
+	auto *model = new model_and_ids;
+	const auto status = model->processor.Load(path);
+	if (!status.ok()) {
+		explain(status.error_message(), why, size);
+		delete model;
+		return nullptr;
+	}
+	*pieces = model->processor.GetPieceSize();
+	*end = model->processor.eos_id();
+	return model;
+} catch (const std::exception &e) {
+	explain(e.what(), why, size);
+	return nullptr;
+}
+
+const int32_t *encode(void *opaque, const char *text, size_t length, size_t *count, char *why, size_t size)
+try {
+	auto *model = static_cast<model_and_ids *>(opaque);
+	const auto status = model->processor.Encode({text, length}, &model->ids);
+	if (!status.ok()) {
+		explain(status.error_message(), why, size);
+		return nullptr;
+	}
+	*count = model->ids.size();
+	/* of an empty vector data() may be NULL, which would look like a failure */
+	model->ids.push_back(-1);
+	return model->ids.data();
+} catch (const std::exception &e) {
+	explain(e.what(), why, size);
+	return nullptr;
+}
+
+void close_model(void *opaque)
+{
+	delete static_cast<model_and_ids *>(opaque);
+}
+} // namespace
+
+extern "C" const p4d_sentencepiece p4d_sentencepiece_calls = {open_model, encode, close_model};

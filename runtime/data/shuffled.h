@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SHUFFLED_H
+#define P4D_SHUFFLED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/permutation.h"
+#include "data/tokens.h"
+
+/*
+ * The documents of a dataset, or those of one side of the split for validation, concatenated in the random
+ * order of a pass. Finding a token takes a sum over the documents before it: it is kept for every 64th, for
+ * the two passes used last.
+ */
+enum { P4D_SHUFFLED_GROUP = 64, P4D_SHUFFLED_PASSES = 2 };
+
+typedef struct p4d_shuffled_pass {
+	uint64_t number;
+	bool filled;
+	p4d_permutation order;
+	uint64_t *before; /* tokens before documents 0, 64, 128, ... */
+} p4d_shuffled_pass;
+
+typedef struct p4d_shuffled {
+	const p4d_tokens *tokens; /* borrowed */
+	uint64_t key;
+	uint64_t documents, total; /* of this side */
+	bool split;
+	p4d_permutation side; /* documents first_of_side .. are ours */
+	uint64_t first_of_side;
+	p4d_shuffled_pass pass[P4D_SHUFFLED_PASSES];
+	unsigned latest;
+} p4d_shuffled;
+
+/* A place in a pass: what is left of the document there. */
+typedef struct p4d_cursor {
+	const p4d_shuffled *set;
+	const p4d_shuffled_pass *pass;
+	uint64_t place;
+	p4d_document rest;
+} p4d_cursor;
+
+/* validation, validate: see sampler.h. Errors: VALUE, DATA (a side without tokens), NO_MEMORY. */
+int p4d_shuffled_open(p4d_shuffled *set, const p4d_tokens *tokens, const char *name, uint64_t key,
+		      double validation, bool validate, p4d_error *err);
+void p4d_shuffled_close(p4d_shuffled *set);
+
+/* token: below total. The cursor lives until another pass but the latest two is asked for. */
+p4d_cursor p4d_shuffled_find(p4d_shuffled *set, uint64_t pass, uint64_t token);
+/* The next document with tokens; false at the end of the pass. */
+bool p4d_cursor_next(p4d_cursor *cursor);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/tokens_data.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { PATH_LIMIT = 4096 };
+
+int64_t p4d_token_at(const p4d_tokens *tokens, uint64_t number)
+{
+	const uint8_t *at = tokens->text + number * tokens->width;
+
+	switch (tokens->type) {
+	case P4D_TOKEN_U8:
+		return at[0];
+	case P4D_TOKEN_I8:
+		return (int8_t)at[0];
+	case P4D_TOKEN_I16:
+		return (int16_t)p4d_le16(at);
+	case P4D_TOKEN_U16:
+		return p4d_le16(at);
+	case P4D_TOKEN_I32:
+		return (int32_t)p4d_le32(at);
+	case P4D_TOKEN_U32:
+		return p4d_le32(at);
+	case P4D_TOKEN_I64:
+		break;
+	}
+	return (int64_t)p4d_le64(at);
+}
+
+/* The file `path` without its ending .bin or .idx. */
+static int prefix_of(const char *path, char *prefix, size_t size, p4d_error *err)
+{
+	size_t length = strlen(path);
+
+	if (length > 4 && (!strcmp(path + length - 4, ".bin") || !strcmp(path + length - 4, ".idx")))
+		length -= 4;
+	if (length + sizeof(".bin") > size)
+		return p4d_fail(err, P4D_E_DATA, "%.64s...: the path is longer than %zu characters", path,
+				size);
+	memcpy(prefix, path, length);
+	prefix[length] = '\0';
+	return 0;
+}
+
+static int parse(p4d_tokens *tokens, bool indexed, p4d_error *err)
+{
+	if (tokens->options.vocabulary < 1 || tokens->options.vocabulary > (uint64_t)INT32_MAX + 1)
+		return p4d_fail(err, P4D_E_DATA, "%s: a vocabulary of %" PRIu64 " tokens, expected 1 to 2^31",
+				tokens->data_name, tokens->options.vocabulary);
+	if ((indexed ? p4d_tokens_parse_megatron : p4d_tokens_parse_llmc)(tokens, err) < 0)
+		return -1;
+	if (!tokens->total)
+		return p4d_fail(err, P4D_E_DATA, "%s: holds no token", tokens->data_name);
+	return 0;
+}
+
+static p4d_tokens *allocate(const char *prefix, const p4d_tokens_options *options, p4d_error *err)
+{
+	p4d_tokens *tokens = calloc(1, sizeof(*tokens));
+
+	if (!tokens) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to open it", prefix);
+		return NULL;
+	}
+	tokens->options = *options;
+	/* messages have room for two names; of a long path the end says more */
+	size_t length = strlen(prefix), room = 150;
+	const char *end = length > room ? prefix + length - room : prefix, *dots = end > prefix ? "..." : "";
+	snprintf(tokens->data_name, sizeof(tokens->data_name), "%s%s.bin", dots, end);
+	snprintf(tokens->index_name, sizeof(tokens->index_name), "%s%s.idx", dots, end);
+	return tokens;
+}
+
+int p4d_tokens_parse(p4d_tokens **result, const char *name, const void *index, uint64_t index_bytes,
+		     const void *data, uint64_t data_bytes, const p4d_tokens_options *options, p4d_error *err)
+{
+	p4d_tokens *tokens = allocate(name, options, err);
+
+	if (!tokens)
+		return -1;
+	tokens->data = (p4d_mapping){data, data_bytes};
+	tokens->index = (p4d_mapping){index, index_bytes};
+	if (parse(tokens, index != NULL, err) < 0) {
+		p4d_tokens_close(tokens);
+		return -1;
+	}
+	*result = tokens;
+	return 0;
+}
+
+/* An index beside the data makes it Megatron-LM's, whatever its first tokens are; without one it is llm.c's.
+ */
+static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_error *err)
+{
+	char path[PATH_LIMIT + 8];
+
+	snprintf(path, sizeof(path), "%s.bin", prefix);
+	tokens->mapped = true;
+	if (p4d_map(&tokens->data, path, P4D_E_DATA, err) < 0) {
+		/* what was named may be the text that is to be made into tokens */
+		const char *text = access(prefix, F_OK) == 0 ? prefix : "FILE...";
+		return access(path, F_OK) == 0 ? -1 : p4d_fix(err, "p4d data -o %.200s %.200s", prefix, text);
+	}
+	if (!tokens->data.bytes)
+		return p4d_fail(err, P4D_E_DATA, "%s: empty file, expected tokens", tokens->data_name);
+	snprintf(path, sizeof(path), "%s.idx", prefix);
+	*indexed = access(path, F_OK) == 0 || errno != ENOENT;
+	if (*indexed)
+		return p4d_map(&tokens->index, path, P4D_E_DATA, err);
+	if (!p4d_tokens_is_llmc(&tokens->data))
+		return p4d_fail(err, P4D_E_DATA,
+				"%s: byte 0: not the magic of llm.c, and there is no index %s of Megatron-LM",
+				tokens->data_name, tokens->index_name);
+	return 0;
+}
+
+int p4d_tokens_open(p4d_tokens **result, const char *path, const p4d_tokens_options *options, p4d_error *err)
+{
+	char prefix[PATH_LIMIT];
+	bool indexed = false;
+
+	if (prefix_of(path, prefix, sizeof(prefix), err) < 0)
+		return -1;
+	p4d_tokens *tokens = allocate(prefix, options, err);
+	if (!tokens)
+		return -1;
+	if (map_files(tokens, prefix, &indexed, err) < 0 || parse(tokens, indexed, err) < 0) {
+		p4d_tokens_close(tokens);
+		return -1;
+	}
+	*result = tokens;
+	return 0;
+}
+
+void p4d_tokens_close(p4d_tokens *tokens)
+{
+	if (!tokens)
+		return;
+	if (tokens->mapped) {
+		p4d_unmap(&tokens->data);
+		p4d_unmap(&tokens->index);
+	}
+	free(tokens->starts);
+	free(tokens);
+}
+
+uint64_t p4d_tokens_total(const p4d_tokens *tokens)
+{
+	return tokens->total;
+}
+
+uint64_t p4d_tokens_documents(const p4d_tokens *tokens)
+{
+	return tokens->documents;
+}
+
+bool p4d_tokens_has_boundaries(const p4d_tokens *tokens)
+{
+	return tokens->index.data || tokens->options.delimiter != P4D_NO_DELIMITER;
+}
+
+p4d_document p4d_tokens_document(const p4d_tokens *tokens, uint64_t number)
+{
+	if (tokens->starts)
+		return (p4d_document){tokens->starts[number],
+				      tokens->starts[number + 1] - tokens->starts[number]};
+	uint64_t sequence = number, last = number;
+	if (!tokens->one_each) {
+		sequence = p4d_le64(tokens->bounds + number * 8);
+		last = p4d_le64(tokens->bounds + (number + 1) * 8) - 1;
+		if (last + 1 == sequence)
+			return (p4d_document){0, 0};
+	}
+	uint64_t first = p4d_le64(tokens->offsets + sequence * 8);
+	uint64_t end = (sequence == last ? first : p4d_le64(tokens->offsets + last * 8)) +
+		       (uint64_t)p4d_le32(tokens->lengths + last * 4) * tokens->width;
+	return (p4d_document){first / tokens->width, (end - first) / tokens->width};
+}
+
+uint64_t p4d_tokens_length(const p4d_tokens *tokens, uint64_t number)
+{
+	return tokens->one_each ? p4d_le32(tokens->lengths + number * 4)
+				: p4d_tokens_document(tokens, number).count;
+}
+
+int p4d_tokens_read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err)
+{
+	const int64_t vocabulary = (int64_t)tokens->options.vocabulary;
+
+	if (first > tokens->count || count > tokens->count - first)
+		return p4d_fail(err, P4D_E_DATA,
+				"%s: tokens %" PRIu64 " to %" PRIu64 " are asked for, it holds %" PRIu64,
+				tokens->data_name, first, first + count, tokens->count);
+	for (uint64_t i = 0; i < count; i++) {
+		int64_t token = p4d_token_at(tokens, first + i);
+		if (token < 0 || token >= vocabulary)
+			return p4d_fail(err, P4D_E_DATA,
+					"%s: byte %" PRIu64 ": token %" PRId64 ", expected 0 to %" PRId64
+					", the vocabulary",
+					tokens->data_name, tokens->header_bytes + (first + i) * tokens->width,
+					token, vocabulary - 1);
+		out[i] = (int32_t)token;
+	}
+	return 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/tokens_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "data/tokens_data.h"
+
+enum { LAST_OF_16 = 65536, CHUNK = 4096 };
+
+int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary, p4d_error *err)
+{
+	p4d_tokens_writer made = {.vocabulary = vocabulary};
+	char *path = NULL;
+
+	if (vocabulary < 1 || vocabulary > (uint64_t)INT32_MAX + 1)
+		return p4d_fail(err, P4D_E_VALUE, "a vocabulary of %" PRIu64 " tokens, expected 1 to 2^31",
+				vocabulary);
+	if (asprintf(&path, "%s.bin", prefix) < 0)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", prefix);
+	int rc = p4d_new_file_open(&made.data, path, err);
+	free(path);
+	if (rc < 0)
+		return -1;
+	if (asprintf(&made.index_path, "%s.idx", prefix) < 0) {
+		made.index_path = NULL;
+		rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", prefix);
+	} else {
+		rc = p4d_new_file_open(&made.index, made.index_path, err);
+	}
+	if (rc < 0) {
+		p4d_tokens_writer_abandon(&made);
+		return -1;
+	}
+	*writer = made;
+	return 0;
+}
+
+static int write_numbers(p4d_new_file *file, const int32_t *numbers, uint64_t count, bool narrow,
+			 p4d_error *err)
+{
+	uint8_t bytes[CHUNK * 4];
+
+	while (count) {
+		uint64_t some = count < CHUNK ? count : CHUNK;
+		for (uint64_t i = 0; i < some; i++) {
+			uint16_t number16 = htole16((uint16_t)numbers[i]);
+			uint32_t number32 = htole32((uint32_t)numbers[i]);
+			if (narrow)
+				memcpy(bytes + 2 * i, &number16, 2);
+			else
+				memcpy(bytes + 4 * i, &number32, 4);
+		}
+		if (p4d_new_file_write(file, bytes, some * (narrow ? 2 : 4), err) < 0)
+			return -1;
+		numbers += some;
+		count -= some;
+	}
+	return 0;
+}
+
+int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->vocabulary)
+			return p4d_fail(err, P4D_E_VALUE,
+					"token %" PRId32 " in document %" PRIu64 ", expected 0 to %" PRIu64
+					", the vocabulary",
+					tokens[i], writer->documents, writer->vocabulary - 1);
+	if (count > INT32_MAX - writer->open_tokens)
+		return p4d_fail(err, P4D_E_VALUE,
+				"document %" PRIu64 " has more than %d tokens, which the format cannot hold",
+				writer->documents, INT32_MAX);
+	writer->open_tokens += count;
+	writer->tokens += count;
+	return write_numbers(&writer->data, tokens, count, writer->vocabulary <= LAST_OF_16, err);
+}
+
+int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err)
+{
+	if (!writer->open_tokens)
+		return 0;
+	if (writer->documents == writer->room) {
+		uint64_t room = writer->room ? 2 * writer->room : 1024;
+		int32_t *length = reallocarray(writer->length, room, sizeof(*length));
+		if (!length)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %" PRIu64 " documents", room);
+		writer->length = length;
+		writer->room = room;
+	}
+	writer->length[writer->documents++] = (int32_t)writer->open_tokens;
+	writer->open_tokens = 0;
+	return 0;
+}
+
+static int write_u64(p4d_new_file *file, uint64_t number, p4d_error *err)
+{
+	number = htole64(number);
+	return p4d_new_file_write(file, &number, sizeof(number), err);
+}
+
+static int write_index(p4d_tokens_writer *writer, p4d_error *err)
+{
+	p4d_new_file *file = &writer->index;
+	const bool narrow = writer->vocabulary <= LAST_OF_16;
+	const uint8_t type = narrow ? P4D_TOKEN_U16 : P4D_TOKEN_I32;
+	uint64_t offset = 0;
+
+	if (p4d_new_file_write(file, P4D_MEGATRON_MAGIC, sizeof(P4D_MEGATRON_MAGIC), err) < 0 ||
+	    write_u64(file, 1, err) < 0 || p4d_new_file_write(file, &type, 1, err) < 0 ||
+	    write_u64(file, writer->documents, err) < 0 || write_u64(file, writer->documents + 1, err) < 0 ||
+	    write_numbers(file, writer->length, writer->documents, false, err) < 0)
+		return -1;
+	for (uint64_t i = 0; i < writer->documents; i++) {
+		if (write_u64(file, offset, err) < 0)
+			return -1;
+		offset += (uint64_t)writer->length[i] * (narrow ? 2 : 4);
+	}
+	for (uint64_t i = 0; i <= writer->documents; i++)
+		if (write_u64(file, i, err) < 0)
+			return -1;
+	return 0;
+}
+
+int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err)
+{
+	if (p4d_tokens_writer_end(writer, err) < 0 || write_index(writer, err) < 0 ||
+	    p4d_new_file_sync(&writer->data, err) < 0 || p4d_new_file_sync(&writer->index, err) < 0)
+		return -1;
+	/* between the two renames there is no index, rather than one that belongs to other data */
+	if (unlink(writer->index_path) < 0 && errno != ENOENT)
+		return p4d_fail(err, P4D_E_IO, "%.200s: cannot be replaced: %m", writer->index_path);
+	if (p4d_new_file_publish(&writer->data, err) < 0 || p4d_new_file_publish(&writer->index, err) < 0)
+		return -1;
+	p4d_tokens_writer_abandon(writer);
+	return 0;
+}
+
+void p4d_tokens_writer_abandon(p4d_tokens_writer *writer)
+{
+	p4d_new_file_abandon(&writer->data);
+	p4d_new_file_abandon(&writer->index);
+	free(writer->index_path);
+	free(writer->length);
+	writer->index_path = NULL;
+	writer->length = NULL;
+	writer->documents = writer->room = 0;
+}

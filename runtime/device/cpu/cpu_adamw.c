@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AdamW, and what is asked of gradients before it. */
+#include "device/cpu/cpu_math.h"
+#include "device/cpu/cpu_operations.h"
+
+/* The master copy holds the parameter; in fp32 the parameter is its own. */
+P4D_CLONES void OP(adam)(ELEMENT *parameter, REAL *master, REAL *first, REAL *second, const REAL *gradient,
+			 uint64_t count, const p4d_adam *adam)
+{
+	const REAL beta1 = adam->beta1, beta2 = adam->beta2, scale = adam->gradient_scale;
+	const REAL rate = adam->learning_rate / adam->correction1, epsilon = adam->epsilon;
+	const REAL root = 1 / SQRT((REAL)adam->correction2);
+	const REAL keep = 1 - (REAL)adam->learning_rate * (REAL)adam->weight_decay;
+
+#if P4D_CPU_TYPE == 16
+	REAL *const exact = master;
+#else
+	REAL *const exact = parameter;
+	(void)master;
+#endif
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++) {
+		const REAL g = gradient[i] * scale;
+		const REAL m = beta1 * first[i] + (1 - beta1) * g;
+		const REAL v = beta2 * second[i] + (1 - beta2) * g * g;
+		first[i] = m;
+		second[i] = v;
+		exact[i] = exact[i] * keep - rate * m / (SQRT(v) * root + epsilon);
+#if P4D_CPU_TYPE == 16
+		parameter[i] = p4d_store(exact[i]);
+#endif
+	}
+}
+
+P4D_CLONES void OP(accumulate)(REAL *y, const ELEMENT *x, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		y[i] += p4d_load(x[i]);
+}
+
+#if P4D_CPU_TYPE != 16
+
+/* In eight sums, whose order does not depend on the instruction set. */
+P4D_CLONES double OP(sum_squares)(const REAL *x, uint64_t count)
+{
+	enum { SUMS = 8 };
+	double sum[SUMS] = {0};
+	uint64_t i = 0;
+
+	for (; i + SUMS <= count; i += SUMS)
+#pragma omp simd
+		for (int j = 0; j < SUMS; j++)
+			sum[j] += (double)x[i + (uint64_t)j] * (double)x[i + (uint64_t)j];
+	for (int j = 0; i < count; i++, j++)
+		sum[j] += (double)x[i] * (double)x[i];
+	return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+}
+
+P4D_CLONES uint64_t OP(count_nonfinite)(const REAL *x, uint64_t count)
+{
+	uint64_t number = 0;
+
+#pragma omp simd reduction(+ : number)
+	for (uint64_t i = 0; i < count; i++) /* infinity - infinity is no number either */
+		number += x[i] - x[i] != 0;
+	return number;
+}
+
+#endif

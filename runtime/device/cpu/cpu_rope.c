@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the qkv product and attention: bias, qk norm and rotation. Every element is rounded once. */
+#include "device/cpu/cpu_math.h"
+#include "device/cpu/cpu_operations.h"
+
+/* One head of one token; pointers are its first element. bias, weight: NULL: none. */
+typedef struct head {
+	const ELEMENT *bias, *weight;
+	const float *cosine, *sine; /* d/2 each */
+	uint64_t half;              /* d/2 */
+} head;
+
+static head head_of(const p4d_heads *h, uint64_t token, uint64_t index)
+{
+	const bool query = index < h->heads;
+	const ELEMENT *bias = h->bias;
+	const float *rope = h->rope + token % h->length * h->head_dim;
+
+	return (head){
+	    .bias = bias ? bias + index * h->head_dim : NULL,
+	    .weight = query ? h->query_weight : h->key_weight,
+	    .cosine = rope,
+	    .sine = rope + h->head_dim / 2,
+	    .half = h->head_dim / 2,
+	};
+}
+
+P4D_INLINE REAL or_else(const ELEMENT *values, uint64_t i, REAL otherwise)
+{
+	return values ? p4d_load(values[i]) : otherwise;
+}
+
+/* 1 / rms of a head with its bias */
+P4D_CLONES static REAL inverse_rms(const ELEMENT *x, const head *h, float epsilon)
+{
+	const uint64_t d = 2 * h->half;
+	REAL squares = 0;
+
+#pragma omp simd reduction(+ : squares)
+	for (uint64_t i = 0; i < d; i++) {
+		const REAL value = p4d_load(x[i]) + or_else(h->bias, i, 0);
+		squares += value * value;
+	}
+	return 1 / SQRT(squares / (REAL)d + (REAL)epsilon);
+}
+
+P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, const ELEMENT *weight, REAL scale)
+{
+	ELEMENT *upper = x + h->half;
+
+#pragma omp simd
+	for (uint64_t i = 0; i < h->half; i++) {
+		const uint64_t j = i + h->half;
+		const REAL c = h->cosine[i], s = h->sine[i];
+		const REAL a = (p4d_load(x[i]) + or_else(bias, i, 0)) * scale * or_else(weight, i, 1);
+		const REAL b = (p4d_load(upper[i]) + or_else(bias, j, 0)) * scale * or_else(weight, j, 1);
+		x[i] = p4d_store(a * c - b * s);
+		upper[i] = p4d_store(b * c + a * s);
+	}
+}
+
+P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
+{
+	if (!h->bias && !h->weight) /* the usual case without questions in the loop */
+		rotate_with(x, h, NULL, NULL, 1);
+	else
+		rotate_with(x, h, h->bias, h->weight, scale);
+}
+
+void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
+{
+	const uint64_t rotated = h->heads + h->kv_heads, d = h->head_dim;
+	const uint64_t columns = (rotated + h->kv_heads) * d;
+
+	for (uint64_t token = 0; token < h->n; token++) {
+		ELEMENT *row = qkv + token * columns;
+		for (uint64_t i = 0; i < rotated; i++) {
+			head one = head_of(h, token, i);
+			if (!rstd)
+				one.weight = NULL;
+			const REAL scale = rstd ? inverse_rms(row + i * d, &one, h->epsilon) : 1;
+			if (rstd)
+				rstd[token * rotated + i] = scale;
+			rotate(row + i * d, &one, scale);
+		}
+		if (h->bias)
+			OP(add)
+		(row + rotated * d, row + rotated * d, (const ELEMENT *)h->bias + rotated * d,
+		 h->kv_heads * d);
+	}
+}
+
+/* Turned back in place: the gradient of what was rotated. */
+P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
+{
+	ELEMENT *upper = gradient + h->half;
+
+#pragma omp simd
+	for (uint64_t i = 0; i < h->half; i++) {
+		const REAL a = p4d_load(gradient[i]), b = p4d_load(upper[i]);
+		const REAL c = h->cosine[i], s = h->sine[i];
+		gradient[i] = p4d_store(a * c + b * s);
+		upper[i] = p4d_store(b * c - a * s);
+	}
+}
+
+/*
+ * Back through rotation and norm. y, what the norm gave, is z * weight with z = x * rstd; it is not kept but
+ * turned back from what `heads` left. With g the gradient of y: dx = rstd * (g * weight - z * mean(g * y)),
+ * dweight += g * z.
+ */
+P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, const head *h, REAL rstd,
+				       REAL *dweight)
+{
+	const uint64_t half = h->half;
+	const ELEMENT *weight = h->weight;
+	REAL mean = 0;
+
+#pragma omp simd reduction(+ : mean)
+	for (uint64_t i = 0; i < 2 * half; i++) /* a rotation keeps scalar products */
+		mean += p4d_load(gradient[i]) * p4d_load(left[i]);
+	mean /= (REAL)(2 * half);
+#pragma omp simd
+	for (uint64_t i = 0; i < half; i++) {
+		const uint64_t j = i + half;
+		const REAL c = h->cosine[i], s = h->sine[i];
+		const REAL ga = p4d_load(gradient[i]) * c + p4d_load(gradient[j]) * s;
+		const REAL gb = p4d_load(gradient[j]) * c - p4d_load(gradient[i]) * s;
+		const REAL wa = p4d_load(weight[i]), wb = p4d_load(weight[j]);
+		const REAL ya = p4d_load(left[i]) * c + p4d_load(left[j]) * s;
+		const REAL yb = p4d_load(left[j]) * c - p4d_load(left[i]) * s;
+		const REAL za = wa == 0 ? 0 : ya / wa, zb = wb == 0 ? 0 : yb / wb;
+		dweight[i] += ga * za;
+		dweight[j] += gb * zb;
+		gradient[i] = p4d_store(rstd * (ga * wa - za * mean));
+		gradient[j] = p4d_store(rstd * (gb * wb - zb * mean));
+	}
+}
+
+void OP(heads_backward)(ELEMENT *dqkv, const ELEMENT *qkv, const REAL *rstd, const p4d_heads *h, REAL *dbias,
+			REAL *dquery_weight, REAL *dkey_weight)
+{
+	const uint64_t rotated = h->heads + h->kv_heads, d = h->head_dim;
+	const uint64_t columns = (rotated + h->kv_heads) * d;
+
+	for (uint64_t token = 0; token < h->n; token++) {
+		ELEMENT *row = dqkv + token * columns;
+		for (uint64_t i = 0; i < rotated; i++) {
+			const head one = head_of(h, token, i);
+			if (rstd)
+				normalized_back(row + i * d, qkv + token * columns + i * d, &one,
+						rstd[token * rotated + i],
+						i < h->heads ? dquery_weight : dkey_weight);
+			else
+				rotate_back(row + i * d, &one);
+		}
+		if (dbias)
+			OP(accumulate)(dbias, row, columns);
+	}
+}

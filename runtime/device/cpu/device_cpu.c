@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cpu backend's table: memory of the host, and each operation by its type. */
+#include <cblas.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#define P4D_CPU_TYPE 16
+#include "device/cpu/cpu_operations.h"
+#undef P4D_CPU_TYPE
+#define P4D_CPU_TYPE 32
+#include "device/cpu/cpu_operations.h"
+#include "device/cpu/cpu_math.h"
+#include "base/host_memory.h"
+
+#define BY_TYPE(type, operation, ...) \
+	((type) == P4D_DT_BF16 ? p4d_cpu_##operation##_bf16(__VA_ARGS__) \
+			       : p4d_cpu_##operation##_fp32(__VA_ARGS__))
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
+
+static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	const size_t alignment = bytes < HUGE_PAGE_BYTES ? P4D_ARENA_ALIGNMENT : HUGE_PAGE_BYTES;
+	void *memory;
+
+	if (bytes > PTRDIFF_MAX - alignment || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "the host has no %.1f GiB for the arena",
+				(double)bytes / (1 << 30));
+	if (alignment == HUGE_PAGE_BYTES)
+		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where it can be had */
+	device->allocated_bytes += bytes;
+	*arena = memory;
+	return 0;
+}
+
+static void cpu_release(p4d_device *device, void *arena)
+{
+	(void)device;
+	free(arena);
+}
+
+static void cpu_usage(p4d_device *device, uint64_t *used, uint64_t *total)
+{
+	(void)device;
+	*used = p4d_peak_memory();
+	*total = 0;
+}
+
+static void cpu_zero(p4d_device *device, void *to, uint64_t bytes)
+{
+	(void)device;
+	memset(to, 0, bytes);
+}
+
+static void cpu_copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	(void)device;
+	memcpy(to, from, bytes);
+}
+
+static void cpu_copy_rows(p4d_device *device, void *to, uint64_t to_stride, const void *from,
+			  uint64_t from_stride, uint64_t row_bytes, uint64_t rows)
+{
+	(void)device;
+	for (uint64_t i = 0; i < rows; i++)
+		memcpy((char *)to + i * to_stride, (const char *)from + i * from_stride, row_bytes);
+}
+
+static int cpu_nothing(p4d_device *device, p4d_error *err)
+{
+	(void)device, (void)err;
+	return 0;
+}
+
+static int cpu_open_none(p4d_device *device, void **stream_or_mark, p4d_error *err)
+{
+	(void)device, (void)err;
+	*stream_or_mark = NULL;
+	return 0;
+}
+
+static void cpu_stream_nothing(p4d_device *device, void *one, void *other)
+{
+	(void)device, (void)one, (void)other;
+}
+
+static int cpu_marked(p4d_device *device, void *mark, p4d_error *err)
+{
+	(void)device, (void)mark, (void)err;
+	return 1;
+}
+
+static void cpu_close(p4d_device *device)
+{
+	memset(device, 0, sizeof(*device));
+}
+
+static void cpu_lend(p4d_device *device, void *workspace, uint64_t workspace_bytes, void *sums,
+		     uint64_t sums_bytes)
+{
+	(void)workspace_bytes, (void)sums, (void)sums_bytes;
+	device->state = workspace;
+}
+
+static void cpu_fill(p4d_device *device, void *to, uint32_t word, uint64_t words)
+{
+	uint32_t *at = to;
+
+	(void)device;
+	for (uint64_t i = 0; i < words; i++)
+		at[i] = word;
+}
+
+P4D_CLONES static uint64_t count_words(const uint32_t *from, uint32_t word, uint64_t words)
+{
+	uint64_t number = 0;
+
+	for (uint64_t i = 0; i < words; i++)
+		number += from[i] == word;
+	return number;
+}
+
+static int cpu_count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
+{
+	(void)device;
+	*number = count_words(from, word, words);
+	return 0;
+}
+
+static void cpu_linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
+		       uint64_t out, uint64_t in, bool accumulate)
+{
+	BY_TYPE(type, linear, device->state, y, x, w, n, out, in, accumulate);
+}
+
+static void cpu_linear_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, const void *w,
+			     uint64_t n, uint64_t out, uint64_t in, bool accumulate)
+{
+	BY_TYPE(type, linear_input, device->state, dx, dy, w, n, out, in, accumulate);
+}
+
+static void cpu_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
+			      uint64_t n, uint64_t out, uint64_t in)
+{
+	BY_TYPE(type, linear_weight, device->state, dw, dy, x, n, out, in);
+}
+
+static void cpu_linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
+			      uint64_t n, uint64_t out, uint64_t in)
+{
+	BY_TYPE(type, linear_logits, device->state, logits, x, w, n, out, in);
+}
+
+static void cpu_norm(p4d_device *device, p4d_dtype type, void *y, float *rstd, const void *x,
+		     const void *weight, uint64_t n, uint64_t h, float epsilon)
+{
+	(void)device;
+	BY_TYPE(type, norm, y, rstd, x, weight, n, h, epsilon);
+}
+
+static void cpu_norm_backward(p4d_device *device, p4d_dtype type, void *dx, float *dweight, const void *dy,
+			      const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h)
+{
+	(void)device;
+	BY_TYPE(type, norm_backward, dx, dweight, dy, x, weight, rstd, n, h);
+}
+
+static void cpu_add(p4d_device *device, p4d_dtype type, void *y, const void *a, const void *b, uint64_t count)
+{
+	(void)device;
+	BY_TYPE(type, add, y, a, b, count);
+}
+
+static void cpu_heads(p4d_device *device, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *heads)
+{
+	(void)device;
+	BY_TYPE(type, heads, qkv, rstd, heads);
+}
+
+static void cpu_heads_backward(p4d_device *device, p4d_dtype type, void *dqkv, const void *qkv,
+			       const float *rstd, const p4d_heads *heads, float *dbias, float *dquery_weight,
+			       float *dkey_weight)
+{
+	(void)device;
+	BY_TYPE(type, heads_backward, dqkv, qkv, rstd, heads, dbias, dquery_weight, dkey_weight);
+}
+
+static void cpu_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
+			  const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
+{
+	(void)device;
+	BY_TYPE(type, attention, o, lse, q, k, v, shape, workspace);
+}
+
+static void cpu_attention_merge(p4d_device *device, p4d_dtype type, float *total, float *total_lse,
+				const void *o, const float *lse, uint64_t n, uint64_t heads,
+				uint64_t head_dim, bool first)
+{
+	(void)device;
+	BY_TYPE(type, attention_merge, total, total_lse, o, lse, n, heads, head_dim, first);
+}
+
+static void cpu_attention_row_sums(p4d_device *device, p4d_dtype type, float *row_sums, const void *d_o,
+				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim)
+{
+	(void)device;
+	BY_TYPE(type, attention_row_sums, row_sums, d_o, o, n, heads, head_dim);
+}
+
+static void cpu_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
+				   const void *d_o, const float *lse, const float *row_sums, const void *q,
+				   const void *k, const void *v, const p4d_attention_shape *shape,
+				   void *workspace)
+{
+	(void)device;
+	BY_TYPE(type, attention_backward, dq, dk, dv, d_o, lse, row_sums, q, k, v, shape, workspace);
+}
+
+P4D_CLONES static void to_bf16(uint16_t *y, const float *x, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		y[i] = p4d_to_bf16(x[i]);
+}
+
+P4D_CLONES static void from_bf16(float *y, const uint16_t *x, uint64_t count)
+{
+#pragma omp simd
+	for (uint64_t i = 0; i < count; i++)
+		y[i] = p4d_from_bf16(x[i]);
+}
+
+static void cpu_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count)
+{
+	(void)device;
+	if (to == from)
+		memmove(y, x, count * (to == P4D_DT_BF16 ? sizeof(uint16_t) : sizeof(float)));
+	else if (to == P4D_DT_BF16)
+		to_bf16(y, x, count);
+	else
+		from_bf16(y, x, count);
+}
+
+/* Sums are made in fp32, then rounded: in fp32 they are the gradient itself. */
+static void cpu_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
+				   const void *d_o, const float *lse, const float *row_sums, const void *qkv,
+				   const p4d_attention_shape *s, void *workspace)
+{
+	const uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, columns = q + 2 * kv;
+	const uint64_t e = type == P4D_DT_BF16 ? sizeof(uint16_t) : sizeof(float);
+	const uint64_t count = s->batch * s->queries * columns;
+	const char *at = qkv;
+	float *to = type == P4D_DT_BF16 ? sums : dqkv;
+
+	memset(to, 0, count * sizeof(*to));
+	cpu_attention_backward(device, type, to, to + q, to + q + kv, d_o, lse, row_sums, at, at + q * e,
+			       at + (q + kv) * e, s, workspace);
+	if (type == P4D_DT_BF16)
+		cpu_cast(device, type, dqkv, P4D_DT_FP32, to, count);
+}
+
+static void cpu_swiglu(p4d_device *device, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
+		       uint64_t f)
+{
+	(void)device;
+	BY_TYPE(type, swiglu, product, gate_up, n, f);
+}
+
+static void cpu_swiglu_backward(p4d_device *device, p4d_dtype type, void *gate_up, const void *dproduct,
+				uint64_t n, uint64_t f)
+{
+	(void)device;
+	BY_TYPE(type, swiglu_backward, gate_up, dproduct, n, f);
+}
+
+static void cpu_embed(p4d_device *device, p4d_dtype type, void *out, const void *table, const int32_t *tokens,
+		      uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
+{
+	(void)device;
+	BY_TYPE(type, embed, out, table, tokens, n, h, first, rows);
+}
+
+static void cpu_embed_backward(p4d_device *device, p4d_dtype type, float *dtable, const void *dy,
+			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
+{
+	(void)device;
+	BY_TYPE(type, embed_backward, dtable, dy, tokens, n, h, first, rows);
+}
+
+static void cpu_statistics(p4d_device *device, float *maximum, float *sum, float *target, const float *logits,
+			   const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first)
+{
+	(void)device;
+	p4d_cpu_statistics_fp32(maximum, sum, target, logits, labels, n, vocab, first);
+}
+
+static void cpu_rescale(p4d_device *device, float *sum, const float *old_maximum, const float *new_maximum,
+			uint64_t n)
+{
+	(void)device;
+	p4d_cpu_rescale_fp32(sum, old_maximum, new_maximum, n);
+}
+
+static void cpu_logits_gradient(p4d_device *device, p4d_dtype type, void *dlogits, const float *logits,
+				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
+				uint64_t vocab, uint64_t first, float scale, float z_loss)
+{
+	(void)device;
+	BY_TYPE(type, logits_gradient, dlogits, logits, maximum, sum, labels, n, vocab, first, scale, z_loss);
+}
+
+static void cpu_losses(p4d_device *device, double *loss, const float *maximum, const float *sum,
+		       const float *target, const int32_t *labels, uint64_t n, float z_loss)
+{
+	(void)device;
+	p4d_cpu_losses_fp32(loss, maximum, sum, target, labels, n, z_loss);
+}
+
+static void cpu_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
+{
+	(void)device;
+	*sum += p4d_cpu_sum_squares_fp32(x, count);
+}
+
+static void cpu_count_nonfinite(p4d_device *device, uint64_t *number, const float *x, uint64_t count)
+{
+	(void)device;
+	*number += p4d_cpu_count_nonfinite_fp32(x, count);
+}
+
+static void cpu_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
+		     float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
+{
+	(void)device;
+	BY_TYPE(type, adam, parameter, master, first, second, gradient, count, adam);
+}
+
+static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const void *x, uint64_t count)
+{
+	(void)device;
+	BY_TYPE(type, accumulate, y, x, count);
+}
+
+/* Denormal operands and results as 0: each would cost a hundred times what another number does. */
+static void flush_denormals(void)
+{
+#ifdef __SSE__
+	const unsigned flush_to_zero = 1u << 15, denormals_are_zero = 1u << 6;
+
+	_mm_setcsr(_mm_getcsr() | flush_to_zero | denormals_are_zero);
+#endif
+}
+
+int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
+{
+	(void)err;
+	openblas_set_num_threads(1);
+	flush_denormals();
+	*device = (p4d_device){
+	    .name = "cpu",
+	    .allocate = cpu_allocate,
+	    .release = cpu_release,
+	    .usage = cpu_usage,
+	    .zero = cpu_zero,
+	    .copy = cpu_copy,
+	    .copy_rows = cpu_copy_rows,
+	    .upload = cpu_copy,
+	    .download = cpu_copy,
+	    .sync = cpu_nothing,
+	    .close = cpu_close,
+	    .stream_open = cpu_open_none,
+	    .stream_wait = cpu_stream_nothing,
+	    .mark_open = cpu_open_none,
+	    .mark = cpu_stream_nothing,
+	    .mark_wait = cpu_stream_nothing,
+	    .marked = cpu_marked,
+	    .attach = cpu_nothing,
+	    .lend = cpu_lend,
+	    .fill = cpu_fill,
+	    .count = cpu_count,
+	    .linear = cpu_linear,
+	    .linear_input = cpu_linear_input,
+	    .linear_weight = cpu_linear_weight,
+	    .linear_logits = cpu_linear_logits,
+	    .norm = cpu_norm,
+	    .norm_backward = cpu_norm_backward,
+	    .add = cpu_add,
+	    .heads = cpu_heads,
+	    .heads_backward = cpu_heads_backward,
+	    .attention = cpu_attention,
+	    .attention_merge = cpu_attention_merge,
+	    .attention_row_sums = cpu_attention_row_sums,
+	    .attention_backward = cpu_attention_backward,
+	    .attention_gradient = cpu_attention_gradient,
+	    .swiglu = cpu_swiglu,
+	    .swiglu_backward = cpu_swiglu_backward,
+	    .embed = cpu_embed,
+	    .embed_backward = cpu_embed_backward,
+	    .statistics = cpu_statistics,
+	    .rescale = cpu_rescale,
+	    .logits_gradient = cpu_logits_gradient,
+	    .losses = cpu_losses,
+	    .sum_squares = cpu_sum_squares,
+	    .count_nonfinite = cpu_count_nonfinite,
+	    .adam = cpu_adam,
+	    .cast = cpu_cast,
+	    .accumulate = cpu_accumulate,
+	};
+	return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AdamW, and what is asked of gradients before it. */
+#include "device/cuda/elements.h"
+#include "device/cuda/kernels.h"
+#include "device/cuda/reduce.h"
+
+/* The master copy holds the parameter; in fp32 the parameter is its own. */
+template <typename E> struct adam_step {
+	E *parameter;
+	float *exact, *first, *second;
+	const float *gradient;
+	float beta1, beta2, scale, rate, root, epsilon, keep;
+
+	template <int W> __device__ void at(uint64_t i) const
+	{
+		const p4d_run<float, W> g = p4d_load<W>(gradient + i);
+		p4d_run<float, W> m = p4d_load<W>(first + i), v = p4d_load<W>(second + i),
+				  x = p4d_load<W>(exact + i);
+		p4d_run<E, W> rounded;
+		for (int k = 0; k < W; k++) {
+			const float d = g.x[k] * scale;
+			m.x[k] = beta1 * m.x[k] + (1 - beta1) * d;
+			v.x[k] = beta2 * v.x[k] + (1 - beta2) * d * d;
+			x.x[k] = x.x[k] * keep - rate * m.x[k] / (sqrtf(v.x[k]) * root + epsilon);
+			p4d_round(&rounded.x[k], x.x[k]);
+		}
+		p4d_store(first + i, m);
+		p4d_store(second + i, v);
+		p4d_store(exact + i, x);
+		if (sizeof(E) < sizeof(float))
+			p4d_store(parameter + i, rounded);
+	}
+};
+
+struct square {
+	typedef double sum;
+	__device__ double of(float x) const
+	{
+		return (double)x * (double)x;
+	}
+};
+
+struct nonfinite {
+	typedef unsigned long long sum;
+	__device__ unsigned long long of(float x) const
+	{
+		return !isfinite(x);
+	}
+};
+
+/* Of words, which are read as numbers. */
+struct equal {
+	typedef unsigned long long sum;
+	uint32_t word;
+	__device__ unsigned long long of(float x) const
+	{
+		return p4d_bits_of(x) == word;
+	}
+};
+
+constexpr unsigned SUMMED = 2 * p4d_wide<float>::width; /* terms that a thread asks for at once */
+
+/*
+ * Two stages: blocks, whose number depends on count alone, add up the terms, then one block adds their sums.
+ * Where x begins changes how it is read, not which thread adds what. So few blocks do not keep the memory
+ * busy with 16 bytes on their way to each thread: there are 32.
+ */
+template <typename Term>
+__global__ void partial_sums(typename Term::sum *partial, Term term, const float *x, uint64_t count,
+			     bool aligned)
+{
+	typename Term::sum sum = 0;
+
+	for (uint64_t i = ((uint64_t)blockIdx.x * P4D_THREADS + threadIdx.x) * SUMMED; i < count;
+	     i += (uint64_t)gridDim.x * P4D_THREADS * SUMMED) {
+		if (aligned && i + SUMMED <= count) {
+			const p4d_run<float, SUMMED> run = p4d_load<SUMMED>(x + i);
+			for (unsigned k = 0; k < SUMMED; k++)
+				sum += term.of(run.x[k]);
+		} else {
+			for (unsigned k = 0; k < SUMMED && i + k < count; k++)
+				sum += term.of(x[i + k]);
+		}
+	}
+	sum = p4d_block_sum(sum);
+	if (threadIdx.x == 0)
+		partial[blockIdx.x] = sum;
+}
+
+template <typename T> __global__ void add_partial_sums(T *to, const T *partial, unsigned count)
+{
+	T sum = 0;
+
+	for (unsigned i = threadIdx.x; i < count; i += P4D_THREADS)
+		sum += partial[i];
+	sum = p4d_block_sum(sum);
+	if (threadIdx.x == 0)
+		*to += sum;
+}
+
+template <typename Term>
+static void add_terms(cudaStream_t stream, float *sums, typename Term::sum *to, const Term &term,
+		      const float *x, uint64_t count)
+{
+	typedef typename Term::sum T;
+	const uint64_t of_block = P4D_THREADS * SUMMED;
+	const unsigned blocks = p4d_least((count + of_block - 1) / of_block, P4D_SQUARES_SUMS);
+	T *partial = reinterpret_cast<T *>(sums);
+
+	if (count == 0)
+		return;
+	p4d_launch<partial_sums<Term>>(stream, {blocks, 1, P4D_THREADS, 0}, partial, term, x, count,
+				       p4d_is_wide<float>(0, x));
+	p4d_launch<add_partial_sums<T>>(stream, {1, 1, P4D_THREADS, 0}, to, partial, blocks);
+}
+
+void p4d_kernel_sum_squares(cudaStream_t stream, float *sums, double *sum, const float *x, uint64_t count)
+{
+	add_terms(stream, sums, sum, square{}, x, count);
+}
+
+void p4d_kernel_count_nonfinite(cudaStream_t stream, float *sums, uint64_t *number, const float *x,
+				uint64_t count)
+{
+	add_terms(stream, sums, reinterpret_cast<unsigned long long *>(number), nonfinite{}, x, count);
+}
+
+void p4d_kernel_count_words(cudaStream_t stream, float *sums, uint64_t *number, const void *from,
+			    uint32_t word, uint64_t words)
+{
+	add_terms(stream, sums, reinterpret_cast<unsigned long long *>(number), equal{word},
+		  (const float *)from, words);
+}
+
+void p4d_kernel_adam(cudaStream_t stream, p4d_dtype type, void *parameter, float *master, float *first,
+		     float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
+{
+	const float root = 1 / sqrtf(adam->correction2), rate = adam->learning_rate / adam->correction1;
+	const float keep = 1 - adam->learning_rate * adam->weight_decay;
+
+	P4D_WITH_TYPE(type, E, {
+		float *exact = sizeof(E) < sizeof(float) ? master : (float *)parameter;
+		const adam_step<E> step = {(E *)parameter, exact,       first,         second,
+					   gradient,       adam->beta1, adam->beta2,   adam->gradient_scale,
+					   rate,           root,        adam->epsilon, keep};
+		P4D_WITH_WIDTH(p4d_is_wide<float>(0, parameter, exact, first, second, gradient), float, W,
+			       { p4d_for_each<W>(stream, step, count); });
+	});
+}

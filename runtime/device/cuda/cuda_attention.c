@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table's attention: fused where that is possible, else on kernels of p4d's own. */
+#include "device/cuda/kernels.h"
+#include "device/cuda/cuda_device.h"
+
+static bool takes(p4d_cuda *c, const p4d_attention_shape *shape)
+{
+	if (shape->head_dim <= P4D_KERNEL_HEAD_DIM)
+		return true;
+	if (c->failure.code == P4D_OK)
+		p4d_fail(&c->failure, P4D_E_DEVICE, "the GPU's attention takes heads of up to %d, not of %d",
+			 P4D_KERNEL_HEAD_DIM, (int)shape->head_dim);
+	return false;
+}
+
+static void attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
+		      const void *v, const p4d_attention_shape *shape, void *workspace)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	const p4d_fused_call call = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace};
+
+	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_FORWARD, shape, &call) || !takes(c, shape))
+		return;
+	p4d_kernel_attention(c->stream, type, o, lse, q, k, v, shape);
+	p4d_cuda_queued(c, "attention");
+}
+
+static void attention_merge(p4d_device *device, p4d_dtype type, float *total, float *total_lse, const void *o,
+			    const float *lse, uint64_t n, uint64_t heads, uint64_t head_dim, bool first)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	p4d_kernel_attention_merge(c->stream, type, total, total_lse, o, lse, n, heads, head_dim, first);
+	p4d_cuda_queued(c, "attention_merge");
+}
+
+static void attention_row_sums(p4d_device *device, p4d_dtype type, float *row_sums, const void *d_o,
+			       const void *o, uint64_t n, uint64_t heads, uint64_t head_dim)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	p4d_kernel_attention_row_sums(c->stream, type, row_sums, d_o, o, n, heads, head_dim);
+	p4d_cuda_queued(c, "attention_row_sums");
+}
+
+static void attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
+			       const void *d_o, const float *lse, const float *row_sums, const void *q,
+			       const void *k, const void *v, const p4d_attention_shape *shape,
+			       void *workspace)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	const p4d_fused_call call = {.q = q,
+				     .k = k,
+				     .v = v,
+				     .o = (void *)shape->output,
+				     .lse = (float *)lse,
+				     .d_o = d_o,
+				     .dq = dq,
+				     .dk = dk,
+				     .dv = dv,
+				     .workspace = workspace};
+
+	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_ADD, shape, &call) || !takes(c, shape))
+		return;
+	p4d_kernel_attention_backward(c->stream, type, P4D_DT_FP32, true, dq, dk, dv, d_o, lse, row_sums, q,
+				      k, v, shape);
+	p4d_cuda_queued(c, "attention_backward");
+}
+
+static char *column(const void *matrix, uint64_t at, p4d_dtype type)
+{
+	return (char *)matrix + at * (type == P4D_DT_BF16 ? 2 : 4);
+}
+
+static void attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
+			       const float *lse, const float *row_sums, const void *qkv,
+			       const p4d_attention_shape *shape, void *workspace)
+{
+	const uint64_t q = shape->heads * shape->head_dim, kv = shape->kv_heads * shape->head_dim;
+	p4d_cuda *c = p4d_cuda_of(device);
+	const p4d_fused_call call = {.q = qkv,
+				     .k = column(qkv, q, type),
+				     .v = column(qkv, q + kv, type),
+				     .o = (void *)shape->output,
+				     .lse = (float *)lse,
+				     .d_o = d_o,
+				     .dq = dqkv,
+				     .dk = column(dqkv, q, type),
+				     .dv = column(dqkv, q + kv, type),
+				     .workspace = workspace};
+
+	(void)sums;
+	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_SET, shape, &call) || !takes(c, shape))
+		return;
+	p4d_kernel_attention_backward(c->stream, type, type, false, call.dq, call.dk, call.dv, d_o, lse,
+				      row_sums, call.q, call.k, call.v, shape);
+	p4d_cuda_queued(c, "attention_gradient");
+}
+
+void p4d_cuda_attention_table(p4d_device *device)
+{
+	device->attention = attention;
+	device->attention_merge = attention_merge;
+	device->attention_row_sums = attention_row_sums;
+	device->attention_backward = attention_backward;
+	device->attention_gradient = attention_gradient;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDA_STATE_H
+#define P4D_CUDA_STATE_H
+
+#include <cuda_runtime_api.h>
+
+#include "device/device_cuda.h"
+#include "device/cuda/sdpa.h"
+#include "device/cuda/gemm.h"
+
+/* Inside the cuda backend: what its files share. */
+
+enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 1 << 20 };
+
+/* A stream or mark that was opened, to be closed with the device. */
+typedef struct p4d_cuda_opened {
+	cudaStream_t stream; /* NULL: a mark */
+	cudaEvent_t mark;
+	struct p4d_cuda_opened *next;
+} p4d_cuda_opened;
+
+typedef struct p4d_cuda {
+	int number;          /* of the GPU */
+	cudaStream_t stream; /* of all operations */
+	cudaEvent_t order;   /* of stream_wait */
+	cudaEvent_t end;     /* of all that was queued, for sync */
+	p4d_cuda_opened *opened;
+	p4d_products *products;
+	int sm;           /* 90 */
+	p4d_fused *fused; /* NULL: there is none */
+	bool noted;       /* device->attention_text says why a call was not fused */
+	float *sums;      /* lent; NULL before */
+	uint64_t sums_bytes;
+	/* Pinned memory that host data go through, so that nobody waits for the GPU. */
+	char *staging;
+	cudaEvent_t staged[P4D_STAGING_SLOTS]; /* the last copy from or to a slot */
+	unsigned next_slot;
+	bool careful;      /* P4D_CUDA_SYNC=1: waits after each operation, so that an error names the one that
+			      failed */
+	p4d_error failure; /* the first; code P4D_OK: none */
+} p4d_cuda;
+
+static inline p4d_cuda *p4d_cuda_of(const p4d_device *device)
+{
+	return device->state;
+}
+
+/* Remembers the first failure: what follows it may be its consequence. */
+void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
+/* After an operation was queued. */
+void p4d_cuda_queued(p4d_cuda *c, const char *operation);
+
+/*
+ * cudaEventQuery. That an event is still to come is an answer, but it stays behind as the last error, and the
+ * next operation would be taken for what failed: it is taken away.
+ */
+cudaError_t p4d_cuda_query(cudaEvent_t event);
+
+/* Until an event was reached; asks the device's watch meanwhile. False: it never will be, or failed. */
+bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
+
+/* Each fills its part of the table. */
+void p4d_cuda_memory_table(p4d_device *device);     /* memory.c */
+void p4d_cuda_streams_table(p4d_device *device);    /* streams.c */
+void p4d_cuda_operations_table(p4d_device *device); /* operations.c */
+void p4d_cuda_attention_table(p4d_device *device);  /* attention.c */
+
+/*
+ * attention_fused.c. Queues a call of attention through fused attention, block by block, if that takes it;
+ * else device->attention_text says why not. The call's operands are whole matrices; its row_sums and
+ * query_gradient are not used.
+ */
+typedef enum p4d_attention_pass {
+	P4D_ATTENTION_FORWARD,
+	P4D_ATTENTION_SET, /* sets dq, dk, dv, which lie as q, k, v */
+	P4D_ATTENTION_ADD  /* adds to them, in fp32 */
+} p4d_attention_pass;
+void p4d_cuda_own_attention(p4d_device *device, const char *why); /* device->attention_text */
+bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
+			      const p4d_attention_shape *shape, const p4d_fused_call *call);
+
+/* memory.c. Errors: DEVICE, NO_MEMORY. */
+int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err);
+void p4d_cuda_close_staging(p4d_cuda *c);
+
+/* streams.c. Errors: DEVICE. */
+int p4d_cuda_open_streams(p4d_cuda *c, p4d_error *err);
+void p4d_cuda_close_streams(p4d_cuda *c);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arena, and copies. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "device/cuda/kernels.h"
+#include "device/cuda/cuda_device.h"
+
+static double gib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 30);
+}
+
+int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err)
+{
+	void *memory;
+	cudaError_t status =
+	    cudaHostAlloc(&memory, (size_t)P4D_STAGING_SLOTS * P4D_STAGING_BYTES, cudaHostAllocDefault);
+
+	if (status == cudaSuccess)
+		c->staging = memory;
+	for (int i = 0; i < P4D_STAGING_SLOTS && status == cudaSuccess; i++)
+		status = cudaEventCreateWithFlags(&c->staged[i], cudaEventDisableTiming);
+	if (status != cudaSuccess)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no pinned host memory for copies to the GPU: %s",
+				cudaGetErrorString(status));
+	return 0;
+}
+
+void p4d_cuda_close_staging(p4d_cuda *c)
+{
+	for (int i = 0; i < P4D_STAGING_SLOTS; i++)
+		if (c->staged[i])
+			cudaEventDestroy(c->staged[i]);
+	if (c->staging)
+		cudaFreeHost(c->staging);
+}
+
+/* The one allocation on the device. */
+static int allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	size_t available = 0, total = 0;
+	void *memory;
+
+	cudaError_t status = cudaMemGetInfo(&available, &total);
+	if (status == cudaSuccess && bytes <= available)
+		status = cudaMalloc(&memory, bytes ? bytes : 1);
+	else if (status == cudaSuccess)
+		status = cudaErrorMemoryAllocation;
+	if (status == cudaSuccess) {
+		device->allocated_bytes += bytes;
+		*arena = memory;
+		return 0;
+	}
+	(void)cudaGetLastError(); /* it is told here */
+	if (status != cudaErrorMemoryAllocation)
+		return p4d_fail(err, P4D_E_DEVICE, "%s: no arena: %s", device->text,
+				cudaGetErrorString(status));
+	p4d_fail(err, P4D_E_DEVICE,
+		 "%s: the arena of %.2f GiB does not fit: %.2f GiB are free, %.2f of %.2f GiB are in use",
+		 device->text, gib(bytes), gib(available), gib(total - available), gib(total));
+	return p4d_fix(err, "nvidia-smi shows who uses the GPU; p4d plan finds a layout that needs less");
+}
+
+static void release(p4d_device *device, void *arena)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	p4d_products_lend(c->products, NULL, 0);
+	c->sums = NULL;
+	c->sums_bytes = 0;
+	p4d_cuda_check(c, cudaFree(arena), "release");
+}
+
+static void lend(p4d_device *device, void *workspace, uint64_t workspace_bytes, void *sums,
+		 uint64_t sums_bytes)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	p4d_products_lend(c->products, workspace, workspace_bytes);
+	c->sums = sums;
+	c->sums_bytes = sums_bytes;
+}
+
+static void usage(p4d_device *device, uint64_t *used, uint64_t *total)
+{
+	size_t available = 0, all = 0;
+
+	p4d_cuda_check(p4d_cuda_of(device), cudaMemGetInfo(&available, &all), "usage");
+	*used = all - available;
+	*total = all;
+}
+
+static void zero(p4d_device *device, void *to, uint64_t bytes)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	if (bytes)
+		p4d_cuda_check(c, cudaMemsetAsync(to, 0, bytes, c->stream), "zero");
+}
+
+/* The driver sees where a pointer points: memory of tests is the host's. */
+static void copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	if (bytes)
+		p4d_cuda_check(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->stream), "copy");
+}
+
+static void copy_rows(p4d_device *device, void *to, uint64_t to_stride, const void *from,
+		      uint64_t from_stride, uint64_t row_bytes, uint64_t rows)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	p4d_kernel_copy_rows(c->stream, to, to_stride, from, from_stride, row_bytes, rows);
+	p4d_cuda_queued(c, "copy_rows");
+}
+
+static void fill(p4d_device *device, void *to, uint32_t word, uint64_t words)
+{
+	p4d_kernel_fill(p4d_cuda_of(device)->stream, to, word, words);
+	p4d_cuda_queued(p4d_cuda_of(device), "fill");
+}
+
+static uint64_t slot_bytes(uint64_t left)
+{
+	return left < P4D_STAGING_BYTES ? left : P4D_STAGING_BYTES;
+}
+
+static char *slot_at(const p4d_cuda *c, unsigned slot)
+{
+	return c->staging + (size_t)slot * P4D_STAGING_BYTES;
+}
+
+/* The caller's memory is copied here; waits only when all slots are still on their way. */
+static void upload(p4d_device *device, void *to, const void *from_host, uint64_t bytes)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	for (uint64_t at = 0; at < bytes; at += P4D_STAGING_BYTES) {
+		const unsigned slot = c->next_slot++ % P4D_STAGING_SLOTS;
+		const uint64_t count = slot_bytes(bytes - at);
+		if (!p4d_cuda_wait(device, c->staged[slot], "upload"))
+			return;
+		memcpy(slot_at(c, slot), (const char *)from_host + at, count);
+		p4d_cuda_check(
+		    c,
+		    cudaMemcpyAsync((char *)to + at, slot_at(c, slot), count, cudaMemcpyDefault, c->stream),
+		    "upload");
+		p4d_cuda_check(c, cudaEventRecord(c->staged[slot], c->stream), "upload");
+	}
+}
+
+/* As many slots as there are are on their way while one is emptied. */
+static void download(p4d_device *device, void *to_host, const void *from, uint64_t bytes)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	uint64_t asked = 0;
+
+	for (uint64_t at = 0; at < bytes; at += P4D_STAGING_BYTES) {
+		for (; asked < bytes && asked < at + (uint64_t)P4D_STAGING_SLOTS * P4D_STAGING_BYTES;
+		     asked += P4D_STAGING_BYTES) {
+			const unsigned slot = (unsigned)(asked / P4D_STAGING_BYTES % P4D_STAGING_SLOTS);
+			p4d_cuda_check(c,
+				       cudaMemcpyAsync(slot_at(c, slot), (const char *)from + asked,
+						       slot_bytes(bytes - asked), cudaMemcpyDefault,
+						       c->stream),
+				       "download");
+			p4d_cuda_check(c, cudaEventRecord(c->staged[slot], c->stream), "download");
+		}
+		const unsigned slot = (unsigned)(at / P4D_STAGING_BYTES % P4D_STAGING_SLOTS);
+		if (!p4d_cuda_wait(device, c->staged[slot], "download"))
+			return;
+		memcpy((char *)to_host + at, slot_at(c, slot), slot_bytes(bytes - at));
+	}
+}
+
+/* The number lies behind the partial sums. */
+static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+	void *sum = (char *)c->sums + P4D_SQUARES_SUMS * sizeof(double);
+
+	zero(device, sum, sizeof(*number));
+	p4d_kernel_count_words(c->stream, c->sums, sum, from, word, words);
+	p4d_cuda_queued(c, "count");
+	download(device, number, sum, sizeof(*number));
+	return c->failure.code == P4D_OK ? 0 : -1;
+}
+
+void p4d_cuda_memory_table(p4d_device *device)
+{
+	device->allocate = allocate;
+	device->release = release;
+	device->lend = lend;
+	device->usage = usage;
+	device->fill = fill;
+	device->count = count;
+	device->zero = zero;
+	device->copy = copy;
+	device->copy_rows = copy_rows;
+	device->upload = upload;
+	device->download = download;
+}

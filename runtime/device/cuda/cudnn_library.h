@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDNN_LIBRARY_H
+#define P4D_CUDNN_LIBRARY_H
+
+#include <cudnn.h>
+
+#include "base/error.h"
+
+/* cuDNN, opened at run time: p4d-train also runs where there is none. */
+#define P4D_CUDNN_CALLS(CALL) \
+	CALL(GetVersion) \
+	CALL(GetErrorString) \
+	CALL(GetLastErrorString) \
+	CALL(Create) \
+	CALL(Destroy) \
+	CALL(SetStream) \
+	CALL(BackendCreateDescriptor) \
+	CALL(BackendDestroyDescriptor) \
+	CALL(BackendSetAttribute) \
+	CALL(BackendGetAttribute) \
+	CALL(BackendFinalize) \
+	CALL(BackendExecute)
+
+typedef struct p4d_cudnn {
+#define P4D_CUDNN_MEMBER(name) __typeof__(&cudnn##name) name;
+	P4D_CUDNN_CALLS(P4D_CUDNN_MEMBER)
+#undef P4D_CUDNN_MEMBER
+	char text[32]; /* "cuDNN 9.19.0" */
+} p4d_cudnn;
+
+/*
+ * The oldest that is used. Up to 9.15.0 gradients may be wrong where the number of keys is no multiple of
+ * 128; so says NVIDIA's cudnn-frontend, which works around it.
+ */
+enum { P4D_CUDNN_OLDEST = 91501, P4D_CUDNN_WHY = 256 };
+
+/* Stays open. Errors: DEVICE (not found, not one of major version 9, too old). */
+int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err);
+
+/* What failed last on this thread, in one line. */
+void p4d_cudnn_why(const p4d_cudnn *cudnn, cudnnStatus_t status, char *text, size_t size);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDA_ELEMENTS_H
+#define P4D_CUDA_ELEMENTS_H
+
+/*
+ * Elements of activations and parameters in kernels: their two types, and accesses of several at a time. A
+ * kernel is compiled for W elements at a time: 16 bytes where all its addresses and rows are multiples of
+ * that, else one. Arithmetic is fp32.
+ */
+#include "device/cuda/launch.h"
+#ifndef __CUDACC__
+#undef P4D_CPU_TYPE
+#define P4D_CPU_TYPE 32
+#include "device/cpu/cpu_math.h"
+#endif
+
+typedef struct p4d_bf16 {
+	uint16_t bits;
+} p4d_bf16;
+
+__device__ static inline float p4d_value(float x)
+{
+	return x;
+}
+
+__device__ static inline float p4d_value(p4d_bf16 x)
+{
+#ifdef __CUDACC__
+	return __uint_as_float((unsigned)x.bits << 16);
+#else
+	return p4d_from_bf16(x.bits);
+#endif
+}
+
+__device__ static inline void p4d_round(float *to, float x)
+{
+	*to = x;
+}
+
+__device__ static inline void p4d_round(p4d_bf16 *to, float x)
+{
+#ifdef __CUDACC__
+	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+#else
+	to->bits = p4d_to_bf16(x);
+#endif
+}
+
+__device__ static inline uint32_t p4d_bits_of(float x)
+{
+#ifdef __CUDACC__
+	return __float_as_uint(x);
+#else
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+#endif
+}
+
+/* W elements that lie side by side. */
+template <typename E, int W> struct alignas(sizeof(E) * W < 16 ? sizeof(E) * W : 16) p4d_run {
+	E x[W];
+};
+
+template <int W, typename E> __device__ static inline p4d_run<E, W> p4d_load(const E *from)
+{
+	return *reinterpret_cast<const p4d_run<E, W> *>(from);
+}
+
+template <typename E, int W> __device__ static inline void p4d_store(E *to, const p4d_run<E, W> &run)
+{
+	*reinterpret_cast<p4d_run<E, W> *>(to) = run;
+}
+
+/* Elements of type E in 16 bytes. */
+template <typename E> struct p4d_wide {
+	static const int width = 16 / sizeof(E);
+};
+
+/* Whether rows of so many elements can be accessed 16 bytes at a time from these addresses on; NULL is none.
+ */
+template <typename E> static bool p4d_is_wide(uint64_t row)
+{
+	return row % p4d_wide<E>::width == 0;
+}
+
+template <typename E, typename... More>
+static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
+{
+	return reinterpret_cast<uintptr_t>(address) % 16 == 0 && p4d_is_wide<E>(row, addresses...);
+}
+
+/* Runs the statement with E as the type, or W as the number of elements at a time. */
+#define P4D_WITH_TYPE(type, E, ...) \
+	do { \
+		if ((type) == P4D_DT_BF16) { \
+			using E = p4d_bf16; \
+			__VA_ARGS__; \
+		} else { \
+			using E = float; \
+			__VA_ARGS__; \
+		} \
+	} while (0)
+#define P4D_WITH_WIDTH(wide, E, W, ...) \
+	do { \
+		if (wide) { \
+			constexpr int W = p4d_wide<E>::width; \
+			__VA_ARGS__; \
+		} else { \
+			constexpr int W = 1; \
+			__VA_ARGS__; \
+		} \
+	} while (0)
+
+/*
+ * Arrays without rows: f.at<W>(i) does elements i .. i+W-1, and what is left over singly. f is a struct with
+ * the addresses.
+ */
+template <int W, typename F> __global__ void p4d_each(F f, uint64_t count)
+{
+	const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+	const uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x, runs = count / W;
+
+	for (uint64_t i = first; i < runs; i += step)
+		f.template at<W>(i * W);
+	for (uint64_t i = runs * W + first; i < count; i += step)
+		f.template at<1>(i);
+}
+
+constexpr unsigned P4D_EACH_BLOCKS = 2048; /* enough to fill any GPU */
+
+template <int W, typename F> static void p4d_for_each(cudaStream_t stream, const F &f, uint64_t count)
+{
+	const unsigned blocks = p4d_least((count / W + P4D_THREADS) / P4D_THREADS, P4D_EACH_BLOCKS);
+
+	if (count)
+		p4d_launch<p4d_each<W, F>>(stream, {blocks, 1, P4D_THREADS, 0}, f, count);
+}
+
+#endif

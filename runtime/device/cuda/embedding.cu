@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of the embedding table that this rank has. */
+#include "device/cuda/elements.h"
+#include "device/cuda/kernels.h"
+
+/* The row of a token, or `rows`: another rank has it. */
+__device__ static inline uint64_t row_of(int32_t token, uint64_t first, uint64_t rows)
+{
+	const uint64_t row = (uint64_t)(int64_t)token - first;
+
+	return token >= 0 && (uint64_t)token >= first && row < rows ? row : rows;
+}
+
+template <typename E, int W>
+__global__ void embed_rows(E *out, const E *table, const int32_t *tokens, unsigned h, uint64_t first,
+			   uint64_t rows)
+{
+	const uint64_t row = row_of(tokens[blockIdx.x], first, rows);
+	E *to = out + (size_t)blockIdx.x * h;
+
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+		p4d_run<E, W> x = {};
+		if (row < rows)
+			x = p4d_load<W>(table + row * h + j);
+		p4d_store(to + j, x);
+	}
+}
+
+/*
+ * Without atomics, in the order of tokens: the block of the first token of its kind adds the gradients of all
+ * of that kind, P4D_THREADS tokens at a time; the blocks of the others end. A thread has W columns.
+ */
+template <typename E, int W>
+__global__ void embed_rows_backward(float *dtable, const E *dy, const int32_t *tokens, uint64_t n, unsigned h,
+				    uint64_t first, uint64_t rows)
+{
+	__shared__ unsigned same[P4D_THREADS / P4D_WARP];
+	const int32_t token = tokens[blockIdx.x];
+	const uint64_t row = row_of(token, first, rows);
+	const unsigned column = (blockIdx.y * P4D_THREADS + threadIdx.x) * W;
+	float sums[W] = {};
+	int seen = 0;
+
+	if (row == rows)
+		return;
+	for (uint64_t i = threadIdx.x; i < blockIdx.x; i += P4D_THREADS)
+		seen |= tokens[i] == token;
+	if (__syncthreads_or(seen))
+		return;
+	for (uint64_t from = blockIdx.x; from < n; from += P4D_THREADS) {
+		const uint64_t i = from + threadIdx.x;
+		const unsigned bits = __ballot_sync(0xffffffffu, i < n && tokens[i] == token);
+		if (threadIdx.x % P4D_WARP == 0)
+			same[threadIdx.x / P4D_WARP] = bits;
+		__syncthreads();
+		for (unsigned warp = 0; column < h && warp < P4D_THREADS / P4D_WARP; warp++)
+			for (unsigned left = same[warp]; left; left &= left - 1) {
+				const uint64_t at = from + warp * P4D_WARP + (unsigned)__ffs((int)left) - 1;
+				const p4d_run<E, W> x = p4d_load<W>(dy + at * h + column);
+				for (int k = 0; k < W; k++)
+					sums[k] += p4d_value(x.x[k]);
+			}
+		__syncthreads();
+	}
+	for (int k = 0; column < h && k < W; k++)
+		dtable[row * h + column + k] += sums[k];
+}
+
+void p4d_kernel_embed(cudaStream_t stream, p4d_dtype type, void *out, const void *table,
+		      const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, out, table), E, W, {
+			p4d_launch<embed_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0}, (E *)out,
+						     (const E *)table, tokens, (unsigned)h, first, rows);
+		});
+	});
+}
+
+void p4d_kernel_embed_backward(cudaStream_t stream, p4d_dtype type, float *dtable, const void *dy,
+			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dy), E, W, {
+			const uint64_t columns = (uint64_t)P4D_THREADS * W;
+			p4d_launch<embed_rows_backward<E, W>>(
+			    stream, {n, (h + columns - 1) / columns, P4D_THREADS, 0}, dtable, (const E *)dy,
+			    tokens, n, (unsigned)h, first, rows);
+		});
+	});
+}

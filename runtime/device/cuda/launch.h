@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDA_LAUNCH_H
+#define P4D_CUDA_LAUNCH_H
+
+/*
+ * How a kernel is started; C++, for .cu files only. They are compiled twice: by nvcc for GPUs, and by the C++
+ * compiler of the host for tests, where shim.h, which is included first then, plays the threads of a block.
+ *
+ * Blocks have a multiple of 32 threads. What a barrier or a shuffle is in is reached by all of them. Dynamic
+ * shared memory is declared by P4D_SHARED. A failed launch is the runtime's last error: who queues an
+ * operation asks for it.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define P4D_SHARED(type, name) \
+	extern __shared__ __align__(16) unsigned char p4d_shared_memory[]; \
+	type *const name = reinterpret_cast<type *>(p4d_shared_memory)
+#define P4D_UNROLL _Pragma("unroll 4")
+#else
+#define P4D_UNROLL
+#endif
+
+constexpr unsigned P4D_WARP = 32, P4D_THREADS = 256; /* of a usual block */
+constexpr size_t P4D_SHARED_FREELY = 48 << 10;
+
+typedef struct p4d_grid {
+	uint64_t blocks, rows; /* gridDim.x, gridDim.y */
+	unsigned threads;
+	size_t shared; /* bytes */
+} p4d_grid;
+
+/*
+ * All kernels that are launched anywhere, so that their code can be loaded before the first of them: loading
+ * may need an idle GPU, and later on what is queued there may wait for other ranks.
+ */
+typedef struct p4d_kernel {
+	const void *function;
+	const struct p4d_kernel *next;
+} p4d_kernel;
+extern const p4d_kernel *p4d_all_kernels; /* reduce.cu */
+
+struct p4d_registered : p4d_kernel {
+	explicit p4d_registered(const void *kernel) : p4d_kernel{kernel, p4d_all_kernels}
+	{
+		p4d_all_kernels = this;
+	}
+};
+
+template <auto KERNEL> struct p4d_launched {
+	static p4d_registered entry;
+};
+template <auto KERNEL> p4d_registered p4d_launched<KERNEL>::entry{reinterpret_cast<const void *>(KERNEL)};
+
+static inline unsigned p4d_least(uint64_t a, unsigned b)
+{
+	return a < b ? (unsigned)a : b;
+}
+
+template <typename... P, typename... A>
+static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
+{
+	/* what has more bits is refused like any grid that is too large, and not cut to one that is not */
+	const dim3 blocks(p4d_least(grid.blocks, UINT32_MAX), p4d_least(grid.rows, UINT32_MAX));
+#ifdef __CUDACC__
+	/* more than that has to be asked for; asking again costs nothing */
+	if (grid.shared > P4D_SHARED_FREELY &&
+	    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)grid.shared) !=
+		cudaSuccess)
+		return;
+	kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<P>(arguments)...);
+#else
+	(void)stream;
+	p4d_shim_run(blocks, grid.threads, grid.shared, [&] { kernel(static_cast<P>(arguments)...); });
+#endif
+}
+
+/* Nothing is started for an empty grid. */
+template <auto KERNEL, typename... A>
+static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments)
+{
+	(void)&p4d_launched<KERNEL>::entry;
+	if (grid.blocks > 0 && grid.rows > 0)
+		p4d_start(stream, grid, KERNEL, arguments...);
+}
+
+/* Threads that share so many pieces of a row: whole warps, at most P4D_THREADS. */
+static inline unsigned p4d_threads_for(uint64_t pieces)
+{
+	const uint64_t warps = (pieces + P4D_WARP - 1) / P4D_WARP;
+
+	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, P4D_THREADS);
+}
+
+#endif

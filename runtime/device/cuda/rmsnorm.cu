@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RMSNorm over rows of hidden states. */
+#include "device/cuda/elements.h"
+#include "device/cuda/kernels.h"
+#include "device/cuda/reduce.h"
+
+/* A row per block. What is read again is still in the cache. */
+template <typename E, int W>
+__global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon)
+{
+	const size_t at = (size_t)blockIdx.x * h;
+	float squares = 0;
+
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+		const p4d_run<E, W> a = p4d_load<W>(x + at + j);
+		for (int k = 0; k < W; k++)
+			squares += p4d_value(a.x[k]) * p4d_value(a.x[k]);
+	}
+	const float scale = 1 / sqrtf(p4d_block_sum(squares) / (float)h + epsilon);
+	if (threadIdx.x == 0)
+		rstd[blockIdx.x] = scale;
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+		const p4d_run<E, W> a = p4d_load<W>(x + at + j), w = p4d_load<W>(weight + j);
+		p4d_run<E, W> to;
+		for (int k = 0; k < W; k++)
+			p4d_round(&to.x[k], p4d_value(a.x[k]) * scale * p4d_value(w.x[k]));
+		p4d_store(y + at + j, to);
+	}
+}
+
+/*
+ * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
+ * goes over every gridDim.x-th row; a thread has the same columns in all, and sums them up in its block's
+ * partial sum. There are not enough blocks to hide that a row is read, summed over the block, and only then
+ * changed: so a thread has its RUNS runs of W columns in registers, all of which it asks for at once.
+ */
+template <typename E, int W, int RUNS>
+__global__ void __launch_bounds__(P4D_THREADS)
+    norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight, const float *rstd,
+		       uint64_t n, unsigned h)
+{
+	p4d_run<float, W> sums[RUNS] = {};
+	p4d_run<E, W> w[RUNS] = {};
+
+	for (int r = 0; r < RUNS; r++) {
+		const unsigned j = (threadIdx.x + r * blockDim.x) * W;
+		if (j < h)
+			w[r] = p4d_load<W>(weight + j);
+	}
+	for (uint64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		const size_t at = (size_t)i * h;
+		const float scale = rstd[i];
+		p4d_run<E, W> g[RUNS] = {}, a[RUNS] = {}, to[RUNS] = {};
+		float dot = 0;
+		for (int r = 0; r < RUNS; r++) {
+			const unsigned j = (threadIdx.x + r * blockDim.x) * W;
+			if (j >= h)
+				continue;
+			g[r] = p4d_load<W>(dy + at + j);
+			a[r] = p4d_load<W>(x + at + j);
+			to[r] = p4d_load<W>(dx + at + j);
+		}
+		for (int r = 0; r < RUNS; r++)
+			for (int k = 0; k < W; k++)
+				dot += p4d_value(g[r].x[k]) * p4d_value(w[r].x[k]) * p4d_value(a[r].x[k]);
+		const float mean = p4d_block_sum(dot) * scale / (float)h;
+		for (int r = 0; r < RUNS; r++) {
+			const unsigned j = (threadIdx.x + r * blockDim.x) * W;
+			for (int k = 0; k < W; k++) {
+				const float z = p4d_value(a[r].x[k]) * scale, gradient = p4d_value(g[r].x[k]);
+				sums[r].x[k] += gradient * z;
+				p4d_round(&to[r].x[k],
+					  p4d_value(to[r].x[k]) +
+					      scale * (gradient * p4d_value(w[r].x[k]) - z * mean));
+			}
+			if (j < h)
+				p4d_store(dx + at + j, to[r]);
+		}
+	}
+	for (int r = 0; r < RUNS; r++) {
+		const unsigned j = (threadIdx.x + r * blockDim.x) * W;
+		if (j < h)
+			p4d_store(partial + (size_t)blockIdx.x * h + j, sums[r]);
+	}
+}
+
+/* The same for rows that are too long for registers: read twice, and summed in the partial sum itself. */
+template <typename E, int W>
+__global__ void long_norm_rows_backward(E *dx, float *partial, const E *dy, const E *x, const E *weight,
+					const float *rstd, uint64_t n, unsigned h)
+{
+	float *const sums = partial + (size_t)blockIdx.x * h;
+
+	for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W)
+		p4d_store(sums + j, p4d_run<float, W>{});
+	for (uint64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		const size_t at = (size_t)i * h;
+		const float scale = rstd[i];
+		float dot = 0;
+		for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+			const p4d_run<E, W> g = p4d_load<W>(dy + at + j), a = p4d_load<W>(x + at + j),
+					    w = p4d_load<W>(weight + j);
+			for (int k = 0; k < W; k++)
+				dot += p4d_value(g.x[k]) * p4d_value(w.x[k]) * p4d_value(a.x[k]);
+		}
+		const float mean = p4d_block_sum(dot) * scale / (float)h;
+		for (unsigned j = threadIdx.x * W; j < h; j += blockDim.x * W) {
+			const p4d_run<E, W> g = p4d_load<W>(dy + at + j), a = p4d_load<W>(x + at + j),
+					    w = p4d_load<W>(weight + j);
+			p4d_run<E, W> to = p4d_load<W>(dx + at + j);
+			p4d_run<float, W> sum = p4d_load<W>(sums + j);
+			for (int k = 0; k < W; k++) {
+				const float z = p4d_value(a.x[k]) * scale, gradient = p4d_value(g.x[k]);
+				sum.x[k] += gradient * z;
+				p4d_round(&to.x[k], p4d_value(to.x[k]) +
+							scale * (gradient * p4d_value(w.x[k]) - z * mean));
+			}
+			p4d_store(dx + at + j, to);
+			p4d_store(sums + j, sum);
+		}
+	}
+}
+
+void p4d_kernel_norm(cudaStream_t stream, p4d_dtype type, void *y, float *rstd, const void *x,
+		     const void *weight, uint64_t n, uint64_t h, float epsilon)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, y, x, weight), E, W, {
+			p4d_launch<norm_rows<E, W>>(stream, {n, 1, p4d_threads_for(h / W), 0}, (E *)y, rstd,
+						    (const E *)x, (const E *)weight, (unsigned)h, epsilon);
+		});
+	});
+}
+
+template <typename E, int W, typename... A>
+static void norm_backward(cudaStream_t stream, const p4d_grid &grid, uint64_t runs, A... arguments)
+{
+	if (runs <= 1)
+		p4d_launch<norm_rows_backward<E, W, 1>>(stream, grid, arguments...);
+	else if (runs == 2)
+		p4d_launch<norm_rows_backward<E, W, 2>>(stream, grid, arguments...);
+	else if (runs <= 4)
+		p4d_launch<norm_rows_backward<E, W, 4>>(stream, grid, arguments...);
+	else
+		p4d_launch<long_norm_rows_backward<E, W>>(stream, grid, arguments...);
+}
+
+void p4d_kernel_norm_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dx, float *dweight,
+			      const void *dy, const void *x, const void *weight, const float *rstd,
+			      uint64_t n, uint64_t h)
+{
+	const unsigned blocks = p4d_least(n, P4D_NORM_SUMS);
+
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(h, dx, dy, x, weight, sums), E, W, {
+			norm_backward<E, W>(stream, {blocks, 1, p4d_threads_for(h / W), 0},
+					    (h / W + P4D_THREADS - 1) / P4D_THREADS, (E *)dx, sums,
+					    (const E *)dy, (const E *)x, (const E *)weight, rstd, n,
+					    (unsigned)h);
+		});
+	});
+	p4d_add_columns(stream, dweight, sums, blocks, h);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call of attention as blocks that fused attention takes, and what lies between the two. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/cudnn_workspace.h" /* the one beside this file is of kernels */
+#include "device/cuda/kernels.h"
+#include "device/cuda/cuda_device.h"
+
+enum { ALIGNMENT = 16, BF16 = 2 };
+
+typedef struct block {
+	const p4d_attention_shape *whole;
+	p4d_attention_block at;
+	p4d_attention_call call;
+	p4d_attention_work work;
+	p4d_fused_shape shape;
+} block;
+
+/* Elements of a token: its query heads; its key heads. */
+static uint64_t query_width(const p4d_attention_shape *s)
+{
+	return s->heads * s->head_dim;
+}
+
+static uint64_t key_width(const p4d_attention_shape *s)
+{
+	return s->kv_heads * s->head_dim;
+}
+
+static p4d_fused_stride strides(uint64_t token, uint64_t tokens)
+{
+	return (p4d_fused_stride){token, token * tokens};
+}
+
+static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned number,
+		      p4d_attention_pass pass)
+{
+	const p4d_attention_block at = s->block[number];
+	const bool backward = pass != P4D_ATTENTION_FORWARD, staged = pass == P4D_ATTENTION_ADD;
+	block b = {.whole = s,
+		   .at = at,
+		   .call = {.batch = s->batch,
+			    .heads = s->heads,
+			    .kv_heads = s->kv_heads,
+			    .queries = at.queries,
+			    .keys = at.keys,
+			    .head_dim = s->head_dim,
+			    .backward = backward,
+			    .repacked = s->batch > 1 || at.queries < s->queries,
+			    .staged = staged},
+		   .shape = {.batch = s->batch,
+			     .queries = at.queries,
+			     .keys = at.keys,
+			     .heads = s->heads,
+			     .kv_heads = s->kv_heads,
+			     .head_dim = s->head_dim,
+			     .causal = at.causal,
+			     .backward = backward,
+			     .q = strides(s->query_stride, s->queries),
+			     .kv = strides(s->key_stride, s->keys),
+			     .o = strides(query_width(s), s->queries)}};
+
+	b.work = p4d_attention_work_of(c->sm, &b.call);
+	if (backward) {
+		b.shape.dq = staged ? strides(query_width(s), at.queries) : b.shape.q;
+		b.shape.dkv = staged ? strides(key_width(s), at.keys) : b.shape.kv;
+	}
+	return b;
+}
+
+/* What operands must be for cuDNN's 16-byte accesses. */
+static bool aligned(const p4d_attention_shape *s, const p4d_fused_call *call)
+{
+	const uintptr_t all = (uintptr_t)call->q | (uintptr_t)call->k | (uintptr_t)call->v |
+			      (uintptr_t)call->o | (uintptr_t)call->lse | (uintptr_t)call->d_o |
+			      (uintptr_t)call->dq | (uintptr_t)call->dk | (uintptr_t)call->dv |
+			      (uintptr_t)call->workspace;
+
+	return (all | s->query_stride * BF16 | s->key_stride * BF16) % ALIGNMENT == 0;
+}
+
+/* The one place where it is decided who computes a call. NULL: fused attention does; else why not. */
+static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass pass,
+			   const p4d_attention_shape *s, const p4d_fused_call *call)
+{
+	const char *why = NULL;
+
+	if (type != P4D_DT_BF16)
+		return "fused attention takes bf16 only";
+	if (s->query_document)
+		return "documents are masked";
+	if (s->blocks == 0 || (pass != P4D_ATTENTION_FORWARD && !s->output))
+		return "which keys are seen is not known";
+	if (pass == P4D_ATTENTION_SET && (s->block[0].queries < s->queries || s->block[0].keys < s->keys))
+		return "not all gradients would be set";
+	if (!aligned(s, call))
+		return "operands are not aligned";
+	for (unsigned i = 0; i < s->blocks && !why; i++) {
+		const block b = block_of(c, s, i, pass);
+		if (!b.work.fused)
+			why = "no fused attention for heads of this size";
+		else if (b.at.queries < 2 || b.at.keys < 2)
+			why = "a block is of one token";
+		else if (b.work.bytes > s->workspace_bytes)
+			why = "the plan is of another GPU: its workspace is too small";
+		else
+			p4d_fused_takes(c->fused, &b.shape, &why);
+	}
+	return why;
+}
+
+static char *past(const void *from, uint64_t elements)
+{
+	return (char *)from + elements * BF16;
+}
+
+/* lse (heads, batch * queries) of a block's queries, to or from the block's (batch, heads, queries). */
+static void move_lse(p4d_cuda *c, const block *b, float *all, float *own, bool out)
+{
+	const p4d_attention_shape *s = b->whole;
+	const uint64_t stride = s->batch * s->queries * sizeof(float), row = b->at.queries * sizeof(float);
+
+	for (uint64_t i = 0; i < s->batch; i++) {
+		float *there = all + i * s->queries + b->at.first_query;
+		float *here = own + i * s->heads * b->at.queries;
+		if (out)
+			p4d_kernel_copy_rows(c->stream, there, stride, here, row, row, s->heads);
+		else
+			p4d_kernel_copy_rows(c->stream, here, row, there, stride, row, s->heads);
+	}
+}
+
+/* gradient (batch, all tokens of `stride`) += staged (batch, tokens, width), from its token `first` on */
+static void add_staged(p4d_cuda *c, const block *b, float *gradient, uint64_t stride, uint64_t all,
+		       uint64_t first, const void *staged, uint64_t width, uint64_t tokens)
+{
+	for (uint64_t i = 0; i < b->whole->batch; i++)
+		p4d_kernel_accumulate_rows(c->stream, gradient + (i * all + first) * stride, stride,
+					   P4D_DT_BF16, past(staged, i * tokens * width), width, tokens);
+}
+
+static void *part(const p4d_fused_call *call, uint64_t at)
+{
+	return (char *)call->workspace + at;
+}
+
+static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_fused_call *whole)
+{
+	const p4d_attention_shape *s = b->whole;
+	const p4d_attention_work *w = &b->work;
+	p4d_fused_call call = *whole;
+	p4d_error err = {.code = P4D_OK};
+
+	call.scale = s->scale;
+	call.q = past(whole->q, b->at.first_query * s->query_stride);
+	call.o = past(whole->o, b->at.first_query * query_width(s));
+	if (b->call.repacked)
+		call.lse = part(whole, w->lse);
+	if (pass != P4D_ATTENTION_FORWARD) {
+		call.d_o = past(whole->d_o, b->at.first_query * query_width(s));
+		call.query_gradient = part(whole, w->query_gradient);
+		call.row_sums = part(whole, w->row_sums);
+		if (b->call.repacked)
+			move_lse(c, b, whole->lse, call.lse, false);
+	}
+	if (pass == P4D_ATTENTION_ADD) {
+		call.dq = part(whole, w->dq);
+		call.dk = part(whole, w->dk);
+		call.dv = part(whole, w->dv);
+	}
+	if (p4d_fused_run(c->fused, &b->shape, &call, &err) < 0 && c->failure.code == P4D_OK)
+		c->failure = err;
+	if (pass == P4D_ATTENTION_FORWARD && b->call.repacked)
+		move_lse(c, b, whole->lse, call.lse, true);
+	if (pass != P4D_ATTENTION_ADD)
+		return;
+	add_staged(c, b, whole->dq, s->query_stride, s->queries, b->at.first_query, call.dq, query_width(s),
+		   b->at.queries);
+	add_staged(c, b, whole->dk, s->key_stride, s->keys, 0, call.dk, key_width(s), b->at.keys);
+	add_staged(c, b, whole->dv, s->key_stride, s->keys, 0, call.dv, key_width(s), b->at.keys);
+}
+
+/* Queries of no block see no key. */
+static void begin_unseen(p4d_cuda *c, const p4d_attention_shape *s, const p4d_fused_call *call)
+{
+	const uint64_t tokens = s->batch * s->queries;
+	const float least = -INFINITY;
+	uint64_t seeing = 0;
+	uint32_t word;
+
+	for (unsigned i = 0; i < s->blocks; i++)
+		seeing += s->block[i].queries;
+	if (seeing == s->queries)
+		return;
+	memcpy(&word, &least, sizeof(word));
+	p4d_kernel_fill(c->stream, call->lse, word, s->heads * tokens);
+	p4d_cuda_check(c, cudaMemsetAsync(call->o, 0, tokens * query_width(s) * BF16, c->stream),
+		       "attention");
+}
+
+void p4d_cuda_own_attention(p4d_device *device, const char *why)
+{
+	char *text = device->attention_text;
+
+	snprintf(text, sizeof(device->attention_text), "p4d's own kernels (%.200s)", why);
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ')
+			*text = '_';
+}
+
+bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
+			      const p4d_attention_shape *s, const p4d_fused_call *call)
+{
+	p4d_cuda *c = p4d_cuda_of(device);
+
+	if (!c->fused)
+		return false;
+	const char *why = why_not(c, type, pass, s, call);
+	if (why) {
+		if (!c->noted)
+			p4d_cuda_own_attention(device, why);
+		c->noted = true;
+		return false;
+	}
+	if (pass == P4D_ATTENTION_FORWARD)
+		begin_unseen(c, s, call);
+	for (unsigned i = 0; i < s->blocks; i++) {
+		const block b = block_of(c, s, i, pass);
+		run(c, &b, pass, call);
+	}
+	p4d_cuda_queued(c, "fused attention");
+	return true;
+}

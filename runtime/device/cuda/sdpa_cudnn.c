@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fused attention by cuDNN: a plan for each shape, made when it is first asked for. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/cudnn_workspace.h"
+#include "device/cuda/sdpa_engine.h"
+
+/* A model has two to six; no plan can be dropped while the GPU may still run it. */
+enum { SHAPES = 64 };
+
+typedef struct way {
+	p4d_fused_shape shape;
+	p4d_graph graph;
+	cudnnBackendDescriptor_t plan; /* NULL: it is not taken */
+	p4d_error why;
+} way;
+
+struct p4d_fused {
+	p4d_cudnn cudnn;
+	cudnnHandle_t handle;
+	cudaStream_t stream;
+	int sm;
+	unsigned count;
+	way *ways[SHAPES];
+};
+
+static int start(p4d_fused *f, p4d_error *err)
+{
+	const p4d_cudnn *cudnn = &f->cudnn;
+	char why[P4D_CUDNN_WHY];
+	cudnnStatus_t status = cudnn->Create(&f->handle);
+
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnn->SetStream(f->handle, f->stream);
+	if (status == CUDNN_STATUS_SUCCESS)
+		return 0;
+	p4d_cudnn_why(cudnn, status, why, sizeof(why));
+	return p4d_fail(err, P4D_E_DEVICE, "%s", why);
+}
+
+int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *err)
+{
+	p4d_fused *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for cuDNN");
+	f->sm = sm;
+	f->stream = stream;
+	if (p4d_cudnn_open(&f->cudnn, err) < 0 || start(f, err) < 0) {
+		p4d_fused_close(f);
+		return -1;
+	}
+	*fused = f;
+	return 0;
+}
+
+void p4d_fused_close(p4d_fused *f)
+{
+	if (!f)
+		return;
+	for (unsigned i = 0; i < f->count; i++) {
+		p4d_graph_close(&f->ways[i]->graph);
+		free(f->ways[i]);
+	}
+	if (f->handle)
+		f->cudnn.Destroy(f->handle);
+	free(f);
+}
+
+const char *p4d_fused_name(const p4d_fused *f)
+{
+	return f->cudnn.text;
+}
+
+static void make(p4d_fused *f, way *w)
+{
+	const p4d_fused_shape *s = &w->shape;
+	const p4d_attention_bytes planned =
+	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
+	const uint64_t most = s->backward ? planned.backward_workspace : planned.forward_workspace;
+	uint64_t bytes;
+
+	if (p4d_graph_open(&w->graph, &f->cudnn, f->handle, s, &w->why) < 0)
+		return;
+	const cudnnBackendDescriptor_t choice = p4d_engine_choose(&w->graph, NULL, most, &bytes, &w->why);
+	if (choice)
+		w->plan = p4d_engine_build(&w->graph, NULL, f->handle, choice, &w->why);
+}
+
+static way *find(p4d_fused *f, const p4d_fused_shape *shape)
+{
+	for (unsigned i = 0; i < f->count; i++)
+		if (!memcmp(&f->ways[i]->shape, shape, sizeof(*shape)))
+			return f->ways[i];
+	way *w = f->count < SHAPES ? calloc(1, sizeof(*w)) : NULL;
+	if (!w)
+		return NULL;
+	w->shape = *shape;
+	f->ways[f->count++] = w;
+	make(f, w);
+	return w;
+}
+
+bool p4d_fused_takes(p4d_fused *f, const p4d_fused_shape *shape, const char **why)
+{
+	const way *w = find(f, shape);
+
+	if (w && w->plan)
+		return true;
+	*why = w ? w->why.text : "too many shapes of attention";
+	return false;
+}
+
+/* cuDNN has no way to use a pack again for other addresses. */
+static cudnnStatus_t execute(p4d_fused *f, const way *w, void *const *addresses, void *workspace)
+{
+	const p4d_cudnn *cudnn = &f->cudnn;
+	int64_t numbers[P4D_GRAPH_TENSORS], count = 0;
+	void *given[P4D_GRAPH_TENSORS];
+	cudnnBackendDescriptor_t pack = NULL;
+	cudnnStatus_t status = cudnn->BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+
+	for (int64_t i = 1; i < P4D_GRAPH_TENSORS; i++)
+		if (w->graph.given >> i & 1) {
+			numbers[count] = i;
+			given[count++] = addresses[i];
+		}
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnn->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+						    CUDNN_TYPE_INT64, count, numbers);
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnn->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+						    CUDNN_TYPE_VOID_PTR, count, given);
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnn->BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+						    CUDNN_TYPE_VOID_PTR, 1, &workspace);
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnn->BackendFinalize(pack);
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnn->BackendExecute(f->handle, w->plan, pack);
+	if (pack)
+		cudnn->BackendDestroyDescriptor(pack);
+	return status;
+}
+
+int p4d_fused_run(p4d_fused *f, const p4d_fused_shape *shape, const p4d_fused_call *call, p4d_error *err)
+{
+	const way *w = find(f, shape);
+	float scale = call->scale, masked = -__builtin_inff(), one = 1;
+	int32_t queries = (int32_t)shape->queries, keys = (int32_t)shape->keys;
+	void *const addresses[P4D_GRAPH_TENSORS] = {
+	    [P4D_GRAPH_Q] = (void *)call->q,
+	    [P4D_GRAPH_K] = (void *)call->k,
+	    [P4D_GRAPH_V] = (void *)call->v,
+	    [P4D_GRAPH_O] = call->o,
+	    [P4D_GRAPH_LSE] = call->lse,
+	    [P4D_GRAPH_SCALE] = &scale,
+	    [P4D_GRAPH_MASKED] = &masked,
+	    [P4D_GRAPH_QUERIES] = &queries,
+	    [P4D_GRAPH_KEYS] = &keys,
+	    [P4D_GRAPH_DO] = (void *)call->d_o,
+	    [P4D_GRAPH_DQ] = call->dq,
+	    [P4D_GRAPH_DK] = call->dk,
+	    [P4D_GRAPH_DV] = call->dv,
+	    [P4D_GRAPH_ROW_SUMS] = call->row_sums,
+	    [P4D_GRAPH_QUERY_GRADIENT] = call->query_gradient,
+	    [P4D_GRAPH_ONE] = &one,
+	};
+	const uint64_t gradient_bytes =
+	    shape->batch * shape->heads * shape->queries * shape->head_dim * sizeof(float);
+	char why[P4D_CUDNN_WHY] = "it was not asked for before";
+	cudaError_t zeroed = cudaSuccess;
+
+	/* its kernels add to it */
+	if (shape->backward)
+		zeroed = cudaMemsetAsync(call->query_gradient, 0, gradient_bytes, f->stream);
+	if (zeroed != cudaSuccess)
+		return p4d_fail(err, P4D_E_DEVICE, "attention: %s", cudaGetErrorString(zeroed));
+	cudnnStatus_t status =
+	    w && w->plan ? execute(f, w, addresses, call->workspace) : CUDNN_STATUS_BAD_PARAM;
+	if (status == CUDNN_STATUS_SUCCESS)
+		return 0;
+	if (w && w->plan)
+		p4d_cudnn_why(&f->cudnn, status, why, sizeof(why));
+	return p4d_fail(err, P4D_E_DEVICE, "attention: %s", why);
+}

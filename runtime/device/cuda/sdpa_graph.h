@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CUDA_ATTENTION_GRAPH_H
+#define P4D_CUDA_ATTENTION_GRAPH_H
+
+#include "device/cuda/cudnn_library.h"
+#include "device/cuda/sdpa.h"
+
+/*
+ * Attention of a block as a graph of cuDNN's backend: flash attention is what cuDNN makes of a graph that
+ * has exactly this form. Tensors are (batch, heads, tokens, head size), with strides.
+ */
+
+/* Tensors that a call gives; the scalars lie on the host. */
+typedef enum p4d_graph_tensor {
+	P4D_GRAPH_Q = 1,
+	P4D_GRAPH_K,
+	P4D_GRAPH_V,
+	P4D_GRAPH_O,
+	P4D_GRAPH_LSE,
+	P4D_GRAPH_SCALE,  /* fp32 */
+	P4D_GRAPH_MASKED, /* fp32, a score that is not seen; causal only */
+	P4D_GRAPH_QUERIES,
+	P4D_GRAPH_KEYS, /* int32; where a causal block has more keys than queries */
+	P4D_GRAPH_DO,
+	P4D_GRAPH_DQ,
+	P4D_GRAPH_DK,
+	P4D_GRAPH_DV,
+	P4D_GRAPH_ROW_SUMS,
+	P4D_GRAPH_QUERY_GRADIENT,
+	P4D_GRAPH_ONE, /* fp32 */
+	P4D_GRAPH_TENSORS
+} p4d_graph_tensor;
+
+enum { P4D_GRAPH_DESCRIPTORS = 192, P4D_GRAPH_OPERATIONS = 32 };
+
+typedef struct p4d_graph {
+	const p4d_cudnn *cudnn;
+	cudnnBackendDescriptor_t made[P4D_GRAPH_DESCRIPTORS]; /* all; in the order they were made */
+	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
+	cudnnBackendDescriptor_t whole;
+	unsigned count, operations;
+	uint32_t given; /* bits 1 << p4d_graph_tensor */
+	cudnnStatus_t status;
+	char why[P4D_CUDNN_WHY];
+} p4d_graph;
+
+/* handle NULL: for a device that is only described. Errors: DEVICE; to be closed also then. */
+int p4d_graph_open(p4d_graph *graph, const p4d_cudnn *cudnn, cudnnHandle_t handle,
+		   const p4d_fused_shape *shape, p4d_error *err);
+void p4d_graph_close(p4d_graph *graph);
+
+/*
+ * What every file of descriptors uses. A new descriptor lives until the graph is closed. After the first
+ * failure nothing is done any more; p4d_graph_failed says what it was.
+ */
+cudnnBackendDescriptor_t p4d_graph_make(p4d_graph *graph, cudnnBackendDescriptorType_t type);
+void p4d_graph_set(p4d_graph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+		   cudnnBackendAttributeType_t type, int64_t count, const void *value);
+void p4d_graph_refer(p4d_graph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+		     cudnnBackendDescriptor_t value);
+void p4d_graph_finish(p4d_graph *graph, cudnnBackendDescriptor_t descriptor);
+int p4d_graph_failed(const p4d_graph *graph, p4d_error *err); /* 0: has not */
+
+#endif

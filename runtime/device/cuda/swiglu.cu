@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SwiGLU. A row per block: first all gates, then all ups. */
+#include "device/cuda/elements.h"
+#include "device/cuda/kernels.h"
+
+template <typename E, int W> __global__ void swiglu_rows(E *product, const E *gate_up, unsigned f)
+{
+	const E *gate = gate_up + (size_t)blockIdx.x * 2 * f, *up = gate + f;
+	E *to = product + (size_t)blockIdx.x * f;
+
+	for (unsigned j = threadIdx.x * W; j < f; j += blockDim.x * W) {
+		const p4d_run<E, W> g = p4d_load<W>(gate + j), u = p4d_load<W>(up + j);
+		p4d_run<E, W> y;
+		for (int k = 0; k < W; k++) {
+			const float x = p4d_value(g.x[k]);
+			p4d_round(&y.x[k], x / (1 + expf(-x)) * p4d_value(u.x[k]));
+		}
+		p4d_store(to + j, y);
+	}
+}
+
+/* With s = sigmoid(gate): silu = gate * s, silu' = s * (1 + gate * (1 - s)). */
+template <typename E, int W> __global__ void swiglu_rows_backward(E *gate_up, const E *dproduct, unsigned f)
+{
+	E *gate = gate_up + (size_t)blockIdx.x * 2 * f, *up = gate + f;
+	const E *gradient = dproduct + (size_t)blockIdx.x * f;
+
+	for (unsigned j = threadIdx.x * W; j < f; j += blockDim.x * W) {
+		const p4d_run<E, W> dy = p4d_load<W>(gradient + j);
+		p4d_run<E, W> g = p4d_load<W>(gate + j), u = p4d_load<W>(up + j);
+		for (int k = 0; k < W; k++) {
+			const float x = p4d_value(g.x[k]), d = p4d_value(dy.x[k]), s = 1 / (1 + expf(-x));
+			p4d_round(&g.x[k], d * p4d_value(u.x[k]) * s * (1 + x * (1 - s)));
+			p4d_round(&u.x[k], d * x * s);
+		}
+		p4d_store(gate + j, g);
+		p4d_store(up + j, u);
+	}
+}
+
+void p4d_kernel_swiglu(cudaStream_t stream, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
+		       uint64_t f)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(f, product, gate_up), E, W, {
+			p4d_launch<swiglu_rows<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0}, (E *)product,
+						      (const E *)gate_up, (unsigned)f);
+		});
+	});
+}
+
+void p4d_kernel_swiglu_backward(cudaStream_t stream, p4d_dtype type, void *gate_up, const void *dproduct,
+				uint64_t n, uint64_t f)
+{
+	P4D_WITH_TYPE(type, E, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(f, gate_up, dproduct), E, W, {
+			p4d_launch<swiglu_rows_backward<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0},
+							       (E *)gate_up, (const E *)dproduct,
+							       (unsigned)f);
+		});
+	});
+}

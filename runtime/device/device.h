@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_DEVICE_H
+#define P4D_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+/*
+ * What the parallel logic asks of a device. One table per backend; nothing outside a backend knows which one
+ * it is. All pointers lie in the arena; no operation allocates. Matrices are row-major. Shapes are in
+ * comments: n tokens, h hidden, f feed-forward columns, a query heads, k KV heads, d head size, V vocabulary
+ * rows, all of this rank.
+ *
+ * `type` is the storage type of activations and parameters: BF16 or FP32. Arithmetic is fp32; gradients of
+ * parameters, statistics and optimizer state are fp32. Operations are queued in order; `sync` waits for all,
+ * and fails with the first error of any of them. Structures and host memory that an operation is given may be
+ * changed as soon as it returns.
+ */
+typedef struct p4d_device p4d_device;
+
+/*
+ * What queries see of a rank's keys, as the host knows it: of each sequence, queries first_query ..
+ * first_query+queries-1 see the first `keys` keys. causal: the last of them sees all of these, each one
+ * before it a key less. A call has at most two; a query is in one at most, and sees nothing when it is in
+ * none.
+ */
+typedef struct p4d_attention_block {
+	uint64_t first_query, queries, keys;
+	bool causal;
+} p4d_attention_block;
+enum { P4D_ATTENTION_BLOCKS = 2 };
+
+/* One attention call. Query, key and value are columns of a fused qkv matrix: rows of `stride` elements. */
+typedef struct p4d_attention_shape {
+	uint64_t batch, queries, keys; /* per sequence on this rank */
+	uint64_t heads, kv_heads, head_dim;
+	/*
+	 * Positions in the sequence: query i of a sequence is at query_position[i], key j at key_position[j];
+	 * a query sees keys at its own and earlier positions. With document boundaries both also need the
+	 * same document. NULL documents: one.
+	 */
+	const int32_t *query_position, *key_position; /* (queries), (keys): the same for every sequence */
+	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
+	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
+	float scale;
+	/*
+	 * For a device that computes faster what it knows more of. What positions say, once more; 0 blocks:
+	 * only they do. Bytes of the call's workspace. For gradients, o (n, a*d) of all keys; NULL: unknown.
+	 */
+	uint32_t blocks;
+	p4d_attention_block block[P4D_ATTENTION_BLOCKS];
+	uint64_t workspace_bytes;
+	const void *output;
+} p4d_attention_shape;
+
+/* The heads of a qkv matrix. */
+typedef struct p4d_heads {
+	uint64_t n, length; /* tokens; per sequence: token i has position[i % length] */
+	uint64_t heads, kv_heads, head_dim;
+	const void *bias, *query_weight, *key_weight; /* NULL: none */
+	float epsilon;
+	const float
+	    *rope; /* (length, d): of each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
+} p4d_heads;
+
+/*
+ * Scores exist for so many queries and keys at a time. The cpu's workspaces: with T the tile and d the head
+ * size, 4 * T * (T + 4 * d) bytes forward (scores, output, packed operands) and 4 * T * (2 * T + 5 * d)
+ * backward (probabilities, their gradients, packed operands).
+ */
+enum { P4D_ATTENTION_TILE = 64 };
+
+typedef struct p4d_adam {
+	float learning_rate, beta1, beta2, epsilon, weight_decay;
+	float correction1, correction2; /* 1 - beta^step */
+	float gradient_scale;           /* clipping and averaging */
+} p4d_adam;
+
+struct p4d_device {
+	const char *name; /* "cpu", "cuda" */
+	char text[96];    /* what it is, for people: "NVIDIA H200 (sm_90, 139.8 GiB)" */
+	void *state;
+	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
+	 * host's. */
+	char identity[64];
+	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do; no quotes or backslashes. "":
+	 * there is no choice. */
+	char attention_text[256];
+	/*
+	 * Set by others, called every few milliseconds while the host waits for the device: -1 when what is
+	 * queued will never be done, because it needs a rank that is gone. Then the host stops waiting, and
+	 * that error is the first of `sync`. NULL: nothing is queued that needs others.
+	 */
+	int (*watch)(void *context, p4d_error *err);
+	void *watch_context;
+
+	/* memory */
+	uint64_t allocated_bytes; /* that `allocate` ever gave */
+	int (*allocate)(p4d_device *, uint64_t bytes, void **arena, p4d_error *err);
+	/* waits for all that is queued on any stream, without the watch */
+	void (*release)(p4d_device *, void *arena);
+	/* Bytes of its memory that are in use, by whomever, and all; the cpu: what this process ever had, and
+	 * 0. */
+	void (*usage)(p4d_device *, uint64_t *used, uint64_t *total);
+	void (*zero)(p4d_device *, void *to, uint64_t bytes);
+	/* inside the arena; the two places do not overlap */
+	void (*copy)(p4d_device *, void *to, const void *from, uint64_t bytes);
+	/* rows of row_bytes, whose beginnings are to_stride and from_stride bytes apart; inside the arena */
+	void (*copy_rows)(p4d_device *, void *to, uint64_t to_stride, const void *from, uint64_t from_stride,
+			  uint64_t row_bytes, uint64_t rows);
+	/* from_host may be changed on return; to_host is complete on return */
+	void (*upload)(p4d_device *, void *to, const void *from_host, uint64_t bytes);
+	void (*download)(p4d_device *, void *to_host, const void *from, uint64_t bytes);
+	/* Errors: DEVICE, also of what was queued before; what failed once fails for good. */
+	int (*sync)(p4d_device *, p4d_error *err);
+	void (*close)(p4d_device *);
+	/*
+	 * Memory of the arena for the device's own use from then on: what matrix products work in, the plan's
+	 * row library.gemm; and partial sums, row reductions, which the cpu needs none of. NULL and 0 where
+	 * a plan has no such row.
+	 */
+	void (*lend)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
+		     uint64_t sums_bytes);
+	/*
+	 * To find out what was never written: fills with a word; counts the words that are still it. NULL:
+	 * not with this device.
+	 */
+	void (*fill)(p4d_device *, void *to, uint32_t word, uint64_t words);
+	int (*count)(p4d_device *, uint64_t *number, const void *from, uint32_t word, uint64_t words);
+
+	/*
+	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
+	 * others, beside it. A mark is a place in a stream; a new one counts as reached. Both live until
+	 * close. The cpu's are all NULL: there everything is done when its call returns. What was queued may
+	 * wait for other ranks: no operation may need an idle device to begin, to load its code for one.
+	 */
+	void *stream; /* that of all operations, as the device's libraries know it (cudaStream_t) */
+	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* as libraries know it */
+	/* what is queued later on `waiter` starts after what is queued now on `awaited` */
+	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
+	int (*mark_open)(p4d_device *, void **mark, p4d_error *err);
+	void (*mark)(p4d_device *, void *mark, void *stream); /* moves it behind what is queued there now */
+	void (*mark_wait)(p4d_device *, void *waiter, void *mark); /* as stream_wait, for what is before it */
+	int (*marked)(p4d_device *, void *mark, p4d_error *err);   /* 1: reached, 0: not yet, -1: as sync */
+	/* makes this the device of libraries that the calling thread calls; the thread that opened it need
+	 * not */
+	int (*attach)(p4d_device *, p4d_error *err);
+
+	/* matrix products; y += with accumulate */
+	/* y (n, out) = x (n, in) * w (out, in)^T */
+	void (*linear)(p4d_device *, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
+		       uint64_t out, uint64_t in, bool accumulate);
+	/* dx (n, in) = dy (n, out) * w (out, in) */
+	void (*linear_input)(p4d_device *, p4d_dtype type, void *dx, const void *dy, const void *w,
+			     uint64_t n, uint64_t out, uint64_t in, bool accumulate);
+	/* dw (out, in), fp32, += dy (n, out)^T * x (n, in) */
+	void (*linear_weight)(p4d_device *, p4d_dtype type, float *dw, const void *dy, const void *x,
+			      uint64_t n, uint64_t out, uint64_t in);
+	/* logits (n, V) fp32 = x (n, h) * w (V, h)^T */
+	void (*linear_logits)(p4d_device *, p4d_dtype type, float *logits, const void *x, const void *w,
+			      uint64_t n, uint64_t out, uint64_t in);
+
+	/* y = x / rms(x) * weight; rstd (n) is 1/rms */
+	void (*norm)(p4d_device *, p4d_dtype type, void *y, float *rstd, const void *x, const void *weight,
+		     uint64_t n, uint64_t h, float epsilon);
+	/* dx += gradient through the norm of dy; dweight (h) fp32 += */
+	void (*norm_backward)(p4d_device *, p4d_dtype type, void *dx, float *dweight, const void *dy,
+			      const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h);
+	void (*add)(p4d_device *, p4d_dtype type, void *y, const void *a, const void *b,
+		    uint64_t count); /* y = a + b; y may be one of them */
+
+	/*
+	 * What follows the qkv product, in place: adds bias (NULL: none), normalizes each head of query and
+	 * key (rstd NULL: no qk norm; else rstd (n, a+k) is filled), rotates them. qkv (n, (a + 2k) * d): all
+	 * queries, keys, values.
+	 */
+	void (*heads)(p4d_device *, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *);
+	/*
+	 * dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias (the sums of
+	 * that gradient; NULL: none) and norm weights, fp32, +=. What was normalized is qkv over the norm's
+	 * weight; where the weight is exactly 0 that is lost, and taken for 0.
+	 */
+	void (*heads_backward)(p4d_device *, p4d_dtype type, void *dqkv, const void *qkv, const float *rstd,
+			       const p4d_heads *, float *dbias, float *dquery_weight, float *dkey_weight);
+
+	/*
+	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys a query may see; a query that sees
+	 * none gives o = 0, lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as planned.
+	 */
+	void (*attention)(p4d_device *, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
+			  const void *v, const p4d_attention_shape *, void *workspace);
+	/* combines another block of keys' output into fp32 total (n, a*d), lse (a, n); first: copies */
+	void (*attention_merge)(p4d_device *, p4d_dtype type, float *total, float *total_lse, const void *o,
+				const float *lse, uint64_t n, uint64_t heads, uint64_t head_dim, bool first);
+	/* row_sums (a, n) = sum over d of do*o; once per layer */
+	void (*attention_row_sums)(p4d_device *, p4d_dtype type, float *row_sums, const void *d_o,
+				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim);
+	/*
+	 * Gradients through one block of keys, with the lse of the whole row: adds to dq, dk and dv, fp32,
+	 * whose rows are as far apart as those of q (query_stride), k and v (key_stride). So they may be
+	 * columns of one fp32 matrix of the shape of qkv.
+	 */
+	void (*attention_backward)(p4d_device *, p4d_dtype type, float *dq, float *dk, float *dv,
+				   const void *d_o, const float *lse, const float *row_sums, const void *q,
+				   const void *k, const void *v, const p4d_attention_shape *,
+				   void *workspace);
+	/*
+	 * The same where there is one block of keys: sets dqkv (type), the gradient of qkv, of which q, k and
+	 * v are the columns. sums: where the plan has attention.qkv_gradient, (n, columns) fp32.
+	 */
+	void (*attention_gradient)(p4d_device *, p4d_dtype type, void *dqkv, float *sums, const void *d_o,
+				   const float *lse, const float *row_sums, const void *qkv,
+				   const p4d_attention_shape *, void *workspace);
+
+	/* product (n, f) = silu(gate) * up; gate_up (n, 2f): all gates, then all ups */
+	void (*swiglu)(p4d_device *, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
+		       uint64_t f);
+	/* gate_up becomes its gradient */
+	void (*swiglu_backward)(p4d_device *, p4d_dtype type, void *gate_up, const void *dproduct, uint64_t n,
+				uint64_t f);
+
+	/* out (n, h) = rows of table (rows, h); 0 for tokens outside of first .. first+rows-1 */
+	void (*embed)(p4d_device *, p4d_dtype type, void *out, const void *table, const int32_t *tokens,
+		      uint64_t n, uint64_t h, uint64_t first, uint64_t rows);
+	/* dtable (rows, h) fp32 += dy (n, h), in the order of tokens */
+	void (*embed_backward)(p4d_device *, p4d_dtype type, float *dtable, const void *dy,
+			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows);
+
+	/*
+	 * Cross-entropy over a vocabulary that is cut over ranks. logits (n, V) are rows first .. first+V-1
+	 * of it. Of each token maximum[i], sum[i] of exp(logit - maximum), target[i]: the logit of its label,
+	 * 0 when it is elsewhere. labels below 0 are not trained on.
+	 */
+	void (*statistics)(p4d_device *, float *maximum, float *sum, float *target, const float *logits,
+			   const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first);
+	/* sum[i] *= exp(old[i] - new[i]): after the maxima of all ranks were merged */
+	void (*rescale)(p4d_device *, float *sum, const float *old_maximum, const float *new_maximum,
+			uint64_t n);
+	/* dlogits = scale * gradient of what `losses` adds, 0 where the label is below 0; statistics merged
+	 * over all ranks */
+	void (*logits_gradient)(p4d_device *, p4d_dtype type, void *dlogits, const float *logits,
+				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
+				uint64_t vocab, uint64_t first, float scale, float z_loss);
+	/* *loss (fp64, in the arena) += sum over tokens of log-sum - target + z_loss * log-sum^2, where
+	 * log-sum = log(sum) + maximum */
+	void (*losses)(p4d_device *, double *loss, const float *maximum, const float *sum,
+		       const float *target, const int32_t *labels, uint64_t n, float z_loss);
+
+	/* optimizer; both add to a number in the arena, so that nothing waits until it is downloaded */
+	/* *sum += squares of x, in an order that depends on count alone; finite exactly where all x are */
+	void (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count);
+	void (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
+	/* AdamW: parameter (type), master (NULL in fp32: the parameter itself), moments */
+	void (*adam)(p4d_device *, p4d_dtype type, void *parameter, float *master, float *first,
+		     float *second, const float *gradient, uint64_t count, const p4d_adam *);
+	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);
+	void (*accumulate)(p4d_device *, float *y, p4d_dtype type, const void *x,
+			   uint64_t count); /* y += x */
+};
+
+/*
+ * The cpu backend: one thread (OpenBLAS is told so). Types are BF16 and FP32. Its operations are written once
+ * for any type; tests call them in double, where gradients can be held against finite differences. Products
+ * of bf16 are converted block by block in the P4D_CPU_PRODUCT_BYTES that were lent. The thread that opens it,
+ * and uses it, takes denormal numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31.
+ * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
+ */
+enum {
+	P4D_CPU_PRODUCT_BLOCK = 512, /* rows and columns that are converted at a time */
+	P4D_CPU_PRODUCT_BYTES = 3 * 4 * P4D_CPU_PRODUCT_BLOCK * P4D_CPU_PRODUCT_BLOCK,
+};
+int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and opens the shared object with the cuda backend. */
+#include "device/device_cuda.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/library.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "unknown"
+#endif
+
+typedef int cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_error *err);
+
+static const char LIBRARY[] = "libp4d-cuda.so";
+
+/* dlsym has no type for functions */
+static cuda_open *function_of(void *library)
+{
+	void *symbol = dlsym(library, "p4d_device_cuda_open");
+	cuda_open *function;
+
+	memcpy(&function, &symbol, sizeof(function));
+	return function;
+}
+
+static int fix(p4d_error *err)
+{
+	return p4d_fix(err, "--device cpu, here and where the job is submitted");
+}
+
+/*
+ * CUDA reads these when it starts. Code that is loaded when it is first called may need an idle GPU, which it
+ * never is while communication waits on it for a rank that waits for that call; and streams that share a
+ * connection to the GPU wait for each other.
+ */
+static void set_environment(void)
+{
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err)
+{
+	const p4d_cuda_request request = {
+	    .version = PACKAGE_VERSION, .table_bytes = sizeof(*device), .local_rank = local_rank};
+	char path[PATH_MAX + 32];
+
+	if (!p4d_library_find(LIBRARY, path, sizeof(path)))
+		return p4d_fail(err, P4D_E_DEVICE,
+				"this p4d-train was built without CUDA: there is no %.300s", path),
+		       fix(err);
+	set_environment();
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	cuda_open *open = library ? function_of(library) : NULL;
+	if (!open)
+		return p4d_fail(err, P4D_E_DEVICE, "CUDA cannot be loaded: %.400s", dlerror()), fix(err);
+	if (open(device, &request, err) == 0)
+		return 0;
+	if (err && !err->fix[0])
+		fix(err);
+	return -1;
+}
+
+/* Most hosts without a GPU have no driver either: they need not load CUDA to find out. */
+static int try_device(p4d_device *device, p4d_error *err)
+{
+	char path[PATH_MAX + 32];
+
+	set_environment(); /* also before the driver is loaded */
+	if (p4d_library_find(LIBRARY, path, sizeof(path)) && !dlopen("libcuda.so.1", RTLD_LAZY))
+		return p4d_fail(err, P4D_E_DEVICE, "this host has no NVIDIA driver (libcuda.so.1)");
+	return p4d_device_cuda_load(device, 0, err);
+}
+
+bool p4d_device_cuda_there(p4d_error *err)
+{
+	p4d_error why = {.code = P4D_OK};
+	int ends[2], status;
+
+	if (pipe(ends) < 0)
+		return p4d_fail(err, P4D_E_DEVICE, "pipe: %s", strerror(errno)) == 0;
+	const pid_t child = fork();
+	if (child == 0) {
+		p4d_device device;
+		if (try_device(&device, &why) < 0 && write(ends[1], &why, sizeof(why)) < 0)
+			_exit(2);
+		_exit(why.code != P4D_OK);
+	}
+	close(ends[1]);
+	const ssize_t got = child < 0 ? -1 : read(ends[0], &why, sizeof(why));
+	close(ends[0]);
+	if (child > 0)
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+	if (child > 0 && got == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	if (got == (ssize_t)sizeof(why) && err)
+		*err = why;
+	else
+		p4d_fail(err, P4D_E_DEVICE, "the attempt to open the GPU ended without a word");
+	return false;
+}

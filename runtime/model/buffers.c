@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From names of the plan's rows to places in the arena. */
+#include <stdio.h>
+
+#include "trainer/trainer_parts.h"
+
+static const char *const names[B_BUFFERS] = {
+    [B_PARAMETERS] = "parameters",
+    [B_GRADIENTS] = "gradients",
+    [B_MASTER] = "optimizer.master",
+    [B_FIRST] = "optimizer.first_moment",
+    [B_SECOND] = "optimizer.second_moment",
+    [B_TOKENS] = "data.tokens",
+    [B_LABELS] = "data.labels",
+    [B_DOCUMENTS] = "data.documents",
+    [B_SEND_FORWARD] = "send.forward",
+    [B_SEND_BACKWARD] = "send.backward",
+    [B_EMBEDDING_OUTPUT] = "embedding.output",
+    [B_EMBEDDING_GRADIENT] = "embedding.gradient",
+    [B_HEAD_OUTPUT] = "head.output",
+    [B_HEAD_GRADIENT] = "head.gradient",
+    [B_ROPE] = "rope",
+    [B_POSITIONS] = "positions",
+    [B_SCALARS] = "scalars",
+    [B_REDUCTIONS] = "reductions",
+    [B_LIBRARY] = "library.gemm",
+    [B_HEAD_INPUT] = "head.input",
+    [B_HEAD_RSTD] = "head.rstd",
+    [B_LOGITS] = "head.logits",
+    [B_LOGITS_GRADIENT] = "head.logits_gradient",
+    [B_STATISTICS] = "head.statistics",
+    [B_VOCABULARY_HIDDEN] = "vocabulary.hidden",
+    [B_VOCABULARY_STATISTICS] = "vocabulary.statistics",
+    [B_VOCABULARY_HIDDEN_GRADIENT] = "vocabulary.hidden_gradient",
+    [B_HIDDEN] = "hidden",
+    [B_NORMED] = "normed",
+    [B_NORMED_GRADIENT] = "normed_gradient",
+    [B_PARTIAL] = "partial",
+    [B_GATHERED] = "gathered",
+    [B_GATHERED_GRADIENT] = "gathered_gradient",
+    [B_PRODUCT] = "product",
+    [B_PRODUCT_GRADIENT] = "product_gradient",
+    [B_ATTENTION_GRADIENT] = "attention_gradient",
+    [B_QKV_GRADIENT] = "qkv_gradient",
+    [B_FORWARD_WORKSPACE] = "attention.forward_workspace",
+    [B_BACKWARD_WORKSPACE] = "attention.backward_workspace",
+    [B_ROW_SUMS] = "attention.row_sums",
+    [B_QKV_SUMS] = "attention.qkv_gradient",
+    [B_RING_KEYS_VALUES] = "ring.keys_values",
+    [B_RING_OUTPUT] = "ring.output",
+    [B_RING_LSE] = "ring.lse",
+    [B_RING_BACK_KEYS_VALUES] = "ring.backward.keys_values",
+    [B_RING_BACK_GRADIENTS] = "ring.backward.gradients",
+    [B_GATHERED_KEYS_VALUES] = "gathered.keys_values",
+    [B_GATHERED_BACK_KEYS_VALUES] = "gathered.backward.keys_values",
+    [B_GATHERED_BACK_GRADIENTS] = "gathered.backward.gradients",
+};
+
+static const char *const made[MADE_COUNT] = {
+    [MADE_INPUT] = "input",     [MADE_INPUT_RSTD] = "input_rstd",   [MADE_QKV] = "qkv",
+    [MADE_QK_RSTD] = "qk_rstd", [MADE_ATTENTION] = "attention",     [MADE_LSE] = "lse",
+    [MADE_MIDDLE] = "middle",   [MADE_MIDDLE_RSTD] = "middle_rstd", [MADE_GATE_UP] = "gate_up",
+};
+
+static const p4d_tensor *find(const p4d_trainer *t, const char *before, const char *name)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s.%s", before, name);
+	return p4d_plan_find(&t->plan, text);
+}
+
+void p4d_find_buffers(p4d_trainer *t)
+{
+	for (int i = 0; i < B_BUFFERS; i++)
+		t->row[i] = p4d_plan_find(&t->plan, names[i]);
+	for (int i = 0; i < MADE_COUNT; i++) {
+		t->kept[i] = find(t, "layer", made[i]);
+		t->again[i] = find(t, "again", made[i]);
+	}
+}
+
+static void *place_of(const p4d_trainer *t, const p4d_tensor *row, uint64_t slot, uint64_t layer)
+{
+	return row ? t->arena + row->offset + slot * row->slot_stride + layer * row->layer_stride : NULL;
+}
+
+void *p4d_at(const p4d_trainer *t, p4d_buffer which)
+{
+	return place_of(t, t->row[which], 0, 0);
+}
+
+void *p4d_at_slot(const p4d_trainer *t, p4d_buffer which, uint32_t slot, uint32_t layer)
+{
+	return place_of(t, t->row[which], slot, layer);
+}
+
+void *p4d_hand_over(const p4d_trainer *t, p4d_buffer which, uint64_t number)
+{
+	const p4d_tensor *row = t->row[which];
+
+	return t->arena + row->offset + number % P4D_SEND_BUFFERS * (row->bytes / P4D_SEND_BUFFERS);
+}
+
+p4d_layer p4d_layer_at(const p4d_trainer *t, uint32_t chunk, uint32_t slot, uint32_t layer)
+{
+	p4d_layer y = {.number = t->weights.segment[chunk * t->weights.of_chunk].layer + layer};
+
+	for (int i = 0; i < MADE_COUNT; i++)
+		y.made[i] =
+		    t->kept[i] ? place_of(t, t->kept[i], slot, layer) : place_of(t, t->again[i], 0, 0);
+	return y;
+}
+
+void *p4d_weight_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t layer)
+{
+	const p4d_weight *w = p4d_weight_find(&t->weights, kind, layer);
+
+	return w ? (char *)p4d_at(t, B_PARAMETERS) + w->offset * t->element : NULL;
+}
+
+float *p4d_gradient_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t layer)
+{
+	const p4d_weight *w = p4d_weight_find(&t->weights, kind, layer);
+
+	return w ? (float *)p4d_at(t, B_GRADIENTS) + w->offset : NULL;
+}
+
+static const int32_t *data_of(p4d_trainer *t, uint32_t micro_batch, p4d_buffer which, uint32_t *holder,
+			      int32_t *host, p4d_error *err)
+{
+	const p4d_batch batch = {.tokens = which == B_TOKENS ? host : NULL,
+				 .labels = which == B_LABELS ? host : NULL};
+	const p4d_tensor *row = t->row[which];
+	const uint64_t copies = row->shape[0], copy = micro_batch % copies;
+	char *to = t->arena + row->offset + copy * (row->bytes / copies);
+
+	if (holder[copy] == micro_batch)
+		return (const int32_t *)to;
+	if (t->source(t->context, t->number, micro_batch, &batch, err) < 0)
+		return NULL;
+	for (uint64_t i = 0; i < t->n; i++)
+		if (host[i] >= (int64_t)t->set.vocab || (which == B_TOKENS && host[i] < 0)) {
+			p4d_fail(err, P4D_E_DATA, "token %d is outside of the vocabulary of %llu", host[i],
+				 (unsigned long long)t->set.vocab);
+			return NULL;
+		}
+	t->d->upload(t->d, to, host, t->n * sizeof(*host));
+	holder[copy] = micro_batch;
+	return (const int32_t *)to;
+}
+
+const int32_t *p4d_tokens_of(p4d_trainer *t, uint32_t micro_batch, p4d_error *err)
+{
+	return data_of(t, micro_batch, B_TOKENS, t->token_holder, t->host_tokens, err);
+}
+
+const int32_t *p4d_labels_of(p4d_trainer *t, uint32_t micro_batch, p4d_error *err)
+{
+	const uint64_t copy = micro_batch % t->row[B_LABELS]->shape[0];
+	const bool here = t->label_holder[copy] == micro_batch;
+	const int32_t *labels = data_of(t, micro_batch, B_LABELS, t->label_holder, t->host_labels, err);
+
+	if (!labels || here)
+		return labels;
+	t->label_trained[copy] = 0;
+	for (uint64_t i = 0; i < t->n; i++)
+		t->label_trained[copy] += t->host_labels[i] >= 0;
+	return labels;
+}
+
+uint64_t p4d_trained_of(const p4d_trainer *t, uint32_t micro_batch)
+{
+	return t->label_trained[micro_batch % t->row[B_LABELS]->shape[0]];
+}

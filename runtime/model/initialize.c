@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Weights of a new model. A billion normal numbers take a processor a minute, so all that a rank has make
+ * them; which one makes a number does not decide what it is.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "trainer/trainer_parts.h"
+
+enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers that a thread makes at a time */
+#define INITIAL_DEVIATION 0.02
+#define PI 3.14159265358979323846
+
+/* splitmix64 */
+static uint64_t mixed(uint64_t z)
+{
+	z += UINT64_C(0x9e3779b97f4a7c15);
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static uint64_t hash_of(const char *name)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* Of a normal distribution (Box-Muller). */
+static float normal(uint64_t key, uint64_t index, double deviation)
+{
+	const uint64_t a = mixed(key ^ mixed(2 * index)), b = mixed(key ^ mixed(2 * index + 1));
+	const double u = ((double)(a >> 11) + 1) / 9007199254740993.0,
+		     v = (double)(b >> 11) / 9007199254740992.0;
+
+	return (float)(deviation * sqrt(-2 * log(u)) * cos(2 * PI * v));
+}
+
+/* What a thread makes: numbers from..from+count-1 of a piece. */
+typedef struct share {
+	const p4d_piece *piece;
+	uint64_t key, from, count;
+	double deviation; /* 0: all are `constant` */
+	float constant;
+	float *to;
+} share;
+
+static void *draw(void *context)
+{
+	const share *s = context;
+	const p4d_piece *p = s->piece;
+	const uint64_t width = p->tensor_columns ? p->tensor_columns : 1;
+	uint64_t row = s->from / p->columns, column = s->from % p->columns;
+
+	for (uint64_t i = 0; i < s->count; i++) {
+		const uint64_t index = (p->first_row + row) * width + p->first_column + column;
+		s->to[i] = s->deviation > 0 ? normal(s->key, index, s->deviation) : s->constant;
+		if (++column == p->columns) {
+			column = 0;
+			row++;
+		}
+	}
+	return NULL;
+}
+
+/* Threads for a rank: its part of the processors that this process may use. */
+static unsigned threads_of(const p4d_trainer *t)
+{
+	cpu_set_t set;
+	const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+	const uint64_t own = (uint64_t)cores / t->l->gpus_per_node;
+
+	return own < 1 ? 1 : own < MOST_THREADS ? (unsigned)own : MOST_THREADS;
+}
+
+/* The next numbers of a piece, from `like` on; how many. */
+static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
+{
+	share shares[MOST_THREADS];
+	pthread_t thread[MOST_THREADS];
+	bool apart[MOST_THREADS] = {false};
+	uint64_t made = 0;
+
+	for (unsigned i = 0; i < threads && made < left; i++) {
+		share *s = &shares[i];
+		*s = *like;
+		s->from += made;
+		s->to += made;
+		s->count = left - made < SHARE ? left - made : SHARE;
+		made += s->count;
+		apart[i] = made < left && i + 1 < threads && pthread_create(&thread[i], NULL, draw, s) == 0;
+		if (!apart[i])
+			draw(s);
+	}
+	for (unsigned i = 0; i < threads; i++)
+		if (apart[i])
+			pthread_join(thread[i], NULL);
+	return made;
+}
+
+/* Norms begin as 1, biases as 0, matrices that write to the residual stream the smaller the more there are.
+ */
+static void initialize_piece(p4d_trainer *t, const p4d_weight *w, const p4d_piece *p, uint64_t seed,
+			     float *numbers, unsigned threads)
+{
+	const bool norm = w->replicated, residual = w->kind == P4D_W_OUTPUT || w->kind == P4D_W_DOWN;
+	const double deviation =
+	    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)t->l->layers) : INITIAL_DEVIATION;
+	const uint64_t count = p->rows * p->columns;
+	float *gradients = p4d_at(t, B_GRADIENTS);
+	share all = {.piece = p,
+		     .key = mixed(seed) ^ hash_of(p->name),
+		     .deviation = norm || !w->decay ? 0 : deviation,
+		     .constant = norm ? 1 : 0,
+		     .to = numbers};
+
+	while (all.from < count) {
+		const uint64_t made = draw_some(&all, count - all.from, threads);
+		t->d->upload(t->d, gradients + p->offset + all.from, numbers, made * sizeof(*numbers));
+		all.from += made;
+	}
+}
+
+int p4d_trainer_initialize(p4d_trainer *t, uint64_t seed, p4d_error *err)
+{
+	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	float *gradients = p4d_at(t, B_GRADIENTS), *master = p4d_at(t, B_MASTER);
+	const uint64_t state = t->weights.elements / t->shards * sizeof(float);
+	const unsigned threads = threads_of(t);
+	float *numbers = malloc((size_t)threads * SHARE * sizeof(*numbers));
+
+	if (!numbers)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
+	/* the gradients' buffer holds the weights in fp32 until they are where they belong */
+	t->d->zero(t->d, gradients, t->weights.elements * sizeof(float));
+	for (uint32_t i = 0; i < t->weights.count; i++) {
+		const p4d_weight *w = &t->weights.weight[i];
+		const unsigned count = p4d_pieces_of(t->l, t->place, t->set.vocab, w, pieces);
+		for (unsigned k = 0; k < count; k++)
+			initialize_piece(t, w, &pieces[k], seed, numbers, threads);
+	}
+	free(numbers);
+	t->d->cast(t->d, t->type, p4d_at(t, B_PARAMETERS), P4D_DT_FP32, gradients, t->weights.elements);
+	for (uint32_t i = 0; master && i < t->weights.segments; i++) {
+		uint64_t first, count;
+		p4d_trainer_shard(t, i, &first, &count);
+		t->d->copy(t->d, master + t->weights.segment[i].offset / t->shards, gradients + first,
+			   count * sizeof(*master));
+	}
+	t->d->zero(t->d, p4d_at(t, B_FIRST), state);
+	t->d->zero(t->d, p4d_at(t, B_SECOND), state);
+	return t->d->sync(t->d, err);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of a stage's weights, in the order they lie in its flat buffer. */
+#include "model/weights.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/parameters.h"
+
+enum { WEIGHTS_OF_LAYER = 9, SHARD_MULTIPLE = 128 };
+
+/* A table under construction. */
+typedef struct builder {
+	const p4d_layout *layout;
+	p4d_weights *to;
+	uint64_t at;
+} builder;
+
+static void add(builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
+{
+	const bool query_key = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
+	const bool norm = kind == P4D_W_ATTENTION_NORM || kind == P4D_W_FFN_NORM || kind == P4D_W_FINAL_NORM;
+
+	b->to->weight[b->to->count++] = (p4d_weight){
+	    .kind = kind,
+	    .layer = layer,
+	    .rows = rows,
+	    .columns = columns,
+	    .offset = b->at,
+	    .decay = columns > 1,
+	    .replicated = norm || query_key,
+	};
+	b->at += rows * columns;
+}
+
+static void add_layer(builder *b, uint32_t layer)
+{
+	const p4d_layout *l = b->layout;
+	const uint64_t h = l->hidden, f = l->ffn / l->tp, d = l->head_dim;
+	const uint64_t q = l->heads / l->tp * d, columns = q + 2 * (l->kv_heads / l->tp) * d;
+
+	add(b, P4D_W_ATTENTION_NORM, layer, h, 1);
+	add(b, P4D_W_QKV, layer, columns, h);
+	if (l->bias != P4D_BIAS_NONE)
+		add(b, P4D_W_QKV_BIAS, layer, columns, 1);
+	if (l->qk_norm) {
+		add(b, P4D_W_QUERY_NORM, layer, d, 1);
+		add(b, P4D_W_KEY_NORM, layer, d, 1);
+	}
+	add(b, P4D_W_OUTPUT, layer, h, q);
+	add(b, P4D_W_FFN_NORM, layer, h, 1);
+	add(b, P4D_W_GATE_UP, layer, 2 * f, h);
+	add(b, P4D_W_DOWN, layer, h, f);
+}
+
+/* begins: the stage has the beginning of the model, too */
+static void add_end(builder *b, bool begins)
+{
+	const p4d_layout *l = b->layout;
+
+	add(b, P4D_W_FINAL_NORM, 0, l->hidden, 1);
+	if (!l->vocab_parallel && !(l->tied && begins))
+		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
+}
+
+static p4d_segment *begin_segment(builder *b)
+{
+	p4d_segment *s = &b->to->segment[b->to->segments];
+
+	*s = (p4d_segment){.offset = b->at, .first_weight = b->to->count};
+	return s;
+}
+
+static void end_segment(builder *b)
+{
+	p4d_segment *s = &b->to->segment[b->to->segments++];
+	const uint64_t unit = p4d_optimizer_shards(b->layout) * SHARD_MULTIPLE;
+
+	s->weights = b->to->count - s->first_weight;
+	s->elements = b->at - s->offset;
+	s->padded = (s->elements + unit - 1) / unit * unit;
+	b->at = s->offset + s->padded;
+}
+
+static void add_chunk(builder *b, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
+{
+	const p4d_layout *l = b->layout;
+	const uint32_t position = p4d_position_of(schedule, stage, chunk);
+	const uint32_t layers = l->stage_layers[stage] / (uint32_t)l->vpp;
+	uint32_t first = 0;
+
+	for (uint32_t i = 0; i < position; i++)
+		first += l->stage_layers[p4d_stage_at(schedule, i, NULL)] / (uint32_t)l->vpp;
+	for (uint32_t i = 0; i < b->to->of_chunk; i++) {
+		begin_segment(b)->layer = first + i;
+		if (i == 0 && position == 0 && !l->vocab_parallel)
+			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
+		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
+			add_layer(b, first + k);
+		if (i == b->to->of_chunk - 1 && position == p4d_positions(schedule) - 1)
+			add_end(b, p4d_is_first(schedule, stage));
+		end_segment(b);
+	}
+}
+
+int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, p4d_error *err)
+{
+	const p4d_schedule schedule = p4d_schedule_of(l);
+	const uint64_t most = (uint64_t)l->stage_layers[stage] * WEIGHTS_OF_LAYER + 3;
+	const uint64_t of_chunk = p4d_chunk_segments(l, stage);
+	p4d_weights made = {.of_chunk = (uint32_t)of_chunk,
+			    .segment = calloc(l->vpp * of_chunk + 1, sizeof(*made.segment)),
+			    .weight = calloc(most, sizeof(*made.weight))};
+	builder b = {.layout = l, .to = &made};
+
+	if (!made.segment || !made.weight) {
+		p4d_weights_close(&made);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the table of %" PRIu64 " weights", most);
+	}
+	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+		add_chunk(&b, &schedule, stage, chunk);
+	if (l->vocab_parallel) {
+		begin_segment(&b);
+		add(&b, P4D_W_EMBEDDING, 0, l->vocab / l->tp / l->pp, l->hidden);
+		if (!l->tied)
+			add(&b, P4D_W_HEAD, 0, l->vocab / l->tp / l->pp, l->hidden);
+		end_segment(&b);
+	}
+	made.elements = b.at;
+	*weights = made;
+	return 0;
+}
+
+void p4d_weights_close(p4d_weights *weights)
+{
+	free(weights->segment);
+	free(weights->weight);
+	memset(weights, 0, sizeof(*weights));
+}
+
+const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer)
+{
+	for (uint32_t i = 0; i < weights->count; i++)
+		if (weights->weight[i].kind == kind && weights->weight[i].layer == layer)
+			return &weights->weight[i];
+	return NULL;
+}
+
+uint64_t p4d_table_row(const p4d_layout *l, p4d_place place, const p4d_weight *weight)
+{
+	return weight->rows * (l->vocab_parallel ? place.tp + l->tp * place.pp : place.tp);
+}
+
+void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
+		  uint64_t *count)
+{
+	uint64_t shards = p4d_optimizer_shards(layout);
+
+	*count = segment->padded / shards;
+	*first = segment->offset;
+	if (shards > 1)
+		*first += *count * (place.cp + layout->cp * place.dp);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_WEIGHTS_H
+#define P4D_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "request/layout.h"
+#include "schedule/schedule.h"
+
+/*
+ * Where every parameter lies. A stage has one flat buffer each of parameters, gradients and (a shard of)
+ * optimizer state; it is the chunks one after the other, then the tables of vocabulary parallelism, each
+ * padded as p4d_padded_parameters says. Model code finds weights by kind and layer; checkpoints see the same
+ * storage as pieces of tensors with the names of Hugging Face's Llama.
+ */
+
+/* Which rank this is in each direction; see p4d_place_of. */
+typedef struct p4d_place {
+	uint32_t tp, cp, dp, pp;
+} p4d_place;
+
+/* Ranks count tensor parallel first, then context, data, pipeline parallel: rank = tp + TP*(cp + CP*(dp +
+ * DP*pp)). */
+p4d_place p4d_place_of(const p4d_layout *layout, uint32_t rank);
+uint32_t p4d_rank_at(const p4d_layout *layout, p4d_place place);
+
+typedef enum p4d_weight_kind {
+	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
+	P4D_W_ATTENTION_NORM, /* (h) */
+	P4D_W_QKV,            /* ((A + 2G)/t, h): rows of queries, keys, values */
+	P4D_W_QKV_BIAS,       /* ((A + 2G)/t) */
+	P4D_W_QUERY_NORM,     /* (d) */
+	P4D_W_KEY_NORM,       /* (d) */
+	P4D_W_OUTPUT,         /* (h, A/t) */
+	P4D_W_FFN_NORM,       /* (h) */
+	P4D_W_GATE_UP,        /* (2f/t, h): rows of gates, then ups */
+	P4D_W_DOWN,           /* (h, f/t) */
+	P4D_W_FINAL_NORM,     /* (h) */
+	P4D_W_HEAD,           /* as the embedding */
+} p4d_weight_kind;
+
+typedef struct p4d_weight {
+	p4d_weight_kind kind;
+	uint32_t layer;         /* of the model; 0 outside of layers */
+	uint64_t rows, columns; /* of this rank; columns 1 of vectors */
+	uint64_t offset;        /* elements from the start of the stage's flat buffer */
+	bool decay;             /* weight decay applies: matrices */
+	bool replicated; /* the same on all tp ranks: gradients are summed over tp, and count once in norms */
+} p4d_weight;
+
+/* What is gathered, reduced and optimized as one: see p4d_chunk_segments. The last: the tables of vocabulary
+ * parallelism. */
+typedef struct p4d_segment {
+	uint64_t offset, elements, padded; /* in the flat buffer */
+	uint32_t layer;                    /* of the model */
+	uint32_t first_weight, weights;
+} p4d_segment;
+
+typedef struct p4d_weights {
+	uint32_t segments, count;
+	uint32_t of_chunk;    /* segments of a chunk */
+	p4d_segment *segment; /* of chunks in order, then the tables */
+	p4d_weight *weight;
+	uint64_t elements; /* of the flat buffer, padding included */
+} p4d_weights;
+
+/* The table of one stage. A tied head has no entry where its stage holds the embedding; else both ends hold a
+ * copy. */
+int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t stage, p4d_error *err);
+void p4d_weights_close(p4d_weights *weights);
+
+/*
+ * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
+ * place: with a sharded optimizer piece cp + CP*dp of CP*DP equal ones, else all of it.
+ */
+void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
+		  uint64_t *count);
+
+/* NULL when the stage does not hold it. */
+const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
+
+/* The row of the whole table (embedding or head) that is this rank's first. */
+uint64_t p4d_table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
+
+/*
+ * A piece of a named tensor of the whole model that lies in one rank's flat buffer: rows first_row.. and
+ * columns first_column.. of `name`, stored row by row at `offset`. Rows beyond the real vocabulary (padding)
+ * belong to no piece.
+ */
+typedef struct p4d_piece {
+	char name[96];                        /* "model.layers.7.self_attn.q_proj.weight" */
+	uint64_t tensor_rows, tensor_columns; /* of the whole model; columns 0: a vector */
+	uint64_t first_row, rows, first_column, columns;
+	uint64_t offset;
+} p4d_piece;
+
+enum { P4D_PIECES_OF_WEIGHT = 3 };
+
+/* The pieces of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
+unsigned p4d_pieces_of(const p4d_layout *layout, p4d_place place, uint64_t vocab, const p4d_weight *weight,
+		       p4d_piece pieces[P4D_PIECES_OF_WEIGHT]);
+
+#endif

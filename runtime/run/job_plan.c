@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/job_plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request/defaults.h"
+#include "model/model.h"
+#include "plan/plan.h"
+#include "plan/plan_line.h"
+
+/* What was typed beside a plan has to be what the plan says. */
+static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
+{
+	char left[256], right[256];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		if (!p4d_is_set(typed, option))
+			continue;
+		p4d_value_text(typed, option, left, sizeof(left));
+		p4d_value_text(planned, option, right, sizeof(right));
+		if (!strcmp(left, right))
+			continue;
+		p4d_fail(err, P4D_E_PLAN_CHANGED, "--%s=%.100s, but the plan of the job says %.100s",
+			 p4d_option_info_of(option)->name, left,
+			 p4d_is_set(planned, option) ? right : "nothing");
+		return p4d_fix(err, "leave --%s out, or submit the job with it",
+			       p4d_option_info_of(option)->name);
+	}
+	return 0;
+}
+
+static int from_line(p4d_job_plan *plan, const char *line, const p4d_settings *settings, p4d_error *err)
+{
+	if (p4d_plan_read(line, &plan->request, err) < 0)
+		return -1;
+	if (!p4d_is_set(&plan->request, P4D_NODES) || !p4d_is_set(&plan->request, P4D_GPUS_PER_NODE))
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: says nothing of nodes and GPUs");
+	return agree(&settings->request, &plan->request, err);
+}
+
+static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64_t ranks, uint64_t nodes,
+			const char *datadir, p4d_error *err)
+{
+	p4d_request *request = &plan->request;
+	p4d_preset preset = {.global_batch = 0};
+
+	*request = settings->request;
+	if (!p4d_is_set(request, P4D_MODEL)) {
+		p4d_fail(err, P4D_E_USAGE, "there is no plan (P4D_PLAN is not set) and no model is given");
+		return p4d_fix(err, "--model NAME --local-ranks N, or sbatch --p4d-model=NAME");
+	}
+	if (p4d_model_resolve(request, datadir, &preset, err) < 0)
+		return -1;
+	if (ranks % nodes)
+		return p4d_fail(err, P4D_E_WORLD,
+				"%" PRIu64 " ranks on %" PRIu64 " nodes: not as many on each", ranks, nodes);
+	p4d_plan_place(request, nodes, ranks / nodes, NULL);
+	/* where nothing else is said, the only device that every machine has */
+	p4d_request_default(request, P4D_DEVICE, P4D_CPU, P4D_BY_P4D);
+	p4d_request_complete(request, preset.global_batch, ranks);
+	return 0;
+}
+
+static int find_gpu(p4d_job_plan *plan, p4d_error *err)
+{
+	if (plan->request.value[P4D_DEVICE] == P4D_CPU || !p4d_is_set(&plan->request, P4D_GPU))
+		return 0;
+	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
+		return -1;
+	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
+	if (!plan->gpu)
+		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
+				"the plan is for the GPU \"%s\", which is not known here", plan->request.gpu);
+	return 0;
+}
+
+static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
+{
+	p4d_request *r = &plan->request;
+	uint64_t nodes = (uint64_t)r->value[P4D_NODES], per_node = (uint64_t)r->value[P4D_GPUS_PER_NODE];
+
+	if (r->unmodelled[0])
+		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", r->model, r->unmodelled);
+	if (!p4d_is_llama_type(r))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%.200s: p4d-train trains models of the Llama type: RMSNorm, gated "
+				"feed-forward, rotary positions, bias at most of queries, keys and values",
+				r->model);
+	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D) {
+		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for Megatron-LM", r->model);
+		return p4d_fix(err, "sbatch --p4d-framework=p4d");
+	}
+	p4d_rope_default(r); /* lines of older versions do not say */
+	if (p4d_rope_of(r, &plan->rope, err) < 0)
+		return -1;
+	if (nodes * per_node != ranks) {
+		p4d_fail(err, P4D_E_WORLD,
+			 "the plan is for %" PRIu64 " ranks (%" PRIu64 " nodes with %" PRIu64
+			 "), but %" PRIu64 " were started",
+			 nodes * per_node, nodes, per_node, ranks);
+		return p4d_fix(err, "srun --nodes=%" PRIu64 " --ntasks-per-node=%" PRIu64 " p4d-train", nodes,
+			       per_node);
+	}
+	if (find_gpu(plan, err) < 0 || p4d_layout_build(r, nodes, per_node, &plan->layout, err) < 0)
+		return -1;
+	p4d_capacity capacity = {.gpu = plan->gpu};
+	if (p4d_plan_check_seal(r, &plan->layout, plan->gpu, err) < 0)
+		return -1;
+	return p4d_estimate_memory(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
+}
+
+int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
+		      uint64_t nodes, const char *datadir, p4d_error *err)
+{
+	int rc = line ? from_line(plan, line, settings, err)
+		      : from_options(plan, settings, ranks, nodes, datadir, err);
+
+	if (rc == 0)
+		rc = build(plan, ranks, err);
+	if (rc == 0)
+		return 0;
+	/* flags are meant for where they were, or would be, typed */
+	if (!line && err && err->code != P4D_E_USAGE) {
+		p4d_without_prefix(err->text);
+		p4d_without_prefix(err->fix);
+	}
+	p4d_job_plan_close(plan);
+	return -1;
+}
+
+void p4d_job_plan_close(p4d_job_plan *plan)
+{
+	p4d_gpus_free(&plan->gpus);
+	*plan = (p4d_job_plan){.gpu = NULL};
+}
+
+int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err)
+{
+	p4d_plan first;
+
+	if (p4d_plan_build(&plan->layout, plan->gpu, 0, &first, err) < 0)
+		return -1;
+	const p4d_tensor *buffers = p4d_plan_find(&first, "send.forward");
+	*bytes = buffers ? buffers->bytes / P4D_SEND_BUFFERS : 0;
+	return 0;
+}
+
+int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err)
+{
+	const uint64_t need = plan->estimate.host_bytes, ranks = plan->layout.gpus_per_node;
+
+	if (plan->layout.device != P4D_CPU || need == P4D_NOT_MODELLED || need <= host_bytes)
+		return 0;
+	p4d_fail(err, P4D_E_HOST_MEMORY,
+		 "%" PRIu64 " rank%s of a node need %.1f GiB of host memory, %s %.1f GiB here", ranks,
+		 ranks == 1 ? "" : "s", p4d_to_gib(need), granted ? "the job has" : "there are",
+		 p4d_to_gib(host_bytes));
+	if (granted)
+		return p4d_fix(err, "--mem=%" PRIu64 "M, or a layout that needs less (p4d plan --device cpu)",
+			       (need >> 20) + 1);
+	return p4d_fix(
+	    err,
+	    "a layout that needs less: p4d plan --model %.200s --device cpu --nodes 1 --mem %" PRIu64 "M",
+	    plan->request.model, host_bytes >> 20);
+}

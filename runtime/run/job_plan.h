@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_JOB_PLAN_H
+#define P4D_JOB_PLAN_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/layout.h"
+#include "plan/stage_memory.h"
+#include "model/rope.h"
+#include "run/settings.h"
+
+/* What this job was planned to be, as this program computes it. Zero before use. */
+typedef struct p4d_job_plan {
+	p4d_request request; /* complete */
+	p4d_layout layout;
+	p4d_rope rope;
+	p4d_gpus gpus;
+	const p4d_gpu *gpu;    /* NULL on the cpu */
+	char no_gpu[320];      /* why --device auto took the cpu; "": it did not. No quotes or backslashes */
+	p4d_estimate estimate; /* of the fullest stage */
+} p4d_job_plan;
+
+/*
+ * The plan line (P4D_PLAN) or, where there is none, the options of the command line, completed like those of
+ * p4d estimate. With a line the options that are given too must say the same. ranks, nodes: how many there
+ * are. datadir: where models/ is. Errors: PLAN_CHANGED (also when this program computes other buffers than
+ * the guard did), PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains
+ * Llama-type models, and knows some ways to scale rotary positions), and those of models and layouts.
+ */
+int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
+		      uint64_t nodes, const char *datadir, p4d_error *err);
+void p4d_job_plan_close(p4d_job_plan *plan);
+
+/* What a stage hands over to the next at a time; 0: there is one stage. Errors: OVERFLOW. */
+int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err);
+
+/*
+ * With the cpu device: whether the ranks of a node fit into so much memory. granted: by Slurm, which could
+ * grant more. Errors: HOST_MEMORY.
+ */
+int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err);
+
+#endif

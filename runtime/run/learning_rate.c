@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/learning_rate.h"
+
+#include <math.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* How far a fall over the last `over` steps has come at this one: 0 before, 1 at the last step. */
+static double fallen(const p4d_rate *rate, uint64_t step, uint64_t over)
+{
+	uint64_t left = rate->steps - step;
+
+	return left >= over ? 0 : 1 - (double)left / (double)over;
+}
+
+double p4d_learning_rate(const p4d_rate *rate, uint64_t step)
+{
+	if (step <= rate->warmup && step <= rate->steps)
+		return rate->peak * (double)step / (double)rate->warmup;
+	if (step >= rate->steps)
+		return rate->least;
+	double share = rate->curve == P4D_WSD
+			   ? fallen(rate, step, rate->decay)
+			   : 0.5 * (1 - cos(pi * fallen(rate, step, rate->steps - rate->warmup)));
+	return rate->peak + (rate->least - rate->peak) * share;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_LOSS_WATCH_H
+#define P4D_LOSS_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * When a training goes wrong. Gradients that are not finite are never applied; the step is skipped. A loss
+ * far above the last ones is a spike, and what that does is the user's choice: it is reported, the step is
+ * skipped, too, or the run stops. So many skipped steps in a row, or reported spikes, stop the run, because
+ * from there on every step makes the last good checkpoint older. What is decided follows from numbers that
+ * are the same on all ranks, so all decide the same.
+ *
+ * A spike is a loss above mean + 6*deviation of the last losses, and more than 0.5 above the mean: running
+ * estimates with weight 1/32, after 16 steps. Spikes do not enter the estimates, but after 32 in a row
+ * these begin anew.
+ */
+typedef enum p4d_loss_kind { P4D_LOSS_FINE, P4D_LOSS_SPIKE, P4D_LOSS_NOT_FINITE } p4d_loss_kind;
+
+/* In the order of --on-spike. */
+typedef enum p4d_on_spike { P4D_SPIKE_REPORT, P4D_SPIKE_SKIP, P4D_SPIKE_STOP } p4d_on_spike;
+
+typedef struct p4d_loss_watch {
+	p4d_on_spike on_spike;
+	uint64_t skips_allowed;  /* in a row, for any reason; 0: the first stops */
+	uint64_t spikes_allowed; /* reported, in a row; 0: they never stop the run */
+	/* begins as 0 */
+	double mean, variance;
+	uint64_t seen, skips, spikes; /* in a row, of the last two */
+	uint64_t all_skips, all_spikes;
+} p4d_loss_watch;
+
+/* A step with a loss above this one must not be applied: what p4d_trainer_skip_above wants to know. */
+double p4d_loss_limit(const p4d_loss_watch *watch);
+
+/*
+ * Takes the loss of a step; nonfinite: how many gradients were. Errors: DIVERGED when the run has to stop,
+ * with the numbers.
+ */
+int p4d_loss_seen(p4d_loss_watch *watch, uint64_t step, double loss, uint64_t nonfinite, p4d_loss_kind *kind,
+		  p4d_error *err);
+
+#endif

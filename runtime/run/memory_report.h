@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_MEMORY_REPORT_H
+#define P4D_MEMORY_REPORT_H
+
+#include <stddef.h>
+
+#include "comm/comm.h"
+#include "run/job_plan.h"
+#include "plan/stage_memory.h"
+#include "trainer/trainer.h"
+
+/*
+ * Predicted and actual memory of a run. Of the rank with the largest arena, by class: what the plan says, and
+ * what was really written to. Of the host: what the plan says of a rank, and the most that any process had.
+ */
+typedef struct p4d_memory_report {
+	uint32_t rank;
+	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
+	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device gave */
+	/* of a GPU: context, libraries and communicators as planned; what is in use in all, also by others;
+	 * its size. 0 on the cpu. */
+	uint64_t planned_reserve, device_bytes, device_total;
+	p4d_host_part host;              /* of that rank; saving and loading: with --checkpoint */
+	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_peak_memory */
+} p4d_memory_report;
+
+/*
+ * Collective, after the last step. Reads the arena once. Errors: PLAN_CHANGED (a device gave another number
+ * of bytes than the plan of its rank has), RANK.
+ */
+int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
+			   p4d_device *device, p4d_group *all, p4d_error *err);
+
+/* The inside of a JSON object; a table with a line for each class there is. */
+const char *p4d_memory_report_json(const p4d_memory_report *report, char *buf, size_t size);
+const char *p4d_memory_report_text(const p4d_memory_report *report, char *buf, size_t size);
+
+#endif

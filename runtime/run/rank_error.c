@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/rank_error.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+bool p4d_rank_speaks(uint32_t rank, const char *text)
+{
+	if (rank == 0)
+		return true;
+	/* "rank 0 (host): cause" was printed by rank 0 itself, "rank 0 (host) ended ..." was not */
+	const char *end = strncmp(text, "rank 0 (", 8) ? NULL : strchr(text, ')');
+	return rank == 1 && end && end[1] != ':';
+}
+
+const char *p4d_rank_cause(const p4d_error *err, uint64_t step, char *buf, size_t size)
+{
+	char where[40] = "";
+
+	if (step)
+		snprintf(where, sizeof(where), "step %" PRIu64 ": ", step);
+	snprintf(buf, size, "%s[P4D%03d] %s%s%s", where, err->code, err->text, err->fix[0] ? "; fix: " : "",
+		 err->fix);
+	return buf;
+}
+
+/* Shared by a launcher and its ranks. */
+typedef struct p4d_words {
+	atomic_bool taken;
+	int length;
+	char text[1400];
+} p4d_words;
+
+static p4d_words *words; /* NULL: nobody listens */
+
+static int line_of(char *line, size_t size, const p4d_error *err, const char *host, uint32_t rank)
+{
+	char who[320] = "";
+
+	if (host)
+		snprintf(who, sizeof(who), "rank %u (%.200s): ", rank, host);
+	int length = snprintf(line, size, "p4d-train: [P4D%03d] %s%s%s%s\n", err->code, who, err->text,
+			      err->fix[0] ? "\np4d-train: fix: " : "", err->fix);
+	return length < (int)size ? length : (int)size - 1;
+}
+
+static void put(const char *line, int length)
+{
+	if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+		return; /* nobody is left to tell */
+}
+
+void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank)
+{
+	char line[1400];
+
+	put(line, line_of(line, sizeof(line), err, host, rank));
+}
+
+void p4d_rank_last_words(const p4d_error *err, const char *host, uint32_t rank)
+{
+	if (!words)
+		p4d_rank_report(err, host, rank);
+	else if (!atomic_exchange(&words->taken, true))
+		words->length = line_of(words->text, sizeof(words->text), err, host, rank);
+}
+
+int p4d_rank_listen(p4d_error *err)
+{
+	void *shared = mmap(NULL, sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared == MAP_FAILED)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to hear from ranks: %m");
+	words = shared;
+	return 0;
+}
+
+void p4d_rank_conclude(const p4d_error *better)
+{
+	if (better)
+		p4d_rank_report(better, NULL, 0);
+	else
+		put(words->text, words->length);
+	munmap(words, sizeof(*words));
+	words = NULL;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SETTINGS_H
+#define P4D_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "run/learning_rate.h"
+#include "request/request.h"
+
+enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
+enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
+
+/* The command line of p4d-train. Texts point into argv; NULL: not given. */
+typedef struct p4d_settings {
+	p4d_request request; /* options.def, as typed */
+	bool help, version;
+#define NUMBER(field, name, argument, least, most, otherwise, help) uint64_t field;
+#define REAL(field, name, argument, least, most, otherwise, help) double field;
+#define TEXT(field, name, argument, help) const char *field;
+#define CHOICE(field, name, list, otherwise, help) int field;
+#include "run/settings.def"
+#undef NUMBER
+#undef REAL
+#undef TEXT
+#undef CHOICE
+} p4d_settings;
+
+/*
+ * Reads a command line. Defaults that follow from other settings (min-lr, warmup, decay-steps) are filled in.
+ * Errors: USAGE (also: --data or --steps is missing), VALUE.
+ */
+int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err);
+
+p4d_rate p4d_settings_rate(const p4d_settings *settings);
+
+/* What all ranks must agree on beside the plan, as a number below 2^52. */
+uint64_t p4d_settings_hash(const p4d_settings *settings);
+
+/* Prints what --help says. */
+void p4d_settings_help(void);
+
+/* Calls visit for every setting of settings.def. otherwise: its default, "" where there is none to name. */
+typedef void p4d_setting_visit(const char *name, const char *argument, const char *help,
+			       const char *otherwise);
+void p4d_settings_each(p4d_setting_visit *visit);
+
+#endif

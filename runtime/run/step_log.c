@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/step_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cost/cost.h"
+
+enum { USUAL_COLUMNS = 80 };
+
+p4d_flops p4d_flops_of(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	/* causal attention is 6 FLOPs per layer, column of the queries, position and token */
+	double causal = 6 * (double)l->layers * (double)l->heads * (double)l->head_dim * (double)l->seq_len *
+			(double)l->global_batch * (double)l->seq_len;
+	p4d_flops flops = {.model = p4d_model_flops(l)};
+
+	flops.full_attention = flops.model + causal;
+	if (gpu && l->device == P4D_CUDA) {
+		double peak = l->precision == P4D_FP32                               ? gpu->peak_fp32_flops
+			      : l->precision == P4D_FP16 && gpu->peak_fp16_flops > 0 ? gpu->peak_fp16_flops
+										     : gpu->peak_bf16_flops;
+		flops.peak = peak * (double)l->world;
+	}
+	return flops;
+}
+
+const char *p4d_log_number(double value, char buf[32])
+{
+	snprintf(buf, 32, isfinite(value) ? "%.9g" : "null", value);
+	return buf;
+}
+
+static const char *kind_name(p4d_loss_kind kind)
+{
+	switch (kind) {
+	case P4D_LOSS_SPIKE:
+		return "spike";
+	case P4D_LOSS_NOT_FINITE:
+		return "not finite";
+	default:
+		return "fine";
+	}
+}
+
+/* Share of the peak; NAN unknown. */
+static double utilization(double flops, double seconds, double peak)
+{
+	return peak > 0 && seconds > 0 ? flops / seconds / peak : NAN;
+}
+
+const char *p4d_step_json(const p4d_step_record *r, const p4d_flops *flops, char *buf, size_t size)
+{
+	char loss[32], norm[32], rate[32], seconds[32], speed[32], model[32], full[32], left[32], tflops[32];
+	double per_second = r->seconds > 0 ? (double)r->tokens / r->seconds : NAN;
+
+	snprintf(buf, size,
+		 "{\"event\":\"step\",\"step\":%" PRIu64 ",\"steps\":%" PRIu64
+		 ",\"loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,\"tokens\":%" PRIu64
+		 ",\"seconds\":%s,\"tokens_per_second\":%s,\"model_tflops\":%s,\"mfu\":%s,"
+		 "\"mfu_full_attention\":%s,\"memory_bytes\":%" PRIu64 ",\"seconds_left\":%s,\"applied\":%s,"
+		 "\"nonfinite\":%" PRIu64 ",\"kind\":\"%s\"}\n",
+		 r->step, r->steps, p4d_log_number(r->loss, loss), p4d_log_number(r->gradient_norm, norm),
+		 p4d_log_number(r->learning_rate, rate), r->tokens, p4d_log_number(r->seconds, seconds),
+		 p4d_log_number(per_second, speed),
+		 p4d_log_number(r->seconds > 0 ? 1e-12 * flops->model / r->seconds : NAN, tflops),
+		 p4d_log_number(utilization(flops->model, r->seconds, flops->peak), model),
+		 p4d_log_number(utilization(flops->full_attention, r->seconds, flops->peak), full),
+		 r->memory_bytes, p4d_log_number(r->left < 0 ? NAN : r->left, left),
+		 r->applied ? "true" : "false", r->nonfinite, kind_name(r->kind));
+	return buf;
+}
+
+/* "1:02:03", "4:05" */
+static const char *duration(double seconds, char buf[32])
+{
+	uint64_t s = (uint64_t)seconds;
+
+	if (s >= 3600)
+		snprintf(buf, 32, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+	else
+		snprintf(buf, 32, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+	return buf;
+}
+
+const char *p4d_step_text(const p4d_step_record *r, const p4d_flops *flops, int columns, char *buf,
+			  size_t size)
+{
+	char mfu[64] = "", left[48] = "", time[32];
+	double model = utilization(flops->model, r->seconds, flops->peak);
+
+	if (isfinite(model))
+		snprintf(mfu, sizeof(mfu), "  MFU %.1f %% (%.1f %% full attention)", 100 * model,
+			 100 * utilization(flops->full_attention, r->seconds, flops->peak));
+	if (r->left >= 0)
+		snprintf(left, sizeof(left), "  %s left", duration(r->left, time));
+	snprintf(buf, size, "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %.0f tokens/s%s  %.2f GiB%s", r->step,
+		 r->steps, r->loss,
+		 r->kind == P4D_LOSS_FINE ? ""
+		 : r->applied             ? " (spike)"
+					  : " (skipped)",
+		 r->seconds > 0 ? (double)r->tokens / r->seconds : 0.0, mfu, p4d_to_gib(r->memory_bytes),
+		 left);
+	/* a line that wraps cannot be drawn over */
+	if (columns > 1 && strlen(buf) > (size_t)columns - 1)
+		buf[columns - 1] = '\0';
+	return buf;
+}
+
+int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flops, p4d_error *err)
+{
+	const bool terminal = isatty(STDOUT_FILENO) == 1;
+
+	*log = (p4d_step_log){.json = -1, .terminal = terminal ? STDOUT_FILENO : -1, .flops = *flops};
+	if (!path) {
+		log->json = terminal ? -1 : STDOUT_FILENO;
+		return 0;
+	}
+	log->json = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (log->json < 0)
+		return p4d_fail(err, P4D_E_IO, "--log %.300s: %s", path, strerror(errno));
+	log->owned = true;
+	return 0;
+}
+
+/* A log that cannot be written any more is no reason to end a training. */
+static void put(int *fd, const char *text)
+{
+	size_t length = strlen(text);
+
+	for (size_t done = 0; *fd >= 0 && done < length;) {
+		ssize_t wrote = write(*fd, text + done, length - done);
+		if (wrote > 0)
+			done += (size_t)wrote;
+		else if (wrote == 0 || errno != EINTR)
+			*fd = -1;
+	}
+}
+
+static int columns(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : USUAL_COLUMNS;
+}
+
+void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
+{
+	char line[P4D_LINE_MOST], drawn[P4D_LINE_MOST + 8];
+
+	log->usual = log->usual > 0 ? 0.9 * log->usual + 0.1 * record->seconds : record->seconds;
+	record->left = log->usual * (double)(record->steps - record->step);
+	put(&log->json, p4d_step_json(record, &log->flops, line, sizeof(line)));
+	if (log->terminal < 0)
+		return;
+	snprintf(drawn, sizeof(drawn), "\r\033[K%s",
+		 p4d_step_text(record, &log->flops, columns(), line, sizeof(line)));
+	put(&log->terminal, drawn);
+	log->drawn = true;
+	/* what was out of the ordinary stays */
+	if (record->kind != P4D_LOSS_FINE) {
+		put(&log->terminal, "\n");
+		log->drawn = false;
+	}
+}
+
+void p4d_step_log_event(p4d_step_log *log, const char *event, const char *fields, const char *text)
+{
+	char line[P4D_LINE_MOST];
+
+	snprintf(line, sizeof(line), "{\"event\":\"%s\"%s%s}\n", event, *fields ? "," : "", fields);
+	put(&log->json, line);
+	if (!text || log->terminal < 0)
+		return;
+	snprintf(line, sizeof(line), "%s%s\n", log->drawn ? "\r\033[K" : "", text);
+	put(&log->terminal, line);
+	log->drawn = false;
+}
+
+void p4d_step_log_close(p4d_step_log *log)
+{
+	if (log->drawn)
+		put(&log->terminal, "\n");
+	if (log->owned && log->json >= 0)
+		close(log->json);
+	log->json = log->terminal = -1;
+	log->owned = log->drawn = false;
+}

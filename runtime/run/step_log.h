@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_STEP_LOG_H
+#define P4D_STEP_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/layout.h"
+#include "run/loss_watch.h"
+
+/*
+ * What a run says of itself, by rank 0. On a terminal one line that is drawn anew; otherwise, and in the file
+ * of --log, one JSON object a line, in one write each, so that a killed run leaves whole lines. Numbers that
+ * are not finite, or not known, are null. Nothing is allocated after p4d_step_log_open.
+ */
+
+/* How fast a step was, by both ways to count. */
+typedef struct p4d_flops {
+	double model;          /* of a step: 6 per matmul parameter and token, causal attention at half */
+	double full_attention; /* the same with all of attention, as many papers count */
+	double peak;           /* of all GPUs, FLOP/s, dense, in the job's precision; 0 unknown: no MFU */
+} p4d_flops;
+
+/* gpu NULL: the cpu, whose peak is not known. */
+p4d_flops p4d_flops_of(const p4d_layout *layout, const p4d_gpu *gpu);
+
+typedef struct p4d_step_record {
+	uint64_t step, steps;
+	double loss, gradient_norm, learning_rate;
+	double seconds;  /* of this step */
+	double left;     /* seconds until the last step; below 0: not known */
+	uint64_t tokens; /* of this step */
+	uint64_t nonfinite;
+	uint64_t memory_bytes; /* most that any rank ever had */
+	p4d_loss_kind kind;
+	bool applied;
+} p4d_step_record;
+
+enum { P4D_LINE_MOST = 2048 };
+
+/* The JSON line, with its newline; and the line for a terminal of so many columns, without. */
+const char *p4d_step_json(const p4d_step_record *record, const p4d_flops *flops, char *buf, size_t size);
+const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops, int columns, char *buf,
+			  size_t size);
+
+typedef struct p4d_step_log {
+	int json, terminal; /* file descriptors; -1: none */
+	bool owned;         /* json is closed at the end */
+	bool drawn;
+	p4d_flops flops;
+	double usual; /* seconds of a step, running mean */
+} p4d_step_log;
+
+/* path: NULL: none. Errors: IO. */
+int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flops, p4d_error *err);
+/* Fills `left`. */
+void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
+/*
+ * Something else that happened. fields: inside of a JSON object, behind "event" ("\"step\":5,\"loss\":2.5").
+ * text: the same for people, NULL: not for them.
+ */
+void p4d_step_log_event(p4d_step_log *log, const char *event, const char *fields, const char *text);
+void p4d_step_log_close(p4d_step_log *log);
+
+/* Writes a number as JSON knows it: "null" where it is not finite. */
+const char *p4d_log_number(double value, char buf[32]);
+
+#endif

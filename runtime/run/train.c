@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training loop of one rank. */
+#include "run/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "run/loss_watch.h"
+#include "run/memory_report.h"
+#include "run/rank_error.h"
+#include "run/step_log.h"
+#include "run/stop.h"
+#include "run/train_data.h"
+#include "run/train_device.h"
+#include "run/train_save.h"
+#include "trainer/trainer.h"
+#include "run/watchdog.h"
+
+typedef struct p4d_run {
+	const p4d_settings *settings;
+	const p4d_job_plan *plan;
+	const p4d_ranks *ranks;
+	p4d_device device;
+	p4d_world *world;
+	p4d_group *all;
+	p4d_transport *transport;
+	p4d_trainer *trainer;
+	p4d_train_data data;
+	p4d_train_save save;
+	p4d_loss_watch watch;
+	p4d_step_log log;
+	bool leads; /* rank 0: it talks */
+	char name[64];
+	uint64_t step;  /* the last that was begun, or resumed */
+	uint64_t saved; /* the last that a checkpoint was begun of */
+	double last_loss, valid_loss;
+} p4d_run;
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* All ranks were given the same: a number and its opposite have opposite maxima only when they are one. */
+static int agree(p4d_run *run, p4d_error *err)
+{
+	double hash = (double)p4d_settings_hash(run->settings), both[2] = {hash, -hash};
+
+	if (p4d_all_reduce(run->all, both, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
+		return -1;
+	if (both[0] == -both[1])
+		return 0;
+	return p4d_fail(err, P4D_E_USAGE, "the ranks were started with different options");
+}
+
+static int open_group(p4d_run *run, p4d_error *err)
+{
+	uint32_t size = run->ranks->size, *ranks = calloc(size, sizeof(*ranks));
+
+	if (!ranks)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a list of %u ranks", size);
+	for (uint32_t i = 0; i < size; i++)
+		ranks[i] = i;
+	int rc = p4d_group_open(&run->all, run->world, ranks, size, err);
+	free(ranks);
+	return rc;
+}
+
+static int open_trainer(p4d_run *run, p4d_error *err)
+{
+	const p4d_settings *s = run->settings;
+	const p4d_trainer_settings settings = {
+	    .layout = &run->plan->layout,
+	    .gpu = run->plan->gpu,
+	    .device = &run->device,
+	    .world = run->world,
+	    .transport = run->transport,
+	    .rope = run->plan->rope,
+	    .norm_epsilon = (float)p4d_real_of(&run->plan->request, P4D_NORM_EPSILON),
+	    .beta1 = (float)s->beta1,
+	    .beta2 = (float)s->beta2,
+	    .epsilon = (float)s->epsilon,
+	    .weight_decay = (float)s->weight_decay,
+	    .clip = (float)s->clip,
+	    .z_loss = (float)s->z_loss,
+	    .vocab = (uint64_t)run->plan->request.value[P4D_VOCAB],
+	    .document_mask = s->document_mask,
+	};
+
+	return p4d_trainer_open(&run->trainer, &settings, err);
+}
+
+static int start(p4d_run *run, p4d_error *err)
+{
+	char who[160];
+
+	snprintf(who, sizeof(who), "rank %u (%s)", run->ranks->rank, run->name);
+	if (p4d_watchdog_start(run->settings->watchdog, who, err) < 0)
+		return -1;
+	/* what a GPU's rank has to say is for all */
+	if (p4d_world_open(&run->world, run->ranks, err) < 0 || open_group(run, err) < 0 ||
+	    agree(run, err) < 0 ||
+	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
+	    p4d_transport_open(&run->transport, run->all, &run->device,
+			       (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
+	    open_trainer(run, err) < 0)
+		return -1;
+	if (p4d_train_data_open(&run->data, run->settings, run->plan, p4d_trainer_place(run->trainer), err) <
+	    0)
+		return -1;
+	if (run->leads) {
+		p4d_flops flops = p4d_flops_of(&run->plan->layout, run->plan->gpu);
+		if (p4d_step_log_open(&run->log, run->settings->log, &flops, err) < 0)
+			return -1;
+	}
+	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->trainer, run->all, err) < 0)
+		return -1;
+	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
+		return -1;
+	run->saved = run->step;
+	return run->step ? 0 : p4d_trainer_initialize(run->trainer, run->settings->seed, err);
+}
+
+static void say_start(p4d_run *run)
+{
+	const p4d_layout *l = &run->plan->layout;
+	const bool masked = run->settings->document_mask;
+	const char *comm = p4d_transport_name(run->transport);
+	const char *no_gpu = run->plan->no_gpu;
+	char device[768], fields[1920], text[1408], cp_comm[16];
+
+	if (!run->leads)
+		return;
+	snprintf(device, sizeof(device), "%s%s%s%s%s%s",
+		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
+		 no_gpu[0] ? ")" : "", run->device.attention_text[0] ? ", attention: " : "",
+		 run->device.attention_text);
+	snprintf(fields, sizeof(fields),
+		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
+		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64
+		 ",\"cp_comm\":\"%s\",\"document_mask\":\"%s\",\"seq_len\":%" PRIu64
+		 ",\"micro_batch\":%" PRIu64 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64
+		 ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64
+		 ",\"comm\":\"%s\",\"device\":\"%s\",\"device_text\":\"%s\"",
+		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp,
+		 p4d_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)), masked ? "on" : "off",
+		 l->seq_len, l->micro_batch, l->global_batch, p4d_sampler_tokens(run->data.training),
+		 p4d_trainer_arena_bytes(run->trainer), run->step, comm, run->device.name, device);
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
+		 " tokens a step, %" PRIu64 " in the data%s; communication: %s; device: %s",
+		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len,
+		 p4d_sampler_tokens(run->data.training), masked ? ", documents masked" : "", comm, device);
+	p4d_step_log_event(&run->log, "start", fields, text);
+}
+
+static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
+{
+	char fields[128], text[128], number[32];
+	double sum = 0, loss;
+
+	p4d_watchdog_feed("the validation loss");
+	for (uint64_t i = 1; i <= run->settings->eval_batches; i++) {
+		if (p4d_trainer_evaluate(run->trainer, i, p4d_validation_batch, &run->data, &loss, err) < 0)
+			return -1;
+		sum += loss;
+	}
+	run->valid_loss = sum / (double)run->settings->eval_batches;
+	if (!run->leads)
+		return 0;
+	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"loss\":%s", step,
+		 p4d_log_number(run->valid_loss, number));
+	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f", step, run->valid_loss);
+	p4d_step_log_event(&run->log, "validation", fields, text);
+	return 0;
+}
+
+/* What all have to know before the next step: did a signal ask any of them to stop, how full is the fullest.
+ */
+static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
+{
+	uint64_t used, total;
+
+	run->device.usage(&run->device, &used, &total);
+	double most[2] = {(double)p4d_stop_asked(), (double)used};
+
+	if (p4d_all_reduce(run->all, most, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
+		return -1;
+	*signal = (int)most[0];
+	*memory = (uint64_t)most[1];
+	return 0;
+}
+
+/* One step; *signal: what asked to stop. */
+static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
+{
+	p4d_step_record record = {.step = run->step, .steps = run->settings->steps};
+	p4d_step_result result;
+	char what[40];
+	double began = now();
+
+	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
+	p4d_watchdog_feed(what);
+	record.learning_rate = p4d_learning_rate(rate, run->step);
+	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
+	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate, p4d_training_batch,
+			     &run->data, &result, err) < 0 ||
+	    share(run, signal, &record.memory_bytes, err) < 0)
+		return -1;
+	int rc = p4d_loss_seen(&run->watch, run->step, result.loss, result.nonfinite, &record.kind, err);
+	record.loss = run->last_loss = result.loss;
+	record.gradient_norm = result.gradient_norm;
+	record.tokens = result.tokens;
+	record.nonfinite = result.nonfinite;
+	record.applied = result.applied;
+	record.seconds = now() - began;
+	if (run->leads)
+		p4d_step_log_step(&run->log, &record);
+	return rc;
+}
+
+static void say_stopped(p4d_run *run, int signal)
+{
+	char fields[96], text[160];
+
+	if (!run->leads)
+		return;
+	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"signal\":\"%s\"", run->step,
+		 p4d_stop_name(signal));
+	snprintf(text, sizeof(text), "stopped by %s after step %" PRIu64, p4d_stop_name(signal), run->step);
+	p4d_step_log_event(&run->log, "stopped", fields, text);
+}
+
+/* Planned and actual memory. A device that gave anything else than the plan is an error of p4d, not of the
+ * user.
+ */
+static int say_memory(p4d_run *run, p4d_error *err)
+{
+	char fields[P4D_LINE_MOST], text[P4D_LINE_MOST];
+	p4d_memory_report report;
+
+	p4d_watchdog_feed("the memory report");
+	if (p4d_memory_report_make(&report, run->plan, run->trainer, &run->device, run->all, err) < 0)
+		return -1;
+	if (run->leads)
+		p4d_step_log_event(&run->log, "memory",
+				   p4d_memory_report_json(&report, fields, sizeof(fields)),
+				   p4d_memory_report_text(&report, text, sizeof(text)));
+	return 0;
+}
+
+static void say_end(p4d_run *run)
+{
+	char fields[256];
+
+	if (!run->leads)
+		return;
+	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"spikes\":%" PRIu64,
+		 run->step, run->watch.all_skips, run->watch.all_spikes);
+	p4d_step_log_event(&run->log, "end", fields, NULL);
+}
+
+static int say_saved(p4d_run *run, bool wait, p4d_error *err)
+{
+	char fields[64], text[64];
+	bool done;
+
+	if (p4d_train_save_poll(&run->save, wait, &done, err) < 0)
+		return -1;
+	if (!done || !run->leads)
+		return 0;
+	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64, run->saved);
+	snprintf(text, sizeof(text), "step %" PRIu64 "  checkpoint saved", run->saved);
+	p4d_step_log_event(&run->log, "saved", fields, text);
+	return 0;
+}
+
+/* After each step. last: there is no other in this run. */
+static int save(p4d_run *run, bool last, p4d_error *err)
+{
+	if (say_saved(run, false, err) < 0)
+		return -1;
+	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
+		return last ? say_saved(run, true, err) : 0;
+	p4d_watchdog_feed("saving");
+	/* what is still being written has to be said before the next begins */
+	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
+		return -1;
+	run->saved = run->step;
+	return last ? say_saved(run, true, err) : 0;
+}
+
+static int loop(p4d_run *run, p4d_error *err)
+{
+	const p4d_settings *s = run->settings;
+	const p4d_rate rate = p4d_settings_rate(s);
+	int signal = 0;
+
+	while (run->step < s->steps && !signal) {
+		run->step++;
+		if (step(run, &rate, &signal, err) < 0)
+			return -1;
+		bool end_of_all = run->step == s->steps;
+		if (run->data.validation && (end_of_all || (!signal && run->step % s->eval_every == 0)) &&
+		    evaluate(run, run->step, err) < 0)
+			return -1;
+		if (save(run, end_of_all || signal, err) < 0)
+			return -1;
+	}
+	if (run->step < s->steps)
+		say_stopped(run, signal);
+	if (run->device.sync(&run->device, err) < 0 || say_memory(run, err) < 0)
+		return -1;
+	if (run->step < s->steps)
+		return P4D_EXIT_AGAIN;
+	say_end(run);
+	return 0;
+}
+
+static void finish(p4d_run *run)
+{
+	/* NCCL leaves a communicator when other ranks do, and a driver may hang as long as it is open */
+	p4d_watchdog_feed("the end");
+	if (run->leads)
+		p4d_step_log_close(&run->log);
+	p4d_train_save_close(&run->save);
+	p4d_train_data_close(&run->data);
+	p4d_trainer_close(run->trainer);
+	p4d_transport_close(run->transport);
+	p4d_group_close(run->all);
+	p4d_world_close(run->world);
+	run->device.close(&run->device);
+	p4d_watchdog_end();
+}
+
+/* Says why, tells the others, and ends at once: with a broken world an orderly end may hang. */
+static _Noreturn void fail(p4d_run *run, const p4d_error *err)
+{
+	p4d_error why = {.code = P4D_OK};
+	char cause[480];
+
+	if (run->leads)
+		p4d_step_log_close(&run->log);
+	if (!run->world) {
+		/* all are told why they could not join */
+		if (err->code != P4D_E_RANK || run->ranks->rank == 0)
+			p4d_rank_last_words(err, run->name, run->ranks->rank);
+		_exit((int)err->code);
+	}
+	bool others = p4d_world_failed(run->world, &why);
+	if (!others) {
+		p4d_world_abort(run->world, p4d_rank_cause(err, run->step, cause, sizeof(cause)));
+		if (run->leads)
+			p4d_rank_last_words(err, run->name, 0);
+	} else if (p4d_rank_speaks(run->ranks->rank, why.text)) {
+		p4d_rank_last_words(&why, NULL, run->ranks->rank);
+	}
+	_exit((int)err->code);
+}
+
+int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_ranks *ranks)
+{
+	p4d_run run = {
+	    .settings = settings,
+	    .plan = plan,
+	    .ranks = ranks,
+	    .leads = ranks->rank == 0,
+	    .log = {.json = -1, .terminal = -1},
+	    .watch = {.on_spike = (p4d_on_spike)settings->on_spike,
+		      .skips_allowed = settings->skips,
+		      .spikes_allowed = settings->spikes},
+	};
+	p4d_error err = {.code = P4D_OK};
+
+	snprintf(run.name, sizeof(run.name), "%s", ranks->node_name);
+	if (!run.name[0] && gethostname(run.name, sizeof(run.name) - 1) < 0)
+		snprintf(run.name, sizeof(run.name), "this host");
+	p4d_stop_catch();
+	if (start(&run, &err) < 0)
+		fail(&run, &err);
+	say_start(&run);
+	int status = loop(&run, &err);
+	if (status < 0)
+		fail(&run, &err);
+	finish(&run);
+	return status;
+}

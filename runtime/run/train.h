@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TRAIN_H
+#define P4D_TRAIN_H
+
+#include "comm/comm.h"
+#include "base/error.h"
+#include "run/job_plan.h"
+#include "run/settings.h"
+
+/*
+ * One rank of a run, from joining the others to the last step. Returns its exit status: 0 done,
+ * P4D_EXIT_AGAIN when a signal stopped it, else the number of a code, after one rank said why. The plan was
+ * checked.
+ */
+int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_ranks *ranks);
+
+#endif

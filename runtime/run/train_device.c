@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which device a run computes on. */
+#include "run/train_device.h"
+
+#include <stdlib.h>
+
+#include "device/device_cuda.h"
+
+void p4d_choose_device(p4d_settings *settings, p4d_error *why)
+{
+	if (p4d_is_set(&settings->request, P4D_DEVICE))
+		return;
+	const bool there = p4d_device_cuda_there(why);
+	p4d_request_put(&settings->request, P4D_DEVICE, there ? P4D_CUDA : P4D_CPU, P4D_BY_P4D);
+}
+
+/* Number among the ranks of this host. */
+static uint32_t local_rank(const p4d_settings *settings, const p4d_ranks *ranks)
+{
+	const char *text = getenv("SLURM_LOCALID");
+
+	return settings->local_ranks || !text ? ranks->rank : (uint32_t)strtoul(text, NULL, 10);
+}
+
+int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
+		    const p4d_ranks *ranks, p4d_error *err)
+{
+	if (plan->layout.device == P4D_CPU)
+		return p4d_device_cpu_open(device, err);
+	return p4d_device_cuda_load(device, local_rank(settings, ranks), err);
+}

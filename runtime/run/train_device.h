@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TRAIN_DEVICE_H
+#define P4D_TRAIN_DEVICE_H
+
+#include "comm/comm.h"
+#include "device/device.h"
+#include "run/job_plan.h"
+#include "run/settings.h"
+
+/*
+ * Where neither the plan of a job nor the command line says which device: cuda where there is a GPU, else
+ * cpu. Puts it into the request; why: of a cpu, that it was not chosen by anyone, and why it is no GPU.
+ */
+void p4d_choose_device(p4d_settings *settings, p4d_error *why);
+
+/* The plan's device. Errors: DEVICE, NO_MEMORY. */
+int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
+		    const p4d_ranks *ranks, p4d_error *err);
+
+#endif

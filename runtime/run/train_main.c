@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d-train: where the settings come from, and which process is which rank. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "base/host_memory.h"
+#include "run/job_plan.h"
+#include "run/local_ranks.h"
+#include "run/rank_error.h"
+#include "run/settings.h"
+#include "run/train.h"
+#include "run/train_device.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#else
+#define PACKAGE_VERSION "unknown"
+#endif
+
+typedef struct p4d_start {
+	p4d_settings settings;
+	p4d_job_plan plan;
+	p4d_ranks ranks;
+	bool local;
+} p4d_start;
+
+static const char *data_directory(void)
+{
+	const char *directory = getenv("P4D_DATADIR");
+
+	return directory && *directory ? directory : P4D_DATADIR;
+}
+
+static uint64_t slurm_nodes(void)
+{
+	const char *text = getenv("SLURM_STEP_NUM_NODES");
+
+	if (!text)
+		text = getenv("SLURM_NNODES");
+	unsigned long nodes = text ? strtoul(text, NULL, 10) : 1;
+	return nodes ? nodes : 1;
+}
+
+/* A task of srun, unless ranks are asked for here. */
+static int find_ranks(p4d_start *start, p4d_error *err)
+{
+	start->local = start->settings.local_ranks || !getenv("SLURM_PROCID");
+	if (!start->local)
+		return p4d_ranks_from_slurm(&start->ranks, getenv, err);
+	uint64_t count = start->settings.local_ranks ? start->settings.local_ranks : 1;
+	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
+}
+
+/* A reason as a JSON string can hold it. */
+static void note_no_gpu(p4d_job_plan *plan, const char *why)
+{
+	snprintf(plan->no_gpu, sizeof(plan->no_gpu), "%.300s", why);
+	for (char *c = plan->no_gpu; *c; c++)
+		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+			*c = '\'';
+}
+
+/* Everything that can be refused before data are read or a rank is met. */
+static int prepare(p4d_start *start, p4d_error *err)
+{
+	const char *line = getenv("P4D_PLAN");
+	p4d_error no_gpu = {.code = P4D_OK};
+	uint64_t bytes;
+
+	if (find_ranks(start, err) < 0)
+		return -1;
+	/* what is forked here has nothing to do with the plan of a job around it */
+	if (start->settings.local_ranks || (line && !*line))
+		line = NULL;
+	if (!line)
+		p4d_choose_device(&start->settings, &no_gpu);
+	if (p4d_job_plan_open(&start->plan, line, &start->settings, start->ranks.size,
+			      start->local ? 1 : slurm_nodes(), data_directory(), err) < 0)
+		return -1;
+	if (p4d_job_plan_message_bytes(&start->plan, &start->ranks.message_bytes, err) < 0)
+		return -1;
+	if (start->plan.layout.device != P4D_CPU)
+		return 0;
+	note_no_gpu(&start->plan, no_gpu.text);
+	return p4d_host_memory("", &bytes, err) < 0
+		   ? -1
+		   : p4d_job_plan_check_memory(&start->plan, !start->local, bytes, err);
+}
+
+static int local_rank(uint32_t rank, void *context)
+{
+	p4d_start *start = context;
+
+	start->ranks.rank = rank;
+	return p4d_train(&start->settings, &start->plan, &start->ranks);
+}
+
+/* srun starts many of these, and all come to the same end: one speaks. */
+static int refuse(const p4d_start *start, const p4d_error *err)
+{
+	const char *task = getenv("SLURM_PROCID");
+
+	if (start->settings.local_ranks || !task || !strcmp(task, "0"))
+		p4d_rank_report(err, NULL, 0);
+	return (int)err->code;
+}
+
+int main(int argc, char *argv[])
+{
+	static p4d_start start;
+	p4d_error err = {.code = P4D_OK, .fix = ""};
+
+	if (p4d_settings_parse(&start.settings, argc, argv, &err) < 0)
+		return refuse(&start, &err);
+	if (start.settings.help) {
+		p4d_settings_help();
+		return 0;
+	}
+	if (start.settings.version) {
+		puts("p4d-train " PACKAGE_VERSION);
+		return 0;
+	}
+	if (prepare(&start, &err) < 0)
+		return refuse(&start, &err);
+	int status = start.local ? p4d_local_ranks(start.ranks.size, local_rank, &start, &err)
+				 : p4d_train(&start.settings, &start.plan, &start.ranks);
+	if (status < 0)
+		status = refuse(&start, &err);
+	p4d_job_plan_close(&start.plan);
+	return status;
+}

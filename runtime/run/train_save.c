@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/train_save.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/checkpoint_trainer.h"
+#include "run/rank_error.h"
+
+/* Checkpoints say the layout as a plan line does. */
+static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+		    p4d_error *err)
+{
+	p4d_request placed = plan->request;
+
+	save->info.seed = settings->seed;
+	save->info.document_mask = settings->document_mask;
+	snprintf(save->info.data, sizeof(save->info.data), "%s", settings->data);
+	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
+}
+
+/* What saving is about to allocate on the host was planned, and so granted. */
+static int check_staging(const p4d_storage *storage, p4d_error *err)
+{
+	const uint64_t needed = p4d_staging_bytes(storage->layout, storage->weights, storage->place);
+	const uint64_t planned = p4d_host_of_rank(storage->layout, storage->place.pp, 0).saving;
+
+	if (needed <= planned)
+		return 0;
+	return p4d_fail(err, P4D_E_PLAN_CHANGED,
+			"saving needs a copy of %" PRIu64 " bytes on the host, the plan has %" PRIu64, needed,
+			planned);
+}
+
+int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+			p4d_trainer *trainer, p4d_group *all, p4d_error *err)
+{
+	if (!settings->checkpoint)
+		return 0;
+	save->storage = p4d_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
+	save->peers = p4d_peers_of(all);
+	if (check_staging(&save->storage, err) < 0 || describe(save, settings, plan, err) < 0)
+		return -1;
+	return p4d_saver_open(&save->saver, settings->checkpoint, (uint32_t)settings->keep, &save->storage,
+			      &save->peers, err);
+}
+
+void p4d_train_save_close(p4d_train_save *save)
+{
+	p4d_saver_close(save->saver);
+	save->saver = NULL;
+}
+
+static void warn(void *context, const char *text)
+{
+	p4d_error err = {.code = P4D_E_CHECKPOINT};
+
+	(void)context;
+	snprintf(err.text, sizeof(err.text), "%.400s", text);
+	p4d_rank_report(&err, NULL, 0);
+}
+
+/*
+ * Weights are trained for the way positions are encoded, and for what norms add. A user may change these on
+ * purpose, to reach further than before; a model file that changed was hardly meant to.
+ */
+static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
+		       p4d_error *err)
+{
+	static const p4d_option options[] = {P4D_NORM_EPSILON, P4D_ROPE_THETA, P4D_ROPE_SCALING};
+	char before[128], now[128], text[400];
+	p4d_request stored;
+
+	if (p4d_plan_read(found->plan, &stored, err) < 0)
+		return -1;
+	p4d_rope_default(&stored);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const char *name = p4d_option_info_of(options[i])->name;
+		p4d_value_text(&stored, options[i], before, sizeof(before));
+		p4d_value_text(&plan->request, options[i], now, sizeof(now));
+		if (!strcmp(before, now))
+			continue;
+		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, this run has %s", name,
+			 before, now);
+		if (plan->request.origin[options[i]] != P4D_BY_USER) {
+			p4d_fail(err, P4D_E_CHECKPOINT, "%s", text);
+			return p4d_fix(err, "--%s=%s, as before; or --%s=%s, to change it", name, before,
+				       name, now);
+		}
+		if (rank == 0)
+			warn(NULL, text);
+	}
+	return 0;
+}
+
+static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
+{
+	if (settings->resume != P4D_RESUME_MUST)
+		return 0;
+	p4d_fail(err, P4D_E_CHECKPOINT, "%.300s holds no checkpoint", settings->checkpoint);
+	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
+}
+
+static const char *on_off(bool on)
+{
+	return on ? "on" : "off";
+}
+
+int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+		     p4d_trainer *trainer, uint64_t *step, p4d_error *err)
+{
+	p4d_checkpoint_info found;
+	bool any = false;
+
+	*step = 0;
+	if (!save->saver || settings->resume == P4D_RESUME_NEVER)
+		return 0;
+	if (p4d_checkpoint_resume(settings->checkpoint, &save->storage, &save->peers, warn, NULL, &found,
+				  &any, err) < 0)
+		return -1;
+	if (!any)
+		return nothing_to_resume(settings, err);
+	if (found.seed != settings->seed)
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"the checkpoint was made with --seed=%" PRIu64 ", not %" PRIu64, found.seed,
+				settings->seed);
+	if (found.document_mask != settings->document_mask) {
+		p4d_fail(err, P4D_E_CHECKPOINT, "the checkpoint was trained with --document-mask=%s, not %s",
+			 on_off(found.document_mask), on_off(settings->document_mask));
+		return p4d_fix(err, "--document-mask=%s", on_off(found.document_mask));
+	}
+	if (found.consumed != found.step * plan->layout.global_batch)
+		return p4d_fail(err, P4D_E_CHECKPOINT,
+				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
+				" steps, which is another --global-batch than %" PRIu64,
+				found.consumed, found.step, plan->layout.global_batch);
+	if (check_model(&found, plan, save->peers.rank, err) < 0)
+		return -1;
+	*step = found.step;
+	return p4d_trainer_restore(trainer, err);
+}
+
+int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err)
+{
+	if (!save->saver)
+		return 0;
+	save->info.step = step;
+	save->info.consumed = step * plan->layout.global_batch;
+	return p4d_saver_begin(save->saver, &save->info, err);
+}
+
+int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err)
+{
+	*done = false;
+	return save->saver ? p4d_saver_poll(save->saver, wait, done, err) : 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TRAIN_SAVE_H
+#define P4D_TRAIN_SAVE_H
+
+#include "checkpoint/checkpoint.h"
+#include "comm/comm.h"
+#include "run/job_plan.h"
+#include "run/settings.h"
+#include "trainer/trainer.h"
+
+/* The checkpoints of a run: checkpoint.h on a trainer and its world. Zero before use. */
+typedef struct p4d_train_save {
+	p4d_saver *saver; /* NULL: without --checkpoint */
+	p4d_storage storage;
+	p4d_peers peers;
+	p4d_checkpoint_info info;
+} p4d_train_save;
+
+/* Makes the directory. all: the group of all ranks. Without --checkpoint nothing happens, here and below. */
+int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+			p4d_trainer *trainer, p4d_group *all, p4d_error *err);
+void p4d_train_save_close(p4d_train_save *save);
+
+/*
+ * Continues the latest checkpoint where --resume says so; *step: optimizer steps that were made, 0 when the
+ * training begins. Errors: CHECKPOINT (also: there is none and there must be; it belongs to another seed or
+ * batch, so the order of the samples would be another).
+ */
+int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
+		     p4d_trainer *trainer, uint64_t *step, p4d_error *err);
+
+/* Begins a checkpoint after this step. */
+int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err);
+/* After every step; as p4d_saver_poll. */
+int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err);
+
+#endif

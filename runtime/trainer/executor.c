@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the instruction list of this rank's stage. What is done when was decided by the compiler of the list.
+ */
+#include "trainer/trainer_parts.h"
+
+static uint64_t hand_over_bytes(const p4d_trainer *t)
+{
+	return t->ns * t->h * t->element;
+}
+
+/*
+ * A buffer that no send uses. Receivers differ, and one may wait for what another buffer's receiver does, so
+ * the first that is done is taken, not the oldest.
+ */
+static void *free_buffer(p4d_trainer *t, bool backward, p4d_error *err)
+{
+	p4d_sends *s = &t->sends[backward];
+	unsigned which = 0;
+
+	while (which < P4D_SEND_BUFFERS && s->busy[which])
+		which++;
+	if (which == P4D_SEND_BUFFERS &&
+	    p4d_send_wait_any(t->pp, s->pending, P4D_SEND_BUFFERS, &which, err) < 0)
+		return NULL;
+	s->busy[which] = false;
+	s->current = which;
+	return p4d_hand_over(t, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, which);
+}
+
+static int send(p4d_trainer *t, const p4d_instruction *in, bool backward, p4d_error *err)
+{
+	p4d_sends *s = &t->sends[backward];
+	const unsigned channel = backward ? CHANNEL_BACKWARD : CHANNEL_FORWARD;
+
+	s->pending[s->current] = (p4d_pending){.to = in->peer, .channel = channel};
+	s->busy[s->current] = true;
+	return p4d_send(t->pp, in->peer, channel,
+			p4d_hand_over(t, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, s->current),
+			hand_over_bytes(t), &s->pending[s->current].ticket, err);
+}
+
+static int finish_sends(p4d_trainer *t, p4d_error *err)
+{
+	for (int direction = 0; direction < 2; direction++)
+		for (int i = 0; i < P4D_SEND_BUFFERS; i++) {
+			p4d_sends *s = &t->sends[direction];
+			const p4d_pending *p = &s->pending[i];
+			if (s->busy[i] && p4d_send_wait(t->pp, p->to, p->channel, p->ticket, err) < 0)
+				return -1;
+			s->busy[i] = false;
+		}
+	return 0;
+}
+
+static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint64_t layer)
+{
+	return p4d_layer_at(t, in->chunk, in->slot, (uint32_t)layer);
+}
+
+/* Its parameters; those of a chunk's first layer were waited for before the pass. */
+static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
+{
+	if (layer == 0 || in->micro_batch > 0)
+		return 0;
+	return p4d_await_segment(t, p4d_segment_at(t, in->chunk, (uint32_t)layer), err);
+}
+
+static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	const uint32_t position = p4d_position_of(&t->schedule, t->place.pp, in->chunk);
+	const bool ends = position == p4d_positions(&t->schedule) - 1;
+	p4d_layer y = layer_of(t, in, 0);
+
+	if (p4d_find_documents(t, in->micro_batch, err) < 0)
+		return -1;
+	if (position == 0 && t->l->vocab_parallel)
+		t->d->copy(t->d, y.made[MADE_INPUT], p4d_hand_over(t, B_EMBEDDING_OUTPUT, in->micro_batch),
+			   hand_over_bytes(t));
+	else if (position == 0 && p4d_embed(t, in->micro_batch, y.made[MADE_INPUT], err) < 0)
+		return -1;
+	for (uint64_t i = 0; i < t->layers; i++) {
+		const p4d_layer next = layer_of(t, in, i + 1 < t->layers ? i + 1 : i);
+		void *output = i + 1 < t->layers ? next.made[MADE_INPUT]
+			       : ends            ? p4d_at_slot(t, B_HEAD_INPUT, in->slot, 0)
+						 : free_buffer(t, false, err);
+		if (!output || p4d_keep_pace(t, err) < 0 || await_layer(t, in, i, err) < 0 ||
+		    p4d_layer_forward(t, &y, output, err) < 0)
+			return -1;
+		y = next;
+	}
+	if (ends && t->l->vocab_parallel)
+		p4d_head_norm(t, in->slot, p4d_hand_over(t, B_HEAD_OUTPUT, in->micro_batch));
+	else if (ends && t->evaluating)
+		return p4d_head(t, in->micro_batch, in->slot, err);
+	return 0;
+}
+
+static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	const uint32_t position = p4d_position_of(&t->schedule, t->place.pp, in->chunk);
+	const bool ends = position == p4d_positions(&t->schedule) - 1;
+	void *hidden = p4d_at(t, B_HIDDEN), *output;
+
+	if (p4d_find_documents(t, in->micro_batch, err) < 0)
+		return -1;
+	if (ends && t->l->vocab_parallel)
+		p4d_head_norm_back(t, in->slot, p4d_hand_over(t, B_HEAD_GRADIENT, in->micro_batch));
+	else if (ends && p4d_head(t, in->micro_batch, in->slot, err) < 0)
+		return -1;
+	for (uint64_t i = t->layers; i-- > 0;) {
+		const p4d_layer y = layer_of(t, in, i);
+		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward(t, &y, err) < 0)
+			return -1;
+		if (in->op == P4D_OP_BACKWARD && p4d_reduce_layer(t, in, (uint32_t)i, err) < 0)
+			return -1;
+	}
+	if (position == 0 && !t->l->vocab_parallel)
+		return p4d_embed_back(t, in->micro_batch, hidden, err);
+	output = position == 0 ? p4d_hand_over(t, B_EMBEDDING_GRADIENT, in->micro_batch)
+			       : free_buffer(t, true, err);
+	if (!output)
+		return -1;
+	t->d->copy(t->d, output, hidden, hand_over_bytes(t));
+	return 0;
+}
+
+static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	for (uint64_t i = t->layers; i-- > 0;) {
+		const p4d_layer y = layer_of(t, in, i);
+		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward_weights(t, &y, err) < 0 ||
+		    p4d_reduce_layer(t, in, (uint32_t)i, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int receive_forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	const p4d_layer y = layer_of(t, in, 0);
+
+	return p4d_recv(t->pp, in->peer, CHANNEL_FORWARD, y.made[MADE_INPUT], hand_over_bytes(t), err);
+}
+
+static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
+{
+	switch ((p4d_op)in->op) {
+	case P4D_OP_GATHER_PARAMS:
+		return p4d_await_segment(t, p4d_segment_at(t, in->chunk, 0), err);
+	case P4D_OP_RECV_FORWARD:
+		return receive_forward(t, in, err);
+	case P4D_OP_FORWARD:
+		return forward(t, in, err);
+	case P4D_OP_SEND_FORWARD:
+		return send(t, in, false, err);
+	case P4D_OP_RECV_BACKWARD:
+		return p4d_recv(t->pp, in->peer, CHANNEL_BACKWARD, p4d_at(t, B_HIDDEN), hand_over_bytes(t),
+				err);
+	case P4D_OP_BACKWARD:
+	case P4D_OP_BACKWARD_INPUT:
+		return backward(t, in, err);
+	case P4D_OP_BACKWARD_WEIGHT:
+		return backward_weight(t, in, err);
+	case P4D_OP_SEND_BACKWARD:
+		return send(t, in, true, err);
+	case P4D_OP_EMBED_FORWARD:
+	case P4D_OP_EMBED_BACKWARD:
+	case P4D_OP_VOCAB_FORWARD:
+	case P4D_OP_VOCAB_BACKWARD:
+		return p4d_vocabulary_pass(t, in, err);
+	case P4D_OP_REDUCE_GRADS:
+		return p4d_reduce_chunk(t, in->chunk, err);
+	case P4D_OP_OPTIMIZER:
+		return finish_sends(t, err) < 0 ? -1 : p4d_optimize(t, err);
+	case P4D_OPS:
+		break;
+	}
+	return p4d_fail(err, P4D_E_INSTRUCTIONS, "instruction %u is unknown", in->op);
+}
+
+/* Part of an evaluation: the passes forward, in the same order. */
+static bool is_forward(const p4d_instruction *in)
+{
+	return in->op <= P4D_OP_SEND_FORWARD || in->op == P4D_OP_EMBED_FORWARD ||
+	       in->op == P4D_OP_VOCAB_FORWARD;
+}
+
+int p4d_execute(p4d_trainer *t, p4d_error *err)
+{
+	if (p4d_gather_ahead(t, err) < 0)
+		return -1;
+	for (size_t i = 0; i < t->list.count; i++)
+		if ((!t->evaluating || is_forward(&t->list.at[i])) && execute(t, &t->list.at[i], err) < 0)
+			return -1;
+	return t->evaluating ? finish_sends(t, err) : 0;
+}

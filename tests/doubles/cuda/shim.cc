@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the threads of a block in turns. */
+#include "doubles/cuda/shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+enum {
+	WARP = 32,
+	MOST_THREADS = 1024,
+	STACK_BYTES = 256 << 10,
+	MOST_SHARED = 99 << 10 /* of sm_86, 89, 120 */
+};
+
+enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
+
+/* A stack, and where it is gone back to. Swapping contexts would do it all, but asks the kernel each time. */
+typedef struct place {
+	ucontext_t context; /* where it begins */
+	void *jump[5];      /* where it goes on, as the compiler keeps it */
+	const void *stack;  /* for the address sanitizer, with what it keeps of it */
+	size_t bytes;
+	void *kept;
+} place;
+
+typedef struct fiber {
+	place at;
+	bool begun; /* its stack is in use: it waits, or for the next block */
+	state now;
+	int line;
+	uint64_t post;
+	bool vote;
+} fiber;
+
+p4d_shim_thread p4d_shim;
+
+static fiber fibers[MOST_THREADS];
+static uint64_t visible[MOST_THREADS]; /* what the lanes of each warp posted last */
+static bool voted;                     /* at the last barrier */
+static place scheduler;
+static const std::function<void()> *body;
+static p4d_shim_order order;
+
+extern "C" void p4d_shim_set_order(enum p4d_shim_order wanted)
+{
+	order = wanted;
+}
+
+[[noreturn]] static void complain(const char *what, unsigned thread)
+{
+	fprintf(stderr, "cuda shim: %s: block %u,%u, thread %u, line %d\n", what, p4d_shim.block.x,
+		p4d_shim.block.y, thread, fibers[thread].line);
+	abort();
+}
+
+/*
+ * The address sanitizer is told which stack is in use. Where it has to find out on its own, it forgets all it
+ * knows of a stack on every switch, which takes longer than most kernels do between two barriers.
+ */
+static void leave(place *from, const place *to)
+{
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_start_switch_fiber(&from->kept, to->stack, to->bytes);
+#else
+	(void)from, (void)to;
+#endif
+}
+
+static void arrive(place *at, place *from)
+{
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_finish_switch_fiber(at->kept, &from->stack, &from->bytes);
+#else
+	(void)at, (void)from;
+#endif
+}
+
+/* By the compiler's own jumps: at one of the C library's, too, the sanitizer forgets the stack. */
+__attribute__((no_sanitize_address)) static void go(place *from, place *to, bool begun)
+{
+	leave(from, to);
+	if (!__builtin_setjmp(from->jump)) {
+		if (begun)
+			__builtin_longjmp(to->jump, 1);
+		setcontext(&to->context);
+	}
+	arrive(from, to);
+}
+
+static void wait_as(state now, int line)
+{
+	fiber *self = &fibers[p4d_shim.thread.x];
+
+	self->now = now;
+	self->line = line;
+	go(&self->at, &scheduler, true);
+}
+
+bool p4d_shim_barrier(int line, bool vote)
+{
+	fibers[p4d_shim.thread.x].vote = vote;
+	wait_as(AT_BARRIER, line);
+	return voted;
+}
+
+uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from)
+{
+	fibers[p4d_shim.thread.x].post = post;
+	wait_as(AT_EXCHANGE, line);
+	return visible[p4d_shim.thread.x / WARP * WARP + from];
+}
+
+void p4d_shim_all(int line, unsigned mask)
+{
+	fibers[p4d_shim.thread.x].line = line;
+	if (mask != 0xffffffff)
+		complain("a shuffle or vote of some lanes only", p4d_shim.thread.x);
+}
+
+unsigned p4d_shim_ballot(int line, bool vote)
+{
+	unsigned bits = 0;
+
+	p4d_shim_exchange(line, vote, 0);
+	for (unsigned lane = 0; lane < WARP; lane++)
+		bits |= (unsigned)visible[p4d_shim.thread.x / WARP * WARP + lane] << lane;
+	return bits;
+}
+
+/* The same thread of one block after the other. */
+static void begin()
+{
+	arrive(&fibers[p4d_shim.thread.x].at, &scheduler);
+	for (;;) {
+		(*body)();
+		wait_as(ENDED, 0);
+	}
+}
+
+static void prepare(unsigned threads)
+{
+	static char *stacks;
+
+	if (!stacks) {
+		stacks = (char *)mmap(NULL, (size_t)MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (stacks == MAP_FAILED)
+			complain("no memory for the stacks", 0);
+	}
+	for (unsigned i = 0; i < threads; i++) {
+		fiber *f = &fibers[i];
+		f->now = READY;
+		f->line = 0;
+		if (f->begun)
+			continue;
+		getcontext(&f->at.context);
+		f->at.stack = f->at.context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
+		f->at.bytes = f->at.context.uc_stack.ss_size = STACK_BYTES;
+		makecontext(&f->at.context, begin, 0);
+	}
+}
+
+/* Threads [from, to) go on if all of them wait as `what`, at one place. */
+static bool release(unsigned from, unsigned to, state what)
+{
+	for (unsigned i = from; i < to; i++) {
+		if (fibers[i].now != what)
+			return false;
+		if (fibers[i].line != fibers[from].line)
+			complain("threads wait at different places", i);
+	}
+	for (unsigned i = from; i < to; i++)
+		fibers[i].now = READY;
+	return true;
+}
+
+static void run_thread(unsigned which)
+{
+	const bool begun = fibers[which].begun;
+
+	fibers[which].begun = true;
+	p4d_shim.thread = dim3(which);
+	go(&scheduler, &fibers[which].at, begun);
+}
+
+/* False: not all lanes of the warp wait for it. */
+static bool exchange(unsigned from)
+{
+	if (!release(from, from + WARP, AT_EXCHANGE))
+		return false;
+	for (unsigned i = from; i < from + WARP; i++)
+		visible[i] = fibers[i].post;
+	return true;
+}
+
+/*
+ * As far as it comes without the others, past its exchanges: what it writes too early is there when they
+ * read.
+ */
+static void run_warp(unsigned from)
+{
+	do {
+		for (unsigned i = 0; i < WARP; i++) {
+			const unsigned which = from + (order == P4D_SHIM_FORWARD ? i : WARP - 1 - i);
+			if (fibers[which].now == READY)
+				run_thread(which);
+		}
+	} while (exchange(from));
+}
+
+/* False: all have ended. */
+static bool pass_barrier(unsigned threads)
+{
+	unsigned ended = 0;
+
+	for (unsigned i = 0; i < threads; i++)
+		ended += fibers[i].now == ENDED;
+	if (ended == threads)
+		return false;
+	const bool passed = release(0, threads, AT_BARRIER);
+	for (unsigned i = 0; !passed && i < threads; i++)
+		if (fibers[i].now != ENDED)
+			complain(ended ? "a thread waits for one that has ended"
+				       : "threads wait for each other",
+				 i);
+	voted = false;
+	for (unsigned i = 0; i < threads; i++)
+		voted = voted || fibers[i].vote;
+	return true;
+}
+
+/* A warp after the other, from one barrier to the next. */
+static void run_block(unsigned threads)
+{
+	prepare(threads);
+	do {
+		for (unsigned i = 0; i < threads; i += WARP)
+			run_warp(order == P4D_SHIM_FORWARD ? i : threads - WARP - i);
+	} while (pass_barrier(threads));
+}
+
+void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::function<void()> &kernel)
+{
+	if (threads == 0 || threads > MOST_THREADS || threads % WARP || blocks.x > INT32_MAX ||
+	    blocks.y > 65535 || shared > MOST_SHARED)
+		complain("no GPU takes such a launch", 0);
+	body = &kernel;
+	p4d_shim.threads = dim3(threads);
+	p4d_shim.blocks = blocks;
+	for (uint64_t i = 0; i < (uint64_t)blocks.x * blocks.y; i++) {
+		const uint64_t which = order == P4D_SHIM_FORWARD ? i : (uint64_t)blocks.x * blocks.y - 1 - i;
+		p4d_shim.block = dim3((unsigned)(which % blocks.x), (unsigned)(which / blocks.x));
+		p4d_shim.shared = (unsigned char *)malloc(shared ? shared : 1);
+		if (!p4d_shim.shared)
+			complain("no memory for shared memory", 0);
+		memset(p4d_shim.shared, 0xff, shared);
+		run_block(threads);
+		free(p4d_shim.shared);
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products of the cpu device, in place of cuBLASLt. */
+#include <stdlib.h>
+
+#include "device/cuda/gemm.h"
+
+struct p4d_products {
+	p4d_device cpu;
+	_Alignas(P4D_ARENA_ALIGNMENT) char workspace[P4D_CPU_PRODUCT_BYTES];
+};
+
+int p4d_products_open(p4d_products **products, p4d_error *err)
+{
+	p4d_products *p = aligned_alloc(P4D_ARENA_ALIGNMENT, sizeof(*p));
+
+	if (!p)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for products");
+	if (p4d_device_cpu_open(&p->cpu, err) < 0) {
+		free(p);
+		return -1;
+	}
+	p->cpu.lend(&p->cpu, p->workspace, sizeof(p->workspace), NULL, 0);
+	*products = p;
+	return 0;
+}
+
+void p4d_products_close(p4d_products *p)
+{
+	if (!p)
+		return;
+	p->cpu.close(&p->cpu);
+	free(p);
+}
+
+void p4d_products_lend(p4d_products *p, void *workspace, uint64_t bytes)
+{
+	(void)p, (void)workspace, (void)bytes;
+}
+
+int p4d_products_multiply(p4d_products *p, cudaStream_t stream, const p4d_product *x, p4d_error *err)
+{
+	p4d_device *cpu = &p->cpu;
+
+	(void)stream, (void)err;
+	switch (x->kind) {
+	case P4D_PRODUCT_LINEAR:
+		cpu->linear(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in, x->accumulate);
+		break;
+	case P4D_PRODUCT_LOGITS:
+		cpu->linear_logits(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in);
+		break;
+	case P4D_PRODUCT_INPUT:
+		cpu->linear_input(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in, x->accumulate);
+		break;
+	case P4D_PRODUCT_WEIGHT:
+		cpu->linear_weight(cpu, x->type, x->to, x->x, x->w, x->n, x->out, x->in);
+		break;
+	}
+	return 0;
+}

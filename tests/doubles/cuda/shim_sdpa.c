@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fused attention in plain C, in place of cuDNN. It writes what cuDNN writes: also its own workspace, where
+ * nothing else may lie.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/cudnn_workspace.h"
+#include "base/vector.h"
+#include "device/cuda/sdpa.h"
+
+struct p4d_fused {
+	int sm;
+};
+
+int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *err)
+{
+	(void)stream;
+	*fused = calloc(1, sizeof(**fused));
+	if (!*fused)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for attention");
+	(*fused)->sm = sm;
+	return 0;
+}
+
+void p4d_fused_close(p4d_fused *f)
+{
+	free(f);
+}
+
+const char *p4d_fused_name(const p4d_fused *f)
+{
+	(void)f;
+	return "plain C";
+}
+
+bool p4d_fused_takes(p4d_fused *f, const p4d_fused_shape *shape, const char **why)
+{
+	(void)f, (void)shape, (void)why;
+	return true;
+}
+
+/* A head of a token. */
+typedef struct row {
+	uint64_t sequence, head, token;
+} row;
+
+static uint64_t place(p4d_fused_stride stride, row r, uint64_t head_dim)
+{
+	return r.sequence * stride.sequence + r.token * stride.token + r.head * head_dim;
+}
+
+/* The key that a query of such a head sees. */
+static row key_of(const p4d_fused_shape *s, row query, uint64_t token)
+{
+	return (row){query.sequence, query.head / (s->heads / s->kv_heads), token};
+}
+
+static uint64_t seen_keys(const p4d_fused_shape *s, row query)
+{
+	return s->causal ? query.token + 1 + s->keys - s->queries : s->keys;
+}
+
+static double dot(const uint16_t *x, const uint16_t *y, uint64_t count)
+{
+	double sum = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		sum += (double)p4d_from_bf16(x[i]) * (double)p4d_from_bf16(y[i]);
+	return sum;
+}
+
+static uint64_t number_of(const p4d_fused_shape *s, row query)
+{
+	return (query.sequence * s->heads + query.head) * s->queries + query.token;
+}
+
+static void forward(const p4d_fused_shape *s, const p4d_fused_call *c, row query)
+{
+	const uint64_t d = s->head_dim, seen = seen_keys(s, query), at = place(s->o, query, d);
+	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
+	double *score = calloc(seen, sizeof(*score)), *sum = calloc(d, sizeof(*sum));
+	double most = -INFINITY, total = 0;
+
+	if (!score || !sum)
+		abort();
+	for (uint64_t j = 0; j < seen; j++) {
+		score[j] = (double)c->scale *
+			   dot(q, (const uint16_t *)c->k + place(s->kv, key_of(s, query, j), d), d);
+		most = fmax(most, score[j]);
+	}
+	for (uint64_t j = 0; j < seen; j++) {
+		const uint16_t *v = (const uint16_t *)c->v + place(s->kv, key_of(s, query, j), d);
+		const double share = exp(score[j] - most);
+		total += share;
+		for (uint64_t i = 0; i < d; i++)
+			sum[i] += share * (double)p4d_from_bf16(v[i]);
+	}
+	for (uint64_t i = 0; i < d; i++)
+		((uint16_t *)c->o)[at + i] = p4d_to_bf16((float)(sum[i] / total));
+	c->lse[number_of(s, query)] = (float)(most + log(total));
+	free(score);
+	free(sum);
+}
+
+/* dk and dv of all heads in fp32, which are rounded at the end. */
+typedef struct sums {
+	double *dk, *dv;
+} sums;
+
+static void backward(const p4d_fused_shape *s, const p4d_fused_call *c, row query, sums to)
+{
+	const uint64_t d = s->head_dim, seen = seen_keys(s, query), n = number_of(s, query);
+	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
+	const uint16_t *d_o = (const uint16_t *)c->d_o + place(s->o, query, d);
+	float *dq = c->query_gradient + n * d;
+
+	c->row_sums[n] = (float)dot(d_o, (const uint16_t *)c->o + place(s->o, query, d), d);
+	memset(dq, 0, d * sizeof(*dq));
+	for (uint64_t j = 0; j < seen; j++) {
+		const row key = key_of(s, query, j);
+		const uint64_t at = place(s->kv, key, d);
+		const uint64_t own = ((key.sequence * s->keys + j) * s->kv_heads + key.head) * d;
+		const uint16_t *k = (const uint16_t *)c->k + at, *v = (const uint16_t *)c->v + at;
+		const double share = exp((double)c->scale * dot(q, k, d) - (double)c->lse[n]);
+		const double slope = (double)c->scale * share * (dot(d_o, v, d) - (double)c->row_sums[n]);
+		for (uint64_t i = 0; i < d; i++) {
+			dq[i] += (float)(slope * (double)p4d_from_bf16(k[i]));
+			to.dk[own + i] += slope * (double)p4d_from_bf16(q[i]);
+			to.dv[own + i] += share * (double)p4d_from_bf16(d_o[i]);
+		}
+	}
+	for (uint64_t i = 0; i < d; i++)
+		((uint16_t *)c->dq)[place(s->dq, query, d) + i] = p4d_to_bf16(dq[i]);
+}
+
+static void round_keys(const p4d_fused_shape *s, const p4d_fused_call *c, sums from)
+{
+	const uint64_t d = s->head_dim;
+	uint64_t next = 0;
+
+	for (uint64_t b = 0; b < s->batch; b++)
+		for (uint64_t j = 0; j < s->keys; j++)
+			for (uint64_t h = 0; h < s->kv_heads; h++)
+				for (uint64_t i = 0; i < d; i++, next++) {
+					const uint64_t at = place(s->dkv, (row){b, h, j}, d) + i;
+					((uint16_t *)c->dk)[at] = p4d_to_bf16((float)from.dk[next]);
+					((uint16_t *)c->dv)[at] = p4d_to_bf16((float)from.dv[next]);
+				}
+}
+
+int p4d_fused_run(p4d_fused *f, const p4d_fused_shape *s, const p4d_fused_call *c, p4d_error *err)
+{
+	const p4d_attention_bytes need =
+	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
+	const uint64_t bytes = s->backward ? need.backward_workspace : need.forward_workspace;
+	const uint64_t gradients = s->batch * s->keys * s->kv_heads * s->head_dim;
+	sums to = {calloc(2 * gradients, sizeof(*to.dk)), NULL};
+
+	if (!to.dk)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for gradients");
+	to.dv = to.dk + gradients;
+	if (bytes)
+		memset(c->workspace, 0xff, bytes);
+	for (uint64_t b = 0; b < s->batch; b++)
+		for (uint64_t h = 0; h < s->heads; h++)
+			for (uint64_t i = 0; i < s->queries; i++) {
+				if (s->backward)
+					backward(s, c, (row){b, h, i}, to);
+				else
+					forward(s, c, (row){b, h, i});
+			}
+	if (s->backward)
+		round_keys(s, c, to);
+	free(to.dk);
+	return 0;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "doubles/queued_device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct entry {
+	void (*work)(void *);
+	_Alignas(16) char args[QUEUED_ARGUMENTS];
+} entry;
+
+typedef struct queued queued;
+
+/* What libraries know as a stream. */
+typedef struct stream {
+	queued_stream calls;
+	queued *owner;
+	pthread_t thread;
+	uint64_t queued, done;
+	unsigned lag;
+	entry entries[QUEUED_MOST];
+	struct stream *next;
+} stream;
+
+typedef struct mark {
+	stream *where; /* NULL: nowhere yet */
+	uint64_t at;
+	struct mark *next;
+} mark;
+
+enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256, MOST_HEAD = 64 };
+_Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an operation is given");
+
+struct queued {
+	p4d_device cpu;
+	stream *compute, *streams;
+	mark *marks;
+	bool closing, failed;
+	uint64_t beside, beside_weight; /* see queued_device_beside */
+	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
+	unsigned side_lag;
+	p4d_error why;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* structures that operations point to: more than there can be operations */
+	_Alignas(16) char kept[KEPT][KEPT_BYTES];
+	unsigned next_kept;
+	/* for the cpu's attention, where the plan is a GPU's and has nothing of the kind */
+	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
+};
+
+static queued *of(p4d_device *device)
+{
+	return device->state;
+}
+
+static stream *stream_of(p4d_device *device, void *which)
+{
+	return which ? which : of(device)->compute;
+}
+
+/* ---- streams ---- */
+
+static void wait_here(void *args);
+
+static void queue(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes)
+{
+	stream *s = (stream *)calls;
+	queued *q = s->owner;
+
+	if (bytes > QUEUED_ARGUMENTS)
+		abort();
+	pthread_mutex_lock(&q->lock);
+	while (s->queued - s->done == QUEUED_MOST)
+		pthread_cond_wait(&q->changed, &q->lock);
+	entry *e = &s->entries[s->queued % QUEUED_MOST];
+	e->work = work;
+	memcpy(e->args, args, bytes);
+	s->queued++;
+	q->beside += s != q->compute && work != wait_here;
+	pthread_cond_broadcast(&q->changed);
+	pthread_mutex_unlock(&q->lock);
+}
+
+static void *run(void *context)
+{
+	stream *s = context;
+	queued *q = s->owner;
+
+	pthread_mutex_lock(&q->lock);
+	for (;;) {
+		while (s->queued == s->done && !q->closing)
+			pthread_cond_wait(&q->changed, &q->lock);
+		if (s->queued == s->done)
+			break;
+		entry *e = &s->entries[s->done % QUEUED_MOST];
+		pthread_mutex_unlock(&q->lock);
+		if (s->lag)
+			usleep(s->lag);
+		e->work(e->args);
+		pthread_mutex_lock(&q->lock);
+		s->done++;
+		pthread_cond_broadcast(&q->changed);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return NULL;
+}
+
+static stream *add_stream(queued *q, unsigned lag)
+{
+	stream *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->calls.queue = queue;
+	s->owner = q;
+	s->lag = lag;
+	if (pthread_create(&s->thread, NULL, run, s) != 0) {
+		free(s);
+		return NULL;
+	}
+	s->next = q->streams;
+	q->streams = s;
+	return s;
+}
+
+static int q_stream_open(p4d_device *device, void **opened, p4d_error *err)
+{
+	*opened = add_stream(of(device), of(device)->side_lag);
+	return *opened ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no thread for a stream");
+}
+
+static int q_mark_open(p4d_device *device, void **opened, p4d_error *err)
+{
+	queued *q = of(device);
+	mark *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a mark");
+	m->next = q->marks;
+	*opened = q->marks = m;
+	return 0;
+}
+
+static void q_mark(p4d_device *device, void *marked, void *where)
+{
+	queued *q = of(device);
+	mark *m = marked;
+
+	pthread_mutex_lock(&q->lock);
+	m->where = stream_of(device, where);
+	m->at = m->where->queued;
+	pthread_mutex_unlock(&q->lock);
+}
+
+static int q_marked(p4d_device *device, void *marked, p4d_error *err)
+{
+	queued *q = of(device);
+	const mark *m = marked;
+
+	if (q->failed) {
+		*err = q->why;
+		return -1;
+	}
+	pthread_mutex_lock(&q->lock);
+	int reached = !m->where || m->where->done >= m->at;
+	pthread_mutex_unlock(&q->lock);
+	return reached;
+}
+
+static void wait_here(void *args)
+{
+	const mark *m = args;
+	queued *q = m->where->owner;
+
+	pthread_mutex_lock(&q->lock);
+	while (m->where->done < m->at && !q->closing)
+		pthread_cond_wait(&q->changed, &q->lock);
+	pthread_mutex_unlock(&q->lock);
+}
+
+static void q_mark_wait(p4d_device *device, void *waiter, void *marked)
+{
+	const mark *m = marked;
+
+	if (m->where)
+		queue(&stream_of(device, waiter)->calls, wait_here, m, sizeof(*m));
+}
+
+static void q_stream_wait(p4d_device *device, void *waiter, void *awaited)
+{
+	mark m;
+
+	q_mark(device, &m, awaited);
+	q_mark_wait(device, waiter, &m);
+}
+
+static int q_attach(p4d_device *device, p4d_error *err)
+{
+	(void)device, (void)err;
+	return 0;
+}
+
+/* Until all operations are done. */
+static int q_sync(p4d_device *device, p4d_error *err)
+{
+	const struct timespec nap = {.tv_nsec = 50000};
+	queued *q = of(device);
+	mark m;
+	int reached;
+
+	q_mark(device, &m, NULL);
+	q->waits += m.at != q->seen;
+	q->seen = m.at;
+	while ((reached = q_marked(device, &m, err)) == 0) {
+		if (device->watch && device->watch(device->watch_context, &q->why) < 0)
+			q->failed = true;
+		nanosleep(&nap, NULL);
+	}
+	return reached < 0 ? -1 : 0;
+}
+
+/* ---- memory ---- */
+
+static int q_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	return of(device)->cpu.allocate(&of(device)->cpu, bytes, arena, err);
+}
+
+/* As a GPU does: after all that is on its way. */
+static void q_release(p4d_device *device, void *arena)
+{
+	queued *q = of(device);
+
+	pthread_mutex_lock(&q->lock);
+	for (const stream *s = q->streams; s; s = s->next)
+		while (s->done < s->queued)
+			pthread_cond_wait(&q->changed, &q->lock);
+	pthread_mutex_unlock(&q->lock);
+	q->cpu.release(&q->cpu, arena);
+}
+
+static void q_usage(p4d_device *device, uint64_t *used, uint64_t *total)
+{
+	of(device)->cpu.usage(&of(device)->cpu, used, total);
+}
+
+static void q_download(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	p4d_error err;
+
+	if (q_sync(device, &err) == 0)
+		memcpy(to, from, bytes);
+}
+
+/* What the host gave, on its way. */
+typedef struct upload {
+	void *to, *data;
+	uint64_t bytes;
+} upload;
+
+static void do_upload(void *args)
+{
+	const upload *own = args;
+
+	memcpy(own->to, own->data, own->bytes);
+	free(own->data);
+}
+
+static void q_upload(p4d_device *device, void *to, const void *from, uint64_t bytes)
+{
+	const upload own = {.to = to, .data = malloc(bytes ? bytes : 1), .bytes = bytes};
+
+	if (!own.data)
+		abort();
+	memcpy(own.data, from, bytes);
+	queue(&of(device)->compute->calls, do_upload, &own, sizeof(own));
+}
+
+/* ---- operations ---- */
+
+/* A structure of the caller, for as long as the operation needs it. */
+static const void *keep(p4d_device *device, const void *from, size_t bytes)
+{
+	queued *q = of(device);
+	char *to = q->kept[q->next_kept++ % KEPT];
+
+	if (bytes > KEPT_BYTES)
+		abort();
+	return memcpy(to, from, bytes);
+}
+
+#define EACH1(m, a) m a
+#define EACH2(m, a, ...) m a EACH1(m, __VA_ARGS__)
+#define EACH3(m, a, ...) m a EACH2(m, __VA_ARGS__)
+#define EACH4(m, a, ...) m a EACH3(m, __VA_ARGS__)
+#define EACH5(m, a, ...) m a EACH4(m, __VA_ARGS__)
+#define EACH6(m, a, ...) m a EACH5(m, __VA_ARGS__)
+#define EACH7(m, a, ...) m a EACH6(m, __VA_ARGS__)
+#define EACH8(m, a, ...) m a EACH7(m, __VA_ARGS__)
+#define EACH9(m, a, ...) m a EACH8(m, __VA_ARGS__)
+#define EACH10(m, a, ...) m a EACH9(m, __VA_ARGS__)
+#define EACH11(m, a, ...) m a EACH10(m, __VA_ARGS__)
+#define EACH12(m, a, ...) m a EACH11(m, __VA_ARGS__)
+#define FIELD(type, name) type name;
+#define PARAMETER(type, name) , type name
+#define NAME(type, name) , name
+#define MEMBER(type, name) , own->name
+
+/* An operation of so many arguments, queued. */
+#define OPERATION(count, operation, ...) \
+	typedef struct args_##operation { \
+		queued *own_device; \
+		EACH##count(FIELD, __VA_ARGS__) \
+	} args_##operation; \
+	static void do_##operation(void *args) \
+	{ \
+		args_##operation *own = args; \
+		p4d_device *cpu = &own->own_device->cpu; \
+		cpu->operation(cpu EACH##count(MEMBER, __VA_ARGS__)); \
+	} \
+	static void q_##operation(p4d_device *device EACH##count(PARAMETER, __VA_ARGS__)) \
+	{ \
+		args_##operation own = {of(device) EACH##count(NAME, __VA_ARGS__)}; \
+		queue(&of(device)->compute->calls, do_##operation, &own, sizeof(own)); \
+	}
+
+#define TYPE (p4d_dtype, type)
+#define IN(name) (const void *, name)
+#define OUT(name) (void *, name)
+#define REALS(name) (float *, name)
+#define READ(name) (const float *, name)
+#define NUMBERS(name) (const int32_t *, name)
+#define SIZE(name) (uint64_t, name)
+#define FLAG(name) (bool, name)
+#define REAL(name) (float, name)
+
+/* clang-format off */
+OPERATION(2, zero, OUT(to), SIZE(bytes))
+OPERATION(4, lend, OUT(workspace), SIZE(workspace_bytes), OUT(sums), SIZE(sums_bytes))
+OPERATION(3, copy, OUT(to), IN(from), SIZE(bytes))
+OPERATION(6, copy_rows, OUT(to), SIZE(to_stride), IN(from), SIZE(from_stride), SIZE(row_bytes), SIZE(rows))
+OPERATION(8, linear, TYPE, OUT(y), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
+OPERATION(8, linear_input, TYPE, OUT(dx), IN(dy), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
+OPERATION(7, linear_weight, TYPE, REALS(dw), IN(dy), IN(x), SIZE(n), SIZE(out), SIZE(in))
+OPERATION(7, linear_logits, TYPE, REALS(logits), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in))
+OPERATION(8, norm, TYPE, OUT(y), REALS(rstd), IN(x), IN(weight), SIZE(n), SIZE(h), REAL(epsilon))
+OPERATION(9, norm_backward, TYPE, OUT(dx), REALS(dweight), IN(dy), IN(x), IN(weight), READ(rstd), SIZE(n), SIZE(h))
+OPERATION(5, add, TYPE, OUT(y), IN(a), IN(b), SIZE(count))
+OPERATION(4, heads, TYPE, OUT(qkv), REALS(rstd), (const p4d_heads *, heads))
+OPERATION(8, heads_backward, TYPE, OUT(dqkv), IN(qkv), READ(rstd), (const p4d_heads *, heads), REALS(dbias),
+	  REALS(dquery_weight), REALS(dkey_weight))
+OPERATION(8, attention, TYPE, OUT(o), REALS(lse), IN(q), IN(k), IN(v), (const p4d_attention_shape *, shape), OUT(workspace))
+OPERATION(9, attention_merge, TYPE, REALS(total), REALS(total_lse), IN(o), READ(lse), SIZE(n), SIZE(heads), SIZE(head_dim),
+	  FLAG(first))
+OPERATION(7, attention_row_sums, TYPE, REALS(row_sums), IN(d_o), IN(o), SIZE(n), SIZE(heads), SIZE(head_dim))
+OPERATION(12, attention_backward, TYPE, REALS(dq), REALS(dk), REALS(dv), IN(d_o), READ(lse), READ(row_sums), IN(q), IN(k),
+	  IN(v), (const p4d_attention_shape *, shape), OUT(workspace))
+OPERATION(9, attention_gradient, TYPE, OUT(dqkv), REALS(sums), IN(d_o), READ(lse), READ(row_sums), IN(qkv),
+	  (const p4d_attention_shape *, shape), OUT(workspace))
+OPERATION(5, swiglu, TYPE, OUT(product), IN(gate_up), SIZE(n), SIZE(f))
+OPERATION(5, swiglu_backward, TYPE, OUT(gate_up), IN(dproduct), SIZE(n), SIZE(f))
+OPERATION(8, embed, TYPE, OUT(out), IN(table), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
+OPERATION(8, embed_backward, TYPE, REALS(dtable), IN(dy), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
+OPERATION(8, statistics, REALS(maximum), REALS(sum), REALS(target), READ(logits), NUMBERS(labels), SIZE(n), SIZE(vocab),
+	  SIZE(first))
+OPERATION(4, rescale, REALS(sum), READ(old_maximum), READ(new_maximum), SIZE(n))
+OPERATION(11, logits_gradient, TYPE, OUT(dlogits), READ(logits), READ(maximum), READ(sum), NUMBERS(labels), SIZE(n),
+	  SIZE(vocab), SIZE(first), REAL(scale), REAL(z_loss))
+OPERATION(7, losses, (double *, loss), READ(maximum), READ(sum), READ(target), NUMBERS(labels), SIZE(n), REAL(z_loss))
+OPERATION(3, sum_squares, (double *, sum), READ(x), SIZE(count))
+OPERATION(3, count_nonfinite, (uint64_t *, number), READ(x), SIZE(count))
+OPERATION(8, adam, TYPE, OUT(parameter), REALS(master), REALS(first), REALS(second), READ(gradient), SIZE(count),
+	  (const p4d_adam *, adam))
+OPERATION(5, cast, (p4d_dtype, to), OUT(y), (p4d_dtype, from), IN(x), SIZE(count))
+OPERATION(4, accumulate, REALS(y), TYPE, IN(x), SIZE(count))
+/* clang-format on */
+
+static void kept_heads(p4d_device *device, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *heads)
+{
+	q_heads(device, type, qkv, rstd, keep(device, heads, sizeof(*heads)));
+}
+
+static void kept_heads_backward(p4d_device *device, p4d_dtype type, void *dqkv, const void *qkv,
+				const float *rstd, const p4d_heads *heads, float *dbias, float *dquery,
+				float *dkey)
+{
+	q_heads_backward(device, type, dqkv, qkv, rstd, keep(device, heads, sizeof(*heads)), dbias, dquery,
+			 dkey);
+}
+
+static void *workspace_of(p4d_device *device, void *planned)
+{
+	return planned ? planned : of(device)->workspace;
+}
+
+static void kept_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
+			   const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
+{
+	q_attention(device, type, o, lse, q, k, v, keep(device, shape, sizeof(*shape)),
+		    workspace_of(device, workspace));
+}
+
+static void kept_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
+				    const void *d_o, const float *lse, const float *row_sums, const void *q,
+				    const void *k, const void *v, const p4d_attention_shape *shape,
+				    void *workspace)
+{
+	q_attention_backward(device, type, dq, dk, dv, d_o, lse, row_sums, q, k, v,
+			     keep(device, shape, sizeof(*shape)), workspace_of(device, workspace));
+}
+
+static void kept_attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, float *sums,
+				    const void *d_o, const float *lse, const float *row_sums, const void *qkv,
+				    const p4d_attention_shape *shape, void *workspace)
+{
+	q_attention_gradient(device, type, dqkv, sums, d_o, lse, row_sums, qkv,
+			     keep(device, shape, sizeof(*shape)), workspace_of(device, workspace));
+}
+
+static void noted_linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
+				uint64_t n, uint64_t out, uint64_t in)
+{
+	of(device)->beside_weight = of(device)->beside;
+	q_linear_weight(device, type, dw, dy, x, n, out, in);
+}
+
+static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
+		      float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
+{
+	q_adam(device, type, parameter, master, first, second, gradient, count,
+	       keep(device, adam, sizeof(*adam)));
+}
+
+/* ---- opening ---- */
+
+/* The thread that computes opens the cpu device: part of that is how the thread rounds. */
+static void open_cpu(void *args)
+{
+	queued *q = *(queued **)args;
+
+	q->failed = p4d_device_cpu_open(&q->cpu, &q->why) < 0;
+}
+
+static void q_close(p4d_device *device)
+{
+	queued *q = of(device);
+	void *next;
+
+	pthread_mutex_lock(&q->lock);
+	q->closing = true;
+	pthread_cond_broadcast(&q->changed);
+	pthread_mutex_unlock(&q->lock);
+	for (stream *s = q->streams; s; s = s->next)
+		pthread_join(s->thread, NULL);
+	for (stream *s = q->streams; s; s = next) {
+		next = s->next;
+		free(s);
+	}
+	for (mark *m = q->marks; m; m = next) {
+		next = m->next;
+		free(m);
+	}
+	if (q->cpu.close)
+		q->cpu.close(&q->cpu);
+	free(q);
+	memset(device, 0, sizeof(*device));
+}
+
+int queued_device_open(p4d_device *device, const char *identity, unsigned side_lag, p4d_error *err)
+{
+	queued *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a device");
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->changed, NULL);
+	q->side_lag = side_lag;
+	*device = (p4d_device){
+	    .name = "queued",
+	    .state = q,
+	    .allocate = q_allocate,
+	    .release = q_release,
+	    .lend = q_lend,
+	    .usage = q_usage,
+	    .zero = q_zero,
+	    .copy = q_copy,
+	    .copy_rows = q_copy_rows,
+	    .upload = q_upload,
+	    .download = q_download,
+	    .sync = q_sync,
+	    .close = q_close,
+	    .stream_open = q_stream_open,
+	    .stream_wait = q_stream_wait,
+	    .mark_open = q_mark_open,
+	    .mark = q_mark,
+	    .mark_wait = q_mark_wait,
+	    .marked = q_marked,
+	    .attach = q_attach,
+	    .linear = q_linear,
+	    .linear_input = q_linear_input,
+	    .linear_weight = noted_linear_weight,
+	    .linear_logits = q_linear_logits,
+	    .norm = q_norm,
+	    .norm_backward = q_norm_backward,
+	    .add = q_add,
+	    .heads = kept_heads,
+	    .heads_backward = kept_heads_backward,
+	    .attention = kept_attention,
+	    .attention_merge = q_attention_merge,
+	    .attention_row_sums = q_attention_row_sums,
+	    .attention_backward = kept_attention_backward,
+	    .attention_gradient = kept_attention_gradient,
+	    .swiglu = q_swiglu,
+	    .swiglu_backward = q_swiglu_backward,
+	    .embed = q_embed,
+	    .embed_backward = q_embed_backward,
+	    .statistics = q_statistics,
+	    .rescale = q_rescale,
+	    .logits_gradient = q_logits_gradient,
+	    .losses = q_losses,
+	    .sum_squares = q_sum_squares,
+	    .count_nonfinite = q_count_nonfinite,
+	    .adam = kept_adam,
+	    .cast = q_cast,
+	    .accumulate = q_accumulate,
+	};
+	snprintf(device->identity, sizeof(device->identity), "%s", identity);
+	q->compute = add_stream(q, 0);
+	if (!q->compute) {
+		free(q);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no thread for a device");
+	}
+	device->stream = q->compute;
+	queue(&q->compute->calls, open_cpu, &q, sizeof(q));
+	if (q_sync(device, err) < 0)
+		return -1;
+	return 0;
+}
+
+uint64_t queued_device_waits(const p4d_device *device)
+{
+	return ((const queued *)device->state)->waits;
+}
+
+uint64_t queued_device_beside(const p4d_device *device)
+{
+	return ((const queued *)device->state)->beside_weight;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_FAKEHOST_PLANS_H
+#define P4D_FAKEHOST_PLANS_H
+
+#include "doubles/slurm/fakehost.h"
+
+/*
+ * The site of the fake host (a directory with a p4d.conf) and jobs as sbatch with the SPANK plugin would send
+ * them. All of these exit with a message when something outside of the plugin goes wrong.
+ */
+
+/* Makes the directory; partitions h100 and a100 (40 GB), and h100s under other policies: warn, observe, off,
+ * strict, lenient. */
+const char *site_make(void);
+
+/* Replaces its p4d.conf. NULL: the one of site_make. */
+void site_write(const char *text);
+void site_remove(void);
+
+/* A job of one node with 8 GPUs. */
+job_desc_msg_t *job_plain(const char *partition);
+
+/* The same with "model=llama13b tp=8 ..." completed for partition h100 (whatever the verdict), as SPANK
+ * leaves it. */
+job_desc_msg_t *job_planned(const char *partition, const char *assignments);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the search relies on: no step is shorter than the clock's bound, no bound below the floor. */
+#include "support/support.h"
+
+#include "cost/cost_forms.h"
+#include "support/cost_gpus.h"
+#include "request/defaults.h"
+
+static uint32_t next(uint32_t *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 8;
+}
+
+static uint32_t pick(uint32_t *state, const uint32_t *from, uint32_t count)
+{
+	return from[next(state) % count];
+}
+
+/* A request that may be no layout. */
+static void random_options(uint32_t *state, char *options, size_t size, uint32_t *nodes)
+{
+	static const uint32_t degrees[] = {1, 1, 2, 4, 8}, stages[] = {1, 2, 4, 5, 8, 10, 20},
+			      chunks[] = {1, 1, 2, 4, 5};
+	static const char *const schedules[] = {"gpipe", "1f1b", "1f1b",  "interleaved",
+						"zb1p",  "zbv",  "v-half"};
+	static const char *const vocabularies[] = {"off", "off", "vocab-1", "vocab-2"};
+	static const char *const recomputes[] = {"none", "selective", "mlp", "full"};
+	static const char *const splits[] = {"", "", "", " pipeline-split=8,12,12,8",
+					     " pipeline-split=10,8,12,10"};
+	uint32_t tp = pick(state, degrees, 5), cp = pick(state, degrees, 4), pp = pick(state, stages, 7);
+	uint32_t dp = pick(state, degrees, 5), micro = 1 + next(state) % 40, schedule = next(state) % 7;
+	uint32_t micro_batch = 1u << next(state) % 3;
+	uint32_t vpp = schedule >= 5 ? 2 : schedule == 3 ? pick(state, chunks, 5) : 1;
+
+	*nodes = (tp * cp * pp * dp + 7) / 8;
+	snprintf(options, size,
+		 MODEL_13B "seq-len=4096 framework=%s tp=%u cp=%u pp=%u vpp=%u schedule=%s vocab-parallel=%s "
+			   "recompute=%s micro-batch=%u global-batch=%u%s",
+		 next(state) % 2 ? "megatron" : "p4d", tp, cp, pp, vpp, schedules[schedule],
+		 vocabularies[next(state) % 4], recomputes[next(state) % 4], micro_batch,
+		 micro * micro_batch * dp, pp == 4 ? splits[next(state) % 5] : "");
+}
+
+/* Layouts by schedule: how near the bound is to the step. */
+typedef struct nearness {
+	double sum;
+	unsigned count;
+} nearness;
+
+static double mean_of(const nearness *n)
+{
+	assert_true(n->count >= 50);
+	return n->sum / n->count;
+}
+
+/* No schedule comes below the bound, and it is near enough to be of use. */
+static void bound_is_below(void **state)
+{
+	p4d_timeline_work work = {0};
+	uint32_t seed = 20250614, tried = 0;
+	nearness plain[P4D_V_HALF + 1] = {{0}}, cut[P4D_V_HALF + 1] = {{0}};
+	(void)state;
+
+	while (tried < 4000) {
+		char options[1024];
+		p4d_request r = {.gpu = ""};
+		uint32_t nodes;
+		p4d_layout l;
+		p4d_step step;
+		p4d_error err;
+		p4d_gpu gpu = gpu_named(next(&seed) % 2 ? "a100-80gb" : "b200");
+		gpu.net_bytes_per_s /= next(&seed) % 3 ? 1 : 20;
+		random_options(&seed, options, sizeof(options), &nodes);
+		set_all(&r, options);
+		p4d_request_complete(&r, 0, (uint64_t)nodes * 8);
+		if (p4d_layout_build(&r, nodes, 8, &l, NULL) < 0)
+			continue;
+		tried++;
+		if (p4d_clock_step(&l, &gpu, &work, &step, &err) < 0)
+			fail_msg("%s: %s", options, err.text);
+		double bound = p4d_clock_bound(&l, &gpu, NULL);
+		/* the timeline may be short by a thousandth */
+		if (!(bound <= step.seconds * 1.001 && bound > 0))
+			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
+		/* nor below the floor of its tp and cp */
+		p4d_layout most = l;
+		most.schedule = P4D_1F1B;
+		most.recompute = P4D_RECOMPUTE_NONE;
+		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
+		if (p4d_clock_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
+			fail_msg("%s: bound %g is below the floor", options, bound);
+		nearness *of = &(l.vocab_parallel ? cut : plain)[l.schedule];
+		of->sum += bound / step.seconds;
+		of->count++;
+	}
+	p4d_timeline_work_free(&work);
+	static const double least[] = {[P4D_1F1B] = 0.95,
+				       [P4D_INTERLEAVED] = 0.9,
+				       [P4D_ZB1P] = 0.9,
+				       [P4D_ZBV] = 0.8,
+				       [P4D_V_HALF] = 0.65};
+	for (int kind = P4D_1F1B; kind <= P4D_V_HALF; kind++) {
+		printf("bound / step, schedule %d: %.3f\n", kind, mean_of(&plain[kind]));
+		assert_true(mean_of(&plain[kind]) > least[kind]);
+	}
+	printf("with vocabulary parallelism: %.3f, %.3f\n", mean_of(&cut[P4D_1F1B]),
+	       mean_of(&cut[P4D_V_HALF]));
+	assert_true(mean_of(&cut[P4D_1F1B]) > 0.85 && mean_of(&cut[P4D_V_HALF]) > 0.7);
+}
+
+/* What is remembered of one layout serves only others that have the same: no bound differs by a bit. */
+static void remembers_what_is_the_same(void **state)
+{
+	static const uint32_t degrees[] = {1, 2, 4, 8};
+	static const char *const frameworks[] = {"p4d", "megatron"};
+	static const char *const schedules[] = {"1f1b", "interleaved", "zb1p", "zbv", "v-half"};
+	static const char *const vocabularies[] = {"off", "vocab-1", "vocab-2"};
+	static const char *const recomputes[] = {"none", "selective", "mlp", "full"};
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	uint32_t seed = 5;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p4d_clock_memory memory = {0};
+		for (unsigned tried = 0; tried < 3000;) {
+			char options[1024];
+			p4d_request r = {.gpu = ""};
+			p4d_layout l;
+			const uint32_t schedule = next(&seed) % (i ? 2 : 5);
+			snprintf(options, sizeof(options),
+				 MODEL_13B
+				 "tied=on seq-len=4096 framework=%s tp=%u cp=%u cp-comm=%s pp=%u vpp=%d "
+				 "schedule=%s vocab-parallel=%s recompute=%s micro-batch=%u "
+				 "global-batch=1024",
+				 frameworks[i], pick(&seed, degrees, 4), pick(&seed, degrees, 3),
+				 next(&seed) % 2 ? "p2p" : "all-gather", pick(&seed, degrees, 4),
+				 schedule == 0 || schedule == 2 ? 1 : 2, schedules[schedule],
+				 vocabularies[i ? 0 : next(&seed) % 3], recomputes[next(&seed) % 4],
+				 pick(&seed, degrees, 4) + next(&seed) % 2);
+			set_all(&r, options);
+			p4d_request_complete(&r, 0, 64);
+			if (p4d_layout_build(&r, 8, 8, &l, NULL) < 0)
+				continue;
+			tried++;
+			const double bound = p4d_clock_bound(&l, &gpu, NULL);
+			if (p4d_clock_bound(&l, &gpu, &memory) != bound)
+				fail_msg("%s: not %g", options, bound);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(bound_is_below),
+	    cmocka_unit_test(remembers_what_is_the_same),
+	};
+	return cmocka_run_group_tests(tests, load_gpus, NULL);
+}

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decision: what is passed, completed, changed and refused, and that judging again changes nothing. */
+#include "support/support.h"
+
+#include <unistd.h>
+
+#include "guard/guard.h"
+
+#define SITE \
+	"partition h100 { gpu = \"h100-80gb\"\n default = true\n gpus_per_node = 8 }\n" \
+	"partition a100 { gpu = \"a100-40gb\"\n gpus_per_node = 8 }\n" \
+	"partition mixed { gpu = {\"h100-80gb\", \"a100-40gb\"} }\n" \
+	"partition watched { gpu = \"h100-80gb\"\n mode = observe }\n" \
+	"partition warned { gpu = \"h100-80gb\"\n mode = warn }\n" \
+	"partition free { gpu = \"h100-80gb\"\n mode = off }\n" \
+	"partition strict { gpu = \"h100-80gb\"\n require_plan = true }\n" \
+	"partition fixed { gpu = \"h100-80gb\"\n rewrite = off }\n" \
+	"partition eager { gpu = \"h100-80gb\"\n rewrite = all }\n" \
+	"partition trusting { gpu = \"h100-80gb\"\n allow_override = true }\n" \
+	"partition picky { gpu = \"h100-80gb\"\n unmodelled = reject }\n" \
+	"partition unknown { mode = enforce }\n" \
+	"qos tight { limit = 0.5\n safe = 0.4 }\n" \
+	"exempt_accounts = {\"admin\"}\n"
+
+static p4d_site *load(const char *text)
+{
+	char path[] = "/tmp/p4d-guard-XXXXXX";
+	p4d_error err;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_true(dprintf(fd, "%s\nversion = 1\n", text) > 0);
+	close(fd);
+	p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
+	unlink(path);
+	if (!site)
+		fail_msg("%s", err.text);
+	return site;
+}
+
+static int setup(void **state)
+{
+	*state = load(SITE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	p4d_site_free(*state);
+	return 0;
+}
+
+typedef struct trial {
+	p4d_request request;
+	p4d_verdict verdict;
+	p4d_job job;
+	char text[4096];
+} trial;
+
+static trial *submit(const p4d_site *site, p4d_job job, const char *flags)
+{
+	static trial t;
+
+	memset(&t, 0, sizeof(t));
+	t.job = job;
+	if (job.script)
+		t.job.script_length = strlen(job.script);
+	set_all(&t.request, flags);
+	p4d_guard_complete(site, &t.job, NULL, NULL, 2048, &t.request, &t.verdict);
+	p4d_verdict_text(&t.verdict, t.text, sizeof(t.text));
+	return &t;
+}
+
+#define ON(name, count) \
+	((p4d_job){.partition = name, .min_nodes = count, .max_nodes = count, .gres = "gpu:8"})
+
+static void expect(const trial *t, p4d_action action, p4d_code code)
+{
+	if (t->verdict.action != action || (code ? !t->verdict.messages : t->verdict.messages > 0))
+		fail_msg("action %d, %u messages: %s", t->verdict.action, t->verdict.messages, t->text);
+	if (code)
+		assert_int_equal(t->verdict.message[0].code, code);
+}
+
+/* slurmctld must agree with what sbatch let through, and leave it as it is. */
+static void expect_verified(const p4d_site *site, const trial *t)
+{
+	static p4d_verdict again;
+	char text[2048];
+
+	p4d_guard_verify(site, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
+	if (again.action == P4D_REJECT)
+		fail_msg("slurmctld refuses: %s", p4d_verdict_text(&again, text, sizeof(text)));
+	assert_string_equal(again.plan, t->verdict.plan);
+	assert_int_equal(again.estimate.peak.device_bytes, t->verdict.estimate.peak.device_bytes);
+}
+
+static void complete_flags_pass_silently(void **state)
+{
+	trial *t =
+	    submit(*state, ON("h100", 1), MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none");
+
+	expect(t, P4D_PASS, P4D_OK);
+	assert_string_equal(t->text, "");
+	expect_verified(*state, t);
+}
+
+static void open_flags_are_completed(void **state)
+{
+	trial *t = submit(*state, ON(NULL, 1), MODEL_13B "tp=8");
+
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_int_equal(t->request.value[P4D_TP], 8);
+	assert_int_equal(t->request.origin[P4D_TP], P4D_BY_USER);
+	assert_int_equal(t->request.value[P4D_PP], 1);
+	assert_int_equal(t->request.value[P4D_GLOBAL_BATCH], 2048);
+	assert_true(t->verdict.estimate.fraction <= 0.80);
+	assert_true(t->request.value[P4D_MICRO_BATCH] > 1);
+	assert_non_null(strstr(t->text, "p4d: [P4D110] chose pp=1 micro-batch="));
+	assert_non_null(strstr(t->text, "of 79.1 GiB ("));
+	assert_non_null(strstr(t->text, "on h100-80gb"));
+	expect_verified(*state, t);
+}
+
+/* Submits what the fix line says, on top of what was typed, and expects it to pass. */
+static void fix_works(const p4d_site *site, p4d_job job, const char *flags, const trial *refused)
+{
+	char fixed[1024], fix[480];
+	p4d_error err;
+	size_t used = (size_t)snprintf(fixed, sizeof(fixed), "%s", flags);
+
+	snprintf(fix, sizeof(fix), "%s", refused->verdict.message[0].fix);
+	char gres[32], *save = NULL;
+	for (char *word = strtok_r(fix, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		if (!strncmp(word, "--p4d-", 6)) {
+			used += (size_t)snprintf(fixed + used, sizeof(fixed) - used, " %s", word + 6);
+		} else if (!strncmp(word, "--nodes=", 8)) {
+			assert_int_equal(p4d_nodes_parse(word + 8, &job.min_nodes, &job.max_nodes, &err), 0);
+		} else if (!strncmp(word, "--gpus-per-node=", 16)) {
+			snprintf(gres, sizeof(gres), "gpu:%s", word + 16);
+			job.gres = gres;
+		} else {
+			fail_msg("fix %s", word);
+		}
+	}
+	trial *t = submit(site, job, fixed);
+	if (t->verdict.action == P4D_REJECT || !t->verdict.plan[0])
+		fail_msg("%s -> %s", fixed, t->text);
+	expect_verified(site, t);
+}
+
+static void refusals_have_a_fix_that_works(void **state)
+{
+	const struct {
+		p4d_job job;
+		const char *flags;
+		p4d_code code;
+	} cases[] = {
+	    {ON("h100", 1), MODEL_70B, P4D_E_NO_LAYOUT},
+	    {ON("a100", 1), MODEL_70B "tp=8", P4D_E_NO_LAYOUT},
+	    {ON("h100", 4), MODEL_70B "tp=1 pp=1", P4D_E_DOES_NOT_FIT},
+	    {ON("h100", 4), MODEL_70B "tp=8 pp=4 micro-batch=64", P4D_E_DOES_NOT_FIT},
+	    {ON("h100", 1), MODEL_13B "tp=3", P4D_E_HEADS},
+	    {ON("h100", 4), MODEL_70B "tp=1 pp=4 pipeline-split=19,21,21,19", P4D_E_DOES_NOT_FIT},
+	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
+	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
+	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		trial refused = *submit(*state, cases[i].job, cases[i].flags);
+		expect(&refused, P4D_REJECT, cases[i].code);
+		assert_true(refused.verdict.message[0].fix[0]);
+		if (cases[i].code != P4D_E_SEQUENCE) /* a sequence is the user's to change */
+			fix_works(*state, cases[i].job, cases[i].flags, &refused);
+	}
+}
+
+static void a_refusal_names_the_numbers(void **state)
+{
+	trial *t = submit(*state, ON("h100", 4), MODEL_70B "tp=1 cp=1 pp=1 micro-batch=1");
+
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_non_null(strstr(t->text, "p4d: [P4D012] llama3-70b needs "));
+	assert_non_null(strstr(t->text, " of 79.1 GiB ("));
+	assert_non_null(strstr(t->text, "tp=1 cp=1 pp=1 dp=32 micro-batch=1 seq-len=8192"));
+	assert_non_null(strstr(t->text, "\np4d: fix: --p4d-"));
+	/* what is open is shown at its best */
+	t = submit(*state, ON("h100", 1), MODEL_70B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+	assert_non_null(strstr(t->text, "tp=8 cp=1 pp=1 dp=1 micro-batch=1 seq-len=8192 recompute=full"));
+}
+
+static void rewriting(void **state)
+{
+	const char *flags = MODEL_70B "tp=1 pp=1 micro-batch=1";
+
+	trial *t = submit(*state, ON("eager", 4), flags);
+	expect(t, P4D_PASS, P4D_E_CHANGED);
+	assert_true(t->verdict.changed);
+	assert_int_equal(t->request.value[P4D_SEQ_LEN], 8192);
+	expect_verified(*state, t);
+	char with_fix[1024];
+	snprintf(with_fix, sizeof(with_fix), "%s fix=1", flags);
+	t = submit(*state, ON("h100", 4), with_fix);
+	expect(t, P4D_PASS, P4D_E_CHANGED);
+	t = submit(*state, ON("fixed", 4), with_fix); /* the site has the last word */
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	/* rewrite = off: open values are the stated defaults */
+	t = submit(*state, ON("fixed", 1), MODEL_13B "tp=8");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_int_equal(t->request.value[P4D_MICRO_BATCH], 1);
+}
+
+static void modes(void **state)
+{
+	const char *flags = MODEL_70B "tp=1 pp=1 micro-batch=1 recompute=none";
+
+	trial *t = submit(*state, ON("watched", 4), flags);
+	assert_int_equal(t->verdict.action, P4D_PASS);
+	assert_true(t->verdict.would_reject);
+	assert_string_equal(t->text, "");
+	t = submit(*state, ON("warned", 4), flags);
+	expect(t, P4D_WARN, P4D_E_DOES_NOT_FIT);
+	assert_true(t->verdict.would_reject);
+	t = submit(*state, ON("free", 4), flags);
+	expect(t, P4D_PASS, P4D_OK);
+	assert_string_equal(t->verdict.plan, "");
+	p4d_job job = ON("h100", 4);
+	job.account = "admin";
+	expect(submit(*state, job, flags), P4D_PASS, P4D_OK);
+	job = ON("h100", 1);
+	job.qos = "tight";
+	t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_true(t->verdict.estimate.fraction <= 0.4);
+}
+
+static void above_safe_is_a_warning(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	job.qos = "tight";
+	trial *t = submit(*state, job,
+			  MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron");
+	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
+	assert_non_null(strstr(t->text, "above the safe 40 % of this site"));
+	assert_non_null(strstr(t->text, "p4d: fix: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
+}
+
+static void override(void **state)
+{
+	const char *flags = MODEL_70B "tp=1 pp=1 micro-batch=1 recompute=none override=measured";
+
+	trial *t = submit(*state, ON("trusting", 4), flags);
+	assert_int_equal(t->verdict.action, P4D_WARN);
+	assert_non_null(strstr(t->text, "[P4D113] overridden: measured"));
+	assert_true(t->verdict.would_reject); /* for the log */
+	assert_non_null(strstr(t->verdict.plan, "override=measured@u"));
+	expect_verified(*state, t);
+	t = submit(*state, ON("h100", 4), flags);
+	assert_int_equal(t->verdict.action, P4D_REJECT);
+	assert_non_null(strstr(t->text, "[P4D048]"));
+}
+
+static void mixed_partitions(void **state)
+{
+	p4d_job job = ON("mixed", 1);
+
+	trial *t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* 40 GB counts */
+	assert_non_null(strstr(t->text, "on a100-40gb, the smallest of 2 GPU types possible here"));
+	job.gres = "gpu:h100:8";
+	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560 cp=1 vpp=1");
+	expect(t, P4D_PASS, P4D_OK);
+	job = ON("h100,a100", 1);
+	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+}
+
+static void facts_that_are_missing(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	expect(submit(*state, job, "tp=8"), P4D_REJECT, P4D_E_INCOMPLETE_MODEL);
+	job.gres = NULL;
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_REJECT, P4D_E_NO_GPU);
+	/* the site's own gap: on_error = pass */
+	trial *t = submit(*state, ON("unknown", 1), MODEL_13B "tp=8");
+	expect(t, P4D_WARN, P4D_E_GPU_OF_PARTITION);
+	assert_int_equal(t->verdict.message[1].code, P4D_E_NOT_JUDGED);
+}
+
+static void unmodelled_architectures(void **state)
+{
+	static trial t;
+
+	for (int reject = 0; reject < 2; reject++) {
+		memset(&t, 0, sizeof(t));
+		t.job = ON(reject ? "picky" : "h100", 1);
+		set_all(&t.request, "model=mixtral.json tp=8");
+		snprintf(t.request.unmodelled, sizeof(t.request.unmodelled),
+			 "mixture of experts (num_local_experts=8)");
+		p4d_guard_complete(*state, &t.job, NULL, NULL, 0, &t.request, &t.verdict);
+		expect(&t, reject ? P4D_REJECT : P4D_WARN, P4D_E_UNMODELLED);
+		if (!reject)
+			assert_non_null(strstr(t.verdict.plan, "unmodelled=mixture"));
+	}
+}
+
+static void host_memory(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	job.mem_per_node_bytes = (uint64_t)16 << 30;
+	trial *t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
+	assert_non_null(strstr(t->text, "--mem grants 16.0 GiB\np4d: fix: --mem="));
+	uint64_t bytes;
+	assert_int_equal(p4d_mem_parse(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
+	job.mem_per_node_bytes = bytes;
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+}
+
+static void tasks_of_p4d_train(void **state)
+{
+	p4d_job job = ON("h100", 2);
+
+	job.script = "#!/bin/bash\nsrun p4d-train\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_TASKS);
+	assert_string_equal(t->verdict.message[0].fix, "--nodes=2 --ntasks-per-node=8");
+	job.tasks_per_node = 8;
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+	job.tasks_per_node = 0;
+	job.script = "#!/bin/bash\nsrun --ntasks-per-node=8 p4d-train\n";
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+}
+
+static void megatron_scripts(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py $P4D_MEGATRON_ARGS\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_int_equal(t->request.value[P4D_FRAMEWORK], P4D_FRAMEWORK_MEGATRON);
+	expect_verified(*state, t);
+	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8\n";
+	t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_NO_EFFECT);
+	job.script =
+	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1\n";
+	t = submit(*state, job, MODEL_13B "tp=8 micro-batch=1 pp=1 recompute=none");
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+	assert_non_null(strstr(t->text, "the script says --tensor-model-parallel-size 4, the plan says 8"));
+	job.script =
+	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8 --micro-batch-size 1\n";
+	expect(submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none"), P4D_PASS,
+	       P4D_OK);
+}
+
+static void cpu_jobs_need_no_gpu(void **state)
+{
+	p4d_job job = {.partition = "h100",
+		       .min_nodes = 2,
+		       .max_nodes = 2,
+		       .tasks_per_node = 4,
+		       .mem_per_node_bytes = (uint64_t)512 << 30};
+
+	trial *t = submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_int_equal(t->verdict.layout.world, 8);
+	assert_non_null(strstr(t->text, " of 128.0 GiB ("));
+	expect_verified(*state, t);
+	p4d_job unknown = job;
+	unknown.mem_per_node_bytes = 0;
+	t = submit(*state, unknown, MODEL_13B "tp=2 device=cpu global-batch=64");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_non_null(strstr(t->text, " GiB per rank on the host"));
+	job.mem_per_node_bytes = (uint64_t)64 << 30;
+	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT, P4D_E_NO_LAYOUT);
+}
+
+/* ---- slurmctld ---- */
+
+static p4d_verdict *verify(const p4d_site *site, p4d_job job, const char *plan, const char *options)
+{
+	static p4d_verdict v;
+	p4d_request r;
+
+	memset(&r, 0, sizeof(r));
+	set_all(&r, options);
+	p4d_guard_verify(site, &job, NULL, NULL, plan, &r, &v);
+	return &v;
+}
+
+static void plans_are_required_or_complete(void **state)
+{
+	p4d_verdict *v = verify(*state, ON("h100", 1), NULL, "");
+	assert_int_equal(v->action, P4D_PASS);
+	v = verify(*state, ON("h100", 1), NULL, "model=llama13b tp=8");
+	assert_int_equal(v->action, P4D_REJECT);
+	assert_int_equal(v->message[0].code, P4D_E_NO_PLAN);
+	assert_non_null(strstr(v->message[0].fix, "eval \"$(p4d plan --env --model=llama13b --tp=8 "
+						  "--gpu=h100-80gb --nodes=1 --gpus-per-node=8)\""));
+	v = verify(*state, ON("h100", 1), NULL, "tp=8");
+	assert_non_null(strstr(v->message[0].fix, "p4d plan --env --model=NAME --tp=8 "));
+	v = verify(*state, ON("watched", 1), NULL, "model=llama13b tp=8");
+	assert_int_equal(v->action, P4D_PASS);
+	assert_true(v->would_reject);
+	v = verify(*state, ON("strict", 1), NULL, "");
+	assert_int_equal(v->action, P4D_REJECT);
+	assert_int_equal(v->message[0].code, P4D_E_PLAN_REQUIRED);
+	p4d_job cpu_only = {.partition = "strict", .min_nodes = 1};
+	assert_int_equal(verify(*state, cpu_only, NULL, "")->action, P4D_PASS);
+}
+
+static void plans_must_match_the_job(void **state)
+{
+	char plan[P4D_PLAN_MAX], edited[P4D_PLAN_MAX];
+
+	snprintf(plan, sizeof(plan), "%s", submit(*state, ON("h100", 1), MODEL_13B "tp=8")->verdict.plan);
+	assert_int_equal(verify(*state, ON("h100", 1), plan, "model=llama13b tp=8")->action, P4D_PASS);
+	p4d_verdict *v = verify(*state, ON("h100", 1), plan, "tp=4");
+	assert_int_equal(v->message[0].code, P4D_E_PLAN_CHANGED);
+	assert_string_equal(v->message[0].text, "tp is 4 in the job's options and 8 in its plan");
+	v = verify(*state, ON("h100", 2), plan, "");
+	assert_int_equal(v->message[0].code, P4D_E_GEOMETRY);
+	assert_string_equal(v->message[0].fix, "--nodes=1 --gpus-per-node=8");
+	snprintf(edited, sizeof(edited), "%s", plan);
+	memcpy(strstr(edited, "tp=8"), "tp=4", 4);
+	v = verify(*state, ON("h100", 1), edited, "");
+	assert_int_equal(v->message[0].code, P4D_E_PLAN_CHANGED);
+	/* the same plan on a smaller GPU is judged by that GPU */
+	p4d_job tight = ON("h100", 1);
+	tight.qos = "tight";
+	v = verify(*state, tight, plan, "");
+	assert_int_equal(v->action, P4D_REJECT);
+	assert_int_equal(v->message[0].code, P4D_E_DOES_NOT_FIT);
+}
+
+static void at_most_four_lines(void **state)
+{
+	static p4d_verdict v;
+	char text[4096];
+	int lines = 1;
+
+	(void)state;
+	v.messages = P4D_MESSAGES;
+	v.policy.mode = P4D_MODE_ENFORCE;
+	for (int i = 0; i < P4D_MESSAGES; i++) {
+		v.message[i].code = P4D_E_CHOSE;
+		snprintf(v.message[i].text, sizeof(v.message[i].text), "text %d", i);
+		snprintf(v.message[i].fix, sizeof(v.message[i].fix), "fix");
+	}
+	for (const char *at = p4d_verdict_text(&v, text, sizeof(text)); *at; at++)
+		lines += *at == '\n';
+	assert_int_equal(lines, 4);
+}
+
+static void failures_before_judging(void **state)
+{
+	static p4d_verdict v;
+	p4d_job job = ON("h100", 1);
+	p4d_error err;
+
+	p4d_fail(&err, P4D_E_VALUE, "--p4d-tp=8x");
+	p4d_guard_fail(*state, &job, &err, &v);
+	assert_int_equal(v.action, P4D_REJECT);
+	job.partition = "watched";
+	p4d_guard_fail(*state, &job, &err, &v);
+	assert_int_equal(v.action, P4D_PASS);
+	assert_true(v.would_reject);
+	job.partition = "h100";
+	p4d_fail(&err, P4D_E_CONF_SYNTAX, "p4d.conf:3: what");
+	p4d_guard_fail(*state, &job, &err, &v);
+	assert_int_equal(v.action, P4D_WARN); /* on_error = pass */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(complete_flags_pass_silently),
+	    cmocka_unit_test(open_flags_are_completed),
+	    cmocka_unit_test(refusals_have_a_fix_that_works),
+	    cmocka_unit_test(a_refusal_names_the_numbers),
+	    cmocka_unit_test(rewriting),
+	    cmocka_unit_test(modes),
+	    cmocka_unit_test(above_safe_is_a_warning),
+	    cmocka_unit_test(override),
+	    cmocka_unit_test(mixed_partitions),
+	    cmocka_unit_test(facts_that_are_missing),
+	    cmocka_unit_test(unmodelled_architectures),
+	    cmocka_unit_test(host_memory),
+	    cmocka_unit_test(tasks_of_p4d_train),
+	    cmocka_unit_test(megatron_scripts),
+	    cmocka_unit_test(cpu_jobs_need_no_gpu),
+	    cmocka_unit_test(plans_are_required_or_complete),
+	    cmocka_unit_test(plans_must_match_the_job),
+	    cmocka_unit_test(at_most_four_lines),
+	    cmocka_unit_test(failures_before_judging),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/support.h"
+
+#include "request/defaults.h"
+#include "job/export.h"
+#include "job/script.h"
+
+static void build(const char *flags, p4d_request *r, p4d_layout *l)
+{
+	p4d_error err;
+
+	memset(r, 0, sizeof(*r));
+	set_all(r, flags);
+	p4d_request_complete(r, 1024, 16);
+	if (p4d_layout_build(r, 2, 8, l, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void megatron_arguments(void **state)
+{
+	p4d_request r;
+	p4d_layout l;
+	char args[3072];
+
+	(void)state;
+	build(MODEL_70B "tp=8 pp=2 framework=megatron recompute=full", &r, &l);
+	assert_string_equal(p4d_megatron_args(&r, &l, args, sizeof(args)),
+			    "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
+			    "--context-parallel-size 1 --sequence-parallel "
+			    "--use-distributed-optimizer --micro-batch-size 1 --global-batch-size 1024 "
+			    "--num-layers 80 --hidden-size 8192 "
+			    "--ffn-hidden-size 28672 --num-attention-heads 64 --group-query-attention "
+			    "--num-query-groups 8 --kv-channels 128 "
+			    "--seq-length 8192 --max-position-embeddings 8192 --position-embedding-type rope "
+			    "--normalization RMSNorm --swiglu "
+			    "--untie-embeddings-and-output-weights --disable-bias-linear "
+			    "--recompute-granularity full --recompute-method "
+			    "uniform --recompute-num-layers 1 --attention-backend flash --hidden-dropout 0.0 "
+			    "--attention-dropout 0.0 --bf16");
+	build(MODEL_70B "tp=4 pp=4 pipeline-split=19,21,21,19 framework=megatron", &r, &l);
+	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+			       "--pipeline-model-parallel-layout Et*19|t*21|t*21|t*19L"));
+	assert_null(strstr(args, "--cp-comm-type"));
+	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=all-gather framework=megatron", &r, &l);
+	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+			       "--context-parallel-size 2 --cp-comm-type all_gather"));
+	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
+	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+			       "--num-layers-per-virtual-pipeline-stage 4"));
+}
+
+/* No argument that contradicts the layout, as p4d's own reader of scripts sees it. */
+static void arguments_agree_with_the_layout(void **state)
+{
+	p4d_request r;
+	p4d_layout l;
+	char args[3072], found[96];
+	uint64_t planned;
+
+	(void)state;
+	build(MODEL_70B "tp=2 pp=4 cp=2 vpp=2 micro-batch=2 framework=megatron", &r, &l);
+	p4d_megatron_args(&r, &l, args, sizeof(args));
+	assert_false(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
+	l.cp = 1;
+	assert_true(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
+	assert_string_equal(found, "--context-parallel-size 2");
+	assert_int_equal(planned, 1);
+}
+
+typedef struct seen {
+	int count;
+	char tp[16], dp[16], plan[64];
+} seen;
+
+static void remember(const char *name, const char *value, void *context)
+{
+	seen *s = context;
+	bool known = false;
+
+	for (int i = 0; p4d_export_names[i]; i++)
+		known = known || !strcmp(p4d_export_names[i], name);
+	assert_true(known);
+	s->count++;
+	if (!strcmp(name, "P4D_TP"))
+		snprintf(s->tp, sizeof(s->tp), "%s", value);
+	if (!strcmp(name, "P4D_DP"))
+		snprintf(s->dp, sizeof(s->dp), "%s", value);
+	if (!strcmp(name, "P4D_PLAN"))
+		snprintf(s->plan, sizeof(s->plan), "%s", value);
+}
+
+static void every_output_is_exported(void **state)
+{
+	p4d_request r;
+	p4d_layout l;
+	seen s = {0};
+	int names = 0;
+
+	(void)state;
+	build(MODEL_70B "tp=8", &r, &l);
+	p4d_export(&r, &l, "the plan", remember, &s);
+	while (p4d_export_names[names])
+		names++;
+	assert_int_equal(s.count, names);
+	assert_string_equal(s.tp, "8");
+	assert_string_equal(s.dp, "2");
+	assert_string_equal(s.plan, "the plan");
+	/* an architecture without a formula has a plan line, but no layout */
+	set_all(&r, "model=x");
+	p4d_request_put(&r, P4D_UNMODELLED, 1, P4D_BY_MODEL);
+	s.count = 0;
+	p4d_export(&r, &l, "the plan", remember, &s);
+	assert_int_equal(s.count, 1);
+}
+
+static p4d_script scan(const char *text)
+{
+	return p4d_script_scan(text, strlen(text));
+}
+
+static void scripts(void **state)
+{
+	(void)state;
+	assert_false(scan("#!/bin/bash\necho hello\n").uses_plan);
+	assert_false(scan("#!/bin/bash\n# srun p4d-train $P4D_TP\necho hello # $P4D_TP\n").uses_plan);
+	assert_true(scan("srun python pretrain_gpt.py $P4D_MEGATRON_ARGS").uses_plan);
+	assert_true(scan("srun python x.py --tp ${P4D_TP}").uses_plan);
+	assert_false(scan("export MY_P4D_TP=3").uses_plan);
+	assert_true(scan("srun p4d-train\n").starts_p4d_train);
+	assert_false(scan("srun p4d-train\n").sets_tasks);
+	assert_true(scan("srun -n 8 p4d-train\n").sets_tasks);
+	assert_true(scan("srun --ntasks-per-node=8 p4d-train").sets_tasks);
+	assert_true(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4").megatron);
+	assert_false(scan("echo '#not a comment inside a word'x#y").megatron);
+	assert_false(p4d_script_scan("p4d-train", 5).starts_p4d_train); /* not beyond the length */
+}
+
+static void literal_flags(void **state)
+{
+	p4d_request r;
+	p4d_layout l;
+	char found[96];
+	uint64_t planned;
+	static const char *const agree[] = {
+	    "--tensor-model-parallel-size 8",
+	    "--tensor-model-parallel-size=8",
+	    "--tensor-model-parallel-size \"8\"",
+	    "--tensor-model-parallel-size $TP",
+	    "# --tensor-model-parallel-size 4",
+	    "--tensor-model-parallel-size",
+	    "--tensor-model-parallel-size-x 4",
+	    "--num-layers 80 --num-layers-per-virtual-pipeline-stage $N",
+	};
+	static const char *const contradict[] = {
+	    "--tensor-model-parallel-size 4",
+	    "x --tensor-model-parallel-size=4 y",
+	    "--tensor-model-parallel-size $TP --tensor-model-parallel-size 4",
+	    "ok\n  --tensor-model-parallel-size\t4",
+	    "--tensor-model-parallel-size 99999999999999999999999",
+	};
+
+	(void)state;
+	build(MODEL_70B "tp=8 framework=megatron", &r, &l);
+	for (size_t i = 0; i < sizeof(agree) / sizeof(*agree); i++)
+		if (p4d_script_contradicts(agree[i], strlen(agree[i]), &l, found, sizeof(found), &planned))
+			fail_msg("%s: %s", agree[i], found);
+	for (size_t i = 0; i < sizeof(contradict) / sizeof(*contradict); i++)
+		if (!p4d_script_contradicts(contradict[i], strlen(contradict[i]), &l, found, sizeof(found),
+					    &planned))
+			fail_msg("%s", contradict[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(megatron_arguments),
+	    cmocka_unit_test(arguments_agree_with_the_layout),
+	    cmocka_unit_test(every_output_is_exported),
+	    cmocka_unit_test(scripts),
+	    cmocka_unit_test(literal_flags),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

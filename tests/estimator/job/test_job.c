@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What p4d makes of a job's resources: GRES, memory and node texts, geometry, GPU type. */
+#include "support/support.h"
+
+#include <unistd.h>
+
+#include "job/job.h"
+
+#define GIB(n) ((uint64_t)(n) << 30)
+
+static p4d_site *site_of(const char *text)
+{
+	char path[] = "/tmp/p4d-job-XXXXXX";
+	p4d_error err = {0};
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
+	unlink(path);
+	if (!site)
+		fail_msg("%s", err.text);
+	return site;
+}
+
+/* A live cluster as the plugins would describe it. */
+static p4d_partition_facts rows[] = {
+    {"gpu", "h100", "h100,ib", 8, GIB(2000), true}, {"mixed", "h100", "h100,ib", 8, GIB(2000), false},
+    {"mixed", "a100", "a100", 4, GIB(1000), false}, {"plain", "", "rack1,h200", 8, GIB(1500), false},
+    {"odd", "weird", "", 2, GIB(64), false},        {"cpu", "", "", 0, GIB(256), false},
+    {"bare", "", "rack2", 4, GIB(256), false},
+};
+static const p4d_cluster cluster = {sizeof(rows) / sizeof(rows[0]), rows};
+
+static const p4d_cluster *ask(void *context)
+{
+	++*(unsigned *)context;
+	return &cluster;
+}
+
+static p4d_site *nothing, *mapped;
+
+static int load_sites(void **state)
+{
+	(void)state;
+	nothing = site_of("version = 1\n");
+	mapped = site_of(
+	    "partition h { gpu = \"h100-80gb\" gpus_per_node = 8 mem_per_node_gib = 1900 default = true }\n"
+	    "partition a { gpu = \"a100\" gpus_per_node = 4 }\n"
+	    "partition big { gpu = \"a100-80gb\" gpus_per_node = 8 }\n"
+	    "partition both { gpu = { \"h200\", \"h100\", \"a100-80gb\" } }\n"
+	    "gpu weird { name = \"l4-24gb\" }\n"
+	    "version = 1\n");
+	return 0;
+}
+
+static int free_sites(void **state)
+{
+	(void)state;
+	p4d_site_free(nothing);
+	p4d_site_free(mapped);
+	return 0;
+}
+
+/* The geometry of a job that must be understood; asked counts the questions to the cluster. */
+static p4d_geometry understood(const p4d_site *site, p4d_job job, unsigned *asked)
+{
+	unsigned local = 0;
+	p4d_geometry out = {0};
+	p4d_error err = {0};
+
+	if (p4d_geometry_of(site, &job, ask, asked ? asked : &local, &out, &err) < 0)
+		fail_msg("%d: %s", err.code, err.text);
+	return out;
+}
+
+static void refused(const p4d_site *site, p4d_job job, p4d_code code, const char *text, const char *fix)
+{
+	unsigned asked = 0;
+	p4d_geometry out = {.nodes = 77}, before = out;
+	p4d_error err = {0};
+
+	assert_int_equal(p4d_geometry_of(site, &job, ask, &asked, &out, &err), -1);
+	assert_string_equal(err.text, text);
+	assert_string_equal(err.fix, fix);
+	assert_int_equal(err.code, code);
+	assert_memory_equal(&out, &before, sizeof(out));
+}
+
+static void gres_text(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int rc;
+		const char *type;
+		uint32_t count;
+	} cases[] = {
+	    {"gpu", 1, "", 1},
+	    {"gpu:4", 1, "", 4},
+	    {"gpu:h100", 1, "h100", 1},
+	    {"gpu:h100:4", 1, "h100", 4},
+	    {"GPU:h100:4", 1, "h100", 4},
+	    {"gres:gpu:h100:4", 1, "h100", 4},
+	    {"gres/gpu:h100:4", 1, "h100", 4},
+	    {"gres/gpu=4", 1, "", 4},
+	    {"gres/gpu:h100=4", 1, "h100", 4},
+	    {"gres/gpu:a100:2(S:0)", 1, "a100", 2},
+	    {"gpu:8(IDX:0-1,4),lustre:1", 1, "", 8},
+	    {"lustre:1,gpu:2", 1, "", 2},
+	    {"gres/lustre:1,gres/gpu:2", 1, "", 2},
+	    {"gpu:h100:2,gpu:a100:3", 1, "", 5},
+	    {"gpu:1g.10gb:7", 1, "1g.10gb", 7},
+	    {"gpu:nvidia_a100-sxm4-40gb:1", 1, "nvidia_a100-sxm4-40gb", 1},
+	    {"gpu:0", 0, "", 0},
+	    {"gpu:h100:0,gpu:a100:2", 1, "a100", 2},
+	    {"lustre:1", 0, "", 0},
+	    {"gpus:1", 0, "", 0},
+	    {"gpu_mem:20G", 0, "", 0},
+	    {"none", 0, "", 0},
+	    {"", -1, "", 0},
+	    {",", -1, "", 0},
+	    {"gpu:4,", -1, "", 0},
+	    {"gpu:", -1, "", 0},
+	    {"gpu::4", -1, "", 0},
+	    {"gpu:h100:", -1, "", 0},
+	    {"gpu:h100:x", -1, "", 0},
+	    {"gpu:h100:4:5", -1, "", 0},
+	    {"gpu:-1", -1, "", 0},
+	    {"gpu:h100:-1", -1, "", 0},
+	    {"gpu:h 100:1", -1, "", 0},
+	    {"gpu:99999999", 1, "99999999", 1}, /* too many digits for a count: a type nobody has */
+	    {"gpu:h100:99999999", -1, "", 0},
+	    {"gpu:2(S:0", -1, "", 0},
+	    {"gpu:2)S:0(", -1, "", 0},
+	    {"gpu:2(S:0)x", -1, "", 0},
+	    {":4", -1, "", 0},
+	    {"gres:", -1, "", 0},
+	    {"gpu:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa:1", -1, "", 0},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char type[48] = "untouched";
+		uint32_t count = 99;
+		p4d_error err = {0};
+		int rc = p4d_gres_parse(cases[i].text, type, sizeof(type), &count, &err);
+		if (rc != cases[i].rc)
+			fail_msg("%s: %d", cases[i].text, rc);
+		if (rc > 0) {
+			assert_string_equal(type, cases[i].type);
+			assert_int_equal(count, cases[i].count);
+		} else {
+			assert_string_equal(type, "untouched");
+			assert_int_equal(count, 99);
+		}
+		assert_int_equal(err.code, rc < 0 ? P4D_E_VALUE : P4D_OK);
+	}
+	char *long_text = malloc(5000), type[48];
+	uint32_t count;
+	p4d_error err = {0};
+	for (size_t i = 0; i < 4998; i += 6)
+		memcpy(long_text + i, "gpu:1,", 6);
+	long_text[4997] = '\0';
+	assert_int_equal(p4d_gres_parse(long_text, type, sizeof(type), &count, &err), -1);
+	free(long_text);
+	assert_string_equal(err.fix, "--gres=gpu:4");
+}
+
+static void memory_text(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		p4d_code code;
+		uint64_t bytes;
+	} cases[] = {
+	    {"512000", P4D_OK, UINT64_C(512000) << 20},
+	    {"16G", P4D_OK, GIB(16)},
+	    {"16g", P4D_OK, GIB(16)},
+	    {"2T", P4D_OK, GIB(2048)},
+	    {"64M", P4D_OK, UINT64_C(64) << 20},
+	    {"1024K", P4D_OK, 1 << 20},
+	    {"0", P4D_OK, 0},
+	    {"", P4D_E_VALUE, 0},
+	    {"G", P4D_E_VALUE, 0},
+	    {"-1", P4D_E_VALUE, 0},
+	    {"1.5G", P4D_E_VALUE, 0},
+	    {"16GB", P4D_E_VALUE, 0},
+	    {"16X", P4D_E_VALUE, 0},
+	    {" 16G", P4D_E_VALUE, 0},
+	    {"99999999999999999999", P4D_E_OVERFLOW, 0},
+	    {"18446744073709551615T", P4D_E_OVERFLOW, 0},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t bytes = 7;
+		p4d_error err = {0};
+		int rc = p4d_mem_parse(cases[i].text, &bytes, &err);
+		if (err.code != cases[i].code || rc != (err.code ? -1 : 0))
+			fail_msg("%s: %d", cases[i].text, err.code);
+		assert_int_equal(bytes, rc ? 7 : cases[i].bytes);
+	}
+}
+
+static void node_text(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int rc;
+		uint32_t min, max;
+	} cases[] = {
+	    {"4", 0, 4, 4},
+	    {"2-4", 0, 2, 4},
+	    {"1k", 0, 1024, 1024},
+	    {"1-1k", 0, 1, 1024},
+	    {"2m", 0, 2097152, 2097152},
+	    {"0", -1, 0, 0},
+	    {"", -1, 0, 0},
+	    {"-4", -1, 0, 0},
+	    {"4-", -1, 0, 0},
+	    {"4-2", -1, 0, 0},
+	    {"x", -1, 0, 0},
+	    {"4x", -1, 0, 0},
+	    {"1-2-3", -1, 0, 0},
+	    {"k", -1, 0, 0},
+	    {"2,4", -1, 0, 0},
+	    {"9999999m", -1, 0, 0},
+	    {" 4", -1, 0, 0},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t min = 7, max = 8;
+		p4d_error err = {0};
+		int rc = p4d_nodes_parse(cases[i].text, &min, &max, &err);
+		if (rc != cases[i].rc)
+			fail_msg("%s: %d", cases[i].text, rc);
+		assert_int_equal(min, rc ? 7 : cases[i].min);
+		assert_int_equal(max, rc ? 8 : cases[i].max);
+		assert_int_equal(err.code, rc ? P4D_E_VALUE : P4D_OK);
+	}
+}
+
+static void wanting_gpus(void **state)
+{
+	(void)state;
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:1"}));
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus = "4"}));
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus = "h100:4"}));
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus = "gres:gpu:4"}));
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4,gres/gpu:1"}));
+	assert_true(p4d_job_wants_gpus(&(p4d_job){.gpus_per_socket = "1"}));
+	assert_false(p4d_job_wants_gpus(&(p4d_job){.gres = "lustre:1"}));
+	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus_per_task = "cpu:4"})); /* Slurm's --cpus-per-task */
+	assert_false(p4d_job_wants_gpus(&(p4d_job){.gpus = "0"}));
+	assert_false(p4d_job_wants_gpus(&(p4d_job){.gres = "gpu:x:y"}));
+	assert_false(p4d_job_wants_gpus(&(p4d_job){.exclusive = true}));
+	assert_false(p4d_job_wants_gpus(&(p4d_job){0}));
+}
+
+static void expect(p4d_job job, uint32_t nodes, uint32_t gpus, uint32_t tasks)
+{
+	p4d_geometry g = understood(mapped, job, NULL);
+
+	assert_int_equal(g.nodes, nodes);
+	assert_int_equal(g.gpus_per_node, gpus);
+	assert_int_equal(g.tasks_per_node, tasks);
+}
+
+static void counting_gpus(void **state)
+{
+	(void)state;
+	expect((p4d_job){.gres = "gpu:8"}, 1, 8, 0);
+	expect((p4d_job){.gres = "gpu:8", .min_nodes = 2, .max_nodes = 2}, 2, 8, 0);
+	expect((p4d_job){.gres = "gpu:8", .min_nodes = 2, .tasks = 16}, 2, 8, 8);
+	expect((p4d_job){.gres = "gpu:8", .min_nodes = 2, .tasks = 15}, 2, 8, 0);
+	expect((p4d_job){.gres = "gpu:8", .tasks = 16, .tasks_per_node = 8}, 2, 8, 8);
+	expect((p4d_job){.gres = "gpu:4", .gpus = "8"}, 2, 4, 0);
+	expect((p4d_job){.gres = "gpu:16"}, 1, 16, 0); /* more than a node has: Slurm's business */
+	expect((p4d_job){.gpus = "16", .min_nodes = 4, .max_nodes = 4}, 4, 4, 0);
+	expect((p4d_job){.gpus = "4"}, 1, 4, 0);
+	expect((p4d_job){.gpus = "16"}, 2, 8, 0);
+	expect((p4d_job){.gpus = "8", .partition = "a"}, 2, 4, 0);
+	expect((p4d_job){.gpus = "h100:16", .partition = "h"}, 2, 8, 0);
+	expect((p4d_job){.gpus = "8", .partition = "h,big"}, 1, 8, 0);
+	expect((p4d_job){.gpus_per_task = "1", .tasks = 16}, 2, 8, 8);
+	expect((p4d_job){.gpus_per_task = "1", .tasks_per_node = 4, .min_nodes = 2}, 2, 4, 4);
+	expect((p4d_job){.gpus_per_task = "2", .tasks_per_node = 4, .tasks = 8}, 2, 8, 4);
+	expect((p4d_job){.gpus_per_task = "2", .min_nodes = 3}, 3, 2, 0);
+	expect((p4d_job){.gpus_per_task = "gres/gpu:2", .tasks_per_node = 4}, 1, 8, 4);
+	expect((p4d_job){.exclusive = true, .min_nodes = 2}, 2, 8, 0);
+	/* from the cluster, when p4d.conf does not say */
+	p4d_geometry g = understood(nothing, (p4d_job){.gpus = "16", .partition = "gpu"}, NULL);
+	assert_int_equal(g.nodes, 2);
+	g = understood(nothing, (p4d_job){.exclusive = true}, NULL);
+	assert_int_equal(g.gpus_per_node, 8);
+}
+
+static void geometry_that_is_open(void **state)
+{
+	(void)state;
+	refused(mapped, (p4d_job){.gres = "gpu:8", .min_nodes = 2, .max_nodes = 4}, P4D_E_GEOMETRY,
+		"-N 2-4 leaves the number of nodes open, and a plan needs a fixed number", "--nodes=2");
+	refused(mapped, (p4d_job){.gpus = "12", .min_nodes = 5, .max_nodes = 5}, P4D_E_GEOMETRY,
+		"12 GPUs cannot be spread evenly over 5 nodes", "--nodes=4 --gpus-per-node=3");
+	refused(mapped, (p4d_job){.gpus = "12"}, P4D_E_GEOMETRY, "12 GPUs do not fill nodes of 8 GPUs evenly",
+		"--nodes=2 --gpus-per-node=6");
+	refused(
+	    mapped, (p4d_job){.gpus = "8", .partition = "h,a"}, P4D_E_GEOMETRY,
+	    "8 GPUs do not fill nodes of 4 GPUs evenly, and the partitions of the job have different nodes",
+	    "--nodes=2 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gres = "gpu:8", .gpus = "12"}, P4D_E_GEOMETRY,
+		"12 GPUs do not fill nodes of 8 GPUs evenly", "--nodes=2 --gpus-per-node=6");
+	refused(mapped, (p4d_job){.gpus = "4", .partition = "unknown"}, P4D_E_GEOMETRY,
+		"4 GPUs on an open number of nodes: how many GPUs a node of the partition has is not known",
+		"--nodes=1 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gpus_per_socket = "2"}, P4D_E_GEOMETRY,
+		"--gpus-per-socket leaves the number of GPUs per node open", "--gpus-per-node=2");
+	refused(mapped, (p4d_job){.gres = "gpu:8", .tasks = 12, .tasks_per_node = 8}, P4D_E_GEOMETRY,
+		"12 tasks do not fill nodes of 8 tasks evenly", "--nodes=2 --ntasks-per-node=8");
+	refused(mapped, (p4d_job){.gpus_per_task = "9999999", .tasks_per_node = 9999999}, P4D_E_OVERFLOW,
+		"--gpus-per-task times the number of tasks does not fit 32 bits",
+		"--nodes=N --gpus-per-node=G");
+}
+
+static void no_gpus(void **state)
+{
+	(void)state;
+	refused(mapped, (p4d_job){0}, P4D_E_NO_GPU, "the job requests no GPU from Slurm",
+		"--nodes=1 --gpus-per-node=8");
+	refused(mapped, (p4d_job){.partition = "a", .min_nodes = 3}, P4D_E_NO_GPU,
+		"the job requests no GPU from Slurm", "--nodes=3 --gpus-per-node=4");
+	refused(nothing, (p4d_job){.partition = "cpu", .exclusive = true}, P4D_E_NO_GPU,
+		"the job requests no GPU from Slurm", "--nodes=1 --gpus-per-node=1");
+	refused(mapped, (p4d_job){.gres = "gpu:h100:x"}, P4D_E_VALUE, "GPU request `gpu:h100:x` is malformed",
+		"--gres=gpu:4");
+}
+
+static void type(const p4d_site *site, p4d_job job, const char *gpu, const char *partition, unsigned types,
+		 unsigned ambiguous, unsigned questions)
+{
+	unsigned asked = 0;
+
+	if (!job.gres)
+		job.gres = "gpu:4";
+	p4d_geometry g = understood(site, job, &asked);
+	assert_string_equal(g.gpu->name, gpu);
+	assert_string_equal(g.partition, partition);
+	assert_int_equal(g.gpu_types, types);
+	assert_int_equal(g.ambiguous, ambiguous);
+	assert_int_equal(asked, questions);
+}
+
+static void gpu_from_the_file(void **state)
+{
+	(void)state;
+	type(mapped, (p4d_job){0}, "h100-80gb", "h", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = ""}, "h100-80gb", "h", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "a"}, "a100-40gb", "a", 1, 2, 0);
+	type(mapped, (p4d_job){.partition = "h,a"}, "a100-40gb", "a", 2, 2, 0);
+	type(mapped, (p4d_job){.partition = "h,h"}, "h100-80gb", "h", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "both"}, "h100-80gb", "both", 3, 1, 0);
+	/* a typed GRES decides, also by an alias that fits several GPUs */
+	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:h200:4"}, "h200-141gb", "both", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .gres = "gpu:a100:4"}, "a100-80gb", "both", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .gpus = "a100:4", .gres = "lustre:1", .min_nodes = 1},
+	     "a100-80gb", "both", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "h,both", .gres = "gpu:h100:4"}, "h100-80gb", "h", 1, 1, 0);
+	/* one that no partition has is believed */
+	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:l40s:4"}, "l40s-48gb", "h", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "h", .gres = "gpu:weird:4"}, "l4-24gb", "h", 1, 1, 0);
+	/* so does a constraint */
+	type(mapped, (p4d_job){.partition = "both", .constraint = "h200"}, "h200-141gb", "both", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .constraint = "ib&h200"}, "h200-141gb", "both", 1, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .constraint = "[h200*2|a100*4]&ib"}, "a100-80gb", "both",
+	     2, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .constraint = "h200|ib"}, "h100-80gb", "both", 3, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .constraint = "ib"}, "h100-80gb", "both", 3, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .constraint = "h200&h100"}, "h100-80gb", "both", 3, 1, 0);
+	type(mapped, (p4d_job){.partition = "both", .constraint = "&|[*("}, "h100-80gb", "both", 3, 1, 0);
+}
+
+static void gpu_from_the_cluster(void **state)
+{
+	(void)state;
+	type(nothing, (p4d_job){0}, "h100-80gb", "gpu", 1, 1, 1);
+	type(nothing, (p4d_job){.partition = "mixed"}, "a100-40gb", "mixed", 2, 2, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .gres = "gpu:h100:4"}, "h100-80gb", "mixed", 1, 1, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .constraint = "ib"}, "h100-80gb", "mixed", 1, 1, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .constraint = "a100|ib"}, "a100-40gb", "mixed", 2, 2,
+	     1);
+	type(nothing, (p4d_job){.partition = "plain"}, "h200-141gb", "plain", 1, 1,
+	     1); /* by the features of its nodes */
+	type(mapped, (p4d_job){.partition = "odd"}, "l4-24gb", "odd", 1, 1, 1); /* by a gpu section */
+	type(mapped, (p4d_job){.partition = "h,mixed"}, "a100-40gb", "mixed", 2, 2, 1);
+	type(nothing, (p4d_job){.partition = "nowhere", .gres = "gpu:h100:4"}, "h100-80gb", "nowhere", 1, 1,
+	     1);
+	type(nothing, (p4d_job){.partition = "nowhere,x", .gres = "gpu:a100:4"}, "a100-40gb", "nowhere", 1, 2,
+	     1);
+}
+
+static void gpu_unknown(void **state)
+{
+	(void)state;
+	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "nowhere"}, P4D_E_GPU_OF_PARTITION,
+		"neither p4d.conf nor the cluster says which GPU partition `nowhere` has",
+		"p4d.conf: partition nowhere { gpu = \"GPU\" }, with a GPU that `p4d gpus` lists");
+	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "bare"}, P4D_E_GPU_OF_PARTITION,
+		"neither p4d.conf nor the cluster says which GPU partition `bare` has",
+		"p4d.conf: partition bare { gpu = \"GPU\" }, with a GPU that `p4d gpus` lists");
+	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "odd"}, P4D_E_UNKNOWN_GPU,
+		"GPU type `weird` is not in gpus.json, so its memory is not known",
+		"p4d.conf: gpu weird { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
+	refused(nothing, (p4d_job){.gres = "gpu:strange:4", .partition = "gpu"}, P4D_E_UNKNOWN_GPU,
+		"GPU type `strange` is not in gpus.json, so its memory is not known",
+		"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
+	/* without a cluster to ask */
+	p4d_geometry out;
+	p4d_error err = {0};
+	p4d_job job = {.gres = "gpu:4"};
+	assert_int_equal(p4d_geometry_of(nothing, &job, NULL, NULL, &out, &err), -1);
+	assert_int_equal(err.code, P4D_E_GPU_OF_PARTITION);
+	assert_string_equal(
+	    err.text,
+	    "the job names no partition, and neither p4d.conf nor the cluster says which is the default");
+}
+
+static uint64_t host(const p4d_site *site, p4d_job job)
+{
+	if (!job.gres)
+		job.gres = "gpu:4";
+	return understood(site, job, NULL).host_bytes;
+}
+
+static void host_memory(void **state)
+{
+	(void)state;
+	assert_int_equal(host(mapped, (p4d_job){.mem_per_node_bytes = GIB(64)}), GIB(64));
+	assert_int_equal(host(mapped, (p4d_job){.mem_per_gpu_bytes = GIB(64)}), GIB(256));
+	assert_int_equal(
+	    host(mapped, (p4d_job){.mem_per_cpu_bytes = GIB(2), .cpus_per_task = 8, .tasks_per_node = 4}),
+	    GIB(64));
+	assert_int_equal(host(mapped, (p4d_job){.mem_per_cpu_bytes = GIB(2), .tasks = 8, .min_nodes = 2}),
+			 GIB(8));
+	assert_int_equal(host(mapped, (p4d_job){.mem_per_cpu_bytes = GIB(2)}), 0);
+	assert_int_equal(host(mapped, (p4d_job){0}), GIB(1900));
+	assert_int_equal(host(mapped, (p4d_job){.mem_is_all = true}), GIB(1900));
+	assert_int_equal(host(mapped, (p4d_job){.partition = "a"}), 0);
+	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true}), GIB(1000));
+	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed"}), 0);
+	refused(mapped, (p4d_job){.gres = "gpu:4", .mem_per_gpu_bytes = UINT64_MAX}, P4D_E_OVERFLOW,
+		"the memory that the job asks for per node does not fit 64 bits", "--mem=0");
+}
+
+static void too_many_kinds(void **state)
+{
+	(void)state;
+	char partitions[2048];
+	size_t used = 0;
+	for (int i = 0; i < 129; i++)
+		used += (size_t)snprintf(partitions + used, sizeof(partitions) - used, "h,");
+	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions}, P4D_E_GPU_OF_PARTITION,
+		"more than 128 kinds of nodes are possible for this job", "--partition=NAME");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(gres_text),
+	    cmocka_unit_test(memory_text),
+	    cmocka_unit_test(node_text),
+	    cmocka_unit_test(wanting_gpus),
+	    cmocka_unit_test(counting_gpus),
+	    cmocka_unit_test(geometry_that_is_open),
+	    cmocka_unit_test(no_gpus),
+	    cmocka_unit_test(gpu_from_the_file),
+	    cmocka_unit_test(gpu_from_the_cluster),
+	    cmocka_unit_test(gpu_unknown),
+	    cmocka_unit_test(host_memory),
+	    cmocka_unit_test(too_many_kinds),
+	};
+
+	return cmocka_run_group_tests_name("job", tests, load_sites, free_sites);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Presets, names, custom models and overrides. Model files: test_model_files.c. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/model.h"
+
+/* Every preset p4d promises. */
+static const char *const promised[] = {
+    "gpt-1.7b",    "gpt-3.6b",     "gpt-7.5b",       "gpt-18.4b",    "gpt-39.1b",     "gpt-76.1b",
+    "gpt-145.6b",  "gpt-310.1b",   "gpt-529.6b",     "gpt-1t",       "gpt3-175b",     "llama7b",
+    "llama13b",    "llama30b",     "llama65b",       "llama2-7b",    "llama2-13b",    "llama2-70b",
+    "llama3-8b",   "llama3-70b",   "llama3.1-8b",    "llama3.1-70b", "llama3.1-405b", "llama3.2-1b",
+    "llama3.2-3b", "llama3.3-70b", "tinyllama-1.1b", "mistral-7b",   "qwen2.5-0.5b",  "qwen2.5-1.5b",
+    "qwen2.5-3b",  "qwen2.5-7b",   "qwen2.5-14b",    "qwen2.5-32b",  "qwen2.5-72b",   "qwen3-0.6b",
+    "qwen3-1.7b",  "qwen3-4b",     "qwen3-8b",       "qwen3-14b",    "qwen3-32b",
+};
+enum { PROMISED = sizeof(promised) / sizeof(promised[0]) };
+
+/* PTD-P (arXiv 2104.04473), table 1: published billions, heads, hidden, layers, batch. */
+static const struct {
+	const char *name;
+	double billions;
+	int64_t heads, hidden, layers, batch;
+} ptdp[] = {
+    {"gpt-1.7b", 1.7, 24, 2304, 24, 512},         {"gpt-3.6b", 3.6, 32, 3072, 30, 512},
+    {"gpt-7.5b", 7.5, 32, 4096, 36, 512},         {"gpt-18.4b", 18.4, 48, 6144, 40, 1024},
+    {"gpt-39.1b", 39.1, 64, 8192, 48, 1536},      {"gpt-76.1b", 76.1, 80, 10240, 60, 1792},
+    {"gpt-145.6b", 145.6, 96, 12288, 80, 2304},   {"gpt-310.1b", 310.1, 128, 16384, 96, 2160},
+    {"gpt-529.6b", 529.6, 128, 20480, 105, 2520}, {"gpt-1t", 1008.0, 160, 25600, 128, 3072},
+};
+
+static const char *datadir(void)
+{
+	const char *dir = getenv("P4D_TEST_DATADIR");
+
+	return dir ? dir : "etc";
+}
+
+static p4d_request named(const char *name)
+{
+	p4d_request request = {0};
+	p4d_error err = {0};
+
+	assert_int_equal(p4d_request_set(&request, P4D_MODEL, name, P4D_BY_USER, &err), 0);
+	return request;
+}
+
+static void set(p4d_request *request, p4d_option option, const char *value)
+{
+	p4d_error err = {0};
+
+	if (p4d_request_set(request, option, value, P4D_BY_USER, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void resolve(p4d_request *request, p4d_preset *preset)
+{
+	p4d_error err = {0};
+
+	if (p4d_model_resolve(request, datadir(), preset, &err) < 0)
+		fail_msg("%s: %s", request->model, err.text);
+	assert_int_equal(err.code, P4D_OK);
+}
+
+/* The request must fail with this error, and stay as it was. */
+static void refuse(const p4d_request *request, p4d_code code, const char *text, const char *fix)
+{
+	p4d_request after = *request;
+	p4d_preset preset = {.name = "untouched"};
+	p4d_error err = {0};
+
+	assert_int_equal(p4d_model_resolve(&after, datadir(), &preset, &err), -1);
+	assert_string_equal(err.text, text);
+	assert_string_equal(err.fix, fix);
+	assert_int_equal(err.code, code);
+	assert_memory_equal(&after, request, sizeof(after));
+	assert_string_equal(preset.name, "untouched");
+	assert_int_equal(p4d_model_resolve(&after, datadir(), NULL, NULL), -1);
+}
+
+static void check_preset(const p4d_preset *preset, const p4d_request *request, void *context)
+{
+	uint64_t counted = p4d_model_parameters(request);
+	uint64_t error =
+	    counted > preset->parameters ? counted - preset->parameters : preset->parameters - counted;
+
+	++*(int *)context;
+	assert_true(preset->parameters > 0);
+	assert_int_equal(preset->exact, preset->rounding == 0);
+	if (error > preset->rounding)
+		fail_msg("%s: published %" PRIu64 ", counted %" PRIu64, preset->name, preset->parameters,
+			 counted);
+	assert_true(strlen(preset->source) > 10);
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (p4d_option_info_of((p4d_option)i)->where & P4D_WHERE_MODEL)
+			assert_int_equal(request->origin[i], P4D_BY_MODEL);
+}
+
+static void presets_have_published_parameters(void **state)
+{
+	int count = 0;
+	p4d_error err = {0};
+	(void)state;
+
+	if (p4d_model_each(datadir(), check_preset, &count, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(count, PROMISED);
+}
+
+static void promised_presets_exist(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < PROMISED; i++) {
+		p4d_request request = named(promised[i]);
+		p4d_preset preset;
+		resolve(&request, &preset);
+		assert_string_equal(preset.name, promised[i]);
+	}
+}
+
+/* Independent of how p4d counts: the equation of the paper, which leaves out only the last norm. */
+static void ptdp_rows_follow_the_paper(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(ptdp) / sizeof(ptdp[0]); i++) {
+		p4d_request request = named(ptdp[i].name);
+		p4d_preset preset;
+		resolve(&request, &preset);
+		assert_int_equal(request.value[P4D_HEADS], ptdp[i].heads);
+		assert_int_equal(request.value[P4D_HIDDEN], ptdp[i].hidden);
+		assert_int_equal(request.value[P4D_LAYERS], ptdp[i].layers);
+		assert_int_equal(preset.global_batch, ptdp[i].batch);
+		assert_int_equal(preset.seq_len, 2048);
+		long double l = ptdp[i].layers, h = ptdp[i].hidden;
+		long double p = 12 * l * h * h * (1 + 13 / (12 * h) + (51200 + 2048) / (12 * l * h));
+		assert_int_equal(p4d_model_parameters(&request), (uint64_t)(p + 0.5L) + 2 * (uint64_t)h);
+		assert_true(preset.parameters == (uint64_t)(ptdp[i].billions * 1e9 + 0.5));
+		assert_int_equal(preset.rounding, 50000000);
+	}
+}
+
+static void published_batches(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t batch, seq_len;
+	} cases[] = {{"llama65b", 2048, 2048},
+		     {"llama2-70b", 1024, 4096},
+		     {"gpt3-175b", 1536, 2048},
+		     {"qwen3-8b", 0, 0}};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_request request = named(cases[i].name);
+		p4d_preset preset;
+		resolve(&request, &preset);
+		assert_int_equal(preset.global_batch, cases[i].batch);
+		assert_int_equal(preset.seq_len, cases[i].seq_len);
+	}
+}
+
+/* All names and aliases, as they are compared; a clash would make an alias depend on the order of files. */
+static struct {
+	char key[64], name[64];
+} seen[512];
+static size_t seen_count;
+
+static void add_name(const char *name, size_t length, const char *owner)
+{
+	char key[64] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < length; i++)
+		if (!strchr("-_. ", name[i]))
+			key[used++] = (char)tolower((unsigned char)name[i]);
+	for (size_t i = 0; i < seen_count; i++)
+		if (!strcmp(seen[i].key, key) && strcmp(seen[i].name, owner))
+			fail_msg("%s names both %s and %s", key, seen[i].name, owner);
+	memcpy(seen[seen_count].key, key, sizeof(key));
+	snprintf(seen[seen_count++].name, sizeof(seen[0].name), "%s", owner);
+
+	char alias[128];
+	p4d_preset preset;
+	snprintf(alias, sizeof(alias), "%.*s", (int)length, name);
+	p4d_request request = named(alias);
+	resolve(&request, &preset);
+	assert_string_equal(preset.name, owner);
+}
+
+static void check_aliases(const p4d_preset *preset, const p4d_request *request, void *context)
+{
+	(void)request;
+	(void)context;
+	add_name(preset->name, strlen(preset->name), preset->name);
+	for (const char *at = preset->aliases; *at;
+	     at += at[strcspn(at, ",")] ? strcspn(at, ",") + 1 : strlen(at))
+		add_name(at, strcspn(at, ","), preset->name);
+}
+
+static void aliases_are_unique_and_resolve(void **state)
+{
+	p4d_error err = {0};
+	(void)state;
+
+	assert_int_equal(p4d_model_each(datadir(), check_aliases, NULL, &err), 0);
+	assert_true(seen_count > 100);
+}
+
+static void names_ignore_case_and_separators(void **state)
+{
+	static const char *const names[][2] = {
+	    {"Llama13B", "llama13b"},
+	    {"llama-13b", "llama13b"},
+	    {"Llama_13B", "llama13b"},
+	    {"llama 13b", "llama13b"},
+	    {"llama1-13b", "llama13b"},
+	    {"llama-2-13b", "llama2-13b"},
+	    {"llama213b", "llama2-13b"},
+	    {"meta-llama/Llama-2-13b-hf", "llama2-13b"},
+	    {"META-LLAMA/llama-2-13b", "llama2-13b"},
+	    {"meta-llama/Meta-Llama-3-8B", "llama3-8b"},
+	    {"llama3-1-8b", "llama3.1-8b"},
+	    {"meta-llama/Llama-3.1-405B", "llama3.1-405b"},
+	    {"meta-llama/Llama-3.1-405B-Instruct", "llama3.1-405b"},
+	    {"tinyllama", "tinyllama-1.1b"},
+	    {"Qwen/Qwen2.5-7B", "qwen2.5-7b"},
+	    {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"},
+	    {"qwen3_0.6b", "qwen3-0.6b"},
+	    {"gpt-1008b", "gpt-1t"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		p4d_request request = named(names[i][0]);
+		p4d_preset preset;
+		resolve(&request, &preset);
+		assert_string_equal(preset.name, names[i][1]);
+		assert_string_equal(request.model, names[i][0]);
+	}
+}
+
+static void unknown_names_show_the_nearest(void **state)
+{
+	static const char *const cases[][3] = {
+	    {"llama14b", "unknown model \"llama14b\"; nearest: llama13b, llama2-13b, llama2-7b",
+	     "--p4d-model=llama13b"},
+	    {"meta-llama/Llama-2-13c",
+	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b",
+	     "--p4d-model=llama2-13b"},
+	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b", "--p4d-model=mistral-7b"},
+	    {"zzzzzzzzzzzz", "unknown model \"zzzzzzzzzzzz\"", "p4d models"},
+	    {"no/such/thing", "unknown model \"no/such/thing\"", "p4d models"},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_request request = named(cases[i][0]);
+		refuse(&request, P4D_E_UNKNOWN_MODEL, cases[i][1], cases[i][2]);
+	}
+}
+
+/* A private datadir in which models/ can be entered but not listed. */
+static void canonical_names_open_one_file(void **state)
+{
+	char dir[] = "/tmp/p4d-test-XXXXXX", models[64], file[96];
+	static const char text[] = "{\"name\":\"tiny\",\"layers\":2,\"hidden\":64,\"ffn\":128,\"heads\":4,"
+				   "\"vocab\":100}";
+	p4d_request canonical = named("TINY"), alias = named("ti-ny"), outside = named("../secret");
+	p4d_error err = {0};
+	p4d_preset preset;
+	(void)state;
+
+	assert_non_null(mkdtemp(dir));
+	chmod(dir, 0755);
+	snprintf(models, sizeof(models), "%s/models", dir);
+	assert_int_equal(mkdir(models, 0755), 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(file, sizeof(file), i ? "%s/models/tiny.json" : "%s/secret.json", dir);
+		FILE *out = fopen(file, "w");
+		assert_non_null(out);
+		fputs(text, out);
+		fclose(out);
+	}
+	chmod(models, 0311);
+	bool root = geteuid() == 0;
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	else
+		chmod(models, 0111);
+	int rc = p4d_model_resolve(&canonical, dir, &preset, &err);
+	int listed = p4d_model_resolve(&alias, dir, NULL, &err);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	chmod(models, 0755);
+	assert_int_equal(rc, 0);
+	assert_string_equal(preset.name, "tiny");
+	assert_int_equal(listed, -1);
+	assert_int_equal(err.code, P4D_E_IO);
+	/* a name never leads out of models/: this one is a file relative to where the user stands */
+	assert_int_equal(p4d_model_resolve(&outside, dir, NULL, &err), -1);
+	assert_string_equal(err.text, "../secret: cannot be read: No such file or directory");
+	assert_int_equal(p4d_model_resolve(&alias, dir, NULL, &err), 0);
+	unlink(file);
+	snprintf(file, sizeof(file), "%s/secret.json", dir);
+	unlink(file);
+	rmdir(models);
+	rmdir(dir);
+}
+
+static void user_wins_over_preset(void **state)
+{
+	p4d_request request = named("llama13b");
+	p4d_preset preset;
+	(void)state;
+
+	set(&request, P4D_LAYERS, "12");
+	set(&request, P4D_HIDDEN, "4096");
+	set(&request, P4D_TIED, "on");
+	resolve(&request, &preset);
+	assert_int_equal(request.value[P4D_LAYERS], 12);
+	assert_int_equal(request.origin[P4D_LAYERS], P4D_BY_USER);
+	assert_int_equal(request.value[P4D_HIDDEN], 4096);
+	/* head size is a number of its own: it stays that of the model */
+	assert_int_equal(request.value[P4D_HEAD_DIM], 128);
+	assert_int_equal(request.value[P4D_FFN], 13824);
+	assert_int_equal(request.origin[P4D_FFN], P4D_BY_MODEL);
+	/* 12 layers of 4 h a d + 3 h f + 2 h, one table, one norm */
+	assert_int_equal(p4d_model_parameters(&request),
+			 12 * (4 * 4096 * 5120ULL + 3 * 4096 * 13824ULL + 2 * 4096) + 32000 * 4096ULL + 4096);
+}
+
+static void overrides_must_agree(void **state)
+{
+	p4d_request fewer = named("llama13b"), odd = named("llama2-70b");
+	(void)state;
+
+	set(&fewer, P4D_HEADS, "20");
+	refuse(&fewer, P4D_E_VALUE, "llama13b: more key/value heads than heads: kv-heads 40, heads 20",
+	       "--p4d-kv-heads=20");
+	set(&fewer, P4D_KV_HEADS, "20");
+	resolve(&fewer, NULL);
+	set(&odd, P4D_KV_HEADS, "24");
+	refuse(&odd, P4D_E_VALUE,
+	       "llama2-70b: heads are no multiple of key/value heads: kv-heads 24, heads 64",
+	       "--p4d-kv-heads=16");
+}
+
+static void custom_needs_every_size(void **state)
+{
+	p4d_request request = named("Custom");
+	(void)state;
+
+	refuse(&request, P4D_E_INCOMPLETE_MODEL,
+	       "custom: the model lacks --p4d-layers --p4d-hidden --p4d-ffn --p4d-heads --p4d-vocab",
+	       "--p4d-layers=N --p4d-hidden=N --p4d-ffn=N --p4d-heads=N --p4d-vocab=N");
+	set(&request, P4D_LAYERS, "2");
+	set(&request, P4D_HEADS, "3");
+	set(&request, P4D_FFN, "256");
+	set(&request, P4D_POSITIONS, "learned");
+	refuse(&request, P4D_E_INCOMPLETE_MODEL,
+	       "custom: the model lacks --p4d-hidden --p4d-vocab --p4d-max-seq-len",
+	       "--p4d-hidden=N --p4d-vocab=N --p4d-max-seq-len=N");
+	set(&request, P4D_VOCAB, "1000");
+	set(&request, P4D_POSITIONS, "rope");
+	set(&request, P4D_HIDDEN, "64");
+	refuse(&request, P4D_E_VALUE,
+	       "custom: hidden 64 is not a multiple of heads 3, and no head-dim is given",
+	       "--p4d-head-dim=21");
+	set(&request, P4D_HEADS, "4");
+	p4d_preset preset = {.name = "stale"};
+	resolve(&request, &preset);
+	assert_string_equal(preset.name, "");
+	assert_int_equal(request.value[P4D_KV_HEADS], 4);
+	assert_int_equal(request.value[P4D_HEAD_DIM], 16);
+	assert_int_equal(request.value[P4D_NORM], P4D_RMSNORM);
+	assert_int_equal(request.value[P4D_GLU], 1);
+	assert_int_equal(request.value[P4D_TIED], 0);
+	assert_int_equal(request.value[P4D_POSITIONS], P4D_ROPE);
+	assert_int_equal(request.value[P4D_BIAS], P4D_BIAS_NONE);
+	assert_int_equal(request.value[P4D_QK_NORM], 0);
+	assert_false(p4d_is_set(&request, P4D_MAX_SEQ_LEN));
+	assert_int_equal(p4d_model_parameters(&request),
+			 2 * (4 * 64 * 64 + 3 * 64 * 256 + 2 * 64) + 2 * 1000 * 64 + 64);
+}
+
+static void no_model(void **state)
+{
+	p4d_request request = {0};
+	(void)state;
+
+	refuse(&request, P4D_E_INCOMPLETE_MODEL, "no model is named", "--p4d-model=NAME");
+}
+
+static void no_presets(void **state)
+{
+	p4d_request request = named("llama-13b");
+	p4d_error err = {0};
+	(void)state;
+
+	assert_int_equal(p4d_model_resolve(&request, "/nonexistent", NULL, &err), -1);
+	assert_int_equal(err.code, P4D_E_IO);
+	assert_string_equal(err.text,
+			    "/nonexistent/models: presets cannot be read: No such file or directory");
+	assert_int_equal(p4d_model_each("/nonexistent", check_preset, NULL, &err), -1);
+}
+
+/* Every term of the count, with all options on, against a sum written out by hand. */
+static void count_has_every_term(void **state)
+{
+	p4d_request r = named("custom");
+	(void)state;
+
+	set(&r, P4D_LAYERS, "3");
+	set(&r, P4D_HIDDEN, "10");
+	set(&r, P4D_FFN, "7");
+	set(&r, P4D_HEADS, "4");
+	set(&r, P4D_KV_HEADS, "2");
+	set(&r, P4D_HEAD_DIM, "5");
+	set(&r, P4D_VOCAB, "100");
+	set(&r, P4D_MAX_SEQ_LEN, "11");
+	set(&r, P4D_NORM, "layernorm");
+	set(&r, P4D_POSITIONS, "learned");
+	set(&r, P4D_BIAS, "all");
+	set(&r, P4D_QK_NORM, "on");
+	resolve(&r, NULL);
+	uint64_t attention = 10 * 20 + 2 * 10 * 10 + 20 * 10, attention_bias = 20 + 10 + 10 + 10;
+	uint64_t ffn = 3 * 10 * 7, ffn_bias = 7 + 7 + 10, norms = 2 * 2 * 10 + 2 * 5;
+	uint64_t outside = 2 * 100 * 10 + 11 * 10 + 2 * 10;
+	assert_int_equal(p4d_model_parameters(&r),
+			 3 * (attention + attention_bias + ffn + ffn_bias + norms) + outside);
+	set(&r, P4D_BIAS, "qkv");
+	assert_int_equal(p4d_model_parameters(&r), 3 * (attention + 20 + 10 + 10 + ffn + norms) + outside);
+}
+
+static void count_saturates(void **state)
+{
+	p4d_request request = named("custom");
+	(void)state;
+
+	set(&request, P4D_LAYERS, "65536");
+	set(&request, P4D_HIDDEN, "1048576");
+	set(&request, P4D_FFN, "8388608");
+	set(&request, P4D_HEADS, "65536");
+	set(&request, P4D_HEAD_DIM, "65536");
+	set(&request, P4D_VOCAB, "16777216");
+	resolve(&request, NULL);
+	assert_true(p4d_model_parameters(&request) == UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(presets_have_published_parameters),
+	    cmocka_unit_test(promised_presets_exist),
+	    cmocka_unit_test(ptdp_rows_follow_the_paper),
+	    cmocka_unit_test(published_batches),
+	    cmocka_unit_test(aliases_are_unique_and_resolve),
+	    cmocka_unit_test(names_ignore_case_and_separators),
+	    cmocka_unit_test(unknown_names_show_the_nearest),
+	    cmocka_unit_test(canonical_names_open_one_file),
+	    cmocka_unit_test(user_wins_over_preset),
+	    cmocka_unit_test(overrides_must_agree),
+	    cmocka_unit_test(custom_needs_every_size),
+	    cmocka_unit_test(no_model),
+	    cmocka_unit_test(no_presets),
+	    cmocka_unit_test(count_has_every_term),
+	    cmocka_unit_test(count_saturates),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

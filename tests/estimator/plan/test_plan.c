@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of p4d-train against a closed form that shares no code with it, and the properties of every plan.
+ */
+#include "support/support.h"
+
+#include "support/plan_layouts.h"
+
+/* ---- the closed form ---- */
+
+static uint64_t up(uint64_t bytes)
+{
+	return (bytes + 255) & ~UINT64_C(255);
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Micro-batches (chunks of them) that a stage holds at once, as the papers count. */
+static uint64_t in_flight(const p4d_layout *l, uint64_t stage)
+{
+	uint64_t m = l->micro_batches, p = l->pp, v = l->vpp;
+
+	switch (l->schedule) {
+	case P4D_GPIPE:
+		return m;
+	case P4D_1F1B:
+		return least(m, p - stage);
+	case P4D_INTERLEAVED:
+		return least(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
+	case P4D_ZB1P:
+		return least(m, p);
+	case P4D_ZBV:
+		return least(m, 2 * p - stage - 1) + least(m, stage + 1);
+	default: /* of enough micro-batches */
+		return p + (p % 2 ? 1 : 2);
+	}
+}
+
+/* The stage with the last layer. */
+static uint64_t end_of(const p4d_layout *l)
+{
+	return l->schedule == P4D_ZBV || l->schedule == P4D_V_HALF ? 0 : l->pp - 1;
+}
+
+/*
+ * Parameters of a rank: each layer, on cpus each chunk, with what begins or ends the model, padded to whole
+ * shards.
+ */
+static uint64_t parameters(const p4d_layout *l, uint64_t stage)
+{
+	uint64_t d = l->head_dim, A = l->heads * d, G = l->kv_heads * d, h = l->hidden;
+	uint64_t layer = 2 * h + (h * (A + 2 * G) + A * h + 3 * l->ffn * h) / l->tp;
+	uint64_t unit = 128 * (l->optimizer_sharding ? l->dp * l->cp : 1), sum = 0;
+
+	layer += l->bias == P4D_BIAS_QKV ? (A + 2 * G) / l->tp : 0;
+	layer += l->qk_norm ? 2 * d : 0;
+	for (uint64_t chunk = 0; chunk < l->vpp; chunk++) {
+		const uint64_t layers = l->stage_layers[stage] / l->vpp;
+		uint64_t n = 0;
+		for (uint64_t i = 0; i < layers; i++) {
+			n += layer;
+			if (stage == 0 && chunk == 0 && i == 0)
+				n += l->vocab * h / l->tp;
+			if (stage == end_of(l) && chunk == l->vpp - 1 && i == layers - 1)
+				n += h + (l->tied && end_of(l) == 0 ? 0 : l->vocab * h / l->tp);
+			if (l->device == P4D_CPU && i < layers - 1)
+				continue;
+			sum += (n + unit - 1) / unit * unit;
+			n = 0;
+		}
+	}
+	return sum;
+}
+
+static uint64_t line(uint64_t bytes)
+{
+	return (bytes + 127) / 128 * 128;
+}
+
+/* What attention works in, of a rank with `a` heads and `g` KV heads, on sm 90; bf16. */
+static uint64_t attention_workspace(const p4d_layout *l, uint64_t a, uint64_t g, bool backward)
+{
+	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t length = l->seq_len / l->cp, b = l->micro_batch, d = l->head_dim;
+	const uint64_t queries = gathers ? length / 2 : length, keys = gathers ? l->seq_len : length;
+	const uint64_t lse = gathers || (!backward && l->cp > 1 && b == 1) ? length / 2 : b > 1 ? length : 0;
+	const uint64_t bytes = 256 + line(4 * b * a * lse);
+
+	if (!backward)
+		return up(bytes);
+	return up(bytes + (g < a ? 2 * line(2 * b * a * keys * d) : 0) + line(4 * b * a * queries * d) +
+		  line(4 * b * a * queries) +
+		  (l->cp > 1 ? line(2 * b * a * queries * d) + 2 * line(2 * b * g * keys * d) : 0));
+}
+
+static uint64_t closed_form(const p4d_layout *l, uint64_t stage)
+{
+	const bool fp32 = l->precision == P4D_FP32, cpu = l->device == P4D_CPU;
+	const bool first = stage == 0, last = stage == end_of(l);
+	const uint64_t e = fp32 ? 4 : 2, d = l->head_dim, h = l->hidden;
+	const uint64_t n = l->micro_batch * l->seq_len / l->cp, ns = l->sequence_parallel ? n / l->tp : n;
+	const uint64_t a = l->heads / l->tp, A = a * d, G = l->kv_heads / l->tp * d, f = l->ffn / l->tp;
+	const uint64_t P = parameters(l, stage), shard = P / (l->optimizer_sharding ? l->dp * l->cp : 1);
+	const uint64_t flight = in_flight(l, stage), S = up(e * ns * h), N = up(e * n * h);
+
+	/* keys of all ranks at once, and their queries apart; or round a ring */
+	const bool gathers = l->cp > 1 && l->cp_comm == P4D_CP_ALL_GATHER;
+	const uint64_t seen = l->seq_len + (gathers ? l->seq_len / l->cp : 0), all = n * l->cp;
+
+	uint64_t always = up(e * P) + up(4 * P) + (fp32 ? 2 : 3) * up(4 * shard) +
+			  up(4 * l->seq_len / l->cp * d) + up(4 * seen) + 65536 +
+			  (!cpu   ? (32 << 20) + up(4 * most(256 * h, 128 * (A + 2 * G)))
+			   : fp32 ? 0
+				  : 3145728) +
+			  (l->pp > 1 ? 4 * S : 0) + (uint64_t)(first + last) * (flight + 1) * up(4 * n) +
+			  (flight + 1) * up(4 * l->micro_batch * seen);
+
+	uint64_t input = S,
+		 rest = up(4 * ns) + up(e * n * (A + 2 * G)) + up(e * n * A) + up(4 * n * a) + S + up(4 * ns);
+	uint64_t gate_up = up(e * n * 2 * f);
+	if (l->qk_norm)
+		rest += up(4 * n * (a + l->kv_heads / l->tp));
+	uint64_t saved = input, again = 0;
+	if (l->recompute == P4D_RECOMPUTE_FULL)
+		again = rest + gate_up;
+	else
+		saved += rest;
+	if (l->recompute == P4D_RECOMPUTE_MLP)
+		again = gate_up;
+	else if (l->recompute != P4D_RECOMPUTE_FULL)
+		saved += gate_up;
+	uint64_t slots = flight * (l->stage_layers[stage] / l->vpp * saved + (last ? S + up(4 * ns) : 0));
+
+	uint64_t gathered = l->sequence_parallel ? N : 0, partial = l->tp > 1 ? N : 0;
+	uint64_t row_sums = up(4 * n * a);
+	uint64_t accumulator = fp32 || (!cpu && l->cp == 1) ? 0 : up(4 * n * (A + 2 * G));
+	uint64_t scores = cpu ? 4 * 64 * (64 + 4 * d) : 0, workspace = cpu ? 4 * 64 * (2 * 64 + 5 * d) : 0;
+	if (!cpu && !fp32) {
+		scores = attention_workspace(l, a, G / d, false);
+		workspace = attention_workspace(l, a, G / d, true);
+	}
+	uint64_t context = gathers     ? up(e * all * 2 * G)
+			   : l->cp > 1 ? up(2 * e * n * 2 * G) + up(4 * n * A) + up(4 * n * a)
+				       : 0;
+	uint64_t context_back = gathers     ? up(e * all * 2 * G) + up(4 * all * 2 * G)
+				: l->cp > 1 ? up(2 * e * n * 2 * G) + up(2 * 4 * n * 2 * G)
+					    : 0;
+	uint64_t chunk = n < 1024 ? n : 1024, V = l->vocab / l->tp;
+
+	uint64_t hidden = 3 * S + partial + 2 * gathered;
+	uint64_t forward = up(e * n * f) + scores + context + again;
+	uint64_t backward_ffn = 2 * up(e * n * f) + again;
+	uint64_t backward_attention = up(e * n * A) + up(e * n * (A + 2 * G)) + accumulator + row_sums +
+				      workspace + context_back +
+				      (l->recompute == P4D_RECOMPUTE_FULL ? rest : 0);
+	uint64_t head = last ? up(4 * chunk * V) + up(e * chunk * V) + up(12 * n) : 0;
+	uint64_t transient = hidden + most(most(forward, backward_ffn), most(backward_attention, head));
+	return always + slots + transient;
+}
+
+static void equals_the_closed_form(void **state)
+{
+	unsigned count = 0, each[P4D_V_HALF + 1] = {0}, gathered = 0;
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	while (count < 12000) {
+		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF) || l.vocab_parallel ||
+		    (l.schedule == P4D_V_HALF && l.micro_batches < l.pp + 2))
+			continue;
+		uint32_t stage = (uint32_t)draw(l.pp);
+		assert_int_equal(p4d_plan_build(&l, &h100, stage, &plan, NULL), 0);
+		uint64_t expected = closed_form(&l, stage);
+		if (plan.arena_bytes != expected)
+			fail_msg(
+			    "stage %u of %d, schedule %d, recompute %d, tp %d, cp %d (%d): plan %llu, closed "
+			    "form %llu",
+			    stage, (int)l.pp, l.schedule, l.recompute, (int)l.tp, (int)l.cp, l.cp_comm,
+			    (unsigned long long)plan.arena_bytes, (unsigned long long)expected);
+		each[l.schedule]++;
+		gathered += l.cp_comm == P4D_CP_ALL_GATHER;
+		count++;
+	}
+	printf("%u configurations, keys gathered in %u; per schedule:", count, gathered);
+	for (int schedule = 0; schedule <= P4D_V_HALF; schedule++) {
+		printf(" %u", each[schedule]);
+		assert_true(each[schedule] > 500);
+	}
+	printf("\n");
+	assert_true(gathered > 1000);
+}
+
+/* ---- properties of every plan ---- */
+
+static bool together(const p4d_tensor *a, const p4d_tensor *b)
+{
+	return a->lifetime != P4D_LIVES_AT_MOMENTS || b->lifetime != P4D_LIVES_AT_MOMENTS ||
+	       (a->moments & b->moments);
+}
+
+/* Copies of one row may interleave with those of another (layers in a slot), so every copy is looked at. */
+static bool overlap(const p4d_tensor *a, const p4d_tensor *b, bool same)
+{
+	for (uint32_t s = 0; s < a->slots; s++)
+		for (uint32_t i = 0; i < a->layers; i++)
+			for (uint32_t t = 0; t < b->slots; t++)
+				for (uint32_t j = 0; j < b->layers; j++) {
+					uint64_t x = a->offset + s * a->slot_stride + i * a->layer_stride;
+					uint64_t y = b->offset + t * b->slot_stride + j * b->layer_stride;
+					if (same && s == t && i == j)
+						continue;
+					if (x < y + b->bytes && y < x + a->bytes)
+						return true;
+				}
+	return false;
+}
+
+static void buffers_do_not_overlap(void **state)
+{
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	for (unsigned count = 0; count < 60;) {
+		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF) || l.micro_batches > 12 || l.layers / l.pp > 4)
+			continue;
+		count++;
+		assert_int_equal(p4d_plan_build(&l, &h100, (uint32_t)draw(l.pp), &plan, NULL), 0);
+		uint64_t end = 0;
+		for (unsigned i = 0; i < plan.count; i++) {
+			const p4d_tensor *a = &plan.tensor[i];
+			uint64_t last = a->offset + (a->slots ? a->slots - 1 : 0) * a->slot_stride +
+					(a->layers - 1) * a->layer_stride + a->bytes;
+			assert_int_equal(a->offset % P4D_ARENA_ALIGNMENT, 0);
+			end = last > end ? last : end;
+			assert_ptr_equal(p4d_plan_find(&plan, a->name), a);
+			for (unsigned j = i; j < plan.count; j++)
+				if (together(a, &plan.tensor[j]) && overlap(a, &plan.tensor[j], i == j))
+					fail_msg("%s and %s overlap", a->name, plan.tensor[j].name);
+		}
+		assert_int_equal(end, plan.arena_bytes);
+	}
+}
+
+static void ends_of_a_row_are_fullest(void **state)
+{
+	const p4d_capacity capacity = {&h100, 0, 0};
+	static p4d_layout l;
+	p4d_estimate e;
+	p4d_stage stage;
+
+	(void)state;
+	for (unsigned count = 0; count < 1000;) {
+		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF) || l.pp < 3)
+			continue;
+		count++;
+		assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &capacity, &e, NULL), 0);
+		uint64_t fullest = 0, seen;
+		for (uint32_t i = 0; i < l.pp; i++) {
+			assert_int_equal(p4d_stage_memory(&l, P4D_METHOD_CLOSED, &h100, i, &stage, NULL), 0);
+			fullest = most(fullest, stage.device_bytes);
+		}
+		if (fullest != e.peak.device_bytes)
+			fail_msg("schedule %d, pp %d, %d micro-batches: a stage in the middle is fullest",
+				 l.schedule, (int)l.pp, (int)l.micro_batches);
+		if (e.capacity_bytes) {
+			assert_int_equal(p4d_fits_below(&l, P4D_METHOD_CLOSED, &capacity, 0.5, &seen),
+					 e.fraction <= 0.5);
+			assert_true(p4d_least_states(&l) <= e.peak.device_bytes);
+		}
+	}
+}
+
+static void hash_tells_plans_apart(void **state)
+{
+	static p4d_layout l, other;
+	uint64_t a, b, c;
+
+	(void)state;
+	while (!random_layout(&l, P4D_1F1B, P4D_1F1B) || l.pp < 2)
+		;
+	other = l;
+	assert_int_equal(p4d_plan_hash(&l, &h100, &a, NULL), 0);
+	assert_int_equal(p4d_plan_hash(&other, &h100, &b, NULL), 0);
+	assert_true(a == b);
+	other.stage_layers[0]++;
+	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
+	assert_true(a != c);
+}
+
+static void absurd_sizes_are_an_error(void **state)
+{
+	static p4d_layout l;
+	static p4d_plan plan;
+	p4d_error err;
+
+	(void)state;
+	while (!random_layout(&l, P4D_1F1B, P4D_1F1B))
+		;
+	l.seq_len = 134217728;
+	l.micro_batch = 65536;
+	l.hidden = 1048576;
+	assert_int_equal(p4d_plan_build(&l, &h100, 0, &plan, &err), -1);
+	assert_int_equal(err.code, P4D_E_OVERFLOW);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(equals_the_closed_form),    cmocka_unit_test(buffers_do_not_overlap),
+	    cmocka_unit_test(ends_of_a_row_are_fullest), cmocka_unit_test(hash_tells_plans_apart),
+	    cmocka_unit_test(absurd_sizes_are_an_error),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

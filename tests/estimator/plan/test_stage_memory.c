@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The closed forms: against published measurements, against arithmetic done by hand, and at their limits. */
+#include "support/support.h"
+
+#include <math.h>
+
+#include "request/defaults.h"
+#include "validate/measured.h"
+#include "plan/stage_memory.h"
+
+static void set(p4d_request *r, const char *name, const char *value)
+{
+	p4d_error err;
+	int option = p4d_option_find(name);
+
+	assert_int_not_equal(option, -1);
+	if (p4d_request_set(r, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
+		fail_msg("%s=%s: %s", name, value, err.text);
+}
+
+static p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node, int method,
+			     p4d_layout *layout)
+{
+	p4d_request r = *asked;
+	p4d_capacity none = {NULL, 0, 0};
+	p4d_estimate e;
+	p4d_error err;
+
+	p4d_request_complete(&r, 0, nodes * gpus_per_node);
+	if (p4d_layout_build(&r, nodes, gpus_per_node, layout, &err) < 0)
+		fail_msg("layout: %s", err.text);
+	if (p4d_estimate_memory(layout, method, &none, &e, &err) < 0)
+		fail_msg("memory: %s", err.text);
+	return e;
+}
+
+/* ---- published measurements ---- */
+
+static void published_measurements(void **state)
+{
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+	char path[4096], text[32768];
+	double sum = 0, worst = 0, reserved = 0;
+	int rows = 0, with_reserved = 0, rc;
+	p4d_measured_file csv;
+	p4d_measured row;
+	p4d_error err;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/tests/data/measured_memory.csv", dir ? dir : ".");
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	size_t length = fread(text, 1, sizeof(text) - 1, file);
+	assert_true(length < sizeof(text) - 1);
+	text[length] = '\0';
+	fclose(file);
+	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
+	printf("%-12s %10s %10s %8s %10s %8s\n", "row", "measured", "closed", "error", "paper", "error");
+	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
+		p4d_layout layout;
+		if (!row.complete)
+			continue;
+		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_CLOSED, &layout);
+		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
+		double error = p4d_to_gib(closed.peak.allocated_bytes) / row.allocated_gib - 1;
+		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
+		printf("%-12s %10.2f %10.2f %+7.2f%% %10.2f %+7.2f%%\n", row.id, row.allocated_gib,
+		       p4d_to_gib(closed.peak.allocated_bytes), 100 * error,
+		       p4d_to_gib(paper.peak.allocated_bytes), 100 * paper_error);
+		sum += fabs(error);
+		worst = fmax(worst, fabs(error));
+		rows++;
+		if (!strcmp(row.gpu, "B200"))
+			assert_true(paper_error >= -0.07 && paper_error <= 0.08);
+		if (row.reserved_gib > 0) {
+			double held = p4d_to_gib(closed.peak.allocated_bytes +
+						 closed.peak.part[P4D_PART_FRAGMENTATION]);
+			reserved += fabs(held / row.reserved_gib - 1);
+			with_reserved++;
+		}
+	}
+	assert_int_equal(rc, 0);
+	assert_true(rows >= 8);
+	printf("closed form: %d rows, mean absolute error %.2f %%, worst %.2f %%; reserved: mean %.2f %% "
+	       "over %d "
+	       "rows\n",
+	       rows, 100 * sum / rows, 100 * worst, 100 * reserved / with_reserved, with_reserved);
+	assert_true(sum / rows <= 0.012);
+	assert_true(worst <= 0.03);
+	assert_true(reserved / with_reserved <= 0.04);
+}
+
+/* A file that is not what it should be is refused with its line. */
+static void malformed_measurements(void **state)
+{
+	static const char header[] = "row_id,gpu,validate,n_gpus,measured_gib,measured_reserved_gib";
+	const struct {
+		const char *text, *message;
+	} cases[] = {
+	    {"", "x.csv:0: not a line of column names"},
+	    {"row_id,gpu\na,b\n", "x.csv:2: no column validate"},
+	    {"row_id,gpu,validate\na,b\n", "x.csv:2: another number of fields than column names"},
+	    {"HEADER\na,B200,1,8,12x,\n", "x.csv:2: not a number in column measured_gib"},
+	    {"HEADER\n\na,B200,1,0,12,\n", "x.csv:3: n_gpus must be above 0"},
+	    {"HEADER\n\"a,b\",B200,0,,,\na,B200,1,8,12,\n", "x.csv:3: no column num_layers"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_measured_file csv;
+		p4d_measured row;
+		p4d_error err = {.code = P4D_OK};
+		char text[512];
+		bool with_header = !strncmp(cases[i].text, "HEADER", 6);
+		snprintf(text, sizeof(text), "%s%s", with_header ? header : "",
+			 cases[i].text + (with_header ? 6 : 0));
+		int rc = p4d_measured_open(&csv, "x.csv", text, &err);
+		while (rc == 0 && (rc = p4d_measured_next(&csv, &row, &err)) > 0)
+			rc = 0;
+		assert_int_equal(rc, -1);
+		assert_string_equal(err.text, cases[i].message);
+		assert_int_equal(err.code, P4D_E_VALUE);
+	}
+}
+
+/* ---- by hand ---- */
+
+#define SMALL \
+	"model=custom layers=2 hidden=64 ffn=128 heads=4 kv-heads=2 head-dim=16 vocab=256 norm=rmsnorm " \
+	"glu=on tied=off " \
+	"positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
+
+static void megatron_by_hand(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1");
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	/* per layer: q and o 2*64*64, k and v 2*64*32, three times 64*128, two norms of 64 */
+	uint64_t parameters = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
+	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * parameters);
+	assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * parameters);
+	assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER], 12 * parameters);
+	/* 8h + 4ad + 4kd + 6f bytes per token, 4 per head for the softmax statistics; one micro-batch in
+	 * flight, two layers */
+	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS],
+			 2 * 32 * (8 * 64 + 4 * 64 + 4 * 32 + 6 * 128 + 4 * 4));
+	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 32 * 256 * 2 + 4 * 32 * 64);
+	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 32 * (4 * 128 + 2 * 64));
+	assert_int_equal(e.peak.phase, P4D_TRAIN);
+	/* at the start: parameters, gradients and the master copy, but no moments yet */
+	assert_int_equal(e.peak.phase_bytes[P4D_INIT], (2 + 4 + 4) * parameters);
+	assert_int_equal(e.peak.phase_bytes[P4D_STEP], (2 + 4 + 12) * parameters);
+	assert_true(e.peak.phase_bytes[P4D_SAVE] == P4D_NOT_MODELLED);
+	assert_true(e.host_bytes == P4D_NOT_MODELLED);
+
+	set(&r, "attention", "unfused"); /* scores: 5 bytes per head and pair of tokens */
+	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
+			 2 * 5 * 4 * 32 * 32);
+	set(&r, "recompute", "selective"); /* kept for one layer only */
+	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - selective.peak.part[P4D_PART_ACTIVATIONS],
+			 5 * 4 * 32 * 32);
+}
+
+static void weight_grad_shapes_count_once(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	(void)state;
+	/* with ffn = hidden and no GLU, up (f x h) and down (h x f) have the same shape as attention's output
+	 * (h x ad) */
+	set_all(&r, SMALL "framework=megatron te-wgrad=on global-batch=1");
+	set_all(&r, "ffn=64 glu=off kv-heads=4 vocab=256");
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	assert_int_equal(e.peak.part[P4D_PART_WEIGHT_GRAD], 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
+}
+
+/* Keys and values of all ranks, and their gradients, where that is more than what the peak is made of else.
+ */
+static void gathered_keys_of_megatron(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 te-wgrad=off cross-entropy=fused");
+	set_all(&r, "global-batch=1");
+	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_CLOSED, &l);
+	set_all(&r, "cp-comm=all-gather");
+	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_CLOSED, &l);
+	const uint64_t gathered = 2 * 2 * 32 * (2 * 2 * 16);
+	/* logits of 8 tokens (128 columns), hidden states of the head, gradients of gate and up and of the
+	 * input */
+	const uint64_t instead = 2 * 8 * 128 + 2 * 2 * 8 * 64 + 2 * 2 * 8 * 16 + 2 * 8 * 64;
+	assert_int_equal(all.peak.part[P4D_PART_ATTENTION], gathered);
+	assert_int_equal(all.peak.allocated_bytes, ring.peak.allocated_bytes + gathered - instead);
+}
+
+static void p4d_by_hand(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, SMALL "framework=p4d global-batch=2");
+	p4d_estimate e = estimate(&r, 1, 2, P4D_METHOD_CLOSED, &l);
+	uint64_t n = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
+	uint64_t padded = (n + 255) / 256 * 256; /* a multiple of dp*cp*128 */
+	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * padded);
+	assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * padded);
+	assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER], 12 * padded / 2);
+	/* two norms: input and statistic (rounded up to 256); qkv, output, lse; gate and up */
+	uint64_t layer =
+	    2 * (2 * 32 * 64 + 256) + 2 * 32 * (64 + 64) + 2 * 32 * 64 + 4 * 32 * 4 + 2 * 32 * 2 * 128;
+	/* tokens, labels and documents of the micro-batch in flight and of the one prefetched */
+	uint64_t head = 2 * 32 * 64 + 256; /* the last hidden state waits for the backward pass */
+	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 2 * layer + head + 3 * 2 * 256);
+	assert_int_equal(e.peak.part[P4D_PART_LIBRARIES], 32 << 20);
+	assert_int_equal(e.peak.phase_bytes[P4D_SAVE], e.peak.phase_bytes[P4D_INIT]);
+	assert_int_equal(e.peak.part[P4D_PART_COMM], 544000000); /* one communicator of two ranks: dp */
+	assert_true(e.host_bytes != P4D_NOT_MODELLED);
+}
+
+/* Every group that p4d-train opens on the GPU has a communicator: 544 MB for two ranks, 688 MB for more. */
+static void communicators_by_hand(void **state)
+{
+	static const struct {
+		const char *layout;
+		unsigned gpus, of_two, of_more;
+	} cases[] = {
+	    {"tp=1", 1, 0, 0},
+	    {"tp=2", 4, 2, 0},                             /* tp, replicas */
+	    {"tp=1 cp=2", 2, 2, 0},                        /* messages round the ring, replicas */
+	    {"tp=1 cp=2", 4, 1, 1},                        /* the same, but replicas are four */
+	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* two orders of keys, replicas */
+	    {"tp=1 pp=2", 2, 1, 0},                        /* messages between stages */
+	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* the two ends as well */
+	    {"tp=2 pp=2 vocab-parallel=vocab-1", 4, 3, 1}, /* tp, messages, hidden states; the vocabulary */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		set_all(&r, SMALL "framework=p4d global-batch=8");
+		set_all(&r, cases[i].layout);
+		const p4d_estimate e = estimate(&r, 1, cases[i].gpus, P4D_METHOD_CLOSED, &l);
+		const uint64_t bytes = cases[i].of_two * 544000000ull + cases[i].of_more * 688000000ull;
+		if (e.peak.part[P4D_PART_COMM] != bytes)
+			fail_msg("%s on %u: %llu bytes", cases[i].layout, cases[i].gpus,
+				 (unsigned long long)e.peak.part[P4D_PART_COMM]);
+	}
+}
+
+/* ---- properties ---- */
+
+static uint64_t device_bytes(const char *more, uint64_t gpus)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	set_all(&r, MODEL_13B);
+	set_all(&r, more);
+	return estimate(&r, (gpus + 7) / 8, gpus < 8 ? gpus : 8, P4D_METHOD_CLOSED, &l).peak.device_bytes;
+}
+
+static void more_of_anything_needs_more(void **state)
+{
+	(void)state;
+	for (int f = 0; f < 2; f++) {
+		char base[128], more[192];
+		snprintf(base, sizeof(base), "framework=%s global-batch=512", f ? "megatron" : "p4d");
+#define WITH(text) (snprintf(more, sizeof(more), "%s " text, base), more)
+		assert_true(device_bytes(WITH("tp=8"), 8) < device_bytes(WITH("tp=4"), 8));
+		assert_true(device_bytes(WITH("tp=8 micro-batch=1"), 8) <
+			    device_bytes(WITH("tp=8 micro-batch=2"), 8));
+		assert_true(device_bytes(WITH("tp=8 recompute=full"), 8) <
+			    device_bytes(WITH("tp=8 recompute=mlp"), 8));
+		assert_true(device_bytes(WITH("tp=8 recompute=mlp"), 8) < device_bytes(WITH("tp=8"), 8));
+		assert_true(device_bytes(WITH("tp=8 cp=2"), 16) < device_bytes(WITH("tp=8"), 16));
+		assert_true(device_bytes(WITH("tp=8 pp=4"), 32) < device_bytes(WITH("tp=8 pp=2"), 32));
+		assert_true(device_bytes(WITH("tp=8"), 32) < device_bytes(WITH("tp=8"), 8));
+		assert_true(device_bytes(WITH("tp=8 optimizer-sharding=off"), 16) >
+			    device_bytes(WITH("tp=8"), 16));
+		assert_true(device_bytes(WITH("tp=8 precision=fp32"), 16) > device_bytes(WITH("tp=8"), 16));
+		assert_true(device_bytes(WITH("tp=4 pp=2 schedule=gpipe"), 8) >
+			    device_bytes(WITH("tp=4 pp=2"), 8));
+		assert_true(device_bytes(WITH("tp=2 pp=4 vpp=5"), 8) > device_bytes(WITH("tp=2 pp=4"), 8));
+		assert_true(device_bytes(WITH("tp=2 pp=4 micro-batch=8 pipeline-split=7,11,11,11"), 8) <
+			    device_bytes(WITH("tp=2 pp=4 micro-batch=8"), 8));
+#undef WITH
+	}
+}
+
+static void peak_is_the_fullest_stage(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_stage stage;
+
+	(void)state;
+	set_all(&r, MODEL_13B "framework=megatron tp=2 pp=4 global-batch=64");
+	p4d_estimate e = estimate(&r, 1, 8, P4D_METHOD_CLOSED, &l);
+	uint64_t most = 0, sum = 0;
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(p4d_stage_memory(&l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
+		most = stage.device_bytes > most ? stage.device_bytes : most;
+	}
+	assert_int_equal(e.peak.device_bytes, most);
+	assert_int_equal(e.stage, 0); /* 1F1B: most micro-batches in flight at the front */
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		sum += e.peak.part[i];
+	assert_int_equal(sum, e.peak.device_bytes);
+}
+
+static void absurd_numbers_are_an_error(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_capacity none = {NULL, 0, 0};
+	p4d_layout l;
+	p4d_estimate e;
+	p4d_error err;
+
+	(void)state;
+	set_all(
+	    &r,
+	    "model=custom layers=65536 hidden=1048576 ffn=8388608 heads=65536 kv-heads=65536 head-dim=65536 "
+	    "vocab=16777216 norm=layernorm glu=off tied=off positions=rope bias=all qk-norm=on "
+	    "seq-len=134217728 "
+	    "micro-batch=65536 global-batch=65536 framework=megatron attention=unfused");
+	p4d_request_complete(&r, 0, 1);
+	assert_int_equal(p4d_layout_build(&r, 1, 1, &l, &err), 0);
+	assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &none, &e, &err), -1);
+	assert_int_equal(err.code, P4D_E_OVERFLOW);
+	assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_PAPER, &none, &e, &err), -1);
+	assert_int_equal(err.code, P4D_E_OVERFLOW);
+}
+
+static void cpu_is_compared_with_host_memory(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_capacity host = {NULL, (uint64_t)8 << 30, 0};
+	p4d_layout l;
+	p4d_estimate e;
+
+	(void)state;
+	set_all(&r, SMALL "framework=p4d device=cpu tp=2 global-batch=4");
+	p4d_request_complete(&r, 0, 4);
+	assert_int_equal(r.value[P4D_PRECISION], P4D_FP32);
+	assert_int_equal(p4d_layout_build(&r, 1, 4, &l, NULL), 0);
+	assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &host, &e, NULL), 0);
+	assert_int_equal(e.capacity_bytes, (uint64_t)2 << 30);
+	assert_int_equal(e.peak.part[P4D_PART_CONTEXT] + e.peak.part[P4D_PART_COMM], 0);
+	assert_true(e.host_bytes >= 4 * e.peak.allocated_bytes);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(published_measurements),
+	    cmocka_unit_test(malformed_measurements),
+	    cmocka_unit_test(megatron_by_hand),
+	    cmocka_unit_test(weight_grad_shapes_count_once),
+	    cmocka_unit_test(gathered_keys_of_megatron),
+	    cmocka_unit_test(p4d_by_hand),
+	    cmocka_unit_test(communicators_by_hand),
+	    cmocka_unit_test(more_of_anything_needs_more),
+	    cmocka_unit_test(peak_is_the_fullest_stage),
+	    cmocka_unit_test(absurd_numbers_are_an_error),
+	    cmocka_unit_test(cpu_is_compared_with_host_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

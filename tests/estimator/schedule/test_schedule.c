@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/support.h"
+
+#include "support/shapes.h"
+
+static void test_positions(void **state)
+{
+	const p4d_schedule interleaved = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 4, 3, 4};
+	const p4d_schedule v = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 4};
+	uint32_t chunk;
+
+	(void)state;
+	assert_int_equal(p4d_positions(&interleaved), 12);
+	assert_int_equal(p4d_position_of(&interleaved, 1, 2), 9);
+	assert_int_equal(p4d_stage_at(&interleaved, 9, &chunk), 1);
+	assert_int_equal(chunk, 2);
+	assert_int_equal(p4d_position_of(&v, 3, 0), 3);
+	assert_int_equal(p4d_position_of(&v, 3, 1), 4);
+	assert_int_equal(p4d_position_of(&v, 0, 1), 7);
+	for (int i = 0; i < 200; i++) {
+		p4d_schedule s = random_schedule(16, 1);
+		for (uint32_t position = 0; position < p4d_positions(&s); position++) {
+			uint32_t stage = p4d_stage_at(&s, position, &chunk);
+			assert_int_equal(p4d_position_of(&s, stage, chunk), position);
+		}
+		assert_int_equal(p4d_stage_at(&s, 0, NULL), 0);
+		assert_true(p4d_is_last(&s, p4d_stage_at(&s, p4d_positions(&s) - 1, NULL)));
+	}
+}
+
+static void test_schedule_of(void **state)
+{
+	static p4d_layout layout;
+	p4d_schedule s;
+
+	(void)state;
+	layout.schedule = P4D_V_HALF;
+	layout.vocab_parallel = P4D_VOCAB_2;
+	layout.pp = 8;
+	layout.vpp = 2;
+	layout.micro_batches = 1 << 24;
+	s = p4d_schedule_of(&layout);
+	assert_int_equal(s.kind, P4D_V_HALF);
+	assert_int_equal(s.vocabulary, P4D_VOCAB_2);
+	assert_int_equal(s.stages, 8);
+	assert_int_equal(s.chunks, 2);
+	assert_int_equal(s.micro_batches, 1 << 24);
+	assert_true(p4d_is_split(&s));
+}
+
+/* "F0" and the like, so that a whole order can be compared; transfers in small letters. */
+static void write_order(const p4d_list *list, char *text, size_t size)
+{
+	static const char *const letter[P4D_OPS] = {
+	    [P4D_OP_GATHER_PARAMS] = "G",  [P4D_OP_RECV_FORWARD] = "rf",   [P4D_OP_FORWARD] = "F",
+	    [P4D_OP_SEND_FORWARD] = "sf",  [P4D_OP_RECV_BACKWARD] = "rb",  [P4D_OP_BACKWARD] = "B",
+	    [P4D_OP_BACKWARD_INPUT] = "I", [P4D_OP_BACKWARD_WEIGHT] = "W", [P4D_OP_SEND_BACKWARD] = "sb",
+	    [P4D_OP_EMBED_FORWARD] = "E",  [P4D_OP_EMBED_BACKWARD] = "D",  [P4D_OP_VOCAB_FORWARD] = "S",
+	    [P4D_OP_VOCAB_BACKWARD] = "T", [P4D_OP_REDUCE_GRADS] = "R",    [P4D_OP_OPTIMIZER] = "O",
+	};
+	size_t used = 0;
+
+	for (size_t i = 0; i < list->count && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s%u", i ? " " : "",
+					 letter[list->at[i].op], list->at[i].micro_batch);
+}
+
+static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t micro_batches, uint32_t stage,
+			 const char *expected)
+{
+	const p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, chunks, micro_batches};
+	p4d_list *lists = compiled(&s);
+	char text[1024];
+
+	write_order(&lists[stage], text, sizeof(text));
+	assert_string_equal(text, expected);
+	release(lists, &s);
+}
+
+static void test_orders(void **state)
+{
+	(void)state;
+	assert_order(P4D_GPIPE, 2, 1, 2, 0, "G0 F0 sf0 F1 sf1 rb0 B0 rb1 B1 R0 O0");
+	assert_order(P4D_1F1B, 2, 1, 3, 0, "G0 F0 sf0 F1 sf1 rb0 B0 F2 sf2 rb1 B1 rb2 B2 R0 O0");
+	assert_order(P4D_1F1B, 2, 1, 2, 1, "G0 rf0 F0 B0 sb0 rf1 F1 B1 sb1 R0 O0");
+	assert_order(P4D_ZB1P, 2, 1, 3, 0, "G0 F0 sf0 F1 sf1 rb0 I0 W0 F2 sf2 rb1 I1 W1 rb2 I2 W2 R0 O0");
+	assert_order(P4D_ZB1P, 2, 1, 3, 1, "G0 rf0 F0 I0 sb0 rf1 F1 I1 sb1 W0 rf2 F2 I2 sb2 W1 W2 R0 O0");
+	/* chunk 0 runs ahead by three; its transfers are with stage 1, those of chunk 1 too */
+	assert_order(P4D_ZBV, 2, 2, 3, 0,
+		     "G0 F0 sf0 F1 sf1 F2 sf2 G0 rf0 F0 I0 sb0 W0 rf1 F1 I1 sb1 W1 rb0 I0 W0 rf2 F2 I2 sb2 "
+		     "W2 R0 rb1 I1 W1 rb2 I2 W2 R0 O0");
+	/* the turn at the last stage: it sends to itself */
+	assert_order(P4D_ZBV, 2, 2, 1, 1, "G0 rf0 F0 sf0 G0 rf0 F0 sf0 rb0 I0 sb0 W0 R0 rb0 I0 sb0 W0 R0 O0");
+}
+
+static void test_instructions(void **state)
+{
+	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2};
+	p4d_list *lists = compiled(&s);
+	const p4d_instruction *in = lists[0].at;
+
+	(void)state;
+	assert_int_equal(sizeof(*in), 16);
+	/* gather, forward 0, send, forward 1, send, gather chunk 1, receive from the last stage */
+	assert_int_equal(in[5].op, P4D_OP_GATHER_PARAMS);
+	assert_int_equal(in[5].chunk, 1);
+	assert_int_equal(in[6].op, P4D_OP_RECV_FORWARD);
+	assert_int_equal(in[6].peer, 1);
+	assert_int_equal(in[6].slot, 2);
+	assert_int_equal(in[7].op, P4D_OP_FORWARD);
+	assert_int_equal(in[7].slot, 2);
+	assert_int_equal(lists[0].at[lists[0].count - 1].op, P4D_OP_OPTIMIZER);
+	release(lists, &s);
+}
+
+static void assert_checked(const p4d_schedule *s)
+{
+	p4d_list *lists = compiled(s);
+	p4d_error err;
+
+	if (p4d_schedule_check(s, lists, &err) < 0)
+		fail_msg("%s: %s", shape_text(s), err.text);
+	release(lists, s);
+}
+
+static void test_random_schedules(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4000; i++) {
+		p4d_schedule s = random_schedule(i % 10 ? 8 : 16, i % 10 ? 24 : 64);
+		assert_checked(&s);
+	}
+}
+
+/* Every kind with every small number of stages and micro-batches: the ends of all formulas. */
+static void test_small_schedules(void **state)
+{
+	(void)state;
+	for (int kind = P4D_GPIPE; kind <= P4D_V_HALF; kind++) {
+		for (uint32_t stages = 1; stages <= 6; stages++) {
+			for (uint32_t micro_batches = 1; micro_batches <= 14; micro_batches++) {
+				p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, 1, micro_batches};
+				if (p4d_is_v_shaped(kind) || kind == P4D_INTERLEAVED)
+					s.chunks = 2;
+				if (s.chunks == 2 && stages == 1)
+					continue;
+				if (kind == P4D_INTERLEAVED)
+					s.micro_batches *= stages;
+				bool vocabulary = stages > 1 && (kind == P4D_1F1B || kind == P4D_V_HALF);
+				for (; s.vocabulary <= (vocabulary ? P4D_VOCAB_2 : P4D_VOCAB_OFF);
+				     s.vocabulary++)
+					assert_checked(&s);
+			}
+		}
+	}
+}
+
+static void test_large_schedules(void **state)
+{
+	static const p4d_schedule large[] = {
+	    {P4D_GPIPE, P4D_VOCAB_OFF, 2, 1, 70000}, {P4D_1F1B, P4D_VOCAB_OFF, 1024, 1, 40},
+	    {P4D_1F1B, P4D_VOCAB_1, 300, 1, 90},     {P4D_INTERLEAVED, P4D_VOCAB_OFF, 64, 8, 64},
+	    {P4D_ZB1P, P4D_VOCAB_OFF, 128, 1, 200},  {P4D_ZBV, P4D_VOCAB_OFF, 1024, 2, 20},
+	    {P4D_ZBV, P4D_VOCAB_OFF, 64, 2, 200},    {P4D_V_HALF, P4D_VOCAB_OFF, 1024, 2, 20},
+	    {P4D_V_HALF, P4D_VOCAB_2, 65, 2, 150},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+		assert_checked(&large[i]);
+}
+
+static void test_too_large(void **state)
+{
+	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 1024, 1024, 1 << 24};
+	p4d_list *lists = calloc(s.stages, sizeof(*lists));
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_schedule_compile(&s, lists, &err), -1);
+	assert_int_equal(err.code, P4D_E_OVERFLOW);
+	assert_null(lists[0].at);
+	free(lists);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_string_equal(p4d_op_name(P4D_OP_FORWARD), "forward");
+	for (int op = 0; op < P4D_OPS; op++)
+		assert_non_null(p4d_op_name((p4d_op)op));
+	assert_string_equal(p4d_op_name(P4D_OPS), "unknown instruction");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_positions),       cmocka_unit_test(test_schedule_of),
+	    cmocka_unit_test(test_orders),          cmocka_unit_test(test_instructions),
+	    cmocka_unit_test(test_small_schedules), cmocka_unit_test(test_random_schedules),
+	    cmocka_unit_test(test_large_schedules), cmocka_unit_test(test_too_large),
+	    cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

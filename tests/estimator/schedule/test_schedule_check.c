@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the checker refuses: valid lists with one thing wrong. */
+#include "support/support.h"
+
+#include "support/shapes.h"
+
+static void assert_refused(const p4d_schedule *s, const p4d_list *lists, const char *what)
+{
+	p4d_error err = {0};
+
+	if (p4d_schedule_check(s, lists, &err) == 0)
+		fail_msg("%s: %s was not refused", shape_text(s), what);
+	assert_int_equal(err.code, P4D_E_INSTRUCTIONS);
+	if (strncmp(err.text, "stage ", 6) != 0 || !strstr(err.text, "instruction "))
+		fail_msg("%s: %s does not say where: %s", shape_text(s), what, err.text);
+	/* nobody needs the message */
+	assert_int_equal(p4d_schedule_check(s, lists, NULL), -1);
+}
+
+/* A list with room for one more instruction. */
+static p4d_list copy_of(const p4d_list *list)
+{
+	p4d_list copy = *list;
+
+	copy.at = malloc((list->count + 1) * sizeof(*copy.at));
+	assert_non_null(copy.at);
+	memcpy(copy.at, list->at, list->count * sizeof(*copy.at));
+	return copy;
+}
+
+static bool is_transfer(const p4d_instruction *in)
+{
+	return in->op == P4D_OP_RECV_FORWARD || in->op == P4D_OP_SEND_FORWARD ||
+	       in->op == P4D_OP_RECV_BACKWARD || in->op == P4D_OP_SEND_BACKWARD;
+}
+
+enum { DROP, REPEAT, SWAP, SLOT, PEER, MICRO_BATCH, CHUNK, OP, RESERVED, MUTATIONS };
+static const char *const mutation_name[MUTATIONS] = {
+    "a dropped instruction", "an instruction twice", "two instructions swapped",
+    "another slot",          "another peer",         "another micro-batch",
+    "another chunk",         "another instruction",  "a reserved field",
+};
+
+/* False when there is nothing wrong with the result. */
+static bool mutate(p4d_list *list, int mutation, size_t at, const p4d_schedule *s)
+{
+	p4d_instruction *in = &list->at[at], kept = *in;
+	size_t after = list->count - at;
+
+	switch (mutation) {
+	case DROP:
+		memmove(in, in + 1, (after - 1) * sizeof(*in));
+		list->count--;
+		return true;
+	case REPEAT:
+		memmove(in + 1, in, after * sizeof(*in));
+		list->count++;
+		return true;
+	case SWAP:
+		if (after < 2)
+			return false;
+		in[0] = in[1];
+		in[1] = kept;
+		/* passes that do not belong together may change places; a transfer belongs to its pass */
+		return is_transfer(&in[0]) || is_transfer(&in[1]);
+	case SLOT:
+		in->slot = random_below(2) ? in->slot + 1 : in->slot + 1000000;
+		return true;
+	case PEER:
+		in->peer = (uint16_t)((in->peer + 1) % (s->stages + 1));
+		return true;
+	case MICRO_BATCH:
+		in->micro_batch = random_below(2) ? in->micro_batch + 1 : in->micro_batch - 1;
+		return true;
+	case CHUNK:
+		in->chunk = (uint16_t)(in->chunk + 1 + random_below(2));
+		return true;
+	case OP:
+		in->op = (uint8_t)((in->op + 1 + random_below(P4D_OPS)) % (P4D_OPS + 1));
+		return in->op != kept.op;
+	default:
+		in->reserved[random_below(3)] = 1;
+		return true;
+	}
+}
+
+static void test_mutations(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6000; i++) {
+		p4d_schedule s = random_schedule(6, 10);
+		p4d_list *lists = compiled(&s);
+		uint32_t stage = random_below(s.stages);
+		p4d_list good = lists[stage], bad = copy_of(&good);
+		int mutation = i % MUTATIONS;
+		bool wrong = mutate(&bad, mutation, random_below((uint32_t)good.count), &s);
+
+		lists[stage] = bad;
+		if (wrong)
+			assert_refused(&s, lists, mutation_name[mutation]);
+		else
+			p4d_schedule_check(&s, lists, NULL); /* either answer, no crash */
+		free(bad.at);
+		lists[stage] = good;
+		release(lists, &s);
+	}
+}
+
+static void test_slots_said(void **state)
+{
+	const p4d_schedule s = {P4D_V_HALF, P4D_VOCAB_2, 4, 2, 8};
+	p4d_list *lists = compiled(&s);
+
+	(void)state;
+	lists[2].slots.activation++;
+	assert_refused(&s, lists, "a slot too many");
+	lists[2].slots.activation--;
+	lists[0].slots.vocabulary = 0;
+	assert_refused(&s, lists, "a vocabulary slot too few");
+	lists[0].slots.vocabulary = 1;
+	lists[1].count = 0;
+	assert_refused(&s, lists, "an empty list");
+	release(lists, &s);
+}
+
+/* Each list is right by itself, but the first stage would send all before it receives. */
+static void test_deadlock(void **state)
+{
+	const p4d_schedule one = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 8};
+	p4d_schedule all = one;
+	p4d_error err;
+
+	(void)state;
+	all.kind = P4D_GPIPE;
+	p4d_list *lists = compiled(&one), *other = compiled(&all), first = lists[0];
+	lists[0] = other[0];
+	assert_refused(&one, lists, "a deadlock");
+	p4d_schedule_check(&one, lists, &err);
+	assert_non_null(strstr(err.text, "for ever"));
+	lists[0] = first;
+	release(other, &all);
+	release(lists, &one);
+}
+
+/* The second stage takes micro-batch 1 before 0 everywhere; the first sends 0 first. */
+static void test_other_order(void **state)
+{
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4};
+	p4d_list *lists = compiled(&s);
+	p4d_error err;
+
+	(void)state;
+	for (size_t i = 0; i < lists[1].count; i++) {
+		p4d_instruction *in = &lists[1].at[i];
+		bool pass = in->op != P4D_OP_GATHER_PARAMS && in->op != P4D_OP_REDUCE_GRADS &&
+			    in->op != P4D_OP_OPTIMIZER;
+		if (pass && in->micro_batch < 2)
+			in->micro_batch ^= 1;
+	}
+	assert_refused(&s, lists, "another order of micro-batches");
+	p4d_schedule_check(&s, lists, &err);
+	assert_non_null(strstr(err.text, "stage 1, instruction 1 (receive forward"));
+	release(lists, &s);
+}
+
+/* Vocab-2 lists begin the backward before T: under the rules of vocab-1 they wait for ever. */
+static void test_barriers(void **state)
+{
+	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8};
+	p4d_list *lists = compiled(&s);
+
+	(void)state;
+	s.vocabulary = P4D_VOCAB_1;
+	assert_refused(&s, lists, "a backward before the barrier");
+	release(lists, &s);
+}
+
+/* At most two results may wait between passes of one stage: all embeddings first are too many. */
+static void test_hand_overs(void **state)
+{
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6};
+	p4d_list *lists = compiled(&s);
+	p4d_error err;
+
+	(void)state;
+	for (uint32_t stage = 0; stage < s.stages; stage++) {
+		p4d_list *list = &lists[stage];
+		for (size_t i = 1, to = 1; i < list->count; i++) {
+			p4d_instruction in = list->at[i];
+			if (in.op != P4D_OP_EMBED_FORWARD)
+				continue;
+			memmove(&list->at[to + 1], &list->at[to], (i - to) * sizeof(in));
+			list->at[to++] = in;
+		}
+	}
+	assert_refused(&s, lists, "six embeddings at once");
+	p4d_schedule_check(&s, lists, &err);
+	assert_non_null(strstr(err.text, "embeddings of more than 2"));
+	release(lists, &s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_mutations), cmocka_unit_test(test_slots_said),
+	    cmocka_unit_test(test_deadlock),  cmocka_unit_test(test_other_order),
+	    cmocka_unit_test(test_barriers),  cmocka_unit_test(test_hand_overs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

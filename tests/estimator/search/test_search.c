@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search finds what an exhaustive walk finds, keeps what was asked, and says what would fit. */
+#include "support/support.h"
+
+#include <time.h>
+
+#include "cost/cost.h"
+#include "request/defaults.h"
+#include "plan/plan_line.h"
+#include "search/layout_search.h"
+
+static p4d_gpus gpus;
+
+static const p4d_gpu *gpu_of(const char *name)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(&gpus, name, NULL);
+
+	assert_non_null(gpu);
+	return gpu;
+}
+
+static p4d_search_space space_of(uint64_t nodes, uint64_t gpus_per_node, const char *gpu)
+{
+	p4d_search_space space = {.nodes = nodes,
+				  .gpus_per_node = gpus_per_node,
+				  .published_batch = 1024,
+				  .capacity = {gpu_of(gpu), 0, 0},
+				  .safe = 0.80,
+				  .limit = 0.95};
+	return space;
+}
+
+/* Puts a value where nothing was asked; false when another was. */
+static bool put(p4d_request *r, p4d_option option, int64_t value)
+{
+	p4d_request_default(r, option, value, P4D_BY_P4D);
+	return r->value[option] == value;
+}
+
+/* The least seconds per sequence of all layouts that fit, each one laid out, summed and timed; 0: none fits.
+ */
+typedef struct walk {
+	const p4d_search_space *space;
+	p4d_timeline_work work;
+	double least;
+	uint64_t fitting;
+} walk;
+
+static void judge(walk *w, const p4d_layout *layout)
+{
+	p4d_estimate e;
+	p4d_step step;
+
+	if (p4d_estimate_memory(layout, w->space->method, &w->space->capacity, &e, NULL) < 0 ||
+	    e.fraction > w->space->limit)
+		return;
+	assert_int_equal(p4d_clock_step(layout, w->space->capacity.gpu, &w->work, &step, NULL), 0);
+	double seconds = step.seconds / (double)layout->global_batch;
+	w->fitting++;
+	if (w->least == 0 || seconds < w->least)
+		w->least = seconds;
+}
+
+static void visit(walk *w, p4d_request *r)
+{
+	static p4d_layout layout;
+
+	p4d_request_complete(r, w->space->published_batch, w->space->nodes * w->space->gpus_per_node);
+	if (p4d_layout_build(r, w->space->nodes, w->space->gpus_per_node, &layout, NULL) < 0)
+		return;
+	judge(w, &layout);
+	if (layout.cp == 1 || layout.framework != P4D_FRAMEWORK_P4D)
+		return;
+	layout.cp_comm = P4D_CP_ALL_GATHER;
+	if (w->least == 0 ||
+	    p4d_clock_bound(&layout, w->space->capacity.gpu, NULL) < w->least * (double)layout.global_batch)
+		judge(w, &layout);
+}
+
+static void visit_schedules(walk *w, const p4d_request *asked)
+{
+	for (int schedule = P4D_GPIPE; schedule <= P4D_V_HALF; schedule++)
+		for (int64_t vpp = 1; vpp <= (schedule == P4D_INTERLEAVED ? 80 : 2); vpp++)
+			for (int vocabulary = P4D_VOCAB_OFF; vocabulary <= P4D_VOCAB_2; vocabulary++) {
+				p4d_request r = *asked;
+				if (put(&r, P4D_SCHEDULE, schedule) && put(&r, P4D_VPP, vpp) &&
+				    put(&r, P4D_VOCAB_PARALLEL, vocabulary))
+					visit(w, &r);
+			}
+}
+
+static void exhaustive(walk *w, const p4d_request *asked)
+{
+	const int64_t world = (int64_t)(w->space->nodes * w->space->gpus_per_node);
+
+	for (int64_t tp = 1; tp <= 16; tp++)
+		for (int64_t cp = 1; cp <= 64; cp *= 2)
+			for (int64_t pp = 1; tp * cp * pp <= world; pp++)
+				for (int64_t b = 1; b <= 1024 && world % (tp * cp * pp) == 0; b *= 2)
+					for (int64_t r = 0; r <= P4D_RECOMPUTE_FULL; r++) {
+						p4d_request trial = *asked;
+						if (put(&trial, P4D_TP, tp) && put(&trial, P4D_CP, cp) &&
+						    put(&trial, P4D_PP, pp) &&
+						    put(&trial, P4D_MICRO_BATCH, b) &&
+						    put(&trial, P4D_RECOMPUTE, r))
+							visit_schedules(w, &trial);
+					}
+}
+
+/* What people train on 64 GPUs. */
+static void nothing_is_faster(void **state)
+{
+	static const char *const models[] = {MODEL_13B "seq-len=2048 ", MODEL_70B "seq-len=4096 ",
+					     MODEL_70B "seq-len=8192 "};
+	static const char *const more[] = {"framework=p4d", "framework=megatron", "framework=p4d tp=4",
+					   "framework=megatron micro-batch=1 cp=1"};
+	static const char *const cards[] = {"h100-80gb", "a100-80gb"};
+	static const uint32_t batches[] = {128, 1024};
+	const size_t stride = test_stride(7);
+	unsigned cases = 0, near = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 3 * 4 * 2 * 2; i += stride) {
+		p4d_search_space space = space_of(8, 8, cards[i / 12 % 2]);
+		walk all = {.space = &space};
+		p4d_request r = {.gpu = ""};
+		p4d_candidate best;
+		space.published_batch = batches[i / 24];
+		set_all(&r, models[i % 3]);
+		set_all(&r, more[i / 3 % 4]);
+		exhaustive(&all, &r);
+		size_t n = p4d_search(&r, &space, &best, 1, NULL);
+		p4d_timeline_work_free(&all.work);
+		assert_int_equal(n, all.fitting > 0);
+		if (!n)
+			continue;
+		double found = best.step.seconds / (double)best.request.value[P4D_GLOBAL_BATCH];
+		cases++;
+		near += found <= 1.01 * all.least;
+		if (found > all.least)
+			printf("%s%s on %s: %.2f %% slower than the best of %d\n", models[i % 3] + 6,
+			       more[i / 3 % 4], cards[i / 12 % 2], 100 * (found / all.least - 1),
+			       (int)all.fitting);
+	}
+	printf("within 1 %% of an exhaustive search: %u of %u\n", near, cases);
+	assert_true(cases * stride >= 20);
+	assert_true(near >= 0.95 * cases);
+}
+
+static void best_comes_first(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(4, 8, "h100-80gb");
+	p4d_search_counts counts;
+	p4d_candidate found[8], best;
+
+	(void)state;
+	set_all(&r, MODEL_70B);
+	assert_int_equal(p4d_search(&r, &space, found, 8, &counts), 8);
+	assert_true(counts.considered > counts.fitting && counts.fitting >= 8);
+	for (size_t j = 1; j < 8; j++)
+		assert_false(p4d_candidate_better(&found[j], &found[j - 1], space.safe));
+	assert_int_equal(p4d_search(&r, &space, &best, 1, NULL), 1);
+	assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
+}
+
+/* A GPU without rates: ranked by the documented keys, memory judged all the same. */
+static void without_a_clock(void **state)
+{
+	p4d_gpu unknown = {
+	    .name = "toy", .usable_bytes = UINT64_C(84932804608), .nominal_bytes = 80000000000};
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(1, 8, "h100-80gb");
+	p4d_candidate found[32];
+
+	(void)state;
+	space.capacity.gpu = &unknown;
+	set_all(&r, MODEL_13B);
+	size_t n = p4d_search(&r, &space, found, 32, NULL);
+	assert_true(n > 2);
+	for (size_t i = 0; i < n; i++)
+		assert_true(found[i].step.seconds == 0);
+	assert_true(found[0].fraction <= space.safe);
+	assert_int_equal(found[0].request.value[P4D_RECOMPUTE], P4D_RECOMPUTE_NONE);
+	for (size_t i = 1; i < n; i++)
+		assert_false(p4d_candidate_better(&found[i], &found[i - 1], space.safe));
+}
+
+/* 126 layers on 16 stages: the stages in the middle take one more. */
+static void splits_layers_that_do_not_divide(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(128, 8, "h100-80gb");
+	p4d_candidate found;
+
+	(void)state;
+	set_all(&r, MODEL_70B);
+	p4d_request_put(&r, P4D_LAYERS, 126, P4D_BY_USER);
+	p4d_request_put(&r, P4D_PP, 16, P4D_BY_USER);
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_true(p4d_is_set(&found.request, P4D_PIPELINE_SPLIT));
+	assert_int_equal(found.request.origin[P4D_PIPELINE_SPLIT], P4D_BY_P4D);
+	p4d_request_put(&r, P4D_SCHEDULE, P4D_1F1B, P4D_BY_USER);
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
+}
+
+/* Short sequences on many ranks: a ring would only wait. What is asked for stays; Megatron-LM keeps p2p. */
+static void gathers_keys_where_that_is_faster(void **state)
+{
+	p4d_search_space space = space_of(8, 8, "h100-80gb");
+	p4d_request r = {.gpu = ""}, asked, megatron;
+	p4d_candidate found, other;
+	char flags[512];
+
+	(void)state;
+	set_all(&r, MODEL_13B "layers=16 seq-len=2048 tp=1 cp=64 micro-batch=1 pp=1 recompute=none");
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_ALL_GATHER);
+	assert_int_equal(found.request.origin[P4D_CP_COMM], P4D_BY_P4D);
+	p4d_request_flags(&found.request, "--", 1u << P4D_BY_P4D, flags, sizeof(flags));
+	assert_non_null(strstr(flags, "--cp-comm=all-gather"));
+	asked = megatron = r;
+	set_all(&asked, "cp-comm=p2p");
+	assert_int_equal(p4d_search(&asked, &space, &other, 1, NULL), 1);
+	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
+	assert_true(other.step.seconds > found.step.seconds && other.fraction < found.fraction);
+	/* where gathered keys do not fit */
+	space.limit = (other.fraction + found.fraction) / 2;
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
+	p4d_search_counts counts;
+	assert_int_equal(p4d_search(&r, &space, &found, 1, &counts), 1);
+	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
+	space.limit = 0.95;
+	set_all(&megatron, "framework=megatron");
+	assert_int_equal(p4d_search(&megatron, &space, &other, 1, NULL), 1);
+	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
+}
+
+static void keeps_what_was_asked(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(4, 8, "h100-80gb");
+	p4d_candidate found[64];
+
+	(void)state;
+	set_all(&r, MODEL_70B "tp=4 recompute=mlp");
+	size_t n = p4d_search(&r, &space, found, 64, NULL);
+	assert_true(n > 0);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(found[i].request.value[P4D_TP], 4);
+		assert_int_equal(found[i].request.value[P4D_RECOMPUTE], P4D_RECOMPUTE_MLP);
+		assert_true(found[i].fraction <= space.limit);
+	}
+}
+
+/* With everything computed again zb1p is 1f1b that holds more. */
+static void proposes_nothing_that_cannot_gain(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(4, 8, "h100-80gb");
+	static p4d_candidate found[2048];
+	unsigned split = 0, asked = 0;
+
+	(void)state;
+	set_all(&r, MODEL_70B "framework=p4d recompute=full");
+	size_t n = p4d_search(&r, &space, found, 2048, NULL);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_not_equal(found[i].request.value[P4D_SCHEDULE], P4D_ZB1P);
+		split += found[i].request.value[P4D_SCHEDULE] == P4D_ZBV;
+	}
+	assert_true(split > 0);
+	set_all(&r, "schedule=zb1p");
+	n = p4d_search(&r, &space, found, 2048, NULL);
+	for (size_t i = 0; i < n; i++)
+		asked += found[i].request.value[P4D_SCHEDULE] == P4D_ZB1P;
+	assert_true(asked > 0 && asked == n);
+}
+
+static void gives_up_as_little_as_possible(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(4, 8, "h100-80gb");
+	p4d_candidate found;
+
+	(void)state;
+	set_all(&r, MODEL_70B "tp=8 pp=4 cp=1 micro-batch=512 recompute=none");
+	assert_int_equal(p4d_search_nearest(&r, &space, &found), 1);
+	assert_int_equal(found.request.value[P4D_TP], 8);
+	assert_int_equal(found.request.value[P4D_PP], 4);
+	assert_true(found.request.value[P4D_MICRO_BATCH] < 512);
+	assert_true(found.fraction <= space.safe);
+	space.limit = space.safe = 0.001;
+	assert_int_equal(p4d_search_nearest(&r, &space, &found), -1);
+}
+
+static void smallest_world(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_search_space space = space_of(1, 2, "h100-80gb");
+	p4d_candidate found;
+	uint64_t nodes, per_node;
+
+	(void)state;
+	set_all(&r, MODEL_13B);
+	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), 0);
+	assert_int_equal(nodes, 1);
+	assert_int_equal(per_node, 4);
+	memset(&r, 0, sizeof(r));
+	set_all(&r, MODEL_70B);
+	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), 0);
+	assert_int_equal(per_node, 8);
+	space = space_of(nodes - 1, 8, "h100-80gb"); /* one node fewer is not enough */
+	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 0);
+	space.capacity.gpu = &(p4d_gpu){.name = "toy", .usable_bytes = 1000};
+	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), -1);
+}
+
+static void prints_its_cost(void **state)
+{
+	static const uint64_t nodes[] = {1, 8, 64, 1024};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_search_space space = space_of(nodes[i], 8, "h100-80gb");
+		p4d_candidate found;
+		p4d_search_counts counts;
+		struct timespec from, to;
+		set_all(&r, MODEL_70B);
+		clock_gettime(CLOCK_MONOTONIC, &from);
+		p4d_search(&r, &space, &found, 1, &counts);
+		clock_gettime(CLOCK_MONOTONIC, &to);
+		printf("70B on %5d GPUs: %6d layouts considered, %6d fit, %.2f ms\n", (int)(8 * nodes[i]),
+		       (int)counts.considered, (int)counts.fitting,
+		       1e3 * (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_nsec - from.tv_nsec));
+		assert_true(counts.considered >= counts.fitting);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_is_faster),
+	    cmocka_unit_test(best_comes_first),
+	    cmocka_unit_test(without_a_clock),
+	    cmocka_unit_test(splits_layers_that_do_not_divide),
+	    cmocka_unit_test(gathers_keys_where_that_is_faster),
+	    cmocka_unit_test(keeps_what_was_asked),
+	    cmocka_unit_test(gives_up_as_little_as_possible),
+	    cmocka_unit_test(smallest_world),
+	    cmocka_unit_test(prints_its_cost),
+	    cmocka_unit_test(proposes_nothing_that_cannot_gain),
+	};
+	if (p4d_gpus_load(&gpus, NULL, NULL) < 0)
+		return 1;
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	p4d_gpus_free(&gpus);
+	return failed;
+}

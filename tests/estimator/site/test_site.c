@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What p4d.conf sets: which setting wins, GPUs and numbers, who may own the file. */
+#include "support/conf_file.h"
+
+#include <locale.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+static void example_of_the_manual(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("mode = enforce\n"
+				"safe = 0.80\n"
+				"limit = 0.95\n"
+				"rewrite = unset\n"
+				"partition h100 { gpu = \"h100-80gb\" }\n"
+				"partition debug { mode = observe }\n"
+				"qos large { limit = 0.90 }\n"
+				"version = 1            # last line: a cut-off file is noticed\n");
+	const p4d_site_partition *h100 = p4d_site_partition_of(site, "h100");
+	assert_non_null(h100);
+	assert_int_equal(h100->gpus, 1);
+	assert_string_equal(h100->gpu[0]->name, "h100-80gb");
+	assert_int_equal(h100->ambiguous[0], 1);
+	assert_null(p4d_site_partition_of(site, "H100"));
+	assert_null(p4d_site_partition_of(site, NULL));
+	assert_string_equal(p4d_site_partition_at(site, 0)->name, "h100");
+	assert_string_equal(p4d_site_partition_at(site, 1)->name, "debug");
+	assert_null(p4d_site_partition_at(site, 2));
+	p4d_policy policy = p4d_site_policy(site, "h100", NULL, NULL, "h100-80gb");
+	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
+	assert_true(policy.safe == 0.80);
+	assert_true(policy.limit == 0.95);
+	assert_true(policy.limit_is_set);
+	assert_int_equal(policy.rewrite, P4D_REWRITE_UNSET);
+	policy = p4d_site_policy(site, "debug", "large", NULL, NULL);
+	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
+	assert_true(policy.limit == 0.90);
+	assert_string_equal(p4d_site_path(site), path);
+	assert_string_equal(p4d_site_datadir(site), test_datadir());
+	p4d_site_free(site);
+}
+
+static void defaults_without_a_file(void **state)
+{
+	(void)state;
+	p4d_error err = {0};
+	p4d_site *site = p4d_site_default(test_datadir(), &err);
+	assert_non_null(site);
+	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
+	assert_int_equal(policy.rewrite, P4D_REWRITE_UNSET);
+	assert_int_equal(policy.on_error, P4D_ON_ERROR_PASS);
+	assert_int_equal(policy.unmodelled, P4D_UNMODELLED_WARN);
+	assert_true(policy.safe == 0.80);
+	assert_false(policy.limit_is_set);
+	assert_false(policy.require_plan);
+	assert_false(policy.allow_override);
+	assert_false(policy.exempt);
+	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.95);
+	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.97);
+	assert_int_equal(p4d_site_log(site), P4D_LOG_REFUSALS);
+	assert_int_equal(p4d_site_host_bytes_per_rank(site), 0);
+	assert_string_equal(p4d_site_path(site), "");
+	assert_true(p4d_site_gpus(site)->count > 10);
+	p4d_site_free(site);
+	site = p4d_site_default("/nonexistent", &err); /* p4d knows the GPUs it was built with */
+	assert_non_null(site);
+	assert_true(p4d_site_gpus(site)->count > 10);
+	p4d_site_free(site);
+}
+
+static void a_limit_of_the_site_holds_for_both_frameworks(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("limit = 0.93\nversion = 1\n");
+	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.93);
+	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.93);
+	p4d_site_free(site);
+}
+
+/* A table of the site's own replaces the built-in one. */
+static void own_table(void **state)
+{
+	static const char table[] = "{\"gpus\":[{\"name\":\"mine\",\"usable_gib\":2,\"nominal_gb\":2}]}";
+	char file[] = "/tmp/p4d-gpus-XXXXXX", text[128];
+	int fd = mkstemp(file);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, table, sizeof(table) - 1), sizeof(table) - 1);
+	close(fd);
+	snprintf(text, sizeof(text), "gpus = \"%s\"\npartition p { gpu = \"mine\" }\nversion = 1\n", file);
+	p4d_site *site = loaded(text);
+	unlink(file);
+	assert_int_equal(p4d_site_gpus(site)->count, 1);
+	assert_int_equal(p4d_site_partition_of(site, "p")->gpu[0]->usable_bytes, UINT64_C(2) << 30);
+	p4d_site_free(site);
+}
+
+static void precedence(void **state)
+{
+	(void)state;
+	p4d_site *site =
+	    loaded("mode = warn\nsafe = 0.50\nlimit = 0.60\nallow_override = true\n"
+		   "account acc { mode = off limit = 0.64 }\n" /* order in the file does not matter */
+		   "qos q { mode = observe limit = 0.63 rewrite = all }\n"
+		   "partition p { mode = enforce limit = 0.62 allow_override = false unmodelled = reject }\n"
+		   "gpu h100 { limit = 0.61 safe = 0.55 unmodelled = pass }\n"
+		   "version = 1\n");
+	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	assert_int_equal(policy.mode, P4D_MODE_WARN);
+	assert_true(policy.limit == 0.60);
+	policy = p4d_site_policy(site, NULL, NULL, NULL, "h100-80gb");
+	assert_true(policy.limit == 0.61);
+	assert_true(policy.safe == 0.55);
+	assert_int_equal(policy.unmodelled, P4D_UNMODELLED_PASS);
+	policy = p4d_site_policy(site, "p", NULL, NULL, "h100-80gb");
+	assert_true(policy.limit == 0.62);
+	assert_true(policy.safe == 0.55);
+	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
+	assert_int_equal(policy.unmodelled, P4D_UNMODELLED_REJECT);
+	assert_false(policy.allow_override);
+	policy = p4d_site_policy(site, "p", "Q", NULL, "h100-80gb");
+	assert_true(policy.limit == 0.63);
+	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
+	assert_int_equal(policy.rewrite, P4D_REWRITE_ALL);
+	policy = p4d_site_policy(site, "p", "q", "acc", "h100-80gb");
+	assert_true(policy.limit == 0.64);
+	assert_int_equal(policy.mode, P4D_MODE_OFF);
+	assert_false(policy.exempt);
+	assert_int_equal(policy.rewrite, P4D_REWRITE_ALL);
+	/* names that have no section inherit */
+	policy = p4d_site_policy(site, "other", "other", "other", "a100-40gb");
+	assert_true(policy.limit == 0.60);
+	assert_int_equal(policy.mode, P4D_MODE_WARN);
+	p4d_site_free(site);
+}
+
+static void safe_never_exceeds_limit(void **state)
+{
+	(void)state;
+	p4d_site *site =
+	    loaded("partition p { safe = 0.6 limit = 0.7 }\nqos q { safe = 0.9 }\nversion = 1\n");
+	p4d_policy policy = p4d_site_policy(site, "p", "q", NULL, NULL);
+	assert_true(policy.safe == 0.7);
+	assert_true(policy.limit == 0.7);
+	p4d_site_free(site);
+}
+
+static void exemptions_win(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("exempt_accounts = { admin, \"build-bot\" }\nexempt_qos = rescue\n"
+				"account admin { mode = enforce }\nversion = 1\n");
+	p4d_policy policy = p4d_site_policy(site, "p", "rescue", NULL, NULL);
+	assert_true(policy.exempt);
+	assert_int_equal(policy.mode, P4D_MODE_OFF);
+	policy = p4d_site_policy(site, "p", NULL, "ADMIN", NULL);
+	assert_true(policy.exempt);
+	policy = p4d_site_policy(site, "p", "res", "build", NULL);
+	assert_false(policy.exempt);
+	policy = p4d_site_policy(site, "p", NULL, "build-bot", NULL);
+	assert_true(policy.exempt);
+	p4d_site_free(site);
+}
+
+static void plans_required(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("require_plan = { a, b, d }\npartition b { require_plan = false }\n"
+				"partition c { require_plan = true default = true }\nversion = 1\n");
+	assert_true(p4d_site_policy(site, "a", NULL, NULL, NULL).require_plan);
+	assert_false(p4d_site_policy(site, "b", NULL, NULL, NULL).require_plan);
+	assert_true(p4d_site_policy(site, "c", NULL, NULL, NULL).require_plan);
+	assert_true(p4d_site_policy(site, NULL, NULL, NULL, NULL).require_plan);
+	assert_false(p4d_site_policy(site, "A", NULL, NULL, NULL).require_plan);
+	assert_false(p4d_site_policy(site, "e", NULL, NULL, NULL).require_plan);
+	assert_string_equal(p4d_site_partition_of(site, NULL)->name, "c");
+	p4d_site_free(site);
+}
+
+static void a_list_of_partitions_gets_the_strictest(void **state)
+{
+	(void)state;
+	p4d_site *site =
+	    loaded("require_plan = a\nallow_override = true\n"
+		   "partition a { mode = warn limit = 0.9 rewrite = off }\n"
+		   "partition b { mode = enforce safe = 0.7 on_error = reject allow_override = false }\n"
+		   "version = 1\n");
+	p4d_policy policy = p4d_site_policy(site, "b,a", NULL, NULL, NULL);
+	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
+	assert_int_equal(policy.rewrite, P4D_REWRITE_OFF);
+	assert_int_equal(policy.on_error, P4D_ON_ERROR_REJECT);
+	assert_true(policy.safe == 0.7);
+	assert_true(policy.limit == 0.9);
+	assert_true(policy.limit_is_set);
+	assert_true(policy.require_plan);
+	assert_false(policy.allow_override);
+	assert_true(p4d_site_policy(site, "a,a", NULL, NULL, NULL).require_plan);
+	p4d_site_free(site);
+}
+
+static void gpus(void **state)
+{
+	(void)state;
+	unsigned ambiguous = 0;
+	p4d_site *site =
+	    loaded("partition late { gpu = { ours, \"a100\" } }\npartition mi { gpu = \"H100_80GB\" }\n"
+		   "gpu ours { name = \"a100-80gb\" usable_gib = 78.5 }\nversion = 1\n");
+	const p4d_gpu *gpu = p4d_site_gpu(site, "OURS", &ambiguous);
+	assert_non_null(gpu);
+	assert_string_equal(gpu->name, "a100-80gb");
+	assert_int_equal(ambiguous, 1);
+	assert_int_equal(gpu->usable_bytes, (uint64_t)(78.5 * 1073741824));
+	/* the override is of the GPU, however it is called */
+	assert_ptr_equal(p4d_site_gpu(site, "a100-80gb", NULL), gpu);
+	gpu = p4d_site_gpu(site, "a100", &ambiguous);
+	assert_string_equal(gpu->name, "a100-40gb");
+	assert_int_equal(ambiguous, 2);
+	assert_null(p4d_site_gpu(site, "nothing", NULL));
+	const p4d_site_partition *late = p4d_site_partition_of(site, "late");
+	assert_int_equal(late->gpus, 2);
+	assert_string_equal(late->gpu[0]->name, "a100-80gb");
+	assert_int_equal(late->ambiguous[0], 1);
+	assert_int_equal(late->ambiguous[1], 2);
+	assert_string_equal(p4d_site_partition_of(site, "mi")->gpu[0]->name, "h100-80gb");
+	p4d_site_free(site);
+
+	site = loaded("gpu a100 { name = \"a100-80gb\" }\npartition p { gpu = \"a100\" }\nversion = 1\n");
+	assert_string_equal(p4d_site_partition_of(site, "p")->gpu[0]->name, "a100-80gb");
+	assert_int_equal(p4d_site_partition_of(site, "p")->ambiguous[0], 1);
+	p4d_site_free(site);
+}
+
+static void numbers_and_defaults(void **state)
+{
+	(void)state;
+	p4d_site *site =
+	    loaded("host_gib_per_rank = 12.5\nlog = all\n"
+		   "partition p { gpus_per_node = 8 mem_per_node_gib = 2015 }\n"
+		   "defaults { seq_len = 4096 framework = megatron precision = fp16 tp = 2 }\nversion = 1");
+	assert_int_equal(p4d_site_host_bytes_per_rank(site), UINT64_C(25) << 29);
+	assert_int_equal(p4d_site_log(site), P4D_LOG_ALL);
+	const p4d_site_partition *p = p4d_site_partition_of(site, "p");
+	assert_int_equal(p->gpus_per_node, 8);
+	assert_int_equal(p->mem_per_node_bytes, UINT64_C(2015) << 30);
+	p4d_request request = {0};
+	p4d_error err;
+	assert_int_equal(p4d_request_set(&request, P4D_TP, "4", P4D_BY_USER, &err), 0);
+	p4d_site_apply_defaults(site, &request);
+	assert_int_equal(request.value[P4D_SEQ_LEN], 4096);
+	assert_int_equal(request.origin[P4D_SEQ_LEN], P4D_BY_SITE);
+	assert_int_equal(request.value[P4D_FRAMEWORK], P4D_FRAMEWORK_MEGATRON);
+	assert_int_equal(request.value[P4D_PRECISION], P4D_FP16);
+	assert_int_equal(request.value[P4D_TP], 4);
+	assert_int_equal(request.origin[P4D_TP], P4D_BY_USER);
+	assert_false(p4d_is_set(&request, P4D_PP));
+	p4d_site_free(site);
+}
+
+static void fractions_do_not_depend_on_the_locale(void **state)
+{
+	(void)state;
+	/* any locale with a decimal comma; where none is installed the check is the same as above */
+	const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C"};
+	for (size_t i = 0; i < 4 && !setlocale(LC_ALL, names[i]); i++)
+		;
+	p4d_site *site = loaded("safe = 0.80\nlimit = 1.0\nversion = 1\n");
+	setlocale(LC_ALL, "C");
+	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	assert_true(policy.safe == 0.80);
+	assert_true(policy.limit == 1.0);
+	p4d_site_free(site);
+	refused("safe = 0,80\nversion = 1\n", P4D_E_CONF_SYNTAX,
+		"p4d.conf:1: `,` where a key or a section should stand");
+}
+
+static void trust(void **state)
+{
+	(void)state;
+	p4d_error err = {0};
+	char expected[256];
+	write_bytes("version = 1\n", 12);
+	uint32_t me = (uint32_t)geteuid();
+	assert_int_equal(chmod(path, 0644), 0);
+	p4d_site *site = p4d_site_load(path, test_datadir(), true, me, &err);
+	assert_non_null(site);
+	p4d_site_free(site);
+	assert_int_equal(chmod(path, 0664), 0);
+	assert_null(p4d_site_load(path, test_datadir(), true, me, &err));
+	assert_int_equal(err.code, P4D_E_CONF_TRUST);
+	snprintf(expected, sizeof(expected), "%s: mode 0664: group or others may write to it", path);
+	assert_string_equal(err.text, expected);
+	assert_int_equal(chmod(path, 0602), 0);
+	assert_null(p4d_site_load(path, test_datadir(), true, me, &err));
+	assert_int_equal(err.code, P4D_E_CONF_TRUST);
+	site = p4d_site_load(path, test_datadir(), false, 0, &err); /* the command reads it nevertheless */
+	assert_non_null(site);
+	p4d_site_free(site);
+	assert_int_equal(chmod(path, 0644), 0);
+	if (me == 0) {
+		assert_int_equal(chown(path, 65534, 65534), 0);
+		assert_null(p4d_site_load(path, test_datadir(), true, 1234, &err));
+		snprintf(expected, sizeof(expected),
+			 "%s: owned by uid 65534: only root and uid 1234 are trusted", path);
+		assert_string_equal(err.text, expected);
+		site = p4d_site_load(path, test_datadir(), true, 65534, &err);
+		assert_non_null(site);
+		p4d_site_free(site);
+	} else {
+		assert_null(p4d_site_load(path, test_datadir(), true, me + 1, &err));
+		assert_int_equal(err.code, P4D_E_CONF_TRUST);
+	}
+}
+
+static void not_a_file(void **state)
+{
+	(void)state;
+	p4d_error err = {0};
+	unlink(path);
+	assert_null(p4d_site_load(path, test_datadir(), true, 0, &err));
+	assert_int_equal(err.code, P4D_E_IO);
+	assert_null(p4d_site_load(dir, test_datadir(), false, 0, &err));
+	assert_int_equal(err.code, P4D_E_IO);
+	assert_null(p4d_site_load(dir, test_datadir(), true, 0, &err));
+	assert_int_equal(err.code, P4D_E_CONF_TRUST);
+	assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
+	assert_null(p4d_site_load(path, test_datadir(), false, 0, &err));
+	assert_int_equal(err.code, P4D_E_IO);
+	unlink(path);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	for (int i = 0; i < 20000; i++)
+		fputs("# a comment that is long enough to pass a mebibyte in twenty thousand lines\n", file);
+	fputs("version = 1\n", file);
+	fclose(file);
+	assert_null(p4d_site_load(path, test_datadir(), false, 0, &err));
+	assert_int_equal(err.code, P4D_E_IO);
+	assert_non_null(strstr(err.text, "at most 1048576 are read"));
+}
+
+static void *load_often(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 50; i++) {
+		p4d_error err = {0};
+		p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
+		if (!site || p4d_site_policy(site, "p", NULL, NULL, NULL).mode != P4D_MODE_OBSERVE)
+			return (void *)1;
+		p4d_site_free(site);
+	}
+	return NULL;
+}
+
+static void loads_in_threads(void **state)
+{
+	(void)state;
+	pthread_t thread[4];
+	const char *text = "partition p { mode = \"observe\" } # comment\nversion = 1\n";
+	write_bytes(text, strlen(text));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, load_often, NULL), 0);
+	for (int i = 0; i < 4; i++) {
+		void *result = (void *)1;
+		pthread_join(thread[i], &result);
+		assert_null(result);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(example_of_the_manual),
+	    cmocka_unit_test(defaults_without_a_file),
+	    cmocka_unit_test(a_limit_of_the_site_holds_for_both_frameworks),
+	    cmocka_unit_test(own_table),
+	    cmocka_unit_test(precedence),
+	    cmocka_unit_test(safe_never_exceeds_limit),
+	    cmocka_unit_test(exemptions_win),
+	    cmocka_unit_test(plans_required),
+	    cmocka_unit_test(a_list_of_partitions_gets_the_strictest),
+	    cmocka_unit_test(gpus),
+	    cmocka_unit_test(numbers_and_defaults),
+	    cmocka_unit_test(fractions_do_not_depend_on_the_locale),
+	    cmocka_unit_test(trust),
+	    cmocka_unit_test(not_a_file),
+	    cmocka_unit_test(loads_in_threads),
+	};
+
+	return cmocka_run_group_tests_name("site", tests, make_dir, remove_dir);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/support.h"
+
+#include <math.h>
+
+#include "support/durations.h"
+#include "support/shapes.h"
+
+static p4d_timeline timed(const p4d_schedule *s, const p4d_list *lists, const p4d_durations *d, bool spans)
+{
+	p4d_timeline timeline;
+	p4d_error err;
+
+	if (p4d_timeline_run(s, lists, d, spans, &timeline, &err) < 0)
+		fail_msg("%s: %s", shape_text(s), err.text);
+	return timeline;
+}
+
+/* F = B = W = 1 per chunk, nothing else takes time. */
+static double bubble_of(int kind, uint32_t p, uint32_t v, uint32_t m)
+{
+	const p4d_schedule s = {kind, P4D_VOCAB_OFF, p, v, m};
+	durations_store store;
+	p4d_durations d = even_durations(&s, &store);
+	p4d_list *lists = compiled(&s);
+	p4d_timeline timeline = timed(&s, lists, &d, false);
+	double bubble = timeline.bubble_fraction;
+
+	p4d_timeline_free(&timeline, p);
+	release(lists, &s);
+	return bubble;
+}
+
+static void assert_near(double value, double expected)
+{
+	if (fabs(value - expected) > 1e-9 * (1 + fabs(expected)))
+		fail_msg("%.12g, not %.12g", value, expected);
+}
+
+/* Idle units over idle units of 1F1B: 3(p-1) per chunk. */
+static double idle_of_1f1b(double bubble, uint32_t p, uint32_t v, uint32_t m)
+{
+	double work = 3.0 * v * m;
+
+	return bubble / (1 - bubble) * work / (3.0 * v * (p - 1));
+}
+
+static void test_published_bubbles(void **state)
+{
+	(void)state;
+	for (uint32_t p = 2; p <= 16; p++) {
+		for (uint32_t m = 1; m <= 4 * p; m += 1 + m / 3) {
+			assert_near(bubble_of(P4D_GPIPE, p, 1, m), (p - 1.0) / (m + p - 1));
+			assert_near(bubble_of(P4D_1F1B, p, 1, m), (p - 1.0) / (m + p - 1));
+		}
+		for (uint32_t v = 2; v <= 5; v++)
+			for (uint32_t m = p; m <= 4 * p; m += p)
+				assert_near(bubble_of(P4D_INTERLEAVED, p, v, m), (p - 1.0) / (v * m + p - 1));
+		for (uint32_t m = p; m <= 4 * p; m += p) {
+			/* a third of 1F1B's idle time */
+			assert_near(idle_of_1f1b(bubble_of(P4D_ZB1P, p, 1, m), p, 1, m), 1.0 / 3);
+			/* at most half of it, at half of its memory */
+			double idle = idle_of_1f1b(bubble_of(P4D_V_HALF, p, 2, m), p, 2, m);
+			assert_true(idle <= 0.5 + 1e-9);
+			assert_true(idle > 0.4 - 1e-9);
+		}
+		for (uint32_t m = 2 * p; m <= 8 * p; m += p) {
+			/* only the way of the first micro-batch to the last stage, which nothing can shorten
+			 */
+			assert_near(bubble_of(P4D_ZBV, p, 2, m), (p - 1.0) / (6.0 * m + p - 1));
+		}
+		assert_true(bubble_of(P4D_ZBV, p, 2, 8 * p) < 0.0205);
+	}
+}
+
+/* With vocabulary parallelism the barriers are hidden: what is idle does not grow with the micro-batches. */
+static void test_vocabulary_barriers_are_hidden(void **state)
+{
+	(void)state;
+	for (int kind = P4D_1F1B; kind <= P4D_V_HALF; kind += P4D_V_HALF - P4D_1F1B) {
+		for (int vocabulary = P4D_VOCAB_1; vocabulary <= P4D_VOCAB_2; vocabulary++) {
+			for (uint32_t p = 2; p <= 12; p++) {
+				double idle[2];
+				for (unsigned i = 0; i < 2; i++) {
+					const p4d_schedule s = {kind, vocabulary, p,
+								kind == P4D_V_HALF ? 2 : 1, (4 + 4 * i) * p};
+					durations_store store;
+					p4d_durations d = even_durations(&s, &store);
+					d.vocabulary_forward = d.vocabulary_backward = 0.7;
+					d.vocabulary_sync = 0.5;
+					d.embed_forward = d.embed_backward = 0.1;
+					p4d_list *lists = compiled(&s);
+					p4d_timeline timeline = timed(&s, lists, &d, false);
+					idle[i] = timeline.seconds * timeline.bubble_fraction;
+					p4d_timeline_free(&timeline, p);
+					release(lists, &s);
+				}
+				assert_near(idle[1], idle[0]);
+				/* about that of 1F1B, and of V-Half */
+				assert_true(idle[0] < 3.5 * p + 4);
+			}
+		}
+	}
+}
+
+/* The instruction of this kind, chunk and micro-batch on a stage. */
+static p4d_span span_of(const p4d_list *lists, const p4d_timeline *timeline, uint32_t stage, int op,
+			uint32_t chunk, uint32_t micro_batch)
+{
+	for (size_t i = 0; i < lists[stage].count; i++) {
+		const p4d_instruction *in = &lists[stage].at[i];
+		bool same = in->op == op || (op == P4D_OP_BACKWARD && in->op == P4D_OP_BACKWARD_INPUT);
+		if (same && in->chunk == chunk && in->micro_batch == micro_batch)
+			return timeline->span[stage][i];
+	}
+	fail_msg("stage %u has no %s of micro-batch %u", stage, p4d_op_name((p4d_op)op), micro_batch);
+	return (p4d_span){0, 0};
+}
+
+static double last_end(const p4d_schedule *s, const p4d_list *lists, const p4d_timeline *timeline, int op,
+		       uint32_t micro_batch)
+{
+	double end = 0;
+
+	for (uint32_t stage = 0; stage < s->stages; stage++) {
+		p4d_span span = span_of(lists, timeline, stage, op, s->chunks, micro_batch);
+		end = span.end > end ? span.end : end;
+	}
+	return end;
+}
+
+/* When the header says that an instruction's data is there, looked up the slow way. */
+static double data_there(const p4d_schedule *s, const p4d_list *lists, const p4d_timeline *timeline,
+			 const p4d_durations *d, uint32_t stage, const p4d_instruction *in)
+{
+	const uint32_t last = p4d_positions(s) - 1, i = in->micro_batch;
+	uint32_t position = in->chunk < s->chunks ? p4d_position_of(s, stage, in->chunk) : 0, chunk, peer;
+
+	switch (in->op) {
+	case P4D_OP_RECV_FORWARD:
+		peer = p4d_stage_at(s, position - 1, &chunk);
+		return span_of(lists, timeline, peer, P4D_OP_FORWARD, chunk, i).end +
+		       (peer == stage ? 0 : d->send);
+	case P4D_OP_RECV_BACKWARD:
+		peer = p4d_stage_at(s, position + 1, &chunk);
+		return span_of(lists, timeline, peer, P4D_OP_BACKWARD, chunk, i).end +
+		       (peer == stage ? 0 : d->send);
+	}
+	if (s->vocabulary == P4D_VOCAB_OFF)
+		return 0;
+	switch (in->op) {
+	case P4D_OP_FORWARD:
+		return position ? 0
+				: last_end(s, lists, timeline, P4D_OP_EMBED_FORWARD, i) + d->vocabulary_sync;
+	case P4D_OP_BACKWARD:
+	case P4D_OP_BACKWARD_INPUT:
+		if (position < last)
+			return 0;
+		return last_end(s, lists, timeline,
+				s->vocabulary == P4D_VOCAB_1 ? P4D_OP_VOCAB_BACKWARD : P4D_OP_VOCAB_FORWARD,
+				i) +
+		       d->vocabulary_sync;
+	case P4D_OP_VOCAB_FORWARD:
+		peer = p4d_stage_at(s, last, &chunk);
+		return span_of(lists, timeline, peer, P4D_OP_FORWARD, chunk, i).end + d->vocabulary_sync;
+	case P4D_OP_VOCAB_BACKWARD:
+		return last_end(s, lists, timeline, P4D_OP_VOCAB_FORWARD, i) + d->vocabulary_sync;
+	case P4D_OP_EMBED_BACKWARD:
+		return span_of(lists, timeline, 0, P4D_OP_BACKWARD, 0, i).end + d->vocabulary_sync;
+	}
+	return 0;
+}
+
+/* Every instruction begins when the one before has ended and its data is there, not earlier, not later. */
+static void test_starts(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 150; i++) {
+		p4d_schedule s = random_schedule(5, 8);
+		durations_store store;
+		p4d_durations d = random_durations(&s, &store);
+		p4d_list *lists = compiled(&s);
+		p4d_timeline timeline = timed(&s, lists, &d, true);
+		double seconds = 0, busy = 0;
+
+		for (uint32_t stage = 0; stage < s.stages; stage++) {
+			double clock = 0, sum = 0;
+			for (size_t at = 0; at < lists[stage].count; at++) {
+				const p4d_instruction *in = &lists[stage].at[at];
+				p4d_span span = timeline.span[stage][at];
+				double data = data_there(&s, lists, &timeline, &d, stage, in);
+				assert_near(span.start, data > clock ? data : clock);
+				if (in->op == P4D_OP_SEND_FORWARD || in->op == P4D_OP_SEND_BACKWARD)
+					continue;
+				clock = span.end;
+				sum += span.end - span.start;
+			}
+			assert_near(timeline.busy[stage], sum);
+			busy += sum;
+			seconds = clock > seconds ? clock : seconds;
+		}
+		assert_near(timeline.seconds, seconds);
+		assert_near(timeline.bubble_fraction, 1 - busy / (s.stages * seconds));
+		p4d_timeline_free(&timeline, s.stages);
+		release(lists, &s);
+	}
+}
+
+/* Two stages, two micro-batches, worked out by hand. */
+static void test_by_hand(void **state)
+{
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 2};
+	const double forward[] = {1, 2}, input[] = {1, 3}, weight[] = {1, 1};
+	const double gather[] = {0.5, 0.25}, reduce[] = {1, 1}, optimizer[] = {2, 1};
+	const p4d_durations d = {.forward = forward,
+				 .backward_input = input,
+				 .backward_weight = weight,
+				 .send = 0.5,
+				 .recv = 0.25,
+				 .gather = gather,
+				 .reduce = reduce,
+				 .optimizer = optimizer};
+	p4d_list *lists = compiled(&s);
+	p4d_timeline timeline = timed(&s, lists, &d, true);
+
+	(void)state;
+	/* stage 1: data at 2, received by 2.25, F0 to 4.25, B0 to 8.25, received by 8.5, F1 10.5, B1 14.5 */
+	assert_near(span_of(lists, &timeline, 1, P4D_OP_FORWARD, 0, 0).start, 2.25);
+	assert_near(span_of(lists, &timeline, 1, P4D_OP_BACKWARD, 0, 1).end, 14.5);
+	/* stage 0: F0 1.5, F1 2.5; B0 from 8.75 + 0.25 to 11; B1 from 15.25 to 17.25; reduce, optimizer */
+	assert_near(span_of(lists, &timeline, 0, P4D_OP_BACKWARD, 0, 0).start, 9);
+	assert_near(timeline.seconds, 20.25);
+	assert_near(timeline.busy[0], 0.5 + 2 * 1 + 2 * 2 + 2 * 0.25 + 1 + 2);
+	p4d_timeline_free(&timeline, 2);
+	release(lists, &s);
+}
+
+static void test_no_durations(void **state)
+{
+	const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 8};
+	const p4d_durations d = {0};
+	p4d_list *lists = compiled(&s);
+	p4d_timeline timeline = timed(&s, lists, &d, true);
+
+	(void)state;
+	assert_near(timeline.seconds, 0);
+	assert_near(timeline.bubble_fraction, 0);
+	p4d_timeline_free(&timeline, s.stages);
+	assert_null(timeline.span);
+	release(lists, &s);
+}
+
+static void test_wrong_lists(void **state)
+{
+	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 3, 1, 4};
+	const p4d_durations d = {0};
+	p4d_list *lists = compiled(&s);
+	p4d_timeline timeline;
+	p4d_error err;
+	size_t kept = lists[1].count;
+
+	(void)state;
+	lists[1].count = 5;
+	assert_int_equal(p4d_timeline_run(&s, lists, &d, true, &timeline, &err), -1);
+	assert_int_equal(err.code, P4D_E_INSTRUCTIONS);
+	assert_non_null(strstr(err.text, "waits for ever"));
+	lists[1].count = kept;
+	lists[2].at[2].micro_batch = 4;
+	assert_int_equal(p4d_timeline_run(&s, lists, &d, false, &timeline, &err), -1);
+	assert_non_null(strstr(err.text, "stage 2, instruction 2"));
+	release(lists, &s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_published_bubbles),
+	    cmocka_unit_test(test_vocabulary_barriers_are_hidden),
+	    cmocka_unit_test(test_starts),
+	    cmocka_unit_test(test_by_hand),
+	    cmocka_unit_test(test_no_durations),
+	    cmocka_unit_test(test_wrong_lists),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

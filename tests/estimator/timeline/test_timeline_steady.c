@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step time from the steady state against the whole schedule. */
+#include "support/support.h"
+
+#include <math.h>
+
+#include "support/durations.h"
+#include "support/shapes.h"
+
+static double seconds_of(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
+			 double *bubble)
+{
+	double seconds;
+	p4d_error err;
+
+	if (p4d_timeline_seconds(s, d, work, &seconds, bubble, &err) < 0)
+		fail_msg("%s: %s", shape_text(s), err.text);
+	return seconds;
+}
+
+static void assert_same(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
+			double tolerance)
+{
+	p4d_list *lists = compiled(s);
+	p4d_timeline timeline;
+	p4d_error err;
+	double bubble, seconds = seconds_of(s, d, work, &bubble);
+
+	if (p4d_timeline_run(s, lists, d, false, &timeline, &err) < 0)
+		fail_msg("%s: %s", shape_text(s), err.text);
+	if (fabs(seconds / timeline.seconds - 1) > tolerance ||
+	    fabs(bubble - timeline.bubble_fraction) > tolerance)
+		fail_msg("%s: %.12g s with bubble %.9f, not %.12g s with %.9f", shape_text(s), seconds,
+			 bubble, timeline.seconds, timeline.bubble_fraction);
+	p4d_timeline_free(&timeline, s->stages);
+	release(lists, s);
+}
+
+/* Stages alike but for splits, the ends and links: exact but for rounding. */
+static void test_random(void **state)
+{
+	p4d_timeline_work work = {0};
+
+	(void)state;
+	for (int i = 0; i < 600; i++) {
+		p4d_schedule s = random_schedule(12, 260);
+		durations_store store;
+		p4d_durations d = random_durations(&s, &store);
+		assert_same(&s, &d, &work, 1e-9);
+	}
+	for (int i = 0; i < 12; i++) {
+		p4d_schedule s = random_schedule(48, 300);
+		durations_store store;
+		p4d_durations d = random_durations(&s, &store);
+		assert_same(&s, &d, &work, 1e-9);
+	}
+	p4d_timeline_work_free(&work);
+}
+
+/* Every pass of another length and slow links: patterns over many micro-batches. */
+static void test_wild(void **state)
+{
+	p4d_timeline_work work = {0};
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		p4d_schedule s = random_schedule(10, 260);
+		durations_store store;
+		p4d_durations d = random_durations(&s, &store);
+		for (uint32_t pass = 0; pass < p4d_positions(&s); pass++) {
+			store.forward[pass] = random_between(0.05, 2);
+			store.input[pass] = random_between(0.05, 2);
+			store.weight[pass] = random_between(0.05, 2);
+		}
+		d.send = random_between(0, 4);
+		d.vocabulary_sync = random_between(0, 4);
+		assert_same(&s, &d, &work, 1e-3);
+	}
+	p4d_timeline_work_free(&work);
+}
+
+/*
+ * The slowest stage is the first and the others run ahead of it for hundreds of micro-batches before they
+ * wait for it: the pace at the beginning is not that of the end.
+ */
+static void test_slow_change(void **state)
+{
+	p4d_timeline_work work = {0};
+
+	(void)state;
+	for (int kind = P4D_GPIPE; kind <= P4D_V_HALF; kind++) {
+		for (int i = 0; i < 6; i++) {
+			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, 1, 800};
+			if (kind == P4D_INTERLEAVED || p4d_is_v_shaped(kind))
+				s.chunks = 2;
+			durations_store store;
+			p4d_durations d = even_durations(&s, &store);
+			for (uint32_t chunk = 0; chunk < s.chunks; chunk++)
+				store.forward[(i % 2 ? s.stages - 1 : 0) * s.chunks + chunk] +=
+				    0.003 * (i + 1);
+			d.send = i < 3 ? 0 : 0.01;
+			assert_same(&s, &d, &work, 1e-9);
+		}
+	}
+	p4d_timeline_work_free(&work);
+}
+
+/* Nobody can simulate 2^24 micro-batches; but each adds what the slowest stage takes. */
+static void test_many_micro_batches(void **state)
+{
+	p4d_timeline_work work = {0};
+
+	(void)state;
+	for (int kind = P4D_GPIPE; kind <= P4D_V_HALF; kind++) {
+		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, 1, 1 << 24};
+		if (kind == P4D_INTERLEAVED || p4d_is_v_shaped(kind))
+			s.chunks = 2;
+		durations_store store;
+		p4d_durations d = even_durations(&s, &store);
+		double bubble;
+
+		store.forward[3 * s.chunks] = 1.5;
+		double slowest = 3.0 * s.chunks + 0.5;
+		double seconds = seconds_of(&s, &d, &work, &bubble);
+		assert_true(seconds >= slowest * s.micro_batches);
+		assert_true(seconds < slowest * (s.micro_batches + 16.0));
+		assert_true(fabs(bubble - (1 - (24.0 * s.chunks + 0.5) / (8 * slowest))) < 1e-5);
+	}
+	p4d_timeline_work_free(&work);
+}
+
+/* Work is kept for the next call, stays small, and never gives the answer of another shape. */
+static void test_work(void **state)
+{
+	p4d_timeline_work work = {0};
+	double first[200], bubble;
+	size_t bytes = 0;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 200; i++) {
+			const p4d_schedule s = {P4D_1F1B, (int)(i % 3), 2 + i % 50, 1, 300 + i};
+			durations_store store;
+			const p4d_durations d = even_durations(&s, &store);
+			double seconds = seconds_of(&s, &d, &work, &bubble);
+			if (round == 0)
+				first[i] = seconds;
+			assert_true(seconds == first[i]);
+			assert_true(work.bytes < 32 << 20);
+		}
+	}
+	p4d_timeline_work_free(&work);
+	assert_null(work.memory);
+	for (int i = 0; i < 10; i++) {
+		const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 8, 2, 100 + (uint32_t)i};
+		durations_store store;
+		const p4d_durations d = even_durations(&s, &store);
+		seconds_of(&s, &d, &work, &bubble);
+		if (i > 0) /* many micro-batches all share one graph */
+			assert_int_equal(work.bytes, bytes);
+		bytes = work.bytes;
+	}
+	p4d_timeline_work_free(&work);
+	p4d_timeline_work_free(&work);
+}
+
+static void test_nothing_takes_time(void **state)
+{
+	p4d_timeline_work work = {0};
+	const p4d_durations d = {0};
+	double bubble = 1;
+
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		p4d_schedule s = random_schedule(6, 200);
+		assert_true(seconds_of(&s, &d, &work, &bubble) == 0);
+		assert_true(bubble == 0);
+	}
+	p4d_timeline_work_free(&work);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_random),      cmocka_unit_test(test_wild),
+	    cmocka_unit_test(test_slow_change), cmocka_unit_test(test_many_micro_batches),
+	    cmocka_unit_test(test_work),        cmocka_unit_test(test_nothing_takes_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

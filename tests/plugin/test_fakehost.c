@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_submit_p4d.so in a host that plays slurmctld: every route and every malformed input, without a leak. */
+#include "support/support.h"
+
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "doubles/slurm/fakehost.h"
+#include "doubles/slurm/plans.h"
+
+#define GOOD "model=llama13b tp=8"
+/* fits 80 GB GPUs but not 40 GB ones */
+#define MEDIUM "model=llama13b tp=8 cp=1 pp=1 vpp=1 micro-batch=16 recompute=none framework=p4d seq-len=2048"
+#define LARGE "model=llama2-70b tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=p4d seq-len=4096"
+
+static fakehost host;
+static const char *said;
+
+/* Submits, frees the job; the code in `said` must be this one ("" for silence). */
+static void expect(job_desc_msg_t *desc, bool accepted, const char *code)
+{
+	int rc = fakehost_submit(&host, desc, &said);
+
+	if ((rc == SLURM_SUCCESS) != accepted || (*code ? !strstr(said, code) : *said != '\0'))
+		fail_msg("code %d, said: %s", rc, said);
+	fakehost_free(desc);
+}
+
+static char **variable(char **list, uint32_t count, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!strncmp(list[i], name, length) && list[i][length] == '=')
+			return &list[i];
+	fail_msg("the job has no %s", name);
+	return NULL;
+}
+
+/* Sets a variable of the job's environment; NULL removes it. */
+static void edit(job_desc_msg_t *desc, const char *name, const char *value)
+{
+	char **at = variable(desc->environment, desc->env_size, name);
+	char text[8192];
+
+	snprintf(text, sizeof(text), "%s=%s", value ? name : "REMOVED", value ? value : "");
+	fakehost_set(at, text);
+}
+
+/* The same for all three places. */
+static void edit_everywhere(job_desc_msg_t *desc, const char *name, const char *value)
+{
+	char copy[128], text[8192];
+
+	edit(desc, name, value);
+	snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", name);
+	edit(desc, copy, value);
+	snprintf(text, sizeof(text), "%s=%s", value ? name : "REMOVED", value ? value : "");
+	fakehost_set(variable(desc->spank_job_env, desc->spank_job_env_size, name), text);
+}
+
+static const char *plan_of(job_desc_msg_t *desc)
+{
+	return *variable(desc->environment, desc->env_size, "P4D_PLAN") + strlen("P4D_PLAN=");
+}
+
+static void plain_jobs_are_left_alone(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_plain("h100");
+	assert_int_equal(fakehost_submit(&host, desc, &said), SLURM_SUCCESS);
+	assert_string_equal(said, "");
+	assert_null(desc->admin_comment);
+	fakehost_free(desc);
+}
+
+static void a_plan_passes_and_is_approved(void **state)
+{
+	(void)state;
+	expect(job_planned("h100", GOOD), true, "");
+
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	fakehost_submit(&host, desc, &said);
+	assert_string_equal(desc->admin_comment, plan_of(desc));
+	fakehost_free(desc);
+}
+
+static void judging_again_changes_nothing(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_planned("h100", GOOD), *before = job_planned("h100", GOOD);
+	fakehost_submit(&host, desc, &said);
+	assert_int_equal(fakehost_submit(&host, desc, &said), SLURM_SUCCESS);
+	assert_string_equal(said, "");
+	assert_string_equal(desc->admin_comment, plan_of(before));
+	assert_int_equal(desc->env_size, before->env_size);
+	for (uint32_t i = 0; i < desc->env_size; i++)
+		assert_string_equal(desc->environment[i], before->environment[i]);
+	assert_int_equal(desc->spank_job_env_size, before->spank_job_env_size);
+	for (uint32_t i = 0; i < desc->spank_job_env_size; i++)
+		assert_string_equal(desc->spank_job_env[i], before->spank_job_env[i]);
+	assert_int_equal(desc->min_nodes, 1);
+	assert_string_equal(desc->tres_per_node, "gres:gpu:8");
+	fakehost_free(desc);
+	fakehost_free(before);
+}
+
+static void an_administrators_comment_is_kept(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	fakehost_set(&desc->admin_comment, "ticket 7 p4d1:old and more");
+	fakehost_submit(&host, desc, &said);
+	char wanted[8192];
+	snprintf(wanted, sizeof(wanted), "ticket 7 %s and more", plan_of(desc));
+	assert_string_equal(desc->admin_comment, wanted);
+	fakehost_free(desc);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+	(void)state;
+	expect(job_planned("h100", LARGE), false, "[P4D012]");
+	expect(job_planned("a100", MEDIUM), false, "[P4D012]");
+	/* for other nodes than it runs on */
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	desc->min_nodes = desc->max_nodes = 2;
+	expect(desc, false, "[P4D035]");
+	desc = job_planned("h100", GOOD);
+	fakehost_set(&desc->tres_per_node, NULL);
+	expect(desc, false, "[P4D030]");
+	desc = job_planned("h100", GOOD);
+	desc->pn_min_memory = 1024;
+	expect(desc, false, "[P4D033]");
+}
+
+static void modes_are_honoured(void **state)
+{
+	(void)state;
+	/* slurmctld repeats nothing that sbatch said about the same plan, but logs it */
+	fakehost_forget();
+	expect(job_planned("warn", LARGE), true, "");
+	assert_non_null(strstr(fakehost_log(), "[P4D012]"));
+	fakehost_forget();
+	expect(job_planned("observe", LARGE), true, "");
+	assert_non_null(strstr(fakehost_log(), "[P4D012]"));
+	fakehost_forget();
+	expect(job_planned("off", LARGE), true, "");
+	assert_string_equal(fakehost_log(), "");
+	/* what sbatch cannot have said is said */
+	job_desc_msg_t *desc = job_plain("warn");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "8");
+	expect(desc, true, "[P4D040]");
+	expect(job_planned("lenient", LARGE " override=deadline"), true, "");
+	assert_non_null(strstr(fakehost_log(), "deadline"));
+	expect(job_planned("h100", LARGE " override=deadline"), false, "[P4D048]");
+}
+
+static void a_plan_can_be_required(void **state)
+{
+	(void)state;
+	expect(job_plain("strict"), false, "[P4D043]");
+	expect(job_planned("strict", GOOD), true, "");
+	job_desc_msg_t *desc = job_plain("strict");
+	fakehost_set(&desc->tres_per_node, NULL);
+	expect(desc, true, "");
+}
+
+static void options_without_a_plan_are_refused(void **state)
+{
+	static const char *const names[] = {"_SLURM_SPANK_OPTION_p4d_p4d_micro_batch",
+					    "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_micro_batch",
+					    "P4D_MICRO_BATCH", "SLURM_SPANK_P4D_MICRO_BATCH"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		job_desc_msg_t *desc = job_plain("h100");
+		fakehost_env(desc, names[i], "4");
+		expect(desc, false, "[P4D040]");
+		assert_non_null(strstr(said, "p4d plan"));
+		assert_non_null(strstr(said, "--micro-batch=4"));
+	}
+	job_desc_msg_t *desc = job_plain("h100");
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+	expect(desc, false, "[P4D040]");
+	desc = job_plain("h100");
+	fakehost_env(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 8");
+	expect(desc, false, "[P4D040]");
+	/* names that only look like it */
+	desc = job_plain("h100");
+	fakehost_env(desc, "P4D_MY_OWN", "4");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_nodes", "4");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_other_p4d_tp", "4");
+	fakehost_env(desc, "P4D_", "4");
+	expect(desc, true, "");
+}
+
+static void malformed_values_are_named(void **state)
+{
+	(void)state;
+	static const char *const values[] = {"8x", "", "-1", "0", "99999999999999999999", "8 "};
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		job_desc_msg_t *desc = job_planned("h100", GOOD);
+		edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", values[i]);
+		expect(desc, false, "[P4D005]");
+		assert_non_null(strstr(said, "--p4d-tp="));
+	}
+	job_desc_msg_t *desc = job_plain("h100");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_schedule", "sideways");
+	expect(desc, false, "[P4D005]");
+	desc = job_planned("h100", GOOD);
+	fakehost_set(&desc->tres_per_node, "gres:gpu:h100:8x");
+	expect(desc, false, "[P4D005]");
+}
+
+static void edited_plans_are_refused(void **state)
+{
+	(void)state;
+	char text[8192];
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	size_t length = strlen(plan_of(desc));
+
+	snprintf(text, sizeof(text), "%s", plan_of(desc));
+	for (size_t cut = 0; cut < length; cut += cut < 32 ? 1 : 97) {
+		desc = desc ? desc : job_planned("h100", GOOD);
+		char kept = text[cut];
+		text[cut] = '\0';
+		edit_everywhere(desc, "P4D_PLAN", text);
+		expect(desc, false, "[P4D04");
+		text[cut] = kept;
+		desc = job_planned("h100", GOOD);
+		text[cut] ^= 1;
+		edit_everywhere(desc, "P4D_PLAN", text);
+		expect(desc, false, "[P4D0");
+		text[cut] ^= 1;
+		desc = NULL;
+	}
+	desc = job_planned("h100", GOOD);
+	memset(text, 'a', sizeof(text) - 20);
+	text[sizeof(text) - 20] = '\0';
+	memcpy(text, "p4d1:", 5);
+	edit_everywhere(desc, "P4D_PLAN", text);
+	expect(desc, false, "[P4D04");
+	/* removed: what is left are options without a plan */
+	desc = job_planned("h100", GOOD);
+	edit_everywhere(desc, "P4D_PLAN", NULL);
+	expect(desc, false, "[P4D040]");
+}
+
+static void contradictions_are_refused(void **state)
+{
+	static const char *const names[] = {"_SLURM_SPANK_OPTION_p4d_p4d_tp",
+					    "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_tp", "P4D_TP",
+					    "SLURM_SPANK_P4D_TP"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		job_desc_msg_t *desc = job_planned("h100", GOOD);
+		edit(desc, names[i], "4");
+		expect(desc, false, "[P4D041]");
+	}
+	/* everywhere the same, but not what the plan says */
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
+	expect(desc, false, "[P4D041]");
+	desc = job_planned("h100", GOOD);
+	edit_everywhere(desc, "P4D_TP", "4");
+	expect(desc, false, "[P4D041]");
+	desc = job_planned("h100", GOOD);
+	edit_everywhere(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 4");
+	expect(desc, false, "[P4D041]");
+	/* another job's plan beside one's own */
+	desc = job_planned("h100", GOOD);
+	job_desc_msg_t *other = job_planned("h100", "model=llama13b tp=4");
+	edit(desc, "P4D_PLAN", plan_of(other));
+	fakehost_free(other);
+	expect(desc, false, "[P4D041]");
+}
+
+static void a_switch_has_no_value_to_differ(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_fix", "");
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_fix", "(null)");
+	expect(desc, true, "");
+}
+
+static void null_everywhere(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = fakehost_desc();
+	memset(desc, 0, sizeof(*desc));
+	expect(desc, true, "");
+	expect(fakehost_desc(), true, "");
+	/* counts without lists, lists with holes */
+	desc = fakehost_desc();
+	desc->env_size = 7;
+	desc->spank_job_env_size = 7;
+	assert_int_equal(fakehost_submit(&host, desc, &said), SLURM_SUCCESS);
+	desc->env_size = desc->spank_job_env_size = 0;
+	fakehost_free(desc);
+	desc = job_planned("h100", GOOD);
+	for (int i = 0; i < 2; i++)
+		fakehost_set(&desc->environment[i], NULL);
+	expect(desc, true, "");
+	desc = fakehost_desc();
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+	expect(desc, false, "[P4D040]");
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Fills an environment with variables that look like p4d's but are not. */
+static job_desc_msg_t *job_with_lookalikes(int count, size_t bytes)
+{
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	char name[32], *value = malloc(bytes + 1);
+
+	memset(value, 'x', bytes);
+	value[bytes] = '\0';
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "%s_%d", i % 3 ? "P4D_X" : "SLURM_SPANK_P4D", i);
+		fakehost_env(desc, name, value);
+	}
+	free(value);
+	return desc;
+}
+
+static void an_environment_of_a_megabyte(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_with_lookalikes(900, 1100), *many = job_with_lookalikes(60000, 1),
+		       *huge = job_planned("h100", GOOD);
+	char *value = malloc(1 << 20);
+	double seconds[3];
+
+	memset(value, 'x', (1 << 20) - 1);
+	value[(1 << 20) - 1] = '\0';
+	fakehost_env(huge, "P4D_ONE", value);
+	fakehost_env(huge, value, "");
+	free(value);
+	job_desc_msg_t *jobs[] = {desc, huge, many};
+	for (int i = 0; i < 3; i++) {
+		double start = now();
+		int rc = fakehost_submit(&host, jobs[i], &said);
+		seconds[i] = now() - start;
+		assert_int_equal(rc == SLURM_SUCCESS, i < 2);
+	}
+	assert_non_null(
+	    strstr(said, "[P4D005] the job's environment has more than 1024 variables that begin with P4D_"));
+	print_message("1 MB of environment: %.0f us in 900 variables, %.0f us in two, %.0f us in 60000\n",
+		      1e6 * seconds[0], 1e6 * seconds[1], 1e6 * seconds[2]);
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
+	expect(desc, false, "[P4D041]");
+	fakehost_free(huge);
+	fakehost_free(many);
+}
+
+static int update(job_desc_msg_t *change, job_desc_msg_t *current)
+{
+	int rc = fakehost_modify(&host, change, current, &said);
+
+	fakehost_free(change);
+	return rc;
+}
+
+static void updates_are_judged_again(void **state)
+{
+	(void)state;
+	job_desc_msg_t *job = job_planned("h100", MEDIUM);
+
+	job_desc_msg_t *change = fakehost_desc();
+	fakehost_set(&change->partition, "a100");
+	fakehost_forget();
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	assert_non_null(strstr(fakehost_log(), "[P4D047] after this update: llama13b needs"));
+
+	change = fakehost_desc();
+	fakehost_set(&change->name, "another");
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	fakehost_set(&change->partition, "warn");
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	fakehost_set(&change->tres_per_node, "gres:gpu:4");
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	change->min_nodes = change->max_nodes = 2;
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	change->pn_min_memory = 100;
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+
+	/* a plain job may go where it likes, except where a plan is required */
+	job = job_plain("h100");
+	change = fakehost_desc();
+	fakehost_set(&change->partition, "a100");
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	fakehost_set(&change->partition, "strict");
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+
+	/* what was let through for a reason stays let through */
+	job = job_planned("lenient", LARGE " override=deadline");
+	change = fakehost_desc();
+	change->pn_min_memory = 1000000;
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+}
+
+/* Waits for the thread of the plugin, which looks once a second. */
+static bool logged(const char *text)
+{
+	for (int i = 0; i < 400; i++) {
+		if (strstr(fakehost_log(), text))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+static void a_bad_edit_changes_nothing(void **state)
+{
+	(void)state;
+	job_desc_msg_t *good = job_planned("h100", GOOD), *large = job_planned("h100", LARGE);
+
+	fakehost_forget();
+	site_write("mode = off\nversion = 1\nmode =");
+	assert_true(logged("the previous configuration stays in force"));
+	expect(good, true, "");
+	expect(large, false, "[P4D012]");
+}
+
+static void a_good_edit_takes_effect(void **state)
+{
+	(void)state;
+	char text[512];
+
+	fakehost_forget();
+	snprintf(text, sizeof(text),
+		 "mode = off\ndata = \"%s\"\npartition h100 { gpu = { \"h100-80gb\" } }\nversion = 1\n",
+		 test_datadir());
+	site_write(text);
+	assert_true(logged("read again"));
+	expect(job_plain("strict"), true, "");
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(logged("read again"));
+	expect(job_plain("strict"), false, "[P4D043]");
+}
+
+static void a_file_others_can_write_is_not_trusted(void **state)
+{
+	(void)state;
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
+	fakehost_forget();
+	chmod(path, 0666);
+	assert_true(logged("[P4D064]"));
+	expect(job_plain("strict"), false, "[P4D043]");
+	fakehost_forget();
+	chmod(path, 0644);
+	assert_true(logged("read again"));
+}
+
+static void unmapped_partitions_are_asked_of_the_cluster(void **state)
+{
+	(void)state;
+	bool known = false;
+
+	/* two GPU types: the smaller counts, unless the job says which */
+	for (int i = 0; i < 400 && !known; i++) {
+		job_desc_msg_t *desc = job_planned("live", MEDIUM);
+		known = fakehost_submit(&host, desc, &said) != SLURM_SUCCESS && strstr(said, "[P4D012]");
+		fakehost_free(desc);
+		usleep(10000);
+	}
+	assert_true(known);
+	job_desc_msg_t *desc = job_planned("live", MEDIUM);
+	fakehost_set(&desc->tres_per_node, "gres:gpu:h100:8");
+	expect(desc, true, "");
+}
+
+static void it_starts_whatever_p4d_conf_is(void **state)
+{
+	char path[300];
+
+	site_write("partition {");
+	host.fini();
+	fakehost_forget();
+	assert_int_equal(host.init(), SLURM_SUCCESS);
+	assert_true(logged("p4d goes on with its defaults"));
+	expect(job_plain("h100"), true, "");
+	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
+	unlink(path);
+	host.fini();
+	assert_int_equal(host.init(), SLURM_SUCCESS);
+	expect(job_plain("h100"), true, "");
+	site_write(NULL);
+	fakehost_forget();
+	assert_true(logged("read again"));
+}
+
+static const char *plugin(void)
+{
+	static char path[4096];
+	const char *build = getenv("P4D_TEST_BUILDDIR");
+
+	snprintf(path, sizeof(path), "%s/.libs/job_submit_p4d.so", build ? build : ".");
+	return path;
+}
+
+static int start(void **state)
+{
+	*state = (void *)site_make();
+	fakehost_open(&host, plugin(), *state);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	fakehost_close(&host);
+	site_remove();
+	return 0;
+}
+
+static size_t alive;
+
+static int count(void **state)
+{
+	(void)state;
+	alive = fakehost_alive();
+	return 0;
+}
+
+static int leaks(void **state)
+{
+	(void)state;
+	if (fakehost_alive() != alive)
+		print_error("%zd of Slurm's allocations were not freed\n",
+			    (ssize_t)(fakehost_alive() - alive));
+	return fakehost_alive() != alive;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, count, leaks)
+	const struct CMUnitTest tests[] = {
+	    TEST(plain_jobs_are_left_alone),
+	    TEST(a_plan_passes_and_is_approved),
+	    TEST(judging_again_changes_nothing),
+	    TEST(an_administrators_comment_is_kept),
+	    TEST(what_does_not_fit_is_refused),
+	    TEST(modes_are_honoured),
+	    TEST(a_plan_can_be_required),
+	    TEST(options_without_a_plan_are_refused),
+	    TEST(malformed_values_are_named),
+	    TEST(edited_plans_are_refused),
+	    TEST(contradictions_are_refused),
+	    TEST(a_switch_has_no_value_to_differ),
+	    TEST(null_everywhere),
+	    TEST(an_environment_of_a_megabyte),
+	    TEST(updates_are_judged_again),
+	    TEST(a_bad_edit_changes_nothing),
+	    TEST(a_good_edit_takes_effect),
+	    TEST(a_file_others_can_write_is_not_trusted),
+	    TEST(unmapped_partitions_are_asked_of_the_cluster),
+	    TEST(it_starts_whatever_p4d_conf_is),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong between ranks: joining, dying, leaving early, disagreeing. Everyone hears why, in time. */
+#include "support/support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "support/forked.h"
+#include "comm/wire.h"
+
+static const uint32_t two_by_two[] = {0, 0, 1, 1}, two_by_four[] = {0, 0, 0, 0, 1, 1, 1, 1};
+static const uint32_t apart[] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const double PROMISED = 5; /* seconds until all know */
+
+/* May fail already: others are killed at any moment. */
+static int group_of_all(p4d_group **group, p4d_world *world, uint32_t size, p4d_error *err)
+{
+	uint32_t ranks[FORKED_MOST];
+
+	for (uint32_t i = 0; i < size; i++)
+		ranks[i] = i;
+	return p4d_group_open(group, world, ranks, size, err);
+}
+
+/* All kinds of traffic, until it fails. */
+static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	static uint8_t data[1 << 20], other[1 << 20];
+	p4d_group *g;
+	uint64_t draw = 7, ticket;
+
+	TRY(group_of_all(&g, world, size, err));
+	for (;;) {
+		uint64_t count = forked_random(&draw) % 2 ? 1 : forked_random(&draw) % 30000;
+		switch (forked_random(&draw) % 4) {
+		case 0:
+			TRY(p4d_all_reduce(g, data, count, P4D_DT_FP32, P4D_SUM, err));
+			break;
+		case 1:
+			TRY(p4d_all_gather(g, data, other, count, err));
+			break;
+		case 2:
+			TRY(p4d_broadcast(g, data, count, forked_random(&draw) % size, err));
+			break;
+		default:
+			TRY(p4d_send(g, (rank + 1) % size, 1, data, 8 * count, &ticket, err));
+			TRY(p4d_recv(g, (rank + size - 1) % size, 1, other, 8 * count, err));
+			TRY(p4d_send_wait(g, (rank + 1) % size, 1, ticket, err));
+		}
+	}
+}
+
+static double slowest; /* of all ranks that had to notice */
+
+static void check_blame(const forked *f, uint32_t victim, double since, const char *why)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "rank %u (n%u)", victim, f->nodes ? f->nodes[victim] : 0);
+	for (uint32_t r = 0; r < f->ranks.size; r++) {
+		const forked_end *end = &f->ends[r];
+		if (r == victim)
+			continue;
+		if (f->status[r] != 1 << 8 || end->err.code != P4D_E_RANK || !strstr(end->err.text, name) ||
+		    !strstr(end->err.text, why))
+			fail_msg("rank %u, %s gone: status %#x, \"%s\"", r, name, f->status[r],
+				 end->err.text);
+		if (end->ended - since > slowest)
+			slowest = end->ended - since;
+		if (end->ended - since > PROMISED)
+			fail_msg("rank %u took %.1f s", r, end->ended - since);
+	}
+}
+
+static void wait_until_open(const forked *f)
+{
+	for (uint32_t r = 0; r < f->ranks.size; r++)
+		for (int i = 0; *(volatile double *)&f->ends[r].opened == 0; i++) {
+			if (i > 30000)
+				fail_msg("rank %u did not join: %s", r, f->ends[r].err.text);
+			usleep(1000);
+		}
+}
+
+static void test_killed(void **state)
+{
+	const uint32_t *places[] = {NULL, two_by_four, apart, two_by_two};
+	const uint32_t sizes[] = {4, 8, 4, 4};
+	uint64_t draw = 42;
+
+	(void)state;
+	for (int round = 0; round < 24; round++) {
+		forked f;
+		forked_init(&f, sizes[round % 4], places[round % 4]);
+		forked_start(&f, busy);
+		wait_until_open(&f);
+		uint32_t victim = forked_random(&draw) % f.ranks.size;
+		usleep(forked_random(&draw) % 30000);
+		double since = forked_now();
+		kill(f.pids[victim], SIGKILL);
+		assert_true(forked_finish(&f, 20));
+		assert_int_equal(f.status[victim], SIGKILL);
+		check_blame(&f, victim, since, "was killed or crashed");
+	}
+	print_message("the last rank knew after %.3f s\n", slowest);
+}
+
+/* At any moment of the start, rank 0 included: the others end, one way or another, and none waits to the end.
+ */
+static void test_killed_while_joining(void **state)
+{
+	uint64_t draw = 3;
+
+	(void)state;
+	for (int round = 0; round < 12; round++) {
+		forked f;
+		forked_init(&f, 6, round % 2 ? two_by_four : NULL);
+		f.ranks.join_seconds = 0.6;
+		forked_start(&f, busy);
+		uint32_t victim = (uint32_t)round % 6;
+		usleep(forked_random(&draw) % 4000);
+		kill(f.pids[victim], SIGKILL);
+		assert_true(forked_finish(&f, 20));
+		for (uint32_t r = 0; r < 6; r++)
+			if (r != victim && (f.status[r] != 1 << 8 || f.ends[r].err.code != P4D_E_RANK))
+				fail_msg("rank %u: %#x %s", r, f.status[r], f.ends[r].err.text);
+	}
+}
+
+/* Rank 1 aborts; rank 0 waits for it, rank 2 for rank 0, rank 3 computes and only looks now and then. */
+static int abort_one(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+	char data[8] = {0};
+
+	TRY(group_of_all(&g, world, size, err));
+	if (rank == 1) {
+		TRY(p4d_barrier(g, err));
+		p4d_world_abort(world, "loss is not a number");
+		CHECK(p4d_world_failed(world, err));
+		CHECK(p4d_barrier(g, err) < 0);
+		return -1;
+	}
+	TRY(p4d_barrier(g, err));
+	if (rank == 0)
+		return p4d_recv(g, 1, 0, data, 8, err);
+	if (rank == 2)
+		return p4d_recv(g, 0, 0, data, 8, err);
+	while (!p4d_world_failed(world, err))
+		usleep(100);
+	return -1;
+}
+
+static void test_abort(void **state)
+{
+	const uint32_t *places[] = {NULL, two_by_two, apart};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		forked f;
+		forked_init(&f, 4, places[i]);
+		double since = forked_now();
+		forked_start(&f, abort_one);
+		assert_true(forked_finish(&f, 20));
+		check_blame(&f, 1, since, "loss is not a number");
+		assert_string_equal(f.ends[1].err.text, f.ends[0].err.text);
+	}
+}
+
+/* What was sent arrives although the sender has left; what was not, does not keep anyone waiting. */
+static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+	char data[1000] = {0};
+	uint64_t ticket;
+
+	TRY(group_of_all(&g, world, size, err));
+	if (rank == 1) {
+		TRY(p4d_send(g, 0, 3, data, sizeof(data), &ticket, err));
+		return p4d_send_wait(g, 0, 3, ticket, err);
+	}
+	usleep(50000);
+	TRY(p4d_recv(g, 1, 3, data, sizeof(data), err));
+	if (p4d_recv(g, 1, 3, data, sizeof(data), err) < 0 && strstr(err->text, "has left"))
+		return 0;
+	CHECK(!"it waited, or gave another reason");
+	return -1;
+}
+
+static void test_left(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		forked f;
+		forked_init(&f, 2, i ? apart : NULL);
+		forked_start(&f, leave_early);
+		assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+	}
+}
+
+static int other_collective(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+	float data[100] = {0};
+
+	TRY(group_of_all(&g, world, size, err));
+	if (rank == 2)
+		TRY(p4d_all_reduce(g, data, 100, P4D_DT_FP32, P4D_SUM, err));
+	else
+		TRY(p4d_all_gather(g, data, data, 4, err));
+	return p4d_barrier(g, err);
+}
+
+static int other_size(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+	float data[100] = {0};
+	uint64_t ticket;
+
+	TRY(group_of_all(&g, world, size, err));
+	if (rank == 2)
+		TRY(p4d_send(g, 0, 0, data, 5, &ticket, err));
+	if (rank == 0)
+		TRY(p4d_recv(g, 2, 0, data, 6, err));
+	return p4d_barrier(g, err);
+}
+
+static void test_disagreement(void **state)
+{
+	const forked_work works[] = {other_collective, other_size};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		forked f;
+		forked_init(&f, 4, i % 2 ? apart : NULL);
+		forked_start(&f, works[i / 2]);
+		assert_true(forked_finish(&f, 20));
+		for (uint32_t r = 0; r < 4; r++)
+			assert_int_equal(f.ends[r].err.code, P4D_E_RANK);
+	}
+}
+
+static int nothing(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+
+	(void)rank;
+	TRY(group_of_all(&g, world, size, err));
+	return p4d_barrier(g, err);
+}
+
+static void test_missing(void **state)
+{
+	forked f;
+
+	(void)state;
+	forked_init(&f, 8, two_by_four);
+	f.ranks.join_seconds = 2;
+	for (uint32_t r = 0; r < 8; r++)
+		if (r != 2 && r != 5 && r != 6 && r != 7)
+			forked_rank(&f, r, nothing);
+	assert_true(forked_finish(&f, 20));
+	for (uint32_t r = 0; r < 5; r++) {
+		if (r == 2)
+			continue;
+		assert_int_equal(f.ends[r].err.code, P4D_E_RANK);
+		if (!strstr(f.ends[r].err.text, "4 of 8 ranks did not join rank 0 (n0)") ||
+		    !strstr(f.ends[r].err.text, ": 2, 5-7"))
+			fail_msg("rank %u: %s", r, f.ends[r].err.text);
+	}
+}
+
+static void test_no_rank_0(void **state)
+{
+	forked f;
+
+	(void)state;
+	forked_init(&f, 2, NULL);
+	f.ranks.join_seconds = 0.3;
+	forked_rank(&f, 1, nothing);
+	assert_true(forked_finish(&f, 20));
+	assert_int_equal(f.ends[1].err.code, P4D_E_RANK);
+	assert_non_null(strstr(f.ends[1].err.text, "rank 1 (n0) could not join"));
+	assert_non_null(strstr(f.ends[1].err.text, "rank 0 at 127.0.0.1:"));
+}
+
+static void other_key(p4d_ranks *ranks)
+{
+	ranks->key ^= ranks->rank == 2;
+}
+
+static void other_session(p4d_ranks *ranks)
+{
+	if (ranks->rank == 2)
+		snprintf(ranks->session, sizeof(ranks->session), "17.0.0");
+}
+
+static void other_count(p4d_ranks *ranks)
+{
+	ranks->size += ranks->rank == 2;
+}
+
+static void same_rank(p4d_ranks *ranks)
+{
+	ranks->rank -= ranks->rank == 2;
+}
+
+static void test_not_ours(void **state)
+{
+	void (*const changes[])(p4d_ranks *) = {other_key, other_session, other_count, same_rank};
+	const char *const said[] = {"a process with another key came from 127.0.0.1:",
+				    "a process with another key came from 127.0.0.1:",
+				    "of 4, rank 0 expects 3", "two processes joined as rank 1"};
+
+	forked f[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		forked_init(&f[i], 3, NULL);
+		f[i].ranks.join_seconds = 2;
+		f[i].change = changes[i];
+		forked_start(&f[i], nothing);
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_true(forked_finish(&f[i], 20));
+		for (uint32_t r = 0; r < 3; r++)
+			assert_int_equal(f[i].ends[r].err.code, P4D_E_RANK);
+		if (!strstr(f[i].ends[0].err.text, said[i]))
+			fail_msg("%s", f[i].ends[0].err.text);
+		if (i < 2 && !strstr(f[i].ends[2].err.text, "refused this job's key"))
+			fail_msg("%s", f[i].ends[2].err.text);
+	}
+}
+
+/* Two jobs that were given the same ports, and connections that say nothing or nonsense. */
+static void test_crowded_ports(void **state)
+{
+	enum { STRANGERS = 5 };
+	int strangers[STRANGERS];
+	p4d_address to;
+	forked f, g;
+
+	(void)state;
+	forked_init(&f, 3, apart);
+	forked_init(&g, 3, NULL);
+	g.ranks.port = f.ranks.port;
+	forked_rank(&f, 0, nothing);
+	forked_rank(&g, 0, nothing);
+	usleep(50000);
+	for (int i = 0; i < STRANGERS; i++) {
+		assert_int_equal(p4d_address_resolve(&to, 1, "127.0.0.1"), 1);
+		to.port = f.ranks.port;
+		strangers[i] = p4d_dial(&to);
+		assert_true(strangers[i] >= 0);
+		if (i % 2)
+			(void)!send(strangers[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL);
+	}
+	for (uint32_t r = 1; r < 3; r++) {
+		forked_rank(&f, r, nothing);
+		forked_rank(&g, r, nothing);
+	}
+	assert_true(forked_finish(&f, 20) && forked_finish(&g, 20));
+	assert_true(forked_all_well(&f) && forked_all_well(&g));
+	for (int i = 0; i < STRANGERS; i++)
+		close(strangers[i]);
+}
+
+/* Rank 2 stops for longer than a dead host would be waited for; it is not dead. */
+static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+
+	TRY(group_of_all(&g, world, size, err));
+	TRY(p4d_barrier(g, err));
+	if (rank == 2)
+		raise(SIGSTOP);
+	return p4d_barrier(g, err);
+}
+
+static void test_stopped(void **state)
+{
+	forked f;
+
+	(void)state;
+	forked_init(&f, 3, apart);
+	f.ranks.idle_seconds = 3;
+	forked_start(&f, be_stopped);
+	wait_until_open(&f);
+	usleep(4500000);
+	kill(f.pids[2], SIGCONT);
+	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+}
+
+/* Names in /dev/shm that p4d could have made. */
+static int names(void)
+{
+	DIR *dir = opendir("/dev/shm");
+	int count = 0;
+
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		count += strstr(entry->d_name, "p4d") != NULL || strstr(entry->d_name, "local-") != NULL;
+	closedir(dir);
+	return count;
+}
+
+/* All are killed at once, during and after the start; another session's memory stays as it was. */
+static void test_nothing_left(void **state)
+{
+	char name[96];
+	uint64_t draw = 5;
+	forked f;
+
+	(void)state;
+	forked_init(&f, 4, NULL);
+	snprintf(name, sizeof(name), "/p4d-%s", f.ranks.session);
+	int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600), before = names();
+	assert_true(fd >= 0 && write(fd, "stale", 6) == 6);
+	for (int round = 0; round < 10; round++) {
+		forked_start(&f, busy);
+		usleep(forked_random(&draw) % 8000);
+		for (uint32_t r = 0; r < 4; r++)
+			kill(f.pids[r], SIGKILL);
+		assert_true(forked_finish(&f, 20));
+	}
+	char text[7] = "";
+	assert_int_equal(names(), before);
+	assert_int_equal(pread(fd, text, 7, 0), 6);
+	assert_string_equal(text, "stale");
+	close(fd);
+	shm_unlink(name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_killed),        cmocka_unit_test(test_killed_while_joining),
+	    cmocka_unit_test(test_abort),         cmocka_unit_test(test_left),
+	    cmocka_unit_test(test_disagreement),  cmocka_unit_test(test_missing),
+	    cmocka_unit_test(test_no_rank_0),     cmocka_unit_test(test_not_ours),
+	    cmocka_unit_test(test_crowded_ports), cmocka_unit_test(test_stopped),
+	    cmocka_unit_test(test_nothing_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What communication is made of, as far as one process can see it. */
+#include "support/support.h"
+
+#include <math.h>
+
+#include "comm/comm.h"
+#include "comm/rendezvous.h"
+#include "comm/sum.h"
+
+static const struct {
+	const char *name, *value;
+} good[] = {
+    {"SLURM_JOB_ID", "4711"},
+    {"SLURM_STEP_ID", "2"},
+    {"SLURM_PROCID", "3"},
+    {"SLURM_STEP_NUM_TASKS", "8"},
+    {"SLURM_NODEID", "1"},
+    {"SLURM_STEP_NODELIST", "h[07-09,12]"},
+    {"SLURM_STEP_RESV_PORTS", "12000-12003"},
+    {"P4D_JOB_KEY", "00112233445566778899aabbccddeeff"},
+    {"SLURMD_NODENAME", "h08"},
+    {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"},
+};
+static const char *changed, *changed_to, *also, *also_to;
+
+/* The good environment with up to two variables changed (NULL: unset). */
+static char *environment(const char *name)
+{
+	if (changed && !strcmp(name, changed))
+		return (char *)changed_to;
+	if (also && !strcmp(name, also))
+		return (char *)also_to;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		if (!strcmp(name, good[i].name))
+			return (char *)good[i].value;
+	return NULL;
+}
+
+static int with(const char *name, const char *value, p4d_ranks *ranks, p4d_error *err)
+{
+	changed = name;
+	changed_to = value;
+	memset(err, 0, sizeof(*err));
+	return p4d_ranks_from_slurm(ranks, environment, err);
+}
+
+static void test_slurm(void **state)
+{
+	p4d_ranks r;
+	p4d_error err;
+
+	(void)state;
+	also = NULL;
+	assert_int_equal(with(NULL, NULL, &r, &err), 0);
+	assert_int_equal(r.rank, 3);
+	assert_int_equal(r.size, 8);
+	assert_int_equal(r.node, 1);
+	assert_string_equal(r.host, "h07");
+	assert_string_equal(r.other_host, "10.0.0.9");
+	assert_string_equal(r.node_name, "h08");
+	assert_string_equal(r.session, "4711.2.0");
+	assert_int_equal(r.port, 12000);
+	assert_int_equal(r.ports, 4);
+	assert_true(r.join_seconds > 0 && r.idle_seconds >= 3);
+
+	/* outside of steps there are no step variables but old names */
+	also = "SLURM_NTASKS";
+	also_to = "16";
+	assert_int_equal(with("SLURM_STEP_NUM_TASKS", NULL, &r, &err), 0);
+	assert_int_equal(r.size, 16);
+	also = "P4D_JOB_HOST";
+	also_to = "192.0.2.1";
+	assert_int_equal(with("SLURM_STEP_NODELIST", NULL, &r, &err), 0);
+	assert_string_equal(r.host, "192.0.2.1");
+	also = NULL;
+	assert_int_equal(with("SLURM_RESTART_COUNT", "3", &r, &err), 0);
+	assert_string_equal(r.session, "4711.2.3");
+}
+
+static void test_slurm_hosts(void **state)
+{
+	static const char *const lists[][2] = {
+	    {"a", "a"},
+	    {"a,b", "a"},
+	    {"a-1.example.org,b", "a-1.example.org"},
+	    {"n[3,5]", "n3"},
+	    {"n[003-007,009],m", "n003"},
+	    {"r[2-3]n[11-14]", "r2n11"},
+	    {"n[1-2]-ib,x[1-9]", "n1-ib"},
+	    {"x,n[1-2]", "x"},
+	};
+	static const char *const malformed[] = {"n[", "n[1", "n[]",    "n[a]",   "n[1-", ",a",  "[",
+						"n]", "a b", "n[[1]]", "n[1]x[", "a;b",  "$(x)"};
+	p4d_ranks r = {0}, before;
+	p4d_error err;
+	char longest[300];
+
+	(void)state;
+	also = NULL;
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		assert_int_equal(with("SLURM_STEP_NODELIST", lists[i][0], &r, &err), 0);
+		assert_string_equal(r.host, lists[i][1]);
+	}
+	before = r;
+	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+		if (with("SLURM_STEP_NODELIST", malformed[i], &r, &err) == 0)
+			fail_msg("%s: %s", malformed[i], r.host);
+		assert_int_equal(err.code, P4D_E_VALUE);
+		assert_memory_equal(&r, &before, sizeof(r));
+	}
+	memset(longest, 'a', sizeof(longest));
+	longest[sizeof(r.host) - 1] = '\0';
+	assert_int_equal(with("SLURM_STEP_NODELIST", longest, &r, &err), 0);
+	assert_string_equal(r.host, longest);
+	longest[sizeof(r.host) - 1] = 'a';
+	longest[sizeof(r.host)] = '\0';
+	assert_int_equal(with("SLURM_STEP_NODELIST", longest, &r, &err), -1);
+	assert_int_equal(with("P4D_JOB_HOST", longest, &r, &err), -1);
+}
+
+static void test_slurm_malformed(void **state)
+{
+	static const struct {
+		const char *name, *value;
+		p4d_code code;
+	} wrong[] = {
+	    {"SLURM_STEP_ID", NULL, P4D_E_RANK},
+	    {"SLURM_JOB_ID", "", P4D_E_RANK},
+	    {"SLURM_PROCID", NULL, P4D_E_RANK},
+	    {"SLURM_STEP_NUM_TASKS", NULL, P4D_E_RANK},
+	    {"SLURM_NODEID", NULL, P4D_E_RANK},
+	    {"SLURM_STEP_NODELIST", NULL, P4D_E_RANK},
+	    {"SLURM_PROCID", "-1", P4D_E_VALUE},
+	    {"SLURM_PROCID", "3x", P4D_E_VALUE},
+	    {"SLURM_PROCID", " 3", P4D_E_VALUE},
+	    {"SLURM_PROCID", "8", P4D_E_VALUE},
+	    {"SLURM_PROCID", "4294967299", P4D_E_VALUE},
+	    {"SLURM_STEP_NUM_TASKS", "0", P4D_E_VALUE},
+	    {"SLURM_STEP_NUM_TASKS", "99999999999999999999", P4D_E_VALUE},
+	    {"SLURM_JOB_ID", "4294967296", P4D_E_VALUE},
+	    {"SLURM_NODEID", "0x1", P4D_E_VALUE},
+	    {"SLURM_RESTART_COUNT", "two", P4D_E_VALUE},
+	    {"SLURM_STEP_RESV_PORTS", "0", P4D_E_VALUE},
+	    {"SLURM_STEP_RESV_PORTS", "-5", P4D_E_VALUE},
+	    {"SLURM_STEP_RESV_PORTS", "70000", P4D_E_VALUE},
+	    {"SLURM_STEP_RESV_PORTS", "12003-12000", P4D_E_VALUE},
+	    {"SLURM_STEP_RESV_PORTS", "12000-", P4D_E_VALUE},
+	    {"SLURM_STEP_RESV_PORTS", "12000/4", P4D_E_VALUE},
+	    {"P4D_JOB_KEY", "0011223344556", P4D_E_VALUE},
+	    {"P4D_JOB_KEY", "00112233445566zz", P4D_E_VALUE},
+	    {"P4D_JOB_KEY", "0x11223344556677889900", P4D_E_VALUE},
+	    {"P4D_JOB_KEY", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0", P4D_E_VALUE},
+	};
+	p4d_ranks r, before;
+	p4d_error err;
+
+	(void)state;
+	also = NULL;
+	memset(&r, 0x5a, sizeof(r));
+	before = r;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (with(wrong[i].name, wrong[i].value, &r, &err) == 0)
+			fail_msg("%s=%s", wrong[i].name, wrong[i].value);
+		if (err.code != wrong[i].code || !strstr(err.text, wrong[i].name))
+			fail_msg("%s=%s: %d %s", wrong[i].name, wrong[i].value, err.code, err.text);
+		assert_memory_equal(&r, &before, sizeof(r));
+	}
+	/* a key is a secret also when it is malformed */
+	with("P4D_JOB_KEY", "00112233445566zz", &r, &err);
+	assert_null(strstr(err.text, "0011"));
+}
+
+static void test_slurm_keys(void **state)
+{
+	p4d_ranks one, other;
+	p4d_error err;
+
+	(void)state;
+	also = NULL;
+	with(NULL, NULL, &one, &err);
+	with("P4D_JOB_KEY", "00112233445566778899AABBCCDDEEFF", &other, &err);
+	assert_true(one.key == other.key);
+	with("P4D_JOB_KEY", "00112233445566778899AABBCCDDEEFE", &other, &err);
+	assert_true(one.key != other.key);
+	with("P4D_JOB_KEY", NULL, &one, &err);
+	also = "SLURM_JOB_START_TIME";
+	also_to = "1700000000";
+	with("P4D_JOB_KEY", NULL, &other, &err);
+	assert_true(one.key != other.key);
+	/* tasks differ, the job's key and ports do not */
+	also = "SLURM_STEP_RESV_PORTS";
+	also_to = NULL;
+	with("SLURM_PROCID", "0", &one, &err);
+	with("SLURM_PROCID", "7", &other, &err);
+	assert_true(one.key == other.key && one.port == other.port && one.ports == other.ports);
+	assert_true(one.port >= 20000 && one.port + one.ports <= 32000);
+	/* another step of the same job meets elsewhere and does not let in this one's */
+	with("SLURM_STEP_ID", "3", &other, &err);
+	assert_true(one.port != other.port);
+	assert_true(p4d_join_key(&one) != p4d_join_key(&other));
+}
+
+static void test_local(void **state)
+{
+	p4d_ranks one, other;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_ranks_local(&one, 4, &err), 0);
+	assert_int_equal(p4d_ranks_local(&other, 4, &err), 0);
+	assert_true(one.key != other.key && strcmp(one.session, other.session));
+	assert_string_equal(one.host, "127.0.0.1");
+	assert_int_equal(one.size, 4);
+}
+
+static void test_unusable_settings(void **state)
+{
+	p4d_ranks good_one, r;
+	p4d_world *world = NULL;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_ranks_local(&good_one, 1, &err), 0);
+	for (int i = 0; i < 6; i++) {
+		r = good_one;
+		switch (i) {
+		case 0:
+			r.size = 0;
+			break;
+		case 1:
+			r.rank = 1;
+			break;
+		case 2:
+			r.join_seconds = NAN;
+			break;
+		case 3:
+			r.idle_seconds = 1;
+			break;
+		case 4:
+			r.size = 2;
+			r.port = 0;
+			break;
+		default:
+			r.size = 2;
+			r.host[0] = '\0';
+		}
+		assert_int_equal(p4d_world_open(&world, &r, &err), -1);
+		assert_int_equal(err.code, P4D_E_VALUE);
+		assert_null(world);
+	}
+	p4d_world_close(NULL);
+	p4d_group_close(NULL);
+}
+
+/* Known answers are OpenSSL's (mac SIPHASH) for the key 1, ~1. */
+static void test_mac(void **state)
+{
+	uint8_t message[64];
+	uint64_t seen[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(message); i++)
+		message[i] = (uint8_t)i;
+	for (size_t n = 0; n < 64; n++) {
+		seen[n] = p4d_mac(1, message, n);
+		assert_true(seen[n] != p4d_mac(2, message, n));
+		for (size_t m = 0; m < n; m++)
+			assert_true(seen[n] != seen[m]);
+	}
+	assert_true(seen[0] == 0x15f9c9e4409f3326 && seen[15] == 0x0e3ff85e1b29b9f0);
+	uint64_t before = p4d_mac(1, message, 64);
+	for (int bit = 0; bit < 512; bit++) {
+		message[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_true(p4d_mac(1, message, 64) != before);
+		message[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	assert_true(p4d_mac(1, message, 64) == before);
+}
+
+static void test_lists(void **state)
+{
+	static const struct {
+		const char *absent, *text;
+	} cases[] = {{"........", ""}, {"x.......", "0"}, {".xx.....", "1, 2"}, {"..xxx..x", "2-4, 7"}};
+	char text[64];
+	bool absent[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int r = 0; r < 8; r++)
+			absent[r] = cases[i].absent[r] == 'x';
+		p4d_rank_list(text, sizeof(text), absent, 8);
+		assert_string_equal(text, cases[i].text);
+	}
+	for (int r = 0; r < 256; r++)
+		absent[r] = r % 2;
+	p4d_rank_list(text, sizeof(text), absent, 256);
+	assert_true(strlen(text) < sizeof(text));
+	assert_string_equal(text + strlen(text) - 3, "...");
+}
+
+static void test_addresses(void **state)
+{
+	static const char *const loopback[] = {"localhost", "127.0.0.1", "127.3.2.1", "::1"};
+	static const char *const others[] = {"192.0.2.7", "2001:db8::1", "node1", "local"};
+	p4d_member members[3] = {0};
+	p4d_address reachable;
+	char text[P4D_ADDRESS_TEXT];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
+		assert_true(p4d_host_is_loopback(loopback[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(p4d_host_is_loopback(others[i]));
+
+	assert_int_equal(p4d_address_resolve(&members[0].address, 1, "127.0.1.1"), 1);
+	assert_int_equal(p4d_address_resolve(&members[1].address, 1, "192.0.2.7"), 1);
+	assert_int_equal(p4d_address_resolve(&members[2].address, 1, "::1"), 1);
+	for (int i = 0; i < 3; i++)
+		members[i].address.port = (uint16_t)(1000 + i);
+	assert_int_equal(p4d_address_resolve(&reachable, 1, "192.0.2.1"), 1);
+	reachable.port = 5;
+	p4d_replace_loopback(members, 3, &reachable);
+	assert_string_equal(p4d_address_text(&members[0].address, text), "192.0.2.1:1000");
+	assert_string_equal(p4d_address_text(&members[1].address, text), "192.0.2.7:1001");
+	assert_string_equal(p4d_address_text(&members[2].address, text), "192.0.2.1:1002");
+}
+
+/* Every 16-bit number survives; halfway goes to the even neighbour, past the largest to infinity. */
+static void test_sixteen_bits(void **state)
+{
+	(void)state;
+	for (int t = 0; t < 2; t++) {
+		p4d_dtype type = t ? P4D_DT_FP16 : P4D_DT_BF16;
+		uint32_t infinity = t ? 0x7c00 : 0x7f80;
+		float below, x, above, half;
+		for (uint32_t bits = 0; bits < 0x10000; bits++) {
+			uint16_t from = (uint16_t)bits, next = (uint16_t)(bits + 1), back;
+			p4d_sum_load(&x, &from, 1, type);
+			p4d_sum_store(&back, &x, 1, type);
+			if ((bits & 0x7fff) > infinity) {
+				assert_true(isnan(x) && (back & 0x7fff) > infinity);
+				continue;
+			}
+			if (back != from)
+				fail_msg("%04x became %04x", from, back);
+			if ((bits & 0x7fff) >= infinity - 1)
+				continue;
+			p4d_sum_load(&above, &next, 1, type);
+			half = (float)(((double)x + (double)above) / 2);
+			if (half == x || half == above)
+				continue; /* no number between them */
+			p4d_sum_store(&back, &half, 1, type);
+			assert_int_equal(back, bits & 1 ? next : from);
+			below = nextafterf(half, x);
+			p4d_sum_store(&back, &below, 1, type);
+			assert_int_equal(back, from);
+			below = nextafterf(half, above);
+			p4d_sum_store(&back, &below, 1, type);
+			assert_int_equal(back, next);
+		}
+	}
+	float edge[] = {65519.996f, 65520.0f, -65520.0f, 1e30f}, largest = 3.4e38f;
+	uint16_t out[4];
+	p4d_sum_store(out, edge, 4, P4D_DT_FP16);
+	assert_true(out[0] == 0x7bff && out[1] == 0x7c00 && out[2] == 0xfc00 && out[3] == 0x7c00);
+	p4d_sum_store(out, &largest, 1, P4D_DT_BF16);
+	assert_int_equal(out[0], 0x7f80);
+}
+
+/* Rounded once: 256 + 1 + 1 is 258 in bf16, although 256 + 1 alone is 256. */
+static void test_rounded_once(void **state)
+{
+	uint16_t a = 0x4380, one = 0x3f80, sum;
+	const void *terms[] = {&a, &one, &one};
+
+	(void)state;
+	p4d_sum_terms(&sum, terms, 3, 1, P4D_DT_BF16, P4D_SUM);
+	assert_int_equal(sum, 0x4381);
+	p4d_sum_terms(&sum, terms, 2, 1, P4D_DT_BF16, P4D_SUM);
+	assert_int_equal(sum, 0x4380);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_slurm),
+	    cmocka_unit_test(test_slurm_hosts),
+	    cmocka_unit_test(test_slurm_malformed),
+	    cmocka_unit_test(test_slurm_keys),
+	    cmocka_unit_test(test_local),
+	    cmocka_unit_test(test_unusable_settings),
+	    cmocka_unit_test(test_mac),
+	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_addresses),
+	    cmocka_unit_test(test_sixteen_bits),
+	    cmocka_unit_test(test_rounded_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention of the device under test against the cpu device: by p4d's own kernels, on heads of all widths and
+ * tiles that are and are not full; and fused, as its blocks of a rank without and with context parallelism.
+ * What is not fused, and why, is said.
+ */
+#include "support/support.h"
+#include "support/numbers.h"
+
+#include "plan/cudnn_workspace.h"
+#include "support/kernel_cases.h"
+
+/* Tokens one after the other. */
+static int32_t *places(kernel_run *run, uint64_t count, int32_t first)
+{
+	int32_t *at = run_memory(run, count * sizeof(*at));
+
+	for (uint64_t i = 0; i < count; i++)
+		at[i] = first + (int32_t)i;
+	return at;
+}
+
+/* Documents of a few tokens each. */
+static int32_t *documents_of(kernel_run *run, uint64_t batch, uint64_t count, uint64_t length)
+{
+	int32_t *at = run_memory(run, batch * count * sizeof(*at));
+
+	for (uint64_t i = 0; i < batch * count; i++)
+		at[i] = (int32_t)(i % count / length);
+	return at;
+}
+
+/* -inf, of queries that see nothing, is no size to compare by: a number in its place. */
+static void record_lse(kernel_run *run, const float *lse, uint64_t count)
+{
+	float *finite = run_memory(run, count * sizeof(*finite));
+
+	finish(run->device);
+	for (uint64_t i = 0; i < count; i++) {
+		assert_false(isnan(lse[i]));
+		finite[i] = lse[i] == -INFINITY ? -9 : lse[i];
+	}
+	record_result(run, "attention, lse", P4D_DT_FP32, finite, count);
+}
+
+/* The cpu device's, of attention and its gradients. */
+static uint64_t cpu_workspace_bytes(uint64_t head_dim)
+{
+	const uint64_t tile = P4D_ATTENTION_TILE;
+
+	return tile * (2 * tile + 5 * head_dim) * sizeof(float);
+}
+
+static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d, uint64_t group,
+		       bool documents, bool zigzag)
+{
+	p4d_device *const device = run->device;
+	const uint64_t batch = 2, kv = 2, a = kv * group, n = batch * queries, q_columns = (a + 2 * kv) * d;
+	const bool same = queries == keys; /* columns of one matrix */
+	const uint64_t key_columns = same ? q_columns : 2 * kv * d;
+	char *qkv = run_elements(run, n * q_columns), *dqkv = run_elements(run, n * q_columns);
+	char *kv_apart = run_elements(run, batch * keys * key_columns);
+	char *k = same ? qkv + a * d * element_bytes(run->type) : kv_apart,
+	     *v = k + kv * d * element_bytes(run->type);
+	void *o = run_elements(run, n * a * d), *d_o = run_elements(run, n * a * d);
+	float *lse = run_reals(run, a * n), *sums = run_reals(run, a * n), *total = run_reals(run, n * a * d),
+	      *total_lse = run_reals(run, a * n);
+	float *dq = run_reals(run, n * q_columns), *dkv = run_reals(run, batch * keys * key_columns);
+	void *workspace = run_memory(run, cpu_workspace_bytes(d));
+	float *gradient_sums = run_memory(run, n * q_columns * sizeof(float));
+	p4d_attention_shape shape = {.batch = batch,
+				     .queries = queries,
+				     .keys = keys,
+				     .heads = a,
+				     .kv_heads = kv,
+				     .head_dim = d,
+				     .query_position = places(run, queries, 0),
+				     .key_position = places(run, keys, same ? 0 : 1),
+				     .query_document =
+					 documents ? documents_of(run, batch, queries, 37) : NULL,
+				     .key_document = documents ? documents_of(run, batch, keys, 37) : NULL,
+				     .query_stride = q_columns,
+				     .key_stride = key_columns,
+				     .scale = 0.5f};
+
+	if (zigzag) { /* the second half of the queries lies far behind the keys, the first before them */
+		int32_t *position = (int32_t *)shape.query_position;
+		for (uint64_t i = queries / 2; i < queries; i++)
+			position[i] += 1000;
+		for (uint64_t i = 0; i < keys; i++)
+			((int32_t *)shape.key_position)[i] += (int32_t)queries / 2;
+	}
+	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
+	record_result(run, "attention", run->type, o, n * a * d);
+	record_lse(run, lse, a * n);
+	/* what is made of a rounded number must not depend on how it was rounded */
+	o = run_elements(run, n * a * d);
+	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
+	record_result(run, "attention_row_sums", P4D_DT_FP32, sums, a * n);
+	sums = run_reals(run, a * n);
+	device->attention_backward(device, run->type, dq, dkv, dkv + kv * d, d_o, lse, sums, qkv, k, v,
+				   &shape, workspace);
+	record_result(run, "attention_backward, q", P4D_DT_FP32, dq, n * q_columns);
+	record_result(run, "attention_backward, k v", P4D_DT_FP32, dkv, batch * keys * key_columns);
+	if (same) {
+		device->attention_gradient(device, run->type, dqkv, gradient_sums, d_o, lse, sums, qkv,
+					   &shape, workspace);
+		record_result(run, "attention_gradient", run->type, dqkv, n * q_columns);
+	}
+	device->attention_merge(device, run->type, total, total_lse, o, lse, n, a, d, true);
+	device->attention_merge(device, run->type, total, total_lse, d_o, sums, n, a, d, false);
+	record_result(run, "attention_merge", P4D_DT_FP32, total, n * a * d);
+	record_result(run, "attention_merge, lse", P4D_DT_FP32, total_lse, a * n);
+}
+
+static void attention_cases(kernel_run *run)
+{
+	attentions(run, 1, 1, 8, 1, false, false);
+	attentions(run, 70, 70, 18, 2, true, false);
+	attentions(run, 65, 65, 64, 1, false, false);
+	attentions(run, 40, 70, 40, 3, false, true);
+	attentions(run, 33, 33, 128, 2, false, false);
+	attentions(run, 50, 20, 72, 1, true, false);
+	attentions(run, 35, 35, 136, 1, false, false);
+	attentions(run, 17, 17, 256, 2, true, false);
+}
+
+#ifdef P4D_TEST_GPU
+enum { SM = 0 }; /* any */
+#else
+enum { SM = 90 };
+#endif
+
+/* What a rank's queries have before them: without context parallelism, of a ring, or gathered. */
+typedef enum sight { WHOLE, OWN, EARLIER, LATER, GATHERED } sight;
+enum { CP = 4, CP_RANK = 1, BEYOND = 64 };
+
+/* Piece i of a rank's two begins here in its sequence. */
+static int32_t piece_at(uint64_t rank, uint64_t i, uint64_t piece)
+{
+	return (int32_t)((i ? 2 * CP - 1 - rank : rank) * piece);
+}
+
+static int32_t *pieces_of(kernel_run *run, uint64_t rank, uint64_t piece)
+{
+	int32_t *at = run_memory(run, 2 * piece * sizeof(*at));
+
+	for (uint64_t i = 0; i < 2 * piece; i++)
+		at[i] = piece_at(rank, i / piece, piece) + (int32_t)(i % piece);
+	return at;
+}
+
+static p4d_attention_split split_of(sight what, const p4d_attention_shape *s)
+{
+	const uint64_t cp = what == WHOLE ? 1 : CP;
+
+	return (p4d_attention_split){s->batch,        s->heads, s->kv_heads,     s->head_dim,
+				     cp * s->queries, cp,       what == GATHERED};
+}
+
+/* All but the positions. */
+static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t piece, uint64_t kv, uint64_t group,
+				    uint64_t d)
+{
+	const uint64_t length = 2 * piece, row = (group + 2) * kv * d;
+	p4d_attention_shape s = {.batch = batch,
+				 .queries = length,
+				 .keys = what == GATHERED ? CP * length : length,
+				 .heads = kv * group,
+				 .kv_heads = kv,
+				 .head_dim = d,
+				 .query_stride = row,
+				 .key_stride = what == WHOLE ? row : 2 * kv * d,
+				 .scale = 0.5f,
+				 .blocks = what == GATHERED ? 2 : 1};
+	const p4d_attention_split split = split_of(what, &s);
+
+	s.block[0] = (p4d_attention_block){0, length, length, true};
+	if (what == EARLIER)
+		s.block[0] = (p4d_attention_block){0, length, piece, false};
+	if (what == LATER)
+		s.block[0] = (p4d_attention_block){piece, piece, length, false};
+	if (what == GATHERED) {
+		s.block[0] = (p4d_attention_block){0, piece, (CP_RANK + 1) * piece, true};
+		s.block[1] = (p4d_attention_block){piece, piece, (2 * CP - CP_RANK) * piece, true};
+	}
+	s.workspace_bytes = p4d_attention_most(SM, &split, false);
+	return s;
+}
+
+static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
+{
+	const uint64_t piece = s->queries / 2;
+
+	s->query_position = what == WHOLE ? places(run, s->queries, 0) : pieces_of(run, CP_RANK, piece);
+	if (what == WHOLE || what == GATHERED)
+		s->key_position = places(run, s->keys, 0);
+	else if (what == OWN)
+		s->key_position = s->query_position;
+	else
+		s->key_position = pieces_of(run, what == EARLIER ? 0 : CP - 1, piece);
+}
+
+/* Of exactly so many bytes, as far as the cuda device is concerned, with something behind it. */
+static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
+{
+	const uint64_t cpu = cpu_workspace_bytes(s->head_dim);
+	unsigned char *workspace =
+	    run_memory(run, (s->workspace_bytes > cpu ? s->workspace_bytes : cpu) + BEYOND);
+
+	memset(workspace + s->workspace_bytes, 0x5a, BEYOND);
+	return workspace;
+}
+
+static void untouched_beyond(kernel_run *run, const p4d_attention_shape *s, const unsigned char *workspace)
+{
+	finish(run->device);
+	for (int i = 0; i < BEYOND && !strcmp(run->device->name, "cuda"); i++)
+		assert_int_equal(workspace[s->workspace_bytes + (uint64_t)i], 0x5a);
+}
+
+static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t piece, uint64_t kv, uint64_t group,
+		  uint64_t d)
+{
+	p4d_device *const device = run->device;
+	p4d_attention_shape s = shape_of(what, batch, piece, kv, group, d);
+	const p4d_attention_split split = split_of(what, &s);
+	const uint64_t n = batch * s.queries, a = s.heads, own = n * s.query_stride;
+	const uint64_t others = batch * s.keys * s.key_stride;
+	char *qkv = run_elements(run, own), *apart = run_elements(run, others);
+	char *k = what == WHOLE ? qkv + a * d * element_bytes(run->type) : apart,
+	     *v = k + kv * d * element_bytes(run->type);
+	void *o = run_elements(run, n * a * d), *d_o = run_elements(run, n * a * d),
+	     *dqkv = run_elements(run, own);
+	float *lse = run_reals(run, a * n), *sums = run_reals(run, a * n), *dq = run_reals(run, own),
+	      *dkv = run_reals(run, others);
+	unsigned char *workspace = workspace_of(run, &s);
+
+	set_positions(run, what, &s);
+	device->attention(device, run->type, o, lse, qkv, k, v, &s, workspace);
+	untouched_beyond(run, &s, workspace);
+	record_result(run, "attention", run->type, o, n * a * d);
+	record_lse(run, lse, a * n);
+	o = run_elements(run, n * a * d);
+	s.output = o;
+	s.workspace_bytes = p4d_attention_most(SM, &split, true);
+	workspace = workspace_of(run, &s);
+	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
+	if (what == WHOLE) {
+		device->attention_gradient(device, run->type, dqkv, run_memory(run, own * sizeof(float)), d_o,
+					   lse, sums, qkv, &s, workspace);
+		record_result(run, "attention_gradient", run->type, dqkv, own);
+	} else {
+		device->attention_backward(device, run->type, dq, dkv, dkv + kv * d, d_o, lse, sums, qkv, k,
+					   v, &s, workspace);
+		record_result(run, "attention_backward, q", P4D_DT_FP32, dq, own);
+		record_result(run, "attention_backward, k v", P4D_DT_FP32, dkv, others);
+	}
+	untouched_beyond(run, &s, workspace);
+}
+
+static void fused_cases(kernel_run *run)
+{
+	for (int what = WHOLE; what <= GATHERED; what++) {
+		fused(run, (sight)what, 1, 16, 2, 2, 32);
+		fused(run, (sight)what, 2, 12, 2, 1, 16);
+		fused(run, (sight)what, 3, 8, 1, 3, 64);
+	}
+}
+
+static void attention_kernels(void **state)
+{
+	(void)state;
+	check_kernels(attention_cases, 1e-5);
+}
+
+/*
+ * bf16 on both ways, so roundings are many. On a GPU by cuDNN, which also rounds probabilities; where it is
+ * missing there is nothing to see.
+ */
+static void fused_attention(void **state)
+{
+#ifdef P4D_TEST_GPU
+	const double limit = 1e-2;
+#else
+	const double limit = 4e-3;
+#endif
+	p4d_device cpu, cuda;
+
+	(void)state;
+	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	print_message("attention: %s\n", cuda.attention_text);
+	if (strstr(cuda.attention_text, "own kernels")) {
+		cpu.close(&cpu);
+		cuda.close(&cuda);
+		skip();
+	}
+	kernel_run *expected = run_cases(fused_cases, &cpu, P4D_DT_BF16, 0);
+	kernel_run *got = run_cases(fused_cases, &cuda, P4D_DT_BF16, 0);
+	compare_runs(got, expected, limit);
+	if (strstr(cuda.attention_text, "own kernels"))
+		fail_msg("%s", cuda.attention_text);
+	run_end(expected);
+	run_end(got);
+	cpu.close(&cpu);
+	cuda.close(&cuda);
+}
+
+/* Attention of a shape that fused attention would take but for one thing; which is said. */
+static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t off, const char *why)
+{
+	const uint64_t n = s.batch * s.queries, a = s.heads, d = s.head_dim;
+	p4d_device cuda;
+
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	kernel_run *run = run_begin(&cuda, type, off);
+	set_positions(run, WHOLE, &s);
+	if (!strstr(cuda.attention_text, "own kernels")) {
+		char *qkv = run_elements(run, n * s.query_stride), *k = qkv + a * d * element_bytes(type);
+		void *o = run_elements(run, n * a * d), *workspace = run_memory(run, s.workspace_bytes);
+		cuda.attention(&cuda, type, o, run_reals(run, a * n), qkv, k,
+			       k + s.kv_heads * d * element_bytes(type), &s, workspace);
+		finish(&cuda);
+		if (!strstr(cuda.attention_text, why))
+			fail_msg("\"%s\", not \"%s\"", cuda.attention_text, why);
+	}
+	run_end(run);
+	cuda.close(&cuda);
+}
+
+static void what_is_not_fused(void **state)
+{
+	static const int32_t one[2 * 16]; /* document of all tokens */
+	const p4d_attention_shape usual = shape_of(WHOLE, 2, 8, 2, 2, 16);
+	p4d_attention_shape s = usual;
+
+	(void)state;
+	expect_own_kernels(P4D_DT_FP32, usual, 0, "own kernels (fused attention takes bf16 only)");
+	expect_own_kernels(P4D_DT_BF16, usual, 1, "own kernels (operands are not aligned)");
+	s.blocks = 0;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (which keys are seen is not known)");
+	s = usual;
+	s.query_document = s.key_document = one;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (documents are masked)");
+	s = usual;
+	s.workspace_bytes -= SM ? 1 : s.workspace_bytes;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "its workspace is too small)");
+	s = usual;
+	s.block[0].queries = 1;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (a block is of one token)");
+	s = shape_of(WHOLE, 2, 8, 2, 2, 12);
+	s.query_stride += 8 - s.query_stride % 8;
+	s.key_stride = s.query_stride;
+	expect_own_kernels(P4D_DT_BF16, s, 0, "(no fused attention for heads of this size)");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(attention_kernels),
+	    cmocka_unit_test(fused_attention),
+	    cmocka_unit_test(what_is_not_fused),
+	};
+
+	select_tests();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

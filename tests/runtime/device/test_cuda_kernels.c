@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels against the cpu device on shapes that meet each of their ways: rows that are and are not multiples
+ * of 16 bytes, addresses that are not aligned, more rows than partial sums, rows too long for registers. fp32
+ * agrees to 1e-5 of the largest number of a result; bf16 to that and one rounding.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/support.h"
+#include "support/numbers.h"
+
+#include "support/kernel_cases.h"
+
+static void norms(kernel_run *run, uint64_t n, uint64_t h)
+{
+	p4d_device *const device = run->device;
+	void *y = run_elements(run, n * h), *x = run_elements(run, n * h), *weight = run_elements(run, h),
+	     *dx = run_elements(run, n * h);
+	float *rstd = run_reals(run, n), *dweight = run_reals(run, h);
+
+	device->norm(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
+	record_result(run, "norm", run->type, y, n * h);
+	record_result(run, "norm, rstd", P4D_DT_FP32, rstd, n);
+	/* what is made of a rounded number must not depend on how it was rounded */
+	y = run_elements(run, n * h);
+	device->norm_backward(device, run->type, dx, dweight, y, x, weight, rstd, n, h);
+	record_result(run, "norm_backward", run->type, dx, n * h);
+	record_result(run, "norm_backward, weight", P4D_DT_FP32, dweight, h);
+}
+
+static void norm_cases(kernel_run *run)
+{
+	norms(run, 1, 8);
+	norms(run, 300, 40); /* more rows than partial sums */
+	norms(run, 5, 129);
+	norms(run, 3, 2056); /* two runs a thread, four, and too long for registers */
+	norms(run, 3, 6152);
+	norms(run, 2, 12296);
+}
+
+static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool normed)
+{
+	p4d_device *const device = run->device;
+	const uint64_t columns = (a + 2 * k) * d, length = n > 3 ? n / 3 : n;
+	void *qkv = run_elements(run, n * columns), *dqkv = run_elements(run, n * columns);
+	float *rstd = run_reals(run, n * (a + k)), *dbias = run_reals(run, columns),
+	      *dquery = run_reals(run, d), *dkey = run_reals(run, d);
+	p4d_heads heads = {.n = n,
+			   .length = length,
+			   .heads = a,
+			   .kv_heads = k,
+			   .head_dim = d,
+			   .bias = bias ? run_elements(run, columns) : NULL,
+			   .query_weight = normed ? run_elements(run, d) : NULL,
+			   .key_weight = normed ? run_elements(run, d) : NULL,
+			   .epsilon = 1e-5f,
+			   .rope = run_reals(run, length * d)};
+
+	device->heads(device, run->type, qkv, normed ? rstd : NULL, &heads);
+	record_result(run, "heads", run->type, qkv, n * columns);
+	record_result(run, "heads, rstd", P4D_DT_FP32, rstd, n * (a + k));
+	qkv = run_elements(run, n * columns);
+	rstd = run_reals(run, n * (a + k));
+	device->heads_backward(device, run->type, dqkv, qkv, normed ? rstd : NULL, &heads,
+			       bias ? dbias : NULL, normed ? dquery : NULL, normed ? dkey : NULL);
+	record_result(run, "heads_backward", run->type, dqkv, n * columns);
+	record_result(run, "heads_backward, bias", P4D_DT_FP32, dbias, columns);
+	record_result(run, "heads_backward, query weight", P4D_DT_FP32, dquery, d);
+	record_result(run, "heads_backward, key weight", P4D_DT_FP32, dkey, d);
+}
+
+static void heads_cases(kernel_run *run)
+{
+	static const uint64_t sizes[] = {2, 6, 16, 80, 128, 256};
+
+	for (int i = 0; i < 6; i++) {
+		heads_of(run, 7, 3, 1, sizes[i], false, false);
+		heads_of(run, 70, 2, 2, sizes[i], i % 2, true);
+		heads_of(run, 3, 4, 2, sizes[i], true, false);
+	}
+}
+
+static void swiglus(kernel_run *run, uint64_t n, uint64_t f)
+{
+	p4d_device *const device = run->device;
+	void *gate_up = run_elements(run, n * 2 * f), *product = run_elements(run, n * f);
+
+	device->swiglu(device, run->type, product, gate_up, n, f);
+	record_result(run, "swiglu", run->type, product, n * f);
+	product = run_elements(run, n * f);
+	device->swiglu_backward(device, run->type, gate_up, product, n, f);
+	record_result(run, "swiglu_backward", run->type, gate_up, n * 2 * f);
+}
+
+static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
+{
+	p4d_device *const device = run->device;
+	void *table = run_elements(run, rows * h), *out = run_elements(run, n * h);
+	float *dtable = run_reals(run, rows * h);
+	int32_t *tokens = run_memory(run, n * sizeof(*tokens));
+
+	/* few tokens, so that all come again, some beyond the table on either side */
+	for (uint64_t i = 0; i < n; i++)
+		tokens[i] = (int32_t)(i * i % 23) - 1;
+	device->embed_backward(device, run->type, dtable, out, tokens, n, h, 3, rows);
+	record_result(run, "embed_backward", P4D_DT_FP32, dtable, rows * h);
+	device->embed(device, run->type, out, table, tokens, n, h, 3, rows);
+	record_result(run, "embed", run->type, out, n * h);
+}
+
+static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab)
+{
+	p4d_device *const device = run->device;
+	float *logits = run_reals(run, n * vocab), *maximum = run_reals(run, n), *sum = run_reals(run, n),
+	      *target = run_reals(run, n), *most = run_reals(run, n);
+	void *dlogits = run_elements(run, n * vocab);
+	int32_t *labels = run_memory(run, n * sizeof(*labels));
+	double *loss = run_memory(run, sizeof(*loss));
+
+	for (uint64_t i = 0; i < n * vocab; i++)
+		logits[i] *= i % 3 ? 4 : 40;
+	for (uint64_t i = 0; i < n; i++)
+		labels[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
+	*loss = 2;
+	device->statistics(device, maximum, sum, target, logits, labels, n, vocab, 2);
+	record_result(run, "statistics, maximum", P4D_DT_FP32, maximum, n);
+	record_result(run, "statistics, sum", P4D_DT_FP32, sum, n);
+	record_result(run, "statistics, target", P4D_DT_FP32, target, n);
+	device->losses(device, loss, maximum, sum, target, labels, n, 0.01f);
+	record_number(run, "losses", loss);
+	device->logits_gradient(device, run->type, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.25f,
+				0.01f);
+	record_result(run, "logits_gradient", run->type, dlogits, n * vocab);
+	for (uint64_t i = 0; i < n; i++)
+		most[i] = maximum[i] + (float)(i % 5);
+	device->rescale(device, sum, maximum, most, n);
+	record_result(run, "rescale", P4D_DT_FP32, sum, n);
+	device->statistics(device, maximum, sum, target, logits, labels, n, 0, 2); /* a rank without rows */
+	finish(device);
+	for (uint64_t i = 0; i < n; i++)
+		assert_true(maximum[i] == -INFINITY && sum[i] == 0 && target[i] == 0);
+}
+
+static void arrays(kernel_run *run, uint64_t count)
+{
+	p4d_device *const device = run->device;
+	const p4d_adam adam = {0.01f, 0.9f, 0.95f, 1e-5f, 0.1f, 0.5f, 0.25f, 0.5f};
+	void *a = run_elements(run, count), *b = run_elements(run, count), *y = run_elements(run, count);
+	float *master = run_reals(run, count), *first = run_reals(run, count),
+	      *second = run_reals(run, count), *gradient = run_reals(run, count);
+	double *squares = run_memory(run, sizeof(*squares));
+	uint64_t *nonfinite = run_memory(run, sizeof(*nonfinite));
+
+	device->add(device, run->type, y, a, b, count);
+	record_result(run, "add", run->type, y, count);
+	device->accumulate(device, gradient, run->type, a, count);
+	record_result(run, "accumulate", P4D_DT_FP32, gradient, count);
+	for (uint64_t i = 0; i < count; i++)
+		second[i] *= second[i];
+	gradient = run_reals(run, count);
+	device->adam(device, run->type, b, run->type == P4D_DT_BF16 ? master : NULL, first, second, gradient,
+		     count, &adam);
+	record_result(run, "adam", run->type, b, count);
+	record_result(run, "adam, master", P4D_DT_FP32, master, count);
+	record_result(run, "adam, first moment", P4D_DT_FP32, first, count);
+	record_result(run, "adam, second moment", P4D_DT_FP32, second, count);
+	*squares = 3;
+	device->sum_squares(device, squares, gradient, count);
+	record_number(run, "sum_squares", squares);
+	if (count > 3) {
+		gradient[0] = NAN;
+		gradient[count - 1] = INFINITY;
+		gradient[count / 2] = -INFINITY;
+	}
+	*nonfinite = 5;
+	device->count_nonfinite(device, nonfinite, gradient, count);
+	finish(device);
+	assert_int_equal(*nonfinite, count > 3 ? 8 : 5);
+	device->sum_squares(device, squares, gradient, count);
+	finish(device);
+	assert_true(!isfinite(*squares) == (count > 3));
+	device->cast(device, P4D_DT_BF16, y, P4D_DT_FP32, master, count / 2);
+	record_result(run, "cast", P4D_DT_BF16, y, count / 2);
+	device->cast(device, run->type, y, run->type, a, count);
+	record_result(run, "cast, same type", run->type, y, count);
+}
+
+static void rows_of(kernel_run *run, uint64_t rows, uint64_t columns, uint64_t apart)
+{
+	p4d_device *const device = run->device;
+	char *to = run_elements(run, rows * apart), *from = run_elements(run, rows * apart);
+	const uint64_t e = element_bytes(run->type);
+
+	device->copy_rows(device, to, apart * e, from + (apart - columns) * e, apart * e, columns * e, rows);
+	record_result(run, "copy_rows", run->type, to, rows * apart);
+}
+
+static void other_cases(kernel_run *run)
+{
+	swiglus(run, 1, 8);
+	swiglus(run, 3, 77);
+	swiglus(run, 2, 2064);
+	embeddings(run, 300, 40, 9);
+	embeddings(run, 30, 2064, 14);
+	embeddings(run, 5, 7, 30);
+	cross_entropy(run, 40, 24);
+	cross_entropy(run, 3, 301);
+	cross_entropy(run, 2, 9000);
+	arrays(run, 0);
+	arrays(run, 1);
+	arrays(run, 4000);
+	arrays(run, 40001);
+	rows_of(run, 5, 16, 32);
+	rows_of(run, 4, 3, 7);
+}
+
+/* With the shim, those of the cpu against themselves. */
+static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
+{
+	p4d_device *const device = run->device;
+	void *x = run_elements(run, n * in), *w = run_elements(run, out * in),
+	     *y = run_elements(run, n * out);
+	float *dw = run_reals(run, out * in), *logits = run_reals(run, n * out);
+
+	device->linear_weight(device, run->type, dw, y, x, n, out, in);
+	record_result(run, "linear_weight", P4D_DT_FP32, dw, out * in);
+	device->linear_logits(device, run->type, logits, x, w, n, out, in);
+	record_result(run, "linear_logits", P4D_DT_FP32, logits, n * out);
+	for (int accumulate = 0; accumulate < 2; accumulate++) {
+		device->linear(device, run->type, y, x, w, n, out, in, accumulate);
+		record_result(run, "linear", run->type, y, n * out);
+		y = run_elements(run, n * out);
+		device->linear_input(device, run->type, x, y, w, n, out, in, accumulate);
+		record_result(run, "linear_input", run->type, x, n * in);
+		x = run_elements(run, n * in);
+	}
+}
+
+static void product_cases(kernel_run *run)
+{
+	products_of(run, 64, 128, 256);
+	products_of(run, 100, 72, 1000);
+	products_of(run, 7, 33, 18);
+	products_of(run, 256, 512, 64);
+}
+
+static void norm_kernels(void **state)
+{
+	(void)state;
+	/* the cpu sums rows of 12,296 squares in fp32, in an order of the compiler's */
+	check_kernels(norm_cases, 2e-4);
+}
+
+static void heads_kernels(void **state)
+{
+	(void)state;
+	check_kernels(heads_cases, 1e-5);
+}
+
+static void other_kernels(void **state)
+{
+	(void)state;
+	check_kernels(other_cases, 1e-5);
+}
+
+static void products(void **state)
+{
+	(void)state;
+	check_kernels(product_cases, 1e-5);
+}
+
+/* A part of an array begins anywhere: its sum does not depend on where. */
+static void sums_do_not_depend_on_addresses(void **state)
+{
+	enum { COUNT = 5000, PLACES = 9 };
+	float *x = make_memory((COUNT + PLACES) * sizeof(*x));
+	double *sums = make_memory(PLACES * sizeof(*sums));
+	uint64_t random = 3;
+	p4d_device cuda;
+
+	(void)state;
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+	for (int i = 0; i < PLACES; i++) {
+		random = 3;
+		for (int k = 0; k < COUNT; k++)
+			x[i + k] = (float)number(&random) * 1.1f;
+		sums[i] = 0;
+		cuda.sum_squares(&cuda, &sums[i], x + i, COUNT);
+		finish(&cuda);
+		assert_true(sums[i] > 0 && sums[i] == sums[0]);
+	}
+	cuda.close(&cuda);
+	drop_memory(x);
+	drop_memory(sums);
+}
+
+/* More blocks than a grid has, whose number is small again where it is cut to 32 bits. */
+static void too_many_blocks_are_an_error(void **state)
+{
+	const uint64_t rows = ((uint64_t)1 << 32) + 1;
+	char *memory = make_memory(32);
+	p4d_device cuda;
+
+	(void)state;
+	assert_int_equal(open_device_under_test(&cuda, NULL), 0);
+#ifdef P4D_TEST_CUDA /* the shim ends the program */
+	const pid_t child = fork();
+	int status = 0;
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGABRT, SIG_DFL); /* cmocka's would go on with the tests */
+		cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#else
+	p4d_error err;
+	cuda.copy_rows(&cuda, memory, 0, memory + 16, 0, 16, rows);
+	assert_true(cuda.sync(&cuda, &err) < 0);
+#endif
+	cuda.close(&cuda);
+	drop_memory(memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(norm_kernels),
+	    cmocka_unit_test(heads_kernels),
+	    cmocka_unit_test(other_kernels),
+	    cmocka_unit_test(products),
+	    cmocka_unit_test(sums_do_not_depend_on_addresses),
+	    cmocka_unit_test(too_many_blocks_are_an_error),
+	};
+
+	select_tests();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

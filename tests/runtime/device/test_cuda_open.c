@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the cuda device, its arena, its copies and its failures, on a machine that the shim plays. */
+#include "support/support.h"
+
+#include <unistd.h>
+
+#include "support/device_under_test.h"
+
+static p4d_device device;
+static p4d_error err;
+
+static const p4d_shim_machine usual = {.devices = 2, .driver = 13010, .sm = 90, .bytes = (size_t)80 << 30};
+
+static int prepare(void **state)
+{
+	(void)state;
+	p4d_shim_gpu = usual;
+	(void)cudaGetLastError(); /* of the test before */
+	err = (p4d_error){.code = P4D_OK};
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	return 0;
+}
+
+static int open_as(uint32_t local_rank)
+{
+	const p4d_cuda_request request = {PACKAGE_VERSION, sizeof(device), local_rank};
+
+	return p4d_device_cuda_open(&device, &request, &err);
+}
+
+static void assert_says(const char *text)
+{
+	if (!strstr(err.text, text))
+		fail_msg("\"%s\" does not say \"%s\"", err.text, text);
+	assert_null(strchr(err.text, '\n'));
+}
+
+static void assert_refused(const char *text)
+{
+	assert_int_equal(open_as(0), -1);
+	assert_int_equal(err.code, P4D_E_DEVICE);
+	assert_says(text);
+}
+
+/* Each rank of a host takes its GPU; more ranks than GPUs share them. */
+static void opens(void **state)
+{
+	(void)state;
+	assert_int_equal(open_as(1), 0);
+	assert_string_equal(device.name, "cuda");
+	assert_string_equal(device.text, "Host 1 (sm_90, 80.0 GiB)");
+	assert_string_equal(device.identity, "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1");
+	device.close(&device);
+	assert_null(device.state);
+	assert_int_equal(open_as(2), 0);
+	assert_string_equal(device.text, "Host 0 (sm_90, 80.0 GiB)");
+	device.close(&device);
+}
+
+static void no_driver(void **state)
+{
+	(void)state;
+	p4d_shim_gpu.driver = 0;
+	assert_refused("no NVIDIA driver");
+}
+
+static void old_driver(void **state)
+{
+	(void)state;
+	p4d_shim_gpu.driver = 12040;
+	assert_refused("knows CUDA up to 12.4; this build needs CUDA 13.0");
+}
+
+static void no_gpu(void **state)
+{
+	(void)state;
+	p4d_shim_gpu.devices = 0;
+	assert_refused("no GPU that CUDA can use");
+	setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+	assert_refused("CUDA_VISIBLE_DEVICES=\"7\"");
+}
+
+static void other_architecture(void **state)
+{
+	(void)state;
+	p4d_shim_gpu.sm = 75;
+	assert_refused("Host 0 (sm_75, 80.0 GiB): this build has code for sm ");
+	assert_non_null(strstr(err.fix, "--with-cuda-architectures=75"));
+}
+
+static void other_version(void **state)
+{
+	const p4d_cuda_request older = {"0.0.9", sizeof(device), 0}, smaller = {PACKAGE_VERSION, 8, 0};
+
+	(void)state;
+	assert_int_equal(p4d_device_cuda_open(&device, &older, &err), -1);
+	assert_int_equal(err.code, P4D_E_DEVICE);
+	assert_says("p4d-train of 0.0.9");
+	assert_int_equal(p4d_device_cuda_open(&device, &smaller, &err), -1);
+	assert_says("(8)");
+	assert_non_null(strstr(err.fix, "make install"));
+}
+
+static void arena_too_large(void **state)
+{
+	void *arena;
+	uint64_t used, total;
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	p4d_shim_gpu.taken = (size_t)30 << 30;
+	device.usage(&device, &used, &total);
+	assert_int_equal(used, (uint64_t)30 << 30);
+	assert_int_equal(total, (uint64_t)80 << 30);
+	assert_int_equal(device.allocate(&device, (uint64_t)51 << 30, &arena, &err), -1);
+	assert_int_equal(err.code, P4D_E_DEVICE);
+	assert_says("the arena of 51.00 GiB does not fit: 50.00 GiB are free, 30.00 of 80.00 GiB are in use");
+	assert_non_null(strstr(err.fix, "p4d plan"));
+	/* it can be tried again with less */
+	assert_int_equal(device.allocate(&device, 4096, &arena, &err), 0);
+	device.release(&device, arena);
+	assert_int_equal(device.sync(&device, &err), 0);
+	device.close(&device);
+}
+
+/* More than all slots of the staging memory, and not a multiple of them. */
+static void copies_are_whole(void **state)
+{
+	enum { COUNT = (9 << 20) + 123 };
+	unsigned char *from = malloc(COUNT), *to = malloc(COUNT);
+	void *arena;
+
+	(void)state;
+	assert_non_null(from);
+	assert_non_null(to);
+	for (unsigned i = 0; i < COUNT; i++)
+		from[i] = (unsigned char)(i * 2654435761u >> 24);
+	assert_int_equal(open_as(0), 0);
+	assert_int_equal(device.allocate(&device, COUNT, &arena, &err), 0);
+	device.upload(&device, arena, from, COUNT);
+	memset(to, 0, COUNT);
+	device.download(&device, to, arena, COUNT);
+	assert_memory_equal(from, to, COUNT);
+	device.upload(&device, arena, from, 0);
+	device.download(&device, to, arena, 0);
+	assert_int_equal(device.sync(&device, &err), 0);
+	device.release(&device, arena);
+	device.close(&device);
+	free(from), free(to);
+}
+
+/* What failed first is told by sync, then and always. */
+static void failures_stay(void **state)
+{
+	float x[4] = {1, 2, 3, 4};
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	p4d_shim_gpu.fails = cudaErrorLaunchFailure;
+	device.add(&device, P4D_DT_FP32, x, x, x, 4);
+	device.zero(&device, x, sizeof(x));
+	p4d_shim_gpu.fails = cudaSuccess;
+	assert_int_equal(device.sync(&device, &err), -1);
+	assert_int_equal(err.code, P4D_E_DEVICE);
+	assert_says("seen at add: unspecified launch failure");
+	assert_non_null(strstr(err.fix, "P4D_CUDA_SYNC=1"));
+	assert_int_equal(device.sync(&device, &err), -1);
+	device.close(&device);
+}
+
+/* Attention is fused unless that is not wanted. */
+static void own_attention(void **state)
+{
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	assert_string_equal(device.attention_text, "plain C");
+	device.close(&device);
+	setenv("P4D_CUDNN", "0", 1);
+	assert_int_equal(open_as(0), 0);
+	unsetenv("P4D_CUDNN");
+	assert_string_equal(device.attention_text, "p4d's own kernels (P4D_CUDNN=0)");
+	device.close(&device);
+}
+
+static void heads_that_are_too_wide(void **state)
+{
+	const p4d_attention_shape shape = {
+	    .batch = 1, .queries = 1, .keys = 1, .heads = 1, .kv_heads = 1, .head_dim = 264};
+	float x[264];
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	device.attention(&device, P4D_DT_FP32, x, x, x, x, x, &shape, NULL);
+	assert_int_equal(device.sync(&device, &err), -1);
+	assert_says("up to 256, not of 264");
+	device.close(&device);
+}
+
+static int gone(void *context, p4d_error *why)
+{
+	int *left = context;
+
+	return (*left)-- > 0 ? 0 : p4d_fail(why, P4D_E_RANK, "rank 3 is gone");
+}
+
+/* What waits for a rank that is gone is never done: the watch ends the host's wait. */
+static void watched(void **state)
+{
+	int left = 5;
+	float x = 1;
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	device.watch = gone;
+	device.watch_context = &left;
+	p4d_shim_gpu.behind = 4;
+	assert_int_equal(device.sync(&device, &err), 0);
+	assert_int_equal(left, 1);
+	p4d_shim_gpu.behind = 1000;
+	device.download(&device, &x, &x, sizeof(x));
+	assert_int_equal(device.sync(&device, &err), -1);
+	assert_int_equal(err.code, P4D_E_RANK);
+	assert_says("rank 3 is gone");
+	device.close(&device);
+}
+
+/* The runtime calls it an error that an event is still to come. It is not one of the next operation. */
+static void what_is_not_ready_is_no_failure(void **state)
+{
+	float x[4] = {1, 2, 3, 4};
+	void *mark;
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	assert_int_equal(device.mark_open(&device, &mark, &err), 0);
+	p4d_shim_gpu.behind = 3;
+	assert_int_equal(device.sync(&device, &err), 0);
+	device.add(&device, P4D_DT_FP32, x, x, x, 4);
+	p4d_shim_gpu.behind = 1;
+	assert_int_equal(device.marked(&device, mark, &err), 0);
+	device.add(&device, P4D_DT_FP32, x, x, x, 4);
+	assert_int_equal(device.sync(&device, &err), 0);
+	assert_true(x[3] == 16);
+	device.close(&device);
+}
+
+static void streams(void **state)
+{
+	void *stream, *mark;
+
+	(void)state;
+	assert_int_equal(open_as(0), 0);
+	assert_int_equal(device.stream_open(&device, &stream, &err), 0);
+	assert_non_null(stream);
+	device.stream_wait(&device, stream, NULL);
+	device.stream_wait(&device, NULL, stream);
+	assert_int_equal(device.mark_open(&device, &mark, &err), 0);
+	assert_int_equal(device.marked(&device, mark, &err), 1);
+	device.mark(&device, mark, stream);
+	device.mark_wait(&device, NULL, mark);
+	p4d_shim_gpu.behind = 1;
+	assert_int_equal(device.marked(&device, mark, &err), 0);
+	assert_int_equal(device.marked(&device, mark, &err), 1);
+	assert_int_equal(device.attach(&device, &err), 0);
+	p4d_shim_gpu.fails = cudaErrorLaunchFailure;
+	assert_int_equal(device.marked(&device, mark, &err), -1);
+	p4d_shim_gpu.fails = cudaSuccess;
+	assert_int_equal(device.sync(&device, &err), -1);
+	device.close(&device);
+}
+
+/* ---- finding libp4d-cuda.so ---- */
+
+static void not_built(void **state)
+{
+	(void)state;
+	setenv("P4D_LIBDIR", "/nonexistent", 1);
+	assert_int_equal(p4d_device_cuda_load(&device, 0, &err), -1);
+	assert_int_equal(err.code, P4D_E_DEVICE);
+	assert_says("built without CUDA: there is no /nonexistent/libp4d-cuda.so");
+	assert_non_null(strstr(err.fix, "--device cpu"));
+	err.code = P4D_OK;
+	assert_false(p4d_device_cuda_there(&err));
+	assert_says("/nonexistent/libp4d-cuda.so");
+}
+
+static void not_a_library(void **state)
+{
+	char directory[] = "/tmp/p4d-cuda-XXXXXX", path[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/libp4d-cuda.so", directory);
+	FILE *file = fopen(path, "w");
+	const bool written = file && fputs("nothing\n", file) >= 0;
+	if (file)
+		fclose(file);
+	setenv("P4D_LIBDIR", directory, 1);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+	unsetenv("CUDA_MODULE_LOADING");
+	const int rc = p4d_device_cuda_load(&device, 0, &err);
+	unlink(path);
+	rmdir(directory);
+	assert_true(written);
+	assert_int_equal(rc, -1);
+	assert_int_equal(err.code, P4D_E_DEVICE);
+	assert_says("CUDA cannot be loaded: ");
+	/* what CUDA reads when it is loaded, unless the user has said it */
+	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
+	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(opens, prepare),
+	    cmocka_unit_test_setup(no_driver, prepare),
+	    cmocka_unit_test_setup(old_driver, prepare),
+	    cmocka_unit_test_setup(no_gpu, prepare),
+	    cmocka_unit_test_setup(other_architecture, prepare),
+	    cmocka_unit_test_setup(other_version, prepare),
+	    cmocka_unit_test_setup(arena_too_large, prepare),
+	    cmocka_unit_test_setup(copies_are_whole, prepare),
+	    cmocka_unit_test_setup(failures_stay, prepare),
+	    cmocka_unit_test_setup(own_attention, prepare),
+	    cmocka_unit_test_setup(heads_that_are_too_wide, prepare),
+	    cmocka_unit_test_setup(watched, prepare),
+	    cmocka_unit_test_setup(what_is_not_ready_is_no_failure, prepare),
+	    cmocka_unit_test_setup(streams, prepare),
+	    cmocka_unit_test_setup(not_built, prepare),
+	    cmocka_unit_test_setup(not_a_library, prepare),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Training on the cuda device in the arena that a GPU's plan describes: the losses are those of the cpu
+ * device. With the kernels compiled for the host; and, by tests/gpu/run, on a GPU, which two ranks share.
+ * Nothing is read before it is written: new memory holds NaN.
+ */
+#include "support/support.h"
+
+#include "comm/comm_device.h"
+#include "support/device_under_test.h"
+#include "support/training_curves.h"
+
+#ifdef P4D_TEST_GPU
+enum { STEPS = CURVE_STEPS };
+#else
+enum { STEPS = 3 };
+#endif
+
+#define MODEL \
+	"model=custom layers=2 hidden=32 ffn=48 heads=4 head-dim=8 vocab=203 seq-len=16 global-batch=4 " \
+	"micro-batch=2 " \
+	"pp=1 vpp=1 "
+#define PLAIN_MODEL MODEL "kv-heads=4 tied=off bias=none qk-norm=off "
+#define GROUPED_MODEL MODEL "kv-heads=2 tied=on bias=qkv qk-norm=on "
+
+static p4d_layout layout;
+
+static void nothing(void)
+{
+}
+
+static p4d_group *open_all(p4d_world *world, uint32_t size, p4d_error *err)
+{
+	uint32_t ranks[FORKED_MOST];
+	p4d_group *all;
+
+	for (uint32_t i = 0; i < size; i++)
+		ranks[i] = i;
+	return p4d_group_open(&all, world, ranks, size, err) < 0 ? NULL : all;
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *all = open_all(world, size, err);
+	p4d_transport *transport = NULL;
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	if (!all)
+		return -1;
+	if (layout.device == P4D_CPU) {
+		TRY(p4d_device_cpu_open(&device, err));
+	} else {
+		TRY(open_device_under_test(&device, err));
+		/* ranks that share a GPU meet in the host's memory */
+		TRY(p4d_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
+	}
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	settings.transport = transport;
+	settings.document_mask = curve_documents;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+#ifndef P4D_TEST_GPU
+	/* the warm-up has asked for all shapes of the run */
+	CHECK(layout.device == P4D_CPU || !strstr(device.attention_text, "own kernels") ==
+					      (layout.precision == P4D_BF16 && !curve_documents));
+#endif
+	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
+	p4d_trainer_close(trainer);
+	p4d_transport_close(transport);
+	p4d_group_close(all);
+	device.close(&device);
+	return 0;
+}
+
+static void compare(const char *model, const char *parallel, uint32_t ranks, double limit)
+{
+	char options[512];
+	double norm;
+
+	snprintf(options, sizeof(options), "%s tp=1 cp=1 device=cpu", model);
+	const curve cpu = curve_of(options, 1, NULL, &layout, train);
+	snprintf(options, sizeof(options), "%s %s device=cuda", model, parallel);
+	const curve cuda = curve_of(options, ranks, NULL, &layout, train);
+	const double off = curve_off_by(&cpu, &cuda, &norm);
+	print_message("%s: loss %.5f to %.5f, off by %.2g\n", parallel, cuda.loss[0], cuda.loss[STEPS - 1],
+		      off);
+	assert_true(off <= limit && norm <= 100 * limit);
+}
+
+static void one_gpu(void **state)
+{
+	(void)state;
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	if (test_stride(2) > 1)
+		return;
+	compare(GROUPED_MODEL "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
+	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1", 1, 2e-2);
+}
+
+/* Sequence parallelism, the ring, and keys that are gathered. */
+static void several_ranks(void **state)
+{
+	(void)state;
+	test_skip_where_few();
+	compare(GROUPED_MODEL "precision=fp32", "tp=2 cp=1 sequence-parallel=on", 2, 1e-5);
+	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
+	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=p2p", 4, 2e-2);
+	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=4 cp-comm=all-gather", 4, 2e-2);
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);
+}
+
+static void documents(void **state)
+{
+	(void)state;
+	test_skip_where_few();
+	curve_documents = true;
+	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=1", 1, 1e-5);
+	compare(PLAIN_MODEL "precision=bf16", "tp=1 cp=2 cp-comm=p2p", 2, 2e-2);
+	curve_documents = false;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(one_gpu),
+	    cmocka_unit_test(several_ranks),
+	    cmocka_unit_test(documents),
+	};
+
+	return cmocka_run_group_tests_name("training on the cuda device", tests, curve_setup, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuDNN takes every graph of attention that the models of etc/models lead to, on GPUs that are described to
+ * it, and wants the workspace that estimator/attention.h says. No GPU is needed, and nothing runs: results
+ * are checked by tests/gpu/run. P4D_TEST_CUDNN=1 in the environment: more layouts, and code for all of them.
+ */
+#include "support/support.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+
+#include "plan/cudnn_workspace.h"
+#include "device/cuda/sdpa_engine.h"
+#include "model/model.h"
+
+/* As cuDNN wants a GPU described. */
+static const struct gpu {
+	int sm, multiprocessors, shared_memory, l2;
+	const char *name;
+} gpus[] = {
+    {90, 132, 232448, 62914560, "NVIDIA H200"},
+    {80, 108, 166912, 41943040, "NVIDIA A100-SXM4-80GB"},
+    {100, 148, 232448, 62914560, "NVIDIA B200"},
+    {120, 188, 101376, 62914560, "NVIDIA RTX PRO 6000 Blackwell Server Edition"},
+};
+enum { GPUS = sizeof(gpus) / sizeof(gpus[0]) };
+
+static p4d_cudnn cudnn;
+static cudnnBackendDescriptor_t devices[GPUS];
+static unsigned asked, refused, compiled;
+static bool all; /* compile them all */
+
+/* The address sanitizer would count what cuDNN's compiler leaves behind. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+
+static cudnnBackendDescriptor_t describe(const struct gpu *gpu)
+{
+	cudnnBackendDescriptor_t device;
+	char text[1024];
+	const int length = snprintf(
+	    text, sizeof(text),
+	    "{\"deviceVer\":%d,\"driverVer\":13000,\"deviceName\":\"%s\",\"cudaDeviceId\":0,"
+	    "\"multiProcessorCount\":%d,\"warpSize\":32,\"maxGridSize\":[2147483647,65535,65535],"
+	    "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"maxSharedMemoryPerBlock\":49152,"
+	    "\"maxSharedMemoryPerBlockOptin\":%d,\"reservedSharedMemoryPerBlock\":1024,"
+	    "\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,"
+	    "\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
+	    "\"totalGlobalMem\":85899345920,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
+	    "\"l2CacheSize\":%d}",
+	    10 * gpu->sm, gpu->name, gpu->multiprocessors, gpu->shared_memory, gpu->l2);
+
+	assert_int_equal(cudnn.BackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device), 0);
+	assert_int_equal(cudnn.BackendSetAttribute(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+						   CUDNN_TYPE_CHAR, length, text),
+			 0);
+	assert_int_equal(cudnn.BackendFinalize(device), 0);
+	return device;
+}
+
+/* cuDNN opens and closes its compiler for every graph, which takes as long as its answer: here it is kept. */
+static void keep_compiler(void)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "libnvrtc.so.%d", CUDART_VERSION / 1000);
+	if (!dlopen(name, RTLD_LAZY | RTLD_LOCAL))
+		print_message("graphs take longer: %s\n", dlerror());
+}
+
+/*
+ * Where there is no driver, the libcuda that CUDA brings to link with takes its place: cuDNN looks for one by
+ * its name. It refuses every call.
+ */
+static int open_cudnn(void **state)
+{
+	p4d_error err;
+
+	(void)state;
+	all = getenv("P4D_TEST_CUDNN") != NULL;
+	keep_compiler();
+	if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(P4D_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL))
+		print_message("no driver, and no libcuda to link with: %s\n", dlerror());
+	else if (p4d_cudnn_open(&cudnn, &err) < 0)
+		print_message("nothing to see without cuDNN: %s\n", err.text);
+	else
+		for (int i = 0; i < GPUS; i++)
+			devices[i] = describe(&gpus[i]);
+	return 0;
+}
+
+static int close_cudnn(void **state)
+{
+	(void)state;
+	for (int i = 0; i < GPUS && devices[i]; i++)
+		cudnn.BackendDestroyDescriptor(devices[i]);
+	return 0;
+}
+
+/* Its code is made; only loading it takes a driver. */
+static void compile(p4d_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
+{
+	p4d_error err;
+
+	if (!p4d_engine_build(graph, device, NULL, choice, &err) && !strstr(err.text, "cuLibraryLoadData"))
+		fail_msg("%s", err.text);
+	compiled++;
+}
+
+static void ask(int number, const p4d_fused_shape *s, bool build)
+{
+	static p4d_graph graph;
+	const p4d_attention_bytes need = p4d_attention_workspace(
+	    gpus[number].sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
+	const uint64_t expected = s->backward ? need.backward_workspace : need.forward_workspace;
+	uint64_t bytes = 0;
+	p4d_error err;
+
+	if (p4d_graph_open(&graph, &cudnn, NULL, s, &err) < 0)
+		fail_msg("%s", err.text);
+	const cudnnBackendDescriptor_t choice =
+	    p4d_engine_choose(&graph, devices[number], UINT64_MAX, &bytes, &err);
+	asked++;
+	refused += !choice;
+	/* what is not fused is refused backward; forward may be taken */
+	if (need.fused ? !choice || bytes != expected : s->backward && choice)
+		fail_msg("sm %d, %s, %" PRIu64 " x %" PRIu64 "/%" PRIu64 " heads of %" PRIu64 ", %" PRIu64
+			 " queries, %" PRIu64 " keys, %s: %s, %" PRIu64 " bytes, not %" PRIu64,
+			 gpus[number].sm, s->backward ? "backward" : "forward", s->batch, s->heads,
+			 s->kv_heads, s->head_dim, s->queries, s->keys, s->causal ? "causal" : "all",
+			 choice ? "taken" : "refused", bytes, expected);
+	if (choice && build)
+		compile(&graph, devices[number], choice);
+	p4d_graph_close(&graph);
+}
+
+/* The attention of a rank, of `length` tokens of each sequence. */
+typedef struct rank {
+	uint64_t batch, heads, kv_heads, head_dim, length;
+} rank;
+
+/* A block of its queries and of `rows` keys. */
+typedef struct block {
+	uint64_t queries, keys, rows;
+	bool causal;
+	bool own; /* no context parallelism: keys are columns of its qkv, gradients are set */
+} block;
+
+static p4d_fused_stride strides(uint64_t width, uint64_t tokens)
+{
+	return (p4d_fused_stride){width, width * tokens};
+}
+
+static p4d_fused_shape shape_of(const rank *r, const block *b, bool back)
+{
+	const uint64_t q = r->heads * r->head_dim, kv = r->kv_heads * r->head_dim;
+	p4d_fused_shape s = {.batch = r->batch,
+			     .queries = b->queries,
+			     .keys = b->keys,
+			     .heads = r->heads,
+			     .kv_heads = r->kv_heads,
+			     .head_dim = r->head_dim,
+			     .causal = b->causal,
+			     .backward = back,
+			     .q = strides(q + 2 * kv, r->length),
+			     .kv = strides(b->own ? q + 2 * kv : 2 * kv, b->rows),
+			     .o = strides(q, r->length)};
+
+	if (back) {
+		s.dq = b->own ? s.q : strides(q, b->queries);
+		s.dkv = b->own ? s.kv : strides(kv, b->keys);
+	}
+	return s;
+}
+
+/* Without context parallelism; of a ring; of keys gathered from 4 ranks: first, one in between, last. */
+static void ask_blocks(int number, const rank *r, bool build)
+{
+	const uint64_t n = r->length, half = n / 2, sequence = 4 * n;
+	const block blocks[] = {
+	    {n, n, n, true, true},
+	    {n, n, n, true, false},
+	    {n, half, n, false, false},
+	    {half, n, n, false, false},
+	    {half, half, sequence, true, false},
+	    {half, 5 * half, sequence, true, false},
+	    {half, sequence, sequence, true, false},
+	};
+
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+		for (int back = 0; back < 2; back++) {
+			const p4d_fused_shape s = shape_of(r, &blocks[i], back);
+			ask(number, &s, build && (all || i == 0 || i == 5));
+		}
+}
+
+/* Ranks whose attention is alike are asked for once. */
+static bool is_new(const rank *r)
+{
+	static rank known[512];
+	static int count;
+
+	for (int i = 0; i < count; i++)
+		if (!memcmp(&known[i], r, sizeof(*r)))
+			return false;
+	assert_true(count < 512);
+	known[count++] = *r;
+	return true;
+}
+
+static void ask_rank(const char *model, rank r)
+{
+	if (!is_new(&r))
+		return;
+	for (size_t i = 0; i < GPUS; i += test_stride(GPUS)) {
+		const bool build = !strcmp(model, "llama3-8b") && r.length == 4096 && r.heads == 32;
+		ask_blocks((int)i, &r, build && (all || gpus[i].sm == 90));
+	}
+}
+
+static void ask_model(const p4d_preset *preset, const p4d_request *request, void *context)
+{
+	/* halves at which Blackwell's kernel begins, and others */
+	static const uint64_t lengths[] = {4096, 256, 264, 1000};
+	const uint64_t heads = (uint64_t)request->value[P4D_HEADS];
+	const uint64_t kv_heads = (uint64_t)request->value[P4D_KV_HEADS];
+	const uint64_t head_dim = (uint64_t)request->value[P4D_HEAD_DIM];
+
+	(void)context;
+	for (uint64_t tp = 1; tp <= 8 && kv_heads % tp == 0 && heads % tp == 0; tp *= all ? 2 : 8)
+		for (int i = 0; i < (all ? 4 : 1); i++)
+			ask_rank(preset->name,
+				 (rank){tp > 1 ? 1 : 2, heads / tp, kv_heads / tp, head_dim, lengths[i]});
+}
+
+static void graphs_of_the_models(void **state)
+{
+	const char *data = getenv("P4D_TEST_DATADIR");
+	p4d_error err;
+
+	(void)state;
+	if (!devices[0])
+		skip();
+	if (p4d_model_each(data ? data : "etc", ask_model, NULL, &err) < 0)
+		fail_msg("%s", err.text);
+	print_message("%s: %u graphs, %u of them refused; %u compiled\n", cudnn.text, asked, refused,
+		      compiled);
+	assert_true(asked > 500 && refused < asked / 4 && compiled >= 4);
+}
+
+/* A workspace that is too small is said, and the graph not taken. */
+static void a_small_workspace(void **state)
+{
+	const rank r = {1, 8, 2, 64, 512};
+	const block b = {512, 512, 512, true, true};
+	const p4d_fused_shape s = shape_of(&r, &b, true);
+	static p4d_graph graph;
+	uint64_t bytes = 0;
+	p4d_error err;
+
+	(void)state;
+	if (!devices[0])
+		skip();
+	assert_int_equal(p4d_graph_open(&graph, &cudnn, NULL, &s, &err), 0);
+	assert_null(p4d_engine_choose(&graph, devices[1], 1000, &bytes, &err));
+	assert_non_null(strstr(err.text, "bytes of workspace, not the 1000 of the plan"));
+	p4d_graph_close(&graph);
+}
+
+/* Heads that no engine takes; and what is no graph at all. */
+static void what_is_refused(void **state)
+{
+	rank r = {1, 8, 2, 12, 512};
+	const block b = {512, 512, 512, true, true};
+	static p4d_graph graph;
+	uint64_t bytes = 0;
+	p4d_error err;
+
+	(void)state;
+	if (!devices[0])
+		skip();
+	p4d_fused_shape s = shape_of(&r, &b, true);
+	assert_int_equal(p4d_graph_open(&graph, &cudnn, NULL, &s, &err), 0);
+	assert_null(p4d_engine_choose(&graph, devices[1], UINT64_MAX, &bytes, &err));
+	assert_non_null(strstr(err.text, "refuses it"));
+	p4d_graph_close(&graph);
+	s.batch = UINT64_MAX;
+	assert_int_equal(p4d_graph_open(&graph, &cudnn, NULL, &s, &err), -1);
+	assert_non_null(strstr(err.text, "CUDNN_STATUS_"));
+	p4d_graph_close(&graph);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(graphs_of_the_models),
+	    cmocka_unit_test(a_small_workspace),
+	    cmocka_unit_test(what_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("attention through cuDNN", tests, open_cudnn, close_cudnn);
+}

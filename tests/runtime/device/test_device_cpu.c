@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients of the cpu device's operations but attention, in double, against finite differences. */
+#include "support/support.h"
+#include "support/numbers.h"
+
+#define P4D_CPU_TYPE 64
+#include "device/cpu/cpu_operations.h"
+
+enum { ALL = 1 << 20 };
+
+/* What a scalar function of an operation reads and fills; each test uses what it needs. */
+typedef struct call {
+	uint64_t n, out, in;
+	double *x, *y, *w, *weight, *bias, *rstd, *towards; /* the function is the product of y and towards */
+	p4d_heads heads;
+	bool norm;
+	int32_t *tokens;
+} call;
+
+static double linear(void *context)
+{
+	call *c = context;
+
+	OP(linear)(NULL, c->y, c->x, c->w, c->n, c->out, c->in, false);
+	return dot(c->y, c->towards, c->n * c->out);
+}
+
+static void linear_case(uint64_t n, uint64_t out, uint64_t in)
+{
+	call c = {.n = n, .out = out, .in = in};
+	double *dx = numbers(n * in, 5), *dw = numbers(out * in, 6), *dx0 = numbers(n * in, 5),
+	       *dw0 = numbers(out * in, 6);
+
+	c.x = numbers(n * in, 1);
+	c.w = numbers(out * in, 2);
+	c.y = numbers(n * out, 3);
+	c.towards = numbers(n * out, 4);
+	/* what was there before stays in the sum */
+	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, true);
+	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in);
+	for (uint64_t i = 0; i < n * in; i++)
+		dx[i] -= dx0[i];
+	for (uint64_t i = 0; i < out * in; i++)
+		dw[i] -= dw0[i];
+	check_gradient("linear, x", linear, &c, c.x, dx, n * in, ALL);
+	check_gradient("linear, w", linear, &c, c.w, dw, out * in, ALL);
+	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, false);
+	check_gradient("linear, x, set", linear, &c, c.x, dx, n * in, ALL);
+	free(dx), free(dw), free(dx0), free(dw0);
+	free(c.x), free(c.w), free(c.y), free(c.towards);
+}
+
+static void linear_gradients(void **state)
+{
+	(void)state;
+	linear_case(1, 1, 1);
+	linear_case(7, 5, 3);
+	linear_case(2, 17, 33);
+}
+
+/* y = x w^T written out. */
+static void linear_is_the_product(void **state)
+{
+	enum { N = 3, OUT = 4, IN = 5 };
+	double *x = numbers(N * IN, 1), *w = numbers(OUT * IN, 2), *y = numbers(N * OUT, 3),
+	       *y0 = numbers(N * OUT, 3);
+
+	(void)state;
+	OP(linear)(NULL, y, x, w, N, OUT, IN, true);
+	for (int i = 0; i < N; i++)
+		for (int j = 0; j < OUT; j++) {
+			double sum = y0[i * OUT + j];
+			for (int k = 0; k < IN; k++)
+				sum += x[i * IN + k] * w[j * IN + k];
+			assert_true(fabs(y[i * OUT + j] - sum) < 1e-12);
+		}
+	free(x), free(w), free(y), free(y0);
+}
+
+static double norm(void *context)
+{
+	call *c = context;
+
+	OP(norm)(c->y, c->rstd, c->x, c->weight, c->n, c->in, 1e-5f);
+	return dot(c->y, c->towards, c->n * c->in);
+}
+
+static void norm_case(uint64_t n, uint64_t h)
+{
+	call c = {.n = n, .in = h};
+	double *dx = numbers(n * h, 5), *before = numbers(n * h, 5), *dweight = calloc(h, sizeof(*dweight));
+
+	c.x = numbers(n * h, 1);
+	c.weight = numbers(h, 2);
+	c.y = numbers(n * h, 3);
+	c.rstd = numbers(n, 3);
+	c.towards = numbers(n * h, 4);
+	norm(&c);
+	OP(norm_backward)(dx, dweight, c.towards, c.x, c.weight, c.rstd, n, h);
+	for (uint64_t i = 0; i < n * h; i++)
+		dx[i] -= before[i];
+	check_gradient("norm, x", norm, &c, c.x, dx, n * h, ALL);
+	check_gradient("norm, weight", norm, &c, c.weight, dweight, h, ALL);
+	free(dx), free(before), free(dweight);
+	free(c.x), free(c.weight), free(c.y), free(c.rstd), free(c.towards);
+}
+
+static void norm_gradients(void **state)
+{
+	(void)state;
+	norm_case(1, 2);
+	norm_case(5, 19);
+	norm_case(3, 64);
+}
+
+/* `heads` works in place: the function starts from a copy. */
+static double heads(void *context)
+{
+	call *c = context;
+
+	memcpy(c->y, c->x, c->n * c->in * sizeof(double));
+	OP(heads)(c->y, c->norm ? c->rstd : NULL, &c->heads);
+	return dot(c->y, c->towards, c->n * c->in);
+}
+
+static void heads_case(uint64_t n, uint64_t length, uint64_t a, uint64_t k, uint64_t d, bool bias, bool norms)
+{
+	const uint64_t columns = (a + 2 * k) * d;
+	call c = {.n = n, .in = columns, .norm = norms};
+	double *db = calloc(columns, sizeof(*db)), *dq = calloc(2 * d, sizeof(*dq)), *dx, *dk = dq + d;
+	float *rope = calloc(length * d, sizeof(*rope));
+
+	for (uint64_t i = 0; i < length; i++)
+		for (uint64_t j = 0; j < d / 2; j++) {
+			rope[i * d + j] = cosf((float)(i * (j + 1)));
+			rope[i * d + d / 2 + j] = sinf((float)(i * (j + 1)));
+		}
+	c.x = numbers(n * columns, 1);
+	c.y = numbers(n * columns, 2);
+	c.rstd = numbers(n * (a + k), 3);
+	c.bias = numbers(columns, 4);
+	c.weight = numbers(2 * d, 5);
+	for (uint64_t i = 0; i < 2 * d; i++) /* the header: not 0 */
+		c.weight[i] = 1 + c.weight[i] / 2;
+	c.towards = numbers(n * columns, 6);
+	dx = numbers(n * columns, 6);
+	c.heads = (p4d_heads){.n = n,
+			      .length = length,
+			      .heads = a,
+			      .kv_heads = k,
+			      .head_dim = d,
+			      .bias = bias ? c.bias : NULL,
+			      .query_weight = norms ? c.weight : NULL,
+			      .key_weight = norms ? c.weight + d : NULL,
+			      .epsilon = 1e-5f,
+			      .rope = rope};
+	heads(&c);
+	OP(heads_backward)(dx, c.y, norms ? c.rstd : NULL, &c.heads, bias ? db : NULL, dq, dk);
+	check_gradient("heads, x", heads, &c, c.x, dx, n * columns, ALL);
+	if (bias)
+		check_gradient("heads, bias", heads, &c, c.bias, db, columns, ALL);
+	if (norms)
+		check_gradient("heads, norm weights", heads, &c, c.weight, dq, 2 * d, ALL);
+	free(db), free(dq), free(dx), free(rope);
+	free(c.x), free(c.y), free(c.rstd), free(c.bias), free(c.weight), free(c.towards);
+}
+
+static void heads_gradients(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		heads_case(1, 1, 1, 1, 2, i & 1, i & 2);
+		heads_case(6, 3, 4, 2, 6, i & 1, i & 2);
+	}
+}
+
+/* Bias, then RMSNorm of the head, then rotation, written out for one head of one token. */
+static void heads_in_order(void **state)
+{
+	enum { D = 2, COLUMNS = 3 * D };
+	const double bias[COLUMNS] = {0.5, -1, 2, 0.25, 3, -2}, query[D] = {2, 3}, key[D] = {0.5, -1};
+	const float rope[D] = {0.6f, 0.8f};
+	double x[COLUMNS] = {1, 2, -3, 0.5, 7, 8}, rstd[2];
+	const double before[COLUMNS] = {1, 2, -3, 0.5, 7, 8};
+	const p4d_heads shape = {.n = 1,
+				 .length = 1,
+				 .heads = 1,
+				 .kv_heads = 1,
+				 .head_dim = D,
+				 .bias = bias,
+				 .query_weight = query,
+				 .key_weight = key,
+				 .epsilon = 0.125f,
+				 .rope = rope};
+
+	(void)state;
+	OP(heads)(x, rstd, &shape);
+	for (int head = 0; head < 2; head++) {
+		const double *weight = head == 0 ? query : key;
+		const double a = before[2 * head] + bias[2 * head],
+			     b = before[2 * head + 1] + bias[2 * head + 1];
+		const double scale = 1 / sqrt((a * a + b * b) / 2 + 0.125);
+		const double ya = a * scale * weight[0], yb = b * scale * weight[1];
+		assert_true(fabs(rstd[head] - scale) < 1e-15);
+		assert_true(fabs(x[2 * head] - (ya * (double)rope[0] - yb * (double)rope[1])) < 1e-14);
+		assert_true(fabs(x[2 * head + 1] - (yb * (double)rope[0] + ya * (double)rope[1])) < 1e-14);
+	}
+	assert_true(x[4] == 10 && x[5] == 6);
+}
+
+/* The value columns and, at position 0, everything else pass through. */
+static void rotation_keeps_position_0(void **state)
+{
+	enum { D = 4, COLUMNS = 3 * D };
+	float rope[2 * D] = {1, 1, 0, 0, 0, -1, 1, 0};
+	double *x = numbers(2 * COLUMNS, 1), *y = numbers(2 * COLUMNS, 1);
+	const p4d_heads shape = {.n = 2, .length = 2, .heads = 1, .kv_heads = 1, .head_dim = D, .rope = rope};
+
+	(void)state;
+	OP(heads)(y, NULL, &shape);
+	for (int i = 0; i < COLUMNS; i++)
+		assert_true(y[i] == x[i]);
+	for (int i = COLUMNS + 2 * D; i < 2 * COLUMNS; i++)
+		assert_true(y[i] == x[i]);
+	/* pairs (0, 2) by a quarter turn, (1, 3) by half a turn */
+	assert_true(y[COLUMNS] == -x[COLUMNS + 2] && y[COLUMNS + 2] == x[COLUMNS]);
+	assert_true(y[COLUMNS + 1] == -x[COLUMNS + 1] && y[COLUMNS + 3] == -x[COLUMNS + 3]);
+	free(x), free(y);
+}
+
+static double swiglu(void *context)
+{
+	call *c = context;
+
+	OP(swiglu)(c->y, c->x, c->n, c->in);
+	return dot(c->y, c->towards, c->n * c->in);
+}
+
+static void swiglu_case(uint64_t n, uint64_t f)
+{
+	call c = {.n = n, .in = f};
+	double *dx = numbers(2 * n * f, 1);
+
+	c.x = numbers(2 * n * f, 1);
+	c.y = numbers(n * f, 2);
+	c.towards = numbers(n * f, 3);
+	for (uint64_t i = 0; i < 2 * n * f; i++)
+		dx[i] = c.x[i] *= 5;
+	OP(swiglu_backward)(dx, c.towards, n, f);
+	check_gradient("swiglu", swiglu, &c, c.x, dx, 2 * n * f, ALL);
+	free(dx), free(c.x), free(c.y), free(c.towards);
+}
+
+static void swiglu_gradients(void **state)
+{
+	(void)state;
+	swiglu_case(1, 1);
+	swiglu_case(3, 37);
+}
+
+enum { FIRST = 4, ROWS = 5 };
+
+static double embed(void *context)
+{
+	call *c = context;
+
+	OP(embed)(c->y, c->w, c->tokens, c->n, c->in, FIRST, ROWS);
+	return dot(c->y, c->towards, c->n * c->in);
+}
+
+/* Tokens before and after this rank's rows, none at all, and one that occurs twice. */
+static void embedding_gradients(void **state)
+{
+	int32_t tokens[] = {3, 4, 8, 9, -1, 4, 5, 6, 7};
+	call c = {.n = 9, .in = 3, .tokens = tokens};
+	double *dtable = calloc(ROWS * c.in, sizeof(*dtable));
+
+	(void)state;
+	c.w = numbers(ROWS * c.in, 1);
+	c.y = numbers(c.n * c.in, 2);
+	c.towards = numbers(c.n * c.in, 3);
+	OP(embed_backward)(dtable, c.towards, tokens, c.n, c.in, FIRST, ROWS);
+	check_gradient("embedding", embed, &c, c.w, dtable, ROWS * c.in, ALL);
+	embed(&c);
+	for (uint64_t i = 0; i < c.n; i++)
+		for (uint64_t j = 0; j < c.in; j++) {
+			const int row = tokens[i] - FIRST;
+			const double expected = row >= 0 && row < ROWS ? c.w[(uint64_t)row * c.in + j] : 0;
+			assert_true(c.y[i * c.in + j] == expected);
+		}
+	free(dtable), free(c.w), free(c.y), free(c.towards);
+}
+
+/* A vocabulary over two ranks of different size: columns 0 .. CUT-1 and the rest. */
+enum { VOCAB = 11, CUT = 4, TOKENS = 6, PARTS = 2 };
+static const uint64_t part_first[] = {0, CUT}, part_size[] = {CUT, VOCAB - CUT};
+
+typedef struct entropy {
+	double *logits[PARTS]; /* (TOKENS, its columns) */
+	double maximum[TOKENS], sum[TOKENS], target[TOKENS];
+	int32_t labels[TOKENS];
+	float z_loss;
+} entropy;
+
+static double loss(void *context)
+{
+	entropy *e = context;
+	double maximum[PARTS][TOKENS], sum[PARTS][TOKENS], target[PARTS][TOKENS], total = 0;
+
+	for (int p = 0; p < PARTS; p++)
+		OP(statistics)
+	(maximum[p], sum[p], target[p], e->logits[p], e->labels, TOKENS, part_size[p], part_first[p]);
+	for (int i = 0; i < TOKENS; i++)
+		e->maximum[i] = fmax(maximum[0][i], maximum[1][i]);
+	for (int p = 0; p < PARTS; p++)
+		OP(rescale)(sum[p], maximum[p], e->maximum, TOKENS);
+	for (int i = 0; i < TOKENS; i++) {
+		e->sum[i] = sum[0][i] + sum[1][i];
+		e->target[i] = target[0][i] + target[1][i];
+	}
+	OP(losses)(&total, e->maximum, e->sum, e->target, e->labels, TOKENS, e->z_loss);
+	return total;
+}
+
+static void cross_entropy_gradients(void **state)
+{
+	entropy e = {.labels = {0, CUT - 1, CUT, VOCAB - 1, -1, -100}};
+	double gradient[TOKENS * VOCAB];
+	const float scale = 0.25f;
+
+	(void)state;
+	for (int p = 0; p < PARTS; p++) {
+		e.logits[p] = numbers(TOKENS * part_size[p], (uint64_t)p + 1);
+		for (uint64_t i = 0; i < TOKENS * part_size[p]; i++)
+			e.logits[p][i] *= 4;
+	}
+	for (int z = 0; z < 2; z++) {
+		e.z_loss = z ? 0.125f : 0;
+		/* the sum over all columns, without this code */
+		double expected = 0;
+		for (int i = 0; i < 4; i++) {
+			double all = 0, target = 0;
+			for (int p = 0; p < PARTS; p++)
+				for (uint64_t j = 0; j < part_size[p]; j++) {
+					const double x = e.logits[p][(uint64_t)i * part_size[p] + j];
+					all += exp(x);
+					if (part_first[p] + j == (uint64_t)e.labels[i])
+						target = x;
+				}
+			expected += log(all) - target + (double)e.z_loss * log(all) * log(all);
+		}
+		assert_true(fabs(loss(&e) - expected) < 1e-12 * fabs(expected));
+		for (int p = 0; p < PARTS; p++) {
+			const uint64_t count = TOKENS * part_size[p];
+			OP(logits_gradient)
+			(gradient, e.logits[p], e.maximum, e.sum, e.labels, TOKENS, part_size[p],
+			 part_first[p], scale, e.z_loss);
+			for (uint64_t i = 0; i < count; i++)
+				gradient[i] /= (double)scale;
+			check_gradient("cross-entropy", loss, &e, e.logits[p], gradient, count, ALL);
+			for (uint64_t i = 4 * part_size[p]; i < count; i++)
+				assert_true(gradient[i] == 0);
+		}
+	}
+	for (int p = 0; p < PARTS; p++)
+		free(e.logits[p]);
+}
+
+/* Loshchilov and Hutter 2019, algorithm 2, as it is written there. */
+static void adam_by_the_book(void **state)
+{
+	enum { N = 5, STEPS = 3 };
+	double *x = numbers(N, 1), *expected = numbers(N, 1), m[N] = {0}, v[N] = {0}, em[N] = {0},
+	       ev[N] = {0};
+
+	(void)state;
+	for (int step = 1; step <= STEPS; step++) {
+		double *g = numbers(N, (uint64_t)step + 1);
+		p4d_adam adam = {.learning_rate = 0.125f,
+				 .beta1 = 0.75f,
+				 .beta2 = 0.875f,
+				 .epsilon = 0.0625f,
+				 .weight_decay = 0.25f,
+				 .gradient_scale = 0.5f};
+		adam.correction1 = (float)(1 - pow(0.75, step));
+		adam.correction2 = (float)(1 - pow(0.875, step));
+		OP(adam)(x, NULL, m, v, g, N, &adam);
+		for (int i = 0; i < N; i++) {
+			const double scaled = 0.5 * g[i];
+			em[i] = 0.75 * em[i] + 0.25 * scaled;
+			ev[i] = 0.875 * ev[i] + 0.125 * scaled * scaled;
+			const double mean = em[i] / (double)adam.correction1,
+				     square = ev[i] / (double)adam.correction2;
+			expected[i] -= 0.125 * (mean / (sqrt(square) + 0.0625) + 0.25 * expected[i]);
+			assert_true(fabs(x[i] - expected[i]) < 1e-7);
+			assert_true(fabs(m[i] - em[i]) < 1e-15 && fabs(v[i] - ev[i]) < 1e-15);
+		}
+		free(g);
+	}
+	free(x), free(expected);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(linear_is_the_product),
+	    cmocka_unit_test(linear_gradients),
+	    cmocka_unit_test(norm_gradients),
+	    cmocka_unit_test(heads_gradients),
+	    cmocka_unit_test(heads_in_order),
+	    cmocka_unit_test(adam_by_the_book),
+	    cmocka_unit_test(rotation_keeps_position_0),
+	    cmocka_unit_test(swiglu_gradients),
+	    cmocka_unit_test(embedding_gradients),
+	    cmocka_unit_test(cross_entropy_gradients),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

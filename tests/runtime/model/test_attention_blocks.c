@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The blocks of attention that the host describes are what the positions of queries and keys say, on every
+ * rank; and the plan's workspace is as large as the largest of them needs, not a byte more or less.
+ */
+#include "support/support.h"
+
+#include "plan/cudnn_workspace.h"
+#include "trainer/trainer_parts.h"
+
+enum { HEADS = 6, KV_HEADS = 2, HEAD_DIM = 64, BATCHES = 2 };
+
+static p4d_layout layout;
+static p4d_trainer trainer;
+
+static void set_layout(uint64_t cp, bool gathered, uint64_t piece)
+{
+	layout = (p4d_layout){.cp = cp,
+			      .cp_comm = gathered ? P4D_CP_ALL_GATHER : P4D_CP_P2P,
+			      .seq_len = (cp > 1 ? 2 : 1) * cp * piece};
+	trainer = (p4d_trainer){.l = &layout, .length = layout.seq_len / cp};
+}
+
+static uint64_t key_place(uint32_t block, uint64_t key)
+{
+	return layout.cp_comm == P4D_CP_ALL_GATHER ? key : p4d_place_in_sequence(&layout, block, key);
+}
+
+static bool seen_in(const p4d_attention_block *b, uint64_t query, uint64_t key)
+{
+	if (query < b->first_query || query >= b->first_query + b->queries || key >= b->keys)
+		return false;
+	/* queries behind this one see a key more each */
+	return !b->causal || key + (b->first_query + b->queries - 1 - query) < b->keys;
+}
+
+/* The largest that any of these calls works in, for two sizes of a batch. */
+typedef struct need {
+	uint64_t bytes[BATCHES][2];
+} need;
+
+static void add_need(need *n, int sm, const p4d_attention_block *b)
+{
+	for (uint64_t batch = 1; batch <= BATCHES; batch++)
+		for (int backward = 0; backward < 2; backward++) {
+			const p4d_attention_call call = {
+			    .batch = batch,
+			    .heads = HEADS,
+			    .kv_heads = KV_HEADS,
+			    .queries = b->queries,
+			    .keys = b->keys,
+			    .head_dim = HEAD_DIM,
+			    .backward = backward,
+			    .repacked = batch > 1 || b->queries<trainer.length, .staged = layout.cp> 1};
+			const uint64_t bytes = p4d_attention_work_of(sm, &call).bytes;
+			if (bytes > n->bytes[batch - 1][backward])
+				n->bytes[batch - 1][backward] = bytes;
+		}
+}
+
+static void check_block(uint32_t block, uint64_t keys)
+{
+	p4d_attention_shape shape = {.blocks = 0};
+
+	p4d_find_blocks(&trainer, block, &shape);
+	assert_in_range(shape.blocks, 1, P4D_ATTENTION_BLOCKS);
+	for (uint64_t i = 0; i < trainer.length; i++)
+		for (uint64_t j = 0; j < keys; j++) {
+			unsigned seen = 0;
+			for (uint32_t k = 0; k < shape.blocks; k++)
+				seen += seen_in(&shape.block[k], i, j);
+			const bool is_behind =
+			    p4d_place_in_sequence(&layout, trainer.place.cp, i) >= key_place(block, j);
+			if (seen != is_behind)
+				fail_msg("cp %d, rank %u, block %u: query %d, key %d: in %u blocks",
+					 (int)layout.cp, trainer.place.cp, block, (int)i, (int)j, seen);
+		}
+}
+
+/* Calls f for each rank, and each of its blocks of keys. */
+static void for_blocks(void (*f)(uint32_t block, uint64_t keys))
+{
+	const bool gathered = layout.cp_comm == P4D_CP_ALL_GATHER;
+
+	for (trainer.place.cp = 0; trainer.place.cp < layout.cp; trainer.place.cp++) {
+		if (gathered)
+			f(P4D_GATHERED_BLOCK, layout.seq_len);
+		for (uint32_t block = 0; !gathered && block < layout.cp; block++)
+			f(block, trainer.length);
+	}
+}
+
+static void blocks_are_what_positions_say(void **state)
+{
+	(void)state;
+	for (uint64_t cp = 1; cp <= 6; cp++)
+		for (int gathered = 0; gathered < (cp > 1 ? 2 : 1); gathered++)
+			for (uint64_t piece = 1; piece <= 5; piece++) {
+				set_layout(cp, gathered, piece);
+				for_blocks(check_block);
+			}
+}
+
+static int sm_of_need;
+static need most;
+
+static void measure(uint32_t block, uint64_t keys)
+{
+	p4d_attention_shape shape = {.blocks = 0};
+
+	(void)keys;
+	p4d_find_blocks(&trainer, block, &shape);
+	for (uint32_t k = 0; k < shape.blocks; k++)
+		add_need(&most, sm_of_need, &shape.block[k]);
+}
+
+static void check_most(int sm)
+{
+	most = (need){.bytes = {{0}}};
+	sm_of_need = sm;
+	for_blocks(measure);
+	for (uint64_t batch = 1; batch <= BATCHES; batch++)
+		for (int backward = 0; backward < 2; backward++) {
+			const p4d_attention_split split = {batch,
+							   HEADS,
+							   KV_HEADS,
+							   HEAD_DIM,
+							   layout.seq_len,
+							   layout.cp,
+							   layout.cp_comm == P4D_CP_ALL_GATHER};
+			assert_int_equal(p4d_attention_most(sm, &split, backward),
+					 most.bytes[batch - 1][backward]);
+		}
+}
+
+static void the_plan_has_the_most(void **state)
+{
+	static const int sms[] = {0, 80, 90, 100, 120};
+	/* on both sides of where Blackwell changes kernels */
+	static const uint64_t pieces[] = {1, 24, 64, 65, 127, 128, 129, 256, 257, 300, 4096};
+
+	(void)state;
+	for (uint64_t cp = 1; cp <= 5; cp++)
+		for (int gathered = 0; gathered < (cp > 1 ? 2 : 1); gathered++)
+			for (int i = 0; i < 11; i++)
+				for (int k = 0; k < 5; k++) {
+					set_layout(cp, gathered, pieces[i]);
+					check_most(sms[k]);
+				}
+}
+
+/* No two of a call's buffers overlap, and a call without a use for one has none. */
+static void buffers_lie_apart(void **state)
+{
+	static const int sms[] = {80, 90, 100, 120};
+
+	(void)state;
+	for (int i = 0; i < 4 * 8; i++) {
+		const p4d_attention_call call = {2, 4, i & 1 ? 4 : 2, 33, 41, 40, true, i & 2, i & 4};
+		const p4d_attention_work w = p4d_attention_work_of(sms[i / 8], &call);
+		const struct {
+			uint64_t at, bytes;
+		} parts[] = {
+		    {0, w.library},
+		    {w.lse, call.repacked ? 4 * 2 * 4 * 33 : 0},
+		    {w.query_gradient, 4 * 2 * 4 * 33 * 40},
+		    {w.row_sums, 4 * 2 * 4 * 33},
+		    {w.dq, call.staged ? 2 * 2 * 4 * 33 * 40 : 0},
+		    {w.dk, call.staged ? 2 * 2 * call.kv_heads * 41 * 40 : 0},
+		    {w.dv, call.staged ? 2 * 2 * call.kv_heads * 41 * 40 : 0},
+		};
+		uint64_t sum = 0;
+		assert_true(w.fused);
+		for (int k = 0; k < 7; k++) {
+			sum += (parts[k].bytes + 127) / 128 * 128;
+			assert_true(parts[k].at + parts[k].bytes <= w.bytes);
+			assert_true(parts[k].bytes == 0 || parts[k].at % 128 == 0);
+			for (int j = 0; j < k; j++)
+				assert_true(parts[j].bytes == 0 || parts[k].bytes == 0 ||
+					    parts[j].at + parts[j].bytes <= parts[k].at ||
+					    parts[k].at + parts[k].bytes <= parts[j].at);
+		}
+		assert_int_equal(w.bytes, sum);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(blocks_are_what_positions_say),
+	    cmocka_unit_test(the_plan_has_the_most),
+	    cmocka_unit_test(buffers_lie_apart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of weights: all parameters of the plan, each element of the model on the ranks that should have
+ * it. */
+#include "support/support.h"
+
+#include "plan/parameters.h"
+#include "support/training.h"
+
+#define MODEL \
+	"model=custom layers=8 hidden=16 ffn=24 heads=4 kv-heads=2 head-dim=4 vocab=37 seq-len=32 " \
+	"global-batch=8 precision=fp32 micro-batch=1 "
+
+enum { VOCAB = 37, TENSORS = 128, ELEMENTS = 37 * 16 };
+
+/* How often each element of a named tensor was seen. */
+typedef struct seen {
+	char name[96];
+	uint64_t count;
+	unsigned times[ELEMENTS];
+} seen;
+
+static seen tensors[TENSORS];
+static unsigned tensor_count;
+
+static seen *seen_of(const p4d_piece *p)
+{
+	const uint64_t count = p->tensor_rows * (p->tensor_columns ? p->tensor_columns : 1);
+
+	for (unsigned i = 0; i < tensor_count; i++)
+		if (!strcmp(tensors[i].name, p->name)) {
+			assert_int_equal(tensors[i].count, count);
+			return &tensors[i];
+		}
+	assert_true(tensor_count < TENSORS && count <= ELEMENTS);
+	seen *s = &tensors[tensor_count++];
+	memset(s, 0, sizeof(*s));
+	snprintf(s->name, sizeof(s->name), "%.95s", p->name);
+	s->count = count;
+	return s;
+}
+
+static void see(const p4d_piece *p)
+{
+	seen *s = seen_of(p);
+	const uint64_t width = p->tensor_columns ? p->tensor_columns : 1;
+
+	for (uint64_t r = p->first_row; r < p->first_row + p->rows; r++)
+		for (uint64_t c = p->first_column; c < p->first_column + p->columns; c++) {
+			assert_true(r < p->tensor_rows && c < width);
+			s->times[r * width + c]++;
+		}
+}
+
+/* Pieces of a weight lie in it one behind the other; segments follow each other. */
+static void look_at(const p4d_layout *l, p4d_place place)
+{
+	const p4d_schedule schedule = p4d_schedule_of(l);
+	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	p4d_weights w;
+	uint64_t at = 0;
+
+	assert_int_equal(p4d_weights_open(&w, l, place.pp, NULL), 0);
+	assert_int_equal(w.elements, p4d_padded_parameters(l, &schedule, place.pp));
+	assert_int_equal(w.segments, (l->device == P4D_CPU ? l->vpp : l->stage_layers[place.pp]) +
+					 (l->vocab_parallel ? 1 : 0));
+	for (uint32_t i = 0; i < w.segments; i++) {
+		const p4d_segment *s = &w.segment[i];
+		assert_int_equal(s->offset, at);
+		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
+			const p4d_weight *weight = &w.weight[k];
+			assert_int_equal(weight->offset, at);
+			assert_ptr_equal(p4d_weight_find(&w, weight->kind, weight->layer), weight);
+			const unsigned count = p4d_pieces_of(l, place, VOCAB, weight, pieces);
+			uint64_t inside = at;
+			for (unsigned p = 0; p < count; p++) {
+				assert_int_equal(pieces[p].offset, inside);
+				inside += pieces[p].rows * pieces[p].columns;
+				see(&pieces[p]);
+			}
+			at += weight->rows * weight->columns;
+			assert_true(inside <= at);
+		}
+		assert_int_equal(s->elements, at - s->offset);
+		at = s->offset + s->padded;
+	}
+	assert_int_equal(at, w.elements);
+	p4d_weights_close(&w);
+}
+
+static void every_element_has_its_place(void **state)
+{
+	static const char *const models[] = {"tied=off bias=none qk-norm=off", "tied=on bias=qkv qk-norm=on"};
+	static const struct {
+		uint32_t ranks;
+		const char *options;
+	} layouts[] = {
+	    {1, "tp=1 cp=1 pp=1 vpp=1"},
+	    {4, "tp=2 cp=1 pp=1 vpp=1"},
+	    {4, "tp=1 cp=1 pp=4 vpp=1 pipeline-split=1,2,3,2"},
+	    {4, "tp=2 cp=1 pp=2 vpp=2 schedule=interleaved"},
+	    {4, "tp=1 cp=1 pp=4 vpp=2 schedule=zbv"},
+	    {8, "tp=2 cp=1 pp=4 vpp=1 schedule=1f1b vocab-parallel=vocab-1"},
+	    {8, "tp=2 cp=2 pp=2 vpp=2 schedule=v-half vocab-parallel=vocab-2"},
+	};
+	static p4d_layout l;
+	char options[1024];
+	p4d_error err;
+
+	(void)state;
+	for (size_t m = 0; m < 2 * sizeof(layouts) / sizeof(*layouts); m++) {
+		const size_t i = m / 2;
+		snprintf(options, sizeof(options), MODEL "%s %s", models[m % 2], layouts[i].options);
+		if (training_layout(options, layouts[i].ranks, &l, &err) < 0)
+			fail_msg("%s: %s", options, err.text);
+		tensor_count = 0;
+		for (uint32_t rank = 0; rank < l.world; rank++) {
+			const p4d_place place = p4d_place_of(&l, rank);
+			assert_int_equal(p4d_rank_at(&l, place), rank);
+			if (!place.cp && !place.dp)
+				look_at(&l, place);
+		}
+		const unsigned in_layer = m % 2 ? 9 + 3 + 2 : 9;
+		assert_int_equal(tensor_count, 8 * in_layer + (m % 2 ? 2 : 3));
+		for (unsigned t = 0; t < tensor_count; t++) {
+			const bool norm = strstr(tensors[t].name, "norm");
+			const bool table = strstr(tensors[t].name, "embed_tokens");
+			const bool both_ends =
+			    l.tied && !l.vocab_parallel && l.pp > 1 && l.schedule < P4D_ZBV;
+			const unsigned times = norm ? (unsigned)l.tp : table && both_ends ? 2 : 1;
+			for (uint64_t k = 0; k < tensors[t].count; k++)
+				if (tensors[t].times[k] != times)
+					fail_msg("%s: %s[%d] %u times, not %u", options, tensors[t].name,
+						 (int)k, tensors[t].times[k], times);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_element_has_its_place)};
+
+	return cmocka_run_group_tests_name("weights", tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kill -9 of any rank at any moment: all ranks are gone within 5 seconds, one line says who died where, and
+ * the same command goes on as if nothing had been: every loss has the same digits, and the checkpoint of the
+ * end the same bytes. On another layout losses are the same to 1e-5.
+ *
+ * Chains of whole runs of p4d-train with 4 ranks: each is killed again and again, at its start, in its steps
+ * and while it saves, then it may come to its end. P4D_TEST_SEED=N: at other moments.
+ */
+#include "support/support.h"
+
+#include <math.h>
+#include <signal.h>
+
+#include "support/runs.h"
+
+enum { EXIT_KILLED = 137 };
+static const double GONE_SECONDS = 5, LOOK_SECONDS = 5e-4;
+
+/* With the sanitizers everything is slow. */
+#ifndef __SANITIZE_ADDRESS__
+enum { KILLS = 10 };
+#else
+enum { KILLS = 2 };
+#endif
+
+/* How it is run with 4 ranks, and another way to run it. */
+typedef struct chain {
+	const char *layout, *other;
+} chain;
+
+static const chain chains[] = {
+    {"--tp 2 --pp 2", "--local-ranks 2 --cp 2"},
+    {"--cp 2", "--local-ranks 4 --pp 4"},
+    {"--micro-batch 2", "--local-ranks 2 --tp 2 --optimizer-sharding off"},
+    {"--pp 4 --vocab-parallel vocab-1", "--local-ranks 1"},
+    {"--pp 2 --vpp 2 --schedule v-half --vocab-parallel vocab-2", "--local-ranks 8 --tp 2 --pp 2 --cp 2"},
+};
+enum { CHAINS = sizeof(chains) / sizeof(*chains) };
+
+typedef enum moment { AT_START, IN_STEPS, WHILE_SAVING, MOMENTS } moment;
+static const char *const moment_name[MOMENTS] = {"at the start", "in a step", "while saving"};
+
+/* Of all chains. Those while saving are in steps, too. */
+static struct {
+	unsigned at[MOMENTS], others;
+	double longest, off;
+} seen;
+
+typedef struct attempt {
+	uint64_t seed;
+	moment moment;
+	uint32_t rank;
+	uint64_t resumes; /* the step that it will continue; 0: it begins */
+	uint64_t waits;   /* for this step, or this step's checkpoint */
+	double delay;     /* seconds behind that */
+} attempt;
+
+/* start_seconds: what a start takes, about. */
+static attempt plan_attempt(uint64_t seed, double start_seconds)
+{
+	uint64_t state = seed;
+	attempt a = {.seed = seed, .resumes = newest("chain")};
+	const double share = (double)(next_random(&state) >> 11) / 9007199254740992.0;
+
+	a.moment = (moment)(seed % MOMENTS);
+	a.rank = (uint32_t)(next_random(&state) % RANKS);
+	switch (a.moment) {
+	case AT_START:
+		a.delay = share * start_seconds;
+		break;
+	case IN_STEPS:
+		a.waits = a.resumes + 1 + next_random(&state) % (2 * SAVE_EVERY);
+		a.delay = 2e-3 * share;
+		break;
+	default: /* half of the times at once */
+		a.waits = a.resumes + SAVE_EVERY * (1 + next_random(&state) % 2);
+		a.delay = next_random(&state) % 2 ? 3e-3 * share : 0;
+	}
+	return a;
+}
+
+static bool is_time(const attempt *a, const run_curve *curve)
+{
+	const run_log log = run_log_compare(log_of("chain"), curve);
+
+	/* before its start what the last run left is still there */
+	if (a->moment == AT_START || !log.starts)
+		return a->moment == AT_START;
+	return a->moment == IN_STEPS ? log.step >= a->waits : is_saving("chain", a->waits);
+}
+
+/* False: the run has ended before. */
+static bool moment_comes(launched *l, const attempt *a, const run_curve *curve)
+{
+	if (!launched_wait_ranks(l, RANKS))
+		return false;
+	while (!is_time(a, curve)) {
+		if (launched_ended(l))
+			return false;
+		launched_sleep(LOOK_SECONDS);
+	}
+	launched_sleep(a->delay);
+	return true;
+}
+
+/* One line, with the rank, its host and that it was killed. */
+static void says_who_was_killed(const attempt *a)
+{
+	char host[65] = "", who[128];
+	const char *said = errors(), *end = strchr(said, '\n');
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(who, sizeof(who), "rank %u (%.60s", a->rank, host);
+	if (!end || end[1] || !strstr(said, who) || !strstr(said, "killed"))
+		fail_msg("rank %u of %s was killed, it says: %s", a->rank, host, said);
+}
+
+/* What a killed run leaves: nothing that it made is lost or wrong. */
+static void leaves_what_it_made(const attempt *a, const run_curve *curve)
+{
+	const run_log log = run_log_compare(log_of("chain"), curve);
+	bool saving = false;
+
+	if (log.starts && log.resumed != a->resumes)
+		fail_msg("step %d is continued, not %d", (int)log.resumed, (int)a->resumes);
+	if (log.saved > newest("chain") || newest("chain") < a->resumes)
+		fail_msg("step %d was saved, %d is there", (int)log.saved, (int)newest("chain"));
+	if (log.differ)
+		fail_msg("%d steps differ, the loss by %g", (int)log.differ, log.off);
+	newest_is_whole("chain");
+	for (uint64_t step = a->resumes; step <= STEPS; step += SAVE_EVERY)
+		saving = saving || is_saving("chain", step);
+	seen.at[log.step ? IN_STEPS : AT_START]++;
+	seen.at[WHILE_SAVING] += log.step && saving;
+}
+
+/* False: the run came to its end before. */
+static bool is_killed(const char *layout, const attempt *a, const run_curve *curve)
+{
+	launched l;
+
+	shell("rm -f chain.jsonl");
+	start(&l, local(layout), "chain");
+	if (!moment_comes(&l, a, curve) || kill(l.rank[a->rank], SIGKILL) < 0) {
+		comes_to_its_end(&l);
+		return false;
+	}
+	const double began = launched_now();
+	if (!launched_gone(&l, GONE_SECONDS))
+		fail_msg("ranks are there %g s after one was killed", GONE_SECONDS);
+	const double took = launched_now() - began;
+	if (launched_status(&l) == 0)
+		return false;
+	if (launched_status(&l) != EXIT_KILLED)
+		fail_msg("it ends with %d: %s", launched_status(&l), errors());
+	says_who_was_killed(a);
+	leaves_what_it_made(a, curve);
+	print_message("\tgone in %.3f s, step %d is saved\n", took, (int)newest("chain"));
+	seen.longest = fmax(seen.longest, took);
+	return true;
+}
+
+/* What was left goes on elsewhere. */
+static void other_layout_goes_on(const char *layout, const run_curve *curve)
+{
+	const uint64_t step = newest("chain");
+	launched l;
+
+	if (step == 0 || step == STEPS)
+		return;
+	shell("rm -rf other other.jsonl && cp -r chain other");
+	start(&l, layout, "other");
+	comes_to_its_end(&l);
+	const run_log log = run_log_compare(log_of("other"), curve);
+	if (log.resumed != step || log.steps != STEPS - step || !(log.off <= 1e-5))
+		fail_msg("%s: continues %d instead of %d, makes %d steps, off by %g", layout,
+			 (int)log.resumed, (int)step, (int)log.steps, log.off);
+	seen.others++;
+	seen.off = fmax(seen.off, log.off);
+}
+
+/* The run that nobody disturbs. Returns what its start takes. */
+static double run_whole(const char *layout, run_curve *curve)
+{
+	launched l;
+
+	shell("rm -rf chain whole whole.jsonl");
+	start(&l, local(layout), "whole");
+	assert_true(launched_wait_ranks(&l, RANKS));
+	const double began = launched_now();
+	while (run_log_compare(log_of("whole"), curve).starts == 0 && !launched_ended(&l))
+		launched_sleep(LOOK_SECONDS);
+	const double took = launched_now() - began;
+	comes_to_its_end(&l);
+	const run_log log = run_log_keep(log_of("whole"), curve);
+	assert_int_equal(log.steps, STEPS);
+	assert_int_equal(log.saved, STEPS);
+	return took;
+}
+
+static void goes_on_to_the_same_end(const char *layout, const run_curve *curve)
+{
+	launched l;
+
+	shell("rm -f chain.jsonl");
+	start(&l, local(layout), "chain");
+	comes_to_its_end(&l);
+	const run_log log = run_log_compare(log_of("chain"), curve);
+	if (log.differ)
+		fail_msg("%d steps differ, the loss by %g", (int)log.differ, log.off);
+	assert_int_equal(newest("chain"), STEPS);
+	shell("diff -r whole/step-00000144 chain/step-00000144 >differ || { cat differ; exit 1; }");
+}
+
+static void killed_chains(void **state)
+{
+	const char *base = getenv("P4D_TEST_SEED");
+	uint64_t seed = base ? strtoull(base, NULL, 10) : 0;
+	unsigned killed = 0;
+
+	(void)state;
+	for (int c = 0; c < CHAINS; c++) {
+		static run_curve curve;
+		const double start_seconds = run_whole(chains[c].layout, &curve);
+		for (unsigned k = 0; k < KILLS; seed++) {
+			const attempt a = plan_attempt(seed, start_seconds);
+			print_message("%s, seed %d: kill rank %u %s\n", chains[c].layout, (int)seed, a.rank,
+				      moment_name[a.moment]);
+			/* a chain that came to its end makes room for another */
+			if (!is_killed(chains[c].layout, &a, &curve)) {
+				goes_on_to_the_same_end(chains[c].layout, &curve);
+				shell("rm -rf chain");
+				continue;
+			}
+			killed++;
+			if (++k % 5 == 2)
+				other_layout_goes_on(chains[c].other, &curve);
+		}
+		goes_on_to_the_same_end(chains[c].layout, &curve);
+	}
+	print_message(
+	    "%u kills: %u before the first step, %u behind it, %u while a checkpoint was written; all "
+	    "gone in %.2f s; %u times another layout went on, off by %.2g\n",
+	    killed, seen.at[AT_START], seen.at[IN_STEPS], seen.at[WHILE_SAVING], seen.longest, seen.others,
+	    seen.off);
+	for (int m = 0; m < MOMENTS; m++)
+		assert_true(seen.at[m] > 0);
+	assert_true(seen.others > 0);
+}
+
+/* Nobody is left to wait for the ranks: they end, too. */
+static void launcher_is_killed(void **state)
+{
+	static run_curve curve;
+	launched l;
+
+	(void)state;
+	shell("rm -rf chain chain.jsonl");
+	start(&l, local("--tp 2"), "chain");
+	assert_true(launched_wait_ranks(&l, RANKS));
+	while (run_log_compare(log_of("chain"), &curve).step < 3 && !launched_ended(&l))
+		launched_sleep(LOOK_SECONDS);
+	assert_int_equal(kill(l.pid, SIGKILL), 0);
+	assert_true(launched_gone(&l, GONE_SECONDS));
+	start(&l, local("--tp 2"), "chain");
+	comes_to_its_end(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(killed_chains),
+	    cmocka_unit_test(launcher_is_killed),
+	};
+
+	return cmocka_run_group_tests_name("ranks that are killed", tests, prepare, remove_directory);
+}

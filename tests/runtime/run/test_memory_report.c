@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predicted and actual memory: what of an arena was written, by class, on every rank; and the host's. */
+#include "support/support.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include <json-c/json.h>
+
+#include "checkpoint/checkpoint_data.h"
+#include "run/checkpoint_trainer.h"
+#include "support/forked.h"
+#include "run/memory_report.h"
+#include "support/training.h"
+
+enum { VOCAB = 203 };
+
+#define MODEL \
+	"model=custom layers=4 hidden=32 ffn=64 heads=4 kv-heads=2 head-dim=8 vocab=203 seq-len=32 " \
+	"tied=off " \
+	"bias=none qk-norm=off global-batch=16 micro-batch=1 "
+
+static const char *options;
+
+/* Bytes of a class that no run writes: alignment of each copy of a row, and room for a GPU's numbers. */
+static uint64_t unwritten_at_most(const p4d_plan *plan, int part)
+{
+	uint64_t bytes = part == P4D_PART_WORKING_SET ? 65536 : 0;
+
+	for (unsigned i = 0; i < plan->count; i++)
+		if (plan->tensor[i].part == (p4d_part)part)
+			bytes +=
+			    (uint64_t)plan->tensor[i].slots * plan->tensor[i].layers * P4D_ARENA_ALIGNMENT;
+	return bytes;
+}
+
+static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
+{
+	uint64_t planned = 0, used = 0;
+
+	for (int i = 0; i < P4D_PART_COUNT; i++) {
+		CHECK(r->used[i] <= r->planned[i]);
+		planned += r->planned[i];
+		used += r->used[i];
+		/* a stage at an end of the pipeline sends in one direction; short sequences and small
+		 * products do not fill a workspace */
+		if (i == P4D_PART_STAGING || i == P4D_PART_LIBRARIES || i == P4D_PART_ATTENTION)
+			continue;
+		if (r->used[i] + unwritten_at_most(plan, i) >= r->planned[i])
+			continue;
+		fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64 " bytes\n", p4d_part_name((p4d_part)i),
+			r->used[i], r->planned[i]);
+		_exit(FORKED_WRONG);
+	}
+	CHECK(r->planned_bytes == planned && r->used_bytes == used && r->allocated_bytes == planned);
+	CHECK(r->planned_bytes == plan->arena_bytes);
+	CHECK(r->host.arena == planned && r->host.sum > planned + r->host.saving + r->host.loading);
+	CHECK(r->host_peak > used && r->host_mapped > 0);
+}
+
+/* What saving and loading really take on this rank. */
+static void check_host(const p4d_layout *layout, p4d_trainer *t)
+{
+	const p4d_weights *weights = p4d_trainer_weights(t);
+	const p4d_place place = p4d_trainer_place(t);
+	const p4d_host_part host = p4d_host_of_rank(layout, place.pp, 0);
+	uint64_t first, count, largest = 0;
+
+	for (uint32_t i = 0; i < weights->segments; i++) {
+		p4d_trainer_shard(t, i, &first, &count);
+		largest = count > largest ? count : largest;
+	}
+	CHECK(host.loading == largest * sizeof(float));
+	CHECK(p4d_staging_bytes(layout, weights, place) ==
+	      (p4d_owns_shards(layout, place) ? host.saving : 0));
+}
+
+static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	uint32_t ranks[FORKED_MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
+	p4d_job_plan plan = {.gpu = NULL};
+	p4d_memory_report report;
+	p4d_step_result result;
+	p4d_device device;
+	p4d_trainer *t;
+	p4d_group *all;
+
+	(void)rank;
+	TRY(training_layout(options, size, &plan.layout, err));
+	TRY(p4d_device_cpu_open(&device, err));
+	p4d_trainer_settings settings = training_settings(&plan.layout, &device, world, VOCAB);
+	TRY(p4d_trainer_open(&t, &settings, err));
+	TRY(p4d_group_open(&all, world, ranks, size, err));
+	/* nothing was made yet but tables of positions */
+	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
+	CHECK(report.used_bytes < 4096 && report.used[P4D_PART_PARAMS] == 0);
+	TRY(p4d_trainer_initialize(t, 1, err));
+	training_text text = {&plan.layout, p4d_trainer_place(t), VOCAB, .documents = false};
+	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
+	CHECK(result.applied && isfinite(result.loss));
+	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
+	/* the first of those with the largest arena; here that is rank 0 */
+	CHECK(report.rank == 0);
+	if (rank == report.rank)
+		check_report(&report, p4d_trainer_plan(t));
+	check_host(&plan.layout, t);
+	/* a device that gave more than was planned */
+	device.allocated_bytes += P4D_ARENA_ALIGNMENT;
+	CHECK(p4d_memory_report_make(&report, &plan, t, &device, all, err) < 0);
+	CHECK(err->code == P4D_E_PLAN_CHANGED);
+	p4d_group_close(all);
+	p4d_trainer_close(t);
+	device.close(&device);
+	return 0;
+}
+
+static void used_is_what_was_planned(void **state)
+{
+	static const struct {
+		uint32_t ranks;
+		const char *options;
+	} cases[] = {
+	    {1, MODEL "tp=1 cp=1 pp=1 vpp=1 precision=fp32"},
+	    {1, MODEL "tp=1 cp=1 pp=1 vpp=1 precision=bf16 recompute=full"},
+	    {2, MODEL "tp=1 cp=1 pp=2 vpp=1 precision=fp32 schedule=1f1b recompute=mlp"},
+	    {2, MODEL "tp=1 cp=1 pp=1 vpp=1 precision=fp32 optimizer-sharding=off"},
+	    {4, MODEL "tp=2 cp=1 pp=2 vpp=2 precision=bf16 schedule=interleaved"},
+	    {4, MODEL "tp=1 cp=2 pp=2 vpp=1 precision=fp32 schedule=1f1b vocab-parallel=vocab-1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		forked f;
+		options = cases[i].options;
+		forked_init(&f, cases[i].ranks, NULL);
+		forked_start(&f, work);
+		const bool in_time = forked_finish(&f, 300);
+		if (!forked_all_well(&f) || !in_time)
+			fail_msg("%u ranks, %s", cases[i].ranks, options);
+	}
+}
+
+static int64_t number(struct json_object *of, const char *part, const char *key)
+{
+	struct json_object *object = part ? json_object_object_get(of, part) : of, *member;
+
+	if (!json_object_object_get_ex(object, key, &member))
+		fail_msg("no %s", key);
+	return json_object_get_int64(member);
+}
+
+static void said(void **state)
+{
+	const uint64_t mib = 1 << 20;
+	const p4d_memory_report r = {
+	    .rank = 3,
+	    .planned = {[P4D_PART_PARAMS] = 7 * mib, [P4D_PART_STAGING] = 2 * mib},
+	    .used = {[P4D_PART_PARAMS] = 7 * mib, [P4D_PART_STAGING] = mib / 2},
+	    .planned_bytes = 9 * mib,
+	    .allocated_bytes = 9 * mib,
+	    .used_bytes = 7 * mib + mib / 2,
+	    .host = {.saving = mib, .loading = 2 * mib, .sum = 100 * mib},
+	    .host_peak = 50 * mib,
+	    .host_mapped = 4 * mib,
+	};
+	char text[2048], object[2050];
+
+	(void)state;
+	p4d_memory_report_json(&r, text, sizeof(text));
+	snprintf(object, sizeof(object), "{%s}", text);
+	struct json_object *json = json_tokener_parse(object);
+	assert_non_null(json);
+	assert_int_equal(number(json, NULL, "rank"), 3);
+	assert_int_equal(number(json, NULL, "planned_bytes"), 9 * mib);
+	assert_int_equal(number(json, NULL, "used_bytes"), 7 * mib + mib / 2);
+	assert_int_equal(number(json, "planned", "staging"), 2 * mib);
+	assert_int_equal(number(json, "used", "staging"), mib / 2);
+	assert_null(json_object_object_get(json_object_object_get(json, "used"), "logits"));
+	assert_int_equal(number(json, NULL, "host_planned_bytes"), 100 * mib);
+	assert_int_equal(number(json, NULL, "host_peak_bytes"), 50 * mib);
+	json_object_put(json);
+	/* a device that cannot tell what was used */
+	p4d_memory_report silent = r;
+	silent.used_bytes = P4D_NOT_MODELLED;
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		silent.used[i] = P4D_NOT_MODELLED;
+	p4d_memory_report_json(&silent, text, sizeof(text));
+	assert_non_null(strstr(text, "\"used_bytes\":null"));
+	assert_non_null(strstr(text, "\"used\":{\"params\":null,\"staging\":null}"));
+	p4d_memory_report_text(&silent, text, sizeof(text));
+	assert_non_null(strstr(text, "\nparameters              7.000         -\nstaging"));
+	assert_string_equal(p4d_memory_report_text(&r, text, sizeof(text)),
+			    "memory of rank 3      planned      used  (MiB)\n"
+			    "parameters              7.000     7.000\n"
+			    "staging                 2.000     0.500\n"
+			    "arena                   9.000     7.500  9.000 were allocated\n"
+			    "host                  100.000    50.000  of any rank; 4.000 are files");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(used_is_what_was_planned),
+	    cmocka_unit_test(said),
+	};
+
+	return cmocka_run_group_tests_name("memory report", tests, NULL, NULL);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's loss and gradients, in any schedule that one rank can run, against JAX in float64. */
+#include "support/support.h"
+
+#include <math.h>
+
+#include "support/llama.h"
+#include "support/training.h"
+
+enum { BATCH = 2, LENGTH = 24, VOCAB = 48 };
+
+/* What tests/parity/make_oracle.py has. */
+#define ORACLE \
+	"model=custom layers=2 hidden=16 ffn=40 heads=4 kv-heads=2 head-dim=4 vocab=48 tied=off bias=none " \
+	"qk-norm=off seq-len=24 global-batch=2 tp=1 cp=1 pp=1 vpp=1 "
+
+static int oracle_text(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+		       p4d_error *err)
+{
+	const p4d_layout *l = context;
+
+	(void)step, (void)err;
+	for (uint32_t k = 0; k < l->micro_batch; k++) {
+		const uint32_t b = micro_batch * (uint32_t)l->micro_batch + k;
+		for (uint32_t i = 0; i < LENGTH; i++) {
+			if (batch->tokens)
+				batch->tokens[k * LENGTH + i] = (int32_t)(llama_mixed(1000 + b, i) % VOCAB);
+			if (batch->labels)
+				batch->labels[k * LENGTH + i] =
+				    i + 1 < LENGTH && i % 7 != 3
+					? (int32_t)(llama_mixed(1000 + b, i + 1) % VOCAB)
+					: -1;
+		}
+	}
+	return 0;
+}
+
+static FILE *open_oracle(void)
+{
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/tests/data/llama_oracle.txt", dir ? dir : ".");
+	FILE *file = fopen(path, "r");
+	if (!file)
+		fail_msg("cannot read %s", path);
+	return file;
+}
+
+typedef struct job {
+	p4d_layout layout;
+	p4d_device device;
+	p4d_world *world;
+	p4d_trainer *trainer;
+} job;
+
+static void open_job_with(job *j, const char *options, bool document_mask, const p4d_rope *rope)
+{
+	p4d_error err = {0};
+	p4d_ranks ranks;
+
+	if (training_layout(options, 1, &j->layout, &err) < 0 || p4d_ranks_local(&ranks, 1, &err) < 0 ||
+	    p4d_world_open(&j->world, &ranks, &err) < 0 || p4d_device_cpu_open(&j->device, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+	p4d_trainer_settings settings = training_settings(&j->layout, &j->device, j->world, VOCAB);
+	settings.document_mask = document_mask;
+	if (rope)
+		settings.rope = *rope;
+	if (p4d_trainer_open(&j->trainer, &settings, &err) < 0)
+		fail_msg("%s: %s", options, err.text);
+}
+
+static void open_job(job *j, const char *options)
+{
+	open_job_with(j, options, false, NULL);
+}
+
+static void close_job(job *j)
+{
+	p4d_trainer_close(j->trainer);
+	j->device.close(&j->device);
+	p4d_world_close(j->world);
+}
+
+/* The oracle's tensors are numbered in the order of the flat buffer. */
+static void write_weights(job *j)
+{
+	const p4d_weights *w = p4d_trainer_weights(j->trainer);
+	float *values = calloc(w->elements, sizeof(*values));
+
+	for (uint32_t i = 0; i < w->count; i++)
+		for (uint64_t k = 0; k < w->weight[i].rows * w->weight[i].columns; k++)
+			values[w->weight[i].offset + k] =
+			    llama_weight(i, (uint32_t)k, w->weight[i].columns == 1);
+	for (uint32_t i = 0; i < w->segments; i++)
+		assert_int_equal(
+		    p4d_trainer_write(j->trainer, i, P4D_STATE_MASTER, values + w->segment[i].offset, NULL),
+		    0);
+	assert_int_equal(p4d_trainer_restore(j->trainer, NULL), 0);
+	free(values);
+}
+
+static double compare(const char *options, double limit)
+{
+	p4d_step_result result;
+	p4d_error err;
+	char word[64];
+	double expected, loss, worst = 0;
+	job j;
+	FILE *oracle = open_oracle();
+
+	open_job(&j, options);
+	write_weights(&j);
+	assert_int_equal(fscanf(oracle, "#%*[^\n] loss %lf", &expected), 1);
+	if (p4d_trainer_evaluate(j.trainer, 1, oracle_text, &j.layout, &loss, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(fabs(loss - expected) <= limit * expected);
+	if (p4d_trainer_step(j.trainer, 1, 0, oracle_text, &j.layout, &result, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(result.applied);
+	if (!(fabs(result.loss - expected) <= limit * expected))
+		fail_msg("%s: loss %.9g, not %.9g", options, result.loss, expected);
+	const p4d_weights *w = p4d_trainer_weights(j.trainer);
+	const double scale = (double)(BATCH * LENGTH) / (double)result.tokens;
+	double squares = 0;
+	for (uint32_t t = 0; t < w->count; t++) {
+		unsigned long long count;
+		double difference = 0, length = 0;
+		assert_int_equal(fscanf(oracle, " tensor %63s %llu", word, &count), 2);
+		assert_int_equal(count, w->weight[t].rows * w->weight[t].columns);
+		const float *gradient = p4d_trainer_gradients(j.trainer) + w->weight[t].offset;
+		for (uint64_t i = 0; i < count; i++) {
+			assert_int_equal(fscanf(oracle, "%lf", &expected), 1);
+			const double off = (double)gradient[i] * scale - expected;
+			difference += off * off;
+			length += expected * expected;
+		}
+		squares += length;
+		worst = fmax(worst, sqrt(difference / length));
+		if (!(sqrt(difference / length) <= limit))
+			fail_msg("%s: %s: off by %.3g", options, word, sqrt(difference / length));
+	}
+	if (!(fabs(result.gradient_norm - sqrt(squares)) <= limit * sqrt(squares)))
+		fail_msg("%s: gradient norm %.9g, not %.9g", options, result.gradient_norm, sqrt(squares));
+	assert_int_equal(fscanf(oracle, "%63s", word), EOF);
+	fclose(oracle);
+	close_job(&j);
+	return worst;
+}
+
+static void agrees_with_the_oracle(void **state)
+{
+	static const char *const kinds[] = {
+	    "micro-batch=2 schedule=1f1b",
+	    "micro-batch=1 schedule=1f1b",
+	    "micro-batch=1 schedule=gpipe",
+	    "micro-batch=1 schedule=zb1p",
+	    "micro-batch=1 schedule=1f1b recompute=mlp",
+	    "micro-batch=1 schedule=1f1b recompute=full",
+	    "micro-batch=1 schedule=gpipe recompute=full",
+	    "micro-batch=1 schedule=zb1p recompute=mlp",
+	    "micro-batch=1 schedule=zb1p recompute=full",
+	    "micro-batch=2 schedule=1f1b optimizer-sharding=off",
+	};
+	char options[512];
+	double worst = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		snprintf(options, sizeof(options), ORACLE "precision=fp32 %s", kinds[i]);
+		worst = fmax(worst, compare(options, 1e-5));
+	}
+	print_message("worst tensor in fp32: %.2g\n", worst);
+	/* 8 significant bits, over some tens of roundings in a row */
+	print_message("in bf16: %.2g\n", compare(ORACLE "precision=bf16 micro-batch=2 schedule=1f1b", 5e-2));
+}
+
+/* Documents of one sequence, side by side or each in a sequence of its own. */
+enum { DOCUMENTS = 4, EVERY = -1 };
+static const uint32_t document_starts[DOCUMENTS + 1] = {0, 7, 8, 17, LENGTH};
+
+typedef struct documents_text {
+	bool apart;
+	int only; /* the place of the one token whose label is trained on, or EVERY */
+} documents_text;
+
+static int source_of_documents(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+			       p4d_error *err)
+{
+	const documents_text *text = context;
+	const uint32_t first = text->apart ? micro_batch : 0,
+		       last = text->apart ? micro_batch : DOCUMENTS - 1;
+
+	(void)step, (void)err;
+	for (uint32_t i = 0; i < LENGTH; i++) { /* behind a document that is alone */
+		if (batch->tokens)
+			batch->tokens[i] = (int32_t)(i % VOCAB);
+		if (batch->labels)
+			batch->labels[i] = -1;
+	}
+	for (uint32_t d = first; d <= last; d++)
+		for (uint32_t i = document_starts[d]; i < document_starts[d + 1]; i++) {
+			const uint32_t at = i - document_starts[first];
+			const bool trained =
+			    i + 1 < document_starts[d + 1] && (text->only == EVERY || text->only == (int)i);
+			if (batch->tokens)
+				batch->tokens[at] = (int32_t)(llama_mixed(77, i) % VOCAB);
+			if (batch->labels && trained)
+				batch->labels[at] = (int32_t)(llama_mixed(77, i + 1) % VOCAB);
+			if (batch->documents)
+				batch->documents[at] = (int32_t)d;
+		}
+	return 0;
+}
+
+static double loss_of(job *j, bool apart, int only)
+{
+	documents_text text = {apart, only};
+	p4d_error err;
+	double loss;
+
+	if (p4d_trainer_evaluate(j->trainer, 1, source_of_documents, &text, &loss, &err) < 0)
+		fail_msg("%s", err.text);
+	return loss;
+}
+
+/* Gradients of the mean loss; the job keeps them. */
+static const float *gradients_of(job *j, bool apart, double *scale)
+{
+	documents_text text = {apart, EVERY};
+	p4d_step_result result;
+	p4d_error err;
+
+	if (p4d_trainer_step(j->trainer, 1, 0, source_of_documents, &text, &result, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(result.tokens, LENGTH - DOCUMENTS);
+	*scale = (double)(j->layout.global_batch * LENGTH) / (double)result.tokens;
+	return p4d_trainer_gradients(j->trainer);
+}
+
+/* Of every token the loss is the one that it has where its document is alone, and so are the gradients. */
+static void documents_do_not_see_each_other(void **state)
+{
+	job together, apart, open;
+	double scale, other_scale, difference = 0, length = 0;
+	unsigned seen = 0;
+
+	(void)state;
+	open_job_with(&together, ORACLE "precision=fp32 micro-batch=1 global-batch=1 recompute=mlp", true,
+		      NULL);
+	open_job_with(&open, ORACLE "precision=fp32 micro-batch=1 global-batch=1", false, NULL);
+	open_job_with(&apart, ORACLE "precision=fp32 micro-batch=1 global-batch=4", false, NULL);
+	write_weights(&together);
+	write_weights(&open);
+	write_weights(&apart);
+	for (int i = 0; i < LENGTH; i++) {
+		const double alone = loss_of(&apart, true, i), masked = loss_of(&together, false, i);
+		assert_true(fabs(masked - alone) <= 1e-5 * alone);
+		seen += fabs(loss_of(&open, false, i) - alone) > 1e-3 * alone;
+	}
+	assert_true(seen >= LENGTH / 2); /* without the mask it is another text */
+	const float *one = gradients_of(&together, false, &scale);
+	const float *other = gradients_of(&apart, true, &other_scale);
+	for (uint64_t i = 0; i < p4d_trainer_weights(apart.trainer)->elements; i++) {
+		const double expected = (double)other[i] * other_scale,
+			     off = (double)one[i] * scale - expected;
+		difference += off * off;
+		length += expected * expected;
+	}
+	assert_true(sqrt(difference / length) <= 1e-5);
+	close_job(&together);
+	close_job(&open);
+	close_job(&apart);
+}
+
+/* A job that reads its state and one that was given it go on alike, to the bit. */
+static void state_moves(void **state)
+{
+	static const char *const kinds[] = {ORACLE "precision=fp32 micro-batch=2",
+					    ORACLE "precision=bf16 micro-batch=2"};
+	p4d_step_result one, other;
+	job from, to;
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		uint64_t first, count;
+		open_job(&from, kinds[k]);
+		open_job(&to, kinds[k]);
+		assert_int_equal(p4d_trainer_initialize(from.trainer, 1, NULL), 0);
+		assert_int_equal(p4d_trainer_initialize(to.trainer, 2, NULL), 0);
+		for (uint64_t step = 1; step < 4; step++)
+			assert_int_equal(p4d_trainer_step(from.trainer, step, 0.01f, oracle_text,
+							  &from.layout, &one, NULL),
+					 0);
+		const uint32_t segments = p4d_trainer_weights(from.trainer)->segments;
+		for (uint32_t i = 0; i < segments; i++) {
+			p4d_trainer_shard(from.trainer, i, &first, &count);
+			float *values = calloc(count, sizeof(*values));
+			for (int s = 0; s < P4D_STATES; s++) {
+				const p4d_state which = (p4d_state)s;
+				assert_int_equal(p4d_trainer_read(from.trainer, i, which, values, NULL), 0);
+				assert_int_equal(p4d_trainer_write(to.trainer, i, which, values, NULL), 0);
+			}
+			free(values);
+		}
+		assert_int_equal(p4d_trainer_read(from.trainer, segments, P4D_STATE_FIRST, NULL, NULL), -1);
+		assert_int_equal(p4d_trainer_restore(to.trainer, NULL), 0);
+		for (uint64_t step = 4; step < 7; step++) {
+			p4d_trainer_step(from.trainer, step, 0.01f, oracle_text, &from.layout, &one, NULL);
+			p4d_trainer_step(to.trainer, step, 0.01f, oracle_text, &to.layout, &other, NULL);
+			assert_memory_equal(&one, &other, sizeof(one));
+		}
+		close_job(&from);
+		close_job(&to);
+	}
+}
+
+/* A gradient that is no number changes nothing, and is said. */
+static void nonfinite_is_not_applied(void **state)
+{
+	p4d_step_result result;
+	uint64_t first, count;
+	job j;
+
+	(void)state;
+	open_job(&j, ORACLE "precision=fp32 micro-batch=2");
+	assert_int_equal(p4d_trainer_initialize(j.trainer, 1, NULL), 0);
+	p4d_trainer_shard(j.trainer, 0, &first, &count);
+	float *good = calloc(count, sizeof(*good)), *bad = calloc(count, sizeof(*bad));
+	assert_int_equal(p4d_trainer_read(j.trainer, 0, P4D_STATE_MASTER, good, NULL), 0);
+	memcpy(bad, good, count * sizeof(*bad));
+	bad[p4d_weight_find(p4d_trainer_weights(j.trainer), P4D_W_DOWN, 0)->offset] = INFINITY;
+	assert_int_equal(p4d_trainer_write(j.trainer, 0, P4D_STATE_MASTER, bad, NULL), 0);
+	assert_int_equal(p4d_trainer_step(j.trainer, 1, 0.01f, oracle_text, &j.layout, &result, NULL), 0);
+	assert_false(result.applied);
+	assert_true(result.nonfinite > 0);
+	assert_int_equal(p4d_trainer_read(j.trainer, 0, P4D_STATE_MASTER, good, NULL), 0);
+	assert_memory_equal(good, bad, count * sizeof(*bad));
+	free(good);
+	free(bad);
+	close_job(&j);
+}
+
+/* A row of the arena, which begins where the gradients' row says. */
+static const void *row_of(const job *j, const char *name)
+{
+	const p4d_plan *plan = p4d_trainer_plan(j->trainer);
+	const char *gradients = (const char *)p4d_trainer_gradients(j->trainer);
+
+	return gradients - p4d_plan_find(plan, "gradients")->offset + p4d_plan_find(plan, name)->offset;
+}
+
+/* Angles are those of the model's way to encode positions; 24 positions are a few turns of it. */
+static void positions_are_turned_as_the_model_says(void **state)
+{
+	static const p4d_rope ropes[] = {{.theta = 10000},
+					 {.theta = 3, P4D_ROPE_LINEAR, .factor = 4},
+					 {.theta = 5, P4D_ROPE_LLAMA3, 8, 1, 4, 16}};
+	const int d = 4;
+	job j;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(ropes) / sizeof(*ropes); k++) {
+		open_job_with(&j, ORACLE "precision=fp32 micro-batch=2", false, &ropes[k]);
+		const float *table = row_of(&j, "rope");
+		for (int i = 0; i < LENGTH; i++)
+			for (int pair = 0; pair < d / 2; pair++) {
+				const double angle =
+				    i * p4d_rope_frequency(&ropes[k], (uint64_t)d, (uint64_t)pair);
+				assert_true(fabs((double)table[i * d + pair] - cos(angle)) < 1e-6);
+				assert_true(fabs((double)table[i * d + d / 2 + pair] - sin(angle)) < 1e-6);
+			}
+		close_job(&j);
+	}
+}
+
+static void wrong_plans_are_refused(void **state)
+{
+	p4d_error err = {0};
+	p4d_trainer *trainer;
+	p4d_layout layout;
+	job j;
+
+	(void)state;
+	open_job(&j, ORACLE "precision=fp32 micro-batch=2");
+	assert_int_equal(training_layout(ORACLE "precision=fp32 micro-batch=1", 2, &layout, &err), 0);
+	p4d_trainer_settings settings = training_settings(&layout, &j.device, j.world, VOCAB);
+	assert_int_equal(p4d_trainer_open(&trainer, &settings, &err), -1);
+	assert_int_equal(err.code, P4D_E_WORLD);
+	assert_int_equal(training_layout(ORACLE "precision=fp16 micro-batch=1", 1, &layout, &err), 0);
+	assert_int_equal(p4d_trainer_open(&trainer, &settings, &err), -1);
+	assert_int_equal(err.code, P4D_E_UNMODELLED);
+	close_job(&j);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(agrees_with_the_oracle),
+	    cmocka_unit_test(documents_do_not_see_each_other),
+	    cmocka_unit_test(state_moves),
+	    cmocka_unit_test(nonfinite_is_not_applied),
+	    cmocka_unit_test(positions_are_turned_as_the_model_says),
+	    cmocka_unit_test(wrong_plans_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every layout trains the same model of 0.9 million parameters: the loss over 20 steps is that of one rank.
+ * Ranks are processes. In each of them the arena is the plan's, and after the first step nothing is
+ * allocated.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dl_iterate_phdr */
+#endif
+#include "support/support.h"
+
+#include <link.h>
+
+#include "support/training_curves.h"
+
+#define MODEL \
+	"model=custom layers=8 hidden=96 ffn=256 heads=8 head-dim=12 vocab=203 seq-len=16 global-batch=8 "
+
+/* ---- allocations, counted ---- */
+
+#ifndef __SANITIZE_ADDRESS__
+static uint64_t allocations;
+
+/* OpenBLAS takes scratch for some small products, and gives it back before it returns: not ours to count. */
+static uintptr_t blas_begin, blas_end;
+
+static int find_blas(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size, (void)context;
+	if (!info->dlpi_name || !strstr(info->dlpi_name, "openblas"))
+		return 0;
+	blas_begin = blas_end = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz > blas_end)
+			blas_end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+	return 1;
+}
+
+static void count_for(const void *caller)
+{
+	allocations += (uintptr_t)caller < blas_begin || (uintptr_t)caller >= blas_end;
+}
+
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
+void *malloc(size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_malloc(size);
+}
+void *calloc(size_t count, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_calloc(count, size);
+}
+void *realloc(void *memory, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_realloc(memory, size);
+}
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	return __libc_memalign(alignment, size);
+}
+int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+	count_for(__builtin_return_address(0));
+	*memory = __libc_memalign(alignment, size);
+	return *memory ? 0 : 12;
+}
+#define FIND_BLAS() dl_iterate_phdr(find_blas, NULL)
+#else
+#define FIND_BLAS()
+static const uint64_t allocations;
+#endif
+
+/* What the trainer asked the device for. */
+static uint64_t asked;
+static int (*device_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
+
+/* An arena begins as garbage, and between two of the guard's pages nothing may be written. */
+enum { GUARD = 4096 };
+static char *guarded;
+
+static int counting_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error *err)
+{
+	void *memory;
+
+	asked += bytes;
+	if (device_allocate(device, bytes + 2 * GUARD, &memory, err) < 0)
+		return -1;
+	guarded = memory;
+	memset(guarded, 0x7f, bytes + 2 * GUARD);
+	*arena = guarded + GUARD;
+	return 0;
+}
+
+static void guarded_release(p4d_device *device, void *arena)
+{
+	(void)device;
+	free((char *)arena - GUARD);
+}
+
+static bool guards_hold(uint64_t bytes)
+{
+	for (uint64_t i = 0; i < GUARD; i++)
+		if (guarded[i] != 0x7f || guarded[GUARD + bytes + i] != 0x7f)
+			return false;
+	return true;
+}
+
+/* ---- one layout ---- */
+
+static p4d_layout layout;
+static bool masked; /* documents do not see each other */
+static uint64_t before;
+
+static void count_from_here(void)
+{
+	before = allocations;
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	p4d_device device;
+	p4d_plan plan;
+
+	TRY(p4d_device_cpu_open(&device, err));
+	device_allocate = device.allocate;
+	device.allocate = counting_allocate;
+	device.release = guarded_release;
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	settings.document_mask = masked;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	CHECK(size > 1 || p4d_trainer_weights(trainer)->elements > 800000);
+	TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, count_from_here, err));
+	CHECK(allocations == before);
+	TRY(p4d_plan_build(&layout, NULL, p4d_trainer_place(trainer).pp, &plan, err));
+	CHECK(asked == plan.arena_bytes);
+	CHECK(p4d_trainer_arena_bytes(trainer) == asked);
+	CHECK(guards_hold(asked));
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
+{
+	return curve_of(options, ranks, nodes, &layout, train);
+}
+
+enum { FEW = 30, SOME = 10, QUARTER = 4, ALL = 1 };
+
+/* A model, how far losses and norms of the gradients may be off, and which layouts are tried: every
+ * `each`-th of these, NULL: of all that there are. */
+typedef struct trial {
+	const char *model;
+	double loss, norm;
+	size_t each, shift;
+	const shape *at;
+	size_t count;
+} trial;
+
+/* P4D_TEST_ALL=1: all layouts of all models. P4D_TEST_LAYOUT=TEXT: those that contain it. */
+static bool is_tried(const trial *t, const shape *at, size_t i)
+{
+	const char *only = getenv("P4D_TEST_LAYOUT");
+
+	if (only)
+		return strstr(at->options, only);
+	return getenv("P4D_TEST_ALL") || (i + t->shift) % (test_stride(FEW) > 1 ? FEW : t->each) == 0;
+}
+
+static void all_equal(const trial *t)
+{
+	const shape *table = t->at ? t->at : shapes;
+	const size_t count = t->at ? t->count : SHAPES;
+	const double began = forked_now();
+	double worst = 0, worst_norm = 0;
+	unsigned wrong = 0, done = 0;
+	const shape *worst_at = NULL;
+	char options[1024];
+
+	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", t->model);
+	const curve one = run(options, 1, NULL);
+	assert_true(one.loss[CURVE_STEPS - 1] < 0.8 * one.loss[0]);
+	for (size_t i = 0; i < count; i++) {
+		const shape *at = &table[i];
+		if (!is_tried(t, at, i))
+			continue;
+		const double start = forked_now();
+		snprintf(options, sizeof(options), "%s %s", t->model, at->options);
+		const curve other = run(options, at->ranks, NULL);
+		double norm;
+		const double off = curve_off_by(&one, &other, &norm);
+		const bool bad = !(off <= t->loss) || !(norm <= t->norm);
+		if (!done++ || off > worst)
+			worst_at = at;
+		worst = fmax(worst, off);
+		worst_norm = fmax(worst_norm, norm);
+		wrong += bad;
+		if (bad || getenv("P4D_TEST_VERBOSE"))
+			print_message("%u ranks, %s: loss off by %.2g, norm by %.2g, %.2f s\n", at->ranks,
+				      at->options, off, norm, forked_now() - start);
+	}
+	print_message("loss %.4f to %.4f, %u layouts in %.0f s, off by at most %.2g (%u ranks, %s), norm by "
+		      "%.2g\n",
+		      one.loss[0], one.loss[CURVE_STEPS - 1], done, forked_now() - began, worst,
+		      worst_at ? worst_at->ranks : 0, worst_at ? worst_at->options : "", worst_norm);
+	assert_int_equal(wrong, 0);
+}
+
+static void plain_model(void **state)
+{
+	(void)state;
+	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, ALL, 0, NULL, 0});
+}
+
+static void grouped_model(void **state)
+{
+	(void)state;
+	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
+}
+
+/* Documents that end within sequences, pieces of them and the rows of a tile, and do not see each other. */
+static void masked_documents(void **state)
+{
+	static const char model[] = MODEL GROUPED "precision=fp32";
+	static const char one_rank[] = MODEL GROUPED "precision=fp32 tp=1 cp=1 pp=1 vpp=1 micro-batch=2";
+	static const shape some[] = {
+	    {2, "tp=1 cp=2 pp=1 vpp=1 micro-batch=2"},
+	    {4, "tp=1 cp=4 pp=1 vpp=1 micro-batch=2 recompute=full"},
+	    {4, "tp=1 cp=4 pp=1 vpp=1 micro-batch=2 cp-comm=all-gather"},
+	    {4, "tp=2 cp=2 pp=1 vpp=1 micro-batch=1 cp-comm=all-gather"},
+	    {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=interleaved"},
+	    {4, "tp=1 cp=2 pp=2 vpp=1 micro-batch=1 schedule=zb1p recompute=mlp"},
+	    {8,
+	     "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-2 cp-comm=all-gather"},
+	};
+
+	(void)state;
+	curve_documents = true;
+	masked = false;
+	const curve open = run(one_rank, 1, NULL);
+	masked = true;
+	const curve closed = run(one_rank, 1, NULL);
+	assert_int_equal(open.tokens, closed.tokens);
+	assert_true(fabs(open.loss[0] - closed.loss[0]) > 1e-3 * open.loss[0]);
+	all_equal(&(trial){model, 1e-5, 1e-3, 1, 0, some, sizeof(some) / sizeof(*some)});
+	if (getenv("P4D_TEST_ALL"))
+		all_equal(&(trial){model, 1e-5, 1e-3, ALL, 0, NULL, 0});
+	curve_documents = masked = false;
+}
+
+/* Rounded to 8 bits in other places. */
+static void bf16_model(void **state)
+{
+	(void)state;
+	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, QUARTER, 2, NULL, 0});
+}
+
+/* Between nodes ranks talk by sockets, in a node by shared memory: the same bits. */
+static void nodes_change_nothing(void **state)
+{
+	static const uint32_t nodes[] = {0, 0, 1, 1};
+	static const char *const options[] = {
+	    MODEL GROUPED "precision=fp32 tp=2 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b",
+	    MODEL PLAIN "precision=fp32 tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv",
+	    MODEL PLAIN "precision=fp32 tp=1 cp=4 pp=1 vpp=1 micro-batch=2 cp-comm=all-gather",
+	};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		const curve one = run(options[i], 4, NULL), two = run(options[i], 4, nodes);
+		assert_memory_equal(&one, &two, sizeof(one));
+	}
+}
+
+static int prepare(void **state)
+{
+	FIND_BLAS();
+	return curve_setup(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(plain_model),          cmocka_unit_test(grouped_model),
+	    cmocka_unit_test(masked_documents),     cmocka_unit_test(bf16_model),
+	    cmocka_unit_test(nodes_change_nothing),
+	};
+
+	return cmocka_run_group_tests_name("layouts of the trainer", tests, prepare, NULL);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts on a device that queues, whose ranks meet through NCCL (a fake) or through the host, train as one
+ * rank does on the cpu. One operation that does not wait for another shows as another loss.
+ */
+#include "support/support.h"
+
+#include "support/training_curves.h"
+#include "support/transports.h"
+
+enum { STEPS = 4 };
+
+static p4d_layout layout;
+static p4d_transport_kind kind;
+
+static void nothing(void)
+{
+}
+
+static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	p4d_device device;
+
+	(void)size;
+	TRY(p4d_device_cpu_open(&device, err));
+	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
+	p4d_trainer_close(trainer);
+	device.close(&device);
+	return 0;
+}
+
+static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_trainer *trainer;
+	transports_rank r;
+
+	TRY(transports_open(&r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
+	settings.transport = r.transport;
+	TRY(p4d_trainer_open(&trainer, &settings, err));
+	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
+	p4d_trainer_close(trainer);
+	transports_close(&r);
+	return 0;
+}
+
+/* What the list does in each kind of pipeline, and every kind of group. */
+static const shape few[] = {
+    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 schedule=1f1b"},
+    {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 optimizer-sharding=off"},
+    {4, "tp=2 cp=1 pp=1 vpp=1 micro-batch=1 recompute=mlp"},
+    {4, "tp=1 cp=4 pp=1 vpp=1 micro-batch=2"},
+    {4, "tp=1 cp=1 pp=2 vpp=2 micro-batch=1 schedule=interleaved"},
+    {4, "tp=1 cp=2 pp=2 vpp=2 micro-batch=1 schedule=zbv"},
+    {4, "tp=2 cp=1 pp=2 vpp=2 micro-batch=1 schedule=v-half vocab-parallel=vocab-1"},
+    {8, "tp=2 cp=2 pp=2 vpp=1 micro-batch=1 schedule=1f1b recompute=full"},
+};
+enum { FEW = sizeof(few) / sizeof(few[0]) };
+
+static void all_equal(const char *model, double limit, size_t first, size_t each)
+{
+	const bool all = getenv("P4D_TEST_ALL") != NULL;
+	const shape *table = all ? shapes : few;
+	const size_t count = all ? SHAPES : FEW;
+	const char *only = getenv("P4D_TEST_LAYOUT");
+	char options[1024];
+	unsigned wrong = 0;
+	double worst = 0;
+
+	snprintf(options, sizeof(options), "%s tp=1 cp=1 pp=1 vpp=1 micro-batch=2", model);
+	const curve one = curve_of(options, 1, NULL, &layout, train_on_cpu);
+	for (size_t i = all ? 0 : first; i < count; i += all ? 1 : each) {
+		if (only && !strstr(table[i].options, only))
+			continue;
+		const double start = forked_now();
+		snprintf(options, sizeof(options), "%s %s", model, table[i].options);
+		const curve other = curve_of(options, table[i].ranks, NULL, &layout, train);
+		double norm;
+		const double off = curve_off_by(&one, &other, &norm);
+		worst = fmax(worst, off);
+		if (getenv("P4D_TEST_VERBOSE"))
+			print_message("%u ranks, %-80s %.1e %.2f s\n", table[i].ranks, table[i].options, off,
+				      forked_now() - start);
+		if (!(off <= limit && norm <= 100 * limit)) {
+			print_message("%u ranks, %s: off by %.3g\n", table[i].ranks, table[i].options, off);
+			wrong++;
+		}
+	}
+	print_message("worst relative difference %.2g\n", worst);
+	assert_int_equal(wrong, 0);
+}
+
+static void by_nccl(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 1);
+}
+
+/* The table of tokens is tied between the ends of the pipeline, and norms are added over tp. */
+static void grouped_by_nccl(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	all_equal(TINY GROUPED "precision=fp32", 1e-5, 4, 3);
+}
+
+/* Sums that are rounded at each addition. */
+static void bf16_by_nccl(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	all_equal(TINY PLAIN "precision=bf16", 2e-2, 2, 5);
+}
+
+static void staged(void **state)
+{
+	(void)state;
+	kind = P4D_TRANSPORT_STAGED;
+	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
+}
+
+/* A rank whose queue is looked at while it makes steps. */
+typedef struct stepping {
+	transports_rank r;
+	training_text text;
+	p4d_trainer *trainer;
+	uint64_t steps;
+} stepping;
+
+static int begin_steps(stepping *s, p4d_world *world, uint32_t size, p4d_error *err)
+{
+	*s = (stepping){.text = {.layout = &layout, .vocab = VOCAB}};
+	TRY(transports_open(&s->r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &s->r.device, world, VOCAB);
+	settings.transport = s->r.transport;
+	TRY(p4d_trainer_open(&s->trainer, &settings, err));
+	s->text.place = p4d_trainer_place(s->trainer);
+	return p4d_trainer_initialize(s->trainer, SEED, err);
+}
+
+static int make_step(stepping *s, p4d_error *err)
+{
+	p4d_step_result result;
+
+	return p4d_trainer_step(s->trainer, ++s->steps, 1e-3f, training_source, &s->text, &result, err);
+}
+
+static int end_steps(stepping *s)
+{
+	p4d_trainer_close(s->trainer);
+	transports_close(&s->r);
+	return 0;
+}
+
+/*
+ * Steps of a rank: for each the host waits once, for the result. Whatever else waits is on the device. NCCL
+ * has connected all its ways before, for that takes memory of the GPU, and waits for other ranks inside of
+ * it.
+ */
+static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	stepping s;
+
+	(void)rank;
+	TRY(begin_steps(&s, world, size, err));
+	const uint64_t before = queued_device_waits(&s.r.device);
+	const unsigned ways = ways_of_nccl();
+	while (s.steps < STEPS)
+		TRY(make_step(&s, err));
+	if (ways_of_nccl() != ways)
+		return p4d_fail(err, P4D_E_VALUE, "%u ways of NCCL were connected in steps",
+				ways_of_nccl() - ways);
+	const uint64_t waits = queued_device_waits(&s.r.device) - before;
+	if (waits != STEPS)
+		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", STEPS,
+				(int)waits);
+	return end_steps(&s);
+}
+
+/* When the host queues the last gradient of the lowest layer, those of all others are on their way. */
+static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	stepping s;
+
+	(void)rank;
+	TRY(begin_steps(&s, world, size, err));
+	const uint64_t before = queued_device_beside(&s.r.device);
+	TRY(make_step(&s, err));
+	const uint64_t beside = queued_device_beside(&s.r.device) - before;
+	const uint64_t gathered = layout.optimizer_sharding ? layout.layers : 0;
+	if (beside < gathered + layout.layers - 1)
+		return p4d_fail(err, P4D_E_VALUE, "%d layers were gathered and %d reduced", (int)gathered,
+				(int)beside - (int)gathered);
+	return end_steps(&s);
+}
+
+static void gradients_are_reduced_beside_the_backward_pass(void **state)
+{
+	static const char *const options[] = {"micro-batch=2", "micro-batch=1 optimizer-sharding=off"};
+	char text[1024];
+
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), "%s tp=1 cp=1 pp=1 vpp=1 device=cuda %s",
+			 TINY PLAIN "precision=fp32", options[i]);
+		curve_of(text, 2, NULL, &layout, count_beside);
+	}
+}
+
+static void host_waits_once_a_step(void **state)
+{
+	char options[1024];
+
+	(void)state;
+	kind = P4D_TRANSPORT_NCCL;
+	for (size_t i = 0; i < FEW; i++) {
+		snprintf(options, sizeof(options), "%s %s", TINY PLAIN "precision=fp32", few[i].options);
+		curve_of(options, few[i].ranks, NULL, &layout, count_waits);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(by_nccl),
+	    cmocka_unit_test(grouped_by_nccl),
+	    cmocka_unit_test(bf16_by_nccl),
+	    cmocka_unit_test(staged),
+	    cmocka_unit_test(host_waits_once_a_step),
+	    cmocka_unit_test(gradients_are_reduced_beside_the_backward_pass),
+	};
+
+	return cmocka_run_group_tests_name("layouts on devices", tests, curve_setup, NULL);
+}

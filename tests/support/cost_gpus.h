@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_CLOCK_GPUS_H
+#define P4D_TEST_CLOCK_GPUS_H
+
+/* The GPUs that p4d knows, for tests of the clock, as load_gpus (a group setup) finds them. Include after
+ * support.h. */
+#include "gpu/gpu.h"
+
+static p4d_gpus gpus;
+
+static inline int load_gpus(void **state)
+{
+	(void)state;
+	return p4d_gpus_load(&gpus, NULL, NULL);
+}
+
+static inline p4d_gpu gpu_named(const char *name)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(&gpus, name, NULL);
+
+	assert_non_null(gpu);
+	return *gpu;
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every operation of the cpu device, on inputs that all types hold exactly; what it gives is recorded. No
+ * guard: included once per P4D_CPU_TYPE. CALL(operation, ...) is through the device's table in fp32 and bf16.
+ */
+#include "device/cpu/cpu_operations.h"
+
+#undef CALL
+#undef ACCUMULATE
+#undef PRODUCT
+#undef LOAD
+#undef STORE
+#undef ROUNDED
+#undef FINISH
+#if P4D_CPU_TYPE == 64
+#define CALL(name, ...) OP(name)(__VA_ARGS__)
+#define ACCUMULATE OP(accumulate)
+#define PRODUCT(name, ...) OP(name)(NULL, __VA_ARGS__)
+#define FINISH()
+#else
+#define CALL(name, ...) device.name(&device, P4D_CPU_TYPE == 16 ? P4D_DT_BF16 : P4D_DT_FP32, __VA_ARGS__)
+#define ACCUMULATE(y, x, count) \
+	device.accumulate(&device, y, P4D_CPU_TYPE == 16 ? P4D_DT_BF16 : P4D_DT_FP32, x, count)
+#define PRODUCT CALL
+#define FINISH() finish(&device)
+#endif
+#if P4D_CPU_TYPE == 16
+#define LOAD(x) (double)p4d_from_bf16(x)
+#define STORE(x) p4d_to_bf16((float)(x))
+#define ROUNDED true
+#else
+#define LOAD(x) (double)(x)
+#define STORE(x) (REAL)(x)
+#define ROUNDED false
+#endif
+
+static ELEMENT *OP(elements)(uint64_t count, uint64_t seed)
+{
+	ELEMENT *x = keep(count * sizeof(*x));
+	double *from = numbers(count, seed);
+
+	for (uint64_t i = 0; i < count; i++)
+		x[i] = STORE(from[i]);
+	free(from);
+	return x;
+}
+
+static REAL *OP(reals)(uint64_t count, uint64_t seed)
+{
+	REAL *x = keep(count * sizeof(*x));
+	double *from = numbers(count, seed);
+
+	for (uint64_t i = 0; i < count; i++)
+		x[i] = (REAL)from[i];
+	free(from);
+	return x;
+}
+
+static void OP(record_elements)(const char *name, const ELEMENT *x, uint64_t count)
+{
+	FINISH();
+	for (uint64_t i = 0; i < count; i++)
+		note(name, LOAD(x[i]), ROUNDED, i == 0);
+}
+
+static void OP(record_reals)(const char *name, const REAL *x, uint64_t count)
+{
+	FINISH();
+	for (uint64_t i = 0; i < count; i++)
+		note(name, (double)x[i], false, i == 0);
+}
+
+static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
+{
+	ELEMENT *x = OP(elements)(n * in, 1), *w = OP(elements)(out * in, 2), *y = OP(elements)(n * out, 3);
+	REAL *dw = OP(reals)(out * in, 4), *logits = OP(reals)(n * out, 5);
+
+	PRODUCT(linear_weight, dw, y, x, n, out, in);
+	OP(record_reals)("linear_weight", dw, out * in);
+	for (int accumulate = 0; accumulate < 2; accumulate++) {
+		PRODUCT(linear, y, x, w, n, out, in, accumulate);
+		OP(record_elements)("linear", y, n * out);
+		FINISH();
+		/* what was just rounded must not differ between the types */
+		y = OP(elements)(n * out, 3);
+		PRODUCT(linear_input, x, y, w, n, out, in, accumulate);
+		OP(record_elements)("linear_input", x, n * in);
+		x = OP(elements)(n * in, 1);
+	}
+	PRODUCT(linear_logits, logits, x, w, n, out, in);
+	OP(record_reals)("linear_logits", logits, n * out);
+}
+
+static void OP(norms)(uint64_t n, uint64_t h)
+{
+	ELEMENT *x = OP(elements)(n * h, 1), *weight = OP(elements)(h, 2), *y = OP(elements)(n * h, 3);
+	ELEMENT *dx = OP(elements)(n * h, 4), *dy = OP(elements)(n * h, 5);
+	REAL *rstd = OP(reals)(n, 6), *dweight = OP(reals)(h, 7);
+
+	CALL(norm_backward, dx, dweight, dy, x, weight, rstd, n, h);
+	OP(record_elements)("norm_backward", dx, n * h);
+	OP(record_reals)("norm_backward, weight", dweight, h);
+	CALL(norm, y, rstd, x, weight, n, h, 1e-5f);
+	OP(record_elements)("norm", y, n * h);
+	OP(record_reals)("norm, rstd", rstd, n);
+	CALL(add, y, x, dy, n * h);
+	CALL(add, x, x, dy, n * h);
+	OP(record_elements)("add", y, n * h);
+	OP(record_elements)("add, in place", x, n * h);
+	ACCUMULATE(dweight, weight, h);
+	OP(record_reals)("accumulate", dweight, h);
+}
+
+static void OP(attention_heads)(uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool norms)
+{
+	const uint64_t columns = (a + 2 * k) * d, length = n > 2 ? n / 2 : 1;
+	ELEMENT *qkv = OP(elements)(n * columns, 1), *left = OP(elements)(n * columns, 2);
+	ELEMENT *dqkv = OP(elements)(n * columns, 3), *bias = OP(elements)(columns, 4);
+	ELEMENT *weight = OP(elements)(2 * d, 5);
+	REAL *rstd = OP(reals)(n * (a + k), 6), *dbias = OP(reals)(columns, 7),
+	     *dweight = OP(reals)(2 * d, 8);
+	float *rope = keep(length * d * sizeof(*rope));
+	p4d_heads heads = {.n = n, .length = length, .heads = a, .kv_heads = k, .head_dim = d, .rope = rope};
+
+	for (uint64_t i = 0; i < length * d; i++)
+		rope[i] = (float)(i % 7) / 8 - 0.5f;
+	if (norms) {
+		heads.bias = bias;
+		heads.query_weight = weight;
+		heads.key_weight = weight + d;
+		heads.epsilon = 1e-6f;
+		for (uint64_t i = 0; i < 2 * d; i++)
+			weight[i] = LOAD(weight[i]) == 0 ? STORE(1) : weight[i];
+	}
+	CALL(heads_backward, dqkv, left, norms ? rstd : NULL, &heads, norms ? dbias : NULL, dweight,
+	     dweight + d);
+	OP(record_elements)("heads_backward", dqkv, n * columns);
+	for (uint64_t i = 0; i < (norms ? n * columns : 0); i++)
+		dbias[i % columns] -= (REAL)LOAD(dqkv[i]);
+	OP(record_reals)("heads_backward, bias", dbias, columns); /* what it was before */
+	OP(record_reals)("heads_backward, weights", dweight, 2 * d);
+	CALL(heads, qkv, norms ? rstd : NULL, &heads);
+	OP(record_elements)("heads", qkv, n * columns);
+	OP(record_reals)("heads, rstd", rstd, n * (a + k));
+}
+
+static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
+{
+	enum { B = 2, A = 4, K = 2, D = 6, COLUMNS = A * D, KEY_COLUMNS = 2 * K * D };
+	const uint64_t n = B * queries;
+	ELEMENT *q = OP(elements)(n * COLUMNS, 1), *kv = OP(elements)(B * keys * KEY_COLUMNS, 2);
+	ELEMENT *o = OP(elements)(n * COLUMNS, 3), *d_o = OP(elements)(n * COLUMNS, 4);
+	REAL *lse = OP(reals)(n * A, 5), *sums = OP(reals)(n * A, 6), *total = OP(reals)(n * COLUMNS, 7);
+	REAL *dq = OP(reals)(n * COLUMNS, 8), *dkv = OP(reals)(B * keys * KEY_COLUMNS, 9);
+	REAL *total_lse = OP(reals)(n * A, 10);
+	int32_t *position = keep((queries + keys) * sizeof(*position));
+	int32_t *document = keep(B * (queries + keys) * sizeof(*document));
+	void *workspace = keep(P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * D) * sizeof(REAL));
+	const p4d_attention_shape shape = {.batch = B,
+					   .queries = queries,
+					   .keys = keys,
+					   .heads = A,
+					   .kv_heads = K,
+					   .head_dim = D,
+					   .query_position = position,
+					   .key_position = position + queries,
+					   .query_document = documents ? document : NULL,
+					   .key_document = documents ? document + B * queries : NULL,
+					   .query_stride = COLUMNS,
+					   .key_stride = KEY_COLUMNS,
+					   .scale = 1.5f};
+
+	/* the first query comes before all keys and sees nothing */
+	for (uint64_t i = 0; i < queries; i++)
+		position[i] = (int32_t)i;
+	for (uint64_t i = 0; i < keys; i++)
+		position[queries + i] = (int32_t)(i + 1);
+	for (uint64_t i = 0; i < B * (queries + keys); i++)
+		document[i] = (int32_t)(i / 90);
+	/* the lse that belongs to it: probabilities stay below 1 */
+	CALL(attention, o, lse, q, kv, kv + K * D, &shape, workspace);
+	OP(record_elements)("attention", o, n * COLUMNS);
+	OP(record_reals)("attention, lse", lse, n * A);
+	CALL(attention_backward, dq, dkv, dkv + K * D, d_o, lse, sums, q, kv, kv + K * D, &shape, workspace);
+	OP(record_reals)("attention_backward, q", dq, n * COLUMNS);
+	OP(record_reals)("attention_backward, k v", dkv, B * keys * KEY_COLUMNS);
+	CALL(attention_row_sums, sums, d_o, q, n, A, D);
+	OP(record_reals)("attention_row_sums", sums, n * A);
+	CALL(attention_merge, total, total_lse, d_o, sums, n, A, D, true);
+	CALL(attention_merge, total, total_lse, q, dq, n, A, D, false);
+	OP(record_reals)("attention_merge", total, n * COLUMNS);
+	OP(record_reals)("attention_merge, lse", total_lse, n * A);
+}
+
+static void OP(swiglus)(uint64_t n, uint64_t f)
+{
+	ELEMENT *gate_up = OP(elements)(n * 2 * f, 1), *product = OP(elements)(n * f, 2);
+
+	for (uint64_t i = 0; i < n * 2 * f; i++)
+		gate_up[i] = STORE(LOAD(gate_up[i]) * (i % 5 ? 4 : 64));
+	CALL(swiglu, product, gate_up, n, f);
+	OP(record_elements)("swiglu", product, n * f);
+	product = OP(elements)(n * f, 2);
+	CALL(swiglu_backward, gate_up, product, n, f);
+	OP(record_elements)("swiglu_backward", gate_up, n * 2 * f);
+}
+
+static void OP(embeddings)(uint64_t n, uint64_t h)
+{
+	enum { FIRST = 3, ROWS = 6 };
+	ELEMENT *table = OP(elements)(ROWS * h, 1), *out = OP(elements)(n * h, 2);
+	REAL *dtable = OP(reals)(ROWS * h, 3);
+	int32_t *tokens = keep((n + 1) * sizeof(*tokens));
+
+	for (uint64_t i = 0; i < n; i++)
+		tokens[i] = (int32_t)(i * 5 % 13) - 1;
+	CALL(embed_backward, dtable, out, tokens, n, h, FIRST, ROWS);
+	OP(record_reals)("embed_backward", dtable, ROWS * h);
+	CALL(embed, out, table, tokens, n, h, FIRST, ROWS);
+	OP(record_elements)("embed", out, n * h);
+}
+
+static void OP(logit_gradients)(uint64_t n, uint64_t vocab, float z_loss)
+{
+	ELEMENT *dlogits = OP(elements)(n * vocab, 1);
+	REAL *logits = OP(reals)(n * vocab, 2), *maximum = OP(reals)(n, 3), *sum = OP(reals)(n, 4);
+	int32_t *labels = keep((n + 1) * sizeof(*labels));
+
+	for (uint64_t i = 0; i < n; i++) {
+		labels[i] = (int32_t)(i * 3 % (vocab + 4)) - 1;
+		maximum[i] = 1;
+		sum[i] = 2 + sum[i];
+	}
+	CALL(logits_gradient, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.5f, z_loss);
+	OP(record_elements)("logits_gradient", dlogits, n * vocab);
+}
+
+static void OP(optimizer)(uint64_t count)
+{
+	const p4d_adam adam = {.learning_rate = 0.01f,
+			       .beta1 = 0.9f,
+			       .beta2 = 0.95f,
+			       .epsilon = 1e-5f,
+			       .weight_decay = 0.1f,
+			       .correction1 = 0.5f,
+			       .correction2 = 0.25f,
+			       .gradient_scale = 0.5f};
+	ELEMENT *parameter = OP(elements)(count, 1);
+	REAL *master = OP(reals)(count, 1), *first = OP(reals)(count, 2), *second = OP(reals)(count, 3);
+	REAL *gradient = OP(reals)(count, 4);
+
+	for (uint64_t i = 0; i < count; i++)
+		second[i] = second[i] * second[i];
+	for (int step = 0; step < 2; step++)
+		CALL(adam, parameter, P4D_CPU_TYPE == 16 ? master : NULL, first, second, gradient, count,
+		     &adam);
+	OP(record_elements)("adam", parameter, count);
+	OP(record_reals)("adam, first moment", first, count);
+	OP(record_reals)("adam, second moment", second, count);
+}
+
+static void OP(all)(void)
+{
+	static const uint64_t sizes[][3] = {{1, 1, 1},    {0, 3, 2},   {7, 33, 18},
+					    {3, 5, 1100}, {530, 3, 4}, {515, 3, 600}};
+
+	for (int i = 0; i < 6; i++)
+		OP(products)(sizes[i][0], sizes[i][1], sizes[i][2]);
+	for (uint64_t n = 0; n < 4; n++) {
+		OP(norms)(n, 5 + 40 * n);
+		OP(swiglus)(n, 1 + 30 * n);
+		OP(embeddings)(5 * n, 1 + 6 * n);
+		OP(logit_gradients)(4 * n, 7 + 11 * n, (float)n / 8);
+		OP(optimizer)(n * 37);
+		OP(attention_heads)(2 * n, 3 * n + 1, n + 1, 4 + 2 * n, n & 1);
+	}
+	OP(attentions)(1, 1, false);
+	OP(attentions)(65, 130, false);
+	OP(attentions)(100, 3, true);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_DURATIONS_H
+#define P4D_TEST_DURATIONS_H
+
+/* Durations to test timelines with. Include after support.h. */
+#include "support/shapes.h"
+
+enum { DURATIONS_PASSES = 1024, DURATIONS_STAGES = 128 };
+
+typedef struct durations_store {
+	double forward[DURATIONS_PASSES], input[DURATIONS_PASSES], weight[DURATIONS_PASSES];
+	double gather[DURATIONS_STAGES], reduce[DURATIONS_STAGES], optimizer[DURATIONS_STAGES];
+} durations_store;
+
+/* F = B = W = 1 for every chunk; nothing else takes time. */
+static inline p4d_durations even_durations(const p4d_schedule *s, durations_store *store)
+{
+	assert_true(s->stages <= DURATIONS_STAGES && p4d_positions(s) <= DURATIONS_PASSES);
+	for (uint32_t i = 0; i < p4d_positions(s); i++)
+		store->forward[i] = store->input[i] = store->weight[i] = 1;
+	return (p4d_durations){
+	    .forward = store->forward, .backward_input = store->input, .backward_weight = store->weight};
+}
+
+static inline double random_between(double low, double high)
+{
+	return low + (high - low) * random_below(1000000) * 1e-6;
+}
+
+/*
+ * As a real step has them: stages alike but for an uneven split, with the embedding and the head on top at
+ * the ends, and transfers, barriers and collectives that take anything from nothing to a good part of a pass.
+ */
+static inline p4d_durations random_durations(const p4d_schedule *s, durations_store *store)
+{
+	p4d_durations d = even_durations(s, store);
+	double input = random_between(0.9, 1.4), weight = random_between(0.6, 1.1);
+	double uneven = random_below(3) ? 0 : random_between(0, 0.3);
+
+	for (uint32_t i = 0; i < p4d_positions(s); i++) {
+		double layers = random_between(1 - uneven, 1 + uneven);
+		store->forward[i] = layers;
+		store->input[i] = layers * input;
+		store->weight[i] = layers * weight;
+	}
+	if (random_below(2)) {
+		uint32_t chunk, stage = p4d_stage_at(s, p4d_positions(s) - 1, &chunk);
+		double head = random_between(0, 1);
+		store->forward[0] += random_between(0, 0.1);
+		store->forward[stage * s->chunks + chunk] += head;
+		store->input[stage * s->chunks + chunk] += head;
+		store->weight[stage * s->chunks + chunk] += head;
+	}
+	for (uint32_t stage = 0; stage < s->stages; stage++) {
+		store->gather[stage] = random_between(0, 0.5);
+		store->reduce[stage] = random_between(0, 0.5);
+		store->optimizer[stage] = random_between(0, 2);
+	}
+	d.gather = store->gather;
+	d.reduce = store->reduce;
+	d.optimizer = store->optimizer;
+	d.send = random_below(2) ? random_between(0, 0.3) : 0;
+	d.recv = random_below(2) ? random_between(0, 0.1) : 0;
+	if (s->vocabulary != P4D_VOCAB_OFF) {
+		d.vocabulary_forward = random_between(0, 1);
+		d.vocabulary_backward = random_between(0, 1);
+		d.vocabulary_sync = random_between(0, 0.3);
+		d.embed_forward = random_between(0, 0.1);
+		d.embed_backward = random_between(0, 0.1);
+	}
+	return d;
+}
+
+#endif

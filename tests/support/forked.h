@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_FORKED_H
+#define P4D_TEST_FORKED_H
+
+/* Ranks of a world as children of the test. Each runs a function and ends with its result. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+
+enum { FORKED_MOST = 8, FORKED_WRONG = 99 };
+
+/* What a rank came to; shared between parent and children. */
+typedef struct forked_end {
+	p4d_error err;
+	double opened, ended; /* CLOCK_MONOTONIC */
+} forked_end;
+
+typedef struct forked {
+	p4d_ranks ranks; /* may be changed before forked_start */
+	const uint32_t *nodes;
+	pid_t pids[FORKED_MOST];
+	int status[FORKED_MOST]; /* as of waitpid */
+	forked_end *ends;
+	/* called with each rank's settings before it joins; NULL: nothing to change */
+	void (*change)(p4d_ranks *ranks);
+} forked;
+
+/* The rank's work. Result: 0, or what p4d_* returned; then err is kept in `ends`. */
+typedef int (*forked_work)(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err);
+
+void forked_init(forked *f, uint32_t size, const uint32_t *nodes);
+/* Starts one rank, or all. A rank that cannot join leaves its error in `ends` and ends with 1. */
+void forked_rank(forked *f, uint32_t rank, forked_work work);
+void forked_start(forked *f, forked_work work);
+/* Waits for all; after so many seconds the rest are killed and it returns false. */
+bool forked_finish(forked *f, double seconds);
+/* All ended with 0; says which did not. */
+bool forked_all_well(const forked *f);
+
+double forked_now(void);
+
+/* In children: cmocka's assertions work in the parent only. */
+#define CHECK(what) \
+	do { \
+		if (!(what)) { \
+			fprintf(stderr, "%s:%d: pid %d: %s\n", __FILE__, __LINE__, (int)getpid(), #what); \
+			_exit(FORKED_WRONG); \
+		} \
+	} while (0)
+#define TRY(call) \
+	do { \
+		if ((call) < 0) \
+			return -1; \
+	} while (0)
+
+/* A small generator, the same everywhere. */
+static inline uint32_t forked_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_LLAMA_H
+#define P4D_TEST_LLAMA_H
+
+/*
+ * A Llama on one rank, put together from a device's operations and nothing else: what the tests hold against
+ * other implementations, and the benches time. No parallelism, no plan: all activations are kept.
+ */
+#include <stddef.h>
+
+#include "device/device.h"
+
+typedef struct llama_shape {
+	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab, batch, length;
+} llama_shape;
+
+enum { LLAMA_PER_LAYER = 6, LLAMA_NAME = 32 };
+
+/* A parameter tensor, in the order of tests/parity/make_oracle.py. */
+typedef struct llama_tensor {
+	char name[LLAMA_NAME];  /* "0.qkv" */
+	uint64_t offset, count; /* among all parameters */
+	bool norm;
+} llama_tensor;
+
+typedef struct llama_layer {
+	void *input, *qkv, *attention, *middle, *gate_up;
+	float *input_rstd, *lse, *middle_rstd;
+} llama_layer;
+
+typedef struct llama {
+	p4d_device *device;
+	p4d_dtype type;
+	llama_shape shape;
+	uint64_t n, columns; /* tokens; of qkv */
+	uint64_t tensors, parameters;
+	llama_tensor *tensor;
+	llama_layer *layer;
+	/* in the arena */
+	char *arena;
+	uint64_t used, bytes;
+	char *weights;
+	float *gradients, *master, *first, *second; /* master NULL in fp32 */
+	void *hidden, *normed, *gradient, *normed_gradient, *product, *product_gradient, *attention_gradient;
+	void *qkv_gradient, *logits_gradient, *workspace;
+	float *qkv_sums, *row_sums, *logits, *statistics, *rstd, *rope;
+	int32_t *tokens, *labels, *positions;
+	double *loss;
+	void *library, *sums; /* lent to the device */
+} llama;
+
+/* Allocates; weights as made by llama_weight, those of no norm times scale. theta 10000. Aborts on failure.
+ */
+void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape, float scale);
+void llama_close(llama *m);
+
+/* Bits of two numbers, mixed; and element i of a tensor: as in make_oracle.py. */
+uint32_t llama_mixed(uint32_t tensor, uint32_t i);
+float llama_weight(uint32_t tensor, uint32_t i, bool norm);
+
+/* Mean loss over the tokens whose label is not negative, and its gradients (set, not added to). */
+double llama_gradients(llama *m, const int32_t *tokens, const int32_t *labels);
+void llama_adam(llama *m, const p4d_adam *adam);
+
+/* Multiplications and additions of matrix products per step: 6 per parameter that multiplies and token, and
+ * 6 * layers * heads * d * length for causal attention. */
+double llama_flop(const llama_shape *shape);
+
+#endif

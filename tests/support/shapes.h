@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_SHAPES_H
+#define P4D_TEST_SHAPES_H
+
+/* Schedules to test with. Include after support.h. */
+#include "schedule/schedule.h"
+#include "timeline/timeline.h"
+
+static uint64_t shapes_state = 0x9e3779b97f4a7c15;
+
+/* splitmix64: the same numbers on every machine */
+static inline uint32_t random_below(uint32_t n)
+{
+	uint64_t z = shapes_state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return (uint32_t)((z ^ z >> 31) >> 32) % n;
+}
+
+/* Any schedule that a layout can have, up to these sizes. */
+static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_micro_batches)
+{
+	p4d_schedule s = {.kind = (int)random_below(6), .chunks = 1};
+	const bool deep = s.kind == P4D_INTERLEAVED || p4d_is_v_shaped(s.kind);
+
+	s.stages = deep ? 2 + random_below(most_stages - 1) : 1 + random_below(most_stages);
+	if (deep)
+		s.chunks = s.kind == P4D_INTERLEAVED ? 2 + random_below(4) : 2;
+	if ((s.kind == P4D_1F1B || s.kind == P4D_V_HALF) && s.stages > 1)
+		s.vocabulary = (int)random_below(3);
+	s.micro_batches = 1 + random_below(most_micro_batches);
+	if (s.kind == P4D_INTERLEAVED)
+		s.micro_batches = (s.micro_batches + s.stages - 1) / s.stages * s.stages;
+	return s;
+}
+
+/* For messages. */
+static inline const char *shape_text(const p4d_schedule *s)
+{
+	static char text[120];
+	char name[16];
+
+	p4d_choice_name(P4D_SCHEDULE, s->kind, name, sizeof(name));
+	snprintf(text, sizeof(text), "%s vocabulary=%d stages=%u chunks=%u micro-batches=%u", name,
+		 s->vocabulary, s->stages, s->chunks, s->micro_batches);
+	return text;
+}
+
+static inline p4d_list *compiled(const p4d_schedule *s)
+{
+	p4d_list *lists = calloc(s->stages, sizeof(*lists));
+	p4d_error err;
+
+	assert_non_null(lists);
+	if (p4d_schedule_compile(s, lists, &err) < 0)
+		fail_msg("%s: %s", shape_text(s), err.text);
+	return lists;
+}
+
+static inline void release(p4d_list *lists, const p4d_schedule *s)
+{
+	p4d_lists_free(lists, s->stages);
+	free(lists);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEST_SUPPORT_H
+#define P4D_TEST_SUPPORT_H
+
+/* What several unit tests share. Include after nothing: this brings cmocka and its prerequisites. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "request/request.h"
+
+/* Sets "tp=8 pp=2 ..." as the user would. Values are without blanks. */
+static inline void set_all(p4d_request *r, const char *assignments)
+{
+	char text[1024], *save = NULL;
+	p4d_error err;
+
+	snprintf(text, sizeof(text), "%s", assignments);
+	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		char *equals = strchr(word, '=');
+		assert_non_null(equals);
+		*equals = '\0';
+		int option = p4d_option_find(word);
+		if (option < 0)
+			fail_msg("no option %s", word);
+		if (p4d_request_set(r, (p4d_option)option, equals + 1, P4D_BY_USER, &err) < 0)
+			fail_msg("%s: %s", word, err.text);
+	}
+}
+
+/* LLaMA 13B, as numbers. */
+#define MODEL_13B \
+	"model=llama13b layers=40 hidden=5120 ffn=13824 heads=40 kv-heads=40 head-dim=128 vocab=32000 " \
+	"norm=rmsnorm " \
+	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=2048 "
+
+/* Llama 3 70B, as numbers. */
+#define MODEL_70B \
+	"model=llama3-70b layers=80 hidden=8192 ffn=28672 heads=64 kv-heads=8 head-dim=128 vocab=128256 " \
+	"norm=rmsnorm " \
+	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=8192 "
+
+/* Where these tests run a second time, compiled in another way, every stride-th case of a long one is enough.
+ */
+static inline size_t test_stride(size_t stride)
+{
+	return getenv("P4D_TEST_FEW") ? stride : 1;
+}
+
+/* There this test is left out. */
+static inline void test_skip_where_few(void)
+{
+	if (getenv("P4D_TEST_FEW"))
+		skip();
+}
+
+static inline const char *test_datadir(void)
+{
+	const char *dir = getenv("P4D_TEST_DATADIR");
+
+	return dir ? dir : "etc";
+}
+
+#endif
