@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "line/command.h"
+#include "command.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/suggest.h"
+#include "data/command_data.h"
+#include "report/report.h"
+#include "validate/command_validate.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -49,7 +52,7 @@ static const p4d_subcommand subcommands[] = {
 
 enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
 
-const p4d_subcommand *p4d_find_subcommand(const char *name)
+static const p4d_subcommand *find(const char *name)
 {
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		if (!strcmp(subcommands[i].name, name))
@@ -59,11 +62,11 @@ const p4d_subcommand *p4d_find_subcommand(const char *name)
 
 static int unknown_subcommand(const char *name, p4d_error *err)
 {
-	p4d_alike alike = {.wanted = name};
+	p4d_suggest alike = {.wanted = name};
 
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
-		p4d_alike_offer(&alike, subcommands[i].name);
-	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_alike_text(&alike));
+		p4d_suggest_offer(&alike, subcommands[i].name);
+	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
 	return p4d_fix(err, "p4d help");
 }
 
@@ -87,7 +90,7 @@ static int run_help(const p4d_line *line, p4d_error *err)
 		print_overview();
 		return 0;
 	}
-	const p4d_subcommand *command = p4d_find_subcommand(line->operand[0]);
+	const p4d_subcommand *command = find(line->operand[0]);
 	if (!command)
 		return unknown_subcommand(line->operand[0], err);
 	p4d_line_help(command);
@@ -105,11 +108,11 @@ static int run(int argc, char *argv[], p4d_error *err)
 		return 0;
 	}
 	const bool asks_help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
-	const p4d_subcommand *command = p4d_find_subcommand(asks_help ? "help" : argv[1]);
+	const p4d_subcommand *command = find(asks_help ? "help" : argv[1]);
 	if (!command)
 		return unknown_subcommand(argv[1], err);
 	if (command->run_raw)
-		return command->run_raw(argc - 1, argv + 1, err);
+		return command->run_raw(command, argc - 1, argv + 1, err);
 	if (p4d_line_parse(&line, command, argc - 1, argv + 1, err) < 0)
 		return -1;
 	if (line.help) {
@@ -118,8 +121,8 @@ static int run(int argc, char *argv[], p4d_error *err)
 	}
 	int status = command->run(&line, err);
 	if (status < 0) {
-		p4d_without_prefix(err->text);
-		p4d_without_prefix(err->fix);
+		p4d_request_without_prefix(err->text);
+		p4d_request_without_prefix(err->fix);
 	}
 	return status;
 }
@@ -153,7 +156,7 @@ int main(int argc, char *argv[])
 
 	if (status < 0) {
 		if (wants_json(argc, argv))
-			p4d_json_print(p4d_json_error(&err), NULL);
+			p4d_report_json_print(p4d_report_json_error(&err), NULL);
 		else
 			p4d_report_error(&err);
 		status = (int)err.code;

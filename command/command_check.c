@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What sbatch would answer for a script, from the same guard that answers in sbatch. */
-#include "line/command.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,7 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "job/sbatch.h"
+#include "report/report.h"
 
 extern char **environ;
 
@@ -233,7 +233,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 	else if (v->policy.mode == P4D_MODE_OFF)
 		printf(": mode = off here, nothing was judged");
 	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
-		printf(" (mode = %s; mode = enforce would refuse it)", p4d_mode_name(v->policy.mode));
+		printf(" (mode = %s; mode = enforce would refuse it)", p4d_site_mode_name(v->policy.mode));
 	putchar('\n');
 }
 
@@ -255,13 +255,13 @@ static void print_text(const check *c, unsigned component, const p4d_sbatch *sba
 	print_answer(v, &sbatch->request);
 	if (v->policy.mode == P4D_MODE_OBSERVE)
 		for (unsigned i = 0; i < v->messages; i++)
-			printf("%s\n", p4d_message_text(&v->message[i], text, sizeof(text)));
+			printf("%s\n", p4d_guard_message_text(&v->message[i], text, sizeof(text)));
 	if (v->judged && p4d_is_set(&sbatch->request, P4D_VERBOSE)) {
 		p4d_report_layout(sbatch->request.model, &v->layout, v->geometry.nodes, v->estimate.gpu,
 				  v->estimate.method);
 		p4d_report_defaults(&sbatch->request);
 		p4d_report_memory(&v->layout, &v->estimate, v->policy.safe,
-				  p4d_policy_limit(&v->policy, v->layout.framework), NULL);
+				  p4d_site_policy_limit(&v->policy, v->layout.framework), NULL);
 	}
 	fflush(stdout);
 }
@@ -271,22 +271,22 @@ static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_ver
 	struct json_object *object = json_object_new_object();
 	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
 
-	json_object_object_add(object, "verdict", json_object_new_string(p4d_action_name(v->action)));
+	json_object_object_add(object, "verdict", json_object_new_string(p4d_report_action(v->action)));
 	json_object_object_add(object, "would_reject", json_object_new_boolean(v->would_reject));
 	json_object_object_add(object, "judged", json_object_new_boolean(v->judged));
 	json_object_object_add(object, "changed", json_object_new_boolean(v->changed));
-	json_object_object_add(object, "mode", json_object_new_string(p4d_mode_name(v->policy.mode)));
+	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(v->policy.mode)));
 	json_object_object_add(object, "partition", partition ? json_object_new_string(partition) : NULL);
 	json_object_object_add(
 	    object, "model", sbatch->request.model[0] ? json_object_new_string(sbatch->request.model) : NULL);
-	json_object_object_add(object, "gpu", p4d_json_gpu(v->geometry.gpu));
+	json_object_object_add(object, "gpu", p4d_report_json_gpu(v->geometry.gpu));
 	json_object_object_add(object, "layout",
-			       v->judged ? p4d_json_layout(&v->layout, v->geometry.nodes) : NULL);
-	json_object_object_add(object, "peak", v->judged ? p4d_json_peak(&v->estimate) : NULL);
+			       v->judged ? p4d_report_json_layout(&v->layout, v->geometry.nodes) : NULL);
+	json_object_object_add(object, "peak", v->judged ? p4d_report_json_peak(&v->estimate) : NULL);
 	json_object_object_add(object, "host",
-			       v->judged ? p4d_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
+			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
 	json_object_object_add(object, "plan", v->plan[0] ? json_object_new_string(v->plan) : NULL);
-	json_object_object_add(object, "messages", p4d_json_messages(v->messages, v->message));
+	json_object_object_add(object, "messages", p4d_report_json_messages(v->messages, v->message));
 	return object;
 }
 
@@ -321,13 +321,14 @@ static int print_json(check *c, p4d_error *err)
 		object = json_object_get(json_object_array_get_idx(c->answers, 0));
 	} else {
 		object = json_object_new_object();
-		json_object_object_add(object, "verdict", json_object_new_string(p4d_action_name(c->worst)));
+		json_object_object_add(object, "verdict",
+				       json_object_new_string(p4d_report_action(c->worst)));
 		json_object_object_add(object, "components", json_object_get(c->answers));
 	}
-	return p4d_json_print(object, err);
+	return p4d_report_json_print(object, err);
 }
 
-static int check_job(check *c, p4d_error *err)
+static int check_job(const p4d_subcommand *self, check *c, p4d_error *err)
 {
 	const char *name = NULL;
 	p4d_sbatch probe = {0};
@@ -338,7 +339,7 @@ static int check_job(check *c, p4d_error *err)
 		return -1;
 	}
 	if (c->first.value[P4D_SBATCH_HELP]) {
-		p4d_line_help(p4d_find_subcommand("check"));
+		p4d_line_help(self);
 		return P4D_OK;
 	}
 	if (read_script(c, name, err) < 0)
@@ -349,7 +350,7 @@ static int check_job(check *c, p4d_error *err)
 		return -1;
 	if (c->components < c->typed)
 		c->components = c->typed;
-	c->site = p4d_open_site(c->first.value[P4D_SBATCH_CONF], err);
+	c->site = p4d_line_open_site(c->first.value[P4D_SBATCH_CONF], err);
 	if (!c->site)
 		return -1;
 	if (c->first.value[P4D_SBATCH_JSON])
@@ -362,10 +363,10 @@ static int check_job(check *c, p4d_error *err)
 	return (int)c->code;
 }
 
-int p4d_command_check(int argc, char *argv[], p4d_error *err)
+int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
 	check c = {.argc = argc, .argv = argv, .worst = P4D_PASS, .code = P4D_OK};
-	int status = check_job(&c, err);
+	int status = check_job(self, &c, err);
 
 	p4d_sbatch_free(&c.first);
 	p4d_site_free(c.site);

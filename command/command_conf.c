@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For administrators: is this p4d.conf right, what does it mean, and does it fit the cluster? */
-#include "line/command.h"
-
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdarg.h>
@@ -10,6 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "command.h"
+#include "report/report.h"
 #include "report/table.h"
 
 enum { NOTES = 256 };
@@ -65,15 +65,15 @@ static void add_row(p4d_table *table, const p4d_site *site, const p4d_site_parti
 	p4d_table_cell(table, P4D_PLAIN, "%s%s", partition ? partition->name : "(others)",
 		       partition && partition->is_default ? " *" : "");
 	p4d_table_cell(table, P4D_PLAIN, "%s", gpu_names(partition, names, sizeof(names)));
-	p4d_table_cell(table, P4D_PLAIN, "%s", gpu ? p4d_gib(gpu->usable_bytes, size) : "-");
+	p4d_table_cell(table, P4D_PLAIN, "%s", gpu ? p4d_report_gib(gpu->usable_bytes, size) : "-");
 	if (partition && partition->gpus_per_node)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu32, partition->gpus_per_node);
 	else
 		p4d_table_cell(table, P4D_PLAIN, "-");
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_mode_name(policy.mode));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_site_mode_name(policy.mode));
 	p4d_table_cell(table, P4D_PLAIN, "%.2f", policy.safe);
-	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON));
-	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D));
+	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON));
+	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D));
 	p4d_table_cell(table, P4D_PLAIN, "%s", rewrite_name(policy.rewrite));
 	p4d_table_cell(table, P4D_PLAIN, "%s", policy.require_plan ? "yes" : "no");
 }
@@ -180,7 +180,7 @@ static void compare_trust(const char *path, notes *n)
 	const struct passwd *slurm = getpwnam("slurm");
 	p4d_error err;
 	p4d_site *site =
-	    p4d_site_load(path, p4d_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &err);
+	    p4d_site_load(path, p4d_line_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &err);
 
 	if (!site)
 		note(n, "slurmctld would not accept the file: %.200s", err.text);
@@ -202,12 +202,13 @@ static struct json_object *policy_object(const p4d_site *site, const p4d_site_pa
 	json_object_object_add(
 	    object, "gpus_per_node",
 	    partition && partition->gpus_per_node ? json_object_new_uint64(partition->gpus_per_node) : NULL);
-	json_object_object_add(object, "mode", json_object_new_string(p4d_mode_name(policy.mode)));
-	json_object_object_add(object, "safe", p4d_json_fraction(policy.safe));
-	json_object_object_add(object, "limit_megatron",
-			       p4d_json_fraction(p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON)));
+	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(policy.mode)));
+	json_object_object_add(object, "safe", p4d_report_json_fraction(policy.safe));
+	json_object_object_add(
+	    object, "limit_megatron",
+	    p4d_report_json_fraction(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON)));
 	json_object_object_add(object, "limit_p4d",
-			       p4d_json_fraction(p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D)));
+			       p4d_report_json_fraction(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D)));
 	json_object_object_add(object, "rewrite", json_object_new_string(rewrite_name(policy.rewrite)));
 	json_object_object_add(object, "require_plan", json_object_new_boolean(policy.require_plan));
 	return object;
@@ -227,7 +228,7 @@ static int print_json(const p4d_site *site, const char *path, bool live, const n
 	json_object_object_add(object, "partitions", partitions);
 	json_object_object_add(object, "cluster", json_object_new_boolean(live));
 	json_object_object_add(object, "notes", list);
-	return p4d_json_print(object, err);
+	return p4d_report_json_print(object, err);
 }
 
 static int print_text(const p4d_site *site, const char *path, bool live, const notes *n, p4d_error *err)
@@ -258,10 +259,10 @@ int p4d_command_conf(const p4d_line *line, p4d_error *err)
 			 line->operand[0]);
 		return -1;
 	}
-	if (p4d_find_conf(line->operands ? line->operand[0] : line->conf, path, sizeof(path), err) < 0)
+	if (p4d_line_find_conf(line->operands ? line->operand[0] : line->conf, path, sizeof(path), err) < 0)
 		return -1;
-	p4d_site *site = *path ? p4d_site_load(path, p4d_data_directory(), false, 0, err)
-			       : p4d_site_default(p4d_data_directory(), err);
+	p4d_site *site = *path ? p4d_site_load(path, p4d_line_data_directory(), false, 0, err)
+			       : p4d_site_default(p4d_line_data_directory(), err);
 	if (!site)
 		return -1;
 	const p4d_cluster *cluster = p4d_live_cluster(NULL);

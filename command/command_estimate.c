@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "line/command.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "request/defaults.h"
+#include "command.h"
 #include "picture/pictures.h"
-#include "search/layout_search.h"
+#include "report/report.h"
+#include "request/defaults.h"
+#include "search/search.h"
 
 typedef struct judged {
 	p4d_layout layout;
@@ -32,10 +32,10 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	uint64_t nodes, gpus_per_node;
 
 	if (p4d_search_nearest(asked, &space, &found) >= 0)
-		p4d_estimate_command(&found.request, subject->nodes, subject->gpus_per_node, fix, size);
+		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, size);
 	else if (p4d_search_smallest(asked, &space, p4d_subject_most_gpus(subject), &nodes, &gpus_per_node,
 				     &found) == 0)
-		p4d_estimate_command(&found.request, nodes, gpus_per_node, fix, size);
+		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
 	else
 		snprintf(fix, size,
 			 "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
@@ -90,27 +90,28 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	struct json_object *object = json_object_new_object(), *stages;
 	char name[32];
 
-	if (p4d_json_stages(&j->layout, &j->estimate, &stages, err) < 0)
+	if (p4d_report_json_stages(&j->layout, &j->estimate, &stages, err) < 0)
 		return -1;
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
-	json_object_object_add(
-	    object, "framework",
-	    json_object_new_string(p4d_choice_name(P4D_FRAMEWORK, j->layout.framework, name, sizeof(name))));
-	json_object_object_add(
-	    object, "method",
-	    json_object_new_string(p4d_choice_name(P4D_METHOD, j->estimate.method, name, sizeof(name))));
-	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
-	json_object_object_add(object, "layout", p4d_json_layout(&j->layout, subject->nodes));
-	json_object_object_add(object, "peak", p4d_json_peak(&j->estimate));
+	json_object_object_add(object, "framework",
+			       json_object_new_string(p4d_request_choice_name(
+				   P4D_FRAMEWORK, j->layout.framework, name, sizeof(name))));
+	json_object_object_add(object, "method",
+			       json_object_new_string(p4d_request_choice_name(P4D_METHOD, j->estimate.method,
+									      name, sizeof(name))));
+	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "layout", p4d_report_json_layout(&j->layout, subject->nodes));
+	json_object_object_add(object, "peak", p4d_report_json_peak(&j->estimate));
 	json_object_object_add(object, "stages", stages);
-	json_object_object_add(object, "step", p4d_json_step(&j->timed));
-	json_object_object_add(object, "host", p4d_json_host(&j->estimate, subject->mem_bytes));
-	json_object_object_add(object, "defaults", p4d_json_defaults(&subject->request));
-	json_object_object_add(object, "verdict",
-			       j->estimate.capacity_bytes ? json_object_new_string(p4d_action_name(j->action))
-							  : NULL);
-	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
-	return p4d_json_print(object, err);
+	json_object_object_add(object, "step", p4d_report_json_step(&j->timed));
+	json_object_object_add(object, "host", p4d_report_json_host(&j->estimate, subject->mem_bytes));
+	json_object_object_add(object, "defaults", p4d_report_json_defaults(&subject->request));
+	json_object_object_add(
+	    object, "verdict",
+	    j->estimate.capacity_bytes ? json_object_new_string(p4d_report_action(j->action)) : NULL);
+	json_object_object_add(object, "messages",
+			       p4d_report_json_messages(subject->messages, subject->message));
+	return p4d_report_json_print(object, err);
 }
 
 static int print_text(const p4d_subject *subject, const judged *j, p4d_error *err)
@@ -122,7 +123,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 		return -1;
 	p4d_report_step(subject->capacity.gpu, &j->timed);
 	if (j->estimate.capacity_bytes)
-		printf("Verdict: %s\n", p4d_action_name(j->action));
+		printf("Verdict: %s\n", p4d_report_action(j->action));
 	else if (j->layout.device == P4D_CPU)
 		puts("Verdict: none, the host memory of a node is not known; add --mem SIZE");
 	else
@@ -142,16 +143,16 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);
 	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &j.layout, err) < 0 ||
-	    p4d_estimate_memory(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
-	    p4d_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
+	    p4d_memory_estimate(&j.layout, subject->method, &subject->capacity, &j.estimate, err) < 0 ||
+	    p4d_report_time_step(&j.layout, subject->capacity.gpu, &j.timed, err) < 0)
 		return -1;
 	j.safe = subject->policy.safe;
-	j.limit = p4d_policy_limit(&subject->policy, j.layout.framework);
+	j.limit = p4d_site_policy_limit(&subject->policy, j.layout.framework);
 	judge_memory(subject, &asked, &j);
 	judge_host_memory(subject, &j);
 	const p4d_picture picture = {line->svg, subject->model, &j.layout, subject->capacity.gpu,
 				     j.safe,    j.limit};
-	if (line->svg && p4d_draw_memory(&picture, &j.estimate, err) < 0)
+	if (line->svg && p4d_picture_memory(&picture, &j.estimate, err) < 0)
 		return -1;
 	if ((line->json ? print_json : print_text)(subject, &j, err) < 0)
 		return -1;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "line/command.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
+#include "command.h"
 #include "report/table.h"
 
 #ifdef HAVE_CONFIG_H
@@ -34,24 +33,24 @@ int p4d_command_explain(const p4d_line *line, p4d_error *err)
 {
 	if (!line->operands) {
 		for (int code = 1; code <= LAST_CODE; code++)
-			if (p4d_code_title((p4d_code)code))
-				printf("P4D%03d  %s\n", code, p4d_code_title((p4d_code)code));
+			if (p4d_error_code_title((p4d_code)code))
+				printf("P4D%03d  %s\n", code, p4d_error_code_title((p4d_code)code));
 		return 0;
 	}
 	int code = read_code(line->operand[0]);
-	if (code < 0 || !p4d_code_title((p4d_code)code)) {
+	if (code < 0 || !p4d_error_code_title((p4d_code)code)) {
 		p4d_fail(err, P4D_E_USAGE, "there is no code \"%.64s\"", line->operand[0]);
 		return p4d_fix(err, "p4d explain (lists all codes)");
 	}
-	printf("P4D%03d: %s\n\n", code, p4d_code_title((p4d_code)code));
-	p4d_print_wrapped(2, 80, p4d_code_text((p4d_code)code));
+	printf("P4D%03d: %s\n\n", code, p4d_error_code_title((p4d_code)code));
+	p4d_table_print_wrapped(2, 80, p4d_error_code_text((p4d_code)code));
 	return 0;
 }
 
 static void print_choices(const char *key, p4d_option option)
 {
 	printf("%s: ", key);
-	for (const char *at = p4d_option_info_of(option)->list; *at; at++)
+	for (const char *at = p4d_request_option_info(option)->list; *at; at++)
 		putchar(*at == '|' ? ' ' : *at);
 	putchar('\n');
 }
@@ -60,7 +59,7 @@ int p4d_command_dump_features(const p4d_line *line, p4d_error *err)
 {
 	/* a broken p4d.conf is a feature of this installation too */
 	p4d_error broken;
-	p4d_site *site = p4d_open_site(line->conf, &broken);
+	p4d_site *site = p4d_line_open_site(line->conf, &broken);
 
 	(void)err;
 	puts("version: " PACKAGE_VERSION);
@@ -80,7 +79,7 @@ int p4d_command_dump_features(const p4d_line *line, p4d_error *err)
 		printf("conf: %s\n", *p4d_site_path(site) ? p4d_site_path(site) : "none");
 	else
 		printf("conf: unusable: %s\n", broken.text);
-	printf("data: %s\n", site ? p4d_site_datadir(site) : p4d_data_directory());
+	printf("data: %s\n", site ? p4d_site_datadir(site) : p4d_line_data_directory());
 	p4d_site_free(site);
 	return 0;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the installed job script is, for sbatch ... $(p4d job). */
-#include "line/command.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "command.h"
 
 int p4d_command_job(const p4d_line *line, p4d_error *err)
 {
 	char path[4096];
 
 	(void)line;
-	int length = snprintf(path, sizeof(path), "%s/p4d-job.sh", p4d_data_directory());
+	int length = snprintf(path, sizeof(path), "%s/p4d-job.sh", p4d_line_data_directory());
 	if (length < 0 || length >= (int)sizeof(path))
 		return p4d_fail(err, P4D_E_IO, "the path of p4d-job.sh is longer than %zu characters",
 				sizeof(path) - 1);

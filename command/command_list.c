@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "line/command.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "command.h"
+#include "report/report.h"
 #include "report/table.h"
 
 /* "a,b" as an array. */
@@ -35,7 +35,7 @@ static void model_object(const p4d_preset *preset, const p4d_request *request, s
 			       preset->parameters ? json_object_new_uint64(preset->parameters) : NULL);
 	json_object_object_add(object, "parameters", json_object_new_uint64(p4d_model_parameters(request)));
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		json_object_object_add(object, p4d_option_info_of(numbers[i])->name,
+		json_object_object_add(object, p4d_request_option_info(numbers[i])->name,
 				       p4d_is_set(request, numbers[i])
 					   ? json_object_new_int64(request->value[numbers[i]])
 					   : NULL);
@@ -83,7 +83,7 @@ static int list_models(const p4d_site *site, const p4d_line *line, p4d_error *er
 		json_object_put(m.list);
 		return -1;
 	}
-	return m.list ? p4d_json_print(m.list, err) : p4d_table_print(&m.table, false, err);
+	return m.list ? p4d_report_json_print(m.list, err) : p4d_table_print(&m.table, false, err);
 }
 
 static struct json_object *number(double value)
@@ -151,7 +151,7 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 		struct json_object *list = json_object_new_array();
 		for (size_t i = 0; i < gpus->count; i++)
 			json_object_array_add(list, gpu_object(&gpus->gpu[i]));
-		return p4d_json_print(list, err);
+		return p4d_report_json_print(list, err);
 	}
 	p4d_table_column(&table, "gpu", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
@@ -175,7 +175,7 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 static int with_site(const p4d_line *line, int (*list)(const p4d_site *, const p4d_line *, p4d_error *),
 		     p4d_error *err)
 {
-	p4d_site *site = p4d_open_site(line->conf, err);
+	p4d_site *site = p4d_line_open_site(line->conf, err);
 
 	if (!site)
 		return -1;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "line/command.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "request/defaults.h"
+#include "command.h"
 #include "job/export.h"
 #include "plan/plan_line.h"
-#include "search/layout_search.h"
+#include "report/report.h"
 #include "report/table.h"
+#include "request/defaults.h"
+#include "search/search.h"
 
 enum { USUAL_TOP = 5, CP_COLUMN = 2 };
 
@@ -37,7 +37,7 @@ static int framework_of(const p4d_request *request)
 {
 	if (p4d_is_set(request, P4D_FRAMEWORK))
 		return (int)request->value[P4D_FRAMEWORK];
-	return p4d_is_llama_type(request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON;
+	return p4d_defaults_llama_type(request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON;
 }
 
 /* Nothing fits: which of the two reasons, and what would. */
@@ -61,14 +61,14 @@ static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *e
 			 100 * p->space.limit);
 	if (p4d_search_nearest(&subject->request, &p->space, &found) >= 0)
 		return p4d_fix(err, "%s",
-			       p4d_estimate_command(&found.request, subject->nodes, subject->gpus_per_node,
-						    command, sizeof(command)));
+			       p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node,
+						   command, sizeof(command)));
 	if (p4d_search_smallest(&subject->request, &p->space, p4d_subject_most_gpus(subject), &nodes,
 				&gpus_per_node, &found) < 0)
 		return p4d_fix(err,
 			       "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
 	return p4d_fix(err, "%s",
-		       p4d_estimate_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
+		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
 }
 
 /* The layout, memory and step time of a candidate, which fitted before. */
@@ -78,12 +78,13 @@ static int describe(const p4d_subject *subject, const p4d_candidate *candidate, 
 
 	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, &d->layout, err) <
 		0 ||
-	    p4d_estimate_memory(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
-	    p4d_timed_of(&d->layout, subject->capacity.gpu, &candidate->step, &d->timed, err) < 0)
+	    p4d_memory_estimate(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
+	    p4d_report_timed_of(&d->layout, subject->capacity.gpu, &candidate->step, &d->timed, err) < 0)
 		return -1;
 	d->least_bytes = d->most_bytes = d->estimate.peak.device_bytes;
-	for (uint32_t i = 0; i < p4d_stage_count(&d->layout, subject->method); i++) {
-		if (p4d_stage_memory(&d->layout, subject->method, subject->capacity.gpu, i, &stage, err) < 0)
+	for (uint32_t i = 0; i < p4d_memory_stage_count(&d->layout, subject->method); i++) {
+		if (p4d_memory_of_stage(&d->layout, subject->method, subject->capacity.gpu, i, &stage, err) <
+		    0)
 			return -1;
 		if (stage.device_bytes < d->least_bytes)
 			d->least_bytes = stage.device_bytes;
@@ -99,7 +100,7 @@ static int write_line(const p4d_subject *subject, const p4d_candidate *candidate
 
 	*placed = candidate->request;
 	p4d_plan_place(placed, subject->nodes, subject->gpus_per_node, gpu ? gpu->name : NULL);
-	if (p4d_plan_seal(placed, layout, gpu, err) < 0)
+	if (p4d_plan_add_checksum(placed, layout, gpu, err) < 0)
 		return -1;
 	return p4d_plan_write(placed, text, size, err);
 }
@@ -137,14 +138,14 @@ static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, 
 	    write_line(subject, candidate, &d.layout, &placed, text, sizeof(text), err) < 0)
 		return -1;
 	struct json_object *plan = json_object_new_object(), *stages = json_object_new_object();
-	p4d_layout_flags(&candidate->request, "--p4d-", flags, sizeof(flags));
-	json_object_object_add(stages, "min_device_bytes", p4d_json_bytes(d.least_bytes));
-	json_object_object_add(stages, "max_device_bytes", p4d_json_bytes(d.most_bytes));
-	json_object_object_add(plan, "layout", p4d_json_layout(&d.layout, subject->nodes));
-	json_object_object_add(plan, "peak", p4d_json_peak(&d.estimate));
+	p4d_subject_flags(&candidate->request, "--p4d-", flags, sizeof(flags));
+	json_object_object_add(stages, "min_device_bytes", p4d_report_json_bytes(d.least_bytes));
+	json_object_object_add(stages, "max_device_bytes", p4d_report_json_bytes(d.most_bytes));
+	json_object_object_add(plan, "layout", p4d_report_json_layout(&d.layout, subject->nodes));
+	json_object_object_add(plan, "peak", p4d_report_json_peak(&d.estimate));
 	json_object_object_add(plan, "stages", stages);
-	json_object_object_add(plan, "step", p4d_json_step(&d.timed));
-	json_object_object_add(plan, "losses", p4d_json_losses(&d.timed));
+	json_object_object_add(plan, "step", p4d_report_json_step(&d.timed));
+	json_object_object_add(plan, "losses", p4d_report_json_breakdown(&d.timed));
 	json_object_object_add(plan, "flags", json_object_new_string(flags));
 	json_object_object_add(plan, "plan", json_object_new_string(text));
 	json_object_array_add(list, plan);
@@ -159,13 +160,14 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 		if (add_plan(subject, &p->found[i], list, err) < 0)
 			return -1;
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
-	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "plans", list);
 	json_object_object_add(object, "considered", json_object_new_uint64(p->counts.considered));
 	json_object_object_add(object, "fitting", json_object_new_uint64(p->counts.fitting));
-	json_object_object_add(object, "seconds", p4d_json_seconds(p->seconds));
-	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
-	return p4d_json_print(object, err);
+	json_object_object_add(object, "seconds", p4d_report_json_seconds(p->seconds));
+	json_object_object_add(object, "messages",
+			       p4d_report_json_messages(subject->messages, subject->message));
+	return p4d_report_json_print(object, err);
 }
 
 static void add_columns(p4d_table *table, const plans *p)
@@ -197,8 +199,8 @@ static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool 
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i], i == CP_COLUMN ? gathered : "");
 	if (batches)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, l->global_batch);
-	p4d_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
-	p4d_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
+	p4d_request_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
+	p4d_request_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
 	if (l->pp == 1)
 		p4d_table_cell(table, P4D_PLAIN, "-");
 	else if (l->vocab_parallel == P4D_VOCAB_OFF)
@@ -206,7 +208,7 @@ static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool 
 	else
 		p4d_table_cell(table, P4D_PLAIN, "%s+%s", schedule, vocabulary);
 	p4d_table_cell(table, P4D_PLAIN, "%s",
-		       p4d_choice_name(P4D_RECOMPUTE, l->recompute, recompute, sizeof(recompute)));
+		       p4d_request_choice_name(P4D_RECOMPUTE, l->recompute, recompute, sizeof(recompute)));
 }
 
 static void add_row(p4d_table *table, size_t rank, const described *d, const plans *p)
@@ -225,11 +227,11 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 		       100 * d->estimate.fraction);
 	if (!p->timed)
 		return;
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_seconds(step->seconds, most));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_seconds(step->seconds, most));
 	p4d_table_cell(table, P4D_PLAIN, "%.0f", step->tokens_per_second_per_gpu);
 	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * step->mfu);
 	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * step->bubble_fraction);
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_limits_text(&d->timed, limits, sizeof(limits)));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_limits(&d->timed, limits, sizeof(limits)));
 }
 
 /* A submission prefers what stays below `safe`, even when it is slower. */
@@ -243,7 +245,7 @@ static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
 	    chosen.fraction > p->space.safe)
 		return;
 	printf("\nLeft to itself, sbatch takes the fastest below the safe %.0f %%:\n      %s\n",
-	       100 * p->space.safe, p4d_layout_flags(&chosen.request, "--p4d-", flags, sizeof(flags)));
+	       100 * p->space.safe, p4d_subject_flags(&chosen.request, "--p4d-", flags, sizeof(flags)));
 }
 
 static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
@@ -270,7 +272,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	puts("\nFlags for sbatch:");
 	for (size_t i = 0; i < p->count; i++)
 		printf("%4zu  %s\n", i + 1,
-		       p4d_layout_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
+		       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
 	say_what_sbatch_chooses(subject, p);
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
@@ -292,7 +294,7 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	p->timed = d.timed.known;
 	if (!p->timed && gpu && d.layout.device != P4D_CPU)
 		p4d_subject_say(
-		    subject, P4D_E_NO_CLOCK, "",
+		    subject, P4D_E_NO_RATES, "",
 		    "the rates of %s are not known: layouts are ranked by memory and communication, "
 		    "not by step time",
 		    gpu->name);
@@ -323,21 +325,21 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, framework_of(&subject->request), P4D_BY_P4D);
-	p->space =
-	    (p4d_search_space){.nodes = subject->nodes,
-			       .gpus_per_node = subject->gpus_per_node,
-			       .published_batch = subject->preset.global_batch,
-			       .capacity = subject->capacity,
-			       .method = subject->method,
-			       .safe = subject->policy.safe,
-			       .limit = p4d_policy_limit(&subject->policy, framework_of(&subject->request))};
+	p->space = (p4d_search_space){
+	    .nodes = subject->nodes,
+	    .gpus_per_node = subject->gpus_per_node,
+	    .published_batch = subject->preset.global_batch,
+	    .capacity = subject->capacity,
+	    .method = subject->method,
+	    .safe = subject->policy.safe,
+	    .limit = p4d_site_policy_limit(&subject->policy, framework_of(&subject->request))};
 	p->found = calloc(top, sizeof(*p->found));
 	if (!p->found)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);
 	p->seconds = now();
 	/* the environment of a job: what a submission would choose */
 	p->count = line->env ? p4d_search_preferred(&subject->request, &p->space, p->found, &p->counts)
-			     : p4d_search(&subject->request, &p->space, p->found, top, &p->counts);
+			     : p4d_search_run(&subject->request, &p->space, p->found, top, &p->counts);
 	p->seconds = now() - p->seconds;
 	if (!p->count)
 		return nothing_fits(subject, p, err);

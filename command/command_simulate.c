@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "line/command.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "request/defaults.h"
+#include "command.h"
 #include "picture/pictures.h"
+#include "report/report.h"
 #include "report/table.h"
+#include "request/defaults.h"
 
 typedef struct simulated {
 	p4d_layout layout;
@@ -29,10 +29,10 @@ static struct json_object *stage_object(const simulated *s, uint32_t number)
 	json_object_object_add(object, "layers", json_object_new_uint64(s->layout.stage_layers[number]));
 	json_object_object_add(object, "passes", json_object_new_uint64(stage->passes));
 	json_object_object_add(object, "in_flight", flight);
-	json_object_object_add(object, "busy_fraction", p4d_json_fraction(stage->busy));
-	json_object_object_add(object, "device_bytes", p4d_json_bytes(bytes));
+	json_object_object_add(object, "busy_fraction", p4d_report_json_fraction(stage->busy));
+	json_object_object_add(object, "device_bytes", p4d_report_json_bytes(bytes));
 	json_object_object_add(object, "fraction",
-			       capacity ? p4d_json_fraction((double)bytes / (double)capacity) : NULL);
+			       capacity ? p4d_report_json_fraction((double)bytes / (double)capacity) : NULL);
 	return object;
 }
 
@@ -45,20 +45,22 @@ static int print_json(const p4d_subject *subject, const simulated *s, p4d_error 
 	for (uint32_t i = 0; i < of->schedule.stages; i++)
 		json_object_array_add(stages, stage_object(s, i));
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
-	json_object_object_add(
-	    object, "framework",
-	    json_object_new_string(p4d_choice_name(P4D_FRAMEWORK, s->layout.framework, name, sizeof(name))));
-	json_object_object_add(object, "gpu", p4d_json_gpu(subject->capacity.gpu));
-	json_object_object_add(object, "layout", p4d_json_layout(&s->layout, subject->nodes));
+	json_object_object_add(object, "framework",
+			       json_object_new_string(p4d_request_choice_name(
+				   P4D_FRAMEWORK, s->layout.framework, name, sizeof(name))));
+	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "layout", p4d_report_json_layout(&s->layout, subject->nodes));
 	json_object_object_add(object, "unit", json_object_new_string(of->timed ? "seconds" : "passes"));
-	json_object_object_add(object, "step_time", p4d_json_seconds(of->timeline.seconds));
-	json_object_object_add(object, "bubble_fraction", p4d_json_fraction(of->timeline.bubble_fraction));
-	json_object_object_add(object, "step", p4d_json_step(&s->timed));
-	json_object_object_add(object, "losses", p4d_json_losses(&s->timed));
-	json_object_object_add(object, "peak", p4d_json_peak(&s->estimate));
+	json_object_object_add(object, "step_time", p4d_report_json_seconds(of->timeline.seconds));
+	json_object_object_add(object, "bubble_fraction",
+			       p4d_report_json_fraction(of->timeline.bubble_fraction));
+	json_object_object_add(object, "step", p4d_report_json_step(&s->timed));
+	json_object_object_add(object, "losses", p4d_report_json_breakdown(&s->timed));
+	json_object_object_add(object, "peak", p4d_report_json_peak(&s->estimate));
 	json_object_object_add(object, "stages", stages);
-	json_object_object_add(object, "messages", p4d_json_messages(subject->messages, subject->message));
-	return p4d_json_print(object, err);
+	json_object_object_add(object, "messages",
+			       p4d_report_json_messages(subject->messages, subject->message));
+	return p4d_report_json_print(object, err);
 }
 
 static bool same(const simulated *s, uint32_t a, uint32_t b)
@@ -86,7 +88,7 @@ static void add_row(p4d_table *table, const simulated *s, uint32_t first, uint32
 	if (of->schedule.vocabulary != P4D_VOCAB_OFF)
 		p4d_table_cell(table, P4D_PLAIN, "%u", stage->peak.vocabulary);
 	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * stage->busy);
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(stage->memory.device_bytes, size));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_gib(stage->memory.device_bytes, size));
 	if (!s->estimate.capacity_bytes)
 		return;
 	const double fraction = (double)stage->memory.device_bytes / (double)s->estimate.capacity_bytes;
@@ -130,7 +132,7 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 			  s->estimate.method);
 	if (s->simulation.timed)
 		printf("\nBubble: %.1f %%, step time %s\n\n", 100 * timeline->bubble_fraction,
-		       p4d_seconds(timeline->seconds, seconds));
+		       p4d_report_seconds(timeline->seconds, seconds));
 	else
 		printf(
 		    "\nBubble: %.1f %%, step time %.1f passes: %s, so the forward pass of a chunk and each "
@@ -169,16 +171,16 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 			     subject->nodes * subject->gpus_per_node);
 	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &s->layout, err) <
 		0 ||
-	    p4d_estimate_memory(&s->layout, subject->method, &subject->capacity, &s->estimate, err) < 0 ||
-	    p4d_simulate(&s->layout, subject->method, gpu, &s->simulation, err) < 0 ||
-	    p4d_time_step(&s->layout, gpu, &s->timed, err) < 0)
+	    p4d_memory_estimate(&s->layout, subject->method, &subject->capacity, &s->estimate, err) < 0 ||
+	    p4d_simulation_run(&s->layout, subject->method, gpu, &s->simulation, err) < 0 ||
+	    p4d_report_time_step(&s->layout, gpu, &s->timed, err) < 0)
 		return -1;
 	s->safe = subject->policy.safe;
-	s->limit = p4d_policy_limit(&subject->policy, s->layout.framework);
+	s->limit = p4d_site_policy_limit(&subject->policy, s->layout.framework);
 	const p4d_picture picture = {line->svg, subject->model, &s->layout, subject->capacity.gpu,
 				     s->safe,   s->limit};
 	if (line->svg &&
-	    p4d_draw_timeline(&picture, &s->simulation, (double)s->estimate.capacity_bytes, err) < 0)
+	    p4d_picture_timeline(&picture, &s->simulation, (double)s->estimate.capacity_bytes, err) < 0)
 		return -1;
 	return (line->json ? print_json : print_text)(subject, s, err);
 }

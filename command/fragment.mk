@@ -2,10 +2,10 @@
 # The command p4d. All but its main function is a library, which tests link, too.
 noinst_LTLIBRARIES += libp4dcommand.la
 libp4dcommand_la_SOURCES = \
-	command/line/command.h command/line/command_options.c command/line/command_site.c command/line/command_cluster.c \
-	command/line/command_subject.c \
+	command/line/line.h command/line/line.c command/line/site_open.c command/line/live_cluster.c \
+	command/line/subject.c \
 	command/report/table.h command/report/table.c \
-	command/report/report.c command/report/report_json.c command/report/report_step.c \
+	command/report/report.h command/report/report.c command/report/report_json.c command/report/report_step.c \
 	command/picture/svg.h command/picture/svg.c command/picture/svg_axis.h command/picture/svg_axis.c \
 	command/picture/pictures.h command/picture/pictures.c command/picture/svg_memory.c \
 	command/picture/svg_timeline.h command/picture/svg_timeline.c command/picture/svg_view.c command/picture/svg_flow.c \
@@ -14,8 +14,8 @@ libp4dcommand_la_SOURCES = \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
 	command/validate/command_validate_step.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
-	command/data/command_data.c \
-	command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c \
+	command/data/command_data.h command/data/command_data.c \
+	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c \
 	command/command_list.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
 libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)

@@ -30,14 +30,14 @@ libp4d_la_SOURCES = \
 	estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
-	estimator/model/model.h estimator/model/model_forms.h estimator/model/model.c estimator/model/model_hf.c \
+	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
 	estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
 	estimator/model/rope.h estimator/model/rope.c \
 	estimator/gpu/gpu_load.c \
 	estimator/site/conf.h estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \
 	estimator/site/conf_parse.c estimator/site/conf.c \
-	estimator/site/site.h estimator/site/site_data.h estimator/site/site_load.c estimator/site/site.c \
-	estimator/job/job.h estimator/job/job_parse.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
+	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site.c \
+	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
@@ -55,11 +55,11 @@ libp4d_la_SOURCES = \
 	estimator/timeline/timeline.h estimator/timeline/timeline_cost.h estimator/timeline/timeline_cost.c \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
-	estimator/cost/cost.h estimator/cost/cost_forms.h estimator/cost/cost.c estimator/cost/cost_step.c \
+	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_step.c \
 	estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
-	estimator/cost/cost_comm.c estimator/cost/cost_flops.c estimator/cost/losses.h estimator/cost/losses.c \
-	estimator/search/layout_search.h estimator/search/layout_search.c estimator/search/search_walk.h estimator/search/search_walk.c \
-	estimator/search/search_trial.c estimator/search/search_advice.c \
+	estimator/cost/cost_comm.c estimator/cost/cost_flops.c estimator/cost/breakdown.h estimator/cost/breakdown.c \
+	estimator/search/search.h estimator/search/search.c estimator/search/search_enumerate.h estimator/search/search_enumerate.c \
+	estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/judge.c \
 	estimator/guard/guard.c estimator/guard/verify.c
 nodist_libp4d_la_SOURCES = estimator/gpu/gpu_table.c

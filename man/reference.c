@@ -27,12 +27,12 @@ static void print_escaped(const char *text)
 static void print_codes(void)
 {
 	for (int i = 1; i <= 125; i++) {
-		if (!p4d_code_title((p4d_code)i))
+		if (!p4d_error_code_title((p4d_code)i))
 			continue;
 		printf("*P4D%03d* ", i);
-		print_escaped(p4d_code_title((p4d_code)i));
+		print_escaped(p4d_error_code_title((p4d_code)i));
 		printf("\n\t");
-		print_escaped(p4d_code_text((p4d_code)i));
+		print_escaped(p4d_error_code_text((p4d_code)i));
 		printf("\n\n");
 	}
 }
@@ -40,7 +40,7 @@ static void print_codes(void)
 static void print_options(void)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (!(info->where & P4D_WHERE_SLURM))
 			continue;
 		printf("*--p4d-%s*", info->name);

@@ -10,7 +10,7 @@ plugin_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,lazy -Wl,--
 
 both_plugins = \
 	plugin/slurm_compat.h \
-	plugin/carried.h plugin/carried.c \
+	plugin/job_environment.h plugin/job_environment.c \
 	plugin/cluster_facts.h plugin/cluster_facts.c \
 	plugin/slurm_job.h plugin/slurm_job.c
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "carried.h"
+#include "job_environment.h"
 #include "slurm_job.h"
 
 int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
@@ -23,7 +23,7 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 			continue;
 		p4d_job_from_info(&record->job, info);
 		record->het_job_id = info->het_job_id;
-		p4d_comment_plan(info->admin_comment, record->plan, sizeof(record->plan));
+		p4d_environment_comment_plan(info->admin_comment, record->plan, sizeof(record->plan));
 		return 0;
 	}
 	p4d_record_free(record);
@@ -40,19 +40,20 @@ void p4d_record_free(p4d_record *record)
 static int differs(p4d_option option, const p4d_request *step, const p4d_request *approved, p4d_error *err)
 {
 	char mine[160], theirs[160] = "not set";
-	const char *name = p4d_option_info_of(option)->name;
+	const char *name = p4d_request_option_info(option)->name;
 
 	if (p4d_is_set(approved, option))
-		p4d_value_text(approved, option, theirs, sizeof(theirs));
+		p4d_request_value_text(approved, option, theirs, sizeof(theirs));
 	p4d_fail(err, P4D_E_STEP_DIFFERS,
 		 "%s is %s in this step and %s in the plan that was approved for its job", name,
-		 p4d_is_set(step, option) ? p4d_value_text(step, option, mine, sizeof(mine)) : "not set",
+		 p4d_is_set(step, option) ? p4d_request_value_text(step, option, mine, sizeof(mine))
+					  : "not set",
 		 theirs);
 	return p4d_fix(err, "submit a new job with --p4d-%s=%s, or leave the step's p4d options out", name,
 		       p4d_is_set(step, option) ? mine : theirs);
 }
 
-int p4d_step_agrees(const char *approved, const char *line, const p4d_request *options, p4d_error *err)
+int p4d_record_step_agrees(const char *approved, const char *line, const p4d_request *options, p4d_error *err)
 {
 	p4d_request job = {0}, step = {0};
 	p4d_option which;
@@ -68,16 +69,18 @@ int p4d_step_agrees(const char *approved, const char *line, const p4d_request *o
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		p4d_option option = (p4d_option)i;
 		char mine[1024], theirs[1024];
-		if (!p4d_is_set(options, option) || !(p4d_option_info_of(option)->where & P4D_WHERE_PLAN))
+		if (!p4d_is_set(options, option) ||
+		    !(p4d_request_option_info(option)->where & P4D_WHERE_PLAN))
 			continue;
-		if (!p4d_is_set(&job, option) || strcmp(p4d_value_text(options, option, mine, sizeof(mine)),
-							p4d_value_text(&job, option, theirs, sizeof(theirs))))
+		if (!p4d_is_set(&job, option) ||
+		    strcmp(p4d_request_value_text(options, option, mine, sizeof(mine)),
+			   p4d_request_value_text(&job, option, theirs, sizeof(theirs))))
 			return differs(option, options, &job, err);
 	}
 	return 0;
 }
 
-bool p4d_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
+bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
 {
 	/* Slurm mixes the options of components, so that a plan, which is whole, counts alone */
 	static const p4d_request none;
@@ -88,8 +91,9 @@ bool p4d_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_r
 	if (P4D_LOAD_JOB(&reply, het_job_id, 0))
 		return false;
 	for (uint32_t i = 0; !agrees && i < reply->record_count; i++)
-		agrees = p4d_comment_plan(reply->job_array[i].admin_comment, plan, sizeof(plan)) &&
-			 !p4d_step_agrees(plan, line, line ? &none : options, NULL);
+		agrees =
+		    p4d_environment_comment_plan(reply->job_array[i].admin_comment, plan, sizeof(plan)) &&
+		    !p4d_record_step_agrees(plan, line, line ? &none : options, NULL);
 	slurm_free_job_info_msg(reply);
 	return agrees;
 }

@@ -23,10 +23,11 @@ void p4d_record_free(p4d_record *record);
  * Compares what a step carries with an approved plan. line: the step's P4D_PLAN, NULL when it has none;
  * options: its --p4d- options. Errors: STEP_DIFFERS, naming the first difference.
  */
-int p4d_step_agrees(const char *approved, const char *line, const p4d_request *options, p4d_error *err);
+int p4d_record_step_agrees(const char *approved, const char *line, const p4d_request *options,
+			   p4d_error *err);
 
 /* The same against every component of a heterogeneous job, whose steps inherit the first one's environment.
  */
-bool p4d_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options);
+bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options);
 
 #endif

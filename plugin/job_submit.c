@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "carried.h"
 #include "job/export.h"
+#include "job_environment.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 
-void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg)
+void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg)
 {
 	char text[4096];
 
@@ -25,8 +25,8 @@ void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg)
 		*err_msg = slurm_xstrdup(text);
 }
 
-void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
-		     const p4d_verdict *verdict)
+void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
+				const p4d_verdict *verdict)
 {
 	p4d_log level = p4d_site_log(site);
 
@@ -53,7 +53,7 @@ static void approve(job_desc_msg_t *desc, const char *plan)
 {
 	char comment[P4D_PLAN_MAX + 1024];
 
-	if (p4d_comment_with_plan(desc->admin_comment, plan, comment, sizeof(comment)) < 0)
+	if (p4d_environment_comment_with_plan(desc->admin_comment, plan, comment, sizeof(comment)) < 0)
 		snprintf(comment, sizeof(comment), "%s",
 			 plan); /* the plan matters more than a comment of 1 KiB */
 	slurm_xfree((void **)&desc->admin_comment);
@@ -62,7 +62,7 @@ static void approve(job_desc_msg_t *desc, const char *plan)
 
 /* The first output that says something else than the plan: somebody edited it. */
 typedef struct edited {
-	const p4d_carried *carried;
+	const p4d_environment *carried;
 	const char *name, *found;
 	char wanted[160];
 } edited;
@@ -84,7 +84,7 @@ static void compare_output(const char *name, const char *value, void *context)
 	}
 }
 
-static int outputs_agree(const p4d_carried *carried, const p4d_layout *layout, const char *plan,
+static int outputs_agree(const p4d_environment *carried, const p4d_layout *layout, const char *plan,
 			 p4d_error *err)
 {
 	edited e = {.carried = carried};
@@ -102,21 +102,22 @@ static int outputs_agree(const p4d_carried *carried, const p4d_layout *layout, c
 }
 
 /* Outputs without a plan are options that lost their plan on the way. */
-static int adopt_outputs(const p4d_carried *carried, p4d_request *options, p4d_error *err)
+static int adopt_outputs(const p4d_environment *carried, p4d_request *options, p4d_error *err)
 {
 	char name[80];
 	int first = 0;
 
-	if (p4d_carried_from_outputs(carried, options))
+	if (p4d_environment_from_outputs(carried, options))
 		return 0;
 	while (!carried->output[first])
 		first++;
-	p4d_output_name(first, name, sizeof(name));
+	p4d_environment_output_name(first, name, sizeof(name));
 	p4d_fail(err, P4D_E_NO_PLAN, "the job has %s but no P4D_PLAN", name);
 	return p4d_fix(err, "unset %s, or submit with --p4d-model", name);
 }
 
-static void judge(const p4d_site *site, const p4d_job *job, const p4d_carried *carried, p4d_verdict *verdict)
+static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *carried,
+		  p4d_verdict *verdict)
 {
 	p4d_request options = {0};
 	p4d_error err = {0};
@@ -126,7 +127,7 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_carried *c
 		p4d_guard_fail(site, job, &carried->conflict, verdict);
 		return;
 	}
-	if (p4d_carried_request(carried, &options, &err) < 0 ||
+	if (p4d_environment_request(carried, &options, &err) < 0 ||
 	    (!plan && !carried->options && carried->outputs && adopt_outputs(carried, &options, &err) < 0)) {
 		p4d_guard_fail(site, job, &err, verdict);
 		return;
@@ -139,13 +140,13 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_carried *c
 
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
-	p4d_carried carried = {0};
+	p4d_environment carried = {0};
 	p4d_job job = {0};
 	p4d_verdict verdict = {0};
 	int rc = SLURM_SUCCESS;
 
-	p4d_carried_scan(&carried, desc->environment, desc->env_size);
-	p4d_carried_scan(&carried, desc->spank_job_env, desc->spank_job_env_size);
+	p4d_environment_scan(&carried, desc->environment, desc->env_size);
+	p4d_environment_scan(&carried, desc->spank_job_env, desc->spank_job_env_size);
 	p4d_job_from_desc(&job, desc);
 	/* a job that carries nothing of p4d can only be refused for using the GPUs of a partition that
 	 * requires a plan */
@@ -155,7 +156,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
 		judge(site, &job, &carried, &verdict);
-		p4d_log_verdict(site, "submit", desc->name, uid, &verdict);
+		p4d_job_submit_log_verdict(site, "submit", desc->name, uid, &verdict);
 		if (verdict.action == P4D_REJECT)
 			rc = P4D_REFUSED;
 		else if (verdict.plan[0])
@@ -163,7 +164,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 		/* what is said about a complete plan was said at its completion, on the submitting side */
 		if (verdict.action == P4D_REJECT ||
 		    (verdict.action == P4D_WARN && !p4d_carried_plan(&carried)))
-			p4d_say_verdict(&verdict, err_msg);
+			p4d_job_submit_say_verdict(&verdict, err_msg);
 	}
 	p4d_watch_release();
 	return rc;

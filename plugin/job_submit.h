@@ -24,11 +24,11 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
 
 /* Writes the site's log line for a verdict. what: "submit" or "update"; name: name or id of the job, may be
  * NULL. */
-void p4d_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
-		     const p4d_verdict *verdict);
+void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
+				const p4d_verdict *verdict);
 
 /* Gives Slurm a copy of the verdict's messages. */
-void p4d_say_verdict(const p4d_verdict *verdict, char **err_msg);
+void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg);
 
 /* The code a refused submission or update ends with: its text is what a user without err_msg (REST) gets to
  * see. */

@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-#include "carried.h"
+#include "job_environment.h"
 #include "job_submit.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
@@ -55,16 +55,16 @@ static void blame_update(p4d_verdict *verdict)
 static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
 			char **err_msg)
 {
-	p4d_carried carried = {0};
+	p4d_environment carried = {0};
 	p4d_request options = {0};
 	p4d_job job = {0};
 	p4d_verdict verdict = {0};
 	int rc = SLURM_SUCCESS;
 
 	/* the plan as it was approved, and an override: neither place can be changed after submission */
-	p4d_carried_scan(&carried, current->environment, current->env_size);
-	p4d_carried_scan(&carried, current->spank_job_env, current->spank_job_env_size);
-	p4d_carried_request(&carried, &options, NULL);
+	p4d_environment_scan(&carried, current->environment, current->env_size);
+	p4d_environment_scan(&carried, current->spank_job_env, current->spank_job_env_size);
+	p4d_environment_request(&carried, &options, NULL);
 	p4d_job_from_desc(&job, current);
 	p4d_job_from_desc(&job, update);
 
@@ -73,10 +73,10 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_carried_plan(&carried), &options,
 				 &verdict);
 		blame_update(&verdict);
-		p4d_log_verdict(site, "update", update->job_id_str, uid, &verdict);
+		p4d_job_submit_log_verdict(site, "update", update->job_id_str, uid, &verdict);
 		if (verdict.action == P4D_REJECT) {
 			rc = P4D_REFUSED;
-			p4d_say_verdict(&verdict, err_msg);
+			p4d_job_submit_say_verdict(&verdict, err_msg);
 			if (!P4D_MODIFY_ERR_MSG && p4d_site_log(site) == P4D_LOG_NONE && verdict.messages)
 				slurm_info("p4d: update uid=%u refused: %s", uid, verdict.message[0].text);
 		}

@@ -35,7 +35,7 @@ static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 		job->mem_is_all = !bytes;
 	}
 	/* "gpu:2048", "gres:gpu:2048", "gres/gpu:2048" */
-	if (colon && !p4d_mem_parse(colon + 1, &bytes, NULL))
+	if (colon && !p4d_gres_parse_mem(colon + 1, &bytes, NULL))
 		job->mem_per_gpu_bytes = bytes;
 }
 

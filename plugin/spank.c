@@ -30,7 +30,7 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	case S_CTX_ALLOCATOR:
 		/* a job submitted from inside a job is another job */
 		if (getenv("SLURM_JOB_ID"))
-			p4d_environment_clean(NULL);
+			p4d_options_clean_environment(NULL);
 		p4d_options_from_environment(p4d_client_is_salloc() ? "SALLOC" : "SBATCH");
 		return p4d_options_register(spank);
 	case S_CTX_LOCAL:

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "carried.h"
 #include "job/export.h"
+#include "job_environment.h"
 
 enum { NAME_MAX_BYTES = 128 };
 
@@ -29,14 +29,15 @@ static const char *input_variable(p4d_option option, char *buf, size_t size)
 {
 	char variable[NAME_MAX_BYTES];
 
-	snprintf(buf, size, "SLURM_SPANK_%s", p4d_option_variable(option, variable, sizeof(variable)));
+	snprintf(buf, size, "SLURM_SPANK_%s",
+		 p4d_environment_option_variable(option, variable, sizeof(variable)));
 	return buf;
 }
 
 /* "SBATCH_P4D_TP": where users write it. */
 static const char *source_variable(p4d_option option, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s_P4D_%s", input_prefix, p4d_option_info_of(option)->name);
+	snprintf(buf, size, "%s_P4D_%s", input_prefix, p4d_request_option_info(option)->name);
 	for (char *at = buf; *at; at++)
 		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
 	return buf;
@@ -74,7 +75,7 @@ int p4d_options_register(spank_t spank)
 	char name[64];
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (!(info->where & P4D_WHERE_SLURM))
 			continue;
 		snprintf(name, sizeof(name), "p4d-%s", info->name);
@@ -107,8 +108,9 @@ static int option_of_source(const char *entry)
 		return -1;
 	memcpy(name, entry, length);
 	name[length] = '\0';
-	int option = p4d_option_find(name);
-	return option >= 0 && (p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_SLURM) ? option : -1;
+	int option = p4d_request_option_find(name);
+	return option >= 0 && (p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_SLURM) ? option
+												     : -1;
 }
 
 void p4d_options_from_environment(const char *prefix)
@@ -117,7 +119,7 @@ void p4d_options_from_environment(const char *prefix)
 
 	input_prefix = prefix;
 	for (char **at = environ; at && *at; at++) {
-		p4d_entry entry = p4d_entry_of(*at);
+		p4d_environment_entry entry = p4d_environment_entry_of(*at);
 		if (entry.kind == P4D_ENTRY_OPTION && entry.prefixed && !inherited[entry.index])
 			keep(&inherited[entry.index], entry.value);
 		int option = option_of_source(*at);
@@ -169,7 +171,7 @@ void p4d_options_reset(void)
 	later_component = true;
 }
 
-void p4d_environment_clean(spank_t spank)
+void p4d_options_clean_environment(spank_t spank)
 {
 	/* all components of srun share one environment: the plan of an earlier one is still needed */
 	bool keep_outputs = spank && later_component && spank_context() == S_CTX_LOCAL;
@@ -178,7 +180,7 @@ void p4d_environment_clean(spank_t spank)
 	if (!keep_outputs)
 		unsetenv(P4D_JOB_KEY);
 	for (char **at = environ; at && *at;) {
-		p4d_entry entry = p4d_entry_of(*at);
+		p4d_environment_entry entry = p4d_environment_entry_of(*at);
 		size_t length = strcspn(*at, "=");
 		if (entry.kind == P4D_ENTRY_OTHER || (entry.kind == P4D_ENTRY_OUTPUT && keep_outputs) ||
 		    length >= sizeof(name)) {

@@ -38,6 +38,6 @@ void p4d_options_reset(void);
  * Removes options and outputs of p4d from the environment and (spank not NULL) from the job that is being
  * submitted, where an enclosing job or an earlier component left them.
  */
-void p4d_environment_clean(spank_t spank);
+void p4d_options_clean_environment(spank_t spank);
 
 #endif

@@ -7,7 +7,7 @@
 #include "client_job.h"
 #include "slurm_compat.h"
 
-void p4d_report_text(const char *text)
+void p4d_spank_report_text(const char *text)
 {
 	while (*text) {
 		int length = (int)strcspn(text, "\n");
@@ -17,26 +17,26 @@ void p4d_report_text(const char *text)
 	}
 }
 
-void p4d_report_verdict(const p4d_verdict *verdict)
+void p4d_spank_report_verdict(const p4d_verdict *verdict)
 {
 	char text[4096];
 
 	if (verdict->action == P4D_PASS && !p4d_client_talks())
 		return;
-	p4d_report_text(p4d_verdict_text(verdict, text, sizeof(text)));
+	p4d_spank_report_text(p4d_verdict_text(verdict, text, sizeof(text)));
 }
 
-void p4d_report_memory(const p4d_verdict *verdict)
+void p4d_spank_report_memory(const p4d_verdict *verdict)
 {
 	const p4d_estimate *estimate = &verdict->estimate;
 
 	if (!verdict->judged)
 		return;
 	slurm_spank_log("p4d: stage %" PRIu32 " of %" PRIu64 ", %s: %.1f of %.1f GiB", estimate->stage,
-			verdict->layout.pp, p4d_phase_name(estimate->peak.phase),
+			verdict->layout.pp, p4d_memory_phase_name(estimate->peak.phase),
 			p4d_to_gib(estimate->peak.device_bytes), p4d_to_gib(estimate->capacity_bytes));
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		if (estimate->peak.part[i])
-			slurm_spank_log("p4d:   %-20s %8.2f GiB", p4d_part_name((p4d_part)i),
+			slurm_spank_log("p4d:   %-20s %8.2f GiB", p4d_memory_class_name((p4d_memory_class)i),
 					p4d_to_gib(estimate->peak.part[i]));
 }

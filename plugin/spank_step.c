@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job/export.h"
 #include "guard/guard.h"
+#include "job/export.h"
 #include "job_record.h"
 #include "site_file.h"
 #include "spank_options.h"
@@ -88,10 +88,10 @@ static void judge(const p4d_record *record, const char *line, int argc, char **a
 
 	bool malformed = p4d_options_request(&options, &err) < 0, differs = false;
 	if (!malformed) {
-		differs = record->plan[0] && p4d_step_agrees(record->plan, line, &options, &err) < 0;
+		differs = record->plan[0] && p4d_record_step_agrees(record->plan, line, &options, &err) < 0;
 		if (record->plan[0] && !differs)
 			return;
-		if (record->het_job_id && p4d_step_agrees_with_any(record->het_job_id, line, &options))
+		if (record->het_job_id && p4d_record_step_agrees_with_any(record->het_job_id, line, &options))
 			return;
 	}
 	/* without p4d.conf on the node only an approved plan can be held against the step */
@@ -139,6 +139,6 @@ int p4d_step_task(spank_t spank)
 	int task = 0;
 
 	if (said[0] && spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && !task)
-		p4d_report_text(said);
+		p4d_spank_report_text(said);
 	return refused ? -1 : 0;
 }

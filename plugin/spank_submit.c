@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "carried.h"
 #include "client_job.h"
 #include "cluster_facts.h"
-#include "job/export.h"
 #include "guard/guard.h"
+#include "job/export.h"
+#include "job_environment.h"
 #include "job_record.h"
 #include "model/model.h"
 #include "site_file.h"
@@ -48,7 +48,7 @@ static p4d_site *find_site(int argc, char **argv, p4d_error *err)
 		message.code = second.code;
 		snprintf(message.text, sizeof(message.text), "%s", second.text);
 		snprintf(message.fix, sizeof(message.fix), "%s", second.fix);
-		p4d_report_text(p4d_message_text(&message, text, sizeof(text)));
+		p4d_spank_report_text(p4d_guard_message_text(&message, text, sizeof(text)));
 	}
 	return site;
 }
@@ -120,10 +120,10 @@ static void put_options(spank_t spank, const p4d_request *request, bool decided)
 		const char *text = p4d_options_text(option);
 		if (!text)
 			continue;
-		if (decided && p4d_option_info_of(option)->kind != P4D_SWITCH_KIND &&
+		if (decided && p4d_request_option_info(option)->kind != P4D_SWITCH_KIND &&
 		    p4d_is_set(request, option))
-			text = p4d_value_text(request, option, value, sizeof(value));
-		set_variable(spank, p4d_option_variable(option, name, sizeof(name)), text);
+			text = p4d_request_value_text(request, option, value, sizeof(value));
+		set_variable(spank, p4d_environment_option_variable(option, name, sizeof(name)), text);
 	}
 }
 
@@ -152,9 +152,9 @@ static int conclude(spank_t spank, submission *s)
 {
 	const p4d_verdict *verdict = &s->verdict;
 
-	p4d_report_verdict(verdict);
+	p4d_spank_report_verdict(verdict);
 	if (p4d_is_set(&s->request, P4D_VERBOSE))
-		p4d_report_memory(verdict);
+		p4d_spank_report_memory(verdict);
 	if (verdict->action == P4D_REJECT)
 		return -1;
 	put_into_job(spank, &s->request, verdict);
@@ -167,7 +167,7 @@ int p4d_submit_job(spank_t spank, int argc, char **argv)
 	p4d_error err = {.code = P4D_OK};
 	char *script = NULL;
 
-	p4d_environment_clean(spank);
+	p4d_options_clean_environment(spank);
 	if (!p4d_options_any())
 		return 0;
 	s.site = find_site(argc, argv, &err);
@@ -218,7 +218,7 @@ static int restore_plan(submission *s, const char *line, p4d_error *err)
 	p4d_request *request = &s->request;
 	p4d_request plan = {0};
 
-	if (p4d_step_agrees(line, NULL, request, err) < 0 || p4d_plan_read(line, &plan, err) < 0)
+	if (p4d_record_step_agrees(line, NULL, request, err) < 0 || p4d_plan_read(line, &plan, err) < 0)
 		return -1;
 	*request = plan;
 	snprintf(s->verdict.plan, sizeof(s->verdict.plan), "%s", line);
@@ -257,7 +257,8 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 
 	if (!p4d_options_any())
 		return 0;
-	if (!p4d_options_request(&s.request, &err) && line && !p4d_step_agrees(line, NULL, &s.request, &err))
+	if (!p4d_options_request(&s.request, &err) && line &&
+	    !p4d_record_step_agrees(line, NULL, &s.request, &err))
 		return 0;
 	p4d_error conf = {.code = P4D_OK};
 	s.site = find_site(argc, argv, &conf);

@@ -2,7 +2,7 @@
 # libp4ddata: training data, for p4d-train and `p4d data`.
 noinst_LTLIBRARIES += libp4ddata.la
 libp4ddata_la_SOURCES = \
-	runtime/data/tokens.h runtime/data/tokens_data.h runtime/data/tokens.c runtime/data/tokens_megatron.c \
+	runtime/data/tokens.h runtime/data/tokens_internal.h runtime/data/tokens.c runtime/data/tokens_megatron.c \
 	runtime/data/tokens_llmc.c runtime/data/tokens_writer.h runtime/data/tokens_writer.c \
 	runtime/data/tokenizer.h runtime/data/tokenizer.c runtime/data/sentencepiece.h \
 	runtime/data/permutation.h runtime/data/permutation.c runtime/data/shuffled.h runtime/data/shuffled.c \
@@ -41,28 +41,32 @@ comm_sources = \
 	runtime/comm/node.h runtime/comm/node_open.c runtime/comm/channel_shm.c runtime/comm/channel_tcp.c runtime/comm/channel.c \
 	runtime/comm/sum.h runtime/comm/sum.c runtime/comm/group.h runtime/comm/group.c \
 	runtime/comm/collectives.c runtime/comm/collectives_node.c runtime/comm/collectives_wire.c \
-	runtime/comm/comm_device.h runtime/comm/transport.h runtime/comm/comm_device.c runtime/comm/staged/staged.c \
-	runtime/comm/nccl/nccl.h runtime/comm/nccl/nccl.c runtime/comm/nccl/nccl_open.c \
-	runtime/comm/nccl/nccl_library.h runtime/comm/nccl/nccl_library.c runtime/comm/nccl/nccl_check.c
+	runtime/comm/comm_device.h runtime/comm/transport.h runtime/comm/comm_device.c \
+	runtime/comm/transport/transport_open.h runtime/comm/transport/transport_open.c \
+	runtime/comm/transport/staged.h runtime/comm/transport/staged.c \
+	runtime/comm/transport/nccl.h runtime/comm/transport/nccl.c runtime/comm/transport/nccl_open.c \
+	runtime/comm/transport/nccl_library.h runtime/comm/transport/nccl_library.c runtime/comm/transport/nccl_check.c
 
 # What a rank computes of the model, over a device and its groups.
 model_sources = \
-	runtime/model/weights.h runtime/model/place.c runtime/model/weights.c runtime/model/pieces.c runtime/model/initialize.c \
-	runtime/model/buffers.c runtime/model/parallel.c runtime/model/layer_forward.c runtime/model/layer_backward.c \
-	runtime/model/sequence_order.c runtime/model/attention_parts.h runtime/model/attention_layer.c \
-	runtime/model/attention_ring.c runtime/model/attention_gather.c runtime/model/embedding.c runtime/model/head.c \
-	runtime/model/vocabulary.c
+	runtime/model/net.h runtime/model/net.c runtime/model/weights.h runtime/model/place.c runtime/model/weights.c \
+	runtime/model/pieces.c runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
+	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
+	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
+	runtime/model/attention.h runtime/model/attention_layer.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
+	runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
+	runtime/model/arena_use.c runtime/model/warm_up.c
 
 # The executor of instruction lists, and the optimizer.
 trainer_sources = \
-	runtime/trainer/trainer.h runtime/trainer/trainer_parts.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
-	runtime/trainer/executor.c runtime/trainer/optimizer.c runtime/trainer/arena_use.c runtime/trainer/warm_up.c
+	runtime/trainer/trainer.h runtime/trainer/trainer_internal.h runtime/trainer/trainer.c runtime/trainer/trainer_state.c \
+	runtime/trainer/executor.c runtime/trainer/optimizer.c
 
 # Checkpoints, and weights as others store them.
 checkpoint_sources = \
-	runtime/checkpoint/safetensors.h runtime/checkpoint/safetensors_data.h runtime/checkpoint/safetensors.c \
+	runtime/checkpoint/safetensors.h runtime/checkpoint/safetensors_internal.h runtime/checkpoint/safetensors.c \
 	runtime/checkpoint/safetensors_header.c runtime/checkpoint/safetensors_writer.c \
-	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_data.h runtime/checkpoint/checkpoint_files.c \
+	runtime/checkpoint/checkpoint.h runtime/checkpoint/checkpoint_internal.h runtime/checkpoint/checkpoint_files.c \
 	runtime/checkpoint/checkpoint_manifest.c runtime/checkpoint/checkpoint_map.c runtime/checkpoint/checkpoint_read.c \
 	runtime/checkpoint/checkpoint_save.c runtime/checkpoint/checkpoint_saver.c runtime/checkpoint/checkpoint_load.c \
 	runtime/checkpoint/huggingface.h runtime/checkpoint/huggingface.c \

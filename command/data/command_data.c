@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Training data out of text. */
-#include "line/command.h"
+#include "data/command_data.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,6 +16,8 @@
 #include "data/progress.h"
 #include "data/tokenizer.h"
 #include "data/tokens_writer.h"
+#include "line/line.h"
+#include "report/report.h"
 
 const char p4d_data_options[] =
     "\n"
@@ -97,7 +99,7 @@ static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)
 	int which, more, rc = 0;
 
 	optind = 0;
-	while (rc == 0 && (more = p4d_next_option(argc, argv, ":ho:", table, &which, err)) != 0) {
+	while (rc == 0 && (more = p4d_arguments_next(argc, argv, ":ho:", table, &which, err)) != 0) {
 		if (more < 0) {
 			if (!err->fix[0])
 				p4d_fix(err, "p4d help data");
@@ -225,14 +227,14 @@ static int add_file(data *d, const char *path, p4d_error *err)
 	p4d_document_text document;
 	int rc;
 
-	if (p4d_documents_open(&d->documents, path, err) < 0)
+	if (p4d_documents__open(&d->documents, path, err) < 0)
 		return -1;
-	while ((rc = p4d_documents_next(&d->documents, &document, err)) > 0) {
+	while ((rc = p4d_documents__next(&d->documents, &document, err)) > 0) {
 		if (add_document(d, &document, err) < 0)
 			return add_place(d, err);
-		p4d_progress_update(&d->progress, d->documents.read_bytes);
+		p4d_progress__update(&d->progress, d->documents.read_bytes);
 	}
-	p4d_documents_close(&d->documents);
+	p4d_documents__close(&d->documents);
 	return rc;
 }
 
@@ -240,11 +242,11 @@ static int convert(data *d, p4d_error *err)
 {
 	if (p4d_tokens_writer_open(&d->writer, d->output, d->tokenizer.vocabulary, err) < 0)
 		return -1;
-	p4d_progress_start(&d->progress, d->output, input_bytes(d));
+	p4d_progress__start(&d->progress, d->output, input_bytes(d));
 	int rc = 0;
 	for (int i = 0; rc == 0 && i < d->files; i++)
 		rc = add_file(d, d->file[i], err);
-	p4d_progress_end(&d->progress);
+	p4d_progress__end(&d->progress);
 	if (rc == 0 && stopped)
 		rc = p4d_fail(err, P4D_E_IO, "interrupted");
 	if (rc == 0 && !d->writer.tokens)
@@ -271,7 +273,7 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, p4d_error 
 	json_object_object_add(object, "vocab", json_object_new_uint64(d->tokenizer.vocabulary));
 	json_object_object_add(object, "end_token", d->end >= 0 ? json_object_new_int(d->end) : NULL);
 	json_object_object_add(object, "type", json_object_new_string(narrow ? "uint16" : "int32"));
-	return p4d_json_print(object, err);
+	return p4d_report_json_print(object, err);
 }
 
 /* Half-written files are removed before the signal takes its effect. */
@@ -303,17 +305,17 @@ static int run(data *d, p4d_error *err)
 	return rc < 0 ? -1 : report(d, documents, tokens, err);
 }
 
-int p4d_command_data(int argc, char *argv[], p4d_error *err)
+int p4d_command_data(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
 {
 	data d = {0};
 	int rc = parse_arguments(&d, argc, argv, err);
 
 	if (rc == 0 && d.help)
-		p4d_line_help(p4d_find_subcommand("data"));
+		p4d_line_help(self);
 	else if (rc == 0)
 		rc = run(&d, err);
 	p4d_tokens_writer_abandon(&d.writer);
-	p4d_documents_free(&d.documents);
+	p4d_documents__free(&d.documents);
 	p4d_tokenizer_close(&d.tokenizer);
 	return rc;
 }

@@ -20,7 +20,7 @@ static int cannot_read(const p4d_documents *documents, p4d_error *err)
 	return -1;
 }
 
-int p4d_documents_open(p4d_documents *documents, const char *path, p4d_error *err)
+int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err)
 {
 	struct stat status;
 
@@ -37,16 +37,16 @@ int p4d_documents_open(p4d_documents *documents, const char *path, p4d_error *er
 	return 0;
 }
 
-void p4d_documents_close(p4d_documents *documents)
+void p4d_documents__close(p4d_documents *documents)
 {
 	if (documents->in && documents->in != stdin)
 		fclose(documents->in);
 	documents->in = NULL;
 }
 
-void p4d_documents_free(p4d_documents *documents)
+void p4d_documents__free(p4d_documents *documents)
 {
-	p4d_documents_close(documents);
+	p4d_documents__close(documents);
 	json_object_put(documents->object);
 	if (documents->tokener)
 		json_tokener_free(documents->tokener);
@@ -188,7 +188,7 @@ static int read_json(p4d_documents *documents, p4d_document_text *document, p4d_
 	return 1;
 }
 
-int p4d_documents_next(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
+int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err)
 {
 	switch (documents->form) {
 	case P4D_WHOLE_FILE:

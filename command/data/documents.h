@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
 #include <json-c/json.h>
 
 #include "base/error.h"
@@ -44,11 +43,11 @@ typedef struct p4d_document_text {
 } p4d_document_text;
 
 /* path "-": standard input. The struct is zero but for form, field and tokens. Errors: IO. */
-int p4d_documents_open(p4d_documents *documents, const char *path, p4d_error *err);
+int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err);
 /* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are left out.
  */
-int p4d_documents_next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);
-void p4d_documents_close(p4d_documents *documents); /* the file; another may be opened */
-void p4d_documents_free(p4d_documents *documents);
+int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);
+void p4d_documents__close(p4d_documents *documents); /* the file; another may be opened */
+void p4d_documents__free(p4d_documents *documents);
 
 #endif

@@ -25,7 +25,7 @@ static int columns(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : USUAL_WIDTH;
 }
 
-void p4d_progress_start(p4d_progress *progress, const char *what, uint64_t total)
+void p4d_progress__start(p4d_progress *progress, const char *what, uint64_t total)
 {
 	*progress = (p4d_progress){isatty(STDERR_FILENO) == 1, what, total, now(), 0};
 }
@@ -41,7 +41,7 @@ static void draw_bar(int width, double fraction)
 	fprintf(stderr, " [%s]", bar);
 }
 
-void p4d_progress_update(p4d_progress *progress, uint64_t done)
+void p4d_progress__update(p4d_progress *progress, uint64_t done)
 {
 	char left[64], right[96] = "";
 
@@ -70,7 +70,7 @@ void p4d_progress_update(p4d_progress *progress, uint64_t done)
 	fflush(stderr);
 }
 
-void p4d_progress_end(p4d_progress *progress)
+void p4d_progress__end(p4d_progress *progress)
 {
 	if (progress->shown && progress->drawn > 0)
 		fputs("\r\033[K", stderr);

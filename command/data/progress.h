@@ -13,10 +13,10 @@ typedef struct p4d_progress {
 	double start, drawn;
 } p4d_progress;
 
-void p4d_progress_start(p4d_progress *progress, const char *what, uint64_t total);
+void p4d_progress__start(p4d_progress *progress, const char *what, uint64_t total);
 /* Draws at most ten times a second. */
-void p4d_progress_update(p4d_progress *progress, uint64_t done);
+void p4d_progress__update(p4d_progress *progress, uint64_t done);
 /* Takes the bar away. */
-void p4d_progress_end(p4d_progress *progress);
+void p4d_progress__end(p4d_progress *progress);
 
 #endif

@@ -2,9 +2,9 @@
 #ifndef P4D_PICTURES_H
 #define P4D_PICTURES_H
 
-#include "request/layout.h"
-#include "plan/stage_memory.h"
 #include "picture/simulation.h"
+#include "plan/stage_memory.h"
+#include "request/layout.h"
 
 /* What both pictures say of the job in their heads. */
 typedef struct p4d_picture {
@@ -16,21 +16,21 @@ typedef struct p4d_picture {
 } p4d_picture;
 
 /* "llama3-70b · 64 × h100-80gb", and the layout in one line. */
-const char *p4d_picture_title(const p4d_picture *picture, char *buf, size_t size);
-const char *p4d_picture_layout(const p4d_picture *picture, char *buf, size_t size);
+const char *p4d_picture__title(const p4d_picture *picture, char *buf, size_t size);
+const char *p4d_picture__layout(const p4d_picture *picture, char *buf, size_t size);
 
 /*
  * svg_memory.c: one bar per stage (equal neighbours share one), stacked by class, with the safe fraction, the
  * limit and the capacity where they are known. Errors: IO, NO_MEMORY, OVERFLOW.
  */
-int p4d_draw_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err);
+int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err);
 
 /*
  * svg_timeline.c: one row per stage with every pass, and under them the memory of the stages over time. A
  * step with more passes than can be told apart shows its begin and its end. capacity: bytes of a GPU, 0
  * unknown. Errors: IO, NO_MEMORY.
  */
-int p4d_draw_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
-		      p4d_error *err);
+int p4d_picture_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
+			 p4d_error *err);
 
 #endif

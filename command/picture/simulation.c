@@ -7,7 +7,7 @@
 
 #include "plan/plan.h"
 
-int p4d_live_begin(p4d_live *live, const p4d_list *list, p4d_error *err)
+int p4d_simulation__live_begin(p4d_live *live, const p4d_instruction_list *list, p4d_error *err)
 {
 	memset(&live->now, 0, sizeof(live->now));
 	live->taken = calloc((size_t)list->slots.activation + 1, sizeof(*live->taken));
@@ -15,13 +15,13 @@ int p4d_live_begin(p4d_live *live, const p4d_list *list, p4d_error *err)
 			   : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u slots", list->slots.activation);
 }
 
-void p4d_live_free(p4d_live *live)
+void p4d_simulation__live_free(p4d_live *live)
 {
 	free(live->taken);
 	live->taken = NULL;
 }
 
-void p4d_live_take(p4d_live *live, const p4d_instruction *i)
+void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *i)
 {
 	switch (i->op) {
 	case P4D_OP_RECV_FORWARD:
@@ -38,7 +38,7 @@ void p4d_live_take(p4d_live *live, const p4d_instruction *i)
 	}
 }
 
-void p4d_live_release(p4d_live *live, const p4d_instruction *i)
+void p4d_simulation__live_release(p4d_live *live, const p4d_instruction *i)
 {
 	switch (i->op) {
 	case P4D_OP_BACKWARD:
@@ -54,7 +54,7 @@ void p4d_live_release(p4d_live *live, const p4d_instruction *i)
 	}
 }
 
-uint64_t p4d_simulated_bytes(const p4d_simulated *stage, const p4d_slots *now)
+uint64_t p4d_simulation__bytes(const p4d_simulated *stage, const p4d_slots *now)
 {
 	return stage->base_bytes + now->activation * stage->activation_bytes +
 	       now->vocabulary * stage->vocabulary_bytes;
@@ -82,20 +82,20 @@ static void most(uint32_t *peak, uint32_t now)
 	*peak = now > *peak ? now : *peak;
 }
 
-static int replay(const p4d_list *list, p4d_simulated *stage, p4d_error *err)
+static int replay(const p4d_instruction_list *list, p4d_simulated *stage, p4d_error *err)
 {
 	p4d_live live;
 
-	if (p4d_live_begin(&live, list, err) < 0)
+	if (p4d_simulation__live_begin(&live, list, err) < 0)
 		return -1;
 	for (size_t i = 0; i < list->count; i++) {
-		p4d_live_take(&live, &list->at[i]);
+		p4d_simulation__live_take(&live, &list->at[i]);
 		most(&stage->peak.activation, live.now.activation);
 		most(&stage->peak.vocabulary, live.now.vocabulary);
-		p4d_live_release(&live, &list->at[i]);
+		p4d_simulation__live_release(&live, &list->at[i]);
 		stage->passes += is_pass(list->at[i].op);
 	}
-	p4d_live_free(&live);
+	p4d_simulation__live_free(&live);
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 						 offsetof(p4d_simulated, vocabulary_bytes)};
 	p4d_plan plan;
 
-	if (p4d_stage_memory(layout, method, gpu, number, &stage->memory, err) < 0 ||
+	if (p4d_memory_of_stage(layout, method, gpu, number, &stage->memory, err) < 0 ||
 	    p4d_plan_build(layout, gpu, number, &plan, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < plan.count; i++) {
@@ -155,13 +155,13 @@ static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *
 static int find_durations(const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
 {
 	const p4d_layout *l = s->layout;
-	const size_t units = l->pp * l->vpp, timed = s->timed ? p4d_clock_storage(l) : 0;
+	const size_t units = l->pp * l->vpp, timed = s->timed ? p4d_cost_storage(l) : 0;
 
 	s->storage = calloc(units > timed ? units : timed, sizeof(*s->storage));
 	if (!s->storage)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the durations of %zu chunks", units);
 	if (s->timed)
-		p4d_clock_durations(l, gpu, s->storage, &s->durations);
+		p4d_cost_durations(l, gpu, s->storage, &s->durations);
 	else
 		unit_durations(l, s->storage, &s->durations);
 	return 0;
@@ -173,7 +173,7 @@ static int find_step(const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
 
 	if (!s->timed)
 		return 0;
-	const int result = p4d_clock_step(s->layout, gpu, &work, &s->step, err);
+	const int result = p4d_cost_step(s->layout, gpu, &work, &s->step, err);
 	p4d_timeline_work_free(&work);
 	return result;
 }
@@ -191,14 +191,15 @@ static int check_size(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--global-batch=%" PRIu64, 4 * l->pp * l->vpp * l->micro_batch * l->dp);
 }
 
-int p4d_simulate(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
+int p4d_simulation_run(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *s,
+		       p4d_error *err)
 {
 	const uint32_t stages = (uint32_t)layout->pp;
 
 	memset(s, 0, sizeof(*s));
 	s->layout = layout;
 	s->schedule = p4d_schedule_of(layout);
-	s->timed = gpu && p4d_clock_knows(layout, gpu);
+	s->timed = gpu && p4d_cost_known(layout, gpu);
 	if (check_size(layout, err) < 0)
 		return -1;
 	s->lists = calloc(stages, sizeof(*s->lists));
@@ -224,7 +225,7 @@ void p4d_simulation_free(p4d_simulation *s)
 
 	p4d_timeline_free(&s->timeline, stages);
 	if (s->lists)
-		p4d_lists_free(s->lists, stages);
+		p4d_schedule_lists_free(s->lists, stages);
 	free(s->lists);
 	free(s->stage);
 	free(s->storage);

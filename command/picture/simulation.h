@@ -29,8 +29,8 @@ typedef struct p4d_simulation {
 	p4d_schedule schedule;
 	bool timed; /* seconds; else every pass of an average chunk takes 1 (backward: 2) */
 	p4d_durations durations;
-	double *storage; /* of durations */
-	p4d_list *lists; /* of all stages */
+	double *storage;             /* of durations */
+	p4d_instruction_list *lists; /* of all stages */
 	p4d_timeline timeline;
 	p4d_step step;        /* when timed */
 	p4d_simulated *stage; /* of all stages */
@@ -42,8 +42,8 @@ enum { P4D_MOST_PASSES = 1 << 22 }; /* of all stages; more are refused */
  * Compiles, times and replays the schedule of a layout; gpu may be NULL. Free with p4d_simulation_free, after
  * failure too. Errors: NO_MEMORY; VALUE when the step has more than P4D_MOST_PASSES passes; OVERFLOW.
  */
-int p4d_simulate(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *simulation,
-		 p4d_error *err);
+int p4d_simulation_run(const p4d_layout *layout, int method, const p4d_gpu *gpu, p4d_simulation *simulation,
+		       p4d_error *err);
 void p4d_simulation_free(p4d_simulation *simulation);
 
 /* The slots of a stage that are taken, followed along its list. */
@@ -52,15 +52,15 @@ typedef struct p4d_live {
 	bool *taken; /* activation slots; owned */
 } p4d_live;
 
-/* Errors: NO_MEMORY. Free with p4d_live_free. */
-int p4d_live_begin(p4d_live *live, const p4d_list *list, p4d_error *err);
+/* Errors: NO_MEMORY. Free with p4d_simulation__live_free. */
+int p4d_simulation__live_begin(p4d_live *live, const p4d_instruction_list *list, p4d_error *err);
 /* Before the instruction runs: takes its slots. */
-void p4d_live_take(p4d_live *live, const p4d_instruction *instruction);
+void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *instruction);
 /* After it ran: frees them. */
-void p4d_live_release(p4d_live *live, const p4d_instruction *instruction);
-void p4d_live_free(p4d_live *live);
+void p4d_simulation__live_release(p4d_live *live, const p4d_instruction *instruction);
+void p4d_simulation__live_free(p4d_live *live);
 
 /* Device bytes of a stage while these slots are taken. */
-uint64_t p4d_simulated_bytes(const p4d_simulated *stage, const p4d_slots *now);
+uint64_t p4d_simulation__bytes(const p4d_simulated *stage, const p4d_slots *now);
 
 #endif

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int p4d_svg_open(p4d_svg *svg, p4d_error *err)
+int p4d_svg__open(p4d_svg *svg, p4d_error *err)
 {
 	memset(svg, 0, sizeof(*svg));
 	svg->body = open_memstream(&svg->text, &svg->bytes);
 	return svg->body ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a picture");
 }
 
-void p4d_svg_free(p4d_svg *svg)
+void p4d_svg__free(p4d_svg *svg)
 {
 	if (svg->body)
 		fclose(svg->body);
@@ -86,7 +86,7 @@ static void put_escaped(FILE *to, const char *text)
 	}
 }
 
-void p4d_svg_rect(p4d_svg *svg, const char *class, double x, double y, double width, double height)
+void p4d_svg__rect(p4d_svg *svg, const char *class, double x, double y, double width, double height)
 {
 	/* the far edge decides the size, so that neighbours meet whatever is rounded */
 	fprintf(svg->body, "<rect class=\"%s\"", class);
@@ -97,7 +97,7 @@ void p4d_svg_rect(p4d_svg *svg, const char *class, double x, double y, double wi
 	fputs("/>\n", svg->body);
 }
 
-void p4d_svg_line(p4d_svg *svg, const char *class, double x1, double y1, double x2, double y2)
+void p4d_svg__line(p4d_svg *svg, const char *class, double x1, double y1, double x2, double y2)
 {
 	fprintf(svg->body, "<line class=\"%s\"", class);
 	put_attribute(svg->body, "x1", x1);
@@ -107,7 +107,7 @@ void p4d_svg_line(p4d_svg *svg, const char *class, double x1, double y1, double 
 	fputs("/>\n", svg->body);
 }
 
-void p4d_svg_text(p4d_svg *svg, const char *class, double x, double y, const char *format, ...)
+void p4d_svg__text(p4d_svg *svg, const char *class, double x, double y, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -123,7 +123,7 @@ void p4d_svg_text(p4d_svg *svg, const char *class, double x, double y, const cha
 	fputs("</text>\n", svg->body);
 }
 
-void p4d_svg_band(p4d_svg *svg, const char *class, double height, double opacity)
+void p4d_svg__band(p4d_svg *svg, const char *class, double height, double opacity)
 {
 	fprintf(svg->body, "<path class=\"%s\" stroke-width=\"", class);
 	put_number(svg->body, height);
@@ -133,7 +133,7 @@ void p4d_svg_band(p4d_svg *svg, const char *class, double height, double opacity
 	svg->in_band = false;
 }
 
-void p4d_svg_box(p4d_svg *svg, double x, double y, double width)
+void p4d_svg__box(p4d_svg *svg, double x, double y, double width)
 {
 	const double start = tenth(x), end = tenth(x + width);
 
@@ -154,12 +154,12 @@ void p4d_svg_box(p4d_svg *svg, double x, double y, double width)
 	svg->in_band = true;
 }
 
-void p4d_svg_band_end(p4d_svg *svg)
+void p4d_svg__band_end(p4d_svg *svg)
 {
 	fputs("\"/>\n", svg->body);
 }
 
-void p4d_svg_area(p4d_svg *svg, const char *class, double x, double floor)
+void p4d_svg__area(p4d_svg *svg, const char *class, double x, double floor)
 {
 	fprintf(svg->body, "<path class=\"%s\" d=\"M", class);
 	put_number(svg->body, x);
@@ -167,7 +167,7 @@ void p4d_svg_area(p4d_svg *svg, const char *class, double x, double floor)
 	put_number(svg->body, floor);
 }
 
-void p4d_svg_area_to(p4d_svg *svg, double x, double y)
+void p4d_svg__area_to(p4d_svg *svg, double x, double y)
 {
 	fputc('H', svg->body);
 	put_number(svg->body, x);
@@ -175,13 +175,13 @@ void p4d_svg_area_to(p4d_svg *svg, double x, double y)
 	put_number(svg->body, y);
 }
 
-void p4d_svg_area_end(p4d_svg *svg, double x, double floor)
+void p4d_svg__area_end(p4d_svg *svg, double x, double floor)
 {
-	p4d_svg_area_to(svg, x, floor);
+	p4d_svg__area_to(svg, x, floor);
 	fputs("z\"/>\n", svg->body);
 }
 
-void p4d_svg_labels(p4d_svg *svg, const char *class, double y, double size)
+void p4d_svg__labels(p4d_svg *svg, const char *class, double y, double size)
 {
 	fprintf(svg->body, "<text class=\"%s\"", class);
 	put_attribute(svg->body, "y", y);
@@ -189,14 +189,14 @@ void p4d_svg_labels(p4d_svg *svg, const char *class, double y, double size)
 	fputc('>', svg->body);
 }
 
-void p4d_svg_label(p4d_svg *svg, double x, unsigned long number)
+void p4d_svg__label(p4d_svg *svg, double x, unsigned long number)
 {
 	fputs("<tspan x=\"", svg->body);
 	put_number(svg->body, x);
 	fprintf(svg->body, "\">%lu</tspan>", number);
 }
 
-void p4d_svg_labels_end(p4d_svg *svg)
+void p4d_svg__labels_end(p4d_svg *svg)
 {
 	fputs("</text>\n", svg->body);
 }
@@ -234,8 +234,8 @@ static void put_picture(FILE *to, const p4d_svg *svg, double width, double heigh
 	fputs("</svg>\n", to);
 }
 
-int p4d_svg_save(p4d_svg *svg, const char *path, double width, double height, const char *title,
-		 const char *description, const p4d_svg_style *styles, p4d_error *err)
+int p4d_svg__save(p4d_svg *svg, const char *path, double width, double height, const char *title,
+		  const char *description, const p4d_svg_style *styles, p4d_error *err)
 {
 	bool complete = !ferror(svg->body);
 	int result = 0;
@@ -256,6 +256,6 @@ int p4d_svg_save(p4d_svg *svg, const char *path, double width, double height, co
 			result = p4d_fail(err, P4D_E_IO, "%.300s: cannot be written: %s", path,
 					  errno ? strerror(errno) : "output was cut off");
 	}
-	p4d_svg_free(svg);
+	p4d_svg__free(svg);
 	return result;
 }

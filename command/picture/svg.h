@@ -12,7 +12,7 @@
  * Pictures for browsers, manuals and papers. Lengths are pixels, y grows downwards, numbers are written with
  * one decimal. Shapes get their looks from classes, once for light and once for dark surroundings; the
  * picture paints its own background, so it can be read wherever it is shown. Running out of memory is
- * remembered and reported by p4d_svg_save.
+ * remembered and reported by p4d_svg__save.
  */
 
 /* Looks of a class, as CSS declarations. */
@@ -31,44 +31,45 @@ typedef struct p4d_svg {
 } p4d_svg;
 
 /*
- * Starts an empty picture, which stays at this address. End with p4d_svg_save or p4d_svg_free. Errors:
+ * Starts an empty picture, which stays at this address. End with p4d_svg__save or p4d_svg__free. Errors:
  * NO_MEMORY.
  */
-int p4d_svg_open(p4d_svg *svg, p4d_error *err);
-void p4d_svg_free(p4d_svg *svg);
+int p4d_svg__open(p4d_svg *svg, p4d_error *err);
+void p4d_svg__free(p4d_svg *svg);
 
-void p4d_svg_rect(p4d_svg *svg, const char *class, double x, double y, double width, double height);
-void p4d_svg_line(p4d_svg *svg, const char *class, double x1, double y1, double x2, double y2);
+void p4d_svg__rect(p4d_svg *svg, const char *class, double x, double y, double width, double height);
+void p4d_svg__line(p4d_svg *svg, const char *class, double x1, double y1, double x2, double y2);
 
 /* Text is escaped; bytes that are not UTF-8 and control characters become '?'. */
-void p4d_svg_text(p4d_svg *svg, const char *class, double x, double y, const char *format, ...)
+void p4d_svg__text(p4d_svg *svg, const char *class, double x, double y, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /*
- * Many boxes of one class and one height side by side, as one path: p4d_svg_band starts it with the middle
- * line y, p4d_svg_box adds one (boxes that touch are joined), p4d_svg_band_end ends it. The class sets the
+ * Many boxes of one class and one height side by side, as one path: p4d_svg__band starts it with the middle
+ * line y, p4d_svg__box adds one (boxes that touch are joined), p4d_svg__band_end ends it. The class sets the
  * colour by `stroke`. An opacity below 1 gives a class its shades.
  */
-void p4d_svg_band(p4d_svg *svg, const char *class, double height, double opacity);
-void p4d_svg_box(p4d_svg *svg, double x, double y, double width);
-void p4d_svg_band_end(p4d_svg *svg);
+void p4d_svg__band(p4d_svg *svg, const char *class, double height, double opacity);
+void p4d_svg__box(p4d_svg *svg, double x, double y, double width);
+void p4d_svg__band_end(p4d_svg *svg);
 
-/* The outline of an area that starts at (x, floor): p4d_svg_area_to goes right to x, then up or down to y. */
-void p4d_svg_area(p4d_svg *svg, const char *class, double x, double floor);
-void p4d_svg_area_to(p4d_svg *svg, double x, double y);
-void p4d_svg_area_end(p4d_svg *svg, double x, double floor);
+/* The outline of an area that starts at (x, floor): p4d_svg__area_to goes right to x, then up or down to y.
+ */
+void p4d_svg__area(p4d_svg *svg, const char *class, double x, double floor);
+void p4d_svg__area_to(p4d_svg *svg, double x, double y);
+void p4d_svg__area_end(p4d_svg *svg, double x, double floor);
 
-/* Short labels at one height, centred: as one element, p4d_svg_label for each. */
-void p4d_svg_labels(p4d_svg *svg, const char *class, double y, double size);
-void p4d_svg_label(p4d_svg *svg, double x, unsigned long number);
-void p4d_svg_labels_end(p4d_svg *svg);
+/* Short labels at one height, centred: as one element, p4d_svg__label for each. */
+void p4d_svg__labels(p4d_svg *svg, const char *class, double y, double size);
+void p4d_svg__label(p4d_svg *svg, double x, unsigned long number);
+void p4d_svg__labels_end(p4d_svg *svg);
 
 /*
  * Writes the picture to a file and frees it. title and description are for those who do not see it. styles: a
  * list that a NULL selector ends. Errors: NO_MEMORY; IO when the file cannot be written, with the reason;
  * what is written of it then stays.
  */
-int p4d_svg_save(p4d_svg *svg, const char *path, double width, double height, const char *title,
-		 const char *description, const p4d_svg_style *styles, p4d_error *err);
+int p4d_svg__save(p4d_svg *svg, const char *path, double width, double height, const char *title,
+		  const char *description, const p4d_svg_style *styles, p4d_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { SWATCH = 11, LINE = 20, TEXT_SIZE = 12 };
 
-double p4d_text_width(const char *text, double size)
+double p4d_svg__text_width(const char *text, double size)
 {
 	size_t letters = 0;
 
@@ -15,24 +15,24 @@ double p4d_text_width(const char *text, double size)
 	return 0.55 * size * (double)letters;
 }
 
-double p4d_svg_legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count)
+double p4d_svg__legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count)
 {
 	double at = x, height = LINE;
 
 	for (size_t i = 0; i < count; i++) {
-		const double wide = SWATCH + 6 + p4d_text_width(keys[i].text, TEXT_SIZE) + 16;
+		const double wide = SWATCH + 6 + p4d_svg__text_width(keys[i].text, TEXT_SIZE) + 16;
 		if (at > x && at + wide > x + width) {
 			at = x;
 			height += LINE;
 		}
-		p4d_svg_rect(svg, keys[i].class, at, y + height - LINE, SWATCH, SWATCH);
-		p4d_svg_text(svg, "dim", at + SWATCH + 5, y + height - LINE + 10, "%s", keys[i].text);
+		p4d_svg__rect(svg, keys[i].class, at, y + height - LINE, SWATCH, SWATCH);
+		p4d_svg__text(svg, "dim", at + SWATCH + 5, y + height - LINE + 10, "%s", keys[i].text);
 		at += wide;
 	}
 	return height;
 }
 
-double p4d_axis_step(double range, unsigned most)
+double p4d_svg__axis_step(double range, unsigned most)
 {
 	const double least = range / most, power = pow(10, floor(log10(least)));
 
@@ -45,7 +45,7 @@ double p4d_axis_step(double range, unsigned most)
 	return 5 * power >= least ? 5 * power : 10 * power;
 }
 
-int p4d_axis_decimals(double step)
+int p4d_svg__axis_decimals(double step)
 {
 	return step >= 1 ? 0 : (int)ceil(-log10(step) - 1e-9);
 }

@@ -30,15 +30,15 @@ typedef struct p4d_svg_key {
 } p4d_svg_key;
 
 /* Swatches with their names from x on, broken before the line gets wider than width. Returns the height. */
-double p4d_svg_legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count);
+double p4d_svg__legend(p4d_svg *svg, double x, double y, double width, const p4d_svg_key *keys, size_t count);
 
 /* A step of 1, 2 or 5 times a power of ten that cuts a range into at most `most` pieces. */
-double p4d_axis_step(double range, unsigned most);
+double p4d_svg__axis_step(double range, unsigned most);
 
 /* Decimals that tell multiples of a step apart. */
-int p4d_axis_decimals(double step);
+int p4d_svg__axis_decimals(double step);
 
 /* Pixels that a text of this font size takes, about; of the fonts in the list of svg.c in a wide one. */
-double p4d_text_width(const char *text, double size);
+double p4d_svg__text_width(const char *text, double size);
 
 #endif

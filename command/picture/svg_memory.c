@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory bars: what the GPUs of every stage hold at their peak, against what they have. */
-#include "picture/pictures.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "picture/pictures.h"
 #include "picture/svg_axis.h"
 
 enum {
@@ -93,7 +92,7 @@ static void thin_out(bars *b)
 
 static int collect(const p4d_layout *layout, const p4d_estimate *estimate, bars *b, p4d_error *err)
 {
-	const uint32_t stages = p4d_stage_count(layout, estimate->method);
+	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	uint64_t most = estimate->capacity_bytes;
 	p4d_stage stage;
 
@@ -101,7 +100,7 @@ static int collect(const p4d_layout *layout, const p4d_estimate *estimate, bars 
 	if (!b->at)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u bars", stages);
 	for (uint32_t i = 0; i < stages; i++) {
-		if (p4d_stage_memory(layout, estimate->method, estimate->gpu, i, &stage, err) < 0)
+		if (p4d_memory_of_stage(layout, estimate->method, estimate->gpu, i, &stage, err) < 0)
 			return -1;
 		most = stage.device_bytes > most ? stage.device_bytes : most;
 		for (int part = 0; part < P4D_PART_COUNT; part++)
@@ -124,14 +123,15 @@ static double x_of(const bars *b, double bytes)
 
 static void draw_axis(p4d_svg *svg, const bars *b, double top, double bottom)
 {
-	const double range = b->scale / (1 << 30), step = p4d_axis_step(range, 10);
+	const double range = b->scale / (1 << 30), step = p4d_svg__axis_step(range, 10);
 
 	for (unsigned i = 0; step * i <= range; i++) {
 		const double x = x_of(b, step * i * (1 << 30));
-		p4d_svg_line(svg, "grid", x, top, x, bottom);
-		p4d_svg_text(svg, "dim middle", x, bottom + 16, "%.*f", p4d_axis_decimals(step), step * i);
+		p4d_svg__line(svg, "grid", x, top, x, bottom);
+		p4d_svg__text(svg, "dim middle", x, bottom + 16, "%.*f", p4d_svg__axis_decimals(step),
+			      step * i);
 	}
-	p4d_svg_text(svg, "dim", WIDTH - RIGHT + 10, bottom + 16, "GiB");
+	p4d_svg__text(svg, "dim", WIDTH - RIGHT + 10, bottom + 16, "GiB");
 }
 
 static void draw_bar(p4d_svg *svg, const bars *b, const bar *one, double y, double height)
@@ -147,10 +147,10 @@ static void draw_bar(p4d_svg *svg, const bars *b, const bar *one, double y, doub
 				  part == P4D_PART_FRAGMENTATION || part == P4D_PART_GRADS;
 		if (right - left < 0.1)
 			continue;
-		p4d_svg_rect(svg, classes[part].class, left, y, right - left, height);
+		p4d_svg__rect(svg, classes[part].class, left, y, right - left, height);
 		if (right - left > 34 && height >= 14)
-			p4d_svg_text(svg, pale ? "id" : "in", (left + right) / 2, y + height / 2 + 4, "%.1f",
-				     p4d_to_gib(one->stage.part[part]));
+			p4d_svg__text(svg, pale ? "id" : "in", (left + right) / 2, y + height / 2 + 4, "%.1f",
+				      p4d_to_gib(one->stage.part[part]));
 	}
 }
 
@@ -160,25 +160,25 @@ static void draw_numbers(p4d_svg *svg, const p4d_picture *picture, const p4d_est
 	const double gib = p4d_to_gib(one->stage.device_bytes), x = WIDTH - RIGHT + 10;
 
 	if (one->first == one->last)
-		p4d_svg_text(svg, "right", LEFT - 10, y, "stage %u", one->first);
+		p4d_svg__text(svg, "right", LEFT - 10, y, "stage %u", one->first);
 	else
-		p4d_svg_text(svg, "right", LEFT - 10, y, "stages %u–%u", one->first, one->last);
+		p4d_svg__text(svg, "right", LEFT - 10, y, "stages %u–%u", one->first, one->last);
 	if (!estimate->capacity_bytes) {
-		p4d_svg_text(svg, "right", x + 66, y, "%.1f GiB", gib);
+		p4d_svg__text(svg, "right", x + 66, y, "%.1f GiB", gib);
 		return;
 	}
 	const double fraction = (double)one->stage.device_bytes / (double)estimate->capacity_bytes;
 	const char *class = fraction > picture->limit  ? "bad right"
 			    : fraction > picture->safe ? "warn right"
 						       : "right";
-	p4d_svg_text(svg, class, x + 66, y, "%.1f GiB", gib);
-	p4d_svg_text(svg, class, x + 128, y, "%.1f %%", 100 * fraction);
+	p4d_svg__text(svg, class, x + 66, y, "%.1f GiB", gib);
+	p4d_svg__text(svg, class, x + 128, y, "%.1f %%", 100 * fraction);
 }
 
 static void draw_mark(p4d_svg *svg, const char *class, double x, double top, double bottom)
 {
-	p4d_svg_line(svg, "halo", x, top - 6, x, bottom);
-	p4d_svg_line(svg, class, x, top - 6, x, bottom);
+	p4d_svg__line(svg, "halo", x, top - 6, x, bottom);
+	p4d_svg__line(svg, class, x, top - 6, x, bottom);
 }
 
 /* The three lines; their names stand above, the limit's to the right of it, the safe one's to the left. */
@@ -191,11 +191,11 @@ static void draw_limits(p4d_svg *svg, const p4d_picture *picture, const p4d_esti
 	draw_mark(svg, "safe", safe, top, bottom);
 	draw_mark(svg, "limit", limit, top, bottom);
 	draw_mark(svg, "end", x_of(b, capacity), top, bottom);
-	p4d_svg_text(svg, "warn right", safe + 4, top - 10, "safe %.0f %%", 100 * picture->safe);
-	p4d_svg_text(svg, "bad right", limit + 4, top - 10, "limit %.0f %%", 100 * picture->limit);
+	p4d_svg__text(svg, "warn right", safe + 4, top - 10, "safe %.0f %%", 100 * picture->safe);
+	p4d_svg__text(svg, "bad right", limit + 4, top - 10, "limit %.0f %%", 100 * picture->limit);
 	/* beside the plot, unless bars are longer than the capacity */
-	p4d_svg_text(svg, "", fmax(x_of(b, capacity) + 6, limit + 10), top - 10, "%s %.1f GiB",
-		     picture->layout->device == P4D_CPU ? "rank" : "GPU", capacity / (1 << 30));
+	p4d_svg__text(svg, "", fmax(x_of(b, capacity) + 6, limit + 10), top - 10, "%s %.1f GiB",
+		      picture->layout->device == P4D_CPU ? "rank" : "GPU", capacity / (1 << 30));
 }
 
 static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate *estimate, const bars *b)
@@ -211,17 +211,17 @@ static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate 
 			     : b->count <= 32 ? 22
 					      : 17,
 		     height = pitch - (pitch > 20 ? 7 : 4);
-	p4d_svg_text(svg, "title", 20, 30, "%s", p4d_picture_title(picture, line, sizeof(line)));
-	p4d_svg_text(svg, "dim", 20, 50, "%s", p4d_picture_layout(picture, line, sizeof(line)));
-	const double top = LEGEND_TOP + p4d_svg_legend(svg, 20, LEGEND_TOP, WIDTH - 40, used, keys) + 32;
+	p4d_svg__text(svg, "title", 20, 30, "%s", p4d_picture__title(picture, line, sizeof(line)));
+	p4d_svg__text(svg, "dim", 20, 50, "%s", p4d_picture__layout(picture, line, sizeof(line)));
+	const double top = LEGEND_TOP + p4d_svg__legend(svg, 20, LEGEND_TOP, WIDTH - 40, used, keys) + 32;
 	const double bottom = top + pitch * b->count;
 	for (uint32_t i = 0; i < b->count; i++)
-		p4d_svg_rect(svg, "lane", LEFT, top + pitch * i + (pitch - height) / 2, PLOT, height);
+		p4d_svg__rect(svg, "lane", LEFT, top + pitch * i + (pitch - height) / 2, PLOT, height);
 	draw_axis(svg, b, top, bottom);
 	if (estimate->capacity_bytes)
-		p4d_svg_rect(svg, "over", x_of(b, picture->limit * (double)estimate->capacity_bytes), top,
-			     WIDTH - RIGHT - x_of(b, picture->limit * (double)estimate->capacity_bytes),
-			     bottom - top);
+		p4d_svg__rect(svg, "over", x_of(b, picture->limit * (double)estimate->capacity_bytes), top,
+			      WIDTH - RIGHT - x_of(b, picture->limit * (double)estimate->capacity_bytes),
+			      bottom - top);
 	for (uint32_t i = 0; i < b->count; i++) {
 		const double y = top + pitch * i;
 		draw_bar(svg, b, &b->at[i], y + (pitch - height) / 2, height);
@@ -231,18 +231,18 @@ static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate 
 		draw_limits(svg, picture, estimate, b, top, bottom);
 	if (!b->left_out)
 		return bottom + 30;
-	p4d_svg_text(svg, "dim", 20, bottom + 40, "%u bars are left out; the fullest stage is shown.",
-		     b->left_out);
+	p4d_svg__text(svg, "dim", 20, bottom + 40, "%u bars are left out; the fullest stage is shown.",
+		      b->left_out);
 	return bottom + 54;
 }
 
-int p4d_draw_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err)
+int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err)
 {
 	char title[320], description[512];
 	bars b = {.count = 0};
 	p4d_svg svg;
 
-	if (collect(picture->layout, estimate, &b, err) < 0 || p4d_svg_open(&svg, err) < 0) {
+	if (collect(picture->layout, estimate, &b, err) < 0 || p4d_svg__open(&svg, err) < 0) {
 		free(b.at);
 		return -1;
 	}
@@ -251,7 +251,7 @@ int p4d_draw_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4
 	snprintf(title, sizeof(title), "Memory by pipeline stage: %.200s", picture->model);
 	snprintf(description, sizeof(description),
 		 "Stacked bars of %u stages; the fullest, stage %u, holds %.1f GiB.",
-		 p4d_stage_count(picture->layout, estimate->method), estimate->stage,
+		 p4d_memory_stage_count(picture->layout, estimate->method), estimate->stage,
 		 p4d_to_gib(estimate->peak.device_bytes));
-	return p4d_svg_save(&svg, picture->path, WIDTH, height, title, description, styles, err);
+	return p4d_svg__save(&svg, picture->path, WIDTH, height, title, description, styles, err);
 }

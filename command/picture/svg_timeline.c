@@ -126,14 +126,14 @@ static double opacity_of(const scene *s, unsigned shade)
 /* What is seen of a list: its boxes, in order of time. */
 static size_t boxes_of(scene *s, uint32_t stage)
 {
-	const p4d_list *list = &s->simulation->lists[stage];
+	const p4d_instruction_list *list = &s->simulation->lists[stage];
 	size_t count = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
 		const p4d_instruction *at = &list->at[i];
 		box *b = &s->boxes[count];
 		if (at->op == P4D_OP_SEND_FORWARD || at->op == P4D_OP_SEND_BACKWARD ||
-		    !p4d_view_span(&s->view, &s->simulation->timeline.span[stage][i], &b->x, &b->width))
+		    !p4d_view__span(&s->view, &s->simulation->timeline.span[stage][i], &b->x, &b->width))
 			continue;
 		b->kind = (uint8_t)kind_of(at->op);
 		b->shade = b->kind <= WEIGHT ? shade_of(s, at) : 0;
@@ -155,12 +155,12 @@ static void draw_boxes(p4d_svg *svg, const scene *s, size_t count, int wanted, u
 		if (b->kind != wanted || b->shade != shade)
 			continue;
 		if (!begun)
-			p4d_svg_band(svg, looks[wanted].band, s->height, opacity_of(s, shade));
+			p4d_svg__band(svg, looks[wanted].band, s->height, opacity_of(s, shade));
 		begun = true;
-		p4d_svg_box(svg, b->x, y, b->width > 4 ? b->width - 0.7 : b->width);
+		p4d_svg__box(svg, b->x, y, b->width > 4 ? b->width - 0.7 : b->width);
 	}
 	if (begun)
-		p4d_svg_band_end(svg);
+		p4d_svg__band_end(svg);
 }
 
 /* Boxes are numbered where the longest number of the step fits, so that a row has all of a kind or none. */
@@ -184,12 +184,12 @@ static void draw_labels(p4d_svg *svg, const scene *s, size_t count, bool pale, d
 		    pale != (opacity_of(s, b->shade) < 0.8 || b->kind == VOCABULARY_T))
 			continue;
 		if (!begun)
-			p4d_svg_labels(svg, pale ? "m" : "n", y + 0.36 * size, size);
+			p4d_svg__labels(svg, pale ? "m" : "n", y + 0.36 * size, size);
 		begun = true;
-		p4d_svg_label(svg, b->x + b->width / 2, b->micro_batch);
+		p4d_svg__label(svg, b->x + b->width / 2, b->micro_batch);
 	}
 	if (begun)
-		p4d_svg_labels_end(svg);
+		p4d_svg__labels_end(svg);
 }
 
 static void draw_row(p4d_svg *svg, scene *s, uint32_t row, double top)
@@ -199,11 +199,11 @@ static void draw_row(p4d_svg *svg, scene *s, uint32_t row, double top)
 	const bool small = s->pitch < 14;
 	const size_t count = boxes_of(s, stage);
 
-	p4d_svg_text(svg, small ? "right small" : "right", P4D_VIEW_LEFT - 8, middle + (small ? 3 : 4),
-		     "stage %u", stage);
-	p4d_svg_text(svg, small ? "right small dim" : "right dim", P4D_VIEW_WIDTH - 14,
-		     middle + (small ? 3 : 4), "busy %.1f %%", 100 * s->simulation->stage[stage].busy);
-	p4d_svg_rect(svg, "lane", P4D_VIEW_LEFT, y, P4D_VIEW_PLOT, s->height);
+	p4d_svg__text(svg, small ? "right small" : "right", P4D_VIEW_LEFT - 8, middle + (small ? 3 : 4),
+		      "stage %u", stage);
+	p4d_svg__text(svg, small ? "right small dim" : "right dim", P4D_VIEW_WIDTH - 14,
+		      middle + (small ? 3 : 4), "busy %.1f %%", 100 * s->simulation->stage[stage].busy);
+	p4d_svg__rect(svg, "lane", P4D_VIEW_LEFT, y, P4D_VIEW_PLOT, s->height);
 	for (int k = 0; k < KINDS; k++)
 		for (unsigned shade = 0; shade < s->shades; shade++)
 			draw_boxes(svg, s, count, k, shade, middle);
@@ -216,22 +216,22 @@ static void draw_axis(p4d_svg *svg, const scene *s, double top, double bottom)
 {
 	const p4d_view *v = &s->view;
 	const double factor = s->simulation->timed ? 1e3 : 1;
-	const double step = p4d_axis_step(v->shown * factor * (v->broken ? 2 : 1), 12) / factor;
-	const int decimals = p4d_axis_decimals(step * factor);
+	const double step = p4d_svg__axis_step(v->shown * factor * (v->broken ? 2 : 1), 12) / factor;
+	const int decimals = p4d_svg__axis_decimals(step * factor);
 	const double from = v->broken ? ceil((v->end - v->shown) / step + 0.35) * step : INFINITY;
 
 	for (unsigned i = 0; step * i <= v->shown; i++) {
-		const double x = p4d_view_x(v, step * i);
-		p4d_svg_line(svg, "grid", x, top, x, bottom + 4);
-		p4d_svg_text(svg, "dim middle", x, bottom + 17, "%.*f", decimals, step * i * factor);
+		const double x = p4d_view__x(v, step * i);
+		p4d_svg__line(svg, "grid", x, top, x, bottom + 4);
+		p4d_svg__text(svg, "dim middle", x, bottom + 17, "%.*f", decimals, step * i * factor);
 	}
 	for (double time = from; time <= v->end; time += step) {
-		const double x = p4d_view_x(v, time);
-		p4d_svg_line(svg, "grid", x, top, x, bottom + 4);
-		p4d_svg_text(svg, "dim middle", x, bottom + 17, "%.*f", decimals, time * factor);
+		const double x = p4d_view__x(v, time);
+		p4d_svg__line(svg, "grid", x, top, x, bottom + 4);
+		p4d_svg__text(svg, "dim middle", x, bottom + 17, "%.*f", decimals, time * factor);
 	}
-	p4d_svg_text(svg, "dim right", P4D_VIEW_LEFT - 8, bottom + 17,
-		     s->simulation->timed ? "ms" : "passes");
+	p4d_svg__text(svg, "dim right", P4D_VIEW_LEFT - 8, bottom + 17,
+		      s->simulation->timed ? "ms" : "passes");
 }
 
 /* Paints over the rows what separates begin and end. */
@@ -240,18 +240,18 @@ static void draw_break(p4d_svg *svg, const scene *s, double top, double bottom, 
 	const p4d_view *v = &s->view;
 	const double x = P4D_VIEW_LEFT + v->shown * v->scale, left_out = v->end - 2 * v->shown;
 
-	p4d_svg_rect(svg, "paper", x, top - 3, P4D_VIEW_GAP, bottom - top + 6);
-	p4d_svg_line(svg, "torn", x + 0.5, top - 3, x + 0.5, bottom + 3);
-	p4d_svg_line(svg, "torn", x + P4D_VIEW_GAP - 0.5, top - 3, x + P4D_VIEW_GAP - 0.5, bottom + 3);
-	p4d_svg_text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, (top + bottom) / 2, "…");
+	p4d_svg__rect(svg, "paper", x, top - 3, P4D_VIEW_GAP, bottom - top + 6);
+	p4d_svg__line(svg, "torn", x + 0.5, top - 3, x + 0.5, bottom + 3);
+	p4d_svg__line(svg, "torn", x + P4D_VIEW_GAP - 0.5, top - 3, x + P4D_VIEW_GAP - 0.5, bottom + 3);
+	p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, (top + bottom) / 2, "…");
 	if (!named)
 		return;
 	if (!s->simulation->timed)
-		p4d_svg_text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8,
-			     "%.0f passes more of the same", left_out);
+		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8,
+			      "%.0f passes more of the same", left_out);
 	else
-		p4d_svg_text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8, "%.*f s more of the same",
-			     left_out < 10 ? 2 : 1, left_out);
+		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8, "%.*f s more of the same",
+			      left_out < 10 ? 2 : 1, left_out);
 }
 
 static double draw_legend(p4d_svg *svg, const scene *s, double y)
@@ -269,26 +269,26 @@ static double draw_legend(p4d_svg *svg, const scene *s, double y)
 	keys[count++] = (p4d_svg_key){"lane", "idle"};
 	keys[count++] = (p4d_svg_key){"held", "activations in flight"};
 	keys[count++] = (p4d_svg_key){"base", "always held"};
-	return p4d_svg_legend(svg, 20, y, P4D_VIEW_WIDTH - 40, keys, count);
+	return p4d_svg__legend(svg, 20, y, P4D_VIEW_WIDTH - 40, keys, count);
 }
 
 static void draw_head(p4d_svg *svg, const p4d_picture *picture, const p4d_simulation *s)
 {
 	char line[512];
 
-	p4d_svg_text(svg, "title", 20, 30, "%s", p4d_picture_title(picture, line, sizeof(line)));
+	p4d_svg__text(svg, "title", 20, 30, "%s", p4d_picture__title(picture, line, sizeof(line)));
 	if (s->timed)
-		p4d_svg_text(
+		p4d_svg__text(
 		    svg, "head", 20, 52, "step %.*f s · bubble %.1f %% · MFU %.1f %% · %.0f tokens/s per GPU",
 		    s->timeline.seconds < 10 ? 3 : 1, s->timeline.seconds, 100 * s->timeline.bubble_fraction,
 		    100 * s->step.mfu, s->step.tokens_per_second_per_gpu);
 	else
-		p4d_svg_text(
+		p4d_svg__text(
 		    svg, "head", 20, 52,
 		    "bubble %.1f %% · step %.1f passes long, where forward = input gradient = weight "
 		    "gradient = 1",
 		    100 * s->timeline.bubble_fraction, s->timeline.seconds);
-	p4d_svg_text(svg, "dim", 20, 71, "%s", p4d_picture_layout(picture, line, sizeof(line)));
+	p4d_svg__text(svg, "dim", 20, 71, "%s", p4d_picture__layout(picture, line, sizeof(line)));
 }
 
 static int draw(p4d_svg *svg, const p4d_picture *picture, scene *s, double capacity, double *height,
@@ -307,8 +307,8 @@ static int draw(p4d_svg *svg, const p4d_picture *picture, scene *s, double capac
 		draw_row(svg, s, row, top);
 	if (s->view.broken)
 		draw_break(svg, s, top, bottom, true);
-	if (p4d_draw_flow(svg, s->simulation, &s->view, capacity, picture->limit, bottom + 34, &flow, err) <
-	    0)
+	if (p4d_picture__flow(svg, s->simulation, &s->view, capacity, picture->limit, bottom + 34, &flow,
+			      err) < 0)
 		return -1;
 	if (s->view.broken)
 		draw_break(svg, s, bottom + 34 + 22, bottom + 34 + flow, false);
@@ -316,13 +316,13 @@ static int draw(p4d_svg *svg, const p4d_picture *picture, scene *s, double capac
 	return 0;
 }
 
-int p4d_draw_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
-		      p4d_error *err)
+int p4d_picture_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
+			 p4d_error *err)
 {
 	const uint32_t stages = simulation->schedule.stages, chunks = simulation->schedule.chunks;
 	scene s = {.simulation = simulation,
-		   .view = p4d_view_of(simulation),
-		   .rows = p4d_rows_of(stages, MOST_ROWS),
+		   .view = p4d_view__of(simulation),
+		   .rows = p4d_view__rows(stages, MOST_ROWS),
 		   .shades = chunks < SHADES ? chunks : SHADES};
 	char title[320], description[512];
 	size_t longest = 0;
@@ -336,9 +336,9 @@ int p4d_draw_timeline(const p4d_picture *picture, const p4d_simulation *simulati
 	s.boxes = calloc(longest + 1, sizeof(*s.boxes));
 	if (!s.boxes)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu boxes", longest);
-	int result = p4d_svg_open(&svg, err);
+	int result = p4d_svg__open(&svg, err);
 	if (result == 0 && (result = draw(&svg, picture, &s, capacity, &height, err)) < 0)
-		p4d_svg_free(&svg);
+		p4d_svg__free(&svg);
 	free(s.boxes);
 	if (result < 0)
 		return -1;
@@ -346,5 +346,5 @@ int p4d_draw_timeline(const p4d_picture *picture, const p4d_simulation *simulati
 	snprintf(description, sizeof(description),
 		 "%u stages, %" PRIu64 " micro-batches; the stages are idle %.1f %% of the step.", stages,
 		 picture->layout->micro_batches, 100 * simulation->timeline.bubble_fraction);
-	return p4d_svg_save(&svg, picture->path, P4D_VIEW_WIDTH, height, title, description, styles, err);
+	return p4d_svg__save(&svg, picture->path, P4D_VIEW_WIDTH, height, title, description, styles, err);
 }

@@ -26,26 +26,26 @@ typedef struct p4d_view {
 	double scale; /* pixels per unit of time */
 } p4d_view;
 
-p4d_view p4d_view_of(const p4d_simulation *simulation);
+p4d_view p4d_view__of(const p4d_simulation *simulation);
 
 /* The part of a span that is drawn; false when none. A span over the break is cut there. */
-bool p4d_view_span(const p4d_view *view, const p4d_span *span, double *x, double *width);
+bool p4d_view__span(const p4d_view *view, const p4d_span *span, double *x, double *width);
 
 /* Pixels of a time; what falls into the break is put at its left or right edge, whichever comes next. */
-double p4d_view_x(const p4d_view *view, double time);
+double p4d_view__x(const p4d_view *view, double time);
 
 /* Of `stages` those that get a row when there is room for `most`: every k-th, and the last. */
 typedef struct p4d_rows_shown {
 	uint32_t count, step, stages;
 } p4d_rows_shown;
-p4d_rows_shown p4d_rows_of(uint32_t stages, uint32_t most);
+p4d_rows_shown p4d_view__rows(uint32_t stages, uint32_t most);
 static inline uint32_t p4d_row_stage(const p4d_rows_shown *rows, uint32_t row)
 {
 	return row == rows->count - 1 ? rows->stages - 1 : row * rows->step;
 }
 
 /* svg_flow.c: memory over time, from y on; returns the height. capacity 0: unknown. Errors: NO_MEMORY. */
-int p4d_draw_flow(p4d_svg *svg, const p4d_simulation *simulation, const p4d_view *view, double capacity,
-		  double limit, double y, double *height, p4d_error *err);
+int p4d_picture__flow(p4d_svg *svg, const p4d_simulation *simulation, const p4d_view *view, double capacity,
+		      double limit, double y, double *height, p4d_error *err);
 
 #endif

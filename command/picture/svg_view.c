@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What part of a step is drawn, and where. */
-#include "picture/svg_timeline.h"
-
 #include <math.h>
+
+#include "picture/svg_timeline.h"
 
 enum {
 	LEAST_PASS = 3,  /* pixels of a forward pass; where the whole step does not fit so, it is broken */
@@ -26,7 +26,7 @@ static double fill_time(const p4d_simulation *s)
 	double latest = 0;
 
 	for (uint32_t stage = 0; stage < s->schedule.stages; stage++) {
-		const p4d_list *list = &s->lists[stage];
+		const p4d_instruction_list *list = &s->lists[stage];
 		for (size_t i = 0; i < list->count; i++)
 			if (list->at[i].op == P4D_OP_FORWARD) {
 				latest = fmax(latest, s->timeline.span[stage][i].end);
@@ -36,7 +36,7 @@ static double fill_time(const p4d_simulation *s)
 	return latest;
 }
 
-p4d_view p4d_view_of(const p4d_simulation *s)
+p4d_view p4d_view__of(const p4d_simulation *s)
 {
 	const double end = s->timeline.seconds, pass = forward_pass(s), plot = P4D_VIEW_PLOT;
 	p4d_view view = {.end = end, .shown = end, .scale = plot / end};
@@ -53,14 +53,14 @@ p4d_view p4d_view_of(const p4d_simulation *s)
 	return view;
 }
 
-double p4d_view_x(const p4d_view *view, double time)
+double p4d_view__x(const p4d_view *view, double time)
 {
 	if (!view->broken || time <= view->shown)
 		return P4D_VIEW_LEFT + time * view->scale;
 	return P4D_VIEW_LEFT + P4D_VIEW_PLOT - fmin(view->end - time, view->shown) * view->scale;
 }
 
-bool p4d_view_span(const p4d_view *view, const p4d_span *span, double *x, double *width)
+bool p4d_view__span(const p4d_view *view, const p4d_span *span, double *x, double *width)
 {
 	double start = span->start, end = span->end;
 
@@ -71,11 +71,11 @@ bool p4d_view_span(const p4d_view *view, const p4d_span *span, double *x, double
 	*x = P4D_VIEW_LEFT + start * view->scale;
 	*width = (end - start) * view->scale;
 	if (view->broken && start >= view->shown)
-		*x = p4d_view_x(view, start);
+		*x = p4d_view__x(view, start);
 	return *width >= 0.05;
 }
 
-p4d_rows_shown p4d_rows_of(uint32_t stages, uint32_t most)
+p4d_rows_shown p4d_view__rows(uint32_t stages, uint32_t most)
 {
 	const uint32_t step = stages <= most ? 1 : (stages - 1 + most - 2) / (most - 1);
 

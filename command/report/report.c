@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What people read. */
-#include "line/command.h"
+#include "report/report.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 static const double GIB = 1073741824.0;
 
-const char *p4d_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT])
+const char *p4d_report_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT])
 {
 	if (bytes == P4D_NOT_MODELLED)
 		snprintf(buf, P4D_SIZE_TEXT, "not modelled");
@@ -20,7 +20,7 @@ const char *p4d_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT])
 	return buf;
 }
 
-const char *p4d_action_name(p4d_action action)
+const char *p4d_report_action(p4d_action action)
 {
 	static const char *const names[] = {"pass", "warn", "reject"};
 
@@ -32,7 +32,7 @@ void p4d_report_messages(unsigned count, const p4d_message *messages)
 	char text[sizeof(messages->text) + sizeof(messages->fix) + 64];
 
 	for (unsigned i = 0; i < count; i++)
-		fprintf(stderr, "%s\n", p4d_message_text(&messages[i], text, sizeof(text)));
+		fprintf(stderr, "%s\n", p4d_guard_message_text(&messages[i], text, sizeof(text)));
 }
 
 void p4d_report_error(const p4d_error *err)
@@ -53,12 +53,12 @@ __attribute__((format(printf, 1, 2))) static void print_line(const char *format,
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	p4d_print_wrapped(0, 0, text);
+	p4d_table_print_wrapped(0, 0, text);
 }
 
 static const char *choice(p4d_option option, int64_t value, char buf[32])
 {
-	return p4d_choice_name(option, value, buf, 32);
+	return p4d_request_choice_name(option, value, buf, 32);
 }
 
 void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
@@ -89,7 +89,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 /* A default that is worth a word: not a number of the model, and not one that nobody could have typed. */
 static bool is_default(const p4d_request *request, int option)
 {
-	const p4d_option_info *info = p4d_option_info_of((p4d_option)option);
+	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);
 
 	return request->origin[option] != P4D_UNSET && request->origin[option] != P4D_BY_USER &&
 	       (info->where & P4D_WHERE_COMMAND) && !(info->where & P4D_WHERE_MODEL);
@@ -106,11 +106,11 @@ void p4d_report_defaults(const p4d_request *request)
 			if (is_default(request, i) && request->origin[i] == origin && used < sizeof(text))
 				used += (size_t)snprintf(
 				    text + used, sizeof(text) - used, "%s %s=%s", used ? "," : "",
-				    p4d_option_info_of((p4d_option)i)->name,
-				    p4d_value_text(request, (p4d_option)i, value, sizeof(value)));
+				    p4d_request_option_info((p4d_option)i)->name,
+				    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
 		if (used) {
 			printf("Chosen by %s:\n", who[origin]);
-			p4d_print_wrapped(2, 80, text + 1);
+			p4d_table_print_wrapped(2, 80, text + 1);
 		}
 	}
 }
@@ -124,7 +124,7 @@ static int row_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint
 		  p4d_error *err)
 {
 	row->layers = layout->stage_layers[stage];
-	return p4d_stage_memory(layout, method, gpu, stage, &row->memory, err);
+	return p4d_memory_of_stage(layout, method, gpu, stage, &row->memory, err);
 }
 
 static bool same_row(const stage_row *a, const stage_row *b)
@@ -164,16 +164,16 @@ static void add_row(p4d_table *table, const stage_row *row, uint32_t first, uint
 	p4d_table_cell(table, P4D_PLAIN, "%u", row->layers);
 	for (int part = 0; part < P4D_PART_COUNT; part++)
 		if (shown[part])
-			p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(row->memory.part[part], size));
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(row->memory.allocated_bytes, size));
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(row->memory.device_bytes, size));
+			p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_gib(row->memory.part[part], size));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_gib(row->memory.allocated_bytes, size));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_gib(row->memory.device_bytes, size));
 	if (!estimate->capacity_bytes)
 		return;
 	double fraction = (double)row->memory.device_bytes / (double)estimate->capacity_bytes;
 	p4d_action action = fraction > limit ? P4D_REJECT : fraction > safe ? P4D_WARN : P4D_PASS;
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_gib(estimate->capacity_bytes, size));
+	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_gib(estimate->capacity_bytes, size));
 	p4d_table_cell(table, P4D_PLAIN, "%.1f %%", 100 * fraction);
-	p4d_table_cell(table, colors[action], "%s", p4d_action_name(action));
+	p4d_table_cell(table, colors[action], "%s", p4d_report_action(action));
 }
 
 /* Parts that are not zero in every stage. */
@@ -182,8 +182,8 @@ static int used_parts(const p4d_layout *layout, int method, const p4d_gpu *gpu, 
 {
 	p4d_stage stage;
 
-	for (uint32_t i = 0; i < p4d_stage_count(layout, method); i++) {
-		if (p4d_stage_memory(layout, method, gpu, i, &stage, err) < 0)
+	for (uint32_t i = 0; i < p4d_memory_stage_count(layout, method); i++) {
+		if (p4d_memory_of_stage(layout, method, gpu, i, &stage, err) < 0)
 			return -1;
 		for (int part = 0; part < P4D_PART_COUNT; part++)
 			used[part] = used[part] || stage.part[part];
@@ -194,7 +194,7 @@ static int used_parts(const p4d_layout *layout, int method, const p4d_gpu *gpu, 
 static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
 			p4d_error *err)
 {
-	const uint32_t stages = p4d_stage_count(layout, estimate->method);
+	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
 	p4d_table table = {0};
 	stage_row current, next;
@@ -235,8 +235,8 @@ static void print_phases(const p4d_estimate *estimate)
 
 	for (int phase = 0; phase < P4D_PHASES; phase++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %s", phase ? "," : "",
-					 p4d_phase_name((p4d_phase)phase),
-					 p4d_gib(estimate->peak.phase_bytes[phase], size));
+					 p4d_memory_phase_name((p4d_phase)phase),
+					 p4d_report_gib(estimate->peak.phase_bytes[phase], size));
 	print_line("Phases of stage %u, GiB allocated:%s", estimate->stage, text);
 }
 
@@ -246,10 +246,11 @@ static void print_peak(const p4d_estimate *estimate, double safe, double limit)
 
 	if (estimate->capacity_bytes)
 		snprintf(of, sizeof(of), " of %s (%.1f %%; safe up to %.0f %%, limit %.0f %%)",
-			 p4d_gib(estimate->capacity_bytes, capacity), 100 * estimate->fraction, 100 * safe,
-			 100 * limit);
+			 p4d_report_gib(estimate->capacity_bytes, capacity), 100 * estimate->fraction,
+			 100 * safe, 100 * limit);
 	print_line("Peak: stage %u in phase %s, %s GiB%s", estimate->stage,
-		   p4d_phase_name(estimate->peak.phase), p4d_gib(estimate->peak.device_bytes, device), of);
+		   p4d_memory_phase_name(estimate->peak.phase),
+		   p4d_report_gib(estimate->peak.device_bytes, device), of);
 }
 
 int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
@@ -262,7 +263,7 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 	putchar('\n');
 	print_peak(estimate, safe, limit);
 	print_phases(estimate);
-	print_line("Host memory per node: %s%s", p4d_gib(estimate->host_bytes, host),
+	print_line("Host memory per node: %s%s", p4d_report_gib(estimate->host_bytes, host),
 		   estimate->host_bytes == P4D_NOT_MODELLED ? "" : " GiB");
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What programs read. The names here are stable and documented in p4d(1): add, never rename. */
-#include "line/command.h"
-
 #include <math.h>
 #include <stdio.h>
+
+#include "report/report.h"
 
 static struct json_object *text(const char *string)
 {
@@ -15,12 +15,12 @@ static void add(struct json_object *to, const char *key, struct json_object *val
 	json_object_object_add(to, key, value);
 }
 
-struct json_object *p4d_json_bytes(uint64_t bytes)
+struct json_object *p4d_report_json_bytes(uint64_t bytes)
 {
 	return bytes == P4D_NOT_MODELLED ? NULL : json_object_new_uint64(bytes);
 }
 
-struct json_object *p4d_json_fraction(double fraction)
+struct json_object *p4d_report_json_fraction(double fraction)
 {
 	char digits[32];
 
@@ -30,7 +30,7 @@ struct json_object *p4d_json_fraction(double fraction)
 	return json_object_new_double_s(fraction, digits);
 }
 
-struct json_object *p4d_json_messages(unsigned count, const p4d_message *messages)
+struct json_object *p4d_report_json_messages(unsigned count, const p4d_message *messages)
 {
 	struct json_object *list = json_object_new_array();
 
@@ -46,7 +46,7 @@ struct json_object *p4d_json_messages(unsigned count, const p4d_message *message
 	return list;
 }
 
-struct json_object *p4d_json_error(const p4d_error *err)
+struct json_object *p4d_report_json_error(const p4d_error *err)
 {
 	struct json_object *object = json_object_new_object();
 	p4d_message message = {.code = err->code};
@@ -54,11 +54,11 @@ struct json_object *p4d_json_error(const p4d_error *err)
 	snprintf(message.text, sizeof(message.text), "%s", err->text);
 	snprintf(message.fix, sizeof(message.fix), "%s", err->fix);
 	add(object, "verdict", text("error"));
-	add(object, "messages", p4d_json_messages(1, &message));
+	add(object, "messages", p4d_report_json_messages(1, &message));
 	return object;
 }
 
-struct json_object *p4d_json_gpu(const p4d_gpu *gpu)
+struct json_object *p4d_report_json_gpu(const p4d_gpu *gpu)
 {
 	if (!gpu)
 		return NULL;
@@ -72,10 +72,10 @@ static struct json_object *choice(p4d_option option, int value)
 {
 	char name[32];
 
-	return text(p4d_choice_name(option, value, name, sizeof(name)));
+	return text(p4d_request_choice_name(option, value, name, sizeof(name)));
 }
 
-struct json_object *p4d_json_layout(const p4d_layout *l, uint64_t nodes)
+struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *split = json_object_new_array();
@@ -126,17 +126,18 @@ struct json_object *p4d_json_layout(const p4d_layout *l, uint64_t nodes)
 	return object;
 }
 
-struct json_object *p4d_json_peak(const p4d_estimate *estimate)
+struct json_object *p4d_report_json_peak(const p4d_estimate *estimate)
 {
 	struct json_object *object = json_object_new_object();
 
 	add(object, "stage", json_object_new_uint64(estimate->stage));
-	add(object, "phase", text(p4d_phase_name(estimate->peak.phase)));
-	add(object, "allocated_bytes", p4d_json_bytes(estimate->peak.allocated_bytes));
-	add(object, "device_bytes", p4d_json_bytes(estimate->peak.device_bytes));
+	add(object, "phase", text(p4d_memory_phase_name(estimate->peak.phase)));
+	add(object, "allocated_bytes", p4d_report_json_bytes(estimate->peak.allocated_bytes));
+	add(object, "device_bytes", p4d_report_json_bytes(estimate->peak.device_bytes));
 	add(object, "capacity_bytes",
-	    estimate->capacity_bytes ? p4d_json_bytes(estimate->capacity_bytes) : NULL);
-	add(object, "fraction", estimate->capacity_bytes ? p4d_json_fraction(estimate->fraction) : NULL);
+	    estimate->capacity_bytes ? p4d_report_json_bytes(estimate->capacity_bytes) : NULL);
+	add(object, "fraction",
+	    estimate->capacity_bytes ? p4d_report_json_fraction(estimate->fraction) : NULL);
 	return object;
 }
 
@@ -146,27 +147,29 @@ static struct json_object *stage_object(const p4d_layout *layout, uint32_t numbe
 	struct json_object *parts = json_object_new_object(), *phases = json_object_new_object();
 
 	for (int part = 0; part < P4D_PART_COUNT; part++)
-		add(parts, p4d_part_name((p4d_part)part), p4d_json_bytes(stage->part[part]));
+		add(parts, p4d_memory_class_name((p4d_memory_class)part),
+		    p4d_report_json_bytes(stage->part[part]));
 	for (int phase = 0; phase < P4D_PHASES; phase++)
-		add(phases, p4d_phase_name((p4d_phase)phase), p4d_json_bytes(stage->phase_bytes[phase]));
+		add(phases, p4d_memory_phase_name((p4d_phase)phase),
+		    p4d_report_json_bytes(stage->phase_bytes[phase]));
 	add(object, "stage", json_object_new_uint64(number));
 	add(object, "layers", json_object_new_uint64(layout->stage_layers[number]));
-	add(object, "phase", text(p4d_phase_name(stage->phase)));
-	add(object, "allocated_bytes", p4d_json_bytes(stage->allocated_bytes));
-	add(object, "device_bytes", p4d_json_bytes(stage->device_bytes));
+	add(object, "phase", text(p4d_memory_phase_name(stage->phase)));
+	add(object, "allocated_bytes", p4d_report_json_bytes(stage->allocated_bytes));
+	add(object, "device_bytes", p4d_report_json_bytes(stage->device_bytes));
 	add(object, "parts", parts);
 	add(object, "phases", phases);
 	return object;
 }
 
-int p4d_json_stages(const p4d_layout *layout, const p4d_estimate *estimate, struct json_object **stages,
-		    p4d_error *err)
+int p4d_report_json_stages(const p4d_layout *layout, const p4d_estimate *estimate,
+			   struct json_object **stages, p4d_error *err)
 {
 	struct json_object *list = json_object_new_array();
 	p4d_stage stage;
 
-	for (uint32_t i = 0; i < p4d_stage_count(layout, estimate->method); i++) {
-		if (p4d_stage_memory(layout, estimate->method, estimate->gpu, i, &stage, err) < 0) {
+	for (uint32_t i = 0; i < p4d_memory_stage_count(layout, estimate->method); i++) {
+		if (p4d_memory_of_stage(layout, estimate->method, estimate->gpu, i, &stage, err) < 0) {
 			json_object_put(list);
 			return -1;
 		}
@@ -176,29 +179,29 @@ int p4d_json_stages(const p4d_layout *layout, const p4d_estimate *estimate, stru
 	return 0;
 }
 
-struct json_object *p4d_json_host(const p4d_estimate *estimate, uint64_t granted_bytes)
+struct json_object *p4d_report_json_host(const p4d_estimate *estimate, uint64_t granted_bytes)
 {
 	struct json_object *object = json_object_new_object();
 
-	add(object, "needed_bytes", p4d_json_bytes(estimate->host_bytes));
-	add(object, "granted_bytes", granted_bytes ? p4d_json_bytes(granted_bytes) : NULL);
+	add(object, "needed_bytes", p4d_report_json_bytes(estimate->host_bytes));
+	add(object, "granted_bytes", granted_bytes ? p4d_report_json_bytes(granted_bytes) : NULL);
 	return object;
 }
 
-struct json_object *p4d_json_defaults(const p4d_request *request)
+struct json_object *p4d_report_json_defaults(const p4d_request *request)
 {
 	static const char *const names[] = {"unset", "user", "site", "model", "p4d"};
 	struct json_object *object = json_object_new_object();
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (request->origin[i] > P4D_BY_USER && (info->where & P4D_WHERE_COMMAND))
 			add(object, info->name, text(names[request->origin[i]]));
 	}
 	return object;
 }
 
-int p4d_json_print(struct json_object *object, p4d_error *err)
+int p4d_report_json_print(struct json_object *object, p4d_error *err)
 {
 	const char *string =
 	    json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Step times, for people and for programs. */
-#include "line/command.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "report/report.h"
 #include "report/table.h"
 
-const char *p4d_seconds(double seconds, char buf[P4D_SIZE_TEXT])
+const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT])
 {
 	if (seconds < 1)
 		snprintf(buf, P4D_SIZE_TEXT, "%.1f ms", 1e3 * seconds);
@@ -16,40 +15,40 @@ const char *p4d_seconds(double seconds, char buf[P4D_SIZE_TEXT])
 	return buf;
 }
 
-int p4d_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err)
+int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err)
 {
 	p4d_timeline_work work = {NULL, 0};
 	p4d_step step = {.seconds = 0};
 	int result = 0;
 
-	if (gpu && layout->device != P4D_CPU && p4d_clock_knows(layout, gpu))
-		result = p4d_clock_step(layout, gpu, &work, &step, err);
+	if (gpu && layout->device != P4D_CPU && p4d_cost_known(layout, gpu))
+		result = p4d_cost_step(layout, gpu, &work, &step, err);
 	p4d_timeline_work_free(&work);
-	return result < 0 ? -1 : p4d_timed_of(layout, gpu, &step, timed, err);
+	return result < 0 ? -1 : p4d_report_timed_of(layout, gpu, &step, timed, err);
 }
 
-int p4d_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
-		 p4d_error *err)
+int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
+			p4d_error *err)
 {
 	memset(timed, 0, sizeof(*timed));
 	timed->known = step->seconds > 0;
 	timed->step = *step;
-	return timed->known ? p4d_losses_of(layout, gpu, step, &timed->losses, err) : 0;
+	return timed->known ? p4d_breakdown_of(layout, gpu, step, &timed->losses, err) : 0;
 }
 
-const char *p4d_limits_text(const p4d_timed *timed, char *buf, size_t size)
+const char *p4d_report_limits(const p4d_timed *timed, char *buf, size_t size)
 {
-	const p4d_losses *losses = &timed->losses;
+	const p4d_breakdown *losses = &timed->losses;
 	const double first = 100 * losses->fraction[losses->largest];
 	const double second = 100 * losses->fraction[losses->second];
 
 	if (!timed->known)
 		snprintf(buf, size, "-");
 	else if (second < 1)
-		snprintf(buf, size, "%s %.0f %%", p4d_loss_name(losses->largest), first);
+		snprintf(buf, size, "%s %.0f %%", p4d_breakdown_name(losses->largest), first);
 	else
-		snprintf(buf, size, "%s %.0f %%, %s %.0f %%", p4d_loss_name(losses->largest), first,
-			 p4d_loss_name(losses->second), second);
+		snprintf(buf, size, "%s %.0f %%, %s %.0f %%", p4d_breakdown_name(losses->largest), first,
+			 p4d_breakdown_name(losses->second), second);
 	return buf;
 }
 
@@ -69,10 +68,10 @@ void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
 		    text, sizeof(text),
 		    "Step: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f TFLOP/s with "
 		    "full attention and recomputation), bubble %.1f %%; lost most to %s",
-		    p4d_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
+		    p4d_report_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
 		    s->tflops_per_gpu, 100 * s->hfu, s->hardware_tflops_per_gpu, 100 * s->bubble_fraction,
-		    p4d_limits_text(timed, limits, sizeof(limits)));
-	p4d_print_wrapped(0, 0, text);
+		    p4d_report_limits(timed, limits, sizeof(limits)));
+	p4d_table_print_wrapped(0, 0, text);
 }
 
 static struct json_object *number(double value, int decimals)
@@ -83,12 +82,12 @@ static struct json_object *number(double value, int decimals)
 	return json_object_new_double_s(value, digits);
 }
 
-struct json_object *p4d_json_seconds(double seconds)
+struct json_object *p4d_report_json_seconds(double seconds)
 {
 	return number(seconds, 6);
 }
 
-struct json_object *p4d_json_step(const p4d_timed *timed)
+struct json_object *p4d_report_json_step(const p4d_timed *timed)
 {
 	const p4d_step *s = &timed->step;
 	const struct {
@@ -114,17 +113,17 @@ struct json_object *p4d_json_step(const p4d_timed *timed)
 	return object;
 }
 
-struct json_object *p4d_json_losses(const p4d_timed *timed)
+struct json_object *p4d_report_json_breakdown(const p4d_timed *timed)
 {
 	if (!timed->known)
 		return NULL;
 	struct json_object *object = json_object_new_object();
 	for (int i = 0; i < P4D_LOSS_COUNT; i++) {
 		char name[32];
-		snprintf(name, sizeof(name), "%s", p4d_loss_name((p4d_loss)i));
+		snprintf(name, sizeof(name), "%s", p4d_breakdown_name((p4d_breakdown_part)i));
 		for (char *at = name; (at = strchr(at, '-'));)
 			*at = '_';
-		json_object_object_add(object, name, p4d_json_fraction(timed->losses.fraction[i]));
+		json_object_object_add(object, name, p4d_report_json_fraction(timed->losses.fraction[i]));
 	}
 	return object;
 }

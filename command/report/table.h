@@ -47,12 +47,12 @@ int p4d_table_print(p4d_table *table, bool turn, p4d_error *err);
 void p4d_table_free(p4d_table *table);
 
 /* Columns of the terminal on stdout; 0 when it is none. */
-size_t p4d_terminal_width(void);
+size_t p4d_table__terminal_width(void);
 
 /*
  * Prints text as a paragraph, every line indented, wrapped to the terminal; elsewhere to `elsewhere` columns,
  * 0: not at all.
  */
-void p4d_print_wrapped(unsigned indent, size_t elsewhere, const char *text);
+void p4d_table_print_wrapped(unsigned indent, size_t elsewhere, const char *text);
 
 #endif

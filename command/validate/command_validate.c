@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/defaults.h"
 #include "base/json_file.h"
+#include "request/defaults.h"
 
 enum { MAX_FILE = 16 * 1024 * 1024 };
 
-double p4d_collect(p4d_errors *all, double predicted, double measured)
+double p4d_validate__collect(p4d_validate_errors *all, double predicted, double measured)
 {
 	double error = predicted / measured - 1;
 
@@ -22,29 +22,30 @@ double p4d_collect(p4d_errors *all, double predicted, double measured)
 	return error;
 }
 
-double p4d_mean_error(const p4d_errors *all)
+double p4d_validate__mean_error(const p4d_validate_errors *all)
 {
 	return all->count ? all->sum / all->count : 0;
 }
 
-void p4d_print_errors(const char *what, const p4d_errors *all)
+void p4d_validate__print_errors(const char *what, const p4d_validate_errors *all)
 {
 	if (all->count)
 		printf("%s: mean absolute error %.2f %%, worst %.2f %% over %u rows\n", what,
-		       100 * p4d_mean_error(all), 100 * all->worst, all->count);
+		       100 * p4d_validate__mean_error(all), 100 * all->worst, all->count);
 }
 
-void p4d_add_errors(struct json_object *object, const char *name, const p4d_errors *all)
+void p4d_validate__add_errors(struct json_object *object, const char *name, const p4d_validate_errors *all)
 {
 	struct json_object *summary = json_object_new_object();
 
 	json_object_object_add(summary, "rows", json_object_new_int64(all->count));
-	json_object_object_add(summary, "mean_absolute_error", json_object_new_double(p4d_mean_error(all)));
+	json_object_object_add(summary, "mean_absolute_error",
+			       json_object_new_double(p4d_validate__mean_error(all)));
 	json_object_object_add(summary, "worst_error", json_object_new_double(all->worst));
 	json_object_object_add(object, name, summary);
 }
 
-int p4d_measured_layout(const p4d_measured *row, p4d_layout *layout, p4d_error *err)
+int p4d_validate__layout(const p4d_measured *row, p4d_layout *layout, p4d_error *err)
 {
 	p4d_request request = row->request;
 	p4d_error cause;
@@ -61,11 +62,11 @@ static int validate(const char *path, char *text, bool json, p4d_error *err)
 	p4d_measured_file file;
 	p4d_gpus gpus;
 
-	if (p4d_gpus_load(&gpus, NULL, err) < 0 || p4d_measured_open(&file, path, text, err) < 0)
+	if (p4d_gpus_load(&gpus, NULL, err) < 0 || p4d_measured__open(&file, path, text, err) < 0)
 		return -1;
 	if (file.kind == P4D_MEASURED_THROUGHPUT)
-		return p4d_validate_throughput(&file, &gpus, json, err);
-	return p4d_validate_memory(&file, &gpus, json, err);
+		return p4d_validate__throughput(&file, &gpus, json, err);
+	return p4d_validate__memory(&file, &gpus, json, err);
 }
 
 int p4d_command_validate(const p4d_line *line, p4d_error *err)

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p4d validate: peak memory, and runs that died of out-of-memory. */
-#include "validate/command_validate.h"
-
 #include <stdio.h>
 
 #include "base/json_file.h"
 #include "plan/stage_memory.h"
+#include "report/report.h"
+#include "validate/command_validate.h"
 
 /* What a site without a policy of its own does (p4d.conf(5)). */
 static const double safe = 0.80, limit = 0.95;
 
-typedef struct validation {
+typedef struct memory_validation {
 	const p4d_gpus *gpus;
 	p4d_table table, deaths;
 	struct json_object *rows, *dead;
-	p4d_errors closed, paper, reserved;
+	p4d_validate_errors closed, paper, reserved;
 	unsigned left_out, judged, passed; /* of those that died: judged, and predicted to pass */
-} validation;
+} memory_validation;
 
-static int estimate(const validation *v, const p4d_measured *row, int method, p4d_estimate *out,
+static int estimate(const memory_validation *v, const p4d_measured *row, int method, p4d_estimate *out,
 		    p4d_error *err)
 {
 	const p4d_capacity capacity = {.gpu = p4d_gpu_find(v->gpus, row->gpu, NULL)};
 	p4d_error cause;
 	p4d_layout layout;
 
-	if (p4d_measured_layout(row, &layout, err) < 0)
+	if (p4d_validate__layout(row, &layout, err) < 0)
 		return -1;
-	if (p4d_estimate_memory(&layout, method, &capacity, out, &cause) < 0)
+	if (p4d_memory_estimate(&layout, method, &capacity, out, &cause) < 0)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
 	return 0;
 }
 
-static void add_json(validation *v, const p4d_measured *row, double closed, double paper, double reserved)
+static void add_json(memory_validation *v, const p4d_measured *row, double closed, double paper,
+		     double reserved)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -49,7 +50,7 @@ static void add_json(validation *v, const p4d_measured *row, double closed, doub
 	json_object_array_add(v->rows, object);
 }
 
-static int add_row(validation *v, const p4d_measured *row, p4d_error *err)
+static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err)
 {
 	p4d_estimate closed, paper;
 
@@ -64,14 +65,15 @@ static int add_row(validation *v, const p4d_measured *row, p4d_error *err)
 	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", row->allocated_gib);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", a);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%",
-		       100 * p4d_collect(&v->closed, a, row->allocated_gib));
+		       100 * p4d_validate__collect(&v->closed, a, row->allocated_gib));
 	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", b);
-	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%", 100 * p4d_collect(&v->paper, b, row->allocated_gib));
+	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%",
+		       100 * p4d_validate__collect(&v->paper, b, row->allocated_gib));
 	if (row->reserved_gib > 0) {
 		p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", row->reserved_gib);
 		p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", held);
 		p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%",
-			       100 * p4d_collect(&v->reserved, held, row->reserved_gib));
+			       100 * p4d_validate__collect(&v->reserved, held, row->reserved_gib));
 	} else {
 		for (int i = 0; i < 3; i++)
 			p4d_table_cell(&v->table, P4D_PLAIN, "-");
@@ -81,7 +83,7 @@ static int add_row(validation *v, const p4d_measured *row, p4d_error *err)
 }
 
 /* A run that died: what p4d would have said about it. why: "" when it is modelled. */
-static void print_death(validation *v, const p4d_measured *row, const char *why, double fraction)
+static void print_death(memory_validation *v, const p4d_measured *row, const char *why, double fraction)
 {
 	const char *verdict = *why               ? "not modelled"
 			      : fraction > limit ? "refuse"
@@ -111,7 +113,7 @@ static void print_death(validation *v, const p4d_measured *row, const char *why,
 }
 
 /* Judged by the more accurate method. */
-static void add_death(validation *v, const p4d_measured *row)
+static void add_death(memory_validation *v, const p4d_measured *row)
 {
 	p4d_estimate closed = {.fraction = 0};
 	p4d_error cause;
@@ -124,12 +126,12 @@ static void add_death(validation *v, const p4d_measured *row)
 		print_death(v, row, closed.gpu ? "" : "the GPU is not known", closed.fraction);
 }
 
-static int read_rows(validation *v, p4d_measured_file *file, p4d_error *err)
+static int read_rows(memory_validation *v, p4d_measured_file *file, p4d_error *err)
 {
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured_next(file, &row, err)) > 0) {
+	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
 		if (row.oom)
 			add_death(v, &row);
 		else if (!row.complete)
@@ -142,31 +144,31 @@ static int read_rows(validation *v, p4d_measured_file *file, p4d_error *err)
 	return rc;
 }
 
-static int print_json(validation *v, p4d_error *err)
+static int print_json(memory_validation *v, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *oom = json_object_new_object();
 
 	json_object_object_add(object, "rows", json_object_get(v->rows));
-	p4d_add_errors(object, "closed", &v->closed);
-	p4d_add_errors(object, "paper", &v->paper);
-	p4d_add_errors(object, "reserved", &v->reserved);
+	p4d_validate__add_errors(object, "closed", &v->closed);
+	p4d_validate__add_errors(object, "paper", &v->paper);
+	p4d_validate__add_errors(object, "reserved", &v->reserved);
 	json_object_object_add(oom, "rows", json_object_get(v->dead));
 	json_object_object_add(oom, "judged", json_object_new_int64(v->judged));
 	json_object_object_add(oom, "false_passes", json_object_new_int64(v->passed));
 	json_object_object_add(object, "oom", oom);
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
-	return p4d_json_print(object, err);
+	return p4d_report_json_print(object, err);
 }
 
-static int print_text(validation *v, p4d_error *err)
+static int print_text(memory_validation *v, p4d_error *err)
 {
 	puts("GiB, peak of the fullest rank:");
 	if (p4d_table_print(&v->table, true, err) < 0)
 		return -1;
 	puts("");
-	p4d_print_errors("allocated, method closed", &v->closed);
-	p4d_print_errors("allocated, method paper", &v->paper);
-	p4d_print_errors("reserved", &v->reserved);
+	p4d_validate__print_errors("allocated, method closed", &v->closed);
+	p4d_validate__print_errors("allocated, method paper", &v->paper);
+	p4d_validate__print_errors("reserved", &v->reserved);
 	if (v->left_out)
 		printf("%u rows left out: they do not say everything that the closed form needs\n",
 		       v->left_out);
@@ -179,11 +181,12 @@ static int print_text(validation *v, p4d_error *err)
 	return 0;
 }
 
-int p4d_validate_memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
+int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
 {
 	static const char *const numbers[] = {"measured", "closed",   "error",     "paper",
 					      "error",    "reserved", "predicted", "error"};
-	validation v = {.gpus = gpus, .rows = json_object_new_array(), .dead = json_object_new_array()};
+	memory_validation v = {
+	    .gpus = gpus, .rows = json_object_new_array(), .dead = json_object_new_array()};
 
 	p4d_table_column(&v.table, "run", P4D_LEFT);
 	p4d_table_column(&v.table, "gpu", P4D_LEFT);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* p4d validate: step time. */
-#include "validate/command_validate.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cost/cost.h"
 #include "base/json_file.h"
+#include "cost/cost.h"
+#include "report/report.h"
+#include "validate/command_validate.h"
 
-typedef struct validation {
+typedef struct step_validation {
 	const p4d_gpus *gpus;
 	p4d_timeline_work work;
 	p4d_table table;
 	struct json_object *rows;
-	p4d_errors errors;
-	p4d_step_pair *runs; /* owned */
+	p4d_validate_errors errors;
+	p4d_measured_pair *runs; /* owned */
 	size_t count, room;
 	unsigned left_out, no_clock;
-} validation;
+} step_validation;
 
-static p4d_step_pair *next_run(validation *v, p4d_error *err)
+static p4d_measured_pair *next_run(step_validation *v, p4d_error *err)
 {
 	if (v->count == v->room) {
 		size_t room = v->room ? 2 * v->room : 64;
-		p4d_step_pair *more = realloc(v->runs, room * sizeof(*more));
+		p4d_measured_pair *more = realloc(v->runs, room * sizeof(*more));
 		if (!more) {
 			p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu rows", room);
 			return NULL;
@@ -34,7 +34,7 @@ static p4d_step_pair *next_run(validation *v, p4d_error *err)
 	return &v->runs[v->count];
 }
 
-static void add_json(validation *v, const p4d_measured *row, const p4d_step *step, double measured)
+static void add_json(step_validation *v, const p4d_measured *row, const p4d_step *step, double measured)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -53,7 +53,7 @@ static void add_json(validation *v, const p4d_measured *row, const p4d_step *ste
 	json_object_array_add(v->rows, object);
 }
 
-static void add_cells(validation *v, const p4d_measured *row, const p4d_step *step, double measured)
+static void add_cells(step_validation *v, const p4d_measured *row, const p4d_step *step, double measured)
 {
 	p4d_table *t = &v->table;
 
@@ -62,41 +62,42 @@ static void add_cells(validation *v, const p4d_measured *row, const p4d_step *st
 	p4d_table_cell(t, P4D_PLAIN, "%llu", (unsigned long long)row->gpus);
 	p4d_table_cell(t, P4D_PLAIN, "%.3f", measured);
 	p4d_table_cell(t, P4D_PLAIN, "%.3f", step->seconds);
-	p4d_table_cell(t, P4D_PLAIN, "%+.1f %%", 100 * p4d_collect(&v->errors, step->seconds, measured));
+	p4d_table_cell(t, P4D_PLAIN, "%+.1f %%",
+		       100 * p4d_validate__collect(&v->errors, step->seconds, measured));
 	p4d_table_cell(t, P4D_PLAIN, "%.1f %%", 100 * step->mfu);
 	p4d_table_cell(t, P4D_PLAIN, "%.0f", step->tflops_per_gpu);
 	p4d_table_cell(t, P4D_PLAIN, "%.0f", step->hardware_tflops_per_gpu);
 	p4d_table_cell(t, P4D_PLAIN, "%.1f %%", 100 * step->bubble_fraction);
 }
 
-static int add_row(validation *v, const p4d_measured *row, p4d_error *err)
+static int add_row(step_validation *v, const p4d_measured *row, p4d_error *err)
 {
 	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
 	p4d_layout layout;
 	p4d_step step;
 
-	if (p4d_measured_layout(row, &layout, err) < 0)
+	if (p4d_validate__layout(row, &layout, err) < 0)
 		return -1;
-	if (!p4d_clock_knows(&layout, gpu)) {
+	if (!p4d_cost_known(&layout, gpu)) {
 		v->no_clock++;
 		return 0;
 	}
-	p4d_step_pair *run = next_run(v, err);
-	if (!run || p4d_clock_step(&layout, gpu, &v->work, &step, err) < 0)
+	p4d_measured_pair *run = next_run(v, err);
+	if (!run || p4d_cost_step(&layout, gpu, &v->work, &step, err) < 0)
 		return -1;
-	p4d_step_pair_set(run, row, &layout, step.seconds);
+	p4d_measured__pair_set(run, row, &layout, step.seconds);
 	v->count++;
 	add_cells(v, row, &step, run->measured);
 	add_json(v, row, &step, run->measured);
 	return 0;
 }
 
-static int read_rows(validation *v, p4d_measured_file *file, p4d_error *err)
+static int read_rows(step_validation *v, p4d_measured_file *file, p4d_error *err)
 {
 	p4d_measured row;
 	int rc;
 
-	while ((rc = p4d_measured_next(file, &row, err)) > 0) {
+	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
 		if (!row.complete)
 			v->left_out++;
 		else if (add_row(v, &row, err) < 0)
@@ -108,30 +109,30 @@ static int read_rows(validation *v, p4d_measured_file *file, p4d_error *err)
 	return rc;
 }
 
-static int print_json(validation *v, p4d_error *err)
+static int print_json(step_validation *v, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *orders = json_object_new_object();
-	unsigned pairs, wrong = p4d_wrong_orders(v->runs, v->count, &pairs);
+	unsigned pairs, wrong = p4d_measured__wrong_orders(v->runs, v->count, &pairs);
 
 	json_object_object_add(object, "rows", json_object_get(v->rows));
-	p4d_add_errors(object, "step_seconds", &v->errors);
+	p4d_validate__add_errors(object, "step_seconds", &v->errors);
 	json_object_object_add(orders, "pairs", json_object_new_int64(pairs));
 	json_object_object_add(orders, "wrong", json_object_new_int64(wrong));
 	json_object_object_add(object, "orders", orders);
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
 	json_object_object_add(object, "no_clock", json_object_new_int64(v->no_clock));
-	return p4d_json_print(object, err);
+	return p4d_report_json_print(object, err);
 }
 
-static int print_text(validation *v, p4d_error *err)
+static int print_text(step_validation *v, p4d_error *err)
 {
-	unsigned pairs, wrong = p4d_wrong_orders(v->runs, v->count, &pairs);
+	unsigned pairs, wrong = p4d_measured__wrong_orders(v->runs, v->count, &pairs);
 
 	puts("Seconds per step:");
 	if (p4d_table_print(&v->table, true, err) < 0)
 		return -1;
 	puts("");
-	p4d_print_errors("step time", &v->errors);
+	p4d_validate__print_errors("step time", &v->errors);
 	printf("wrong orders: %u of %u pairs of layouts of the same model, batch and GPUs\n", wrong, pairs);
 	if (v->left_out)
 		printf("%u rows left out: they do not say everything that the clock needs\n", v->left_out);
@@ -140,11 +141,11 @@ static int print_text(validation *v, p4d_error *err)
 	return 0;
 }
 
-int p4d_validate_throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
+int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
 {
 	static const char *const numbers[] = {"gpus", "measured", "predicted", "error",
 					      "mfu",  "tflops",   "hardware",  "bubble"};
-	validation v = {.gpus = gpus, .rows = json_object_new_array()};
+	step_validation v = {.gpus = gpus, .rows = json_object_new_array()};
 
 	p4d_table_column(&v.table, "run", P4D_LEFT);
 	p4d_table_column(&v.table, "gpu", P4D_LEFT);

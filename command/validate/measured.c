@@ -54,7 +54,7 @@ static int fail(const p4d_measured_file *file, p4d_error *err, const char *what,
 	return p4d_fail(err, P4D_E_VALUE, "%.200s:%u: %s%.64s", file->name, file->line, what, column);
 }
 
-int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
+int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4d_error *err)
 {
 	char *line;
 
@@ -303,7 +303,7 @@ static int read_fields(const fields *f, p4d_measured *row)
 	return rc < 0 ? -1 : read_shape(f, row);
 }
 
-int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err)
+int p4d_measured__next(p4d_measured_file *file, p4d_measured *row, p4d_error *err)
 {
 	fields f = {.file = file, .err = err};
 	p4d_measured result = {.complete = false};

@@ -46,31 +46,31 @@ typedef struct p4d_measured {
 } p4d_measured;
 
 /* Reads the line of column names. text is NUL-terminated and will be cut up. Errors: VALUE. */
-int p4d_measured_open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
+int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
 
 /*
  * Reads the next row. Returns 1, 0 at the end, -1 with P4D_E_VALUE (`name:line: what`). Of a row that is
  * neither complete nor a modelled out-of-memory run only id, gpu, complete, oom and unmodelled are filled.
  */
-int p4d_measured_next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
+int p4d_measured__next(p4d_measured_file *file, p4d_measured *row, p4d_error *err);
 
 /* Seconds of the step of a throughput row, whichever way they were reported. layout: the row's. */
-double p4d_measured_seconds(const p4d_measured *row, const p4d_layout *layout);
+double p4d_measured__seconds(const p4d_measured *row, const p4d_layout *layout);
 
 /* A run's step, for comparisons with other runs. */
-typedef struct p4d_step_pair {
+typedef struct p4d_measured_pair {
 	char model[64], gpu[64];
 	uint64_t gpus, layers, seq_len, global_batch;
 	double measured, predicted; /* seconds */
-} p4d_step_pair;
+} p4d_measured_pair;
 
-void p4d_step_pair_set(p4d_step_pair *pair, const p4d_measured *row, const p4d_layout *layout,
-		       double predicted);
+void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, const p4d_layout *layout,
+			    double predicted);
 
 /*
  * Layouts of one model, batch and number of GPUs: how many pairs there are, and how many of them are
  * predicted in the wrong order.
  */
-unsigned p4d_wrong_orders(const p4d_step_pair *runs, size_t count, unsigned *pairs);
+unsigned p4d_measured__wrong_orders(const p4d_measured_pair *runs, size_t count, unsigned *pairs);
 
 #endif

@@ -6,7 +6,7 @@
 #include "cost/cost.h"
 #include "validate/measured.h"
 
-double p4d_measured_seconds(const p4d_measured *row, const p4d_layout *l)
+double p4d_measured__seconds(const p4d_measured *row, const p4d_layout *l)
 {
 	double gpus = (double)row->gpus;
 
@@ -14,29 +14,30 @@ double p4d_measured_seconds(const p4d_measured *row, const p4d_layout *l)
 		return row->step_seconds;
 	if (row->tokens_per_second_per_gpu > 0)
 		return (double)l->global_batch * (double)l->seq_len / gpus / row->tokens_per_second_per_gpu;
-	double flops = row->tflops_of_hardware ? p4d_hardware_flops(l) : p4d_model_flops(l);
+	double flops = row->tflops_of_hardware ? p4d_cost_hardware_flops(l) : p4d_cost_model_flops(l);
 	return flops / gpus / (row->tflops_per_gpu * 1e12);
 }
 
-void p4d_step_pair_set(p4d_step_pair *pair, const p4d_measured *row, const p4d_layout *l, double predicted)
+void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, const p4d_layout *l,
+			    double predicted)
 {
-	*pair = (p4d_step_pair){.gpus = row->gpus,
-				.layers = l->layers,
-				.seq_len = l->seq_len,
-				.global_batch = l->global_batch,
-				.measured = p4d_measured_seconds(row, l),
-				.predicted = predicted};
+	*pair = (p4d_measured_pair){.gpus = row->gpus,
+				    .layers = l->layers,
+				    .seq_len = l->seq_len,
+				    .global_batch = l->global_batch,
+				    .measured = p4d_measured__seconds(row, l),
+				    .predicted = predicted};
 	snprintf(pair->model, sizeof(pair->model), "%s", row->model);
 	snprintf(pair->gpu, sizeof(pair->gpu), "%s", row->gpu);
 }
 
-static bool alike(const p4d_step_pair *a, const p4d_step_pair *b)
+static bool alike(const p4d_measured_pair *a, const p4d_measured_pair *b)
 {
 	return a->gpus == b->gpus && a->layers == b->layers && a->seq_len == b->seq_len &&
 	       a->global_batch == b->global_batch && !strcmp(a->model, b->model) && !strcmp(a->gpu, b->gpu);
 }
 
-unsigned p4d_wrong_orders(const p4d_step_pair *runs, size_t count, unsigned *pairs)
+unsigned p4d_measured__wrong_orders(const p4d_measured_pair *runs, size_t count, unsigned *pairs)
 {
 	unsigned wrong = 0;
 

@@ -40,12 +40,12 @@ static unsigned find_prefixed(const struct option *table, const char *name, size
 static int unknown_option(const struct option *table, const char *name, size_t length, p4d_error *err)
 {
 	char other[128], typed[72];
-	p4d_alike alike = {.wanted = typed};
+	p4d_suggest alike = {.wanted = typed};
 
 	snprintf(typed, sizeof(typed), "%.*s", (int)length, name);
 	for (const struct option *at = table; at->name; at++)
-		p4d_alike_offer(&alike, at->name);
-	p4d_fail(err, P4D_E_USAGE, "unknown option --%s%s", typed, p4d_alike_text(&alike));
+		p4d_suggest_offer(&alike, at->name);
+	p4d_fail(err, P4D_E_USAGE, "unknown option --%s%s", typed, p4d_suggest_text(&alike));
 	if (length > 4 && !strncmp(name, "p4d-", 4))
 		snprintf(other, sizeof(other), "%.*s", (int)(length - 4), name + 4);
 	else
@@ -73,8 +73,8 @@ static int bad_long_option(const struct option *table, const char *name, p4d_err
 	return p4d_fail(err, P4D_E_USAGE, "--%.*s takes no value", (int)length, name);
 }
 
-int p4d_next_option(int argc, char *const argv[], const char *letters, const struct option *table, int *which,
-		    p4d_error *err)
+int p4d_arguments_next(int argc, char *const argv[], const char *letters, const struct option *table,
+		       int *which, p4d_error *err)
 {
 	opterr = 0;
 	int option = getopt_long(argc, argv, letters, table, NULL);

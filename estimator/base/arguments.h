@@ -14,7 +14,7 @@
  * Returns 1 with *which (a letter or a value of the table) and optarg, 0 at the end, -1 with P4D_E_USAGE when
  * the option is unknown, ambiguous, lacks its value or has one it does not take.
  */
-int p4d_next_option(int argc, char *const argv[], const char *letters, const struct option *table, int *which,
-		    p4d_error *err);
+int p4d_arguments_next(int argc, char *const argv[], const char *letters, const struct option *table,
+		       int *which, p4d_error *err);
 
 #endif

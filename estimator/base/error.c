@@ -30,7 +30,7 @@ int p4d_fix(p4d_error *err, const char *format, ...)
 	return -1;
 }
 
-const char *p4d_code_title(p4d_code code)
+const char *p4d_error_code_title(p4d_code code)
 {
 	switch ((int)code) {
 #define CODE(number, name, title, text) \
@@ -43,7 +43,7 @@ const char *p4d_code_title(p4d_code code)
 	}
 }
 
-const char *p4d_code_text(p4d_code code)
+const char *p4d_error_code_text(p4d_code code)
 {
 	switch ((int)code) {
 #define CODE(number, name, title, text) \

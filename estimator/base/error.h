@@ -27,7 +27,7 @@ int p4d_fail(p4d_error *err, p4d_code code, const char *format, ...) __attribute
 /* Adds the fix to an error that p4d_fail just filled; returns -1. */
 int p4d_fix(p4d_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-const char *p4d_code_title(p4d_code code); /* NULL when there is no such code */
-const char *p4d_code_text(p4d_code code);
+const char *p4d_error_code_title(p4d_code code); /* NULL when there is no such code */
+const char *p4d_error_code_text(p4d_code code);
 
 #endif

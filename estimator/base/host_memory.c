@@ -118,12 +118,12 @@ static uint64_t status_of(const char *name)
 	return at ? strtoull(at + strlen(name), NULL, 10) << 10 : 0;
 }
 
-uint64_t p4d_peak_memory(void)
+uint64_t p4d_host_memory_peak(void)
 {
 	return status_of("\nVmHWM:");
 }
 
-uint64_t p4d_mapped_memory(void)
+uint64_t p4d_host_memory_mapped(void)
 {
 	return status_of("\nRssFile:");
 }

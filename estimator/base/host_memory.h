@@ -18,7 +18,7 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
  * make room when others need it. As the kernel counts (VmHWM, RssFile): memory that ranks of a node share
  * counts for each of them. 0 unknown. Nothing is allocated.
  */
-uint64_t p4d_peak_memory(void);
-uint64_t p4d_mapped_memory(void);
+uint64_t p4d_host_memory_peak(void);
+uint64_t p4d_host_memory_mapped(void);
 
 #endif

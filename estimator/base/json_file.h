@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
 #include <json-c/json.h>
 
 #include "base/error.h"

@@ -29,7 +29,7 @@ static int map_fd(p4d_mapping *mapping, int fd, const char *path, p4d_code code,
 	return 0;
 }
 
-int p4d_map(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err)
+int p4d_mapping_open(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err)
 {
 	/* without O_NONBLOCK, opening a FIFO would wait for a writer */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -41,7 +41,7 @@ int p4d_map(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *er
 	return rc;
 }
 
-void p4d_unmap(p4d_mapping *mapping)
+void p4d_mapping_close(p4d_mapping *mapping)
 {
 	if (mapping->data)
 		munmap((void *)(uintptr_t)mapping->data, (size_t)mapping->bytes);

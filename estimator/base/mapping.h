@@ -18,7 +18,7 @@ typedef struct p4d_mapping {
  * mapped ends this one with SIGBUS: files that may be replaced have to be replaced by rename. Errors: `code`,
  * with the path and the reason.
  */
-int p4d_map(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err);
-void p4d_unmap(p4d_mapping *mapping);
+int p4d_mapping_open(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err);
+void p4d_mapping_close(p4d_mapping *mapping);
 
 #endif

@@ -21,7 +21,7 @@ static size_t common(const char *a, const char *b)
 	return longest;
 }
 
-void p4d_alike_offer(p4d_alike *alike, const char *name)
+void p4d_suggest_offer(p4d_suggest *alike, const char *name)
 {
 	const unsigned room = sizeof(alike->name) / sizeof(alike->name[0]);
 	size_t shared = common(alike->wanted, name);
@@ -41,7 +41,7 @@ void p4d_alike_offer(p4d_alike *alike, const char *name)
 		alike->count++;
 }
 
-const char *p4d_alike_text(p4d_alike *alike)
+const char *p4d_suggest_text(p4d_suggest *alike)
 {
 	size_t used = 0;
 

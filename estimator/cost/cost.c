@@ -2,7 +2,7 @@
 /* From the passes of layers and ends to those of chunks, and from those to the step. */
 #include "cost/cost.h"
 
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 #include "schedule/schedule.h"
 
 /* A step's work outside of the schedule: data, logging, synchronization with the host. */
@@ -16,21 +16,21 @@ static const double adam_bytes = 42;
 
 /* Costs of a layout's distinct parts, by what they are made of. */
 typedef struct parts {
-	p4d_part_cost layer, embedding, head;
+	p4d_cost_part layer, embedding, head;
 } parts;
 
-static void find_parts(const p4d_layout *l, const p4d_rates *r, parts *p)
+static void find_parts(const p4d_layout *l, const p4d_cost_rates *r, parts *p)
 {
-	p4d_layer_cost(l, r, &p->layer);
+	p4d_cost__layer(l, r, &p->layer);
 	if (l->vocab_parallel) {
-		p->embedding = p->head = (p4d_part_cost){0};
+		p->embedding = p->head = (p4d_cost_part){0};
 		return;
 	}
-	p4d_embedding_cost(l, r, &p->embedding);
-	p4d_head_cost(l, r, &p->head);
+	p4d_cost__embedding(l, r, &p->embedding);
+	p4d_cost__head(l, r, &p->head);
 }
 
-void p4d_passes_add(p4d_passes *to, const p4d_passes *from, double times)
+void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, double times)
 {
 	to->forward += times * from->forward;
 	to->input += times * from->input;
@@ -47,15 +47,16 @@ static bool holds_head(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 	return chunk == l->vpp - 1 && stage == (p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1);
 }
 
-p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, uint32_t chunk)
+p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage,
+				       uint32_t chunk)
 {
-	p4d_passes y = {0};
+	p4d_cost_passes y = {0};
 
-	p4d_passes_add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	p4d_cost__passes_add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
 	if (holds_embedding(stage, chunk))
-		p4d_passes_add(&y, &t->embedding, 1);
+		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
-		p4d_passes_add(&y, &t->head, 1);
+		p4d_cost__passes_add(&y, &t->head, 1);
 	return y;
 }
 
@@ -67,23 +68,23 @@ p4d_passes p4d_chunk_passes(const p4d_layout *l, const p4d_clock_terms *t, uint3
  * sends each rank's part and, without sequence parallelism, gathers it again on the other side (PTD-P's
  * scatter/gather optimization).
  */
-static double transfer_seconds(const p4d_layout *l, const p4d_rates *r)
+static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	double whole =
 	    r->element * (double)l->micro_batch * (double)l->seq_len / (double)l->cp * (double)l->hidden;
 	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON, cut = l->sequence_parallel || megatron;
 	double bytes = cut ? whole / (double)l->tp : whole;
-	double seconds = p4d_transfer_seconds(r, l->world <= l->gpus_per_node, bytes);
+	double seconds = p4d_cost__transfer_seconds(r, l->world <= l->gpus_per_node, bytes);
 
 	if (megatron && !l->sequence_parallel)
-		seconds += p4d_gather_seconds(r, p4d_ring_of(l, l->tp, 1), whole);
+		seconds += p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, l->tp, 1), whole);
 	return seconds;
 }
 
 /* ---- once per step ---- */
 
 /* Parameters of a stage on one rank; norms and biases are too few to count. */
-static double stage_elements(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage)
 {
 	double n = l->stage_layers[stage] * t->once.layer_elements, table = t->once.table_elements;
 	uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
@@ -98,26 +99,26 @@ static double stage_elements(const p4d_layout *l, const p4d_clock_terms *t, uint
 }
 
 /* A line: what no parameters cost, and what each costs. */
-static p4d_line_cost line_of(double latency, double seconds, double elements)
+static p4d_cost_line line_of(double latency, double seconds, double elements)
 {
-	return (p4d_line_cost){latency, (seconds - latency) / elements};
+	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
 /* Data parallelism: gradients reduced and parameters gathered over dp*cp. */
-static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates *r)
+static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
 {
 	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
 	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
-	const p4d_ring group = p4d_ring_of(l, l->dp * l->cp, l->tp);
+	const p4d_cost_ring group = p4d_cost__ring_of(l, l->dp * l->cp, l->tp);
 	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
 
-	once->layer_elements = p4d_layer_matrices(l) / (double)l->tp;
+	once->layer_elements = p4d_cost__layer_matrices(l) / (double)l->tp;
 	once->table_elements = (double)l->vocab * (double)l->hidden / tables;
-	double latency = p4d_gather_seconds(r, group, 0);
-	once->reduce = line_of(latency, p4d_gather_seconds(r, group, gradient * many), many);
-	once->gather = line_of(latency, p4d_gather_seconds(r, group, r->element * many), many);
+	double latency = p4d_cost__gather_seconds(r, group, 0);
+	once->reduce = line_of(latency, p4d_cost__gather_seconds(r, group, gradient * many), many);
+	once->gather = line_of(latency, p4d_cost__gather_seconds(r, group, r->element * many), many);
 	if (!l->optimizer_sharding) { /* an all-reduce instead */
-		once->gather = (p4d_line_cost){0, 0};
+		once->gather = (p4d_cost_line){0, 0};
 		once->reduce.latency *= 2;
 		once->reduce.each *= 2;
 	}
@@ -127,9 +128,9 @@ static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates 
 	once->optimizer.each = (adam_bytes / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
 	/* a tied table: both ends add their gradients */
 	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
-	once->tied =
-	    twice ? p4d_transfer_seconds(r, l->world <= l->gpus_per_node, gradient * once->table_elements)
-		  : 0;
+	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->gpus_per_node,
+							gradient * once->table_elements)
+			   : 0;
 }
 
 /*
@@ -137,7 +138,7 @@ static void set_once(const p4d_layout *l, p4d_once_terms *once, const p4d_rates 
  * layer by layer beside the first and the last pass of a stage: what is left is what its first layer takes,
  * with the table where it has one, or what takes longer than the pass over the others.
  */
-static double exposed(const p4d_layout *l, p4d_line_cost cost, double elements, double first, double pass)
+static double exposed(const p4d_layout *l, p4d_cost_line cost, double elements, double first, double pass)
 {
 	const double all = cost.latency + elements * cost.each, own = cost.latency + first * cost.each;
 
@@ -146,14 +147,14 @@ static double exposed(const p4d_layout *l, p4d_line_cost cost, double elements, 
 	return own > all - pass ? own : all - pass;
 }
 
-p4d_step_ends p4d_step_ends_of(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage)
 {
-	const p4d_once_terms *once = &t->once;
+	const p4d_cost_once *once = &t->once;
 	const double n = stage_elements(l, t, stage), layers = l->stage_layers[stage];
 	const double others = layers > 1 ? layers - 1 : 0, first = n - others * once->layer_elements;
 	const bool end = stage == 0 || stage == l->pp - 1;
 
-	return (p4d_step_ends){
+	return (p4d_cost_step_ends){
 	    .gather = exposed(l, once->gather, n, first, others * t->layer.forward),
 	    .reduce = exposed(l, once->reduce, n, first, others * (t->layer.input + t->layer.weight)) +
 		      (end ? once->tied : 0),
@@ -163,7 +164,7 @@ p4d_step_ends p4d_step_ends_of(const p4d_layout *l, const p4d_clock_terms *t, ui
 /* ---- all terms ---- */
 
 /* What passes between stages. */
-static void set_links(const p4d_layout *l, p4d_clock_terms *t)
+static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
 	/* Megatron-LM waits for its transfers; p4d-train computes meanwhile */
@@ -171,9 +172,9 @@ static void set_links(const p4d_layout *l, p4d_clock_terms *t)
 
 	t->send = waits ? 0 : seconds;
 	t->recv = waits ? seconds : 0;
-	t->vocabulary = (p4d_vocabulary_cost){0};
+	t->vocabulary = (p4d_cost_vocabulary_passes){0};
 	if (l->vocab_parallel)
-		p4d_vocabulary_seconds(l, &t->rates, &t->vocabulary);
+		p4d_cost__vocabulary(l, &t->rates, &t->vocabulary);
 }
 
 /* Parameters of a stage and the ranks that share them: the same for all its micro-batches and recomputation.
@@ -185,7 +186,7 @@ static uint64_t once_key_of(const p4d_layout *l)
 	return ((l->tp << 13 | l->cp) << 11 | l->pp) << 2 | cut << 1 | v_shaped;
 }
 
-static void recall_once(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock_terms *t)
+static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
 	const uint64_t key = once_key_of(l);
 
@@ -200,27 +201,26 @@ static void recall_once(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock
 	}
 }
 
-static void recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory,
-			 p4d_clock_terms *t)
+static void recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
-	t->rates = memory && memory->rated ? memory->rates : p4d_rates_of(l, gpu);
+	t->rates = memory && memory->rated ? memory->rates : p4d_cost__rates_of(l, gpu);
 	if (memory && !memory->rated) {
 		memory->rates = t->rates;
 		memory->rated = true;
 	}
 }
 
-static void set_parts(const p4d_layout *l, p4d_clock_memory *memory, p4d_clock_terms *t)
+static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
-	t->layer = p4d_layer_passes(l, &t->rates, memory);
-	t->embedding = t->head = (p4d_passes){0};
+	t->layer = p4d_cost__layer_passes(l, &t->rates, memory);
+	t->embedding = t->head = (p4d_cost_passes){0};
 	if (l->vocab_parallel)
 		return;
-	t->embedding = p4d_embedding_passes(l, &t->rates, memory);
-	t->head = p4d_head_passes(l, &t->rates, memory);
+	t->embedding = p4d_cost__embedding_passes(l, &t->rates, memory);
+	t->head = p4d_cost__head_passes(l, &t->rates, memory);
 }
 
-void p4d_clock_terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory, p4d_clock_terms *t)
+void p4d_cost__terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
 	recall_rates(l, gpu, memory, t);
 	set_parts(l, memory, t);
@@ -230,7 +230,7 @@ void p4d_clock_terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memor
 
 /* ---- the interface ---- */
 
-static void add_share(p4d_pass_cost *out, const p4d_share *share, double times)
+static void add_share(p4d_cost_passes_of_chunk *out, const p4d_cost_share *share, double times)
 {
 	out->gemm += times * share->gemm;
 	out->attention += times * share->attention;
@@ -239,24 +239,24 @@ static void add_share(p4d_pass_cost *out, const p4d_share *share, double times)
 	out->context_comm += times * share->context_comm;
 }
 
-static void add_part(p4d_pass_cost *out, const p4d_part_cost *part, double times)
+static void add_part(p4d_cost_passes_of_chunk *out, const p4d_cost_part *part, double times)
 {
 	add_share(out, &part->forward, times);
 	add_share(out, &part->backward_input, times);
 	add_share(out, &part->backward_weight, times);
-	out->recompute += times * p4d_share_seconds(&part->recompute);
+	out->recompute += times * p4d_cost_share_seconds(&part->recompute);
 }
 
-void p4d_clock_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
-		    p4d_pass_cost *out)
+void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
+		    p4d_cost_passes_of_chunk *out)
 {
-	p4d_clock_terms t = {.rates = p4d_rates_of(l, gpu)};
+	p4d_cost_terms t = {.rates = p4d_cost__rates_of(l, gpu)};
 	parts p;
 
 	find_parts(l, &t.rates, &p);
 	set_parts(l, NULL, &t);
-	p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
-	*out = (p4d_pass_cost){
+	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
+	*out = (p4d_cost_passes_of_chunk){
 	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
 	add_part(out, &p.layer, (double)l->stage_layers[stage] / (double)l->vpp);
 	if (holds_embedding(stage, chunk))
@@ -265,26 +265,26 @@ void p4d_clock_pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 		add_part(out, &p.head, 1);
 }
 
-size_t p4d_clock_storage(const p4d_layout *l)
+size_t p4d_cost_storage(const p4d_layout *l)
 {
 	return 3 * (size_t)l->pp * (size_t)l->vpp + 3 * (size_t)l->pp;
 }
 
-void p4d_clock_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage, p4d_durations *out)
+void p4d_cost_durations(const p4d_layout *l, const p4d_gpu *gpu, double *storage, p4d_durations *out)
 {
 	size_t chunks = (size_t)l->pp * (size_t)l->vpp;
 	double *forward = storage, *input = forward + chunks, *weight = input + chunks;
 	double *gather = weight + chunks, *reduce = gather + l->pp, *optimizer = reduce + l->pp;
-	p4d_clock_terms t;
+	p4d_cost_terms t;
 
-	p4d_clock_terms_of(l, gpu, NULL, &t);
+	p4d_cost__terms_of(l, gpu, NULL, &t);
 	for (uint32_t stage = 0; stage < l->pp; stage++) {
-		p4d_step_ends ends = p4d_step_ends_of(l, &t, stage);
+		p4d_cost_step_ends ends = p4d_cost__step_ends_of(l, &t, stage);
 		gather[stage] = ends.gather;
 		reduce[stage] = ends.reduce;
 		optimizer[stage] = ends.optimizer;
 		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
-			p4d_passes seconds = p4d_chunk_passes(l, &t, stage, chunk);
+			p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
 			size_t i = stage * (size_t)l->vpp + chunk;
 			forward[i] = seconds.forward;
 			input[i] = seconds.input;

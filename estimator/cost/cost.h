@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CLOCK_H
-#define P4D_CLOCK_H
+#ifndef P4D_COST_H
+#define P4D_COST_H
 
 #include <stdint.h>
 
@@ -20,11 +20,11 @@
  * schedules that split the backward pass put off: for p4d-train the gradients of qkv and gate_up only,
  * without those that are recomputed.
  */
-typedef struct p4d_pass_cost {
+typedef struct p4d_cost_passes_of_chunk {
 	double forward, backward_input, backward_weight;
 	/* of the sum of the three: */
 	double gemm, attention, memory_bound, tensor_comm, context_comm, recompute;
-} p4d_pass_cost;
+} p4d_cost_passes_of_chunk;
 
 /* What a step takes and achieves. */
 typedef struct p4d_step {
@@ -36,52 +36,52 @@ typedef struct p4d_step {
 	double bubble_fraction;
 } p4d_step;
 
-/* Cost of the passes of a chunk of a stage for one micro-batch. The GPU must have rates (p4d_clock_knows). */
-void p4d_clock_pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
-		    p4d_pass_cost *out);
+/* Cost of the passes of a chunk of a stage for one micro-batch. The GPU must have rates (p4d_cost_known). */
+void p4d_cost__pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
+		    p4d_cost_passes_of_chunk *out);
 
 /* True when the table has what the clock needs for this GPU; else there is no step time, never a guess. */
-bool p4d_clock_knows(const p4d_layout *layout, const p4d_gpu *gpu);
+bool p4d_cost_known(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
  * Whether keys and values are sooner where context-parallel attention needs them by cp-comm=all-gather than
  * by p2p: the one has fewer waits, the other hides behind attention. Needs cp > 1, and rates. Fast.
  */
-bool p4d_clock_gathers(const p4d_layout *layout, const p4d_gpu *gpu);
+bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
  * The durations of a layout's instructions. Arrays live in *storage (at least 3 * pp * vpp + 3 * pp doubles),
  * owned by the caller.
  */
-void p4d_clock_durations(const p4d_layout *layout, const p4d_gpu *gpu, double *storage, p4d_durations *out);
-size_t p4d_clock_storage(const p4d_layout *layout); /* doubles */
+void p4d_cost_durations(const p4d_layout *layout, const p4d_gpu *gpu, double *storage, p4d_durations *out);
+size_t p4d_cost_storage(const p4d_layout *layout); /* doubles */
 
 /*
  * What was worked out for one layout and serves others of the same request, world and GPU: see clock_forms.h.
  */
-typedef struct p4d_clock_memory p4d_clock_memory;
+typedef struct p4d_cost_cache p4d_cost_cache;
 
 /* Below this no schedule of the layout can come: the slowest stage's work plus what cannot be hidden. Fast,
  * and faster with a memory (may be NULL).
  */
-double p4d_clock_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory);
+double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
  * Seconds per sequence below which no layout with the same tp, cp, cp-comm and recompute comes, and this
  * micro-batch or a smaller one, whatever its pipeline: all GPUs are busy with layers, whole backward passes
  * where the layout's schedule has them, and nothing else.
  */
-double p4d_clock_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_clock_memory *memory);
+double p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
- * Predicts the step. work: see p4d_timeline_seconds. Errors: NO_MEMORY; P4D_E_NO_CLOCK when the GPU's rates
+ * Predicts the step. work: see p4d_timeline_seconds. Errors: NO_MEMORY; P4D_E_NO_RATES when the GPU's rates
  * are not known.
  */
-int p4d_clock_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
-		   p4d_error *err);
+int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
+		  p4d_error *err);
 
 /* FLOPs of one step of the whole job: the model's, and what the hardware executes. */
-double p4d_model_flops(const p4d_layout *layout);
-double p4d_hardware_flops(const p4d_layout *layout);
+double p4d_cost_model_flops(const p4d_layout *layout);
+double p4d_cost_hardware_flops(const p4d_layout *layout);
 
 #endif

@@ -4,22 +4,22 @@
  * and n-1 steps. Inside a node the latencies are what SimuMax measured with NCCL on 8 B200 (22 to 26 us and
  * 5.5 to 9.2 us per step); across nodes, a step is that of NCCL's own tuning model (protocol Simple).
  */
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 
 static const double start_seconds = 23e-6, link_step_seconds = 8e-6, net_step_seconds = 14e-6;
 
-p4d_ring p4d_ring_of(const p4d_layout *l, uint64_t ranks, uint64_t stride)
+p4d_cost_ring p4d_cost__ring_of(const p4d_layout *l, uint64_t ranks, uint64_t stride)
 {
 	uint64_t in_node = stride < l->gpus_per_node ? l->gpus_per_node / stride : 1;
 
-	return (p4d_ring){(double)ranks, (double)(in_node < ranks ? in_node : ranks)};
+	return (p4d_cost_ring){(double)ranks, (double)(in_node < ranks ? in_node : ranks)};
 }
 
 /*
  * A ring leaves each node once, but the ranks of a node each run a ring of their own over their own network
  * interface, so that together they use as many as they are.
  */
-static double seconds_per_byte(const p4d_rates *r, p4d_ring ring)
+static double seconds_per_byte(const p4d_cost_rates *r, p4d_cost_ring ring)
 {
 	if (ring.ranks <= ring.in_node)
 		return r->link;
@@ -27,7 +27,7 @@ static double seconds_per_byte(const p4d_rates *r, p4d_ring ring)
 	return ring.in_node > 1 && r->link > net ? r->link : net;
 }
 
-double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
+double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes)
 {
 	if (ring.ranks <= 1)
 		return 0;
@@ -38,22 +38,22 @@ double p4d_gather_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
 	return latency + bytes * steps / ring.ranks * seconds_per_byte(r, ring);
 }
 
-double p4d_transfer_seconds(const p4d_rates *r, bool in_node, double bytes)
+double p4d_cost__transfer_seconds(const p4d_cost_rates *r, bool in_node, double bytes)
 {
 	return start_seconds + bytes * (in_node ? r->link : r->net);
 }
 
-double p4d_neighbour_seconds(const p4d_rates *r, p4d_ring ring, double bytes)
+double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes)
 {
 	return start_seconds + bytes * seconds_per_byte(r, ring);
 }
 
-p4d_ring p4d_tensor_ring(const p4d_layout *l)
+p4d_cost_ring p4d_cost__tensor_ring(const p4d_layout *l)
 {
-	return p4d_ring_of(l, l->tp, 1);
+	return p4d_cost__ring_of(l, l->tp, 1);
 }
 
-double p4d_boundary_seconds(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z)
+double p4d_cost__boundary_seconds(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z)
 {
-	return p4d_gather_seconds(r, p4d_tensor_ring(l), r->element * z->n * z->h);
+	return p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), r->element * z->n * z->h);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FLOPs of a step: what the model needs, and what the hardware executes. */
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 
 static double query_width(const p4d_layout *l)
 {
@@ -12,7 +12,7 @@ static double up_matrices(const p4d_layout *l)
 	return (l->glu ? 2.0 : 1.0) * (double)l->hidden * (double)l->ffn;
 }
 
-double p4d_layer_matrices(const p4d_layout *l)
+double p4d_cost__layer_matrices(const p4d_layout *l)
 {
 	double A = query_width(l), G = (double)l->kv_heads * (double)l->head_dim, h = (double)l->hidden;
 
@@ -24,10 +24,10 @@ static double tokens(const p4d_layout *l)
 	return (double)l->global_batch * (double)l->seq_len;
 }
 
-double p4d_model_flops(const p4d_layout *l)
+double p4d_cost_model_flops(const p4d_layout *l)
 {
 	double L = (double)l->layers, s = (double)l->seq_len;
-	double matrices = L * p4d_layer_matrices(l) + (double)l->vocab * (double)l->hidden;
+	double matrices = L * p4d_cost__layer_matrices(l) + (double)l->vocab * (double)l->hidden;
 
 	return tokens(l) * (6 * matrices + 6 * L * query_width(l) * s);
 }
@@ -40,7 +40,7 @@ static double recomputed_flops(const p4d_layout *l)
 
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		return 2 * p4d_layer_matrices(l) + scores;
+		return 2 * p4d_cost__layer_matrices(l) + scores;
 	case P4D_RECOMPUTE_MLP: /* p4d needs gate and up only; Megatron-LM runs the whole block again */
 		return 2 * (up_matrices(l) + (megatron ? (double)l->ffn * (double)l->hidden : 0));
 	case P4D_RECOMPUTE_SELECTIVE: /* fused attention of p4d keeps nothing that could be dropped */
@@ -50,12 +50,12 @@ static double recomputed_flops(const p4d_layout *l)
 	}
 }
 
-double p4d_hardware_flops(const p4d_layout *l)
+double p4d_cost_hardware_flops(const p4d_layout *l)
 {
 	double L = (double)l->layers, s = (double)l->seq_len, table = (double)l->vocab * (double)l->hidden;
 	/* the gradient pass of vocabulary parallelism computes its logits again */
 	double head = (l->vocab_parallel ? 8 : 6) * table;
 
 	return tokens(l) *
-	       (L * (6 * p4d_layer_matrices(l) + 12 * query_width(l) * s + recomputed_flops(l)) + head);
+	       (L * (6 * p4d_cost__layer_matrices(l) + 12 * query_width(l) * s + recomputed_flops(l)) + head);
 }

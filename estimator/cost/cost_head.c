@@ -2,29 +2,29 @@
 /* Both ends of the model: embedding and head, on one stage or, with vocabulary parallelism, cut over all. */
 #include <math.h>
 
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 #include "plan/plan.h"
 
 /* p4d-train makes the gradients of whole tables in the first half of a backward pass. */
-static p4d_share *weight_pass(const p4d_layout *l, p4d_part_cost *y)
+static p4d_cost_share *weight_pass(const p4d_layout *l, p4d_cost_part *y)
 {
 	return l->framework == P4D_FRAMEWORK_MEGATRON ? &y->backward_weight : &y->backward_input;
 }
 
-void p4d_embedding_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
+void p4d_cost__embedding(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
-	p4d_sizes z = p4d_sizes_of(l);
+	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	double e = r->element, rows = z.n * z.h;
 
-	*y = (p4d_part_cost){0};
-	y->forward.memory_bound = p4d_memory_seconds(r, 2 * e * rows) +
-				  (l->positions ? p4d_memory_seconds(r, 3 * e * rows) : 0) +
-				  (l->dropout ? p4d_memory_seconds(r, (2 * e + 1) * z.residual) : 0);
+	*y = (p4d_cost_part){0};
+	y->forward.memory_bound = p4d_cost__memory_seconds(r, 2 * e * rows) +
+				  (l->positions ? p4d_cost__memory_seconds(r, 3 * e * rows) : 0) +
+				  (l->dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z.residual) : 0);
 	/* rows of the fp32 gradient are read and written */
-	weight_pass(l, y)->memory_bound += p4d_memory_seconds(r, (e + 8) * rows);
+	weight_pass(l, y)->memory_bound += p4d_cost__memory_seconds(r, (e + 8) * rows);
 	if (l->tp == 1)
 		return;
-	double one = p4d_boundary_seconds(l, r, &z);
+	double one = p4d_cost__boundary_seconds(l, r, &z);
 	y->forward.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
 	weight_pass(l, y)->tensor_comm += l->sequence_parallel ? one : 0;
 }
@@ -40,33 +40,35 @@ typedef struct table_cost {
  * gradient over them and scales it by the gradient of the loss; unfused it makes a copy in fp32, then takes
  * maximum, difference, exponential, sum and quotient in turn.
  */
-static table_cost whole_table(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double columns)
+static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			      double columns)
 {
 	double e = r->element, logits = z->n * columns;
 	double forward = l->fused_cross_entropy ? 3 * e : e + 4 + 4 + 8 + 8 + 4 + 8;
 	double backward = l->fused_cross_entropy ? 2 * e : 8 + 4 + e;
 
-	return (table_cost){.logits = p4d_gemm_seconds(r, 1, z->n, columns, z->h, e),
-			    .input = p4d_gemm_seconds(r, 1, z->n, z->h, columns, e),
-			    .weight = p4d_gemm_seconds(r, 1, columns, z->h, z->n, 8),
-			    .statistics = p4d_memory_seconds(r, forward * logits),
-			    .gradient = p4d_memory_seconds(r, backward * logits)};
+	return (table_cost){.logits = p4d_cost__gemm_seconds(r, 1, z->n, columns, z->h, e),
+			    .input = p4d_cost__gemm_seconds(r, 1, z->n, z->h, columns, e),
+			    .weight = p4d_cost__gemm_seconds(r, 1, columns, z->h, z->n, 8),
+			    .statistics = p4d_cost__memory_seconds(r, forward * logits),
+			    .gradient = p4d_cost__memory_seconds(r, backward * logits)};
 }
 
 /* p4d-train works on a chunk of tokens at a time, with logits in fp32 and gradients in the activations' type.
  */
-static table_cost chunked_table(const p4d_rates *r, const p4d_sizes *z, double columns)
+static table_cost chunked_table(const p4d_cost_rates *r, const p4d_cost_sizes *z, double columns)
 {
 	double chunks = ceil(z->n / P4D_CROSS_ENTROPY_CHUNK), n = z->n / chunks, logits = n * columns;
 
-	return (table_cost){.logits = chunks * p4d_gemm_seconds(r, 1, n, columns, z->h, 4),
-			    .input = chunks * p4d_gemm_seconds(r, 1, n, z->h, columns, r->element),
-			    .weight = chunks * p4d_gemm_seconds(r, 1, columns, z->h, n, 8),
-			    .statistics = chunks * p4d_memory_seconds(r, 4 * logits),
-			    .gradient = chunks * p4d_memory_seconds(r, (4 + r->element) * logits)};
+	return (table_cost){.logits = chunks * p4d_cost__gemm_seconds(r, 1, n, columns, z->h, 4),
+			    .input = chunks * p4d_cost__gemm_seconds(r, 1, n, z->h, columns, r->element),
+			    .weight = chunks * p4d_cost__gemm_seconds(r, 1, columns, z->h, n, 8),
+			    .statistics = chunks * p4d_cost__memory_seconds(r, 4 * logits),
+			    .gradient = chunks * p4d_cost__memory_seconds(r, (4 + r->element) * logits)};
 }
 
-static table_cost table_of(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double ranks)
+static table_cost table_of(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			   double ranks)
 {
 	double columns = (double)l->vocab / ranks;
 
@@ -74,25 +76,25 @@ static table_cost table_of(const p4d_layout *l, const p4d_rates *r, const p4d_si
 						      : chunked_table(r, z, columns);
 }
 
-void p4d_head_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
+void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
-	p4d_sizes z = p4d_sizes_of(l);
+	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	table_cost table = table_of(l, r, &z, (double)l->tp);
 	double e = r->element;
 
-	*y = (p4d_part_cost){0};
+	*y = (p4d_cost_part){0};
 	y->forward.gemm = table.logits;
 	y->backward_input.gemm = table.input;
 	weight_pass(l, y)->gemm += table.weight;
-	y->forward.memory_bound = p4d_memory_seconds(r, 2 * e * z.residual) + table.statistics;
-	y->backward_input.memory_bound = p4d_memory_seconds(r, 3 * e * z.residual) + table.gradient;
+	y->forward.memory_bound = p4d_cost__memory_seconds(r, 2 * e * z.residual) + table.statistics;
+	y->backward_input.memory_bound = p4d_cost__memory_seconds(r, 3 * e * z.residual) + table.gradient;
 	if (l->tp == 1)
 		return;
-	double one = p4d_boundary_seconds(l, r, &z);
+	double one = p4d_cost__boundary_seconds(l, r, &z);
 	bool hides = l->framework == P4D_FRAMEWORK_MEGATRON && l->sequence_parallel;
 	/* maximum, sum and the label's logit of every token */
-	y->forward.tensor_comm =
-	    (l->sequence_parallel ? one : 0) + 6 * p4d_gather_seconds(r, p4d_tensor_ring(l), 4 * z.n);
+	y->forward.tensor_comm = (l->sequence_parallel ? one : 0) +
+				 6 * p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), 4 * z.n);
 	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
 	weight_pass(l, y)->tensor_comm += l->sequence_parallel && !hides ? one : 0;
 }
@@ -101,21 +103,21 @@ void p4d_head_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
  * S computes logits and their statistics, T the logits again and their gradients; the gradient of the hidden
  * state belongs to T in vocab-1 and, not yet scaled, to S in vocab-2 (arXiv 2411.05288).
  */
-void p4d_vocabulary_seconds(const p4d_layout *l, const p4d_rates *r, p4d_vocabulary_cost *y)
+void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *y)
 {
-	p4d_sizes z = p4d_sizes_of(l);
+	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	double pp = (double)l->pp, e = r->element, rows = z.n * z.h;
 	table_cost table = table_of(l, r, &z, (double)l->tp * pp);
-	double gather = l->tp > 1 ? p4d_boundary_seconds(l, r, &z) : 0;
-	p4d_ring stages = p4d_ring_of(l, l->pp, l->tp * l->cp * l->dp);
+	double gather = l->tp > 1 ? p4d_cost__boundary_seconds(l, r, &z) : 0;
+	p4d_cost_ring stages = p4d_cost__ring_of(l, l->pp, l->tp * l->cp * l->dp);
 	/* each stage holds a share of the rows; the rest of its output is zeros */
-	double embed = p4d_memory_seconds(r, 2 * e * rows);
+	double embed = p4d_cost__memory_seconds(r, 2 * e * rows);
 
 	y->forward = table.logits + table.statistics + gather;
 	y->backward = table.logits + table.gradient + table.weight + gather;
 	*(l->vocab_parallel == P4D_VOCAB_2 ? &y->forward : &y->backward) += table.input + gather;
 	/* a residual stream to or from all stages, pipelined along the ring */
-	y->sync = p4d_gather_seconds(r, stages, e * z.residual * pp / (pp - 1));
+	y->sync = p4d_cost__gather_seconds(r, stages, e * z.residual * pp / (pp - 1));
 	y->embed_forward = embed;
-	y->embed_backward = p4d_memory_seconds(r, (e + 8) * rows / pp) + embed;
+	y->embed_backward = p4d_cost__memory_seconds(r, (e + 8) * rows / pp) + embed;
 }

@@ -3,7 +3,7 @@
  * The passes of one transformer layer, operation by operation, for one micro-batch on one rank. Tensors move
  * through device memory once per operation that the framework has as a kernel.
  */
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 
 /* ---- attention ---- */
 
@@ -11,7 +11,7 @@
  * Fused attention: half of the scores, and at the end one multiprocessor that still has a row of blocks to
  * do. Backward 2.5 times the products.
  */
-static double fused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, bool backward)
+static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
 	double s = (double)l->seq_len, d = (double)l->head_dim;
 	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
@@ -21,27 +21,27 @@ static double fused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z,
 }
 
 /* Scores and their softmax as kernels of their own; the products are batched matrix products. */
-static void unfused(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_share *forward,
-		    p4d_share *backward)
+static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		    p4d_cost_share *forward, p4d_cost_share *backward)
 {
 	double s = (double)l->seq_len, d = (double)l->head_dim, e = r->element, q = s / (double)l->cp;
 	double batch = (double)l->micro_batch * (double)l->heads / (double)l->tp;
-	double to_scores = p4d_gemm_seconds(r, batch, q, s, d, e),
-	       from_scores = p4d_gemm_seconds(r, batch, q, d, s, e);
+	double to_scores = p4d_cost__gemm_seconds(r, batch, q, s, d, e),
+	       from_scores = p4d_cost__gemm_seconds(r, batch, q, d, s, e);
 	/* dropout of the probabilities: read, write and the mask */
-	double dropout = l->dropout ? p4d_memory_seconds(r, (2 * e + 1) * z->scores) : 0;
+	double dropout = l->dropout ? p4d_cost__memory_seconds(r, (2 * e + 1) * z->scores) : 0;
 
 	forward->attention += to_scores + from_scores;
-	forward->memory_bound += p4d_memory_seconds(r, 2 * e * z->scores) + dropout;
+	forward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->scores) + dropout;
 	/* heads are moved before and after: queries, keys, values and the output */
-	forward->memory_bound += p4d_memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
+	forward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 	backward->attention += 2 * (to_scores + from_scores);
-	backward->memory_bound += p4d_memory_seconds(r, 3 * e * z->scores) + dropout;
-	backward->memory_bound += p4d_memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
+	backward->memory_bound += p4d_cost__memory_seconds(r, 3 * e * z->scores) + dropout;
+	backward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 }
 
 /* Gradients of keys and values are added up in fp32, by Transformer Engine in the type of activations. */
-static double gradient_element(const p4d_layout *l, const p4d_rates *r)
+static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	return l->framework == P4D_FRAMEWORK_MEGATRON ? r->element : 4;
 }
@@ -51,20 +51,20 @@ static double gradient_element(const p4d_layout *l, const p4d_rates *r)
  * block has nothing to hide behind. Causal work is balanced (zigzag). Partial outputs are merged once per
  * block, in fp32.
  */
-static void ring(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double attention, bool backward,
-		 p4d_share *out)
+static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
+		 bool backward, p4d_cost_share *out)
 {
 	double steps = (double)l->cp - 1;
-	p4d_ring context = p4d_ring_of(l, l->cp, l->tp);
+	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
 	/* backward, the gradients of keys and values go round too */
 	double element = r->element + (backward ? gradient_element(l, r) : 0),
 	       bytes = element * z->n * 2 * z->G;
-	double step = p4d_neighbour_seconds(r, context, bytes);
+	double step = p4d_cost__neighbour_seconds(r, context, bytes);
 	double hidden = attention / (double)l->cp;
 
 	out->context_comm += steps * (step > hidden ? step - hidden : 0) + steps * 2 * P4D_LAUNCH_SECONDS;
 	if (!backward)
-		out->memory_bound += steps * p4d_memory_seconds(r, 3 * 4 * z->n * z->A);
+		out->memory_bound += steps * p4d_cost__memory_seconds(r, 3 * 4 * z->n * z->A);
 }
 
 /*
@@ -72,26 +72,27 @@ static void ring(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, do
  * p4d-train gathers the two pieces of each sequence in turn; Transformer Engine keys and values of all
  * sequences in turn, and then puts them, and their gradients, in another order.
  */
-static void all_gather(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, bool backward,
-		       p4d_share *out)
+static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward,
+		       p4d_cost_share *out)
 {
 	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
 	double elements = z->n * (double)l->cp * 2 * z->G, calls = megatron ? 2 : 2 * (double)l->micro_batch;
-	p4d_ring context = p4d_ring_of(l, l->cp, l->tp);
+	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
 
-	out->context_comm += calls * p4d_gather_seconds(r, context, r->element * elements / calls);
+	out->context_comm += calls * p4d_cost__gather_seconds(r, context, r->element * elements / calls);
 	if (megatron)
-		out->memory_bound += (backward ? 2 : 1) * p4d_memory_seconds(r, 2 * r->element * elements);
+		out->memory_bound +=
+		    (backward ? 2 : 1) * p4d_cost__memory_seconds(r, 2 * r->element * elements);
 	if (!backward)
 		return;
 	double gradient = gradient_element(l, r) * elements;
-	out->context_comm += calls * p4d_gather_seconds(r, context, gradient / calls);
-	out->memory_bound += p4d_memory_seconds(r, gradient); /* cleared first */
+	out->context_comm += calls * p4d_cost__gather_seconds(r, context, gradient / calls);
+	out->memory_bound += p4d_cost__memory_seconds(r, gradient); /* cleared first */
 }
 
 /* attention: seconds of all blocks, that a ring has to hide behind */
-static void context(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, double attention,
-		    bool backward, p4d_share *out)
+static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
+		    bool backward, p4d_cost_share *out)
 {
 	if (l->cp == 1)
 		return;
@@ -101,23 +102,23 @@ static void context(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z,
 		ring(l, r, z, attention, backward, out);
 }
 
-bool p4d_clock_gathers(const p4d_layout *l, const p4d_gpu *gpu)
+bool p4d_cost_prefers_gather(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	p4d_rates r = p4d_rates_of(l, gpu);
-	p4d_sizes z = p4d_sizes_of(l);
+	p4d_cost_rates r = p4d_cost__rates_of(l, gpu);
+	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	double forward = l->recompute == P4D_RECOMPUTE_FULL ? 2 : 1;
-	p4d_share there[2] = {0}, back[2] = {0};
+	p4d_cost_share there[2] = {0}, back[2] = {0};
 
 	ring(l, &r, &z, fused(l, &r, &z, false), false, &there[0]);
 	ring(l, &r, &z, fused(l, &r, &z, true), true, &back[0]);
 	all_gather(l, &r, &z, false, &there[1]);
 	all_gather(l, &r, &z, true, &back[1]);
-	return forward * p4d_share_seconds(&there[1]) + p4d_share_seconds(&back[1]) <
-	       forward * p4d_share_seconds(&there[0]) + p4d_share_seconds(&back[0]);
+	return forward * p4d_cost_share_seconds(&there[1]) + p4d_cost_share_seconds(&back[1]) <
+	       forward * p4d_cost_share_seconds(&there[0]) + p4d_cost_share_seconds(&back[0]);
 }
 
-static void attention(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_share *forward,
-		      p4d_share *backward)
+static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		      p4d_cost_share *forward, p4d_cost_share *backward)
 {
 	if (!l->flash_attention && l->framework == P4D_FRAMEWORK_MEGATRON) {
 		unfused(l, r, z, forward, backward);
@@ -139,7 +140,7 @@ typedef enum matrix { QKV, OUTPUT, GATE_UP, DOWN, MATRICES } matrix;
  * whose operands wait in the slot of the activations: qkv and gate_up, unless they are recomputed (see
  * runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
  */
-static p4d_share *weight_pass(const p4d_layout *l, matrix m, p4d_part_cost *y)
+static p4d_cost_share *weight_pass(const p4d_layout *l, matrix m, p4d_cost_part *y)
 {
 	const bool waits = l->framework == P4D_FRAMEWORK_MEGATRON ||
 			   (m == QKV && l->recompute < P4D_RECOMPUTE_FULL) ||
@@ -148,7 +149,7 @@ static p4d_share *weight_pass(const p4d_layout *l, matrix m, p4d_part_cost *y)
 	return waits ? &y->backward_weight : &y->backward_input;
 }
 
-static void products(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
+static void products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
 {
 	const struct {
 		double in, out;
@@ -160,15 +161,16 @@ static void products(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z
 
 	for (int i = 0; i < MATRICES; i++) {
 		double in = shape[i].in, out = shape[i].out;
-		y->forward.gemm += p4d_gemm_seconds(r, 1, z->n, out, in, e);
-		y->backward_input.gemm += p4d_gemm_seconds(r, 1, z->n, in, out, e);
+		y->forward.gemm += p4d_cost__gemm_seconds(r, 1, z->n, out, in, e);
+		y->backward_input.gemm += p4d_cost__gemm_seconds(r, 1, z->n, in, out, e);
 		/* read and written: the gradient accumulates in fp32 */
-		weight_pass(l, (matrix)i, y)->gemm += p4d_gemm_seconds(r, 1, out, in, z->n, 8);
+		weight_pass(l, (matrix)i, y)->gemm += p4d_cost__gemm_seconds(r, 1, out, in, z->n, 8);
 	}
 }
 
 /* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
-static void elementwise(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
+static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			p4d_cost_part *y)
 {
 	double e = r->element, mask = l->dropout ? 1 : 0;
 	double norm = 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
@@ -177,23 +179,25 @@ static void elementwise(const p4d_layout *l, const p4d_rates *r, const p4d_sizes
 	double activation_back = (l->glu ? (l->fused_swiglu ? 5 : 8) : 3) * e * z->n * z->f;
 	double dropout_back = l->dropout ? (2 * e + 1) * z->residual : 0;
 
-	y->forward.memory_bound += 2 * p4d_memory_seconds(r, norm) + 2 * p4d_memory_seconds(r, residual) +
-				   p4d_memory_seconds(r, rotary) + p4d_memory_seconds(r, activation);
+	y->forward.memory_bound +=
+	    2 * p4d_cost__memory_seconds(r, norm) + 2 * p4d_cost__memory_seconds(r, residual) +
+	    p4d_cost__memory_seconds(r, rotary) + p4d_cost__memory_seconds(r, activation);
 	y->backward_input.memory_bound +=
-	    2 * p4d_memory_seconds(r, 3 * e * z->residual) + /* norm: gradient, input, result */
-	    2 * p4d_memory_seconds(r, 3 * e * z->residual) + /* the two branches add up */
-	    2 * p4d_memory_seconds(r, dropout_back) + p4d_memory_seconds(r, rotary) +
-	    p4d_memory_seconds(r, activation_back);
+	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) + /* norm: gradient, input, result */
+	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) + /* the two branches add up */
+	    2 * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +
+	    p4d_cost__memory_seconds(r, activation_back);
 	if (l->framework == P4D_FRAMEWORK_MEGATRON)
 		return;
 	/* p4d keeps neither the product of SwiGLU nor the outputs of norms, which gradients of weights need
 	 */
-	y->backward_input.memory_bound += p4d_memory_seconds(r, activation);
-	weight_pass(l, QKV, y)->memory_bound += p4d_memory_seconds(r, norm);
-	weight_pass(l, GATE_UP, y)->memory_bound += p4d_memory_seconds(r, norm);
+	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, activation);
+	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
+	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	/* the gradient of qkv is copied into the slot */
 	if (l->schedule >= P4D_ZB1P && l->recompute < P4D_RECOMPUTE_FULL)
-		y->backward_input.memory_bound += p4d_memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
+		y->backward_input.memory_bound +=
+		    p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
 }
 
 /*
@@ -203,11 +207,12 @@ static void elementwise(const p4d_layout *l, const p4d_rates *r, const p4d_sizes
  * arXiv 2205.05198). They compete for the multiprocessors: about half is gained (their backward time of a
  * 22B layer, and B200 runs), which leaves four of six. p4d-train overlaps nothing on this axis.
  */
-static void tensor_parallel(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, p4d_part_cost *y)
+static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			    p4d_cost_part *y)
 {
 	if (l->tp == 1)
 		return;
-	double one = p4d_boundary_seconds(l, r, z);
+	double one = p4d_cost__boundary_seconds(l, r, z);
 	bool hides = l->framework == P4D_FRAMEWORK_MEGATRON && l->sequence_parallel;
 
 	y->forward.tensor_comm += 4 * one;
@@ -218,7 +223,7 @@ static void tensor_parallel(const p4d_layout *l, const p4d_rates *r, const p4d_s
 	}
 }
 
-static void add(p4d_share *to, const p4d_share *from)
+static void add(p4d_cost_share *to, const p4d_cost_share *from)
 {
 	to->gemm += from->gemm;
 	to->attention += from->attention;
@@ -227,8 +232,8 @@ static void add(p4d_share *to, const p4d_share *from)
 	to->context_comm += from->context_comm;
 }
 
-static void recompute(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *z, const p4d_share *core,
-		      p4d_part_cost *y)
+static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		      const p4d_cost_share *core, p4d_cost_part *y)
 {
 	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
 	double e = r->element;
@@ -238,13 +243,13 @@ static void recompute(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *
 		add(&y->recompute, &y->forward);
 		break;
 	case P4D_RECOMPUTE_MLP:
-		y->recompute.gemm += p4d_gemm_seconds(r, 1, z->n, z->up, z->h, e);
+		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->up, z->h, e);
 		if (!megatron) /* the activation is computed again in any case, and its input gathered */
 			break;
-		y->recompute.gemm += p4d_gemm_seconds(r, 1, z->n, z->h, z->f, e);
+		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=
-		    p4d_memory_seconds(r, (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * z->f);
-		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_boundary_seconds(l, r, z) : 0;
+		    p4d_cost__memory_seconds(r, (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * z->f);
+		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_cost__boundary_seconds(l, r, z) : 0;
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		if (megatron)
@@ -255,12 +260,12 @@ static void recompute(const p4d_layout *l, const p4d_rates *r, const p4d_sizes *
 	}
 }
 
-void p4d_layer_cost(const p4d_layout *l, const p4d_rates *r, p4d_part_cost *y)
+void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
-	p4d_sizes z = p4d_sizes_of(l);
-	p4d_share core = {0};
+	p4d_cost_sizes z = p4d_cost__sizes_of(l);
+	p4d_cost_share core = {0};
 
-	*y = (p4d_part_cost){0};
+	*y = (p4d_cost_part){0};
 	attention(l, r, &z, &core, &y->backward_input);
 	add(&y->forward, &core);
 	products(l, r, &z, y);

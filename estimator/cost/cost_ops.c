@@ -5,7 +5,7 @@
  * (median deviation 2 %) and B200 (6 %; small products run faster there before the power limit is reached).
  */
 
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 
 /* Output tile of a multiprocessor, in elements: 128 x 256. */
 #define TILE_ELEMENTS 32768.0
@@ -31,7 +31,7 @@ static double peak_of(const p4d_layout *l, const p4d_gpu *gpu)
 	}
 }
 
-bool p4d_clock_knows(const p4d_layout *l, const p4d_gpu *gpu)
+bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	if (!gpu || l->device != P4D_CUDA)
 		return false;
@@ -56,16 +56,16 @@ static double last_rows(int sm, bool backward)
 	return sm >= 100 ? 256 : sm >= 90 ? 192 : 96;
 }
 
-/* A link that is not there costs nothing: p4d_clock_knows refuses layouts that would use it. */
+/* A link that is not there costs nothing: p4d_cost_known refuses layouts that would use it. */
 static double inverse(double rate)
 {
 	return rate > 0 ? 1 / rate : 0;
 }
 
-p4d_rates p4d_rates_of(const p4d_layout *l, const p4d_gpu *gpu)
+p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	double multiprocessors = gpu->multiprocessors;
-	p4d_rates r;
+	p4d_cost_rates r;
 
 	r.peak = peak_of(l, gpu);
 	r.gemm = inverse(r.peak * gpu->gemm_efficiency);
@@ -81,8 +81,8 @@ p4d_rates p4d_rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	return r;
 }
 
-double p4d_gemm_seconds(const p4d_rates *r, double batch, double rows, double columns, double depth,
-			double output_bytes)
+double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
+			      double depth, double output_bytes)
 {
 	double flops = (2 * batch * rows * columns + r->lost) * depth;
 	double bytes = batch * (r->element * depth * (rows + columns) + output_bytes * rows * columns);
@@ -90,15 +90,15 @@ double p4d_gemm_seconds(const p4d_rates *r, double batch, double rows, double co
 	return P4D_LAUNCH_SECONDS + flops * r->gemm + EXPOSED_MEMORY * bytes * r->hbm;
 }
 
-double p4d_memory_seconds(const p4d_rates *r, double bytes)
+double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes)
 {
 	return bytes > 0 ? P4D_LAUNCH_SECONDS + bytes * r->hbm : 0;
 }
 
-p4d_sizes p4d_sizes_of(const p4d_layout *l)
+p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *l)
 {
 	double t = (double)l->tp, d = (double)l->head_dim, b = (double)l->micro_batch;
-	p4d_sizes z = {.h = (double)l->hidden};
+	p4d_cost_sizes z = {.h = (double)l->hidden};
 
 	z.n = (double)l->seq_len * b / (double)l->cp;
 	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);

@@ -4,12 +4,12 @@
  * which dozens differ in what these depend on: none of it knows stages, chunks or the number of
  * micro-batches.
  */
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 
-typedef enum part { LAYER = 1, EMBEDDING, HEAD } part;
+typedef enum cached_part { LAYER = 1, EMBEDDING, HEAD } cached_part;
 
 /* Micro-batches are below 2^17. */
-static uint64_t key_of(const p4d_layout *l, part which)
+static uint64_t key_of(const p4d_layout *l, cached_part which)
 {
 	return ((l->micro_batch << 11 | l->tp) << 13 | l->cp) << 2 | which;
 }
@@ -22,23 +22,24 @@ static uint64_t key_of_layer(const p4d_layout *l)
 	return key_of(l, LAYER) << 4 | gathers << 3 | (unsigned)l->recompute << 1 | split;
 }
 
-typedef void (*cost_fn)(const p4d_layout *layout, const p4d_rates *r, p4d_part_cost *out);
+typedef void (*cost_fn)(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-static p4d_passes work_out(const p4d_layout *l, const p4d_rates *r, cost_fn cost)
+static p4d_cost_passes work_out(const p4d_layout *l, const p4d_cost_rates *r, cost_fn cost)
 {
-	p4d_part_cost y;
+	p4d_cost_part y;
 
 	cost(l, r, &y);
-	return (p4d_passes){p4d_share_seconds(&y.forward),
-			    p4d_share_seconds(&y.backward_input) + p4d_share_seconds(&y.recompute),
-			    p4d_share_seconds(&y.backward_weight)};
+	return (p4d_cost_passes){p4d_cost_share_seconds(&y.forward),
+				 p4d_cost_share_seconds(&y.backward_input) +
+				     p4d_cost_share_seconds(&y.recompute),
+				 p4d_cost_share_seconds(&y.backward_weight)};
 }
 
-static p4d_passes recall(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory, uint64_t key,
-			 cost_fn cost)
+static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory,
+			      uint64_t key, cost_fn cost)
 {
 	const uint64_t mixed = key * UINT64_C(0x9e3779b97f4a7c15);
-	const unsigned place = (unsigned)(mixed >> 32) % P4D_CLOCK_PLACES;
+	const unsigned place = (unsigned)(mixed >> 32) % P4D_COST_CACHE_PLACES;
 
 	if (!memory)
 		return work_out(l, r, cost);
@@ -49,17 +50,18 @@ static p4d_passes recall(const p4d_layout *l, const p4d_rates *r, p4d_clock_memo
 	return memory->place[place].passes;
 }
 
-p4d_passes p4d_layer_passes(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory)
+p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory)
 {
-	return recall(l, r, memory, key_of_layer(l), p4d_layer_cost);
+	return recall(l, r, memory, key_of_layer(l), p4d_cost__layer);
 }
 
-p4d_passes p4d_embedding_passes(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory)
+p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *l, const p4d_cost_rates *r,
+					   p4d_cost_cache *memory)
 {
-	return recall(l, r, memory, key_of(l, EMBEDDING), p4d_embedding_cost);
+	return recall(l, r, memory, key_of(l, EMBEDDING), p4d_cost__embedding);
 }
 
-p4d_passes p4d_head_passes(const p4d_layout *l, const p4d_rates *r, p4d_clock_memory *memory)
+p4d_cost_passes p4d_cost__head_passes(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory)
 {
-	return recall(l, r, memory, key_of(l, HEAD), p4d_head_cost);
+	return recall(l, r, memory, key_of(l, HEAD), p4d_cost__head);
 }

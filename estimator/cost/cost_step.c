@@ -2,7 +2,7 @@
 /* The step: the timeline of the schedule with the clock's durations, and what no schedule can beat. */
 #include <stdlib.h>
 
-#include "cost/cost_forms.h"
+#include "cost/cost_internal.h"
 #include "schedule/schedule.h"
 
 enum { ON_STACK = 768 }; /* doubles */
@@ -29,10 +29,10 @@ static double receives(const p4d_layout *l, uint32_t stage)
  * What a stage sees: the first micro-batch comes through the stages before it; the last goes back there, and
  * ends the step.
  */
-typedef struct view {
+typedef struct stage_view {
 	double begin, end; /* of the step on stage 0: before the first pass, after the last backward pass */
 	double before, after;
-} view;
+} stage_view;
 
 static bool is_split(const p4d_layout *l)
 {
@@ -40,9 +40,10 @@ static bool is_split(const p4d_layout *l)
 }
 
 /* One stage more lies in between. */
-static void pass_by(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, double stages, view *v)
+static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, double stages,
+		    stage_view *v)
 {
-	p4d_passes y = p4d_chunk_passes(l, t, stage, 0);
+	p4d_cost_passes y = p4d_cost__chunk_passes(l, t, stage, 0);
 
 	v->before += stages * (y.forward + t->send + (stage ? t->recv : 0));
 	v->after += stages * (y.input + (is_split(l) ? 0 : y.weight) + t->send + t->recv);
@@ -52,14 +53,14 @@ static void pass_by(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stag
  * Chunks are gathered and reduced one by one, with vocabulary parallelism its tables, too. The last weight
  * gradients, if they were put off, may hide the collective before the embedding's.
  */
-static view view_of(const p4d_layout *l, const p4d_clock_terms *t, const p4d_step_ends *first)
+static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_step_ends *first)
 {
 	const double parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0);
-	const double weight = is_split(l) ? p4d_chunk_passes(l, t, 0, 0).weight : 0;
+	const double weight = is_split(l) ? p4d_cost__chunk_passes(l, t, 0, 0).weight : 0;
 
-	return (view){.begin = first->gather / parts,
-		      .end = later(weight, t->vocabulary.sync) + t->vocabulary.embed_backward +
-			     first->reduce / parts + first->optimizer};
+	return (stage_view){.begin = first->gather / parts,
+			    .end = later(weight, t->vocabulary.sync) + t->vocabulary.embed_backward +
+				   first->reduce / parts + first->optimizer};
 }
 
 /* The passes of all chunks of a stage, for one micro-batch: those that may be put off, and the others. */
@@ -67,17 +68,17 @@ typedef struct stage_work {
 	double first, later;
 } stage_work;
 
-static stage_work stage_work_of(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage)
+static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage)
 {
 	const uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
-	const p4d_vocabulary_cost *c = &t->vocabulary;
-	p4d_passes y = {0};
+	const p4d_cost_vocabulary_passes *c = &t->vocabulary;
+	p4d_cost_passes y = {0};
 
-	p4d_passes_add(&y, &t->layer, l->stage_layers[stage]);
+	p4d_cost__passes_add(&y, &t->layer, l->stage_layers[stage]);
 	if (stage == 0)
-		p4d_passes_add(&y, &t->embedding, 1);
+		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (stage == last)
-		p4d_passes_add(&y, &t->head, 1);
+		p4d_cost__passes_add(&y, &t->head, 1);
 	/* all stages compute the logits of a micro-batch, in vocab-1 their gradients, before it goes back */
 	const bool one = l->vocab_parallel == P4D_VOCAB_1;
 	return (stage_work){.first = y.forward + y.input + (is_split(l) ? 0 : y.weight) + c->forward +
@@ -90,8 +91,8 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_clock_terms *t, u
  * When a stage has done so much for every micro-batch. It cannot begin before the first has come; embeddings
  * may be looked up while it waits.
  */
-static double done(const p4d_layout *l, const p4d_clock_terms *t, const view *v, const p4d_step_ends *ends,
-		   double work)
+static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v,
+		   const p4d_cost_step_ends *ends, double work)
 {
 	const double m = (double)l->micro_batches;
 
@@ -103,10 +104,10 @@ static double done(const p4d_layout *l, const p4d_clock_terms *t, const view *v,
  * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be put
  * off, and that micro-batch still has to go back.
  */
-static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t stage, const view *v,
-			const p4d_step_ends *first)
+static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, const stage_view *v,
+			const p4d_cost_step_ends *first)
 {
-	const p4d_step_ends ends = stage ? p4d_step_ends_of(l, t, stage) : *first;
+	const p4d_cost_step_ends ends = stage ? p4d_cost__step_ends_of(l, t, stage) : *first;
 	const stage_work work = stage_work_of(l, t, stage);
 
 	return later(done(l, t, v, &ends, work.first + work.later) + ends.reduce + ends.optimizer,
@@ -118,12 +119,12 @@ static double seen_from(const p4d_layout *l, const p4d_clock_terms *t, uint32_t 
  * goes back through them. Between these two the stage does all that may not be put off, but for what chunk 0
  * did before and has to do after.
  */
-static double seen_from_top(const p4d_layout *l, const p4d_clock_terms *t, const view *v)
+static double seen_from_top(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
 	const p4d_v_ends chunk = p4d_schedule_v_ends(&schedule, 0);
-	const p4d_passes top = p4d_chunk_passes(l, t, 0, 0);
-	const p4d_vocabulary_cost *c = &t->vocabulary;
+	const p4d_cost_passes top = p4d_cost__chunk_passes(l, t, 0, 0);
+	const p4d_cost_vocabulary_passes *c = &t->vocabulary;
 	const double others = (double)l->layers - l->stage_layers[0],
 		     sends = 2 * (double)(l->pp - 1) * t->send;
 	const double down = c->embed_forward + c->sync + top.forward + others * t->layer.forward + sends;
@@ -144,13 +145,13 @@ static uint32_t alike(const p4d_layout *l, uint32_t stage)
 	return count;
 }
 
-double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory)
+double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
-	p4d_clock_terms t;
+	p4d_cost_terms t;
 
-	p4d_clock_terms_of(l, gpu, memory, &t);
-	const p4d_step_ends first = p4d_step_ends_of(l, &t, 0);
-	view v = view_of(l, &t, &first);
+	p4d_cost__terms_of(l, gpu, memory, &t);
+	const p4d_cost_step_ends first = p4d_cost__step_ends_of(l, &t, 0);
+	stage_view v = view_of(l, &t, &first);
 	double bound = seen_from(l, &t, 0, &v, &first);
 	uint32_t before = 0;
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
@@ -167,10 +168,10 @@ double p4d_clock_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory
 
 /* What a micro-batch takes is a line or, where transfers hide, bends up: the larger, the less per sequence.
  */
-double p4d_clock_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory *memory)
+double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
-	const p4d_rates rates = p4d_rates_of(l, gpu);
-	const p4d_passes y = p4d_layer_passes(l, &rates, memory);
+	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);
+	const p4d_cost_passes y = p4d_cost__layer_passes(l, &rates, memory);
 	const double sequences = (double)l->micro_batch * (double)l->world / (double)(l->tp * l->cp);
 
 	return (double)l->layers * (y.forward + y.input + y.weight) / sequences;
@@ -180,9 +181,9 @@ double p4d_clock_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_clock_memory
 
 static void rate(const p4d_layout *l, const p4d_gpu *gpu, p4d_step *out)
 {
-	double peak = p4d_rates_of(l, gpu).peak, gpus = (double)l->world;
-	double model = p4d_model_flops(l) / out->seconds / gpus;
-	double hardware = p4d_hardware_flops(l) / out->seconds / gpus;
+	double peak = p4d_cost__rates_of(l, gpu).peak, gpus = (double)l->world;
+	double model = p4d_cost_model_flops(l) / out->seconds / gpus;
+	double hardware = p4d_cost_hardware_flops(l) / out->seconds / gpus;
 
 	out->tokens_per_second_per_gpu = (double)l->global_batch * (double)l->seq_len / out->seconds / gpus;
 	out->tflops_per_gpu = model / 1e12;
@@ -191,22 +192,22 @@ static void rate(const p4d_layout *l, const p4d_gpu *gpu, p4d_step *out)
 	out->hfu = hardware / peak;
 }
 
-int p4d_clock_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
-		   p4d_error *err)
+int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
+		  p4d_error *err)
 {
 	p4d_schedule schedule = p4d_schedule_of(l);
-	size_t count = p4d_clock_storage(l);
+	size_t count = p4d_cost_storage(l);
 	double few[ON_STACK], *storage = few;
 	p4d_durations durations;
 	p4d_step step;
 
-	if (!p4d_clock_knows(l, gpu))
-		return p4d_fail(err, P4D_E_NO_CLOCK, "no step time: %s",
+	if (!p4d_cost_known(l, gpu))
+		return p4d_fail(err, P4D_E_NO_RATES, "no step time: %s",
 				l->device == P4D_CUDA ? "gpus.json lacks rates of the GPU or its links"
 						      : "the clock knows GPUs only");
 	if (count > ON_STACK && !(storage = malloc(count * sizeof(*storage))))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the durations of %zu passes", count);
-	p4d_clock_durations(l, gpu, storage, &durations);
+	p4d_cost_durations(l, gpu, storage, &durations);
 	int rc = p4d_timeline_seconds(&schedule, &durations, work, &step.seconds, &step.bubble_fraction, err);
 	if (storage != few)
 		free(storage);

@@ -15,7 +15,7 @@
 static void add_states(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
-	p4d_wide n = p4d_stage_parameters(l, &rows->schedule, rows->stage);
+	p4d_wide n = p4d_parameters_of_stage(l, &rows->schedule, rows->stage);
 	p4d_wide share = p4d_div_up(n, p4d_optimizer_shards(l));
 	const bool half_grads = l->precision == P4D_FP16; /* then the optimizer keeps an fp32 copy of them */
 
@@ -120,7 +120,7 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 	}
 }
 
-void p4d_rows_of_megatron(p4d_rows *rows)
+void p4d_framework_megatron_rows(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);

@@ -52,7 +52,7 @@ static uint64_t narrow(p4d_rows *rows, p4d_wide wide)
 
 static void add_states(p4d_rows *rows, const sizes *z)
 {
-	uint64_t n = narrow(rows, p4d_padded_parameters(rows->layout, &rows->schedule, rows->stage));
+	uint64_t n = narrow(rows, p4d_parameters_padded(rows->layout, &rows->schedule, rows->stage));
 	uint64_t shard = n / p4d_optimizer_shards(rows->layout);
 
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, z->dtype, n, 0, 0);
@@ -268,7 +268,7 @@ static void add_working_set(p4d_rows *rows, const sizes *z)
 	/* used in nearly all, and at the bottom in all, so that what comes and goes lies above */
 	const unsigned every = forward | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(BACKWARD_FFN) |
 			       AT(BACKWARD_ATTENTION) | AT(WEIGHT);
-	const p4d_part part = P4D_PART_WORKING_SET;
+	const p4d_memory_class part = P4D_PART_WORKING_SET;
 
 	/* the residual stream and, on the way back, its gradient */
 	p4d_row_at(rows, every, "hidden", "sp cp", part, z->dtype, z->ns, z->h, 0);
@@ -305,8 +305,9 @@ static uint64_t workspace(const p4d_rows *rows, const sizes *z, bool backward)
 	if (l->device == P4D_CPU) /* see P4D_ATTENTION_TILE in runtime/device.h */
 		return backward ? 4 * tile * (2 * tile + 5 * l->head_dim)
 				: 4 * tile * (tile + 4 * l->head_dim);
-	return z->dtype != P4D_DT_FP32 ? p4d_attention_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
-				       : 0;
+	return z->dtype != P4D_DT_FP32
+		   ? p4d_attention_workspace_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
+		   : 0;
 }
 
 /*
@@ -316,7 +317,7 @@ static uint64_t workspace(const p4d_rows *rows, const sizes *z, bool backward)
 static void add_context(p4d_rows *rows, const sizes *z)
 {
 	const unsigned forward = AT(FORWARD) | AT(RECOMPUTE), backward = AT(BACKWARD_ATTENTION);
-	const p4d_part part = P4D_PART_ATTENTION;
+	const p4d_memory_class part = P4D_PART_ATTENTION;
 	const uint64_t cp = rows->layout->cp;
 
 	if (cp == 1)
@@ -339,7 +340,7 @@ static void add_context(p4d_rows *rows, const sizes *z)
 static void add_attention(p4d_rows *rows, const sizes *z)
 {
 	const unsigned forward = AT(FORWARD) | AT(RECOMPUTE), backward = AT(BACKWARD_ATTENTION);
-	const p4d_part part = P4D_PART_ATTENTION;
+	const p4d_memory_class part = P4D_PART_ATTENTION;
 	const struct {
 		unsigned moments;
 		const char *name;
@@ -361,7 +362,7 @@ static void add_attention(p4d_rows *rows, const sizes *z)
 			   z->q + 2 * z->kv, 0);
 }
 
-void p4d_rows_of_p4d(p4d_rows *rows)
+void p4d_framework_p4d_rows(p4d_rows *rows)
 {
 	const sizes z = sizes_of(rows->layout);
 

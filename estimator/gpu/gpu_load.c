@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu_table.h"
 #include "base/json_file.h"
+#include "gpu/gpu_table.h"
 
 enum { MAX_FILE = 1024 * 1024 };
 
@@ -30,7 +30,7 @@ int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err)
 	char *text = p4d_text_read(path, MAX_FILE, &length, err);
 	if (!text)
 		return -1;
-	int rc = p4d_gpus_parse(gpus, text, length, path, err);
+	int rc = p4d_gpus__parse(gpus, text, length, path, err);
 	free(text);
 	return rc;
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/gpu.h"
 #include "base/json_file.h"
+#include "gpu/gpu.h"
 
 enum { MAX_FILE = 1024 * 1024 };
 
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	char *text = p4d_text_read(argv[1], MAX_FILE, &length, &err);
-	if (!text || p4d_gpus_parse(&gpus, text, length, argv[1], &err) < 0) {
+	if (!text || p4d_gpus__parse(&gpus, text, length, argv[1], &err) < 0) {
 		fprintf(stderr, "%s\n", err.text);
 		free(text);
 		return 1;

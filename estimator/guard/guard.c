@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/defaults.h"
-#include "job/script.h"
-#include "search/layout_search.h"
 #include "guard/verdict.h"
+#include "job/script.h"
+#include "request/defaults.h"
+#include "search/search.h"
 
 /* Everything the steps below share. */
 typedef struct guard {
@@ -48,8 +48,8 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		if (p4d_layout_is_default(candidate, option) && !differs)
 			continue;
 		int length = snprintf(buf + used, size - used, "%s--p4d-%s=%s", used ? " " : "",
-				      p4d_option_info_of(option)->name,
-				      p4d_value_text(candidate, option, value, sizeof(value)));
+				      p4d_request_option_info(option)->name,
+				      p4d_request_value_text(candidate, option, value, sizeof(value)));
 		used += length > 0 ? (size_t)length : 0;
 	}
 	/* a split that p4d chose where none was asked for, it will choose again */
@@ -74,8 +74,8 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))
 			continue;
 		int length = snprintf(buf + used, size - used, "%s%s=%s", used ? " " : "",
-				      p4d_option_info_of(option)->name,
-				      p4d_value_text(complete, option, value, sizeof(value)));
+				      p4d_request_option_info(option)->name,
+				      p4d_request_value_text(complete, option, value, sizeof(value)));
 		used += length > 0 ? (size_t)length : 0;
 	}
 	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT) && used < size)
@@ -94,9 +94,9 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 	if (p4d_is_chosen(complete, P4D_SEQ_LEN) || p4d_is_chosen(complete, P4D_GLOBAL_BATCH))
 		snprintf(assumed, sizeof(assumed), " (seq-len=%" PRIu64 " global-batch=%" PRIu64 ")",
 			 v->layout.seq_len, v->layout.global_batch);
-	p4d_verdict_say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
-			assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
-			v->layout.device == P4D_CPU ? "the host" : v->estimate.gpu->name);
+	p4d_verdict__say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
+			 assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
+			 v->layout.device == P4D_CPU ? "the host" : v->estimate.gpu->name);
 }
 
 /* The job's script tells what it trains with when the user does not. */
@@ -163,20 +163,20 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}
-	int rc = p4d_judge(g->site, g->job, g->request, v, err);
+	int rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
 	p4d_code code = P4D_E_CHOSE;
 	if (rc < 0 && is_curable(err->code)) {
 		p4d_request attempted = *g->request;
 		if (correct(g, &asked, err) == 0) {
 			code = P4D_E_CHANGED;
-			rc = p4d_judge(g->site, g->job, g->request, v, err);
+			rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
 		} else {
 			*g->request = attempted;
 		}
 	}
 	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
 		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
-	if (v->judged && p4d_plan_seal(g->request, &v->layout, v->geometry.gpu, err) < 0)
+	if (v->judged && p4d_plan_add_checksum(g->request, &v->layout, v->geometry.gpu, err) < 0)
 		return -1;
 	if (rc == 0)
 		say_choice(&asked, g->request, code, v);
@@ -191,7 +191,7 @@ static void say_above_safe(p4d_verdict *v)
 	if (!e->capacity_bytes || e->fraction <= v->policy.safe)
 		return;
 	v->action = P4D_WARN;
-	p4d_message *message = p4d_verdict_say(
+	p4d_message *message = p4d_verdict__say(
 	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
 	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
 	    v->layout.device == P4D_CPU ? "the host" : e->gpu->name, 100 * v->policy.safe);
@@ -203,10 +203,10 @@ static void say_above_safe(p4d_verdict *v)
 static void say_ambiguous(p4d_verdict *v)
 {
 	if (v->geometry.ambiguous > 1 && v->geometry.gpu)
-		p4d_verdict_say(v, P4D_E_AMBIGUOUS_GPU,
-				"the GPU name fits %u GPUs of different size; %s (%.1f GiB) is assumed",
-				v->geometry.ambiguous, v->geometry.gpu->name,
-				p4d_to_gib(v->geometry.gpu->usable_bytes));
+		p4d_verdict__say(v, P4D_E_AMBIGUOUS_GPU,
+				 "the GPU name fits %u GPUs of different size; %s (%.1f GiB) is assumed",
+				 v->geometry.ambiguous, v->geometry.gpu->name,
+				 p4d_to_gib(v->geometry.gpu->usable_bytes));
 }
 
 /* An architecture without a formula: the site decides. */
@@ -220,8 +220,8 @@ static int judge_unmodelled(guard *g, p4d_error *err)
 		return -1;
 	if (v->policy.unmodelled == P4D_UNMODELLED_WARN) {
 		v->action = P4D_WARN;
-		p4d_verdict_say(v, P4D_E_UNMODELLED, "%s is not modelled, nothing was checked: %s",
-				g->request->model, g->request->unmodelled);
+		p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, nothing was checked: %s",
+				 g->request->model, g->request->unmodelled);
 	}
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
@@ -240,11 +240,11 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	infer_framework(g->job, g->request);
 	p4d_site_apply_defaults(g->site, g->request);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && g->request->value[P4D_DEVICE] == P4D_CPU;
-	if (p4d_geometry_of(g->site, &job, source, context, &v->geometry, err) < 0)
+	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;
-	v->policy = p4d_policy_of(g->site, g->job, &v->geometry);
+	v->policy = p4d_guard__policy(g->site, g->job, &v->geometry);
 	p4d_request_default(g->request, P4D_FRAMEWORK,
-			    p4d_is_llama_type(g->request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
+			    p4d_defaults_llama_type(g->request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
 			    P4D_BY_P4D);
 	g->space = (p4d_search_space){
 	    .nodes = v->geometry.nodes,
@@ -253,7 +253,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	    .capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(g->site)},
 	    .method = P4D_METHOD_CLOSED,
 	    .safe = v->policy.safe,
-	    .limit = p4d_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
+	    .limit = p4d_site_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
 	};
 	say_ambiguous(v);
 	int rc = complete_and_judge(g, err);
@@ -282,17 +282,17 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 		return;
 	}
 	memset(verdict, 0, sizeof(*verdict));
-	verdict->policy = p4d_policy_of(site, job, NULL);
+	verdict->policy = p4d_guard__policy(site, job, NULL);
 	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
 	    complete(&g, source, context, &err) < 0)
-		p4d_verdict_error(verdict, &err);
-	p4d_verdict_finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
+		p4d_verdict__error(verdict, &err);
+	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
 }
 
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict)
 {
 	memset(verdict, 0, sizeof(*verdict));
-	verdict->policy = p4d_policy_of(site, job, NULL);
-	p4d_verdict_error(verdict, err);
-	p4d_verdict_finish(verdict, NULL);
+	verdict->policy = p4d_guard__policy(site, job, NULL);
+	p4d_verdict__error(verdict, err);
+	p4d_verdict__finish(verdict, NULL);
 }

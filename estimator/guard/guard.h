@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "job/job.h"
-#include "plan/stage_memory.h"
 #include "plan/plan_line.h"
+#include "plan/stage_memory.h"
 #include "request/request.h"
 #include "site/site.h"
 
@@ -67,7 +67,7 @@ void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *e
 /*
  * Prints message i as the lines a user sees ("p4d: [P4D012] ...\np4d: fix: ..."), without trailing newline.
  */
-const char *p4d_message_text(const p4d_message *message, char *buf, size_t size);
+const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t size);
 
 /* All messages of a verdict, at most four lines, joined by newlines; "" when there are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job/script.h"
 #include "guard/verdict.h"
+#include "job/script.h"
 
 /* Job scripts are short; whatever comes after this many bytes is data. */
 enum { SCRIPT_MAX = 256 * 1024 };
 
-p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
+p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
 {
 	const char *partition = job->partition;
 
@@ -23,7 +23,7 @@ p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geo
 static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;
-	double limit = p4d_policy_limit(&v->policy, e->framework);
+	double limit = p4d_site_policy_limit(&v->policy, e->framework);
 	char recompute[16], where[64] = "";
 
 	if (!e->capacity_bytes || e->fraction <= limit)
@@ -31,16 +31,16 @@ static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_er
 	if (v->geometry.gpu_types > 1)
 		snprintf(where, sizeof(where), ", the smallest of %u GPU types possible here",
 			 v->geometry.gpu_types);
-	return p4d_fail(err, P4D_E_DOES_NOT_FIT,
-			"%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: stage %u of %" PRIu64
-			" with tp=%" PRIu64 " cp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64
-			" micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s",
-			request->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
-			100 * e->fraction, 100 * limit,
-			v->layout.device == P4D_CPU ? "the host" : e->gpu->name, where, e->stage,
-			v->layout.pp, v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
-			v->layout.micro_batch, v->layout.seq_len,
-			p4d_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
+	return p4d_fail(
+	    err, P4D_E_DOES_NOT_FIT,
+	    "%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: stage %u of %" PRIu64
+	    " with tp=%" PRIu64 " cp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64
+	    " seq-len=%" PRIu64 " recompute=%s",
+	    request->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
+	    100 * e->fraction, 100 * limit, v->layout.device == P4D_CPU ? "the host" : e->gpu->name, where,
+	    e->stage, v->layout.pp, v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
+	    v->layout.micro_batch, v->layout.seq_len,
+	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
 }
 
 static int check_host_memory(const p4d_verdict *v, p4d_error *err)
@@ -100,22 +100,22 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 		p4d_fail(err, P4D_E_NO_EFFECT,
 			 "p4d chose %s=%s, but the script uses neither $P4D_MEGATRON_ARGS nor another P4D_ "
 			 "variable",
-			 p4d_option_info_of(chosen[i])->name,
-			 p4d_value_text(request, chosen[i], value, sizeof(value)));
+			 p4d_request_option_info(chosen[i])->name,
+			 p4d_request_value_text(request, chosen[i], value, sizeof(value)));
 		return p4d_fix(err, "in the script, pass $P4D_MEGATRON_ARGS to pretrain_gpt.py");
 	}
 	return 0;
 }
 
-int p4d_judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *v,
-	      p4d_error *err)
+int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *v,
+		     p4d_error *err)
 {
 	p4d_capacity capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(site)};
 	size_t length = job->script_length < SCRIPT_MAX ? job->script_length : SCRIPT_MAX;
 
 	if (p4d_layout_build(request, v->geometry.nodes, v->geometry.gpus_per_node, &v->layout, err) < 0)
 		return -1;
-	if (p4d_estimate_memory(&v->layout, P4D_METHOD_CLOSED, &capacity, &v->estimate, err) < 0)
+	if (p4d_memory_estimate(&v->layout, P4D_METHOD_CLOSED, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
 	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "guard/verdict.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "guard/verdict.h"
-
-p4d_message *p4d_verdict_say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
+p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
 {
 	/* the last message gives way: the first ones are the reasons */
 	unsigned at = verdict->messages < P4D_MESSAGES ? verdict->messages++ : P4D_MESSAGES - 1;
@@ -38,16 +38,16 @@ static bool is_fault_of_site(p4d_code code)
 	}
 }
 
-void p4d_verdict_error(p4d_verdict *verdict, const p4d_error *err)
+void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 {
-	p4d_message *message = p4d_verdict_say(verdict, err->code, "%s", err->text);
+	p4d_message *message = p4d_verdict__say(verdict, err->code, "%s", err->text);
 
 	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
 	verdict->action = P4D_REJECT;
 	if (is_fault_of_site(err->code) && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
 		verdict->action = P4D_WARN;
-		p4d_verdict_say(verdict, P4D_E_NOT_JUDGED,
-				"the job was not judged; the site lets such jobs pass");
+		p4d_verdict__say(verdict, P4D_E_NOT_JUDGED,
+				 "the job was not judged; the site lets such jobs pass");
 	}
 }
 
@@ -56,15 +56,15 @@ static void apply_override(p4d_verdict *verdict, const char *reason)
 	if (!reason || !*reason || verdict->action != P4D_REJECT)
 		return;
 	if (!verdict->policy.allow_override) {
-		p4d_verdict_say(verdict, P4D_E_OVERRIDE,
-				"--p4d-override is not allowed for this job by the site");
+		p4d_verdict__say(verdict, P4D_E_OVERRIDE,
+				 "--p4d-override is not allowed for this job by the site");
 		return;
 	}
 	verdict->action = P4D_WARN;
-	p4d_verdict_say(verdict, P4D_E_OVERRIDDEN, "overridden: %s", reason);
+	p4d_verdict__say(verdict, P4D_E_OVERRIDDEN, "overridden: %s", reason);
 }
 
-void p4d_verdict_finish(p4d_verdict *verdict, const char *override_reason)
+void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason)
 {
 	verdict->would_reject = verdict->action == P4D_REJECT;
 	apply_override(verdict, override_reason);
@@ -86,7 +86,7 @@ void p4d_verdict_finish(p4d_verdict *verdict, const char *override_reason)
 	}
 }
 
-const char *p4d_message_text(const p4d_message *message, char *buf, size_t size)
+const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t size)
 {
 	if (message->fix[0])
 		snprintf(buf, size, "p4d: [P4D%03d] %s\np4d: fix: %s", (int)message->code, message->text,
@@ -112,7 +112,7 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 		lines += message->fix[0] ? 2 : 1;
 		if (lines > P4D_VERDICT_LINES)
 			break;
-		p4d_message_text(message, text, sizeof(text));
+		p4d_guard_message_text(message, text, sizeof(text));
 		int length = snprintf(buf + used, size - used, "%s%s", used ? "\n" : "", text);
 		if (length < 0 || (size_t)length >= size - used)
 			break;

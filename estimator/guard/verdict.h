@@ -10,25 +10,25 @@
 enum { P4D_VERDICT_LINES = 4 };
 
 /* Adds a message; the returned one may still be given a fix. */
-p4d_message *p4d_verdict_say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
+p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The job is refused for this reason; when the fault is the site's or p4d's own, on_error decides. */
-void p4d_verdict_error(p4d_verdict *verdict, const p4d_error *err);
+void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 
 /* Applies the user's override, then the site's mode. Call last. */
-void p4d_verdict_finish(p4d_verdict *verdict, const char *override_reason);
+void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
 
 /* The policy for a job whose geometry may not be known (yet); of several partitions the strictest values. */
-p4d_policy p4d_policy_of(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
+p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
 
 /*
  * What both readers of a complete request check: layout, memory against the limit, host memory, tasks,
  * script. Fills the verdict's layout, estimate and messages. Returns 0 when the job may pass, -1 when it was
  * refused (reason in *err).
  */
-int p4d_judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *verdict,
-	      p4d_error *err);
+int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request,
+		     p4d_verdict *verdict, p4d_error *err);
 
 /* True when p4d, not the user, decided the option. */
 static inline bool p4d_is_chosen(const p4d_request *request, p4d_option option)

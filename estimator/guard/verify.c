@@ -29,7 +29,7 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	char command[450];
 
 	if (options && p4d_request_any(options)) {
-		p4d_geometry_of(site, job, source, context, &v->geometry, NULL);
+		p4d_job_geometry(site, job, source, context, &v->geometry, NULL);
 		write_command(job, options, &v->geometry, command, sizeof(command));
 		p4d_fail(err, P4D_E_NO_PLAN,
 			 "the job carries p4d options but no complete P4D_PLAN: p4d did not run where it was "
@@ -50,17 +50,18 @@ static int check_options(const p4d_request *options, const p4d_request *plan, p4
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		p4d_option option = (p4d_option)i;
-		if (!p4d_is_set(options, option) || !(p4d_option_info_of(option)->where & P4D_WHERE_PLAN))
+		if (!p4d_is_set(options, option) ||
+		    !(p4d_request_option_info(option)->where & P4D_WHERE_PLAN))
 			continue;
-		p4d_value_text(options, option, left, sizeof(left));
-		p4d_value_text(plan, option, right, sizeof(right));
+		p4d_request_value_text(options, option, left, sizeof(left));
+		p4d_request_value_text(plan, option, right, sizeof(right));
 		if (p4d_is_set(plan, option) && !strcmp(left, right))
 			continue;
 		p4d_fail(err, P4D_E_PLAN_CHANGED, "%s is %s in the job's options and %s in its plan",
-			 p4d_option_info_of(option)->name, left,
+			 p4d_request_option_info(option)->name, left,
 			 p4d_is_set(plan, option) ? right : "not set");
 		return p4d_fix(err, "unset P4D_PLAN and submit again with --p4d-%s=%s",
-			       p4d_option_info_of(option)->name, left);
+			       p4d_request_option_info(option)->name, left);
 	}
 	return 0;
 }
@@ -93,14 +94,14 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return v->policy.unmodelled == P4D_UNMODELLED_REJECT ? -1 : 0;
 	}
 	planned.cpu = plan->value[P4D_DEVICE] == P4D_CPU;
-	if (p4d_geometry_of(site, &planned, source, context, &v->geometry, err) < 0)
+	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
 		return -1;
-	v->policy = p4d_policy_of(site, job, &v->geometry);
+	v->policy = p4d_guard__policy(site, job, &v->geometry);
 	if (check_world(plan, &v->geometry, err) < 0)
 		return -1;
-	if (p4d_judge(site, job, plan, v, err) < 0)
+	if (p4d_guard__judge(site, job, plan, v, err) < 0)
 		return -1;
-	return p4d_plan_check_seal(plan, &v->layout, v->geometry.gpu, err);
+	return p4d_plan_verify_checksum(plan, &v->layout, v->geometry.gpu, err);
 }
 
 void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
@@ -112,9 +113,9 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 
 	memset(verdict, 0, sizeof(*verdict));
 	memset(&request, 0, sizeof(request));
-	verdict->policy = p4d_policy_of(site, job, NULL);
+	verdict->policy = p4d_guard__policy(site, job, NULL);
 	if (verdict->policy.exempt || verdict->policy.mode == P4D_MODE_OFF) {
-		p4d_verdict_finish(verdict, NULL);
+		p4d_verdict__finish(verdict, NULL);
 		return;
 	}
 	if (!plan || !*plan)
@@ -122,10 +123,10 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	else
 		rc = verify(site, job, source, context, plan, options, &request, verdict, &err);
 	if (rc < 0)
-		p4d_verdict_error(verdict, &err);
+		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
-	p4d_verdict_finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
+	p4d_verdict__finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
 	/* a refused plan that passes all the same is the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);

@@ -136,7 +136,8 @@ static void add_memory(arguments *a, const p4d_layout *l)
 		add(a, l->precision == P4D_FP16 ? "--fp16" : "--bf16");
 }
 
-const char *p4d_megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size)
+const char *p4d_export__megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf,
+				      size_t size)
 {
 	arguments a = {buf, size, 0};
 
@@ -164,8 +165,8 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 	if (p4d_is_set(request, P4D_UNMODELLED))
 		return; /* there is no layout */
 	for (size_t i = 0; i < sizeof(option) / sizeof(*option); i++)
-		visit(name[i], p4d_value_text(request, option[i], value, sizeof(value)), context);
+		visit(name[i], p4d_request_value_text(request, option[i], value, sizeof(value)), context);
 	snprintf(value, sizeof(value), "%" PRIu64, layout->dp);
 	visit("P4D_DP", value, context);
-	visit("P4D_MEGATRON_ARGS", p4d_megatron_args(request, layout, value, sizeof(value)), context);
+	visit("P4D_MEGATRON_ARGS", p4d_export__megatron_args(request, layout, value, sizeof(value)), context);
 }

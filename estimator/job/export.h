@@ -25,6 +25,7 @@ extern const char *const p4d_export_names[];
  * Arguments that Megatron-LM's pretrain_gpt.py accepts for this layout: parallelism, model, batch, recompute
  * and precision.
  */
-const char *p4d_megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
+const char *p4d_export__megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf,
+				      size_t size);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/job_parse.h"
-
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
+
+#include "job/job_internal.h"
 
 enum { MAX_GRES_TEXT = 4096 };
 
@@ -106,8 +106,8 @@ static int parse_entry(const char *at, size_t length, bool bare, const char **ty
 	return last && !*type_length ? -1 : 1;
 }
 
-int p4d_gpus_request_parse(const char *text, bool bare, char *type, size_t size, uint32_t *count,
-			   p4d_error *err)
+int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
+			 p4d_error *err)
 {
 	const char *first_type = "";
 	size_t first_length = 0, length;
@@ -153,10 +153,10 @@ int p4d_gpus_request_parse(const char *text, bool bare, char *type, size_t size,
 
 int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p4d_error *err)
 {
-	return p4d_gpus_request_parse(text, false, type, size, count, err);
+	return p4d_gres__parse_gpus(text, false, type, size, count, err);
 }
 
-int p4d_mem_parse(const char *text, uint64_t *bytes, p4d_error *err)
+int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err)
 {
 	size_t n = strspn(text, "0123456789");
 	uint64_t value = 0, unit = 0;
@@ -206,7 +206,7 @@ static int node_count(const char *text, size_t length, uint32_t *out)
 	return 0;
 }
 
-int p4d_nodes_parse(const char *text, uint32_t *min, uint32_t *max, p4d_error *err)
+int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_error *err)
 {
 	size_t first = strcspn(text, "-");
 	uint32_t low, high;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/job_parse.h"
-
 #include <string.h>
+
+#include "job/job_internal.h"
 
 /* What the job asks for in GPUs, by the four ways Slurm has. 0: not asked that way. */
 typedef struct wish {
@@ -9,7 +9,7 @@ typedef struct wish {
 	char type[48];
 } wish;
 
-const p4d_cluster *p4d_lazy(p4d_lazy_cluster *lazy)
+const p4d_cluster *p4d_job__lazy(p4d_job_lazy_cluster *lazy)
 {
 	if (!lazy->asked && lazy->source)
 		lazy->cluster = lazy->source(lazy->context);
@@ -17,7 +17,7 @@ const p4d_cluster *p4d_lazy(p4d_lazy_cluster *lazy)
 	return lazy->cluster;
 }
 
-bool p4d_next_name(const char **at, char *name, size_t size)
+bool p4d_job__next_name(const char **at, char *name, size_t size)
 {
 	for (;;) {
 		*at += strspn(*at, ", ");
@@ -40,7 +40,7 @@ static int read_one(const char *text, bool bare, uint32_t *count, wish *out, p4d
 
 	if (!text || !*text)
 		return 0;
-	int rc = p4d_gpus_request_parse(text, bare, type, sizeof(type), count, err);
+	int rc = p4d_gres__parse_gpus(text, bare, type, sizeof(type), count, err);
 	if (rc > 0 && !out->type[0])
 		memcpy(out->type, type, sizeof(type));
 	return rc < 0 ? -1 : 0;
@@ -69,19 +69,20 @@ bool p4d_job_wants_gpus(const p4d_job *job)
  * GPUs per node of the job's partitions: the smallest, and whether they differ. 0 when unknown. Partitions of
  * p4d.conf that do not say are asked of the cluster.
  */
-static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_lazy_cluster *lazy, bool *differ)
+static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
+			       bool *differ)
 {
 	uint32_t least = 0;
 	const char *at = job->partition ? job->partition : "";
 	char name[64];
-	bool named = p4d_next_name(&at, name, sizeof(name));
+	bool named = p4d_job__next_name(&at, name, sizeof(name));
 
 	*differ = false;
 	do {
 		const p4d_site_partition *section = p4d_site_partition_of(site, named ? name : NULL);
 		uint32_t here = section ? section->gpus_per_node : 0;
 		const char *wanted = section ? section->name : named ? name : NULL;
-		const p4d_cluster *cluster = here ? NULL : p4d_lazy(lazy);
+		const p4d_cluster *cluster = here ? NULL : p4d_job__lazy(lazy);
 		for (size_t i = 0; cluster && i < cluster->count; i++) {
 			const p4d_partition_facts *row = &cluster->row[i];
 			if (row->gpus_per_node &&
@@ -92,7 +93,7 @@ static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_laz
 		*differ = *differ || (least && here && here != least);
 		if (here && (!least || here < least))
 			least = here;
-	} while (named && p4d_next_name(&at, name, sizeof(name)));
+	} while (named && p4d_job__next_name(&at, name, sizeof(name)));
 	return least;
 }
 
@@ -139,7 +140,7 @@ static int read_nodes(const p4d_job *job, uint32_t *nodes, p4d_error *err)
 }
 
 /* Spreads a total over nodes. */
-static int spread(const p4d_site *site, const p4d_job *job, uint32_t total, p4d_lazy_cluster *lazy,
+static int spread(const p4d_site *site, const p4d_job *job, uint32_t total, p4d_job_lazy_cluster *lazy,
 		  p4d_geometry *out, p4d_error *err)
 {
 	bool differ;
@@ -188,7 +189,7 @@ static int too_much(p4d_error *err)
 	return p4d_fix(err, "--mem=0");
 }
 
-static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *wants, p4d_lazy_cluster *lazy,
+static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *wants, p4d_job_lazy_cluster *lazy,
 		      p4d_geometry *out, p4d_error *err)
 {
 	uint32_t total = wants->total, tasks = job->tasks;
@@ -238,7 +239,7 @@ static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *want
 }
 
 /* Memory of a node of the partition, as far as it is known without asking the cluster just for this. */
-static uint64_t node_memory(const p4d_site *site, const p4d_job *job, const p4d_lazy_cluster *lazy,
+static uint64_t node_memory(const p4d_site *site, const p4d_job *job, const p4d_job_lazy_cluster *lazy,
 			    const p4d_geometry *geometry)
 {
 	const char *name = geometry->partition[0] ? geometry->partition : job->partition;
@@ -258,7 +259,7 @@ static uint64_t node_memory(const p4d_site *site, const p4d_job *job, const p4d_
 	return least;
 }
 
-static int read_memory(const p4d_site *site, const p4d_job *job, const p4d_lazy_cluster *lazy,
+static int read_memory(const p4d_site *site, const p4d_job *job, const p4d_job_lazy_cluster *lazy,
 		       p4d_geometry *out, p4d_error *err)
 {
 	if (job->mem_is_all) {
@@ -286,13 +287,13 @@ static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *
 	const char *at = job->partition ? job->partition : fallback ? fallback->name : "";
 
 	out->gpus_per_node = out->tasks_per_node ? out->tasks_per_node : 1;
-	p4d_next_name(&at, out->partition, sizeof(out->partition));
+	p4d_job__next_name(&at, out->partition, sizeof(out->partition));
 }
 
-int p4d_geometry_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-		    p4d_geometry *out, p4d_error *err)
+int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		     p4d_geometry *out, p4d_error *err)
 {
-	p4d_lazy_cluster lazy = {.source = source, .context = context};
+	p4d_job_lazy_cluster lazy = {.source = source, .context = context};
 	p4d_geometry geometry = {.ambiguous = 1};
 	wish wants;
 
@@ -307,7 +308,7 @@ int p4d_geometry_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source
 		geometry.tasks_per_node = job->tasks / geometry.nodes;
 	if (job->cpu)
 		place_ranks(site, job, &geometry);
-	else if (p4d_job_gpu(site, job, wants.type, &lazy, &geometry, err) < 0)
+	else if (p4d_job__gpu(site, job, wants.type, &lazy, &geometry, err) < 0)
 		return -1;
 	if (read_memory(site, job, &lazy, &geometry, err) < 0)
 		return -1;

@@ -71,8 +71,8 @@ typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
  * Understands the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY,
  * GPU_OF_PARTITION, UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work.
  */
-int p4d_geometry_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-		    p4d_geometry *out, p4d_error *err);
+int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		     p4d_geometry *out, p4d_error *err);
 
 /* True when the job requests GPUs in any way (used for require_plan). Malformed text counts as false. */
 bool p4d_job_wants_gpus(const p4d_job *job);
@@ -86,9 +86,9 @@ bool p4d_job_wants_gpus(const p4d_job *job);
 int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p4d_error *err);
 
 /* Parses Slurm's memory sizes ("16G", "512000", "2T"; plain numbers are MiB) into bytes. */
-int p4d_mem_parse(const char *text, uint64_t *bytes, p4d_error *err);
+int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err);
 
 /* Parses -N: "4", "2-4". */
-int p4d_nodes_parse(const char *text, uint32_t *min, uint32_t *max, p4d_error *err);
+int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/job_parse.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "job/job_internal.h"
 
 /* More (partition, GPU type) pairs than this behind one job are refused rather than cut. */
 enum { MAX_CANDIDATES = 128 };
@@ -56,7 +56,7 @@ static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features
 {
 	char name[48];
 
-	for (const char *at = features; p4d_next_name(&at, name, sizeof(name));) {
+	for (const char *at = features; p4d_job__next_name(&at, name, sizeof(name));) {
 		const p4d_gpu *gpu = p4d_site_gpu(site, name, ambiguous);
 		if (gpu)
 			return gpu;
@@ -65,7 +65,7 @@ static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features
 }
 
 /* What may be in one partition; name NULL: the default one. */
-static int collect(const p4d_site *site, const char *name, p4d_lazy_cluster *lazy, candidates *all,
+static int collect(const p4d_site *site, const char *name, p4d_job_lazy_cluster *lazy, candidates *all,
 		   p4d_error *err)
 {
 	const p4d_site_partition *section = p4d_site_partition_of(site, name);
@@ -83,7 +83,7 @@ static int collect(const p4d_site *site, const char *name, p4d_lazy_cluster *laz
 		return 0;
 	if (section)
 		name = section->name;
-	const p4d_cluster *cluster = p4d_lazy(lazy);
+	const p4d_cluster *cluster = p4d_job__lazy(lazy);
 	for (size_t i = 0; cluster && i < cluster->count; i++) {
 		const p4d_partition_facts *row = &cluster->row[i];
 		if (!row->gpus_per_node || (name ? strcmp(row->partition, name) != 0 : !row->is_default))
@@ -207,8 +207,8 @@ static int unknown_partition(const p4d_job *job, p4d_error *err)
 		       name, job->partition ? "" : " default = true");
 }
 
-int p4d_job_gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_lazy_cluster *lazy,
-		p4d_geometry *out, p4d_error *err)
+int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
+		 p4d_geometry *out, p4d_error *err)
 {
 	candidates all = {.count = 0};
 	char name[64];
@@ -217,7 +217,7 @@ int p4d_job_gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_
 		if (collect(site, NULL, lazy, &all, err) < 0)
 			return -1;
 	} else {
-		for (const char *at = job->partition; p4d_next_name(&at, name, sizeof(name));)
+		for (const char *at = job->partition; p4d_job__next_name(&at, name, sizeof(name));)
 			if (collect(site, name, lazy, &all, err) < 0)
 				return -1;
 	}
@@ -230,7 +230,7 @@ int p4d_job_gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_
 			return unknown_gpu(type, err);
 		out->gpu = gpu;
 		out->gpu_types = 1;
-		p4d_next_name(&first, out->partition, sizeof(out->partition));
+		p4d_job__next_name(&first, out->partition, sizeof(out->partition));
 		return 0;
 	}
 	if (!all.count)

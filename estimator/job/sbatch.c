@@ -56,7 +56,7 @@ static const char *const prefixed[P4D_OPTIONS] = {
 
 static bool for_slurm(int option)
 {
-	return p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_SLURM;
+	return p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_SLURM;
 }
 
 /* The tables of getopt_long: every option of sbatch, then p4d's. Values are LONG + row, and LONG + ROWS +
@@ -87,13 +87,13 @@ static void fill_tables(option_tables *tables)
 	}
 	for (int i = 0; i < P4D_OPTIONS; i++, value++)
 		if (for_slurm(i)) {
-			bool is_switch = p4d_option_info_of((p4d_option)i)->kind == P4D_SWITCH_KIND;
+			bool is_switch = p4d_request_option_info((p4d_option)i)->kind == P4D_SWITCH_KIND;
 			*at++ = (struct option){prefixed[i], is_switch ? no_argument : required_argument,
 						NULL, value};
 		}
 }
 
-/* The index into p4d_sbatch.value of what p4d_next_option returned. */
+/* The index into p4d_sbatch.value of what p4d_arguments_next returned. */
 static int value_index(int which)
 {
 	if (which >= LONG + ROWS)
@@ -133,7 +133,7 @@ static int read_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], p4d_
 
 	fill_tables(&tables);
 	optind = 0;
-	while ((more = p4d_next_option(argc, argv, tables.letters, tables.options, &which, err)) > 0)
+	while ((more = p4d_arguments_next(argc, argv, tables.letters, tables.options, &which, err)) > 0)
 		if (put(sbatch, value_index(which), optarg ? optarg : "", source, err) < 0)
 			return -1;
 	*operand = optind;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the values mean; sbatch.c finds them. */
-#include "job/sbatch.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -9,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "job/sbatch.h"
 
 static const char *const field_names[P4D_SBATCH_FIELDS] = {
     [P4D_SBATCH_CPUS_PER_TASK] = "cpus-per-task",
@@ -55,7 +55,7 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 		const char *text = sbatch->value[fields[i]];
 		if (!text || (typed && sbatch->source[fields[i]] == P4D_FROM_ENVIRONMENT))
 			continue;
-		if (p4d_mem_parse(text, sizes[i], err) < 0)
+		if (p4d_gres_parse_mem(text, sizes[i], err) < 0)
 			return -1;
 		job->mem_is_all = fields[i] == P4D_SBATCH_MEM && !*sizes[i];
 	}
@@ -128,7 +128,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->constraint = sbatch->value[P4D_SBATCH_CONSTRAINT];
 	/* --exclusive=user and =mcs share the node with other jobs */
 	job->exclusive = exclusive && (!*exclusive || !strcmp(exclusive, "exclusive"));
-	if (nodes && p4d_nodes_parse(nodes, &job->min_nodes, &job->max_nodes, err) < 0)
+	if (nodes && p4d_gres__parse_nodes(nodes, &job->min_nodes, &job->max_nodes, err) < 0)
 		return -1;
 	if (read_number(sbatch, P4D_SBATCH_NTASKS, &job->tasks, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_NODE, &job->tasks_per_node, err) < 0 ||

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model_forms.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/json_file.h"
+#include "model/model_internal.h"
 #include "model/rope.h"
 
 enum { MAX_FILE = 1024 * 1024, MAX_PATH = 1024 };
@@ -27,7 +26,7 @@ static int fail_in(const char *what, p4d_error *err)
 
 static bool is_model_option(int option)
 {
-	return p4d_option_info_of((p4d_option)option)->where & P4D_WHERE_MODEL;
+	return p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL;
 }
 
 /* Head size follows from hidden and heads where the model gives both and they divide. */
@@ -47,7 +46,7 @@ static int check_complete(const p4d_request *model, p4d_error *err)
 	char flags[160] = "", values[160] = "";
 
 	for (size_t i = 0; i < sizeof(mandatory) / sizeof(mandatory[0]); i++) {
-		const char *name = p4d_option_info_of(mandatory[i])->name;
+		const char *name = p4d_request_option_info(mandatory[i])->name;
 		size_t flags_used = strlen(flags), values_used = strlen(values);
 		if (p4d_is_set(model, mandatory[i]))
 			continue;
@@ -134,9 +133,9 @@ static int read_model(struct json_object *object, const char *what, p4d_request 
 	int rc;
 
 	if (json_object_object_get(object, "architectures") || json_object_object_get(object, "model_type"))
-		rc = p4d_model_read_hf(object, &model, err);
+		rc = p4d_model__read_hf(object, &model, err);
 	else if (json_object_object_get(object, "name"))
-		rc = p4d_model_read_preset(object, &model, &found, err);
+		rc = p4d_model__read_preset(object, &model, &found, err);
 	else
 		rc = p4d_fail(
 		    err, P4D_E_JSON,
@@ -154,8 +153,8 @@ static int read_model(struct json_object *object, const char *what, p4d_request 
 	return 0;
 }
 
-int p4d_model_parse(const char *text, size_t length, const char *what, p4d_request *request,
-		    p4d_preset *preset, p4d_error *err)
+int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
+		     p4d_preset *preset, p4d_error *err)
 {
 	struct json_object *object = p4d_json_parse(text, length, what, err);
 
@@ -166,7 +165,7 @@ int p4d_model_parse(const char *text, size_t length, const char *what, p4d_reque
 	return rc;
 }
 
-int p4d_model_read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err)
+int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err)
 {
 	struct json_object *object = p4d_json_read(path, MAX_FILE, err);
 
@@ -210,9 +209,9 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 	}
 	if (!is_path(name)) {
 		p4d_error unknown;
-		int rc = p4d_preset_find(name, datadir, path, sizeof(path), &unknown);
+		int rc = p4d_model__preset_find(name, datadir, path, sizeof(path), &unknown);
 		if (rc == 0)
-			return p4d_model_read_file(path, request, preset, err);
+			return p4d_model__read_file(path, request, preset, err);
 		bool absent = stat(name, &status) < 0 && (errno == ENOENT || errno == ENOTDIR);
 		if (!strchr(name, '/') || absent) {
 			if (err)
@@ -222,7 +221,7 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 	}
 	bool directory = stat(name, &status) == 0 && S_ISDIR(status.st_mode);
 	snprintf(path, sizeof(path), "%s%s", name, directory ? "/config.json" : "");
-	return p4d_model_read_file(path, request, preset, err);
+	return p4d_model__read_file(path, request, preset, err);
 }
 
 uint64_t p4d_model_parameters(const p4d_request *request)

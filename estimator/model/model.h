@@ -45,8 +45,8 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
  * The same for the text of a model file (Hugging Face config.json or preset form), without file access. what:
  * names it in messages.
  */
-int p4d_model_parse(const char *text, size_t length, const char *what, p4d_request *request,
-		    p4d_preset *preset, p4d_error *err);
+int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
+		     p4d_preset *preset, p4d_error *err);
 
 /* Calls visit for every preset in datadir, sorted by name. Returns 0, or -1 when one cannot be read. */
 int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const p4d_request *, void *),

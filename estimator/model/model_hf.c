@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model_forms.h"
-
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json_file.h"
+#include "model/model_internal.h"
 
 /* An architecture of the transformers library, with what it assumes of absent fields. */
-typedef struct architecture {
+typedef struct hf_architecture {
 	const char *name, *model_type;
 	int64_t kv_heads; /* 0: as many as heads */
 	int64_t head_dim; /* 0: hidden / heads */
 	int64_t bias, qk_norm;
 	bool gpt2;
-} architecture;
+} hf_architecture;
 
 /* What the transformers library takes where a file does not say. */
 #define NORM_EPSILON 1e-6
 
-static const architecture modelled[] = {
+static const hf_architecture modelled[] = {
     {.name = "LlamaForCausalLM", .model_type = "llama"},
     {.name = "MistralForCausalLM", .model_type = "mistral", .kv_heads = 8},
     {.name = "Qwen2ForCausalLM", .model_type = "qwen2", .kv_heads = 32, .bias = P4D_BIAS_QKV},
@@ -73,7 +72,7 @@ static int read_flag(struct json_object *config, const char *key, bool *flag, p4
 static int read_fields(struct json_object *config, const field *fields, p4d_request *model, p4d_error *err)
 {
 	for (const field *f = fields; f->key; f++) {
-		const p4d_option_info *info = p4d_option_info_of(f->option);
+		const p4d_option_info *info = p4d_request_option_info(f->option);
 		int64_t value = 0;
 		if (p4d_json_integer(config, f->key, info->min, info->max, &value, err) < 0)
 			return -1;
@@ -113,7 +112,7 @@ static void find_unmodelled(struct json_object *config, const char *name, char *
 	}
 }
 
-static const architecture *find_architecture(const char *name)
+static const hf_architecture *find_architecture(const char *name)
 {
 	for (size_t i = 0; i < sizeof(modelled) / sizeof(modelled[0]); i++)
 		if (!strcmp(name, modelled[i].name) || !strcmp(name, modelled[i].model_type))
@@ -123,7 +122,8 @@ static const architecture *find_architecture(const char *name)
 
 /* Biases beyond what the architecture always has; combinations p4d has no option for are named as not
  * modelled. */
-static int read_bias(struct json_object *config, const architecture *arch, p4d_request *model, p4d_error *err)
+static int read_bias(struct json_object *config, const hf_architecture *arch, p4d_request *model,
+		     p4d_error *err)
 {
 	bool attention = false, mlp = false;
 
@@ -144,7 +144,7 @@ static int read_bias(struct json_object *config, const architecture *arch, p4d_r
 
 static int read_epsilon(struct json_object *config, p4d_request *model, p4d_error *err)
 {
-	const p4d_option_info *info = p4d_option_info_of(P4D_NORM_EPSILON);
+	const p4d_option_info *info = p4d_request_option_info(P4D_NORM_EPSILON);
 	double epsilon = NORM_EPSILON;
 
 	if (p4d_json_number(config, "rms_norm_eps", info->least, info->most, &epsilon, err) < 0)
@@ -153,11 +153,11 @@ static int read_epsilon(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-static int read_llama(struct json_object *config, const architecture *arch, p4d_request *model,
+static int read_llama(struct json_object *config, const hf_architecture *arch, p4d_request *model,
 		      p4d_error *err)
 {
 	if (read_fields(config, llama_fields, model, err) < 0 || read_bias(config, arch, model, err) < 0 ||
-	    read_epsilon(config, model, err) < 0 || p4d_model_read_rope(config, model, err) < 0)
+	    read_epsilon(config, model, err) < 0 || p4d_model__read_rope(config, model, err) < 0)
 		return -1;
 	/* an explicit null means as many as heads, in every class */
 	if (arch->kv_heads && !json_object_object_get_ex(config, "num_key_value_heads", NULL))
@@ -182,7 +182,7 @@ static int read_gpt2(struct json_object *config, p4d_request *model, p4d_error *
 	return 0;
 }
 
-int p4d_model_read_hf(struct json_object *config, p4d_request *model, p4d_error *err)
+int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	char name[256] = "";
 
@@ -194,7 +194,7 @@ int p4d_model_read_hf(struct json_object *config, p4d_request *model, p4d_error 
 	find_unmodelled(config, name, model->unmodelled, sizeof(model->unmodelled));
 	if (*model->unmodelled)
 		return 0;
-	const architecture *arch = find_architecture(name);
+	const hf_architecture *arch = find_architecture(name);
 	if (!arch) {
 		snprintf(model->unmodelled, sizeof(model->unmodelled),
 			 "%.64s: no formula for this architecture", name);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model_forms.h"
-
 #include <ctype.h>
 #include <dirent.h>
 #include <stdbool.h>
@@ -10,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/json_file.h"
+#include "model/model_internal.h"
 
 enum { MAX_KEY = 256, MAX_PATH = 1024, MAX_PRESET = 64 * 1024, NEAREST = 3 };
 
@@ -166,7 +165,7 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
-int p4d_preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err)
+int p4d_model__preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err)
 {
 	char key[MAX_KEY];
 	listing list;
@@ -206,7 +205,7 @@ int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const 
 		p4d_request request = {0};
 		p4d_preset preset;
 		path_of(datadir, list.file[i]->d_name, path, sizeof(path));
-		rc = p4d_model_read_file(path, &request, &preset, err);
+		rc = p4d_model__read_file(path, &request, &preset, err);
 		if (rc == 0)
 			visit(&preset, &request, context);
 	}

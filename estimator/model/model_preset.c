@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model_forms.h"
-
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/json_file.h"
+#include "model/model_internal.h"
 
 /* The model option whose name is key, with '_' for '-'; P4D_OPTIONS when there is none. */
 static p4d_option option_of_key(const char *key)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const char *name = p4d_option_info_of((p4d_option)i)->name, *at = key;
+		const char *name = p4d_request_option_info((p4d_option)i)->name, *at = key;
 		while (*name && *at == (*name == '-' ? '_' : *name)) {
 			name++;
 			at++;
 		}
-		if (!*name && !*at && (p4d_option_info_of((p4d_option)i)->where & P4D_WHERE_MODEL))
+		if (!*name && !*at && (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_MODEL))
 			return (p4d_option)i;
 	}
 	return P4D_OPTIONS;
@@ -74,13 +73,13 @@ static int read_parameters(struct json_object *object, p4d_preset *preset, p4d_e
 static int read_option(struct json_object *object, const char *key, p4d_option option, p4d_request *model,
 		       p4d_error *err)
 {
-	const p4d_option_info *info = p4d_option_info_of(option);
+	const p4d_option_info *info = p4d_request_option_info(option);
 	char choice[32] = "";
 	int64_t value = 0;
 	double real = -1;
 
 	if (option == P4D_ROPE_SCALING)
-		return p4d_model_read_rope(object, model, err);
+		return p4d_model__read_rope(object, model, err);
 	if (info->kind == P4D_DECIMAL_KIND) {
 		if (p4d_json_number(object, key, info->least, info->most, &real, err) < 0)
 			return -1;
@@ -101,7 +100,7 @@ static int read_option(struct json_object *object, const char *key, p4d_option o
 	return 0;
 }
 
-int p4d_model_read_preset(struct json_object *object, p4d_request *model, p4d_preset *preset, p4d_error *err)
+int p4d_model__read_preset(struct json_object *object, p4d_request *model, p4d_preset *preset, p4d_error *err)
 {
 	static const char *const known[] = {"name",         "aliases", "source", "parameters",
 					    "global_batch", "seq_len", NULL};
@@ -125,9 +124,10 @@ int p4d_model_read_preset(struct json_object *object, p4d_request *model, p4d_pr
 	    p4d_json_list(object, "aliases", preset->aliases, sizeof(preset->aliases), err) < 0 ||
 	    p4d_json_string(object, "source", preset->source, sizeof(preset->source), err) < 0 ||
 	    read_parameters(object, preset, err) < 0 ||
-	    p4d_json_integer(object, "global_batch", 1, p4d_option_info_of(P4D_GLOBAL_BATCH)->max, &batch,
-			     err) < 0 ||
-	    p4d_json_integer(object, "seq_len", 1, p4d_option_info_of(P4D_SEQ_LEN)->max, &seq_len, err) < 0)
+	    p4d_json_integer(object, "global_batch", 1, p4d_request_option_info(P4D_GLOBAL_BATCH)->max,
+			     &batch, err) < 0 ||
+	    p4d_json_integer(object, "seq_len", 1, p4d_request_option_info(P4D_SEQ_LEN)->max, &seq_len, err) <
+		0)
 		return -1;
 	preset->global_batch = (uint32_t)batch;
 	preset->seq_len = (uint32_t)seq_len;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/json_file.h"
-#include "model/model_forms.h"
+#include "model/model_internal.h"
 
 /* What a type needs, in the order of --rope-scaling. */
 static const char *const llama3_numbers[] = {"factor", "low_freq_factor", "high_freq_factor",
@@ -78,7 +78,7 @@ static int read_scaling(struct json_object *object, p4d_request *model, p4d_erro
 
 static int read_theta(struct json_object *object, p4d_request *model, p4d_error *err)
 {
-	const p4d_option_info *info = p4d_option_info_of(P4D_ROPE_THETA);
+	const p4d_option_info *info = p4d_request_option_info(P4D_ROPE_THETA);
 	double theta = 0;
 
 	if (p4d_json_number(object, "rope_theta", info->least, info->most, &theta, err) < 0)
@@ -88,7 +88,7 @@ static int read_theta(struct json_object *object, p4d_request *model, p4d_error 
 	return 0;
 }
 
-int p4d_model_read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err)
+int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err)
 {
 	static const char *const keys[] = {"rope_scaling", "rope_parameters"};
 

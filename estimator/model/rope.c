@@ -85,7 +85,7 @@ static int read_scaling(const char *text, p4d_rope *rope, p4d_error *err)
 
 int p4d_rope_of(const p4d_request *request, p4d_rope *rope, p4d_error *err)
 {
-	p4d_rope read = {.theta = p4d_real_of(request, P4D_ROPE_THETA)};
+	p4d_rope read = {.theta = p4d_request_real(request, P4D_ROPE_THETA)};
 
 	if (read_scaling(request->rope_scaling, &read, err) < 0)
 		return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stddef.h>
-
 #include "plan/cudnn_workspace.h"
+
+#include <stddef.h>
 
 #define ALIGNMENT 128 /* of each buffer inside a workspace */
 
@@ -105,7 +105,7 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 }
 
 /* Takes so many bytes of a workspace; where they begin. */
-static uint64_t take(p4d_attention_work *work, uint64_t bytes)
+static uint64_t take(p4d_attention_workspaces *work, uint64_t bytes)
 {
 	const uint64_t at = work->bytes;
 
@@ -113,12 +113,12 @@ static uint64_t take(p4d_attention_work *work, uint64_t bytes)
 	return at;
 }
 
-p4d_attention_work p4d_attention_work_of(int sm, const p4d_attention_call *c)
+p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_call *c)
 {
 	const p4d_attention_bytes need =
 	    p4d_attention_workspace(sm, c->batch, c->heads, c->kv_heads, c->queries, c->keys, c->head_dim);
 	const uint64_t keys = product(c->batch, c->keys, c->kv_heads, c->head_dim, 2);
-	p4d_attention_work work = {.fused = need.fused};
+	p4d_attention_workspaces work = {.fused = need.fused};
 
 	if (!need.fused)
 		return work;
@@ -137,7 +137,7 @@ p4d_attention_work p4d_attention_work_of(int sm, const p4d_attention_call *c)
 	return work;
 }
 
-uint64_t p4d_attention_most(int sm, const p4d_attention_split *s, bool backward)
+uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool backward)
 {
 	const uint64_t length = s->seq_len / s->cp, half = length / 2;
 	const struct {
@@ -163,7 +163,7 @@ uint64_t p4d_attention_most(int sm, const p4d_attention_split *s, bool backward)
 						 .backward = backward,
 						 .repacked = repacked,
 						 .staged = staged};
-		most = larger(most, p4d_attention_work_of(sm, &call).bytes);
+		most = larger(most, p4d_attention_workspace_of(sm, &call).bytes);
 	}
 	return most;
 }

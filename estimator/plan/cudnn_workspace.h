@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ATTENTION_H
-#define P4D_ATTENTION_H
+#ifndef P4D_CUDNN_WORKSPACE_H
+#define P4D_CUDNN_WORKSPACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,15 +64,15 @@ typedef struct p4d_attention_call {
  * The memory that a call works in: cuDNN's own workspace, then these at so many bytes from its beginning.
  * What a call has no use for takes none.
  */
-typedef struct p4d_attention_work {
+typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as p4d_attention_bytes */
 	uint64_t lse;                      /* fp32 (batch, heads, queries) */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
 	uint64_t bytes;                    /* of all */
 	uint64_t library;                  /* of these, cuDNN's */
 	bool fused;                        /* false: p4d's own kernels, which need none of it */
-} p4d_attention_work;
-p4d_attention_work p4d_attention_work_of(int sm, const p4d_attention_call *call);
+} p4d_attention_workspaces;
+p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_call *call);
 
 /*
  * Calls of a rank whose sequences of seq_len tokens are cut over cp ranks: without cp one of all its queries
@@ -84,6 +84,6 @@ typedef struct p4d_attention_split {
 	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp;
 	bool gathered;
 } p4d_attention_split;
-uint64_t p4d_attention_most(int sm, const p4d_attention_split *split, bool backward);
+uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *split, bool backward);
 
 #endif

@@ -12,7 +12,7 @@ static p4d_wide rounded(double bytes)
 	return (p4d_wide)(bytes + 0.5);
 }
 
-void p4d_memory_paper(const p4d_layout *l, p4d_wide part[P4D_PART_COUNT])
+void p4d_memory__paper(const p4d_layout *l, p4d_wide part[P4D_PART_COUNT])
 {
 	double h = (double)l->hidden, f = (double)l->ffn, a = (double)l->heads, k = (double)l->kv_heads;
 	double V = (double)l->vocab, L = (double)l->layers, s = (double)l->seq_len,

@@ -3,7 +3,7 @@
 
 enum { SHARD_MULTIPLE = 128 };
 
-p4d_wide p4d_layer_parameters(const p4d_layout *l)
+p4d_wide p4d_parameters__of_layer(const p4d_layout *l)
 {
 	p4d_wide h = l->hidden, f = l->ffn, t = l->tp;
 	p4d_wide A = (p4d_wide)l->heads * l->head_dim, G = (p4d_wide)l->kv_heads * l->head_dim;
@@ -27,36 +27,36 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 	return table + (p4d_wide)l->positions * l->hidden;
 }
 
-p4d_wide p4d_chunk_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
-			      uint32_t chunk)
+p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
+				  uint32_t chunk)
 {
 	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
-	p4d_wide n = l->stage_layers[stage] / l->vpp * p4d_layer_parameters(l);
-	uint32_t position = p4d_position_of(schedule, stage, chunk);
+	p4d_wide n = l->stage_layers[stage] / l->vpp * p4d_parameters__of_layer(l);
+	uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
 	if (position == 0)
 		n += begin_parameters(l);
-	if (position == p4d_positions(schedule) - 1) {
+	if (position == p4d_schedule_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
-		bool shared = l->tied && p4d_is_first(schedule, stage);
+		bool shared = l->tied && p4d_schedule_is_first(schedule, stage);
 		n += (shared ? 0 : table) + (p4d_wide)l->hidden * l->norm_tensors;
 	}
 	return n;
 }
 
-p4d_wide p4d_vocabulary_parameters(const p4d_layout *l)
+p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *l)
 {
 	if (!l->vocab_parallel)
 		return 0;
 	return (l->tied ? 1 : 2) * p4d_div_up((p4d_wide)l->vocab * l->hidden, (p4d_wide)l->tp * l->pp);
 }
 
-p4d_wide p4d_stage_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	p4d_wide n = p4d_vocabulary_parameters(l);
+	p4d_wide n = p4d_parameters__of_vocabulary(l);
 
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-		n += p4d_chunk_parameters(l, schedule, stage, chunk);
+		n += p4d_parameters__of_chunk(l, schedule, stage, chunk);
 	return n;
 }
 
@@ -72,10 +72,11 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
-	const p4d_wide layer = p4d_layer_parameters(l), all = p4d_chunk_parameters(l, schedule, stage, chunk);
+	const p4d_wide layer = p4d_parameters__of_layer(l),
+		       all = p4d_parameters__of_chunk(l, schedule, stage, chunk);
 	const uint64_t segments = p4d_chunk_segments(l, stage);
 	const p4d_wide ends = all - segments * layer;
-	const bool begins = p4d_position_of(schedule, stage, chunk) == 0;
+	const bool begins = p4d_schedule_position_of(schedule, stage, chunk) == 0;
 	/* where one chunk has both ends, its table belongs to the beginning */
 	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
 
@@ -89,9 +90,9 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 			     uint32_t chunk, p4d_wide layer)
 {
 	const uint64_t segments = p4d_chunk_segments(l, stage);
-	const uint32_t position = p4d_position_of(schedule, stage, chunk);
+	const uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
-	if (segments > 1 && position > 0 && position < p4d_positions(schedule) - 1)
+	if (segments > 1 && position > 0 && position < p4d_schedule_positions(schedule) - 1)
 		return segments * layer;
 	p4d_wide n = padded(l, segment_parameters(l, schedule, stage, chunk, 0));
 	if (segments > 1)
@@ -99,10 +100,10 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 	return segments > 2 ? n + (segments - 2) * layer : n;
 }
 
-p4d_wide p4d_padded_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const p4d_wide layer = padded(l, p4d_layer_parameters(l));
-	p4d_wide n = padded(l, p4d_vocabulary_parameters(l));
+	const p4d_wide layer = padded(l, p4d_parameters__of_layer(l));
+	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l));
 
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
 		n += padded_chunk(l, schedule, stage, chunk, layer);
@@ -114,10 +115,10 @@ static p4d_wide larger(p4d_wide a, p4d_wide b)
 	return a > b ? a : b;
 }
 
-p4d_wide p4d_largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
+p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
-	p4d_wide most = p4d_vocabulary_parameters(l);
+	p4d_wide most = p4d_parameters__of_vocabulary(l);
 
 	/* between the first and the last of a chunk none is larger */
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {

@@ -17,20 +17,20 @@ static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
 }
 
 /* Elements of one layer on one rank. */
-p4d_wide p4d_layer_parameters(const p4d_layout *layout);
+p4d_wide p4d_parameters__of_layer(const p4d_layout *layout);
 
 /*
  * Elements of a chunk on one rank: its layers, and where the model begins or ends embedding, final norm and
- * head. With vocabulary parallelism the tables are not in chunks: see p4d_vocabulary_parameters.
+ * head. With vocabulary parallelism the tables are not in chunks: see p4d_parameters__of_vocabulary.
  */
-p4d_wide p4d_chunk_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
-			      uint32_t chunk);
+p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
+				  uint32_t chunk);
 
 /* Elements of this rank's part of the tables that vocabulary parallelism cuts over tp*pp; 0 without. */
-p4d_wide p4d_vocabulary_parameters(const p4d_layout *layout);
+p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
 /* Elements of all chunks and the tables of a stage. */
-p4d_wide p4d_stage_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+p4d_wide p4d_parameters_of_stage(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /* Ranks over which the optimizer state of a parameter is divided. */
 static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
@@ -53,9 +53,10 @@ static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t sta
  * The same as p4d-train stores them: each segment, and the tables, padded to whole optimizer shards of a
  * multiple of 128 elements, so that each can be reduced and gathered by itself.
  */
-p4d_wide p4d_padded_parameters(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /* The largest of these. */
-p4d_wide p4d_largest_segment(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,
+					 uint32_t stage);
 
 #endif

@@ -18,12 +18,12 @@ typedef struct region {
 } region;
 
 /* The regions of the arena, in the order of lifetimes; slots lie side by side, in a slot the layers do. */
-static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_AT_MOMENTS + 1])
+static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 {
 	const p4d_plan *plan = rows->plan;
 	uint64_t at = 0;
 
-	memset(of, 0, (P4D_LIVES_AT_MOMENTS + 1) * sizeof(*of));
+	memset(of, 0, (P4D_LIVES_IN_RANGE + 1) * sizeof(*of));
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
 		region *r = &of[row->lifetime];
@@ -32,26 +32,26 @@ static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_AT_MOMENTS + 1])
 		r->slots = row->slots;
 		r->layers = row->layers > 1 ? row->layers : r->layers;
 	}
-	for (int i = 0; i <= P4D_LIVES_AT_MOMENTS; i++) {
+	for (int i = 0; i <= P4D_LIVES_IN_RANGE; i++) {
 		of[i].at = at;
 		of[i].slot = plus(rows, p4d_times(rows, of[i].layer, of[i].layers), of[i].flat);
-		if (i < P4D_LIVES_AT_MOMENTS)
+		if (i < P4D_LIVES_IN_RANGE)
 			at = plus(rows, at, p4d_times(rows, of[i].slot, of[i].slots));
 	}
 }
 
-static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_AT_MOMENTS + 1])
+static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_IN_RANGE + 1])
 {
-	uint64_t layered[P4D_LIVES_AT_MOMENTS], flat[P4D_LIVES_AT_MOMENTS];
+	uint64_t layered[P4D_LIVES_IN_RANGE], flat[P4D_LIVES_IN_RANGE];
 
-	for (int i = 0; i < P4D_LIVES_AT_MOMENTS; i++) {
+	for (int i = 0; i < P4D_LIVES_IN_RANGE; i++) {
 		layered[i] = of[i].at;
 		flat[i] = of[i].at + of[i].layer * of[i].layers;
 	}
 	for (unsigned i = 0; i < plan->count; i++) {
 		p4d_tensor *row = &plan->tensor[i];
-		if (row->lifetime == P4D_LIVES_AT_MOMENTS) {
-			row->offset += of[P4D_LIVES_AT_MOMENTS].at;
+		if (row->lifetime == P4D_LIVES_IN_RANGE) {
+			row->offset += of[P4D_LIVES_IN_RANGE].at;
 			continue;
 		}
 		uint64_t *next = row->layers > 1 ? &layered[row->lifetime] : &flat[row->lifetime];
@@ -63,12 +63,12 @@ static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_AT_MOMENTS + 1]
 }
 
 /* Adds up the classes at the moment of the peak: everything that stays, and what is alive then. */
-static void sum_parts(p4d_plan *plan, p4d_moment peak)
+static void sum_parts(p4d_plan *plan, p4d_live_point peak)
 {
 	memset(plan->part, 0, sizeof(plan->part));
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
-		if (row->lifetime != P4D_LIVES_AT_MOMENTS || row->moments & 1u << peak)
+		if (row->lifetime != P4D_LIVES_IN_RANGE || row->moments & 1u << peak)
 			plan->part[row->part] += row->bytes * row->layers * row->slots;
 	}
 	/* what packing lost, if anything, is working memory */
@@ -97,7 +97,7 @@ static void fill_phases(p4d_plan *plan, int framework)
 
 /* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
 static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
-		    region regions[P4D_LIVES_AT_MOMENTS + 1], p4d_moment *peak, p4d_error *err)
+		    region regions[P4D_LIVES_IN_RANGE + 1], p4d_live_point *peak, p4d_error *err)
 {
 	const bool megatron = layout->framework == P4D_FRAMEWORK_MEGATRON;
 	p4d_rows rows = {.layout = layout,
@@ -108,21 +108,21 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 			 .alignment = megatron ? 1 : P4D_ARENA_ALIGNMENT,
 			 .plan = plan};
 
-	rows.first = p4d_is_first(&rows.schedule, stage);
-	rows.last = p4d_is_last(&rows.schedule, stage);
+	rows.first = p4d_schedule_is_first(&rows.schedule, stage);
+	rows.last = p4d_schedule_is_last(&rows.schedule, stage);
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
-	(megatron ? p4d_rows_of_megatron : p4d_rows_of_p4d)(&rows);
+	(megatron ? p4d_framework_megatron_rows : p4d_framework_p4d_rows)(&rows);
 	measure_regions(&rows, regions);
-	const uint64_t transient_at = regions[P4D_LIVES_AT_MOMENTS].at;
+	const uint64_t transient_at = regions[P4D_LIVES_IN_RANGE].at;
 	/* no sum of transients exceeds this one, nor does a product of the regions that was checked */
-	plus(&rows, transient_at, regions[P4D_LIVES_AT_MOMENTS].flat);
+	plus(&rows, transient_at, regions[P4D_LIVES_IN_RANGE].flat);
 	if (rows.overflow)
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU of stage %u would hold more than 4 EiB; check layers, hidden, ffn, "
 				"vocab and seq-len",
 				stage);
-	p4d_pack(plan, peak);
+	p4d_plan__pack(plan, peak);
 	plan->persistent_bytes = regions[P4D_LIVES_ALWAYS].slot;
 	plan->live_bytes += transient_at;
 	plan->arena_bytes = transient_at + plan->transient_bytes;
@@ -132,8 +132,8 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
 		   p4d_error *err)
 {
-	region regions[P4D_LIVES_AT_MOMENTS + 1];
-	p4d_moment peak;
+	region regions[P4D_LIVES_IN_RANGE + 1];
+	p4d_live_point peak;
 	p4d_plan plan;
 
 	if (tabulate(layout, gpu, stage, &plan, regions, &peak, err) < 0)
@@ -145,7 +145,7 @@ int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		   p4d_error *err)
 {
-	region regions[P4D_LIVES_AT_MOMENTS + 1];
+	region regions[P4D_LIVES_IN_RANGE + 1];
 
 	if (tabulate(layout, gpu, stage, plan, regions, &plan->peak, err) < 0)
 		return -1;

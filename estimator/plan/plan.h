@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
-#include "request/layout.h"
 #include "plan/stage_memory.h"
+#include "request/layout.h"
 #include "schedule/schedule.h"
 
 /*
@@ -32,11 +32,11 @@ typedef enum p4d_lifetime {
 	P4D_LIVES_ALWAYS,             /* from start to end of the program */
 	P4D_LIVES_IN_SLOT,            /* one per activation slot, from a chunk's forward to its backward */
 	P4D_LIVES_IN_VOCABULARY_SLOT, /* one per vocabulary slot */
-	P4D_LIVES_AT_MOMENTS,         /* during the moments of its mask; between them it holds nothing */
+	P4D_LIVES_IN_RANGE,           /* during the moments of its mask; between them it holds nothing */
 } p4d_lifetime;
 
 /* What a rank may be doing. Transient buffers with no moment in common share memory. */
-typedef enum p4d_moment {
+typedef enum p4d_live_point {
 	P4D_AT_EMBED,
 	P4D_AT_FORWARD,
 	P4D_AT_RECOMPUTE,          /* a layer's forward again, inside its backward */
@@ -46,16 +46,16 @@ typedef enum p4d_moment {
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
 	P4D_MOMENTS
-} p4d_moment;
+} p4d_live_point;
 
 /* A row of the table. Sizes are those of one copy on this rank. */
 typedef struct p4d_tensor {
 	const char *name;  /* "layer.attention.qkv"; static */
 	const char *shard; /* which parallel degrees cut it: "tp", "sp cp", ""; static */
-	p4d_part part;
+	p4d_memory_class part;
 	p4d_dtype dtype;
 	p4d_lifetime lifetime;
-	unsigned moments; /* mask of 1 << p4d_moment; of P4D_LIVES_AT_MOMENTS */
+	unsigned moments; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
 	unsigned dims;
 	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
 	uint64_t bytes;    /* of one copy, aligned */
@@ -86,8 +86,8 @@ typedef struct p4d_plan {
 	uint64_t live_bytes;  /* most that is alive at one moment; arena_bytes / live_bytes is the packing */
 	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
 	uint64_t phase_bytes[P4D_PHASES];
-	p4d_phase phase; /* of the peak */
-	p4d_moment peak; /* when most transients are alive */
+	p4d_phase phase;     /* of the peak */
+	p4d_live_point peak; /* when most transients are alive */
 } p4d_plan;
 
 /*

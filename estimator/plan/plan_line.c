@@ -70,7 +70,7 @@ static void put_encoded(writer *w, const char *text)
 
 static bool in_plan(p4d_option option)
 {
-	return p4d_option_info_of(option)->where & P4D_WHERE_PLAN;
+	return p4d_request_option_info(option)->where & P4D_WHERE_PLAN;
 }
 
 void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, const char *gpu)
@@ -83,7 +83,7 @@ void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node
 	p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
 }
 
-int p4d_plan_seal(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
+int p4d_plan_add_checksum(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err)
 {
 	uint64_t buffers;
 
@@ -96,14 +96,14 @@ int p4d_plan_seal(p4d_request *request, const p4d_layout *layout, const p4d_gpu 
 	return 0;
 }
 
-int p4d_plan_check_seal(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
-			p4d_error *err)
+int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
+			     p4d_error *err)
 {
 	p4d_request computed = {.arena = ""};
 
 	if (!p4d_is_set(request, P4D_ARENA))
 		return 0;
-	if (p4d_plan_seal(&computed, layout, gpu, err) < 0)
+	if (p4d_plan_add_checksum(&computed, layout, gpu, err) < 0)
 		return -1;
 	if (!strcmp(request->arena, computed.arena))
 		return 0;
@@ -125,9 +125,9 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
 		put(&w, ':');
-		put_text(&w, p4d_option_info_of(option)->name);
+		put_text(&w, p4d_request_option_info(option)->name);
 		put(&w, '=');
-		put_encoded(&w, p4d_value_text(request, option, value, sizeof(value)));
+		put_encoded(&w, p4d_request_value_text(request, option, value, sizeof(value)));
 		put(&w, '@');
 		put(&w, origin_letter[request->origin[option]]);
 	}
@@ -191,7 +191,7 @@ static int read_item(const char *item, size_t length, p4d_request *request, p4d_
 				(int)(length < 60 ? length : 60), item);
 	memcpy(name, item, name_length);
 	name[name_length] = '\0';
-	int option = p4d_option_find(name);
+	int option = p4d_request_option_find(name);
 	if (option < 0 || !in_plan((p4d_option)option))
 		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
 				"plan: '%s' is unknown to p4d %s; plan and p4d are of different versions",
@@ -248,8 +248,9 @@ int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *whi
 		if (!in_plan(option))
 			continue;
 		if (p4d_is_set(a, option) == p4d_is_set(b, option) &&
-		    (!p4d_is_set(a, option) || !strcmp(p4d_value_text(a, option, left, sizeof(left)),
-						       p4d_value_text(b, option, right, sizeof(right)))))
+		    (!p4d_is_set(a, option) ||
+		     !strcmp(p4d_request_value_text(a, option, left, sizeof(left)),
+			     p4d_request_value_text(b, option, right, sizeof(right)))))
 			continue;
 		if (which)
 			*which = option;

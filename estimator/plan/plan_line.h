@@ -29,12 +29,12 @@ void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node
  * Puts the hash of the plans of all stages into a placed request of framework p4d, so that whoever reads the
  * line can tell that it computes the same buffers; other frameworks have none. Errors: OVERFLOW.
  */
-int p4d_plan_seal(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err);
+int p4d_plan_add_checksum(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err);
 
 /* Checks it. Errors: PLAN_CHANGED when this machine computes other buffers. A request without a hash passes.
  */
-int p4d_plan_check_seal(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
-			p4d_error *err);
+int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
+			     p4d_error *err);
 
 /* Writes the line. Errors: PLAN_SYNTAX when it does not fit size. */
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err);

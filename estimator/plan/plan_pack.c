@@ -11,14 +11,14 @@ _Static_assert(P4D_MOMENTS == 8, "two nibbles of moments");
  * are chosen so that this leaves no hole in the fullest moment: what stays longer lies below what comes and
  * goes (test_plan_packing holds it).
  */
-void p4d_pack(p4d_plan *plan, p4d_moment *peak)
+void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak)
 {
 	static const uint8_t of_nibble[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 	uint8_t order[P4D_MOMENTS + 1][P4D_TENSORS], count[P4D_MOMENTS + 1] = {0};
 	uint64_t top[P4D_MOMENTS] = {0}, alive[P4D_MOMENTS] = {0};
 
 	for (unsigned i = 0; i < plan->count; i++)
-		if (plan->tensor[i].lifetime == P4D_LIVES_AT_MOMENTS) {
+		if (plan->tensor[i].lifetime == P4D_LIVES_IN_RANGE) {
 			unsigned mask = plan->tensor[i].moments;
 			unsigned moments = of_nibble[mask & 15] + of_nibble[mask >> 4];
 			order[moments][count[moments]++] = (uint8_t)i;
@@ -47,7 +47,7 @@ void p4d_pack(p4d_plan *plan, p4d_moment *peak)
 		if (top[moment] > plan->transient_bytes)
 			plan->transient_bytes = top[moment];
 		if (alive[moment] > alive[*peak])
-			*peak = (p4d_moment)moment;
+			*peak = (p4d_live_point)moment;
 	}
 	plan->live_bytes = alive[*peak];
 }

@@ -52,7 +52,7 @@ static inline uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t e
  * Adds a row of shape (x, y, z); dimensions from the end may be 0: there are none. Lives always, has one
  * copy. The caller adjusts what is different.
  */
-static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_part part,
+static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_memory_class part,
 				  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
 	p4d_tensor *row = &rows->plan->tensor[rows->plan->count++];
@@ -86,11 +86,12 @@ static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, cons
 
 /* The same, transient: lives during the moments of a mask. */
 static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const char *name, const char *shard,
-				     p4d_part part, p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+				     p4d_memory_class part, p4d_dtype dtype, uint64_t x, uint64_t y,
+				     uint64_t z)
 {
 	p4d_tensor *row = p4d_row(rows, name, shard, part, dtype, x, y, z);
 
-	row->lifetime = P4D_LIVES_AT_MOMENTS;
+	row->lifetime = P4D_LIVES_IN_RANGE;
 	row->moments = moments;
 	return row;
 }
@@ -103,14 +104,14 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 }
 
 /* plan_p4d.c, plan_megatron.c: all rows of a stage. */
-void p4d_rows_of_p4d(p4d_rows *rows);
-void p4d_rows_of_megatron(p4d_rows *rows);
+void p4d_framework_p4d_rows(p4d_rows *rows);
+void p4d_framework_megatron_rows(p4d_rows *rows);
 
 /*
  * plan_pack.c: offsets (from 0) for the transient rows, so that rows with a moment in common do not overlap.
  * Fills plan->transient_bytes, and plan->live_bytes with the most that is alive at one moment, which is a
  * lower bound of it; *peak gets that moment.
  */
-void p4d_pack(p4d_plan *plan, p4d_moment *peak);
+void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak);
 
 #endif

@@ -31,7 +31,7 @@ static uint64_t communicator_bytes(uint64_t ranks)
 static uint64_t own_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	const p4d_schedule s = p4d_schedule_of(l);
-	const bool is_end = p4d_is_first(&s, stage) != p4d_is_last(&s, stage);
+	const bool is_end = p4d_schedule_is_first(&s, stage) != p4d_schedule_is_last(&s, stage);
 	uint64_t bytes = 0;
 
 	if (l->cp_comm == P4D_CP_ALL_GATHER)
@@ -54,7 +54,7 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 	return bytes + (l->framework == P4D_FRAMEWORK_P4D ? own_groups_bytes(l, stage) : 0);
 }
 
-uint32_t p4d_stage_count(const p4d_layout *layout, int method)
+uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method)
 {
 	return method == P4D_METHOD_PAPER ? 1 : (uint32_t)layout->pp;
 }
@@ -73,7 +73,7 @@ static int paper_stage(const p4d_layout *layout, p4d_stage *stage, p4d_error *er
 {
 	p4d_wide part[P4D_PART_COUNT] = {0}, sum = 0;
 
-	p4d_memory_paper(layout, part);
+	p4d_memory__paper(layout, part);
 	for (int i = 0; i < P4D_PART_COUNT; i++) {
 		sum += part[i];
 		if (narrow(part[i], &stage->part[i]) < 0 || narrow(sum, &stage->allocated_bytes) < 0)
@@ -127,8 +127,8 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	return 0;
 }
 
-int p4d_stage_memory(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, p4d_stage *out,
-		     p4d_error *err)
+int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
+			p4d_stage *out, p4d_error *err)
 {
 	p4d_stage result;
 
@@ -148,18 +148,18 @@ static uint64_t narrow_host(p4d_wide wide)
 	return narrow(wide, &bytes) < 0 ? P4D_NOT_MODELLED - 1 : bytes;
 }
 
-p4d_host_part p4d_host_of_rank(const p4d_layout *l, uint32_t stage, uint64_t arena_bytes)
+p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint64_t arena_bytes)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
 	const p4d_wide process = l->device == P4D_CPU ? CPU_PROCESS_BYTES : CUDA_PROCESS_BYTES;
 	const p4d_wide arena = l->device == P4D_CPU ? arena_bytes : 0;
 	const p4d_wide saving =
-	    p4d_padded_parameters(l, &schedule, stage) / shards * MOMENTS_AND_MASTER_BYTES;
-	const p4d_wide loading = p4d_largest_segment(l, &schedule, stage) / shards * FP32_BYTES;
+	    p4d_parameters_padded(l, &schedule, stage) / shards * MOMENTS_AND_MASTER_BYTES;
+	const p4d_wide loading = p4d_parameters__largest_segment(l, &schedule, stage) / shards * FP32_BYTES;
 
-	return (p4d_host_part){narrow_host(process), narrow_host(arena), narrow_host(saving),
-			       narrow_host(loading), narrow_host(process + arena + saving + loading)};
+	return (p4d_host_class){narrow_host(process), narrow_host(arena), narrow_host(saving),
+				narrow_host(loading), narrow_host(process + arena + saving + loading)};
 }
 
 /* Per rank, of all the stages that were looked at. */
@@ -170,7 +170,7 @@ static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uin
 	return rank_bytes ? narrow_host((p4d_wide)rank_bytes * l->gpus_per_node) : P4D_NOT_MODELLED;
 }
 
-uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity)
+uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity)
 {
 	if (layout->device == P4D_CPU)
 		return capacity->host_bytes / layout->gpus_per_node;
@@ -191,16 +191,16 @@ static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 	return stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] || layers[0] != layers[1];
 }
 
-int p4d_method_in_force(const p4d_layout *layout, int method)
+int p4d_memory__method(const p4d_layout *layout, int method)
 {
 	/* where the runtime allocates exactly the table, the table is the plan */
 	return method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN
 										     : method;
 }
 
-uint64_t p4d_least_states(const p4d_layout *l)
+uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	p4d_wide n = l->layers / l->pp * p4d_layer_parameters(l);
+	p4d_wide n = l->layers / l->pp * p4d_parameters__of_layer(l);
 	uint64_t bytes;
 	unsigned half = l->precision == P4D_FP32 ? 4 : 2;
 
@@ -216,7 +216,7 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 	p4d_stage stage;
 
 	if (method == P4D_METHOD_PAPER) {
-		if (p4d_stage_memory(layout, method, gpu, number, &stage, NULL) < 0)
+		if (p4d_memory_of_stage(layout, method, gpu, number, &stage, NULL) < 0)
 			return -1;
 		*bytes = stage.device_bytes;
 		return 0;
@@ -228,14 +228,14 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 	return 0;
 }
 
-bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity, double fraction,
-		    uint64_t *device_bytes)
+bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+			   double fraction, uint64_t *device_bytes)
 {
-	const uint64_t most = p4d_capacity_bytes(layout, method, capacity);
+	const uint64_t most = p4d_memory_capacity_bytes(layout, method, capacity);
 	uint64_t bytes;
 
 	*device_bytes = 0;
-	for (uint32_t i = 0; i < p4d_stage_count(layout, method); i++) {
+	for (uint32_t i = 0; i < p4d_memory_stage_count(layout, method); i++) {
 		if (!may_be_fullest(layout, i))
 			continue;
 		if (device_bytes_of(layout, method, capacity->gpu, i, &bytes) < 0) {
@@ -249,7 +249,7 @@ bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *ca
 	return true;
 }
 
-int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
+int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err)
 {
 	uint64_t host_rank = 0;
@@ -257,18 +257,18 @@ int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity
 	p4d_stage stage;
 
 	memset(&e, 0, sizeof(e));
-	const uint32_t stages = p4d_stage_count(layout, method);
+	const uint32_t stages = p4d_memory_stage_count(layout, method);
 	for (uint32_t i = 0; i < stages; i++) {
 		if (!may_be_fullest(layout, i))
 			continue;
-		if (p4d_stage_memory(layout, method, capacity->gpu, i, &stage, err) < 0)
+		if (p4d_memory_of_stage(layout, method, capacity->gpu, i, &stage, err) < 0)
 			return -1;
 		if (i == 0 || stage.device_bytes > e.peak.device_bytes) {
 			e.peak = stage;
 			e.stage = i;
 		}
 		if (layout->framework == P4D_FRAMEWORK_P4D) {
-			const uint64_t need = p4d_host_of_rank(layout, i, stage.allocated_bytes).sum;
+			const uint64_t need = p4d_memory_host_of_rank(layout, i, stage.allocated_bytes).sum;
 			host_rank = need > host_rank ? need : host_rank;
 		}
 	}
@@ -277,7 +277,7 @@ int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity
 	    method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN : method;
 	e.framework = layout->framework;
 	e.gpu = capacity->gpu;
-	e.capacity_bytes = p4d_capacity_bytes(layout, method, capacity);
+	e.capacity_bytes = p4d_memory_capacity_bytes(layout, method, capacity);
 	if (e.capacity_bytes)
 		e.fraction = (double)e.peak.device_bytes / (double)e.capacity_bytes;
 	e.host_bytes = host_need(layout, capacity, host_rank);
@@ -285,7 +285,7 @@ int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity
 	return 0;
 }
 
-const char *p4d_part_name(p4d_part part)
+const char *p4d_memory_class_name(p4d_memory_class part)
 {
 	static const char *const name[P4D_PART_COUNT] = {
 #define PART(id, json) [P4D_PART_##id] = #json,
@@ -295,7 +295,7 @@ const char *p4d_part_name(p4d_part part)
 	return name[part];
 }
 
-const char *p4d_phase_name(p4d_phase phase)
+const char *p4d_memory_phase_name(p4d_phase phase)
 {
 	static const char *const name[P4D_PHASES] = {"init", "train", "step", "save", "resume"};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_MEMORY_H
-#define P4D_MEMORY_H
+#ifndef P4D_STAGE_MEMORY_H
+#define P4D_STAGE_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,12 +25,12 @@
 	PART(CONTEXT, context) \
 	PART(COMM, comm)
 
-typedef enum p4d_part {
+typedef enum p4d_memory_class {
 #define PART(id, name) P4D_PART_##id,
 	P4D_PARTS(PART)
 #undef PART
 	    P4D_PART_COUNT
-} p4d_part;
+} p4d_memory_class;
 
 #define P4D_NOT_MODELLED UINT64_MAX
 
@@ -58,27 +58,27 @@ typedef struct p4d_estimate {
 } p4d_estimate;
 
 /* How many stages a method tells apart: pp, or 1 for `paper`, which describes the first stage only. */
-uint32_t p4d_stage_count(const p4d_layout *layout, int method);
+uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method);
 
 /* The name of what answers: `closed` is called `plan` for framework p4d. */
-int p4d_method_in_force(const p4d_layout *layout, int method);
+int p4d_memory__method(const p4d_layout *layout, int method);
 
 /* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
-int p4d_stage_memory(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage, p4d_stage *out,
-		     p4d_error *err);
+int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
+			p4d_stage *out, p4d_error *err);
 
 /*
  * Host memory of one rank of a stage of framework p4d. A rank saves from a copy of its optimizer shards
  * (master, both moments, fp32), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
  * where they are too many.
  */
-typedef struct p4d_host_part {
+typedef struct p4d_host_class {
 	uint64_t process; /* the program, its libraries and the ranks' shared memory: an allowance */
 	uint64_t arena;   /* with cpu */
 	uint64_t saving, loading;
 	uint64_t sum;
-} p4d_host_part;
-p4d_host_part p4d_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes);
+} p4d_host_class;
+p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes);
 
 /* Where the memory comes from. */
 typedef struct p4d_capacity {
@@ -88,27 +88,27 @@ typedef struct p4d_capacity {
 } p4d_capacity;
 
 /* What a fraction is of, for one rank; 0 unknown. */
-uint64_t p4d_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity);
+uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity);
 
 /* The maximum over stages and phases. */
-int p4d_estimate_memory(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
+int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err);
 
 /*
  * Whether a layout stays at or below a fraction of the capacity (unknown: it does). Stops at the first stage
  * that does not; *device_bytes gets the most seen until then.
  */
-bool p4d_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity, double fraction,
-		    uint64_t *device_bytes);
+bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+			   double fraction, uint64_t *device_bytes);
 
 /*
  * Bytes below which no stage's parameters, gradients and optimizer state come in a layout of these degrees,
  * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: more than can
  * be counted.
  */
-uint64_t p4d_least_states(const p4d_layout *layout);
+uint64_t p4d_memory_least_states(const p4d_layout *layout);
 
-const char *p4d_part_name(p4d_part part);
-const char *p4d_phase_name(p4d_phase phase);
+const char *p4d_memory_class_name(p4d_memory_class part);
+const char *p4d_memory_phase_name(p4d_phase phase);
 
 #endif

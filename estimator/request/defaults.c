@@ -3,14 +3,14 @@
 
 enum { DEFAULT_SEQ_LEN = 8192 };
 
-int p4d_is_llama_type(const p4d_request *r)
+int p4d_defaults_llama_type(const p4d_request *r)
 {
 	return r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_GLU] &&
 	       r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL;
 }
 
-uint64_t p4d_default_global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
-				  uint64_t pp, uint64_t micro_batch)
+uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
+				    uint64_t pp, uint64_t micro_batch)
 {
 	uint64_t dp = world / (tp * cp * pp);
 	uint64_t replica = (dp ? dp : 1) * micro_batch;
@@ -38,7 +38,8 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_SCHEDULE, r->value[P4D_VPP] > 1 ? P4D_INTERLEAVED : P4D_1F1B, P4D_BY_P4D);
 	p4d_request_default(r, P4D_VOCAB_PARALLEL, P4D_VOCAB_OFF, P4D_BY_P4D);
 	p4d_request_default(r, P4D_FRAMEWORK,
-			    p4d_is_llama_type(r) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
+			    p4d_defaults_llama_type(r) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
+			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_DEVICE, P4D_CUDA, P4D_BY_P4D);
 	p4d_request_default(r, P4D_PRECISION, r->value[P4D_DEVICE] == P4D_CPU ? P4D_FP32 : P4D_BF16,
 			    P4D_BY_P4D);
@@ -56,10 +57,10 @@ void p4d_request_follow(p4d_request *r, uint32_t published_batch, uint64_t world
 {
 	p4d_request_default(r, P4D_SEQUENCE_PARALLEL, r->value[P4D_TP] > 1, P4D_BY_P4D);
 	if (!p4d_is_set(r, P4D_GLOBAL_BATCH) && world)
-		p4d_request_put(
-		    r, P4D_GLOBAL_BATCH,
-		    (int64_t)p4d_default_global_batch(published_batch, world, (uint64_t)r->value[P4D_TP],
-						      (uint64_t)r->value[P4D_CP], (uint64_t)r->value[P4D_PP],
-						      (uint64_t)r->value[P4D_MICRO_BATCH]),
-		    P4D_BY_P4D);
+		p4d_request_put(r, P4D_GLOBAL_BATCH,
+				(int64_t)p4d_defaults__global_batch(
+				    published_batch, world, (uint64_t)r->value[P4D_TP],
+				    (uint64_t)r->value[P4D_CP], (uint64_t)r->value[P4D_PP],
+				    (uint64_t)r->value[P4D_MICRO_BATCH]),
+				P4D_BY_P4D);
 }

@@ -32,11 +32,11 @@ void p4d_request_follow(p4d_request *request, uint32_t published_batch, uint64_t
 
 /* The default of global-batch for one layout; what p4d_request_complete uses. All arguments > 0 except
  * published_batch. */
-uint64_t p4d_default_global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
-				  uint64_t pp, uint64_t micro_batch);
+uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
+				    uint64_t pp, uint64_t micro_batch);
 
 /* True when p4d-train can train this model: RMSNorm, gated feed-forward, rotary positions, no bias outside
  * attention. */
-int p4d_is_llama_type(const p4d_request *request);
+int p4d_defaults_llama_type(const p4d_request *request);
 
 #endif

@@ -261,7 +261,7 @@ static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 		return 0;
 	p4d_fail(err, P4D_E_SCHEDULE,
 		 "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=%" PRIu64 " schedule=%s",
-		 l->pp, p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)));
+		 l->pp, p4d_request_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)));
 	return p4d_fix(err, "--p4d-vocab-parallel=off");
 }
 
@@ -281,7 +281,7 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	if (l->pp == 1 || (v_shaped ? l->vpp != 2 : l->vpp == 1)) {
 		p4d_fail(err, P4D_E_SCHEDULE,
 			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64,
-			 p4d_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)),
+			 p4d_request_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)),
 			 v_shaped ? "= 2" : "> 1", l->pp, l->vpp);
 		if (l->pp > 1 && v_shaped)
 			return p4d_fix(err, "--p4d-vpp=2");
@@ -305,7 +305,7 @@ static int check_framework(const p4d_request *r, p4d_error *err)
 		char name[16];
 		p4d_fail(err, P4D_E_SCHEDULE,
 			 "schedule=%s is p4d-train's; Megatron-LM has 1f1b and interleaved",
-			 p4d_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)));
+			 p4d_request_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)));
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 	}
 	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_VOCAB_PARALLEL]) {
@@ -313,7 +313,7 @@ static int check_framework(const p4d_request *r, p4d_error *err)
 			 "vocab-parallel is p4d-train's; Megatron-LM cuts the vocabulary by tp only");
 		return p4d_fix(err, "--p4d-vocab-parallel=off");
 	}
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D && !p4d_is_llama_type(r)) {
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D && !p4d_defaults_llama_type(r)) {
 		p4d_fail(err, P4D_E_UNMODELLED,
 			 "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
 			 "positions), which %s is not",
@@ -389,7 +389,7 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (info->kind != P4D_INTEGER_KIND && info->kind != P4D_CHOICE_KIND)
 			continue;
 		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_NODES ||

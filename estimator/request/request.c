@@ -59,12 +59,12 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 #undef P
 #undef M
 
-const p4d_option_info *p4d_option_info_of(p4d_option option)
+const p4d_option_info *p4d_request_option_info(p4d_option option)
 {
 	return &table[option];
 }
 
-int p4d_option_find(const char *name)
+int p4d_request_option_find(const char *name)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const char *a = table[i].name, *b = name;
@@ -98,7 +98,7 @@ static int choice_find(const char *list, const char *text)
 	}
 }
 
-const char *p4d_choice_name(p4d_option option, int64_t value, char *buf, size_t size)
+const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf, size_t size)
 {
 	const char *at = table[option].list;
 
@@ -123,17 +123,17 @@ static void print_real(double value, char *buf, size_t size)
 	}
 }
 
-const char *p4d_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size)
+const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size)
 {
 	switch (table[option].kind) {
 	case P4D_INTEGER_KIND:
 		snprintf(buf, size, "%" PRId64, request->value[option]);
 		break;
 	case P4D_DECIMAL_KIND:
-		print_real(p4d_real_of(request, option), buf, size);
+		print_real(p4d_request_real(request, option), buf, size);
 		break;
 	case P4D_CHOICE_KIND:
-		p4d_choice_name(option, request->value[option], buf, size);
+		p4d_request_choice_name(option, request->value[option], buf, size);
 		break;
 	case P4D_TEXT_KIND:
 		snprintf(buf, size, "%s", text_of(request, option));
@@ -242,7 +242,7 @@ void p4d_request_put_real(p4d_request *request, p4d_option option, double value,
 	p4d_request_put(request, option, bits_of(value), origin);
 }
 
-double p4d_real_of(const p4d_request *request, p4d_option option)
+double p4d_request_real(const p4d_request *request, p4d_option option)
 {
 	double real;
 
@@ -261,7 +261,7 @@ void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_opti
 	p4d_request_put(request, option, from->value[option], origin);
 }
 
-void p4d_without_prefix(char *text)
+void p4d_request_without_prefix(char *text)
 {
 	for (char *at = text; (at = strstr(at, "--p4d-"));)
 		memmove(at + 2, at + 6, strlen(at + 6) + 1);
@@ -294,9 +294,9 @@ size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigne
 			length = snprintf(buf + used, size - used, "%s%s%s", used ? " " : "", prefix,
 					  table[i].name);
 		else
-			length = snprintf(buf + used, size - used, "%s%s%s=%s", used ? " " : "", prefix,
-					  table[i].name,
-					  p4d_value_text(request, (p4d_option)i, value, sizeof(value)));
+			length = snprintf(
+			    buf + used, size - used, "%s%s%s=%s", used ? " " : "", prefix, table[i].name,
+			    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
 		if (length < 0 || (size_t)length >= size - used)
 			return size ? size - 1 : 0;
 		used += (size_t)length;

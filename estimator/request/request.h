@@ -88,18 +88,18 @@ typedef struct p4d_request {
 	char unmodelled[160]; /* why the architecture is not modelled; "" when it is */
 } p4d_request;
 
-const p4d_option_info *p4d_option_info_of(p4d_option option);
+const p4d_option_info *p4d_request_option_info(p4d_option option);
 
 /* Finds an option by its name ('_' counts as '-', case is ignored, a prefix "p4d-" is not accepted). -1 when
  * unknown. */
-int p4d_option_find(const char *name);
+int p4d_request_option_find(const char *name);
 
 /* Name of a choice value, for printing ("1f1b"); buf holds the result. */
-const char *p4d_choice_name(p4d_option option, int64_t value, char *buf, size_t size);
+const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf, size_t size);
 
 /* Prints the value of an option as it would be typed ("8", "1f1b", "20,20"). buf may be truncated; never
  * NULL. */
-const char *p4d_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
+const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
 
 /*
  * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. A value that is
@@ -116,7 +116,7 @@ void p4d_request_default(p4d_request *request, p4d_option option, int64_t value,
 
 /* Real numbers. */
 void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin);
-double p4d_real_of(const p4d_request *request, p4d_option option);
+double p4d_request_real(const p4d_request *request, p4d_option option);
 
 /* Takes over what another request says of an option, also texts, when it is unset here and set there. */
 void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin);
@@ -127,7 +127,7 @@ static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
 }
 
 /* "--p4d-tp" -> "--tp" in a message, for programs whose flags have no prefix. */
-void p4d_without_prefix(char *text);
+void p4d_request_without_prefix(char *text);
 
 /* True when any option that travels in a plan is set: the job concerns p4d. */
 bool p4d_request_any(const p4d_request *request);

@@ -19,7 +19,7 @@ p4d_schedule p4d_schedule_of(const p4d_layout *layout)
 	};
 }
 
-uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk)
+uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk)
 {
 	if (chunk)
 		*chunk = position / s->stages;
@@ -28,7 +28,7 @@ uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk)
 	return position % s->stages;
 }
 
-const char *p4d_op_name(p4d_op op)
+const char *p4d_schedule__op_name(p4d_op op)
 {
 	static const char *const name[P4D_OPS] = {
 	    [P4D_OP_GATHER_PARAMS] = "gather parameters",
@@ -54,11 +54,11 @@ const char *p4d_op_name(p4d_op op)
 /* Instructions of a stage. All lists of one schedule are compiled or none, so each is below 2^28. */
 static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 {
-	const uint32_t last = p4d_positions(s) - 1;
+	const uint32_t last = p4d_schedule_positions(s) - 1;
 	uint64_t each = 0;
 
 	for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
-		uint32_t position = p4d_position_of(s, stage, chunk);
+		uint32_t position = p4d_schedule_position_of(s, stage, chunk);
 		each += p4d_is_split(s) ? 3 : 2;
 		each += position > 0 ? 2 : 0;
 		each += position < last ? 2 : 0;
@@ -108,7 +108,7 @@ static void emit_transfer(compiler *c, p4d_op op, const p4d_pass *pass, uint16_t
 static void emit_forward(compiler *c, const p4d_pass *pass)
 {
 	const neighbours *of = &c->of[pass->chunk];
-	uint32_t slot = p4d_slot_take(&c->activation, pass->chunk);
+	uint32_t slot = p4d_slot_pool__take(&c->activation, pass->chunk);
 
 	if (pass->micro_batch == 0)
 		emit(c, P4D_OP_GATHER_PARAMS, pass->chunk, 0);
@@ -126,8 +126,8 @@ static void emit_backward(compiler *c, const p4d_pass *pass)
 	if (!of->last)
 		emit_transfer(c, P4D_OP_RECV_BACKWARD, pass, of->above, 0);
 	p4d_instruction *in = emit(c, (p4d_op)pass->op, pass->chunk, pass->micro_batch);
-	in->slot = pass->op == P4D_OP_BACKWARD ? p4d_slot_free(&c->activation, pass->chunk)
-					       : p4d_slot_look(&c->activation, pass->chunk);
+	in->slot = pass->op == P4D_OP_BACKWARD ? p4d_slot_pool__release(&c->activation, pass->chunk)
+					       : p4d_slot_pool__look(&c->activation, pass->chunk);
 	if (!of->first)
 		emit_transfer(c, P4D_OP_SEND_BACKWARD, pass, of->below, 0);
 }
@@ -149,7 +149,7 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 		break;
 	case P4D_OP_BACKWARD_WEIGHT:
 		in = emit(c, P4D_OP_BACKWARD_WEIGHT, chunk, micro_batch);
-		in->slot = p4d_slot_free(&c->activation, chunk);
+		in->slot = p4d_slot_pool__release(&c->activation, chunk);
 		break;
 	case P4D_OP_EMBED_FORWARD:
 		if (micro_batch == 0)
@@ -158,11 +158,11 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 		return;
 	case P4D_OP_VOCAB_FORWARD:
 		in = emit(c, P4D_OP_VOCAB_FORWARD, chunk, micro_batch);
-		in->slot = p4d_slot_take(&c->vocabulary, 0);
+		in->slot = p4d_slot_pool__take(&c->vocabulary, 0);
 		return;
 	case P4D_OP_VOCAB_BACKWARD:
 		in = emit(c, P4D_OP_VOCAB_BACKWARD, chunk, micro_batch);
-		in->slot = p4d_slot_free(&c->vocabulary, 0);
+		in->slot = p4d_slot_pool__release(&c->vocabulary, 0);
 		return;
 	default: /* EMBED_BACKWARD, which comes after VOCAB_BACKWARD of the same micro-batch */
 		emit(c, P4D_OP_EMBED_BACKWARD, chunk, micro_batch);
@@ -177,19 +177,19 @@ static void find_neighbours(compiler *c)
 	const p4d_schedule *s = c->s;
 
 	for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
-		const uint32_t position = p4d_position_of(s, c->stage, chunk);
+		const uint32_t position = p4d_schedule_position_of(s, c->stage, chunk);
 		neighbours *of = &c->of[chunk];
 		of->first = position == 0;
-		of->last = position == p4d_positions(s) - 1;
-		of->below = of->first ? 0 : (uint16_t)p4d_stage_at(s, position - 1, NULL);
-		of->above = of->last ? 0 : (uint16_t)p4d_stage_at(s, position + 1, NULL);
+		of->last = position == p4d_schedule_positions(s) - 1;
+		of->below = of->first ? 0 : (uint16_t)p4d_schedule_stage_at(s, position - 1, NULL);
+		of->above = of->last ? 0 : (uint16_t)p4d_schedule_stage_at(s, position + 1, NULL);
 	}
 }
 
-static int compile_stage(compiler *c, p4d_list *list, p4d_error *err)
+static int compile_stage(compiler *c, p4d_instruction_list *list, p4d_error *err)
 {
 	uint64_t count = count_instructions(c->s, c->stage);
-	p4d_order order;
+	p4d_schedule_order order;
 	p4d_pass pass;
 
 	list->at = malloc((size_t)count * sizeof(*list->at));
@@ -197,23 +197,23 @@ static int compile_stage(compiler *c, p4d_list *list, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the schedule of stage %u", c->stage);
 	c->at = list->at;
 	find_neighbours(c);
-	p4d_order_begin(c->s, c->stage, &order);
-	while (p4d_order_next(&order, &pass))
+	p4d_schedule_order_begin(c->s, c->stage, &order);
+	while (p4d_schedule_order_next(&order, &pass))
 		emit_pass(c, &pass);
 	emit(c, P4D_OP_OPTIMIZER, 0, 0);
 	list->count = (size_t)(c->at - list->at);
 	return 0;
 }
 
-static int compile_all(compiler *c, p4d_list *lists, p4d_error *err)
+static int compile_all(compiler *c, p4d_instruction_list *lists, p4d_error *err)
 {
 	const p4d_schedule *s = c->s;
 
 	for (c->stage = 0; c->stage < s->stages; c->stage++) {
-		p4d_list *list = &lists[c->stage];
+		p4d_instruction_list *list = &lists[c->stage];
 		list->slots = p4d_schedule_slots(s, c->stage);
-		if (p4d_slot_pool_reset(&c->activation, list->slots.activation, s->chunks) < 0 ||
-		    p4d_slot_pool_reset(&c->vocabulary, list->slots.vocabulary, 1) < 0)
+		if (p4d_slot_pool__reset(&c->activation, list->slots.activation, s->chunks) < 0 ||
+		    p4d_slot_pool__reset(&c->vocabulary, list->slots.vocabulary, 1) < 0)
 			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to compile a schedule");
 		if (compile_stage(c, list, err) < 0)
 			return -1;
@@ -221,7 +221,7 @@ static int compile_all(compiler *c, p4d_list *lists, p4d_error *err)
 	return 0;
 }
 
-int p4d_schedule_compile(const p4d_schedule *s, p4d_list *lists, p4d_error *err)
+int p4d_schedule_compile(const p4d_schedule *s, p4d_instruction_list *lists, p4d_error *err)
 {
 	compiler c = {.s = s};
 	int status;
@@ -235,17 +235,17 @@ int p4d_schedule_compile(const p4d_schedule *s, p4d_list *lists, p4d_error *err)
 	status = c.of ? compile_all(&c, lists, err)
 		      : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to compile a schedule");
 	if (status < 0)
-		p4d_lists_free(lists, s->stages);
+		p4d_schedule_lists_free(lists, s->stages);
 	free(c.of);
-	p4d_slot_pool_free(&c.activation);
-	p4d_slot_pool_free(&c.vocabulary);
+	p4d_slot_pool__free(&c.activation);
+	p4d_slot_pool__free(&c.vocabulary);
 	return status;
 }
 
-void p4d_lists_free(p4d_list *lists, uint32_t stages)
+void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages)
 {
 	for (uint32_t stage = 0; stage < stages; stage++) {
 		free(lists[stage].at);
-		lists[stage] = (p4d_list){0};
+		lists[stage] = (p4d_instruction_list){0};
 	}
 }

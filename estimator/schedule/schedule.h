@@ -79,37 +79,37 @@ typedef struct p4d_slots {
 	uint32_t activation, vocabulary;
 } p4d_slots;
 
-typedef struct p4d_list {
+typedef struct p4d_instruction_list {
 	size_t count;
 	p4d_instruction *at; /* owned */
 	p4d_slots slots;
-} p4d_list;
+} p4d_instruction_list;
 
 /* The schedule of a checked layout. */
 p4d_schedule p4d_schedule_of(const p4d_layout *layout);
 
-static inline uint32_t p4d_positions(const p4d_schedule *s)
+static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 {
 	return s->stages * s->chunks;
 }
 
 /* Where a chunk of a stage comes in the order of the model. */
-static inline uint32_t p4d_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
+static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
 {
 	return chunk == 1 && p4d_is_v_shaped(s->kind) ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
 }
 
 /* The stage (and chunk, may be NULL) at a position. */
-uint32_t p4d_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
+uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
 
 /* Stages with the embedding and with the loss. */
-static inline bool p4d_is_first(const p4d_schedule *s, uint32_t stage)
+static inline bool p4d_schedule_is_first(const p4d_schedule *s, uint32_t stage)
 {
 	(void)s;
 	return stage == 0;
 }
 
-static inline bool p4d_is_last(const p4d_schedule *s, uint32_t stage)
+static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 {
 	return stage == (p4d_is_v_shaped(s->kind) ? 0 : s->stages - 1);
 }
@@ -122,11 +122,11 @@ static inline bool p4d_is_split(const p4d_schedule *s)
 
 /*
  * Compiles the lists of all stages into lists[stages], which the caller zeroes before and frees with
- * p4d_lists_free. Errors: NO_MEMORY; OVERFLOW when a list would have more than 2^28 instructions. Valid
- * shapes are those that p4d_layout_build lets through.
+ * p4d_schedule_lists_free. Errors: NO_MEMORY; OVERFLOW when a list would have more than 2^28 instructions.
+ * Valid shapes are those that p4d_layout_build lets through.
  */
-int p4d_schedule_compile(const p4d_schedule *s, p4d_list *lists, p4d_error *err);
-void p4d_lists_free(p4d_list *lists, uint32_t stages);
+int p4d_schedule_compile(const p4d_schedule *s, p4d_instruction_list *lists, p4d_error *err);
+void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 
 /*
  * The slots that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so no allocation, and
@@ -159,8 +159,8 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage);
  * while P4D_SEND_BUFFERS sends of its direction and stage are not yet received. Errors: P4D_E_INSTRUCTIONS,
  * naming stage, instruction and why; NO_MEMORY.
  */
-int p4d_schedule_check(const p4d_schedule *s, const p4d_list *lists, p4d_error *err);
+int p4d_schedule_check(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err);
 
-const char *p4d_op_name(p4d_op op); /* "forward" */
+const char *p4d_schedule__op_name(p4d_op op); /* "forward" */
 
 #endif

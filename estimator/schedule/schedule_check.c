@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int p4d_check_fail(p4d_error *err, const p4d_list *list, uint32_t stage, size_t at, const char *format, ...)
+int p4d_schedule_check_fail(p4d_error *err, const p4d_instruction_list *list, uint32_t stage, size_t at,
+			    const char *format, ...)
 {
 	const p4d_instruction *in = &list->at[at];
 	char why[240];
@@ -16,7 +17,7 @@ int p4d_check_fail(p4d_error *err, const p4d_list *list, uint32_t stage, size_t 
 	va_end(arguments);
 	return p4d_fail(err, P4D_E_INSTRUCTIONS,
 			"stage %u, instruction %zu (%s of micro-batch %u, chunk %u): %s", stage, at,
-			p4d_op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
+			p4d_schedule__op_name((p4d_op)in->op), in->micro_batch, in->chunk, why);
 }
 
 /* Slots of one kind. owner: 1 + the pass that holds it, 0: free. */
@@ -28,8 +29,9 @@ typedef struct slot_set {
 
 typedef struct checker {
 	const p4d_schedule *s;
-	const p4d_list *list, *model; /* model: the list that has the vocabulary passes in the right order */
-	uint32_t stage, last;         /* position of the loss */
+	const p4d_instruction_list *list,
+	    *model;           /* model: the list that has the vocabulary passes in the right order */
+	uint32_t stage, last; /* position of the loss */
 	size_t at, model_at;
 	/* per chunk, the tables last: passes that added to the gradients, gathered, reduced */
 	uint64_t *added;
@@ -41,7 +43,7 @@ typedef struct checker {
 	p4d_error *err;
 } checker;
 
-#define REFUSE(c, ...) p4d_check_fail((c)->err, (c)->list, (c)->stage, (c)->at, __VA_ARGS__)
+#define REFUSE(c, ...) p4d_schedule_check_fail((c)->err, (c)->list, (c)->stage, (c)->at, __VA_ARGS__)
 
 static const p4d_instruction *here(const checker *c)
 {
@@ -90,7 +92,7 @@ static bool same_pass(const checker *c, size_t at, p4d_op op)
 static int check_fields(checker *c)
 {
 	const p4d_instruction *in = here(c);
-	const char *fault = p4d_instruction_fault(c->s, c->stage, in);
+	const char *fault = p4d_schedule_instruction_fault(c->s, c->stage, in);
 	const bool once = in->op == P4D_OP_GATHER_PARAMS || in->op == P4D_OP_OPTIMIZER;
 
 	if (fault)
@@ -121,7 +123,7 @@ static int check_transfer(checker *c, bool forward, bool receive)
 /* A pass has its transfers right before and after. */
 static int check_neighbours(checker *c, bool forward)
 {
-	const uint32_t position = p4d_position_of(c->s, c->stage, here(c)->chunk);
+	const uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
 	const bool receives = forward ? position > 0 : position < c->last;
 	const bool sends = forward ? position < c->last : position > 0;
 
@@ -147,11 +149,11 @@ static int check_hand_overs(checker *c)
 	const uint64_t *done = c->done;
 	const bool one = c->s->vocabulary == P4D_VOCAB_1;
 
-	if (p4d_is_first(c->s, c->stage) &&
+	if (p4d_schedule_is_first(c->s, c->stage) &&
 	    (check_pending(c, done[P4D_OP_EMBED_FORWARD], done[P4D_OP_FORWARD], "embeddings") < 0 ||
 	     check_pending(c, done[P4D_OP_BACKWARD], done[P4D_OP_EMBED_BACKWARD], "embedding gradients") < 0))
 		return -1;
-	if (p4d_is_last(c->s, c->stage) &&
+	if (p4d_schedule_is_last(c->s, c->stage) &&
 	    (check_pending(c, done[P4D_OP_SEND_FORWARD], done[P4D_OP_VOCAB_FORWARD], "hidden states") < 0 ||
 	     check_pending(c, done[one ? P4D_OP_VOCAB_BACKWARD : P4D_OP_VOCAB_FORWARD],
 			   done[P4D_OP_SEND_BACKWARD], "gradients of hidden states") < 0))
@@ -165,7 +167,7 @@ static int check_hand_overs(checker *c)
  */
 static void count_ends(checker *c, bool forward)
 {
-	uint32_t position = p4d_position_of(c->s, c->stage, here(c)->chunk);
+	uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
 
 	if (position == 0)
 		c->done[forward ? P4D_OP_FORWARD : P4D_OP_BACKWARD]++;
@@ -186,7 +188,7 @@ static int check_chunk_pass(checker *c)
 		       : in->op == P4D_OP_BACKWARD_WEIGHT ? P4D_OP_BACKWARD_INPUT
 							  : P4D_OP_FORWARD))
 		return REFUSE(c, "after %s of the same micro-batch",
-			      before ? p4d_op_name(before) : "no pass");
+			      before ? p4d_schedule__op_name(before) : "no pass");
 	*state = in->op;
 	if (in->op != P4D_OP_BACKWARD_WEIGHT) {
 		if (check_neighbours(c, forward) < 0)
@@ -212,7 +214,7 @@ static int check_vocabulary_pass(checker *c)
 
 	while (c->model_at < c->model->count && !model) {
 		const p4d_instruction *next = &c->model->at[c->model_at++];
-		model = p4d_is_vocabulary_pass(next) ? next : NULL;
+		model = p4d_schedule__is_vocabulary_pass(next) ? next : NULL;
 	}
 	if (!model || model->op != in->op || model->micro_batch != in->micro_batch)
 		return REFUSE(c, "stage 0 has its vocabulary passes in another order");
@@ -338,15 +340,16 @@ static void release(checker *c)
 	free(c->tables);
 }
 
-int p4d_check_list(const p4d_schedule *s, const p4d_list *lists, uint32_t stage, p4d_error *err)
+int p4d_schedule_check__list(const p4d_schedule *s, const p4d_instruction_list *lists, uint32_t stage,
+			     p4d_error *err)
 {
-	const p4d_list *list = &lists[stage];
+	const p4d_instruction_list *list = &lists[stage];
 	checker c = {
 	    .s = s,
 	    .list = list,
 	    .model = &lists[0],
 	    .stage = stage,
-	    .last = p4d_positions(s) - 1,
+	    .last = p4d_schedule_positions(s) - 1,
 	    .activation = {"activation", list->slots.activation, 0, NULL},
 	    .vocabulary = {"vocabulary", list->slots.vocabulary, 0, NULL},
 	    .err = err,
@@ -370,10 +373,10 @@ int p4d_check_list(const p4d_schedule *s, const p4d_list *lists, uint32_t stage,
 	return status;
 }
 
-int p4d_schedule_check(const p4d_schedule *s, const p4d_list *lists, p4d_error *err)
+int p4d_schedule_check(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err)
 {
 	for (uint32_t stage = 0; stage < s->stages; stage++)
-		if (p4d_check_list(s, lists, stage, err) < 0)
+		if (p4d_schedule_check__list(s, lists, stage, err) < 0)
 			return -1;
-	return p4d_check_execution(s, lists, err);
+	return p4d_schedule_check__execution(s, lists, err);
 }

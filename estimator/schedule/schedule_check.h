@@ -7,20 +7,21 @@
 /* The two halves of p4d_schedule_check. */
 
 /* One stage's list by itself. lists[0] is where the order of the vocabulary passes is taken from. */
-int p4d_check_list(const p4d_schedule *s, const p4d_list *lists, uint32_t stage, p4d_error *err);
+int p4d_schedule_check__list(const p4d_schedule *s, const p4d_instruction_list *lists, uint32_t stage,
+			     p4d_error *err);
 
-/* All lists together: executes them. They have passed p4d_check_list. */
-int p4d_check_execution(const p4d_schedule *s, const p4d_list *lists, p4d_error *err);
+/* All lists together: executes them. They have passed p4d_schedule_check__list. */
+int p4d_schedule_check__execution(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err);
 
 /* "stage 3, instruction 17 (send forward of micro-batch 4, chunk 0): why"; returns -1. */
-int p4d_check_fail(p4d_error *err, const p4d_list *list, uint32_t stage, size_t at, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+int p4d_schedule_check_fail(p4d_error *err, const p4d_instruction_list *list, uint32_t stage, size_t at,
+			    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
  * What is wrong with the fields of an instruction by itself, NULL when nothing: chunk, micro-batch and peer
  * are those of this schedule and stage, slots are where they belong.
  */
-const char *p4d_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in);
-bool p4d_is_vocabulary_pass(const p4d_instruction *in);
+const char *p4d_schedule_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in);
+bool p4d_schedule__is_vocabulary_pass(const p4d_instruction *in);
 
 #endif

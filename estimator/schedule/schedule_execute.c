@@ -24,7 +24,7 @@ typedef struct barriers {
 
 typedef struct machine {
 	const p4d_schedule *s;
-	const p4d_list *lists;
+	const p4d_instruction_list *lists;
 	worker *worker;
 	barriers of;
 	p4d_error *err;
@@ -35,7 +35,7 @@ enum outcome { DONE, WAITS, WRONG };
 static enum outcome send(machine *x, uint32_t stage, const p4d_instruction *in, unsigned direction)
 {
 	worker *w = &x->worker[stage];
-	uint32_t position = p4d_position_of(x->s, stage, in->chunk);
+	uint32_t position = p4d_schedule_position_of(x->s, stage, in->chunk);
 
 	if (w->on_way[direction] == P4D_SEND_BUFFERS)
 		return WAITS;
@@ -58,10 +58,10 @@ static enum outcome receive(machine *x, uint32_t stage, const p4d_instruction *i
 	if (i == from->on_way[direction])
 		return WAITS;
 	if (buffer[i].micro_batch != in->micro_batch ||
-	    buffer[i].position != p4d_position_of(x->s, stage, in->chunk)) {
-		p4d_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
-			       "stage %u sends micro-batch %u for position %u first", in->peer,
-			       buffer[i].micro_batch, buffer[i].position);
+	    buffer[i].position != p4d_schedule_position_of(x->s, stage, in->chunk)) {
+		p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
+					"stage %u sends micro-batch %u for position %u first", in->peer,
+					buffer[i].micro_batch, buffer[i].position);
 		return WRONG;
 	}
 	from->on_way[direction]--;
@@ -79,12 +79,12 @@ static bool is_ready(const machine *x, uint32_t stage, const p4d_instruction *in
 
 	switch (in->op) {
 	case P4D_OP_FORWARD:
-		position = p4d_position_of(s, stage, in->chunk);
+		position = p4d_schedule_position_of(s, stage, in->chunk);
 		return position > 0 || x->of.embed_forward[i] == s->stages;
 	case P4D_OP_BACKWARD:
 	case P4D_OP_BACKWARD_INPUT:
-		position = p4d_position_of(s, stage, in->chunk);
-		if (position < p4d_positions(s) - 1)
+		position = p4d_schedule_position_of(s, stage, in->chunk);
+		if (position < p4d_schedule_positions(s) - 1)
 			return true;
 		return (s->vocabulary == P4D_VOCAB_1 ? x->of.vocab_backward : x->of.vocab_forward)[i] ==
 		       s->stages;
@@ -104,12 +104,12 @@ static void arrive(machine *x, uint32_t stage, const p4d_instruction *in)
 
 	switch (in->op) {
 	case P4D_OP_FORWARD:
-		if (p4d_position_of(x->s, stage, in->chunk) == p4d_positions(x->s) - 1)
+		if (p4d_schedule_position_of(x->s, stage, in->chunk) == p4d_schedule_positions(x->s) - 1)
 			x->of.last_forward[i] = 1;
 		break;
 	case P4D_OP_BACKWARD:
 	case P4D_OP_BACKWARD_INPUT:
-		if (p4d_position_of(x->s, stage, in->chunk) == 0)
+		if (p4d_schedule_position_of(x->s, stage, in->chunk) == 0)
 			x->of.first_backward[i] = 1;
 		break;
 	case P4D_OP_EMBED_FORWARD:
@@ -148,7 +148,7 @@ static enum outcome step(machine *x, uint32_t stage, const p4d_instruction *in)
 static int run_stage(machine *x, uint32_t stage, bool *moved)
 {
 	worker *w = &x->worker[stage];
-	const p4d_list *list = &x->lists[stage];
+	const p4d_instruction_list *list = &x->lists[stage];
 
 	for (; w->at < list->count; w->at++) {
 		enum outcome outcome = step(x, stage, &list->at[w->at]);
@@ -175,12 +175,12 @@ static int run(machine *x)
 	}
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->worker[stage].at < x->lists[stage].count)
-			return p4d_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
-					      "waits for ever; the stages wait for each other");
+			return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
+						       "waits for ever; the stages wait for each other");
 	return 0;
 }
 
-int p4d_check_execution(const p4d_schedule *s, const p4d_list *lists, p4d_error *err)
+int p4d_schedule_check__execution(const p4d_schedule *s, const p4d_instruction_list *lists, p4d_error *err)
 {
 	const size_t m = s->micro_batches;
 	uint16_t *memory = calloc(m, 5 * sizeof(uint16_t));

@@ -29,7 +29,7 @@ static const uint8_t has[P4D_OPS] = {
     [P4D_OP_OPTIMIZER] = 0,
 };
 
-bool p4d_is_vocabulary_pass(const p4d_instruction *in)
+bool p4d_schedule__is_vocabulary_pass(const p4d_instruction *in)
 {
 	return in->op < P4D_OPS && has[in->op] & TABLES;
 }
@@ -54,17 +54,17 @@ static const char *fault_of_peer(const p4d_schedule *s, uint32_t stage, const p4
 {
 	if (!(has[in->op] & (ABOVE | BELOW)))
 		return in->peer ? "it has no peer" : NULL;
-	const uint32_t position = p4d_position_of(s, stage, in->chunk);
+	const uint32_t position = p4d_schedule_position_of(s, stage, in->chunk);
 	const bool above = has[in->op] & ABOVE;
 
-	if (position == (above ? p4d_positions(s) - 1 : 0))
+	if (position == (above ? p4d_schedule_positions(s) - 1 : 0))
 		return "there is no position beyond this end of the model";
-	if (in->peer != p4d_stage_at(s, above ? position + 1 : position - 1, NULL))
+	if (in->peer != p4d_schedule_stage_at(s, above ? position + 1 : position - 1, NULL))
 		return "with the wrong stage";
 	return NULL;
 }
 
-const char *p4d_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in)
+const char *p4d_schedule_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in)
 {
 	if (in->op >= P4D_OPS || in->reserved[0] || in->reserved[1] || in->reserved[2])
 		return "no such instruction";

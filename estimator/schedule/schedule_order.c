@@ -4,7 +4,7 @@
 /* Later than every pass that has a moment of its own: 2^24 micro-batches of periods below 2^16. */
 static const int64_t AT_THE_END = (int64_t)1 << 48;
 
-void p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step)
+void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step)
 {
 	p4d_stream *stream = &order->stream[order->streams];
 
@@ -21,7 +21,7 @@ void p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int
 }
 
 /* A pace that begins where the one before does replaces it; one beyond the last pass changes nothing. */
-void p4d_order_pace(p4d_order *order, uint32_t from, int64_t key, int64_t step)
+void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step)
 {
 	p4d_stream *stream = &order->stream[order->streams - 1];
 
@@ -34,27 +34,29 @@ void p4d_order_pace(p4d_order *order, uint32_t from, int64_t key, int64_t step)
 		stream->turn = stream->pace[1].from;
 }
 
-void p4d_order_vocabulary(p4d_order *order, const p4d_vocabulary_keys *keys)
+void p4d_schedule_order__vocabulary(p4d_schedule_order *order, const p4d_vocabulary_keys *keys)
 {
-	p4d_order_add(order, P4D_OP_EMBED_FORWARD, order->chunks, keys->embed_forward, keys->period);
-	p4d_order_add(order, P4D_OP_VOCAB_BACKWARD, order->chunks, keys->backward, keys->period);
-	p4d_order_add(order, P4D_OP_VOCAB_FORWARD, order->chunks, keys->forward, keys->period);
-	p4d_order_add(order, P4D_OP_EMBED_BACKWARD, order->chunks, keys->embed_backward, keys->period);
+	p4d_schedule_order__add(order, P4D_OP_EMBED_FORWARD, order->chunks, keys->embed_forward,
+				keys->period);
+	p4d_schedule_order__add(order, P4D_OP_VOCAB_BACKWARD, order->chunks, keys->backward, keys->period);
+	p4d_schedule_order__add(order, P4D_OP_VOCAB_FORWARD, order->chunks, keys->forward, keys->period);
+	p4d_schedule_order__add(order, P4D_OP_EMBED_BACKWARD, order->chunks, keys->embed_backward,
+				keys->period);
 }
 
-static void order_gpipe(p4d_order *o)
+static void order_gpipe(p4d_schedule_order *o)
 {
-	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, 1);
-	p4d_order_add(o, P4D_OP_BACKWARD, 0, AT_THE_END, 1);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 1);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, AT_THE_END, 1);
 }
 
 /* Warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush). */
-static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_order *o)
+static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	int64_t warm_up = s->stages - stage - 1;
 
-	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, 2);
-	p4d_order_add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 2);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
 }
 
 /*
@@ -66,7 +68,7 @@ static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_order *o)
  * their middles, and vocabulary passes of the same moment run in the order EMBED_FORWARD, T, S,
  * EMBED_BACKWARD: first those that nothing of this moment waits for.
  */
-static void order_1f1b_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_order *o)
+static void order_1f1b_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	enum { UNIT = 8, PERIOD = 3 * UNIT };
 	const int64_t p = s->stages, r = stage, delay = s->vocabulary == P4D_VOCAB_1 ? 2 : 1;
@@ -83,9 +85,9 @@ static void order_1f1b_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_ord
 	    .embed_backward = moment + behind * PERIOD - 1,
 	};
 
-	p4d_order_add(o, P4D_OP_FORWARD, 0, r * UNIT + UNIT / 2, PERIOD);
-	p4d_order_add(o, P4D_OP_BACKWARD, 0, (p + 2 * (p - r - 1) + 3 * delay + 1) * UNIT, PERIOD);
-	p4d_order_vocabulary(o, &keys);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, r * UNIT + UNIT / 2, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, (p + 2 * (p - r - 1) + 3 * delay + 1) * UNIT, PERIOD);
+	p4d_schedule_order__vocabulary(o, &keys);
 }
 
 /*
@@ -93,27 +95,27 @@ static void order_1f1b_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_ord
  * every stage holds p of them, the early stages because their backward is far away and the late ones because
  * of this delay; it is what lets the backward passes follow each other without waiting.
  */
-static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_order *o)
+static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	int64_t warm_up = s->stages - stage - 1;
 
-	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, 3);
-	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 0, 3 * warm_up + 1, 3);
-	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 0, 3 * (warm_up + stage) + 2, 3);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 3);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_INPUT, 0, 3 * warm_up + 1, 3);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, 3 * (warm_up + stage) + 2, 3);
 }
 
 /* Megatron-LM's interleaved 1F1B (arXiv 2104.04473). */
-static void order_interleaved(const p4d_schedule *s, uint32_t stage, p4d_order *o)
+static void order_interleaved(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	int64_t warm_up = 2 * (int64_t)(s->stages - stage - 1) + (int64_t)(s->chunks - 1) * s->stages;
 
 	o->interleaved = true;
 	o->count = s->micro_batches * s->chunks;
-	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, 2);
-	p4d_order_add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 2);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
 }
 
-void p4d_order_begin(const p4d_schedule *s, uint32_t stage, p4d_order *order)
+void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order)
 {
 	order->streams = 0;
 	order->count = s->micro_batches;
@@ -131,10 +133,10 @@ void p4d_order_begin(const p4d_schedule *s, uint32_t stage, p4d_order *order)
 		order_zb1p(s, stage, order);
 		break;
 	case P4D_ZBV:
-		p4d_order_zbv(s, stage, order);
+		p4d_schedule_order__zbv(s, stage, order);
 		break;
 	case P4D_V_HALF:
-		p4d_order_v_half(s, stage, order);
+		p4d_schedule_order__v_half(s, stage, order);
 		break;
 	default:
 		if (s->vocabulary == P4D_VOCAB_OFF)
@@ -158,7 +160,7 @@ static int64_t turn(p4d_stream *stream, uint32_t count)
 }
 
 /* Groups of p micro-batches go through one chunk after the other. */
-static void interleave(const p4d_order *order, p4d_stream *stream, p4d_pass *pass)
+static void interleave(const p4d_schedule_order *order, p4d_stream *stream, p4d_pass *pass)
 {
 	const uint32_t round = stream->round;
 
@@ -173,7 +175,7 @@ static void interleave(const p4d_order *order, p4d_stream *stream, p4d_pass *pas
 	stream->group += order->stages;
 }
 
-bool p4d_order_next(p4d_order *order, p4d_pass *pass)
+bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass)
 {
 	unsigned first = 0;
 

@@ -37,28 +37,28 @@ typedef struct p4d_stream {
 	p4d_pace pace[P4D_PACES];
 } p4d_stream;
 
-typedef struct p4d_order {
+typedef struct p4d_schedule_order {
 	unsigned streams;
 	uint32_t count; /* passes in every stream */
 	uint32_t stages, chunks;
 	bool interleaved;         /* a stream holds all chunks, micro-batches in groups of stages */
 	int64_t key[P4D_STREAMS]; /* of the pass that comes next; INT64_MAX: none */
 	p4d_stream stream[P4D_STREAMS];
-} p4d_order;
+} p4d_schedule_order;
 
 /* The order of a stage, at its beginning. */
-void p4d_order_begin(const p4d_schedule *s, uint32_t stage, p4d_order *order);
+void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order);
 
 /* False when there are no more passes. */
-bool p4d_order_next(p4d_order *order, p4d_pass *pass);
+bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass);
 
 /* Implementation: a new stream; another pace of it. */
-void p4d_order_add(p4d_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
-void p4d_order_pace(p4d_order *order, uint32_t from, int64_t key, int64_t step);
+void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
+void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step);
 
 /* The orders with two chunks in the shape of a V. */
-void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *order);
-void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *order);
+void p4d_schedule_order__zbv(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order);
+void p4d_schedule_order__v_half(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order);
 
 /*
  * Vocabulary passes that every stage runs at the same moment of the ideal clock. Keys of micro-batch 0; the
@@ -67,6 +67,6 @@ void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *order);
 typedef struct p4d_vocabulary_keys {
 	int64_t period, embed_forward, forward, backward, embed_backward;
 } p4d_vocabulary_keys;
-void p4d_order_vocabulary(p4d_order *order, const p4d_vocabulary_keys *keys);
+void p4d_schedule_order__vocabulary(p4d_schedule_order *order, const p4d_vocabulary_keys *keys);
 
 #endif

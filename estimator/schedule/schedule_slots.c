@@ -23,7 +23,7 @@ static int64_t lead(const p4d_stream *x, const p4d_stream *d)
 }
 
 /* op_taking .. op_freeing: a slot's life. Counts over all chunks. */
-static uint32_t most_alive(const p4d_order *o, p4d_op taking, p4d_op freeing)
+static uint32_t most_alive(const p4d_schedule_order *o, p4d_op taking, p4d_op freeing)
 {
 	int64_t lead_of[P4D_STREAMS], sign[P4D_STREAMS], most = 0;
 	const int64_t m = o->count;
@@ -53,7 +53,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* See p4d_order_zbv for the parts of a stage's list. */
+/* See p4d_schedule_order__zbv for the parts of a stage's list. */
 static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
 {
 	const uint32_t p = s->stages, r = stage, m = s->micro_batches;
@@ -64,12 +64,12 @@ static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
 
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
 {
-	p4d_order order;
+	p4d_schedule_order order;
 	p4d_slots slots = {0};
 
 	if (s->kind == P4D_ZBV)
 		return slots_of_zbv(s, stage);
-	p4d_order_begin(s, stage, &order);
+	p4d_schedule_order_begin(s, stage, &order);
 	slots.activation =
 	    most_alive(&order, P4D_OP_FORWARD, p4d_is_split(s) ? P4D_OP_BACKWARD_WEIGHT : P4D_OP_BACKWARD);
 	if (s->vocabulary != P4D_VOCAB_OFF)

@@ -17,7 +17,7 @@ static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 4
  * p micro-batches of chunk 0 and the last r of chunk 1 they wait until the input gradients that other stages
  * need are done. A step with fewer than 2p-1 micro-batches is the beginning of one with 2p-1.
  */
-void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *o)
+void p4d_schedule_order__zbv(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	const int64_t p = s->stages, r = stage;
 	const int64_t n = s->micro_batches > 2 * p - 1 ? s->micro_batches : 2 * p - 1;
@@ -26,26 +26,27 @@ void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *o)
 	const int64_t steady = turn + 3 * (p - r);
 	enum { HALF = 1, UNIT = 2 };
 
-	p4d_order_add(o, P4D_OP_FORWARD, 0, 0, UNIT);
-	p4d_order_pace(o, (uint32_t)warm, (warm + 1) * UNIT, 2 * UNIT);
-	p4d_order_pace(o, (uint32_t)(warm + r), steady * UNIT, 6 * UNIT);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)warm, (warm + 1) * UNIT, 2 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)(warm + r), steady * UNIT, 6 * UNIT);
 
-	p4d_order_add(o, P4D_OP_FORWARD, 1, warm * UNIT, 2 * UNIT);
-	p4d_order_pace(o, (uint32_t)r, turn * UNIT, 3 * UNIT);
-	p4d_order_pace(o, (uint32_t)p, (steady + 3) * UNIT, 6 * UNIT);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 1, warm * UNIT, 2 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)r, turn * UNIT, 3 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)p, (steady + 3) * UNIT, 6 * UNIT);
 
-	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 1, (turn + 1) * UNIT, 3 * UNIT);
-	p4d_order_pace(o, (uint32_t)(p - r), (steady + 4) * UNIT, 6 * UNIT);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_INPUT, 1, (turn + 1) * UNIT, 3 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)(p - r), (steady + 4) * UNIT, 6 * UNIT);
 
-	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 1, (turn + 2) * UNIT, 3 * UNIT);
-	p4d_order_pace(o, (uint32_t)(p - r), (steady + 5) * UNIT, 6 * UNIT);
-	p4d_order_pace(o, (uint32_t)(n - r), AT_THE_END, 1);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 1, (turn + 2) * UNIT, 3 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)(p - r), (steady + 5) * UNIT, 6 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)(n - r), AT_THE_END, 1);
 
-	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 0, (steady + 1) * UNIT, 6 * UNIT);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_INPUT, 0, (steady + 1) * UNIT, 6 * UNIT);
 
-	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 0, (steady + 2) * UNIT, 6 * UNIT);
-	p4d_order_pace(o, (uint32_t)(n - p), (steady + 1 + 6 * (n - p + r)) * UNIT + HALF, 6 * UNIT);
-	p4d_order_pace(o, (uint32_t)(n - r), AFTER_THAT, 1);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, (steady + 2) * UNIT, 6 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)(n - p), (steady + 1 + 6 * (n - p + r)) * UNIT + HALF,
+				 6 * UNIT);
+	p4d_schedule_order__pace(o, (uint32_t)(n - r), AFTER_THAT, 1);
 }
 
 /*
@@ -60,7 +61,7 @@ void p4d_order_zbv(const p4d_schedule *s, uint32_t stage, p4d_order *o)
  * or T (vocab-1). A vocabulary pass runs on all stages at the same time, before the pass of the unit it is
  * in.
  */
-void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *o)
+void p4d_schedule_order__v_half(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
 	enum { UNIT = 2, PERIOD = 6 * UNIT };
 	const int64_t p = s->stages, k = p - 1 - (int64_t)stage;
@@ -73,12 +74,12 @@ void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *o)
 		gap += 6;
 	const int64_t turn = 3 * (p - 1) + 1 + gap; /* B1 on the last stage */
 	const int64_t b1 = turn - up, b0 = turn + 1 + up;
-	p4d_order_add(o, P4D_OP_FORWARD, 0, (-2 - down) * UNIT, PERIOD);
-	p4d_order_add(o, P4D_OP_FORWARD, 1, down * UNIT, PERIOD);
-	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 1, b1 * UNIT, PERIOD);
-	p4d_order_add(o, P4D_OP_BACKWARD_INPUT, 0, b0 * UNIT, PERIOD);
-	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 1, (b1 + (k % 2 ? 3 : 2)) * UNIT, PERIOD);
-	p4d_order_add(o, P4D_OP_BACKWARD_WEIGHT, 0, (b0 + (k % 2 ? 2 : 3)) * UNIT, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, (-2 - down) * UNIT, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_FORWARD, 1, down * UNIT, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_INPUT, 1, b1 * UNIT, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_INPUT, 0, b0 * UNIT, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 1, (b1 + (k % 2 ? 3 : 2)) * UNIT, PERIOD);
+	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, (b0 + (k % 2 ? 2 : 3)) * UNIT, PERIOD);
 	if (s->vocabulary == P4D_VOCAB_OFF)
 		return;
 	const int64_t last_b0 = turn + 1 + (3 * (p - 1) + 1) / 2;
@@ -89,7 +90,7 @@ void p4d_order_v_half(const p4d_schedule *s, uint32_t stage, p4d_order *o)
 	    .backward = (last_f1 + 5) * UNIT - 1,
 	    .embed_backward = (last_b0 + 2) * UNIT - 1,
 	};
-	p4d_order_vocabulary(o, &keys);
+	p4d_schedule_order__vocabulary(o, &keys);
 }
 
 static uint32_t least(int64_t a, uint32_t b)

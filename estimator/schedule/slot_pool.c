@@ -20,7 +20,7 @@ static void *grown(void *memory, uint64_t *capacity, uint64_t elements, size_t s
 	return memory;
 }
 
-int p4d_slot_pool_reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues)
+int p4d_slot_pool__reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues)
 {
 	uint64_t words = ((uint64_t)size + 63) / 64;
 
@@ -38,7 +38,7 @@ int p4d_slot_pool_reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues)
 	return 0;
 }
 
-void p4d_slot_pool_free(p4d_slot_pool *pool)
+void p4d_slot_pool__free(p4d_slot_pool *pool)
 {
 	free(pool->free);
 	free(pool->ring);
@@ -55,7 +55,7 @@ static uint32_t next_in_ring(const p4d_slot_pool *pool, uint32_t queue, unsigned
 	return **entry;
 }
 
-uint32_t p4d_slot_take(p4d_slot_pool *pool, uint32_t queue)
+uint32_t p4d_slot_pool__take(p4d_slot_pool *pool, uint32_t queue)
 {
 	uint32_t *entry;
 
@@ -67,14 +67,14 @@ uint32_t p4d_slot_take(p4d_slot_pool *pool, uint32_t queue)
 	return *entry = pool->hint * 64 + bit;
 }
 
-uint32_t p4d_slot_look(p4d_slot_pool *pool, uint32_t queue)
+uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue)
 {
 	uint32_t *entry;
 
 	return next_in_ring(pool, queue, LOOK, &entry);
 }
 
-uint32_t p4d_slot_free(p4d_slot_pool *pool, uint32_t queue)
+uint32_t p4d_slot_pool__release(p4d_slot_pool *pool, uint32_t queue)
 {
 	uint32_t *entry, slot = next_in_ring(pool, queue, HEAD, &entry);
 

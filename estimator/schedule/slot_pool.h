@@ -19,15 +19,15 @@ typedef struct p4d_slot_pool {
 
 /*
  * Empties a pool (zeroed before the first time) and gives it this size; memory of the time before is used
- * again. -1 without memory; free with p4d_slot_pool_free in either case.
+ * again. -1 without memory; free with p4d_slot_pool__free in either case.
  */
-int p4d_slot_pool_reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues);
-void p4d_slot_pool_free(p4d_slot_pool *pool);
+int p4d_slot_pool__reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues);
+void p4d_slot_pool__free(p4d_slot_pool *pool);
 
-uint32_t p4d_slot_take(p4d_slot_pool *pool, uint32_t queue);
+uint32_t p4d_slot_pool__take(p4d_slot_pool *pool, uint32_t queue);
 /* The oldest slot of the queue that was neither looked at nor freed. It stays taken. */
-uint32_t p4d_slot_look(p4d_slot_pool *pool, uint32_t queue);
+uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue);
 /* Frees the oldest of the queue. */
-uint32_t p4d_slot_free(p4d_slot_pool *pool, uint32_t queue);
+uint32_t p4d_slot_pool__release(p4d_slot_pool *pool, uint32_t queue);
 
 #endif

@@ -2,7 +2,7 @@
 /* When nothing fits: what would, with as little given up as possible. */
 #include <string.h>
 
-#include "search/layout_search.h"
+#include "search/search.h"
 
 enum { MOST_NODES = 65536 };
 
@@ -50,10 +50,10 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 			p4d_candidate candidate;
 			if (__builtin_popcount(mask) != most || give_up(&relaxed, mask) < 0)
 				continue;
-			if (!p4d_search_any(&relaxed, space) ||
-			    !p4d_search(&relaxed, space, &candidate, 1, NULL))
+			if (!p4d_search__any(&relaxed, space) ||
+			    !p4d_search_run(&relaxed, space, &candidate, 1, NULL))
 				continue;
-			if (!any || p4d_candidate_better(&candidate, found, space->safe))
+			if (!any || p4d_search__better(&candidate, found, space->safe))
 				*found = candidate;
 			any = true;
 		}
@@ -87,8 +87,8 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 			if (most_gpus_per_node % gpus)
 				continue;
 			bigger.gpus_per_node = gpus;
-			if (p4d_search_any(&relaxed, &bigger) &&
-			    p4d_search(&relaxed, &bigger, found, 1, NULL))
+			if (p4d_search__any(&relaxed, &bigger) &&
+			    p4d_search_run(&relaxed, &bigger, found, 1, NULL))
 				goto fits;
 		}
 	bigger.gpus_per_node =
@@ -97,7 +97,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 	uint64_t near = 2 * space->nodes + 16;
 	for (uint64_t n = space->nodes + 1; n <= MOST_NODES; n = n < near ? n + 1 : n * 2) {
 		bigger.nodes = n;
-		if (p4d_search_any(&relaxed, &bigger) && p4d_search(&relaxed, &bigger, found, 1, NULL))
+		if (p4d_search__any(&relaxed, &bigger) && p4d_search_run(&relaxed, &bigger, found, 1, NULL))
 			goto fits;
 	}
 	return -1;

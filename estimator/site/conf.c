@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int p4d_conf_fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format, ...)
+int p4d_conf__fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format,
+		   ...)
 {
 	char text[400];
 	va_list args;
@@ -81,7 +82,7 @@ static char *read_open_file(int fd, const char *path, bool trust, uint32_t trust
 	return text;
 }
 
-int p4d_conf_read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err)
+int p4d_conf__read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err)
 {
 	/* O_NONBLOCK: opening a FIFO must not wait for a writer */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -93,19 +94,19 @@ int p4d_conf_read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted
 	close(fd);
 	if (!text)
 		return -1;
-	int rc = p4d_conf_parse(conf, path, text, length, err);
+	int rc = p4d_conf__parse(conf, path, text, length, err);
 	free(text);
 	return rc;
 }
 
-void p4d_conf_free(p4d_conf *conf)
+void p4d_conf__free(p4d_conf *conf)
 {
 	free(conf->values);
 	free(conf->section);
 	*conf = (p4d_conf){0};
 }
 
-const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i)
+const char *p4d_conf__value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i)
 {
 	if (i >= section->count[key])
 		return NULL;

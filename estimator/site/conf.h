@@ -18,7 +18,7 @@
  * sbatch.
  */
 
-typedef enum p4d_section_kind {
+typedef enum p4d_conf_section_kind {
 	P4D_GLOBAL_SECTION, /* what stands outside of sections */
 	P4D_GPU_SECTION,
 	P4D_PARTITION_SECTION,
@@ -26,10 +26,10 @@ typedef enum p4d_section_kind {
 	P4D_ACCOUNT_SECTION,
 	P4D_DEFAULTS_SECTION,
 	P4D_SECTION_KINDS
-} p4d_section_kind;
+} p4d_conf_section_kind;
 
 /* Every key, in the order of the table in conf_keys.c. The keys of `defaults` are plan options instead. */
-typedef enum p4d_key {
+typedef enum p4d_conf_key {
 	P4D_KEY_MODE,
 	P4D_KEY_SAFE,
 	P4D_KEY_LIMIT,
@@ -53,23 +53,23 @@ typedef enum p4d_key {
 	P4D_KEY_NAME,
 	P4D_KEY_USABLE_GIB,
 	P4D_KEYS
-} p4d_key;
+} p4d_conf_key;
 
-typedef struct p4d_key_info {
+typedef struct p4d_conf_key_info {
 	const char *name;
-	unsigned where; /* bit mask of (1 << p4d_section_kind) */
+	unsigned where; /* bit mask of (1 << p4d_conf_section_kind) */
 	bool list;      /* takes { a, b } as well as a single value */
-} p4d_key_info;
+} p4d_conf_key_info;
 
-extern const p4d_key_info p4d_key_table[P4D_KEYS];
-extern const char *const p4d_section_names[P4D_SECTION_KINDS];
+extern const p4d_conf_key_info p4d_conf_key_table[P4D_KEYS];
+extern const char *const p4d_conf_section_names[P4D_SECTION_KINDS];
 
 enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 64 };
 _Static_assert((int)P4D_KEYS <= (int)P4D_CONF_KEYS && (int)P4D_OPTIONS <= (int)P4D_CONF_KEYS,
 	       "lines of all keys");
 
 typedef struct p4d_conf_section {
-	p4d_section_kind kind;
+	p4d_conf_section_kind kind;
 	char title[64];
 	unsigned line;
 	/* of each key (in `defaults`: of each p4d_option) */
@@ -86,21 +86,21 @@ typedef struct p4d_conf {
 } p4d_conf;
 
 /*
- * Reads and parses path, which is borrowed. trust: see p4d_site_load. p4d_conf_free accepts a zeroed struct,
+ * Reads and parses path, which is borrowed. trust: see p4d_site_load. p4d_conf__free accepts a zeroed struct,
  * which is also what a failure leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
  */
-int p4d_conf_read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
-int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
-void p4d_conf_free(p4d_conf *conf);
+int p4d_conf__read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
+int p4d_conf__parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
+void p4d_conf__free(p4d_conf *conf);
 
 /* The i-th value of a key (in `defaults`: of a p4d_option); NULL when there is none. Owned by conf. */
-const char *p4d_conf_value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
+const char *p4d_conf__value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
 
 /* Name of a plan option as `defaults` spells it (seq_len); "" when it cannot stand there. */
-const char *p4d_conf_default_name(p4d_option option, char *buf, size_t size);
+const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size);
 
 /* p4d_fail with `path:line: ` in front. */
-int p4d_conf_fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+int p4d_conf__fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format,
+		   ...) __attribute__((format(printf, 5, 6)));
 
 #endif

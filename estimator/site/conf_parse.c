@@ -13,11 +13,11 @@ typedef struct parse {
 	size_t room;        /* allocated sections */
 	size_t used;        /* bytes of conf->values */
 	unsigned versioned; /* line of `version`; 0 not seen yet */
-	p4d_words words;
+	p4d_conf_words words;
 } parse;
 
 #define fail(p, line, code, ...) \
-	p4d_conf_fail((p)->conf, line, (p)->words.err, P4D_E_CONF_##code, __VA_ARGS__)
+	p4d_conf__fail((p)->conf, line, (p)->words.err, P4D_E_CONF_##code, __VA_ARGS__)
 
 /* There is room: in the text a quote, `=`, `{` or `,` stands before each value. */
 static void keep_value(parse *p, p4d_conf_section *section, int key)
@@ -37,29 +37,29 @@ static bool at_value(const parse *p)
 
 static int read_values(parse *p, p4d_conf_section *section, int key, const char *name, bool list)
 {
-	if (p4d_words_next(&p->words) < 0)
+	if (p4d_conf_words__next(&p->words) < 0)
 		return -1;
 	if (at_value(p)) {
 		keep_value(p, section, key);
 		return 0;
 	}
 	if (p->words.token != P4D_TOKEN_OPEN)
-		return p4d_words_unexpected(&p->words, "a value");
+		return p4d_conf_words__unexpected(&p->words, "a value");
 	if (!list)
 		return fail(p, p->words.token_line, SYNTAX, "`%s` takes one value, not a list", name);
-	if (p4d_words_next(&p->words) < 0)
+	if (p4d_conf_words__next(&p->words) < 0)
 		return -1;
 	while (p->words.token != P4D_TOKEN_CLOSE) {
 		if (!at_value(p))
-			return p4d_words_unexpected(&p->words, "a value or `}`");
+			return p4d_conf_words__unexpected(&p->words, "a value or `}`");
 		keep_value(p, section, key);
-		if (p4d_words_next(&p->words) < 0)
+		if (p4d_conf_words__next(&p->words) < 0)
 			return -1;
 		if (p->words.token == P4D_TOKEN_COMMA) {
-			if (p4d_words_next(&p->words) < 0)
+			if (p4d_conf_words__next(&p->words) < 0)
 				return -1;
 		} else if (p->words.token != P4D_TOKEN_CLOSE) {
-			return p4d_words_unexpected(&p->words, "`,` or `}`");
+			return p4d_conf_words__unexpected(&p->words, "`,` or `}`");
 		}
 	}
 	return 0;
@@ -72,13 +72,14 @@ static int find_key(const p4d_conf_section *section, const char *name, bool *lis
 	if (section->kind == P4D_DEFAULTS_SECTION) {
 		char known[64];
 		for (int i = 0; i < P4D_OPTIONS; i++)
-			if (!strcmp(p4d_conf_default_name((p4d_option)i, known, sizeof(known)), name))
+			if (!strcmp(p4d_conf__default_name((p4d_option)i, known, sizeof(known)), name))
 				return i;
 		return -1;
 	}
 	for (int i = 0; i < P4D_KEYS; i++)
-		if (p4d_key_table[i].where & (1u << section->kind) && !strcmp(p4d_key_table[i].name, name)) {
-			*list = p4d_key_table[i].list;
+		if (p4d_conf_key_table[i].where & (1u << section->kind) &&
+		    !strcmp(p4d_conf_key_table[i].name, name)) {
+			*list = p4d_conf_key_table[i].list;
 			return i;
 		}
 	return -1;
@@ -86,7 +87,7 @@ static int find_key(const p4d_conf_section *section, const char *name, bool *lis
 
 static const char *section_text(const p4d_conf_section *section, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s%s%s", p4d_section_names[section->kind], section->title[0] ? " " : "",
+	snprintf(buf, size, "%s%s%s", p4d_conf_section_names[section->kind], section->title[0] ? " " : "",
 		 section->title);
 	return buf;
 }
@@ -94,38 +95,38 @@ static const char *section_text(const p4d_conf_section *section, char *buf, size
 static int unknown_key(parse *p, const p4d_conf_section *section, const char *name, unsigned line)
 {
 	char where[96], known[P4D_OPTIONS][32];
-	p4d_alike alike = {.wanted = name};
+	p4d_suggest alike = {.wanted = name};
 
 	if (section->kind == P4D_DEFAULTS_SECTION) {
 		for (int i = 0; i < P4D_OPTIONS; i++)
-			p4d_alike_offer(&alike,
-					p4d_conf_default_name((p4d_option)i, known[i], sizeof(known[i])));
+			p4d_suggest_offer(&alike,
+					  p4d_conf__default_name((p4d_option)i, known[i], sizeof(known[i])));
 		return fail(p, line, SYNTAX, "unknown plan option `%.64s` in `defaults`%s", name,
-			    p4d_alike_text(&alike));
+			    p4d_suggest_text(&alike));
 	}
 	section_text(section, where, sizeof(where));
 	for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++) {
-		if (strcmp(p4d_section_names[i], name) || i == P4D_GPU_SECTION)
+		if (strcmp(p4d_conf_section_names[i], name) || i == P4D_GPU_SECTION)
 			continue; /* gpu is also a key */
 		if (section->kind == P4D_GLOBAL_SECTION)
 			return fail(p, line, SYNTAX, "`%s` is a section, not a key", name);
 		return fail(p, line, SYNTAX, "section `%s` cannot stand inside section `%s`", name, where);
 	}
 	for (int i = 0; i < P4D_KEYS; i++) {
-		const p4d_key_info *key = &p4d_key_table[i];
+		const p4d_conf_key_info *key = &p4d_conf_key_table[i];
 		if (!strcmp(key->name, name)) {
 			if (section->kind == P4D_GLOBAL_SECTION)
 				return fail(p, line, SYNTAX, "`%s` belongs into a `%s` section", name,
 					    key->where & (1u << P4D_PARTITION_SECTION) ? "partition" : "gpu");
 			return fail(p, line, SYNTAX, "`%s` cannot stand in a `%s` section", name,
-				    p4d_section_names[section->kind]);
+				    p4d_conf_section_names[section->kind]);
 		}
 		if (key->where & (1u << section->kind))
-			p4d_alike_offer(&alike, key->name);
+			p4d_suggest_offer(&alike, key->name);
 	}
 	if (section->kind == P4D_GLOBAL_SECTION)
-		return fail(p, line, SYNTAX, "unknown key `%.64s`%s", name, p4d_alike_text(&alike));
-	return fail(p, line, SYNTAX, "unknown key `%.64s` in `%s`%s", name, where, p4d_alike_text(&alike));
+		return fail(p, line, SYNTAX, "unknown key `%.64s`%s", name, p4d_suggest_text(&alike));
+	return fail(p, line, SYNTAX, "unknown key `%.64s` in `%s`%s", name, where, p4d_suggest_text(&alike));
 }
 
 static int read_key(parse *p, p4d_conf_section *section, const char *name, unsigned line)
@@ -154,7 +155,7 @@ static int read_key(parse *p, p4d_conf_section *section, const char *name, unsig
 	return 0;
 }
 
-static p4d_conf_section *add_section(parse *p, p4d_section_kind kind, const char *title, unsigned line)
+static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line)
 {
 	p4d_conf *conf = p->conf;
 
@@ -167,7 +168,7 @@ static p4d_conf_section *add_section(parse *p, p4d_section_kind kind, const char
 						  : strcasecmp(other->title, title))
 			continue;
 		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is in line %u",
-		     p4d_section_names[kind], *title ? " " : "", title, other->line);
+		     p4d_conf_section_names[kind], *title ? " " : "", title, other->line);
 		return NULL;
 	}
 	if (conf->sections == P4D_CONF_SECTIONS) {
@@ -197,37 +198,37 @@ static int read_section(parse *p, const char *name, unsigned line)
 	char title[sizeof(((p4d_conf_section *)0)->title)] = "", where[96];
 	int kind = P4D_GLOBAL_SECTION + 1;
 
-	while (kind < P4D_SECTION_KINDS && strcmp(p4d_section_names[kind], name))
+	while (kind < P4D_SECTION_KINDS && strcmp(p4d_conf_section_names[kind], name))
 		kind++;
 	if (kind == P4D_SECTION_KINDS) {
 		bool list;
 		if (p->words.token == P4D_TOKEN_END || find_key(&p->conf->section[0], name, &list) >= 0)
-			return p4d_words_unexpected(&p->words, "`=`");
-		p4d_alike alike = {.wanted = name};
+			return p4d_conf_words__unexpected(&p->words, "`=`");
+		p4d_suggest alike = {.wanted = name};
 		for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++)
-			p4d_alike_offer(&alike, p4d_section_names[i]);
-		return fail(p, line, SYNTAX, "unknown section `%.64s`%s", name, p4d_alike_text(&alike));
+			p4d_suggest_offer(&alike, p4d_conf_section_names[i]);
+		return fail(p, line, SYNTAX, "unknown section `%.64s`%s", name, p4d_suggest_text(&alike));
 	}
 	if (kind != P4D_DEFAULTS_SECTION) {
 		if (!at_value(p))
-			return p4d_words_unexpected(&p->words, "the name of the section");
+			return p4d_conf_words__unexpected(&p->words, "the name of the section");
 		if (strlen(p->words.word) >= sizeof(title))
 			return fail(p, line, RANGE,
 				    "the name of a section has %zu characters: at most %zu are accepted",
 				    strlen(p->words.word), sizeof(title) - 1);
 		memcpy(title, p->words.word, strlen(p->words.word) + 1);
-		if (p4d_words_next(&p->words) < 0)
+		if (p4d_conf_words__next(&p->words) < 0)
 			return -1;
 	}
 	if (p->words.token != P4D_TOKEN_OPEN)
-		return p4d_words_unexpected(&p->words, "`{`");
-	p4d_conf_section *section = add_section(p, (p4d_section_kind)kind, title, line);
+		return p4d_conf_words__unexpected(&p->words, "`{`");
+	p4d_conf_section *section = add_section(p, (p4d_conf_section_kind)kind, title, line);
 	if (!section)
 		return -1;
 	for (;;) {
 		char key[P4D_CONF_WORD];
 
-		if (p4d_words_next(&p->words) < 0)
+		if (p4d_conf_words__next(&p->words) < 0)
 			return -1;
 		if (p->words.token == P4D_TOKEN_CLOSE)
 			return 0;
@@ -236,16 +237,16 @@ static int read_section(parse *p, const char *name, unsigned line)
 				    "the file ends inside section `%s`, which starts in line %u",
 				    section_text(section, where, sizeof(where)), line);
 		if (p->words.token != P4D_TOKEN_WORD)
-			return p4d_words_unexpected(&p->words, "a key or `}`");
+			return p4d_conf_words__unexpected(&p->words, "a key or `}`");
 		unsigned key_line = p->words.token_line;
 		memcpy(key, p->words.word, strlen(p->words.word) + 1);
-		if (p4d_words_next(&p->words) < 0)
+		if (p4d_conf_words__next(&p->words) < 0)
 			return -1;
 		if (p->words.token != P4D_TOKEN_EQUALS) {
 			bool list;
 			if (p->words.token != P4D_TOKEN_END && find_key(section, key, &list) < 0)
 				return unknown_key(p, section, key, key_line);
-			return p4d_words_unexpected(&p->words, "`=`");
+			return p4d_conf_words__unexpected(&p->words, "`=`");
 		}
 		if (read_key(p, section, key, key_line) < 0)
 			return -1;
@@ -259,7 +260,7 @@ static int read_all(parse *p)
 	for (;;) {
 		char name[P4D_CONF_WORD];
 
-		if (p4d_words_next(&p->words) < 0)
+		if (p4d_conf_words__next(&p->words) < 0)
 			return -1;
 		if (p->words.token == P4D_TOKEN_END)
 			break;
@@ -268,10 +269,10 @@ static int read_all(parse *p)
 				    "`version = 1` must be the last line, but line %u follows",
 				    p->words.token_line);
 		if (p->words.token != P4D_TOKEN_WORD)
-			return p4d_words_unexpected(&p->words, "a key or a section");
+			return p4d_conf_words__unexpected(&p->words, "a key or a section");
 		unsigned line = p->words.token_line;
 		memcpy(name, p->words.word, strlen(p->words.word) + 1);
-		if (p4d_words_next(&p->words) < 0)
+		if (p4d_conf_words__next(&p->words) < 0)
 			return -1;
 		if (p->words.token == P4D_TOKEN_EQUALS ? read_key(p, &p->conf->section[0], name, line) < 0
 						       : read_section(p, name, line) < 0)
@@ -283,7 +284,7 @@ static int read_all(parse *p)
 	return 0;
 }
 
-int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err)
+int p4d_conf__parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err)
 {
 	parse p = {.conf = conf,
 		   .words = {.conf = conf, .err = err, .at = text, .end = text + length, .line = 1}};
@@ -293,6 +294,6 @@ int p4d_conf_parse(p4d_conf *conf, const char *path, const char *text, size_t le
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", path, length + 1);
 	if (read_all(&p) == 0)
 		return 0;
-	p4d_conf_free(conf);
+	p4d_conf__free(conf);
 	return -1;
 }

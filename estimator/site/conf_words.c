@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define fail(w, line, code, ...) p4d_conf_fail((w)->conf, line, (w)->err, P4D_E_CONF_##code, __VA_ARGS__)
+#define fail(w, line, code, ...) p4d_conf__fail((w)->conf, line, (w)->err, P4D_E_CONF_##code, __VA_ARGS__)
 
 static bool is_word(char c)
 {
@@ -12,7 +12,7 @@ static bool is_word(char c)
 }
 
 /* Comments may hold any bytes but control characters: names and places are not always ASCII. */
-static int skip_blanks(p4d_words *w)
+static int skip_blanks(p4d_conf_words *w)
 {
 	bool comment = false;
 
@@ -32,7 +32,7 @@ static int skip_blanks(p4d_words *w)
 	return 0;
 }
 
-static int read_string(p4d_words *w)
+static int read_string(p4d_conf_words *w)
 {
 	char quote = *w->at++;
 	const char *start = w->at;
@@ -59,7 +59,7 @@ static int read_string(p4d_words *w)
 	return 0;
 }
 
-static int read_word(p4d_words *w)
+static int read_word(p4d_conf_words *w)
 {
 	const char *start = w->at;
 
@@ -77,7 +77,7 @@ static int read_word(p4d_words *w)
 	return 0;
 }
 
-int p4d_words_next(p4d_words *w)
+int p4d_conf_words__next(p4d_conf_words *w)
 {
 	if (skip_blanks(w) < 0)
 		return -1;
@@ -97,12 +97,12 @@ int p4d_words_next(p4d_words *w)
 				    "unexpected `%c`: text other than names and numbers needs quotes", c);
 		return fail(w, w->line, SYNTAX, "unexpected byte 0x%02x: names are ASCII", (unsigned char)c);
 	}
-	w->token = (p4d_token)c;
+	w->token = (p4d_conf_token)c;
 	w->at++;
 	return 0;
 }
 
-int p4d_words_unexpected(p4d_words *w, const char *wanted)
+int p4d_conf_words__unexpected(p4d_conf_words *w, const char *wanted)
 {
 	if (w->token == P4D_TOKEN_END)
 		return fail(w, w->token_line, TRUNCATED, "the file ends where %s should follow", wanted);

@@ -8,7 +8,7 @@
 
 enum { P4D_CONF_WORD = 1024 };
 
-typedef enum p4d_token {
+typedef enum p4d_conf_token {
 	P4D_TOKEN_END,
 	P4D_TOKEN_WORD,
 	P4D_TOKEN_STRING,
@@ -16,26 +16,26 @@ typedef enum p4d_token {
 	P4D_TOKEN_CLOSE = '}',
 	P4D_TOKEN_EQUALS = '=',
 	P4D_TOKEN_COMMA = ','
-} p4d_token;
+} p4d_conf_token;
 
-typedef struct p4d_words {
+typedef struct p4d_conf_words {
 	const p4d_conf *conf; /* for messages */
 	p4d_error *err;
 	const char *at, *end;
 	unsigned line;
-	p4d_token token; /* the current one, its line, and the text of a WORD or STRING */
+	p4d_conf_token token; /* the current one, its line, and the text of a WORD or STRING */
 	unsigned token_line;
 	char word[P4D_CONF_WORD];
-} p4d_words;
+} p4d_conf_words;
 
 /*
  * Goes on to the next token, past blanks and comments (# to the end of the line). Words are made of letters,
  * digits and _-.:/@%; everything else needs quotes, and within them there are neither escapes nor variables:
  * every text has one meaning. Errors: CONF_SYNTAX, CONF_RANGE (longer than P4D_CONF_WORD), CONF_TRUNCATED.
  */
-int p4d_words_next(p4d_words *words);
+int p4d_conf_words__next(p4d_conf_words *words);
 
 /* Fails with what stands where `wanted` should. */
-int p4d_words_unexpected(p4d_words *words, const char *wanted);
+int p4d_conf_words__unexpected(p4d_conf_words *words, const char *wanted);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "site/site_data.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-static const p4d_site_section *section_of(const p4d_site *site, p4d_section_kind kind, const char *name,
+#include "site/site_internal.h"
+
+static const p4d_site_section *section_of(const p4d_site *site, p4d_conf_section_kind kind, const char *name,
 					  size_t length)
 {
 	for (size_t i = 0; i < site->sections; i++) {
@@ -90,7 +90,7 @@ const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *am
 	return section->gpu;
 }
 
-void p4d_site_overlay(p4d_policy *policy, const p4d_site_section *section)
+void p4d_site__overlay(p4d_policy *policy, const p4d_site_section *section)
 {
 	const p4d_policy *from = &section->policy;
 #define OVERLAY(key, member) \
@@ -117,16 +117,16 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 
 	for (size_t i = 0; gpu && i < site->sections; i++)
 		if (site->section[i].kind == P4D_GPU_SECTION && !strcasecmp(site->section[i].gpu->name, gpu))
-			p4d_site_overlay(&policy, &site->section[i]);
+			p4d_site__overlay(&policy, &site->section[i]);
 	policy.require_plan = name && listed(site->require_plan, name, length, false);
 	if (partition)
-		p4d_site_overlay(&policy, partition);
+		p4d_site__overlay(&policy, partition);
 	section = qos ? section_of(site, P4D_QOS_SECTION, qos, strlen(qos)) : NULL;
 	if (section)
-		p4d_site_overlay(&policy, section);
+		p4d_site__overlay(&policy, section);
 	section = account ? section_of(site, P4D_ACCOUNT_SECTION, account, strlen(account)) : NULL;
 	if (section)
-		p4d_site_overlay(&policy, section);
+		p4d_site__overlay(&policy, section);
 	/* each section was checked alone; two of them may still cross, and the limit is the promise */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
@@ -201,14 +201,14 @@ p4d_log p4d_site_log(const p4d_site *site)
 	return site->log;
 }
 
-double p4d_policy_limit(const p4d_policy *policy, int framework)
+double p4d_site_policy_limit(const p4d_policy *policy, int framework)
 {
 	if (!policy->limit_is_set && framework == P4D_FRAMEWORK_P4D)
 		return 0.97;
 	return policy->limit;
 }
 
-const char *p4d_mode_name(p4d_mode mode)
+const char *p4d_site_mode_name(p4d_mode mode)
 {
 	static const char *const names[] = {"off", "observe", "warn", "enforce"};
 

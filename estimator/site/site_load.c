@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "site/site_data.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +6,7 @@
 #include <strings.h>
 
 #include "base/suggest.h"
+#include "site/site_internal.h"
 
 static const double GIB = 1073741824.0;
 
@@ -18,15 +17,15 @@ typedef struct load {
 	p4d_error *err;
 } load;
 
-#define fail(l, line, code, ...) p4d_conf_fail((l)->conf, line, (l)->err, P4D_E_CONF_##code, __VA_ARGS__)
+#define fail(l, line, code, ...) p4d_conf__fail((l)->conf, line, (l)->err, P4D_E_CONF_##code, __VA_ARGS__)
 
-static const char *value_of(const load *l, const p4d_conf_section *section, p4d_key key, unsigned i)
+static const char *value_of(const load *l, const p4d_conf_section *section, p4d_conf_key key, unsigned i)
 {
-	return p4d_conf_value(l->conf, section, key, i);
+	return p4d_conf__value(l->conf, section, key, i);
 }
 
 /* Index of text in "a|b|c". */
-static int choice(load *l, unsigned line, p4d_key key, const char *text, const char *list, int *out)
+static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, const char *list, int *out)
 {
 	int index = 0;
 
@@ -38,18 +37,18 @@ static int choice(load *l, unsigned line, p4d_key key, const char *text, const c
 		}
 		at += length;
 		if (!*at)
-			return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_key_table[key].name,
+			return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_conf_key_table[key].name,
 				    text, list);
 	}
 }
 
-static int boolean(load *l, unsigned line, p4d_key key, const char *text, bool *out)
+static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
 {
 	int index;
 
 	if (strcasecmp(text, "true") && strcasecmp(text, "false"))
-		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false", p4d_key_table[key].name,
-			    text);
+		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
+			    p4d_conf_key_table[key].name, text);
 	if (choice(l, line, key, text, "false|true", &index) < 0)
 		return -1;
 	*out = index;
@@ -61,10 +60,10 @@ static int boolean(load *l, unsigned line, p4d_key key, const char *text, bool *
  * locales, and "inf" in all of them. 15 digits and a power of ten are exact in a double, so the division
  * rounds correctly.
  */
-static int number(load *l, unsigned line, p4d_key key, const char *text, double max, double *out)
+static int number(load *l, unsigned line, p4d_conf_key key, const char *text, double max, double *out)
 {
 	double mantissa = 0, scale = 1;
-	const char *name = p4d_key_table[key].name;
+	const char *name = p4d_conf_key_table[key].name;
 	unsigned digits = 0, dots = 0;
 
 	for (const char *at = text; *at; at++) {
@@ -84,7 +83,7 @@ static int number(load *l, unsigned line, p4d_key key, const char *text, double 
 	return 0;
 }
 
-static int gib(load *l, unsigned line, p4d_key key, const char *text, uint64_t *bytes)
+static int gib(load *l, unsigned line, p4d_conf_key key, const char *text, uint64_t *bytes)
 {
 	double value;
 
@@ -94,20 +93,20 @@ static int gib(load *l, unsigned line, p4d_key key, const char *text, uint64_t *
 	return 0;
 }
 
-static int count(load *l, unsigned line, p4d_key key, const char *text, uint32_t max, uint32_t *out)
+static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uint32_t max, uint32_t *out)
 {
 	uint32_t value = 0;
 
 	for (const char *at = text; *at; at++) {
 		if (!isdigit((unsigned char)*at))
 			return fail(l, line, SYNTAX, "%s = %.64s: not a whole number",
-				    p4d_key_table[key].name, text);
+				    p4d_conf_key_table[key].name, text);
 		if (value <= max)
 			value = value * 10 + (uint32_t)(*at - '0');
 	}
 	if (!value || value > max)
-		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_key_table[key].name, text,
-			    (unsigned)max);
+		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf_key_table[key].name,
+			    text, (unsigned)max);
 	*out = value;
 	return 0;
 }
@@ -119,7 +118,7 @@ static int read_policy(load *l, const p4d_conf_section *section, const p4d_polic
 	*policy = *base;
 	*set = 0;
 	for (int i = P4D_KEY_MODE; i <= P4D_KEY_REQUIRE_PLAN; i++) {
-		p4d_key key = (p4d_key)i;
+		p4d_conf_key key = (p4d_conf_key)i;
 		unsigned line = section->lines[key];
 		if (!line)
 			continue;
@@ -162,10 +161,10 @@ static int read_policy(load *l, const p4d_conf_section *section, const p4d_polic
 }
 
 /* Resolves a GPU name that stands in the file. */
-static int read_gpu(load *l, unsigned line, p4d_key key, const char *name, const p4d_gpu **gpu,
+static int read_gpu(load *l, unsigned line, p4d_conf_key key, const char *name, const p4d_gpu **gpu,
 		    unsigned *ambiguous)
 {
-	p4d_alike alike = {.wanted = name};
+	p4d_suggest alike = {.wanted = name};
 
 	/* a gpu section's own name must not be resolved through itself */
 	*gpu = key == P4D_KEY_NAME ? p4d_gpu_find(&l->site->gpus, name, ambiguous)
@@ -173,8 +172,8 @@ static int read_gpu(load *l, unsigned line, p4d_key key, const char *name, const
 	if (*gpu)
 		return 0;
 	for (size_t i = 0; i < l->site->gpus.count; i++)
-		p4d_alike_offer(&alike, l->site->gpus.gpu[i].name);
-	return fail(l, line, RANGE, "GPU `%.64s` is not in gpus.json%s", name, p4d_alike_text(&alike));
+		p4d_suggest_offer(&alike, l->site->gpus.gpu[i].name);
+	return fail(l, line, RANGE, "GPU `%.64s` is not in gpus.json%s", name, p4d_suggest_text(&alike));
 }
 
 static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
@@ -245,15 +244,15 @@ static int read_defaults(load *l, const p4d_conf_section *section)
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (!section->lines[i])
 			continue;
-		if (p4d_request_set(&l->site->defaults, (p4d_option)i, p4d_conf_value(l->conf, section, i, 0),
-				    P4D_BY_SITE, &local) < 0)
+		if (p4d_request_set(&l->site->defaults, (p4d_option)i,
+				    p4d_conf__value(l->conf, section, i, 0), P4D_BY_SITE, &local) < 0)
 			return fail(l, section->lines[i], RANGE, "%s", local.text);
 	}
 	return 0;
 }
 
 /* Joins a list with commas. */
-static int read_list(load *l, p4d_key key, char **out)
+static int read_list(load *l, p4d_conf_key key, char **out)
 {
 	const p4d_conf_section *global = &l->conf->section[0];
 	const char *text;
@@ -371,14 +370,14 @@ p4d_site *p4d_site_default(const char *datadir, p4d_error *err)
 }
 
 /* A path of the global section; NULL when it is not set. -1 when it is not absolute. */
-static int absolute_path(load *l, p4d_key key, const char **path)
+static int absolute_path(load *l, p4d_conf_key key, const char **path)
 {
 	const p4d_conf_section *global = &l->conf->section[0];
 
 	*path = value_of(l, global, key, 0);
 	if (*path && **path != '/')
 		return fail(l, global->lines[key], RANGE, "%s = %.200s: not an absolute path",
-			    p4d_key_table[key].name, *path);
+			    p4d_conf_key_table[key].name, *path);
 	return 0;
 }
 
@@ -412,9 +411,9 @@ p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint3
 {
 	p4d_conf conf;
 
-	if (p4d_conf_read(&conf, path, trust, trusted_uid, err) < 0)
+	if (p4d_conf__read(&conf, path, trust, trusted_uid, err) < 0)
 		return NULL;
 	p4d_site *site = build(&conf, datadir, err);
-	p4d_conf_free(&conf);
+	p4d_conf__free(&conf);
 	return site;
 }

@@ -16,7 +16,7 @@ typedef struct arrivals {
 
 typedef struct runner {
 	const p4d_schedule *s;
-	const p4d_list *lists;
+	const p4d_instruction_list *lists;
 	const p4d_durations *d;
 	arrivals at;
 	uint32_t last; /* position of the loss */
@@ -37,7 +37,7 @@ static double *arrival_of(const runner *x, double *array, uint32_t position, con
 static double data_time(const runner *x, uint32_t stage, const p4d_instruction *in)
 {
 	const uint32_t position =
-	    in->chunk < x->s->chunks ? p4d_position_of(x->s, stage, in->chunk) : x->last + 1;
+	    in->chunk < x->s->chunks ? p4d_schedule_position_of(x->s, stage, in->chunk) : x->last + 1;
 	const uint32_t i = in->micro_batch;
 
 	switch (in->op) {
@@ -80,7 +80,7 @@ static void join(double *moment, uint16_t *stages, double end)
 static void announce(runner *x, uint32_t stage, const p4d_instruction *in, double end)
 {
 	const bool chunk = in->chunk < x->s->chunks;
-	const uint32_t position = chunk ? p4d_position_of(x->s, stage, in->chunk) : 0;
+	const uint32_t position = chunk ? p4d_schedule_position_of(x->s, stage, in->chunk) : 0;
 	const uint32_t i = in->micro_batch;
 	const double synced = end + x->d->vocabulary_sync, sent = end + (in->peer == stage ? 0 : x->d->send);
 
@@ -119,7 +119,7 @@ static void announce(runner *x, uint32_t stage, const p4d_instruction *in, doubl
 /* Runs a stage as far as it goes; true when it got on. */
 static bool run_stage(runner *x, uint32_t stage)
 {
-	const p4d_list *list = &x->lists[stage];
+	const p4d_instruction_list *list = &x->lists[stage];
 	const size_t from = x->next[stage];
 	size_t at = from;
 
@@ -156,8 +156,8 @@ static int run(runner *x)
 	}
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->next[stage] < x->lists[stage].count)
-			return p4d_check_fail(x->err, &x->lists[stage], stage, x->next[stage],
-					      "waits for ever");
+			return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->next[stage],
+						       "waits for ever");
 	return 0;
 }
 
@@ -166,9 +166,11 @@ static int check_fields(const runner *x)
 {
 	for (uint32_t stage = 0; stage < x->s->stages; stage++) {
 		for (size_t at = 0; at < x->lists[stage].count; at++) {
-			const char *fault = p4d_instruction_fault(x->s, stage, &x->lists[stage].at[at]);
+			const char *fault =
+			    p4d_schedule_instruction_fault(x->s, stage, &x->lists[stage].at[at]);
 			if (fault)
-				return p4d_check_fail(x->err, &x->lists[stage], stage, at, "%s", fault);
+				return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, at, "%s",
+							       fault);
 		}
 	}
 	return 0;
@@ -200,7 +202,7 @@ static void release(runner *x, scratch *memory)
 
 static int allocate(runner *x, scratch *memory)
 {
-	const size_t p = x->s->stages, m = x->s->micro_batches, cells = p4d_positions(x->s) * m;
+	const size_t p = x->s->stages, m = x->s->micro_batches, cells = p4d_schedule_positions(x->s) * m;
 	const size_t all = 2 * cells + 5 * m;
 	double *at = malloc((all + p) * sizeof(*at));
 
@@ -228,10 +230,10 @@ static int allocate(runner *x, scratch *memory)
 	return 0;
 }
 
-int p4d_timeline_run(const p4d_schedule *s, const p4d_list *lists, const p4d_durations *d, bool with_spans,
-		     p4d_timeline *out, p4d_error *err)
+int p4d_timeline_run(const p4d_schedule *s, const p4d_instruction_list *lists, const p4d_durations *d,
+		     bool with_spans, p4d_timeline *out, p4d_error *err)
 {
-	runner x = {.s = s, .lists = lists, .d = d, .last = p4d_positions(s) - 1, .err = err};
+	runner x = {.s = s, .lists = lists, .d = d, .last = p4d_schedule_positions(s) - 1, .err = err};
 	scratch memory = {0};
 	p4d_timeline timeline = {0};
 	int status = check_fields(&x);

@@ -44,8 +44,8 @@ typedef struct p4d_timeline {
 } p4d_timeline;
 
 /* Runs the lists. Errors: NO_MEMORY; INSTRUCTIONS when they deadlock. Free with p4d_timeline_free. */
-int p4d_timeline_run(const p4d_schedule *s, const p4d_list *lists, const p4d_durations *d, bool with_spans,
-		     p4d_timeline *out, p4d_error *err);
+int p4d_timeline_run(const p4d_schedule *s, const p4d_instruction_list *lists, const p4d_durations *d,
+		     bool with_spans, p4d_timeline *out, p4d_error *err);
 void p4d_timeline_free(p4d_timeline *timeline, uint32_t stages);
 
 /*

@@ -5,19 +5,19 @@
 
 enum { TABLE_PASSES = P4D_OP_VOCAB_BACKWARD - P4D_OP_EMBED_FORWARD + 1 };
 
-uint32_t p4d_graph_cost_count(const p4d_schedule *s)
+uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s)
 {
-	return 3 * (p4d_positions(s) + s->stages) + TABLE_PASSES + 1;
+	return 3 * (p4d_schedule_positions(s) + s->stages) + TABLE_PASSES + 1;
 }
 
-void p4d_graph_costs(const p4d_schedule *s, const p4d_durations *d, double *cost)
+void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, double *cost)
 {
-	const uint32_t last = p4d_positions(s) - 1;
-	double *once = cost + 3 * p4d_positions(s);
+	const uint32_t last = p4d_schedule_positions(s) - 1;
+	double *once = cost + 3 * p4d_schedule_positions(s);
 
 	for (uint32_t stage = 0; stage < s->stages; stage++) {
 		for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
-			const uint32_t position = p4d_position_of(s, stage, chunk);
+			const uint32_t position = p4d_schedule_position_of(s, stage, chunk);
 			const p4d_instruction in = {.chunk = (uint16_t)chunk};
 			double *of = cost + 3 * (stage * s->chunks + chunk);
 			for (unsigned op = 0; op < 3; op++) {
@@ -28,9 +28,9 @@ void p4d_graph_costs(const p4d_schedule *s, const p4d_durations *d, double *cost
 							    : P4D_OP_BACKWARD;
 				of[op] = p4d_cost(s, d, stage, &pass);
 			}
-			if (position > 0 && p4d_stage_at(s, position - 1, NULL) != stage)
+			if (position > 0 && p4d_schedule_stage_at(s, position - 1, NULL) != stage)
 				of[0] += d->recv;
-			if (position < last && p4d_stage_at(s, position + 1, NULL) != stage)
+			if (position < last && p4d_schedule_stage_at(s, position + 1, NULL) != stage)
 				of[1] += d->recv;
 		}
 		for (unsigned op = 0; op < 3; op++) {
@@ -47,9 +47,9 @@ void p4d_graph_costs(const p4d_schedule *s, const p4d_durations *d, double *cost
 	*once = 0; /* a barrier's parts take no time: its lag does */
 }
 
-double p4d_graph_busy(const p4d_schedule *s, const double *cost)
+double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)
 {
-	const uint32_t passes = 3 * p4d_positions(s), once = 3 * s->stages;
+	const uint32_t passes = 3 * p4d_schedule_positions(s), once = 3 * s->stages;
 	const unsigned shares = s->chunks + (s->vocabulary != P4D_VOCAB_OFF ? 1 : 0);
 	double each = 0, tables = 0, busy = 0;
 

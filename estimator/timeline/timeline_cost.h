@@ -4,7 +4,7 @@
 
 #include "timeline/timeline.h"
 
-static inline double p4d_at(const double *seconds, size_t i)
+static inline double p4d_buffers_at(const double *seconds, size_t i)
 {
 	return seconds ? seconds[i] : 0;
 }
@@ -18,13 +18,13 @@ static inline double p4d_cost(const p4d_schedule *s, const p4d_durations *d, uin
 
 	switch ((p4d_op)in->op) {
 	case P4D_OP_FORWARD:
-		return p4d_at(d->forward, pass);
+		return p4d_buffers_at(d->forward, pass);
 	case P4D_OP_BACKWARD:
-		return p4d_at(d->backward_input, pass) + p4d_at(d->backward_weight, pass);
+		return p4d_buffers_at(d->backward_input, pass) + p4d_buffers_at(d->backward_weight, pass);
 	case P4D_OP_BACKWARD_INPUT:
-		return p4d_at(d->backward_input, pass);
+		return p4d_buffers_at(d->backward_input, pass);
 	case P4D_OP_BACKWARD_WEIGHT:
-		return p4d_at(d->backward_weight, pass);
+		return p4d_buffers_at(d->backward_weight, pass);
 	case P4D_OP_RECV_FORWARD:
 	case P4D_OP_RECV_BACKWARD:
 		return in->peer == stage ? 0 : d->recv;
@@ -37,11 +37,11 @@ static inline double p4d_cost(const p4d_schedule *s, const p4d_durations *d, uin
 	case P4D_OP_VOCAB_BACKWARD:
 		return d->vocabulary_backward;
 	case P4D_OP_GATHER_PARAMS:
-		return p4d_at(d->gather, stage) / shares;
+		return p4d_buffers_at(d->gather, stage) / shares;
 	case P4D_OP_REDUCE_GRADS:
-		return p4d_at(d->reduce, stage) / shares;
+		return p4d_buffers_at(d->reduce, stage) / shares;
 	case P4D_OP_OPTIMIZER:
-		return p4d_at(d->optimizer, stage);
+		return p4d_buffers_at(d->optimizer, stage);
 	default:
 		return 0;
 	}

@@ -25,7 +25,7 @@ static double forward_end(const p4d_schedule *s, double send, const double *cost
 }
 
 /* The same down the stages, where each begins when its forward passes are done. */
-double p4d_gpipe_seconds(const p4d_schedule *s, double send, const double *cost)
+double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost)
 {
 	const double *once = cost + 3 * s->stages;
 	double seconds = 0;

@@ -22,9 +22,9 @@ typedef struct row {
 	uint32_t nodes;
 } row;
 
-typedef struct builder {
+typedef struct graph_builder {
 	const p4d_schedule *s;
-	p4d_graph *graph;
+	p4d_timeline_graph *graph;
 	uint32_t last;      /* position of the loss */
 	uint32_t count;     /* passes of a stage */
 	uint32_t row_nodes; /* nodes of a stage */
@@ -38,7 +38,7 @@ typedef struct builder {
 	    *time;       /* of a node: units, and 2 * start, + 1 where it is no barrier's: those go first */
 	uint32_t latest; /* time */
 	uint32_t *memory;
-} builder;
+} graph_builder;
 
 static const uint8_t vocabulary_ops[] = {P4D_OP_EMBED_FORWARD, P4D_OP_EMBED_BACKWARD, P4D_OP_VOCAB_FORWARD,
 					 P4D_OP_VOCAB_BACKWARD};
@@ -65,7 +65,7 @@ static unsigned barriers_of(const p4d_schedule *s)
 static uint64_t nodes_each(const p4d_schedule *s)
 {
 	const unsigned passes = p4d_is_split(s) ? 3 : 2;
-	uint64_t each = (uint64_t)p4d_positions(s) * passes;
+	uint64_t each = (uint64_t)p4d_schedule_positions(s) * passes;
 
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		each += (uint64_t)s->stages * (VOCABULARY_OPS + barriers_of(s));
@@ -87,7 +87,7 @@ static uint64_t nodes_of_row(const p4d_schedule *s)
 	return (nodes_once(s) + (nodes_each(s) - barriers) * s->micro_batches) / s->stages;
 }
 
-static uint32_t add(builder *b, p4d_node node, uint32_t start, uint32_t units, bool is_barrier)
+static uint32_t add(graph_builder *b, p4d_timeline_node node, uint32_t start, uint32_t units, bool is_barrier)
 {
 	const uint32_t number = b->graph->nodes++;
 
@@ -99,10 +99,10 @@ static uint32_t add(builder *b, p4d_node node, uint32_t start, uint32_t units, b
 }
 
 /* What a stage does next, once it and the node it needs are done. */
-static uint32_t add_to(builder *b, row *x, uint32_t cost, uint32_t units, uint32_t needs, uint32_t lag)
+static uint32_t add_to(graph_builder *b, row *x, uint32_t cost, uint32_t units, uint32_t needs, uint32_t lag)
 {
 	const uint32_t data = b->end[needs], start = data > x->clock ? data : x->clock;
-	const p4d_node node = {.before = x->before, .needs = needs, .cost = cost, .lag = lag};
+	const p4d_timeline_node node = {.before = x->before, .needs = needs, .cost = cost, .lag = lag};
 
 	x->before = add(b, node, start, units, false);
 	x->node[x->nodes++] = x->before;
@@ -110,17 +110,17 @@ static uint32_t add_to(builder *b, row *x, uint32_t cost, uint32_t units, uint32
 	return x->before;
 }
 
-/* The cost table's entries of a stage: see p4d_graph_cost_count. */
+/* The cost table's entries of a stage: see p4d_timeline_graph__cost_count. */
 enum { GATHER, REDUCE, OPTIMIZER };
 
 static uint32_t cost_once(const p4d_schedule *s, uint32_t stage, unsigned what)
 {
-	return 3 * (p4d_positions(s) + stage) + what;
+	return 3 * (p4d_schedule_positions(s) + stage) + what;
 }
 
 static uint32_t cost_of_table(const p4d_schedule *s, unsigned op)
 {
-	return 3 * (p4d_positions(s) + s->stages) + op - P4D_OP_EMBED_FORWARD;
+	return 3 * (p4d_schedule_positions(s) + s->stages) + op - P4D_OP_EMBED_FORWARD;
 }
 
 static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_pass *pass)
@@ -131,7 +131,7 @@ static uint32_t cost_of_chunk(const p4d_schedule *s, uint32_t stage, const p4d_p
 }
 
 /* The maximum over all stages as a chain of nodes, each of two. */
-static void add_barrier(builder *b, unsigned op, uint32_t micro_batch)
+static void add_barrier(graph_builder *b, unsigned op, uint32_t micro_batch)
 {
 	const uint32_t *table = &b->tables[op][(size_t)micro_batch * b->s->stages];
 	const uint32_t nothing = cost_of_table(b->s, P4D_OP_EMBED_FORWARD + VOCABULARY_OPS);
@@ -140,7 +140,7 @@ static void add_barrier(builder *b, unsigned op, uint32_t micro_batch)
 	for (uint32_t stage = 0; stage < b->s->stages; stage++)
 		joined = b->end[table[stage]] > joined ? b->end[table[stage]] : joined;
 	for (uint32_t stage = 0; stage < b->s->stages; stage++) {
-		const p4d_node node = {
+		const p4d_timeline_node node = {
 		    .before = number, .needs = table[stage], .cost = nothing, .lag = P4D_LAG_NONE};
 		number = add(b, node, joined, 0, true);
 	}
@@ -165,7 +165,7 @@ static wait wait_for(uint32_t node, unsigned lag)
 	return (wait){node, (uint8_t)lag, !node};
 }
 
-static wait wait_of(const builder *b, uint32_t position, const p4d_pass *pass)
+static wait wait_of(const graph_builder *b, uint32_t position, const p4d_pass *pass)
 {
 	const p4d_schedule *s = b->s;
 	const size_t m = s->micro_batches, i = pass->micro_batch;
@@ -199,7 +199,7 @@ static wait wait_of(const builder *b, uint32_t position, const p4d_pass *pass)
 	return (wait){0, P4D_LAG_NONE, false};
 }
 
-static void add_table_pass(builder *b, uint32_t stage, const p4d_pass *pass, const wait *on)
+static void add_table_pass(graph_builder *b, uint32_t stage, const p4d_pass *pass, const wait *on)
 {
 	const uint32_t i = pass->micro_batch;
 
@@ -209,7 +209,7 @@ static void add_table_pass(builder *b, uint32_t stage, const p4d_pass *pass, con
 		add_barrier(b, pass->op, i);
 }
 
-static void add_chunk_pass(builder *b, uint32_t stage, uint32_t position, const p4d_pass *pass,
+static void add_chunk_pass(graph_builder *b, uint32_t stage, uint32_t position, const p4d_pass *pass,
 			   const wait *on)
 {
 	const uint32_t number = add_to(b, &b->rows[stage], cost_of_chunk(b->s, stage, pass),
@@ -222,11 +222,11 @@ static void add_chunk_pass(builder *b, uint32_t stage, uint32_t position, const 
 
 /* A pass, with the collectives where p4d_schedule_compile puts them. False while what it needs is not there.
  */
-static bool run_pass(builder *b, uint32_t stage, const p4d_pass *pass)
+static bool run_pass(graph_builder *b, uint32_t stage, const p4d_pass *pass)
 {
 	const p4d_schedule *s = b->s;
 	const bool chunk = pass->chunk < s->chunks;
-	const uint32_t position = chunk ? p4d_position_of(s, stage, pass->chunk) : 0;
+	const uint32_t position = chunk ? p4d_schedule_position_of(s, stage, pass->chunk) : 0;
 	const wait on = wait_of(b, position, pass);
 
 	if (on.blocked)
@@ -244,7 +244,7 @@ static bool run_pass(builder *b, uint32_t stage, const p4d_pass *pass)
 	return true;
 }
 
-static bool run_stage(builder *b, uint32_t stage)
+static bool run_stage(graph_builder *b, uint32_t stage)
 {
 	row *x = &b->rows[stage];
 	const uint32_t from = x->next;
@@ -255,7 +255,7 @@ static bool run_stage(builder *b, uint32_t stage)
 	return x->next > from;
 }
 
-static void run(builder *b)
+static void run(graph_builder *b)
 {
 	const uint32_t p = b->s->stages;
 	bool moved = true;
@@ -268,17 +268,17 @@ static void run(builder *b)
 }
 
 /* The next place at a time. */
-static void place(const builder *b, uint32_t *bucket, uint32_t *to, uint32_t number)
+static void place(const graph_builder *b, uint32_t *bucket, uint32_t *to, uint32_t number)
 {
 	to[number] = 1 + bucket[b->time[number]]++;
 }
 
 /* The order of time; at equal times stage by stage, and then barriers. False without memory. */
-static bool sort(builder *b)
+static bool sort(graph_builder *b)
 {
-	p4d_graph *g = b->graph;
+	p4d_timeline_graph *g = b->graph;
 	uint32_t *to = calloc((size_t)g->nodes + b->latest + 3, sizeof(*to));
-	p4d_node *node = malloc((size_t)g->nodes * sizeof(*node));
+	p4d_timeline_node *node = malloc((size_t)g->nodes * sizeof(*node));
 
 	if (!to || !node) {
 		free(to);
@@ -298,8 +298,8 @@ static bool sort(builder *b)
 			for (uint32_t stage = 1; stage <= b->s->stages; stage++)
 				place(b, bucket, to, b->barrier[vocabulary_ops[k]][i] - b->s->stages + stage);
 	for (uint32_t i = 0; i < g->nodes; i++) {
-		const p4d_node *from = &g->node[i];
-		node[to[i]] = (p4d_node){to[from->before], to[from->needs], from->cost, from->lag};
+		const p4d_timeline_node *from = &g->node[i];
+		node[to[i]] = (p4d_timeline_node){to[from->before], to[from->needs], from->cost, from->lag};
 	}
 	free(to);
 	free(g->node);
@@ -307,10 +307,10 @@ static bool sort(builder *b)
 	return true;
 }
 
-static bool allocate(builder *b, uint64_t nodes)
+static bool allocate(graph_builder *b, uint64_t nodes)
 {
 	const p4d_schedule *s = b->s;
-	const size_t m = s->micro_batches, p = s->stages, positions = (size_t)p4d_positions(s) * m;
+	const size_t m = s->micro_batches, p = s->stages, positions = (size_t)p4d_schedule_positions(s) * m;
 	const size_t tables = s->vocabulary != P4D_VOCAB_OFF ? VOCABULARY_OPS : 0;
 	uint32_t *at = calloc(2 * positions + tables * m * (p + 2), sizeof(*at));
 	uint32_t *of_nodes = malloc((2 * (size_t)nodes + p * b->row_nodes) * sizeof(*of_nodes));
@@ -337,22 +337,22 @@ static bool allocate(builder *b, uint64_t nodes)
 	return true;
 }
 
-static void fill_rows(builder *b)
+static void fill_rows(graph_builder *b)
 {
-	p4d_order order;
+	p4d_schedule_order order;
 
 	for (uint32_t stage = 0; stage < b->s->stages; stage++) {
 		p4d_pass *pass = b->passes + (size_t)stage * b->count;
-		p4d_order_begin(b->s, stage, &order);
+		p4d_schedule_order_begin(b->s, stage, &order);
 		for (uint32_t i = 0; i < b->count; i++)
-			p4d_order_next(&order, &pass[i]);
+			p4d_schedule_order_next(&order, &pass[i]);
 	}
 }
 
-static bool build(builder *b, bool periodic)
+static bool build(graph_builder *b, bool periodic)
 {
 	b->graph->nodes = 0;
-	add(b, (p4d_node){0}, 0, 0, true);
+	add(b, (p4d_timeline_node){0}, 0, 0, true);
 	fill_rows(b);
 	run(b);
 	if (!periodic)
@@ -360,33 +360,33 @@ static bool build(builder *b, bool periodic)
 	if (!sort(b))
 		return false;
 	b->graph->micro_batches = b->s->kind == P4D_INTERLEAVED ? b->s->stages : 1;
-	p4d_graph_find_periods(b->graph, nodes_each(b->s));
+	p4d_timeline_graph__find_periods(b->graph, nodes_each(b->s));
 	return true;
 }
 
-int p4d_graph_build(const p4d_schedule *s, p4d_graph *graph, p4d_error *err)
+int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, p4d_error *err)
 {
 	const uint64_t nodes = 1 + nodes_once(s) + nodes_each(s) * s->micro_batches,
 		       row_nodes = nodes_of_row(s);
 	const uint64_t once = nodes_once(s) / s->stages;
-	builder b = {.s = s,
-		     .graph = graph,
-		     .last = p4d_positions(s) - 1,
-		     .count = (uint32_t)(row_nodes - once),
-		     .row_nodes = (uint32_t)row_nodes};
+	graph_builder b = {.s = s,
+			   .graph = graph,
+			   .last = p4d_schedule_positions(s) - 1,
+			   .count = (uint32_t)(row_nodes - once),
+			   .row_nodes = (uint32_t)row_nodes};
 
 	if (nodes > INT32_MAX)
 		return p4d_fail(err, P4D_E_OVERFLOW, "%u stages of %u chunks are too many for a timeline",
 				s->stages, s->chunks);
-	*graph = (p4d_graph){.schedule = *s, .costs = p4d_graph_cost_count(s)};
-	const bool done = allocate(&b, nodes) && build(&b, s->micro_batches >= p4d_graph_enough(s));
+	*graph = (p4d_timeline_graph){.schedule = *s, .costs = p4d_timeline_graph__cost_count(s)};
+	const bool done = allocate(&b, nodes) && build(&b, s->micro_batches >= p4d_timeline_graph__enough(s));
 	free(b.memory);
 	free(b.end);
 	free(b.passes);
 	free(b.rows);
 	if (!done) {
 		free(graph->node);
-		*graph = (p4d_graph){0};
+		*graph = (p4d_timeline_graph){0};
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a timeline");
 	}
 	return 0;

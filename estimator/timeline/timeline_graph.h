@@ -15,51 +15,51 @@
  * waits for the same nodes one period later. A step with more micro-batches is the same graph with more
  * periods.
  */
-typedef struct p4d_node {
+typedef struct p4d_timeline_node {
 	uint32_t before, needs; /* nodes; 0 is the start of the step */
 	uint32_t cost, lag;
-} p4d_node;
+} p4d_timeline_node;
 
 enum { P4D_LAG_NONE, P4D_LAG_SEND, P4D_LAG_SYNC, P4D_LAGS };
 
-typedef struct p4d_graph {
+typedef struct p4d_timeline_graph {
 	p4d_schedule schedule; /* with as many micro-batches as the graph has */
 	uint32_t nodes;
-	p4d_node *node; /* owned */
-	uint32_t costs; /* entries of a cost table */
+	p4d_timeline_node *node; /* owned */
+	uint32_t costs;          /* entries of a cost table */
 	/* Periods: windows [body + k*period, body + (k+1)*period), k < windows; 0 when there are none. */
 	uint32_t body, period, windows;
 	uint32_t reach;         /* how many windows back the first node of a window, or of the end, waits */
 	uint32_t micro_batches; /* in a period */
-} p4d_graph;
+} p4d_timeline_graph;
 
 /*
  * Builds the graph. Errors: NO_MEMORY; OVERFLOW above 2^31 nodes. graph->node is freed by the caller. Not for
  * gpipe, which has no single steady state.
  */
-int p4d_graph_build(const p4d_schedule *s, p4d_graph *graph, p4d_error *err);
+int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, p4d_error *err);
 
 /* Implementation: sets body, period, windows and reach. each: nodes of a micro-batch. */
-void p4d_graph_find_periods(p4d_graph *graph, uint64_t each);
+void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each);
 
 /* Micro-batches with which a graph of this kind has several periods; a multiple of those of a period. */
-uint32_t p4d_graph_enough(const p4d_schedule *s);
+uint32_t p4d_timeline_graph__enough(const p4d_schedule *s);
 
 /*
  * The cost table: for every stage and chunk forward, backward (or its first half) and backward weight, with
  * the receive before them; for every stage a gather, a reduce, the optimizer; the vocabulary passes in the
  * order of p4d_op; 0.
  */
-uint32_t p4d_graph_cost_count(const p4d_schedule *s);
-void p4d_graph_costs(const p4d_schedule *s, const p4d_durations *d, double *cost);
+uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s);
+void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, double *cost);
 
 /* Busy seconds of all stages in the whole step. */
-double p4d_graph_busy(const p4d_schedule *s, const double *cost);
+double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost);
 
 /*
  * The step of gpipe, for which there is a formula: passes of constant length through machines in a row with
  * room for all between them. Takes the cost table.
  */
-double p4d_gpipe_seconds(const p4d_schedule *s, double send, const double *cost);
+double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost);
 
 #endif

@@ -2,9 +2,9 @@
 /* Where the graph of a step repeats itself. */
 #include "timeline/timeline_graph.h"
 
-static bool repeats(const p4d_node *node, uint32_t period)
+static bool repeats(const p4d_timeline_node *node, uint32_t period)
 {
-	const p4d_node *earlier = node - period;
+	const p4d_timeline_node *earlier = node - period;
 
 	return node->cost == earlier->cost && node->lag == earlier->lag &&
 	       node->before == earlier->before + (node->before ? period : 0) &&
@@ -12,7 +12,7 @@ static bool repeats(const p4d_node *node, uint32_t period)
 }
 
 /* The longest stretch in which every node repeats the one a period before. */
-void p4d_graph_find_periods(p4d_graph *graph, uint64_t each)
+void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each)
 {
 	uint32_t run = 0, longest = 0, end = 0;
 
@@ -30,7 +30,7 @@ void p4d_graph_find_periods(p4d_graph *graph, uint64_t each)
 	/* the last windows of the stretch: the end of the step follows them */
 	graph->body = end - graph->windows * graph->period;
 	for (uint32_t i = end - graph->period; i < graph->nodes; i++) {
-		const p4d_node *node = &graph->node[i];
+		const p4d_timeline_node *node = &graph->node[i];
 		const uint32_t from = i < end ? i : end;
 		uint32_t back = node->before && node->before < from ? from - node->before : 0;
 		if (node->needs && node->needs < from && from - node->needs > back)
@@ -46,7 +46,7 @@ void p4d_graph_find_periods(p4d_graph *graph, uint64_t each)
  * Twice the micro-batches of the beginning and the end, about, where more windows show longer patterns. What
  * those two take was counted: the tests see to it that windows are left for every shape.
  */
-uint32_t p4d_graph_enough(const p4d_schedule *s)
+uint32_t p4d_timeline_graph__enough(const p4d_schedule *s)
 {
 	const uint32_t p = s->stages;
 

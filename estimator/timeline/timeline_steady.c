@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "timeline/timeline.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/timeline.h"
 #include "timeline/timeline_graph.h"
 
 /*
@@ -22,32 +21,32 @@ enum {
 	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace has to do */
 };
 
-typedef struct shape {
-	p4d_graph graph;
+typedef struct graph_shape {
+	p4d_timeline_graph graph;
 	double *end; /* per node; owned */
 	size_t bytes;
 	uint64_t used; /* when */
-} shape;
+} graph_shape;
 
 typedef struct cache {
 	uint64_t now;
 	unsigned shapes;
-	shape shape[SHAPES];
+	graph_shape shape[SHAPES];
 	double *cost; /* owned */
 	size_t costs;
 } cache;
 
 /* A graph with its durations. */
-typedef struct runner {
-	const p4d_graph *g;
+typedef struct steady_runner {
+	const p4d_timeline_graph *g;
 	double *end, *pace;
 	const double *cost;
 	double lag[P4D_LAGS];
-} runner;
+} steady_runner;
 
-static void simulate(const runner *x, uint32_t from, uint32_t to)
+static void simulate(const steady_runner *x, uint32_t from, uint32_t to)
 {
-	const p4d_node *node = x->g->node;
+	const p4d_timeline_node *node = x->g->node;
 	double *end = x->end;
 
 	for (uint32_t i = from; i < to; i++) {
@@ -56,21 +55,21 @@ static void simulate(const runner *x, uint32_t from, uint32_t to)
 	}
 }
 
-static uint32_t window(const p4d_graph *g, uint32_t number)
+static uint32_t window(const p4d_timeline_graph *g, uint32_t number)
 {
 	return g->body + number * g->period;
 }
 
 /* How much later node i ends than `back` windows before. */
-static double pace(const runner *x, uint32_t i, uint32_t back)
+static double pace(const steady_runner *x, uint32_t i, uint32_t back)
 {
 	return x->end[i] - x->end[i - back * x->g->period];
 }
 
 /* Whether the last `back` windows are as much later than those before as those were. */
-static bool is_linear(const runner *x, uint32_t back, double tolerance)
+static bool is_linear(const steady_runner *x, uint32_t back, double tolerance)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t end = window(g, g->windows);
 
 	for (uint32_t i = end - back * g->period; i < end; i++)
@@ -79,9 +78,9 @@ static bool is_linear(const runner *x, uint32_t back, double tolerance)
 	return true;
 }
 
-static bool is_uniform(const runner *x, uint32_t back, double tolerance)
+static bool is_uniform(const steady_runner *x, uint32_t back, double tolerance)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t end = window(g, g->windows);
 	const double first = pace(x, end - 1, back);
 
@@ -92,17 +91,17 @@ static bool is_uniform(const runner *x, uint32_t back, double tolerance)
 }
 
 /* What node i waits for longer: above 0 its own stage, below 0 the node it needs. */
-static double slack(const runner *x, uint32_t i)
+static double slack(const steady_runner *x, uint32_t i)
 {
-	const p4d_node *node = &x->g->node[i];
+	const p4d_timeline_node *node = &x->g->node[i];
 
 	return x->end[node->before] - (x->end[node->needs] + x->lag[node->lag]);
 }
 
 /* After how many times `back` windows at this pace some node waits for another than now. */
-static double until_change(const runner *x, uint32_t back, double tolerance)
+static double until_change(const steady_runner *x, uint32_t back, double tolerance)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t end = window(g, g->windows);
 	double times = HUGE_VAL;
 
@@ -117,9 +116,9 @@ static double until_change(const runner *x, uint32_t back, double tolerance)
 }
 
 /* Moves the last windows, which later nodes look back at, by `times` their pace. */
-static void skip(const runner *x, uint32_t back, double times)
+static void skip(const steady_runner *x, uint32_t back, double times)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t end = window(g, g->windows), stretch = back * g->period;
 	const uint32_t keep = (g->reach > back ? g->reach : back) * g->period;
 
@@ -131,9 +130,9 @@ static void skip(const runner *x, uint32_t back, double times)
 }
 
 /* Simulates so many more windows: the last ones make room. */
-static void go_on(const runner *x, uint32_t windows)
+static void go_on(const steady_runner *x, uint32_t windows)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t from = window(g, g->windows - g->reach), to = from - windows * g->period;
 
 	memmove(&x->end[to], &x->end[from], (size_t)g->reach * g->period * sizeof(*x->end));
@@ -143,7 +142,7 @@ static void go_on(const runner *x, uint32_t windows)
 /*
  * How many windows can be skipped, and after how many of them the pattern of paces comes again. 0: none now.
  */
-static uint64_t windows_to_skip(const runner *x, uint64_t more, uint32_t *back)
+static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t *back)
 {
 	const uint32_t most_back = x->g->windows / 3;
 	const double tolerance = 1e-12 * x->end[window(x->g, x->g->windows) - 1];
@@ -163,9 +162,9 @@ static uint64_t windows_to_skip(const runner *x, uint64_t more, uint32_t *back)
 }
 
 /* Takes the end of the windows to so many windows later. */
-static void extend(const runner *x, uint64_t more)
+static void extend(const steady_runner *x, uint64_t more)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t free_windows = g->windows - g->reach;
 	uint32_t back;
 
@@ -186,9 +185,9 @@ static void extend(const runner *x, uint64_t more)
 	}
 }
 
-static double run_graph(const runner *x, uint32_t micro_batches)
+static double run_graph(const steady_runner *x, uint32_t micro_batches)
 {
-	const p4d_graph *g = x->g;
+	const p4d_timeline_graph *g = x->g;
 	const uint32_t rest = micro_batches > g->schedule.micro_batches ? window(g, g->windows) : 1;
 	double seconds = 0;
 
@@ -204,7 +203,7 @@ static double run_graph(const runner *x, uint32_t micro_batches)
 
 static void drop(cache *c, p4d_timeline_work *work, unsigned number)
 {
-	shape *dropped = &c->shape[number];
+	graph_shape *dropped = &c->shape[number];
 
 	free(dropped->graph.node);
 	free(dropped->end);
@@ -229,10 +228,10 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 }
 
 /* The graph of a schedule with this number of micro-batches, built if it is not kept. */
-static shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
+static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
 {
 	cache *c = work->memory;
-	shape built = {0};
+	graph_shape built = {0};
 
 	c->now++;
 	for (unsigned i = 0; i < c->shapes; i++) {
@@ -241,7 +240,7 @@ static shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_err
 			return &c->shape[i];
 		}
 	}
-	if (p4d_graph_build(s, &built.graph, err) < 0)
+	if (p4d_timeline_graph__build(s, &built.graph, err) < 0)
 		return NULL;
 	/* the paces of all windows behind the ends of all nodes */
 	size_t doubles = (size_t)built.graph.nodes + (size_t)built.graph.windows * built.graph.period;
@@ -286,8 +285,8 @@ static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_t
 			    double *seconds, p4d_error *err)
 {
 	p4d_schedule few = *s;
-	const uint32_t enough = p4d_graph_enough(s);
-	shape *found;
+	const uint32_t enough = p4d_timeline_graph__enough(s);
+	graph_shape *found;
 
 	if (s->micro_batches > enough)
 		few.micro_batches = enough;
@@ -296,7 +295,7 @@ static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_t
 		found = find_shape(work, s, err); /* no steady state in so few: take them all */
 	if (!found)
 		return -1;
-	const runner x = {
+	const steady_runner x = {
 	    .g = &found->graph,
 	    .end = found->end,
 	    .pace = found->end + found->graph.nodes,
@@ -312,16 +311,16 @@ int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_time
 {
 	double whole;
 
-	if (begin_work(work, p4d_graph_cost_count(s), err) < 0)
+	if (begin_work(work, p4d_timeline_graph__cost_count(s), err) < 0)
 		return -1;
 	double *cost = ((cache *)work->memory)->cost;
-	p4d_graph_costs(s, d, cost);
+	p4d_timeline_graph__costs(s, d, cost);
 	if (s->kind == P4D_GPIPE)
-		whole = p4d_gpipe_seconds(s, d->send, cost);
+		whole = p4d_timeline_gpipe__seconds(s, d->send, cost);
 	else if (seconds_of_graph(s, d, work, &whole, err) < 0)
 		return -1;
 	*seconds = whole;
-	*bubble_fraction = whole > 0 ? 1 - p4d_graph_busy(s, cost) / (s->stages * whole) : 0;
+	*bubble_fraction = whole > 0 ? 1 - p4d_timeline_graph__busy(s, cost) / (s->stages * whole) : 0;
 	return 0;
 }
 

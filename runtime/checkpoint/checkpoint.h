@@ -6,10 +6,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "request/layout.h"
-#include "plan/plan_line.h"
-#include "trainer/trainer.h"
 #include "model/weights.h"
+#include "plan/plan_line.h"
+#include "request/layout.h"
 
 /*
  * Checkpoints. DIR/step-00000200/ holds manifest.json and one file rank-00003.safetensors per rank that owns
@@ -35,10 +34,10 @@ typedef struct p4d_checkpoint_info {
 
 /*
  * The storage of one rank, which a trainer, or a test, fills in. read and write move one shard as
- * p4d_shard_of says, all `count` elements of it, padding included. Both may be called from the thread that
- * saves or loads only. A rank that is no owner is written to, but not read from.
+ * p4d_weights_shard_of says, all `count` elements of it, padding included. Both may be called from the thread
+ * that saves or loads only. A rank that is no owner is written to, but not read from.
  */
-typedef struct p4d_storage {
+typedef struct p4d_checkpoint_storage {
 	const p4d_layout *layout;
 	uint64_t vocab; /* rows of the real vocabulary */
 	const p4d_weights *weights;
@@ -46,44 +45,45 @@ typedef struct p4d_storage {
 	int (*read)(void *context, uint32_t segment, p4d_state state, float *to, p4d_error *err);
 	int (*write)(void *context, uint32_t segment, p4d_state state, const float *from, p4d_error *err);
 	void *context;
-} p4d_storage;
+} p4d_checkpoint_storage;
 
 /* True when the rank's shards are no copy of another rank's. */
-bool p4d_owns_shards(const p4d_layout *layout, p4d_place place);
+bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place);
 /* Host memory that saving keeps on this rank: a copy of its shards. 0 when it owns none. */
-uint64_t p4d_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place);
+uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place);
 
-/* The other ranks. gather as p4d_all_gather: all (world*bytes); NULL when world is 1. */
-typedef struct p4d_peers {
+/* The other ranks. gather as p4d_comm_all_gather: all (world*bytes); NULL when world is 1. */
+typedef struct p4d_checkpoint_peers {
 	uint32_t rank, world;
 	int (*gather)(void *context, void *all, const void *mine, uint64_t bytes, p4d_error *err);
 	void *context;
-} p4d_peers;
+} p4d_checkpoint_peers;
 
 /* Saving in the background. All ranks make the same calls in the same order. */
-typedef struct p4d_saver p4d_saver;
+typedef struct p4d_checkpoint_saver p4d_checkpoint_saver;
 
 /*
  * dir is made when it is missing; what killed processes left in it is removed. keep: complete checkpoints to
  * keep, 0: all. storage and peers are copied, what they point to must stay. Allocates the staging copy and
  * starts a thread. Errors: IO, NO_MEMORY, VALUE, RANK.
  */
-int p4d_saver_open(p4d_saver **saver, const char *dir, uint32_t keep, const p4d_storage *storage,
-		   const p4d_peers *peers, p4d_error *err);
+int p4d_checkpoint_saver_open(p4d_checkpoint_saver **saver, const char *dir, uint32_t keep,
+			      const p4d_checkpoint_storage *storage, const p4d_checkpoint_peers *peers,
+			      p4d_error *err);
 /*
  * Begins a checkpoint: copies the shards, and returns. Waits for one that is still being written.
  * Checkpoints of later steps than this (training went back) are renamed to abandoned-step-*. Errors: as
- * p4d_saver_poll.
+ * p4d_checkpoint_saver_poll.
  */
-int p4d_saver_begin(p4d_saver *saver, const p4d_checkpoint_info *info, p4d_error *err);
+int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint_info *info, p4d_error *err);
 /*
  * Once per step: cheap when nothing is being written. Fails on all ranks when one could not write (IO: what
  * and where; a full disk), and there is no new checkpoint then; older ones are left. wait: until it is
  * complete. *done (may be NULL): a checkpoint was completed in this call.
  */
-int p4d_saver_poll(p4d_saver *saver, bool wait, bool *done, p4d_error *err);
+int p4d_checkpoint_saver_poll(p4d_checkpoint_saver *saver, bool wait, bool *done, p4d_error *err);
 /* Gives up one that is not complete. NULL is fine. */
-void p4d_saver_close(p4d_saver *saver);
+void p4d_checkpoint_saver_close(p4d_checkpoint_saver *saver);
 
 /*
  * Loads the latest checkpoint that all ranks can read, of any layout of the same model. One that is torn,
@@ -92,18 +92,18 @@ void p4d_saver_close(p4d_saver *saver);
  * and padding is zero. Afterwards the caller restores parameters from masters. Errors: CHECKPOINT (all are
  * unusable, or of another model), NO_MEMORY, RANK; storage then holds anything.
  */
-int p4d_checkpoint_resume(const char *dir, const p4d_storage *storage, const p4d_peers *peers,
-			  void (*warn)(void *context, const char *text), void *context,
-			  p4d_checkpoint_info *info, bool *found, p4d_error *err);
+int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage,
+			  const p4d_checkpoint_peers *peers, void (*warn)(void *context, const char *text),
+			  void *context, p4d_checkpoint_info *info, bool *found, p4d_error *err);
 
 /* The steps, without waiting for others; what the above are made of. path: of one checkpoint. */
 
 /* Highest step below `below` that has a complete checkpoint. false: none. Errors: IO. */
-int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
+int p4d_checkpoint__latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
 /* "DIR/step-00000200". Errors: VALUE when it does not fit. */
-int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
+int p4d_checkpoint__path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
 /* Loads this rank's part of one checkpoint; reads what it needs. Errors: CHECKPOINT, NO_MEMORY. */
-int p4d_checkpoint_load(const char *path, const p4d_storage *storage, p4d_checkpoint_info *info,
+int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage, p4d_checkpoint_info *info,
 			p4d_error *err);
 /* Reads and checks every byte of one checkpoint. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_verify(const char *path, p4d_error *err);

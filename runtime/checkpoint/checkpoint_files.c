@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,11 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/checkpoint_internal.h"
+
 enum { ASIDE_ATTEMPTS = 1000 };
 
 static const char partial_prefix[] = ".partial-step-", old_prefix[] = ".old-step-", prefix[] = "step-";
 
-int p4d_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
+int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
 {
 	va_list values;
 
@@ -29,7 +29,7 @@ int p4d_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
 	return 0;
 }
 
-int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err)
+int p4d_checkpoint__path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err)
 {
 	int length = snprintf(path, size, "%s/%s%08" PRIu64, dir, prefix, step);
 
@@ -38,17 +38,17 @@ int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size,
 	return 0;
 }
 
-int p4d_partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err)
+int p4d_checkpoint__partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err)
 {
-	return p4d_path(path, err, "%s/%s%08" PRIu64, dir, partial_prefix, step);
+	return p4d_checkpoint__join_path(path, err, "%s/%s%08" PRIu64, dir, partial_prefix, step);
 }
 
-int p4d_rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err)
+int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err)
 {
-	return p4d_path(file, err, "%s/rank-%05" PRIu32 ".safetensors", path, rank);
+	return p4d_checkpoint__join_path(file, err, "%s/rank-%05" PRIu32 ".safetensors", path, rank);
 }
 
-int p4d_make_directory(const char *path, p4d_error *err)
+int p4d_checkpoint__make_directory(const char *path, p4d_error *err)
 {
 	if (mkdir(path, 0777) < 0 && errno != EEXIST)
 		return p4d_fail(err, P4D_E_IO, "%.255s: cannot be made: %m", path);
@@ -107,7 +107,7 @@ static int list_steps(const char *dir, const char *before, step_list *list, p4d_
 	return 0;
 }
 
-int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err)
+int p4d_checkpoint__latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err)
 {
 	step_list list;
 
@@ -153,12 +153,12 @@ static void remove_all(const char *dir, const char *before)
 	if (list_steps(dir, before, &list, NULL) < 0)
 		return;
 	for (size_t i = 0; i < list.count; i++)
-		if (p4d_path(path, NULL, "%s/%s%08" PRIu64, dir, before, list.at[i]) == 0)
+		if (p4d_checkpoint__join_path(path, NULL, "%s/%s%08" PRIu64, dir, before, list.at[i]) == 0)
 			remove_checkpoint(path);
 	free(list.at);
 }
 
-void p4d_remove_leftovers(const char *dir)
+void p4d_checkpoint__remove_leftovers(const char *dir)
 {
 	remove_all(dir, partial_prefix);
 	remove_all(dir, old_prefix);
@@ -184,13 +184,14 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
 
-	if (p4d_checkpoint_path(dir, step, from, sizeof(from), err) < 0)
+	if (p4d_checkpoint__path(dir, step, from, sizeof(from), err) < 0)
 		return -1;
 	for (unsigned i = 0; i < ASIDE_ATTEMPTS; i++) {
 		char number[16] = "";
 		if (i)
 			snprintf(number, sizeof(number), ".%u", i);
-		if (p4d_path(to, err, "%s/abandoned-step-%08" PRIu64 "%s", dir, step, number) < 0)
+		if (p4d_checkpoint__join_path(to, err, "%s/abandoned-step-%08" PRIu64 "%s", dir, step,
+					      number) < 0)
 			return -1;
 		if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
 			return 0;
@@ -220,20 +221,20 @@ static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 	return rc;
 }
 
-int p4d_name_checkpoint(const char *dir, uint64_t step, p4d_error *err)
+int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err)
 {
 	char partial[P4D_PATH], path[P4D_PATH];
 
-	if (p4d_partial_path(dir, step, partial, err) < 0 ||
-	    p4d_checkpoint_path(dir, step, path, sizeof(path), err) < 0 || sync_directory(partial, err) < 0 ||
-	    set_later_aside(dir, step, err) < 0)
+	if (p4d_checkpoint__partial_path(dir, step, partial, err) < 0 ||
+	    p4d_checkpoint__path(dir, step, path, sizeof(path), err) < 0 ||
+	    sync_directory(partial, err) < 0 || set_later_aside(dir, step, err) < 0)
 		return -1;
 	if (rename(partial, path) < 0)
 		return p4d_fail(err, P4D_E_IO, "%.255s: cannot be renamed: %m", partial);
 	return sync_directory(dir, err);
 }
 
-int p4d_remove_old(const char *dir, uint32_t keep, p4d_error *err)
+int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
 	step_list list;
@@ -243,8 +244,8 @@ int p4d_remove_old(const char *dir, uint32_t keep, p4d_error *err)
 		return -1;
 	for (size_t i = 0; rc == 0 && keep && i + keep < list.count; i++) {
 		/* half removed, it must not look complete */
-		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
-		    p4d_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
+		if (p4d_checkpoint__path(dir, list.at[i], from, sizeof(from), err) < 0 ||
+		    p4d_checkpoint__join_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
 			rc = -1;
 		else if (rename(from, to) == 0)
 			remove_checkpoint(to);

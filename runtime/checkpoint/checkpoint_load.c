@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "checkpoint/checkpoint_internal.h"
 
 /* Where in the flat buffer a shard lies, and its values. */
 typedef struct window {
@@ -30,7 +30,7 @@ static int fill_piece(const p4d_piece *piece, const window *to, p4d_state state,
 		     err);
 }
 
-static int fill_segment(const p4d_storage *storage, const p4d_segment *segment, const window *to,
+static int fill_segment(const p4d_checkpoint_storage *storage, const p4d_segment *segment, const window *to,
 			p4d_state state, p4d_fetch fetch, void *context, p4d_error *err)
 {
 	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
@@ -47,12 +47,13 @@ static int fill_segment(const p4d_storage *storage, const p4d_segment *segment, 
 }
 
 /* Room for the largest shard; the caller frees. */
-static float *shard_buffer(const p4d_storage *storage, p4d_error *err)
+static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	uint64_t first, count, most = 1;
 
 	for (uint32_t i = 0; i < storage->weights->segments; i++) {
-		p4d_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first, &count);
+		p4d_weights_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first,
+				     &count);
 		most = count > most ? count : most;
 	}
 	float *buffer = calloc(most, sizeof(*buffer));
@@ -61,14 +62,15 @@ static float *shard_buffer(const p4d_storage *storage, p4d_error *err)
 	return buffer;
 }
 
-int p4d_fill_storage(const p4d_storage *storage, p4d_fetch fetch, void *context, p4d_error *err)
+int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
+				 p4d_error *err)
 {
 	window to = {.data = shard_buffer(storage, err)};
 	int rc = to.data ? 0 : -1;
 
 	for (uint32_t i = 0; rc == 0 && i < storage->weights->segments; i++) {
 		const p4d_segment *segment = &storage->weights->segment[i];
-		p4d_shard_of(storage->layout, segment, storage->place, &to.first, &to.count);
+		p4d_weights_shard_of(storage->layout, segment, storage->place, &to.first, &to.count);
 		for (int state = 0; rc == 0 && state < P4D_STATES; state++) {
 			rc = fill_segment(storage, segment, &to, (p4d_state)state, fetch, context, err);
 			if (rc == 0)
@@ -82,23 +84,25 @@ int p4d_fill_storage(const p4d_storage *storage, p4d_fetch fetch, void *context,
 static int fetch_stored(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
 			float *to, p4d_error *err)
 {
-	return p4d_reader_piece(context, state, piece, at, count, to, err);
+	return p4d_checkpoint_reader__piece(context, state, piece, at, count, to, err);
 }
 
 /* The same storage: shards go back to where they were, with their padding. */
-static int copy_shards(p4d_reader *reader, const p4d_storage *storage, p4d_error *err)
+static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
-	const p4d_map *map = p4d_reader_map(reader);
+	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
 	float *buffer = shard_buffer(storage, err);
 	int rc = buffer ? 0 : -1;
 
 	for (uint32_t i = 0; rc == 0 && i < storage->weights->segments; i++) {
 		uint64_t first, count;
-		p4d_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first, &count);
+		p4d_weights_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first,
+				     &count);
 		for (int state = 0; rc == 0 && count && state < P4D_STATES; state++) {
 			p4d_extent extent;
-			p4d_map_flat(map, storage->place.pp, storage->place.tp, i, first, count, &extent);
-			rc = p4d_reader_read(reader, (p4d_state)state, &extent, buffer, err);
+			p4d_checkpoint_map__flat(map, storage->place.pp, storage->place.tp, i, first, count,
+						 &extent);
+			rc = p4d_checkpoint_reader__read(reader, (p4d_state)state, &extent, buffer, err);
 			if (rc == 0)
 				rc = storage->write(storage->context, i, (p4d_state)state, buffer, err);
 		}
@@ -107,23 +111,23 @@ static int copy_shards(p4d_reader *reader, const p4d_storage *storage, p4d_error
 	return rc;
 }
 
-int p4d_checkpoint_load(const char *path, const p4d_storage *storage, p4d_checkpoint_info *info,
+int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage, p4d_checkpoint_info *info,
 			p4d_error *err)
 {
 	p4d_checkpoint_info read;
 	p4d_error why = {.code = P4D_OK};
-	p4d_reader *reader;
+	p4d_checkpoint_reader *reader;
 	int rc;
 
-	if (p4d_reader_open(&reader, path, &read, err) < 0)
+	if (p4d_checkpoint_reader__open(&reader, path, &read, err) < 0)
 		return -1;
-	if (!p4d_map_same_model(p4d_reader_map(reader), storage, &why))
+	if (!p4d_checkpoint_map__same_model(p4d_checkpoint_reader__map(reader), storage, &why))
 		rc = p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %.250s", path, why.text);
-	else if (p4d_map_same_storage(p4d_reader_map(reader), storage->layout))
+	else if (p4d_checkpoint_map__same_storage(p4d_checkpoint_reader__map(reader), storage->layout))
 		rc = copy_shards(reader, storage, err);
 	else
-		rc = p4d_fill_storage(storage, fetch_stored, reader, err);
-	p4d_reader_close(reader);
+		rc = p4d_checkpoint__fill_storage(storage, fetch_stored, reader, err);
+	p4d_checkpoint_reader__close(reader);
 	if (rc == 0)
 		*info = read;
 	return rc;
@@ -137,7 +141,7 @@ typedef struct attempt {
 	char text[480];
 } attempt;
 
-static int exchange(const p4d_peers *peers, attempt *all, const attempt *mine, p4d_error *err)
+static int exchange(const p4d_checkpoint_peers *peers, attempt *all, const attempt *mine, p4d_error *err)
 {
 	if (peers->world > 1)
 		return peers->gather(peers->context, all, mine, sizeof(*mine), err);
@@ -160,15 +164,16 @@ static const attempt *failed(const attempt *all, uint32_t world)
 }
 
 /* All ranks try what rank 0 sees: on a network's file system others may see it later. */
-static int try_below(const char *dir, uint64_t below, const p4d_storage *storage, const p4d_peers *peers,
-		     attempt *all, p4d_checkpoint_info *info, attempt *result, p4d_error *err)
+static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_storage *storage,
+		     const p4d_checkpoint_peers *peers, attempt *all, p4d_checkpoint_info *info,
+		     attempt *result, p4d_error *err)
 {
 	attempt mine = {.code = P4D_OK};
 	p4d_error why = {.code = P4D_OK};
 	char path[P4D_PATH];
 	bool found = false;
 
-	if (p4d_checkpoint_latest(dir, below, &mine.step, &found, &why) < 0)
+	if (p4d_checkpoint__latest(dir, below, &mine.step, &found, &why) < 0)
 		set_failed(&mine, &why);
 	mine.found = found;
 	if (exchange(peers, all, &mine, err) < 0)
@@ -180,7 +185,7 @@ static int try_below(const char *dir, uint64_t below, const p4d_storage *storage
 	if (!first.found)
 		return 0;
 	mine = (attempt){.step = first.step, .found = 1};
-	if (p4d_checkpoint_path(dir, first.step, path, sizeof(path), &why) < 0 ||
+	if (p4d_checkpoint__path(dir, first.step, path, sizeof(path), &why) < 0 ||
 	    p4d_checkpoint_load(path, storage, info, &why) < 0)
 		set_failed(&mine, &why);
 	if (exchange(peers, all, &mine, err) < 0)
@@ -191,9 +196,9 @@ static int try_below(const char *dir, uint64_t below, const p4d_storage *storage
 	return 0;
 }
 
-int p4d_checkpoint_resume(const char *dir, const p4d_storage *storage, const p4d_peers *peers,
-			  void (*warn)(void *context, const char *text), void *context,
-			  p4d_checkpoint_info *info, bool *found, p4d_error *err)
+int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage,
+			  const p4d_checkpoint_peers *peers, void (*warn)(void *context, const char *text),
+			  void *context, p4d_checkpoint_info *info, bool *found, p4d_error *err)
 {
 	attempt *all = calloc(peers->world, sizeof(*all)), result = {.code = P4D_OK};
 	uint64_t below = UINT64_MAX;

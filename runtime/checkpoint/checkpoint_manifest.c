@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +8,7 @@
 
 #include "base/json_file.h"
 #include "base/new_file.h"
+#include "checkpoint/checkpoint_internal.h"
 
 enum { MANIFEST_MAX = 64 << 20 };
 
@@ -29,8 +28,8 @@ static void put_text(FILE *out, const char *text)
 }
 
 /* 64-bit numbers stand as hexadecimal text: many readers of JSON know integers up to 2^53 only. */
-static int make_text(const p4d_checkpoint_info *info, const p4d_rank_file *files, uint32_t count, char **text,
-		     size_t *size, p4d_error *err)
+static int make_text(const p4d_checkpoint_info *info, const p4d_checkpoint_rank_file *files, uint32_t count,
+		     char **text, size_t *size, p4d_error *err)
 {
 	FILE *out = open_memstream(text, size);
 
@@ -57,15 +56,15 @@ static int make_text(const p4d_checkpoint_info *info, const p4d_rank_file *files
 	return fclose(out) == 0 ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
 }
 
-int p4d_manifest_write(const char *path, const p4d_checkpoint_info *info, const p4d_rank_file *files,
-		       uint32_t count, p4d_error *err)
+int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *info,
+				   const p4d_checkpoint_rank_file *files, uint32_t count, p4d_error *err)
 {
 	char name[P4D_PATH], *text = NULL;
 	size_t size = 0;
 
 	if (info->step > INT64_MAX || info->consumed > INT64_MAX)
 		return p4d_fail(err, P4D_E_VALUE, "step or samples do not fit a manifest");
-	int rc = p4d_path(name, err, "%s/manifest.json", path);
+	int rc = p4d_checkpoint__join_path(name, err, "%s/manifest.json", path);
 	if (rc == 0)
 		rc = make_text(info, files, count, &text, &size, err);
 	if (rc == 0)
@@ -125,7 +124,8 @@ static int check_text(const char *text, size_t size, p4d_error *err)
 	return 0;
 }
 
-static int read_files(struct json_object *object, p4d_rank_file **files, uint32_t *count, p4d_error *err)
+static int read_files(struct json_object *object, p4d_checkpoint_rank_file **files, uint32_t *count,
+		      p4d_error *err)
 {
 	struct json_object *list = json_object_object_get(object, "files");
 
@@ -163,8 +163,8 @@ static int read_switch(struct json_object *object, const char *key, bool *on, p4
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
 }
 
-static int read_object(struct json_object *object, p4d_checkpoint_info *info, p4d_rank_file **files,
-		       uint32_t *count, p4d_error *err)
+static int read_object(struct json_object *object, p4d_checkpoint_info *info,
+		       p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
 {
 	uint64_t version = 0;
 
@@ -183,8 +183,8 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info, p4
 	return read_files(object, files, count, err);
 }
 
-int p4d_manifest_read(const char *path, p4d_checkpoint_info *info, p4d_rank_file **files, uint32_t *count,
-		      p4d_error *err)
+int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
+				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
 {
 	p4d_checkpoint_info read = {.step = 0};
 	p4d_error why = {.code = P4D_OK};
@@ -193,7 +193,7 @@ int p4d_manifest_read(const char *path, p4d_checkpoint_info *info, p4d_rank_file
 	size_t size = 0;
 
 	*files = NULL;
-	if (p4d_path(name, err, "%s/manifest.json", path) < 0)
+	if (p4d_checkpoint__join_path(name, err, "%s/manifest.json", path) < 0)
 		return -1;
 	char *text = p4d_text_read(name, MANIFEST_MAX, &size, &why);
 	int rc = text ? check_text(text, size, &why) : -1;

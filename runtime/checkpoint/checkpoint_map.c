@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/checkpoint_internal.h"
 #include "plan/parameters.h"
 #include "plan/plan_line.h"
 
-const char *p4d_stored_name(const p4d_layout *layout, const char *name)
+const char *p4d_checkpoint__tensor_name(const p4d_layout *layout, const char *name)
 {
 	return layout->tied && !strcmp(name, "lm_head.weight") ? "model.embed_tokens.weight" : name;
 }
@@ -20,7 +19,7 @@ static uint64_t columns_of(const p4d_piece *piece)
 
 static int by_name(const void *a, const void *b)
 {
-	const p4d_map_piece *left = a, *right = b;
+	const p4d_checkpoint_map_piece *left = a, *right = b;
 	int order = strcmp(left->piece.name, right->piece.name);
 
 	if (order)
@@ -39,27 +38,27 @@ static uint32_t segment_of(const p4d_weights *weights, uint32_t weight)
 	return weights->segments;
 }
 
-static int add_piece(p4d_map *map, const p4d_piece *piece, uint32_t stage, uint32_t tp, uint32_t segment,
-		     p4d_error *err)
+static int add_piece(p4d_checkpoint_map *map, const p4d_piece *piece, uint32_t stage, uint32_t tp,
+		     uint32_t segment, p4d_error *err)
 {
 	if (map->count == map->room) {
 		size_t room = map->room ? 2 * map->room : 64;
-		p4d_map_piece *more = reallocarray(map->piece, room, sizeof(*more));
+		p4d_checkpoint_map_piece *more = reallocarray(map->piece, room, sizeof(*more));
 		if (!more)
 			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the map of a checkpoint");
 		map->piece = more;
 		map->room = room;
 	}
-	p4d_map_piece *to = &map->piece[map->count++];
-	*to = (p4d_map_piece){.piece = *piece, .stage = stage, .tp = tp, .segment = segment};
-	if (!strcmp(p4d_stored_name(&map->layout, piece->name), piece->name))
+	p4d_checkpoint_map_piece *to = &map->piece[map->count++];
+	*to = (p4d_checkpoint_map_piece){.piece = *piece, .stage = stage, .tp = tp, .segment = segment};
+	if (!strcmp(p4d_checkpoint__tensor_name(&map->layout, piece->name), piece->name))
 		return 0;
 	memset(to->piece.name, 0, sizeof(to->piece.name));
 	memcpy(to->piece.name, "model.embed_tokens.weight", sizeof("model.embed_tokens.weight"));
 	return 0;
 }
 
-static int add_stage(p4d_map *map, uint32_t stage, p4d_error *err)
+static int add_stage(p4d_checkpoint_map *map, uint32_t stage, p4d_error *err)
 {
 	const p4d_weights *weights = &map->stage[stage];
 	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
@@ -76,7 +75,7 @@ static int add_stage(p4d_map *map, uint32_t stage, p4d_error *err)
 	return 0;
 }
 
-static int lay_out(p4d_map *map, const char *plan, p4d_error *err)
+static int lay_out(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 {
 	p4d_request request;
 
@@ -89,7 +88,7 @@ static int lay_out(p4d_map *map, const char *plan, p4d_error *err)
 				(uint64_t)request.value[P4D_GPUS_PER_NODE], &map->layout, err);
 }
 
-static int build(p4d_map *map, const char *plan, p4d_error *err)
+static int build(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 {
 	p4d_error why;
 
@@ -106,17 +105,17 @@ static int build(p4d_map *map, const char *plan, p4d_error *err)
 	return 0;
 }
 
-int p4d_map_open(p4d_map *map, const char *plan, p4d_error *err)
+int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 {
 	memset(map, 0, sizeof(*map));
 	if (build(map, plan, err) == 0)
 		return 0;
-	p4d_map_close(map);
+	p4d_checkpoint_map__close(map);
 	return -1;
 }
 
 /* Entries that were never opened are zero, which closing must bear. */
-void p4d_map_close(p4d_map *map)
+void p4d_checkpoint_map__close(p4d_checkpoint_map *map)
 {
 	for (uint32_t stage = 0; map->stage && stage < map->layout.pp; stage++)
 		if (map->stage[stage].segment)
@@ -126,7 +125,8 @@ void p4d_map_close(p4d_map *map)
 	memset(map, 0, sizeof(*map));
 }
 
-bool p4d_map_same_model(const p4d_map *map, const p4d_storage *storage, p4d_error *err)
+bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
+				    p4d_error *err)
 {
 	const p4d_layout *a = &map->layout, *b = storage->layout;
 	const struct {
@@ -155,7 +155,7 @@ bool p4d_map_same_model(const p4d_map *map, const p4d_storage *storage, p4d_erro
 	return true;
 }
 
-bool p4d_map_same_storage(const p4d_map *map, const p4d_layout *layout)
+bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout)
 {
 	const p4d_layout *a = &map->layout, *b = layout;
 
@@ -167,8 +167,8 @@ bool p4d_map_same_storage(const p4d_map *map, const p4d_layout *layout)
 	return memcmp(a->stage_layers, b->stage_layers, a->pp * sizeof(a->stage_layers[0])) == 0;
 }
 
-void p4d_map_flat(const p4d_map *map, uint32_t stage, uint32_t tp, uint32_t segment, uint64_t at,
-		  uint64_t count, p4d_extent *out)
+void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
+			      uint64_t at, uint64_t count, p4d_extent *out)
 {
 	const p4d_layout *l = &map->layout;
 	const p4d_weights *weights = &map->stage[stage];
@@ -178,13 +178,13 @@ void p4d_map_flat(const p4d_map *map, uint32_t stage, uint32_t tp, uint32_t segm
 	const p4d_place place = {
 	    .tp = tp, .cp = (uint32_t)(number % l->cp), .dp = (uint32_t)(number / l->cp), .pp = stage};
 
-	*out = (p4d_extent){.rank = p4d_rank_at(l, place), .first = inside};
+	*out = (p4d_extent){.rank = p4d_place_rank(l, place), .first = inside};
 	for (uint32_t i = 0; i < segment; i++)
 		out->first += weights->segment[i].padded / shards;
 	out->count = count < shard - inside ? count : shard - inside;
 }
 
-static const p4d_map_piece *first_named(const p4d_map *map, const char *name)
+static const p4d_checkpoint_map_piece *first_named(const p4d_checkpoint_map *map, const char *name)
 {
 	size_t low = 0, high = map->count;
 
@@ -206,10 +206,10 @@ static bool holds(const p4d_piece *piece, uint64_t row, uint64_t column)
 }
 
 /* The hint is an index into the table, valid for any name: most calls go on where the last one ended. */
-static const p4d_map_piece *find_holder(const p4d_map *map, const char *name, uint64_t row, uint64_t column,
-					size_t *hint)
+static const p4d_checkpoint_map_piece *find_holder(const p4d_checkpoint_map *map, const char *name,
+						   uint64_t row, uint64_t column, size_t *hint)
 {
-	const p4d_map_piece *at = map->count > *hint ? &map->piece[*hint] : NULL;
+	const p4d_checkpoint_map_piece *at = map->count > *hint ? &map->piece[*hint] : NULL;
 
 	if (at && holds(&at->piece, row, column) && !strcmp(at->piece.name, name))
 		return at;
@@ -222,14 +222,14 @@ static const p4d_map_piece *find_holder(const p4d_map *map, const char *name, ui
 	return NULL;
 }
 
-int p4d_map_find(const p4d_map *map, const p4d_piece *piece, uint64_t at, uint64_t count, size_t *hint,
-		 p4d_extent *out, p4d_error *err)
+int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_piece *piece, uint64_t at,
+			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err)
 {
-	const char *name = p4d_stored_name(&map->layout, piece->name);
+	const char *name = p4d_checkpoint__tensor_name(&map->layout, piece->name);
 	const uint64_t width = columns_of(piece), vector = !piece->tensor_columns;
 	const uint64_t row = piece->first_row + at / width;
 	const uint64_t column = vector ? 0 : piece->first_column + at % width;
-	const p4d_map_piece *from = find_holder(map, name, row, column, hint);
+	const p4d_checkpoint_map_piece *from = find_holder(map, name, row, column, hint);
 
 	if (!from || from->segment >= map->stage[from->stage].segments ||
 	    from->piece.tensor_rows != piece->tensor_rows ||
@@ -245,7 +245,7 @@ int p4d_map_find(const p4d_map *map, const p4d_piece *piece, uint64_t at, uint64
 		some = from->piece.rows * stored - inside; /* whole rows of both */
 	else
 		some = width - at % width < stored - left ? width - at % width : stored - left;
-	p4d_map_flat(map, from->stage, from->tp, from->segment, from->piece.offset + inside,
-		     count < some ? count : some, out);
+	p4d_checkpoint_map__flat(map, from->stage, from->tp, from->segment, from->piece.offset + inside,
+				 count < some ? count : some, out);
 	return 0;
 }

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "checkpoint/checkpoint_internal.h"
+
 /* The file of a rank, opened when something in it is needed. */
 typedef struct rank_tensors {
 	p4d_safetensors *file; /* NULL: not opened yet */
-	const p4d_stored *state[P4D_STATES];
+	const p4d_safetensors_tensor *state[P4D_STATES];
 	const uint8_t *checksums; /* of blocks; not aligned */
 	uint64_t elements, blocks;
 	uint8_t *checked; /* (P4D_STATES, blocks) */
 } rank_tensors;
 
-struct p4d_reader {
+struct p4d_checkpoint_reader {
 	char path[P4D_PATH];
-	p4d_map map;
-	p4d_rank_file *file; /* (files) sorted by rank */
+	p4d_checkpoint_map map;
+	p4d_checkpoint_rank_file *file; /* (files) sorted by rank */
 	uint32_t files;
 	rank_tensors *tensors; /* (files) */
 };
 
 static int by_rank(const void *a, const void *b)
 {
-	const p4d_rank_file *left = a, *right = b;
+	const p4d_checkpoint_rank_file *left = a, *right = b;
 
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
 /* Sizes of all files are known without reading them: what was cut off is found here. */
-static int check_files(const p4d_reader *reader, p4d_error *err)
+static int check_files(const p4d_checkpoint_reader *reader, p4d_error *err)
 {
 	char file[P4D_PATH];
 	struct stat status;
 
 	for (uint32_t i = 0; i < reader->files; i++) {
-		if (p4d_rank_path(reader->path, reader->file[i].rank, file, err) < 0)
+		if (p4d_checkpoint__rank_path(reader->path, reader->file[i].rank, file, err) < 0)
 			return -1;
 		if (stat(file, &status) < 0 || !S_ISREG(status.st_mode))
 			return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: is not there", file);
@@ -50,15 +50,16 @@ static int check_files(const p4d_reader *reader, p4d_error *err)
 	return 0;
 }
 
-static int open_reader(p4d_reader *reader, const char *path, p4d_checkpoint_info *info, p4d_error *err)
+static int open_reader(p4d_checkpoint_reader *reader, const char *path, p4d_checkpoint_info *info,
+		       p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};
 
-	if (p4d_path(reader->path, err, "%s", path) < 0 ||
-	    p4d_manifest_read(path, info, &reader->file, &reader->files, err) < 0)
+	if (p4d_checkpoint__join_path(reader->path, err, "%s", path) < 0 ||
+	    p4d_checkpoint_manifest__read(path, info, &reader->file, &reader->files, err) < 0)
 		return -1;
 	qsort(reader->file, reader->files, sizeof(*reader->file), by_rank);
-	if (p4d_map_open(&reader->map, info->plan, &why) < 0)
+	if (p4d_checkpoint_map__open(&reader->map, info->plan, &why) < 0)
 		return p4d_fail(err, why.code == P4D_E_NO_MEMORY ? why.code : P4D_E_CHECKPOINT,
 				"%.200s: %.250s", path, why.text);
 	reader->tensors = calloc(reader->files, sizeof(*reader->tensors));
@@ -67,54 +68,56 @@ static int open_reader(p4d_reader *reader, const char *path, p4d_checkpoint_info
 	return check_files(reader, err);
 }
 
-int p4d_reader_open(p4d_reader **result, const char *path, p4d_checkpoint_info *info, p4d_error *err)
+int p4d_checkpoint_reader__open(p4d_checkpoint_reader **result, const char *path, p4d_checkpoint_info *info,
+				p4d_error *err)
 {
-	p4d_reader *reader = calloc(1, sizeof(*reader));
+	p4d_checkpoint_reader *reader = calloc(1, sizeof(*reader));
 
 	if (!reader)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to read it", path);
 	if (open_reader(reader, path, info, err) < 0) {
-		p4d_reader_close(reader);
+		p4d_checkpoint_reader__close(reader);
 		return -1;
 	}
 	*result = reader;
 	return 0;
 }
 
-void p4d_reader_close(p4d_reader *reader)
+void p4d_checkpoint_reader__close(p4d_checkpoint_reader *reader)
 {
 	if (!reader)
 		return;
 	for (uint32_t i = 0; reader->tensors && i < reader->files; i++) {
-		p4d_safetensors_close(reader->tensors[i].file);
+		p4d_safetensors__close(reader->tensors[i].file);
 		free(reader->tensors[i].checked);
 	}
 	free(reader->tensors);
 	free(reader->file);
-	p4d_map_close(&reader->map);
+	p4d_checkpoint_map__close(&reader->map);
 	free(reader);
 }
 
-const p4d_map *p4d_reader_map(const p4d_reader *reader)
+const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader *reader)
 {
 	return &reader->map;
 }
 
-/* The tensors that p4d_rank_file_write makes, and nothing else. */
+/* The tensors that p4d_checkpoint__write_rank_file makes, and nothing else. */
 static int check_tensors(rank_tensors *tensors, const p4d_safetensors *file, const char *name,
 			 uint64_t elements, p4d_error *err)
 {
 	const uint64_t bytes = elements * sizeof(float);
-	const p4d_stored *checksums = p4d_safetensors_find(file, "checksums");
+	const p4d_safetensors_tensor *checksums = p4d_safetensors__find(file, "checksums");
 
 	tensors->elements = elements;
 	tensors->blocks = (bytes + P4D_CHECKPOINT_BLOCK - 1) / P4D_CHECKPOINT_BLOCK;
 	for (int state = 0; state < P4D_STATES; state++) {
-		const p4d_stored *stored = p4d_safetensors_find(file, p4d_state_name[state]);
+		const p4d_safetensors_tensor *stored =
+		    p4d_safetensors__find(file, p4d_checkpoint_state_name[state]);
 		if (!stored || stored->type != P4D_ST_F32 || stored->bytes != bytes)
 			return p4d_fail(err, P4D_E_CHECKPOINT,
 					"%.255s: \"%s\" is not %" PRIu64 " fp32 numbers", name,
-					p4d_state_name[state], elements);
+					p4d_checkpoint_state_name[state], elements);
 		tensors->state[state] = stored;
 	}
 	if (!checksums || checksums->type != P4D_ST_U64 || !checksums->has_checksum ||
@@ -122,30 +125,30 @@ static int check_tensors(rank_tensors *tensors, const p4d_safetensors *file, con
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: \"checksums\" does not fit the tensors",
 				name);
 	tensors->checksums = checksums->data;
-	return p4d_stored_verify(checksums, err);
+	return p4d_safetensors__verify(checksums, err);
 }
 
-static uint64_t expected_elements(const p4d_map *map, uint32_t rank)
+static uint64_t expected_elements(const p4d_checkpoint_map *map, uint32_t rank)
 {
 	p4d_place place = p4d_place_of(&map->layout, rank);
 
-	return p4d_shard_elements(&map->layout, &map->stage[place.pp], place);
+	return p4d_checkpoint__shard_elements(&map->layout, &map->stage[place.pp], place);
 }
 
-static int open_tensors(p4d_reader *reader, uint32_t index, p4d_error *err)
+static int open_tensors(p4d_checkpoint_reader *reader, uint32_t index, p4d_error *err)
 {
 	rank_tensors *tensors = &reader->tensors[index];
-	const p4d_rank_file *expected = &reader->file[index];
+	const p4d_checkpoint_rank_file *expected = &reader->file[index];
 	p4d_safetensors *file;
 	char name[P4D_PATH];
 
 	if (expected->rank >= reader->map.layout.world)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: has a file of rank %" PRIu32, reader->path,
 				expected->rank);
-	if (p4d_rank_path(reader->path, expected->rank, name, err) < 0 ||
-	    p4d_safetensors_open(&file, name, err) < 0)
+	if (p4d_checkpoint__rank_path(reader->path, expected->rank, name, err) < 0 ||
+	    p4d_safetensors__open(&file, name, err) < 0)
 		return -1;
-	uint64_t found = p4d_safetensors_header_checksum(file);
+	uint64_t found = p4d_safetensors__header_checksum(file);
 	int rc = 0;
 	if (found != expected->checksum)
 		rc = p4d_fail(err, P4D_E_CHECKPOINT,
@@ -159,17 +162,17 @@ static int open_tensors(p4d_reader *reader, uint32_t index, p4d_error *err)
 			rc = p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", name);
 	}
 	if (rc < 0) {
-		p4d_safetensors_close(file);
+		p4d_safetensors__close(file);
 		return -1;
 	}
 	tensors->file = file;
 	return 0;
 }
 
-static int find_tensors(p4d_reader *reader, uint32_t rank, rank_tensors **out, p4d_error *err)
+static int find_tensors(p4d_checkpoint_reader *reader, uint32_t rank, rank_tensors **out, p4d_error *err)
 {
-	const p4d_rank_file key = {.rank = rank};
-	const p4d_rank_file *file =
+	const p4d_checkpoint_rank_file key = {.rank = rank};
+	const p4d_checkpoint_rank_file *file =
 	    bsearch(&key, reader->file, reader->files, sizeof(*reader->file), by_rank);
 
 	if (!file)
@@ -184,7 +187,7 @@ static int find_tensors(p4d_reader *reader, uint32_t rank, rank_tensors **out, p
 
 static int check_block(rank_tensors *tensors, p4d_state state, uint64_t block, p4d_error *err)
 {
-	const p4d_stored *stored = tensors->state[state];
+	const p4d_safetensors_tensor *stored = tensors->state[state];
 	const uint64_t at = block * P4D_CHECKPOINT_BLOCK, number = (uint64_t)state * tensors->blocks + block;
 	uint64_t expected, left = stored->bytes - at;
 
@@ -202,7 +205,8 @@ static int check_block(rank_tensors *tensors, p4d_state state, uint64_t block, p
 	return 0;
 }
 
-int p4d_reader_read(p4d_reader *reader, p4d_state state, const p4d_extent *from, float *to, p4d_error *err)
+int p4d_checkpoint_reader__read(p4d_checkpoint_reader *reader, p4d_state state, const p4d_extent *from,
+				float *to, p4d_error *err)
 {
 	rank_tensors *tensors = NULL;
 
@@ -222,17 +226,17 @@ int p4d_reader_read(p4d_reader *reader, p4d_state state, const p4d_extent *from,
 	return 0;
 }
 
-int p4d_reader_piece(p4d_reader *reader, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
-		     float *to, p4d_error *err)
+int p4d_checkpoint_reader__piece(p4d_checkpoint_reader *reader, p4d_state state, const p4d_piece *piece,
+				 uint64_t at, uint64_t count, float *to, p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};
 	size_t hint = 0;
 
 	while (count) {
 		p4d_extent extent;
-		if (p4d_map_find(&reader->map, piece, at, count, &hint, &extent, &why) < 0)
+		if (p4d_checkpoint_map__find(&reader->map, piece, at, count, &hint, &extent, &why) < 0)
 			return p4d_fail(err, why.code, "%.200s: %.250s", reader->path, why.text);
-		if (p4d_reader_read(reader, state, &extent, to, err) < 0)
+		if (p4d_checkpoint_reader__read(reader, state, &extent, to, err) < 0)
 			return -1;
 		to += extent.count;
 		at += extent.count;
@@ -244,23 +248,24 @@ int p4d_reader_piece(p4d_reader *reader, p4d_state state, const p4d_piece *piece
 int p4d_checkpoint_verify(const char *path, p4d_error *err)
 {
 	p4d_checkpoint_info info;
-	p4d_reader *reader;
+	p4d_checkpoint_reader *reader;
 
-	if (p4d_reader_open(&reader, path, &info, err) < 0)
+	if (p4d_checkpoint_reader__open(&reader, path, &info, err) < 0)
 		return -1;
 	int rc = 0;
 	for (uint32_t rank = 0; rc == 0 && rank < reader->map.layout.world; rank++) {
 		rank_tensors *tensors = NULL;
-		if (!p4d_owns_shards(&reader->map.layout, p4d_place_of(&reader->map.layout, rank)))
+		if (!p4d_checkpoint__owns_shards(&reader->map.layout,
+						 p4d_place_of(&reader->map.layout, rank)))
 			continue;
 		rc = find_tensors(reader, rank, &tensors, err);
 		for (int state = 0; rc == 0 && state < P4D_STATES; state++) {
 			for (uint64_t block = 0; rc == 0 && block < tensors->blocks; block++)
 				rc = check_block(tensors, (p4d_state)state, block, err);
 			if (rc == 0)
-				rc = p4d_stored_verify(tensors->state[state], err);
+				rc = p4d_safetensors__verify(tensors->state[state], err);
 		}
 	}
-	p4d_reader_close(reader);
+	p4d_checkpoint_reader__close(reader);
 	return rc;
 }

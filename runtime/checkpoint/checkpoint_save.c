@@ -1,46 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "checkpoint/checkpoint_internal.h"
 #include "plan/parameters.h"
 
-const char *const p4d_state_name[P4D_STATES] = {"master", "first", "second"};
+const char *const p4d_checkpoint_state_name[P4D_STATES] = {"master", "first", "second"};
 
-bool p4d_owns_shards(const p4d_layout *layout, p4d_place place)
+bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place)
 {
 	return p4d_optimizer_shards(layout) > 1 || (place.cp == 0 && place.dp == 0);
 }
 
-uint64_t p4d_shard_elements(const p4d_layout *layout, const p4d_weights *weights, p4d_place place)
+uint64_t p4d_checkpoint__shard_elements(const p4d_layout *layout, const p4d_weights *weights, p4d_place place)
 {
 	uint64_t first, count, sum = 0;
 
 	for (uint32_t i = 0; i < weights->segments; i++) {
-		p4d_shard_of(layout, &weights->segment[i], place, &first, &count);
+		p4d_weights_shard_of(layout, &weights->segment[i], place, &first, &count);
 		sum += count;
 	}
 	return sum;
 }
 
-uint64_t p4d_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place)
+uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place)
 {
-	if (!p4d_owns_shards(layout, place))
+	if (!p4d_checkpoint__owns_shards(layout, place))
 		return 0;
-	return p4d_shard_elements(layout, weights, place) * P4D_STATES * sizeof(float);
+	return p4d_checkpoint__shard_elements(layout, weights, place) * P4D_STATES * sizeof(float);
 }
 
-int p4d_stage_shards(const p4d_storage *storage, float *staged, p4d_error *err)
+int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err)
 {
 	for (int state = 0; state < P4D_STATES; state++)
 		for (uint32_t i = 0; i < storage->weights->segments; i++) {
 			uint64_t first, count;
-			p4d_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first,
-				     &count);
+			p4d_weights_shard_of(storage->layout, &storage->weights->segment[i], storage->place,
+					     &first, &count);
 			if (storage->read(storage->context, i, (p4d_state)state, staged, err) < 0)
 				return -1;
 			staged += count;
@@ -64,7 +63,7 @@ static int write_blocks(p4d_safetensors_writer *writer, const float *data, uint6
 		if (stop && *stop)
 			return p4d_fail(err, P4D_E_IO, "saving was given up");
 		checksum[i] = XXH3_64bits(from + at, some);
-		if (p4d_safetensors_write(writer, from + at, some, err) < 0)
+		if (p4d_safetensors__write(writer, from + at, some, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -79,14 +78,15 @@ static int write_tensors(p4d_safetensors_writer *writer, const float *staged, ui
 		if (write_blocks(writer, staged + state * elements, elements * sizeof(float),
 				 checksums + state * blocks, stop, err) < 0)
 			return -1;
-	return p4d_safetensors_write(writer, checksums, P4D_STATES * blocks * sizeof(*checksums), err);
+	return p4d_safetensors__write(writer, checksums, P4D_STATES * blocks * sizeof(*checksums), err);
 }
 
-int p4d_rank_file_write(const char *path, uint32_t rank, const p4d_checkpoint_info *info, const float *staged,
-			uint64_t elements, const atomic_bool *stop, p4d_rank_file *out, p4d_error *err)
+int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_checkpoint_info *info,
+				    const float *staged, uint64_t elements, const atomic_bool *stop,
+				    p4d_checkpoint_rank_file *out, p4d_error *err)
 {
 	const uint64_t blocks = P4D_STATES * blocks_of(elements * sizeof(float));
-	p4d_stored tensors[P4D_STATES + 1] = {
+	p4d_safetensors_tensor tensors[P4D_STATES + 1] = {
 	    [P4D_STATES] = {.name = "checksums", .type = P4D_ST_U64, .dims = 1, .shape = {blocks}}};
 	char file[P4D_PATH], step[24], number[16];
 	const char *metadata[] = {"format", "p4d", "step", step, "rank", number, "plan", info->plan, NULL};
@@ -94,25 +94,27 @@ int p4d_rank_file_write(const char *path, uint32_t rank, const p4d_checkpoint_in
 	struct stat status;
 
 	for (int state = 0; state < P4D_STATES; state++)
-		tensors[state] = (p4d_stored){
-		    .name = p4d_state_name[state], .type = P4D_ST_F32, .dims = 1, .shape = {elements}};
+		tensors[state] = (p4d_safetensors_tensor){.name = p4d_checkpoint_state_name[state],
+							  .type = P4D_ST_F32,
+							  .dims = 1,
+							  .shape = {elements}};
 	snprintf(step, sizeof(step), "%" PRIu64, info->step);
 	snprintf(number, sizeof(number), "%" PRIu32, rank);
-	if (p4d_rank_path(path, rank, file, err) < 0)
+	if (p4d_checkpoint__rank_path(path, rank, file, err) < 0)
 		return -1;
 	uint64_t *checksums = calloc(blocks + 1, sizeof(*checksums));
 	if (!checksums)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", file);
-	int rc = p4d_safetensors_create(&writer, file, tensors, P4D_STATES + 1, metadata, err);
+	int rc = p4d_safetensors__create(&writer, file, tensors, P4D_STATES + 1, metadata, err);
 	if (rc == 0)
 		rc = write_tensors(writer, staged, elements, checksums, stop, err);
 	free(checksums);
 	if (rc < 0) {
-		p4d_safetensors_abandon(writer);
+		p4d_safetensors__abandon(writer);
 		return -1;
 	}
-	*out = (p4d_rank_file){.rank = rank};
-	if (p4d_safetensors_finish(writer, &out->checksum, err) < 0)
+	*out = (p4d_checkpoint_rank_file){.rank = rank};
+	if (p4d_safetensors__finish(writer, &out->checksum, err) < 0)
 		return -1;
 	if (stat(file, &status) < 0)
 		return p4d_fail(err, P4D_E_IO, "%.255s: is gone after it was written: %m", file);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/checkpoint_data.h"
-
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "checkpoint/checkpoint_internal.h"
 
 /* What this rank's thread is at. Only rank 0 goes beyond WRITTEN. */
 typedef enum progress { IDLE, WRITING, WRITTEN, PUBLISHING, PUBLISHED, FAILED } progress;
@@ -14,21 +14,21 @@ typedef enum progress { IDLE, WRITING, WRITTEN, PUBLISHING, PUBLISHED, FAILED } 
 typedef struct report {
 	uint32_t progress;
 	uint32_t owner;
-	p4d_rank_file file;
+	p4d_checkpoint_rank_file file;
 	uint32_t code;
 	char text[480];
 } report;
 
-struct p4d_saver {
+struct p4d_checkpoint_saver {
 	char dir[P4D_PATH];
 	uint32_t keep;
-	p4d_storage storage;
-	p4d_peers peers;
+	p4d_checkpoint_storage storage;
+	p4d_checkpoint_peers peers;
 	float *staged;
 	uint64_t elements; /* 0: owns none */
 	bool active;       /* a checkpoint is under way; the same on all ranks */
 	report *all;       /* (world) */
-	p4d_rank_file *files;
+	p4d_checkpoint_rank_file *files;
 
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
@@ -39,18 +39,18 @@ struct p4d_saver {
 	atomic_bool stop;
 };
 
-static int write_partial(p4d_saver *saver, p4d_rank_file *file, p4d_error *err)
+static int write_partial(p4d_checkpoint_saver *saver, p4d_checkpoint_rank_file *file, p4d_error *err)
 {
 	char partial[P4D_PATH];
 
-	if (p4d_partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
-	    p4d_make_directory(partial, err) < 0)
+	if (p4d_checkpoint__partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
+	    p4d_checkpoint__make_directory(partial, err) < 0)
 		return -1;
-	return p4d_rank_file_write(partial, saver->peers.rank, &saver->info, saver->staged, saver->elements,
-				   &saver->stop, file, err);
+	return p4d_checkpoint__write_rank_file(partial, saver->peers.rank, &saver->info, saver->staged,
+					       saver->elements, &saver->stop, file, err);
 }
 
-static int publish(p4d_saver *saver, p4d_error *err)
+static int publish(p4d_checkpoint_saver *saver, p4d_error *err)
 {
 	char partial[P4D_PATH];
 	uint32_t count = 0;
@@ -58,17 +58,17 @@ static int publish(p4d_saver *saver, p4d_error *err)
 	for (uint32_t i = 0; i < saver->peers.world; i++)
 		if (saver->all[i].owner)
 			saver->files[count++] = saver->all[i].file;
-	if (p4d_partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
-	    p4d_manifest_write(partial, &saver->info, saver->files, count, err) < 0 ||
-	    p4d_name_checkpoint(saver->dir, saver->info.step, err) < 0)
+	if (p4d_checkpoint__partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
+	    p4d_checkpoint_manifest__write(partial, &saver->info, saver->files, count, err) < 0 ||
+	    p4d_checkpoint__publish(saver->dir, saver->info.step, err) < 0)
 		return -1;
-	return p4d_remove_old(saver->dir, saver->keep, err);
+	return p4d_checkpoint__remove_old(saver->dir, saver->keep, err);
 }
 
 /* The state is WRITING or PUBLISHING: nobody else touches saver->info, staged or all meanwhile. */
-static void work(p4d_saver *saver, progress state)
+static void work(p4d_checkpoint_saver *saver, progress state)
 {
-	p4d_rank_file file = {.rank = saver->peers.rank};
+	p4d_checkpoint_rank_file file = {.rank = saver->peers.rank};
 	p4d_error why = {.code = P4D_OK};
 	int rc;
 
@@ -86,14 +86,14 @@ static void work(p4d_saver *saver, progress state)
 	pthread_mutex_unlock(&saver->lock);
 }
 
-static bool is_busy(const p4d_saver *saver)
+static bool is_busy(const p4d_checkpoint_saver *saver)
 {
 	return saver->mine.progress == WRITING || saver->mine.progress == PUBLISHING;
 }
 
 static void *run(void *context)
 {
-	p4d_saver *saver = context;
+	p4d_checkpoint_saver *saver = context;
 
 	pthread_mutex_lock(&saver->lock);
 	for (;;) {
@@ -110,7 +110,7 @@ static void *run(void *context)
 	return NULL;
 }
 
-static void set_progress(p4d_saver *saver, progress state)
+static void set_progress(p4d_checkpoint_saver *saver, progress state)
 {
 	pthread_mutex_lock(&saver->lock);
 	saver->mine.progress = state;
@@ -118,7 +118,7 @@ static void set_progress(p4d_saver *saver, progress state)
 	pthread_mutex_unlock(&saver->lock);
 }
 
-static report current(p4d_saver *saver, bool wait)
+static report current(p4d_checkpoint_saver *saver, bool wait)
 {
 	pthread_mutex_lock(&saver->lock);
 	while (wait && is_busy(saver))
@@ -129,7 +129,7 @@ static report current(p4d_saver *saver, bool wait)
 }
 
 /* The thread may still read all[] while rank 0 publishes: reports of that time go elsewhere. */
-static int exchange(const p4d_saver *saver, const report *mine, report *all, p4d_error *err)
+static int exchange(const p4d_checkpoint_saver *saver, const report *mine, report *all, p4d_error *err)
 {
 	if (saver->peers.world > 1)
 		return saver->peers.gather(saver->peers.context, all, mine, sizeof(*mine), err);
@@ -137,7 +137,7 @@ static int exchange(const p4d_saver *saver, const report *mine, report *all, p4d
 	return 0;
 }
 
-static int start_thread(p4d_saver *saver, p4d_error *err)
+static int start_thread(p4d_checkpoint_saver *saver, p4d_error *err)
 {
 	if (pthread_mutex_init(&saver->lock, NULL) != 0)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to save checkpoints");
@@ -152,10 +152,10 @@ static int start_thread(p4d_saver *saver, p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no thread to save checkpoints");
 }
 
-static int prepare(p4d_saver *saver, const char *dir, p4d_error *err)
+static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 {
-	const p4d_storage *storage = &saver->storage;
-	uint64_t bytes = p4d_staging_bytes(storage->layout, storage->weights, storage->place);
+	const p4d_checkpoint_storage *storage = &saver->storage;
+	uint64_t bytes = p4d_checkpoint_staging_bytes(storage->layout, storage->weights, storage->place);
 
 	saver->elements = bytes / (P4D_STATES * sizeof(float));
 	saver->staged = malloc(bytes + 1);
@@ -165,15 +165,16 @@ static int prepare(p4d_saver *saver, const char *dir, p4d_error *err)
 	if (!saver->staged || !saver->all || !saver->files)
 		return p4d_fail(err, P4D_E_NO_MEMORY,
 				"no memory for a copy of %" PRIu64 " bytes to save checkpoints from", bytes);
-	if (p4d_path(saver->dir, err, "%s", dir) < 0 || p4d_make_directory(dir, err) < 0)
+	if (p4d_checkpoint__join_path(saver->dir, err, "%s", dir) < 0 ||
+	    p4d_checkpoint__make_directory(dir, err) < 0)
 		return -1;
 	if (saver->peers.rank == 0)
-		p4d_remove_leftovers(dir);
+		p4d_checkpoint__remove_leftovers(dir);
 	return 0;
 }
 
 /* Also the barrier behind which nobody removes leftovers any more. */
-static int agree(p4d_saver *saver, int rc, const p4d_error *why, p4d_error *err)
+static int agree(p4d_checkpoint_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 {
 	report mine = {.progress = rc < 0 ? FAILED : IDLE, .code = rc < 0 ? (uint32_t)why->code : P4D_OK};
 
@@ -191,7 +192,7 @@ static int agree(p4d_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 	return 0;
 }
 
-static void release(p4d_saver *saver)
+static void release(p4d_checkpoint_saver *saver)
 {
 	free(saver->staged);
 	free(saver->all);
@@ -199,10 +200,11 @@ static void release(p4d_saver *saver)
 	free(saver);
 }
 
-int p4d_saver_open(p4d_saver **result, const char *dir, uint32_t keep, const p4d_storage *storage,
-		   const p4d_peers *peers, p4d_error *err)
+int p4d_checkpoint_saver_open(p4d_checkpoint_saver **result, const char *dir, uint32_t keep,
+			      const p4d_checkpoint_storage *storage, const p4d_checkpoint_peers *peers,
+			      p4d_error *err)
 {
-	p4d_saver *saver = calloc(1, sizeof(*saver));
+	p4d_checkpoint_saver *saver = calloc(1, sizeof(*saver));
 	p4d_error why = {.code = P4D_OK};
 
 	if (!saver)
@@ -222,9 +224,9 @@ int p4d_saver_open(p4d_saver **result, const char *dir, uint32_t keep, const p4d
 	return 0;
 }
 
-int p4d_saver_begin(p4d_saver *saver, const p4d_checkpoint_info *info, p4d_error *err)
+int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint_info *info, p4d_error *err)
 {
-	if (p4d_saver_poll(saver, true, NULL, err) < 0)
+	if (p4d_checkpoint_saver_poll(saver, true, NULL, err) < 0)
 		return -1;
 	pthread_mutex_lock(&saver->lock);
 	saver->info = *info;
@@ -236,7 +238,7 @@ int p4d_saver_begin(p4d_saver *saver, const p4d_checkpoint_info *info, p4d_error
 		return 0;
 	}
 	p4d_error why = {.code = P4D_OK};
-	if (p4d_stage_shards(&saver->storage, saver->staged, &why) == 0) {
+	if (p4d_checkpoint__stage_shards(&saver->storage, saver->staged, &why) == 0) {
 		set_progress(saver, WRITING);
 		return 0;
 	}
@@ -266,7 +268,7 @@ static bool all_written(const report *all, uint32_t world)
 }
 
 /* All ranks do: when all have stopped, what they wrote is removed, for on a full disk it is in the way. */
-static void give_up(p4d_saver *saver)
+static void give_up(p4d_checkpoint_saver *saver)
 {
 	saver->stop = true;
 	report mine = current(saver, true);
@@ -274,11 +276,11 @@ static void give_up(p4d_saver *saver)
 	saver->active = false;
 	set_progress(saver, IDLE);
 	if (exchange(saver, &mine, saver->all, NULL) == 0 && saver->peers.rank == 0)
-		p4d_remove_leftovers(saver->dir);
+		p4d_checkpoint__remove_leftovers(saver->dir);
 }
 
 /* One exchange. *again: rank 0 has begun to publish. */
-static int poll_once(p4d_saver *saver, bool wait, bool *again, bool *done, p4d_error *err)
+static int poll_once(p4d_checkpoint_saver *saver, bool wait, bool *again, bool *done, p4d_error *err)
 {
 	const uint32_t world = saver->peers.world;
 	report *all = saver->all + world, mine = current(saver, wait);
@@ -312,7 +314,7 @@ static int poll_once(p4d_saver *saver, bool wait, bool *again, bool *done, p4d_e
 	return 0;
 }
 
-int p4d_saver_poll(p4d_saver *saver, bool wait, bool *done, p4d_error *err)
+int p4d_checkpoint_saver_poll(p4d_checkpoint_saver *saver, bool wait, bool *done, p4d_error *err)
 {
 	bool again = false;
 
@@ -327,7 +329,7 @@ int p4d_saver_poll(p4d_saver *saver, bool wait, bool *done, p4d_error *err)
 	return 0;
 }
 
-void p4d_saver_close(p4d_saver *saver)
+void p4d_checkpoint_saver_close(p4d_checkpoint_saver *saver)
 {
 	if (!saver)
 		return;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/checkpoint_data.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/huggingface_config.h"
 
 enum { AT_ONCE = 1 << 18 }; /* elements that are converted at a time */
@@ -36,9 +36,9 @@ static float from_half(uint16_t half)
 	return value;
 }
 
-static void convert(float *to, const p4d_stored *from, uint64_t at, uint64_t count)
+static void convert(float *to, const p4d_safetensors_tensor *from, uint64_t at, uint64_t count)
 {
-	const uint8_t *data = (const uint8_t *)from->data + at * p4d_stored_type_bytes(from->type);
+	const uint8_t *data = (const uint8_t *)from->data + at * p4d_safetensors__type_bytes(from->type);
 
 	if (from->type == P4D_ST_F32) {
 		memcpy(to, data, count * sizeof(*to));
@@ -55,7 +55,8 @@ static void convert(float *to, const p4d_stored *from, uint64_t at, uint64_t cou
 	}
 }
 
-static int check_shape(const import *in, const p4d_stored *from, const p4d_piece *piece, p4d_error *err)
+static int check_shape(const import *in, const p4d_safetensors_tensor *from, const p4d_piece *piece,
+		       p4d_error *err)
 {
 	const bool vector = !piece->tensor_columns;
 
@@ -67,9 +68,9 @@ static int check_shape(const import *in, const p4d_stored *from, const p4d_piece
 				vector ? 1 : piece->tensor_columns);
 	if (from->type != P4D_ST_F32 && from->type != P4D_ST_BF16 && from->type != P4D_ST_F16)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %.95s is %s, expected F32, BF16 or F16",
-				from->file, piece->name, p4d_stored_type_name(from->type));
-	size_t number = (size_t)(from - p4d_safetensors_at(in->files, 0));
-	if (!in->verified[number] && p4d_stored_verify(from, err) < 0)
+				from->file, piece->name, p4d_safetensors__type_name(from->type));
+	size_t number = (size_t)(from - p4d_safetensors__at(in->files, 0));
+	if (!in->verified[number] && p4d_safetensors__verify(from, err) < 0)
 		return -1;
 	in->verified[number] = true;
 	return 0;
@@ -84,7 +85,8 @@ static int fetch_tensor(void *context, p4d_state state, const p4d_piece *piece, 
 
 	if (state != P4D_STATE_MASTER)
 		return 0;
-	const p4d_stored *from = p4d_safetensors_find(in->files, p4d_stored_name(in->layout, piece->name));
+	const p4d_safetensors_tensor *from =
+	    p4d_safetensors__find(in->files, p4d_checkpoint__tensor_name(in->layout, piece->name));
 	if (!from)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: has no tensor %.95s", in->path, piece->name);
 	if (check_shape(in, from, piece, err) < 0)
@@ -102,18 +104,18 @@ static int fetch_tensor(void *context, p4d_state state, const p4d_piece *piece, 
 	return 0;
 }
 
-int p4d_huggingface_import(const char *path, const p4d_storage *storage, p4d_error *err)
+int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	p4d_safetensors *files;
 
-	if (p4d_safetensors_open(&files, path, err) < 0)
+	if (p4d_safetensors__open(&files, path, err) < 0)
 		return -1;
 import in = {.files = files, .layout = storage->layout, .path = path };
-	in.verified = calloc(p4d_safetensors_count(files) + 1, sizeof(*in.verified));
-	int rc = in.verified ? p4d_fill_storage(storage, fetch_tensor, &in, err)
+	in.verified = calloc(p4d_safetensors__count(files) + 1, sizeof(*in.verified));
+	int rc = in.verified ? p4d_checkpoint__fill_storage(storage, fetch_tensor, &in, err)
 			     : p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to read it", path);
 	free(in.verified);
-	p4d_safetensors_close(files);
+	p4d_safetensors__close(files);
 	return rc;
 }
 
@@ -131,12 +133,12 @@ static uint16_t to_bf16(float value)
 
 typedef struct export
 {
-	p4d_reader *reader;
+	p4d_checkpoint_reader *reader;
 	const char *directory;
-	p4d_stored_type type;
-	p4d_stored *tensor; /* (count) of the whole model */
-	p4d_piece *whole;   /* (count) each as one piece */
-	uint32_t *file;     /* (count) number of its file */
+	p4d_safetensors_type type;
+	p4d_safetensors_tensor *tensor; /* (count) of the whole model */
+	p4d_piece *whole;               /* (count) each as one piece */
+	uint32_t *file;                 /* (count) number of its file */
 	const char **names, **files;
 	char(*file_name)[48]; /* (count) */
 	size_t count;
@@ -172,13 +174,13 @@ static void release(export *out)
 	free(out->file_name);
 	free(out->values);
 	free(out->rounded);
-	p4d_reader_close(out->reader);
+	p4d_checkpoint_reader__close(out->reader);
 }
 
 /* Every tensor once, cut into files as they come. The map is sorted by name. */
 static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 {
-	const p4d_map *map = p4d_reader_map(out->reader);
+	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(out->reader);
 	uint64_t used = 0;
 	uint32_t file = 0;
 
@@ -193,11 +195,12 @@ static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 		whole->first_row = whole->first_column = whole->offset = 0;
 		whole->rows = piece->tensor_rows;
 		whole->columns = vector ? piece->columns : piece->tensor_columns;
-		p4d_stored *tensor = &out->tensor[out->count];
-		*tensor = (p4d_stored){.name = whole->name, .type = out->type, .dims = vector ? 1 : 2};
+		p4d_safetensors_tensor *tensor = &out->tensor[out->count];
+		*tensor =
+		    (p4d_safetensors_tensor){.name = whole->name, .type = out->type, .dims = vector ? 1 : 2};
 		tensor->shape[0] = piece->tensor_rows;
 		tensor->shape[1] = piece->tensor_columns;
-		if (p4d_stored_bytes(tensor, &bytes, err) < 0)
+		if (p4d_safetensors__tensor_bytes(tensor, &bytes, err) < 0)
 			return -1;
 		if (used && file_bytes && (used > file_bytes || bytes > file_bytes - used)) {
 			file++;
@@ -232,14 +235,16 @@ static int write_tensor(export *out, p4d_safetensors_writer *writer, const p4d_p
 	while (left) {
 		uint64_t some = left < AT_ONCE ? left : AT_ONCE;
 		const void *data = out->values;
-		if (p4d_reader_piece(out->reader, P4D_STATE_MASTER, whole, at, some, out->values, err) < 0)
+		if (p4d_checkpoint_reader__piece(out->reader, P4D_STATE_MASTER, whole, at, some, out->values,
+						 err) < 0)
 			return -1;
 		if (out->type == P4D_ST_BF16) {
 			for (uint64_t i = 0; i < some; i++)
 				out->rounded[i] = to_bf16(out->values[i]);
 			data = out->rounded;
 		}
-		if (p4d_safetensors_write(writer, data, some * p4d_stored_type_bytes(out->type), err) < 0)
+		if (p4d_safetensors__write(writer, data, some * p4d_safetensors__type_bytes(out->type), err) <
+		    0)
 			return -1;
 		at += some;
 		left -= some;
@@ -253,15 +258,15 @@ static int write_file(export *out, size_t first, size_t count, p4d_error *err)
 	p4d_safetensors_writer *writer;
 	char path[P4D_PATH];
 
-	if (p4d_path(path, err, "%s/%s", out->directory, out->file_name[first]) < 0 ||
-	    p4d_safetensors_create(&writer, path, out->tensor + first, count, metadata, err) < 0)
+	if (p4d_checkpoint__join_path(path, err, "%s/%s", out->directory, out->file_name[first]) < 0 ||
+	    p4d_safetensors__create(&writer, path, out->tensor + first, count, metadata, err) < 0)
 		return -1;
 	for (size_t i = first; i < first + count; i++)
 		if (write_tensor(out, writer, &out->whole[i], err) < 0) {
-			p4d_safetensors_abandon(writer);
+			p4d_safetensors__abandon(writer);
 			return -1;
 		}
-	return p4d_safetensors_finish(writer, NULL, err);
+	return p4d_safetensors__finish(writer, NULL, err);
 }
 
 /* The index comes last: without it the files of a torn export are not taken for a model. */
@@ -277,18 +282,18 @@ static int write_all(export *out, p4d_error *err)
 	}
 	if (!out->count || !out->file[out->count - 1])
 		return 0;
-	if (p4d_path(index, err, "%s/model.safetensors.index.json", out->directory) < 0)
+	if (p4d_checkpoint__join_path(index, err, "%s/model.safetensors.index.json", out->directory) < 0)
 		return -1;
-	return p4d_safetensors_write_index(index, out->names, out->files, out->count, out->bytes, err);
+	return p4d_safetensors__write_index(index, out->names, out->files, out->count, out->bytes, err);
 }
 
 static int write_config(const export *out, const char *plan, p4d_error *err)
 {
 	char path[P4D_PATH];
 
-	if (p4d_path(path, err, "%s/config.json", out->directory) < 0)
+	if (p4d_checkpoint__join_path(path, err, "%s/config.json", out->directory) < 0)
 		return -1;
-	return p4d_huggingface_write_config(path, plan, out->type, err);
+	return p4d_huggingface__write_config(path, plan, out->type, err);
 }
 
 /* Weights of another export would be mixed with, or hide, the new ones. */
@@ -298,10 +303,10 @@ static int check_directory(const char *directory, p4d_error *err)
 					    "config.json"};
 	char path[P4D_PATH];
 
-	if (p4d_make_directory(directory, err) < 0)
+	if (p4d_checkpoint__make_directory(directory, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < sizeof(taken) / sizeof(*taken); i++) {
-		if (p4d_path(path, err, "%s/%s", directory, taken[i]) < 0)
+		if (p4d_checkpoint__join_path(path, err, "%s/%s", directory, taken[i]) < 0)
 			return -1;
 		if (access(path, F_OK) == 0)
 			return p4d_fail(err, P4D_E_IO,
@@ -310,7 +315,7 @@ static int check_directory(const char *directory, p4d_error *err)
 	return 0;
 }
 
-int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_stored_type type,
+int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
 			   uint64_t file_bytes, p4d_error *err)
 {
 	export out = {.directory = directory, .type = type};
@@ -318,11 +323,11 @@ int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_st
 
 	if (type != P4D_ST_BF16 && type != P4D_ST_F32)
 		return p4d_fail(err, P4D_E_VALUE, "weights are exported as BF16 or F32");
-	if (p4d_reader_open(&out.reader, checkpoint, &info, err) < 0)
+	if (p4d_checkpoint_reader__open(&out.reader, checkpoint, &info, err) < 0)
 		return -1;
 	int rc = check_directory(directory, err);
 	if (rc == 0)
-		rc = allocate(&out, p4d_reader_map(out.reader)->count, err);
+		rc = allocate(&out, p4d_checkpoint_reader__map(out.reader)->count, err);
 	if (rc == 0)
 		rc = list_tensors(&out, file_bytes, err);
 	if (rc == 0) {

@@ -20,7 +20,7 @@ static architecture architecture_of(const p4d_request *r)
 {
 	const bool bias = r->value[P4D_BIAS] == P4D_BIAS_QKV, norms = r->value[P4D_QK_NORM];
 
-	if (!p4d_is_llama_type(r) || (bias && norms))
+	if (!p4d_defaults_llama_type(r) || (bias && norms))
 		return (architecture){NULL, NULL};
 	return norms  ? (architecture){"Qwen3ForCausalLM", "qwen3"}
 	       : bias ? (architecture){"Qwen2ForCausalLM", "qwen2"}
@@ -89,7 +89,7 @@ static void add_rope(struct json_object *to, const p4d_rope *rope)
 	add(to, "rope_scaling", scaling);
 }
 
-static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope, p4d_stored_type type)
+static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope, p4d_safetensors_type type)
 {
 	const architecture of = architecture_of(r);
 	struct json_object *config = json_object_new_object(), *names = json_object_new_array();
@@ -100,13 +100,14 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	add_numbers(config, r);
 	add_text(config, "hidden_act", "silu");
 	add(config, "attention_bias", json_object_new_boolean(0));
-	add_decimal(config, "rms_norm_eps", p4d_real_of(r, P4D_NORM_EPSILON));
+	add_decimal(config, "rms_norm_eps", p4d_request_real(r, P4D_NORM_EPSILON));
 	add_rope(config, rope);
 	add_text(config, "torch_dtype", type == P4D_ST_BF16 ? "bfloat16" : "float32");
 	return config;
 }
 
-int p4d_huggingface_write_config(const char *path, const char *plan, p4d_stored_type type, p4d_error *err)
+int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safetensors_type type,
+				  p4d_error *err)
 {
 	p4d_request request;
 	p4d_rope rope;

@@ -10,6 +10,7 @@
  * from it. No file where that library has no such architecture: bias of q, k and v together with norms of
  * queries and keys. Errors: PLAN_SYNTAX, IO, NO_MEMORY.
  */
-int p4d_huggingface_write_config(const char *path, const char *plan, p4d_stored_type type, p4d_error *err);
+int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safetensors_type type,
+				  p4d_error *err);
 
 #endif

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/safetensors_data.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +8,25 @@
 #include <xxhash.h>
 
 #include "base/json_file.h"
+#include "checkpoint/safetensors_internal.h"
 
 struct p4d_safetensors {
-	p4d_shard **shard;
+	p4d_safetensors_shard **shard;
 	size_t shards;
-	p4d_stored *tensor; /* of all files, sorted by name; strings and data belong to the shards */
+	p4d_safetensors_tensor
+	    *tensor; /* of all files, sorted by name; strings and data belong to the shards */
 	size_t count;
 	struct json_object *index; /* sharded: owns nothing that tensors point to */
 };
 
 static const char index_name[] = "model.safetensors.index.json";
 
-static void close_shard(p4d_shard *shard)
+static void close_shard(p4d_safetensors_shard *shard)
 {
 	if (!shard)
 		return;
 	if (shard->mapped)
-		p4d_unmap(&shard->file);
+		p4d_mapping_close(&shard->file);
 	json_object_put(shard->header);
 	free(shard->tensor);
 	free(shard->name);
@@ -34,11 +34,11 @@ static void close_shard(p4d_shard *shard)
 }
 
 /* Takes one more file: the one at path, or, when path is NULL, data. */
-static p4d_shard *add_shard(p4d_safetensors *files, const char *name, const char *path, p4d_mapping data,
-			    p4d_error *err)
+static p4d_safetensors_shard *add_shard(p4d_safetensors *files, const char *name, const char *path,
+					p4d_mapping data, p4d_error *err)
 {
-	p4d_shard **more = reallocarray(files->shard, files->shards + 1, sizeof(*more));
-	p4d_shard *shard = calloc(1, sizeof(*shard));
+	p4d_safetensors_shard **more = reallocarray(files->shard, files->shards + 1, sizeof(*more));
+	p4d_safetensors_shard *shard = calloc(1, sizeof(*shard));
 
 	if (more)
 		files->shard = more;
@@ -53,16 +53,16 @@ static p4d_shard *add_shard(p4d_safetensors *files, const char *name, const char
 	files->shard[files->shards++] = shard;
 	if (path) {
 		shard->mapped = true;
-		if (p4d_map(&shard->file, path, P4D_E_CHECKPOINT, err) < 0)
+		if (p4d_mapping_open(&shard->file, path, P4D_E_CHECKPOINT, err) < 0)
 			return NULL;
 	}
-	return p4d_shard_parse(shard, err) < 0 ? NULL : shard;
+	return p4d_safetensors__shard_parse(shard, err) < 0 ? NULL : shard;
 }
 
 static int open_single(p4d_safetensors *files, const char *name, const char *path, p4d_mapping data,
 		       p4d_error *err)
 {
-	p4d_shard *shard = add_shard(files, name, path, data, err);
+	p4d_safetensors_shard *shard = add_shard(files, name, path, data, err);
 
 	if (!shard)
 		return -1;
@@ -73,7 +73,7 @@ static int open_single(p4d_safetensors *files, const char *name, const char *pat
 	return 0;
 }
 
-static p4d_shard *find_shard(p4d_safetensors *files, const char *path)
+static p4d_safetensors_shard *find_shard(p4d_safetensors *files, const char *path)
 {
 	for (size_t i = 0; i < files->shards; i++)
 		if (!strcmp(files->shard[i]->name, path))
@@ -82,7 +82,8 @@ static p4d_shard *find_shard(p4d_safetensors *files, const char *path)
 }
 
 /* The shard `file` beside the index, opened when it is named first. */
-static p4d_shard *shard_of(p4d_safetensors *files, const char *index, const char *file, p4d_error *err)
+static p4d_safetensors_shard *shard_of(p4d_safetensors *files, const char *index, const char *file,
+				       p4d_error *err)
 {
 	const char *slash = strrchr(index, '/');
 	char *path;
@@ -97,7 +98,7 @@ static p4d_shard *shard_of(p4d_safetensors *files, const char *index, const char
 		p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to open it", index);
 		return NULL;
 	}
-	p4d_shard *shard = find_shard(files, path);
+	p4d_safetensors_shard *shard = find_shard(files, path);
 	if (!shard)
 		shard = add_shard(files, path, path, (p4d_mapping){NULL, 0}, err);
 	free(path);
@@ -109,10 +110,11 @@ static int add_mapped(p4d_safetensors *files, const char *index, const char *nam
 {
 	if (!json_object_is_type(file, json_type_string))
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: tensor \"%.100s\" has no file", index, name);
-	p4d_shard *shard = shard_of(files, index, json_object_get_string(file), err);
+	p4d_safetensors_shard *shard = shard_of(files, index, json_object_get_string(file), err);
 	if (!shard)
 		return -1;
-	const p4d_stored *tensor = p4d_stored_find(shard->tensor, shard->count, name);
+	const p4d_safetensors_tensor *tensor =
+	    p4d_safetensors__tensor_find(shard->tensor, shard->count, name);
 	if (!tensor)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: tensor \"%.100s\" is not in %.100s", index,
 				name, json_object_get_string(file));
@@ -141,7 +143,7 @@ static int open_index(p4d_safetensors *files, const char *path, p4d_error *err)
 		if (add_mapped(files, path, name, file, err) < 0)
 			return -1;
 	}
-	p4d_stored_sort(files->tensor, files->count);
+	p4d_safetensors__tensor_sort(files->tensor, files->count);
 	return 0;
 }
 
@@ -185,36 +187,36 @@ static int open_path(p4d_safetensors *files, const char *path, p4d_error *err)
 			      : open_single(files, path, path, (p4d_mapping){NULL, 0}, err);
 }
 
-int p4d_safetensors_open(p4d_safetensors **result, const char *path, p4d_error *err)
+int p4d_safetensors__open(p4d_safetensors **result, const char *path, p4d_error *err)
 {
 	p4d_safetensors *files = calloc(1, sizeof(*files));
 
 	if (!files)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to open it", path);
 	if (open_path(files, path, err) < 0) {
-		p4d_safetensors_close(files);
+		p4d_safetensors__close(files);
 		return -1;
 	}
 	*result = files;
 	return 0;
 }
 
-int p4d_safetensors_parse(p4d_safetensors **result, const char *name, const void *data, uint64_t bytes,
-			  p4d_error *err)
+int p4d_safetensors__parse(p4d_safetensors **result, const char *name, const void *data, uint64_t bytes,
+			   p4d_error *err)
 {
 	p4d_safetensors *files = calloc(1, sizeof(*files));
 
 	if (!files)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to open it", name);
 	if (open_single(files, name, NULL, (p4d_mapping){data, bytes}, err) < 0) {
-		p4d_safetensors_close(files);
+		p4d_safetensors__close(files);
 		return -1;
 	}
 	*result = files;
 	return 0;
 }
 
-void p4d_safetensors_close(p4d_safetensors *files)
+void p4d_safetensors__close(p4d_safetensors *files)
 {
 	if (!files)
 		return;
@@ -226,32 +228,32 @@ void p4d_safetensors_close(p4d_safetensors *files)
 	free(files);
 }
 
-size_t p4d_safetensors_count(const p4d_safetensors *files)
+size_t p4d_safetensors__count(const p4d_safetensors *files)
 {
 	return files->count;
 }
 
-const p4d_stored *p4d_safetensors_at(const p4d_safetensors *files, size_t i)
+const p4d_safetensors_tensor *p4d_safetensors__at(const p4d_safetensors *files, size_t i)
 {
 	return &files->tensor[i];
 }
 
-const p4d_stored *p4d_safetensors_find(const p4d_safetensors *files, const char *name)
+const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files, const char *name)
 {
-	return p4d_stored_find(files->tensor, files->count, name);
+	return p4d_safetensors__tensor_find(files->tensor, files->count, name);
 }
 
-const char *p4d_safetensors_metadata(const p4d_safetensors *files, const char *key)
+const char *p4d_safetensors__metadata(const p4d_safetensors *files, const char *key)
 {
-	return files->shards ? p4d_shard_metadata(files->shard[0], key) : NULL;
+	return files->shards ? p4d_safetensors__shard_metadata(files->shard[0], key) : NULL;
 }
 
-uint64_t p4d_safetensors_header_checksum(const p4d_safetensors *files)
+uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files)
 {
 	return files->shards ? XXH3_64bits(files->shard[0]->file.data, files->shard[0]->header_bytes) : 0;
 }
 
-int p4d_stored_verify(const p4d_stored *tensor, p4d_error *err)
+int p4d_safetensors__verify(const p4d_safetensors_tensor *tensor, p4d_error *err)
 {
 	if (!tensor->has_checksum)
 		return 0;

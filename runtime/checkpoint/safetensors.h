@@ -19,7 +19,7 @@
  * under "xxh3:NAME". The checksum of the header, which thus stands for the whole file, is what the writer
  * returns, for a manifest. Other programs read such files as any others.
  */
-typedef enum p4d_stored_type {
+typedef enum p4d_safetensors_type {
 	P4D_ST_BOOL,
 	P4D_ST_U8,
 	P4D_ST_I8,
@@ -36,16 +36,16 @@ typedef enum p4d_stored_type {
 	P4D_ST_I64,
 	P4D_ST_U64,
 	P4D_ST_TYPES
-} p4d_stored_type;
+} p4d_safetensors_type;
 
-const char *p4d_stored_type_name(p4d_stored_type type); /* "BF16" */
-unsigned p4d_stored_type_bytes(p4d_stored_type type);   /* of one element */
+const char *p4d_safetensors__type_name(p4d_safetensors_type type); /* "BF16" */
+unsigned p4d_safetensors__type_bytes(p4d_safetensors_type type);   /* of one element */
 
 enum { P4D_STORED_DIMS = 8 };
 
-typedef struct p4d_stored {
+typedef struct p4d_safetensors_tensor {
 	const char *name;
-	p4d_stored_type type;
+	p4d_safetensors_type type;
 	unsigned dims; /* 0: a single number */
 	uint64_t shape[P4D_STORED_DIMS];
 	/* Filled by the reader: */
@@ -54,10 +54,10 @@ typedef struct p4d_stored {
 	const char *file; /* for messages */
 	bool has_checksum;
 	uint64_t checksum;
-} p4d_stored;
+} p4d_safetensors_tensor;
 
 /* Elements times their size. Errors: VALUE when it does not fit 64 bits. */
-int p4d_stored_bytes(const p4d_stored *tensor, uint64_t *bytes, p4d_error *err);
+int p4d_safetensors__tensor_bytes(const p4d_safetensors_tensor *tensor, uint64_t *bytes, p4d_error *err);
 
 /* reading */
 typedef struct p4d_safetensors p4d_safetensors;
@@ -68,22 +68,24 @@ typedef struct p4d_safetensors p4d_safetensors;
  * Every offset is checked before it is used; data is not read. Errors: CHECKPOINT, which name the file and
  * what is wrong, also when it is not there; NO_MEMORY.
  */
-int p4d_safetensors_open(p4d_safetensors **files, const char *path, p4d_error *err);
+int p4d_safetensors__open(p4d_safetensors **files, const char *path, p4d_error *err);
 /* One file in memory, which is borrowed. `name` stands for it in messages. */
-int p4d_safetensors_parse(p4d_safetensors **files, const char *name, const void *data, uint64_t bytes,
-			  p4d_error *err);
-void p4d_safetensors_close(p4d_safetensors *files);
+int p4d_safetensors__parse(p4d_safetensors **files, const char *name, const void *data, uint64_t bytes,
+			   p4d_error *err);
+void p4d_safetensors__close(p4d_safetensors *files);
 
-size_t p4d_safetensors_count(const p4d_safetensors *files);
-const p4d_stored *p4d_safetensors_at(const p4d_safetensors *files, size_t i); /* by name, ascending */
-const p4d_stored *p4d_safetensors_find(const p4d_safetensors *files, const char *name); /* NULL */
+size_t p4d_safetensors__count(const p4d_safetensors *files);
+const p4d_safetensors_tensor *p4d_safetensors__at(const p4d_safetensors *files,
+						  size_t i); /* by name, ascending */
+const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files,
+						    const char *name); /* NULL */
 /* Of the first file; NULL when it is not there. */
-const char *p4d_safetensors_metadata(const p4d_safetensors *files, const char *key);
+const char *p4d_safetensors__metadata(const p4d_safetensors *files, const char *key);
 /* XXH3 of the first file's length and header. */
-uint64_t p4d_safetensors_header_checksum(const p4d_safetensors *files);
+uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files);
 
 /* Reads the tensor and compares its checksum; a tensor without one passes. Errors: CHECKPOINT. */
-int p4d_stored_verify(const p4d_stored *tensor, p4d_error *err);
+int p4d_safetensors__verify(const p4d_safetensors_tensor *tensor, p4d_error *err);
 
 /* writing */
 typedef struct p4d_safetensors_writer p4d_safetensors_writer;
@@ -94,25 +96,26 @@ typedef struct p4d_safetensors_writer p4d_safetensors_writer;
  * do not begin with "xxh3:", ended by NULL; or NULL. Nothing is borrowed after the call. Errors: IO,
  * NO_MEMORY, VALUE.
  */
-int p4d_safetensors_create(p4d_safetensors_writer **writer, const char *path, const p4d_stored *tensors,
-			   size_t count, const char *const *metadata, p4d_error *err);
+int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
+			    const p4d_safetensors_tensor *tensors, size_t count, const char *const *metadata,
+			    p4d_error *err);
 /* Appends to the data: all tensors one behind the other, in pieces of any size. Errors: IO, VALUE (more than
  * the tensors hold). */
-int p4d_safetensors_write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err);
+int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err);
 /*
  * Completes the file: checksums, sync, rename, sync of the directory. header_checksum: as
- * p4d_safetensors_header_checksum; may be NULL. Releases the writer whether it succeeds or not; after a
+ * p4d_safetensors__header_checksum; may be NULL. Releases the writer whether it succeeds or not; after a
  * failure there is no new file. Errors: IO, VALUE (data is missing).
  */
-int p4d_safetensors_finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);
+int p4d_safetensors__finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);
 /* Gives up: removes what was written. NULL is fine. */
-void p4d_safetensors_abandon(p4d_safetensors_writer *writer);
+void p4d_safetensors__abandon(p4d_safetensors_writer *writer);
 
 /*
  * Writes an index of sharded files: tensor names[i] is in files[i], which has no directory in it. bytes: of
  * all tensors. Errors: IO, NO_MEMORY.
  */
-int p4d_safetensors_write_index(const char *path, const char *const *names, const char *const *files,
-				size_t count, uint64_t bytes, p4d_error *err);
+int p4d_safetensors__write_index(const char *path, const char *const *names, const char *const *files,
+				 size_t count, uint64_t bytes, p4d_error *err);
 
 #endif

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/safetensors_data.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -9,6 +7,7 @@
 #include <string.h>
 
 #include "base/json_file.h"
+#include "checkpoint/safetensors_internal.h"
 
 static const struct {
 	const char *name;
@@ -21,17 +20,17 @@ static const struct {
     [P4D_ST_F64] = {"F64", 8},         [P4D_ST_I64] = {"I64", 8},         [P4D_ST_U64] = {"U64", 8},
 };
 
-const char *p4d_stored_type_name(p4d_stored_type type)
+const char *p4d_safetensors__type_name(p4d_safetensors_type type)
 {
 	return types[type].name;
 }
 
-unsigned p4d_stored_type_bytes(p4d_stored_type type)
+unsigned p4d_safetensors__type_bytes(p4d_safetensors_type type)
 {
 	return types[type].bytes;
 }
 
-int p4d_stored_bytes(const p4d_stored *tensor, uint64_t *bytes, p4d_error *err)
+int p4d_safetensors__tensor_bytes(const p4d_safetensors_tensor *tensor, uint64_t *bytes, p4d_error *err)
 {
 	uint64_t product = types[tensor->type].bytes;
 
@@ -45,12 +44,12 @@ int p4d_stored_bytes(const p4d_stored *tensor, uint64_t *bytes, p4d_error *err)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const p4d_stored *)a)->name, ((const p4d_stored *)b)->name);
+	return strcmp(((const p4d_safetensors_tensor *)a)->name, ((const p4d_safetensors_tensor *)b)->name);
 }
 
 static int by_place(const void *a, const void *b)
 {
-	const p4d_stored *left = a, *right = b;
+	const p4d_safetensors_tensor *left = a, *right = b;
 
 	if (left->data != right->data)
 		return (const uint8_t *)left->data < (const uint8_t *)right->data ? -1 : 1;
@@ -58,20 +57,21 @@ static int by_place(const void *a, const void *b)
 	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
-void p4d_stored_sort(p4d_stored *tensors, size_t count)
+void p4d_safetensors__tensor_sort(p4d_safetensors_tensor *tensors, size_t count)
 {
 	if (count)
 		qsort(tensors, count, sizeof(*tensors), by_name);
 }
 
-const p4d_stored *p4d_stored_find(const p4d_stored *sorted, size_t count, const char *name)
+const p4d_safetensors_tensor *p4d_safetensors__tensor_find(const p4d_safetensors_tensor *sorted, size_t count,
+							   const char *name)
 {
-	p4d_stored wanted = {.name = name};
+	p4d_safetensors_tensor wanted = {.name = name};
 
 	return count ? bsearch(&wanted, sorted, count, sizeof(*sorted), by_name) : NULL;
 }
 
-static int fail(const p4d_shard *shard, const char *tensor, const char *what, p4d_error *err)
+static int fail(const p4d_safetensors_shard *shard, const char *tensor, const char *what, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: tensor \"%.100s\": %s", shard->name, tensor, what);
 }
@@ -97,7 +97,8 @@ static bool size_at(struct json_object *array, size_t i, uint64_t *size)
 	return true;
 }
 
-static int read_type(const p4d_shard *shard, struct json_object *object, p4d_stored *tensor, p4d_error *err)
+static int read_type(const p4d_safetensors_shard *shard, struct json_object *object,
+		     p4d_safetensors_tensor *tensor, p4d_error *err)
 {
 	struct json_object *dtype = member_of(object, "dtype", json_type_string);
 	int type = 0;
@@ -109,11 +110,12 @@ static int read_type(const p4d_shard *shard, struct json_object *object, p4d_sto
 	if (type == P4D_ST_TYPES)
 		return fail(shard, tensor->name, "its \"dtype\" is unknown, expected BF16, F16, F32 ...",
 			    err);
-	tensor->type = (p4d_stored_type)type;
+	tensor->type = (p4d_safetensors_type)type;
 	return 0;
 }
 
-static int read_shape(const p4d_shard *shard, struct json_object *object, p4d_stored *tensor, p4d_error *err)
+static int read_shape(const p4d_safetensors_shard *shard, struct json_object *object,
+		      p4d_safetensors_tensor *tensor, p4d_error *err)
 {
 	struct json_object *shape = member_of(object, "shape", json_type_array);
 	size_t dims = shape ? json_object_array_length(shape) : P4D_STORED_DIMS + 1;
@@ -127,7 +129,8 @@ static int read_shape(const p4d_shard *shard, struct json_object *object, p4d_st
 	return 0;
 }
 
-static int read_place(const p4d_shard *shard, struct json_object *object, p4d_stored *tensor, p4d_error *err)
+static int read_place(const p4d_safetensors_shard *shard, struct json_object *object,
+		      p4d_safetensors_tensor *tensor, p4d_error *err)
 {
 	struct json_object *offsets = member_of(object, "data_offsets", json_type_array);
 	const uint64_t room = shard->file.bytes - shard->header_bytes;
@@ -141,7 +144,7 @@ static int read_place(const p4d_shard *shard, struct json_object *object, p4d_st
 				"%.200s: tensor \"%.100s\": bytes %" PRIu64 " to %" PRIu64
 				", expected inside of the %" PRIu64 " bytes behind the header",
 				shard->name, tensor->name, begin, end, room);
-	if (p4d_stored_bytes(tensor, &wanted, NULL) < 0 || wanted != end - begin)
+	if (p4d_safetensors__tensor_bytes(tensor, &wanted, NULL) < 0 || wanted != end - begin)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"%.200s: tensor \"%.100s\": has %" PRIu64
 				" bytes, its shape and dtype say another size",
@@ -151,7 +154,7 @@ static int read_place(const p4d_shard *shard, struct json_object *object, p4d_st
 	return 0;
 }
 
-const char *p4d_shard_metadata(const p4d_shard *shard, const char *key)
+const char *p4d_safetensors__shard_metadata(const p4d_safetensors_shard *shard, const char *key)
 {
 	struct json_object *metadata = member_of(shard->header, "__metadata__", json_type_object);
 	struct json_object *value = metadata ? member_of(metadata, key, json_type_string) : NULL;
@@ -159,13 +162,13 @@ const char *p4d_shard_metadata(const p4d_shard *shard, const char *key)
 	return value ? json_object_get_string(value) : NULL;
 }
 
-static int read_checksum(const p4d_shard *shard, p4d_stored *tensor, p4d_error *err)
+static int read_checksum(const p4d_safetensors_shard *shard, p4d_safetensors_tensor *tensor, p4d_error *err)
 {
 	char *key, *end;
 
 	if (asprintf(&key, P4D_CHECKSUM_KEY "%s", tensor->name) < 0)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to read it", shard->name);
-	const char *text = p4d_shard_metadata(shard, key);
+	const char *text = p4d_safetensors__shard_metadata(shard, key);
 	free(key);
 	if (!text)
 		return 0;
@@ -177,11 +180,12 @@ static int read_checksum(const p4d_shard *shard, p4d_stored *tensor, p4d_error *
 	return 0;
 }
 
-static int read_tensor(p4d_shard *shard, const char *name, struct json_object *object, p4d_error *err)
+static int read_tensor(p4d_safetensors_shard *shard, const char *name, struct json_object *object,
+		       p4d_error *err)
 {
-	p4d_stored *tensor = &shard->tensor[shard->count];
+	p4d_safetensors_tensor *tensor = &shard->tensor[shard->count];
 
-	*tensor = (p4d_stored){.name = name, .file = shard->name};
+	*tensor = (p4d_safetensors_tensor){.name = name, .file = shard->name};
 	if (!json_object_is_type(object, json_type_object))
 		return fail(shard, name, "is not described by an object", err);
 	if (read_type(shard, object, tensor, err) < 0 || read_shape(shard, object, tensor, err) < 0 ||
@@ -192,7 +196,7 @@ static int read_tensor(p4d_shard *shard, const char *name, struct json_object *o
 }
 
 /* The tensors cover the data, in some order, without holes and without overlaps. */
-static int check_cover(p4d_shard *shard, p4d_error *err)
+static int check_cover(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	const uint8_t *at = shard->file.data + shard->header_bytes,
 		      *end = shard->file.data + shard->file.bytes;
@@ -208,11 +212,11 @@ static int check_cover(p4d_shard *shard, p4d_error *err)
 	if (at != end)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %" PRIu64 " bytes behind the last tensor",
 				shard->name, (uint64_t)(end - at));
-	p4d_stored_sort(shard->tensor, shard->count);
+	p4d_safetensors__tensor_sort(shard->tensor, shard->count);
 	return 0;
 }
 
-static int read_json(p4d_shard *shard, p4d_error *err)
+static int read_json(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	const char *text = (const char *)shard->file.data + sizeof(uint64_t);
 	size_t length = (size_t)(shard->header_bytes - sizeof(uint64_t));
@@ -228,7 +232,7 @@ static int read_json(p4d_shard *shard, p4d_error *err)
 	return -1;
 }
 
-int p4d_shard_parse(p4d_shard *shard, p4d_error *err)
+int p4d_safetensors__shard_parse(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	uint64_t length = 0;
 

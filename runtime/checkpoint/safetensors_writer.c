@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "checkpoint/safetensors_data.h"
-
 #include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/new_file.h"
+#include "checkpoint/safetensors_internal.h"
 
 /* A tensor under way. */
 typedef struct part {
@@ -52,8 +51,8 @@ static void put_text(FILE *out, const char *prefix, const char *text)
 }
 
 /* Checksums are not known before the data: their digits stand at places that are filled later. */
-static void put_metadata(FILE *out, const p4d_stored *tensors, size_t count, const char *const *metadata,
-			 long *place)
+static void put_metadata(FILE *out, const p4d_safetensors_tensor *tensors, size_t count,
+			 const char *const *metadata, long *place)
 {
 	fputs("{\"__metadata__\":{", out);
 	for (; metadata && metadata[0]; metadata += 2) {
@@ -74,20 +73,21 @@ static void put_metadata(FILE *out, const p4d_stored *tensors, size_t count, con
 	putc('}', out);
 }
 
-static int put_tensors(FILE *out, const p4d_stored *tensors, part *parts, size_t count, p4d_error *err)
+static int put_tensors(FILE *out, const p4d_safetensors_tensor *tensors, part *parts, size_t count,
+		       p4d_error *err)
 {
 	uint64_t begin = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const p4d_stored *tensor = &tensors[i];
+		const p4d_safetensors_tensor *tensor = &tensors[i];
 		uint64_t end;
-		if (p4d_stored_bytes(tensor, &parts[i].bytes, err) < 0)
+		if (p4d_safetensors__tensor_bytes(tensor, &parts[i].bytes, err) < 0)
 			return -1;
 		if (__builtin_add_overflow(begin, parts[i].bytes, &end) || end > INT64_MAX)
 			return p4d_fail(err, P4D_E_VALUE, "tensors of more than 2^63 bytes in one file");
 		putc(',', out);
 		put_text(out, "", tensor->name);
-		fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", p4d_stored_type_name(tensor->type));
+		fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", p4d_safetensors__type_name(tensor->type));
 		for (unsigned d = 0; d < tensor->dims; d++)
 			fprintf(out, "%s%" PRIu64, d ? "," : "", tensor->shape[d]);
 		fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, end);
@@ -97,8 +97,8 @@ static int put_tensors(FILE *out, const p4d_stored *tensors, part *parts, size_t
 	return 0;
 }
 
-static int make_header(p4d_safetensors_writer *writer, const p4d_stored *tensors, const char *const *metadata,
-		       p4d_error *err)
+static int make_header(p4d_safetensors_writer *writer, const p4d_safetensors_tensor *tensors,
+		       const char *const *metadata, p4d_error *err)
 {
 	size_t size = 0;
 	uint64_t length = 0;
@@ -138,7 +138,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int check_names(const p4d_stored *tensors, size_t count, p4d_error *err)
+static int check_names(const p4d_safetensors_tensor *tensors, size_t count, p4d_error *err)
 {
 	const char **names = calloc(count + 1, sizeof(*names));
 	int rc = 0;
@@ -171,8 +171,9 @@ static void complete_parts(p4d_safetensors_writer *writer)
 	}
 }
 
-int p4d_safetensors_create(p4d_safetensors_writer **result, const char *path, const p4d_stored *tensors,
-			   size_t count, const char *const *metadata, p4d_error *err)
+int p4d_safetensors__create(p4d_safetensors_writer **result, const char *path,
+			    const p4d_safetensors_tensor *tensors, size_t count, const char *const *metadata,
+			    p4d_error *err)
 {
 	if (check_names(tensors, count, err) < 0)
 		return -1;
@@ -188,7 +189,7 @@ int p4d_safetensors_create(p4d_safetensors_writer **result, const char *path, co
 	if (rc == 0)
 		rc = p4d_new_file_write(&writer->file, writer->header, writer->header_bytes, err);
 	if (rc < 0) {
-		p4d_safetensors_abandon(writer);
+		p4d_safetensors__abandon(writer);
 		return -1;
 	}
 	XXH3_64bits_reset(writer->state);
@@ -198,7 +199,7 @@ int p4d_safetensors_create(p4d_safetensors_writer **result, const char *path, co
 	return 0;
 }
 
-int p4d_safetensors_write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err)
+int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err)
 {
 	const uint8_t *from = data;
 
@@ -219,7 +220,7 @@ int p4d_safetensors_write(p4d_safetensors_writer *writer, const void *data, uint
 	return 0;
 }
 
-int p4d_safetensors_finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err)
+int p4d_safetensors__finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err)
 {
 	uint64_t checksum = XXH3_64bits(writer->header, writer->header_bytes);
 	int rc = 0;
@@ -233,13 +234,13 @@ int p4d_safetensors_finish(p4d_safetensors_writer *writer, uint64_t *header_chec
 		rc = p4d_new_file_sync(&writer->file, err);
 	if (rc == 0)
 		rc = p4d_new_file_publish(&writer->file, err);
-	p4d_safetensors_abandon(writer);
+	p4d_safetensors__abandon(writer);
 	if (rc == 0 && header_checksum)
 		*header_checksum = checksum;
 	return rc;
 }
 
-void p4d_safetensors_abandon(p4d_safetensors_writer *writer)
+void p4d_safetensors__abandon(p4d_safetensors_writer *writer)
 {
 	if (!writer)
 		return;
@@ -250,8 +251,8 @@ void p4d_safetensors_abandon(p4d_safetensors_writer *writer)
 	free(writer);
 }
 
-int p4d_safetensors_write_index(const char *path, const char *const *names, const char *const *files,
-				size_t count, uint64_t bytes, p4d_error *err)
+int p4d_safetensors__write_index(const char *path, const char *const *names, const char *const *files,
+				 size_t count, uint64_t bytes, p4d_error *err)
 {
 	size_t size = 0;
 	char *text = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between two ranks: a head and data, over whatever byte stream joins them. */
-#include "comm/world.h"
-
 #include <string.h>
+
+#include "comm/world.h"
 
 enum { P4D_MESSAGE = 0x70346430 };
 
@@ -12,15 +12,15 @@ static size_t stream_write(p4d_world *w, p4d_out *out, const void *data, size_t 
 	const p4d_peer *peer = &w->peers[out->rank];
 
 	if (peer->mate >= 0)
-		return p4d_ring_write(&w->node, (uint32_t)peer->mate, out->channel, data, bytes);
-	return p4d_tcp_send(w, out, data, bytes);
+		return p4d_shm__ring_write(&w->node, (uint32_t)peer->mate, out->channel, data, bytes);
+	return p4d_tcp__send(w, out, data, bytes);
 }
 
 static size_t stream_read(p4d_world *w, p4d_peer *peer, unsigned channel, void *data, size_t bytes)
 {
 	if (peer->mate >= 0)
-		return p4d_ring_read(&w->node, (uint32_t)peer->mate, channel, data, bytes);
-	return p4d_tcp_receive(w, peer, &peer->in[channel], data, bytes);
+		return p4d_shm__ring_read(&w->node, (uint32_t)peer->mate, channel, data, bytes);
+	return p4d_tcp__receive(w, peer, &peer->in[channel], data, bytes);
 }
 
 /* True when all of this channel has left. */
@@ -44,7 +44,7 @@ static bool push(p4d_world *w, p4d_out *out)
 	return true;
 }
 
-void p4d_push_all(p4d_world *w)
+void p4d_channel_push_all(p4d_world *w)
 {
 	for (p4d_out **at = &w->active; *at;) {
 		p4d_out *out = *at;
@@ -69,7 +69,7 @@ static bool has_left(void *context)
 	return sent->out->done > sent->ticket;
 }
 
-int p4d_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
+int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
 {
 	p4d_peer *peer = &w->peers[to];
 	p4d_sent sent = {.out = &peer->out[channel], .ticket = ticket};
@@ -82,7 +82,7 @@ int p4d_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, 
 	if (to == w->rank)
 		return p4d_fail(err, P4D_E_VALUE, "rank %u waits for itself to receive on channel %u", to,
 				channel);
-	return p4d_wait(w, has_left, &sent, peer, err);
+	return p4d_world__wait(w, has_left, &sent, peer, err);
 }
 
 typedef struct p4d_any_sent {
@@ -104,8 +104,8 @@ static bool any_has_left(void *context)
 	return false;
 }
 
-int p4d_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
-		      unsigned *which, p4d_error *err)
+int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
+			      unsigned *which, p4d_error *err)
 {
 	p4d_any_sent any = {.w = w, .ranks = ranks, .pending = pending, .count = count};
 	const p4d_peer *peer = NULL;
@@ -116,19 +116,19 @@ int p4d_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pe
 	if (!any_has_left(&any)) {
 		if (!peer)
 			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for itself to receive", w->rank);
-		if (p4d_wait(w, any_has_left, &any, peer, err) < 0)
+		if (p4d_world__wait(w, any_has_left, &any, peer, err) < 0)
 			return -1;
 	}
 	*which = any.which;
 	return 0;
 }
 
-int p4d_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data, uint64_t bytes,
-	     uint64_t *ticket, p4d_error *err)
+int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data,
+		     uint64_t bytes, uint64_t *ticket, p4d_error *err)
 {
 	p4d_out *out = &w->peers[to].out[channel];
 
-	if (out->next - out->done == P4D_SENDS && p4d_post_wait(w, to, channel, out->done, err) < 0)
+	if (out->next - out->done == P4D_SENDS && p4d_channel_post_wait(w, to, channel, out->done, err) < 0)
 		return -1;
 	*ticket = out->next++;
 	out->queue[*ticket % P4D_SENDS] = (p4d_sending){
@@ -169,10 +169,11 @@ static int read_all(p4d_world *w, uint32_t from, unsigned channel, void *data, u
 {
 	p4d_taking t = {.w = w, .peer = &w->peers[from], .channel = channel, .to = data, .left = bytes};
 
-	return taken(&t) ? 0 : p4d_wait(w, taken, &t, t.peer, err);
+	return taken(&t) ? 0 : p4d_world__wait(w, taken, &t, t.peer, err);
 }
 
-int p4d_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes, p4d_error *err)
+int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes,
+		     p4d_error *err)
 {
 	p4d_peer *peer = &w->peers[from];
 	p4d_in *in = &peer->in[channel];
@@ -189,15 +190,16 @@ int p4d_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64
 		return -1;
 	}
 	if (in->head.magic != P4D_MESSAGE || in->head.tag != tag || in->head.bytes != bytes)
-		return p4d_world_break(
+		return p4d_events__break(
 		    w, err, "%s sent %llu bytes for call %08x, rank %u takes %llu bytes for call %08x",
-		    p4d_peer_text(peer, text), (unsigned long long)in->head.bytes, in->head.tag, w->rank,
-		    (unsigned long long)bytes, tag);
+		    p4d_world_peer_text(peer, text), (unsigned long long)in->head.bytes, in->head.tag,
+		    w->rank, (unsigned long long)bytes, tag);
 	in->left = bytes;
 	return 0;
 }
 
-int p4d_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
+int p4d_channel_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+			  p4d_error *err)
 {
 	p4d_in *in = &w->peers[from].in[channel];
 
@@ -214,7 +216,7 @@ int p4d_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uin
 	return read_all(w, from, channel, data, bytes, err);
 }
 
-const void *p4d_take_own(p4d_world *w, unsigned channel)
+const void *p4d_channel__take_own(p4d_world *w, unsigned channel)
 {
 	p4d_out *own = &w->peers[w->rank].out[channel];
 

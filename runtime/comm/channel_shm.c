@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where things lie in a node's shared memory, and the byte streams between two ranks in it. */
-#include "comm/node.h"
-
 #include <string.h>
 #include <unistd.h>
+
+#include "comm/node.h"
 
 /* What the memory of a node may take of each rank's address space. */
 static const uint64_t ADDRESSES = (uint64_t)1 << 40;
 
-typedef struct p4d_entry {
+typedef struct p4d_shm_entry {
 	_Alignas(64) _Atomic uint64_t signature; /* 0: free */
-} p4d_entry;
+} p4d_shm_entry;
 
 /* bells, entries of groups, their lines, slots, rings */
 static size_t entries_at(uint32_t n)
 {
-	return n * sizeof(p4d_bell);
+	return n * sizeof(p4d_eventfd);
 }
 
 static size_t lines_at(uint32_t n)
 {
 	/* a multiple of a line's alignment */
-	return (entries_at(n) + P4D_NODE_GROUPS * sizeof(p4d_entry) + 127) / 128 * 128;
+	return (entries_at(n) + P4D_NODE_GROUPS * sizeof(p4d_shm_entry) + 127) / 128 * 128;
 }
 
 static size_t slots_at(uint32_t n)
 {
-	size_t end = lines_at(n) + (size_t)P4D_NODE_GROUPS * n * sizeof(p4d_line);
+	size_t end = lines_at(n) + (size_t)P4D_NODE_GROUPS * n * sizeof(p4d_cache_line);
 
 	return (end + 4095) / 4096 * 4096;
 }
@@ -38,10 +38,10 @@ static size_t rings_at(uint32_t n)
 
 static size_t bytes_of(uint32_t n, size_t ring_bytes)
 {
-	return rings_at(n) + (size_t)n * n * P4D_NODE_CHANNELS * (sizeof(p4d_ring) + ring_bytes);
+	return rings_at(n) + (size_t)n * n * P4D_NODE_CHANNELS * (sizeof(p4d_shm_ring) + ring_bytes);
 }
 
-void p4d_node_size(p4d_node *node, uint64_t message_bytes)
+void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes)
 {
 	/* each with its head */
 	const uint64_t two = message_bytes < ADDRESSES / 4 ? 2 * (message_bytes + 64) : ADDRESSES;
@@ -52,28 +52,29 @@ void p4d_node_size(p4d_node *node, uint64_t message_bytes)
 	node->bytes = bytes_of(node->count, node->ring_bytes);
 }
 
-p4d_bell *p4d_node_bell(const p4d_node *node, uint32_t index)
+p4d_eventfd *p4d_shm__eventfd(const p4d_comm_node *node, uint32_t index)
 {
-	return (p4d_bell *)node->base + index;
+	return (p4d_eventfd *)node->base + index;
 }
 
-uint8_t *p4d_node_slot(const p4d_node *node, uint32_t index, unsigned slot)
+uint8_t *p4d_shm__slot(const p4d_comm_node *node, uint32_t index, unsigned slot)
 {
 	return node->base + slots_at(node->count) + ((size_t)index * P4D_SLOTS + slot) * P4D_SLOT_BYTES;
 }
 
-p4d_ring *p4d_node_ring(const p4d_node *node, uint32_t from, uint32_t to, unsigned channel)
+p4d_shm_ring *p4d_shm__ring_of(const p4d_comm_node *node, uint32_t from, uint32_t to, unsigned channel)
 {
 	size_t pair = (size_t)from * node->count + to;
 
-	return (p4d_ring *)(node->base + rings_at(node->count) +
-			    (pair * P4D_NODE_CHANNELS + channel) * (sizeof(p4d_ring) + node->ring_bytes));
+	return (p4d_shm_ring *)(node->base + rings_at(node->count) +
+				(pair * P4D_NODE_CHANNELS + channel) *
+				    (sizeof(p4d_shm_ring) + node->ring_bytes));
 }
 
-p4d_line *p4d_node_group(const p4d_node *node, uint64_t signature)
+p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature)
 {
-	p4d_entry *entries = (p4d_entry *)(node->base + entries_at(node->count));
-	p4d_line *lines = (p4d_line *)(node->base + lines_at(node->count));
+	p4d_shm_entry *entries = (p4d_shm_entry *)(node->base + entries_at(node->count));
+	p4d_cache_line *lines = (p4d_cache_line *)(node->base + lines_at(node->count));
 
 	for (uint64_t i = 0; i < P4D_NODE_GROUPS; i++) {
 		uint64_t at = (signature + i) % P4D_NODE_GROUPS, seen = 0;
@@ -85,14 +86,14 @@ p4d_line *p4d_node_group(const p4d_node *node, uint64_t signature)
 	return NULL;
 }
 
-void p4d_node_wake(const p4d_node *node, uint32_t index)
+void p4d_shm__wake(const p4d_comm_node *node, uint32_t index)
 {
 	uint64_t one = 1;
 
 	/* pairs with the fence of the one who goes to sleep: either it sees the change, or this sees its flag
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&p4d_node_bell(node, index)->sleeps, memory_order_relaxed) &&
+	if (atomic_load_explicit(&p4d_shm__eventfd(node, index)->sleeps, memory_order_relaxed) &&
 	    write(node->bells[index], &one, sizeof(one)) < 0)
 		return; /* only when the counter is full: then it rings anyway */
 }
@@ -106,7 +107,7 @@ static size_t least(size_t a, size_t b)
 enum { PIECE = P4D_RING_BYTES / 4 };
 
 /* Where byte `count` of the stream lies, and how many can lie behind it. */
-static uint8_t *place_of(const p4d_node *node, p4d_ring *ring, uint64_t count, size_t *room)
+static uint8_t *place_of(const p4d_comm_node *node, p4d_shm_ring *ring, uint64_t count, size_t *room)
 {
 	uint64_t origin = atomic_load_explicit(&ring->origin, memory_order_relaxed);
 	size_t at = (size_t)(count - origin) % node->ring_bytes;
@@ -115,9 +116,10 @@ static uint8_t *place_of(const p4d_node *node, p4d_ring *ring, uint64_t count, s
 	return ring->data + at;
 }
 
-size_t p4d_ring_write(const p4d_node *node, uint32_t to, unsigned channel, const void *data, size_t bytes)
+size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned channel, const void *data,
+			   size_t bytes)
 {
-	p4d_ring *ring = p4d_node_ring(node, node->index, to, channel);
+	p4d_shm_ring *ring = p4d_shm__ring_of(node, node->index, to, channel);
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
 	size_t free = node->ring_bytes - (size_t)(head - tail), n = least(bytes, least(free, PIECE)), room;
@@ -132,13 +134,14 @@ size_t p4d_ring_write(const p4d_node *node, uint32_t to, unsigned channel, const
 	memcpy(at, data, first);
 	memcpy(ring->data, (const uint8_t *)data + first, n - first);
 	atomic_store_explicit(&ring->head, head + n, memory_order_release);
-	p4d_node_wake(node, to);
+	p4d_shm__wake(node, to);
 	return n;
 }
 
-size_t p4d_ring_read(const p4d_node *node, uint32_t from, unsigned channel, void *data, size_t bytes)
+size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned channel, void *data,
+			  size_t bytes)
 {
-	p4d_ring *ring = p4d_node_ring(node, from, node->index, channel);
+	p4d_shm_ring *ring = p4d_shm__ring_of(node, from, node->index, channel);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
 	size_t n = least(bytes, least((size_t)(head - tail), PIECE)), room;
@@ -150,6 +153,6 @@ size_t p4d_ring_read(const p4d_node *node, uint32_t from, unsigned channel, void
 	memcpy(data, at, first);
 	memcpy((uint8_t *)data + first, ring->data, n - first);
 	atomic_store_explicit(&ring->tail, tail + n, memory_order_release);
-	p4d_node_wake(node, from);
+	p4d_shm__wake(node, from);
 	return n;
 }

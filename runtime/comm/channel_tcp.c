@@ -4,12 +4,12 @@
  * the sender at its first message: so TCP's flow control serves every channel by itself, and a message that
  * nobody takes yet is in nobody's way.
  */
-#include "comm/world.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include "comm/world.h"
 
 /* A connection failed under way. What the control connections say is better, and at most a moment later. */
 static void lost(p4d_world *w, const p4d_peer *peer, int reason)
@@ -17,8 +17,9 @@ static void lost(p4d_world *w, const p4d_peer *peer, int reason)
 	char text[96];
 
 	for (int i = 0; i < 20 && !w->failed && !peer->left; i++)
-		p4d_events_take(w, i ? 10 : 0);
-	p4d_world_break(w, NULL, "connection to %s lost: %s", p4d_peer_text(peer, text), strerror(reason));
+		p4d_events__take(w, i ? 10 : 0);
+	p4d_events__break(w, NULL, "connection to %s lost: %s", p4d_world_peer_text(peer, text),
+			  strerror(reason));
 }
 
 static bool later(void)
@@ -28,15 +29,15 @@ static bool later(void)
 
 static int connect_out(p4d_world *w, p4d_out *out)
 {
-	out->fd = p4d_dial(&w->peers[out->rank].member.address);
+	out->fd = p4d_wire__dial(&w->peers[out->rank].member.address);
 	if (out->fd < 0)
 		return -1;
-	p4d_no_delay(out->fd);
-	out->hello = p4d_world_hello(w, w->rank, out->rank, out->channel);
-	return p4d_events_add(w, out->fd, EPOLLOUT | EPOLLET, P4D_EVENT_DATA, out->rank, out->channel);
+	p4d_wire__no_delay(out->fd);
+	out->hello = p4d_events__hello(w, w->rank, out->rank, out->channel);
+	return p4d_events__add(w, out->fd, EPOLLOUT | EPOLLET, P4D_EVENT_DATA, out->rank, out->channel);
 }
 
-size_t p4d_tcp_send(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
+size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
 {
 	const p4d_peer *peer = &w->peers[out->rank];
 
@@ -62,7 +63,7 @@ size_t p4d_tcp_send(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
 	return 0;
 }
 
-size_t p4d_tcp_receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes)
+size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes)
 {
 	if (in->fd < 0)
 		return 0;
@@ -70,7 +71,7 @@ size_t p4d_tcp_receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *dat
 	if (n > 0)
 		return (size_t)n;
 	if (n == 0) /* its control connection says whether it left or died */
-		p4d_events_take(w, 0);
+		p4d_events__take(w, 0);
 	else if (!later())
 		lost(w, peer, errno);
 	return 0;

@@ -7,10 +7,10 @@
  * fill one while others still read the other; before it takes one again it looks whether the readers of its
  * last use are through.
  */
+#include <string.h>
+
 #include "comm/group.h"
 #include "comm/sum.h"
-
-#include <string.h>
 
 enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
 /* Up to here every member sums everything: one meeting instead of two. */
@@ -25,7 +25,7 @@ typedef struct p4d_slice {
 } p4d_slice;
 
 typedef struct p4d_awaited {
-	const p4d_line *line;
+	const p4d_cache_line *line;
 	uint64_t step;
 } p4d_awaited;
 
@@ -36,11 +36,11 @@ static bool reached(void *context)
 	return atomic_load_explicit(&a->line->step, memory_order_acquire) >= a->step;
 }
 
-static int await(p4d_world *w, uint32_t rank, const p4d_line *line, uint64_t step, p4d_error *err)
+static int await(p4d_world *w, uint32_t rank, const p4d_cache_line *line, uint64_t step, p4d_error *err)
 {
 	p4d_awaited a = {.line = line, .step = step};
 
-	return reached(&a) ? 0 : p4d_wait(w, reached, &a, &w->peers[rank], err);
+	return reached(&a) ? 0 : p4d_world__wait(w, reached, &a, &w->peers[rank], err);
 }
 
 static p4d_slice begin(p4d_group *g, const p4d_collective *c)
@@ -48,7 +48,7 @@ static p4d_slice begin(p4d_group *g, const p4d_collective *c)
 	p4d_slice p = {.group = g, .call = c, .number = g->piece++};
 	uint64_t about[] = {c->call, c->type, c->how, c->root, c->count};
 
-	p.signature = p4d_mac(1, about, sizeof(about));
+	p.signature = p4d_wire__mac(1, about, sizeof(about));
 	return p;
 }
 
@@ -66,7 +66,7 @@ static int take_slot(p4d_slice *p, p4d_error *err)
 	use->count = g->size;
 	memcpy(use->ranks, g->ranks, g->size * sizeof(*g->ranks));
 	p->which = w->node.slot;
-	p->slot = p4d_node_slot(&w->node, w->node.index, p->which);
+	p->slot = p4d_shm__slot(&w->node, w->node.index, p->which);
 	w->node.slot = (w->node.slot + 1) % P4D_SLOTS;
 	return 0;
 }
@@ -78,13 +78,13 @@ static void advance(const p4d_slice *p, unsigned step)
 	atomic_store_explicit(&g->lines[g->index].step, STEPS * p->number + step, memory_order_release);
 	for (uint32_t i = 0; i < g->size; i++)
 		if (i != g->index)
-			p4d_node_wake(&g->world->node, (uint32_t)g->world->peers[g->ranks[i]].mate);
+			p4d_shm__wake(&g->world->node, (uint32_t)g->world->peers[g->ranks[i]].mate);
 }
 
 /* Own data are in the slot. */
 static void show_slot(const p4d_slice *p)
 {
-	p4d_line *line = &p->group->lines[p->group->index];
+	p4d_cache_line *line = &p->group->lines[p->group->index];
 
 	atomic_store_explicit(&line->slots[p->which].signature, p->signature, memory_order_relaxed);
 	atomic_store_explicit(&line->slots[p->which].piece, p->number + 1, memory_order_relaxed);
@@ -97,7 +97,7 @@ static int meet(const p4d_slice *p, uint32_t member, unsigned step, const uint8_
 	p4d_group *g = p->group;
 	p4d_world *w = g->world;
 	const p4d_peer *peer = &w->peers[g->ranks[member]];
-	const p4d_line *line = &g->lines[member];
+	const p4d_cache_line *line = &g->lines[member];
 	bool holds = false, same = p->call->call == P4D_CALL_BARRIER;
 	char text[96];
 
@@ -108,12 +108,12 @@ static int meet(const p4d_slice *p, uint32_t member, unsigned step, const uint8_
 		if (!holds)
 			continue;
 		same = atomic_load_explicit(&line->slots[i].signature, memory_order_relaxed) == p->signature;
-		*slot = p4d_node_slot(&w->node, (uint32_t)peer->mate, i);
+		*slot = p4d_shm__slot(&w->node, (uint32_t)peer->mate, i);
 	}
 	if (same)
 		return 0;
-	return p4d_world_break(w, err, "rank %u and %s call different collectives on a group of %u", w->rank,
-			       p4d_peer_text(peer, text), g->size);
+	return p4d_events__break(w, err, "rank %u and %s call different collectives on a group of %u",
+				 w->rank, p4d_world_peer_text(peer, text), g->size);
 }
 
 /* Sums elements first .. first+count-1 of the piece over all members; own data are at `own`. */
@@ -129,7 +129,7 @@ static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first,
 			return -1;
 		g->terms[i] = slot + first * c->width;
 	}
-	p4d_sum_terms(to, g->terms, g->size, count, c->type, c->how);
+	p4d_sum__terms(to, g->terms, g->size, count, c->type, c->how);
 	return 0;
 }
 
@@ -145,8 +145,8 @@ static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted
 {
 	p4d_group *g = p->group;
 	size_t width = p->call->width;
-	uint64_t first = p4d_share(count, g->size, g->index, width);
-	uint64_t end = p4d_share(count, g->size, g->index + 1, width);
+	uint64_t first = p4d_cost_share(count, g->size, g->index, width);
+	uint64_t end = p4d_cost_share(count, g->size, g->index + 1, width);
 	const uint8_t *slot = NULL;
 
 	memcpy(p->slot, data, first * width);
@@ -160,8 +160,8 @@ static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted
 	/* from the next one on, so that not all read the same slot at once */
 	for (uint32_t k = 1; wanted && k < g->size; k++) {
 		uint32_t i = (g->index + k) % g->size;
-		first = p4d_share(count, g->size, i, width);
-		end = p4d_share(count, g->size, i + 1, width);
+		first = p4d_cost_share(count, g->size, i, width);
+		end = p4d_cost_share(count, g->size, i + 1, width);
 		if (meet(p, i, REDUCED, &slot, err) < 0)
 			return -1;
 		memcpy(data + first * width, slot + first * width, (end - first) * width);
@@ -211,7 +211,7 @@ static int reduce_scatter(p4d_group *g, const p4d_collective *c, p4d_error *err)
 				return -1;
 			g->terms[i] = i == g->index ? slot : slot + g->index * part;
 		}
-		p4d_sum_terms((uint8_t *)c->to + at * c->width, g->terms, g->size, n, c->type, P4D_SUM);
+		p4d_sum__terms((uint8_t *)c->to + at * c->width, g->terms, g->size, n, c->type, P4D_SUM);
 		advance(&p, DONE);
 	}
 	return 0;
@@ -277,7 +277,7 @@ static int barrier(p4d_group *g, const p4d_collective *c, p4d_error *err)
 	return 0;
 }
 
-int p4d_node_collective(p4d_group *group, const p4d_collective *c, p4d_error *err)
+int p4d_node__collective(p4d_group *group, const p4d_collective *c, p4d_error *err)
 {
 	switch (c->call) {
 	case P4D_CALL_ALL_REDUCE:

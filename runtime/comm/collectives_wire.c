@@ -4,10 +4,10 @@
  * once, which rules out rings and sums per node: every member sends each of the others its share directly,
  * the owner adds the shares one after another as they come. That moves as few bytes per rank as a ring does.
  */
+#include <string.h>
+
 #include "comm/group.h"
 #include "comm/sum.h"
-
-#include <string.h>
 
 typedef struct p4d_wire {
 	p4d_group *group;
@@ -18,8 +18,8 @@ typedef struct p4d_wire {
 
 static int post(const p4d_wire *x, uint32_t member, const void *data, uint64_t bytes, uint64_t *ticket)
 {
-	return p4d_post(x->group->world, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, x->tag, data, bytes,
-			ticket, x->err);
+	return p4d_channel_post(x->group->world, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, x->tag,
+				data, bytes, ticket, x->err);
 }
 
 /* The latest message to that member has left, and with it all before it. */
@@ -28,9 +28,9 @@ static int flush(const p4d_wire *x, uint32_t member)
 	p4d_world *w = x->group->world;
 	const p4d_out *out = &w->peers[x->group->ranks[member]].out[P4D_CHANNEL_COLLECTIVE];
 
-	return out->done == out->next
-		   ? 0
-		   : p4d_post_wait(w, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, out->next - 1, x->err);
+	return out->done == out->next ? 0
+				      : p4d_channel_post_wait(w, x->group->ranks[member],
+							      P4D_CHANNEL_COLLECTIVE, out->next - 1, x->err);
 }
 
 static int flush_all(const p4d_wire *x)
@@ -43,14 +43,14 @@ static int flush_all(const p4d_wire *x)
 
 static int take(const p4d_wire *x, uint32_t member, uint64_t bytes)
 {
-	return p4d_take(x->group->world, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, x->tag, bytes,
-			x->err);
+	return p4d_channel_take(x->group->world, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, x->tag,
+				bytes, x->err);
 }
 
 static int take_data(const p4d_wire *x, uint32_t member, void *data, uint64_t bytes)
 {
-	return p4d_take_data(x->group->world, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, data, bytes,
-			     x->err);
+	return p4d_channel_take_data(x->group->world, x->group->ranks[member], P4D_CHANNEL_COLLECTIVE, data,
+				     bytes, x->err);
 }
 
 static int take_whole(const p4d_wire *x, uint32_t member, void *data, uint64_t bytes)
@@ -81,11 +81,11 @@ static int sum_messages(const p4d_wire *x, void *to, const void *own, uint64_t c
 					return -1;
 			}
 			if (i)
-				p4d_sum_add(w->sum, term, n, c->type, c->how);
+				p4d_sum__add(w->sum, term, n, c->type, c->how);
 			else
-				p4d_sum_load(w->sum, term, n, c->type);
+				p4d_sum__load(w->sum, term, n, c->type);
 		}
-		p4d_sum_store((uint8_t *)to + at * c->width, w->sum, n, c->type);
+		p4d_sum__store((uint8_t *)to + at * c->width, w->sum, n, c->type);
 	}
 	return 0;
 }
@@ -99,13 +99,13 @@ static int all_reduce(const p4d_wire *x)
 
 	for (uint32_t k = 1; k < g->size; k++) {
 		uint32_t i = (g->index + k) % g->size;
-		first = p4d_share(c->count, g->size, i, c->width) * c->width;
-		end = p4d_share(c->count, g->size, i + 1, c->width) * c->width;
+		first = p4d_cost_share(c->count, g->size, i, c->width) * c->width;
+		end = p4d_cost_share(c->count, g->size, i + 1, c->width) * c->width;
 		if (end > first && post(x, i, data + first, end - first, &ticket) < 0)
 			return -1;
 	}
-	first = p4d_share(c->count, g->size, g->index, c->width);
-	end = p4d_share(c->count, g->size, g->index + 1, c->width);
+	first = p4d_cost_share(c->count, g->size, g->index, c->width);
+	end = p4d_cost_share(c->count, g->size, g->index + 1, c->width);
 	uint8_t *own = data + first * c->width;
 	uint64_t own_bytes = (end - first) * c->width;
 	/* what was sent is overwritten by the results from here on */
@@ -116,8 +116,8 @@ static int all_reduce(const p4d_wire *x)
 			return -1;
 	for (uint32_t k = 1; k < g->size; k++) {
 		uint32_t i = (g->index + g->size - k) % g->size;
-		first = p4d_share(c->count, g->size, i, c->width) * c->width;
-		end = p4d_share(c->count, g->size, i + 1, c->width) * c->width;
+		first = p4d_cost_share(c->count, g->size, i, c->width) * c->width;
+		end = p4d_cost_share(c->count, g->size, i + 1, c->width) * c->width;
 		if (end > first && take_whole(x, i, data + first, end - first) < 0)
 			return -1;
 	}
@@ -204,7 +204,7 @@ static int barrier(const p4d_wire *x)
 	return flush_all(x);
 }
 
-int p4d_wire_collective(p4d_group *group, const p4d_collective *c, p4d_error *err)
+int p4d_wire__collective(p4d_group *group, const p4d_collective *c, p4d_error *err)
 {
 	p4d_wire x = {.group = group, .call = c, .tag = group->id | c->call, .err = err};
 

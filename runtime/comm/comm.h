@@ -107,47 +107,49 @@ uint32_t p4d_group_index(const p4d_group *group); /* of this rank */
  * VALUE (type), OVERFLOW.
  */
 /* In place. types: BF16, FP16, FP32, FP64; MAX: FP32 and FP64, a NaN wins. */
-int p4d_all_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, p4d_reduction how,
-		   p4d_error *err);
+int p4d_comm_all_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, p4d_reduction how,
+			p4d_error *err);
 /* to (count) = this rank's piece of the sum of all from (size*count); to may be that piece of from */
-int p4d_reduce_scatter(p4d_group *group, void *to, const void *from, uint64_t count, p4d_dtype type,
-		       p4d_error *err);
+int p4d_comm_reduce_scatter(p4d_group *group, void *to, const void *from, uint64_t count, p4d_dtype type,
+			    p4d_error *err);
 /* to (size*bytes); from may be this rank's piece of to */
-int p4d_all_gather(p4d_group *group, void *to, const void *from, uint64_t bytes, p4d_error *err);
-int p4d_broadcast(p4d_group *group, void *data, uint64_t bytes, uint32_t root, p4d_error *err);
+int p4d_comm_all_gather(p4d_group *group, void *to, const void *from, uint64_t bytes, p4d_error *err);
+int p4d_comm_broadcast(p4d_group *group, void *data, uint64_t bytes, uint32_t root, p4d_error *err);
 /* sum at root only; others' data is left as it was */
-int p4d_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, uint32_t root, p4d_error *err);
-int p4d_barrier(p4d_group *group, p4d_error *err);
+int p4d_comm_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, uint32_t root,
+		    p4d_error *err);
+int p4d_comm_barrier(p4d_group *group, p4d_error *err);
 
 /*
  * Point to point, to the member with that index (also itself). Messages are ordered per pair of ranks and
  * `channel` (0..3), whatever the group, so that forward and backward traffic do not wait for each other. A
- * send returns with a ticket and the data must stay until p4d_send_wait; only when P4D_SENDS of the channel
- * are on their way does it wait for the oldest. Whatever blocks makes progress on all sends; while a rank
- * computes, what has not left (see message_bytes) rests. A receive must ask for the size that was sent (RANK
- * otherwise). A message to oneself must be sent before it is received.
+ * send returns with a ticket and the data must stay until p4d_comm_send_wait; only when P4D_SENDS of the
+ * channel are on their way does it wait for the oldest. Whatever blocks makes progress on all sends; while a
+ * rank computes, what has not left (see message_bytes) rests. A receive must ask for the size that was sent
+ * (RANK otherwise). A message to oneself must be sent before it is received.
  */
 enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
-int p4d_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
-	     uint64_t *ticket, p4d_error *err);
-int p4d_send_wait(p4d_group *group, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
+int p4d_comm_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
+		  uint64_t *ticket, p4d_error *err);
+int p4d_comm_send_wait(p4d_group *group, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
 /* The same for the first of several sends of a group that is done; *which: its number. */
 typedef struct p4d_pending {
 	uint32_t to;
 	unsigned channel;
 	uint64_t ticket;
 } p4d_pending;
-int p4d_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count, unsigned *which,
-		      p4d_error *err);
-int p4d_recv(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
+int p4d_comm_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count, unsigned *which,
+			   p4d_error *err);
+int p4d_comm_recv(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+		  p4d_error *err);
 /*
  * The same in two steps with the same arguments, so that a message may come while its receiver computes: its
  * place is written to from the first on, and is complete after the second. Of a channel the messages that
  * were begun first end first, and at most P4D_SENDS are begun.
  */
-int p4d_recv_begin(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
-		   p4d_error *err);
-int p4d_recv_end(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
-		 p4d_error *err);
+int p4d_comm_recv_begin(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+			p4d_error *err);
+int p4d_comm_recv_end(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+		      p4d_error *err);
 
 #endif

@@ -9,8 +9,9 @@
  * Groups whose data lie in the memory of a device. comm.h holds for them, with these differences:
  *
  * Calls are queued on the device like its operations, in order with them; one that returned may still have to
- * happen. p4d_send_wait does not hold up the host either: what is queued after it finds the data sent.
- * p4d_send_wait_any does, until a send is done. p4d_barrier is one of the hosts, without their devices.
+ * happen. p4d_comm_send_wait does not hold up the host either: what is queued after it finds the data sent.
+ * p4d_comm_send_wait_any does, until a send is done. p4d_comm_barrier is one of the hosts, without their
+ * devices.
  *
  * NCCL chooses the order of a sum, which may differ from element to element; sums of BF16 and FP16 are
  * rounded at every addition. All members get the same bits, and the same ones again on the same machines as
@@ -28,25 +29,17 @@ typedef enum p4d_transport_kind {
 } p4d_transport_kind;
 
 /*
- * Collective over `all`, a group of all ranks in the order of ranks, which stays open as long. library: what
- * to open as NCCL; NULL: libnccl.so.2. *transport is NULL when the device's memory is the host's and nothing
- * else was asked for: then groups carry its data as they are. Takes the device's watch.
- * Errors: VALUE (what was asked for is not possible, and why: the same on all ranks), NO_MEMORY, RANK.
- */
-int p4d_transport_open(p4d_transport **transport, p4d_group *all, p4d_device *device, p4d_transport_kind kind,
-		       const char *library, p4d_error *err);
-/*
  * After an error, of whatever kind: groups are closed without waiting for other ranks, which may never close
  * theirs. An error of a group does this by itself. NULL: nothing.
  */
-void p4d_transport_break(p4d_transport *transport);
+void p4d_comm_transport_break(p4d_transport *transport);
 /* Whether what is queued on the device may wait for ever. NULL: false. */
-bool p4d_transport_broken(const p4d_transport *transport);
+bool p4d_comm_transport_broken(const p4d_transport *transport);
 /* After its groups were closed. NULL: nothing. */
-void p4d_transport_close(p4d_transport *transport);
+void p4d_comm_transport_close(p4d_transport *transport);
 /* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL): one line without
  * quotes or backslashes */
-const char *p4d_transport_name(const p4d_transport *transport);
+const char *p4d_comm_transport_name(const p4d_transport *transport);
 
 /* What a group will be used for. */
 typedef struct p4d_traffic {
@@ -56,8 +49,8 @@ typedef struct p4d_traffic {
 	 * collectives; the same on all members. 0: there is none, or who knows.
 	 */
 	uint64_t sum_bytes, pieces_bytes;
-	/* They run beside the device's operations: after what is queued, and until p4d_group_await. */
-	bool aside;
+	/* They run beside the device's operations: after what is queued, and until p4d_comm_await. */
+	bool async;
 	/* by member: a bit for each channel on which this rank sends to it. NULL: no messages */
 	const uint8_t *sends;
 	uint64_t message_bytes; /* of the largest message */
@@ -72,20 +65,20 @@ typedef struct p4d_traffic {
  * is. No allocation later on: NCCL connects the ranks for small and for the largest collectives here.
  * Errors: RANK (also: NCCL's), NO_MEMORY.
  */
-int p4d_group_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
-			p4d_error *err);
+int p4d_comm_on_device(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
+		       p4d_error *err);
 
 /* Whether collectives of the group run beside the device's operations: asked for, and possible. */
-bool p4d_group_runs_aside(const p4d_group *group);
+bool p4d_comm_runs_async(const p4d_group *group);
 
 /*
- * Collectives that run aside: how many were called so far, and: what is queued from now on starts after the
- * first `count` of them. On other groups the second does nothing.
+ * Collectives that run asynchronously: how many were called so far, and: what is queued from now on starts
+ * after the first `count` of them. On other groups the second does nothing.
  */
-uint64_t p4d_group_called(const p4d_group *group);
-int p4d_group_await(p4d_group *group, uint64_t count, p4d_error *err);
+uint64_t p4d_comm_called(const p4d_group *group);
+int p4d_comm_await(p4d_group *group, uint64_t count, p4d_error *err);
 
 /* Holds up the host until a mark is reached, or the device's watch says that it never will be. */
-int p4d_device_reach(p4d_device *device, void *mark, p4d_error *err);
+int p4d_comm_device_reach(p4d_device *device, void *mark, p4d_error *err);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in on sockets: new connections, news and ends of other ranks, and the bell of this one. */
-#include "comm/world.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,18 +7,20 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "comm/world.h"
+
 enum { P4D_HELLO = 0x70346410, P4D_NOTICE = 0x70346420, BATCH = 64 };
 static const double GREETING_SECONDS = 5;
 
-p4d_hello p4d_world_hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel)
+p4d_hello p4d_events__hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel)
 {
 	p4d_hello hello = {.magic = P4D_HELLO, .from = from, .to = to, .channel = channel};
 
-	hello.code = p4d_mac(w->key, &hello, offsetof(p4d_hello, code));
+	hello.code = p4d_wire__mac(w->key, &hello, offsetof(p4d_hello, code));
 	return hello;
 }
 
-int p4d_events_add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel)
+int p4d_events__add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel)
 {
 	struct epoll_event event = {.events = events,
 				    .data.u64 = (uint64_t)kind << 48 | (uint64_t)channel << 32 | rank};
@@ -28,13 +28,13 @@ int p4d_events_add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_
 	return epoll_ctl(w->events, EPOLL_CTL_ADD, fd, &event);
 }
 
-int p4d_events_control(p4d_world *w, uint32_t rank, int fd, p4d_error *err)
+int p4d_events__control(p4d_world *w, uint32_t rank, int fd, p4d_error *err)
 {
 	w->peers[rank].control = fd;
 	w->connected++;
-	p4d_no_delay(fd);
-	p4d_keep_alive(fd, w->idle_seconds);
-	if (p4d_events_add(w, fd, EPOLLIN | EPOLLRDHUP, P4D_EVENT_CONTROL, rank, 0) < 0)
+	p4d_wire__no_delay(fd);
+	p4d_wire__keep_alive(fd, w->idle_seconds);
+	if (p4d_events__add(w, fd, EPOLLIN | EPOLLRDHUP, P4D_EVENT_CONTROL, rank, 0) < 0)
 		return p4d_fail(err, P4D_E_IO, "epoll: %s", strerror(errno));
 	return 0;
 }
@@ -50,14 +50,14 @@ static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
 			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-int p4d_world_error(const p4d_world *w, p4d_error *err)
+int p4d_events__error(const p4d_world *w, p4d_error *err)
 {
 	if (err)
 		*err = w->why;
 	return -1;
 }
 
-int p4d_world_break(p4d_world *w, p4d_error *err, const char *format, ...)
+int p4d_events__break(p4d_world *w, p4d_error *err, const char *format, ...)
 {
 	va_list args;
 
@@ -69,10 +69,10 @@ int p4d_world_break(p4d_world *w, p4d_error *err, const char *format, ...)
 		va_end(args);
 		tell(w, P4D_NOTICE_FAILED, w->why.text);
 	}
-	return p4d_world_error(w, err);
+	return p4d_events__error(w, err);
 }
 
-void p4d_events_leave(p4d_world *w)
+void p4d_events__leave(p4d_world *w)
 {
 	tell(w, P4D_NOTICE_LEAVES, "");
 }
@@ -86,11 +86,11 @@ static void control_ended(p4d_world *w, p4d_peer *peer, int reason)
 	if (peer->left)
 		return;
 	if (reason == ETIMEDOUT || reason == EHOSTUNREACH || reason == ENETUNREACH)
-		p4d_world_break(w, NULL, "%s cannot be reached any more: %s", p4d_peer_text(peer, text),
-				strerror(reason));
+		p4d_events__break(w, NULL, "%s cannot be reached any more: %s",
+				  p4d_world_peer_text(peer, text), strerror(reason));
 	else
-		p4d_world_break(w, NULL, "%s ended without a word: process %lld was killed or crashed",
-				p4d_peer_text(peer, text), (long long)peer->member.pid);
+		p4d_events__break(w, NULL, "%s ended without a word: process %lld was killed or crashed",
+				  p4d_world_peer_text(peer, text), (long long)peer->member.pid);
 }
 
 static void read_control(p4d_world *w, p4d_peer *peer)
@@ -110,13 +110,13 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 		peer->notice_got = 0;
 		peer->notice.text[sizeof(peer->notice.text) - 1] = '\0';
 		if (peer->notice.magic != P4D_NOTICE) {
-			p4d_world_break(w, NULL, "rank %u sent something that is not p4d's",
-					peer->member.rank);
+			p4d_events__break(w, NULL, "rank %u sent something that is not p4d's",
+					  peer->member.rank);
 		} else if (peer->notice.kind == P4D_NOTICE_FAILED) {
-			p4d_world_break(w, NULL, "%s", peer->notice.text);
+			p4d_events__break(w, NULL, "%s", peer->notice.text);
 		} else {
 			peer->left = true;
-			peer->left_at = p4d_seconds();
+			peer->left_at = p4d_wire__now();
 		}
 	}
 }
@@ -124,7 +124,7 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 /* A complete hello. False: close it. */
 static bool welcome(p4d_world *w, const p4d_hello *hello, int fd)
 {
-	p4d_hello wanted = p4d_world_hello(w, hello->from, w->rank, hello->channel);
+	p4d_hello wanted = p4d_events__hello(w, hello->from, w->rank, hello->channel);
 
 	if (memcmp(hello, &wanted, sizeof(wanted)) || hello->from >= w->size || hello->from == w->rank)
 		return false;
@@ -133,20 +133,20 @@ static bool welcome(p4d_world *w, const p4d_hello *hello, int fd)
 	if (hello->channel == P4D_ALL_CHANNELS) {
 		if (peer->control >= 0 || peer->left)
 			return false;
-		p4d_events_control(w, hello->from, fd, NULL);
+		p4d_events__control(w, hello->from, fd, NULL);
 		return true;
 	}
 	if (hello->channel >= P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
 		return false;
 	peer->in[hello->channel].fd = fd;
 	/* edges only: data that nobody asks for yet must not keep a waiting rank awake */
-	p4d_events_add(w, fd, EPOLLIN | EPOLLET, P4D_EVENT_DATA, hello->from, hello->channel);
+	p4d_events__add(w, fd, EPOLLIN | EPOLLET, P4D_EVENT_DATA, hello->from, hello->channel);
 	return true;
 }
 
 static void greet(p4d_world *w, uint32_t i)
 {
-	p4d_greeting *g = &w->greetings[i];
+	p4d_handshake *g = &w->greetings[i];
 
 	if (g->fd < 0)
 		return;
@@ -166,16 +166,16 @@ static void accept_all(p4d_world *w)
 {
 	int fd;
 
-	while ((fd = p4d_accept(w->listener)) >= 0) {
+	while ((fd = p4d_wire__accept(w->listener)) >= 0) {
 		uint32_t at = 0;
 		for (uint32_t i = 1; i < P4D_GREETINGS && w->greetings[at].fd >= 0; i++)
 			if (w->greetings[i].fd < 0 || w->greetings[i].since < w->greetings[at].since)
 				at = i;
-		p4d_greeting *g = &w->greetings[at];
+		p4d_handshake *g = &w->greetings[at];
 		if (g->fd >= 0)
 			close(g->fd);
-		*g = (p4d_greeting){.fd = fd, .since = p4d_seconds()};
-		if (p4d_events_add(w, fd, EPOLLIN, P4D_EVENT_GREETING, at, 0) < 0) {
+		*g = (p4d_handshake){.fd = fd, .since = p4d_wire__now()};
+		if (p4d_events__add(w, fd, EPOLLIN, P4D_EVENT_GREETING, at, 0) < 0) {
 			close(fd);
 			g->fd = -1;
 			continue;
@@ -184,13 +184,13 @@ static void accept_all(p4d_world *w)
 	}
 }
 
-void p4d_events_take(p4d_world *w, int timeout)
+void p4d_events__take(p4d_world *w, int timeout)
 {
 	struct epoll_event events[BATCH];
 	int n = epoll_wait(w->events, events, BATCH, timeout);
 	uint64_t count;
 
-	w->looked_at = p4d_seconds();
+	w->looked_at = p4d_wire__now();
 	for (int i = 0; i < n; i++) {
 		uint32_t rank = (uint32_t)events[i].data.u64;
 		switch (events[i].data.u64 >> 48) {

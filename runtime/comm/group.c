@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "comm/transport.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "comm/transport.h"
 
 /* How often this rank has opened that very list before. */
 static int count_opened(p4d_world *w, uint64_t list, uint64_t *times, p4d_error *err)
@@ -62,16 +62,16 @@ int p4d_group_open(p4d_group **group, p4d_world *w, const uint32_t *ranks, uint3
 		if (ranks[i] == w->rank)
 			g->index = i;
 	}
-	signature = p4d_mac(0, ranks, count * sizeof(*ranks));
+	signature = p4d_wire__mac(0, ranks, count * sizeof(*ranks));
 	if (count_opened(w, signature, &times, err) < 0) {
 		p4d_group_close(g);
 		return -1;
 	}
 	/* the same on all members without a word between them */
-	signature = p4d_mac(signature, &times, sizeof(times)) | 1;
+	signature = p4d_wire__mac(signature, &times, sizeof(times)) | 1;
 	g->id = (uint32_t)(signature >> 32) << 8;
 	if (on_node && count > 1) {
-		g->lines = p4d_node_group(&w->node, signature);
+		g->lines = p4d_shm__group(&w->node, signature);
 		if (!g->lines) {
 			p4d_group_close(g);
 			return p4d_fail(err, P4D_E_VALUE, "more than %d groups on a node", P4D_NODE_GROUPS);
@@ -85,7 +85,7 @@ void p4d_group_close(p4d_group *g)
 {
 	if (!g)
 		return;
-	p4d_device_group_close(g);
+	p4d_comm_device__group_close(g);
 	free(g->ranks);
 	free(g->terms);
 	free(g);
@@ -115,60 +115,61 @@ static bool is_carried(const p4d_group *g, uint32_t member)
 	return g->transport && member != g->index;
 }
 
-int p4d_send(p4d_group *g, uint32_t to, unsigned channel, const void *data, uint64_t bytes, uint64_t *ticket,
-	     p4d_error *err)
+int p4d_comm_send(p4d_group *g, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
+		  uint64_t *ticket, p4d_error *err)
 {
 	if (check_channel(g, to, channel, err) < 0)
 		return -1;
 	if (is_carried(g, to))
-		return g->transport->carrier->send(g, to, channel, data, bytes, ticket, err);
-	return p4d_post(g->world, g->ranks[to], channel, 0, data, bytes, ticket, err);
+		return g->transport->ops->send(g, to, channel, data, bytes, ticket, err);
+	return p4d_channel_post(g->world, g->ranks[to], channel, 0, data, bytes, ticket, err);
 }
 
-int p4d_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
+int p4d_comm_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
 {
 	if (check_channel(g, to, channel, err) < 0)
 		return -1;
 	if (is_carried(g, to))
-		return g->transport->carrier->send_wait(g, to, channel, ticket, err);
-	return p4d_post_wait(g->world, g->ranks[to], channel, ticket, err);
+		return g->transport->ops->send_wait(g, to, channel, ticket, err);
+	return p4d_channel_post_wait(g->world, g->ranks[to], channel, ticket, err);
 }
 
-int p4d_send_wait_any(p4d_group *g, const p4d_pending *pending, unsigned count, unsigned *which,
-		      p4d_error *err)
+int p4d_comm_send_wait_any(p4d_group *g, const p4d_pending *pending, unsigned count, unsigned *which,
+			   p4d_error *err)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (check_channel(g, pending[i].to, pending[i].channel, err) < 0)
 			return -1;
 	if (g->transport)
-		return p4d_device_send_wait_any(g, pending, count, which, err);
-	return p4d_post_wait_any(g->world, g->ranks, pending, count, which, err);
+		return p4d_comm_device__send_wait_any(g, pending, count, which, err);
+	return p4d_channel_post_wait_any(g->world, g->ranks, pending, count, which, err);
 }
 
-int p4d_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
+int p4d_comm_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+			p4d_error *err)
 {
 	if (check_channel(g, from, channel, err) < 0)
 		return -1;
-	return is_carried(g, from) ? g->transport->carrier->recv_begin(g, from, channel, data, bytes, err)
-				   : 0;
+	return is_carried(g, from) ? g->transport->ops->recv_begin(g, from, channel, data, bytes, err) : 0;
 }
 
-int p4d_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
+int p4d_comm_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+		      p4d_error *err)
 {
 	if (check_channel(g, from, channel, err) < 0)
 		return -1;
 	if (is_carried(g, from))
-		return g->transport->carrier->recv_end(g, from, channel, data, bytes, err);
+		return g->transport->ops->recv_end(g, from, channel, data, bytes, err);
 	if (g->transport)
-		return p4d_device_take_own(g, channel, data, bytes, err);
-	return p4d_take(g->world, g->ranks[from], channel, 0, bytes, err) < 0
+		return p4d_comm_device__take_own(g, channel, data, bytes, err);
+	return p4d_channel_take(g->world, g->ranks[from], channel, 0, bytes, err) < 0
 		   ? -1
-		   : p4d_take_data(g->world, g->ranks[from], channel, data, bytes, err);
+		   : p4d_channel_take_data(g->world, g->ranks[from], channel, data, bytes, err);
 }
 
-int p4d_recv(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
+int p4d_comm_recv(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
 {
-	return p4d_recv_begin(g, from, channel, data, bytes, err) < 0
+	return p4d_comm_recv_begin(g, from, channel, data, bytes, err) < 0
 		   ? -1
-		   : p4d_recv_end(g, from, channel, data, bytes, err);
+		   : p4d_comm_recv_end(g, from, channel, data, bytes, err);
 }

@@ -30,34 +30,34 @@ enum {
  * A byte stream with one writer and one reader. Counters never wrap. An empty ring begins again with its
  * first byte, so that only so much of it exists as was ever on its way at a time.
  */
-typedef struct p4d_ring {
+typedef struct p4d_shm_ring {
 	_Alignas(64) _Atomic uint64_t head; /* written */
 	_Atomic uint64_t origin;            /* what was in the first byte when it began again */
 	_Alignas(64) _Atomic uint64_t tail; /* read */
 	_Alignas(64) uint8_t data[];
-} p4d_ring;
+} p4d_shm_ring;
 
 /* How far one member of a group is, and what its slots hold; see collectives_node.c. */
-typedef struct p4d_line {
+typedef struct p4d_cache_line {
 	_Alignas(128) _Atomic uint64_t step;
 	struct {
 		_Atomic uint64_t piece, signature; /* of a slot that holds a piece of this group */
 	} slots[P4D_SLOTS];
-} p4d_line;
+} p4d_cache_line;
 
-typedef struct p4d_bell {
+typedef struct p4d_eventfd {
 	_Alignas(64) _Atomic uint32_t sleeps;
-} p4d_bell;
+} p4d_eventfd;
 
 /* Whose readers a slot has to wait for before it is used again. */
 typedef struct p4d_use {
-	p4d_line *lines; /* NULL: never used */
-	uint64_t step;   /* that all of them must reach */
+	p4d_cache_line *lines; /* NULL: never used */
+	uint64_t step;         /* that all of them must reach */
 	uint32_t count;
 	uint32_t *ranks;
 } p4d_use;
 
-typedef struct p4d_node {
+typedef struct p4d_comm_node {
 	uint32_t count, index; /* ranks of this node, and this one among them */
 	uint32_t *ranks;       /* by index */
 	uint8_t *base;         /* NULL: alone on the node */
@@ -65,30 +65,32 @@ typedef struct p4d_node {
 	int *bells; /* by index; this rank's own too. -1: none */
 	unsigned slot;
 	p4d_use uses[P4D_SLOTS];
-} p4d_node;
+} p4d_comm_node;
 
 /* Addresses in the shared memory. */
-p4d_bell *p4d_node_bell(const p4d_node *node, uint32_t index);
-p4d_ring *p4d_node_ring(const p4d_node *node, uint32_t from, uint32_t to, unsigned channel);
-uint8_t *p4d_node_slot(const p4d_node *node, uint32_t index, unsigned slot);
+p4d_eventfd *p4d_shm__eventfd(const p4d_comm_node *node, uint32_t index);
+p4d_shm_ring *p4d_shm__ring_of(const p4d_comm_node *node, uint32_t from, uint32_t to, unsigned channel);
+uint8_t *p4d_shm__slot(const p4d_comm_node *node, uint32_t index, unsigned slot);
 /* Sets the sizes, for messages of so many bytes where the address space allows. */
-void p4d_node_size(p4d_node *node, uint64_t message_bytes);
+void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes);
 /* The lines of the group with that signature; NULL when all P4D_NODE_GROUPS are taken. */
-p4d_line *p4d_node_group(const p4d_node *node, uint64_t signature);
+p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature);
 
 /* After a change: wakes that rank when it sleeps. */
-void p4d_node_wake(const p4d_node *node, uint32_t index);
+void p4d_shm__wake(const p4d_comm_node *node, uint32_t index);
 
 /* Moves up to `bytes` into or out of a ring, wakes the other side; returns how many. */
-size_t p4d_ring_write(const p4d_node *node, uint32_t to, unsigned channel, const void *data, size_t bytes);
-size_t p4d_ring_read(const p4d_node *node, uint32_t from, unsigned channel, void *data, size_t bytes);
+size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned channel, const void *data,
+			   size_t bytes);
+size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned channel, void *data,
+			  size_t bytes);
 
 struct p4d_world;
-struct p4d_meeting;
+struct p4d_rendezvous;
 struct p4d_ranks;
 /* Collective over the ranks with this rank's node id, when all are connected. Errors: RANK, NO_MEMORY, IO. */
-int p4d_node_open(struct p4d_world *w, const struct p4d_meeting *meeting, const struct p4d_ranks *ranks,
-		  double deadline, p4d_error *err);
-void p4d_node_close(p4d_node *node);
+int p4d_node__open(struct p4d_world *w, const struct p4d_rendezvous *meeting, const struct p4d_ranks *ranks,
+		   double deadline, p4d_error *err);
+void p4d_node__close(p4d_comm_node *node);
 
 #endif

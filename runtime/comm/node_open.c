@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the ranks of a node get one piece of memory: the first makes it, the others are handed its descriptor.
  */
-#include "comm/world.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "comm/world.h"
 
 enum { P4D_HELLO_NODE = 0x70346411 };
 typedef union p4d_control_data {
@@ -67,7 +67,7 @@ static p4d_hello node_hello(const p4d_world *w, uint32_t from, uint32_t to)
 {
 	p4d_hello hello = {.magic = P4D_HELLO_NODE, .from = from, .to = to};
 
-	hello.code = p4d_mac(w->key, &hello, offsetof(p4d_hello, code));
+	hello.code = p4d_wire__mac(w->key, &hello, offsetof(p4d_hello, code));
 	return hello;
 }
 
@@ -78,39 +78,40 @@ static int await(p4d_world *w, int fd, double deadline)
 		struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = w->events, .events = POLLIN}};
 		if (poll(polled, 2, 100) < 0 && errno != EINTR)
 			return 0;
-		p4d_events_take(w, 0);
+		p4d_events__take(w, 0);
 		if (w->failed)
 			return -1;
 		if (polled[0].revents)
 			return 1;
-		if (p4d_seconds() >= deadline)
+		if (p4d_wire__now() >= deadline)
 			return 0;
 	}
 }
 
 /* Of all mates, their bells. */
-static int collect(p4d_world *w, const p4d_meeting *m, int *links, double deadline, p4d_error *err)
+static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double deadline, p4d_error *err)
 {
-	p4d_node *node = &w->node;
+	p4d_comm_node *node = &w->node;
 	char text[96];
 
 	for (uint32_t left = node->count - 1; left;) {
 		p4d_hello hello;
 		int bell, rc = await(w, m->local, deadline);
 		if (rc < 0)
-			return p4d_world_error(w, err);
+			return p4d_events__error(w, err);
 		if (!rc) {
 			uint32_t i = 1;
 			while (links[i] >= 0)
 				i++;
 			return p4d_fail(err, P4D_E_RANK,
 					"%s did not ask for its node's shared memory in time",
-					p4d_peer_text(&w->peers[node->ranks[i]], text));
+					p4d_world_peer_text(&w->peers[node->ranks[i]], text));
 		}
-		int fd = p4d_accept(m->local);
+		int fd = p4d_wire__accept(m->local);
 		if (fd < 0)
 			continue;
-		if (p4d_poll_by(fd, POLLIN, p4d_seconds() + 2) && receive_with(fd, &hello, &bell, 1) == 0) {
+		if (p4d_wire__poll_by(fd, POLLIN, p4d_wire__now() + 2) &&
+		    receive_with(fd, &hello, &bell, 1) == 0) {
 			p4d_hello wanted = node_hello(w, hello.from, w->rank);
 			int mate = hello.from < w->size && !memcmp(&hello, &wanted, sizeof(hello))
 				       ? w->peers[hello.from].mate
@@ -128,9 +129,9 @@ static int collect(p4d_world *w, const p4d_meeting *m, int *links, double deadli
 	return 0;
 }
 
-static int lead(p4d_world *w, const p4d_meeting *m, int *fds, double deadline, p4d_error *err)
+static int lead(p4d_world *w, const p4d_rendezvous *m, int *fds, double deadline, p4d_error *err)
 {
-	p4d_node *node = &w->node;
+	p4d_comm_node *node = &w->node;
 	int *links = malloc(node->count * sizeof(*links));
 
 	if (!links)
@@ -153,7 +154,7 @@ static int lead(p4d_world *w, const p4d_meeting *m, int *fds, double deadline, p
 
 static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
 {
-	p4d_node *node = &w->node;
+	p4d_comm_node *node = &w->node;
 	const p4d_peer *leader = &w->peers[node->ranks[0]];
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	size_t length = strnlen(leader->member.local, sizeof(leader->member.local));
@@ -169,19 +170,20 @@ static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
 	    send_with(fd, &hello, &node->bells[node->index], 1) < 0) {
 		p4d_fail(err, P4D_E_RANK,
 			 "rank %u cannot reach the local socket of %s, which has the same node number: %s",
-			 w->rank, p4d_peer_text(leader, text), strerror(errno));
+			 w->rank, p4d_world_peer_text(leader, text), strerror(errno));
 	} else if ((rc = await(w, fd, deadline)) < 0) {
-		p4d_world_error(w, err);
+		p4d_events__error(w, err);
 	} else if (!rc || receive_with(fd, &reply, fds, node->count + 1) < 0) {
 		/* its end may be on its way to this rank */
-		p4d_events_take(w, 200);
-		rc = w->failed ? p4d_world_error(w, err)
+		p4d_events__take(w, 200);
+		rc = w->failed ? p4d_events__error(w, err)
 			       : p4d_fail(err, P4D_E_RANK, "%s did not hand out its node's shared memory",
-					  p4d_peer_text(leader, text));
+					  p4d_world_peer_text(leader, text));
 	} else if (memcmp(&reply, &wanted, sizeof(reply))) {
 		for (uint32_t i = 0; i <= node->count; i++)
 			close(fds[i]);
-		rc = p4d_fail(err, P4D_E_RANK, "a stranger answered for %s", p4d_peer_text(leader, text));
+		rc = p4d_fail(err, P4D_E_RANK, "a stranger answered for %s",
+			      p4d_world_peer_text(leader, text));
 	} else {
 		rc = 0;
 		for (uint32_t i = 0; i < node->count; i++) {
@@ -198,7 +200,7 @@ static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
 
 static int name_mates(p4d_world *w, p4d_error *err)
 {
-	p4d_node *node = &w->node;
+	p4d_comm_node *node = &w->node;
 	uint32_t mine = w->peers[w->rank].member.node;
 
 	for (uint32_t r = 0; r < w->size; r++)
@@ -227,9 +229,10 @@ static int name_mates(p4d_world *w, p4d_error *err)
 	return 0;
 }
 
-int p4d_node_open(p4d_world *w, const p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
+int p4d_node__open(p4d_world *w, const p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
+		   p4d_error *err)
 {
-	p4d_node *node = &w->node;
+	p4d_comm_node *node = &w->node;
 	int fds[P4D_NODE_RANKS + 1];
 	struct stat made;
 	char name[128];
@@ -238,7 +241,7 @@ int p4d_node_open(p4d_world *w, const p4d_meeting *m, const p4d_ranks *ranks, do
 		return -1;
 	if (node->count == 1)
 		return 0;
-	p4d_node_size(node, ranks->message_bytes);
+	p4d_shm__size(node, ranks->message_bytes);
 	node->bells[node->index] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (node->bells[node->index] < 0)
 		return p4d_fail(err, P4D_E_IO, "no eventfd: %s", strerror(errno));
@@ -273,12 +276,12 @@ int p4d_node_open(p4d_world *w, const p4d_meeting *m, const p4d_ranks *ranks, do
 		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot map %zu bytes of shared memory: %s",
 				node->bytes, strerror(errno));
 	node->base = base;
-	if (p4d_events_add(w, node->bells[node->index], POLLIN, P4D_EVENT_BELL, 0, 0) < 0)
+	if (p4d_events__add(w, node->bells[node->index], POLLIN, P4D_EVENT_BELL, 0, 0) < 0)
 		return p4d_fail(err, P4D_E_IO, "epoll: %s", strerror(errno));
 	return 0;
 }
 
-void p4d_node_close(p4d_node *node)
+void p4d_node__close(p4d_comm_node *node)
 {
 	if (node->base)
 		munmap(node->base, node->bytes);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who this process is: from what srun tells its tasks, or made up for forked ranks. */
-#include "comm/comm.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
 #include "comm/wire.h"
 
 /* Ports below those that Linux gives to outgoing connections. */
@@ -24,7 +23,7 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
 	    .idle_seconds = P4D_IDLE_SECONDS,
 	};
 
-	if (p4d_random(&made.key, sizeof(made.key)) < 0)
+	if (p4d_wire__random(&made.key, sizeof(made.key)) < 0)
 		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
 	made.port = (uint16_t)(FIRST_PORT + made.key % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
 	snprintf(made.session, sizeof(made.session), "local-%d-%08x", getpid(), (unsigned)(made.key >> 32));
@@ -128,7 +127,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 		return -1;
 	}
 	if (!reserved) {
-		uint64_t from = p4d_mac(0, ranks->session, strlen(ranks->session));
+		uint64_t from = p4d_wire__mac(0, ranks->session, strlen(ranks->session));
 		ranks->ports = PORTS;
 		ranks->port = (uint16_t)(FIRST_PORT + from % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
 		return 0;
@@ -159,11 +158,11 @@ static int key(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 	char lower[65];
 
 	if (!hex) {
-		ranks->key = p4d_mac(2, ranks->session, strlen(ranks->session));
+		ranks->key = p4d_wire__mac(2, ranks->session, strlen(ranks->session));
 		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 			const char *text = value(variable, known[i]);
 			if (text)
-				ranks->key = p4d_mac(ranks->key + i, text, strlen(text));
+				ranks->key = p4d_wire__mac(ranks->key + i, text, strlen(text));
 		}
 		return 0;
 	}
@@ -173,7 +172,7 @@ static int key(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE, "P4D_JOB_KEY is not 16 to 64 hex digits");
 	for (size_t i = 0; i < length; i++)
 		lower[i] = (char)tolower((unsigned char)hex[i]);
-	ranks->key = p4d_mac(3, lower, length);
+	ranks->key = p4d_wire__mac(3, lower, length);
 	return 0;
 }
 

@@ -12,24 +12,24 @@
 
 enum { ADDRESSES = 8 };
 
-uint64_t p4d_join_key(const p4d_ranks *ranks)
+uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks)
 {
-	return p4d_mac(ranks->key, ranks->session, strnlen(ranks->session, sizeof(ranks->session)));
+	return p4d_wire__mac(ranks->key, ranks->session, strnlen(ranks->session, sizeof(ranks->session)));
 }
 
-uint64_t p4d_join_code(uint64_t key, const p4d_join *join)
+uint64_t p4d_rendezvous__join_code(uint64_t key, const p4d_join *join)
 {
-	return p4d_mac(key, join, offsetof(p4d_join, code));
+	return p4d_wire__mac(key, join, offsetof(p4d_join, code));
 }
 
-uint64_t p4d_answer_code(uint64_t key, const p4d_answer *answer)
+uint64_t p4d_rendezvous__answer_code(uint64_t key, const p4d_answer *answer)
 {
-	return p4d_mac(key, answer, offsetof(p4d_answer, code));
+	return p4d_wire__mac(key, answer, offsetof(p4d_answer, code));
 }
 
-bool p4d_host_is_loopback(const char *host)
+bool p4d_rendezvous__is_loopback(const char *host)
 {
-	p4d_address address;
+	p4d_wire_address address;
 	char text[P4D_ADDRESS_TEXT];
 	size_t length = strlen(host);
 
@@ -38,31 +38,31 @@ bool p4d_host_is_loopback(const char *host)
 	/* a name that a hosts file maps to 127.0.1.1 is another matter: other hosts know it differently */
 	if (strspn(host, "0123456789.") != length && !strchr(host, ':'))
 		return false;
-	return p4d_address_resolve(&address, 1, host) == 1 && p4d_address_text(&address, text) &&
-	       p4d_address_is_loopback(&address);
+	return p4d_wire__address_resolve(&address, 1, host) == 1 && p4d_wire__address_text(&address, text) &&
+	       p4d_wire__address_is_loopback(&address);
 }
 
-int p4d_host_addresses(p4d_address *addresses, int most, const p4d_ranks *ranks)
+int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
 {
-	int count = p4d_address_resolve(addresses, most, ranks->host);
+	int count = p4d_wire__address_resolve(addresses, most, ranks->host);
 
 	if (!count && ranks->other_host[0])
-		count = p4d_address_resolve(addresses, most, ranks->other_host);
+		count = p4d_wire__address_resolve(addresses, most, ranks->other_host);
 	return count;
 }
 
-void p4d_replace_loopback(p4d_member *members, uint32_t size, const p4d_address *reachable)
+void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const p4d_wire_address *reachable)
 {
 	for (uint32_t r = 0; r < size; r++) {
 		uint16_t port = members[r].address.port;
-		if (!p4d_address_is_loopback(&members[r].address))
+		if (!p4d_wire__address_is_loopback(&members[r].address))
 			continue;
 		members[r].address = *reachable;
 		members[r].address.port = port;
 	}
 }
 
-void p4d_rank_list(char *text, size_t size, const bool *absent, uint32_t count)
+void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count)
 {
 	size_t length = 0;
 
@@ -106,14 +106,14 @@ static int open_local(p4d_member *self)
 	return -1;
 }
 
-static int listen_on_ports(const p4d_address *address, bool any, const p4d_ranks *ranks)
+static int listen_on_ports(const p4d_wire_address *address, bool any, const p4d_ranks *ranks)
 {
-	p4d_address at = *address;
+	p4d_wire_address at = *address;
 	int fd = -1;
 
 	for (unsigned i = 0; i < ranks->ports && fd < 0 && ranks->port + i <= UINT16_MAX; i++) {
 		at.port = (uint16_t)(ranks->port + i);
-		fd = p4d_listen(&at, any);
+		fd = p4d_wire__listen(&at, any);
 		if (fd < 0 && errno != EADDRINUSE && errno != EACCES)
 			break;
 	}
@@ -121,18 +121,18 @@ static int listen_on_ports(const p4d_address *address, bool any, const p4d_ranks
 }
 
 /* Rank 0's listener. */
-static int open_host(p4d_meeting *m, const p4d_ranks *ranks, p4d_error *err)
+static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 {
-	p4d_address at[ADDRESSES];
-	int count = p4d_host_addresses(at, ADDRESSES, ranks), reason = 0;
+	p4d_wire_address at[ADDRESSES];
+	int count = p4d_rendezvous__addresses(at, ADDRESSES, ranks), reason = 0;
 
 	if (!count)
 		return p4d_fail(err, P4D_E_RANK, "rank 0's host \"%s\" is not known on its own node",
 				ranks->host);
-	bool loopback = p4d_host_is_loopback(ranks->host) ||
-			(ranks->other_host[0] && p4d_host_is_loopback(ranks->other_host));
+	bool loopback = p4d_rendezvous__is_loopback(ranks->host) ||
+			(ranks->other_host[0] && p4d_rendezvous__is_loopback(ranks->other_host));
 	for (int i = 0; i < count && m->listener < 0; i++) {
-		if (loopback || !p4d_address_is_loopback(&at[i]))
+		if (loopback || !p4d_wire__address_is_loopback(&at[i]))
 			m->listener = listen_on_ports(&at[i], false, ranks);
 		reason = errno;
 	}
@@ -144,7 +144,7 @@ static int open_host(p4d_meeting *m, const p4d_ranks *ranks, p4d_error *err)
 	if (m->listener < 0)
 		return p4d_fail(err, P4D_E_RANK, "rank 0 cannot listen on %s, ports %u to %u: %s",
 				ranks->host, ranks->port, ranks->port + ranks->ports - 1, strerror(reason));
-	p4d_address_local(&m->members[0].address, m->listener);
+	p4d_wire__address_local(&m->members[0].address, m->listener);
 	return 0;
 }
 
@@ -156,50 +156,51 @@ typedef struct p4d_attempt {
 	p4d_telling telling;
 } p4d_attempt;
 
-static void note(p4d_attempt *attempt, const p4d_address *where, p4d_telling telling, const char *what)
+static void note(p4d_attempt *attempt, const p4d_wire_address *where, p4d_telling telling, const char *what)
 {
 	if (telling < attempt->telling)
 		return;
-	p4d_address_text(where, attempt->where);
+	p4d_wire__address_text(where, attempt->where);
 	attempt->what = what;
 	attempt->telling = telling;
 }
 
 /* Connects to one address; 0 with the listener open and *join sent, or -1 and why in *last. */
-static int introduce(p4d_meeting *m, p4d_join *join, const p4d_ranks *ranks, const p4d_address *to,
+static int introduce(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, const p4d_wire_address *to,
 		     double deadline, p4d_attempt *last)
 {
-	double soon = fmin(deadline, p4d_seconds() + 2);
+	double soon = fmin(deadline, p4d_wire__now() + 2);
 	p4d_challenge challenge;
-	p4d_address here;
-	int reason = 0, fd = p4d_dial(to);
+	p4d_wire_address here;
+	int reason = 0, fd = p4d_wire__dial(to);
 	socklen_t length = sizeof(reason);
 
 	if (fd < 0) {
 		note(last, to, NOTHING_THERE, strerror(errno));
 		return -1;
 	}
-	if (!p4d_poll_by(fd, POLLOUT, soon)) {
+	if (!p4d_wire__poll_by(fd, POLLOUT, soon)) {
 		note(last, to, NOTHING_THERE, "no answer");
 	} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length) == 0 && reason) {
 		note(last, to, NOTHING_THERE, strerror(reason));
-	} else if (p4d_read_by(fd, &challenge, sizeof(challenge), soon) < 0 ||
-		   challenge.magic != P4D_CHALLENGE || !p4d_address_local(&here, fd)) {
+	} else if (p4d_wire__read_by(fd, &challenge, sizeof(challenge), soon) < 0 ||
+		   challenge.magic != P4D_CHALLENGE || !p4d_wire__address_local(&here, fd)) {
 		note(last, to, A_STRANGER, "another program is there");
 	} else {
-		bool any = p4d_address_is_loopback(&here) && !p4d_host_is_loopback(ranks->host) &&
-			   !(ranks->other_host[0] && p4d_host_is_loopback(ranks->other_host));
+		bool any = p4d_wire__address_is_loopback(&here) &&
+			   !p4d_rendezvous__is_loopback(ranks->host) &&
+			   !(ranks->other_host[0] && p4d_rendezvous__is_loopback(ranks->other_host));
 		here.port = 0;
 		if (m->listener < 0)
-			m->listener = p4d_listen(&here, any);
-		if (m->listener >= 0 && p4d_address_local(&here, m->listener)) {
-			p4d_address reached;
-			p4d_address_local(&reached, fd);
+			m->listener = p4d_wire__listen(&here, any);
+		if (m->listener >= 0 && p4d_wire__address_local(&here, m->listener)) {
+			p4d_wire_address reached;
+			p4d_wire__address_local(&reached, fd);
 			reached.port = here.port;
 			join->self.address = reached;
 			join->challenge = challenge.once;
-			join->code = p4d_join_code(p4d_join_key(ranks), join);
-			if (p4d_write_by(fd, join, sizeof(*join), soon) == 0)
+			join->code = p4d_rendezvous__join_code(p4d_rendezvous__join_key(ranks), join);
+			if (p4d_wire__write_by(fd, join, sizeof(*join), soon) == 0)
 				return fd;
 		}
 		note(last, to, NOTHING_THERE, strerror(errno));
@@ -209,51 +210,51 @@ static int introduce(p4d_meeting *m, p4d_join *join, const p4d_ranks *ranks, con
 }
 
 /* Waits for the table on a connection that was introduced. 1: have it, 0: not our rank 0, -1: it failed. */
-static int take_table(p4d_meeting *m, int fd, const p4d_address *to, const p4d_join *join,
+static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, const p4d_join *join,
 		      const p4d_ranks *ranks, double deadline, p4d_attempt *last, p4d_error *err)
 {
 	size_t bytes = ranks->size * sizeof(*m->members);
-	uint64_t key = p4d_join_key(ranks);
+	uint64_t key = p4d_rendezvous__join_key(ranks);
 	p4d_answer answer;
 
-	if (p4d_read_by(fd, &answer, sizeof(answer), deadline) < 0) {
+	if (p4d_wire__read_by(fd, &answer, sizeof(answer), deadline) < 0) {
 		note(last, to, ANOTHER_KEY,
 		     errno == ETIMEDOUT ? "it does not answer" : "it refused this job's key, or ended");
 		return 0;
 	}
 	if (answer.magic != P4D_ANSWER || answer.once != join->once ||
-	    answer.code != p4d_answer_code(key, &answer)) {
+	    answer.code != p4d_rendezvous__answer_code(key, &answer)) {
 		note(last, to, ANOTHER_KEY, "it has another key");
 		return 0;
 	}
 	answer.text[sizeof(answer.text) - 1] = '\0';
 	if (answer.failed)
 		return p4d_fail(err, P4D_E_RANK, "%s", answer.text);
-	if (p4d_read_by(fd, m->members, bytes, deadline) < 0 ||
-	    p4d_mac(key, m->members, bytes) != answer.table)
+	if (p4d_wire__read_by(fd, m->members, bytes, deadline) < 0 ||
+	    p4d_wire__mac(key, m->members, bytes) != answer.table)
 		return p4d_fail(err, P4D_E_RANK, "rank 0 at %s was lost while it sent the table of ranks",
 				ranks->host);
 	m->secret = answer.secret;
 	/* its own view of its address may mean nothing here */
-	p4d_address_remote(&m->members[0].address, fd);
+	p4d_wire__address_remote(&m->members[0].address, fd);
 	return 1;
 }
 
-static int join_host(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
+static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
 {
 	p4d_join join = {.magic = P4D_JOIN, .size = ranks->size};
 	p4d_attempt last = {.what = "its host is not known here"};
-	p4d_address at[ADDRESSES];
+	p4d_wire_address at[ADDRESSES];
 	double pause = 0.001;
 
 	snprintf(last.where, sizeof(last.where), "%.40s:%u", ranks->host, ranks->port);
 	join.self = m->members[ranks->rank];
-	if (p4d_random(&join.once, sizeof(join.once)) < 0)
+	if (p4d_wire__random(&join.once, sizeof(join.once)) < 0)
 		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
 	do {
-		int count = p4d_host_addresses(at, ADDRESSES, ranks);
+		int count = p4d_rendezvous__addresses(at, ADDRESSES, ranks);
 		for (int i = 0; i < count * ranks->ports; i++) {
-			p4d_address *to = &at[i % count];
+			p4d_wire_address *to = &at[i % count];
 			to->port = (uint16_t)(ranks->port + i / count);
 			int fd = introduce(m, &join, ranks, to, deadline, &last);
 			if (fd < 0)
@@ -270,19 +271,19 @@ static int join_host(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4
 		}
 		poll(NULL, 0, (int)(1e3 * pause));
 		pause = fmin(2 * pause, 0.1);
-	} while (p4d_seconds() < deadline);
+	} while (p4d_wire__now() < deadline);
 	return p4d_fail(err, P4D_E_RANK, "rank %u (%s) could not join in %g s: rank 0 at %s: %s", ranks->rank,
 			m->members[ranks->rank].name, ranks->join_seconds, last.where, last.what);
 }
 
-int p4d_meet(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
+int p4d_rendezvous__meet(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
 {
 	memset(m, 0, sizeof(*m));
 	m->listener = m->local = -1;
 	m->members = calloc(ranks->size, sizeof(*m->members));
 	m->control = malloc(ranks->size * sizeof(*m->control));
 	if (!m->members || !m->control) {
-		p4d_meeting_close(m, 0);
+		p4d_rendezvous__close(m, 0);
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a table of %u ranks", ranks->size);
 	}
 	for (uint32_t r = 0; r < ranks->size; r++)
@@ -300,13 +301,13 @@ int p4d_meet(p4d_meeting *m, const p4d_ranks *ranks, double deadline, p4d_error 
 		 : ranks->rank ? join_host(m, ranks, deadline, err)
 			       : open_host(m, ranks, err);
 	if (!rc && !ranks->rank)
-		rc = p4d_host_ranks(m, ranks, deadline, err);
+		rc = p4d_rendezvous__serve(m, ranks, deadline, err);
 	if (rc)
-		p4d_meeting_close(m, ranks->size);
+		p4d_rendezvous__close(m, ranks->size);
 	return rc;
 }
 
-void p4d_meeting_close(p4d_meeting *m, uint32_t size)
+void p4d_rendezvous__close(p4d_rendezvous *m, uint32_t size)
 {
 	for (uint32_t r = 0; m->control && r < size; r++)
 		if (m->control[r] >= 0)

@@ -14,22 +14,22 @@
 typedef struct p4d_member {
 	uint32_t rank, node;
 	int64_t pid;
-	p4d_address address; /* of its listener */
-	char local[8];       /* abstract name of its local socket, without the leading NUL */
-	char name[64];       /* of its node, for messages */
+	p4d_wire_address address; /* of its listener */
+	char local[8];            /* abstract name of its local socket, without the leading NUL */
+	char name[64];            /* of its node, for messages */
 } p4d_member;
 
-typedef struct p4d_meeting {
+typedef struct p4d_rendezvous {
 	p4d_member *members; /* by rank; owned */
 	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others rank 0's */
 	int listener;        /* open, TCP */
 	int local;           /* open, of the node's shared memory */
 	uint64_t secret;
-} p4d_meeting;
+} p4d_rendezvous;
 
 /* Errors: RANK, NO_MEMORY, IO. Leaves nothing open on failure. */
-int p4d_meet(p4d_meeting *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
-void p4d_meeting_close(p4d_meeting *meeting, uint32_t size);
+int p4d_rendezvous__meet(p4d_rendezvous *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
+void p4d_rendezvous__close(p4d_rendezvous *meeting, uint32_t size);
 
 /* What travels. All padding is zero: the codes are made over the bytes. */
 enum { P4D_CHALLENGE = 0x70346401, P4D_JOIN = 0x70346402, P4D_ANSWER = 0x70346403 };
@@ -53,25 +53,25 @@ typedef struct p4d_answer {
 	uint64_t code;
 } p4d_answer;
 
-uint64_t p4d_join_code(uint64_t key, const p4d_join *join);
-uint64_t p4d_answer_code(uint64_t key, const p4d_answer *answer);
+uint64_t p4d_rendezvous__join_code(uint64_t key, const p4d_join *join);
+uint64_t p4d_rendezvous__answer_code(uint64_t key, const p4d_answer *answer);
 /* Of the job and this step: what codes are made with. */
-uint64_t p4d_join_key(const p4d_ranks *ranks);
+uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
 /* "localhost" or an address of the loopback network, as it was given */
-bool p4d_host_is_loopback(const char *host);
+bool p4d_rendezvous__is_loopback(const char *host);
 /* addresses of rank 0: 0 when neither host nor other_host is known */
-int p4d_host_addresses(p4d_address *addresses, int most, const p4d_ranks *ranks);
+int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks);
 
 /* Rank 0's part: meeting has the members' array, its own entry and the listener. */
-int p4d_host_ranks(p4d_meeting *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
+int p4d_rendezvous__serve(p4d_rendezvous *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
 
 /*
  * A rank on rank 0's host may have reached it by a loopback address, which says nothing to other hosts: puts
  * `reachable` (any port) in place of loopback addresses. Pure.
  */
-void p4d_replace_loopback(p4d_member *members, uint32_t size, const p4d_address *reachable);
+void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const p4d_wire_address *reachable);
 /* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when it is too long */
-void p4d_rank_list(char *text, size_t size, const bool *absent, uint32_t count);
+void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count);
 
 #endif

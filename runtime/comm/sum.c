@@ -46,7 +46,7 @@ P4D_INLINE uint16_t store_fp16(float x)
 	return (uint16_t)(sign | (((size + 0xfff + (size >> 13 & 1)) >> 13) - (112u << 10)));
 }
 
-size_t p4d_sum_width(p4d_dtype type)
+size_t p4d_sum__width(p4d_dtype type)
 {
 	switch (type) {
 	case P4D_DT_BF16:
@@ -125,9 +125,9 @@ P4D_CLONES static void max_double(double *to, const double *a, const double *b, 
 		to[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
 }
 
-void p4d_sum_load(void *sum, const void *from, uint64_t count, p4d_dtype type)
+void p4d_sum__load(void *sum, const void *from, uint64_t count, p4d_dtype type)
 {
-	size_t width = p4d_sum_width(type);
+	size_t width = p4d_sum__width(type);
 
 	if (width == 2)
 		load_16(sum, from, count, type);
@@ -148,17 +148,17 @@ static void combine(void *to, const void *a, const void *b, uint64_t count, p4d_
 		max_double(to, a, b, count);
 }
 
-void p4d_sum_add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how)
+void p4d_sum__add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how)
 {
-	if (p4d_sum_width(type) == 2)
+	if (p4d_sum__width(type) == 2)
 		add_16(sum, from, count, type);
 	else
 		combine(sum, sum, from, count, type, how);
 }
 
-void p4d_sum_store(void *to, const void *sum, uint64_t count, p4d_dtype type)
+void p4d_sum__store(void *to, const void *sum, uint64_t count, p4d_dtype type)
 {
-	size_t width = p4d_sum_width(type);
+	size_t width = p4d_sum__width(type);
 
 	if (width == 2)
 		store_16(to, sum, count, type);
@@ -166,10 +166,10 @@ void p4d_sum_store(void *to, const void *sum, uint64_t count, p4d_dtype type)
 		memcpy(to, sum, count * width);
 }
 
-void p4d_sum_terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
-		   p4d_reduction how)
+void p4d_sum__terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
+		    p4d_reduction how)
 {
-	const size_t width = p4d_sum_width(type);
+	const size_t width = p4d_sum__width(type);
 	double sum[TILE];
 
 	for (uint64_t at = 0; at < count; at += TILE) {
@@ -177,10 +177,10 @@ void p4d_sum_terms(void *to, const void *const *from, uint32_t terms, uint64_t c
 		uint8_t *result = (uint8_t *)to + offset;
 		const void *before = (const uint8_t *)from[0] + offset;
 		if (width == 2 || terms == 1) {
-			p4d_sum_load(sum, before, n, type);
+			p4d_sum__load(sum, before, n, type);
 			for (uint32_t t = 1; t < terms; t++)
-				p4d_sum_add(sum, (const uint8_t *)from[t] + offset, n, type, how);
-			p4d_sum_store(result, sum, n, type);
+				p4d_sum__add(sum, (const uint8_t *)from[t] + offset, n, type, how);
+			p4d_sum__store(result, sum, n, type);
 			continue;
 		}
 		/* neither the first term nor the last sum is only copied */

@@ -10,12 +10,12 @@
  */
 #define P4D_SUM_BYTES(bytes) (2 * (bytes)) /* of the sum of so many bytes of any type */
 
-size_t p4d_sum_width(p4d_dtype type); /* bytes of an element; 0: cannot be summed */
-void p4d_sum_load(void *sum, const void *from, uint64_t count, p4d_dtype type);
-void p4d_sum_add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how);
-void p4d_sum_store(void *to, const void *sum, uint64_t count, p4d_dtype type);
+size_t p4d_sum__width(p4d_dtype type); /* bytes of an element; 0: cannot be summed */
+void p4d_sum__load(void *sum, const void *from, uint64_t count, p4d_dtype type);
+void p4d_sum__add(void *sum, const void *from, uint64_t count, p4d_dtype type, p4d_reduction how);
+void p4d_sum__store(void *to, const void *sum, uint64_t count, p4d_dtype type);
 /* to (count) = combination of from[0..terms-1], in this order; to may be one of them */
-void p4d_sum_terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
-		   p4d_reduction how);
+void p4d_sum__terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
+		    p4d_reduction how);
 
 #endif

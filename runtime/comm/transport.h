@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CARRIER_H
-#define P4D_CARRIER_H
+#ifndef P4D_TRANSPORT_H
+#define P4D_TRANSPORT_H
 
 /* Inside the communication library: who carries the data of groups on a device. */
 #include "comm/comm_device.h"
-#include "device/device_wait.h"
 #include "comm/group.h"
+#include "device/device_wait.h"
 
 /*
  * One way to do it. What it is called with was checked; groups have several members, and messages go from one
  * to another.
  */
-typedef struct p4d_carrier {
-	/* may set group->carried; close is called also after a failed open */
+typedef struct p4d_transport_ops {
+	/* may set group->transport_state; close is called also after a failed open */
 	int (*open)(p4d_group *, p4d_transport *, const p4d_traffic *, p4d_error *);
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
-	bool (*runs_aside)(const p4d_group *); /* these as p4d_group_runs_aside, ... */
+	bool (*runs_async)(const p4d_group *); /* these as p4d_comm_runs_async, ... */
 	uint64_t (*called)(const p4d_group *);
 	int (*await)(p4d_group *, uint64_t count, p4d_error *);
 	int (*send)(p4d_group *, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
@@ -29,33 +29,32 @@ typedef struct p4d_carrier {
 			p4d_error *);
 	int (*watch)(p4d_transport *, p4d_error *); /* what can fail beside the world */
 	void (*end)(p4d_transport *);
-} p4d_carrier;
+} p4d_transport_ops;
 
 struct p4d_transport {
-	const p4d_carrier *carrier;
+	const p4d_transport_ops *ops;
 	p4d_world *world;
 	p4d_device *device;
-	void *state; /* the carrier's */
+	void *state; /* its own */
 	double looked_at;
 	bool broken; /* after an error nobody waits for others again, not even to close */
 	char name[300];
 };
 
 /* comm_device.c: what collectives.c and group.c hand on */
-int p4d_device_collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
-int p4d_device_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count, unsigned *which,
-			     p4d_error *err);
+int p4d_comm_device__collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
+int p4d_comm_device__send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count,
+				   unsigned *which, p4d_error *err);
 /* A message that this rank sent to itself. */
-int p4d_device_take_own(p4d_group *group, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
-void p4d_device_group_close(p4d_group *group);
+int p4d_comm_device__take_own(p4d_group *group, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
+void p4d_comm_device__group_close(p4d_group *group);
 /*
  * After an error of what carries data: often that is how another rank's end shows. Listens a moment for it;
  * then it is the error. Returns -1.
  */
-int p4d_device_blame(p4d_world *world, p4d_error *err);
+int p4d_comm_device_blame(p4d_world *world, p4d_error *err);
 
-/* comm_nccl.c, comm_staged.c. Errors: NO_MEMORY. */
-extern const p4d_carrier p4d_nccl_carrier, p4d_staged_carrier;
-int p4d_staged_begin(p4d_transport *transport, p4d_error *err);
+/* The device's watch of a transport, whose context it is. */
+int p4d_comm_transport_watch(void *context, p4d_error *err);
 
 #endif

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-double p4d_seconds(void)
+double p4d_wire__now(void)
 {
 	struct timespec t;
 
@@ -22,7 +22,7 @@ double p4d_seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int p4d_random(void *data, size_t bytes)
+int p4d_wire__random(void *data, size_t bytes)
 {
 	return getrandom(data, bytes, 0) == (ssize_t)bytes ? 0 : -1;
 }
@@ -48,7 +48,7 @@ static void sip_rounds(uint64_t v[4], int rounds)
 	}
 }
 
-uint64_t p4d_mac(uint64_t key, const void *data, size_t bytes)
+uint64_t p4d_wire__mac(uint64_t key, const void *data, size_t bytes)
 {
 	const uint8_t *at = data;
 	uint64_t v[4] = {key ^ 0x736f6d6570736575, ~key ^ 0x646f72616e646f6d, key ^ 0x6c7967656e657261,
@@ -73,7 +73,7 @@ uint64_t p4d_mac(uint64_t key, const void *data, size_t bytes)
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-bool p4d_address_from(p4d_address *address, const struct sockaddr_storage *from)
+bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from)
 {
 	memset(address, 0, sizeof(*address));
 	address->family = from->ss_family;
@@ -93,7 +93,7 @@ bool p4d_address_from(p4d_address *address, const struct sockaddr_storage *from)
 	return false;
 }
 
-static socklen_t to_sockaddr(struct sockaddr_storage *to, const p4d_address *address, bool any)
+static socklen_t to_sockaddr(struct sockaddr_storage *to, const p4d_wire_address *address, bool any)
 {
 	memset(to, 0, sizeof(*to));
 	if (address->family == AF_INET) {
@@ -113,7 +113,7 @@ static socklen_t to_sockaddr(struct sockaddr_storage *to, const p4d_address *add
 	return sizeof(*v6);
 }
 
-bool p4d_address_is_loopback(const p4d_address *address)
+bool p4d_wire__address_is_loopback(const p4d_wire_address *address)
 {
 	struct in6_addr v6;
 
@@ -123,7 +123,7 @@ bool p4d_address_is_loopback(const p4d_address *address)
 	return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && address->bytes[12] == 127);
 }
 
-const char *p4d_address_text(const p4d_address *address, char text[P4D_ADDRESS_TEXT])
+const char *p4d_wire__address_text(const p4d_wire_address *address, char text[P4D_ADDRESS_TEXT])
 {
 	char host[INET6_ADDRSTRLEN] = "?";
 
@@ -133,25 +133,25 @@ const char *p4d_address_text(const p4d_address *address, char text[P4D_ADDRESS_T
 	return text;
 }
 
-bool p4d_address_local(p4d_address *address, int fd)
+bool p4d_wire__address_local(p4d_wire_address *address, int fd)
 {
 	struct sockaddr_storage storage;
 	socklen_t length = sizeof(storage);
 
 	return getsockname(fd, (struct sockaddr *)&storage, &length) == 0 &&
-	       p4d_address_from(address, &storage);
+	       p4d_wire__address_from(address, &storage);
 }
 
-bool p4d_address_remote(p4d_address *address, int fd)
+bool p4d_wire__address_remote(p4d_wire_address *address, int fd)
 {
 	struct sockaddr_storage storage;
 	socklen_t length = sizeof(storage);
 
 	return getpeername(fd, (struct sockaddr *)&storage, &length) == 0 &&
-	       p4d_address_from(address, &storage);
+	       p4d_wire__address_from(address, &storage);
 }
 
-int p4d_address_resolve(p4d_address *addresses, int most, const char *host)
+int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char *host)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found, *at;
 	int count = 0;
@@ -161,14 +161,14 @@ int p4d_address_resolve(p4d_address *addresses, int most, const char *host)
 	for (at = found; at && count < most; at = at->ai_next) {
 		struct sockaddr_storage storage = {0};
 		memcpy(&storage, at->ai_addr, at->ai_addrlen);
-		if (p4d_address_from(&addresses[count], &storage))
+		if (p4d_wire__address_from(&addresses[count], &storage))
 			count++;
 	}
 	freeaddrinfo(found);
 	return count;
 }
 
-int p4d_listen(const p4d_address *address, bool any)
+int p4d_wire__listen(const p4d_wire_address *address, bool any)
 {
 	struct sockaddr_storage storage;
 	socklen_t length = to_sockaddr(&storage, address, any);
@@ -186,7 +186,7 @@ int p4d_listen(const p4d_address *address, bool any)
 	return -1;
 }
 
-int p4d_dial(const p4d_address *address)
+int p4d_wire__dial(const p4d_wire_address *address)
 {
 	struct sockaddr_storage storage;
 	socklen_t length = to_sockaddr(&storage, address, false);
@@ -202,19 +202,19 @@ int p4d_dial(const p4d_address *address)
 	return -1;
 }
 
-int p4d_accept(int listener)
+int p4d_wire__accept(int listener)
 {
 	return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-void p4d_no_delay(int fd)
+void p4d_wire__no_delay(int fd)
 {
 	int on = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-void p4d_keep_alive(int fd, double idle_seconds)
+void p4d_wire__keep_alive(int fd, double idle_seconds)
 {
 	int on = 1, probes = 3;
 	int interval = (int)fmax(1, idle_seconds / 5);
@@ -226,10 +226,10 @@ void p4d_keep_alive(int fd, double idle_seconds)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-int p4d_poll_by(int fd, short events, double deadline)
+int p4d_wire__poll_by(int fd, short events, double deadline)
 {
 	for (;;) {
-		double left = deadline - p4d_seconds();
+		double left = deadline - p4d_wire__now();
 		struct pollfd wanted = {.fd = fd, .events = events};
 		int n = poll(&wanted, 1, left > 0 ? (int)fmin(ceil(1e3 * left), 1e6) : 0);
 
@@ -245,7 +245,7 @@ static bool again(ssize_t n)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-int p4d_read_by(int fd, void *data, size_t bytes, double deadline)
+int p4d_wire__read_by(int fd, void *data, size_t bytes, double deadline)
 {
 	for (size_t got = 0; got < bytes;) {
 		ssize_t n = recv(fd, (char *)data + got, bytes - got, MSG_DONTWAIT);
@@ -257,7 +257,7 @@ int p4d_read_by(int fd, void *data, size_t bytes, double deadline)
 			return -1;
 		} else if (!again(n)) {
 			return -1;
-		} else if (!p4d_poll_by(fd, POLLIN, deadline)) {
+		} else if (!p4d_wire__poll_by(fd, POLLIN, deadline)) {
 			errno = ETIMEDOUT;
 			return -1;
 		}
@@ -265,7 +265,7 @@ int p4d_read_by(int fd, void *data, size_t bytes, double deadline)
 	return 0;
 }
 
-int p4d_write_by(int fd, const void *data, size_t bytes, double deadline)
+int p4d_wire__write_by(int fd, const void *data, size_t bytes, double deadline)
 {
 	for (size_t put = 0; put < bytes;) {
 		ssize_t n = send(fd, (const char *)data + put, bytes - put, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -274,7 +274,7 @@ int p4d_write_by(int fd, const void *data, size_t bytes, double deadline)
 			put += (size_t)n;
 		} else if (!again(n)) {
 			return -1;
-		} else if (!p4d_poll_by(fd, POLLOUT, deadline)) {
+		} else if (!p4d_wire__poll_by(fd, POLLOUT, deadline)) {
 			errno = ETIMEDOUT;
 			return -1;
 		}

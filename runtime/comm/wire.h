@@ -12,46 +12,46 @@
  * structure: all hosts of a job have the same architecture, and a magic number says when they do not. Every
  * socket is non-blocking and closed on exec.
  */
-typedef struct p4d_address {
+typedef struct p4d_wire_address {
 	uint16_t family; /* AF_INET or AF_INET6 */
 	uint16_t port;   /* in host order */
 	uint32_t scope;  /* of a link-local IPv6 address, on this host */
 	uint8_t bytes[16];
-} p4d_address;
+} p4d_wire_address;
 
 enum { P4D_ADDRESS_TEXT = 64 };
 
-double p4d_seconds(void); /* monotonic */
-int p4d_random(void *data, size_t bytes);
+double p4d_wire__now(void); /* monotonic */
+int p4d_wire__random(void *data, size_t bytes);
 /* SipHash-2-4 (Aumasson, Bernstein 2012) under a key of 64 bits; not a secret by itself */
-uint64_t p4d_mac(uint64_t key, const void *data, size_t bytes);
+uint64_t p4d_wire__mac(uint64_t key, const void *data, size_t bytes);
 
-bool p4d_address_from(p4d_address *address, const struct sockaddr_storage *from);
-bool p4d_address_is_loopback(const p4d_address *address);
+bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from);
+bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
 /* "10.0.0.1:29500" */
-const char *p4d_address_text(const p4d_address *address, char text[P4D_ADDRESS_TEXT]);
-bool p4d_address_local(p4d_address *address, int fd);  /* this end of a connection */
-bool p4d_address_remote(p4d_address *address, int fd); /* the other end */
+const char *p4d_wire__address_text(const p4d_wire_address *address, char text[P4D_ADDRESS_TEXT]);
+bool p4d_wire__address_local(p4d_wire_address *address, int fd);  /* this end of a connection */
+bool p4d_wire__address_remote(p4d_wire_address *address, int fd); /* the other end */
 /* Up to `most` addresses of a host, port 0. Returns their number; 0 when the name is not known. */
-int p4d_address_resolve(p4d_address *addresses, int most, const char *host);
+int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char *host);
 
 /* Sockets, or -1 and errno. any: on all interfaces. port 0: a free one. A dialled one may still connect. */
-int p4d_listen(const p4d_address *address, bool any);
-int p4d_dial(const p4d_address *address);
-int p4d_accept(int listener);
+int p4d_wire__listen(const p4d_wire_address *address, bool any);
+int p4d_wire__dial(const p4d_wire_address *address);
+int p4d_wire__accept(int listener);
 /* Small messages leave at once. */
-void p4d_no_delay(int fd);
+void p4d_wire__no_delay(int fd);
 /*
  * The other host's kernel is asked for a sign of life when nothing came for a while; after idle_seconds
  * without one (at least 3) the connection fails with ETIMEDOUT. A process that computes, or is stopped, does
  * not matter: its kernel answers.
  */
-void p4d_keep_alive(int fd, double idle_seconds);
+void p4d_wire__keep_alive(int fd, double idle_seconds);
 
-/* All or nothing, until `deadline` (p4d_seconds). -1 and errno; ECONNRESET when the other side closed. */
-int p4d_read_by(int fd, void *data, size_t bytes, double deadline);
-int p4d_write_by(int fd, const void *data, size_t bytes, double deadline);
+/* All or nothing, until `deadline` (p4d_wire__now). -1 and errno; ECONNRESET when the other side closed. */
+int p4d_wire__read_by(int fd, void *data, size_t bytes, double deadline);
+int p4d_wire__write_by(int fd, const void *data, size_t bytes, double deadline);
 /* poll on one descriptor: 1 ready, 0 deadline */
-int p4d_poll_by(int fd, short events, double deadline);
+int p4d_wire__poll_by(int fd, short events, double deadline);
 
 #endif

@@ -17,7 +17,7 @@
 static const double LEFT_SECONDS = 0.5;
 static const double LOOK_SECONDS = 0.002;
 
-const char *p4d_peer_text(const p4d_peer *peer, char text[96])
+const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])
 {
 	snprintf(text, 96, "rank %u (%.60s)", peer->member.rank, peer->member.name);
 	return text;
@@ -36,15 +36,16 @@ static int left_too_early(p4d_world *w, const p4d_peer *peer, p4d_error *err)
 {
 	char text[96];
 
-	if (!peer || !peer->left || p4d_seconds() - peer->left_at < LEFT_SECONDS)
+	if (!peer || !peer->left || p4d_wire__now() - peer->left_at < LEFT_SECONDS)
 		return 0;
-	return p4d_world_break(w, err, "%s has left, rank %u still waits for it", p4d_peer_text(peer, text),
-			       w->rank);
+	return p4d_events__break(w, err, "%s has left, rank %u still waits for it",
+				 p4d_world_peer_text(peer, text), w->rank);
 }
 
-int p4d_wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer, p4d_error *err)
+int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
+		    p4d_error *err)
 {
-	_Atomic uint32_t *sleeps = w->node.base ? &p4d_node_bell(&w->node, w->node.index)->sleeps : NULL;
+	_Atomic uint32_t *sleeps = w->node.base ? &p4d_shm__eventfd(&w->node, w->node.index)->sleeps : NULL;
 	/* looking at a socket costs more than a switch to another process */
 	bool near = peer && peer->mate >= 0;
 	unsigned turn = near ? 0 : w->spins;
@@ -53,9 +54,9 @@ int p4d_wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4
 		if (ready(context))
 			return 0;
 		if (w->failed)
-			return p4d_world_error(w, err);
+			return p4d_events__error(w, err);
 		if (w->active)
-			p4d_push_all(w);
+			p4d_channel_push_all(w);
 		if (turn < w->spins) {
 			pause_briefly();
 			continue;
@@ -66,14 +67,14 @@ int p4d_wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4
 		}
 		if (sleeps) {
 			atomic_store_explicit(sleeps, 1, memory_order_relaxed);
-			/* pairs with the fence in p4d_node_wake */
+			/* pairs with the fence in p4d_shm__wake */
 			atomic_thread_fence(memory_order_seq_cst);
 		}
 		bool done = ready(context);
 		if (!done && w->active)
-			p4d_push_all(w);
+			p4d_channel_push_all(w);
 		if (!done && !w->failed)
-			p4d_events_take(w, peer && peer->left ? 50 : 1000);
+			p4d_events__take(w, peer && peer->left ? 50 : 1000);
 		if (sleeps)
 			atomic_store_explicit(sleeps, 0, memory_order_relaxed);
 		if (done)
@@ -85,9 +86,9 @@ int p4d_wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4
 
 int p4d_world_check(p4d_world *w, p4d_error *err)
 {
-	if (!w->failed && p4d_seconds() - w->looked_at > LOOK_SECONDS)
-		p4d_events_take(w, 0);
-	return w->failed ? p4d_world_error(w, err) : 0;
+	if (!w->failed && p4d_wire__now() - w->looked_at > LOOK_SECONDS)
+		p4d_events__take(w, 0);
+	return w->failed ? p4d_events__error(w, err) : 0;
 }
 
 bool p4d_world_failed(p4d_world *w, p4d_error *err)
@@ -99,7 +100,7 @@ void p4d_world_abort(p4d_world *w, const char *why)
 {
 	char text[96];
 
-	p4d_world_break(w, NULL, "%s: %s", p4d_peer_text(&w->peers[w->rank], text), why);
+	p4d_events__break(w, NULL, "%s: %s", p4d_world_peer_text(&w->peers[w->rank], text), why);
 }
 
 /* Every rank has a control connection to every other one, and data connections as they are used. */
@@ -169,29 +170,29 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 
 	for (r = 1; r < w->rank; r++) {
 		const p4d_peer *peer = &w->peers[r];
-		int fd = p4d_dial(&peer->member.address);
-		hello = p4d_world_hello(w, w->rank, r, P4D_ALL_CHANNELS);
-		if (fd < 0 || p4d_write_by(fd, &hello, sizeof(hello), deadline) < 0) {
+		int fd = p4d_wire__dial(&peer->member.address);
+		hello = p4d_events__hello(w, w->rank, r, P4D_ALL_CHANNELS);
+		if (fd < 0 || p4d_wire__write_by(fd, &hello, sizeof(hello), deadline) < 0) {
 			int reason = errno;
 			if (fd >= 0)
 				close(fd);
-			p4d_events_take(w, 200); /* perhaps rank 0 knows more */
-			return p4d_world_break(w, err, "rank %u cannot connect to %s: %s", w->rank,
-					       p4d_peer_text(peer, text), strerror(reason));
+			p4d_events__take(w, 200); /* perhaps rank 0 knows more */
+			return p4d_events__break(w, err, "rank %u cannot connect to %s: %s", w->rank,
+						 p4d_world_peer_text(peer, text), strerror(reason));
 		}
-		if (p4d_events_control(w, r, fd, err) < 0)
+		if (p4d_events__control(w, r, fd, err) < 0)
 			return -1;
 	}
 	while (w->connected + 1 < w->size) {
-		p4d_events_take(w, 100);
+		p4d_events__take(w, 100);
 		if (w->failed)
-			return p4d_world_error(w, err);
-		if (p4d_seconds() < deadline)
+			return p4d_events__error(w, err);
+		if (p4d_wire__now() < deadline)
 			continue;
 		for (r = 0; r == w->rank || w->peers[r].control >= 0;)
 			r++;
-		return p4d_world_break(w, err, "%s did not connect to rank %u in time",
-				       p4d_peer_text(&w->peers[r], text), w->rank);
+		return p4d_events__break(w, err, "%s did not connect to rank %u in time",
+					 p4d_world_peer_text(&w->peers[r], text), w->rank);
 	}
 	return 0;
 }
@@ -212,33 +213,33 @@ static void set_patience(p4d_world *w)
 
 static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
 {
-	double deadline = p4d_seconds() + ranks->join_seconds;
-	p4d_meeting m;
+	double deadline = p4d_wire__now() + ranks->join_seconds;
+	p4d_rendezvous m;
 
 	raise_file_limit(ranks->size);
-	if (p4d_meet(&m, ranks, deadline, err) < 0)
+	if (p4d_rendezvous__meet(&m, ranks, deadline, err) < 0)
 		return -1;
 	deadline += 5; /* late in the rendezvous is not late here */
-	uint64_t key = p4d_join_key(ranks);
-	w->key = p4d_mac(key, &m.secret, sizeof(m.secret));
+	uint64_t key = p4d_rendezvous__join_key(ranks);
+	w->key = p4d_wire__mac(key, &m.secret, sizeof(m.secret));
 	w->listener = m.listener;
 	m.listener = -1;
-	int rc = p4d_events_add(w, w->listener, EPOLLIN, P4D_EVENT_LISTENER, 0, 0);
+	int rc = p4d_events__add(w, w->listener, EPOLLIN, P4D_EVENT_LISTENER, 0, 0);
 	if (rc < 0)
 		p4d_fail(err, P4D_E_IO, "epoll: %s", strerror(errno));
 	for (uint32_t r = 0; r < w->size; r++) {
 		w->peers[r].member = m.members[r];
 		if (rc == 0 && m.control[r] >= 0) {
-			rc = p4d_events_control(w, r, m.control[r], err);
+			rc = p4d_events__control(w, r, m.control[r], err);
 			m.control[r] = -1;
 		}
 	}
 	if (!rc)
 		rc = connect_all(w, deadline, err);
 	if (!rc)
-		rc = p4d_node_open(w, &m, ranks, deadline, err);
+		rc = p4d_node__open(w, &m, ranks, deadline, err);
 	set_patience(w);
-	p4d_meeting_close(&m, w->size);
+	p4d_rendezvous__close(&m, w->size);
 	return rc;
 }
 
@@ -271,7 +272,7 @@ void p4d_world_close(p4d_world *w)
 	if (!w)
 		return;
 	if (w->peers && w->events >= 0)
-		p4d_events_leave(w);
+		p4d_events__leave(w);
 	for (uint32_t r = 0; w->peers && r < w->size; r++) {
 		p4d_peer *peer = &w->peers[r];
 		if (peer->control >= 0)
@@ -286,7 +287,7 @@ void p4d_world_close(p4d_world *w)
 	for (int i = 0; i < P4D_GREETINGS; i++)
 		if (w->greetings[i].fd >= 0)
 			close(w->greetings[i].fd);
-	p4d_node_close(&w->node);
+	p4d_node__close(&w->node);
 	if (w->listener >= 0)
 		close(w->listener);
 	if (w->events >= 0)

@@ -12,11 +12,11 @@ enum { P4D_CHANNEL_COLLECTIVE = P4D_CHANNELS, P4D_ALL_CHANNELS };
 enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* of sums between nodes */
 
 /* Before the data of every message. */
-typedef struct p4d_head {
+typedef struct p4d_message_head {
 	uint64_t bytes;
 	uint32_t tag; /* which call it belongs to */
 	uint32_t magic;
-} p4d_head;
+} p4d_message_head;
 
 /* First on a data or control connection; code is made with the world's key over what is before it. */
 typedef struct p4d_hello {
@@ -34,7 +34,7 @@ typedef struct p4d_notice {
 } p4d_notice;
 
 typedef struct p4d_sending {
-	p4d_head head;
+	p4d_message_head head;
 	const uint8_t *data;
 	uint64_t sent; /* of head, then data */
 } p4d_sending;
@@ -54,7 +54,7 @@ typedef struct p4d_out {
 
 typedef struct p4d_in {
 	int fd;
-	p4d_head head;
+	p4d_message_head head;
 	size_t head_got;
 	uint64_t left; /* of the current message */
 } p4d_in;
@@ -73,12 +73,12 @@ typedef struct p4d_peer {
 
 /* An accepted connection that has not said hello. */
 enum { P4D_GREETINGS = 32 };
-typedef struct p4d_greeting {
+typedef struct p4d_handshake {
 	int fd; /* -1: free */
 	double since;
 	p4d_hello hello;
 	size_t got;
-} p4d_greeting;
+} p4d_handshake;
 
 struct p4d_world {
 	uint32_t rank, size;
@@ -87,9 +87,9 @@ struct p4d_world {
 	uint64_t key; /* of hellos */
 	double idle_seconds;
 	int listener, events;
-	p4d_greeting greetings[P4D_GREETINGS];
+	p4d_handshake greetings[P4D_GREETINGS];
 	p4d_out *active; /* with unsent messages */
-	p4d_node node;
+	p4d_comm_node node;
 	unsigned spins, yields; /* of a waiting rank before it sleeps */
 	double looked_at;       /* when events were last taken */
 	bool failed;
@@ -104,41 +104,45 @@ struct p4d_world {
  * Waits until ready(context) says true, for something that `peer` (NULL: no one rank) has to do. Spins, then
  * yields, then sleeps; moves all sends; ends with RANK when the world breaks or the peer has left.
  */
-int p4d_wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer, p4d_error *err);
+int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
+		    p4d_error *err);
 /* Fails when the world is broken; looks at the sockets now and then. First in every public call. */
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* Breaks the world for all ranks; returns -1. */
-int p4d_world_break(p4d_world *w, p4d_error *err, const char *format, ...)
+int p4d_events__break(p4d_world *w, p4d_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-int p4d_world_error(const p4d_world *w, p4d_error *err); /* err = why; -1 */
+int p4d_events__error(const p4d_world *w, p4d_error *err); /* err = why; -1 */
 /* "rank 3 (node h2)" */
-const char *p4d_peer_text(const p4d_peer *peer, char text[96]);
+const char *p4d_world_peer_text(const p4d_peer *peer, char text[96]);
 
 /* events.c: sockets. timeout in milliseconds as in epoll_wait. */
-void p4d_events_take(p4d_world *w, int timeout);
-int p4d_events_add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel);
+void p4d_events__take(p4d_world *w, int timeout);
+int p4d_events__add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel);
 enum { P4D_EVENT_CONTROL, P4D_EVENT_LISTENER, P4D_EVENT_GREETING, P4D_EVENT_BELL, P4D_EVENT_DATA };
-int p4d_events_control(p4d_world *w, uint32_t rank, int fd, p4d_error *err); /* a control connection exists */
-void p4d_events_leave(p4d_world *w); /* tells all that this rank leaves in good order */
-p4d_hello p4d_world_hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel);
+int p4d_events__control(p4d_world *w, uint32_t rank, int fd,
+			p4d_error *err); /* a control connection exists */
+void p4d_events__leave(p4d_world *w);    /* tells all that this rank leaves in good order */
+p4d_hello p4d_events__hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel);
 
 /* channel.c: messages. Data must stay until the ticket's message has left. */
-int p4d_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data, uint64_t bytes,
-	     uint64_t *ticket, p4d_error *err);
-int p4d_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
+int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data,
+		     uint64_t bytes, uint64_t *ticket, p4d_error *err);
+int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
 /* ranks: of the group that `to` of the pending sends counts in */
-int p4d_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
-		      unsigned *which, p4d_error *err);
+int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
+			      unsigned *which, p4d_error *err);
 /* Waits for the next message, which must have that tag and size; its data is then taken in pieces, in order.
  */
-int p4d_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes, p4d_error *err);
-int p4d_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
+int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes,
+		     p4d_error *err);
+int p4d_channel_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+			  p4d_error *err);
 /* Instead, of a message that this rank sent to itself: where its data are, which counts as taken. */
-const void *p4d_take_own(p4d_world *w, unsigned channel);
-void p4d_push_all(p4d_world *w); /* moves what can be moved */
+const void *p4d_channel__take_own(p4d_world *w, unsigned channel);
+void p4d_channel_push_all(p4d_world *w); /* moves what can be moved */
 
 /* channel_tcp.c, channel_shm.c: moves up to `bytes`; 0 when nothing can be moved now */
-size_t p4d_tcp_send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
-size_t p4d_tcp_receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);
+size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
+size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);
 
 #endif

@@ -33,7 +33,7 @@ static int take_word(p4d_blend *blend, char *word, bool weighted, bool *expects_
 	return 0;
 }
 
-int p4d_blend_parse(p4d_blend *blend, const char *text, p4d_error *err)
+int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 {
 	p4d_blend made = {.text = strdup(text)};
 	bool weighted = false, expects_path = false;
@@ -76,7 +76,7 @@ static unsigned most_behind(const p4d_blend *blend, double sum, uint32_t place)
 	return best;
 }
 
-int p4d_blend_deal(p4d_blend *blend, p4d_error *err)
+int p4d_blend__deal(p4d_blend *blend, p4d_error *err)
 {
 	double sum = 0;
 
@@ -101,7 +101,7 @@ int p4d_blend_deal(p4d_blend *blend, p4d_error *err)
 	return 0;
 }
 
-unsigned p4d_blend_source(const p4d_blend *blend, uint64_t number, uint64_t *index)
+unsigned p4d_blend__source(const p4d_blend *blend, uint64_t number, uint64_t *index)
 {
 	if (!blend->source) {
 		*index = number;
@@ -113,7 +113,7 @@ unsigned p4d_blend_source(const p4d_blend *blend, uint64_t number, uint64_t *ind
 	return source;
 }
 
-void p4d_blend_free(p4d_blend *blend)
+void p4d_blend__free(p4d_blend *blend)
 {
 	free(blend->text);
 	free(blend->source);

@@ -24,15 +24,15 @@ typedef struct p4d_blend {
 } p4d_blend;
 
 /* Splits the text. Errors: VALUE, NO_MEMORY. Zero *blend before. */
-int p4d_blend_parse(p4d_blend *blend, const char *text, p4d_error *err);
+int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err);
 /*
  * Deals the places of the period out by weight: at every place, each source had its share of the places so
  * far to within one. All weights are set and above 0; they need not add up to 1. Errors: VALUE when one is so
  * small that it gets no place, NO_MEMORY.
  */
-int p4d_blend_deal(p4d_blend *blend, p4d_error *err);
+int p4d_blend__deal(p4d_blend *blend, p4d_error *err);
 /* Which source sample `number` comes from; *index: how many samples before it did. */
-unsigned p4d_blend_source(const p4d_blend *blend, uint64_t number, uint64_t *index);
-void p4d_blend_free(p4d_blend *blend);
+unsigned p4d_blend__source(const p4d_blend *blend, uint64_t number, uint64_t *index);
+void p4d_blend__free(p4d_blend *blend);
 
 #endif

@@ -3,7 +3,7 @@
 
 enum { ROUNDS = sizeof(((p4d_permutation *)0)->round_key) / sizeof(uint64_t), SMALLEST_HALF = 4 };
 
-void p4d_permutation_init(p4d_permutation *permutation, uint64_t size, uint64_t key)
+void p4d_permutation__init(p4d_permutation *permutation, uint64_t size, uint64_t key)
 {
 	/* with halves of a bit or two a network reaches few of the possible orders */
 	permutation->half_bits = SMALLEST_HALF;
@@ -27,7 +27,7 @@ static uint64_t network(const p4d_permutation *permutation, uint64_t x)
 	return left << permutation->half_bits | right;
 }
 
-uint64_t p4d_permute(const p4d_permutation *permutation, uint64_t i)
+uint64_t p4d_permutation__apply(const p4d_permutation *permutation, uint64_t i)
 {
 	/* the orbit of i comes back to i, which is below size: so this ends */
 	do {

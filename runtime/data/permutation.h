@@ -16,9 +16,9 @@ typedef struct p4d_permutation {
 } p4d_permutation;
 
 /* size: at most 2^62 */
-void p4d_permutation_init(p4d_permutation *permutation, uint64_t size, uint64_t key);
+void p4d_permutation__init(p4d_permutation *permutation, uint64_t size, uint64_t key);
 /* Where place `i` (below size) goes. */
-uint64_t p4d_permute(const p4d_permutation *permutation, uint64_t i);
+uint64_t p4d_permutation__apply(const p4d_permutation *permutation, uint64_t i);
 
 /* Spreads the bits of x; a bijection. The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
 static inline uint64_t p4d_mix(uint64_t x)

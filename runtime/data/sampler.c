@@ -29,9 +29,9 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 	/* a dataset that is listed twice is not to give every sample twice */
 	uint64_t key = p4d_mix(options->seed ^ p4d_mix(number));
 
-	if (p4d_tokens_open(&from->tokens, path, &options->tokens, err) < 0)
+	if (p4d_tokens__open(&from->tokens, path, &options->tokens, err) < 0)
 		return -1;
-	if (options->boundaries && !p4d_tokens_has_boundaries(from->tokens)) {
+	if (options->boundaries && !p4d_tokens__has_boundaries(from->tokens)) {
 		p4d_fail(err, P4D_E_DATA,
 			 "%.200s: a file of llm.c does not say where its documents begin, which "
 			 "--document-mask=on needs",
@@ -39,8 +39,8 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
 				    "128000)");
 	}
-	if (p4d_shuffled_open(&from->documents, from->tokens, path, key, options->validation,
-			      options->validate, err) < 0)
+	if (p4d_shuffled__open(&from->documents, from->tokens, path, key, options->validation,
+			       options->validate, err) < 0)
 		return -1;
 	from->key = p4d_mix(key);
 	from->pieces = (from->documents.total - 1) / options->seq_len;
@@ -66,7 +66,7 @@ int p4d_sampler_open(p4d_sampler **result, const char *blend, const p4d_sampler_
 	if (!sampler)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to open %.200s", blend);
 	sampler->options = *options;
-	int rc = p4d_blend_parse(&sampler->blend, blend, err);
+	int rc = p4d_blend__parse(&sampler->blend, blend, err);
 	if (rc == 0) {
 		sampler->source = calloc(sampler->blend.sources, sizeof(*sampler->source));
 		if (!sampler->source)
@@ -75,7 +75,7 @@ int p4d_sampler_open(p4d_sampler **result, const char *blend, const p4d_sampler_
 	for (unsigned i = 0; rc == 0 && i < sampler->blend.sources; i++)
 		rc = open_source(sampler, i, err);
 	if (rc == 0)
-		rc = p4d_blend_deal(&sampler->blend, err);
+		rc = p4d_blend__deal(&sampler->blend, err);
 	if (rc == 0)
 		*result = sampler;
 	else
@@ -88,11 +88,11 @@ void p4d_sampler_close(p4d_sampler *sampler)
 	if (!sampler)
 		return;
 	for (unsigned i = 0; sampler->source && i < sampler->blend.sources; i++) {
-		p4d_shuffled_close(&sampler->source[i].documents);
-		p4d_tokens_close(sampler->source[i].tokens);
+		p4d_shuffled__close(&sampler->source[i].documents);
+		p4d_tokens__close(sampler->source[i].tokens);
 	}
 	free(sampler->source);
-	p4d_blend_free(&sampler->blend);
+	p4d_blend__free(&sampler->blend);
 	free(sampler);
 }
 
@@ -105,7 +105,7 @@ uint64_t p4d_sampler_tokens(const p4d_sampler *sampler)
 	return sum;
 }
 
-uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
+uint64_t p4d_sampler__samples(const p4d_sampler *sampler)
 {
 	uint64_t sum = 0;
 
@@ -115,17 +115,18 @@ uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
 }
 
 /* Where a sample begins. */
-static p4d_cursor find_sample(p4d_sampler *sampler, uint64_t number, const p4d_tokens **tokens)
+static p4d_shuffled_cursor find_sample(p4d_sampler *sampler, uint64_t number, const p4d_tokens **tokens)
 {
 	p4d_permutation order;
 	uint64_t index;
-	source *from = &sampler->source[p4d_blend_source(&sampler->blend, number, &index)];
+	source *from = &sampler->source[p4d_blend__source(&sampler->blend, number, &index)];
 	uint64_t pass = index / from->pieces;
 
 	*tokens = from->tokens;
-	p4d_permutation_init(&order, from->pieces, p4d_mix(from->key ^ p4d_mix(pass)));
-	return p4d_shuffled_find(&from->documents, pass,
-				 p4d_permute(&order, index % from->pieces) * sampler->options.seq_len);
+	p4d_permutation__init(&order, from->pieces, p4d_mix(from->key ^ p4d_mix(pass)));
+	return p4d_shuffled__find(&from->documents, pass,
+				  p4d_permutation__apply(&order, index % from->pieces) *
+				      sampler->options.seq_len);
 }
 
 /* A run of tokens of one document in a sample. */
@@ -156,7 +157,7 @@ static int place_tokens(const run *r, const piece *p, const p4d_samples *out, p4
 		out->documents[to + i - low] = r->boundaries ? (int32_t)r->ordinal : 0;
 	if (!out->tokens)
 		return 0;
-	return p4d_tokens_read(r->tokens, r->first + low - r->start, high - low, out->tokens + to, err);
+	return p4d_tokens__read(r->tokens, r->first + low - r->start, high - low, out->tokens + to, err);
 }
 
 /* A label is the token one further on. */
@@ -169,7 +170,7 @@ static int place_labels(const run *r, const piece *p, const p4d_samples *out, p4
 	if (!out->labels || low >= high)
 		return 0;
 	int32_t *to = out->labels + p->to + low - start;
-	if (p4d_tokens_read(r->tokens, r->first + low - r->start, high - low, to, err) < 0)
+	if (p4d_tokens__read(r->tokens, r->first + low - r->start, high - low, to, err) < 0)
 		return -1;
 	if (r->boundaries && low == r->start)
 		to[0] = -1;
@@ -182,7 +183,7 @@ static int fill_sample(p4d_sampler *sampler, uint64_t number, const piece *piece
 	const uint64_t all = sampler->options.seq_len + 1;
 	run r = {.boundaries = sampler->options.boundaries,
 		 .reset_positions = sampler->options.reset_positions};
-	p4d_cursor cursor = find_sample(sampler, number, &r.tokens);
+	p4d_shuffled_cursor cursor = find_sample(sampler, number, &r.tokens);
 
 	for (;;) {
 		r.first = cursor.rest.first;
@@ -191,7 +192,7 @@ static int fill_sample(p4d_sampler *sampler, uint64_t number, const piece *piece
 			if (place_tokens(&r, &pieces[i], out, err) < 0 ||
 			    place_labels(&r, &pieces[i], out, err) < 0)
 				return -1;
-		if (r.end == all || !p4d_cursor_next(&cursor))
+		if (r.end == all || !p4d_shuffled__next(&cursor))
 			return 0;
 		r.start = r.end;
 		r.ordinal++;
@@ -229,16 +230,16 @@ int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint6
 	return 0;
 }
 
-uint64_t p4d_sampler_trained(p4d_sampler *sampler, uint64_t first, uint64_t count)
+uint64_t p4d_sampler__trained(p4d_sampler *sampler, uint64_t first, uint64_t count)
 {
 	const uint64_t seq_len = sampler->options.seq_len;
 	uint64_t trained = count * seq_len;
 
 	for (uint64_t i = 0; sampler->options.boundaries && i < count; i++) {
 		const p4d_tokens *tokens;
-		p4d_cursor cursor = find_sample(sampler, first + i, &tokens);
+		p4d_shuffled_cursor cursor = find_sample(sampler, first + i, &tokens);
 		/* each document that begins at 1 .. seq_len of the sample takes one label away */
-		for (uint64_t at = cursor.rest.count; at <= seq_len && p4d_cursor_next(&cursor);
+		for (uint64_t at = cursor.rest.count; at <= seq_len && p4d_shuffled__next(&cursor);
 		     at += cursor.rest.count)
 			trained--;
 	}

@@ -42,7 +42,7 @@ typedef struct p4d_sampler_options {
 
 /*
  * blend: "PATH", "WEIGHT PATH WEIGHT PATH ..." or "PATH PATH ..." with weights as the number of tokens; paths
- * as p4d_tokens_open takes them. Errors: VALUE, NO_MEMORY, DATA (also when a dataset has less than seq_len +
+ * as p4d_tokens__open takes them. Errors: VALUE, NO_MEMORY, DATA (also when a dataset has less than seq_len +
  * 1 tokens, or with boundaries a dataset that has none).
  */
 int p4d_sampler_open(p4d_sampler **sampler, const char *blend, const p4d_sampler_options *options,
@@ -51,7 +51,7 @@ void p4d_sampler_close(p4d_sampler *sampler);
 
 /* Tokens and samples of one pass over all datasets, without the documents that are set apart. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
-uint64_t p4d_sampler_samples(const p4d_sampler *sampler);
+uint64_t p4d_sampler__samples(const p4d_sampler *sampler);
 
 /*
  * Of the micro-batches of a step, the first sample of number `micro_batch` (0 .. global/(dp*size)-1) on
@@ -82,6 +82,6 @@ int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint6
  * Labels that are not -1 in samples first .. first+count-1, over all context-parallel ranks: what the loss of
  * a step is averaged over, known without communication. Reads no tokens.
  */
-uint64_t p4d_sampler_trained(p4d_sampler *sampler, uint64_t first, uint64_t count);
+uint64_t p4d_sampler__trained(p4d_sampler *sampler, uint64_t first, uint64_t count);
 
 #endif

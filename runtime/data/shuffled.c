@@ -10,14 +10,14 @@ enum { SPLIT_KEY = 0x5b117 };
 
 static uint64_t number_at(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
 {
-	uint64_t number = set->first_of_side + (order ? p4d_permute(order, place) : place);
+	uint64_t number = set->first_of_side + (order ? p4d_permutation__apply(order, place) : place);
 
-	return set->split ? p4d_permute(&set->side, number) : number;
+	return set->split ? p4d_permutation__apply(&set->side, number) : number;
 }
 
 static p4d_document document_at(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
 {
-	return p4d_tokens_document(set->tokens, number_at(set, order, place));
+	return p4d_tokens__document(set->tokens, number_at(set, order, place));
 }
 
 /* Tokens of the documents from `place` to the end of its group. */
@@ -31,13 +31,13 @@ static uint64_t group_tokens(const p4d_shuffled *set, const p4d_permutation *ord
 	for (uint64_t i = 0; i < count; i++)
 		number[i] = number_at(set, order, place + i);
 	for (uint64_t i = 0; i < count; i++)
-		sum += p4d_tokens_length(set->tokens, number[i]);
+		sum += p4d_tokens__length(set->tokens, number[i]);
 	return sum;
 }
 
 static int choose_side(p4d_shuffled *set, const char *name, double validation, bool validate, p4d_error *err)
 {
-	uint64_t all = p4d_tokens_documents(set->tokens);
+	uint64_t all = p4d_tokens__documents(set->tokens);
 
 	if (!(validation >= 0 && validation < 1))
 		return p4d_fail(err, P4D_E_VALUE, "the fraction for validation is %g, expected 0 to below 1",
@@ -56,14 +56,14 @@ static int choose_side(p4d_shuffled *set, const char *name, double validation, b
 				" document%s, of which %g cannot be set apart for validation",
 				name, all, all == 1 ? "" : "s", validation);
 	set->split = true;
-	p4d_permutation_init(&set->side, all, SPLIT_KEY);
+	p4d_permutation__init(&set->side, all, SPLIT_KEY);
 	set->first_of_side = validate ? all - apart : 0;
 	set->documents = validate ? apart : all - apart;
 	return 0;
 }
 
-int p4d_shuffled_open(p4d_shuffled *set, const p4d_tokens *tokens, const char *name, uint64_t key,
-		      double validation, bool validate, p4d_error *err)
+int p4d_shuffled__open(p4d_shuffled *set, const p4d_tokens *tokens, const char *name, uint64_t key,
+		       double validation, bool validate, p4d_error *err)
 {
 	p4d_shuffled made = {.tokens = tokens, .key = key};
 
@@ -78,7 +78,7 @@ int p4d_shuffled_open(p4d_shuffled *set, const p4d_tokens *tokens, const char *n
 		made.pass[i].before =
 		    calloc(made.documents / P4D_SHUFFLED_GROUP + 1, sizeof(*made.pass[i].before));
 		if (!made.pass[i].before) {
-			p4d_shuffled_close(&made);
+			p4d_shuffled__close(&made);
 			return p4d_fail(err, P4D_E_NO_MEMORY,
 					"%.200s: no memory for the order of %" PRIu64 " documents", name,
 					made.documents);
@@ -88,7 +88,7 @@ int p4d_shuffled_open(p4d_shuffled *set, const p4d_tokens *tokens, const char *n
 	return 0;
 }
 
-void p4d_shuffled_close(p4d_shuffled *set)
+void p4d_shuffled__close(p4d_shuffled *set)
 {
 	for (int i = 0; i < P4D_SHUFFLED_PASSES; i++) {
 		free(set->pass[i].before);
@@ -102,7 +102,7 @@ static void fill_pass(p4d_shuffled *set, p4d_shuffled_pass *pass, uint64_t numbe
 
 	pass->number = number;
 	pass->filled = true;
-	p4d_permutation_init(&pass->order, set->documents, p4d_mix(set->key ^ p4d_mix(number)));
+	p4d_permutation__init(&pass->order, set->documents, p4d_mix(set->key ^ p4d_mix(number)));
 	for (uint64_t i = 0; i < set->documents; i += P4D_SHUFFLED_GROUP) {
 		pass->before[i / P4D_SHUFFLED_GROUP] = sum;
 		sum += group_tokens(set, &pass->order, i);
@@ -121,9 +121,9 @@ static const p4d_shuffled_pass *pass_of(p4d_shuffled *set, uint64_t number)
 	return &set->pass[set->latest];
 }
 
-p4d_cursor p4d_shuffled_find(p4d_shuffled *set, uint64_t pass, uint64_t token)
+p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_t token)
 {
-	p4d_cursor cursor = {.set = set, .pass = pass_of(set, pass)};
+	p4d_shuffled_cursor cursor = {.set = set, .pass = pass_of(set, pass)};
 	const uint64_t *before = cursor.pass->before;
 	uint64_t low = 0, high = (set->documents - 1) / P4D_SHUFFLED_GROUP;
 
@@ -147,7 +147,7 @@ p4d_cursor p4d_shuffled_find(p4d_shuffled *set, uint64_t pass, uint64_t token)
 	return cursor;
 }
 
-bool p4d_cursor_next(p4d_cursor *cursor)
+bool p4d_shuffled__next(p4d_shuffled_cursor *cursor)
 {
 	while (++cursor->place < cursor->set->documents) {
 		cursor->rest = document_at(cursor->set, &cursor->pass->order, cursor->place);

@@ -34,21 +34,21 @@ typedef struct p4d_shuffled {
 } p4d_shuffled;
 
 /* A place in a pass: what is left of the document there. */
-typedef struct p4d_cursor {
+typedef struct p4d_shuffled_cursor {
 	const p4d_shuffled *set;
 	const p4d_shuffled_pass *pass;
 	uint64_t place;
 	p4d_document rest;
-} p4d_cursor;
+} p4d_shuffled_cursor;
 
 /* validation, validate: see sampler.h. Errors: VALUE, DATA (a side without tokens), NO_MEMORY. */
-int p4d_shuffled_open(p4d_shuffled *set, const p4d_tokens *tokens, const char *name, uint64_t key,
-		      double validation, bool validate, p4d_error *err);
-void p4d_shuffled_close(p4d_shuffled *set);
+int p4d_shuffled__open(p4d_shuffled *set, const p4d_tokens *tokens, const char *name, uint64_t key,
+		       double validation, bool validate, p4d_error *err);
+void p4d_shuffled__close(p4d_shuffled *set);
 
 /* token: below total. The cursor lives until another pass but the latest two is asked for. */
-p4d_cursor p4d_shuffled_find(p4d_shuffled *set, uint64_t pass, uint64_t token);
+p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_t token);
 /* The next document with tokens; false at the end of the pass. */
-bool p4d_cursor_next(p4d_cursor *cursor);
+bool p4d_shuffled__next(p4d_shuffled_cursor *cursor);
 
 #endif

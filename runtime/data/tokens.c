@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/tokens_data.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "data/tokens_internal.h"
+
 enum { PATH_LIMIT = 4096 };
 
-int64_t p4d_token_at(const p4d_tokens *tokens, uint64_t number)
+int64_t p4d_tokens__at(const p4d_tokens *tokens, uint64_t number)
 {
 	const uint8_t *at = tokens->text + number * tokens->width;
 
@@ -52,7 +52,7 @@ static int parse(p4d_tokens *tokens, bool indexed, p4d_error *err)
 	if (tokens->options.vocabulary < 1 || tokens->options.vocabulary > (uint64_t)INT32_MAX + 1)
 		return p4d_fail(err, P4D_E_DATA, "%s: a vocabulary of %" PRIu64 " tokens, expected 1 to 2^31",
 				tokens->data_name, tokens->options.vocabulary);
-	if ((indexed ? p4d_tokens_parse_megatron : p4d_tokens_parse_llmc)(tokens, err) < 0)
+	if ((indexed ? p4d_tokens__parse_megatron : p4d_tokens__parse_llmc)(tokens, err) < 0)
 		return -1;
 	if (!tokens->total)
 		return p4d_fail(err, P4D_E_DATA, "%s: holds no token", tokens->data_name);
@@ -76,8 +76,9 @@ static p4d_tokens *allocate(const char *prefix, const p4d_tokens_options *option
 	return tokens;
 }
 
-int p4d_tokens_parse(p4d_tokens **result, const char *name, const void *index, uint64_t index_bytes,
-		     const void *data, uint64_t data_bytes, const p4d_tokens_options *options, p4d_error *err)
+int p4d_tokens__parse(p4d_tokens **result, const char *name, const void *index, uint64_t index_bytes,
+		      const void *data, uint64_t data_bytes, const p4d_tokens_options *options,
+		      p4d_error *err)
 {
 	p4d_tokens *tokens = allocate(name, options, err);
 
@@ -86,7 +87,7 @@ int p4d_tokens_parse(p4d_tokens **result, const char *name, const void *index, u
 	tokens->data = (p4d_mapping){data, data_bytes};
 	tokens->index = (p4d_mapping){index, index_bytes};
 	if (parse(tokens, index != NULL, err) < 0) {
-		p4d_tokens_close(tokens);
+		p4d_tokens__close(tokens);
 		return -1;
 	}
 	*result = tokens;
@@ -101,7 +102,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 
 	snprintf(path, sizeof(path), "%s.bin", prefix);
 	tokens->mapped = true;
-	if (p4d_map(&tokens->data, path, P4D_E_DATA, err) < 0) {
+	if (p4d_mapping_open(&tokens->data, path, P4D_E_DATA, err) < 0) {
 		/* what was named may be the text that is to be made into tokens */
 		const char *text = access(prefix, F_OK) == 0 ? prefix : "FILE...";
 		return access(path, F_OK) == 0 ? -1 : p4d_fix(err, "p4d data -o %.200s %.200s", prefix, text);
@@ -111,15 +112,15 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	snprintf(path, sizeof(path), "%s.idx", prefix);
 	*indexed = access(path, F_OK) == 0 || errno != ENOENT;
 	if (*indexed)
-		return p4d_map(&tokens->index, path, P4D_E_DATA, err);
-	if (!p4d_tokens_is_llmc(&tokens->data))
+		return p4d_mapping_open(&tokens->index, path, P4D_E_DATA, err);
+	if (!p4d_tokens__is_llmc(&tokens->data))
 		return p4d_fail(err, P4D_E_DATA,
 				"%s: byte 0: not the magic of llm.c, and there is no index %s of Megatron-LM",
 				tokens->data_name, tokens->index_name);
 	return 0;
 }
 
-int p4d_tokens_open(p4d_tokens **result, const char *path, const p4d_tokens_options *options, p4d_error *err)
+int p4d_tokens__open(p4d_tokens **result, const char *path, const p4d_tokens_options *options, p4d_error *err)
 {
 	char prefix[PATH_LIMIT];
 	bool indexed = false;
@@ -130,41 +131,41 @@ int p4d_tokens_open(p4d_tokens **result, const char *path, const p4d_tokens_opti
 	if (!tokens)
 		return -1;
 	if (map_files(tokens, prefix, &indexed, err) < 0 || parse(tokens, indexed, err) < 0) {
-		p4d_tokens_close(tokens);
+		p4d_tokens__close(tokens);
 		return -1;
 	}
 	*result = tokens;
 	return 0;
 }
 
-void p4d_tokens_close(p4d_tokens *tokens)
+void p4d_tokens__close(p4d_tokens *tokens)
 {
 	if (!tokens)
 		return;
 	if (tokens->mapped) {
-		p4d_unmap(&tokens->data);
-		p4d_unmap(&tokens->index);
+		p4d_mapping_close(&tokens->data);
+		p4d_mapping_close(&tokens->index);
 	}
 	free(tokens->starts);
 	free(tokens);
 }
 
-uint64_t p4d_tokens_total(const p4d_tokens *tokens)
+uint64_t p4d_tokens__total(const p4d_tokens *tokens)
 {
 	return tokens->total;
 }
 
-uint64_t p4d_tokens_documents(const p4d_tokens *tokens)
+uint64_t p4d_tokens__documents(const p4d_tokens *tokens)
 {
 	return tokens->documents;
 }
 
-bool p4d_tokens_has_boundaries(const p4d_tokens *tokens)
+bool p4d_tokens__has_boundaries(const p4d_tokens *tokens)
 {
 	return tokens->index.data || tokens->options.delimiter != P4D_NO_DELIMITER;
 }
 
-p4d_document p4d_tokens_document(const p4d_tokens *tokens, uint64_t number)
+p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number)
 {
 	if (tokens->starts)
 		return (p4d_document){tokens->starts[number],
@@ -182,13 +183,13 @@ p4d_document p4d_tokens_document(const p4d_tokens *tokens, uint64_t number)
 	return (p4d_document){first / tokens->width, (end - first) / tokens->width};
 }
 
-uint64_t p4d_tokens_length(const p4d_tokens *tokens, uint64_t number)
+uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number)
 {
 	return tokens->one_each ? p4d_le32(tokens->lengths + number * 4)
-				: p4d_tokens_document(tokens, number).count;
+				: p4d_tokens__document(tokens, number).count;
 }
 
-int p4d_tokens_read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err)
+int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err)
 {
 	const int64_t vocabulary = (int64_t)tokens->options.vocabulary;
 
@@ -197,7 +198,7 @@ int p4d_tokens_read(const p4d_tokens *tokens, uint64_t first, uint64_t count, in
 				"%s: tokens %" PRIu64 " to %" PRIu64 " are asked for, it holds %" PRIu64,
 				tokens->data_name, first, first + count, tokens->count);
 	for (uint64_t i = 0; i < count; i++) {
-		int64_t token = p4d_token_at(tokens, first + i);
+		int64_t token = p4d_tokens__at(tokens, first + i);
 		if (token < 0 || token >= vocabulary)
 			return p4d_fail(err, P4D_E_DATA,
 					"%s: byte %" PRIu64 ": token %" PRId64 ", expected 0 to %" PRId64

@@ -36,33 +36,34 @@ enum { P4D_NO_DELIMITER = -1 };
 
 /* path: PREFIX, PREFIX.bin, PREFIX.idx, or a .bin of llm.c. The index is checked as a whole, tokens are when
  * they are read. */
-int p4d_tokens_open(p4d_tokens **tokens, const char *path, const p4d_tokens_options *options, p4d_error *err);
+int p4d_tokens__open(p4d_tokens **tokens, const char *path, const p4d_tokens_options *options,
+		     p4d_error *err);
 
 /*
  * The same for bytes in memory, which are borrowed. index NULL: llm.c. Messages call them `name`.bin and
  * `name`.idx.
  */
-int p4d_tokens_parse(p4d_tokens **tokens, const char *name, const void *index, uint64_t index_bytes,
-		     const void *data, uint64_t data_bytes, const p4d_tokens_options *options,
-		     p4d_error *err);
-void p4d_tokens_close(p4d_tokens *tokens);
+int p4d_tokens__parse(p4d_tokens **tokens, const char *name, const void *index, uint64_t index_bytes,
+		      const void *data, uint64_t data_bytes, const p4d_tokens_options *options,
+		      p4d_error *err);
+void p4d_tokens__close(p4d_tokens *tokens);
 
-uint64_t p4d_tokens_total(const p4d_tokens *tokens); /* in all documents */
-uint64_t p4d_tokens_documents(const p4d_tokens *tokens);
+uint64_t p4d_tokens__total(const p4d_tokens *tokens); /* in all documents */
+uint64_t p4d_tokens__documents(const p4d_tokens *tokens);
 /* False: nothing says where documents begin, so all tokens are one: llm.c without a delimiter. */
-bool p4d_tokens_has_boundaries(const p4d_tokens *tokens);
+bool p4d_tokens__has_boundaries(const p4d_tokens *tokens);
 
 /* Where a document is: its first token, counted from the start of the data, and its length, which may be 0.
  */
 typedef struct p4d_document {
 	uint64_t first, count;
 } p4d_document;
-p4d_document p4d_tokens_document(const p4d_tokens *tokens, uint64_t number);
+p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number);
 /* Its length only; with one sequence for each document that is half the memory traffic. */
-uint64_t p4d_tokens_length(const p4d_tokens *tokens, uint64_t number);
+uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
 /* Reads tokens first .. first+count-1. A token outside of the vocabulary is an error, out is undefined then.
  */
-int p4d_tokens_read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err);
+int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err);
 
 #endif

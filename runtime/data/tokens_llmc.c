@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/tokens_data.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "data/tokens_internal.h"
 
 enum { HEADER = 256 * 4 };
 
@@ -17,7 +17,7 @@ static const struct {
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-bool p4d_tokens_is_llmc(const p4d_mapping *data)
+bool p4d_tokens__is_llmc(const p4d_mapping *data)
 {
 	for (int i = 0; i < KINDS; i++)
 		if (data->bytes >= 4 && p4d_le32(data->data) == kinds[i].magic)
@@ -64,7 +64,7 @@ static uint64_t find_starts(const p4d_tokens *tokens, uint64_t *starts)
 	uint64_t documents = 0;
 
 	for (uint64_t i = 0; i < tokens->count; i++) {
-		if (i > 0 && p4d_token_at(tokens, i) != tokens->options.delimiter)
+		if (i > 0 && p4d_tokens__at(tokens, i) != tokens->options.delimiter)
 			continue;
 		if (starts)
 			starts[documents] = i;
@@ -75,7 +75,7 @@ static uint64_t find_starts(const p4d_tokens *tokens, uint64_t *starts)
 	return documents;
 }
 
-int p4d_tokens_parse_llmc(p4d_tokens *tokens, p4d_error *err)
+int p4d_tokens__parse_llmc(p4d_tokens *tokens, p4d_error *err)
 {
 	if (read_header(tokens, err) < 0)
 		return -1;

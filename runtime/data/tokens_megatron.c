@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "data/tokens_data.h"
-
 #include <inttypes.h>
+
+#include "data/tokens_internal.h"
 
 enum { LENGTH = 4, OFFSET = 8, BOUND = 8 };
 
@@ -139,7 +139,7 @@ static int check_document(p4d_tokens *tokens, uint64_t number, uint64_t sequence
 	return 0;
 }
 
-int p4d_tokens_parse_megatron(p4d_tokens *tokens, p4d_error *err)
+int p4d_tokens__parse_megatron(p4d_tokens *tokens, p4d_error *err)
 {
 	uint64_t sequences = 0, bounds = 0;
 

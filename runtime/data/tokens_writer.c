@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "data/tokens_data.h"
+#include "data/tokens_internal.h"
 
 enum { LAST_OF_16 = 65536, CHUNK = 4096 };
 

@@ -123,8 +123,8 @@ struct p4d_device {
 	 * row library.gemm; and partial sums, row reductions, which the cpu needs none of. NULL and 0 where
 	 * a plan has no such row.
 	 */
-	void (*lend)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
-		     uint64_t sums_bytes);
+	void (*set_workspace)(p4d_device *, void *workspace, uint64_t workspace_bytes, void *sums,
+			      uint64_t sums_bytes);
 	/*
 	 * To find out what was never written: fills with a word; counts the words that are still it. NULL:
 	 * not with this device.
@@ -142,7 +142,7 @@ struct p4d_device {
 	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* as libraries know it */
 	/* what is queued later on `waiter` starts after what is queued now on `awaited` */
 	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
-	int (*mark_open)(p4d_device *, void **mark, p4d_error *err);
+	int (*event_open)(p4d_device *, void **mark, p4d_error *err);
 	void (*mark)(p4d_device *, void *mark, void *stream); /* moves it behind what is queued there now */
 	void (*mark_wait)(p4d_device *, void *waiter, void *mark); /* as stream_wait, for what is before it */
 	int (*marked)(p4d_device *, void *mark, p4d_error *err);   /* 1: reached, 0: not yet, -1: as sync */

@@ -5,7 +5,9 @@
  * pieces are gathered in the order of the ranks, then the second ones in the opposite order: so the sequence
  * lies in its own order, and what a piece of queries sees in one run.
  */
-#include "model/attention_parts.h"
+#include "model/attention.h"
+#include "model/buffers.h"
+#include "model/sequence_order.h"
 
 enum { HALVES = 2 };
 
@@ -18,78 +20,79 @@ typedef struct half {
 	uint64_t own;     /* where this rank's does */
 } half;
 
-static half half_of(const p4d_trainer *t, uint64_t sequence, uint64_t number)
+static half half_of(const p4d_net *m, uint64_t sequence, uint64_t number)
 {
-	p4d_group *group = number ? t->cp_reversed : t->cp;
-	const uint64_t tokens = t->length / HALVES;
-	const uint64_t all = sequence * t->l->seq_len + number * t->l->cp * tokens;
+	p4d_group *group = number ? m->cp_reversed : m->cp;
+	const uint64_t tokens = m->length / HALVES;
+	const uint64_t all = sequence * m->l->seq_len + number * m->l->cp * tokens;
 
 	return (half){.group = group,
 		      .tokens = tokens,
-		      .first = sequence * t->length + number * tokens,
+		      .first = sequence * m->length + number * tokens,
 		      .all = all,
 		      .own = all + p4d_group_index(group) * tokens};
 }
 
 /* to (batch * seq_len, 2 * kv): keys and values of all ranks, side by side. */
-static int gather(p4d_trainer *t, void *to, void *qkv, p4d_error *err)
+static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 {
-	const uint64_t width = 2 * t->kv * t->element;
+	const uint64_t width = 2 * m->kv * m->element;
 
-	for (uint64_t b = 0; b < t->l->micro_batch; b++)
+	for (uint64_t b = 0; b < m->l->micro_batch; b++)
 		for (uint64_t i = 0; i < HALVES; i++) {
-			const half h = half_of(t, b, i);
+			const half h = half_of(m, b, i);
 			char *all = (char *)to + h.all * width, *own = (char *)to + h.own * width;
-			p4d_take_keys_values(t, own, qkv, h.first, h.tokens);
-			if (p4d_all_gather(h.group, all, own, h.tokens * width, err) < 0)
+			p4d_attention__take_keys_values(m, own, qkv, h.first, h.tokens);
+			if (p4d_comm_all_gather(h.group, all, own, h.tokens * width, err) < 0)
 				return -1;
 		}
 	return 0;
 }
 
 /* Adds up the gradients of all ranks; this rank's go to the last columns of sums. */
-static int scatter(p4d_trainer *t, float *gradients, float *sums, p4d_error *err)
+static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 {
-	const uint64_t width = 2 * t->kv, bytes = width * sizeof(*sums);
+	const uint64_t width = 2 * m->kv, bytes = width * sizeof(*sums);
 
-	for (uint64_t b = 0; b < t->l->micro_batch; b++)
+	for (uint64_t b = 0; b < m->l->micro_batch; b++)
 		for (uint64_t i = 0; i < HALVES; i++) {
-			const half h = half_of(t, b, i);
+			const half h = half_of(m, b, i);
 			float *all = gradients + h.all * width, *own = gradients + h.own * width;
-			if (p4d_reduce_scatter(h.group, own, all, h.tokens * width, P4D_DT_FP32, err) < 0)
+			if (p4d_comm_reduce_scatter(h.group, own, all, h.tokens * width, P4D_DT_FP32, err) <
+			    0)
 				return -1;
-			t->d->copy_rows(t->d, sums + h.first * t->columns + t->q, t->columns * sizeof(*sums),
+			m->d->copy_rows(m->d, sums + h.first * m->columns + m->q, m->columns * sizeof(*sums),
 					own, bytes, bytes, h.tokens);
 		}
 	return 0;
 }
 
-int p4d_attend_gathered(p4d_trainer *t, const p4d_layer *y, p4d_error *err)
+int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const p4d_attention_shape shape =
-	    p4d_attention_shape_of(t, P4D_GATHERED_BLOCK, t->l->seq_len, 2 * t->kv);
-	void *qkv = y->made[MADE_QKV], *keys = p4d_at(t, B_GATHERED_KEYS_VALUES);
+	    p4d_attention__shape_of(m, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
+	void *qkv = y->activation[ACT_QKV], *keys = p4d_buffers_at(m, B_GATHERED_KEYS_VALUES);
 
-	if (gather(t, keys, qkv, err) < 0)
+	if (gather(m, keys, qkv, err) < 0)
 		return -1;
-	t->d->attention(t->d, t->type, y->made[MADE_ATTENTION], y->made[MADE_LSE], qkv, keys,
-			p4d_column(keys, t->kv, t->element), &shape, p4d_at(t, B_FORWARD_WORKSPACE));
+	m->d->attention(m->d, m->type, y->activation[ACT_ATTENTION], y->activation[ACT_LSE], qkv, keys,
+			p4d_column(keys, m->kv, m->element), &shape, p4d_buffers_at(m, B_FORWARD_WORKSPACE));
 	return 0;
 }
 
-int p4d_attend_gathered_back(p4d_trainer *t, const p4d_layer *y, float *sums, p4d_error *err)
+int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err)
 {
 	const p4d_attention_shape shape =
-	    p4d_gradient_shape_of(t, y, P4D_GATHERED_BLOCK, t->l->seq_len, 2 * t->kv);
-	void *qkv = y->made[MADE_QKV], *keys = p4d_at(t, B_GATHERED_BACK_KEYS_VALUES);
-	float *gradients = p4d_at(t, B_GATHERED_BACK_GRADIENTS);
+	    p4d_attention__gradient_shape_of(m, y, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
+	void *qkv = y->activation[ACT_QKV], *keys = p4d_buffers_at(m, B_GATHERED_BACK_KEYS_VALUES);
+	float *gradients = p4d_buffers_at(m, B_GATHERED_BACK_GRADIENTS);
 
-	if (gather(t, keys, qkv, err) < 0)
+	if (gather(m, keys, qkv, err) < 0)
 		return -1;
-	t->d->zero(t->d, gradients, t->n * t->l->cp * 2 * t->kv * sizeof(*gradients));
-	t->d->attention_backward(t->d, t->type, sums, gradients, gradients + t->kv,
-				 p4d_at(t, B_ATTENTION_GRADIENT), y->made[MADE_LSE], p4d_at(t, B_ROW_SUMS),
-				 qkv, keys, p4d_column(keys, t->kv, t->element), &shape,
-				 p4d_at(t, B_BACKWARD_WORKSPACE));
-	return scatter(t, gradients, sums, err);
+	m->d->zero(m->d, gradients, m->n * m->l->cp * 2 * m->kv * sizeof(*gradients));
+	m->d->attention_backward(
+	    m->d, m->type, sums, gradients, gradients + m->kv, p4d_buffers_at(m, B_ATTENTION_GRADIENT),
+	    y->activation[ACT_LSE], p4d_buffers_at(m, B_ROW_SUMS), qkv, keys,
+	    p4d_column(keys, m->kv, m->element), &shape, p4d_buffers_at(m, B_BACKWARD_WORKSPACE));
+	return scatter(m, gradients, sums, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From names of the plan's rows to places in the arena. */
-#include <stdio.h>
+#include "model/buffers.h"
 
-#include "trainer/trainer_parts.h"
+#include <stdio.h>
 
 static const char *const names[B_BUFFERS] = {
     [B_PARAMETERS] = "parameters",
@@ -28,18 +28,18 @@ static const char *const names[B_BUFFERS] = {
     [B_HEAD_RSTD] = "head.rstd",
     [B_LOGITS] = "head.logits",
     [B_LOGITS_GRADIENT] = "head.logits_gradient",
-    [B_STATISTICS] = "head.statistics",
+    [B_SOFTMAX] = "head.statistics",
     [B_VOCABULARY_HIDDEN] = "vocabulary.hidden",
     [B_VOCABULARY_STATISTICS] = "vocabulary.statistics",
     [B_VOCABULARY_HIDDEN_GRADIENT] = "vocabulary.hidden_gradient",
     [B_HIDDEN] = "hidden",
-    [B_NORMED] = "normed",
-    [B_NORMED_GRADIENT] = "normed_gradient",
+    [B_NORM_OUT] = "normed",
+    [B_NORM_OUT_GRADIENT] = "normed_gradient",
     [B_PARTIAL] = "partial",
     [B_GATHERED] = "gathered",
     [B_GATHERED_GRADIENT] = "gathered_gradient",
-    [B_PRODUCT] = "product",
-    [B_PRODUCT_GRADIENT] = "product_gradient",
+    [B_FFN_ACT] = "product",
+    [B_FFN_ACT_GRADIENT] = "product_gradient",
     [B_ATTENTION_GRADIENT] = "attention_gradient",
     [B_QKV_GRADIENT] = "qkv_gradient",
     [B_FORWARD_WORKSPACE] = "attention.forward_workspace",
@@ -56,120 +56,126 @@ static const char *const names[B_BUFFERS] = {
     [B_GATHERED_BACK_GRADIENTS] = "gathered.backward.gradients",
 };
 
-static const char *const made[MADE_COUNT] = {
-    [MADE_INPUT] = "input",     [MADE_INPUT_RSTD] = "input_rstd",   [MADE_QKV] = "qkv",
-    [MADE_QK_RSTD] = "qk_rstd", [MADE_ATTENTION] = "attention",     [MADE_LSE] = "lse",
-    [MADE_MIDDLE] = "middle",   [MADE_MIDDLE_RSTD] = "middle_rstd", [MADE_GATE_UP] = "gate_up",
+static const char *const made[ACT_COUNT] = {
+    [ACT_INPUT] = "input",
+    [ACT_INPUT_RSTD] = "input_rstd",
+    [ACT_QKV] = "qkv",
+    [ACT_QK_RSTD] = "qk_rstd",
+    [ACT_ATTENTION] = "attention",
+    [ACT_LSE] = "lse",
+    [ACT_POST_ATTENTION] = "middle",
+    [ACT_POST_ATTENTION_RSTD] = "middle_rstd",
+    [ACT_GATE_UP] = "gate_up",
 };
 
-static const p4d_tensor *find(const p4d_trainer *t, const char *before, const char *name)
+static const p4d_tensor *find(const p4d_net *m, const char *before, const char *name)
 {
 	char text[64];
 
 	snprintf(text, sizeof(text), "%s.%s", before, name);
-	return p4d_plan_find(&t->plan, text);
+	return p4d_plan_find(&m->plan, text);
 }
 
-void p4d_find_buffers(p4d_trainer *t)
+void p4d_buffers__find(p4d_net *m)
 {
 	for (int i = 0; i < B_BUFFERS; i++)
-		t->row[i] = p4d_plan_find(&t->plan, names[i]);
-	for (int i = 0; i < MADE_COUNT; i++) {
-		t->kept[i] = find(t, "layer", made[i]);
-		t->again[i] = find(t, "again", made[i]);
+		m->row[i] = p4d_plan_find(&m->plan, names[i]);
+	for (int i = 0; i < ACT_COUNT; i++) {
+		m->saved[i] = find(m, "layer", made[i]);
+		m->recomputed[i] = find(m, "again", made[i]);
 	}
 }
 
-static void *place_of(const p4d_trainer *t, const p4d_tensor *row, uint64_t slot, uint64_t layer)
+static void *place_of(const p4d_net *m, const p4d_tensor *row, uint64_t slot, uint64_t layer)
 {
-	return row ? t->arena + row->offset + slot * row->slot_stride + layer * row->layer_stride : NULL;
+	return row ? m->arena + row->offset + slot * row->slot_stride + layer * row->layer_stride : NULL;
 }
 
-void *p4d_at(const p4d_trainer *t, p4d_buffer which)
+void *p4d_buffers_at(const p4d_net *m, p4d_buffer which)
 {
-	return place_of(t, t->row[which], 0, 0);
+	return place_of(m, m->row[which], 0, 0);
 }
 
-void *p4d_at_slot(const p4d_trainer *t, p4d_buffer which, uint32_t slot, uint32_t layer)
+void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer)
 {
-	return place_of(t, t->row[which], slot, layer);
+	return place_of(m, m->row[which], slot, layer);
 }
 
-void *p4d_hand_over(const p4d_trainer *t, p4d_buffer which, uint64_t number)
+void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number)
 {
-	const p4d_tensor *row = t->row[which];
+	const p4d_tensor *row = m->row[which];
 
-	return t->arena + row->offset + number % P4D_SEND_BUFFERS * (row->bytes / P4D_SEND_BUFFERS);
+	return m->arena + row->offset + number % P4D_SEND_BUFFERS * (row->bytes / P4D_SEND_BUFFERS);
 }
 
-p4d_layer p4d_layer_at(const p4d_trainer *t, uint32_t chunk, uint32_t slot, uint32_t layer)
+p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uint32_t layer)
 {
-	p4d_layer y = {.number = t->weights.segment[chunk * t->weights.of_chunk].layer + layer};
+	p4d_layer y = {.number = m->weights.segment[chunk * m->weights.of_chunk].layer + layer};
 
-	for (int i = 0; i < MADE_COUNT; i++)
-		y.made[i] =
-		    t->kept[i] ? place_of(t, t->kept[i], slot, layer) : place_of(t, t->again[i], 0, 0);
+	for (int i = 0; i < ACT_COUNT; i++)
+		y.activation[i] =
+		    m->saved[i] ? place_of(m, m->saved[i], slot, layer) : place_of(m, m->recomputed[i], 0, 0);
 	return y;
 }
 
-void *p4d_weight_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t layer)
+void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer)
 {
-	const p4d_weight *w = p4d_weight_find(&t->weights, kind, layer);
+	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
-	return w ? (char *)p4d_at(t, B_PARAMETERS) + w->offset * t->element : NULL;
+	return w ? (char *)p4d_buffers_at(m, B_PARAMETERS) + w->offset * m->element : NULL;
 }
 
-float *p4d_gradient_of(const p4d_trainer *t, p4d_weight_kind kind, uint32_t layer)
+float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer)
 {
-	const p4d_weight *w = p4d_weight_find(&t->weights, kind, layer);
+	const p4d_weight *w = p4d_weights__find(&m->weights, kind, layer);
 
-	return w ? (float *)p4d_at(t, B_GRADIENTS) + w->offset : NULL;
+	return w ? (float *)p4d_buffers_at(m, B_GRADIENTS) + w->offset : NULL;
 }
 
-static const int32_t *data_of(p4d_trainer *t, uint32_t micro_batch, p4d_buffer which, uint32_t *holder,
+static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which, uint32_t *holder,
 			      int32_t *host, p4d_error *err)
 {
 	const p4d_batch batch = {.tokens = which == B_TOKENS ? host : NULL,
 				 .labels = which == B_LABELS ? host : NULL};
-	const p4d_tensor *row = t->row[which];
+	const p4d_tensor *row = m->row[which];
 	const uint64_t copies = row->shape[0], copy = micro_batch % copies;
-	char *to = t->arena + row->offset + copy * (row->bytes / copies);
+	char *to = m->arena + row->offset + copy * (row->bytes / copies);
 
 	if (holder[copy] == micro_batch)
 		return (const int32_t *)to;
-	if (t->source(t->context, t->number, micro_batch, &batch, err) < 0)
+	if (m->source(m->context, m->number, micro_batch, &batch, err) < 0)
 		return NULL;
-	for (uint64_t i = 0; i < t->n; i++)
-		if (host[i] >= (int64_t)t->set.vocab || (which == B_TOKENS && host[i] < 0)) {
+	for (uint64_t i = 0; i < m->n; i++)
+		if (host[i] >= (int64_t)m->set.vocab || (which == B_TOKENS && host[i] < 0)) {
 			p4d_fail(err, P4D_E_DATA, "token %d is outside of the vocabulary of %llu", host[i],
-				 (unsigned long long)t->set.vocab);
+				 (unsigned long long)m->set.vocab);
 			return NULL;
 		}
-	t->d->upload(t->d, to, host, t->n * sizeof(*host));
+	m->d->upload(m->d, to, host, m->n * sizeof(*host));
 	holder[copy] = micro_batch;
 	return (const int32_t *)to;
 }
 
-const int32_t *p4d_tokens_of(p4d_trainer *t, uint32_t micro_batch, p4d_error *err)
+const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err)
 {
-	return data_of(t, micro_batch, B_TOKENS, t->token_holder, t->host_tokens, err);
+	return data_of(m, micro_batch, B_TOKENS, m->token_holder, m->host_tokens, err);
 }
 
-const int32_t *p4d_labels_of(p4d_trainer *t, uint32_t micro_batch, p4d_error *err)
+const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err)
 {
-	const uint64_t copy = micro_batch % t->row[B_LABELS]->shape[0];
-	const bool here = t->label_holder[copy] == micro_batch;
-	const int32_t *labels = data_of(t, micro_batch, B_LABELS, t->label_holder, t->host_labels, err);
+	const uint64_t copy = micro_batch % m->row[B_LABELS]->shape[0];
+	const bool here = m->label_holder[copy] == micro_batch;
+	const int32_t *labels = data_of(m, micro_batch, B_LABELS, m->label_holder, m->host_labels, err);
 
 	if (!labels || here)
 		return labels;
-	t->label_trained[copy] = 0;
-	for (uint64_t i = 0; i < t->n; i++)
-		t->label_trained[copy] += t->host_labels[i] >= 0;
+	m->label_trained[copy] = 0;
+	for (uint64_t i = 0; i < m->n; i++)
+		m->label_trained[copy] += m->host_labels[i] >= 0;
 	return labels;
 }
 
-uint64_t p4d_trained_of(const p4d_trainer *t, uint32_t micro_batch)
+uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
-	return t->label_trained[micro_batch % t->row[B_LABELS]->shape[0]];
+	return m->label_trained[micro_batch % m->row[B_LABELS]->shape[0]];
 }

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The embedding of a micro-batch, its table cut over tp or, with vocabulary parallelism, over tp and stages.
  */
-#include "trainer/trainer_parts.h"
+#include "model/embedding.h"
 
-int p4d_embed(p4d_trainer *t, uint32_t micro_batch, void *to, p4d_error *err)
+#include "model/buffers.h"
+#include "model/parallel.h"
+
+int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err)
 {
-	const p4d_weight *table = p4d_weight_find(&t->weights, P4D_W_EMBEDDING, 0);
-	const int32_t *tokens = p4d_tokens_of(t, micro_batch, err);
+	const p4d_weight *table = p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
+	const int32_t *tokens = p4d_buffers__tokens(m, micro_batch, err);
 
 	if (!tokens)
 		return -1;
-	t->d->embed(t->d, t->type, p4d_terms(t, to), p4d_weight_of(t, P4D_W_EMBEDDING, 0), tokens, t->n, t->h,
-		    p4d_table_row(t->l, t->place, table), table->rows);
-	return p4d_add_terms(t, to, err);
+	m->d->embed(m->d, m->type, p4d_parallel__partial(m, to), p4d_buffers__weight(m, P4D_W_EMBEDDING, 0),
+		    tokens, m->n, m->h, p4d_weights__table_row(m->l, m->place, table), table->rows);
+	return p4d_parallel__reduce_partial(m, to, err);
 }
 
-int p4d_embed_back(p4d_trainer *t, uint32_t micro_batch, const void *gradient, p4d_error *err)
+int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err)
 {
-	const p4d_weight *table = p4d_weight_find(&t->weights, P4D_W_EMBEDDING, 0);
-	const int32_t *tokens = p4d_tokens_of(t, micro_batch, err);
-	const void *dy = tokens ? p4d_gather_rows(t, gradient, p4d_at(t, B_GATHERED_GRADIENT), err) : NULL;
+	const p4d_weight *table = p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
+	const int32_t *tokens = p4d_buffers__tokens(m, micro_batch, err);
+	const void *dy =
+	    tokens ? p4d_parallel__gather_rows(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), err)
+		   : NULL;
 
 	if (!dy)
 		return -1;
-	t->d->embed_backward(t->d, t->type, p4d_gradient_of(t, P4D_W_EMBEDDING, 0), dy, tokens, t->n, t->h,
-			     p4d_table_row(t->l, t->place, table), table->rows);
+	m->d->embed_backward(m->d, m->type, p4d_buffers__gradient(m, P4D_W_EMBEDDING, 0), dy, tokens, m->n,
+			     m->h, p4d_weights__table_row(m->l, m->place, table), table->rows);
 	return 0;
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Final norm and cross-entropy, in pieces of tokens, so that few logits exist at a time. */
-#include "trainer/trainer_parts.h"
+#include "model/head.h"
+
+#include "model/buffers.h"
+#include "model/parallel.h"
 
 /* This rank's rows of the vocabulary; those that pad it are in no softmax. */
 typedef struct table {
@@ -9,80 +12,80 @@ typedef struct table {
 	uint64_t first, rows;
 } table;
 
-static table table_of(const p4d_trainer *t)
+static table table_of(const p4d_net *m)
 {
-	const p4d_weight *w = p4d_weight_find(&t->weights, P4D_W_HEAD, 0);
+	const p4d_weight *w = p4d_weights__find(&m->weights, P4D_W_HEAD, 0);
 	const p4d_weight_kind kind = w ? P4D_W_HEAD : P4D_W_EMBEDDING;
-	table y = {.weight = p4d_weight_of(t, kind, 0), .gradient = p4d_gradient_of(t, kind, 0)};
+	table y = {.weight = p4d_buffers__weight(m, kind, 0), .gradient = p4d_buffers__gradient(m, kind, 0)};
 
-	w = w ? w : p4d_weight_find(&t->weights, P4D_W_EMBEDDING, 0);
-	y.first = p4d_table_row(t->l, t->place, w);
-	if (y.first < t->set.vocab)
-		y.rows = t->set.vocab - y.first < w->rows ? t->set.vocab - y.first : w->rows;
+	w = w ? w : p4d_weights__find(&m->weights, P4D_W_EMBEDDING, 0);
+	y.first = p4d_weights__table_row(m->l, m->place, w);
+	if (y.first < m->set.vocab)
+		y.rows = m->set.vocab - y.first < w->rows ? m->set.vocab - y.first : w->rows;
 	return y;
 }
 
 /* Statistics of a piece over all ranks. The gradients' buffer is free until they are made. */
-static int merge(p4d_trainer *t, p4d_group *group, float *maximum, float *sum, float *target, uint64_t n,
+static int merge(p4d_net *m, p4d_group *group, float *maximum, float *sum, float *target, uint64_t n,
 		 p4d_error *err)
 {
-	float *old = p4d_at(t, B_LOGITS_GRADIENT);
+	float *old = p4d_buffers_at(m, B_LOGITS_GRADIENT);
 
 	if (p4d_group_size(group) == 1)
 		return 0;
-	t->d->copy(t->d, old, maximum, n * sizeof(*old));
-	if (p4d_all_reduce(group, maximum, n, P4D_DT_FP32, P4D_MAX, err) < 0)
+	m->d->copy(m->d, old, maximum, n * sizeof(*old));
+	if (p4d_comm_all_reduce(group, maximum, n, P4D_DT_FP32, P4D_MAX, err) < 0)
 		return -1;
-	t->d->rescale(t->d, sum, old, maximum, n);
-	if (p4d_all_reduce(group, sum, n, P4D_DT_FP32, P4D_SUM, err) < 0)
+	m->d->rescale(m->d, sum, old, maximum, n);
+	if (p4d_comm_all_reduce(group, sum, n, P4D_DT_FP32, P4D_SUM, err) < 0)
 		return -1;
-	return p4d_all_reduce(group, target, n, P4D_DT_FP32, P4D_SUM, err);
+	return p4d_comm_all_reduce(group, target, n, P4D_DT_FP32, P4D_SUM, err);
 }
 
-static int piece(p4d_trainer *t, const p4d_head_work *work, const table *rows, uint64_t from, uint64_t n,
+static int piece(p4d_net *m, const p4d_head_work *work, const table *rows, uint64_t from, uint64_t n,
 		 p4d_error *err)
 {
-	const void *x = (const char *)work->x + from * t->h * t->element;
+	const void *x = (const char *)work->x + from * m->h * m->element;
 	const int32_t *labels = work->labels + from;
-	float *maximum = work->statistics + from, *sum = maximum + t->n, *target = sum + t->n;
-	float *logits = p4d_at(t, B_LOGITS);
-	void *gradient = p4d_at(t, B_LOGITS_GRADIENT);
-	void *dx = work->input ? (char *)work->input_gradient + from * t->h * t->element : NULL;
-	const float scale = (float)(1 / ((double)t->l->global_batch * (double)t->l->seq_len));
-	p4d_scalars *scalars = p4d_at(t, B_SCALARS);
+	float *maximum = work->statistics + from, *sum = maximum + m->n, *target = sum + m->n;
+	float *logits = p4d_buffers_at(m, B_LOGITS);
+	void *gradient = p4d_buffers_at(m, B_LOGITS_GRADIENT);
+	void *dx = work->input ? (char *)work->input_gradient + from * m->h * m->element : NULL;
+	const float scale = (float)(1 / ((double)m->l->global_batch * (double)m->l->seq_len));
+	p4d_scalars *scalars = p4d_buffers_at(m, B_SCALARS);
 
 	if (rows->rows)
-		t->d->linear_logits(t->d, t->type, logits, x, rows->weight, n, rows->rows, t->h);
+		m->d->linear_logits(m->d, m->type, logits, x, rows->weight, n, rows->rows, m->h);
 	if (work->merge) {
-		t->d->statistics(t->d, maximum, sum, target, logits, labels, n, rows->rows, rows->first);
-		if (merge(t, work->group, maximum, sum, target, n, err) < 0)
+		m->d->statistics(m->d, maximum, sum, target, logits, labels, n, rows->rows, rows->first);
+		if (merge(m, work->group, maximum, sum, target, n, err) < 0)
 			return -1;
 	}
 	if (work->count)
-		t->d->losses(t->d, &scalars->loss, maximum, sum, target, labels, n, t->set.z_loss);
+		m->d->losses(m->d, &scalars->loss, maximum, sum, target, labels, n, m->set.z_loss);
 	if (!work->input && !work->weight)
 		return 0;
 	if (!rows->rows) {
 		if (dx)
-			t->d->zero(t->d, dx, n * t->h * t->element);
+			m->d->zero(m->d, dx, n * m->h * m->element);
 		return 0;
 	}
-	t->d->logits_gradient(t->d, t->type, gradient, logits, maximum, sum, labels, n, rows->rows,
-			      rows->first, scale, t->set.z_loss);
+	m->d->logits_gradient(m->d, m->type, gradient, logits, maximum, sum, labels, n, rows->rows,
+			      rows->first, scale, m->set.z_loss);
 	if (work->weight)
-		t->d->linear_weight(t->d, t->type, rows->gradient, gradient, x, n, rows->rows, t->h);
+		m->d->linear_weight(m->d, m->type, rows->gradient, gradient, x, n, rows->rows, m->h);
 	if (work->input)
-		t->d->linear_input(t->d, t->type, dx, gradient, rows->weight, n, rows->rows, t->h, false);
+		m->d->linear_input(m->d, m->type, dx, gradient, rows->weight, n, rows->rows, m->h, false);
 	return 0;
 }
 
-int p4d_head_pieces(p4d_trainer *t, const p4d_head_work *work, p4d_error *err)
+int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 {
-	const table all = table_of(t);
+	const table all = table_of(m);
 
-	for (uint64_t from = 0; from < t->n; from += P4D_CROSS_ENTROPY_CHUNK) {
-		const uint64_t left = t->n - from;
-		if (piece(t, work, &all, from,
+	for (uint64_t from = 0; from < m->n; from += P4D_CROSS_ENTROPY_CHUNK) {
+		const uint64_t left = m->n - from;
+		if (piece(m, work, &all, from,
 			  left < P4D_CROSS_ENTROPY_CHUNK ? left : P4D_CROSS_ENTROPY_CHUNK, err) < 0)
 			return -1;
 	}
@@ -90,60 +93,61 @@ int p4d_head_pieces(p4d_trainer *t, const p4d_head_work *work, p4d_error *err)
 }
 
 /* Pieces of the usual size, and what is left over. */
-void p4d_warm_head(p4d_trainer *t)
+void p4d_head__warm_up(p4d_net *m)
 {
-	const bool has = t->last || t->l->vocab_parallel;
-	const uint64_t whole = t->n / P4D_CROSS_ENTROPY_CHUNK,
-		       sizes[] = {whole ? P4D_CROSS_ENTROPY_CHUNK : 0, t->n % P4D_CROSS_ENTROPY_CHUNK};
+	const bool has = m->last || m->l->vocab_parallel;
+	const uint64_t whole = m->n / P4D_CROSS_ENTROPY_CHUNK,
+		       sizes[] = {whole ? P4D_CROSS_ENTROPY_CHUNK : 0, m->n % P4D_CROSS_ENTROPY_CHUNK};
 
 	for (int i = 0; has && i < 2; i++) {
-		const table all = table_of(t);
+		const table all = table_of(m);
 		if (sizes[i] && all.rows)
-			p4d_warm_product(t, all.weight, all.gradient, sizes[i], all.rows, t->h, true);
+			p4d_parallel__warm_up(m, all.weight, all.gradient, sizes[i], all.rows, m->h, true);
 	}
 }
 
-void p4d_head_norm(p4d_trainer *t, uint32_t slot, void *to)
+void p4d_head_norm(p4d_net *m, uint32_t slot, void *to)
 {
-	t->d->norm(t->d, t->type, to, p4d_at_slot(t, B_HEAD_RSTD, slot, 0),
-		   p4d_at_slot(t, B_HEAD_INPUT, slot, 0), p4d_weight_of(t, P4D_W_FINAL_NORM, 0), t->ns, t->h,
-		   t->set.norm_epsilon);
+	m->d->norm(m->d, m->type, to, p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0),
+		   p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0), p4d_buffers__weight(m, P4D_W_FINAL_NORM, 0),
+		   m->ns, m->h, m->set.norm_epsilon);
 }
 
-void p4d_head_norm_back(p4d_trainer *t, uint32_t slot, const void *gradient)
+void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
 {
-	t->d->zero(t->d, p4d_at(t, B_HIDDEN), t->ns * t->h * t->element);
-	t->d->norm_backward(t->d, t->type, p4d_at(t, B_HIDDEN), p4d_gradient_of(t, P4D_W_FINAL_NORM, 0),
-			    gradient, p4d_at_slot(t, B_HEAD_INPUT, slot, 0),
-			    p4d_weight_of(t, P4D_W_FINAL_NORM, 0), p4d_at_slot(t, B_HEAD_RSTD, slot, 0),
-			    t->ns, t->h);
+	m->d->zero(m->d, p4d_buffers_at(m, B_HIDDEN), m->ns * m->h * m->element);
+	m->d->norm_backward(m->d, m->type, p4d_buffers_at(m, B_HIDDEN),
+			    p4d_buffers__gradient(m, P4D_W_FINAL_NORM, 0), gradient,
+			    p4d_buffers_at_slot(m, B_HEAD_INPUT, slot, 0),
+			    p4d_buffers__weight(m, P4D_W_FINAL_NORM, 0),
+			    p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), m->ns, m->h);
 }
 
-int p4d_head(p4d_trainer *t, uint32_t micro_batch, uint32_t slot, p4d_error *err)
+int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err)
 {
-	void *normed = p4d_at(t, B_NORMED), *gradient = p4d_at(t, B_NORMED_GRADIENT);
+	void *normed = p4d_buffers_at(m, B_NORM_OUT), *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
 	p4d_head_work work = {
-	    .statistics = p4d_at(t, B_STATISTICS),
-	    .group = t->tp,
+	    .statistics = p4d_buffers_at(m, B_SOFTMAX),
+	    .group = m->tp,
 	    .merge = true,
-	    .count = t->place.tp == 0,
-	    .input = !t->evaluating,
-	    .weight = !t->evaluating,
-	    .input_gradient = p4d_terms(t, gradient),
+	    .count = m->place.tp == 0,
+	    .input = !m->evaluating,
+	    .weight = !m->evaluating,
+	    .input_gradient = p4d_parallel__partial(m, gradient),
 	};
 
-	work.labels = p4d_labels_of(t, micro_batch, err);
+	work.labels = p4d_buffers__labels(m, micro_batch, err);
 	if (!work.labels)
 		return -1;
-	t->trained += work.count ? p4d_trained_of(t, micro_batch) : 0;
-	p4d_head_norm(t, slot, normed);
-	work.x = p4d_gather_rows(t, normed, p4d_at(t, B_GATHERED), err);
-	if (!work.x || p4d_head_pieces(t, &work, err) < 0)
+	m->trained += work.count ? p4d_buffers__trained(m, micro_batch) : 0;
+	p4d_head_norm(m, slot, normed);
+	work.x = p4d_parallel__gather_rows(m, normed, p4d_buffers_at(m, B_GATHERED), err);
+	if (!work.x || p4d_head__chunks(m, &work, err) < 0)
 		return -1;
-	if (t->evaluating)
+	if (m->evaluating)
 		return 0;
-	if (p4d_add_terms(t, gradient, err) < 0)
+	if (p4d_parallel__reduce_partial(m, gradient, err) < 0)
 		return -1;
-	p4d_head_norm_back(t, slot, gradient);
+	p4d_head_norm_backward(m, slot, gradient);
 	return 0;
 }

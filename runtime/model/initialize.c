@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "trainer/trainer_parts.h"
+#include "model/buffers.h"
 
 enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers that a thread makes at a time */
 #define INITIAL_DEVIATION 0.02
@@ -73,11 +73,11 @@ static void *draw(void *context)
 }
 
 /* Threads for a rank: its part of the processors that this process may use. */
-static unsigned threads_of(const p4d_trainer *t)
+static unsigned threads_of(const p4d_net *m)
 {
 	cpu_set_t set;
 	const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-	const uint64_t own = (uint64_t)cores / t->l->gpus_per_node;
+	const uint64_t own = (uint64_t)cores / m->l->gpus_per_node;
 
 	return own < 1 ? 1 : own < MOST_THREADS ? (unsigned)own : MOST_THREADS;
 }
@@ -109,14 +109,14 @@ static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 
 /* Norms begin as 1, biases as 0, matrices that write to the residual stream the smaller the more there are.
  */
-static void initialize_piece(p4d_trainer *t, const p4d_weight *w, const p4d_piece *p, uint64_t seed,
+static void initialize_piece(p4d_net *m, const p4d_weight *w, const p4d_piece *p, uint64_t seed,
 			     float *numbers, unsigned threads)
 {
 	const bool norm = w->replicated, residual = w->kind == P4D_W_OUTPUT || w->kind == P4D_W_DOWN;
 	const double deviation =
-	    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)t->l->layers) : INITIAL_DEVIATION;
+	    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
 	const uint64_t count = p->rows * p->columns;
-	float *gradients = p4d_at(t, B_GRADIENTS);
+	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
 	share all = {.piece = p,
 		     .key = mixed(seed) ^ hash_of(p->name),
 		     .deviation = norm || !w->decay ? 0 : deviation,
@@ -125,38 +125,39 @@ static void initialize_piece(p4d_trainer *t, const p4d_weight *w, const p4d_piec
 
 	while (all.from < count) {
 		const uint64_t made = draw_some(&all, count - all.from, threads);
-		t->d->upload(t->d, gradients + p->offset + all.from, numbers, made * sizeof(*numbers));
+		m->d->upload(m->d, gradients + p->offset + all.from, numbers, made * sizeof(*numbers));
 		all.from += made;
 	}
 }
 
-int p4d_trainer_initialize(p4d_trainer *t, uint64_t seed, p4d_error *err)
+int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 {
 	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
-	float *gradients = p4d_at(t, B_GRADIENTS), *master = p4d_at(t, B_MASTER);
-	const uint64_t state = t->weights.elements / t->shards * sizeof(float);
-	const unsigned threads = threads_of(t);
+	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_at(m, B_MASTER);
+	const uint64_t state = m->weights.elements / m->shards * sizeof(float);
+	const unsigned threads = threads_of(m);
 	float *numbers = malloc((size_t)threads * SHARE * sizeof(*numbers));
 
 	if (!numbers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
 	/* the gradients' buffer holds the weights in fp32 until they are where they belong */
-	t->d->zero(t->d, gradients, t->weights.elements * sizeof(float));
-	for (uint32_t i = 0; i < t->weights.count; i++) {
-		const p4d_weight *w = &t->weights.weight[i];
-		const unsigned count = p4d_pieces_of(t->l, t->place, t->set.vocab, w, pieces);
+	m->d->zero(m->d, gradients, m->weights.elements * sizeof(float));
+	for (uint32_t i = 0; i < m->weights.count; i++) {
+		const p4d_weight *w = &m->weights.weight[i];
+		const unsigned count = p4d_pieces_of(m->l, m->place, m->set.vocab, w, pieces);
 		for (unsigned k = 0; k < count; k++)
-			initialize_piece(t, w, &pieces[k], seed, numbers, threads);
+			initialize_piece(m, w, &pieces[k], seed, numbers, threads);
 	}
 	free(numbers);
-	t->d->cast(t->d, t->type, p4d_at(t, B_PARAMETERS), P4D_DT_FP32, gradients, t->weights.elements);
-	for (uint32_t i = 0; master && i < t->weights.segments; i++) {
+	m->d->cast(m->d, m->type, p4d_buffers_at(m, B_PARAMETERS), P4D_DT_FP32, gradients,
+		   m->weights.elements);
+	for (uint32_t i = 0; master && i < m->weights.segments; i++) {
 		uint64_t first, count;
-		p4d_trainer_shard(t, i, &first, &count);
-		t->d->copy(t->d, master + t->weights.segment[i].offset / t->shards, gradients + first,
+		p4d_weights_shard_of(m->l, &m->weights.segment[i], m->place, &first, &count);
+		m->d->copy(m->d, master + m->weights.segment[i].offset / m->shards, gradients + first,
 			   count * sizeof(*master));
 	}
-	t->d->zero(t->d, p4d_at(t, B_FIRST), state);
-	t->d->zero(t->d, p4d_at(t, B_SECOND), state);
-	return t->d->sync(t->d, err);
+	m->d->zero(m->d, p4d_buffers_at(m, B_FIRST), state);
+	m->d->zero(m->d, p4d_buffers_at(m, B_SECOND), state);
+	return m->d->sync(m->d, err);
 }

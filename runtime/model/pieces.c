@@ -66,10 +66,11 @@ unsigned p4d_pieces_of(const p4d_layout *l, p4d_place place, uint64_t vocab, con
 
 	switch (w->kind) {
 	case P4D_W_EMBEDDING:
-		return cut_table(pieces, w, "model.embed_tokens.weight", p4d_table_row(l, place, w), vocab);
+		return cut_table(pieces, w, "model.embed_tokens.weight", p4d_weights__table_row(l, place, w),
+				 vocab);
 	case P4D_W_HEAD:
 		return cut_table(pieces, w, l->tied ? "model.embed_tokens.weight" : "lm_head.weight",
-				 p4d_table_row(l, place, w), vocab);
+				 p4d_weights__table_row(l, place, w), vocab);
 	case P4D_W_ATTENTION_NORM:
 		cut_rows(pieces, w, "input_layernorm.weight", 0, w->rows, 0, 1);
 		return 1;

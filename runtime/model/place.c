@@ -13,7 +13,7 @@ p4d_place p4d_place_of(const p4d_layout *l, uint32_t rank)
 	};
 }
 
-uint32_t p4d_rank_at(const p4d_layout *l, p4d_place p)
+uint32_t p4d_place_rank(const p4d_layout *l, p4d_place p)
 {
 	const uint32_t tp = (uint32_t)l->tp, cp = (uint32_t)l->cp, dp = (uint32_t)l->dp;
 

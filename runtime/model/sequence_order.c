@@ -5,52 +5,54 @@
  * comes in blocks: of the tokens of each rank where keys go round a ring; where they are gathered, of this
  * rank's tokens and of the whole sequence.
  */
-#include "trainer/trainer_parts.h"
+#include "model/sequence_order.h"
 
-uint64_t p4d_place_in_sequence(const p4d_layout *l, uint64_t rank, uint64_t i)
+#include "model/buffers.h"
+
+uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i)
 {
 	const uint64_t length = l->seq_len / l->cp, piece = l->cp > 1 ? length / 2 : length;
 
 	return i < piece ? rank * piece + i : (2 * l->cp - 1 - rank) * piece + i - piece;
 }
 
-static bool gathers(const p4d_trainer *t)
+static bool gathers(const p4d_net *m)
 {
-	return t->l->cp_comm == P4D_CP_ALL_GATHER;
+	return m->l->cp_comm == P4D_CP_ALL_GATHER;
 }
 
-uint32_t p4d_own_block(const p4d_trainer *t)
+uint32_t p4d_sequence__own_block(const p4d_net *m)
 {
-	return gathers(t) ? 0 : t->place.cp;
+	return gathers(m) ? 0 : m->place.cp;
 }
 
-static uint64_t blocks(const p4d_trainer *t)
+static uint64_t blocks(const p4d_net *m)
 {
-	return gathers(t) ? 2 : t->l->cp;
+	return gathers(m) ? 2 : m->l->cp;
 }
 
 /* Tokens of a sequence in a block. */
-static uint64_t width(const p4d_trainer *t, uint64_t block)
+static uint64_t width(const p4d_net *m, uint64_t block)
 {
-	return gathers(t) && block == P4D_GATHERED_BLOCK ? t->l->seq_len : t->length;
+	return gathers(m) && block == P4D_GATHERED_BLOCK ? m->l->seq_len : m->length;
 }
 
 /* The place in the sequence of token i of a block. */
-static uint64_t place(const p4d_trainer *t, uint64_t block, uint64_t i)
+static uint64_t place(const p4d_net *m, uint64_t block, uint64_t i)
 {
-	if (gathers(t))
-		return block == P4D_GATHERED_BLOCK ? i : p4d_place_in_sequence(t->l, t->place.cp, i);
-	return p4d_place_in_sequence(t->l, block, i);
+	if (gathers(m))
+		return block == P4D_GATHERED_BLOCK ? i : p4d_sequence__place(m->l, m->place.cp, i);
+	return p4d_sequence__place(m->l, block, i);
 }
 
-void p4d_find_blocks(const p4d_trainer *t, uint32_t block, p4d_attention_shape *shape)
+void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape)
 {
-	const uint64_t length = t->length, half = length / 2, cp = t->l->cp, rank = t->place.cp;
+	const uint64_t length = m->length, half = length / 2, cp = m->l->cp, rank = m->place.cp;
 	const p4d_attention_block own = {0, length, length, true}, earlier = {0, length, half, false},
 				  later = {half, half, length, false};
 
 	shape->blocks = 1;
-	if (cp > 1 && gathers(t)) {
+	if (cp > 1 && gathers(m)) {
 		shape->blocks = 2;
 		shape->block[0] = (p4d_attention_block){0, half, (rank + 1) * half, true};
 		shape->block[1] = (p4d_attention_block){half, half, (2 * cp - rank) * half, true};
@@ -61,38 +63,38 @@ void p4d_find_blocks(const p4d_trainer *t, uint32_t block, p4d_attention_shape *
 	}
 }
 
-void p4d_fill_positions(p4d_trainer *t, int32_t *scratch)
+void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch)
 {
 	uint64_t count = 0;
 
-	for (uint64_t block = 0; block < blocks(t); block++)
-		for (uint64_t i = 0; i < width(t, block); i++)
-			scratch[count++] = (int32_t)place(t, block, i);
-	t->d->upload(t->d, p4d_at(t, B_POSITIONS), scratch, count * sizeof(*scratch));
+	for (uint64_t block = 0; block < blocks(m); block++)
+		for (uint64_t i = 0; i < width(m, block); i++)
+			scratch[count++] = (int32_t)place(m, block, i);
+	m->d->upload(m->d, p4d_buffers_at(m, B_POSITIONS), scratch, count * sizeof(*scratch));
 }
 
-int p4d_find_documents(p4d_trainer *t, uint32_t micro_batch, p4d_error *err)
+int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err)
 {
-	const p4d_tensor *row = t->row[B_DOCUMENTS];
-	const uint64_t copies = row->shape[0], copy = micro_batch % copies, sequence = t->l->seq_len;
-	const p4d_batch batch = {.documents = t->host_documents};
-	int32_t *arranged = t->host_documents + t->l->micro_batch * sequence;
-	char *to = t->arena + row->offset + copy * (row->bytes / copies);
+	const p4d_tensor *row = m->row[B_DOCUMENTS];
+	const uint64_t copies = row->shape[0], copy = micro_batch % copies, sequence = m->l->seq_len;
+	const p4d_batch batch = {.documents = m->host_documents};
+	int32_t *arranged = m->host_documents + m->l->micro_batch * sequence;
+	char *to = m->arena + row->offset + copy * (row->bytes / copies);
 	uint64_t count = 0;
 
-	t->documents = NULL;
-	if (!t->set.document_mask)
+	m->documents = NULL;
+	if (!m->set.document_mask)
 		return 0;
-	t->documents = (const int32_t *)to;
-	if (t->document_holder[copy] == micro_batch)
+	m->documents = (const int32_t *)to;
+	if (m->document_holder[copy] == micro_batch)
 		return 0;
-	if (t->source(t->context, t->number, micro_batch, &batch, err) < 0)
+	if (m->source(m->context, m->number, micro_batch, &batch, err) < 0)
 		return -1;
-	for (uint64_t block = 0; block < blocks(t); block++)
-		for (uint64_t b = 0; b < t->l->micro_batch; b++)
-			for (uint64_t i = 0; i < width(t, block); i++)
-				arranged[count++] = t->host_documents[b * sequence + place(t, block, i)];
-	t->d->upload(t->d, to, arranged, count * sizeof(*arranged));
-	t->document_holder[copy] = micro_batch;
+	for (uint64_t block = 0; block < blocks(m); block++)
+		for (uint64_t b = 0; b < m->l->micro_batch; b++)
+			for (uint64_t i = 0; i < width(m, block); i++)
+				arranged[count++] = m->host_documents[b * sequence + place(m, block, i)];
+	m->d->upload(m->d, to, arranged, count * sizeof(*arranged));
+	m->document_holder[copy] = micro_batch;
 	return 0;
 }

@@ -11,13 +11,13 @@
 enum { WEIGHTS_OF_LAYER = 9, SHARD_MULTIPLE = 128 };
 
 /* A table under construction. */
-typedef struct builder {
+typedef struct weights_builder {
 	const p4d_layout *layout;
 	p4d_weights *to;
 	uint64_t at;
-} builder;
+} weights_builder;
 
-static void add(builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
+static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows, uint64_t columns)
 {
 	const bool query_key = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
 	const bool norm = kind == P4D_W_ATTENTION_NORM || kind == P4D_W_FFN_NORM || kind == P4D_W_FINAL_NORM;
@@ -34,7 +34,7 @@ static void add(builder *b, p4d_weight_kind kind, uint32_t layer, uint64_t rows,
 	b->at += rows * columns;
 }
 
-static void add_layer(builder *b, uint32_t layer)
+static void add_layer(weights_builder *b, uint32_t layer)
 {
 	const p4d_layout *l = b->layout;
 	const uint64_t h = l->hidden, f = l->ffn / l->tp, d = l->head_dim;
@@ -55,7 +55,7 @@ static void add_layer(builder *b, uint32_t layer)
 }
 
 /* begins: the stage has the beginning of the model, too */
-static void add_end(builder *b, bool begins)
+static void add_end(weights_builder *b, bool begins)
 {
 	const p4d_layout *l = b->layout;
 
@@ -64,7 +64,7 @@ static void add_end(builder *b, bool begins)
 		add(b, P4D_W_HEAD, 0, l->vocab / l->tp, l->hidden);
 }
 
-static p4d_segment *begin_segment(builder *b)
+static p4d_segment *begin_segment(weights_builder *b)
 {
 	p4d_segment *s = &b->to->segment[b->to->segments];
 
@@ -72,7 +72,7 @@ static p4d_segment *begin_segment(builder *b)
 	return s;
 }
 
-static void end_segment(builder *b)
+static void end_segment(weights_builder *b)
 {
 	p4d_segment *s = &b->to->segment[b->to->segments++];
 	const uint64_t unit = p4d_optimizer_shards(b->layout) * SHARD_MULTIPLE;
@@ -83,23 +83,23 @@ static void end_segment(builder *b)
 	b->at = s->offset + s->padded;
 }
 
-static void add_chunk(builder *b, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
+static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	const p4d_layout *l = b->layout;
-	const uint32_t position = p4d_position_of(schedule, stage, chunk);
+	const uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 	const uint32_t layers = l->stage_layers[stage] / (uint32_t)l->vpp;
 	uint32_t first = 0;
 
 	for (uint32_t i = 0; i < position; i++)
-		first += l->stage_layers[p4d_stage_at(schedule, i, NULL)] / (uint32_t)l->vpp;
+		first += l->stage_layers[p4d_schedule_stage_at(schedule, i, NULL)] / (uint32_t)l->vpp;
 	for (uint32_t i = 0; i < b->to->of_chunk; i++) {
 		begin_segment(b)->layer = first + i;
 		if (i == 0 && position == 0 && !l->vocab_parallel)
 			add(b, P4D_W_EMBEDDING, 0, l->vocab / l->tp, l->hidden);
 		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
 			add_layer(b, first + k);
-		if (i == b->to->of_chunk - 1 && position == p4d_positions(schedule) - 1)
-			add_end(b, p4d_is_first(schedule, stage));
+		if (i == b->to->of_chunk - 1 && position == p4d_schedule_positions(schedule) - 1)
+			add_end(b, p4d_schedule_is_first(schedule, stage));
 		end_segment(b);
 	}
 }
@@ -112,7 +112,7 @@ int p4d_weights_open(p4d_weights *weights, const p4d_layout *l, uint32_t stage, 
 	p4d_weights made = {.of_chunk = (uint32_t)of_chunk,
 			    .segment = calloc(l->vpp * of_chunk + 1, sizeof(*made.segment)),
 			    .weight = calloc(most, sizeof(*made.weight))};
-	builder b = {.layout = l, .to = &made};
+	weights_builder b = {.layout = l, .to = &made};
 
 	if (!made.segment || !made.weight) {
 		p4d_weights_close(&made);
@@ -139,7 +139,7 @@ void p4d_weights_close(p4d_weights *weights)
 	memset(weights, 0, sizeof(*weights));
 }
 
-const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer)
+const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer)
 {
 	for (uint32_t i = 0; i < weights->count; i++)
 		if (weights->weight[i].kind == kind && weights->weight[i].layer == layer)
@@ -147,13 +147,13 @@ const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind ki
 	return NULL;
 }
 
-uint64_t p4d_table_row(const p4d_layout *l, p4d_place place, const p4d_weight *weight)
+uint64_t p4d_weights__table_row(const p4d_layout *l, p4d_place place, const p4d_weight *weight)
 {
 	return weight->rows * (l->vocab_parallel ? place.tp + l->tp * place.pp : place.tp);
 }
 
-void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
-		  uint64_t *count)
+void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
+			  uint64_t *first, uint64_t *count)
 {
 	uint64_t shards = p4d_optimizer_shards(layout);
 

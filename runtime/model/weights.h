@@ -12,7 +12,7 @@
 /*
  * Where every parameter lies. A stage has one flat buffer each of parameters, gradients and (a shard of)
  * optimizer state; it is the chunks one after the other, then the tables of vocabulary parallelism, each
- * padded as p4d_padded_parameters says. Model code finds weights by kind and layer; checkpoints see the same
+ * padded as p4d_parameters_padded says. Model code finds weights by kind and layer; checkpoints see the same
  * storage as pieces of tensors with the names of Hugging Face's Llama.
  */
 
@@ -24,7 +24,7 @@ typedef struct p4d_place {
 /* Ranks count tensor parallel first, then context, data, pipeline parallel: rank = tp + TP*(cp + CP*(dp +
  * DP*pp)). */
 p4d_place p4d_place_of(const p4d_layout *layout, uint32_t rank);
-uint32_t p4d_rank_at(const p4d_layout *layout, p4d_place place);
+uint32_t p4d_place_rank(const p4d_layout *layout, p4d_place place);
 
 typedef enum p4d_weight_kind {
 	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
@@ -75,14 +75,14 @@ void p4d_weights_close(p4d_weights *weights);
  * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
  * place: with a sharded optimizer piece cp + CP*dp of CP*DP equal ones, else all of it.
  */
-void p4d_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place, uint64_t *first,
-		  uint64_t *count);
+void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
+			  uint64_t *first, uint64_t *count);
 
 /* NULL when the stage does not hold it. */
-const p4d_weight *p4d_weight_find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
+const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind kind, uint32_t layer);
 
 /* The row of the whole table (embedding or head) that is this rank's first. */
-uint64_t p4d_table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
+uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
 
 /*
  * A piece of a named tensor of the whole model that lies in one rank's flat buffer: rows first_row.. and
@@ -101,5 +101,8 @@ enum { P4D_PIECES_OF_WEIGHT = 3 };
 /* The pieces of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
 unsigned p4d_pieces_of(const p4d_layout *layout, p4d_place place, uint64_t vocab, const p4d_weight *weight,
 		       p4d_piece pieces[P4D_PIECES_OF_WEIGHT]);
+
+/* What the optimizer keeps of each parameter, in fp32. */
+typedef enum p4d_state { P4D_STATE_MASTER, P4D_STATE_FIRST, P4D_STATE_SECOND, P4D_STATES } p4d_state;
 
 #endif

@@ -11,26 +11,27 @@ static int write_trainer(void *context, uint32_t segment, p4d_state state, const
 	return p4d_trainer_write(context, segment, state, from, err);
 }
 
-p4d_storage p4d_storage_of(p4d_trainer *trainer, const p4d_layout *layout, uint64_t vocab)
+p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d_layout *layout,
+						 uint64_t vocab)
 {
-	return (p4d_storage){.layout = layout,
-			     .vocab = vocab,
-			     .weights = p4d_trainer_weights(trainer),
-			     .place = p4d_trainer_place(trainer),
-			     .read = read_trainer,
-			     .write = write_trainer,
-			     .context = trainer};
+	return (p4d_checkpoint_storage){.layout = layout,
+					.vocab = vocab,
+					.weights = p4d_trainer_weights(trainer),
+					.place = p4d_trainer_place(trainer),
+					.read = read_trainer,
+					.write = write_trainer,
+					.context = trainer};
 }
 
 static int gather_group(void *context, void *all, const void *mine, uint64_t bytes, p4d_error *err)
 {
-	return p4d_all_gather(context, all, mine, bytes, err);
+	return p4d_comm_all_gather(context, all, mine, bytes, err);
 }
 
-p4d_peers p4d_peers_of(p4d_group *group)
+p4d_checkpoint_peers p4d_checkpoint_peers_of(p4d_group *group)
 {
-	return (p4d_peers){.rank = p4d_group_index(group),
-			   .world = p4d_group_size(group),
-			   .gather = gather_group,
-			   .context = group};
+	return (p4d_checkpoint_peers){.rank = p4d_group_index(group),
+				      .world = p4d_group_size(group),
+				      .gather = gather_group,
+				      .context = group};
 }

@@ -3,14 +3,16 @@
 #define P4D_CHECKPOINT_TRAINER_H
 
 #include "checkpoint/checkpoint.h"
+#include "trainer/trainer.h"
 
 /*
  * A trainer as checkpoints see it. trainer and layout are borrowed. After anything was loaded:
  * p4d_trainer_restore. vocab: rows of the real vocabulary.
  */
-p4d_storage p4d_storage_of(p4d_trainer *trainer, const p4d_layout *layout, uint64_t vocab);
+p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d_layout *layout,
+						 uint64_t vocab);
 
 /* A group of all ranks, in the order of their numbers; borrowed. */
-p4d_peers p4d_peers_of(p4d_group *group);
+p4d_checkpoint_peers p4d_checkpoint_peers_of(p4d_group *group);
 
 #endif

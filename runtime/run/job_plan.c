@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/defaults.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "plan/plan_line.h"
+#include "request/defaults.h"
 
 /* What was typed beside a plan has to be what the plan says. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
@@ -19,15 +19,15 @@ static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error
 		p4d_option option = (p4d_option)i;
 		if (!p4d_is_set(typed, option))
 			continue;
-		p4d_value_text(typed, option, left, sizeof(left));
-		p4d_value_text(planned, option, right, sizeof(right));
+		p4d_request_value_text(typed, option, left, sizeof(left));
+		p4d_request_value_text(planned, option, right, sizeof(right));
 		if (!strcmp(left, right))
 			continue;
 		p4d_fail(err, P4D_E_PLAN_CHANGED, "--%s=%.100s, but the plan of the job says %.100s",
-			 p4d_option_info_of(option)->name, left,
+			 p4d_request_option_info(option)->name, left,
 			 p4d_is_set(planned, option) ? right : "nothing");
 		return p4d_fix(err, "leave --%s out, or submit the job with it",
-			       p4d_option_info_of(option)->name);
+			       p4d_request_option_info(option)->name);
 	}
 	return 0;
 }
@@ -84,7 +84,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 
 	if (r->unmodelled[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", r->model, r->unmodelled);
-	if (!p4d_is_llama_type(r))
+	if (!p4d_defaults_llama_type(r))
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"%.200s: p4d-train trains models of the Llama type: RMSNorm, gated "
 				"feed-forward, rotary positions, bias at most of queries, keys and values",
@@ -107,9 +107,9 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 	if (find_gpu(plan, err) < 0 || p4d_layout_build(r, nodes, per_node, &plan->layout, err) < 0)
 		return -1;
 	p4d_capacity capacity = {.gpu = plan->gpu};
-	if (p4d_plan_check_seal(r, &plan->layout, plan->gpu, err) < 0)
+	if (p4d_plan_verify_checksum(r, &plan->layout, plan->gpu, err) < 0)
 		return -1;
-	return p4d_estimate_memory(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
+	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
@@ -124,8 +124,8 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		return 0;
 	/* flags are meant for where they were, or would be, typed */
 	if (!line && err && err->code != P4D_E_USAGE) {
-		p4d_without_prefix(err->text);
-		p4d_without_prefix(err->fix);
+		p4d_request_without_prefix(err->text);
+		p4d_request_without_prefix(err->fix);
 	}
 	p4d_job_plan_close(plan);
 	return -1;

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
-#include "request/layout.h"
-#include "plan/stage_memory.h"
 #include "model/rope.h"
+#include "plan/stage_memory.h"
+#include "request/layout.h"
 #include "run/settings.h"
 
 /* What this job was planned to be, as this program computes it. Zero before use. */

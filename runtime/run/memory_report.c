@@ -24,36 +24,36 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 				"the plan has %" PRIu64 " bytes, the device gave %" PRIu64, r->planned_bytes,
 				r->allocated_bytes);
 	memcpy(r->planned, p4d_trainer_plan(trainer)->part, sizeof(r->planned));
-	if (p4d_trainer_used(trainer, r->used, err) < 0)
+	if (p4d_trainer_arena_used(trainer, r->used, err) < 0)
 		return -1;
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		r->used_bytes =
 		    r->used[i] == P4D_NOT_MODELLED ? P4D_NOT_MODELLED : r->used_bytes + r->used[i];
 	if (plan->layout.device != P4D_CPU) {
-		if (p4d_stage_memory(&plan->layout, P4D_METHOD_PLAN, plan->gpu, stage, &planned, err) < 0)
+		if (p4d_memory_of_stage(&plan->layout, P4D_METHOD_PLAN, plan->gpu, stage, &planned, err) < 0)
 			return -1;
 		r->planned_reserve = planned.device_bytes - planned.allocated_bytes;
 		device->usage(device, &r->device_bytes, &r->device_total);
 	}
-	r->host = p4d_host_of_rank(&plan->layout, stage, r->planned_bytes);
+	r->host = p4d_memory_host_of_rank(&plan->layout, stage, r->planned_bytes);
 	return 0;
 }
 
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
 			   p4d_device *device, p4d_group *all, p4d_error *err)
 {
-	double most[] = {0, (double)p4d_peak_memory(), (double)p4d_mapped_memory()};
+	double most[] = {0, (double)p4d_host_memory_peak(), (double)p4d_host_memory_mapped()};
 	p4d_memory_report r = {.rank = p4d_group_index(all)};
 
 	if (fill(&r, plan, trainer, device, err) < 0)
 		return -1;
 	most[0] = (double)r.allocated_bytes;
-	if (p4d_all_reduce(all, most, 3, P4D_DT_FP64, P4D_MAX, err) < 0)
+	if (p4d_comm_all_reduce(all, most, 3, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
 	/* of those with the largest arena the first; numbers below 2^53 are exact */
 	double first = (double)r.allocated_bytes == most[0] ? -(double)r.rank : -(double)p4d_group_size(all);
-	if (p4d_all_reduce(all, &first, 1, P4D_DT_FP64, P4D_MAX, err) < 0 ||
-	    p4d_broadcast(all, &r, sizeof(r), (uint32_t)-first, err) < 0)
+	if (p4d_comm_all_reduce(all, &first, 1, P4D_DT_FP64, P4D_MAX, err) < 0 ||
+	    p4d_comm_broadcast(all, &r, sizeof(r), (uint32_t)-first, err) < 0)
 		return -1;
 	r.host_peak = (uint64_t)most[1];
 	r.host_mapped = (uint64_t)most[2];
@@ -105,7 +105,7 @@ static void put_parts(text *to, const p4d_memory_report *r, const char *name,
 		if (!is_there(r, i))
 			continue;
 		put(to, "%s", comma);
-		put_bytes(to, p4d_part_name((p4d_part)i), part[i]);
+		put_bytes(to, p4d_memory_class_name((p4d_memory_class)i), part[i]);
 		comma = ",";
 	}
 	put(to, "},");
@@ -169,8 +169,8 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 	for (int i = 0; i < P4D_PART_COUNT; i++) {
 		if (!is_there(r, i))
 			continue;
-		put_row(&to, label[i] ? label[i] : p4d_part_name((p4d_part)i), r->planned[i], r->used[i],
-			unit);
+		put_row(&to, label[i] ? label[i] : p4d_memory_class_name((p4d_memory_class)i), r->planned[i],
+			r->used[i], unit);
 		put(&to, "\n");
 	}
 	put_row(&to, "arena", r->planned_bytes, r->used_bytes, unit);

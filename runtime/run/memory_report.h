@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 #include "comm/comm.h"
-#include "run/job_plan.h"
 #include "plan/stage_memory.h"
+#include "run/job_plan.h"
 #include "trainer/trainer.h"
 
 /*
@@ -20,8 +20,8 @@ typedef struct p4d_memory_report {
 	/* of a GPU: context, libraries and communicators as planned; what is in use in all, also by others;
 	 * its size. 0 on the cpu. */
 	uint64_t planned_reserve, device_bytes, device_total;
-	p4d_host_part host;              /* of that rank; saving and loading: with --checkpoint */
-	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_peak_memory */
+	p4d_host_class host;             /* of that rank; saving and loading: with --checkpoint */
+	uint64_t host_peak, host_mapped; /* of the largest process, see p4d_host_memory_peak */
 } p4d_memory_report;
 
 /*

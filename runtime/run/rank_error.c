@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-bool p4d_rank_speaks(uint32_t rank, const char *text)
+bool p4d_rank_error_claim(uint32_t rank, const char *text)
 {
 	if (rank == 0)
 		return true;
@@ -29,13 +29,13 @@ const char *p4d_rank_cause(const p4d_error *err, uint64_t step, char *buf, size_
 }
 
 /* Shared by a launcher and its ranks. */
-typedef struct p4d_words {
+typedef struct p4d_rank_final_report {
 	atomic_bool taken;
 	int length;
 	char text[1400];
-} p4d_words;
+} p4d_rank_final_report;
 
-static p4d_words *words; /* NULL: nobody listens */
+static p4d_rank_final_report *words; /* NULL: nobody listens */
 
 static int line_of(char *line, size_t size, const p4d_error *err, const char *host, uint32_t rank)
 {
@@ -61,7 +61,7 @@ void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank)
 	put(line, line_of(line, sizeof(line), err, host, rank));
 }
 
-void p4d_rank_last_words(const p4d_error *err, const char *host, uint32_t rank)
+void p4d_rank_error_final(const p4d_error *err, const char *host, uint32_t rank)
 {
 	if (!words)
 		p4d_rank_report(err, host, rank);

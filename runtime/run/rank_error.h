@@ -15,7 +15,7 @@
  */
 
 /* Whether this rank prints an error of the world. */
-bool p4d_rank_speaks(uint32_t rank, const char *text);
+bool p4d_rank_error_claim(uint32_t rank, const char *text);
 
 /* What p4d_world_abort is told: code, cause, fix, and the step where it happened (0: none). */
 const char *p4d_rank_cause(const p4d_error *err, uint64_t step, char *buf, size_t size);
@@ -28,7 +28,7 @@ void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank);
  * ended, for it may know better: it sees who was killed by which signal, where they see a connection that
  * ends or nobody who joins. The first rank's words count.
  */
-void p4d_rank_last_words(const p4d_error *err, const char *host, uint32_t rank);
+void p4d_rank_error_final(const p4d_error *err, const char *host, uint32_t rank);
 
 /*
  * The launcher's side: before it forks, and when all ranks have ended. `better` is printed in place of what

@@ -81,7 +81,7 @@ static void set_defaults(p4d_settings *settings)
 /* --device of the training has one choice more than that of the plan, and sets both. */
 static bool takes(p4d_option option)
 {
-	const p4d_option_info *info = p4d_option_info_of(option);
+	const p4d_option_info *info = p4d_request_option_info(option);
 
 	switch (option) {
 	case P4D_OVERRIDE: /* these speak of a job that is submitted, or of estimates */
@@ -107,8 +107,8 @@ static void fill_table(struct option *at)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (takes((p4d_option)i))
-			*at++ = (struct option){p4d_option_info_of((p4d_option)i)->name, required_argument,
-						NULL, PLAN_OPTION + i};
+			*at++ = (struct option){p4d_request_option_info((p4d_option)i)->name,
+						required_argument, NULL, PLAN_OPTION + i};
 	for (int i = 0; i < SETTINGS; i++)
 		*at++ = (struct option){settings_table[i].name, required_argument, NULL, SETTING + i};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
@@ -122,16 +122,16 @@ static int set_plan_option(p4d_settings *settings, p4d_option option, const char
 	char first[256], second[256];
 	bool again = p4d_is_set(request, option);
 
-	p4d_value_text(request, option, first, sizeof(first));
+	p4d_request_value_text(request, option, first, sizeof(first));
 	if (p4d_request_set(request, option, text, P4D_BY_USER, err) < 0) {
 		if (err)
-			p4d_without_prefix(err->text);
+			p4d_request_without_prefix(err->text);
 		return -1;
 	}
-	p4d_value_text(request, option, second, sizeof(second));
+	p4d_request_value_text(request, option, second, sizeof(second));
 	if (again && strcmp(first, second) != 0)
 		return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out",
-				p4d_option_info_of(option)->name, first, second);
+				p4d_request_option_info(option)->name, first, second);
 	return 0;
 }
 
@@ -235,7 +235,7 @@ static int say_unknown(const char *word, p4d_error *err)
 	char name[64];
 
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
-	const int option = strncmp(name, "--", 2) ? -1 : p4d_option_find(name + 2);
+	const int option = strncmp(name, "--", 2) ? -1 : p4d_request_option_find(name + 2);
 	if (option == P4D_NODES || option == P4D_GPUS_PER_NODE) {
 		p4d_fail(err, P4D_E_USAGE, "%s is not for p4d-train: as many ranks train as there are", name);
 		return p4d_fix(err, "srun with %s, or --local-ranks N", name);
@@ -255,7 +255,7 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 	set_defaults(&read);
 	fill_table(table);
 	optind = 0;
-	while (rc == 0 && (more = p4d_next_option(argc, argv, ":hV", table, &which, err)) != 0) {
+	while (rc == 0 && (more = p4d_arguments_next(argc, argv, ":hV", table, &which, err)) != 0) {
 		if (more < 0) {
 			if (err && !strncmp(err->text, "unknown", strlen("unknown")) && optind > 0)
 				say_unknown(argv[optind - 1], err);
@@ -366,7 +366,7 @@ void p4d_settings_help(void)
 	puts("\nModel and layout:");
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (takes((p4d_option)i)) {
-			const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+			const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 			print_option(info->name, info->argument, info->help, "");
 		}
 	puts("");

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "run/learning_rate.h"
 #include "request/request.h"
+#include "run/learning_rate.h"
 
 enum { P4D_RESUME_AUTO, P4D_RESUME_MUST, P4D_RESUME_NEVER };
 enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };

@@ -14,12 +14,12 @@
 
 enum { USUAL_COLUMNS = 80 };
 
-p4d_flops p4d_flops_of(const p4d_layout *l, const p4d_gpu *gpu)
+p4d_flops p4d_step_log_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	/* causal attention is 6 FLOPs per layer, column of the queries, position and token */
 	double causal = 6 * (double)l->layers * (double)l->heads * (double)l->head_dim * (double)l->seq_len *
 			(double)l->global_batch * (double)l->seq_len;
-	p4d_flops flops = {.model = p4d_model_flops(l)};
+	p4d_flops flops = {.model = p4d_cost_model_flops(l)};
 
 	flops.full_attention = flops.model + causal;
 	if (gpu && l->device == P4D_CUDA) {

@@ -25,7 +25,7 @@ typedef struct p4d_flops {
 } p4d_flops;
 
 /* gpu NULL: the cpu, whose peak is not known. */
-p4d_flops p4d_flops_of(const p4d_layout *layout, const p4d_gpu *gpu);
+p4d_flops p4d_step_log_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 typedef struct p4d_step_record {
 	uint64_t step, steps;

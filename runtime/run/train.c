@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/transport/transport_open.h"
 #include "device/device.h"
 #include "run/loss_watch.h"
 #include "run/memory_report.h"
@@ -19,8 +20,8 @@
 #include "run/train_data.h"
 #include "run/train_device.h"
 #include "run/train_save.h"
-#include "trainer/trainer.h"
 #include "run/watchdog.h"
+#include "trainer/trainer.h"
 
 typedef struct p4d_run {
 	const p4d_settings *settings;
@@ -55,7 +56,7 @@ static int agree(p4d_run *run, p4d_error *err)
 {
 	double hash = (double)p4d_settings_hash(run->settings), both[2] = {hash, -hash};
 
-	if (p4d_all_reduce(run->all, both, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
+	if (p4d_comm_all_reduce(run->all, both, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
 	if (both[0] == -both[1])
 		return 0;
@@ -79,21 +80,21 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
 	const p4d_trainer_settings settings = {
-	    .layout = &run->plan->layout,
-	    .gpu = run->plan->gpu,
-	    .device = &run->device,
-	    .world = run->world,
-	    .transport = run->transport,
-	    .rope = run->plan->rope,
-	    .norm_epsilon = (float)p4d_real_of(&run->plan->request, P4D_NORM_EPSILON),
-	    .beta1 = (float)s->beta1,
-	    .beta2 = (float)s->beta2,
-	    .epsilon = (float)s->epsilon,
-	    .weight_decay = (float)s->weight_decay,
-	    .clip = (float)s->clip,
-	    .z_loss = (float)s->z_loss,
-	    .vocab = (uint64_t)run->plan->request.value[P4D_VOCAB],
-	    .document_mask = s->document_mask,
+	    .net = {.layout = &run->plan->layout,
+		    .gpu = run->plan->gpu,
+		    .device = &run->device,
+		    .world = run->world,
+		    .transport = run->transport,
+		    .rope = run->plan->rope,
+		    .norm_epsilon = (float)p4d_request_real(&run->plan->request, P4D_NORM_EPSILON),
+		    .z_loss = (float)s->z_loss,
+		    .vocab = (uint64_t)run->plan->request.value[P4D_VOCAB],
+		    .document_mask = s->document_mask},
+	    .optimizer = {.beta1 = (float)s->beta1,
+			  .beta2 = (float)s->beta2,
+			  .epsilon = (float)s->epsilon,
+			  .weight_decay = (float)s->weight_decay,
+			  .clip = (float)s->clip},
 	};
 
 	return p4d_trainer_open(&run->trainer, &settings, err);
@@ -104,21 +105,21 @@ static int start(p4d_run *run, p4d_error *err)
 	char who[160];
 
 	snprintf(who, sizeof(who), "rank %u (%s)", run->ranks->rank, run->name);
-	if (p4d_watchdog_start(run->settings->watchdog, who, err) < 0)
+	if (p4d_watchdog_arm(run->settings->watchdog, who, err) < 0)
 		return -1;
 	/* what a GPU's rank has to say is for all */
 	if (p4d_world_open(&run->world, run->ranks, err) < 0 || open_group(run, err) < 0 ||
 	    agree(run, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
-	    p4d_transport_open(&run->transport, run->all, &run->device,
-			       (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
+	    p4d_comm_transport_open(&run->transport, run->all, &run->device,
+				    (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
 	    open_trainer(run, err) < 0)
 		return -1;
 	if (p4d_train_data_open(&run->data, run->settings, run->plan, p4d_trainer_place(run->trainer), err) <
 	    0)
 		return -1;
 	if (run->leads) {
-		p4d_flops flops = p4d_flops_of(&run->plan->layout, run->plan->gpu);
+		p4d_flops flops = p4d_step_log_flops(&run->plan->layout, run->plan->gpu);
 		if (p4d_step_log_open(&run->log, run->settings->log, &flops, err) < 0)
 			return -1;
 	}
@@ -134,7 +135,7 @@ static void say_start(p4d_run *run)
 {
 	const p4d_layout *l = &run->plan->layout;
 	const bool masked = run->settings->document_mask;
-	const char *comm = p4d_transport_name(run->transport);
+	const char *comm = p4d_comm_transport_name(run->transport);
 	const char *no_gpu = run->plan->no_gpu;
 	char device[768], fields[1920], text[1408], cp_comm[16];
 
@@ -144,17 +145,17 @@ static void say_start(p4d_run *run)
 		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
 		 no_gpu[0] ? ")" : "", run->device.attention_text[0] ? ", attention: " : "",
 		 run->device.attention_text);
-	snprintf(fields, sizeof(fields),
-		 "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64
-		 ",\"dp\":%" PRIu64 ",\"vpp\":%" PRIu64
-		 ",\"cp_comm\":\"%s\",\"document_mask\":\"%s\",\"seq_len\":%" PRIu64
-		 ",\"micro_batch\":%" PRIu64 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64
-		 ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64
-		 ",\"comm\":\"%s\",\"device\":\"%s\",\"device_text\":\"%s\"",
-		 l->world, l->tp, l->cp, l->pp, l->dp, l->vpp,
-		 p4d_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)), masked ? "on" : "off",
-		 l->seq_len, l->micro_batch, l->global_batch, p4d_sampler_tokens(run->data.training),
-		 p4d_trainer_arena_bytes(run->trainer), run->step, comm, run->device.name, device);
+	snprintf(
+	    fields, sizeof(fields),
+	    "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64 ",\"dp\":%" PRIu64
+	    ",\"vpp\":%" PRIu64 ",\"cp_comm\":\"%s\",\"document_mask\":\"%s\",\"seq_len\":%" PRIu64
+	    ",\"micro_batch\":%" PRIu64 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64
+	    ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64
+	    ",\"comm\":\"%s\",\"device\":\"%s\",\"device_text\":\"%s\"",
+	    l->world, l->tp, l->cp, l->pp, l->dp, l->vpp,
+	    p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)), masked ? "on" : "off",
+	    l->seq_len, l->micro_batch, l->global_batch, p4d_sampler_tokens(run->data.training),
+	    p4d_trainer_arena_bytes(run->trainer), run->step, comm, run->device.name, device);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
 		 " tokens a step, %" PRIu64 " in the data%s; communication: %s; device: %s",
@@ -168,9 +169,10 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 	char fields[128], text[128], number[32];
 	double sum = 0, loss;
 
-	p4d_watchdog_feed("the validation loss");
+	p4d_watchdog_kick("the validation loss");
 	for (uint64_t i = 1; i <= run->settings->eval_batches; i++) {
-		if (p4d_trainer_evaluate(run->trainer, i, p4d_validation_batch, &run->data, &loss, err) < 0)
+		if (p4d_trainer_evaluate(run->trainer, i, p4d_train_data_validation_batch, &run->data, &loss,
+					 err) < 0)
 			return -1;
 		sum += loss;
 	}
@@ -193,7 +195,7 @@ static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 	run->device.usage(&run->device, &used, &total);
 	double most[2] = {(double)p4d_stop_asked(), (double)used};
 
-	if (p4d_all_reduce(run->all, most, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
+	if (p4d_comm_all_reduce(run->all, most, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
 	*signal = (int)most[0];
 	*memory = (uint64_t)most[1];
@@ -209,11 +211,11 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	double began = now();
 
 	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
-	p4d_watchdog_feed(what);
+	p4d_watchdog_kick(what);
 	record.learning_rate = p4d_learning_rate(rate, run->step);
 	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
-	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate, p4d_training_batch,
-			     &run->data, &result, err) < 0 ||
+	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate,
+			     p4d_train_data_training_batch, &run->data, &result, err) < 0 ||
 	    share(run, signal, &record.memory_bytes, err) < 0)
 		return -1;
 	int rc = p4d_loss_seen(&run->watch, run->step, result.loss, result.nonfinite, &record.kind, err);
@@ -248,7 +250,7 @@ static int say_memory(p4d_run *run, p4d_error *err)
 	char fields[P4D_LINE_MOST], text[P4D_LINE_MOST];
 	p4d_memory_report report;
 
-	p4d_watchdog_feed("the memory report");
+	p4d_watchdog_kick("the memory report");
 	if (p4d_memory_report_make(&report, run->plan, run->trainer, &run->device, run->all, err) < 0)
 		return -1;
 	if (run->leads)
@@ -291,7 +293,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 		return -1;
 	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
 		return last ? say_saved(run, true, err) : 0;
-	p4d_watchdog_feed("saving");
+	p4d_watchdog_kick("saving");
 	/* what is still being written has to be said before the next begins */
 	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
 		return -1;
@@ -329,13 +331,13 @@ static int loop(p4d_run *run, p4d_error *err)
 static void finish(p4d_run *run)
 {
 	/* NCCL leaves a communicator when other ranks do, and a driver may hang as long as it is open */
-	p4d_watchdog_feed("the end");
+	p4d_watchdog_kick("the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	p4d_train_save_close(&run->save);
 	p4d_train_data_close(&run->data);
 	p4d_trainer_close(run->trainer);
-	p4d_transport_close(run->transport);
+	p4d_comm_transport_close(run->transport);
 	p4d_group_close(run->all);
 	p4d_world_close(run->world);
 	run->device.close(&run->device);
@@ -353,16 +355,16 @@ static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 	if (!run->world) {
 		/* all are told why they could not join */
 		if (err->code != P4D_E_RANK || run->ranks->rank == 0)
-			p4d_rank_last_words(err, run->name, run->ranks->rank);
+			p4d_rank_error_final(err, run->name, run->ranks->rank);
 		_exit((int)err->code);
 	}
 	bool others = p4d_world_failed(run->world, &why);
 	if (!others) {
 		p4d_world_abort(run->world, p4d_rank_cause(err, run->step, cause, sizeof(cause)));
 		if (run->leads)
-			p4d_rank_last_words(err, run->name, 0);
-	} else if (p4d_rank_speaks(run->ranks->rank, why.text)) {
-		p4d_rank_last_words(&why, NULL, run->ranks->rank);
+			p4d_rank_error_final(err, run->name, 0);
+	} else if (p4d_rank_error_claim(run->ranks->rank, why.text)) {
+		p4d_rank_error_final(&why, NULL, run->ranks->rank);
 	}
 	_exit((int)err->code);
 }

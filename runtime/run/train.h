@@ -2,8 +2,8 @@
 #ifndef P4D_TRAIN_H
 #define P4D_TRAIN_H
 
-#include "comm/comm.h"
 #include "base/error.h"
+#include "comm/comm.h"
 #include "run/job_plan.h"
 #include "run/settings.h"
 

@@ -59,16 +59,16 @@ static int fill(const p4d_train_data *data, p4d_sampler *sampler, uint64_t step,
 	return p4d_sampler_fill(sampler, first, l->micro_batch, data->place.cp, l->cp, &part, err);
 }
 
-int p4d_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
-		       p4d_error *err)
+int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+				  p4d_error *err)
 {
 	const p4d_train_data *data = context;
 
 	return fill(data, data->training, step, micro_batch, batch, err);
 }
 
-int p4d_validation_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
-			 p4d_error *err)
+int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,
+				    const p4d_batch *batch, p4d_error *err)
 {
 	const p4d_train_data *data = context;
 

@@ -2,11 +2,11 @@
 #ifndef P4D_TRAIN_DATA_H
 #define P4D_TRAIN_DATA_H
 
-#include "run/job_plan.h"
 #include "data/sampler.h"
+#include "model/weights.h"
+#include "run/job_plan.h"
 #include "run/settings.h"
 #include "trainer/trainer.h"
-#include "model/weights.h"
 
 /* The samples of one rank. Zero before use. */
 typedef struct p4d_train_data {
@@ -21,9 +21,9 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 void p4d_train_data_close(p4d_train_data *data);
 
 /* A p4d_batch_source each (trainer.h); context is the p4d_train_data. Steps count from 1. */
-int p4d_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
-		       p4d_error *err);
-int p4d_validation_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
-			 p4d_error *err);
+int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+				  p4d_error *err);
+int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,
+				    const p4d_batch *batch, p4d_error *err);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "base/host_memory.h"
+#include "comm/comm.h"
 #include "run/job_plan.h"
 #include "run/local_ranks.h"
 #include "run/rank_error.h"

@@ -21,10 +21,11 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 }
 
 /* What saving is about to allocate on the host was planned, and so granted. */
-static int check_staging(const p4d_storage *storage, p4d_error *err)
+static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
-	const uint64_t needed = p4d_staging_bytes(storage->layout, storage->weights, storage->place);
-	const uint64_t planned = p4d_host_of_rank(storage->layout, storage->place.pp, 0).saving;
+	const uint64_t needed =
+	    p4d_checkpoint_staging_bytes(storage->layout, storage->weights, storage->place);
+	const uint64_t planned = p4d_memory_host_of_rank(storage->layout, storage->place.pp, 0).saving;
 
 	if (needed <= planned)
 		return 0;
@@ -38,17 +39,18 @@ int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, cons
 {
 	if (!settings->checkpoint)
 		return 0;
-	save->storage = p4d_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
-	save->peers = p4d_peers_of(all);
+	save->storage =
+	    p4d_checkpoint_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
+	save->peers = p4d_checkpoint_peers_of(all);
 	if (check_staging(&save->storage, err) < 0 || describe(save, settings, plan, err) < 0)
 		return -1;
-	return p4d_saver_open(&save->saver, settings->checkpoint, (uint32_t)settings->keep, &save->storage,
-			      &save->peers, err);
+	return p4d_checkpoint_saver_open(&save->saver, settings->checkpoint, (uint32_t)settings->keep,
+					 &save->storage, &save->peers, err);
 }
 
 void p4d_train_save_close(p4d_train_save *save)
 {
-	p4d_saver_close(save->saver);
+	p4d_checkpoint_saver_close(save->saver);
 	save->saver = NULL;
 }
 
@@ -76,9 +78,9 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 		return -1;
 	p4d_rope_default(&stored);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
-		const char *name = p4d_option_info_of(options[i])->name;
-		p4d_value_text(&stored, options[i], before, sizeof(before));
-		p4d_value_text(&plan->request, options[i], now, sizeof(now));
+		const char *name = p4d_request_option_info(options[i])->name;
+		p4d_request_value_text(&stored, options[i], before, sizeof(before));
+		p4d_request_value_text(&plan->request, options[i], now, sizeof(now));
 		if (!strcmp(before, now))
 			continue;
 		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, this run has %s", name,
@@ -147,11 +149,11 @@ int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_
 		return 0;
 	save->info.step = step;
 	save->info.consumed = step * plan->layout.global_batch;
-	return p4d_saver_begin(save->saver, &save->info, err);
+	return p4d_checkpoint_saver_begin(save->saver, &save->info, err);
 }
 
 int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err)
 {
 	*done = false;
-	return save->saver ? p4d_saver_poll(save->saver, wait, done, err) : 0;
+	return save->saver ? p4d_checkpoint_saver_poll(save->saver, wait, done, err) : 0;
 }

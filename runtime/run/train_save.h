@@ -10,9 +10,9 @@
 
 /* The checkpoints of a run: checkpoint.h on a trainer and its world. Zero before use. */
 typedef struct p4d_train_save {
-	p4d_saver *saver; /* NULL: without --checkpoint */
-	p4d_storage storage;
-	p4d_peers peers;
+	p4d_checkpoint_saver *saver; /* NULL: without --checkpoint */
+	p4d_checkpoint_storage storage;
+	p4d_checkpoint_peers peers;
 	p4d_checkpoint_info info;
 } p4d_train_save;
 
@@ -31,7 +31,7 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 
 /* Begins a checkpoint after this step. */
 int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err);
-/* After every step; as p4d_saver_poll. */
+/* After every step; as p4d_checkpoint_saver_poll. */
 int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err);
 
 #endif

@@ -31,7 +31,7 @@ static int wind(uint64_t seconds)
 	return setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-int p4d_watchdog_start(uint64_t seconds, const char *who, p4d_error *err)
+int p4d_watchdog_arm(uint64_t seconds, const char *who, p4d_error *err)
 {
 	struct sigaction action = {.sa_handler = bite};
 
@@ -40,13 +40,13 @@ int p4d_watchdog_start(uint64_t seconds, const char *who, p4d_error *err)
 		return 0;
 	snprintf(watched, sizeof(watched), "%s", who);
 	sigemptyset(&action.sa_mask);
-	p4d_watchdog_feed("start");
+	p4d_watchdog_kick("start");
 	if (sigaction(SIGALRM, &action, NULL) < 0 || wind(seconds) < 0)
 		return p4d_fail(err, P4D_E_IO, "watchdog: %s", strerror(errno));
 	return 0;
 }
 
-void p4d_watchdog_feed(const char *what)
+void p4d_watchdog_kick(const char *what)
 {
 	if (!patience)
 		return;

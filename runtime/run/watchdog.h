@@ -13,9 +13,9 @@
  */
 
 /* Errors: IO. seconds 0: none. who: "host h1, rank 3", copied. */
-int p4d_watchdog_start(uint64_t seconds, const char *who, p4d_error *err);
+int p4d_watchdog_arm(uint64_t seconds, const char *who, p4d_error *err);
 /* what: what begins now, copied (up to 80 characters): "step 12". */
-void p4d_watchdog_feed(const char *what);
+void p4d_watchdog_kick(const char *what);
 void p4d_watchdog_end(void);
 
 #endif

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the instruction list of this rank's stage. What is done when was decided by the compiler of the list.
  */
-#include "trainer/trainer_parts.h"
+#include "model/buffers.h"
+#include "model/embedding.h"
+#include "model/head.h"
+#include "model/layer.h"
+#include "model/parallel.h"
+#include "model/sequence_order.h"
+#include "trainer/trainer_internal.h"
 
-static uint64_t hand_over_bytes(const p4d_trainer *t)
+static uint64_t boundary_bytes(const p4d_trainer *t)
 {
-	return t->ns * t->h * t->element;
+	return t->net.ns * t->net.h * t->net.element;
 }
 
 /*
@@ -20,11 +26,11 @@ static void *free_buffer(p4d_trainer *t, bool backward, p4d_error *err)
 	while (which < P4D_SEND_BUFFERS && s->busy[which])
 		which++;
 	if (which == P4D_SEND_BUFFERS &&
-	    p4d_send_wait_any(t->pp, s->pending, P4D_SEND_BUFFERS, &which, err) < 0)
+	    p4d_comm_send_wait_any(t->net.pp, s->pending, P4D_SEND_BUFFERS, &which, err) < 0)
 		return NULL;
 	s->busy[which] = false;
 	s->current = which;
-	return p4d_hand_over(t, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, which);
+	return p4d_buffers_boundary(&t->net, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, which);
 }
 
 static int send(p4d_trainer *t, const p4d_instruction *in, bool backward, p4d_error *err)
@@ -34,9 +40,10 @@ static int send(p4d_trainer *t, const p4d_instruction *in, bool backward, p4d_er
 
 	s->pending[s->current] = (p4d_pending){.to = in->peer, .channel = channel};
 	s->busy[s->current] = true;
-	return p4d_send(t->pp, in->peer, channel,
-			p4d_hand_over(t, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, s->current),
-			hand_over_bytes(t), &s->pending[s->current].ticket, err);
+	return p4d_comm_send(
+	    t->net.pp, in->peer, channel,
+	    p4d_buffers_boundary(&t->net, backward ? B_SEND_BACKWARD : B_SEND_FORWARD, s->current),
+	    boundary_bytes(t), &s->pending[s->current].ticket, err);
 }
 
 static int finish_sends(p4d_trainer *t, p4d_error *err)
@@ -45,7 +52,8 @@ static int finish_sends(p4d_trainer *t, p4d_error *err)
 		for (int i = 0; i < P4D_SEND_BUFFERS; i++) {
 			p4d_sends *s = &t->sends[direction];
 			const p4d_pending *p = &s->pending[i];
-			if (s->busy[i] && p4d_send_wait(t->pp, p->to, p->channel, p->ticket, err) < 0)
+			if (s->busy[i] &&
+			    p4d_comm_send_wait(t->net.pp, p->to, p->channel, p->ticket, err) < 0)
 				return -1;
 			s->busy[i] = false;
 		}
@@ -54,7 +62,7 @@ static int finish_sends(p4d_trainer *t, p4d_error *err)
 
 static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint64_t layer)
 {
-	return p4d_layer_at(t, in->chunk, in->slot, (uint32_t)layer);
+	return p4d_buffers_layer(&t->net, in->chunk, in->slot, (uint32_t)layer);
 }
 
 /* Its parameters; those of a chunk's first layer were waited for before the pass. */
@@ -62,74 +70,79 @@ static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer
 {
 	if (layer == 0 || in->micro_batch > 0)
 		return 0;
-	return p4d_await_segment(t, p4d_segment_at(t, in->chunk, (uint32_t)layer), err);
+	return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
 static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
-	const uint32_t position = p4d_position_of(&t->schedule, t->place.pp, in->chunk);
-	const bool ends = position == p4d_positions(&t->schedule) - 1;
+	const uint32_t position = p4d_schedule_position_of(&t->net.schedule, t->net.place.pp, in->chunk);
+	const bool ends = position == p4d_schedule_positions(&t->net.schedule) - 1;
 	p4d_layer y = layer_of(t, in, 0);
 
-	if (p4d_find_documents(t, in->micro_batch, err) < 0)
+	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0)
 		return -1;
-	if (position == 0 && t->l->vocab_parallel)
-		t->d->copy(t->d, y.made[MADE_INPUT], p4d_hand_over(t, B_EMBEDDING_OUTPUT, in->micro_batch),
-			   hand_over_bytes(t));
-	else if (position == 0 && p4d_embed(t, in->micro_batch, y.made[MADE_INPUT], err) < 0)
+	if (position == 0 && t->net.l->vocab_parallel)
+		t->net.d->copy(t->net.d, y.activation[ACT_INPUT],
+			       p4d_buffers_boundary(&t->net, B_EMBEDDING_OUTPUT, in->micro_batch),
+			       boundary_bytes(t));
+	else if (position == 0 &&
+		 p4d_embedding_forward(&t->net, in->micro_batch, y.activation[ACT_INPUT], err) < 0)
 		return -1;
-	for (uint64_t i = 0; i < t->layers; i++) {
-		const p4d_layer next = layer_of(t, in, i + 1 < t->layers ? i + 1 : i);
-		void *output = i + 1 < t->layers ? next.made[MADE_INPUT]
-			       : ends            ? p4d_at_slot(t, B_HEAD_INPUT, in->slot, 0)
-						 : free_buffer(t, false, err);
-		if (!output || p4d_keep_pace(t, err) < 0 || await_layer(t, in, i, err) < 0 ||
-		    p4d_layer_forward(t, &y, output, err) < 0)
+	for (uint64_t i = 0; i < t->net.layers; i++) {
+		const p4d_layer next = layer_of(t, in, i + 1 < t->net.layers ? i + 1 : i);
+		void *output = i + 1 < t->net.layers ? next.activation[ACT_INPUT]
+			       : ends                ? p4d_buffers_at_slot(&t->net, B_HEAD_INPUT, in->slot, 0)
+						     : free_buffer(t, false, err);
+		if (!output || p4d_parallel_throttle(&t->net, err) < 0 || await_layer(t, in, i, err) < 0 ||
+		    p4d_layer_forward(&t->net, &y, output, err) < 0)
 			return -1;
 		y = next;
 	}
-	if (ends && t->l->vocab_parallel)
-		p4d_head_norm(t, in->slot, p4d_hand_over(t, B_HEAD_OUTPUT, in->micro_batch));
-	else if (ends && t->evaluating)
-		return p4d_head(t, in->micro_batch, in->slot, err);
+	if (ends && t->net.l->vocab_parallel)
+		p4d_head_norm(&t->net, in->slot,
+			      p4d_buffers_boundary(&t->net, B_HEAD_OUTPUT, in->micro_batch));
+	else if (ends && t->net.evaluating)
+		return p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
 	return 0;
 }
 
 static int backward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
-	const uint32_t position = p4d_position_of(&t->schedule, t->place.pp, in->chunk);
-	const bool ends = position == p4d_positions(&t->schedule) - 1;
-	void *hidden = p4d_at(t, B_HIDDEN), *output;
+	const uint32_t position = p4d_schedule_position_of(&t->net.schedule, t->net.place.pp, in->chunk);
+	const bool ends = position == p4d_schedule_positions(&t->net.schedule) - 1;
+	void *hidden = p4d_buffers_at(&t->net, B_HIDDEN), *output;
 
-	if (p4d_find_documents(t, in->micro_batch, err) < 0)
+	if (p4d_sequence_find_documents(&t->net, in->micro_batch, err) < 0)
 		return -1;
-	if (ends && t->l->vocab_parallel)
-		p4d_head_norm_back(t, in->slot, p4d_hand_over(t, B_HEAD_GRADIENT, in->micro_batch));
-	else if (ends && p4d_head(t, in->micro_batch, in->slot, err) < 0)
+	if (ends && t->net.l->vocab_parallel)
+		p4d_head_norm_backward(&t->net, in->slot,
+				       p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch));
+	else if (ends && p4d_head_loss(&t->net, in->micro_batch, in->slot, err) < 0)
 		return -1;
-	for (uint64_t i = t->layers; i-- > 0;) {
+	for (uint64_t i = t->net.layers; i-- > 0;) {
 		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward(t, &y, err) < 0)
+		if (p4d_parallel_throttle(&t->net, err) < 0 || p4d_layer_backward(&t->net, &y, err) < 0)
 			return -1;
-		if (in->op == P4D_OP_BACKWARD && p4d_reduce_layer(t, in, (uint32_t)i, err) < 0)
+		if (in->op == P4D_OP_BACKWARD && p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err) < 0)
 			return -1;
 	}
-	if (position == 0 && !t->l->vocab_parallel)
-		return p4d_embed_back(t, in->micro_batch, hidden, err);
-	output = position == 0 ? p4d_hand_over(t, B_EMBEDDING_GRADIENT, in->micro_batch)
+	if (position == 0 && !t->net.l->vocab_parallel)
+		return p4d_embedding_backward(&t->net, in->micro_batch, hidden, err);
+	output = position == 0 ? p4d_buffers_boundary(&t->net, B_EMBEDDING_GRADIENT, in->micro_batch)
 			       : free_buffer(t, true, err);
 	if (!output)
 		return -1;
-	t->d->copy(t->d, output, hidden, hand_over_bytes(t));
+	t->net.d->copy(t->net.d, output, hidden, boundary_bytes(t));
 	return 0;
 }
 
 static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
-	for (uint64_t i = t->layers; i-- > 0;) {
+	for (uint64_t i = t->net.layers; i-- > 0;) {
 		const p4d_layer y = layer_of(t, in, i);
-		if (p4d_keep_pace(t, err) < 0 || p4d_layer_backward_weights(t, &y, err) < 0 ||
-		    p4d_reduce_layer(t, in, (uint32_t)i, err) < 0)
+		if (p4d_parallel_throttle(&t->net, err) < 0 ||
+		    p4d_layer_backward_weights(&t->net, &y, err) < 0 ||
+		    p4d_optimizer__reduce_layer(t, in, (uint32_t)i, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -139,14 +152,15 @@ static int receive_forward(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 {
 	const p4d_layer y = layer_of(t, in, 0);
 
-	return p4d_recv(t->pp, in->peer, CHANNEL_FORWARD, y.made[MADE_INPUT], hand_over_bytes(t), err);
+	return p4d_comm_recv(t->net.pp, in->peer, CHANNEL_FORWARD, y.activation[ACT_INPUT], boundary_bytes(t),
+			     err);
 }
 
 static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
 	switch ((p4d_op)in->op) {
 	case P4D_OP_GATHER_PARAMS:
-		return p4d_await_segment(t, p4d_segment_at(t, in->chunk, 0), err);
+		return p4d_optimizer__await_segment(t, p4d_optimizer__segment_at(t, in->chunk, 0), err);
 	case P4D_OP_RECV_FORWARD:
 		return receive_forward(t, in, err);
 	case P4D_OP_FORWARD:
@@ -154,8 +168,8 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	case P4D_OP_SEND_FORWARD:
 		return send(t, in, false, err);
 	case P4D_OP_RECV_BACKWARD:
-		return p4d_recv(t->pp, in->peer, CHANNEL_BACKWARD, p4d_at(t, B_HIDDEN), hand_over_bytes(t),
-				err);
+		return p4d_comm_recv(t->net.pp, in->peer, CHANNEL_BACKWARD, p4d_buffers_at(&t->net, B_HIDDEN),
+				     boundary_bytes(t), err);
 	case P4D_OP_BACKWARD:
 	case P4D_OP_BACKWARD_INPUT:
 		return backward(t, in, err);
@@ -167,11 +181,11 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	case P4D_OP_EMBED_BACKWARD:
 	case P4D_OP_VOCAB_FORWARD:
 	case P4D_OP_VOCAB_BACKWARD:
-		return p4d_vocabulary_pass(t, in, err);
+		return p4d_vocabulary_pass(&t->net, in, err);
 	case P4D_OP_REDUCE_GRADS:
-		return p4d_reduce_chunk(t, in->chunk, err);
+		return p4d_optimizer__reduce_chunk(t, in->chunk, err);
 	case P4D_OP_OPTIMIZER:
-		return finish_sends(t, err) < 0 ? -1 : p4d_optimize(t, err);
+		return finish_sends(t, err) < 0 ? -1 : p4d_optimizer__update(t, err);
 	case P4D_OPS:
 		break;
 	}
@@ -185,12 +199,13 @@ static bool is_forward(const p4d_instruction *in)
 	       in->op == P4D_OP_VOCAB_FORWARD;
 }
 
-int p4d_execute(p4d_trainer *t, p4d_error *err)
+int p4d_executor__run(p4d_trainer *t, p4d_error *err)
 {
-	if (p4d_gather_ahead(t, err) < 0)
+	if (p4d_optimizer__gather_ahead(t, err) < 0)
 		return -1;
-	for (size_t i = 0; i < t->list.count; i++)
-		if ((!t->evaluating || is_forward(&t->list.at[i])) && execute(t, &t->list.at[i], err) < 0)
+	for (size_t i = 0; i < t->net.list.count; i++)
+		if ((!t->net.evaluating || is_forward(&t->net.list.at[i])) &&
+		    execute(t, &t->net.list.at[i], err) < 0)
 			return -1;
-	return t->evaluating ? finish_sends(t, err) : 0;
+	return t->net.evaluating ? finish_sends(t, err) : 0;
 }

@@ -2,108 +2,109 @@
 /* Gradients over all replicas, their norm over all ranks, and AdamW on this rank's shard. */
 #include <math.h>
 
-#include "trainer/trainer_parts.h"
+#include "model/buffers.h"
+#include "trainer/trainer_internal.h"
 
 static char *parameters_at(const p4d_trainer *t, uint64_t offset)
 {
-	return (char *)p4d_at(t, B_PARAMETERS) + offset * t->element;
+	return (char *)p4d_buffers_at(&t->net, B_PARAMETERS) + offset * t->net.element;
 }
 
 static float *gradients_at(const p4d_trainer *t, uint64_t offset)
 {
-	return (float *)p4d_at(t, B_GRADIENTS) + offset;
+	return (float *)p4d_buffers_at(&t->net, B_GRADIENTS) + offset;
 }
 
 void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, uint64_t *count)
 {
-	p4d_shard_of(t->l, &t->weights.segment[segment], t->place, first, count);
+	p4d_weights_shard_of(t->net.l, &t->net.weights.segment[segment], t->net.place, first, count);
 }
 
-uint32_t p4d_segments_of(const p4d_trainer *t, uint32_t chunk)
+uint32_t p4d_optimizer__segments_of(const p4d_trainer *t, uint32_t chunk)
 {
-	return chunk < t->l->vpp ? t->weights.of_chunk : 1;
+	return chunk < t->net.l->vpp ? t->net.weights.of_chunk : 1;
 }
 
-uint32_t p4d_segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i)
+uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i)
 {
-	return chunk * t->weights.of_chunk + (i < t->weights.of_chunk ? i : 0);
+	return chunk * t->net.weights.of_chunk + (i < t->net.weights.of_chunk ? i : 0);
 }
 
 /* Whether what the replicas do of a layer can run beside the passes of others. */
 static bool overlaps(const p4d_trainer *t)
 {
-	return p4d_group_runs_aside(t->replicas);
+	return p4d_comm_runs_async(t->net.dp_cp);
 }
 
-int p4d_gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
+int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	uint64_t first, count;
 
-	if (t->shards == 1)
+	if (t->net.shards == 1)
 		return 0;
 	p4d_trainer_shard(t, segment, &first, &count);
-	return p4d_all_gather(t->replicas, parameters_at(t, t->weights.segment[segment].offset),
-			      parameters_at(t, first), count * t->element, err);
+	return p4d_comm_all_gather(t->net.dp_cp, parameters_at(t, t->net.weights.segment[segment].offset),
+				   parameters_at(t, first), count * t->net.element, err);
 }
 
-int p4d_gather_ahead(p4d_trainer *t, p4d_error *err)
+int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 {
-	for (size_t i = 0; i < t->list.count; i++) {
-		const p4d_instruction *in = &t->list.at[i];
+	for (size_t i = 0; i < t->net.list.count; i++) {
+		const p4d_instruction *in = &t->net.list.at[i];
 		if (in->op != P4D_OP_GATHER_PARAMS)
 			continue;
-		for (uint32_t k = 0; k < p4d_segments_of(t, in->chunk); k++) {
-			const uint32_t segment = p4d_segment_at(t, in->chunk, k);
-			if (p4d_gather_segment(t, segment, err) < 0)
+		for (uint32_t k = 0; k < p4d_optimizer__segments_of(t, in->chunk); k++) {
+			const uint32_t segment = p4d_optimizer__segment_at(t, in->chunk, k);
+			if (p4d_optimizer__gather_segment(t, segment, err) < 0)
 				return -1;
-			t->gathers[segment] = p4d_group_called(t->replicas);
+			t->gathers[segment] = p4d_comm_called(t->net.dp_cp);
 		}
 	}
 	return 0;
 }
 
-int p4d_reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
+int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 {
 	/* layers were reduced when the last backward pass was through with them, but for the first */
-	for (uint32_t i = overlaps(t) ? 1 : p4d_segments_of(t, chunk); i-- > 0;)
-		if (p4d_reduce_segment(t, p4d_segment_at(t, chunk, i), false, err) < 0)
+	for (uint32_t i = overlaps(t) ? 1 : p4d_optimizer__segments_of(t, chunk); i-- > 0;)
+		if (p4d_optimizer_reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
 	return 0;
 }
 
-int p4d_reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
+int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err)
 {
-	if (layer == 0 || layer >= t->weights.of_chunk || in->micro_batch != t->schedule.micro_batches - 1 ||
-	    !overlaps(t))
+	if (layer == 0 || layer >= t->net.weights.of_chunk ||
+	    in->micro_batch != t->net.schedule.micro_batches - 1 || !overlaps(t))
 		return 0;
-	return p4d_reduce_segment(t, p4d_segment_at(t, in->chunk, layer), false, err);
+	return p4d_optimizer_reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
 }
 
-int p4d_await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
+int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
-	return p4d_group_await(t->replicas, t->gathers[segment], err);
+	return p4d_comm_await(t->net.dp_cp, t->gathers[segment], err);
 }
 
 static bool is_tied_copy(const p4d_trainer *t, const p4d_weight *w)
 {
-	return t->tied_ends && (w->kind == P4D_W_EMBEDDING || w->kind == P4D_W_HEAD);
+	return t->net.tied_ends && (w->kind == P4D_W_EMBEDDING || w->kind == P4D_W_HEAD);
 }
 
 /* Each tp rank has seen some of the tokens, or some of the heads. */
 static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 {
-	return t->l->tp > 1 && w->replicated &&
-	       (t->l->sequence_parallel || w->kind == P4D_W_QUERY_NORM || w->kind == P4D_W_KEY_NORM);
+	return t->net.l->tp > 1 && w->replicated &&
+	       (t->net.l->sequence_parallel || w->kind == P4D_W_QUERY_NORM || w->kind == P4D_W_KEY_NORM);
 }
 
 /*
  * The two stages that hold a tied table add up at the end: before, one would wait for the other, which may
  * still need its passes.
  */
-int p4d_reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
+int p4d_optimizer_reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
 {
-	const p4d_segment *s = &t->weights.segment[segment];
-	const p4d_weight *weights = t->weights.weight + s->first_weight;
+	const p4d_segment *s = &t->net.weights.segment[segment];
+	const p4d_weight *weights = t->net.weights.weight + s->first_weight;
 	uint64_t first, count;
 	bool tied = false;
 
@@ -113,17 +114,19 @@ int p4d_reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error 
 		return 0;
 	for (uint32_t i = 0; i < s->weights; i++) {
 		const p4d_weight *w = &weights[i];
-		p4d_group *group = is_tied_copy(t, w) ? t->ends : is_partial_over_tp(t, w) ? t->tp : NULL;
-		if (group && p4d_all_reduce(group, gradients_at(t, w->offset), w->rows * w->columns,
-					    P4D_DT_FP32, P4D_SUM, err) < 0)
+		p4d_group *group = is_tied_copy(t, w)         ? t->net.embedding_group
+				   : is_partial_over_tp(t, w) ? t->net.tp
+							      : NULL;
+		if (group && p4d_comm_all_reduce(group, gradients_at(t, w->offset), w->rows * w->columns,
+						 P4D_DT_FP32, P4D_SUM, err) < 0)
 			return -1;
 	}
-	if (t->shards == 1)
-		return p4d_all_reduce(t->replicas, gradients_at(t, s->offset), s->padded, P4D_DT_FP32,
-				      P4D_SUM, err);
+	if (t->net.shards == 1)
+		return p4d_comm_all_reduce(t->net.dp_cp, gradients_at(t, s->offset), s->padded, P4D_DT_FP32,
+					   P4D_SUM, err);
 	p4d_trainer_shard(t, segment, &first, &count);
-	return p4d_reduce_scatter(t->replicas, gradients_at(t, first), gradients_at(t, s->offset), count,
-				  P4D_DT_FP32, err);
+	return p4d_comm_reduce_scatter(t->net.dp_cp, gradients_at(t, first), gradients_at(t, s->offset),
+				       count, P4D_DT_FP32, err);
 }
 
 /* The part of a weight in this rank's shard of its segment; count 0: none. */
@@ -141,9 +144,9 @@ static void part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w,
 /* Of the ranks that hold the same gradient one counts it. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
-	if (t->shards == 1 && (t->place.dp || t->place.cp))
+	if (t->net.shards == 1 && (t->net.place.dp || t->net.place.cp))
 		return false;
-	if (w->replicated && t->place.tp)
+	if (w->replicated && t->net.place.tp)
 		return false;
 	return !(is_tied_copy(t, w) && w->kind == P4D_W_HEAD);
 }
@@ -157,82 +160,85 @@ typedef void measurement(p4d_trainer *t, p4d_scalars *scalars, const float *grad
 
 static void squares_of(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count)
 {
-	t->d->sum_squares(t->d, &scalars->squares, gradients, count);
+	t->net.d->sum_squares(t->net.d, &scalars->squares, gradients, count);
 }
 
 static void nonfinite_of(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count)
 {
-	t->d->count_nonfinite(t->d, &scalars->nonfinite, gradients, count);
+	t->net.d->count_nonfinite(t->net.d, &scalars->nonfinite, gradients, count);
 }
 
 static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_error *err)
 {
 	uint64_t from, count;
 
-	for (uint32_t i = 0; i < t->weights.segments; i++) {
-		const p4d_segment *s = &t->weights.segment[i];
+	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
+		const p4d_segment *s = &t->net.weights.segment[i];
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
-			const p4d_weight *w = &t->weights.weight[k];
+			const p4d_weight *w = &t->net.weights.weight[k];
 			part_of(t, i, w, &from, &count);
 			if (count && counts(t, w))
-				add(t, p4d_at(t, B_SCALARS), gradients_at(t, from), count);
+				add(t, p4d_buffers_at(&t->net, B_SCALARS), gradients_at(t, from), count);
 		}
 	}
-	return p4d_read_scalars(t, scalars, err);
+	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
 static void update(p4d_trainer *t, double scale)
 {
-	const p4d_trainer_settings *set = &t->set;
+	const p4d_optimizer_settings *set = &t->optimizer;
 	uint64_t from, count;
 	p4d_adam adam = {
 	    .learning_rate = t->learning_rate,
 	    .beta1 = set->beta1,
 	    .beta2 = set->beta2,
 	    .epsilon = set->epsilon,
-	    .correction1 = (float)(1 - pow((double)set->beta1, (double)t->number)),
-	    .correction2 = (float)(1 - pow((double)set->beta2, (double)t->number)),
+	    .correction1 = (float)(1 - pow((double)set->beta1, (double)t->net.number)),
+	    .correction2 = (float)(1 - pow((double)set->beta2, (double)t->net.number)),
 	    .gradient_scale = (float)scale,
 	};
 
-	for (uint32_t i = 0; i < t->weights.segments; i++) {
-		const p4d_segment *s = &t->weights.segment[i];
+	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
+		const p4d_segment *s = &t->net.weights.segment[i];
 		uint64_t first, length;
 		p4d_trainer_shard(t, i, &first, &length);
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
-			const p4d_weight *w = &t->weights.weight[k];
+			const p4d_weight *w = &t->net.weights.weight[k];
 			part_of(t, i, w, &from, &count);
 			if (!count)
 				continue;
 			/* shards of the state lie one behind the other */
-			const uint64_t at = s->offset / t->shards + (from - first);
-			float *master = p4d_at(t, B_MASTER);
+			const uint64_t at = s->offset / t->net.shards + (from - first);
+			float *master = p4d_buffers_at(&t->net, B_MASTER);
 			adam.weight_decay = w->decay ? set->weight_decay : 0;
-			t->d->adam(t->d, t->type, parameters_at(t, from), master ? master + at : NULL,
-				   (float *)p4d_at(t, B_FIRST) + at, (float *)p4d_at(t, B_SECOND) + at,
-				   gradients_at(t, from), count, &adam);
+			t->net.d->adam(t->net.d, t->net.type, parameters_at(t, from),
+				       master ? master + at : NULL,
+				       (float *)p4d_buffers_at(&t->net, B_FIRST) + at,
+				       (float *)p4d_buffers_at(&t->net, B_SECOND) + at, gradients_at(t, from),
+				       count, &adam);
 		}
 	}
 }
 
-int p4d_optimize(p4d_trainer *t, p4d_error *err)
+int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 {
-	const double tokens = (double)t->l->global_batch * (double)t->l->seq_len;
+	const double tokens = (double)t->net.l->global_batch * (double)t->net.l->seq_len;
 	p4d_step_result *r = &t->result;
 	p4d_scalars mine;
 	double scale;
 
-	for (uint32_t i = 0; i < t->weights.segments; i++)
-		if (p4d_reduce_segment(t, i, true, err) < 0)
+	for (uint32_t i = 0; i < t->net.weights.segments; i++)
+		if (p4d_optimizer_reduce_segment(t, i, true, err) < 0)
 			return -1;
-	if (p4d_group_await(t->replicas, p4d_group_called(t->replicas), err) < 0 ||
+	if (p4d_comm_await(t->net.dp_cp, p4d_comm_called(t->net.dp_cp), err) < 0 ||
 	    measure(t, squares_of, &mine, err) < 0)
 		return -1;
 	/* the usual case looks at the gradients once */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)
 		return -1;
-	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->trained};
-	if (p4d_all_reduce(t->world, &all, sizeof(all) / sizeof(double), P4D_DT_FP64, P4D_SUM, err) < 0)
+	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->net.trained};
+	if (p4d_comm_all_reduce(t->net.world, &all, sizeof(all) / sizeof(double), P4D_DT_FP64, P4D_SUM, err) <
+	    0)
 		return -1;
 	scale = all.trained > 0 ? tokens / all.trained : 0;
 	*r = (p4d_step_result){
@@ -246,8 +252,8 @@ int p4d_optimize(p4d_trainer *t, p4d_error *err)
 		     r->loss <= t->most_loss;
 	if (!r->applied)
 		return 0;
-	if (t->set.clip > 0 && r->gradient_norm > (double)t->set.clip)
-		scale *= (double)t->set.clip / r->gradient_norm;
+	if (t->optimizer.clip > 0 && r->gradient_norm > (double)t->optimizer.clip)
+		scale *= (double)t->optimizer.clip / r->gradient_norm;
 	update(t, scale);
 	return 0;
 }

@@ -2,10 +2,7 @@
 #ifndef P4D_TRAINER_H
 #define P4D_TRAINER_H
 
-#include "comm/comm_device.h"
-#include "plan/plan.h"
-#include "model/rope.h"
-#include "model/weights.h"
+#include "model/net.h"
 
 /*
  * One rank of a training job: the arena of its plan, the groups of its place, and the executor of its
@@ -13,35 +10,15 @@
  */
 typedef struct p4d_trainer p4d_trainer;
 
+/* AdamW. clip: the largest norm of the gradient; 0: any. */
+typedef struct p4d_optimizer_settings {
+	float beta1, beta2, epsilon, weight_decay, clip;
+} p4d_optimizer_settings;
+
 typedef struct p4d_trainer_settings {
-	const p4d_layout *layout; /* borrowed for the life of the trainer */
-	const p4d_gpu *gpu;       /* NULL on the cpu */
-	p4d_device *device;
-	p4d_world *world;
-	p4d_transport *transport; /* of data on the device; NULL: the device's memory is the host's */
-	p4d_rope rope;
-	float norm_epsilon;
-	float beta1, beta2, epsilon, weight_decay, clip; /* clip 0: none */
-	float z_loss;
-	uint64_t vocab;     /* real, without padding */
-	bool document_mask; /* tokens see those of their own document only */
+	p4d_net_settings net;
+	p4d_optimizer_settings optimizer;
 } p4d_trainer_settings;
-
-/* What is asked for of a micro-batch; NULL: not. */
-typedef struct p4d_batch {
-	/* (micro_batch, seq_len / cp): of this rank's place in dp and cp, in the order of sampler.h */
-	int32_t *tokens, *labels;
-	/* (micro_batch, seq_len): of each token of the whole sequences a number that those of its document
-	 * have, too, and others of the sequence have not. Asked for with document_mask only. */
-	int32_t *documents;
-} p4d_batch;
-
-/*
- * Where a micro-batch comes from. A function of its arguments alone: ranks that need a micro-batch twice ask
- * twice, those that do not need it never ask.
- */
-typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
-				p4d_error *err);
 
 typedef struct p4d_step_result {
 	double loss;          /* mean over the tokens of the global batch, the same on all ranks */
@@ -80,7 +57,6 @@ int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source s
 			 double *loss, p4d_error *err);
 
 /* For checkpoints: this rank's optimizer shard of a segment, fp32 values as stored on the device. */
-typedef enum p4d_state { P4D_STATE_MASTER, P4D_STATE_FIRST, P4D_STATE_SECOND, P4D_STATES } p4d_state;
 const p4d_weights *p4d_trainer_weights(const p4d_trainer *trainer);
 p4d_place p4d_trainer_place(const p4d_trainer *trainer);
 /* elements [*first, *first + *count) of the flat buffer are this rank's shard of segment number i */
@@ -105,6 +81,6 @@ const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
  * moments share memory it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED where the
  * device cannot tell. Errors: RANK.
  */
-int p4d_trainer_used(const p4d_trainer *trainer, uint64_t part[P4D_PART_COUNT], p4d_error *err);
+int p4d_trainer_arena_used(const p4d_trainer *trainer, uint64_t part[P4D_PART_COUNT], p4d_error *err);
 
 #endif

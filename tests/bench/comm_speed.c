@@ -48,7 +48,7 @@ static double timed(bench *b, void (*call)(bench *b, p4d_error *err), int repeat
 
 	call(b, &err);
 	for (int round = 0; round < ROUNDS; round++) {
-		must(p4d_barrier(b->group, &err), &err);
+		must(p4d_comm_barrier(b->group, &err), &err);
 		double from = seconds();
 		for (int i = 0; i < repeats; i++)
 			call(b, &err);
@@ -60,44 +60,44 @@ static double timed(bench *b, void (*call)(bench *b, p4d_error *err), int repeat
 
 static void all_reduce_large(bench *b, p4d_error *err)
 {
-	must(p4d_all_reduce(b->group, b->data, LARGE / 4, P4D_DT_FP32, P4D_SUM, err), err);
+	must(p4d_comm_all_reduce(b->group, b->data, LARGE / 4, P4D_DT_FP32, P4D_SUM, err), err);
 }
 
 static void all_reduce_bf16(bench *b, p4d_error *err)
 {
-	must(p4d_all_reduce(b->group, b->data, LARGE / 2, P4D_DT_BF16, P4D_SUM, err), err);
+	must(p4d_comm_all_reduce(b->group, b->data, LARGE / 2, P4D_DT_BF16, P4D_SUM, err), err);
 }
 
 static void all_reduce_small(bench *b, p4d_error *err)
 {
-	must(p4d_all_reduce(b->group, b->data, 1, P4D_DT_FP32, P4D_SUM, err), err);
+	must(p4d_comm_all_reduce(b->group, b->data, 1, P4D_DT_FP32, P4D_SUM, err), err);
 }
 
 static void reduce_scatter(bench *b, p4d_error *err)
 {
-	must(p4d_reduce_scatter(b->group, b->more, b->data, LARGE / 4 / b->size, P4D_DT_FP32, err), err);
+	must(p4d_comm_reduce_scatter(b->group, b->more, b->data, LARGE / 4 / b->size, P4D_DT_FP32, err), err);
 }
 
 /* What the memory does without communication: each rank copies as much, at the same time. */
 static void copy(bench *b, p4d_error *err)
 {
 	memcpy(b->more, b->data, LARGE);
-	must(p4d_barrier(b->group, err), err);
+	must(p4d_comm_barrier(b->group, err), err);
 }
 
 static void all_gather(bench *b, p4d_error *err)
 {
-	must(p4d_all_gather(b->group, b->data, b->more, LARGE / b->size, err), err);
+	must(p4d_comm_all_gather(b->group, b->data, b->more, LARGE / b->size, err), err);
 }
 
 static void broadcast(bench *b, p4d_error *err)
 {
-	must(p4d_broadcast(b->group, b->data, LARGE, 0, err), err);
+	must(p4d_comm_broadcast(b->group, b->data, LARGE, 0, err), err);
 }
 
 static void barrier(bench *b, p4d_error *err)
 {
-	must(p4d_barrier(b->group, err), err);
+	must(p4d_comm_barrier(b->group, err), err);
 }
 
 /* Rank 0 sends to rank 1, which answers with as much: two transfers. */
@@ -109,11 +109,11 @@ static void ping_pong(bench *b, uint64_t bytes, p4d_error *err)
 	if (me > 1)
 		return;
 	if (me == 1)
-		must(p4d_recv(b->group, 0, 0, b->more, bytes, err), err);
-	must(p4d_send(b->group, 1 - me, 0, b->data, bytes, &ticket, err), err);
-	must(p4d_send_wait(b->group, 1 - me, 0, ticket, err), err);
+		must(p4d_comm_recv(b->group, 0, 0, b->more, bytes, err), err);
+	must(p4d_comm_send(b->group, 1 - me, 0, b->data, bytes, &ticket, err), err);
+	must(p4d_comm_send_wait(b->group, 1 - me, 0, ticket, err), err);
 	if (me == 0)
-		must(p4d_recv(b->group, 1, 0, b->more, bytes, err), err);
+		must(p4d_comm_recv(b->group, 1, 0, b->more, bytes, err), err);
 }
 
 static void ping_pong_small(bench *b, p4d_error *err)

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "support/llama.h"
 #include "bench/products.h"
+#include "support/llama.h"
 
 enum { ROUNDS = 5 };
 
@@ -194,7 +194,7 @@ int main(void)
 	if (p4d_device_cpu_open(&device, NULL) < 0 ||
 	    device.allocate(&device, P4D_CPU_PRODUCT_BYTES, &workspace, NULL) < 0)
 		return 1;
-	device.lend(&device, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
+	device.set_workspace(&device, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	products fp32 = products_make(&device, P4D_DT_FP32), bf16 = products_make(&device, P4D_DT_BF16);
 	const rates r = measure(&fp32, one_product, &bf16, 2.0 * PRODUCT_SIZE * PRODUCT_SIZE * PRODUCT_SIZE);
 	printf("device_speed: products of %d x %d: fp32 %.1f GFLOP/s, bf16 %.1f\n", PRODUCT_SIZE,

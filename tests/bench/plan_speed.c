@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "cost/cost.h"
-#include "request/defaults.h"
 #include "plan/plan.h"
-#include "search/layout_search.h"
+#include "request/defaults.h"
+#include "search/search.h"
 
 static double now(void)
 {
@@ -28,7 +28,8 @@ static void set(p4d_request *r, const char *text)
 	for (char *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		char *value = strchr(word, '=');
 		*value++ = '\0';
-		if (p4d_request_set(r, (p4d_option)p4d_option_find(word), value, P4D_BY_USER, &err) < 0) {
+		if (p4d_request_set(r, (p4d_option)p4d_request_option_find(word), value, P4D_BY_USER, &err) <
+		    0) {
 			fprintf(stderr, "%s\n", err.text);
 			exit(1);
 		}
@@ -72,11 +73,11 @@ static void estimates(const p4d_gpu *gpu, const char *what, const char *text, ui
 	for (int round = 0; round < 20; round++) {
 		double from = now();
 		for (int i = 0; i < 1000; i++)
-			p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &capacity, &e, NULL);
+			p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &capacity, &e, NULL);
 		best = now() - from < 1000 * best ? (now() - from) / 1000 : best;
 		from = now();
 		for (int i = 0; i < 100; i++)
-			p4d_clock_step(&l, gpu, &work, &step, NULL);
+			p4d_cost_step(&l, gpu, &work, &step, NULL);
 		timing = now() - from < 100 * timing ? (now() - from) / 100 : timing;
 	}
 	p4d_timeline_work_free(&work);
@@ -119,7 +120,7 @@ static void searches(const p4d_gpu *gpu, const char *what, const char *text, uin
 	set(&r, text);
 	for (int round = 0; round < 5; round++) {
 		double from = now();
-		p4d_search(&r, &space, found, 5, &counts);
+		p4d_search_run(&r, &space, found, 5, &counts);
 		best = now() - from < best ? now() - from : best;
 	}
 	getrusage(RUSAGE_SELF, &usage);

@@ -31,7 +31,7 @@ static const char *name_of(const p4d_schedule *s, char *text, size_t size)
 {
 	char kind[16];
 
-	p4d_choice_name(P4D_SCHEDULE, s->kind, kind, sizeof(kind));
+	p4d_request_choice_name(P4D_SCHEDULE, s->kind, kind, sizeof(kind));
 	snprintf(text, size, "%s%s p=%u v=%u m=%u", kind,
 		 s->vocabulary == P4D_VOCAB_1   ? "+vocab-1"
 		 : s->vocabulary == P4D_VOCAB_2 ? "+vocab-2"
@@ -49,7 +49,7 @@ static void fail(const p4d_error *err)
 static void lists_speed(const p4d_schedule *s)
 {
 	double compile = 1e30, check = 1e30, run = 1e30, slots = 1e30;
-	p4d_list *lists = calloc(s->stages, sizeof(*lists));
+	p4d_instruction_list *lists = calloc(s->stages, sizeof(*lists));
 	const p4d_durations d = {
 	    .forward = seconds, .backward_input = seconds, .backward_weight = seconds, .send = 0.1};
 	p4d_timeline timeline;
@@ -78,7 +78,7 @@ static void lists_speed(const p4d_schedule *s)
 		p4d_timeline_free(&timeline, s->stages);
 		for (uint32_t stage = 0; stage < s->stages; stage++)
 			count += lists[stage].count;
-		p4d_lists_free(lists, s->stages);
+		p4d_schedule_lists_free(lists, s->stages);
 	}
 	free(lists);
 	printf("schedule_speed: %-32s %7zu instructions, %5zu slots: compile %7.0f us, check %7.0f us, "

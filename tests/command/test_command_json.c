@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <sys/wait.h>
-
 #include <json-c/json.h>
 
 enum { OUTPUT_BYTES = 1 << 20 };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "comm/group.h"
-#include "comm/nccl/nccl_library.h"
+#include "comm/transport/nccl_library.h"
 #include "doubles/queued_device.h"
 
 /* Its functions are found by name, as those of NCCL are. */

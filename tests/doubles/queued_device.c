@@ -344,7 +344,7 @@ static const void *keep(p4d_device *device, const void *from, size_t bytes)
 
 /* clang-format off */
 OPERATION(2, zero, OUT(to), SIZE(bytes))
-OPERATION(4, lend, OUT(workspace), SIZE(workspace_bytes), OUT(sums), SIZE(sums_bytes))
+OPERATION(4, set_workspace, OUT(workspace), SIZE(workspace_bytes), OUT(sums), SIZE(sums_bytes))
 OPERATION(3, copy, OUT(to), IN(from), SIZE(bytes))
 OPERATION(6, copy_rows, OUT(to), SIZE(to_stride), IN(from), SIZE(from_stride), SIZE(row_bytes), SIZE(rows))
 OPERATION(8, linear, TYPE, OUT(y), IN(x), IN(w), SIZE(n), SIZE(out), SIZE(in), FLAG(accumulate))
@@ -488,7 +488,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .state = q,
 	    .allocate = q_allocate,
 	    .release = q_release,
-	    .lend = q_lend,
+	    .set_workspace = q_set_workspace,
 	    .usage = q_usage,
 	    .zero = q_zero,
 	    .copy = q_copy,
@@ -499,7 +499,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .close = q_close,
 	    .stream_open = q_stream_open,
 	    .stream_wait = q_stream_wait,
-	    .mark_open = q_mark_open,
+	    .event_open = q_mark_open,
 	    .mark = q_mark,
 	    .mark_wait = q_mark_wait,
 	    .marked = q_marked,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,12 +26,12 @@ static void same_keys(const p4d_conf *conf)
 			if (!section->lines[key])
 				continue;
 			check(section->lines[key] >= section->line);
-			const char *value = p4d_conf_value(conf, section, key, 0);
-			bool list = section->kind != P4D_DEFAULTS_SECTION && p4d_key_table[key].list;
-			check(list || (value && *value && !p4d_conf_value(conf, section, key, 1)));
+			const char *value = p4d_conf__value(conf, section, key, 0);
+			bool list = section->kind != P4D_DEFAULTS_SECTION && p4d_conf_key_table[key].list;
+			check(list || (value && *value && !p4d_conf__value(conf, section, key, 1)));
 		}
 	}
-	check(!strcmp(p4d_conf_value(conf, &conf->section[0], P4D_KEY_VERSION, 0), "1"));
+	check(!strcmp(p4d_conf__value(conf, &conf->section[0], P4D_KEY_VERSION, 0), "1"));
 }
 
 /* Loads the bytes as p4d.conf and asks the answers that every caller asks. */
@@ -73,13 +72,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(text != NULL);
 	memcpy(text, data, size);
 	text[size] = '\0';
-	if (p4d_conf_parse(&conf, "p4d.conf", text, size, &err) < 0) {
+	if (p4d_conf__parse(&conf, "p4d.conf", text, size, &err) < 0) {
 		check(err.code >= P4D_E_CONF_SYNTAX && err.code <= P4D_E_CONF_TRUNCATED);
 		check(!strncmp(err.text, "p4d.conf:", 9) && err.text[9] >= '1' && err.text[9] <= '9');
 		check(!conf.section && !conf.values);
 	} else {
 		same_keys(&conf);
-		p4d_conf_free(&conf);
+		p4d_conf__free(&conf);
 		load(data, size);
 	}
 	free(text);

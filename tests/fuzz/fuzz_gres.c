@@ -37,9 +37,9 @@ static void parse_alone(const char *gres, const char *memory, const char *nodes)
 	int rc = p4d_gres_parse(gres, type, sizeof(type), &count, &err);
 	check(rc > 0 ? count > 0 : !count && !*type);
 	check((rc < 0) == (err.code == P4D_E_VALUE));
-	if (p4d_mem_parse(memory, &bytes, &err) < 0)
+	if (p4d_gres_parse_mem(memory, &bytes, &err) < 0)
 		check(!bytes);
-	if (p4d_nodes_parse(nodes, &min, &max, &err) == 0)
+	if (p4d_gres__parse_nodes(nodes, &min, &max, &err) == 0)
 		check(min && min <= max);
 	else
 		check(!min && !max);
@@ -73,13 +73,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		       .partition = line[2],
 		       .constraint = line[3],
 		       .gpus_per_task = line[6]};
-	p4d_mem_parse(line[4], &job.mem_per_gpu_bytes, &err);
-	p4d_nodes_parse(line[5], &job.min_nodes, &job.max_nodes, &err);
+	p4d_gres_parse_mem(line[4], &job.mem_per_gpu_bytes, &err);
+	p4d_gres__parse_nodes(line[5], &job.min_nodes, &job.max_nodes, &err);
 	job.tasks_per_node = size % 3;
 	job.tasks = size % 5;
 	job.exclusive = size % 2;
 	err = (p4d_error){0};
-	if (p4d_geometry_of(site, &job, ask, NULL, &geometry, &err) < 0)
+	if (p4d_job_geometry(site, &job, ask, NULL, &geometry, &err) < 0)
 		check(err.code != P4D_OK && *err.text);
 	else
 		check(geometry.nodes && geometry.gpus_per_node && geometry.gpu && geometry.gpu_types &&

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p4d_preset preset = {0};
 	p4d_error err = {0};
 
-	if (p4d_model_parse((const char *)data, size, "input", &request, &preset, &err) < 0) {
+	if (p4d_model__parse((const char *)data, size, "input", &request, &preset, &err) < 0) {
 		check(err.code != P4D_OK && !strncmp(err.text, "input: ", 7));
 		check(!memcmp(&request, &before, sizeof(request)));
 		return 0;
@@ -36,12 +36,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof(mandatory) / sizeof(mandatory[0]); i++)
 		check(p4d_is_set(&request, mandatory[i]));
 	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const p4d_option_info *info = p4d_option_info_of((p4d_option)i);
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (request.origin[i] && info->kind == P4D_INTEGER_KIND)
 			check(request.value[i] >= info->min && request.value[i] <= info->max);
 		if (request.origin[i] && info->kind == P4D_DECIMAL_KIND)
-			check(p4d_real_of(&request, (p4d_option)i) >= info->least &&
-			      p4d_real_of(&request, (p4d_option)i) <= info->most);
+			check(p4d_request_real(&request, (p4d_option)i) >= info->least &&
+			      p4d_request_real(&request, (p4d_option)i) <= info->most);
 	}
 	check(request.value[P4D_HEADS] % request.value[P4D_KV_HEADS] == 0);
 	check(p4d_model_parameters(&request) > 0);

@@ -22,12 +22,12 @@ static void read_all(const p4d_tokens *tokens, uint64_t data_bytes)
 	uint64_t sum = 0;
 	p4d_error err = {0};
 
-	for (uint64_t i = 0; i < p4d_tokens_documents(tokens); i++) {
-		p4d_document document = p4d_tokens_document(tokens, i);
+	for (uint64_t i = 0; i < p4d_tokens__documents(tokens); i++) {
+		p4d_document document = p4d_tokens__document(tokens, i);
 		check(document.count <= data_bytes);
 		int32_t *out = malloc((document.count + 1) * sizeof(*out));
 		check(out != NULL);
-		int rc = p4d_tokens_read(tokens, document.first, document.count, out, &err);
+		int rc = p4d_tokens__read(tokens, document.first, document.count, out, &err);
 		/* the place of every document is checked when the file is opened: only tokens may be wrong */
 		check(rc == 0 || strstr(err.text, "the vocabulary"));
 		for (uint64_t j = 0; rc == 0 && j < document.count; j++)
@@ -35,7 +35,7 @@ static void read_all(const p4d_tokens *tokens, uint64_t data_bytes)
 		sum += document.count;
 		free(out);
 	}
-	check(sum == p4d_tokens_total(tokens) && sum > 0);
+	check(sum == p4d_tokens__total(tokens) && sum > 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -57,13 +57,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *index_end = first + 1, *data_end = second + 1; /* and not aligned */
 	memcpy(index_end, data, index);
 	memcpy(data_end, data + index, size - index);
-	if (p4d_tokens_parse(&tokens, "t", index ? index_end : NULL, index, data_end, size - index, &options,
-			     &err) < 0) {
+	if (p4d_tokens__parse(&tokens, "t", index ? index_end : NULL, index, data_end, size - index, &options,
+			      &err) < 0) {
 		check(err.code == P4D_E_DATA && !strncmp(err.text, "t.", 2) && !tokens);
 	} else {
 		check(err.code == P4D_OK);
 		read_all(tokens, size - index);
-		p4d_tokens_close(tokens);
+		p4d_tokens__close(tokens);
 	}
 	free(first);
 	free(second);

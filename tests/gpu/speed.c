@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "plan/cudnn_workspace.h"
 #include "device/device_cuda.h"
+#include "plan/cudnn_workspace.h"
 
 enum {
 	N = 8192,
@@ -285,7 +285,7 @@ static void make_operands(void)
 	const uint64_t weights = (uint64_t)2 * F * H;
 	int32_t host[N];
 
-	device.lend(&device, take(32 << 20), 32 << 20, take(64 << 20), 64 << 20);
+	device.set_workspace(&device, take(32 << 20), 32 << 20, take(64 << 20), 64 << 20);
 	x = random_bf16((uint64_t)N * H);
 	w = random_bf16(weights);
 	wide = random_bf16((uint64_t)N * 2 * F);
@@ -304,7 +304,7 @@ static void make_operands(void)
 	dweight = take(H * 4);
 	lse = take((uint64_t)N * HEADS * 4);
 	row_sums = take((uint64_t)N * HEADS * 4);
-	workspace_bytes = p4d_attention_most(0, &split, true);
+	workspace_bytes = p4d_attention_workspace_most(0, &split, true);
 	workspace = take(workspace_bytes);
 	statistics = take(3 * CHUNK * 4);
 	rope = take((uint64_t)N * D * 4);

@@ -8,14 +8,14 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "checkpoint/checkpoint_data.h"
-#include "request/defaults.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "plan/plan_line.h"
+#include "request/defaults.h"
 #include "support/token_files.h"
 
 enum { MOST_RANKS = 16, MESSAGE = 2048 };
 
-/* Ranks that exchange what p4d_peers.gather is given. */
+/* Ranks that exchange what p4d_checkpoint_peers.gather is given. */
 typedef struct meeting {
 	pthread_barrier_t barrier;
 	uint32_t world;
@@ -24,12 +24,12 @@ typedef struct meeting {
 
 typedef struct test_rank {
 	p4d_layout *layout;
-	p4d_storage storage;
+	p4d_checkpoint_storage storage;
 	p4d_weights weights;
 	float *state[P4D_STATES]; /* its shards, one behind the other */
 	uint64_t elements;
 	bool read_fails;
-	p4d_peers peers;
+	p4d_checkpoint_peers peers;
 	meeting *all;
 } test_rank;
 
@@ -68,7 +68,8 @@ static inline float *shard_at(test_rank *rank, uint32_t segment, int state, uint
 	float *at = rank->state[state];
 
 	for (uint32_t i = 0;; i++) {
-		p4d_shard_of(rank->layout, &rank->weights.segment[i], rank->storage.place, first, count);
+		p4d_weights_shard_of(rank->layout, &rank->weights.segment[i], rank->storage.place, first,
+				     count);
 		if (i == segment)
 			return at;
 		at += *count;
@@ -118,22 +119,23 @@ static inline void open_rank(test_job *job, uint32_t number)
 
 	rank->layout = &job->layout;
 	rank->all = &job->all;
-	rank->peers = (p4d_peers){.rank = number, .world = job->world, .gather = meet, .context = rank};
+	rank->peers =
+	    (p4d_checkpoint_peers){.rank = number, .world = job->world, .gather = meet, .context = rank};
 	p4d_place place = p4d_place_of(&job->layout, number);
 	if (p4d_weights_open(&rank->weights, &job->layout, place.pp, &err) < 0)
 		fail_msg("%s", err.text);
-	rank->elements = p4d_shard_elements(&job->layout, &rank->weights, place);
+	rank->elements = p4d_checkpoint__shard_elements(&job->layout, &rank->weights, place);
 	for (int state = 0; state < P4D_STATES; state++) {
 		rank->state[state] = calloc(rank->elements + 1, sizeof(float));
 		assert_non_null(rank->state[state]);
 	}
-	rank->storage = (p4d_storage){.layout = &job->layout,
-				      .vocab = job->vocab,
-				      .weights = &rank->weights,
-				      .place = place,
-				      .read = read_shard,
-				      .write = write_shard,
-				      .context = rank};
+	rank->storage = (p4d_checkpoint_storage){.layout = &job->layout,
+						 .vocab = job->vocab,
+						 .weights = &rank->weights,
+						 .place = place,
+						 .read = read_shard,
+						 .write = write_shard,
+						 .context = rank};
 }
 
 static inline void close_job(test_job *job)
@@ -264,7 +266,8 @@ static inline void visit_rank(test_rank *rank, visit_element visit, void *contex
 						  &rank->weights.weight[segment->first_weight + w], pieces);
 				for (unsigned j = 0; j < n; j++)
 					visit_piece(&pieces[j],
-						    hash_of(p4d_stored_name(rank->layout, pieces[j].name)),
+						    hash_of(p4d_checkpoint__tensor_name(rank->layout,
+											pieces[j].name)),
 						    shard, first, count, state, visit, context);
 			}
 		}
@@ -327,36 +330,36 @@ static inline p4d_checkpoint_info info_of(const test_job *job, uint64_t step)
 	return info;
 }
 
-/* What p4d_saver does, rank after rank. */
+/* What p4d_checkpoint_saver does, rank after rank. */
 static inline void save_job(test_job *job, const char *dir, uint64_t step)
 {
 	p4d_checkpoint_info info = info_of(job, step);
-	p4d_rank_file files[MOST_RANKS];
+	p4d_checkpoint_rank_file files[MOST_RANKS];
 	char partial[P4D_PATH];
 	uint32_t count = 0;
 	p4d_error err;
-	int rc = p4d_make_directory(dir, &err);
+	int rc = p4d_checkpoint__make_directory(dir, &err);
 
 	if (rc == 0)
-		rc = p4d_partial_path(dir, step, partial, &err);
+		rc = p4d_checkpoint__partial_path(dir, step, partial, &err);
 	if (rc == 0)
-		rc = p4d_make_directory(partial, &err);
+		rc = p4d_checkpoint__make_directory(partial, &err);
 	for (uint32_t i = 0; rc == 0 && i < job->world; i++) {
 		test_rank *rank = &job->rank[i];
-		if (!p4d_owns_shards(&job->layout, rank->storage.place))
+		if (!p4d_checkpoint__owns_shards(&job->layout, rank->storage.place))
 			continue;
 		float *staged = malloc(P4D_STATES * rank->elements * sizeof(*staged));
 		assert_non_null(staged);
-		rc = p4d_stage_shards(&rank->storage, staged, &err);
+		rc = p4d_checkpoint__stage_shards(&rank->storage, staged, &err);
 		if (rc == 0)
-			rc = p4d_rank_file_write(partial, i, &info, staged, rank->elements, NULL,
-						 &files[count++], &err);
+			rc = p4d_checkpoint__write_rank_file(partial, i, &info, staged, rank->elements, NULL,
+							     &files[count++], &err);
 		free(staged);
 	}
 	if (rc == 0)
-		rc = p4d_manifest_write(partial, &info, files, count, &err);
+		rc = p4d_checkpoint_manifest__write(partial, &info, files, count, &err);
 	if (rc == 0)
-		rc = p4d_name_checkpoint(dir, step, &err);
+		rc = p4d_checkpoint__publish(dir, step, &err);
 	if (rc < 0)
 		fail_msg("%s", err.text);
 }

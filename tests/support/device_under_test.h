@@ -98,7 +98,7 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 		workspace = make_device_memory(WORKSPACE_BYTES);
 		sums = make_device_memory(SUMS_BYTES);
 	}
-	device->lend(device, workspace, WORKSPACE_BYTES, sums, SUMS_BYTES);
+	device->set_workspace(device, workspace, WORKSPACE_BYTES, sums, SUMS_BYTES);
 	return 0;
 }
 

@@ -15,8 +15,8 @@ typedef struct durations_store {
 /* F = B = W = 1 for every chunk; nothing else takes time. */
 static inline p4d_durations even_durations(const p4d_schedule *s, durations_store *store)
 {
-	assert_true(s->stages <= DURATIONS_STAGES && p4d_positions(s) <= DURATIONS_PASSES);
-	for (uint32_t i = 0; i < p4d_positions(s); i++)
+	assert_true(s->stages <= DURATIONS_STAGES && p4d_schedule_positions(s) <= DURATIONS_PASSES);
+	for (uint32_t i = 0; i < p4d_schedule_positions(s); i++)
 		store->forward[i] = store->input[i] = store->weight[i] = 1;
 	return (p4d_durations){
 	    .forward = store->forward, .backward_input = store->input, .backward_weight = store->weight};
@@ -37,14 +37,14 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 	double input = random_between(0.9, 1.4), weight = random_between(0.6, 1.1);
 	double uneven = random_below(3) ? 0 : random_between(0, 0.3);
 
-	for (uint32_t i = 0; i < p4d_positions(s); i++) {
+	for (uint32_t i = 0; i < p4d_schedule_positions(s); i++) {
 		double layers = random_between(1 - uneven, 1 + uneven);
 		store->forward[i] = layers;
 		store->input[i] = layers * input;
 		store->weight[i] = layers * weight;
 	}
 	if (random_below(2)) {
-		uint32_t chunk, stage = p4d_stage_at(s, p4d_positions(s) - 1, &chunk);
+		uint32_t chunk, stage = p4d_schedule_stage_at(s, p4d_schedule_positions(s) - 1, &chunk);
 		double head = random_between(0, 1);
 		store->forward[0] += random_between(0, 0.1);
 		store->forward[stage * s->chunks + chunk] += head;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support.h"
-#include "support/numbers.h"
-
 #include "support/kernel_cases.h"
+
+#include "support/numbers.h"
 
 uint64_t element_bytes(p4d_dtype type)
 {
@@ -146,7 +146,7 @@ void check_kernels(kernel_cases *cases, double limit)
 	p4d_device cpu, tested;
 
 	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
-	cpu.lend(&cpu, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
+	cpu.set_workspace(&cpu, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	assert_int_equal(open_device_under_test(&tested, NULL), 0);
 	for (size_t way = 0; way < 4; way += test_stride(3)) {
 		const p4d_dtype type = types[way / 2];

@@ -180,7 +180,7 @@ void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape 
 		abort();
 	m->arena = arena;
 	place(m);
-	device->lend(device, m->library, P4D_CPU_PRODUCT_BYTES, m->sums, sums_bytes(m));
+	device->set_workspace(device, m->library, P4D_CPU_PRODUCT_BYTES, m->sums, sums_bytes(m));
 	fill(m, scale);
 }
 

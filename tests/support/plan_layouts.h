@@ -3,8 +3,8 @@
 #define P4D_TEST_PLAN_LAYOUTS_H
 
 /* Layouts of p4d-train to plan. Include after support.h. */
-#include "request/defaults.h"
 #include "plan/plan.h"
+#include "request/defaults.h"
 
 static uint64_t state_of_random = UINT64_C(0x9e3779b97f4a7c15);
 

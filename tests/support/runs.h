@@ -6,7 +6,7 @@
  * after support.h. */
 #include <unistd.h>
 
-#include "checkpoint/checkpoint_data.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "support/launched.h"
 #include "support/run_log.h"
 #include "support/token_files.h"
@@ -88,7 +88,7 @@ static inline uint64_t newest(const char *name)
 	p4d_error err;
 	bool found;
 
-	if (p4d_checkpoint_latest(in_directory(name), UINT64_MAX, &step, &found, &err) < 0)
+	if (p4d_checkpoint__latest(in_directory(name), UINT64_MAX, &step, &found, &err) < 0)
 		fail_msg("%s", err.text);
 	return found ? step : 0;
 }
@@ -97,7 +97,7 @@ static inline bool is_saving(const char *name, uint64_t step)
 {
 	char path[P4D_PATH];
 
-	assert_int_equal(p4d_partial_path(in_directory(name), step, path, NULL), 0);
+	assert_int_equal(p4d_checkpoint__partial_path(in_directory(name), step, path, NULL), 0);
 	return access(path, F_OK) == 0;
 }
 
@@ -110,7 +110,7 @@ static inline void newest_is_whole(const char *name)
 
 	if (!step)
 		return;
-	assert_int_equal(p4d_checkpoint_path(in_directory(name), step, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint__path(in_directory(name), step, path, sizeof(path), NULL), 0);
 	if (p4d_checkpoint_verify(path, &err) < 0)
 		fail_msg("%s", err.text);
 }

@@ -41,15 +41,15 @@ static inline const char *shape_text(const p4d_schedule *s)
 	static char text[120];
 	char name[16];
 
-	p4d_choice_name(P4D_SCHEDULE, s->kind, name, sizeof(name));
+	p4d_request_choice_name(P4D_SCHEDULE, s->kind, name, sizeof(name));
 	snprintf(text, sizeof(text), "%s vocabulary=%d stages=%u chunks=%u micro-batches=%u", name,
 		 s->vocabulary, s->stages, s->chunks, s->micro_batches);
 	return text;
 }
 
-static inline p4d_list *compiled(const p4d_schedule *s)
+static inline p4d_instruction_list *compiled(const p4d_schedule *s)
 {
-	p4d_list *lists = calloc(s->stages, sizeof(*lists));
+	p4d_instruction_list *lists = calloc(s->stages, sizeof(*lists));
 	p4d_error err;
 
 	assert_non_null(lists);
@@ -58,9 +58,9 @@ static inline p4d_list *compiled(const p4d_schedule *s)
 	return lists;
 }
 
-static inline void release(p4d_list *lists, const p4d_schedule *s)
+static inline void release(p4d_instruction_list *lists, const p4d_schedule *s)
 {
-	p4d_lists_free(lists, s->stages);
+	p4d_schedule_lists_free(lists, s->stages);
 	free(lists);
 }
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <cmocka.h>
 
 #include "request/request.h"
@@ -27,7 +26,7 @@ static inline void set_all(p4d_request *r, const char *assignments)
 		char *equals = strchr(word, '=');
 		assert_non_null(equals);
 		*equals = '\0';
-		int option = p4d_option_find(word);
+		int option = p4d_request_option_find(word);
 		if (option < 0)
 			fail_msg("no option %s", word);
 		if (p4d_request_set(r, (p4d_option)option, equals + 1, P4D_BY_USER, &err) < 0)

@@ -87,17 +87,13 @@ static inline p4d_trainer_settings training_settings(const p4d_layout *layout, p
 						     p4d_world *world, uint64_t vocab)
 {
 	return (p4d_trainer_settings){
-	    .layout = layout,
-	    .device = device,
-	    .world = world,
-	    .rope = {.theta = 10000},
-	    .norm_epsilon = 1e-5f,
-	    .beta1 = 0.9f,
-	    .beta2 = 0.95f,
-	    .epsilon = 1e-8f,
-	    .weight_decay = 0.1f,
-	    .clip = 1,
-	    .vocab = vocab,
+	    .net = {.layout = layout,
+		    .device = device,
+		    .world = world,
+		    .rope = {.theta = 10000},
+		    .norm_epsilon = 1e-5f,
+		    .vocab = vocab},
+	    .optimizer = {.beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .weight_decay = 0.1f, .clip = 1},
 	};
 }
 

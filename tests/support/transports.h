@@ -6,10 +6,10 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "comm/comm_device.h"
+#include "comm/transport/transport_open.h"
 #include "doubles/fake_nccl.h"
-#include "support/forked.h"
 #include "doubles/queued_device.h"
+#include "support/forked.h"
 
 enum { SIDE_LAG = 100 }; /* microseconds; see queued_device.h */
 
@@ -64,7 +64,7 @@ static inline int transports_open_as(transports_rank *r, p4d_world *world, uint3
 		ranks[i] = i;
 	TRY(queued_device_open(&r->device, identity, SIDE_LAG, err));
 	TRY(p4d_group_open(&r->all, world, ranks, size, err));
-	return p4d_transport_open(&r->transport, r->all, &r->device, kind, library, err);
+	return p4d_comm_transport_open(&r->transport, r->all, &r->device, kind, library, err);
 }
 
 /* Each rank with a device of its own. */
@@ -79,7 +79,7 @@ static inline int transports_open(transports_rank *r, p4d_world *world, uint32_t
 
 static inline void transports_close(transports_rank *r)
 {
-	p4d_transport_close(r->transport);
+	p4d_comm_transport_close(r->transport);
 	p4d_group_close(r->all);
 	r->device.close(&r->device);
 }

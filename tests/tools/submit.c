@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 

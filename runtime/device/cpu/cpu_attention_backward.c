@@ -63,9 +63,9 @@ P4D_CLONES static void through_softmax(REAL *gradient, const REAL *probability, 
 }
 
 /* Workspace: probabilities and their gradients (TILE, TILE), the others (TILE, d). */
-typedef struct space {
+typedef struct backward_space {
 	REAL *probabilities, *gradients, *queries, *outputs, *keys, *keys_transposed, *values_transposed;
-} space;
+} backward_space;
 
 /* One head of one sequence: its first elements. */
 typedef struct slice {
@@ -76,7 +76,7 @@ typedef struct slice {
 
 /* The tile of keys from `key` on. */
 static void attend_back(const slice *x, const p4d_attention_shape *s, uint64_t sequence, uint64_t key,
-			const space *w)
+			const backward_space *w)
 {
 	const uint64_t d = s->head_dim, columns = s->heads * d, keys = view_of(s, sequence, 0, key).keys;
 
@@ -113,13 +113,13 @@ void OP(attention_backward)(REAL *dq, REAL *dk, REAL *dv, const ELEMENT *d_o, co
 {
 	const uint64_t d = s->head_dim, n = s->batch * s->queries, group = s->heads / s->kv_heads;
 	REAL *const at = workspace, *const rows = at + 2 * TILE * TILE;
-	const space w = {at,
-			 at + TILE * TILE,
-			 rows,
-			 rows + TILE * d,
-			 rows + 2 * TILE * d,
-			 rows + 3 * TILE * d,
-			 rows + 4 * TILE * d};
+	const backward_space w = {at,
+				  at + TILE * TILE,
+				  rows,
+				  rows + TILE * d,
+				  rows + 2 * TILE * d,
+				  rows + 3 * TILE * d,
+				  rows + 4 * TILE * d};
 
 	for (uint64_t b = 0; b < s->batch; b++)
 		for (uint64_t head = 0; head < s->heads; head++) {

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "device/cpu/cpu_types.h"
 #include "base/vector.h"
+#include "device/cpu/cpu_types.h"
 
 /*
  * What every operation of the cpu device needs of its element type: loads, stores and an exponential that

@@ -45,7 +45,7 @@ static void cpu_release(p4d_device *device, void *arena)
 static void cpu_usage(p4d_device *device, uint64_t *used, uint64_t *total)
 {
 	(void)device;
-	*used = p4d_peak_memory();
+	*used = p4d_host_memory_peak();
 	*total = 0;
 }
 
@@ -373,12 +373,12 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .close = cpu_close,
 	    .stream_open = cpu_open_none,
 	    .stream_wait = cpu_stream_nothing,
-	    .mark_open = cpu_open_none,
+	    .event_open = cpu_open_none,
 	    .mark = cpu_stream_nothing,
 	    .mark_wait = cpu_stream_nothing,
 	    .marked = cpu_marked,
 	    .attach = cpu_nothing,
-	    .lend = cpu_lend,
+	    .set_workspace = cpu_lend,
 	    .fill = cpu_fill,
 	    .count = cpu_count,
 	    .linear = cpu_linear,

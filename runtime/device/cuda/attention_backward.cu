@@ -117,8 +117,8 @@ template <int T, int D> __device__ static void make_gradients(backward_space<T, 
 template <typename E, int D, int T>
 __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 {
-	typedef backward_space<T, D> space;
-	P4D_SHARED(space, w);
+	typedef backward_space<T, D> backward_tiles;
+	P4D_SHARED(backward_tiles, w);
 	const p4d_attention_shape &s = x.s;
 	const unsigned d = (unsigned)s.head_dim;
 	const uint64_t lines = s.batch * s.kv_heads, first = blockIdx.x / lines * T;
@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 template <typename E, int D, int T>
 __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E> x)
 {
-	typedef backward_space<T, D> space;
-	P4D_SHARED(space, w);
+	typedef backward_space<T, D> backward_tiles;
+	P4D_SHARED(backward_tiles, w);
 	const p4d_attention_shape &s = x.s;
 	const unsigned d = (unsigned)s.head_dim;
 	const uint64_t lines = s.batch * s.heads, tiles = tiles_of(s.queries, T);

@@ -16,8 +16,8 @@ template <typename E, int D, int T>
 __global__ void __launch_bounds__(SIDE *SIDE)
     attend(E *o, float *lse, const E *q, const E *k, const E *v, p4d_attention_shape s, bool wide)
 {
-	typedef forward_space<T, D> space;
-	P4D_SHARED(space, w);
+	typedef forward_space<T, D> forward_tiles;
+	P4D_SHARED(forward_tiles, w);
 	const unsigned d = (unsigned)s.head_dim, y = own_row(), x = own_column();
 	const uint64_t tiles = tiles_of(s.queries, T), heads = s.batch * s.heads;
 	/* the last queries see most: their blocks begin first */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_ATTENTION_H
-#define P4D_CUDA_ATTENTION_H
+#ifndef P4D_ATTENTION_TILES_H
+#define P4D_ATTENTION_TILES_H
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table's attention: fused where that is possible, else on kernels of p4d's own. */
-#include "device/cuda/kernels.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/kernels.h"
 
 static bool takes(p4d_cuda *c, const p4d_attention_shape *shape)
 {
@@ -17,7 +17,7 @@ static void attention(p4d_device *device, p4d_dtype type, void *o, float *lse, c
 		      const void *v, const p4d_attention_shape *shape, void *workspace)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
-	const p4d_fused_call call = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace};
+	const p4d_sdpa_call call = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace};
 
 	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_FORWARD, shape, &call) || !takes(c, shape))
 		return;
@@ -49,16 +49,16 @@ static void attention_backward(p4d_device *device, p4d_dtype type, float *dq, fl
 			       void *workspace)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
-	const p4d_fused_call call = {.q = q,
-				     .k = k,
-				     .v = v,
-				     .o = (void *)shape->output,
-				     .lse = (float *)lse,
-				     .d_o = d_o,
-				     .dq = dq,
-				     .dk = dk,
-				     .dv = dv,
-				     .workspace = workspace};
+	const p4d_sdpa_call call = {.q = q,
+				    .k = k,
+				    .v = v,
+				    .o = (void *)shape->output,
+				    .lse = (float *)lse,
+				    .d_o = d_o,
+				    .dq = dq,
+				    .dk = dk,
+				    .dv = dv,
+				    .workspace = workspace};
 
 	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_ADD, shape, &call) || !takes(c, shape))
 		return;
@@ -78,16 +78,16 @@ static void attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, f
 {
 	const uint64_t q = shape->heads * shape->head_dim, kv = shape->kv_heads * shape->head_dim;
 	p4d_cuda *c = p4d_cuda_of(device);
-	const p4d_fused_call call = {.q = qkv,
-				     .k = column(qkv, q, type),
-				     .v = column(qkv, q + kv, type),
-				     .o = (void *)shape->output,
-				     .lse = (float *)lse,
-				     .d_o = d_o,
-				     .dq = dqkv,
-				     .dk = column(dqkv, q, type),
-				     .dv = column(dqkv, q + kv, type),
-				     .workspace = workspace};
+	const p4d_sdpa_call call = {.q = qkv,
+				    .k = column(qkv, q, type),
+				    .v = column(qkv, q + kv, type),
+				    .o = (void *)shape->output,
+				    .lse = (float *)lse,
+				    .d_o = d_o,
+				    .dq = dqkv,
+				    .dk = column(dqkv, q, type),
+				    .dv = column(dqkv, q + kv, type),
+				    .workspace = workspace};
 
 	(void)sums;
 	if (p4d_cuda_attention_fused(device, type, P4D_ATTENTION_SET, shape, &call) || !takes(c, shape))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_STATE_H
-#define P4D_CUDA_STATE_H
+#ifndef P4D_CUDA_DEVICE_H
+#define P4D_CUDA_DEVICE_H
 
 #include <cuda_runtime_api.h>
 
-#include "device/device_cuda.h"
-#include "device/cuda/sdpa.h"
 #include "device/cuda/gemm.h"
+#include "device/cuda/sdpa.h"
+#include "device/device_cuda.h"
 
 /* Inside the cuda backend: what its files share. */
 
@@ -25,11 +25,11 @@ typedef struct p4d_cuda {
 	cudaEvent_t order;   /* of stream_wait */
 	cudaEvent_t end;     /* of all that was queued, for sync */
 	p4d_cuda_opened *opened;
-	p4d_products *products;
-	int sm;           /* 90 */
-	p4d_fused *fused; /* NULL: there is none */
-	bool noted;       /* device->attention_text says why a call was not fused */
-	float *sums;      /* lent; NULL before */
+	p4d_gemm *products;
+	int sm;          /* 90 */
+	p4d_sdpa *fused; /* NULL: there is none */
+	bool noted;      /* device->attention_text says why a call was not fused */
+	float *sums;     /* lent; NULL before */
 	uint64_t sums_bytes;
 	/* Pinned memory that host data go through, so that nobody waits for the GPU. */
 	char *staging;
@@ -77,7 +77,7 @@ typedef enum p4d_attention_pass {
 } p4d_attention_pass;
 void p4d_cuda_own_attention(p4d_device *device, const char *why); /* device->attention_text */
 bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
-			      const p4d_attention_shape *shape, const p4d_fused_call *call);
+			      const p4d_attention_shape *shape, const p4d_sdpa_call *call);
 
 /* memory.c. Errors: DEVICE, NO_MEMORY. */
 int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err);

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "device/cuda/kernels.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/kernels.h"
 
 static double gib(uint64_t bytes)
 {
@@ -66,18 +66,18 @@ static void release(p4d_device *device, void *arena)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 
-	p4d_products_lend(c->products, NULL, 0);
+	p4d_gemm_set_workspace(c->products, NULL, 0);
 	c->sums = NULL;
 	c->sums_bytes = 0;
 	p4d_cuda_check(c, cudaFree(arena), "release");
 }
 
-static void lend(p4d_device *device, void *workspace, uint64_t workspace_bytes, void *sums,
-		 uint64_t sums_bytes)
+static void set_workspace(p4d_device *device, void *workspace, uint64_t workspace_bytes, void *sums,
+			  uint64_t sums_bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 
-	p4d_products_lend(c->products, workspace, workspace_bytes);
+	p4d_gemm_set_workspace(c->products, workspace, workspace_bytes);
 	c->sums = sums;
 	c->sums_bytes = sums_bytes;
 }
@@ -193,7 +193,7 @@ void p4d_cuda_memory_table(p4d_device *device)
 {
 	device->allocate = allocate;
 	device->release = release;
-	device->lend = lend;
+	device->set_workspace = set_workspace;
 	device->usage = usage;
 	device->fill = fill;
 	device->count = count;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/kernels.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/kernels.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -136,8 +136,8 @@ static void close_device(p4d_device *device)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 
-	p4d_products_close(c->products);
-	p4d_fused_close(c->fused);
+	p4d_gemm_close(c->products);
+	p4d_sdpa_close(c->fused);
 	p4d_cuda_close_staging(c);
 	p4d_cuda_close_streams(c);
 	free(c);
@@ -148,7 +148,7 @@ static int open_parts(p4d_cuda *c, p4d_error *err)
 {
 	if (p4d_cuda_open_streams(c, err) < 0 || p4d_cuda_open_staging(c, err) < 0)
 		return -1;
-	return p4d_products_open(&c->products, err);
+	return p4d_gemm_open(&c->products, err);
 }
 
 /* Without it, p4d's own kernels do the same. */
@@ -164,9 +164,9 @@ static void open_fused(p4d_device *device)
 	c->sm = 10 * major + minor;
 	if (wanted && !strcmp(wanted, "0"))
 		p4d_fail(&why, P4D_E_DEVICE, "P4D_CUDNN=0");
-	else if (p4d_fused_open(&c->fused, c->sm, c->stream, &why) == 0)
+	else if (p4d_sdpa_open(&c->fused, c->sm, c->stream, &why) == 0)
 		snprintf(device->attention_text, sizeof(device->attention_text), "%s",
-			 p4d_fused_name(c->fused));
+			 p4d_sdpa_name(c->fused));
 	if (why.code != P4D_OK)
 		p4d_cuda_own_attention(device, why.text);
 }

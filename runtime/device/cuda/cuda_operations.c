@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table's operations but memory and attention: each queues its kernels. */
-#include "device/cuda/kernels.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/kernels.h"
 
 #define QUEUE(operation, ...) \
 	do { \
@@ -9,12 +9,12 @@
 		p4d_cuda_queued(p4d_cuda_of(device), #operation); \
 	} while (0)
 
-static void multiply(p4d_device *device, const p4d_product *product)
+static void multiply(p4d_device *device, const p4d_gemm_call *product)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 	p4d_error err = {.code = P4D_OK};
 
-	if (p4d_products_multiply(c->products, c->stream, product, &err) < 0 && c->failure.code == P4D_OK)
+	if (p4d_gemm_multiply(c->products, c->stream, product, &err) < 0 && c->failure.code == P4D_OK)
 		c->failure = err;
 	p4d_cuda_queued(c, "a matrix product");
 }
@@ -22,25 +22,25 @@ static void multiply(p4d_device *device, const p4d_product *product)
 static void linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
 		   uint64_t out, uint64_t in, bool accumulate)
 {
-	multiply(device, &(p4d_product){P4D_PRODUCT_LINEAR, type, accumulate, n, out, in, y, x, w});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LINEAR, type, accumulate, n, out, in, y, x, w});
 }
 
 static void linear_input(p4d_device *device, p4d_dtype type, void *dx, const void *dy, const void *w,
 			 uint64_t n, uint64_t out, uint64_t in, bool accumulate)
 {
-	multiply(device, &(p4d_product){P4D_PRODUCT_INPUT, type, accumulate, n, out, in, dx, dy, w});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_INPUT, type, accumulate, n, out, in, dx, dy, w});
 }
 
 static void linear_weight(p4d_device *device, p4d_dtype type, float *dw, const void *dy, const void *x,
 			  uint64_t n, uint64_t out, uint64_t in)
 {
-	multiply(device, &(p4d_product){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_WEIGHT, type, true, n, out, in, dw, dy, x});
 }
 
 static void linear_logits(p4d_device *device, p4d_dtype type, float *logits, const void *x, const void *w,
 			  uint64_t n, uint64_t out, uint64_t in)
 {
-	multiply(device, &(p4d_product){P4D_PRODUCT_LOGITS, type, false, n, out, in, logits, x, w});
+	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, false, n, out, in, logits, x, w});
 }
 
 static void norm(p4d_device *device, p4d_dtype type, void *y, float *rstd, const void *x, const void *weight,

@@ -2,8 +2,8 @@
 /* The order of streams, and waiting for them. */
 #include <stdlib.h>
 
-#include "device/device_wait.h"
 #include "device/cuda/cuda_device.h"
+#include "device/device_wait.h"
 
 cudaError_t p4d_cuda_query(cudaEvent_t event)
 {
@@ -84,7 +84,7 @@ static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 	return 0;
 }
 
-static int mark_open(p4d_device *device, void **mark, p4d_error *err)
+static int event_open(p4d_device *device, void **mark, p4d_error *err)
 {
 	p4d_cuda_opened *o = add_opened(p4d_cuda_of(device), err);
 
@@ -188,7 +188,7 @@ void p4d_cuda_streams_table(p4d_device *device)
 	device->sync = sync;
 	device->stream_open = stream_open;
 	device->stream_wait = stream_wait;
-	device->mark_open = mark_open;
+	device->event_open = event_open;
 	device->mark = mark;
 	device->mark_wait = mark_wait;
 	device->marked = marked;

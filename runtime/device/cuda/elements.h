@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_ELEMENTS_H
-#define P4D_CUDA_ELEMENTS_H
+#ifndef P4D_ELEMENTS_H
+#define P4D_ELEMENTS_H
 
 /*
  * Elements of activations and parameters in kernels: their two types, and accesses of several at a time. A

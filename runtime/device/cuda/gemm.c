@@ -25,25 +25,25 @@ typedef struct form {
 _Static_assert(sizeof(form) == 5 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
 
 /* How a form is computed. */
-typedef struct shape {
+typedef struct gemm_shape {
 	form form;
 	cublasLtMatmulDesc_t operation;
 	cublasLtMatrixLayout_t a, b, to;
 	cublasLtMatmulAlgo_t algorithm;
 	size_t workspace;
-} shape;
+} gemm_shape;
 
-struct p4d_products {
+struct p4d_gemm {
 	cublasLtHandle_t library;
 	void *workspace;
 	size_t workspace_bytes;
 	unsigned count;
-	shape shapes[SHAPES];
+	gemm_shape shapes[SHAPES];
 };
 
-int p4d_products_open(p4d_products **products, p4d_error *err)
+int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 {
-	p4d_products *p = calloc(1, sizeof(*p));
+	p4d_gemm *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the table of matrix products");
@@ -57,7 +57,7 @@ int p4d_products_open(p4d_products **products, p4d_error *err)
 	return 0;
 }
 
-static void drop(shape *s)
+static void drop(gemm_shape *s)
 {
 	if (s->operation)
 		cublasLtMatmulDescDestroy(s->operation);
@@ -67,16 +67,16 @@ static void drop(shape *s)
 		cublasLtMatrixLayoutDestroy(s->b);
 	if (s->to)
 		cublasLtMatrixLayoutDestroy(s->to);
-	*s = (shape){.workspace = 0};
+	*s = (gemm_shape){.workspace = 0};
 }
 
-static void forget(p4d_products *p)
+static void forget(p4d_gemm *p)
 {
 	while (p->count > 0)
 		drop(&p->shapes[--p->count]);
 }
 
-void p4d_products_close(p4d_products *p)
+void p4d_gemm_close(p4d_gemm *p)
 {
 	if (!p)
 		return;
@@ -85,7 +85,7 @@ void p4d_products_close(p4d_products *p)
 	free(p);
 }
 
-void p4d_products_lend(p4d_products *p, void *workspace, uint64_t bytes)
+void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 {
 	p->workspace = workspace;
 	p->workspace_bytes = bytes;
@@ -100,7 +100,7 @@ static uint32_t alignment_of(const void *address)
 }
 
 /* x and w change places: w is the left operand. */
-static form form_of(const p4d_product *p)
+static form form_of(const p4d_gemm_call *p)
 {
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 	form f = {.from = type,
@@ -132,7 +132,7 @@ static form form_of(const p4d_product *p)
 	return f;
 }
 
-static cublasStatus_t describe(shape *s)
+static cublasStatus_t describe(gemm_shape *s)
 {
 	const form *f = &s->form;
 	const cublasOperation_t a = f->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -157,7 +157,7 @@ static cublasStatus_t describe(shape *s)
 	return status;
 }
 
-static cublasStatus_t choose(const p4d_products *p, shape *s)
+static cublasStatus_t choose(const p4d_gemm *p, gemm_shape *s)
 {
 	const struct {
 		cublasLtMatmulPreferenceAttributes_t name;
@@ -198,7 +198,7 @@ static cublasStatus_t choose(const p4d_products *p, shape *s)
 }
 
 /* A model has a few tens of shapes: they are looked for one after the other. */
-static cublasStatus_t find(p4d_products *p, const form *f, const shape **found)
+static cublasStatus_t find(p4d_gemm *p, const form *f, const gemm_shape **found)
 {
 	for (unsigned i = 0; i < p->count; i++)
 		if (!memcmp(&p->shapes[i].form, f, sizeof(*f))) {
@@ -207,7 +207,7 @@ static cublasStatus_t find(p4d_products *p, const form *f, const shape **found)
 		}
 	if (p->count == SHAPES)
 		forget(p);
-	shape *s = &p->shapes[p->count];
+	gemm_shape *s = &p->shapes[p->count];
 	s->form = *f;
 	cublasStatus_t status = describe(s);
 	if (status == CUBLAS_STATUS_SUCCESS)
@@ -221,11 +221,11 @@ static cublasStatus_t find(p4d_products *p, const form *f, const shape **found)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-int p4d_products_multiply(p4d_products *p, cudaStream_t stream, const p4d_product *product, p4d_error *err)
+int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err)
 {
 	const form f = form_of(product);
 	const float alpha = 1, beta = product->accumulate ? 1 : 0;
-	const shape *s = NULL;
+	const gemm_shape *s = NULL;
 
 	if (f.m == 0 || f.n == 0 || f.k == 0)
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_KERNELS_H
-#define P4D_CUDA_KERNELS_H
+#ifndef P4D_KERNELS_H
+#define P4D_KERNELS_H
 
 #include <cuda_runtime_api.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_LAUNCH_H
-#define P4D_CUDA_LAUNCH_H
+#ifndef P4D_LAUNCH_H
+#define P4D_LAUNCH_H
 
 /*
  * How a kernel is started; C++, for .cu files only. They are compiled twice: by nvcc for GPUs, and by the C++

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(COLUMNS *ROWS)
 	to[column] += sum;
 }
 
-void p4d_add_columns(cudaStream_t stream, float *to, const float *partial, uint64_t rows, uint64_t columns)
+void p4d_reduce_columns(cudaStream_t stream, float *to, const float *partial, uint64_t rows, uint64_t columns)
 {
 	if (rows)
 		p4d_launch<add_columns>(stream, {(columns + COLUMNS - 1) / COLUMNS, 1, COLUMNS * ROWS, 0}, to,

@@ -253,11 +253,11 @@ static void back(cudaStream_t stream, float *sums, E *dqkv, const E *qkv, const 
 	    stream, {rows, dbias ? all : rotated, P4D_THREADS, 2 * groups * d * sizeof(float)}, dqkv, qkv,
 	    rstd, *h, lanes, weights, biases);
 	if (weights) {
-		p4d_add_columns(stream, dquery_weight, weights, rows * h->heads, d);
-		p4d_add_columns(stream, dkey_weight, weights + rows * h->heads * d, rows * h->kv_heads, d);
+		p4d_reduce_columns(stream, dquery_weight, weights, rows * h->heads, d);
+		p4d_reduce_columns(stream, dkey_weight, weights + rows * h->heads * d, rows * h->kv_heads, d);
 	}
 	if (biases)
-		p4d_add_columns(stream, dbias, biases, rows, all * d);
+		p4d_reduce_columns(stream, dbias, biases, rows, all * d);
 }
 
 void p4d_kernel_heads_backward(cudaStream_t stream, float *sums, p4d_dtype type, void *dqkv, const void *qkv,

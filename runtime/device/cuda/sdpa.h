@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_FUSED_H
-#define P4D_CUDA_FUSED_H
+#ifndef P4D_SDPA_H
+#define P4D_SDPA_H
 
 #include <cuda_runtime_api.h>
 
@@ -10,28 +10,28 @@
  * Fused attention of one block: queries and keys of sequences, bf16. By cuDNN (fused_cudnn.c); where p4d was
  * built without it, by nobody (sdpa_none.c); in tests, by plain C (shim_sdpa.c).
  */
-typedef struct p4d_fused p4d_fused;
+typedef struct p4d_sdpa p4d_sdpa;
 
 /* Elements from a token to the next, from a sequence to the next. A head follows the one before it. */
-typedef struct p4d_fused_stride {
+typedef struct p4d_sdpa_stride {
 	uint64_t token, sequence;
-} p4d_fused_stride;
+} p4d_sdpa_stride;
 
 /* All that a plan depends on; compared byte by byte. */
-typedef struct p4d_fused_shape {
+typedef struct p4d_sdpa_shape {
 	uint64_t batch, queries, keys, heads, kv_heads, head_dim;
-	uint64_t causal;           /* 1: the last query sees all keys, each one before it a key less */
-	uint64_t backward;         /* 1: gradients; 0: o and lse */
-	p4d_fused_stride q, kv, o; /* o: also of its gradient */
-	p4d_fused_stride dq, dkv;  /* forward: 0 */
-} p4d_fused_shape;
+	uint64_t causal;          /* 1: the last query sees all keys, each one before it a key less */
+	uint64_t backward;        /* 1: gradients; 0: o and lse */
+	p4d_sdpa_stride q, kv, o; /* o: also of its gradient */
+	p4d_sdpa_stride dq, dkv;  /* forward: 0 */
+} p4d_sdpa_shape;
 
 /*
  * Forward: q, k, v become o and lse. Backward: with these, o and d_o, dq, dk and dv are set. lse and row_sums
  * are (batch, heads, queries). What backward works in: row_sums, query_gradient (batch, heads, queries,
  * head_dim), and both ways the workspace of p4d_attention_workspace.
  */
-typedef struct p4d_fused_call {
+typedef struct p4d_sdpa_call {
 	float scale;
 	const void *q, *k, *v;
 	void *o;
@@ -40,18 +40,18 @@ typedef struct p4d_fused_call {
 	void *dq, *dk, *dv;
 	float *row_sums, *query_gradient;
 	void *workspace;
-} p4d_fused_call;
+} p4d_sdpa_call;
 
 /* sm: 90. Errors: DEVICE (not there, too old, cannot start), NO_MEMORY; then there is no fused attention. */
-int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *err);
-void p4d_fused_close(p4d_fused *fused);
-const char *p4d_fused_name(const p4d_fused *fused); /* "cuDNN 9.19.0" */
+int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err);
+void p4d_sdpa_close(p4d_sdpa *fused);
+const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 /*
  * Whether it takes such calls. The first time of a shape it looks for the way, which takes about a second and
  * allocates on the host. False: *why says what it misses, in one line.
  */
-bool p4d_fused_takes(p4d_fused *fused, const p4d_fused_shape *shape, const char **why);
+bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why);
 /* Queues a call of a shape that is taken. Errors: DEVICE. */
-int p4d_fused_run(p4d_fused *fused, const p4d_fused_shape *shape, const p4d_fused_call *call, p4d_error *err);
+int p4d_sdpa_run(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const p4d_sdpa_call *call, p4d_error *err);
 
 #endif

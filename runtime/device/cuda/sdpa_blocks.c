@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/cudnn_workspace.h" /* the one beside this file is of kernels */
-#include "device/cuda/kernels.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/kernels.h"
+#include "plan/cudnn_workspace.h" /* the one beside this file is of kernels */
 
 enum { ALIGNMENT = 16, BF16 = 2 };
 
@@ -14,8 +14,8 @@ typedef struct block {
 	const p4d_attention_shape *whole;
 	p4d_attention_block at;
 	p4d_attention_call call;
-	p4d_attention_work work;
-	p4d_fused_shape shape;
+	p4d_attention_workspaces work;
+	p4d_sdpa_shape shape;
 } block;
 
 /* Elements of a token: its query heads; its key heads. */
@@ -29,9 +29,9 @@ static uint64_t key_width(const p4d_attention_shape *s)
 	return s->kv_heads * s->head_dim;
 }
 
-static p4d_fused_stride strides(uint64_t token, uint64_t tokens)
+static p4d_sdpa_stride strides(uint64_t token, uint64_t tokens)
 {
-	return (p4d_fused_stride){token, token * tokens};
+	return (p4d_sdpa_stride){token, token * tokens};
 }
 
 static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned number,
@@ -62,7 +62,7 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 			     .kv = strides(s->key_stride, s->keys),
 			     .o = strides(query_width(s), s->queries)}};
 
-	b.work = p4d_attention_work_of(c->sm, &b.call);
+	b.work = p4d_attention_workspace_of(c->sm, &b.call);
 	if (backward) {
 		b.shape.dq = staged ? strides(query_width(s), at.queries) : b.shape.q;
 		b.shape.dkv = staged ? strides(key_width(s), at.keys) : b.shape.kv;
@@ -71,7 +71,7 @@ static block block_of(const p4d_cuda *c, const p4d_attention_shape *s, unsigned 
 }
 
 /* What operands must be for cuDNN's 16-byte accesses. */
-static bool aligned(const p4d_attention_shape *s, const p4d_fused_call *call)
+static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const uintptr_t all = (uintptr_t)call->q | (uintptr_t)call->k | (uintptr_t)call->v |
 			      (uintptr_t)call->o | (uintptr_t)call->lse | (uintptr_t)call->d_o |
@@ -83,7 +83,7 @@ static bool aligned(const p4d_attention_shape *s, const p4d_fused_call *call)
 
 /* The one place where it is decided who computes a call. NULL: fused attention does; else why not. */
 static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass pass,
-			   const p4d_attention_shape *s, const p4d_fused_call *call)
+			   const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const char *why = NULL;
 
@@ -106,7 +106,7 @@ static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass
 		else if (b.work.bytes > s->workspace_bytes)
 			why = "the plan is of another GPU: its workspace is too small";
 		else
-			p4d_fused_takes(c->fused, &b.shape, &why);
+			p4d_sdpa_takes(c->fused, &b.shape, &why);
 	}
 	return why;
 }
@@ -141,16 +141,16 @@ static void add_staged(p4d_cuda *c, const block *b, float *gradient, uint64_t st
 					   P4D_DT_BF16, past(staged, i * tokens * width), width, tokens);
 }
 
-static void *part(const p4d_fused_call *call, uint64_t at)
+static void *part(const p4d_sdpa_call *call, uint64_t at)
 {
 	return (char *)call->workspace + at;
 }
 
-static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_fused_call *whole)
+static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_sdpa_call *whole)
 {
 	const p4d_attention_shape *s = b->whole;
-	const p4d_attention_work *w = &b->work;
-	p4d_fused_call call = *whole;
+	const p4d_attention_workspaces *w = &b->work;
+	p4d_sdpa_call call = *whole;
 	p4d_error err = {.code = P4D_OK};
 
 	call.scale = s->scale;
@@ -170,7 +170,7 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 		call.dk = part(whole, w->dk);
 		call.dv = part(whole, w->dv);
 	}
-	if (p4d_fused_run(c->fused, &b->shape, &call, &err) < 0 && c->failure.code == P4D_OK)
+	if (p4d_sdpa_run(c->fused, &b->shape, &call, &err) < 0 && c->failure.code == P4D_OK)
 		c->failure = err;
 	if (pass == P4D_ATTENTION_FORWARD && b->call.repacked)
 		move_lse(c, b, whole->lse, call.lse, true);
@@ -183,7 +183,7 @@ static void run(p4d_cuda *c, const block *b, p4d_attention_pass pass, const p4d_
 }
 
 /* Queries of no block see no key. */
-static void begin_unseen(p4d_cuda *c, const p4d_attention_shape *s, const p4d_fused_call *call)
+static void begin_unseen(p4d_cuda *c, const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const uint64_t tokens = s->batch * s->queries;
 	const float least = -INFINITY;
@@ -211,7 +211,7 @@ void p4d_cuda_own_attention(p4d_device *device, const char *why)
 }
 
 bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
-			      const p4d_attention_shape *s, const p4d_fused_call *call)
+			      const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 

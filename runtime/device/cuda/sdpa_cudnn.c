@@ -4,20 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/cudnn_workspace.h"
 #include "device/cuda/sdpa_engine.h"
+#include "plan/cudnn_workspace.h"
 
 /* A model has two to six; no plan can be dropped while the GPU may still run it. */
 enum { SHAPES = 64 };
 
 typedef struct way {
-	p4d_fused_shape shape;
-	p4d_graph graph;
+	p4d_sdpa_shape shape;
+	p4d_sdpa_graph graph;
 	cudnnBackendDescriptor_t plan; /* NULL: it is not taken */
 	p4d_error why;
 } way;
 
-struct p4d_fused {
+struct p4d_sdpa {
 	p4d_cudnn cudnn;
 	cudnnHandle_t handle;
 	cudaStream_t stream;
@@ -26,7 +26,7 @@ struct p4d_fused {
 	way *ways[SHAPES];
 };
 
-static int start(p4d_fused *f, p4d_error *err)
+static int start(p4d_sdpa *f, p4d_error *err)
 {
 	const p4d_cudnn *cudnn = &f->cudnn;
 	char why[P4D_CUDNN_WHY];
@@ -40,28 +40,28 @@ static int start(p4d_fused *f, p4d_error *err)
 	return p4d_fail(err, P4D_E_DEVICE, "%s", why);
 }
 
-int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *err)
+int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
 {
-	p4d_fused *f = calloc(1, sizeof(*f));
+	p4d_sdpa *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for cuDNN");
 	f->sm = sm;
 	f->stream = stream;
 	if (p4d_cudnn_open(&f->cudnn, err) < 0 || start(f, err) < 0) {
-		p4d_fused_close(f);
+		p4d_sdpa_close(f);
 		return -1;
 	}
 	*fused = f;
 	return 0;
 }
 
-void p4d_fused_close(p4d_fused *f)
+void p4d_sdpa_close(p4d_sdpa *f)
 {
 	if (!f)
 		return;
 	for (unsigned i = 0; i < f->count; i++) {
-		p4d_graph_close(&f->ways[i]->graph);
+		p4d_sdpa_graph_close(&f->ways[i]->graph);
 		free(f->ways[i]);
 	}
 	if (f->handle)
@@ -69,27 +69,27 @@ void p4d_fused_close(p4d_fused *f)
 	free(f);
 }
 
-const char *p4d_fused_name(const p4d_fused *f)
+const char *p4d_sdpa_name(const p4d_sdpa *f)
 {
 	return f->cudnn.text;
 }
 
-static void make(p4d_fused *f, way *w)
+static void make(p4d_sdpa *f, way *w)
 {
-	const p4d_fused_shape *s = &w->shape;
+	const p4d_sdpa_shape *s = &w->shape;
 	const p4d_attention_bytes planned =
 	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
 	const uint64_t most = s->backward ? planned.backward_workspace : planned.forward_workspace;
 	uint64_t bytes;
 
-	if (p4d_graph_open(&w->graph, &f->cudnn, f->handle, s, &w->why) < 0)
+	if (p4d_sdpa_graph_open(&w->graph, &f->cudnn, f->handle, s, &w->why) < 0)
 		return;
 	const cudnnBackendDescriptor_t choice = p4d_engine_choose(&w->graph, NULL, most, &bytes, &w->why);
 	if (choice)
 		w->plan = p4d_engine_build(&w->graph, NULL, f->handle, choice, &w->why);
 }
 
-static way *find(p4d_fused *f, const p4d_fused_shape *shape)
+static way *find(p4d_sdpa *f, const p4d_sdpa_shape *shape)
 {
 	for (unsigned i = 0; i < f->count; i++)
 		if (!memcmp(&f->ways[i]->shape, shape, sizeof(*shape)))
@@ -103,7 +103,7 @@ static way *find(p4d_fused *f, const p4d_fused_shape *shape)
 	return w;
 }
 
-bool p4d_fused_takes(p4d_fused *f, const p4d_fused_shape *shape, const char **why)
+bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 {
 	const way *w = find(f, shape);
 
@@ -114,7 +114,7 @@ bool p4d_fused_takes(p4d_fused *f, const p4d_fused_shape *shape, const char **wh
 }
 
 /* cuDNN has no way to use a pack again for other addresses. */
-static cudnnStatus_t execute(p4d_fused *f, const way *w, void *const *addresses, void *workspace)
+static cudnnStatus_t execute(p4d_sdpa *f, const way *w, void *const *addresses, void *workspace)
 {
 	const p4d_cudnn *cudnn = &f->cudnn;
 	int64_t numbers[P4D_GRAPH_TENSORS], count = 0;
@@ -145,7 +145,7 @@ static cudnnStatus_t execute(p4d_fused *f, const way *w, void *const *addresses,
 	return status;
 }
 
-int p4d_fused_run(p4d_fused *f, const p4d_fused_shape *shape, const p4d_fused_call *call, p4d_error *err)
+int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *call, p4d_error *err)
 {
 	const way *w = find(f, shape);
 	float scale = call->scale, masked = -__builtin_inff(), one = 1;

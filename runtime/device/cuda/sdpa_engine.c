@@ -3,33 +3,34 @@
 
 #include <inttypes.h>
 
-typedef cudnnBackendDescriptor_t descriptor;
+typedef cudnnBackendDescriptor_t engine_descriptor;
 
 enum { PROPOSALS = 8 };
 
-static descriptor ask(p4d_graph *g, descriptor device)
+static engine_descriptor ask(p4d_sdpa_graph *g, engine_descriptor device)
 {
-	const descriptor heuristics = p4d_graph_make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+	const engine_descriptor heuristics = p4d_sdpa_graph_make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
 	const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
 
-	p4d_graph_refer(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->whole);
-	p4d_graph_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+	p4d_sdpa_graph_refer(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->whole);
+	p4d_sdpa_graph_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
 	if (device)
-		p4d_graph_refer(g, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
-	p4d_graph_finish(g, heuristics);
+		p4d_sdpa_graph_refer(g, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+	p4d_sdpa_graph_finish(g, heuristics);
 	return heuristics;
 }
 
-descriptor p4d_engine_choose(p4d_graph *g, descriptor device, uint64_t most, uint64_t *bytes, p4d_error *err)
+engine_descriptor p4d_engine_choose(p4d_sdpa_graph *g, engine_descriptor device, uint64_t most,
+				    uint64_t *bytes, p4d_error *err)
 {
 	const p4d_cudnn *cudnn = g->cudnn;
-	const descriptor heuristics = ask(g, device);
-	descriptor proposals[PROPOSALS];
+	const engine_descriptor heuristics = ask(g, device);
+	engine_descriptor proposals[PROPOSALS];
 	int64_t found = 0, count, least = INT64_MAX;
 
 	for (int i = 0; i < PROPOSALS; i++)
-		proposals[i] = p4d_graph_make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-	if (p4d_graph_failed(g, err) < 0)
+		proposals[i] = p4d_sdpa_graph_make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+	if (p4d_sdpa_graph_failed(g, err) < 0)
 		return NULL;
 	if (cudnn->BackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
 				       CUDNN_TYPE_BACKEND_DESCRIPTOR, PROPOSALS, &found,
@@ -55,16 +56,16 @@ descriptor p4d_engine_choose(p4d_graph *g, descriptor device, uint64_t most, uin
 	return NULL;
 }
 
-descriptor p4d_engine_build(p4d_graph *g, descriptor device, cudnnHandle_t handle, descriptor choice,
-			    p4d_error *err)
+engine_descriptor p4d_engine_build(p4d_sdpa_graph *g, engine_descriptor device, cudnnHandle_t handle,
+				   engine_descriptor choice, p4d_error *err)
 {
-	const descriptor plan = p4d_graph_make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+	const engine_descriptor plan = p4d_sdpa_graph_make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
 
-	p4d_graph_refer(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice);
+	p4d_sdpa_graph_refer(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice);
 	if (device)
-		p4d_graph_refer(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+		p4d_sdpa_graph_refer(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
 	if (handle)
-		p4d_graph_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-	p4d_graph_finish(g, plan);
-	return p4d_graph_failed(g, err) < 0 ? NULL : plan;
+		p4d_sdpa_graph_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+	p4d_sdpa_graph_finish(g, plan);
+	return p4d_sdpa_graph_failed(g, err) < 0 ? NULL : plan;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_ATTENTION_ENGINE_H
-#define P4D_CUDA_ATTENTION_ENGINE_H
+#ifndef P4D_SDPA_ENGINE_H
+#define P4D_SDPA_ENGINE_H
 
 #include "device/cuda/sdpa_graph.h"
 
@@ -10,10 +10,10 @@
  * Of what cuDNN proposes, the first that needs at most so many bytes of workspace; device: a description, in
  * place of the GPU of the graph's handle, or NULL. Errors: DEVICE (refused; with NULL returned).
  */
-cudnnBackendDescriptor_t p4d_engine_choose(p4d_graph *graph, cudnnBackendDescriptor_t device,
+cudnnBackendDescriptor_t p4d_engine_choose(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,
 					   uint64_t most_bytes, uint64_t *bytes, p4d_error *err);
 /* Makes its code, in about a second. Errors: DEVICE. */
-cudnnBackendDescriptor_t p4d_engine_build(p4d_graph *graph, cudnnBackendDescriptor_t device,
+cudnnBackendDescriptor_t p4d_engine_build(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,
 					  cudnnHandle_t handle, cudnnBackendDescriptor_t choice,
 					  p4d_error *err);
 

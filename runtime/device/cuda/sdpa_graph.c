@@ -12,7 +12,7 @@ typedef struct extent {
 	int64_t size[4], stride[4];
 } extent;
 
-static void note(p4d_graph *g, cudnnStatus_t status)
+static void note(p4d_sdpa_graph *g, cudnnStatus_t status)
 {
 	if (status == CUDNN_STATUS_SUCCESS || g->status != CUDNN_STATUS_SUCCESS)
 		return;
@@ -20,7 +20,7 @@ static void note(p4d_graph *g, cudnnStatus_t status)
 	p4d_cudnn_why(g->cudnn, status, g->why, sizeof(g->why));
 }
 
-descriptor p4d_graph_make(p4d_graph *g, cudnnBackendDescriptorType_t type)
+descriptor p4d_sdpa_graph_make(p4d_sdpa_graph *g, cudnnBackendDescriptorType_t type)
 {
 	descriptor d = NULL;
 
@@ -36,53 +36,53 @@ descriptor p4d_graph_make(p4d_graph *g, cudnnBackendDescriptorType_t type)
 	return d;
 }
 
-void p4d_graph_set(p4d_graph *g, descriptor d, cudnnBackendAttributeName_t name,
-		   cudnnBackendAttributeType_t type, int64_t count, const void *value)
+void p4d_sdpa_graph_set(p4d_sdpa_graph *g, descriptor d, cudnnBackendAttributeName_t name,
+			cudnnBackendAttributeType_t type, int64_t count, const void *value)
 {
 	if (g->status == CUDNN_STATUS_SUCCESS)
 		note(g, g->cudnn->BackendSetAttribute(d, name, type, count, value));
 }
 
-void p4d_graph_refer(p4d_graph *g, descriptor d, cudnnBackendAttributeName_t name, descriptor value)
+void p4d_sdpa_graph_refer(p4d_sdpa_graph *g, descriptor d, cudnnBackendAttributeName_t name, descriptor value)
 {
-	p4d_graph_set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+	p4d_sdpa_graph_set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-void p4d_graph_finish(p4d_graph *g, descriptor d)
+void p4d_sdpa_graph_finish(p4d_sdpa_graph *g, descriptor d)
 {
 	if (g->status == CUDNN_STATUS_SUCCESS)
 		note(g, g->cudnn->BackendFinalize(d));
 }
 
-int p4d_graph_failed(const p4d_graph *g, p4d_error *err)
+int p4d_sdpa_graph_failed(const p4d_sdpa_graph *g, p4d_error *err)
 {
 	return g->status == CUDNN_STATUS_SUCCESS ? 0 : p4d_fail(err, P4D_E_DEVICE, "%s", g->why);
 }
 
-static void set_type(p4d_graph *g, descriptor d, cudnnBackendAttributeName_t name, cudnnDataType_t type)
+static void set_type(p4d_sdpa_graph *g, descriptor d, cudnnBackendAttributeName_t name, cudnnDataType_t type)
 {
-	p4d_graph_set(g, d, name, CUDNN_TYPE_DATA_TYPE, 1, &type);
+	p4d_sdpa_graph_set(g, d, name, CUDNN_TYPE_DATA_TYPE, 1, &type);
 }
 
-static descriptor tensor(p4d_graph *g, int64_t number, cudnnDataType_t type, extent e, bool by_value)
+static descriptor tensor(p4d_sdpa_graph *g, int64_t number, cudnnDataType_t type, extent e, bool by_value)
 {
-	const descriptor d = p4d_graph_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+	const descriptor d = p4d_sdpa_graph_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	const int64_t alignment =
 	    number == P4D_GRAPH_LSE || number == P4D_GRAPH_ROW_SUMS ? STATISTICS_ALIGNMENT : ALIGNMENT;
 	const bool yes = true;
 
 	set_type(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, type);
-	p4d_graph_set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, e.size);
-	p4d_graph_set(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, e.stride);
-	p4d_graph_set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &number);
-	p4d_graph_set(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+	p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, e.size);
+	p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, e.stride);
+	p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &number);
+	p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
 	if (number >= VIRTUAL)
-		p4d_graph_set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
+		p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
 	else
 		g->given |= UINT32_C(1) << number;
 	if (by_value)
-		p4d_graph_set(g, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
-	p4d_graph_finish(g, d);
+		p4d_sdpa_graph_set(g, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
+	p4d_sdpa_graph_finish(g, d);
 	return d;
 }
 
@@ -100,83 +100,83 @@ static extent turned(extent e)
 }
 
 /* Each is a tensor of its own: made in the order of use, its number is its place among all descriptors. */
-static descriptor inner(p4d_graph *g, cudnnDataType_t type, extent e)
+static descriptor inner(p4d_sdpa_graph *g, cudnnDataType_t type, extent e)
 {
 	return tensor(g, VIRTUAL + (int64_t)g->count, type, e, false);
 }
 
-static descriptor scalar(p4d_graph *g, p4d_graph_tensor number, cudnnDataType_t type)
+static descriptor scalar(p4d_sdpa_graph *g, p4d_sdpa_tensor number, cudnnDataType_t type)
 {
 	return tensor(g, number, type, whole(1, 1, 1, 1), true);
 }
 
-static extent of_queries(const p4d_fused_shape *s, p4d_fused_stride stride)
+static extent of_queries(const p4d_sdpa_shape *s, p4d_sdpa_stride stride)
 {
 	return (extent){{(int64_t)s->batch, (int64_t)s->heads, (int64_t)s->queries, (int64_t)s->head_dim},
 			{(int64_t)stride.sequence, (int64_t)s->head_dim, (int64_t)stride.token, 1}};
 }
 
-static extent of_keys(const p4d_fused_shape *s, p4d_fused_stride stride)
+static extent of_keys(const p4d_sdpa_shape *s, p4d_sdpa_stride stride)
 {
 	return (extent){{(int64_t)s->batch, (int64_t)s->kv_heads, (int64_t)s->keys, (int64_t)s->head_dim},
 			{(int64_t)stride.sequence, (int64_t)s->head_dim, (int64_t)stride.token, 1}};
 }
 
-static extent of_scores(const p4d_fused_shape *s)
+static extent of_scores(const p4d_sdpa_shape *s)
 {
 	return whole(s->batch, s->heads, s->queries, s->keys);
 }
 
-static extent of_rows(const p4d_fused_shape *s)
+static extent of_rows(const p4d_sdpa_shape *s)
 {
 	return whole(s->batch, s->heads, s->queries, 1);
 }
 
-static void add_operation(p4d_graph *g, descriptor operation)
+static void add_operation(p4d_sdpa_graph *g, descriptor operation)
 {
-	p4d_graph_finish(g, operation);
+	p4d_sdpa_graph_finish(g, operation);
 	if (g->operations == P4D_GRAPH_OPERATIONS)
 		note(g, CUDNN_STATUS_INTERNAL_ERROR);
 	else
 		g->operation[g->operations++] = operation;
 }
 
-static descriptor multiply(p4d_graph *g, descriptor a, descriptor b, descriptor to)
+static descriptor multiply(p4d_sdpa_graph *g, descriptor a, descriptor b, descriptor to)
 {
-	const descriptor how = p4d_graph_make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+	const descriptor how = p4d_sdpa_graph_make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
 
 	set_type(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-	p4d_graph_finish(g, how);
-	const descriptor operation = p4d_graph_make(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, to);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+	p4d_sdpa_graph_finish(g, how);
+	const descriptor operation = p4d_sdpa_graph_make(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, to);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
 	add_operation(g, operation);
 	return to;
 }
 
-static descriptor reduce(p4d_graph *g, cudnnReduceTensorOp_t by, descriptor x, descriptor to)
+static descriptor reduce(p4d_sdpa_graph *g, cudnnReduceTensorOp_t by, descriptor x, descriptor to)
 {
-	const descriptor how = p4d_graph_make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+	const descriptor how = p4d_sdpa_graph_make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
 
 	set_type(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-	p4d_graph_set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &by);
-	p4d_graph_finish(g, how);
-	const descriptor operation = p4d_graph_make(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, to);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
+	p4d_sdpa_graph_set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &by);
+	p4d_sdpa_graph_finish(g, how);
+	const descriptor operation = p4d_sdpa_graph_make(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, to);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
 	add_operation(g, operation);
 	return to;
 }
 
-static descriptor reshape(p4d_graph *g, descriptor x, descriptor to)
+static descriptor reshape(p4d_sdpa_graph *g, descriptor x, descriptor to)
 {
-	const descriptor operation = p4d_graph_make(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+	const descriptor operation = p4d_sdpa_graph_make(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
 
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, to);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, to);
 	add_operation(g, operation);
 	return to;
 }
@@ -189,34 +189,35 @@ typedef struct pointwise {
 	descriptor x, b, third, to;
 } pointwise;
 
-static descriptor compute(p4d_graph *g, pointwise p)
+static descriptor compute(p4d_sdpa_graph *g, pointwise p)
 {
-	const descriptor how = p4d_graph_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+	const descriptor how = p4d_sdpa_graph_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
 
-	p4d_graph_set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &p.mode);
+	p4d_sdpa_graph_set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &p.mode);
 	set_type(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, p.type);
 	if (p.mode == CUDNN_POINTWISE_GEN_INDEX)
-		p4d_graph_set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &p.axis);
-	p4d_graph_finish(g, how);
-	const descriptor operation = p4d_graph_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p.x);
+		p4d_sdpa_graph_set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &p.axis);
+	p4d_sdpa_graph_finish(g, how);
+	const descriptor operation = p4d_sdpa_graph_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p.x);
 	if (p.b)
-		p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p.b);
+		p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p.b);
 	if (p.third)
-		p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, p.third);
-	p4d_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p.to);
+		p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, p.third);
+	p4d_sdpa_graph_refer(g, operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p.to);
 	add_operation(g, operation);
 	return p.to;
 }
 
 /* Both in fp32. */
-static descriptor pair(p4d_graph *g, cudnnPointwiseMode_t mode, descriptor x, descriptor b, descriptor to)
+static descriptor pair(p4d_sdpa_graph *g, cudnnPointwiseMode_t mode, descriptor x, descriptor b,
+		       descriptor to)
 {
 	return compute(g, (pointwise){.mode = mode, .x = x, .b = b, .to = to});
 }
 
-static descriptor index_of(p4d_graph *g, const p4d_fused_shape *s, int64_t axis, descriptor scores)
+static descriptor index_of(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, int64_t axis, descriptor scores)
 {
 	const descriptor to = inner(g, CUDNN_DATA_INT32, of_scores(s));
 
@@ -224,8 +225,8 @@ static descriptor index_of(p4d_graph *g, const p4d_fused_shape *s, int64_t axis,
 		       (pointwise){.mode = CUDNN_POINTWISE_GEN_INDEX, .axis = axis, .x = scores, .to = to});
 }
 
-static descriptor shifted(p4d_graph *g, const p4d_fused_shape *s, cudnnPointwiseMode_t mode, descriptor x,
-			  p4d_graph_tensor by)
+static descriptor shifted(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, cudnnPointwiseMode_t mode, descriptor x,
+			  p4d_sdpa_tensor by)
 {
 	const descriptor b = scalar(g, by, CUDNN_DATA_INT32);
 
@@ -237,7 +238,7 @@ static descriptor shifted(p4d_graph *g, const p4d_fused_shape *s, cudnnPointwise
 }
 
 /* Query i sees key j where i + keys - queries >= j. */
-static descriptor masked(p4d_graph *g, const p4d_fused_shape *s, descriptor scores)
+static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
 {
 	if (!s->causal)
 		return scores;
@@ -260,7 +261,7 @@ static descriptor masked(p4d_graph *g, const p4d_fused_shape *s, descriptor scor
 				      .to = inner(g, CUDNN_DATA_FLOAT, of_scores(s))});
 }
 
-static descriptor scaled_scores(p4d_graph *g, const p4d_fused_shape *s, descriptor q, descriptor k,
+static descriptor scaled_scores(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor q, descriptor k,
 				descriptor scale)
 {
 	const descriptor product = multiply(g, q, k, inner(g, CUDNN_DATA_FLOAT, of_scores(s)));
@@ -268,12 +269,12 @@ static descriptor scaled_scores(p4d_graph *g, const p4d_fused_shape *s, descript
 	return pair(g, CUDNN_POINTWISE_MUL, product, scale, inner(g, CUDNN_DATA_FLOAT, of_scores(s)));
 }
 
-static descriptor take(p4d_graph *g, p4d_graph_tensor number, extent e)
+static descriptor take(p4d_sdpa_graph *g, p4d_sdpa_tensor number, extent e)
 {
 	return tensor(g, number, CUDNN_DATA_BFLOAT16, e, false);
 }
 
-static void forward(p4d_graph *g, const p4d_fused_shape *s)
+static void forward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 {
 	const cudnnDataType_t fp32 = CUDNN_DATA_FLOAT;
 	const descriptor q = take(g, P4D_GRAPH_Q, of_queries(s, s->q));
@@ -296,7 +297,8 @@ static void forward(p4d_graph *g, const p4d_fused_shape *s)
 }
 
 /* to (batch, kv heads, keys, head size) = x^T y; each query head makes its own, which are summed. */
-static void over_queries(p4d_graph *g, const p4d_fused_shape *s, descriptor x, descriptor y, descriptor to)
+static void over_queries(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor x, descriptor y,
+			 descriptor to)
 {
 	extent e = turned(of_scores(s));
 	const descriptor transposed = reshape(g, x, inner(g, CUDNN_DATA_BFLOAT16, e));
@@ -310,7 +312,7 @@ static void over_queries(p4d_graph *g, const p4d_fused_shape *s, descriptor x, d
 	reduce(g, CUDNN_REDUCE_TENSOR_ADD, each, to);
 }
 
-static descriptor row_sums(p4d_graph *g, const p4d_fused_shape *s, descriptor d_o)
+static descriptor row_sums(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor d_o)
 {
 	const cudnnDataType_t fp32 = CUDNN_DATA_FLOAT;
 	const descriptor o = take(g, P4D_GRAPH_O, of_queries(s, s->o));
@@ -323,7 +325,7 @@ static descriptor row_sums(p4d_graph *g, const p4d_fused_shape *s, descriptor d_
 	return pair(g, CUDNN_POINTWISE_MUL, sum, one, tensor(g, P4D_GRAPH_ROW_SUMS, fp32, of_rows(s), false));
 }
 
-static void backward(p4d_graph *g, const p4d_fused_shape *s)
+static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 {
 	const cudnnDataType_t fp32 = CUDNN_DATA_FLOAT;
 	const extent keys = of_keys(s, s->kv);
@@ -352,22 +354,23 @@ static void backward(p4d_graph *g, const p4d_fused_shape *s)
 	pair(g, CUDNN_POINTWISE_IDENTITY, dq, NULL, take(g, P4D_GRAPH_DQ, of_queries(s, s->dq)));
 }
 
-int p4d_graph_open(p4d_graph *g, const p4d_cudnn *cudnn, cudnnHandle_t handle, const p4d_fused_shape *s,
-		   p4d_error *err)
+int p4d_sdpa_graph_open(p4d_sdpa_graph *g, const p4d_cudnn *cudnn, cudnnHandle_t handle,
+			const p4d_sdpa_shape *s, p4d_error *err)
 {
 	memset(g, 0, sizeof(*g));
 	g->cudnn = cudnn;
 	(s->backward ? backward : forward)(g, s);
-	g->whole = p4d_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-	p4d_graph_set(g, g->whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-		      g->operations, g->operation);
+	g->whole = p4d_sdpa_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+	p4d_sdpa_graph_set(g, g->whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+			   g->operations, g->operation);
 	if (handle)
-		p4d_graph_set(g, g->whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-	p4d_graph_finish(g, g->whole);
-	return p4d_graph_failed(g, err);
+		p4d_sdpa_graph_set(g, g->whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+				   &handle);
+	p4d_sdpa_graph_finish(g, g->whole);
+	return p4d_sdpa_graph_failed(g, err);
 }
 
-void p4d_graph_close(p4d_graph *g)
+void p4d_sdpa_graph_close(p4d_sdpa_graph *g)
 {
 	while (g->count > 0)
 		g->cudnn->BackendDestroyDescriptor(g->made[--g->count]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_ATTENTION_GRAPH_H
-#define P4D_CUDA_ATTENTION_GRAPH_H
+#ifndef P4D_SDPA_GRAPH_H
+#define P4D_SDPA_GRAPH_H
 
 #include "device/cuda/cudnn_library.h"
 #include "device/cuda/sdpa.h"
@@ -11,7 +11,7 @@
  */
 
 /* Tensors that a call gives; the scalars lie on the host. */
-typedef enum p4d_graph_tensor {
+typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_Q = 1,
 	P4D_GRAPH_K,
 	P4D_GRAPH_V,
@@ -29,36 +29,37 @@ typedef enum p4d_graph_tensor {
 	P4D_GRAPH_QUERY_GRADIENT,
 	P4D_GRAPH_ONE, /* fp32 */
 	P4D_GRAPH_TENSORS
-} p4d_graph_tensor;
+} p4d_sdpa_tensor;
 
 enum { P4D_GRAPH_DESCRIPTORS = 192, P4D_GRAPH_OPERATIONS = 32 };
 
-typedef struct p4d_graph {
+typedef struct p4d_sdpa_graph {
 	const p4d_cudnn *cudnn;
 	cudnnBackendDescriptor_t made[P4D_GRAPH_DESCRIPTORS]; /* all; in the order they were made */
 	cudnnBackendDescriptor_t operation[P4D_GRAPH_OPERATIONS];
 	cudnnBackendDescriptor_t whole;
 	unsigned count, operations;
-	uint32_t given; /* bits 1 << p4d_graph_tensor */
+	uint32_t given; /* bits 1 << p4d_sdpa_tensor */
 	cudnnStatus_t status;
 	char why[P4D_CUDNN_WHY];
-} p4d_graph;
+} p4d_sdpa_graph;
 
 /* handle NULL: for a device that is only described. Errors: DEVICE; to be closed also then. */
-int p4d_graph_open(p4d_graph *graph, const p4d_cudnn *cudnn, cudnnHandle_t handle,
-		   const p4d_fused_shape *shape, p4d_error *err);
-void p4d_graph_close(p4d_graph *graph);
+int p4d_sdpa_graph_open(p4d_sdpa_graph *graph, const p4d_cudnn *cudnn, cudnnHandle_t handle,
+			const p4d_sdpa_shape *shape, p4d_error *err);
+void p4d_sdpa_graph_close(p4d_sdpa_graph *graph);
 
 /*
  * What every file of descriptors uses. A new descriptor lives until the graph is closed. After the first
- * failure nothing is done any more; p4d_graph_failed says what it was.
+ * failure nothing is done any more; p4d_sdpa_graph_failed says what it was.
  */
-cudnnBackendDescriptor_t p4d_graph_make(p4d_graph *graph, cudnnBackendDescriptorType_t type);
-void p4d_graph_set(p4d_graph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-		   cudnnBackendAttributeType_t type, int64_t count, const void *value);
-void p4d_graph_refer(p4d_graph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-		     cudnnBackendDescriptor_t value);
-void p4d_graph_finish(p4d_graph *graph, cudnnBackendDescriptor_t descriptor);
-int p4d_graph_failed(const p4d_graph *graph, p4d_error *err); /* 0: has not */
+cudnnBackendDescriptor_t p4d_sdpa_graph_make(p4d_sdpa_graph *graph, cudnnBackendDescriptorType_t type);
+void p4d_sdpa_graph_set(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,
+			cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+			const void *value);
+void p4d_sdpa_graph_refer(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,
+			  cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value);
+void p4d_sdpa_graph_finish(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor);
+int p4d_sdpa_graph_failed(const p4d_sdpa_graph *graph, p4d_error *err); /* 0: has not */
 
 #endif

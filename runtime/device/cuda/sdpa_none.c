@@ -2,31 +2,31 @@
 /* No fused attention: for a build without cuDNN's headers. */
 #include "device/cuda/sdpa.h"
 
-int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *err)
+int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
 {
 	(void)fused, (void)sm, (void)stream;
 	return p4d_fail(err, P4D_E_DEVICE, "built without cuDNN");
 }
 
-void p4d_fused_close(p4d_fused *fused)
+void p4d_sdpa_close(p4d_sdpa *fused)
 {
 	(void)fused;
 }
 
-const char *p4d_fused_name(const p4d_fused *fused)
+const char *p4d_sdpa_name(const p4d_sdpa *fused)
 {
 	(void)fused;
 	return "";
 }
 
-bool p4d_fused_takes(p4d_fused *fused, const p4d_fused_shape *shape, const char **why)
+bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why)
 {
 	(void)fused, (void)shape;
 	*why = "built without cuDNN";
 	return false;
 }
 
-int p4d_fused_run(p4d_fused *fused, const p4d_fused_shape *shape, const p4d_fused_call *call, p4d_error *err)
+int p4d_sdpa_run(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const p4d_sdpa_call *call, p4d_error *err)
 {
 	(void)fused, (void)shape, (void)call;
 	return p4d_fail(err, P4D_E_DEVICE, "built without cuDNN");

@@ -14,7 +14,7 @@ static const p4d_svg_style styles[] = {
 
 static void begin(p4d_svg *svg)
 {
-	assert_int_equal(p4d_svg_open(svg, NULL), 0);
+	assert_int_equal(p4d_svg__open(svg, NULL), 0);
 }
 
 /* What was drawn so far; the caller frees the picture. */
@@ -27,7 +27,7 @@ static const char *drawn(p4d_svg *svg)
 static void assert_drawn(p4d_svg *svg, const char *wanted)
 {
 	assert_string_equal(drawn(svg), wanted);
-	p4d_svg_free(svg);
+	p4d_svg__free(svg);
 }
 
 static void numbers_have_one_decimal(void **state)
@@ -36,8 +36,8 @@ static void numbers_have_one_decimal(void **state)
 
 	(void)state;
 	begin(&svg);
-	p4d_svg_line(&svg, "a", 0, -0.04, 0.25001, -0.66);
-	p4d_svg_line(&svg, "a", 10, 1.96, 12.34, -12.34);
+	p4d_svg__line(&svg, "a", 0, -0.04, 0.25001, -0.66);
+	p4d_svg__line(&svg, "a", 10, 1.96, 12.34, -12.34);
 	assert_drawn(&svg, "<line class=\"a\" x1=\"0\" y1=\"0\" x2=\".3\" y2=\"-.7\"/>\n"
 			   "<line class=\"a\" x1=\"10\" y1=\"2\" x2=\"12.3\" y2=\"-12.3\"/>\n");
 }
@@ -49,8 +49,8 @@ static void neighbours_meet(void **state)
 
 	(void)state;
 	begin(&svg);
-	p4d_svg_rect(&svg, "a", 0, 0, 1.06, 2);
-	p4d_svg_rect(&svg, "a", 1.06, 0, 1.06, 2);
+	p4d_svg__rect(&svg, "a", 0, 0, 1.06, 2);
+	p4d_svg__rect(&svg, "a", 1.06, 0, 1.06, 2);
 	assert_drawn(&svg, "<rect class=\"a\" x=\"0\" y=\"0\" width=\"1.1\" height=\"2\"/>\n"
 			   "<rect class=\"a\" x=\"1.1\" y=\"0\" width=\"1\" height=\"2\"/>\n");
 }
@@ -61,12 +61,12 @@ static void boxes_that_touch_are_joined(void **state)
 
 	(void)state;
 	begin(&svg);
-	p4d_svg_band(&svg, "b f", 10, 0.5);
-	p4d_svg_box(&svg, 1, 5, 2);
-	p4d_svg_box(&svg, 3, 5, 2);
-	p4d_svg_box(&svg, 5.5, 5, 0.01); /* nothing of it can be seen */
-	p4d_svg_box(&svg, 6, 5, 1);
-	p4d_svg_band_end(&svg);
+	p4d_svg__band(&svg, "b f", 10, 0.5);
+	p4d_svg__box(&svg, 1, 5, 2);
+	p4d_svg__box(&svg, 3, 5, 2);
+	p4d_svg__box(&svg, 5.5, 5, 0.01); /* nothing of it can be seen */
+	p4d_svg__box(&svg, 6, 5, 1);
+	p4d_svg__band_end(&svg);
 	assert_drawn(
 	    &svg, "<path class=\"b f\" stroke-width=\"10\" stroke-opacity=\"0.50\" d=\"M1 5h2h2M6 5h1\"/>\n");
 }
@@ -77,9 +77,9 @@ static void areas_are_closed(void **state)
 
 	(void)state;
 	begin(&svg);
-	p4d_svg_area(&svg, "a", 0, 10);
-	p4d_svg_area_to(&svg, 2, 4);
-	p4d_svg_area_end(&svg, 8, 10);
+	p4d_svg__area(&svg, "a", 0, 10);
+	p4d_svg__area_to(&svg, 2, 4);
+	p4d_svg__area_end(&svg, 8, 10);
 	assert_drawn(&svg, "<path class=\"a\" d=\"M0 10H2V4H8V10z\"/>\n");
 }
 
@@ -107,7 +107,7 @@ static void text_is_escaped(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		p4d_svg svg;
 		begin(&svg);
-		p4d_svg_text(&svg, "a", 1, 2, "%s", rows[i].text);
+		p4d_svg__text(&svg, "a", 1, 2, "%s", rows[i].text);
 		snprintf(wanted, sizeof(wanted), "<text class=\"a\" x=\"1\" y=\"2\">%s</text>\n",
 			 rows[i].wanted);
 		assert_drawn(&svg, wanted);
@@ -125,8 +125,8 @@ static void a_file_is_written_whole(void **state)
 	begin(&svg);
 	assert_true(made >= 0);
 	close(made);
-	p4d_svg_rect(&svg, "a", 1, 2, 3, 4);
-	assert_int_equal(p4d_svg_save(&svg, path, 100.4, 50, "t & t", "d", styles, &err), 0);
+	p4d_svg__rect(&svg, "a", 1, 2, 3, 4);
+	assert_int_equal(p4d_svg__save(&svg, path, 100.4, 50, "t & t", "d", styles, &err), 0);
 	assert_null(svg.body);
 	assert_null(svg.text);
 	FILE *from = fopen(path, "r");
@@ -151,8 +151,8 @@ static void unwritable_files_are_errors(void **state)
 		p4d_svg svg;
 		p4d_error err = {P4D_OK, "", ""};
 		begin(&svg);
-		p4d_svg_rect(&svg, "a", 1, 2, 3, 4);
-		assert_int_equal(p4d_svg_save(&svg, paths[i], 10, 10, "", "", styles, &err), -1);
+		p4d_svg__rect(&svg, "a", 1, 2, 3, 4);
+		assert_int_equal(p4d_svg__save(&svg, paths[i], 10, 10, "", "", styles, &err), -1);
 		assert_int_equal(err.code, P4D_E_IO);
 		assert_non_null(strstr(err.text, paths[i]));
 		assert_null(svg.text);
@@ -164,18 +164,18 @@ static void unwritable_files_are_errors(void **state)
 static void steps_of_axes(void **state)
 {
 	(void)state;
-	assert_true(fabs(p4d_axis_step(80, 10) - 10) < 1e-9);
-	assert_true(fabs(p4d_axis_step(81, 10) - 10) < 1e-9);
-	assert_true(fabs(p4d_axis_step(101, 10) - 20) < 1e-9);
-	assert_true(fabs(p4d_axis_step(0.043, 12) - 0.005) < 1e-12);
+	assert_true(fabs(p4d_svg__axis_step(80, 10) - 10) < 1e-9);
+	assert_true(fabs(p4d_svg__axis_step(81, 10) - 10) < 1e-9);
+	assert_true(fabs(p4d_svg__axis_step(101, 10) - 20) < 1e-9);
+	assert_true(fabs(p4d_svg__axis_step(0.043, 12) - 0.005) < 1e-12);
 	for (double range = 1e-7; range < 1e9; range *= 1.37) {
-		double pieces = range / p4d_axis_step(range, 10);
+		double pieces = range / p4d_svg__axis_step(range, 10);
 		assert_true(pieces <= 10 + 1e-9 && pieces >= 4 - 1e-9);
 	}
-	assert_int_equal(p4d_axis_decimals(20), 0);
-	assert_int_equal(p4d_axis_decimals(0.5), 1);
-	assert_int_equal(p4d_axis_decimals(0.002), 3);
-	assert_true(p4d_axis_step(0, 10) > 0);
+	assert_int_equal(p4d_svg__axis_decimals(20), 0);
+	assert_int_equal(p4d_svg__axis_decimals(0.5), 1);
+	assert_int_equal(p4d_svg__axis_decimals(0.002), 3);
+	assert_true(p4d_svg__axis_step(0, 10) > 0);
 }
 
 int main(void)

@@ -11,7 +11,7 @@ static void rows_end_with_the_last_stage(void **state)
 	(void)state;
 	for (uint32_t stages = 1; stages <= 1024; stages++)
 		for (uint32_t most = 2; most <= 64; most += 31) {
-			p4d_rows_shown rows = p4d_rows_of(stages, most);
+			p4d_rows_shown rows = p4d_view__rows(stages, most);
 			assert_in_range(rows.count, 1, most);
 			if (stages <= most)
 				assert_int_equal(rows.count, stages);
@@ -30,15 +30,15 @@ static const p4d_view broken = {
 static void time_runs_from_edge_to_edge(void **state)
 {
 	(void)state;
-	assert_true(fabs(p4d_view_x(&whole, 0) - P4D_VIEW_LEFT) < 1e-9);
-	assert_true(fabs(p4d_view_x(&whole, 10) - right) < 1e-9);
-	assert_true(fabs(p4d_view_x(&broken, 0) - P4D_VIEW_LEFT) < 1e-9);
-	assert_true(fabs(p4d_view_x(&broken, 100) - right) < 1e-9);
+	assert_true(fabs(p4d_view__x(&whole, 0) - P4D_VIEW_LEFT) < 1e-9);
+	assert_true(fabs(p4d_view__x(&whole, 10) - right) < 1e-9);
+	assert_true(fabs(p4d_view__x(&broken, 0) - P4D_VIEW_LEFT) < 1e-9);
+	assert_true(fabs(p4d_view__x(&broken, 100) - right) < 1e-9);
 	/* the break is as wide as it is drawn, and all that is left out lies at its end */
-	assert_true(fabs(p4d_view_x(&broken, 90) - p4d_view_x(&broken, 10) - P4D_VIEW_GAP) < 1e-9);
-	assert_true(fabs(p4d_view_x(&broken, 50) - p4d_view_x(&broken, 90)) < 1e-9);
+	assert_true(fabs(p4d_view__x(&broken, 90) - p4d_view__x(&broken, 10) - P4D_VIEW_GAP) < 1e-9);
+	assert_true(fabs(p4d_view__x(&broken, 50) - p4d_view__x(&broken, 90)) < 1e-9);
 	for (double time = 0.1; time <= 100; time += 0.1)
-		assert_true(p4d_view_x(&broken, time) >= p4d_view_x(&broken, time - 0.1) - 1e-9);
+		assert_true(p4d_view__x(&broken, time) >= p4d_view__x(&broken, time - 0.1) - 1e-9);
 }
 
 static void assert_span(const p4d_view *view, double start, double end, bool shown, double from,
@@ -47,7 +47,7 @@ static void assert_span(const p4d_view *view, double start, double end, bool sho
 	const p4d_span span = {start, end};
 	double x, width;
 
-	assert_int_equal(p4d_view_span(view, &span, &x, &width), shown);
+	assert_int_equal(p4d_view__span(view, &span, &x, &width), shown);
 	if (!shown)
 		return;
 	assert_true(fabs(x - from) < 1e-6);
@@ -78,21 +78,21 @@ static void slots_are_followed(void **state)
 	    {.op = P4D_OP_BACKWARD_WEIGHT, .slot = 0}, {.op = P4D_OP_BACKWARD, .slot = 1},
 	};
 	static const p4d_slots wanted[] = {{1, 0}, {1, 0}, {2, 0}, {2, 1}, {2, 1}, {2, 1}, {2, 0}, {1, 0}};
-	const p4d_list list = {.count = 8, .at = at, .slots = {2, 1}};
+	const p4d_instruction_list list = {.count = 8, .at = at, .slots = {2, 1}};
 	const p4d_simulated stage = {.base_bytes = 100, .activation_bytes = 10, .vocabulary_bytes = 1};
 	p4d_live live;
 
 	(void)state;
-	assert_int_equal(p4d_live_begin(&live, &list, NULL), 0);
+	assert_int_equal(p4d_simulation__live_begin(&live, &list, NULL), 0);
 	for (size_t i = 0; i < list.count; i++) {
-		p4d_live_take(&live, &at[i]);
+		p4d_simulation__live_take(&live, &at[i]);
 		assert_memory_equal(&live.now, &wanted[i], sizeof(live.now));
 		if (i == 4)
-			assert_int_equal(p4d_simulated_bytes(&stage, &live.now), 100 + 2 * 10 + 1);
-		p4d_live_release(&live, &at[i]);
+			assert_int_equal(p4d_simulation__bytes(&stage, &live.now), 100 + 2 * 10 + 1);
+		p4d_simulation__live_release(&live, &at[i]);
 	}
-	assert_int_equal(p4d_simulated_bytes(&stage, &live.now), 100);
-	p4d_live_free(&live);
+	assert_int_equal(p4d_simulation__bytes(&stage, &live.now), 100);
+	p4d_simulation__live_free(&live);
 }
 
 int main(void)

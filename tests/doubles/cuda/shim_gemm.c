@@ -4,14 +4,14 @@
 
 #include "device/cuda/gemm.h"
 
-struct p4d_products {
+struct p4d_gemm {
 	p4d_device cpu;
 	_Alignas(P4D_ARENA_ALIGNMENT) char workspace[P4D_CPU_PRODUCT_BYTES];
 };
 
-int p4d_products_open(p4d_products **products, p4d_error *err)
+int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 {
-	p4d_products *p = aligned_alloc(P4D_ARENA_ALIGNMENT, sizeof(*p));
+	p4d_gemm *p = aligned_alloc(P4D_ARENA_ALIGNMENT, sizeof(*p));
 
 	if (!p)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for products");
@@ -19,12 +19,12 @@ int p4d_products_open(p4d_products **products, p4d_error *err)
 		free(p);
 		return -1;
 	}
-	p->cpu.lend(&p->cpu, p->workspace, sizeof(p->workspace), NULL, 0);
+	p->cpu.set_workspace(&p->cpu, p->workspace, sizeof(p->workspace), NULL, 0);
 	*products = p;
 	return 0;
 }
 
-void p4d_products_close(p4d_products *p)
+void p4d_gemm_close(p4d_gemm *p)
 {
 	if (!p)
 		return;
@@ -32,12 +32,12 @@ void p4d_products_close(p4d_products *p)
 	free(p);
 }
 
-void p4d_products_lend(p4d_products *p, void *workspace, uint64_t bytes)
+void p4d_gemm_set_workspace(p4d_gemm *p, void *workspace, uint64_t bytes)
 {
 	(void)p, (void)workspace, (void)bytes;
 }
 
-int p4d_products_multiply(p4d_products *p, cudaStream_t stream, const p4d_product *x, p4d_error *err)
+int p4d_gemm_multiply(p4d_gemm *p, cudaStream_t stream, const p4d_gemm_call *x, p4d_error *err)
 {
 	p4d_device *cpu = &p->cpu;
 

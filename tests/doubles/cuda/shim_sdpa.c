@@ -11,11 +11,11 @@
 #include "base/vector.h"
 #include "device/cuda/sdpa.h"
 
-struct p4d_fused {
+struct p4d_sdpa {
 	int sm;
 };
 
-int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *err)
+int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err)
 {
 	(void)stream;
 	*fused = calloc(1, sizeof(**fused));
@@ -25,18 +25,18 @@ int p4d_fused_open(p4d_fused **fused, int sm, cudaStream_t stream, p4d_error *er
 	return 0;
 }
 
-void p4d_fused_close(p4d_fused *f)
+void p4d_sdpa_close(p4d_sdpa *f)
 {
 	free(f);
 }
 
-const char *p4d_fused_name(const p4d_fused *f)
+const char *p4d_sdpa_name(const p4d_sdpa *f)
 {
 	(void)f;
 	return "plain C";
 }
 
-bool p4d_fused_takes(p4d_fused *f, const p4d_fused_shape *shape, const char **why)
+bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 {
 	(void)f, (void)shape, (void)why;
 	return true;
@@ -47,18 +47,18 @@ typedef struct row {
 	uint64_t sequence, head, token;
 } row;
 
-static uint64_t place(p4d_fused_stride stride, row r, uint64_t head_dim)
+static uint64_t place(p4d_sdpa_stride stride, row r, uint64_t head_dim)
 {
 	return r.sequence * stride.sequence + r.token * stride.token + r.head * head_dim;
 }
 
 /* The key that a query of such a head sees. */
-static row key_of(const p4d_fused_shape *s, row query, uint64_t token)
+static row key_of(const p4d_sdpa_shape *s, row query, uint64_t token)
 {
 	return (row){query.sequence, query.head / (s->heads / s->kv_heads), token};
 }
 
-static uint64_t seen_keys(const p4d_fused_shape *s, row query)
+static uint64_t seen_keys(const p4d_sdpa_shape *s, row query)
 {
 	return s->causal ? query.token + 1 + s->keys - s->queries : s->keys;
 }
@@ -72,12 +72,12 @@ static double dot(const uint16_t *x, const uint16_t *y, uint64_t count)
 	return sum;
 }
 
-static uint64_t number_of(const p4d_fused_shape *s, row query)
+static uint64_t number_of(const p4d_sdpa_shape *s, row query)
 {
 	return (query.sequence * s->heads + query.head) * s->queries + query.token;
 }
 
-static void forward(const p4d_fused_shape *s, const p4d_fused_call *c, row query)
+static void forward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query)
 {
 	const uint64_t d = s->head_dim, seen = seen_keys(s, query), at = place(s->o, query, d);
 	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
@@ -110,7 +110,7 @@ typedef struct sums {
 	double *dk, *dv;
 } sums;
 
-static void backward(const p4d_fused_shape *s, const p4d_fused_call *c, row query, sums to)
+static void backward(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, row query, sums to)
 {
 	const uint64_t d = s->head_dim, seen = seen_keys(s, query), n = number_of(s, query);
 	const uint16_t *q = (const uint16_t *)c->q + place(s->q, query, d);
@@ -136,7 +136,7 @@ static void backward(const p4d_fused_shape *s, const p4d_fused_call *c, row quer
 		((uint16_t *)c->dq)[place(s->dq, query, d) + i] = p4d_to_bf16(dq[i]);
 }
 
-static void round_keys(const p4d_fused_shape *s, const p4d_fused_call *c, sums from)
+static void round_keys(const p4d_sdpa_shape *s, const p4d_sdpa_call *c, sums from)
 {
 	const uint64_t d = s->head_dim;
 	uint64_t next = 0;
@@ -151,7 +151,7 @@ static void round_keys(const p4d_fused_shape *s, const p4d_fused_call *c, sums f
 				}
 }
 
-int p4d_fused_run(p4d_fused *f, const p4d_fused_shape *s, const p4d_fused_call *c, p4d_error *err)
+int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *s, const p4d_sdpa_call *c, p4d_error *err)
 {
 	const p4d_attention_bytes need =
 	    p4d_attention_workspace(f->sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
 #include <slurm/slurm_version.h>
 #include <slurm/spank.h>
 

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "job/export.h"
 #include "guard/guard.h"
+#include "job/export.h"
 #include "model/model.h"
 
 static char directory[256];
@@ -139,7 +139,7 @@ static void read_assignments(const char *assignments, p4d_request *request, job_
 	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		char *equals = strchr(word, '=');
 		*equals = '\0';
-		int option = p4d_option_find(word);
+		int option = p4d_request_option_find(word);
 		if (option < 0 ||
 		    p4d_request_set(request, (p4d_option)option, equals + 1, P4D_BY_USER, &err) < 0)
 			die("%s=%s is no option", word, equals + 1);

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-#include "cost/cost_forms.h"
-#include "support/cost_gpus.h"
-#include "request/defaults.h"
+#include "cost/cost_internal.h"
 #include "plan/stage_memory.h"
+#include "request/defaults.h"
+#include "support/cost_gpus.h"
 
 static p4d_layout layout_of(const char *options, uint64_t nodes, uint64_t per_node)
 {
@@ -28,7 +28,7 @@ static p4d_step step_of(const p4d_layout *l, const p4d_gpu *gpu)
 	p4d_step step;
 	p4d_error err;
 
-	if (p4d_clock_step(l, gpu, &work, &step, &err) < 0)
+	if (p4d_cost_step(l, gpu, &work, &step, &err) < 0)
 		fail_msg("step: %s", err.text);
 	p4d_timeline_work_free(&work);
 	return step;
@@ -58,22 +58,23 @@ static void flops_by_hand(void **state)
 	p4d_layout l = layout_of(SMALL "framework=megatron global-batch=8 vocab=256", 1, 1);
 
 	assert_int_equal(l.vocab, 256);
-	assert_true(p4d_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
-	assert_true(p4d_hardware_flops(&l) == tokens * (6 * matrices + 12 * scores));
+	assert_true(p4d_cost_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
+	assert_true(p4d_cost_hardware_flops(&l) == tokens * (6 * matrices + 12 * scores));
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=full", 1, 1);
-	assert_true(p4d_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
+	assert_true(p4d_cost_model_flops(&l) == tokens * (6 * matrices + 6 * scores));
 	/* the head is not computed again */
-	assert_true(p4d_hardware_flops(&l) == tokens * (8 * matrices - 2 * 256 * 64 + 16 * scores));
+	assert_true(p4d_cost_hardware_flops(&l) == tokens * (8 * matrices - 2 * 256 * 64 + 16 * scores));
 	l = layout_of(SMALL "framework=megatron global-batch=8 recompute=selective", 1, 1);
-	assert_true(p4d_hardware_flops(&l) == tokens * (6 * matrices + 16 * scores));
+	assert_true(p4d_cost_hardware_flops(&l) == tokens * (6 * matrices + 16 * scores));
 	l = layout_of(SMALL "framework=p4d global-batch=8 recompute=mlp", 1, 1);
-	assert_true(p4d_hardware_flops(&l) == tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
+	assert_true(p4d_cost_hardware_flops(&l) ==
+		    tokens * (6 * matrices + 2 * 2 * 2 * 64 * 128 + 12 * scores));
 	/* the heads need not be as wide as the model */
 	l = layout_of("model=custom layers=1 hidden=64 ffn=128 heads=8 kv-heads=8 head-dim=16 vocab=256 "
 		      "norm=rmsnorm glu=on tied=on positions=rope bias=none qk-norm=off seq-len=32 "
 		      "framework=p4d global-batch=1",
 		      1, 1);
-	assert_true(p4d_model_flops(&l) ==
+	assert_true(p4d_cost_model_flops(&l) ==
 		    32.0 * (6 * (4 * 64 * 128 + 3 * 64 * 128 + 256 * 64) + 6 * 128 * 32));
 }
 
@@ -90,7 +91,7 @@ static void hardware_flops_as_published(void **state)
 	double B = 3072, s = 2048, L = 128, h = 25600, V = 51200;
 	double published = 96 * B * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h));
 
-	assert_true(fabs(p4d_hardware_flops(&l) / published - 1) < 1e-12);
+	assert_true(fabs(p4d_cost_hardware_flops(&l) / published - 1) < 1e-12);
 }
 
 static void rates_of_a_step(void **state)
@@ -103,7 +104,7 @@ static void rates_of_a_step(void **state)
 
 	assert_true(y.seconds > 0);
 	assert_true(fabs(y.tokens_per_second_per_gpu - 64.0 * 2048 / 8 / y.seconds) < 1e-6);
-	assert_true(fabs(y.tflops_per_gpu - p4d_model_flops(&l) / 8 / y.seconds / 1e12) < 1e-6);
+	assert_true(fabs(y.tflops_per_gpu - p4d_cost_model_flops(&l) / 8 / y.seconds / 1e12) < 1e-6);
 	assert_true(fabs(y.mfu - y.tflops_per_gpu / 989) < 1e-9);
 	assert_true(fabs(y.hfu - y.hardware_tflops_per_gpu / 989) < 1e-9);
 	assert_true(y.hfu > y.mfu && y.hfu < 1 && y.mfu > 0.1);
@@ -131,12 +132,12 @@ static void passes_add_up(void **state)
 		p4d_layout l = layout_of(options, 4, 8);
 		double storage[256];
 		p4d_durations d;
-		assert_true(p4d_clock_storage(&l) <= 256);
-		p4d_clock_durations(&l, &gpu, storage, &d);
+		assert_true(p4d_cost_storage(&l) <= 256);
+		p4d_cost_durations(&l, &gpu, storage, &d);
 		for (uint32_t stage = 0; stage < l.pp; stage++)
 			for (uint32_t chunk = 0; chunk < l.vpp; chunk++) {
-				p4d_pass_cost y;
-				p4d_clock_pass(&l, &gpu, stage, chunk, &y);
+				p4d_cost_passes_of_chunk y;
+				p4d_cost__pass(&l, &gpu, stage, chunk, &y);
 				double all = y.forward + y.backward_input + y.backward_weight;
 				double parts = y.gemm + y.attention + y.memory_bound + y.tensor_comm +
 					       y.context_comm + y.recompute;
@@ -159,20 +160,20 @@ static void passes_add_up(void **state)
 
 /* ---- what waits for the second half of a split backward pass ---- */
 
-static p4d_pass_cost pass_of(const char *more)
+static p4d_cost_passes_of_chunk pass_of(const char *more)
 {
 	char options[1024];
 	p4d_gpu gpu = gpu_named("h100");
-	p4d_pass_cost y;
+	p4d_cost_passes_of_chunk y;
 
 	snprintf(options, sizeof(options), MODEL_13B "seq-len=4096 framework=p4d pp=4 global-batch=64 %s",
 		 more);
 	p4d_layout l = layout_of(options, 4, 8);
-	p4d_clock_pass(&l, &gpu, 1, 0, &y);
+	p4d_cost__pass(&l, &gpu, 1, 0, &y);
 	return y;
 }
 
-static double both(const p4d_pass_cost *y)
+static double both(const p4d_cost_passes_of_chunk *y)
 {
 	return y->backward_input + y->backward_weight;
 }
@@ -184,9 +185,10 @@ static double both(const p4d_pass_cost *y)
 static void weights_that_wait(void **state)
 {
 	const double h = 5120, f = 13824, layer = 4 * h * h + 3 * f * h;
-	const p4d_pass_cost whole = pass_of("tp=1 schedule=1f1b"), none = pass_of("tp=1 schedule=zb1p"),
-			    mlp = pass_of("tp=1 schedule=zb1p recompute=mlp"),
-			    full = pass_of("tp=1 schedule=zb1p recompute=full");
+	const p4d_cost_passes_of_chunk whole = pass_of("tp=1 schedule=1f1b"),
+				       none = pass_of("tp=1 schedule=zb1p"),
+				       mlp = pass_of("tp=1 schedule=zb1p recompute=mlp"),
+				       full = pass_of("tp=1 schedule=zb1p recompute=full");
 
 	(void)state;
 	/* products of weights take a third of all; they accumulate, and the norms are made again before them
@@ -199,9 +201,9 @@ static void weights_that_wait(void **state)
 	assert_true(both(&none) > both(&whole) && both(&none) < 1.02 * both(&whole));
 	assert_true(fabs((both(&mlp) - mlp.recompute) / both(&none) - 1) < 1e-12);
 	/* the inputs of both are gathered again, each when it is needed */
-	const p4d_pass_cost alone = pass_of("tp=4 schedule=zb1p sequence-parallel=off"),
-			    cut = pass_of("tp=4 schedule=zb1p"),
-			    again = pass_of("tp=4 schedule=zb1p recompute=full");
+	const p4d_cost_passes_of_chunk alone = pass_of("tp=4 schedule=zb1p sequence-parallel=off"),
+				       cut = pass_of("tp=4 schedule=zb1p"),
+				       again = pass_of("tp=4 schedule=zb1p recompute=full");
 	assert_true(cut.backward_weight > 1.05 * alone.backward_weight);
 	assert_true(fabs((both(&again) - again.recompute) / both(&cut) - 1) < 0.01);
 }
@@ -226,10 +228,10 @@ static void keys_are_gathered_where_that_is_faster(void **state)
 					 seq_len, i / 2 ? 8 : 1, cp, recomputes[i % 2]);
 				p4d_layout l =
 				    layout_of(options, i / 2 ? cp : (cp + 7) / 8, cp < 8 && i < 2 ? cp : 8);
-				bool gathers = p4d_clock_gathers(&l, &gpu);
-				assert_int_equal(p4d_clock_step(&l, &gpu, &work, &ring, NULL), 0);
+				bool gathers = p4d_cost_prefers_gather(&l, &gpu);
+				assert_int_equal(p4d_cost_step(&l, &gpu, &work, &ring, NULL), 0);
 				l.cp_comm = P4D_CP_ALL_GATHER;
-				assert_int_equal(p4d_clock_step(&l, &gpu, &work, &all, NULL), 0);
+				assert_int_equal(p4d_cost_step(&l, &gpu, &work, &all, NULL), 0);
 				assert_true(gathers == (all.seconds < ring.seconds));
 				gathered += gathers;
 				rings += !gathers;
@@ -255,24 +257,24 @@ static void no_guess(void **state)
 	p4d_step step;
 	p4d_error err;
 
-	assert_true(p4d_clock_knows(&l, &h100) && p4d_clock_knows(&nodes, &h100));
-	assert_true(p4d_clock_knows(&fp32, &h100) && p4d_clock_knows(&fp16, &h100));
-	assert_false(p4d_clock_knows(&cpu, &h100));
-	assert_false(p4d_clock_knows(&l, NULL));
-	assert_false(p4d_clock_knows(&l, &slice));
-	assert_false(p4d_clock_knows(&l, &amd));
+	assert_true(p4d_cost_known(&l, &h100) && p4d_cost_known(&nodes, &h100));
+	assert_true(p4d_cost_known(&fp32, &h100) && p4d_cost_known(&fp16, &h100));
+	assert_false(p4d_cost_known(&cpu, &h100));
+	assert_false(p4d_cost_known(&l, NULL));
+	assert_false(p4d_cost_known(&l, &slice));
+	assert_false(p4d_cost_known(&l, &amd));
 	/* no bf16 */
-	assert_false(p4d_clock_knows(&l, &v100));
-	assert_true(p4d_clock_knows(&fp16, &v100));
+	assert_false(p4d_cost_known(&l, &v100));
+	assert_true(p4d_cost_known(&fp16, &v100));
 	h100.net_bytes_per_s = 0;
-	assert_true(p4d_clock_knows(&l, &h100));
-	assert_false(p4d_clock_knows(&nodes, &h100));
+	assert_true(p4d_cost_known(&l, &h100));
+	assert_false(p4d_cost_known(&nodes, &h100));
 	h100.peak_fp32_flops = 0;
-	assert_false(p4d_clock_knows(&fp32, &h100));
-	assert_int_equal(p4d_clock_step(&nodes, &h100, &work, &step, &err), -1);
-	assert_int_equal(err.code, P4D_E_NO_CLOCK);
-	assert_int_equal(p4d_clock_step(&cpu, &h100, &work, &step, &err), -1);
-	assert_int_equal(err.code, P4D_E_NO_CLOCK);
+	assert_false(p4d_cost_known(&fp32, &h100));
+	assert_int_equal(p4d_cost_step(&nodes, &h100, &work, &step, &err), -1);
+	assert_int_equal(err.code, P4D_E_NO_RATES);
+	assert_int_equal(p4d_cost_step(&cpu, &h100, &work, &step, &err), -1);
+	assert_int_equal(err.code, P4D_E_NO_RATES);
 	p4d_timeline_work_free(&work);
 }
 
@@ -286,7 +288,7 @@ static void gpus_with_a_clock(void **state)
 	for (size_t i = 0; i < gpus.count; i++) {
 		const p4d_gpu *gpu = &gpus.gpu[i];
 		bool amd = !strncmp(gpu->name, "mi", 2), slice = !strcmp(gpu->status, "derived");
-		if (p4d_clock_knows(&l, gpu) != (!amd && !slice))
+		if (p4d_cost_known(&l, gpu) != (!amd && !slice))
 			fail_msg("%s", gpu->name);
 		known += !amd && !slice;
 		if (amd || slice)
@@ -383,7 +385,7 @@ static void stage_range(const p4d_layout *l, uint64_t *least, uint64_t *most)
 	*least = UINT64_MAX;
 	*most = 0;
 	for (uint32_t i = 0; i < l->pp; i++) {
-		assert_int_equal(p4d_stage_memory(l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
+		assert_int_equal(p4d_memory_of_stage(l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
 		*least = stage.allocated_bytes < *least ? stage.allocated_bytes : *least;
 		*most = stage.allocated_bytes > *most ? stage.allocated_bytes : *most;
 	}

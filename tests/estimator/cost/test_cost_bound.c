@@ -2,9 +2,9 @@
 /* What the search relies on: no step is shorter than the clock's bound, no bound below the floor. */
 #include "support/support.h"
 
-#include "cost/cost_forms.h"
-#include "support/cost_gpus.h"
+#include "cost/cost_internal.h"
 #include "request/defaults.h"
+#include "support/cost_gpus.h"
 
 static uint32_t next(uint32_t *state)
 {
@@ -77,9 +77,9 @@ static void bound_is_below(void **state)
 		if (p4d_layout_build(&r, nodes, 8, &l, NULL) < 0)
 			continue;
 		tried++;
-		if (p4d_clock_step(&l, &gpu, &work, &step, &err) < 0)
+		if (p4d_cost_step(&l, &gpu, &work, &step, &err) < 0)
 			fail_msg("%s: %s", options, err.text);
-		double bound = p4d_clock_bound(&l, &gpu, NULL);
+		double bound = p4d_cost_bound(&l, &gpu, NULL);
 		/* the timeline may be short by a thousandth */
 		if (!(bound <= step.seconds * 1.001 && bound > 0))
 			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
@@ -88,7 +88,7 @@ static void bound_is_below(void **state)
 		most.schedule = P4D_1F1B;
 		most.recompute = P4D_RECOMPUTE_NONE;
 		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
-		if (p4d_clock_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
+		if (p4d_cost_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
 			fail_msg("%s: bound %g is below the floor", options, bound);
 		nearness *of = &(l.vocab_parallel ? cut : plain)[l.schedule];
 		of->sum += bound / step.seconds;
@@ -122,7 +122,7 @@ static void remembers_what_is_the_same(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		p4d_clock_memory memory = {0};
+		p4d_cost_cache memory = {0};
 		for (unsigned tried = 0; tried < 3000;) {
 			char options[1024];
 			p4d_request r = {.gpu = ""};
@@ -143,8 +143,8 @@ static void remembers_what_is_the_same(void **state)
 			if (p4d_layout_build(&r, 8, 8, &l, NULL) < 0)
 				continue;
 			tried++;
-			const double bound = p4d_clock_bound(&l, &gpu, NULL);
-			if (p4d_clock_bound(&l, &gpu, &memory) != bound)
+			const double bound = p4d_cost_bound(&l, &gpu, NULL);
+			if (p4d_cost_bound(&l, &gpu, &memory) != bound)
 				fail_msg("%s: not %g", options, bound);
 		}
 	}

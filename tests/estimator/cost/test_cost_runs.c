@@ -23,7 +23,7 @@ static double predicted(const p4d_layout *l, const char *name, p4d_timeline_work
 	p4d_error err;
 
 	assert_non_null(gpu);
-	if (p4d_clock_step(l, gpu, work, &step, &err) < 0)
+	if (p4d_cost_step(l, gpu, work, &step, &err) < 0)
 		fail_msg("step: %s", err.text);
 	return step.seconds;
 }
@@ -39,7 +39,7 @@ static outcome compare(const char *name)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
 	static char path[4096], text[65536];
-	static p4d_step_pair run[MOST_RUNS];
+	static p4d_measured_pair run[MOST_RUNS];
 	p4d_measured_file csv;
 	p4d_measured row;
 	p4d_error err;
@@ -54,17 +54,17 @@ static outcome compare(const char *name)
 	fclose(file);
 	assert_true(length < sizeof(text) - 1);
 	text[length] = '\0';
-	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
+	assert_int_equal(p4d_measured__open(&csv, path, text, &err), 0);
 	assert_int_equal(csv.kind, P4D_MEASURED_THROUGHPUT);
 	printf("%-28s %10s %10s %8s\n", "run", "measured s", "predicted", "error");
-	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
+	while ((rc = p4d_measured__next(&csv, &row, &err)) > 0) {
 		p4d_layout l;
 		assert_true(row.complete && all.rows < MOST_RUNS);
 		p4d_request_complete(&row.request, 0, row.gpus);
 		if (p4d_layout_build(&row.request, row.gpus / row.gpus_per_node, row.gpus_per_node, &l,
 				     &err) < 0)
 			fail_msg("%s: %s", row.id, err.text);
-		p4d_step_pair_set(&run[all.rows], &row, &l, predicted(&l, row.gpu, &work));
+		p4d_measured__pair_set(&run[all.rows], &row, &l, predicted(&l, row.gpu, &work));
 		double error = run[all.rows].predicted / run[all.rows].measured - 1;
 		printf("%-28s %10.3f %10.3f %+7.1f%%\n", row.id, run[all.rows].measured,
 		       run[all.rows].predicted, 100 * error);
@@ -76,7 +76,7 @@ static outcome compare(const char *name)
 	if (rc < 0)
 		fail_msg("%s", err.text);
 	all.mean /= all.rows;
-	all.wrong = p4d_wrong_orders(run, all.rows, &all.pairs);
+	all.wrong = p4d_measured__wrong_orders(run, all.rows, &all.pairs);
 	printf("%u rows: mean absolute error %.2f %%, worst %.2f %%; wrong orders %u of %u\n", all.rows,
 	       100 * all.mean, 100 * all.worst, all.wrong, all.pairs);
 	return all;
@@ -124,16 +124,16 @@ static void malformed_runs(void **state)
 		p4d_error err = {.code = P4D_OK};
 		char text[512];
 		snprintf(text, sizeof(text), "%s\n%s\n", header, cases[i].row);
-		assert_int_equal(p4d_measured_open(&csv, "x.csv", text, &err), 0);
+		assert_int_equal(p4d_measured__open(&csv, "x.csv", text, &err), 0);
 		assert_int_equal(csv.kind, P4D_MEASURED_THROUGHPUT);
-		assert_int_equal(p4d_measured_next(&csv, &row, &err), -1);
+		assert_int_equal(p4d_measured__next(&csv, &row, &err), -1);
 		assert_string_equal(err.text, cases[i].message);
 	}
 }
 
 static void orders(void **state)
 {
-	const p4d_step_pair runs[] = {
+	const p4d_measured_pair runs[] = {
 	    {.model = "a", .gpus = 8, .global_batch = 16, .measured = 1, .predicted = 1.2},
 	    {.model = "a", .gpus = 8, .global_batch = 16, .measured = 2, .predicted = 1.1},
 	    {.model = "a", .gpus = 8, .global_batch = 16, .measured = 3, .predicted = 3},
@@ -143,7 +143,7 @@ static void orders(void **state)
 	unsigned pairs;
 	(void)state;
 
-	assert_int_equal(p4d_wrong_orders(runs, 5, &pairs), 1);
+	assert_int_equal(p4d_measured__wrong_orders(runs, 5, &pairs), 1);
 	assert_int_equal(pairs, 3);
 }
 

@@ -135,7 +135,8 @@ static void fix_works(const p4d_site *site, p4d_job job, const char *flags, cons
 		if (!strncmp(word, "--p4d-", 6)) {
 			used += (size_t)snprintf(fixed + used, sizeof(fixed) - used, " %s", word + 6);
 		} else if (!strncmp(word, "--nodes=", 8)) {
-			assert_int_equal(p4d_nodes_parse(word + 8, &job.min_nodes, &job.max_nodes, &err), 0);
+			assert_int_equal(
+			    p4d_gres__parse_nodes(word + 8, &job.min_nodes, &job.max_nodes, &err), 0);
 		} else if (!strncmp(word, "--gpus-per-node=", 16)) {
 			snprintf(gres, sizeof(gres), "gpu:%s", word + 16);
 			job.gres = gres;
@@ -317,7 +318,7 @@ static void host_memory(void **state)
 	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
 	assert_non_null(strstr(t->text, "--mem grants 16.0 GiB\np4d: fix: --mem="));
 	uint64_t bytes;
-	assert_int_equal(p4d_mem_parse(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
+	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
 	job.mem_per_node_bytes = bytes;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support.h"
 
-#include "request/defaults.h"
 #include "job/export.h"
 #include "job/script.h"
+#include "request/defaults.h"
 
 static void build(const char *flags, p4d_request *r, p4d_layout *l)
 {
@@ -24,7 +24,7 @@ static void megatron_arguments(void **state)
 
 	(void)state;
 	build(MODEL_70B "tp=8 pp=2 framework=megatron recompute=full", &r, &l);
-	assert_string_equal(p4d_megatron_args(&r, &l, args, sizeof(args)),
+	assert_string_equal(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
 			    "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
 			    "--context-parallel-size 1 --sequence-parallel "
 			    "--use-distributed-optimizer --micro-batch-size 1 --global-batch-size 1024 "
@@ -38,14 +38,14 @@ static void megatron_arguments(void **state)
 			    "uniform --recompute-num-layers 1 --attention-backend flash --hidden-dropout 0.0 "
 			    "--attention-dropout 0.0 --bf16");
 	build(MODEL_70B "tp=4 pp=4 pipeline-split=19,21,21,19 framework=megatron", &r, &l);
-	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+	assert_non_null(strstr(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
 			       "--pipeline-model-parallel-layout Et*19|t*21|t*21|t*19L"));
 	assert_null(strstr(args, "--cp-comm-type"));
 	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=all-gather framework=megatron", &r, &l);
-	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+	assert_non_null(strstr(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
 			       "--context-parallel-size 2 --cp-comm-type all_gather"));
 	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
-	assert_non_null(strstr(p4d_megatron_args(&r, &l, args, sizeof(args)),
+	assert_non_null(strstr(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
 			       "--num-layers-per-virtual-pipeline-stage 4"));
 }
 
@@ -59,7 +59,7 @@ static void arguments_agree_with_the_layout(void **state)
 
 	(void)state;
 	build(MODEL_70B "tp=2 pp=4 cp=2 vpp=2 micro-batch=2 framework=megatron", &r, &l);
-	p4d_megatron_args(&r, &l, args, sizeof(args));
+	p4d_export__megatron_args(&r, &l, args, sizeof(args));
 	assert_false(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
 	l.cp = 1;
 	assert_true(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));

@@ -70,7 +70,7 @@ static p4d_geometry understood(const p4d_site *site, p4d_job job, unsigned *aske
 	p4d_geometry out = {0};
 	p4d_error err = {0};
 
-	if (p4d_geometry_of(site, &job, ask, asked ? asked : &local, &out, &err) < 0)
+	if (p4d_job_geometry(site, &job, ask, asked ? asked : &local, &out, &err) < 0)
 		fail_msg("%d: %s", err.code, err.text);
 	return out;
 }
@@ -81,7 +81,7 @@ static void refused(const p4d_site *site, p4d_job job, p4d_code code, const char
 	p4d_geometry out = {.nodes = 77}, before = out;
 	p4d_error err = {0};
 
-	assert_int_equal(p4d_geometry_of(site, &job, ask, &asked, &out, &err), -1);
+	assert_int_equal(p4d_job_geometry(site, &job, ask, &asked, &out, &err), -1);
 	assert_string_equal(err.text, text);
 	assert_string_equal(err.fix, fix);
 	assert_int_equal(err.code, code);
@@ -194,7 +194,7 @@ static void memory_text(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t bytes = 7;
 		p4d_error err = {0};
-		int rc = p4d_mem_parse(cases[i].text, &bytes, &err);
+		int rc = p4d_gres_parse_mem(cases[i].text, &bytes, &err);
 		if (err.code != cases[i].code || rc != (err.code ? -1 : 0))
 			fail_msg("%s: %d", cases[i].text, err.code);
 		assert_int_equal(bytes, rc ? 7 : cases[i].bytes);
@@ -230,7 +230,7 @@ static void node_text(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t min = 7, max = 8;
 		p4d_error err = {0};
-		int rc = p4d_nodes_parse(cases[i].text, &min, &max, &err);
+		int rc = p4d_gres__parse_nodes(cases[i].text, &min, &max, &err);
 		if (rc != cases[i].rc)
 			fail_msg("%s: %d", cases[i].text, rc);
 		assert_int_equal(min, rc ? 7 : cases[i].min);
@@ -416,7 +416,7 @@ static void gpu_unknown(void **state)
 	p4d_geometry out;
 	p4d_error err = {0};
 	p4d_job job = {.gres = "gpu:4"};
-	assert_int_equal(p4d_geometry_of(nothing, &job, NULL, NULL, &out, &err), -1);
+	assert_int_equal(p4d_job_geometry(nothing, &job, NULL, NULL, &out, &err), -1);
 	assert_int_equal(err.code, P4D_E_GPU_OF_PARTITION);
 	assert_string_equal(
 	    err.text,

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <cmocka.h>
 
 #include "model/model.h"
@@ -105,7 +104,7 @@ static void check_preset(const p4d_preset *preset, const p4d_request *request, v
 			 counted);
 	assert_true(strlen(preset->source) > 10);
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (p4d_option_info_of((p4d_option)i)->where & P4D_WHERE_MODEL)
+		if (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_MODEL)
 			assert_int_equal(request->origin[i], P4D_BY_MODEL);
 }
 

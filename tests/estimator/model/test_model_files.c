@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <cmocka.h>
 
 #include "model/model.h"
@@ -84,7 +83,7 @@ static p4d_request parse(const char *text)
 	p4d_request request = {0};
 	p4d_error err = {0};
 
-	if (p4d_model_parse(text, strlen(text), "f", &request, NULL, &err) < 0)
+	if (p4d_model__parse(text, strlen(text), "f", &request, NULL, &err) < 0)
 		fail_msg("%s: %s", text, err.text);
 	return request;
 }
@@ -106,11 +105,11 @@ static void refuse_text(const char *text, size_t length, p4d_code code, const ch
 	p4d_request request = {0}, before = request;
 	p4d_error err = {0};
 
-	assert_int_equal(p4d_model_parse(text, length, "f", &request, NULL, &err), -1);
+	assert_int_equal(p4d_model__parse(text, length, "f", &request, NULL, &err), -1);
 	assert_string_equal(err.text, message);
 	assert_int_equal(err.code, code);
 	assert_memory_equal(&request, &before, sizeof(request));
-	assert_int_equal(p4d_model_parse(text, length, "f", &request, NULL, NULL), -1);
+	assert_int_equal(p4d_model__parse(text, length, "f", &request, NULL, NULL), -1);
 }
 
 /* The totals Hugging Face shows for these repositories. */

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-#include "run/job_plan.h"
 #include "model/model.h"
-#include "plan/plan_line.h"
 #include "model/rope.h"
+#include "plan/plan_line.h"
+#include "run/job_plan.h"
 
 static const p4d_rope llama31 = {500000, P4D_ROPE_LLAMA3, 8, 1, 4, 8192};
 
@@ -109,7 +109,7 @@ static void texts(void **state)
 	p4d_rope_default(&r);
 	assert_int_equal(p4d_rope_of(&r, &rope, &err), 0);
 	assert_true(rope.theta == 10000 && rope.type == P4D_ROPE_NONE);
-	assert_true(p4d_real_of(&r, P4D_NORM_EPSILON) == 1e-5);
+	assert_true(p4d_request_real(&r, P4D_NORM_EPSILON) == 1e-5);
 	set_all(&r, "rope-theta=5e5 rope-scaling=llama3,8,1,4,8192");
 	assert_int_equal(p4d_rope_of(&r, &rope, &err), 0);
 	assert_true(rope.theta == 500000 && rope.type == P4D_ROPE_LLAMA3 && rope.factor == 8 &&
@@ -136,7 +136,7 @@ static void texts(void **state)
 
 static int parse(const char *text, p4d_request *r, p4d_error *err)
 {
-	return p4d_model_parse(text, strlen(text), "f", r, NULL, err);
+	return p4d_model__parse(text, strlen(text), "f", r, NULL, err);
 }
 
 /* What files say, and what a request then has. */
@@ -182,8 +182,8 @@ static void model_files(void **state)
 		if (parse(text, &r, &err) < 0)
 			fail_msg("%s: %s", text, err.text);
 		assert_string_equal(r.rope_scaling, cases[i].scaling);
-		assert_true(p4d_real_of(&r, P4D_ROPE_THETA) == cases[i].theta);
-		assert_true(p4d_real_of(&r, P4D_NORM_EPSILON) == 1e-6); /* the library's */
+		assert_true(p4d_request_real(&r, P4D_ROPE_THETA) == cases[i].theta);
+		assert_true(p4d_request_real(&r, P4D_NORM_EPSILON) == 1e-6); /* the library's */
 	}
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		p4d_request r = {.gpu = ""};
@@ -224,8 +224,8 @@ static void presets(void **state)
 		if (p4d_plan_read(line, &again, &err) < 0)
 			fail_msg("%s", err.text);
 		assert_string_equal(again.rope_scaling, cases[i].scaling);
-		assert_true(p4d_real_of(&again, P4D_ROPE_THETA) == cases[i].theta);
-		assert_true(p4d_real_of(&again, P4D_NORM_EPSILON) == cases[i].epsilon);
+		assert_true(p4d_request_real(&again, P4D_ROPE_THETA) == cases[i].theta);
+		assert_true(p4d_request_real(&again, P4D_NORM_EPSILON) == cases[i].epsilon);
 		assert_int_equal(again.origin[P4D_ROPE_SCALING], P4D_BY_MODEL);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support.h"
 
-#include "request/defaults.h"
 #include "plan/plan_line.h"
+#include "request/defaults.h"
 
 static void complete(p4d_request *r)
 {
@@ -27,7 +27,7 @@ static void round_trip(void **state)
 	assert_string_equal(back.override_reason, "it's_a:100%_#test@u");
 	assert_false(p4d_plan_differs(&r, &back, NULL));
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (p4d_option_info_of((p4d_option)i)->where & P4D_WHERE_PLAN)
+		if (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_PLAN)
 			assert_int_equal(r.origin[i], back.origin[i]);
 	assert_int_equal(p4d_plan_write(&back, again, sizeof(again), &err), 0);
 	assert_string_equal(line, again);

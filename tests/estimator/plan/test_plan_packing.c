@@ -36,7 +36,7 @@ static void packing_is_tight(void **state)
 
 /* Most bytes alive at once, by walking a stage's instruction list; independent of the slot counts in the
  * plan. */
-static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_list *list)
+static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_instruction_list *list)
 {
 	uint64_t slot[4] = {0}, always = 0, moment[P4D_MOMENTS] = {0}, alive = 0, peak = 0;
 
@@ -44,7 +44,7 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_list
 		const p4d_tensor *row = &plan->tensor[i];
 		if (row->lifetime == P4D_LIVES_ALWAYS)
 			always += row->bytes;
-		else if (row->lifetime == P4D_LIVES_AT_MOMENTS)
+		else if (row->lifetime == P4D_LIVES_IN_RANGE)
 			for (int m = 0; m < P4D_MOMENTS; m++)
 				moment[m] += row->moments & 1u << m ? row->bytes : 0;
 		else
@@ -104,13 +104,13 @@ static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_list
 static double packing_of(const p4d_layout *l, uint32_t stage, p4d_plan *plan)
 {
 	const p4d_schedule s = p4d_schedule_of(l);
-	p4d_list *lists = calloc(l->pp, sizeof(*lists));
+	p4d_instruction_list *lists = calloc(l->pp, sizeof(*lists));
 
 	assert_non_null(lists);
 	assert_int_equal(p4d_schedule_compile(&s, lists, NULL), 0);
 	assert_int_equal(p4d_plan_build(l, &h100, stage, plan, NULL), 0);
 	const double packing = (double)replay(l, plan, &lists[stage]) / (double)plan->arena_bytes;
-	p4d_lists_free(lists, (uint32_t)l->pp);
+	p4d_schedule_lists_free(lists, (uint32_t)l->pp);
 	free(lists);
 	return packing;
 }

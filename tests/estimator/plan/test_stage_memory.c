@@ -4,14 +4,14 @@
 
 #include <math.h>
 
+#include "plan/stage_memory.h"
 #include "request/defaults.h"
 #include "validate/measured.h"
-#include "plan/stage_memory.h"
 
 static void set(p4d_request *r, const char *name, const char *value)
 {
 	p4d_error err;
-	int option = p4d_option_find(name);
+	int option = p4d_request_option_find(name);
 
 	assert_int_not_equal(option, -1);
 	if (p4d_request_set(r, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
@@ -29,7 +29,7 @@ static p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t 
 	p4d_request_complete(&r, 0, nodes * gpus_per_node);
 	if (p4d_layout_build(&r, nodes, gpus_per_node, layout, &err) < 0)
 		fail_msg("layout: %s", err.text);
-	if (p4d_estimate_memory(layout, method, &none, &e, &err) < 0)
+	if (p4d_memory_estimate(layout, method, &none, &e, &err) < 0)
 		fail_msg("memory: %s", err.text);
 	return e;
 }
@@ -54,9 +54,9 @@ static void published_measurements(void **state)
 	assert_true(length < sizeof(text) - 1);
 	text[length] = '\0';
 	fclose(file);
-	assert_int_equal(p4d_measured_open(&csv, path, text, &err), 0);
+	assert_int_equal(p4d_measured__open(&csv, path, text, &err), 0);
 	printf("%-12s %10s %10s %8s %10s %8s\n", "row", "measured", "closed", "error", "paper", "error");
-	while ((rc = p4d_measured_next(&csv, &row, &err)) > 0) {
+	while ((rc = p4d_measured__next(&csv, &row, &err)) > 0) {
 		p4d_layout layout;
 		if (!row.complete)
 			continue;
@@ -114,8 +114,8 @@ static void malformed_measurements(void **state)
 		bool with_header = !strncmp(cases[i].text, "HEADER", 6);
 		snprintf(text, sizeof(text), "%s%s", with_header ? header : "",
 			 cases[i].text + (with_header ? 6 : 0));
-		int rc = p4d_measured_open(&csv, "x.csv", text, &err);
-		while (rc == 0 && (rc = p4d_measured_next(&csv, &row, &err)) > 0)
+		int rc = p4d_measured__open(&csv, "x.csv", text, &err);
+		while (rc == 0 && (rc = p4d_measured__next(&csv, &row, &err)) > 0)
 			rc = 0;
 		assert_int_equal(rc, -1);
 		assert_string_equal(err.text, cases[i].message);
@@ -308,7 +308,7 @@ static void peak_is_the_fullest_stage(void **state)
 	p4d_estimate e = estimate(&r, 1, 8, P4D_METHOD_CLOSED, &l);
 	uint64_t most = 0, sum = 0;
 	for (uint32_t i = 0; i < 4; i++) {
-		assert_int_equal(p4d_stage_memory(&l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
+		assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
 		most = stage.device_bytes > most ? stage.device_bytes : most;
 	}
 	assert_int_equal(e.peak.device_bytes, most);
@@ -335,9 +335,9 @@ static void absurd_numbers_are_an_error(void **state)
 	    "micro-batch=65536 global-batch=65536 framework=megatron attention=unfused");
 	p4d_request_complete(&r, 0, 1);
 	assert_int_equal(p4d_layout_build(&r, 1, 1, &l, &err), 0);
-	assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &none, &e, &err), -1);
+	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &none, &e, &err), -1);
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
-	assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_PAPER, &none, &e, &err), -1);
+	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PAPER, &none, &e, &err), -1);
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
 }
 
@@ -353,7 +353,7 @@ static void cpu_is_compared_with_host_memory(void **state)
 	p4d_request_complete(&r, 0, 4);
 	assert_int_equal(r.value[P4D_PRECISION], P4D_FP32);
 	assert_int_equal(p4d_layout_build(&r, 1, 4, &l, NULL), 0);
-	assert_int_equal(p4d_estimate_memory(&l, P4D_METHOD_CLOSED, &host, &e, NULL), 0);
+	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &host, &e, NULL), 0);
 	assert_int_equal(e.capacity_bytes, (uint64_t)2 << 30);
 	assert_int_equal(e.peak.part[P4D_PART_CONTEXT] + e.peak.part[P4D_PART_COMM], 0);
 	assert_true(e.host_bytes >= 4 * e.peak.allocated_bytes);

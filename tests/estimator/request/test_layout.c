@@ -178,12 +178,12 @@ static void framework_rule(void **state)
 static void default_batch(void **state)
 {
 	(void)state;
-	assert_int_equal(p4d_default_global_batch(2048, 8, 8, 1, 1, 1), 2048);
-	assert_int_equal(p4d_default_global_batch(2048, 24, 8, 1, 1, 1),
+	assert_int_equal(p4d_defaults__global_batch(2048, 8, 8, 1, 1, 1), 2048);
+	assert_int_equal(p4d_defaults__global_batch(2048, 24, 8, 1, 1, 1),
 			 2049); /* rounded up to a multiple of dp = 3 */
-	assert_int_equal(p4d_default_global_batch(0, 16, 2, 1, 4, 2),
+	assert_int_equal(p4d_defaults__global_batch(0, 16, 2, 1, 4, 2),
 			 16); /* dp 2, micro-batch 2, four stages */
-	assert_int_equal(p4d_default_global_batch(512, 16384, 1, 1, 1, 1), 16384);
+	assert_int_equal(p4d_defaults__global_batch(512, 16384, 1, 1, 1, 1), 16384);
 }
 
 static void an_incomplete_request_is_refused(void **state)

@@ -4,13 +4,13 @@
 static void names(void **state)
 {
 	(void)state;
-	assert_int_equal(p4d_option_find("micro-batch"), P4D_MICRO_BATCH);
-	assert_int_equal(p4d_option_find("MICRO_BATCH"), P4D_MICRO_BATCH);
-	assert_int_equal(p4d_option_find("micro"), -1);
-	assert_int_equal(p4d_option_find("micro-batches"), -1);
-	assert_int_equal(p4d_option_find(""), -1);
+	assert_int_equal(p4d_request_option_find("micro-batch"), P4D_MICRO_BATCH);
+	assert_int_equal(p4d_request_option_find("MICRO_BATCH"), P4D_MICRO_BATCH);
+	assert_int_equal(p4d_request_option_find("micro"), -1);
+	assert_int_equal(p4d_request_option_find("micro-batches"), -1);
+	assert_int_equal(p4d_request_option_find(""), -1);
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		assert_int_equal(p4d_option_find(p4d_option_info_of((p4d_option)i)->name), i);
+		assert_int_equal(p4d_request_option_find(p4d_request_option_info((p4d_option)i)->name), i);
 }
 
 static void refuse(const char *name, const char *value, const char *message)
@@ -18,8 +18,8 @@ static void refuse(const char *name, const char *value, const char *message)
 	p4d_request r = {.gpu = ""}, before = r;
 	p4d_error err;
 
-	assert_int_equal(p4d_request_set(&r, (p4d_option)p4d_option_find(name), value, P4D_BY_USER, &err),
-			 -1);
+	assert_int_equal(
+	    p4d_request_set(&r, (p4d_option)p4d_request_option_find(name), value, P4D_BY_USER, &err), -1);
 	assert_int_equal(err.code, P4D_E_VALUE);
 	assert_string_equal(err.text, message);
 	assert_memory_equal(&r, &before, sizeof(r));
@@ -68,10 +68,10 @@ static void decimals(void **state)
 	for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
 		const p4d_option option = strtod(plain[i], NULL) < 1 ? P4D_NORM_EPSILON : P4D_ROPE_THETA;
 		assert_int_equal(p4d_request_set(&r, option, plain[i], P4D_BY_USER, NULL), 0);
-		assert_string_equal(p4d_value_text(&r, option, text, sizeof(text)), plain[i]);
+		assert_string_equal(p4d_request_value_text(&r, option, text, sizeof(text)), plain[i]);
 	}
 	p4d_request_put_real(&r, P4D_NORM_EPSILON, odd, P4D_BY_USER);
-	p4d_value_text(&r, P4D_NORM_EPSILON, text, sizeof(text));
+	p4d_request_value_text(&r, P4D_NORM_EPSILON, text, sizeof(text));
 	assert_true(strtod(text, NULL) == odd);
 	/* what is unset here is taken over, texts too */
 	set_all(&r, "rope-scaling=linear,2");
@@ -80,8 +80,8 @@ static void decimals(void **state)
 		p4d_request_inherit(&other, &r, (p4d_option)i, P4D_BY_MODEL);
 	assert_string_equal(other.rope_scaling, "linear,2");
 	assert_int_equal(other.origin[P4D_ROPE_SCALING], P4D_BY_MODEL);
-	assert_true(p4d_real_of(&other, P4D_ROPE_THETA) == p4d_real_of(&r, P4D_ROPE_THETA));
-	assert_true(p4d_real_of(&other, P4D_NORM_EPSILON) == 0.01);
+	assert_true(p4d_request_real(&other, P4D_ROPE_THETA) == p4d_request_real(&r, P4D_ROPE_THETA));
+	assert_true(p4d_request_real(&other, P4D_NORM_EPSILON) == 0.01);
 	assert_false(p4d_is_set(&other, P4D_TP));
 }
 

@@ -10,21 +10,22 @@ static void test_positions(void **state)
 	uint32_t chunk;
 
 	(void)state;
-	assert_int_equal(p4d_positions(&interleaved), 12);
-	assert_int_equal(p4d_position_of(&interleaved, 1, 2), 9);
-	assert_int_equal(p4d_stage_at(&interleaved, 9, &chunk), 1);
+	assert_int_equal(p4d_schedule_positions(&interleaved), 12);
+	assert_int_equal(p4d_schedule_position_of(&interleaved, 1, 2), 9);
+	assert_int_equal(p4d_schedule_stage_at(&interleaved, 9, &chunk), 1);
 	assert_int_equal(chunk, 2);
-	assert_int_equal(p4d_position_of(&v, 3, 0), 3);
-	assert_int_equal(p4d_position_of(&v, 3, 1), 4);
-	assert_int_equal(p4d_position_of(&v, 0, 1), 7);
+	assert_int_equal(p4d_schedule_position_of(&v, 3, 0), 3);
+	assert_int_equal(p4d_schedule_position_of(&v, 3, 1), 4);
+	assert_int_equal(p4d_schedule_position_of(&v, 0, 1), 7);
 	for (int i = 0; i < 200; i++) {
 		p4d_schedule s = random_schedule(16, 1);
-		for (uint32_t position = 0; position < p4d_positions(&s); position++) {
-			uint32_t stage = p4d_stage_at(&s, position, &chunk);
-			assert_int_equal(p4d_position_of(&s, stage, chunk), position);
+		for (uint32_t position = 0; position < p4d_schedule_positions(&s); position++) {
+			uint32_t stage = p4d_schedule_stage_at(&s, position, &chunk);
+			assert_int_equal(p4d_schedule_position_of(&s, stage, chunk), position);
 		}
-		assert_int_equal(p4d_stage_at(&s, 0, NULL), 0);
-		assert_true(p4d_is_last(&s, p4d_stage_at(&s, p4d_positions(&s) - 1, NULL)));
+		assert_int_equal(p4d_schedule_stage_at(&s, 0, NULL), 0);
+		assert_true(p4d_schedule_is_last(
+		    &s, p4d_schedule_stage_at(&s, p4d_schedule_positions(&s) - 1, NULL)));
 	}
 }
 
@@ -49,7 +50,7 @@ static void test_schedule_of(void **state)
 }
 
 /* "F0" and the like, so that a whole order can be compared; transfers in small letters. */
-static void write_order(const p4d_list *list, char *text, size_t size)
+static void write_order(const p4d_instruction_list *list, char *text, size_t size)
 {
 	static const char *const letter[P4D_OPS] = {
 	    [P4D_OP_GATHER_PARAMS] = "G",  [P4D_OP_RECV_FORWARD] = "rf",   [P4D_OP_FORWARD] = "F",
@@ -69,7 +70,7 @@ static void assert_order(int kind, uint32_t stages, uint32_t chunks, uint32_t mi
 			 const char *expected)
 {
 	const p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, chunks, micro_batches};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	char text[1024];
 
 	write_order(&lists[stage], text, sizeof(text));
@@ -96,7 +97,7 @@ static void test_orders(void **state)
 static void test_instructions(void **state)
 {
 	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 2, 2, 2};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	const p4d_instruction *in = lists[0].at;
 
 	(void)state;
@@ -115,7 +116,7 @@ static void test_instructions(void **state)
 
 static void assert_checked(const p4d_schedule *s)
 {
-	p4d_list *lists = compiled(s);
+	p4d_instruction_list *lists = compiled(s);
 	p4d_error err;
 
 	if (p4d_schedule_check(s, lists, &err) < 0)
@@ -173,7 +174,7 @@ static void test_large_schedules(void **state)
 static void test_too_large(void **state)
 {
 	const p4d_schedule s = {P4D_INTERLEAVED, P4D_VOCAB_OFF, 1024, 1024, 1 << 24};
-	p4d_list *lists = calloc(s.stages, sizeof(*lists));
+	p4d_instruction_list *lists = calloc(s.stages, sizeof(*lists));
 	p4d_error err;
 
 	(void)state;
@@ -186,10 +187,10 @@ static void test_too_large(void **state)
 static void test_names(void **state)
 {
 	(void)state;
-	assert_string_equal(p4d_op_name(P4D_OP_FORWARD), "forward");
+	assert_string_equal(p4d_schedule__op_name(P4D_OP_FORWARD), "forward");
 	for (int op = 0; op < P4D_OPS; op++)
-		assert_non_null(p4d_op_name((p4d_op)op));
-	assert_string_equal(p4d_op_name(P4D_OPS), "unknown instruction");
+		assert_non_null(p4d_schedule__op_name((p4d_op)op));
+	assert_string_equal(p4d_schedule__op_name(P4D_OPS), "unknown instruction");
 }
 
 int main(void)

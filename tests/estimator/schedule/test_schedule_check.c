@@ -4,7 +4,7 @@
 
 #include "support/shapes.h"
 
-static void assert_refused(const p4d_schedule *s, const p4d_list *lists, const char *what)
+static void assert_refused(const p4d_schedule *s, const p4d_instruction_list *lists, const char *what)
 {
 	p4d_error err = {0};
 
@@ -18,9 +18,9 @@ static void assert_refused(const p4d_schedule *s, const p4d_list *lists, const c
 }
 
 /* A list with room for one more instruction. */
-static p4d_list copy_of(const p4d_list *list)
+static p4d_instruction_list copy_of(const p4d_instruction_list *list)
 {
-	p4d_list copy = *list;
+	p4d_instruction_list copy = *list;
 
 	copy.at = malloc((list->count + 1) * sizeof(*copy.at));
 	assert_non_null(copy.at);
@@ -42,7 +42,7 @@ static const char *const mutation_name[MUTATIONS] = {
 };
 
 /* False when there is nothing wrong with the result. */
-static bool mutate(p4d_list *list, int mutation, size_t at, const p4d_schedule *s)
+static bool mutate(p4d_instruction_list *list, int mutation, size_t at, const p4d_schedule *s)
 {
 	p4d_instruction *in = &list->at[at], kept = *in;
 	size_t after = list->count - at;
@@ -89,9 +89,9 @@ static void test_mutations(void **state)
 	(void)state;
 	for (int i = 0; i < 6000; i++) {
 		p4d_schedule s = random_schedule(6, 10);
-		p4d_list *lists = compiled(&s);
+		p4d_instruction_list *lists = compiled(&s);
 		uint32_t stage = random_below(s.stages);
-		p4d_list good = lists[stage], bad = copy_of(&good);
+		p4d_instruction_list good = lists[stage], bad = copy_of(&good);
 		int mutation = i % MUTATIONS;
 		bool wrong = mutate(&bad, mutation, random_below((uint32_t)good.count), &s);
 
@@ -109,7 +109,7 @@ static void test_mutations(void **state)
 static void test_slots_said(void **state)
 {
 	const p4d_schedule s = {P4D_V_HALF, P4D_VOCAB_2, 4, 2, 8};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 
 	(void)state;
 	lists[2].slots.activation++;
@@ -132,7 +132,7 @@ static void test_deadlock(void **state)
 
 	(void)state;
 	all.kind = P4D_GPIPE;
-	p4d_list *lists = compiled(&one), *other = compiled(&all), first = lists[0];
+	p4d_instruction_list *lists = compiled(&one), *other = compiled(&all), first = lists[0];
 	lists[0] = other[0];
 	assert_refused(&one, lists, "a deadlock");
 	p4d_schedule_check(&one, lists, &err);
@@ -146,7 +146,7 @@ static void test_deadlock(void **state)
 static void test_other_order(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 2, 1, 4};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	p4d_error err;
 
 	(void)state;
@@ -167,7 +167,7 @@ static void test_other_order(void **state)
 static void test_barriers(void **state)
 {
 	p4d_schedule s = {P4D_1F1B, P4D_VOCAB_2, 4, 1, 8};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 
 	(void)state;
 	s.vocabulary = P4D_VOCAB_1;
@@ -179,12 +179,12 @@ static void test_barriers(void **state)
 static void test_hand_overs(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_1, 2, 1, 6};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	p4d_error err;
 
 	(void)state;
 	for (uint32_t stage = 0; stage < s.stages; stage++) {
-		p4d_list *list = &lists[stage];
+		p4d_instruction_list *list = &lists[stage];
 		for (size_t i = 1, to = 1; i < list->count; i++) {
 			p4d_instruction in = list->at[i];
 			if (in.op != P4D_OP_EMBED_FORWARD)

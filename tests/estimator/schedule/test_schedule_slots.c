@@ -5,7 +5,7 @@
 #include "support/shapes.h"
 
 /* Counted from a list, by itself. */
-static p4d_slots replay(const p4d_list *list)
+static p4d_slots replay(const p4d_instruction_list *list)
 {
 	p4d_slots now = {0}, most = {0};
 
@@ -35,7 +35,7 @@ static p4d_slots replay(const p4d_list *list)
 
 static void assert_slots(const p4d_schedule *s)
 {
-	p4d_list *lists = compiled(s);
+	p4d_instruction_list *lists = compiled(s);
 
 	for (uint32_t stage = 0; stage < s->stages; stage++) {
 		p4d_slots counted = replay(&lists[stage]), told = p4d_schedule_slots(s, stage);
@@ -136,10 +136,10 @@ static void test_v_ends(void **state)
 		const uint32_t stage = random_below(stages);
 		const p4d_v_ends ends = p4d_schedule_v_ends(&s, stage);
 		uint32_t forwards[2] = {0}, backwards[2] = {0}, ahead = 0, behind = 0;
-		p4d_order order;
+		p4d_schedule_order order;
 		p4d_pass pass;
-		p4d_order_begin(&s, stage, &order);
-		while (p4d_order_next(&order, &pass)) {
+		p4d_schedule_order_begin(&s, stage, &order);
+		while (p4d_schedule_order_next(&order, &pass)) {
 			if (pass.op == P4D_OP_FORWARD && pass.chunk == 1 && forwards[1] == 0)
 				ahead = forwards[0];
 			if (pass.op == P4D_OP_BACKWARD_INPUT && pass.chunk == 0)

@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "cost/cost.h"
-#include "request/defaults.h"
 #include "plan/plan_line.h"
-#include "search/layout_search.h"
+#include "request/defaults.h"
+#include "search/search.h"
 
 static p4d_gpus gpus;
 
@@ -51,10 +51,10 @@ static void judge(walk *w, const p4d_layout *layout)
 	p4d_estimate e;
 	p4d_step step;
 
-	if (p4d_estimate_memory(layout, w->space->method, &w->space->capacity, &e, NULL) < 0 ||
+	if (p4d_memory_estimate(layout, w->space->method, &w->space->capacity, &e, NULL) < 0 ||
 	    e.fraction > w->space->limit)
 		return;
-	assert_int_equal(p4d_clock_step(layout, w->space->capacity.gpu, &w->work, &step, NULL), 0);
+	assert_int_equal(p4d_cost_step(layout, w->space->capacity.gpu, &w->work, &step, NULL), 0);
 	double seconds = step.seconds / (double)layout->global_batch;
 	w->fitting++;
 	if (w->least == 0 || seconds < w->least)
@@ -73,7 +73,7 @@ static void visit(walk *w, p4d_request *r)
 		return;
 	layout.cp_comm = P4D_CP_ALL_GATHER;
 	if (w->least == 0 ||
-	    p4d_clock_bound(&layout, w->space->capacity.gpu, NULL) < w->least * (double)layout.global_batch)
+	    p4d_cost_bound(&layout, w->space->capacity.gpu, NULL) < w->least * (double)layout.global_batch)
 		judge(w, &layout);
 }
 
@@ -129,7 +129,7 @@ static void nothing_is_faster(void **state)
 		set_all(&r, models[i % 3]);
 		set_all(&r, more[i / 3 % 4]);
 		exhaustive(&all, &r);
-		size_t n = p4d_search(&r, &space, &best, 1, NULL);
+		size_t n = p4d_search_run(&r, &space, &best, 1, NULL);
 		p4d_timeline_work_free(&all.work);
 		assert_int_equal(n, all.fitting > 0);
 		if (!n)
@@ -156,11 +156,11 @@ static void best_comes_first(void **state)
 
 	(void)state;
 	set_all(&r, MODEL_70B);
-	assert_int_equal(p4d_search(&r, &space, found, 8, &counts), 8);
+	assert_int_equal(p4d_search_run(&r, &space, found, 8, &counts), 8);
 	assert_true(counts.considered > counts.fitting && counts.fitting >= 8);
 	for (size_t j = 1; j < 8; j++)
-		assert_false(p4d_candidate_better(&found[j], &found[j - 1], space.safe));
-	assert_int_equal(p4d_search(&r, &space, &best, 1, NULL), 1);
+		assert_false(p4d_search__better(&found[j], &found[j - 1], space.safe));
+	assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
 	assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
 }
 
@@ -176,14 +176,14 @@ static void without_a_clock(void **state)
 	(void)state;
 	space.capacity.gpu = &unknown;
 	set_all(&r, MODEL_13B);
-	size_t n = p4d_search(&r, &space, found, 32, NULL);
+	size_t n = p4d_search_run(&r, &space, found, 32, NULL);
 	assert_true(n > 2);
 	for (size_t i = 0; i < n; i++)
 		assert_true(found[i].step.seconds == 0);
 	assert_true(found[0].fraction <= space.safe);
 	assert_int_equal(found[0].request.value[P4D_RECOMPUTE], P4D_RECOMPUTE_NONE);
 	for (size_t i = 1; i < n; i++)
-		assert_false(p4d_candidate_better(&found[i], &found[i - 1], space.safe));
+		assert_false(p4d_search__better(&found[i], &found[i - 1], space.safe));
 }
 
 /* 126 layers on 16 stages: the stages in the middle take one more. */
@@ -197,11 +197,11 @@ static void splits_layers_that_do_not_divide(void **state)
 	set_all(&r, MODEL_70B);
 	p4d_request_put(&r, P4D_LAYERS, 126, P4D_BY_USER);
 	p4d_request_put(&r, P4D_PP, 16, P4D_BY_USER);
-	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 1);
 	assert_true(p4d_is_set(&found.request, P4D_PIPELINE_SPLIT));
 	assert_int_equal(found.request.origin[P4D_PIPELINE_SPLIT], P4D_BY_P4D);
 	p4d_request_put(&r, P4D_SCHEDULE, P4D_1F1B, P4D_BY_USER);
-	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 1);
 	assert_string_equal(found.request.pipeline_split, "7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7");
 }
 
@@ -215,26 +215,26 @@ static void gathers_keys_where_that_is_faster(void **state)
 
 	(void)state;
 	set_all(&r, MODEL_13B "layers=16 seq-len=2048 tp=1 cp=64 micro-batch=1 pp=1 recompute=none");
-	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 1);
 	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_ALL_GATHER);
 	assert_int_equal(found.request.origin[P4D_CP_COMM], P4D_BY_P4D);
 	p4d_request_flags(&found.request, "--", 1u << P4D_BY_P4D, flags, sizeof(flags));
 	assert_non_null(strstr(flags, "--cp-comm=all-gather"));
 	asked = megatron = r;
 	set_all(&asked, "cp-comm=p2p");
-	assert_int_equal(p4d_search(&asked, &space, &other, 1, NULL), 1);
+	assert_int_equal(p4d_search_run(&asked, &space, &other, 1, NULL), 1);
 	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
 	assert_true(other.step.seconds > found.step.seconds && other.fraction < found.fraction);
 	/* where gathered keys do not fit */
 	space.limit = (other.fraction + found.fraction) / 2;
-	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 1);
+	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 1);
 	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
 	p4d_search_counts counts;
-	assert_int_equal(p4d_search(&r, &space, &found, 1, &counts), 1);
+	assert_int_equal(p4d_search_run(&r, &space, &found, 1, &counts), 1);
 	assert_int_equal(found.request.value[P4D_CP_COMM], P4D_CP_P2P);
 	space.limit = 0.95;
 	set_all(&megatron, "framework=megatron");
-	assert_int_equal(p4d_search(&megatron, &space, &other, 1, NULL), 1);
+	assert_int_equal(p4d_search_run(&megatron, &space, &other, 1, NULL), 1);
 	assert_int_equal(other.request.value[P4D_CP_COMM], P4D_CP_P2P);
 }
 
@@ -246,7 +246,7 @@ static void keeps_what_was_asked(void **state)
 
 	(void)state;
 	set_all(&r, MODEL_70B "tp=4 recompute=mlp");
-	size_t n = p4d_search(&r, &space, found, 64, NULL);
+	size_t n = p4d_search_run(&r, &space, found, 64, NULL);
 	assert_true(n > 0);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(found[i].request.value[P4D_TP], 4);
@@ -265,14 +265,14 @@ static void proposes_nothing_that_cannot_gain(void **state)
 
 	(void)state;
 	set_all(&r, MODEL_70B "framework=p4d recompute=full");
-	size_t n = p4d_search(&r, &space, found, 2048, NULL);
+	size_t n = p4d_search_run(&r, &space, found, 2048, NULL);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_not_equal(found[i].request.value[P4D_SCHEDULE], P4D_ZB1P);
 		split += found[i].request.value[P4D_SCHEDULE] == P4D_ZBV;
 	}
 	assert_true(split > 0);
 	set_all(&r, "schedule=zb1p");
-	n = p4d_search(&r, &space, found, 2048, NULL);
+	n = p4d_search_run(&r, &space, found, 2048, NULL);
 	for (size_t i = 0; i < n; i++)
 		asked += found[i].request.value[P4D_SCHEDULE] == P4D_ZB1P;
 	assert_true(asked > 0 && asked == n);
@@ -312,7 +312,7 @@ static void smallest_world(void **state)
 	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), 0);
 	assert_int_equal(per_node, 8);
 	space = space_of(nodes - 1, 8, "h100-80gb"); /* one node fewer is not enough */
-	assert_int_equal(p4d_search(&r, &space, &found, 1, NULL), 0);
+	assert_int_equal(p4d_search_run(&r, &space, &found, 1, NULL), 0);
 	space.capacity.gpu = &(p4d_gpu){.name = "toy", .usable_bytes = 1000};
 	assert_int_equal(p4d_search_smallest(&r, &space, 8, &nodes, &per_node, &found), -1);
 }
@@ -330,7 +330,7 @@ static void prints_its_cost(void **state)
 		struct timespec from, to;
 		set_all(&r, MODEL_70B);
 		clock_gettime(CLOCK_MONOTONIC, &from);
-		p4d_search(&r, &space, &found, 1, &counts);
+		p4d_search_run(&r, &space, &found, 1, &counts);
 		clock_gettime(CLOCK_MONOTONIC, &to);
 		printf("70B on %5d GPUs: %6d layouts considered, %6d fit, %.2f ms\n", (int)(8 * nodes[i]),
 		       (int)counts.considered, (int)counts.fitting,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of p4d.conf: what exactly is said of a file that is not accepted, and that no cut goes unnoticed.
  */
-#include "support/conf_file.h"
-
 #include "site/conf.h"
+#include "support/conf_file.h"
 
 static void unknown_keys(void **state)
 {
@@ -182,10 +181,10 @@ static void every_cut_is_noticed(void **state)
 		p4d_conf conf;
 		char part[256];
 		snprintf(part, sizeof(part), "%.*s", (int)cut, text);
-		int rc = p4d_conf_parse(&conf, "x", part, cut, &err);
+		int rc = p4d_conf__parse(&conf, "x", part, cut, &err);
 		if (cut == length - 1) { /* only the newline is missing */
 			assert_int_equal(rc, 0);
-			p4d_conf_free(&conf);
+			p4d_conf__free(&conf);
 			continue;
 		}
 		assert_int_equal(rc, -1);
@@ -295,8 +294,8 @@ static void the_sample_is_valid(void **state)
 	*out = '\0';
 	site = loaded(enabled);
 	for (int i = 0; i < P4D_KEYS; i++) /* every key is shown */
-		if (!strstr(text, p4d_key_table[i].name))
-			fail_msg("etc/p4d.conf does not show `%s`", p4d_key_table[i].name);
+		if (!strstr(text, p4d_conf_key_table[i].name))
+			fail_msg("etc/p4d.conf does not show `%s`", p4d_conf_key_table[i].name);
 	p4d_site_free(site);
 }
 

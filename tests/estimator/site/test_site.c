@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What p4d.conf sets: which setting wins, GPUs and numbers, who may own the file. */
-#include "support/conf_file.h"
-
 #include <locale.h>
 #include <pthread.h>
 #include <sys/stat.h>
+
+#include "support/conf_file.h"
 
 static void example_of_the_manual(void **state)
 {
@@ -57,8 +57,8 @@ static void defaults_without_a_file(void **state)
 	assert_false(policy.require_plan);
 	assert_false(policy.allow_override);
 	assert_false(policy.exempt);
-	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.95);
-	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.97);
+	assert_true(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.95);
+	assert_true(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.97);
 	assert_int_equal(p4d_site_log(site), P4D_LOG_REFUSALS);
 	assert_int_equal(p4d_site_host_bytes_per_rank(site), 0);
 	assert_string_equal(p4d_site_path(site), "");
@@ -75,8 +75,8 @@ static void a_limit_of_the_site_holds_for_both_frameworks(void **state)
 	(void)state;
 	p4d_site *site = loaded("limit = 0.93\nversion = 1\n");
 	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
-	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.93);
-	assert_true(p4d_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.93);
+	assert_true(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.93);
+	assert_true(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.93);
 	p4d_site_free(site);
 }
 

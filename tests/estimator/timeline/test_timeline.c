@@ -6,7 +6,8 @@
 #include "support/durations.h"
 #include "support/shapes.h"
 
-static p4d_timeline timed(const p4d_schedule *s, const p4d_list *lists, const p4d_durations *d, bool spans)
+static p4d_timeline timed(const p4d_schedule *s, const p4d_instruction_list *lists, const p4d_durations *d,
+			  bool spans)
 {
 	p4d_timeline timeline;
 	p4d_error err;
@@ -22,7 +23,7 @@ static double bubble_of(int kind, uint32_t p, uint32_t v, uint32_t m)
 	const p4d_schedule s = {kind, P4D_VOCAB_OFF, p, v, m};
 	durations_store store;
 	p4d_durations d = even_durations(&s, &store);
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	p4d_timeline timeline = timed(&s, lists, &d, false);
 	double bubble = timeline.bubble_fraction;
 
@@ -89,7 +90,7 @@ static void test_vocabulary_barriers_are_hidden(void **state)
 					d.vocabulary_forward = d.vocabulary_backward = 0.7;
 					d.vocabulary_sync = 0.5;
 					d.embed_forward = d.embed_backward = 0.1;
-					p4d_list *lists = compiled(&s);
+					p4d_instruction_list *lists = compiled(&s);
 					p4d_timeline timeline = timed(&s, lists, &d, false);
 					idle[i] = timeline.seconds * timeline.bubble_fraction;
 					p4d_timeline_free(&timeline, p);
@@ -104,8 +105,8 @@ static void test_vocabulary_barriers_are_hidden(void **state)
 }
 
 /* The instruction of this kind, chunk and micro-batch on a stage. */
-static p4d_span span_of(const p4d_list *lists, const p4d_timeline *timeline, uint32_t stage, int op,
-			uint32_t chunk, uint32_t micro_batch)
+static p4d_span span_of(const p4d_instruction_list *lists, const p4d_timeline *timeline, uint32_t stage,
+			int op, uint32_t chunk, uint32_t micro_batch)
 {
 	for (size_t i = 0; i < lists[stage].count; i++) {
 		const p4d_instruction *in = &lists[stage].at[i];
@@ -113,12 +114,13 @@ static p4d_span span_of(const p4d_list *lists, const p4d_timeline *timeline, uin
 		if (same && in->chunk == chunk && in->micro_batch == micro_batch)
 			return timeline->span[stage][i];
 	}
-	fail_msg("stage %u has no %s of micro-batch %u", stage, p4d_op_name((p4d_op)op), micro_batch);
+	fail_msg("stage %u has no %s of micro-batch %u", stage, p4d_schedule__op_name((p4d_op)op),
+		 micro_batch);
 	return (p4d_span){0, 0};
 }
 
-static double last_end(const p4d_schedule *s, const p4d_list *lists, const p4d_timeline *timeline, int op,
-		       uint32_t micro_batch)
+static double last_end(const p4d_schedule *s, const p4d_instruction_list *lists, const p4d_timeline *timeline,
+		       int op, uint32_t micro_batch)
 {
 	double end = 0;
 
@@ -130,19 +132,21 @@ static double last_end(const p4d_schedule *s, const p4d_list *lists, const p4d_t
 }
 
 /* When the header says that an instruction's data is there, looked up the slow way. */
-static double data_there(const p4d_schedule *s, const p4d_list *lists, const p4d_timeline *timeline,
-			 const p4d_durations *d, uint32_t stage, const p4d_instruction *in)
+static double data_there(const p4d_schedule *s, const p4d_instruction_list *lists,
+			 const p4d_timeline *timeline, const p4d_durations *d, uint32_t stage,
+			 const p4d_instruction *in)
 {
-	const uint32_t last = p4d_positions(s) - 1, i = in->micro_batch;
-	uint32_t position = in->chunk < s->chunks ? p4d_position_of(s, stage, in->chunk) : 0, chunk, peer;
+	const uint32_t last = p4d_schedule_positions(s) - 1, i = in->micro_batch;
+	uint32_t position = in->chunk < s->chunks ? p4d_schedule_position_of(s, stage, in->chunk) : 0, chunk,
+		 peer;
 
 	switch (in->op) {
 	case P4D_OP_RECV_FORWARD:
-		peer = p4d_stage_at(s, position - 1, &chunk);
+		peer = p4d_schedule_stage_at(s, position - 1, &chunk);
 		return span_of(lists, timeline, peer, P4D_OP_FORWARD, chunk, i).end +
 		       (peer == stage ? 0 : d->send);
 	case P4D_OP_RECV_BACKWARD:
-		peer = p4d_stage_at(s, position + 1, &chunk);
+		peer = p4d_schedule_stage_at(s, position + 1, &chunk);
 		return span_of(lists, timeline, peer, P4D_OP_BACKWARD, chunk, i).end +
 		       (peer == stage ? 0 : d->send);
 	}
@@ -161,7 +165,7 @@ static double data_there(const p4d_schedule *s, const p4d_list *lists, const p4d
 				i) +
 		       d->vocabulary_sync;
 	case P4D_OP_VOCAB_FORWARD:
-		peer = p4d_stage_at(s, last, &chunk);
+		peer = p4d_schedule_stage_at(s, last, &chunk);
 		return span_of(lists, timeline, peer, P4D_OP_FORWARD, chunk, i).end + d->vocabulary_sync;
 	case P4D_OP_VOCAB_BACKWARD:
 		return last_end(s, lists, timeline, P4D_OP_VOCAB_FORWARD, i) + d->vocabulary_sync;
@@ -179,7 +183,7 @@ static void test_starts(void **state)
 		p4d_schedule s = random_schedule(5, 8);
 		durations_store store;
 		p4d_durations d = random_durations(&s, &store);
-		p4d_list *lists = compiled(&s);
+		p4d_instruction_list *lists = compiled(&s);
 		p4d_timeline timeline = timed(&s, lists, &d, true);
 		double seconds = 0, busy = 0;
 
@@ -220,7 +224,7 @@ static void test_by_hand(void **state)
 				 .gather = gather,
 				 .reduce = reduce,
 				 .optimizer = optimizer};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	p4d_timeline timeline = timed(&s, lists, &d, true);
 
 	(void)state;
@@ -239,7 +243,7 @@ static void test_no_durations(void **state)
 {
 	const p4d_schedule s = {P4D_ZBV, P4D_VOCAB_OFF, 4, 2, 8};
 	const p4d_durations d = {0};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	p4d_timeline timeline = timed(&s, lists, &d, true);
 
 	(void)state;
@@ -254,7 +258,7 @@ static void test_wrong_lists(void **state)
 {
 	const p4d_schedule s = {P4D_1F1B, P4D_VOCAB_OFF, 3, 1, 4};
 	const p4d_durations d = {0};
-	p4d_list *lists = compiled(&s);
+	p4d_instruction_list *lists = compiled(&s);
 	p4d_timeline timeline;
 	p4d_error err;
 	size_t kept = lists[1].count;

@@ -21,7 +21,7 @@ static double seconds_of(const p4d_schedule *s, const p4d_durations *d, p4d_time
 static void assert_same(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
 			double tolerance)
 {
-	p4d_list *lists = compiled(s);
+	p4d_instruction_list *lists = compiled(s);
 	p4d_timeline timeline;
 	p4d_error err;
 	double bubble, seconds = seconds_of(s, d, work, &bubble);
@@ -67,7 +67,7 @@ static void test_wild(void **state)
 		p4d_schedule s = random_schedule(10, 260);
 		durations_store store;
 		p4d_durations d = random_durations(&s, &store);
-		for (uint32_t pass = 0; pass < p4d_positions(&s); pass++) {
+		for (uint32_t pass = 0; pass < p4d_schedule_positions(&s); pass++) {
 			store.forward[pass] = random_between(0.05, 2);
 			store.input[pass] = random_between(0.05, 2);
 			store.weight[pass] = random_between(0.05, 2);

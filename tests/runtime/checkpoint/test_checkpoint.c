@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints hold every value on the way from any layout to any other, and to Hugging Face's files. */
 #include "support/support.h"
-#include "support/checkpoint_ranks.h"
 
 #include <math.h>
 #include <xxhash.h>
@@ -9,6 +8,7 @@
 #include "checkpoint/huggingface.h"
 #include "model/model.h"
 #include "model/rope.h"
+#include "support/checkpoint_ranks.h"
 
 static void load_all(test_job *job, const char *path, uint64_t salt, uint64_t step)
 {
@@ -43,23 +43,23 @@ static void any_layout_to_any_other(void **state)
 		test_job *from = random_job(model);
 		fill_job(from, step);
 		save_job(from, dir, step);
-		assert_int_equal(p4d_checkpoint_path(dir, step, path, sizeof(path), NULL), 0);
+		assert_int_equal(p4d_checkpoint__path(dir, step, path, sizeof(path), NULL), 0);
 		if (step % 10 == 0)
 			assert_int_equal(p4d_checkpoint_verify(path, NULL), 0);
 		for (int i = 0; i < 5; i++) {
 			test_job *to = random_job(model);
 			/* padding comes along on the same storage only */
 			if (strcmp(from->plan, to->plan) != 0) {
-				p4d_map map;
-				assert_int_equal(p4d_map_open(&map, from->plan, NULL), 0);
-				if (!p4d_map_same_storage(&map, &to->layout))
+				p4d_checkpoint_map map;
+				assert_int_equal(p4d_checkpoint_map__open(&map, from->plan, NULL), 0);
+				if (!p4d_checkpoint_map__same_storage(&map, &to->layout))
 					load_all(to, path, step, step);
-				p4d_map_close(&map);
+				p4d_checkpoint_map__close(&map);
 			}
 			close_job(to);
 		}
 		close_job(from);
-		assert_int_equal(p4d_remove_old(dir, 1, NULL), 0);
+		assert_int_equal(p4d_checkpoint__remove_old(dir, 1, NULL), 0);
 	}
 }
 
@@ -83,7 +83,7 @@ static void same_layout_keeps_every_bit(void **state)
 				}
 		}
 		save_job(job, in_directory("same"), step);
-		assert_int_equal(p4d_checkpoint_path(in_directory("same"), step, path, sizeof(path), NULL),
+		assert_int_equal(p4d_checkpoint__path(in_directory("same"), step, path, sizeof(path), NULL),
 				 0);
 		for (uint32_t i = 0; i < job->world; i++) {
 			test_rank *rank = &job->rank[i];
@@ -111,7 +111,7 @@ static void cut_from_manifest(const char *path, const char *text)
 	static const char ending[] = ",\n\"checksum\": \"";
 	char name[P4D_PATH], manifest[8192], more[64];
 
-	assert_int_equal(p4d_path(name, NULL, "%s/manifest.json", path), 0);
+	assert_int_equal(p4d_checkpoint__join_path(name, NULL, "%s/manifest.json", path), 0);
 	FILE *file = fopen(name, "rb");
 	assert_non_null(file);
 	size_t size = fread(manifest, 1, sizeof(manifest), file);
@@ -146,7 +146,7 @@ static void earlier_ones_are_read(void **state)
 	assert_int_equal(p4d_plan_write(&request, job->plan, sizeof(job->plan), NULL), 0);
 	fill_job(job, 6);
 	save_job(job, dir, 6);
-	assert_int_equal(p4d_checkpoint_path(dir, 6, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint__path(dir, 6, path, sizeof(path), NULL), 0);
 	cut_from_manifest(path, "\"document_mask\": \"off\",\n");
 	load_all(other, path, 6, 6);
 	close_job(other);
@@ -165,7 +165,7 @@ static void other_models_are_refused(void **state)
 	test_job *other = open_job(SMALL_MODEL "tied=on bias=none qk-norm=off", "device=cpu tp=2", 2);
 	assert_true(job && other);
 	save_job(job, dir, 1);
-	assert_int_equal(p4d_checkpoint_path(dir, 1, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint__path(dir, 1, path, sizeof(path), NULL), 0);
 	assert_int_equal(p4d_checkpoint_load(path, &other->rank[0].storage, &info, &err), -1);
 	assert_int_equal(err.code, P4D_E_CHECKPOINT);
 	assert_non_null(strstr(err.text, "it is of another model: tied is 0, expected 1"));
@@ -181,10 +181,10 @@ static void check_exported(const char *path, const test_job *job, uint64_t salt)
 	p4d_error err;
 	uint64_t elements = 0, expected;
 
-	if (p4d_safetensors_open(&files, path, &err) < 0)
+	if (p4d_safetensors__open(&files, path, &err) < 0)
 		fail_msg("%s", err.text);
-	for (size_t i = 0; i < p4d_safetensors_count(files); i++) {
-		const p4d_stored *tensor = p4d_safetensors_at(files, i);
+	for (size_t i = 0; i < p4d_safetensors__count(files); i++) {
+		const p4d_safetensors_tensor *tensor = p4d_safetensors__at(files, i);
 		const uint64_t name = hash_of(tensor->name);
 		assert_int_equal(tensor->type, P4D_ST_F32);
 		for (uint64_t k = 0; k < tensor->bytes / sizeof(float); k++, elements++) {
@@ -201,14 +201,16 @@ static void check_exported(const char *path, const test_job *job, uint64_t salt)
 			 (l->bias == P4D_BIAS_QKV ? a + 2 * g : 0) + (l->qk_norm ? 2 * l->head_dim : 0));
 	expected += h + (l->tied ? 1 : 2) * job->vocab * h;
 	assert_int_equal(elements, expected);
-	assert_non_null(p4d_safetensors_find(files, "model.embed_tokens.weight"));
-	assert_non_null(p4d_safetensors_find(files, "model.norm.weight"));
-	const p4d_stored *query = p4d_safetensors_find(files, "model.layers.11.self_attn.q_proj.weight");
+	assert_non_null(p4d_safetensors__find(files, "model.embed_tokens.weight"));
+	assert_non_null(p4d_safetensors__find(files, "model.norm.weight"));
+	const p4d_safetensors_tensor *query =
+	    p4d_safetensors__find(files, "model.layers.11.self_attn.q_proj.weight");
 	assert_true(query && query->dims == 2 && query->shape[0] == a && query->shape[1] == h);
-	const p4d_stored *down = p4d_safetensors_find(files, "model.layers.0.mlp.down_proj.weight");
+	const p4d_safetensors_tensor *down =
+	    p4d_safetensors__find(files, "model.layers.0.mlp.down_proj.weight");
 	assert_true(down && down->shape[0] == h && down->shape[1] == l->ffn);
-	assert_true(!p4d_safetensors_find(files, "lm_head.weight") == l->tied);
-	p4d_safetensors_close(files);
+	assert_true(!p4d_safetensors__find(files, "lm_head.weight") == l->tied);
+	p4d_safetensors__close(files);
 }
 
 /* The model that config.json describes is the one that was exported. */
@@ -223,7 +225,7 @@ static void check_config(const char *path, const char *plan)
 
 	assert_int_equal(p4d_plan_read(plan, &stored, NULL), 0);
 	p4d_rope_default(&stored);
-	assert_int_equal(p4d_path(file, NULL, "%s/config.json", path), 0);
+	assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/config.json", path), 0);
 	/* the library has no such model */
 	if (stored.value[P4D_BIAS] == P4D_BIAS_QKV && stored.value[P4D_QK_NORM]) {
 		assert_int_equal(access(file, F_OK), -1);
@@ -254,8 +256,9 @@ static void exported_models_say_what_they_are(void **state)
 		const char *dir = in_directory("models");
 		test_job *job = open_or_fail(models[i], "device=cpu", 1);
 		save_job(job, dir, i + 1);
-		assert_int_equal(p4d_checkpoint_path(dir, i + 1, checkpoint, sizeof(checkpoint), NULL), 0);
-		assert_int_equal(p4d_path(path, NULL, "%s/model-%d", test_directory, (int)i), 0);
+		assert_int_equal(p4d_checkpoint__path(dir, i + 1, checkpoint, sizeof(checkpoint), NULL), 0);
+		assert_int_equal(p4d_checkpoint__join_path(path, NULL, "%s/model-%d", test_directory, (int)i),
+				 0);
 		if (p4d_huggingface_export(checkpoint, path, P4D_ST_BF16, 0, &err) < 0)
 			fail_msg("%s", err.text);
 		check_config(path, job->plan);
@@ -315,10 +318,13 @@ static void hugging_face_there_and_back(void **state)
 		test_job *from = random_job(model), *to = random_job(model);
 		fill_job(from, step);
 		save_job(from, dir, step);
-		assert_int_equal(p4d_checkpoint_path(dir, step, checkpoint, sizeof(checkpoint), NULL), 0);
-		assert_int_equal(p4d_path(whole, NULL, "%s/f32-%d", test_directory, (int)step), 0);
-		assert_int_equal(p4d_path(cut, NULL, "%s/bf16-%d", test_directory, (int)step), 0);
-		assert_int_equal(p4d_path(index, NULL, "%s/model.safetensors.index.json", cut), 0);
+		assert_int_equal(p4d_checkpoint__path(dir, step, checkpoint, sizeof(checkpoint), NULL), 0);
+		assert_int_equal(
+		    p4d_checkpoint__join_path(whole, NULL, "%s/f32-%d", test_directory, (int)step), 0);
+		assert_int_equal(
+		    p4d_checkpoint__join_path(cut, NULL, "%s/bf16-%d", test_directory, (int)step), 0);
+		assert_int_equal(
+		    p4d_checkpoint__join_path(index, NULL, "%s/model.safetensors.index.json", cut), 0);
 		if (p4d_huggingface_export(checkpoint, whole, P4D_ST_F32, 0, &err) < 0)
 			fail_msg("%s", err.text);
 		check_exported(whole, from, step);
@@ -352,34 +358,34 @@ static void half_precision_and_wrong_shapes(void **state)
 	(void)state;
 	test_job *job = open_job(SMALL_MODEL "tied=on bias=none qk-norm=off", "device=cpu", 1);
 	test_rank *rank = &job->rank[0];
-	p4d_map map;
-	p4d_stored tensors[200];
+	p4d_checkpoint_map map;
+	p4d_safetensors_tensor tensors[200];
 	size_t count = 0;
 	assert_non_null(job);
-	assert_int_equal(p4d_map_open(&map, job->plan, NULL), 0);
+	assert_int_equal(p4d_checkpoint_map__open(&map, job->plan, NULL), 0);
 	for (size_t i = 0; i < map.count; i++) {
 		const p4d_piece *piece = &map.piece[i].piece;
-		tensors[count] = (p4d_stored){.name = piece->name, .type = P4D_ST_F16};
+		tensors[count] = (p4d_safetensors_tensor){.name = piece->name, .type = P4D_ST_F16};
 		tensors[count].dims = piece->tensor_columns ? 2 : 1;
 		tensors[count].shape[0] = piece->tensor_rows;
 		tensors[count++].shape[1] = piece->tensor_columns;
 	}
 	for (int wrong = 0; wrong < 4; wrong++) {
-		p4d_stored *embedding = &tensors[0];
+		p4d_safetensors_tensor *embedding = &tensors[0];
 		assert_string_equal(embedding->name, "model.embed_tokens.weight");
 		embedding->type = wrong == 1 ? P4D_ST_I16 : P4D_ST_F16;
 		embedding->shape[0] = wrong == 2 ? job->vocab + 1 : job->vocab;
-		assert_int_equal(p4d_safetensors_create(&writer, path, tensors + (wrong == 3),
-							count - (wrong == 3), NULL, NULL),
+		assert_int_equal(p4d_safetensors__create(&writer, path, tensors + (wrong == 3),
+							 count - (wrong == 3), NULL, NULL),
 				 0);
 		for (size_t i = wrong == 3; i < count; i++) {
 			uint64_t size;
-			assert_int_equal(p4d_stored_bytes(&tensors[i], &size, NULL), 0);
+			assert_int_equal(p4d_safetensors__tensor_bytes(&tensors[i], &size, NULL), 0);
 			for (uint64_t k = 0; k < size / 2; k++)
-				assert_int_equal(p4d_safetensors_write(writer, &numbers[k % 8].half, 2, NULL),
-						 0);
+				assert_int_equal(
+				    p4d_safetensors__write(writer, &numbers[k % 8].half, 2, NULL), 0);
 		}
-		assert_int_equal(p4d_safetensors_finish(writer, NULL, NULL), 0);
+		assert_int_equal(p4d_safetensors__finish(writer, NULL, NULL), 0);
 		int rc = p4d_huggingface_import(path, &rank->storage, &err);
 		assert_int_equal(rc, wrong ? -1 : 0);
 		if (wrong) {
@@ -390,13 +396,13 @@ static void half_precision_and_wrong_shapes(void **state)
 			assert_non_null(strstr(err.text, text[wrong]));
 			continue;
 		}
-		const p4d_weight *weight = p4d_weight_find(&rank->weights, P4D_W_DOWN, 3);
+		const p4d_weight *weight = p4d_weights__find(&rank->weights, P4D_W_DOWN, 3);
 		assert_non_null(weight);
 		for (unsigned k = 0; k < 64; k++)
 			assert_true(rank->state[P4D_STATE_MASTER][weight->offset + k] ==
 				    numbers[k % 8].value);
 	}
-	p4d_map_close(&map);
+	p4d_checkpoint_map__close(&map);
 	close_job(job);
 }
 

@@ -2,12 +2,12 @@
 /* Training that is interrupted goes on as if it had not been: on the same layout to the bit, on others with
  * the same loss. Real trainers, one process per rank. */
 #include "support/support.h"
-#include "support/checkpoint_ranks.h"
 
 #include <math.h>
 #include <sys/mman.h>
 
 #include "run/checkpoint_trainer.h"
+#include "support/checkpoint_ranks.h"
 #include "support/forked.h"
 #include "support/training.h"
 
@@ -26,8 +26,8 @@ static struct {
 	double *losses; /* (STEPS + 1) shared: what rank 0 saw */
 } run;
 
-static int train(p4d_trainer *trainer, p4d_saver *saver, uint64_t first, training_text *text, uint32_t rank,
-		 p4d_error *err)
+static int train(p4d_trainer *trainer, p4d_checkpoint_saver *saver, uint64_t first, training_text *text,
+		 uint32_t rank, p4d_error *err)
 {
 	p4d_step_result result;
 	bool done = false;
@@ -40,12 +40,12 @@ static int train(p4d_trainer *trainer, p4d_saver *saver, uint64_t first, trainin
 		if (saver && step == SAVED) {
 			p4d_checkpoint_info info = {.step = step, .consumed = 8 * step};
 			snprintf(info.plan, sizeof(info.plan), "%s", run.plan);
-			TRY(p4d_saver_begin(saver, &info, err));
+			TRY(p4d_checkpoint_saver_begin(saver, &info, err));
 		}
 		if (saver)
-			TRY(p4d_saver_poll(saver, false, &done, err));
+			TRY(p4d_checkpoint_saver_poll(saver, false, &done, err));
 	}
-	return saver ? p4d_saver_poll(saver, true, &done, err) : 0;
+	return saver ? p4d_checkpoint_saver_poll(saver, true, &done, err) : 0;
 }
 
 static int rank_work_of(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
@@ -54,7 +54,7 @@ static int rank_work_of(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	p4d_device device;
 	p4d_trainer *trainer;
 	p4d_group *group;
-	p4d_saver *saver = NULL;
+	p4d_checkpoint_saver *saver = NULL;
 	uint64_t first = 1;
 
 	for (uint32_t i = 0; i < size; i++)
@@ -63,8 +63,8 @@ static int rank_work_of(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	TRY(p4d_device_cpu_open(&device, err));
 	p4d_trainer_settings settings = training_settings(run.layout, &device, world, VOCAB);
 	TRY(p4d_trainer_open(&trainer, &settings, err));
-	p4d_storage storage = p4d_storage_of(trainer, run.layout, VOCAB);
-	p4d_peers peers = p4d_peers_of(group);
+	p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(trainer, run.layout, VOCAB);
+	p4d_checkpoint_peers peers = p4d_checkpoint_peers_of(group);
 	TRY(p4d_trainer_initialize(trainer, run.resume ? 999 : 1, err));
 	if (run.resume) {
 		p4d_checkpoint_info info;
@@ -75,10 +75,10 @@ static int rank_work_of(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 		first = info.step + 1;
 	}
 	if (run.save)
-		TRY(p4d_saver_open(&saver, run.dir, 0, &storage, &peers, err));
+		TRY(p4d_checkpoint_saver_open(&saver, run.dir, 0, &storage, &peers, err));
 	training_text text = {.layout = run.layout, .place = p4d_trainer_place(trainer), .vocab = VOCAB};
 	int rc = train(trainer, saver, first, &text, rank, err);
-	p4d_saver_close(saver);
+	p4d_checkpoint_saver_close(saver);
 	p4d_trainer_close(trainer);
 	device.close(&device);
 	p4d_group_close(group);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saving in the background, falling back, full disks, and processes that are killed. */
 #include "support/support.h"
-#include "support/checkpoint_ranks.h"
 
 #include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+
+#include "support/checkpoint_ranks.h"
 
 /* What ranks do in threads, and what came of it. */
 typedef struct session {
@@ -29,28 +30,28 @@ static void save_steps(test_rank *rank, void *context)
 	session *s = context;
 	const uint32_t me = rank->peers.rank;
 	p4d_error *err = &s->err[me];
-	p4d_saver *saver;
+	p4d_checkpoint_saver *saver;
 	bool done;
 
-	s->rc[me] = p4d_saver_open(&saver, s->dir, s->keep, &rank->storage, &rank->peers, err);
+	s->rc[me] = p4d_checkpoint_saver_open(&saver, s->dir, s->keep, &rank->storage, &rank->peers, err);
 	if (s->rc[me] < 0)
 		return;
 	for (uint64_t step = s->first; step <= s->last && s->rc[me] == 0; step++) {
 		p4d_checkpoint_info info = {.step = step, .consumed = 96 * step, .seed = UINT64_MAX - step};
 		snprintf(info.plan, sizeof(info.plan), "%s", s->plan);
 		visit_rank(rank, set_element, &step);
-		s->rc[me] = p4d_saver_begin(saver, &info, err);
+		s->rc[me] = p4d_checkpoint_saver_begin(saver, &info, err);
 		/* training goes on and changes what was copied */
 		uint64_t other = ~step;
 		visit_rank(rank, set_element, &other);
 		for (int polls = 0; polls < 3 && s->rc[me] == 0; polls++) {
-			s->rc[me] = p4d_saver_poll(saver, s->wait, &done, err);
+			s->rc[me] = p4d_checkpoint_saver_poll(saver, s->wait, &done, err);
 			s->completed[me] += s->rc[me] == 0 && done;
 		}
 	}
 	if (s->rc[me] == 0)
-		s->rc[me] = p4d_saver_poll(saver, true, &done, err);
-	p4d_saver_close(saver);
+		s->rc[me] = p4d_checkpoint_saver_poll(saver, true, &done, err);
+	p4d_checkpoint_saver_close(saver);
 }
 
 static void warned(void *context, const char *text)
@@ -140,8 +141,8 @@ static void falls_back_together(void **state)
 
 	(void)state;
 	run_job(job, save_steps, &s);
-	assert_int_equal(p4d_checkpoint_path(s.dir, 3, path, sizeof(path), NULL), 0);
-	assert_int_equal(p4d_rank_path(path, 2, file, NULL), 0);
+	assert_int_equal(p4d_checkpoint__path(s.dir, 3, path, sizeof(path), NULL), 0);
+	assert_int_equal(p4d_checkpoint__rank_path(path, 2, file, NULL), 0);
 	whole_file whole = read_whole(file);
 	poke(file, whole.size / 2, whole.data[whole.size / 2] ^ 0x10);
 	free(whole.data);
@@ -161,8 +162,8 @@ static void falls_back_together(void **state)
 
 	/* nothing that can be used is an error, not a new start */
 	for (uint64_t step = 1; step <= 3; step++) {
-		assert_int_equal(p4d_checkpoint_path(s.dir, step, path, sizeof(path), NULL), 0);
-		assert_int_equal(p4d_path(file, NULL, "%s/manifest.json", path), 0);
+		assert_int_equal(p4d_checkpoint__path(s.dir, step, path, sizeof(path), NULL), 0);
+		assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/manifest.json", path), 0);
 		assert_int_equal(truncate(file, 100), 0);
 	}
 	run_job(job, resume, &s);
@@ -273,11 +274,12 @@ static void leftovers_are_removed(void **state)
 
 	(void)state;
 	snprintf(dir, sizeof(dir), "%s", in_directory("left"));
-	assert_int_equal(p4d_make_directory(dir, NULL), 0);
+	assert_int_equal(p4d_checkpoint__make_directory(dir, NULL), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(p4d_make_directory(in_directory(made[i]), NULL), 0);
-		assert_int_equal(
-		    p4d_path(file, NULL, "%s/rank-00001.safetensors.123-0", in_directory(made[i])), 0);
+		assert_int_equal(p4d_checkpoint__make_directory(in_directory(made[i]), NULL), 0);
+		assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/rank-00001.safetensors.123-0",
+							   in_directory(made[i])),
+				 0);
 		write_file(file, "x", 1);
 	}
 	write_file(in_directory("left/.old-step-00000004/mine"), "x", 1);

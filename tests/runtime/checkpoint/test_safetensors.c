@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor files: written and read again, torn in every place, and what is said of malformed ones. */
 #include "support/support.h"
-#include "support/token_files.h"
 
 #include "checkpoint/safetensors.h"
+#include "support/token_files.h"
 
 /* A file with this header, and `room` bytes of data behind it. */
 static bytes with_header(const char *header, size_t room)
@@ -24,7 +24,7 @@ static p4d_safetensors *parse(const bytes *b)
 	p4d_safetensors *files;
 	p4d_error err;
 
-	if (p4d_safetensors_parse(&files, "t", b->data, b->size, &err) < 0)
+	if (p4d_safetensors__parse(&files, "t", b->data, b->size, &err) < 0)
 		fail_msg("%s", err.text);
 	return files;
 }
@@ -40,27 +40,27 @@ static void foreign_file(void **state)
 	p4d_safetensors *files = parse(&b);
 
 	(void)state;
-	assert_int_equal(p4d_safetensors_count(files), 3);
-	assert_string_equal(p4d_safetensors_at(files, 0)->name, "a/\xc3\xa4");
-	const p4d_stored *single = p4d_safetensors_find(files, "a/\xc3\xa4"),
-			 *two = p4d_safetensors_find(files, "b");
+	assert_int_equal(p4d_safetensors__count(files), 3);
+	assert_string_equal(p4d_safetensors__at(files, 0)->name, "a/\xc3\xa4");
+	const p4d_safetensors_tensor *single = p4d_safetensors__find(files, "a/\xc3\xa4"),
+				     *two = p4d_safetensors__find(files, "b");
 	assert_true(single->type == P4D_ST_BF16 && single->dims == 0 && single->bytes == 2);
 	assert_true(two->type == P4D_ST_F32 && two->dims == 2 && two->shape[0] == 2 && two->shape[1] == 1);
 	assert_int_equal(((const uint8_t *)two->data)[0], 2);
-	assert_int_equal(p4d_safetensors_find(files, "none")->bytes, 0);
-	assert_null(p4d_safetensors_find(files, "c"));
-	assert_null(p4d_safetensors_find(files, "__metadata__"));
-	assert_string_equal(p4d_safetensors_metadata(files, "format"), "pt");
-	assert_null(p4d_safetensors_metadata(files, "other"));
+	assert_int_equal(p4d_safetensors__find(files, "none")->bytes, 0);
+	assert_null(p4d_safetensors__find(files, "c"));
+	assert_null(p4d_safetensors__find(files, "__metadata__"));
+	assert_string_equal(p4d_safetensors__metadata(files, "format"), "pt");
+	assert_null(p4d_safetensors__metadata(files, "other"));
 	assert_false(two->has_checksum);
-	assert_int_equal(p4d_stored_verify(two, NULL), 0);
-	p4d_safetensors_close(files);
+	assert_int_equal(p4d_safetensors__verify(two, NULL), 0);
+	p4d_safetensors__close(files);
 
 	b = with_header("{}", 0);
 	files = parse(&b);
-	assert_int_equal(p4d_safetensors_count(files), 0);
-	assert_null(p4d_safetensors_find(files, "a"));
-	p4d_safetensors_close(files);
+	assert_int_equal(p4d_safetensors__count(files), 0);
+	assert_null(p4d_safetensors__find(files, "a"));
+	p4d_safetensors__close(files);
 }
 
 static void refuse(const void *data, size_t size, const char *text)
@@ -68,7 +68,7 @@ static void refuse(const void *data, size_t size, const char *text)
 	p4d_safetensors *files = NULL;
 	p4d_error err = {0};
 
-	if (p4d_safetensors_parse(&files, "t", data, size, &err) == 0)
+	if (p4d_safetensors__parse(&files, "t", data, size, &err) == 0)
 		fail_msg("passes: %s", text);
 	assert_null(files);
 	assert_int_equal(err.code, P4D_E_CHECKPOINT);
@@ -134,7 +134,7 @@ static void malformed_headers(void **state)
 	refuse("\377\377\377\377\377\377\377\377{}", 10, "a header of 18446744073709551615 bytes");
 }
 
-static const p4d_stored two_tensors[] = {
+static const p4d_safetensors_tensor two_tensors[] = {
     {.name = "model.weight", .type = P4D_ST_F32, .dims = 2, .shape = {3, 5}},
     {.name = "none", .type = P4D_ST_F64, .dims = 1, .shape = {0}},
     {.name = "model.\"bias\"", .type = P4D_ST_BF16, .dims = 1, .shape = {7}},
@@ -151,12 +151,13 @@ static uint64_t write_two(const char *path, size_t piece)
 
 	for (int i = 0; i < DATA; i++)
 		data[i] = (uint8_t)(i * 7);
-	if (p4d_safetensors_create(&writer, path, two_tensors, TENSORS, some_metadata, &err) < 0)
+	if (p4d_safetensors__create(&writer, path, two_tensors, TENSORS, some_metadata, &err) < 0)
 		fail_msg("%s", err.text);
 	for (size_t at = 0; at < DATA; at += piece)
 		assert_int_equal(
-		    p4d_safetensors_write(writer, data + at, at + piece < DATA ? piece : DATA - at, &err), 0);
-	if (p4d_safetensors_finish(writer, &checksum, &err) < 0)
+		    p4d_safetensors__write(writer, data + at, at + piece < DATA ? piece : DATA - at, &err),
+		    0);
+	if (p4d_safetensors__finish(writer, &checksum, &err) < 0)
 		fail_msg("%s", err.text);
 	return checksum;
 }
@@ -175,25 +176,26 @@ static void written_and_read(void **state)
 		assert_int_equal(count_files(), i ? before : before + 1);
 		assert_true(i == 0 || now == checksum);
 		checksum = now;
-		assert_int_equal(p4d_safetensors_open(&files, in_directory("two.safetensors"), &err), 0);
-		assert_int_equal(p4d_safetensors_header_checksum(files), checksum);
-		assert_int_equal(p4d_safetensors_count(files), TENSORS);
-		assert_string_equal(p4d_safetensors_metadata(files, "step"), "12");
-		const uint8_t *data = p4d_safetensors_find(files, "model.weight")->data;
+		assert_int_equal(p4d_safetensors__open(&files, in_directory("two.safetensors"), &err), 0);
+		assert_int_equal(p4d_safetensors__header_checksum(files), checksum);
+		assert_int_equal(p4d_safetensors__count(files), TENSORS);
+		assert_string_equal(p4d_safetensors__metadata(files, "step"), "12");
+		const uint8_t *data = p4d_safetensors__find(files, "model.weight")->data;
 		/* so that data of the widest type is aligned in the mapped file */
 		assert_int_equal((uintptr_t)data % 8, 0);
 		for (int j = 0; j < DATA; j++)
 			assert_int_equal(data[j], (uint8_t)(j * 7));
 		for (size_t j = 0; j < TENSORS; j++) {
-			const p4d_stored *found = p4d_safetensors_find(files, two_tensors[j].name);
+			const p4d_safetensors_tensor *found =
+			    p4d_safetensors__find(files, two_tensors[j].name);
 			assert_non_null(found);
 			assert_true(found->type == two_tensors[j].type &&
 				    found->dims == two_tensors[j].dims &&
 				    !memcmp(found->shape, two_tensors[j].shape, sizeof(found->shape)));
 			assert_true(found->has_checksum);
-			assert_int_equal(p4d_stored_verify(found, &err), 0);
+			assert_int_equal(p4d_safetensors__verify(found, &err), 0);
 		}
-		p4d_safetensors_close(files);
+		p4d_safetensors__close(files);
 	}
 }
 
@@ -224,29 +226,29 @@ static void damage_is_noticed(void **state)
 		bool noticed = false;
 		bytes b = whole;
 		b.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		if (p4d_safetensors_parse(&files, "t", b.data, b.size, &err) < 0)
+		if (p4d_safetensors__parse(&files, "t", b.data, b.size, &err) < 0)
 			continue;
-		for (size_t i = 0; i < p4d_safetensors_count(files); i++)
-			if (p4d_stored_verify(p4d_safetensors_at(files, i), &err) < 0) {
+		for (size_t i = 0; i < p4d_safetensors__count(files); i++)
+			if (p4d_safetensors__verify(p4d_safetensors__at(files, i), &err) < 0) {
 				assert_int_equal(err.code, P4D_E_CHECKPOINT);
 				assert_non_null(strstr(err.text, "its checksum is"));
 				by_tensor++;
 				noticed = true;
 			}
-		noticed |= p4d_safetensors_header_checksum(files) != checksum;
+		noticed |= p4d_safetensors__header_checksum(files) != checksum;
 		assert_true(noticed);
-		p4d_safetensors_close(files);
+		p4d_safetensors__close(files);
 	}
 	assert_true(by_tensor >= 8 * DATA);
 }
 
-static void refuse_writing(const p4d_stored *tensors, size_t count, const char *text)
+static void refuse_writing(const p4d_safetensors_tensor *tensors, size_t count, const char *text)
 {
 	p4d_safetensors_writer *writer = NULL;
 	p4d_error err = {0};
 	int before = count_files();
 
-	assert_int_equal(p4d_safetensors_create(&writer, in_directory("bad"), tensors, count, NULL, &err),
+	assert_int_equal(p4d_safetensors__create(&writer, in_directory("bad"), tensors, count, NULL, &err),
 			 -1);
 	assert_null(writer);
 	if (err.code != P4D_E_VALUE || !strstr(err.text, text))
@@ -256,7 +258,7 @@ static void refuse_writing(const p4d_stored *tensors, size_t count, const char *
 
 static void mistakes_in_writing(void **state)
 {
-	p4d_stored wrong[2] = {two_tensors[0], two_tensors[0]};
+	p4d_safetensors_tensor wrong[2] = {two_tensors[0], two_tensors[0]};
 	p4d_safetensors_writer *writer;
 	p4d_error err;
 	uint8_t data[DATA + 1] = {0};
@@ -274,27 +276,27 @@ static void mistakes_in_writing(void **state)
 	refuse_writing(wrong, 2, "more than 2^63 bytes");
 
 	assert_int_equal(
-	    p4d_safetensors_create(&writer, in_directory("bad"), two_tensors, TENSORS, NULL, &err), 0);
+	    p4d_safetensors__create(&writer, in_directory("bad"), two_tensors, TENSORS, NULL, &err), 0);
 	assert_int_equal(count_files(), before + 1);
-	assert_int_equal(p4d_safetensors_write(writer, data, DATA - 1, &err), 0);
-	assert_int_equal(p4d_safetensors_finish(writer, NULL, &err), -1);
+	assert_int_equal(p4d_safetensors__write(writer, data, DATA - 1, &err), 0);
+	assert_int_equal(p4d_safetensors__finish(writer, NULL, &err), -1);
 	assert_non_null(strstr(err.text, "data of 1 tensors is missing"));
 	assert_int_equal(count_files(), before);
 
 	assert_int_equal(
-	    p4d_safetensors_create(&writer, in_directory("bad"), two_tensors, TENSORS, NULL, &err), 0);
-	assert_int_equal(p4d_safetensors_write(writer, data, DATA + 1, &err), -1);
+	    p4d_safetensors__create(&writer, in_directory("bad"), two_tensors, TENSORS, NULL, &err), 0);
+	assert_int_equal(p4d_safetensors__write(writer, data, DATA + 1, &err), -1);
 	assert_non_null(strstr(err.text, "1 bytes more than its tensors hold"));
-	p4d_safetensors_abandon(writer);
+	p4d_safetensors__abandon(writer);
 	assert_int_equal(count_files(), before);
-	p4d_safetensors_abandon(NULL);
+	p4d_safetensors__abandon(NULL);
 
 	/* no tensors at all is a file, too */
-	assert_int_equal(p4d_safetensors_create(&writer, in_directory("bad"), NULL, 0, NULL, &err), 0);
-	assert_int_equal(p4d_safetensors_finish(writer, NULL, &err), 0);
+	assert_int_equal(p4d_safetensors__create(&writer, in_directory("bad"), NULL, 0, NULL, &err), 0);
+	assert_int_equal(p4d_safetensors__finish(writer, NULL, &err), 0);
 	p4d_safetensors *files;
-	assert_int_equal(p4d_safetensors_open(&files, in_directory("bad"), &err), 0);
-	p4d_safetensors_close(files);
+	assert_int_equal(p4d_safetensors__open(&files, in_directory("bad"), &err), 0);
+	p4d_safetensors__close(files);
 }
 
 static void write_index(const char *name, const char *text)
@@ -307,7 +309,7 @@ static void refuse_open(const char *name, const char *text)
 	p4d_safetensors *files;
 	p4d_error err = {0};
 
-	assert_int_equal(p4d_safetensors_open(&files, in_directory(name), &err), -1);
+	assert_int_equal(p4d_safetensors__open(&files, in_directory(name), &err), -1);
 	if (err.code != P4D_E_CHECKPOINT || !strstr(err.text, text))
 		fail_msg("says %d \"%s\" instead of \"%s\"", (int)err.code, err.text, text);
 }
@@ -316,7 +318,7 @@ static void sharded(void **state)
 {
 	static const char *const names[] = {"model.weight", "x", "none"};
 	static const char *const shards[] = {"one.safetensors", "two.safetensors", "one.safetensors"};
-	p4d_stored x = {.name = "x", .type = P4D_ST_U8, .dims = 1, .shape = {2}};
+	p4d_safetensors_tensor x = {.name = "x", .type = P4D_ST_U8, .dims = 1, .shape = {2}};
 	p4d_safetensors_writer *writer;
 	p4d_safetensors *files;
 	p4d_error err;
@@ -326,23 +328,23 @@ static void sharded(void **state)
 	refuse_open("model", "model: holds neither model.safetensors.index.json nor model.safetensors");
 	write_two(in_directory("model/one.safetensors"), DATA);
 	assert_int_equal(
-	    p4d_safetensors_create(&writer, in_directory("model/two.safetensors"), &x, 1, NULL, &err), 0);
-	assert_int_equal(p4d_safetensors_write(writer, "hi", 2, &err), 0);
-	assert_int_equal(p4d_safetensors_finish(writer, NULL, &err), 0);
-	assert_int_equal(p4d_safetensors_write_index(in_directory("model/model.safetensors.index.json"),
-						     names, shards, 3, 62, &err),
+	    p4d_safetensors__create(&writer, in_directory("model/two.safetensors"), &x, 1, NULL, &err), 0);
+	assert_int_equal(p4d_safetensors__write(writer, "hi", 2, &err), 0);
+	assert_int_equal(p4d_safetensors__finish(writer, NULL, &err), 0);
+	assert_int_equal(p4d_safetensors__write_index(in_directory("model/model.safetensors.index.json"),
+						      names, shards, 3, 62, &err),
 			 0);
 	static const char *const ways[] = {"model", "model/model.safetensors.index.json"};
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(p4d_safetensors_open(&files, in_directory(ways[i]), &err), 0);
-		assert_int_equal(p4d_safetensors_count(files), 3);
-		assert_memory_equal(p4d_safetensors_find(files, "x")->data, "hi", 2);
-		assert_non_null(strstr(p4d_safetensors_find(files, "x")->file, "model/two.safetensors"));
-		assert_int_equal(p4d_safetensors_find(files, "model.weight")->bytes, 60);
+		assert_int_equal(p4d_safetensors__open(&files, in_directory(ways[i]), &err), 0);
+		assert_int_equal(p4d_safetensors__count(files), 3);
+		assert_memory_equal(p4d_safetensors__find(files, "x")->data, "hi", 2);
+		assert_non_null(strstr(p4d_safetensors__find(files, "x")->file, "model/two.safetensors"));
+		assert_int_equal(p4d_safetensors__find(files, "model.weight")->bytes, 60);
 		/* in a file, but not in the index */
-		assert_null(p4d_safetensors_find(files, "model.\"bias\""));
-		assert_int_equal(p4d_stored_verify(p4d_safetensors_find(files, "x"), &err), 0);
-		p4d_safetensors_close(files);
+		assert_null(p4d_safetensors__find(files, "model.\"bias\""));
+		assert_int_equal(p4d_safetensors__verify(p4d_safetensors__find(files, "x"), &err), 0);
+		p4d_safetensors__close(files);
 	}
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"one.safetensors\"}}");
 	refuse_open("model/a.json", "a.json: tensor \"x\" is not in one.safetensors");

@@ -174,22 +174,22 @@ static int sums(p4d_group *g, uint32_t rank, uint32_t size, uint64_t count, p4d_
 
 	for (int how = P4D_SUM; how <= (width(type) > 2 ? P4D_MAX : P4D_SUM); how++) {
 		fill(data, rank, 0, count, type);
-		TRY(p4d_all_reduce(g, data, count, type, (p4d_reduction)how, err));
+		TRY(p4d_comm_all_reduce(g, data, count, type, (p4d_reduction)how, err));
 		CHECK(holds(data, size, 0, count, type, (p4d_reduction)how));
 	}
 	fill(data, rank, 0, count, type);
 	memcpy(copy, data, bytes);
-	TRY(p4d_reduce(g, data, count, type, root, err));
+	TRY(p4d_comm_reduce(g, data, count, type, root, err));
 	CHECK(rank == root ? holds(data, size, 0, count, type, P4D_SUM) : !memcmp(data, copy, bytes));
 
 	fill(data, rank, 0, size * count, type);
 	memcpy(copy, data, size * bytes);
 	uint8_t *piece = block(bytes);
-	TRY(p4d_reduce_scatter(g, piece, data, count, type, err));
+	TRY(p4d_comm_reduce_scatter(g, piece, data, count, type, err));
 	CHECK(holds(piece, size, rank * count, count, type, P4D_SUM) && untouched(piece, bytes));
 	CHECK(!memcmp(data, copy, size * bytes));
 	/* the piece in place */
-	TRY(p4d_reduce_scatter(g, data + rank * bytes, data, count, type, err));
+	TRY(p4d_comm_reduce_scatter(g, data + rank * bytes, data, count, type, err));
 	CHECK(!memcmp(data + rank * bytes, piece, bytes) && untouched(data, size * bytes));
 	free(piece);
 	free(data);
@@ -211,7 +211,7 @@ static int copies(p4d_group *g, uint32_t rank, uint32_t size, uint64_t bytes, p4
 		memset(all, 0, size * bytes);
 		for (uint64_t i = 0; i < bytes; i++)
 			from[i] = byte_of(rank, i);
-		TRY(p4d_all_gather(g, all, from, bytes, err));
+		TRY(p4d_comm_all_gather(g, all, from, bytes, err));
 		for (uint64_t i = 0; i < size * bytes; i++)
 			CHECK(all[i] == byte_of((uint32_t)(i / bytes), i % bytes));
 		CHECK(untouched(all, size * bytes));
@@ -219,7 +219,7 @@ static int copies(p4d_group *g, uint32_t rank, uint32_t size, uint64_t bytes, p4
 	for (uint32_t root = 0; root < size; root++) {
 		for (uint64_t i = 0; i < bytes; i++)
 			own[i] = root == rank ? byte_of(root, i) : 0;
-		TRY(p4d_broadcast(g, own, bytes, root, err));
+		TRY(p4d_comm_broadcast(g, own, bytes, root, err));
 		for (uint64_t i = 0; i < bytes; i++)
 			CHECK(own[i] == byte_of(root, i));
 	}
@@ -240,7 +240,7 @@ static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_e
 		for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++)
 			TRY(sums(g, rank, size, counts[c], types[t], err));
 		TRY(copies(g, rank, size, counts[c], err));
-		TRY(p4d_barrier(g, err));
+		TRY(p4d_comm_barrier(g, err));
 	}
 	/* several slots, scratches and rings */
 	TRY(sums(g, rank, size, more_bytes / 4, P4D_DT_FP32, err));
@@ -273,20 +273,20 @@ static int special_values(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 	float x[3] = {rank == size - 1 ? NAN : (float)rank, rank ? -INFINITY : -1, rank ? 1 : INFINITY};
 	p4d_error wrong;
 
-	TRY(p4d_all_reduce(g, x, 3, P4D_DT_FP32, P4D_MAX, err));
+	TRY(p4d_comm_all_reduce(g, x, 3, P4D_DT_FP32, P4D_MAX, err));
 	CHECK(isnan(x[0]) && x[1] == -1 && x[2] == INFINITY);
 	x[0] = rank ? 1 : NAN;
-	TRY(p4d_all_reduce(g, x, 1, P4D_DT_FP32, P4D_MAX, err));
+	TRY(p4d_comm_all_reduce(g, x, 1, P4D_DT_FP32, P4D_MAX, err));
 	CHECK(isnan(x[0]));
 	/* refused before anyone is asked */
 	wrong_groups(world, rank, size);
-	CHECK(p4d_all_reduce(g, x, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_all_reduce(g, x, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_broadcast(g, x, 1, size, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_all_gather(g, x, x, UINT64_MAX / 2 + 1, &wrong) < 0 && wrong.code == P4D_E_OVERFLOW);
-	CHECK(p4d_all_reduce(g, x, UINT64_MAX / 4, P4D_DT_FP64, P4D_SUM, &wrong) < 0 &&
+	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_broadcast(g, x, 1, size, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_all_gather(g, x, x, UINT64_MAX / 2 + 1, &wrong) < 0 && wrong.code == P4D_E_OVERFLOW);
+	CHECK(p4d_comm_all_reduce(g, x, UINT64_MAX / 4, P4D_DT_FP64, P4D_SUM, &wrong) < 0 &&
 	      wrong.code == P4D_E_OVERFLOW);
-	TRY(p4d_barrier(g, err));
+	TRY(p4d_comm_barrier(g, err));
 	p4d_group_close(g);
 	return 0;
 }
@@ -313,20 +313,20 @@ static int flood(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		out[i] = byte_of(rank, i);
 	for (unsigned c = 0; c < P4D_CHANNELS; c++)
 		for (uint32_t to = 0; to < size; to++)
-			TRY(p4d_send(g, to, c, out + to, sizes[c], &tickets[to][c], err));
+			TRY(p4d_comm_send(g, to, c, out + to, sizes[c], &tickets[to][c], err));
 	/* not in the order in which it was sent */
 	for (unsigned c = P4D_CHANNELS; c-- > 0;)
 		for (uint32_t k = 0; k < size; k++) {
 			uint32_t from = (rank + k) % size;
 			memset(in, 0xa5, sizes[0]);
-			TRY(p4d_recv(g, from, c, in, sizes[c], err));
+			TRY(p4d_comm_recv(g, from, c, in, sizes[c], err));
 			for (uint64_t i = 0; i < sizes[c]; i++)
 				CHECK(in[i] == byte_of(from, i + rank));
 			CHECK(untouched(in, sizes[0]));
 		}
 	for (unsigned c = 0; c < P4D_CHANNELS; c++)
 		for (uint32_t to = 0; to < size; to++)
-			TRY(p4d_send_wait(g, to, c, tickets[to][c], err));
+			TRY(p4d_comm_send_wait(g, to, c, tickets[to][c], err));
 	free(out);
 	free(in);
 	p4d_group_close(g);
@@ -352,25 +352,26 @@ static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		uint8_t number[50000];
 		if (rank == 0) {
 			memset(data[i], (int)i, sizeof(data[i]));
-			TRY(p4d_send(g, 1, 2, data[i], sizeof(data[i]), &ticket, err));
+			TRY(p4d_comm_send(g, 1, 2, data[i], sizeof(data[i]), &ticket, err));
 			CHECK(ticket == i);
 		} else {
-			TRY(p4d_recv(g, 0, 2, number, sizeof(number), err));
+			TRY(p4d_comm_recv(g, 0, 2, number, sizeof(number), err));
 			CHECK(number[0] == i && number[sizeof(number) - 1] == i);
 		}
 	}
 	if (rank == 0) {
-		TRY(p4d_send_wait(g, 1, 2, ticket, err));
-		CHECK(p4d_send_wait(g, 1, 2, ticket + 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+		TRY(p4d_comm_send_wait(g, 1, 2, ticket, err));
+		CHECK(p4d_comm_send_wait(g, 1, 2, ticket + 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	}
 	/* to oneself: nothing there, then full */
-	CHECK(p4d_recv(g, rank, 0, data[0], 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_recv(g, rank, 0, data[0], 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	for (uint32_t i = 0; i < P4D_SENDS; i++)
-		TRY(p4d_send(g, rank, 0, data[i], 1, &ticket, err));
-	CHECK(p4d_send(g, rank, 0, data[0], 1, &ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_send_wait(g, rank, 0, ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_send(g, size, 0, data[0], 1, &ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_send(g, 0, P4D_CHANNELS, data[0], 1, &ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+		TRY(p4d_comm_send(g, rank, 0, data[i], 1, &ticket, err));
+	CHECK(p4d_comm_send(g, rank, 0, data[0], 1, &ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_send_wait(g, rank, 0, ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_send(g, size, 0, data[0], 1, &ticket, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_send(g, 0, P4D_CHANNELS, data[0], 1, &ticket, &wrong) < 0 &&
+	      wrong.code == P4D_E_VALUE);
 	p4d_group_close(g);
 	return 0;
 }
@@ -448,21 +449,21 @@ static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		case 0:
 			for (uint64_t i = 0; i < count; i++)
 				x[i] = (float)(me + 1 + (uint32_t)round);
-			TRY(p4d_all_reduce(g, x, count, P4D_DT_FP32, P4D_SUM, err));
+			TRY(p4d_comm_all_reduce(g, x, count, P4D_DT_FP32, P4D_SUM, err));
 			for (uint64_t i = 0; i < count; i++)
 				CHECK(x[i] == wanted);
 			break;
 		case 1:
 			for (uint64_t i = 0; i < count; i++)
 				x[i] = me == root ? (float)(round + (int)i) : -1;
-			TRY(p4d_broadcast(g, x, count * sizeof(*x), root, err));
+			TRY(p4d_comm_broadcast(g, x, count * sizeof(*x), root, err));
 			for (uint64_t i = 0; i < count; i++)
 				CHECK(x[i] == (float)(round + (int)i));
 			break;
 		default:
 			for (uint64_t i = 0; i < count; i++)
 				x[i] = (float)(me + 1 + (uint32_t)round);
-			TRY(p4d_reduce(g, x, count, P4D_DT_FP32, root, err));
+			TRY(p4d_comm_reduce(g, x, count, P4D_DT_FP32, root, err));
 			for (uint64_t i = 0; me == root && i < count; i++)
 				CHECK(x[i] == wanted);
 		}

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "support/forked.h"
 #include "comm/node.h"
+#include "support/forked.h"
 
 enum { MESSAGE = 1 << 20, MESSAGES = 2 }; /* larger than a ring that nobody asked to be */
 
@@ -17,20 +17,20 @@ static uint8_t byte_of(uint64_t i)
 
 static void test_sizes(void **state)
 {
-	p4d_node node = {.count = 2};
+	p4d_comm_node node = {.count = 2};
 
 	(void)state;
-	p4d_node_size(&node, 0);
+	p4d_shm__size(&node, 0);
 	assert_int_equal(node.ring_bytes, P4D_RING_BYTES);
 	const size_t small = node.bytes;
-	p4d_node_size(&node, MESSAGE);
+	p4d_shm__size(&node, MESSAGE);
 	assert_int_equal(node.ring_bytes, 4 * MESSAGE);
 	assert_int_equal(node.bytes - small, 2 * 2 * P4D_NODE_CHANNELS * (node.ring_bytes - P4D_RING_BYTES));
 	/* no more than an address space has, however many and long */
 	node.count = P4D_NODE_RANKS;
 	const uint64_t long_ones[] = {(uint64_t)1 << 30, (uint64_t)1 << 60, UINT64_MAX};
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(*long_ones); i++) {
-		p4d_node_size(&node, long_ones[i]);
+		p4d_shm__size(&node, long_ones[i]);
 		assert_true(node.bytes <= (uint64_t)1 << 40);
 		assert_true(node.ring_bytes > P4D_RING_BYTES);
 	}
@@ -40,28 +40,28 @@ static void test_sizes(void **state)
 static void test_ring(void **state)
 {
 	int bells[2] = {-1, -1}; /* nobody sleeps */
-	p4d_node node = {.count = 2, .index = 1, .bells = bells};
+	p4d_comm_node node = {.count = 2, .index = 1, .bells = bells};
 	static uint8_t data[2 * P4D_RING_BYTES];
 	uint64_t written = 0, taken = 0, draw = 1, most = 0;
 
 	(void)state;
-	p4d_node_size(&node, 0);
+	p4d_shm__size(&node, 0);
 	assert_int_equal(posix_memalign((void **)&node.base, 128, node.bytes), 0);
 	memset(node.base, 0, node.bytes);
-	const p4d_ring *ring = p4d_node_ring(&node, 1, 1, 3);
+	const p4d_shm_ring *ring = p4d_shm__ring_of(&node, 1, 1, 3);
 	for (int round = 0; round < 4000; round++) {
 		const size_t in = forked_random(&draw) % (round % 64 < 32 ? 60000 : 20000);
 		const size_t out = forked_random(&draw) % (round % 64 < 32 ? 20000 : 60000);
 		for (size_t i = 0; i < in; i++)
 			data[i] = byte_of(written + i);
 		const bool empty = written == taken;
-		const size_t n = p4d_ring_write(&node, 1, 3, data, in);
+		const size_t n = p4d_shm__ring_write(&node, 1, 3, data, in);
 		assert_true(n == in || written - taken + n == P4D_RING_BYTES || n == P4D_RING_BYTES / 4);
 		if (empty && n)
 			assert_memory_equal(ring->data, data, n);
 		written += n;
 		most = written - taken > most ? written - taken : most;
-		const size_t m = p4d_ring_read(&node, 1, 3, data, out);
+		const size_t m = p4d_shm__ring_read(&node, 1, 3, data, out);
 		assert_true(m <= written - taken);
 		for (size_t i = 0; i < m; i++)
 			assert_int_equal(data[i], byte_of(taken + i));
@@ -87,19 +87,19 @@ static int hand_over(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *
 	for (int i = 0; i < MESSAGES; i++) {
 		uint8_t *message = data + i * MESSAGE;
 		if (rank == 1) {
-			TRY(p4d_recv(group, 0, 1, message, MESSAGE, err));
+			TRY(p4d_comm_recv(group, 0, 1, message, MESSAGE, err));
 			CHECK(message[0] == i + 1 && message[MESSAGE - 1] == i + 1);
 			continue;
 		}
 		memset(message, i + 1, MESSAGE);
-		TRY(p4d_send(group, 1, 1, message, MESSAGE, &ticket, err));
+		TRY(p4d_comm_send(group, 1, 1, message, MESSAGE, &ticket, err));
 	}
 	if (rank == 1)
 		atomic_store(arrived, 1);
 	while (!atomic_load(arrived))
 		usleep(1000);
 	if (rank == 0)
-		TRY(p4d_send_wait(group, 1, 1, ticket, err));
+		TRY(p4d_comm_send_wait(group, 1, 1, ticket, err));
 	p4d_group_close(group);
 	free(data);
 	return 0;
@@ -126,7 +126,7 @@ static int meet(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 
 	(void)rank, (void)size;
 	TRY(p4d_group_open(&group, world, both, 2, err));
-	TRY(p4d_barrier(group, err));
+	TRY(p4d_comm_barrier(group, err));
 	p4d_group_close(group);
 	return 0;
 }

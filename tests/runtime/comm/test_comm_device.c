@@ -2,7 +2,7 @@
 /* Groups on devices: every call by both transports, which one is taken, and the library itself. */
 #include "support/support.h"
 
-#include "comm/nccl/nccl_library.h"
+#include "comm/transport/nccl_library.h"
 #include "support/transports.h"
 
 enum { MOST = 300001, MEMORY = 32 << 20 };
@@ -12,7 +12,7 @@ static p4d_transport_kind kind;
 /* A group of all on the device, of collectives on the stream of operations and messages on two channels. */
 typedef struct bench {
 	transports_rank rank;
-	p4d_group *group, *aside;
+	p4d_group *group, *async;
 	uint8_t *memory; /* on the device */
 	uint32_t index, size;
 } bench;
@@ -33,11 +33,11 @@ static int bench_open(bench *b, p4d_world *world, uint32_t rank, uint32_t size, 
 				     .message_bytes = MOST,
 				     .messages = 2 * FORKED_MOST,
 				     .scratch = memory};
-	const p4d_traffic beside = {.collectives = true, .aside = true, .scratch = memory};
+	const p4d_traffic beside = {.collectives = true, .async = true, .scratch = memory};
 	TRY(p4d_group_open(&b->group, world, ranks, size, err));
-	TRY(p4d_group_on_device(b->group, b->rank.transport, &traffic, err));
-	TRY(p4d_group_open(&b->aside, world, ranks, size, err));
-	TRY(p4d_group_on_device(b->aside, b->rank.transport, &beside, err));
+	TRY(p4d_comm_on_device(b->group, b->rank.transport, &traffic, err));
+	TRY(p4d_group_open(&b->async, world, ranks, size, err));
+	TRY(p4d_comm_on_device(b->async, b->rank.transport, &beside, err));
 	b->memory = memory;
 	b->index = rank;
 	b->size = size;
@@ -47,7 +47,7 @@ static int bench_open(bench *b, p4d_world *world, uint32_t rank, uint32_t size, 
 static void bench_close(bench *b)
 {
 	p4d_group_close(b->group);
-	p4d_group_close(b->aside);
+	p4d_group_close(b->async);
 	b->rank.device.release(&b->rank.device, b->memory);
 	transports_close(&b->rank);
 }
@@ -126,18 +126,18 @@ static int sums(bench *b, uint64_t count, p4d_dtype type, p4d_error *err)
 
 	for (int how = P4D_SUM; how <= (width(type) > 2 ? P4D_MAX : P4D_SUM); how++) {
 		upload(b, 0, elements(b, me, 0, count, type, how), bytes);
-		TRY(p4d_all_reduce(b->group, b->memory, count, type, (p4d_reduction)how, err));
+		TRY(p4d_comm_all_reduce(b->group, b->memory, count, type, (p4d_reduction)how, err));
 		CHECK(holds(b, 0, elements(b, all, 0, count, type, how), bytes));
 	}
 	upload(b, 0, elements(b, me, 0, count, type, P4D_SUM), bytes);
-	TRY(p4d_reduce(b->group, b->memory, count, type, root, err));
+	TRY(p4d_comm_reduce(b->group, b->memory, count, type, root, err));
 	CHECK(holds(b, 0, elements(b, me == root ? all : me, 0, count, type, P4D_SUM), bytes));
 	if (count * b->size > MOST)
 		return 0;
 	for (int in_place = 0; in_place < 2; in_place++) {
 		const uint64_t to = in_place ? me * bytes : elsewhere;
 		upload(b, 0, elements(b, me, 0, count * b->size, type, P4D_SUM), bytes * b->size);
-		TRY(p4d_reduce_scatter(b->group, b->memory + to, b->memory, count, type, err));
+		TRY(p4d_comm_reduce_scatter(b->group, b->memory + to, b->memory, count, type, err));
 		CHECK(holds(b, to, elements(b, all, me * count, count, type, P4D_SUM), bytes));
 	}
 	return 0;
@@ -150,13 +150,13 @@ static int copies(bench *b, uint64_t count, p4d_error *err)
 	for (int in_place = 0; in_place < 2; in_place++) {
 		const uint64_t from = in_place ? b->index * count : elsewhere;
 		upload(b, from, elements(b, b->index, 0, count, P4D_DT_BF16, P4D_SUM), count);
-		TRY(p4d_all_gather(b->group, b->memory, b->memory + from, count, err));
+		TRY(p4d_comm_all_gather(b->group, b->memory, b->memory + from, count, err));
 		for (uint32_t r = 0; r < b->size; r++)
 			CHECK(holds(b, r * count, elements(b, r, 0, count, P4D_DT_BF16, P4D_SUM), count));
 	}
 	for (uint32_t root = 0; root < b->size; root++) {
 		upload(b, 0, elements(b, b->index, 0, count, P4D_DT_FP32, P4D_SUM), count);
-		TRY(p4d_broadcast(b->group, b->memory, count, root, err));
+		TRY(p4d_comm_broadcast(b->group, b->memory, count, root, err));
 		CHECK(holds(b, 0, elements(b, root, 0, count, P4D_DT_FP32, P4D_SUM), count));
 	}
 	return 0;
@@ -167,12 +167,14 @@ static int wrong_calls(bench *b, p4d_error *err)
 	p4d_group *g = b->group;
 	p4d_error wrong;
 
-	CHECK(p4d_all_reduce(g, b->memory, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 &&
+	CHECK(p4d_comm_all_reduce(g, b->memory, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 &&
 	      wrong.code == P4D_E_VALUE);
-	CHECK(p4d_all_reduce(g, b->memory, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_broadcast(g, b->memory, 1, b->size, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_send_wait(g, (b->index + 1) % b->size, 0, 1000, &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	return p4d_barrier(g, err);
+	CHECK(p4d_comm_all_reduce(g, b->memory, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 &&
+	      wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_broadcast(g, b->memory, 1, b->size, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_send_wait(g, (b->index + 1) % b->size, 0, 1000, &wrong) < 0 &&
+	      wrong.code == P4D_E_VALUE);
+	return p4d_comm_barrier(g, err);
 }
 
 static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
@@ -231,27 +233,28 @@ static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		const uint32_t to = round % 4 == 3 ? rank : next, from = round % 4 == 3 ? rank : before;
 		upload(&b, 0, elements(&b, rank, round, BYTES, P4D_DT_BF16, P4D_SUM), 2 * BYTES);
 		for (unsigned c = 0; c < 2; c++)
-			TRY(p4d_send(b.group, to, 2 * c, b.memory + c * BYTES, BYTES, &ticket[c], err));
-		TRY(p4d_recv_begin(b.group, from, 2, b.memory + INCOMING + BYTES, BYTES, err));
-		TRY(p4d_recv(b.group, from, 0, b.memory + INCOMING, BYTES, err));
-		TRY(p4d_recv_end(b.group, from, 2, b.memory + INCOMING + BYTES, BYTES, err));
+			TRY(p4d_comm_send(b.group, to, 2 * c, b.memory + c * BYTES, BYTES, &ticket[c], err));
+		TRY(p4d_comm_recv_begin(b.group, from, 2, b.memory + INCOMING + BYTES, BYTES, err));
+		TRY(p4d_comm_recv(b.group, from, 0, b.memory + INCOMING, BYTES, err));
+		TRY(p4d_comm_recv_end(b.group, from, 2, b.memory + INCOMING + BYTES, BYTES, err));
 		for (unsigned c = 0; c < 2; c++)
-			TRY(p4d_send_wait(b.group, to, 2 * c, ticket[c], err));
+			TRY(p4d_comm_send_wait(b.group, to, 2 * c, ticket[c], err));
 		d->zero(d, b.memory, 2 * BYTES);
 		CHECK(holds(&b, INCOMING, elements(&b, from, round, BYTES, P4D_DT_BF16, P4D_SUM), 2 * BYTES));
 	}
 	/* of nothing, to a member or channel that is not there, from oneself before it was sent */
-	TRY(p4d_send(b.group, next, 0, b.memory, 0, &ticket[0], err));
-	TRY(p4d_recv(b.group, before, 0, b.memory, 0, err));
-	CHECK(p4d_send(b.group, size, 0, b.memory, 1, &ticket[0], &wrong) < 0 && wrong.code == P4D_E_VALUE);
-	CHECK(p4d_send(b.group, next, P4D_CHANNELS, b.memory, 1, &ticket[0], &wrong) < 0 &&
+	TRY(p4d_comm_send(b.group, next, 0, b.memory, 0, &ticket[0], err));
+	TRY(p4d_comm_recv(b.group, before, 0, b.memory, 0, err));
+	CHECK(p4d_comm_send(b.group, size, 0, b.memory, 1, &ticket[0], &wrong) < 0 &&
 	      wrong.code == P4D_E_VALUE);
-	CHECK(p4d_recv(b.group, rank, 1, b.memory, 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_send(b.group, next, P4D_CHANNELS, b.memory, 1, &ticket[0], &wrong) < 0 &&
+	      wrong.code == P4D_E_VALUE);
+	CHECK(p4d_comm_recv(b.group, rank, 1, b.memory, 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	if (kind == P4D_TRANSPORT_NCCL)
-		CHECK(p4d_send(b.group, next, 1, b.memory, 1, &ticket[0], &wrong) < 0 &&
+		CHECK(p4d_comm_send(b.group, next, 1, b.memory, 1, &ticket[0], &wrong) < 0 &&
 		      strstr(wrong.text, "without messages"));
 	else
-		CHECK(p4d_send(b.group, next, 0, b.memory, MOST + 1, &ticket[0], &wrong) < 0 &&
+		CHECK(p4d_comm_send(b.group, next, 0, b.memory, MOST + 1, &ticket[0], &wrong) < 0 &&
 		      wrong.code == P4D_E_VALUE);
 	bench_close(&b);
 	return 0;
@@ -277,34 +280,34 @@ static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	if (rank == 0) {
 		for (unsigned i = 0; i < 2; i++) {
 			upload(&b, i * BYTES, elements(&b, i, 0, COUNT, P4D_DT_BF16, P4D_SUM), BYTES);
-			TRY(p4d_send(b.group, pending[i].to, pending[i].channel, b.memory + i * BYTES, BYTES,
-				     &pending[i].ticket, err));
+			TRY(p4d_comm_send(b.group, pending[i].to, pending[i].channel, b.memory + i * BYTES,
+					  BYTES, &pending[i].ticket, err));
 		}
-		TRY(p4d_send_wait_any(b.group, pending, 2, &which, err));
+		TRY(p4d_comm_send_wait_any(b.group, pending, 2, &which, err));
 		CHECK(which == 1);
 		/* now the other one may be received */
-		TRY(p4d_barrier(b.group, err));
-		TRY(p4d_send_wait_any(b.group, pending, 1, &which, err));
+		TRY(p4d_comm_barrier(b.group, err));
+		TRY(p4d_comm_send_wait_any(b.group, pending, 1, &which, err));
 		CHECK(which == 0);
-		TRY(p4d_send(b.group, 0, 1, b.memory, BYTES, &pending[0].ticket, err));
+		TRY(p4d_comm_send(b.group, 0, 1, b.memory, BYTES, &pending[0].ticket, err));
 		pending[0] = (p4d_pending){.to = 0, .channel = 1, .ticket = pending[0].ticket};
-		CHECK(p4d_send_wait_any(b.group, pending, 1, &which, &wrong) < 0 &&
+		CHECK(p4d_comm_send_wait_any(b.group, pending, 1, &which, &wrong) < 0 &&
 		      wrong.code == P4D_E_VALUE);
-		TRY(p4d_recv(b.group, 0, 1, b.memory + BYTES, BYTES, err));
-		TRY(p4d_send_wait_any(b.group, pending, 1, &which, err));
+		TRY(p4d_comm_recv(b.group, 0, 1, b.memory + BYTES, BYTES, err));
+		TRY(p4d_comm_send_wait_any(b.group, pending, 1, &which, err));
 	} else {
 		const uint8_t *first = elements(&b, 0, 0, COUNT, P4D_DT_BF16, P4D_SUM);
 		const uint8_t *second = elements(&b, 1, 0, COUNT, P4D_DT_BF16, P4D_SUM);
 		if (rank == size - 1)
-			TRY(p4d_recv(b.group, 0, 2, b.memory, BYTES, err));
-		TRY(p4d_barrier(b.group, err));
+			TRY(p4d_comm_recv(b.group, 0, 2, b.memory, BYTES, err));
+		TRY(p4d_comm_barrier(b.group, err));
 		if (rank == 1)
-			TRY(p4d_recv(b.group, 0, 0, b.memory + BYTES, BYTES, err));
+			TRY(p4d_comm_recv(b.group, 0, 0, b.memory + BYTES, BYTES, err));
 		CHECK(rank != size - 1 || holds(&b, 0, second, BYTES));
 		CHECK(rank != 1 || holds(&b, BYTES, first, BYTES));
 	}
 	TRY(b.rank.device.sync(&b.rank.device, err));
-	TRY(p4d_barrier(b.group, err));
+	TRY(p4d_comm_barrier(b.group, err));
 	bench_close(&b);
 	return 0;
 }
@@ -328,22 +331,22 @@ static int beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 
 	TRY(bench_open(&b, world, rank, size, err));
 	d = &b.rank.device;
-	CHECK(p4d_group_called(b.group) == 0);
+	CHECK(p4d_comm_called(b.group) == 0);
 	upload(&b, 0, elements(&b, rank, 0, COUNT, P4D_DT_FP32, P4D_SUM), bytes);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		d->copy(d, b.memory + i * bytes, b.memory, bytes);
-		TRY(p4d_all_reduce(b.aside, b.memory + i * bytes, COUNT, P4D_DT_FP32, P4D_SUM, err));
-		calls[i - 1] = p4d_group_called(b.aside);
+		TRY(p4d_comm_all_reduce(b.async, b.memory + i * bytes, COUNT, P4D_DT_FP32, P4D_SUM, err));
+		calls[i - 1] = p4d_comm_called(b.async);
 	}
 	const uint8_t *wanted = elements(&b, size, 0, COUNT, P4D_DT_FP32, P4D_SUM);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
-		TRY(p4d_group_await(b.aside, calls[i - 1], err));
+		TRY(p4d_comm_await(b.async, calls[i - 1], err));
 		d->copy(d, b.memory + (ROUNDS + i) * bytes, b.memory + i * bytes, bytes);
 	}
 	for (uint64_t i = 1; i <= ROUNDS; i++)
 		CHECK(holds(&b, (ROUNDS + i) * bytes, wanted, bytes));
 	if (kind == P4D_TRANSPORT_NCCL)
-		CHECK(calls[0] == 1 && p4d_group_await(b.aside, ROUNDS + 1, err) < 0 &&
+		CHECK(calls[0] == 1 && p4d_comm_await(b.async, ROUNDS + 1, err) < 0 &&
 		      err->code == P4D_E_VALUE);
 	bench_close(&b);
 	return 0;
@@ -405,10 +408,11 @@ static int choose(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 			return -1;
 		}
 		CHECK(!r.transport);
-		return p4d_barrier(r.all, err);
+		return p4d_comm_barrier(r.all, err);
 	}
-	if (rc < 0 || strncmp(p4d_transport_name(r.transport), chosen->name, strlen(chosen->name)) != 0) {
-		fprintf(stderr, "rank %u: \"%s\" %s\n", rank, p4d_transport_name(r.transport), why.text);
+	if (rc < 0 ||
+	    strncmp(p4d_comm_transport_name(r.transport), chosen->name, strlen(chosen->name)) != 0) {
+		fprintf(stderr, "rank %u: \"%s\" %s\n", rank, p4d_comm_transport_name(r.transport), why.text);
 		return -1;
 	}
 	transports_close(&r);
@@ -435,11 +439,11 @@ static int alone(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	bench b;
 
 	TRY(bench_open(&b, world, rank, size, err));
-	CHECK(!strcmp(p4d_transport_name(b.rank.transport), "one rank"));
+	CHECK(!strcmp(p4d_comm_transport_name(b.rank.transport), "one rank"));
 	upload(&b, 0, x, sizeof(x));
-	TRY(p4d_all_gather(b.group, b.memory + 64, b.memory, sizeof(x), err));
-	TRY(p4d_all_reduce(b.aside, b.memory, 2, P4D_DT_FP32, P4D_SUM, err));
-	TRY(p4d_group_await(b.aside, p4d_group_called(b.aside), err));
+	TRY(p4d_comm_all_gather(b.group, b.memory + 64, b.memory, sizeof(x), err));
+	TRY(p4d_comm_all_reduce(b.async, b.memory, 2, P4D_DT_FP32, P4D_SUM, err));
+	TRY(p4d_comm_await(b.async, p4d_comm_called(b.async), err));
 	CHECK(holds(&b, 0, x, sizeof(x)) && holds(&b, 64, x, sizeof(x)));
 	bench_close(&b);
 	return 0;
@@ -463,17 +467,17 @@ static void test_library(void **state)
 	p4d_error err;
 
 	(void)state;
-	assert_int_equal(p4d_nccl_open(&nccl, "libc.so.6", &err), -1);
+	assert_int_equal(p4d_nccl__open(&nccl, "libc.so.6", &err), -1);
 	assert_int_equal(err.code, P4D_E_IO);
 	assert_non_null(strstr(err.text, "libc.so.6 has no nccl"));
-	if (p4d_nccl_open(&nccl, NULL, &err) < 0) {
+	if (p4d_nccl__open(&nccl, NULL, &err) < 0) {
 		print_message("not here: %s\n", err.text);
 		skip();
 	}
 	print_message("NCCL %d is here\n", nccl->version);
 	assert_true(nccl->version > 20000 && nccl->version < 100000);
 	assert_string_equal(nccl->GetErrorString(P4D_NCCL_SUCCESS), "no error");
-	p4d_nccl_close(nccl);
+	p4d_nccl__close(nccl);
 }
 
 int main(void)

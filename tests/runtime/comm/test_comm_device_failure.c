@@ -41,10 +41,10 @@ static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 	for (uint32_t i = 0; i < size; i++)
 		ranks[i] = i;
 	TRY(p4d_group_open(&g, world, ranks, size, err));
-	TRY(p4d_group_on_device(g, r.transport, &traffic, err));
+	TRY(p4d_comm_on_device(g, r.transport, &traffic, err));
 	r.device.zero(&r.device, memory, COUNT * sizeof(float));
 	for (;;) {
-		TRY(p4d_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
+		TRY(p4d_comm_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
 		/* while the host is in here, nobody but the watch listens */
 		TRY(r.device.sync(&r.device, err));
 	}
@@ -188,7 +188,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 
 	TRY(transports_open(&r, world, size, P4D_TRANSPORT_NCCL, err));
 	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
-	settings.transport = r.transport;
+	settings.net.transport = r.transport;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 	for (;;)
 		TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, nothing, err));

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "support/forked.h"
 #include "comm/wire.h"
+#include "support/forked.h"
 
 static const uint32_t two_by_two[] = {0, 0, 1, 1}, two_by_four[] = {0, 0, 0, 0, 1, 1, 1, 1};
 static const uint32_t apart[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -39,18 +39,18 @@ static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		uint64_t count = forked_random(&draw) % 2 ? 1 : forked_random(&draw) % 30000;
 		switch (forked_random(&draw) % 4) {
 		case 0:
-			TRY(p4d_all_reduce(g, data, count, P4D_DT_FP32, P4D_SUM, err));
+			TRY(p4d_comm_all_reduce(g, data, count, P4D_DT_FP32, P4D_SUM, err));
 			break;
 		case 1:
-			TRY(p4d_all_gather(g, data, other, count, err));
+			TRY(p4d_comm_all_gather(g, data, other, count, err));
 			break;
 		case 2:
-			TRY(p4d_broadcast(g, data, count, forked_random(&draw) % size, err));
+			TRY(p4d_comm_broadcast(g, data, count, forked_random(&draw) % size, err));
 			break;
 		default:
-			TRY(p4d_send(g, (rank + 1) % size, 1, data, 8 * count, &ticket, err));
-			TRY(p4d_recv(g, (rank + size - 1) % size, 1, other, 8 * count, err));
-			TRY(p4d_send_wait(g, (rank + 1) % size, 1, ticket, err));
+			TRY(p4d_comm_send(g, (rank + 1) % size, 1, data, 8 * count, &ticket, err));
+			TRY(p4d_comm_recv(g, (rank + size - 1) % size, 1, other, 8 * count, err));
+			TRY(p4d_comm_send_wait(g, (rank + 1) % size, 1, ticket, err));
 		}
 	}
 }
@@ -140,17 +140,17 @@ static int abort_one(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *
 
 	TRY(group_of_all(&g, world, size, err));
 	if (rank == 1) {
-		TRY(p4d_barrier(g, err));
+		TRY(p4d_comm_barrier(g, err));
 		p4d_world_abort(world, "loss is not a number");
 		CHECK(p4d_world_failed(world, err));
-		CHECK(p4d_barrier(g, err) < 0);
+		CHECK(p4d_comm_barrier(g, err) < 0);
 		return -1;
 	}
-	TRY(p4d_barrier(g, err));
+	TRY(p4d_comm_barrier(g, err));
 	if (rank == 0)
-		return p4d_recv(g, 1, 0, data, 8, err);
+		return p4d_comm_recv(g, 1, 0, data, 8, err);
 	if (rank == 2)
-		return p4d_recv(g, 0, 0, data, 8, err);
+		return p4d_comm_recv(g, 0, 0, data, 8, err);
 	while (!p4d_world_failed(world, err))
 		usleep(100);
 	return -1;
@@ -181,12 +181,12 @@ static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error
 
 	TRY(group_of_all(&g, world, size, err));
 	if (rank == 1) {
-		TRY(p4d_send(g, 0, 3, data, sizeof(data), &ticket, err));
-		return p4d_send_wait(g, 0, 3, ticket, err);
+		TRY(p4d_comm_send(g, 0, 3, data, sizeof(data), &ticket, err));
+		return p4d_comm_send_wait(g, 0, 3, ticket, err);
 	}
 	usleep(50000);
-	TRY(p4d_recv(g, 1, 3, data, sizeof(data), err));
-	if (p4d_recv(g, 1, 3, data, sizeof(data), err) < 0 && strstr(err->text, "has left"))
+	TRY(p4d_comm_recv(g, 1, 3, data, sizeof(data), err));
+	if (p4d_comm_recv(g, 1, 3, data, sizeof(data), err) < 0 && strstr(err->text, "has left"))
 		return 0;
 	CHECK(!"it waited, or gave another reason");
 	return -1;
@@ -210,10 +210,10 @@ static int other_collective(p4d_world *world, uint32_t rank, uint32_t size, p4d_
 
 	TRY(group_of_all(&g, world, size, err));
 	if (rank == 2)
-		TRY(p4d_all_reduce(g, data, 100, P4D_DT_FP32, P4D_SUM, err));
+		TRY(p4d_comm_all_reduce(g, data, 100, P4D_DT_FP32, P4D_SUM, err));
 	else
-		TRY(p4d_all_gather(g, data, data, 4, err));
-	return p4d_barrier(g, err);
+		TRY(p4d_comm_all_gather(g, data, data, 4, err));
+	return p4d_comm_barrier(g, err);
 }
 
 static int other_size(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
@@ -224,10 +224,10 @@ static int other_size(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 
 	TRY(group_of_all(&g, world, size, err));
 	if (rank == 2)
-		TRY(p4d_send(g, 0, 0, data, 5, &ticket, err));
+		TRY(p4d_comm_send(g, 0, 0, data, 5, &ticket, err));
 	if (rank == 0)
-		TRY(p4d_recv(g, 2, 0, data, 6, err));
-	return p4d_barrier(g, err);
+		TRY(p4d_comm_recv(g, 2, 0, data, 6, err));
+	return p4d_comm_barrier(g, err);
 }
 
 static void test_disagreement(void **state)
@@ -251,7 +251,7 @@ static int nothing(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 
 	(void)rank;
 	TRY(group_of_all(&g, world, size, err));
-	return p4d_barrier(g, err);
+	return p4d_comm_barrier(g, err);
 }
 
 static void test_missing(void **state)
@@ -342,7 +342,7 @@ static void test_crowded_ports(void **state)
 {
 	enum { STRANGERS = 5 };
 	int strangers[STRANGERS];
-	p4d_address to;
+	p4d_wire_address to;
 	forked f, g;
 
 	(void)state;
@@ -353,9 +353,9 @@ static void test_crowded_ports(void **state)
 	forked_rank(&g, 0, nothing);
 	usleep(50000);
 	for (int i = 0; i < STRANGERS; i++) {
-		assert_int_equal(p4d_address_resolve(&to, 1, "127.0.0.1"), 1);
+		assert_int_equal(p4d_wire__address_resolve(&to, 1, "127.0.0.1"), 1);
 		to.port = f.ranks.port;
-		strangers[i] = p4d_dial(&to);
+		strangers[i] = p4d_wire__dial(&to);
 		assert_true(strangers[i] >= 0);
 		if (i % 2)
 			(void)!send(strangers[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL);
@@ -376,10 +376,10 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	p4d_group *g;
 
 	TRY(group_of_all(&g, world, size, err));
-	TRY(p4d_barrier(g, err));
+	TRY(p4d_comm_barrier(g, err));
 	if (rank == 2)
 		raise(SIGSTOP);
-	return p4d_barrier(g, err);
+	return p4d_comm_barrier(g, err);
 }
 
 static void test_stopped(void **state)

@@ -198,7 +198,7 @@ static void test_slurm_keys(void **state)
 	/* another step of the same job meets elsewhere and does not let in this one's */
 	with("SLURM_STEP_ID", "3", &other, &err);
 	assert_true(one.port != other.port);
-	assert_true(p4d_join_key(&one) != p4d_join_key(&other));
+	assert_true(p4d_rendezvous__join_key(&one) != p4d_rendezvous__join_key(&other));
 }
 
 static void test_local(void **state)
@@ -263,19 +263,19 @@ static void test_mac(void **state)
 	for (size_t i = 0; i < sizeof(message); i++)
 		message[i] = (uint8_t)i;
 	for (size_t n = 0; n < 64; n++) {
-		seen[n] = p4d_mac(1, message, n);
-		assert_true(seen[n] != p4d_mac(2, message, n));
+		seen[n] = p4d_wire__mac(1, message, n);
+		assert_true(seen[n] != p4d_wire__mac(2, message, n));
 		for (size_t m = 0; m < n; m++)
 			assert_true(seen[n] != seen[m]);
 	}
 	assert_true(seen[0] == 0x15f9c9e4409f3326 && seen[15] == 0x0e3ff85e1b29b9f0);
-	uint64_t before = p4d_mac(1, message, 64);
+	uint64_t before = p4d_wire__mac(1, message, 64);
 	for (int bit = 0; bit < 512; bit++) {
 		message[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		assert_true(p4d_mac(1, message, 64) != before);
+		assert_true(p4d_wire__mac(1, message, 64) != before);
 		message[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	assert_true(p4d_mac(1, message, 64) == before);
+	assert_true(p4d_wire__mac(1, message, 64) == before);
 }
 
 static void test_lists(void **state)
@@ -290,12 +290,12 @@ static void test_lists(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (int r = 0; r < 8; r++)
 			absent[r] = cases[i].absent[r] == 'x';
-		p4d_rank_list(text, sizeof(text), absent, 8);
+		p4d_rendezvous__rank_list(text, sizeof(text), absent, 8);
 		assert_string_equal(text, cases[i].text);
 	}
 	for (int r = 0; r < 256; r++)
 		absent[r] = r % 2;
-	p4d_rank_list(text, sizeof(text), absent, 256);
+	p4d_rendezvous__rank_list(text, sizeof(text), absent, 256);
 	assert_true(strlen(text) < sizeof(text));
 	assert_string_equal(text + strlen(text) - 3, "...");
 }
@@ -305,26 +305,26 @@ static void test_addresses(void **state)
 	static const char *const loopback[] = {"localhost", "127.0.0.1", "127.3.2.1", "::1"};
 	static const char *const others[] = {"192.0.2.7", "2001:db8::1", "node1", "local"};
 	p4d_member members[3] = {0};
-	p4d_address reachable;
+	p4d_wire_address reachable;
 	char text[P4D_ADDRESS_TEXT];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
-		assert_true(p4d_host_is_loopback(loopback[i]));
+		assert_true(p4d_rendezvous__is_loopback(loopback[i]));
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		assert_false(p4d_host_is_loopback(others[i]));
+		assert_false(p4d_rendezvous__is_loopback(others[i]));
 
-	assert_int_equal(p4d_address_resolve(&members[0].address, 1, "127.0.1.1"), 1);
-	assert_int_equal(p4d_address_resolve(&members[1].address, 1, "192.0.2.7"), 1);
-	assert_int_equal(p4d_address_resolve(&members[2].address, 1, "::1"), 1);
+	assert_int_equal(p4d_wire__address_resolve(&members[0].address, 1, "127.0.1.1"), 1);
+	assert_int_equal(p4d_wire__address_resolve(&members[1].address, 1, "192.0.2.7"), 1);
+	assert_int_equal(p4d_wire__address_resolve(&members[2].address, 1, "::1"), 1);
 	for (int i = 0; i < 3; i++)
 		members[i].address.port = (uint16_t)(1000 + i);
-	assert_int_equal(p4d_address_resolve(&reachable, 1, "192.0.2.1"), 1);
+	assert_int_equal(p4d_wire__address_resolve(&reachable, 1, "192.0.2.1"), 1);
 	reachable.port = 5;
-	p4d_replace_loopback(members, 3, &reachable);
-	assert_string_equal(p4d_address_text(&members[0].address, text), "192.0.2.1:1000");
-	assert_string_equal(p4d_address_text(&members[1].address, text), "192.0.2.7:1001");
-	assert_string_equal(p4d_address_text(&members[2].address, text), "192.0.2.1:1002");
+	p4d_rendezvous__replace_loopback(members, 3, &reachable);
+	assert_string_equal(p4d_wire__address_text(&members[0].address, text), "192.0.2.1:1000");
+	assert_string_equal(p4d_wire__address_text(&members[1].address, text), "192.0.2.7:1001");
+	assert_string_equal(p4d_wire__address_text(&members[2].address, text), "192.0.2.1:1002");
 }
 
 /* Every 16-bit number survives; halfway goes to the even neighbour, past the largest to infinity. */
@@ -337,8 +337,8 @@ static void test_sixteen_bits(void **state)
 		float below, x, above, half;
 		for (uint32_t bits = 0; bits < 0x10000; bits++) {
 			uint16_t from = (uint16_t)bits, next = (uint16_t)(bits + 1), back;
-			p4d_sum_load(&x, &from, 1, type);
-			p4d_sum_store(&back, &x, 1, type);
+			p4d_sum__load(&x, &from, 1, type);
+			p4d_sum__store(&back, &x, 1, type);
 			if ((bits & 0x7fff) > infinity) {
 				assert_true(isnan(x) && (back & 0x7fff) > infinity);
 				continue;
@@ -347,25 +347,25 @@ static void test_sixteen_bits(void **state)
 				fail_msg("%04x became %04x", from, back);
 			if ((bits & 0x7fff) >= infinity - 1)
 				continue;
-			p4d_sum_load(&above, &next, 1, type);
+			p4d_sum__load(&above, &next, 1, type);
 			half = (float)(((double)x + (double)above) / 2);
 			if (half == x || half == above)
 				continue; /* no number between them */
-			p4d_sum_store(&back, &half, 1, type);
+			p4d_sum__store(&back, &half, 1, type);
 			assert_int_equal(back, bits & 1 ? next : from);
 			below = nextafterf(half, x);
-			p4d_sum_store(&back, &below, 1, type);
+			p4d_sum__store(&back, &below, 1, type);
 			assert_int_equal(back, from);
 			below = nextafterf(half, above);
-			p4d_sum_store(&back, &below, 1, type);
+			p4d_sum__store(&back, &below, 1, type);
 			assert_int_equal(back, next);
 		}
 	}
 	float edge[] = {65519.996f, 65520.0f, -65520.0f, 1e30f}, largest = 3.4e38f;
 	uint16_t out[4];
-	p4d_sum_store(out, edge, 4, P4D_DT_FP16);
+	p4d_sum__store(out, edge, 4, P4D_DT_FP16);
 	assert_true(out[0] == 0x7bff && out[1] == 0x7c00 && out[2] == 0xfc00 && out[3] == 0x7c00);
-	p4d_sum_store(out, &largest, 1, P4D_DT_BF16);
+	p4d_sum__store(out, &largest, 1, P4D_DT_BF16);
 	assert_int_equal(out[0], 0x7f80);
 }
 
@@ -376,9 +376,9 @@ static void test_rounded_once(void **state)
 	const void *terms[] = {&a, &one, &one};
 
 	(void)state;
-	p4d_sum_terms(&sum, terms, 3, 1, P4D_DT_BF16, P4D_SUM);
+	p4d_sum__terms(&sum, terms, 3, 1, P4D_DT_BF16, P4D_SUM);
 	assert_int_equal(sum, 0x4381);
-	p4d_sum_terms(&sum, terms, 2, 1, P4D_DT_BF16, P4D_SUM);
+	p4d_sum__terms(&sum, terms, 2, 1, P4D_DT_BF16, P4D_SUM);
 	assert_int_equal(sum, 0x4380);
 }
 

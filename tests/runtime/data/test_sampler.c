@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which tokens a sample consists of: once each in a pass, at random, the same on every layout. */
 #include "support/support.h"
-#include "support/token_files.h"
 
 #include "data/blend.h"
 #include "data/permutation.h"
 #include "data/sampler.h"
+#include "support/token_files.h"
 
 /* Token = document * PLACES + place in it, so that every token says where it comes from. */
 enum { DOCUMENTS = 200, PLACES = 1000, VOCABULARY = DOCUMENTS * PLACES, SEQ_LEN = 32 };
@@ -76,20 +76,20 @@ static void permutations_are_bijections(void **state)
 
 	(void)state;
 	for (uint64_t size = 1; size < 5000; size += 1 + size / 9) {
-		p4d_permutation_init(&p, size, size * 77);
+		p4d_permutation__init(&p, size, size * 77);
 		memset(seen, 0, sizeof(seen));
 		for (uint64_t i = 0; i < size; i++) {
-			uint64_t to = p4d_permute(&p, i);
+			uint64_t to = p4d_permutation__apply(&p, i);
 			assert_true(to < size && !seen[to]);
 			seen[to] = true;
 		}
 	}
 	/* far beyond any table */
 	const uint64_t large = ((uint64_t)1 << 62) - 7;
-	p4d_permutation_init(&p, large, 5);
+	p4d_permutation__init(&p, large, 5);
 	uint64_t last = 0;
 	for (uint64_t i = 0; i < 1000; i++) {
-		uint64_t to = p4d_permute(&p, large - 1 - i);
+		uint64_t to = p4d_permutation__apply(&p, large - 1 - i);
 		assert_true(to < large && to != last);
 		last = to;
 	}
@@ -103,12 +103,12 @@ static void permutation_is_pinned(void **state)
 	p4d_permutation p;
 
 	(void)state;
-	p4d_permutation_init(&p, 10, 1);
+	p4d_permutation__init(&p, 10, 1);
 	for (uint64_t i = 0; i < 10; i++)
-		assert_int_equal(p4d_permute(&p, i), small[i]);
-	p4d_permutation_init(&p, 1000000007, 2);
+		assert_int_equal(p4d_permutation__apply(&p, i), small[i]);
+	p4d_permutation__init(&p, 1000000007, 2);
 	for (uint64_t i = 0; i < 3; i++)
-		assert_int_equal(p4d_permute(&p, i), large[i]);
+		assert_int_equal(p4d_permutation__apply(&p, i), large[i]);
 }
 
 static double chi_square(const unsigned *count, unsigned cells, double expected)
@@ -131,9 +131,9 @@ static void permutations_are_uniform(void **state)
 	for (uint64_t key = 0; key < KEYS; key++) {
 		unsigned rank = 0, factorial = 1;
 		uint64_t to[5];
-		p4d_permutation_init(&p, 5, key);
+		p4d_permutation__init(&p, 5, key);
 		for (uint64_t i = 0; i < 5; i++)
-			to[i] = p4d_permute(&p, i);
+			to[i] = p4d_permutation__apply(&p, i);
 		for (unsigned i = 5; i-- > 0;) { /* Lehmer code */
 			unsigned smaller = 0;
 			for (unsigned j = i + 1; j < 5; j++)
@@ -142,8 +142,8 @@ static void permutations_are_uniform(void **state)
 			factorial *= 5 - i;
 		}
 		orders[rank]++;
-		p4d_permutation_init(&p, SIZE, key);
-		uint64_t a = p4d_permute(&p, 17), b = p4d_permute(&p, 18);
+		p4d_permutation__init(&p, SIZE, key);
+		uint64_t a = p4d_permutation__apply(&p, 17), b = p4d_permutation__apply(&p, 18);
 		places[a]++;
 		steps[(b + SIZE - a) % SIZE]++;
 	}
@@ -159,7 +159,7 @@ static void a_pass_sees_each_token_once(void **state)
 {
 	static unsigned seen[VOCABULARY];
 	p4d_sampler *sampler = open_with(in_directory("a"), &usual);
-	uint64_t samples = p4d_sampler_samples(sampler), tokens = p4d_sampler_tokens(sampler);
+	uint64_t samples = p4d_sampler__samples(sampler), tokens = p4d_sampler_tokens(sampler);
 	static batch b;
 	p4d_samples out = all_of(&b);
 
@@ -220,10 +220,10 @@ static void samples_are_documents_in_a_row(void **state)
 			check_sample(&b, &options);
 			for (int i = 0; i < SEQ_LEN; i++)
 				trained += b.labels[i] >= 0;
-			fewer += p4d_sampler_trained(sampler, k, 1);
+			fewer += p4d_sampler__trained(sampler, k, 1);
 		}
 		assert_int_equal(fewer, trained);
-		assert_int_equal(p4d_sampler_trained(sampler, 0, 1000), trained);
+		assert_int_equal(p4d_sampler__trained(sampler, 0, 1000), trained);
 		assert_true(options.boundaries ? trained < 1000 * SEQ_LEN : trained == 1000 * SEQ_LEN);
 		p4d_sampler_close(sampler);
 	}
@@ -327,7 +327,7 @@ static void orders_differ(void **state)
 	p4d_sampler *a = open_with(in_directory("a"), &options);
 	options.seed++;
 	p4d_sampler *b = open_with(in_directory("a"), &options);
-	uint64_t samples = p4d_sampler_samples(a);
+	uint64_t samples = p4d_sampler__samples(a);
 	unsigned same_seed = 0, same_pass = 0;
 
 	(void)state;
@@ -352,7 +352,7 @@ static void mark_documents(const p4d_sampler_options *options, bool *seen)
 	p4d_sampler *sampler = open_with(in_directory("a"), options);
 
 	/* two passes: what one leaves over at its end is in the other */
-	for (uint64_t k = 0; k < 2 * p4d_sampler_samples(sampler); k++) {
+	for (uint64_t k = 0; k < 2 * p4d_sampler__samples(sampler); k++) {
 		fill(sampler, k, 1, 0, 1, &out);
 		for (int i = 0; i < SEQ_LEN; i++)
 			seen[b.tokens[i] / PLACES] = true;
@@ -390,12 +390,12 @@ static void shares_of_a_blend(void **state)
 	uint64_t expected[3] = {0, 0, 0}, index;
 
 	(void)state;
-	assert_int_equal(p4d_blend_parse(&blend, " 0.5 x\t0.3 y 0.2 z ", &err), 0);
+	assert_int_equal(p4d_blend__parse(&blend, " 0.5 x\t0.3 y 0.2 z ", &err), 0);
 	assert_int_equal(blend.sources, 3);
 	assert_string_equal(blend.path[1], "y");
-	assert_int_equal(p4d_blend_deal(&blend, &err), 0);
+	assert_int_equal(p4d_blend__deal(&blend, &err), 0);
 	for (uint64_t k = 0; k < 3 * P4D_BLEND_PERIOD; k++) {
-		unsigned source = p4d_blend_source(&blend, k, &index);
+		unsigned source = p4d_blend__source(&blend, k, &index);
 		/* each source's samples come in order, none left out */
 		assert_int_equal(index, expected[source]++);
 		for (unsigned i = 0; k < P4D_BLEND_PERIOD && i < 3; i++) {
@@ -403,10 +403,10 @@ static void shares_of_a_blend(void **state)
 			assert_true((double)expected[i] > share - 1.01 && (double)expected[i] < share + 1.01);
 		}
 	}
-	p4d_blend_free(&blend);
-	assert_int_equal(p4d_blend_parse(&blend, "x y", &err), 0);
+	p4d_blend__free(&blend);
+	assert_int_equal(p4d_blend__parse(&blend, "x y", &err), 0);
 	assert_true(blend.sources == 2 && blend.weight[0] == 0 && blend.weight[1] == 0);
-	p4d_blend_free(&blend);
+	p4d_blend__free(&blend);
 }
 
 static void refuse(const char *blend, const p4d_sampler_options *options, p4d_code code, const char *text)

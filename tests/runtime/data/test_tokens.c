@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Token files: what is read from good ones, and what is said of each kind of bad one. */
 #include "support/support.h"
-#include "support/token_files.h"
 
 #include "data/tokens.h"
+#include "support/token_files.h"
 
 enum { SEQUENCES = 3, BOUNDS = 3 };
 static const p4d_tokens_options usual = {300, P4D_NO_DELIMITER};
@@ -52,19 +52,20 @@ static void every_integer_type(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		bytes index = good_index(kinds[i][0], kinds[i][1]), data = good_data(kinds[i][1]);
-		assert_int_equal(p4d_tokens_parse(&tokens, "t", index.data, index.size, data.data, data.size,
-						  &usual, &err),
+		assert_int_equal(p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size,
+						   &usual, &err),
 				 0);
-		assert_int_equal(p4d_tokens_documents(tokens), 2);
-		assert_int_equal(p4d_tokens_total(tokens), 4);
-		p4d_document first = p4d_tokens_document(tokens, 0), second = p4d_tokens_document(tokens, 1);
+		assert_int_equal(p4d_tokens__documents(tokens), 2);
+		assert_int_equal(p4d_tokens__total(tokens), 4);
+		p4d_document first = p4d_tokens__document(tokens, 0),
+			     second = p4d_tokens__document(tokens, 1);
 		assert_true(first.first == 0 && first.count == 3 && second.first == 3 && second.count == 1);
-		assert_int_equal(p4d_tokens_read(tokens, 0, 4, out, &err), 0);
+		assert_int_equal(p4d_tokens__read(tokens, 0, 4, out, &err), 0);
 		assert_true(out[0] == 7 && out[1] == 8 && out[2] == 9 &&
 			    out[3] == (kinds[i][1] == 1 ? 99 : 299));
-		assert_int_equal(p4d_tokens_read(tokens, 2, 3, out, &err), -1);
+		assert_int_equal(p4d_tokens__read(tokens, 2, 3, out, &err), -1);
 		assert_non_null(strstr(err.text, "t.bin: tokens 2 to 5 are asked for, it holds 4"));
-		p4d_tokens_close(tokens);
+		p4d_tokens__close(tokens);
 	}
 }
 
@@ -78,8 +79,8 @@ static void modes_are_skipped(void **state)
 	(void)state;
 	put(&index, 0, SEQUENCES);
 	assert_int_equal(
-	    p4d_tokens_parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
-	p4d_tokens_close(tokens);
+	    p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
+	p4d_tokens__close(tokens);
 }
 
 static void refuse_index(const bytes *index, const bytes *data, const char *text)
@@ -87,7 +88,7 @@ static void refuse_index(const bytes *index, const bytes *data, const char *text
 	p4d_tokens *tokens = NULL;
 	p4d_error err = {0};
 
-	if (p4d_tokens_parse(&tokens, "t", index->data, index->size, data->data, data->size, &usual, &err) ==
+	if (p4d_tokens__parse(&tokens, "t", index->data, index->size, data->data, data->size, &usual, &err) ==
 	    0)
 		fail_msg("passes: %s", text);
 	assert_null(tokens);
@@ -184,12 +185,12 @@ static void documents_without_tokens(void **state)
 	put(&index, 1, 8);
 	put(&data, 5, 2);
 	assert_int_equal(
-	    p4d_tokens_parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
-	assert_int_equal(p4d_tokens_documents(tokens), 3);
-	assert_int_equal(p4d_tokens_document(tokens, 0).count, 0);
-	assert_int_equal(p4d_tokens_document(tokens, 1).count, 1);
-	assert_int_equal(p4d_tokens_document(tokens, 2).count, 0);
-	p4d_tokens_close(tokens);
+	    p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
+	assert_int_equal(p4d_tokens__documents(tokens), 3);
+	assert_int_equal(p4d_tokens__document(tokens, 0).count, 0);
+	assert_int_equal(p4d_tokens__document(tokens, 1).count, 1);
+	assert_int_equal(p4d_tokens__document(tokens, 2).count, 0);
+	p4d_tokens__close(tokens);
 	memset(index.data + 34, 0, 4);
 	refuse_index(&index, &data, "t.bin: holds no token");
 }
@@ -204,24 +205,25 @@ static void outside_of_vocabulary(void **state)
 
 	(void)state;
 	assert_int_equal(
-	    p4d_tokens_parse(&tokens, "t", index.data, index.size, data.data, data.size, &options, &err), 0);
-	assert_int_equal(p4d_tokens_read(tokens, 0, 3, out, &err), 0);
-	assert_int_equal(p4d_tokens_read(tokens, 2, 2, out, &err), -1);
+	    p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size, &options, &err), 0);
+	assert_int_equal(p4d_tokens__read(tokens, 0, 3, out, &err), 0);
+	assert_int_equal(p4d_tokens__read(tokens, 2, 2, out, &err), -1);
 	assert_int_equal(err.code, P4D_E_DATA);
 	assert_string_equal(err.text, "t.bin: byte 6: token 299, expected 0 to 298, the vocabulary");
-	p4d_tokens_close(tokens);
+	p4d_tokens__close(tokens);
 
 	index = good_index(5, 8);
 	data = good_data(8);
 	memset(data.data + 8, 0xff, 8);
 	assert_int_equal(
-	    p4d_tokens_parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
-	assert_int_equal(p4d_tokens_read(tokens, 0, 4, out, &err), -1);
+	    p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
+	assert_int_equal(p4d_tokens__read(tokens, 0, 4, out, &err), -1);
 	assert_string_equal(err.text, "t.bin: byte 8: token -1, expected 0 to 299, the vocabulary");
-	p4d_tokens_close(tokens);
+	p4d_tokens__close(tokens);
 	options.vocabulary = 0;
 	assert_int_equal(
-	    p4d_tokens_parse(&tokens, "t", index.data, index.size, data.data, data.size, &options, &err), -1);
+	    p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size, &options, &err),
+	    -1);
 	assert_non_null(strstr(err.text, "a vocabulary of 0 tokens"));
 }
 
@@ -252,26 +254,26 @@ static void llmc_files(void **state)
 	for (int i = 0; i < 2; i++) {
 		bytes data = llmc(kinds[i][0], kinds[i][1], 8, kinds[i][2]);
 		assert_int_equal(
-		    p4d_tokens_parse(&tokens, "t", NULL, 0, data.data, data.size, &options, &err), 0);
-		assert_int_equal(p4d_tokens_total(tokens), 8);
-		assert_int_equal(p4d_tokens_documents(tokens), 4);
+		    p4d_tokens__parse(&tokens, "t", NULL, 0, data.data, data.size, &options, &err), 0);
+		assert_int_equal(p4d_tokens__total(tokens), 8);
+		assert_int_equal(p4d_tokens__documents(tokens), 4);
 		for (uint64_t d = 0; d < 4; d++)
-			assert_int_equal(p4d_tokens_document(tokens, d).count, counts[d]);
-		assert_int_equal(p4d_tokens_document(tokens, 3).first, 6);
-		assert_int_equal(p4d_tokens_read(tokens, 0, 8, out, &err), 0);
+			assert_int_equal(p4d_tokens__document(tokens, d).count, counts[d]);
+		assert_int_equal(p4d_tokens__document(tokens, 3).first, 6);
+		assert_int_equal(p4d_tokens__read(tokens, 0, 8, out, &err), 0);
 		assert_true(out[0] == 50 && out[2] == 2 && out[7] == 4);
-		p4d_tokens_close(tokens);
+		p4d_tokens__close(tokens);
 		/* without a delimiter, or with one that is not at the start */
-		assert_int_equal(p4d_tokens_parse(&tokens, "t", NULL, 0, data.data, data.size, &usual, &err),
+		assert_int_equal(p4d_tokens__parse(&tokens, "t", NULL, 0, data.data, data.size, &usual, &err),
 				 0);
-		assert_int_equal(p4d_tokens_documents(tokens), 1);
-		p4d_tokens_close(tokens);
+		assert_int_equal(p4d_tokens__documents(tokens), 1);
+		p4d_tokens__close(tokens);
 		options.delimiter = 3;
 		assert_int_equal(
-		    p4d_tokens_parse(&tokens, "t", NULL, 0, data.data, data.size, &options, &err), 0);
-		assert_int_equal(p4d_tokens_documents(tokens), 2);
-		assert_int_equal(p4d_tokens_document(tokens, 0).count, 4);
-		p4d_tokens_close(tokens);
+		    p4d_tokens__parse(&tokens, "t", NULL, 0, data.data, data.size, &options, &err), 0);
+		assert_int_equal(p4d_tokens__documents(tokens), 2);
+		assert_int_equal(p4d_tokens__document(tokens, 0).count, 4);
+		p4d_tokens__close(tokens);
 		options.delimiter = 50;
 	}
 }
@@ -300,7 +302,7 @@ static void malformed_llmc(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bytes data = llmc(cases[i].magic, cases[i].version, cases[i].count, 2);
 		assert_int_equal(
-		    p4d_tokens_parse(&tokens, "t", NULL, 0, data.data, cases[i].size, &usual, &err), -1);
+		    p4d_tokens__parse(&tokens, "t", NULL, 0, data.data, cases[i].size, &usual, &err), -1);
 		assert_int_equal(err.code, P4D_E_DATA);
 		if (!strstr(err.text, cases[i].text))
 			fail_msg("says \"%s\" instead of \"%s\"", err.text, cases[i].text);
@@ -312,7 +314,7 @@ static void refuse_path(const char *name, const char *text)
 	p4d_tokens *tokens;
 	p4d_error err;
 
-	assert_int_equal(p4d_tokens_open(&tokens, in_directory(name), &usual, &err), -1);
+	assert_int_equal(p4d_tokens__open(&tokens, in_directory(name), &usual, &err), -1);
 	assert_int_equal(err.code, P4D_E_DATA);
 	if (!strstr(err.text, text))
 		fail_msg("says \"%s\" instead of \"%s\"", err.text, text);
@@ -339,17 +341,17 @@ static void files_that_cannot_be_opened(void **state)
 	write_file(in_directory("alone.idx"), index.data, index.size);
 	const char *names[] = {"alone", "alone.bin", "alone.idx"};
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(p4d_tokens_open(&tokens, in_directory(names[i]), &usual, &err), 0);
-		p4d_tokens_close(tokens);
+		assert_int_equal(p4d_tokens__open(&tokens, in_directory(names[i]), &usual, &err), 0);
+		p4d_tokens__close(tokens);
 	}
 	/* an index decides, even when the first tokens are llm.c's magic */
 	data.size = 0;
 	put(&data, 20240520, 8);
 	p4d_tokens_options options = {65536, P4D_NO_DELIMITER};
 	write_file(in_directory("alone.bin"), data.data, data.size);
-	assert_int_equal(p4d_tokens_open(&tokens, in_directory("alone"), &options, &err), 0);
-	assert_int_equal(p4d_tokens_documents(tokens), 2);
-	p4d_tokens_close(tokens);
+	assert_int_equal(p4d_tokens__open(&tokens, in_directory("alone"), &options, &err), 0);
+	assert_int_equal(p4d_tokens__documents(tokens), 2);
+	p4d_tokens__close(tokens);
 }
 
 /* What the writer writes is what the reader reads, in both widths. */
@@ -381,8 +383,8 @@ static void written_and_read(void **state)
 		}
 		assert_int_equal(p4d_tokens_writer_close(&writer, &err), 0);
 		assert_int_equal(count_files(), v ? files : files + 2);
-		assert_int_equal(p4d_tokens_open(&tokens, in_directory("w"), &options, &err), 0);
-		assert_int_equal(p4d_tokens_total(tokens), total);
+		assert_int_equal(p4d_tokens__open(&tokens, in_directory("w"), &options, &err), 0);
+		assert_int_equal(p4d_tokens__total(tokens), total);
 		random = v;
 		uint64_t number = 0;
 		for (int d = 0; d < DOCUMENTS; d++) {
@@ -391,13 +393,13 @@ static void written_and_read(void **state)
 				text[i] = (int32_t)(next_random(&random) % vocabularies[v]);
 			if (!count)
 				continue;
-			p4d_document document = p4d_tokens_document(tokens, number++);
+			p4d_document document = p4d_tokens__document(tokens, number++);
 			assert_int_equal(document.count, count);
-			assert_int_equal(p4d_tokens_read(tokens, document.first, count, out, &err), 0);
+			assert_int_equal(p4d_tokens__read(tokens, document.first, count, out, &err), 0);
 			assert_memory_equal(out, text, count * sizeof(*out));
 		}
-		assert_int_equal(p4d_tokens_documents(tokens), number);
-		p4d_tokens_close(tokens);
+		assert_int_equal(p4d_tokens__documents(tokens), number);
+		p4d_tokens__close(tokens);
 	}
 }
 

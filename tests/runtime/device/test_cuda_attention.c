@@ -5,10 +5,10 @@
  * What is not fused, and why, is said.
  */
 #include "support/support.h"
-#include "support/numbers.h"
 
 #include "plan/cudnn_workspace.h"
 #include "support/kernel_cases.h"
+#include "support/numbers.h"
 
 /* Tokens one after the other. */
 static int32_t *places(kernel_run *run, uint64_t count, int32_t first)
@@ -184,7 +184,7 @@ static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t piece, 
 		s.block[0] = (p4d_attention_block){0, piece, (CP_RANK + 1) * piece, true};
 		s.block[1] = (p4d_attention_block){piece, piece, (2 * CP - CP_RANK) * piece, true};
 	}
-	s.workspace_bytes = p4d_attention_most(SM, &split, false);
+	s.workspace_bytes = p4d_attention_workspace_most(SM, &split, false);
 	return s;
 }
 
@@ -243,7 +243,7 @@ static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t piece, u
 	record_lse(run, lse, a * n);
 	o = run_elements(run, n * a * d);
 	s.output = o;
-	s.workspace_bytes = p4d_attention_most(SM, &split, true);
+	s.workspace_bytes = p4d_attention_workspace_most(SM, &split, true);
 	workspace = workspace_of(run, &s);
 	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
 	if (what == WHOLE) {

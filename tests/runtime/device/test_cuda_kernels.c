@@ -4,14 +4,14 @@
  * of 16 bytes, addresses that are not aligned, more rows than partial sums, rows too long for registers. fp32
  * agrees to 1e-5 of the largest number of a result; bf16 to that and one rounding.
  */
+#include "support/support.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/support.h"
-#include "support/numbers.h"
-
 #include "support/kernel_cases.h"
+#include "support/numbers.h"
 
 static void norms(kernel_run *run, uint64_t n, uint64_t h)
 {

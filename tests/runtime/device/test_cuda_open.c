@@ -232,7 +232,7 @@ static void what_is_not_ready_is_no_failure(void **state)
 
 	(void)state;
 	assert_int_equal(open_as(0), 0);
-	assert_int_equal(device.mark_open(&device, &mark, &err), 0);
+	assert_int_equal(device.event_open(&device, &mark, &err), 0);
 	p4d_shim_gpu.behind = 3;
 	assert_int_equal(device.sync(&device, &err), 0);
 	device.add(&device, P4D_DT_FP32, x, x, x, 4);
@@ -254,7 +254,7 @@ static void streams(void **state)
 	assert_non_null(stream);
 	device.stream_wait(&device, stream, NULL);
 	device.stream_wait(&device, NULL, stream);
-	assert_int_equal(device.mark_open(&device, &mark, &err), 0);
+	assert_int_equal(device.event_open(&device, &mark, &err), 0);
 	assert_int_equal(device.marked(&device, mark, &err), 1);
 	device.mark(&device, mark, stream);
 	device.mark_wait(&device, NULL, mark);

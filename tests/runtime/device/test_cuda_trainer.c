@@ -6,7 +6,7 @@
  */
 #include "support/support.h"
 
-#include "comm/comm_device.h"
+#include "comm/transport/transport_open.h"
 #include "support/device_under_test.h"
 #include "support/training_curves.h"
 
@@ -53,11 +53,11 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	} else {
 		TRY(open_device_under_test(&device, err));
 		/* ranks that share a GPU meet in the host's memory */
-		TRY(p4d_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
+		TRY(p4d_comm_transport_open(&transport, all, &device, P4D_TRANSPORT_STAGED, NULL, err));
 	}
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
-	settings.transport = transport;
-	settings.document_mask = curve_documents;
+	settings.net.transport = transport;
+	settings.net.document_mask = curve_documents;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 #ifndef P4D_TEST_GPU
 	/* the warm-up has asked for all shapes of the run */
@@ -66,7 +66,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 #endif
 	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
 	p4d_trainer_close(trainer);
-	p4d_transport_close(transport);
+	p4d_comm_transport_close(transport);
 	p4d_group_close(all);
 	device.close(&device);
 	return 0;

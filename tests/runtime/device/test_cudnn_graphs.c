@@ -9,9 +9,9 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 
-#include "plan/cudnn_workspace.h"
 #include "device/cuda/sdpa_engine.h"
 #include "model/model.h"
+#include "plan/cudnn_workspace.h"
 
 /* As cuDNN wants a GPU described. */
 static const struct gpu {
@@ -101,7 +101,7 @@ static int close_cudnn(void **state)
 }
 
 /* Its code is made; only loading it takes a driver. */
-static void compile(p4d_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
+static void compile(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
 {
 	p4d_error err;
 
@@ -110,16 +110,16 @@ static void compile(p4d_graph *graph, cudnnBackendDescriptor_t device, cudnnBack
 	compiled++;
 }
 
-static void ask(int number, const p4d_fused_shape *s, bool build)
+static void ask(int number, const p4d_sdpa_shape *s, bool build)
 {
-	static p4d_graph graph;
+	static p4d_sdpa_graph graph;
 	const p4d_attention_bytes need = p4d_attention_workspace(
 	    gpus[number].sm, s->batch, s->heads, s->kv_heads, s->queries, s->keys, s->head_dim);
 	const uint64_t expected = s->backward ? need.backward_workspace : need.forward_workspace;
 	uint64_t bytes = 0;
 	p4d_error err;
 
-	if (p4d_graph_open(&graph, &cudnn, NULL, s, &err) < 0)
+	if (p4d_sdpa_graph_open(&graph, &cudnn, NULL, s, &err) < 0)
 		fail_msg("%s", err.text);
 	const cudnnBackendDescriptor_t choice =
 	    p4d_engine_choose(&graph, devices[number], UINT64_MAX, &bytes, &err);
@@ -134,7 +134,7 @@ static void ask(int number, const p4d_fused_shape *s, bool build)
 			 choice ? "taken" : "refused", bytes, expected);
 	if (choice && build)
 		compile(&graph, devices[number], choice);
-	p4d_graph_close(&graph);
+	p4d_sdpa_graph_close(&graph);
 }
 
 /* The attention of a rank, of `length` tokens of each sequence. */
@@ -149,25 +149,25 @@ typedef struct block {
 	bool own; /* no context parallelism: keys are columns of its qkv, gradients are set */
 } block;
 
-static p4d_fused_stride strides(uint64_t width, uint64_t tokens)
+static p4d_sdpa_stride strides(uint64_t width, uint64_t tokens)
 {
-	return (p4d_fused_stride){width, width * tokens};
+	return (p4d_sdpa_stride){width, width * tokens};
 }
 
-static p4d_fused_shape shape_of(const rank *r, const block *b, bool back)
+static p4d_sdpa_shape shape_of(const rank *r, const block *b, bool back)
 {
 	const uint64_t q = r->heads * r->head_dim, kv = r->kv_heads * r->head_dim;
-	p4d_fused_shape s = {.batch = r->batch,
-			     .queries = b->queries,
-			     .keys = b->keys,
-			     .heads = r->heads,
-			     .kv_heads = r->kv_heads,
-			     .head_dim = r->head_dim,
-			     .causal = b->causal,
-			     .backward = back,
-			     .q = strides(q + 2 * kv, r->length),
-			     .kv = strides(b->own ? q + 2 * kv : 2 * kv, b->rows),
-			     .o = strides(q, r->length)};
+	p4d_sdpa_shape s = {.batch = r->batch,
+			    .queries = b->queries,
+			    .keys = b->keys,
+			    .heads = r->heads,
+			    .kv_heads = r->kv_heads,
+			    .head_dim = r->head_dim,
+			    .causal = b->causal,
+			    .backward = back,
+			    .q = strides(q + 2 * kv, r->length),
+			    .kv = strides(b->own ? q + 2 * kv : 2 * kv, b->rows),
+			    .o = strides(q, r->length)};
 
 	if (back) {
 		s.dq = b->own ? s.q : strides(q, b->queries);
@@ -192,7 +192,7 @@ static void ask_blocks(int number, const rank *r, bool build)
 
 	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
 		for (int back = 0; back < 2; back++) {
-			const p4d_fused_shape s = shape_of(r, &blocks[i], back);
+			const p4d_sdpa_shape s = shape_of(r, &blocks[i], back);
 			ask(number, &s, build && (all || i == 0 || i == 5));
 		}
 }
@@ -256,18 +256,18 @@ static void a_small_workspace(void **state)
 {
 	const rank r = {1, 8, 2, 64, 512};
 	const block b = {512, 512, 512, true, true};
-	const p4d_fused_shape s = shape_of(&r, &b, true);
-	static p4d_graph graph;
+	const p4d_sdpa_shape s = shape_of(&r, &b, true);
+	static p4d_sdpa_graph graph;
 	uint64_t bytes = 0;
 	p4d_error err;
 
 	(void)state;
 	if (!devices[0])
 		skip();
-	assert_int_equal(p4d_graph_open(&graph, &cudnn, NULL, &s, &err), 0);
+	assert_int_equal(p4d_sdpa_graph_open(&graph, &cudnn, NULL, &s, &err), 0);
 	assert_null(p4d_engine_choose(&graph, devices[1], 1000, &bytes, &err));
 	assert_non_null(strstr(err.text, "bytes of workspace, not the 1000 of the plan"));
-	p4d_graph_close(&graph);
+	p4d_sdpa_graph_close(&graph);
 }
 
 /* Heads that no engine takes; and what is no graph at all. */
@@ -275,22 +275,22 @@ static void what_is_refused(void **state)
 {
 	rank r = {1, 8, 2, 12, 512};
 	const block b = {512, 512, 512, true, true};
-	static p4d_graph graph;
+	static p4d_sdpa_graph graph;
 	uint64_t bytes = 0;
 	p4d_error err;
 
 	(void)state;
 	if (!devices[0])
 		skip();
-	p4d_fused_shape s = shape_of(&r, &b, true);
-	assert_int_equal(p4d_graph_open(&graph, &cudnn, NULL, &s, &err), 0);
+	p4d_sdpa_shape s = shape_of(&r, &b, true);
+	assert_int_equal(p4d_sdpa_graph_open(&graph, &cudnn, NULL, &s, &err), 0);
 	assert_null(p4d_engine_choose(&graph, devices[1], UINT64_MAX, &bytes, &err));
 	assert_non_null(strstr(err.text, "refuses it"));
-	p4d_graph_close(&graph);
+	p4d_sdpa_graph_close(&graph);
 	s.batch = UINT64_MAX;
-	assert_int_equal(p4d_graph_open(&graph, &cudnn, NULL, &s, &err), -1);
+	assert_int_equal(p4d_sdpa_graph_open(&graph, &cudnn, NULL, &s, &err), -1);
 	assert_non_null(strstr(err.text, "CUDNN_STATUS_"));
-	p4d_graph_close(&graph);
+	p4d_sdpa_graph_close(&graph);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of the cpu device's operations but attention, in double, against finite differences. */
 #include "support/support.h"
+
 #include "support/numbers.h"
 
 #define P4D_CPU_TYPE 64

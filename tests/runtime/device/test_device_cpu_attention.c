@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of the cpu device in double: against its definition, and its gradients against differences. */
 #include "support/support.h"
+
 #include "support/numbers.h"
 
 #define P4D_CPU_TYPE 64

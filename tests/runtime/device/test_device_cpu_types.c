@@ -4,6 +4,7 @@
  * what is computed in fp32 agrees to 1e-5, what is stored in bf16 is that, rounded once.
  */
 #include "support/support.h"
+
 #include "support/numbers.h"
 
 #define P4D_CPU_TYPE 32

@@ -5,25 +5,25 @@
  */
 #include "support/support.h"
 
+#include "model/sequence_order.h"
 #include "plan/cudnn_workspace.h"
-#include "trainer/trainer_parts.h"
 
 enum { HEADS = 6, KV_HEADS = 2, HEAD_DIM = 64, BATCHES = 2 };
 
 static p4d_layout layout;
-static p4d_trainer trainer;
+static p4d_net net;
 
 static void set_layout(uint64_t cp, bool gathered, uint64_t piece)
 {
 	layout = (p4d_layout){.cp = cp,
 			      .cp_comm = gathered ? P4D_CP_ALL_GATHER : P4D_CP_P2P,
 			      .seq_len = (cp > 1 ? 2 : 1) * cp * piece};
-	trainer = (p4d_trainer){.l = &layout, .length = layout.seq_len / cp};
+	net = (p4d_net){.l = &layout, .length = layout.seq_len / cp};
 }
 
 static uint64_t key_place(uint32_t block, uint64_t key)
 {
-	return layout.cp_comm == P4D_CP_ALL_GATHER ? key : p4d_place_in_sequence(&layout, block, key);
+	return layout.cp_comm == P4D_CP_ALL_GATHER ? key : p4d_sequence__place(&layout, block, key);
 }
 
 static bool seen_in(const p4d_attention_block *b, uint64_t query, uint64_t key)
@@ -51,8 +51,8 @@ static void add_need(need *n, int sm, const p4d_attention_block *b)
 			    .keys = b->keys,
 			    .head_dim = HEAD_DIM,
 			    .backward = backward,
-			    .repacked = batch > 1 || b->queries<trainer.length, .staged = layout.cp> 1};
-			const uint64_t bytes = p4d_attention_work_of(sm, &call).bytes;
+			    .repacked = batch > 1 || b->queries<net.length, .staged = layout.cp> 1};
+			const uint64_t bytes = p4d_attention_workspace_of(sm, &call).bytes;
 			if (bytes > n->bytes[batch - 1][backward])
 				n->bytes[batch - 1][backward] = bytes;
 		}
@@ -62,18 +62,18 @@ static void check_block(uint32_t block, uint64_t keys)
 {
 	p4d_attention_shape shape = {.blocks = 0};
 
-	p4d_find_blocks(&trainer, block, &shape);
+	p4d_sequence__find_blocks(&net, block, &shape);
 	assert_in_range(shape.blocks, 1, P4D_ATTENTION_BLOCKS);
-	for (uint64_t i = 0; i < trainer.length; i++)
+	for (uint64_t i = 0; i < net.length; i++)
 		for (uint64_t j = 0; j < keys; j++) {
 			unsigned seen = 0;
 			for (uint32_t k = 0; k < shape.blocks; k++)
 				seen += seen_in(&shape.block[k], i, j);
 			const bool is_behind =
-			    p4d_place_in_sequence(&layout, trainer.place.cp, i) >= key_place(block, j);
+			    p4d_sequence__place(&layout, net.place.cp, i) >= key_place(block, j);
 			if (seen != is_behind)
 				fail_msg("cp %d, rank %u, block %u: query %d, key %d: in %u blocks",
-					 (int)layout.cp, trainer.place.cp, block, (int)i, (int)j, seen);
+					 (int)layout.cp, net.place.cp, block, (int)i, (int)j, seen);
 		}
 }
 
@@ -82,11 +82,11 @@ static void for_blocks(void (*f)(uint32_t block, uint64_t keys))
 {
 	const bool gathered = layout.cp_comm == P4D_CP_ALL_GATHER;
 
-	for (trainer.place.cp = 0; trainer.place.cp < layout.cp; trainer.place.cp++) {
+	for (net.place.cp = 0; net.place.cp < layout.cp; net.place.cp++) {
 		if (gathered)
 			f(P4D_GATHERED_BLOCK, layout.seq_len);
 		for (uint32_t block = 0; !gathered && block < layout.cp; block++)
-			f(block, trainer.length);
+			f(block, net.length);
 	}
 }
 
@@ -109,7 +109,7 @@ static void measure(uint32_t block, uint64_t keys)
 	p4d_attention_shape shape = {.blocks = 0};
 
 	(void)keys;
-	p4d_find_blocks(&trainer, block, &shape);
+	p4d_sequence__find_blocks(&net, block, &shape);
 	for (uint32_t k = 0; k < shape.blocks; k++)
 		add_need(&most, sm_of_need, &shape.block[k]);
 }
@@ -128,7 +128,7 @@ static void check_most(int sm)
 							   layout.seq_len,
 							   layout.cp,
 							   layout.cp_comm == P4D_CP_ALL_GATHER};
-			assert_int_equal(p4d_attention_most(sm, &split, backward),
+			assert_int_equal(p4d_attention_workspace_most(sm, &split, backward),
 					 most.bytes[batch - 1][backward]);
 		}
 }
@@ -157,7 +157,7 @@ static void buffers_lie_apart(void **state)
 	(void)state;
 	for (int i = 0; i < 4 * 8; i++) {
 		const p4d_attention_call call = {2, 4, i & 1 ? 4 : 2, 33, 41, 40, true, i & 2, i & 4};
-		const p4d_attention_work w = p4d_attention_work_of(sms[i / 8], &call);
+		const p4d_attention_workspaces w = p4d_attention_workspace_of(sms[i / 8], &call);
 		const struct {
 			uint64_t at, bytes;
 		} parts[] = {

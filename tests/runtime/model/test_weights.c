@@ -60,7 +60,7 @@ static void look_at(const p4d_layout *l, p4d_place place)
 	uint64_t at = 0;
 
 	assert_int_equal(p4d_weights_open(&w, l, place.pp, NULL), 0);
-	assert_int_equal(w.elements, p4d_padded_parameters(l, &schedule, place.pp));
+	assert_int_equal(w.elements, p4d_parameters_padded(l, &schedule, place.pp));
 	assert_int_equal(w.segments, (l->device == P4D_CPU ? l->vpp : l->stage_layers[place.pp]) +
 					 (l->vocab_parallel ? 1 : 0));
 	for (uint32_t i = 0; i < w.segments; i++) {
@@ -69,7 +69,7 @@ static void look_at(const p4d_layout *l, p4d_place place)
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
 			const p4d_weight *weight = &w.weight[k];
 			assert_int_equal(weight->offset, at);
-			assert_ptr_equal(p4d_weight_find(&w, weight->kind, weight->layer), weight);
+			assert_ptr_equal(p4d_weights__find(&w, weight->kind, weight->layer), weight);
 			const unsigned count = p4d_pieces_of(l, place, VOCAB, weight, pieces);
 			uint64_t inside = at;
 			for (unsigned p = 0; p < count; p++) {
@@ -115,7 +115,7 @@ static void every_element_has_its_place(void **state)
 		tensor_count = 0;
 		for (uint32_t rank = 0; rank < l.world; rank++) {
 			const p4d_place place = p4d_place_of(&l, rank);
-			assert_int_equal(p4d_rank_at(&l, place), rank);
+			assert_int_equal(p4d_place_rank(&l, place), rank);
 			if (!place.cp && !place.dp)
 				look_at(&l, place);
 		}

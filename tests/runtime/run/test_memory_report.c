@@ -4,13 +4,12 @@
 
 #include <inttypes.h>
 #include <math.h>
-
 #include <json-c/json.h>
 
-#include "checkpoint/checkpoint_data.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "run/checkpoint_trainer.h"
-#include "support/forked.h"
 #include "run/memory_report.h"
+#include "support/forked.h"
 #include "support/training.h"
 
 enum { VOCAB = 203 };
@@ -28,7 +27,7 @@ static uint64_t unwritten_at_most(const p4d_plan *plan, int part)
 	uint64_t bytes = part == P4D_PART_WORKING_SET ? 65536 : 0;
 
 	for (unsigned i = 0; i < plan->count; i++)
-		if (plan->tensor[i].part == (p4d_part)part)
+		if (plan->tensor[i].part == (p4d_memory_class)part)
 			bytes +=
 			    (uint64_t)plan->tensor[i].slots * plan->tensor[i].layers * P4D_ARENA_ALIGNMENT;
 	return bytes;
@@ -48,8 +47,8 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 			continue;
 		if (r->used[i] + unwritten_at_most(plan, i) >= r->planned[i])
 			continue;
-		fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64 " bytes\n", p4d_part_name((p4d_part)i),
-			r->used[i], r->planned[i]);
+		fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64 " bytes\n",
+			p4d_memory_class_name((p4d_memory_class)i), r->used[i], r->planned[i]);
 		_exit(FORKED_WRONG);
 	}
 	CHECK(r->planned_bytes == planned && r->used_bytes == used && r->allocated_bytes == planned);
@@ -63,7 +62,7 @@ static void check_host(const p4d_layout *layout, p4d_trainer *t)
 {
 	const p4d_weights *weights = p4d_trainer_weights(t);
 	const p4d_place place = p4d_trainer_place(t);
-	const p4d_host_part host = p4d_host_of_rank(layout, place.pp, 0);
+	const p4d_host_class host = p4d_memory_host_of_rank(layout, place.pp, 0);
 	uint64_t first, count, largest = 0;
 
 	for (uint32_t i = 0; i < weights->segments; i++) {
@@ -71,8 +70,8 @@ static void check_host(const p4d_layout *layout, p4d_trainer *t)
 		largest = count > largest ? count : largest;
 	}
 	CHECK(host.loading == largest * sizeof(float));
-	CHECK(p4d_staging_bytes(layout, weights, place) ==
-	      (p4d_owns_shards(layout, place) ? host.saving : 0));
+	CHECK(p4d_checkpoint_staging_bytes(layout, weights, place) ==
+	      (p4d_checkpoint__owns_shards(layout, place) ? host.saving : 0));
 }
 
 static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)

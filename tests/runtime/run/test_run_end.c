@@ -76,9 +76,9 @@ static void hangs(void)
 {
 	p4d_error err;
 
-	if (p4d_watchdog_start(100, "rank 3 (h2)", &err) < 0)
+	if (p4d_watchdog_arm(100, "rank 3 (h2)", &err) < 0)
 		_exit(2);
-	p4d_watchdog_feed("step 12");
+	p4d_watchdog_kick("step 12");
 	raise(SIGALRM); /* what the timer does when the time is over */
 }
 
@@ -87,11 +87,11 @@ static void works(void)
 	struct timespec nap = {.tv_nsec = 400000000};
 	p4d_error err;
 
-	if (p4d_watchdog_start(1, "rank 3 (h2)", &err) < 0)
+	if (p4d_watchdog_arm(1, "rank 3 (h2)", &err) < 0)
 		_exit(2);
 	for (int i = 0; i < 4; i++) {
 		nanosleep(&nap, NULL);
-		p4d_watchdog_feed("a step");
+		p4d_watchdog_kick("a step");
 	}
 	p4d_watchdog_end();
 	nap.tv_sec = 1;
@@ -103,7 +103,7 @@ static void sleeps(void)
 	struct timespec nap = {.tv_sec = 60};
 	p4d_error err;
 
-	if (p4d_watchdog_start(1, "rank 0 (h1)", &err) == 0)
+	if (p4d_watchdog_arm(1, "rank 0 (h1)", &err) == 0)
 		nanosleep(&nap, NULL);
 }
 
@@ -177,7 +177,7 @@ static int leaves_words(uint32_t rank, void *context)
 	if (rank == 1)
 		p4d_rank_report(&warning, NULL, 0);
 	if (rank == 0)
-		p4d_rank_last_words(&lost, "h1", 0);
+		p4d_rank_error_final(&lost, "h1", 0);
 	return rank == 1 ? dies(1, NULL) : *(const int *)context;
 }
 
@@ -194,7 +194,7 @@ static int words_only(uint32_t rank, void *context)
 	const p4d_error err = {.code = P4D_E_DATA, .text = "no file", .fix = "--data b"};
 
 	if (rank == 0)
-		p4d_rank_last_words(&err, "h1", 0);
+		p4d_rank_error_final(&err, "h1", 0);
 	return *(const int *)context;
 }
 
@@ -237,13 +237,16 @@ static void test_who_speaks(void **state)
 
 	(void)state;
 	/* any rank's cause is printed by rank 0, and by nobody else */
-	assert_true(p4d_rank_speaks(0, "rank 3 (h2): [P4D051] no file"));
-	assert_true(p4d_rank_speaks(0, "rank 3 (h2) ended without a word: process 7 was killed or crashed"));
-	assert_false(p4d_rank_speaks(1, "rank 3 (h2): [P4D051] no file"));
+	assert_true(p4d_rank_error_claim(0, "rank 3 (h2): [P4D051] no file"));
+	assert_true(
+	    p4d_rank_error_claim(0, "rank 3 (h2) ended without a word: process 7 was killed or crashed"));
+	assert_false(p4d_rank_error_claim(1, "rank 3 (h2): [P4D051] no file"));
 	/* rank 0's by rank 0, unless it is gone */
-	assert_false(p4d_rank_speaks(1, "rank 0 (h1): [P4D051] no file"));
-	assert_true(p4d_rank_speaks(1, "rank 0 (h1) ended without a word: process 7 was killed or crashed"));
-	assert_false(p4d_rank_speaks(2, "rank 0 (h1) ended without a word: process 7 was killed or crashed"));
+	assert_false(p4d_rank_error_claim(1, "rank 0 (h1): [P4D051] no file"));
+	assert_true(
+	    p4d_rank_error_claim(1, "rank 0 (h1) ended without a word: process 7 was killed or crashed"));
+	assert_false(
+	    p4d_rank_error_claim(2, "rank 0 (h1) ended without a word: process 7 was killed or crashed"));
 	assert_string_equal(p4d_rank_cause(&err, 12, text, sizeof(text)),
 			    "step 12: [P4D051] no file; fix: --data b");
 	assert_string_equal(
@@ -299,7 +302,7 @@ static void test_host_memory(void **state)
 	assert_int_equal(system(command), 0);
 	assert_int_equal(p4d_host_memory("", &bytes, &err), 0);
 	/* the peak stays where it was when memory is given back, and files are not a part of what is new */
-	const uint64_t before = p4d_peak_memory(), mapped = p4d_mapped_memory();
+	const uint64_t before = p4d_host_memory_peak(), mapped = p4d_host_memory_mapped();
 	const size_t some = 64 << 20;
 	char *memory = mmap(NULL, some, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(memory != MAP_FAILED);
@@ -307,8 +310,8 @@ static void test_host_memory(void **state)
 	assert_int_equal(munmap(memory, some), 0);
 	assert_true(before > 0 && mapped > 0 && mapped <= before);
 	/* the kernel counts pages with a delay, per processor */
-	assert_true(p4d_peak_memory() + (8 << 20) >= mapped + some);
-	assert_true(p4d_mapped_memory() < mapped + (16 << 20));
+	assert_true(p4d_host_memory_peak() + (8 << 20) >= mapped + some);
+	assert_true(p4d_host_memory_mapped() < mapped + (16 << 20));
 }
 
 int main(void)

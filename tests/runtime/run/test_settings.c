@@ -4,8 +4,8 @@
 
 #include <inttypes.h>
 
-#include "run/job_plan.h"
 #include "plan/plan_line.h"
+#include "run/job_plan.h"
 #include "run/settings.h"
 
 #define TINY \
@@ -185,7 +185,7 @@ static void make_line(char line[P4D_PLAN_MAX], const char *arena)
 
 	tiny(&s, "--tp=2");
 	assert_int_equal(p4d_job_plan_open(&plan, NULL, &s, 4, 2, test_datadir(), &err), 0);
-	assert_int_equal(p4d_plan_seal(&plan.request, &plan.layout, NULL, &err), 0);
+	assert_int_equal(p4d_plan_add_checksum(&plan.request, &plan.layout, NULL, &err), 0);
 	if (arena)
 		snprintf(plan.request.arena, sizeof(plan.request.arena), "%s", arena);
 	assert_int_equal(p4d_plan_write(&plan.request, line, P4D_PLAN_MAX, &err), 0);

@@ -125,13 +125,13 @@ static void test_flops(void **state)
 	p4d_gpu gpu = {.peak_bf16_flops = 1e15};
 
 	(void)state;
-	p4d_flops flops = p4d_flops_of(&l, &gpu);
+	p4d_flops flops = p4d_step_log_flops(&l, &gpu);
 	/* by hand: q, k, v, o; gate, up, down; the head */
 	double matrices = 2 * (4 * 64 * 64 + 3 * 64 * 128) + 256 * 64, causal = 6.0 * 2 * 64 * 100;
 	assert_true(fabs(flops.model / (300 * (6 * matrices + causal)) - 1) < 1e-12);
 	assert_true(fabs(flops.full_attention / (300 * (6 * matrices + 2 * causal)) - 1) < 1e-12);
 	assert_true(flops.peak == 8e15);
-	assert_true(p4d_flops_of(&l, NULL).peak == 0);
+	assert_true(p4d_step_log_flops(&l, NULL).peak == 0);
 }
 
 static void test_file(void **state)

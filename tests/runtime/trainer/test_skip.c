@@ -46,7 +46,7 @@ static void read_state(p4d_trainer *t, rank_state *to)
  */
 static void damage(p4d_trainer *t, bool wrong, float *saved)
 {
-	const p4d_weight *norm = p4d_weight_find(p4d_trainer_weights(t), P4D_W_ATTENTION_NORM, 0);
+	const p4d_weight *norm = p4d_weights__find(p4d_trainer_weights(t), P4D_W_ATTENTION_NORM, 0);
 	uint64_t first, count;
 
 	if (test.fault != NOT_FINITE || !norm || p4d_trainer_place(t).tp)

@@ -63,9 +63,9 @@ static void open_job_with(job *j, const char *options, bool document_mask, const
 	    p4d_world_open(&j->world, &ranks, &err) < 0 || p4d_device_cpu_open(&j->device, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 	p4d_trainer_settings settings = training_settings(&j->layout, &j->device, j->world, VOCAB);
-	settings.document_mask = document_mask;
+	settings.net.document_mask = document_mask;
 	if (rope)
-		settings.rope = *rope;
+		settings.net.rope = *rope;
 	if (p4d_trainer_open(&j->trainer, &settings, &err) < 0)
 		fail_msg("%s: %s", options, err.text);
 }
@@ -329,7 +329,7 @@ static void nonfinite_is_not_applied(void **state)
 	float *good = calloc(count, sizeof(*good)), *bad = calloc(count, sizeof(*bad));
 	assert_int_equal(p4d_trainer_read(j.trainer, 0, P4D_STATE_MASTER, good, NULL), 0);
 	memcpy(bad, good, count * sizeof(*bad));
-	bad[p4d_weight_find(p4d_trainer_weights(j.trainer), P4D_W_DOWN, 0)->offset] = INFINITY;
+	bad[p4d_weights__find(p4d_trainer_weights(j.trainer), P4D_W_DOWN, 0)->offset] = INFINITY;
 	assert_int_equal(p4d_trainer_write(j.trainer, 0, P4D_STATE_MASTER, bad, NULL), 0);
 	assert_int_equal(p4d_trainer_step(j.trainer, 1, 0.01f, oracle_text, &j.layout, &result, NULL), 0);
 	assert_false(result.applied);

@@ -135,7 +135,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	device.allocate = counting_allocate;
 	device.release = guarded_release;
 	p4d_trainer_settings settings = training_settings(&layout, &device, world, VOCAB);
-	settings.document_mask = masked;
+	settings.net.document_mask = masked;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 	CHECK(size > 1 || p4d_trainer_weights(trainer)->elements > 800000);
 	TRY(curve_train(trainer, &layout, CURVE_STEPS, rank, count_from_here, err));

@@ -39,7 +39,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 
 	TRY(transports_open(&r, world, size, kind, err));
 	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
-	settings.transport = r.transport;
+	settings.net.transport = r.transport;
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
 	p4d_trainer_close(trainer);
@@ -136,7 +136,7 @@ static int begin_steps(stepping *s, p4d_world *world, uint32_t size, p4d_error *
 	*s = (stepping){.text = {.layout = &layout, .vocab = VOCAB}};
 	TRY(transports_open(&s->r, world, size, kind, err));
 	p4d_trainer_settings settings = training_settings(&layout, &s->r.device, world, VOCAB);
-	settings.transport = s->r.transport;
+	settings.net.transport = s->r.transport;
 	TRY(p4d_trainer_open(&s->trainer, &settings, err));
 	s->text.place = p4d_trainer_place(s->trainer);
 	return p4d_trainer_initialize(s->trainer, SEED, err);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_COMMAND_H
+#define P4D_COMMAND_H
+
+#include "line/line.h"
+
+/*
+ * The command `p4d`. Each subcommand is a function that returns the exit status (0, or the number of a p4d
+ * code), or -1 with *err filled; then main prints the error, as JSON where asked for, and exits with the
+ * number of its code.
+ */
+
+int p4d_command_estimate(const p4d_line *line, p4d_error *err);
+int p4d_command_plan(const p4d_line *line, p4d_error *err);
+int p4d_command_simulate(const p4d_line *line, p4d_error *err);
+int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
+int p4d_command_job(const p4d_line *line, p4d_error *err);
+int p4d_command_conf(const p4d_line *line, p4d_error *err);
+int p4d_command_models(const p4d_line *line, p4d_error *err);
+int p4d_command_gpus(const p4d_line *line, p4d_error *err);
+int p4d_command_explain(const p4d_line *line, p4d_error *err);
+int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
+
+extern const char p4d_check_options[];
+
+#endif

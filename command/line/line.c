@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command lines of all commands but check, which reads those of sbatch. */
+#include "line/line.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arguments.h"
+
+enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM, SVG, OTHERS };
+
+static bool takes_option(const p4d_subcommand *command, int option)
+{
+	switch (option) {
+	case P4D_OVERRIDE: /* these speak of a job that is submitted */
+	case P4D_FIX:
+	case P4D_VERBOSE:
+		return false;
+	default:
+		return (command->takes & P4D_TAKES_JOB) &&
+		       (p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_COMMAND);
+	}
+}
+
+static void fill_table(struct option *at, const p4d_subcommand *command)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		if (takes_option(command, i))
+			*at++ = (struct option){info->name, info->argument ? required_argument : no_argument,
+						NULL, VALUE + i};
+	}
+	if (command->takes & P4D_TAKES_JOB)
+		*at++ = (struct option){"mem", required_argument, NULL, MEM};
+	if (command->takes & P4D_TAKES_TOP)
+		*at++ = (struct option){"top", required_argument, NULL, TOP};
+	if (command->takes & P4D_TAKES_TOP)
+		*at++ = (struct option){"env", no_argument, NULL, ENV};
+	if (command->takes & P4D_TAKES_CONF)
+		*at++ = (struct option){"conf", required_argument, NULL, CONF};
+	if (command->takes & P4D_TAKES_JSON)
+		*at++ = (struct option){"json", no_argument, NULL, JSON};
+	if (command->takes & P4D_TAKES_SVG)
+		*at++ = (struct option){"svg", required_argument, NULL, SVG};
+	*at++ = (struct option){"help", no_argument, NULL, HELP};
+	*at = (struct option){NULL, 0, NULL, 0};
+}
+
+static int twice(const char *name, const char *first, const char *second, p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name, first,
+			second);
+}
+
+static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_error *err)
+{
+	const p4d_option_info *info = p4d_request_option_info(option);
+	char first[256], second[256];
+	bool again = p4d_is_set(&line->request, option);
+
+	p4d_request_value_text(&line->request, option, first, sizeof(first));
+	if (p4d_request_set(&line->request, option, text, P4D_BY_USER, err) < 0) {
+		p4d_request_without_prefix(err->text);
+		return -1;
+	}
+	p4d_request_value_text(&line->request, option, second, sizeof(second));
+	if (again && strcmp(first, second) != 0)
+		return twice(info->name, first, second, err);
+	return 0;
+}
+
+static int set_top(p4d_line *line, const char *text, p4d_error *err)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (!isdigit((unsigned char)text[0]) || *end || value < 1 || value > 1000)
+		return p4d_fail(err, P4D_E_VALUE, "--top=%.64s: not a whole number from 1 to 1000", text);
+	if (line->top && line->top != value)
+		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %lu; leave one out",
+				line->top, value);
+	line->top = (uint32_t)value;
+	return 0;
+}
+
+static int set_mem(p4d_line *line, const char *text, p4d_error *err)
+{
+	uint64_t bytes;
+
+	if (p4d_gres_parse_mem(text, &bytes, err) < 0)
+		return -1;
+	if (!bytes)
+		return p4d_fail(err, P4D_E_VALUE,
+				"--mem=%.64s: give the host memory of a node, for instance 512G", text);
+	if (line->mem_bytes && line->mem_bytes != bytes)
+		return p4d_fail(err, P4D_E_USAGE,
+				"--mem is given twice with different values; leave one out");
+	line->mem_bytes = bytes;
+	return 0;
+}
+
+static int set(p4d_line *line, int which, p4d_error *err)
+{
+	switch (which) {
+	case 'h':
+	case HELP:
+		line->help = true;
+		return 0;
+	case JSON:
+		line->json = true;
+		return 0;
+	case ENV:
+		line->env = true;
+		return 0;
+	case CONF:
+		if (line->conf && strcmp(line->conf, optarg) != 0)
+			return twice("conf", line->conf, optarg, err);
+		line->conf = optarg;
+		return 0;
+	case SVG:
+		if (line->svg && strcmp(line->svg, optarg) != 0)
+			return twice("svg", line->svg, optarg, err);
+		if (!*optarg)
+			return p4d_fail(err, P4D_E_VALUE, "--svg: the name of the file is empty");
+		line->svg = optarg;
+		return 0;
+	case TOP:
+		return set_top(line, optarg, err);
+	case MEM:
+		return set_mem(line, optarg, err);
+	default:
+		return set_option(line, (p4d_option)(which - VALUE), optarg ? optarg : "", err);
+	}
+}
+
+int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err)
+{
+	struct option table[OTHERS - VALUE + 1];
+	int which, more;
+
+	fill_table(table, command);
+	optind = 0;
+	while ((more = p4d_arguments_next(argc, argv, ":h", table, &which, err)) > 0)
+		if (set(line, which, err) < 0)
+			return -1;
+	if (more < 0) {
+		if (!err->fix[0])
+			p4d_fix(err, "p4d help %s", command->name);
+		return -1;
+	}
+	line->operands = argc - optind;
+	line->operand = argv + optind;
+	if (!line->help && line->operands > command->operands)
+		return p4d_fail(err, P4D_E_USAGE, "p4d %s: do not know what to do with \"%.64s\"",
+				command->name, line->operand[command->operands]),
+		       p4d_fix(err, "p4d help %s", command->name);
+	return 0;
+}
+
+static void print_option(const char *name, const char *argument, const char *help)
+{
+	char left[64];
+
+	snprintf(left, sizeof(left), "--%s%s%s", name, argument ? " " : "", argument ? argument : "");
+	if (strlen(left) <= 26)
+		printf("  %-26s  %s\n", left, help);
+	else
+		printf("  %s\n  %26s  %s\n", left, "", help);
+}
+
+void p4d_line_help(const p4d_subcommand *command)
+{
+	printf("p4d %s%s%s: %s\n", command->name, *command->synopsis ? " " : "", command->synopsis,
+	       command->help);
+	if (command->options)
+		puts(command->options);
+	if (command->takes)
+		puts("");
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		if (takes_option(command, i))
+			print_option(info->name, info->argument, info->help);
+	}
+	if (command->takes & P4D_TAKES_JOB)
+		print_option("mem", "SIZE", "host memory per node, as for sbatch");
+	if (command->takes & P4D_TAKES_TOP) {
+		print_option("top", "N", "how many layouts to print (5)");
+		print_option("env", NULL,
+			     "print the best one as shell commands that export P4D_PLAN and the rest");
+	}
+	if (command->takes & P4D_TAKES_SVG)
+		print_option("svg", "FILE", "draw a picture, too");
+	if (command->takes & P4D_TAKES_CONF)
+		print_option("conf", "FILE", "the p4d.conf to use");
+	if (command->takes & P4D_TAKES_JSON)
+		print_option("json", NULL, "print JSON, as described in p4d(1)");
+}

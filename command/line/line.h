@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_LINE_H
+#define P4D_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "guard/guard.h"
+#include "model/model.h"
+#include "request/request.h"
+#include "site/site.h"
+
+/* A parsed command line. */
+typedef struct p4d_line {
+	p4d_request request; /* origin P4D_BY_USER */
+	const char *conf;    /* --conf */
+	const char *svg;     /* --svg */
+	bool json, env, help;
+	uint32_t top;       /* --top */
+	uint64_t mem_bytes; /* --mem, per node; 0 unset */
+	int operands;
+	char **operand;
+} p4d_line;
+
+typedef struct p4d_subcommand {
+	const char *name, *synopsis, *help;
+	unsigned takes; /* P4D_TAKES_* */
+	int operands;   /* at most */
+	int (*run)(const p4d_line *line, p4d_error *err);
+	/* for commands that read their own command line; then run is NULL */
+	int (*run_raw)(const struct p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
+	const char *options; /* and what its help says of them */
+} p4d_subcommand;
+
+enum {
+	P4D_TAKES_JOB = 1, /* the options of options.def, --mem */
+	P4D_TAKES_TOP = 2,
+	P4D_TAKES_CONF = 4,
+	P4D_TAKES_JSON = 8,
+	P4D_TAKES_SVG = 16,
+};
+
+/* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
+int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);
+void p4d_line_help(const p4d_subcommand *command);
+
+/*
+ * site_open.c: the site in force. --conf; else p4d.conf beside $SLURM_CONF; when that is not set,
+ * /etc/slurm/p4d.conf, else SYSCONFDIR/p4d.conf; else the built-in defaults. path gets the file, "" for the
+ * defaults.
+ */
+int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
+p4d_site *p4d_line_open_site(const char *option, p4d_error *err);
+
+/* $P4D_DATADIR, else where it was installed; p4d.conf may name another. */
+const char *p4d_line_data_directory(void);
+
+/* live_cluster.c: the live cluster as `sinfo` tells it, asked once; a p4d_cluster_source. NULL when there
+ * is none. */
+const p4d_cluster *p4d_live_cluster(void *unused);
+void p4d_live_cluster_free(void);
+
+/* What estimate and plan are about. Zero before use. */
+typedef struct p4d_subject {
+	p4d_site *site;
+	p4d_request request; /* model numbers, site defaults, nodes and GPUs filled */
+	p4d_preset preset;
+	char model[256]; /* canonical name of a preset, else as typed */
+	int method;
+	uint64_t nodes, gpus_per_node;
+	p4d_capacity capacity;
+	p4d_policy policy;
+	uint64_t mem_bytes; /* host memory per node; 0 unknown */
+	unsigned messages;
+	p4d_message message[P4D_MESSAGES];
+} p4d_subject;
+
+/*
+ * subject.c. search: parallel sizes are open, so a whole node is assumed where no GPUs were given;
+ * else as many as tp*cp*pp need.
+ */
+int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
+void p4d_subject_close(p4d_subject *subject);
+/* GPUs of a node of this kind, for advice on larger jobs. */
+uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
+
+/* Adds a message; when there is no more room the last one is replaced. */
+void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The flags that make a complete request reproducible: what the user set and the layout that was chosen. */
+const char *p4d_subject_flags(const p4d_request *request, const char *prefix, char *buf, size_t size);
+/* The same with the GPUs, as a command. */
+const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, char *buf,
+				size_t size);
+
+#endif

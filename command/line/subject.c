@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What estimate, plan and simulate have in common: from a command line to a model on some GPUs. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "line/line.h"
+
+enum { USUAL_GPUS_PER_NODE = 8 };
+
+void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
+{
+	unsigned at = subject->messages < P4D_MESSAGES ? subject->messages++ : P4D_MESSAGES - 1;
+	p4d_message *message = &subject->message[at];
+	va_list args;
+
+	message->code = code;
+	snprintf(message->fix, sizeof(message->fix), "%s", fix);
+	va_start(args, format);
+	vsnprintf(message->text, sizeof(message->text), format, args);
+	va_end(args);
+}
+
+static int resolve_model(p4d_subject *subject, p4d_error *err)
+{
+	p4d_request *request = &subject->request;
+
+	if (!p4d_is_set(request, P4D_MODEL)) {
+		p4d_fail(err, P4D_E_USAGE, "no model is given");
+		return p4d_fix(
+		    err, "--model NAME (p4d models lists the names; a Hugging Face config.json works too)");
+	}
+	if (p4d_model_resolve(request, p4d_site_datadir(subject->site), &subject->preset, err) < 0)
+		return -1;
+	if (request->unmodelled[0])
+		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", request->model, request->unmodelled);
+	snprintf(subject->model, sizeof(subject->model), "%s",
+		 subject->preset.name[0] ? subject->preset.name : request->model);
+	return 0;
+}
+
+static int unknown_gpu(const p4d_site *site, const char *name, p4d_error *err)
+{
+	const p4d_gpus *gpus = p4d_site_gpus(site);
+	p4d_suggest alike = {.wanted = name};
+
+	for (size_t i = 0; i < gpus->count; i++)
+		p4d_suggest_offer(&alike, gpus->gpu[i].name);
+	p4d_fail(err, P4D_E_UNKNOWN_GPU, "unknown GPU \"%s\"%s; `p4d gpus` lists the known ones", name,
+		 p4d_suggest_text(&alike));
+	return -1;
+}
+
+/* The GPU that was named, else the one of the site's default partition. */
+static int choose_gpu(p4d_subject *subject, p4d_error *err)
+{
+	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
+	p4d_request *request = &subject->request;
+	unsigned ambiguous = 1;
+	const p4d_gpu *gpu;
+
+	if (request->value[P4D_DEVICE] == P4D_CPU)
+		return 0;
+	if (p4d_is_set(request, P4D_GPU)) {
+		gpu = p4d_site_gpu(subject->site, request->gpu, &ambiguous);
+		if (!gpu)
+			return unknown_gpu(subject->site, request->gpu, err);
+	} else {
+		gpu = p4d_site_least_gpu(partition);
+		if (!gpu)
+			return 0;
+		p4d_request_put(request, P4D_GPU, 1, P4D_BY_SITE);
+	}
+	if (ambiguous > 1)
+		p4d_subject_say(
+		    subject, P4D_E_AMBIGUOUS_GPU, "",
+		    "\"%s\" fits %u GPUs with different memory; %s is assumed, the one with the least "
+		    "(`p4d gpus` lists them)",
+		    request->gpu, ambiguous, gpu->name);
+	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu->name);
+	subject->capacity.gpu = gpu;
+	return 0;
+}
+
+static uint64_t value_or_1(const p4d_request *request, p4d_option option)
+{
+	return p4d_is_set(request, option) ? (uint64_t)request->value[option] : 1;
+}
+
+/* Most GPUs per node, up to the usual 8, with which `world` GPUs fill whole nodes and tp stays inside one. */
+static uint64_t fill_nodes(uint64_t world, uint64_t tp, uint64_t heads)
+{
+	for (uint64_t gpus = USUAL_GPUS_PER_NODE; gpus >= 1 && heads % tp == 0; gpus--)
+		if (world % gpus == 0 && gpus % tp == 0)
+			return gpus;
+	return USUAL_GPUS_PER_NODE; /* does not work out; the layout's rules say it better than we could here
+				     */
+}
+
+static void choose_geometry(p4d_subject *subject, bool search)
+{
+	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
+	const bool of_site =
+	    partition && partition->gpus_per_node && subject->request.origin[P4D_GPU] == P4D_BY_SITE;
+	p4d_request *request = &subject->request;
+	const uint64_t tp = value_or_1(request, P4D_TP);
+	/* each is at most 4096, so this cannot overflow */
+	const uint64_t ranks = tp * value_or_1(request, P4D_CP) * value_or_1(request, P4D_PP);
+
+	if (!p4d_is_set(request, P4D_GPUS_PER_NODE)) {
+		uint64_t gpus = of_site ? partition->gpus_per_node : USUAL_GPUS_PER_NODE;
+		if (!search && p4d_is_set(request, P4D_NODES))
+			gpus = ranks < gpus ? ranks : gpus;
+		else if (!search)
+			gpus = fill_nodes(ranks, tp, (uint64_t)request->value[P4D_HEADS]);
+		p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)gpus,
+				of_site && search ? P4D_BY_SITE : P4D_BY_P4D);
+	}
+	subject->gpus_per_node = (uint64_t)request->value[P4D_GPUS_PER_NODE];
+	if (!p4d_is_set(request, P4D_NODES)) {
+		uint64_t nodes = (ranks + subject->gpus_per_node - 1) / subject->gpus_per_node;
+		p4d_request_put(request, P4D_NODES, (int64_t)nodes, P4D_BY_P4D);
+	}
+	subject->nodes = (uint64_t)request->value[P4D_NODES];
+}
+
+int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err)
+{
+	const p4d_site_partition *partition;
+
+	subject->request = line->request;
+	subject->site = p4d_line_open_site(line->conf, err);
+	if (!subject->site || resolve_model(subject, err) < 0)
+		return -1;
+	p4d_site_apply_defaults(subject->site, &subject->request);
+	if (choose_gpu(subject, err) < 0)
+		return -1;
+	choose_geometry(subject, search);
+	partition = p4d_site_partition_of(subject->site, NULL);
+	subject->mem_bytes = line->mem_bytes;
+	if (!subject->mem_bytes && partition && subject->request.origin[P4D_GPU] == P4D_BY_SITE)
+		subject->mem_bytes = partition->mem_per_node_bytes;
+	subject->capacity.host_bytes = subject->mem_bytes;
+	subject->capacity.host_bytes_per_rank = p4d_site_host_bytes_per_rank(subject->site);
+	subject->method = p4d_is_set(&subject->request, P4D_METHOD) ? (int)subject->request.value[P4D_METHOD]
+								    : P4D_METHOD_CLOSED;
+	subject->policy = p4d_site_policy(subject->site, NULL, NULL, NULL,
+					  subject->capacity.gpu ? subject->capacity.gpu->name : NULL);
+	return 0;
+}
+
+void p4d_subject_close(p4d_subject *subject)
+{
+	p4d_site_free(subject->site);
+	subject->site = NULL;
+}
+
+const char *p4d_subject_flags(const p4d_request *request, const char *prefix, char *buf, size_t size)
+{
+	p4d_request shown = *request;
+	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
+
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (shown.origin[i] == P4D_BY_P4D)
+			shown.origin[i] = P4D_UNSET;
+	/* all of them, so that p4d finds nothing open that it would choose otherwise */
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
+		p4d_option option = p4d_layout_options[i];
+		bool of_pipelines =
+		    option == P4D_SCHEDULE || option == P4D_VPP || option == P4D_VOCAB_PARALLEL;
+		bool of_p4d = option == P4D_VOCAB_PARALLEL, of_context = option == P4D_CP_COMM;
+		if ((piped || !of_pipelines) && (cut || !of_context) &&
+		    (!of_p4d || request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D))
+			shown.origin[option] = P4D_BY_USER;
+	}
+	if (p4d_is_set(request, P4D_PIPELINE_SPLIT))
+		shown.origin[P4D_PIPELINE_SPLIT] = P4D_BY_USER;
+	shown.origin[P4D_FIX] = P4D_UNSET;
+	p4d_request_flags(&shown, prefix, 1u << P4D_BY_USER, buf, size);
+	return buf;
+}
+
+const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, char *buf,
+				size_t size)
+{
+	char flags[1024];
+
+	snprintf(buf, size, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s",
+		 p4d_subject_flags(request, "--", flags, sizeof(flags)), request->gpu[0] ? " --gpu=" : "",
+		 request->gpu, nodes, gpus_per_node,
+		 p4d_is_set(request, P4D_METHOD) && request->value[P4D_METHOD] == P4D_METHOD_PAPER
+		     ? " --method=paper"
+		     : "");
+	return buf;
+}
+
+uint64_t p4d_subject_most_gpus(const p4d_subject *subject)
+{
+	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
+	uint64_t usual =
+	    partition && partition->gpus_per_node ? partition->gpus_per_node : USUAL_GPUS_PER_NODE;
+
+	return subject->gpus_per_node > usual ? subject->gpus_per_node : usual;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_REPORT_H
+#define P4D_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <json-c/json.h>
+
+#include "base/error.h"
+#include "cost/breakdown.h"
+#include "guard/guard.h"
+
+/* report.c: text */
+enum { P4D_SIZE_TEXT = 24 };
+const char *p4d_report_gib(uint64_t bytes, char buf[P4D_SIZE_TEXT]);
+const char *p4d_report_action(p4d_action action);
+/* One line with the layout, and one with what was not set by the user. */
+void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu,
+		       int method);
+void p4d_report_defaults(const p4d_request *request);
+/* The table stage x class, the peak, its phases and host memory. safe and limit are fractions of the
+ * capacity. */
+int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,
+		      p4d_error *err);
+/* Prints messages on stderr as a user of sbatch sees them. */
+void p4d_report_messages(unsigned count, const p4d_message *messages);
+void p4d_report_error(const p4d_error *err);
+
+/* report_step.c. What the clock says of a layout; known is false where it does not know the GPU. */
+typedef struct p4d_timed {
+	bool known;
+	p4d_step step;
+	p4d_breakdown losses;
+} p4d_timed;
+/* gpu: may be NULL. Errors: NO_MEMORY. */
+int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
+/* The same of a step that was predicted before; all 0: it is not known. */
+int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
+			p4d_error *err);
+const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */
+/* The two largest losses: "bubble 12 %, gemm 9 %". */
+const char *p4d_report_limits(const p4d_timed *timed, char *buf, size_t size);
+/* One line; none without a GPU. */
+void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed);
+/* NULL (null) where the clock does not know the GPU. */
+struct json_object *p4d_report_json_step(const p4d_timed *timed);
+struct json_object *p4d_report_json_breakdown(const p4d_timed *timed);
+struct json_object *p4d_report_json_seconds(double seconds);
+
+/* report_json.c: as documented in p4d(1). NULL only when memory runs out. */
+struct json_object *p4d_report_json_messages(unsigned count, const p4d_message *messages);
+struct json_object *p4d_report_json_error(const p4d_error *err);
+struct json_object *p4d_report_json_layout(const p4d_layout *layout, uint64_t nodes);
+struct json_object *p4d_report_json_gpu(const p4d_gpu *gpu);
+struct json_object *p4d_report_json_peak(const p4d_estimate *estimate);
+int p4d_report_json_stages(const p4d_layout *layout, const p4d_estimate *estimate,
+			   struct json_object **stages, p4d_error *err);
+struct json_object *p4d_report_json_host(const p4d_estimate *estimate, uint64_t granted_bytes);
+struct json_object *p4d_report_json_defaults(const p4d_request *request);
+struct json_object *p4d_report_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */
+struct json_object *p4d_report_json_fraction(double fraction);
+int p4d_report_json_print(struct json_object *object, p4d_error *err); /* and releases it */
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_BREAKDOWN_H
+#define P4D_BREAKDOWN_H
+
+#include "cost/cost.h"
+
+/* Where the time of a step goes that a GPU at its peak rate would not need. LOSS(ID, name) */
+#define P4D_LOSSES(LOSS) \
+	LOSS(BUBBLE, "bubble") \
+	LOSS(GEMM, "gemm") \
+	LOSS(ATTENTION, "attention") \
+	LOSS(MEMORY_BOUND, "memory-bound") \
+	LOSS(TENSOR_COMM, "tensor-comm") \
+	LOSS(CONTEXT_COMM, "context-comm") \
+	LOSS(PIPELINE_COMM, "pipeline-comm") \
+	LOSS(DATA_COMM, "data-comm") \
+	LOSS(RECOMPUTE, "recompute") \
+	LOSS(OPTIMIZER, "optimizer")
+
+typedef enum p4d_breakdown_part {
+#define LOSS(id, name) P4D_LOSS_##id,
+	P4D_LOSSES(LOSS)
+#undef LOSS
+	    P4D_LOSS_COUNT
+} p4d_breakdown_part;
+
+/* Fractions of the step, means over the GPUs; with the MFU they add up to 1. */
+typedef struct p4d_breakdown {
+	double fraction[P4D_LOSS_COUNT];
+	p4d_breakdown_part largest, second;
+} p4d_breakdown;
+
+/*
+ * Takes a predicted step apart: what the passes of all stages are made of (p4d_cost__pass), times the
+ * micro-batches, and what comes once per step. gemm and attention count what exceeds their model FLOPs at the
+ * dense peak; the passes of vocabulary parallelism belong to gemm, its embedding to memory-bound. What
+ * remains is pipeline-comm: transfers that nothing hides. The GPU must have rates. Errors: NO_MEMORY.
+ */
+int p4d_breakdown_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step,
+		     p4d_breakdown *losses, p4d_error *err);
+
+const char *p4d_breakdown_name(p4d_breakdown_part loss); /* "tensor-comm" */
+
+#endif

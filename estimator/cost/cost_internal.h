@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_COST_INTERNAL_H
+#define P4D_COST_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cost/cost.h"
+
+/* What the files of the clock share. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
+
+/* What a GPU sustains with the precision of a layout. Inverse rates: a layout takes dozens of them. */
+typedef struct p4d_cost_rates {
+	double peak;                                  /* FLOP/s, dense */
+	double gemm;                                  /* seconds per FLOP of a large matrix product */
+	double attention_forward, attention_backward; /* of fused attention, long sequences */
+	double hbm;                                   /* seconds per byte of a kernel that only moves data */
+	double link, net; /* seconds per byte of one GPU in one direction: in the node, to others */
+	double lost;      /* FLOPs per unit of depth that a product loses to tiles that do not fill the GPU */
+	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
+	double element;                     /* bytes of an activation */
+} p4d_cost_rates;
+
+p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
+
+/* Time between the end of a kernel and the start of the next on the device. */
+#define P4D_LAUNCH_SECONDS 4e-6
+
+/* Of a network interface's line rate, what NCCL gets across nodes. */
+#define P4D_NET_EFFICIENCY 0.9
+
+/*
+ * A rows x columns = (rows x depth) * (depth x columns) product, `batch` times; output_bytes: written and,
+ * where it accumulates, read per element of the result.
+ */
+double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
+			      double depth, double output_bytes);
+
+/* A kernel that moves so many bytes to and from device memory. */
+double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
+
+/* Ranks that communicate: how many, and how many of them share a node. */
+typedef struct p4d_cost_ring {
+	double ranks, in_node;
+} p4d_cost_ring;
+
+/* Ranks of the layout at a distance of `stride`. Order: tp fastest, then cp, dp, pp. */
+p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64_t stride);
+
+/* All-gather to, or reduce-scatter of, `bytes` on every rank. 0 for one rank. */
+double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
+
+/* From one rank to another. */
+double p4d_cost__transfer_seconds(const p4d_cost_rates *r, bool in_node, double bytes);
+
+/* From each rank of a ring to the next, all at once. */
+double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
+
+/* Sizes of a rank for one micro-batch, in elements. */
+typedef struct p4d_cost_sizes {
+	double n;          /* tokens */
+	double residual;   /* of the residual stream: n * hidden, cut by tp with sequence parallelism */
+	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, cut by tp */
+	double up;         /* columns of gate and up */
+	double scores;     /* of unfused attention */
+} p4d_cost_sizes;
+
+p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *layout);
+
+p4d_cost_ring p4d_cost__tensor_ring(const p4d_layout *layout);
+
+/*
+ * One of the two collectives between a cut and a whole residual stream: all-gather or reduce-scatter. An
+ * all-reduce is both.
+ */
+double p4d_cost__boundary_seconds(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z);
+
+/* What a pass is made of. Seconds. */
+typedef struct p4d_cost_share {
+	double gemm, attention, memory_bound, tensor_comm, context_comm;
+} p4d_cost_share;
+
+static inline double p4d_cost_share_seconds(const p4d_cost_share *s)
+{
+	return s->gemm + s->attention + s->memory_bound + s->tensor_comm + s->context_comm;
+}
+
+/* The passes of a part of the model for one micro-batch on one rank. */
+typedef struct p4d_cost_part {
+	p4d_cost_share forward, backward_input, backward_weight; /* as in p4d_cost_passes_of_chunk */
+	p4d_cost_share recompute;                                /* inside backward_input, beside it */
+} p4d_cost_part;
+
+void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
+void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
+
+/* Final norm, logits, cross-entropy and their gradients, where one stage has them all. */
+void p4d_cost__head(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
+
+/* Vocabulary parallelism: passes S and T, those of the embedding, and the collective between. Seconds. */
+typedef struct p4d_cost_vocabulary_passes {
+	double forward, backward, sync, embed_forward, embed_backward;
+} p4d_cost_vocabulary_passes;
+
+void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *out);
+
+/* Elements of the matrices of one layer, undivided. */
+double p4d_cost__layer_matrices(const p4d_layout *layout);
+
+/* Passes in seconds; backward is input + weight. */
+typedef struct p4d_cost_passes {
+	double forward, input, weight;
+} p4d_cost_passes;
+
+void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, double times);
+
+/* The passes of the costs above; of embedding and head without vocabulary parallelism. memory may be NULL. */
+p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
+				       p4d_cost_cache *memory);
+p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *layout, const p4d_cost_rates *r,
+					   p4d_cost_cache *memory);
+p4d_cost_passes p4d_cost__head_passes(const p4d_layout *layout, const p4d_cost_rates *r,
+				      p4d_cost_cache *memory);
+
+/* Seconds: `latency` and so many for `each` element. */
+typedef struct p4d_cost_line {
+	double latency, each;
+} p4d_cost_line;
+
+/* What happens once per step, from the elements of a stage's parameters. */
+typedef struct p4d_cost_once {
+	double layer_elements, table_elements; /* of one layer and one vocabulary table, on one rank */
+	p4d_cost_line gather, reduce, optimizer;
+	double tied; /* seconds that the two ends of a pipeline take to add up a table both have */
+} p4d_cost_once;
+
+/*
+ * What was worked out before, for one request, world and GPU. Passes of parts of the model each have a place
+ * that their key gives them, see clock_parts.c; of what happens once per step the last is kept. Zero before
+ * the first use; owns nothing.
+ */
+enum { P4D_COST_CACHE_PLACES = 128 };
+struct p4d_cost_cache {
+	bool rated;
+	p4d_cost_rates rates;
+	uint64_t once_key; /* 0: nothing yet */
+	p4d_cost_once once;
+	struct {
+		uint64_t key; /* 0: nothing yet */
+		p4d_cost_passes passes;
+	} place[P4D_COST_CACHE_PLACES];
+};
+
+/* A layout's distinct parts, each worked out once; everything else is sums of these. */
+typedef struct p4d_cost_terms {
+	p4d_cost_rates rates;
+	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
+	p4d_cost_vocabulary_passes vocabulary;  /* 0 without */
+	double send, recv;                      /* as in p4d_durations */
+	p4d_cost_once once;
+} p4d_cost_terms;
+
+/* memory may be NULL. */
+void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
+			p4d_cost_terms *out);
+
+p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *layout, const p4d_cost_terms *terms, uint32_t stage,
+				       uint32_t chunk);
+
+/* Once per step and stage: what is not hidden. Seconds. */
+typedef struct p4d_cost_step_ends {
+	double gather, reduce, optimizer;
+} p4d_cost_step_ends;
+
+p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *layout, const p4d_cost_terms *terms,
+					  uint32_t stage);
+
+#endif

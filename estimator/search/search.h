@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SEARCH_H
+#define P4D_SEARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "cost/cost.h"
+#include "plan/stage_memory.h"
+#include "request/layout.h"
+#include "request/request.h"
+
+/*
+ * Enumerates the layouts of a world: tp, cp, pp, vpp, micro-batch, recompute, schedule and vocabulary
+ * parallelism, as far as they are open, pruned by divisibility and memory. Layers that do not divide are
+ * split as evenly as possible. Those that fit are ranked by predicted step time per sequence. Where the clock
+ * does not know the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller tp*cp*pp
+ * (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above `safe`:
+ * smaller). Layouts that cannot be faster than another that fits (recomputing what need not be recomputed)
+ * are left out.
+ */
+
+typedef struct p4d_search_space {
+	uint64_t nodes, gpus_per_node;
+	uint32_t published_batch; /* for the default of global-batch; 0 unknown */
+	p4d_capacity capacity;
+	int method;
+	double safe, limit; /* fractions of the capacity */
+	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
+			       recompute */
+} p4d_search_space;
+
+typedef struct p4d_candidate {
+	p4d_request request;  /* complete, except for the cluster's options */
+	uint64_t model_ranks; /* tp*cp*pp */
+	bool pipeline_full;
+	uint64_t device_bytes;
+	double fraction;
+	p4d_step step; /* predicted; all 0 when the clock does not know the GPU */
+} p4d_candidate;
+
+typedef struct p4d_search_counts {
+	uint64_t considered, fitting;
+	p4d_candidate
+	    leanest; /* the one with the least memory, whether it fits or not; when considered > 0 */
+} p4d_search_counts;
+
+/*
+ * Finds the best `room` layouts that fit below the limit, best first, into found[]. The request needs its
+ * model numbers. Returns how many were found, fewer when
+ * host memory runs out.
+ */
+size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
+		      size_t room, p4d_search_counts *counts);
+
+/*
+ * What p4d chooses for a job: the fastest layout below `safe`, else the fastest below the limit, so that it
+ * does not choose what it would then warn about. Returns whether there is one; counts as above, of the second
+ * search.
+ */
+bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
+			  p4d_search_counts *counts);
+
+/* Whether anything fits. A few schedules stand for all, so that it costs little. */
+bool p4d_search__any(const p4d_request *request, const p4d_search_space *space);
+
+/* The ranking: true when a comes before b. */
+bool p4d_search__better(const p4d_candidate *a, const p4d_candidate *b, double safe);
+
+/*
+ * The layout below `safe` (else below the limit) with the fewest of the user's own choices given up (tensor,
+ * context, pipeline parallelism, micro- batch, recompute). Returns how many were given up, or -1 when nothing
+ * fits in this world.
+ */
+int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found);
+
+/*
+ * The smallest number of nodes (first more GPUs on the nodes at hand, up to most_gpus_per_node; then more
+ * nodes) on which anything fits. Returns 0 and fills nodes, gpus_per_node and *found, or -1 when nothing up
+ * to 65,536 nodes does.
+ */
+int p4d_search_smallest(const p4d_request *request, const p4d_search_space *space,
+			uint64_t most_gpus_per_node, uint64_t *nodes, uint64_t *gpus_per_node,
+			p4d_candidate *found);
+
+#endif

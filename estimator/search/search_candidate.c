@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One layout of the search: laid out, weighed, timed. */
+#include <stdlib.h>
+
+#include "cost/cost.h"
+#include "request/defaults.h"
+#include "search/search_enumerate.h"
+
+void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
+{
+	p4d_request_put(&w->trial, P4D_CP_COMM, cp_comm, P4D_BY_P4D);
+	w->layout.cp_comm = cp_comm;
+}
+
+/* Megatron-LM keeps its default. */
+static bool chooses_cp_comm(const p4d_search_enumeration *w)
+{
+	return p4d_is_open(w, P4D_CP_COMM) && w->layout.cp > 1 && w->framework == P4D_FRAMEWORK_P4D;
+}
+
+bool p4d_search_candidate__build(p4d_search_enumeration *w)
+{
+	static const p4d_option follow[] = {P4D_SEQUENCE_PARALLEL, P4D_GLOBAL_BATCH};
+	const p4d_search_space *space = w->space;
+
+	for (size_t i = 0; i < sizeof(follow) / sizeof(follow[0]); i++)
+		if (p4d_is_open(w, follow[i]))
+			w->trial.origin[follow[i]] = P4D_UNSET;
+	p4d_request_follow(&w->trial, space->published_batch, space->nodes * space->gpus_per_node);
+	if (p4d_is_open(w, P4D_CP_COMM))
+		p4d_request_put(&w->trial, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
+	if (p4d_layout_derive(&w->trial, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
+		return false;
+	if (w->timed && chooses_cp_comm(w) && p4d_cost_prefers_gather(&w->layout, space->capacity.gpu))
+		p4d_search_candidate__set_cp_comm(w, P4D_CP_ALL_GATHER);
+	return true;
+}
+
+double p4d_search_candidate__floor(p4d_search_enumeration *w)
+{
+	const p4d_gpu *gpu = w->space->capacity.gpu;
+	double least;
+
+	w->layout.cp_comm = w->layout.cp > 1 ? (int)w->trial.value[P4D_CP_COMM] : P4D_CP_P2P;
+	least = p4d_cost_floor(&w->layout, gpu, &w->clock);
+	if (chooses_cp_comm(w)) {
+		w->layout.cp_comm = w->layout.cp_comm == P4D_CP_P2P ? P4D_CP_ALL_GATHER : P4D_CP_P2P;
+		const double other = p4d_cost_floor(&w->layout, gpu, &w->clock);
+		least = other < least ? other : least;
+	}
+	return least;
+}
+
+/*
+ * Whether the layout fits, one way or the other. A ring has two blocks of keys, whatever the number of ranks.
+ * Two ranks have as many when they gather, and nothing to merge.
+ */
+static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
+{
+	const p4d_search_space *space = w->space;
+	const bool gathers = w->layout.cp_comm == P4D_CP_ALL_GATHER;
+	uint64_t other_bytes;
+
+	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, bytes))
+		return true;
+	if (!chooses_cp_comm(w) || (!gathers && w->layout.cp > 2))
+		return false;
+	p4d_search_candidate__set_cp_comm(w, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
+	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, &other_bytes)) {
+		*bytes = other_bytes;
+		return true;
+	}
+	p4d_search_candidate__set_cp_comm(w, gathers ? P4D_CP_ALL_GATHER : P4D_CP_P2P);
+	return false;
+}
+
+/* Memory only grows with the micro-batch: what was too large stays so. */
+static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
+{
+	const unsigned bit = 1u << w->layout.recompute;
+
+	*bytes = P4D_NOT_MODELLED;
+	if (w->too_large & bit)
+		return false;
+	const bool below = fits_somehow(w, bytes);
+	if (!below)
+		w->too_large |= bit;
+	return below;
+}
+
+static double fraction_of(const p4d_search_enumeration *w, uint64_t device_bytes)
+{
+	return w->capacity_bytes ? (double)device_bytes / w->capacity_bytes : 0;
+}
+
+void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device_bytes,
+				p4d_candidate *candidate)
+{
+	candidate->request = w->trial;
+	candidate->model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
+	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
+	candidate->device_bytes = device_bytes;
+	candidate->fraction = fraction_of(w, device_bytes);
+	candidate->step = (p4d_step){.seconds = 0};
+}
+
+static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
+{
+	if (w->entries == w->room) {
+		size_t room = w->room ? 2 * w->room : 256;
+		p4d_search_entry *larger = realloc(w->entry, room * sizeof(*larger));
+		if (!larger)
+			return;
+		w->entry = larger;
+		w->room = room;
+	}
+	const p4d_layout *l = &w->layout;
+	w->entry[w->entries++] = (p4d_search_entry){
+	    .tp = (uint16_t)l->tp,
+	    .cp = (uint16_t)l->cp,
+	    .pp = (uint16_t)l->pp,
+	    .vpp = (uint16_t)l->vpp,
+	    .micro_batch = (uint32_t)l->micro_batch,
+	    .recompute = (uint8_t)l->recompute,
+	    .schedule = (uint8_t)l->schedule,
+	    .vocab_parallel = (uint8_t)l->vocab_parallel,
+	    .cp_comm = (uint8_t)l->cp_comm,
+	    .bound =
+		w->timed ? p4d_cost_bound(l, w->space->capacity.gpu, &w->clock) / (double)l->global_batch : 0,
+	    .device_bytes = device_bytes,
+	};
+}
+
+/*
+ * Judges the trial when only the fastest is wanted: what cannot be faster than the fastest so far is not
+ * summed, and what fits is timed at once.
+ */
+static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
+{
+	const p4d_search_space *space = w->space;
+	p4d_candidate candidate;
+	uint64_t bytes;
+
+	if (!p4d_search_candidate__build(w))
+		return P4D_NOT_DIVISIBLE;
+	w->bound =
+	    p4d_cost_bound(&w->layout, space->capacity.gpu, &w->clock) / (double)w->layout.global_batch;
+	if (w->count && w->bound >= p4d_search__per_sequence(w->fastest))
+		return P4D_TOO_SLOW;
+	if (!fits(w, &bytes))
+		return P4D_TOO_LARGE;
+	p4d_search_candidate__fill(w, bytes, &candidate);
+	if (p4d_cost_step(&w->layout, space->capacity.gpu, &w->work, &candidate.step, NULL) < 0)
+		return P4D_TOO_LARGE;
+	if (!w->count || p4d_search__better(&candidate, w->fastest, space->safe))
+		*w->fastest = candidate;
+	w->count = 1;
+	return P4D_FITS;
+}
+
+/* Judges the trial, and remembers it when it fits below the limit. */
+p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
+{
+	p4d_candidate candidate;
+	uint64_t bytes;
+
+	if (w->fastest)
+		return try_to_beat(w);
+	if (!p4d_search_candidate__build(w))
+		return P4D_NOT_DIVISIBLE;
+	bool below = fits(w, &bytes);
+	w->counts.considered++;
+	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
+		p4d_search_candidate__fill(w, bytes, &candidate);
+		w->counts.leanest = candidate;
+		w->lean = true;
+	}
+	if (!below)
+		return P4D_TOO_LARGE;
+	w->counts.fitting++;
+	remember(w, bytes);
+	return P4D_FITS;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which layouts the search tries, and in which order. */
+#include "search/search_enumerate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cost/cost.h"
+#include "request/defaults.h"
+
+enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
+
+/* Where an option is open, its trial value; otherwise what was asked stays. */
+static void propose(p4d_search_enumeration *w, p4d_option option, uint64_t value)
+{
+	p4d_request_put(&w->trial, option, (int64_t)value, P4D_BY_P4D);
+}
+
+static void propose_where_open(p4d_search_enumeration *w, p4d_option option, uint64_t value)
+{
+	if (p4d_is_open(w, option))
+		propose(w, option, value);
+}
+
+static p4d_search_outcome try_recompute(p4d_search_enumeration *w, int recompute)
+{
+	propose(w, P4D_RECOMPUTE, (uint64_t)recompute);
+	return p4d_search_candidate__try(w);
+}
+
+/*
+ * The most recompute that is worth a trial. When everything is computed again zb1p puts nothing off: it is
+ * 1f1b then, and holds more.
+ */
+static int most_recompute(const p4d_search_enumeration *w)
+{
+	return p4d_is_open(w, P4D_SCHEDULE) && w->trial.value[P4D_SCHEDULE] == P4D_ZB1P ? P4D_RECOMPUTE_MLP
+											: P4D_RECOMPUTE_FULL;
+}
+
+/*
+ * The fastest that fits beats all that compute more again, so only that one counts. Full recompute needs
+ * least: when it does not fit, nothing does.
+ */
+static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
+{
+	const int most = most_recompute(w);
+	/* with flash attention there are no stored scores that `selective` could drop */
+	const bool scores = p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION];
+
+	if (!p4d_is_open(w, P4D_RECOMPUTE))
+		return w->asked->value[P4D_RECOMPUTE] <= most ? p4d_search_candidate__try(w) : P4D_TOO_LARGE;
+	if (w->fastest) {
+		p4d_search_outcome last = P4D_TOO_LARGE;
+		for (int r = P4D_RECOMPUTE_NONE; r <= most && last == P4D_TOO_LARGE; r++)
+			if (r != P4D_RECOMPUTE_SELECTIVE || scores)
+				last = try_recompute(w, r);
+		return last;
+	}
+	p4d_search_outcome none = try_recompute(w, P4D_RECOMPUTE_NONE);
+	if (none != P4D_TOO_LARGE || (scores && try_recompute(w, P4D_RECOMPUTE_SELECTIVE) == P4D_FITS))
+		return none == P4D_TOO_LARGE ? P4D_FITS : none;
+	if (most < P4D_RECOMPUTE_FULL)
+		return try_recompute(w, most);
+	const size_t before = w->entries;
+	if (try_recompute(w, P4D_RECOMPUTE_FULL) != P4D_FITS)
+		return P4D_TOO_LARGE;
+	if (w->entries == before) /* no memory to remember it */
+		return P4D_FITS;
+	p4d_search_entry full = w->entry[--w->entries];
+	w->counts.fitting--;
+	if (try_recompute(w, P4D_RECOMPUTE_MLP) != P4D_FITS) {
+		w->entry[w->entries++] = full;
+		w->counts.fitting++;
+	}
+	return P4D_FITS;
+}
+
+static void over_micro_batches(p4d_search_enumeration *w)
+{
+	w->too_large = 0;
+	if (!p4d_is_open(w, P4D_MICRO_BATCH)) {
+		over_recompute(w);
+		return;
+	}
+	/* what b does not divide 2*b does not divide either */
+	double slowest = 0;
+	for (uint64_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
+		propose(w, P4D_MICRO_BATCH, b);
+		p4d_search_outcome last = over_recompute(w);
+		/* past its best micro-batch a layout only gets slower: fewer of them fill the pipeline worse
+		 */
+		bool worse = last == P4D_TOO_SLOW && slowest > 0 && w->bound > slowest;
+		slowest = last == P4D_TOO_SLOW ? w->bound : 0;
+		if (last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE || worse || w->any)
+			break;
+	}
+}
+
+/* Layers that the stages do not divide: one more for some in the middle, as the ends have embedding and head.
+ */
+static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
+{
+	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], units = layers / vpp;
+	const uint64_t base = units / pp, extra = units % pp, from = (pp - extra) / 2;
+	char *text = w->trial.pipeline_split;
+	size_t used = 0, size = sizeof(w->trial.pipeline_split);
+
+	if (!p4d_is_open(w, P4D_PIPELINE_SPLIT))
+		return true;
+	w->trial.origin[P4D_PIPELINE_SPLIT] = P4D_UNSET;
+	if (layers % (pp * vpp) == 0)
+		return true;
+	/* where whole layers do divide, a split for the sake of more chunks gains nothing */
+	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
+	    vpp > MOST_SPLIT_CHUNKS)
+		return false;
+	for (uint64_t i = 0; i < pp && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i ? "," : "",
+					 (base + (i >= from && i < from + extra)) * vpp);
+	propose(w, P4D_PIPELINE_SPLIT, 1);
+	return used < size;
+}
+
+/* One schedule with its chunks. */
+static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
+{
+	if ((!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
+	    (!p4d_is_open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
+	    (!p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
+	    !propose_split(w, pp, vpp) || (w->any && w->entries))
+		return;
+	propose_where_open(w, P4D_SCHEDULE, (uint64_t)schedule);
+	propose_where_open(w, P4D_VPP, vpp);
+	propose_where_open(w, P4D_VOCAB_PARALLEL, (uint64_t)vocabulary);
+	over_micro_batches(w);
+}
+
+/* False when not even the states of the trial's degrees fit, whatever the schedule. */
+static bool states_may_fit(p4d_search_enumeration *w)
+{
+	const p4d_capacity *c = &w->space->capacity;
+	const uint64_t world = w->space->nodes * w->space->gpus_per_node;
+	p4d_layout *l = &w->layout;
+
+	if (!w->discard)
+		return true;
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->pp = (uint64_t)w->trial.value[P4D_PP];
+	l->dp = world / (l->tp * l->cp * l->pp);
+	l->layers = (uint64_t)w->trial.value[P4D_LAYERS];
+	return !l->dp || (double)p4d_memory_least_states(l) <= w->space->limit * (double)c->gpu->usable_bytes;
+}
+
+/*
+ * The schedules of a pipeline. GPipe holds more than 1F1B and is not faster, so it is tried only when asked
+ * for; Megatron-LM has two; without a pipeline there is nothing to schedule.
+ */
+static void over_shapes(p4d_search_enumeration *w, uint64_t pp)
+{
+	const bool megatron = w->framework == P4D_FRAMEWORK_MEGATRON;
+	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+
+	if (!states_may_fit(w)) {
+		w->counts.considered++;
+		return;
+	}
+	if (!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] == P4D_GPIPE)
+		try_shape(w, pp, P4D_GPIPE, 1, P4D_VOCAB_OFF);
+	try_shape(w, pp, P4D_1F1B, 1, P4D_VOCAB_OFF);
+	if (pp == 1)
+		return;
+	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
+	const bool first_kind =
+	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
+	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
+	if (!megatron)
+		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
+	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
+	 * many micro-batches it prunes all where the vocabulary is cut */
+	if (!w->any)
+		for (uint64_t vpp = layers / pp; vpp >= 2; vpp--)
+			if (layers % vpp == 0)
+				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
+	if (megatron)
+		return;
+	try_shape(w, pp, P4D_V_HALF, 2, P4D_VOCAB_OFF);
+	try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
+	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
+	try_shape(w, pp, P4D_ZBV, 2, P4D_VOCAB_OFF);
+}
+
+static uint64_t asked_or_1(const p4d_search_enumeration *w, p4d_option option)
+{
+	return p4d_is_set(w->asked, option) ? (uint64_t)w->asked->value[option] : 1;
+}
+
+static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
+{
+	uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+
+	if (!p4d_is_open(w, P4D_PP)) {
+		over_shapes(w, (uint64_t)w->asked->value[P4D_PP]);
+		return;
+	}
+	for (uint64_t pp = 1; pp <= ranks && pp <= layers && pp <= P4D_MAX_STAGES; pp++) {
+		if (ranks % pp)
+			continue;
+		propose(w, P4D_PP, pp);
+		over_shapes(w, pp);
+	}
+}
+
+/* Whether layouts of the trial's tp and cp may still be the fastest, if only that is wanted. */
+static bool may_win(p4d_search_enumeration *w)
+{
+	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
+	p4d_layout *l = &w->layout;
+
+	if (!w->count)
+		return true;
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->sequence_parallel = sequence && l->tp > 1;
+	l->schedule = P4D_1F1B;
+	l->recompute =
+	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
+	l->micro_batch =
+	    p4d_is_open(w, P4D_MICRO_BATCH) ? MOST_MICRO_BATCH : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
+	return p4d_search_candidate__floor(w) < p4d_search__per_sequence(w->fastest);
+}
+
+static void over_context(p4d_search_enumeration *w, uint64_t ranks)
+{
+	if (!p4d_is_open(w, P4D_CP)) {
+		if (may_win(w))
+			over_pipelines(w, ranks / asked_or_1(w, P4D_CP));
+		return;
+	}
+	for (uint64_t cp = 1; cp <= ranks && cp <= MOST_CP; cp *= 2) {
+		if (ranks % cp)
+			break;
+		propose(w, P4D_CP, cp);
+		if (may_win(w))
+			over_pipelines(w, ranks / cp);
+	}
+}
+
+void p4d_search_enumerate__all(p4d_search_enumeration *w)
+{
+	uint64_t world = w->space->nodes * w->space->gpus_per_node;
+
+	if (!w->complete)
+		return;
+	if (!p4d_is_open(w, P4D_TP)) {
+		over_context(w, world / asked_or_1(w, P4D_TP));
+		return;
+	}
+	for (uint64_t tp = 1; tp <= w->space->gpus_per_node; tp++) {
+		if (w->space->gpus_per_node % tp || (uint64_t)w->asked->value[P4D_KV_HEADS] % tp)
+			continue;
+		propose(w, P4D_TP, tp);
+		over_context(w, world / tp);
+	}
+}
+
+void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
+				 const p4d_search_space *space)
+{
+	memset(w, 0, offsetof(p4d_search_enumeration, layout));
+	w->asked = request;
+	w->space = space;
+	w->trial = *request;
+	w->entry = NULL;
+	w->entries = w->room = 0;
+	w->any = w->lean = false;
+	w->fastest = NULL;
+	w->count = 0;
+	w->work = (p4d_timeline_work){NULL, 0};
+	memset(&w->clock, 0, sizeof(w->clock));
+	memset(&w->counts, 0, sizeof(w->counts));
+	/* what does not depend on the layout */
+	p4d_request_complete(&w->trial, 1, 1);
+	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
+	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
+	w->framework = w->layout.framework;
+	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
+	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);
+	w->discard = space->capacity.gpu && w->layout.device == P4D_CUDA && space->method != P4D_METHOD_PAPER;
+}
+
+void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e)
+{
+	propose_where_open(w, P4D_TP, e->tp);
+	propose_where_open(w, P4D_CP, e->cp);
+	propose_where_open(w, P4D_PP, e->pp);
+	propose_where_open(w, P4D_VPP, e->vpp);
+	propose_where_open(w, P4D_SCHEDULE, e->schedule);
+	propose_where_open(w, P4D_VOCAB_PARALLEL, e->vocab_parallel);
+	propose_where_open(w, P4D_CP_COMM, e->cp_comm);
+	propose_where_open(w, P4D_MICRO_BATCH, e->micro_batch);
+	propose_where_open(w, P4D_RECOMPUTE, e->recompute);
+	propose_split(w, e->pp, e->vpp);
+}

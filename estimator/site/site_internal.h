@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SITE_INTERNAL_H
+#define P4D_SITE_INTERNAL_H
+
+#include "site/conf.h"
+#include "site/site.h"
+
+/* What site_load.c builds and site.c answers from. Nobody else looks inside. */
+
+typedef struct p4d_site_section {
+	p4d_conf_section_kind kind;
+	char name[64];
+	uint64_t set; /* bit mask of (1 << p4d_conf_key): which members of policy count */
+	p4d_policy policy;
+	p4d_site_partition partition; /* of a partition section */
+	const p4d_gpu *gpu;           /* of a gpu section */
+	unsigned ambiguous;
+} p4d_site_section;
+
+struct p4d_site {
+	char *path, *datadir;
+	p4d_gpus gpus;     /* with the usable_gib of gpu sections applied */
+	p4d_policy policy; /* global */
+	p4d_log log;
+	uint64_t host_bytes_per_rank;
+	char *require_plan, *exempt_accounts, *exempt_qos; /* comma-separated; NULL: none */
+	p4d_request defaults;
+	size_t sections;
+	p4d_site_section *section;
+};
+
+/* Replaces what the section sets. */
+void p4d_site__overlay(p4d_policy *policy, const p4d_site_section *section);
+
+#endif

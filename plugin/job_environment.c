@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_environment.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job/export.h"
+
+#define OPTION_PREFIX "_SLURM_SPANK_OPTION_p4d_p4d_"
+#define COPY_PREFIX "SLURM_SPANK_"
+#define PLAN_PREFIX "p4d1:"
+
+const char *p4d_environment_option_variable(p4d_option option, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s%s", OPTION_PREFIX, p4d_request_option_info(option)->name);
+	for (char *at = buf; *at; at++)
+		if (!isalnum((unsigned char)*at))
+			*at = '_';
+	return buf;
+}
+
+static int option_of(const char *name, size_t length)
+{
+	char buf[64];
+
+	if (length >= sizeof(buf))
+		return -1;
+	memcpy(buf, name, length);
+	buf[length] = '\0';
+	int option = p4d_request_option_find(buf);
+	return option >= 0 && (p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_SLURM) ? option
+												     : -1;
+}
+
+static int output_of(const char *name, size_t length)
+{
+	for (int i = 0; i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++)
+		if (!strncmp(p4d_export_names[i], name, length) && !p4d_export_names[i][length])
+			return i;
+	int option = option_of(name + strlen("P4D_"), length - strlen("P4D_"));
+	return option >= 0 ? P4D_CARRIED_EXPORTS + option : -1;
+}
+
+const char *p4d_environment_output_name(int index, char *buf, size_t size)
+{
+	if (index < P4D_CARRIED_EXPORTS) {
+		snprintf(buf, size, "%s", p4d_export_names[index]);
+		return buf;
+	}
+	snprintf(buf, size, "P4D_%s",
+		 p4d_request_option_info((p4d_option)(index - P4D_CARRIED_EXPORTS))->name);
+	for (char *at = buf; *at; at++)
+		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+	return buf;
+}
+
+p4d_environment_entry p4d_environment_entry_of(const char *text)
+{
+	p4d_environment_entry entry = {.kind = P4D_ENTRY_OTHER};
+	const char *name = text;
+
+	/* nearly every variable ends here */
+	if (*name != 'P' && *name != 'S' && *name != '_')
+		return entry;
+	if (!strncmp(name, COPY_PREFIX, sizeof(COPY_PREFIX) - 1)) {
+		entry.prefixed = true;
+		name += sizeof(COPY_PREFIX) - 1;
+	}
+	bool option = !strncmp(name, OPTION_PREFIX, sizeof(OPTION_PREFIX) - 1);
+	entry.named = option || !strncmp(name, "P4D_", 4);
+	const char *equals = entry.named ? strchr(name, '=') : NULL;
+	if (!equals)
+		return entry;
+	if (option) {
+		name += sizeof(OPTION_PREFIX) - 1;
+		entry.index = option_of(name, (size_t)(equals - name));
+		if (entry.index >= 0)
+			entry.kind = P4D_ENTRY_OPTION;
+	} else {
+		entry.index = output_of(name, (size_t)(equals - name));
+		if (entry.index >= 0)
+			entry.kind = P4D_ENTRY_OUTPUT;
+	}
+	entry.value = equals + 1;
+	return entry;
+}
+
+static void keep(p4d_environment *carried, const char **slot, unsigned *count, const char *name,
+		 const p4d_environment_entry *entry)
+{
+	if (!*slot) {
+		*slot = entry->value;
+		++*count;
+	} else if (strcmp(*slot, entry->value) && !carried->conflict.code) {
+		p4d_fail(&carried->conflict, P4D_E_PLAN_CHANGED,
+			 "%s is \"%.64s\" in one place of the job and \"%.64s\" in another", name, *slot,
+			 entry->value);
+		p4d_fix(&carried->conflict,
+			"unset P4D_PLAN and submit with sbatch, salloc or srun and --p4d- options only");
+	}
+}
+
+void p4d_environment_scan(p4d_environment *carried, char *const *environment, size_t count)
+{
+	char name[80];
+
+	for (size_t i = 0; environment && i < count; i++) {
+		if (!environment[i])
+			continue;
+		p4d_environment_entry entry = p4d_environment_entry_of(environment[i]);
+		if (entry.named && ++carried->named > P4D_CARRIED_MOST) {
+			p4d_fail(&carried->conflict, P4D_E_VALUE,
+				 "the job's environment has more than %d variables that begin with P4D_",
+				 P4D_CARRIED_MOST);
+			p4d_fix(&carried->conflict, "--export=NONE");
+			return;
+		}
+		if (entry.kind == P4D_ENTRY_OUTPUT) {
+			keep(carried, &carried->output[entry.index], &carried->outputs,
+			     p4d_environment_output_name(entry.index, name, sizeof(name)), &entry);
+		} else if (entry.kind == P4D_ENTRY_OPTION) {
+			const p4d_option_info *info = p4d_request_option_info((p4d_option)entry.index);
+			/* Slurm writes a switch as "" here and "(null)" there */
+			if (info->kind == P4D_SWITCH_KIND)
+				entry.value = "on";
+			snprintf(name, sizeof(name), "--p4d-%s", info->name);
+			keep(carried, &carried->option[entry.index], &carried->options, name, &entry);
+		}
+	}
+}
+
+int p4d_environment_request(const p4d_environment *carried, p4d_request *request, p4d_error *err)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (carried->option[i] &&
+		    p4d_request_set(request, (p4d_option)i, carried->option[i], P4D_BY_USER, err) < 0)
+			return -1;
+	return 0;
+}
+
+unsigned p4d_environment_from_outputs(const p4d_environment *carried, p4d_request *request)
+{
+	unsigned count = 0;
+	char name[80];
+
+	for (int i = 0; i < P4D_CARRIED_OUTPUTS; i++) {
+		if (!carried->output[i])
+			continue;
+		p4d_environment_output_name(i, name, sizeof(name));
+		int option = option_of(name + strlen("P4D_"), strlen(name) - strlen("P4D_"));
+		if (option >= 0 &&
+		    !p4d_request_set(request, (p4d_option)option, carried->output[i], P4D_BY_USER, NULL))
+			count++;
+	}
+	return count;
+}
+
+/* Where the plan starts in a comment, and how long it is; NULL when there is none. */
+static const char *find_plan(const char *comment, size_t *length)
+{
+	for (const char *at = comment; at && (at = strstr(at, PLAN_PREFIX)); at++) {
+		if (at != comment && at[-1] != ' ')
+			continue;
+		*length = strcspn(at, " ");
+		return at;
+	}
+	return NULL;
+}
+
+const char *p4d_environment_comment_plan(const char *comment, char *plan, size_t size)
+{
+	size_t length;
+	const char *at = find_plan(comment, &length);
+
+	if (!at || length >= size)
+		return NULL;
+	memcpy(plan, at, length);
+	plan[length] = '\0';
+	return plan;
+}
+
+int p4d_environment_comment_with_plan(const char *comment, const char *plan, char *buf, size_t size)
+{
+	size_t length = 0;
+	const char *at = find_plan(comment, &length);
+	int written;
+
+	if (at)
+		written = snprintf(buf, size, "%.*s%s%s", (int)(at - comment), comment, plan, at + length);
+	else if (comment && *comment)
+		written = snprintf(buf, size, "%s %s", comment, plan);
+	else
+		written = snprintf(buf, size, "%s", plan);
+	return written >= 0 && (size_t)written < size ? 0 : -1;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_CHECKPOINT_INTERNAL_H
+#define P4D_CHECKPOINT_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+
+/* For checkpoint*.c and huggingface.c. */
+
+enum { P4D_CHECKPOINT_VERSION = 2, P4D_PATH = 4096 };
+
+/* A file of a checkpoint. */
+typedef struct p4d_checkpoint_rank_file {
+	uint32_t rank;
+	uint64_t bytes, checksum; /* of the file; of its header */
+} p4d_checkpoint_rank_file;
+
+extern const char *const p4d_checkpoint_state_name[P4D_STATES]; /* names of tensors */
+
+/* checkpoint_files.c: names in the directory */
+
+/* Formats a path. Errors: VALUE when it does not fit. */
+int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Where a checkpoint is made before it has its name. */
+int p4d_checkpoint__partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
+int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err);
+int p4d_checkpoint__make_directory(const char *path, p4d_error *err);
+/* Removes what killed processes left. Nothing is said of what cannot be removed. */
+void p4d_checkpoint__remove_leftovers(const char *dir);
+/* Gives a partial checkpoint its name; sets those of later steps aside. Errors: IO. */
+int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err);
+/* Removes the oldest until `keep` are left. Errors: IO. */
+int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err);
+
+/* checkpoint_manifest.c */
+int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *info,
+				   const p4d_checkpoint_rank_file *files, uint32_t count, p4d_error *err);
+/* *files: the caller frees. Errors: CHECKPOINT, NO_MEMORY. */
+int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
+				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
+
+/* checkpoint_save.c */
+
+/* Elements of all shards of a rank. */
+uint64_t p4d_checkpoint__shard_elements(const p4d_layout *layout, const p4d_weights *weights,
+					p4d_place place);
+/* staged: (P4D_STATES, elements) */
+int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err);
+/* Writes the file of a rank. *stop ends it early with P4D_E_IO; may be NULL. */
+int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_checkpoint_info *info,
+				    const float *staged, uint64_t elements, const atomic_bool *stop,
+				    p4d_checkpoint_rank_file *out, p4d_error *err);
+
+/* checkpoint_map.c: which rank's file holds an element of a tensor */
+typedef struct p4d_checkpoint_map_piece {
+	p4d_piece piece;
+	uint32_t stage, tp, segment;
+} p4d_checkpoint_map_piece;
+
+typedef struct p4d_checkpoint_map {
+	p4d_layout layout;
+	uint64_t vocab;
+	p4d_weights *stage; /* (pp) */
+	p4d_checkpoint_map_piece *piece;
+	size_t count, room; /* sorted by name */
+} p4d_checkpoint_map;
+
+/* Elements that lie one behind the other in the file of a rank. */
+typedef struct p4d_extent {
+	uint32_t rank;
+	uint64_t first, count;
+} p4d_extent;
+
+/* The layout of a plan line. Errors: CHECKPOINT. */
+int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, p4d_error *err);
+void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
+/* False with P4D_E_CHECKPOINT when the storage is of another model. */
+bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
+				    p4d_error *err);
+/* Ranks hold the same elements at the same places. */
+bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
+/*
+ * Of elements at, at+1, .. at+count-1 of a piece (row by row), the first ones that lie in one extent. *hint:
+ * 0 at first, speeds up the next call. Errors: CHECKPOINT when nothing holds the first.
+ */
+int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_piece *piece, uint64_t at,
+			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err);
+/* The same of element `at` .. of a segment of the stage and tp of a place, in the flat buffer. */
+void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
+			      uint64_t at, uint64_t count, p4d_extent *out);
+
+/* The name under which a tensor is stored: a tied head is the embedding. */
+const char *p4d_checkpoint__tensor_name(const p4d_layout *layout, const char *name);
+
+/* checkpoint_read.c: one checkpoint, open for reading */
+typedef struct p4d_checkpoint_reader p4d_checkpoint_reader;
+int p4d_checkpoint_reader__open(p4d_checkpoint_reader **reader, const char *path, p4d_checkpoint_info *info,
+				p4d_error *err);
+void p4d_checkpoint_reader__close(p4d_checkpoint_reader *reader);
+const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader *reader);
+int p4d_checkpoint_reader__read(p4d_checkpoint_reader *reader, p4d_state state, const p4d_extent *from,
+				float *to, p4d_error *err);
+/* Elements at .. at+count-1 of a piece, wherever they are. */
+int p4d_checkpoint_reader__piece(p4d_checkpoint_reader *reader, p4d_state state, const p4d_piece *piece,
+				 uint64_t at, uint64_t count, float *to, p4d_error *err);
+
+/*
+ * checkpoint_load.c: fills all shards of a storage: calls `fetch` for each run of elements of a piece, and
+ * leaves padding zero.
+ */
+typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
+			 float *to, p4d_error *err);
+int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
+				 p4d_error *err);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data of groups on GPUs, carried by NCCL.
+ *
+ * Collectives that the next operation needs share the stream of all operations. Those that run
+ * asynchronously, and messages, have streams of their own: a call starts after the operations that were
+ * queued before it, and operations wait for it where its result is needed. Each direction between two ranks
+ * has a lane per channel: a message that nobody takes yet holds up those behind it only, as it does between
+ * hosts, so that what cannot deadlock there cannot here. For the same reason no two communicators share
+ * NCCL's resources (ncclCommSplit's splitShare): NCCL runs the calls of all that do one after another.
+ */
+#include "comm/transport/nccl.h"
+
+static p4d_nccl *nccl_of(const p4d_group *g)
+{
+	return g->transport->state;
+}
+
+static p4d_nccl_stream *lane_of(p4d_group *g, uint32_t member, unsigned channel, bool from)
+{
+	p4d_nccl_group *own = g->transport_state;
+
+	return own->messages ? &own->messages[member][channel][from] : NULL;
+}
+
+static void begin(const p4d_group *g, const p4d_nccl_stream *lane)
+{
+	p4d_device *d = g->transport->device;
+
+	if (lane->stream)
+		d->stream_wait(d, lane->stream, NULL);
+}
+
+static void end(const p4d_group *g, p4d_nccl_stream *lane)
+{
+	p4d_device *d = g->transport->device;
+
+	if (lane->stream)
+		d->mark(d, lane->marks[lane->calls % lane->most_marks], lane->stream);
+	lane->calls++;
+}
+
+/* Operations wait for call number `call`. Its mark may have moved on to a later call, which comes after it.
+ */
+static void wait_for(const p4d_group *g, const p4d_nccl_stream *lane, uint64_t call)
+{
+	p4d_device *d = g->transport->device;
+
+	if (lane->stream)
+		d->mark_wait(d, NULL, lane->marks[call % lane->most_marks]);
+}
+
+static int outcome(const p4d_group *g, int result, const p4d_nccl_stream *lane, const char *doing,
+		   p4d_error *err)
+{
+	if (p4d_nccl__result(nccl_of(g), result, lane->comm, doing, err) == 0)
+		return 0;
+	g->transport->broken = true;
+	return p4d_comm_device_blame(g->world, err);
+}
+
+static int nccl_type(p4d_dtype type)
+{
+	switch (type) {
+	case P4D_DT_BF16:
+		return P4D_NCCL_BF16;
+	case P4D_DT_FP16:
+		return P4D_NCCL_FP16;
+	case P4D_DT_FP32:
+		return P4D_NCCL_FP32;
+	case P4D_DT_FP64:
+		return P4D_NCCL_FP64;
+	default:
+		return P4D_NCCL_BYTES;
+	}
+}
+
+static int call(p4d_group *g, const p4d_nccl_stream *lane, const p4d_collective *c, const char **name)
+{
+	const p4d_nccl *n = nccl_of(g);
+	void *comm = lane->comm->comm, *stream = lane->stream ? lane->stream : g->transport->device->stream;
+	const int type = nccl_type(c->type), how = c->how == P4D_MAX ? P4D_NCCL_MAX : P4D_NCCL_SUM;
+
+	switch (c->call) {
+	case P4D_CALL_ALL_REDUCE:
+		*name = "all-reduce";
+		return n->AllReduce(c->from, c->to, c->count, type, how, comm, stream);
+	case P4D_CALL_REDUCE_SCATTER:
+		*name = "reduce-scatter";
+		return n->ReduceScatter(c->from, c->to, c->count, type, how, comm, stream);
+	case P4D_CALL_ALL_GATHER:
+		*name = "all-gather";
+		return n->AllGather(c->from, c->to, c->count, type, comm, stream);
+	case P4D_CALL_BROADCAST:
+		*name = "broadcast";
+		return n->Broadcast(c->from, c->to, c->count, type, (int)c->root, comm, stream);
+	default:
+		*name = "reduce";
+		return n->Reduce(c->from, c->root == g->index ? c->to : NULL, c->count, type, how,
+				 (int)c->root, comm, stream);
+	}
+}
+
+static int nccl_collective(p4d_group *g, const p4d_collective *c, p4d_error *err)
+{
+	p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+	const char *name;
+
+	if (!lane->comm)
+		return p4d_fail(err, P4D_E_VALUE, "a group of %u was opened for messages only", g->size);
+	begin(g, lane);
+	int result = call(g, lane, c, &name);
+	end(g, lane);
+	return outcome(g, result, lane, name, err);
+}
+
+static bool nccl_runs_async(const p4d_group *g)
+{
+	return ((p4d_nccl_group *)g->transport_state)->collectives.stream != NULL;
+}
+
+static uint64_t nccl_called(const p4d_group *g)
+{
+	const p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+
+	return lane->stream ? lane->calls : 0;
+}
+
+static int nccl_await(p4d_group *g, uint64_t count, p4d_error *err)
+{
+	const p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+
+	if (count > lane->calls)
+		return p4d_fail(err, P4D_E_VALUE, "%llu calls are waited for, there were %llu",
+				(unsigned long long)count, (unsigned long long)lane->calls);
+	wait_for(g, lane, count - 1);
+	return 0;
+}
+
+static int no_lane(p4d_group *g, uint32_t member, unsigned channel, p4d_error *err)
+{
+	return p4d_fail(err, P4D_E_VALUE,
+			"a group of %u was opened without messages between members %u and %u "
+			"on channel %u",
+			g->size, g->index, member, channel);
+}
+
+static int nccl_send(p4d_group *g, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
+		     uint64_t *ticket, p4d_error *err)
+{
+	const p4d_nccl *n = nccl_of(g);
+	p4d_nccl_stream *lane = lane_of(g, to, channel, false);
+
+	if (!lane || !lane->comm)
+		return no_lane(g, to, channel, err);
+	*ticket = lane->calls;
+	begin(g, lane);
+	/* of the two, the sender is rank 0 */
+	int result = bytes ? n->Send(data, bytes, P4D_NCCL_BYTES, 1, lane->comm->comm, lane->stream) : 0;
+	end(g, lane);
+	return outcome(g, result, lane, "send", err);
+}
+
+static int find_ticket(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_nccl_stream **lane,
+		       p4d_error *err)
+{
+	*lane = lane_of(g, to, channel, false);
+	if (!*lane || !(*lane)->comm)
+		return no_lane(g, to, channel, err);
+	if (ticket >= (*lane)->calls)
+		return p4d_fail(err, P4D_E_VALUE, "no message with ticket %llu was sent on channel %u",
+				(unsigned long long)ticket, channel);
+	return 0;
+}
+
+static int nccl_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
+{
+	p4d_nccl_stream *lane;
+
+	if (find_ticket(g, to, channel, ticket, &lane, err) < 0)
+		return -1;
+	wait_for(g, lane, ticket);
+	return 0;
+}
+
+static int nccl_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
+{
+	p4d_device *d = g->transport->device;
+	p4d_nccl_stream *lane;
+
+	if (find_ticket(g, to, channel, ticket, &lane, err) < 0)
+		return -1;
+	return d->marked(d, lane->marks[ticket % lane->most_marks], err);
+}
+
+static int nccl_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+			   p4d_error *err)
+{
+	const p4d_nccl *n = nccl_of(g);
+	p4d_nccl_stream *lane = lane_of(g, from, channel, true);
+
+	if (!lane || !lane->comm)
+		return no_lane(g, from, channel, err);
+	begin(g, lane);
+	int result = bytes ? n->Recv(data, bytes, P4D_NCCL_BYTES, 0, lane->comm->comm, lane->stream) : 0;
+	end(g, lane);
+	return outcome(g, result, lane, "receive", err);
+}
+
+static int nccl_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
+			 p4d_error *err)
+{
+	p4d_nccl_stream *lane = lane_of(g, from, channel, true);
+
+	(void)data, (void)bytes;
+	if (!lane || lane->ended == lane->calls)
+		return p4d_fail(err, P4D_E_VALUE, "no message from member %u was begun on channel %u", from,
+				channel);
+	wait_for(g, lane, lane->ended++);
+	return 0;
+}
+
+static int nccl_watch(p4d_transport *t, p4d_error *err)
+{
+	return p4d_nccl__watch(t->state, err);
+}
+
+static void nccl_end(p4d_transport *t)
+{
+	/* a thread that opens a communicator may still be there */
+	if (!t->world->failed && !t->broken)
+		p4d_nccl__close(t->state);
+}
+
+const p4d_transport_ops p4d_nccl_transport = {
+    .open = p4d_nccl__group_open,
+    .close = p4d_nccl__group_close,
+    .collective = nccl_collective,
+    .runs_async = nccl_runs_async,
+    .called = nccl_called,
+    .await = nccl_await,
+    .send = nccl_send,
+    .send_wait = nccl_send_wait,
+    .sent = nccl_sent,
+    .recv_begin = nccl_recv_begin,
+    .recv_end = nccl_recv_end,
+    .watch = nccl_watch,
+    .end = nccl_end,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_NCCL_H
+#define P4D_NCCL_H
+
+/* Inside the communication library: what nccl.c and nccl_open.c share. */
+#include "comm/transport.h"
+#include "comm/transport/nccl_library.h"
+
+/* A communicator, and the stream its calls are queued on. */
+typedef struct p4d_nccl_stream {
+	p4d_nccl_comm *comm; /* NULL: there is no such lane */
+	void *stream;        /* NULL: that of all operations, and no marks */
+	void **marks;        /* of the last calls, in turns */
+	unsigned most_marks;
+	uint64_t calls, ended; /* so far; messages that p4d_comm_recv_end was called for */
+} p4d_nccl_stream;
+
+/* p4d_group.transport_state */
+typedef struct p4d_nccl_group {
+	p4d_nccl_stream collectives;
+	p4d_nccl_stream (*messages)[P4D_CHANNELS][2]; /* by member, channel: to it, from it. NULL: none */
+} p4d_nccl_group;
+
+/* By NCCL. p4d_transport.state: p4d_nccl. */
+extern const p4d_transport_ops p4d_nccl_transport;
+
+/* nccl_open.c: as p4d_transport_ops says */
+int p4d_nccl__group_open(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
+			 p4d_error *err);
+void p4d_nccl__group_close(p4d_group *group, p4d_transport *transport);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_NCCL_LIBRARY_H
+#define P4D_NCCL_LIBRARY_H
+
+#include <stddef.h>
+
+#include "comm/world.h"
+#include "device/device.h"
+
+/*
+ * libnccl.so.2, opened where it is, so that p4d-train needs it neither to be built nor to start. What is
+ * declared here is that of NCCL 2.18 and later; nccl_check.c holds it against nccl.h where there is one.
+ */
+enum { P4D_NCCL_LEAST = 21800 }; /* as ncclGetVersion counts */
+
+typedef struct p4d_nccl_id {
+	char bytes[128];
+} p4d_nccl_id;
+
+/* The members that NCCL 2.17 had; NCCL fills in what came later. */
+typedef struct p4d_nccl_config {
+	size_t size;
+	unsigned magic, version;
+	int blocking, cga_cluster_size, min_ctas, max_ctas;
+	const char *net_name;
+} p4d_nccl_config;
+enum { P4D_NCCL_CONFIG_VERSION = 21700 };
+#define P4D_NCCL_CONFIG_MAGIC 0xcafebeefu
+
+enum { P4D_NCCL_SUCCESS = 0, P4D_NCCL_IN_PROGRESS = 7 };
+enum { P4D_NCCL_SUM = 0, P4D_NCCL_MAX = 2 };
+enum { P4D_NCCL_BYTES = 1, P4D_NCCL_FP16 = 6, P4D_NCCL_FP32 = 7, P4D_NCCL_FP64 = 8, P4D_NCCL_BF16 = 9 };
+
+/* name without "nccl", result, arguments. Enumerations are int, communicators and streams void pointers. */
+#define P4D_NCCL_CALLS(CALL) \
+	CALL(GetVersion, int, (int *version)) \
+	CALL(GetUniqueId, int, (p4d_nccl_id *)) \
+	CALL(CommInitRankConfig, int, (void **comm, int ranks, p4d_nccl_id, int rank, p4d_nccl_config *)) \
+	CALL(CommDestroy, int, (void *comm)) \
+	CALL(CommGetAsyncError, int, (void *comm, int *result)) \
+	CALL(GetErrorString, const char *, (int result)) \
+	CALL(GetLastError, const char *, (void *comm)) \
+	CALL(AllReduce, int, \
+	     (const void *from, void *to, size_t count, int type, int how, void *comm, void *stream)) \
+	CALL(ReduceScatter, int, \
+	     (const void *from, void *to, size_t count, int type, int how, void *comm, void *stream)) \
+	CALL(AllGather, int, (const void *from, void *to, size_t count, int type, void *comm, void *stream)) \
+	CALL(Broadcast, int, \
+	     (const void *from, void *to, size_t count, int type, int root, void *comm, void *stream)) \
+	CALL(Reduce, int, \
+	     (const void *from, void *to, size_t count, int type, int how, int root, void *comm, \
+	      void *stream)) \
+	CALL(Send, int, (const void *from, size_t count, int type, int peer, void *comm, void *stream)) \
+	CALL(Recv, int, (void *to, size_t count, int type, int peer, void *comm, void *stream))
+
+/* A communicator of two or more ranks. */
+typedef struct p4d_nccl_comm {
+	void *comm;
+	char about[80]; /* "messages to rank 3 (h2)" */
+	struct p4d_nccl_comm *next;
+} p4d_nccl_comm;
+
+typedef struct p4d_nccl {
+	int version;
+#define MEMBER(name, result, arguments) result(*name) arguments;
+	P4D_NCCL_CALLS(MEMBER)
+#undef MEMBER
+	p4d_nccl_comm *comms; /* all that are open */
+} p4d_nccl;
+
+/* library NULL: libnccl.so.2. It is never unloaded. Errors: IO (not there, or not NCCL), NO_MEMORY. */
+int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err);
+void p4d_nccl__close(p4d_nccl *nccl); /* after its communicators */
+
+/* -1 and the error RANK when a result is one: what was done, about what, and why. */
+int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm, const char *doing,
+		     p4d_error *err);
+
+/*
+ * A communicator, and the first operation on it, with which NCCL connects the ranks. Both wait for the other
+ * ranks inside of NCCL, where nobody hears of one that is gone: so a thread does it, and the caller listens
+ * to the world meanwhile. After an error the thread is left to itself: the process is to end.
+ */
+typedef struct p4d_nccl_setup {
+	p4d_nccl_id id;
+	int ranks, rank, most_ctas; /* thread blocks, which take multiprocessors from operations; 0: any */
+	/* calls NCCL on the communicator, with `scratch` and `stream`; returns NCCL's result */
+	int (*first)(const p4d_nccl *nccl, const struct p4d_nccl_setup *setup, void *comm);
+	void *scratch, *stream;
+	uint64_t sum_bytes, pieces_bytes; /* as p4d_traffic */
+	char about[sizeof(((p4d_nccl_comm *)0)->about)];
+} p4d_nccl_setup;
+int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
+			p4d_nccl_comm **comm, p4d_error *err);
+/* Leaves it when its other ranks do, or, not orderly, only forgets it. NULL: nothing. */
+void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
+
+/* Fails when any communicator has met with an error. */
+int p4d_nccl__watch(const p4d_nccl *nccl, p4d_error *err);
+
+#endif

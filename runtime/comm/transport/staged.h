@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_STAGED_H
+#define P4D_STAGED_H
+
+#include "comm/transport.h"
+
+/* Data of devices copied to the host, and on from there. */
+extern const p4d_transport_ops p4d_staged_transport;
+
+/* Before its first group. Errors: NO_MEMORY. */
+int p4d_staged__begin(p4d_transport *transport, p4d_error *err);
+
+#endif

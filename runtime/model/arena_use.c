@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of the arena was ever written. It begins as numbers that are none, so what is read first shows, too.
+ */
+#include <string.h>
+
+#include "model/net.h"
+
+/* NaN in fp32 and as two numbers of bf16, and no token. */
+static const uint32_t unwritten = 0xfff1fff1;
+
+void p4d_arena_use__mark(p4d_net *m)
+{
+	if (m->d->fill)
+		m->d->fill(m->d, m->arena, unwritten, m->plan.arena_bytes / sizeof(unwritten));
+}
+
+/* Bytes from `at` that hold something else by now; to the word. */
+static int written(const p4d_net *m, uint64_t at, uint64_t bytes, uint64_t *sum, p4d_error *err)
+{
+	uint64_t untouched;
+
+	if (m->d->count(m->d, &untouched, m->arena + at, unwritten, bytes / sizeof(unwritten)) < 0)
+		return p4d_fail(err, P4D_E_RANK, "the device failed");
+	*sum += bytes - untouched * sizeof(unwritten);
+	return 0;
+}
+
+static int written_in_row(const p4d_net *m, const p4d_tensor *row, uint64_t *sum, p4d_error *err)
+{
+	for (uint32_t slot = 0; slot < row->slots; slot++)
+		for (uint32_t layer = 0; layer < row->layers; layer++)
+			if (written(m, row->offset + slot * row->slot_stride + layer * row->layer_stride,
+				    row->bytes, sum, err) < 0)
+				return -1;
+	return 0;
+}
+
+int p4d_arena_use(const p4d_net *m, uint64_t used[P4D_PART_COUNT], p4d_error *err)
+{
+	const p4d_plan *plan = &m->plan;
+	uint64_t part[P4D_PART_COUNT] = {0}, transient = 0, all = 0;
+
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		used[i] = P4D_NOT_MODELLED;
+	if (!m->d->fill || !m->d->count)
+		return 0;
+	for (unsigned i = 0; i < plan->count; i++) {
+		const p4d_tensor *row = &plan->tensor[i];
+		uint64_t bytes = 0;
+		const bool moment = row->lifetime == P4D_LIVES_IN_RANGE;
+		if (moment && !(row->moments & 1u << plan->peak))
+			continue;
+		if (written_in_row(m, row, &bytes, err) < 0)
+			return -1;
+		part[row->part] += bytes;
+		transient += moment ? bytes : 0;
+	}
+	/* what other moments wrote beside those rows is working memory, as in the plan */
+	if (written(m, plan->arena_bytes - plan->transient_bytes, plan->transient_bytes, &all, err) < 0)
+		return -1;
+	part[P4D_PART_WORKING_SET] += all - transient;
+	memcpy(used, part, sizeof(part));
+	return 0;
+}

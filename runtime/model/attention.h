@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_ATTENTION_H
+#define P4D_ATTENTION_H
+
+#include "model/net.h"
+
+/* Attention of a layer: of this rank's queries over all keys of the sequence that they see. */
+
+int p4d_attention__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
+int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
+p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
+
+void p4d_attention__warm_up(p4d_net *m);
+
+/* What the ways to all keys of a sequence share: attention_layer.c, attention_ring.c, attention_gather.c. */
+
+/*
+ * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: of
+ * these keys, as sequence_order.c has them.
+ */
+p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, uint64_t keys,
+					    uint64_t key_stride);
+/* The same for gradients, of a layer whose output is there. */
+p4d_attention_shape p4d_attention__gradient_shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
+						     uint64_t keys, uint64_t key_stride);
+
+/* Column `at` of a matrix. */
+static inline char *p4d_column(void *matrix, uint64_t at, uint64_t element)
+{
+	return (char *)matrix + at * element;
+}
+
+/* This rank's tokens first .. first+count-1 of qkv: keys and values, its last columns, side by side. */
+void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t first, uint64_t count);
+
+/*
+ * With cp > 1, forward: qkv to output and lse of the layer. Back: sums (n, columns) fp32, zero before,
+ * becomes the gradient of qkv. attention_ring.c, attention_gather.c.
+ */
+int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
+int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
+int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
+int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
+
+#endif

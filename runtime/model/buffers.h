@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_BUFFERS_H
+#define P4D_BUFFERS_H
+
+#include "model/net.h"
+
+/* From names of the plan's rows to places in the arena. */
+
+void p4d_buffers__find(p4d_net *m);
+void *p4d_buffers_at(const p4d_net *m, p4d_buffer which);
+void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer);
+/* Buffer `number` of the P4D_SEND_BUFFERS in a row. */
+void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number);
+p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uint32_t layer);
+/* The parameters and gradients of a weight; NULL when the model has none. */
+void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
+float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
+/* Tokens and labels of a micro-batch; asks the source when they are not there. NULL: it failed. */
+const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err);
+const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err);
+
+/* Labels of a micro-batch, which are there, that are trained on. */
+uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch);
+
+#endif

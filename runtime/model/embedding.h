@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_EMBEDDING_H
+#define P4D_EMBEDDING_H
+
+#include "model/net.h"
+
+/* The embedding of a micro-batch. */
+
+int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
+int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err);
+
+#endif

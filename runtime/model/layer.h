@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_LAYER_H
+#define P4D_LAYER_H
+
+#include "model/net.h"
+
+/* One layer of the model: layer_forward.c, layer_backward.c. */
+
+/* Input to output (ns, h); recompute makes again what was not kept */
+int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err);
+int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
+/* norm of x into B_NORMED, all rows of it. NULL: failed. */
+const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_weight_kind norm, uint32_t layer,
+				 p4d_error *err);
+
+/* B_HIDDEN is the gradient of the output, and becomes that of the input */
+int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
+int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/net.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/buffers.h"
+#include "model/parallel.h"
+#include "model/sequence_order.h"
+#include "plan/parameters.h"
+
+static int check(const p4d_net_settings *set, p4d_error *err)
+{
+	const p4d_layout *l = set->layout;
+
+	if (l->framework != P4D_FRAMEWORK_P4D)
+		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train runs plans of framework p4d only");
+	if (l->precision == P4D_FP16)
+		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16"),
+		       p4d_fix(err, "--precision=bf16");
+	if (!l->glu || l->norm_tensors != 1 || l->positions || l->bias == P4D_BIAS_ALL)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"p4d-train computes Llama-type models: RMSNorm, gated feed-forward, rotary "
+				"positions, no bias outside of attention");
+	if (l->head_dim % 2)
+		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even to be rotated",
+				l->head_dim);
+	if (set->vocab == 0 || set->vocab > l->vocab)
+		return p4d_fail(err, P4D_E_VALUE,
+				"the vocabulary has %" PRIu64 " entries, the layout %" PRIu64, set->vocab,
+				l->vocab);
+	return 0;
+}
+
+static void fill_sizes(p4d_net *m)
+{
+	const p4d_layout *l = m->l;
+
+	m->type = l->precision == P4D_FP32 ? P4D_DT_FP32 : P4D_DT_BF16;
+	m->element = m->type == P4D_DT_FP32 ? 4 : 2;
+	m->length = l->seq_len / l->cp;
+	m->n = m->length * l->micro_batch;
+	m->ns = l->sequence_parallel ? m->n / l->tp : m->n;
+	m->h = l->hidden;
+	m->f = l->ffn / l->tp;
+	m->q = l->heads / l->tp * l->head_dim;
+	m->kv = l->kv_heads / l->tp * l->head_dim;
+	m->columns = m->q + 2 * m->kv;
+	m->layers = l->stage_layers[m->place.pp] / l->vpp;
+	m->shards = p4d_optimizer_shards(l);
+	m->schedule = p4d_schedule_of(l);
+	m->first = p4d_schedule_is_first(&m->schedule, m->place.pp);
+	m->last = p4d_schedule_is_last(&m->schedule, m->place.pp);
+	m->last_stage = p4d_schedule_stage_at(&m->schedule, p4d_schedule_positions(&m->schedule) - 1, NULL);
+	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
+}
+
+/* The list of this stage; those of the others are compiled with it, and dropped. */
+static int compile(p4d_net *m, p4d_error *err)
+{
+	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));
+
+	if (!lists)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the lists of %u stages",
+				m->schedule.stages);
+	if (p4d_schedule_compile(&m->schedule, lists, err) < 0) {
+		free(lists);
+		return -1;
+	}
+	m->list = lists[m->place.pp];
+	lists[m->place.pp] = (p4d_instruction_list){0};
+	p4d_schedule_lists_free(lists, m->schedule.stages);
+	free(lists);
+	return 0;
+}
+
+static uint64_t copies_of(const p4d_net *m, p4d_buffer which)
+{
+	return m->row[which] ? m->row[which]->shape[0] : 1;
+}
+
+/* In the order of the sequences, and as attention takes them. */
+static int allocate_documents(p4d_net *m, p4d_error *err)
+{
+	const uint64_t sequences = m->l->micro_batch * m->l->seq_len, *shape = m->row[B_DOCUMENTS]->shape;
+
+	m->document_holder = calloc(shape[0], sizeof(*m->document_holder));
+	if (m->set.document_mask)
+		m->host_documents = malloc((sequences + shape[1] * shape[2]) * sizeof(*m->host_documents));
+	if (m->document_holder && (m->host_documents || !m->set.document_mask))
+		return 0;
+	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the documents of a micro-batch");
+}
+
+static uint64_t bytes_of(const p4d_net *m, p4d_buffer which)
+{
+	return m->row[which] ? m->row[which]->bytes : 0;
+}
+
+static int allocate(p4d_net *m, p4d_error *err)
+{
+	void *arena;
+
+	m->host_tokens = malloc(m->n * sizeof(*m->host_tokens));
+	m->host_labels = malloc(m->n * sizeof(*m->host_labels));
+	m->token_holder = calloc(copies_of(m, B_TOKENS), sizeof(*m->token_holder));
+	m->label_holder = calloc(copies_of(m, B_LABELS), sizeof(*m->label_holder));
+	m->label_trained = calloc(copies_of(m, B_LABELS), sizeof(*m->label_trained));
+	if (!m->host_tokens || !m->host_labels || !m->token_holder || !m->label_holder || !m->label_trained)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a micro-batch");
+	if (allocate_documents(m, err) < 0 || m->d->allocate(m->d, m->plan.arena_bytes, &arena, err) < 0)
+		return -1;
+	m->arena = arena;
+	m->d->set_workspace(m->d, p4d_buffers_at(m, B_LIBRARY), bytes_of(m, B_LIBRARY),
+			    p4d_buffers_at(m, B_REDUCTIONS), bytes_of(m, B_REDUCTIONS));
+	return 0;
+}
+
+static void fill_rope(p4d_net *m, float *scratch)
+{
+	const uint64_t d = m->l->head_dim, half = d / 2;
+
+	for (uint64_t i = 0; i < m->length; i++) {
+		const uint64_t position = p4d_sequence__place(m->l, m->place.cp, i);
+		for (uint64_t j = 0; j < half; j++) {
+			const double angle = (double)position * p4d_rope_frequency(&m->set.rope, d, j);
+			scratch[i * d + j] = (float)cos(angle);
+			scratch[i * d + half + j] = (float)sin(angle);
+		}
+	}
+	m->d->upload(m->d, p4d_buffers_at(m, B_ROPE), scratch, m->length * d * sizeof(*scratch));
+}
+
+static int fill_constants(p4d_net *m, p4d_error *err)
+{
+	const uint64_t *positions = m->row[B_POSITIONS]->shape, *rope = m->row[B_ROPE]->shape;
+	const uint64_t count = positions[0] * positions[1], angles = rope[0] * rope[1];
+	const uint64_t words = count > angles ? count : angles;
+	void *scratch = malloc(words * sizeof(float));
+
+	if (!scratch)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the positions");
+	p4d_sequence__fill_positions(m, scratch);
+	fill_rope(m, scratch);
+	free(scratch);
+	return 0;
+}
+
+int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_error *err)
+{
+	if (check(set, err) < 0)
+		return -1;
+	m->set = *set;
+	m->l = set->layout;
+	m->d = set->device;
+	m->place = p4d_place_of(m->l, rank);
+	fill_sizes(m);
+	if (p4d_plan_build(m->l, m->set.gpu, m->place.pp, &m->plan, err) < 0 || compile(m, err) < 0 ||
+	    p4d_weights_open(&m->weights, m->l, m->place.pp, err) < 0)
+		return -1;
+	p4d_buffers__find(m);
+	if (m->weights.elements != m->row[B_PARAMETERS]->shape[0])
+		return p4d_fail(err, P4D_E_PLAN_CHANGED,
+				"the model has %" PRIu64 " parameters on stage %u, its plan %" PRIu64,
+				m->weights.elements, m->place.pp, m->row[B_PARAMETERS]->shape[0]);
+	if (allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0)
+		return -1;
+	if (p4d_net__warm_up(m, err) < 0)
+		return -1;
+	p4d_arena_use__mark(m);
+	return fill_constants(m, err);
+}
+
+void p4d_net_close(p4d_net *m)
+{
+	p4d_error err;
+
+	/*
+	 * What is still on its way needs groups and arena. After an error it may never end, and a GPU that
+	 * frees memory waits for it, deaf to the watch: then the arena stays, for the process is to end.
+	 */
+	const bool ended =
+	    m->arena && !p4d_comm_transport_broken(m->set.transport) && m->d->sync(m->d, &err) == 0;
+	p4d_parallel__close(m);
+	if (ended)
+		m->d->release(m->d, m->arena);
+	p4d_schedule_lists_free(&m->list, 1);
+	p4d_weights_close(&m->weights);
+	free(m->host_tokens);
+	free(m->host_labels);
+	free(m->token_holder);
+	free(m->label_holder);
+	free(m->label_trained);
+	free(m->host_documents);
+	free(m->document_holder);
+}
+
+void p4d_net_begin(p4d_net *m, uint64_t number, bool evaluating, p4d_batch_source source, void *context)
+{
+	m->number = number;
+	m->source = source;
+	m->context = context;
+	m->evaluating = evaluating;
+	m->trained = 0;
+	m->d->zero(m->d, p4d_buffers_at(m, B_SCALARS), sizeof(p4d_scalars));
+	memset(m->token_holder, 0xff, copies_of(m, B_TOKENS) * sizeof(*m->token_holder));
+	memset(m->label_holder, 0xff, copies_of(m, B_LABELS) * sizeof(*m->label_holder));
+	memset(m->document_holder, 0xff, copies_of(m, B_DOCUMENTS) * sizeof(*m->document_holder));
+}
+
+int p4d_net_read_scalars(p4d_net *m, p4d_scalars *scalars, p4d_error *err)
+{
+	m->d->download(m->d, scalars, p4d_buffers_at(m, B_SCALARS), sizeof(*scalars));
+	return m->d->sync(m->d, err);
+}

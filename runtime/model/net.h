@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_NET_H
+#define P4D_NET_H
+
+#include "comm/comm_device.h"
+#include "model/rope.h"
+#include "model/weights.h"
+#include "plan/plan.h"
+#include "schedule/schedule.h"
+
+/*
+ * The part of the model that one rank computes: its weights and activations in the arena of its plan, on a
+ * device, with the groups of its place. Everything in this folder works on it; the trainer above decides what
+ * is computed when.
+ */
+
+typedef struct p4d_net_settings {
+	const p4d_layout *layout; /* borrowed for the life of the net */
+	const p4d_gpu *gpu;       /* NULL on the cpu */
+	p4d_device *device;
+	p4d_world *world;
+	p4d_transport *transport; /* of data on the device; NULL: the device's memory is the host's */
+	p4d_rope rope;
+	float norm_epsilon;
+	float z_loss;
+	uint64_t vocab;     /* real, without padding */
+	bool document_mask; /* tokens see those of their own document only */
+} p4d_net_settings;
+
+/* What is asked for of a micro-batch; NULL: not. */
+typedef struct p4d_batch {
+	/* (micro_batch, seq_len / cp): of this rank's place in dp and cp, in the order of sampler.h */
+	int32_t *tokens, *labels;
+	/* (micro_batch, seq_len): of each token of the whole sequences a number that those of its document
+	 * have, too, and others of the sequence have not. Asked for with document_mask only. */
+	int32_t *documents;
+} p4d_batch;
+
+/*
+ * Where a micro-batch comes from. A function of its arguments alone: ranks that need a micro-batch twice ask
+ * twice, those that do not need it never ask.
+ */
+typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
+				p4d_error *err);
+
+/* Rows of the plan that the model uses, in the order of p4d_row_names. */
+typedef enum p4d_buffer {
+	B_PARAMETERS,
+	B_GRADIENTS,
+	B_MASTER,
+	B_FIRST,
+	B_SECOND,
+	B_TOKENS,
+	B_LABELS,
+	B_DOCUMENTS,
+	B_SEND_FORWARD,
+	B_SEND_BACKWARD,
+	B_EMBEDDING_OUTPUT,
+	B_EMBEDDING_GRADIENT,
+	B_HEAD_OUTPUT,
+	B_HEAD_GRADIENT,
+	B_ROPE,
+	B_POSITIONS,
+	B_SCALARS,
+	B_REDUCTIONS,
+	B_LIBRARY,
+	B_HEAD_INPUT,
+	B_HEAD_RSTD,
+	B_LOGITS,
+	B_LOGITS_GRADIENT,
+	B_SOFTMAX,
+	B_VOCABULARY_HIDDEN,
+	B_VOCABULARY_STATISTICS,
+	B_VOCABULARY_HIDDEN_GRADIENT,
+	B_HIDDEN,
+	B_NORM_OUT,
+	B_NORM_OUT_GRADIENT,
+	B_PARTIAL,
+	B_GATHERED,
+	B_GATHERED_GRADIENT,
+	B_FFN_ACT,
+	B_FFN_ACT_GRADIENT,
+	B_ATTENTION_GRADIENT,
+	B_QKV_GRADIENT,
+	B_FORWARD_WORKSPACE,
+	B_BACKWARD_WORKSPACE,
+	B_ROW_SUMS,
+	B_QKV_SUMS,
+	B_RING_KEYS_VALUES,
+	B_RING_OUTPUT,
+	B_RING_LSE,
+	B_RING_BACK_KEYS_VALUES,
+	B_RING_BACK_GRADIENTS,
+	B_GATHERED_KEYS_VALUES,
+	B_GATHERED_BACK_KEYS_VALUES,
+	B_GATHERED_BACK_GRADIENTS,
+	B_BUFFERS
+} p4d_buffer;
+
+/* What a layer makes on its way forward. */
+typedef enum p4d_activation {
+	ACT_INPUT,
+	ACT_INPUT_RSTD,
+	ACT_QKV,
+	ACT_QK_RSTD,
+	ACT_ATTENTION,
+	ACT_LSE,
+	ACT_POST_ATTENTION,
+	ACT_POST_ATTENTION_RSTD,
+	ACT_GATE_UP,
+	ACT_COUNT
+} p4d_activation;
+
+/* The buffers and weights of one layer in one pass. */
+typedef struct p4d_layer {
+	void *activation[ACT_COUNT]; /* NULL: the model has none */
+	uint32_t number;             /* of the model */
+} p4d_layer;
+
+enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS };
+
+/* Layers of a pass that the host may be ahead of the device; see p4d_parallel_throttle. */
+enum { P4D_AHEAD = 4 };
+
+/* What a step adds up on the device; B_SCALARS. Read once a step: reading waits for all that was queued. */
+typedef struct p4d_scalars {
+	double loss, squares; /* of this rank's micro-batches; of its gradients */
+	uint64_t nonfinite;
+} p4d_scalars;
+
+typedef struct p4d_net {
+	p4d_net_settings set;
+	const p4d_layout *l;
+	p4d_device *d;
+	p4d_place place;
+	p4d_schedule schedule;
+	p4d_plan plan;
+	p4d_instruction_list list;
+	p4d_weights weights;
+	char *arena;
+	const p4d_tensor *row[B_BUFFERS], *saved[ACT_COUNT], *recomputed[ACT_COUNT];
+
+	p4d_dtype type;
+	uint64_t element;    /* bytes of type */
+	uint64_t n, ns, h;   /* tokens; under sequence parallelism; hidden */
+	uint64_t f, q, kv;   /* columns of this rank */
+	uint64_t columns;    /* q + 2 * kv */
+	uint64_t length;     /* tokens of a sequence on this rank */
+	uint64_t layers;     /* of a chunk */
+	uint64_t shards;     /* of the optimizer state */
+	bool first, last;    /* the stage begins, ends the model */
+	bool tied_ends;      /* two stages hold a copy of the table */
+	uint32_t last_stage; /* where the model ends */
+
+	/*
+	 * Data on the device: tp, cp, dp*cp, stages, tp*stages, the two ends of a tied table (NULL
+	 * elsewhere). Collectives of dp_cp are asynchronous: p4d_optimizer__gather_ahead and
+	 * p4d_optimizer_reduce_segment only call them.
+	 */
+	p4d_group *tp, *cp, *dp_cp, *pp, *vocabulary, *embedding_group;
+	p4d_group *world;       /* all ranks; numbers of the host */
+	p4d_group *cp_reversed; /* where keys are gathered, else NULL; data on the device */
+
+	/* of the step that runs */
+	p4d_batch_source source;
+	void *context;
+	uint64_t number;
+	bool evaluating;
+	uint64_t trained;
+	int32_t *host_tokens, *host_labels;
+	int32_t *host_documents; /* of a micro-batch, in order and then arranged; NULL without the mask */
+	/* the micro-batch in each copy; UINT32_MAX: none */
+	uint32_t *token_holder, *label_holder, *document_holder;
+	uint64_t *label_trained;  /* labels that are trained on in each copy */
+	const int32_t *documents; /* of the micro-batch of the pass that runs; NULL: not masked */
+	void *pace[P4D_AHEAD];    /* marks of the last layers */
+	uint64_t paced;
+} p4d_net;
+
+/*
+ * Collective: every rank opens the same layout. After this nothing allocates. What was opened until an error
+ * is closed by p4d_net_close. Errors: UNMODELLED (what this runtime does not compute), PLAN_CHANGED,
+ * NO_MEMORY, DEVICE, RANK.
+ */
+int p4d_net_open(p4d_net *net, const p4d_net_settings *settings, uint32_t rank, p4d_error *err);
+void p4d_net_close(p4d_net *net);
+
+/* Before the instructions of step `number`: no micro-batch is on the device, and nothing is added up. */
+void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
+
+/* Waits for the device, and reads what the step added up. Errors: DEVICE. */
+int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
+
+/* initialize.c: weights of a new model, a function of seed, name and position of the element. */
+int p4d_net_initialize(p4d_net *net, uint64_t seed, p4d_error *err);
+
+/* warm_up.c. Errors: DEVICE. */
+int p4d_net__warm_up(p4d_net *net, p4d_error *err);
+
+/* arena_use.c: marks the arena before anything is written; bytes of it that were ever written, by class. */
+void p4d_arena_use__mark(p4d_net *net);
+int p4d_arena_use(const p4d_net *net, uint64_t used[P4D_PART_COUNT], p4d_error *err);
+
+#endif

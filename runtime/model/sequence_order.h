@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_SEQUENCE_ORDER_H
+#define P4D_SEQUENCE_ORDER_H
+
+#include "model/net.h"
+
+/* Where token i of a context-parallel rank lies in its sequence. */
+uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i);
+/* The block of this rank's tokens; that of all keys where they are gathered. */
+enum { P4D_GATHERED_BLOCK = 1 };
+uint32_t p4d_sequence__own_block(const p4d_net *m);
+/* shape->blocks: what this rank's queries see of the keys of a block. */
+void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_shape *shape);
+/* scratch: as many as the plan's row has */
+void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);
+/* t->documents of a micro-batch; asks the source when they are not there. */
+int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err);
+
+#endif

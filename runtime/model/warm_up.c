@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every product and attention once, before anything is queued that waits for other ranks: a library chooses
+ * how it computes a shape, and loads the code, at the first of its kind, and that may need an idle device.
+ */
+#include "model/attention.h"
+#include "model/buffers.h"
+#include "model/head.h"
+#include "model/parallel.h"
+
+int p4d_net__warm_up(p4d_net *m, p4d_error *err)
+{
+	const uint32_t layer = m->weights.segment[0].layer;
+	const struct {
+		p4d_weight_kind kind;
+		uint64_t out, in;
+	} products[] = {
+	    {P4D_W_QKV, m->columns, m->h},
+	    {P4D_W_OUTPUT, m->h, m->q},
+	    {P4D_W_GATE_UP, 2 * m->f, m->h},
+	    {P4D_W_DOWN, m->h, m->f},
+	};
+
+	if (!m->d->identity[0]) /* the host's memory, and its code */
+		return 0;
+	for (int i = 0; i < 4; i++)
+		p4d_parallel__warm_up(m, p4d_buffers__weight(m, products[i].kind, layer),
+				      p4d_buffers__gradient(m, products[i].kind, layer), m->n,
+				      products[i].out, products[i].in, false);
+	p4d_head__warm_up(m);
+	p4d_attention__warm_up(m);
+	return m->d->sync(m->d, err);
+}
