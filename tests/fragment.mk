@@ -130,6 +130,10 @@ tests_plugin_test_fakehost_SOURCES = tests/plugin/test_fakehost.c $(fakehost)
 tests_plugin_test_fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 tests_plugin_test_fakehost_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
+# the structure of the sources, and the names in what was built
+TESTS += tests/house/test_rooms.sh tests/house/test_names.sh
+EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh
+
 # the command that was built, as a user types it
 command_tests = \
 	tests/command/test_check.sh \

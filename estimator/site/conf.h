@@ -61,8 +61,8 @@ typedef struct p4d_conf_key_info {
 	bool list;      /* takes { a, b } as well as a single value */
 } p4d_conf_key_info;
 
-extern const p4d_conf_key_info p4d_conf_key_table[P4D_KEYS];
-extern const char *const p4d_conf_section_names[P4D_SECTION_KINDS];
+extern const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS];
+extern const char *const p4d_conf__section_names[P4D_SECTION_KINDS];
 
 enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 64 };
 _Static_assert((int)P4D_KEYS <= (int)P4D_CONF_KEYS && (int)P4D_OPTIONS <= (int)P4D_CONF_KEYS,

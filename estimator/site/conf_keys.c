@@ -11,7 +11,7 @@
 #define ACCOUNT (1u << P4D_ACCOUNT_SECTION)
 #define ANY (GLOBAL | GPU | PARTITION | QOS | ACCOUNT)
 
-const p4d_conf_key_info p4d_conf_key_table[P4D_KEYS] = {
+const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS] = {
     [P4D_KEY_MODE] = {"mode", ANY, false},
     [P4D_KEY_SAFE] = {"safe", ANY, false},
     [P4D_KEY_LIMIT] = {"limit", ANY, false},
@@ -36,7 +36,7 @@ const p4d_conf_key_info p4d_conf_key_table[P4D_KEYS] = {
     [P4D_KEY_USABLE_GIB] = {"usable_gib", GPU, false},
 };
 
-const char *const p4d_conf_section_names[P4D_SECTION_KINDS] = {
+const char *const p4d_conf__section_names[P4D_SECTION_KINDS] = {
     [P4D_GLOBAL_SECTION] = "", [P4D_GPU_SECTION] = "gpu",         [P4D_PARTITION_SECTION] = "partition",
     [P4D_QOS_SECTION] = "qos", [P4D_ACCOUNT_SECTION] = "account", [P4D_DEFAULTS_SECTION] = "defaults",
 };

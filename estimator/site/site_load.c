@@ -37,8 +37,8 @@ static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, co
 		}
 		at += length;
 		if (!*at)
-			return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_conf_key_table[key].name,
-				    text, list);
+			return fail(l, line, RANGE, "%s = %.64s: not one of %s",
+				    p4d_conf__key_table[key].name, text, list);
 	}
 }
 
@@ -48,7 +48,7 @@ static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, b
 
 	if (strcasecmp(text, "true") && strcasecmp(text, "false"))
 		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
-			    p4d_conf_key_table[key].name, text);
+			    p4d_conf__key_table[key].name, text);
 	if (choice(l, line, key, text, "false|true", &index) < 0)
 		return -1;
 	*out = index;
@@ -63,7 +63,7 @@ static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, b
 static int number(load *l, unsigned line, p4d_conf_key key, const char *text, double max, double *out)
 {
 	double mantissa = 0, scale = 1;
-	const char *name = p4d_conf_key_table[key].name;
+	const char *name = p4d_conf__key_table[key].name;
 	unsigned digits = 0, dots = 0;
 
 	for (const char *at = text; *at; at++) {
@@ -100,12 +100,12 @@ static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uin
 	for (const char *at = text; *at; at++) {
 		if (!isdigit((unsigned char)*at))
 			return fail(l, line, SYNTAX, "%s = %.64s: not a whole number",
-				    p4d_conf_key_table[key].name, text);
+				    p4d_conf__key_table[key].name, text);
 		if (value <= max)
 			value = value * 10 + (uint32_t)(*at - '0');
 	}
 	if (!value || value > max)
-		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf_key_table[key].name,
+		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf__key_table[key].name,
 			    text, (unsigned)max);
 	*out = value;
 	return 0;
@@ -377,7 +377,7 @@ static int absolute_path(load *l, p4d_conf_key key, const char **path)
 	*path = value_of(l, global, key, 0);
 	if (*path && **path != '/')
 		return fail(l, global->lines[key], RANGE, "%s = %.200s: not an absolute path",
-			    p4d_conf_key_table[key].name, *path);
+			    p4d_conf__key_table[key].name, *path);
 	return 0;
 }
 
