@@ -79,7 +79,7 @@ static int find_key(const p4d_conf_section *section, const char *name, bool *lis
 	for (int i = 0; i < P4D_KEYS; i++)
 		if (p4d_conf__key_table[i].where & (1u << section->kind) &&
 		    !strcmp(p4d_conf__key_table[i].name, name)) {
-			*list = p4d_conf__key_table[i].list;
+			*list = p4d_conf__key_table[i].type == P4D_CONF_NAMES;
 			return i;
 		}
 	return -1;
