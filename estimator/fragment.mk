@@ -11,7 +11,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/arguments.h estimator/base/arguments.c \
 	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = $(JSONC_LIBS)
 
 # The part of base that touches files and the machine. Slurm's plugins do without.
@@ -64,7 +64,7 @@ libp4d_la_SOURCES = \
 	estimator/guard/guard.c estimator/guard/verify.c
 nodist_libp4d_la_SOURCES = estimator/gpu/gpu_table.c
 libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4d_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4d_la_LIBADD = libp4dbase.la -lm
 
 # etc/gpus.json as a table in the program: reading JSON is most of what a submission would cost.
