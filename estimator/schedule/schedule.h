@@ -15,12 +15,12 @@
  * nobody else does.
  *
  * A micro-batch runs through stages * chunks positions, 0 (the embedding) to stages*chunks - 1 (the loss).
- * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (zbv, v-half: two chunks) chunk 1
+ * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (two chunks) chunk 1
  * runs back, at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to
  * itself at the turn.
  */
 typedef struct p4d_schedule {
-	int kind;       /* P4D_GPIPE ... P4D_V_HALF */
+	int kind;       /* index in p4d_schedule_kinds */
 	int vocabulary; /* P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 */
 	uint32_t stages, chunks;
 	uint32_t micro_batches;
@@ -114,12 +114,6 @@ static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 	return stage == (p4d_is_v_shaped(s->kind) ? 0 : s->stages - 1);
 }
 
-/* True when the backward pass is split in two. */
-static inline bool p4d_is_split(const p4d_schedule *s)
-{
-	return s->kind >= P4D_ZB1P;
-}
-
 /*
  * Compiles the lists of all stages into lists[stages], which the caller zeroes before and frees with
  * p4d_schedule_lists_free. Errors: NO_MEMORY; OVERFLOW when a list would have more than 2^28 instructions.
@@ -129,16 +123,8 @@ int p4d_schedule_compile(const p4d_schedule *s, p4d_instruction_list *lists, p4d
 void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 
 /*
- * The slots that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so no allocation, and
- * the time depends on nothing but the kind. With p stages, m micro-batches, v chunks, on stage r, in slots of
- * one chunk:
- *
- *   gpipe m; 1f1b min(m, p-r), with vocab-2 min(m, p-r+1), with vocab-1 min(m, p-r+2);
- *   interleaved min(m*v, 2(p-r-1) + (v-1)p + 1); zb1p min(m, p); zbv 2p from m = 2p-r-1 on;
- *   v-half p+1 for odd p, p+2 for even p, the same on all stages; vocabulary parallelism adds 2, but nothing
- *   for even p with vocab-2. Less for few micro-batches.
- *
- * Vocabulary slots: 1.
+ * The slots, of one chunk each, that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so
+ * no allocation, and the time depends on nothing but the kind.
  */
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 

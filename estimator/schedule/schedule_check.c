@@ -179,7 +179,7 @@ static int check_chunk_pass(checker *c)
 {
 	const p4d_instruction *in = here(c);
 	const uint64_t number = pass_number(c, in);
-	const bool split = p4d_is_split(c->s), forward = in->op == P4D_OP_FORWARD;
+	const bool split = p4d_is_split(c->s->kind), forward = in->op == P4D_OP_FORWARD;
 	uint8_t *state = &c->state[number], before = *state;
 
 	if ((in->op == P4D_OP_BACKWARD) == split && !forward)
