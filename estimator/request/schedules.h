@@ -43,8 +43,9 @@ typedef struct p4d_schedule_kind {
 	uint8_t turn, rank;      /* in the search: when it is tried; where there is no step time, its place */
 	bool only_asked;         /* tried only when asked for: another is better in every way */
 	bool idle_if_recomputed; /* not tried with full recompute, which leaves it nothing to gain */
-	/* quarters * stages / 4 + more micro-batches show the steady state: about twice those of the
-	 * beginning and the end, which were counted; the tests see to it that they suffice for every shape */
+	/* Micro-batches that show the steady state: quarters * stages / 4 + more; 6 and 16 where nothing is
+	 * said. About twice those of the beginning and the end; tests see to it that they suffice for every
+	 * shape. */
 	struct {
 		uint32_t quarters, more;
 	} steady;

@@ -46,10 +46,5 @@ static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
 }
 
-const p4d_schedule_kind p4d_schedule__1f1b = {.chunks = 1,
-					      .vocabulary = true,
-					      .in_megatron = true,
-					      .turn = 1,
-					      .rank = 1,
-					      .steady = {6, 16},
-					      .order = order_1f1b};
+const p4d_schedule_kind p4d_schedule__1f1b = {
+    .chunks = 1, .vocabulary = true, .in_megatron = true, .turn = 1, .rank = 1, .order = order_1f1b};

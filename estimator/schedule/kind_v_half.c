@@ -58,6 +58,5 @@ const p4d_schedule_kind p4d_schedule__v_half = {.chunks = 2,
 						.vocabulary = true,
 						.turn = 3,
 						.rank = 5,
-						.steady = {6, 16},
 						.order = order_v_half,
 						.ends = ends_of_v_half};

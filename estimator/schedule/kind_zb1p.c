@@ -16,10 +16,5 @@ static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 }
 
 /* When everything is computed again it puts nothing off: it is 1F1B then, and holds more. */
-const p4d_schedule_kind p4d_schedule__zb1p = {.chunks = 1,
-					      .split = true,
-					      .turn = 4,
-					      .rank = 3,
-					      .idle_if_recomputed = true,
-					      .steady = {6, 16},
-					      .order = order_zb1p};
+const p4d_schedule_kind p4d_schedule__zb1p = {
+    .chunks = 1, .split = true, .turn = 4, .rank = 3, .idle_if_recomputed = true, .order = order_zb1p};

@@ -102,13 +102,7 @@ static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
 
-/* Stages with the embedding and with the loss. */
-static inline bool p4d_schedule_is_first(const p4d_schedule *s, uint32_t stage)
-{
-	(void)s;
-	return stage == 0;
-}
-
+/* The stage with the loss; the embedding is on stage 0. */
 static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 {
 	return stage == (p4d_is_v_shaped(s->kind) ? 0 : s->stages - 1);

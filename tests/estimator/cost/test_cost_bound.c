@@ -101,7 +101,7 @@ static void bound_is_below(void **state)
 						    [P4D_ZBV] = 0.8,
 						    [P4D_V_HALF] = 0.65};
 	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
-		if (kind == P4D_GPIPE)
+		if (least[kind] == 0)
 			continue;
 		printf("bound / step, schedule %d: %.3f\n", kind, mean_of(&plain[kind]));
 		assert_true(mean_of(&plain[kind]) > least[kind]);
