@@ -27,7 +27,7 @@ libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 noinst_LTLIBRARIES += libp4d.la
 libp4d_la_SOURCES = \
 	estimator/request/options.def \
-	estimator/request/request.h estimator/request/request.c \
+	estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
@@ -41,7 +41,9 @@ libp4d_la_SOURCES = \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
-	estimator/schedule/schedule_v.c estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
+	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
+	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \
+	estimator/schedule/kind_zb1p.c estimator/schedule/kind_zbv.c estimator/schedule/kind_v_half.c \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \
 	estimator/schedule/schedule_check.h estimator/schedule/schedule_fields.c estimator/schedule/schedule_check.c \
 	estimator/schedule/schedule_execute.c \

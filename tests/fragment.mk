@@ -18,6 +18,7 @@ unit_tests = \
 	tests/estimator/job/test_export \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
+	tests/estimator/schedule/test_schedule_kinds \
 	tests/estimator/schedule/test_schedule_slots \
 	tests/estimator/plan/test_cudnn_workspace \
 	tests/estimator/plan/test_plan \

@@ -195,7 +195,7 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	/* the gradient of qkv is copied into the slot */
-	if (l->schedule >= P4D_ZB1P && l->recompute < P4D_RECOMPUTE_FULL)
+	if (p4d_is_split(l->schedule) && l->recompute < P4D_RECOMPUTE_FULL)
 		y->backward_input.memory_bound +=
 		    p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
 }

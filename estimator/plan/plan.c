@@ -108,7 +108,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 			 .alignment = megatron ? 1 : P4D_ARENA_ALIGNMENT,
 			 .plan = plan};
 
-	rows.first = p4d_schedule_is_first(&rows.schedule, stage);
+	rows.first = stage == 0;
 	rows.last = p4d_schedule_is_last(&rows.schedule, stage);
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);

@@ -31,7 +31,7 @@ static uint64_t communicator_bytes(uint64_t ranks)
 static uint64_t own_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	const p4d_schedule s = p4d_schedule_of(l);
-	const bool is_end = p4d_schedule_is_first(&s, stage) != p4d_schedule_is_last(&s, stage);
+	const bool is_end = (stage == 0) != p4d_schedule_is_last(&s, stage);
 	uint64_t bytes = 0;
 
 	if (l->cp_comm == P4D_CP_ALL_GATHER)

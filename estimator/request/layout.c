@@ -16,7 +16,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	switch (option) {
 	case P4D_SCHEDULE:
-		return request->value[option] == P4D_1F1B;
+		return request->value[option] == P4D_SCHEDULE_DEFAULT;
 	case P4D_CP_COMM:
 		return request->value[option] == P4D_CP_P2P;
 	case P4D_VOCAB_PARALLEL:
@@ -250,50 +250,49 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Vocabulary parallelism has passes of its own, which two of the schedules make room for. */
+#define NAME(id, symbol, name) [P4D_##id] = name,
+static const char *const schedule_name[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(NAME)};
+
 static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 {
-	char name[16];
+	char able[80] = ""; /* "1f1b or v-half" */
+	size_t used = 0;
 
-	if (l->vocab_parallel == P4D_VOCAB_OFF)
+	if (l->vocab_parallel == P4D_VOCAB_OFF || (l->pp > 1 && p4d_schedule_kinds[l->schedule]->vocabulary))
 		return 0;
-	if (l->pp > 1 && (l->schedule == P4D_1F1B || l->schedule == P4D_V_HALF))
-		return 0;
+	for (int i = 0; i < P4D_SCHEDULES && used < sizeof(able); i++)
+		if (p4d_schedule_kinds[i]->vocabulary)
+			used += (size_t)snprintf(able + used, sizeof(able) - used, "%s%s", used ? " or " : "",
+						 schedule_name[i]);
 	p4d_fail(err, P4D_E_SCHEDULE,
-		 "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=%" PRIu64 " schedule=%s",
-		 l->pp, p4d_request_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)));
+		 "vocab-parallel needs pp > 1 and schedule=%s, not pp=%" PRIu64 " schedule=%s", able, l->pp,
+		 schedule_name[l->schedule]);
 	return p4d_fix(err, "--p4d-vocab-parallel=off");
 }
 
 static int check_schedule(const p4d_layout *l, p4d_error *err)
 {
-	const bool v_shaped = p4d_is_v_shaped(l->schedule);
-	char name[16];
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[l->schedule];
+	const uint32_t chunks = kind->chunks;
 
-	if (l->schedule <= P4D_1F1B || l->schedule == P4D_ZB1P) {
-		if (l->vpp != 1) {
-			p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule",
-				 l->vpp);
-			return p4d_fix(err, "--p4d-schedule=interleaved");
-		}
-		return check_vocabulary(l, err);
+	if (chunks == 1 && l->vpp != 1) {
+		p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule", l->vpp);
+		return p4d_fix(err, "--p4d-schedule=interleaved");
 	}
-	if (l->pp == 1 || (v_shaped ? l->vpp != 2 : l->vpp == 1)) {
+	if (chunks != 1 && (l->pp == 1 || (chunks ? l->vpp != chunks : l->vpp == 1))) {
 		p4d_fail(err, P4D_E_SCHEDULE,
-			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64,
-			 p4d_request_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)),
-			 v_shaped ? "= 2" : "> 1", l->pp, l->vpp);
-		if (l->pp > 1 && v_shaped)
-			return p4d_fix(err, "--p4d-vpp=2");
+			 "schedule=%s needs pp > 1 and vpp %s %u, not pp=%" PRIu64 " vpp=%" PRIu64,
+			 schedule_name[l->schedule], chunks ? "=" : ">", chunks ? chunks : 1, l->pp, l->vpp);
+		if (l->pp > 1 && chunks)
+			return p4d_fix(err, "--p4d-vpp=%u", chunks);
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 	}
-	if (!v_shaped && l->micro_batches % l->pp) {
+	if (kind->in_groups && l->micro_batches % l->pp) {
 		uint64_t unit = l->micro_batch * l->dp * l->pp;
-		p4d_fail(
-		    err, P4D_E_SCHEDULE,
-		    "schedule=interleaved needs a number of micro-batches that is a multiple of pp=%" PRIu64
-		    ", not %" PRIu64,
-		    l->pp, l->micro_batches);
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s needs a number of micro-batches that is a multiple of pp=%" PRIu64
+			 ", not %" PRIu64,
+			 schedule_name[l->schedule], l->pp, l->micro_batches);
 		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, (l->global_batch / unit + 1) * unit);
 	}
 	return check_vocabulary(l, err);
@@ -301,7 +300,8 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 
 static int check_framework(const p4d_request *r, p4d_error *err)
 {
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_SCHEDULE] > P4D_INTERLEAVED) {
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON &&
+	    !p4d_schedule_kinds[r->value[P4D_SCHEDULE]]->in_megatron) {
 		char name[16];
 		p4d_fail(err, P4D_E_SCHEDULE,
 			 "schedule=%s is p4d-train's; Megatron-LM has 1f1b and interleaved",

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "request/schedules.h"
 
 /*
  * A request is what was asked for: one value per option of options.def, each with its origin. It starts with
@@ -29,8 +30,7 @@ typedef enum p4d_option {
 	P4D_OPTIONS
 } p4d_option;
 
-/* Values of the CHOICE options, in the order of their lists. */
-enum { P4D_GPIPE, P4D_1F1B, P4D_INTERLEAVED, P4D_ZB1P, P4D_ZBV, P4D_V_HALF };
+/* Values of the CHOICE options, in the order of their lists; of schedules in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
 enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
@@ -41,12 +41,6 @@ enum { P4D_RMSNORM, P4D_LAYERNORM };
 enum { P4D_ROPE, P4D_LEARNED };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
 enum { P4D_METHOD_CLOSED, P4D_METHOD_PAPER, P4D_METHOD_PLAN };
-
-/* Schedules whose second chunk runs back from the last stage to the first. */
-static inline bool p4d_is_v_shaped(int schedule)
-{
-	return schedule == P4D_ZBV || schedule == P4D_V_HALF;
-}
 
 /* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
  * USER. */

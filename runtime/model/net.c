@@ -51,7 +51,7 @@ static void fill_sizes(p4d_net *m)
 	m->layers = l->stage_layers[m->place.pp] / l->vpp;
 	m->shards = p4d_optimizer_shards(l);
 	m->schedule = p4d_schedule_of(l);
-	m->first = p4d_schedule_is_first(&m->schedule, m->place.pp);
+	m->first = m->place.pp == 0;
 	m->last = p4d_schedule_is_last(&m->schedule, m->place.pp);
 	m->last_stage = p4d_schedule_stage_at(&m->schedule, p4d_schedule_positions(&m->schedule) - 1, NULL);
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
