@@ -45,6 +45,8 @@ libp4d_la_SOURCES = \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \
 	estimator/schedule/schedule_check.h estimator/schedule/schedule_fields.c estimator/schedule/schedule_check.c \
 	estimator/schedule/schedule_execute.c \
+	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \
+	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
 	estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \

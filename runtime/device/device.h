@@ -67,13 +67,6 @@ typedef struct p4d_heads {
 	    *rope; /* (length, d): of each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
 } p4d_heads;
 
-/*
- * Scores exist for so many queries and keys at a time. The cpu's workspaces: with T the tile and d the head
- * size, 4 * T * (T + 4 * d) bytes forward (scores, output, packed operands) and 4 * T * (2 * T + 5 * d)
- * backward (probabilities, their gradients, packed operands).
- */
-enum { P4D_ATTENTION_TILE = 64 };
-
 typedef struct p4d_adam {
 	float learning_rate, beta1, beta2, epsilon, weight_decay;
 	float correction1, correction2; /* 1 - beta^step */
@@ -269,10 +262,6 @@ struct p4d_device {
  * and uses it, takes denormal numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31.
  * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
  */
-enum {
-	P4D_CPU_PRODUCT_BLOCK = 512, /* rows and columns that are converted at a time */
-	P4D_CPU_PRODUCT_BYTES = 3 * 4 * P4D_CPU_PRODUCT_BLOCK * P4D_CPU_PRODUCT_BLOCK,
-};
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
 
 #endif

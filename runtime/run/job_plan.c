@@ -143,7 +143,7 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 
 	if (p4d_plan_build(&plan->layout, plan->gpu, 0, &first, err) < 0)
 		return -1;
-	const p4d_tensor *buffers = p4d_plan_find(&first, "send.forward");
+	const p4d_tensor *buffers = p4d_plan_find(&first, B_SEND_FORWARD);
 	*bytes = buffers ? buffers->bytes / P4D_SEND_BUFFERS : 0;
 	return 0;
 }
