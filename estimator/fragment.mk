@@ -27,7 +27,7 @@ libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 noinst_LTLIBRARIES += libp4d.la
 libp4d_la_SOURCES = \
 	estimator/request/options.def \
-	estimator/request/request.h estimator/request/request.c \
+	estimator/request/devices.h estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \

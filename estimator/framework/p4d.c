@@ -134,7 +134,7 @@ static void add_staging(p4d_rows *rows, const p4d_rank_sizes *z)
 static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const bool cuda = l->device == P4D_CUDA;
+	const bool on_gpu = p4d_on_gpu(l->device);
 
 	add_states(rows, z);
 	add_data(rows, z);
@@ -142,10 +142,10 @@ static void add_persistent(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_ROPE, P4D_DT_FP32, l->seq_len / l->cp, l->head_dim, 0);
 	add(rows, B_POSITIONS, P4D_DT_INT32, context_blocks(l), l->seq_len / l->cp, 0);
 	add(rows, B_SCALARS, P4D_DT_BYTES, SCALAR_BYTES, 0, 0);
-	if (cuda || z->dtype != P4D_DT_FP32)
-		add(rows, B_LIBRARY, P4D_DT_BYTES, cuda ? CUBLASLT_WORKSPACE_BYTES : P4D_CPU_PRODUCT_BYTES, 0,
-		    0);
-	if (!cuda)
+	if (on_gpu || z->dtype != P4D_DT_FP32)
+		add(rows, B_LIBRARY, P4D_DT_BYTES, on_gpu ? CUBLASLT_WORKSPACE_BYTES : P4D_CPU_PRODUCT_BYTES,
+		    0, 0);
+	if (!on_gpu)
 		return;
 	/* each partial sum of a head has a bias and a norm weight */
 	const uint64_t columns = P4D_NORM_SUMS * z->h, heads = P4D_HEAD_SUMS * 2 * z->columns;
@@ -249,7 +249,7 @@ static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool ba
 					   .cp = l->cp,
 					   .gathered = l->cp_comm == P4D_CP_ALL_GATHER};
 
-	if (l->device == P4D_CPU)
+	if (!p4d_on_gpu(l->device))
 		return p4d_cpu_attention_bytes(l->head_dim, backward);
 	return z->dtype != P4D_DT_FP32
 		   ? p4d_attention_workspace_most(rows->gpu ? rows->gpu->sm : 0, &split, backward)
@@ -266,7 +266,7 @@ static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 		add(rows, B_BACKWARD_WORKSPACE, P4D_DT_BYTES, backward, 0, 0);
 	add(rows, B_ROW_SUMS, P4D_DT_FP32, z->heads, z->n, 0);
 	/* the cpu, and the ring, sum in fp32, then round: in fp32 that is the gradient of qkv itself */
-	if ((rows->layout->device == P4D_CPU || rows->layout->cp > 1) && z->dtype != P4D_DT_FP32)
+	if ((!p4d_on_gpu(rows->layout->device) || rows->layout->cp > 1) && z->dtype != P4D_DT_FP32)
 		add(rows, B_QKV_SUMS, P4D_DT_FP32, z->n, z->columns, 0);
 }
 

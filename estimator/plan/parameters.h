@@ -46,7 +46,7 @@ static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t sta
 {
 	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
 
-	return layout->device == P4D_CUDA && layers ? layers : 1;
+	return p4d_on_gpu(layout->device) && layers ? layers : 1;
 }
 
 /* Segments are padded to a multiple of this, so that each can be reduced and gathered by itself. */

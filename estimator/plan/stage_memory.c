@@ -98,7 +98,7 @@ static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocat
 {
 	outside o = {0, 0, 0};
 
-	if (layout->device == P4D_CPU)
+	if (!p4d_on_gpu(layout->device))
 		return o;
 	if (layout->framework == P4D_FRAMEWORK_MEGATRON) /* PyTorch's allocator; an arena has no gaps */
 		o.fragmentation =
@@ -152,8 +152,8 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
-	const p4d_wide process = l->device == P4D_CPU ? CPU_PROCESS_BYTES : CUDA_PROCESS_BYTES;
-	const p4d_wide arena = l->device == P4D_CPU ? arena_bytes : 0;
+	const p4d_wide process = p4d_on_gpu(l->device) ? CUDA_PROCESS_BYTES : CPU_PROCESS_BYTES;
+	const p4d_wide arena = !p4d_on_gpu(l->device) ? arena_bytes : 0;
 	const p4d_wide saving =
 	    p4d_parameters_padded(l, &schedule, stage) / shards * p4d_optimizer_of(l)->states * FP32_BYTES;
 	const p4d_wide loading = p4d_parameters__largest_segment(l, &schedule, stage) / shards * FP32_BYTES;
@@ -172,7 +172,7 @@ static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uin
 
 uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity)
 {
-	if (layout->device == P4D_CPU)
+	if (!p4d_on_gpu(layout->device))
 		return capacity->host_bytes / layout->gpus_per_node;
 	if (!capacity->gpu)
 		return 0;

@@ -3,6 +3,12 @@
 
 enum { DEFAULT_SEQ_LEN = 8192 };
 
+const p4d_device_kind p4d_device_kinds[P4D_DEVICES] = {
+#define DEVICE(id, name, on_gpu, precision) {on_gpu, precision},
+    P4D_DEVICE_KINDS(DEVICE)
+#undef DEVICE
+};
+
 int p4d_defaults_llama_type(const p4d_request *r)
 {
 	return r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_GLU] &&
@@ -41,8 +47,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 			    p4d_defaults_llama_type(r) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_DEVICE, P4D_CUDA, P4D_BY_P4D);
-	p4d_request_default(r, P4D_PRECISION, r->value[P4D_DEVICE] == P4D_CPU ? P4D_FP32 : P4D_BF16,
-			    P4D_BY_P4D);
+	p4d_request_default(r, P4D_PRECISION, p4d_device_kinds[r->value[P4D_DEVICE]].precision, P4D_BY_P4D);
 	p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_NONE, P4D_BY_P4D);
 	p4d_request_default(r, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY, r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D, P4D_BY_P4D);
