@@ -26,10 +26,7 @@ static const struct buffer {
 } buffers[] = {
 #define BUFFER(id, name, shard, part, lifetime, moments) \
 	[B_##id] = {name, shard, P4D_PART_##part, P4D_LIVES_##lifetime, moments},
-#define ACTIVATION(id, name, shard, group, moments)
 #include "plan/buffers.def"
-#undef BUFFER
-#undef ACTIVATION
 };
 
 static const struct activation {
@@ -37,12 +34,9 @@ static const struct activation {
 	saved_group group;
 	unsigned moments;
 } activations[] = {
-#define BUFFER(id, name, shard, part, lifetime, moments)
 #define ACTIVATION(id, name, shard, group, moments) \
 	[ACT_##id] = {"layer." name, "again." name, shard, group, moments},
 #include "plan/buffers.def"
-#undef BUFFER
-#undef ACTIVATION
 };
 
 /* The row of a buffer. Its number is constant in all calls: inlined, little is left of this. */

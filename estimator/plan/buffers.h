@@ -5,11 +5,8 @@
 #include "plan/optimizer.h"
 
 typedef enum p4d_activation {
-#define BUFFER(id, name, shard, part, lifetime, moments)
 #define ACTIVATION(id, name, shard, group, moments) ACT_##id,
 #include "plan/buffers.def"
-#undef BUFFER
-#undef ACTIVATION
 	ACT_COUNT
 } p4d_activation;
 
@@ -17,10 +14,7 @@ typedef enum p4d_activation {
 typedef enum p4d_buffer {
 	B_NONE, /* nobody looks for it: rows of other frameworks */
 #define BUFFER(id, name, shard, part, lifetime, moments) B_##id,
-#define ACTIVATION(id, name, shard, group, moments)
 #include "plan/buffers.def"
-#undef BUFFER
-#undef ACTIVATION
 	B_ACTIVATION,                       /* and so on, in the order of p4d_activation */
 	B_STATE = B_ACTIVATION + ACT_COUNT, /* of the optimizer, and so on */
 	B_BUFFERS = B_STATE + P4D_MOST_STATES

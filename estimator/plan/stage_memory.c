@@ -271,9 +271,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			host_rank = need > host_rank ? need : host_rank;
 		}
 	}
-	/* where the runtime allocates exactly the table, the table is the plan */
-	e.method =
-	    method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN : method;
+	e.method = p4d_memory__method(layout, method);
 	e.framework = layout->framework;
 	e.gpu = capacity->gpu;
 	e.capacity_bytes = p4d_memory_capacity_bytes(layout, method, capacity);

@@ -21,15 +21,12 @@ enum {
 	    P4D_DEVICES
 };
 
-typedef struct p4d_device_kind {
-	bool on_gpu;
-	int precision;
-} p4d_device_kind;
-extern const p4d_device_kind p4d_device_kinds[P4D_DEVICES];
-
 static inline bool p4d_on_gpu(int64_t device)
 {
-	return p4d_device_kinds[device].on_gpu;
+#define DEVICE(id, name, on_gpu, precision) on_gpu,
+	static const bool of[] = {P4D_DEVICE_KINDS(DEVICE)};
+#undef DEVICE
+	return of[device];
 }
 
 #define P4D_DEVICE_NAME(id, name, on_gpu, precision) "|" name

@@ -184,59 +184,51 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-/* The part of a weight that this rank updates. */
-typedef struct part {
-	void *parameter;
-	float *state[P4D_MOST_STATES];
-	const float *gradient;
-	uint64_t count;
-	float weight_decay;
-} part;
+/* Makes a step of an optimizer on `count` elements of a weight. scale: of the gradients. */
+typedef void update_weight(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
+			   const float *gradient, uint64_t count, double scale);
 
-static void adamw(p4d_trainer *t, const part *of, double scale)
+static void adamw(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
+		  const float *gradient, uint64_t count, double scale)
 {
 	const p4d_optimizer_settings *set = &t->optimizer;
-	const p4d_adam adam = {
+	const p4d_adam step = {
 	    .learning_rate = t->learning_rate,
 	    .beta1 = set->beta1,
 	    .beta2 = set->beta2,
 	    .epsilon = set->epsilon,
-	    .weight_decay = of->weight_decay,
+	    .weight_decay = w->decay ? set->weight_decay : 0,
 	    .correction1 = (float)(1 - pow((double)set->beta1, (double)t->net.number)),
 	    .correction2 = (float)(1 - pow((double)set->beta2, (double)t->net.number)),
 	    .gradient_scale = (float)scale,
 	};
 
-	t->net.d->adam(t->net.d, t->net.type, of->parameter, of->state[P4D_STATE_MASTER], of->state[1],
-		       of->state[2], of->gradient, of->count, &adam);
+	t->net.d->adam(t->net.d, t->net.type, parameter, state[P4D_STATE_MASTER], state[1], state[2],
+		       gradient, count, &step);
 }
-
-/* By the numbers of p4d_optimizers. scale: of the gradients. */
-static void (*const updates[P4D_OPTIMIZERS])(p4d_trainer *t, const part *of,
-					     double scale) = {[P4D_ADAMW] = adamw};
 
 static void update(p4d_trainer *t, double scale)
 {
+	static update_weight *const updates[P4D_OPTIMIZERS] = {[P4D_ADAMW] = adamw};
 	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
-	uint64_t from, first, length;
+	uint64_t from, count, first, length;
 
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		const p4d_segment *s = &t->net.weights.segment[i];
 		p4d_trainer_shard(t, i, &first, &length);
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
 			const p4d_weight *w = &t->net.weights.weight[k];
-			part of = {.weight_decay = w->decay ? t->optimizer.weight_decay : 0};
-			part_of(t, i, w, &from, &of.count);
-			if (!of.count)
+			float *state[P4D_MOST_STATES] = {NULL};
+			part_of(t, i, w, &from, &count);
+			if (!count)
 				continue;
-			of.parameter = parameters_at(t, from);
-			of.gradient = gradients_at(t, from);
 			for (p4d_state j = 0; j < optimizer->states; j++) {
-				/* shards of the state lie one behind the other */
 				float *all = p4d_buffers_state(&t->net, j);
-				of.state[j] = all ? all + s->offset / t->net.shards + (from - first) : NULL;
+				/* shards of the state lie one behind the other */
+				state[j] = all ? all + s->offset / t->net.shards + (from - first) : NULL;
 			}
-			updates[optimizer - p4d_optimizers](t, &of, scale);
+			updates[optimizer - p4d_optimizers](t, w, parameters_at(t, from), state,
+							    gradients_at(t, from), count, scale);
 		}
 	}
 }
