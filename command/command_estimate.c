@@ -44,9 +44,9 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
 {
 	const p4d_estimate *e = &j->estimate;
-	const char *what = j->layout.device == P4D_CPU ? "the host memory of a rank"
-			   : subject->capacity.gpu     ? subject->capacity.gpu->name
-						       : "";
+	const char *what = !p4d_on_gpu(j->layout.device) ? "the host memory of a rank"
+			   : subject->capacity.gpu       ? subject->capacity.gpu->name
+							 : "";
 	char fix[480];
 
 	if (!e->capacity_bytes)
@@ -124,7 +124,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	p4d_report_step(subject->capacity.gpu, &j->timed);
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s\n", p4d_report_action(j->action));
-	else if (j->layout.device == P4D_CPU)
+	else if (!p4d_on_gpu(j->layout.device))
 		puts("Verdict: none, the host memory of a node is not known; add --mem SIZE");
 	else
 		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");

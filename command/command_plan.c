@@ -292,7 +292,7 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	if (describe(subject, &p->found[0], &d, err) < 0)
 		return -1;
 	p->timed = d.timed.known;
-	if (!p->timed && gpu && d.layout.device != P4D_CPU)
+	if (!p->timed && gpu && p4d_on_gpu(d.layout.device))
 		p4d_subject_say(
 		    subject, P4D_E_NO_RATES, "",
 		    "the rates of %s are not known: layouts are ranked by memory and communication, "
@@ -315,12 +315,12 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 
 	if (p4d_subject_open(subject, line, true, err) < 0)
 		return -1;
-	if (subject->request.value[P4D_DEVICE] == P4D_CPU && !subject->mem_bytes) {
+	if (!p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->mem_bytes) {
 		p4d_fail(err, P4D_E_USAGE,
 			 "the host memory of a node is not known, so nothing can be compared");
 		return p4d_fix(err, "--mem=SIZE");
 	}
-	if (subject->request.value[P4D_DEVICE] != P4D_CPU && !subject->capacity.gpu) {
+	if (p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->capacity.gpu) {
 		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so nothing can be compared");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}

@@ -138,9 +138,9 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 		    "\nBubble: %.1f %%, step time %.1f passes: %s, so the forward pass of a chunk and each "
 		    "of its two gradients take 1\n\n",
 		    100 * timeline->bubble_fraction, timeline->seconds,
-		    s->layout.device == P4D_CPU ? "the rates of CPUs are not known"
-		    : subject->capacity.gpu     ? "the rates of this GPU are not known"
-						: "no GPU is given");
+		    !p4d_on_gpu(s->layout.device) ? "the rates of CPUs are not known"
+		    : subject->capacity.gpu       ? "the rates of this GPU are not known"
+						  : "no GPU is given");
 	if (print_stages(s, err) < 0)
 		return -1;
 	putchar('\n');
@@ -166,7 +166,7 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 		p4d_fail(err, P4D_E_USAGE, "the paper's formula describes one stage, and no schedule");
 		return p4d_fix(err, "--method=plan");
 	}
-	gpu = subject->request.value[P4D_DEVICE] == P4D_CPU ? NULL : subject->capacity.gpu;
+	gpu = p4d_on_gpu(subject->request.value[P4D_DEVICE]) ? subject->capacity.gpu : NULL;
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);
 	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &s->layout, err) <

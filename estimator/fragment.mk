@@ -27,7 +27,7 @@ libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 noinst_LTLIBRARIES += libp4d.la
 libp4d_la_SOURCES = \
 	estimator/request/options.def \
-	estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/devices.h estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
@@ -47,6 +47,8 @@ libp4d_la_SOURCES = \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \
 	estimator/schedule/schedule_check.h estimator/schedule/schedule_fields.c estimator/schedule/schedule_check.c \
 	estimator/schedule/schedule_execute.c \
+	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \
+	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
 	estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \

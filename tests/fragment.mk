@@ -21,6 +21,7 @@ unit_tests = \
 	tests/estimator/schedule/test_schedule_kinds \
 	tests/estimator/schedule/test_schedule_slots \
 	tests/estimator/plan/test_cudnn_workspace \
+	tests/estimator/plan/test_optimizer \
 	tests/estimator/plan/test_plan \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing \

@@ -61,7 +61,7 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 	unsigned ambiguous = 1;
 	const p4d_gpu *gpu;
 
-	if (request->value[P4D_DEVICE] == P4D_CPU)
+	if (!p4d_on_gpu(request->value[P4D_DEVICE]))
 		return 0;
 	if (p4d_is_set(request, P4D_GPU)) {
 		gpu = p4d_site_gpu(subject->site, request->gpu, &ambiguous);

@@ -69,9 +69,9 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 
 	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
 		   nodes == 1 ? "" : "s", l->gpus_per_node,
-		   gpu                    ? gpu->name
-		   : l->device == P4D_CPU ? "CPU ranks"
-					  : "unnamed GPUs",
+		   gpu                      ? gpu->name
+		   : !p4d_on_gpu(l->device) ? "CPU ranks"
+					    : "unnamed GPUs",
 		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
 	print_line(
 	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
@@ -209,7 +209,7 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	p4d_table_column(&table, "allocated", P4D_RIGHT);
 	p4d_table_column(&table, "device", P4D_RIGHT);
 	if (estimate->capacity_bytes) {
-		p4d_table_column(&table, layout->device == P4D_CPU ? "of host" : "usable", P4D_RIGHT);
+		p4d_table_column(&table, p4d_on_gpu(layout->device) ? "usable" : "of host", P4D_RIGHT);
 		p4d_table_column(&table, "fraction", P4D_RIGHT);
 		p4d_table_column(&table, "verdict", P4D_LEFT);
 	}
@@ -224,7 +224,7 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 		current = next;
 		first = stage;
 	}
-	printf("\nGiB per %s, at the peak of each stage:\n", layout->device == P4D_CPU ? "rank" : "GPU");
+	printf("\nGiB per %s, at the peak of each stage:\n", p4d_on_gpu(layout->device) ? "GPU" : "rank");
 	return p4d_table_print(&table, true, err);
 }
 

@@ -3,16 +3,20 @@
 #include "cost/cost.h"
 
 #include "cost/cost_internal.h"
+#include "plan/optimizer.h"
 #include "schedule/schedule.h"
 
 /* A step's work outside of the schedule: data, logging, synchronization with the host. */
 static const double megatron_step_seconds = 5e-3, p4d_step_seconds = 1e-3;
 
 /*
- * Bytes of the optimizer per parameter it owns: gradient, master copy and two moments read, three written
- * (28), the parameter written (2), norm and clipping of the gradient (12).
+ * Bytes of the optimizer per parameter it owns: gradient and states read, states written, the parameter
+ * written (2), norm and clipping of the gradient (12).
  */
-static const double adam_bytes = 42;
+static double optimizer_bytes(const p4d_layout *l)
+{
+	return 4 * (1 + 2 * p4d_optimizer_of(l)->states) + 2 + 12;
+}
 
 /* Costs of a layout's distinct parts, by what they are made of. */
 typedef struct parts {
@@ -125,7 +129,8 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	/* gradients of the whole stage are cleared */
 	once->optimizer.latency =
 	    2 * P4D_LAUNCH_SECONDS + (megatron ? megatron_step_seconds : p4d_step_seconds);
-	once->optimizer.each = (adam_bytes / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
+	once->optimizer.each =
+	    (optimizer_bytes(l) / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
 	/* a tied table: both ends add their gradients */
 	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
 	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->gpus_per_node,

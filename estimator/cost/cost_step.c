@@ -198,7 +198,7 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 
 	if (!p4d_cost_known(l, gpu))
 		return p4d_fail(err, P4D_E_NO_RATES, "no step time: %s",
-				l->device == P4D_CUDA ? "gpus.json lacks rates of the GPU or its links"
+				p4d_on_gpu(l->device) ? "gpus.json lacks rates of the GPU or its links"
 						      : "the clock knows GPUs only");
 	if (count > ON_STACK && !(storage = malloc(count * sizeof(*storage))))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the durations of %zu passes", count);

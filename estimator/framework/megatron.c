@@ -23,14 +23,11 @@ static void add_states(p4d_rows *rows)
 	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l), N, 0, 0);
 	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? P4D_DT_FP16 : P4D_DT_FP32, N, 0, 0);
-	if (l->precision != P4D_FP32)
-		p4d_row(rows, "optimizer.master", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0,
-			0);
+	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, shard);
 	if (half_grads)
 		p4d_row(rows, "optimizer.gradients", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0,
 			0);
-	p4d_row(rows, "optimizer.first_moment", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
-	p4d_row(rows, "optimizer.second_moment", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
+	p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES, shard);
 }
 
 /* What recomputing leaves out of a layer's saved tensors. */

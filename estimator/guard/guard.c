@@ -96,7 +96,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 v->layout.seq_len, v->layout.global_batch);
 	p4d_verdict__say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
 			 assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
-			 v->layout.device == P4D_CPU ? "the host" : v->estimate.gpu->name);
+			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
 /* The job's script tells what it trains with when the user does not. */
@@ -194,7 +194,7 @@ static void say_above_safe(p4d_verdict *v)
 	p4d_message *message = p4d_verdict__say(
 	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
 	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
-	    v->layout.device == P4D_CPU ? "the host" : e->gpu->name, 100 * v->policy.safe);
+	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", 100 * v->policy.safe);
 	if (e->framework == P4D_FRAMEWORK_MEGATRON)
 		snprintf(message->fix, sizeof(message->fix),
 			 "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
@@ -239,7 +239,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		return judge_unmodelled(g, err);
 	infer_framework(g->job, g->request);
 	p4d_site_apply_defaults(g->site, g->request);
-	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && g->request->value[P4D_DEVICE] == P4D_CPU;
+	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;
 	v->policy = p4d_guard__policy(g->site, g->job, &v->geometry);

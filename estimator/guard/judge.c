@@ -37,7 +37,7 @@ static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_er
 	    " with tp=%" PRIu64 " cp=%" PRIu64 " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64
 	    " seq-len=%" PRIu64 " recompute=%s",
 	    request->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
-	    100 * e->fraction, 100 * limit, v->layout.device == P4D_CPU ? "the host" : e->gpu->name, where,
+	    100 * e->fraction, 100 * limit, p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", where,
 	    e->stage, v->layout.pp, v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
 	    v->layout.micro_batch, v->layout.seq_len,
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/parameters.h"
 
-enum { SHARD_MULTIPLE = 128 };
-
 p4d_wide p4d_parameters__of_layer(const p4d_layout *l)
 {
 	p4d_wide h = l->hidden, f = l->ffn, t = l->tp;
@@ -62,7 +60,7 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 
 static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 {
-	p4d_wide unit = (p4d_wide)p4d_optimizer_shards(l) * SHARD_MULTIPLE;
+	const p4d_wide unit = p4d_segment_unit(l);
 
 	return p4d_div_up(n, unit) * unit;
 }

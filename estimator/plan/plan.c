@@ -82,17 +82,28 @@ static void fill_phases(p4d_plan *plan, int framework)
 	plan->phase_bytes[P4D_TRAIN] = plan->arena_bytes;
 	if (framework != P4D_FRAMEWORK_MEGATRON)
 		return;
-	/* PyTorch's Adam makes its moments at the first step; what save and resume hold is not known */
-	uint64_t moments = 0, buffers = 0;
+	/* PyTorch makes what is no master copy at the first step; what save and resume hold is not known */
+	uint64_t states = 0, buffers = 0;
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
-		if (row->part == P4D_PART_OPTIMIZER && strstr(row->name, "moment"))
-			moments += row->bytes;
+		if (row->id > B_STATE + P4D_STATE_MASTER)
+			states += row->bytes;
 		if (row->part == P4D_PART_WEIGHT_GRAD)
 			buffers += row->bytes;
 	}
-	plan->phase_bytes[P4D_INIT] = plan->persistent_bytes - moments - buffers;
+	plan->phase_bytes[P4D_INIT] = plan->persistent_bytes - states - buffers;
 	plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
+}
+
+void p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(rows->layout);
+
+	for (unsigned i = from; i < to && i < o->states; i++)
+		if (i != P4D_STATE_MASTER || rows->layout->precision != P4D_FP32)
+			p4d_row(rows, o->state[i].row, "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32,
+				elements, 0, 0)
+			    ->id = (p4d_buffer)(B_STATE + i);
 }
 
 /* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
@@ -156,10 +167,10 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 	return 0;
 }
 
-const p4d_tensor *p4d_plan_find(const p4d_plan *plan, const char *name)
+const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id)
 {
 	for (unsigned i = 0; i < plan->count; i++)
-		if (!strcmp(plan->tensor[i].name, name))
+		if (plan->tensor[i].id == id)
 			return &plan->tensor[i];
 	return NULL;
 }

@@ -96,12 +96,9 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const cha
 	return row;
 }
 
-static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
-{
-	return layout->precision == P4D_FP32   ? P4D_DT_FP32
-	       : layout->precision == P4D_FP16 ? P4D_DT_FP16
-					       : P4D_DT_BF16;
-}
+/* States number from .. to-1 of the optimizer, of so many elements each. In fp32 a parameter is its own
+ * master. */
+void p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
 
 /* plan_p4d.c, plan_megatron.c: all rows of a stage. */
 void p4d_framework_p4d_rows(p4d_rows *rows);

@@ -69,7 +69,7 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 
 /*
  * Host memory of one rank of a stage of framework p4d. A rank saves from a copy of its optimizer shards
- * (master, both moments, fp32), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
+ * (all states), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
  * where they are too many.
  */
 typedef struct p4d_host_class {

@@ -25,6 +25,10 @@ uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, ui
 
 void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t world)
 {
+#define DEVICE(id, name, on_gpu, precision) precision,
+	static const int precision[] = {P4D_DEVICE_KINDS(DEVICE)};
+#undef DEVICE
+
 	p4d_request_default(r, P4D_TP, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CP, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
@@ -44,8 +48,7 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 			    p4d_defaults_llama_type(r) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_DEVICE, P4D_CUDA, P4D_BY_P4D);
-	p4d_request_default(r, P4D_PRECISION, r->value[P4D_DEVICE] == P4D_CPU ? P4D_FP32 : P4D_BF16,
-			    P4D_BY_P4D);
+	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_NONE, P4D_BY_P4D);
 	p4d_request_default(r, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY, r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D, P4D_BY_P4D);

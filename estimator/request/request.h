@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "request/devices.h"
 #include "request/schedules.h"
 
 /*
@@ -36,7 +37,6 @@ enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
 enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
 enum { P4D_FRAMEWORK_P4D, P4D_FRAMEWORK_MEGATRON };
 enum { P4D_BF16, P4D_FP16, P4D_FP32 };
-enum { P4D_CUDA, P4D_CPU };
 enum { P4D_RMSNORM, P4D_LAYERNORM };
 enum { P4D_ROPE, P4D_LEARNED };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };

@@ -286,7 +286,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->framework = w->layout.framework;
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);
-	w->discard = space->capacity.gpu && w->layout.device == P4D_CUDA && space->method != P4D_METHOD_PAPER;
+	w->discard = space->capacity.gpu && p4d_on_gpu(w->layout.device) && space->method != P4D_METHOD_PAPER;
 }
 
 void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e)

@@ -37,17 +37,18 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 static void fill_sizes(p4d_net *m)
 {
 	const p4d_layout *l = m->l;
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 
-	m->type = l->precision == P4D_FP32 ? P4D_DT_FP32 : P4D_DT_BF16;
+	m->type = z.dtype;
 	m->element = m->type == P4D_DT_FP32 ? 4 : 2;
 	m->length = l->seq_len / l->cp;
-	m->n = m->length * l->micro_batch;
-	m->ns = l->sequence_parallel ? m->n / l->tp : m->n;
-	m->h = l->hidden;
-	m->f = l->ffn / l->tp;
-	m->q = l->heads / l->tp * l->head_dim;
-	m->kv = l->kv_heads / l->tp * l->head_dim;
-	m->columns = m->q + 2 * m->kv;
+	m->n = z.n;
+	m->ns = z.ns;
+	m->h = z.h;
+	m->f = z.f;
+	m->q = z.q;
+	m->kv = z.kv;
+	m->columns = z.columns;
 	m->layers = l->stage_layers[m->place.pp] / l->vpp;
 	m->shards = p4d_optimizer_shards(l);
 	m->schedule = p4d_schedule_of(l);

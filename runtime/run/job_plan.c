@@ -66,7 +66,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 
 static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 {
-	if (plan->request.value[P4D_DEVICE] == P4D_CPU || !p4d_is_set(&plan->request, P4D_GPU))
+	if (!p4d_on_gpu(plan->request.value[P4D_DEVICE]) || !p4d_is_set(&plan->request, P4D_GPU))
 		return 0;
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
@@ -143,7 +143,7 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 
 	if (p4d_plan_build(&plan->layout, plan->gpu, 0, &first, err) < 0)
 		return -1;
-	const p4d_tensor *buffers = p4d_plan_find(&first, "send.forward");
+	const p4d_tensor *buffers = p4d_plan_find(&first, B_SEND_FORWARD);
 	*bytes = buffers ? buffers->bytes / P4D_SEND_BUFFERS : 0;
 	return 0;
 }
@@ -152,7 +152,7 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 {
 	const uint64_t need = plan->estimate.host_bytes, ranks = plan->layout.gpus_per_node;
 
-	if (plan->layout.device != P4D_CPU || need == P4D_NOT_MODELLED || need <= host_bytes)
+	if (p4d_on_gpu(plan->layout.device) || need == P4D_NOT_MODELLED || need <= host_bytes)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " rank%s of a node need %.1f GiB of host memory, %s %.1f GiB here", ranks,

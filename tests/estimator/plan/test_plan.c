@@ -245,7 +245,8 @@ static void buffers_do_not_overlap(void **state)
 					(a->layers - 1) * a->layer_stride + a->bytes;
 			assert_int_equal(a->offset % P4D_ARENA_ALIGNMENT, 0);
 			end = last > end ? last : end;
-			assert_ptr_equal(p4d_plan_find(&plan, a->name), a);
+			assert_int_not_equal(a->id, B_NONE);
+			assert_ptr_equal(p4d_plan_find(&plan, a->id), a);
 			for (unsigned j = i; j < plan.count; j++)
 				if (together(a, &plan.tensor[j]) && overlap(a, &plan.tensor[j], i == j))
 					fail_msg("%s and %s overlap", a->name, plan.tensor[j].name);
