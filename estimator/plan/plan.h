@@ -14,8 +14,7 @@
 /*
  * A plan is the table of every buffer that one rank of a pipeline stage holds: name, class, shape, type,
  * lifetime and place. The guard sums it, the simulator draws it, and p4d-train allocates exactly that arena
- * and nothing else. A framework is a profile: p4d (buffers of p4d-train, at offsets in one arena) or megatron
- * (what PyTorch's allocator holds; no offsets).
+ * and nothing else. Each framework writes its own (see request/framework.h).
  */
 
 typedef enum p4d_dtype {
@@ -57,10 +56,11 @@ typedef struct p4d_tensor {
 	p4d_lifetime lifetime;
 	unsigned moments; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
 	unsigned dims;
-	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
-	uint64_t bytes;    /* of one copy, aligned */
-	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
-	uint32_t slots;    /* 1 outside of slots */
+	bool at_first_step; /* made then, not at the start */
+	uint64_t shape[3];  /* in elements; bytes may be more: alignment, padding to whole shards */
+	uint64_t bytes;     /* of one copy, aligned */
+	uint32_t layers;    /* copies within a slot, one per layer of the chunk; 1 otherwise */
+	uint32_t slots;     /* 1 outside of slots */
 	/* profile p4d: where the first copy begins in the arena; the copy of slot s and layer l lies at
 	 * offset + s*slot_stride + l*layer_stride */
 	uint64_t offset, slot_stride, layer_stride;

@@ -103,10 +103,6 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 					       : P4D_DT_BF16;
 }
 
-/* plan_p4d.c, plan_megatron.c: all rows of a stage. */
-void p4d_framework_p4d_rows(p4d_rows *rows);
-void p4d_framework_megatron_rows(p4d_rows *rows);
-
 /*
  * plan_pack.c: offsets (from 0) for the transient rows, so that rows with a moment in common do not overlap.
  * Fills plan->transient_bytes, and plan->live_bytes with the most that is alive at one moment, which is a

@@ -34,13 +34,26 @@ enum { P4D_GPIPE, P4D_1F1B, P4D_INTERLEAVED, P4D_ZB1P, P4D_ZBV, P4D_V_HALF };
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
 enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
-enum { P4D_FRAMEWORK_P4D, P4D_FRAMEWORK_MEGATRON };
 enum { P4D_BF16, P4D_FP16, P4D_FP32 };
 enum { P4D_CUDA, P4D_CPU };
 enum { P4D_RMSNORM, P4D_LAYERNORM };
 enum { P4D_ROPE, P4D_LEARNED };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
-enum { P4D_METHOD_CLOSED, P4D_METHOD_PAPER, P4D_METHOD_PLAN };
+enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
+
+/*
+ * FRAMEWORK(ID, name): what trains, as the option has it. framework/NAME.c says all that p4d knows of one;
+ * where none is asked for, the first that can train the model is taken.
+ */
+#define P4D_FRAMEWORK_LIST(FRAMEWORK, between) \
+	FRAMEWORK(P4D, p4d) \
+	between FRAMEWORK(MEGATRON, megatron)
+
+#define FRAMEWORK(id, name) P4D_FRAMEWORK_##id,
+enum { P4D_FRAMEWORK_LIST(FRAMEWORK, ) P4D_FRAMEWORKS };
+#undef FRAMEWORK
+#define P4D_FRAMEWORK_CHOICE(id, name) #name
+#define P4D_FRAMEWORK_CHOICES P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_CHOICE, "|")
 
 /* Schedules whose second chunk runs back from the last stage to the first. */
 static inline bool p4d_is_v_shaped(int schedule)

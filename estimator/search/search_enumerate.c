@@ -8,6 +8,7 @@
 
 #include "cost/cost.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
 
@@ -126,7 +127,10 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 /* One schedule with its chunks. */
 static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
 {
-	if ((!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
+	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
+
+	if (!(framework->schedules >> schedule & 1) || (vocabulary && framework->no_vocab_parallel) ||
+	    (!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
 	    (!p4d_is_open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
 	    (!p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
 	    !propose_split(w, pp, vpp) || (w->any && w->entries))
@@ -156,11 +160,10 @@ static bool states_may_fit(p4d_search_enumeration *w)
 
 /*
  * The schedules of a pipeline. GPipe holds more than 1F1B and is not faster, so it is tried only when asked
- * for; Megatron-LM has two; without a pipeline there is nothing to schedule.
+ * for; without a pipeline there is nothing to schedule.
  */
 static void over_shapes(p4d_search_enumeration *w, uint64_t pp)
 {
-	const bool megatron = w->framework == P4D_FRAMEWORK_MEGATRON;
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
 
 	if (!states_may_fit(w)) {
@@ -176,16 +179,13 @@ static void over_shapes(p4d_search_enumeration *w, uint64_t pp)
 	const bool first_kind =
 	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
 	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
-	if (!megatron)
-		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
+	try_shape(w, pp, P4D_1F1B, 1, vocabulary);
 	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
 	 * many micro-batches it prunes all where the vocabulary is cut */
 	if (!w->any)
 		for (uint64_t vpp = layers / pp; vpp >= 2; vpp--)
 			if (layers % vpp == 0)
 				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
-	if (megatron)
-		return;
 	try_shape(w, pp, P4D_V_HALF, 2, P4D_VOCAB_OFF);
 	try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
 	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
@@ -285,7 +285,6 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	p4d_request_complete(&w->trial, 1, 1);
 	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
 	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
-	w->framework = w->layout.framework;
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);
 	w->discard = space->capacity.gpu && w->layout.device == P4D_CUDA && space->method != P4D_METHOD_PAPER;
