@@ -42,18 +42,18 @@ enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
 enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
 /*
- * FRAMEWORK(ID, name): what trains, as the option has it. framework/NAME.c says all that p4d knows of one;
- * where none is asked for, the first that can train the model is taken.
+ * What trains, X(ID, name): the option's value P4D_FRAMEWORK_ID, what a user types, and the entry in
+ * framework/name.c that says all p4d knows of it. Where none is asked for, the first is taken that can train
+ * the model.
  */
-#define P4D_FRAMEWORK_LIST(FRAMEWORK, between) \
-	FRAMEWORK(P4D, p4d) \
-	between FRAMEWORK(MEGATRON, megatron)
+#define P4D_FRAMEWORK_LIST(X) \
+	X(P4D, p4d) \
+	X(MEGATRON, megatron)
 
-#define FRAMEWORK(id, name) P4D_FRAMEWORK_##id,
-enum { P4D_FRAMEWORK_LIST(FRAMEWORK, ) P4D_FRAMEWORKS };
-#undef FRAMEWORK
-#define P4D_FRAMEWORK_CHOICE(id, name) #name
-#define P4D_FRAMEWORK_CHOICES P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_CHOICE, "|")
+#define P4D_FRAMEWORK_ID(id, name) P4D_FRAMEWORK_##id,
+#define P4D_FRAMEWORK_NAME(id, name) "|" #name
+enum { P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_ID) P4D_FRAMEWORKS };
+#define P4D_FRAMEWORK_NAMES (&(P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_NAME))[1]) /* "a|b" */
 
 /* Schedules whose second chunk runs back from the last stage to the first. */
 static inline bool p4d_is_v_shaped(int schedule)
