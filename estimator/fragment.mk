@@ -30,6 +30,7 @@ libp4d_la_SOURCES = \
 	estimator/request/devices.h estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
+	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
 	estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
 	estimator/model/rope.h estimator/model/rope.c \
@@ -55,7 +56,7 @@ libp4d_la_SOURCES = \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
-	estimator/framework/p4d.c estimator/framework/megatron.c \
+	estimator/framework/frameworks.c estimator/framework/p4d.c estimator/framework/megatron.c \
 	estimator/timeline/timeline.h estimator/timeline/timeline_cost.h estimator/timeline/timeline_cost.c \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \

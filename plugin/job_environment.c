@@ -35,8 +35,10 @@ static int option_of(const char *name, size_t length)
 
 static int output_of(const char *name, size_t length)
 {
-	for (int i = 0; i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++)
-		if (!strncmp(p4d_export_names[i], name, length) && !p4d_export_names[i][length])
+	const char *output;
+
+	for (int i = 0; i < P4D_CARRIED_EXPORTS && (output = p4d_export_name((size_t)i)); i++)
+		if (!strncmp(output, name, length) && !output[length])
 			return i;
 	int option = option_of(name + strlen("P4D_"), length - strlen("P4D_"));
 	return option >= 0 ? P4D_CARRIED_EXPORTS + option : -1;
@@ -45,7 +47,7 @@ static int output_of(const char *name, size_t length)
 const char *p4d_environment_output_name(int index, char *buf, size_t size)
 {
 	if (index < P4D_CARRIED_EXPORTS) {
-		snprintf(buf, size, "%s", p4d_export_names[index]);
+		snprintf(buf, size, "%s", p4d_export_name((size_t)index));
 		return buf;
 	}
 	snprintf(buf, size, "P4D_%s",

@@ -15,7 +15,7 @@
  * places. A job thus has up to three copies of each, which must agree. P4D_X of any option X counts as an
  * output, although only some are exported.
  *
- * Outputs are numbered: first p4d_export_names, then, from P4D_CARRIED_EXPORTS on, the options.
+ * Outputs are numbered: first those of p4d_export_name, then, from P4D_CARRIED_EXPORTS on, the options.
  */
 enum { P4D_CARRIED_EXPORTS = 32, P4D_CARRIED_OUTPUTS = P4D_CARRIED_EXPORTS + P4D_OPTIONS };
 
@@ -59,7 +59,7 @@ void p4d_environment_scan(p4d_environment *carried, char *const *environment, si
 
 static inline const char *p4d_carried_plan(const p4d_environment *carried)
 {
-	return carried->output[0]; /* P4D_PLAN is the first of p4d_export_names */
+	return carried->output[0]; /* P4D_PLAN is the first of p4d_export_name */
 }
 
 /* The options as a request, origin user. Errors: VALUE. */

@@ -71,9 +71,9 @@ static void compare_output(const char *name, const char *value, void *context)
 {
 	edited *e = context;
 
-	for (int i = 0; !e->name && i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++) {
+	for (int i = 0; !e->name && i < P4D_CARRIED_EXPORTS && p4d_export_name((size_t)i); i++) {
 		const char *found = e->carried->output[i];
-		if (!found || strcmp(p4d_export_names[i], name))
+		if (!found || strcmp(p4d_export_name((size_t)i), name))
 			continue;
 		if (strcmp(found, value)) {
 			e->name = name;

@@ -29,7 +29,7 @@ static void restore_outputs(spank_t spank, const char *line)
 	p4d_request plan = {0};
 	p4d_layout layout;
 
-	spank_setenv(spank, p4d_export_names[0], line, 1);
+	spank_setenv(spank, P4D_EXPORT_PLAN, line, 1);
 	if (!p4d_plan_read(line, &plan, NULL) &&
 	    !p4d_layout_build(&plan, (uint64_t)plan.value[P4D_NODES], (uint64_t)plan.value[P4D_GPUS_PER_NODE],
 			      &layout, NULL))
@@ -40,10 +40,10 @@ static void restore_outputs(spank_t spank, const char *line)
 static const char *plan_of(spank_t spank, char *plan, size_t size)
 {
 	char copy[80];
-	spank_err_t found = spank_getenv(spank, p4d_export_names[0], plan, (int)size);
+	spank_err_t found = spank_getenv(spank, P4D_EXPORT_PLAN, plan, (int)size);
 
 	if (found == ESPANK_ENV_NOEXIST) {
-		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", p4d_export_names[0]);
+		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", P4D_EXPORT_PLAN);
 		found = spank_getenv(spank, copy, plan, (int)size);
 		if (found == ESPANK_SUCCESS)
 			restore_outputs(spank, plan);

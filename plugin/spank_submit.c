@@ -13,6 +13,7 @@
 #include "job_environment.h"
 #include "job_record.h"
 #include "model/model.h"
+#include "request/framework.h"
 #include "site_file.h"
 #include "spank_options.h"
 #include "spank_report.h"
@@ -103,7 +104,7 @@ static void export_one(const char *name, const char *value, void *spank)
 	setenv(name, value, 1);
 	/* the plan alone gets through --export=NONE, salloc and srun; slurmstepd derives the other variables
 	 * from it. Each variable in spank_job_env costs sbatch a quarter of a megabyte to clear */
-	if (!strcmp(name, p4d_export_names[0]))
+	if (!strcmp(name, P4D_EXPORT_PLAN))
 		spank_job_control_setenv(spank, name, value, 1);
 }
 
@@ -138,13 +139,12 @@ static void put_into_job(spank_t spank, const p4d_request *request, const p4d_ve
 
 	if (!decided || spank_context() == S_CTX_LOCAL)
 		put_options(spank, request, decided);
-	if (decided && request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D)
+	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key();
 	if (decided && verdict->judged)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
-		set_variable(spank, p4d_export_names[0],
-			     verdict->plan); /* not modelled: there is no layout */
+		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan); /* not modelled: there is no layout */
 }
 
 /* What comes of a verdict, for jobs and for steps. */
@@ -253,7 +253,7 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 	submission s = {0};
 	p4d_error err = {.code = P4D_OK};
 	/* with --jobid alone, what the environment says is not about that job */
-	const char *line = getenv("SLURM_JOB_ID") ? getenv(p4d_export_names[0]) : NULL;
+	const char *line = getenv("SLURM_JOB_ID") ? getenv(P4D_EXPORT_PLAN) : NULL;
 
 	if (!p4d_options_any())
 		return 0;

@@ -26,6 +26,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing \
 	tests/estimator/plan/test_stage_memory \
+	tests/estimator/framework/test_framework \
 	tests/estimator/cost/test_cost \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/table.h"
+#include "request/framework.h"
 
 static const double GIB = 1073741824.0;
 
@@ -63,8 +64,7 @@ static const char *choice(p4d_option option, int64_t value, char buf[32])
 
 void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
 {
-	char framework[32], how[32], schedule[32], recompute[32], precision[32], device[32];
-	char vocabulary[32];
+	char schedule[32], vocabulary[32], recompute[32], precision[32], device[32];
 	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
 
 	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
@@ -72,7 +72,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 		   gpu                      ? gpu->name
 		   : !p4d_on_gpu(l->device) ? "CPU ranks"
 					    : "unnamed GPUs",
-		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
+		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
 	print_line(
 	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
 	    ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64

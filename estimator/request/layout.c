@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/defaults.h"
+#include "request/framework.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
     P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
@@ -298,31 +298,6 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	return check_vocabulary(l, err);
 }
 
-static int check_framework(const p4d_request *r, p4d_error *err)
-{
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON &&
-	    !p4d_schedule_kinds[r->value[P4D_SCHEDULE]]->in_megatron) {
-		char name[16];
-		p4d_fail(err, P4D_E_SCHEDULE,
-			 "schedule=%s is p4d-train's; Megatron-LM has 1f1b and interleaved",
-			 p4d_request_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)));
-		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
-	}
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_VOCAB_PARALLEL]) {
-		p4d_fail(err, P4D_E_SCHEDULE,
-			 "vocab-parallel is p4d-train's; Megatron-LM cuts the vocabulary by tp only");
-		return p4d_fix(err, "--p4d-vocab-parallel=off");
-	}
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D && !p4d_defaults_llama_type(r)) {
-		p4d_fail(err, P4D_E_UNMODELLED,
-			 "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
-			 "positions), which %s is not",
-			 r->model);
-		return p4d_fix(err, "--p4d-framework=megatron");
-	}
-	return 0;
-}
-
 static uint64_t padded(uint64_t n, uint64_t multiple)
 {
 	return (n + multiple - 1) / multiple * multiple;
@@ -346,9 +321,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 		uint64_t rows = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? (uint64_t)r->value[P4D_MAX_SEQ_LEN] : 0;
 		l->positions = rows > l->seq_len ? rows : l->seq_len;
 	}
-	/* Megatron-LM pads to make-vocab-size-divisible-by (128) times tp; p4d-train to whole rows per rank.
-	 */
-	uint64_t rows = l->framework == P4D_FRAMEWORK_MEGATRON ? 128 * l->tp : l->tp;
+	uint64_t rows = p4d_framework_of(l->framework)->vocab_multiple * l->tp;
 	l->vocab = padded((uint64_t)r->value[P4D_VOCAB], l->vocab_parallel ? rows * l->pp : rows);
 }
 
@@ -406,7 +379,7 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l,
 		      p4d_error *err)
 {
-	if (check_framework(request, err) < 0)
+	if (p4d_framework_check(request, err) < 0)
 		return -1;
 	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
 		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,

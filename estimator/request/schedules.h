@@ -38,7 +38,6 @@ typedef struct p4d_schedule_kind {
 	bool in_groups;   /* of as many micro-batches as stages, whose multiple their number must be */
 	bool in_phases;   /* all forward passes, then all backward passes: the step time is a formula */
 	bool vocabulary;  /* has room for the passes of vocabulary parallelism */
-	bool in_megatron; /* Megatron-LM has it */
 
 	uint8_t turn, rank;      /* in the search: when it is tried; where there is no step time, its place */
 	bool only_asked;         /* tried only when asked for: another is better in every way */

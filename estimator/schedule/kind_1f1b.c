@@ -47,4 +47,4 @@ static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 }
 
 const p4d_schedule_kind p4d_schedule__1f1b = {
-    .chunks = 1, .vocabulary = true, .in_megatron = true, .turn = 1, .rank = 1, .order = order_1f1b};
+    .chunks = 1, .vocabulary = true, .turn = 1, .rank = 1, .order = order_1f1b};

@@ -10,4 +10,4 @@ static void order_gpipe(const p4d_schedule *s, uint32_t stage, p4d_schedule_orde
 
 /* It holds more than 1F1B, m slots, and is not faster. First in turn and rank. */
 const p4d_schedule_kind p4d_schedule__gpipe = {
-    .chunks = 1, .in_phases = true, .in_megatron = true, .only_asked = true, .order = order_gpipe};
+    .chunks = 1, .in_phases = true, .only_asked = true, .order = order_gpipe};

@@ -6,6 +6,7 @@
 
 #include "cost/cost.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
@@ -124,7 +125,10 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 /* One schedule with its chunks. */
 static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
 {
-	if ((!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
+	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
+
+	if (!(framework->schedules >> schedule & 1) || (vocabulary && framework->no_vocab_parallel) ||
+	    (!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
 	    (!p4d_is_open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
 	    (!p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
 	    !propose_split(w, pp, vpp) || (w->any && w->entries))
@@ -157,13 +161,12 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], chunks = kind->chunks;
-	const bool megatron = w->framework == P4D_FRAMEWORK_MEGATRON;
 	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
 	const bool first_kind =
 	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
 
 	/* without a pipeline there is nothing to schedule */
-	if ((megatron && !kind->in_megatron) || (kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) ||
+	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) ||
 	    (pp == 1 && (chunks != 1 || kind->split)))
 		return;
 	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
@@ -172,7 +175,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 		if (!chunks && (w->any || layers % vpp))
 			continue;
 		try_shape(w, pp, schedule, vpp, P4D_VOCAB_OFF);
-		if (kind->vocabulary && pp > 1 && !megatron)
+		if (kind->vocabulary && pp > 1)
 			try_shape(w, pp, schedule, vpp, first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2);
 	}
 }
@@ -283,7 +286,6 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	p4d_request_complete(&w->trial, 1, 1);
 	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
 	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
-	w->framework = w->layout.framework;
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);
 	w->discard = space->capacity.gpu && p4d_on_gpu(w->layout.device) && space->method != P4D_METHOD_PAPER;

@@ -267,18 +267,17 @@ static void ends_of_a_row_are_fullest(void **state)
 		if (!random_layout(&l, -1) || l.pp < 3)
 			continue;
 		count++;
-		assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &capacity, &e, NULL), 0);
+		assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &capacity, &e, NULL), 0);
 		uint64_t fullest = 0, seen;
 		for (uint32_t i = 0; i < l.pp; i++) {
-			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_CLOSED, &h100, i, &stage, NULL),
-					 0);
+			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, &h100, i, &stage, NULL), 0);
 			fullest = most(fullest, stage.device_bytes);
 		}
 		if (fullest != e.peak.device_bytes)
 			fail_msg("schedule %d, pp %d, %d micro-batches: a stage in the middle is fullest",
 				 l.schedule, (int)l.pp, (int)l.micro_batches);
 		if (e.capacity_bytes) {
-			assert_int_equal(p4d_memory_fits_below(&l, P4D_METHOD_CLOSED, &capacity, 0.5, &seen),
+			assert_int_equal(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.5, &seen),
 					 e.fraction <= 0.5);
 			assert_true(p4d_memory_least_states(&l) <= e.peak.device_bytes);
 		}

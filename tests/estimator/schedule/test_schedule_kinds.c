@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "request/framework.h"
 #include "request/defaults.h"
 #include "request/layout.h"
 #include "schedule/schedule_order.h"
@@ -11,6 +12,11 @@
 #include "support/durations.h"
 #include "support/shapes.h"
 #include "timeline/timeline_graph.h"
+
+static bool megatron_has(int schedule)
+{
+	return p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->schedules >> schedule & 1;
+}
 
 static const char *name_of(int schedule)
 {
@@ -65,7 +71,7 @@ static bool permits(const p4d_request *r, int64_t micro_batches)
 	if (pp == 1 && (vpp > 1 || r->value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF))
 		return false;
 	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON &&
-	    (!kind->in_megatron || r->value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF))
+	    (!megatron_has((int)r->value[P4D_SCHEDULE]) || r->value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF))
 		return false;
 	return (kind->vocabulary || r->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF) &&
 	       (!kind->in_groups || micro_batches % pp == 0);
@@ -285,11 +291,11 @@ static void search_tries_every_entry(void **state)
 		const p4d_schedule_kind *kind = p4d_schedule_kinds[i];
 		assert_int_equal(open[i] > 0, !kind->only_asked);
 		assert_int_equal(again[i] > 0, !kind->only_asked && !kind->idle_if_recomputed);
-		assert_int_equal(megatron[i] > 0, !kind->only_asked && kind->in_megatron);
+		assert_int_equal(megatron[i] > 0, !kind->only_asked && megatron_has(i));
 		size_t n = search(MODEL_13B "seq-len=2048 framework=p4d", i, asked);
 		assert_true(n > 0 && asked[i] == n);
 		n = search(MODEL_13B "seq-len=2048 framework=megatron", i, asked);
-		assert_int_equal(n > 0, kind->in_megatron);
+		assert_int_equal(n > 0, megatron_has(i));
 		n = search(MODEL_13B "seq-len=2048 framework=p4d vocab-parallel=vocab-1", i, asked);
 		assert_int_equal(n > 0, kind->vocabulary);
 	}
