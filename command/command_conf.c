@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "command.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -33,13 +34,11 @@ __attribute__((format(printf, 2, 3))) static void note(notes *n, const char *for
 
 static const char *gpu_names(const p4d_site_partition *partition, char *buf, size_t size)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 
-	snprintf(buf, size, "-");
-	for (unsigned i = 0; partition && i < partition->gpus && used < size; i++)
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "," : "",
-					 partition->gpu[i]->name);
-	return buf;
+	for (unsigned i = 0; partition && i < partition->gpus; i++)
+		p4d_text_entry(&text, ",", "%s", partition->gpu[i]->name);
+	return text.length ? buf : "-";
 }
 
 static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *partition)

@@ -6,6 +6,11 @@
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
+	estimator/base/text.h estimator/base/text.c \
+	estimator/base/number.h estimator/base/number.c \
+	estimator/base/choice.h estimator/base/choice.c \
+	estimator/base/hash.h \
+	estimator/base/file.h estimator/base/file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \

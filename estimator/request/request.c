@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 #define S P4D_WHERE_SLURM
 #define C P4D_WHERE_COMMAND
 #define P P4D_WHERE_PLAN
@@ -278,28 +280,19 @@ bool p4d_request_any(const p4d_request *request)
 size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf,
 			 size_t size)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 	char value[1024];
 
-	if (size)
-		buf[0] = '\0';
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		p4d_origin origin = (p4d_origin)request->origin[i];
 		if (origin == P4D_UNSET || !(only & (1u << origin)) || !(table[i].where & P4D_WHERE_SLURM))
 			continue;
 		if ((table[i].where & P4D_WHERE_MODEL) && origin != P4D_BY_USER)
 			continue;
-		int length;
-		if (table[i].kind == P4D_SWITCH_KIND)
-			length = snprintf(buf + used, size - used, "%s%s%s", used ? " " : "", prefix,
-					  table[i].name);
-		else
-			length = snprintf(
-			    buf + used, size - used, "%s%s%s=%s", used ? " " : "", prefix, table[i].name,
-			    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
-		if (length < 0 || (size_t)length >= size - used)
-			return size ? size - 1 : 0;
-		used += (size_t)length;
+		p4d_request_value_text(request, (p4d_option)i, value, sizeof(value));
+		const bool is_switch = table[i].kind == P4D_SWITCH_KIND;
+		p4d_text_entry(&text, " ", "%s%s%s%s", prefix, table[i].name, is_switch ? "" : "=",
+			       is_switch ? "" : value);
 	}
-	return used;
+	return text.length;
 }
