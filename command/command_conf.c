@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/choice.h"
 #include "base/text.h"
 #include "command.h"
 #include "report/report.h"
@@ -98,21 +99,12 @@ static int print_policies(const p4d_site *site, p4d_error *err)
 	return p4d_table_print(&table, true, err);
 }
 
-/* Whether a GRES type can mean this GPU: "a100" is an alias of several. */
-static bool is_called(const p4d_gpu *gpu, const char *type)
-{
-	size_t length = strlen(type);
-
-	for (const char *at = gpu->aliases; *at; at += strcspn(at, ","), at += *at == ',')
-		if (strcspn(at, ",") == length && !strncasecmp(at, type, length))
-			return true;
-	return false;
-}
-
+/* Whether a GRES type can mean a GPU of the partition: "a100" is an alias of several. */
 static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, const char *type)
 {
 	for (unsigned i = 0; i < partition->gpus; i++)
-		if (!strcmp(partition->gpu[i]->name, gpu->name) || is_called(partition->gpu[i], type))
+		if (!strcmp(partition->gpu[i]->name, gpu->name) ||
+		    p4d_choice_index(partition->gpu[i]->aliases, ',', type, strlen(type)) >= 0)
 			return true;
 	return false;
 }

@@ -44,7 +44,7 @@ libp4d_la_SOURCES = \
 	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site.c \
 	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
-	estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
+	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule_v.c estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \

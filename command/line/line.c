@@ -2,12 +2,12 @@
 /* The command lines of all commands but check, which reads those of sbatch. */
 #include "line/line.h"
 
-#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arguments.h"
+#include "base/number.h"
 
 enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM, SVG, OTHERS };
 
@@ -73,13 +73,12 @@ static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_e
 
 static int set_top(p4d_line *line, const char *text, p4d_error *err)
 {
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
+	uint64_t value;
 
-	if (!isdigit((unsigned char)text[0]) || *end || value < 1 || value > 1000)
+	if (!p4d_number_whole(text, 1, 1000, &value))
 		return p4d_fail(err, P4D_E_VALUE, "--top=%.64s: not a whole number from 1 to 1000", text);
 	if (line->top && line->top != value)
-		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %lu; leave one out",
+		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %" PRIu64 "; leave one out",
 				line->top, value);
 	line->top = (uint32_t)value;
 	return 0;

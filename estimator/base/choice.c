@@ -5,18 +5,21 @@
 #include <string.h>
 #include <strings.h>
 
+int p4d_choice_index(const char *list, char separator, const char *word, size_t length)
+{
+	for (int index = 0;; index++) {
+		const char *end = strchrnul(list, separator);
+		if ((size_t)(end - list) == length && !strncasecmp(list, word, length))
+			return index;
+		if (!*end)
+			return -1;
+		list = end + 1;
+	}
+}
+
 int p4d_choice_find(const char *list, const char *word)
 {
-	const size_t wanted = strlen(word);
-
-	for (int index = 0;; index++) {
-		size_t length = strcspn(list, "|");
-		if (length == wanted && !strncasecmp(list, word, length))
-			return index;
-		if (!list[length])
-			return -1;
-		list += length + 1;
-	}
+	return p4d_choice_index(list, '|', word, strlen(word));
 }
 
 const char *p4d_choice_name(const char *list, int index, char *buf, size_t size)

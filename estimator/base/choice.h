@@ -4,10 +4,12 @@
 
 #include <stddef.h>
 
-/* Lists of words such as "none|selective|full", which stand for their index. */
-
-/* Case is ignored. -1: not in the list. */
-int p4d_choice_find(const char *list, const char *word);
+/*
+ * Lists of words with a separator between. In options, "none|selective|full", words stand for their index.
+ * Case is ignored. -1: not in the list.
+ */
+int p4d_choice_index(const char *list, char separator, const char *word, size_t length);
+int p4d_choice_find(const char *list, const char *word); /* of "a|b|c" */
 
 /* Beyond the end: the last. buf may be truncated. */
 const char *p4d_choice_name(const char *list, int index, char *buf, size_t size);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/choice.h"
+#include "base/number.h"
 #include "base/suggest.h"
 #include "site/site_internal.h"
 
@@ -27,59 +28,37 @@ static const char *value_of(const load *l, const p4d_conf_section *section, p4d_
 /* Index of text in "a|b|c". */
 static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, const char *list, int *out)
 {
-	int index = 0;
+	int index = p4d_choice_find(list, text);
 
-	for (const char *at = list;; at++, index++) {
-		size_t length = strcspn(at, "|");
-		if (strlen(text) == length && !strncasecmp(at, text, length)) {
-			*out = index;
-			return 0;
-		}
-		at += length;
-		if (!*at)
-			return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_conf_key_table[key].name,
-				    text, list);
-	}
-}
-
-static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
-{
-	int index;
-
-	if (strcasecmp(text, "true") && strcasecmp(text, "false"))
-		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
-			    p4d_conf_key_table[key].name, text);
-	if (choice(l, line, key, text, "false|true", &index) < 0)
-		return -1;
+	if (index < 0)
+		return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_conf_key_table[key].name, text,
+			    list);
 	*out = index;
 	return 0;
 }
 
-/*
- * A plain decimal number above 0 and up to max. Not strtod: it would take "0,8" instead of "0.8" in some
- * locales, and "inf" in all of them. 15 digits and a power of ten are exact in a double, so the division
- * rounds correctly.
- */
+static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
+{
+	int index = p4d_choice_find("false|true", text);
+
+	if (index < 0)
+		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
+			    p4d_conf_key_table[key].name, text);
+	*out = index;
+	return 0;
+}
+
+/* A plain decimal number above 0 and up to max. */
 static int number(load *l, unsigned line, p4d_conf_key key, const char *text, double max, double *out)
 {
-	double mantissa = 0, scale = 1;
 	const char *name = p4d_conf_key_table[key].name;
-	unsigned digits = 0, dots = 0;
+	double value;
 
-	for (const char *at = text; *at; at++) {
-		if (*at == '.' && !dots++)
-			continue;
-		if (!isdigit((unsigned char)*at) || ++digits > 15)
-			return fail(l, line, SYNTAX, "%s = %.64s: not a number", name, text);
-		mantissa = mantissa * 10 + (*at - '0');
-		if (dots)
-			scale *= 10;
-	}
-	if (!digits)
+	if (text[strspn(text, "0123456789.")] || !p4d_number_real(text, 0, INFINITY, &value))
 		return fail(l, line, SYNTAX, "%s = %.64s: not a number", name, text);
-	if (mantissa <= 0 || mantissa / scale > max)
+	if (value <= 0 || value > max)
 		return fail(l, line, RANGE, "%s = %.64s: not above 0 and at most %.0f", name, text, max);
-	*out = mantissa / scale;
+	*out = value;
 	return 0;
 }
 
@@ -95,19 +74,15 @@ static int gib(load *l, unsigned line, p4d_conf_key key, const char *text, uint6
 
 static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uint32_t max, uint32_t *out)
 {
-	uint32_t value = 0;
+	uint64_t value;
 
-	for (const char *at = text; *at; at++) {
-		if (!isdigit((unsigned char)*at))
-			return fail(l, line, SYNTAX, "%s = %.64s: not a whole number",
-				    p4d_conf_key_table[key].name, text);
-		if (value <= max)
-			value = value * 10 + (uint32_t)(*at - '0');
-	}
-	if (!value || value > max)
+	if (text[strspn(text, "0123456789")])
+		return fail(l, line, SYNTAX, "%s = %.64s: not a whole number", p4d_conf_key_table[key].name,
+			    text);
+	if (!p4d_number_whole(text, 1, max, &value))
 		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf_key_table[key].name,
 			    text, (unsigned)max);
-	*out = value;
+	*out = (uint32_t)value;
 	return 0;
 }
 
@@ -281,7 +256,7 @@ static int read_globals(load *l)
 	p4d_policy base = l->site->policy;
 	const char *text;
 	uint64_t set;
-	int index;
+	int index = 0;
 
 	if (read_policy(l, global, &base, &l->site->policy, &set) < 0 ||
 	    read_list(l, P4D_KEY_REQUIRE_PLAN_LIST, &l->site->require_plan) < 0 ||

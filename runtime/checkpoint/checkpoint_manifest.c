@@ -8,6 +8,7 @@
 
 #include "base/json_file.h"
 #include "base/new_file.h"
+#include "base/number.h"
 #include "checkpoint/checkpoint_internal.h"
 
 enum { MANIFEST_MAX = 64 << 20 };
@@ -73,22 +74,13 @@ int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *
 	return rc;
 }
 
-static int parse_hex(const char *text, uint64_t *value)
-{
-	char again[20];
-
-	*value = strtoull(text, NULL, 16);
-	snprintf(again, sizeof(again), "%016" PRIx64, *value);
-	return strcmp(again, text) == 0 ? 0 : -1;
-}
-
 static int read_hex(struct json_object *object, const char *key, uint64_t *value, p4d_error *err)
 {
 	char text[20] = "";
 
 	if (p4d_json_string(object, key, text, sizeof(text), err) < 0)
 		return -1;
-	return parse_hex(text, value) == 0
+	return p4d_number_hex(text, value)
 		   ? 0
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is not 16 hexadecimal digits", key);
 }
@@ -118,7 +110,7 @@ static int check_text(const char *text, size_t size, p4d_error *err)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "it is cut off or not a manifest of p4d");
 	memcpy(digits, text + size - 20, 16);
 	uint64_t found = XXH3_64bits(text, size - tail);
-	if (parse_hex(digits, &expected) < 0 || found != expected)
+	if (!p4d_number_hex(digits, &expected) || found != expected)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "its checksum is %016" PRIx64 ", expected %s", found,
 				digits);
 	return 0;
