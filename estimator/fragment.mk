@@ -10,6 +10,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/hash.h \
+	estimator/base/option.h estimator/base/option.c \
 	estimator/base/file.h estimator/base/file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \

@@ -11,6 +11,7 @@
 
 #include "base/arguments.h"
 #include "base/number.h"
+#include "base/option.h"
 #include "data/documents.h"
 #include "data/progress.h"
 #include "data/tokenizer.h"
@@ -63,9 +64,8 @@ static int usage(p4d_error *err, const char *text)
 
 static int set_text(const char **to, const char *name, const char *text, p4d_error *err)
 {
-	if (*to && strcmp(*to, text) != 0)
-		return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name,
-				*to, text);
+	if (*to && p4d_option_twice(name, *to, text, err) < 0)
+		return -1;
 	if (!*text)
 		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", name);
 	*to = text;
