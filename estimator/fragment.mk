@@ -24,6 +24,7 @@ libp4dbase_la_LIBADD = $(JSONC_LIBS)
 noinst_LTLIBRARIES += libp4dhost.la
 libp4dhost_la_SOURCES = \
 	estimator/base/new_file.h estimator/base/new_file.c \
+	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/mapping.h estimator/base/mapping.c \
 	estimator/base/library.h estimator/base/library.c \
 	estimator/base/host_memory.h estimator/base/host_memory.c \
