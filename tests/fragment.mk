@@ -17,6 +17,7 @@ unit_tests = \
 	tests/estimator/model/test_model_files \
 	tests/estimator/gpu/test_gpu \
 	tests/estimator/site/test_conf \
+	tests/estimator/site/test_conf_keys \
 	tests/estimator/site/test_site \
 	tests/estimator/job/test_job \
 	tests/estimator/job/test_sbatch \
@@ -135,6 +136,10 @@ fakehost = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/d
 tests_plugin_test_fakehost_SOURCES = tests/plugin/test_fakehost.c $(fakehost)
 tests_plugin_test_fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 tests_plugin_test_fakehost_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+
+# the structure of the sources, and the names in what was built
+TESTS += tests/house/test_rooms.sh tests/house/test_names.sh
+EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh
 
 # the command that was built, as a user types it
 command_tests = \

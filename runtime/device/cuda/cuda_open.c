@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
 #ifdef HAVE_CONFIG_H
