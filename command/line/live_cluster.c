@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "job/cluster.h"
 #include "line/line.h"
 
@@ -62,32 +63,24 @@ static pid_t start_sinfo(int *from)
 static char *read_all(int from)
 {
 	const int64_t deadline = now_ms() + PATIENCE_MS;
-	size_t used = 0, room = 1 << 16;
-	char *text = malloc(room);
+	p4d_text text = {.grows = true};
+	char some[1 << 14];
 
-	while (text && used < MOST_BYTES) {
+	p4d_text_add(&text, "");
+	while (text.length < MOST_BYTES && !text.truncated) {
 		int64_t left = deadline - now_ms();
 		struct pollfd ready = {.fd = from, .events = POLLIN};
 		if (left <= 0 || poll(&ready, 1, (int)left) <= 0)
 			break;
-		ssize_t got = read(from, text + used, room - used - 1);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
+		ssize_t got = read(from, some, sizeof(some));
+		if (got == 0)
+			return text.at;
+		if (got > 0)
+			p4d_text_add_bytes(&text, some, (size_t)got);
+		else if (errno != EINTR)
 			break;
-		if (got == 0) {
-			text[used] = '\0';
-			return text;
-		}
-		used += (size_t)got;
-		if (room - used < 4096) {
-			char *grown = realloc(text, room *= 2);
-			if (!grown)
-				break;
-			text = grown;
-		}
 	}
-	free(text);
+	free(text.at);
 	return NULL;
 }
 
