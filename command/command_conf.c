@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/choice.h"
+#include "base/text.h"
 #include "command.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -34,13 +36,11 @@ __attribute__((format(printf, 2, 3))) static void note(notes *n, const char *for
 
 static const char *gpu_names(const p4d_site_partition *partition, char *buf, size_t size)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 
-	snprintf(buf, size, "-");
-	for (unsigned i = 0; partition && i < partition->gpus && used < size; i++)
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "," : "",
-					 partition->gpu[i]->name);
-	return buf;
+	for (unsigned i = 0; partition && i < partition->gpus; i++)
+		p4d_text_entry(&text, ",", "%s", partition->gpu[i]->name);
+	return text.length ? buf : "-";
 }
 
 static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *partition)
@@ -102,21 +102,12 @@ static int print_policies(const p4d_site *site, p4d_error *err)
 	return p4d_table_print(&table, true, err);
 }
 
-/* Whether a GRES type can mean this GPU: "a100" is an alias of several. */
-static bool is_called(const p4d_gpu *gpu, const char *type)
-{
-	size_t length = strlen(type);
-
-	for (const char *at = gpu->aliases; *at; at += strcspn(at, ","), at += *at == ',')
-		if (strcspn(at, ",") == length && !strncasecmp(at, type, length))
-			return true;
-	return false;
-}
-
+/* Whether a GRES type can mean a GPU of the partition: "a100" is an alias of several. */
 static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, const char *type)
 {
 	for (unsigned i = 0; i < partition->gpus; i++)
-		if (!strcmp(partition->gpu[i]->name, gpu->name) || is_called(partition->gpu[i], type))
+		if (!strcmp(partition->gpu[i]->name, gpu->name) ||
+		    p4d_choice_index(partition->gpu[i]->aliases, ',', type, strlen(type)) >= 0)
 			return true;
 	return false;
 }

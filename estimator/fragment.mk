@@ -6,6 +6,12 @@
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
+	estimator/base/text.h estimator/base/text.c \
+	estimator/base/number.h estimator/base/number.c \
+	estimator/base/choice.h estimator/base/choice.c \
+	estimator/base/hash.h \
+	estimator/base/option.h estimator/base/option.c \
+	estimator/base/file.h estimator/base/file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
@@ -18,6 +24,7 @@ libp4dbase_la_LIBADD = $(JSONC_LIBS)
 noinst_LTLIBRARIES += libp4dhost.la
 libp4dhost_la_SOURCES = \
 	estimator/base/new_file.h estimator/base/new_file.c \
+	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/mapping.h estimator/base/mapping.c \
 	estimator/base/library.h estimator/base/library.c \
 	estimator/base/host_memory.h estimator/base/host_memory.c \
@@ -40,7 +47,7 @@ libp4d_la_SOURCES = \
 	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site.c \
 	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
-	estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
+	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \

@@ -3,12 +3,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "slurm_compat.h"
 
 enum { SCRIPT_MAX_BYTES = 4 << 20, LOG_LEVEL_INFO = 3 };
@@ -82,22 +82,14 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 /* The whole of a regular file; NULL when it is something else, too large or not for this user. */
 static char *read_file(const char *path, size_t *length)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int fd = p4d_file_open(path);
 	struct stat st;
 	char *text = NULL;
 
 	if (fd < 0)
 		return NULL;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= SCRIPT_MAX_BYTES)
-		text = malloc((size_t)st.st_size + 1);
-	for (*length = 0; text && *length < (size_t)st.st_size;) {
-		ssize_t got = read(fd, text + *length, (size_t)st.st_size - *length);
-		if (got <= 0)
-			break;
-		*length += (size_t)got;
-	}
-	if (text)
-		text[*length] = '\0';
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		text = p4d_file_read(fd, SCRIPT_MAX_BYTES, length);
 	close(fd);
 	return text;
 }

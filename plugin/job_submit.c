@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "job/export.h"
 #include "job_environment.h"
 #include "job_submit_watch.h"
@@ -32,16 +33,15 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const ch
 
 	if (level == P4D_LOG_NONE || !(verdict->would_reject || (level == P4D_LOG_ALL && verdict->judged)))
 		return;
-	char memory[80] = "", reasons[1024] = "";
+	char memory[80] = "", reasons[1024];
+	p4d_text list = p4d_text_in(reasons, sizeof(reasons));
 	if (!verdict->messages && verdict->judged && verdict->estimate.capacity_bytes)
 		snprintf(memory, sizeof(memory), " %.1f of %.1f GiB",
 			 p4d_to_gib(verdict->estimate.peak.device_bytes),
 			 p4d_to_gib(verdict->estimate.capacity_bytes));
-	for (unsigned i = 0; i < verdict->messages; i++) {
-		size_t used = strlen(reasons);
-		snprintf(reasons + used, sizeof(reasons) - used, " [P4D%03d] %s",
-			 (int)verdict->message[i].code, verdict->message[i].text);
-	}
+	for (unsigned i = 0; i < verdict->messages; i++)
+		p4d_text_print(&list, " [P4D%03d] %s", (int)verdict->message[i].code,
+			       verdict->message[i].text);
 	const char *outcome = verdict->action == P4D_REJECT ? "refused"
 			      : verdict->would_reject       ? "passed, though it would be refused"
 							    : "passed";

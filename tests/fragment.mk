@@ -5,6 +5,12 @@
 # The longest is begun first.
 unit_tests = \
 	tests/estimator/search/test_search \
+	tests/estimator/base/test_choice \
+	tests/estimator/base/test_file \
+	tests/estimator/base/test_json_text \
+	tests/estimator/base/test_number \
+	tests/estimator/base/test_option \
+	tests/estimator/base/test_text \
 	tests/estimator/request/test_layout \
 	tests/estimator/request/test_request \
 	tests/estimator/model/test_model \

@@ -6,10 +6,10 @@
  * of the peak come together.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
 #include "request/framework.h"
@@ -157,47 +157,23 @@ static void write_rows(p4d_rows *rows)
 
 /* ---- how it is told the plan ---- */
 
-/* Arguments under construction; what does not fit is cut off at a whole argument. */
-typedef struct arguments {
-	char *text;
-	size_t size, used;
-} arguments;
-
-static void add(arguments *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(arguments *a, const char *format, ...)
-{
-	char piece[1200];
-	va_list args;
-
-	va_start(args, format);
-	int length = vsnprintf(piece, sizeof(piece), format, args);
-	va_end(args);
-	if (length < 0 || (size_t)length >= sizeof(piece) || a->used + (size_t)length + 2 > a->size)
-		return;
-	if (a->used)
-		a->text[a->used++] = ' ';
-	memcpy(a->text + a->used, piece, (size_t)length + 1);
-	a->used += (size_t)length;
-}
+/* What does not fit is cut off at a whole argument. */
+#define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
 
 /* Megatron-LM writes a pipeline as a picture: E embedding, t layer, L loss, | between stages. */
-static void add_pipeline_layout(arguments *a, const p4d_layout *l)
+static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 {
 	char picture[1024];
-	size_t used = 0;
+	p4d_text text = p4d_text_in(picture, sizeof(picture));
 
-	for (uint64_t i = 0; i < l->pp * l->vpp && used < sizeof(picture); i++) {
-		int length =
-		    snprintf(picture + used, sizeof(picture) - used, "%st*%" PRIu64 "%s", i ? "|" : "E",
-			     l->stage_layers[i % l->pp] / l->vpp, i == l->pp * l->vpp - 1 ? "L" : "");
-		used += length > 0 ? (size_t)length : 0;
-	}
-	if (used < sizeof(picture))
+	for (uint64_t i = 0; i < l->pp * l->vpp; i++)
+		p4d_text_print(&text, "%st*%" PRIu64 "%s", i ? "|" : "E", l->stage_layers[i % l->pp] / l->vpp,
+			       i == l->pp * l->vpp - 1 ? "L" : "");
+	if (!text.truncated)
 		add(a, "--pipeline-model-parallel-layout %s", picture);
 }
 
-static void add_parallelism(arguments *a, const p4d_request *r, const p4d_layout *l)
+static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
 	add(a, "--pipeline-model-parallel-size %" PRIu64, l->pp);
@@ -216,7 +192,7 @@ static void add_parallelism(arguments *a, const p4d_request *r, const p4d_layout
 	add(a, "--global-batch-size %" PRIu64, l->global_batch);
 }
 
-static void add_model(arguments *a, const p4d_request *r, const p4d_layout *l)
+static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	add(a, "--num-layers %" PRIu64, l->layers);
 	add(a, "--hidden-size %" PRIu64, l->hidden);
@@ -241,7 +217,7 @@ static void add_model(arguments *a, const p4d_request *r, const p4d_layout *l)
 		add(a, "--qk-layernorm");
 }
 
-static void add_memory(arguments *a, const p4d_layout *l)
+static void add_memory(p4d_text *a, const p4d_layout *l)
 {
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
@@ -269,9 +245,8 @@ static void add_memory(arguments *a, const p4d_layout *l)
 
 static void write_arguments(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size)
 {
-	arguments a = {buf, size, 0};
+	p4d_text a = p4d_text_in(buf, size);
 
-	*buf = '\0';
 	add_parallelism(&a, request, layout);
 	add_model(&a, request, layout);
 	add_memory(&a, layout);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "plan/plan_rows.h"
 #include "request/framework.h"
 
@@ -170,16 +171,14 @@ const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id)
 	return NULL;
 }
 
-/* FNV-1a over whole numbers. */
 static uint64_t mix(uint64_t hash, uint64_t number)
 {
-	hash = (hash ^ (number & UINT32_MAX)) * UINT64_C(0x100000001b3);
-	return (hash ^ number >> 32) * UINT64_C(0x100000001b3);
+	return p4d_hash_step(p4d_hash_step(hash, number & UINT32_MAX), number >> 32);
 }
 
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	uint64_t h = P4D_HASH_BEGIN;
 	p4d_plan plan;
 
 	for (uint32_t stage = 0; stage < layout->pp; stage++) {

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "request/framework.h"
+#include "base/number.h"
+#include "base/text.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
     P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
@@ -41,9 +43,8 @@ static uint64_t list_working(const p4d_layout *layout, works_fn works, uint64_t 
 			     char *buf, size_t size)
 {
 	uint64_t nearest = 0, count = 0;
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 
-	buf[0] = '\0';
 	for (uint64_t n = 1; n <= highest; n++) {
 		if (!works(layout, n))
 			continue;
@@ -51,13 +52,11 @@ static uint64_t list_working(const p4d_layout *layout, works_fn works, uint64_t 
 		uint64_t best = nearest > wanted ? nearest - wanted : wanted - nearest;
 		if (!nearest || gap <= best)
 			nearest = n;
-		if (count++ < LISTED && used < size) {
-			int length = snprintf(buf + used, size - used, "%s%" PRIu64, used ? ", " : "", n);
-			used += length > 0 ? (size_t)length : 0;
-		}
+		if (count++ < LISTED)
+			p4d_text_entry(&text, ", ", "%" PRIu64, n);
 	}
-	if (count > LISTED && used < size)
-		snprintf(buf + used, size - used, ", ...");
+	if (count > LISTED)
+		p4d_text_add(&text, ", ...");
 	return nearest;
 }
 
@@ -113,24 +112,11 @@ static bool pp_divides_layers(const p4d_layout *l, uint64_t pp)
 static void suggest_split(const p4d_layout *l, char *buf, size_t size)
 {
 	uint64_t base = l->layers / l->pp, extra = l->layers % l->pp;
-	size_t used = 0;
+	uint64_t from = (l->pp - extra) / 2; /* the surplus goes to the middle stages */
+	p4d_text text = p4d_text_in(buf, size);
 
-	for (uint64_t i = 0; i < l->pp && used < size; i++) {
-		/* the surplus goes to the middle stages */
-		uint64_t from = (l->pp - extra) / 2;
-		uint64_t n = base + (i >= from && i < from + extra ? 1 : 0);
-		int length = snprintf(buf + used, size - used, "%s%" PRIu64, i ? "," : "", n);
-		used += length > 0 ? (size_t)length : 0;
-	}
-}
-
-/* Digits only; what is more than MOST_LAYERS stays so. */
-static const char *parse_layers(const char *at, uint64_t *layers)
-{
-	*layers = 0;
-	for (; *at >= '0' && *at <= '9'; at++)
-		*layers = *layers > MOST_LAYERS ? *layers : *layers * 10 + (uint64_t)(*at - '0');
-	return at;
+	for (uint64_t i = 0; i < l->pp; i++)
+		p4d_text_entry(&text, ",", "%" PRIu64, base + (i >= from && i < from + extra));
 }
 
 static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
@@ -139,8 +125,8 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 
 	for (const char *at = text; *at;) {
 		uint64_t n;
-		const char *end = parse_layers(at, &n);
-		if (n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
+		const char *end = p4d_number_digits(at, &n);
+		if (!end || n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
 			break;
 		l->stage_layers[stages++] = (uint32_t)n;
 		total += n;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/option.h"
 #include "request/devices.h"
 #include "request/schedules.h"
 
@@ -61,27 +62,6 @@ typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D
 
 enum { P4D_WHERE_SLURM = 1, P4D_WHERE_COMMAND = 2, P4D_WHERE_PLAN = 4, P4D_WHERE_MODEL = 8 };
 
-typedef enum p4d_kind {
-	P4D_INTEGER_KIND,
-	P4D_DECIMAL_KIND,
-	P4D_CHOICE_KIND,
-	P4D_TEXT_KIND,
-	P4D_SWITCH_KIND
-} p4d_kind;
-
-/* One row of options.def. */
-typedef struct p4d_option_info {
-	const char *name;     /* "micro-batch" */
-	const char *argument; /* "N", "on|off", NULL for a switch */
-	p4d_kind kind;
-	int64_t min, max;   /* integers */
-	double least, most; /* real numbers */
-	const char *list;   /* choices, "a|b|c" */
-	size_t field, size; /* texts: place and size in p4d_request */
-	unsigned where;     /* P4D_WHERE_* */
-	const char *help;
-} p4d_option_info;
-
 typedef struct p4d_request {
 	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */
 	int64_t value[P4D_OPTIONS];
@@ -114,6 +94,9 @@ const char *p4d_request_value_text(const p4d_request *request, p4d_option option
  */
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err);
+
+/* As the user typed it for a program without the prefix. USAGE: it was given before, with another value. */
+int p4d_request_set_typed(p4d_request *request, p4d_option option, const char *text, p4d_error *err);
 
 /* Stores a number or choice index that is known to be valid. */
 void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cost/cost.h"
 #include "request/defaults.h"
 #include "request/framework.h"
@@ -103,8 +104,6 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 {
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], units = layers / vpp;
 	const uint64_t base = units / pp, extra = units % pp, from = (pp - extra) / 2;
-	char *text = w->trial.pipeline_split;
-	size_t used = 0, size = sizeof(w->trial.pipeline_split);
 
 	if (!p4d_is_open(w, P4D_PIPELINE_SPLIT))
 		return true;
@@ -115,11 +114,11 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
 	    vpp > MOST_SPLIT_CHUNKS)
 		return false;
-	for (uint64_t i = 0; i < pp && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i ? "," : "",
-					 (base + (i >= from && i < from + extra)) * vpp);
+	p4d_text text = p4d_text_in(w->trial.pipeline_split, sizeof(w->trial.pipeline_split));
+	for (uint64_t i = 0; i < pp; i++)
+		p4d_text_entry(&text, ",", "%" PRIu64, (base + (i >= from && i < from + extra)) * vpp);
 	propose(w, P4D_PIPELINE_SPLIT, 1);
-	return used < size;
+	return !text.truncated;
 }
 
 /* One schedule with its chunks. */

@@ -37,8 +37,7 @@ void p4d_comm_transport_break(p4d_transport *transport);
 bool p4d_comm_transport_broken(const p4d_transport *transport);
 /* After its groups were closed. NULL: nothing. */
 void p4d_comm_transport_close(p4d_transport *transport);
-/* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL): one line without
- * quotes or backslashes */
+/* "NCCL 2.28.9", "staged through the host: ranks 0 and 1 share a GPU", "host memory" (NULL) */
 const char *p4d_comm_transport_name(const p4d_transport *transport);
 
 /* What a group will be used for. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "comm/comm.h"
 #include "comm/wire.h"
 
@@ -44,16 +45,9 @@ static const char *value(p4d_lookup variable, const char *name)
 /* "0".."most", nothing else; -1: malformed */
 static int64_t number(const char *text, size_t length, int64_t most)
 {
-	int64_t n = 0;
+	uint64_t n;
 
-	if (!length || length > 12)
-		return -1;
-	for (size_t i = 0; i < length; i++) {
-		if (!isdigit((unsigned char)text[i]))
-			return -1;
-		n = 10 * n + (text[i] - '0');
-	}
-	return n <= most ? n : -1;
+	return p4d_number_digits(text, &n) == text + length && n <= (uint64_t)most ? (int64_t)n : -1;
 }
 
 static int required(p4d_lookup variable, const char *name, const char *other, int64_t most, uint32_t *to,

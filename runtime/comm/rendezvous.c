@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum { ADDRESSES = 8 };
 
 uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks)
@@ -64,23 +66,21 @@ void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const 
 
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count)
 {
-	size_t length = 0;
+	p4d_text list = p4d_text_in(text, size);
 
-	text[0] = '\0';
 	for (uint32_t r = 0; r < count; r++) {
 		uint32_t last = r;
 		if (!absent[r])
 			continue;
 		while (last + 1 < count && absent[last + 1])
 			last++;
-		if (length + 32 > size) {
-			snprintf(text + length, size - length, "...");
+		if (list.length + 32 > size) {
+			p4d_text_add(&list, "...");
 			return;
 		}
-		length += (size_t)snprintf(text + length, size - length, "%s%u", length ? ", " : "", r);
+		p4d_text_entry(&list, ", ", "%u", r);
 		if (last > r)
-			length += (size_t)snprintf(text + length, size - length,
-						   last > r + 1 ? "-%u" : ", %u", last);
+			p4d_text_print(&list, last > r + 1 ? "-%u" : ", %u", last);
 		r = last;
 	}
 }

@@ -45,9 +45,6 @@ static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, 
 static int begin_staged(p4d_transport *t, const char *why, p4d_error *err)
 {
 	snprintf(t->name, sizeof(t->name), "staged through the host%s%s", *why ? ": " : "", why);
-	for (char *c = t->name; *c; c++)
-		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
-			*c = '\'';
 	t->ops = &p4d_staged__transport;
 	return p4d_staged__begin(t, err);
 }
