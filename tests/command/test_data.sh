@@ -53,7 +53,7 @@ exits 0 p4d data --tokenizer ids --vocab 128256 --end-token 128001 -o out ids.js
 [ "$(numbers out.bin d4)" = " 1 70000 0 128001 2 128001" ] || fail "out.bin: $(numbers out.bin d4)"
 rm out.bin out.idx
 exits 5 p4d data --tokenizer ids --vocab 70000 -o out ids.jsonl
-says "ids.jsonl:1: token 70000 in document 0, expected 0 to 69999"
+says "ids.jsonl:1: token 70000 in document 0 outside the vocabulary, expected 0 to 69999"
 nothing_left
 
 # what is wrong with the input
@@ -97,7 +97,7 @@ says "unknown option --toknizer; nearest: tokenizer"
 exits 5 p4d data -o out --end-token 257 one
 says "--end-token=257: not a whole number up to 256"
 exits 5 p4d data -o out --tokenizer tokenizer.json one
-says "Hugging Face tokenizers are not read" "--tokenizer ids"
+says "Hugging Face tokenizers cannot be read" "--tokenizer ids"
 exits 3 p4d data -o out --tokenizer nowhere.model one
 says "tokenizer nowhere.model: No such file"
 nothing_left

@@ -128,7 +128,7 @@ done
 grep -q '"comm":"staged through the host"' several.json || fail "it was not staged"
 grep -q '"comm":"host memory"' one.json || fail "the start does not say how ranks talk"
 exits 5 train --steps 12 --local-ranks 2 --comm nccl
-says "NCCL cannot be used: the cpu device is no GPU" "fix: --comm auto"
+says "NCCL cannot be used: the cpu device is not a GPU" "fix: --comm auto"
 awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(first > 5 && last < first - 1) }' one.json.losses || fail "it does not learn"
 grep -q '"event":"end","step":12' one.json || fail "no end"
 # number NAME FILE: of the memory report

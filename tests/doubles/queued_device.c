@@ -18,7 +18,7 @@ typedef struct entry {
 
 typedef struct queued queued;
 
-/* What libraries know as a stream. */
+/* queued_stream, as libraries see it. */
 typedef struct stream {
 	queued_stream calls;
 	queued *owner;
@@ -29,11 +29,11 @@ typedef struct stream {
 	struct stream *next;
 } stream;
 
-typedef struct mark {
-	stream *where; /* NULL: nowhere yet */
+typedef struct event {
+	stream *where; /* NULL: not recorded yet */
 	uint64_t at;
-	struct mark *next;
-} mark;
+	struct event *next;
+} event;
 
 enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256, MOST_HEAD = 64 };
 _Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an operation is given");
@@ -41,7 +41,7 @@ _Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an o
 struct queued {
 	p4d_device cpu;
 	stream *compute, *streams;
-	mark *marks;
+	event *events;
 	bool closing, failed;
 	uint64_t beside, beside_weight; /* see queued_device_beside */
 	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
@@ -49,10 +49,10 @@ struct queued {
 	p4d_error why;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* structures that operations point to: more than there can be operations */
+	/* copies of structures that queued operations point to: more than there can be operations */
 	_Alignas(16) char kept[KEPT][KEPT_BYTES];
 	unsigned next_kept;
-	/* for the cpu's attention, where the plan is a GPU's and has nothing of the kind */
+	/* for the cpu's attention, where the plan is a GPU's and has no workspace */
 	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
 };
 
@@ -134,25 +134,25 @@ static stream *add_stream(queued *q, unsigned lag)
 static int q_stream_open(p4d_device *device, void **opened, p4d_error *err)
 {
 	*opened = add_stream(of(device), of(device)->side_lag);
-	return *opened ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no thread for a stream");
+	return *opened ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for a stream");
 }
 
-static int q_mark_open(p4d_device *device, void **opened, p4d_error *err)
+static int q_event_open(p4d_device *device, void **opened, p4d_error *err)
 {
 	queued *q = of(device);
-	mark *m = calloc(1, sizeof(*m));
+	event *m = calloc(1, sizeof(*m));
 
 	if (!m)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a mark");
-	m->next = q->marks;
-	*opened = q->marks = m;
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for an event");
+	m->next = q->events;
+	*opened = q->events = m;
 	return 0;
 }
 
 static void q_mark(p4d_device *device, void *marked, void *where)
 {
 	queued *q = of(device);
-	mark *m = marked;
+	event *m = marked;
 
 	pthread_mutex_lock(&q->lock);
 	m->where = stream_of(device, where);
@@ -163,7 +163,7 @@ static void q_mark(p4d_device *device, void *marked, void *where)
 static int q_marked(p4d_device *device, void *marked, p4d_error *err)
 {
 	queued *q = of(device);
-	const mark *m = marked;
+	const event *m = marked;
 
 	if (q->failed) {
 		*err = q->why;
@@ -177,7 +177,7 @@ static int q_marked(p4d_device *device, void *marked, p4d_error *err)
 
 static void wait_here(void *args)
 {
-	const mark *m = args;
+	const event *m = args;
 	queued *q = m->where->owner;
 
 	pthread_mutex_lock(&q->lock);
@@ -188,7 +188,7 @@ static void wait_here(void *args)
 
 static void q_mark_wait(p4d_device *device, void *waiter, void *marked)
 {
-	const mark *m = marked;
+	const event *m = marked;
 
 	if (m->where)
 		queue(&stream_of(device, waiter)->calls, wait_here, m, sizeof(*m));
@@ -196,7 +196,7 @@ static void q_mark_wait(p4d_device *device, void *waiter, void *marked)
 
 static void q_stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
-	mark m;
+	event m;
 
 	q_mark(device, &m, awaited);
 	q_mark_wait(device, waiter, &m);
@@ -208,12 +208,12 @@ static int q_attach(p4d_device *device, p4d_error *err)
 	return 0;
 }
 
-/* Until all operations are done. */
+/* Waits until all operations are done. */
 static int q_sync(p4d_device *device, p4d_error *err)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 	queued *q = of(device);
-	mark m;
+	event m;
 	int reached;
 
 	q_mark(device, &m, NULL);
@@ -234,7 +234,7 @@ static int q_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_erro
 	return of(device)->cpu.allocate(&of(device)->cpu, bytes, arena, err);
 }
 
-/* As a GPU does: after all that is on its way. */
+/* As on a GPU: after all that is in flight. */
 static void q_release(p4d_device *device, void *arena)
 {
 	queued *q = of(device);
@@ -260,7 +260,7 @@ static void q_download(p4d_device *device, void *to, const void *from, uint64_t 
 		memcpy(to, from, bytes);
 }
 
-/* What the host gave, on its way. */
+/* A copy of the host's data, in flight. */
 typedef struct upload {
 	void *to, *data;
 	uint64_t bytes;
@@ -286,7 +286,7 @@ static void q_upload(p4d_device *device, void *to, const void *from, uint64_t by
 
 /* ---- operations ---- */
 
-/* A structure of the caller, for as long as the operation needs it. */
+/* Copies a structure of the caller, for as long as the operation needs it. */
 static const void *keep(p4d_device *device, const void *from, size_t bytes)
 {
 	queued *q = of(device);
@@ -441,7 +441,7 @@ static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float
 
 /* ---- opening ---- */
 
-/* The thread that computes opens the cpu device: part of that is how the thread rounds. */
+/* The computing thread opens the cpu device, because that sets the thread's rounding mode. */
 static void open_cpu(void *args)
 {
 	queued *q = *(queued **)args;
@@ -464,7 +464,7 @@ static void q_close(p4d_device *device)
 		next = s->next;
 		free(s);
 	}
-	for (mark *m = q->marks; m; m = next) {
+	for (event *m = q->events; m; m = next) {
 		next = m->next;
 		free(m);
 	}
@@ -499,7 +499,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .close = q_close,
 	    .stream_open = q_stream_open,
 	    .stream_wait = q_stream_wait,
-	    .event_open = q_mark_open,
+	    .event_open = q_event_open,
 	    .mark = q_mark,
 	    .mark_wait = q_mark_wait,
 	    .marked = q_marked,
@@ -536,7 +536,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	q->compute = add_stream(q, 0);
 	if (!q->compute) {
 		free(q);
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no thread for a device");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for a device");
 	}
 	device->stream = q->compute;
 	queue(&q->compute->calls, open_cpu, &q, sizeof(q));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong between ranks: joining, dying, leaving early, disagreeing. Everyone hears why, in time. */
+/* Failures between ranks: joining, dying, leaving early, mismatched calls. All get the cause, in time. */
 #include "support/support.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 static const uint32_t two_by_two[] = {0, 0, 1, 1}, two_by_four[] = {0, 0, 0, 0, 1, 1, 1, 1};
 static const uint32_t apart[] = {0, 1, 2, 3, 4, 5, 6, 7};
-static const double PROMISED = 5; /* seconds until all know */
+static const double PROMISED = 5; /* seconds until all have noticed */
 
 /* May fail already: others are killed at any moment. */
 static int group_of_all(p4d_group **group, p4d_world *world, uint32_t size, p4d_error *err)
@@ -107,11 +107,10 @@ static void test_killed(void **state)
 		assert_int_equal(f.status[victim], SIGKILL);
 		check_blame(&f, victim, since, "was killed or crashed");
 	}
-	print_message("the last rank knew after %.3f s\n", slowest);
+	print_message("the last rank noticed after %.3f s\n", slowest);
 }
 
-/* At any moment of the start, rank 0 included: the others end, one way or another, and none waits to the end.
- */
+/* At any moment of the start, also rank 0: the others end in some way, and none waits for its timeout. */
 static void test_killed_while_joining(void **state)
 {
 	uint64_t draw = 3;
@@ -132,7 +131,7 @@ static void test_killed_while_joining(void **state)
 	}
 }
 
-/* Rank 1 aborts; rank 0 waits for it, rank 2 for rank 0, rank 3 computes and only looks now and then. */
+/* Rank 1 aborts; rank 0 waits for it, rank 2 for rank 0, rank 3 computes and polls now and then. */
 static int abort_one(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -172,7 +171,7 @@ static void test_abort(void **state)
 	}
 }
 
-/* What was sent arrives although the sender has left; what was not, does not keep anyone waiting. */
+/* What was sent arrives although the sender left; nobody waits for what was not. */
 static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -186,7 +185,8 @@ static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error
 	}
 	usleep(50000);
 	TRY(p4d_comm_recv(g, 1, 3, data, sizeof(data), err));
-	if (p4d_comm_recv(g, 1, 3, data, sizeof(data), err) < 0 && strstr(err->text, "has left"))
+	if (p4d_comm_recv(g, 1, 3, data, sizeof(data), err) < 0 &&
+	    strstr(err->text, "left while rank 0 was waiting"))
 		return 0;
 	CHECK(!"it waited, or gave another reason");
 	return -1;
@@ -337,11 +337,11 @@ static void test_not_ours(void **state)
 	}
 }
 
-/* Two jobs that were given the same ports, and connections that say nothing or nonsense. */
+/* Two jobs with the same ports, and connections that send nothing or garbage. */
 static void test_crowded_ports(void **state)
 {
-	enum { STRANGERS = 5 };
-	int strangers[STRANGERS];
+	enum { OTHERS = 5 };
+	int others[OTHERS];
 	p4d_wire_address to;
 	forked f, g;
 
@@ -352,13 +352,13 @@ static void test_crowded_ports(void **state)
 	forked_rank(&f, 0, nothing);
 	forked_rank(&g, 0, nothing);
 	usleep(50000);
-	for (int i = 0; i < STRANGERS; i++) {
+	for (int i = 0; i < OTHERS; i++) {
 		assert_int_equal(p4d_wire__address_resolve(&to, 1, "127.0.0.1"), 1);
 		to.port = f.ranks.port;
-		strangers[i] = p4d_wire__dial(&to);
-		assert_true(strangers[i] >= 0);
+		others[i] = p4d_wire__dial(&to);
+		assert_true(others[i] >= 0);
 		if (i % 2)
-			(void)!send(strangers[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL);
+			(void)!send(others[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL);
 	}
 	for (uint32_t r = 1; r < 3; r++) {
 		forked_rank(&f, r, nothing);
@@ -366,11 +366,11 @@ static void test_crowded_ports(void **state)
 	}
 	assert_true(forked_finish(&f, 20) && forked_finish(&g, 20));
 	assert_true(forked_all_well(&f) && forked_all_well(&g));
-	for (int i = 0; i < STRANGERS; i++)
-		close(strangers[i]);
+	for (int i = 0; i < OTHERS; i++)
+		close(others[i]);
 }
 
-/* Rank 2 stops for longer than a dead host would be waited for; it is not dead. */
+/* Rank 2 stops for longer than the idle timeout, but is not dead. */
 static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -396,7 +396,7 @@ static void test_stopped(void **state)
 	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
 }
 
-/* Names in /dev/shm that p4d could have made. */
+/* Names in /dev/shm that p4d could have created. */
 static int names(void)
 {
 	DIR *dir = opendir("/dev/shm");
@@ -409,7 +409,7 @@ static int names(void)
 	return count;
 }
 
-/* All are killed at once, during and after the start; another session's memory stays as it was. */
+/* All are killed at once, during and after the start; another session's memory is unchanged. */
 static void test_nothing_left(void **state)
 {
 	char name[96];

@@ -168,12 +168,12 @@ static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error
 	(void)rank;
 	TRY(begin_steps(&s, world, size, err));
 	const uint64_t before = queued_device_waits(&s.r.device);
-	const unsigned ways = ways_of_nccl();
+	const unsigned channels = nccl_channels();
 	while (s.steps < STEPS)
 		TRY(make_step(&s, err));
-	if (ways_of_nccl() != ways)
-		return p4d_fail(err, P4D_E_VALUE, "%u ways of NCCL were connected in steps",
-				ways_of_nccl() - ways);
+	if (nccl_channels() != channels)
+		return p4d_fail(err, P4D_E_VALUE, "NCCL connected %u channels during steps",
+				nccl_channels() - channels);
 	const uint64_t waits = queued_device_waits(&s.r.device) - before;
 	if (waits != STEPS)
 		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", STEPS,
