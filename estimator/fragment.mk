@@ -11,7 +11,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/arguments.h estimator/base/arguments.c \
 	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = $(JSONC_LIBS)
 
 # The part of base that touches files and the machine. Slurm's plugins do without.
@@ -34,7 +34,7 @@ libp4d_la_SOURCES = \
 	estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
 	estimator/model/rope.h estimator/model/rope.c \
 	estimator/gpu/gpu_load.c \
-	estimator/site/conf.h estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \
+	estimator/site/conf.h estimator/site/conf_keys.def estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \
 	estimator/site/conf_parse.c estimator/site/conf.c \
 	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site.c \
 	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
@@ -58,13 +58,13 @@ libp4d_la_SOURCES = \
 	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_step.c \
 	estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
 	estimator/cost/cost_comm.c estimator/cost/cost_flops.c estimator/cost/breakdown.h estimator/cost/breakdown.c \
-	estimator/search/search.h estimator/search/search.c estimator/search/search_enumerate.h estimator/search/search_enumerate.c \
+	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/judge.c \
 	estimator/guard/guard.c estimator/guard/verify.c
 nodist_libp4d_la_SOURCES = estimator/gpu/gpu_table.c
 libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4d_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4d_la_LIBADD = libp4dbase.la -lm
 
 # etc/gpus.json as a table in the program: reading JSON is most of what a submission would cost.

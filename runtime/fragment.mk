@@ -14,7 +14,7 @@ pkglib_LTLIBRARIES += libp4d-sentencepiece.la
 installed_modules += $(pkglibdir)/libp4d-sentencepiece
 libp4d_sentencepiece_la_SOURCES = runtime/data/sentencepiece.h runtime/data/sentencepiece.cc
 libp4d_sentencepiece_la_CXXFLAGS = $(AM_CXXFLAGS) $(SENTENCEPIECE_CFLAGS)
-libp4d_sentencepiece_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_sentencepiece_calls$$'
+libp4d_sentencepiece_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^p4d_sentencepiece__calls$$'
 libp4d_sentencepiece_la_LIBADD = $(SENTENCEPIECE_LIBS)
 endif
 
@@ -38,7 +38,8 @@ comm_sources = \
 	runtime/comm/comm.h runtime/comm/wire.h runtime/comm/wire.c runtime/comm/ranks_slurm.c \
 	runtime/comm/rendezvous.h runtime/comm/rendezvous.c runtime/comm/rendezvous_server.c \
 	runtime/comm/world.h runtime/comm/world.c runtime/comm/events.c \
-	runtime/comm/node.h runtime/comm/node_open.c runtime/comm/channel_shm.c runtime/comm/channel_tcp.c runtime/comm/channel.c \
+	runtime/comm/node.h runtime/comm/node_open.c runtime/comm/events.h runtime/comm/channel.h runtime/comm/channel_shm.h \
+	runtime/comm/channel_shm.c runtime/comm/channel_tcp.c runtime/comm/channel.c \
 	runtime/comm/sum.h runtime/comm/sum.c runtime/comm/group.h runtime/comm/group.c \
 	runtime/comm/collectives.c runtime/comm/collectives_node.c runtime/comm/collectives_wire.c \
 	runtime/comm/comm_device.h runtime/comm/transport.h runtime/comm/comm_device.c \
@@ -53,7 +54,7 @@ model_sources = \
 	runtime/model/pieces.c runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
-	runtime/model/attention.h runtime/model/attention_layer.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
+	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_gather.c \
 	runtime/model/embedding.h runtime/model/embedding.c runtime/model/head.h runtime/model/head.c runtime/model/vocabulary.c \
 	runtime/model/arena_use.c runtime/model/warm_up.c
 

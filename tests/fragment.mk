@@ -11,6 +11,7 @@ unit_tests = \
 	tests/estimator/model/test_model_files \
 	tests/estimator/gpu/test_gpu \
 	tests/estimator/site/test_conf \
+	tests/estimator/site/test_conf_keys \
 	tests/estimator/site/test_site \
 	tests/estimator/job/test_job \
 	tests/estimator/job/test_sbatch \
@@ -129,6 +130,10 @@ tests_runtime_device_test_cudnn_graphs_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA
 	-DP4D_CUDA_STUB='"$(CUDA_LIBDIR)/stubs/libcuda.so"'
 tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
+
+# the structure of the sources, and the names in what was built
+TESTS += tests/house/test_rooms.sh tests/house/test_names.sh
+EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh
 
 # the command that was built, as a user types it
 command_tests = \

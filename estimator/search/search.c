@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cost/cost.h"
-#include "search/search_enumerate.h"
+#include "search/search_internal.h"
 
 /* The ranking where there is no step time. */
 static bool simpler(const p4d_candidate *a, const p4d_candidate *b, double safe)

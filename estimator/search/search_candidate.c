@@ -4,7 +4,7 @@
 
 #include "cost/cost.h"
 #include "request/defaults.h"
-#include "search/search_enumerate.h"
+#include "search/search_internal.h"
 
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 {

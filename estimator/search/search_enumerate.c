@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which layouts the search tries, and in which order. */
-#include "search/search_enumerate.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cost/cost.h"
 #include "request/defaults.h"
+#include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
 

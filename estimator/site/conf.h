@@ -28,41 +28,48 @@ typedef enum p4d_conf_section_kind {
 	P4D_SECTION_KINDS
 } p4d_conf_section_kind;
 
-/* Every key, in the order of the table in conf_keys.c. The keys of `defaults` are plan options instead. */
+/* Every key; those of `defaults` are plan options instead. */
 typedef enum p4d_conf_key {
-	P4D_KEY_MODE,
-	P4D_KEY_SAFE,
-	P4D_KEY_LIMIT,
-	P4D_KEY_REWRITE,
-	P4D_KEY_UNMODELLED,
-	P4D_KEY_ALLOW_OVERRIDE,
-	P4D_KEY_ON_ERROR,
-	P4D_KEY_REQUIRE_PLAN,      /* of a partition: true or false */
-	P4D_KEY_REQUIRE_PLAN_LIST, /* global: names of partitions */
-	P4D_KEY_EXEMPT_ACCOUNTS,
-	P4D_KEY_EXEMPT_QOS,
-	P4D_KEY_LOG,
-	P4D_KEY_DATA,
-	P4D_KEY_GPUS,
-	P4D_KEY_HOST_GIB_PER_RANK,
-	P4D_KEY_VERSION,
-	P4D_KEY_GPU,
-	P4D_KEY_GPUS_PER_NODE,
-	P4D_KEY_MEM_PER_NODE_GIB,
-	P4D_KEY_DEFAULT,
-	P4D_KEY_NAME,
-	P4D_KEY_USABLE_GIB,
+#define KEY(id, name, sections, type, member, stricter) P4D_KEY_##id,
+#include "site/conf_keys.def"
+#undef KEY
 	P4D_KEYS
 } p4d_conf_key;
 
+typedef enum p4d_conf_type {
+	P4D_CONF_CHOICE,   /* int */
+	P4D_CONF_BOOLEAN,  /* bool */
+	P4D_CONF_FRACTION, /* double */
+	P4D_CONF_GIB,      /* uint64_t, bytes */
+	P4D_CONF_COUNT,    /* uint32_t */
+	P4D_CONF_NAMES,    /* char *, comma-separated */
+	P4D_CONF_TEXT
+} p4d_conf_type;
+
+/* Which struct has the member that takes a value. */
+typedef enum p4d_conf_owner {
+	P4D_CONF_OF_NONE,
+	P4D_CONF_OF_POLICY,
+	P4D_CONF_OF_PARTITION,
+	P4D_CONF_OF_SITE
+} p4d_conf_owner;
+
+/* One row of conf_keys.def. */
 typedef struct p4d_conf_key_info {
 	const char *name;
 	unsigned where; /* bit mask of (1 << p4d_conf_section_kind) */
-	bool list;      /* takes { a, b } as well as a single value */
+	p4d_conf_type type;
+	const char *choices; /* "a|b|c" */
+	uint32_t most;       /* of a count */
+	p4d_conf_owner owner;
+	size_t offset; /* of the member */
+	int stricter;  /* 1: the larger value, -1: the smaller one, 0: neither */
 } p4d_conf_key_info;
 
-extern const p4d_conf_key_info p4d_conf_key_table[P4D_KEYS];
-extern const char *const p4d_conf_section_names[P4D_SECTION_KINDS];
+extern const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS];
+/* Of the member that takes a value. */
+size_t p4d_conf__member_bytes(p4d_conf_key key);
+extern const char *const p4d_conf__section_names[P4D_SECTION_KINDS];
 
 enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 64 };
 _Static_assert((int)P4D_KEYS <= (int)P4D_CONF_KEYS && (int)P4D_OPTIONS <= (int)P4D_CONF_KEYS,

@@ -2,7 +2,7 @@
 /* What may stand in p4d.conf, and where. */
 #include <stdio.h>
 
-#include "site/conf.h"
+#include "site/site_internal.h"
 
 #define GLOBAL (1u << P4D_GLOBAL_SECTION)
 #define GPU (1u << P4D_GPU_SECTION)
@@ -11,35 +11,48 @@
 #define ACCOUNT (1u << P4D_ACCOUNT_SECTION)
 #define ANY (GLOBAL | GPU | PARTITION | QOS | ACCOUNT)
 
-const p4d_conf_key_info p4d_conf_key_table[P4D_KEYS] = {
-    [P4D_KEY_MODE] = {"mode", ANY, false},
-    [P4D_KEY_SAFE] = {"safe", ANY, false},
-    [P4D_KEY_LIMIT] = {"limit", ANY, false},
-    [P4D_KEY_REWRITE] = {"rewrite", ANY, false},
-    [P4D_KEY_UNMODELLED] = {"unmodelled", ANY, false},
-    [P4D_KEY_ALLOW_OVERRIDE] = {"allow_override", ANY, false},
-    [P4D_KEY_ON_ERROR] = {"on_error", GLOBAL | PARTITION, false},
-    [P4D_KEY_REQUIRE_PLAN] = {"require_plan", PARTITION, false},
-    [P4D_KEY_REQUIRE_PLAN_LIST] = {"require_plan", GLOBAL, true},
-    [P4D_KEY_EXEMPT_ACCOUNTS] = {"exempt_accounts", GLOBAL, true},
-    [P4D_KEY_EXEMPT_QOS] = {"exempt_qos", GLOBAL, true},
-    [P4D_KEY_LOG] = {"log", GLOBAL, false},
-    [P4D_KEY_DATA] = {"data", GLOBAL, false},
-    [P4D_KEY_GPUS] = {"gpus", GLOBAL, false},
-    [P4D_KEY_HOST_GIB_PER_RANK] = {"host_gib_per_rank", GLOBAL, false},
-    [P4D_KEY_VERSION] = {"version", GLOBAL, false},
-    [P4D_KEY_GPU] = {"gpu", PARTITION, true},
-    [P4D_KEY_GPUS_PER_NODE] = {"gpus_per_node", PARTITION, false},
-    [P4D_KEY_MEM_PER_NODE_GIB] = {"mem_per_node_gib", PARTITION, false},
-    [P4D_KEY_DEFAULT] = {"default", PARTITION, false},
-    [P4D_KEY_NAME] = {"name", GPU, false},
-    [P4D_KEY_USABLE_GIB] = {"usable_gib", GPU, false},
+#define CHOICE(list) .type = P4D_CONF_CHOICE, .choices = (list)
+#define BOOLEAN .type = P4D_CONF_BOOLEAN
+#define FRACTION .type = P4D_CONF_FRACTION
+#define GIB .type = P4D_CONF_GIB
+#define COUNT(largest) .type = P4D_CONF_COUNT, .most = (largest)
+#define NAMES .type = P4D_CONF_NAMES
+#define TEXT .type = P4D_CONF_TEXT
+
+#define POLICY(member) .owner = P4D_CONF_OF_POLICY, .offset = offsetof(p4d_policy, member)
+#define PARTITION_MEMBER(member) \
+	.owner = P4D_CONF_OF_PARTITION, .offset = offsetof(p4d_site_partition, member)
+#define SITE(member) .owner = P4D_CONF_OF_SITE, .offset = offsetof(struct p4d_site, member)
+#define OTHER .owner = P4D_CONF_OF_NONE
+
+#define LARGER .stricter = 1
+#define SMALLER .stricter = -1
+#define NEITHER .stricter = 0
+
+/* Choices are stored as int. */
+_Static_assert(sizeof(p4d_mode) == sizeof(int) && sizeof(p4d_log) == sizeof(int), "enumerations");
+
+const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS] = {
+#define KEY(id, text, sections, type, member, stricter) \
+	{.name = (text), .where = (sections), type, member, stricter},
+#include "site/conf_keys.def"
+#undef KEY
 };
 
-const char *const p4d_conf_section_names[P4D_SECTION_KINDS] = {
+const char *const p4d_conf__section_names[P4D_SECTION_KINDS] = {
     [P4D_GLOBAL_SECTION] = "", [P4D_GPU_SECTION] = "gpu",         [P4D_PARTITION_SECTION] = "partition",
     [P4D_QOS_SECTION] = "qos", [P4D_ACCOUNT_SECTION] = "account", [P4D_DEFAULTS_SECTION] = "defaults",
 };
+
+size_t p4d_conf__member_bytes(p4d_conf_key key)
+{
+	static const size_t bytes[] = {
+	    [P4D_CONF_CHOICE] = sizeof(int),      [P4D_CONF_BOOLEAN] = sizeof(bool),
+	    [P4D_CONF_FRACTION] = sizeof(double), [P4D_CONF_GIB] = sizeof(uint64_t),
+	    [P4D_CONF_COUNT] = sizeof(uint32_t),  [P4D_CONF_NAMES] = sizeof(char *)};
+
+	return bytes[p4d_conf__key_table[key].type];
+}
 
 const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size)
 {

@@ -77,9 +77,9 @@ static int find_key(const p4d_conf_section *section, const char *name, bool *lis
 		return -1;
 	}
 	for (int i = 0; i < P4D_KEYS; i++)
-		if (p4d_conf_key_table[i].where & (1u << section->kind) &&
-		    !strcmp(p4d_conf_key_table[i].name, name)) {
-			*list = p4d_conf_key_table[i].list;
+		if (p4d_conf__key_table[i].where & (1u << section->kind) &&
+		    !strcmp(p4d_conf__key_table[i].name, name)) {
+			*list = p4d_conf__key_table[i].type == P4D_CONF_NAMES;
 			return i;
 		}
 	return -1;
@@ -87,7 +87,7 @@ static int find_key(const p4d_conf_section *section, const char *name, bool *lis
 
 static const char *section_text(const p4d_conf_section *section, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s%s%s", p4d_conf_section_names[section->kind], section->title[0] ? " " : "",
+	snprintf(buf, size, "%s%s%s", p4d_conf__section_names[section->kind], section->title[0] ? " " : "",
 		 section->title);
 	return buf;
 }
@@ -106,20 +106,20 @@ static int unknown_key(parse *p, const p4d_conf_section *section, const char *na
 	}
 	section_text(section, where, sizeof(where));
 	for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++) {
-		if (strcmp(p4d_conf_section_names[i], name) || i == P4D_GPU_SECTION)
+		if (strcmp(p4d_conf__section_names[i], name) || i == P4D_GPU_SECTION)
 			continue; /* gpu is also a key */
 		if (section->kind == P4D_GLOBAL_SECTION)
 			return fail(p, line, SYNTAX, "`%s` is a section, not a key", name);
 		return fail(p, line, SYNTAX, "section `%s` cannot stand inside section `%s`", name, where);
 	}
 	for (int i = 0; i < P4D_KEYS; i++) {
-		const p4d_conf_key_info *key = &p4d_conf_key_table[i];
+		const p4d_conf_key_info *key = &p4d_conf__key_table[i];
 		if (!strcmp(key->name, name)) {
 			if (section->kind == P4D_GLOBAL_SECTION)
 				return fail(p, line, SYNTAX, "`%s` belongs into a `%s` section", name,
 					    key->where & (1u << P4D_PARTITION_SECTION) ? "partition" : "gpu");
 			return fail(p, line, SYNTAX, "`%s` cannot stand in a `%s` section", name,
-				    p4d_conf_section_names[section->kind]);
+				    p4d_conf__section_names[section->kind]);
 		}
 		if (key->where & (1u << section->kind))
 			p4d_suggest_offer(&alike, key->name);
@@ -168,7 +168,7 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 						  : strcasecmp(other->title, title))
 			continue;
 		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is in line %u",
-		     p4d_conf_section_names[kind], *title ? " " : "", title, other->line);
+		     p4d_conf__section_names[kind], *title ? " " : "", title, other->line);
 		return NULL;
 	}
 	if (conf->sections == P4D_CONF_SECTIONS) {
@@ -198,7 +198,7 @@ static int read_section(parse *p, const char *name, unsigned line)
 	char title[sizeof(((p4d_conf_section *)0)->title)] = "", where[96];
 	int kind = P4D_GLOBAL_SECTION + 1;
 
-	while (kind < P4D_SECTION_KINDS && strcmp(p4d_conf_section_names[kind], name))
+	while (kind < P4D_SECTION_KINDS && strcmp(p4d_conf__section_names[kind], name))
 		kind++;
 	if (kind == P4D_SECTION_KINDS) {
 		bool list;
@@ -206,7 +206,7 @@ static int read_section(parse *p, const char *name, unsigned line)
 			return p4d_conf_words__unexpected(&p->words, "`=`");
 		p4d_suggest alike = {.wanted = name};
 		for (int i = P4D_GLOBAL_SECTION + 1; i < P4D_SECTION_KINDS; i++)
-			p4d_suggest_offer(&alike, p4d_conf_section_names[i]);
+			p4d_suggest_offer(&alike, p4d_conf__section_names[i]);
 		return fail(p, line, SYNTAX, "unknown section `%.64s`%s", name, p4d_suggest_text(&alike));
 	}
 	if (kind != P4D_DEFAULTS_SECTION) {

@@ -90,22 +90,21 @@ const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *am
 	return section->gpu;
 }
 
-void p4d_site__overlay(p4d_policy *policy, const p4d_site_section *section)
+static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 {
-	const p4d_policy *from = &section->policy;
-#define OVERLAY(key, member) \
-	if (section->set & (UINT64_C(1) << P4D_KEY_##key)) \
-	policy->member = from->member
-	OVERLAY(MODE, mode);
-	OVERLAY(SAFE, safe);
-	OVERLAY(LIMIT, limit);
-	OVERLAY(LIMIT, limit_is_set);
-	OVERLAY(REWRITE, rewrite);
-	OVERLAY(ON_ERROR, on_error);
-	OVERLAY(UNMODELLED, unmodelled);
-	OVERLAY(REQUIRE_PLAN, require_plan);
-	OVERLAY(ALLOW_OVERRIDE, allow_override);
-#undef OVERLAY
+	return section->set & UINT64_C(1) << key;
+}
+
+/* Takes over what the section sets. */
+static void overlay(p4d_policy *policy, const p4d_site_section *section)
+{
+	for (int key = 0; key < P4D_KEYS; key++) {
+		const size_t at = p4d_conf__key_table[key].offset;
+		if (is_set_by(section, (p4d_conf_key)key))
+			memcpy((char *)policy + at, (const char *)&section->policy + at,
+			       p4d_conf__member_bytes((p4d_conf_key)key));
+	}
+	policy->limit_is_set = policy->limit_is_set || is_set_by(section, P4D_KEY_LIMIT);
 }
 
 /* The policy in one partition; exemptions come last and are common to all partitions. */
@@ -117,36 +116,40 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 
 	for (size_t i = 0; gpu && i < site->sections; i++)
 		if (site->section[i].kind == P4D_GPU_SECTION && !strcasecmp(site->section[i].gpu->name, gpu))
-			p4d_site__overlay(&policy, &site->section[i]);
+			overlay(&policy, &site->section[i]);
 	policy.require_plan = name && listed(site->require_plan, name, length, false);
 	if (partition)
-		p4d_site__overlay(&policy, partition);
+		overlay(&policy, partition);
 	section = qos ? section_of(site, P4D_QOS_SECTION, qos, strlen(qos)) : NULL;
 	if (section)
-		p4d_site__overlay(&policy, section);
+		overlay(&policy, section);
 	section = account ? section_of(site, P4D_ACCOUNT_SECTION, account, strlen(account)) : NULL;
 	if (section)
-		p4d_site__overlay(&policy, section);
+		overlay(&policy, section);
 	/* each section was checked alone; two of them may still cross, and the limit is the promise */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
 	return policy;
 }
 
+static double member_of(const p4d_policy *policy, const p4d_conf_key_info *key)
+{
+	const void *at = (const char *)policy + key->offset;
+
+	return key->type == P4D_CONF_CHOICE    ? *(const int *)at
+	       : key->type == P4D_CONF_BOOLEAN ? *(const bool *)at
+					       : *(const double *)at;
+}
+
 static void strictest(p4d_policy *policy, const p4d_policy *other)
 {
-#define TAKE(member, compare) \
-	if (other->member compare policy->member) \
-	policy->member = other->member
-	TAKE(mode, >);
-	TAKE(rewrite, <);
-	TAKE(on_error, >);
-	TAKE(unmodelled, >);
-	TAKE(safe, <);
-	TAKE(limit, <);
-	TAKE(require_plan, >);
-	TAKE(allow_override, <);
-#undef TAKE
+	for (int i = 0; i < P4D_KEYS; i++) {
+		const p4d_conf_key_info *key = &p4d_conf__key_table[i];
+		if (key->owner == P4D_CONF_OF_POLICY &&
+		    key->stricter * (member_of(other, key) - member_of(policy, key)) > 0)
+			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
+			       p4d_conf__member_bytes((p4d_conf_key)i));
+	}
 	/* a limit that nobody set may rise to 0.97, so one that was set stays in force even when they are
 	 * equal */
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;

@@ -29,7 +29,4 @@ struct p4d_site {
 	p4d_site_section *section;
 };
 
-/* Replaces what the section sets. */
-void p4d_site__overlay(p4d_policy *policy, const p4d_site_section *section);
-
 #endif

@@ -37,8 +37,8 @@ static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, co
 		}
 		at += length;
 		if (!*at)
-			return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_conf_key_table[key].name,
-				    text, list);
+			return fail(l, line, RANGE, "%s = %.64s: not one of %s",
+				    p4d_conf__key_table[key].name, text, list);
 	}
 }
 
@@ -48,7 +48,7 @@ static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, b
 
 	if (strcasecmp(text, "true") && strcasecmp(text, "false"))
 		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
-			    p4d_conf_key_table[key].name, text);
+			    p4d_conf__key_table[key].name, text);
 	if (choice(l, line, key, text, "false|true", &index) < 0)
 		return -1;
 	*out = index;
@@ -63,7 +63,7 @@ static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, b
 static int number(load *l, unsigned line, p4d_conf_key key, const char *text, double max, double *out)
 {
 	double mantissa = 0, scale = 1;
-	const char *name = p4d_conf_key_table[key].name;
+	const char *name = p4d_conf__key_table[key].name;
 	unsigned digits = 0, dots = 0;
 
 	for (const char *at = text; *at; at++) {
@@ -100,56 +100,90 @@ static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uin
 	for (const char *at = text; *at; at++) {
 		if (!isdigit((unsigned char)*at))
 			return fail(l, line, SYNTAX, "%s = %.64s: not a whole number",
-				    p4d_conf_key_table[key].name, text);
+				    p4d_conf__key_table[key].name, text);
 		if (value <= max)
 			value = value * 10 + (uint32_t)(*at - '0');
 	}
 	if (!value || value > max)
-		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf_key_table[key].name,
+		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf__key_table[key].name,
 			    text, (unsigned)max);
 	*out = value;
 	return 0;
 }
 
-/* Sets the policy keys of a section. base: what is in force without it. */
+/* Joins a list with commas. */
+static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
+{
+	const char *text;
+	size_t size = 1;
+
+	for (unsigned i = 0; (text = value_of(l, section, key, i)); i++)
+		size += strlen(text) + 1;
+	if (size == 1)
+		return 0;
+	char *at = *out = malloc(size);
+	if (!at)
+		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", l->conf->path, size);
+	for (unsigned i = 0; (text = value_of(l, section, key, i)); i++) {
+		size_t length = strlen(text);
+		memcpy(at, text, length);
+		at[length] = ',';
+		at += length + 1;
+	}
+	*at = '\0';
+	return 0;
+}
+
+/* The value of a key that stands in the section, into the member that its row names. */
+static int read_member(load *l, const p4d_conf_section *section, p4d_conf_key key, void *owner)
+{
+	const p4d_conf_key_info *info = &p4d_conf__key_table[key];
+	const unsigned line = section->lines[key];
+	const char *text = value_of(l, section, key, 0);
+	void *to = (char *)owner + info->offset;
+
+	switch (info->type) {
+	case P4D_CONF_CHOICE:
+		return choice(l, line, key, text, info->choices, to);
+	case P4D_CONF_BOOLEAN:
+		return boolean(l, line, key, text, to);
+	case P4D_CONF_FRACTION:
+		return number(l, line, key, text, 1, to);
+	case P4D_CONF_GIB:
+		return gib(l, line, key, text, to);
+	case P4D_CONF_COUNT:
+		return count(l, line, key, text, info->most, to);
+	case P4D_CONF_NAMES:
+		return read_names(l, section, key, to);
+	case P4D_CONF_TEXT:
+		break;
+	}
+	return 0;
+}
+
+/* All keys of the section whose values are members of `owner`. *set: which. */
+static int read_members(load *l, const p4d_conf_section *section, p4d_conf_owner kind, void *owner,
+			uint64_t *set)
+{
+	*set = 0;
+	for (int key = 0; key < P4D_KEYS; key++) {
+		if (!section->lines[key] || p4d_conf__key_table[key].owner != kind)
+			continue;
+		if (read_member(l, section, (p4d_conf_key)key, owner) < 0)
+			return -1;
+		*set |= UINT64_C(1) << key;
+	}
+	return 0;
+}
+
+/* base: what is in force without the section. */
 static int read_policy(load *l, const p4d_conf_section *section, const p4d_policy *base, p4d_policy *policy,
 		       uint64_t *set)
 {
 	*policy = *base;
-	*set = 0;
-	for (int i = P4D_KEY_MODE; i <= P4D_KEY_REQUIRE_PLAN; i++) {
-		p4d_conf_key key = (p4d_conf_key)i;
-		unsigned line = section->lines[key];
-		if (!line)
-			continue;
-		const char *text = value_of(l, section, key, 0);
-		int index = 0, rc = 0;
-		if (key == P4D_KEY_MODE) {
-			rc = choice(l, line, key, text, "off|observe|warn|enforce", &index);
-			policy->mode = (p4d_mode)index;
-		} else if (key == P4D_KEY_REWRITE) {
-			rc = choice(l, line, key, text, "off|unset|all", &index);
-			policy->rewrite = (p4d_rewrite)index;
-		} else if (key == P4D_KEY_UNMODELLED) {
-			rc = choice(l, line, key, text, "pass|warn|reject", &index);
-			policy->unmodelled = (p4d_unmodelled)index;
-		} else if (key == P4D_KEY_ON_ERROR) {
-			rc = choice(l, line, key, text, "pass|reject", &index);
-			policy->on_error = (p4d_on_error)index;
-		} else if (key == P4D_KEY_SAFE) {
-			rc = number(l, line, key, text, 1, &policy->safe);
-		} else if (key == P4D_KEY_LIMIT) {
-			rc = number(l, line, key, text, 1, &policy->limit);
-			policy->limit_is_set = true;
-		} else if (key == P4D_KEY_ALLOW_OVERRIDE) {
-			rc = boolean(l, line, key, text, &policy->allow_override);
-		} else {
-			rc = boolean(l, line, key, text, &policy->require_plan);
-		}
-		if (rc < 0)
-			return -1;
-		*set |= UINT64_C(1) << key;
-	}
+	if (read_members(l, section, P4D_CONF_OF_POLICY, policy, set) < 0)
+		return -1;
+	policy->limit_is_set = policy->limit_is_set || section->lines[P4D_KEY_LIMIT];
 	if (policy->safe > policy->limit) {
 		unsigned line = section->lines[P4D_KEY_SAFE];
 		if (section->lines[P4D_KEY_LIMIT] > line)
@@ -205,6 +239,7 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 {
 	p4d_site_partition *partition = &to->partition;
 	const char *text;
+	uint64_t set;
 
 	snprintf(partition->name, sizeof(partition->name), "%s", from->title);
 	for (unsigned i = 0; (text = value_of(l, from, P4D_KEY_GPU, i)); i++) {
@@ -216,17 +251,7 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 			return -1;
 		partition->gpus = i + 1;
 	}
-	text = value_of(l, from, P4D_KEY_GPUS_PER_NODE, 0);
-	if (text && count(l, from->lines[P4D_KEY_GPUS_PER_NODE], P4D_KEY_GPUS_PER_NODE, text, 1024,
-			  &partition->gpus_per_node) < 0)
-		return -1;
-	text = value_of(l, from, P4D_KEY_MEM_PER_NODE_GIB, 0);
-	if (text && gib(l, from->lines[P4D_KEY_MEM_PER_NODE_GIB], P4D_KEY_MEM_PER_NODE_GIB, text,
-			&partition->mem_per_node_bytes) < 0)
-		return -1;
-	text = value_of(l, from, P4D_KEY_DEFAULT, 0);
-	if (text &&
-	    boolean(l, from->lines[P4D_KEY_DEFAULT], P4D_KEY_DEFAULT, text, &partition->is_default) < 0)
+	if (read_members(l, from, P4D_CONF_OF_PARTITION, partition, &set) < 0)
 		return -1;
 	if (!partition->is_default)
 		return 0;
@@ -251,53 +276,15 @@ static int read_defaults(load *l, const p4d_conf_section *section)
 	return 0;
 }
 
-/* Joins a list with commas. */
-static int read_list(load *l, p4d_conf_key key, char **out)
-{
-	const p4d_conf_section *global = &l->conf->section[0];
-	const char *text;
-	size_t size = 1;
-
-	for (unsigned i = 0; (text = value_of(l, global, key, i)); i++)
-		size += strlen(text) + 1;
-	if (size == 1)
-		return 0;
-	char *at = *out = malloc(size);
-	if (!at)
-		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", l->conf->path, size);
-	for (unsigned i = 0; (text = value_of(l, global, key, i)); i++) {
-		size_t length = strlen(text);
-		memcpy(at, text, length);
-		at[length] = ',';
-		at += length + 1;
-	}
-	*at = '\0';
-	return 0;
-}
-
 static int read_globals(load *l)
 {
 	const p4d_conf_section *global = &l->conf->section[0];
-	p4d_policy base = l->site->policy;
-	const char *text;
+	const p4d_policy base = l->site->policy;
 	uint64_t set;
-	int index;
 
-	if (read_policy(l, global, &base, &l->site->policy, &set) < 0 ||
-	    read_list(l, P4D_KEY_REQUIRE_PLAN_LIST, &l->site->require_plan) < 0 ||
-	    read_list(l, P4D_KEY_EXEMPT_ACCOUNTS, &l->site->exempt_accounts) < 0 ||
-	    read_list(l, P4D_KEY_EXEMPT_QOS, &l->site->exempt_qos) < 0)
-		return -1;
-	text = value_of(l, global, P4D_KEY_LOG, 0);
-	if (text) {
-		if (choice(l, global->lines[P4D_KEY_LOG], P4D_KEY_LOG, text, "none|refusals|all", &index) < 0)
-			return -1;
-		l->site->log = (p4d_log)index;
-	}
-	text = value_of(l, global, P4D_KEY_HOST_GIB_PER_RANK, 0);
-	return text ? gib(l, global->lines[P4D_KEY_HOST_GIB_PER_RANK], P4D_KEY_HOST_GIB_PER_RANK, text,
-			  &l->site->host_bytes_per_rank)
-		    : 0;
+	return read_policy(l, global, &base, &l->site->policy, &set) < 0
+		   ? -1
+		   : read_members(l, global, P4D_CONF_OF_SITE, l->site, &set);
 }
 
 static int read_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
@@ -377,7 +364,7 @@ static int absolute_path(load *l, p4d_conf_key key, const char **path)
 	*path = value_of(l, global, key, 0);
 	if (*path && **path != '/')
 		return fail(l, global->lines[key], RANGE, "%s = %.200s: not an absolute path",
-			    p4d_conf_key_table[key].name, *path);
+			    p4d_conf__key_table[key].name, *path);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ typedef struct p4d_checkpoint_rank_file {
 	uint64_t bytes, checksum; /* of the file; of its header */
 } p4d_checkpoint_rank_file;
 
-extern const char *const p4d_checkpoint_state_name[P4D_STATES]; /* names of tensors */
+extern const char *const p4d_checkpoint__state_name[P4D_STATES]; /* names of tensors */
 
 /* checkpoint_files.c: names in the directory */
 

@@ -113,11 +113,11 @@ static int check_tensors(rank_tensors *tensors, const p4d_safetensors *file, con
 	tensors->blocks = (bytes + P4D_CHECKPOINT_BLOCK - 1) / P4D_CHECKPOINT_BLOCK;
 	for (int state = 0; state < P4D_STATES; state++) {
 		const p4d_safetensors_tensor *stored =
-		    p4d_safetensors__find(file, p4d_checkpoint_state_name[state]);
+		    p4d_safetensors__find(file, p4d_checkpoint__state_name[state]);
 		if (!stored || stored->type != P4D_ST_F32 || stored->bytes != bytes)
 			return p4d_fail(err, P4D_E_CHECKPOINT,
 					"%.255s: \"%s\" is not %" PRIu64 " fp32 numbers", name,
-					p4d_checkpoint_state_name[state], elements);
+					p4d_checkpoint__state_name[state], elements);
 		tensors->state[state] = stored;
 	}
 	if (!checksums || checksums->type != P4D_ST_U64 || !checksums->has_checksum ||

@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint_internal.h"
 #include "plan/parameters.h"
 
-const char *const p4d_checkpoint_state_name[P4D_STATES] = {"master", "first", "second"};
+const char *const p4d_checkpoint__state_name[P4D_STATES] = {"master", "first", "second"};
 
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place)
 {
@@ -94,7 +94,7 @@ int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_c
 	struct stat status;
 
 	for (int state = 0; state < P4D_STATES; state++)
-		tensors[state] = (p4d_safetensors_tensor){.name = p4d_checkpoint_state_name[state],
+		tensors[state] = (p4d_safetensors_tensor){.name = p4d_checkpoint__state_name[state],
 							  .type = P4D_ST_F32,
 							  .dims = 1,
 							  .shape = {elements}};

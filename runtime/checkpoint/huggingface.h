@@ -15,7 +15,7 @@
  * zero. Types: F32, BF16, F16. Tensors of the model must all be there in the model's shape; others are
  * ignored. A tied model needs no lm_head. Errors: CHECKPOINT, NO_MEMORY.
  */
-int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err);
+int p4d_huggingface__import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err);
 
 /*
  * Writes the weights of a checkpoint (see p4d_checkpoint__path) to a directory, which is made when it is
@@ -24,7 +24,7 @@ int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *stora
  * to nearest even) or F32. One process does it, with memory for a few MiB and the names. Every byte that is
  * read is checked. Errors: CHECKPOINT, IO, VALUE, NO_MEMORY.
  */
-int p4d_huggingface_export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
-			   uint64_t file_bytes, p4d_error *err);
+int p4d_huggingface__export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
+			    uint64_t file_bytes, p4d_error *err);
 
 #endif

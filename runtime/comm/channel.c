@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between two ranks: a head and data, over whatever byte stream joins them. */
+#include "comm/channel.h"
+
 #include <string.h>
 
+#include "comm/channel_shm.h"
+#include "comm/events.h"
 #include "comm/world.h"
 
 enum { P4D_MESSAGE = 0x70346430 };

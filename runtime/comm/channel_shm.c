@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where things lie in a node's shared memory, and the byte streams between two ranks in it. */
+#include "comm/channel_shm.h"
+
 #include <string.h>
 #include <unistd.h>
 

@@ -9,6 +9,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "comm/channel.h"
+#include "comm/events.h"
 #include "comm/world.h"
 
 /* A connection failed under way. What the control connections say is better, and at most a moment later. */

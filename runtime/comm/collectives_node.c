@@ -9,6 +9,8 @@
  */
 #include <string.h>
 
+#include "comm/channel_shm.h"
+#include "comm/events.h"
 #include "comm/group.h"
 #include "comm/sum.h"
 

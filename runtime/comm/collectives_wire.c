@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "comm/channel.h"
 #include "comm/group.h"
 #include "comm/sum.h"
 

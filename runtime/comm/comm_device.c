@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/channel.h"
+#include "comm/events.h"
 #include "comm/transport.h"
 
 static const double LOOK_SECONDS = 0.002;

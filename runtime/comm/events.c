@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in on sockets: new connections, news and ends of other ranks, and the bell of this one. */
+#include "comm/events.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

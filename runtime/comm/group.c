@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/channel.h"
+#include "comm/channel_shm.h"
 #include "comm/transport.h"
 
 /* How often this rank has opened that very list before. */

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "comm/channel_shm.h"
+#include "comm/events.h"
 #include "comm/world.h"
 
 enum { P4D_HELLO_NODE = 0x70346411 };

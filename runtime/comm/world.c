@@ -10,6 +10,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "comm/channel.h"
+#include "comm/channel_shm.h"
+#include "comm/events.h"
 #include "comm/sum.h"
 
 /* What a message of a rank that left may still need to be seen, where it came another way than the farewell.

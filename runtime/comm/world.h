@@ -108,41 +108,7 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 		    p4d_error *err);
 /* Fails when the world is broken; looks at the sockets now and then. First in every public call. */
 int p4d_world_check(p4d_world *w, p4d_error *err);
-/* Breaks the world for all ranks; returns -1. */
-int p4d_events__break(p4d_world *w, p4d_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-int p4d_events__error(const p4d_world *w, p4d_error *err); /* err = why; -1 */
 /* "rank 3 (node h2)" */
 const char *p4d_world_peer_text(const p4d_peer *peer, char text[96]);
-
-/* events.c: sockets. timeout in milliseconds as in epoll_wait. */
-void p4d_events__take(p4d_world *w, int timeout);
-int p4d_events__add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32_t rank, unsigned channel);
-enum { P4D_EVENT_CONTROL, P4D_EVENT_LISTENER, P4D_EVENT_GREETING, P4D_EVENT_BELL, P4D_EVENT_DATA };
-int p4d_events__control(p4d_world *w, uint32_t rank, int fd,
-			p4d_error *err); /* a control connection exists */
-void p4d_events__leave(p4d_world *w);    /* tells all that this rank leaves in good order */
-p4d_hello p4d_events__hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel);
-
-/* channel.c: messages. Data must stay until the ticket's message has left. */
-int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data,
-		     uint64_t bytes, uint64_t *ticket, p4d_error *err);
-int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
-/* ranks: of the group that `to` of the pending sends counts in */
-int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
-			      unsigned *which, p4d_error *err);
-/* Waits for the next message, which must have that tag and size; its data is then taken in pieces, in order.
- */
-int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes,
-		     p4d_error *err);
-int p4d_channel_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes,
-			  p4d_error *err);
-/* Instead, of a message that this rank sent to itself: where its data are, which counts as taken. */
-const void *p4d_channel__take_own(p4d_world *w, unsigned channel);
-void p4d_channel_push_all(p4d_world *w); /* moves what can be moved */
-
-/* channel_tcp.c, channel_shm.c: moves up to `bytes`; 0 when nothing can be moved now */
-size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
-size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);
 
 #endif

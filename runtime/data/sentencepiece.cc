@@ -62,4 +62,4 @@ void close_model(void *opaque)
 }
 } // namespace
 
-extern "C" const p4d_sentencepiece p4d_sentencepiece_calls = {open_model, encode, close_model};
+extern "C" const p4d_sentencepiece p4d_sentencepiece__calls = {open_model, encode, close_model};

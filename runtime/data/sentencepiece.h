@@ -24,7 +24,7 @@ typedef struct p4d_sentencepiece {
 } p4d_sentencepiece;
 
 /* The one symbol of libp4d-sentencepiece.so. */
-extern const p4d_sentencepiece p4d_sentencepiece_calls;
+extern const p4d_sentencepiece p4d_sentencepiece__calls;
 
 #ifdef __cplusplus
 }

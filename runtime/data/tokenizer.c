@@ -24,7 +24,7 @@ static int open_sentencepiece(p4d_tokenizer *tokenizer, const char *path, p4d_er
 		    err, "apt-get install libsentencepiece-dev, then build p4d again; or --tokenizer bytes");
 	}
 	void *library = dlopen(part, RTLD_NOW | RTLD_LOCAL); /* stays open */
-	const p4d_sentencepiece *calls = library ? dlsym(library, "p4d_sentencepiece_calls") : NULL;
+	const p4d_sentencepiece *calls = library ? dlsym(library, "p4d_sentencepiece__calls") : NULL;
 	if (!calls)
 		return p4d_fail(err, P4D_E_VALUE, "SentencePiece cannot be loaded: %.400s", dlerror());
 	void *model = calls->open(path, &pieces, &end, why, sizeof(why));

@@ -12,7 +12,7 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
 void p4d_attention__warm_up(p4d_net *m);
 
-/* What the ways to all keys of a sequence share: attention_layer.c, attention_ring.c, attention_gather.c. */
+/* What the ways to all keys of a sequence share: attention.c, attention_ring.c, attention_gather.c. */
 
 /*
  * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: of

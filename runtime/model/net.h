@@ -155,7 +155,7 @@ typedef struct p4d_net {
 	/*
 	 * Data on the device: tp, cp, dp*cp, stages, tp*stages, the two ends of a tied table (NULL
 	 * elsewhere). Collectives of dp_cp are asynchronous: p4d_optimizer__gather_ahead and
-	 * p4d_optimizer_reduce_segment only call them.
+	 * p4d_optimizer__reduce_segment only call them.
 	 */
 	p4d_group *tp, *cp, *dp_cp, *pp, *vocabulary, *embedding_group;
 	p4d_group *world;       /* all ranks; numbers of the host */

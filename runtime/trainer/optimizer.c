@@ -67,7 +67,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 {
 	/* layers were reduced when the last backward pass was through with them, but for the first */
 	for (uint32_t i = overlaps(t) ? 1 : p4d_optimizer__segments_of(t, chunk); i-- > 0;)
-		if (p4d_optimizer_reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
+		if (p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
 	return 0;
 }
@@ -77,7 +77,7 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 	if (layer == 0 || layer >= t->net.weights.of_chunk ||
 	    in->micro_batch != t->net.schedule.micro_batches - 1 || !overlaps(t))
 		return 0;
-	return p4d_optimizer_reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
+	return p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, in->chunk, layer), false, err);
 }
 
 int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
@@ -101,7 +101,7 @@ static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
  * The two stages that hold a tied table add up at the end: before, one would wait for the other, which may
  * still need its passes.
  */
-int p4d_optimizer_reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
+int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
 {
 	const p4d_segment *s = &t->net.weights.segment[segment];
 	const p4d_weight *weights = t->net.weights.weight + s->first_weight;
@@ -228,7 +228,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	double scale;
 
 	for (uint32_t i = 0; i < t->net.weights.segments; i++)
-		if (p4d_optimizer_reduce_segment(t, i, true, err) < 0)
+		if (p4d_optimizer__reduce_segment(t, i, true, err) < 0)
 			return -1;
 	if (p4d_comm_await(t->net.dp_cp, p4d_comm_called(t->net.dp_cp), err) < 0 ||
 	    measure(t, squares_of, &mine, err) < 0)

@@ -27,7 +27,8 @@ static void same_keys(const p4d_conf *conf)
 				continue;
 			check(section->lines[key] >= section->line);
 			const char *value = p4d_conf__value(conf, section, key, 0);
-			bool list = section->kind != P4D_DEFAULTS_SECTION && p4d_conf_key_table[key].list;
+			bool list = section->kind != P4D_DEFAULTS_SECTION &&
+				    p4d_conf__key_table[key].type == P4D_CONF_NAMES;
 			check(list || (value && *value && !p4d_conf__value(conf, section, key, 1)));
 		}
 	}

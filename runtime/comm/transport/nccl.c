@@ -232,7 +232,7 @@ static void nccl_end(p4d_transport *t)
 		p4d_nccl__close(t->state);
 }
 
-const p4d_transport_ops p4d_nccl_transport = {
+const p4d_transport_ops p4d_nccl__transport = {
     .open = p4d_nccl__group_open,
     .close = p4d_nccl__group_close,
     .collective = nccl_collective,

@@ -22,7 +22,7 @@ typedef struct p4d_nccl_group {
 } p4d_nccl_group;
 
 /* By NCCL. p4d_transport.state: p4d_nccl. */
-extern const p4d_transport_ops p4d_nccl_transport;
+extern const p4d_transport_ops p4d_nccl__transport;
 
 /* nccl_open.c: as p4d_transport_ops says */
 int p4d_nccl__group_open(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "comm/channel.h"
+
 int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err)
 {
 	const char *missing = NULL;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "comm/channel.h"
+
 /* Of collectives and received messages: so much is copied at a time. */
 enum { CHUNK_BYTES = 8 << 20 };
 
@@ -232,7 +234,7 @@ static void staged_close(p4d_group *g, p4d_transport *t)
 	g->transport_state = NULL;
 }
 
-const p4d_transport_ops p4d_staged_transport = {
+const p4d_transport_ops p4d_staged__transport = {
     .open = staged_open,
     .close = staged_close,
     .collective = staged_collective,

@@ -5,7 +5,7 @@
 #include "comm/transport.h"
 
 /* Data of devices copied to the host, and on from there. */
-extern const p4d_transport_ops p4d_staged_transport;
+extern const p4d_transport_ops p4d_staged__transport;
 
 /* Before its first group. Errors: NO_MEMORY. */
 int p4d_staged__begin(p4d_transport *transport, p4d_error *err);

@@ -48,7 +48,7 @@ static int begin_staged(p4d_transport *t, const char *why, p4d_error *err)
 	for (char *c = t->name; *c; c++)
 		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
 			*c = '\'';
-	t->ops = &p4d_staged_transport;
+	t->ops = &p4d_staged__transport;
 	return p4d_staged__begin(t, err);
 }
 
@@ -60,7 +60,7 @@ static int begin(p4d_transport *t, const p4d_card *cards, p4d_transport_kind kin
 
 	if (w->size == 1) {
 		snprintf(t->name, sizeof(t->name), "one rank");
-		t->ops = &p4d_staged_transport;
+		t->ops = &p4d_staged__transport;
 		return 0;
 	}
 	if (kind == P4D_TRANSPORT_STAGED)
@@ -74,7 +74,7 @@ static int begin(p4d_transport *t, const p4d_card *cards, p4d_transport_kind kin
 	}
 	snprintf(t->name, sizeof(t->name), "NCCL %d.%d.%d", cards[0].version / 10000,
 		 cards[0].version / 100 % 100, cards[0].version % 100);
-	t->ops = &p4d_nccl_transport;
+	t->ops = &p4d_nccl__transport;
 	t->state = *nccl;
 	*nccl = NULL;
 	return 0;

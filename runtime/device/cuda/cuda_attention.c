@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table's attention: fused where that is possible, else on kernels of p4d's own. */
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
 static bool takes(p4d_cuda *c, const p4d_attention_shape *shape)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
 static double gib(uint64_t bytes)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
 #ifdef HAVE_CONFIG_H

@@ -2,7 +2,7 @@
 /* The order of streams, and waiting for them. */
 #include <stdlib.h>
 
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_internal.h"
 #include "device/device_wait.h"
 
 cudaError_t p4d_cuda_query(cudaEvent_t event)

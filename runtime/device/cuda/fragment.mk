@@ -9,7 +9,7 @@ cuda_kernel_headers = \
 	runtime/device/cuda/launch.h runtime/device/cuda/elements.h runtime/device/cuda/reduce.h \
 	runtime/device/cuda/attention_tiles.h runtime/device/cuda/kernels.h
 cuda_host = \
-	runtime/device/cuda/cuda_device.h runtime/device/cuda/gemm.h runtime/device/cuda/sdpa.h \
+	runtime/device/cuda/cuda_internal.h runtime/device/cuda/gemm.h runtime/device/cuda/sdpa.h \
 	runtime/device/cuda/cuda_open.c runtime/device/cuda/cuda_memory.c runtime/device/cuda/cuda_streams.c \
 	runtime/device/cuda/cuda_operations.c runtime/device/cuda/cuda_attention.c runtime/device/cuda/sdpa_blocks.c
 cudnn_graphs = \

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 #include "plan/cudnn_workspace.h" /* the one beside this file is of kernels */
 

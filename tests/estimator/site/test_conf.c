@@ -294,8 +294,8 @@ static void the_sample_is_valid(void **state)
 	*out = '\0';
 	site = loaded(enabled);
 	for (int i = 0; i < P4D_KEYS; i++) /* every key is shown */
-		if (!strstr(text, p4d_conf_key_table[i].name))
-			fail_msg("etc/p4d.conf does not show `%s`", p4d_conf_key_table[i].name);
+		if (!strstr(text, p4d_conf__key_table[i].name))
+			fail_msg("etc/p4d.conf does not show `%s`", p4d_conf__key_table[i].name);
 	p4d_site_free(site);
 }
 

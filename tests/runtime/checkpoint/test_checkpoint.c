@@ -259,7 +259,7 @@ static void exported_models_say_what_they_are(void **state)
 		assert_int_equal(p4d_checkpoint__path(dir, i + 1, checkpoint, sizeof(checkpoint), NULL), 0);
 		assert_int_equal(p4d_checkpoint__join_path(path, NULL, "%s/model-%d", test_directory, (int)i),
 				 0);
-		if (p4d_huggingface_export(checkpoint, path, P4D_ST_BF16, 0, &err) < 0)
+		if (p4d_huggingface__export(checkpoint, path, P4D_ST_BF16, 0, &err) < 0)
 			fail_msg("%s", err.text);
 		check_config(path, job->plan);
 		close_job(job);
@@ -300,7 +300,7 @@ static void import_all(test_job *job, const char *path, uint64_t salt, float (*r
 	p4d_error err;
 
 	for (uint32_t i = 0; i < job->world; i++) {
-		if (p4d_huggingface_import(path, &job->rank[i].storage, &err) < 0)
+		if (p4d_huggingface__import(path, &job->rank[i].storage, &err) < 0)
 			fail_msg("%s", err.text);
 		visit_rank(&job->rank[i], compare_imported, &in);
 	}
@@ -325,17 +325,17 @@ static void hugging_face_there_and_back(void **state)
 		    p4d_checkpoint__join_path(cut, NULL, "%s/bf16-%d", test_directory, (int)step), 0);
 		assert_int_equal(
 		    p4d_checkpoint__join_path(index, NULL, "%s/model.safetensors.index.json", cut), 0);
-		if (p4d_huggingface_export(checkpoint, whole, P4D_ST_F32, 0, &err) < 0)
+		if (p4d_huggingface__export(checkpoint, whole, P4D_ST_F32, 0, &err) < 0)
 			fail_msg("%s", err.text);
 		check_exported(whole, from, step);
 		import_all(to, whole, step, as_it_is);
-		if (p4d_huggingface_export(checkpoint, cut, P4D_ST_BF16, 10000, &err) < 0)
+		if (p4d_huggingface__export(checkpoint, cut, P4D_ST_BF16, 10000, &err) < 0)
 			fail_msg("%s", err.text);
 		assert_int_equal(access(index, F_OK), 0);
 		import_all(to, cut, step, rounded);
-		assert_int_equal(p4d_huggingface_export(checkpoint, cut, P4D_ST_BF16, 0, &err), -1);
+		assert_int_equal(p4d_huggingface__export(checkpoint, cut, P4D_ST_BF16, 0, &err), -1);
 		assert_non_null(strstr(err.text, "is there already"));
-		assert_int_equal(p4d_huggingface_export(checkpoint, cut, P4D_ST_F16, 0, &err), -1);
+		assert_int_equal(p4d_huggingface__export(checkpoint, cut, P4D_ST_F16, 0, &err), -1);
 		assert_int_equal(err.code, P4D_E_VALUE);
 		close_job(from);
 		close_job(to);
@@ -386,7 +386,7 @@ static void half_precision_and_wrong_shapes(void **state)
 				    p4d_safetensors__write(writer, &numbers[k % 8].half, 2, NULL), 0);
 		}
 		assert_int_equal(p4d_safetensors__finish(writer, NULL, NULL), 0);
-		int rc = p4d_huggingface_import(path, &rank->storage, &err);
+		int rc = p4d_huggingface__import(path, &rank->storage, &err);
 		assert_int_equal(rc, wrong ? -1 : 0);
 		if (wrong) {
 			static const char *const text[] = {"", "is I16, expected F32, BF16 or F16",

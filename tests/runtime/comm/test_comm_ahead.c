@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "comm/channel_shm.h"
 #include "comm/node.h"
 #include "support/forked.h"
 

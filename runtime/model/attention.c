@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of a layer: of this rank's queries over all keys of the sequence that they see. */
+#include "model/attention.h"
+
 #include <math.h>
 
-#include "model/attention.h"
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 

@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# External names of the product, as its objects have them:
+#   - each is defined once, and no two types have the same name;
+#   - p4d_room__name, with two underscores, is used inside its room only;
+#   - what a header declares that no other room includes has them, unless the whole room is closed: nothing includes from it.
+# Prints two shares: names with a word of their file or folder, and prototypes in the header of the file's own stem or of
+# its folder (FOLDER.h, FOLDER_internal.h).
+set -u
+source=$(cd "${P4D_TEST_SRCDIR:-$(dirname "$0")/../..}" && pwd) || exit 2
+build=${P4D_TEST_BUILDDIR:-.}
+least_named=85 least_declared=80
+work=$(mktemp -d "${TMPDIR:-/tmp}/p4d-names.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+failed=0
+fault() { echo "FAIL: $*"; failed=1; }
+cd "$source" || exit 2
+
+# object, its source: estimator/plan/.libs/libp4d_la-plan.o is of estimator/plan/plan.c
+(cd "$build" && find estimator command plugin runtime -name '*.o' 2>/dev/null) | while read -r object; do
+	stem=$(echo "$object" | sed 's|\.libs/||; s|/[a-z0-9_]*_la-|/|; s|/p4d-|/|; s|/p4d_train-|/|; s|/gputable-|/|; s|\.o$||')
+	for end in c cu cc; do
+		[ ! -f "$stem.$end" ] || echo "$object $stem.$end"
+	done
+done >"$work/objects"
+if [ ! -s "$work/objects" ]; then
+	echo "nothing was built"
+	exit 77
+fi
+while read -r object file; do
+	nm "$build/$object" 2>/dev/null | awk -v file="$file" '
+		NF == 3 && $2 ~ /^[TDRB]$/ && $3 ~ /^p4d_/ { print "D", $3, file }
+		NF == 2 && $1 == "U" && $2 ~ /^p4d_/ { print "U", $2, file }'
+done <"$work/objects" | LC_ALL=C sort -u >"$work/symbols"
+
+# Which file includes which header.
+find estimator command plugin runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' | while read -r file; do
+	sed -n "s|^# *include \"\([^\"]*\)\".*|I \1 $file|p" "$file"
+done >"$work/included"
+# name(, in a header outside of comments, at the depth of the file: a prototype
+find estimator command plugin runtime -name '*.h' | while read -r header; do
+	echo "H $header"
+	awk -v header="$header" '
+		/^\/\*/ { comment = 1 }
+		!comment && /^(extern |[a-z].*[ *])p4d_[a-z0-9_]+(\(|\[|;|,)/ && !/^(static|typedef|#)/ {
+			line = $0
+			while (match(line, /p4d_[a-z0-9_]+[(\[;,]/)) {
+				print "P", substr(line, RSTART, RLENGTH - 1), header
+				line = substr(line, RSTART + RLENGTH)
+				if ($0 !~ /^extern/) break
+			}
+		}
+		/\*\// { comment = 0 }' "$header"
+done >"$work/prototypes"
+
+awk '$1 == "D" { print $2, $3 }' "$work/symbols" | awk '
+	{ n[$1]++; where[$1] = where[$1] " " $2 }
+	END { for (s in n) if (n[s] > 1) print s ":" where[s] }' |
+	grep -v 'device/cpu/' >"$work/twice"
+[ ! -s "$work/twice" ] || fault "defined twice: $(cat "$work/twice")"
+
+awk '
+	function room(path) { sub(/\/[^\/]*$/, "", path); return path }
+	$1 == "D" { home[$2] = room($3) }
+	$1 == "U" { users[$2] = users[$2] " " room($3); files[$2] = files[$2] " " $3 }
+	END {
+		for (s in users) {
+			if (s !~ /__/ || !(s in home)) continue
+			n = split(files[s], file, " ")
+			for (i = 1; i <= n; i++)
+				if (room(file[i]) != home[s]) print s " of " home[s] " is used in " file[i]
+		}
+	}' "$work/symbols" >"$work/strangers"
+[ ! -s "$work/strangers" ] || fault "used outside of their rooms:
+$(cat "$work/strangers")"
+
+awk -v least_named=$least_named -v least_declared=$least_declared '
+	function room(path) { sub(/\/[^\/]*$/, "", path); return path }
+	function base(path) { sub(/.*\//, "", path); return path }
+	function stem(path) { path = base(path); sub(/\.[a-z]*$/, "", path); return path }
+	# singular and plural are one word, and so are a word and its longer forms: attention, attend
+	function same(a, b, n) {
+		if (a == b || a "s" == b || a == b "s") return 1
+		n = length(a) < length(b) ? length(a) : length(b)
+		return n >= 4 && substr(a, 1, n) == substr(b, 1, n)
+	}
+	function named(symbol, file, a, b, i, k, m, n) {
+		n = split(substr(symbol, 5), a, /_+/)
+		m = split(stem(file) "_" base(room(file)), b, /_+/)
+		for (i = 1; i <= n; i++) for (k = 1; k <= m; k++) if (same(a[i], b[k])) return 1
+		return 0
+	}
+	$1 == "H" { there[$2] = 1; next }
+	$1 == "I" {
+		for (i = 1; i <= 4; i++) {
+			h = part[i] "/" $2
+			if (h in there && room(h) != room($3)) foreign[h] = open_room[room(h)] = 1
+		}
+		next
+	}
+	$1 == "P" { if (!($2 in declared)) declared[$2] = $3; next }
+	$1 == "D" && !($2 in home) { home[$2] = $3 }
+	$1 == "U" { used[$2] = used[$2] " " room($3) }
+	function outside(symbol, who, i, n) {
+		n = split(used[symbol], who, " ")
+		for (i = 1; i <= n; i++) if (who[i] != room(home[symbol])) return 1
+		return 0
+	}
+	BEGIN { split("estimator command plugin runtime", part, " ") }
+	END {
+		for (s in home) {
+			h = declared[s]
+			if (h == "" || home[s] ~ /device\/cpu\/cpu_/) continue
+			all++
+			f = home[s]
+			if (named(s, f)) good++; else bad = bad "\n  " s " of " f
+			if (stem(h) == stem(f) && room(h) == room(f) || stem(h) == base(room(f)) || stem(h) == base(room(f)) "_internal") near++
+			else away = away "\n  " s " of " f " in " h
+			if (!(h in foreign) && room(h) == room(f) && open_room[room(f)] && s !~ /__/ && !outside(s))
+				mark = mark "\n  " s " of " f
+		}
+		printf "%d external names: %.1f %% have a word of their file or folder, %.1f %% are declared in a header of it\n",
+			all, 100 * good / all, 100 * near / all
+		if (ENVIRON["P4D_TEST_VERBOSE"]) print "without such a word:" bad "\ndeclared elsewhere:" away
+		if (mark) { print "FAIL: only their room can use them, so they take two underscores:" mark; wrong = 1 }
+		if (100 * good < least_named * all || 100 * near < least_declared * all) {
+			print "FAIL: at least " least_named " and " least_declared " % are asked for" bad away
+			wrong = 1
+		}
+		exit wrong
+	}' "$work/prototypes" "$work/included" "$work/symbols" || failed=1
+
+# Types: of whatever file.
+find estimator command plugin runtime -name '*.[ch]' -o -name '*.cu' -o -name '*.cc' | while read -r file; do
+	sed -n 's/^} \([a-z_0-9]*\);.*/\1/p; s/^typedef .* \*\{0,1\}\([a-z_0-9]*\);$/\1/p; s/^typedef .*(\*\([a-z_0-9]*\))(.*/\1/p' "$file" |
+		LC_ALL=C sort -u
+done | sort | uniq -d >"$work/types"
+[ ! -s "$work/types" ] || fault "types of one name: $(tr '\n' ' ' <"$work/types")"
+exit $failed
