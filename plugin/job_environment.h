@@ -59,7 +59,7 @@ void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t
 
 static inline const char *p4d_environment_plan(const p4d_environment *env)
 {
-	return carried->output[0]; /* P4D_PLAN is the first of p4d_export_name */
+	return env->output[0]; /* P4D_PLAN is the first of p4d_export_name */
 }
 
 /* The options as a request, origin user. Errors: VALUE. */

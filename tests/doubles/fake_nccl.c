@@ -6,11 +6,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "comm/group.h"
@@ -88,11 +90,12 @@ static bool has_fault(const char *function)
 static void barrier(comm *c)
 {
 	const uint32_t wanted = ++c->barriers * (uint32_t)c->ranks;
+	uint32_t seen = atomic_fetch_add(&c->shared->arrived, 1) + 1;
 
-	atomic_fetch_add(&c->shared->arrived, 1);
-	for (unsigned turn = 0; (int32_t)(atomic_load(&c->shared->arrived) - wanted) < 0; turn++)
-		if (turn > 100)
-			usleep(20);
+	if (seen == wanted)
+		syscall(SYS_futex, &c->shared->arrived, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	for (; (int32_t)(seen - wanted) < 0; seen = atomic_load(&c->shared->arrived))
+		syscall(SYS_futex, &c->shared->arrived, FUTEX_WAIT, seen, NULL, NULL, 0);
 }
 
 int ncclGetVersion(int *version)

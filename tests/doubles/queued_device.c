@@ -24,6 +24,10 @@ typedef struct stream {
 	queued *owner;
 	pthread_t thread;
 	uint64_t queued, done;
+	uint64_t awaited; /* what others wait for `done` to become, the least of it */
+	/* queued and done have changed, each for those only that wait for it: else all threads wake for each
+	 */
+	pthread_cond_t more, reached;
 	unsigned lag;
 	entry entries[QUEUED_MOST];
 	struct stream *next;
@@ -48,8 +52,7 @@ struct queued {
 	unsigned side_lag;
 	p4d_error why;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	/* copies of structures that queued operations point to: more than there can be operations */
+	/* structures that operations point to: more than there can be operations */
 	_Alignas(16) char kept[KEPT][KEPT_BYTES];
 	unsigned next_kept;
 	/* for the cpu's attention, where the plan is a GPU's and has no workspace */
@@ -70,6 +73,16 @@ static stream *stream_of(p4d_device *device, void *which)
 
 static void wait_here(void *args);
 
+/* With the lock. Until so many of its operations are done. */
+static void await(stream *s, uint64_t done)
+{
+	while (s->done < done && !s->owner->closing) {
+		if (done < s->awaited)
+			s->awaited = done;
+		pthread_cond_wait(&s->reached, &s->owner->lock);
+	}
+}
+
 static void queue(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes)
 {
 	stream *s = (stream *)calls;
@@ -78,14 +91,14 @@ static void queue(queued_stream *calls, void (*work)(void *), const void *args, 
 	if (bytes > QUEUED_ARGUMENTS)
 		abort();
 	pthread_mutex_lock(&q->lock);
-	while (s->queued - s->done == QUEUED_MOST)
-		pthread_cond_wait(&q->changed, &q->lock);
+	if (s->queued - s->done == QUEUED_MOST)
+		await(s, s->done + 1);
 	entry *e = &s->entries[s->queued % QUEUED_MOST];
 	e->work = work;
 	memcpy(e->args, args, bytes);
 	s->queued++;
 	q->beside += s != q->compute && work != wait_here;
-	pthread_cond_broadcast(&q->changed);
+	pthread_cond_signal(&s->more);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -97,7 +110,7 @@ static void *run(void *context)
 	pthread_mutex_lock(&q->lock);
 	for (;;) {
 		while (s->queued == s->done && !q->closing)
-			pthread_cond_wait(&q->changed, &q->lock);
+			pthread_cond_wait(&s->more, &q->lock);
 		if (s->queued == s->done)
 			break;
 		entry *e = &s->entries[s->done % QUEUED_MOST];
@@ -106,8 +119,10 @@ static void *run(void *context)
 			usleep(s->lag);
 		e->work(e->args);
 		pthread_mutex_lock(&q->lock);
-		s->done++;
-		pthread_cond_broadcast(&q->changed);
+		if (++s->done >= s->awaited) {
+			s->awaited = UINT64_MAX;
+			pthread_cond_broadcast(&s->reached);
+		}
 	}
 	pthread_mutex_unlock(&q->lock);
 	return NULL;
@@ -122,6 +137,9 @@ static stream *add_stream(queued *q, unsigned lag)
 	s->calls.queue = queue;
 	s->owner = q;
 	s->lag = lag;
+	s->awaited = UINT64_MAX;
+	pthread_cond_init(&s->more, NULL);
+	pthread_cond_init(&s->reached, NULL);
 	if (pthread_create(&s->thread, NULL, run, s) != 0) {
 		free(s);
 		return NULL;
@@ -181,8 +199,7 @@ static void wait_here(void *args)
 	queued *q = m->where->owner;
 
 	pthread_mutex_lock(&q->lock);
-	while (m->where->done < m->at && !q->closing)
-		pthread_cond_wait(&q->changed, &q->lock);
+	await(m->where, m->at);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -240,9 +257,8 @@ static void q_release(p4d_device *device, void *arena)
 	queued *q = of(device);
 
 	pthread_mutex_lock(&q->lock);
-	for (const stream *s = q->streams; s; s = s->next)
-		while (s->done < s->queued)
-			pthread_cond_wait(&q->changed, &q->lock);
+	for (stream *s = q->streams; s; s = s->next)
+		await(s, s->queued);
 	pthread_mutex_unlock(&q->lock);
 	q->cpu.release(&q->cpu, arena);
 }
@@ -456,7 +472,10 @@ static void q_close(p4d_device *device)
 
 	pthread_mutex_lock(&q->lock);
 	q->closing = true;
-	pthread_cond_broadcast(&q->changed);
+	for (stream *s = q->streams; s; s = s->next) {
+		pthread_cond_signal(&s->more);
+		pthread_cond_broadcast(&s->reached);
+	}
 	pthread_mutex_unlock(&q->lock);
 	for (stream *s = q->streams; s; s = s->next)
 		pthread_join(s->thread, NULL);
@@ -481,7 +500,6 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	if (!q)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a device");
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_cond_init(&q->changed, NULL);
 	q->side_lag = side_lag;
 	*device = (p4d_device){
 	    .name = "queued",

@@ -110,24 +110,29 @@ static void test_killed(void **state)
 	print_message("the last rank noticed after %.3f s\n", slowest);
 }
 
-/* At any moment of the start, also rank 0: the others end in some way, and none waits for its timeout. */
+/* At any moment of the start, rank 0 included: the others end, one way or another, and none waits to the end.
+ * Most of it is waiting: all rounds wait at once. */
 static void test_killed_while_joining(void **state)
 {
+	enum { ROUNDS = 12 };
+	forked all[ROUNDS];
 	uint64_t draw = 3;
 
 	(void)state;
-	for (int round = 0; round < 12; round++) {
-		forked f;
-		forked_init(&f, 6, round % 2 ? two_by_four : NULL);
-		f.ranks.join_seconds = 0.6;
-		forked_start(&f, busy);
-		uint32_t victim = (uint32_t)round % 6;
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		forked *f = &all[round];
+		forked_init(f, 6, round % 2 ? two_by_four : NULL);
+		f->ranks.join_seconds = 0.6;
+		forked_start(f, busy);
 		usleep(forked_random(&draw) % 4000);
-		kill(f.pids[victim], SIGKILL);
-		assert_true(forked_finish(&f, 20));
+		kill(f->pids[round % 6], SIGKILL);
+	}
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		forked *f = &all[round];
+		assert_true(forked_finish(f, 20));
 		for (uint32_t r = 0; r < 6; r++)
-			if (r != victim && (f.status[r] != 1 << 8 || f.ends[r].err.code != P4D_E_RANK))
-				fail_msg("rank %u: %#x %s", r, f.status[r], f.ends[r].err.text);
+			if (r != round % 6 && (f->status[r] != 1 << 8 || f->ends[r].err.code != P4D_E_RANK))
+				fail_msg("rank %u: %#x %s", r, f->status[r], f->ends[r].err.text);
 	}
 }
 
@@ -382,29 +387,41 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return p4d_comm_barrier(g, err);
 }
 
-static void test_stopped(void **state)
-{
-	forked f;
+/* It is begun before all other tests, and looked at behind them. */
+static forked stopped;
+static double stopped_since;
 
+static int begin_stop(void **state)
+{
 	(void)state;
-	forked_init(&f, 3, apart);
-	f.ranks.idle_seconds = 3;
-	forked_start(&f, be_stopped);
-	wait_until_open(&f);
-	usleep(4500000);
-	kill(f.pids[2], SIGCONT);
-	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+	forked_init(&stopped, 3, apart);
+	stopped.ranks.idle_seconds = 3;
+	forked_start(&stopped, be_stopped);
+	wait_until_open(&stopped);
+	stopped_since = forked_now();
+	return 0;
 }
 
-/* Names in /dev/shm that p4d could have created. */
-static int names(void)
+static void test_stopped(void **state)
+{
+	const double left = stopped_since + 4.5 - forked_now();
+
+	(void)state;
+	if (left > 0)
+		usleep((useconds_t)(1e6 * left));
+	kill(stopped.pids[2], SIGCONT);
+	assert_true(forked_finish(&stopped, 20) && forked_all_well(&stopped));
+}
+
+/* Names in /dev/shm of a session: others may be running beside this test. */
+static int names(const char *session)
 {
 	DIR *dir = opendir("/dev/shm");
 	int count = 0;
 
 	assert_non_null(dir);
 	for (struct dirent *entry; (entry = readdir(dir));)
-		count += strstr(entry->d_name, "p4d") != NULL || strstr(entry->d_name, "local-") != NULL;
+		count += strstr(entry->d_name, session) != NULL;
 	closedir(dir);
 	return count;
 }
@@ -419,7 +436,7 @@ static void test_nothing_left(void **state)
 	(void)state;
 	forked_init(&f, 4, NULL);
 	snprintf(name, sizeof(name), "/p4d-%s", f.ranks.session);
-	int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600), before = names();
+	int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600), before = names(f.ranks.session);
 	assert_true(fd >= 0 && write(fd, "stale", 6) == 6);
 	for (int round = 0; round < 10; round++) {
 		forked_start(&f, busy);
@@ -429,7 +446,7 @@ static void test_nothing_left(void **state)
 		assert_true(forked_finish(&f, 20));
 	}
 	char text[7] = "";
-	assert_int_equal(names(), before);
+	assert_int_equal(names(f.ranks.session), before);
 	assert_int_equal(pread(fd, text, 7, 0), 6);
 	assert_string_equal(text, "stale");
 	close(fd);
@@ -443,9 +460,9 @@ int main(void)
 	    cmocka_unit_test(test_abort),         cmocka_unit_test(test_left),
 	    cmocka_unit_test(test_disagreement),  cmocka_unit_test(test_missing),
 	    cmocka_unit_test(test_no_rank_0),     cmocka_unit_test(test_not_ours),
-	    cmocka_unit_test(test_crowded_ports), cmocka_unit_test(test_stopped),
-	    cmocka_unit_test(test_nothing_left),
+	    cmocka_unit_test(test_crowded_ports), cmocka_unit_test(test_nothing_left),
+	    cmocka_unit_test(test_stopped),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, begin_stop, NULL);
 }

@@ -89,12 +89,12 @@ static void works(void)
 
 	if (p4d_watchdog_arm(1, "rank 3 (h2)", &err) < 0)
 		_exit(2);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 3; i++) {
 		nanosleep(&nap, NULL);
 		p4d_watchdog_kick("a step");
 	}
 	p4d_watchdog_end();
-	nap.tv_sec = 1;
+	nap = (struct timespec){.tv_sec = 1, .tv_nsec = 50000000};
 	nanosleep(&nap, NULL);
 }
 
