@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/framework.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "request/framework.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
     P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,

@@ -32,12 +32,12 @@ struct p4d_schedule_order;
 
 /* All that p4d knows of a schedule. */
 typedef struct p4d_schedule_kind {
-	uint32_t chunks;  /* vpp; 0: any number above 1. With more than one chunk it needs a pipeline */
-	bool split;       /* gradients of weights are passes of their own, apart from those of inputs */
-	bool v_shaped;    /* the second chunk runs back from the last stage to the first */
-	bool in_groups;   /* of as many micro-batches as stages, whose multiple their number must be */
-	bool in_phases;   /* all forward passes, then all backward passes: the step time is a formula */
-	bool vocabulary;  /* has room for the passes of vocabulary parallelism */
+	uint32_t chunks; /* vpp; 0: any number above 1. With more than one chunk it needs a pipeline */
+	bool split;      /* gradients of weights are passes of their own, apart from those of inputs */
+	bool v_shaped;   /* the second chunk runs back from the last stage to the first */
+	bool in_groups;  /* of as many micro-batches as stages, whose multiple their number must be */
+	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */
+	bool vocabulary; /* has room for the passes of vocabulary parallelism */
 
 	uint8_t turn, rank;      /* in the search: when it is tried; where there is no step time, its place */
 	bool only_asked;         /* tried only when asked for: another is better in every way */

@@ -165,8 +165,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
 
 	/* without a pipeline there is nothing to schedule */
-	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) ||
-	    (pp == 1 && (chunks != 1 || kind->split)))
+	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) || (pp == 1 && (chunks != 1 || kind->split)))
 		return;
 	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
 	 * many micro-batches it prunes all where the vocabulary is cut */

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "request/framework.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "request/layout.h"
 #include "schedule/schedule_order.h"
 #include "search/search.h"

@@ -3,9 +3,8 @@
  * Walks the table of p4d.conf's keys: a key that is added there loads, is refused where it may not stand,
  * reaches its member, counts in a list of partitions as strictly as its row says, and is in the manual.
  */
-#include "support/conf_file.h"
-
 #include "site/site_internal.h"
+#include "support/conf_file.h"
 
 /* Text of a value; the second of two differs from the first. */
 static const char *sample(p4d_conf_key key, int which, char *buf, size_t size)
