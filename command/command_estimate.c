@@ -6,6 +6,7 @@
 #include "picture/pictures.h"
 #include "report/report.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search.h"
 
 typedef struct judged {
@@ -44,9 +45,9 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
 {
 	const p4d_estimate *e = &j->estimate;
-	const char *what = j->layout.device == P4D_CPU ? "the host memory of a rank"
-			   : subject->capacity.gpu     ? subject->capacity.gpu->name
-						       : "";
+	const char *what = !p4d_on_gpu(j->layout.device) ? "the host memory of a rank"
+			   : subject->capacity.gpu       ? subject->capacity.gpu->name
+							 : "";
 	char fix[480];
 
 	if (!e->capacity_bytes)
@@ -88,17 +89,15 @@ static void judge_host_memory(p4d_subject *subject, judged *j)
 static int print_json(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *stages;
-	char name[32];
 
 	if (p4d_report_json_stages(&j->layout, &j->estimate, &stages, err) < 0)
 		return -1;
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "framework",
-			       json_object_new_string(p4d_request_choice_name(
-				   P4D_FRAMEWORK, j->layout.framework, name, sizeof(name))));
-	json_object_object_add(object, "method",
-			       json_object_new_string(p4d_request_choice_name(P4D_METHOD, j->estimate.method,
-									      name, sizeof(name))));
+			       json_object_new_string(p4d_framework_of(j->layout.framework)->name));
+	json_object_object_add(
+	    object, "method",
+	    json_object_new_string(p4d_memory_method_name(j->estimate.method, j->layout.framework)));
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "layout", p4d_report_json_layout(&j->layout, subject->nodes));
 	json_object_object_add(object, "peak", p4d_report_json_peak(&j->estimate));
@@ -124,7 +123,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	p4d_report_step(subject->capacity.gpu, &j->timed);
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s\n", p4d_report_action(j->action));
-	else if (j->layout.device == P4D_CPU)
+	else if (!p4d_on_gpu(j->layout.device))
 		puts("Verdict: none, the host memory of a node is not known; add --mem SIZE");
 	else
 		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");

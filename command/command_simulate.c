@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "report/table.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 typedef struct simulated {
 	p4d_layout layout;
@@ -40,14 +41,12 @@ static int print_json(const p4d_subject *subject, const simulated *s, p4d_error 
 {
 	const p4d_simulation *of = &s->simulation;
 	struct json_object *object = json_object_new_object(), *stages = json_object_new_array();
-	char name[32];
 
 	for (uint32_t i = 0; i < of->schedule.stages; i++)
 		json_object_array_add(stages, stage_object(s, i));
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "framework",
-			       json_object_new_string(p4d_request_choice_name(
-				   P4D_FRAMEWORK, s->layout.framework, name, sizeof(name))));
+			       json_object_new_string(p4d_framework_of(s->layout.framework)->name));
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "layout", p4d_report_json_layout(&s->layout, subject->nodes));
 	json_object_object_add(object, "unit", json_object_new_string(of->timed ? "seconds" : "passes"));
@@ -138,9 +137,9 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 		    "\nBubble: %.1f %%, step time %.1f passes: %s, so the forward pass of a chunk and each "
 		    "of its two gradients take 1\n\n",
 		    100 * timeline->bubble_fraction, timeline->seconds,
-		    s->layout.device == P4D_CPU ? "the rates of CPUs are not known"
-		    : subject->capacity.gpu     ? "the rates of this GPU are not known"
-						: "no GPU is given");
+		    !p4d_on_gpu(s->layout.device) ? "the rates of CPUs are not known"
+		    : subject->capacity.gpu       ? "the rates of this GPU are not known"
+						  : "no GPU is given");
 	if (print_stages(s, err) < 0)
 		return -1;
 	putchar('\n');
@@ -166,7 +165,7 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 		p4d_fail(err, P4D_E_USAGE, "the paper's formula describes one stage, and no schedule");
 		return p4d_fix(err, "--method=plan");
 	}
-	gpu = subject->request.value[P4D_DEVICE] == P4D_CPU ? NULL : subject->capacity.gpu;
+	gpu = p4d_on_gpu(subject->request.value[P4D_DEVICE]) ? subject->capacity.gpu : NULL;
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);
 	if (p4d_layout_build(&subject->request, subject->nodes, subject->gpus_per_node, &s->layout, err) <

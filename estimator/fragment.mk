@@ -34,9 +34,10 @@ libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 noinst_LTLIBRARIES += libp4d.la
 libp4d_la_SOURCES = \
 	estimator/request/options.def \
-	estimator/request/request.h estimator/request/request.c \
+	estimator/request/devices.h estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
+	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
 	estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
 	estimator/model/rope.h estimator/model/rope.c \
@@ -48,17 +49,21 @@ libp4d_la_SOURCES = \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
-	estimator/schedule/schedule_v.c estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
+	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
+	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \
+	estimator/schedule/kind_zb1p.c estimator/schedule/kind_zbv.c estimator/schedule/kind_v_half.c \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \
 	estimator/schedule/schedule_check.h estimator/schedule/schedule_fields.c estimator/schedule/schedule_check.c \
 	estimator/schedule/schedule_execute.c \
+	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \
+	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
 	estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
-	estimator/framework/p4d.c estimator/framework/megatron.c \
+	estimator/framework/frameworks.c estimator/framework/p4d.c estimator/framework/megatron.c \
 	estimator/timeline/timeline.h estimator/timeline/timeline_cost.h estimator/timeline/timeline_cost.c \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \

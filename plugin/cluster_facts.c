@@ -34,11 +34,11 @@ int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err)
 	int rc = 0;
 
 	if (slurm_load_partitions(0, &partitions, SHOW_ALL) || slurm_load_node(0, &nodes, SHOW_ALL))
-		rc = p4d_fail(err, P4D_E_IO, "slurmctld does not say which GPUs its partitions have: %s",
+		rc = p4d_fail(err, P4D_E_IO, "cannot get the GPUs of the partitions from slurmctld: %s",
 			      slurm_strerror(errno));
 	for (uint32_t i = 0; !rc && i < partitions->record_count; i++)
 		if (add_partition(&fresh, &partitions->partition_array[i], nodes) < 0)
-			rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the facts of the cluster");
+			rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the partitions of the cluster");
 	if (partitions)
 		slurm_free_partition_info_msg(partitions);
 	if (nodes)

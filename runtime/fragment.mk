@@ -27,7 +27,7 @@ libp4dtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(XXHASH_CFLAGS)
 libp4dtrain_la_CFLAGS = $(AM_CFLAGS) $(TRAIN_CFLAGS) -fvisibility=hidden
 libp4dtrain_la_LIBADD = libp4ddevice.la libp4dsettings.la $(XXHASH_LIBS) -lm
 
-device_sources = runtime/device/device.h
+device_sources = runtime/device/operations.def runtime/device/device.h
 # What every device links.
 noinst_LTLIBRARIES += libp4ddevice.la
 libp4ddevice_la_SOURCES = runtime/device/device_wait.h runtime/device/device_wait.c

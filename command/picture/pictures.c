@@ -9,9 +9,9 @@ const char *p4d_picture__title(const p4d_picture *picture, char *buf, size_t siz
 	const p4d_layout *l = picture->layout;
 
 	snprintf(buf, size, "%s · %" PRIu64 " × %s", picture->model, l->world,
-		 picture->gpu           ? picture->gpu->name
-		 : l->device == P4D_CPU ? "CPU"
-					: "GPU");
+		 picture->gpu             ? picture->gpu->name
+		 : !p4d_on_gpu(l->device) ? "CPU"
+					  : "GPU");
 	return buf;
 }
 

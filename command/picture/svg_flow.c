@@ -87,7 +87,7 @@ int p4d_picture__flow(p4d_svg *svg, const p4d_simulation *s, const p4d_view *vie
 {
 	const p4d_rows_shown rows = p4d_view__rows(s->schedule.stages, MOST_ROWS);
 	const double pitch = rows.count <= 4 ? 52 : rows.count <= 8 ? 38 : 26;
-	const char *what = s->layout->device == P4D_CPU ? "rank" : "GPU";
+	const char *what = p4d_on_gpu(s->layout->device) ? "GPU" : "rank";
 	double most = capacity;
 
 	for (uint32_t i = 0; i < s->schedule.stages; i++)

@@ -195,7 +195,7 @@ static void draw_limits(p4d_svg *svg, const p4d_picture *picture, const p4d_esti
 	p4d_svg__text(svg, "bad right", limit + 4, top - 10, "limit %.0f %%", 100 * picture->limit);
 	/* beside the plot, unless bars are longer than the capacity */
 	p4d_svg__text(svg, "", fmax(x_of(b, capacity) + 6, limit + 10), top - 10, "%s %.1f GiB",
-		      picture->layout->device == P4D_CPU ? "rank" : "GPU", capacity / (1 << 30));
+		      p4d_on_gpu(picture->layout->device) ? "GPU" : "rank", capacity / (1 << 30));
 }
 
 static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate *estimate, const bars *b)

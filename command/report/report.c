@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "report/table.h"
+#include "request/framework.h"
 
 static const double GIB = 1073741824.0;
 
@@ -64,16 +65,15 @@ static const char *choice(p4d_option option, int64_t value, char buf[32])
 
 void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
 {
-	char framework[32], how[32], schedule[32], recompute[32], precision[32], device[32];
-	char vocabulary[32];
+	char schedule[32], vocabulary[32], recompute[32], precision[32], device[32];
 	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
 
 	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
 		   nodes == 1 ? "" : "s", l->gpus_per_node,
-		   gpu                    ? gpu->name
-		   : l->device == P4D_CPU ? "CPU ranks"
-					  : "unnamed GPUs",
-		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
+		   gpu                      ? gpu->name
+		   : !p4d_on_gpu(l->device) ? "CPU ranks"
+					    : "unnamed GPUs",
+		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
 	print_line(
 	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
 	    ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
@@ -209,7 +209,7 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 	p4d_table_column(&table, "allocated", P4D_RIGHT);
 	p4d_table_column(&table, "device", P4D_RIGHT);
 	if (estimate->capacity_bytes) {
-		p4d_table_column(&table, layout->device == P4D_CPU ? "of host" : "usable", P4D_RIGHT);
+		p4d_table_column(&table, p4d_on_gpu(layout->device) ? "usable" : "of host", P4D_RIGHT);
 		p4d_table_column(&table, "fraction", P4D_RIGHT);
 		p4d_table_column(&table, "verdict", P4D_LEFT);
 	}
@@ -224,7 +224,7 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 		current = next;
 		first = stage;
 	}
-	printf("\nGiB per %s, at the peak of each stage:\n", layout->device == P4D_CPU ? "rank" : "GPU");
+	printf("\nGiB per %s, at the peak of each stage:\n", p4d_on_gpu(layout->device) ? "GPU" : "rank");
 	return p4d_table_print(&table, true, err);
 }
 

@@ -21,7 +21,7 @@ int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed
 	p4d_step step = {.seconds = 0};
 	int result = 0;
 
-	if (gpu && layout->device != P4D_CPU && p4d_cost_known(layout, gpu))
+	if (gpu && p4d_on_gpu(layout->device) && p4d_cost_known(layout, gpu))
 		result = p4d_cost_step(layout, gpu, &work, &step, err);
 	p4d_timeline_work_free(&work);
 	return result < 0 ? -1 : p4d_report_timed_of(layout, gpu, &step, timed, err);

@@ -43,6 +43,9 @@ void p4d_cost__pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 /* True when the table has what the clock needs for this GPU; else there is no step time, never a guess. */
 bool p4d_cost_known(const p4d_layout *layout, const p4d_gpu *gpu);
 
+/* Of one GPU in the precision of the layout. */
+double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
+
 /*
  * Whether keys and values are sooner where context-parallel attention needs them by cp-comm=all-gather than
  * by p2p: the one has fewer waits, the other hides behind attention. Needs cp > 1, and rates. Fast.

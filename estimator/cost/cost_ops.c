@@ -19,7 +19,7 @@
 /* Of the time that operands need to and from memory, the part that arithmetic does not hide. */
 #define EXPOSED_MEMORY 0.5
 
-static double peak_of(const p4d_layout *l, const p4d_gpu *gpu)
+double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	switch (l->precision) {
 	case P4D_FP32:
@@ -33,13 +33,13 @@ static double peak_of(const p4d_layout *l, const p4d_gpu *gpu)
 
 bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	if (!gpu || l->device != P4D_CUDA)
+	if (!gpu || !p4d_on_gpu(l->device))
 		return false;
 	if (l->gpus_per_node > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
 		return false;
 	if (l->world > l->gpus_per_node && !(gpu->net_bytes_per_s > 0))
 		return false;
-	return peak_of(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
+	return p4d_cost_peak_flops(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
 	       gpu->gemm_efficiency > 0 && gpu->attention_forward_efficiency > 0 &&
 	       gpu->attention_backward_efficiency > 0 && gpu->hbm_efficiency > 0;
 }
@@ -67,7 +67,7 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	double multiprocessors = gpu->multiprocessors;
 	p4d_cost_rates r;
 
-	r.peak = peak_of(l, gpu);
+	r.peak = p4d_cost_peak_flops(l, gpu);
 	r.gemm = inverse(r.peak * gpu->gemm_efficiency);
 	r.attention_forward = inverse(r.peak * gpu->attention_forward_efficiency);
 	r.attention_backward = inverse(r.peak * gpu->attention_backward_efficiency);

@@ -8,6 +8,7 @@
 #include "guard/verdict.h"
 #include "job/script.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search.h"
 
 /* Everything the steps below share. */
@@ -88,7 +89,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 v->layout.seq_len, v->layout.global_batch);
 	p4d_verdict__say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
 			 assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
-			 v->layout.device == P4D_CPU ? "the host" : v->estimate.gpu->name);
+			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
 /* The job's script tells what it trains with when the user does not. */
@@ -97,10 +98,8 @@ static void infer_framework(const p4d_job *job, p4d_request *request)
 	if (!job->script || p4d_is_set(request, P4D_FRAMEWORK))
 		return;
 	p4d_script script = p4d_script_scan(job->script, job->script_length);
-	if (script.starts_p4d_train)
-		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
-	else if (script.megatron)
-		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
+	if (script.frameworks)
+		p4d_request_put(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
 }
 
 /* Nothing fits with the user's choices: says what would, or changes them where that is allowed. */
@@ -186,10 +185,10 @@ static void say_above_safe(p4d_verdict *v)
 	p4d_message *message = p4d_verdict__say(
 	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
 	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
-	    v->layout.device == P4D_CPU ? "the host" : e->gpu->name, 100 * v->policy.safe);
-	if (e->framework == P4D_FRAMEWORK_MEGATRON)
-		snprintf(message->fix, sizeof(message->fix),
-			 "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", 100 * v->policy.safe);
+	const char *fix = p4d_framework_of(v->layout.framework)->above_safe_fix;
+	if (fix)
+		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
 static void say_ambiguous(p4d_verdict *v)
@@ -231,19 +230,17 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		return judge_unmodelled(g, err);
 	infer_framework(g->job, g->request);
 	p4d_site_apply_defaults(g->site, g->request);
-	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && g->request->value[P4D_DEVICE] == P4D_CPU;
+	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;
 	v->policy = p4d_guard__policy(g->site, g->job, &v->geometry);
-	p4d_request_default(g->request, P4D_FRAMEWORK,
-			    p4d_defaults_llama_type(g->request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
-			    P4D_BY_P4D);
+	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	g->space = (p4d_search_space){
 	    .nodes = v->geometry.nodes,
 	    .gpus_per_node = v->geometry.gpus_per_node,
 	    .published_batch = g->published_batch,
 	    .capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(g->site)},
-	    .method = P4D_METHOD_CLOSED,
+	    .method = P4D_METHOD_PLAN,
 	    .safe = v->policy.safe,
 	    .limit = p4d_site_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
 	};

@@ -93,7 +93,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		p4d_fail(err, P4D_E_UNMODELLED, "%s: %s", plan->model, plan->unmodelled);
 		return v->policy.unmodelled == P4D_UNMODELLED_REJECT ? -1 : 0;
 	}
-	planned.cpu = plan->value[P4D_DEVICE] == P4D_CPU;
+	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
 		return -1;
 	v->policy = p4d_guard__policy(site, job, &v->geometry);

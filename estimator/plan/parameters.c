@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/parameters.h"
 
-enum { SHARD_MULTIPLE = 128 };
-
 p4d_wide p4d_parameters__of_layer(const p4d_layout *l)
 {
 	p4d_wide h = l->hidden, f = l->ffn, t = l->tp;
@@ -38,7 +36,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 		n += begin_parameters(l);
 	if (position == p4d_schedule_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
-		bool shared = l->tied && p4d_schedule_is_first(schedule, stage);
+		bool shared = l->tied && stage == 0;
 		n += (shared ? 0 : table) + (p4d_wide)l->hidden * l->norm_tensors;
 	}
 	return n;
@@ -62,7 +60,7 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 
 static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 {
-	p4d_wide unit = (p4d_wide)p4d_optimizer_shards(l) * SHARD_MULTIPLE;
+	const p4d_wide unit = p4d_segment_unit(l);
 
 	return p4d_div_up(n, unit) * unit;
 }

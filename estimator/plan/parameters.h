@@ -2,7 +2,7 @@
 #ifndef P4D_PARAMETERS_H
 #define P4D_PARAMETERS_H
 
-#include "request/layout.h"
+#include "plan/shared_sizes.h"
 #include "schedule/schedule.h"
 
 /*
@@ -46,13 +46,16 @@ static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t sta
 {
 	const uint64_t layers = layout->stage_layers[stage] / layout->vpp;
 
-	return layout->device == P4D_CUDA && layers ? layers : 1;
+	return p4d_on_gpu(layout->device) && layers ? layers : 1;
 }
 
-/*
- * The same as p4d-train stores them: each segment, and the tables, padded to whole optimizer shards of a
- * multiple of 128 elements, so that each can be reduced and gathered by itself.
- */
+/* Segments are padded to a multiple of this, so that each can be reduced and gathered by itself. */
+static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
+{
+	return p4d_optimizer_shards(layout) * P4D_SHARD_MULTIPLE;
+}
+
+/* The parameters of a stage as p4d-train stores them: each segment, and the tables, padded. */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /* The largest of these. */

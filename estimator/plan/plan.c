@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "plan/plan_rows.h"
+#include "request/framework.h"
 
 static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 {
@@ -76,44 +77,49 @@ static void sum_parts(p4d_plan *plan, p4d_live_point peak)
 	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
 }
 
-static void fill_phases(p4d_plan *plan, int framework)
+static void fill_phases(p4d_plan *plan, const p4d_framework *framework)
 {
 	for (int phase = 0; phase < P4D_PHASES; phase++)
 		plan->phase_bytes[phase] = plan->persistent_bytes;
+	for (unsigned i = 0; i < plan->count; i++)
+		if (plan->tensor[i].at_first_step)
+			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
 	plan->phase_bytes[P4D_TRAIN] = plan->arena_bytes;
-	if (framework != P4D_FRAMEWORK_MEGATRON)
-		return;
-	/* PyTorch's Adam makes its moments at the first step; what save and resume hold is not known */
-	uint64_t moments = 0, buffers = 0;
-	for (unsigned i = 0; i < plan->count; i++) {
-		const p4d_tensor *row = &plan->tensor[i];
-		if (row->part == P4D_PART_OPTIMIZER && strstr(row->name, "moment"))
-			moments += row->bytes;
-		if (row->part == P4D_PART_WEIGHT_GRAD)
-			buffers += row->bytes;
-	}
-	plan->phase_bytes[P4D_INIT] = plan->persistent_bytes - moments - buffers;
-	plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
+	if (!framework->checkpoints_are_modelled)
+		plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
+}
+
+p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(rows->layout);
+	p4d_tensor *first = &rows->plan->tensor[rows->plan->count];
+
+	for (unsigned i = from; i < to && i < o->states; i++)
+		if (i != P4D_STATE_MASTER || rows->layout->precision != P4D_FP32)
+			p4d_row(rows, o->state[i].row, "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32,
+				elements, 0, 0)
+			    ->id = (p4d_buffer)(B_STATE + i);
+	return first;
 }
 
 /* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
 static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		    region regions[P4D_LIVES_IN_RANGE + 1], p4d_live_point *peak, p4d_error *err)
 {
-	const bool megatron = layout->framework == P4D_FRAMEWORK_MEGATRON;
+	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	p4d_rows rows = {.layout = layout,
 			 .gpu = gpu,
 			 .schedule = p4d_schedule_of(layout),
 			 .stage = stage,
 			 .chunk_layers = layout->stage_layers[stage] / layout->vpp,
-			 .alignment = megatron ? 1 : P4D_ARENA_ALIGNMENT,
+			 .alignment = framework->alignment,
 			 .plan = plan};
 
-	rows.first = p4d_schedule_is_first(&rows.schedule, stage);
+	rows.first = stage == 0;
 	rows.last = p4d_schedule_is_last(&rows.schedule, stage);
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
-	(megatron ? p4d_framework_megatron_rows : p4d_framework_p4d_rows)(&rows);
+	framework->write_rows(&rows);
 	measure_regions(&rows, regions);
 	const uint64_t transient_at = regions[P4D_LIVES_IN_RANGE].at;
 	/* no sum of transients exceeds this one, nor does a product of the regions that was checked */
@@ -153,14 +159,14 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 	plan->phase = P4D_TRAIN;
 	place_rows(plan, regions);
 	sum_parts(plan, plan->peak);
-	fill_phases(plan, layout->framework);
+	fill_phases(plan, p4d_framework_of(layout->framework));
 	return 0;
 }
 
-const p4d_tensor *p4d_plan_find(const p4d_plan *plan, const char *name)
+const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id)
 {
 	for (unsigned i = 0; i < plan->count; i++)
-		if (!strcmp(plan->tensor[i].name, name))
+		if (plan->tensor[i].id == id)
 			return &plan->tensor[i];
 	return NULL;
 }

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "gpu/gpu.h"
+#include "plan/buffers.h"
+#include "plan/shared_sizes.h"
 #include "plan/stage_memory.h"
 #include "request/layout.h"
 #include "schedule/schedule.h"
@@ -14,18 +16,8 @@
 /*
  * A plan is the table of every buffer that one rank of a pipeline stage holds: name, class, shape, type,
  * lifetime and place. The guard sums it, the simulator draws it, and p4d-train allocates exactly that arena
- * and nothing else. A framework is a profile: p4d (buffers of p4d-train, at offsets in one arena) or megatron
- * (what PyTorch's allocator holds; no offsets).
+ * and nothing else. Each framework writes its own (see request/framework.h).
  */
-
-typedef enum p4d_dtype {
-	P4D_DT_BF16,
-	P4D_DT_FP16,
-	P4D_DT_FP32,
-	P4D_DT_FP64, /* sums of losses and norms */
-	P4D_DT_INT32,
-	P4D_DT_BYTES
-} p4d_dtype;
 
 /* How long a buffer lives. */
 typedef enum p4d_lifetime {
@@ -57,6 +49,8 @@ typedef struct p4d_tensor {
 	p4d_lifetime lifetime;
 	unsigned moments; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
 	unsigned dims;
+	bool at_first_step; /* made then, not at the start */
+	p4d_buffer id;
 	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
 	uint64_t bytes;    /* of one copy, aligned */
 	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
@@ -66,16 +60,7 @@ typedef struct p4d_tensor {
 	uint64_t offset, slot_stride, layer_stride;
 } p4d_tensor;
 
-enum { P4D_TENSORS = 80, P4D_ARENA_ALIGNMENT = 256 };
-
-/* Tokens of a micro-batch whose logits p4d-train has at a time. */
-enum { P4D_CROSS_ENTROPY_CHUNK = 1024 };
-
-/*
- * Sums over tokens are made in two stages on a GPU, so that their order is always the same: so many partial
- * sums of the gradients of norm weights, and of what follows the qkv product (bias, qk norm).
- */
-enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
+enum { P4D_TENSORS = 80 };
 
 typedef struct p4d_plan {
 	p4d_slots slots;
@@ -101,8 +86,8 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
 		   p4d_error *err);
 
-/* The row of that name; NULL when this stage has none. */
-const p4d_tensor *p4d_plan_find(const p4d_plan *plan, const char *name);
+/* NULL when this stage has none. */
+const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);
 
 /* A number that two machines agree on exactly when they compute the same plans for all stages. */
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err);

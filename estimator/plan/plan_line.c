@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "plan/plan.h"
+#include "request/framework.h"
 
 static const char magic[] = "p4d1";
 static const char hash_key[] = ":hash=";
@@ -45,7 +46,7 @@ int p4d_plan_add_checksum(p4d_request *request, const p4d_layout *layout, const 
 {
 	uint64_t buffers;
 
-	if (layout->framework != P4D_FRAMEWORK_P4D)
+	if (!p4d_framework_of(layout->framework)->allocates_plan)
 		return 0;
 	if (p4d_plan_hash(layout, gpu, &buffers, err) < 0)
 		return -1;

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/option.h"
+#include "request/devices.h"
+#include "request/schedules.h"
 
 /*
  * A request is what was asked for: one value per option of options.def, each with its origin. It starts with
@@ -30,24 +32,29 @@ typedef enum p4d_option {
 	P4D_OPTIONS
 } p4d_option;
 
-/* Values of the CHOICE options, in the order of their lists. */
-enum { P4D_GPIPE, P4D_1F1B, P4D_INTERLEAVED, P4D_ZB1P, P4D_ZBV, P4D_V_HALF };
+/* Values of the CHOICE options, in the order of their lists; of schedules in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
 enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
-enum { P4D_FRAMEWORK_P4D, P4D_FRAMEWORK_MEGATRON };
 enum { P4D_BF16, P4D_FP16, P4D_FP32 };
-enum { P4D_CUDA, P4D_CPU };
 enum { P4D_RMSNORM, P4D_LAYERNORM };
 enum { P4D_ROPE, P4D_LEARNED };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
-enum { P4D_METHOD_CLOSED, P4D_METHOD_PAPER, P4D_METHOD_PLAN };
+enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
-/* Schedules whose second chunk runs back from the last stage to the first. */
-static inline bool p4d_is_v_shaped(int schedule)
-{
-	return schedule == P4D_ZBV || schedule == P4D_V_HALF;
-}
+/*
+ * What trains, X(ID, name): the option's value P4D_FRAMEWORK_ID, what a user types, and the entry in
+ * framework/name.c that says all p4d knows of it. Where none is asked for, the first is taken that can train
+ * the model.
+ */
+#define P4D_FRAMEWORK_LIST(X) \
+	X(P4D, p4d) \
+	X(MEGATRON, megatron)
+
+#define P4D_FRAMEWORK_ID(id, name) P4D_FRAMEWORK_##id,
+#define P4D_FRAMEWORK_NAME(id, name) "|" #name
+enum { P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_ID) P4D_FRAMEWORKS };
+#define P4D_FRAMEWORK_NAMES (&(P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_NAME))[1]) /* "a|b" */
 
 /* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
  * USER. */

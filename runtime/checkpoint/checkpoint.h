@@ -12,10 +12,10 @@
 
 /*
  * Checkpoints. DIR/step-00000200/ holds manifest.json and one file rank-00003.safetensors per rank that owns
- * optimizer shards: tensors "master", "first", "second" (fp32; the rank's shards of all segments, one behind
- * the other) and "checksums" (XXH3 of every P4D_CHECKPOINT_BLOCK bytes of each of the three, so that a reader
- * can check the part it needs). The manifest says step, samples consumed, seed, the plan line, and of each
- * file its size and the checksum of its header, which contains the checksums of its tensors.
+ * optimizer shards: one tensor per state of the optimizer (fp32; the rank's shards of all segments, one
+ * behind the other) and "checksums" (XXH3 of every P4D_CHECKPOINT_BLOCK bytes of each of these, so that a
+ * reader can check the part it needs). The manifest says step, samples consumed, seed, the plan line, and of
+ * each file its size and the checksum of its header, which contains the checksums of its tensors.
  *
  * A checkpoint is made under a hidden name; files are synced, the manifest is written last, then the
  * directory gets its name. So what is called step-* is complete, unless the disk changed it later; that is

@@ -17,8 +17,6 @@ typedef struct p4d_checkpoint_rank_file {
 	uint64_t bytes, checksum; /* of the file; of its header */
 } p4d_checkpoint_rank_file;
 
-extern const char *const p4d_checkpoint__state_name[P4D_STATES]; /* names of tensors */
-
 /* checkpoint_files.c: names in the directory */
 
 /* Formats a path. Errors: VALUE when it does not fit. */
@@ -47,12 +45,12 @@ int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
 /* Elements of all shards of a rank. */
 uint64_t p4d_checkpoint__shard_elements(const p4d_layout *layout, const p4d_weights *weights,
 					p4d_place place);
-/* staged: (P4D_STATES, elements) */
+/* staged: (states, elements) */
 int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err);
 /* Writes the file of a rank. *stop ends it early with P4D_E_IO; may be NULL. */
 int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_checkpoint_info *info,
-				    const float *staged, uint64_t elements, const atomic_bool *stop,
-				    p4d_checkpoint_rank_file *out, p4d_error *err);
+				    const p4d_optimizer *optimizer, const float *staged, uint64_t elements,
+				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err);
 
 /* checkpoint_map.c: which rank's file holds an element of a tensor */
 typedef struct p4d_checkpoint_map_piece {

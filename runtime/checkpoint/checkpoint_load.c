@@ -65,16 +65,17 @@ static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err)
 {
+	const unsigned states = p4d_optimizer_of(storage->layout)->states;
 	window to = {.data = shard_buffer(storage, err)};
 	int rc = to.data ? 0 : -1;
 
 	for (uint32_t i = 0; rc == 0 && i < storage->weights->segments; i++) {
 		const p4d_segment *segment = &storage->weights->segment[i];
 		p4d_weights_shard_of(storage->layout, segment, storage->place, &to.first, &to.count);
-		for (int state = 0; rc == 0 && state < P4D_STATES; state++) {
-			rc = fill_segment(storage, segment, &to, (p4d_state)state, fetch, context, err);
+		for (p4d_state state = 0; rc == 0 && state < states; state++) {
+			rc = fill_segment(storage, segment, &to, state, fetch, context, err);
 			if (rc == 0)
-				rc = storage->write(storage->context, i, (p4d_state)state, to.data, err);
+				rc = storage->write(storage->context, i, state, to.data, err);
 		}
 	}
 	free(to.data);
@@ -91,6 +92,7 @@ static int fetch_stored(void *context, p4d_state state, const p4d_piece *piece, 
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
+	const unsigned states = p4d_optimizer_of(storage->layout)->states;
 	float *buffer = shard_buffer(storage, err);
 	int rc = buffer ? 0 : -1;
 
@@ -98,13 +100,13 @@ static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_stora
 		uint64_t first, count;
 		p4d_weights_shard_of(storage->layout, &storage->weights->segment[i], storage->place, &first,
 				     &count);
-		for (int state = 0; rc == 0 && count && state < P4D_STATES; state++) {
+		for (p4d_state state = 0; rc == 0 && count && state < states; state++) {
 			p4d_extent extent;
 			p4d_checkpoint_map__flat(map, storage->place.pp, storage->place.tp, i, first, count,
 						 &extent);
-			rc = p4d_checkpoint_reader__read(reader, (p4d_state)state, &extent, buffer, err);
+			rc = p4d_checkpoint_reader__read(reader, state, &extent, buffer, err);
 			if (rc == 0)
-				rc = storage->write(storage->context, i, (p4d_state)state, buffer, err);
+				rc = storage->write(storage->context, i, state, buffer, err);
 		}
 	}
 	free(buffer);

@@ -10,10 +10,10 @@
 /* The file of a rank, opened when something in it is needed. */
 typedef struct rank_tensors {
 	p4d_safetensors *file; /* NULL: not opened yet */
-	const p4d_safetensors_tensor *state[P4D_STATES];
+	const p4d_safetensors_tensor *state[P4D_MOST_STATES];
 	const uint8_t *checksums; /* of blocks; not aligned */
 	uint64_t elements, blocks;
-	uint8_t *checked; /* (P4D_STATES, blocks) */
+	uint8_t *checked; /* (states, blocks) */
 } rank_tensors;
 
 struct p4d_checkpoint_reader {
@@ -103,25 +103,25 @@ const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader
 }
 
 /* The tensors that p4d_checkpoint__write_rank_file makes, and nothing else. */
-static int check_tensors(rank_tensors *tensors, const p4d_safetensors *file, const char *name,
-			 uint64_t elements, p4d_error *err)
+static int check_tensors(rank_tensors *tensors, const p4d_optimizer *optimizer, const p4d_safetensors *file,
+			 const char *name, uint64_t elements, p4d_error *err)
 {
 	const uint64_t bytes = elements * sizeof(float);
 	const p4d_safetensors_tensor *checksums = p4d_safetensors__find(file, "checksums");
 
 	tensors->elements = elements;
 	tensors->blocks = (bytes + P4D_CHECKPOINT_BLOCK - 1) / P4D_CHECKPOINT_BLOCK;
-	for (int state = 0; state < P4D_STATES; state++) {
-		const p4d_safetensors_tensor *stored =
-		    p4d_safetensors__find(file, p4d_checkpoint__state_name[state]);
+	for (p4d_state state = 0; state < optimizer->states; state++) {
+		const char *tensor = optimizer->state[state].tensor;
+		const p4d_safetensors_tensor *stored = p4d_safetensors__find(file, tensor);
 		if (!stored || stored->type != P4D_ST_F32 || stored->bytes != bytes)
 			return p4d_fail(err, P4D_E_CHECKPOINT,
-					"%.255s: \"%s\" is not %" PRIu64 " fp32 numbers", name,
-					p4d_checkpoint__state_name[state], elements);
+					"%.255s: \"%s\" is not %" PRIu64 " fp32 numbers", name, tensor,
+					elements);
 		tensors->state[state] = stored;
 	}
 	if (!checksums || checksums->type != P4D_ST_U64 || !checksums->has_checksum ||
-	    checksums->bytes != P4D_STATES * tensors->blocks * sizeof(uint64_t))
+	    checksums->bytes != optimizer->states * tensors->blocks * sizeof(uint64_t))
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: \"checksums\" does not fit the tensors",
 				name);
 	tensors->checksums = checksums->data;
@@ -139,6 +139,7 @@ static int open_tensors(p4d_checkpoint_reader *reader, uint32_t index, p4d_error
 {
 	rank_tensors *tensors = &reader->tensors[index];
 	const p4d_checkpoint_rank_file *expected = &reader->file[index];
+	const p4d_optimizer *optimizer = p4d_optimizer_of(&reader->map.layout);
 	p4d_safetensors *file;
 	char name[P4D_PATH];
 
@@ -155,9 +156,10 @@ static int open_tensors(p4d_checkpoint_reader *reader, uint32_t index, p4d_error
 			      "%.255s: the checksum of its header is %016" PRIx64 ", expected %016" PRIx64,
 			      name, found, expected->checksum);
 	if (rc == 0)
-		rc = check_tensors(tensors, file, name, expected_elements(&reader->map, expected->rank), err);
+		rc = check_tensors(tensors, optimizer, file, name,
+				   expected_elements(&reader->map, expected->rank), err);
 	if (rc == 0) {
-		tensors->checked = calloc(P4D_STATES * tensors->blocks + 1, 1);
+		tensors->checked = calloc(optimizer->states * tensors->blocks + 1, 1);
 		if (!tensors->checked)
 			rc = p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", name);
 	}
@@ -252,16 +254,16 @@ int p4d_checkpoint_verify(const char *path, p4d_error *err)
 
 	if (p4d_checkpoint_reader__open(&reader, path, &info, err) < 0)
 		return -1;
+	const p4d_layout *layout = &reader->map.layout;
 	int rc = 0;
-	for (uint32_t rank = 0; rc == 0 && rank < reader->map.layout.world; rank++) {
+	for (uint32_t rank = 0; rc == 0 && rank < layout->world; rank++) {
 		rank_tensors *tensors = NULL;
-		if (!p4d_checkpoint__owns_shards(&reader->map.layout,
-						 p4d_place_of(&reader->map.layout, rank)))
+		if (!p4d_checkpoint__owns_shards(layout, p4d_place_of(layout, rank)))
 			continue;
 		rc = find_tensors(reader, rank, &tensors, err);
-		for (int state = 0; rc == 0 && state < P4D_STATES; state++) {
+		for (p4d_state state = 0; rc == 0 && state < p4d_optimizer_of(layout)->states; state++) {
 			for (uint64_t block = 0; rc == 0 && block < tensors->blocks; block++)
-				rc = check_block(tensors, (p4d_state)state, block, err);
+				rc = check_block(tensors, state, block, err);
 			if (rc == 0)
 				rc = p4d_safetensors__verify(tensors->state[state], err);
 		}

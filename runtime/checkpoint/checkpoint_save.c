@@ -8,8 +8,6 @@
 #include "checkpoint/checkpoint_internal.h"
 #include "plan/parameters.h"
 
-const char *const p4d_checkpoint__state_name[P4D_STATES] = {"master", "first", "second"};
-
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place)
 {
 	return p4d_optimizer_shards(layout) > 1 || (place.cp == 0 && place.dp == 0);
@@ -30,17 +28,18 @@ uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weight
 {
 	if (!p4d_checkpoint__owns_shards(layout, place))
 		return 0;
-	return p4d_checkpoint__shard_elements(layout, weights, place) * P4D_STATES * sizeof(float);
+	return p4d_checkpoint__shard_elements(layout, weights, place) * p4d_optimizer_of(layout)->states *
+	       sizeof(float);
 }
 
 int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err)
 {
-	for (int state = 0; state < P4D_STATES; state++)
+	for (p4d_state state = 0; state < p4d_optimizer_of(storage->layout)->states; state++)
 		for (uint32_t i = 0; i < storage->weights->segments; i++) {
 			uint64_t first, count;
 			p4d_weights_shard_of(storage->layout, &storage->weights->segment[i], storage->place,
 					     &first, &count);
-			if (storage->read(storage->context, i, (p4d_state)state, staged, err) < 0)
+			if (storage->read(storage->context, i, state, staged, err) < 0)
 				return -1;
 			staged += count;
 		}
@@ -69,35 +68,37 @@ static int write_blocks(p4d_safetensors_writer *writer, const float *data, uint6
 	return 0;
 }
 
-static int write_tensors(p4d_safetensors_writer *writer, const float *staged, uint64_t elements,
-			 uint64_t *checksums, const atomic_bool *stop, p4d_error *err)
+static int write_tensors(p4d_safetensors_writer *writer, unsigned states, const float *staged,
+			 uint64_t elements, uint64_t *checksums, const atomic_bool *stop, p4d_error *err)
 {
 	const uint64_t blocks = blocks_of(elements * sizeof(float));
 
-	for (unsigned state = 0; state < P4D_STATES; state++)
+	for (p4d_state state = 0; state < states; state++)
 		if (write_blocks(writer, staged + state * elements, elements * sizeof(float),
 				 checksums + state * blocks, stop, err) < 0)
 			return -1;
-	return p4d_safetensors__write(writer, checksums, P4D_STATES * blocks * sizeof(*checksums), err);
+	return p4d_safetensors__write(writer, checksums, states * blocks * sizeof(*checksums), err);
 }
 
 int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_checkpoint_info *info,
-				    const float *staged, uint64_t elements, const atomic_bool *stop,
-				    p4d_checkpoint_rank_file *out, p4d_error *err)
+				    const p4d_optimizer *optimizer, const float *staged, uint64_t elements,
+				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err)
 {
-	const uint64_t blocks = P4D_STATES * blocks_of(elements * sizeof(float));
-	p4d_safetensors_tensor tensors[P4D_STATES + 1] = {
-	    [P4D_STATES] = {.name = "checksums", .type = P4D_ST_U64, .dims = 1, .shape = {blocks}}};
+	const unsigned states = optimizer->states;
+	const uint64_t blocks = states * blocks_of(elements * sizeof(float));
+	p4d_safetensors_tensor tensors[P4D_MOST_STATES + 1];
 	char file[P4D_PATH], step[24], number[16];
 	const char *metadata[] = {"format", "p4d", "step", step, "rank", number, "plan", info->plan, NULL};
 	p4d_safetensors_writer *writer = NULL;
 	struct stat status;
 
-	for (int state = 0; state < P4D_STATES; state++)
-		tensors[state] = (p4d_safetensors_tensor){.name = p4d_checkpoint__state_name[state],
+	for (p4d_state state = 0; state < states; state++)
+		tensors[state] = (p4d_safetensors_tensor){.name = optimizer->state[state].tensor,
 							  .type = P4D_ST_F32,
 							  .dims = 1,
 							  .shape = {elements}};
+	tensors[states] =
+	    (p4d_safetensors_tensor){.name = "checksums", .type = P4D_ST_U64, .dims = 1, .shape = {blocks}};
 	snprintf(step, sizeof(step), "%" PRIu64, info->step);
 	snprintf(number, sizeof(number), "%" PRIu32, rank);
 	if (p4d_checkpoint__rank_path(path, rank, file, err) < 0)
@@ -105,9 +106,9 @@ int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_c
 	uint64_t *checksums = calloc(blocks + 1, sizeof(*checksums));
 	if (!checksums)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.200s", file);
-	int rc = p4d_safetensors__create(&writer, file, tensors, P4D_STATES + 1, metadata, err);
+	int rc = p4d_safetensors__create(&writer, file, tensors, states + 1, metadata, err);
 	if (rc == 0)
-		rc = write_tensors(writer, staged, elements, checksums, stop, err);
+		rc = write_tensors(writer, states, staged, elements, checksums, stop, err);
 	free(checksums);
 	if (rc < 0) {
 		p4d_safetensors__abandon(writer);

@@ -46,7 +46,8 @@ static int write_partial(p4d_checkpoint_saver *saver, p4d_checkpoint_rank_file *
 	if (p4d_checkpoint__partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
 	    p4d_checkpoint__make_directory(partial, err) < 0)
 		return -1;
-	return p4d_checkpoint__write_rank_file(partial, saver->peers.rank, &saver->info, saver->staged,
+	return p4d_checkpoint__write_rank_file(partial, saver->peers.rank, &saver->info,
+					       p4d_optimizer_of(saver->storage.layout), saver->staged,
 					       saver->elements, &saver->stop, file, err);
 }
 
@@ -157,7 +158,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	const p4d_checkpoint_storage *storage = &saver->storage;
 	uint64_t bytes = p4d_checkpoint_staging_bytes(storage->layout, storage->weights, storage->place);
 
-	saver->elements = bytes / (P4D_STATES * sizeof(float));
+	saver->elements = bytes / (p4d_optimizer_of(storage->layout)->states * sizeof(float));
 	saver->staged = malloc(bytes + 1);
 	/* twice: reports that are being published, and later ones */
 	saver->all = calloc(2 * (size_t)saver->peers.world, sizeof(*saver->all));

@@ -67,18 +67,13 @@ typedef struct p4d_heads {
 	    *rope; /* (length, d): of each position d/2 cosines, then d/2 sines; pairs are (i, i + d/2) */
 } p4d_heads;
 
-/*
- * Scores exist for so many queries and keys at a time. The cpu's workspaces: with T the tile and d the head
- * size, 4 * T * (T + 4 * d) bytes forward (scores, output, packed operands) and 4 * T * (2 * T + 5 * d)
- * backward (probabilities, their gradients, packed operands).
- */
-enum { P4D_ATTENTION_TILE = 64 };
-
 typedef struct p4d_adam {
 	float learning_rate, beta1, beta2, epsilon, weight_decay;
 	float correction1, correction2; /* 1 - beta^step */
 	float gradient_scale;           /* clipping and averaging */
 } p4d_adam;
+
+#define P4D_LIST(...) __VA_ARGS__
 
 struct p4d_device {
 	const char *name; /* "cpu", "cuda" */
@@ -163,41 +158,12 @@ struct p4d_device {
 	void (*linear_logits)(p4d_device *, p4d_dtype type, float *logits, const void *x, const void *w,
 			      uint64_t n, uint64_t out, uint64_t in);
 
-	/* y = x / rms(x) * weight; rstd (n) is 1/rms */
-	void (*norm)(p4d_device *, p4d_dtype type, void *y, float *rstd, const void *x, const void *weight,
-		     uint64_t n, uint64_t h, float epsilon);
-	/* dx += gradient through the norm of dy; dweight (h) fp32 += */
-	void (*norm_backward)(p4d_device *, p4d_dtype type, void *dx, float *dweight, const void *dy,
-			      const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h);
-	void (*add)(p4d_device *, p4d_dtype type, void *y, const void *a, const void *b,
-		    uint64_t count); /* y = a + b; y may be one of them */
-
-	/*
-	 * What follows the qkv product, in place: adds bias (NULL: none), normalizes each head of query and
-	 * key (rstd NULL: no qk norm; else rstd (n, a+k) is filled), rotates them. qkv (n, (a + 2k) * d): all
-	 * queries, keys, values.
-	 */
-	void (*heads)(p4d_device *, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *);
-	/*
-	 * dqkv becomes the gradient of the product; qkv is what `heads` left. Gradients of bias (the sums of
-	 * that gradient; NULL: none) and norm weights, fp32, +=. What was normalized is qkv over the norm's
-	 * weight; where the weight is exactly 0 that is lost, and taken for 0.
-	 */
-	void (*heads_backward)(p4d_device *, p4d_dtype type, void *dqkv, const void *qkv, const float *rstd,
-			       const p4d_heads *, float *dbias, float *dquery_weight, float *dkey_weight);
-
 	/*
 	 * o (n, a*d), lse (a, n): softmax(scale * q k^T) v over the keys a query may see; a query that sees
 	 * none gives o = 0, lse = -inf. O(n) memory: tiles of P4D_ATTENTION_TILE. workspace: as planned.
 	 */
 	void (*attention)(p4d_device *, p4d_dtype type, void *o, float *lse, const void *q, const void *k,
 			  const void *v, const p4d_attention_shape *, void *workspace);
-	/* combines another block of keys' output into fp32 total (n, a*d), lse (a, n); first: copies */
-	void (*attention_merge)(p4d_device *, p4d_dtype type, float *total, float *total_lse, const void *o,
-				const float *lse, uint64_t n, uint64_t heads, uint64_t head_dim, bool first);
-	/* row_sums (a, n) = sum over d of do*o; once per layer */
-	void (*attention_row_sums)(p4d_device *, p4d_dtype type, float *row_sums, const void *d_o,
-				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim);
 	/*
 	 * Gradients through one block of keys, with the lse of the whole row: adds to dq, dk and dv, fp32,
 	 * whose rows are as far apart as those of q (query_stride), k and v (key_stride). So they may be
@@ -215,50 +181,17 @@ struct p4d_device {
 				   const float *lse, const float *row_sums, const void *qkv,
 				   const p4d_attention_shape *, void *workspace);
 
-	/* product (n, f) = silu(gate) * up; gate_up (n, 2f): all gates, then all ups */
-	void (*swiglu)(p4d_device *, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
-		       uint64_t f);
-	/* gate_up becomes its gradient */
-	void (*swiglu_backward)(p4d_device *, p4d_dtype type, void *gate_up, const void *dproduct, uint64_t n,
-				uint64_t f);
-
-	/* out (n, h) = rows of table (rows, h); 0 for tokens outside of first .. first+rows-1 */
-	void (*embed)(p4d_device *, p4d_dtype type, void *out, const void *table, const int32_t *tokens,
-		      uint64_t n, uint64_t h, uint64_t first, uint64_t rows);
-	/* dtable (rows, h) fp32 += dy (n, h), in the order of tokens */
-	void (*embed_backward)(p4d_device *, p4d_dtype type, float *dtable, const void *dy,
-			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows);
-
-	/*
-	 * Cross-entropy over a vocabulary that is cut over ranks. logits (n, V) are rows first .. first+V-1
-	 * of it. Of each token maximum[i], sum[i] of exp(logit - maximum), target[i]: the logit of its label,
-	 * 0 when it is elsewhere. labels below 0 are not trained on.
-	 */
-	void (*statistics)(p4d_device *, float *maximum, float *sum, float *target, const float *logits,
-			   const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first);
-	/* sum[i] *= exp(old[i] - new[i]): after the maxima of all ranks were merged */
-	void (*rescale)(p4d_device *, float *sum, const float *old_maximum, const float *new_maximum,
-			uint64_t n);
-	/* dlogits = scale * gradient of what `losses` adds, 0 where the label is below 0; statistics merged
-	 * over all ranks */
-	void (*logits_gradient)(p4d_device *, p4d_dtype type, void *dlogits, const float *logits,
-				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
-				uint64_t vocab, uint64_t first, float scale, float z_loss);
-	/* *loss (fp64, in the arena) += sum over tokens of log-sum - target + z_loss * log-sum^2, where
-	 * log-sum = log(sum) + maximum */
-	void (*losses)(p4d_device *, double *loss, const float *maximum, const float *sum,
-		       const float *target, const int32_t *labels, uint64_t n, float z_loss);
-
 	/* optimizer; both add to a number in the arena, so that nothing waits until it is downloaded */
 	/* *sum += squares of x, in an order that depends on count alone; finite exactly where all x are */
 	void (*sum_squares)(p4d_device *, double *sum, const float *x, uint64_t count);
 	void (*count_nonfinite)(p4d_device *, uint64_t *number, const float *x, uint64_t count);
-	/* AdamW: parameter (type), master (NULL in fp32: the parameter itself), moments */
-	void (*adam)(p4d_device *, p4d_dtype type, void *parameter, float *master, float *first,
-		     float *second, const float *gradient, uint64_t count, const p4d_adam *);
 	void (*cast)(p4d_device *, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count);
 	void (*accumulate)(p4d_device *, float *y, p4d_dtype type, const void *x,
 			   uint64_t count); /* y += x */
+
+#define TYPED(name, parameters, arguments) void (*name)(p4d_device *, p4d_dtype type, P4D_LIST parameters);
+#define PLAIN(name, parameters, arguments) void (*name)(p4d_device *, P4D_LIST parameters);
+#include "device/operations.def"
 };
 
 /*
@@ -268,10 +201,6 @@ struct p4d_device {
  * and uses it, takes denormal numbers for 0 from then on. No dimension or stride of a matrix reaches 2^31.
  * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
  */
-enum {
-	P4D_CPU_PRODUCT_BLOCK = 512, /* rows and columns that are converted at a time */
-	P4D_CPU_PRODUCT_BYTES = 3 * 4 * P4D_CPU_PRODUCT_BLOCK * P4D_CPU_PRODUCT_BLOCK,
-};
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
 
 #endif

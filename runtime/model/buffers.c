@@ -1,89 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From names of the plan's rows to places in the arena. */
 #include "model/buffers.h"
-
-#include <stdio.h>
-
-static const char *const names[B_BUFFERS] = {
-    [B_PARAMETERS] = "parameters",
-    [B_GRADIENTS] = "gradients",
-    [B_MASTER] = "optimizer.master",
-    [B_FIRST] = "optimizer.first_moment",
-    [B_SECOND] = "optimizer.second_moment",
-    [B_TOKENS] = "data.tokens",
-    [B_LABELS] = "data.labels",
-    [B_DOCUMENTS] = "data.documents",
-    [B_SEND_FORWARD] = "send.forward",
-    [B_SEND_BACKWARD] = "send.backward",
-    [B_EMBEDDING_OUTPUT] = "embedding.output",
-    [B_EMBEDDING_GRADIENT] = "embedding.gradient",
-    [B_HEAD_OUTPUT] = "head.output",
-    [B_HEAD_GRADIENT] = "head.gradient",
-    [B_ROPE] = "rope",
-    [B_POSITIONS] = "positions",
-    [B_SCALARS] = "scalars",
-    [B_REDUCTIONS] = "reductions",
-    [B_LIBRARY] = "library.gemm",
-    [B_HEAD_INPUT] = "head.input",
-    [B_HEAD_RSTD] = "head.rstd",
-    [B_LOGITS] = "head.logits",
-    [B_LOGITS_GRADIENT] = "head.logits_gradient",
-    [B_SOFTMAX] = "head.statistics",
-    [B_VOCABULARY_HIDDEN] = "vocabulary.hidden",
-    [B_VOCABULARY_STATISTICS] = "vocabulary.statistics",
-    [B_VOCABULARY_HIDDEN_GRADIENT] = "vocabulary.hidden_gradient",
-    [B_HIDDEN] = "hidden",
-    [B_NORM_OUT] = "normed",
-    [B_NORM_OUT_GRADIENT] = "normed_gradient",
-    [B_PARTIAL] = "partial",
-    [B_GATHERED] = "gathered",
-    [B_GATHERED_GRADIENT] = "gathered_gradient",
-    [B_FFN_ACT] = "product",
-    [B_FFN_ACT_GRADIENT] = "product_gradient",
-    [B_ATTENTION_GRADIENT] = "attention_gradient",
-    [B_QKV_GRADIENT] = "qkv_gradient",
-    [B_FORWARD_WORKSPACE] = "attention.forward_workspace",
-    [B_BACKWARD_WORKSPACE] = "attention.backward_workspace",
-    [B_ROW_SUMS] = "attention.row_sums",
-    [B_QKV_SUMS] = "attention.qkv_gradient",
-    [B_RING_KEYS_VALUES] = "ring.keys_values",
-    [B_RING_OUTPUT] = "ring.output",
-    [B_RING_LSE] = "ring.lse",
-    [B_RING_BACK_KEYS_VALUES] = "ring.backward.keys_values",
-    [B_RING_BACK_GRADIENTS] = "ring.backward.gradients",
-    [B_GATHERED_KEYS_VALUES] = "gathered.keys_values",
-    [B_GATHERED_BACK_KEYS_VALUES] = "gathered.backward.keys_values",
-    [B_GATHERED_BACK_GRADIENTS] = "gathered.backward.gradients",
-};
-
-static const char *const made[ACT_COUNT] = {
-    [ACT_INPUT] = "input",
-    [ACT_INPUT_RSTD] = "input_rstd",
-    [ACT_QKV] = "qkv",
-    [ACT_QK_RSTD] = "qk_rstd",
-    [ACT_ATTENTION] = "attention",
-    [ACT_LSE] = "lse",
-    [ACT_POST_ATTENTION] = "middle",
-    [ACT_POST_ATTENTION_RSTD] = "middle_rstd",
-    [ACT_GATE_UP] = "gate_up",
-};
-
-static const p4d_tensor *find(const p4d_net *m, const char *before, const char *name)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%s.%s", before, name);
-	return p4d_plan_find(&m->plan, text);
-}
 
 void p4d_buffers__find(p4d_net *m)
 {
-	for (int i = 0; i < B_BUFFERS; i++)
-		m->row[i] = p4d_plan_find(&m->plan, names[i]);
-	for (int i = 0; i < ACT_COUNT; i++) {
-		m->saved[i] = find(m, "layer", made[i]);
-		m->recomputed[i] = find(m, "again", made[i]);
-	}
+	for (unsigned i = 0; i < m->plan.count; i++)
+		m->row[m->plan.tensor[i].id] = &m->plan.tensor[i];
 }
 
 static void *place_of(const p4d_net *m, const p4d_tensor *row, uint64_t slot, uint64_t layer)
@@ -94,6 +15,18 @@ static void *place_of(const p4d_net *m, const p4d_tensor *row, uint64_t slot, ui
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which)
 {
 	return place_of(m, m->row[which], 0, 0);
+}
+
+float *p4d_buffers_state(const p4d_net *m, p4d_state which)
+{
+	return place_of(m, m->row[B_STATE + which], 0, 0);
+}
+
+bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which)
+{
+	const p4d_tensor *row = m->row[B_ACTIVATION + which];
+
+	return row && row->lifetime == P4D_LIVES_IN_SLOT;
 }
 
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer)
@@ -113,8 +46,7 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 	p4d_layer y = {.number = m->weights.segment[chunk * m->weights.of_chunk].layer + layer};
 
 	for (int i = 0; i < ACT_COUNT; i++)
-		y.activation[i] =
-		    m->saved[i] ? place_of(m, m->saved[i], slot, layer) : place_of(m, m->recomputed[i], 0, 0);
+		y.activation[i] = place_of(m, m->row[B_ACTIVATION + i], slot, layer);
 	return y;
 }
 

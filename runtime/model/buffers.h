@@ -4,10 +4,14 @@
 
 #include "model/net.h"
 
-/* From names of the plan's rows to places in the arena. */
+/* From rows of the plan to places in the arena. */
 
 void p4d_buffers__find(p4d_net *m);
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which);
+/* A state of the optimizer; NULL: a master copy that there is none of, in fp32. */
+float *p4d_buffers_state(const p4d_net *m, p4d_state which);
+/* Whether layers keep it for their backward pass; else it is made again. */
+bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which);
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer);
 /* Buffer `number` of the P4D_SEND_BUFFERS in a row. */
 void *p4d_buffers_boundary(const p4d_net *m, p4d_buffer which, uint64_t number);

@@ -126,8 +126,8 @@ static void initialize_piece(p4d_net *m, const p4d_weight *w, const p4d_piece *p
 int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 {
 	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
-	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_at(m, B_MASTER);
-	const uint64_t state = m->weights.elements / m->shards * sizeof(float);
+	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_state(m, P4D_STATE_MASTER);
+	const uint64_t shard_bytes = m->weights.elements / m->shards * sizeof(float);
 	const unsigned threads = threads_of(m);
 	float *numbers = malloc((size_t)threads * SHARE * sizeof(*numbers));
 
@@ -150,7 +150,7 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 		m->d->copy(m->d, master + m->weights.segment[i].offset / m->shards, gradients + first,
 			   count * sizeof(*master));
 	}
-	m->d->zero(m->d, p4d_buffers_at(m, B_FIRST), state);
-	m->d->zero(m->d, p4d_buffers_at(m, B_SECOND), state);
+	for (p4d_state i = P4D_STATE_MASTER + 1; i < p4d_optimizer_of(m->l)->states; i++)
+		m->d->zero(m->d, p4d_buffers_state(m, i), shard_bytes);
 	return m->d->sync(m->d, err);
 }

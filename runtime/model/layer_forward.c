@@ -77,7 +77,7 @@ int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *e
 
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
-	if (!m->saved[ACT_QKV] && attention_part(m, y, err) < 0)
+	if (!p4d_buffers__keeps(m, ACT_QKV) && attention_part(m, y, err) < 0)
 		return -1;
-	return m->saved[ACT_GATE_UP] ? 0 : gate_up(m, y, err);
+	return p4d_buffers__keeps(m, ACT_GATE_UP) ? 0 : gate_up(m, y, err);
 }

@@ -43,74 +43,6 @@ typedef struct p4d_batch {
 typedef int (*p4d_batch_source)(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 				p4d_error *err);
 
-/* Rows of the plan that the model uses, in the order of p4d_row_names. */
-typedef enum p4d_buffer {
-	B_PARAMETERS,
-	B_GRADIENTS,
-	B_MASTER,
-	B_FIRST,
-	B_SECOND,
-	B_TOKENS,
-	B_LABELS,
-	B_DOCUMENTS,
-	B_SEND_FORWARD,
-	B_SEND_BACKWARD,
-	B_EMBEDDING_OUTPUT,
-	B_EMBEDDING_GRADIENT,
-	B_HEAD_OUTPUT,
-	B_HEAD_GRADIENT,
-	B_ROPE,
-	B_POSITIONS,
-	B_SCALARS,
-	B_REDUCTIONS,
-	B_LIBRARY,
-	B_HEAD_INPUT,
-	B_HEAD_RSTD,
-	B_LOGITS,
-	B_LOGITS_GRADIENT,
-	B_SOFTMAX,
-	B_VOCABULARY_HIDDEN,
-	B_VOCABULARY_STATISTICS,
-	B_VOCABULARY_HIDDEN_GRADIENT,
-	B_HIDDEN,
-	B_NORM_OUT,
-	B_NORM_OUT_GRADIENT,
-	B_PARTIAL,
-	B_GATHERED,
-	B_GATHERED_GRADIENT,
-	B_FFN_ACT,
-	B_FFN_ACT_GRADIENT,
-	B_ATTENTION_GRADIENT,
-	B_QKV_GRADIENT,
-	B_FORWARD_WORKSPACE,
-	B_BACKWARD_WORKSPACE,
-	B_ROW_SUMS,
-	B_QKV_SUMS,
-	B_RING_KEYS_VALUES,
-	B_RING_OUTPUT,
-	B_RING_LSE,
-	B_RING_BACK_KEYS_VALUES,
-	B_RING_BACK_GRADIENTS,
-	B_GATHERED_KEYS_VALUES,
-	B_GATHERED_BACK_KEYS_VALUES,
-	B_GATHERED_BACK_GRADIENTS,
-	B_BUFFERS
-} p4d_buffer;
-
-/* What a layer makes on its way forward. */
-typedef enum p4d_activation {
-	ACT_INPUT,
-	ACT_INPUT_RSTD,
-	ACT_QKV,
-	ACT_QK_RSTD,
-	ACT_ATTENTION,
-	ACT_LSE,
-	ACT_POST_ATTENTION,
-	ACT_POST_ATTENTION_RSTD,
-	ACT_GATE_UP,
-	ACT_COUNT
-} p4d_activation;
-
 /* The buffers and weights of one layer in one pass. */
 typedef struct p4d_layer {
 	void *activation[ACT_COUNT]; /* NULL: the model has none */
@@ -138,7 +70,7 @@ typedef struct p4d_net {
 	p4d_instruction_list list;
 	p4d_weights weights;
 	char *arena;
-	const p4d_tensor *row[B_BUFFERS], *saved[ACT_COUNT], *recomputed[ACT_COUNT];
+	const p4d_tensor *row[B_BUFFERS]; /* NULL: the plan has none */
 
 	p4d_dtype type;
 	uint64_t element;    /* bytes of type */

@@ -8,7 +8,7 @@
 
 #include "plan/parameters.h"
 
-enum { WEIGHTS_OF_LAYER = 9, SHARD_MULTIPLE = 128 };
+enum { WEIGHTS_OF_LAYER = 9 };
 
 /* A table under construction. */
 typedef struct weights_builder {
@@ -37,21 +37,21 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 static void add_layer(weights_builder *b, uint32_t layer)
 {
 	const p4d_layout *l = b->layout;
-	const uint64_t h = l->hidden, f = l->ffn / l->tp, d = l->head_dim;
-	const uint64_t q = l->heads / l->tp * d, columns = q + 2 * (l->kv_heads / l->tp) * d;
+	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
+	const uint64_t h = z.h, d = l->head_dim;
 
 	add(b, P4D_W_ATTENTION_NORM, layer, h, 1);
-	add(b, P4D_W_QKV, layer, columns, h);
+	add(b, P4D_W_QKV, layer, z.columns, h);
 	if (l->bias != P4D_BIAS_NONE)
-		add(b, P4D_W_QKV_BIAS, layer, columns, 1);
+		add(b, P4D_W_QKV_BIAS, layer, z.columns, 1);
 	if (l->qk_norm) {
 		add(b, P4D_W_QUERY_NORM, layer, d, 1);
 		add(b, P4D_W_KEY_NORM, layer, d, 1);
 	}
-	add(b, P4D_W_OUTPUT, layer, h, q);
+	add(b, P4D_W_OUTPUT, layer, h, z.q);
 	add(b, P4D_W_FFN_NORM, layer, h, 1);
-	add(b, P4D_W_GATE_UP, layer, 2 * f, h);
-	add(b, P4D_W_DOWN, layer, h, f);
+	add(b, P4D_W_GATE_UP, layer, 2 * z.f, h);
+	add(b, P4D_W_DOWN, layer, h, z.f);
 }
 
 /* begins: the stage has the beginning of the model, too */
@@ -75,7 +75,7 @@ static p4d_segment *begin_segment(weights_builder *b)
 static void end_segment(weights_builder *b)
 {
 	p4d_segment *s = &b->to->segment[b->to->segments++];
-	const uint64_t unit = p4d_optimizer_shards(b->layout) * SHARD_MULTIPLE;
+	const uint64_t unit = p4d_segment_unit(b->layout);
 
 	s->weights = b->to->count - s->first_weight;
 	s->elements = b->at - s->offset;
@@ -99,7 +99,7 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
 			add_layer(b, first + k);
 		if (i == b->to->of_chunk - 1 && position == p4d_schedule_positions(schedule) - 1)
-			add_end(b, p4d_schedule_is_first(schedule, stage));
+			add_end(b, stage == 0);
 		end_segment(b);
 	}
 }

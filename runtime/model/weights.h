@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "request/layout.h"
+#include "plan/optimizer.h"
 #include "schedule/schedule.h"
 
 /*
@@ -101,8 +101,5 @@ enum { P4D_PIECES_OF_WEIGHT = 3 };
 /* The pieces of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
 unsigned p4d_pieces_of(const p4d_layout *layout, p4d_place place, uint64_t vocab, const p4d_weight *weight,
 		       p4d_piece pieces[P4D_PIECES_OF_WEIGHT]);
-
-/* What the optimizer keeps of each parameter, in fp32. */
-typedef enum p4d_state { P4D_STATE_MASTER, P4D_STATE_FIRST, P4D_STATE_SECOND, P4D_STATES } p4d_state;
 
 #endif

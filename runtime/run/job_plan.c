@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 #include "plan/plan_line.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 /* What was typed beside a plan has to be what the plan says. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
@@ -66,7 +67,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 
 static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 {
-	if (plan->request.value[P4D_DEVICE] == P4D_CPU || !p4d_is_set(&plan->request, P4D_GPU))
+	if (!p4d_on_gpu(plan->request.value[P4D_DEVICE]) || !p4d_is_set(&plan->request, P4D_GPU))
 		return 0;
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
@@ -84,13 +85,11 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 
 	if (r->unmodelled[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", r->model, r->unmodelled);
-	if (!p4d_defaults_llama_type(r))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%.200s: p4d-train trains models of the Llama type: RMSNorm, gated "
-				"feed-forward, rotary positions, bias at most of queries, keys and values",
-				r->model);
+	if (p4d_framework_of(P4D_FRAMEWORK_P4D)->check_model(r, err) < 0)
+		return -1;
 	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D) {
-		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for Megatron-LM", r->model);
+		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for %s", r->model,
+			 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
 		return p4d_fix(err, "sbatch --p4d-framework=p4d");
 	}
 	p4d_rope_default(r); /* lines of older versions do not say */
@@ -143,7 +142,7 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 
 	if (p4d_plan_build(&plan->layout, plan->gpu, 0, &first, err) < 0)
 		return -1;
-	const p4d_tensor *buffers = p4d_plan_find(&first, "send.forward");
+	const p4d_tensor *buffers = p4d_plan_find(&first, B_SEND_FORWARD);
 	*bytes = buffers ? buffers->bytes / P4D_SEND_BUFFERS : 0;
 	return 0;
 }
@@ -152,7 +151,7 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 {
 	const uint64_t need = plan->estimate.host_bytes, ranks = plan->layout.gpus_per_node;
 
-	if (plan->layout.device != P4D_CPU || need == P4D_NOT_MODELLED || need <= host_bytes)
+	if (p4d_on_gpu(plan->layout.device) || need == P4D_NOT_MODELLED || need <= host_bytes)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " rank%s of a node need %.1f GiB of host memory, %s %.1f GiB here", ranks,

@@ -27,7 +27,7 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		r->used_bytes =
 		    r->used[i] == P4D_NOT_MODELLED ? P4D_NOT_MODELLED : r->used_bytes + r->used[i];
-	if (plan->layout.device != P4D_CPU) {
+	if (p4d_on_gpu(plan->layout.device)) {
 		if (p4d_memory_of_stage(&plan->layout, P4D_METHOD_PLAN, plan->gpu, stage, &planned, err) < 0)
 			return -1;
 		r->planned_reserve = planned.device_bytes - planned.allocated_bytes;

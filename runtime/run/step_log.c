@@ -23,12 +23,8 @@ p4d_flops p4d_step_log_flops(const p4d_layout *l, const p4d_gpu *gpu)
 	p4d_flops flops = {.model = p4d_cost_model_flops(l)};
 
 	flops.full_attention = flops.model + causal;
-	if (gpu && l->device == P4D_CUDA) {
-		double peak = l->precision == P4D_FP32                               ? gpu->peak_fp32_flops
-			      : l->precision == P4D_FP16 && gpu->peak_fp16_flops > 0 ? gpu->peak_fp16_flops
-										     : gpu->peak_bf16_flops;
-		flops.peak = peak * (double)l->world;
-	}
+	if (gpu && p4d_on_gpu(l->device))
+		flops.peak = p4d_cost_peak_flops(l, gpu) * (double)l->world;
 	return flops;
 }
 

@@ -73,7 +73,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 		return -1;
 	if (p4d_job_plan_message_bytes(&start->plan, &start->ranks.message_bytes, err) < 0)
 		return -1;
-	if (start->plan.layout.device != P4D_CPU)
+	if (p4d_on_gpu(start->plan.layout.device))
 		return 0;
 	snprintf(start->plan.no_gpu, sizeof(start->plan.no_gpu), "%.300s", no_gpu.text);
 	return p4d_host_memory("", &bytes, err) < 0

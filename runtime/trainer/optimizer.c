@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients over all replicas, their norm over all ranks, and AdamW on this rank's shard. */
+/* Gradients over all replicas, their norm over all ranks, and the optimizer on this rank's shard. */
 #include <math.h>
 
 #include "model/buffers.h"
@@ -184,38 +184,51 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-static void update(p4d_trainer *t, double scale)
+/* Makes a step of an optimizer on `count` elements of a weight. scale: of the gradients. */
+typedef void update_weight(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
+			   const float *gradient, uint64_t count, double scale);
+
+static void adamw(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
+		  const float *gradient, uint64_t count, double scale)
 {
 	const p4d_optimizer_settings *set = &t->optimizer;
-	uint64_t from, count;
-	p4d_adam adam = {
+	const p4d_adam step = {
 	    .learning_rate = t->learning_rate,
 	    .beta1 = set->beta1,
 	    .beta2 = set->beta2,
 	    .epsilon = set->epsilon,
+	    .weight_decay = w->decay ? set->weight_decay : 0,
 	    .correction1 = (float)(1 - pow((double)set->beta1, (double)t->net.number)),
 	    .correction2 = (float)(1 - pow((double)set->beta2, (double)t->net.number)),
 	    .gradient_scale = (float)scale,
 	};
 
+	t->net.d->adam(t->net.d, t->net.type, parameter, state[P4D_STATE_MASTER], state[1], state[2],
+		       gradient, count, &step);
+}
+
+static void update(p4d_trainer *t, double scale)
+{
+	static update_weight *const updates[P4D_OPTIMIZERS] = {[P4D_ADAMW] = adamw};
+	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
+	uint64_t from, count, first, length;
+
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		const p4d_segment *s = &t->net.weights.segment[i];
-		uint64_t first, length;
 		p4d_trainer_shard(t, i, &first, &length);
 		for (uint32_t k = s->first_weight; k < s->first_weight + s->weights; k++) {
 			const p4d_weight *w = &t->net.weights.weight[k];
+			float *state[P4D_MOST_STATES] = {NULL};
 			part_of(t, i, w, &from, &count);
 			if (!count)
 				continue;
-			/* shards of the state lie one behind the other */
-			const uint64_t at = s->offset / t->net.shards + (from - first);
-			float *master = p4d_buffers_at(&t->net, B_MASTER);
-			adam.weight_decay = w->decay ? set->weight_decay : 0;
-			t->net.d->adam(t->net.d, t->net.type, parameters_at(t, from),
-				       master ? master + at : NULL,
-				       (float *)p4d_buffers_at(&t->net, B_FIRST) + at,
-				       (float *)p4d_buffers_at(&t->net, B_SECOND) + at, gradients_at(t, from),
-				       count, &adam);
+			for (p4d_state j = 0; j < optimizer->states; j++) {
+				float *all = p4d_buffers_state(&t->net, j);
+				/* shards of the state lie one behind the other */
+				state[j] = all ? all + s->offset / t->net.shards + (from - first) : NULL;
+			}
+			updates[optimizer - p4d_optimizers](t, w, parameters_at(t, from), state,
+							    gradients_at(t, from), count, scale);
 		}
 	}
 }

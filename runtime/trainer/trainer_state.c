@@ -10,8 +10,7 @@
 /* This rank's shard of a segment. In fp32 the parameters are their own masters. */
 static float *state_at(p4d_trainer *t, uint32_t segment, p4d_state state, uint64_t *count)
 {
-	const p4d_buffer of[P4D_STATES] = {B_MASTER, B_FIRST, B_SECOND};
-	float *all = p4d_buffers_at(&t->net, of[state]);
+	float *all = p4d_buffers_state(&t->net, state);
 	uint64_t first;
 
 	p4d_trainer_shard(t, segment, &first, count);
@@ -54,7 +53,7 @@ int p4d_trainer_restore(p4d_trainer *t, p4d_error *err)
 	for (uint32_t i = 0; i < t->net.weights.segments; i++) {
 		uint64_t first, count;
 		p4d_trainer_shard(t, i, &first, &count);
-		if (p4d_buffers_at(&t->net, B_MASTER)) {
+		if (p4d_buffers_state(&t->net, P4D_STATE_MASTER)) {
 			const float *master = state_at(t, i, P4D_STATE_MASTER, &count);
 			t->net.d->cast(t->net.d, t->net.type,
 				       (char *)p4d_buffers_at(&t->net, B_PARAMETERS) + first * t->net.element,

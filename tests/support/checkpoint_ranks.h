@@ -26,7 +26,7 @@ typedef struct test_rank {
 	p4d_layout *layout;
 	p4d_checkpoint_storage storage;
 	p4d_weights weights;
-	float *state[P4D_STATES]; /* its shards, one behind the other */
+	float *state[P4D_MOST_STATES]; /* its shards, one behind the other */
 	uint64_t elements;
 	bool read_fails;
 	p4d_checkpoint_peers peers;
@@ -125,7 +125,7 @@ static inline void open_rank(test_job *job, uint32_t number)
 	if (p4d_weights_open(&rank->weights, &job->layout, place.pp, &err) < 0)
 		fail_msg("%s", err.text);
 	rank->elements = p4d_checkpoint__shard_elements(&job->layout, &rank->weights, place);
-	for (int state = 0; state < P4D_STATES; state++) {
+	for (p4d_state state = 0; state < P4D_MOST_STATES; state++) {
 		rank->state[state] = calloc(rank->elements + 1, sizeof(float));
 		assert_non_null(rank->state[state]);
 	}
@@ -142,7 +142,7 @@ static inline void close_job(test_job *job)
 {
 	for (uint32_t i = 0; i < job->world; i++) {
 		p4d_weights_close(&job->rank[i].weights);
-		for (int state = 0; state < P4D_STATES; state++)
+		for (p4d_state state = 0; state < P4D_MOST_STATES; state++)
 			free(job->rank[i].state[state]);
 	}
 	pthread_barrier_destroy(&job->all.barrier);
@@ -256,7 +256,7 @@ static inline void visit_rank(test_rank *rank, visit_element visit, void *contex
 	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
 	uint64_t first, count;
 
-	for (int state = 0; state < P4D_STATES; state++)
+	for (p4d_state state = 0; state < P4D_MOST_STATES; state++)
 		for (uint32_t i = 0; i < rank->weights.segments; i++) {
 			const p4d_segment *segment = &rank->weights.segment[i];
 			float *shard = shard_at(rank, i, state, &first, &count);
@@ -282,7 +282,7 @@ static inline void set_element(void *context, float *element, uint64_t name, uin
 static inline void fill_job(test_job *job, uint64_t salt)
 {
 	for (uint32_t i = 0; i < job->world; i++) {
-		for (int state = 0; state < P4D_STATES; state++)
+		for (p4d_state state = 0; state < P4D_MOST_STATES; state++)
 			for (uint64_t k = 0; k < job->rank[i].elements; k++)
 				job->rank[i].state[state][k] = -12345.0f;
 		visit_rank(&job->rank[i], set_element, &salt);
@@ -311,7 +311,7 @@ static inline uint64_t compare_rank(test_rank *rank, uint64_t salt, uint64_t *eq
 	comparison c = {.salt = salt};
 
 	visit_rank(rank, compare_element, &c);
-	for (int state = 0; state < P4D_STATES; state++)
+	for (p4d_state state = 0; state < P4D_MOST_STATES; state++)
 		for (uint64_t k = 0; k < rank->elements; k++)
 			c.wrong += rank->state[state][k] != 0;
 	*equal += c.equal;
@@ -348,12 +348,13 @@ static inline void save_job(test_job *job, const char *dir, uint64_t step)
 		test_rank *rank = &job->rank[i];
 		if (!p4d_checkpoint__owns_shards(&job->layout, rank->storage.place))
 			continue;
-		float *staged = malloc(P4D_STATES * rank->elements * sizeof(*staged));
+		float *staged = malloc(P4D_MOST_STATES * rank->elements * sizeof(*staged));
 		assert_non_null(staged);
 		rc = p4d_checkpoint__stage_shards(&rank->storage, staged, &err);
 		if (rc == 0)
-			rc = p4d_checkpoint__write_rank_file(partial, i, &info, staged, rank->elements, NULL,
-							     &files[count++], &err);
+			rc = p4d_checkpoint__write_rank_file(partial, i, &info,
+							     p4d_optimizer_of(&job->layout), staged,
+							     rank->elements, NULL, &files[count++], &err);
 		free(staged);
 	}
 	if (rc == 0)

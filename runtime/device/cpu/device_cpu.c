@@ -130,6 +130,20 @@ static int cpu_count(p4d_device *device, uint64_t *number, const void *from, uin
 	return 0;
 }
 
+#define TYPED(name, parameters, arguments) \
+	static void cpu_##name(p4d_device *device, p4d_dtype type, P4D_LIST parameters) \
+	{ \
+		(void)device; \
+		BY_TYPE(type, name, P4D_LIST arguments); \
+	}
+#define PLAIN(name, parameters, arguments) \
+	static void cpu_##name(p4d_device *device, P4D_LIST parameters) \
+	{ \
+		(void)device; \
+		p4d_cpu_##name##_fp32 arguments; \
+	}
+#include "device/operations.def"
+
 static void cpu_linear(p4d_device *device, p4d_dtype type, void *y, const void *x, const void *w, uint64_t n,
 		       uint64_t out, uint64_t in, bool accumulate)
 {
@@ -154,60 +168,11 @@ static void cpu_linear_logits(p4d_device *device, p4d_dtype type, float *logits,
 	BY_TYPE(type, linear_logits, device->state, logits, x, w, n, out, in);
 }
 
-static void cpu_norm(p4d_device *device, p4d_dtype type, void *y, float *rstd, const void *x,
-		     const void *weight, uint64_t n, uint64_t h, float epsilon)
-{
-	(void)device;
-	BY_TYPE(type, norm, y, rstd, x, weight, n, h, epsilon);
-}
-
-static void cpu_norm_backward(p4d_device *device, p4d_dtype type, void *dx, float *dweight, const void *dy,
-			      const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h)
-{
-	(void)device;
-	BY_TYPE(type, norm_backward, dx, dweight, dy, x, weight, rstd, n, h);
-}
-
-static void cpu_add(p4d_device *device, p4d_dtype type, void *y, const void *a, const void *b, uint64_t count)
-{
-	(void)device;
-	BY_TYPE(type, add, y, a, b, count);
-}
-
-static void cpu_heads(p4d_device *device, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *heads)
-{
-	(void)device;
-	BY_TYPE(type, heads, qkv, rstd, heads);
-}
-
-static void cpu_heads_backward(p4d_device *device, p4d_dtype type, void *dqkv, const void *qkv,
-			       const float *rstd, const p4d_heads *heads, float *dbias, float *dquery_weight,
-			       float *dkey_weight)
-{
-	(void)device;
-	BY_TYPE(type, heads_backward, dqkv, qkv, rstd, heads, dbias, dquery_weight, dkey_weight);
-}
-
 static void cpu_attention(p4d_device *device, p4d_dtype type, void *o, float *lse, const void *q,
 			  const void *k, const void *v, const p4d_attention_shape *shape, void *workspace)
 {
 	(void)device;
 	BY_TYPE(type, attention, o, lse, q, k, v, shape, workspace);
-}
-
-static void cpu_attention_merge(p4d_device *device, p4d_dtype type, float *total, float *total_lse,
-				const void *o, const float *lse, uint64_t n, uint64_t heads,
-				uint64_t head_dim, bool first)
-{
-	(void)device;
-	BY_TYPE(type, attention_merge, total, total_lse, o, lse, n, heads, head_dim, first);
-}
-
-static void cpu_attention_row_sums(p4d_device *device, p4d_dtype type, float *row_sums, const void *d_o,
-				   const void *o, uint64_t n, uint64_t heads, uint64_t head_dim)
-{
-	(void)device;
-	BY_TYPE(type, attention_row_sums, row_sums, d_o, o, n, heads, head_dim);
 }
 
 static void cpu_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
@@ -262,63 +227,6 @@ static void cpu_attention_gradient(p4d_device *device, p4d_dtype type, void *dqk
 		cpu_cast(device, type, dqkv, P4D_DT_FP32, to, count);
 }
 
-static void cpu_swiglu(p4d_device *device, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
-		       uint64_t f)
-{
-	(void)device;
-	BY_TYPE(type, swiglu, product, gate_up, n, f);
-}
-
-static void cpu_swiglu_backward(p4d_device *device, p4d_dtype type, void *gate_up, const void *dproduct,
-				uint64_t n, uint64_t f)
-{
-	(void)device;
-	BY_TYPE(type, swiglu_backward, gate_up, dproduct, n, f);
-}
-
-static void cpu_embed(p4d_device *device, p4d_dtype type, void *out, const void *table, const int32_t *tokens,
-		      uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
-{
-	(void)device;
-	BY_TYPE(type, embed, out, table, tokens, n, h, first, rows);
-}
-
-static void cpu_embed_backward(p4d_device *device, p4d_dtype type, float *dtable, const void *dy,
-			       const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
-{
-	(void)device;
-	BY_TYPE(type, embed_backward, dtable, dy, tokens, n, h, first, rows);
-}
-
-static void cpu_statistics(p4d_device *device, float *maximum, float *sum, float *target, const float *logits,
-			   const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first)
-{
-	(void)device;
-	p4d_cpu_statistics_fp32(maximum, sum, target, logits, labels, n, vocab, first);
-}
-
-static void cpu_rescale(p4d_device *device, float *sum, const float *old_maximum, const float *new_maximum,
-			uint64_t n)
-{
-	(void)device;
-	p4d_cpu_rescale_fp32(sum, old_maximum, new_maximum, n);
-}
-
-static void cpu_logits_gradient(p4d_device *device, p4d_dtype type, void *dlogits, const float *logits,
-				const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
-				uint64_t vocab, uint64_t first, float scale, float z_loss)
-{
-	(void)device;
-	BY_TYPE(type, logits_gradient, dlogits, logits, maximum, sum, labels, n, vocab, first, scale, z_loss);
-}
-
-static void cpu_losses(p4d_device *device, double *loss, const float *maximum, const float *sum,
-		       const float *target, const int32_t *labels, uint64_t n, float z_loss)
-{
-	(void)device;
-	p4d_cpu_losses_fp32(loss, maximum, sum, target, labels, n, z_loss);
-}
-
 static void cpu_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
 {
 	(void)device;
@@ -329,13 +237,6 @@ static void cpu_count_nonfinite(p4d_device *device, uint64_t *number, const floa
 {
 	(void)device;
 	*number += p4d_cpu_count_nonfinite_fp32(x, count);
-}
-
-static void cpu_adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
-		     float *second, const float *gradient, uint64_t count, const p4d_adam *adam)
-{
-	(void)device;
-	BY_TYPE(type, adam, parameter, master, first, second, gradient, count, adam);
 }
 
 static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const void *x, uint64_t count)
@@ -385,29 +286,16 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .linear_input = cpu_linear_input,
 	    .linear_weight = cpu_linear_weight,
 	    .linear_logits = cpu_linear_logits,
-	    .norm = cpu_norm,
-	    .norm_backward = cpu_norm_backward,
-	    .add = cpu_add,
-	    .heads = cpu_heads,
-	    .heads_backward = cpu_heads_backward,
 	    .attention = cpu_attention,
-	    .attention_merge = cpu_attention_merge,
-	    .attention_row_sums = cpu_attention_row_sums,
 	    .attention_backward = cpu_attention_backward,
 	    .attention_gradient = cpu_attention_gradient,
-	    .swiglu = cpu_swiglu,
-	    .swiglu_backward = cpu_swiglu_backward,
-	    .embed = cpu_embed,
-	    .embed_backward = cpu_embed_backward,
-	    .statistics = cpu_statistics,
-	    .rescale = cpu_rescale,
-	    .logits_gradient = cpu_logits_gradient,
-	    .losses = cpu_losses,
 	    .sum_squares = cpu_sum_squares,
 	    .count_nonfinite = cpu_count_nonfinite,
-	    .adam = cpu_adam,
 	    .cast = cpu_cast,
 	    .accumulate = cpu_accumulate,
+#define TYPED(name, parameters, arguments) .name = cpu_##name,
+#define PLAIN TYPED
+#include "device/operations.def"
 	};
 	return 0;
 }

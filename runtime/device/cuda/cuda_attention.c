@@ -25,24 +25,6 @@ static void attention(p4d_device *device, p4d_dtype type, void *o, float *lse, c
 	p4d_cuda_queued(c, "attention");
 }
 
-static void attention_merge(p4d_device *device, p4d_dtype type, float *total, float *total_lse, const void *o,
-			    const float *lse, uint64_t n, uint64_t heads, uint64_t head_dim, bool first)
-{
-	p4d_cuda *c = p4d_cuda_of(device);
-
-	p4d_kernel_attention_merge(c->stream, type, total, total_lse, o, lse, n, heads, head_dim, first);
-	p4d_cuda_queued(c, "attention_merge");
-}
-
-static void attention_row_sums(p4d_device *device, p4d_dtype type, float *row_sums, const void *d_o,
-			       const void *o, uint64_t n, uint64_t heads, uint64_t head_dim)
-{
-	p4d_cuda *c = p4d_cuda_of(device);
-
-	p4d_kernel_attention_row_sums(c->stream, type, row_sums, d_o, o, n, heads, head_dim);
-	p4d_cuda_queued(c, "attention_row_sums");
-}
-
 static void attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
 			       const void *d_o, const float *lse, const float *row_sums, const void *q,
 			       const void *k, const void *v, const p4d_attention_shape *shape,
@@ -100,8 +82,6 @@ static void attention_gradient(p4d_device *device, p4d_dtype type, void *dqkv, f
 void p4d_cuda_attention_table(p4d_device *device)
 {
 	device->attention = attention;
-	device->attention_merge = attention_merge;
-	device->attention_row_sums = attention_row_sums;
 	device->attention_backward = attention_backward;
 	device->attention_gradient = attention_gradient;
 }

@@ -9,6 +9,23 @@
 		p4d_cuda_queued(p4d_cuda_of(device), #operation); \
 	} while (0)
 
+#define TYPED(name, parameters, arguments) \
+	static void queue_##name(p4d_device *device, p4d_dtype type, P4D_LIST parameters) \
+	{ \
+		QUEUE(name, type, P4D_LIST arguments); \
+	}
+#define SUMMED(name, parameters, arguments) \
+	static void queue_##name(p4d_device *device, p4d_dtype type, P4D_LIST parameters) \
+	{ \
+		QUEUE(name, p4d_cuda_of(device)->sums, type, P4D_LIST arguments); \
+	}
+#define PLAIN(name, parameters, arguments) \
+	static void queue_##name(p4d_device *device, P4D_LIST parameters) \
+	{ \
+		QUEUE(name, P4D_LIST arguments); \
+	}
+#include "device/operations.def"
+
 static void multiply(p4d_device *device, const p4d_gemm_call *product)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -43,84 +60,6 @@ static void linear_logits(p4d_device *device, p4d_dtype type, float *logits, con
 	multiply(device, &(p4d_gemm_call){P4D_PRODUCT_LOGITS, type, false, n, out, in, logits, x, w});
 }
 
-static void norm(p4d_device *device, p4d_dtype type, void *y, float *rstd, const void *x, const void *weight,
-		 uint64_t n, uint64_t h, float epsilon)
-{
-	QUEUE(norm, type, y, rstd, x, weight, n, h, epsilon);
-}
-
-static void norm_backward(p4d_device *device, p4d_dtype type, void *dx, float *dweight, const void *dy,
-			  const void *x, const void *weight, const float *rstd, uint64_t n, uint64_t h)
-{
-	QUEUE(norm_backward, p4d_cuda_of(device)->sums, type, dx, dweight, dy, x, weight, rstd, n, h);
-}
-
-static void add(p4d_device *device, p4d_dtype type, void *y, const void *a, const void *b, uint64_t count)
-{
-	QUEUE(add, type, y, a, b, count);
-}
-
-static void heads(p4d_device *device, p4d_dtype type, void *qkv, float *rstd, const p4d_heads *shape)
-{
-	QUEUE(heads, type, qkv, rstd, shape);
-}
-
-static void heads_backward(p4d_device *device, p4d_dtype type, void *dqkv, const void *qkv, const float *rstd,
-			   const p4d_heads *shape, float *dbias, float *dquery_weight, float *dkey_weight)
-{
-	QUEUE(heads_backward, p4d_cuda_of(device)->sums, type, dqkv, qkv, rstd, shape, dbias, dquery_weight,
-	      dkey_weight);
-}
-
-static void swiglu(p4d_device *device, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
-		   uint64_t f)
-{
-	QUEUE(swiglu, type, product, gate_up, n, f);
-}
-
-static void swiglu_backward(p4d_device *device, p4d_dtype type, void *gate_up, const void *dproduct,
-			    uint64_t n, uint64_t f)
-{
-	QUEUE(swiglu_backward, type, gate_up, dproduct, n, f);
-}
-
-static void embed(p4d_device *device, p4d_dtype type, void *out, const void *table, const int32_t *tokens,
-		  uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
-{
-	QUEUE(embed, type, out, table, tokens, n, h, first, rows);
-}
-
-static void embed_backward(p4d_device *device, p4d_dtype type, float *dtable, const void *dy,
-			   const int32_t *tokens, uint64_t n, uint64_t h, uint64_t first, uint64_t rows)
-{
-	QUEUE(embed_backward, type, dtable, dy, tokens, n, h, first, rows);
-}
-
-static void statistics(p4d_device *device, float *maximum, float *sum, float *target, const float *logits,
-		       const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first)
-{
-	QUEUE(statistics, maximum, sum, target, logits, labels, n, vocab, first);
-}
-
-static void rescale(p4d_device *device, float *sum, const float *old_maximum, const float *new_maximum,
-		    uint64_t n)
-{
-	QUEUE(rescale, sum, old_maximum, new_maximum, n);
-}
-
-static void logits_gradient(p4d_device *device, p4d_dtype type, void *dlogits, const float *logits,
-			    const float *maximum, const float *sum, const int32_t *labels, uint64_t n,
-			    uint64_t vocab, uint64_t first, float scale, float z_loss)
-{
-	QUEUE(logits_gradient, type, dlogits, logits, maximum, sum, labels, n, vocab, first, scale, z_loss);
-}
-
-static void losses(p4d_device *device, double *loss, const float *maximum, const float *sum,
-		   const float *target, const int32_t *labels, uint64_t n, float z_loss)
-{
-	QUEUE(losses, loss, maximum, sum, target, labels, n, z_loss);
-}
-
 static void sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
 {
 	QUEUE(sum_squares, p4d_cuda_of(device)->sums, sum, x, count);
@@ -129,12 +68,6 @@ static void sum_squares(p4d_device *device, double *sum, const float *x, uint64_
 static void count_nonfinite(p4d_device *device, uint64_t *number, const float *x, uint64_t count)
 {
 	QUEUE(count_nonfinite, p4d_cuda_of(device)->sums, number, x, count);
-}
-
-static void adam(p4d_device *device, p4d_dtype type, void *parameter, float *master, float *first,
-		 float *second, const float *gradient, uint64_t count, const p4d_adam *step)
-{
-	QUEUE(adam, type, parameter, master, first, second, gradient, count, step);
 }
 
 static void cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, const void *x, uint64_t count)
@@ -156,22 +89,11 @@ void p4d_cuda_operations_table(p4d_device *device)
 	device->linear_input = linear_input;
 	device->linear_weight = linear_weight;
 	device->linear_logits = linear_logits;
-	device->norm = norm;
-	device->norm_backward = norm_backward;
-	device->add = add;
-	device->heads = heads;
-	device->heads_backward = heads_backward;
-	device->swiglu = swiglu;
-	device->swiglu_backward = swiglu_backward;
-	device->embed = embed;
-	device->embed_backward = embed_backward;
-	device->statistics = statistics;
-	device->rescale = rescale;
-	device->logits_gradient = logits_gradient;
-	device->losses = losses;
 	device->sum_squares = sum_squares;
 	device->count_nonfinite = count_nonfinite;
-	device->adam = adam;
 	device->cast = cast;
 	device->accumulate = accumulate;
+#define TYPED(name, parameters, arguments) device->name = queue_##name;
+#define PLAIN TYPED
+#include "device/operations.def"
 }

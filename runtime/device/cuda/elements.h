@@ -9,9 +9,7 @@
  */
 #include "device/cuda/launch.h"
 #ifndef __CUDACC__
-#undef P4D_CPU_TYPE
-#define P4D_CPU_TYPE 32
-#include "device/cpu/cpu_math.h"
+#include "base/vector.h"
 #endif
 
 typedef struct p4d_bf16 {

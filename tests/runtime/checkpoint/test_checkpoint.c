@@ -76,7 +76,7 @@ static void same_layout_keeps_every_bit(void **state)
 			/* without a sharded optimizer, ranks of a group hold the same */
 			if (!job->layout.optimizer_sharding)
 				random = step * 1000 + place.tp + 10 * place.pp;
-			for (int s = 0; s < P4D_STATES; s++)
+			for (p4d_state s = 0; s < P4D_MOST_STATES; s++)
 				for (uint64_t k = 0; k < job->rank[i].elements; k++) {
 					uint32_t bits = (uint32_t)next_random(&random);
 					memcpy(&job->rank[i].state[s][k], &bits, sizeof(bits));
@@ -88,15 +88,15 @@ static void same_layout_keeps_every_bit(void **state)
 		for (uint32_t i = 0; i < job->world; i++) {
 			test_rank *rank = &job->rank[i];
 			size_t size = rank->elements * sizeof(float);
-			float *before[P4D_STATES];
-			for (int s = 0; s < P4D_STATES; s++) {
+			float *before[P4D_MOST_STATES];
+			for (p4d_state s = 0; s < P4D_MOST_STATES; s++) {
 				before[s] = rank->state[s];
 				rank->state[s] = calloc(1, size);
 				assert_non_null(rank->state[s]);
 			}
 			p4d_checkpoint_info info;
 			assert_int_equal(p4d_checkpoint_load(path, &rank->storage, &info, NULL), 0);
-			for (int s = 0; s < P4D_STATES; s++) {
+			for (p4d_state s = 0; s < P4D_MOST_STATES; s++) {
 				assert_memory_equal(before[s], rank->state[s], size);
 				free(before[s]);
 			}

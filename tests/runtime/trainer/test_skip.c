@@ -24,7 +24,7 @@ static struct {
 
 typedef struct rank_state {
 	uint64_t elements;
-	float *values; /* (P4D_STATES, elements): this rank's shards, one behind the other */
+	float *values; /* (P4D_MOST_STATES, elements): this rank's shards, one behind the other */
 } rank_state;
 
 static void read_state(p4d_trainer *t, rank_state *to)
@@ -33,11 +33,11 @@ static void read_state(p4d_trainer *t, rank_state *to)
 	uint64_t first, count, at = 0;
 
 	to->elements = w->elements;
-	to->values = calloc(P4D_STATES * w->elements, sizeof(*to->values));
-	for (int state = 0; state < P4D_STATES; state++)
+	to->values = calloc(P4D_MOST_STATES * w->elements, sizeof(*to->values));
+	for (p4d_state state = 0; state < P4D_MOST_STATES; state++)
 		for (uint32_t i = 0; i < w->segments; i++) {
 			p4d_trainer_shard(t, i, &first, &count);
-			CHECK(p4d_trainer_read(t, i, (p4d_state)state, to->values + at, NULL) == 0);
+			CHECK(p4d_trainer_read(t, i, state, to->values + at, NULL) == 0);
 			at += count;
 		}
 }
@@ -95,7 +95,8 @@ static int train(p4d_world *world, uint32_t size, bool skipped, rank_state *end,
 			continue;
 		CHECK(test.fault == HIGH_LOSS ? result.loss > 1 && !result.nonfinite : result.nonfinite > 0);
 		read_state(t, &after);
-		CHECK(!memcmp(before.values, after.values, P4D_STATES * before.elements * sizeof(float)));
+		CHECK(
+		    !memcmp(before.values, after.values, P4D_MOST_STATES * before.elements * sizeof(float)));
 		free(before.values);
 		free(after.values);
 		damage(t, false, &saved);
@@ -114,7 +115,7 @@ static int with_and_without(p4d_world *world, uint32_t rank, uint32_t size, p4d_
 	(void)rank;
 	TRY(train(world, size, false, &skipped, err));
 	TRY(train(world, size, true, &never, err));
-	CHECK(!memcmp(skipped.values, never.values, P4D_STATES * never.elements * sizeof(float)));
+	CHECK(!memcmp(skipped.values, never.values, P4D_MOST_STATES * never.elements * sizeof(float)));
 	free(skipped.values);
 	free(never.values);
 	return 0;

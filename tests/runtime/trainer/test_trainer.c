@@ -296,14 +296,15 @@ static void state_moves(void **state)
 		for (uint32_t i = 0; i < segments; i++) {
 			p4d_trainer_shard(from.trainer, i, &first, &count);
 			float *values = calloc(count, sizeof(*values));
-			for (int s = 0; s < P4D_STATES; s++) {
-				const p4d_state which = (p4d_state)s;
+			for (p4d_state s = 0; s < P4D_MOST_STATES; s++) {
+				const p4d_state which = s;
 				assert_int_equal(p4d_trainer_read(from.trainer, i, which, values, NULL), 0);
 				assert_int_equal(p4d_trainer_write(to.trainer, i, which, values, NULL), 0);
 			}
 			free(values);
 		}
-		assert_int_equal(p4d_trainer_read(from.trainer, segments, P4D_STATE_FIRST, NULL, NULL), -1);
+		assert_int_equal(p4d_trainer_read(from.trainer, segments, P4D_STATE_MASTER + 1, NULL, NULL),
+				 -1);
 		assert_int_equal(p4d_trainer_restore(to.trainer, NULL), 0);
 		for (uint64_t step = 4; step < 7; step++) {
 			p4d_trainer_step(from.trainer, step, 0.01f, oracle_text, &from.layout, &one, NULL);
@@ -342,12 +343,12 @@ static void nonfinite_is_not_applied(void **state)
 }
 
 /* A row of the arena, which begins where the gradients' row says. */
-static const void *row_of(const job *j, const char *name)
+static const void *row_of(const job *j, p4d_buffer id)
 {
 	const p4d_plan *plan = p4d_trainer_plan(j->trainer);
 	const char *gradients = (const char *)p4d_trainer_gradients(j->trainer);
 
-	return gradients - p4d_plan_find(plan, "gradients")->offset + p4d_plan_find(plan, name)->offset;
+	return gradients - p4d_plan_find(plan, B_GRADIENTS)->offset + p4d_plan_find(plan, id)->offset;
 }
 
 /* Angles are those of the model's way to encode positions; 24 positions are a few turns of it. */
@@ -362,7 +363,7 @@ static void positions_are_turned_as_the_model_says(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof(ropes) / sizeof(*ropes); k++) {
 		open_job_with(&j, ORACLE "precision=fp32 micro-batch=2", false, &ropes[k]);
-		const float *table = row_of(&j, "rope");
+		const float *table = row_of(&j, B_ROPE);
 		for (int i = 0; i < LENGTH; i++)
 			for (int pair = 0; pair < d / 2; pair++) {
 				const double angle =

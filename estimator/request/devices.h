@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_DEVICES_H
+#define P4D_DEVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Kinds of devices, in the order of the option: DEVICE(ID, name, on_gpu, precision). on_gpu: tensors lie in
+ * the memory of a GPU of gpus.json, and collectives run beside passes; else in host memory. precision: what
+ * is taken where none is given.
+ */
+#define P4D_DEVICE_KINDS(DEVICE) \
+	DEVICE(CUDA, "cuda", true, P4D_BF16) \
+	DEVICE(CPU, "cpu", false, P4D_FP32)
+
+enum {
+#define DEVICE(id, name, on_gpu, precision) P4D_##id,
+	P4D_DEVICE_KINDS(DEVICE)
+#undef DEVICE
+	    P4D_DEVICES
+};
+
+static inline bool p4d_on_gpu(int64_t device)
+{
+#define DEVICE(id, name, on_gpu, precision) on_gpu,
+	static const bool of[] = {P4D_DEVICE_KINDS(DEVICE)};
+#undef DEVICE
+	return of[device];
+}
+
+#define P4D_DEVICE_NAME(id, name, on_gpu, precision) "|" name
+#define P4D_DEVICE_LIST (&P4D_DEVICE_KINDS(P4D_DEVICE_NAME)[1])
+
+#endif

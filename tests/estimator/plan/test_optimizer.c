@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an optimizer's entry says is what plans hold; and every buffer of buffers.def is some plan's. */
+#include "support/support.h"
+
+#include "support/plan_layouts.h"
+
+static const char *const layouts[] = {
+    "framework=p4d precision=bf16", "framework=p4d precision=fp32",      "framework=p4d device=cpu",
+    "framework=megatron",           "framework=megatron precision=fp32", "framework=megatron precision=fp16",
+};
+
+static void plan_of(const char *text, p4d_layout *l, p4d_plan *plan)
+{
+	p4d_request r = {.model = "custom"};
+
+	set_all(&r, "model=custom layers=8 hidden=256 ffn=512 heads=8 kv-heads=8 head-dim=32 vocab=1024 "
+		    "max-seq-len=512 norm=rmsnorm glu=on positions=rope bias=none tied=off qk-norm=off tp=2 "
+		    "te-wgrad=off");
+	set_all(&r, text);
+	p4d_request_complete(&r, 0, 8);
+	assert_int_equal(p4d_layout_build(&r, 1, 8, l, NULL), 0);
+	assert_int_equal(p4d_plan_build(l, &h100, 0, plan, NULL), 0);
+}
+
+/* Each state once, by its name, with 4 bytes for each parameter of the shard; masters where they are needed.
+ */
+static void plans_have_the_states_of_the_entry(void **state)
+{
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+		plan_of(layouts[i], &l, &plan);
+		const p4d_optimizer *optimizer = p4d_optimizer_of(&l);
+		uint64_t lazy = 0, moments = 0;
+		for (p4d_state s = 0; s < P4D_MOST_STATES; s++) {
+			const p4d_tensor *row = p4d_plan_find(&plan, (p4d_buffer)(B_STATE + s));
+			const bool there =
+			    s < optimizer->states && (s != P4D_STATE_MASTER || l.precision != P4D_FP32);
+			assert_int_equal(row != NULL, there);
+			if (!row)
+				continue;
+			assert_string_equal(row->name, optimizer->state[s].row);
+			assert_int_equal(row->part, P4D_PART_OPTIMIZER);
+			assert_int_equal(row->dtype, P4D_DT_FP32);
+			assert_int_equal(row->shape[0], plan.tensor[0].shape[0] / 4); /* dp */
+			moments += s != P4D_STATE_MASTER ? row->bytes : 0;
+		}
+		if (l.framework == P4D_FRAMEWORK_MEGATRON)
+			lazy = moments;
+		assert_int_equal(plan.phase_bytes[P4D_INIT], plan.persistent_bytes - lazy);
+	}
+}
+
+/* Names in plans and in checkpoints are unlike each other, and the first is the master. */
+static void entries_are_whole(void **state)
+{
+	(void)state;
+	for (int i = 0; i < P4D_OPTIMIZERS; i++) {
+		const p4d_optimizer *o = &p4d_optimizers[i];
+		assert_true(o->name && o->states > P4D_STATE_MASTER && o->states <= P4D_MOST_STATES);
+		assert_string_equal(o->state[P4D_STATE_MASTER].tensor, "master");
+		for (p4d_state s = 0; s < o->states; s++)
+			for (p4d_state t = 0; t < s; t++) {
+				assert_string_not_equal(o->state[s].row, o->state[t].row);
+				assert_string_not_equal(o->state[s].tensor, o->state[t].tensor);
+			}
+	}
+}
+
+/* No number without a row, and no two rows with a name: among random layouts each appears. */
+static void every_buffer_is_in_some_plan(void **state)
+{
+	const char *name[B_BUFFERS] = {"", NULL};
+	static p4d_layout l;
+	static p4d_plan plan;
+
+	(void)state;
+	for (unsigned count = 0; count < 4000;) {
+		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF))
+			continue;
+		count++;
+		assert_int_equal(p4d_plan_build(&l, &h100, (uint32_t)draw(l.pp), &plan, NULL), 0);
+		for (unsigned i = 0; i < plan.count; i++)
+			if (!strncmp(plan.tensor[i].name, "again.", 6))
+				assert_int_equal(plan.tensor[i].lifetime, P4D_LIVES_IN_RANGE);
+			else
+				name[plan.tensor[i].id] = plan.tensor[i].name;
+	}
+	for (int i = 0; i < B_BUFFERS; i++) {
+		if (!name[i])
+			fail_msg("no plan has buffer %d", i);
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(name[i], name[j]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(plans_have_the_states_of_the_entry),
+	    cmocka_unit_test(entries_are_whole),
+	    cmocka_unit_test(every_buffer_is_in_some_plan),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
