@@ -100,7 +100,7 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const cha
  * master. */
 void p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
 
-/* plan_p4d.c, plan_megatron.c: all rows of a stage. */
+/* framework/p4d.c, megatron.c: all rows of a stage. */
 void p4d_framework_p4d_rows(p4d_rows *rows);
 void p4d_framework_megatron_rows(p4d_rows *rows);
 
