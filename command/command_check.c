@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What sbatch would answer for a script, from the same guard that answers in sbatch. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "command.h"
 #include "job/sbatch.h"
 #include "report/report.h"
@@ -79,42 +79,24 @@ static int split_components(check *c, const char **script, p4d_error *err)
 	return 0;
 }
 
-/* Reads to the end; the length, or -1 with errno. */
-static ssize_t read_all(int from, char *text, size_t size)
-{
-	size_t used = 0;
-
-	for (;;) {
-		ssize_t got = read(from, text + used, size - used);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -1 : (ssize_t)used;
-		used += (size_t)got;
-	}
-}
-
 static int read_text(check *c, int from, const char *name, p4d_error *err)
 {
-	c->script = malloc(SCRIPT_BYTES + 1);
-	if (!c->script)
+	c->script = p4d_file_read(from, SCRIPT_BYTES, &c->length);
+	if (c->script)
+		return 0;
+	if (errno == ENOMEM)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the batch script");
-	ssize_t length = read_all(from, c->script, SCRIPT_BYTES + 1);
-	if (length < 0)
-		return p4d_fail(err, P4D_E_IO, "%.200s: %s", name, strerror(errno));
-	if (length > SCRIPT_BYTES)
+	if (errno == EFBIG)
 		return p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would not take it", name,
 				SCRIPT_BYTES >> 20);
-	c->length = (size_t)length;
-	return 0;
+	return p4d_fail(err, P4D_E_IO, "%.200s: %m", name);
 }
 
 static int open_in_path(const char *name, char *path, size_t size)
 {
 	for (const char *at = getenv("PATH"); at && *at; at += strcspn(at, ":"), at += *at == ':') {
 		int length = snprintf(path, size, "%.*s/%s", (int)strcspn(at, ":"), at, name);
-		int file =
-		    length > 0 && (size_t)length < size ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+		int file = length > 0 && (size_t)length < size ? p4d_file_open(path) : -1;
 		if (file >= 0)
 			return file;
 	}
@@ -131,7 +113,7 @@ static int open_script(const char *name, const char *directory, char *path, size
 
 	if (length < 0 || (size_t)length >= size)
 		return p4d_fail(err, P4D_E_IO, "%.64s...: the path is too long", name);
-	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int file = p4d_file_open(path);
 	if (file < 0 && errno == ENOENT && !strchr(name, '/')) {
 		char found[PATH_MAX];
 		file = open_in_path(name, found, sizeof(found));

@@ -8,9 +8,12 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/choice.h"
+#include "base/text.h"
 #include "command.h"
 #include "report/report.h"
 #include "report/table.h"
+#include "request/framework.h"
 
 enum { NOTES = 256 };
 
@@ -33,13 +36,11 @@ __attribute__((format(printf, 2, 3))) static void note(notes *n, const char *for
 
 static const char *gpu_names(const p4d_site_partition *partition, char *buf, size_t size)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 
-	snprintf(buf, size, "-");
-	for (unsigned i = 0; partition && i < partition->gpus && used < size; i++)
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "," : "",
-					 partition->gpu[i]->name);
-	return buf;
+	for (unsigned i = 0; partition && i < partition->gpus; i++)
+		p4d_text_entry(&text, ",", "%s", partition->gpu[i]->name);
+	return text.length ? buf : "-";
 }
 
 static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *partition)
@@ -72,48 +73,41 @@ static void add_row(p4d_table *table, const p4d_site *site, const p4d_site_parti
 		p4d_table_cell(table, P4D_PLAIN, "-");
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_site_mode_name(policy.mode));
 	p4d_table_cell(table, P4D_PLAIN, "%.2f", policy.safe);
-	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON));
-	p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D));
+	for (int i = P4D_FRAMEWORKS; i-- > 0;)
+		p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(&policy, i));
 	p4d_table_cell(table, P4D_PLAIN, "%s", rewrite_name(policy.rewrite));
 	p4d_table_cell(table, P4D_PLAIN, "%s", policy.require_plan ? "yes" : "no");
 }
 
 static int print_policies(const p4d_site *site, p4d_error *err)
 {
-	static const struct {
-		const char *header;
-		p4d_align align;
-	} columns[] = {
-	    {"partition", P4D_LEFT},       {"gpu", P4D_LEFT},        {"usable GiB", P4D_RIGHT},
-	    {"gpus/node", P4D_RIGHT},      {"mode", P4D_LEFT},       {"safe", P4D_RIGHT},
-	    {"limit megatron", P4D_RIGHT}, {"limit p4d", P4D_RIGHT}, {"rewrite", P4D_LEFT},
-	    {"require_plan", P4D_LEFT},
-	};
+	char limit[P4D_FRAMEWORKS][32];
 	p4d_table table = {0};
 
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		p4d_table_column(&table, columns[i].header, columns[i].align);
+	p4d_table_column(&table, "partition", P4D_LEFT);
+	p4d_table_column(&table, "gpu", P4D_LEFT);
+	p4d_table_column(&table, "usable GiB", P4D_RIGHT);
+	p4d_table_column(&table, "gpus/node", P4D_RIGHT);
+	p4d_table_column(&table, "mode", P4D_LEFT);
+	p4d_table_column(&table, "safe", P4D_RIGHT);
+	for (int i = P4D_FRAMEWORKS; i-- > 0;) {
+		snprintf(limit[i], sizeof(limit[i]), "limit %s", p4d_frameworks[i]->name);
+		p4d_table_column(&table, limit[i], P4D_RIGHT);
+	}
+	p4d_table_column(&table, "rewrite", P4D_LEFT);
+	p4d_table_column(&table, "require_plan", P4D_LEFT);
 	for (unsigned i = 0; p4d_site_partition_at(site, i); i++)
 		add_row(&table, site, p4d_site_partition_at(site, i));
 	add_row(&table, site, NULL);
 	return p4d_table_print(&table, true, err);
 }
 
-/* Whether a GRES type can mean this GPU: "a100" is an alias of several. */
-static bool is_called(const p4d_gpu *gpu, const char *type)
-{
-	size_t length = strlen(type);
-
-	for (const char *at = gpu->aliases; *at; at += strcspn(at, ","), at += *at == ',')
-		if (strcspn(at, ",") == length && !strncasecmp(at, type, length))
-			return true;
-	return false;
-}
-
+/* Whether a GRES type can mean a GPU of the partition: "a100" is an alias of several. */
 static bool can_be(const p4d_site_partition *partition, const p4d_gpu *gpu, const char *type)
 {
 	for (unsigned i = 0; i < partition->gpus; i++)
-		if (!strcmp(partition->gpu[i]->name, gpu->name) || is_called(partition->gpu[i], type))
+		if (!strcmp(partition->gpu[i]->name, gpu->name) ||
+		    p4d_choice_index(partition->gpu[i]->aliases, ',', type, strlen(type)) >= 0)
 			return true;
 	return false;
 }
@@ -191,6 +185,7 @@ static struct json_object *policy_object(const p4d_site *site, const p4d_site_pa
 {
 	const p4d_policy policy = policy_of(site, partition);
 	struct json_object *object = json_object_new_object(), *gpus = json_object_new_array();
+	char name[32];
 
 	for (unsigned i = 0; partition && i < partition->gpus; i++)
 		json_object_array_add(gpus, json_object_new_string(partition->gpu[i]->name));
@@ -204,11 +199,11 @@ static struct json_object *policy_object(const p4d_site *site, const p4d_site_pa
 	    partition && partition->gpus_per_node ? json_object_new_uint64(partition->gpus_per_node) : NULL);
 	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(policy.mode)));
 	json_object_object_add(object, "safe", p4d_report_json_fraction(policy.safe));
-	json_object_object_add(
-	    object, "limit_megatron",
-	    p4d_report_json_fraction(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON)));
-	json_object_object_add(object, "limit_p4d",
-			       p4d_report_json_fraction(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D)));
+	for (int i = P4D_FRAMEWORKS; i-- > 0;) {
+		snprintf(name, sizeof(name), "limit_%s", p4d_frameworks[i]->name);
+		json_object_object_add(object, name,
+				       p4d_report_json_fraction(p4d_site_policy_limit(&policy, i)));
+	}
 	json_object_object_add(object, "rewrite", json_object_new_string(rewrite_name(policy.rewrite)));
 	json_object_object_add(object, "require_plan", json_object_new_boolean(policy.require_plan));
 	return object;

@@ -6,6 +6,7 @@
 #include "picture/pictures.h"
 #include "report/report.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search.h"
 
 typedef struct judged {
@@ -88,17 +89,15 @@ static void judge_host_memory(p4d_subject *subject, judged *j)
 static int print_json(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *stages;
-	char name[32];
 
 	if (p4d_report_json_stages(&j->layout, &j->estimate, &stages, err) < 0)
 		return -1;
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "framework",
-			       json_object_new_string(p4d_request_choice_name(
-				   P4D_FRAMEWORK, j->layout.framework, name, sizeof(name))));
-	json_object_object_add(object, "method",
-			       json_object_new_string(p4d_request_choice_name(P4D_METHOD, j->estimate.method,
-									      name, sizeof(name))));
+			       json_object_new_string(p4d_framework_of(j->layout.framework)->name));
+	json_object_object_add(
+	    object, "method",
+	    json_object_new_string(p4d_memory_method_name(j->estimate.method, j->layout.framework)));
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "layout", p4d_report_json_layout(&j->layout, subject->nodes));
 	json_object_object_add(object, "peak", p4d_report_json_peak(&j->estimate));

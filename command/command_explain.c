@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/number.h"
 #include "command.h"
 #include "report/table.h"
 
@@ -21,12 +21,11 @@ enum { LAST_CODE = 125 };
 /* "12", "012", "P4D012" and "p4d12" are all the same code. -1 when it is none. */
 static int read_code(const char *text)
 {
-	char *end;
+	uint64_t code;
 
 	if (!strncasecmp(text, "p4d", 3))
 		text += 3;
-	long code = strtol(text, &end, 10);
-	return isdigit((unsigned char)text[0]) && !*end && code > 0 && code <= LAST_CODE ? (int)code : -1;
+	return p4d_number_whole(text, 1, LAST_CODE, &code) ? (int)code : -1;
 }
 
 int p4d_command_explain(const p4d_line *line, p4d_error *err)
@@ -50,7 +49,7 @@ int p4d_command_explain(const p4d_line *line, p4d_error *err)
 static void print_choices(const char *key, p4d_option option)
 {
 	printf("%s: ", key);
-	for (const char *at = p4d_request_option_info(option)->list; *at; at++)
+	for (const char *at = p4d_request_option_info(option)->argument; *at; at++)
 		putchar(*at == '|' ? ' ' : *at);
 	putchar('\n');
 }

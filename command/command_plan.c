@@ -10,7 +10,7 @@
 #include "plan/plan_line.h"
 #include "report/report.h"
 #include "report/table.h"
-#include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search.h"
 
 enum { USUAL_TOP = 5, CP_COLUMN = 2 };
@@ -32,13 +32,6 @@ typedef struct described {
 	uint64_t least_bytes, most_bytes; /* on the device, over the stages */
 	p4d_timed timed;
 } described;
-
-static int framework_of(const p4d_request *request)
-{
-	if (p4d_is_set(request, P4D_FRAMEWORK))
-		return (int)request->value[P4D_FRAMEWORK];
-	return p4d_defaults_llama_type(request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON;
-}
 
 /* Nothing fits: which of the two reasons, and what would. */
 static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *err)
@@ -324,7 +317,8 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so nothing can be compared");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
-	p4d_request_default(&subject->request, P4D_FRAMEWORK, framework_of(&subject->request), P4D_BY_P4D);
+	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),
+			    P4D_BY_P4D);
 	p->space = (p4d_search_space){
 	    .nodes = subject->nodes,
 	    .gpus_per_node = subject->gpus_per_node,
@@ -332,7 +326,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	    .capacity = subject->capacity,
 	    .method = subject->method,
 	    .safe = subject->policy.safe,
-	    .limit = p4d_site_policy_limit(&subject->policy, framework_of(&subject->request))};
+	    .limit = p4d_site_policy_limit(&subject->policy, (int)subject->request.value[P4D_FRAMEWORK])};
 	p->found = calloc(top, sizeof(*p->found));
 	if (!p->found)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u layouts", top);

@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "report/table.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 typedef struct simulated {
 	p4d_layout layout;
@@ -40,14 +41,12 @@ static int print_json(const p4d_subject *subject, const simulated *s, p4d_error 
 {
 	const p4d_simulation *of = &s->simulation;
 	struct json_object *object = json_object_new_object(), *stages = json_object_new_array();
-	char name[32];
 
 	for (uint32_t i = 0; i < of->schedule.stages; i++)
 		json_object_array_add(stages, stage_object(s, i));
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "framework",
-			       json_object_new_string(p4d_request_choice_name(
-				   P4D_FRAMEWORK, s->layout.framework, name, sizeof(name))));
+			       json_object_new_string(p4d_framework_of(s->layout.framework)->name));
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
 	json_object_object_add(object, "layout", p4d_report_json_layout(&s->layout, subject->nodes));
 	json_object_object_add(object, "unit", json_object_new_string(of->timed ? "seconds" : "passes"));

@@ -6,18 +6,25 @@
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
+	estimator/base/text.h estimator/base/text.c \
+	estimator/base/number.h estimator/base/number.c \
+	estimator/base/choice.h estimator/base/choice.c \
+	estimator/base/hash.h \
+	estimator/base/option.h estimator/base/option.c \
+	estimator/base/file.h estimator/base/file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
 	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = $(JSONC_LIBS)
 
 # The part of base that touches files and the machine. Slurm's plugins do without.
 noinst_LTLIBRARIES += libp4dhost.la
 libp4dhost_la_SOURCES = \
 	estimator/base/new_file.h estimator/base/new_file.c \
+	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/mapping.h estimator/base/mapping.c \
 	estimator/base/library.h estimator/base/library.c \
 	estimator/base/host_memory.h estimator/base/host_memory.c \
@@ -27,9 +34,10 @@ libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 noinst_LTLIBRARIES += libp4d.la
 libp4d_la_SOURCES = \
 	estimator/request/options.def \
-	estimator/request/devices.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/devices.h estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
+	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
 	estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
 	estimator/model/rope.h estimator/model/rope.c \
@@ -39,9 +47,11 @@ libp4d_la_SOURCES = \
 	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site.c \
 	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
-	estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
+	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
-	estimator/schedule/schedule_v.c estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
+	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
+	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \
+	estimator/schedule/kind_zb1p.c estimator/schedule/kind_zbv.c estimator/schedule/kind_v_half.c \
 	estimator/schedule/slot_pool.h estimator/schedule/slot_pool.c \
 	estimator/schedule/schedule_check.h estimator/schedule/schedule_fields.c estimator/schedule/schedule_check.c \
 	estimator/schedule/schedule_execute.c \
@@ -53,7 +63,7 @@ libp4d_la_SOURCES = \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
-	estimator/framework/p4d.c estimator/framework/megatron.c \
+	estimator/framework/frameworks.c estimator/framework/p4d.c estimator/framework/megatron.c \
 	estimator/timeline/timeline.h estimator/timeline/timeline_cost.h estimator/timeline/timeline_cost.c \
 	estimator/timeline/timeline.c estimator/timeline/timeline_graph.h estimator/timeline/timeline_graph.c \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
@@ -66,7 +76,7 @@ libp4d_la_SOURCES = \
 	estimator/guard/guard.c estimator/guard/verify.c
 nodist_libp4d_la_SOURCES = estimator/gpu/gpu_table.c
 libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4d_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libp4d_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4d_la_LIBADD = libp4dbase.la -lm
 
 # etc/gpus.json as a table in the program: reading JSON is most of what a submission would cost.

@@ -2,15 +2,17 @@
 # P4D_CUDA: finds CUDA for the device `cuda` of p4d-train. It is compiled and linked without a GPU.
 #   --with-cuda=DIR                   nvcc in DIR/bin, headers in DIR/include, libraries in DIR/lib64 or DIR/lib
 #   --without-cuda                    p4d-train trains on CPUs only
-#   --with-cuda-architectures=LIST    what to compile for: "80 90 100 120", as far as nvcc knows them
+#   --with-cuda-architectures=LIST    what to compile for: "90 100", or all: those of p4d_all_architectures that nvcc knows.
+#                                     Without it the first GPU of this machine, or 90 where there is none
 # Without p4d-train there is nothing to compile. Without the first, CUDA_HOME, where nvcc is, and /usr/local/cuda are tried.
 AC_DEFUN([P4D_CUDA], [
 	AC_ARG_WITH([cuda],
 		[AS_HELP_STRING([--with-cuda=DIR], [where CUDA is installed; --without-cuda: no GPUs])],
 		[], [with_cuda=check])
 	AC_ARG_WITH([cuda-architectures],
-		[AS_HELP_STRING([--with-cuda-architectures=LIST], [compute capabilities to compile for: "90 100"])],
-		[], [with_cuda_architectures="80 90 100 120"])
+		[AS_HELP_STRING([--with-cuda-architectures=LIST],
+			[compute capabilities to compile for: "90 100"; all, for packages; default: that of the GPU here, or 90])],
+		[], [with_cuda_architectures=])
 	AC_ARG_VAR([CUDA_HOME], [where CUDA is installed])
 	p4d_cuda=no
 	AS_CASE([$with_cuda,$p4d_openblas],
@@ -71,6 +73,13 @@ AC_DEFUN([P4D_CUDA_CUDNN], [
 
 # Machine code for each architecture that this nvcc knows, and the oldest as PTX, which any newer GPU's driver compiles.
 AC_DEFUN([P4D_CUDA_ARCHITECTURES], [
+	p4d_all_architectures="80 90 100 120"
+	AS_CASE([$with_cuda_architectures],
+		[all], [with_cuda_architectures=$p4d_all_architectures],
+		[''], [
+			with_cuda_architectures=`nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+				sed -n '1s/^\([[0-9]]*\)\.\([[0-9]]\)$/\1\2/p'`
+			AS_IF([test -z "$with_cuda_architectures"], [with_cuda_architectures=90])])
 	p4d_known=" "`"$NVCC" --list-gpu-code | tr '\n' ' '`" "
 	for p4d_one in `AS_ECHO(["$with_cuda_architectures"]) | tr , ' '`; do
 		AS_CASE(["$p4d_known"],

@@ -37,20 +37,26 @@ static void print_codes(void)
 	}
 }
 
+/* before: what stands between a name and its argument. */
+static void print_option(const char *prefix, const char *before, const p4d_option_info *info)
+{
+	printf("*%s%s*", prefix, info->name);
+	if (info->argument) {
+		printf("%s_", before);
+		print_escaped(info->argument);
+		printf("_");
+	}
+	printf("\n\t");
+	print_escaped(info->help);
+}
+
 static void print_options(void)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (!(info->where & P4D_WHERE_SLURM))
 			continue;
-		printf("*--p4d-%s*", info->name);
-		if (info->argument) {
-			printf("=_");
-			print_escaped(info->argument);
-			printf("_");
-		}
-		printf("\n\t");
-		print_escaped(info->help);
+		print_option("--p4d-", "=", info);
 		if (info->kind == P4D_INTEGER_KIND)
 			printf(" (%" PRId64 " to %" PRId64 ")", info->min, info->max);
 		if (info->kind == P4D_DECIMAL_KIND)
@@ -59,13 +65,17 @@ static void print_options(void)
 	}
 }
 
-static void print_setting(const char *name, const char *argument, const char *help, const char *otherwise)
+static void print_settings(void)
 {
-	printf("*--%s* _", name);
-	print_escaped(argument);
-	printf("_\n\t");
-	print_escaped(help);
-	printf(*otherwise ? " (%s)\n\n" : "%s\n\n", otherwise);
+	size_t count;
+	const p4d_option_info *table = p4d_settings_table(&count);
+	char otherwise[40];
+
+	for (size_t i = 0; i < count; i++) {
+		print_option("--", " ", &table[i]);
+		p4d_settings_default(&table[i], otherwise, sizeof(otherwise));
+		printf(*otherwise ? " (%s)\n\n" : "\n\n", otherwise);
+	}
 }
 
 int main(int argc, char **argv)
@@ -75,7 +85,7 @@ int main(int argc, char **argv)
 	else if (argc == 2 && !strcmp(argv[1], "options"))
 		print_options();
 	else if (argc == 2 && !strcmp(argv[1], "settings"))
-		p4d_settings_each(print_setting);
+		print_settings();
 	else
 		return 1;
 	return fflush(stdout) == 0 ? 0 : 1;

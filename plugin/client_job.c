@@ -3,17 +3,17 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "slurm_compat.h"
 
 enum { SCRIPT_MAX_BYTES = 4 << 20, LOG_LEVEL_INFO = 3 };
 
-/* The options that decide where a job runs, by the name they have in Slurm. */
+/* The options that decide where a job runs, by Slurm's names. */
 static const struct {
 	const char *name;
 	p4d_sbatch_field field;
@@ -38,7 +38,7 @@ static const struct {
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 
-/* What sbatch, salloc and srun export; all NULL where they do not. */
+/* Symbols of sbatch, salloc and srun; NULL where not exported. */
 static struct {
 	bool looked_up;
 	void *options;
@@ -54,7 +54,7 @@ char *p4d_client_option(const char *name)
 		*(void **)&client.is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
 		*(void **)&client.get = dlsym(RTLD_DEFAULT, "slurm_option_get");
 	}
-	/* the value of an option that is not set is rubbish */
+	/* the value of an option that is not set is garbage */
 	if (!client.options || !client.is_set || !client.get || !client.is_set(client.options, name))
 		return NULL;
 	char *text = client.get(client.options, name);
@@ -79,25 +79,17 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 	return p4d_sbatch_job(sbatch, err);
 }
 
-/* The whole of a regular file; NULL when it is something else, too large or not for this user. */
+/* A whole regular file; NULL: another type, too large or unreadable. */
 static char *read_file(const char *path, size_t *length)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int fd = p4d_file_open(path);
 	struct stat st;
 	char *text = NULL;
 
 	if (fd < 0)
 		return NULL;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= SCRIPT_MAX_BYTES)
-		text = malloc((size_t)st.st_size + 1);
-	for (*length = 0; text && *length < (size_t)st.st_size;) {
-		ssize_t got = read(fd, text + *length, (size_t)st.st_size - *length);
-		if (got <= 0)
-			break;
-		*length += (size_t)got;
-	}
-	if (text)
-		text[*length] = '\0';
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		text = p4d_file_read(fd, SCRIPT_MAX_BYTES, length);
 	close(fd);
 	return text;
 }
@@ -128,8 +120,7 @@ char *p4d_client_script(size_t *length)
 		*length = strlen(wrapped);
 		return wrapped;
 	}
-	/* " SCRIPT ARGUMENT...": blanks in the name of a script cannot be told from those between arguments
-	 */
+	/* " SCRIPT ARGUMENT...": a blank may belong to the script's name or separate arguments */
 	char *line = p4d_client_option("argv");
 	for (char *at = line && *line ? line : NULL; at && !text;) {
 		at = strchr(at + 1, ' ');

@@ -10,9 +10,9 @@
 #include "job/sbatch.h"
 
 /*
- * The job as sbatch, salloc and srun understand it after the script, the environment and the command line
- * were merged. They keep it in a structure that is not public, but export it together with functions that
- * read it by option name. Where a Slurm does not, options are simply unknown.
+ * The job as sbatch, salloc and srun see it once the script, the environment and the command line are merged.
+ * They keep it in a private structure, but export it and functions that read it by option name. In a Slurm
+ * that does not, options are simply unknown.
  */
 
 /* A copy of an option's value, NULL when it is not set. The caller frees it. */
@@ -23,18 +23,17 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
 
 /*
  * The text of the batch script, read with the user's rights; the caller frees it. NULL when there is none or
- * it cannot be read (srun, salloc, a script on stdin).
+ * it is unreadable (srun, salloc, a script on stdin).
  */
 char *p4d_client_script(size_t *length);
 
 /* salloc or sbatch: Slurm gives both the same context. */
 bool p4d_client_is_salloc(void);
 
-/* The job that srun makes a step of (it runs inside, or was given --jobid); 0 when it asks for a job of its
- * own. */
+/* The job in which srun creates a step (around it, or of --jobid); 0 when it submits a job of its own. */
 uint32_t p4d_client_job_id(void);
 
-/* False with -Q: only warnings and refusals are wanted. */
+/* False with -Q: print only warnings and refusals. */
 bool p4d_client_talks(void);
 
 #endif

@@ -3,13 +3,12 @@
 #define P4D_CLUSTER_FACTS_H
 
 #include "base/error.h"
-#include "job/job.h"
+#include "job/cluster.h"
 
 /*
- * Asks slurmctld which GPUs each partition has (two RPCs). Never call it under slurmctld's locks. The caller
- * frees with p4d_cluster_free, which accepts a zeroed struct. Errors: IO, NO_MEMORY.
+ * Asks slurmctld for the GPUs of each partition (two RPCs). Never call it under slurmctld's locks. Release
+ * with p4d_cluster_free, which accepts a zeroed struct. Errors: IO, NO_MEMORY.
  */
 int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err);
-void p4d_cluster_free(p4d_cluster *cluster);
 
 #endif

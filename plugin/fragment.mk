@@ -5,8 +5,8 @@ slurmplugin_LTLIBRARIES = p4d.la job_submit_p4d.la
 
 plugin_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(SLURM_CPPFLAGS)
 plugin_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
-# Lazy binding: sbatch pays for the functions it calls only.
-plugin_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,lazy -Wl,--as-needed
+# Lazy binding: sbatch pays for the functions it calls only. What neither plugin reaches of libp4d is left out.
+plugin_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,lazy -Wl,--as-needed -Wl,--gc-sections
 
 both_plugins = \
 	plugin/slurm_compat.h \

@@ -35,21 +35,23 @@ static int option_of(const char *name, size_t length)
 
 static int output_of(const char *name, size_t length)
 {
-	for (int i = 0; i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++)
-		if (!strncmp(p4d_export_names[i], name, length) && !p4d_export_names[i][length])
+	const char *output;
+
+	for (int i = 0; i < P4D_ENVIRONMENT_EXPORTS && (output = p4d_export_name((size_t)i)); i++)
+		if (!strncmp(output, name, length) && !output[length])
 			return i;
 	int option = option_of(name + strlen("P4D_"), length - strlen("P4D_"));
-	return option >= 0 ? P4D_CARRIED_EXPORTS + option : -1;
+	return option >= 0 ? P4D_ENVIRONMENT_EXPORTS + option : -1;
 }
 
 const char *p4d_environment_output_name(int index, char *buf, size_t size)
 {
-	if (index < P4D_CARRIED_EXPORTS) {
-		snprintf(buf, size, "%s", p4d_export_names[index]);
+	if (index < P4D_ENVIRONMENT_EXPORTS) {
+		snprintf(buf, size, "%s", p4d_export_name((size_t)index));
 		return buf;
 	}
 	snprintf(buf, size, "P4D_%s",
-		 p4d_request_option_info((p4d_option)(index - P4D_CARRIED_EXPORTS))->name);
+		 p4d_request_option_info((p4d_option)(index - P4D_ENVIRONMENT_EXPORTS))->name);
 	for (char *at = buf; *at; at++)
 		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
 	return buf;
@@ -60,7 +62,7 @@ p4d_environment_entry p4d_environment_entry_of(const char *text)
 	p4d_environment_entry entry = {.kind = P4D_ENTRY_OTHER};
 	const char *name = text;
 
-	/* nearly every variable ends here */
+	/* the common case */
 	if (*name != 'P' && *name != 'S' && *name != '_')
 		return entry;
 	if (!strncmp(name, COPY_PREFIX, sizeof(COPY_PREFIX) - 1)) {
@@ -86,22 +88,22 @@ p4d_environment_entry p4d_environment_entry_of(const char *text)
 	return entry;
 }
 
-static void keep(p4d_environment *carried, const char **slot, unsigned *count, const char *name,
+static void keep(p4d_environment *env, const char **slot, unsigned *count, const char *name,
 		 const p4d_environment_entry *entry)
 {
 	if (!*slot) {
 		*slot = entry->value;
 		++*count;
-	} else if (strcmp(*slot, entry->value) && !carried->conflict.code) {
-		p4d_fail(&carried->conflict, P4D_E_PLAN_CHANGED,
-			 "%s is \"%.64s\" in one place of the job and \"%.64s\" in another", name, *slot,
+	} else if (strcmp(*slot, entry->value) && !env->conflict.code) {
+		p4d_fail(&env->conflict, P4D_E_PLAN_CHANGED,
+			 "the job has conflicting values of %s: \"%.64s\" and \"%.64s\"", name, *slot,
 			 entry->value);
-		p4d_fix(&carried->conflict,
+		p4d_fix(&env->conflict,
 			"unset P4D_PLAN and submit with sbatch, salloc or srun and --p4d- options only");
 	}
 }
 
-void p4d_environment_scan(p4d_environment *carried, char *const *environment, size_t count)
+void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t count)
 {
 	char name[80];
 
@@ -109,54 +111,54 @@ void p4d_environment_scan(p4d_environment *carried, char *const *environment, si
 		if (!environment[i])
 			continue;
 		p4d_environment_entry entry = p4d_environment_entry_of(environment[i]);
-		if (entry.named && ++carried->named > P4D_CARRIED_MOST) {
-			p4d_fail(&carried->conflict, P4D_E_VALUE,
+		if (entry.named && ++env->named > P4D_ENVIRONMENT_MOST) {
+			p4d_fail(&env->conflict, P4D_E_VALUE,
 				 "the job's environment has more than %d variables that begin with P4D_",
-				 P4D_CARRIED_MOST);
-			p4d_fix(&carried->conflict, "--export=NONE");
+				 P4D_ENVIRONMENT_MOST);
+			p4d_fix(&env->conflict, "--export=NONE");
 			return;
 		}
 		if (entry.kind == P4D_ENTRY_OUTPUT) {
-			keep(carried, &carried->output[entry.index], &carried->outputs,
+			keep(env, &env->output[entry.index], &env->outputs,
 			     p4d_environment_output_name(entry.index, name, sizeof(name)), &entry);
 		} else if (entry.kind == P4D_ENTRY_OPTION) {
 			const p4d_option_info *info = p4d_request_option_info((p4d_option)entry.index);
-			/* Slurm writes a switch as "" here and "(null)" there */
+			/* Slurm writes a switch as "" in one place and "(null)" in another */
 			if (info->kind == P4D_SWITCH_KIND)
 				entry.value = "on";
 			snprintf(name, sizeof(name), "--p4d-%s", info->name);
-			keep(carried, &carried->option[entry.index], &carried->options, name, &entry);
+			keep(env, &env->option[entry.index], &env->options, name, &entry);
 		}
 	}
 }
 
-int p4d_environment_request(const p4d_environment *carried, p4d_request *request, p4d_error *err)
+int p4d_environment_request(const p4d_environment *env, p4d_request *request, p4d_error *err)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (carried->option[i] &&
-		    p4d_request_set(request, (p4d_option)i, carried->option[i], P4D_BY_USER, err) < 0)
+		if (env->option[i] &&
+		    p4d_request_set(request, (p4d_option)i, env->option[i], P4D_BY_USER, err) < 0)
 			return -1;
 	return 0;
 }
 
-unsigned p4d_environment_from_outputs(const p4d_environment *carried, p4d_request *request)
+unsigned p4d_environment_from_outputs(const p4d_environment *env, p4d_request *request)
 {
 	unsigned count = 0;
 	char name[80];
 
-	for (int i = 0; i < P4D_CARRIED_OUTPUTS; i++) {
-		if (!carried->output[i])
+	for (int i = 0; i < P4D_ENVIRONMENT_OUTPUTS; i++) {
+		if (!env->output[i])
 			continue;
 		p4d_environment_output_name(i, name, sizeof(name));
 		int option = option_of(name + strlen("P4D_"), strlen(name) - strlen("P4D_"));
 		if (option >= 0 &&
-		    !p4d_request_set(request, (p4d_option)option, carried->output[i], P4D_BY_USER, NULL))
+		    !p4d_request_set(request, (p4d_option)option, env->output[i], P4D_BY_USER, NULL))
 			count++;
 	}
 	return count;
 }
 
-/* Where the plan starts in a comment, and how long it is; NULL when there is none. */
+/* The plan in a comment, and its length; NULL: none. */
 static const char *find_plan(const char *comment, size_t *length)
 {
 	for (const char *at = comment; at && (at = strstr(at, PLAN_PREFIX)); at++) {

@@ -9,18 +9,18 @@
 #include "request/request.h"
 
 /*
- * How p4d's options and outputs look inside a job. Slurm carries option X of plugin p4d as the variable
- * _SLURM_SPANK_OPTION_p4d_p4d_X (environment, spank_job_env); what is in spank_job_env appears in the job's
- * environment once more with the prefix SLURM_SPANK_. Outputs (P4D_PLAN, P4D_TP, ...) travel in the same
- * places. A job thus has up to three copies of each, which must agree. P4D_X of any option X counts as an
- * output, although only some are exported.
+ * p4d's options and outputs in a job's environment. Slurm stores option X of plugin p4d as the variable
+ * _SLURM_SPANK_OPTION_p4d_p4d_X (environment, spank_job_env); spank_job_env is repeated in the job's
+ * environment with the prefix SLURM_SPANK_. Outputs (P4D_PLAN, P4D_TP, ...) are in the same places. So a job
+ * has up to three copies of each, which must agree. P4D_X of any option X counts as an output, although only
+ * some are exported.
  *
- * Outputs are numbered: first p4d_export_names, then, from P4D_CARRIED_EXPORTS on, the options.
+ * Outputs are numbered: first those of p4d_export_name, then, from P4D_ENVIRONMENT_EXPORTS on, the options.
  */
-enum { P4D_CARRIED_EXPORTS = 32, P4D_CARRIED_OUTPUTS = P4D_CARRIED_EXPORTS + P4D_OPTIONS };
+enum { P4D_ENVIRONMENT_EXPORTS = 32, P4D_ENVIRONMENT_OUTPUTS = P4D_ENVIRONMENT_EXPORTS + P4D_OPTIONS };
 
-/* More variables that begin like p4d's than any job has; slurmctld does not look at the rest. */
-enum { P4D_CARRIED_MOST = 1024 };
+/* More variables that begin like p4d's than any job has; slurmctld refuses more. */
+enum { P4D_ENVIRONMENT_MOST = 1024 };
 
 typedef enum p4d_environment_entry_kind {
 	P4D_ENTRY_OTHER,
@@ -33,45 +33,44 @@ typedef struct p4d_environment_entry {
 	p4d_environment_entry_kind kind;
 	int index;         /* the p4d_option, or the number of the output */
 	bool prefixed;     /* SLURM_SPANK_: a copy of spank_job_env */
-	bool named;        /* begins like one of p4d's variables, whether it is one or not */
+	bool named;        /* begins like one of p4d's variables, even if it is none */
 	const char *value; /* inside the entry */
 } p4d_environment_entry;
 
 p4d_environment_entry p4d_environment_entry_of(const char *text);
 
-/* Name of the variable that carries an option, without prefix. */
+/* Name of the variable of an option, without prefix. */
 const char *p4d_environment_option_variable(p4d_option option, char *buf, size_t size);
 
 /* Name of an output ("P4D_TP"). */
 const char *p4d_environment_output_name(int index, char *buf, size_t size);
 
-/* All that a job carries; values are borrowed from the environments that were scanned. */
+/* p4d's variables in a job; values are borrowed from the scanned environments. */
 typedef struct p4d_environment {
-	unsigned options, outputs; /* how many are there */
+	unsigned options, outputs; /* number of each */
 	unsigned named;            /* variables that begin like p4d's */
 	const char *option[P4D_OPTIONS];
-	const char *output[P4D_CARRIED_OUTPUTS];
+	const char *output[P4D_ENVIRONMENT_OUTPUTS];
 	p4d_error conflict; /* PLAN_CHANGED: two copies differ; VALUE: too many variables */
 } p4d_environment;
 
 /* Adds one environment. It may be NULL, and so may its entries. */
-void p4d_environment_scan(p4d_environment *carried, char *const *environment, size_t count);
+void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t count);
 
-static inline const char *p4d_carried_plan(const p4d_environment *carried)
+static inline const char *p4d_environment_plan(const p4d_environment *env)
 {
-	return carried->output[0]; /* P4D_PLAN is the first of p4d_export_names */
+	return env->output[0]; /* P4D_PLAN is the first of p4d_export_name */
 }
 
 /* The options as a request, origin user. Errors: VALUE. */
-int p4d_environment_request(const p4d_environment *carried, p4d_request *request, p4d_error *err);
+int p4d_environment_request(const p4d_environment *env, p4d_request *request, p4d_error *err);
 
-/* The outputs as options (P4D_TP=8 as --p4d-tp=8), for a job that has no plan. Returns how many there were.
- */
-unsigned p4d_environment_from_outputs(const p4d_environment *carried, p4d_request *request);
+/* The outputs as options (P4D_TP=8 as --p4d-tp=8), for a job without a plan. Returns their number. */
+unsigned p4d_environment_from_outputs(const p4d_environment *env, p4d_request *request);
 
 /*
- * The approved plan in an admin_comment: one word that starts with "p4d1:", beside whatever an administrator
- * wrote. Returns plan, or NULL when there is none (or it is too long to be one).
+ * The approved plan in an admin_comment: a word that starts with "p4d1:", beside an administrator's own text.
+ * Returns plan, or NULL when there is none (or one that is too long).
  */
 const char *p4d_environment_comment_plan(const char *comment, char *plan, size_t size);
 

@@ -13,10 +13,10 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 
 	memset(record, 0, sizeof(*record));
 	if (P4D_LOAD_JOB(&reply, job_id, SHOW_DETAIL))
-		return p4d_fail(err, P4D_E_IO, "slurmctld does not answer about job %u: %s", job_id,
+		return p4d_fail(err, P4D_E_IO, "cannot get job %u from slurmctld: %s", job_id,
 				slurm_strerror(errno));
 	record->reply = reply;
-	/* the leader of an array or heterogeneous job brings the others along */
+	/* the reply for the leader of an array or heterogeneous job includes its other parts */
 	for (uint32_t i = 0; i < reply->record_count; i++) {
 		const job_info_t *info = &reply->job_array[i];
 		if (info->job_id != job_id)
@@ -27,7 +27,7 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 		return 0;
 	}
 	p4d_record_free(record);
-	return p4d_fail(err, P4D_E_IO, "slurmctld does not know job %u", job_id);
+	return p4d_fail(err, P4D_E_IO, "slurmctld has no job %u", job_id);
 }
 
 void p4d_record_free(p4d_record *record)
@@ -44,11 +44,10 @@ static int differs(p4d_option option, const p4d_request *step, const p4d_request
 
 	if (p4d_is_set(approved, option))
 		p4d_request_value_text(approved, option, theirs, sizeof(theirs));
-	p4d_fail(err, P4D_E_STEP_DIFFERS,
-		 "%s is %s in this step and %s in the plan that was approved for its job", name,
-		 p4d_is_set(step, option) ? p4d_request_value_text(step, option, mine, sizeof(mine))
-					  : "not set",
-		 theirs);
+	p4d_fail(
+	    err, P4D_E_STEP_DIFFERS, "%s is %s in this step but %s in the plan approved for its job", name,
+	    p4d_is_set(step, option) ? p4d_request_value_text(step, option, mine, sizeof(mine)) : "not set",
+	    theirs);
 	return p4d_fix(err, "submit a new job with --p4d-%s=%s, or leave the step's p4d options out", name,
 		       p4d_is_set(step, option) ? mine : theirs);
 }
@@ -82,7 +81,7 @@ int p4d_record_step_agrees(const char *approved, const char *line, const p4d_req
 
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
 {
-	/* Slurm mixes the options of components, so that a plan, which is whole, counts alone */
+	/* Slurm mixes the options of components, so where there is a plan only the plan counts */
 	static const p4d_request none;
 	job_info_msg_t *reply = NULL;
 	char plan[P4D_PLAN_MAX];

@@ -7,10 +7,10 @@
 #include "plan/plan_line.h"
 #include "slurm_compat.h"
 
-/* A job that exists already, as slurmctld knows it. */
+/* An existing job, as slurmctld has it. */
 typedef struct p4d_record {
 	p4d_job job;             /* borrows from reply */
-	char plan[P4D_PLAN_MAX]; /* the approved one, "" when there is none */
+	char plan[P4D_PLAN_MAX]; /* the approved one, "": none */
 	uint32_t het_job_id;     /* of the leader; 0 unless heterogeneous */
 	job_info_msg_t *reply;
 } p4d_record;
@@ -20,14 +20,13 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err);
 void p4d_record_free(p4d_record *record);
 
 /*
- * Compares what a step carries with an approved plan. line: the step's P4D_PLAN, NULL when it has none;
- * options: its --p4d- options. Errors: STEP_DIFFERS, naming the first difference.
+ * Compares a step with an approved plan. line: the step's P4D_PLAN, NULL when it has none; options: its
+ * --p4d- options. Errors: STEP_DIFFERS, with the first difference.
  */
 int p4d_record_step_agrees(const char *approved, const char *line, const p4d_request *options,
 			   p4d_error *err);
 
-/* The same against every component of a heterogeneous job, whose steps inherit the first one's environment.
- */
+/* The same for any component of a heterogeneous job: its steps inherit the first one's environment. */
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job_submit_p4d.so: the guard in slurmctld. It judges the plan that a job carries and never completes one.
- * The hooks run under slurmctld's locks: no I/O, no RPC, nothing that blocks, at most a few tens of KiB of
- * stack.
+ * job_submit_p4d.so: the guard in slurmctld. It verifies a job's plan and never completes one. The hooks run
+ * under slurmctld's locks: no I/O, no RPC, nothing that blocks, at most a few tens of KiB of stack.
  */
 #include "job_submit.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "job/export.h"
 #include "job_environment.h"
 #include "job_submit_watch.h"
@@ -32,16 +32,15 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const ch
 
 	if (level == P4D_LOG_NONE || !(verdict->would_reject || (level == P4D_LOG_ALL && verdict->judged)))
 		return;
-	char memory[80] = "", reasons[1024] = "";
+	char memory[80] = "", reasons[1024];
+	p4d_text list = p4d_text_in(reasons, sizeof(reasons));
 	if (!verdict->messages && verdict->judged && verdict->estimate.capacity_bytes)
 		snprintf(memory, sizeof(memory), " %.1f of %.1f GiB",
 			 p4d_to_gib(verdict->estimate.peak.device_bytes),
 			 p4d_to_gib(verdict->estimate.capacity_bytes));
-	for (unsigned i = 0; i < verdict->messages; i++) {
-		size_t used = strlen(reasons);
-		snprintf(reasons + used, sizeof(reasons) - used, " [P4D%03d] %s",
-			 (int)verdict->message[i].code, verdict->message[i].text);
-	}
+	for (unsigned i = 0; i < verdict->messages; i++)
+		p4d_text_print(&list, " [P4D%03d] %s", (int)verdict->message[i].code,
+			       verdict->message[i].text);
 	const char *outcome = verdict->action == P4D_REJECT ? "refused"
 			      : verdict->would_reject       ? "passed, though it would be refused"
 							    : "passed";
@@ -60,9 +59,9 @@ static void approve(job_desc_msg_t *desc, const char *plan)
 	desc->admin_comment = slurm_xstrdup(comment);
 }
 
-/* The first output that says something else than the plan: somebody edited it. */
+/* The first output that contradicts the plan: somebody edited it. */
 typedef struct edited {
-	const p4d_environment *carried;
+	const p4d_environment *env;
 	const char *name, *found;
 	char wanted[160];
 } edited;
@@ -71,9 +70,9 @@ static void compare_output(const char *name, const char *value, void *context)
 {
 	edited *e = context;
 
-	for (int i = 0; !e->name && i < P4D_CARRIED_EXPORTS && p4d_export_names[i]; i++) {
-		const char *found = e->carried->output[i];
-		if (!found || strcmp(p4d_export_names[i], name))
+	for (int i = 0; !e->name && i < P4D_ENVIRONMENT_EXPORTS && p4d_export_name((size_t)i); i++) {
+		const char *found = e->env->output[i];
+		if (!found || strcmp(p4d_export_name((size_t)i), name))
 			continue;
 		if (strcmp(found, value)) {
 			e->name = name;
@@ -84,10 +83,10 @@ static void compare_output(const char *name, const char *value, void *context)
 	}
 }
 
-static int outputs_agree(const p4d_environment *carried, const p4d_layout *layout, const char *plan,
+static int outputs_agree(const p4d_environment *env, const p4d_layout *layout, const char *plan,
 			 p4d_error *err)
 {
-	edited e = {.carried = carried};
+	edited e = {.env = env};
 	p4d_request request = {0};
 
 	if (p4d_plan_read(plan, &request, err) < 0)
@@ -95,75 +94,73 @@ static int outputs_agree(const p4d_environment *carried, const p4d_layout *layou
 	p4d_export(&request, layout, plan, compare_output, &e);
 	if (!e.name)
 		return 0;
-	p4d_fail(err, P4D_E_PLAN_CHANGED, "the job has %s=%.80s but its plan says %.80s", e.name, e.found,
+	p4d_fail(err, P4D_E_PLAN_CHANGED, "the job has %s=%.80s but its plan has %.80s", e.name, e.found,
 		 e.wanted);
 	return p4d_fix(err, "unset %s and submit with sbatch, salloc or srun and --p4d- options only",
 		       e.name);
 }
 
-/* Outputs without a plan are options that lost their plan on the way. */
-static int adopt_outputs(const p4d_environment *carried, p4d_request *options, p4d_error *err)
+/* Outputs without a plan are options whose plan was removed. */
+static int adopt_outputs(const p4d_environment *env, p4d_request *options, p4d_error *err)
 {
 	char name[80];
 	int first = 0;
 
-	if (p4d_environment_from_outputs(carried, options))
+	if (p4d_environment_from_outputs(env, options))
 		return 0;
-	while (!carried->output[first])
+	while (!env->output[first])
 		first++;
 	p4d_environment_output_name(first, name, sizeof(name));
 	p4d_fail(err, P4D_E_NO_PLAN, "the job has %s but no P4D_PLAN", name);
 	return p4d_fix(err, "unset %s, or submit with --p4d-model", name);
 }
 
-static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *carried,
-		  p4d_verdict *verdict)
+static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, p4d_verdict *verdict)
 {
 	p4d_request options = {0};
 	p4d_error err = {0};
-	const char *plan = p4d_carried_plan(carried);
+	const char *plan = p4d_environment_plan(env);
 
-	if (carried->conflict.code) {
-		p4d_guard_fail(site, job, &carried->conflict, verdict);
+	if (env->conflict.code) {
+		p4d_guard_fail(site, job, &env->conflict, verdict);
 		return;
 	}
-	if (p4d_environment_request(carried, &options, &err) < 0 ||
-	    (!plan && !carried->options && carried->outputs && adopt_outputs(carried, &options, &err) < 0)) {
+	if (p4d_environment_request(env, &options, &err) < 0 ||
+	    (!plan && !env->options && env->outputs && adopt_outputs(env, &options, &err) < 0)) {
 		p4d_guard_fail(site, job, &err, verdict);
 		return;
 	}
 	p4d_guard_verify(site, job, p4d_watch_cluster, NULL, plan, &options, verdict);
 	if (plan && verdict->action != P4D_REJECT && verdict->judged &&
-	    outputs_agree(carried, &verdict->layout, plan, &err) < 0)
+	    outputs_agree(env, &verdict->layout, plan, &err) < 0)
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
-	p4d_environment carried = {0};
+	p4d_environment env = {0};
 	p4d_job job = {0};
 	p4d_verdict verdict = {0};
 	int rc = SLURM_SUCCESS;
 
-	p4d_environment_scan(&carried, desc->environment, desc->env_size);
-	p4d_environment_scan(&carried, desc->spank_job_env, desc->spank_job_env_size);
+	p4d_environment_scan(&env, desc->environment, desc->env_size);
+	p4d_environment_scan(&env, desc->spank_job_env, desc->spank_job_env_size);
 	p4d_job_from_desc(&job, desc);
-	/* a job that carries nothing of p4d can only be refused for using the GPUs of a partition that
-	 * requires a plan */
-	if (!carried.options && !carried.outputs && !p4d_job_wants_gpus(&job))
+	/* a job without anything of p4d can only be refused for GPUs in a partition that requires a plan */
+	if (!env.options && !env.outputs && !p4d_job_wants_gpus(&job))
 		return SLURM_SUCCESS;
 
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
-		judge(site, &job, &carried, &verdict);
+		judge(site, &job, &env, &verdict);
 		p4d_job_submit_log_verdict(site, "submit", desc->name, uid, &verdict);
 		if (verdict.action == P4D_REJECT)
 			rc = P4D_REFUSED;
 		else if (verdict.plan[0])
 			approve(desc, verdict.plan);
-		/* what is said about a complete plan was said at its completion, on the submitting side */
+		/* the submitting side reported on a complete plan already, when completing it */
 		if (verdict.action == P4D_REJECT ||
-		    (verdict.action == P4D_WARN && !p4d_carried_plan(&carried)))
+		    (verdict.action == P4D_WARN && !p4d_environment_plan(&env)))
 			p4d_job_submit_say_verdict(&verdict, err_msg);
 	}
 	p4d_watch_release();

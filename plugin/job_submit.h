@@ -5,7 +5,7 @@
 #include "guard/guard.h"
 #include "slurm_compat.h"
 
-struct job_record; /* slurmctld's own; never looked into */
+struct job_record; /* opaque, slurmctld's */
 
 /* What slurmctld looks up. */
 #pragma GCC visibility push(default)
@@ -22,16 +22,14 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
 #endif
 #pragma GCC visibility pop
 
-/* Writes the site's log line for a verdict. what: "submit" or "update"; name: name or id of the job, may be
- * NULL. */
+/* Logs a verdict as the site wants. what: "submit" or "update"; name: of the job, or its id, or NULL. */
 void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
 				const p4d_verdict *verdict);
 
 /* Gives Slurm a copy of the verdict's messages. */
 void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg);
 
-/* The code a refused submission or update ends with: its text is what a user without err_msg (REST) gets to
- * see. */
+/* Return code of a refused submission or update: a user without err_msg (REST) sees its text. */
 #define P4D_REFUSED ESLURM_INVALID_GRES
 
 #endif

@@ -14,10 +14,10 @@ const char plugin_type[] = "job_submit/p4d";
 unsigned int plugin_version = SLURM_VERSION_NUMBER;
 
 /*
- * slurmctld only takes a plugin of exactly its own version, down to the micro release, although what p4d uses
- * changes with the minor release at most. So a package of Slurm that is a micro newer must not stop
- * slurmctld: before the version is looked at, it is copied from a plugin of Slurm itself, provided major and
- * minor are the ones p4d was built for.
+ * slurmctld accepts only a plugin of exactly its own version, down to the micro release, although what p4d
+ * uses changes with the minor release at most. So that an update of Slurm to a newer micro release cannot
+ * keep slurmctld from starting, the version is copied from one of Slurm's own plugins before slurmctld checks
+ * it, provided major and minor are those p4d was built for.
  */
 __attribute__((constructor)) static void follow_micro_release(void)
 {
@@ -40,7 +40,7 @@ __attribute__((constructor)) static void follow_micro_release(void)
 	}
 }
 
-/* p4d.conf lies beside slurm.conf, as gres.conf does. */
+/* p4d.conf is beside slurm.conf, as gres.conf is. */
 int init(void)
 {
 	const char *conf = slurm_conf.slurm_conf;

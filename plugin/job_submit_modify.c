@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `scontrol update` of a job with an approved plan: what the job would be after the update is judged again,
- * for everybody, because an administrator's slip costs as many GPUs as a user's.
+ * `scontrol update` of a job with an approved plan: the job as it would be after the update is verified
+ * again, for everybody, because an administrator's mistake costs as many GPUs as a user's.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 
-/* The record as a public description; NULL when this slurmctld does not export the way. */
+/* The record as a public description; NULL when this slurmctld does not export the conversion. */
 static job_desc_msg_t *describe(struct job_record *record)
 {
 	job_desc_msg_t *(*copy)(struct job_record *);
@@ -35,14 +35,13 @@ static void free_description(job_desc_msg_t *desc)
 		release(desc);
 }
 
-/* Says that it is the update that does not fit. */
+/* Attributes the messages to the update. */
 static void blame_update(p4d_verdict *verdict)
 {
 	for (unsigned i = 0; i < verdict->messages; i++) {
 		p4d_message *message = &verdict->message[i];
 		char text[sizeof(message->text)];
-		/* only what would keep the job from running; what is said about passing jobs stays as it is
-		 */
+		/* only what would keep the job from running, not remarks on jobs that pass */
 		if (message->code >= P4D_E_CHOSE)
 			continue;
 		snprintf(text, sizeof(text), "after this update: %.*s", (int)sizeof(text) - 21,
@@ -55,22 +54,22 @@ static void blame_update(p4d_verdict *verdict)
 static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
 			char **err_msg)
 {
-	p4d_environment carried = {0};
+	p4d_environment env = {0};
 	p4d_request options = {0};
 	p4d_job job = {0};
 	p4d_verdict verdict = {0};
 	int rc = SLURM_SUCCESS;
 
-	/* the plan as it was approved, and an override: neither place can be changed after submission */
-	p4d_environment_scan(&carried, current->environment, current->env_size);
-	p4d_environment_scan(&carried, current->spank_job_env, current->spank_job_env_size);
-	p4d_environment_request(&carried, &options, NULL);
+	/* the approved plan and an override: neither place can be changed after submission */
+	p4d_environment_scan(&env, current->environment, current->env_size);
+	p4d_environment_scan(&env, current->spank_job_env, current->spank_job_env_size);
+	p4d_environment_request(&env, &options, NULL);
 	p4d_job_from_desc(&job, current);
 	p4d_job_from_desc(&job, update);
 
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
-		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_carried_plan(&carried), &options,
+		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_environment_plan(&env), &options,
 				 &verdict);
 		blame_update(&verdict);
 		p4d_job_submit_log_verdict(site, "update", update->job_id_str, uid, &verdict);
@@ -88,7 +87,7 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 #if P4D_MODIFY_ERR_MSG
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid, char **err_msg)
 #else
-static char **const err_msg; /* nobody listens before 23.02 */
+static char **const err_msg; /* before 23.02 no message reaches the user */
 int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid)
 #endif
 {

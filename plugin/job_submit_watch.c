@@ -14,11 +14,11 @@
 #include "slurm_compat.h"
 
 enum {
-	CLUSTER_MAX_AGE = 30, /* seconds; only while somebody asks */
+	CLUSTER_MAX_AGE = 30, /* seconds; refreshed on demand only */
 	CLUSTER_RETRY = 5,
 };
 
-/* What of a file tells that it was replaced, edited or given other permissions. */
+/* Tells when a file was replaced, edited or got other permissions. */
 typedef struct stamp {
 	dev_t device;
 	ino_t inode;
@@ -78,7 +78,7 @@ static void log_error(const char *what, const p4d_error *err)
 	slurm_error("p4d: [P4D%03d] %s; %s", err->code, err->text, what);
 }
 
-/* Looks at p4d.conf; a bad edit is logged once and changes nothing. */
+/* Reloads a changed p4d.conf; a bad edit is logged once and changes nothing. */
 static void check_conf(void)
 {
 	stamp now = stamp_of(conf_path);
@@ -88,7 +88,7 @@ static void check_conf(void)
 		return;
 	conf_stamp = now;
 	if (!now.inode) {
-		slurm_error("p4d: %s is gone; what it said stays in force", conf_path);
+		slurm_error("p4d: %s was removed; the previous configuration stays in force", conf_path);
 		return;
 	}
 	p4d_site *fresh = p4d_site_load(conf_path, P4D_DATADIR, true, conf_uid, &err);
@@ -97,7 +97,7 @@ static void check_conf(void)
 		return;
 	}
 	publish_site(fresh);
-	slurm_info("p4d: %s read again", conf_path);
+	slurm_info("p4d: reloaded %s", conf_path);
 }
 
 static void check_cluster(time_t now)
@@ -150,7 +150,7 @@ static void start_thread(void)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&wake, &attr);
 	pthread_condattr_destroy(&attr);
-	/* slurmctld has a thread for signals; they are none of this one's business */
+	/* slurmctld has a thread for signals */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	stopping = false;
@@ -159,7 +159,7 @@ static void start_thread(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!running) {
 		pthread_cond_destroy(&wake);
-		slurm_error("p4d: no thread to watch %s; edits need a restart", conf_path);
+		slurm_error("p4d: cannot watch %s (no thread); edits need a restart", conf_path);
 	}
 }
 
@@ -174,12 +174,12 @@ void p4d_watch_start(const char *path, uint32_t trusted_uid)
 	if (conf_stamp.inode) {
 		fresh = p4d_site_load(conf_path, P4D_DATADIR, true, trusted_uid, &err);
 		if (!fresh)
-			log_error("p4d goes on with its defaults", &err);
+			log_error("p4d uses its defaults", &err);
 	}
 	if (!fresh) {
 		fresh = p4d_site_default(P4D_DATADIR, &err);
 		if (!fresh)
-			log_error("no job is judged until this is repaired", &err);
+			log_error("jobs are not checked until this is fixed", &err);
 	}
 	publish_site(fresh);
 	start_thread();

@@ -9,8 +9,8 @@
 
 #include "slurm_compat.h"
 
-/* slurm.conf as Slurm itself found it. The symbol is not in every program that loads SPANK plugins, hence no
- * link to it. */
+/* slurm.conf as Slurm found it, by dlsym, because not every program that loads SPANK plugins has the symbol.
+ */
 static const char *slurm_conf_path(void)
 {
 	const slurm_conf_t *conf = dlsym(RTLD_DEFAULT, "slurm_conf");

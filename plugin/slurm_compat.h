@@ -3,8 +3,8 @@
 #define P4D_SLURM_COMPAT_H
 
 /*
- * Everything p4d needs to know about differences between Slurm 22.05 and 26.05, and about symbols that
- * libslurmfull exports without declaring them in a public header.
+ * Differences between Slurm 22.05 and 26.05, and symbols that libslurmfull exports without declaring them in
+ * a public header.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@
 #define P4D_MODIFY_ERR_MSG 0
 #endif
 
-/* Slurm frees what it is given with slurm_xfree: memory from anywhere else crashes slurmctld. */
+/* Slurm calls slurm_xfree on what it is given: memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
 

@@ -6,13 +6,12 @@
 #include "slurm_compat.h"
 
 /*
- * Lays what a description says over *job: fields it leaves unset (NULL, NO_VAL, 0) keep their value, so an
- * update can be laid over the record it updates. Strings stay owned by the description.
+ * Overrides *job with the fields that a description sets (not NULL, NO_VAL or 0), so that an update can be
+ * applied to the record it updates. Strings are borrowed from the description.
  */
 void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc);
 
-/* True when a description says anything that p4d_job_from_desc reads: an update without these cannot change a
- * verdict. */
+/* True when a description sets a field that p4d_job_from_desc reads; otherwise it cannot change a verdict. */
 bool p4d_desc_touches_job(const job_desc_msg_t *desc);
 
 /* The same for the record of an existing job. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d.so: the entry points of the SPANK plugin, and which file answers in which of Slurm's contexts.
+ * p4d.so: the entry points of the SPANK plugin, by Slurm's contexts.
  *
  *   sbatch, salloc   allocator   spank_submit.c
  *   srun             local       spank_submit.c (a job of its own, or a step of the job around it)
@@ -28,7 +28,7 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	(void)argv;
 	switch (spank_context()) {
 	case S_CTX_ALLOCATOR:
-		/* a job submitted from inside a job is another job */
+		/* a job submitted from inside a job must not inherit its options */
 		if (getenv("SLURM_JOB_ID"))
 			p4d_options_clean_environment(NULL);
 		p4d_options_from_environment(p4d_client_is_salloc() ? "SALLOC" : "SBATCH");

@@ -14,7 +14,7 @@ enum { NAME_MAX_BYTES = 128 };
 
 static char *given[P4D_OPTIONS];
 
-/* Slurm's variable for an option, as it was when the program started, and the input prefix that set it. */
+/* Slurm's variable for an option when the program started, and the prefix of input variables. */
 static char *inherited[P4D_OPTIONS];
 static const char *input_prefix = "SLURM";
 
@@ -58,8 +58,7 @@ static int given_option(int option, const char *text, int remote)
 {
 	char name[NAME_MAX_BYTES];
 
-	/* Slurm hands over the environment's own string, which tells it from #SBATCH lines and the command
-	 * line */
+	/* for a variable Slurm passes the environment's own string; not so for #SBATCH and command line */
 	from_environment[option] =
 	    !remote && text && text == getenv(input_variable((p4d_option)option, name, sizeof(name)));
 	if (from_environment[option] && later_component) {
@@ -93,8 +92,7 @@ int p4d_options_register(spank_t spank)
 	return 0;
 }
 
-/* The option that "SBATCH_P4D_TP=8" sets; -1 when it is another variable, or empty, which is how people
- * switch one off. */
+/* The option that "SBATCH_P4D_TP=8" sets; -1: another variable, or an empty one, which counts as unset. */
 static int option_of_source(const char *entry)
 {
 	size_t prefix = strlen(input_prefix);
@@ -126,7 +124,7 @@ void p4d_options_from_environment(const char *prefix)
 		if (option >= 0)
 			keep(&inherited[option], strchr(*at, '=') + 1);
 	}
-	/* only now, because this moves the environment */
+	/* only now, because setenv moves the environment */
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (inherited[i])
 			setenv(input_variable((p4d_option)i, target, sizeof(target)), inherited[i], 1);
@@ -153,7 +151,7 @@ int p4d_options_request(p4d_request *request, p4d_error *err)
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (!given[i] || !p4d_request_set(request, (p4d_option)i, given[i], P4D_BY_USER, &inner))
 			continue;
-		/* nobody finds a mistake in a flag that was not typed */
+		/* name the variable: the user typed no such flag */
 		source_variable((p4d_option)i, name, sizeof(name));
 		if (from_environment[i] && getenv(name))
 			p4d_fail(err, inner.code, "%.380s (from %s)", inner.text, name);
@@ -173,7 +171,7 @@ void p4d_options_reset(void)
 
 void p4d_options_clean_environment(spank_t spank)
 {
-	/* all components of srun share one environment: the plan of an earlier one is still needed */
+	/* all components of srun share one environment, where an earlier one's plan is still needed */
 	bool keep_outputs = spank && later_component && spank_context() == S_CTX_LOCAL;
 	char name[NAME_MAX_BYTES];
 
@@ -194,6 +192,6 @@ void p4d_options_clean_environment(spank_t spank)
 						   entry.prefixed ? name + strlen("SLURM_SPANK_") : name);
 		if (unsetenv(name) < 0)
 			at++;
-		/* unsetenv moved the rest down: the same place holds the next one */
+		/* unsetenv moved the rest down: *at is the next one */
 	}
 }

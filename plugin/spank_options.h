@@ -6,14 +6,14 @@
 #include "slurm_compat.h"
 
 /*
- * The --p4d- options as Slurm hands them over: stored as text, understood later, because Slurm calls back
- * once per place an option was written in (#SBATCH line, environment, command line: the last one wins).
+ * The --p4d- options as Slurm passes them: stored as text and parsed later, because Slurm calls back once for
+ * each source of an option (#SBATCH line, environment, command line: the last one wins).
  */
 
-/* What the ranks of p4d-train prove to each other to know. */
+/* With this the ranks of p4d-train authenticate each other. */
 #define P4D_JOB_KEY "P4D_JOB_KEY"
 
-/* Registers every option of options.def that is for Slurm. */
+/* Registers the options of options.def that are for Slurm. */
 int p4d_options_register(spank_t spank);
 
 /*
@@ -25,18 +25,18 @@ void p4d_options_from_environment(const char *prefix);
 /* True when an option was given since the last reset. */
 bool p4d_options_any(void);
 
-/* What was given for an option; NULL when nothing was. "" for a switch. */
+/* The text of an option; NULL when it was not given, "" for a switch. */
 const char *p4d_options_text(p4d_option option);
 
-/* What was given, as a request. Errors: VALUE. */
+/* The given options as a request. Errors: VALUE. */
 int p4d_options_request(p4d_request *request, p4d_error *err);
 
-/* Forgets what was given: the next component of a heterogeneous job starts afresh. */
+/* Forgets the options, for the next component of a heterogeneous job. */
 void p4d_options_reset(void);
 
 /*
- * Removes options and outputs of p4d from the environment and (spank not NULL) from the job that is being
- * submitted, where an enclosing job or an earlier component left them.
+ * Removes options and outputs of an enclosing job or an earlier component from the environment and (spank not
+ * NULL) from the job that is being submitted.
  */
 void p4d_options_clean_environment(spank_t spank);
 

@@ -7,10 +7,10 @@
 /* Prints lines on stderr, without Slurm's prefix. Never on stdout, which belongs to sbatch --parsable. */
 void p4d_spank_report_text(const char *text);
 
-/* Prints what a verdict says: refusals and warnings always, the rest unless the user asked for quiet. */
+/* Prints a verdict: refusals and warnings always, the rest unless the user asked for quiet. */
 void p4d_spank_report_verdict(const p4d_verdict *verdict);
 
-/* Prints where the memory of the fullest GPU goes (--p4d-verbose). */
+/* Prints the memory of the fullest GPU by class (--p4d-verbose). */
 void p4d_spank_report_memory(const p4d_verdict *verdict);
 
 #endif

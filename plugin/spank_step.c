@@ -11,7 +11,7 @@
 #include "spank_options.h"
 #include "spank_report.h"
 
-/* What was decided for this step; its tasks are forked from here. */
+/* The decision on this step, for its tasks, which are forked from this process. */
 static char said[4096];
 static bool refused;
 
@@ -21,29 +21,29 @@ static void restore_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * With --export=NONE only the copy of spank_job_env reaches the job. The plan is p4d's, not the user's
- * environment, so it is put where programs look for it, with all that follows from it.
+ * With --export=NONE only the copy of spank_job_env reaches the job. The plan is not part of the user's
+ * environment, so it is restored under its own name, with the variables derived from it.
  */
 static void restore_outputs(spank_t spank, const char *line)
 {
 	p4d_request plan = {0};
 	p4d_layout layout;
 
-	spank_setenv(spank, p4d_export_names[0], line, 1);
+	spank_setenv(spank, P4D_EXPORT_PLAN, line, 1);
 	if (!p4d_plan_read(line, &plan, NULL) &&
 	    !p4d_layout_build(&plan, (uint64_t)plan.value[P4D_NODES], (uint64_t)plan.value[P4D_GPUS_PER_NODE],
 			      &layout, NULL))
 		p4d_export(&plan, &layout, line, restore_one, spank);
 }
 
-/* The step's plan; NULL when it carries none. */
+/* The step's plan; NULL: none. */
 static const char *plan_of(spank_t spank, char *plan, size_t size)
 {
 	char copy[80];
-	spank_err_t found = spank_getenv(spank, p4d_export_names[0], plan, (int)size);
+	spank_err_t found = spank_getenv(spank, P4D_EXPORT_PLAN, plan, (int)size);
 
 	if (found == ESPANK_ENV_NOEXIST) {
-		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", p4d_export_names[0]);
+		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", P4D_EXPORT_PLAN);
 		found = spank_getenv(spank, copy, plan, (int)size);
 		if (found == ESPANK_SUCCESS)
 			restore_outputs(spank, plan);
@@ -56,7 +56,7 @@ static const char *plan_of(spank_t spank, char *plan, size_t size)
 static const p4d_cluster *no_cluster(void *unused)
 {
 	(void)unused;
-	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES has to do */
+	return NULL; /* one RPC per step is enough; p4d.conf or a typed GRES must suffice */
 }
 
 static void conclude(const p4d_verdict *verdict)
@@ -66,14 +66,14 @@ static void conclude(const p4d_verdict *verdict)
 		p4d_verdict_text(verdict, said, sizeof(said));
 }
 
-/* slurmctld did not answer: the site says whether that is a reason to refuse. */
+/* slurmctld did not answer: the site's policy decides whether to refuse. */
 static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error *err)
 {
 	p4d_policy policy = site ? p4d_site_policy(site, job->partition, job->qos, job->account, NULL)
 				 : (p4d_policy){.mode = P4D_MODE_OFF};
 	p4d_verdict verdict;
 
-	slurm_error("p4d: [P4D%03d] %s; the step was not judged", err->code, err->text);
+	slurm_error("p4d: [P4D%03d] %s; the step was not checked", err->code, err->text);
 	if (policy.mode == P4D_MODE_ENFORCE && !policy.exempt && policy.on_error == P4D_ON_ERROR_REJECT) {
 		p4d_guard_fail(site, job, err, &verdict);
 		conclude(&verdict);
@@ -94,7 +94,7 @@ static void judge(const p4d_record *record, const char *line, int argc, char **a
 		if (record->het_job_id && p4d_record_step_agrees_with_any(record->het_job_id, line, &options))
 			return;
 	}
-	/* without p4d.conf on the node only an approved plan can be held against the step */
+	/* without p4d.conf on the node a step can only be compared with an approved plan */
 	p4d_site *site = p4d_site_find(argc, argv, record->plan[0], &conf);
 	if (!site && record->plan[0])
 		site = p4d_site_default(P4D_DATADIR, &conf);
@@ -121,7 +121,7 @@ void p4d_step_judge(spank_t spank, int argc, char **argv)
 	spank_get_item(spank, S_JOB_ID, &job_id);
 	spank_get_item(spank, S_JOB_STEPID, &step_id);
 	spank_get_item(spank, S_JOB_NODEID, &node);
-	/* one node asks for all, and what Slurm itself runs (extern and interactive steps) trains nothing */
+	/* one node asks for all; Slurm's own steps (extern, interactive) train nothing */
 	if (node || (step_id > SLURM_MAX_NORMAL_STEP_ID && step_id != SLURM_BATCH_SCRIPT))
 		return;
 	if (p4d_record_load(&record, job_id, &err) < 0) {

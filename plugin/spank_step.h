@@ -5,15 +5,15 @@
 #include "slurm_compat.h"
 
 /*
- * slurmstepd, the last gate: a step that carries p4d options or a plan must agree with the plan that was
- * approved for its job. A verdict is reached in init_post_opt, where asking slurmctld is safe, and acted on
- * in task_init, the only hook whose failure fails the job instead of draining the node.
+ * slurmstepd, the last check: a step with p4d options or a plan must agree with the plan that was approved
+ * for its job. The verdict is reached in init_post_opt, where asking slurmctld is safe, and enforced in
+ * task_init, the only hook whose failure fails the job instead of draining the node.
  */
 
 /* Never fails. */
 void p4d_step_judge(spank_t spank, int argc, char **argv);
 
-/* For every task: 0, or -1 when the step was refused (the first task says why). */
+/* For every task: 0, or -1 when the step was refused (the first task prints why). */
 int p4d_step_task(spank_t spank);
 
 #endif

@@ -13,6 +13,7 @@
 #include "job_environment.h"
 #include "job_record.h"
 #include "model/model.h"
+#include "request/framework.h"
 #include "site_file.h"
 #include "spank_options.h"
 #include "spank_report.h"
@@ -34,7 +35,7 @@ static void release(submission *s)
 	p4d_site_free(s->site);
 }
 
-/* The site's configuration, or its default with the reason in *err. NULL without either, after saying so. */
+/* The site's configuration, or the default with the reason in *err. NULL without either, after a message. */
 static p4d_site *find_site(int argc, char **argv, p4d_error *err)
 {
 	p4d_error second;
@@ -83,8 +84,8 @@ static void set_variable(spank_t spank, const char *name, const char *value)
 }
 
 /*
- * What the ranks of p4d-train prove to each other that they belong to this job. In the environment only: it
- * is for programs that the user starts, and without it (--export=NONE) they take what else all of them know.
+ * The key with which the ranks of p4d-train authenticate each other. In the environment only: it is for
+ * programs that the user starts, and without it (--export=NONE) they derive one from the job's variables.
  */
 static void export_key(void)
 {
@@ -101,15 +102,15 @@ static void export_key(void)
 static void export_one(const char *name, const char *value, void *spank)
 {
 	setenv(name, value, 1);
-	/* the plan alone gets through --export=NONE, salloc and srun; slurmstepd derives the other variables
-	 * from it. Each variable in spank_job_env costs sbatch a quarter of a megabyte to clear */
-	if (!strcmp(name, p4d_export_names[0]))
+	/* only the plan must survive --export=NONE, salloc and srun: slurmstepd derives the other variables
+	 * from it, and each variable in spank_job_env costs sbatch a quarter of a megabyte to clear */
+	if (!strcmp(name, P4D_EXPORT_PLAN))
 		spank_job_control_setenv(spank, name, value, 1);
 }
 
 /*
- * What was typed, with the values it ended up with. Slurm has stored that too, for a later component of a
- * heterogeneous job even what an earlier one typed, so all of it was removed before.
+ * The options that were typed, with their final values. Slurm stored them, too, for a later component of a
+ * heterogeneous job even those of an earlier one, so all were removed before.
  */
 static void put_options(spank_t spank, const p4d_request *request, bool decided)
 {
@@ -128,9 +129,8 @@ static void put_options(spank_t spank, const p4d_request *request, bool decided)
 }
 
 /*
- * Puts into the job what was decided. A complete plan says everything, so the options need not travel beside
- * it, where every step and nested job would find them; only srun hands them to its step anyway, and then they
- * must agree.
+ * Puts the decision into the job. A complete plan includes the options, so they are left out, lest every step
+ * and nested job find them; only srun passes them to its step anyway, and then they must agree.
  */
 static void put_into_job(spank_t spank, const p4d_request *request, const p4d_verdict *verdict)
 {
@@ -138,16 +138,15 @@ static void put_into_job(spank_t spank, const p4d_request *request, const p4d_ve
 
 	if (!decided || spank_context() == S_CTX_LOCAL)
 		put_options(spank, request, decided);
-	if (decided && request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D)
+	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key();
 	if (decided && verdict->judged)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
-		set_variable(spank, p4d_export_names[0],
-			     verdict->plan); /* not modelled: there is no layout */
+		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan); /* not modelled: there is no layout */
 }
 
-/* What comes of a verdict, for jobs and for steps. */
+/* Reports and enforces a verdict, for jobs and steps. */
 static int conclude(spank_t spank, submission *s)
 {
 	const p4d_verdict *verdict = &s->verdict;
@@ -188,7 +187,7 @@ int p4d_submit_job(spank_t spank, int argc, char **argv)
 	return rc;
 }
 
-/* What the step leaves open is as in its job. */
+/* Fills what the step does not set from its job. */
 static void inherit_job(p4d_job *step, const p4d_job *job)
 {
 	step->partition = job->partition;
@@ -212,7 +211,7 @@ static void inherit_job(p4d_job *step, const p4d_job *job)
 	}
 }
 
-/* The plan was approved with the job, but this step's environment lost it. */
+/* The plan was approved with the job, but is missing in this step's environment. */
 static int restore_plan(submission *s, const char *line, p4d_error *err)
 {
 	p4d_request *request = &s->request;
@@ -228,7 +227,7 @@ static int restore_plan(submission *s, const char *line, p4d_error *err)
 	return 0;
 }
 
-/* A step with options but without a plan: slurmctld knows whether its job has one, and what the job is. */
+/* For a step with options but without a plan: slurmctld has the job, and its plan if there is one. */
 static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 {
 	p4d_record record;
@@ -252,8 +251,8 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 {
 	submission s = {0};
 	p4d_error err = {.code = P4D_OK};
-	/* with --jobid alone, what the environment says is not about that job */
-	const char *line = getenv("SLURM_JOB_ID") ? getenv(p4d_export_names[0]) : NULL;
+	/* with --jobid alone, the environment is not that job's */
+	const char *line = getenv("SLURM_JOB_ID") ? getenv(P4D_EXPORT_PLAN) : NULL;
 
 	if (!p4d_options_any())
 		return 0;
@@ -269,7 +268,7 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 	s.job.qos = getenv("SLURM_JOB_QOS");
 	if (!conf.code && !err.code && !p4d_client_job(&s.sbatch, &err)) {
 		s.job = s.sbatch.job;
-		/* without an answer nothing is known of the job; slurmstepd asks again */
+		/* without an answer the job is unknown; slurmstepd asks again */
 		if (judge_by_record(&s, p4d_client_job_id(), &err) < 0)
 			s.verdict.action = P4D_PASS;
 	} else {

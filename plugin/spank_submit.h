@@ -5,8 +5,8 @@
 #include "slurm_compat.h"
 
 /*
- * The submitting side, after all options are known. argc, argv: of the plugstack line. Both return 0, or -1
- * to stop the submission (never a positive number: sbatch before 25.05 would submit).
+ * The submitting side, once all options are known. argc, argv: of the plugstack line. Both return 0, or -1 to
+ * stop the submission (never a positive number: sbatch before 25.05 would submit).
  */
 
 /* sbatch, salloc, and srun outside of a job: one call per component of the job. */

@@ -73,7 +73,7 @@ show kill -9 "$victim"
 follow in_the_queue
 killed=$((shown + 1))
 show cat "slurm-$job.out"
-expect "rank 5 (h2) ended without a word"
+expect "rank 5 (h2) ended unexpectedly"
 expect "continue from step-"
 echo "    (Slurm lets a job that was requeued wait for two minutes. This one need not.)"
 show scontrol update JobId="$job" StartTime=now+3

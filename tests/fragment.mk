@@ -5,6 +5,12 @@
 # The longest is begun first.
 unit_tests = \
 	tests/estimator/search/test_search \
+	tests/estimator/base/test_choice \
+	tests/estimator/base/test_file \
+	tests/estimator/base/test_json_text \
+	tests/estimator/base/test_number \
+	tests/estimator/base/test_option \
+	tests/estimator/base/test_text \
 	tests/estimator/request/test_layout \
 	tests/estimator/request/test_request \
 	tests/estimator/model/test_model \
@@ -18,6 +24,7 @@ unit_tests = \
 	tests/estimator/job/test_export \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
+	tests/estimator/schedule/test_schedule_kinds \
 	tests/estimator/schedule/test_schedule_slots \
 	tests/estimator/plan/test_cudnn_workspace \
 	tests/estimator/plan/test_optimizer \
@@ -25,6 +32,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing \
 	tests/estimator/plan/test_stage_memory \
+	tests/estimator/framework/test_framework \
 	tests/estimator/cost/test_cost \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs \
@@ -34,6 +42,16 @@ unit_tests = \
 	tests/command/test_command_json \
 	tests/command/picture/test_svg \
 	tests/command/picture/test_view
+
+# job_submit_p4d.so in a host that plays slurmctld
+if HAVE_SLURM
+unit_tests += tests/plugin/test_fakehost
+TESTS += tests/plugin/test_plugin_symbols.sh
+endif
+fakehost = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/doubles/slurm/plans.h tests/doubles/slurm/plans.c
+tests_plugin_test_fakehost_SOURCES = tests/plugin/test_fakehost.c $(fakehost)
+tests_plugin_test_fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
+tests_plugin_test_fakehost_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
 # p4d-train without a device
 if HAVE_XXHASH
@@ -122,16 +140,6 @@ tests_runtime_device_test_cudnn_graphs_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA
 tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
 
-# job_submit_p4d.so in a host that plays slurmctld
-if HAVE_SLURM
-unit_tests += tests/plugin/test_fakehost
-TESTS += tests/plugin/test_plugin_symbols.sh
-endif
-fakehost = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/doubles/slurm/plans.h tests/doubles/slurm/plans.c
-tests_plugin_test_fakehost_SOURCES = tests/plugin/test_fakehost.c $(fakehost)
-tests_plugin_test_fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
-tests_plugin_test_fakehost_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-
 # the structure of the sources, and the names in what was built
 TESTS += tests/house/test_rooms.sh tests/house/test_names.sh
 EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh
@@ -193,7 +201,8 @@ tests_runtime_checkpoint_test_checkpoint_LDADD = $(LDADD) $(XXHASH_LIBS)
 AM_TESTS_ENVIRONMENT = \
 	P4D_TEST_DATADIR=$(abs_top_srcdir)/etc; export P4D_TEST_DATADIR; \
 	P4D_TEST_SRCDIR=$(abs_top_srcdir); export P4D_TEST_SRCDIR; \
-	P4D_TEST_BUILDDIR=$(abs_top_builddir); export P4D_TEST_BUILDDIR;
+	P4D_TEST_BUILDDIR=$(abs_top_builddir); export P4D_TEST_BUILDDIR; \
+	OPENBLAS_NUM_THREADS=1; export OPENBLAS_NUM_THREADS;
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)

@@ -7,7 +7,7 @@ p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archiv
 	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
 	g++ libsentencepiece-dev"
 p4d_packages_cluster="slurmctld slurmd slurm-client munge"
-p4d_packages_test="libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"
+p4d_packages_test="procps libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"
 
 # Links that make init start something at boot, one per line.
 p4d_enabled_services()

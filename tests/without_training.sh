@@ -19,5 +19,5 @@ done
 ! ldd "$build/.libs/p4d.so" "$build/p4d" | grep -E 'xxhash|openblas' || fail "linked with what is missing"
 [ ! -e "$build/p4d-train" ] || fail "p4d-train was built"
 # all programs of tests, but only tests that take no time
-make -C "$build" -j "$(p4d_cores)" check TESTS="tests/plugin/test_fakehost tests/command/test_data.sh tests/command/test_job.sh
-	tests/command/test_lists.sh tests/fuzz/test_replay.sh"
+make -C "$build" -j "$(p4d_cores)" check \
+	TESTS="tests/command/test_data.sh tests/command/test_job.sh tests/command/test_lists.sh tests/fuzz/test_replay.sh"

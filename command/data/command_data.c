@@ -2,8 +2,6 @@
 /* Training data out of text. */
 #include "data/command_data.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/arguments.h"
+#include "base/number.h"
+#include "base/option.h"
 #include "data/documents.h"
 #include "data/progress.h"
 #include "data/tokenizer.h"
@@ -64,9 +64,8 @@ static int usage(p4d_error *err, const char *text)
 
 static int set_text(const char **to, const char *name, const char *text, p4d_error *err)
 {
-	if (*to && strcmp(*to, text) != 0)
-		return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name,
-				*to, text);
+	if (*to && p4d_option_twice(name, *to, text, err) < 0)
+		return -1;
 	if (!*text)
 		return p4d_fail(err, P4D_E_VALUE, "--%s is empty", name);
 	*to = text;
@@ -75,15 +74,9 @@ static int set_text(const char **to, const char *name, const char *text, p4d_err
 
 static int read_number(const char *name, const char *text, uint64_t max, uint64_t *number, p4d_error *err)
 {
-	char *end;
-
-	errno = 0;
-	unsigned long long value = strtoull(text, &end, 10);
-	if (!isdigit((unsigned char)text[0]) || *end || errno || value > max)
-		return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number up to %" PRIu64, name, text,
-				max);
-	*number = value;
-	return 0;
+	if (p4d_number_whole(text, 0, max, number))
+		return 0;
+	return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number up to %" PRIu64, name, text, max);
 }
 
 static int parse_arguments(data *d, int argc, char *argv[], p4d_error *err)

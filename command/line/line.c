@@ -2,12 +2,12 @@
 /* The command lines of all commands but check, which reads those of sbatch. */
 #include "line/line.h"
 
-#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arguments.h"
+#include "base/number.h"
 
 enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM, SVG, OTHERS };
 
@@ -48,38 +48,22 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-static int twice(const char *name, const char *first, const char *second, p4d_error *err)
+static int set_text(const char **to, const char *name, const char *text, p4d_error *err)
 {
-	return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name, first,
-			second);
-}
-
-static int set_option(p4d_line *line, p4d_option option, const char *text, p4d_error *err)
-{
-	const p4d_option_info *info = p4d_request_option_info(option);
-	char first[256], second[256];
-	bool again = p4d_is_set(&line->request, option);
-
-	p4d_request_value_text(&line->request, option, first, sizeof(first));
-	if (p4d_request_set(&line->request, option, text, P4D_BY_USER, err) < 0) {
-		p4d_request_without_prefix(err->text);
+	if (*to && p4d_option_twice(name, *to, text, err) < 0)
 		return -1;
-	}
-	p4d_request_value_text(&line->request, option, second, sizeof(second));
-	if (again && strcmp(first, second) != 0)
-		return twice(info->name, first, second, err);
+	*to = text;
 	return 0;
 }
 
 static int set_top(p4d_line *line, const char *text, p4d_error *err)
 {
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
+	uint64_t value;
 
-	if (!isdigit((unsigned char)text[0]) || *end || value < 1 || value > 1000)
+	if (!p4d_number_whole(text, 1, 1000, &value))
 		return p4d_fail(err, P4D_E_VALUE, "--top=%.64s: not a whole number from 1 to 1000", text);
 	if (line->top && line->top != value)
-		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %lu; leave one out",
+		return p4d_fail(err, P4D_E_USAGE, "--top is given twice: %u and %" PRIu64 "; leave one out",
 				line->top, value);
 	line->top = (uint32_t)value;
 	return 0;
@@ -115,23 +99,18 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		line->env = true;
 		return 0;
 	case CONF:
-		if (line->conf && strcmp(line->conf, optarg) != 0)
-			return twice("conf", line->conf, optarg, err);
-		line->conf = optarg;
-		return 0;
+		return set_text(&line->conf, "conf", optarg, err);
 	case SVG:
-		if (line->svg && strcmp(line->svg, optarg) != 0)
-			return twice("svg", line->svg, optarg, err);
 		if (!*optarg)
 			return p4d_fail(err, P4D_E_VALUE, "--svg: the name of the file is empty");
-		line->svg = optarg;
-		return 0;
+		return set_text(&line->svg, "svg", optarg, err);
 	case TOP:
 		return set_top(line, optarg, err);
 	case MEM:
 		return set_mem(line, optarg, err);
 	default:
-		return set_option(line, (p4d_option)(which - VALUE), optarg ? optarg : "", err);
+		return p4d_request_set_typed(&line->request, (p4d_option)(which - VALUE),
+					     optarg ? optarg : "", err);
 	}
 }
 

@@ -15,6 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/number.h"
+#include "base/text.h"
+#include "job/cluster.h"
 #include "line/line.h"
 
 enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
@@ -60,32 +63,24 @@ static pid_t start_sinfo(int *from)
 static char *read_all(int from)
 {
 	const int64_t deadline = now_ms() + PATIENCE_MS;
-	size_t used = 0, room = 1 << 16;
-	char *text = malloc(room);
+	p4d_text text = {.grows = true};
+	char some[1 << 14];
 
-	while (text && used < MOST_BYTES) {
+	p4d_text_add(&text, "");
+	while (text.length < MOST_BYTES && !text.truncated) {
 		int64_t left = deadline - now_ms();
 		struct pollfd ready = {.fd = from, .events = POLLIN};
 		if (left <= 0 || poll(&ready, 1, (int)left) <= 0)
 			break;
-		ssize_t got = read(from, text + used, room - used - 1);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
+		ssize_t got = read(from, some, sizeof(some));
+		if (got == 0)
+			return text.at;
+		if (got > 0)
+			p4d_text_add_bytes(&text, some, (size_t)got);
+		else if (errno != EINTR)
 			break;
-		if (got == 0) {
-			text[used] = '\0';
-			return text;
-		}
-		used += (size_t)got;
-		if (room - used < 4096) {
-			char *grown = realloc(text, room *= 2);
-			if (!grown)
-				break;
-			text = grown;
-		}
 	}
-	free(text);
+	free(text.at);
 	return NULL;
 }
 
@@ -111,91 +106,21 @@ static char *run_sinfo(void)
 	return text;
 }
 
-static p4d_partition_facts *row_of(const char *partition, bool is_default, const char *type)
-{
-	for (size_t i = 0; i < live.count; i++)
-		if (!strcmp(live.row[i].partition, partition) && !strcmp(live.row[i].gpu_type, type))
-			return &live.row[i];
-	p4d_partition_facts *grown = reallocarray(live.row, live.count + 1, sizeof(*grown));
-	if (!grown)
-		return NULL;
-	live.row = grown;
-	p4d_partition_facts *row = &grown[live.count++];
-	memset(row, 0, sizeof(*row));
-	snprintf(row->partition, sizeof(row->partition), "%s", partition);
-	snprintf(row->gpu_type, sizeof(row->gpu_type), "%s", type);
-	row->is_default = is_default;
-	row->gpus_per_node = UINT32_MAX;
-	row->mem_bytes = UINT64_MAX;
-	return row;
-}
-
-static bool has_feature(const char *list, const char *feature)
-{
-	size_t length = strlen(feature);
-
-	for (; *list; list += strcspn(list, ","), list += *list == ',')
-		if (strcspn(list, ",") == length && !strncmp(list, feature, length))
-			return true;
-	return false;
-}
-
-static void add_features(p4d_partition_facts *row, const char *features)
-{
-	char copy[512], *rest = copy;
-
-	snprintf(copy, sizeof(copy), "%s", features);
-	for (char *feature; (feature = strsep(&rest, ","));) {
-		size_t used = strlen(row->features);
-		if (*feature && strcmp(feature, "(null)") != 0 && !has_feature(row->features, feature) &&
-		    used + strlen(feature) + 2 <= sizeof(row->features))
-			snprintf(row->features + used, sizeof(row->features) - used, "%s%s", used ? "," : "",
-				 feature);
-	}
-}
-
-/* The next entry of "gpu:h100:8(S:0,1),lustre:1", cut off in place; NULL at the end. */
-static char *next_entry(char **rest)
-{
-	char *start = *rest;
-	unsigned depth = 0;
-
-	if (!start || !*start)
-		return NULL;
-	while (**rest && (depth || **rest != ',')) {
-		depth += **rest == '(';
-		depth -= depth && **rest == ')';
-		++*rest;
-	}
-	if (**rest)
-		*(*rest)++ = '\0';
-	return start;
-}
-
 /* One line of start_sinfo's format. Partitions without GPUs get no row. */
 static void add_line(char *line)
 {
-	char *rest = line, type[48];
+	char *rest = line;
 	char *partition = strsep(&rest, "|"), *memory = strsep(&rest, "|"), *features = strsep(&rest, "|");
-	uint32_t gpus;
+	uint64_t mib;
 
-	if (!rest)
+	if (!rest || !p4d_number_digits(memory, &mib))
 		return;
 	size_t length = strlen(partition);
 	bool is_default = length && partition[length - 1] == '*';
 	if (is_default)
 		partition[length - 1] = '\0';
-	const uint64_t mem_bytes = strtoull(memory, NULL, 10) << 20;
-	for (char *entry; (entry = next_entry(&rest));) {
-		if (p4d_gres_parse(entry, type, sizeof(type), &gpus, NULL) <= 0 || !gpus)
-			continue;
-		p4d_partition_facts *row = row_of(partition, is_default, type);
-		if (!row)
-			return;
-		row->gpus_per_node = gpus < row->gpus_per_node ? gpus : row->gpus_per_node;
-		row->mem_bytes = mem_bytes < row->mem_bytes ? mem_bytes : row->mem_bytes;
-		add_features(row, features);
-	}
+	p4d_cluster_add(&live, partition, is_default, rest, strcmp(features, "(null)") ? features : NULL,
+			mib << 20);
 }
 
 const p4d_cluster *p4d_live_cluster(void *unused)
@@ -214,6 +139,5 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 
 void p4d_live_cluster_free(void)
 {
-	free(live.row);
-	live = (p4d_cluster){0, NULL};
+	p4d_cluster_free(&live);
 }

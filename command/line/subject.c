@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "line/line.h"
+#include "request/framework.h"
 
 enum { USUAL_GPUS_PER_NODE = 8 };
 
@@ -144,8 +145,8 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 		subject->mem_bytes = partition->mem_per_node_bytes;
 	subject->capacity.host_bytes = subject->mem_bytes;
 	subject->capacity.host_bytes_per_rank = p4d_site_host_bytes_per_rank(subject->site);
-	subject->method = p4d_is_set(&subject->request, P4D_METHOD) ? (int)subject->request.value[P4D_METHOD]
-								    : P4D_METHOD_CLOSED;
+	subject->method =
+	    subject->request.value[P4D_METHOD] == P4D_METHOD_PAPER ? P4D_METHOD_PAPER : P4D_METHOD_PLAN;
 	subject->policy = p4d_site_policy(subject->site, NULL, NULL, NULL,
 					  subject->capacity.gpu ? subject->capacity.gpu->name : NULL);
 	return 0;
@@ -161,6 +162,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 {
 	p4d_request shown = *request;
 	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
+	const bool cuts_vocabulary = !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_vocab_parallel;
 
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
@@ -170,9 +172,8 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		p4d_option option = p4d_layout_options[i];
 		bool of_pipelines =
 		    option == P4D_SCHEDULE || option == P4D_VPP || option == P4D_VOCAB_PARALLEL;
-		bool of_p4d = option == P4D_VOCAB_PARALLEL, of_context = option == P4D_CP_COMM;
-		if ((piped || !of_pipelines) && (cut || !of_context) &&
-		    (!of_p4d || request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D))
+		bool of_vocabulary = option == P4D_VOCAB_PARALLEL, of_context = option == P4D_CP_COMM;
+		if ((piped || !of_pipelines) && (cut || !of_context) && (!of_vocabulary || cuts_vocabulary))
 			shown.origin[option] = P4D_BY_USER;
 	}
 	if (p4d_is_set(request, P4D_PIPELINE_SPLIT))
@@ -190,9 +191,7 @@ const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint
 	snprintf(buf, size, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s",
 		 p4d_subject_flags(request, "--", flags, sizeof(flags)), request->gpu[0] ? " --gpu=" : "",
 		 request->gpu, nodes, gpus_per_node,
-		 p4d_is_set(request, P4D_METHOD) && request->value[P4D_METHOD] == P4D_METHOD_PAPER
-		     ? " --method=paper"
-		     : "");
+		 request->value[P4D_METHOD] == P4D_METHOD_PAPER ? " --method=paper" : "");
 	return buf;
 }
 

@@ -256,7 +256,7 @@ static void draw_break(p4d_svg *svg, const scene *s, double top, double bottom, 
 
 static double draw_legend(p4d_svg *svg, const scene *s, double y)
 {
-	const bool split = p4d_is_split(&s->simulation->schedule);
+	const bool split = p4d_is_split(s->simulation->schedule.kind);
 	p4d_svg_key keys[KINDS + 3];
 	size_t count = 0;
 

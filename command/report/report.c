@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/table.h"
+#include "request/framework.h"
 
 static const double GIB = 1073741824.0;
 
@@ -63,8 +65,7 @@ static const char *choice(p4d_option option, int64_t value, char buf[32])
 
 void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, const p4d_gpu *gpu, int method)
 {
-	char framework[32], how[32], schedule[32], recompute[32], precision[32], device[32];
-	char vocabulary[32];
+	char schedule[32], vocabulary[32], recompute[32], precision[32], device[32];
 	const bool gathered = l->cp_comm == P4D_CP_ALL_GATHER;
 
 	print_line("%s on %" PRIu64 " node%s of %" PRIu64 " x %s, framework %s, method %s", model, nodes,
@@ -72,7 +73,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 		   gpu                      ? gpu->name
 		   : !p4d_on_gpu(l->device) ? "CPU ranks"
 					    : "unnamed GPUs",
-		   choice(P4D_FRAMEWORK, l->framework, framework), choice(P4D_METHOD, method, how));
+		   p4d_framework_of(l->framework)->name, p4d_memory_method_name(method, l->framework));
 	print_line(
 	    "tp %" PRIu64 ", cp %" PRIu64 "%s, pp %" PRIu64 ", dp %" PRIu64 ", vpp %" PRIu64
 	    ", %s%s%s; micro-batch %" PRIu64 " x %" PRIu64 " x dp = global-batch %" PRIu64
@@ -100,17 +101,16 @@ void p4d_report_defaults(const p4d_request *request)
 	static const char *const who[] = {"", "", "the site", "the model", "p4d"};
 
 	for (int origin = P4D_BY_SITE; origin <= P4D_BY_P4D; origin++) {
-		char text[1024] = "", value[256];
-		size_t used = 0;
+		char buf[1024], value[256];
+		p4d_text text = p4d_text_in(buf, sizeof(buf));
 		for (int i = 0; i < P4D_OPTIONS; i++)
-			if (is_default(request, i) && request->origin[i] == origin && used < sizeof(text))
-				used += (size_t)snprintf(
-				    text + used, sizeof(text) - used, "%s %s=%s", used ? "," : "",
-				    p4d_request_option_info((p4d_option)i)->name,
+			if (is_default(request, i) && request->origin[i] == origin)
+				p4d_text_entry(
+				    &text, ", ", "%s=%s", p4d_request_option_info((p4d_option)i)->name,
 				    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
-		if (used) {
+		if (text.length) {
 			printf("Chosen by %s:\n", who[origin]);
-			p4d_table_print_wrapped(2, 80, text + 1);
+			p4d_table_print_wrapped(2, 80, buf);
 		}
 	}
 }
@@ -230,14 +230,13 @@ static int print_stages(const p4d_layout *layout, const p4d_estimate *estimate, 
 
 static void print_phases(const p4d_estimate *estimate)
 {
-	char text[256] = "", size[P4D_SIZE_TEXT];
-	size_t used = 0;
+	char buf[256], size[P4D_SIZE_TEXT];
+	p4d_text text = p4d_text_in(buf, sizeof(buf));
 
 	for (int phase = 0; phase < P4D_PHASES; phase++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s %s", phase ? "," : "",
-					 p4d_memory_phase_name((p4d_phase)phase),
-					 p4d_report_gib(estimate->peak.phase_bytes[phase], size));
-	print_line("Phases of stage %u, GiB allocated:%s", estimate->stage, text);
+		p4d_text_entry(&text, ", ", "%s %s", p4d_memory_phase_name((p4d_phase)phase),
+			       p4d_report_gib(estimate->peak.phase_bytes[phase], size));
+	print_line("Phases of stage %u, GiB allocated: %s", estimate->stage, buf);
 }
 
 static void print_peak(const p4d_estimate *estimate, double safe, double limit)

@@ -54,7 +54,7 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 {
 	p4d_estimate closed, paper;
 
-	if (estimate(v, row, P4D_METHOD_CLOSED, &closed, err) < 0 ||
+	if (estimate(v, row, P4D_METHOD_PLAN, &closed, err) < 0 ||
 	    estimate(v, row, P4D_METHOD_PAPER, &paper, err) < 0)
 		return -1;
 	double a = p4d_to_gib(closed.peak.allocated_bytes), b = p4d_to_gib(paper.peak.allocated_bytes);
@@ -120,7 +120,7 @@ static void add_death(memory_validation *v, const p4d_measured *row)
 
 	if (*row->unmodelled)
 		print_death(v, row, row->unmodelled, 0);
-	else if (estimate(v, row, P4D_METHOD_CLOSED, &closed, &cause) < 0)
+	else if (estimate(v, row, P4D_METHOD_PLAN, &closed, &cause) < 0)
 		print_death(v, row, cause.text, 0);
 	else
 		print_death(v, row, closed.gpu ? "" : "the GPU is not known", closed.fraction);

@@ -2,10 +2,10 @@
 #include "validate/measured.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 /* A row under work. */
 typedef struct fields {
@@ -95,12 +95,11 @@ static int text_of(const fields *f, const char *column, const char **text)
 static int number_of(const fields *f, const char *column, double *number)
 {
 	const char *text;
-	char *end;
 
+	*number = 0;
 	if (text_of(f, column, &text) < 0)
 		return -1;
-	*number = strtod(text, &end);
-	if (*end || *number < 0 || *number > 1e15)
+	if (*text && !p4d_number_real(text, 0, 1e15, number))
 		return fail(f->file, f->err, "not a number in column ", column);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "base/text.h"
 
 static const struct option *find_exact(const struct option *table, const char *name, size_t length)
 {
@@ -16,22 +17,15 @@ static const struct option *find_exact(const struct option *table, const char *n
 }
 
 /* Fills list with the options that start with name; returns how many there are. */
-static unsigned find_prefixed(const struct option *table, const char *name, size_t length, char *list,
-			      size_t size)
+static unsigned find_prefixed(const struct option *table, const char *name, size_t length, p4d_text *list)
 {
 	unsigned count = 0;
-	size_t used = 0;
 
-	list[0] = '\0';
 	for (; table->name; table++) {
 		if (strncmp(table->name, name, length) != 0)
 			continue;
 		count++;
-		if (used < size) {
-			int written =
-			    snprintf(list + used, size - used, "%s--%s", used ? ", " : "", table->name);
-			used += written > 0 ? (size_t)written : 0;
-		}
+		p4d_text_entry(list, ", ", "--%s", table->name);
 	}
 	return count;
 }
@@ -63,7 +57,8 @@ static int bad_long_option(const struct option *table, const char *name, p4d_err
 	if (length > 64)
 		return p4d_fail(err, P4D_E_USAGE, "unknown option --%.64s...", name);
 	if (!find_exact(table, name, length)) {
-		unsigned count = find_prefixed(table, name, length, list, sizeof(list));
+		p4d_text text = p4d_text_in(list, sizeof(list));
+		unsigned count = find_prefixed(table, name, length, &text);
 		if (!count)
 			return unknown_option(table, name, length, err);
 		if (count > 1)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/host_memory.h"
 
-#include <ctype.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,20 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/choice.h"
+#include "base/file.h"
+#include "base/number.h"
+
 enum { PATH_MOST = 4096 };
 
 /* The number a file begins with; false for "max", a missing file, or none. */
 static bool read_number(const char *path, uint64_t *number)
 {
-	char text[64] = "";
-	FILE *file = fopen(path, "re");
+	size_t length;
+	const int fd = p4d_file_open(path);
+	char *text = fd < 0 ? NULL : p4d_file_read(fd, PATH_MOST, &length);
+	const bool got = text && p4d_number_digits(text, number);
 
-	if (!file)
-		return false;
-	bool got = fgets(text, sizeof(text), file) && isdigit((unsigned char)text[0]);
-	fclose(file);
-	if (got)
-		*number = strtoull(text, NULL, 10);
+	free(text);
+	if (fd >= 0)
+		close(fd);
 	return got;
 }
 
@@ -46,20 +47,6 @@ static void limit_by(const char *root, const char *mount, const char *group, con
 	}
 }
 
-/* Is `word` in a list with commas? */
-static bool lists(const char *list, size_t length, const char *word)
-{
-	for (size_t at = 0; at < length;) {
-		size_t end = at;
-		while (end < length && list[end] != ',')
-			end++;
-		if (end - at == strlen(word) && !strncmp(list + at, word, end - at))
-			return true;
-		at = end + 1;
-	}
-	return false;
-}
-
 /* /proc/self/cgroup: lines "number:controllers:/group"; version 2 has number 0 and no controllers. */
 static void limit_by_groups(const char *root, uint64_t *bytes)
 {
@@ -75,11 +62,10 @@ static void limit_by_groups(const char *root, uint64_t *bytes)
 		char *group = controllers ? strchr(controllers + 1, ':') : NULL;
 		if (!group)
 			continue;
-		controllers++;
-		size_t length = (size_t)(group++ - controllers);
-		if (!length)
+		*group++ = '\0';
+		if (!*++controllers)
 			limit_by(root, "/sys/fs/cgroup", group, "memory.max", bytes);
-		else if (lists(controllers, length, "memory"))
+		else if (p4d_choice_index(controllers, ',', "memory", strlen("memory")) >= 0)
 			limit_by(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", bytes);
 	}
 	fclose(file);
@@ -108,7 +94,7 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err)
 static uint64_t status_of(const char *name)
 {
 	char status[8192];
-	const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	const int fd = p4d_file_open("/proc/self/status");
 	const ssize_t length = fd < 0 ? 0 : read(fd, status, sizeof(status) - 1);
 
 	if (fd >= 0)

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -13,70 +12,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { MAX_LEVELS = 32 };
-
-/* Reads up to `size` bytes; a file in /proc says it has none, so only reading tells its length. */
-static ssize_t read_all(int fd, char *buf, size_t size)
-{
-	size_t used = 0;
-
-	while (used < size) {
-		ssize_t got = read(fd, buf + used, size - used);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -1;
-		if (got == 0)
-			break;
-		used += (size_t)got;
-	}
-	return (ssize_t)used;
-}
-
-static char *read_fd(int fd, const char *path, size_t max_bytes, size_t *length, p4d_error *err)
-{
-	struct stat status;
-
-	if (fstat(fd, &status) < 0) {
-		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
-		return NULL;
-	}
-	if (!S_ISREG(status.st_mode)) {
-		p4d_fail(err, P4D_E_IO, "%.255s: not a regular file", path);
-		return NULL;
-	}
-	/* a file in /proc says that it is empty, and any file may grow while it is read */
-	size_t room =
-	    status.st_size > 0 && (size_t)status.st_size < max_bytes ? (size_t)status.st_size : max_bytes;
-	char *text = malloc(room + 1);
-	if (!text) {
-		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", path);
-		return NULL;
-	}
-	ssize_t got = read_all(fd, text, room + 1);
-	if (got >= 0 && (size_t)got <= room) {
-		*length = (size_t)got;
-		return text;
-	}
-	if (got < 0)
-		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
-	else
-		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, room);
-	free(text);
-	return NULL;
-}
 
 char *p4d_text_read(const char *path, size_t max_bytes, size_t *length, p4d_error *err)
 {
-	/* without O_NONBLOCK, opening a FIFO would wait for a writer */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+	const int fd = p4d_file_open(path);
+	const bool known = fd >= 0 && fstat(fd, &status) == 0, regular = known && S_ISREG(status.st_mode);
+	char *text = regular ? p4d_file_read(fd, max_bytes, length) : NULL;
 
-	if (fd < 0) {
+	if (known && !regular)
+		p4d_fail(err, P4D_E_IO, "%.255s: not a regular file", path);
+	else if (!text && errno == EFBIG)
+		p4d_fail(err, P4D_E_IO, "%.255s: larger than %zu bytes", path, max_bytes);
+	else if (!text && errno == ENOMEM)
+		p4d_fail(err, P4D_E_NO_MEMORY, "%.255s: no memory to read it", path);
+	else if (!text)
 		p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", path);
-		return NULL;
-	}
-	char *text = read_fd(fd, path, max_bytes, length, err);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return text;
 }
 

@@ -16,7 +16,8 @@
 struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error *err);
 struct json_object *p4d_json_parse(const char *text, size_t length, const char *what, p4d_error *err);
 
-/* The bytes of such a file, not NUL-terminated; the caller frees. NULL with P4D_E_IO or P4D_E_NO_MEMORY. */
+/* The bytes of such a file, with a NUL behind them; the caller frees. NULL with P4D_E_IO or P4D_E_NO_MEMORY.
+ */
 char *p4d_text_read(const char *path, size_t max_bytes, size_t *length, p4d_error *err);
 
 /*

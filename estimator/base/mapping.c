@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mapping.h"
 
-#include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 static int map_fd(p4d_mapping *mapping, int fd, const char *path, p4d_code code, p4d_error *err)
 {
@@ -31,8 +32,7 @@ static int map_fd(p4d_mapping *mapping, int fd, const char *path, p4d_code code,
 
 int p4d_mapping_open(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err)
 {
-	/* without O_NONBLOCK, opening a FIFO would wait for a writer */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = p4d_file_open(path);
 
 	if (fd < 0)
 		return p4d_fail(err, code, "%.255s: cannot be read: %m", path);

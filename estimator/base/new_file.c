@@ -60,16 +60,20 @@ int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err)
 	return 0;
 }
 
-static int write_all(p4d_new_file *file, const uint8_t *data, uint64_t bytes, p4d_error *err)
+/* offset: -1: at the end. */
+static int write_all(p4d_new_file *file, const uint8_t *data, uint64_t bytes, off_t offset, p4d_error *err)
 {
 	while (bytes) {
-		ssize_t written = write(file->fd, data, bytes < AT_ONCE ? bytes : AT_ONCE);
+		const size_t some = bytes < AT_ONCE ? bytes : AT_ONCE;
+		ssize_t written =
+		    offset < 0 ? write(file->fd, data, some) : pwrite(file->fd, data, some, offset);
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0)
 			return fail(file, err);
 		data += written;
 		bytes -= (uint64_t)written;
+		offset += offset < 0 ? 0 : written;
 	}
 	return 0;
 }
@@ -79,7 +83,7 @@ static int flush(p4d_new_file *file, p4d_error *err)
 	size_t used = file->used;
 
 	file->used = 0;
-	return write_all(file, file->buffer, used, err);
+	return write_all(file, file->buffer, used, -1, err);
 }
 
 int p4d_new_file_write(p4d_new_file *file, const void *data, uint64_t bytes, p4d_error *err)
@@ -87,7 +91,7 @@ int p4d_new_file_write(p4d_new_file *file, const void *data, uint64_t bytes, p4d
 	if (bytes > BUFFER - file->used && flush(file, err) < 0)
 		return -1;
 	if (bytes > BUFFER) {
-		if (write_all(file, data, bytes, err) < 0)
+		if (write_all(file, data, bytes, -1, err) < 0)
 			return -1;
 	} else if (bytes) {
 		memcpy(file->buffer + file->used, data, bytes);
@@ -100,23 +104,11 @@ int p4d_new_file_write(p4d_new_file *file, const void *data, uint64_t bytes, p4d
 int p4d_new_file_rewrite(p4d_new_file *file, uint64_t offset, const void *data, uint64_t bytes,
 			 p4d_error *err)
 {
-	const uint8_t *from = data;
-
 	if (offset > file->bytes || bytes > file->bytes - offset)
 		return p4d_fail(err, P4D_E_VALUE, "%.255s: rewriting beyond its end", file->path);
 	if (flush(file, err) < 0)
 		return -1;
-	while (bytes) {
-		ssize_t written = pwrite(file->fd, from, bytes, (off_t)offset);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return fail(file, err);
-		from += written;
-		offset += (uint64_t)written;
-		bytes -= (uint64_t)written;
-	}
-	return 0;
+	return write_all(file, data, bytes, (off_t)offset, err);
 }
 
 int p4d_new_file_sync(p4d_new_file *file, p4d_error *err)

@@ -2,8 +2,9 @@
 #include "base/suggest.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /* Length of the longest piece that both names have, case aside. */
 static size_t common(const char *a, const char *b)
@@ -43,11 +44,9 @@ void p4d_suggest_offer(p4d_suggest *alike, const char *name)
 
 const char *p4d_suggest_text(p4d_suggest *alike)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(alike->text, sizeof(alike->text));
 
-	alike->text[0] = '\0';
-	for (unsigned i = 0; i < alike->count && used < sizeof(alike->text); i++)
-		used += (size_t)snprintf(alike->text + used, sizeof(alike->text) - used, "%s%s",
-					 i ? ", " : "; nearest: ", alike->name[i]);
+	for (unsigned i = 0; i < alike->count; i++)
+		p4d_text_print(&text, "%s%s", i ? ", " : "; nearest: ", alike->name[i]);
 	return alike->text;
 }

@@ -2,7 +2,8 @@
 #ifndef P4D_VECTOR_H
 #define P4D_VECTOR_H
 
-/* What loops need to become vector instructions: versions for several instruction sets, and bf16. */
+/* What loops need to become vector instructions: versions for several instruction sets, and numbers of 16
+ * bits. */
 #include <stdint.h>
 #include <string.h>
 
@@ -34,6 +35,21 @@ P4D_INLINE uint16_t p4d_to_bf16(float x)
 	memcpy(&bits, &x, sizeof(bits));
 	const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
 	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+
+static inline float p4d_from_fp16(uint16_t x)
+{
+	const uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31;
+	uint32_t bits = sign | (uint32_t)(x & 0x3ff) << 13;
+	float value;
+
+	if (exponent == 0) { /* 2^-24 is one unit of a subnormal half */
+		value = (float)(x & 0x3ff) * 0x1p-24f;
+		return sign ? -value : value;
+	}
+	bits |= exponent == 31 ? 0x7f800000u : (exponent + 112) << 23;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
 }
 
 #endif

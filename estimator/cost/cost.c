@@ -6,9 +6,6 @@
 #include "plan/optimizer.h"
 #include "schedule/schedule.h"
 
-/* A step's work outside of the schedule: data, logging, synchronization with the host. */
-static const double megatron_step_seconds = 5e-3, p4d_step_seconds = 1e-3;
-
 /*
  * Bytes of the optimizer per parameter it owns: gradient and states read, states written, the parameter
  * written (2), norm and clipping of the gradient (12).
@@ -68,19 +65,20 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
 
 /*
  * The transfer of a residual stream to the next stage. Stages lie tp*cp*dp ranks apart; where the job has
- * several nodes, some of these transfers at least leave the node, and the slowest sets the pace. Megatron-LM
- * sends each rank's part and, without sequence parallelism, gathers it again on the other side (PTD-P's
- * scatter/gather optimization).
+ * several nodes, some of these transfers at least leave the node, and the slowest sets the pace. Where
+ * frameworks send each rank's part, they gather it again on the other side, unless sequence parallelism keeps
+ * it cut (PTD-P's scatter/gather optimization).
  */
 static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	double whole =
 	    r->element * (double)l->micro_batch * (double)l->seq_len / (double)l->cp * (double)l->hidden;
-	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON, cut = l->sequence_parallel || megatron;
+	bool scatters = p4d_framework_of(l->framework)->cost.scatters_sends,
+	     cut = l->sequence_parallel || scatters;
 	double bytes = cut ? whole / (double)l->tp : whole;
 	double seconds = p4d_cost__transfer_seconds(r, l->world <= l->gpus_per_node, bytes);
 
-	if (megatron && !l->sequence_parallel)
+	if (scatters && !l->sequence_parallel)
 		seconds += p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, l->tp, 1), whole);
 	return seconds;
 }
@@ -112,7 +110,6 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
 {
 	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
-	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
 	const p4d_cost_ring group = p4d_cost__ring_of(l, l->dp * l->cp, l->tp);
 	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
 
@@ -127,8 +124,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 		once->reduce.each *= 2;
 	}
 	/* gradients of the whole stage are cleared */
-	once->optimizer.latency =
-	    2 * P4D_LAUNCH_SECONDS + (megatron ? megatron_step_seconds : p4d_step_seconds);
+	once->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	once->optimizer.each =
 	    (optimizer_bytes(l) / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
 	/* a tied table: both ends add their gradients */
@@ -139,15 +135,14 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 }
 
 /*
- * What is not hidden. Megatron-LM gathers and reduces between the steps (its default); p4d-train does it
- * layer by layer beside the first and the last pass of a stage: what is left is what its first layer takes,
- * with the table where it has one, or what takes longer than the pass over the others.
+ * What is not hidden. Done layer by layer beside the first and the last pass of a stage, what is left is what
+ * its first layer takes, with the table where it has one, or what takes longer than the pass over the others.
  */
 static double exposed(const p4d_layout *l, p4d_cost_line cost, double elements, double first, double pass)
 {
 	const double all = cost.latency + elements * cost.each, own = cost.latency + first * cost.each;
 
-	if (l->framework == P4D_FRAMEWORK_MEGATRON)
+	if (!p4d_framework_of(l->framework)->cost.overlaps_data_parallel)
 		return all;
 	return own > all - pass ? own : all - pass;
 }
@@ -172,11 +167,10 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
-	/* Megatron-LM waits for its transfers; p4d-train computes meanwhile */
-	bool waits = l->framework == P4D_FRAMEWORK_MEGATRON;
+	bool overlaps = p4d_framework_of(l->framework)->cost.overlaps_pipeline;
 
-	t->send = waits ? 0 : seconds;
-	t->recv = waits ? seconds : 0;
+	t->send = overlaps ? seconds : 0;
+	t->recv = overlaps ? 0 : seconds;
 	t->vocabulary = (p4d_cost_vocabulary_passes){0};
 	if (l->vocab_parallel)
 		p4d_cost__vocabulary(l, &t->rates, &t->vocabulary);

@@ -36,15 +36,16 @@ double p4d_cost_model_flops(const p4d_layout *l)
 static double recomputed_flops(const p4d_layout *l)
 {
 	double scores = 4 * query_width(l) * (double)l->seq_len;
-	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
+	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
 		return 2 * p4d_cost__layer_matrices(l) + scores;
-	case P4D_RECOMPUTE_MLP: /* p4d needs gate and up only; Megatron-LM runs the whole block again */
-		return 2 * (up_matrices(l) + (megatron ? (double)l->ffn * (double)l->hidden : 0));
-	case P4D_RECOMPUTE_SELECTIVE: /* fused attention of p4d keeps nothing that could be dropped */
-		return megatron ? scores : 0;
+	case P4D_RECOMPUTE_MLP:
+		return 2 * (up_matrices(l) +
+			    (framework->recomputes_whole_mlp ? (double)l->ffn * (double)l->hidden : 0));
+	case P4D_RECOMPUTE_SELECTIVE:
+		return framework->recomputes_attention ? scores : 0;
 	default:
 		return 0;
 	}

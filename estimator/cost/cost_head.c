@@ -5,10 +5,11 @@
 #include "cost/cost_internal.h"
 #include "plan/plan.h"
 
-/* p4d-train makes the gradients of whole tables in the first half of a backward pass. */
+/* The half of the backward pass that makes the gradients of whole tables. */
 static p4d_cost_share *weight_pass(const p4d_layout *l, p4d_cost_part *y)
 {
-	return l->framework == P4D_FRAMEWORK_MEGATRON ? &y->backward_weight : &y->backward_input;
+	return p4d_framework_of(l->framework)->cost.defers_weight_gradients ? &y->backward_weight
+									    : &y->backward_input;
 }
 
 void p4d_cost__embedding(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
@@ -36,7 +37,7 @@ typedef struct table_cost {
 } table_cost;
 
 /*
- * Megatron-LM has all tokens at once. Its fused cross-entropy reads the logits for the statistics, writes the
+ * All tokens at once. Fused cross-entropy reads the logits for the statistics, writes the
  * gradient over them and scales it by the gradient of the loss; unfused it makes a copy in fp32, then takes
  * maximum, difference, exponential, sum and quotient in turn.
  */
@@ -54,8 +55,7 @@ static table_cost whole_table(const p4d_layout *l, const p4d_cost_rates *r, cons
 			    .gradient = p4d_cost__memory_seconds(r, backward * logits)};
 }
 
-/* p4d-train works on a chunk of tokens at a time, with logits in fp32 and gradients in the activations' type.
- */
+/* A chunk of tokens at a time, with logits in fp32 and gradients in the activations' type. */
 static table_cost chunked_table(const p4d_cost_rates *r, const p4d_cost_sizes *z, double columns)
 {
 	double chunks = ceil(z->n / P4D_CROSS_ENTROPY_CHUNK), n = z->n / chunks, logits = n * columns;
@@ -72,8 +72,8 @@ static table_cost table_of(const p4d_layout *l, const p4d_cost_rates *r, const p
 {
 	double columns = (double)l->vocab / ranks;
 
-	return l->framework == P4D_FRAMEWORK_MEGATRON ? whole_table(l, r, z, columns)
-						      : chunked_table(r, z, columns);
+	return p4d_framework_of(l->framework)->cost.chunks_head ? chunked_table(r, z, columns)
+								: whole_table(l, r, z, columns);
 }
 
 void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
@@ -91,12 +91,12 @@ void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part 
 	if (l->tp == 1)
 		return;
 	double one = p4d_cost__boundary_seconds(l, r, &z);
-	bool hides = l->framework == P4D_FRAMEWORK_MEGATRON && l->sequence_parallel;
 	/* maximum, sum and the label's logit of every token */
 	y->forward.tensor_comm = (l->sequence_parallel ? one : 0) +
 				 6 * p4d_cost__gather_seconds(r, p4d_cost__tensor_ring(l), 4 * z.n);
 	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
-	weight_pass(l, y)->tensor_comm += l->sequence_parallel && !hides ? one : 0;
+	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel)
+		weight_pass(l, y)->tensor_comm += one;
 }
 
 /*

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cost/cost.h"
+#include "request/framework.h"
 
 /* What the files of the clock share. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
 

@@ -40,10 +40,10 @@ static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	backward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 }
 
-/* Gradients of keys and values are added up in fp32, by Transformer Engine in the type of activations. */
+/* Of gradients of keys and values on their way. */
 static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 {
-	return l->framework == P4D_FRAMEWORK_MEGATRON ? r->element : 4;
+	return p4d_framework_of(l->framework)->cost.sums_keys_in_fp32 ? 4 : r->element;
 }
 
 /*
@@ -68,19 +68,19 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 }
 
 /*
- * Keys and values of all ranks at once, which nothing hides; back, their gradients are added up, too.
- * p4d-train gathers the two pieces of each sequence in turn; Transformer Engine keys and values of all
- * sequences in turn, and then puts them, and their gradients, in another order.
+ * Keys and values of all ranks at once, which nothing hides; back, their gradients are added up, too. Either
+ * the two pieces of each sequence in turn, or keys and values of all sequences in turn, which are then put,
+ * as their gradients are, in another order.
  */
 static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward,
 		       p4d_cost_share *out)
 {
-	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
-	double elements = z->n * (double)l->cp * 2 * z->G, calls = megatron ? 2 : 2 * (double)l->micro_batch;
+	const bool reorders = p4d_framework_of(l->framework)->cost.reorders_gathered_keys;
+	double elements = z->n * (double)l->cp * 2 * z->G, calls = reorders ? 2 : 2 * (double)l->micro_batch;
 	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
 
 	out->context_comm += calls * p4d_cost__gather_seconds(r, context, r->element * elements / calls);
-	if (megatron)
+	if (reorders)
 		out->memory_bound +=
 		    (backward ? 2 : 1) * p4d_cost__memory_seconds(r, 2 * r->element * elements);
 	if (!backward)
@@ -120,7 +120,7 @@ bool p4d_cost_prefers_gather(const p4d_layout *l, const p4d_gpu *gpu)
 static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_share *forward, p4d_cost_share *backward)
 {
-	if (!l->flash_attention && l->framework == P4D_FRAMEWORK_MEGATRON) {
+	if (!l->flash_attention && p4d_framework_of(l->framework)->cost.unfused_attention) {
 		unfused(l, r, z, forward, backward);
 		return;
 	}
@@ -136,13 +136,13 @@ static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 typedef enum matrix { QKV, OUTPUT, GATE_UP, DOWN, MATRICES } matrix;
 
 /*
- * Where the gradient of a matrix is made. In schedules with two halves p4d-train leaves those to the second
- * whose operands wait in the slot of the activations: qkv and gate_up, unless they are recomputed (see
+ * Where the gradient of a matrix is made. In schedules with two halves the second makes all, or those whose
+ * operands wait in the slot of the activations: qkv and gate_up, unless they are recomputed (see
  * runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
  */
 static p4d_cost_share *weight_pass(const p4d_layout *l, matrix m, p4d_cost_part *y)
 {
-	const bool waits = l->framework == P4D_FRAMEWORK_MEGATRON ||
+	const bool waits = p4d_framework_of(l->framework)->cost.defers_weight_gradients ||
 			   (m == QKV && l->recompute < P4D_RECOMPUTE_FULL) ||
 			   (m == GATE_UP && l->recompute < P4D_RECOMPUTE_MLP);
 
@@ -187,15 +187,14 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) + /* the two branches add up */
 	    2 * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +
 	    p4d_cost__memory_seconds(r, activation_back);
-	if (l->framework == P4D_FRAMEWORK_MEGATRON)
+	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
 		return;
-	/* p4d keeps neither the product of SwiGLU nor the outputs of norms, which gradients of weights need
-	 */
+	/* gradients of weights need them: they are computed again */
 	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, activation);
 	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	/* the gradient of qkv is copied into the slot */
-	if (l->schedule >= P4D_ZB1P && l->recompute < P4D_RECOMPUTE_FULL)
+	if (p4d_is_split(l->schedule) && l->recompute < P4D_RECOMPUTE_FULL)
 		y->backward_input.memory_bound +=
 		    p4d_cost__memory_seconds(r, 2 * e * z->n * (z->A + 2 * z->G));
 }
@@ -205,7 +204,7 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * matrices are gathered once more for their weight gradients. Megatron-LM runs that beside the gradient of
  * the input, and the reduce-scatter of that gradient beside the one of the weights (Korthikanti et al.,
  * arXiv 2205.05198). They compete for the multiprocessors: about half is gained (their backward time of a
- * 22B layer, and B200 runs), which leaves four of six. p4d-train overlaps nothing on this axis.
+ * 22B layer, and B200 runs), which leaves four of six.
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_cost_part *y)
@@ -213,11 +212,10 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	if (l->tp == 1)
 		return;
 	double one = p4d_cost__boundary_seconds(l, r, z);
-	bool hides = l->framework == P4D_FRAMEWORK_MEGATRON && l->sequence_parallel;
 
 	y->forward.tensor_comm += 4 * one;
 	y->backward_input.tensor_comm += 4 * one;
-	if (l->sequence_parallel && !hides) {
+	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel) {
 		weight_pass(l, QKV, y)->tensor_comm += one;
 		weight_pass(l, GATE_UP, y)->tensor_comm += one;
 	}
@@ -235,7 +233,7 @@ static void add(p4d_cost_share *to, const p4d_cost_share *from)
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      const p4d_cost_share *core, p4d_cost_part *y)
 {
-	bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
+	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 	double e = r->element;
 
 	switch (l->recompute) {
@@ -244,7 +242,8 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		break;
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->up, z->h, e);
-		if (!megatron) /* the activation is computed again in any case, and its input gathered */
+		if (!framework->recomputes_whole_mlp) /* the activation is computed again in any case, and its
+							 input gathered */
 			break;
 		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=
@@ -252,7 +251,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_cost__boundary_seconds(l, r, z) : 0;
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
-		if (megatron)
+		if (framework->recomputes_attention)
 			add(&y->recompute, core);
 		break;
 	default:

@@ -17,7 +17,7 @@ static uint64_t key_of(const p4d_layout *l, cached_part which)
 /* Of a layer also how attention communicates, what is recomputed, and whether backward passes are split. */
 static uint64_t key_of_layer(const p4d_layout *l)
 {
-	const unsigned gathers = l->cp_comm == P4D_CP_ALL_GATHER, split = l->schedule >= P4D_ZB1P;
+	const unsigned gathers = l->cp_comm == P4D_CP_ALL_GATHER, split = p4d_is_split(l->schedule);
 
 	return key_of(l, LAYER) << 4 | gathers << 3 | (unsigned)l->recompute << 1 | split;
 }

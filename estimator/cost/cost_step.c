@@ -34,11 +34,6 @@ typedef struct stage_view {
 	double before, after;
 } stage_view;
 
-static bool is_split(const p4d_layout *l)
-{
-	return l->schedule >= P4D_ZB1P;
-}
-
 /* One stage more lies in between. */
 static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, double stages,
 		    stage_view *v)
@@ -46,7 +41,7 @@ static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage
 	p4d_cost_passes y = p4d_cost__chunk_passes(l, t, stage, 0);
 
 	v->before += stages * (y.forward + t->send + (stage ? t->recv : 0));
-	v->after += stages * (y.input + (is_split(l) ? 0 : y.weight) + t->send + t->recv);
+	v->after += stages * (y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) + t->send + t->recv);
 }
 
 /*
@@ -56,7 +51,7 @@ static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage
 static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_step_ends *first)
 {
 	const double parts = (double)l->vpp + (l->vocab_parallel ? 1 : 0);
-	const double weight = is_split(l) ? p4d_cost__chunk_passes(l, t, 0, 0).weight : 0;
+	const double weight = p4d_is_split(l->schedule) ? p4d_cost__chunk_passes(l, t, 0, 0).weight : 0;
 
 	return (stage_view){.begin = first->gather / parts,
 			    .end = later(weight, t->vocabulary.sync) + t->vocabulary.embed_backward +
@@ -81,10 +76,10 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 		p4d_cost__passes_add(&y, &t->head, 1);
 	/* all stages compute the logits of a micro-batch, in vocab-1 their gradients, before it goes back */
 	const bool one = l->vocab_parallel == P4D_VOCAB_1;
-	return (stage_work){.first = y.forward + y.input + (is_split(l) ? 0 : y.weight) + c->forward +
-				     (one ? c->backward : 0) + receives(l, stage) * t->recv,
-			    .later =
-				(is_split(l) ? y.weight : 0) + (one ? 0 : c->backward) + c->embed_backward};
+	return (stage_work){.first = y.forward + y.input + (p4d_is_split(l->schedule) ? 0 : y.weight) +
+				     c->forward + (one ? c->backward : 0) + receives(l, stage) * t->recv,
+			    .later = (p4d_is_split(l->schedule) ? y.weight : 0) + (one ? 0 : c->backward) +
+				     c->embed_backward};
 }
 
 /*

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profile p4d: the buffers of p4d-train. */
+/* p4d-train: the buffers it holds, and the table entry. */
+#include <limits.h>
+
 #include "plan/cudnn_workspace.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
+#include "request/framework.h"
 
 enum { PREFETCHED = 1 }; /* micro-batches of tokens read ahead */
 #define CUBLASLT_WORKSPACE_BYTES ((uint64_t)32 << 20)
@@ -287,7 +290,7 @@ static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_RING_BACK_GRADIENTS, P4D_DT_FP32, 2, z->n, 2 * z->kv);
 }
 
-void p4d_framework_p4d_rows(p4d_rows *rows)
+static void write_rows(p4d_rows *rows)
 {
 	const p4d_rank_sizes z = p4d_rank_sizes_of(rows->layout);
 
@@ -303,3 +306,64 @@ void p4d_framework_p4d_rows(p4d_rows *rows)
 	add_attention(rows, &z);
 	add_context(rows, &z);
 }
+
+/* ---- the entry ---- */
+
+static int check_model(const p4d_request *r, p4d_error *err)
+{
+	if (r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_GLU] && r->value[P4D_POSITIONS] == P4D_ROPE &&
+	    r->value[P4D_BIAS] != P4D_BIAS_ALL)
+		return 0;
+	return p4d_fail(err, P4D_E_UNMODELLED,
+			"framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
+			"positions), which %s is not",
+			r->model);
+}
+
+/*
+ * Beside the groups that all frameworks have: keys are gathered in two orders of the ranks; with cp the
+ * replicas are others than those that attention goes round; vocabulary parallelism sums over all stages, and
+ * hands on between them; the two ends of the model share a tied table.
+ */
+static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
+{
+	const p4d_schedule s = p4d_schedule_of(l);
+	const bool is_end = (stage == 0) != p4d_schedule_is_last(&s, stage);
+	uint64_t bytes = p4d_memory_usual_groups_bytes(l, stage);
+
+	if (l->cp_comm == P4D_CP_ALL_GATHER)
+		bytes += p4d_memory_communicator_bytes(l->cp);
+	if (l->cp > 1)
+		bytes += p4d_memory_communicator_bytes(l->cp * l->dp) - p4d_memory_communicator_bytes(l->dp);
+	if (l->vocab_parallel)
+		bytes += p4d_memory_communicator_bytes(l->tp * l->pp) + p4d_memory_communicator_bytes(l->pp);
+	else if (l->tied && is_end)
+		bytes += p4d_memory_communicator_bytes(2);
+	return bytes;
+}
+
+static const char *const script_words[] = {"p4d-train", NULL};
+
+const p4d_framework p4d_framework__p4d = {
+    .name = "p4d",
+    .program = "p4d-train",
+    .check_model = check_model,
+    .schedules = UINT_MAX,
+    .chooses_cp_comm = true,
+    .fuses_cross_entropy = true,
+    .vocab_multiple = 1,
+    .write_rows = write_rows,
+    .groups_bytes = groups_bytes,
+    .alignment = P4D_ARENA_ALIGNMENT,
+    .allocates_plan = true,
+    .checkpoints_are_modelled = true,
+    .limit = 0.97, /* nothing is left to chance but the context and NCCL */
+    .script_words = script_words,
+    .task_per_gpu = true,
+    .takes_job_key = true,
+    .cost = {.step_seconds = 1e-3,
+	     .overlaps_data_parallel = true,
+	     .overlaps_pipeline = true,
+	     .chunks_head = true,
+	     .sums_keys_in_fp32 = true},
+};

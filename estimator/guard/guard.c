@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "guard/verdict.h"
 #include "job/script.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search.h"
 
 /* Everything the steps below share. */
@@ -20,16 +22,14 @@ typedef struct guard {
 } guard;
 
 /* A split made for other stages cannot be taken back on a command line, only replaced. */
-static void write_split(const p4d_request *candidate, char *buf, size_t used, size_t size)
+static void write_split(const p4d_request *candidate, p4d_text *flags)
 {
 	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
 	const bool uneven = p4d_is_set(candidate, P4D_PIPELINE_SPLIT);
 
-	used += (size_t)snprintf(buf + used, size - used, "%s--p4d-pipeline-split=", used ? " " : "");
-	if (uneven && used + strlen(candidate->pipeline_split) < size)
-		memcpy(buf + used, candidate->pipeline_split, strlen(candidate->pipeline_split) + 1);
-	for (int64_t i = 0; i < stages && used < size && !uneven; i++)
-		used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? "," : "", layers);
+	p4d_text_entry(flags, " ", "--p4d-pipeline-split=%s", uneven ? candidate->pipeline_split : "");
+	for (int64_t i = 0; i < stages && !uneven; i++)
+		p4d_text_print(flags, "%s%" PRId64, i ? "," : "", layers);
 }
 
 /*
@@ -38,34 +38,30 @@ static void write_split(const p4d_request *candidate, char *buf, size_t used, si
  */
 static void write_flags(const p4d_request *asked, const p4d_request *candidate, char *buf, size_t size)
 {
-	size_t used = 0;
+	p4d_text flags = p4d_text_in(buf, size);
 	char value[64];
 
-	buf[0] = '\0';
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && used < size; i++) {
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool differs = p4d_is_set(asked, option) && asked->value[option] != candidate->value[option];
 		if (p4d_layout_is_default(candidate, option) && !differs)
 			continue;
-		int length = snprintf(buf + used, size - used, "%s--p4d-%s=%s", used ? " " : "",
-				      p4d_request_option_info(option)->name,
-				      p4d_request_value_text(candidate, option, value, sizeof(value)));
-		used += length > 0 ? (size_t)length : 0;
+		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
+			       p4d_request_value_text(candidate, option, value, sizeof(value)));
 	}
 	/* a split that p4d chose where none was asked for, it will choose again */
-	if (used < size && p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
+	if (p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
 	    strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
-		write_split(candidate, buf, used, size);
+		write_split(candidate, &flags);
 }
 
 /* "pp=1 micro-batch=2 recompute=none": what p4d decided. Returns whether there was anything. */
 static bool write_choices(const p4d_request *asked, const p4d_request *complete, char *buf, size_t size)
 {
-	size_t used = 0;
+	p4d_text choices = p4d_text_in(buf, size);
 	char value[64];
 
-	buf[0] = '\0';
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && used < size; i++) {
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool rare = option == P4D_CP || option == P4D_CP_COMM || option == P4D_VPP ||
 			    option == P4D_SCHEDULE || option == P4D_VOCAB_PARALLEL;
@@ -73,16 +69,13 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 			continue;
 		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))
 			continue;
-		int length = snprintf(buf + used, size - used, "%s%s=%s", used ? " " : "",
-				      p4d_request_option_info(option)->name,
-				      p4d_request_value_text(complete, option, value, sizeof(value)));
-		used += length > 0 ? (size_t)length : 0;
+		p4d_text_entry(&choices, " ", "%s=%s", p4d_request_option_info(option)->name,
+			       p4d_request_value_text(complete, option, value, sizeof(value)));
 	}
-	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT) && used < size)
-		used += (size_t)snprintf(buf + used, size - used, "%spipeline-split=%.60s%s", used ? " " : "",
-					 complete->pipeline_split,
-					 strlen(complete->pipeline_split) > 60 ? "..." : "");
-	return used > 0;
+	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT))
+		p4d_text_entry(&choices, " ", "pipeline-split=%.60s%s", complete->pipeline_split,
+			       strlen(complete->pipeline_split) > 60 ? "..." : "");
+	return choices.length > 0;
 }
 
 static void say_choice(const p4d_request *asked, const p4d_request *complete, p4d_code code, p4d_verdict *v)
@@ -105,10 +98,8 @@ static void infer_framework(const p4d_job *job, p4d_request *request)
 	if (!job->script || p4d_is_set(request, P4D_FRAMEWORK))
 		return;
 	p4d_script script = p4d_script_scan(job->script, job->script_length);
-	if (script.starts_p4d_train)
-		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
-	else if (script.megatron)
-		p4d_request_put(request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_P4D);
+	if (script.frameworks)
+		p4d_request_put(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
 }
 
 /* Nothing fits with the user's choices: says what would, or changes them where that is allowed. */
@@ -195,9 +186,9 @@ static void say_above_safe(p4d_verdict *v)
 	    v, P4D_E_ABOVE_SAFE, "%.1f of %.1f GiB (%.0f %%) on %s is above the safe %.0f %% of this site",
 	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
 	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", 100 * v->policy.safe);
-	if (e->framework == P4D_FRAMEWORK_MEGATRON)
-		snprintf(message->fix, sizeof(message->fix),
-			 "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+	const char *fix = p4d_framework_of(v->layout.framework)->above_safe_fix;
+	if (fix)
+		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
 static void say_ambiguous(p4d_verdict *v)
@@ -243,15 +234,13 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;
 	v->policy = p4d_guard__policy(g->site, g->job, &v->geometry);
-	p4d_request_default(g->request, P4D_FRAMEWORK,
-			    p4d_defaults_llama_type(g->request) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
-			    P4D_BY_P4D);
+	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	g->space = (p4d_search_space){
 	    .nodes = v->geometry.nodes,
 	    .gpus_per_node = v->geometry.gpus_per_node,
 	    .published_batch = g->published_batch,
 	    .capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(g->site)},
-	    .method = P4D_METHOD_CLOSED,
+	    .method = P4D_METHOD_PLAN,
 	    .safe = v->policy.safe,
 	    .limit = p4d_site_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
 	};

@@ -6,6 +6,7 @@
 
 #include "guard/verdict.h"
 #include "job/script.h"
+#include "request/framework.h"
 
 /* Job scripts are short; whatever comes after this many bytes is data. */
 enum { SCRIPT_MAX = 256 * 1024 };
@@ -23,7 +24,7 @@ p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d
 static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;
-	double limit = p4d_site_policy_limit(&v->policy, e->framework);
+	double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
 	char recompute[16], where[64] = "";
 
 	if (!e->capacity_bytes || e->fraction <= limit)
@@ -58,36 +59,39 @@ static int check_host_memory(const p4d_verdict *v, p4d_error *err)
 
 static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error *err)
 {
+	const p4d_framework *framework = p4d_framework_of(v->layout.framework);
 	uint32_t tasks = v->geometry.tasks_per_node ? v->geometry.tasks_per_node : 1;
 
-	if (v->layout.framework != P4D_FRAMEWORK_P4D || !script->starts_p4d_train || script->sets_tasks)
+	if (!framework->task_per_gpu || !(script->frameworks >> v->layout.framework & 1) ||
+	    script->sets_tasks)
 		return 0;
 	if (tasks == v->layout.gpus_per_node)
 		return 0;
 	p4d_fail(err, P4D_E_TASKS,
-		 "p4d-train runs one task per GPU: %" PRIu32 " task%s and %" PRIu64 " GPUs per node", tasks,
-		 tasks == 1 ? "" : "s", v->layout.gpus_per_node);
+		 "%s runs one task per GPU: %" PRIu32 " task%s and %" PRIu64 " GPUs per node",
+		 framework->program, tasks, tasks == 1 ? "" : "s", v->layout.gpus_per_node);
 	return p4d_fix(err, "--nodes=%" PRIu32 " --ntasks-per-node=%" PRIu64, v->geometry.nodes,
 		       v->layout.gpus_per_node);
 }
 
 /*
- * Megatron-LM follows the plan only through its arguments. Literal ones must agree with the plan, and what
- * p4d chose must have a way in.
+ * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
+ * the plan, and what p4d chose must have a way in.
  */
 static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, size_t length,
 			const p4d_script *script, p4d_error *err)
 {
 	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
+	const p4d_framework_arguments *arguments = p4d_framework_of(v->layout.framework)->arguments;
 	char found[96], value[64];
 	uint64_t planned;
 
-	if (v->layout.framework != P4D_FRAMEWORK_MEGATRON)
+	if (!arguments)
 		return 0;
 	if (p4d_script_contradicts(job->script, length, &v->layout, found, sizeof(found), &planned)) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64, found,
 			 planned);
-		return p4d_fix(err, "in the script, replace the literal flags by $P4D_MEGATRON_ARGS");
+		return p4d_fix(err, "in the script, replace the literal flags by $%s", arguments->variable);
 	}
 	if (script->uses_plan)
 		return 0;
@@ -98,11 +102,11 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 		if (!p4d_is_chosen(request, chosen[i]) || !needed)
 			continue;
 		p4d_fail(err, P4D_E_NO_EFFECT,
-			 "p4d chose %s=%s, but the script uses neither $P4D_MEGATRON_ARGS nor another P4D_ "
-			 "variable",
+			 "p4d chose %s=%s, but the script uses neither $%s nor another P4D_ variable",
 			 p4d_request_option_info(chosen[i])->name,
-			 p4d_request_value_text(request, chosen[i], value, sizeof(value)));
-		return p4d_fix(err, "in the script, pass $P4D_MEGATRON_ARGS to pretrain_gpt.py");
+			 p4d_request_value_text(request, chosen[i], value, sizeof(value)),
+			 arguments->variable);
+		return p4d_fix(err, "in the script, pass $%s to %s", arguments->variable, arguments->program);
 	}
 	return 0;
 }
@@ -115,7 +119,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 
 	if (p4d_layout_build(request, v->geometry.nodes, v->geometry.gpus_per_node, &v->layout, err) < 0)
 		return -1;
-	if (p4d_memory_estimate(&v->layout, P4D_METHOD_CLOSED, &capacity, &v->estimate, err) < 0)
+	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
 	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
 {
 	/* the last message gives way: the first ones are the reasons */
@@ -98,11 +100,9 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
 
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 {
-	size_t used = 0;
+	p4d_text lines_text = p4d_text_in(buf, size);
 	unsigned lines = 0;
 
-	if (size)
-		buf[0] = '\0';
 	if (verdict->policy.mode == P4D_MODE_OBSERVE)
 		return buf;
 	for (unsigned i = 0; i < verdict->messages; i++) {
@@ -113,10 +113,7 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 		if (lines > P4D_VERDICT_LINES)
 			break;
 		p4d_guard_message_text(message, text, sizeof(text));
-		int length = snprintf(buf + used, size - used, "%s%s", used ? "\n" : "", text);
-		if (length < 0 || (size_t)length >= size - used)
-			break;
-		used += (size_t)length;
+		p4d_text_entry(&lines_text, "\n", "%s", text);
 	}
 	return buf;
 }

@@ -18,14 +18,8 @@ typedef void (*p4d_export_visit)(const char *name, const char *value, void *cont
 void p4d_export(const p4d_request *request, const p4d_layout *layout, const char *plan,
 		p4d_export_visit visit, void *context);
 
-/* The output names, NULL-terminated, P4D_PLAN first. */
-extern const char *const p4d_export_names[];
-
-/*
- * Arguments that Megatron-LM's pretrain_gpt.py accepts for this layout: parallelism, model, batch, recompute
- * and precision.
- */
-const char *p4d_export__megatron_args(const p4d_request *request, const p4d_layout *layout, char *buf,
-				      size_t size);
+/* The output names by number, P4D_EXPORT_PLAN first; NULL after the last. */
+#define P4D_EXPORT_PLAN "P4D_PLAN"
+const char *p4d_export_name(size_t index);
 
 #endif

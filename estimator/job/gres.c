@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/number.h"
 #include "job/job_internal.h"
 
 enum { MAX_GRES_TEXT = 4096 };
@@ -10,16 +11,11 @@ enum { MAX_GRES_TEXT = 4096 };
 /* Digits only, at most 7 of them: no job has ten million of anything here. Returns -1 when it is not that. */
 static int digits(const char *text, size_t length, uint32_t *out)
 {
-	uint32_t value = 0;
+	uint64_t value;
 
-	if (!length || length > 7)
+	if (length > 7 || p4d_number_digits(text, &value) != text + length)
 		return -1;
-	for (size_t i = 0; i < length; i++) {
-		if (!isdigit((unsigned char)text[i]))
-			return -1;
-		value = value * 10 + (uint32_t)(text[i] - '0');
-	}
-	*out = value;
+	*out = (uint32_t)value;
 	return 0;
 }
 
@@ -158,34 +154,16 @@ int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p
 
 int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err)
 {
+	static const char units[] = "KMGT";
 	size_t n = strspn(text, "0123456789");
-	uint64_t value = 0, unit = 0;
+	const char *at = text[n] ? strchr(units, toupper((unsigned char)text[n])) : units + 1;
+	uint64_t value = 0, unit = at ? UINT64_C(1) << 10 * (at - units + 1) : 0;
 
-	switch (toupper((unsigned char)text[n])) {
-	case 'K':
-		unit = UINT64_C(1) << 10;
-		break;
-	case '\0':
-	case 'M':
-		unit = UINT64_C(1) << 20;
-		break;
-	case 'G':
-		unit = UINT64_C(1) << 30;
-		break;
-	case 'T':
-		unit = UINT64_C(1) << 40;
-		break;
-	}
 	if (!n || !unit || (text[n] && text[n + 1]))
 		return p4d_fail(err, P4D_E_VALUE,
 				"memory size `%.64s`: not a whole number with K, M, G, T or nothing (MiB)",
 				text);
-	for (size_t i = 0; i < n; i++)
-		if (__builtin_mul_overflow(value, 10, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
-			return p4d_fail(err, P4D_E_OVERFLOW, "memory size `%.64s` does not fit 64 bits",
-					text);
-	if (__builtin_mul_overflow(value, unit, &value))
+	if (!p4d_number_digits(text, &value) || __builtin_mul_overflow(value, unit, &value))
 		return p4d_fail(err, P4D_E_OVERFLOW, "memory size `%.64s` does not fit 64 bits", text);
 	*bytes = value;
 	return 0;

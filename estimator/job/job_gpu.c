@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/choice.h"
 #include "job/job_internal.h"
 
 /* More (partition, GPU type) pairs than this behind one job are refused rather than cut. */
@@ -39,16 +40,9 @@ static bool same(const char *a, const char *b, size_t length)
 	return strlen(a) == length && !strncasecmp(a, b, length);
 }
 
-/* True when list (comma-separated) has the entry. */
 static bool has(const char *list, const char *entry, size_t length)
 {
-	for (const char *at = list; *at; at += strspn(at, ",")) {
-		size_t n = strcspn(at, ",");
-		if (n == length && !strncasecmp(at, entry, n))
-			return true;
-		at += n;
-	}
-	return false;
+	return length && p4d_choice_index(list, ',', entry, length) >= 0;
 }
 
 /* A candidate of an untyped GRES: the features of its nodes may still name the GPU. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the values mean; sbatch.c finds them. */
-#include <ctype.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+#include "base/text.h"
 #include "job/sbatch.h"
 
 static const char *const field_names[P4D_SBATCH_FIELDS] = {
@@ -19,13 +19,11 @@ static const char *const field_names[P4D_SBATCH_FIELDS] = {
 static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_t *number, p4d_error *err)
 {
 	const char *text = sbatch->value[field];
-	char *end;
+	uint64_t value;
 
 	if (!text)
 		return 0;
-	errno = 0;
-	unsigned long value = strtoul(text, &end, 10);
-	if (!isdigit((unsigned char)text[0]) || *end || errno || !value || value > INT32_MAX)
+	if (!p4d_number_whole(text, 1, INT32_MAX, &value))
 		return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number from 1 to %d",
 				field_names[field], text, INT32_MAX);
 	*number = (uint32_t)value;
@@ -66,24 +64,20 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
  * memory. */
 static char *append_gres(char *gres, const char *text, const char *prefix)
 {
-	size_t used = gres ? strlen(gres) : 0, entries = 1;
+	const size_t used = gres ? strlen(gres) : 0;
+	p4d_text grown = {.at = gres, .size = gres ? used + 1 : 0, .length = used, .grows = true};
 
-	for (const char *at = text; *at; at++)
-		entries += *at == ',';
-	size_t size = used + strlen(text) + entries * (strlen(prefix) + 1) + 1;
-	char *grown = realloc(gres, size);
-	if (!grown) {
-		free(gres);
-		return NULL;
-	}
 	for (const char *at = text;; at++) {
 		size_t length = strcspn(at, ",");
-		used += (size_t)snprintf(grown + used, size - used, "%s%s%.*s", used ? "," : "", prefix,
-					 (int)length, at);
+		p4d_text_entry(&grown, ",", "%s%.*s", prefix, (int)length, at);
 		at += length;
 		if (!*at)
-			return grown;
+			break;
 	}
+	if (!grown.truncated)
+		return grown.at;
+	free(grown.at);
+	return NULL;
 }
 
 static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)

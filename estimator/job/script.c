@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "request/framework.h"
+
 /* A piece of the script: one line without its comment. */
 typedef struct span {
 	const char *text;
@@ -50,22 +52,31 @@ static bool sets_tasks(span line)
 	return find(line, " -n") || find(line, "--ntasks");
 }
 
+static bool names(span line, const p4d_framework *framework)
+{
+	for (const char *const *word = framework->script_words; *word; word++)
+		if (find(line, *word))
+			return true;
+	return false;
+}
+
 p4d_script p4d_script_scan(const char *text, size_t length)
 {
-	p4d_script script = {false, false, false, false};
+	p4d_script script = {.frameworks = 0};
 	span rest = {text, length}, line;
 
 	while (next_line(&rest, &line)) {
 		if (uses_variable(line))
 			script.uses_plan = true;
-		if (find(line, "p4d-train")) {
-			script.starts_p4d_train = true;
+		for (int i = 0; i < P4D_FRAMEWORKS; i++) {
+			if (!names(line, p4d_frameworks[i]))
+				continue;
+			script.frameworks |= 1u << i;
+			if (p4d_frameworks[i]->arguments)
+				continue;
 			script.uses_plan = true;
 			script.sets_tasks = script.sets_tasks || sets_tasks(line);
 		}
-		if (find(line, "pretrain_gpt") || find(line, "--tensor-model-parallel-size") ||
-		    find(line, "--pipeline-model-parallel-size") || find(line, "P4D_MEGATRON_ARGS"))
-			script.megatron = true;
 	}
 	return script;
 }
@@ -100,29 +111,14 @@ static bool literal_after(span line, const char *flag, uint64_t *number)
 int p4d_script_contradicts(const char *text, size_t length, const p4d_layout *l, char *found, size_t size,
 			   uint64_t *planned)
 {
-	const struct {
-		const char *flag;
-		uint64_t value;
-	} flags[] = {
-	    {"--tensor-model-parallel-size", l->tp},
-	    {"--pipeline-model-parallel-size", l->pp},
-	    {"--context-parallel-size", l->cp},
-	    {"--num-virtual-stages-per-pipeline-rank", l->vpp},
-	    {"--num-layers-per-virtual-pipeline-stage", l->layers / (l->pp * l->vpp)},
-	    {"--micro-batch-size", l->micro_batch},
-	    {"--global-batch-size", l->global_batch},
-	    {"--seq-length", l->seq_len},
-	    {"--num-layers", l->layers},
-	    {"--hidden-size", l->hidden},
-	    {"--ffn-hidden-size", l->ffn},
-	    {"--num-attention-heads", l->heads},
-	    {"--num-query-groups", l->kv_heads},
-	};
+	const p4d_framework_arguments *arguments = p4d_framework_of(l->framework)->arguments;
+	p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS];
+	const size_t count = arguments ? arguments->flags(l, flags) : 0;
 	span rest = {text, length}, line;
 	uint64_t number;
 
 	while (next_line(&rest, &line))
-		for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+		for (size_t i = 0; i < count; i++)
 			if (literal_after(line, flags[i].flag, &number) && number != flags[i].value) {
 				snprintf(found, size, "%s %" PRIu64, flags[i].flag, number);
 				*planned = flags[i].value;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "model/model_internal.h"
 
 enum { MAX_KEY = 256, MAX_PATH = 1024, MAX_PRESET = 64 * 1024, NEAREST = 3 };
@@ -121,7 +122,8 @@ static unsigned edit_distance(const char *a, const char *b)
 /* Fills the errors for a name that is no preset, with the names that are closest to it; returns 1. */
 static int fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
-	char key[MAX_KEY], other[MAX_KEY], names[200] = "", first[MAX_KEY] = "";
+	char key[MAX_KEY], other[MAX_KEY], names[200], first[MAX_KEY] = "";
+	p4d_text text = p4d_text_in(names, sizeof(names));
 	/* an organization in front would only add noise */
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
 
@@ -134,9 +136,7 @@ static int fail_unknown(const char *name, const listing *list, p4d_error *err)
 			squeeze(file, (size_t)length, other, sizeof(other));
 			if (edit_distance(key, other) != distance)
 				continue;
-			size_t used = strlen(names);
-			snprintf(names + used, sizeof(names) - used, "%s%.*s", used ? ", " : "", length,
-				 file);
+			p4d_text_entry(&text, ", ", "%.*s", length, file);
 			if (!shown++)
 				snprintf(first, sizeof(first), "%.*s", length, file);
 		}

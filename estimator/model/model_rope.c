@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/json_file.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "model/model_internal.h"
 
 /* What a type needs, in the order of --rope-scaling. */
@@ -14,20 +16,22 @@ static const char *const llama3_numbers[] = {"factor", "low_freq_factor", "high_
 static const char *const linear_numbers[] = {"factor", NULL};
 
 /* Appends ",number" for each; without one of them the type stands alone, which p4d-train refuses. */
-static int add_numbers(struct json_object *object, const char *const *keys, char *text, size_t size,
+static int add_numbers(struct json_object *object, const char *const *keys, char *type, size_t size,
 		       p4d_error *err)
 {
-	const size_t begin = strlen(text);
+	char buf[P4D_NUMBER_TEXT];
+	const size_t begin = strlen(type);
+	p4d_text text = p4d_text_in(type + begin, size - begin);
 
-	for (size_t used = begin; *keys; keys++) {
+	for (; *keys; keys++) {
 		double number = 0;
 		if (p4d_json_number(object, *keys, 0, 1e9, &number, err) < 0)
 			return -1;
 		if (number <= 0) {
-			text[begin] = '\0';
+			type[begin] = '\0';
 			return 0;
 		}
-		used += (size_t)snprintf(text + used, size - used, ",%.9g", number);
+		p4d_text_print(&text, ",%s", p4d_number_text(number, 9, buf));
 	}
 	return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/rope.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
 
 enum { TYPES = 3, NUMBERS = 4 };
 static const struct {
@@ -41,12 +42,12 @@ static int find_type(const char *text, size_t length)
 static unsigned read_numbers(const char *at, double number[NUMBERS])
 {
 	unsigned count = 0;
-	char *end;
+	char word[P4D_NUMBER_TEXT];
 
-	for (; *at == ','; at = end) {
-		if (count == NUMBERS || !isdigit((unsigned char)at[1]))
+	for (; *at == ','; at += 1 + strlen(word)) {
+		snprintf(word, sizeof(word), "%.*s", (int)strcspn(at + 1, ","), at + 1);
+		if (count == NUMBERS || !p4d_number_real(word, 0, INFINITY, &number[count++]))
 			return NUMBERS + 1;
-		number[count++] = strtod(at + 1, &end);
 	}
 	return *at ? NUMBERS + 1 : count;
 }

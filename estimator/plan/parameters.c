@@ -36,7 +36,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 		n += begin_parameters(l);
 	if (position == p4d_schedule_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
-		bool shared = l->tied && p4d_schedule_is_first(schedule, stage);
+		bool shared = l->tied && stage == 0;
 		n += (shared ? 0 : table) + (p4d_wide)l->hidden * l->norm_tensors;
 	}
 	return n;

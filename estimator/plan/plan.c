@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "plan/plan_rows.h"
+#include "request/framework.h"
 
 static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 {
@@ -75,55 +77,49 @@ static void sum_parts(p4d_plan *plan, p4d_live_point peak)
 	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
 }
 
-static void fill_phases(p4d_plan *plan, int framework)
+static void fill_phases(p4d_plan *plan, const p4d_framework *framework)
 {
 	for (int phase = 0; phase < P4D_PHASES; phase++)
 		plan->phase_bytes[phase] = plan->persistent_bytes;
+	for (unsigned i = 0; i < plan->count; i++)
+		if (plan->tensor[i].at_first_step)
+			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
 	plan->phase_bytes[P4D_TRAIN] = plan->arena_bytes;
-	if (framework != P4D_FRAMEWORK_MEGATRON)
-		return;
-	/* PyTorch makes what is no master copy at the first step; what save and resume hold is not known */
-	uint64_t states = 0, buffers = 0;
-	for (unsigned i = 0; i < plan->count; i++) {
-		const p4d_tensor *row = &plan->tensor[i];
-		if (row->id > B_STATE + P4D_STATE_MASTER)
-			states += row->bytes;
-		if (row->part == P4D_PART_WEIGHT_GRAD)
-			buffers += row->bytes;
-	}
-	plan->phase_bytes[P4D_INIT] = plan->persistent_bytes - states - buffers;
-	plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
+	if (!framework->checkpoints_are_modelled)
+		plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
 }
 
-void p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements)
+p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(rows->layout);
+	p4d_tensor *first = &rows->plan->tensor[rows->plan->count];
 
 	for (unsigned i = from; i < to && i < o->states; i++)
 		if (i != P4D_STATE_MASTER || rows->layout->precision != P4D_FP32)
 			p4d_row(rows, o->state[i].row, "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32,
 				elements, 0, 0)
 			    ->id = (p4d_buffer)(B_STATE + i);
+	return first;
 }
 
 /* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
 static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		    region regions[P4D_LIVES_IN_RANGE + 1], p4d_live_point *peak, p4d_error *err)
 {
-	const bool megatron = layout->framework == P4D_FRAMEWORK_MEGATRON;
+	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	p4d_rows rows = {.layout = layout,
 			 .gpu = gpu,
 			 .schedule = p4d_schedule_of(layout),
 			 .stage = stage,
 			 .chunk_layers = layout->stage_layers[stage] / layout->vpp,
-			 .alignment = megatron ? 1 : P4D_ARENA_ALIGNMENT,
+			 .alignment = framework->alignment,
 			 .plan = plan};
 
-	rows.first = p4d_schedule_is_first(&rows.schedule, stage);
+	rows.first = stage == 0;
 	rows.last = p4d_schedule_is_last(&rows.schedule, stage);
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
-	(megatron ? p4d_framework_megatron_rows : p4d_framework_p4d_rows)(&rows);
+	framework->write_rows(&rows);
 	measure_regions(&rows, regions);
 	const uint64_t transient_at = regions[P4D_LIVES_IN_RANGE].at;
 	/* no sum of transients exceeds this one, nor does a product of the regions that was checked */
@@ -163,7 +159,7 @@ int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 	plan->phase = P4D_TRAIN;
 	place_rows(plan, regions);
 	sum_parts(plan, plan->peak);
-	fill_phases(plan, layout->framework);
+	fill_phases(plan, p4d_framework_of(layout->framework));
 	return 0;
 }
 
@@ -175,16 +171,14 @@ const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id)
 	return NULL;
 }
 
-/* FNV-1a over whole numbers. */
 static uint64_t mix(uint64_t hash, uint64_t number)
 {
-	hash = (hash ^ (number & UINT32_MAX)) * UINT64_C(0x100000001b3);
-	return (hash ^ number >> 32) * UINT64_C(0x100000001b3);
+	return p4d_hash_step(p4d_hash_step(hash, number & UINT32_MAX), number >> 32);
 }
 
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	uint64_t h = P4D_HASH_BEGIN;
 	p4d_plan plan;
 
 	for (uint32_t stage = 0; stage < layout->pp; stage++) {

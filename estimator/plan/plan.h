@@ -16,8 +16,7 @@
 /*
  * A plan is the table of every buffer that one rank of a pipeline stage holds: name, class, shape, type,
  * lifetime and place. The guard sums it, the simulator draws it, and p4d-train allocates exactly that arena
- * and nothing else. A framework is a profile: p4d (buffers of p4d-train, at offsets in one arena) or megatron
- * (what PyTorch's allocator holds; no offsets).
+ * and nothing else. Each framework writes its own (see request/framework.h).
  */
 
 /* How long a buffer lives. */
@@ -50,6 +49,7 @@ typedef struct p4d_tensor {
 	p4d_lifetime lifetime;
 	unsigned moments; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
 	unsigned dims;
+	bool at_first_step; /* made then, not at the start */
 	p4d_buffer id;
 	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
 	uint64_t bytes;    /* of one copy, aligned */

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "plan/plan.h"
+#include "request/framework.h"
 
 static const char magic[] = "p4d1";
 static const char hash_key[] = ":hash=";
@@ -16,55 +19,11 @@ static const char origin_letter[] = {
 
 enum { VALUE_MAX = 1024 };
 
-/* FNV-1a, 64 bit. */
-static uint64_t hash(const char *text, size_t length)
+static void put_encoded(p4d_text *line, const char *text)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < length; i++) {
-		h ^= (unsigned char)text[i];
-		h *= UINT64_C(0x100000001b3);
-	}
-	return h;
-}
-
-/* A line under construction; `used` beyond size means that it did not fit. */
-typedef struct writer {
-	char *line;
-	size_t size, used;
-} writer;
-
-static void put(writer *w, char c)
-{
-	if (w->used + 1 < w->size)
-		w->line[w->used] = c;
-	w->used++;
-}
-
-static void put_text(writer *w, const char *text)
-{
-	for (; *text; text++)
-		put(w, *text);
-}
-
-static bool is_plain(unsigned char c)
-{
-	return isalnum(c) || strchr("._/+,-", c);
-}
-
-static void put_encoded(writer *w, const char *text)
-{
-	static const char digits[] = "0123456789abcdef";
-
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
-		if (is_plain(c)) {
-			put(w, *text);
-			continue;
-		}
-		put(w, '%');
-		put(w, digits[c >> 4]);
-		put(w, digits[c & 15]);
+		p4d_text_print(line, isalnum(c) || strchr("._/+,-", c) ? "%c" : "%%%02x", c);
 	}
 }
 
@@ -87,7 +46,7 @@ int p4d_plan_add_checksum(p4d_request *request, const p4d_layout *layout, const 
 {
 	uint64_t buffers;
 
-	if (layout->framework != P4D_FRAMEWORK_P4D)
+	if (!p4d_framework_of(layout->framework)->allocates_plan)
 		return 0;
 	if (p4d_plan_hash(layout, gpu, &buffers, err) < 0)
 		return -1;
@@ -116,27 +75,22 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)
 {
-	writer w = {line, size, 0};
+	p4d_text w = p4d_text_in(line, size);
 	char value[VALUE_MAX];
 
-	put_text(&w, magic);
+	p4d_text_add(&w, magic);
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		p4d_option option = (p4d_option)i;
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
-		put(&w, ':');
-		put_text(&w, p4d_request_option_info(option)->name);
-		put(&w, '=');
+		p4d_text_print(&w, ":%s=", p4d_request_option_info(option)->name);
 		put_encoded(&w, p4d_request_value_text(request, option, value, sizeof(value)));
-		put(&w, '@');
-		put(&w, origin_letter[request->origin[option]]);
+		p4d_text_print(&w, "@%c", origin_letter[request->origin[option]]);
 	}
-	if (w.used + sizeof(hash_key) + 16 > size)
-		return p4d_fail(
-		    err, P4D_E_PLAN_SYNTAX,
-		    "the plan needs %zu characters, at most %zu are possible; shorten --p4d-model",
-		    w.used + sizeof(hash_key) + 16, size);
-	snprintf(line + w.used, size - w.used, "%s%016" PRIx64, hash_key, hash(line, w.used));
+	p4d_text_print(&w, "%s%016" PRIx64, hash_key, p4d_hash_bytes(line, w.length));
+	if (w.truncated)
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
+				"the plan needs more than %zu characters; shorten --p4d-model", size - 1);
 	return 0;
 }
 
@@ -220,7 +174,7 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 				"plan: cut off after %zu characters, the hash is missing", length);
 
 	char expected[17];
-	snprintf(expected, sizeof(expected), "%016" PRIx64, hash(line, (size_t)(tail - line)));
+	snprintf(expected, sizeof(expected), "%016" PRIx64, p4d_hash_bytes(line, (size_t)(tail - line)));
 	if (strcmp(tail + sizeof(hash_key) - 1, expected) != 0)
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
 				"plan: its hash is %.16s but its text gives %s: it was edited",

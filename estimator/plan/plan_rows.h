@@ -97,12 +97,8 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const cha
 }
 
 /* States number from .. to-1 of the optimizer, of so many elements each. In fp32 a parameter is its own
- * master. */
-void p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
-
-/* framework/p4d.c, megatron.c: all rows of a stage. */
-void p4d_framework_p4d_rows(p4d_rows *rows);
-void p4d_framework_megatron_rows(p4d_rows *rows);
+ * master. Returns the first of the new rows, or where it would be. */
+p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
 
 /*
  * plan_pack.c: offsets (from 0) for the transient rows, so that rows with a moment in common do not overlap.

@@ -5,6 +5,7 @@
 
 #include "plan/memory_paper.h"
 #include "plan/plan.h"
+#include "request/framework.h"
 
 /* CUDA context: 0.3 to 0.5 GiB were seen with lazy module loading. p4d-train loads all of cuBLASLt's code for
  * the GPU at the start, which takes more; how much is not measured yet (tests/gpu/run prints it). */
@@ -14,44 +15,18 @@
 #define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
 enum { FP32_BYTES = 4 };
-/* reserved over allocated, mean of 19 runs on B200: 1.053 (1.028 to 1.093) */
-enum { FRAGMENTATION_PART = 53, FRAGMENTATION_OF = 1000 };
 
 /* NCCL as measured on 4xA100: 544 MB for a communicator of two ranks, 688 MB for more */
-static uint64_t communicator_bytes(uint64_t ranks)
+uint64_t p4d_memory_communicator_bytes(uint64_t ranks)
 {
 	return ranks < 2 ? 0 : ranks == 2 ? 544000000 : 688000000;
 }
 
-/*
- * Of the groups of p4d-train's stage beside those that all frameworks have: keys are gathered in two orders
- * of the ranks; with cp the replicas are others than those that attention goes round; vocabulary parallelism
- * sums over all stages, and hands on between them; the two ends of the model share a tied table.
- */
-static uint64_t own_groups_bytes(const p4d_layout *l, uint32_t stage)
+uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
-	const p4d_schedule s = p4d_schedule_of(l);
-	const bool is_end = p4d_schedule_is_first(&s, stage) != p4d_schedule_is_last(&s, stage);
-	uint64_t bytes = 0;
-
-	if (l->cp_comm == P4D_CP_ALL_GATHER)
-		bytes += communicator_bytes(l->cp);
-	if (l->cp > 1)
-		bytes += communicator_bytes(l->cp * l->dp) - communicator_bytes(l->dp);
-	if (l->vocab_parallel)
-		bytes += communicator_bytes(l->tp * l->pp) + communicator_bytes(l->pp);
-	else if (l->tied && is_end)
-		bytes += communicator_bytes(2);
-	return bytes;
-}
-
-/* Bytes that NCCL holds for a rank of a stage. */
-static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
-{
-	const uint64_t bytes = communicator_bytes(l->tp) + communicator_bytes(l->cp) +
-			       communicator_bytes(l->dp) + communicator_bytes(l->pp);
-
-	return bytes + (l->framework == P4D_FRAMEWORK_P4D ? own_groups_bytes(l, stage) : 0);
+	(void)stage;
+	return p4d_memory_communicator_bytes(l->tp) + p4d_memory_communicator_bytes(l->cp) +
+	       p4d_memory_communicator_bytes(l->dp) + p4d_memory_communicator_bytes(l->pp);
 }
 
 uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method)
@@ -96,15 +71,15 @@ typedef struct outside {
 
 static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocated_bytes)
 {
+	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	outside o = {0, 0, 0};
 
 	if (!p4d_on_gpu(layout->device))
 		return o;
-	if (layout->framework == P4D_FRAMEWORK_MEGATRON) /* PyTorch's allocator; an arena has no gaps */
-		o.fragmentation =
-		    (uint64_t)((p4d_wide)allocated_bytes * FRAGMENTATION_PART / FRAGMENTATION_OF);
+	if (framework->fragmentation)
+		o.fragmentation = (uint64_t)((p4d_wide)allocated_bytes * framework->fragmentation / 1000);
 	o.context = CONTEXT_BYTES;
-	o.comm = groups_bytes(layout, stage);
+	o.comm = framework->groups_bytes(layout, stage);
 	return o;
 }
 
@@ -165,7 +140,7 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 /* Per rank, of all the stages that were looked at. */
 static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes)
 {
-	if (l->framework != P4D_FRAMEWORK_P4D)
+	if (!p4d_framework_of(l->framework)->checkpoints_are_modelled)
 		rank_bytes = capacity->host_bytes_per_rank;
 	return rank_bytes ? narrow_host((p4d_wide)rank_bytes * l->gpus_per_node) : P4D_NOT_MODELLED;
 }
@@ -189,13 +164,6 @@ static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 	const uint32_t *layers = &l->stage_layers[stage];
 
 	return stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] || layers[0] != layers[1];
-}
-
-int p4d_memory__method(const p4d_layout *layout, int method)
-{
-	/* where the runtime allocates exactly the table, the table is the plan */
-	return method == P4D_METHOD_CLOSED && layout->framework == P4D_FRAMEWORK_P4D ? P4D_METHOD_PLAN
-										     : method;
 }
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
@@ -266,13 +234,12 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			e.peak = stage;
 			e.stage = i;
 		}
-		if (layout->framework == P4D_FRAMEWORK_P4D) {
+		if (p4d_framework_of(layout->framework)->checkpoints_are_modelled) {
 			const uint64_t need = p4d_memory_host_of_rank(layout, i, stage.allocated_bytes).sum;
 			host_rank = need > host_rank ? need : host_rank;
 		}
 	}
-	e.method = p4d_memory__method(layout, method);
-	e.framework = layout->framework;
+	e.method = method;
 	e.gpu = capacity->gpu;
 	e.capacity_bytes = p4d_memory_capacity_bytes(layout, method, capacity);
 	if (e.capacity_bytes)
@@ -297,4 +264,12 @@ const char *p4d_memory_phase_name(p4d_phase phase)
 	static const char *const name[P4D_PHASES] = {"init", "train", "step", "save", "resume"};
 
 	return name[phase];
+}
+
+const char *p4d_memory_method_name(int method, int framework)
+{
+	if (method == P4D_METHOD_PAPER)
+		return "paper";
+	/* where the program allocates exactly the table, the table is the plan */
+	return p4d_framework_of(framework)->allocates_plan ? "plan" : "closed";
 }

@@ -47,7 +47,7 @@ typedef struct p4d_stage {
 } p4d_stage;
 
 typedef struct p4d_estimate {
-	int method, framework;
+	int method;
 	const p4d_gpu *gpu;      /* NULL when unknown */
 	uint64_t capacity_bytes; /* what the fraction is of: usable GPU bytes (nominal for `paper`), host
 				    bytes per rank with cpu */
@@ -60,16 +60,17 @@ typedef struct p4d_estimate {
 /* How many stages a method tells apart: pp, or 1 for `paper`, which describes the first stage only. */
 uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method);
 
-/* The name of what answers: `closed` is called `plan` for framework p4d. */
-int p4d_memory__method(const p4d_layout *layout, int method);
+/* NCCL's memory for a communicator, and for those that all frameworks have: of tp, cp, dp and pp. */
+uint64_t p4d_memory_communicator_bytes(uint64_t ranks);
+uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *layout, uint32_t stage);
 
 /* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
 int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t stage,
 			p4d_stage *out, p4d_error *err);
 
 /*
- * Host memory of one rank of a stage of framework p4d. A rank saves from a copy of its optimizer shards
- * (all states), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
+ * Host memory of one rank of a stage, where checkpoints are modelled. A rank saves from a copy of its
+ * optimizer shards (all states), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
  * where they are too many.
  */
 typedef struct p4d_host_class {
@@ -84,7 +85,7 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage,
 typedef struct p4d_capacity {
 	const p4d_gpu *gpu;  /* NULL: unknown, the fraction is 0 */
 	uint64_t host_bytes; /* host memory per node; what --device cpu is compared with; 0 unknown */
-	uint64_t host_bytes_per_rank; /* the site's figure for megatron checkpoints; 0: not modelled */
+	uint64_t host_bytes_per_rank; /* the site's figure where they are not; 0: unknown */
 } p4d_capacity;
 
 /* What a fraction is of, for one rank; 0 unknown. */
@@ -110,5 +111,8 @@ uint64_t p4d_memory_least_states(const p4d_layout *layout);
 
 const char *p4d_memory_class_name(p4d_memory_class part);
 const char *p4d_memory_phase_name(p4d_phase phase);
+/* Of what answered: the same table is the plan where the framework allocates it, a closed formula elsewhere.
+ */
+const char *p4d_memory_method_name(int method, int framework);
 
 #endif

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/defaults.h"
 
-enum { DEFAULT_SEQ_LEN = 8192 };
+#include "request/framework.h"
 
-int p4d_defaults_llama_type(const p4d_request *r)
-{
-	return r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_GLU] &&
-	       r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL;
-}
+enum { DEFAULT_SEQ_LEN = 8192 };
 
 uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
 				    uint64_t pp, uint64_t micro_batch)
@@ -33,22 +29,24 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_CP, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	p4d_request_default(r, P4D_PP, 1, P4D_BY_P4D);
-	bool v_shaped = p4d_is_set(r, P4D_SCHEDULE) && p4d_is_v_shaped((int)r->value[P4D_SCHEDULE]);
-	p4d_request_default(r, P4D_VPP, v_shaped ? 2 : 1, P4D_BY_P4D);
+	uint32_t chunks =
+	    p4d_is_set(r, P4D_SCHEDULE) ? p4d_schedule_kinds[r->value[P4D_SCHEDULE]]->chunks : 1;
+	p4d_request_default(r, P4D_VPP, chunks ? chunks : 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_MICRO_BATCH, 1, P4D_BY_P4D);
 	int64_t longest = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : DEFAULT_SEQ_LEN;
 	p4d_request_default(r, P4D_SEQ_LEN, longest < DEFAULT_SEQ_LEN ? longest : DEFAULT_SEQ_LEN,
 			    P4D_BY_P4D);
-	p4d_request_default(r, P4D_SCHEDULE, r->value[P4D_VPP] > 1 ? P4D_INTERLEAVED : P4D_1F1B, P4D_BY_P4D);
-	p4d_request_default(r, P4D_VOCAB_PARALLEL, P4D_VOCAB_OFF, P4D_BY_P4D);
-	p4d_request_default(r, P4D_FRAMEWORK,
-			    p4d_defaults_llama_type(r) ? P4D_FRAMEWORK_P4D : P4D_FRAMEWORK_MEGATRON,
+	p4d_request_default(r, P4D_SCHEDULE,
+			    r->value[P4D_VPP] > 1 ? P4D_SCHEDULE_OF_CHUNKS : P4D_SCHEDULE_DEFAULT,
 			    P4D_BY_P4D);
+	p4d_request_default(r, P4D_VOCAB_PARALLEL, P4D_VOCAB_OFF, P4D_BY_P4D);
+	p4d_request_default(r, P4D_FRAMEWORK, p4d_framework_default(r), P4D_BY_P4D);
 	p4d_request_default(r, P4D_DEVICE, P4D_CUDA, P4D_BY_P4D);
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_NONE, P4D_BY_P4D);
 	p4d_request_default(r, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_P4D);
-	p4d_request_default(r, P4D_CROSS_ENTROPY, r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CROSS_ENTROPY,
+			    p4d_framework_of((int)r->value[P4D_FRAMEWORK])->fuses_cross_entropy, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWIGLU, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_ATTENTION, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);

@@ -15,11 +15,11 @@
  *   seq-len             the model's maximum, at most 8192
  *   global-batch        published_batch (0: none is known) rounded up to what the layout can divide, else as
  * many micro-batches as the pipeline has stages schedule            interleaved when vpp > 1, else 1f1b
- *   framework           p4d for Llama-type models, megatron for others
+ *   framework           the first that can train the model: p4d for Llama-type models, megatron for others
  *   precision           bf16; fp32 on cpu
  *   recompute           none
  *   sequence-parallel   on when tp > 1
- *   cross-entropy       unfused for megatron (its default), swiglu fused, attention flash, te-wgrad on
+ *   cross-entropy       the framework's default, swiglu fused, attention flash, te-wgrad on
  *   dropout             on for models with learned positions, else off
  *
  * world: number of ranks, for the default of global-batch; 0 leaves global-batch unset.
@@ -34,9 +34,5 @@ void p4d_request_follow(p4d_request *request, uint32_t published_batch, uint64_t
  * published_batch. */
 uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
 				    uint64_t pp, uint64_t micro_batch);
-
-/* True when p4d-train can train this model: RMSNorm, gated feed-forward, rotary positions, no bias outside
- * attention. */
-int p4d_defaults_llama_type(const p4d_request *request);
 
 #endif

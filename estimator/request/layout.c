@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/defaults.h"
+#include "request/framework.h"
+#include "base/number.h"
+#include "base/text.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
     P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
@@ -16,7 +18,7 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	switch (option) {
 	case P4D_SCHEDULE:
-		return request->value[option] == P4D_1F1B;
+		return request->value[option] == P4D_SCHEDULE_DEFAULT;
 	case P4D_CP_COMM:
 		return request->value[option] == P4D_CP_P2P;
 	case P4D_VOCAB_PARALLEL:
@@ -41,9 +43,8 @@ static uint64_t list_working(const p4d_layout *layout, works_fn works, uint64_t 
 			     char *buf, size_t size)
 {
 	uint64_t nearest = 0, count = 0;
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 
-	buf[0] = '\0';
 	for (uint64_t n = 1; n <= highest; n++) {
 		if (!works(layout, n))
 			continue;
@@ -51,13 +52,11 @@ static uint64_t list_working(const p4d_layout *layout, works_fn works, uint64_t 
 		uint64_t best = nearest > wanted ? nearest - wanted : wanted - nearest;
 		if (!nearest || gap <= best)
 			nearest = n;
-		if (count++ < LISTED && used < size) {
-			int length = snprintf(buf + used, size - used, "%s%" PRIu64, used ? ", " : "", n);
-			used += length > 0 ? (size_t)length : 0;
-		}
+		if (count++ < LISTED)
+			p4d_text_entry(&text, ", ", "%" PRIu64, n);
 	}
-	if (count > LISTED && used < size)
-		snprintf(buf + used, size - used, ", ...");
+	if (count > LISTED)
+		p4d_text_add(&text, ", ...");
 	return nearest;
 }
 
@@ -113,24 +112,11 @@ static bool pp_divides_layers(const p4d_layout *l, uint64_t pp)
 static void suggest_split(const p4d_layout *l, char *buf, size_t size)
 {
 	uint64_t base = l->layers / l->pp, extra = l->layers % l->pp;
-	size_t used = 0;
+	uint64_t from = (l->pp - extra) / 2; /* the surplus goes to the middle stages */
+	p4d_text text = p4d_text_in(buf, size);
 
-	for (uint64_t i = 0; i < l->pp && used < size; i++) {
-		/* the surplus goes to the middle stages */
-		uint64_t from = (l->pp - extra) / 2;
-		uint64_t n = base + (i >= from && i < from + extra ? 1 : 0);
-		int length = snprintf(buf + used, size - used, "%s%" PRIu64, i ? "," : "", n);
-		used += length > 0 ? (size_t)length : 0;
-	}
-}
-
-/* Digits only; what is more than MOST_LAYERS stays so. */
-static const char *parse_layers(const char *at, uint64_t *layers)
-{
-	*layers = 0;
-	for (; *at >= '0' && *at <= '9'; at++)
-		*layers = *layers > MOST_LAYERS ? *layers : *layers * 10 + (uint64_t)(*at - '0');
-	return at;
+	for (uint64_t i = 0; i < l->pp; i++)
+		p4d_text_entry(&text, ",", "%" PRIu64, base + (i >= from && i < from + extra));
 }
 
 static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
@@ -139,8 +125,8 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 
 	for (const char *at = text; *at;) {
 		uint64_t n;
-		const char *end = parse_layers(at, &n);
-		if (n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
+		const char *end = p4d_number_digits(at, &n);
+		if (!end || n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
 			break;
 		l->stage_layers[stages++] = (uint32_t)n;
 		total += n;
@@ -250,77 +236,52 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
-/* Vocabulary parallelism has passes of its own, which two of the schedules make room for. */
+#define NAME(id, symbol, name) [P4D_##id] = name,
+static const char *const schedule_name[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(NAME)};
+
 static int check_vocabulary(const p4d_layout *l, p4d_error *err)
 {
-	char name[16];
+	char able[80] = ""; /* "1f1b or v-half" */
+	size_t used = 0;
 
-	if (l->vocab_parallel == P4D_VOCAB_OFF)
+	if (l->vocab_parallel == P4D_VOCAB_OFF || (l->pp > 1 && p4d_schedule_kinds[l->schedule]->vocabulary))
 		return 0;
-	if (l->pp > 1 && (l->schedule == P4D_1F1B || l->schedule == P4D_V_HALF))
-		return 0;
+	for (int i = 0; i < P4D_SCHEDULES && used < sizeof(able); i++)
+		if (p4d_schedule_kinds[i]->vocabulary)
+			used += (size_t)snprintf(able + used, sizeof(able) - used, "%s%s", used ? " or " : "",
+						 schedule_name[i]);
 	p4d_fail(err, P4D_E_SCHEDULE,
-		 "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=%" PRIu64 " schedule=%s",
-		 l->pp, p4d_request_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)));
+		 "vocab-parallel needs pp > 1 and schedule=%s, not pp=%" PRIu64 " schedule=%s", able, l->pp,
+		 schedule_name[l->schedule]);
 	return p4d_fix(err, "--p4d-vocab-parallel=off");
 }
 
 static int check_schedule(const p4d_layout *l, p4d_error *err)
 {
-	const bool v_shaped = p4d_is_v_shaped(l->schedule);
-	char name[16];
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[l->schedule];
+	const uint32_t chunks = kind->chunks;
 
-	if (l->schedule <= P4D_1F1B || l->schedule == P4D_ZB1P) {
-		if (l->vpp != 1) {
-			p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule",
-				 l->vpp);
-			return p4d_fix(err, "--p4d-schedule=interleaved");
-		}
-		return check_vocabulary(l, err);
+	if (chunks == 1 && l->vpp != 1) {
+		p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule", l->vpp);
+		return p4d_fix(err, "--p4d-schedule=interleaved");
 	}
-	if (l->pp == 1 || (v_shaped ? l->vpp != 2 : l->vpp == 1)) {
+	if (chunks != 1 && (l->pp == 1 || (chunks ? l->vpp != chunks : l->vpp == 1))) {
 		p4d_fail(err, P4D_E_SCHEDULE,
-			 "schedule=%s needs pp > 1 and vpp %s, not pp=%" PRIu64 " vpp=%" PRIu64,
-			 p4d_request_choice_name(P4D_SCHEDULE, l->schedule, name, sizeof(name)),
-			 v_shaped ? "= 2" : "> 1", l->pp, l->vpp);
-		if (l->pp > 1 && v_shaped)
-			return p4d_fix(err, "--p4d-vpp=2");
+			 "schedule=%s needs pp > 1 and vpp %s %u, not pp=%" PRIu64 " vpp=%" PRIu64,
+			 schedule_name[l->schedule], chunks ? "=" : ">", chunks ? chunks : 1, l->pp, l->vpp);
+		if (l->pp > 1 && chunks)
+			return p4d_fix(err, "--p4d-vpp=%u", chunks);
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 	}
-	if (!v_shaped && l->micro_batches % l->pp) {
+	if (kind->in_groups && l->micro_batches % l->pp) {
 		uint64_t unit = l->micro_batch * l->dp * l->pp;
-		p4d_fail(
-		    err, P4D_E_SCHEDULE,
-		    "schedule=interleaved needs a number of micro-batches that is a multiple of pp=%" PRIu64
-		    ", not %" PRIu64,
-		    l->pp, l->micro_batches);
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s needs a number of micro-batches that is a multiple of pp=%" PRIu64
+			 ", not %" PRIu64,
+			 schedule_name[l->schedule], l->pp, l->micro_batches);
 		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, (l->global_batch / unit + 1) * unit);
 	}
 	return check_vocabulary(l, err);
-}
-
-static int check_framework(const p4d_request *r, p4d_error *err)
-{
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_SCHEDULE] > P4D_INTERLEAVED) {
-		char name[16];
-		p4d_fail(err, P4D_E_SCHEDULE,
-			 "schedule=%s is p4d-train's; Megatron-LM has 1f1b and interleaved",
-			 p4d_request_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)));
-		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
-	}
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_MEGATRON && r->value[P4D_VOCAB_PARALLEL]) {
-		p4d_fail(err, P4D_E_SCHEDULE,
-			 "vocab-parallel is p4d-train's; Megatron-LM cuts the vocabulary by tp only");
-		return p4d_fix(err, "--p4d-vocab-parallel=off");
-	}
-	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_P4D && !p4d_defaults_llama_type(r)) {
-		p4d_fail(err, P4D_E_UNMODELLED,
-			 "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
-			 "positions), which %s is not",
-			 r->model);
-		return p4d_fix(err, "--p4d-framework=megatron");
-	}
-	return 0;
 }
 
 static uint64_t padded(uint64_t n, uint64_t multiple)
@@ -346,9 +307,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 		uint64_t rows = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? (uint64_t)r->value[P4D_MAX_SEQ_LEN] : 0;
 		l->positions = rows > l->seq_len ? rows : l->seq_len;
 	}
-	/* Megatron-LM pads to make-vocab-size-divisible-by (128) times tp; p4d-train to whole rows per rank.
-	 */
-	uint64_t rows = l->framework == P4D_FRAMEWORK_MEGATRON ? 128 * l->tp : l->tp;
+	uint64_t rows = p4d_framework_of(l->framework)->vocab_multiple * l->tp;
 	l->vocab = padded((uint64_t)r->value[P4D_VOCAB], l->vocab_parallel ? rows * l->pp : rows);
 }
 
@@ -406,7 +365,7 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l,
 		      p4d_error *err)
 {
-	if (check_framework(request, err) < 0)
+	if (p4d_framework_check(request, err) < 0)
 		return -1;
 	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
 		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,

@@ -18,8 +18,7 @@ enum { P4D_MAX_STAGES = 1024 };
 typedef struct p4d_layout {
 	/* model */
 	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
-	/* as trained: padded to a multiple of 128*tp for megatron, of tp (tp*pp with vocabulary parallelism)
-	 * for p4d */
+	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */
 	uint64_t vocab;
 	uint64_t positions;    /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors; /* 1 RMSNorm, 2 LayerNorm (scale and shift) */

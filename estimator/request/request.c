@@ -1,52 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/request.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include "base/choice.h"
+#include "base/text.h"
 
 #define S P4D_WHERE_SLURM
 #define C P4D_WHERE_COMMAND
 #define P P4D_WHERE_PLAN
 #define M P4D_WHERE_MODEL
 static const p4d_option_info table[P4D_OPTIONS] = {
-#define INTEGER(id, option, arg, low, high, scope, text) \
-	[P4D_##id] = {.name = option, \
-		      .argument = arg, \
-		      .kind = P4D_INTEGER_KIND, \
-		      .min = low, \
-		      .max = high, \
-		      .where = scope, \
-		      .help = text},
-#define DECIMAL(id, option, arg, low, high, scope, text) \
-	[P4D_##id] = {.name = option, \
-		      .argument = arg, \
-		      .kind = P4D_DECIMAL_KIND, \
-		      .least = low, \
-		      .most = high, \
-		      .where = scope, \
-		      .help = text},
-#define CHOICE(id, option, choices, scope, text) \
-	[P4D_##id] = {.name = option, \
-		      .argument = choices, \
-		      .kind = P4D_CHOICE_KIND, \
-		      .list = choices, \
-		      .where = scope, \
-		      .help = text},
-#define TEXT(id, option, arg, member, scope, text) \
-	[P4D_##id] = {.name = option, \
-		      .argument = arg, \
-		      .kind = P4D_TEXT_KIND, \
+#define INTEGER(id, name, argument, low, high, where, help) \
+	[P4D_##id] = {name, argument, help, P4D_INTEGER_KIND, where, .min = low, .max = high},
+#define DECIMAL(id, name, argument, low, high, where, help) \
+	[P4D_##id] = {name, argument, help, P4D_DECIMAL_KIND, where, .least = low, .most = high},
+#define CHOICE(id, name, list, where, help) [P4D_##id] = {name, list, help, P4D_CHOICE_KIND, where},
+#define TEXT(id, name, argument, member, where, help) \
+	[P4D_##id] = {name, \
+		      argument, \
+		      help, \
+		      P4D_TEXT_KIND, \
+		      where, \
 		      .field = offsetof(p4d_request, member), \
-		      .size = sizeof(((p4d_request *)0)->member), \
-		      .where = scope, \
-		      .help = text},
-#define SWITCH(id, option, scope, text) \
-	[P4D_##id] = {.name = option, .kind = P4D_SWITCH_KIND, .where = scope, .help = text},
+		      .size = sizeof(((p4d_request *)0)->member)},
+#define SWITCH(id, name, where, help) [P4D_##id] = {name, NULL, help, P4D_SWITCH_KIND, where},
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL
@@ -66,46 +45,12 @@ const p4d_option_info *p4d_request_option_info(p4d_option option)
 
 int p4d_request_option_find(const char *name)
 {
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		const char *a = table[i].name, *b = name;
-		while (*a && (*a == tolower((unsigned char)*b) || (*a == '-' && *b == '_'))) {
-			a++;
-			b++;
-		}
-		if (!*a && !*b)
-			return i;
-	}
-	return -1;
-}
-
-/* Length of the choice that starts at `at`. */
-static size_t choice_length(const char *at)
-{
-	return strcspn(at, "|");
-}
-
-static int choice_find(const char *list, const char *text)
-{
-	int index = 0;
-
-	for (const char *at = list;; index++) {
-		size_t length = choice_length(at);
-		if (strlen(text) == length && !strncasecmp(at, text, length))
-			return index;
-		if (!at[length])
-			return -1;
-		at += length + 1;
-	}
+	return p4d_option_find(table, P4D_OPTIONS, name);
 }
 
 const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf, size_t size)
 {
-	const char *at = table[option].list;
-
-	for (int64_t i = 0; i < value && at[choice_length(at)]; i++)
-		at += choice_length(at) + 1;
-	snprintf(buf, size, "%.*s", (int)choice_length(at), at);
-	return buf;
+	return p4d_choice_name(table[option].argument, (int)value, buf, size);
 }
 
 static const char *text_of(const p4d_request *request, p4d_option option)
@@ -113,116 +58,41 @@ static const char *text_of(const p4d_request *request, p4d_option option)
 	return (const char *)request + table[option].field;
 }
 
-/* With no more digits than it takes to read the same number again. */
-static void print_real(double value, char *buf, size_t size)
-{
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(buf, size, "%.*g", digits, value);
-		if (strtod(buf, NULL) == value)
-			return;
-	}
-}
-
 const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size)
 {
-	switch (table[option].kind) {
-	case P4D_INTEGER_KIND:
-		snprintf(buf, size, "%" PRId64, request->value[option]);
-		break;
-	case P4D_DECIMAL_KIND:
-		print_real(p4d_request_real(request, option), buf, size);
-		break;
-	case P4D_CHOICE_KIND:
-		p4d_request_choice_name(option, request->value[option], buf, size);
-		break;
-	case P4D_TEXT_KIND:
-		snprintf(buf, size, "%s", text_of(request, option));
-		break;
-	case P4D_SWITCH_KIND:
-		snprintf(buf, size, "%s", request->value[option] ? "on" : "off");
-		break;
-	}
+	if (table[option].kind != P4D_TEXT_KIND)
+		return p4d_option_text(&table[option], request->value[option], buf, size);
+	snprintf(buf, size, "%s", text_of(request, option));
 	return buf;
-}
-
-static int set_integer(const p4d_option_info *info, const char *text, int64_t *value, p4d_error *err)
-{
-	char *end;
-
-	errno = 0;
-	long long number = strtoll(text, &end, 10);
-	/* strtoll skips blanks and takes a sign; a size has neither */
-	if (!isdigit((unsigned char)text[0]) || *end || errno || number < info->min || number > info->max)
-		return p4d_fail(err, P4D_E_VALUE,
-				"--p4d-%s=%.64s: not a whole number from %" PRId64 " to %" PRId64, info->name,
-				text, info->min, info->max);
-	*value = number;
-	return 0;
-}
-
-static int64_t bits_of(double real)
-{
-	int64_t bits;
-
-	memcpy(&bits, &real, sizeof(bits));
-	return bits;
-}
-
-static int set_real(const p4d_option_info *info, const char *text, int64_t *value, p4d_error *err)
-{
-	char *end;
-	double number = strtod(text, &end);
-
-	/* strtod skips blanks, and knows NaN, which is in no range */
-	if (!(isdigit((unsigned char)text[0]) || text[0] == '.') || *end ||
-	    !(number >= info->least && number <= info->most))
-		return p4d_fail(err, P4D_E_VALUE, "--p4d-%s=%.64s: not a number from %g to %g", info->name,
-				text, info->least, info->most);
-	*value = bits_of(number);
-	return 0;
 }
 
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err)
 {
 	const p4d_option_info *info = &table[option];
-	int64_t value = 1;
+	int64_t value;
 
-	switch (info->kind) {
-	case P4D_INTEGER_KIND:
-		if (set_integer(info, text, &value, err) < 0)
-			return -1;
-		break;
-	case P4D_DECIMAL_KIND:
-		if (set_real(info, text, &value, err) < 0)
-			return -1;
-		break;
-	case P4D_CHOICE_KIND:
-		value = choice_find(info->list, text);
-		if (value < 0)
-			return p4d_fail(err, P4D_E_VALUE, "--p4d-%s=%.64s: not one of %s", info->name, text,
-					info->list);
-		break;
-	case P4D_TEXT_KIND:
-		if (!*text)
-			return p4d_fail(err, P4D_E_VALUE, "--p4d-%s: empty value", info->name);
-		if (strlen(text) >= info->size)
-			return p4d_fail(err, P4D_E_VALUE,
-					"--p4d-%s: %zu characters, at most %zu are accepted", info->name,
-					strlen(text), info->size - 1);
-		for (const char *at = text; *at; at++)
-			if (iscntrl((unsigned char)*at))
-				return p4d_fail(err, P4D_E_VALUE,
-						"--p4d-%s: control character 0x%02x at position %zu",
-						info->name, (unsigned char)*at, (size_t)(at - text) + 1);
+	if (p4d_option_parse(info, "--p4d-", text, &value, err) < 0)
+		return -1;
+	if (info->kind == P4D_TEXT_KIND)
 		memcpy((char *)request + info->field, text, strlen(text) + 1);
-		break;
-	case P4D_SWITCH_KIND:
-		break;
-	}
-	request->value[option] = value;
-	request->origin[option] = (uint8_t)origin;
+	p4d_request_put(request, option, value, origin);
 	return 0;
+}
+
+int p4d_request_set_typed(p4d_request *request, p4d_option option, const char *text, p4d_error *err)
+{
+	char first[256], second[256];
+	const bool again = p4d_is_set(request, option);
+
+	p4d_request_value_text(request, option, first, sizeof(first));
+	if (p4d_request_set(request, option, text, P4D_BY_USER, err) < 0) {
+		if (err)
+			p4d_request_without_prefix(err->text);
+		return -1;
+	}
+	p4d_request_value_text(request, option, second, sizeof(second));
+	return again ? p4d_option_twice(table[option].name, first, second, err) : 0;
 }
 
 void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin)
@@ -239,15 +109,12 @@ void p4d_request_default(p4d_request *request, p4d_option option, int64_t value,
 
 void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin)
 {
-	p4d_request_put(request, option, bits_of(value), origin);
+	p4d_request_put(request, option, p4d_option_bits(value), origin);
 }
 
 double p4d_request_real(const p4d_request *request, p4d_option option)
 {
-	double real;
-
-	memcpy(&real, &request->value[option], sizeof(real));
-	return real;
+	return p4d_option_real(request->value[option]);
 }
 
 void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin)
@@ -278,28 +145,19 @@ bool p4d_request_any(const p4d_request *request)
 size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf,
 			 size_t size)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(buf, size);
 	char value[1024];
 
-	if (size)
-		buf[0] = '\0';
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		p4d_origin origin = (p4d_origin)request->origin[i];
 		if (origin == P4D_UNSET || !(only & (1u << origin)) || !(table[i].where & P4D_WHERE_SLURM))
 			continue;
 		if ((table[i].where & P4D_WHERE_MODEL) && origin != P4D_BY_USER)
 			continue;
-		int length;
-		if (table[i].kind == P4D_SWITCH_KIND)
-			length = snprintf(buf + used, size - used, "%s%s%s", used ? " " : "", prefix,
-					  table[i].name);
-		else
-			length = snprintf(
-			    buf + used, size - used, "%s%s%s=%s", used ? " " : "", prefix, table[i].name,
-			    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
-		if (length < 0 || (size_t)length >= size - used)
-			return size ? size - 1 : 0;
-		used += (size_t)length;
+		p4d_request_value_text(request, (p4d_option)i, value, sizeof(value));
+		const bool is_switch = table[i].kind == P4D_SWITCH_KIND;
+		p4d_text_entry(&text, " ", "%s%s%s%s", prefix, table[i].name, is_switch ? "" : "=",
+			       is_switch ? "" : value);
 	}
-	return used;
+	return text.length;
 }

@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/option.h"
 #include "request/devices.h"
+#include "request/schedules.h"
 
 /*
  * A request is what was asked for: one value per option of options.def, each with its origin. It starts with
@@ -30,50 +32,35 @@ typedef enum p4d_option {
 	P4D_OPTIONS
 } p4d_option;
 
-/* Values of the CHOICE options, in the order of their lists. */
-enum { P4D_GPIPE, P4D_1F1B, P4D_INTERLEAVED, P4D_ZB1P, P4D_ZBV, P4D_V_HALF };
+/* Values of the CHOICE options, in the order of their lists; of schedules in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
 enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
 enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
-enum { P4D_FRAMEWORK_P4D, P4D_FRAMEWORK_MEGATRON };
 enum { P4D_BF16, P4D_FP16, P4D_FP32 };
 enum { P4D_RMSNORM, P4D_LAYERNORM };
 enum { P4D_ROPE, P4D_LEARNED };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
-enum { P4D_METHOD_CLOSED, P4D_METHOD_PAPER, P4D_METHOD_PLAN };
+enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
-/* Schedules whose second chunk runs back from the last stage to the first. */
-static inline bool p4d_is_v_shaped(int schedule)
-{
-	return schedule == P4D_ZBV || schedule == P4D_V_HALF;
-}
+/*
+ * What trains, X(ID, name): the option's value P4D_FRAMEWORK_ID, what a user types, and the entry in
+ * framework/name.c that says all p4d knows of it. Where none is asked for, the first is taken that can train
+ * the model.
+ */
+#define P4D_FRAMEWORK_LIST(X) \
+	X(P4D, p4d) \
+	X(MEGATRON, megatron)
+
+#define P4D_FRAMEWORK_ID(id, name) P4D_FRAMEWORK_##id,
+#define P4D_FRAMEWORK_NAME(id, name) "|" #name
+enum { P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_ID) P4D_FRAMEWORKS };
+#define P4D_FRAMEWORK_NAMES (&(P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_NAME))[1]) /* "a|b" */
 
 /* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
  * USER. */
 typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D_BY_P4D } p4d_origin;
 
 enum { P4D_WHERE_SLURM = 1, P4D_WHERE_COMMAND = 2, P4D_WHERE_PLAN = 4, P4D_WHERE_MODEL = 8 };
-
-typedef enum p4d_kind {
-	P4D_INTEGER_KIND,
-	P4D_DECIMAL_KIND,
-	P4D_CHOICE_KIND,
-	P4D_TEXT_KIND,
-	P4D_SWITCH_KIND
-} p4d_kind;
-
-/* One row of options.def. */
-typedef struct p4d_option_info {
-	const char *name;     /* "micro-batch" */
-	const char *argument; /* "N", "on|off", NULL for a switch */
-	p4d_kind kind;
-	int64_t min, max;   /* integers */
-	double least, most; /* real numbers */
-	const char *list;   /* choices, "a|b|c" */
-	size_t field, size; /* texts: place and size in p4d_request */
-	unsigned where;     /* P4D_WHERE_* */
-	const char *help;
-} p4d_option_info;
 
 typedef struct p4d_request {
 	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */
@@ -107,6 +94,9 @@ const char *p4d_request_value_text(const p4d_request *request, p4d_option option
  */
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err);
+
+/* As the user typed it for a program without the prefix. USAGE: it was given before, with another value. */
+int p4d_request_set_typed(p4d_request *request, p4d_option option, const char *text, p4d_error *err);
 
 /* Stores a number or choice index that is known to be valid. */
 void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);

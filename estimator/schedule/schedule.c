@@ -6,6 +6,9 @@
 #include "schedule/schedule_order.h"
 #include "schedule/slot_pool.h"
 
+#define ENTRY(id, symbol, name) [P4D_##id] = &p4d_schedule__##symbol,
+const p4d_schedule_kind *const p4d_schedule_kinds[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(ENTRY)};
+
 enum { MOST_INSTRUCTIONS = 1 << 28 };
 
 p4d_schedule p4d_schedule_of(const p4d_layout *layout)
@@ -59,7 +62,7 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 
 	for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
 		uint32_t position = p4d_schedule_position_of(s, stage, chunk);
-		each += p4d_is_split(s) ? 3 : 2;
+		each += p4d_is_split(s->kind) ? 3 : 2;
 		each += position > 0 ? 2 : 0;
 		each += position < last ? 2 : 0;
 	}

@@ -15,12 +15,12 @@
  * nobody else does.
  *
  * A micro-batch runs through stages * chunks positions, 0 (the embedding) to stages*chunks - 1 (the loss).
- * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (zbv, v-half: two chunks) chunk 1
+ * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (two chunks) chunk 1
  * runs back, at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to
  * itself at the turn.
  */
 typedef struct p4d_schedule {
-	int kind;       /* P4D_GPIPE ... P4D_V_HALF */
+	int kind;       /* index in p4d_schedule_kinds */
 	int vocabulary; /* P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 */
 	uint32_t stages, chunks;
 	uint32_t micro_batches;
@@ -102,22 +102,10 @@ static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t 
 /* The stage (and chunk, may be NULL) at a position. */
 uint32_t p4d_schedule_stage_at(const p4d_schedule *s, uint32_t position, uint32_t *chunk);
 
-/* Stages with the embedding and with the loss. */
-static inline bool p4d_schedule_is_first(const p4d_schedule *s, uint32_t stage)
-{
-	(void)s;
-	return stage == 0;
-}
-
+/* The stage with the loss; the embedding is on stage 0. */
 static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 {
 	return stage == (p4d_is_v_shaped(s->kind) ? 0 : s->stages - 1);
-}
-
-/* True when the backward pass is split in two. */
-static inline bool p4d_is_split(const p4d_schedule *s)
-{
-	return s->kind >= P4D_ZB1P;
 }
 
 /*
@@ -129,16 +117,8 @@ int p4d_schedule_compile(const p4d_schedule *s, p4d_instruction_list *lists, p4d
 void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 
 /*
- * The slots that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so no allocation, and
- * the time depends on nothing but the kind. With p stages, m micro-batches, v chunks, on stage r, in slots of
- * one chunk:
- *
- *   gpipe m; 1f1b min(m, p-r), with vocab-2 min(m, p-r+1), with vocab-1 min(m, p-r+2);
- *   interleaved min(m*v, 2(p-r-1) + (v-1)p + 1); zb1p min(m, p); zbv 2p from m = 2p-r-1 on;
- *   v-half p+1 for odd p, p+2 for even p, the same on all stages; vocabulary parallelism adds 2, but nothing
- *   for even p with vocab-2. Less for few micro-batches.
- *
- * Vocabulary slots: 1.
+ * The slots, of one chunk each, that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so
+ * no allocation, and the time depends on nothing but the kind.
  */
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 

@@ -149,7 +149,7 @@ static int check_hand_overs(checker *c)
 	const uint64_t *done = c->done;
 	const bool one = c->s->vocabulary == P4D_VOCAB_1;
 
-	if (p4d_schedule_is_first(c->s, c->stage) &&
+	if (c->stage == 0 &&
 	    (check_pending(c, done[P4D_OP_EMBED_FORWARD], done[P4D_OP_FORWARD], "embeddings") < 0 ||
 	     check_pending(c, done[P4D_OP_BACKWARD], done[P4D_OP_EMBED_BACKWARD], "embedding gradients") < 0))
 		return -1;
@@ -179,7 +179,7 @@ static int check_chunk_pass(checker *c)
 {
 	const p4d_instruction *in = here(c);
 	const uint64_t number = pass_number(c, in);
-	const bool split = p4d_is_split(c->s), forward = in->op == P4D_OP_FORWARD;
+	const bool split = p4d_is_split(c->s->kind), forward = in->op == P4D_OP_FORWARD;
 	uint8_t *state = &c->state[number], before = *state;
 
 	if ((in->op == P4D_OP_BACKWARD) == split && !forward)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule_order.h"
 
-/* Later than every pass that has a moment of its own: 2^24 micro-batches of periods below 2^16. */
-static const int64_t AT_THE_END = (int64_t)1 << 48;
-
 void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step)
 {
 	p4d_stream *stream = &order->stream[order->streams];
@@ -44,106 +41,16 @@ void p4d_schedule_order__vocabulary(p4d_schedule_order *order, const p4d_vocabul
 				keys->period);
 }
 
-static void order_gpipe(p4d_schedule_order *o)
-{
-	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 1);
-	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, AT_THE_END, 1);
-}
-
-/* Warm-up of p-r-1 forwards, then a forward and a backward in turn (PipeDream-flush). */
-static void order_1f1b(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
-{
-	int64_t warm_up = s->stages - stage - 1;
-
-	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 2);
-	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
-}
-
-/*
- * 1F1B on a clock where a backward pass takes two forwards: stage r begins the forward of micro-batch i at
- * r + 3i and its backward at p + 2(p-r-1) + 3(i+d). d delays every backward by d periods, for the barriers
- * between the last forward and the first backward (arXiv 2411.05288): S of micro-batch i runs at p + 2 + 3i,
- * when the last stage has just finished a backward pass after the forward of i; T a period later. Vocab-2
- * needs all S before the backward (d = 1), vocab-1 all T (d = 2). A period is 24 here, passes are placed by
- * their middles, and vocabulary passes of the same moment run in the order EMBED_FORWARD, T, S,
- * EMBED_BACKWARD: first those that nothing of this moment waits for.
- */
-static void order_1f1b_vocabulary(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
-{
-	enum { UNIT = 8, PERIOD = 3 * UNIT };
-	const int64_t p = s->stages, r = stage, delay = s->vocabulary == P4D_VOCAB_1 ? 2 : 1;
-	const int64_t moment = (p + 2) * UNIT;
-	/* The embedding of i is needed at 3i, hence at a moment before, a unit earlier to hide the sum over
-	 * the stages; its gradient is there at 3(i + p + d), and a unit later everywhere. */
-	const int64_t ahead = (p + 2 + 1 + 2) / 3;
-	const int64_t behind = (3 * (p + delay) + 1 - (p + 2) + 2) / 3;
-	const p4d_vocabulary_keys keys = {
-	    .period = PERIOD,
-	    .embed_forward = moment - ahead * PERIOD - 4,
-	    .backward = moment + PERIOD - 3,
-	    .forward = moment - 2,
-	    .embed_backward = moment + behind * PERIOD - 1,
-	};
-
-	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, r * UNIT + UNIT / 2, PERIOD);
-	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, (p + 2 * (p - r - 1) + 3 * delay + 1) * UNIT, PERIOD);
-	p4d_schedule_order__vocabulary(o, &keys);
-}
-
-/*
- * ZB-H1 (arXiv 2401.10241): 1F1B, with the weight gradients of stage r delayed by r micro-batches, so that
- * every stage holds p of them, the early stages because their backward is far away and the late ones because
- * of this delay; it is what lets the backward passes follow each other without waiting.
- */
-static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
-{
-	int64_t warm_up = s->stages - stage - 1;
-
-	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 3);
-	p4d_schedule_order__add(o, P4D_OP_BACKWARD_INPUT, 0, 3 * warm_up + 1, 3);
-	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, 3 * (warm_up + stage) + 2, 3);
-}
-
-/* Megatron-LM's interleaved 1F1B (arXiv 2104.04473). */
-static void order_interleaved(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
-{
-	int64_t warm_up = 2 * (int64_t)(s->stages - stage - 1) + (int64_t)(s->chunks - 1) * s->stages;
-
-	o->interleaved = true;
-	o->count = s->micro_batches * s->chunks;
-	p4d_schedule_order__add(o, P4D_OP_FORWARD, 0, 0, 2);
-	p4d_schedule_order__add(o, P4D_OP_BACKWARD, 0, 2 * warm_up + 1, 2);
-}
-
 void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order)
 {
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[s->kind];
+
 	order->streams = 0;
-	order->count = s->micro_batches;
+	order->interleaved = kind->in_groups;
+	order->count = s->micro_batches * (order->interleaved ? s->chunks : 1);
 	order->stages = s->stages;
 	order->chunks = s->chunks;
-	order->interleaved = false;
-	switch (s->kind) {
-	case P4D_GPIPE:
-		order_gpipe(order);
-		break;
-	case P4D_INTERLEAVED:
-		order_interleaved(s, stage, order);
-		break;
-	case P4D_ZB1P:
-		order_zb1p(s, stage, order);
-		break;
-	case P4D_ZBV:
-		p4d_schedule_order__zbv(s, stage, order);
-		break;
-	case P4D_V_HALF:
-		p4d_schedule_order__v_half(s, stage, order);
-		break;
-	default:
-		if (s->vocabulary == P4D_VOCAB_OFF)
-			order_1f1b(s, stage, order);
-		else
-			order_1f1b_vocabulary(s, stage, order);
-	}
+	kind->order(s, stage, order);
 }
 
 /* The end of a pace, and perhaps of the stream. */

@@ -5,11 +5,12 @@
 #include "schedule/schedule.h"
 
 /*
- * In which order a stage runs its passes. All passes of one kind (the forwards of chunk 0, say) form a
- * stream, in the order of the micro-batches; every pass has a key, a moment on the clock of an ideal machine,
- * and the order of the stage is the merge of its streams by key. Keys are linear in the micro-batch, or
- * linear in parts where the warm-up and the end run at another pace, so where a pass comes is
- * arithmetic: the slots are counted and the steady state is found without compiling.
+ * In which order a stage runs its passes. Of p stages and m micro-batches, in v chunks, this is stage r. All
+ * passes of one kind (the forwards of chunk 0, say) form a stream, in the order of the micro-batches; every
+ * pass has a key, a moment on the clock of an ideal machine, and the order of the stage is the merge of its
+ * streams by key. Keys are linear in the micro-batch, or linear in parts where the warm-up and the end run at
+ * another pace, so where a pass comes is arithmetic: the slots are counted and the steady state is found
+ * without compiling.
  */
 typedef struct p4d_pass {
 	uint32_t micro_batch;
@@ -56,9 +57,9 @@ bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass);
 void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
 void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step);
 
-/* The orders with two chunks in the shape of a V. */
-void p4d_schedule_order__zbv(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order);
-void p4d_schedule_order__v_half(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order);
+/* The entries of p4d_schedule_kinds. */
+#define P4D_SCHEDULE_ENTRY(id, symbol, name) extern const p4d_schedule_kind p4d_schedule__##symbol;
+P4D_SCHEDULE_LIST(P4D_SCHEDULE_ENTRY)
 
 /*
  * Vocabulary passes that every stage runs at the same moment of the ideal clock. Keys of micro-batch 0; the

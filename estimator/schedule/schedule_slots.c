@@ -2,10 +2,10 @@
 #include "schedule/schedule_order.h"
 
 /*
- * Slots without compiling. In every schedule but zbv the streams of a stage have one key each, all with the
- * same step, so just before pass j of stream d, pass number j + c of stream x is the next, with a constant c
- * for the pair. What is alive then is a sum of such numbers, clamped to 0..m: linear in j between the places
- * where one of them begins or ends to be clamped. The most is found at one of those places.
+ * Slots without compiling. Where the streams of a stage have one pace each, all with the same step, just
+ * before pass j of stream d, pass number j + c of stream x is the next, with a constant c for the pair. What
+ * is alive then is a sum of such numbers, clamped to 0..m: linear in j between the places where one of them
+ * begins or ends to be clamped. The most is found at one of those places.
  */
 
 static int64_t clamped(int64_t n, int64_t count)
@@ -53,26 +53,26 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* See p4d_schedule_order__zbv for the parts of a stage's list. */
-static p4d_slots slots_of_zbv(const p4d_schedule *s, uint32_t stage)
-{
-	const uint32_t p = s->stages, r = stage, m = s->micro_batches;
-	/* Before the first W1: 2p-r-1 forwards of chunk 0 and r+1 of chunk 1. From there on every W is
-	 * followed by at most one forward. */
-	return (p4d_slots){.activation = least(m, 2 * p - r - 1) + least(m, r + 1)};
-}
-
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage)
 {
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[s->kind];
 	p4d_schedule_order order;
 	p4d_slots slots = {0};
 
-	if (s->kind == P4D_ZBV)
-		return slots_of_zbv(s, stage);
+	if (kind->slots)
+		return kind->slots(s, stage);
 	p4d_schedule_order_begin(s, stage, &order);
 	slots.activation =
-	    most_alive(&order, P4D_OP_FORWARD, p4d_is_split(s) ? P4D_OP_BACKWARD_WEIGHT : P4D_OP_BACKWARD);
+	    most_alive(&order, P4D_OP_FORWARD, kind->split ? P4D_OP_BACKWARD_WEIGHT : P4D_OP_BACKWARD);
 	if (s->vocabulary != P4D_VOCAB_OFF)
 		slots.vocabulary = most_alive(&order, P4D_OP_VOCAB_FORWARD, P4D_OP_VOCAB_BACKWARD);
 	return slots;
+}
+
+p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
+{
+	const p4d_v_ends many = p4d_schedule_kinds[s->kind]->ends(s->stages - stage);
+
+	return (p4d_v_ends){.ahead = least(many.ahead, s->micro_batches),
+			    .behind = least(many.behind, s->micro_batches)};
 }

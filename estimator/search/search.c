@@ -25,8 +25,10 @@ static bool simpler(const p4d_candidate *a, const p4d_candidate *b, double safe)
 		return x->value[P4D_CP] < y->value[P4D_CP];
 	if (x->value[P4D_PP] != y->value[P4D_PP])
 		return x->value[P4D_PP] < y->value[P4D_PP];
-	if (x->value[P4D_SCHEDULE] != y->value[P4D_SCHEDULE])
-		return x->value[P4D_SCHEDULE] < y->value[P4D_SCHEDULE];
+	int a_rank = p4d_schedule_kinds[x->value[P4D_SCHEDULE]]->rank;
+	int b_rank = p4d_schedule_kinds[y->value[P4D_SCHEDULE]]->rank;
+	if (a_rank != b_rank)
+		return a_rank < b_rank;
 	if (x->value[P4D_VPP] != y->value[P4D_VPP])
 		return x->value[P4D_VPP] < y->value[P4D_VPP];
 	if (x->value[P4D_VOCAB_PARALLEL] != y->value[P4D_VOCAB_PARALLEL])

@@ -4,6 +4,7 @@
 
 #include "cost/cost.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search_internal.h"
 
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
@@ -12,10 +13,10 @@ void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 	w->layout.cp_comm = cp_comm;
 }
 
-/* Megatron-LM keeps its default. */
 static bool chooses_cp_comm(const p4d_search_enumeration *w)
 {
-	return p4d_is_open(w, P4D_CP_COMM) && w->layout.cp > 1 && w->framework == P4D_FRAMEWORK_P4D;
+	return p4d_is_open(w, P4D_CP_COMM) && w->layout.cp > 1 &&
+	       p4d_framework_of(w->layout.framework)->chooses_cp_comm;
 }
 
 bool p4d_search_candidate__build(p4d_search_enumeration *w)

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cost/cost.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 #include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
@@ -28,14 +30,13 @@ static p4d_search_outcome try_recompute(p4d_search_enumeration *w, int recompute
 	return p4d_search_candidate__try(w);
 }
 
-/*
- * The most recompute that is worth a trial. When everything is computed again zb1p puts nothing off: it is
- * 1f1b then, and holds more.
- */
+/* The most recompute that is worth a trial. */
 static int most_recompute(const p4d_search_enumeration *w)
 {
-	return p4d_is_open(w, P4D_SCHEDULE) && w->trial.value[P4D_SCHEDULE] == P4D_ZB1P ? P4D_RECOMPUTE_MLP
-											: P4D_RECOMPUTE_FULL;
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[w->trial.value[P4D_SCHEDULE]];
+
+	return p4d_is_open(w, P4D_SCHEDULE) && kind->idle_if_recomputed ? P4D_RECOMPUTE_MLP
+									: P4D_RECOMPUTE_FULL;
 }
 
 /*
@@ -103,8 +104,6 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 {
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], units = layers / vpp;
 	const uint64_t base = units / pp, extra = units % pp, from = (pp - extra) / 2;
-	char *text = w->trial.pipeline_split;
-	size_t used = 0, size = sizeof(w->trial.pipeline_split);
 
 	if (!p4d_is_open(w, P4D_PIPELINE_SPLIT))
 		return true;
@@ -115,17 +114,20 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
 	    vpp > MOST_SPLIT_CHUNKS)
 		return false;
-	for (uint64_t i = 0; i < pp && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i ? "," : "",
-					 (base + (i >= from && i < from + extra)) * vpp);
+	p4d_text text = p4d_text_in(w->trial.pipeline_split, sizeof(w->trial.pipeline_split));
+	for (uint64_t i = 0; i < pp; i++)
+		p4d_text_entry(&text, ",", "%" PRIu64, (base + (i >= from && i < from + extra)) * vpp);
 	propose(w, P4D_PIPELINE_SPLIT, 1);
-	return used < size;
+	return !text.truncated;
 }
 
 /* One schedule with its chunks. */
 static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint64_t vpp, int vocabulary)
 {
-	if ((!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
+	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
+
+	if (!(framework->schedules >> schedule & 1) || (vocabulary && framework->no_vocab_parallel) ||
+	    (!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] != schedule) ||
 	    (!p4d_is_open(w, P4D_VPP) && (uint64_t)w->asked->value[P4D_VPP] != vpp) ||
 	    (!p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] != vocabulary) ||
 	    !propose_split(w, pp, vpp) || (w->any && w->entries))
@@ -153,42 +155,41 @@ static bool states_may_fit(p4d_search_enumeration *w)
 	return !l->dp || (double)p4d_memory_least_states(l) <= w->space->limit * (double)c->gpu->usable_bytes;
 }
 
-/*
- * The schedules of a pipeline. GPipe holds more than 1F1B and is not faster, so it is tried only when asked
- * for; Megatron-LM has two; without a pipeline there is nothing to schedule.
- */
-static void over_shapes(p4d_search_enumeration *w, uint64_t pp)
+/* A schedule with its chunks, without and with vocabulary parallelism. */
+static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
-	const bool megatron = w->framework == P4D_FRAMEWORK_MEGATRON;
-	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
+	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], chunks = kind->chunks;
+	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
+	const bool first_kind =
+	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
 
+	/* without a pipeline there is nothing to schedule */
+	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) ||
+	    (pp == 1 && (chunks != 1 || kind->split)))
+		return;
+	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
+	 * many micro-batches it prunes all where the vocabulary is cut */
+	for (uint64_t vpp = chunks ? chunks : layers / pp; vpp >= (chunks ? chunks : 2); vpp--) {
+		if (!chunks && (w->any || layers % vpp))
+			continue;
+		try_shape(w, pp, schedule, vpp, P4D_VOCAB_OFF);
+		if (kind->vocabulary && pp > 1)
+			try_shape(w, pp, schedule, vpp, first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2);
+	}
+}
+
+/* The schedules of a pipeline. */
+static void over_schedules(p4d_search_enumeration *w, uint64_t pp)
+{
 	if (!states_may_fit(w)) {
 		w->counts.considered++;
 		return;
 	}
-	if (!p4d_is_open(w, P4D_SCHEDULE) && w->asked->value[P4D_SCHEDULE] == P4D_GPIPE)
-		try_shape(w, pp, P4D_GPIPE, 1, P4D_VOCAB_OFF);
-	try_shape(w, pp, P4D_1F1B, 1, P4D_VOCAB_OFF);
-	if (pp == 1)
-		return;
-	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
-	const bool first_kind =
-	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
-	const int vocabulary = first_kind ? P4D_VOCAB_1 : P4D_VOCAB_2;
-	if (!megatron)
-		try_shape(w, pp, P4D_1F1B, 1, vocabulary);
-	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
-	 * many micro-batches it prunes all where the vocabulary is cut */
-	if (!w->any)
-		for (uint64_t vpp = layers / pp; vpp >= 2; vpp--)
-			if (layers % vpp == 0)
-				try_shape(w, pp, P4D_INTERLEAVED, vpp, P4D_VOCAB_OFF);
-	if (megatron)
-		return;
-	try_shape(w, pp, P4D_V_HALF, 2, P4D_VOCAB_OFF);
-	try_shape(w, pp, P4D_V_HALF, 2, vocabulary);
-	try_shape(w, pp, P4D_ZB1P, 1, P4D_VOCAB_OFF);
-	try_shape(w, pp, P4D_ZBV, 2, P4D_VOCAB_OFF);
+	for (int turn = 0; turn < P4D_SCHEDULES; turn++)
+		for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
+			if (p4d_schedule_kinds[schedule]->turn == turn)
+				try_schedule(w, pp, schedule);
 }
 
 static uint64_t asked_or_1(const p4d_search_enumeration *w, p4d_option option)
@@ -201,14 +202,14 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
 
 	if (!p4d_is_open(w, P4D_PP)) {
-		over_shapes(w, (uint64_t)w->asked->value[P4D_PP]);
+		over_schedules(w, (uint64_t)w->asked->value[P4D_PP]);
 		return;
 	}
 	for (uint64_t pp = 1; pp <= ranks && pp <= layers && pp <= P4D_MAX_STAGES; pp++) {
 		if (ranks % pp)
 			continue;
 		propose(w, P4D_PP, pp);
-		over_shapes(w, pp);
+		over_schedules(w, pp);
 	}
 }
 
@@ -223,7 +224,7 @@ static bool may_win(p4d_search_enumeration *w)
 	l->tp = (uint64_t)w->trial.value[P4D_TP];
 	l->cp = (uint64_t)w->trial.value[P4D_CP];
 	l->sequence_parallel = sequence && l->tp > 1;
-	l->schedule = P4D_1F1B;
+	l->schedule = P4D_SCHEDULE_DEFAULT;
 	l->recompute =
 	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
 	l->micro_batch =
@@ -284,7 +285,6 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	p4d_request_complete(&w->trial, 1, 1);
 	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
 	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
-	w->framework = w->layout.framework;
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);
 	w->discard = space->capacity.gpu && p4d_on_gpu(w->layout.device) && space->method != P4D_METHOD_PAPER;

@@ -26,7 +26,6 @@ typedef struct p4d_search_enumeration {
 	p4d_layout layout; /* large, hence here rather than on every frame */
 	p4d_search_entry *entry;
 	size_t entries, room;
-	int framework;
 	bool any;     /* stop at the first that fits */
 	bool timed;   /* the clock knows the GPU */
 	bool discard; /* what cannot fit is not looked at in detail */

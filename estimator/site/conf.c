@@ -2,13 +2,14 @@
 #include "site/conf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 int p4d_conf__fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format,
 		   ...)
@@ -58,34 +59,15 @@ static char *read_open_file(int fd, const char *path, bool trust, uint32_t trust
 			 P4D_CONF_BYTES);
 		return NULL;
 	}
-	size_t size = (size_t)st.st_size, used = 0;
-	char *text = malloc(size + 1);
-	if (!text) {
-		p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", path, size);
-		return NULL;
-	}
-	while (used < size) {
-		ssize_t got = read(fd, text + used, size - used);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0) {
-			p4d_fail(err, P4D_E_IO, "%s: %s", path, strerror(errno));
-			free(text);
-			return NULL;
-		}
-		if (!got)
-			break;
-		used += (size_t)got;
-	}
-	text[used] = '\0';
-	*length = used;
+	char *text = p4d_file_read(fd, P4D_CONF_BYTES, length);
+	if (!text)
+		p4d_fail(err, errno == ENOMEM ? P4D_E_NO_MEMORY : P4D_E_IO, "%s: %m", path);
 	return text;
 }
 
 int p4d_conf__read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err)
 {
-	/* O_NONBLOCK: opening a FIFO must not wait for a writer */
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = p4d_file_open(path);
 	size_t length;
 
 	if (fd < 0)

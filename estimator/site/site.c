@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "request/framework.h"
 #include "site/site_internal.h"
 
 static const p4d_site_section *section_of(const p4d_site *site, p4d_conf_section_kind kind, const char *name,
@@ -150,8 +151,8 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
 			       p4d_conf__member_bytes((p4d_conf_key)i));
 	}
-	/* a limit that nobody set may rise to 0.97, so one that was set stays in force even when they are
-	 * equal */
+	/* a framework may have another where nobody set one, so one that was set stays in force even when
+	 * they are equal */
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
 }
 
@@ -206,9 +207,9 @@ p4d_log p4d_site_log(const p4d_site *site)
 
 double p4d_site_policy_limit(const p4d_policy *policy, int framework)
 {
-	if (!policy->limit_is_set && framework == P4D_FRAMEWORK_P4D)
-		return 0.97;
-	return policy->limit;
+	const double own = p4d_framework_of(framework)->limit;
+
+	return own > 0 && !policy->limit_is_set ? own : policy->limit;
 }
 
 const char *p4d_site_mode_name(p4d_mode mode)

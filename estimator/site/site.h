@@ -30,10 +30,10 @@ typedef struct p4d_policy {
 	p4d_rewrite rewrite;
 	p4d_on_error on_error;
 	p4d_unmodelled unmodelled;
-	double safe;         /* fraction of usable memory: pass silently up to here */
-	double limit;        /* above: rewrite or refuse; between safe and limit: warn */
-	bool limit_is_set;   /* by the site; otherwise 0.95, or 0.97 for framework p4d (see
-				p4d_site_policy_limit) */
+	double safe;  /* fraction of usable memory: pass silently up to here */
+	double limit; /* above: rewrite or refuse; between safe and limit: warn */
+	bool
+	    limit_is_set; /* by the site; otherwise a framework may have its own, see p4d_site_policy_limit */
 	bool require_plan;   /* GPU jobs of this partition must carry a plan */
 	bool allow_override; /* --p4d-override is honoured */
 	bool exempt;         /* by account or QOS: as if mode were off */
@@ -105,8 +105,7 @@ void p4d_site_apply_defaults(const p4d_site *site, p4d_request *request);
 typedef enum p4d_log { P4D_LOG_NONE, P4D_LOG_REFUSALS, P4D_LOG_ALL } p4d_log;
 p4d_log p4d_site_log(const p4d_site *site);
 
-/* The limit that applies to a framework: the site's, else 0.97 for p4d (its arena is exact) and 0.95
- * otherwise. */
+/* The limit that applies to a framework: the site's, else its own, where it has one. */
 double p4d_site_policy_limit(const p4d_policy *policy, int framework);
 
 const char *p4d_site_mode_name(p4d_mode mode);

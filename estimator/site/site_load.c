@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/choice.h"
+#include "base/number.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "site/site_internal.h"
 
 static const double GIB = 1073741824.0;
@@ -27,59 +29,37 @@ static const char *value_of(const load *l, const p4d_conf_section *section, p4d_
 /* Index of text in "a|b|c". */
 static int choice(load *l, unsigned line, p4d_conf_key key, const char *text, const char *list, int *out)
 {
-	int index = 0;
+	int index = p4d_choice_find(list, text);
 
-	for (const char *at = list;; at++, index++) {
-		size_t length = strcspn(at, "|");
-		if (strlen(text) == length && !strncasecmp(at, text, length)) {
-			*out = index;
-			return 0;
-		}
-		at += length;
-		if (!*at)
-			return fail(l, line, RANGE, "%s = %.64s: not one of %s",
-				    p4d_conf__key_table[key].name, text, list);
-	}
-}
-
-static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
-{
-	int index;
-
-	if (strcasecmp(text, "true") && strcasecmp(text, "false"))
-		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
-			    p4d_conf__key_table[key].name, text);
-	if (choice(l, line, key, text, "false|true", &index) < 0)
-		return -1;
+	if (index < 0)
+		return fail(l, line, RANGE, "%s = %.64s: not one of %s", p4d_conf__key_table[key].name, text,
+			    list);
 	*out = index;
 	return 0;
 }
 
-/*
- * A plain decimal number above 0 and up to max. Not strtod: it would take "0,8" instead of "0.8" in some
- * locales, and "inf" in all of them. 15 digits and a power of ten are exact in a double, so the division
- * rounds correctly.
- */
+static int boolean(load *l, unsigned line, p4d_conf_key key, const char *text, bool *out)
+{
+	int index = p4d_choice_find("false|true", text);
+
+	if (index < 0)
+		return fail(l, line, SYNTAX, "%s = %.64s: neither true nor false",
+			    p4d_conf__key_table[key].name, text);
+	*out = index;
+	return 0;
+}
+
+/* A plain decimal number above 0 and up to max. */
 static int number(load *l, unsigned line, p4d_conf_key key, const char *text, double max, double *out)
 {
-	double mantissa = 0, scale = 1;
 	const char *name = p4d_conf__key_table[key].name;
-	unsigned digits = 0, dots = 0;
+	double value;
 
-	for (const char *at = text; *at; at++) {
-		if (*at == '.' && !dots++)
-			continue;
-		if (!isdigit((unsigned char)*at) || ++digits > 15)
-			return fail(l, line, SYNTAX, "%s = %.64s: not a number", name, text);
-		mantissa = mantissa * 10 + (*at - '0');
-		if (dots)
-			scale *= 10;
-	}
-	if (!digits)
+	if (text[strspn(text, "0123456789.")] || !p4d_number_real(text, 0, INFINITY, &value))
 		return fail(l, line, SYNTAX, "%s = %.64s: not a number", name, text);
-	if (mantissa <= 0 || mantissa / scale > max)
+	if (value <= 0 || value > max)
 		return fail(l, line, RANGE, "%s = %.64s: not above 0 and at most %.0f", name, text, max);
-	*out = mantissa / scale;
+	*out = value;
 	return 0;
 }
 
@@ -95,43 +75,29 @@ static int gib(load *l, unsigned line, p4d_conf_key key, const char *text, uint6
 
 static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uint32_t max, uint32_t *out)
 {
-	uint32_t value = 0;
+	uint64_t value;
 
-	for (const char *at = text; *at; at++) {
-		if (!isdigit((unsigned char)*at))
-			return fail(l, line, SYNTAX, "%s = %.64s: not a whole number",
-				    p4d_conf__key_table[key].name, text);
-		if (value <= max)
-			value = value * 10 + (uint32_t)(*at - '0');
-	}
-	if (!value || value > max)
+	if (text[strspn(text, "0123456789")])
+		return fail(l, line, SYNTAX, "%s = %.64s: not a whole number", p4d_conf__key_table[key].name,
+			    text);
+	if (!p4d_number_whole(text, 1, max, &value))
 		return fail(l, line, RANGE, "%s = %.64s: not from 1 to %u", p4d_conf__key_table[key].name,
 			    text, (unsigned)max);
-	*out = value;
+	*out = (uint32_t)value;
 	return 0;
 }
 
-/* Joins a list with commas. */
+/* A list, with a comma behind each name. */
 static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
 {
+	p4d_text names = {.grows = true};
 	const char *text;
-	size_t size = 1;
 
 	for (unsigned i = 0; (text = value_of(l, section, key, i)); i++)
-		size += strlen(text) + 1;
-	if (size == 1)
-		return 0;
-	char *at = *out = malloc(size);
-	if (!at)
-		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", l->conf->path, size);
-	for (unsigned i = 0; (text = value_of(l, section, key, i)); i++) {
-		size_t length = strlen(text);
-		memcpy(at, text, length);
-		at[length] = ',';
-		at += length + 1;
-	}
-	*at = '\0';
-	return 0;
+		p4d_text_print(&names, "%s,", text);
+	*out = names.at;
+	return names.truncated ? p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for a list", l->conf->path)
+			       : 0;
 }
 
 /* The value of a key that stands in the section, into the member that its row names. */

@@ -22,10 +22,10 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 			double *of = cost + 3 * (stage * s->chunks + chunk);
 			for (unsigned op = 0; op < 3; op++) {
 				p4d_instruction pass = in;
-				pass.op = op == 0           ? P4D_OP_FORWARD
-					  : op == 2         ? P4D_OP_BACKWARD_WEIGHT
-					  : p4d_is_split(s) ? P4D_OP_BACKWARD_INPUT
-							    : P4D_OP_BACKWARD;
+				pass.op = op == 0                 ? P4D_OP_FORWARD
+					  : op == 2               ? P4D_OP_BACKWARD_WEIGHT
+					  : p4d_is_split(s->kind) ? P4D_OP_BACKWARD_INPUT
+								  : P4D_OP_BACKWARD;
 				of[op] = p4d_cost(s, d, stage, &pass);
 			}
 			if (position > 0 && p4d_schedule_stage_at(s, position - 1, NULL) != stage)
@@ -54,7 +54,7 @@ double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)
 	double each = 0, tables = 0, busy = 0;
 
 	for (uint32_t i = 0; i < passes; i++)
-		each += i % 3 == 2 && !p4d_is_split(s) ? 0 : cost[i];
+		each += i % 3 == 2 && !p4d_is_split(s->kind) ? 0 : cost[i];
 	for (uint32_t i = 0; s->vocabulary != P4D_VOCAB_OFF && i < TABLE_PASSES; i++)
 		tables += cost[passes + once + i];
 	for (uint32_t i = 0; i < once; i++)

@@ -64,7 +64,7 @@ static unsigned barriers_of(const p4d_schedule *s)
 /* Nodes that a micro-batch adds. */
 static uint64_t nodes_each(const p4d_schedule *s)
 {
-	const unsigned passes = p4d_is_split(s) ? 3 : 2;
+	const unsigned passes = p4d_is_split(s->kind) ? 3 : 2;
 	uint64_t each = (uint64_t)p4d_schedule_positions(s) * passes;
 
 	if (s->vocabulary != P4D_VOCAB_OFF)
@@ -359,7 +359,7 @@ static bool build(graph_builder *b, bool periodic)
 		return true;
 	if (!sort(b))
 		return false;
-	b->graph->micro_batches = b->s->kind == P4D_INTERLEAVED ? b->s->stages : 1;
+	b->graph->micro_batches = p4d_schedule_kinds[b->s->kind]->in_groups ? b->s->stages : 1;
 	p4d_timeline_graph__find_periods(b->graph, nodes_each(b->s));
 	return true;
 }

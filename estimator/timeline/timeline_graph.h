@@ -35,7 +35,7 @@ typedef struct p4d_timeline_graph {
 
 /*
  * Builds the graph. Errors: NO_MEMORY; OVERFLOW above 2^31 nodes. graph->node is freed by the caller. Not for
- * gpipe, which has no single steady state.
+ * a schedule in phases, which has no single steady state.
  */
 int p4d_timeline_graph__build(const p4d_schedule *s, p4d_timeline_graph *graph, p4d_error *err);
 
@@ -57,8 +57,8 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost);
 
 /*
- * The step of gpipe, for which there is a formula: passes of constant length through machines in a row with
- * room for all between them. Takes the cost table.
+ * The step of a schedule in phases, for which there is a formula: passes of constant length through machines
+ * in a row with room for all between them. Takes the cost table.
  */
 double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost);
 

@@ -42,20 +42,11 @@ void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each)
 		graph->windows = 0;
 }
 
-/*
- * Twice the micro-batches of the beginning and the end, about, where more windows show longer patterns. What
- * those two take was counted: the tests see to it that windows are left for every shape.
- */
 uint32_t p4d_timeline_graph__enough(const p4d_schedule *s)
 {
-	const uint32_t p = s->stages;
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[s->kind];
 
-	switch (s->kind) {
-	case P4D_INTERLEAVED:
-		return 6 * p;
-	case P4D_ZBV:
-		return 2 * p + p / 4 + 14;
-	default:
-		return p + p / 2 + 16;
-	}
+	if (!kind->steady.quarters)
+		return 6 * s->stages / 4 + 16;
+	return kind->steady.quarters * s->stages / 4 + kind->steady.more;
 }

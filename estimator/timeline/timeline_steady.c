@@ -315,7 +315,7 @@ int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_time
 		return -1;
 	double *cost = ((cache *)work->memory)->cost;
 	p4d_timeline_graph__costs(s, d, cost);
-	if (s->kind == P4D_GPIPE)
+	if (p4d_schedule_kinds[s->kind]->in_phases)
 		whole = p4d_timeline_gpipe__seconds(s, d->send, cost);
 	else if (seconds_of_graph(s, d, work, &whole, err) < 0)
 		return -1;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "checkpoint/checkpoint_internal.h"
 
 enum { ASIDE_ATTEMPTS = 1000 };
@@ -59,14 +59,12 @@ int p4d_checkpoint__make_directory(const char *path, p4d_error *err)
 static bool parse_step(const char *name, const char *before, uint64_t *step)
 {
 	size_t length = strlen(before);
-	char again[32], *end;
+	char again[32];
 
-	if (strncmp(name, before, length) != 0 || !isdigit((unsigned char)name[length]))
+	if (strncmp(name, before, length) != 0 || !p4d_number_whole(name + length, 0, UINT64_MAX, step))
 		return false;
-	errno = 0;
-	*step = strtoull(name + length, &end, 10);
 	snprintf(again, sizeof(again), "%08" PRIu64, *step);
-	return errno == 0 && *end == '\0' && !strcmp(again, name + length);
+	return !strcmp(again, name + length);
 }
 
 typedef struct step_list {

@@ -7,7 +7,9 @@
 #include <xxhash.h>
 
 #include "base/json_file.h"
+#include "base/json_text.h"
 #include "base/new_file.h"
+#include "base/number.h"
 #include "checkpoint/checkpoint_internal.h"
 
 enum { MANIFEST_MAX = 64 << 20 };
@@ -15,71 +17,45 @@ enum { MANIFEST_MAX = 64 << 20 };
 /* What follows the text that the manifest's own checksum covers. */
 static const char ending[] = ",\n\"checksum\": \"";
 
-/* As JSON; without memory the stream fails later on, too. */
-static void put_text(FILE *out, const char *text)
-{
-	struct json_object *object = json_object_new_string(text);
-
-	if (object)
-		fputs(json_object_to_json_string_ext(object,
-						     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-		      out);
-	json_object_put(object);
-}
-
 /* 64-bit numbers stand as hexadecimal text: many readers of JSON know integers up to 2^53 only. */
-static int make_text(const p4d_checkpoint_info *info, const p4d_checkpoint_rank_file *files, uint32_t count,
-		     char **text, size_t *size, p4d_error *err)
+static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_checkpoint_rank_file *files,
+		      uint32_t count)
 {
-	FILE *out = open_memstream(text, size);
-
-	if (!out)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
-	fprintf(out, "{\n\"version\": %d,\n\"plan\": ", P4D_CHECKPOINT_VERSION);
-	put_text(out, info->plan);
-	fprintf(out, ",\n\"step\": %" PRIu64 ",\n\"consumed\": %" PRIu64 ",\n\"seed\": \"%016" PRIx64 "\"",
-		info->step, info->consumed, info->seed);
-	fprintf(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
-	put_text(out, info->data);
-	fputs(",\n\"files\": [", out);
+	p4d_text_print(out, "{\n\"version\": %d,\n\"plan\": ", P4D_CHECKPOINT_VERSION);
+	p4d_json_text_quote(out, info->plan);
+	p4d_text_print(out,
+		       ",\n\"step\": %" PRIu64 ",\n\"consumed\": %" PRIu64 ",\n\"seed\": \"%016" PRIx64 "\"",
+		       info->step, info->consumed, info->seed);
+	p4d_text_print(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
+	p4d_json_text_quote(out, info->data);
+	p4d_text_add(out, ",\n\"files\": [");
 	for (uint32_t i = 0; i < count; i++)
-		fprintf(out,
-			"%s\n{\"rank\": %" PRIu32 ", \"name\": \"rank-%05" PRIu32
-			".safetensors\", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"}",
-			i ? "," : "", files[i].rank, files[i].rank, files[i].bytes, files[i].checksum);
-	fputs("\n]", out);
-	if (fflush(out) != 0 || !*text) {
-		fclose(out);
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
-	}
-	fprintf(out, "%s%016" PRIx64 "\"\n}\n", ending, (uint64_t)XXH3_64bits(*text, *size));
-	return fclose(out) == 0 ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest");
+		p4d_text_print(out,
+			       "%s\n{\"rank\": %" PRIu32 ", \"name\": \"rank-%05" PRIu32
+			       ".safetensors\", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"}",
+			       i ? "," : "", files[i].rank, files[i].rank, files[i].bytes, files[i].checksum);
+	p4d_text_add(out, "\n]");
+	if (!out->truncated)
+		p4d_text_print(out, "%s%016" PRIx64 "\"\n}\n", ending,
+			       (uint64_t)XXH3_64bits(out->at, out->length));
 }
 
 int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *info,
 				   const p4d_checkpoint_rank_file *files, uint32_t count, p4d_error *err)
 {
-	char name[P4D_PATH], *text = NULL;
-	size_t size = 0;
+	char name[P4D_PATH];
+	p4d_text out = {.grows = true};
 
 	if (info->step > INT64_MAX || info->consumed > INT64_MAX)
 		return p4d_fail(err, P4D_E_VALUE, "step or samples do not fit a manifest");
 	int rc = p4d_checkpoint__join_path(name, err, "%s/manifest.json", path);
-	if (rc == 0)
-		rc = make_text(info, files, count, &text, &size, err);
-	if (rc == 0)
-		rc = p4d_new_file_put(name, text, size, err);
-	free(text);
+	if (rc < 0)
+		return -1;
+	make_text(&out, info, files, count);
+	rc = out.truncated ? p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write a manifest")
+			   : p4d_new_file_put(name, out.at, out.length, err);
+	free(out.at);
 	return rc;
-}
-
-static int parse_hex(const char *text, uint64_t *value)
-{
-	char again[20];
-
-	*value = strtoull(text, NULL, 16);
-	snprintf(again, sizeof(again), "%016" PRIx64, *value);
-	return strcmp(again, text) == 0 ? 0 : -1;
 }
 
 static int read_hex(struct json_object *object, const char *key, uint64_t *value, p4d_error *err)
@@ -88,7 +64,7 @@ static int read_hex(struct json_object *object, const char *key, uint64_t *value
 
 	if (p4d_json_string(object, key, text, sizeof(text), err) < 0)
 		return -1;
-	return parse_hex(text, value) == 0
+	return p4d_number_hex(text, value)
 		   ? 0
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is not 16 hexadecimal digits", key);
 }
@@ -118,7 +94,7 @@ static int check_text(const char *text, size_t size, p4d_error *err)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "it is cut off or not a manifest of p4d");
 	memcpy(digits, text + size - 20, 16);
 	uint64_t found = XXH3_64bits(text, size - tail);
-	if (parse_hex(digits, &expected) < 0 || found != expected)
+	if (!p4d_number_hex(digits, &expected) || found != expected)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "its checksum is %016" PRIx64 ", expected %s", found,
 				digits);
 	return 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/vector.h"
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/huggingface_config.h"
 
@@ -21,21 +22,6 @@ typedef struct import {
 	const char *path;
 } import;
 
-static float from_half(uint16_t half)
-{
-	const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
-	uint32_t bits = sign | (uint32_t)(half & 0x3ff) << 13;
-	float value;
-
-	if (exponent == 0) { /* 2^-24 is one unit of a subnormal half */
-		value = (float)(half & 0x3ff) * 0x1p-24f;
-		return sign ? -value : value;
-	}
-	bits |= exponent == 31 ? 0x7f800000u : (exponent + 112) << 23;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
 static void convert(float *to, const p4d_safetensors_tensor *from, uint64_t at, uint64_t count)
 {
 	const uint8_t *data = (const uint8_t *)from->data + at * p4d_safetensors__type_bytes(from->type);
@@ -47,11 +33,7 @@ static void convert(float *to, const p4d_safetensors_tensor *from, uint64_t at, 
 	for (uint64_t i = 0; i < count; i++) {
 		uint16_t half;
 		memcpy(&half, data + 2 * i, sizeof(half));
-		uint32_t bits = (uint32_t)half << 16;
-		if (from->type == P4D_ST_BF16)
-			memcpy(&to[i], &bits, sizeof(bits));
-		else
-			to[i] = from_half(half);
+		to[i] = from->type == P4D_ST_BF16 ? p4d_from_bf16(half) : p4d_from_fp16(half);
 	}
 }
 
@@ -120,16 +102,6 @@ import in = {.files = files, .layout = storage->layout, .path = path };
 }
 
 /* export */
-
-static uint16_t to_bf16(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	if ((bits & 0x7fffffff) > 0x7f800000) /* NaN must not round to infinity */
-		return (uint16_t)(bits >> 16 | 0x40);
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 typedef struct export
 {
@@ -240,7 +212,7 @@ static int write_tensor(export *out, p4d_safetensors_writer *writer, const p4d_p
 			return -1;
 		if (out->type == P4D_ST_BF16) {
 			for (uint64_t i = 0; i < some; i++)
-				out->rounded[i] = to_bf16(out->values[i]);
+				out->rounded[i] = p4d_to_bf16(out->values[i]);
 			data = out->rounded;
 		}
 		if (p4d_safetensors__write(writer, data, some * p4d_safetensors__type_bytes(out->type), err) <

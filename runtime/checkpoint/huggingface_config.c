@@ -5,7 +5,7 @@
 
 #include <json-c/json.h>
 
-#include "request/defaults.h"
+#include "request/framework.h"
 #include "checkpoint/huggingface_config.h"
 #include "base/new_file.h"
 #include "plan/plan_line.h"
@@ -20,7 +20,7 @@ static architecture architecture_of(const p4d_request *r)
 {
 	const bool bias = r->value[P4D_BIAS] == P4D_BIAS_QKV, norms = r->value[P4D_QK_NORM];
 
-	if (!p4d_defaults_llama_type(r) || (bias && norms))
+	if (p4d_framework_of(P4D_FRAMEWORK_P4D)->check_model(r, NULL) < 0 || (bias && norms))
 		return (architecture){NULL, NULL};
 	return norms  ? (architecture){"Qwen3ForCausalLM", "qwen3"}
 	       : bias ? (architecture){"Qwen2ForCausalLM", "qwen2"}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json_file.h"
+#include "base/number.h"
 #include "checkpoint/safetensors_internal.h"
 
 static const struct {
@@ -164,7 +165,7 @@ const char *p4d_safetensors__shard_metadata(const p4d_safetensors_shard *shard, 
 
 static int read_checksum(const p4d_safetensors_shard *shard, p4d_safetensors_tensor *tensor, p4d_error *err)
 {
-	char *key, *end;
+	char *key;
 
 	if (asprintf(&key, P4D_CHECKSUM_KEY "%s", tensor->name) < 0)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to read it", shard->name);
@@ -172,9 +173,7 @@ static int read_checksum(const p4d_safetensors_shard *shard, p4d_safetensors_ten
 	free(key);
 	if (!text)
 		return 0;
-	errno = 0;
-	tensor->checksum = strtoull(text, &end, 16);
-	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16 || errno)
+	if (!p4d_number_hex(text, &tensor->checksum))
 		return fail(shard, tensor->name, "its checksum is not 16 hexadecimal digits", err);
 	tensor->has_checksum = true;
 	return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/json_text.h"
 #include "base/new_file.h"
 #include "checkpoint/safetensors_internal.h"
 
@@ -32,48 +33,29 @@ static int no_memory(p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write tensors");
 }
 
-/* A text as JSON in the header. */
-static void put_text(FILE *out, const char *prefix, const char *text)
-{
-	struct json_object *object = NULL;
-	char *joined;
-
-	if (asprintf(&joined, "%s%s", prefix, text) >= 0) {
-		object = json_object_new_string(joined);
-		free(joined);
-	}
-	/* without memory the stream fails later on, too */
-	if (object)
-		fputs(json_object_to_json_string_ext(object,
-						     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-		      out);
-	json_object_put(object);
-}
-
 /* Checksums are not known before the data: their digits stand at places that are filled later. */
-static void put_metadata(FILE *out, const p4d_safetensors_tensor *tensors, size_t count,
-			 const char *const *metadata, long *place)
+static void put_metadata(p4d_text *out, const p4d_safetensors_tensor *tensors, size_t count,
+			 const char *const *metadata, size_t *place)
 {
-	fputs("{\"__metadata__\":{", out);
-	for (; metadata && metadata[0]; metadata += 2) {
-		put_text(out, "", metadata[0]);
-		putc(':', out);
-		put_text(out, "", metadata[1]);
-		if (metadata[2] || count)
-			putc(',', out);
+	char *key;
+
+	p4d_json_text_open(out, NULL, '{');
+	p4d_json_text_open(out, "__metadata__", '{');
+	for (; metadata && metadata[0]; metadata += 2)
+		p4d_json_text_string(out, metadata[0], metadata[1]);
+	for (size_t i = 0; i < count && !out->truncated; i++) {
+		if (asprintf(&key, P4D_CHECKSUM_KEY "%s", tensors[i].name) < 0) {
+			out->truncated = true;
+			return;
+		}
+		p4d_json_text_string(out, key, "0000000000000000");
+		place[i] = out->length - DIGITS - 1;
+		free(key);
 	}
-	for (size_t i = 0; i < count; i++) {
-		put_text(out, P4D_CHECKSUM_KEY, tensors[i].name);
-		fputs(":\"", out);
-		place[i] = ftell(out);
-		fputs("0000000000000000\"", out);
-		if (i + 1 < count)
-			putc(',', out);
-	}
-	putc('}', out);
+	p4d_json_text_close(out, '}');
 }
 
-static int put_tensors(FILE *out, const p4d_safetensors_tensor *tensors, part *parts, size_t count,
+static int put_tensors(p4d_text *out, const p4d_safetensors_tensor *tensors, part *parts, size_t count,
 		       p4d_error *err)
 {
 	uint64_t begin = 0;
@@ -85,51 +67,49 @@ static int put_tensors(FILE *out, const p4d_safetensors_tensor *tensors, part *p
 			return -1;
 		if (__builtin_add_overflow(begin, parts[i].bytes, &end) || end > INT64_MAX)
 			return p4d_fail(err, P4D_E_VALUE, "tensors of more than 2^63 bytes in one file");
-		putc(',', out);
-		put_text(out, "", tensor->name);
-		fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", p4d_safetensors__type_name(tensor->type));
+		p4d_json_text_open(out, tensor->name, '{');
+		p4d_json_text_string(out, "dtype", p4d_safetensors__type_name(tensor->type));
+		p4d_json_text_open(out, "shape", '[');
 		for (unsigned d = 0; d < tensor->dims; d++)
-			fprintf(out, "%s%" PRIu64, d ? "," : "", tensor->shape[d]);
-		fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, end);
+			p4d_json_text_whole(out, NULL, tensor->shape[d]);
+		p4d_json_text_close(out, ']');
+		p4d_json_text_open(out, "data_offsets", '[');
+		p4d_json_text_whole(out, NULL, begin);
+		p4d_json_text_whole(out, NULL, end);
+		p4d_text_add(out, "]}");
 		begin = end;
 	}
-	putc('}', out);
+	p4d_json_text_close(out, '}');
 	return 0;
 }
 
 static int make_header(p4d_safetensors_writer *writer, const p4d_safetensors_tensor *tensors,
 		       const char *const *metadata, p4d_error *err)
 {
-	size_t size = 0;
 	uint64_t length = 0;
-	char *text = NULL;
-	long *place = calloc(writer->parts + 1, sizeof(*place));
-	FILE *out = place ? open_memstream(&text, &size) : NULL;
+	size_t *place = calloc(writer->parts + 1, sizeof(*place));
+	p4d_text out = {.grows = true, .truncated = !place};
 
-	if (!out) {
-		free(place);
-		return no_memory(err);
-	}
-	fwrite(&length, sizeof(length), 1, out);
-	put_metadata(out, tensors, writer->parts, metadata, place);
-	int rc = put_tensors(out, tensors, writer->part, writer->parts, err);
-	while (ftell(out) % ALIGNMENT)
-		if (putc(' ', out) == EOF)
-			break;
-	if (fclose(out) != 0 && rc == 0)
+	p4d_text_add_bytes(&out, (const char *)&length, sizeof(length));
+	put_metadata(&out, tensors, writer->parts, metadata, place);
+	int rc = put_tensors(&out, tensors, writer->part, writer->parts, err);
+	while (!out.truncated && out.length % ALIGNMENT)
+		p4d_text_add(&out, " ");
+	if (rc == 0 && out.truncated)
 		rc = no_memory(err);
-	writer->header = (uint8_t *)text;
-	writer->header_bytes = size;
+	writer->header = (uint8_t *)out.at;
+	writer->header_bytes = out.length;
 	for (size_t i = 0; rc == 0 && i < writer->parts; i++)
-		writer->part[i].digits = text + place[i];
+		writer->part[i].digits = out.at + place[i];
 	free(place);
 	if (rc < 0)
 		return -1;
-	if (size - sizeof(length) > P4D_HEADER_LIMIT)
+	length = out.length - sizeof(length);
+	if (length > P4D_HEADER_LIMIT)
 		return p4d_fail(err, P4D_E_VALUE, "%zu tensors need a header of %zu bytes, the limit is %d",
-				writer->parts, size - sizeof(length), P4D_HEADER_LIMIT);
-	length = htole64(size - sizeof(length));
-	memcpy(text, &length, sizeof(length));
+				writer->parts, (size_t)length, P4D_HEADER_LIMIT);
+	length = htole64(length);
+	memcpy(out.at, &length, sizeof(length));
 	return 0;
 }
 
@@ -254,24 +234,18 @@ void p4d_safetensors__abandon(p4d_safetensors_writer *writer)
 int p4d_safetensors__write_index(const char *path, const char *const *names, const char *const *files,
 				 size_t count, uint64_t bytes, p4d_error *err)
 {
-	size_t size = 0;
-	char *text = NULL;
-	FILE *out = open_memstream(&text, &size);
+	p4d_text out = {.grows = true};
 
-	if (!out)
-		return no_memory(err);
-	fprintf(out, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {",
-		bytes);
+	p4d_text_print(
+	    &out, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {", bytes);
 	for (size_t i = 0; i < count; i++) {
-		fputs(i ? ",\n    " : "\n    ", out);
-		put_text(out, "", names[i]);
-		fputs(": ", out);
-		put_text(out, "", files[i]);
+		p4d_text_add(&out, i ? ",\n    " : "\n    ");
+		p4d_json_text_quote(&out, names[i]);
+		p4d_text_add(&out, ": ");
+		p4d_json_text_quote(&out, files[i]);
 	}
-	fputs("\n  }\n}\n", out);
-	int rc = fclose(out) == 0 ? 0 : no_memory(err);
-	if (rc == 0)
-		rc = p4d_new_file_put(path, text, size, err);
-	free(text);
+	p4d_text_add(&out, "\n  }\n}\n");
+	int rc = out.truncated ? no_memory(err) : p4d_new_file_put(path, out.at, out.length, err);
+	free(out.at);
 	return rc;
 }

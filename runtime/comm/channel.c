@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between two ranks: a head and data, over whatever byte stream joins them. */
+/* Messages between two ranks: a header and data, over shared memory or TCP. */
 #include "comm/channel.h"
 
 #include <string.h>
@@ -10,24 +10,24 @@
 
 enum { P4D_MESSAGE = 0x70346430 };
 
-/* Up to `bytes` into the stream to a peer; 0: nothing fits now. */
+/* Writes up to `bytes` to a peer; 0: would block. */
 static size_t stream_write(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
 {
 	const p4d_peer *peer = &w->peers[out->rank];
 
-	if (peer->mate >= 0)
-		return p4d_shm__ring_write(&w->node, (uint32_t)peer->mate, out->channel, data, bytes);
+	if (peer->local_rank >= 0)
+		return p4d_shm__ring_write(&w->node, (uint32_t)peer->local_rank, out->channel, data, bytes);
 	return p4d_tcp__send(w, out, data, bytes);
 }
 
 static size_t stream_read(p4d_world *w, p4d_peer *peer, unsigned channel, void *data, size_t bytes)
 {
-	if (peer->mate >= 0)
-		return p4d_shm__ring_read(&w->node, (uint32_t)peer->mate, channel, data, bytes);
+	if (peer->local_rank >= 0)
+		return p4d_shm__ring_read(&w->node, (uint32_t)peer->local_rank, channel, data, bytes);
 	return p4d_tcp__receive(w, peer, &peer->in[channel], data, bytes);
 }
 
-/* True when all of this channel has left. */
+/* True when all messages of this channel were sent. */
 static bool push(p4d_world *w, p4d_out *out)
 {
 	while (out->done < out->next) {
@@ -66,7 +66,7 @@ typedef struct p4d_sent {
 	uint64_t ticket;
 } p4d_sent;
 
-static bool has_left(void *context)
+static bool is_sent(void *context)
 {
 	const p4d_sent *sent = context;
 
@@ -81,28 +81,28 @@ int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t 
 	if (ticket >= sent.out->next)
 		return p4d_fail(err, P4D_E_VALUE, "no message with ticket %llu was sent on channel %u",
 				(unsigned long long)ticket, channel);
-	if (has_left(&sent))
+	if (is_sent(&sent))
 		return 0;
 	if (to == w->rank)
-		return p4d_fail(err, P4D_E_VALUE, "rank %u waits for itself to receive on channel %u", to,
+		return p4d_fail(err, P4D_E_VALUE, "rank %u waits for its own receive on channel %u", to,
 				channel);
-	return p4d_world__wait(w, has_left, &sent, peer, err);
+	return p4d_world__wait(w, is_sent, &sent, peer, err);
 }
 
 typedef struct p4d_any_sent {
-	p4d_world *w;
+	p4d_world *world;
 	const uint32_t *ranks;
 	const p4d_pending *pending;
 	unsigned count, which;
 } p4d_any_sent;
 
-static bool any_has_left(void *context)
+static bool any_is_sent(void *context)
 {
 	p4d_any_sent *any = context;
 
 	for (any->which = 0; any->which < any->count; any->which++) {
 		const p4d_pending *p = &any->pending[any->which];
-		if (any->w->peers[any->ranks[p->to]].out[p->channel].done > p->ticket)
+		if (any->world->peers[any->ranks[p->to]].out[p->channel].done > p->ticket)
 			return true;
 	}
 	return false;
@@ -111,16 +111,16 @@ static bool any_has_left(void *context)
 int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
 			      unsigned *which, p4d_error *err)
 {
-	p4d_any_sent any = {.w = w, .ranks = ranks, .pending = pending, .count = count};
+	p4d_any_sent any = {.world = w, .ranks = ranks, .pending = pending, .count = count};
 	const p4d_peer *peer = NULL;
 
 	for (unsigned i = 0; i < count; i++)
 		if (ranks[pending[i].to] != w->rank)
 			peer = &w->peers[ranks[pending[i].to]];
-	if (!any_has_left(&any)) {
+	if (!any_is_sent(&any)) {
 		if (!peer)
-			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for itself to receive", w->rank);
-		if (p4d_world__wait(w, any_has_left, &any, peer, err) < 0)
+			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for its own receive", w->rank);
+		if (p4d_world__wait(w, any_is_sent, &any, peer, err) < 0)
 			return -1;
 	}
 	*which = any.which;
@@ -140,7 +140,7 @@ int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, 
 	    .data = data,
 	};
 	if (to == w->rank || out->active || push(w, out))
-		return 0; /* what goes to oneself is taken straight from the queue */
+		return 0; /* a message to oneself is received straight from the queue */
 	out->active = true;
 	out->next_active = w->active;
 	w->active = out;
@@ -148,7 +148,7 @@ int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, 
 }
 
 typedef struct p4d_taking {
-	p4d_world *w;
+	p4d_world *world;
 	p4d_peer *peer;
 	unsigned channel;
 	uint8_t *to;
@@ -160,7 +160,7 @@ static bool taken(void *context)
 	p4d_taking *t = context;
 
 	while (t->left) {
-		size_t n = stream_read(t->w, t->peer, t->channel, t->to, t->left);
+		size_t n = stream_read(t->world, t->peer, t->channel, t->to, t->left);
 		if (!n)
 			return false;
 		t->to += n;
@@ -171,7 +171,7 @@ static bool taken(void *context)
 
 static int read_all(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes, p4d_error *err)
 {
-	p4d_taking t = {.w = w, .peer = &w->peers[from], .channel = channel, .to = data, .left = bytes};
+	p4d_taking t = {.world = w, .peer = &w->peers[from], .channel = channel, .to = data, .left = bytes};
 
 	return taken(&t) ? 0 : p4d_world__wait(w, taken, &t, t.peer, err);
 }
@@ -187,7 +187,7 @@ int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag
 	if (from == w->rank) {
 		if (own->done == own->next)
 			return p4d_fail(err, P4D_E_VALUE,
-					"rank %u receives from itself on channel %u, but has sent nothing",
+					"rank %u receives from itself on channel %u without having sent",
 					from, channel);
 		in->head = own->queue[own->done % P4D_SENDS].head;
 	} else if (read_all(w, from, channel, &in->head, sizeof(in->head), err) < 0) {
@@ -195,7 +195,7 @@ int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag
 	}
 	if (in->head.magic != P4D_MESSAGE || in->head.tag != tag || in->head.bytes != bytes)
 		return p4d_events__break(
-		    w, err, "%s sent %llu bytes for call %08x, rank %u takes %llu bytes for call %08x",
+		    w, err, "%s sent %llu bytes for call %08x, rank %u expects %llu bytes for call %08x",
 		    p4d_world_peer_text(peer, text), (unsigned long long)in->head.bytes, in->head.tag,
 		    w->rank, (unsigned long long)bytes, tag);
 	in->left = bytes;

@@ -4,24 +4,23 @@
 
 #include "comm/world.h"
 
-/* Messages between two ranks. Data must stay until the ticket's message has left. */
+/* Messages between two ranks. Data must stay until the message of that ticket was sent. */
 int p4d_channel_post(p4d_world *w, uint32_t to, unsigned channel, uint32_t tag, const void *data,
 		     uint64_t bytes, uint64_t *ticket, p4d_error *err);
 int p4d_channel_post_wait(p4d_world *w, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
-/* ranks: of the group that `to` of the pending sends counts in */
+/* ranks: of the group that `to` of the pending sends indexes */
 int p4d_channel_post_wait_any(p4d_world *w, const uint32_t *ranks, const p4d_pending *pending, unsigned count,
 			      unsigned *which, p4d_error *err);
-/* Waits for the next message, which must have that tag and size; its data is then taken in pieces, in order.
- */
+/* Waits for the next message, which must have that tag and size; its data is then taken in chunks. */
 int p4d_channel_take(p4d_world *w, uint32_t from, unsigned channel, uint32_t tag, uint64_t bytes,
 		     p4d_error *err);
 int p4d_channel_take_data(p4d_world *w, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			  p4d_error *err);
-/* Instead, of a message that this rank sent to itself: where its data are, which counts as taken. */
+/* Instead, for a message that this rank sent to itself: its data, which counts as taken. */
 const void *p4d_channel__take_own(p4d_world *w, unsigned channel);
-void p4d_channel_push_all(p4d_world *w); /* moves what can be moved */
+void p4d_channel_push_all(p4d_world *w); /* without blocking */
 
-/* channel_tcp.c, channel_shm.c: moves up to `bytes`; 0 when nothing can be moved now */
+/* Move up to `bytes`; 0: would block. */
 size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
 size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things lie in a node's shared memory, and the byte streams between two ranks in it. */
+/* The layout of a node's shared memory, and the byte streams between two ranks in it. */
 #include "comm/channel_shm.h"
 
 #include <string.h>
@@ -7,14 +7,14 @@
 
 #include "comm/node.h"
 
-/* What the memory of a node may take of each rank's address space. */
+/* How much of each rank's address space the memory of a node may take. */
 static const uint64_t ADDRESSES = (uint64_t)1 << 40;
 
 typedef struct p4d_shm_entry {
 	_Alignas(64) _Atomic uint64_t signature; /* 0: free */
 } p4d_shm_entry;
 
-/* bells, entries of groups, their lines, slots, rings */
+/* sleep flags, group entries, their lines, slots, rings */
 static size_t entries_at(uint32_t n)
 {
 	return n * sizeof(p4d_eventfd);
@@ -22,7 +22,7 @@ static size_t entries_at(uint32_t n)
 
 static size_t lines_at(uint32_t n)
 {
-	/* a multiple of a line's alignment */
+	/* aligned for lines */
 	return (entries_at(n) + P4D_NODE_GROUPS * sizeof(p4d_shm_entry) + 127) / 128 * 128;
 }
 
@@ -45,7 +45,7 @@ static size_t bytes_of(uint32_t n, size_t ring_bytes)
 
 void p4d_shm__size(p4d_comm_node *node, uint64_t message_bytes)
 {
-	/* each with its head */
+	/* each with its header */
 	const uint64_t two = message_bytes < ADDRESSES / 4 ? 2 * (message_bytes + 64) : ADDRESSES;
 
 	node->ring_bytes = P4D_RING_BYTES;
@@ -80,7 +80,7 @@ p4d_cache_line *p4d_shm__group(const p4d_comm_node *node, uint64_t signature)
 
 	for (uint64_t i = 0; i < P4D_NODE_GROUPS; i++) {
 		uint64_t at = (signature + i) % P4D_NODE_GROUPS, seen = 0;
-		/* whoever of the members comes first takes the entry; the others find it */
+		/* the first member to come takes the entry; the others find it */
 		if (atomic_compare_exchange_strong(&entries[at].signature, &seen, signature) ||
 		    seen == signature)
 			return lines + at * node->count;
@@ -92,12 +92,11 @@ void p4d_shm__wake(const p4d_comm_node *node, uint32_t index)
 {
 	uint64_t one = 1;
 
-	/* pairs with the fence of the one who goes to sleep: either it sees the change, or this sees its flag
-	 */
+	/* pairs with the fence in p4d_world__wait: either that rank sees the change, or this one its flag */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&p4d_shm__eventfd(node, index)->sleeps, memory_order_relaxed) &&
-	    write(node->bells[index], &one, sizeof(one)) < 0)
-		return; /* only when the counter is full: then it rings anyway */
+	    write(node->eventfds[index], &one, sizeof(one)) < 0)
+		return; /* only when the counter is full: then it wakes anyway */
 }
 
 static size_t least(size_t a, size_t b)
@@ -105,10 +104,10 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Small enough that the other side copies a piece out while the next one is copied in. */
-enum { PIECE = P4D_RING_BYTES / 4 };
+/* Small enough that one chunk is copied out while the next is copied in. */
+enum { CHUNK_BYTES = P4D_RING_BYTES / 4 };
 
-/* Where byte `count` of the stream lies, and how many can lie behind it. */
+/* The place of byte `count` of the stream, and how many bytes follow contiguously. */
 static uint8_t *place_of(const p4d_comm_node *node, p4d_shm_ring *ring, uint64_t count, size_t *room)
 {
 	uint64_t origin = atomic_load_explicit(&ring->origin, memory_order_relaxed);
@@ -124,11 +123,12 @@ size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned chan
 	p4d_shm_ring *ring = p4d_shm__ring_of(node, node->index, to, channel);
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	size_t free = node->ring_bytes - (size_t)(head - tail), n = least(bytes, least(free, PIECE)), room;
+	size_t free = node->ring_bytes - (size_t)(head - tail), n = least(bytes, least(free, CHUNK_BYTES)),
+	       room;
 
 	if (!n)
 		return 0;
-	/* the reader looks at it only when it has seen a byte that is written after it */
+	/* the reader loads it only after it saw a byte that is written after this store */
 	if (head == tail)
 		atomic_store_explicit(&ring->origin, head, memory_order_relaxed);
 	uint8_t *at = place_of(node, ring, head, &room);
@@ -146,7 +146,7 @@ size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned cha
 	p4d_shm_ring *ring = p4d_shm__ring_of(node, from, node->index, channel);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
-	size_t n = least(bytes, least((size_t)(head - tail), PIECE)), room;
+	size_t n = least(bytes, least((size_t)(head - tail), CHUNK_BYTES)), room;
 
 	if (!n)
 		return 0;

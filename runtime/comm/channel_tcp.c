@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte streams to ranks on other nodes. Each direction of each channel has a connection of its own, made by
- * the sender at its first message: so TCP's flow control serves every channel by itself, and a message that
- * nobody takes yet is in nobody's way.
+ * Byte streams to ranks on other nodes. Each direction of each channel has a connection of its own, opened by
+ * the sender with its first message: so TCP's flow control works per channel, and a message that nobody
+ * receives yet blocks no other.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "comm/events.h"
 #include "comm/world.h"
 
-/* A connection failed under way. What the control connections say is better, and at most a moment later. */
+/* A connection failed. The control connections give a better reason, at most a moment later. */
 static void lost(p4d_world *w, const p4d_peer *peer, int reason)
 {
 	char text[96];
@@ -24,7 +24,7 @@ static void lost(p4d_world *w, const p4d_peer *peer, int reason)
 			  strerror(reason));
 }
 
-static bool later(void)
+static bool would_block(void)
 {
 	return errno == EAGAIN || errno == EINTR || errno == EALREADY || errno == EINPROGRESS;
 }
@@ -51,7 +51,7 @@ size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
 		ssize_t n = send(out->fd, (const char *)&out->hello + out->hello_sent,
 				 sizeof(out->hello) - out->hello_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0) {
-			if (!later())
+			if (!would_block())
 				lost(w, peer, errno);
 			return 0;
 		}
@@ -60,7 +60,7 @@ size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes)
 	ssize_t n = send(out->fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n >= 0)
 		return (size_t)n;
-	if (!later())
+	if (!would_block())
 		lost(w, peer, errno);
 	return 0;
 }
@@ -72,9 +72,9 @@ size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *da
 	ssize_t n = recv(in->fd, data, bytes, MSG_DONTWAIT);
 	if (n > 0)
 		return (size_t)n;
-	if (n == 0) /* its control connection says whether it left or died */
+	if (n == 0) /* its control connection tells whether it left or died */
 		p4d_events__take(w, 0);
-	else if (!later())
+	else if (!would_block())
 		lost(w, peer, errno);
 	return 0;
 }

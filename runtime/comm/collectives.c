@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives: what they share, whatever carries them. */
+/* Collectives: the part common to all transports. */
 #include <string.h>
 
 #include "comm/sum.h"
@@ -25,12 +25,12 @@ static int run(p4d_group *g, p4d_collective *c, p4d_error *err)
 		return -1;
 	c->width = sums ? p4d_sum__width(c->type) : 1;
 	if (!c->width || (c->how == P4D_MAX && c->width < 4))
-		return p4d_fail(err, P4D_E_VALUE, "no %s of this type",
+		return p4d_fail(err, P4D_E_VALUE, "%s is not supported for this type",
 				c->how == P4D_MAX ? "maximum" : "sum");
 	if (c->root >= g->size)
-		return p4d_fail(err, P4D_E_VALUE, "member %u of %u as root", c->root, g->size);
+		return p4d_fail(err, P4D_E_VALUE, "root is member %u, expected below %u", c->root, g->size);
 	if (__builtin_mul_overflow(c->count, c->width * g->size, &all))
-		return p4d_fail(err, P4D_E_OVERFLOW, "%llu elements of %u ranks do not fit 64 bits",
+		return p4d_fail(err, P4D_E_OVERFLOW, "%llu elements of each of %u ranks overflow 64 bits",
 				(unsigned long long)c->count, g->size);
 	if (!c->count && c->call != P4D_CALL_BARRIER)
 		return 0;

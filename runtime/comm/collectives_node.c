@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives among ranks of one node. Data goes through slots, a piece at a time; every member counts on its
- * line how far it is with piece k of the group: step 3k+1 its data are in its slot, 3k+2 its share of the
- * result is, 3k+3 it needs no slot of this piece any more. Members wait for each other's steps only, and
- * every line has one writer. A rank has two slots and takes them in turn, whatever the group, so that it may
- * fill one while others still read the other; before it takes one again it looks whether the readers of its
- * last use are through.
+ * Collectives among ranks of one node. Data goes through slots, a chunk at a time; every member publishes on
+ * its line its progress with chunk k of the group: at step 3k+1 its data is in its slot, at 3k+2 its share of
+ * the result is, at 3k+3 it is done with all slots of this chunk. Members wait only for each other's steps,
+ * and every line has one writer. A rank alternates between two slots, whatever the group, so that it can fill
+ * one while others still read the other; before it reuses one it waits for the readers of its last use.
  */
 #include <string.h>
 
@@ -15,14 +14,14 @@
 #include "comm/sum.h"
 
 enum { STEPS = 3, IN_SLOT = 1, REDUCED = 2, DONE = 3 };
-/* Up to here every member sums everything: one meeting instead of two. */
+/* Up to here every member sums everything: one synchronization instead of two. */
 enum { SMALL_BYTES = 4096 };
 
 typedef struct p4d_slice {
 	p4d_group *group;
 	const p4d_collective *call;
 	uint64_t number, signature;
-	uint8_t *slot; /* own; NULL: none taken */
+	uint8_t *slot; /* this rank's; NULL: none taken */
 	unsigned which;
 } p4d_slice;
 
@@ -47,7 +46,7 @@ static int await(p4d_world *w, uint32_t rank, const p4d_cache_line *line, uint64
 
 static p4d_slice begin(p4d_group *g, const p4d_collective *c)
 {
-	p4d_slice p = {.group = g, .call = c, .number = g->piece++};
+	p4d_slice p = {.group = g, .call = c, .number = g->chunks++};
 	uint64_t about[] = {c->call, c->type, c->how, c->root, c->count};
 
 	p.signature = p4d_wire__mac(1, about, sizeof(about));
@@ -80,21 +79,22 @@ static void advance(const p4d_slice *p, unsigned step)
 	atomic_store_explicit(&g->lines[g->index].step, STEPS * p->number + step, memory_order_release);
 	for (uint32_t i = 0; i < g->size; i++)
 		if (i != g->index)
-			p4d_shm__wake(&g->world->node, (uint32_t)g->world->peers[g->ranks[i]].mate);
+			p4d_shm__wake(&g->world->node, (uint32_t)g->world->peers[g->ranks[i]].local_rank);
 }
 
-/* Own data are in the slot. */
-static void show_slot(const p4d_slice *p)
+/* Announces that this rank's data is in its slot. */
+static void publish_slot(const p4d_slice *p)
 {
 	p4d_cache_line *line = &p->group->lines[p->group->index];
 
 	atomic_store_explicit(&line->slots[p->which].signature, p->signature, memory_order_relaxed);
-	atomic_store_explicit(&line->slots[p->which].piece, p->number + 1, memory_order_relaxed);
+	atomic_store_explicit(&line->slots[p->which].chunk, p->number + 1, memory_order_relaxed);
 	advance(p, IN_SLOT);
 }
 
-/* Waits for a member's step; *slot is where its data are. */
-static int meet(const p4d_slice *p, uint32_t member, unsigned step, const uint8_t **slot, p4d_error *err)
+/* Waits for a member's step; *slot: its data. */
+static int wait_for_step(const p4d_slice *p, uint32_t member, unsigned step, const uint8_t **slot,
+			 p4d_error *err)
 {
 	p4d_group *g = p->group;
 	p4d_world *w = g->world;
@@ -106,19 +106,19 @@ static int meet(const p4d_slice *p, uint32_t member, unsigned step, const uint8_
 	if (await(w, g->ranks[member], line, STEPS * p->number + step, err) < 0)
 		return -1;
 	for (unsigned i = 0; i < P4D_SLOTS && !holds; i++) {
-		holds = atomic_load_explicit(&line->slots[i].piece, memory_order_relaxed) == p->number + 1;
+		holds = atomic_load_explicit(&line->slots[i].chunk, memory_order_relaxed) == p->number + 1;
 		if (!holds)
 			continue;
 		same = atomic_load_explicit(&line->slots[i].signature, memory_order_relaxed) == p->signature;
-		*slot = p4d_shm__slot(&w->node, (uint32_t)peer->mate, i);
+		*slot = p4d_shm__slot(&w->node, (uint32_t)peer->local_rank, i);
 	}
 	if (same)
 		return 0;
-	return p4d_events__break(w, err, "rank %u and %s call different collectives on a group of %u",
+	return p4d_events__break(w, err, "rank %u and %s called different collectives on a group of %u",
 				 w->rank, p4d_world_peer_text(peer, text), g->size);
 }
 
-/* Sums elements first .. first+count-1 of the piece over all members; own data are at `own`. */
+/* Sums elements first .. first+count-1 of the chunk over all members; own: this rank's data. */
 static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first, uint64_t count,
 	       p4d_error *err)
 {
@@ -127,19 +127,19 @@ static int sum(const p4d_slice *p, void *to, const uint8_t *own, uint64_t first,
 
 	for (uint32_t i = 0; i < g->size; i++) {
 		const uint8_t *slot = own;
-		if (i != g->index && meet(p, i, IN_SLOT, &slot, err) < 0)
+		if (i != g->index && wait_for_step(p, i, IN_SLOT, &slot, err) < 0)
 			return -1;
-		g->terms[i] = slot + first * c->width;
+		g->operands[i] = slot + first * c->width;
 	}
-	p4d_sum__terms(to, g->terms, g->size, count, c->type, c->how);
+	p4d_sum__combine(to, g->operands, g->size, count, c->type, c->how);
 	return 0;
 }
 
-/* One piece of all-reduce and reduce, `count` elements at data. */
+/* One chunk of all-reduce and reduce, `count` elements at data. */
 static int reduce_small(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted, p4d_error *err)
 {
 	memcpy(p->slot, data, count * p->call->width);
-	show_slot(p);
+	publish_slot(p);
 	return wanted ? sum(p, data, data, 0, count, err) : 0;
 }
 
@@ -147,24 +147,24 @@ static int reduce_large(p4d_slice *p, uint8_t *data, uint64_t count, bool wanted
 {
 	p4d_group *g = p->group;
 	size_t width = p->call->width;
-	uint64_t first = p4d_cost_share(count, g->size, g->index, width);
-	uint64_t end = p4d_cost_share(count, g->size, g->index + 1, width);
+	uint64_t first = p4d_group__share(count, g->size, g->index, width);
+	uint64_t end = p4d_group__share(count, g->size, g->index + 1, width);
 	const uint8_t *slot = NULL;
 
 	memcpy(p->slot, data, first * width);
 	memcpy(p->slot + end * width, data + end * width, (count - end) * width);
-	show_slot(p);
+	publish_slot(p);
 	if (sum(p, p->slot + first * width, data, first, end - first, err) < 0)
 		return -1;
 	if (wanted)
 		memcpy(data + first * width, p->slot + first * width, (end - first) * width);
 	advance(p, REDUCED);
-	/* from the next one on, so that not all read the same slot at once */
+	/* starting at the next member, so that not all read the same slot at once */
 	for (uint32_t k = 1; wanted && k < g->size; k++) {
 		uint32_t i = (g->index + k) % g->size;
-		first = p4d_cost_share(count, g->size, i, width);
-		end = p4d_cost_share(count, g->size, i + 1, width);
-		if (meet(p, i, REDUCED, &slot, err) < 0)
+		first = p4d_group__share(count, g->size, i, width);
+		end = p4d_group__share(count, g->size, i + 1, width);
+		if (wait_for_step(p, i, REDUCED, &slot, err) < 0)
 			return -1;
 		memcpy(data + first * width, slot + first * width, (end - first) * width);
 	}
@@ -193,7 +193,7 @@ static int reduce(p4d_group *g, const p4d_collective *c, p4d_error *err)
 static int reduce_scatter(p4d_group *g, const p4d_collective *c, p4d_error *err)
 {
 	const uint8_t *from = c->from;
-	/* a slot holds a part for every member */
+	/* a slot has a part for every member */
 	uint64_t part = P4D_SLOT_BYTES / g->size / 64 * 64, most = part / c->width;
 
 	for (uint64_t at = 0; at < c->count; at += most) {
@@ -206,14 +206,14 @@ static int reduce_scatter(p4d_group *g, const p4d_collective *c, p4d_error *err)
 			if (i != g->index)
 				memcpy(p.slot + i * part, from + (i * c->count + at) * c->width,
 				       n * c->width);
-		show_slot(&p);
+		publish_slot(&p);
 		for (uint32_t i = 0; i < g->size; i++) {
 			const uint8_t *slot = own;
-			if (i != g->index && meet(&p, i, IN_SLOT, &slot, err) < 0)
+			if (i != g->index && wait_for_step(&p, i, IN_SLOT, &slot, err) < 0)
 				return -1;
-			g->terms[i] = i == g->index ? slot : slot + g->index * part;
+			g->operands[i] = i == g->index ? slot : slot + g->index * part;
 		}
-		p4d_sum__terms((uint8_t *)c->to + at * c->width, g->terms, g->size, n, c->type, P4D_SUM);
+		p4d_sum__combine((uint8_t *)c->to + at * c->width, g->operands, g->size, n, c->type, P4D_SUM);
 		advance(&p, DONE);
 	}
 	return 0;
@@ -231,11 +231,11 @@ static int all_gather(p4d_group *g, const p4d_collective *c, p4d_error *err)
 		if (take_slot(&p, err) < 0)
 			return -1;
 		memcpy(p.slot, own + at, n);
-		show_slot(&p);
+		publish_slot(&p);
 		for (uint32_t k = 1; k < g->size; k++) {
 			uint32_t i = (g->index + k) % g->size;
 			const uint8_t *slot = NULL;
-			if (meet(&p, i, IN_SLOT, &slot, err) < 0)
+			if (wait_for_step(&p, i, IN_SLOT, &slot, err) < 0)
 				return -1;
 			memcpy(to + i * c->count + at, slot, n);
 		}
@@ -254,10 +254,10 @@ static int broadcast(p4d_group *g, const p4d_collective *c, p4d_error *err)
 			if (take_slot(&p, err) < 0)
 				return -1;
 			memcpy(p.slot, data, n);
-			show_slot(&p);
+			publish_slot(&p);
 		} else {
 			const uint8_t *slot = NULL;
-			if (meet(&p, c->root, IN_SLOT, &slot, err) < 0)
+			if (wait_for_step(&p, c->root, IN_SLOT, &slot, err) < 0)
 				return -1;
 			memcpy(data, slot, n);
 		}
@@ -273,7 +273,7 @@ static int barrier(p4d_group *g, const p4d_collective *c, p4d_error *err)
 
 	advance(&p, IN_SLOT);
 	for (uint32_t i = 0; i < g->size; i++)
-		if (i != g->index && meet(&p, i, IN_SLOT, &slot, err) < 0)
+		if (i != g->index && wait_for_step(&p, i, IN_SLOT, &slot, err) < 0)
 			return -1;
 	advance(&p, DONE);
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives among ranks of several nodes, by messages. A sum must be made in the group's order and rounded
- * once, which rules out rings and sums per node: every member sends each of the others its share directly,
- * the owner adds the shares one after another as they come. That moves as few bytes per rank as a ring does.
+ * Collectives among ranks of several nodes, by messages. A sum must add in group order and round once, which
+ * rules out rings and sums per node: every member sends each of the others its share directly, and the owner
+ * adds the shares as they arrive. That moves as few bytes per rank as a ring does.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int post(const p4d_wire *x, uint32_t member, const void *data, uint64_t b
 				data, bytes, ticket, x->err);
 }
 
-/* The latest message to that member has left, and with it all before it. */
+/* Waits until all messages to that member were sent. */
 static int flush(const p4d_wire *x, uint32_t member)
 {
 	p4d_world *w = x->group->world;
@@ -100,16 +100,16 @@ static int all_reduce(const p4d_wire *x)
 
 	for (uint32_t k = 1; k < g->size; k++) {
 		uint32_t i = (g->index + k) % g->size;
-		first = p4d_cost_share(c->count, g->size, i, c->width) * c->width;
-		end = p4d_cost_share(c->count, g->size, i + 1, c->width) * c->width;
+		first = p4d_group__share(c->count, g->size, i, c->width) * c->width;
+		end = p4d_group__share(c->count, g->size, i + 1, c->width) * c->width;
 		if (end > first && post(x, i, data + first, end - first, &ticket) < 0)
 			return -1;
 	}
-	first = p4d_cost_share(c->count, g->size, g->index, c->width);
-	end = p4d_cost_share(c->count, g->size, g->index + 1, c->width);
+	first = p4d_group__share(c->count, g->size, g->index, c->width);
+	end = p4d_group__share(c->count, g->size, g->index + 1, c->width);
 	uint8_t *own = data + first * c->width;
 	uint64_t own_bytes = (end - first) * c->width;
-	/* what was sent is overwritten by the results from here on */
+	/* from here on the results overwrite what was sent */
 	if (sum_messages(x, own, own, end - first) < 0 || flush_all(x) < 0)
 		return -1;
 	for (uint32_t k = 1; own_bytes && k < g->size; k++)
@@ -117,8 +117,8 @@ static int all_reduce(const p4d_wire *x)
 			return -1;
 	for (uint32_t k = 1; k < g->size; k++) {
 		uint32_t i = (g->index + g->size - k) % g->size;
-		first = p4d_cost_share(c->count, g->size, i, c->width) * c->width;
-		end = p4d_cost_share(c->count, g->size, i + 1, c->width) * c->width;
+		first = p4d_group__share(c->count, g->size, i, c->width) * c->width;
+		end = p4d_group__share(c->count, g->size, i + 1, c->width) * c->width;
 		if (end > first && take_whole(x, i, data + first, end - first) < 0)
 			return -1;
 	}
@@ -162,7 +162,7 @@ static int all_gather(const p4d_wire *x)
 	return flush_all(x);
 }
 
-/* Binomial tree: member i, counted from the root, has it from i without its lowest bit. */
+/* Binomial tree: member i, counted from the root, receives from i without its lowest set bit. */
 static int broadcast(const p4d_wire *x)
 {
 	p4d_group *g = x->group;
@@ -191,7 +191,7 @@ static int reduce(const p4d_wire *x)
 	return post(x, c->root, c->from, c->count * c->width, &ticket) < 0 ? -1 : flush(x, c->root);
 }
 
-/* After round r a member knows of 2^(r+1) others. */
+/* Dissemination barrier: after round r a member has heard of 2^(r+1)-1 others. */
 static int barrier(const p4d_wire *x)
 {
 	p4d_group *g = x->group;

@@ -13,38 +13,38 @@
  * Communication between ranks. A world is this rank's connections to all others: shared memory to ranks with
  * the same node id, TCP to the rest. A group is an ordered list of ranks. All members call the same
  * collectives on a group in the same order. Every call may fail: a lost or aborting peer ends it with
- * P4D_E_RANK and who it was; nothing hangs. Results are deterministic: sums are made in the order of the
- * group, in fp32 (fp64 for FP64), and rounded once; where the members run changes no bit.
+ * P4D_E_RANK and names that peer; nothing hangs. Results are deterministic: a sum adds the members in group
+ * order, in fp32 (fp64 for FP64), and rounds once, so placement changes no bit.
  *
- * One thread, no allocation after p4d_world_open and p4d_group_open, no names in /dev/shm (shared memory is
- * passed from process to process), nothing that outlives the processes. A world belongs to the process that
- * opened it, not to its forks.
+ * Single-threaded; no allocation after p4d_world_open and p4d_group_open; no names in /dev/shm (shared memory
+ * is passed from process to process) and nothing else that outlives the processes. A world belongs to the
+ * process that opened it, not to its forks.
  *
- * A dead process is seen at once, by its closed connection; a dead or unreachable host after idle_seconds,
- * by the kernels' keep-alive. A process that computes for long, or is stopped, is not dead. Who notices
- * tells all others, so that all give the same cause.
+ * A dead process is noticed at once, by its closed connection; a dead or unreachable host after idle_seconds,
+ * by TCP keep-alive. A process that computes for a long time, or is stopped, counts as alive. The rank that
+ * notices tells all others, so that all report the same cause.
  *
- * Data lie in the host's memory, unless a group is told otherwise: comm_device.h.
+ * Data is in host memory unless the group was moved to a device: comm_device.h.
  */
 typedef struct p4d_world p4d_world;
 typedef struct p4d_group p4d_group;
 
-/* Who this process is and how the others are found. All but rank, node and node_name are the same on all. */
+/* This process and how it finds the others. The same on all ranks except rank, node and node_name. */
 typedef struct p4d_ranks {
 	uint32_t rank, size;
 	uint32_t node;       /* ranks with the same number share memory: at most 250 */
 	char node_name[64];  /* for messages; "": the host's name */
-	char host[256];      /* of rank 0's rendezvous */
-	char other_host[64]; /* taken where `host` cannot be resolved; "": none */
+	char host[256];      /* where rank 0 listens */
+	char other_host[64]; /* used where `host` does not resolve; "": none */
 	uint16_t port;
-	uint16_t ports;      /* rank 0 takes the first free one of so many; the others look for it there */
+	uint16_t ports;      /* rank 0 takes the first free one of this many; the others try all */
 	uint64_t key;        /* of the job: a process with another key or session cannot join */
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
-	double idle_seconds; /* an unreachable host is given up after so long; at least 3 */
+	double idle_seconds; /* until an unreachable host is given up; at least 3 */
 	/*
-	 * Two messages of a channel up to so long leave at once for a rank of the same node, while their
-	 * sender computes; 0: short ones. Costs memory only as far as messages are on their way.
+	 * Two messages of this size per channel go to a rank of the same node without waiting for it, while
+	 * their sender computes; 0: short ones only. Costs memory only while messages are in flight.
 	 */
 	uint64_t message_bytes;
 } p4d_ranks;
@@ -52,21 +52,21 @@ typedef struct p4d_ranks {
 enum { P4D_JOIN_SECONDS = 60, P4D_IDLE_SECONDS = 5 };
 
 /*
- * For ranks that are forked: fills all but rank, with a random key, loopback, and all on node 0. Call it
- * before fork; each child sets its rank. Errors: IO (no random numbers).
+ * For forked ranks: a random key, loopback, all on node 0. Call it before fork; each child sets its rank.
+ * Errors: IO (no random numbers).
  */
 int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err);
 
 /*
- * For a task that srun started. variable: getenv, or a table in tests.
+ * For a task started by srun. variable: getenv, or a table in tests.
  * SLURM_PROCID, SLURM_STEP_NUM_TASKS (or SLURM_NTASKS), SLURM_NODEID, SLURM_JOB_ID, SLURM_STEP_ID: rank,
- * size, node, session (job, step, and SLURM_RESTART_COUNT: a task of the run before a requeue cannot join).
- * P4D_JOB_HOST, or the first host of SLURM_STEP_NODELIST; where that is no name the resolver knows,
+ * size, node, session (job, step, and SLURM_RESTART_COUNT: a task from before a requeue cannot join).
+ * P4D_JOB_HOST, or the first host of SLURM_STEP_NODELIST; where that does not resolve,
  * SLURM_LAUNCH_NODE_IPADDR (right when srun was called from the batch script).
- * SLURM_STEP_RESV_PORTS ("12000-12003"), or 8 ports out of 20000..31999 that follow from the session.
+ * SLURM_STEP_RESV_PORTS ("12000-12003"), or 8 ports out of 20000..31999 derived from the session.
  * P4D_JOB_KEY: 16 to 64 hex digits; without it a hash of what all tasks of the job know, which keeps out
- * strays but not those who mean it. SLURMD_NODENAME: node_name.
- * Errors: VALUE (which variable), RANK (this is no task of a step).
+ * stray processes but not an attacker. SLURMD_NODENAME: node_name.
+ * Errors: VALUE (which variable), RANK (not a task of a step).
  */
 int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), p4d_error *err);
 
@@ -74,26 +74,26 @@ typedef enum p4d_reduction { P4D_SUM, P4D_MAX } p4d_reduction;
 
 /*
  * Joins; returns when this rank is connected to all others. Rank 0 listens on loopback when `host` is
- * "localhost" or a loopback address, else on the address that `host` has there (on all where it has none but
- * loopback); the others on the address from which they reach rank 0. The key itself is never sent: both
- * sides prove that they have it. Raises the soft limit of open files when the ranks are too many for it.
+ * "localhost" or a loopback address, else on the address that `host` has there (on all interfaces where that
+ * is only loopback); the others on the address from which they reach rank 0. The key itself is never sent:
+ * both sides prove that they have it. Raises the soft limit of open files where that is too low.
  * Errors: RANK (who is missing after join_seconds, or why one could not join), NO_MEMORY, VALUE, IO.
  */
 int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err);
-/* Leaves in good order, waits for nobody: what was sent still arrives. Also after failures. NULL: nothing. */
+/* Leaves cleanly without waiting: what was sent still arrives. Also after failures. NULL: no-op. */
 void p4d_world_close(p4d_world *world);
 uint32_t p4d_world_rank(const p4d_world *world);
 uint32_t p4d_world_size(const p4d_world *world);
-/* Tells all ranks why this one ends; their running and next calls fail with it, and this rank's. Not for
- * signal handlers. */
+/* Tells all ranks why this one ends; current and later calls of all of them fail with that. Not
+ * async-signal-safe. */
 void p4d_world_abort(p4d_world *world, const char *why);
-/* True when the world is broken; err says why. Cheap: for loops that compute for long. */
+/* True when the world is broken; err says why. Cheap: for long compute loops. */
 bool p4d_world_failed(p4d_world *world, p4d_error *err);
 
 /*
- * ranks[count] are distinct and include this one. Local: waits for nobody. Members that open the same list
+ * ranks[count] are distinct and include this one. Does not communicate. Members that open the same list
  * several times get several groups, in this order. Groups of one rank are valid and do nothing. At most 4096
- * groups on a node in a world's life. Errors: VALUE, NO_MEMORY, RANK.
+ * groups on a node in a world's lifetime. Errors: VALUE, NO_MEMORY, RANK.
  */
 int p4d_group_open(p4d_group **group, p4d_world *world, const uint32_t *ranks, uint32_t count,
 		   p4d_error *err);
@@ -102,20 +102,20 @@ uint32_t p4d_group_size(const p4d_group *group);
 uint32_t p4d_group_index(const p4d_group *group); /* of this rank */
 
 /*
- * Collectives. Each may wait for all members to call it. count 0 does nothing, not even wait. Members that
- * call with different sizes or different collectives get P4D_E_RANK where that can be seen. Other errors:
+ * Collectives. Each may wait for all members to call it. count 0 does nothing and does not wait. Members that
+ * call with different sizes or different collectives get P4D_E_RANK where that is detected. Other errors:
  * VALUE (type), OVERFLOW.
  */
 /* In place. types: BF16, FP16, FP32, FP64; MAX: FP32 and FP64, a NaN wins. */
 int p4d_comm_all_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, p4d_reduction how,
 			p4d_error *err);
-/* to (count) = this rank's piece of the sum of all from (size*count); to may be that piece of from */
+/* to (count) = this rank's shard of the sum of all from (size*count); to may be that shard of from */
 int p4d_comm_reduce_scatter(p4d_group *group, void *to, const void *from, uint64_t count, p4d_dtype type,
 			    p4d_error *err);
-/* to (size*bytes); from may be this rank's piece of to */
+/* to (size*bytes); from may be this rank's shard of to */
 int p4d_comm_all_gather(p4d_group *group, void *to, const void *from, uint64_t bytes, p4d_error *err);
 int p4d_comm_broadcast(p4d_group *group, void *data, uint64_t bytes, uint32_t root, p4d_error *err);
-/* sum at root only; others' data is left as it was */
+/* sum at root only; others' data is unchanged */
 int p4d_comm_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, uint32_t root,
 		    p4d_error *err);
 int p4d_comm_barrier(p4d_group *group, p4d_error *err);
@@ -123,16 +123,16 @@ int p4d_comm_barrier(p4d_group *group, p4d_error *err);
 /*
  * Point to point, to the member with that index (also itself). Messages are ordered per pair of ranks and
  * `channel` (0..3), whatever the group, so that forward and backward traffic do not wait for each other. A
- * send returns with a ticket and the data must stay until p4d_comm_send_wait; only when P4D_SENDS of the
- * channel are on their way does it wait for the oldest. Whatever blocks makes progress on all sends; while a
- * rank computes, what has not left (see message_bytes) rests. A receive must ask for the size that was sent
+ * send returns a ticket, and the data must stay until p4d_comm_send_wait; it blocks only when P4D_SENDS of
+ * the channel are in flight, for the oldest. Every blocking call makes progress on all sends; while a rank
+ * computes, what is not sent yet (see message_bytes) waits. A receive must ask for the size that was sent
  * (RANK otherwise). A message to oneself must be sent before it is received.
  */
 enum { P4D_CHANNELS = 4, P4D_SENDS = 16 };
 int p4d_comm_send(p4d_group *group, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
 		  uint64_t *ticket, p4d_error *err);
 int p4d_comm_send_wait(p4d_group *group, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err);
-/* The same for the first of several sends of a group that is done; *which: its number. */
+/* Waits until any of several sends of a group is done; *which: its index. */
 typedef struct p4d_pending {
 	uint32_t to;
 	unsigned channel;
@@ -143,9 +143,9 @@ int p4d_comm_send_wait_any(p4d_group *group, const p4d_pending *pending, unsigne
 int p4d_comm_recv(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 		  p4d_error *err);
 /*
- * The same in two steps with the same arguments, so that a message may come while its receiver computes: its
- * place is written to from the first on, and is complete after the second. Of a channel the messages that
- * were begun first end first, and at most P4D_SENDS are begun.
+ * The same in two steps with the same arguments, so that a message may arrive while its receiver computes:
+ * the buffer is written from the first call on and complete after the second. Receives of a channel end in
+ * the order they began, and at most P4D_SENDS are in flight.
  */
 int p4d_comm_recv_begin(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			p4d_error *err);

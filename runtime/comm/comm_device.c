@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups on a device: which way their data go, and what all ways share. */
+/* Groups on a device: dispatch to the transport, and what all transports share. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "comm/transport.h"
 
 static const double LOOK_SECONDS = 0.002;
-/* How long the news of a rank's end may take after what NCCL noticed of it. */
+/* How much later than NCCL's error the notice that a rank ended may arrive. */
 static const double NEWS_SECONDS = 2;
 
-int p4d_comm_device_reach(p4d_device *device, void *mark, p4d_error *err)
+int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err)
 {
 	unsigned turn = 0;
 	int reached;
 
-	while ((reached = device->marked(device, mark, err)) == 0)
+	while ((reached = device->marked(device, event, err)) == 0)
 		if (p4d_device_pause(device, &turn, err) < 0)
 			return -1;
 	return reached < 0 ? -1 : 0;
@@ -133,7 +133,7 @@ int p4d_comm_device__take_own(p4d_group *g, unsigned channel, void *data, uint64
 	return 0;
 }
 
-/* As p4d_transport_ops.sent, for all. */
+/* As p4d_transport_ops.sent, for this rank itself, too. */
 static int sent(p4d_group *g, const p4d_pending *p, p4d_error *err)
 {
 	if (p->to != g->index)
@@ -155,7 +155,7 @@ int p4d_comm_device__send_wait_any(p4d_group *g, const p4d_pending *pending, uns
 			others |= pending[*which].to != g->index;
 		}
 		if (!others)
-			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for itself to receive",
+			return p4d_fail(err, P4D_E_VALUE, "rank %u waits for its own receive",
 					g->world->rank);
 		if (p4d_device_pause(g->transport->device, &turn, err) < 0)
 			return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes in on sockets: new connections, news and ends of other ranks, and the bell of this one. */
+/* Incoming events: new connections, notices and closed connections of other ranks, this rank's eventfd. */
 #include "comm/events.h"
 
 #include <errno.h>
@@ -12,13 +12,13 @@
 #include "comm/world.h"
 
 enum { P4D_HELLO = 0x70346410, P4D_NOTICE = 0x70346420, BATCH = 64 };
-static const double GREETING_SECONDS = 5;
+static const double HANDSHAKE_SECONDS = 5;
 
 p4d_hello p4d_events__hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel)
 {
 	p4d_hello hello = {.magic = P4D_HELLO, .from = from, .to = to, .channel = channel};
 
-	hello.code = p4d_wire__mac(w->key, &hello, offsetof(p4d_hello, code));
+	hello.mac = p4d_wire__mac(w->key, &hello, offsetof(p4d_hello, mac));
 	return hello;
 }
 
@@ -46,7 +46,7 @@ static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
 	p4d_notice notice = {.magic = P4D_NOTICE, .kind = kind};
 
 	snprintf(notice.text, sizeof(notice.text), "%s", text);
-	/* one or two notices are all that ever is sent: they fit any socket's buffer */
+	/* at most two notices are ever sent: they fit in any socket buffer */
 	for (uint32_t r = 0; r < w->size; r++)
 		if (w->peers[r].control >= 0)
 			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -88,10 +88,10 @@ static void control_ended(p4d_world *w, p4d_peer *peer, int reason)
 	if (peer->left)
 		return;
 	if (reason == ETIMEDOUT || reason == EHOSTUNREACH || reason == ENETUNREACH)
-		p4d_events__break(w, NULL, "%s cannot be reached any more: %s",
-				  p4d_world_peer_text(peer, text), strerror(reason));
+		p4d_events__break(w, NULL, "%s is unreachable: %s", p4d_world_peer_text(peer, text),
+				  strerror(reason));
 	else
-		p4d_events__break(w, NULL, "%s ended without a word: process %lld was killed or crashed",
+		p4d_events__break(w, NULL, "%s ended unexpectedly: process %lld was killed or crashed",
 				  p4d_world_peer_text(peer, text), (long long)peer->member.pid);
 }
 
@@ -112,7 +112,7 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 		peer->notice_got = 0;
 		peer->notice.text[sizeof(peer->notice.text) - 1] = '\0';
 		if (peer->notice.magic != P4D_NOTICE) {
-			p4d_events__break(w, NULL, "rank %u sent something that is not p4d's",
+			p4d_events__break(w, NULL, "rank %u sent data that is not from p4d",
 					  peer->member.rank);
 		} else if (peer->notice.kind == P4D_NOTICE_FAILED) {
 			p4d_events__break(w, NULL, "%s", peer->notice.text);
@@ -123,8 +123,8 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 	}
 }
 
-/* A complete hello. False: close it. */
-static bool welcome(p4d_world *w, const p4d_hello *hello, int fd)
+/* Takes a connection with a complete hello. False: close it. */
+static bool accept_hello(p4d_world *w, const p4d_hello *hello, int fd)
 {
 	p4d_hello wanted = p4d_events__hello(w, hello->from, w->rank, hello->channel);
 
@@ -141,14 +141,14 @@ static bool welcome(p4d_world *w, const p4d_hello *hello, int fd)
 	if (hello->channel >= P4D_ALL_CHANNELS || peer->in[hello->channel].fd >= 0)
 		return false;
 	peer->in[hello->channel].fd = fd;
-	/* edges only: data that nobody asks for yet must not keep a waiting rank awake */
+	/* edge-triggered: data that nobody receives yet must not keep a waiting rank awake */
 	p4d_events__add(w, fd, EPOLLIN | EPOLLET, P4D_EVENT_DATA, hello->from, hello->channel);
 	return true;
 }
 
-static void greet(p4d_world *w, uint32_t i)
+static void read_hello(p4d_world *w, uint32_t i)
 {
-	p4d_handshake *g = &w->greetings[i];
+	p4d_handshake *g = &w->handshakes[i];
 
 	if (g->fd < 0)
 		return;
@@ -159,7 +159,7 @@ static void greet(p4d_world *w, uint32_t i)
 		g->got += (size_t)n;
 	if (n > 0 && g->got < sizeof(g->hello))
 		return;
-	if (n <= 0 || !welcome(w, &g->hello, g->fd))
+	if (n <= 0 || !accept_hello(w, &g->hello, g->fd))
 		close(g->fd);
 	g->fd = -1;
 }
@@ -170,19 +170,19 @@ static void accept_all(p4d_world *w)
 
 	while ((fd = p4d_wire__accept(w->listener)) >= 0) {
 		uint32_t at = 0;
-		for (uint32_t i = 1; i < P4D_GREETINGS && w->greetings[at].fd >= 0; i++)
-			if (w->greetings[i].fd < 0 || w->greetings[i].since < w->greetings[at].since)
+		for (uint32_t i = 1; i < P4D_HANDSHAKES && w->handshakes[at].fd >= 0; i++)
+			if (w->handshakes[i].fd < 0 || w->handshakes[i].since < w->handshakes[at].since)
 				at = i;
-		p4d_handshake *g = &w->greetings[at];
+		p4d_handshake *g = &w->handshakes[at];
 		if (g->fd >= 0)
 			close(g->fd);
 		*g = (p4d_handshake){.fd = fd, .since = p4d_wire__now()};
-		if (p4d_events__add(w, fd, EPOLLIN, P4D_EVENT_GREETING, at, 0) < 0) {
+		if (p4d_events__add(w, fd, EPOLLIN, P4D_EVENT_HANDSHAKE, at, 0) < 0) {
 			close(fd);
 			g->fd = -1;
 			continue;
 		}
-		greet(w, at); /* mostly it is there already */
+		read_hello(w, at); /* its hello has mostly arrived already */
 	}
 }
 
@@ -202,20 +202,20 @@ void p4d_events__take(p4d_world *w, int timeout)
 		case P4D_EVENT_LISTENER:
 			accept_all(w);
 			break;
-		case P4D_EVENT_GREETING:
-			greet(w, rank);
+		case P4D_EVENT_HANDSHAKE:
+			read_hello(w, rank);
 			break;
-		case P4D_EVENT_BELL:
-			if (read(w->node.bells[w->node.index], &count, sizeof(count)) < 0)
-				break; /* emptied already */
+		case P4D_EVENT_WAKEUP:
+			if (read(w->node.eventfds[w->node.index], &count, sizeof(count)) < 0)
+				break; /* already drained */
 			break;
-		default: /* data connections are tried by whoever waits for them */
+		default: /* data connections: whoever waits for one tries it */
 			break;
 		}
 	}
-	for (int i = 0; n <= 0 && i < P4D_GREETINGS; i++)
-		if (w->greetings[i].fd >= 0 && w->looked_at - w->greetings[i].since > GREETING_SECONDS) {
-			close(w->greetings[i].fd);
-			w->greetings[i].fd = -1;
+	for (int i = 0; n <= 0 && i < P4D_HANDSHAKES; i++)
+		if (w->handshakes[i].fd >= 0 && w->looked_at - w->handshakes[i].since > HANDSHAKE_SECONDS) {
+			close(w->handshakes[i].fd);
+			w->handshakes[i].fd = -1;
 		}
 }

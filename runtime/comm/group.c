@@ -6,7 +6,7 @@
 #include "comm/channel_shm.h"
 #include "comm/transport.h"
 
-/* How often this rank has opened that very list before. */
+/* Counts how often this rank opened the same list before. */
 static int count_opened(p4d_world *w, uint64_t list, uint64_t *times, p4d_error *err)
 {
 	*times = 0;
@@ -25,18 +25,18 @@ static int check_list(const p4d_world *w, const uint32_t *ranks, uint32_t count,
 	bool included = false;
 
 	if (!count || count > w->size)
-		return p4d_fail(err, P4D_E_VALUE, "a group of %u of %u ranks", count, w->size);
+		return p4d_fail(err, P4D_E_VALUE, "a group of %u ranks, expected 1 to %u", count, w->size);
 	for (uint32_t i = 0; i < count; i++) {
 		if (ranks[i] >= w->size)
-			return p4d_fail(err, P4D_E_VALUE, "a group with rank %u, there are %u", ranks[i],
-					w->size);
+			return p4d_fail(err, P4D_E_VALUE, "a group with rank %u, expected ranks below %u",
+					ranks[i], w->size);
 		for (uint32_t j = 0; j < i; j++)
 			if (ranks[j] == ranks[i])
 				return p4d_fail(err, P4D_E_VALUE, "a group with rank %u twice", ranks[i]);
 		included |= ranks[i] == w->rank;
 	}
 	if (!included)
-		return p4d_fail(err, P4D_E_VALUE, "rank %u opens a group without itself", w->rank);
+		return p4d_fail(err, P4D_E_VALUE, "rank %u is not in the group that it opens", w->rank);
 	return 0;
 }
 
@@ -50,9 +50,9 @@ int p4d_group_open(p4d_group **group, p4d_world *w, const uint32_t *ranks, uint3
 	p4d_group *g = calloc(1, sizeof(*g));
 	if (g) {
 		g->ranks = malloc(count * sizeof(*g->ranks));
-		g->terms = malloc(count * sizeof(*g->terms));
+		g->operands = malloc(count * sizeof(*g->operands));
 	}
-	if (!g || !g->ranks || !g->terms) {
+	if (!g || !g->ranks || !g->operands) {
 		p4d_group_close(g);
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of %u ranks", count);
 	}
@@ -60,7 +60,7 @@ int p4d_group_open(p4d_group **group, p4d_world *w, const uint32_t *ranks, uint3
 	g->world = w;
 	g->size = count;
 	for (uint32_t i = 0; i < count; i++) {
-		on_node &= w->peers[ranks[i]].mate >= 0;
+		on_node &= w->peers[ranks[i]].local_rank >= 0;
 		if (ranks[i] == w->rank)
 			g->index = i;
 	}
@@ -69,7 +69,7 @@ int p4d_group_open(p4d_group **group, p4d_world *w, const uint32_t *ranks, uint3
 		p4d_group_close(g);
 		return -1;
 	}
-	/* the same on all members without a word between them */
+	/* the same on all members without communication */
 	signature = p4d_wire__mac(signature, &times, sizeof(times)) | 1;
 	g->id = (uint32_t)(signature >> 32) << 8;
 	if (on_node && count > 1) {
@@ -89,7 +89,7 @@ void p4d_group_close(p4d_group *g)
 		return;
 	p4d_comm_device__group_close(g);
 	free(g->ranks);
-	free(g->terms);
+	free(g->operands);
 	free(g);
 }
 
@@ -106,13 +106,13 @@ uint32_t p4d_group_index(const p4d_group *group)
 static int check_channel(p4d_group *g, uint32_t member, unsigned channel, p4d_error *err)
 {
 	if (member >= g->size || channel >= P4D_CHANNELS)
-		return p4d_fail(err, P4D_E_VALUE, "member %u of %u, channel %u of %d", member, g->size,
-				channel, P4D_CHANNELS);
+		return p4d_fail(err, P4D_E_VALUE, "member %u of %u, channel %u of %d: out of range", member,
+				g->size, channel, P4D_CHANNELS);
 	return p4d_world_check(g->world, err);
 }
 
-/* Between this rank and another one, of data on a device. */
-static bool is_carried(const p4d_group *g, uint32_t member)
+/* Data on a device, to or from another rank. */
+static bool on_device(const p4d_group *g, uint32_t member)
 {
 	return g->transport && member != g->index;
 }
@@ -122,7 +122,7 @@ int p4d_comm_send(p4d_group *g, uint32_t to, unsigned channel, const void *data,
 {
 	if (check_channel(g, to, channel, err) < 0)
 		return -1;
-	if (is_carried(g, to))
+	if (on_device(g, to))
 		return g->transport->ops->send(g, to, channel, data, bytes, ticket, err);
 	return p4d_channel_post(g->world, g->ranks[to], channel, 0, data, bytes, ticket, err);
 }
@@ -131,7 +131,7 @@ int p4d_comm_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t tic
 {
 	if (check_channel(g, to, channel, err) < 0)
 		return -1;
-	if (is_carried(g, to))
+	if (on_device(g, to))
 		return g->transport->ops->send_wait(g, to, channel, ticket, err);
 	return p4d_channel_post_wait(g->world, g->ranks[to], channel, ticket, err);
 }
@@ -152,7 +152,7 @@ int p4d_comm_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *dat
 {
 	if (check_channel(g, from, channel, err) < 0)
 		return -1;
-	return is_carried(g, from) ? g->transport->ops->recv_begin(g, from, channel, data, bytes, err) : 0;
+	return on_device(g, from) ? g->transport->ops->recv_begin(g, from, channel, data, bytes, err) : 0;
 }
 
 int p4d_comm_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
@@ -160,7 +160,7 @@ int p4d_comm_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data,
 {
 	if (check_channel(g, from, channel, err) < 0)
 		return -1;
-	if (is_carried(g, from))
+	if (on_device(g, from))
 		return g->transport->ops->recv_end(g, from, channel, data, bytes, err);
 	if (g->transport)
 		return p4d_comm_device__take_own(g, channel, data, bytes, err);

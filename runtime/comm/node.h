@@ -10,38 +10,38 @@
 #include "base/error.h"
 
 /*
- * The memory that the ranks of a node share: one anonymous file (memfd) made by the first of them and passed
- * to the others over a local socket. It has no name, so nothing is left behind however the ranks end, no
- * other job's memory can be taken for it, and the size of /dev/shm does not matter. Pages exist once they are
- * used.
+ * The memory that the ranks of a node share: one anonymous file (memfd) created by the first of them and
+ * passed to the others over a local socket. It has no name, so nothing is left behind however the ranks end,
+ * no other job's memory can be mistaken for it, and the size of /dev/shm does not matter. Pages are allocated
+ * when first used.
  *
- * A rank that sleeps says so in its bell's flag; who changes something it may wait for rings (an eventfd).
+ * A rank that sleeps sets its flag; whoever changes something it may wait for then writes to its eventfd.
  */
 enum {
-	P4D_NODE_RANKS = 250, /* descriptors that fit one message */
+	P4D_NODE_RANKS = 250, /* descriptors that fit in one message */
 	P4D_NODE_GROUPS = 4096,
 	P4D_RING_BYTES = 256 << 10, /* of one channel in one direction, at least */
-	P4D_SLOT_BYTES = 128 << 10, /* of a piece of a collective; every rank has P4D_SLOTS */
+	P4D_SLOT_BYTES = 128 << 10, /* of a chunk of a collective; every rank has P4D_SLOTS */
 	P4D_SLOTS = 2,
 	P4D_NODE_CHANNELS = 5
 };
 
 /*
- * A byte stream with one writer and one reader. Counters never wrap. An empty ring begins again with its
- * first byte, so that only so much of it exists as was ever on its way at a time.
+ * A byte stream with one writer and one reader. Counters never wrap. An empty ring restarts at its first
+ * byte, so that no more of it is allocated than was ever in flight at once.
  */
 typedef struct p4d_shm_ring {
 	_Alignas(64) _Atomic uint64_t head; /* written */
-	_Atomic uint64_t origin;            /* what was in the first byte when it began again */
+	_Atomic uint64_t origin;            /* position of data[0] since the last restart */
 	_Alignas(64) _Atomic uint64_t tail; /* read */
 	_Alignas(64) uint8_t data[];
 } p4d_shm_ring;
 
-/* How far one member of a group is, and what its slots hold; see collectives_node.c. */
+/* Progress of one member of a group, and the contents of its slots; see collectives_node.c. */
 typedef struct p4d_cache_line {
 	_Alignas(128) _Atomic uint64_t step;
 	struct {
-		_Atomic uint64_t piece, signature; /* of a slot that holds a piece of this group */
+		_Atomic uint64_t chunk, signature; /* of a slot with a chunk of this group */
 	} slots[P4D_SLOTS];
 } p4d_cache_line;
 
@@ -49,7 +49,7 @@ typedef struct p4d_eventfd {
 	_Alignas(64) _Atomic uint32_t sleeps;
 } p4d_eventfd;
 
-/* Whose readers a slot has to wait for before it is used again. */
+/* The readers a slot has to wait for before it is reused. */
 typedef struct p4d_use {
 	p4d_cache_line *lines; /* NULL: never used */
 	uint64_t step;         /* that all of them must reach */
@@ -62,7 +62,7 @@ typedef struct p4d_comm_node {
 	uint32_t *ranks;       /* by index */
 	uint8_t *base;         /* NULL: alone on the node */
 	size_t bytes, ring_bytes;
-	int *bells; /* by index; this rank's own too. -1: none */
+	int *eventfds; /* by index, this rank's too; -1: none */
 	unsigned slot;
 	p4d_use uses[P4D_SLOTS];
 } p4d_comm_node;
@@ -71,8 +71,8 @@ struct p4d_world;
 struct p4d_rendezvous;
 struct p4d_ranks;
 /* Collective over the ranks with this rank's node id, when all are connected. Errors: RANK, NO_MEMORY, IO. */
-int p4d_node__open(struct p4d_world *w, const struct p4d_rendezvous *meeting, const struct p4d_ranks *ranks,
-		   double deadline, p4d_error *err);
+int p4d_node__open(struct p4d_world *w, const struct p4d_rendezvous *rendezvous,
+		   const struct p4d_ranks *ranks, double deadline, p4d_error *err);
 void p4d_node__close(p4d_comm_node *node);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of a node get one piece of memory: the first makes it, the others are handed its descriptor.
- */
+/* Sets up the shared memory of a node: its first rank creates it and passes the descriptor to the others. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -40,7 +39,7 @@ static int send_with(int to, const p4d_hello *hello, const int *fds, uint32_t co
 	return sendmsg(to, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*hello) ? 0 : -1;
 }
 
-/* 0 with count descriptors, or -1; then none is left open. */
+/* 0 with `count` descriptors, or -1 with none left open. */
 static int receive_with(int from, p4d_hello *hello, int *fds, uint32_t count)
 {
 	p4d_control_data control;
@@ -69,11 +68,11 @@ static p4d_hello node_hello(const p4d_world *w, uint32_t from, uint32_t to)
 {
 	p4d_hello hello = {.magic = P4D_HELLO_NODE, .from = from, .to = to};
 
-	hello.code = p4d_wire__mac(w->key, &hello, offsetof(p4d_hello, code));
+	hello.mac = p4d_wire__mac(w->key, &hello, offsetof(p4d_hello, mac));
 	return hello;
 }
 
-/* Waits for one descriptor and minds the other ranks meanwhile. 1: ready, 0: late, -1: the world broke. */
+/* Waits for one descriptor while watching the other ranks. 1: ready, 0: timeout, -1: the world broke. */
 static int await(p4d_world *w, int fd, double deadline)
 {
 	for (;;) {
@@ -90,7 +89,7 @@ static int await(p4d_world *w, int fd, double deadline)
 	}
 }
 
-/* Of all mates, their bells. */
+/* Receives the eventfds of all local peers. */
 static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double deadline, p4d_error *err)
 {
 	p4d_comm_node *node = &w->node;
@@ -98,7 +97,7 @@ static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double dea
 
 	for (uint32_t left = node->count - 1; left;) {
 		p4d_hello hello;
-		int bell, rc = await(w, m->local, deadline);
+		int wakeup, rc = await(w, m->local, deadline);
 		if (rc < 0)
 			return p4d_events__error(w, err);
 		if (!rc) {
@@ -106,45 +105,45 @@ static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double dea
 			while (links[i] >= 0)
 				i++;
 			return p4d_fail(err, P4D_E_RANK,
-					"%s did not ask for its node's shared memory in time",
+					"%s did not request its node's shared memory in time",
 					p4d_world_peer_text(&w->peers[node->ranks[i]], text));
 		}
 		int fd = p4d_wire__accept(m->local);
 		if (fd < 0)
 			continue;
 		if (p4d_wire__poll_by(fd, POLLIN, p4d_wire__now() + 2) &&
-		    receive_with(fd, &hello, &bell, 1) == 0) {
+		    receive_with(fd, &hello, &wakeup, 1) == 0) {
 			p4d_hello wanted = node_hello(w, hello.from, w->rank);
-			int mate = hello.from < w->size && !memcmp(&hello, &wanted, sizeof(hello))
-				       ? w->peers[hello.from].mate
-				       : -1;
-			if (mate > 0 && links[mate] < 0) {
-				node->bells[mate] = bell;
-				links[mate] = fd;
+			int local_rank = hello.from < w->size && !memcmp(&hello, &wanted, sizeof(hello))
+					     ? w->peers[hello.from].local_rank
+					     : -1;
+			if (local_rank > 0 && links[local_rank] < 0) {
+				node->eventfds[local_rank] = wakeup;
+				links[local_rank] = fd;
 				left--;
 				continue;
 			}
-			close(bell);
+			close(wakeup);
 		}
 		close(fd);
 	}
 	return 0;
 }
 
-static int lead(p4d_world *w, const p4d_rendezvous *m, int *fds, double deadline, p4d_error *err)
+static int distribute(p4d_world *w, const p4d_rendezvous *m, int *fds, double deadline, p4d_error *err)
 {
 	p4d_comm_node *node = &w->node;
 	int *links = malloc(node->count * sizeof(*links));
 
 	if (!links)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks of a node", node->count);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the %u ranks of a node", node->count);
 	for (uint32_t i = 0; i < node->count; i++)
 		links[i] = -1;
 	int rc = collect(w, m, links, deadline, err);
-	memcpy(fds + 1, node->bells, node->count * sizeof(int));
+	memcpy(fds + 1, node->eventfds, node->count * sizeof(int));
 	for (uint32_t i = 1; !rc && i < node->count; i++) {
 		p4d_hello hello = node_hello(w, w->rank, node->ranks[i]);
-		/* one that is gone by now will be noticed by its control connection */
+		/* one that ended meanwhile will be noticed on its control connection */
 		send_with(links[i], &hello, fds, node->count + 1);
 	}
 	for (uint32_t i = 1; i < node->count; i++)
@@ -154,7 +153,7 @@ static int lead(p4d_world *w, const p4d_rendezvous *m, int *fds, double deadline
 	return rc;
 }
 
-static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
+static int request_memory(p4d_world *w, int *fds, double deadline, p4d_error *err)
 {
 	p4d_comm_node *node = &w->node;
 	const p4d_peer *leader = &w->peers[node->ranks[0]];
@@ -169,22 +168,22 @@ static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
 	if (fd < 0 ||
 	    connect(fd, (struct sockaddr *)&name,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) < 0 ||
-	    send_with(fd, &hello, &node->bells[node->index], 1) < 0) {
+	    send_with(fd, &hello, &node->eventfds[node->index], 1) < 0) {
 		p4d_fail(err, P4D_E_RANK,
-			 "rank %u cannot reach the local socket of %s, which has the same node number: %s",
+			 "rank %u cannot connect to the local socket of %s, with the same node number: %s",
 			 w->rank, p4d_world_peer_text(leader, text), strerror(errno));
 	} else if ((rc = await(w, fd, deadline)) < 0) {
 		p4d_events__error(w, err);
 	} else if (!rc || receive_with(fd, &reply, fds, node->count + 1) < 0) {
-		/* its end may be on its way to this rank */
+		/* the notice of its end may be in flight */
 		p4d_events__take(w, 200);
 		rc = w->failed ? p4d_events__error(w, err)
-			       : p4d_fail(err, P4D_E_RANK, "%s did not hand out its node's shared memory",
+			       : p4d_fail(err, P4D_E_RANK, "%s did not send its node's shared memory",
 					  p4d_world_peer_text(leader, text));
 	} else if (memcmp(&reply, &wanted, sizeof(reply))) {
 		for (uint32_t i = 0; i <= node->count; i++)
 			close(fds[i]);
-		rc = p4d_fail(err, P4D_E_RANK, "a stranger answered for %s",
+		rc = p4d_fail(err, P4D_E_RANK, "another process answered in place of %s",
 			      p4d_world_peer_text(leader, text));
 	} else {
 		rc = 0;
@@ -192,7 +191,7 @@ static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
 			if (i == node->index)
 				close(fds[1 + i]);
 			else
-				node->bells[i] = fds[1 + i];
+				node->eventfds[i] = fds[1 + i];
 		}
 	}
 	if (fd >= 0)
@@ -200,7 +199,7 @@ static int follow(p4d_world *w, int *fds, double deadline, p4d_error *err)
 	return rc;
 }
 
-static int name_mates(p4d_world *w, p4d_error *err)
+static int list_local_ranks(p4d_world *w, p4d_error *err)
 {
 	p4d_comm_node *node = &w->node;
 	uint32_t mine = w->peers[w->rank].member.node;
@@ -211,19 +210,19 @@ static int name_mates(p4d_world *w, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE, "%u ranks on node %u, at most %d can share memory",
 				node->count, mine, P4D_NODE_RANKS);
 	node->ranks = malloc(node->count * sizeof(*node->ranks));
-	node->bells = malloc(node->count * sizeof(*node->bells));
+	node->eventfds = malloc(node->count * sizeof(*node->eventfds));
 	for (int i = 0; i < P4D_SLOTS; i++)
 		node->uses[i].ranks = malloc(node->count * sizeof(uint32_t));
 	for (int i = 0; i < P4D_SLOTS; i++)
-		if (!node->uses[i].ranks || !node->ranks || !node->bells)
-			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks of a node",
+		if (!node->uses[i].ranks || !node->ranks || !node->eventfds)
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the %u ranks of a node",
 					node->count);
 	uint32_t index = 0;
 	for (uint32_t r = 0; r < w->size; r++) {
 		if (w->peers[r].member.node != mine)
 			continue;
-		w->peers[r].mate = (int)index;
-		node->bells[index] = -1;
+		w->peers[r].local_rank = (int)index;
+		node->eventfds[index] = -1;
 		if (r == w->rank)
 			node->index = index;
 		node->ranks[index++] = r;
@@ -239,29 +238,29 @@ int p4d_node__open(p4d_world *w, const p4d_rendezvous *m, const p4d_ranks *ranks
 	struct stat made;
 	char name[128];
 
-	if (name_mates(w, err) < 0)
+	if (list_local_ranks(w, err) < 0)
 		return -1;
 	if (node->count == 1)
 		return 0;
 	p4d_shm__size(node, ranks->message_bytes);
-	node->bells[node->index] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (node->bells[node->index] < 0)
-		return p4d_fail(err, P4D_E_IO, "no eventfd: %s", strerror(errno));
+	node->eventfds[node->index] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (node->eventfds[node->index] < 0)
+		return p4d_fail(err, P4D_E_IO, "cannot create an eventfd: %s", strerror(errno));
 	if (node->index > 0) {
-		if (follow(w, fds, deadline, err) < 0)
+		if (request_memory(w, fds, deadline, err) < 0)
 			return -1;
 	} else {
-		/* the name is for /proc/PID/maps only */
+		/* the name shows in /proc/PID/maps only */
 		snprintf(name, sizeof(name), "p4d-%s-%u", ranks->session, w->peers[w->rank].member.node);
 		fds[0] = memfd_create(name, MFD_CLOEXEC);
 		if (fds[0] < 0 || ftruncate(fds[0], (off_t)node->bytes) < 0) {
-			p4d_fail(err, P4D_E_NO_MEMORY, "no shared memory of %zu bytes for %u ranks: %s",
+			p4d_fail(err, P4D_E_NO_MEMORY, "cannot share %zu bytes of memory among %u ranks: %s",
 				 node->bytes, node->count, strerror(errno));
 			if (fds[0] >= 0)
 				close(fds[0]);
 			return -1;
 		}
-		if (lead(w, m, fds, deadline, err) < 0) {
+		if (distribute(w, m, fds, deadline, err) < 0) {
 			close(fds[0]);
 			return -1;
 		}
@@ -269,8 +268,7 @@ int p4d_node__open(p4d_world *w, const p4d_rendezvous *m, const p4d_ranks *ranks
 	if (fstat(fds[0], &made) < 0 || (size_t)made.st_size != node->bytes) {
 		close(fds[0]);
 		return p4d_fail(err, P4D_E_RANK,
-				"rank %u was told another size of messages than the others of its node",
-				w->rank);
+				"rank %u has another message size than the first rank of its node", w->rank);
 	}
 	void *base = mmap(NULL, node->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	close(fds[0]);
@@ -278,7 +276,7 @@ int p4d_node__open(p4d_world *w, const p4d_rendezvous *m, const p4d_ranks *ranks
 		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot map %zu bytes of shared memory: %s",
 				node->bytes, strerror(errno));
 	node->base = base;
-	if (p4d_events__add(w, node->bells[node->index], POLLIN, P4D_EVENT_BELL, 0, 0) < 0)
+	if (p4d_events__add(w, node->eventfds[node->index], POLLIN, P4D_EVENT_WAKEUP, 0, 0) < 0)
 		return p4d_fail(err, P4D_E_IO, "epoll: %s", strerror(errno));
 	return 0;
 }
@@ -287,12 +285,12 @@ void p4d_node__close(p4d_comm_node *node)
 {
 	if (node->base)
 		munmap(node->base, node->bytes);
-	for (uint32_t i = 0; node->bells && i < node->count; i++)
-		if (node->bells[i] >= 0)
-			close(node->bells[i]);
+	for (uint32_t i = 0; node->eventfds && i < node->count; i++)
+		if (node->eventfds[i] >= 0)
+			close(node->eventfds[i]);
 	for (int i = 0; i < P4D_SLOTS; i++)
 		free(node->uses[i].ranks);
-	free(node->bells);
+	free(node->eventfds);
 	free(node->ranks);
 	memset(node, 0, sizeof(*node));
 }

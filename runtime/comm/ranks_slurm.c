@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who this process is: from what srun tells its tasks, or made up for forked ranks. */
+/* Rank and rendezvous of this process: from the environment of srun's tasks, or made up for forked ranks. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "comm/comm.h"
 #include "comm/wire.h"
 
-/* Ports below those that Linux gives to outgoing connections. */
+/* Below Linux's ephemeral ports. */
 enum { FIRST_PORT = 20000, END_PORT = 32000, PORTS = 8 };
 
 int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
@@ -33,7 +34,7 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
 
 typedef char *(*p4d_lookup)(const char *name);
 
-/* NULL also when it is empty. */
+/* Empty counts as unset. */
 static const char *value(p4d_lookup variable, const char *name)
 {
 	const char *text = variable(name);
@@ -44,16 +45,9 @@ static const char *value(p4d_lookup variable, const char *name)
 /* "0".."most", nothing else; -1: malformed */
 static int64_t number(const char *text, size_t length, int64_t most)
 {
-	int64_t n = 0;
+	uint64_t n;
 
-	if (!length || length > 12)
-		return -1;
-	for (size_t i = 0; i < length; i++) {
-		if (!isdigit((unsigned char)text[i]))
-			return -1;
-		n = 10 * n + (text[i] - '0');
-	}
-	return n <= most ? n : -1;
+	return p4d_number_digits(text, &n) == text + length && n <= (uint64_t)most ? (int64_t)n : -1;
 }
 
 static int required(p4d_lookup variable, const char *name, const char *other, int64_t most, uint32_t *to,
@@ -64,10 +58,10 @@ static int required(p4d_lookup variable, const char *name, const char *other, in
 	if (!text && other && (text = value(variable, other)))
 		name = other;
 	if (!text)
-		return p4d_fail(err, P4D_E_RANK, "%s is not set: this is no task that srun started", name);
+		return p4d_fail(err, P4D_E_RANK, "%s is not set: not started by srun", name);
 	int64_t n = number(text, strlen(text), most);
 	if (n < 0)
-		return p4d_fail(err, P4D_E_VALUE, "%s=%.40s is not a number up to %lld", name, text,
+		return p4d_fail(err, P4D_E_VALUE, "%s=%.40s is not a number from 0 to %lld", name, text,
 				(long long)most);
 	*to = (uint32_t)n;
 	return 0;
@@ -102,7 +96,7 @@ static int first_host(char *host, size_t size, const char *list, p4d_error *err)
 	if (!inside && length)
 		return 0;
 malformed:
-	return p4d_fail(err, P4D_E_VALUE, "SLURM_STEP_NODELIST=%.80s has no first host", list);
+	return p4d_fail(err, P4D_E_VALUE, "SLURM_STEP_NODELIST=%.80s is not a list of hosts", list);
 }
 
 static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
@@ -120,9 +114,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 					strlen(host), sizeof(ranks->host) - 1);
 		snprintf(ranks->host, sizeof(ranks->host), "%s", host);
 	} else if (!nodes) {
-		return p4d_fail(err, P4D_E_RANK,
-				"SLURM_STEP_NODELIST is not set: this is no task that srun "
-				"started");
+		return p4d_fail(err, P4D_E_RANK, "SLURM_STEP_NODELIST is not set: not started by srun");
 	} else if (first_host(ranks->host, sizeof(ranks->host), nodes, err) < 0) {
 		return -1;
 	}
@@ -132,7 +124,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 		ranks->port = (uint16_t)(FIRST_PORT + from % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
 		return 0;
 	}
-	/* of "12000-12003,12010" the first stretch will do */
+	/* of "12000-12003,12010" the first range is enough */
 	size_t digits = strspn(reserved, "0123456789");
 	int64_t first = number(reserved, digits, UINT16_MAX), last = first;
 	if (reserved[digits] == '-')
@@ -149,7 +141,7 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 
 static int key(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 {
-	/* what all tasks of a job see alike, and few others do */
+	/* what all tasks of a job know, and few other processes do */
 	static const char *const known[] = {
 	    "SLURM_CLUSTER_NAME",   "SLURM_JOB_UID",        "SLURM_JOB_USER",
 	    "SLURM_JOB_START_TIME", "SLURM_JOB_NODELIST",   "SLURM_JOB_NAME",
@@ -167,7 +159,7 @@ static int key(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 		return 0;
 	}
 	size_t length = strlen(hex);
-	/* the key itself is not shown */
+	/* the message must not contain the key */
 	if (length < 16 || length > 64 || strspn(hex, "0123456789abcdefABCDEF") != length)
 		return p4d_fail(err, P4D_E_VALUE, "P4D_JOB_KEY is not 16 to 64 hex digits");
 	for (size_t i = 0; i < length; i++)

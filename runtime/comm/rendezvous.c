@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum { ADDRESSES = 8 };
 
 uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks)
@@ -17,14 +19,14 @@ uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks)
 	return p4d_wire__mac(ranks->key, ranks->session, strnlen(ranks->session, sizeof(ranks->session)));
 }
 
-uint64_t p4d_rendezvous__join_code(uint64_t key, const p4d_join *join)
+uint64_t p4d_rendezvous__join_mac(uint64_t key, const p4d_join *join)
 {
-	return p4d_wire__mac(key, join, offsetof(p4d_join, code));
+	return p4d_wire__mac(key, join, offsetof(p4d_join, mac));
 }
 
-uint64_t p4d_rendezvous__answer_code(uint64_t key, const p4d_answer *answer)
+uint64_t p4d_rendezvous__answer_mac(uint64_t key, const p4d_answer *answer)
 {
-	return p4d_wire__mac(key, answer, offsetof(p4d_answer, code));
+	return p4d_wire__mac(key, answer, offsetof(p4d_answer, mac));
 }
 
 bool p4d_rendezvous__is_loopback(const char *host)
@@ -35,7 +37,7 @@ bool p4d_rendezvous__is_loopback(const char *host)
 
 	if (!strcmp(host, "localhost"))
 		return true;
-	/* a name that a hosts file maps to 127.0.1.1 is another matter: other hosts know it differently */
+	/* not a name that /etc/hosts maps to 127.0.1.1: elsewhere it resolves to another address */
 	if (strspn(host, "0123456789.") != length && !strchr(host, ':'))
 		return false;
 	return p4d_wire__address_resolve(&address, 1, host) == 1 && p4d_wire__address_text(&address, text) &&
@@ -64,28 +66,26 @@ void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const 
 
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count)
 {
-	size_t length = 0;
+	p4d_text list = p4d_text_in(text, size);
 
-	text[0] = '\0';
 	for (uint32_t r = 0; r < count; r++) {
 		uint32_t last = r;
 		if (!absent[r])
 			continue;
 		while (last + 1 < count && absent[last + 1])
 			last++;
-		if (length + 32 > size) {
-			snprintf(text + length, size - length, "...");
+		if (list.length + 32 > size) {
+			p4d_text_add(&list, "...");
 			return;
 		}
-		length += (size_t)snprintf(text + length, size - length, "%s%u", length ? ", " : "", r);
+		p4d_text_entry(&list, ", ", "%u", r);
 		if (last > r)
-			length += (size_t)snprintf(text + length, size - length,
-						   last > r + 1 ? "-%u" : ", %u", last);
+			p4d_text_print(&list, last > r + 1 ? "-%u" : ", %u", last);
 		r = last;
 	}
 }
 
-/* The kernel picks a name that nobody has; it goes with the process. */
+/* The kernel picks an unused abstract name; it disappears with the process. */
 static int open_local(p4d_member *self)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -127,8 +127,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 	int count = p4d_rendezvous__addresses(at, ADDRESSES, ranks), reason = 0;
 
 	if (!count)
-		return p4d_fail(err, P4D_E_RANK, "rank 0's host \"%s\" is not known on its own node",
-				ranks->host);
+		return p4d_fail(err, P4D_E_RANK, "rank 0 cannot resolve its own name \"%s\"", ranks->host);
 	bool loopback = p4d_rendezvous__is_loopback(ranks->host) ||
 			(ranks->other_host[0] && p4d_rendezvous__is_loopback(ranks->other_host));
 	for (int i = 0; i < count && m->listener < 0; i++) {
@@ -136,7 +135,7 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 			m->listener = listen_on_ports(&at[i], false, ranks);
 		reason = errno;
 	}
-	/* its own name means loopback here, or an address that a gateway translates */
+	/* its own name resolves to loopback here, or to an address behind NAT */
 	if (m->listener < 0 && !loopback) {
 		m->listener = listen_on_ports(&at[0], true, ranks);
 		reason = errno;
@@ -148,25 +147,25 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 	return 0;
 }
 
-/* What attempts ran into: the most telling, for the ports beside rank 0's are mostly closed. */
-typedef enum p4d_telling { NOTHING_THERE, A_STRANGER, ANOTHER_KEY } p4d_telling;
+/* The most telling failure of all attempts: most ports besides rank 0's are closed. */
+typedef enum p4d_cause { NO_ANSWER, NOT_P4D, WRONG_KEY } p4d_cause;
 typedef struct p4d_attempt {
 	char where[P4D_ADDRESS_TEXT];
 	const char *what;
-	p4d_telling telling;
+	p4d_cause cause;
 } p4d_attempt;
 
-static void note(p4d_attempt *attempt, const p4d_wire_address *where, p4d_telling telling, const char *what)
+static void note(p4d_attempt *attempt, const p4d_wire_address *where, p4d_cause cause, const char *what)
 {
-	if (telling < attempt->telling)
+	if (cause < attempt->cause)
 		return;
 	p4d_wire__address_text(where, attempt->where);
 	attempt->what = what;
-	attempt->telling = telling;
+	attempt->cause = cause;
 }
 
-/* Connects to one address; 0 with the listener open and *join sent, or -1 and why in *last. */
-static int introduce(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, const p4d_wire_address *to,
+/* Connects to one address: the connection, with the listener open and *join sent; or -1 and why in *last. */
+static int send_join(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, const p4d_wire_address *to,
 		     double deadline, p4d_attempt *last)
 {
 	double soon = fmin(deadline, p4d_wire__now() + 2);
@@ -176,16 +175,16 @@ static int introduce(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, 
 	socklen_t length = sizeof(reason);
 
 	if (fd < 0) {
-		note(last, to, NOTHING_THERE, strerror(errno));
+		note(last, to, NO_ANSWER, strerror(errno));
 		return -1;
 	}
 	if (!p4d_wire__poll_by(fd, POLLOUT, soon)) {
-		note(last, to, NOTHING_THERE, "no answer");
+		note(last, to, NO_ANSWER, "no answer");
 	} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length) == 0 && reason) {
-		note(last, to, NOTHING_THERE, strerror(reason));
+		note(last, to, NO_ANSWER, strerror(reason));
 	} else if (p4d_wire__read_by(fd, &challenge, sizeof(challenge), soon) < 0 ||
 		   challenge.magic != P4D_CHALLENGE || !p4d_wire__address_local(&here, fd)) {
-		note(last, to, A_STRANGER, "another program is there");
+		note(last, to, NOT_P4D, "another program answered");
 	} else {
 		bool any = p4d_wire__address_is_loopback(&here) &&
 			   !p4d_rendezvous__is_loopback(ranks->host) &&
@@ -198,18 +197,18 @@ static int introduce(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, 
 			p4d_wire__address_local(&reached, fd);
 			reached.port = here.port;
 			join->self.address = reached;
-			join->challenge = challenge.once;
-			join->code = p4d_rendezvous__join_code(p4d_rendezvous__join_key(ranks), join);
+			join->challenge = challenge.nonce;
+			join->mac = p4d_rendezvous__join_mac(p4d_rendezvous__join_key(ranks), join);
 			if (p4d_wire__write_by(fd, join, sizeof(*join), soon) == 0)
 				return fd;
 		}
-		note(last, to, NOTHING_THERE, strerror(errno));
+		note(last, to, NO_ANSWER, strerror(errno));
 	}
 	close(fd);
 	return -1;
 }
 
-/* Waits for the table on a connection that was introduced. 1: have it, 0: not our rank 0, -1: it failed. */
+/* Waits for the table on a connection of send_join. 1: received, 0: not our rank 0, -1: joining failed. */
 static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, const p4d_join *join,
 		      const p4d_ranks *ranks, double deadline, p4d_attempt *last, p4d_error *err)
 {
@@ -218,13 +217,13 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 	p4d_answer answer;
 
 	if (p4d_wire__read_by(fd, &answer, sizeof(answer), deadline) < 0) {
-		note(last, to, ANOTHER_KEY,
-		     errno == ETIMEDOUT ? "it does not answer" : "it refused this job's key, or ended");
+		note(last, to, WRONG_KEY,
+		     errno == ETIMEDOUT ? "no answer to the join" : "it refused this job's key, or ended");
 		return 0;
 	}
-	if (answer.magic != P4D_ANSWER || answer.once != join->once ||
-	    answer.code != p4d_rendezvous__answer_code(key, &answer)) {
-		note(last, to, ANOTHER_KEY, "it has another key");
+	if (answer.magic != P4D_ANSWER || answer.nonce != join->nonce ||
+	    answer.mac != p4d_rendezvous__answer_mac(key, &answer)) {
+		note(last, to, WRONG_KEY, "it has another key");
 		return 0;
 	}
 	answer.text[sizeof(answer.text) - 1] = '\0';
@@ -232,10 +231,10 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 		return p4d_fail(err, P4D_E_RANK, "%s", answer.text);
 	if (p4d_wire__read_by(fd, m->members, bytes, deadline) < 0 ||
 	    p4d_wire__mac(key, m->members, bytes) != answer.table)
-		return p4d_fail(err, P4D_E_RANK, "rank 0 at %s was lost while it sent the table of ranks",
+		return p4d_fail(err, P4D_E_RANK, "lost rank 0 at %s while it sent the table of ranks",
 				ranks->host);
 	m->secret = answer.secret;
-	/* its own view of its address may mean nothing here */
+	/* the address it has for itself may not be reachable from here */
 	p4d_wire__address_remote(&m->members[0].address, fd);
 	return 1;
 }
@@ -243,23 +242,23 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
 {
 	p4d_join join = {.magic = P4D_JOIN, .size = ranks->size};
-	p4d_attempt last = {.what = "its host is not known here"};
+	p4d_attempt last = {.what = "cannot resolve its host name"};
 	p4d_wire_address at[ADDRESSES];
 	double pause = 0.001;
 
 	snprintf(last.where, sizeof(last.where), "%.40s:%u", ranks->host, ranks->port);
 	join.self = m->members[ranks->rank];
-	if (p4d_wire__random(&join.once, sizeof(join.once)) < 0)
+	if (p4d_wire__random(&join.nonce, sizeof(join.nonce)) < 0)
 		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
 	do {
 		int count = p4d_rendezvous__addresses(at, ADDRESSES, ranks);
 		for (int i = 0; i < count * ranks->ports; i++) {
 			p4d_wire_address *to = &at[i % count];
 			to->port = (uint16_t)(ranks->port + i / count);
-			int fd = introduce(m, &join, ranks, to, deadline, &last);
+			int fd = send_join(m, &join, ranks, to, deadline, &last);
 			if (fd < 0)
 				continue;
-			/* rank 0 speaks at its deadline: leave it the time to say who is missing */
+			/* rank 0 reports at its deadline: leave it time to say who is missing */
 			int n = take_table(m, fd, to, &join, ranks, deadline + 2, &last, err);
 			if (n > 0) {
 				m->control[0] = fd;
@@ -272,11 +271,12 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 		poll(NULL, 0, (int)(1e3 * pause));
 		pause = fmin(2 * pause, 0.1);
 	} while (p4d_wire__now() < deadline);
-	return p4d_fail(err, P4D_E_RANK, "rank %u (%s) could not join in %g s: rank 0 at %s: %s", ranks->rank,
-			m->members[ranks->rank].name, ranks->join_seconds, last.where, last.what);
+	return p4d_fail(err, P4D_E_RANK, "rank %u (%s) could not join within %g s: rank 0 at %s: %s",
+			ranks->rank, m->members[ranks->rank].name, ranks->join_seconds, last.where,
+			last.what);
 }
 
-int p4d_rendezvous__meet(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
+int p4d_rendezvous__open(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
 {
 	memset(m, 0, sizeof(*m));
 	m->listener = m->local = -1;
@@ -297,7 +297,7 @@ int p4d_rendezvous__meet(p4d_rendezvous *m, const p4d_ranks *ranks, double deadl
 	if (!self->name[0])
 		gethostname(self->name, sizeof(self->name) - 1);
 	m->local = open_local(self);
-	int rc = m->local < 0  ? p4d_fail(err, P4D_E_IO, "no local socket: %s", strerror(errno))
+	int rc = m->local < 0  ? p4d_fail(err, P4D_E_IO, "cannot open a local socket: %s", strerror(errno))
 		 : ranks->rank ? join_host(m, ranks, deadline, err)
 			       : open_host(m, ranks, err);
 	if (!rc && !ranks->rank)

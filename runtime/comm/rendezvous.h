@@ -6,10 +6,10 @@
 #include "comm/wire.h"
 
 /*
- * How ranks find each other. Every rank opens its listener, connects to rank 0 and says who and where it is;
- * when all are there, rank 0 sends everyone the table and a secret under which later connections are made.
- * Rank 0 speaks first, with a number used once; the answer and the table carry codes under the job's key, so
- * that neither side takes a stranger for one of its own and none learns the key.
+ * How ranks find each other. Every rank opens a listener, connects to rank 0 and sends its rank and address;
+ * when all have joined, rank 0 sends everyone the table and a secret that authenticates later connections.
+ * Rank 0 begins with a nonce; join, answer and table carry MACs under the job's key, so that neither side
+ * accepts a process of another job and the key is never sent.
  */
 typedef struct p4d_member {
 	uint32_t rank, node;
@@ -28,50 +28,50 @@ typedef struct p4d_rendezvous {
 } p4d_rendezvous;
 
 /* Errors: RANK, NO_MEMORY, IO. Leaves nothing open on failure. */
-int p4d_rendezvous__meet(p4d_rendezvous *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
-void p4d_rendezvous__close(p4d_rendezvous *meeting, uint32_t size);
+int p4d_rendezvous__open(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
+void p4d_rendezvous__close(p4d_rendezvous *m, uint32_t size);
 
-/* What travels. All padding is zero: the codes are made over the bytes. */
+/* The messages. All padding is zero, because the MACs cover it. */
 enum { P4D_CHALLENGE = 0x70346401, P4D_JOIN = 0x70346402, P4D_ANSWER = 0x70346403 };
 
 typedef struct p4d_challenge {
 	uint32_t magic, reserved;
-	uint64_t once;
+	uint64_t nonce;
 } p4d_challenge;
 
 typedef struct p4d_join {
 	uint32_t magic, size;
 	p4d_member self;
-	uint64_t challenge, once, code;
+	uint64_t challenge, nonce, mac;
 } p4d_join;
 
 typedef struct p4d_answer {
-	uint32_t magic, failed; /* failed: text says why and no table follows */
-	uint64_t once;          /* of the join */
-	uint64_t secret, table; /* code of the table */
+	uint32_t magic, failed; /* failed: text says why, and no table follows */
+	uint64_t nonce;         /* of the join */
+	uint64_t secret, table; /* MAC of the table */
 	char text[sizeof(((p4d_error *)0)->text)];
-	uint64_t code;
+	uint64_t mac;
 } p4d_answer;
 
-uint64_t p4d_rendezvous__join_code(uint64_t key, const p4d_join *join);
-uint64_t p4d_rendezvous__answer_code(uint64_t key, const p4d_answer *answer);
-/* Of the job and this step: what codes are made with. */
+uint64_t p4d_rendezvous__join_mac(uint64_t key, const p4d_join *join);
+uint64_t p4d_rendezvous__answer_mac(uint64_t key, const p4d_answer *answer);
+/* The key of the MACs: of the job and this step. */
 uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
-/* "localhost" or an address of the loopback network, as it was given */
+/* "localhost" or a literal loopback address */
 bool p4d_rendezvous__is_loopback(const char *host);
-/* addresses of rank 0: 0 when neither host nor other_host is known */
+/* addresses of rank 0: 0 when neither host nor other_host resolves */
 int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks);
 
-/* Rank 0's part: meeting has the members' array, its own entry and the listener. */
-int p4d_rendezvous__serve(p4d_rendezvous *meeting, const p4d_ranks *ranks, double deadline, p4d_error *err);
+/* Rank 0's part: needs the array of members, its own entry and the listener. */
+int p4d_rendezvous__serve(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
 
 /*
- * A rank on rank 0's host may have reached it by a loopback address, which says nothing to other hosts: puts
- * `reachable` (any port) in place of loopback addresses. Pure.
+ * A rank on rank 0's host may have connected over loopback, an address that means nothing on other hosts:
+ * replaces loopback addresses by `reachable`, and keeps the ports.
  */
 void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const p4d_wire_address *reachable);
-/* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when it is too long */
+/* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when too long */
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count);
 
 #endif

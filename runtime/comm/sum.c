@@ -6,7 +6,7 @@
 
 #include "base/vector.h"
 
-enum { TILE = 1024 }; /* elements whose sum stays in the nearest cache */
+enum { TILE = 1024 }; /* elements whose sum stays in L1 */
 
 P4D_INLINE float from_bits(uint32_t bits)
 {
@@ -166,8 +166,8 @@ void p4d_sum__store(void *to, const void *sum, uint64_t count, p4d_dtype type)
 		memcpy(to, sum, count * width);
 }
 
-void p4d_sum__terms(void *to, const void *const *from, uint32_t terms, uint64_t count, p4d_dtype type,
-		    p4d_reduction how)
+void p4d_sum__combine(void *to, const void *const *from, uint32_t operands, uint64_t count, p4d_dtype type,
+		      p4d_reduction how)
 {
 	const size_t width = p4d_sum__width(type);
 	double sum[TILE];
@@ -176,16 +176,16 @@ void p4d_sum__terms(void *to, const void *const *from, uint32_t terms, uint64_t 
 		const uint64_t n = count - at < TILE ? count - at : TILE, offset = at * width;
 		uint8_t *result = (uint8_t *)to + offset;
 		const void *before = (const uint8_t *)from[0] + offset;
-		if (width == 2 || terms == 1) {
+		if (width == 2 || operands == 1) {
 			p4d_sum__load(sum, before, n, type);
-			for (uint32_t t = 1; t < terms; t++)
+			for (uint32_t t = 1; t < operands; t++)
 				p4d_sum__add(sum, (const uint8_t *)from[t] + offset, n, type, how);
 			p4d_sum__store(result, sum, n, type);
 			continue;
 		}
-		/* neither the first term nor the last sum is only copied */
-		for (uint32_t t = 1; t < terms; t++) {
-			void *next = t + 1 < terms ? (void *)sum : result;
+		/* saves copying the first operand and the last sum */
+		for (uint32_t t = 1; t < operands; t++) {
+			void *next = t + 1 < operands ? (void *)sum : result;
 			combine(next, before, (const uint8_t *)from[t] + offset, n, type, how);
 			before = next;
 		}

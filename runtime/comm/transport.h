@@ -2,21 +2,18 @@
 #ifndef P4D_TRANSPORT_H
 #define P4D_TRANSPORT_H
 
-/* Inside the communication library: who carries the data of groups on a device. */
+/* Internal to comm/: transports, which move the data of groups on a device. */
 #include "comm/comm_device.h"
 #include "comm/group.h"
 #include "device/device_wait.h"
 
-/*
- * One way to do it. What it is called with was checked; groups have several members, and messages go from one
- * to another.
- */
+/* Arguments are checked by the caller; groups have several members, and no message goes to its sender. */
 typedef struct p4d_transport_ops {
 	/* may set group->transport_state; close is called also after a failed open */
 	int (*open)(p4d_group *, p4d_transport *, const p4d_traffic *, p4d_error *);
 	void (*close)(p4d_group *, p4d_transport *);
 	int (*collective)(p4d_group *, const p4d_collective *, p4d_error *);
-	bool (*runs_async)(const p4d_group *); /* these as p4d_comm_runs_async, ... */
+	bool (*runs_async)(const p4d_group *); /* this and the next as p4d_comm_runs_async, ... */
 	uint64_t (*called)(const p4d_group *);
 	int (*await)(p4d_group *, uint64_t count, p4d_error *);
 	int (*send)(p4d_group *, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
@@ -27,7 +24,7 @@ typedef struct p4d_transport_ops {
 			  p4d_error *);
 	int (*recv_end)(p4d_group *, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			p4d_error *);
-	int (*watch)(p4d_transport *, p4d_error *); /* what can fail beside the world */
+	int (*watch)(p4d_transport *, p4d_error *); /* errors other than the world's */
 	void (*end)(p4d_transport *);
 } p4d_transport_ops;
 
@@ -37,11 +34,11 @@ struct p4d_transport {
 	p4d_device *device;
 	void *state; /* its own */
 	double looked_at;
-	bool broken; /* after an error nobody waits for others again, not even to close */
+	bool broken; /* after an error: never wait for others again, not even to close */
 	char name[300];
 };
 
-/* comm_device.c: what collectives.c and group.c hand on */
+/* comm_device.c: the device part of collectives.c and group.c */
 int p4d_comm_device__collective(p4d_group *group, const p4d_collective *c, p4d_error *err);
 int p4d_comm_device__send_wait_any(p4d_group *group, const p4d_pending *pending, unsigned count,
 				   unsigned *which, p4d_error *err);
@@ -49,12 +46,12 @@ int p4d_comm_device__send_wait_any(p4d_group *group, const p4d_pending *pending,
 int p4d_comm_device__take_own(p4d_group *group, unsigned channel, void *data, uint64_t bytes, p4d_error *err);
 void p4d_comm_device__group_close(p4d_group *group);
 /*
- * After an error of what carries data: often that is how another rank's end shows. Listens a moment for it;
- * then it is the error. Returns -1.
+ * After a transport error, which is often how the loss of another rank shows first: waits a moment for that
+ * rank's notice and puts it in *err instead. Returns -1.
  */
 int p4d_comm_device_blame(p4d_world *world, p4d_error *err);
 
-/* The device's watch of a transport, whose context it is. */
+/* p4d_device.watch; context: the transport. */
 int p4d_comm_transport_watch(void *context, p4d_error *err);
 
 #endif

@@ -176,7 +176,7 @@ int p4d_wire__listen(const p4d_wire_address *address, bool any)
 
 	if (fd < 0)
 		return -1;
-	/* a predecessor's connections in TIME_WAIT must not keep the port */
+	/* connections of an earlier process in TIME_WAIT must not block the port */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&storage, length) == 0 && listen(fd, 4096) == 0)
 		return fd;

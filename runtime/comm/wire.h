@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 
 /*
- * Sockets with deadlines, and the code that shows who knows the job's key. Everything that is sent is a plain
- * structure: all hosts of a job have the same architecture, and a magic number says when they do not. Every
- * socket is non-blocking and closed on exec.
+ * Sockets with deadlines, and the MAC that authenticates the ranks of a job. Everything is sent as a plain
+ * structure: all hosts of a job have the same architecture, and a magic number detects when they do not.
+ * Every socket is non-blocking and closed on exec.
  */
 typedef struct p4d_wire_address {
 	uint16_t family; /* AF_INET or AF_INET6 */
@@ -23,7 +23,7 @@ enum { P4D_ADDRESS_TEXT = 64 };
 
 double p4d_wire__now(void); /* monotonic */
 int p4d_wire__random(void *data, size_t bytes);
-/* SipHash-2-4 (Aumasson, Bernstein 2012) under a key of 64 bits; not a secret by itself */
+/* SipHash-2-4 (Aumasson, Bernstein 2012) with a 64-bit key */
 uint64_t p4d_wire__mac(uint64_t key, const void *data, size_t bytes);
 
 bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from);
@@ -32,19 +32,19 @@ bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
 const char *p4d_wire__address_text(const p4d_wire_address *address, char text[P4D_ADDRESS_TEXT]);
 bool p4d_wire__address_local(p4d_wire_address *address, int fd);  /* this end of a connection */
 bool p4d_wire__address_remote(p4d_wire_address *address, int fd); /* the other end */
-/* Up to `most` addresses of a host, port 0. Returns their number; 0 when the name is not known. */
+/* Up to `most` addresses of a host, port 0. Returns their number; 0 when it does not resolve. */
 int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char *host);
 
-/* Sockets, or -1 and errno. any: on all interfaces. port 0: a free one. A dialled one may still connect. */
+/* Sockets, or -1 and errno. any: on all interfaces. port 0: a free one. One that was dialled may still be
+ * connecting. */
 int p4d_wire__listen(const p4d_wire_address *address, bool any);
 int p4d_wire__dial(const p4d_wire_address *address);
 int p4d_wire__accept(int listener);
-/* Small messages leave at once. */
+/* Sends small messages at once. */
 void p4d_wire__no_delay(int fd);
 /*
- * The other host's kernel is asked for a sign of life when nothing came for a while; after idle_seconds
- * without one (at least 3) the connection fails with ETIMEDOUT. A process that computes, or is stopped, does
- * not matter: its kernel answers.
+ * TCP keep-alive: after idle_seconds (at least 3) without an answer of the other kernel the connection fails
+ * with ETIMEDOUT. A process that computes, or is stopped, does not matter: its kernel answers.
  */
 void p4d_wire__keep_alive(int fd, double idle_seconds);
 

@@ -15,8 +15,7 @@
 #include "comm/events.h"
 #include "comm/sum.h"
 
-/* What a message of a rank that left may still need to be seen, where it came another way than the farewell.
- */
+/* How much later than the notice that a rank left its last messages may arrive, on other connections. */
 static const double LEFT_SECONDS = 0.5;
 static const double LOOK_SECONDS = 0.002;
 
@@ -41,7 +40,7 @@ static int left_too_early(p4d_world *w, const p4d_peer *peer, p4d_error *err)
 
 	if (!peer || !peer->left || p4d_wire__now() - peer->left_at < LEFT_SECONDS)
 		return 0;
-	return p4d_events__break(w, err, "%s has left, rank %u still waits for it",
+	return p4d_events__break(w, err, "%s left while rank %u was waiting for it",
 				 p4d_world_peer_text(peer, text), w->rank);
 }
 
@@ -49,8 +48,8 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 		    p4d_error *err)
 {
 	_Atomic uint32_t *sleeps = w->node.base ? &p4d_shm__eventfd(&w->node, w->node.index)->sleeps : NULL;
-	/* looking at a socket costs more than a switch to another process */
-	bool near = peer && peer->mate >= 0;
+	/* polling a socket costs more than switching to another process */
+	bool near = peer && peer->local_rank >= 0;
 	unsigned turn = near ? 0 : w->spins;
 
 	for (;; turn++) {
@@ -106,7 +105,7 @@ void p4d_world_abort(p4d_world *w, const char *why)
 	p4d_events__break(w, NULL, "%s: %s", p4d_world_peer_text(&w->peers[w->rank], text), why);
 }
 
-/* Every rank has a control connection to every other one, and data connections as they are used. */
+/* Every rank has a control connection to every other one, and opens data connections as needed. */
 static void raise_file_limit(uint32_t size)
 {
 	struct rlimit limit;
@@ -124,10 +123,10 @@ static int check(const p4d_ranks *ranks, p4d_error *err)
 		return p4d_fail(err, P4D_E_VALUE, "rank %u of %u ranks", ranks->rank, ranks->size);
 	if (!(ranks->join_seconds > 0) || !(ranks->idle_seconds >= 3) || ranks->join_seconds > 1e6 ||
 	    ranks->idle_seconds > 1e5)
-		return p4d_fail(err, P4D_E_VALUE, "waiting %g s to join, %g s for a silent host",
+		return p4d_fail(err, P4D_E_VALUE, "join timeout %g s, idle timeout %g s: out of range",
 				ranks->join_seconds, ranks->idle_seconds);
 	if (ranks->size > 1 && (!ranks->port || !ranks->ports || !ranks->host[0]))
-		return p4d_fail(err, P4D_E_VALUE, "no host and port of rank 0");
+		return p4d_fail(err, P4D_E_VALUE, "the host or port of rank 0 is missing");
 	return 0;
 }
 
@@ -141,8 +140,8 @@ static p4d_world *create(const p4d_ranks *ranks)
 	w->size = ranks->size;
 	w->idle_seconds = ranks->idle_seconds;
 	w->listener = w->events = -1;
-	for (int i = 0; i < P4D_GREETINGS; i++)
-		w->greetings[i].fd = -1;
+	for (int i = 0; i < P4D_HANDSHAKES; i++)
+		w->handshakes[i].fd = -1;
 	w->peers = calloc(ranks->size, sizeof(*w->peers));
 	w->scratch = malloc(P4D_SCRATCH_BYTES);
 	w->sum = malloc(P4D_SUM_BYTES(P4D_SCRATCH_BYTES));
@@ -150,7 +149,7 @@ static p4d_world *create(const p4d_ranks *ranks)
 	for (uint32_t r = 0; w->peers && r < ranks->size; r++) {
 		p4d_peer *peer = &w->peers[r];
 		peer->control = -1;
-		peer->mate = -1;
+		peer->local_rank = -1;
 		peer->member.rank = r;
 		for (uint8_t c = 0; c < P4D_ALL_CHANNELS; c++) {
 			peer->in[c].fd = peer->out[c].fd = -1;
@@ -164,7 +163,7 @@ static p4d_world *create(const p4d_ranks *ranks)
 	return NULL;
 }
 
-/* To all between rank 0 and this one; those above connect to this one. */
+/* Connects to ranks 1 to rank-1; higher ranks connect to this one. */
 static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 {
 	char text[96];
@@ -179,7 +178,7 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 			int reason = errno;
 			if (fd >= 0)
 				close(fd);
-			p4d_events__take(w, 200); /* perhaps rank 0 knows more */
+			p4d_events__take(w, 200); /* rank 0 may know the cause */
 			return p4d_events__break(w, err, "rank %u cannot connect to %s: %s", w->rank,
 						 p4d_world_peer_text(peer, text), strerror(reason));
 		}
@@ -201,10 +200,10 @@ static int connect_all(p4d_world *w, double deadline, p4d_error *err)
 }
 
 /*
- * With a core for every rank the answer comes while one spins; else the core is better given away, and soon
- * to one who works: most yields only lead to another rank that waits.
+ * With a core for every rank the answer comes while one spins; otherwise the core is better given up soon,
+ * because most yields only lead to another waiting rank.
  */
-static void set_patience(p4d_world *w)
+static void set_spinning(p4d_world *w)
 {
 	cpu_set_t cpus;
 	bool enough =
@@ -220,9 +219,9 @@ static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
 	p4d_rendezvous m;
 
 	raise_file_limit(ranks->size);
-	if (p4d_rendezvous__meet(&m, ranks, deadline, err) < 0)
+	if (p4d_rendezvous__open(&m, ranks, deadline, err) < 0)
 		return -1;
-	deadline += 5; /* late in the rendezvous is not late here */
+	deadline += 5; /* a late rendezvous must not fail here */
 	uint64_t key = p4d_rendezvous__join_key(ranks);
 	w->key = p4d_wire__mac(key, &m.secret, sizeof(m.secret));
 	w->listener = m.listener;
@@ -241,7 +240,7 @@ static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
 		rc = connect_all(w, deadline, err);
 	if (!rc)
 		rc = p4d_node__open(w, &m, ranks, deadline, err);
-	set_patience(w);
+	set_spinning(w);
 	p4d_rendezvous__close(&m, w->size);
 	return rc;
 }
@@ -254,11 +253,11 @@ int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err)
 		return -1;
 	p4d_world *w = create(ranks);
 	if (!w)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a world of %u ranks", ranks->size);
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks", ranks->size);
 	if (w->size == 1)
 		snprintf(w->peers[0].member.name, sizeof(w->peers[0].member.name), "%s", ranks->node_name);
 	else if (join(w, ranks, &why) < 0) {
-		/* the others may wait for this one's part: end that now */
+		/* the others may be waiting for this one */
 		if (!w->failed)
 			p4d_world_abort(w, why.text);
 		p4d_world_close(w);
@@ -287,9 +286,9 @@ void p4d_world_close(p4d_world *w)
 				close(peer->out[c].fd);
 		}
 	}
-	for (int i = 0; i < P4D_GREETINGS; i++)
-		if (w->greetings[i].fd >= 0)
-			close(w->greetings[i].fd);
+	for (int i = 0; i < P4D_HANDSHAKES; i++)
+		if (w->handshakes[i].fd >= 0)
+			close(w->handshakes[i].fd);
 	p4d_node__close(&w->node);
 	if (w->listener >= 0)
 		close(w->listener);

@@ -2,30 +2,30 @@
 #ifndef P4D_WORLD_H
 #define P4D_WORLD_H
 
-/* Inside the communication library: what a world is made of. comm.h is for everyone else. */
+/* Internal to comm/; comm.h is the interface. */
 #include "comm/comm.h"
 #include "comm/node.h"
 #include "comm/rendezvous.h"
 #include "comm/wire.h"
 
 enum { P4D_CHANNEL_COLLECTIVE = P4D_CHANNELS, P4D_ALL_CHANNELS };
-enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* of sums between nodes */
+enum { P4D_SCRATCH_BYTES = 64 << 10 }; /* a chunk of a sum between nodes */
 
-/* Before the data of every message. */
+/* Precedes the data of every message. */
 typedef struct p4d_message_head {
 	uint64_t bytes;
-	uint32_t tag; /* which call it belongs to */
+	uint32_t tag; /* of the call it belongs to */
 	uint32_t magic;
 } p4d_message_head;
 
-/* First on a data or control connection; code is made with the world's key over what is before it. */
+/* First on a data or control connection; mac: of the members before it, under the world's key. */
 typedef struct p4d_hello {
 	uint32_t magic, from, to;
 	uint32_t channel; /* P4D_ALL_CHANNELS: control */
-	uint64_t code;
+	uint64_t mac;
 } p4d_hello;
 
-/* On control connections; there is nothing else on them. */
+/* All that is sent on control connections. */
 typedef enum p4d_notice_kind { P4D_NOTICE_LEAVES, P4D_NOTICE_FAILED } p4d_notice_kind;
 typedef struct p4d_notice {
 	uint32_t magic;
@@ -39,7 +39,7 @@ typedef struct p4d_sending {
 	uint64_t sent; /* of head, then data */
 } p4d_sending;
 
-/* One direction of one channel to one peer. Tickets count messages; those below `done` have left. */
+/* One direction of one channel to one peer. Tickets count messages; those below `done` were sent. */
 typedef struct p4d_out {
 	p4d_sending queue[P4D_SENDS];
 	uint64_t done, next;
@@ -61,9 +61,9 @@ typedef struct p4d_in {
 
 typedef struct p4d_peer {
 	p4d_member member;
-	int mate;    /* index on this node, -1: on another one */
-	int control; /* -1: closed, or self */
-	bool left;   /* in good order */
+	int local_rank; /* index on this node, -1: on another one */
+	int control;    /* -1: closed, or self */
+	bool left;      /* cleanly */
 	double left_at;
 	p4d_notice notice; /* being read */
 	size_t notice_got;
@@ -71,8 +71,8 @@ typedef struct p4d_peer {
 	p4d_in in[P4D_ALL_CHANNELS];
 } p4d_peer;
 
-/* An accepted connection that has not said hello. */
-enum { P4D_GREETINGS = 32 };
+/* An accepted connection whose hello is incomplete. */
+enum { P4D_HANDSHAKES = 32 };
 typedef struct p4d_handshake {
 	int fd; /* -1: free */
 	double since;
@@ -87,26 +87,26 @@ struct p4d_world {
 	uint64_t key; /* of hellos */
 	double idle_seconds;
 	int listener, events;
-	p4d_handshake greetings[P4D_GREETINGS];
+	p4d_handshake handshakes[P4D_HANDSHAKES];
 	p4d_out *active; /* with unsent messages */
 	p4d_comm_node node;
-	unsigned spins, yields; /* of a waiting rank before it sleeps */
+	unsigned spins, yields; /* while waiting, before sleeping */
 	double looked_at;       /* when events were last taken */
 	bool failed;
 	p4d_error why;
 	uint64_t *opened; /* signatures of the groups opened so far */
 	size_t opened_count;
-	uint8_t *scratch; /* P4D_SCRATCH_BYTES: a piece as it came */
+	uint8_t *scratch; /* P4D_SCRATCH_BYTES: a chunk as received */
 	void *sum;        /* its sum in fp32 or fp64 */
 };
 
 /*
- * Waits until ready(context) says true, for something that `peer` (NULL: no one rank) has to do. Spins, then
- * yields, then sleeps; moves all sends; ends with RANK when the world breaks or the peer has left.
+ * Waits until ready(context) is true, which depends on `peer` (NULL: on several). Spins, then yields, then
+ * sleeps; makes progress on all sends; fails with RANK when the world breaks or the peer has left.
  */
 int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
 		    p4d_error *err);
-/* Fails when the world is broken; looks at the sockets now and then. First in every public call. */
+/* Fails when the world is broken; polls the sockets now and then. First in every public call. */
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* "rank 3 (node h2)" */
 const char *p4d_world_peer_text(const p4d_peer *peer, char text[96]);

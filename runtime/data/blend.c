@@ -49,9 +49,9 @@ int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 	for (; rc == 0 && word; word = strtok_r(NULL, blanks, &save))
 		rc = take_word(&made, word, weighted, &expects_path, err);
 	if (rc == 0 && expects_path)
-		rc = p4d_fail(err, P4D_E_VALUE, "data: nothing follows the last weight, expected a path");
+		rc = p4d_fail(err, P4D_E_VALUE, "data: expected a path after the last weight");
 	if (rc == 0 && !made.sources)
-		rc = p4d_fail(err, P4D_E_VALUE, "data: no dataset is named");
+		rc = p4d_fail(err, P4D_E_VALUE, "data: no dataset given");
 	if (rc < 0) {
 		free(made.text);
 		return -1;
@@ -96,8 +96,8 @@ int p4d_blend__deal(p4d_blend *blend, p4d_error *err)
 	for (unsigned i = 0; i < blend->sources; i++)
 		if (!blend->share[i])
 			return p4d_fail(err, P4D_E_VALUE,
-					"data: the weight of %.200s is below 1 in %d samples", blend->path[i],
-					P4D_BLEND_PERIOD);
+					"data: the weight of %.200s is less than 1 in %d samples",
+					blend->path[i], P4D_BLEND_PERIOD);
 	return 0;
 }
 

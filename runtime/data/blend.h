@@ -7,8 +7,8 @@
 #include "base/error.h"
 
 /*
- * Several datasets in fixed shares, as Megatron-LM writes them: "0.7 path/a 0.3 path/b". Without weights
- * ("path/a path/b") the caller gives them.
+ * Several datasets in fixed shares, in Megatron-LM's notation: "0.7 path/a 0.3 path/b". Without weights
+ * ("path/a path/b") the caller sets them.
  */
 enum { P4D_BLEND_SOURCES = 256, P4D_BLEND_PERIOD = 65536 };
 
@@ -17,7 +17,7 @@ typedef struct p4d_blend {
 	char *text; /* the paths point into it */
 	const char *path[P4D_BLEND_SOURCES];
 	double weight[P4D_BLEND_SOURCES]; /* 0: not given */
-	/* Samples come in the same pattern again and again. NULL with one source. */
+	/* The pattern of sources repeats after P4D_BLEND_PERIOD samples. NULL with one source. */
 	uint8_t *source;                   /* of each place in the period */
 	uint32_t *before;                  /* places of the same source before it */
 	uint32_t share[P4D_BLEND_SOURCES]; /* places of each source */
@@ -26,12 +26,12 @@ typedef struct p4d_blend {
 /* Splits the text. Errors: VALUE, NO_MEMORY. Zero *blend before. */
 int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err);
 /*
- * Deals the places of the period out by weight: at every place, each source had its share of the places so
- * far to within one. All weights are set and above 0; they need not add up to 1. Errors: VALUE when one is so
+ * Assigns the places of the period by weight: up to any place, each source has its share of the places to
+ * within one. All weights are set and above 0; they need not add up to 1. Errors: VALUE when one is so
  * small that it gets no place, NO_MEMORY.
  */
 int p4d_blend__deal(p4d_blend *blend, p4d_error *err);
-/* Which source sample `number` comes from; *index: how many samples before it did. */
+/* The source of sample `number`; *index: how many earlier samples have the same source. */
 unsigned p4d_blend__source(const p4d_blend *blend, uint64_t number, uint64_t *index);
 void p4d_blend__free(p4d_blend *blend);
 

@@ -5,7 +5,7 @@ enum { ROUNDS = sizeof(((p4d_permutation *)0)->round_key) / sizeof(uint64_t), SM
 
 void p4d_permutation__init(p4d_permutation *permutation, uint64_t size, uint64_t key)
 {
-	/* with halves of a bit or two a network reaches few of the possible orders */
+	/* with halves of one or two bits a network reaches few of the possible orders */
 	permutation->half_bits = SMALLEST_HALF;
 	while (permutation->half_bits < 31 && size > (uint64_t)1 << (2 * permutation->half_bits))
 		permutation->half_bits++;
@@ -29,7 +29,7 @@ static uint64_t network(const p4d_permutation *permutation, uint64_t x)
 
 uint64_t p4d_permutation__apply(const p4d_permutation *permutation, uint64_t i)
 {
-	/* the orbit of i comes back to i, which is below size: so this ends */
+	/* terminates: the orbit of i returns to i, which is below size */
 	do {
 		i = network(permutation, i);
 	} while (i >= permutation->size);

@@ -6,8 +6,8 @@
 
 /*
  * A random order of 0 .. size-1 without a table: a Feistel network over the smallest square number of bits
- * that holds `size` (at least 2^8), walked until it falls below size. Size and key say which order it is; on
- * every machine the same. For shuffling, not for secrets.
+ * that holds `size` (at least 2^8), walked until it falls below size. Size and key determine the order, on
+ * every machine. For shuffling, not for cryptography.
  */
 typedef struct p4d_permutation {
 	uint64_t size;

@@ -11,8 +11,8 @@
 typedef struct source {
 	p4d_tokens *tokens;
 	p4d_shuffled documents;
-	uint64_t pieces; /* samples of a pass */
-	uint64_t key;    /* of the order of pieces */
+	uint64_t samples; /* of a pass */
+	uint64_t key;     /* of their order */
 } source;
 
 struct p4d_sampler {
@@ -26,14 +26,14 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 	const p4d_sampler_options *options = &sampler->options;
 	const char *path = sampler->blend.path[number];
 	source *from = &sampler->source[number];
-	/* a dataset that is listed twice is not to give every sample twice */
+	/* a dataset that is listed twice must not yield every sample twice */
 	uint64_t key = p4d_mix(options->seed ^ p4d_mix(number));
 
 	if (p4d_tokens__open(&from->tokens, path, &options->tokens, err) < 0)
 		return -1;
 	if (options->boundaries && !p4d_tokens__has_boundaries(from->tokens)) {
 		p4d_fail(err, P4D_E_DATA,
-			 "%.200s: a file of llm.c does not say where its documents begin, which "
+			 "%.200s: llm.c files do not mark where documents begin, which "
 			 "--document-mask=on needs",
 			 path);
 		return p4d_fix(err, "--delimiter=N, the token that begins a document (GPT-2: 50256, Llama 3: "
@@ -43,12 +43,12 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 			       options->validate, err) < 0)
 		return -1;
 	from->key = p4d_mix(key);
-	from->pieces = (from->documents.total - 1) / options->seq_len;
-	if (!from->pieces)
+	from->samples = (from->documents.total - 1) / options->seq_len;
+	if (!from->samples)
 		return p4d_fail(err, P4D_E_DATA,
 				"%.200s: %" PRIu64 " tokens%s, expected at least seq-len + 1 = %" PRIu64,
 				path, from->documents.total,
-				options->validate ? " set apart for validation" : "", options->seq_len + 1);
+				options->validate ? " split off for validation" : "", options->seq_len + 1);
 	if (sampler->blend.weight[number] <= 0)
 		sampler->blend.weight[number] = (double)from->documents.total;
 	return 0;
@@ -110,7 +110,7 @@ uint64_t p4d_sampler__samples(const p4d_sampler *sampler)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < sampler->blend.sources; i++)
-		sum += sampler->source[i].pieces;
+		sum += sampler->source[i].samples;
 	return sum;
 }
 
@@ -120,12 +120,12 @@ static p4d_shuffled_cursor find_sample(p4d_sampler *sampler, uint64_t number, co
 	p4d_permutation order;
 	uint64_t index;
 	source *from = &sampler->source[p4d_blend__source(&sampler->blend, number, &index)];
-	uint64_t pass = index / from->pieces;
+	uint64_t pass = index / from->samples;
 
 	*tokens = from->tokens;
-	p4d_permutation__init(&order, from->pieces, p4d_mix(from->key ^ p4d_mix(pass)));
+	p4d_permutation__init(&order, from->samples, p4d_mix(from->key ^ p4d_mix(pass)));
 	return p4d_shuffled__find(&from->documents, pass,
-				  p4d_permutation__apply(&order, index % from->pieces) *
+				  p4d_permutation__apply(&order, index % from->samples) *
 				      sampler->options.seq_len);
 }
 
@@ -138,12 +138,12 @@ typedef struct run {
 	bool boundaries, reset_positions;
 } run;
 
-/* A piece of the sequence that goes to `to` of the rank's arrays. */
-typedef struct piece {
+/* Part of the sequence, which goes to `to` in the rank's arrays. */
+typedef struct chunk {
 	uint64_t start, length, to;
-} piece;
+} chunk;
 
-static int place_tokens(const run *r, const piece *p, const p4d_samples *out, p4d_error *err)
+static int place_tokens(const run *r, const chunk *p, const p4d_samples *out, p4d_error *err)
 {
 	uint64_t low = r->start > p->start ? r->start : p->start;
 	uint64_t high = r->end < p->start + p->length ? r->end : p->start + p->length;
@@ -160,8 +160,8 @@ static int place_tokens(const run *r, const piece *p, const p4d_samples *out, p4
 	return p4d_tokens__read(r->tokens, r->first + low - r->start, high - low, out->tokens + to, err);
 }
 
-/* A label is the token one further on. */
-static int place_labels(const run *r, const piece *p, const p4d_samples *out, p4d_error *err)
+/* A label is the next token. */
+static int place_labels(const run *r, const chunk *p, const p4d_samples *out, p4d_error *err)
 {
 	const uint64_t start = p->start + 1;
 	uint64_t low = r->start > start ? r->start : start;
@@ -177,7 +177,7 @@ static int place_labels(const run *r, const piece *p, const p4d_samples *out, p4
 	return 0;
 }
 
-static int fill_sample(p4d_sampler *sampler, uint64_t number, const piece *pieces, int count,
+static int fill_sample(p4d_sampler *sampler, uint64_t number, const chunk *chunks, int count,
 		       const p4d_samples *out, p4d_error *err)
 {
 	const uint64_t all = sampler->options.seq_len + 1;
@@ -189,8 +189,8 @@ static int fill_sample(p4d_sampler *sampler, uint64_t number, const piece *piece
 		r.first = cursor.rest.first;
 		r.end = cursor.rest.count < all - r.start ? r.start + cursor.rest.count : all;
 		for (int i = 0; i < count; i++)
-			if (place_tokens(&r, &pieces[i], out, err) < 0 ||
-			    place_labels(&r, &pieces[i], out, err) < 0)
+			if (place_tokens(&r, &chunks[i], out, err) < 0 ||
+			    place_labels(&r, &chunks[i], out, err) < 0)
 				return -1;
 		if (r.end == all || !p4d_shuffled__next(&cursor))
 			return 0;
@@ -208,23 +208,23 @@ int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint6
 		     const p4d_samples *out, p4d_error *err)
 {
 	const uint64_t seq_len = sampler->options.seq_len;
-	piece pieces[2] = {{0, seq_len, 0}, {0, 0, 0}};
+	chunk chunks[2] = {{0, seq_len, 0}, {0, 0, 0}};
 
 	if (cp < 1 || rank >= cp || (cp > 1 && (cp > seq_len || seq_len % (2 * cp))))
 		return p4d_fail(err, P4D_E_VALUE,
-				"sequences of %" PRIu64 " tokens cannot be cut into 2*%" PRIu64
-				" equal pieces for context-parallel rank %" PRIu64,
+				"sequences of %" PRIu64 " tokens cannot be split into 2*%" PRIu64
+				" equal chunks for context-parallel rank %" PRIu64,
 				seq_len, cp, rank);
 	if (cp > 1) {
 		uint64_t length = seq_len / (2 * cp);
-		pieces[0] = (piece){rank * length, length, 0};
-		pieces[1] = (piece){(2 * cp - 1 - rank) * length, length, length};
+		chunks[0] = (chunk){rank * length, length, 0};
+		chunks[1] = (chunk){(2 * cp - 1 - rank) * length, length, length};
 	}
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t at = i * (seq_len / cp);
 		p4d_samples rows = {row(out->tokens, at), row(out->labels, at), row(out->positions, at),
 				    row(out->documents, at)};
-		if (fill_sample(sampler, first + i, pieces, cp > 1 ? 2 : 1, &rows, err) < 0)
+		if (fill_sample(sampler, first + i, chunks, cp > 1 ? 2 : 1, &rows, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -238,7 +238,7 @@ uint64_t p4d_sampler__trained(p4d_sampler *sampler, uint64_t first, uint64_t cou
 	for (uint64_t i = 0; sampler->options.boundaries && i < count; i++) {
 		const p4d_tokens *tokens;
 		p4d_shuffled_cursor cursor = find_sample(sampler, first + i, &tokens);
-		/* each document that begins at 1 .. seq_len of the sample takes one label away */
+		/* each document that begins at 1 .. seq_len of the sample costs one label */
 		for (uint64_t at = cursor.rest.count; at <= seq_len && p4d_shuffled__next(&cursor);
 		     at += cursor.rest.count)
 			trained--;

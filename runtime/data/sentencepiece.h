@@ -10,14 +10,14 @@ extern "C" {
 #endif
 
 /*
- * libsentencepiece, which is C++, for C. It lies in libp4d-sentencepiece.so, which is opened when a model is
- * named: loading it takes longer than most commands. No exception gets out. On failure NULL, and why[size]
- * says why.
+ * A C interface to libsentencepiece, in libp4d-sentencepiece.so. That is loaded only for a model, because
+ * loading it takes longer than most commands. No exception escapes. On failure NULL, and the reason is in
+ * why[size].
  */
 typedef struct p4d_sentencepiece {
 	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 when the model has none */
 	void *(*open)(const char *path, int32_t *pieces, int32_t *end, char *why, size_t size);
-	/* the tokens live until the next call with this model; never NULL on success */
+	/* tokens valid until the next call with this model; never NULL on success */
 	const int32_t *(*encode)(void *model, const char *text, size_t length, size_t *count, char *why,
 				 size_t size);
 	void (*close)(void *model);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of the order in which documents are set apart; the same for all seeds. */
+/* Key of the order that splits documents off for validation; the same for all seeds. */
 enum { SPLIT_KEY = 0x5b117 };
 
 static uint64_t number_at(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
@@ -25,7 +25,7 @@ static uint64_t group_tokens(const p4d_shuffled *set, const p4d_permutation *ord
 {
 	uint64_t number[P4D_SHUFFLED_GROUP], sum = 0, count = set->documents - place;
 
-	/* the numbers first: then the lengths, all over the index, are fetched at the same time */
+	/* numbers first, so that the loads of lengths, scattered over the index, overlap */
 	if (count > P4D_SHUFFLED_GROUP)
 		count = P4D_SHUFFLED_GROUP;
 	for (uint64_t i = 0; i < count; i++)
@@ -40,10 +40,10 @@ static int choose_side(p4d_shuffled *set, const char *name, double validation, b
 	uint64_t all = p4d_tokens__documents(set->tokens);
 
 	if (!(validation >= 0 && validation < 1))
-		return p4d_fail(err, P4D_E_VALUE, "the fraction for validation is %g, expected 0 to below 1",
+		return p4d_fail(err, P4D_E_VALUE, "the validation fraction is %g, expected 0 to below 1",
 				validation);
 	if (validate && validation <= 0)
-		return p4d_fail(err, P4D_E_VALUE, "%.200s: the fraction for validation is 0", name);
+		return p4d_fail(err, P4D_E_VALUE, "%.200s: the validation fraction is 0", name);
 	set->documents = all;
 	if (validation <= 0)
 		return 0;
@@ -52,8 +52,7 @@ static int choose_side(p4d_shuffled *set, const char *name, double validation, b
 		apart = 1;
 	if (apart >= all)
 		return p4d_fail(err, P4D_E_DATA,
-				"%.200s: has %" PRIu64
-				" document%s, of which %g cannot be set apart for validation",
+				"%.200s: has %" PRIu64 " document%s, cannot split off %g for validation",
 				name, all, all == 1 ? "" : "s", validation);
 	set->split = true;
 	p4d_permutation__init(&set->side, all, SPLIT_KEY);
@@ -72,8 +71,9 @@ int p4d_shuffled__open(p4d_shuffled *set, const p4d_tokens *tokens, const char *
 	for (uint64_t i = 0; i < made.documents; i += P4D_SHUFFLED_GROUP)
 		made.total += group_tokens(&made, NULL, i);
 	if (!made.total)
-		return p4d_fail(err, P4D_E_DATA, "%.200s: the %" PRIu64 " documents %s hold no token", name,
-				made.documents, validate ? "set apart for validation" : "left for training");
+		return p4d_fail(err, P4D_E_DATA, "%.200s: the %" PRIu64 " documents %s contain no tokens",
+				name, made.documents,
+				validate ? "split off for validation" : "left for training");
 	for (int i = 0; i < P4D_SHUFFLED_PASSES; i++) {
 		made.pass[i].before =
 		    calloc(made.documents / P4D_SHUFFLED_GROUP + 1, sizeof(*made.pass[i].before));
@@ -127,7 +127,7 @@ p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_
 	const uint64_t *before = cursor.pass->before;
 	uint64_t low = 0, high = (set->documents - 1) / P4D_SHUFFLED_GROUP;
 
-	/* the last group that does not begin behind the token */
+	/* the last group that does not begin after the token */
 	while (low < high) {
 		uint64_t middle = low + (high - low + 1) / 2;
 		if (before[middle] <= token)

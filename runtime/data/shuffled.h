@@ -9,9 +9,9 @@
 #include "data/tokens.h"
 
 /*
- * The documents of a dataset, or those of one side of the split for validation, concatenated in the random
- * order of a pass. Finding a token takes a sum over the documents before it: it is kept for every 64th, for
- * the two passes used last.
+ * The documents of a dataset, or of one side of its validation split, concatenated in the random order of a
+ * pass. Finding a token takes the sum of the lengths before it: kept for every 64th document, for the two
+ * latest passes.
  */
 enum { P4D_SHUFFLED_GROUP = 64, P4D_SHUFFLED_PASSES = 2 };
 
@@ -27,13 +27,13 @@ typedef struct p4d_shuffled {
 	uint64_t key;
 	uint64_t documents, total; /* of this side */
 	bool split;
-	p4d_permutation side; /* documents first_of_side .. are ours */
+	p4d_permutation side; /* this side begins at first_of_side */
 	uint64_t first_of_side;
 	p4d_shuffled_pass pass[P4D_SHUFFLED_PASSES];
 	unsigned latest;
 } p4d_shuffled;
 
-/* A place in a pass: what is left of the document there. */
+/* A position in a pass, with the rest of the document there. */
 typedef struct p4d_shuffled_cursor {
 	const p4d_shuffled *set;
 	const p4d_shuffled_pass *pass;
@@ -46,7 +46,7 @@ int p4d_shuffled__open(p4d_shuffled *set, const p4d_tokens *tokens, const char *
 		       double validation, bool validate, p4d_error *err);
 void p4d_shuffled__close(p4d_shuffled *set);
 
-/* token: below total. The cursor lives until another pass but the latest two is asked for. */
+/* token: below total. The cursor is valid as long as its pass is one of the latest two. */
 p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_t token);
 /* The next document with tokens; false at the end of the pass. */
 bool p4d_shuffled__next(p4d_shuffled_cursor *cursor);

@@ -26,7 +26,7 @@ static int open_sentencepiece(p4d_tokenizer *tokenizer, const char *path, p4d_er
 	void *library = dlopen(part, RTLD_NOW | RTLD_LOCAL); /* stays open */
 	const p4d_sentencepiece *calls = library ? dlsym(library, "p4d_sentencepiece__calls") : NULL;
 	if (!calls)
-		return p4d_fail(err, P4D_E_VALUE, "SentencePiece cannot be loaded: %.400s", dlerror());
+		return p4d_fail(err, P4D_E_VALUE, "cannot load SentencePiece: %.400s", dlerror());
 	void *model = calls->open(path, &pieces, &end, why, sizeof(why));
 	if (!model)
 		return p4d_fail(err, P4D_E_VALUE, "%.200s: not a SentencePiece model: %s", path, why);
@@ -44,8 +44,7 @@ int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *er
 	}
 	if (length >= 5 && !strcasecmp(name + length - 5, ".json")) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "%.200s: Hugging Face tokenizers are not read, there is no C library for them",
-			 name);
+			 "%.200s: Hugging Face tokenizers cannot be read, for lack of a C library", name);
 		return p4d_fix(err,
 			       "encode with Hugging Face into lines {\"input_ids\": [..]}, then: p4d data "
 			       "--tokenizer ids --vocab N FILE.jsonl -o PREFIX");

@@ -14,17 +14,16 @@
  */
 typedef struct p4d_tokenizer {
 	uint64_t vocabulary;
-	int32_t end;                                   /* token behind each document; -1: none */
+	int32_t end;                                   /* token after each document; -1: none */
 	const struct p4d_sentencepiece *sentencepiece; /* of a model file; NULL for bytes */
 	void *model;
 } p4d_tokenizer;
 
-/* Takes tokens of a text, in order, in pieces. Returns 0 or -1 with *err filled. */
+/* Called with the tokens of a text, in order, in chunks. Returns 0, or -1 with *err filled. */
 typedef int (*p4d_token_sink)(void *context, const int32_t *tokens, uint64_t count, p4d_error *err);
 
 /*
- * Errors: VALUE (a Hugging Face tokenizer.json, for which there is no library; SentencePiece when it was left
- * out; not a model), IO, NO_MEMORY.
+ * Errors: VALUE (a Hugging Face tokenizer.json; built without SentencePiece; not a model), IO, NO_MEMORY.
  */
 int p4d_tokenizer_open(p4d_tokenizer *tokenizer, const char *name, p4d_error *err);
 void p4d_tokenizer_close(p4d_tokenizer *tokenizer);

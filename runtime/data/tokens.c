@@ -32,7 +32,7 @@ int64_t p4d_tokens__at(const p4d_tokens *tokens, uint64_t number)
 	return (int64_t)p4d_le64(at);
 }
 
-/* The file `path` without its ending .bin or .idx. */
+/* `path` without .bin or .idx. */
 static int prefix_of(const char *path, char *prefix, size_t size, p4d_error *err)
 {
 	size_t length = strlen(path);
@@ -55,7 +55,7 @@ static int parse(p4d_tokens *tokens, bool indexed, p4d_error *err)
 	if ((indexed ? p4d_tokens__parse_megatron : p4d_tokens__parse_llmc)(tokens, err) < 0)
 		return -1;
 	if (!tokens->total)
-		return p4d_fail(err, P4D_E_DATA, "%s: holds no token", tokens->data_name);
+		return p4d_fail(err, P4D_E_DATA, "%s: contains no tokens", tokens->data_name);
 	return 0;
 }
 
@@ -68,7 +68,7 @@ static p4d_tokens *allocate(const char *prefix, const p4d_tokens_options *option
 		return NULL;
 	}
 	tokens->options = *options;
-	/* messages have room for two names; of a long path the end says more */
+	/* a message has room for two names; the end of a long path says more than its start */
 	size_t length = strlen(prefix), room = 150;
 	const char *end = length > room ? prefix + length - room : prefix, *dots = end > prefix ? "..." : "";
 	snprintf(tokens->data_name, sizeof(tokens->data_name), "%s%s.bin", dots, end);
@@ -94,8 +94,7 @@ int p4d_tokens__parse(p4d_tokens **result, const char *name, const void *index, 
 	return 0;
 }
 
-/* An index beside the data makes it Megatron-LM's, whatever its first tokens are; without one it is llm.c's.
- */
+/* Data with an index is Megatron-LM's, whatever its first tokens are; without one it is llm.c's. */
 static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_error *err)
 {
 	char path[PATH_LIMIT + 8];
@@ -103,7 +102,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	snprintf(path, sizeof(path), "%s.bin", prefix);
 	tokens->mapped = true;
 	if (p4d_mapping_open(&tokens->data, path, P4D_E_DATA, err) < 0) {
-		/* what was named may be the text that is to be made into tokens */
+		/* the path may be that of text that is not tokenized yet */
 		const char *text = access(prefix, F_OK) == 0 ? prefix : "FILE...";
 		return access(path, F_OK) == 0 ? -1 : p4d_fix(err, "p4d data -o %.200s %.200s", prefix, text);
 	}
@@ -115,7 +114,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 		return p4d_mapping_open(&tokens->index, path, P4D_E_DATA, err);
 	if (!p4d_tokens__is_llmc(&tokens->data))
 		return p4d_fail(err, P4D_E_DATA,
-				"%s: byte 0: not the magic of llm.c, and there is no index %s of Megatron-LM",
+				"%s: byte 0: not the magic of llm.c, and no Megatron-LM index %s",
 				tokens->data_name, tokens->index_name);
 	return 0;
 }
@@ -195,14 +194,14 @@ int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, i
 
 	if (first > tokens->count || count > tokens->count - first)
 		return p4d_fail(err, P4D_E_DATA,
-				"%s: tokens %" PRIu64 " to %" PRIu64 " are asked for, it holds %" PRIu64,
+				"%s: tokens %" PRIu64 " to %" PRIu64 " requested, but it has %" PRIu64,
 				tokens->data_name, first, first + count, tokens->count);
 	for (uint64_t i = 0; i < count; i++) {
 		int64_t token = p4d_tokens__at(tokens, first + i);
 		if (token < 0 || token >= vocabulary)
 			return p4d_fail(err, P4D_E_DATA,
-					"%s: byte %" PRIu64 ": token %" PRId64 ", expected 0 to %" PRId64
-					", the vocabulary",
+					"%s: byte %" PRIu64 ": token %" PRId64
+					" outside the vocabulary, expected 0 to %" PRId64,
 					tokens->data_name, tokens->header_bytes + (first + i) * tokens->width,
 					token, vocabulary - 1);
 		out[i] = (int32_t)token;

@@ -8,20 +8,21 @@
 #include "base/error.h"
 
 /*
- * Tokenized text in files that are mapped, never read as a whole:
+ * Tokenized text in memory-mapped files:
  *
- * Megatron-LM (MMapIndexedDataset): PREFIX.bin holds tokens, PREFIX.idx says where sequences and documents
- * are. All numbers are little-endian: "MMIDIDX\0\0", u64 version 1, u8 type (1 u8, 2 i8, 3 i16, 4 i32, 5 i64,
- * 8 u16; 6 and 7 are floating-point), u64 sequences, u64 bounds, i32 length of each sequence in tokens, i64
- * offset of each sequence in PREFIX.bin in bytes, i64 bounds: document d is the sequences bounds[d] ..
- * bounds[d+1]-1. A byte for each sequence may follow (its mode in multimodal data); it is not used.
+ * Megatron-LM (MMapIndexedDataset): PREFIX.bin has the tokens, PREFIX.idx the places of sequences and
+ * documents. All numbers are little-endian: "MMIDIDX\0\0", u64 version 1, u8 type (1 u8, 2 i8, 3 i16, 4 i32,
+ * 5 i64, 8 u16; 6 and 7 are floating-point), u64 sequences, u64 bounds, i32 length of each sequence in
+ * tokens, i64 offset of each sequence in PREFIX.bin in bytes, i64 bounds: document d is the sequences
+ * bounds[d] .. bounds[d+1]-1. A byte for each sequence may follow (its mode in multimodal data); it is not
+ * used.
  *
  * llm.c: 256 i32 of header: magic, version, number of tokens; then the tokens. Magic 20240520 with version 1:
- * u16; magic 20240801 with version 7: u32. There is no index: documents begin with a delimiter (GPT-2: 50256,
+ * u16; magic 20240801 with version 7: u32. No index: documents begin with a delimiter (GPT-2: 50256,
  * Llama 3: 128000), which the caller may name.
  *
- * All errors are P4D_E_DATA and name the file, where in it and what was expected, or NO_MEMORY. A set of
- * documents without a single token is an error.
+ * All errors are NO_MEMORY, or P4D_E_DATA with the file, the byte and what was expected. Files without tokens
+ * are an error.
  */
 typedef struct p4d_tokens p4d_tokens;
 
@@ -34,8 +35,8 @@ typedef struct p4d_tokens_options {
 
 enum { P4D_NO_DELIMITER = -1 };
 
-/* path: PREFIX, PREFIX.bin, PREFIX.idx, or a .bin of llm.c. The index is checked as a whole, tokens are when
- * they are read. */
+/* path: PREFIX, PREFIX.bin, PREFIX.idx, or a .bin of llm.c. The index is checked here, tokens when they are
+ * read. */
 int p4d_tokens__open(p4d_tokens **tokens, const char *path, const p4d_tokens_options *options,
 		     p4d_error *err);
 
@@ -50,20 +51,18 @@ void p4d_tokens__close(p4d_tokens *tokens);
 
 uint64_t p4d_tokens__total(const p4d_tokens *tokens); /* in all documents */
 uint64_t p4d_tokens__documents(const p4d_tokens *tokens);
-/* False: nothing says where documents begin, so all tokens are one: llm.c without a delimiter. */
+/* False: the documents are unknown, so all tokens are one: llm.c without a delimiter. */
 bool p4d_tokens__has_boundaries(const p4d_tokens *tokens);
 
-/* Where a document is: its first token, counted from the start of the data, and its length, which may be 0.
- */
+/* A document: its first token, counted from the start of the data, and its length, which may be 0. */
 typedef struct p4d_document {
 	uint64_t first, count;
 } p4d_document;
 p4d_document p4d_tokens__document(const p4d_tokens *tokens, uint64_t number);
-/* Its length only; with one sequence for each document that is half the memory traffic. */
+/* Its length only: half the memory traffic where each document is one sequence. */
 uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
-/* Reads tokens first .. first+count-1. A token outside of the vocabulary is an error, out is undefined then.
- */
+/* Reads tokens first .. first+count-1. Fails on a token outside the vocabulary; out is undefined then. */
 int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err);
 
 #endif

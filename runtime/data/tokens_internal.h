@@ -9,7 +9,7 @@
 #include "base/mapping.h"
 #include "data/tokens.h"
 
-/* The inside of p4d_tokens, for the readers of its formats. */
+/* p4d_tokens, for the readers of its formats. */
 
 /* Types of tokens, by Megatron-LM's numbers; U32 is llm.c's only. */
 typedef enum p4d_token_type {
@@ -26,7 +26,7 @@ struct p4d_tokens {
 	p4d_tokens_options options;
 	char data_name[256], index_name[256]; /* for messages */
 	p4d_mapping data, index;              /* the files */
-	bool mapped;                          /* and they are ours */
+	bool mapped;                          /* and must be unmapped */
 
 	const uint8_t *text; /* the first token */
 	uint64_t count;      /* tokens in the file */
@@ -35,7 +35,7 @@ struct p4d_tokens {
 	unsigned width; /* bytes of a token */
 
 	uint64_t documents, total;
-	/* Megatron-LM: arrays inside of the index, not aligned */
+	/* Megatron-LM: arrays in the index, unaligned */
 	const uint8_t *lengths, *offsets, *bounds;
 	bool one_each; /* sequence i is document i */
 	/* llm.c: documents + 1 */

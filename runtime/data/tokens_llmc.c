@@ -51,14 +51,13 @@ static int read_header(p4d_tokens *tokens, p4d_error *err)
 	tokens->count = p4d_le32(at + 8);
 	if (tokens->count > INT32_MAX || bytes - HEADER != tokens->count * tokens->width)
 		return p4d_fail(err, P4D_E_DATA,
-				"%s: byte 8: %" PRId32
-				" tokens of %u bytes, expected as many as there are in "
-				"%" PRIu64 " bytes behind the header",
+				"%s: byte 8: %" PRId32 " tokens of %u bytes, expected as many as fit in the "
+				"%" PRIu64 " bytes after the header",
 				tokens->data_name, (int32_t)tokens->count, tokens->width, bytes - HEADER);
 	return 0;
 }
 
-/* Fills starts, or only counts when it is NULL. What stands before the first delimiter is a document, too. */
+/* Fills starts, or only counts when it is NULL. Tokens before the first delimiter are a document, too. */
 static uint64_t find_starts(const p4d_tokens *tokens, uint64_t *starts)
 {
 	uint64_t documents = 0;

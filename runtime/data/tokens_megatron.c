@@ -38,9 +38,7 @@ static int read_header(p4d_tokens *tokens, uint64_t *sequences, uint64_t *bounds
 		return p4d_fail(err, P4D_E_DATA, "%s: %" PRIu64 " bytes, expected a header of %d",
 				tokens->index_name, tokens->index.bytes, P4D_MEGATRON_HEADER);
 	if (memcmp(at, P4D_MEGATRON_MAGIC, sizeof(P4D_MEGATRON_MAGIC)) != 0)
-		return p4d_fail(err, P4D_E_DATA,
-				"%s: byte 0: does not begin with MMIDIDX, expected an index "
-				"of Megatron-LM",
+		return p4d_fail(err, P4D_E_DATA, "%s: byte 0: not MMIDIDX, expected a Megatron-LM index",
 				tokens->index_name);
 	if (p4d_le64(at + 9) != 1)
 		return wrong(tokens, 9, err, "version", p4d_le64(at + 9), "1");
@@ -52,26 +50,26 @@ static int read_header(p4d_tokens *tokens, uint64_t *sequences, uint64_t *bounds
 	*bounds = p4d_le64(at + 26);
 	if (*bounds < 2)
 		return wrong(tokens, 26, err, "number of document bounds", *bounds,
-			     "one more than documents");
+			     "the number of documents + 1");
 	return 0;
 }
 
-/* Finds the arrays; the file has to be just as long as they are. */
+/* Locates the arrays; the file must be exactly as long as they are. */
 static int place_arrays(p4d_tokens *tokens, uint64_t sequences, uint64_t bounds, p4d_error *err)
 {
 	uint64_t room = tokens->index.bytes - P4D_MEGATRON_HEADER;
 
-	/* so that the products below do not wrap */
+	/* so that the products below cannot overflow */
 	if (sequences > room / LENGTH || bounds > room / BOUND ||
 	    sequences * (LENGTH + OFFSET) + bounds * BOUND > room)
 		return p4d_fail(err, P4D_E_DATA,
-				"%s: cut off at byte %" PRIu64 ": %" PRIu64 " sequences and %" PRIu64
+				"%s: truncated at byte %" PRIu64 ": %" PRIu64 " sequences and %" PRIu64
 				" document bounds do not fit",
 				tokens->index_name, tokens->index.bytes, sequences, bounds);
 	uint64_t used = sequences * (LENGTH + OFFSET) + bounds * BOUND;
 	if (used != room && room - used != sequences)
 		return p4d_fail(err, P4D_E_DATA,
-				"%s: %" PRIu64 " bytes behind the document bounds at byte %" PRIu64
+				"%s: %" PRIu64 " bytes after the document bounds at byte %" PRIu64
 				", expected none or one for each of %" PRIu64 " sequences",
 				tokens->index_name, room - used, P4D_MEGATRON_HEADER + used, sequences);
 	tokens->lengths = tokens->index.data + P4D_MEGATRON_HEADER;
@@ -97,7 +95,7 @@ static int check_sequence(const p4d_tokens *tokens, uint64_t number, p4d_error *
 		return p4d_fail(
 		    err, P4D_E_DATA,
 		    "%s: byte %" PRIu64 ": sequence %" PRIu64 " of %" PRIu32 " tokens is at byte %" PRId64
-		    " of %s, expected multiples of %u inside of its %" PRIu64 " bytes",
+		    " of %s, expected multiples of %u within its %" PRIu64 " bytes",
 		    tokens->index_name, (uint64_t)(tokens->offsets - tokens->index.data) + number * OFFSET,
 		    number, length, (int64_t)offset, tokens->data_name, tokens->width, tokens->data.bytes);
 	return 0;
@@ -109,7 +107,7 @@ static uint64_t end_of(const p4d_tokens *tokens, uint64_t sequence)
 	       (uint64_t)p4d_le32(tokens->lengths + sequence * LENGTH) * tokens->width;
 }
 
-/* Sequences of one document follow each other, so that a document is one piece of the data. */
+/* The sequences of a document must be contiguous, so that it is one range of the data. */
 static int check_document(p4d_tokens *tokens, uint64_t number, uint64_t sequences, p4d_error *err)
 {
 	uint64_t at = (uint64_t)(tokens->bounds - tokens->index.data) + number * BOUND;
@@ -130,10 +128,10 @@ static int check_document(p4d_tokens *tokens, uint64_t number, uint64_t sequence
 			return p4d_fail(
 			    err, P4D_E_DATA,
 			    "%s: byte %" PRIu64 ": sequence %" PRIu64
-			    " does not follow the one before in the same document, expected offset %" PRIu64,
+			    " does not follow the previous one of its document, expected offset %" PRIu64,
 			    tokens->index_name, (uint64_t)(tokens->offsets - tokens->index.data) + i * OFFSET,
 			    i, end_of(tokens, i - 1));
-		/* cannot wrap: each is below 2^31 and the index has their number in bytes */
+		/* cannot overflow: each is below 2^31, and the index has at least a byte for each */
 		tokens->total += p4d_le32(tokens->lengths + i * LENGTH);
 	}
 	return 0;

@@ -67,12 +67,12 @@ int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint
 	for (uint64_t i = 0; i < count; i++)
 		if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->vocabulary)
 			return p4d_fail(err, P4D_E_VALUE,
-					"token %" PRId32 " in document %" PRIu64 ", expected 0 to %" PRIu64
-					", the vocabulary",
+					"token %" PRId32 " in document %" PRIu64
+					" outside the vocabulary, expected 0 to %" PRIu64,
 					tokens[i], writer->documents, writer->vocabulary - 1);
 	if (count > INT32_MAX - writer->open_tokens)
 		return p4d_fail(err, P4D_E_VALUE,
-				"document %" PRIu64 " has more than %d tokens, which the format cannot hold",
+				"document %" PRIu64 " has more than %d tokens, the limit of the format",
 				writer->documents, INT32_MAX);
 	writer->open_tokens += count;
 	writer->tokens += count;
@@ -130,9 +130,9 @@ int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err)
 	if (p4d_tokens_writer_end(writer, err) < 0 || write_index(writer, err) < 0 ||
 	    p4d_new_file_sync(&writer->data, err) < 0 || p4d_new_file_sync(&writer->index, err) < 0)
 		return -1;
-	/* between the two renames there is no index, rather than one that belongs to other data */
+	/* between the two renames no index is better than one that belongs to other data */
 	if (unlink(writer->index_path) < 0 && errno != ENOENT)
-		return p4d_fail(err, P4D_E_IO, "%.200s: cannot be replaced: %m", writer->index_path);
+		return p4d_fail(err, P4D_E_IO, "%.200s: cannot replace: %m", writer->index_path);
 	if (p4d_new_file_publish(&writer->data, err) < 0 || p4d_new_file_publish(&writer->index, err) < 0)
 		return -1;
 	p4d_tokens_writer_abandon(writer);

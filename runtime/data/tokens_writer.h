@@ -8,9 +8,9 @@
 #include "base/new_file.h"
 
 /*
- * Writes PREFIX.bin and PREFIX.idx in the form of Megatron-LM (see tokens.h), one sequence for each document:
- * u16 for vocabularies of up to 65536 tokens, else i32. Both files appear when they are complete. Keeps 4
- * bytes of memory per document. Zero before use.
+ * Writes PREFIX.bin and PREFIX.idx in Megatron-LM's format (see tokens.h), one sequence per document: u16 for
+ * vocabularies of up to 65536 tokens, else i32. The files appear only when complete. Keeps 4 bytes of memory
+ * per document. Zero before use.
  */
 typedef struct p4d_tokens_writer {
 	p4d_new_file data, index;
@@ -18,18 +18,18 @@ typedef struct p4d_tokens_writer {
 	uint64_t vocabulary;
 	int32_t *length; /* of each document */
 	uint64_t documents, room;
-	uint64_t open_tokens; /* of the document under work */
-	uint64_t tokens;      /* of all, with the open one */
+	uint64_t open_tokens; /* of the open document */
+	uint64_t tokens;      /* of all documents */
 } p4d_tokens_writer;
 
-/* vocabulary: 1 to 2^31. Errors of all: IO, NO_MEMORY, VALUE; after one only abandon is left to do. */
+/* vocabulary: 1 to 2^31. Errors of all: IO, NO_MEMORY, VALUE; after one, only abandon. */
 int p4d_tokens_writer_open(p4d_tokens_writer *writer, const char *prefix, uint64_t vocabulary,
 			   p4d_error *err);
-/* Appends to the document under work. */
+/* Appends to the open document. */
 int p4d_tokens_writer_add(p4d_tokens_writer *writer, const int32_t *tokens, uint64_t count, p4d_error *err);
-/* Ends it. A document without tokens leaves no trace. */
+/* Ends it. A document without tokens is omitted. */
 int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err);
-/* Writes the index and gives both files their names, which replaces what was there. */
+/* Writes the index and renames both files into place. */
 int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err);
 /* Removes what was written, unless it was closed. */
 void p4d_tokens_writer_abandon(p4d_tokens_writer *writer);

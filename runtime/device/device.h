@@ -82,8 +82,7 @@ struct p4d_device {
 	/* Which processor it is, anywhere: two ranks with the same text share it. "": its memory is the
 	 * host's. */
 	char identity[64];
-	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do; no quotes or backslashes. "":
-	 * there is no choice. */
+	/* Who computes attention: "cuDNN 9.19.0", or why slower kernels do. "": there is no choice. */
 	char attention_text[256];
 	/*
 	 * Set by others, called every few milliseconds while the host waits for the device: -1 when what is

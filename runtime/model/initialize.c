@@ -10,7 +10,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "model/buffers.h"
 
 enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers that a thread makes at a time */
@@ -24,15 +26,6 @@ static uint64_t mixed(uint64_t z)
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
-}
-
-static uint64_t hash_of(const char *name)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-	return hash;
 }
 
 /* Of a normal distribution (Box-Muller). */
@@ -118,7 +111,7 @@ static void initialize_piece(p4d_net *m, const p4d_weight *w, const p4d_piece *p
 	const uint64_t count = p->rows * p->columns;
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
 	share all = {.piece = p,
-		     .key = mixed(seed) ^ hash_of(p->name),
+		     .key = mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name)),
 		     .deviation = norm || !w->decay ? 0 : deviation,
 		     .constant = norm ? 1 : 0,
 		     .to = numbers};

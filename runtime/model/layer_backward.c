@@ -24,7 +24,7 @@ static const projection gate_up_projection = {ACT_POST_ATTENTION, ACT_POST_ATTEN
 /* Whether the weight's gradient waits for the second half. */
 static bool waits(const p4d_net *m, const projection *p)
 {
-	return p4d_is_split(&m->schedule) && p4d_buffers__keeps(m, p->output);
+	return p4d_is_split(m->schedule.kind) && p4d_buffers__keeps(m, p->output);
 }
 
 /* dweight += dy (n, out)^T * x (n, in) */

@@ -20,10 +20,6 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 	if (l->precision == P4D_FP16)
 		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16"),
 		       p4d_fix(err, "--precision=bf16");
-	if (!l->glu || l->norm_tensors != 1 || l->positions || l->bias == P4D_BIAS_ALL)
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"p4d-train computes Llama-type models: RMSNorm, gated feed-forward, rotary "
-				"positions, no bias outside of attention");
 	if (l->head_dim % 2)
 		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even to be rotated",
 				l->head_dim);
@@ -52,7 +48,7 @@ static void fill_sizes(p4d_net *m)
 	m->layers = l->stage_layers[m->place.pp] / l->vpp;
 	m->shards = p4d_optimizer_shards(l);
 	m->schedule = p4d_schedule_of(l);
-	m->first = p4d_schedule_is_first(&m->schedule, m->place.pp);
+	m->first = m->place.pp == 0;
 	m->last = p4d_schedule_is_last(&m->schedule, m->place.pp);
 	m->last_stage = p4d_schedule_stage_at(&m->schedule, p4d_schedule_positions(&m->schedule) - 1, NULL);
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;

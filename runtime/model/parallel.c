@@ -86,10 +86,10 @@ static uint64_t largest_segment(const p4d_net *m)
 }
 
 /* Collectives in the order of operations. The arena is free until it is filled. */
-static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t pieces_bytes)
+static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t shards_bytes)
 {
 	return (p4d_traffic){
-	    .collectives = true, .sum_bytes = sum_bytes, .pieces_bytes = pieces_bytes, .scratch = m->arena};
+	    .collectives = true, .sum_bytes = sum_bytes, .shards_bytes = shards_bytes, .scratch = m->arena};
 }
 
 /* Rows, or terms of them. Beside rows that are cut, sums are of norms' gradients and of logits' statistics.
@@ -120,7 +120,7 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 	const p4d_traffic vocabulary = collectives_of(m, P4D_CROSS_ENTROPY_CHUNK * sizeof(float), 0);
 	const p4d_traffic ends = collectives_of(m, m->l->vocab / m->l->tp * m->h * sizeof(float), 0);
 	const p4d_traffic stages = {.collectives = m->l->vocab_parallel,
-				    .pieces_bytes = m->ns * m->h * m->element,
+				    .shards_bytes = m->ns * m->h * m->element,
 				    .sends = sends,
 				    .message_bytes = m->ns * m->h * m->element,
 				    .messages = 2 * P4D_SEND_BUFFERS,

@@ -99,7 +99,7 @@ static void add_chunk(weights_builder *b, const p4d_schedule *schedule, uint32_t
 		for (uint32_t k = i; k < (b->to->of_chunk == 1 ? layers : i + 1); k++)
 			add_layer(b, first + k);
 		if (i == b->to->of_chunk - 1 && position == p4d_schedule_positions(schedule) - 1)
-			add_end(b, p4d_schedule_is_first(schedule, stage));
+			add_end(b, stage == 0);
 		end_segment(b);
 	}
 }

@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 #include "plan/plan_line.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 /* What was typed beside a plan has to be what the plan says. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
@@ -84,13 +85,11 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 
 	if (r->unmodelled[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", r->model, r->unmodelled);
-	if (!p4d_defaults_llama_type(r))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"%.200s: p4d-train trains models of the Llama type: RMSNorm, gated "
-				"feed-forward, rotary positions, bias at most of queries, keys and values",
-				r->model);
+	if (p4d_framework_of(P4D_FRAMEWORK_P4D)->check_model(r, err) < 0)
+		return -1;
 	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_P4D) {
-		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for Megatron-LM", r->model);
+		p4d_fail(err, P4D_E_UNMODELLED, "%.200s: the job was planned for %s", r->model,
+			 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
 		return p4d_fix(err, "sbatch --p4d-framework=p4d");
 	}
 	p4d_rope_default(r); /* lines of older versions do not say */

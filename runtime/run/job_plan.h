@@ -18,7 +18,7 @@ typedef struct p4d_job_plan {
 	p4d_rope rope;
 	p4d_gpus gpus;
 	const p4d_gpu *gpu;    /* NULL on the cpu */
-	char no_gpu[320];      /* why --device auto took the cpu; "": it did not. No quotes or backslashes */
+	char no_gpu[320];      /* why --device auto took the cpu; "": it did not */
 	p4d_estimate estimate; /* of the fullest stage */
 } p4d_job_plan;
 

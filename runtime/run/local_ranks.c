@@ -97,7 +97,7 @@ static void note_killed(uint32_t rank, pid_t pid, int number, p4d_error *killed)
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		snprintf(host, sizeof(host), "this host");
 	p4d_fail(killed, P4D_E_RANK,
-		 "rank %u (%s) ended without a word: process %d was killed by signal %d (%s)", rank, host,
+		 "rank %u (%s) ended unexpectedly: process %d was killed by signal %d (%s)", rank, host,
 		 (int)pid, number, strsignal(number));
 }
 

@@ -2,8 +2,6 @@
 #include "run/memory_report.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/host_memory.h"
@@ -61,57 +59,30 @@ int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, 
 	return 0;
 }
 
-/* Text under construction; what does not fit is cut off. */
-typedef struct text {
-	char *at;
-	size_t left;
-} text;
-
-static void put(text *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(text *to, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	int length = vsnprintf(to->at, to->left, format, args);
-	va_end(args);
-	size_t some = length < 0 ? 0 : (size_t)length < to->left ? (size_t)length : to->left - 1;
-	to->at += some;
-	to->left -= some;
-}
-
 static bool is_there(const p4d_memory_report *r, int part)
 {
 	return r->planned[part] || (r->used[part] && r->used[part] != P4D_NOT_MODELLED);
 }
 
-/* As JSON. */
-static void put_bytes(text *to, const char *name, uint64_t bytes)
+static void put_bytes(p4d_text *json, const char *name, uint64_t bytes)
 {
 	if (bytes == P4D_NOT_MODELLED)
-		put(to, "\"%s\":null", name);
+		p4d_json_text_null(json, name);
 	else
-		put(to, "\"%s\":%" PRIu64, name, bytes);
+		p4d_json_text_whole(json, name, bytes);
 }
 
-static void put_parts(text *to, const p4d_memory_report *r, const char *name,
+static void put_parts(p4d_text *json, const p4d_memory_report *r, const char *name,
 		      const uint64_t part[P4D_PART_COUNT])
 {
-	const char *comma = "";
-
-	put(to, "\"%s\":{", name);
-	for (int i = 0; i < P4D_PART_COUNT; i++) {
-		if (!is_there(r, i))
-			continue;
-		put(to, "%s", comma);
-		put_bytes(to, p4d_memory_class_name((p4d_memory_class)i), part[i]);
-		comma = ",";
-	}
-	put(to, "},");
+	p4d_json_text_open(json, name, '{');
+	for (int i = 0; i < P4D_PART_COUNT; i++)
+		if (is_there(r, i))
+			put_bytes(json, p4d_memory_class_name((p4d_memory_class)i), part[i]);
+	p4d_json_text_close(json, '}');
 }
 
-const char *p4d_memory_report_json(const p4d_memory_report *r, char *buf, size_t size)
+void p4d_memory_report_json(const p4d_memory_report *r, p4d_text *json)
 {
 	const struct {
 		const char *name;
@@ -129,26 +100,22 @@ const char *p4d_memory_report_json(const p4d_memory_report *r, char *buf, size_t
 	    {"device_bytes", r->device_bytes},
 	    {"device_total_bytes", r->device_total},
 	};
-	text to = {buf, size};
 
-	put_parts(&to, r, "planned", r->planned);
-	put_parts(&to, r, "used", r->used);
-	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
-		put_bytes(&to, sums[i].name, sums[i].bytes);
-		put(&to, ",");
-	}
-	put(&to, "\"rank\":%" PRIu32, r->rank);
-	return buf;
+	put_parts(json, r, "planned", r->planned);
+	put_parts(json, r, "used", r->used);
+	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
+		put_bytes(json, sums[i].name, sums[i].bytes);
+	p4d_json_text_whole(json, "rank", r->rank);
 }
 
 /* A line of the table but for its end. */
-static void put_row(text *to, const char *name, uint64_t planned, uint64_t used, double unit)
+static void put_row(p4d_text *to, const char *name, uint64_t planned, uint64_t used, double unit)
 {
-	put(to, "%-18s%11.3f", name, (double)planned / unit);
+	p4d_text_print(to, "%-18s%11.3f", name, (double)planned / unit);
 	if (used == P4D_NOT_MODELLED)
-		put(to, "%10s", "-");
+		p4d_text_print(to, "%10s", "-");
 	else
-		put(to, "%10.3f", (double)used / unit);
+		p4d_text_print(to, "%10.3f", (double)used / unit);
 }
 
 const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t size)
@@ -163,23 +130,24 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 	const uint64_t largest = r->host.sum > r->planned_bytes ? r->host.sum : r->planned_bytes;
 	const bool large = largest >= (uint64_t)16 << 30;
 	const double unit = large ? (double)(1 << 30) : (double)(1 << 20);
-	text to = {buf, size};
+	p4d_text to = p4d_text_in(buf, size);
 
-	put(&to, "memory of rank %-5" PRIu32 "  planned      used  (%s)\n", r->rank, large ? "GiB" : "MiB");
+	p4d_text_print(&to, "memory of rank %-5" PRIu32 "  planned      used  (%s)\n", r->rank,
+		       large ? "GiB" : "MiB");
 	for (int i = 0; i < P4D_PART_COUNT; i++) {
 		if (!is_there(r, i))
 			continue;
 		put_row(&to, label[i] ? label[i] : p4d_memory_class_name((p4d_memory_class)i), r->planned[i],
 			r->used[i], unit);
-		put(&to, "\n");
+		p4d_text_print(&to, "\n");
 	}
 	put_row(&to, "arena", r->planned_bytes, r->used_bytes, unit);
-	put(&to, "  %.3f were allocated\n", (double)r->allocated_bytes / unit);
+	p4d_text_print(&to, "  %.3f were allocated\n", (double)r->allocated_bytes / unit);
 	if (r->device_total) {
 		put_row(&to, "GPU", r->planned_bytes + r->planned_reserve, r->device_bytes, unit);
-		put(&to, "  of %.3f, by whomever\n", (double)r->device_total / unit);
+		p4d_text_print(&to, "  of %.3f, by whomever\n", (double)r->device_total / unit);
 	}
 	put_row(&to, "host", r->host.sum, r->host_peak, unit);
-	put(&to, "  of any rank; %.3f are files", (double)r->host_mapped / unit);
+	p4d_text_print(&to, "  of any rank; %.3f are files", (double)r->host_mapped / unit);
 	return buf;
 }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "base/json_text.h"
 #include "comm/comm.h"
 #include "plan/stage_memory.h"
 #include "run/job_plan.h"
@@ -31,8 +32,8 @@ typedef struct p4d_memory_report {
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
 			   p4d_device *device, p4d_group *all, p4d_error *err);
 
-/* The inside of a JSON object; a table with a line for each class there is. */
-const char *p4d_memory_report_json(const p4d_memory_report *report, char *buf, size_t size);
+/* Members of a JSON object; a table with a line for each class there is. */
+void p4d_memory_report_json(const p4d_memory_report *report, p4d_text *json);
 const char *p4d_memory_report_text(const p4d_memory_report *report, char *buf, size_t size);
 
 #endif

@@ -16,13 +16,13 @@ enum { P4D_DEVICE_AUTO, P4D_DEVICE_CPU, P4D_DEVICE_CUDA };
 typedef struct p4d_settings {
 	p4d_request request; /* options.def, as typed */
 	bool help, version;
-#define NUMBER(field, name, argument, least, most, otherwise, help) uint64_t field;
-#define REAL(field, name, argument, least, most, otherwise, help) double field;
+#define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
+#define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
 #define TEXT(field, name, argument, help) const char *field;
-#define CHOICE(field, name, list, otherwise, help) int field;
+#define CHOICE(field, name, list, otherwise, help) int64_t field;
 #include "run/settings.def"
-#undef NUMBER
-#undef REAL
+#undef INTEGER
+#undef DECIMAL
 #undef TEXT
 #undef CHOICE
 } p4d_settings;
@@ -41,9 +41,8 @@ uint64_t p4d_settings_hash(const p4d_settings *settings);
 /* Prints what --help says. */
 void p4d_settings_help(void);
 
-/* Calls visit for every setting of settings.def. otherwise: its default, "" where there is none to name. */
-typedef void p4d_setting_visit(const char *name, const char *argument, const char *help,
-			       const char *otherwise);
-void p4d_settings_each(p4d_setting_visit *visit);
+/* The rows of settings.def; a default as it would be typed, "" where there is none to name. */
+const p4d_option_info *p4d_settings_table(size_t *count);
+const char *p4d_settings_default(const p4d_option_info *info, char *buf, size_t size);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/json_text.h"
 #include "cost/cost.h"
 
 enum { USUAL_COLUMNS = 80 };
@@ -25,12 +26,6 @@ p4d_flops p4d_step_log_flops(const p4d_layout *l, const p4d_gpu *gpu)
 	if (gpu && p4d_on_gpu(l->device))
 		flops.peak = p4d_cost_peak_flops(l, gpu) * (double)l->world;
 	return flops;
-}
-
-const char *p4d_log_number(double value, char buf[32])
-{
-	snprintf(buf, 32, isfinite(value) ? "%.9g" : "null", value);
-	return buf;
 }
 
 static const char *kind_name(p4d_loss_kind kind)
@@ -53,23 +48,28 @@ static double utilization(double flops, double seconds, double peak)
 
 const char *p4d_step_json(const p4d_step_record *r, const p4d_flops *flops, char *buf, size_t size)
 {
-	char loss[32], norm[32], rate[32], seconds[32], speed[32], model[32], full[32], left[32], tflops[32];
-	double per_second = r->seconds > 0 ? (double)r->tokens / r->seconds : NAN;
+	p4d_text line = p4d_text_in(buf, size);
 
-	snprintf(buf, size,
-		 "{\"event\":\"step\",\"step\":%" PRIu64 ",\"steps\":%" PRIu64
-		 ",\"loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,\"tokens\":%" PRIu64
-		 ",\"seconds\":%s,\"tokens_per_second\":%s,\"model_tflops\":%s,\"mfu\":%s,"
-		 "\"mfu_full_attention\":%s,\"memory_bytes\":%" PRIu64 ",\"seconds_left\":%s,\"applied\":%s,"
-		 "\"nonfinite\":%" PRIu64 ",\"kind\":\"%s\"}\n",
-		 r->step, r->steps, p4d_log_number(r->loss, loss), p4d_log_number(r->gradient_norm, norm),
-		 p4d_log_number(r->learning_rate, rate), r->tokens, p4d_log_number(r->seconds, seconds),
-		 p4d_log_number(per_second, speed),
-		 p4d_log_number(r->seconds > 0 ? 1e-12 * flops->model / r->seconds : NAN, tflops),
-		 p4d_log_number(utilization(flops->model, r->seconds, flops->peak), model),
-		 p4d_log_number(utilization(flops->full_attention, r->seconds, flops->peak), full),
-		 r->memory_bytes, p4d_log_number(r->left < 0 ? NAN : r->left, left),
-		 r->applied ? "true" : "false", r->nonfinite, kind_name(r->kind));
+	p4d_json_text_open(&line, NULL, '{');
+	p4d_json_text_string(&line, "event", "step");
+	p4d_json_text_whole(&line, "step", r->step);
+	p4d_json_text_whole(&line, "steps", r->steps);
+	p4d_json_text_real(&line, "loss", r->loss);
+	p4d_json_text_real(&line, "gradient_norm", r->gradient_norm);
+	p4d_json_text_real(&line, "learning_rate", r->learning_rate);
+	p4d_json_text_whole(&line, "tokens", r->tokens);
+	p4d_json_text_real(&line, "seconds", r->seconds);
+	p4d_json_text_real(&line, "tokens_per_second", r->seconds > 0 ? (double)r->tokens / r->seconds : NAN);
+	p4d_json_text_real(&line, "model_tflops", r->seconds > 0 ? 1e-12 * flops->model / r->seconds : NAN);
+	p4d_json_text_real(&line, "mfu", utilization(flops->model, r->seconds, flops->peak));
+	p4d_json_text_real(&line, "mfu_full_attention",
+			   utilization(flops->full_attention, r->seconds, flops->peak));
+	p4d_json_text_whole(&line, "memory_bytes", r->memory_bytes);
+	p4d_json_text_real(&line, "seconds_left", r->left < 0 ? NAN : r->left);
+	p4d_json_text_bool(&line, "applied", r->applied);
+	p4d_json_text_whole(&line, "nonfinite", r->nonfinite);
+	p4d_json_text_string(&line, "kind", kind_name(r->kind));
+	p4d_text_add(&line, "}\n");
 	return buf;
 }
 
@@ -166,12 +166,21 @@ void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 	}
 }
 
-void p4d_step_log_event(p4d_step_log *log, const char *event, const char *fields, const char *text)
+p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name)
+{
+	event->json = p4d_text_in(event->line, sizeof(event->line));
+	p4d_json_text_open(&event->json, NULL, '{');
+	p4d_json_text_string(&event->json, "event", name);
+	return &event->json;
+}
+
+void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text)
 {
 	char line[P4D_LINE_MOST];
 
-	snprintf(line, sizeof(line), "{\"event\":\"%s\"%s%s}\n", event, *fields ? "," : "", fields);
-	put(&log->json, line);
+	p4d_text_add(&event->json, "}\n");
+	if (!event->json.truncated)
+		put(&log->json, event->line);
 	if (!text || log->terminal < 0)
 		return;
 	snprintf(line, sizeof(line), "%s%s\n", log->drawn ? "\r\033[K" : "", text);

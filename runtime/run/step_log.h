@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "gpu/gpu.h"
 #include "request/layout.h"
 #include "run/loss_watch.h"
@@ -58,14 +59,16 @@ typedef struct p4d_step_log {
 int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flops, p4d_error *err);
 /* Fills `left`. */
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
-/*
- * Something else that happened. fields: inside of a JSON object, behind "event" ("\"step\":5,\"loss\":2.5").
- * text: the same for people, NULL: not for them.
- */
-void p4d_step_log_event(p4d_step_log *log, const char *event, const char *fields, const char *text);
-void p4d_step_log_close(p4d_step_log *log);
 
-/* Writes a number as JSON knows it: "null" where it is not finite. */
-const char *p4d_log_number(double value, char buf[32]);
+/* Something else that happened. Members are added behind "event" to the text that begin returns. */
+typedef struct p4d_step_event {
+	p4d_text json;
+	char line[P4D_LINE_MOST];
+} p4d_step_event;
+
+p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name);
+/* text: the same for people, NULL: not for them. What does not fit a line is not logged. */
+void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text);
+void p4d_step_log_close(p4d_step_log *log);
 
 #endif

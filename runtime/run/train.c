@@ -137,7 +137,8 @@ static void say_start(p4d_run *run)
 	const bool masked = run->settings->document_mask;
 	const char *comm = p4d_comm_transport_name(run->transport);
 	const char *no_gpu = run->plan->no_gpu;
-	char device[768], fields[1920], text[1408], cp_comm[16];
+	char device[768], text[1408], cp_comm[16];
+	p4d_step_event event;
 
 	if (!run->leads)
 		return;
@@ -145,28 +146,37 @@ static void say_start(p4d_run *run)
 		 run->device.text[0] ? run->device.text : run->device.name, no_gpu[0] ? " (" : "", no_gpu,
 		 no_gpu[0] ? ")" : "", run->device.attention_text[0] ? ", attention: " : "",
 		 run->device.attention_text);
-	snprintf(
-	    fields, sizeof(fields),
-	    "\"ranks\":%" PRIu64 ",\"tp\":%" PRIu64 ",\"cp\":%" PRIu64 ",\"pp\":%" PRIu64 ",\"dp\":%" PRIu64
-	    ",\"vpp\":%" PRIu64 ",\"cp_comm\":\"%s\",\"document_mask\":\"%s\",\"seq_len\":%" PRIu64
-	    ",\"micro_batch\":%" PRIu64 ",\"global_batch\":%" PRIu64 ",\"tokens\":%" PRIu64
-	    ",\"arena_bytes\":%" PRIu64 ",\"resumed_step\":%" PRIu64
-	    ",\"comm\":\"%s\",\"device\":\"%s\",\"device_text\":\"%s\"",
-	    l->world, l->tp, l->cp, l->pp, l->dp, l->vpp,
-	    p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)), masked ? "on" : "off",
-	    l->seq_len, l->micro_batch, l->global_batch, p4d_sampler_tokens(run->data.training),
-	    p4d_trainer_arena_bytes(run->trainer), run->step, comm, run->device.name, device);
+	p4d_text *json = p4d_step_event_begin(&event, "start");
+	p4d_json_text_whole(json, "ranks", l->world);
+	p4d_json_text_whole(json, "tp", l->tp);
+	p4d_json_text_whole(json, "cp", l->cp);
+	p4d_json_text_whole(json, "pp", l->pp);
+	p4d_json_text_whole(json, "dp", l->dp);
+	p4d_json_text_whole(json, "vpp", l->vpp);
+	p4d_json_text_string(json, "cp_comm",
+			     p4d_request_choice_name(P4D_CP_COMM, l->cp_comm, cp_comm, sizeof(cp_comm)));
+	p4d_json_text_string(json, "document_mask", masked ? "on" : "off");
+	p4d_json_text_whole(json, "seq_len", l->seq_len);
+	p4d_json_text_whole(json, "micro_batch", l->micro_batch);
+	p4d_json_text_whole(json, "global_batch", l->global_batch);
+	p4d_json_text_whole(json, "tokens", p4d_sampler_tokens(run->data.training));
+	p4d_json_text_whole(json, "arena_bytes", p4d_trainer_arena_bytes(run->trainer));
+	p4d_json_text_whole(json, "resumed_step", run->step);
+	p4d_json_text_string(json, "comm", comm);
+	p4d_json_text_string(json, "device", run->device.name);
+	p4d_json_text_string(json, "device_text", device);
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " ranks: tp %" PRIu64 ", cp %" PRIu64 ", pp %" PRIu64 ", dp %" PRIu64 "; %" PRIu64
 		 " tokens a step, %" PRIu64 " in the data%s; communication: %s; device: %s",
 		 l->world, l->tp, l->cp, l->pp, l->dp, l->global_batch * l->seq_len,
 		 p4d_sampler_tokens(run->data.training), masked ? ", documents masked" : "", comm, device);
-	p4d_step_log_event(&run->log, "start", fields, text);
+	p4d_step_log_event(&run->log, &event, text);
 }
 
 static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 {
-	char fields[128], text[128], number[32];
+	char text[128];
+	p4d_step_event event;
 	double sum = 0, loss;
 
 	p4d_watchdog_kick("the validation loss");
@@ -179,10 +189,11 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 	run->valid_loss = sum / (double)run->settings->eval_batches;
 	if (!run->leads)
 		return 0;
-	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"loss\":%s", step,
-		 p4d_log_number(run->valid_loss, number));
+	p4d_text *json = p4d_step_event_begin(&event, "validation");
+	p4d_json_text_whole(json, "step", step);
+	p4d_json_text_real(json, "loss", run->valid_loss);
 	snprintf(text, sizeof(text), "step %" PRIu64 "  validation loss %.4f", step, run->valid_loss);
-	p4d_step_log_event(&run->log, "validation", fields, text);
+	p4d_step_log_event(&run->log, &event, text);
 	return 0;
 }
 
@@ -232,14 +243,16 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 
 static void say_stopped(p4d_run *run, int signal)
 {
-	char fields[96], text[160];
+	char text[160];
+	p4d_step_event event;
 
 	if (!run->leads)
 		return;
-	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"signal\":\"%s\"", run->step,
-		 p4d_stop_name(signal));
+	p4d_text *json = p4d_step_event_begin(&event, "stopped");
+	p4d_json_text_whole(json, "step", run->step);
+	p4d_json_text_string(json, "signal", p4d_stop_name(signal));
 	snprintf(text, sizeof(text), "stopped by %s after step %" PRIu64, p4d_stop_name(signal), run->step);
-	p4d_step_log_event(&run->log, "stopped", fields, text);
+	p4d_step_log_event(&run->log, &event, text);
 }
 
 /* Planned and actual memory. A device that gave anything else than the plan is an error of p4d, not of the
@@ -247,42 +260,46 @@ static void say_stopped(p4d_run *run, int signal)
  */
 static int say_memory(p4d_run *run, p4d_error *err)
 {
-	char fields[P4D_LINE_MOST], text[P4D_LINE_MOST];
+	char text[P4D_LINE_MOST];
+	p4d_step_event event;
 	p4d_memory_report report;
 
 	p4d_watchdog_kick("the memory report");
 	if (p4d_memory_report_make(&report, run->plan, run->trainer, &run->device, run->all, err) < 0)
 		return -1;
-	if (run->leads)
-		p4d_step_log_event(&run->log, "memory",
-				   p4d_memory_report_json(&report, fields, sizeof(fields)),
-				   p4d_memory_report_text(&report, text, sizeof(text)));
+	if (!run->leads)
+		return 0;
+	p4d_memory_report_json(&report, p4d_step_event_begin(&event, "memory"));
+	p4d_step_log_event(&run->log, &event, p4d_memory_report_text(&report, text, sizeof(text)));
 	return 0;
 }
 
 static void say_end(p4d_run *run)
 {
-	char fields[256];
+	p4d_step_event event;
 
 	if (!run->leads)
 		return;
-	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"spikes\":%" PRIu64,
-		 run->step, run->watch.all_skips, run->watch.all_spikes);
-	p4d_step_log_event(&run->log, "end", fields, NULL);
+	p4d_text *json = p4d_step_event_begin(&event, "end");
+	p4d_json_text_whole(json, "step", run->step);
+	p4d_json_text_whole(json, "skipped", run->watch.all_skips);
+	p4d_json_text_whole(json, "spikes", run->watch.all_spikes);
+	p4d_step_log_event(&run->log, &event, NULL);
 }
 
 static int say_saved(p4d_run *run, bool wait, p4d_error *err)
 {
-	char fields[64], text[64];
+	char text[64];
+	p4d_step_event event;
 	bool done;
 
 	if (p4d_train_save_poll(&run->save, wait, &done, err) < 0)
 		return -1;
 	if (!done || !run->leads)
 		return 0;
-	snprintf(fields, sizeof(fields), "\"step\":%" PRIu64, run->saved);
+	p4d_json_text_whole(p4d_step_event_begin(&event, "saved"), "step", run->saved);
 	snprintf(text, sizeof(text), "step %" PRIu64 "  checkpoint saved", run->saved);
-	p4d_step_log_event(&run->log, "saved", fields, text);
+	p4d_step_log_event(&run->log, &event, text);
 	return 0;
 }
 

@@ -54,15 +54,6 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
 }
 
-/* A reason as a JSON string can hold it. */
-static void note_no_gpu(p4d_job_plan *plan, const char *why)
-{
-	snprintf(plan->no_gpu, sizeof(plan->no_gpu), "%.300s", why);
-	for (char *c = plan->no_gpu; *c; c++)
-		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
-			*c = '\'';
-}
-
 /* Everything that can be refused before data are read or a rank is met. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
@@ -84,7 +75,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 		return -1;
 	if (p4d_on_gpu(start->plan.layout.device))
 		return 0;
-	note_no_gpu(&start->plan, no_gpu.text);
+	snprintf(start->plan.no_gpu, sizeof(start->plan.no_gpu), "%.300s", no_gpu.text);
 	return p4d_host_memory("", &bytes, err) < 0
 		   ? -1
 		   : p4d_job_plan_check_memory(&start->plan, !start->local, bytes, err);

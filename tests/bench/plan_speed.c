@@ -73,7 +73,7 @@ static void estimates(const p4d_gpu *gpu, const char *what, const char *text, ui
 	for (int round = 0; round < 20; round++) {
 		double from = now();
 		for (int i = 0; i < 1000; i++)
-			p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &capacity, &e, NULL);
+			p4d_memory_estimate(&l, P4D_METHOD_PLAN, &capacity, &e, NULL);
 		best = now() - from < 1000 * best ? (now() - from) / 1000 : best;
 		from = now();
 		for (int i = 0; i < 100; i++)

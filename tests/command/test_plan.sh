@@ -39,8 +39,8 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  .*--p4d-tp=4 .*--p4d-recompute=full')" = 5 ] || fail "tp or recompute was changed"
 
 # nothing fits: the fix names a larger job that does
-exits 13 p4d plan --model llama3-70b --gpu h100
-says "[P4D013]" "none below the limit" "p4d: fix: p4d estimate "
+refused P4D013 p4d plan --model llama3-70b --gpu h100
+says "none below the limit" "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
 # nothing fits with these flags: the fix is on the same GPUs

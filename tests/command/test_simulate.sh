@@ -95,18 +95,18 @@ well_formed odd.svg
 # files that cannot be written: a message, no table
 for command in "simulate --pp 2" estimate; do
 	for file in nosuch/x.svg . /dev/full; do
-		exits 3 p4d $command --model llama3-8b --svg $file
-		says "[P4D003]" "$file"
+		refused P4D003 p4d $command --model llama3-8b --svg $file
+		says "$file"
 		[ -z "$out" ] || fail "output in spite of the error"
 	done
 	exits 5 p4d $command --model llama3-8b --svg ''
-	exits 1 p4d $command --model llama3-8b --svg a.svg --svg b.svg
-	says "--svg is given twice"
+	refused P4D001 p4d $command --model llama3-8b --svg a.svg --svg b.svg
+	says "--svg"
 done
 exits 3 p4d simulate --model llama3-8b --svg nosuch/x.svg --json
 prints '"verdict":"error"'
-exits 1 p4d plan --model llama3-8b --gpu h100 --svg x.svg
-says "unknown option --svg"
+refused P4D001 p4d plan --model llama3-8b --gpu h100 --svg x.svg
+says "--svg"
 
 exits 1 p4d simulate --model llama3-8b --method paper
 says "describes one stage"

@@ -39,12 +39,12 @@ exits 1 p4d estimate --json=1
 says "--json takes no value"
 exits 1 p4d estimate llama13b
 says '"llama13b"'
-exits 1 p4d estimate --model llama13b --p4d-tp=8
-says "unknown option --p4d-tp" "fix: --tp=8"
-exits 1 p4d estimate --model llama13b --override=me
-says "unknown option --override"
-exits 1 p4d models --tp 8
-says "unknown option --tp"
+refused P4D001 p4d estimate --model llama13b --p4d-tp=8
+says "--p4d-tp" "fix: --tp=8"
+refused P4D001 p4d estimate --model llama13b --override=me
+says "--override"
+refused P4D001 p4d models --tp 8
+says "--tp"
 exits 1 p4d estimate
 says "no model is given" "--model NAME"
 
@@ -69,7 +69,7 @@ exits 7 p4d estimate --model lama2-13b
 says "llama2-13b"
 exits 10 p4d estimate --model llama13b --gpu h1000
 says "h100-80gb" "p4d gpus"
-exits 20 p4d estimate --model llama13b --tp 3
-says "40 attention heads" "1, 2, 4"
+refused P4D020 p4d estimate --model llama13b --tp 3
+says "40" "1, 2, 4"
 exits 3 p4d estimate --model llama13b --conf nosuch.conf
 says "nosuch.conf"

@@ -6,11 +6,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "comm/group.h"
@@ -23,31 +25,31 @@ P4D_NCCL_CALLS(FAKE)
 #undef FAKE
 __attribute__((visibility("default"))) void fake_nccl_break_call(const char *function, unsigned after,
 								 fake_nccl_fault fault);
-__attribute__((visibility("default"))) unsigned fake_nccl_ways_connected(void);
+__attribute__((visibility("default"))) unsigned fake_nccl_channels_connected(void);
 
 enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6 };
-enum { PIECE = 64 << 10 }; /* bytes of each rank that are exchanged at a time */
-/* Ways to do a call; small sums take the tree. */
-typedef enum way { TREE = 1, RING = 2, DIRECT = 4 } way;
+enum { CHUNK = 64 << 10 }; /* bytes that each rank exchanges at a time */
+/* What NCCL connects per algorithm; small sums use the tree. */
+typedef enum channel { TREE = 1, RING = 2, DIRECT = 4 } channel;
 enum { SMALL = 64 };
 
 /* Shared by the ranks of a communicator. */
-typedef struct meeting {
+typedef struct shared {
 	_Atomic uint32_t arrived; /* at all barriers so far */
-	uint8_t piece[][PIECE];
-} meeting;
+	uint8_t chunk[][CHUNK];
+} shared;
 
 typedef struct comm {
 	int ranks, rank;
 	size_t bytes;
-	meeting *meeting;
+	shared *shared;
 	uint32_t barriers;
 	_Atomic int state;
-	_Atomic unsigned queued; /* calls that are not done */
-	unsigned ways;           /* that are connected */
+	_Atomic unsigned queued; /* unfinished calls */
+	unsigned channels;       /* connected ones */
 } comm;
 
-/* What an identity is made of: anyone may open the file while its maker is there. */
+/* A unique id: others may open the file while its maker lives. */
 typedef struct identity {
 	char magic[8];
 	pid_t maker;
@@ -69,12 +71,12 @@ void fake_nccl_break_call(const char *function, unsigned after, fake_nccl_fault 
 
 static unsigned connected;
 
-unsigned fake_nccl_ways_connected(void)
+unsigned fake_nccl_channels_connected(void)
 {
 	return connected;
 }
 
-/* Whether this call has a fault; a call that hangs hangs here. */
+/* Whether this call has a fault; FAKE_HANGS hangs in here. */
 static bool has_fault(const char *function)
 {
 	if (strcmp(function, broken.function) != 0 || (broken.after && --broken.after))
@@ -84,15 +86,16 @@ static bool has_fault(const char *function)
 	return true;
 }
 
-/* All ranks have come here. */
+/* Waits for all ranks. */
 static void barrier(comm *c)
 {
 	const uint32_t wanted = ++c->barriers * (uint32_t)c->ranks;
+	uint32_t seen = atomic_fetch_add(&c->shared->arrived, 1) + 1;
 
-	atomic_fetch_add(&c->meeting->arrived, 1);
-	for (unsigned turn = 0; (int32_t)(atomic_load(&c->meeting->arrived) - wanted) < 0; turn++)
-		if (turn > 100)
-			usleep(20);
+	if (seen == wanted)
+		syscall(SYS_futex, &c->shared->arrived, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	for (; (int32_t)(seen - wanted) < 0; seen = atomic_load(&c->shared->arrived))
+		syscall(SYS_futex, &c->shared->arrived, FUTEX_WAIT, seen, NULL, NULL, 0);
 }
 
 int ncclGetVersion(int *version)
@@ -144,7 +147,7 @@ static int open_meeting(comm *c, const identity *from)
 	close(file);
 	if (memory == MAP_FAILED)
 		return SYSTEM_ERROR;
-	c->meeting = memory;
+	c->shared = memory;
 	return SUCCESS;
 }
 
@@ -165,7 +168,7 @@ int ncclCommInitRankConfig(void **made, int ranks, p4d_nccl_id id, int rank, p4d
 		return SYSTEM_ERROR;
 	c->ranks = ranks;
 	c->rank = rank;
-	c->bytes = sizeof(meeting) + (size_t)ranks * PIECE;
+	c->bytes = sizeof(shared) + (size_t)ranks * CHUNK;
 	if (open_meeting(c, &from) != SUCCESS) {
 		free(c);
 		return SYSTEM_ERROR;
@@ -182,13 +185,13 @@ int ncclCommDestroy(void *of)
 	comm *c = of;
 
 	if (atomic_load(&c->queued)) {
-		fprintf(stderr, "fake nccl: a communicator is destroyed with %u calls under way\n",
+		fprintf(stderr, "fake nccl: a communicator is destroyed with %u calls in flight\n",
 			c->queued);
 		abort();
 	}
-	/* among ranks of a node NCCL's proxy threads end when those of all others do */
+	/* like NCCL's proxy threads on a node, which end together */
 	barrier(c);
-	munmap(c->meeting, c->bytes);
+	munmap(c->shared, c->bytes);
 	free(c);
 	return SUCCESS;
 }
@@ -201,7 +204,7 @@ int ncclCommGetAsyncError(void *of, int *result)
 	return SUCCESS;
 }
 
-/* ---- what happens on a stream ---- */
+/* ---- execution on a stream ---- */
 
 typedef struct call {
 	p4d_call call;
@@ -240,38 +243,38 @@ static uint16_t to_bf16(float x)
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* One element into the sum so far, which is of the same type. */
-static void add(uint8_t *sum, const uint8_t *term, int type, int how)
+/* Adds an element to a sum of the same type. */
+static void add(uint8_t *sum, const uint8_t *operand, int type, int how)
 {
 	if (type == P4D_NCCL_FP64) {
 		double a, b;
 		memcpy(&a, sum, sizeof(a));
-		memcpy(&b, term, sizeof(b));
+		memcpy(&b, operand, sizeof(b));
 		a = how == P4D_NCCL_MAX ? (b > a ? b : a) : a + b;
 		memcpy(sum, &a, sizeof(a));
 	} else if (type == P4D_NCCL_FP32) {
 		float a, b;
 		memcpy(&a, sum, sizeof(a));
-		memcpy(&b, term, sizeof(b));
+		memcpy(&b, operand, sizeof(b));
 		a = how == P4D_NCCL_MAX ? (b > a ? b : a) : a + b;
 		memcpy(sum, &a, sizeof(a));
 	} else {
-		uint16_t rounded = to_bf16(of_bf16(sum) + of_bf16(term));
+		uint16_t rounded = to_bf16(of_bf16(sum) + of_bf16(operand));
 		memcpy(sum, &rounded, sizeof(rounded));
 	}
 }
 
-/* The sum of elements that all ranks have in their pieces; begins at another rank for each element. */
-static void sum_pieces(const call *x, uint8_t *to, size_t at, size_t count)
+/* Sums elements of all ranks' chunks; each element starts at another rank. */
+static void sum_chunks(const call *x, uint8_t *to, size_t at, size_t count)
 {
 	const comm *c = x->c;
 
 	for (size_t i = 0; i < count; i++) {
 		const size_t place = at + i * x->width;
 		uint8_t sum[8];
-		memcpy(sum, c->meeting->piece[i % (size_t)c->ranks] + place, x->width);
+		memcpy(sum, c->shared->chunk[i % (size_t)c->ranks] + place, x->width);
 		for (int k = 1; k < c->ranks; k++)
-			add(sum, c->meeting->piece[(i + (size_t)k) % (size_t)c->ranks] + place, x->type,
+			add(sum, c->shared->chunk[(i + (size_t)k) % (size_t)c->ranks] + place, x->type,
 			    x->how);
 		memcpy(to + i * x->width, sum, x->width);
 	}
@@ -282,7 +285,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Elements `at` to at+n-1 of each part, of which there are `parts` in a rank's piece. */
+/* Exchanges elements `at` to at+n-1 of the call, or of each of its shards. */
 static void exchange(const call *x, size_t at, size_t n)
 {
 	comm *c = x->c;
@@ -292,20 +295,20 @@ static void exchange(const call *x, size_t at, size_t n)
 
 	if (scatters)
 		for (size_t i = 0; i < (size_t)c->ranks; i++)
-			memcpy(c->meeting->piece[own] + i * bytes, x->from + i * x->count * x->width + first,
+			memcpy(c->shared->chunk[own] + i * bytes, x->from + i * x->count * x->width + first,
 			       bytes);
 	else if (x->call != P4D_CALL_BROADCAST || is_root)
-		memcpy(c->meeting->piece[own], x->from + first, bytes);
+		memcpy(c->shared->chunk[own], x->from + first, bytes);
 	barrier(c);
 	if (scatters)
-		sum_pieces(x, x->to + first, own * bytes, n);
+		sum_chunks(x, x->to + first, own * bytes, n);
 	else if (gathers)
 		for (size_t i = 0; i < (size_t)c->ranks; i++)
-			memcpy(x->to + i * x->count * x->width + first, c->meeting->piece[i], bytes);
+			memcpy(x->to + i * x->count * x->width + first, c->shared->chunk[i], bytes);
 	else if (x->call == P4D_CALL_BROADCAST && !is_root)
-		memcpy(x->to + first, c->meeting->piece[x->root], bytes);
+		memcpy(x->to + first, c->shared->chunk[x->root], bytes);
 	else if (x->call == P4D_CALL_ALL_REDUCE || (x->call == P4D_CALL_REDUCE && is_root))
-		sum_pieces(x, x->to + first, 0, n);
+		sum_chunks(x, x->to + first, 0, n);
 	barrier(c);
 }
 
@@ -313,7 +316,7 @@ static void perform(void *args)
 {
 	const call *x = args;
 	const bool scatters = x->call == P4D_CALL_REDUCE_SCATTER;
-	const size_t most = PIECE / x->width / (scatters ? (size_t)x->c->ranks : 1);
+	const size_t most = CHUNK / x->width / (scatters ? (size_t)x->c->ranks : 1);
 
 	for (size_t at = 0; at < x->count; at += most)
 		exchange(x, at, least(most, x->count - at));
@@ -327,14 +330,14 @@ static void never_end(void *args)
 		pause();
 }
 
-/* As NCCL: a way is connected when it is first chosen. */
+/* As NCCL: connects channels at their first use. */
 static void connect_for(const call *x, bool message)
 {
 	const bool small = x->count * x->width < SMALL && x->call == P4D_CALL_ALL_REDUCE;
-	const way chosen = message ? DIRECT : small ? TREE : RING;
+	const channel chosen = message ? DIRECT : small ? TREE : RING;
 
-	connected += !(x->c->ways & chosen);
-	x->c->ways |= chosen;
+	connected += !(x->c->channels & chosen);
+	x->c->channels |= chosen;
 }
 
 static int queue(const char *function, void *on, call x)
@@ -414,7 +417,7 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int how, int 
 			    .root = root});
 }
 
-/* A message is a broadcast between two, and like one it waits for its receiver. */
+/* A message is a broadcast between two ranks, and waits for its receiver, too. */
 int ncclSend(const void *from, size_t count, int type, int peer, void *of, void *stream)
 {
 	const comm *c = of;

@@ -3,21 +3,20 @@
 #define P4D_TEST_FAKE_NCCL_H
 
 /*
- * A stand-in for libnccl.so.2 among processes of one user on one machine. Streams are those of
- * queued_device.h, memory is the host's. Like NCCL it queues, waits on the stream for the other ranks (a send
- * until it is received), connects a way of its communicators when it first takes it, adds in an order of its
- * own, leaves a communicator when all of its ranks do, and waits forever for a rank that is gone.
+ * A stand-in for libnccl.so.2 among processes of one user on one machine, on streams of queued_device.h and
+ * host memory. Like NCCL it queues, waits on the stream for the other ranks (a send until it is received),
+ * connects channels at their first use, adds in an order of its own, destroys a communicator when all of its
+ * ranks do, and waits forever for a lost rank.
  */
 typedef enum fake_nccl_fault {
 	FAKE_FAILS,     /* the call returns an error */
 	FAKE_HANGS,     /* the call does not return */
-	FAKE_NEVER_ENDS /* what it queues never ends, and the communicator has an error under way */
+	FAKE_NEVER_ENDS /* what it queues never ends, and the communicator gets an error */
 } fake_nccl_fault;
 
-/* The library's fake_nccl_break_call: from its `after`-th call on, counted from 1, the function has a fault.
- */
+/* The library's fake_nccl_break_call: from its `after`-th call on, from 1, the function has a fault. */
 typedef void (*fake_nccl_break)(const char *function, unsigned after, fake_nccl_fault fault);
-/* The library's fake_nccl_ways_connected: how often this process connected a way. */
-typedef unsigned (*fake_nccl_ways)(void);
+/* The library's fake_nccl_channels_connected: how often this process connected channels. */
+typedef unsigned (*fake_nccl_channels)(void);
 
 #endif

@@ -18,22 +18,26 @@ typedef struct entry {
 
 typedef struct queued queued;
 
-/* What libraries know as a stream. */
+/* queued_stream, as libraries see it. */
 typedef struct stream {
 	queued_stream calls;
 	queued *owner;
 	pthread_t thread;
 	uint64_t queued, done;
+	uint64_t awaited; /* what others wait for `done` to become, the least of it */
+	/* queued and done have changed, each for those only that wait for it: else all threads wake for each
+	 */
+	pthread_cond_t more, reached;
 	unsigned lag;
 	entry entries[QUEUED_MOST];
 	struct stream *next;
 } stream;
 
-typedef struct mark {
-	stream *where; /* NULL: nowhere yet */
+typedef struct event {
+	stream *where; /* NULL: not recorded yet */
 	uint64_t at;
-	struct mark *next;
-} mark;
+	struct event *next;
+} event;
 
 enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256, MOST_HEAD = 64 };
 _Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an operation is given");
@@ -41,18 +45,17 @@ _Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an o
 struct queued {
 	p4d_device cpu;
 	stream *compute, *streams;
-	mark *marks;
+	event *events;
 	bool closing, failed;
 	uint64_t beside, beside_weight; /* see queued_device_beside */
 	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
 	unsigned side_lag;
 	p4d_error why;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
 	/* structures that operations point to: more than there can be operations */
 	_Alignas(16) char kept[KEPT][KEPT_BYTES];
 	unsigned next_kept;
-	/* for the cpu's attention, where the plan is a GPU's and has nothing of the kind */
+	/* for the cpu's attention, where the plan is a GPU's and has no workspace */
 	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
 };
 
@@ -70,6 +73,16 @@ static stream *stream_of(p4d_device *device, void *which)
 
 static void wait_here(void *args);
 
+/* With the lock. Until so many of its operations are done. */
+static void await(stream *s, uint64_t done)
+{
+	while (s->done < done && !s->owner->closing) {
+		if (done < s->awaited)
+			s->awaited = done;
+		pthread_cond_wait(&s->reached, &s->owner->lock);
+	}
+}
+
 static void queue(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes)
 {
 	stream *s = (stream *)calls;
@@ -78,14 +91,14 @@ static void queue(queued_stream *calls, void (*work)(void *), const void *args, 
 	if (bytes > QUEUED_ARGUMENTS)
 		abort();
 	pthread_mutex_lock(&q->lock);
-	while (s->queued - s->done == QUEUED_MOST)
-		pthread_cond_wait(&q->changed, &q->lock);
+	if (s->queued - s->done == QUEUED_MOST)
+		await(s, s->done + 1);
 	entry *e = &s->entries[s->queued % QUEUED_MOST];
 	e->work = work;
 	memcpy(e->args, args, bytes);
 	s->queued++;
 	q->beside += s != q->compute && work != wait_here;
-	pthread_cond_broadcast(&q->changed);
+	pthread_cond_signal(&s->more);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -97,7 +110,7 @@ static void *run(void *context)
 	pthread_mutex_lock(&q->lock);
 	for (;;) {
 		while (s->queued == s->done && !q->closing)
-			pthread_cond_wait(&q->changed, &q->lock);
+			pthread_cond_wait(&s->more, &q->lock);
 		if (s->queued == s->done)
 			break;
 		entry *e = &s->entries[s->done % QUEUED_MOST];
@@ -106,8 +119,10 @@ static void *run(void *context)
 			usleep(s->lag);
 		e->work(e->args);
 		pthread_mutex_lock(&q->lock);
-		s->done++;
-		pthread_cond_broadcast(&q->changed);
+		if (++s->done >= s->awaited) {
+			s->awaited = UINT64_MAX;
+			pthread_cond_broadcast(&s->reached);
+		}
 	}
 	pthread_mutex_unlock(&q->lock);
 	return NULL;
@@ -122,6 +137,9 @@ static stream *add_stream(queued *q, unsigned lag)
 	s->calls.queue = queue;
 	s->owner = q;
 	s->lag = lag;
+	s->awaited = UINT64_MAX;
+	pthread_cond_init(&s->more, NULL);
+	pthread_cond_init(&s->reached, NULL);
 	if (pthread_create(&s->thread, NULL, run, s) != 0) {
 		free(s);
 		return NULL;
@@ -134,25 +152,25 @@ static stream *add_stream(queued *q, unsigned lag)
 static int q_stream_open(p4d_device *device, void **opened, p4d_error *err)
 {
 	*opened = add_stream(of(device), of(device)->side_lag);
-	return *opened ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no thread for a stream");
+	return *opened ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for a stream");
 }
 
-static int q_mark_open(p4d_device *device, void **opened, p4d_error *err)
+static int q_event_open(p4d_device *device, void **opened, p4d_error *err)
 {
 	queued *q = of(device);
-	mark *m = calloc(1, sizeof(*m));
+	event *m = calloc(1, sizeof(*m));
 
 	if (!m)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a mark");
-	m->next = q->marks;
-	*opened = q->marks = m;
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for an event");
+	m->next = q->events;
+	*opened = q->events = m;
 	return 0;
 }
 
 static void q_mark(p4d_device *device, void *marked, void *where)
 {
 	queued *q = of(device);
-	mark *m = marked;
+	event *m = marked;
 
 	pthread_mutex_lock(&q->lock);
 	m->where = stream_of(device, where);
@@ -163,7 +181,7 @@ static void q_mark(p4d_device *device, void *marked, void *where)
 static int q_marked(p4d_device *device, void *marked, p4d_error *err)
 {
 	queued *q = of(device);
-	const mark *m = marked;
+	const event *m = marked;
 
 	if (q->failed) {
 		*err = q->why;
@@ -177,18 +195,17 @@ static int q_marked(p4d_device *device, void *marked, p4d_error *err)
 
 static void wait_here(void *args)
 {
-	const mark *m = args;
+	const event *m = args;
 	queued *q = m->where->owner;
 
 	pthread_mutex_lock(&q->lock);
-	while (m->where->done < m->at && !q->closing)
-		pthread_cond_wait(&q->changed, &q->lock);
+	await(m->where, m->at);
 	pthread_mutex_unlock(&q->lock);
 }
 
 static void q_mark_wait(p4d_device *device, void *waiter, void *marked)
 {
-	const mark *m = marked;
+	const event *m = marked;
 
 	if (m->where)
 		queue(&stream_of(device, waiter)->calls, wait_here, m, sizeof(*m));
@@ -196,7 +213,7 @@ static void q_mark_wait(p4d_device *device, void *waiter, void *marked)
 
 static void q_stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
-	mark m;
+	event m;
 
 	q_mark(device, &m, awaited);
 	q_mark_wait(device, waiter, &m);
@@ -208,12 +225,12 @@ static int q_attach(p4d_device *device, p4d_error *err)
 	return 0;
 }
 
-/* Until all operations are done. */
+/* Waits until all operations are done. */
 static int q_sync(p4d_device *device, p4d_error *err)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 	queued *q = of(device);
-	mark m;
+	event m;
 	int reached;
 
 	q_mark(device, &m, NULL);
@@ -234,15 +251,14 @@ static int q_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_erro
 	return of(device)->cpu.allocate(&of(device)->cpu, bytes, arena, err);
 }
 
-/* As a GPU does: after all that is on its way. */
+/* As on a GPU: after all that is in flight. */
 static void q_release(p4d_device *device, void *arena)
 {
 	queued *q = of(device);
 
 	pthread_mutex_lock(&q->lock);
-	for (const stream *s = q->streams; s; s = s->next)
-		while (s->done < s->queued)
-			pthread_cond_wait(&q->changed, &q->lock);
+	for (stream *s = q->streams; s; s = s->next)
+		await(s, s->queued);
 	pthread_mutex_unlock(&q->lock);
 	q->cpu.release(&q->cpu, arena);
 }
@@ -260,7 +276,7 @@ static void q_download(p4d_device *device, void *to, const void *from, uint64_t 
 		memcpy(to, from, bytes);
 }
 
-/* What the host gave, on its way. */
+/* A copy of the host's data, in flight. */
 typedef struct upload {
 	void *to, *data;
 	uint64_t bytes;
@@ -286,7 +302,7 @@ static void q_upload(p4d_device *device, void *to, const void *from, uint64_t by
 
 /* ---- operations ---- */
 
-/* A structure of the caller, for as long as the operation needs it. */
+/* Copies a structure of the caller, for as long as the operation needs it. */
 static const void *keep(p4d_device *device, const void *from, size_t bytes)
 {
 	queued *q = of(device);
@@ -441,7 +457,7 @@ static void kept_adam(p4d_device *device, p4d_dtype type, void *parameter, float
 
 /* ---- opening ---- */
 
-/* The thread that computes opens the cpu device: part of that is how the thread rounds. */
+/* The computing thread opens the cpu device, because that sets the thread's rounding mode. */
 static void open_cpu(void *args)
 {
 	queued *q = *(queued **)args;
@@ -456,7 +472,10 @@ static void q_close(p4d_device *device)
 
 	pthread_mutex_lock(&q->lock);
 	q->closing = true;
-	pthread_cond_broadcast(&q->changed);
+	for (stream *s = q->streams; s; s = s->next) {
+		pthread_cond_signal(&s->more);
+		pthread_cond_broadcast(&s->reached);
+	}
 	pthread_mutex_unlock(&q->lock);
 	for (stream *s = q->streams; s; s = s->next)
 		pthread_join(s->thread, NULL);
@@ -464,7 +483,7 @@ static void q_close(p4d_device *device)
 		next = s->next;
 		free(s);
 	}
-	for (mark *m = q->marks; m; m = next) {
+	for (event *m = q->events; m; m = next) {
 		next = m->next;
 		free(m);
 	}
@@ -481,7 +500,6 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	if (!q)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a device");
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_cond_init(&q->changed, NULL);
 	q->side_lag = side_lag;
 	*device = (p4d_device){
 	    .name = "queued",
@@ -499,7 +517,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .close = q_close,
 	    .stream_open = q_stream_open,
 	    .stream_wait = q_stream_wait,
-	    .event_open = q_mark_open,
+	    .event_open = q_event_open,
 	    .mark = q_mark,
 	    .mark_wait = q_mark_wait,
 	    .marked = q_marked,
@@ -536,7 +554,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	q->compute = add_stream(q, 0);
 	if (!q->compute) {
 		free(q);
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no thread for a device");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for a device");
 	}
 	device->stream = q->compute;
 	queue(&q->compute->calls, open_cpu, &q, sizeof(q));

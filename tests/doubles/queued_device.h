@@ -3,10 +3,9 @@
 #define P4D_TEST_QUEUED_DEVICE_H
 
 /*
- * A cpu device that works as a GPU does: operations are queued, each stream is a thread that does them in its
- * order, and the host runs ahead. Where one forgets to wait for another, results are wrong. A queue that is
- * full holds up the host without a word to its watch, as launching a kernel does; so does freeing memory
- * while anything is on its way.
+ * A cpu device that works like a GPU: operations are queued, each stream is a thread that executes its own in
+ * order, and the host runs ahead. A missing wait gives wrong results. A full queue blocks the host without
+ * calling its watch, as launching a kernel does; so does freeing memory while anything is in flight.
  */
 #include "device/device.h"
 
@@ -19,14 +18,14 @@ struct queued_stream {
 enum { QUEUED_ARGUMENTS = 256, QUEUED_MOST = 512 };
 
 /*
- * identity: as p4d_device.identity. side_lag: microseconds that streams beside that of all operations sleep
- * before each thing they do. After open nothing is allocated but by stream_open, mark_open and upload.
+ * identity: as p4d_device.identity. side_lag: microseconds that other streams than that of all operations
+ * sleep before each operation. After open only stream_open, event_open and upload allocate.
  */
 int queued_device_open(p4d_device *device, const char *identity, unsigned side_lag, p4d_error *err);
 
-/* Times that the host waited until all operations that it had queued since the last time were done. */
+/* How often the host waited for operations that it had queued since the previous wait. */
 uint64_t queued_device_waits(const p4d_device *device);
-/* What had been queued beside the stream of operations when the last linear_weight was. */
+/* What was queued on other streams by the time of the last linear_weight. */
 uint64_t queued_device_beside(const p4d_device *device);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_submit_p4d.so in a host that plays slurmctld: every route and every malformed input, without a leak. */
+/* job_submit_p4d.so in a stand-in for slurmctld: every hook and every malformed input, without leaks. */
 #include "support/support.h"
 
 #include <sys/stat.h>
@@ -138,7 +138,7 @@ static void what_does_not_fit_is_refused(void **state)
 static void modes_are_honoured(void **state)
 {
 	(void)state;
-	/* slurmctld repeats nothing that sbatch said about the same plan, but logs it */
+	/* slurmctld does not repeat what sbatch reported about the same plan, but logs it */
 	fakehost_forget();
 	expect(job_planned("warn", LARGE), true, "");
 	assert_non_null(strstr(fakehost_log(), "[P4D012]"));
@@ -148,7 +148,7 @@ static void modes_are_honoured(void **state)
 	fakehost_forget();
 	expect(job_planned("off", LARGE), true, "");
 	assert_string_equal(fakehost_log(), "");
-	/* what sbatch cannot have said is said */
+	/* what sbatch cannot have reported is reported */
 	job_desc_msg_t *desc = job_plain("warn");
 	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "8");
 	expect(desc, true, "[P4D040]");
@@ -187,7 +187,7 @@ static void options_without_a_plan_are_refused(void **state)
 	desc = job_plain("h100");
 	fakehost_env(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 8");
 	expect(desc, false, "[P4D040]");
-	/* names that only look like it */
+	/* similar names */
 	desc = job_plain("h100");
 	fakehost_env(desc, "P4D_MY_OWN", "4");
 	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_nodes", "4");
@@ -260,7 +260,7 @@ static void contradictions_are_refused(void **state)
 		edit(desc, names[i], "4");
 		expect(desc, false, "[P4D041]");
 	}
-	/* everywhere the same, but not what the plan says */
+	/* the same everywhere, but contradicting the plan */
 	job_desc_msg_t *desc = job_planned("h100", GOOD);
 	edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
 	expect(desc, false, "[P4D041]");
@@ -270,7 +270,7 @@ static void contradictions_are_refused(void **state)
 	desc = job_planned("h100", GOOD);
 	edit_everywhere(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 4");
 	expect(desc, false, "[P4D041]");
-	/* another job's plan beside one's own */
+	/* the plan of another job beside the job's own */
 	desc = job_planned("h100", GOOD);
 	job_desc_msg_t *other = job_planned("h100", "model=llama13b tp=4");
 	edit(desc, "P4D_PLAN", plan_of(other));
@@ -400,7 +400,7 @@ static void updates_are_judged_again(void **state)
 	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* a plain job may go where it likes, except where a plan is required */
+	/* a plain job may move anywhere, except where a plan is required */
 	job = job_plain("h100");
 	change = fakehost_desc();
 	fakehost_set(&change->partition, "a100");
@@ -410,7 +410,7 @@ static void updates_are_judged_again(void **state)
 	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* what was let through for a reason stays let through */
+	/* an override stays in force */
 	job = job_planned("lenient", LARGE " override=deadline");
 	change = fakehost_desc();
 	change->pn_min_memory = 1000000;
@@ -418,7 +418,7 @@ static void updates_are_judged_again(void **state)
 	fakehost_free(job);
 }
 
-/* Waits for the thread of the plugin, which looks once a second. */
+/* Waits for the plugin's thread, which checks once a second. */
 static bool logged(const char *text)
 {
 	for (int i = 0; i < 400; i++) {
@@ -451,11 +451,11 @@ static void a_good_edit_takes_effect(void **state)
 		 "mode = off\ndata = \"%s\"\npartition h100 { gpu = { \"h100-80gb\" } }\nversion = 1\n",
 		 test_datadir());
 	site_write(text);
-	assert_true(logged("read again"));
+	assert_true(logged("reloaded"));
 	expect(job_plain("strict"), true, "");
 	fakehost_forget();
 	site_write(NULL);
-	assert_true(logged("read again"));
+	assert_true(logged("reloaded"));
 	expect(job_plain("strict"), false, "[P4D043]");
 }
 
@@ -471,7 +471,7 @@ static void a_file_others_can_write_is_not_trusted(void **state)
 	expect(job_plain("strict"), false, "[P4D043]");
 	fakehost_forget();
 	chmod(path, 0644);
-	assert_true(logged("read again"));
+	assert_true(logged("reloaded"));
 }
 
 static void unmapped_partitions_are_asked_of_the_cluster(void **state)
@@ -479,7 +479,7 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	(void)state;
 	bool known = false;
 
-	/* two GPU types: the smaller counts, unless the job says which */
+	/* two GPU types: the smaller counts, unless the job chooses */
 	for (int i = 0; i < 400 && !known; i++) {
 		job_desc_msg_t *desc = job_planned("live", MEDIUM);
 		known = fakehost_submit(&host, desc, &said) != SLURM_SUCCESS && strstr(said, "[P4D012]");
@@ -500,7 +500,7 @@ static void it_starts_whatever_p4d_conf_is(void **state)
 	host.fini();
 	fakehost_forget();
 	assert_int_equal(host.init(), SLURM_SUCCESS);
-	assert_true(logged("p4d goes on with its defaults"));
+	assert_true(logged("p4d uses its defaults"));
 	expect(job_plain("h100"), true, "");
 	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
 	unlink(path);
@@ -509,7 +509,7 @@ static void it_starts_whatever_p4d_conf_is(void **state)
 	expect(job_plain("h100"), true, "");
 	site_write(NULL);
 	fakehost_forget();
-	assert_true(logged("read again"));
+	assert_true(logged("reloaded"));
 }
 
 static const char *plugin(void)

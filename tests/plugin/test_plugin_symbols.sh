@@ -32,7 +32,7 @@ for plugin in p4d.so job_submit_p4d.so; do
 	fi
 	if nm -D --undefined-only "$plugin" | awk '{ print $2 }' |
 		grep -vE '^(slurm_|spank_|json_|cfg_|_ITM_|__gmon_start__|__asan_|__ubsan_|__sanitizer_)|@GLIBC_|@JSONC_'; then
-		echo "$plugin needs these of nobody knows whom"
+		echo "$plugin: nothing defines these symbols"
 		failed=1
 	fi
 done

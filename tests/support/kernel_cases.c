@@ -148,7 +148,7 @@ void check_kernels(kernel_cases *cases, double limit)
 	assert_int_equal(p4d_device_cpu_open(&cpu, NULL), 0);
 	cpu.set_workspace(&cpu, workspace, P4D_CPU_PRODUCT_BYTES, NULL, 0);
 	assert_int_equal(open_device_under_test(&tested, NULL), 0);
-	for (size_t way = 0; way < 4; way += test_stride(3)) {
+	for (size_t way = 0; way < 4; way += test_stride(1, 3)) {
 		const p4d_dtype type = types[way / 2];
 		const uint64_t off = way % 2;
 		kernel_run *expected = run_cases(cases, &cpu, type, off);

@@ -30,15 +30,17 @@ static inline void put(p4d_request *r, p4d_option option, uint64_t value)
 	p4d_request_put(r, option, (int64_t)value, P4D_BY_USER);
 }
 
-/* A random training job of p4d-train; about a third of them pass the layout's rules. */
-static inline bool random_layout(p4d_layout *l, int first_schedule, int last_schedule)
+/* A random training job of p4d-train, with this schedule or, below 0, with any; about a third of them pass
+ * the layout's rules. */
+static inline bool random_layout(p4d_layout *l, int only)
 {
 	p4d_request r = {.model = "random"};
 	uint64_t head_dim = PICK(64, 80, 96, 128), kv = PICK(1, 2, 4, 5, 8, 16, 32),
 		 group = PICK(1, 1, 2, 4, 8);
 	uint64_t tp = PICK(1, 1, 2, 4, 8), cp = PICK(1, 1, 1, 2, 4), pp = PICK(1, 2, 3, 4, 6, 8, 16);
 	uint64_t per_node = PICK(1, 4, 8), layers = PICK(8, 12, 16, 24, 32, 40, 48, 80);
-	const int schedule = first_schedule + (int)draw((uint64_t)(last_schedule - first_schedule + 1));
+	const int drawn = (int)draw(only < 0 ? P4D_SCHEDULES : 1), schedule = only < 0 ? drawn : only;
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
 	char split[256];
 
 	set_all(&r, "model=custom framework=p4d norm=rmsnorm glu=on positions=rope max-seq-len=131072");
@@ -57,10 +59,10 @@ static inline bool random_layout(p4d_layout *l, int first_schedule, int last_sch
 	put(&r, P4D_CP_COMM, draw(2));
 	put(&r, P4D_PP, pp);
 	put(&r, P4D_SCHEDULE, (uint64_t)schedule);
-	if (schedule == P4D_INTERLEAVED)
+	if (!kind->chunks)
 		put(&r, P4D_VPP, PICK(2, 3, 4, 5));
-	if (schedule == P4D_1F1B || schedule == P4D_V_HALF)
-		put(&r, P4D_VOCAB_PARALLEL, last_schedule > P4D_INTERLEAVED ? draw(3) : 0);
+	if (kind->vocabulary)
+		put(&r, P4D_VOCAB_PARALLEL, only < 0 ? draw(3) : 0);
 	put(&r, P4D_RECOMPUTE, draw(4));
 	put(&r, P4D_SEQUENCE_PARALLEL, draw(4) > 0);
 	put(&r, P4D_OPTIMIZER_SHARDING, draw(4) > 0);
@@ -72,7 +74,7 @@ static inline bool random_layout(p4d_layout *l, int first_schedule, int last_sch
 	if (world % per_node)
 		return false;
 	put(&r, P4D_GLOBAL_BATCH, dp * (uint64_t)r.value[P4D_MICRO_BATCH] * pp * (1 + draw(8)));
-	if (schedule != P4D_INTERLEAVED && !p4d_is_v_shaped(schedule) && pp > 1 && pp <= 8 && draw(4) == 0) {
+	if (kind->chunks == 1 && pp > 1 && pp <= 8 && draw(4) == 0) {
 		/* the first stage gives a layer to the second */
 		uint64_t even = layers / pp;
 		if (layers % pp || even < 2)

@@ -21,18 +21,23 @@ static inline uint32_t random_below(uint32_t n)
 /* Any schedule that a layout can have, up to these sizes. */
 static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_micro_batches)
 {
-	p4d_schedule s = {.kind = (int)random_below(6), .chunks = 1};
-	const bool deep = s.kind == P4D_INTERLEAVED || p4d_is_v_shaped(s.kind);
+	p4d_schedule s = {.kind = (int)random_below(P4D_SCHEDULES)};
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[s.kind];
 
-	s.stages = deep ? 2 + random_below(most_stages - 1) : 1 + random_below(most_stages);
-	if (deep)
-		s.chunks = s.kind == P4D_INTERLEAVED ? 2 + random_below(4) : 2;
-	if ((s.kind == P4D_1F1B || s.kind == P4D_V_HALF) && s.stages > 1)
+	s.stages = kind->chunks == 1 ? 1 + random_below(most_stages) : 2 + random_below(most_stages - 1);
+	s.chunks = kind->chunks ? kind->chunks : 2 + random_below(4);
+	if (kind->vocabulary && s.stages > 1)
 		s.vocabulary = (int)random_below(3);
 	s.micro_batches = 1 + random_below(most_micro_batches);
-	if (s.kind == P4D_INTERLEAVED)
+	if (kind->in_groups)
 		s.micro_batches = (s.micro_batches + s.stages - 1) / s.stages * s.stages;
 	return s;
+}
+
+/* The fewest chunks that a schedule can have. */
+static inline uint32_t least_chunks(int kind)
+{
+	return p4d_schedule_kinds[kind]->chunks ? p4d_schedule_kinds[kind]->chunks : 2;
 }
 
 /* For messages. */

@@ -46,11 +46,11 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=8192 "
 
-/* Where these tests run a second time, compiled in another way, every stride-th case of a long one is enough.
- */
-static inline size_t test_stride(size_t stride)
+/* Of the cases of a long test every so-manieth is tried: `few` where these tests run a second time, compiled
+ * in another way (P4D_TEST_FEW), all of them with P4D_TEST_ALL, `usual` else. */
+static inline size_t test_stride(size_t usual, size_t few)
 {
-	return getenv("P4D_TEST_FEW") ? stride : 1;
+	return getenv("P4D_TEST_ALL") ? 1 : getenv("P4D_TEST_FEW") ? few : usual;
 }
 
 /* There this test is left out. */

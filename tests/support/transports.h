@@ -46,11 +46,11 @@ static inline void break_nccl(const char *function, unsigned after, fake_nccl_fa
 	call(function, after, fault);
 }
 
-static inline unsigned ways_of_nccl(void)
+static inline unsigned nccl_channels(void)
 {
-	fake_nccl_ways call;
+	fake_nccl_channels call;
 
-	*(void **)&call = fake_nccl_function("fake_nccl_ways_connected");
+	*(void **)&call = fake_nccl_function("fake_nccl_channels_connected");
 	return call();
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data of groups on GPUs, carried by NCCL.
+ * The NCCL transport.
  *
  * Collectives that the next operation needs share the stream of all operations. Those that run
  * asynchronously, and messages, have streams of their own: a call starts after the operations that were
  * queued before it, and operations wait for it where its result is needed. Each direction between two ranks
- * has a lane per channel: a message that nobody takes yet holds up those behind it only, as it does between
+ * has a stream per channel: a message that nobody takes yet holds up those behind it only, as it does between
  * hosts, so that what cannot deadlock there cannot here. For the same reason no two communicators share
  * NCCL's resources (ncclCommSplit's splitShare): NCCL runs the calls of all that do one after another.
  */
@@ -16,44 +16,43 @@ static p4d_nccl *nccl_of(const p4d_group *g)
 	return g->transport->state;
 }
 
-static p4d_nccl_stream *lane_of(p4d_group *g, uint32_t member, unsigned channel, bool from)
+static p4d_nccl_stream *stream_of(p4d_group *g, uint32_t member, unsigned channel, bool from)
 {
 	p4d_nccl_group *own = g->transport_state;
 
 	return own->messages ? &own->messages[member][channel][from] : NULL;
 }
 
-static void begin(const p4d_group *g, const p4d_nccl_stream *lane)
+static void begin(const p4d_group *g, const p4d_nccl_stream *stream)
 {
 	p4d_device *d = g->transport->device;
 
-	if (lane->stream)
-		d->stream_wait(d, lane->stream, NULL);
+	if (stream->handle)
+		d->stream_wait(d, stream->handle, NULL);
 }
 
-static void end(const p4d_group *g, p4d_nccl_stream *lane)
+static void end(const p4d_group *g, p4d_nccl_stream *stream)
 {
 	p4d_device *d = g->transport->device;
 
-	if (lane->stream)
-		d->mark(d, lane->marks[lane->calls % lane->most_marks], lane->stream);
-	lane->calls++;
+	if (stream->handle)
+		d->mark(d, stream->events[stream->calls % stream->event_count], stream->handle);
+	stream->calls++;
 }
 
-/* Operations wait for call number `call`. Its mark may have moved on to a later call, which comes after it.
- */
-static void wait_for(const p4d_group *g, const p4d_nccl_stream *lane, uint64_t call)
+/* Makes operations wait for call number `call`. Its event may be a later call's by now, which is safe. */
+static void wait_for(const p4d_group *g, const p4d_nccl_stream *stream, uint64_t call)
 {
 	p4d_device *d = g->transport->device;
 
-	if (lane->stream)
-		d->mark_wait(d, NULL, lane->marks[call % lane->most_marks]);
+	if (stream->handle)
+		d->mark_wait(d, NULL, stream->events[call % stream->event_count]);
 }
 
-static int outcome(const p4d_group *g, int result, const p4d_nccl_stream *lane, const char *doing,
+static int outcome(const p4d_group *g, int result, const p4d_nccl_stream *stream, const char *doing,
 		   p4d_error *err)
 {
-	if (p4d_nccl__result(nccl_of(g), result, lane->comm, doing, err) == 0)
+	if (p4d_nccl__result(nccl_of(g), result, stream->comm, doing, err) == 0)
 		return 0;
 	g->transport->broken = true;
 	return p4d_comm_device_blame(g->world, err);
@@ -75,10 +74,10 @@ static int nccl_type(p4d_dtype type)
 	}
 }
 
-static int call(p4d_group *g, const p4d_nccl_stream *lane, const p4d_collective *c, const char **name)
+static int call(p4d_group *g, const p4d_nccl_stream *on, const p4d_collective *c, const char **name)
 {
 	const p4d_nccl *n = nccl_of(g);
-	void *comm = lane->comm->comm, *stream = lane->stream ? lane->stream : g->transport->device->stream;
+	void *comm = on->comm->comm, *stream = on->handle ? on->handle : g->transport->device->stream;
 	const int type = nccl_type(c->type), how = c->how == P4D_MAX ? P4D_NCCL_MAX : P4D_NCCL_SUM;
 
 	switch (c->call) {
@@ -103,41 +102,42 @@ static int call(p4d_group *g, const p4d_nccl_stream *lane, const p4d_collective 
 
 static int nccl_collective(p4d_group *g, const p4d_collective *c, p4d_error *err)
 {
-	p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+	p4d_nccl_stream *stream = &((p4d_nccl_group *)g->transport_state)->collectives;
 	const char *name;
 
-	if (!lane->comm)
-		return p4d_fail(err, P4D_E_VALUE, "a group of %u was opened for messages only", g->size);
-	begin(g, lane);
-	int result = call(g, lane, c, &name);
-	end(g, lane);
-	return outcome(g, result, lane, name, err);
+	if (!stream->comm)
+		return p4d_fail(err, P4D_E_VALUE,
+				"collective on a group of %u that was opened for messages only", g->size);
+	begin(g, stream);
+	int result = call(g, stream, c, &name);
+	end(g, stream);
+	return outcome(g, result, stream, name, err);
 }
 
 static bool nccl_runs_async(const p4d_group *g)
 {
-	return ((p4d_nccl_group *)g->transport_state)->collectives.stream != NULL;
+	return ((p4d_nccl_group *)g->transport_state)->collectives.handle != NULL;
 }
 
 static uint64_t nccl_called(const p4d_group *g)
 {
-	const p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+	const p4d_nccl_stream *stream = &((p4d_nccl_group *)g->transport_state)->collectives;
 
-	return lane->stream ? lane->calls : 0;
+	return stream->handle ? stream->calls : 0;
 }
 
 static int nccl_await(p4d_group *g, uint64_t count, p4d_error *err)
 {
-	const p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+	const p4d_nccl_stream *stream = &((p4d_nccl_group *)g->transport_state)->collectives;
 
-	if (count > lane->calls)
-		return p4d_fail(err, P4D_E_VALUE, "%llu calls are waited for, there were %llu",
-				(unsigned long long)count, (unsigned long long)lane->calls);
-	wait_for(g, lane, count - 1);
+	if (count > stream->calls)
+		return p4d_fail(err, P4D_E_VALUE, "cannot wait for %llu calls, only %llu were made",
+				(unsigned long long)count, (unsigned long long)stream->calls);
+	wait_for(g, stream, count - 1);
 	return 0;
 }
 
-static int no_lane(p4d_group *g, uint32_t member, unsigned channel, p4d_error *err)
+static int not_opened(p4d_group *g, uint32_t member, unsigned channel, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_VALUE,
 			"a group of %u was opened without messages between members %u and %u "
@@ -149,25 +149,25 @@ static int nccl_send(p4d_group *g, uint32_t to, unsigned channel, const void *da
 		     uint64_t *ticket, p4d_error *err)
 {
 	const p4d_nccl *n = nccl_of(g);
-	p4d_nccl_stream *lane = lane_of(g, to, channel, false);
+	p4d_nccl_stream *stream = stream_of(g, to, channel, false);
 
-	if (!lane || !lane->comm)
-		return no_lane(g, to, channel, err);
-	*ticket = lane->calls;
-	begin(g, lane);
+	if (!stream || !stream->comm)
+		return not_opened(g, to, channel, err);
+	*ticket = stream->calls;
+	begin(g, stream);
 	/* of the two, the sender is rank 0 */
-	int result = bytes ? n->Send(data, bytes, P4D_NCCL_BYTES, 1, lane->comm->comm, lane->stream) : 0;
-	end(g, lane);
-	return outcome(g, result, lane, "send", err);
+	int result = bytes ? n->Send(data, bytes, P4D_NCCL_BYTES, 1, stream->comm->comm, stream->handle) : 0;
+	end(g, stream);
+	return outcome(g, result, stream, "send", err);
 }
 
-static int find_ticket(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_nccl_stream **lane,
+static int find_ticket(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_nccl_stream **stream,
 		       p4d_error *err)
 {
-	*lane = lane_of(g, to, channel, false);
-	if (!*lane || !(*lane)->comm)
-		return no_lane(g, to, channel, err);
-	if (ticket >= (*lane)->calls)
+	*stream = stream_of(g, to, channel, false);
+	if (!*stream || !(*stream)->comm)
+		return not_opened(g, to, channel, err);
+	if (ticket >= (*stream)->calls)
 		return p4d_fail(err, P4D_E_VALUE, "no message with ticket %llu was sent on channel %u",
 				(unsigned long long)ticket, channel);
 	return 0;
@@ -175,48 +175,48 @@ static int find_ticket(p4d_group *g, uint32_t to, unsigned channel, uint64_t tic
 
 static int nccl_send_wait(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
 {
-	p4d_nccl_stream *lane;
+	p4d_nccl_stream *stream;
 
-	if (find_ticket(g, to, channel, ticket, &lane, err) < 0)
+	if (find_ticket(g, to, channel, ticket, &stream, err) < 0)
 		return -1;
-	wait_for(g, lane, ticket);
+	wait_for(g, stream, ticket);
 	return 0;
 }
 
 static int nccl_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticket, p4d_error *err)
 {
 	p4d_device *d = g->transport->device;
-	p4d_nccl_stream *lane;
+	p4d_nccl_stream *stream;
 
-	if (find_ticket(g, to, channel, ticket, &lane, err) < 0)
+	if (find_ticket(g, to, channel, ticket, &stream, err) < 0)
 		return -1;
-	return d->marked(d, lane->marks[ticket % lane->most_marks], err);
+	return d->marked(d, stream->events[ticket % stream->event_count], err);
 }
 
 static int nccl_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			   p4d_error *err)
 {
 	const p4d_nccl *n = nccl_of(g);
-	p4d_nccl_stream *lane = lane_of(g, from, channel, true);
+	p4d_nccl_stream *stream = stream_of(g, from, channel, true);
 
-	if (!lane || !lane->comm)
-		return no_lane(g, from, channel, err);
-	begin(g, lane);
-	int result = bytes ? n->Recv(data, bytes, P4D_NCCL_BYTES, 0, lane->comm->comm, lane->stream) : 0;
-	end(g, lane);
-	return outcome(g, result, lane, "receive", err);
+	if (!stream || !stream->comm)
+		return not_opened(g, from, channel, err);
+	begin(g, stream);
+	int result = bytes ? n->Recv(data, bytes, P4D_NCCL_BYTES, 0, stream->comm->comm, stream->handle) : 0;
+	end(g, stream);
+	return outcome(g, result, stream, "receive", err);
 }
 
 static int nccl_recv_end(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 			 p4d_error *err)
 {
-	p4d_nccl_stream *lane = lane_of(g, from, channel, true);
+	p4d_nccl_stream *stream = stream_of(g, from, channel, true);
 
 	(void)data, (void)bytes;
-	if (!lane || lane->ended == lane->calls)
-		return p4d_fail(err, P4D_E_VALUE, "no message from member %u was begun on channel %u", from,
+	if (!stream || stream->ended == stream->calls)
+		return p4d_fail(err, P4D_E_VALUE, "no receive from member %u was begun on channel %u", from,
 				channel);
-	wait_for(g, lane, lane->ended++);
+	wait_for(g, stream, stream->ended++);
 	return 0;
 }
 
@@ -227,7 +227,7 @@ static int nccl_watch(p4d_transport *t, p4d_error *err)
 
 static void nccl_end(p4d_transport *t)
 {
-	/* a thread that opens a communicator may still be there */
+	/* otherwise a thread that opens a communicator may still use it */
 	if (!t->world->failed && !t->broken)
 		p4d_nccl__close(t->state);
 }

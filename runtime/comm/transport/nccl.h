@@ -2,17 +2,17 @@
 #ifndef P4D_NCCL_H
 #define P4D_NCCL_H
 
-/* Inside the communication library: what nccl.c and nccl_open.c share. */
+/* Shared by nccl.c and nccl_open.c. */
 #include "comm/transport.h"
 #include "comm/transport/nccl_library.h"
 
 /* A communicator, and the stream its calls are queued on. */
 typedef struct p4d_nccl_stream {
-	p4d_nccl_comm *comm; /* NULL: there is no such lane */
-	void *stream;        /* NULL: that of all operations, and no marks */
-	void **marks;        /* of the last calls, in turns */
-	unsigned most_marks;
-	uint64_t calls, ended; /* so far; messages that p4d_comm_recv_end was called for */
+	p4d_nccl_comm *comm; /* NULL: none */
+	void *handle;        /* NULL: that of all operations, without events */
+	void **events;       /* of the last calls, a ring */
+	unsigned event_count;
+	uint64_t calls, ended; /* so far; of p4d_comm_recv_end */
 } p4d_nccl_stream;
 
 /* p4d_group.transport_state */
@@ -21,7 +21,7 @@ typedef struct p4d_nccl_group {
 	p4d_nccl_stream (*messages)[P4D_CHANNELS][2]; /* by member, channel: to it, from it. NULL: none */
 } p4d_nccl_group;
 
-/* By NCCL. p4d_transport.state: p4d_nccl. */
+/* p4d_transport.state: p4d_nccl */
 extern const p4d_transport_ops p4d_nccl__transport;
 
 /* nccl_open.c: as p4d_transport_ops says */

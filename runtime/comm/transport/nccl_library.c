@@ -27,7 +27,7 @@ int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err)
 		free(n);
 		return -1;
 	}
-	/* the way of POSIX to make a function of an object */
+	/* POSIX: the conversion of dlsym's result to a function pointer */
 #define FIND(name, result, arguments) \
 	*(void **)&n->name = dlsym(handle, "nccl" #name); \
 	if (!n->name) \
@@ -54,7 +54,7 @@ int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm
 	if (result == P4D_NCCL_SUCCESS)
 		return 0;
 	const char *more = nccl->GetLastError(comm->comm);
-	/* what NCCL says more is of several lines; errors are of one */
+	/* NCCL's text has several lines, a p4d_error one */
 	const int length = more ? (int)strcspn(more, "\n") : 0;
 	return p4d_fail(err, P4D_E_RANK, "NCCL, %s, %s: %s%s%.*s", comm->about, doing,
 			nccl->GetErrorString(result), length ? ": " : "", length < 160 ? length : 160,
@@ -78,7 +78,7 @@ static int open_comm(p4d_opening *o)
 	    .size = sizeof(config),
 	    .magic = P4D_NCCL_CONFIG_MAGIC,
 	    .version = P4D_NCCL_CONFIG_VERSION,
-	    .blocking = 1, /* otherwise NCCL makes a thread for every call */
+	    .blocking = 1, /* otherwise NCCL creates a thread for every call */
 	    .cga_cluster_size = INT_MIN,
 	    .min_ctas = INT_MIN,
 	    .max_ctas = b->most_ctas ? b->most_ctas : INT_MIN,
@@ -102,7 +102,7 @@ static void *open_aside(void *context)
 	return NULL;
 }
 
-/* Until the thread is done, or the world breaks. */
+/* Until the thread is done or the world breaks. */
 static int listen_meanwhile(p4d_opening *o, p4d_world *w, p4d_error *err)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
@@ -117,13 +117,13 @@ static int listen_meanwhile(p4d_opening *o, p4d_world *w, p4d_error *err)
 	return 0;
 }
 
-/* Starts the thread and waits for its end. -1: no thread, or a broken world, and then it is still there. */
+/* Runs the thread to its end. -1: no thread, or a broken world, and then the thread still runs. */
 static int open_in_thread(p4d_opening *o, p4d_world *w, p4d_error *err)
 {
 	pthread_t thread;
 
 	if (pthread_create(&thread, NULL, open_aside, o) != 0)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no thread for NCCL");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for NCCL");
 	if (listen_meanwhile(o, w, err) < 0)
 		return -1;
 	pthread_join(thread, NULL);
@@ -148,7 +148,7 @@ int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *w, p4d_device *device, const 
 	o->setup = *setup;
 	memcpy(o->comm->about, setup->about, sizeof(setup->about));
 	if (open_in_thread(o, w, err) < 0)
-		return -1; /* the process is to end: what the thread may still use stays */
+		return -1; /* leaked, because the thread may still use it: the process is about to end */
 	o->comm->next = nccl->comms;
 	nccl->comms = *comm = o->comm;
 	free(o);
@@ -164,7 +164,7 @@ void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly)
 			*at = comm->next;
 			break;
 		}
-	/* it waits for what will never come; the process is about to end */
+	/* not after an error: it would wait for ranks that are gone */
 	if (orderly)
 		nccl->CommDestroy(comm->comm);
 	free(comm);
@@ -178,7 +178,7 @@ int p4d_nccl__watch(const p4d_nccl *nccl, p4d_error *err)
 		int result = nccl->CommGetAsyncError(c->comm, &state);
 		if (result == P4D_NCCL_SUCCESS && state != P4D_NCCL_IN_PROGRESS)
 			result = state;
-		if (p4d_nccl__result(nccl, result, c, "under way", err) < 0)
+		if (p4d_nccl__result(nccl, result, c, "in progress", err) < 0)
 			return -1;
 	}
 	return 0;

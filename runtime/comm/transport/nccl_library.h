@@ -8,16 +8,16 @@
 #include "device/device.h"
 
 /*
- * libnccl.so.2, opened where it is, so that p4d-train needs it neither to be built nor to start. What is
- * declared here is that of NCCL 2.18 and later; nccl_check.c holds it against nccl.h where there is one.
+ * libnccl.so.2, loaded at run time, so that p4d-train needs it neither to build nor to start. The
+ * declarations are those of NCCL 2.18 and later; nccl_check.c compares them with nccl.h where available.
  */
-enum { P4D_NCCL_LEAST = 21800 }; /* as ncclGetVersion counts */
+enum { P4D_NCCL_LEAST = 21800 }; /* in the form of ncclGetVersion */
 
 typedef struct p4d_nccl_id {
 	char bytes[128];
 } p4d_nccl_id;
 
-/* The members that NCCL 2.17 had; NCCL fills in what came later. */
+/* The members of NCCL 2.17; NCCL fills in what came later. */
 typedef struct p4d_nccl_config {
 	size_t size;
 	unsigned magic, version;
@@ -65,37 +65,37 @@ typedef struct p4d_nccl {
 #define MEMBER(name, result, arguments) result(*name) arguments;
 	P4D_NCCL_CALLS(MEMBER)
 #undef MEMBER
-	p4d_nccl_comm *comms; /* all that are open */
+	p4d_nccl_comm *comms; /* all open ones */
 } p4d_nccl;
 
-/* library NULL: libnccl.so.2. It is never unloaded. Errors: IO (not there, or not NCCL), NO_MEMORY. */
+/* library NULL: libnccl.so.2. Never unloaded. Errors: IO (not found, or not NCCL), NO_MEMORY. */
 int p4d_nccl__open(p4d_nccl **nccl, const char *library, p4d_error *err);
 void p4d_nccl__close(p4d_nccl *nccl); /* after its communicators */
 
-/* -1 and the error RANK when a result is one: what was done, about what, and why. */
+/* An error result becomes RANK: on which communicator, doing what, and why. */
 int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm, const char *doing,
 		     p4d_error *err);
 
 /*
- * A communicator, and the first operation on it, with which NCCL connects the ranks. Both wait for the other
- * ranks inside of NCCL, where nobody hears of one that is gone: so a thread does it, and the caller listens
- * to the world meanwhile. After an error the thread is left to itself: the process is to end.
+ * A communicator, and the first operation on it, with which NCCL connects the ranks. Both block inside NCCL,
+ * which does not notice a lost rank: so a thread calls them while the caller watches the world. After an
+ * error the thread is abandoned: the process is about to end.
  */
 typedef struct p4d_nccl_setup {
 	p4d_nccl_id id;
-	int ranks, rank, most_ctas; /* thread blocks, which take multiprocessors from operations; 0: any */
+	int ranks, rank, most_ctas; /* thread blocks, which take SMs from operations; 0: any */
 	/* calls NCCL on the communicator, with `scratch` and `stream`; returns NCCL's result */
 	int (*first)(const p4d_nccl *nccl, const struct p4d_nccl_setup *setup, void *comm);
 	void *scratch, *stream;
-	uint64_t sum_bytes, pieces_bytes; /* as p4d_traffic */
+	uint64_t sum_bytes, shards_bytes; /* as p4d_traffic */
 	char about[sizeof(((p4d_nccl_comm *)0)->about)];
 } p4d_nccl_setup;
 int p4d_nccl__comm_open(p4d_nccl *nccl, p4d_world *world, p4d_device *device, const p4d_nccl_setup *setup,
 			p4d_nccl_comm **comm, p4d_error *err);
-/* Leaves it when its other ranks do, or, not orderly, only forgets it. NULL: nothing. */
+/* Waits until its other ranks close it, too; not orderly: just abandons it. NULL: no-op. */
 void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 
-/* Fails when any communicator has met with an error. */
+/* Fails when any communicator has an asynchronous error. */
 int p4d_nccl__watch(const p4d_nccl *nccl, p4d_error *err);
 
 #endif

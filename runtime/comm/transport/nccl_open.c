@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators of a group on GPUs. A group has no transport yet while it opens, so it talks between hosts.
- */
+/* Opens the communicators of a group. It has no transport yet meanwhile, so it communicates between hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "comm/transport/nccl.h"
 
-/* Thread blocks of what runs beside operations; each may keep a multiprocessor from them while it waits. */
+/* Thread blocks of what overlaps with operations; each may keep an SM from them while it waits. */
 enum { ASIDE_CTAS = 8, MESSAGE_CTAS = 4 };
-/* Of a step's collectives that run asynchronously: more than a stage has layers. */
-enum { ASIDE_MARKS = 256 };
+/* For a step's asynchronous collectives: more than a stage has layers. */
+enum { ASIDE_EVENTS = 256 };
 
 static int first_sums(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
@@ -23,30 +22,30 @@ static int first_sums(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 	return result;
 }
 
-static int first_pieces(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
+static int first_shards(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
-	const size_t piece = s->pieces_bytes / sizeof(float) / (size_t)s->ranks;
-	float *own = (float *)s->scratch + piece * (size_t)s->rank;
+	const size_t shard = s->shards_bytes / sizeof(float) / (size_t)s->ranks;
+	float *own = (float *)s->scratch + shard * (size_t)s->rank;
 	const int result =
-	    n->ReduceScatter(s->scratch, own, piece, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
+	    n->ReduceScatter(s->scratch, own, shard, P4D_NCCL_FP32, P4D_NCCL_SUM, comm, s->stream);
 
 	if (result != P4D_NCCL_SUCCESS)
 		return result;
-	return n->AllGather(own, s->scratch, piece * sizeof(float), P4D_NCCL_BYTES, comm, s->stream);
+	return n->AllGather(own, s->scratch, shard * sizeof(float), P4D_NCCL_BYTES, comm, s->stream);
 }
 
 /*
- * NCCL chooses a way by collective and size, and connects it, which takes memory of the GPU and waits for the
- * other ranks, when it is first chosen. Here somebody listens, and what does not fit shows at the start.
+ * NCCL chooses an algorithm by collective and size, and connects its channels at its first use, which takes
+ * GPU memory and blocks on the other ranks. Here that is watched, and what does not fit fails at the start.
  */
 static int first_collectives(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 {
-	const bool pieces = s->pieces_bytes >= sizeof(float) * (size_t)s->ranks;
+	const bool shards = s->shards_bytes >= sizeof(float) * (size_t)s->ranks;
 	int result = P4D_NCCL_SUCCESS;
 
-	if (s->sum_bytes || !pieces)
+	if (s->sum_bytes || !shards)
 		result = first_sums(n, s, comm);
-	return result == P4D_NCCL_SUCCESS && pieces ? first_pieces(n, s, comm) : result;
+	return result == P4D_NCCL_SUCCESS && shards ? first_shards(n, s, comm) : result;
 }
 
 static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
@@ -55,38 +54,38 @@ static int first_message(const p4d_nccl *n, const p4d_nccl_setup *s, void *comm)
 			    : n->Recv(s->scratch, 1, P4D_NCCL_BYTES, 0, comm, s->stream);
 }
 
-/* With marks of the last so many calls: who waits for an older one waits for a newer one, too. */
-static int open_stream(p4d_device *d, p4d_nccl_stream *lane, unsigned marks, p4d_error *err)
+/* With events for the last `count` calls: waiting for an older call waits for a newer one. */
+static int open_stream(p4d_device *d, p4d_nccl_stream *stream, unsigned count, p4d_error *err)
 {
-	lane->marks = calloc(marks, sizeof(*lane->marks));
-	if (!lane->marks)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the marks of a stream");
-	if (d->stream_open(d, &lane->stream, err) < 0)
+	stream->events = calloc(count, sizeof(*stream->events));
+	if (!stream->events)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the events of a stream");
+	if (d->stream_open(d, &stream->handle, err) < 0)
 		return -1;
-	for (lane->most_marks = 0; lane->most_marks < marks; lane->most_marks++)
-		if (d->event_open(d, &lane->marks[lane->most_marks], err) < 0)
+	for (stream->event_count = 0; stream->event_count < count; stream->event_count++)
+		if (d->event_open(d, &stream->events[stream->event_count], err) < 0)
 			return -1;
 	return 0;
 }
 
 /* Opens the communicator, and waits until its first operation is done. */
-static int open_lane(p4d_transport *t, p4d_nccl_stream *lane, p4d_nccl_setup *s, p4d_error *err)
+static int open_comm(p4d_transport *t, p4d_nccl_stream *stream, p4d_nccl_setup *s, p4d_error *err)
 {
 	p4d_device *d = t->device;
 
-	s->stream = lane->stream ? lane->stream : d->stream;
-	if (p4d_nccl__comm_open(t->state, t->world, d, s, &lane->comm, err) < 0)
+	s->stream = stream->handle ? stream->handle : d->stream;
+	if (p4d_nccl__comm_open(t->state, t->world, d, s, &stream->comm, err) < 0)
 		return p4d_comm_device_blame(t->world, err);
-	if (!lane->stream)
+	if (!stream->handle)
 		return d->sync(d, err);
-	d->mark(d, lane->marks[0], lane->stream);
-	return p4d_comm_device_reach(d, lane->marks[0], err);
+	d->mark(d, stream->events[0], stream->handle);
+	return p4d_comm_device_reach(d, stream->events[0], err);
 }
 
 static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
 {
 	const p4d_nccl *n = t->state;
-	p4d_nccl_stream *lane = &((p4d_nccl_group *)g->transport_state)->collectives;
+	p4d_nccl_stream *stream = &((p4d_nccl_group *)g->transport_state)->collectives;
 	p4d_nccl_setup s = {
 	    .ranks = (int)g->size,
 	    .rank = (int)g->index,
@@ -94,7 +93,7 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 	    .first = first_collectives,
 	    .scratch = traffic->scratch,
 	    .sum_bytes = traffic->sum_bytes,
-	    .pieces_bytes = traffic->pieces_bytes,
+	    .shards_bytes = traffic->shards_bytes,
 	};
 	const p4d_nccl_comm none = {.about = "a new group"};
 
@@ -103,52 +102,53 @@ static int open_collectives(p4d_group *g, p4d_transport *t, const p4d_traffic *t
 		return -1;
 	if (p4d_comm_broadcast(g, &s.id, sizeof(s.id), 0, err) < 0)
 		return -1;
-	if (traffic->async && open_stream(t->device, lane, ASIDE_MARKS, err) < 0)
+	if (traffic->async && open_stream(t->device, stream, ASIDE_EVENTS, err) < 0)
 		return -1;
-	return open_lane(t, lane, &s, err);
+	return open_comm(t, stream, &s, err);
 }
 
-/* A lane of messages there may be; this rank is one of its ends. */
-typedef struct between {
+/* One direction of a channel between two members. */
+typedef struct p4d_nccl_route {
 	uint32_t from, to;
 	unsigned channel;
-} between;
+} p4d_nccl_route;
 
-static uint64_t count_of_lanes(const p4d_group *g)
+static uint64_t route_count(const p4d_group *g)
 {
 	return 2ull * g->size * g->size * P4D_CHANNELS;
 }
 
 /*
- * Both ends of a lane open it together, and close it together: NCCL leaves a communicator when the other rank
- * on its node does, too. All members go through all lanes in the same order, so somewhere two are always at
- * the same one; of senders first the even, then the odd, so that mostly many are. False: another's lane.
+ * Both ends open and close a route together: NCCL destroys a communicator when the other rank on its node
+ * does, too. All members visit all routes in the same order, so that two are always at the same one; even
+ * senders come before odd ones, so that mostly many are. False: this rank is not an end of it.
  */
-static bool lane_number(const p4d_group *g, uint64_t number, between *lane)
+static bool is_own_route(const p4d_group *g, uint64_t number, p4d_nccl_route *route)
 {
 	const uint64_t pair = number / P4D_CHANNELS;
 	const bool odd = pair / g->size / g->size;
 
-	lane->channel = number % P4D_CHANNELS;
-	lane->to = (uint32_t)(pair % g->size);
-	lane->from = (uint32_t)(pair / g->size % g->size);
-	return lane->from % 2 == odd && lane->from != lane->to &&
-	       (lane->from == g->index || lane->to == g->index);
+	route->channel = number % P4D_CHANNELS;
+	route->to = (uint32_t)(pair % g->size);
+	route->from = (uint32_t)(pair / g->size % g->size);
+	return route->from % 2 == odd && route->from != route->to &&
+	       (route->from == g->index || route->to == g->index);
 }
 
-static p4d_nccl_stream *lane_between(const p4d_group *g, const between *lane)
+static p4d_nccl_stream *stream_of_route(const p4d_group *g, const p4d_nccl_route *route)
 {
-	const uint32_t other = lane->from == g->index ? lane->to : lane->from;
+	const uint32_t other = route->from == g->index ? route->to : route->from;
 
-	return &((p4d_nccl_group *)g->transport_state)->messages[other][lane->channel][other == lane->from];
+	return &((p4d_nccl_group *)g->transport_state)->messages[other][route->channel][other == route->from];
 }
 
-static int open_messages(p4d_group *g, p4d_transport *t, const between *b, void *scratch, p4d_error *err)
+static int open_messages(p4d_group *g, p4d_transport *t, const p4d_nccl_route *r, void *scratch,
+			 p4d_error *err)
 {
 	const p4d_nccl *n = t->state;
-	const bool sends = b->from == g->index;
-	const uint32_t other = sends ? b->to : b->from;
-	p4d_nccl_stream *lane = lane_between(g, b);
+	const bool sends = r->from == g->index;
+	const uint32_t other = sends ? r->to : r->from;
+	p4d_nccl_stream *stream = stream_of_route(g, r);
 	const p4d_nccl_comm none = {.about = "new messages"};
 	p4d_nccl_setup s = {.ranks = 2,
 			    .rank = !sends,
@@ -162,13 +162,13 @@ static int open_messages(p4d_group *g, p4d_transport *t, const between *b, void 
 	snprintf(s.about, sizeof(s.about), "messages %s %.60s", sends ? "to" : "from", text);
 	if (sends) {
 		if (p4d_nccl__result(n, n->GetUniqueId(&s.id), &none, "unique id", err) < 0 ||
-		    p4d_comm_send(g, other, b->channel, &s.id, sizeof(s.id), &ticket, err) < 0 ||
-		    p4d_comm_send_wait(g, other, b->channel, ticket, err) < 0)
+		    p4d_comm_send(g, other, r->channel, &s.id, sizeof(s.id), &ticket, err) < 0 ||
+		    p4d_comm_send_wait(g, other, r->channel, ticket, err) < 0)
 			return -1;
-	} else if (p4d_comm_recv(g, other, b->channel, &s.id, sizeof(s.id), err) < 0) {
+	} else if (p4d_comm_recv(g, other, r->channel, &s.id, sizeof(s.id), err) < 0) {
 		return -1;
 	}
-	return open_stream(t->device, lane, P4D_SENDS, err) < 0 ? -1 : open_lane(t, lane, &s, err);
+	return open_stream(t->device, stream, P4D_SENDS, err) < 0 ? -1 : open_comm(t, stream, &s, err);
 }
 
 static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *traffic, p4d_error *err)
@@ -182,10 +182,10 @@ static int open_all_messages(p4d_group *g, p4d_transport *t, const p4d_traffic *
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for messages between %u ranks", g->size);
 	else
 		rc = p4d_comm_all_gather(g, sends, traffic->sends, g->size, err);
-	for (uint64_t i = 0; rc == 0 && i < count_of_lanes(g); i++) {
-		between b;
-		if (lane_number(g, i, &b) && sends[(size_t)b.from * g->size + b.to] >> b.channel & 1)
-			rc = open_messages(g, t, &b, traffic->scratch, err);
+	for (uint64_t i = 0; rc == 0 && i < route_count(g); i++) {
+		p4d_nccl_route r;
+		if (is_own_route(g, i, &r) && sends[(size_t)r.from * g->size + r.to] >> r.channel & 1)
+			rc = open_messages(g, t, &r, traffic->scratch, err);
 	}
 	free(sends);
 	return rc;
@@ -209,13 +209,13 @@ void p4d_nccl__group_close(p4d_group *g, p4d_transport *t)
 	if (!own)
 		return;
 	p4d_nccl__comm_close(t->state, own->collectives.comm, orderly);
-	free(own->collectives.marks);
-	for (uint64_t i = 0; own->messages && i < count_of_lanes(g); i++) {
-		between b;
-		if (!lane_number(g, i, &b))
+	free(own->collectives.events);
+	for (uint64_t i = 0; own->messages && i < route_count(g); i++) {
+		p4d_nccl_route r;
+		if (!is_own_route(g, i, &r))
 			continue;
-		p4d_nccl__comm_close(t->state, lane_between(g, &b)->comm, orderly);
-		free(lane_between(g, &b)->marks);
+		p4d_nccl__comm_close(t->state, stream_of_route(g, &r)->comm, orderly);
+		free(stream_of_route(g, &r)->events);
 	}
 	free(own->messages);
 	free(own);

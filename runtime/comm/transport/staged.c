@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data of groups on devices, carried by the hosts: copied to the host's memory, sent or summed there as
- * comm.h says, and copied back. It needs nothing of the devices, so several ranks may share one.
+ * The staged transport: data is copied to host memory, sent or summed there as comm.h says, and copied back.
+ * It needs nothing else of the devices, so several ranks may share one.
  */
 #include "comm/transport/staged.h"
 
@@ -9,10 +9,10 @@
 
 #include "comm/channel.h"
 
-/* Of collectives and received messages: so much is copied at a time. */
+/* What collectives and receives copy at a time. */
 enum { CHUNK_BYTES = 8 << 20 };
 
-/* A message on its way, which must stay until it has left. */
+/* A message in flight: its data must stay until it was sent. */
 typedef struct p4d_staged_message {
 	uint8_t *data;
 	p4d_pending pending;
@@ -24,13 +24,13 @@ typedef struct p4d_staged_group {
 	uint64_t bytes; /* of a message at most */
 	unsigned count;
 	p4d_staged_message *messages;
-	p4d_pending *pending; /* all of them, in a row */
+	p4d_pending *pending; /* the same of all messages */
 } p4d_staged_group;
 
 int p4d_staged__begin(p4d_transport *t, p4d_error *err)
 {
 	t->state = malloc(CHUNK_BYTES);
-	return t->state ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to stage data of a device");
+	return t->state ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory to stage device data");
 }
 
 static void staged_end(p4d_transport *t)
@@ -38,10 +38,10 @@ static void staged_end(p4d_transport *t)
 	free(t->state);
 }
 
-/* How many elements go at a time when each of `pieces` has as many. */
-static uint64_t most_of(const p4d_collective *c, uint32_t pieces)
+/* Elements per chunk when it has as many of each of `shards` shards. */
+static uint64_t most_of(const p4d_collective *c, uint32_t shards)
 {
-	const uint64_t most = CHUNK_BYTES / c->width / pieces;
+	const uint64_t most = CHUNK_BYTES / c->width / shards;
 
 	return most ? most : 1;
 }
@@ -67,8 +67,8 @@ static int whole(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t co
 	return 0;
 }
 
-/* reduce-scatter and all-gather of elements `at` to at+count-1 of each member's piece */
-static int pieces(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t count, p4d_error *err)
+/* reduce-scatter and all-gather of elements `at` to at+count-1 of each member's shard */
+static int sharded(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t count, p4d_error *err)
 {
 	p4d_device *d = g->transport->device;
 	const bool scatters = c->call == P4D_CALL_REDUCE_SCATTER;
@@ -96,12 +96,12 @@ static int pieces(p4d_group *g, const p4d_collective *c, uint64_t at, uint64_t c
 
 static int staged_collective(p4d_group *g, const p4d_collective *c, p4d_error *err)
 {
-	const bool in_pieces = c->call == P4D_CALL_REDUCE_SCATTER || c->call == P4D_CALL_ALL_GATHER;
-	const uint64_t most = most_of(c, in_pieces ? g->size : 1);
+	const bool by_shard = c->call == P4D_CALL_REDUCE_SCATTER || c->call == P4D_CALL_ALL_GATHER;
+	const uint64_t most = most_of(c, by_shard ? g->size : 1);
 
 	for (uint64_t at = 0; at < c->count; at += most) {
 		const uint64_t count = c->count - at < most ? c->count - at : most;
-		if ((in_pieces ? pieces(g, c, at, count, err) : whole(g, c, at, count, err)) < 0)
+		if ((by_shard ? sharded(g, c, at, count, err) : whole(g, c, at, count, err)) < 0)
 			return -1;
 	}
 	return 0;
@@ -131,20 +131,20 @@ static int staged_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t tic
 	return g->world->peers[g->ranks[to]].out[channel].done > ticket;
 }
 
-/* A place for a message; waits until one is free. */
-static int take_place(p4d_group *g, unsigned *place, p4d_error *err)
+/* A free message; waits until there is one. */
+static int take_buffer(p4d_group *g, unsigned *index, p4d_error *err)
 {
 	p4d_staged_group *own = g->transport_state;
 	const p4d_staged_message *m = own->messages;
 
-	for (*place = 0; *place < own->count; ++*place) {
-		const p4d_pending *p = &m[*place].pending;
-		if (!m[*place].used || staged_sent(g, p->to, p->channel, p->ticket, err))
+	for (*index = 0; *index < own->count; ++*index) {
+		const p4d_pending *p = &m[*index].pending;
+		if (!m[*index].used || staged_sent(g, p->to, p->channel, p->ticket, err))
 			return 0;
 	}
 	for (unsigned i = 0; i < own->count; i++)
 		own->pending[i] = m[i].pending;
-	return p4d_channel_post_wait_any(g->world, g->ranks, own->pending, own->count, place, err);
+	return p4d_channel_post_wait_any(g->world, g->ranks, own->pending, own->count, index, err);
 }
 
 static int staged_send(p4d_group *g, uint32_t to, unsigned channel, const void *data, uint64_t bytes,
@@ -152,15 +152,15 @@ static int staged_send(p4d_group *g, uint32_t to, unsigned channel, const void *
 {
 	p4d_device *d = g->transport->device;
 	p4d_staged_group *own = g->transport_state;
-	unsigned place;
+	unsigned index;
 
 	if (bytes > own->bytes || !own->count)
 		return p4d_fail(err, P4D_E_VALUE,
-				"a message of %llu bytes in a group that was opened for %u of %llu",
+				"message of %llu bytes in a group that was opened for %u of up to %llu",
 				(unsigned long long)bytes, own->count, (unsigned long long)own->bytes);
-	if (take_place(g, &place, err) < 0)
+	if (take_buffer(g, &index, err) < 0)
 		return -1;
-	p4d_staged_message *m = &own->messages[place];
+	p4d_staged_message *m = &own->messages[index];
 	d->download(d, m->data, data, bytes);
 	m->used = false;
 	if (p4d_channel_post(g->world, g->ranks[to], channel, 0, m->data, bytes, ticket, err) < 0)

@@ -4,7 +4,7 @@
 
 #include "comm/transport.h"
 
-/* Data of devices copied to the host, and on from there. */
+/* Copies device data through host memory. */
 extern const p4d_transport_ops p4d_staged__transport;
 
 /* Before its first group. Errors: NO_MEMORY. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which transport carries the data of groups on devices: decided once, alike on all ranks. */
+/* Chooses the transport of groups on devices: once, and the same on all ranks. */
 #include "comm/transport/transport_open.h"
 
 #include <stdio.h>
@@ -10,14 +10,14 @@
 #include "comm/transport/nccl.h"
 #include "comm/transport/staged.h"
 
-/* What each rank tells all others, so that all decide alike. */
+/* What each rank tells all others, so that all choose the same. */
 typedef struct p4d_card {
 	char identity[sizeof(((p4d_device *)0)->identity)];
 	int32_t version; /* of its NCCL; 0: none */
-	char why[140];   /* there is none */
+	char why[140];   /* it has none */
 } p4d_card;
 
-/* Why NCCL is not possible; "": it is. */
+/* Why NCCL is not possible, or "". */
 static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, size_t size)
 {
 	char text[96];
@@ -29,11 +29,11 @@ static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, 
 		if (!card->version)
 			snprintf(why, size, "%s has no NCCL: %s", text, card->why);
 		else if (card->version < P4D_NCCL_LEAST)
-			snprintf(why, size, "%s has NCCL %d.%d, at least 2.18 is needed", text,
+			snprintf(why, size, "%s has NCCL %d.%d, expected 2.18 or later", text,
 				 card->version / 10000, card->version / 100 % 100);
 		else if (card->version != cards[0].version)
-			snprintf(why, size, "rank 0 has NCCL of version %d, %s %d", cards[0].version, text,
-				 card->version);
+			snprintf(why, size, "rank 0 has NCCL version %d, but %s has %d", cards[0].version,
+				 text, card->version);
 		for (uint32_t j = 0; j < i && !why[0]; j++)
 			if (!strcmp(cards[j].identity, card->identity))
 				snprintf(why, size, "ranks %u and %u share a GPU", j, i);
@@ -45,9 +45,6 @@ static void find_obstacle(const p4d_world *w, const p4d_card *cards, char *why, 
 static int begin_staged(p4d_transport *t, const char *why, p4d_error *err)
 {
 	snprintf(t->name, sizeof(t->name), "staged through the host%s%s", *why ? ": " : "", why);
-	for (char *c = t->name; *c; c++)
-		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
-			*c = '\'';
 	t->ops = &p4d_staged__transport;
 	return p4d_staged__begin(t, err);
 }
@@ -111,12 +108,12 @@ int p4d_comm_transport_open(p4d_transport **transport, p4d_group *all, p4d_devic
 	if (!device->identity[0] && kind == P4D_TRANSPORT_AUTO)
 		return 0;
 	if (!device->identity[0] && kind == P4D_TRANSPORT_NCCL) {
-		p4d_fail(err, P4D_E_VALUE, "NCCL cannot be used: the %s device is no GPU", device->name);
+		p4d_fail(err, P4D_E_VALUE, "NCCL cannot be used: the %s device is not a GPU", device->name);
 		return p4d_fix(err, "--comm auto");
 	}
 	p4d_transport *t = calloc(1, sizeof(*t));
 	if (!t)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the communication of a device");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a transport");
 	t->world = all->world;
 	t->device = device;
 	if (open_transport(t, all, kind, library, err) < 0) {

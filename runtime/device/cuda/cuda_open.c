@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
@@ -88,11 +89,10 @@ static int find_device(uint32_t local_rank, int *device, p4d_error *err)
 /* The same number wherever the GPU, or a part of it that was made one, is seen. */
 static void name_processor(p4d_device *device, const struct cudaDeviceProp *properties)
 {
-	size_t used = 0;
+	p4d_text text = p4d_text_in(device->identity, sizeof(device->identity));
 
 	for (size_t i = 0; i < sizeof(properties->uuid.bytes); i++)
-		used += (size_t)snprintf(device->identity + used, sizeof(device->identity) - used, "%02x",
-					 (unsigned char)properties->uuid.bytes[i]);
+		p4d_text_print(&text, "%02x", (unsigned char)properties->uuid.bytes[i]);
 }
 
 /* Makes the context, and loads all code: either may find that there is none for this GPU. */

@@ -3,8 +3,8 @@
 #define P4D_SHIM_CUDA_RUNTIME_API_H
 
 /*
- * What p4d's cuda device uses of the CUDA runtime, played by the host for tests: memory is the host's, and
- * everything is done when it is queued. Names and meanings are the runtime's.
+ * The part of the CUDA runtime that p4d's cuda device uses, on the host for tests: memory is the host's, and
+ * everything is executed when it is queued. Names and meanings are the runtime's.
  */
 #include <stddef.h>
 #ifdef __cplusplus
@@ -38,13 +38,13 @@ struct cudaDeviceProp {
 	size_t totalGlobalMem;
 };
 
-/* What the machine is to look like; tests change it. */
+/* The simulated machine; tests change it. */
 typedef struct p4d_shim_machine {
-	int devices, driver; /* driver: 13000 is of CUDA 13.0 */
+	int devices, driver; /* driver: 13000 is CUDA 13.0 */
 	int sm;              /* 90 */
-	size_t bytes, taken; /* of the GPU; in use by others */
-	cudaError_t fails;   /* what has gone wrong on the GPU */
-	unsigned behind;     /* times that an event is asked for before it is reached */
+	size_t bytes, taken; /* of the GPU; used by other processes */
+	cudaError_t fails;   /* the GPU's error */
+	unsigned behind;     /* queries of an event before it is reached */
 } p4d_shim_machine;
 extern p4d_shim_machine p4d_shim_gpu;
 

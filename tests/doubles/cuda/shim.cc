@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the threads of a block in turns. */
+/* Runs the threads of a block as fibers. */
 #include "doubles/cuda/shim.h"
 
 #include <stdio.h>
@@ -19,18 +19,18 @@ enum {
 
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
-/* A stack, and where it is gone back to. Swapping contexts would do it all, but asks the kernel each time. */
+/* A stack and where to resume it. swapcontext alone would do, but takes a system call each time. */
 typedef struct place {
-	ucontext_t context; /* where it begins */
-	void *jump[5];      /* where it goes on, as the compiler keeps it */
-	const void *stack;  /* for the address sanitizer, with what it keeps of it */
+	ucontext_t context; /* where it starts */
+	void *jump[5];      /* where it resumes: __builtin_setjmp */
+	const void *stack;  /* for the address sanitizer, with its own data */
 	size_t bytes;
 	void *kept;
 } place;
 
 typedef struct fiber {
 	place at;
-	bool begun; /* its stack is in use: it waits, or for the next block */
+	bool begun; /* its stack is in use, also between blocks */
 	state now;
 	int line;
 	uint64_t post;
@@ -59,8 +59,8 @@ extern "C" void p4d_shim_set_order(enum p4d_shim_order wanted)
 }
 
 /*
- * The address sanitizer is told which stack is in use. Where it has to find out on its own, it forgets all it
- * knows of a stack on every switch, which takes longer than most kernels do between two barriers.
+ * Tells the address sanitizer which stack is in use. Otherwise it clears its shadow of a stack on every
+ * switch, which takes longer than most kernels between two barriers.
  */
 static void leave(place *from, const place *to)
 {
@@ -80,7 +80,7 @@ static void arrive(place *at, place *from)
 #endif
 }
 
-/* By the compiler's own jumps: at one of the C library's, too, the sanitizer forgets the stack. */
+/* With the compiler's jumps: on the C library's longjmp the sanitizer clears the stack's shadow, too. */
 __attribute__((no_sanitize_address)) static void go(place *from, place *to, bool begun)
 {
 	leave(from, to);
@@ -119,7 +119,7 @@ void p4d_shim_all(int line, unsigned mask)
 {
 	fibers[p4d_shim.thread.x].line = line;
 	if (mask != 0xffffffff)
-		complain("a shuffle or vote of some lanes only", p4d_shim.thread.x);
+		complain("a shuffle or vote of a partial warp", p4d_shim.thread.x);
 }
 
 unsigned p4d_shim_ballot(int line, bool vote)
@@ -132,7 +132,7 @@ unsigned p4d_shim_ballot(int line, bool vote)
 	return bits;
 }
 
-/* The same thread of one block after the other. */
+/* Runs the same thread of block after block. */
 static void begin()
 {
 	arrive(&fibers[p4d_shim.thread.x].at, &scheduler);
@@ -165,14 +165,14 @@ static void prepare(unsigned threads)
 	}
 }
 
-/* Threads [from, to) go on if all of them wait as `what`, at one place. */
+/* Resumes threads [from, to) if all of them wait as `what`, at one line. */
 static bool release(unsigned from, unsigned to, state what)
 {
 	for (unsigned i = from; i < to; i++) {
 		if (fibers[i].now != what)
 			return false;
 		if (fibers[i].line != fibers[from].line)
-			complain("threads wait at different places", i);
+			complain("threads wait at different lines", i);
 	}
 	for (unsigned i = from; i < to; i++)
 		fibers[i].now = READY;
@@ -199,8 +199,7 @@ static bool exchange(unsigned from)
 }
 
 /*
- * As far as it comes without the others, past its exchanges: what it writes too early is there when they
- * read.
+ * Runs as far as possible without other warps, past exchanges: they will see what it writes too early.
  */
 static void run_warp(unsigned from)
 {
@@ -234,7 +233,7 @@ static bool pass_barrier(unsigned threads)
 	return true;
 }
 
-/* A warp after the other, from one barrier to the next. */
+/* Runs warp after warp, from one barrier to the next. */
 static void run_block(unsigned threads)
 {
 	prepare(threads);
@@ -248,7 +247,7 @@ void p4d_shim_run(dim3 blocks, unsigned threads, size_t shared, const std::funct
 {
 	if (threads == 0 || threads > MOST_THREADS || threads % WARP || blocks.x > INT32_MAX ||
 	    blocks.y > 65535 || shared > MOST_SHARED)
-		complain("no GPU takes such a launch", 0);
+		complain("launch configuration beyond the limits of any GPU", 0);
 	body = &kernel;
 	p4d_shim.threads = dim3(threads);
 	p4d_shim.blocks = blocks;

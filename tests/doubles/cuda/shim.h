@@ -3,12 +3,12 @@
 #define P4D_CUDA_SHIM_H
 
 /*
- * Lets a C++ compiler make host code of the kernels, for tests on machines without a GPU: the threads of a
- * block are fibers of one thread. A warp goes as far as it can, to the next barrier, before another does:
- * what is not guarded by a barrier shows in one of two orders of warps. What no GPU would forgive ends the
- * program with a message: a barrier or shuffle that some threads do not reach, blocks or shared memory beyond
- * the limits of any GPU. Shared memory is as large as was asked for and begins as NaN, so that checkers of
- * memory and results see what is wrong. Speed and memory models are those of the host.
+ * Compiles the kernels for the host, for tests on machines without a GPU: the threads of a block are fibers
+ * of one thread. A warp runs as far as it can, to the next barrier, before another does: a missing barrier
+ * shows in one of two orders of warps. What fails on every GPU ends the program with a message: a barrier or
+ * shuffle that some threads do not reach, blocks or shared memory beyond the limits of any GPU. Shared memory
+ * has exactly the requested size and is initialized to NaN, so that sanitizers and results show errors. Speed
+ * and memory model are the host's.
  */
 #include <math.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ struct dim3 {
 	}
 };
 
-/* Of the thread that runs. */
+/* Of the running thread. */
 struct p4d_shim_thread {
 	dim3 thread, block, threads, blocks;
 	unsigned char *shared;
@@ -61,13 +61,13 @@ enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
 extern "C" void p4d_shim_set_order(enum p4d_shim_order order);
 
 /*
- * What all threads have to reach at the same line. A barrier tells whether any of them voted; an exchange
- * gives what lane `from` of the warp posted.
+ * All threads must reach these at the same line. A barrier returns whether any thread voted; an exchange what
+ * lane `from` of the warp posted.
  */
 bool p4d_shim_barrier(int line, bool vote);
 uint64_t p4d_shim_exchange(int line, uint64_t post, unsigned from);
 unsigned p4d_shim_ballot(int line, bool vote);
-void p4d_shim_all(int line, unsigned mask); /* is of all lanes */
+void p4d_shim_all(int line, unsigned mask); /* the mask must be full */
 
 static inline void __syncthreads(int line = __builtin_LINE())
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products of the cpu device, in place of cuBLASLt. */
+/* cuBLASLt's matrix products, by the cpu device. */
 #include <stdlib.h>
 
 #include "device/cuda/gemm.h"
@@ -14,7 +14,7 @@ int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 	p4d_gemm *p = aligned_alloc(P4D_ARENA_ALIGNMENT, sizeof(*p));
 
 	if (!p)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for products");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for matrix products");
 	if (p4d_device_cpu_open(&p->cpu, err) < 0) {
 		free(p);
 		return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime's functions on the host. */
+/* The CUDA runtime on the host. */
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ const char *cudaGetErrorString(cudaError_t error)
 						    : "an error";
 }
 
-/* As the runtime does: what any call returned last, other than success, until it is asked for. */
+/* As in the runtime: the last result of any call other than success, until it is queried. */
 static cudaError_t last_error;
 
 static cudaError_t result(cudaError_t status)
@@ -81,7 +81,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 	return result(p4d_shim_gpu.fails);
 }
 
-/* Memory that was never written holds NaN, so that no test passes by luck. */
+/* Unwritten memory is NaN, so that no test passes by luck. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
 	if (bytes > SIZE_MAX / 2 || posix_memalign(memory, 256, bytes) != 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fused attention in plain C, in place of cuDNN. It writes what cuDNN writes: also its own workspace, where
- * nothing else may lie.
+ * cuDNN's fused attention in plain C. Like cuDNN it overwrites its workspace, to detect what else lies there.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -52,7 +51,7 @@ static uint64_t place(p4d_sdpa_stride stride, row r, uint64_t head_dim)
 	return r.sequence * stride.sequence + r.token * stride.token + r.head * head_dim;
 }
 
-/* The key that a query of such a head sees. */
+/* The key `token` of a query's head. */
 static row key_of(const p4d_sdpa_shape *s, row query, uint64_t token)
 {
 	return (row){query.sequence, query.head / (s->heads / s->kv_heads), token};

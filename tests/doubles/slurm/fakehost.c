@@ -24,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t alive;
 static char logged[16384];
 
-/* ---- memory: a mark in front of every block tells ours from everybody else's ---- */
+/* ---- memory: a header marks our own blocks ---- */
 
 typedef struct block {
 	uint64_t mark;
@@ -261,7 +261,7 @@ void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *valu
 	append(&desc->spank_job_env, &desc->spank_job_env_size, name, value);
 }
 
-/* As slurmctld does it: the environment is one block, and the admin_comment is left out. */
+/* As in slurmctld: the environment is one block, and the admin_comment is left out. */
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record)
 {
 	const job_desc_msg_t *from = record->desc;
@@ -324,7 +324,7 @@ void fakehost_open(fakehost *host, const char *plugin, const char *directory)
 	const unsigned int *version = need(host->library, "plugin_version");
 	if (*version != SLURM_VERSION_NUMBER ||
 	    strcmp(need(host->library, "plugin_type"), "job_submit/p4d") != 0) {
-		fprintf(stderr, "slurmctld would not take this plugin: version %x\n", *version);
+		fprintf(stderr, "slurmctld would reject this plugin: version %x\n", *version);
 		exit(1);
 	}
 	*(void **)&host->job_submit = need(host->library, "job_submit");

@@ -8,12 +8,12 @@
 #include <slurm/slurm.h>
 
 /*
- * A host that loads job_submit_p4d.so as slurmctld does, without Slurm running: it exports what the plugin
- * expects of slurmctld. Its allocator aborts on memory that did not come from it and counts what is alive, so
- * a leak or a foreign pointer is a failed test rather than a crashed slurmctld.
+ * Loads job_submit_p4d.so as slurmctld does, without Slurm running: exports what the plugin expects of
+ * slurmctld. Its allocator aborts on foreign memory and counts live blocks, so that a leak or a foreign
+ * pointer fails a test instead of crashing slurmctld.
  */
 
-/* What opaque job records are here. */
+/* Opaque to the plugin. */
 struct job_record {
 	job_desc_msg_t *desc;
 };
@@ -26,8 +26,7 @@ typedef struct fakehost {
 	int (*fini)(void);
 } fakehost;
 
-/* Loads the plugin and calls init; slurm.conf is said to be in this directory. Exits with a message when it
- * cannot. */
+/* Loads the plugin and calls init, with slurm.conf in this directory. Exits with a message on failure. */
 void fakehost_open(fakehost *host, const char *plugin, const char *directory);
 void fakehost_close(fakehost *host);
 
@@ -46,10 +45,10 @@ void fakehost_set(char **field, const char *text);
 void fakehost_env(job_desc_msg_t *desc, const char *name, const char *value);
 void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *value);
 
-/* Allocations alive that slurm_xfree would free. */
+/* Live allocations of slurm_xfree's kind. */
 size_t fakehost_alive(void);
 
-/* What the plugin logged since the last call of fakehost_forget (the end of it, if it is much). */
+/* What the plugin logged since the last fakehost_forget (the end of it, if long). */
 const char *fakehost_log(void);
 void fakehost_forget(void);
 

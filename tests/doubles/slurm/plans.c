@@ -60,11 +60,11 @@ void site_write(const char *text)
 						      "lenient", "\tallow_override = true\n") "version = 1\n";
 	char next[320];
 
-	/* in one step, as an editor does it */
+	/* atomically, as editors do */
 	snprintf(next, sizeof(next), "%s.next", conf_path());
 	FILE *file = fopen(next, "w");
 	if (!file)
-		die("%s: cannot be written", next);
+		die("cannot write %s", next);
 	if (text)
 		fputs(text, file);
 	else
@@ -72,7 +72,7 @@ void site_write(const char *text)
 	fclose(file);
 	chmod(next, 0644);
 	if (rename(next, conf_path()) < 0)
-		die("%s: cannot be replaced", conf_path());
+		die("cannot replace %s", conf_path());
 }
 
 const char *site_make(void)
@@ -81,7 +81,7 @@ const char *site_make(void)
 
 	snprintf(directory, sizeof(directory), "%s/p4d-fakehost.XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(directory))
-		die("%s: cannot be made", directory);
+		die("cannot create %s", directory);
 	site_write(NULL);
 	return directory;
 }
@@ -116,8 +116,8 @@ static void export_one(const char *name, const char *value, void *context)
 	fakehost_spank_env(context, name, value);
 }
 
-/* An option in the three places where Slurm carries it. */
-static void carry(job_desc_msg_t *desc, const char *option, const char *value)
+/* Sets an option in the three places where Slurm puts it. */
+static void set_option(job_desc_msg_t *desc, const char *option, const char *value)
 {
 	char name[80], copy[100];
 
@@ -142,8 +142,8 @@ static void read_assignments(const char *assignments, p4d_request *request, job_
 		int option = p4d_request_option_find(word);
 		if (option < 0 ||
 		    p4d_request_set(request, (p4d_option)option, equals + 1, P4D_BY_USER, &err) < 0)
-			die("%s=%s is no option", word, equals + 1);
-		carry(desc, word, equals + 1);
+			die("%s=%s is not an option", word, equals + 1);
+		set_option(desc, word, equals + 1);
 	}
 }
 

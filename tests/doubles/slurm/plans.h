@@ -5,12 +5,12 @@
 #include "doubles/slurm/fakehost.h"
 
 /*
- * The site of the fake host (a directory with a p4d.conf) and jobs as sbatch with the SPANK plugin would send
- * them. All of these exit with a message when something outside of the plugin goes wrong.
+ * The fake host's site (a directory with a p4d.conf) and jobs as sbatch with the SPANK plugin would send
+ * them. All exit with a message when anything outside the plugin fails.
  */
 
-/* Makes the directory; partitions h100 and a100 (40 GB), and h100s under other policies: warn, observe, off,
- * strict, lenient. */
+/* Creates the directory; partitions h100 and a100 (40 GB), and h100s under other policies: warn, observe,
+ * off, strict, lenient. */
 const char *site_make(void);
 
 /* Replaces its p4d.conf. NULL: the one of site_make. */

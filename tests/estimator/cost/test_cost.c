@@ -385,7 +385,7 @@ static void stage_range(const p4d_layout *l, uint64_t *least, uint64_t *most)
 	*least = UINT64_MAX;
 	*most = 0;
 	for (uint32_t i = 0; i < l->pp; i++) {
-		assert_int_equal(p4d_memory_of_stage(l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
+		assert_int_equal(p4d_memory_of_stage(l, P4D_METHOD_PLAN, NULL, i, &stage, NULL), 0);
 		*least = stage.allocated_bytes < *least ? stage.allocated_bytes : *least;
 		*most = stage.allocated_bytes > *most ? stage.allocated_bytes : *most;
 	}

@@ -59,7 +59,7 @@ static void bound_is_below(void **state)
 {
 	p4d_timeline_work work = {0};
 	uint32_t seed = 20250614, tried = 0;
-	nearness plain[P4D_V_HALF + 1] = {{0}}, cut[P4D_V_HALF + 1] = {{0}};
+	nearness plain[P4D_SCHEDULES] = {{0}}, cut[P4D_SCHEDULES] = {{0}};
 	(void)state;
 
 	while (tried < 4000) {
@@ -95,12 +95,14 @@ static void bound_is_below(void **state)
 		of->count++;
 	}
 	p4d_timeline_work_free(&work);
-	static const double least[] = {[P4D_1F1B] = 0.95,
-				       [P4D_INTERLEAVED] = 0.9,
-				       [P4D_ZB1P] = 0.9,
-				       [P4D_ZBV] = 0.8,
-				       [P4D_V_HALF] = 0.65};
-	for (int kind = P4D_1F1B; kind <= P4D_V_HALF; kind++) {
+	static const double least[P4D_SCHEDULES] = {[P4D_1F1B] = 0.95,
+						    [P4D_INTERLEAVED] = 0.9,
+						    [P4D_ZB1P] = 0.9,
+						    [P4D_ZBV] = 0.8,
+						    [P4D_V_HALF] = 0.65};
+	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
+		if (least[kind] == 0)
+			continue;
 		printf("bound / step, schedule %d: %.3f\n", kind, mean_of(&plain[kind]));
 		assert_true(mean_of(&plain[kind]) > least[kind]);
 	}

@@ -273,7 +273,7 @@ static void built_in_table(void **state)
 		assert_memory_equal(&table.gpu[i], &gpus.gpu[i], sizeof(p4d_gpu));
 	p4d_gpus_free(&table);
 	assert_int_equal(p4d_gpus_load(&table, "/nonexistent", &err), -1);
-	assert_string_equal(err.text, "/nonexistent: cannot be read: No such file or directory");
+	assert_non_null(strstr(err.text, "/nonexistent"));
 	assert_int_equal(err.code, P4D_E_IO);
 }
 

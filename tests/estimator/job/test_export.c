@@ -4,6 +4,7 @@
 #include "job/export.h"
 #include "job/script.h"
 #include "request/defaults.h"
+#include "request/framework.h"
 
 static void build(const char *flags, p4d_request *r, p4d_layout *l)
 {
@@ -16,6 +17,12 @@ static void build(const char *flags, p4d_request *r, p4d_layout *l)
 		fail_msg("%s", err.text);
 }
 
+static const char *megatron_args(const p4d_request *r, const p4d_layout *l, char *args, size_t size)
+{
+	p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->arguments->write(r, l, args, size);
+	return args;
+}
+
 static void megatron_arguments(void **state)
 {
 	p4d_request r;
@@ -24,7 +31,7 @@ static void megatron_arguments(void **state)
 
 	(void)state;
 	build(MODEL_70B "tp=8 pp=2 framework=megatron recompute=full", &r, &l);
-	assert_string_equal(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
+	assert_string_equal(megatron_args(&r, &l, args, sizeof(args)),
 			    "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
 			    "--context-parallel-size 1 --sequence-parallel "
 			    "--use-distributed-optimizer --micro-batch-size 1 --global-batch-size 1024 "
@@ -38,15 +45,15 @@ static void megatron_arguments(void **state)
 			    "uniform --recompute-num-layers 1 --attention-backend flash --hidden-dropout 0.0 "
 			    "--attention-dropout 0.0 --bf16");
 	build(MODEL_70B "tp=4 pp=4 pipeline-split=19,21,21,19 framework=megatron", &r, &l);
-	assert_non_null(strstr(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--pipeline-model-parallel-layout Et*19|t*21|t*21|t*19L"));
 	assert_null(strstr(args, "--cp-comm-type"));
 	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=all-gather framework=megatron", &r, &l);
-	assert_non_null(strstr(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--context-parallel-size 2 --cp-comm-type all_gather"));
 	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
-	assert_non_null(strstr(p4d_export__megatron_args(&r, &l, args, sizeof(args)),
-			       "--num-layers-per-virtual-pipeline-stage 4"));
+	assert_non_null(
+	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--num-layers-per-virtual-pipeline-stage 4"));
 }
 
 /* No argument that contradicts the layout, as p4d's own reader of scripts sees it. */
@@ -59,7 +66,7 @@ static void arguments_agree_with_the_layout(void **state)
 
 	(void)state;
 	build(MODEL_70B "tp=2 pp=4 cp=2 vpp=2 micro-batch=2 framework=megatron", &r, &l);
-	p4d_export__megatron_args(&r, &l, args, sizeof(args));
+	megatron_args(&r, &l, args, sizeof(args));
 	assert_false(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
 	l.cp = 1;
 	assert_true(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
@@ -77,8 +84,8 @@ static void remember(const char *name, const char *value, void *context)
 	seen *s = context;
 	bool known = false;
 
-	for (int i = 0; p4d_export_names[i]; i++)
-		known = known || !strcmp(p4d_export_names[i], name);
+	for (size_t i = 0; p4d_export_name(i); i++)
+		known = known || !strcmp(p4d_export_name(i), name);
 	assert_true(known);
 	s->count++;
 	if (!strcmp(name, "P4D_TP"))
@@ -94,14 +101,15 @@ static void every_output_is_exported(void **state)
 	p4d_request r;
 	p4d_layout l;
 	seen s = {0};
-	int names = 0;
+	size_t names = 0;
 
 	(void)state;
 	build(MODEL_70B "tp=8", &r, &l);
 	p4d_export(&r, &l, "the plan", remember, &s);
-	while (p4d_export_names[names])
+	while (p4d_export_name(names))
 		names++;
 	assert_int_equal(s.count, names);
+	assert_string_equal(p4d_export_name(0), P4D_EXPORT_PLAN);
 	assert_string_equal(s.tp, "8");
 	assert_string_equal(s.dp, "2");
 	assert_string_equal(s.plan, "the plan");
@@ -111,6 +119,11 @@ static void every_output_is_exported(void **state)
 	s.count = 0;
 	p4d_export(&r, &l, "the plan", remember, &s);
 	assert_int_equal(s.count, 1);
+}
+
+static bool starts(p4d_script script, int framework)
+{
+	return script.frameworks >> framework & 1;
 }
 
 static p4d_script scan(const char *text)
@@ -126,13 +139,14 @@ static void scripts(void **state)
 	assert_true(scan("srun python pretrain_gpt.py $P4D_MEGATRON_ARGS").uses_plan);
 	assert_true(scan("srun python x.py --tp ${P4D_TP}").uses_plan);
 	assert_false(scan("export MY_P4D_TP=3").uses_plan);
-	assert_true(scan("srun p4d-train\n").starts_p4d_train);
+	assert_true(starts(scan("srun p4d-train\n"), P4D_FRAMEWORK_P4D));
 	assert_false(scan("srun p4d-train\n").sets_tasks);
 	assert_true(scan("srun -n 8 p4d-train\n").sets_tasks);
 	assert_true(scan("srun --ntasks-per-node=8 p4d-train").sets_tasks);
-	assert_true(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4").megatron);
-	assert_false(scan("echo '#not a comment inside a word'x#y").megatron);
-	assert_false(p4d_script_scan("p4d-train", 5).starts_p4d_train); /* not beyond the length */
+	assert_true(
+	    starts(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4"), P4D_FRAMEWORK_MEGATRON));
+	assert_false(starts(scan("echo '#not a comment inside a word'x#y"), P4D_FRAMEWORK_MEGATRON));
+	assert_false(starts(p4d_script_scan("p4d-train", 5), P4D_FRAMEWORK_P4D)); /* not beyond the length */
 }
 
 static void literal_flags(void **state)

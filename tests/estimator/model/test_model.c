@@ -310,7 +310,8 @@ static void canonical_names_open_one_file(void **state)
 	assert_int_equal(err.code, P4D_E_IO);
 	/* a name never leads out of models/: this one is a file relative to where the user stands */
 	assert_int_equal(p4d_model_resolve(&outside, dir, NULL, &err), -1);
-	assert_string_equal(err.text, "../secret: cannot be read: No such file or directory");
+	assert_int_equal(err.code, P4D_E_IO);
+	assert_non_null(strstr(err.text, "../secret"));
 	assert_int_equal(p4d_model_resolve(&alias, dir, NULL, &err), 0);
 	unlink(file);
 	snprintf(file, sizeof(file), "%s/secret.json", dir);

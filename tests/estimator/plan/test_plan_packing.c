@@ -19,7 +19,7 @@ static void packing_is_tight(void **state)
 	(void)state;
 	for (unsigned count = 0; count < 5000;) {
 		uint64_t sum = 0;
-		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF))
+		if (!random_layout(&l, -1))
 			continue;
 		count++;
 		assert_int_equal(p4d_plan_build(&l, &h100, (uint32_t)draw(l.pp), &plan, NULL), 0);
@@ -137,12 +137,14 @@ static void arena_is_what_the_lists_need(void **state)
 {
 	static p4d_layout l;
 	static p4d_plan plan;
-	double worst[P4D_V_HALF + 1] = {1, 1, 1, 1, 1, 1};
-	unsigned each[P4D_V_HALF + 1] = {0}, loose = 0;
+	double worst[P4D_SCHEDULES];
+	unsigned each[P4D_SCHEDULES] = {0}, loose = 0;
 
 	(void)state;
+	for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
+		worst[schedule] = 1;
 	for (unsigned count = 0; count < 4000;) {
-		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF))
+		if (!random_layout(&l, -1))
 			continue;
 		count++;
 		const uint32_t stage = (uint32_t)draw(l.pp);
@@ -163,7 +165,7 @@ static void arena_is_what_the_lists_need(void **state)
 		each[l.schedule]++;
 	}
 	printf("most bytes alive while the list runs / arena, worst per schedule:");
-	for (int schedule = 0; schedule <= P4D_V_HALF; schedule++) {
+	for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++) {
 		printf(" %.4f", worst[schedule]);
 		assert_true(each[schedule] > 10);
 	}
@@ -173,7 +175,7 @@ static void arena_is_what_the_lists_need(void **state)
 /* Of every preset a number of layouts with all schedules that p4d-train prefers. */
 typedef struct presets {
 	unsigned count;
-	double worst[P4D_V_HALF + 1][2]; /* without and with vocabulary parallelism */
+	double worst[P4D_SCHEDULES][2]; /* without and with vocabulary parallelism */
 } presets;
 
 static bool random_training(const p4d_request *model, p4d_layout *l)
@@ -190,8 +192,8 @@ static bool random_training(const p4d_request *model, p4d_layout *l)
 	put(&r, P4D_CP, cp);
 	put(&r, P4D_PP, pp);
 	put(&r, P4D_SCHEDULE, (uint64_t)schedule);
-	put(&r, P4D_VPP, p4d_is_v_shaped(schedule) ? 2 : 1);
-	if (schedule == P4D_1F1B || schedule == P4D_V_HALF)
+	put(&r, P4D_VPP, p4d_schedule_kinds[schedule]->chunks);
+	if (p4d_schedule_kinds[schedule]->vocabulary)
 		put(&r, P4D_VOCAB_PARALLEL, draw(3));
 	put(&r, P4D_RECOMPUTE, draw(4));
 	put(&r, P4D_MICRO_BATCH, b);
@@ -230,7 +232,7 @@ static void models_that_fill_a_gpu_leave_no_gap(void **state)
 	presets seen = {.count = 0};
 
 	(void)state;
-	for (int i = 0; i <= P4D_V_HALF; i++)
+	for (int i = 0; i < P4D_SCHEDULES; i++)
 		seen.worst[i][0] = seen.worst[i][1] = 1;
 	assert_int_equal(p4d_model_each(test_datadir(), visit_preset, &seen, NULL), 0);
 	printf("%u plans of published models: 1f1b %.4f, zb1p %.4f, zbv %.4f, v-half %.4f, with vocabulary "

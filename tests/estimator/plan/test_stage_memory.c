@@ -60,7 +60,7 @@ static void published_measurements(void **state)
 		p4d_layout layout;
 		if (!row.complete)
 			continue;
-		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_CLOSED, &layout);
+		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_PLAN, &layout);
 		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
 		double error = p4d_to_gib(closed.peak.allocated_bytes) / row.allocated_gib - 1;
 		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
@@ -137,7 +137,7 @@ static void megatron_by_hand(void **state)
 
 	(void)state;
 	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1");
-	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	/* per layer: q and o 2*64*64, k and v 2*64*32, three times 64*128, two norms of 64 */
 	uint64_t parameters = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
 	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * parameters);
@@ -157,11 +157,11 @@ static void megatron_by_hand(void **state)
 	assert_true(e.host_bytes == P4D_NOT_MODELLED);
 
 	set(&r, "attention", "unfused"); /* scores: 5 bytes per head and pair of tokens */
-	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * 5 * 4 * 32 * 32);
 	set(&r, "recompute", "selective"); /* kept for one layer only */
-	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - selective.peak.part[P4D_PART_ACTIVATIONS],
 			 5 * 4 * 32 * 32);
 }
@@ -176,7 +176,7 @@ static void weight_grad_shapes_count_once(void **state)
 	 * (h x ad) */
 	set_all(&r, SMALL "framework=megatron te-wgrad=on global-batch=1");
 	set_all(&r, "ffn=64 glu=off kv-heads=4 vocab=256");
-	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_CLOSED, &l);
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.part[P4D_PART_WEIGHT_GRAD], 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
 }
 
@@ -190,9 +190,9 @@ static void gathered_keys_of_megatron(void **state)
 	(void)state;
 	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 te-wgrad=off cross-entropy=fused");
 	set_all(&r, "global-batch=1");
-	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_CLOSED, &l);
+	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	set_all(&r, "cp-comm=all-gather");
-	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_CLOSED, &l);
+	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	const uint64_t gathered = 2 * 2 * 32 * (2 * 2 * 16);
 	/* logits of 8 tokens (128 columns), hidden states of the head, gradients of gate and up and of the
 	 * input */
@@ -208,7 +208,7 @@ static void p4d_by_hand(void **state)
 
 	(void)state;
 	set_all(&r, SMALL "framework=p4d global-batch=2");
-	p4d_estimate e = estimate(&r, 1, 2, P4D_METHOD_CLOSED, &l);
+	p4d_estimate e = estimate(&r, 1, 2, P4D_METHOD_PLAN, &l);
 	uint64_t n = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
 	uint64_t padded = (n + 255) / 256 * 256; /* a multiple of dp*cp*128 */
 	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * padded);
@@ -249,7 +249,7 @@ static void communicators_by_hand(void **state)
 		p4d_layout l;
 		set_all(&r, SMALL "framework=p4d global-batch=8");
 		set_all(&r, cases[i].layout);
-		const p4d_estimate e = estimate(&r, 1, cases[i].gpus, P4D_METHOD_CLOSED, &l);
+		const p4d_estimate e = estimate(&r, 1, cases[i].gpus, P4D_METHOD_PLAN, &l);
 		const uint64_t bytes = cases[i].of_two * 544000000ull + cases[i].of_more * 688000000ull;
 		if (e.peak.part[P4D_PART_COMM] != bytes)
 			fail_msg("%s on %u: %llu bytes", cases[i].layout, cases[i].gpus,
@@ -266,7 +266,7 @@ static uint64_t device_bytes(const char *more, uint64_t gpus)
 
 	set_all(&r, MODEL_13B);
 	set_all(&r, more);
-	return estimate(&r, (gpus + 7) / 8, gpus < 8 ? gpus : 8, P4D_METHOD_CLOSED, &l).peak.device_bytes;
+	return estimate(&r, (gpus + 7) / 8, gpus < 8 ? gpus : 8, P4D_METHOD_PLAN, &l).peak.device_bytes;
 }
 
 static void more_of_anything_needs_more(void **state)
@@ -305,10 +305,10 @@ static void peak_is_the_fullest_stage(void **state)
 
 	(void)state;
 	set_all(&r, MODEL_13B "framework=megatron tp=2 pp=4 global-batch=64");
-	p4d_estimate e = estimate(&r, 1, 8, P4D_METHOD_CLOSED, &l);
+	p4d_estimate e = estimate(&r, 1, 8, P4D_METHOD_PLAN, &l);
 	uint64_t most = 0, sum = 0;
 	for (uint32_t i = 0; i < 4; i++) {
-		assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_CLOSED, NULL, i, &stage, NULL), 0);
+		assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, i, &stage, NULL), 0);
 		most = stage.device_bytes > most ? stage.device_bytes : most;
 	}
 	assert_int_equal(e.peak.device_bytes, most);
@@ -335,7 +335,7 @@ static void absurd_numbers_are_an_error(void **state)
 	    "micro-batch=65536 global-batch=65536 framework=megatron attention=unfused");
 	p4d_request_complete(&r, 0, 1);
 	assert_int_equal(p4d_layout_build(&r, 1, 1, &l, &err), 0);
-	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &none, &e, &err), -1);
+	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &none, &e, &err), -1);
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
 	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PAPER, &none, &e, &err), -1);
 	assert_int_equal(err.code, P4D_E_OVERFLOW);
@@ -353,7 +353,7 @@ static void cpu_is_compared_with_host_memory(void **state)
 	p4d_request_complete(&r, 0, 4);
 	assert_int_equal(r.value[P4D_PRECISION], P4D_FP32);
 	assert_int_equal(p4d_layout_build(&r, 1, 4, &l, NULL), 0);
-	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_CLOSED, &host, &e, NULL), 0);
+	assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &host, &e, NULL), 0);
 	assert_int_equal(e.capacity_bytes, (uint64_t)2 << 30);
 	assert_int_equal(e.peak.part[P4D_PART_CONTEXT] + e.peak.part[P4D_PART_COMM], 0);
 	assert_true(e.host_bytes >= 4 * e.peak.allocated_bytes);

@@ -46,7 +46,7 @@ static void test_schedule_of(void **state)
 	assert_int_equal(s.stages, 8);
 	assert_int_equal(s.chunks, 2);
 	assert_int_equal(s.micro_batches, 1 << 24);
-	assert_true(p4d_is_split(&s));
+	assert_true(p4d_is_split(s.kind));
 }
 
 /* "F0" and the like, so that a whole order can be compared; transfers in small letters. */
@@ -137,17 +137,16 @@ static void test_random_schedules(void **state)
 static void test_small_schedules(void **state)
 {
 	(void)state;
-	for (int kind = P4D_GPIPE; kind <= P4D_V_HALF; kind++) {
+	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
 		for (uint32_t stages = 1; stages <= 6; stages++) {
 			for (uint32_t micro_batches = 1; micro_batches <= 14; micro_batches++) {
-				p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, 1, micro_batches};
-				if (p4d_is_v_shaped(kind) || kind == P4D_INTERLEAVED)
-					s.chunks = 2;
-				if (s.chunks == 2 && stages == 1)
+				p4d_schedule s = {kind, P4D_VOCAB_OFF, stages, least_chunks(kind),
+						  micro_batches};
+				if (s.chunks > 1 && stages == 1)
 					continue;
-				if (kind == P4D_INTERLEAVED)
+				if (p4d_schedule_kinds[kind]->in_groups)
 					s.micro_batches *= stages;
-				bool vocabulary = stages > 1 && (kind == P4D_1F1B || kind == P4D_V_HALF);
+				bool vocabulary = stages > 1 && p4d_schedule_kinds[kind]->vocabulary;
 				for (; s.vocabulary <= (vocabulary ? P4D_VOCAB_2 : P4D_VOCAB_OFF);
 				     s.vocabulary++)
 					assert_checked(&s);

@@ -79,8 +79,8 @@ static void visit(walk *w, p4d_request *r)
 
 static void visit_schedules(walk *w, const p4d_request *asked)
 {
-	for (int schedule = P4D_GPIPE; schedule <= P4D_V_HALF; schedule++)
-		for (int64_t vpp = 1; vpp <= (schedule == P4D_INTERLEAVED ? 80 : 2); vpp++)
+	for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
+		for (int64_t vpp = 1; vpp <= (p4d_schedule_kinds[schedule]->chunks ? 2 : 80); vpp++)
 			for (int vocabulary = P4D_VOCAB_OFF; vocabulary <= P4D_VOCAB_2; vocabulary++) {
 				p4d_request r = *asked;
 				if (put(&r, P4D_SCHEDULE, schedule) && put(&r, P4D_VPP, vpp) &&
@@ -116,7 +116,7 @@ static void nothing_is_faster(void **state)
 					   "framework=megatron micro-batch=1 cp=1"};
 	static const char *const cards[] = {"h100-80gb", "a100-80gb"};
 	static const uint32_t batches[] = {128, 1024};
-	const size_t stride = test_stride(7);
+	const size_t stride = test_stride(5, 7);
 	unsigned cases = 0, near = 0;
 
 	(void)state;

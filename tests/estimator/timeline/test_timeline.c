@@ -78,13 +78,15 @@ static void test_published_bubbles(void **state)
 static void test_vocabulary_barriers_are_hidden(void **state)
 {
 	(void)state;
-	for (int kind = P4D_1F1B; kind <= P4D_V_HALF; kind += P4D_V_HALF - P4D_1F1B) {
+	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
+		if (!p4d_schedule_kinds[kind]->vocabulary)
+			continue;
 		for (int vocabulary = P4D_VOCAB_1; vocabulary <= P4D_VOCAB_2; vocabulary++) {
 			for (uint32_t p = 2; p <= 12; p++) {
 				double idle[2];
 				for (unsigned i = 0; i < 2; i++) {
-					const p4d_schedule s = {kind, vocabulary, p,
-								kind == P4D_V_HALF ? 2 : 1, (4 + 4 * i) * p};
+					const p4d_schedule s = {kind, vocabulary, p, least_chunks(kind),
+								(4 + 4 * i) * p};
 					durations_store store;
 					p4d_durations d = even_durations(&s, &store);
 					d.vocabulary_forward = d.vocabulary_backward = 0.7;

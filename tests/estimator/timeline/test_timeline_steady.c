@@ -88,11 +88,9 @@ static void test_slow_change(void **state)
 	p4d_timeline_work work = {0};
 
 	(void)state;
-	for (int kind = P4D_GPIPE; kind <= P4D_V_HALF; kind++) {
+	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
 		for (int i = 0; i < 6; i++) {
-			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, 1, 800};
-			if (kind == P4D_INTERLEAVED || p4d_is_v_shaped(kind))
-				s.chunks = 2;
+			p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 800};
 			durations_store store;
 			p4d_durations d = even_durations(&s, &store);
 			for (uint32_t chunk = 0; chunk < s.chunks; chunk++)
@@ -111,10 +109,8 @@ static void test_many_micro_batches(void **state)
 	p4d_timeline_work work = {0};
 
 	(void)state;
-	for (int kind = P4D_GPIPE; kind <= P4D_V_HALF; kind++) {
-		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, 1, 1 << 24};
-		if (kind == P4D_INTERLEAVED || p4d_is_v_shaped(kind))
-			s.chunks = 2;
+	for (int kind = 0; kind < P4D_SCHEDULES; kind++) {
+		p4d_schedule s = {kind, P4D_VOCAB_OFF, 8, least_chunks(kind), 1 << 24};
 		durations_store store;
 		p4d_durations d = even_durations(&s, &store);
 		double bubble;

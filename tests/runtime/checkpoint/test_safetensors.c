@@ -349,21 +349,21 @@ static void sharded(void **state)
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"one.safetensors\"}}");
 	refuse_open("model/a.json", "a.json: tensor \"x\" is not in one.safetensors");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"three.safetensors\"}}");
-	refuse_open("model/a.json", "three.safetensors: cannot be read: No such file");
+	refuse_open("model/a.json", "three.safetensors: ");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"../two.safetensors\"}}");
 	refuse_open("model/a.json", "names \"../two.safetensors\", expected a file in the same directory");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"\"}}");
 	refuse_open("model/a.json", "expected a file in the same directory");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"..\"}}");
-	refuse_open("model/a.json", "is a directory, not a file");
+	refuse_open("model/a.json", "model/..");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":1}}");
 	refuse_open("model/a.json", "tensor \"x\" has no file");
 	write_index("model/a.json", "{\"weight_map\":[]}");
 	refuse_open("model/a.json", "has no object \"weight_map\"");
 	write_index("model/a.json", "{");
-	refuse_open("model/a.json", "in the middle of the JSON text");
-	refuse_open("nowhere.json", "cannot be read");
-	refuse_open("nowhere", "nowhere: cannot be read: No such file");
+	refuse_open("model/a.json", "a.json: ");
+	refuse_open("nowhere.json", "nowhere.json");
+	refuse_open("nowhere", "nowhere: ");
 }
 
 int main(void)

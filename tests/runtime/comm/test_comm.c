@@ -50,7 +50,7 @@ static p4d_group *group_of_all(p4d_world *world, uint32_t size)
 
 static const p4d_dtype types[] = {P4D_DT_BF16, P4D_DT_FP16, P4D_DT_FP32, P4D_DT_FP64};
 
-/* Numbers with `mantissa` bits after the leading one, by the book: what a 16-bit type holds. */
+/* Rounds to `mantissa` bits after the leading one, by definition: the values of a 16-bit type. */
 static double rounded(double x, int mantissa, int least_exponent)
 {
 	int exponent;
@@ -103,24 +103,24 @@ static void put(void *data, uint64_t i, double x, p4d_dtype type)
 	}
 }
 
-/* What rank r contributes at i. Of many sizes, so that the order of a sum shows in its last bits. */
-static double term(uint32_t r, uint64_t i, p4d_dtype type)
+/* What rank r contributes at i. Of many magnitudes, so that the last bits of a sum show its order. */
+static double operand(uint32_t r, uint64_t i, p4d_dtype type)
 {
 	uint64_t state = i * 64 + r;
 
-	forked_random(&state); /* neighbours begin alike */
+	forked_random(&state); /* first draws of close seeds are similar */
 	uint32_t a = forked_random(&state), b = forked_random(&state);
 
 	return as_type(((double)a / 0x80000000u - 0.5) * (double)(1u << b % 8), type);
 }
 
-/* The one right answer: in order, in fp32 or fp64, rounded once. */
+/* The only right result: in order, in fp32 or fp64, rounded once. */
 static double reference(uint32_t size, uint64_t i, p4d_dtype type, p4d_reduction how)
 {
-	double sum = term(0, i, type);
+	double sum = operand(0, i, type);
 
 	for (uint32_t r = 1; r < size; r++) {
-		double x = term(r, i, type);
+		double x = operand(r, i, type);
 		if (how == P4D_MAX)
 			sum = x > sum ? x : sum;
 		else
@@ -132,7 +132,7 @@ static double reference(uint32_t size, uint64_t i, p4d_dtype type, p4d_reduction
 static void fill(void *data, uint32_t r, uint64_t first, uint64_t count, p4d_dtype type)
 {
 	for (uint64_t i = 0; i < count; i++)
-		put(data, i, term(r, first + i, type), type);
+		put(data, i, operand(r, first + i, type), type);
 }
 
 static void *block(uint64_t bytes)
@@ -184,14 +184,14 @@ static int sums(p4d_group *g, uint32_t rank, uint32_t size, uint64_t count, p4d_
 
 	fill(data, rank, 0, size * count, type);
 	memcpy(copy, data, size * bytes);
-	uint8_t *piece = block(bytes);
-	TRY(p4d_comm_reduce_scatter(g, piece, data, count, type, err));
-	CHECK(holds(piece, size, rank * count, count, type, P4D_SUM) && untouched(piece, bytes));
+	uint8_t *shard = block(bytes);
+	TRY(p4d_comm_reduce_scatter(g, shard, data, count, type, err));
+	CHECK(holds(shard, size, rank * count, count, type, P4D_SUM) && untouched(shard, bytes));
 	CHECK(!memcmp(data, copy, size * bytes));
-	/* the piece in place */
+	/* the shard in place */
 	TRY(p4d_comm_reduce_scatter(g, data + rank * bytes, data, count, type, err));
-	CHECK(!memcmp(data + rank * bytes, piece, bytes) && untouched(data, size * bytes));
-	free(piece);
+	CHECK(!memcmp(data + rank * bytes, shard, bytes) && untouched(data, size * bytes));
+	free(shard);
 	free(data);
 	free(copy);
 	return 0;
@@ -278,7 +278,7 @@ static int special_values(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 	x[0] = rank ? 1 : NAN;
 	TRY(p4d_comm_all_reduce(g, x, 1, P4D_DT_FP32, P4D_MAX, err));
 	CHECK(isnan(x[0]));
-	/* refused before anyone is asked */
+	/* refused locally, without communication */
 	wrong_groups(world, rank, size);
 	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 && wrong.code == P4D_E_VALUE);
@@ -339,7 +339,7 @@ static void test_messages(void **state)
 	everywhere(flood);
 }
 
-/* More small messages than may be on their way: in order, none lost. */
+/* More small messages than may be in flight: in order, none lost. */
 static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { MANY = 5 * P4D_SENDS };
@@ -363,7 +363,7 @@ static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(p4d_comm_send_wait(g, 1, 2, ticket, err));
 		CHECK(p4d_comm_send_wait(g, 1, 2, ticket + 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	}
-	/* to oneself: nothing there, then full */
+	/* to oneself: empty, then full */
 	CHECK(p4d_comm_recv(g, rank, 0, data[0], 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	for (uint32_t i = 0; i < P4D_SENDS; i++)
 		TRY(p4d_comm_send(g, rank, 0, data[i], 1, &ticket, err));
@@ -389,7 +389,7 @@ static void test_many_messages(void **state)
 	}
 }
 
-/* The linker puts these in the way of every allocation of the library. */
+/* The linker wraps every allocation of the library with these. */
 static unsigned long allocations;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -417,8 +417,8 @@ void *__wrap_realloc(void *old, size_t size)
 }
 
 /*
- * Rows, columns and all of a grid, in an order that all draw alike: groups share their ranks' slots and
- * connections, and roots change, so that some run ahead of others.
+ * Rows, columns and all of a grid, in the same random order on all ranks: groups share their ranks' slots and
+ * connections, and roots change, so that some ranks run ahead of others.
  */
 static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {

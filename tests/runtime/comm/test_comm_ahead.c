@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that leave while their sender computes: the rings they go through, and how large these are. */
+/* Messages that are sent while their sender computes: rings, and their sizes. */
 #include "support/support.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "comm/node.h"
 #include "support/forked.h"
 
-enum { MESSAGE = 1 << 20, MESSAGES = 2 }; /* larger than a ring that nobody asked to be */
+enum { MESSAGE = 1 << 20, MESSAGES = 2 }; /* larger than a ring of default size */
 
 static uint8_t byte_of(uint64_t i)
 {
@@ -27,7 +27,7 @@ static void test_sizes(void **state)
 	p4d_shm__size(&node, MESSAGE);
 	assert_int_equal(node.ring_bytes, 4 * MESSAGE);
 	assert_int_equal(node.bytes - small, 2 * 2 * P4D_NODE_CHANNELS * (node.ring_bytes - P4D_RING_BYTES));
-	/* no more than an address space has, however many and long */
+	/* bounded by the address space, however many and long */
 	node.count = P4D_NODE_RANKS;
 	const uint64_t long_ones[] = {(uint64_t)1 << 30, (uint64_t)1 << 60, UINT64_MAX};
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(*long_ones); i++) {
@@ -37,11 +37,11 @@ static void test_sizes(void **state)
 	}
 }
 
-/* A stream in pieces of any size, through a ring that is full or empty at times. */
+/* A stream in chunks of any size, through a ring that is full or empty at times. */
 static void test_ring(void **state)
 {
-	int bells[2] = {-1, -1}; /* nobody sleeps */
-	p4d_comm_node node = {.count = 2, .index = 1, .bells = bells};
+	int eventfds[2] = {-1, -1}; /* nobody sleeps */
+	p4d_comm_node node = {.count = 2, .index = 1, .eventfds = eventfds};
 	static uint8_t data[2 * P4D_RING_BYTES];
 	uint64_t written = 0, taken = 0, draw = 1, most = 0;
 
@@ -146,9 +146,9 @@ static void test_disagreement(void **state)
 	f.change = tell_another_size;
 	forked_start(&f, meet);
 	assert_true(forked_finish(&f, 30));
-	for (int i = 0; i < 2; i++) { /* both hear why */
+	for (int i = 0; i < 2; i++) { /* both get the reason */
 		assert_int_equal(f.ends[i].err.code, P4D_E_RANK);
-		assert_non_null(strstr(f.ends[i].err.text, "rank 1 was told another size of messages"));
+		assert_non_null(strstr(f.ends[i].err.text, "rank 1 has another message size"));
 	}
 }
 

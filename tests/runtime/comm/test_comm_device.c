@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups on devices: every call by both transports, which one is taken, and the library itself. */
+/* Groups on devices: every call with both transports, the choice of one, and the library itself. */
 #include "support/support.h"
 
 #include "comm/transport/nccl_library.h"
@@ -80,7 +80,7 @@ static void put(uint8_t *data, uint64_t i, float x, p4d_dtype type)
 	       width(type));
 }
 
-/* Room for numbers, of which the last two are kept. */
+/* Space for numbers, with two guards at the end. */
 static uint8_t *block(void)
 {
 	static uint8_t blocks[2][8 * MOST];
@@ -216,8 +216,7 @@ static void test_collectives(void **state)
 
 /* ---- messages ---- */
 
-/* Round the ring, both channels, oneself included, more than may be on their way; the data move on at once.
- */
+/* Around the ring, both channels, also to oneself, more than may be in flight; data is reused at once. */
 static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { ROUNDS = 3 * P4D_SENDS, BYTES = 30000, INCOMING = 16 << 20 };
@@ -242,7 +241,7 @@ static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		d->zero(d, b.memory, 2 * BYTES);
 		CHECK(holds(&b, INCOMING, elements(&b, from, round, BYTES, P4D_DT_BF16, P4D_SUM), 2 * BYTES));
 	}
-	/* of nothing, to a member or channel that is not there, from oneself before it was sent */
+	/* without a message, with an unknown member or channel, from oneself before it was sent */
 	TRY(p4d_comm_send(b.group, next, 0, b.memory, 0, &ticket[0], err));
 	TRY(p4d_comm_recv(b.group, before, 0, b.memory, 0, err));
 	CHECK(p4d_comm_send(b.group, size, 0, b.memory, 1, &ticket[0], &wrong) < 0 &&
@@ -266,10 +265,10 @@ static void test_messages(void **state)
 	everywhere(ring);
 }
 
-/* Of several sends the one that is received is the one that is done, whatever their order. */
+/* Of several sends the received one is done, whatever their order. */
 static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	/* more than is on its way before anyone receives */
+	/* more than is in flight before anyone receives */
 	enum { COUNT = MOST / 2, BYTES = 2 * COUNT };
 	p4d_pending pending[2] = {{.to = 1, .channel = 0}, {.to = size - 1, .channel = 2}};
 	unsigned which;
@@ -318,9 +317,9 @@ static void test_any(void **state)
 	everywhere(any);
 }
 
-/* ---- beside the operations ---- */
+/* ---- asynchronous collectives ---- */
 
-/* They start after what was queued before, do not hold up what comes after, and are waited for by number. */
+/* They start after what was queued before, do not block what follows, and are awaited by number. */
 static int beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { COUNT = 1000, ROUNDS = 40 };
@@ -358,7 +357,7 @@ static void test_beside(void **state)
 	everywhere(beside);
 }
 
-/* ---- which transport ---- */
+/* ---- the choice of a transport ---- */
 
 typedef struct choice {
 	p4d_transport_kind asked;
@@ -381,14 +380,14 @@ static const choice choices[] = {
     {.identities = {"GPU-a", "GPU-b"},
      .versions = {"22809", "22304"},
      .asked = P4D_TRANSPORT_NCCL,
-     .error = "NCCL cannot be used: rank 0 has NCCL of version 22809, rank 1 (n0) 22304"},
+     .error = "NCCL cannot be used: rank 0 has NCCL version 22809, but rank 1 (n0) has 22304"},
     {.identities = {"GPU-a", "GPU-b"},
      .versions = {"21703", "21703"},
      .asked = P4D_TRANSPORT_NCCL,
-     .error = "NCCL cannot be used: rank 0 (n0) has NCCL 2.17, at least 2.18 is needed"},
+     .error = "NCCL cannot be used: rank 0 (n0) has NCCL 2.17, expected 2.18 or later"},
     {.identities = {"", ""},
      .asked = P4D_TRANSPORT_NCCL,
-     .error = "NCCL cannot be used: the queued device is no GPU"},
+     .error = "NCCL cannot be used: the queued device is not a GPU"},
 };
 static const choice *chosen;
 
@@ -460,7 +459,7 @@ static void test_alone(void **state)
 	assert_true(forked_finish(&f, 30) && forked_all_well(&f));
 }
 
-/* A library that is not NCCL, and NVIDIA's own where it is installed; it needs no GPU to say its version. */
+/* A library that is not NCCL, and NVIDIA's where installed, which returns its version without a GPU. */
 static void test_library(void **state)
 {
 	p4d_nccl *nccl;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong with NCCL, and with ranks that others wait for on their devices: all end, with one cause.
- */
+/* Failures of NCCL, and of ranks that others wait for on their devices: all end, with one cause. */
 #include "support/support.h"
 
 #include <signal.h>
@@ -15,7 +14,7 @@ static const char *broken_call;
 static unsigned broken_after;
 static fake_nccl_fault broken_how;
 
-/* As p4d-train does: who has an error of its own tells all others. */
+/* As p4d-train does: a rank with an error of its own tells all others. */
 static int end(p4d_world *world, p4d_error *err)
 {
 	p4d_error why;
@@ -45,7 +44,7 @@ static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 	r.device.zero(&r.device, memory, COUNT * sizeof(float));
 	for (;;) {
 		TRY(p4d_comm_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
-		/* while the host is in here, nobody but the watch listens */
+		/* while the host is in here, only the watch polls the world */
 		TRY(r.device.sync(&r.device, err));
 	}
 }
@@ -55,7 +54,7 @@ static int sum_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	return sum_on(world, rank, size, err) < 0 ? end(world, err) : 0;
 }
 
-/* The victim says what NCCL said, all others that the victim said it. */
+/* The victim reports NCCL's error, all others the victim's report. */
 static void all_say(forked *f, const char *why)
 {
 	char told[600];
@@ -81,7 +80,7 @@ static const struct {
     {"AllReduce", 7, FAKE_FAILS,
      "NCCL, group of 3 from rank 0 on, all-reduce: unhandled system error: the fake was told to fail"},
     {"AllReduce", 7, FAKE_NEVER_ENDS,
-     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
+     "NCCL, group of 3 from rank 0 on, in progress: remote process exited: the fake was told to fail"},
 };
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
@@ -107,7 +106,7 @@ static void all_blame(forked *f, int size)
 {
 	char who[64];
 
-	snprintf(who, sizeof(who), "rank %d (n0) ended without a word", VICTIM);
+	snprintf(who, sizeof(who), "rank %d (n0) ended unexpectedly", VICTIM);
 	assert_true(forked_finish(f, 30));
 	for (int r = 0; r < size; r++)
 		if (r != VICTIM && (f->status[r] != 1 << 8 || f->ends[r].err.code != P4D_E_RANK ||
@@ -140,7 +139,7 @@ static void test_killed(void **state)
 	}
 }
 
-/* Inside of NCCL, which waits for it forever. */
+/* Inside NCCL, which waits for it forever. */
 static void test_killed_while_opening(void **state)
 {
 	forked f;
@@ -154,7 +153,7 @@ static void test_killed_while_opening(void **state)
 	kill_victim(&f, RANKS, 100000);
 }
 
-/* A rank whose NCCL notices the end first still names the rank that ended. */
+/* A rank whose NCCL fails first still names the rank that ended. */
 static int sum_once(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	if (rank == VICTIM)
@@ -179,8 +178,7 @@ static void nothing(void)
 {
 }
 
-/* A training whose layers do not fit the queue of a device, so that a host that did not pace itself would be
- * held up in there. */
+/* Training with more layers than fit in a device's queue, where a host without pacing would block. */
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_trainer *trainer;
@@ -202,8 +200,7 @@ static int train_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 }
 
 /*
- * A trainer that cannot open leaves behind it what never ends, on the stream of all operations or on one
- * beside it.
+ * A trainer that fails to open leaves work that never ends, on the stream of all operations or on another.
  */
 static void test_errors_while_a_trainer_opens(void **state)
 {
@@ -211,9 +208,11 @@ static void test_errors_while_a_trainer_opens(void **state)
 		const char *call, *options, *why;
 	} cases[] = {
 	    {"AllReduce", "tp=3 cp=1 heads=6 kv-heads=6 hidden=48 head-dim=8 vocab=204 seq-len=30",
-	     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
+	     "NCCL, group of 3 from rank 0 on, in progress: remote process exited: the fake was told to "
+	     "fail"},
 	    {"ReduceScatter", "tp=1 cp=1 global-batch=6",
-	     "NCCL, group of 3 from rank 0 on, under way: remote process exited: the fake was told to fail"},
+	     "NCCL, group of 3 from rank 0 on, in progress: remote process exited: the fake was told to "
+	     "fail"},
 	};
 
 	(void)state;

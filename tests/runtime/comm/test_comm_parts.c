@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What communication is made of, as far as one process can see it. */
+/* The parts of communication that one process can test. */
 #include "support/support.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static void test_slurm(void **state)
 	assert_int_equal(r.ports, 4);
 	assert_true(r.join_seconds > 0 && r.idle_seconds >= 3);
 
-	/* outside of steps there are no step variables but old names */
+	/* outside of steps only the old names are set */
 	also = "SLURM_NTASKS";
 	also_to = "16";
 	assert_int_equal(with("SLURM_STEP_NUM_TASKS", NULL, &r, &err), 0);
@@ -166,7 +166,7 @@ static void test_slurm_malformed(void **state)
 			fail_msg("%s=%s: %d %s", wrong[i].name, wrong[i].value, err.code, err.text);
 		assert_memory_equal(&r, &before, sizeof(r));
 	}
-	/* a key is a secret also when it is malformed */
+	/* even a malformed key is secret */
 	with("P4D_JOB_KEY", "00112233445566zz", &r, &err);
 	assert_null(strstr(err.text, "0011"));
 }
@@ -188,14 +188,14 @@ static void test_slurm_keys(void **state)
 	also_to = "1700000000";
 	with("P4D_JOB_KEY", NULL, &other, &err);
 	assert_true(one.key != other.key);
-	/* tasks differ, the job's key and ports do not */
+	/* the same key and ports for all tasks */
 	also = "SLURM_STEP_RESV_PORTS";
 	also_to = NULL;
 	with("SLURM_PROCID", "0", &one, &err);
 	with("SLURM_PROCID", "7", &other, &err);
 	assert_true(one.key == other.key && one.port == other.port && one.ports == other.ports);
 	assert_true(one.port >= 20000 && one.port + one.ports <= 32000);
-	/* another step of the same job meets elsewhere and does not let in this one's */
+	/* another step of the same job has other ports and another key */
 	with("SLURM_STEP_ID", "3", &other, &err);
 	assert_true(one.port != other.port);
 	assert_true(p4d_rendezvous__join_key(&one) != p4d_rendezvous__join_key(&other));
@@ -327,7 +327,7 @@ static void test_addresses(void **state)
 	assert_string_equal(p4d_wire__address_text(&members[2].address, text), "192.0.2.1:1002");
 }
 
-/* Every 16-bit number survives; halfway goes to the even neighbour, past the largest to infinity. */
+/* Every 16-bit number round-trips; ties go to even, overflow to infinity. */
 static void test_sixteen_bits(void **state)
 {
 	(void)state;
@@ -373,12 +373,12 @@ static void test_sixteen_bits(void **state)
 static void test_rounded_once(void **state)
 {
 	uint16_t a = 0x4380, one = 0x3f80, sum;
-	const void *terms[] = {&a, &one, &one};
+	const void *operands[] = {&a, &one, &one};
 
 	(void)state;
-	p4d_sum__terms(&sum, terms, 3, 1, P4D_DT_BF16, P4D_SUM);
+	p4d_sum__combine(&sum, operands, 3, 1, P4D_DT_BF16, P4D_SUM);
 	assert_int_equal(sum, 0x4381);
-	p4d_sum__terms(&sum, terms, 2, 1, P4D_DT_BF16, P4D_SUM);
+	p4d_sum__combine(&sum, operands, 2, 1, P4D_DT_BF16, P4D_SUM);
 	assert_int_equal(sum, 0x4380);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tokens a sample consists of: once each in a pass, at random, the same on every layout. */
+/* The tokens of samples: once each per pass, in random order, the same on every layout. */
 #include "support/support.h"
 
 #include "data/blend.h"
@@ -59,7 +59,7 @@ static void fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint64_t 
 		fail_msg("%s", err.text);
 }
 
-/* A batch with all that can be asked for. */
+/* A batch with everything that can be requested. */
 typedef struct batch {
 	int32_t tokens[64 * SEQ_LEN], labels[64 * SEQ_LEN], positions[64 * SEQ_LEN], documents[64 * SEQ_LEN];
 } batch;
@@ -178,7 +178,7 @@ static void a_pass_sees_each_token_once(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Labels, positions and documents of a sample against what its tokens say of themselves. */
+/* Labels, positions and documents of a sample against what its tokens encode. */
 static void check_sample(const batch *b, const p4d_sampler_options *options)
 {
 	int32_t ordinal = 0, start = 0;
@@ -197,7 +197,7 @@ static void check_sample(const batch *b, const p4d_sampler_options *options)
 			assert_int_equal(b->labels[i - 1],
 					 options->boundaries && !follows ? -1 : b->tokens[i]);
 	}
-	/* the last label is the token behind the sample */
+	/* the last label is the token after the sample */
 	int32_t last = b->labels[SEQ_LEN - 1];
 	assert_true(last == b->tokens[SEQ_LEN - 1] + 1 ||
 		    (options->boundaries ? last == -1 : last % PLACES == 0));
@@ -294,7 +294,7 @@ static void layouts_see_the_same_batch(void **state)
 	p4d_sampler_close(one);
 }
 
-/* What a sample is does not depend on which were asked for before. */
+/* A sample does not depend on which ones were read before. */
 static void samples_have_no_history(void **state)
 {
 	static batch forward[8], other;
@@ -319,7 +319,7 @@ static void samples_have_no_history(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Another seed and another pass mean another order. */
+/* Every seed and every pass has its own order. */
 static void orders_differ(void **state)
 {
 	static batch first, second;
@@ -351,7 +351,7 @@ static void mark_documents(const p4d_sampler_options *options, bool *seen)
 	p4d_samples out = all_of(&b);
 	p4d_sampler *sampler = open_with(in_directory("a"), options);
 
-	/* two passes: what one leaves over at its end is in the other */
+	/* two passes: the remainder of one is in the other */
 	for (uint64_t k = 0; k < 2 * p4d_sampler__samples(sampler); k++) {
 		fill(sampler, k, 1, 0, 1, &out);
 		for (int i = 0; i < SEQ_LEN; i++)
@@ -425,29 +425,29 @@ static void what_is_refused(void **state)
 	char blend[400];
 
 	(void)state;
-	refuse("", &usual, P4D_E_VALUE, "no dataset is named");
-	refuse("0.5", &usual, P4D_E_VALUE, "nothing follows the last weight");
+	refuse("", &usual, P4D_E_VALUE, "no dataset given");
+	refuse("0.5", &usual, P4D_E_VALUE, "expected a path after the last weight");
 	refuse("0.5 a b", &usual, P4D_E_VALUE, "\"b\" is not a weight above 0");
 	refuse("0 a", &usual, P4D_E_VALUE, "\"0\" is not a weight above 0");
 	refuse("-1 a", &usual, P4D_E_VALUE, "not a weight");
 	refuse("nan a", &usual, P4D_E_VALUE, "not a weight");
 	refuse("/nowhere/x", &usual, P4D_E_DATA, "/nowhere/x.bin");
 	snprintf(blend, sizeof(blend), "1e-7 %s 1 %s", in_directory("a"), in_directory("b"));
-	refuse(blend, &usual, P4D_E_VALUE, "below 1 in 65536");
+	refuse(blend, &usual, P4D_E_VALUE, "less than 1 in 65536");
 	options.seq_len = 0;
 	refuse(in_directory("a"), &options, P4D_E_VALUE, "sequences of 0 tokens");
 	options.seq_len = 1 << 20;
 	refuse(in_directory("a"), &options, P4D_E_DATA, "expected at least seq-len + 1 = 1048577");
 	options = usual;
 	options.validation = 1;
-	refuse(in_directory("a"), &options, P4D_E_VALUE, "the fraction for validation is 1");
+	refuse(in_directory("a"), &options, P4D_E_VALUE, "the validation fraction is 1, expected");
 	options.validation = 0.1;
 	refuse(in_directory("single"), &options, P4D_E_DATA,
-	       "has 1 document, of which 0.1 cannot be set apart");
+	       "has 1 document, cannot split off 0.1 for validation");
 	options.validation = 0;
 	options.validate = true;
-	refuse(in_directory("a"), &options, P4D_E_VALUE, "the fraction for validation is 0");
-	/* a file of llm.c, that does not say where documents begin */
+	refuse(in_directory("a"), &options, P4D_E_VALUE, "the validation fraction is 0");
+	/* an llm.c file, which does not mark where documents begin */
 	bytes plain = {.size = 0};
 	put(&plain, 20240520, 4);
 	put(&plain, 1, 4);
@@ -457,7 +457,7 @@ static void what_is_refused(void **state)
 		put(&plain, i % 7, 2);
 	write_file(in_directory("plain.bin"), plain.data, plain.size);
 	options = usual;
-	refuse(in_directory("plain"), &options, P4D_E_DATA, "does not say where its documents begin");
+	refuse(in_directory("plain"), &options, P4D_E_DATA, "llm.c files do not mark where documents begin");
 	options.tokens.delimiter = 6;
 	p4d_sampler_close(open_with(in_directory("plain"), &options));
 	options.tokens.delimiter = P4D_NO_DELIMITER;
@@ -471,11 +471,11 @@ static void what_is_refused(void **state)
 	p4d_error err;
 	assert_int_equal(p4d_sampler_fill(sampler, 0, 64, 0, 1, &out, &err), -1);
 	assert_int_equal(err.code, P4D_E_DATA);
-	assert_non_null(strstr(err.text, "expected 0 to 999, the vocabulary"));
+	assert_non_null(strstr(err.text, "outside the vocabulary, expected 0 to 999"));
 	assert_int_equal(p4d_sampler_fill(sampler, 0, 1, 0, 3, &out, &err), -1);
 	assert_int_equal(p4d_sampler_fill(sampler, 0, 1, 0, UINT64_MAX / 2 + 1, &out, &err), -1);
 	assert_int_equal(p4d_sampler_fill(sampler, 0, 1, 2, 2, &out, &err), -1);
-	assert_non_null(strstr(err.text, "cannot be cut into 2*2 equal pieces for context-parallel rank 2"));
+	assert_non_null(strstr(err.text, "split into 2*2 equal chunks for context-parallel rank 2"));
 	p4d_sampler_close(sampler);
 }
 

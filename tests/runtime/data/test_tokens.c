@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token files: what is read from good ones, and what is said of each kind of bad one. */
+/* Token files: what is read from good ones, and the error of each kind of bad one. */
 #include "support/support.h"
 
 #include "data/tokens.h"
@@ -8,7 +8,7 @@
 enum { SEQUENCES = 3, BOUNDS = 3 };
 static const p4d_tokens_options usual = {300, P4D_NO_DELIMITER};
 
-/* Documents {7, 8, 9} as two sequences and {299}: by hand, as Megatron-LM lays them out. */
+/* Documents {7, 8, 9} as two sequences and {299}: by hand, in Megatron-LM's format. */
 static bytes good_index(unsigned type, unsigned width)
 {
 	bytes b = {.size = 0};
@@ -64,7 +64,7 @@ static void every_integer_type(void **state)
 		assert_true(out[0] == 7 && out[1] == 8 && out[2] == 9 &&
 			    out[3] == (kinds[i][1] == 1 ? 99 : 299));
 		assert_int_equal(p4d_tokens__read(tokens, 2, 3, out, &err), -1);
-		assert_non_null(strstr(err.text, "t.bin: tokens 2 to 5 are asked for, it holds 4"));
+		assert_non_null(strstr(err.text, "t.bin: tokens 2 to 5 requested, but it has 4"));
 		p4d_tokens__close(tokens);
 	}
 }
@@ -105,26 +105,26 @@ static void malformed_index(void **state)
 		size_t width;
 		const char *text;
 	} cases[] = {
-	    {0, 'X', 1, "t.idx: byte 0: does not begin with MMIDIDX"},
+	    {0, 'X', 1, "t.idx: byte 0: not MMIDIDX"},
 	    {9, 2, 8, "t.idx: byte 9: version is 2, expected 1"},
 	    {17, 6, 1, "t.idx: byte 17: type is 6, expected an integer type"},
 	    {17, 0, 1, "type is 0"},
-	    {18, 4, 8, "t.idx: cut off at byte 94"},
-	    {18, 2, 8, "t.idx: 12 bytes behind the document bounds at byte 82"},
-	    {18, UINT64_MAX, 8, "cut off"},
-	    {18, (uint64_t)1 << 62, 8, "cut off"},
+	    {18, 4, 8, "t.idx: truncated at byte 94"},
+	    {18, 2, 8, "t.idx: 12 bytes after the document bounds at byte 82"},
+	    {18, UINT64_MAX, 8, "truncated"},
+	    {18, (uint64_t)1 << 62, 8, "truncated"},
 	    {26, 1, 8, "t.idx: byte 26: number of document bounds is 1"},
-	    {26, 4, 8, "cut off"},
-	    {26, (uint64_t)1 << 61, 8, "cut off"},
+	    {26, 4, 8, "truncated"},
+	    {26, (uint64_t)1 << 61, 8, "truncated"},
 	    {34, UINT32_MAX, 4, "t.idx: byte 34: length of sequence 0 is -1"},
 	    {34, 5, 4,
 	     "t.idx: byte 46: sequence 0 of 5 tokens is at byte 0 of t.bin, expected multiples of 2 "
-	     "inside of its 8 bytes"},
+	     "within its 8 bytes"},
 	    {62, 8, 8, "t.idx: byte 62: sequence 2 of 1 tokens is at byte 8"},
 	    {62, 5, 8, "sequence 2 of 1 tokens is at byte 5"},
 	    {62, UINT64_MAX - 1, 8, "sequence 2 of 1 tokens is at byte -2"},
 	    {54, 6, 8,
-	     "t.idx: byte 54: sequence 1 does not follow the one before in the same document, "
+	     "t.idx: byte 54: sequence 1 does not follow the previous one of its document, "
 	     "expected offset 4"},
 	    {70, 1, 8, "t.idx: byte 70: first document bound is 1, expected 0"},
 	    {78, 4, 8, "t.idx: byte 78: document 0 ends before sequence 4, expected 0 to 3"},
@@ -151,16 +151,16 @@ static void truncated_index(void **state)
 	(void)state;
 	for (size_t size = index.size; size-- > 0;) {
 		index.size = size;
-		refuse_index(&index, &data, size < 34 ? "expected a header of 34" : "cut off at byte");
+		refuse_index(&index, &data, size < 34 ? "expected a header of 34" : "truncated at byte");
 	}
 	index = good_index(8, 2);
 	bytes shorter = data;
 	shorter.size = 7;
 	refuse_index(&index, &shorter, "sequence 2 of 1 tokens is at byte 6 of t.bin");
 	shorter.size = 0;
-	refuse_index(&index, &shorter, "inside of its 0 bytes");
+	refuse_index(&index, &shorter, "within its 0 bytes");
 	put(&index, 0, 1);
-	refuse_index(&index, &data, "t.idx: 1 bytes behind the document bounds at byte 94");
+	refuse_index(&index, &data, "t.idx: 1 bytes after the document bounds at byte 94");
 }
 
 static void documents_without_tokens(void **state)
@@ -170,7 +170,7 @@ static void documents_without_tokens(void **state)
 	p4d_error err;
 
 	(void)state;
-	/* bounds 0 0 1 1: the first and the last hold no sequence */
+	/* bounds 0 0 1 1: the first and the last have no sequence */
 	memcpy(index.data, "MMIDIDX\0\0", 9);
 	index.size = 9;
 	put(&index, 1, 8);
@@ -192,7 +192,7 @@ static void documents_without_tokens(void **state)
 	assert_int_equal(p4d_tokens__document(tokens, 2).count, 0);
 	p4d_tokens__close(tokens);
 	memset(index.data + 34, 0, 4);
-	refuse_index(&index, &data, "t.bin: holds no token");
+	refuse_index(&index, &data, "t.bin: contains no tokens");
 }
 
 static void outside_of_vocabulary(void **state)
@@ -209,7 +209,7 @@ static void outside_of_vocabulary(void **state)
 	assert_int_equal(p4d_tokens__read(tokens, 0, 3, out, &err), 0);
 	assert_int_equal(p4d_tokens__read(tokens, 2, 2, out, &err), -1);
 	assert_int_equal(err.code, P4D_E_DATA);
-	assert_string_equal(err.text, "t.bin: byte 6: token 299, expected 0 to 298, the vocabulary");
+	assert_string_equal(err.text, "t.bin: byte 6: token 299 outside the vocabulary, expected 0 to 298");
 	p4d_tokens__close(tokens);
 
 	index = good_index(5, 8);
@@ -218,7 +218,7 @@ static void outside_of_vocabulary(void **state)
 	assert_int_equal(
 	    p4d_tokens__parse(&tokens, "t", index.data, index.size, data.data, data.size, &usual, &err), 0);
 	assert_int_equal(p4d_tokens__read(tokens, 0, 4, out, &err), -1);
-	assert_string_equal(err.text, "t.bin: byte 8: token -1, expected 0 to 299, the vocabulary");
+	assert_string_equal(err.text, "t.bin: byte 8: token -1 outside the vocabulary, expected 0 to 299");
 	p4d_tokens__close(tokens);
 	options.vocabulary = 0;
 	assert_int_equal(
@@ -288,12 +288,12 @@ static void malformed_llmc(void **state)
 	    {20240521, 1, 8, 1040, "t.bin: byte 0: magic is 20240521, expected 20240520 or 20240801"},
 	    {20240520, 7, 8, 1040, "t.bin: byte 4: version is 7, expected 1"},
 	    {20240520, 1, 9, 1040,
-	     "t.bin: byte 8: 9 tokens of 2 bytes, expected as many as there are in 16 bytes"},
+	     "t.bin: byte 8: 9 tokens of 2 bytes, expected as many as fit in the 16 bytes"},
 	    {20240520, 1, 7, 1040, "byte 8: 7 tokens"},
 	    {20240520, 1, 8, 1039, "byte 8: 8 tokens"},
 	    {20240520, 1, UINT32_MAX, 1040, "byte 8: -1 tokens"},
 	    {20240520, 1, 8, 1023, "t.bin: 1023 bytes, expected a header of 1024"},
-	    {20240520, 1, 0, 1024, "t.bin: holds no token"},
+	    {20240520, 1, 0, 1024, "t.bin: contains no tokens"},
 	};
 	p4d_tokens *tokens;
 	p4d_error err;
@@ -335,7 +335,7 @@ static void files_that_cannot_be_opened(void **state)
 	write_file(in_directory("empty.bin"), "", 0);
 	refuse_path("empty", "empty.bin: empty file");
 	write_file(in_directory("alone.bin"), data.data, data.size);
-	refuse_path("alone", "alone.bin: byte 0: not the magic of llm.c, and there is no index");
+	refuse_path("alone", "alone.bin: byte 0: not the magic of llm.c, and no Megatron-LM index");
 	write_file(in_directory("alone.idx"), "", 0);
 	refuse_path("alone", "alone.idx: 0 bytes, expected a header of 34");
 	write_file(in_directory("alone.idx"), index.data, index.size);
@@ -354,7 +354,7 @@ static void files_that_cannot_be_opened(void **state)
 	p4d_tokens__close(tokens);
 }
 
-/* What the writer writes is what the reader reads, in both widths. */
+/* The reader reads what the writer wrote, in both widths. */
 static void written_and_read(void **state)
 {
 	static const uint64_t vocabularies[] = {257, 65536, 65537, (uint64_t)INT32_MAX + 1};
@@ -416,7 +416,7 @@ static void writer_leaves_nothing_behind(void **state)
 	assert_int_equal(p4d_tokens_writer_add(&writer, text, 2, &err), 0);
 	assert_int_equal(p4d_tokens_writer_end(&writer, &err), 0);
 	assert_int_equal(p4d_tokens_writer_add(&writer, text, 3, &err), -1);
-	assert_string_equal(err.text, "token 300 in document 1, expected 0 to 256, the vocabulary");
+	assert_string_equal(err.text, "token 300 in document 1 outside the vocabulary, expected 0 to 256");
 	p4d_tokens_writer_abandon(&writer);
 	assert_int_equal(count_files(), files);
 	p4d_tokens_writer_abandon(&writer);

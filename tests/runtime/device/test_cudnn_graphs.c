@@ -215,7 +215,7 @@ static void ask_rank(const char *model, rank r)
 {
 	if (!is_new(&r))
 		return;
-	for (size_t i = 0; i < GPUS; i += test_stride(GPUS)) {
+	for (size_t i = 0; i < GPUS; i += test_stride(1, GPUS)) {
 		const bool build = !strcmp(model, "llama3-8b") && r.length == 4096 && r.heads == 32;
 		ask_blocks((int)i, &r, build && (all || gpus[i].sm == 90));
 	}

@@ -125,7 +125,7 @@ static void every_element_has_its_place(void **state)
 			const bool norm = strstr(tensors[t].name, "norm");
 			const bool table = strstr(tensors[t].name, "embed_tokens");
 			const bool both_ends =
-			    l.tied && !l.vocab_parallel && l.pp > 1 && l.schedule < P4D_ZBV;
+			    l.tied && !l.vocab_parallel && l.pp > 1 && !p4d_is_v_shaped(l.schedule);
 			const unsigned times = norm ? (unsigned)l.tp : table && both_ends ? 2 : 1;
 			for (uint64_t k = 0; k < tensors[t].count; k++)
 				if (tensors[t].times[k] != times)

@@ -5,7 +5,8 @@
  * end the same bytes. On another layout losses are the same to 1e-5.
  *
  * Chains of whole runs of p4d-train with 4 ranks: each is killed again and again, at its start, in its steps
- * and while it saves, then it may come to its end. P4D_TEST_SEED=N: at other moments.
+ * and while it saves, then it may come to its end. P4D_TEST_ALL: more often, P4D_TEST_SEED=N: at other
+ * moments.
  */
 #include "support/support.h"
 
@@ -17,11 +18,11 @@
 enum { EXIT_KILLED = 137 };
 static const double GONE_SECONDS = 5, LOOK_SECONDS = 5e-4;
 
-/* With the sanitizers everything is slow. */
+/* Of each chain. With the sanitizers everything is slow. */
 #ifndef __SANITIZE_ADDRESS__
-enum { KILLS = 10 };
+enum { KILLS = 3, KILLS_ALL = 10 };
 #else
-enum { KILLS = 2 };
+enum { KILLS = 2, KILLS_ALL = 2 };
 #endif
 
 /* How it is run with 4 ranks, and another way to run it. */
@@ -217,13 +218,14 @@ static void killed_chains(void **state)
 {
 	const char *base = getenv("P4D_TEST_SEED");
 	uint64_t seed = base ? strtoull(base, NULL, 10) : 0;
+	const unsigned kills = getenv("P4D_TEST_ALL") ? KILLS_ALL : KILLS;
 	unsigned killed = 0;
 
 	(void)state;
 	for (int c = 0; c < CHAINS; c++) {
 		static run_curve curve;
 		const double start_seconds = run_whole(chains[c].layout, &curve);
-		for (unsigned k = 0; k < KILLS; seed++) {
+		for (unsigned k = 0; k < kills; seed++) {
 			const attempt a = plan_attempt(seed, start_seconds);
 			print_message("%s, seed %d: kill rank %u %s\n", chains[c].layout, (int)seed, a.rank,
 				      moment_name[a.moment]);

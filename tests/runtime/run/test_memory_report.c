@@ -162,12 +162,14 @@ static void said(void **state)
 	    .host_peak = 50 * mib,
 	    .host_mapped = 4 * mib,
 	};
-	char text[2048], object[2050];
+	char text[2048];
+	p4d_text line = p4d_text_in(text, sizeof(text));
 
 	(void)state;
-	p4d_memory_report_json(&r, text, sizeof(text));
-	snprintf(object, sizeof(object), "{%s}", text);
-	struct json_object *json = json_tokener_parse(object);
+	p4d_json_text_open(&line, NULL, '{');
+	p4d_memory_report_json(&r, &line);
+	p4d_json_text_close(&line, '}');
+	struct json_object *json = json_tokener_parse(text);
 	assert_non_null(json);
 	assert_int_equal(number(json, NULL, "rank"), 3);
 	assert_int_equal(number(json, NULL, "planned_bytes"), 9 * mib);
@@ -183,7 +185,8 @@ static void said(void **state)
 	silent.used_bytes = P4D_NOT_MODELLED;
 	for (int i = 0; i < P4D_PART_COUNT; i++)
 		silent.used[i] = P4D_NOT_MODELLED;
-	p4d_memory_report_json(&silent, text, sizeof(text));
+	line = p4d_text_in(text, sizeof(text));
+	p4d_memory_report_json(&silent, &line);
 	assert_non_null(strstr(text, "\"used_bytes\":null"));
 	assert_non_null(strstr(text, "\"used\":{\"params\":null,\"staging\":null}"));
 	p4d_memory_report_text(&silent, text, sizeof(text));

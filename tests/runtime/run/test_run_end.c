@@ -89,12 +89,12 @@ static void works(void)
 
 	if (p4d_watchdog_arm(1, "rank 3 (h2)", &err) < 0)
 		_exit(2);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 3; i++) {
 		nanosleep(&nap, NULL);
 		p4d_watchdog_kick("a step");
 	}
 	p4d_watchdog_end();
-	nap.tv_sec = 1;
+	nap = (struct timespec){.tv_sec = 1, .tv_nsec = 50000000};
 	nanosleep(&nap, NULL);
 }
 
@@ -220,8 +220,7 @@ static void test_local_rank_killed(void **state)
 	assert_int_equal(WEXITSTATUS(status), 128 + SIGKILL);
 	const char *line = strstr(said, "p4d-train: [P4D050]");
 	assert_true(line && strstr(said, "p4d-train: [P4D052] an old one\n"));
-	snprintf(start, sizeof(start), "p4d-train: [P4D050] rank 1 (%s) ended without a word: process ",
-		 host);
+	snprintf(start, sizeof(start), "p4d-train: [P4D050] rank 1 (%s) ended unexpectedly: process ", host);
 	assert_memory_equal(line, start, strlen(start));
 	assert_non_null(strstr(line, " was killed by signal 9 (Killed)\n"));
 	assert_null(strstr(said, "lost"));
@@ -239,14 +238,14 @@ static void test_who_speaks(void **state)
 	/* any rank's cause is printed by rank 0, and by nobody else */
 	assert_true(p4d_rank_error_claim(0, "rank 3 (h2): [P4D051] no file"));
 	assert_true(
-	    p4d_rank_error_claim(0, "rank 3 (h2) ended without a word: process 7 was killed or crashed"));
+	    p4d_rank_error_claim(0, "rank 3 (h2) ended unexpectedly: process 7 was killed or crashed"));
 	assert_false(p4d_rank_error_claim(1, "rank 3 (h2): [P4D051] no file"));
 	/* rank 0's by rank 0, unless it is gone */
 	assert_false(p4d_rank_error_claim(1, "rank 0 (h1): [P4D051] no file"));
 	assert_true(
-	    p4d_rank_error_claim(1, "rank 0 (h1) ended without a word: process 7 was killed or crashed"));
+	    p4d_rank_error_claim(1, "rank 0 (h1) ended unexpectedly: process 7 was killed or crashed"));
 	assert_false(
-	    p4d_rank_error_claim(2, "rank 0 (h1) ended without a word: process 7 was killed or crashed"));
+	    p4d_rank_error_claim(2, "rank 0 (h1) ended unexpectedly: process 7 was killed or crashed"));
 	assert_string_equal(p4d_rank_cause(&err, 12, text, sizeof(text)),
 			    "step 12: [P4D051] no file; fix: --data b");
 	assert_string_equal(

@@ -96,9 +96,9 @@ static void test_refused(void **state)
 	REFUSED(P4D_E_VALUE, "above --steps", "--data=a", "--steps=3", "--warmup=4");
 	REFUSED(P4D_E_VALUE, "above --lr", "--data=a", "--steps=3", "--lr=0.1", "--min-lr=0.2");
 	REFUSED(P4D_E_VALUE, "--tp=0", "--data=a", "--steps=3", "--tp=0");
-	REFUSED(P4D_E_USAGE, "given twice", "--data=a", "--steps=3", "--tp=1", "--tp=2");
-	REFUSED(P4D_E_USAGE, "unknown option --nosuch", "--data=a", "--steps=3", "--nosuch");
-	REFUSED(P4D_E_USAGE, "unknown option --nodse", "--data=a", "--steps=3", "--nodse=2");
+	REFUSED(P4D_E_USAGE, "--tp", "--data=a", "--steps=3", "--tp=1", "--tp=2");
+	REFUSED(P4D_E_USAGE, "--nosuch", "--data=a", "--steps=3", "--nosuch");
+	REFUSED(P4D_E_USAGE, "--nodse", "--data=a", "--steps=3", "--nodse=2");
 	REFUSED(P4D_E_USAGE, "--nodes is not for p4d-train", "--data=a", "--steps=3", "--nodes=2");
 	REFUSED(P4D_E_USAGE, "--gpus-per-node is not", "--data=a", "--steps=3", "--gpus-per-node", "2");
 	REFUSED(P4D_E_USAGE, "--framework is not", "--data=a", "--steps=3", "--framework=megatron");

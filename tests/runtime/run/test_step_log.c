@@ -138,6 +138,7 @@ static void test_file(void **state)
 {
 	char path[] = "/tmp/p4d-log-XXXXXX", text[4096];
 	p4d_step_record r = a_step();
+	p4d_step_event event;
 	p4d_step_log log;
 	p4d_error err;
 
@@ -149,7 +150,15 @@ static void test_file(void **state)
 		assert_int_equal(p4d_step_log_open(&log, path, &on_cpu, &err), 0);
 		p4d_step_log_step(&log, &r);
 		assert_true(r.left == 2 * 15);
-		p4d_step_log_event(&log, "validation", "\"step\":5,\"loss\":3", NULL);
+		p4d_text *json = p4d_step_event_begin(&event, "validation");
+		p4d_json_text_string(json, "device_text", "a \"GPU\" of\\ours");
+		p4d_json_text_real(json, "loss", 3);
+		p4d_step_log_event(&log, &event, NULL);
+		/* what does not fit is no line, rather than half of one */
+		json = p4d_step_event_begin(&event, "long");
+		for (int j = 0; j < P4D_LINE_MOST; j++)
+			p4d_json_text_whole(json, "j", 1);
+		p4d_step_log_event(&log, &event, NULL);
 		p4d_step_log_close(&log);
 	}
 	FILE *file = fopen(path, "r");

@@ -8,7 +8,7 @@
 #include "support/training_curves.h"
 #include "support/transports.h"
 
-enum { STEPS = 4 };
+enum { STEPS = 3, COUNTED = 2 };
 
 static p4d_layout layout;
 static p4d_transport_kind kind;
@@ -32,19 +32,70 @@ static int train_on_cpu(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	return 0;
 }
 
+/* A rank whose queue is looked at while it makes steps. */
+typedef struct stepping {
+	transports_rank r;
+	training_text text;
+	p4d_trainer *trainer;
+	uint64_t steps;
+} stepping;
+
+static int begin_steps(stepping *s, p4d_world *world, uint32_t size, p4d_error *err)
+{
+	*s = (stepping){.text = {.layout = &layout, .vocab = VOCAB}};
+	TRY(transports_open(&s->r, world, size, kind, err));
+	p4d_trainer_settings settings = training_settings(&layout, &s->r.device, world, VOCAB);
+	settings.net.transport = s->r.transport;
+	TRY(p4d_trainer_open(&s->trainer, &settings, err));
+	s->text.place = p4d_trainer_place(s->trainer);
+	return 0;
+}
+
+static int make_step(stepping *s, p4d_error *err)
+{
+	p4d_step_result result;
+
+	return p4d_trainer_step(s->trainer, ++s->steps, 1e-3f, training_source, &s->text, &result, err);
+}
+
+static int end_steps(stepping *s)
+{
+	p4d_trainer_close(s->trainer);
+	transports_close(&s->r);
+	return 0;
+}
+
+/* For each step the host waits once, for the result. Whatever else waits is on the device. */
+static int count_waits(stepping *s, p4d_error *err)
+{
+	const uint64_t before = queued_device_waits(&s->r.device);
+
+	while (s->steps < COUNTED)
+		TRY(make_step(s, err));
+	const uint64_t waits = queued_device_waits(&s->r.device) - before;
+	if (waits != COUNTED)
+		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", COUNTED,
+				(int)waits);
+	return 0;
+}
+
+/*
+ * NCCL has connected all its ways before the first step, for that takes memory of the GPU, and waits for
+ * other ranks inside of it.
+ */
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	p4d_trainer *trainer;
-	transports_rank r;
+	stepping s;
 
-	TRY(transports_open(&r, world, size, kind, err));
-	p4d_trainer_settings settings = training_settings(&layout, &r.device, world, VOCAB);
-	settings.net.transport = r.transport;
-	TRY(p4d_trainer_open(&trainer, &settings, err));
-	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
-	p4d_trainer_close(trainer);
-	transports_close(&r);
-	return 0;
+	TRY(begin_steps(&s, world, size, err));
+	const unsigned ways = ways_of_nccl();
+	TRY(curve_train(s.trainer, &layout, STEPS, rank, nothing, err));
+	if (kind == P4D_TRANSPORT_NCCL)
+		TRY(count_waits(&s, err));
+	if (ways_of_nccl() != ways)
+		return p4d_fail(err, P4D_E_VALUE, "%u ways of NCCL were connected in steps",
+				ways_of_nccl() - ways);
+	return end_steps(&s);
 }
 
 /* What the list does in each kind of pipeline, and every kind of group. */
@@ -62,7 +113,7 @@ enum { FEW = sizeof(few) / sizeof(few[0]) };
 
 static void all_equal(const char *model, double limit, size_t first, size_t each)
 {
-	const bool all = getenv("P4D_TEST_ALL") != NULL;
+	const bool all = getenv("P4D_TEST_LAYOUT") != NULL;
 	const shape *table = all ? shapes : few;
 	const size_t count = all ? SHAPES : FEW;
 	const char *only = getenv("P4D_TEST_LAYOUT");
@@ -123,64 +174,6 @@ static void staged(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
-/* A rank whose queue is looked at while it makes steps. */
-typedef struct stepping {
-	transports_rank r;
-	training_text text;
-	p4d_trainer *trainer;
-	uint64_t steps;
-} stepping;
-
-static int begin_steps(stepping *s, p4d_world *world, uint32_t size, p4d_error *err)
-{
-	*s = (stepping){.text = {.layout = &layout, .vocab = VOCAB}};
-	TRY(transports_open(&s->r, world, size, kind, err));
-	p4d_trainer_settings settings = training_settings(&layout, &s->r.device, world, VOCAB);
-	settings.net.transport = s->r.transport;
-	TRY(p4d_trainer_open(&s->trainer, &settings, err));
-	s->text.place = p4d_trainer_place(s->trainer);
-	return p4d_trainer_initialize(s->trainer, SEED, err);
-}
-
-static int make_step(stepping *s, p4d_error *err)
-{
-	p4d_step_result result;
-
-	return p4d_trainer_step(s->trainer, ++s->steps, 1e-3f, training_source, &s->text, &result, err);
-}
-
-static int end_steps(stepping *s)
-{
-	p4d_trainer_close(s->trainer);
-	transports_close(&s->r);
-	return 0;
-}
-
-/*
- * Steps of a rank: for each the host waits once, for the result. Whatever else waits is on the device. NCCL
- * has connected all its ways before, for that takes memory of the GPU, and waits for other ranks inside of
- * it.
- */
-static int count_waits(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
-{
-	stepping s;
-
-	(void)rank;
-	TRY(begin_steps(&s, world, size, err));
-	const uint64_t before = queued_device_waits(&s.r.device);
-	const unsigned ways = ways_of_nccl();
-	while (s.steps < STEPS)
-		TRY(make_step(&s, err));
-	if (ways_of_nccl() != ways)
-		return p4d_fail(err, P4D_E_VALUE, "%u ways of NCCL were connected in steps",
-				ways_of_nccl() - ways);
-	const uint64_t waits = queued_device_waits(&s.r.device) - before;
-	if (waits != STEPS)
-		return p4d_fail(err, P4D_E_VALUE, "%d steps, and the host waited %d times", STEPS,
-				(int)waits);
-	return end_steps(&s);
-}
-
 /* When the host queues the last gradient of the lowest layer, those of all others are on their way. */
 static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
@@ -188,6 +181,7 @@ static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 
 	(void)rank;
 	TRY(begin_steps(&s, world, size, err));
+	TRY(p4d_trainer_initialize(s.trainer, SEED, err));
 	const uint64_t before = queued_device_beside(&s.r.device);
 	TRY(make_step(&s, err));
 	const uint64_t beside = queued_device_beside(&s.r.device) - before;
@@ -212,18 +206,6 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 	}
 }
 
-static void host_waits_once_a_step(void **state)
-{
-	char options[1024];
-
-	(void)state;
-	kind = P4D_TRANSPORT_NCCL;
-	for (size_t i = 0; i < FEW; i++) {
-		snprintf(options, sizeof(options), "%s %s", TINY PLAIN "precision=fp32", few[i].options);
-		curve_of(options, few[i].ranks, NULL, &layout, count_waits);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,7 +213,6 @@ int main(void)
 	    cmocka_unit_test(grouped_by_nccl),
 	    cmocka_unit_test(bf16_by_nccl),
 	    cmocka_unit_test(staged),
-	    cmocka_unit_test(host_waits_once_a_step),
 	    cmocka_unit_test(gradients_are_reduced_beside_the_backward_pass),
 	};
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/choice.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+int p4d_choice_index(const char *list, char separator, const char *word, size_t length)
+{
+	for (int index = 0;; index++) {
+		const char *end = strchrnul(list, separator);
+		if ((size_t)(end - list) == length && !strncasecmp(list, word, length))
+			return index;
+		if (!*end)
+			return -1;
+		list = end + 1;
+	}
+}
+
+int p4d_choice_find(const char *list, const char *word)
+{
+	return p4d_choice_index(list, '|', word, strlen(word));
+}
+
+const char *p4d_choice_name(const char *list, int index, char *buf, size_t size)
+{
+	for (; index > 0 && strchr(list, '|'); index--)
+		list = strchr(list, '|') + 1;
+	snprintf(buf, size, "%.*s", (int)strcspn(list, "|"), list);
+	return buf;
+}

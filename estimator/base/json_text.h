@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_JSON_TEXT_H
+#define P4D_JSON_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+/*
+ * Writes JSON without blanks, and without allocating where the text does not. Commas come by themselves. key:
+ * of a member, NULL in lists and for what is outermost. Bytes that are not UTF-8 pass as they are.
+ */
+void p4d_json_text_open(p4d_text *text, const char *key, char bracket); /* '{' or '[' */
+void p4d_json_text_close(p4d_text *text, char bracket);
+
+void p4d_json_text_string(p4d_text *text, const char *key, const char *string);
+void p4d_json_text_whole(p4d_text *text, const char *key, uint64_t number);
+void p4d_json_text_real(p4d_text *text, const char *key, double number); /* nine digits; not finite: null */
+void p4d_json_text_bool(p4d_text *text, const char *key, bool value);
+void p4d_json_text_null(p4d_text *text, const char *key);
+
+/* A string in quotes, escaped, where the layout is the caller's. */
+void p4d_json_text_quote(p4d_text *text, const char *string);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/option.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/choice.h"
+#include "base/number.h"
+
+int64_t p4d_option_bits(double real)
+{
+	int64_t bits;
+
+	memcpy(&bits, &real, sizeof(bits));
+	return bits;
+}
+
+double p4d_option_real(int64_t value)
+{
+	double real;
+
+	memcpy(&real, &value, sizeof(real));
+	return real;
+}
+
+int p4d_option_find(const p4d_option_info *table, int count, const char *name)
+{
+	for (int i = 0; i < count; i++) {
+		const char *a = table[i].name, *b = name;
+		while (*a && (*a == tolower((unsigned char)*b) || (*a == '-' && *b == '_'))) {
+			a++;
+			b++;
+		}
+		if (!*a && !*b)
+			return i;
+	}
+	return -1;
+}
+
+static int check_text(const p4d_option_info *info, const char *prefix, const char *text, p4d_error *err)
+{
+	if (!*text)
+		return p4d_fail(err, P4D_E_VALUE, "%s%s: empty value", prefix, info->name);
+	if (strlen(text) >= info->size)
+		return p4d_fail(err, P4D_E_VALUE, "%s%s: %zu characters, at most %zu are accepted", prefix,
+				info->name, strlen(text), info->size - 1);
+	for (const char *at = text; *at; at++)
+		if (iscntrl((unsigned char)*at))
+			return p4d_fail(err, P4D_E_VALUE, "%s%s: control character 0x%02x at position %zu",
+					prefix, info->name, (unsigned char)*at, (size_t)(at - text) + 1);
+	return 0;
+}
+
+int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
+		     p4d_error *err)
+{
+	uint64_t whole;
+	double real;
+	int index;
+
+	switch (info->kind) {
+	case P4D_INTEGER_KIND:
+		if (!p4d_number_whole(text, (uint64_t)info->min, (uint64_t)info->max, &whole))
+			return p4d_fail(err, P4D_E_VALUE,
+					"%s%s=%.64s: not a whole number from %" PRId64 " to %" PRId64, prefix,
+					info->name, text, info->min, info->max);
+		*value = (int64_t)whole;
+		return 0;
+	case P4D_DECIMAL_KIND:
+		if (!p4d_number_real(text, info->least, info->most, &real))
+			return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not a number from %g to %g", prefix,
+					info->name, text, info->least, info->most);
+		*value = p4d_option_bits(real);
+		return 0;
+	case P4D_CHOICE_KIND:
+		index = p4d_choice_find(info->argument, text);
+		if (index < 0)
+			return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not one of %s", prefix, info->name,
+					text, info->argument);
+		*value = index;
+		return 0;
+	case P4D_TEXT_KIND:
+		if (check_text(info, prefix, text, err) < 0)
+			return -1;
+		break;
+	case P4D_SWITCH_KIND:
+		break;
+	}
+	*value = 1;
+	return 0;
+}
+
+int p4d_option_twice(const char *name, const char *first, const char *second, p4d_error *err)
+{
+	if (!strcmp(first, second))
+		return 0;
+	return p4d_fail(err, P4D_E_USAGE, "--%s is given twice: %.64s and %.64s; leave one out", name, first,
+			second);
+}
+
+const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size)
+{
+	char number[P4D_NUMBER_TEXT];
+
+	if (info->kind == P4D_INTEGER_KIND)
+		snprintf(buf, size, "%" PRId64, value);
+	else if (info->kind == P4D_DECIMAL_KIND)
+		snprintf(buf, size, "%s", p4d_number_exact(p4d_option_real(value), number));
+	else if (info->kind == P4D_CHOICE_KIND)
+		p4d_choice_name(info->argument, (int)value, buf, size);
+	else
+		snprintf(buf, size, "%s", value ? "on" : "off");
+	return buf;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_OPTION_H
+#define P4D_OPTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Options with a type, in tables: request/options.def, and p4d-train's own. */
+typedef enum p4d_kind {
+	P4D_INTEGER_KIND,
+	P4D_DECIMAL_KIND,
+	P4D_CHOICE_KIND,
+	P4D_TEXT_KIND,
+	P4D_SWITCH_KIND
+} p4d_kind;
+
+typedef struct p4d_option_info {
+	const char *name;     /* "micro-batch" */
+	const char *argument; /* "N", "on|off", NULL for a switch */
+	const char *help;
+	p4d_kind kind;
+	unsigned where;     /* P4D_WHERE_* */
+	int64_t min, max;   /* integers */
+	double least, most; /* real numbers */
+	size_t field, size; /* place in the struct that the table is of; size: of texts */
+	int64_t number;     /* defaults, where the table has them: integers and choices, */
+	double real;        /* real numbers */
+} p4d_option_info;
+
+/* A value: an integer, the index of a choice, 1 for a text or a switch, the bits of a real number. */
+int64_t p4d_option_bits(double real);
+double p4d_option_real(int64_t value);
+
+/* -1: no such name ('_' counts as '-', case is ignored). */
+int p4d_option_find(const p4d_option_info *table, int count, const char *name);
+
+/*
+ * Reads a value. Of texts it says only whether they fit. prefix: of the option in messages, "--". Errors:
+ * VALUE with the accepted range or choices.
+ */
+int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
+		     p4d_error *err);
+
+/* For an option that is given again: 0 where the values are the same, else -1 with USAGE. */
+int p4d_option_twice(const char *name, const char *first, const char *second, p4d_error *err);
+
+/* Prints any value but a text as it would be typed ("8", "1f1b"). buf may be truncated. */
+const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef P4D_TEXT_H
+#define P4D_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Text under construction, NUL-terminated at all times. What does not fit is cut off, `truncated` says so,
+ * and nothing is added behind the cut.
+ */
+typedef struct p4d_text {
+	char *at;
+	size_t size, length;
+	bool truncated;
+	bool grows; /* `at` is allocated, and belongs to the caller; truncated: there was no memory */
+} p4d_text;
+
+/* In a buffer of the caller's, which starts empty. */
+p4d_text p4d_text_in(char *buf, size_t size);
+
+void p4d_text_add(p4d_text *text, const char *string);
+void p4d_text_add_bytes(p4d_text *text, const char *bytes, size_t length);
+void p4d_text_print(p4d_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* An entry of a list: behind the separator unless the text is empty, and whole or not at all. */
+void p4d_text_entry(p4d_text *text, const char *separator, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

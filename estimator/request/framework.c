@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "request/framework.h"
+
+int p4d_framework_default(const p4d_request *r)
+{
+	int first = 0;
+
+	while (first < P4D_FRAMEWORKS - 1 && p4d_frameworks[first]->check_model(r, NULL) < 0)
+		first++;
+	return first;
+}
+
+int p4d_framework_check(const p4d_request *r, p4d_error *err)
+{
+	const p4d_framework *f = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
+	char name[16];
+
+	if (!(f->schedules >> r->value[P4D_SCHEDULE] & 1)) {
+		p4d_fail(err, P4D_E_SCHEDULE, "schedule=%s %s",
+			 p4d_request_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)),
+			 f->no_schedule);
+		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+	}
+	if (f->no_vocab_parallel && r->value[P4D_VOCAB_PARALLEL]) {
+		p4d_fail(err, P4D_E_SCHEDULE, "vocab-parallel %s", f->no_vocab_parallel);
+		return p4d_fix(err, "--p4d-vocab-parallel=off");
+	}
+	if (f->check_model(r, err) < 0)
+		return p4d_fix(err, "--p4d-framework=%s", p4d_framework_of(p4d_framework_default(r))->name);
+	return 0;
+}
