@@ -71,7 +71,7 @@ static void *take(llama *m, uint64_t count, uint64_t size)
 	return m->arena ? m->arena + at : NULL;
 }
 
-/* As in plan_p4d.c. */
+/* As in framework/p4d.c. */
 static uint64_t sums_bytes(const llama *m)
 {
 	const uint64_t columns = P4D_NORM_SUMS * m->shape.hidden, heads = P4D_HEAD_SUMS * 2 * m->columns;
