@@ -37,4 +37,4 @@ pictures: p4d$(EXEEXT)
 		--svg $(srcdir)/man/pictures/pipeline.svg >/dev/null
 	P4D_DATADIR=$(srcdir)/etc SLURM_CONF=/nonexistent ./p4d$(EXEEXT) estimate --model llama3-70b --gpu h100 --nodes 8 \
 		--tp 4 --pp 8 --global-batch 128 --svg $(srcdir)/man/pictures/memory.svg >/dev/null
-.PHONY: pictures
+

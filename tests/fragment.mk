@@ -292,7 +292,7 @@ tests_bench_train_speed_SOURCES = tests/bench/train_speed.c tests/bench/products
 tests_bench_verdict_latency_SOURCES = tests/bench/verdict_latency.c $(fakehost)
 tests_bench_verdict_latency_CPPFLAGS = $(tests_plugin_test_fakehost_CPPFLAGS)
 tests_bench_verdict_latency_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-.PHONY: bench tools gpu-checks
+.PHONY: bench tools gpu-checks pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # make distcheck without the tests that calculate for long and read no files: it is about files.

@@ -64,7 +64,6 @@ $(cuda_kernels:.cu=.lo) runtime/device/cuda/libp4d_cuda_la-cuda_open.lo: runtime
 runtime/device/cuda/architectures: always
 	@$(MKDIR_P) $(@D) && { echo '$(CUDA_ARCHITECTURES)' | cmp -s - $@ || echo '$(CUDA_ARCHITECTURES)' >$@; }
 always:
-.PHONY: always
 CLEANFILES += runtime/device/cuda/architectures runtime/device/cuda/.deps/*.cu.d
 endif
 

@@ -78,7 +78,7 @@ static void every_buffer_is_in_some_plan(void **state)
 
 	(void)state;
 	for (unsigned count = 0; count < 4000;) {
-		if (!random_layout(&l, P4D_GPIPE, P4D_V_HALF))
+		if (!random_layout(&l, -1))
 			continue;
 		count++;
 		assert_int_equal(p4d_plan_build(&l, &h100, (uint32_t)draw(l.pp), &plan, NULL), 0);

@@ -80,7 +80,7 @@ static int count_waits(stepping *s, p4d_error *err)
 }
 
 /*
- * NCCL has connected all its ways before the first step, for that takes memory of the GPU, and waits for
+ * NCCL has connected all its channels before the first step, for that takes memory of the GPU, and waits for
  * other ranks inside of it.
  */
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
@@ -88,13 +88,13 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	stepping s;
 
 	TRY(begin_steps(&s, world, size, err));
-	const unsigned ways = ways_of_nccl();
+	const unsigned channels = nccl_channels();
 	TRY(curve_train(s.trainer, &layout, STEPS, rank, nothing, err));
 	if (kind == P4D_TRANSPORT_NCCL)
 		TRY(count_waits(&s, err));
-	if (ways_of_nccl() != ways)
-		return p4d_fail(err, P4D_E_VALUE, "%u ways of NCCL were connected in steps",
-				ways_of_nccl() - ways);
+	if (nccl_channels() != channels)
+		return p4d_fail(err, P4D_E_VALUE, "%u channels of NCCL were connected in steps",
+				nccl_channels() - channels);
 	return end_steps(&s);
 }
 
