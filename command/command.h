@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COMMAND_H
-#define P4D_COMMAND_H
+#pragma once
 
 #include "line/line.h"
 
@@ -22,5 +21,3 @@ int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
 
 extern const char p4d_check_options[];
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CLIENT_JOB_H
-#define P4D_CLIENT_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ uint32_t p4d_client_job_id(void);
 
 /* False with -Q: print only warnings and refusals. */
 bool p4d_client_talks(void);
-
-#endif

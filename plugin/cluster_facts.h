@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CLUSTER_FACTS_H
-#define P4D_CLUSTER_FACTS_H
+#pragma once
 
 #include "base/error.h"
 #include "job/cluster.h"
@@ -10,5 +9,3 @@
  * with p4d_cluster_free, which accepts a zeroed struct. Errors: IO, NO_MEMORY.
  */
 int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_ENVIRONMENT_H
-#define P4D_JOB_ENVIRONMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ const char *p4d_environment_comment_plan(const char *comment, char *plan, size_t
 
 /* Writes the comment with its plan replaced (or added); -1 when it does not fit. */
 int p4d_environment_comment_with_plan(const char *comment, const char *plan, char *buf, size_t size);
-
-#endif

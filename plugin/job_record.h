@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_RECORD_H
-#define P4D_JOB_RECORD_H
+#pragma once
 
 #include "base/error.h"
 #include "job/job.h"
@@ -28,5 +27,3 @@ int p4d_record_step_agrees(const char *approved, const char *line, const p4d_req
 
 /* The same for any component of a heterogeneous job: its steps inherit the first one's environment. */
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_SUBMIT_H
-#define P4D_JOB_SUBMIT_H
+#pragma once
 
 #include "guard/guard.h"
 #include "slurm_compat.h"
@@ -31,5 +30,3 @@ void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg);
 
 /* Return code of a refused submission or update: a user without err_msg (REST) sees its text. */
 #define P4D_REFUSED ESLURM_INVALID_GRES
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_SUBMIT_WATCH_H
-#define P4D_JOB_SUBMIT_WATCH_H
+#pragma once
 
 #include "job/job.h"
 #include "site/site.h"
@@ -25,5 +24,3 @@ void p4d_watch_release(void);
 
 /* A p4d_cluster_source: the cluster as last seen; call between acquire and release. */
 const p4d_cluster *p4d_watch_cluster(void *unused);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SITE_FILE_H
-#define P4D_SITE_FILE_H
+#pragma once
 
 #include "site/site.h"
 
@@ -10,5 +9,3 @@
  * P4D_OK.
  */
 p4d_site *p4d_site_find(int argc, char **argv, bool fallback, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SLURM_COMPAT_H
-#define P4D_SLURM_COMPAT_H
+#pragma once
 
 /*
  * Differences between Slurm 22.05 and 26.05, and symbols that libslurmfull exports without declaring them in
@@ -37,5 +36,3 @@
 /* Slurm calls slurm_xfree on what it is given: memory from any other allocator crashes slurmctld. */
 extern char *slurm_xstrdup(const char *text);
 extern void slurm_xfree(void **pointer);
-
-#endif

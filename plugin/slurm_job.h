@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SLURM_JOB_H
-#define P4D_SLURM_JOB_H
+#pragma once
 
 #include "job/job.h"
 #include "slurm_compat.h"
@@ -16,5 +15,3 @@ bool p4d_desc_touches_job(const job_desc_msg_t *desc);
 
 /* The same for the record of an existing job. */
 void p4d_job_from_info(p4d_job *job, const job_info_t *info);
-
-#endif

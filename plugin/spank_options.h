@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SPANK_OPTIONS_H
-#define P4D_SPANK_OPTIONS_H
+#pragma once
 
 #include "request/request.h"
 #include "slurm_compat.h"
@@ -39,5 +38,3 @@ void p4d_options_reset(void);
  * NULL) from the job that is being submitted.
  */
 void p4d_options_clean_environment(spank_t spank);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SPANK_REPORT_H
-#define P4D_SPANK_REPORT_H
+#pragma once
 
 #include "guard/guard.h"
 
@@ -12,5 +11,3 @@ void p4d_spank_report_verdict(const p4d_verdict *verdict);
 
 /* Prints the memory of the fullest GPU by class (--p4d-verbose). */
 void p4d_spank_report_memory(const p4d_verdict *verdict);
-
-#endif

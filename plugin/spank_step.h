@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SPANK_STEP_H
-#define P4D_SPANK_STEP_H
+#pragma once
 
 #include "slurm_compat.h"
 
@@ -15,5 +14,3 @@ void p4d_step_judge(spank_t spank, int argc, char **argv);
 
 /* For every task: 0, or -1 when the step was refused (the first task prints why). */
 int p4d_step_task(spank_t spank);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SPANK_SUBMIT_H
-#define P4D_SPANK_SUBMIT_H
+#pragma once
 
 #include "slurm_compat.h"
 
@@ -14,5 +13,3 @@ int p4d_submit_job(spank_t spank, int argc, char **argv);
 
 /* srun inside a job. */
 int p4d_submit_step(spank_t spank, int argc, char **argv);
-
-#endif

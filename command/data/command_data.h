@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COMMAND_DATA_H
-#define P4D_COMMAND_DATA_H
+#pragma once
 
 #include "line/line.h"
 
 /* p4d data, and what its help says of its options. */
 int p4d_command_data(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 extern const char p4d_data_options[];
-
-#endif

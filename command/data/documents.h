@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_DOCUMENTS_H
-#define P4D_DOCUMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *e
 int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);
 void p4d_documents__close(p4d_documents *documents); /* the file; another may be opened */
 void p4d_documents__free(p4d_documents *documents);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PROGRESS_H
-#define P4D_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void p4d_progress__start(p4d_progress *progress, const char *what, uint64_t tota
 void p4d_progress__update(p4d_progress *progress, uint64_t done);
 /* Takes the bar away. */
 void p4d_progress__end(p4d_progress *progress);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LINE_H
-#define P4D_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -94,5 +93,3 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 /* The same with the GPUs, as a command. */
 const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, char *buf,
 				size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PICTURES_H
-#define P4D_PICTURES_H
+#pragma once
 
 #include "picture/simulation.h"
 #include "plan/stage_memory.h"
@@ -32,5 +31,3 @@ int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate,
  */
 int p4d_picture_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
 			 p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SIMULATION_H
-#define P4D_SIMULATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ void p4d_simulation__live_free(p4d_live *live);
 
 /* Device bytes of a stage while these slots are taken. */
 uint64_t p4d_simulation__bytes(const p4d_simulated *stage, const p4d_slots *now);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SVG_H
-#define P4D_SVG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ void p4d_svg__labels_end(p4d_svg *svg);
  */
 int p4d_svg__save(p4d_svg *svg, const char *path, double width, double height, const char *title,
 		  const char *description, const p4d_svg_style *styles, p4d_error *err);
-
-#endif

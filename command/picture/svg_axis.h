@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SVG_AXIS_H
-#define P4D_SVG_AXIS_H
+#pragma once
 
 #include "picture/svg.h"
 
@@ -40,5 +39,3 @@ int p4d_svg__axis_decimals(double step);
 
 /* Pixels that a text of this font size takes, about; of the fonts in the list of svg.c in a wide one. */
 double p4d_svg__text_width(const char *text, double size);
-
-#endif

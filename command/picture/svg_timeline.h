@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SVG_TIMELINE_H
-#define P4D_SVG_TIMELINE_H
+#pragma once
 
 #include "picture/simulation.h"
 #include "picture/svg_axis.h"
@@ -47,5 +46,3 @@ static inline uint32_t p4d_row_stage(const p4d_rows_shown *rows, uint32_t row)
 /* svg_flow.c: memory over time, from y on; returns the height. capacity 0: unknown. Errors: NO_MEMORY. */
 int p4d_picture__flow(p4d_svg *svg, const p4d_simulation *simulation, const p4d_view *view, double capacity,
 		      double limit, double y, double *height, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_REPORT_H
-#define P4D_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ struct json_object *p4d_report_json_defaults(const p4d_request *request);
 struct json_object *p4d_report_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */
 struct json_object *p4d_report_json_fraction(double fraction);
 int p4d_report_json_print(struct json_object *object, p4d_error *err); /* and releases it */
-
-#endif

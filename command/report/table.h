@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TABLE_H
-#define P4D_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ size_t p4d_table__terminal_width(void);
  * 0: not at all.
  */
 void p4d_table_print_wrapped(unsigned indent, size_t elsewhere, const char *text);
-
-#endif

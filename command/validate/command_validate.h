@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COMMAND_VALIDATE_H
-#define P4D_COMMAND_VALIDATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <json-c/json.h>
@@ -37,5 +36,3 @@ int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool
 
 /* The subcommand. */
 int p4d_command_validate(const p4d_line *line, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_MEASURED_H
-#define P4D_MEASURED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ void p4d_measured__pair_set(p4d_measured_pair *pair, const p4d_measured *row, co
  * predicted in the wrong order.
  */
 unsigned p4d_measured__wrong_orders(const p4d_measured_pair *runs, size_t count, unsigned *pairs);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ARGUMENTS_H
-#define P4D_ARGUMENTS_H
+#pragma once
 
 #include <getopt.h>
 
@@ -16,5 +15,3 @@
  */
 int p4d_arguments_next(int argc, char *const argv[], const char *letters, const struct option *table,
 		       int *which, p4d_error *err);
-
-#endif

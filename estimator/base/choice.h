@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CHOICE_H
-#define P4D_CHOICE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ int p4d_choice_find(const char *list, const char *word); /* of "a|b|c" */
 
 /* Beyond the end: the last. buf may be truncated. */
 const char *p4d_choice_name(const char *list, int index, char *buf, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ERROR_H
-#define P4D_ERROR_H
+#pragma once
 
 /*
  * Errors are owned by the caller and never allocate. A fallible function takes `p4d_error *err` last, returns
@@ -29,5 +28,3 @@ int p4d_fix(p4d_error *err, const char *format, ...) __attribute__((format(print
 
 const char *p4d_error_code_title(p4d_code code); /* NULL when there is no such code */
 const char *p4d_error_code_text(p4d_code code);
-
-#endif

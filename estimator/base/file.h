@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_FILE_H
-#define P4D_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,5 +11,3 @@ int p4d_file_open(const char *path);
  * than `most` bytes, ENOMEM.
  */
 char *p4d_file_read(int fd, size_t most, size_t *length);
-
-#endif

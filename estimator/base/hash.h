@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_HASH_H
-#define P4D_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ static inline uint64_t p4d_hash_bytes(const char *bytes, size_t length)
 		hash = p4d_hash_step(hash, (unsigned char)bytes[i]);
 	return hash;
 }
-
-#endif

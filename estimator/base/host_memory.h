@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_HOST_MEMORY_H
-#define P4D_HOST_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
  */
 uint64_t p4d_host_memory_peak(void);
 uint64_t p4d_host_memory_mapped(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JSON_FILE_H
-#define P4D_JSON_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t
 
 /* Refuses a member that the reader does not know; returns -1. */
 int p4d_json_unknown_field(const char *key, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JSON_TEXT_H
-#define P4D_JSON_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ void p4d_json_text_null(p4d_text *text, const char *key);
 
 /* A string in quotes, escaped, where the layout is the caller's. */
 void p4d_json_text_quote(p4d_text *text, const char *string);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LIBRARY_H
-#define P4D_LIBRARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@
  * also when there is none: then with where it should have been installed.
  */
 bool p4d_library_find(const char *name, char *path, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_MAPPING_H
-#define P4D_MAPPING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ typedef struct p4d_mapping {
  */
 int p4d_mapping_open(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err);
 void p4d_mapping_close(p4d_mapping *mapping);
-
-#endif

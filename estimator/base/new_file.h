@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_NEW_FILE_H
-#define P4D_NEW_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void p4d_new_file_abandon(p4d_new_file *file);
 
 /* A whole file at once; on failure nothing has changed. Errors: IO, NO_MEMORY. */
 int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_NUMBER_H
-#define P4D_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ enum { P4D_NUMBER_TEXT = 32 };
 /* Like "%.*g"; and with no more digits than it takes to read the same number again. */
 const char *p4d_number_text(double number, int digits, char buf[P4D_NUMBER_TEXT]);
 const char *p4d_number_exact(double number, char buf[P4D_NUMBER_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_OPTION_H
-#define P4D_OPTION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ int p4d_option_twice(const char *name, const char *first, const char *second, p4
 
 /* Prints any value but a text as it would be typed ("8", "1f1b"). buf may be truncated. */
 const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SUGGEST_H
-#define P4D_SUGGEST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ typedef struct p4d_suggest {
 } p4d_suggest;
 void p4d_suggest_offer(p4d_suggest *alike, const char *name);
 const char *p4d_suggest_text(p4d_suggest *alike);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEXT_H
-#define P4D_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ void p4d_text_print(p4d_text *text, const char *format, ...) __attribute__((form
 /* An entry of a list: behind the separator unless the text is empty, and whole or not at all. */
 void p4d_text_entry(p4d_text *text, const char *separator, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

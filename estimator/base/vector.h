@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_VECTOR_H
-#define P4D_VECTOR_H
+#pragma once
 
 /* What loops need to become vector instructions: versions for several instruction sets, and numbers of 16
  * bits. */
@@ -51,5 +50,3 @@ static inline float p4d_from_fp16(uint16_t x)
 	memcpy(&value, &bits, sizeof(value));
 	return value;
 }
-
-#endif

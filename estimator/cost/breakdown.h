@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_BREAKDOWN_H
-#define P4D_BREAKDOWN_H
+#pragma once
 
 #include "cost/cost.h"
 
@@ -40,5 +39,3 @@ int p4d_breakdown_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_ste
 		     p4d_breakdown *losses, p4d_error *err);
 
 const char *p4d_breakdown_name(p4d_breakdown_part loss); /* "tensor-comm" */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COST_H
-#define P4D_COST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -86,5 +85,3 @@ int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_wor
 /* FLOPs of one step of the whole job: the model's, and what the hardware executes. */
 double p4d_cost_model_flops(const p4d_layout *layout);
 double p4d_cost_hardware_flops(const p4d_layout *layout);
-
-#endif

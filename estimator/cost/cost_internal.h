@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COST_INTERNAL_H
-#define P4D_COST_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -175,5 +174,3 @@ typedef struct p4d_cost_step_ends {
 
 p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *layout, const p4d_cost_terms *terms,
 					  uint32_t stage);
-
-#endif

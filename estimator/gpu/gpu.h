@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_GPU_H
-#define P4D_GPU_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ void p4d_gpus_free(p4d_gpus *gpus);
  * never ambiguous. NULL when unknown; *ambiguous is then left as it was.
  */
 const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous);
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_GPU_TABLE_H
-#define P4D_GPU_TABLE_H
+#pragma once
 
 #include "gpu/gpu.h"
 
 /* etc/gpus.json as it was when p4d was built; gpu_table.c is generated from it. */
 extern const p4d_gpu p4d_gpu_table[];
 extern const size_t p4d_gpu_table_count;
-
-#endif

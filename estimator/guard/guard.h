@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_GUARD_H
-#define P4D_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 /* What the fullest rank holds: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank".
  */
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);
-
-#endif

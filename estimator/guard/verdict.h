@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_VERDICT_H
-#define P4D_VERDICT_H
+#pragma once
 
 #include "guard/guard.h"
 
@@ -35,5 +34,3 @@ static inline bool p4d_is_chosen(const p4d_request *request, p4d_option option)
 {
 	return request->origin[option] == P4D_BY_P4D;
 }
-
-#endif

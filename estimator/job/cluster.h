@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CLUSTER_H
-#define P4D_CLUSTER_H
+#pragma once
 
 #include "job/job.h"
 
@@ -13,5 +12,3 @@ int p4d_cluster_add(p4d_cluster *cluster, const char *partition, bool is_default
 		    const char *features, uint64_t mem_bytes);
 
 void p4d_cluster_free(p4d_cluster *cluster); /* also a zeroed one */
-
-#endif

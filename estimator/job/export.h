@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_EXPORT_H
-#define P4D_EXPORT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 /* The output names by number, P4D_EXPORT_PLAN first; NULL after the last. */
 #define P4D_EXPORT_PLAN "P4D_PLAN"
 const char *p4d_export_name(size_t index);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_H
-#define P4D_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +89,3 @@ int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err);
 
 /* Parses -N: "4", "2-4". */
 int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_INTERNAL_H
-#define P4D_JOB_INTERNAL_H
+#pragma once
 
 #include "job/job.h"
 
@@ -28,5 +27,3 @@ bool p4d_job__next_name(const char **at, char *name, size_t size);
  */
 int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
 		 p4d_geometry *out, p4d_error *err);
-
-#endif

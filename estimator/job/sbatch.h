@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SBATCH_H
-#define P4D_SBATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -86,5 +85,3 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);
 
 void p4d_sbatch_free(p4d_sbatch *sbatch);
-
-#endif

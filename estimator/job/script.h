@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SCRIPT_H
-#define P4D_SCRIPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ p4d_script p4d_script_scan(const char *text, size_t length);
  */
 int p4d_script_contradicts(const char *text, size_t length, const p4d_layout *layout, char *found,
 			   size_t size, uint64_t *planned);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_MODEL_H
-#define P4D_MODEL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const 
  * UINT64_MAX when the count does not fit.
  */
 uint64_t p4d_model_parameters(const p4d_request *request);
-
-#endif

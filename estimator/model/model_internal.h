@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_MODEL_INTERNAL_H
-#define P4D_MODEL_INTERNAL_H
+#pragma once
 
 #include <stddef.h>
 #include <json-c/json.h>
@@ -31,5 +30,3 @@ int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *pre
  * others.
  */
 int p4d_model__preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err);
-
-#endif

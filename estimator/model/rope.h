@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ROPE_H
-#define P4D_ROPE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ int p4d_rope_of(const p4d_request *request, p4d_rope *rope, p4d_error *err);
 
 /* Radians per position of pair 0 .. head_dim/2 - 1. */
 double p4d_rope_frequency(const p4d_rope *rope, uint64_t head_dim, uint64_t pair);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PLAN_BUFFERS_H
-#define P4D_PLAN_BUFFERS_H
+#pragma once
 
 #include "plan/optimizer.h"
 
@@ -19,5 +18,3 @@ typedef enum p4d_buffer {
 	B_STATE = B_ACTIVATION + ACT_COUNT, /* of the optimizer, and so on */
 	B_BUFFERS = B_STATE + P4D_MOST_STATES
 } p4d_buffer;
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDNN_WORKSPACE_H
-#define P4D_CUDNN_WORKSPACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ typedef struct p4d_attention_split {
 	bool gathered;
 } p4d_attention_split;
 uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *split, bool backward);
-
-#endif

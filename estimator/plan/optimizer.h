@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_OPTIMIZER_H
-#define P4D_OPTIMIZER_H
+#pragma once
 
 #include "request/layout.h"
 
@@ -29,5 +28,3 @@ static inline const p4d_optimizer *p4d_optimizer_of(const p4d_layout *layout)
 	(void)layout;
 	return &p4d_optimizers[P4D_ADAMW];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PARAMETERS_H
-#define P4D_PARAMETERS_H
+#pragma once
 
 #include "plan/shared_sizes.h"
 #include "schedule/schedule.h"
@@ -61,5 +60,3 @@ p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *sch
 /* The largest of these. */
 p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_schedule *schedule,
 					 uint32_t stage);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PLAN_H
-#define P4D_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);
 
 /* A number that two machines agree on exactly when they compute the same plans for all stages. */
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PLAN_LINE_H
-#define P4D_PLAN_LINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
 /* True when both describe the same job: every plan option has the same value (origins may differ). name: the
  * first that differs. */
 int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which);
-
-#endif

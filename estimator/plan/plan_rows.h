@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PLAN_ROWS_H
-#define P4D_PLAN_ROWS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -106,5 +105,3 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint6
  * lower bound of it; *peak gets that moment.
  */
 void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SHARED_SIZES_H
-#define P4D_SHARED_SIZES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -81,5 +80,3 @@ static inline p4d_rank_sizes p4d_rank_sizes_of(const p4d_layout *l)
 	z.columns = z.q + 2 * z.kv;
 	return z;
 }
-
-#endif

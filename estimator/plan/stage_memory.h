@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_STAGE_MEMORY_H
-#define P4D_STAGE_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -114,5 +113,3 @@ const char *p4d_memory_phase_name(p4d_phase phase);
 /* Of what answered: the same table is the plan where the framework allocates it, a closed formula elsewhere.
  */
 const char *p4d_memory_method_name(int method, int framework);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_DEFAULTS_H
-#define P4D_DEFAULTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ void p4d_request_follow(p4d_request *request, uint32_t published_batch, uint64_t
  * published_batch. */
 uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
 				    uint64_t pp, uint64_t micro_batch);
-
-#endif

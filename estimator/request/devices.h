@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_DEVICES_H
-#define P4D_DEVICES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ static inline bool p4d_on_gpu(int64_t device)
 
 #define P4D_DEVICE_NAME(id, name, on_gpu, precision) "|" name
 #define P4D_DEVICE_LIST (&P4D_DEVICE_KINDS(P4D_DEVICE_NAME)[1])
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_FRAMEWORK_H
-#define P4D_FRAMEWORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ int p4d_framework_default(const p4d_request *request);
 
 /* Whether it has the schedule and the vocabulary parallelism that were asked for, and can train the model. */
 int p4d_framework_check(const p4d_request *request, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LAYOUT_H
-#define P4D_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 
 /* The part of that which cannot fail: a complete request's numbers, nothing checked or derived. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
-
-#endif

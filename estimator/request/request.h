@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_REQUEST_H
-#define P4D_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -129,5 +128,3 @@ bool p4d_request_any(const p4d_request *request);
  */
 size_t p4d_request_flags(const p4d_request *request, const char *prefix, unsigned only, char *buf,
 			 size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SCHEDULES_H
-#define P4D_SCHEDULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ static inline bool p4d_is_split(int schedule)
 {
 	return p4d_schedule_kinds[schedule]->split;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SCHEDULE_CHECK_H
-#define P4D_SCHEDULE_CHECK_H
+#pragma once
 
 #include "schedule/schedule.h"
 
@@ -23,5 +22,3 @@ int p4d_schedule_check_fail(p4d_error *err, const p4d_instruction_list *list, ui
  */
 const char *p4d_schedule_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in);
 bool p4d_schedule__is_vocabulary_pass(const p4d_instruction *in);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SCHEDULE_ORDER_H
-#define P4D_SCHEDULE_ORDER_H
+#pragma once
 
 #include "schedule/schedule.h"
 
@@ -69,5 +68,3 @@ typedef struct p4d_vocabulary_keys {
 	int64_t period, embed_forward, forward, backward, embed_backward;
 } p4d_vocabulary_keys;
 void p4d_schedule_order__vocabulary(p4d_schedule_order *order, const p4d_vocabulary_keys *keys);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SLOT_POOL_H
-#define P4D_SLOT_POOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ uint32_t p4d_slot_pool__take(p4d_slot_pool *pool, uint32_t queue);
 uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue);
 /* Frees the oldest of the queue. */
 uint32_t p4d_slot_pool__release(p4d_slot_pool *pool, uint32_t queue);
-
-#endif

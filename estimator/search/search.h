@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SEARCH_H
-#define P4D_SEARCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space
 int p4d_search_smallest(const p4d_request *request, const p4d_search_space *space,
 			uint64_t most_gpus_per_node, uint64_t *nodes, uint64_t *gpus_per_node,
 			p4d_candidate *found);
-
-#endif

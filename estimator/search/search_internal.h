@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SEARCH_ENUMERATE_H
-#define P4D_SEARCH_ENUMERATE_H
+#pragma once
 
 #include "cost/cost_internal.h"
 #include "search/search.h"
@@ -76,5 +75,3 @@ void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device
 
 /* search.c. Batches may differ where the user left the batch open, so time counts per sequence. */
 double p4d_search__per_sequence(const p4d_candidate *candidate);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CONF_H
-#define P4D_CONF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size);
 /* p4d_fail with `path:line: ` in front. */
 int p4d_conf__fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format,
 		   ...) __attribute__((format(printf, 5, 6)));
-
-#endif

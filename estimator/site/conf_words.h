@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CONF_WORDS_H
-#define P4D_CONF_WORDS_H
+#pragma once
 
 #include "site/conf.h"
 
@@ -37,5 +36,3 @@ int p4d_conf_words__next(p4d_conf_words *words);
 
 /* Fails with what stands where `wanted` should. */
 int p4d_conf_words__unexpected(p4d_conf_words *words, const char *wanted);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SITE_H
-#define P4D_SITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -109,5 +108,3 @@ p4d_log p4d_site_log(const p4d_site *site);
 double p4d_site_policy_limit(const p4d_policy *policy, int framework);
 
 const char *p4d_site_mode_name(p4d_mode mode);
-
-#endif

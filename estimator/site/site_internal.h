@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SITE_INTERNAL_H
-#define P4D_SITE_INTERNAL_H
+#pragma once
 
 #include "site/conf.h"
 #include "site/site.h"
@@ -28,5 +27,3 @@ struct p4d_site {
 	size_t sections;
 	p4d_site_section *section;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TIMELINE_H
-#define P4D_TIMELINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -60,5 +59,3 @@ typedef struct p4d_timeline_work {
 int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
 			 double *seconds, double *bubble_fraction, p4d_error *err);
 void p4d_timeline_work_free(p4d_timeline_work *work);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TIMELINE_COST_H
-#define P4D_TIMELINE_COST_H
+#pragma once
 
 #include "timeline/timeline.h"
 
@@ -46,5 +45,3 @@ static inline double p4d_cost(const p4d_schedule *s, const p4d_durations *d, uin
 		return 0;
 	}
 }
-
-#endif

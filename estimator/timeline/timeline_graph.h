@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TIMELINE_GRAPH_H
-#define P4D_TIMELINE_GRAPH_H
+#pragma once
 
 #include "schedule/schedule.h"
 #include "timeline/timeline.h"
@@ -61,5 +60,3 @@ double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost);
  * in a row with room for all between them. Takes the cost table.
  */
 double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CHECKPOINT_H
-#define P4D_CHECKPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,5 +106,3 @@ int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage,
 			p4d_error *err);
 /* Reads and checks every byte of one checkpoint. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_verify(const char *path, p4d_error *err);
-
-#endif

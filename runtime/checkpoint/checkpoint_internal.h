@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CHECKPOINT_INTERNAL_H
-#define P4D_CHECKPOINT_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -113,5 +112,3 @@ typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_piece *piece,
 			 float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);
-
-#endif

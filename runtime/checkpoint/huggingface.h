@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_HUGGINGFACE_H
-#define P4D_HUGGINGFACE_H
+#pragma once
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -26,5 +25,3 @@ int p4d_huggingface__import(const char *path, const p4d_checkpoint_storage *stor
  */
 int p4d_huggingface__export(const char *checkpoint, const char *directory, p4d_safetensors_type type,
 			    uint64_t file_bytes, p4d_error *err);
-
-#endif

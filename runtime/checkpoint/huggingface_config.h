@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_HUGGINGFACE_CONFIG_H
-#define P4D_HUGGINGFACE_CONFIG_H
+#pragma once
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
@@ -12,5 +11,3 @@
  */
 int p4d_huggingface__write_config(const char *path, const char *plan, p4d_safetensors_type type,
 				  p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SAFETENSORS_H
-#define P4D_SAFETENSORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,5 +116,3 @@ void p4d_safetensors__abandon(p4d_safetensors_writer *writer);
  */
 int p4d_safetensors__write_index(const char *path, const char *const *names, const char *const *files,
 				 size_t count, uint64_t bytes, p4d_error *err);
-
-#endif

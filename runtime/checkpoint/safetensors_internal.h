@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SAFETENSORS_INTERNAL_H
-#define P4D_SAFETENSORS_INTERNAL_H
+#pragma once
 
 #include <json-c/json.h>
 
@@ -28,5 +27,3 @@ const char *p4d_safetensors__shard_metadata(const p4d_safetensors_shard *shard, 
 const p4d_safetensors_tensor *p4d_safetensors__tensor_find(const p4d_safetensors_tensor *sorted, size_t count,
 							   const char *name);
 void p4d_safetensors__tensor_sort(p4d_safetensors_tensor *tensors, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CHANNEL_H
-#define P4D_CHANNEL_H
+#pragma once
 
 #include "comm/world.h"
 
@@ -23,5 +22,3 @@ void p4d_channel_push_all(p4d_world *w); /* without blocking */
 /* Move up to `bytes`; 0: would block. */
 size_t p4d_tcp__send(p4d_world *w, p4d_out *out, const void *data, size_t bytes);
 size_t p4d_tcp__receive(p4d_world *w, const p4d_peer *peer, p4d_in *in, void *data, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CHANNEL_SHM_H
-#define P4D_CHANNEL_SHM_H
+#pragma once
 
 #include "comm/node.h"
 
@@ -21,5 +20,3 @@ size_t p4d_shm__ring_write(const p4d_comm_node *node, uint32_t to, unsigned chan
 			   size_t bytes);
 size_t p4d_shm__ring_read(const p4d_comm_node *node, uint32_t from, unsigned channel, void *data,
 			  size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COMM_H
-#define P4D_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -151,5 +150,3 @@ int p4d_comm_recv_begin(p4d_group *group, uint32_t from, unsigned channel, void 
 			p4d_error *err);
 int p4d_comm_recv_end(p4d_group *group, uint32_t from, unsigned channel, void *data, uint64_t bytes,
 		      p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_COMM_DEVICE_H
-#define P4D_COMM_DEVICE_H
+#pragma once
 
 #include "comm/comm.h"
 #include "device/device.h"
@@ -79,5 +78,3 @@ int p4d_comm_await(p4d_group *group, uint64_t count, p4d_error *err);
 
 /* Blocks the host until an event is reached, or the device's watch reports that it never will be. */
 int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_EVENTS_H
-#define P4D_EVENTS_H
+#pragma once
 
 #include "comm/world.h"
 
@@ -19,5 +18,3 @@ int p4d_events__control(p4d_world *w, uint32_t rank, int fd,
 			p4d_error *err); /* takes a control connection over */
 void p4d_events__leave(p4d_world *w);    /* tells all ranks that this one leaves cleanly */
 p4d_hello p4d_events__hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel);
-
-#endif

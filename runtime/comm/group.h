@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_GROUP_H
-#define P4D_GROUP_H
+#pragma once
 
 #include "comm/world.h"
 
@@ -50,5 +49,3 @@ static inline uint64_t p4d_group__share(uint64_t count, uint32_t size, uint32_t 
 
 	return share * i < count ? share * i : count;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_NODE_H
-#define P4D_NODE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ struct p4d_ranks;
 int p4d_node__open(struct p4d_world *w, const struct p4d_rendezvous *rendezvous,
 		   const struct p4d_ranks *ranks, double deadline, p4d_error *err);
 void p4d_node__close(p4d_comm_node *node);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_RENDEZVOUS_H
-#define P4D_RENDEZVOUS_H
+#pragma once
 
 #include "comm/comm.h"
 #include "comm/wire.h"
@@ -73,5 +72,3 @@ int p4d_rendezvous__serve(p4d_rendezvous *m, const p4d_ranks *ranks, double dead
 void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const p4d_wire_address *reachable);
 /* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when too long */
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count);
-
-#endif

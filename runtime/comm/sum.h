@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SUM_H
-#define P4D_SUM_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -17,5 +16,3 @@ void p4d_sum__store(void *to, const void *sum, uint64_t count, p4d_dtype type);
 /* to (count) = combination of from[0..operands-1], in this order; to may be one of them */
 void p4d_sum__combine(void *to, const void *const *from, uint32_t operands, uint64_t count, p4d_dtype type,
 		      p4d_reduction how);
-
-#endif

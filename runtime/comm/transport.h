@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRANSPORT_H
-#define P4D_TRANSPORT_H
+#pragma once
 
 /* Internal to comm/: transports, which move the data of groups on a device. */
 #include "comm/comm_device.h"
@@ -53,5 +52,3 @@ int p4d_comm_device_blame(p4d_world *world, p4d_error *err);
 
 /* p4d_device.watch; context: the transport. */
 int p4d_comm_transport_watch(void *context, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_WIRE_H
-#define P4D_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ int p4d_wire__read_by(int fd, void *data, size_t bytes, double deadline);
 int p4d_wire__write_by(int fd, const void *data, size_t bytes, double deadline);
 /* poll on one descriptor: 1 ready, 0 deadline */
 int p4d_wire__poll_by(int fd, short events, double deadline);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_WORLD_H
-#define P4D_WORLD_H
+#pragma once
 
 /* Internal to comm/; comm.h is the interface. */
 #include "comm/comm.h"
@@ -110,5 +109,3 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 int p4d_world_check(p4d_world *w, p4d_error *err);
 /* "rank 3 (node h2)" */
 const char *p4d_world_peer_text(const p4d_peer *peer, char text[96]);
-
-#endif

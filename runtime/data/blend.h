@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_BLEND_H
-#define P4D_BLEND_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ int p4d_blend__deal(p4d_blend *blend, p4d_error *err);
 /* The source of sample `number`; *index: how many earlier samples have the same source. */
 unsigned p4d_blend__source(const p4d_blend *blend, uint64_t number, uint64_t *index);
 void p4d_blend__free(p4d_blend *blend);
-
-#endif

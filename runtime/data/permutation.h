@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PERMUTATION_H
-#define P4D_PERMUTATION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static inline uint64_t p4d_mix(uint64_t x)
 	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
 	return x ^ (x >> 31);
 }
-
-#endif

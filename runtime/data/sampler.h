@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SAMPLER_H
-#define P4D_SAMPLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ int p4d_sampler_fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint6
  * a step is averaged over, known without communication. Reads no tokens.
  */
 uint64_t p4d_sampler__trained(p4d_sampler *sampler, uint64_t first, uint64_t count);
-
-#endif

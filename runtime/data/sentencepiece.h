@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SENTENCEPIECE_H
-#define P4D_SENTENCEPIECE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +27,4 @@ extern const p4d_sentencepiece p4d_sentencepiece__calls;
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

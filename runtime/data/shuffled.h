@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SHUFFLED_H
-#define P4D_SHUFFLED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void p4d_shuffled__close(p4d_shuffled *set);
 p4d_shuffled_cursor p4d_shuffled__find(p4d_shuffled *set, uint64_t pass, uint64_t token);
 /* The next document with tokens; false at the end of the pass. */
 bool p4d_shuffled__next(p4d_shuffled_cursor *cursor);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TOKENIZER_H
-#define P4D_TOKENIZER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void p4d_tokenizer_close(p4d_tokenizer *tokenizer);
 /* Encodes a whole document, without the token that ends it. Errors: those of the sink, VALUE, NO_MEMORY. */
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,
 			 void *context, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TOKENS_H
-#define P4D_TOKENS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number);
 
 /* Reads tokens first .. first+count-1. Fails on a token outside the vocabulary; out is undefined then. */
 int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TOKENS_INTERNAL_H
-#define P4D_TOKENS_INTERNAL_H
+#pragma once
 
 #include <endian.h>
 #include <stdbool.h>
@@ -76,5 +75,3 @@ static inline uint64_t p4d_le64(const uint8_t *at)
 	memcpy(&value, at, sizeof(value));
 	return le64toh(value);
 }
-
-#endif

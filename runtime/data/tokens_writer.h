@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TOKENS_WRITER_H
-#define P4D_TOKENS_WRITER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ int p4d_tokens_writer_end(p4d_tokens_writer *writer, p4d_error *err);
 int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err);
 /* Removes what was written, unless it was closed. */
 void p4d_tokens_writer_abandon(p4d_tokens_writer *writer);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_DEVICE_H
-#define P4D_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -202,5 +201,3 @@ struct p4d_device {
  * Results are the same every time on the same kind of processor. Nothing is allocated but by `allocate`.
  */
 int p4d_device_cpu_open(p4d_device *device, p4d_error *err);
-
-#endif

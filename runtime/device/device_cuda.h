@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_DEVICE_CUDA_H
-#define P4D_DEVICE_CUDA_H
+#pragma once
 
 #include "device/device.h"
 
@@ -32,5 +31,3 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
  * fork, and this process may still have ranks to fork.
  */
 bool p4d_device_cuda_there(p4d_error *err);
-
-#endif

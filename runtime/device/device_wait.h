@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_DEVICE_WAIT_H
-#define P4D_DEVICE_WAIT_H
+#pragma once
 
 #include "device/device.h"
 
@@ -9,5 +8,3 @@
  * spins, then naps. *turn counts, from 0.
  */
 int p4d_device_pause(p4d_device *device, unsigned *turn, p4d_error *err);
-
-#endif

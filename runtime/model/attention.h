@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ATTENTION_H
-#define P4D_ATTENTION_H
+#pragma once
 
 #include "model/net.h"
 
@@ -41,5 +40,3 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_BUFFERS_H
-#define P4D_BUFFERS_H
+#pragma once
 
 #include "model/net.h"
 
@@ -25,5 +24,3 @@ const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *
 
 /* Labels of a micro-batch, which are there, that are trained on. */
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch);
-
-#endif

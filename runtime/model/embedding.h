@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_EMBEDDING_H
-#define P4D_EMBEDDING_H
+#pragma once
 
 #include "model/net.h"
 
@@ -8,5 +7,3 @@
 
 int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
 int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, const void *gradient, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_HEAD_H
-#define P4D_HEAD_H
+#pragma once
 
 #include "model/net.h"
 
@@ -29,5 +28,3 @@ typedef struct p4d_head_work {
 int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err);
 
 void p4d_head__warm_up(p4d_net *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LAYER_H
-#define P4D_LAYER_H
+#pragma once
 
 #include "model/net.h"
 
@@ -16,5 +15,3 @@ const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_wei
 /* B_HIDDEN is the gradient of the output, and becomes that of the input */
 int p4d_layer_backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_layer_backward_weights(p4d_net *m, const p4d_layer *y, p4d_error *err);
-
-#endif

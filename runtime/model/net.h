@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_NET_H
-#define P4D_NET_H
+#pragma once
 
 #include "comm/comm_device.h"
 #include "model/rope.h"
@@ -132,5 +131,3 @@ int p4d_net__warm_up(p4d_net *net, p4d_error *err);
 /* arena_use.c: marks the arena before anything is written; bytes of it that were ever written, by class. */
 void p4d_arena_use__mark(p4d_net *net);
 int p4d_arena_use(const p4d_net *net, uint64_t used[P4D_PART_COUNT], p4d_error *err);
-
-#endif

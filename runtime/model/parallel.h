@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_PARALLEL_H
-#define P4D_PARALLEL_H
+#pragma once
 
 #include "model/net.h"
 
@@ -25,5 +24,3 @@ void p4d_parallel__close(p4d_net *m);
 /* With whatever lies in the arena, which nothing has been put into yet. */
 void p4d_parallel__warm_up(p4d_net *m, const void *weight, float *gradient, uint64_t n, uint64_t out,
 			   uint64_t in, bool logits);
-
-#endif

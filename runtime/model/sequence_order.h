@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SEQUENCE_ORDER_H
-#define P4D_SEQUENCE_ORDER_H
+#pragma once
 
 #include "model/net.h"
 
@@ -15,5 +14,3 @@ void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_s
 void p4d_sequence__fill_positions(p4d_net *m, int32_t *scratch);
 /* t->documents of a micro-batch; asks the source when they are not there. */
 int p4d_sequence_find_documents(p4d_net *m, uint32_t micro_batch, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_WEIGHTS_H
-#define P4D_WEIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,5 +100,3 @@ enum { P4D_PIECES_OF_WEIGHT = 3 };
 /* The pieces of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
 unsigned p4d_pieces_of(const p4d_layout *layout, p4d_place place, uint64_t vocab, const p4d_weight *weight,
 		       p4d_piece pieces[P4D_PIECES_OF_WEIGHT]);
-
-#endif

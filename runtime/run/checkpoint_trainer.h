@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CHECKPOINT_TRAINER_H
-#define P4D_CHECKPOINT_TRAINER_H
+#pragma once
 
 #include "checkpoint/checkpoint.h"
 #include "trainer/trainer.h"
@@ -14,5 +13,3 @@ p4d_checkpoint_storage p4d_checkpoint_storage_of(p4d_trainer *trainer, const p4d
 
 /* A group of all ranks, in the order of their numbers; borrowed. */
 p4d_checkpoint_peers p4d_checkpoint_peers_of(p4d_group *group);
-
-#endif

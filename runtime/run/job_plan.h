@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_JOB_PLAN_H
-#define P4D_JOB_PLAN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
  * grant more. Errors: HOST_MEMORY.
  */
 int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LEARNING_RATE_H
-#define P4D_LEARNING_RATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ typedef struct p4d_rate {
 
 /* Of step 1 .. steps; `least` afterwards. */
 double p4d_learning_rate(const p4d_rate *rate, uint64_t step);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LOCAL_RANKS_H
-#define P4D_LOCAL_RANKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@
  */
 typedef int (*p4d_local_work)(uint32_t rank, void *context);
 int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LOSS_WATCH_H
-#define P4D_LOSS_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ double p4d_loss_limit(const p4d_loss_watch *watch);
  */
 int p4d_loss_seen(p4d_loss_watch *watch, uint64_t step, double loss, uint64_t nonfinite, p4d_loss_kind *kind,
 		  p4d_error *err);
-
-#endif

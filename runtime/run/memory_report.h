@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_MEMORY_REPORT_H
-#define P4D_MEMORY_REPORT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,5 +34,3 @@ int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, 
 /* Members of a JSON object; a table with a line for each class there is. */
 void p4d_memory_report_json(const p4d_memory_report *report, p4d_text *json);
 const char *p4d_memory_report_text(const p4d_memory_report *report, char *buf, size_t size);
-
-#endif

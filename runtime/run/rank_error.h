@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_RANK_ERROR_H
-#define P4D_RANK_ERROR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void p4d_rank_error_final(const p4d_error *err, const char *host, uint32_t rank)
  */
 int p4d_rank_listen(p4d_error *err);
 void p4d_rank_conclude(const p4d_error *better);
-
-#endif

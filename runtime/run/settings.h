@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SETTINGS_H
-#define P4D_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ void p4d_settings_help(void);
 /* The rows of settings.def; a default as it would be typed, "" where there is none to name. */
 const p4d_option_info *p4d_settings_table(size_t *count);
 const char *p4d_settings_default(const p4d_option_info *info, char *buf, size_t size);
-
-#endif

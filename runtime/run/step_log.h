@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_STEP_LOG_H
-#define P4D_STEP_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name);
 /* text: the same for people, NULL: not for them. What does not fit a line is not logged. */
 void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text);
 void p4d_step_log_close(p4d_step_log *log);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_STOP_H
-#define P4D_STOP_H
+#pragma once
 
 /*
  * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and to exit
@@ -13,5 +12,3 @@ void p4d_stop_catch(void);
 /* The signal that asks to stop; 0: none. */
 int p4d_stop_asked(void);
 const char *p4d_stop_name(int number); /* "SIGTERM" */
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRAIN_H
-#define P4D_TRAIN_H
+#pragma once
 
 #include "base/error.h"
 #include "comm/comm.h"
@@ -13,5 +12,3 @@
  * checked.
  */
 int p4d_train(const p4d_settings *settings, const p4d_job_plan *plan, const p4d_ranks *ranks);
-
-#endif

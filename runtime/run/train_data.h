@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRAIN_DATA_H
-#define P4D_TRAIN_DATA_H
+#pragma once
 
 #include "data/sampler.h"
 #include "model/weights.h"
@@ -25,5 +24,3 @@ int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_b
 				  p4d_error *err);
 int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,
 				    const p4d_batch *batch, p4d_error *err);
-
-#endif

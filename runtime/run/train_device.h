@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRAIN_DEVICE_H
-#define P4D_TRAIN_DEVICE_H
+#pragma once
 
 #include "comm/comm.h"
 #include "device/device.h"
@@ -16,5 +15,3 @@ void p4d_choose_device(p4d_settings *settings, p4d_error *why);
 /* The plan's device. Errors: DEVICE, NO_MEMORY. */
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
 		    const p4d_ranks *ranks, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRAIN_SAVE_H
-#define P4D_TRAIN_SAVE_H
+#pragma once
 
 #include "checkpoint/checkpoint.h"
 #include "comm/comm.h"
@@ -33,5 +32,3 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 int p4d_train_save_begin(p4d_train_save *save, const p4d_job_plan *plan, uint64_t step, p4d_error *err);
 /* After every step; as p4d_checkpoint_saver_poll. */
 int p4d_train_save_poll(p4d_train_save *save, bool wait, bool *done, p4d_error *err);
-
-#endif

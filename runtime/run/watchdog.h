@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_WATCHDOG_H
-#define P4D_WATCHDOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int p4d_watchdog_arm(uint64_t seconds, const char *who, p4d_error *err);
 /* what: what begins now, copied (up to 80 characters): "step 12". */
 void p4d_watchdog_kick(const char *what);
 void p4d_watchdog_end(void);
-
-#endif

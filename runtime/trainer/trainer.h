@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRAINER_H
-#define P4D_TRAINER_H
+#pragma once
 
 #include "model/net.h"
 
@@ -82,5 +81,3 @@ const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
  * device cannot tell. Errors: RANK.
  */
 int p4d_trainer_arena_used(const p4d_trainer *trainer, uint64_t part[P4D_PART_COUNT], p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRAINER_INTERNAL_H
-#define P4D_TRAINER_INTERNAL_H
+#pragma once
 
 #include "trainer/trainer.h"
 
@@ -42,5 +41,3 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err);
 int p4d_optimizer__update(p4d_trainer *t, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_BENCH_PRODUCTS_H
-#define P4D_BENCH_PRODUCTS_H
+#pragma once
 
 /* Square matrix products, what all else that computes is held against. */
 #include <stdlib.h>
@@ -69,5 +68,3 @@ static inline void products_run(const products *p, double about, double *flop, d
 	} while (thread_seconds() - start < about);
 	*seconds += thread_seconds() - start;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_FAKE_NCCL_H
-#define P4D_TEST_FAKE_NCCL_H
+#pragma once
 
 /*
  * A stand-in for libnccl.so.2 among processes of one user on one machine, on streams of queued_device.h and
@@ -18,5 +17,3 @@ typedef enum fake_nccl_fault {
 typedef void (*fake_nccl_break)(const char *function, unsigned after, fake_nccl_fault fault);
 /* The library's fake_nccl_channels_connected: how often this process connected channels. */
 typedef unsigned (*fake_nccl_channels)(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_QUEUED_DEVICE_H
-#define P4D_TEST_QUEUED_DEVICE_H
+#pragma once
 
 /*
  * A cpu device that works like a GPU: operations are queued, each stream is a thread that executes its own in
@@ -27,5 +26,3 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 uint64_t queued_device_waits(const p4d_device *device);
 /* What was queued on other streams by the time of the last linear_weight. */
 uint64_t queued_device_beside(const p4d_device *device);
-
-#endif

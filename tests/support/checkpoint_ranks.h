@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_CHECKPOINT_RANKS_H
-#define P4D_TEST_CHECKPOINT_RANKS_H
+#pragma once
 
 /* Ranks of a job in one process: layouts by chance, and optimizer state whose values follow from the names of
  * tensors. Include after support.h. */
@@ -441,5 +440,3 @@ static inline void poke(const char *path, size_t at, uint8_t value)
 	assert_int_equal(pwrite(fd, &value, 1, (off_t)at), 1);
 	close(fd);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_SITE_FILE_H
-#define P4D_TEST_SITE_FILE_H
+#pragma once
 
 /* A p4d.conf in a directory of its own, for the tests of the site's configuration. */
 #include "support/support.h"
@@ -66,5 +65,3 @@ static inline void refused(const char *text, p4d_code code, const char *message)
 	assert_string_equal(err.text + strlen(dir) + 1, message);
 	assert_int_equal(err.code, code);
 }
-
-#endif

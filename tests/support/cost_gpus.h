@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_CLOCK_GPUS_H
-#define P4D_TEST_CLOCK_GPUS_H
+#pragma once
 
 /* The GPUs that p4d knows, for tests of the clock, as load_gpus (a group setup) finds them. Include after
  * support.h. */
@@ -21,5 +20,3 @@ static inline p4d_gpu gpu_named(const char *name)
 	assert_non_null(gpu);
 	return *gpu;
 }
-
-#endif

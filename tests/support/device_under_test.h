@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_DEVICE_UNDER_TEST_H
-#define P4D_TEST_DEVICE_UNDER_TEST_H
+#pragma once
 
 /*
  * Tests of a device are compiled three times: for the cpu; for the cuda device with its kernels compiled for
@@ -105,6 +104,4 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 #ifdef P4D_TEST_CUDA
 enum p4d_shim_order { P4D_SHIM_FORWARD, P4D_SHIM_BACKWARD };
 void p4d_shim_set_order(enum p4d_shim_order order);
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_DURATIONS_H
-#define P4D_TEST_DURATIONS_H
+#pragma once
 
 /* Durations to test timelines with. Include after support.h. */
 #include "support/shapes.h"
@@ -70,5 +69,3 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 	}
 	return d;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_FORKED_H
-#define P4D_TEST_FORKED_H
+#pragma once
 
 /* Ranks of a world as children of the test. Each runs a function and ends with its result. */
 #include <stdbool.h>
@@ -63,5 +62,3 @@ static inline uint32_t forked_random(uint64_t *state)
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*state >> 33);
 }
-
-#endif

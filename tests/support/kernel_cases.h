@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_KERNEL_CASES_H
-#define P4D_TEST_KERNEL_CASES_H
+#pragma once
 
 /*
  * Kernels of the device under test against the cpu device. A set of cases is a function that makes operands,
@@ -65,5 +64,3 @@ void check_kernels(kernel_cases *cases, double limit);
 
 /* For main: P4D_TEST_ONLY in the environment leaves only tests whose names match it. */
 void select_tests(void);
-
-#endif

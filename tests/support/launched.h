@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_LAUNCHED_H
-#define P4D_TEST_LAUNCHED_H
+#pragma once
 
 /* A p4d-train with --local-ranks, as a child of the test. */
 #include <stdbool.h>
@@ -29,5 +28,3 @@ bool launched_ended(launched *l);
 bool launched_gone(launched *l, double seconds);
 /* Exit status as a shell has it: 137 after SIGKILL, or when it says so itself. */
 int launched_status(const launched *l);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_LLAMA_H
-#define P4D_TEST_LLAMA_H
+#pragma once
 
 /*
  * A Llama on one rank, put together from a device's operations and nothing else: what the tests hold against
@@ -65,5 +64,3 @@ void llama_adam(llama *m, const p4d_adam *adam);
 /* Multiplications and additions of matrix products per step: 6 per parameter that multiplies and token, and
  * 6 * layers * heads * d * length for causal attention. */
 double llama_flop(const llama_shape *shape);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_NUMBERS_H
-#define P4D_TEST_NUMBERS_H
+#pragma once
 
 /* Numbers for tests of arithmetic, and gradients held against differences. Include after support.h. */
 #include <math.h>
@@ -64,5 +63,3 @@ static inline void check_gradient(const char *what, scalar_function *f, void *co
 	if (!(worst <= 1e-6 * largest))
 		fail_msg("%s: off by %.3g, largest %.3g", what, worst, largest);
 }
-
-#endif

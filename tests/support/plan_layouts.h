@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_PLAN_LAYOUTS_H
-#define P4D_TEST_PLAN_LAYOUTS_H
+#pragma once
 
 /* Layouts of p4d-train to plan. Include after support.h. */
 #include "plan/plan.h"
@@ -88,5 +87,3 @@ static inline bool random_layout(p4d_layout *l, int only)
 	p4d_request_complete(&r, 0, world);
 	return p4d_layout_build(&r, world / per_node, per_node, l, NULL) == 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_RUN_LOG_H
-#define P4D_TEST_RUN_LOG_H
+#pragma once
 
 /* What p4d-train's --log says of a run, or of several that continue each other. */
 #include <stdbool.h>
@@ -27,5 +26,3 @@ typedef struct run_log {
 run_log run_log_keep(const char *path, run_curve *curve);
 /* Compares with it. */
 run_log run_log_compare(const char *path, const run_curve *curve);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_RUNS_H
-#define P4D_TEST_RUNS_H
+#pragma once
 
 /* Runs of p4d-train on a small model, with their logs and checkpoints in the directory of the test. Include
  * after support.h. */
@@ -131,5 +130,3 @@ static inline int prepare(void **state)
 	shell("${P4D_TEST_BUILDDIR:-.}/p4d data -o text text >output");
 	return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_SHAPES_H
-#define P4D_TEST_SHAPES_H
+#pragma once
 
 /* Schedules to test with. Include after support.h. */
 #include "schedule/schedule.h"
@@ -68,5 +67,3 @@ static inline void release(p4d_instruction_list *lists, const p4d_schedule *s)
 	p4d_schedule_lists_free(lists, s->stages);
 	free(lists);
 }
-
-#endif

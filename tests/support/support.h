@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_SUPPORT_H
-#define P4D_TEST_SUPPORT_H
+#pragma once
 
 /* What several unit tests share. Include after nothing: this brings cmocka and its prerequisites. */
 #include <setjmp.h>
@@ -66,5 +65,3 @@ static inline const char *test_datadir(void)
 
 	return dir ? dir : "etc";
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_TOKEN_FILES_H
-#define P4D_TEST_TOKEN_FILES_H
+#pragma once
 
 /* A directory for files of a test, and token files in memory. Include after support.h. */
 #include <endian.h>
@@ -97,5 +96,3 @@ static inline void put(bytes *b, uint64_t number, size_t width)
 	memcpy(b->data + b->size, &number, width);
 	b->size += width;
 }
-
-#endif

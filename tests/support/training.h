@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_TRAINING_H
-#define P4D_TEST_TRAINING_H
+#pragma once
 
 /* A small training job for tests: its text, its settings, and its layout. Include after support.h. */
 #include "request/defaults.h"
@@ -96,5 +95,3 @@ static inline p4d_trainer_settings training_settings(const p4d_layout *layout, p
 	    .optimizer = {.beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .weight_decay = 0.1f, .clip = 1},
 	};
 }
-
-#endif

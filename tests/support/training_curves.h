@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_TRAINING_CURVES_H
-#define P4D_TEST_TRAINING_CURVES_H
+#pragma once
 
 /* The loss of a model in any layout, held against that of one rank. Include after support.h. */
 #include <math.h>
@@ -134,5 +133,3 @@ static inline double curve_off_by(const curve *one, const curve *other, double *
 	*norm = curve_worst(one->norm, other->norm, one->steps);
 	return one->tokens == other->tokens ? curve_worst(one->loss, other->loss, one->steps + 1) : INFINITY;
 }
-
-#endif

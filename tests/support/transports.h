@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TEST_TRANSPORTS_H
-#define P4D_TEST_TRANSPORTS_H
+#pragma once
 
 /* A rank with a device that queues, and a way to the other ranks' devices. In children: forked.h. */
 #include <dlfcn.h>
@@ -83,5 +82,3 @@ static inline void transports_close(transports_rank *r)
 	p4d_group_close(r->all);
 	r->device.close(&r->device);
 }
-
-#endif

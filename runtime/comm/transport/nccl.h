@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_NCCL_H
-#define P4D_NCCL_H
+#pragma once
 
 /* Shared by nccl.c and nccl_open.c. */
 #include "comm/transport.h"
@@ -28,5 +27,3 @@ extern const p4d_transport_ops p4d_nccl__transport;
 int p4d_nccl__group_open(p4d_group *group, p4d_transport *transport, const p4d_traffic *traffic,
 			 p4d_error *err);
 void p4d_nccl__group_close(p4d_group *group, p4d_transport *transport);
-
-#endif

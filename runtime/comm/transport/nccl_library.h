@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_NCCL_LIBRARY_H
-#define P4D_NCCL_LIBRARY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -97,5 +96,3 @@ void p4d_nccl__comm_close(p4d_nccl *nccl, p4d_nccl_comm *comm, bool orderly);
 
 /* Fails when any communicator has an asynchronous error. */
 int p4d_nccl__watch(const p4d_nccl *nccl, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_STAGED_H
-#define P4D_STAGED_H
+#pragma once
 
 #include "comm/transport.h"
 
@@ -9,5 +8,3 @@ extern const p4d_transport_ops p4d_staged__transport;
 
 /* Before its first group. Errors: NO_MEMORY. */
 int p4d_staged__begin(p4d_transport *transport, p4d_error *err);
-
-#endif

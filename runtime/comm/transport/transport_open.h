@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_TRANSPORT_OPEN_H
-#define P4D_TRANSPORT_OPEN_H
+#pragma once
 
 #include "comm/comm_device.h"
 
@@ -12,5 +11,3 @@
  */
 int p4d_comm_transport_open(p4d_transport **transport, p4d_group *all, p4d_device *device,
 			    p4d_transport_kind kind, const char *library, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CPU_ATTENTION_H
-#define P4D_CPU_ATTENTION_H
+#pragma once
 
 #include <cblas.h>
 
@@ -112,5 +111,3 @@ static inline visibility look(const view *v)
 	}
 	return all ? SEES_ALL : SEES_SOME;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CPU_MATH_H
-#define P4D_CPU_MATH_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ P4D_INLINE ELEMENT p4d_store(REAL x)
 	return x;
 #endif
 }
-
-#endif

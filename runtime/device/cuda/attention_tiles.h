@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ATTENTION_TILES_H
-#define P4D_ATTENTION_TILES_H
+#pragma once
 
 #include <math.h>
 
@@ -186,5 +185,3 @@ template <typename E> static bool has_wide_heads(const void *matrix, uint64_t st
 	return reinterpret_cast<uintptr_t>(matrix) % (4 * sizeof(E)) == 0 && stride % 4 == 0 &&
 	       head_dim % 4 == 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_DEVICE_H
-#define P4D_CUDA_DEVICE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -86,5 +85,3 @@ void p4d_cuda_close_staging(p4d_cuda *c);
 /* streams.c. Errors: DEVICE. */
 int p4d_cuda_open_streams(p4d_cuda *c, p4d_error *err);
 void p4d_cuda_close_streams(p4d_cuda *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDNN_LIBRARY_H
-#define P4D_CUDNN_LIBRARY_H
+#pragma once
 
 #include <cudnn.h>
 
@@ -39,5 +38,3 @@ int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err);
 
 /* What failed last on this thread, in one line. */
 void p4d_cudnn_why(const p4d_cudnn *cudnn, cudnnStatus_t status, char *text, size_t size);
-
-#endif

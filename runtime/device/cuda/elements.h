@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_ELEMENTS_H
-#define P4D_ELEMENTS_H
+#pragma once
 
 /*
  * Elements of activations and parameters in kernels: their two types, and accesses of several at a time. A
@@ -135,5 +134,3 @@ template <int W, typename F> static void p4d_for_each(cudaStream_t stream, const
 	if (count)
 		p4d_launch<p4d_each<W, F>>(stream, {blocks, 1, P4D_THREADS, 0}, f, count);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_GEMM_H
-#define P4D_GEMM_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -35,5 +34,3 @@ void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes)
  * ones take it, so results repeat. Errors: DEVICE.
  */
 int p4d_gemm_multiply(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_KERNELS_H
-#define P4D_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -59,6 +58,4 @@ void p4d_kernel_copy_rows(cudaStream_t stream, void *to, uint64_t to_stride, con
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

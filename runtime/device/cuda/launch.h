@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_LAUNCH_H
-#define P4D_LAUNCH_H
+#pragma once
 
 /*
  * How a kernel is started; C++, for .cu files only. They are compiled twice: by nvcc for GPUs, and by the C++
@@ -92,5 +91,3 @@ static inline unsigned p4d_threads_for(uint64_t pieces)
 
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, P4D_THREADS);
 }
-
-#endif

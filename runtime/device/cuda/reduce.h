@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_REDUCE_H
-#define P4D_REDUCE_H
+#pragma once
 
 /* Sums and maxima over threads, always in the same order, and over rows of partial sums. */
 #include "device/cuda/launch.h"
@@ -40,5 +39,3 @@ template <typename T> __device__ static inline T p4d_block_sum(T x)
 /* The second stage of sums over tokens: to (columns) += the sum of the rows of partial (rows, columns). */
 void p4d_reduce_columns(cudaStream_t stream, float *to, const float *partial, uint64_t rows,
 			uint64_t columns);
-
-#endif

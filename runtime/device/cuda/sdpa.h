@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SDPA_H
-#define P4D_SDPA_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -53,5 +52,3 @@ const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why);
 /* Queues a call of a shape that is taken. Errors: DEVICE. */
 int p4d_sdpa_run(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const p4d_sdpa_call *call, p4d_error *err);
-
-#endif

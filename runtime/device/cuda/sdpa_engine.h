@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SDPA_ENGINE_H
-#define P4D_SDPA_ENGINE_H
+#pragma once
 
 #include "device/cuda/sdpa_graph.h"
 
@@ -16,5 +15,3 @@ cudnnBackendDescriptor_t p4d_engine_choose(p4d_sdpa_graph *graph, cudnnBackendDe
 cudnnBackendDescriptor_t p4d_engine_build(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device,
 					  cudnnHandle_t handle, cudnnBackendDescriptor_t choice,
 					  p4d_error *err);
-
-#endif

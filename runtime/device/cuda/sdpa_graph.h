@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SDPA_GRAPH_H
-#define P4D_SDPA_GRAPH_H
+#pragma once
 
 #include "device/cuda/cudnn_library.h"
 #include "device/cuda/sdpa.h"
@@ -61,5 +60,3 @@ void p4d_sdpa_graph_refer(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descri
 			  cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value);
 void p4d_sdpa_graph_finish(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor);
 int p4d_sdpa_graph_failed(const p4d_sdpa_graph *graph, p4d_error *err); /* 0: has not */
-
-#endif

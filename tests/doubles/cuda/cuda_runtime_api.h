@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_SHIM_CUDA_RUNTIME_API_H
-#define P4D_SHIM_CUDA_RUNTIME_API_H
+#pragma once
 
 /*
  * The part of the CUDA runtime that p4d's cuda device uses, on the host for tests: memory is the host's, and
@@ -77,5 +76,4 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_CUDA_SHIM_H
-#define P4D_CUDA_SHIM_H
+#pragma once
 
 /*
  * Compiles the kernels for the host, for tests on machines without a GPU: the threads of a block are fibers
@@ -107,5 +106,3 @@ static inline int __ffs(int x)
 {
 	return __builtin_ffs(x);
 }
-
-#endif

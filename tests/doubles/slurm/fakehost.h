@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_FAKEHOST_H
-#define P4D_FAKEHOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ size_t fakehost_alive(void);
 /* What the plugin logged since the last fakehost_forget (the end of it, if long). */
 const char *fakehost_log(void);
 void fakehost_forget(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef P4D_FAKEHOST_PLANS_H
-#define P4D_FAKEHOST_PLANS_H
+#pragma once
 
 #include "doubles/slurm/fakehost.h"
 
@@ -23,5 +22,3 @@ job_desc_msg_t *job_plain(const char *partition);
 /* The same with "model=llama13b tp=8 ..." completed for partition h100 (whatever the verdict), as SPANK
  * leaves it. */
 job_desc_msg_t *job_planned(const char *partition, const char *assignments);
-
-#endif
