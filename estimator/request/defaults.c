@@ -25,32 +25,25 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	static const int precision[] = {P4D_DEVICE_KINDS(DEVICE)};
 #undef DEVICE
 
-	p4d_request_default(r, P4D_TP, 1, P4D_BY_P4D);
-	p4d_request_default(r, P4D_CP, 1, P4D_BY_P4D);
-	p4d_request_default(r, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
-	p4d_request_default(r, P4D_PP, 1, P4D_BY_P4D);
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		if ((info->kind == P4D_INTEGER_KIND || info->kind == P4D_CHOICE_KIND) && info->number >= 0)
+			p4d_request_default(r, (p4d_option)i, info->number, P4D_BY_P4D);
+	}
 	uint32_t chunks =
 	    p4d_is_set(r, P4D_SCHEDULE) ? p4d_schedule_kinds[r->value[P4D_SCHEDULE]]->chunks : 1;
 	p4d_request_default(r, P4D_VPP, chunks ? chunks : 1, P4D_BY_P4D);
-	p4d_request_default(r, P4D_MICRO_BATCH, 1, P4D_BY_P4D);
 	int64_t longest = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : DEFAULT_SEQ_LEN;
 	p4d_request_default(r, P4D_SEQ_LEN, longest < DEFAULT_SEQ_LEN ? longest : DEFAULT_SEQ_LEN,
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_SCHEDULE,
 			    r->value[P4D_VPP] > 1 ? P4D_SCHEDULE_OF_CHUNKS : P4D_SCHEDULE_DEFAULT,
 			    P4D_BY_P4D);
-	p4d_request_default(r, P4D_VOCAB_PARALLEL, P4D_VOCAB_OFF, P4D_BY_P4D);
 	p4d_request_default(r, P4D_FRAMEWORK, p4d_framework_default(r), P4D_BY_P4D);
-	p4d_request_default(r, P4D_DEVICE, P4D_CUDA, P4D_BY_P4D);
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
-	p4d_request_default(r, P4D_RECOMPUTE, P4D_RECOMPUTE_NONE, P4D_BY_P4D);
-	p4d_request_default(r, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY,
 			    p4d_framework_of((int)r->value[P4D_FRAMEWORK])->fuses_cross_entropy, P4D_BY_P4D);
-	p4d_request_default(r, P4D_SWIGLU, 1, P4D_BY_P4D);
-	p4d_request_default(r, P4D_ATTENTION, 1, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);
-	p4d_request_default(r, P4D_TE_WGRAD, 1, P4D_BY_P4D);
 	p4d_request_follow(r, published_batch, world);
 }
 

@@ -16,18 +16,12 @@ const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
 
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
-	switch (option) {
-	case P4D_SCHEDULE:
-		return request->value[option] == P4D_SCHEDULE_DEFAULT;
-	case P4D_CP_COMM:
-		return request->value[option] == P4D_CP_P2P;
-	case P4D_VOCAB_PARALLEL:
-		return request->value[option] == P4D_VOCAB_OFF;
-	case P4D_RECOMPUTE:
-		return request->value[option] == P4D_RECOMPUTE_NONE;
-	default:
-		return request->value[option] == 1;
-	}
+	const int64_t otherwise = p4d_request_option_info(option)->number;
+
+	/* the two that follow from each other: 1f1b with one chunk */
+	if (option == P4D_SCHEDULE || option == P4D_VPP)
+		return request->value[option] == (option == P4D_VPP ? 1 : P4D_SCHEDULE_DEFAULT);
+	return request->value[option] == otherwise;
 }
 
 /* A condition on a candidate value, used to list the numbers that would work. */

@@ -12,11 +12,13 @@
 #define P P4D_WHERE_PLAN
 #define M P4D_WHERE_MODEL
 static const p4d_option_info table[P4D_OPTIONS] = {
-#define INTEGER(id, name, argument, low, high, where, help) \
-	[P4D_##id] = {name, argument, help, P4D_INTEGER_KIND, where, .min = low, .max = high},
+#define INTEGER(id, name, argument, low, high, where, otherwise, help) \
+	[P4D_##id] = {name,  argument,   help,        P4D_INTEGER_KIND, \
+		      where, .min = low, .max = high, .number = otherwise},
 #define DECIMAL(id, name, argument, low, high, where, help) \
 	[P4D_##id] = {name, argument, help, P4D_DECIMAL_KIND, where, .least = low, .most = high},
-#define CHOICE(id, name, list, where, help) [P4D_##id] = {name, list, help, P4D_CHOICE_KIND, where},
+#define CHOICE(id, name, list, where, otherwise, help) \
+	[P4D_##id] = {name, list, help, P4D_CHOICE_KIND, where, .number = otherwise},
 #define TEXT(id, name, argument, member, where, help) \
 	[P4D_##id] = {name, \
 		      argument, \

@@ -17,9 +17,9 @@
  */
 
 typedef enum p4d_option {
-#define INTEGER(id, name, argument, min, max, where, help) P4D_##id,
+#define INTEGER(id, name, argument, min, max, where, otherwise, help) P4D_##id,
 #define DECIMAL(id, name, argument, min, max, where, help) P4D_##id,
-#define CHOICE(id, name, list, where, help) P4D_##id,
+#define CHOICE(id, name, list, where, otherwise, help) P4D_##id,
 #define TEXT(id, name, argument, field, where, help) P4D_##id,
 #define SWITCH(id, name, where, help) P4D_##id,
 #include "request/options.def"
