@@ -89,10 +89,13 @@ static void every_buffer_is_in_some_plan(void **state)
 				name[plan.tensor[i].id] = plan.tensor[i].name;
 	}
 	for (int i = 0; i < B_BUFFERS; i++) {
-		if (!name[i])
+		if (!name[i] && i < B_STATE + (int)p4d_optimizer_of(&l)->states)
 			fail_msg("no plan has buffer %d", i);
+		if (!name[i]) /* a state that this optimizer has not */
+			continue;
 		for (int j = 0; j < i; j++)
-			assert_string_not_equal(name[i], name[j]);
+			if (name[j])
+				assert_string_not_equal(name[i], name[j]);
 	}
 }
 

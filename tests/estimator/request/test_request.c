@@ -46,8 +46,8 @@ static void malformed_values(void **state)
 	refuse("norm-epsilon", "nan", "--p4d-norm-epsilon=nan: not a number from 0 to 0.1");
 	refuse("norm-epsilon", "-1e-6", "--p4d-norm-epsilon=-1e-6: not a number from 0 to 0.1");
 	refuse("norm-epsilon", "", "--p4d-norm-epsilon=: not a number from 0 to 0.1");
-	refuse("schedule", "zb2p", "--p4d-schedule=zb2p: not one of gpipe|1f1b|interleaved|zb1p|zbv|v-half");
-	refuse("schedule", "1f1", "--p4d-schedule=1f1: not one of gpipe|1f1b|interleaved|zb1p|zbv|v-half");
+	refuse("recompute", "all", "--p4d-recompute=all: not one of none|selective|mlp|full");
+	refuse("recompute", "mlp-", "--p4d-recompute=mlp-: not one of none|selective|mlp|full");
 	refuse("dropout", "1", "--p4d-dropout=1: not one of off|on");
 	refuse("model", "", "--p4d-model: empty value");
 	refuse("model", "a\nb", "--p4d-model: control character 0x0a at position 2");
