@@ -112,19 +112,10 @@ static struct json_object *gpu_object(const p4d_gpu *gpu)
 	json_object_object_add(object, "reported_bytes",
 			       gpu->reported_bytes ? json_object_new_uint64(gpu->reported_bytes) : NULL);
 	json_object_object_add(object, "nominal_bytes", json_object_new_uint64(gpu->nominal_bytes));
-	json_object_object_add(object, "peak_bf16_flops", number(gpu->peak_bf16_flops));
-	json_object_object_add(object, "peak_fp16_flops", number(gpu->peak_fp16_flops));
-	json_object_object_add(object, "peak_fp32_flops", number(gpu->peak_fp32_flops));
-	json_object_object_add(object, "hbm_bytes_per_s", number(gpu->hbm_bytes_per_s));
-	json_object_object_add(object, "link_bytes_per_s", number(gpu->link_bytes_per_s));
-	json_object_object_add(object, "net_bytes_per_s", number(gpu->net_bytes_per_s));
-	json_object_object_add(object, "gemm_efficiency", fraction(gpu->gemm_efficiency));
-	json_object_object_add(object, "attention_forward_efficiency",
-			       fraction(gpu->attention_forward_efficiency));
-	json_object_object_add(object, "attention_backward_efficiency",
-			       fraction(gpu->attention_backward_efficiency));
-	json_object_object_add(object, "hbm_efficiency", fraction(gpu->hbm_efficiency));
-	json_object_object_add(object, "link_efficiency", fraction(gpu->link_efficiency));
+#define RATE(member, name, most, unit) \
+	json_object_object_add(object, #member, (unit) > 1 ? number(gpu->member) : fraction(gpu->member));
+	P4D_GPU_RATES(RATE)
+#undef RATE
 	json_object_object_add(object, "multiprocessors", number(gpu->multiprocessors));
 	json_object_object_add(object, "sm", number(gpu->sm));
 	json_object_object_add(object, "status", json_object_new_string(gpu->status));

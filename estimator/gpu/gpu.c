@@ -79,27 +79,11 @@ const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *am
 
 static int check_fields(struct json_object *object, p4d_error *err)
 {
-	static const char *const known[] = {"name",
-					    "label",
-					    "aliases",
-					    "usable_gib",
-					    "reported_mib",
-					    "nominal_gb",
-					    "peak_bf16_tflops",
-					    "hbm_tb_per_s",
-					    "link_gb_per_s",
-					    "peak_fp16_tflops",
-					    "peak_fp32_tflops",
-					    "net_gb_per_s",
-					    "gemm_efficiency",
-					    "attention_forward_efficiency",
-					    "attention_backward_efficiency",
-					    "hbm_efficiency",
-					    "link_efficiency",
-					    "multiprocessors",
-					    "sm",
-					    "source",
-					    "status"};
+#define RATE(member, name, most, unit) name,
+	static const char *const known[] = {
+	    P4D_GPU_RATES(RATE) "name", "label", "aliases", "usable_gib", "reported_mib", "nominal_gb",
+	    "multiprocessors",          "sm",    "source",  "status"};
+#undef RATE
 
 	json_object_object_foreach(object, key, member)
 	{
@@ -113,24 +97,16 @@ static int check_fields(struct json_object *object, p4d_error *err)
 	return 0;
 }
 
-/* What the clock needs beside the rates of the data sheet. */
+/* What the cost model needs. */
 static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 {
 	const struct {
 		const char *name;
 		double most, unit, *to;
 	} fields[] = {
-	    {"peak_bf16_tflops", 1e9, 1e12, &gpu->peak_bf16_flops},
-	    {"peak_fp16_tflops", 1e9, 1e12, &gpu->peak_fp16_flops},
-	    {"peak_fp32_tflops", 1e9, 1e12, &gpu->peak_fp32_flops},
-	    {"hbm_tb_per_s", 1e6, 1e12, &gpu->hbm_bytes_per_s},
-	    {"link_gb_per_s", 1e9, 1e9, &gpu->link_bytes_per_s},
-	    {"net_gb_per_s", 1e9, 1e9, &gpu->net_bytes_per_s},
-	    {"gemm_efficiency", 1, 1, &gpu->gemm_efficiency},
-	    {"attention_forward_efficiency", 1, 1, &gpu->attention_forward_efficiency},
-	    {"attention_backward_efficiency", 1, 1, &gpu->attention_backward_efficiency},
-	    {"hbm_efficiency", 1, 1, &gpu->hbm_efficiency},
-	    {"link_efficiency", 1, 1, &gpu->link_efficiency},
+#define RATE(member, name, most, unit) {name, most, unit, &gpu->member},
+	    P4D_GPU_RATES(RATE)
+#undef RATE
 	};
 	double multiprocessors = 0, sm = 0;
 

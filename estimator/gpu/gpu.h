@@ -6,6 +6,24 @@
 
 #include "base/error.h"
 
+/*
+ * What it does per second, and which fraction of that it sustains; 0 unknown: RATE(member, name in gpus.json,
+ * largest value there, unit). Peaks are dense, fp16 as bf16 where it is unknown, fp32 without tf32; links are
+ * per GPU in one direction, inside a node and to others; attention is of the peak, its causal half.
+ */
+#define P4D_GPU_RATES(RATE) \
+	RATE(peak_bf16_flops, "peak_bf16_tflops", 1e9, 1e12) \
+	RATE(peak_fp16_flops, "peak_fp16_tflops", 1e9, 1e12) \
+	RATE(peak_fp32_flops, "peak_fp32_tflops", 1e9, 1e12) \
+	RATE(hbm_bytes_per_s, "hbm_tb_per_s", 1e6, 1e12) \
+	RATE(link_bytes_per_s, "link_gb_per_s", 1e9, 1e9) \
+	RATE(net_bytes_per_s, "net_gb_per_s", 1e9, 1e9) \
+	RATE(gemm_efficiency, "gemm_efficiency", 1, 1) \
+	RATE(attention_forward_efficiency, "attention_forward_efficiency", 1, 1) \
+	RATE(attention_backward_efficiency, "attention_backward_efficiency", 1, 1) \
+	RATE(hbm_efficiency, "hbm_efficiency", 1, 1) \
+	RATE(link_efficiency, "link_efficiency", 1, 1)
+
 /* A GPU as gpus.json describes it. */
 typedef struct p4d_gpu {
 	char name[48];           /* "h100-80gb" */
@@ -14,16 +32,9 @@ typedef struct p4d_gpu {
 	uint64_t usable_bytes;   /* what a process can allocate */
 	uint64_t reported_bytes; /* what nvidia-smi prints; 0 unknown */
 	uint64_t nominal_bytes;  /* marketing size, 80e9 for "80 GB" (method paper) */
-	double peak_bf16_flops;  /* dense, FLOP/s; 0 unknown */
-	double peak_fp16_flops;  /* 0: as bf16 */
-	double peak_fp32_flops;  /* without tf32; 0 unknown */
-	double hbm_bytes_per_s;
-	double link_bytes_per_s; /* inside a node, one direction; 0 unknown */
-	double net_bytes_per_s;  /* to other nodes, per GPU, one direction; 0 unknown */
-	/* sustained fractions of the rates above; 0 unknown */
-	double gemm_efficiency;                                             /* of the peak */
-	double attention_forward_efficiency, attention_backward_efficiency; /* of the peak, causal half */
-	double hbm_efficiency, link_efficiency;
+#define RATE(member, name, most, unit) double member;
+	P4D_GPU_RATES(RATE)
+#undef RATE
 	int multiprocessors; /* 0 unknown */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
@@ -45,13 +56,10 @@ typedef struct p4d_gpus {
 
 /*
  * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
- * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `peak_fp16_tflops`,
- * `peak_fp32_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `net_gb_per_s`, `gemm_efficiency`,
- * `attention_forward_efficiency`, `attention_backward_efficiency`, `hbm_efficiency`, `link_efficiency`,
- * `multiprocessors`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the clock
- * needs (clock.h) is not. path NULL: etc/gpus.json as it was when
- * p4d was built, without reading anything. The caller frees with p4d_gpus_free (which accepts a zeroed
- * struct). Errors: IO, JSON, VALUE.
+ * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, the rates above, `multiprocessors`, `sm`, `source`,
+ * `status`; name, usable_gib and nominal_gb are mandatory, what the cost model needs is not. path NULL:
+ * etc/gpus.json as it was when p4d was built, without reading anything. The caller frees with p4d_gpus_free
+ * (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 

@@ -34,16 +34,10 @@ static void print_gpu(const p4d_gpu *gpu)
 	printf("\n\t .usable_bytes = %" PRIu64 "u, .reported_bytes = %" PRIu64 "u, .nominal_bytes = %" PRIu64
 	       "u,",
 	       gpu->usable_bytes, gpu->reported_bytes, gpu->nominal_bytes);
-	printf("\n\t .peak_bf16_flops = %.17g, .peak_fp16_flops = %.17g, .peak_fp32_flops = %.17g,",
-	       gpu->peak_bf16_flops, gpu->peak_fp16_flops, gpu->peak_fp32_flops);
-	printf("\n\t .hbm_bytes_per_s = %.17g, .link_bytes_per_s = %.17g, .net_bytes_per_s = %.17g,",
-	       gpu->hbm_bytes_per_s, gpu->link_bytes_per_s, gpu->net_bytes_per_s);
-	printf("\n\t .gemm_efficiency = %.17g, .attention_forward_efficiency = %.17g,", gpu->gemm_efficiency,
-	       gpu->attention_forward_efficiency);
-	printf("\n\t .attention_backward_efficiency = %.17g, .hbm_efficiency = %.17g,",
-	       gpu->attention_backward_efficiency, gpu->hbm_efficiency);
-	printf("\n\t .link_efficiency = %.17g, .multiprocessors = %d, .sm = %d},\n", gpu->link_efficiency,
-	       gpu->multiprocessors, gpu->sm);
+#define RATE(member, name, most, unit) printf("\n\t ." #member " = %.17g,", gpu->member);
+	P4D_GPU_RATES(RATE)
+#undef RATE
+	printf("\n\t .multiprocessors = %d, .sm = %d},\n", gpu->multiprocessors, gpu->sm);
 }
 
 int main(int argc, char **argv)
