@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # libp4d: linked into the command, both plugins, the runtime and the tests. Nothing here knows Slurm or CUDA. One room per
-# concept, lowest first; tests/house.sh holds the order.
+# concept, lowest first; tests/house/test_rooms.sh holds the order.
 
 # base, and what reads gpus.json: the generator of the GPU table needs no more.
 noinst_LTLIBRARIES += libp4dbase.la

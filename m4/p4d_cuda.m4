@@ -74,13 +74,16 @@ AC_DEFUN([P4D_CUDA_CUDNN], [
 # Machine code for each architecture that this nvcc knows, and the oldest as PTX, which any newer GPU's driver compiles.
 AC_DEFUN([P4D_CUDA_ARCHITECTURES], [
 	p4d_all_architectures="80 90 100 120"
+	p4d_known=" "`"$NVCC" --list-gpu-code | tr '\n' ' '`" "
 	AS_CASE([$with_cuda_architectures],
 		[all], [with_cuda_architectures=$p4d_all_architectures],
 		[''], [
 			with_cuda_architectures=`nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
 				sed -n '1s/^\([[0-9]]*\)\.\([[0-9]]\)$/\1\2/p'`
-			AS_IF([test -z "$with_cuda_architectures"], [with_cuda_architectures=90])])
-	p4d_known=" "`"$NVCC" --list-gpu-code | tr '\n' ' '`" "
+			# a GPU that this nvcc does not know gets what it does know, and its driver compiles the PTX
+			AS_CASE(["$p4d_known"], [*" sm_${with_cuda_architectures:-none} "*], [],
+				[AS_IF([test -n "$with_cuda_architectures"],
+					[with_cuda_architectures=$p4d_all_architectures], [with_cuda_architectures=90])])])
 	for p4d_one in `AS_ECHO(["$with_cuda_architectures"]) | tr , ' '`; do
 		AS_CASE(["$p4d_known"],
 			[*" sm_${p4d_one%[[af]]} "*], [

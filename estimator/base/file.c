@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,12 +34,13 @@ static ssize_t read_up_to(int fd, char *text, size_t size)
 char *p4d_file_read(int fd, size_t most, size_t *length)
 {
 	struct stat status;
+	/* pipes and files in /proc say that they are empty; of a file that grows, what it had is read */
+	const bool sized = fstat(fd, &status) == 0 && status.st_size > 0 && (size_t)status.st_size <= most;
 
-	/* pipes and files in /proc say that they are empty, and any file may grow while it is read */
-	if (fstat(fd, &status) == 0 && status.st_size > 0 && (size_t)status.st_size < most)
+	if (sized)
 		most = (size_t)status.st_size;
 	char *text = malloc(most + 1);
-	ssize_t got = text ? read_up_to(fd, text, most + 1) : -1;
+	ssize_t got = text ? read_up_to(fd, text, sized ? most : most + 1) : -1;
 	if (got >= 0 && (size_t)got <= most) {
 		text[got] = '\0';
 		*length = (size_t)got;

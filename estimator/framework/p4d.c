@@ -316,7 +316,7 @@ static int check_model(const p4d_request *r, p4d_error *err)
 		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
-			"positions), which %s is not",
+			"positions, no bias beyond query, key and value), which %s is not",
 			r->model);
 }
 

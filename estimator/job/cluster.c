@@ -29,13 +29,13 @@ static p4d_partition_facts *row_of(p4d_cluster *cluster, const char *partition, 
 
 static void add_features(p4d_partition_facts *row, const char *features)
 {
-	const size_t used = strlen(row->features);
-	p4d_text list = {.at = row->features, .size = sizeof(row->features), .length = used};
+	p4d_text list = {.at = row->features, .size = sizeof(row->features), .length = strlen(row->features)};
 
 	for (const char *at = features; at && *at; at += *at == ',') {
 		size_t length = strcspn(at, ",");
 		if (length && p4d_choice_index(row->features, ',', at, length) < 0)
 			p4d_text_entry(&list, ",", "%.*s", (int)length, at);
+		list.truncated = false; /* a shorter one may fit */
 		at += length;
 	}
 }

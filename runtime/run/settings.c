@@ -153,7 +153,7 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 	optind = 0;
 	while (rc == 0 && (more = p4d_arguments_next(argc, argv, ":hV", table, &which, err)) != 0) {
 		if (more < 0) {
-			if (optind > 0)
+			if (optind > 0 && err && err->code == P4D_E_USAGE)
 				explain_refusal(argv[optind - 1], err);
 			if (err && !err->fix[0])
 				p4d_fix(err, "p4d-train --help");

@@ -39,7 +39,7 @@ typedef struct p4d_step_record {
 	bool applied;
 } p4d_step_record;
 
-enum { P4D_LINE_MOST = 2048 };
+enum { P4D_LINE_MOST = 8192 };
 
 /* The JSON line, with its newline; and the line for a terminal of so many columns, without. */
 const char *p4d_step_json(const p4d_step_record *record, const p4d_flops *flops, char *buf, size_t size);

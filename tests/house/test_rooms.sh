@@ -66,7 +66,8 @@ awk -v files="$work/files" '
 		if (found > 1) { print $1 ": \"" $2 "\" may be one of several"; next }
 		if (order[room(header)] > order[room($1)])
 			print $1 ": includes " header ", which is further down in the list"
-	}' "$work/rooms" "$work/files" "$work/includes" >"$work/edges"
+	}' "$work/rooms" "$work/files" "$work/includes" >"$work/edges" || fault "the edges could not be drawn"
+[ -s "$work/includes" ] || fault "no file includes anything"
 [ ! -s "$work/edges" ] || fault "edges that point up:
 $(cat "$work/edges")"
 echo "$(awk '{ print $1 }' "$work/includes" | wc -l) includes between $(wc -l <"$work/rooms") rooms, $(wc -l <"$work/edges") edges that point up"

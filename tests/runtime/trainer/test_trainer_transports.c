@@ -113,7 +113,7 @@ enum { FEW = sizeof(few) / sizeof(few[0]) };
 
 static void all_equal(const char *model, double limit, size_t first, size_t each)
 {
-	const bool all = getenv("P4D_TEST_LAYOUT") != NULL;
+	const bool all = getenv("P4D_TEST_ALL") || getenv("P4D_TEST_LAYOUT");
 	const shape *table = all ? shapes : few;
 	const size_t count = all ? SHAPES : FEW;
 	const char *only = getenv("P4D_TEST_LAYOUT");
