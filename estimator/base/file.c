@@ -12,7 +12,7 @@ int p4d_file_open(const char *path)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* Until the end or `size`; -1 with errno. */
+/* Reads to the end or `size`; -1 with errno. */
 static ssize_t read_up_to(int fd, char *text, size_t size)
 {
 	size_t used = 0;
@@ -34,7 +34,7 @@ char *p4d_file_read(int fd, size_t most, size_t *length)
 {
 	struct stat status;
 
-	/* pipes and files in /proc say that they are empty, and any file may grow while it is read */
+	/* pipes and files in /proc report size 0, and any file may grow while it is read */
 	if (fstat(fd, &status) == 0 && status.st_size > 0 && (size_t)status.st_size < most)
 		most = (size_t)status.st_size;
 	char *text = malloc(most + 1);

@@ -40,7 +40,7 @@ static inline double p4d_to_gib(uint64_t bytes)
 typedef struct p4d_gpus {
 	size_t count;
 	const p4d_gpu *gpu; /* sorted by name, separators aside */
-	p4d_gpu *owned;     /* the same, when it may be written; NULL: the built-in table */
+	p4d_gpu *owned;     /* the same, when writable; NULL: the built-in table */
 } p4d_gpus;
 
 /*
@@ -48,10 +48,9 @@ typedef struct p4d_gpus {
  * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, `peak_bf16_tflops`, `peak_fp16_tflops`,
  * `peak_fp32_tflops`, `hbm_tb_per_s`, `link_gb_per_s`, `net_gb_per_s`, `gemm_efficiency`,
  * `attention_forward_efficiency`, `attention_backward_efficiency`, `hbm_efficiency`, `link_efficiency`,
- * `multiprocessors`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the clock
- * needs (clock.h) is not. path NULL: etc/gpus.json as it was when
- * p4d was built, without reading anything. The caller frees with p4d_gpus_free (which accepts a zeroed
- * struct). Errors: IO, JSON, VALUE.
+ * `multiprocessors`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the cost
+ * model needs (cost.h) is not. path NULL: etc/gpus.json as of the build of p4d, without reading anything. The
+ * caller frees with p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
@@ -65,8 +64,8 @@ void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
  * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").
- * When an alias fits several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
+ * When an alias matches several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
  * *ambiguous (may be NULL) is set to the number of candidates; otherwise it is set to 1. A GPU's own name is
- * never ambiguous. NULL when unknown; *ambiguous is then left as it was.
+ * never ambiguous. NULL when unknown; *ambiguous is then unchanged.
  */
 const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous);
