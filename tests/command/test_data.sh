@@ -76,7 +76,7 @@ nothing_left
 exits 3 p4d data -o out "$work"
 says "$work: cannot be read: Is a directory" "fix: $work/*"
 exits 51 p4d data -o out empty
-says "there is no text in empty"
+says "no text in empty"
 nothing_left
 
 # command lines

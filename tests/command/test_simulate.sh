@@ -28,7 +28,7 @@ exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8
 silent
 prints "Bubble: 27.3 %, step time 33.0 passes" "no GPU given"
 exits 0 p4d simulate --model llama3-8b --pp 4 --vpp 2 --global-batch 8
-prints "Bubble: 15.8 %, step time 57.0 passes" "2 chunks to a stage"
+prints "Bubble: 15.8 %, step time 57.0 passes" "2 chunks per stage"
 exits 0 p4d simulate --model llama3-8b --pp 4 --schedule gpipe --global-batch 8
 prints "Bubble: 27.3 %"
 [ "$(printf '%s\n' "$out" | grep -c '^[0-9-]* .* 16  *8 ')" = 3 ] || fail "gpipe keeps all eight micro-batches on 3 kinds of stages"

@@ -48,7 +48,7 @@ static void duplicates(void **state)
 	refused("defaults { tp = 1\ntp = 2 }\nversion = 1\n", P4D_E_CONF_DUPLICATE,
 		"p4d.conf:2: `tp` is set twice in `defaults`; the first is on line 1");
 	refused("partition a { default = true }\npartition b {\ndefault = true }\nversion = 1\n",
-		P4D_E_CONF_DUPLICATE, "p4d.conf:3: partition `a` already is the default");
+		P4D_E_CONF_DUPLICATE, "p4d.conf:3: partition `a` is already the default");
 	refused("gpu x { name = h100-80gb usable_gib = 70 }\ngpu y { name = h100-80gb\nusable_gib = 71 "
 		"}\nversion = 1\n",
 		P4D_E_CONF_DUPLICATE,
