@@ -150,7 +150,7 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		*g->request = best.request;
 	} else {
 		if (counts.considered)
-			*g->request = counts.leanest.request; /* a refusal shows how close it came */
+			*g->request = counts.smallest.request; /* a refusal shows how close it came */
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}

@@ -43,7 +43,7 @@ typedef struct p4d_candidate {
 typedef struct p4d_search_counts {
 	uint64_t considered, fitting;
 	p4d_candidate
-	    leanest; /* the one with the least memory, whether it fits or not; when considered > 0 */
+	    smallest; /* the one with the least memory, whether it fits or not; when considered > 0 */
 } p4d_search_counts;
 
 /*

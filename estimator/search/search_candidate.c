@@ -171,9 +171,9 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 		return P4D_NOT_DIVISIBLE;
 	bool below = fits(w, &bytes);
 	w->counts.considered++;
-	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
+	if (!w->lean || bytes < w->counts.smallest.device_bytes) {
 		p4d_search_candidate__fill(w, bytes, &candidate);
-		w->counts.leanest = candidate;
+		w->counts.smallest = candidate;
 		w->lean = true;
 	}
 	if (!below)

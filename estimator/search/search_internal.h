@@ -28,7 +28,7 @@ typedef struct p4d_search_enumeration {
 	bool any;     /* stop at the first that fits */
 	bool timed;   /* the cost model covers the GPU */
 	bool discard; /* what cannot fit is not examined in detail */
-	bool lean;    /* counts.leanest is filled */
+	bool lean;    /* counts.smallest is filled */
 	/* when only the fastest is wanted and nobody counts: the best so far, if count; else NULL */
 	p4d_candidate *fastest;
 	size_t count;
