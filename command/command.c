@@ -144,7 +144,7 @@ static int finish_output(int status)
 	errno = 0;
 	if (fclose(stdout) == 0 && !failed)
 		return status;
-	fprintf(stderr, "p4d: [P4D%03d] output was cut off: %s\n", P4D_E_IO,
+	fprintf(stderr, "p4d: [P4D%03d] output is incomplete: %s\n", P4D_E_IO,
 		errno ? strerror(errno) : "it could not be written");
 	return status ? status : P4D_E_IO;
 }

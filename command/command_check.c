@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sbatch would answer for a script, from the same guard that answers in sbatch. */
+/* What sbatch would answer for a script, from the guard that sbatch itself runs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -43,7 +43,7 @@ static int usage(p4d_error *err, const char *text)
 	return p4d_fix(err, "p4d help check");
 }
 
-/* What is said once for all components may stand in any of them. */
+/* Options that apply to all components may be given in any of them. */
 static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 {
 	static const p4d_sbatch_field common[] = {P4D_SBATCH_WRAP, P4D_SBATCH_CONF, P4D_SBATCH_JSON,
@@ -87,7 +87,7 @@ static int read_text(check *c, int from, const char *name, p4d_error *err)
 	if (errno == ENOMEM)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the batch script");
 	if (errno == EFBIG)
-		return p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would not take it", name,
+		return p4d_fail(err, P4D_E_IO, "%.200s: larger than %d MiB, Slurm would reject it", name,
 				SCRIPT_BYTES >> 20);
 	return p4d_fail(err, P4D_E_IO, "%.200s: %m", name);
 }
@@ -104,7 +104,7 @@ static int open_in_path(const char *name, char *path, size_t size)
 	return -1;
 }
 
-/* As sbatch: relative to --chdir, and a bare name that is not there is looked for in PATH. */
+/* As sbatch: relative to --chdir; a bare name not found there is searched in PATH. */
 static int open_script(const char *name, const char *directory, char *path, size_t size, p4d_error *err)
 {
 	struct stat status;
@@ -135,7 +135,7 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	char path[PATH_MAX];
 
 	if (wrap && name)
-		return usage(err, "--wrap takes the place of a script; leave one out");
+		return usage(err, "--wrap replaces the script; give only one of them");
 	if (wrap) {
 		int length = asprintf(&c->script, "#!/bin/sh\n%s\n", wrap);
 		if (length < 0) {
@@ -147,7 +147,7 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	}
 	if (!name) {
 		if (isatty(STDIN_FILENO))
-			return usage(err, "no job script is given");
+			return usage(err, "no job script given");
 		return read_text(c, STDIN_FILENO, "standard input", err);
 	}
 	int file = open_script(name, c->first.value[P4D_SBATCH_CHDIR], path, sizeof(path), err);
@@ -175,7 +175,7 @@ static int gather(const check *c, unsigned component, p4d_sbatch *sbatch, p4d_er
 	return p4d_sbatch_job(sbatch, err);
 }
 
-/* Never fails: what keeps a job from being judged becomes part of the verdict, as it does in sbatch. */
+/* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
 static void judge(const check *c, p4d_sbatch *sbatch, p4d_verdict *verdict)
 {
 	p4d_request *request = &sbatch->request;
@@ -193,7 +193,7 @@ static void judge(const check *c, p4d_sbatch *sbatch, p4d_verdict *verdict)
 				   request, verdict);
 }
 
-/* What became of the job, in one line. */
+/* The outcome in one line. */
 static void print_answer(const p4d_verdict *v, const p4d_request *request)
 {
 	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
@@ -209,17 +209,17 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
 		       p4d_verdict_memory(v, memory, sizeof(memory)));
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
-		printf(": the job carries no p4d options, nothing to judge");
+		printf(": the job has no p4d options, not checked");
 	else if (v->policy.exempt)
-		printf(": this account or QOS is exempt, nothing was judged");
+		printf(": this account or QOS is exempt, not checked");
 	else if (v->policy.mode == P4D_MODE_OFF)
-		printf(": mode = off here, nothing was judged");
+		printf(": mode = off here, not checked");
 	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
 		printf(" (mode = %s; mode = enforce would refuse it)", p4d_site_mode_name(v->policy.mode));
 	putchar('\n');
 }
 
-/* What sbatch prints, with the component in front as Slurm does it. */
+/* What sbatch prints, prefixed with the component as Slurm does. */
 static void print_text(const check *c, unsigned component, const p4d_sbatch *sbatch, const p4d_verdict *v)
 {
 	char text[4096];

@@ -17,7 +17,7 @@
 
 enum { NOTES = 256 };
 
-/* Differences between p4d.conf and the cluster: nothing is refused for them. */
+/* Differences between p4d.conf and the cluster; they are notes, never errors. */
 typedef struct notes {
 	unsigned count;
 	char text[NOTES][256];
@@ -125,7 +125,7 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 			note(n,
 			     "partition %s has GPUs without a type; without `partition %s { gpu = \"...\" }` "
 			     "its jobs "
-			     "cannot be judged",
+			     "cannot be checked",
 			     row->partition, row->partition);
 		else if (!gpu)
 			note(n,
@@ -163,12 +163,12 @@ static void compare_cluster(const p4d_site *site, const p4d_cluster *cluster, no
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++)
 		if (partition->gpus && !in_cluster(cluster, partition->name))
 			note(n,
-			     "partition %s: p4d.conf gives it a GPU, the cluster has no such partition with "
-			     "GPUs",
+			     "partition %s: p4d.conf gives it a GPU, but the cluster has no GPU partition of "
+			     "that name",
 			     partition->name);
 }
 
-/* slurmctld is pickier than this command about who may write the file. */
+/* slurmctld is stricter than this command about who may write the file. */
 static void compare_trust(const char *path, notes *n)
 {
 	const struct passwd *slurm = getpwnam("slurm");
@@ -177,7 +177,7 @@ static void compare_trust(const char *path, notes *n)
 	    p4d_site_load(path, p4d_line_data_directory(), true, slurm ? slurm->pw_uid : getuid(), &err);
 
 	if (!site)
-		note(n, "slurmctld would not accept the file: %.200s", err.text);
+		note(n, "slurmctld would reject the file: %.200s", err.text);
 	p4d_site_free(site);
 }
 
@@ -231,12 +231,12 @@ static int print_text(const p4d_site *site, const char *path, bool live, const n
 	if (*path)
 		printf("%s: valid\n\n", path);
 	else
-		puts("No p4d.conf was found; the built-in defaults are in force.\n");
+		puts("No p4d.conf found; the built-in defaults apply.\n");
 	if (print_policies(site, err) < 0)
 		return -1;
 	printf("\n* default partition; (others) is every partition without a section.\n"
-	       "Sections of a QOS or an account may change this for their jobs.\n%s\n",
-	       !live      ? "No live cluster was asked (sinfo did not answer)."
+	       "QOS and account sections may change this for their jobs.\n%s\n",
+	       !live      ? "Not compared with a live cluster (sinfo did not answer)."
 	       : n->count ? "Compared with the live cluster:"
 			  : "The live cluster agrees.");
 	for (unsigned i = 0; i < n->count; i++)

@@ -18,7 +18,7 @@ typedef struct judged {
 	p4d_timed timed;
 } judged;
 
-/* The layout nearest to what was asked that fits on the same GPUs, or a question that finds one. */
+/* The layout closest to the request that fits on the same GPUs, or a command that finds one. */
 static void find_fix(const p4d_subject *subject, const p4d_request *asked, const judged *j, char *fix,
 		     size_t size)
 {
@@ -39,7 +39,7 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
 	else
 		snprintf(fix, size,
-			 "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
+			 "no number of these GPUs is enough: shorten --seq-len or take a smaller --model");
 }
 
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)
@@ -124,7 +124,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s\n", p4d_report_action(j->action));
 	else if (!p4d_on_gpu(j->layout.device))
-		puts("Verdict: none, the host memory of a node is not known; add --mem SIZE");
+		puts("Verdict: none, host memory per node unknown; add --mem SIZE");
 	else
 		puts("Verdict: none, no GPU given; add --gpu NAME (p4d gpus lists them)");
 	fflush(stdout);

@@ -17,7 +17,7 @@ static struct json_object *names(const char *list)
 	return array;
 }
 
-/* p4d models: where the visits of p4d_model_each go. */
+/* p4d models: the context of its p4d_model_each callback. */
 typedef struct models {
 	p4d_table table;
 	struct json_object *list; /* NULL for the table */

@@ -20,12 +20,12 @@ typedef struct plans {
 	p4d_candidate *found;
 	size_t count;
 	p4d_search_counts counts;
-	double seconds; /* that the search took */
-	bool timed;     /* the clock knows the GPU */
+	double seconds; /* of the search */
+	bool timed;     /* the cost model covers the GPU */
 	bool batches;   /* the layouts have different global batches */
 } plans;
 
-/* What is said of a candidate. */
+/* What is printed about a candidate. */
 typedef struct described {
 	p4d_layout layout;
 	p4d_estimate estimate;
@@ -33,7 +33,7 @@ typedef struct described {
 	p4d_timed timed;
 } described;
 
-/* Nothing fits: which of the two reasons, and what would. */
+/* Nothing fits: explains which of two reasons, and suggests what would fit. */
 static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	char command[480];
@@ -43,7 +43,7 @@ static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *e
 	if (!p->counts.considered)
 		p4d_fail(err, P4D_E_NO_LAYOUT,
 			 "no layout of %" PRIu64 " x %" PRIu64
-			 " GPUs is possible with these flags: nothing divides",
+			 " GPUs with these flags meets the divisibility rules",
 			 subject->nodes, subject->gpus_per_node);
 	else
 		p4d_fail(err, P4D_E_NO_LAYOUT,
@@ -58,13 +58,13 @@ static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *e
 						   command, sizeof(command)));
 	if (p4d_search_smallest(&subject->request, &p->space, p4d_subject_most_gpus(subject), &nodes,
 				&gpus_per_node, &found) < 0)
-		return p4d_fix(err,
-			       "no number of these GPUs is enough: a shorter --seq-len or a smaller --model");
+		return p4d_fix(
+		    err, "no number of these GPUs is enough: shorten --seq-len or take a smaller --model");
 	return p4d_fix(err, "%s",
 		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
 }
 
-/* The layout, memory and step time of a candidate, which fitted before. */
+/* Layout, memory and step time of a candidate that fits. */
 static int describe(const p4d_subject *subject, const p4d_candidate *candidate, described *d, p4d_error *err)
 {
 	p4d_stage stage;
@@ -98,7 +98,7 @@ static int write_line(const p4d_subject *subject, const p4d_candidate *candidate
 	return p4d_plan_write(placed, text, size, err);
 }
 
-/* No value holds a quote: the plan line encodes them, and the rest is numbers and flags. */
+/* No value contains a quote: the plan line encodes them, the rest are numbers and flags. */
 static void print_export(const char *name, const char *value, void *context)
 {
 	(void)context;
@@ -227,7 +227,7 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_limits(&d->timed, limits, sizeof(limits)));
 }
 
-/* A submission prefers what stays below `safe`, even when it is slower. */
+/* A submission prefers a layout below `safe`, even a slower one. */
 static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
 {
 	p4d_candidate chosen;
@@ -237,7 +237,7 @@ static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
 	    !p4d_search_preferred(&subject->request, &p->space, &chosen, NULL) ||
 	    chosen.fraction > p->space.safe)
 		return;
-	printf("\nLeft to itself, sbatch takes the fastest below the safe %.0f %%:\n      %s\n",
+	printf("\nWithout them, sbatch takes the fastest layout below the safe %.0f %%:\n      %s\n",
 	       100 * p->space.safe, p4d_subject_flags(&chosen.request, "--p4d-", flags, sizeof(flags)));
 }
 
@@ -272,7 +272,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	return 0;
 }
 
-/* What the table has to say depends on all of them. Without step times the order is another one: say so. */
+/* Which columns are needed depends on all candidates. Without step times the order differs: say so. */
 static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
@@ -286,11 +286,10 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 		return -1;
 	p->timed = d.timed.known;
 	if (!p->timed && gpu && p4d_on_gpu(d.layout.device))
-		p4d_subject_say(
-		    subject, P4D_E_NO_RATES, "",
-		    "the rates of %s are not known: layouts are ranked by memory and communication, "
-		    "not by step time",
-		    gpu->name);
+		p4d_subject_say(subject, P4D_E_NO_RATES, "",
+				"no performance data for %s: layouts are ranked by memory and communication, "
+				"not by step time",
+				gpu->name);
 	return 0;
 }
 
@@ -309,12 +308,11 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 	if (p4d_subject_open(subject, line, true, err) < 0)
 		return -1;
 	if (!p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->mem_bytes) {
-		p4d_fail(err, P4D_E_USAGE,
-			 "the host memory of a node is not known, so nothing can be compared");
+		p4d_fail(err, P4D_E_USAGE, "host memory per node unknown, so layouts cannot be ranked");
 		return p4d_fix(err, "--mem=SIZE");
 	}
 	if (p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->capacity.gpu) {
-		p4d_fail(err, P4D_E_USAGE, "no GPU is given, so nothing can be compared");
+		p4d_fail(err, P4D_E_USAGE, "no GPU given, so layouts cannot be ranked");
 		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
 	}
 	p4d_request_default(&subject->request, P4D_FRAMEWORK, p4d_framework_default(&subject->request),

@@ -137,14 +137,14 @@ static int print_text(const p4d_subject *subject, const simulated *s, p4d_error 
 		    "\nBubble: %.1f %%, step time %.1f passes: %s, so the forward pass of a chunk and each "
 		    "of its two gradients take 1\n\n",
 		    100 * timeline->bubble_fraction, timeline->seconds,
-		    !p4d_on_gpu(s->layout.device) ? "the rates of CPUs are not known"
-		    : subject->capacity.gpu       ? "the rates of this GPU are not known"
-						  : "no GPU is given");
+		    !p4d_on_gpu(s->layout.device) ? "no performance data for CPUs"
+		    : subject->capacity.gpu       ? "no performance data for this GPU"
+						  : "no GPU given");
 	if (print_stages(s, err) < 0)
 		return -1;
 	putchar('\n');
 	if (s->simulation.schedule.chunks > 1)
-		printf("In flight: chunks of micro-batches, %u chunks to a stage\n",
+		printf("In flight: chunks of micro-batches, %u chunks per stage\n",
 		       s->simulation.schedule.chunks);
 	else
 		puts("In flight: micro-batches");
@@ -162,7 +162,7 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 	if (p4d_subject_open(subject, line, false, err) < 0)
 		return -1;
 	if (subject->method == P4D_METHOD_PAPER) {
-		p4d_fail(err, P4D_E_USAGE, "the paper's formula describes one stage, and no schedule");
+		p4d_fail(err, P4D_E_USAGE, "the paper's formula describes one stage and no schedule");
 		return p4d_fix(err, "--method=plan");
 	}
 	gpu = p4d_on_gpu(subject->request.value[P4D_DEVICE]) ? subject->capacity.gpu : NULL;

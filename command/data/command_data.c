@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training data out of text. */
+/* Training data from text. */
 #include "data/command_data.h"
 
 #include <inttypes.h>
@@ -21,14 +21,14 @@
 
 const char p4d_data_options[] =
     "\n"
-    "  -o, --output PREFIX         writes PREFIX.bin and PREFIX.idx\n"
+    "  -o, --output PREFIX         write PREFIX.bin and PREFIX.idx\n"
     "  --tokenizer bytes|ids|FILE  bytes (the default): 257 tokens, the last ends a document;\n"
     "                              FILE: a SentencePiece model; ids: the input holds tokens\n"
-    "  --split-lines               a line is a document, not a file\n"
-    "  --jsonl                     a line is a JSON object, its text a document\n"
-    "  --field NAME                the member of such an object (text; input_ids with ids)\n"
+    "  --split-lines               each line is a document\n"
+    "  --jsonl                     each line is a JSON object, its text a document\n"
+    "  --field NAME                the member that holds it (text; input_ids with ids)\n"
     "  --vocab N                   with ids: tokens are 0 to N-1\n"
-    "  --end-token N|none          token behind each document (the tokenizer's; with ids none)\n"
+    "  --end-token N|none          token after each document (the tokenizer's; with ids none)\n"
     "  --json                      print JSON, as described in p4d(1)\n"
     "\n"
     "A FILE of - is standard input.";
@@ -124,17 +124,18 @@ static int check_arguments(data *d, p4d_error *err)
 		d->tokenizer_name = "bytes";
 	d->ids = !strcmp(d->tokenizer_name, "ids");
 	if (!d->files)
-		return usage(err, "no text file is given");
+		return usage(err, "no text file given");
 	if (!d->output)
 		return usage(err, "--output PREFIX is missing");
 	if (d->ids && !d->vocabulary)
 		return usage(err, "--tokenizer ids needs --vocab N, the size of the vocabulary");
 	if (!d->ids && d->vocabulary)
-		return usage(err, "--vocab goes with --tokenizer ids; others bring their own");
+		return usage(err,
+			     "--vocab needs --tokenizer ids; other tokenizers have their own vocabulary");
 	if (d->split_lines && (d->json_lines || d->ids))
-		return usage(err, "--split-lines does not go with JSON");
+		return usage(err, "--split-lines cannot be combined with JSON");
 	if (d->field && !d->json_lines && !d->ids)
-		return usage(err, "--field goes with --jsonl");
+		return usage(err, "--field needs --jsonl");
 	d->documents.tokens = d->ids;
 	d->documents.field = d->field ? d->field : d->ids ? "input_ids" : "text";
 	d->documents.form = d->json_lines || d->ids ? P4D_JSON_LINES
@@ -158,14 +159,13 @@ static int open_tokenizer(data *d, p4d_error *err)
 			return -1;
 		d->end = (int32_t)end;
 	} else if (d->end < 0 && !d->ids) {
-		p4d_fail(err, P4D_E_VALUE, "%.200s has no token for the end of a sentence",
-			 d->tokenizer_name);
+		p4d_fail(err, P4D_E_VALUE, "%.200s has no end-of-sentence token", d->tokenizer_name);
 		return p4d_fix(err, "--end-token N, or --end-token none");
 	}
 	return 0;
 }
 
-/* Bytes of all inputs; 0 when one of them does not say. */
+/* Bytes of all inputs; 0 when one is unknown. */
 static uint64_t input_bytes(const data *d)
 {
 	uint64_t sum = 0;
@@ -194,13 +194,13 @@ static int add_document(data *d, const p4d_document_text *document, p4d_error *e
 		     ? add(d, document->ids, document->length, err)
 		     : p4d_tokenizer_encode(&d->tokenizer, document->text, document->length, add, d, err);
 
-	/* SentencePiece makes nothing of some texts, blanks for instance */
+	/* SentencePiece yields no tokens for some texts, blanks for instance */
 	if (rc == 0 && d->end >= 0 && d->writer.open_tokens)
 		rc = add(d, &d->end, 1, err);
 	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
 }
 
-/* Which file the tokenizer or the writer stumbled over; readers say it themselves. */
+/* Adds the file to errors of the tokenizer or the writer; readers name it themselves. */
 static int add_place(const data *d, p4d_error *err)
 {
 	p4d_error inner = *err;
@@ -243,8 +243,8 @@ static int convert(data *d, p4d_error *err)
 	if (rc == 0 && stopped)
 		rc = p4d_fail(err, P4D_E_IO, "interrupted");
 	if (rc == 0 && !d->writer.tokens)
-		rc = p4d_fail(err, P4D_E_DATA, "there is no text in %.200s%s", d->file[0],
-			      d->files > 1 ? " and the others" : "");
+		rc = p4d_fail(err, P4D_E_DATA, "no text in %.200s%s", d->file[0],
+			      d->files > 1 ? " or the other files" : "");
 	return rc;
 }
 
@@ -269,7 +269,7 @@ static int report(const data *d, uint64_t documents, uint64_t tokens, p4d_error 
 	return p4d_report_json_print(object, err);
 }
 
-/* Half-written files are removed before the signal takes its effect. */
+/* Partial files are removed before the signal is raised again. */
 static void catch_signals(void (*handler)(int))
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};

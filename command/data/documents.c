@@ -136,8 +136,7 @@ static int take_ids(p4d_documents *documents, struct json_object *list, p4d_docu
 		struct json_object *number = json_object_array_get_idx(list, i);
 		int64_t id = json_object_is_type(number, json_type_int) ? json_object_get_int64(number) : -1;
 		if (id < 0 || id > INT32_MAX)
-			return wrong(documents, err,
-				     "holds what is no token: ", json_object_to_json_string(number));
+			return wrong(documents, err, "not a token: ", json_object_to_json_string(number));
 		documents->ids[i] = (int32_t)id;
 	}
 	*document = (p4d_document_text){NULL, count, documents->ids};
@@ -151,14 +150,14 @@ static int parse_line(p4d_documents *documents, p4d_document_text line, p4d_erro
 	if (!documents->tokener)
 		return no_memory(documents, err);
 	if (line.length > INT_MAX)
-		return wrong(documents, err, "a line of more than 2 GiB", "");
+		return wrong(documents, err, "line longer than 2 GiB", "");
 	json_object_put(documents->object);
 	json_tokener_reset(documents->tokener);
 	json_tokener_set_flags(documents->tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	documents->object = json_tokener_parse_ex(documents->tokener, line.text, (int)line.length);
 	enum json_tokener_error state = json_tokener_get_error(documents->tokener);
 	if (state == json_tokener_continue)
-		return wrong(documents, err, "malformed JSON: the line ends in the middle of it", "");
+		return wrong(documents, err, "malformed JSON: unexpected end of line", "");
 	if (state != json_tokener_success)
 		return wrong(documents, err, "malformed JSON: ", json_tokener_error_desc(state));
 	if (!json_object_is_type(documents->object, json_type_object))

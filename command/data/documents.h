@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 
-/* Documents out of text files, for `p4d data`. */
+/* Documents from text files, for `p4d data`. */
 typedef enum p4d_document_form {
 	P4D_WHOLE_FILE, /* a file is a document, of at most 1 GiB */
-	P4D_EACH_LINE,  /* a line is; its end belongs to none */
-	P4D_JSON_LINES, /* a line is a JSON object, a member of it the document */
+	P4D_EACH_LINE,  /* each line is one, without its newline */
+	P4D_JSON_LINES, /* each line is a JSON object; one member is the document */
 } p4d_document_form;
 
 typedef struct p4d_documents {
@@ -41,10 +41,9 @@ typedef struct p4d_document_text {
 	const int32_t *ids; /* length of them */
 } p4d_document_text;
 
-/* path "-": standard input. The struct is zero but for form, field and tokens. Errors: IO. */
+/* path "-": standard input. Zero except form, field and tokens. Errors: IO. */
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err);
-/* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are left out.
- */
+/* 1 and *document, 0 at the end, -1 with IO, JSON (`file:line: what`), NO_MEMORY. Empty lines are skipped. */
 int p4d_documents__next(p4d_documents *documents, p4d_document_text *document, p4d_error *err);
 void p4d_documents__close(p4d_documents *documents); /* the file; another may be opened */
 void p4d_documents__free(p4d_documents *documents);

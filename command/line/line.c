@@ -14,7 +14,7 @@ enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM, SVG, 
 static bool takes_option(const p4d_subcommand *command, int option)
 {
 	switch (option) {
-	case P4D_OVERRIDE: /* these speak of a job that is submitted */
+	case P4D_OVERRIDE: /* these concern job submission */
 	case P4D_FIX:
 	case P4D_VERBOSE:
 		return false;
@@ -102,7 +102,7 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		return set_text(&line->conf, "conf", optarg, err);
 	case SVG:
 		if (!*optarg)
-			return p4d_fail(err, P4D_E_VALUE, "--svg: the name of the file is empty");
+			return p4d_fail(err, P4D_E_VALUE, "--svg: empty file name");
 		return set_text(&line->svg, "svg", optarg, err);
 	case TOP:
 		return set_top(line, optarg, err);
@@ -132,8 +132,8 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 	line->operands = argc - optind;
 	line->operand = argv + optind;
 	if (!line->help && line->operands > command->operands)
-		return p4d_fail(err, P4D_E_USAGE, "p4d %s: do not know what to do with \"%.64s\"",
-				command->name, line->operand[command->operands]),
+		return p4d_fail(err, P4D_E_USAGE, "p4d %s: unexpected argument \"%.64s\"", command->name,
+				line->operand[command->operands]),
 		       p4d_fix(err, "p4d help %s", command->name);
 	return 0;
 }
@@ -170,7 +170,7 @@ void p4d_line_help(const p4d_subcommand *command)
 			     "print the best one as shell commands that export P4D_PLAN and the rest");
 	}
 	if (command->takes & P4D_TAKES_SVG)
-		print_option("svg", "FILE", "draw a picture, too");
+		print_option("svg", "FILE", "also draw a picture");
 	if (command->takes & P4D_TAKES_CONF)
 		print_option("conf", "FILE", "the p4d.conf to use");
 	if (command->takes & P4D_TAKES_JSON)

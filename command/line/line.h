@@ -29,7 +29,7 @@ typedef struct p4d_subcommand {
 	int (*run)(const p4d_line *line, p4d_error *err);
 	/* for commands that read their own command line; then run is NULL */
 	int (*run_raw)(const struct p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
-	const char *options; /* and what its help says of them */
+	const char *options; /* and their help */
 } p4d_subcommand;
 
 enum {
@@ -60,7 +60,7 @@ const char *p4d_line_data_directory(void);
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
 
-/* What estimate and plan are about. Zero before use. */
+/* The subject of estimate and plan. Zero before use. */
 typedef struct p4d_subject {
 	p4d_site *site;
 	p4d_request request; /* model numbers, site defaults, nodes and GPUs filled */
@@ -84,11 +84,11 @@ void p4d_subject_close(p4d_subject *subject);
 /* GPUs of a node of this kind, for advice on larger jobs. */
 uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
 
-/* Adds a message; when there is no more room the last one is replaced. */
+/* Adds a message; when full, it replaces the last one. */
 void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The flags that make a complete request reproducible: what the user set and the layout that was chosen. */
+/* The flags that reproduce a complete request: what the user set and the layout chosen. */
 const char *p4d_subject_flags(const p4d_request *request, const char *prefix, char *buf, size_t size);
 /* The same with the GPUs, as a command. */
 const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, char *buf,

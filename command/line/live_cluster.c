@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The live cluster, asked through `sinfo` rather than through Slurm's library: the command works with every
- * version of Slurm, and without any. Whatever goes wrong here means that there is no cluster, which is no
- * error.
+ * version of Slurm, and without any. Any failure here means there is no cluster, which is not an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +32,8 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Partition (* marks the default), memory in MiB, features, GRES: the last because it holds blanks and
- * commas. */
+/* Partition (* marks the default), memory in MiB, features, GRES: last because it contains blanks and commas.
+ */
 static pid_t start_sinfo(int *from)
 {
 	int ends[2];
@@ -59,7 +58,7 @@ static pid_t start_sinfo(int *from)
 	return child;
 }
 
-/* Reads until the end, the deadline or too much; the text, or NULL when it is not complete. */
+/* Reads until end, deadline or size limit; the text, or NULL when incomplete. */
 static char *read_all(int from)
 {
 	const int64_t deadline = now_ms() + PATIENCE_MS;

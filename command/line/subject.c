@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What estimate, plan and simulate have in common: from a command line to a model on some GPUs. */
+/* Shared by estimate, plan and simulate: from a command line to a model on some GPUs. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 	p4d_request *request = &subject->request;
 
 	if (!p4d_is_set(request, P4D_MODEL)) {
-		p4d_fail(err, P4D_E_USAGE, "no model is given");
+		p4d_fail(err, P4D_E_USAGE, "no model given");
 		return p4d_fix(
 		    err, "--model NAME (p4d models lists the names; a Hugging Face config.json works too)");
 	}
@@ -77,7 +77,7 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 	if (ambiguous > 1)
 		p4d_subject_say(
 		    subject, P4D_E_AMBIGUOUS_GPU, "",
-		    "\"%s\" fits %u GPUs with different memory; %s is assumed, the one with the least "
+		    "\"%s\" matches %u GPUs with different memory; assuming %s, the one with the least "
 		    "(`p4d gpus` lists them)",
 		    request->gpu, ambiguous, gpu->name);
 	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu->name);
@@ -96,7 +96,7 @@ static uint64_t fill_nodes(uint64_t world, uint64_t tp, uint64_t heads)
 	for (uint64_t gpus = USUAL_GPUS_PER_NODE; gpus >= 1 && heads % tp == 0; gpus--)
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
-	return USUAL_GPUS_PER_NODE; /* does not work out; the layout's rules say it better than we could here
+	return USUAL_GPUS_PER_NODE; /* not divisible; the layout's own checks give the better message
 				     */
 }
 
@@ -167,7 +167,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (shown.origin[i] == P4D_BY_P4D)
 			shown.origin[i] = P4D_UNSET;
-	/* all of them, so that p4d finds nothing open that it would choose otherwise */
+	/* all of them, so that p4d leaves nothing to its defaults */
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool of_pipelines =

@@ -5,7 +5,7 @@
 #include "plan/stage_memory.h"
 #include "request/layout.h"
 
-/* What both pictures say of the job in their heads. */
+/* The heading of both pictures. */
 typedef struct p4d_picture {
 	const char *path;
 	const char *model;
@@ -26,7 +26,7 @@ int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate,
 
 /*
  * svg_timeline.c: one row per stage with every pass, and under them the memory of the stages over time. A
- * step with more passes than can be told apart shows its begin and its end. capacity: bytes of a GPU, 0
+ * step with more passes than can be told apart shows its beginning and its end. capacity: bytes of a GPU, 0
  * unknown. Errors: IO, NO_MEMORY.
  */
 int p4d_picture_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,

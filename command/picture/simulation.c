@@ -26,7 +26,7 @@ void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *i)
 	switch (i->op) {
 	case P4D_OP_RECV_FORWARD:
 	case P4D_OP_FORWARD:
-		/* the forward pass finds the slot taken where its input was received */
+		/* where the input was received, the slot is already taken */
 		live->now.activation += !live->taken[i->slot];
 		live->taken[i->slot] = true;
 		break;
@@ -99,7 +99,7 @@ static int replay(const p4d_instruction_list *list, p4d_simulated *stage, p4d_er
 	return 0;
 }
 
-/* What the stage holds, taken apart into what is always there and the slots. */
+/* Splits the stage's memory into the constant part and the slots. */
 static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,
 		 p4d_simulated *stage, p4d_error *err)
 {
@@ -128,10 +128,10 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 }
 
 /*
- * Without rates of a GPU: each of the passes takes 1 for a chunk of average size, the gradients of input and
- * weights each as long as the forward pass. The head is left out, as the papers do; where it is cut over the
- * stages its passes take their part of the matrix products: vocab-1 has one product in S and two in T,
- * vocab-2 three in S and one in T.
+ * Without rates of a GPU: each of the passes takes 1 for a chunk of average size, input and weight gradients
+ * each as long as the forward pass. The head is ignored, as in the papers; with vocabulary parallelism its
+ * passes count their share of the matrix products: vocab-1 has one product in S and two in T, vocab-2 three
+ * in S and one in T.
  */
 static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *out)
 {

@@ -9,15 +9,14 @@
 #include "schedule/schedule.h"
 #include "timeline/timeline.h"
 
-/* What `p4d simulate` knows of a step: every instruction with its time, and what the stages hold meanwhile.
- */
+/* What `p4d simulate` shows of a step: every instruction with its time, and the memory of each stage. */
 
 /* Of one stage. */
 typedef struct p4d_simulated {
 	p4d_stage memory;
-	p4d_slots peak; /* most micro-batches (of a chunk) in flight at a time, counted along the list */
+	p4d_slots peak; /* peak number of micro-batches (of a chunk) in flight, counted along the list */
 	uint64_t activation_bytes, vocabulary_bytes; /* of one slot of each kind */
-	uint64_t base_bytes;                         /* on the device when training while no slot is taken */
+	uint64_t base_bytes;                         /* on the device while training with no slot taken */
 	uint64_t step_bytes; /* in the optimizer's step; base_bytes where that is not modelled */
 	uint64_t passes;     /* of micro-batches: forward, backward, vocabulary */
 	double busy;         /* fraction of the step */
@@ -45,7 +44,7 @@ int p4d_simulation_run(const p4d_layout *layout, int method, const p4d_gpu *gpu,
 		       p4d_error *err);
 void p4d_simulation_free(p4d_simulation *simulation);
 
-/* The slots of a stage that are taken, followed along its list. */
+/* The taken slots of a stage, tracked along its list. */
 typedef struct p4d_live {
 	p4d_slots now;
 	bool *taken; /* activation slots; owned */
@@ -53,9 +52,9 @@ typedef struct p4d_live {
 
 /* Errors: NO_MEMORY. Free with p4d_simulation__live_free. */
 int p4d_simulation__live_begin(p4d_live *live, const p4d_instruction_list *list, p4d_error *err);
-/* Before the instruction runs: takes its slots. */
+/* Takes the slots of an instruction before it runs. */
 void p4d_simulation__live_take(p4d_live *live, const p4d_instruction *instruction);
-/* After it ran: frees them. */
+/* Frees them after it ran. */
 void p4d_simulation__live_release(p4d_live *live, const p4d_instruction *instruction);
 void p4d_simulation__live_free(p4d_live *live);
 

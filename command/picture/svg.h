@@ -9,9 +9,8 @@
 
 /*
  * Pictures for browsers, manuals and papers. Lengths are pixels, y grows downwards, numbers are written with
- * one decimal. Shapes get their looks from classes, once for light and once for dark surroundings; the
- * picture paints its own background, so it can be read wherever it is shown. Running out of memory is
- * remembered and reported by p4d_svg__save.
+ * one decimal. Shapes are styled by classes, for light and dark mode; the picture paints its own background,
+ * so it is readable anywhere. Running out of memory is remembered and reported by p4d_svg__save.
  */
 
 /* Looks of a class, as CSS declarations. */
@@ -64,9 +63,9 @@ void p4d_svg__label(p4d_svg *svg, double x, unsigned long number);
 void p4d_svg__labels_end(p4d_svg *svg);
 
 /*
- * Writes the picture to a file and frees it. title and description are for those who do not see it. styles: a
- * list that a NULL selector ends. Errors: NO_MEMORY; IO when the file cannot be written, with the reason;
- * what is written of it then stays.
+ * Writes the picture to a file and frees it. title and description are for screen readers. styles: a list
+ * that a NULL selector ends. Errors: NO_MEMORY; IO when the file cannot be written, with the reason; a
+ * partial file then remains.
  */
 int p4d_svg__save(p4d_svg *svg, const char *path, double width, double height, const char *title,
 		  const char *description, const p4d_svg_style *styles, p4d_error *err);

@@ -3,7 +3,7 @@
 
 #include "picture/svg.h"
 
-/* What the pictures have in common: type, frame, axis and legend. */
+/* Shared by the pictures: type, frame, axis and legend. */
 
 /* clang-format off */
 #define P4D_SVG_BASE_STYLES \
@@ -37,5 +37,5 @@ double p4d_svg__axis_step(double range, unsigned most);
 /* Decimals that tell multiples of a step apart. */
 int p4d_svg__axis_decimals(double step);
 
-/* Pixels that a text of this font size takes, about; of the fonts in the list of svg.c in a wide one. */
+/* Approximate width in pixels of a text of this font size, in a wide font of svg.c's list. */
 double p4d_svg__text_width(const char *text, double size);

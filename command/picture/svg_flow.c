@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory over time, under the passes that take and free it. */
+/* Memory over time, below the passes that take and free it. */
 #include <math.h>
 #include <stdio.h>
 
@@ -18,8 +18,8 @@ static double y_of(const strip *s, double bytes)
 }
 
 /*
- * The level of one stage. Slots are taken where an instruction starts and freed where it ends; of changes
- * that fall on one pixel the highest level is drawn.
+ * The level of one stage. Slots are taken where an instruction starts and freed where it ends; where several
+ * changes share a pixel, the highest level is drawn.
  */
 static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *view, uint32_t stage,
 		      const strip *in, p4d_error *err)
@@ -49,7 +49,7 @@ static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *vie
 		const double x = p4d_view__x(view, time);
 		if (x - pixel >= 0.5) {
 			p4d_svg__area_to(svg, pixel, y_of(in, highest));
-			/* the level that lasted up to here, where it is not the highest of its pixel */
+			/* the level up to here, where it is not the highest of its pixel */
 			if (level != highest)
 				p4d_svg__area_to(svg, pixel + 0.3, y_of(in, level));
 			pixel = x;

@@ -17,7 +17,7 @@ enum {
 	LEGEND_TOP = 66,
 };
 
-/* Params, gradients and optimizer share a hue: they are there all the time. */
+/* Params, gradients and optimizer share a hue: they are constant. */
 static const p4d_svg_key classes[P4D_PART_COUNT] = {
     [P4D_PART_PARAMS] = {"p0", "parameters"},
     [P4D_PART_GRADS] = {"p1", "gradients"},

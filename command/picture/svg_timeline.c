@@ -110,7 +110,7 @@ static kind kind_of(int op)
 	}
 }
 
-/* Chunks in order of the model get paler; with many of them some share a shade. */
+/* Later chunks of the model get paler; with many chunks some share a shade. */
 static uint8_t shade_of(const scene *s, const p4d_instruction *i)
 {
 	const uint32_t chunks = s->simulation->schedule.chunks;
@@ -123,7 +123,7 @@ static double opacity_of(const scene *s, unsigned shade)
 	return s->shades < 2 ? 1 : 1 - 0.5 * shade / (s->shades - 1);
 }
 
-/* What is seen of a list: its boxes, in order of time. */
+/* The visible part of a list: its boxes, in time order. */
 static size_t boxes_of(scene *s, uint32_t stage)
 {
 	const p4d_instruction_list *list = &s->simulation->lists[stage];
@@ -163,7 +163,7 @@ static void draw_boxes(p4d_svg *svg, const scene *s, size_t count, int wanted, u
 		p4d_svg__band_end(svg);
 }
 
-/* Boxes are numbered where the longest number of the step fits, so that a row has all of a kind or none. */
+/* Boxes are numbered where the longest number of the step fits, for a row either all of a kind or none. */
 static bool label_fits(const scene *s, const box *b, double size)
 {
 	unsigned digits = 1;
@@ -211,7 +211,7 @@ static void draw_row(p4d_svg *svg, scene *s, uint32_t row, double top)
 	draw_labels(svg, s, count, true, middle);
 }
 
-/* Ticks from the begin, and beyond a break up to the end. */
+/* Ticks from the beginning and, beyond a break, up to the end. */
 static void draw_axis(p4d_svg *svg, const scene *s, double top, double bottom)
 {
 	const p4d_view *v = &s->view;
@@ -234,7 +234,7 @@ static void draw_axis(p4d_svg *svg, const scene *s, double top, double bottom)
 		      s->simulation->timed ? "ms" : "passes");
 }
 
-/* Paints over the rows what separates begin and end. */
+/* Paints the break between beginning and end over the rows. */
 static void draw_break(p4d_svg *svg, const scene *s, double top, double bottom, bool named)
 {
 	const p4d_view *v = &s->view;
@@ -248,7 +248,7 @@ static void draw_break(p4d_svg *svg, const scene *s, double top, double bottom, 
 		return;
 	if (!s->simulation->timed)
 		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8,
-			      "%.0f passes more of the same", left_out);
+			      "%.0f more passes of the same", left_out);
 	else
 		p4d_svg__text(svg, "dim middle", x + P4D_VIEW_GAP / 2.0, top - 8, "%.*f s more of the same",
 			      left_out < 10 ? 2 : 1, left_out);
@@ -296,7 +296,7 @@ static int draw(p4d_svg *svg, const p4d_picture *picture, scene *s, double capac
 {
 	double flow;
 
-	/* what is used is known after a look at all rows, and the legend stands above them */
+	/* what is used is known only after all rows, and the legend is above them */
 	for (uint32_t row = 0; row < s->rows.count; row++)
 		boxes_of(s, p4d_row_stage(&s->rows, row));
 	draw_head(svg, picture, s->simulation);

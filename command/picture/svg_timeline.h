@@ -4,7 +4,7 @@
 #include "picture/simulation.h"
 #include "picture/svg_axis.h"
 
-/* What the two halves of the time line, passes and memory, share. For svg_timeline.c and svg_flow.c. */
+/* Shared by the two halves of the time line, passes and memory: svg_timeline.c and svg_flow.c. */
 
 enum {
 	P4D_VIEW_WIDTH = 1200,
@@ -15,8 +15,8 @@ enum {
 };
 
 /*
- * From time to pixels. A step with more passes than can be drawn shows its begin and its end, with a break
- * between them; in equal parts of the plot.
+ * From time to pixels. A step with more passes than can be drawn shows its beginning and its end, with a
+ * break between two equal halves of the plot.
  */
 typedef struct p4d_view {
 	double end;   /* of the step */

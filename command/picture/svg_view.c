@@ -43,7 +43,7 @@ p4d_view p4d_view__of(const p4d_simulation *s)
 
 	if (pass * view.scale >= LEAST_PASS)
 		return view;
-	/* each side shows the way of a micro-batch through all stages and back, which is three fill times */
+	/* each side shows a micro-batch pass through all stages and back, which is three fill times */
 	const double shown = fmax((plot - P4D_VIEW_GAP) / BROKEN_PASS * pass, 7 * fill_time(s));
 	if (shown > 0.8 * end)
 		return view;

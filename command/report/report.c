@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people read. */
+/* Text output. */
 #include "report/report.h"
 
 #include <inttypes.h>
@@ -87,7 +87,7 @@ void p4d_report_layout(const char *model, const p4d_layout *l, uint64_t nodes, c
 	    choice(P4D_DEVICE, l->device, device));
 }
 
-/* A default that is worth a word: not a number of the model, and not one that nobody could have typed. */
+/* A default worth reporting: not a model number, and an option that users can set. */
 static bool is_default(const p4d_request *request, int option)
 {
 	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);

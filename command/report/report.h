@@ -25,7 +25,7 @@ int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, do
 void p4d_report_messages(unsigned count, const p4d_message *messages);
 void p4d_report_error(const p4d_error *err);
 
-/* report_step.c. What the clock says of a layout; known is false where it does not know the GPU. */
+/* report_step.c. The cost model's prediction for a layout; known is false where it does not cover the GPU. */
 typedef struct p4d_timed {
 	bool known;
 	p4d_step step;
@@ -33,15 +33,15 @@ typedef struct p4d_timed {
 } p4d_timed;
 /* gpu: may be NULL. Errors: NO_MEMORY. */
 int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
-/* The same of a step that was predicted before; all 0: it is not known. */
+/* The same from a step predicted earlier; all 0: unknown. */
 int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
 			p4d_error *err);
 const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */
-/* The two largest losses: "bubble 12 %, gemm 9 %". */
+/* The two largest parts of the step-time breakdown: "bubble 12 %, gemm 9 %". */
 const char *p4d_report_limits(const p4d_timed *timed, char *buf, size_t size);
 /* One line; none without a GPU. */
 void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed);
-/* NULL (null) where the clock does not know the GPU. */
+/* NULL (null) where the cost model does not cover the GPU. */
 struct json_object *p4d_report_json_step(const p4d_timed *timed);
 struct json_object *p4d_report_json_breakdown(const p4d_timed *timed);
 struct json_object *p4d_report_json_seconds(double seconds);

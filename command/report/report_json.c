@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs read. The names here are stable and documented in p4d(1): add, never rename. */
+/* JSON output. The names here are stable and documented in p4d(1): add, never rename. */
 #include <math.h>
 #include <stdio.h>
 

@@ -61,13 +61,13 @@ void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
 		return;
 	if (!timed->known)
 		snprintf(text, sizeof(text),
-			 "Step time: not predicted, the rates of %s are not known (p4d explain P4D014)",
+			 "Step time: not predicted, no performance data for %s (p4d explain P4D014)",
 			 gpu->name);
 	else
 		snprintf(
 		    text, sizeof(text),
 		    "Step: %s, %.0f tokens/s per GPU, MFU %.1f %% (%.0f TFLOP/s; %.1f %%, %.0f TFLOP/s with "
-		    "full attention and recomputation), bubble %.1f %%; lost most to %s",
+		    "full attention and recomputation), bubble %.1f %%; largest losses: %s",
 		    p4d_report_seconds(s->seconds, seconds), s->tokens_per_second_per_gpu, 100 * s->mfu,
 		    s->tflops_per_gpu, 100 * s->hfu, s->hardware_tflops_per_gpu, 100 * s->bubble_fraction,
 		    p4d_report_limits(timed, limits, sizeof(limits)));

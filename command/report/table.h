@@ -7,8 +7,8 @@
 #include "base/error.h"
 
 /*
- * A table for people, printed with libsmartcols: first the columns, then row by row its cells. On a terminal
- * it is kept within the terminal's width, elsewhere nothing is cut. Running out of memory is remembered and
+ * A text table, printed with libsmartcols: first the columns, then row by row its cells. On a terminal it is
+ * kept within the terminal's width, otherwise nothing is cut. Running out of memory is remembered and
  * reported by p4d_table_print.
  */
 

@@ -8,7 +8,7 @@
 #include "report/table.h"
 #include "validate/measured.h"
 
-/* p4d validate: what its two kinds of files have in common. */
+/* p4d validate: shared by its two kinds of files. */
 
 /* Predicted over measured, minus 1, collected. */
 typedef struct p4d_validate_errors {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d validate: peak memory, and runs that died of out-of-memory. */
+/* p4d validate: peak memory, and runs that ran out of memory. */
 #include <stdio.h>
 
 #include "base/json_file.h"
@@ -15,7 +15,7 @@ typedef struct memory_validation {
 	p4d_table table, deaths;
 	struct json_object *rows, *dead;
 	p4d_validate_errors closed, paper, reserved;
-	unsigned left_out, judged, passed; /* of those that died: judged, and predicted to pass */
+	unsigned left_out, judged, passed; /* of out-of-memory runs: checked, and predicted to pass */
 } memory_validation;
 
 static int estimate(const memory_validation *v, const p4d_measured *row, int method, p4d_estimate *out,
@@ -82,7 +82,7 @@ static int add_row(memory_validation *v, const p4d_measured *row, p4d_error *err
 	return 0;
 }
 
-/* A run that died: what p4d would have said about it. why: "" when it is modelled. */
+/* A run that ran out of memory: p4d's verdict for it. why: "" when it is modelled. */
 static void print_death(memory_validation *v, const p4d_measured *row, const char *why, double fraction)
 {
 	const char *verdict = *why               ? "not modelled"
@@ -112,7 +112,7 @@ static void print_death(memory_validation *v, const p4d_measured *row, const cha
 	v->passed += !*why && fraction <= safe;
 }
 
-/* Judged by the more accurate method. */
+/* Checked by the more accurate method. */
 static void add_death(memory_validation *v, const p4d_measured *row)
 {
 	p4d_estimate closed = {.fraction = 0};
@@ -123,7 +123,7 @@ static void add_death(memory_validation *v, const p4d_measured *row)
 	else if (estimate(v, row, P4D_METHOD_PLAN, &closed, &cause) < 0)
 		print_death(v, row, cause.text, 0);
 	else
-		print_death(v, row, closed.gpu ? "" : "the GPU is not known", closed.fraction);
+		print_death(v, row, closed.gpu ? "" : "unknown GPU", closed.fraction);
 }
 
 static int read_rows(memory_validation *v, p4d_measured_file *file, p4d_error *err)
@@ -170,11 +170,10 @@ static int print_text(memory_validation *v, p4d_error *err)
 	p4d_validate__print_errors("allocated, method paper", &v->paper);
 	p4d_validate__print_errors("reserved", &v->reserved);
 	if (v->left_out)
-		printf("%u rows left out: they do not say everything that the closed form needs\n",
-		       v->left_out);
+		printf("%u rows left out: inputs of the closed form are missing\n", v->left_out);
 	if (!v->deaths.cells)
 		return 0;
-	puts("\nRuns that died of out-of-memory:");
+	puts("\nRuns that ran out of memory:");
 	if (p4d_table_print(&v->deaths, true, err) < 0)
 		return -1;
 	printf("\nfalse passes: %u of %u that are modelled\n", v->passed, v->judged);

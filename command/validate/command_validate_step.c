@@ -135,7 +135,7 @@ static int print_text(step_validation *v, p4d_error *err)
 	p4d_validate__print_errors("step time", &v->errors);
 	printf("wrong orders: %u of %u pairs of layouts of the same model, batch and GPUs\n", wrong, pairs);
 	if (v->left_out)
-		printf("%u rows left out: they do not say everything that the clock needs\n", v->left_out);
+		printf("%u rows left out: inputs of the cost model are missing\n", v->left_out);
 	if (v->no_clock)
 		printf("%u rows left out: gpus.json has no rates for their GPU\n", v->no_clock);
 	return 0;

@@ -7,7 +7,7 @@
 
 #include "base/number.h"
 
-/* A row under work. */
+/* The row being read. */
 typedef struct fields {
 	const p4d_measured_file *file;
 	char *field[P4D_MEASURED_COLUMNS];
@@ -60,7 +60,7 @@ int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4
 
 	*file = (p4d_measured_file){.name = name, .at = text};
 	if (!next_line(file, &line) || (file->columns = split(line, file->header)) < 2)
-		return fail(file, err, "not a line of column names", "");
+		return fail(file, err, "not a header line", "");
 	for (int i = 0; i < file->columns; i++)
 		if (!strcmp(file->header[i], "step_seconds") ||
 		    !strcmp(file->header[i], "tokens_per_s_per_gpu") ||
@@ -77,7 +77,7 @@ static const char *find(const fields *f, const char *column)
 	return NULL;
 }
 
-/* The text of a column that need not be there; "" when it is not. */
+/* The text of an optional column; "" when absent. */
 static const char *text_or_none(const fields *f, const char *column)
 {
 	const char *text = find(f, column);
@@ -104,7 +104,7 @@ static int number_of(const fields *f, const char *column, double *number)
 	return 0;
 }
 
-/* The same for a column that need not be there. */
+/* The same for an optional column. */
 static int number_or_none(const fields *f, const char *column, double *number)
 {
 	*number = 0;
@@ -120,7 +120,7 @@ static int set(const fields *f, p4d_request *request, p4d_option option, const c
 	return 0;
 }
 
-/* Columns whose value is an option's value as it stands. */
+/* Columns that hold an option's value verbatim. */
 static int set_same(const fields *f, p4d_request *request)
 {
 	static const struct {
@@ -173,7 +173,7 @@ static int set_flags(const fields *f, p4d_request *request)
 	return 0;
 }
 
-/* Columns that say it in words of their own. */
+/* Columns with their own spelling of the value. */
 static int set_words(const fields *f, p4d_request *request)
 {
 	const char *norm, *swiglu, *positions, *recompute;
@@ -203,7 +203,7 @@ static int set_batch(const fields *f, p4d_request *request)
 	return set(f, request, P4D_GLOBAL_BATCH, text);
 }
 
-/* Columns that older files lack: what they do not say is as Llama-type models in bf16 have it. */
+/* Columns that older files lack; the defaults are those of Llama-type models in bf16. */
 static int set_optional(const fields *f, p4d_request *request)
 {
 	const char *bias = text_or_none(f, "bias"), *attention = text_or_none(f, "attention"),
@@ -264,7 +264,7 @@ static int read_throughput(const fields *f, p4d_measured *row)
 	return 0;
 }
 
-/* Can p4d judge this run, of which only is known that it died? Fills the request, or says why not. */
+/* Can p4d check this out-of-memory run? Fills the request, or says why not. */
 static void read_death(const fields *f, p4d_measured *row)
 {
 	const char *class = text_or_none(f, "class"), *precision = text_or_none(f, "precision");
@@ -314,7 +314,7 @@ int p4d_measured__next(p4d_measured_file *file, p4d_measured *row, p4d_error *er
 	} while (!*line);
 	f.count = split(line, f.field);
 	if (f.count != file->columns)
-		return fail(file, err, "another number of fields than column names", "");
+		return fail(file, err, "number of fields differs from the header", "");
 	if (read_fields(&f, &result) < 0)
 		return -1;
 	*row = result;

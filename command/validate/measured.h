@@ -12,8 +12,8 @@
 /*
  * Measurements of training runs, as a CSV file with a line of column names. A file with a column
  * `measured_gib` has memory (tests/data/measured_memory.csv); one with `step_seconds`, `tokens_per_s_per_gpu`
- * or `tflops_per_gpu` has throughput (tests/data/measured_throughput.csv). Columns may stand in any order;
- * those that p4d does not need are ignored. Fields may be quoted; a quote inside is not possible.
+ * or `tflops_per_gpu` has throughput (tests/data/measured_throughput.csv). Columns may come in any order;
+ * those that p4d does not need are ignored. Fields may be quoted; quotes inside are not supported.
  */
 enum { P4D_MEASURED_COLUMNS = 64 };
 
@@ -31,11 +31,11 @@ typedef struct p4d_measured_file {
 /* One run. What was not measured is 0. */
 typedef struct p4d_measured {
 	char id[64], model[64], gpu[64];
-	p4d_request request; /* what p4d would be asked about it: framework megatron */
+	p4d_request request; /* the request for it: framework megatron */
 	uint64_t gpus, gpus_per_node;
-	bool complete;        /* column `validate` is 1: the row says everything that is needed */
-	bool oom;             /* the run died of out-of-memory; complete is false */
-	char unmodelled[64];  /* of a row with oom: why p4d cannot judge it; "" when it can */
+	bool complete;        /* column `validate` is 1: the row is complete */
+	bool oom;             /* the run ran out of memory; complete is false */
+	char unmodelled[64];  /* of a row with oom: why p4d cannot check it; "" when it can */
 	double allocated_gib; /* peak of the allocator */
 	double reserved_gib;
 	double step_seconds;
@@ -44,7 +44,7 @@ typedef struct p4d_measured {
 	bool tflops_of_hardware; /* column `tflops_count`: recomputed products and full attention count */
 } p4d_measured;
 
-/* Reads the line of column names. text is NUL-terminated and will be cut up. Errors: VALUE. */
+/* Reads the line of column names. text is NUL-terminated and modified. Errors: VALUE. */
 int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4d_error *err);
 
 /*

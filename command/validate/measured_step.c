@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measured step times: from what was reported, and the order of layouts that could replace each other. */
+/* Measured step times: from what was reported, and the ranking of interchangeable layouts. */
 #include <stdio.h>
 #include <string.h>
 

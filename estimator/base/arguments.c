@@ -30,7 +30,7 @@ static unsigned find_prefixed(const struct option *table, const char *name, size
 	return count;
 }
 
-/* The same flags have the prefix "p4d-" for sbatch and none for p4d: people will mix them up. */
+/* Flags have the prefix "p4d-" for sbatch and none for p4d: users will mix them up. */
 static int unknown_option(const struct option *table, const char *name, size_t length, p4d_error *err)
 {
 	char other[128], typed[72];

@@ -11,7 +11,7 @@
  * before the first call.
  *
  * Returns 1 with *which (a letter or a value of the table) and optarg, 0 at the end, -1 with P4D_E_USAGE when
- * the option is unknown, ambiguous, lacks its value or has one it does not take.
+ * the option is unknown, ambiguous, lacks its value or has one that it must not have.
  */
 int p4d_arguments_next(int argc, char *const argv[], const char *letters, const struct option *table,
 		       int *which, p4d_error *err);

@@ -16,7 +16,7 @@ typedef enum p4d_code {
 
 typedef struct p4d_error {
 	p4d_code code;
-	char text[480]; /* what and the numbers, no trailing newline */
+	char text[480]; /* with the numbers, no trailing newline */
 	char fix[480];  /* flags that can be pasted; "" when none is known */
 } p4d_error;
 

@@ -13,7 +13,7 @@ int p4d_file_open(const char *path)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* Until the end or `size`; -1 with errno. */
+/* Reads to the end or `size`; -1 with errno. */
 static ssize_t read_up_to(int fd, char *text, size_t size)
 {
 	size_t used = 0;

@@ -7,7 +7,7 @@
 /* FNV-1a, 64 bit: against editing and truncation, not malice. */
 #define P4D_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
 
-/* One step, which FNV-1a makes for each byte. */
+/* One FNV-1a step, per byte. */
 static inline uint64_t p4d_hash_step(uint64_t hash, uint64_t unit)
 {
 	return (hash ^ unit) * UINT64_C(0x100000001b3);

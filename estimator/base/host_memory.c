@@ -28,7 +28,7 @@ static bool read_number(const char *path, uint64_t *number)
 	return got;
 }
 
-/* The limit of a group and of all groups around it. */
+/* The limit of a group and of all its ancestors. */
 static void limit_by(const char *root, const char *mount, const char *group, const char *file,
 		     uint64_t *bytes)
 {
@@ -84,13 +84,13 @@ int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err)
 	if (file)
 		fclose(file);
 	if (!total)
-		return p4d_fail(err, P4D_E_IO, "%.300s does not say how much memory there is", path);
+		return p4d_fail(err, P4D_E_IO, "%.300s does not state the amount of memory", path);
 	limit_by_groups(root, &total);
 	*bytes = total;
 	return 0;
 }
 
-/* Bytes of a line like "VmHWM:     1234 kB" of what the kernel says of this process. */
+/* Bytes of a line like "VmHWM: 1234 kB" of /proc/self/status. */
 static uint64_t status_of(const char *name)
 {
 	char status[8192];

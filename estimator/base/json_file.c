@@ -77,8 +77,8 @@ static size_t literal_length(const char *text, size_t length)
 }
 
 /*
- * Members written in a text that parsed: outside of strings a ':' stands after a key and nowhere else.
- * *quote: position of a single quote, in which json-c lets keys stand even when it is told to be strict.
+ * Members written in a text that parsed: outside of strings a ':' follows a key and nothing else. *quote:
+ * position of a single quote, in which json-c lets keys stand even when it is told to be strict.
  */
 static size_t count_written(const char *text, size_t length, size_t *quote)
 {
@@ -96,7 +96,7 @@ static size_t count_written(const char *text, size_t length, size_t *quote)
 	return count;
 }
 
-/* Writes the first key that the outermost object holds twice; "" when the repetition is further inside or
+/* Writes the first key given twice in the outermost object; "" when the repetition is further inside or
  * written with escapes. */
 static void find_repeated(const char *text, size_t length, char *name, size_t size)
 {
@@ -138,8 +138,8 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	size_t end = json_tokener_get_parse_end(tokener);
 
 	if (state == json_tokener_continue)
-		p4d_fail(err, P4D_E_JSON, "%.255s: cut off: %zu bytes end in the middle of the JSON text",
-			 what, length);
+		p4d_fail(err, P4D_E_JSON, "%.255s: truncated: the JSON text breaks off after %zu bytes", what,
+			 length);
 	else if (state == json_tokener_error_depth)
 		p4d_fail(err, P4D_E_JSON, "%.255s: nested more than %d levels deep", what, MAX_LEVELS);
 	else if (state != json_tokener_success)
@@ -151,7 +151,7 @@ static struct json_object *tokenize(struct json_tokener *tokener, const char *te
 	return NULL;
 }
 
-/* What can be said without parsing. */
+/* Checks that need no parsing. */
 static int check_text(const char *text, size_t length, const char *what, p4d_error *err)
 {
 	size_t start = 0;
@@ -174,7 +174,7 @@ static int check_text(const char *text, size_t length, const char *what, p4d_err
 	return 0;
 }
 
-/* What json-c lets pass without a word: single quotes, and of two equal keys it keeps the last. */
+/* What json-c accepts silently: single quotes, and repeated keys, of which it keeps the last. */
 static int check_members(struct json_object *object, const char *text, size_t length, const char *what,
 			 p4d_error *err)
 {
@@ -236,13 +236,13 @@ int p4d_json_integer(struct json_object *object, const char *key, int64_t min, i
 		return 0;
 	if (json_object_is_type(member, json_type_double)) {
 		double real = json_object_get_double(member);
-		/* beyond 2^53 a double no longer says which integer was meant */
+		/* beyond 2^53 a double is not exact */
 		if (!(fabs(real) <= 0x1p53) || real != trunc(real))
 			return wrong_type(member, key, "a whole number", err);
 		number = (int64_t)real;
 	} else if (json_object_is_type(member, json_type_int)) {
 		number = json_object_get_int64(member);
-		/* json-c answers INT64_MAX for everything above it */
+		/* json-c returns INT64_MAX for everything above it */
 		huge = number == INT64_MAX && json_object_get_uint64(member) > INT64_MAX;
 	} else {
 		return wrong_type(member, key, "a whole number", err);

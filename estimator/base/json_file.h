@@ -15,8 +15,7 @@
 struct json_object *p4d_json_read(const char *path, size_t max_bytes, p4d_error *err);
 struct json_object *p4d_json_parse(const char *text, size_t length, const char *what, p4d_error *err);
 
-/* The bytes of such a file, with a NUL behind them; the caller frees. NULL with P4D_E_IO or P4D_E_NO_MEMORY.
- */
+/* The bytes of such a file, NUL-terminated; the caller frees. NULL with P4D_E_IO or P4D_E_NO_MEMORY. */
 char *p4d_text_read(const char *path, size_t max_bytes, size_t *length, p4d_error *err);
 
 /*
@@ -32,5 +31,5 @@ int p4d_json_number(struct json_object *object, const char *key, double min, dou
 int p4d_json_string(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err);
 int p4d_json_list(struct json_object *object, const char *key, char *buf, size_t size, p4d_error *err);
 
-/* Refuses a member that the reader does not know; returns -1. */
+/* Refuses an unknown member; returns -1. */
 int p4d_json_unknown_field(const char *key, p4d_error *err);

@@ -30,10 +30,10 @@ void p4d_json_text_quote(p4d_text *text, const char *string)
 	p4d_text_add(text, "\"");
 }
 
-/* What stands before a value: a comma unless it is the first, and its key. */
+/* What precedes a value: a comma unless it is the first, and its key. */
 static void begin(p4d_text *text, const char *key)
 {
-	/* strchr also finds a NUL, which is no JSON but may stand before it */
+	/* strchr also finds a NUL, which may precede the JSON */
 	if (text->length && !strchr("{[", text->at[text->length - 1]))
 		p4d_text_add(text, ",");
 	if (!key)

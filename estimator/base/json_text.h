@@ -7,8 +7,8 @@
 #include "base/text.h"
 
 /*
- * Writes JSON without blanks, and without allocating where the text does not. Commas come by themselves. key:
- * of a member, NULL in lists and for what is outermost. Bytes that are not UTF-8 pass as they are.
+ * Writes JSON without blanks, allocating only where the text does. Commas are automatic. key: of a member,
+ * NULL in lists and at the top. Bytes that are not UTF-8 pass as they are.
  */
 void p4d_json_text_open(p4d_text *text, const char *key, char bracket); /* '{' or '[' */
 void p4d_json_text_close(p4d_text *text, char bracket);

@@ -5,11 +5,10 @@
 #include <stddef.h>
 
 /*
- * Parts of p4d that are shared objects of their own, opened when they are asked for: what they need is not on
- * every machine, and loading it would cost every command.
+ * Parts of p4d that are separate shared objects, opened on demand: not every machine has what they need, and
+ * loading it would slow every command.
  *
- * Such a part is looked for in the directory P4D_LIBDIR of the environment, where that is set; else beside
- * the program (where it was built), then where it is installed. name: "libp4d-cuda.so". Fills path[size],
- * also when there is none: then with where it should have been installed.
+ * Searched in the directory $P4D_LIBDIR if set; else next to the program (build tree), then where it is
+ * installed. name: "libp4d-cuda.so". Fills path[size], also when not found: then with the install location.
  */
 bool p4d_library_find(const char *name, char *path, size_t size);

@@ -13,9 +13,8 @@ typedef struct p4d_mapping {
 } p4d_mapping;
 
 /*
- * Maps a regular file. Pages are read when they are touched. A file that another program cuts off while it is
- * mapped ends this one with SIGBUS: files that may be replaced have to be replaced by rename. Errors: `code`,
- * with the path and the reason.
+ * Maps a regular file. Pages are read when they are touched. If another program truncates a mapped file,
+ * access raises SIGBUS: replace such files by rename. Errors: `code`, with the path and the reason.
  */
 int p4d_mapping_open(p4d_mapping *mapping, const char *path, p4d_code code, p4d_error *err);
 void p4d_mapping_close(p4d_mapping *mapping);

@@ -19,7 +19,7 @@ static int fail(const p4d_new_file *file, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "%.255s: cannot be written: %s", file->path, strerror(why));
 }
 
-/* Not mkstemp: that makes files which only their owner may read. */
+/* Not mkstemp: its files are readable by their owner only. */
 static int open_unused(p4d_new_file *file)
 {
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -35,7 +35,7 @@ static int open_unused(p4d_new_file *file)
 		free(file->temporary);
 		file->temporary = NULL;
 		errno = why;
-		/* another host may write beside us under the same process id */
+		/* another host may write here under the same process ID */
 		if (why != EEXIST)
 			break;
 	}
@@ -118,7 +118,7 @@ int p4d_new_file_sync(p4d_new_file *file, p4d_error *err)
 	return fsync(file->fd) < 0 ? fail(file, err) : 0;
 }
 
-/* Without this the new name may be lost with the power, though the data is not. */
+/* Without this a power failure may lose the new name, though not the data. */
 static int sync_directory(p4d_new_file *file, p4d_error *err)
 {
 	/* the name was published; its temporary twin is free for dirname to cut up */

@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /*
- * A file that appears under its name when it is complete, or not at all: it is written to NAME.PID-N in the
- * same directory, synced and renamed. A full disk, a quota or a lost server ends with P4D_E_IO that names the
- * file; p4d_new_file_abandon then leaves nothing behind.
+ * A file that appears under its name only when complete: it is written to NAME.PID-N in the same directory,
+ * synced and renamed. A full disk, a quota or a lost server ends with P4D_E_IO that names the file;
+ * p4d_new_file_abandon then leaves nothing behind.
  */
 typedef struct p4d_new_file {
 	char *path, *temporary; /* NULL: nothing is open */
@@ -19,14 +19,14 @@ typedef struct p4d_new_file {
 	size_t used;
 } p4d_new_file;
 
-/* Errors: IO, NO_MEMORY. Whatever was open in *file before is not looked at. */
+/* Errors: IO, NO_MEMORY. Ignores what was open in *file before. */
 int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err);
-/* Appends. Small pieces are gathered. */
+/* Appends, buffering small writes. */
 int p4d_new_file_write(p4d_new_file *file, const void *data, uint64_t bytes, p4d_error *err);
 /* Replaces bytes that were written. */
 int p4d_new_file_rewrite(p4d_new_file *file, uint64_t offset, const void *data, uint64_t bytes,
 			 p4d_error *err);
-/* All data is on the disk on return; only the name is missing. */
+/* All data is on disk on return; only the name is missing. */
 int p4d_new_file_sync(p4d_new_file *file, p4d_error *err);
 /* Gives the synced file its name, syncs the directory and closes. On failure: abandon. */
 int p4d_new_file_publish(p4d_new_file *file, p4d_error *err);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nothing is made: of the C locale there is one for all, which need not be freed. */
+/* Allocates nothing: the C locale is a shared static object. */
 static locale_t plain(void)
 {
 	return newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -36,13 +36,13 @@ double p4d_option_real(int64_t value);
 int p4d_option_find(const p4d_option_info *table, int count, const char *name);
 
 /*
- * Reads a value. Of texts it says only whether they fit. prefix: of the option in messages, "--". Errors:
- * VALUE with the accepted range or choices.
+ * Reads a value. Texts are only checked for length. prefix: of the option in messages ("--"). Errors: VALUE
+ * with the accepted range or choices.
  */
 int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
 		     p4d_error *err);
 
-/* For an option that is given again: 0 where the values are the same, else -1 with USAGE. */
+/* For a repeated option: 0 where the values are the same, else -1 with USAGE. */
 int p4d_option_twice(const char *name, const char *first, const char *second, p4d_error *err);
 
 /* Prints any value but a text as it would be typed ("8", "1f1b"). buf may be truncated. */

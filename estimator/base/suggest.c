@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* Length of the longest piece that both names have, case aside. */
+/* Length of the longest common substring of both names, ignoring case. */
 static size_t common(const char *a, const char *b)
 {
 	size_t longest = 0;

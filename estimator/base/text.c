@@ -13,7 +13,7 @@ p4d_text p4d_text_in(char *buf, size_t size)
 	return (p4d_text){.at = buf, .size = size, .truncated = !size};
 }
 
-/* Room for so many bytes more and a NUL; false where there is none. */
+/* Reserves room for that many more bytes and a NUL; false if impossible. */
 static bool make_room(p4d_text *text, size_t more)
 {
 	if (text->truncated || more < text->size - text->length)

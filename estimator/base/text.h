@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Text under construction, NUL-terminated at all times. What does not fit is cut off, `truncated` says so,
- * and nothing is added behind the cut.
+ * Text under construction, NUL-terminated at all times. What does not fit is cut off and sets `truncated`;
+ * nothing is added afterwards.
  */
 typedef struct p4d_text {
 	char *at;
@@ -22,6 +22,6 @@ void p4d_text_add(p4d_text *text, const char *string);
 void p4d_text_add_bytes(p4d_text *text, const char *bytes, size_t length);
 void p4d_text_print(p4d_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An entry of a list: behind the separator unless the text is empty, and whole or not at all. */
+/* Appends a list entry, with the separator unless the text is empty; whole or not at all. */
 void p4d_text_entry(p4d_text *text, const char *separator, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

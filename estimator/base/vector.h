@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What loops need to become vector instructions: versions for several instruction sets, and numbers of 16
- * bits. */
+/* For vectorized loops: versions for several instruction sets, and 16-bit floats. */
 #include <stdint.h>
 #include <string.h>
 
 /*
- * Compiled for several instruction sets, where the compiler can (configure finds out); the program takes the
- * best that the machine has. What such a function calls has to be inlined: P4D_INLINE.
+ * Compiled for several instruction sets where the compiler can (configure checks); the best is chosen at run
+ * time. Functions called from it must be inlined: P4D_INLINE.
  */
 #ifdef HAVE_TARGET_CLONES
 #define P4D_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

@@ -3,7 +3,7 @@
 
 #include "cost/cost.h"
 
-/* Where the time of a step goes that a GPU at its peak rate would not need. LOSS(ID, name) */
+/* Step-time breakdown: the time beyond what a GPU at its peak rate would need. LOSS(ID, name) */
 #define P4D_LOSSES(LOSS) \
 	LOSS(BUBBLE, "bubble") \
 	LOSS(GEMM, "gemm") \
@@ -30,10 +30,10 @@ typedef struct p4d_breakdown {
 } p4d_breakdown;
 
 /*
- * Takes a predicted step apart: what the passes of all stages are made of (p4d_cost__pass), times the
- * micro-batches, and what comes once per step. gemm and attention count what exceeds their model FLOPs at the
- * dense peak; the passes of vocabulary parallelism belong to gemm, its embedding to memory-bound. What
- * remains is pipeline-comm: transfers that nothing hides. The GPU must have rates. Errors: NO_MEMORY.
+ * Breaks down a predicted step: the components of all stages' passes (p4d_cost__pass), times the
+ * micro-batches, plus what comes once per step. gemm and attention count what exceeds their model FLOPs at
+ * the dense peak; the passes of vocabulary parallelism belong to gemm, its embedding to memory-bound. The
+ * rest is pipeline-comm: exposed transfers. The GPU must have rates. Errors: NO_MEMORY.
  */
 int p4d_breakdown_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step,
 		     p4d_breakdown *losses, p4d_error *err);

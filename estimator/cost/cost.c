@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the passes of layers and ends to those of chunks, and from those to the step. */
+/* From the passes of layers and ends to those of chunks, and from these to the step. */
 #include "cost/cost.h"
 
 #include "cost/cost_internal.h"
@@ -15,7 +15,7 @@ static double optimizer_bytes(const p4d_layout *l)
 	return 4 * (1 + 2 * p4d_optimizer_of(l)->states) + 2 + 12;
 }
 
-/* Costs of a layout's distinct parts, by what they are made of. */
+/* Costs of a layout's distinct parts, by component. */
 typedef struct parts {
 	p4d_cost_part layer, embedding, head;
 } parts;
@@ -65,9 +65,9 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
 
 /*
  * The transfer of a residual stream to the next stage. Stages lie tp*cp*dp ranks apart; where the job has
- * several nodes, some of these transfers at least leave the node, and the slowest sets the pace. Where
- * frameworks send each rank's part, they gather it again on the other side, unless sequence parallelism keeps
- * it cut (PTD-P's scatter/gather optimization).
+ * several nodes, at least some of these transfers leave the node, and the slowest sets the pace. Frameworks
+ * that send each rank's shard gather it on the other side, unless sequence parallelism keeps it sharded
+ * (PTD-P's scatter/gather optimization).
  */
 static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 {
@@ -100,13 +100,13 @@ static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint3
 	return n;
 }
 
-/* A line: what no parameters cost, and what each costs. */
+/* A linear cost: a constant, and a slope per parameter. */
 static p4d_cost_line line_of(double latency, double seconds, double elements)
 {
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
-/* Data parallelism: gradients reduced and parameters gathered over dp*cp. */
+/* Data parallelism: gradients reduced and parameters gathered over the dp-cp group. */
 static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
 {
 	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
@@ -123,7 +123,7 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 		once->reduce.latency *= 2;
 		once->reduce.each *= 2;
 	}
-	/* gradients of the whole stage are cleared */
+	/* gradients of the whole stage are zeroed */
 	once->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	once->optimizer.each =
 	    (optimizer_bytes(l) / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
@@ -135,8 +135,8 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 }
 
 /*
- * What is not hidden. Done layer by layer beside the first and the last pass of a stage, what is left is what
- * its first layer takes, with the table where it has one, or what takes longer than the pass over the others.
+ * The exposed part. Overlapped layer by layer with the first and the last pass of a stage, it is the time of
+ * the first layer, with the table where there is one, or the excess over the pass of the other layers.
  */
 static double exposed(const p4d_layout *l, p4d_cost_line cost, double elements, double first, double pass)
 {
@@ -176,8 +176,7 @@ static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 		p4d_cost__vocabulary(l, &t->rates, &t->vocabulary);
 }
 
-/* Parameters of a stage and the ranks that share them: the same for all its micro-batches and recomputation.
- */
+/* Parameters of a stage and the ranks that share them: the same for all micro-batches and recomputation. */
 static uint64_t once_key_of(const p4d_layout *l)
 {
 	const unsigned cut = l->vocab_parallel != P4D_VOCAB_OFF, v_shaped = p4d_is_v_shaped(l->schedule);

@@ -15,9 +15,9 @@
  */
 
 /*
- * Time of the passes of one chunk of a stage, and what they are made of. Seconds. backward_weight is what
- * schedules that split the backward pass put off: for p4d-train the gradients of qkv and gate_up only,
- * without those that are recomputed.
+ * Time of the passes of one chunk of a stage, and their components. Seconds. backward_weight is what
+ * schedules with a split backward pass defer: for p4d-train the gradients of qkv and gate_up only, unless
+ * recomputed.
  */
 typedef struct p4d_cost_passes_of_chunk {
 	double forward, backward_input, backward_weight;
@@ -25,7 +25,7 @@ typedef struct p4d_cost_passes_of_chunk {
 	double gemm, attention, memory_bound, tensor_comm, context_comm, recompute;
 } p4d_cost_passes_of_chunk;
 
-/* What a step takes and achieves. */
+/* Duration and throughput of a step. */
 typedef struct p4d_step {
 	double seconds;
 	double tokens_per_second_per_gpu;
@@ -39,15 +39,15 @@ typedef struct p4d_step {
 void p4d_cost__pass(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint32_t chunk,
 		    p4d_cost_passes_of_chunk *out);
 
-/* True when the table has what the clock needs for this GPU; else there is no step time, never a guess. */
+/* True when the table has all that the cost model needs; else there is no step time, never a guess. */
 bool p4d_cost_known(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /* Of one GPU in the precision of the layout. */
 double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
- * Whether keys and values are sooner where context-parallel attention needs them by cp-comm=all-gather than
- * by p2p: the one has fewer waits, the other hides behind attention. Needs cp > 1, and rates. Fast.
+ * Whether cp-comm=all-gather is faster than p2p: the former has fewer latencies, the latter overlaps with
+ * attention. Needs cp > 1, and rates. Fast.
  */
 bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 
@@ -58,20 +58,17 @@ bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 void p4d_cost_durations(const p4d_layout *layout, const p4d_gpu *gpu, double *storage, p4d_durations *out);
 size_t p4d_cost_storage(const p4d_layout *layout); /* doubles */
 
-/*
- * What was worked out for one layout and serves others of the same request, world and GPU: see clock_forms.h.
- */
+/* Cached results that serve other layouts of the same request, world and GPU; see cost_internal.h. */
 typedef struct p4d_cost_cache p4d_cost_cache;
 
-/* Below this no schedule of the layout can come: the slowest stage's work plus what cannot be hidden. Fast,
- * and faster with a memory (may be NULL).
- */
+/* A lower bound for every schedule of the layout: the slowest stage's work plus what cannot be hidden. Fast,
+ * and faster with a cache (memory; may be NULL). */
 double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
- * Seconds per sequence below which no layout with the same tp, cp, cp-comm and recompute comes, and this
- * micro-batch or a smaller one, whatever its pipeline: all GPUs are busy with layers, whole backward passes
- * where the layout's schedule has them, and nothing else.
+ * A lower bound, in seconds per sequence, for all layouts with the same tp, cp, cp-comm and recompute and
+ * this micro-batch or a smaller one, whatever the pipeline: all GPUs are busy with layers (whole backward
+ * passes where the layout's schedule has them) and nothing else.
  */
 double p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 

@@ -32,7 +32,7 @@ double p4d_cost_model_flops(const p4d_layout *l)
 	return tokens(l) * (6 * matrices + 6 * L * query_width(l) * s);
 }
 
-/* Per token and layer: what the backward pass computes again. */
+/* Per token and layer: what the backward pass recomputes. */
 static double recomputed_flops(const p4d_layout *l)
 {
 	double scores = 4 * query_width(l) * (double)l->seq_len;
@@ -54,7 +54,7 @@ static double recomputed_flops(const p4d_layout *l)
 double p4d_cost_hardware_flops(const p4d_layout *l)
 {
 	double L = (double)l->layers, s = (double)l->seq_len, table = (double)l->vocab * (double)l->hidden;
-	/* the gradient pass of vocabulary parallelism computes its logits again */
+	/* the gradient pass of vocabulary parallelism recomputes its logits */
 	double head = (l->vocab_parallel ? 8 : 6) * table;
 
 	return tokens(l) *

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both ends of the model: embedding and head, on one stage or, with vocabulary parallelism, cut over all. */
+/* Both ends of the model: embedding and head, on one stage or, with vocabulary parallelism, on all. */
 #include <math.h>
 
 #include "cost/cost_internal.h"
 #include "plan/plan.h"
 
-/* The half of the backward pass that makes the gradients of whole tables. */
+/* The half of the backward pass that computes the gradients of whole tables. */
 static p4d_cost_share *weight_pass(const p4d_layout *l, p4d_cost_part *y)
 {
 	return p4d_framework_of(l->framework)->cost.defers_weight_gradients ? &y->backward_weight
@@ -100,8 +100,8 @@ void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part 
 }
 
 /*
- * S computes logits and their statistics, T the logits again and their gradients; the gradient of the hidden
- * state belongs to T in vocab-1 and, not yet scaled, to S in vocab-2 (arXiv 2411.05288).
+ * S computes logits and their statistics, T recomputes the logits and computes their gradients; the gradient
+ * of the hidden state belongs to T in vocab-1 and, not yet scaled, to S in vocab-2 (arXiv 2411.05288).
  */
 void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *y)
 {

@@ -7,7 +7,7 @@
 #include "cost/cost.h"
 #include "request/framework.h"
 
-/* What the files of the clock share. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
+/* Shared by the files of the cost model. Numbers are doubles throughout: seconds, bytes, elements, FLOPs. */
 
 /* What a GPU sustains with the precision of a layout. Inverse rates: a layout takes dozens of them. */
 typedef struct p4d_cost_rates {
@@ -16,17 +16,17 @@ typedef struct p4d_cost_rates {
 	double attention_forward, attention_backward; /* of fused attention, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net; /* seconds per byte of one GPU in one direction: in the node, to others */
-	double lost;      /* FLOPs per unit of depth that a product loses to tiles that do not fill the GPU */
+	double lost;      /* FLOPs per unit of depth that a product loses to tile quantization */
 	double last_forward, last_backward; /* queries of attention's last blocks, on all multiprocessors */
 	double element;                     /* bytes of an activation */
 } p4d_cost_rates;
 
 p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
 
-/* Time between the end of a kernel and the start of the next on the device. */
+/* Gap between two kernels on the device. */
 #define P4D_LAUNCH_SECONDS 4e-6
 
-/* Of a network interface's line rate, what NCCL gets across nodes. */
+/* Fraction of a network interface's line rate that NCCL gets across nodes. */
 #define P4D_NET_EFFICIENCY 0.9
 
 /*
@@ -36,10 +36,10 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
 double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
 			      double depth, double output_bytes);
 
-/* A kernel that moves so many bytes to and from device memory. */
+/* A kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 
-/* Ranks that communicate: how many, and how many of them share a node. */
+/* A communicator: its ranks, and how many of them share a node. */
 typedef struct p4d_cost_ring {
 	double ranks, in_node;
 } p4d_cost_ring;
@@ -59,8 +59,8 @@ double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, 
 /* Sizes of a rank for one micro-batch, in elements. */
 typedef struct p4d_cost_sizes {
 	double n;          /* tokens */
-	double residual;   /* of the residual stream: n * hidden, cut by tp with sequence parallelism */
-	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, cut by tp */
+	double residual;   /* of the residual stream: n * hidden, sharded by tp with sequence parallelism */
+	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, sharded by tp */
 	double up;         /* columns of gate and up */
 	double scores;     /* of unfused attention */
 } p4d_cost_sizes;
@@ -70,12 +70,12 @@ p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *layout);
 p4d_cost_ring p4d_cost__tensor_ring(const p4d_layout *layout);
 
 /*
- * One of the two collectives between a cut and a whole residual stream: all-gather or reduce-scatter. An
+ * One of the two collectives between a sharded and a whole residual stream: all-gather or reduce-scatter. An
  * all-reduce is both.
  */
 double p4d_cost__boundary_seconds(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z);
 
-/* What a pass is made of. Seconds. */
+/* Components of a pass. Seconds. */
 typedef struct p4d_cost_share {
 	double gemm, attention, memory_bound, tensor_comm, context_comm;
 } p4d_cost_share;
@@ -88,7 +88,7 @@ static inline double p4d_cost_share_seconds(const p4d_cost_share *s)
 /* The passes of a part of the model for one micro-batch on one rank. */
 typedef struct p4d_cost_part {
 	p4d_cost_share forward, backward_input, backward_weight; /* as in p4d_cost_passes_of_chunk */
-	p4d_cost_share recompute;                                /* inside backward_input, beside it */
+	p4d_cost_share recompute;                                /* included in backward_input */
 } p4d_cost_part;
 
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
@@ -122,7 +122,7 @@ p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *layout, const p4d_c
 p4d_cost_passes p4d_cost__head_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 				      p4d_cost_cache *memory);
 
-/* Seconds: `latency` and so many for `each` element. */
+/* Seconds: `latency` plus `each` per element. */
 typedef struct p4d_cost_line {
 	double latency, each;
 } p4d_cost_line;
@@ -131,27 +131,26 @@ typedef struct p4d_cost_line {
 typedef struct p4d_cost_once {
 	double layer_elements, table_elements; /* of one layer and one vocabulary table, on one rank */
 	p4d_cost_line gather, reduce, optimizer;
-	double tied; /* seconds that the two ends of a pipeline take to add up a table both have */
+	double tied; /* seconds to sum a tied table's gradients between the two ends of a pipeline */
 } p4d_cost_once;
 
 /*
- * What was worked out before, for one request, world and GPU. Passes of parts of the model each have a place
- * that their key gives them, see clock_parts.c; of what happens once per step the last is kept. Zero before
- * the first use; owns nothing.
+ * A cache for one request, world and GPU. Passes of parts of the model are indexed by their key, see
+ * cost_parts.c; of what happens once per step only the last is kept. Zero before the first use; owns nothing.
  */
 enum { P4D_COST_CACHE_PLACES = 128 };
 struct p4d_cost_cache {
 	bool rated;
 	p4d_cost_rates rates;
-	uint64_t once_key; /* 0: nothing yet */
+	uint64_t once_key; /* 0: empty */
 	p4d_cost_once once;
 	struct {
-		uint64_t key; /* 0: nothing yet */
+		uint64_t key; /* 0: empty */
 		p4d_cost_passes passes;
 	} place[P4D_COST_CACHE_PLACES];
 };
 
-/* A layout's distinct parts, each worked out once; everything else is sums of these. */
+/* A layout's distinct parts, each computed once; everything else is sums of these. */
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
 	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
@@ -167,7 +166,7 @@ void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_c
 p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *layout, const p4d_cost_terms *terms, uint32_t stage,
 				       uint32_t chunk);
 
-/* Once per step and stage: what is not hidden. Seconds. */
+/* Once per step and stage: the exposed time. Seconds. */
 typedef struct p4d_cost_step_ends {
 	double gather, reduce, optimizer;
 } p4d_cost_step_ends;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The passes of one transformer layer, operation by operation, for one micro-batch on one rank. Tensors move
- * through device memory once per operation that the framework has as a kernel.
+ * through device memory once per kernel of the framework.
  */
 #include "cost/cost_internal.h"
 
 /* ---- attention ---- */
 
 /*
- * Fused attention: half of the scores, and at the end one multiprocessor that still has a row of blocks to
- * do. Backward 2.5 times the products.
+ * Fused attention: half of the scores, and at the end one multiprocessor still working on a row of blocks.
+ * Backward 2.5 times the products.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -20,7 +20,7 @@ static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	return P4D_LAUNCH_SECONDS + (2 * z->n * s * z->A + last) * each;
 }
 
-/* Scores and their softmax as kernels of their own; the products are batched matrix products. */
+/* Unfused: separate kernels for scores and softmax; the products are batched matrix products. */
 static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_share *forward, p4d_cost_share *backward)
 {
@@ -40,16 +40,16 @@ static void unfused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	backward->memory_bound += p4d_cost__memory_seconds(r, 2 * e * z->n * (2 * z->A + 2 * z->G));
 }
 
-/* Of gradients of keys and values on their way. */
+/* Of gradients of keys and values in transit. */
 static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	return p4d_framework_of(l->framework)->cost.sums_keys_in_fp32 ? 4 : r->element;
 }
 
 /*
- * Context parallelism: keys and values go round the ring while attention works on what is there; the last
- * block has nothing to hide behind. Causal work is balanced (zigzag). Partial outputs are merged once per
- * block, in fp32.
+ * Context parallelism: keys and values go round the ring while attention works on the current block; the last
+ * block's transfer is exposed. Causal work is balanced (zigzag). Partial outputs are merged once per block,
+ * in fp32.
  */
 static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		 bool backward, p4d_cost_share *out)
@@ -68,9 +68,9 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 }
 
 /*
- * Keys and values of all ranks at once, which nothing hides; back, their gradients are added up, too. Either
- * the two pieces of each sequence in turn, or keys and values of all sequences in turn, which are then put,
- * as their gradients are, in another order.
+ * Keys and values of all ranks at once, exposed; backward, their gradients are summed, too. Either the two
+ * pieces of each sequence in turn, or keys and values of all sequences in turn, which are then reordered, as
+ * are their gradients.
  */
 static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward,
 		       p4d_cost_share *out)
@@ -87,10 +87,10 @@ static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 		return;
 	double gradient = gradient_element(l, r) * elements;
 	out->context_comm += calls * p4d_cost__gather_seconds(r, context, gradient / calls);
-	out->memory_bound += p4d_cost__memory_seconds(r, gradient); /* cleared first */
+	out->memory_bound += p4d_cost__memory_seconds(r, gradient); /* zeroed first */
 }
 
-/* attention: seconds of all blocks, that a ring has to hide behind */
+/* attention: seconds of all blocks, which hide the ring */
 static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		    bool backward, p4d_cost_share *out)
 {
@@ -136,9 +136,9 @@ static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 typedef enum matrix { QKV, OUTPUT, GATE_UP, DOWN, MATRICES } matrix;
 
 /*
- * Where the gradient of a matrix is made. In schedules with two halves the second makes all, or those whose
- * operands wait in the slot of the activations: qkv and gate_up, unless they are recomputed (see
- * runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
+ * Where the gradient of a matrix is computed. In schedules with a split backward pass the second half
+ * computes all, or those whose operands wait in the activation slot: qkv and gate_up, unless they are
+ * recomputed (see runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
  */
 static p4d_cost_share *weight_pass(const p4d_layout *l, matrix m, p4d_cost_part *y)
 {
@@ -189,7 +189,7 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 	    p4d_cost__memory_seconds(r, activation_back);
 	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
 		return;
-	/* gradients of weights need them: they are computed again */
+	/* weight gradients need them: recomputed */
 	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, activation);
 	weight_pass(l, QKV, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
 	weight_pass(l, GATE_UP, y)->memory_bound += p4d_cost__memory_seconds(r, norm);
@@ -200,11 +200,11 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
 }
 
 /*
- * Tensor parallelism, four collectives in each direction. With sequence parallelism the inputs of the cut
- * matrices are gathered once more for their weight gradients. Megatron-LM runs that beside the gradient of
- * the input, and the reduce-scatter of that gradient beside the one of the weights (Korthikanti et al.,
- * arXiv 2205.05198). They compete for the multiprocessors: about half is gained (their backward time of a
- * 22B layer, and B200 runs), which leaves four of six.
+ * Tensor parallelism, four collectives in each direction. With sequence parallelism the inputs of the sharded
+ * matrices are gathered again for their weight gradients. Megatron-LM overlaps that with the input gradient,
+ * and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv 2205.05198).
+ * They compete for the multiprocessors: about half is gained (their backward time of a 22B layer, and B200
+ * runs), which leaves four of six.
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_cost_part *y)
@@ -242,7 +242,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		break;
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->up, z->h, e);
-		if (!framework->recomputes_whole_mlp) /* the activation is computed again in any case, and its
+		if (!framework->recomputes_whole_mlp) /* the activation is recomputed in any case, and its
 							 input gathered */
 			break;
 		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->f, e);

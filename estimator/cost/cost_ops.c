@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single operations: what a GPU sustains, and how long a kernel takes. The laws have few constants on
- * purpose, found on published tables of single products rather than on training runs: SimuMax's for A100
+ * Single operations: what a GPU sustains, and how long a kernel takes. The models deliberately have few
+ * constants, fitted to published tables of single products rather than on training runs: SimuMax's for A100
  * (median deviation 2 %) and B200 (6 %; small products run faster there before the power limit is reached).
  */
 
@@ -12,11 +12,11 @@
 
 /*
  * The last tiles do not fill the GPU. On average half a round would be lost; libraries choose tiles and split
- * the depth so that about a tenth is.
+ * the depth so that it is about a tenth.
  */
 #define LOST_ROUND 0.1
 
-/* Of the time that operands need to and from memory, the part that arithmetic does not hide. */
+/* Fraction of the operands' memory time that arithmetic does not hide. */
 #define EXPOSED_MEMORY 0.5
 
 double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
@@ -56,7 +56,7 @@ static double last_rows(int sm, bool backward)
 	return sm >= 100 ? 256 : sm >= 90 ? 192 : 96;
 }
 
-/* A link that is not there costs nothing: p4d_cost_known refuses layouts that would use it. */
+/* A missing link costs nothing: p4d_cost_known refuses layouts that would use it. */
 static double inverse(double rate)
 {
 	return rate > 0 ? 1 / rate : 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of layers and of both ends of the model. The search asks for them for thousands of layouts, of
- * which dozens differ in what these depend on: none of it knows stages, chunks or the number of
- * micro-batches.
+ * The passes of layers and of both ends of the model. The search needs them for thousands of layouts, of
+ * which only dozens differ in their inputs: none depends on stages, chunks or the number of micro-batches.
  */
 #include "cost/cost_internal.h"
 
@@ -14,7 +13,7 @@ static uint64_t key_of(const p4d_layout *l, cached_part which)
 	return ((l->micro_batch << 11 | l->tp) << 13 | l->cp) << 2 | which;
 }
 
-/* Of a layer also how attention communicates, what is recomputed, and whether backward passes are split. */
+/* For a layer also how attention communicates, what is recomputed, and whether backward passes are split. */
 static uint64_t key_of_layer(const p4d_layout *l)
 {
 	const unsigned gathers = l->cp_comm == P4D_CP_ALL_GATHER, split = p4d_is_split(l->schedule);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step: the timeline of the schedule with the clock's durations, and what no schedule can beat. */
+/* The step: the timeline of the schedule with the cost model's durations, and a bound for any schedule. */
 #include <stdlib.h>
 
 #include "cost/cost_internal.h"
@@ -26,8 +26,8 @@ static double receives(const p4d_layout *l, uint32_t stage)
 }
 
 /*
- * What a stage sees: the first micro-batch comes through the stages before it; the last goes back there, and
- * ends the step.
+ * As seen by a stage: the first micro-batch arrives through the earlier stages; the last goes back through
+ * them and ends the step.
  */
 typedef struct stage_view {
 	double begin, end; /* of the step on stage 0: before the first pass, after the last backward pass */
@@ -46,7 +46,7 @@ static void pass_by(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage
 
 /*
  * Chunks are gathered and reduced one by one, with vocabulary parallelism its tables, too. The last weight
- * gradients, if they were put off, may hide the collective before the embedding's.
+ * gradients, if deferred, may hide the collective before the embedding's.
  */
 static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4d_cost_step_ends *first)
 {
@@ -58,7 +58,7 @@ static stage_view view_of(const p4d_layout *l, const p4d_cost_terms *t, const p4
 				   first->reduce / parts + first->optimizer};
 }
 
-/* The passes of all chunks of a stage, for one micro-batch: those that may be put off, and the others. */
+/* The passes of all chunks of a stage, for one micro-batch: those that may be deferred, and the others. */
 typedef struct stage_work {
 	double first, later;
 } stage_work;
@@ -83,7 +83,7 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 }
 
 /*
- * When a stage has done so much for every micro-batch. It cannot begin before the first has come; embeddings
+ * When a stage has done this much for every micro-batch. It cannot begin before the first arrives; embeddings
  * may be looked up while it waits.
  */
 static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v,
@@ -96,8 +96,8 @@ static double done(const p4d_layout *l, const p4d_cost_terms *t, const stage_vie
 }
 
 /*
- * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be put
- * off, and that micro-batch still has to go back.
+ * A stage does all its work. When it runs the last micro-batch backward it has done all but what may be
+ * deferred, and that micro-batch still has to go back.
  */
 static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, const stage_view *v,
 			const p4d_cost_step_ends *first)
@@ -111,7 +111,7 @@ static double seen_from(const p4d_layout *l, const p4d_cost_terms *t, uint32_t s
 
 /*
  * A V as stage 0 sees it. The first micro-batch comes to its chunk 1 through all other positions and the last
- * goes back through them. Between these two the stage does all that may not be put off, but for what chunk 0
+ * goes back through them. Between these two the stage does all that may not be deferred, except what chunk 0
  * did before and has to do after.
  */
 static double seen_from_top(const p4d_layout *l, const p4d_cost_terms *t, const stage_view *v)
@@ -130,7 +130,7 @@ static double seen_from_top(const p4d_layout *l, const p4d_cost_terms *t, const 
 	return v->begin + down + between + back + v->end;
 }
 
-/* How many stages in a row, this one first and the last one left out, have equally many layers. */
+/* How many consecutive stages, starting with this one and excluding the last, have equally many layers. */
 static uint32_t alike(const p4d_layout *l, uint32_t stage)
 {
 	uint32_t count = 1;
@@ -152,7 +152,7 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	for (uint32_t stage = 1, count = 1; stage < l->pp; stage += count) {
 		pass_by(l, &t, before, 1, &v);
 		count = alike(l, stage);
-		/* of equal stages the last sees most before and after it */
+		/* of equal stages the last has the most before and after it */
 		if (count > 1)
 			pass_by(l, &t, stage, count - 1, &v);
 		before = stage + count - 1;
@@ -161,8 +161,7 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 	return p4d_is_v_shaped(l->schedule) ? later(bound, seen_from_top(l, &t, &v)) : bound;
 }
 
-/* What a micro-batch takes is a line or, where transfers hide, bends up: the larger, the less per sequence.
- */
+/* The time of a micro-batch is linear or, where transfers hide, convex: the larger, the less per sequence. */
 double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
 	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);
@@ -199,7 +198,7 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 	if (!p4d_cost_known(l, gpu))
 		return p4d_fail(err, P4D_E_NO_RATES, "no step time: %s",
 				p4d_on_gpu(l->device) ? "gpus.json lacks rates of the GPU or its links"
-						      : "the clock knows GPUs only");
+						      : "the cost model covers GPUs only");
 	if (count > ON_STACK && !(storage = malloc(count * sizeof(*storage))))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the durations of %zu passes", count);
 	p4d_cost_durations(l, gpu, storage, &durations);

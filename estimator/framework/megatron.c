@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM with Transformer Engine: what PyTorch's allocator holds on one rank, how it is told the plan,
+ * Megatron-LM with Transformer Engine: what PyTorch's allocator holds on one rank, how it is given the plan,
  * and the table entry. Activation counts follow Korthikanti et al. (arXiv 2205.05198) with TE's fused
  * kernels; validated in tests/data/measured_memory.csv. The logits, working set and weight-gradient buffers
  * of the peak come together.
@@ -16,7 +16,7 @@
 
 #define AT_PEAK (1u << P4D_AT_BACKWARD_FFN)
 
-/* Types of the states: params and grads are held by every rank, the rest is divided by the distributed
+/* Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
  * optimizer. */
 static void add_states(p4d_rows *rows)
 {
@@ -33,13 +33,13 @@ static void add_states(p4d_rows *rows)
 	if (half_grads)
 		p4d_row(rows, "optimizer.gradients", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0,
 			0);
-	/* PyTorch's optimizers make what is no master copy at their first step */
+	/* PyTorch's optimizers allocate all but the master copy at their first step */
 	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES, shard);
 	     row < &rows->plan->tensor[rows->plan->count]; row++)
 		row->at_first_step = true;
 }
 
-/* What recomputing leaves out of a layer's saved tensors. */
+/* What recomputation drops from a layer's saved tensors. */
 typedef enum group { ALONG_SEQUENCE, INPUT, HEADS, SCORES, FFN } group;
 
 static bool dropped(int recompute, group g)
@@ -90,7 +90,7 @@ static void add_activations(p4d_rows *rows, uint64_t tok)
 	 * without GLU */
 	saved(rows, FFN, "layer.ffn", "tp cp", dtype, l->glu ? (l->fused_swiglu ? 3 : 4) : 2, tok,
 	      l->ffn / t);
-	if (l->recompute == P4D_RECOMPUTE_FULL) /* the layer at work has its own input, too */
+	if (l->recompute == P4D_RECOMPUTE_FULL) /* the current layer has its own input, too */
 		p4d_row_at(rows, AT_PEAK, "again.input", "sp cp", P4D_PART_ACTIVATIONS, dtype, ns, l->hidden,
 			   0);
 }
@@ -145,7 +145,7 @@ static void write_rows(p4d_rows *rows)
 				   V, 0);
 		p4d_row_at(rows, AT_PEAK, "head.hidden", "sp cp", P4D_PART_LOGITS, dtype, 2, ns, l->hidden);
 	}
-	/* Transformer Engine gathers again for the backward pass, and adds up gradients in the same type */
+	/* Transformer Engine gathers again for the backward pass, and sums gradients in the same type */
 	if (l->cp_comm == P4D_CP_ALL_GATHER)
 		p4d_row_at(rows, 1u << P4D_AT_BACKWARD_ATTENTION, "gathered.keys_values", "tp",
 			   P4D_PART_ATTENTION, dtype, 2, p4d_times(rows, tok, l->cp),
@@ -155,9 +155,9 @@ static void write_rows(p4d_rows *rows)
 	p4d_row_at(rows, AT_PEAK, "hidden_gradient", "cp", P4D_PART_WORKING_SET, dtype, tok, l->hidden, 0);
 }
 
-/* ---- how it is told the plan ---- */
+/* ---- how it is given the plan ---- */
 
-/* What does not fit is cut off at a whole argument. */
+/* Truncated at a whole argument. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
 
 /* Megatron-LM writes a pipeline as a picture: E embedding, t layer, L loss, | between stages. */
@@ -298,8 +298,8 @@ const p4d_framework p4d_framework__megatron = {
     .program = "Megatron-LM",
     .check_model = check_model,
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
-    .no_schedule = "is p4d-train's; Megatron-LM has 1f1b and interleaved",
-    .no_vocab_parallel = "is p4d-train's; Megatron-LM cuts the vocabulary by tp only",
+    .no_schedule = "needs p4d-train; Megatron-LM supports 1f1b and interleaved",
+    .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */
     .write_rows = write_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,

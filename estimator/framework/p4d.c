@@ -15,34 +15,34 @@ enum { PREFETCHED = 1 }; /* micro-batches of tokens read ahead */
 #define AT(moment) (1u << P4D_AT_##moment)
 #define FORWARD_TWICE (AT(FORWARD) | AT(RECOMPUTE))
 #define LAYER (FORWARD_TWICE | AT(BACKWARD_FFN) | AT(BACKWARD_ATTENTION))
-/* some are not used in all: they lie at the bottom, so that what comes and goes lies above */
+/* some are not used in all: they lie at the bottom, below the short-lived ones */
 #define THROUGHOUT (LAYER | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(WEIGHT))
 
-/* What a layer keeps for its backward pass, in the order it is made. Recompute leaves out some of it. */
+/* A layer's activations, in the order of computation. Recompute drops some of them. */
 typedef enum saved_group { GROUP_INPUT, GROUP_ATTENTION, GROUP_FFN } saved_group;
 
 static const struct buffer {
 	const char *name, *shard;
 	p4d_memory_class part;
 	p4d_lifetime lifetime;
-	unsigned moments;
+	unsigned live_range;
 } buffers[] = {
-#define BUFFER(id, name, shard, part, lifetime, moments) \
-	[B_##id] = {name, shard, P4D_PART_##part, P4D_LIVES_##lifetime, moments},
+#define BUFFER(id, name, shard, part, lifetime, live_range) \
+	[B_##id] = {name, shard, P4D_PART_##part, P4D_LIVES_##lifetime, live_range},
 #include "plan/buffers.def"
 };
 
 static const struct activation {
-	const char *name, *again, *shard; /* again: where it is not kept */
+	const char *name, *again, *shard; /* again: where it is recomputed */
 	saved_group group;
-	unsigned moments;
+	unsigned live_range;
 } activations[] = {
-#define ACTIVATION(id, name, shard, group, moments) \
-	[ACT_##id] = {"layer." name, "again." name, shard, group, moments},
+#define ACTIVATION(id, name, shard, group, live_range) \
+	[ACT_##id] = {"layer." name, "again." name, shard, group, live_range},
 #include "plan/buffers.def"
 };
 
-/* The row of a buffer. Its number is constant in all calls: inlined, little is left of this. */
+/* The row of a buffer. Its number is constant in all calls, so inlining reduces this to little. */
 __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d_buffer id, p4d_dtype dtype,
 							     uint64_t x, uint64_t y, uint64_t z)
 {
@@ -51,7 +51,7 @@ __attribute__((always_inline)) static inline p4d_tensor *add(p4d_rows *rows, p4d
 
 	row->id = id;
 	row->lifetime = b->lifetime;
-	row->moments = b->moments;
+	row->live_range = b->live_range;
 	if (b->lifetime == P4D_LIVES_IN_SLOT)
 		row->slots = rows->plan->slots.activation;
 	if (b->lifetime == P4D_LIVES_IN_VOCABULARY_SLOT)
@@ -86,7 +86,7 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 
 /*
  * Blocks of as many tokens as a rank has, whose positions and documents attention needs: those of every
- * context-parallel rank; where keys are gathered, this rank's in front, for the queries.
+ * context-parallel rank; where keys are gathered, preceded by this rank's, for the queries.
  */
 static uint64_t context_blocks(const p4d_layout *l)
 {
@@ -95,7 +95,7 @@ static uint64_t context_blocks(const p4d_layout *l)
 
 /*
  * The token buffers serve the micro-batches that may be in flight, and the one read ahead. Documents are
- * there whether tokens of others are masked or not: a run may decide.
+ * always there: masking is decided per run.
  */
 static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -157,9 +157,9 @@ static saved_group kept(int recompute)
 }
 
 /*
- * Norm outputs and the product of gate and up are always computed again. What is kept is kept until the
- * layer's last gradient: in split schedules that of qkv and that of gate and up replace them and wait there
- * for the weight pass, which needs nothing else that is not computed again.
+ * Norm outputs and the product of gate and up are always recomputed. The rest is saved until the layer's last
+ * gradient: in split schedules the gradients of qkv and of gate and up replace them and wait there for the
+ * weight pass, which recomputes all else that it needs.
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 {
@@ -188,7 +188,7 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 		const p4d_dtype dtype = size[i].dtype;
 		p4d_tensor *row =
 		    keep ? p4d_row_in_slot(rows, a->name, a->shard, dtype, size[i].x, size[i].y, 0)
-			 : p4d_row_at(rows, a->moments, a->again, a->shard, P4D_PART_WORKING_SET, dtype,
+			 : p4d_row_at(rows, a->live_range, a->again, a->shard, P4D_PART_WORKING_SET, dtype,
 				      size[i].x, size[i].y, 0);
 		row->id = (p4d_buffer)(B_ACTIVATION + i);
 	}
@@ -234,7 +234,7 @@ static void add_working_set(p4d_rows *rows, const p4d_rank_sizes *z)
 	add(rows, B_QKV_GRADIENT, z->dtype, z->n, z->columns, 0);
 }
 
-/* Fused attention takes 16-bit types only. */
+/* Fused attention supports 16-bit types only. */
 static uint64_t workspace(const p4d_rows *rows, const p4d_rank_sizes *z, bool backward)
 {
 	const p4d_layout *l = rows->layout;
@@ -268,8 +268,8 @@ static void add_attention(p4d_rows *rows, const p4d_rank_sizes *z)
 }
 
 /*
- * What keys and values of other ranks take. The ring: those that came and those that go, and what is merged
- * into the output; back, their gradients, too. All-gather: those of all ranks; back, their gradients.
+ * Buffers for keys and values of other ranks. Ring: those received and those being sent, and the partial
+ * output to merge; backward, their gradients, too. All-gather: those of all ranks; backward, their gradients.
  */
 static void add_context(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -321,9 +321,9 @@ static int check_model(const p4d_request *r, p4d_error *err)
 }
 
 /*
- * Beside the groups that all frameworks have: keys are gathered in two orders of the ranks; with cp the
- * replicas are others than those that attention goes round; vocabulary parallelism sums over all stages, and
- * hands on between them; the two ends of the model share a tied table.
+ * Beside the groups of all frameworks: keys are gathered in two rank orders; with cp the dp-cp group differs
+ * from the cp group; vocabulary parallelism sums over all stages, and passes data between them; the two ends
+ * of the model share a tied table.
  */
 static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 {
@@ -357,7 +357,7 @@ const p4d_framework p4d_framework__p4d = {
     .alignment = P4D_ARENA_ALIGNMENT,
     .allocates_plan = true,
     .checkpoints_are_modelled = true,
-    .limit = 0.97, /* nothing is left to chance but the context and NCCL */
+    .limit = 0.97, /* the context and NCCL are the only allowances */
     .script_words = script_words,
     .task_per_gpu = true,
     .takes_job_key = true,

@@ -162,7 +162,7 @@ static int by_name(const void *a, const void *b)
 	return order ? order : strcmp(first, second);
 }
 
-/* Refuses a name that means two GPUs; aliases may. Names that are the same stand side by side. */
+/* Refuses a name of two GPUs; aliases may be shared. The table is sorted, so equal names are adjacent. */
 static int check_names(const p4d_gpus *gpus, p4d_error *err)
 {
 	for (size_t i = 1; i < gpus->count; i++) {
@@ -186,7 +186,7 @@ static int read_gpus(p4d_gpus *gpus, struct json_object *list, p4d_error *err)
 	return check_names(gpus, err);
 }
 
-/* Takes over the table of a parsed file. */
+/* Fills the table from a parsed file. */
 static int take(p4d_gpus *gpus, struct json_object *object, const char *what, p4d_error *err)
 {
 	struct json_object *list = json_object_object_get(object, "gpus");

@@ -51,7 +51,7 @@ static inline double p4d_to_gib(uint64_t bytes)
 typedef struct p4d_gpus {
 	size_t count;
 	const p4d_gpu *gpu; /* sorted by name, separators aside */
-	p4d_gpu *owned;     /* the same, when it may be written; NULL: the built-in table */
+	p4d_gpu *owned;     /* the same, when writable; NULL: the built-in table */
 } p4d_gpus;
 
 /*
@@ -73,8 +73,8 @@ void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
  * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").
- * When an alias fits several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
+ * When an alias matches several GPUs (a100: 40 or 80 GB) the one with the least memory is returned and
  * *ambiguous (may be NULL) is set to the number of candidates; otherwise it is set to 1. A GPU's own name is
- * never ambiguous. NULL when unknown; *ambiguous is then left as it was.
+ * never ambiguous. NULL when unknown; *ambiguous is then unchanged.
  */
 const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *ambiguous);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints gpu_table.c, made from the gpus.json that is named. Run by make. */
+/* Prints gpu_table.c for a gpus.json. Run by make. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

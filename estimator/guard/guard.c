@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The submitting side: completes a request, then judges it. */
+/* The submitting side: completes a request, then checks it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "request/framework.h"
 #include "search/search.h"
 
-/* Everything the steps below share. */
+/* Shared by the steps below. */
 typedef struct guard {
 	const p4d_site *site;
 	const p4d_job *job;
@@ -21,7 +21,7 @@ typedef struct guard {
 	p4d_search_space space;
 } guard;
 
-/* A split made for other stages cannot be taken back on a command line, only replaced. */
+/* A split made for other stages cannot be unset on a command line, only replaced. */
 static void write_split(const p4d_request *candidate, p4d_text *flags)
 {
 	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
@@ -49,7 +49,7 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
 			       p4d_request_value_text(candidate, option, value, sizeof(value)));
 	}
-	/* a split that p4d chose where none was asked for, it will choose again */
+	/* a split that p4d itself chose it will choose again */
 	if (p4d_is_set(asked, P4D_PIPELINE_SPLIT) &&
 	    strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
 		write_split(candidate, &flags);
@@ -92,7 +92,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
-/* The job's script tells what it trains with when the user does not. */
+/* Takes the framework from the job script when the user does not name it. */
 static void infer_framework(const p4d_job *job, p4d_request *request)
 {
 	if (!job->script || p4d_is_set(request, P4D_FRAMEWORK))
@@ -102,7 +102,7 @@ static void infer_framework(const p4d_job *job, p4d_request *request)
 		p4d_request_put(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
 }
 
-/* Nothing fits with the user's choices: says what would, or changes them where that is allowed. */
+/* Nothing fits with the user's choices: suggests what would, or changes them where allowed. */
 static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -131,13 +131,13 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 		       flags[0] ? " " : "", flags);
 }
 
-/* True when the error is about the numbers of the layout, which another layout may cure. */
+/* True when the error is about the layout, so that another layout may avoid it. */
 static bool is_curable(p4d_code code)
 {
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/* Fills what is open, within the site's rewrite policy, and judges the result. */
+/* Fills what is open, within the site's rewrite policy, and checks the result. */
 static int complete_and_judge(guard *g, p4d_error *err)
 {
 	const p4d_request asked = *g->request;
@@ -150,7 +150,7 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		*g->request = best.request;
 	} else {
 		if (counts.considered)
-			*g->request = counts.leanest.request; /* a refusal shows how close it came */
+			*g->request = counts.smallest.request; /* a refusal shows how close it came */
 		else
 			p4d_request_complete(g->request, g->published_batch, world);
 	}
@@ -195,7 +195,7 @@ static void say_ambiguous(p4d_verdict *v)
 {
 	if (v->geometry.ambiguous > 1 && v->geometry.gpu)
 		p4d_verdict__say(v, P4D_E_AMBIGUOUS_GPU,
-				 "the GPU name fits %u GPUs of different size; %s (%.1f GiB) is assumed",
+				 "the GPU name matches %u GPUs of different size; assuming %s (%.1f GiB)",
 				 v->geometry.ambiguous, v->geometry.gpu->name,
 				 p4d_to_gib(v->geometry.gpu->usable_bytes));
 }
@@ -211,7 +211,7 @@ static int judge_unmodelled(guard *g, p4d_error *err)
 		return -1;
 	if (v->policy.unmodelled == P4D_UNMODELLED_WARN) {
 		v->action = P4D_WARN;
-		p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, nothing was checked: %s",
+		p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s",
 				 g->request->model, g->request->unmodelled);
 	}
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
@@ -248,8 +248,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	int rc = complete_and_judge(g, err);
 	if (rc == 0)
 		say_above_safe(v);
-	/* a refused job has a plan too when it was judged: it is what an override or mode = warn lets through
-	 */
+	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */
 	if (v->judged && p4d_plan_write(g->request, v->plan, sizeof(v->plan), rc == 0 ? err : NULL) < 0 &&
 	    rc == 0)
 		return -1;

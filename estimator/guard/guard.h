@@ -28,8 +28,8 @@ enum { P4D_MESSAGES = 4 };
 
 typedef struct p4d_verdict {
 	p4d_action action; /* what to do, with the site's mode applied */
-	bool would_reject; /* refused, were it not for the mode or an override; log it */
-	bool judged;  /* false: not a p4d job, mode off, exempt, or not judgeable; estimate is then zero */
+	bool would_reject; /* would be refused but for the mode or an override; log it */
+	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
 	bool changed; /* p4d completed or changed options */
 	p4d_policy policy;
 	p4d_geometry geometry;
@@ -42,23 +42,23 @@ typedef struct p4d_verdict {
 
 /*
  * For the submitting side: completes the request (defaults, then a search over what is open, within the
- * site's rewrite policy), judges it and fills verdict->plan. The model must be resolved already
+ * site's rewrite policy), checks it and fills verdict->plan. The model must be resolved already
  * (p4d_model_resolve). On return *request is complete when verdict->plan is not "".
  */
 void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict);
 
 /*
- * For slurmctld and slurmstepd: judges a plan line as it stands, changing nothing. options: what else the job
- * carries of p4d options (may be NULL); they must agree with the plan. plan NULL or "": PASS when the job
- * carries no options either and the partition does not require a plan, otherwise refused. P4D_E_NO_PLAN's fix
- * is the command that completes it.
+ * For slurmctld and slurmstepd: checks a plan line without changing it. options: the job's other p4d options
+ * (may be NULL); they must agree with the plan. plan NULL or "": PASS when the job carries no options either
+ * and the partition does not require a plan, otherwise refused. P4D_E_NO_PLAN's fix is the command that
+ * completes it.
  */
 void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      const char *plan, const p4d_request *options, p4d_verdict *verdict);
 
 /*
- * Turns an error that kept a job from being judged (malformed option, unreadable model, ...) into a verdict
+ * Turns an error that kept a job from being checked (malformed option, unreadable model, ...) into a verdict
  * under the site's mode: errors of the user are refused, errors of the site or of p4d follow on_error.
  */
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
@@ -71,6 +71,5 @@ const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t
 /* All messages of a verdict, at most four lines, joined by newlines; "" when there are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
 
-/* What the fullest rank holds: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank".
- */
+/* Use of the fullest rank: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank". */
 const char *p4d_verdict_memory(const p4d_verdict *verdict, char *buf, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sbatch and slurmctld check alike, once a request is complete. */
+/* Checks that sbatch and slurmctld share, once a request is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "job/script.h"
 #include "request/framework.h"
 
-/* Job scripts are short; whatever comes after this many bytes is data. */
+/* Job scripts are short; anything after this many bytes is data. */
 enum { SCRIPT_MAX = 256 * 1024 };
 
 p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
@@ -76,7 +76,7 @@ static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error
 
 /*
  * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
- * the plan, and what p4d chose must have a way in.
+ * the plan, and the script must pass on what p4d chose.
  */
 static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, size_t length,
 			const p4d_script *script, p4d_error *err)
@@ -91,7 +91,7 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 	if (p4d_script_contradicts(job->script, length, &v->layout, found, sizeof(found), &planned)) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64, found,
 			 planned);
-		return p4d_fix(err, "in the script, replace the literal flags by $%s", arguments->variable);
+		return p4d_fix(err, "in the script, replace the literal flags with $%s", arguments->variable);
 	}
 	if (script->uses_plan)
 		return 0;

@@ -9,7 +9,7 @@
 
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
 {
-	/* the last message gives way: the first ones are the reasons */
+	/* the last message is replaced: the first ones are the reasons */
 	unsigned at = verdict->messages < P4D_MESSAGES ? verdict->messages++ : P4D_MESSAGES - 1;
 	p4d_message *message = &verdict->message[at];
 	va_list args;
@@ -22,7 +22,7 @@ p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *f
 	return message;
 }
 
-/* Errors that the user can do nothing about: a fact of the site is missing, or p4d itself failed. */
+/* Errors that the user cannot fix: site information is missing, or p4d itself failed. */
 static bool is_fault_of_site(p4d_code code)
 {
 	switch (code) {
@@ -49,7 +49,7 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 	if (is_fault_of_site(err->code) && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
 		verdict->action = P4D_WARN;
 		p4d_verdict__say(verdict, P4D_E_NOT_JUDGED,
-				 "the job was not judged; the site lets such jobs pass");
+				 "the job was not checked; the site lets such jobs pass");
 	}
 }
 

@@ -3,12 +3,12 @@
 
 #include "guard/guard.h"
 
-/* How a verdict is put together; for guard.c and verify.c only. */
+/* Assembles a verdict; for guard.c and verify.c only. */
 
-/* Users see at most this many lines. */
+/* Users see at most this many messages. */
 enum { P4D_VERDICT_LINES = 4 };
 
-/* Adds a message; the returned one may still be given a fix. */
+/* Adds a message; the caller may add a fix to it. */
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -22,9 +22,9 @@ void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
 p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
 
 /*
- * What both readers of a complete request check: layout, memory against the limit, host memory, tasks,
- * script. Fills the verdict's layout, estimate and messages. Returns 0 when the job may pass, -1 when it was
- * refused (reason in *err).
+ * Shared checks of a complete request: layout, memory against the limit, host memory, tasks, script. Fills
+ * the verdict's layout, estimate and messages. Returns 0 when the job may pass, -1 when it was refused
+ * (reason in *err).
  */
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request,
 		     p4d_verdict *verdict, p4d_error *err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurmctld and slurmstepd: judge a complete plan as it stands. */
+/* slurmctld and slurmstepd: check a complete plan. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "guard/verdict.h"
 
-/* The command that completes what the job carries. */
+/* The command that completes the job's options. */
 static void write_command(const p4d_job *job, const p4d_request *options, const p4d_geometry *geometry,
 			  char *buf, size_t size)
 {
@@ -22,7 +22,7 @@ static void write_command(const p4d_job *job, const p4d_request *options, const 
 		 flags, where);
 }
 
-/* A job that carries options, or must carry a plan, but has none. */
+/* A job that has options, or needs a plan, but has none. */
 static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
 {
@@ -43,7 +43,7 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	return 0;
 }
 
-/* Every option the job carries beside the plan must say the same. */
+/* Every option of the job must agree with the plan. */
 static int check_options(const p4d_request *options, const p4d_request *plan, p4d_error *err)
 {
 	char left[160], right[160];
@@ -127,7 +127,7 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
 	p4d_verdict__finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
-	/* a refused plan that passes all the same is the job's plan */
+	/* a refused plan that passes anyway is the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
 }

@@ -40,7 +40,7 @@ static void add_features(p4d_partition_facts *row, const char *features)
 	}
 }
 
-/* Copies the next entry and moves on; false at the end. Commas in parentheses end none. */
+/* Copies the next entry and moves on; false at the end. Commas in parentheses do not end one. */
 static bool next_entry(const char **at, char *entry, size_t size)
 {
 	const char *start = *at;

@@ -8,7 +8,7 @@
 #include "request/request.h"
 
 /*
- * The environment a judged job gets: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These names are outputs only;
+ * The environment of a checked job: P4D_PLAN, P4D_TP, ... P4D_MEGATRON_ARGS. These names are outputs only;
  * the plugins remove them from the environment of jobs that carry no plan.
  */
 typedef void (*p4d_export_visit)(const char *name, const char *value, void *context);

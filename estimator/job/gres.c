@@ -8,7 +8,7 @@
 
 enum { MAX_GRES_TEXT = 4096 };
 
-/* Digits only, at most 7 of them: no job has ten million of anything here. Returns -1 when it is not that. */
+/* At most 7 digits: no job has ten million of anything here. Returns -1 otherwise. */
 static int digits(const char *text, size_t length, uint32_t *out)
 {
 	uint64_t value;
@@ -41,7 +41,7 @@ static int entry_length(const char *at, size_t *length)
 	return depth ? -1 : 0;
 }
 
-/* Names that stand where --gpus has a GPU type: from Slurm 23.11 on, tres_per_task also holds "cpu:4". */
+/* Names in the place of a GPU type in --gpus: from Slurm 23.11 on, tres_per_task also holds "cpu:4". */
 static bool is_other_tres(const char *at, size_t length)
 {
 	static const char *const names[] = {"cpu", "mem", "node", "billing", "energy", "license",
@@ -90,7 +90,7 @@ static int parse_entry(const char *at, size_t length, bool bare, const char **ty
 			*type_length = last - 1;
 		}
 	} else {
-		/* a type alone stands for one GPU of it */
+		/* a type alone means one GPU */
 		if (last || !tail)
 			return -1;
 		*type = at;

@@ -3,7 +3,7 @@
 
 #include "job/job_internal.h"
 
-/* What the job asks for in GPUs, by the four ways Slurm has. 0: not asked that way. */
+/* The job's GPU request in the four ways Slurm has. 0: not used. */
 typedef struct wish {
 	uint32_t per_node, total, per_task, per_socket;
 	char type[48];
@@ -66,8 +66,8 @@ bool p4d_job_wants_gpus(const p4d_job *job)
 }
 
 /*
- * GPUs per node of the job's partitions: the smallest, and whether they differ. 0 when unknown. Partitions of
- * p4d.conf that do not say are asked of the cluster.
+ * GPUs per node of the job's partitions: the smallest, and whether they differ. 0 when unknown. For
+ * partitions that p4d.conf does not describe, the cluster is asked.
  */
 static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
 			       bool *differ)
@@ -117,7 +117,7 @@ static int fix_even(uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_e
 	return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", (total - 1) / per_node + 1, per_node);
 }
 
-/* Nodes as far as -N and the tasks say; 0: open. */
+/* Nodes from -N and the tasks; 0: open. */
 static int read_nodes(const p4d_job *job, uint32_t *nodes, p4d_error *err)
 {
 	*nodes = job->min_nodes ? job->min_nodes : job->max_nodes;
@@ -157,8 +157,7 @@ static int spread(const p4d_site *site, const p4d_job *job, uint32_t total, p4d_
 	uint32_t per_node = partition_gpus(site, job, lazy, &differ);
 	if (!per_node) {
 		p4d_fail(err, P4D_E_GEOMETRY,
-			 "%u GPUs on an open number of nodes: how many GPUs a node of the partition has is "
-			 "not known",
+			 "%u GPUs on an open number of nodes: the GPUs per node of the partition are unknown",
 			 total);
 		return p4d_fix(err, "--nodes=1 --gpus-per-node=%u", total);
 	}
@@ -238,7 +237,7 @@ static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *want
 	return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", out->nodes ? out->nodes : 1, has ? has : 1);
 }
 
-/* Memory of a node of the partition, as far as it is known without asking the cluster just for this. */
+/* Memory of a node of the partition, without asking the cluster just for this. */
 static uint64_t node_memory(const p4d_site *site, const p4d_job *job, const p4d_job_lazy_cluster *lazy,
 			    const p4d_geometry *geometry)
 {
@@ -280,7 +279,7 @@ static int read_memory(const p4d_site *site, const p4d_job *job, const p4d_job_l
 	return 0;
 }
 
-/* Training on the host: a rank is a task, and the partition is the first that was asked for. */
+/* Training on the host: a rank is a task, and the partition is the first one requested. */
 static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *out)
 {
 	const p4d_site_partition *fallback = p4d_site_partition_of(site, NULL);

@@ -10,9 +10,8 @@
 #include "site/site.h"
 
 /*
- * What Slurm knows of a job, in the words of sbatch, before it is understood. Filled by the SPANK plugin, by
- * job_submit and by `p4d check` from their own sources; strings are borrowed, NULL when unset. 0 means unset
- * for numbers.
+ * A job as Slurm has it, in sbatch's syntax, not yet parsed. Filled by the SPANK plugin, by job_submit and by
+ * `p4d check` from their own sources; strings are borrowed, NULL when unset. 0 means unset for numbers.
  */
 typedef struct p4d_job {
 	const char *partition; /* one name or a comma-separated list */
@@ -49,9 +48,9 @@ typedef struct p4d_cluster {
 	p4d_partition_facts *row;
 } p4d_cluster;
 
-/* The job as p4d needs it. */
+/* The job, parsed. */
 typedef struct p4d_geometry {
-	char partition[64];            /* the one that was decisive; "" unknown */
+	char partition[64];            /* the deciding one; "" unknown */
 	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
 	uint32_t tasks_per_node;       /* 0 when the job does not say */
 	uint64_t host_bytes;           /* host memory per node granted to the job; 0 unknown */
@@ -61,14 +60,14 @@ typedef struct p4d_geometry {
 } p4d_geometry;
 
 /*
- * Asked for the facts of the live cluster only when p4d.conf does not decide. Returns NULL when there are
- * none; the result stays owned by the callee and valid until its next call.
+ * Called for the live cluster's data only when p4d.conf does not decide. Returns NULL when there is none; the
+ * result stays owned by the callee and valid until its next call.
  */
 typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 
 /*
- * Understands the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY,
- * GPU_OF_PARTITION, UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work.
+ * Parses the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY, GPU_OF_PARTITION,
+ * UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work.
  */
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);

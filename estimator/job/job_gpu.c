@@ -6,7 +6,7 @@
 #include "base/choice.h"
 #include "job/job_internal.h"
 
-/* More (partition, GPU type) pairs than this behind one job are refused rather than cut. */
+/* A job with more (partition, GPU type) pairs than this is refused, not truncated. */
 enum { MAX_CANDIDATES = 128 };
 
 /* A GPU the job may get. */
@@ -58,7 +58,7 @@ static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features
 	return NULL;
 }
 
-/* What may be in one partition; name NULL: the default one. */
+/* Candidates of one partition; name NULL: the default one. */
 static int collect(const p4d_site *site, const char *name, p4d_job_lazy_cluster *lazy, candidates *all,
 		   p4d_error *err)
 {
@@ -94,20 +94,20 @@ static int collect(const p4d_site *site, const char *name, p4d_job_lazy_cluster 
 	return 0;
 }
 
-/* True when the name (a GRES type or a node feature) means this candidate. wanted: what the site makes of the
- * name. */
+/* True when the name (a GRES type or a node feature) means this candidate. wanted: the name as the site
+ * resolves it. */
 static bool means(const candidate *one, const char *name, size_t length, const p4d_gpu *wanted)
 {
 	if (same(one->type, name, length) || has(one->features, name, length))
 		return true;
 	if (!one->gpu)
 		return false;
-	/* an alias may fit several GPUs (a100); then each of them is meant */
+	/* an alias may match several GPUs (a100); then it means each of them */
 	return one->gpu == wanted || same(one->gpu->name, name, length) ||
 	       has(one->gpu->aliases, name, length);
 }
 
-/* Drops the candidates that are not marked kept, unless that is all of them. */
+/* Drops the candidates not marked kept, unless that drops all. */
 static void keep(candidates *all)
 {
 	size_t left = 0;
@@ -119,7 +119,7 @@ static void keep(candidates *all)
 		all->count = left;
 }
 
-/* Marks the candidates that a name means; true when there are any. */
+/* Marks the candidates that match a name; true when there are any. */
 static bool match(const p4d_site *site, const char *name, candidates *all)
 {
 	const p4d_gpu *wanted = p4d_site_gpu(site, name, NULL);
@@ -132,7 +132,7 @@ static bool match(const p4d_site *site, const char *name, candidates *all)
 	return any;
 }
 
-/* Keeps the candidates of a GRES type; false when there are none, and then changes nothing. */
+/* Keeps the candidates of a GRES type; false, changing nothing, when there are none. */
 static bool restrict_to_type(const p4d_site *site, const char *type, candidates *all)
 {
 	if (!match(site, type, all))
@@ -145,8 +145,8 @@ static bool restrict_to_type(const p4d_site *site, const char *type, candidates 
 
 /*
  * Keeps what a constraint allows: groups joined by '|' of names joined by '&'. Counts, brackets and
- * parentheses are not looked at, and a name that says nothing about GPUs excludes none; so what remains may
- * be too much, never too little.
+ * parentheses are ignored, and a name unrelated to GPUs excludes none; so the result may be too large, never
+ * too small.
  */
 static void restrict_to_constraint(const p4d_site *site, const char *constraint, candidates *all)
 {
@@ -179,7 +179,7 @@ static void restrict_to_constraint(const p4d_site *site, const char *constraint,
 
 static int unknown_gpu(const char *name, p4d_error *err)
 {
-	p4d_fail(err, P4D_E_UNKNOWN_GPU, "GPU type `%.48s` is not in gpus.json, so its memory is not known",
+	p4d_fail(err, P4D_E_UNKNOWN_GPU, "GPU type `%.48s` is not in gpus.json, so its memory is unknown",
 		 name);
 	return p4d_fix(err, "p4d.conf: gpu %.48s { name = \"NAME\" }, with a NAME that `p4d gpus` lists",
 		       name);

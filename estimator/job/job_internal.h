@@ -3,13 +3,13 @@
 
 #include "job/job.h"
 
-/* What gres.c, job_gpu.c and job.c share. */
+/* Shared by gres.c, job_gpu.c and job.c. */
 
-/* p4d_gres_parse, and with bare also the text of --gpus and its kin: "4", "h100:4", "h100:2,a100:2". */
+/* p4d_gres_parse, and with bare also the text of --gpus and the like: "4", "h100:4", "h100:2,a100:2". */
 int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
 			 p4d_error *err);
 
-/* The live cluster, asked for at most once and only when something needs it. */
+/* The live cluster, queried at most once and only when needed. */
 typedef struct p4d_job_lazy_cluster {
 	p4d_cluster_source source;
 	void *context;
@@ -18,7 +18,7 @@ typedef struct p4d_job_lazy_cluster {
 } p4d_job_lazy_cluster;
 const p4d_cluster *p4d_job__lazy(p4d_job_lazy_cluster *lazy);
 
-/* Walks a comma-separated list of names: at points at the rest, name gets the next one. False at the end. */
+/* Iterates over a comma-separated list: at points to the rest, name gets the next name. False at the end. */
 bool p4d_job__next_name(const char **at, char *name, size_t size);
 
 /*

@@ -93,7 +93,7 @@ static void fill_tables(option_tables *tables)
 		}
 }
 
-/* The index into p4d_sbatch.value of what p4d_arguments_next returned. */
+/* Converts what p4d_arguments_next returned to an index into p4d_sbatch.value. */
 static int value_index(int which)
 {
 	if (which >= LONG + ROWS)
@@ -111,7 +111,7 @@ static int put(p4d_sbatch *sbatch, int index, const char *text, p4d_sbatch_sourc
 	if (index == P4D_SBATCH_NONE)
 		return 0;
 	if (source != P4D_FROM_COMMAND_LINE && (index == P4D_SBATCH_CONF || index == P4D_SBATCH_JSON))
-		return p4d_fail(err, P4D_E_USAGE, "--%s belongs to `p4d check`, sbatch does not know it",
+		return p4d_fail(err, P4D_E_USAGE, "--%s is an option of `p4d check`, not of sbatch",
 				index == P4D_SBATCH_CONF ? "conf" : "json");
 	if (sbatch->value[index] && sbatch->source[index] > source)
 		return 0;
@@ -163,8 +163,7 @@ static bool is_variable_of(const char *entry, const char *name, const char **val
 	return *entry == '=';
 }
 
-/* An empty variable of sbatch's own counts as unset: `SBATCH_PARTITION= sbatch` is how people switch one off.
- */
+/* An empty variable of sbatch's own counts as unset: `SBATCH_PARTITION= sbatch` switches one off. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err)
 {
 	const char *value;
@@ -220,7 +219,7 @@ static int cut_words(char *line, char **words)
 	}
 }
 
-/* What sbatch itself would not take for a script. */
+/* Scripts that sbatch itself would reject. */
 static int check_script(const char *text, size_t length, p4d_error *err)
 {
 	if (!length)
@@ -256,7 +255,7 @@ static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned
 	int count = cut_words(line, words + 1);
 
 	if (count < 0)
-		return p4d_fail(err, P4D_E_USAGE, "a quote is not closed");
+		return p4d_fail(err, P4D_E_USAGE, "unterminated quote");
 	if (count > 0 && (!strcmp(words[1], "hetjob") || !strcmp(words[1], "packjob"))) {
 		++*current;
 		return 0;

@@ -8,9 +8,8 @@
 #include "request/request.h"
 
 /*
- * What sbatch would make of a command line, the environment and the #SBATCH lines of a script. The sources
- * may be read in any order: as in sbatch, the command line wins over the environment, which wins over the
- * script.
+ * Parses a command line, the environment and the #SBATCH lines of a script as sbatch does. The sources may be
+ * read in any order: as in sbatch, the command line wins over the environment, which wins over the script.
  */
 
 /* The options of sbatch that decide where a job runs. P4D's own follow them in p4d_sbatch.value. */
@@ -56,15 +55,14 @@ typedef struct p4d_sbatch {
 	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
 	uint8_t source[P4D_SBATCH_VALUES];
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
-	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the words of p4d_gres_parse */
+	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
 	p4d_job job;                                         /* borrows from this struct; without script */
 	p4d_request request;                                 /* what the user set */
 } p4d_sbatch;
 
 /*
- * Reads a command line. operand: the index of the first argument that is no option: the script, argc when
- * there is none, or the ":" before the next component of a heterogeneous job. argv[0] is not looked at.
- * Errors: USAGE.
+ * Reads a command line. operand: the index of the first non-option argument: the script, argc when there is
+ * none, or the ":" before the next component of a heterogeneous job. argv[0] is ignored. Errors: USAGE.
  */
 int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *operand, p4d_error *err);
 
@@ -79,7 +77,7 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);
 
-/* Understand the values, once all sources are read: sbatch's own fill job, p4d's fill request. Errors: VALUE,
+/* Interpret the values once all sources are read: sbatch's own fill job, p4d's fill request. Errors: VALUE,
  * USAGE. */
 int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the values mean; sbatch.c finds them. */
+/* Interprets the values; sbatch.c finds them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_
 	return 0;
 }
 
-/* --mem, --mem-per-cpu and --mem-per-gpu exclude each other; one from the environment gives way to a typed
+/* --mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive; one from the environment yields to a typed
  * one. */
 static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
@@ -48,7 +48,7 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 		}
 	if (typed > 1 || (!typed && from_environment > 1))
 		return p4d_fail(err, P4D_E_USAGE,
-				"--mem, --mem-per-cpu and --mem-per-gpu exclude each other");
+				"--mem, --mem-per-cpu and --mem-per-gpu are mutually exclusive");
 	for (int i = 0; i < 3; i++) {
 		const char *text = sbatch->value[fields[i]];
 		if (!text || (typed && sbatch->source[fields[i]] == P4D_FROM_ENVIRONMENT))
@@ -60,8 +60,7 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
-/* "4", "h100:4" and "a100:1,h100:1" in the words of --gres: "gpu:4", ... Appends to what is there. NULL: no
- * memory. */
+/* "4", "h100:4" and "a100:1,h100:1" in the syntax of --gres: "gpu:4", ... Appends. NULL: no memory. */
 static char *append_gres(char *gres, const char *text, const char *prefix)
 {
 	const size_t used = gres ? strlen(gres) : 0;
@@ -132,7 +131,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	return read_gres(sbatch, job, err);
 }
 
-/* A mistake that was not typed on the command line says where it is. */
+/* An error outside the command line says where it is. */
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {

@@ -8,7 +8,7 @@
 
 #include "request/framework.h"
 
-/* A piece of the script: one line without its comment. */
+/* One line of the script without its comment. */
 typedef struct span {
 	const char *text;
 	size_t length;
@@ -19,7 +19,7 @@ static bool blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Takes the next line off the front of rest. A '#' starts a comment where a word could start. */
+/* Removes the next line from the front of rest. A '#' starts a comment where a word could start. */
 static bool next_line(span *rest, span *line)
 {
 	if (!rest->length)
@@ -81,7 +81,7 @@ p4d_script p4d_script_scan(const char *text, size_t length)
 	return script;
 }
 
-/* The number behind a flag, as `--flag 4`, `--flag=4` or `--flag "4"`. False when it is no literal number. */
+/* The number behind a flag, as `--flag 4`, `--flag=4` or `--flag "4"`. False if it is not literal. */
 static bool literal_after(span line, const char *flag, uint64_t *number)
 {
 	size_t flag_length = strlen(flag);

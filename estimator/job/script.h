@@ -7,13 +7,13 @@
 #include "request/layout.h"
 
 /*
- * What a job script says about the training it starts. This looks for words outside comments; it does not
- * execute or expand anything. Scripts are not NUL-terminated here and may be binary.
+ * What a job script says about the training it starts. Searches for words outside comments; nothing is
+ * executed or expanded. Scripts are not NUL-terminated here and may be binary.
  */
 typedef struct p4d_script {
-	bool uses_plan;      /* follows the plan: mentions $P4D_..., or starts what reads it by itself */
-	bool sets_tasks;     /* the line that starts that has its own -n or --ntasks... */
-	unsigned frameworks; /* that it looks like; mask of 1 << framework */
+	bool uses_plan;      /* follows the plan: mentions $P4D_..., or starts a program that reads it */
+	bool sets_tasks;     /* the line that starts it has its own -n or --ntasks... */
+	unsigned frameworks; /* frameworks it looks like; mask of 1 << framework */
 } p4d_script;
 
 p4d_script p4d_script_scan(const char *text, size_t length);

@@ -12,7 +12,7 @@
 
 enum { MAX_FILE = 1024 * 1024, MAX_PATH = 1024 };
 
-/* Puts what names the model in front of an error about its numbers. */
+/* Prefixes an error about the model's numbers with its name. */
 static int fail_in(const char *what, p4d_error *err)
 {
 	char text[sizeof(err->text)];
@@ -79,12 +79,12 @@ static int check_heads(const p4d_request *model, p4d_error *err)
 		fit--;
 	p4d_fail(err, P4D_E_VALUE, "%s: kv-heads %lld, heads %lld",
 		 kv_heads > heads ? "more key/value heads than heads"
-				  : "heads are no multiple of key/value heads",
+				  : "heads are not a multiple of key/value heads",
 		 (long long)kv_heads, (long long)heads);
 	return p4d_fix(err, "--p4d-kv-heads=%lld", (long long)fit);
 }
 
-/* Only p4d-train needs to know how positions are scaled, so all that is refused here is what was mistyped. */
+/* Only p4d-train needs the RoPE scaling, so only malformed values are refused here. */
 static int check_rope(const p4d_request *model, p4d_error *err)
 {
 	p4d_error why;
@@ -196,7 +196,7 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 	struct stat status;
 
 	if (!*name) {
-		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model is named");
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model given");
 		return p4d_fix(err, "--p4d-model=NAME");
 	}
 	if (!strcasecmp(name, "custom")) {

@@ -17,7 +17,7 @@
  * they are typed; `rope_scaling` is the object that Hugging Face has. Users may write such files, too.
  */
 
-/* What a preset says beyond its shape. */
+/* Preset data beyond the shape. */
 typedef struct p4d_preset {
 	char name[64];
 	char aliases[512]; /* comma-separated */
@@ -34,8 +34,8 @@ typedef struct p4d_preset {
  * zeroed when the model is neither a preset nor a file in the form of one. Names ignore case; in aliases '-',
  * '_', '.' and ' ' may also be left out. A name with a '/' that is no preset alias, or ending in ".json", is
  * a file, read with the caller's rights (at most 1 MiB, at most 32 levels deep, regular files only); a
- * directory stands for its config.json. An architecture that is not modelled is no error: request->unmodelled
- * says which, and the numbers stay unset. Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE,
+ * directory means its config.json. An unmodelled architecture is not an error: request->unmodelled names it,
+ * and the numbers stay unset. Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE,
  * INCOMPLETE_MODEL (numbers missing).
  */
 int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err);
@@ -52,7 +52,7 @@ int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const 
 		   void *context, p4d_error *err);
 
 /*
- * Parameters of a complete model, exactly as the framework would count them, vocabulary without padding.
- * UINT64_MAX when the count does not fit.
+ * Parameters of a complete model as the framework counts them, vocabulary without padding. UINT64_MAX when
+ * the count does not fit.
  */
 uint64_t p4d_model_parameters(const p4d_request *request);

@@ -16,7 +16,7 @@ typedef struct hf_architecture {
 	bool gpt2;
 } hf_architecture;
 
-/* What the transformers library takes where a file does not say. */
+/* The transformers library's default for an absent field. */
 #define NORM_EPSILON 1e-6
 
 static const hf_architecture modelled[] = {

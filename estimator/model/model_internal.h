@@ -18,7 +18,7 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 int p4d_model__read_preset(struct json_object *object, p4d_request *model, p4d_preset *preset,
 			   p4d_error *err);
 
-/* Of either form: base and scaling of rotary positions, where it speaks of them. */
+/* Of either form: base and scaling of rotary positions, where given. */
 int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err);
 
 /* Loads one model file into a request, as p4d_model_resolve does. preset may be NULL. */
@@ -26,7 +26,7 @@ int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *pre
 
 /*
  * Finds the file of a preset by name or alias. Returns 0 and fills path; 1 with P4D_E_UNKNOWN_MODEL in *err
- * when there is none; -1 when the directory cannot be read. A name spelt as the file is needs no look at the
- * others.
+ * when there is none; -1 when the directory cannot be read. A name spelt like its file needs no search
+ * through the others.
  */
 int p4d_model__preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err);

@@ -62,7 +62,7 @@ static void path_of(const char *datadir, const char *file, char *path, size_t si
 	snprintf(path, size, "%s/models/%s", datadir, file);
 }
 
-/* What counts when names are compared: lower case, without separators. */
+/* Normalizes a name for comparison: lower case, without separators. */
 static void squeeze(const char *name, size_t length, char *key, size_t size)
 {
 	size_t used = 0;
@@ -81,7 +81,7 @@ static bool same_name(const char *name, size_t length, const char *key)
 	return !strcmp(squeezed, key);
 }
 
-/* A preset that cannot be read has no aliases; it is an error only for those who ask for it by name. */
+/* A preset that cannot be read has no aliases; an error only when it is requested by name. */
 static bool has_alias(const char *path, const char *key)
 {
 	struct json_object *object = p4d_json_read(path, MAX_PRESET, NULL);
@@ -124,7 +124,7 @@ static int fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
 	char key[MAX_KEY], other[MAX_KEY], names[200], first[MAX_KEY] = "";
 	p4d_text text = p4d_text_in(names, sizeof(names));
-	/* an organization in front would only add noise */
+	/* an organization prefix would only add noise */
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
 
 	squeeze(base, strlen(base), key, sizeof(key));
@@ -147,7 +147,7 @@ static int fail_unknown(const char *name, const listing *list, p4d_error *err)
 	return 1;
 }
 
-/* The one file a name spelt as the file is can be in. */
+/* The file of a name spelt like its file. */
 static bool find_file(const char *name, const char *datadir, char *path, size_t size)
 {
 	char file[MAX_KEY + sizeof(suffix)];

@@ -6,7 +6,7 @@
 #include "base/json_file.h"
 #include "model/model_internal.h"
 
-/* The model option whose name is key, with '_' for '-'; P4D_OPTIONS when there is none. */
+/* The model option named key, with '_' for '-'; P4D_OPTIONS when there is none. */
 static p4d_option option_of_key(const char *key)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {

@@ -15,7 +15,7 @@ static const char *const llama3_numbers[] = {"factor", "low_freq_factor", "high_
 					     "original_max_position_embeddings", NULL};
 static const char *const linear_numbers[] = {"factor", NULL};
 
-/* Appends ",number" for each; without one of them the type stands alone, which p4d-train refuses. */
+/* Appends ",number" for each; if one is missing, only the type, which p4d-train refuses. */
 static int add_numbers(struct json_object *object, const char *const *keys, char *type, size_t size,
 		       p4d_error *err)
 {
@@ -47,7 +47,7 @@ static bool is_nested(struct json_object *object)
 	return false;
 }
 
-/* The type as it is called there, or what the object has instead of one; "" when it says nothing. */
+/* The type's name there, or what the object has instead; "" when absent. */
 static int read_type(struct json_object *object, char *text, size_t size, p4d_error *err)
 {
 	/* the older name */

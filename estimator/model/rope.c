@@ -61,22 +61,22 @@ static int read_scaling(const char *text, p4d_rope *rope, p4d_error *err)
 	if (type == TYPES)
 		return p4d_fail(
 		    err, P4D_E_UNMODELLED,
-		    "rotary positions are scaled by \"%.*s\"; p4d-train computes none, linear and "
-		    "llama3",
+		    "RoPE scaling \"%.*s\" is not supported; p4d-train has none, linear and llama3",
 		    (int)length, text);
 	const unsigned count = read_numbers(text + length, number);
 	if (count == 0 && types[type].numbers) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "rotary positions are scaled by %s, but the model does not say by how much", text);
+			 "the model uses RoPE scaling %s but does not give its factors", text);
 		return p4d_fix(err, "--p4d-rope-scaling=%s", types[type].example);
 	}
 	if (count != types[type].numbers || !(number[0] >= 1 && number[0] <= 1e6) ||
 	    !(number[1] > 0 && number[1] < number[2] && number[2] <= 1e6) ||
 	    !(number[3] >= 1 && number[3] <= 1e9)) {
 		p4d_fail(err, P4D_E_VALUE,
-			 "--p4d-rope-scaling=%s: none stands alone; linear takes a factor from 1; llama3 "
-			 "that, the "
-			 "low and the high factor (low below high), and the positions of the first training",
+			 "--p4d-rope-scaling=%s: none takes no number; linear takes a factor of at least 1; "
+			 "llama3 takes such a factor, the low and the high factor (low below high), and the "
+			 "original "
+			 "positions",
 			 text);
 		return p4d_fix(err, "--p4d-rope-scaling=%s", types[type].example);
 	}

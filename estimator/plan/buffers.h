@@ -4,15 +4,15 @@
 #include "plan/optimizer.h"
 
 typedef enum p4d_activation {
-#define ACTIVATION(id, name, shard, group, moments) ACT_##id,
+#define ACTIVATION(id, name, shard, group, live_range) ACT_##id,
 #include "plan/buffers.def"
 	ACT_COUNT
 } p4d_activation;
 
 /* Which row of the plan: p4d_tensor.id. */
 typedef enum p4d_buffer {
-	B_NONE, /* nobody looks for it: rows of other frameworks */
-#define BUFFER(id, name, shard, part, lifetime, moments) B_##id,
+	B_NONE, /* rows of other frameworks, never searched by ID */
+#define BUFFER(id, name, shard, part, lifetime, live_range) B_##id,
 #include "plan/buffers.def"
 	B_ACTIVATION,                       /* and so on, in the order of p4d_activation */
 	B_STATE = B_ACTIVATION + ACT_COUNT, /* of the optimizer, and so on */

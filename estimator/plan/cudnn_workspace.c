@@ -96,7 +96,7 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 			return need(architectures[i].kernel, &s);
 	}
 
-	/* Blackwell's needs are never above Ampere's. */
+	/* Blackwell's workspaces are never above Ampere's. */
 	p4d_attention_bytes most = need(AMPERE, &s), hopper = need(HOPPER, &s);
 	most.forward_workspace = larger(most.forward_workspace, hopper.forward_workspace);
 	most.backward_workspace = larger(most.backward_workspace, hopper.backward_workspace);
@@ -104,7 +104,7 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 	return most;
 }
 
-/* Takes so many bytes of a workspace; where they begin. */
+/* Reserves this many bytes of a workspace; returns their offset. */
 static uint64_t take(p4d_attention_workspaces *work, uint64_t bytes)
 {
 	const uint64_t at = work->bytes;

@@ -27,8 +27,8 @@
  *   100 103             8, 16 .. 128   0        full ? 128 + full : 0
  *   100 103, queries or keys <= 128    0        128 + own + full
  *
- * cuDNN refuses every other head size: one that is no multiple of 8 both ways, a larger one in backward. Both
- * directions then run on kernels of p4d's own, which need none of it.
+ * cuDNN refuses every other head size: one that is not a multiple of 8 both ways, a larger one in backward.
+ * Both directions then run on kernels of p4d's own, which need none of it.
  *
  * full is what bf16 dK and dV of every query head take before they are summed over a group; own is the size
  * of a second fp32 dQ. Where own occurs, cuDNN also plans a graph whose dQ accumulator is virtual, with the
@@ -45,7 +45,7 @@ typedef struct p4d_attention_bytes {
 /*
  * sm: one of the table; 0 or another: the largest of these, field by field, and fused where all of them are.
  * keys: those of one call, which differ from queries under context parallelism. heads is a multiple of
- * kv_heads; both are the rank's, all at least 1. A size above UINT64_MAX is UINT64_MAX.
+ * kv_heads; both are the rank's, all at least 1. Sizes saturate at UINT64_MAX.
  */
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
 					    uint64_t queries, uint64_t keys, uint64_t head_dim);
@@ -54,15 +54,11 @@ p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t hea
 typedef struct p4d_attention_call {
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
 	bool backward;
-	bool
-	    repacked; /* lse lies otherwise than (batch, heads, queries), as cuDNN wants it: through a copy */
-	bool staged;  /* gradients are added to: they come in bf16 first */
+	bool repacked; /* lse has another layout than cuDNN's (batch, heads, queries): copied */
+	bool staged;   /* gradients accumulate: computed in bf16 first */
 } p4d_attention_call;
 
-/*
- * The memory that a call works in: cuDNN's own workspace, then these at so many bytes from its beginning.
- * What a call has no use for takes none.
- */
+/* The workspace of a call: cuDNN's own, then these at the given offsets. Unused ones take no bytes. */
 typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as p4d_attention_bytes */
 	uint64_t lse;                      /* fp32 (batch, heads, queries) */

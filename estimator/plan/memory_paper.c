@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The closed form of arXiv 2411.06465 (Fujii, Watanabe, Yokota): parameters and activations of the first
- * pipeline stage, held against 80 % of the nominal memory. Kept as published, for comparison and for sites
+ * pipeline stage, compared with 80 % of the nominal memory. Kept as published, for comparison and for sites
  * that trust it.
  */
 #include "plan/memory_paper.h"

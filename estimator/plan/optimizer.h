@@ -7,8 +7,8 @@ enum { P4D_STATE_MASTER, P4D_MOST_STATES = 3 };
 typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
 
 /*
- * What an optimizer keeps of each parameter, in fp32. The first state of all of them is the parameter itself:
- * the master copy, which has no buffer where parameters are fp32. PyTorch makes the others at the first step.
+ * An optimizer's states per parameter, in fp32. The first state of all of them is the parameter itself: the
+ * master copy, which has no buffer where parameters are fp32. PyTorch allocates the others at the first step.
  */
 typedef struct p4d_optimizer {
 	const char *name;
@@ -22,7 +22,7 @@ typedef struct p4d_optimizer {
 enum { P4D_ADAMW, P4D_OPTIMIZERS };
 extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 
-/* That of a layout, which has no choice yet. */
+/* The layout's optimizer; there is only one so far. */
 static inline const p4d_optimizer *p4d_optimizer_of(const p4d_layout *layout)
 {
 	(void)layout;

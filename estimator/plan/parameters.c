@@ -10,14 +10,14 @@ p4d_wide p4d_parameters__of_layer(const p4d_layout *l)
 
 	if (l->bias != P4D_BIAS_NONE)
 		n += p4d_div_up(A + 2 * G, t);
-	if (l->bias == P4D_BIAS_ALL) /* row-parallel layers keep their bias whole */
+	if (l->bias == P4D_BIAS_ALL) /* row-parallel layers do not shard their bias */
 		n += p4d_div_up((l->glu ? 2 : 1) * f, t) + 2 * h;
 	if (l->qk_norm)
 		n += 2 * (p4d_wide)l->head_dim;
 	return n;
 }
 
-/* What begins the model, outside of its layers. */
+/* The start of the model, outside its layers. */
 static p4d_wide begin_parameters(const p4d_layout *l)
 {
 	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
@@ -65,8 +65,7 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/* Segment i of a chunk: one of its layers; with the first what begins the model, with the last what ends it.
- */
+/* Segment i of a chunk: one of its layers; the first includes the start of the model, the last its end. */
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
@@ -75,7 +74,7 @@ static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *sche
 	const uint64_t segments = p4d_chunk_segments(l, stage);
 	const p4d_wide ends = all - segments * layer;
 	const bool begins = p4d_schedule_position_of(schedule, stage, chunk) == 0;
-	/* where one chunk has both ends, its table belongs to the beginning */
+	/* where one chunk has both ends, the table belongs to the start */
 	const p4d_wide end = begins ? ends - begin_parameters(l) : ends;
 
 	if (segments == 1)
@@ -83,7 +82,7 @@ static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *sche
 	return layer + (begins && i == 0 ? begin_parameters(l) : 0) + (i == segments - 1 ? end : 0);
 }
 
-/* Segments are equal, but those at the ends of the model. */
+/* All segments are equal except those at the ends of the model. */
 static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 			     uint32_t chunk, p4d_wide layer)
 {
@@ -118,7 +117,7 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
 	p4d_wide most = p4d_parameters__of_vocabulary(l);
 
-	/* between the first and the last of a chunk none is larger */
+	/* none between the first and the last of a chunk is larger */
 	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
 		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
 		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));

@@ -6,7 +6,7 @@
 
 /*
  * How many parameters a rank holds. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences,
- * 2^23 wide), so products of a handful of them fit 128 bits; narrowing is the caller's.
+ * 2^23 wide), so products of a few of them fit 128 bits; the caller narrows.
  */
 __extension__ typedef unsigned __int128 p4d_wide;
 
@@ -25,21 +25,21 @@ p4d_wide p4d_parameters__of_layer(const p4d_layout *layout);
 p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage,
 				  uint32_t chunk);
 
-/* Elements of this rank's part of the tables that vocabulary parallelism cuts over tp*pp; 0 without. */
+/* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; 0 without. */
 p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
 /* Elements of all chunks and the tables of a stage. */
 p4d_wide p4d_parameters_of_stage(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
-/* Ranks over which the optimizer state of a parameter is divided. */
+/* Ranks over which a parameter's optimizer state is sharded. */
 static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 {
 	return layout->optimizer_sharding ? layout->dp * layout->cp : 1;
 }
 
 /*
- * What p4d-train gathers, reduces and optimizes as one: on GPUs, where that runs beside passes, a layer, of a
- * chunk's first with what begins the model, of its last with what ends it; on CPUs the chunk.
+ * A segment is what p4d-train gathers, reduces and optimizes as one: on GPUs, where that overlaps with
+ * passes, a layer (a chunk's first with the start of the model, its last with the end); on CPUs the chunk.
  */
 static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
 {
@@ -48,7 +48,7 @@ static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t sta
 	return p4d_on_gpu(layout->device) && layers ? layers : 1;
 }
 
-/* Segments are padded to a multiple of this, so that each can be reduced and gathered by itself. */
+/* Segments are padded to a multiple of this, so that each can be reduced and gathered separately. */
 static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 {
 	return p4d_optimizer_shards(layout) * P4D_SHARD_MULTIPLE;

@@ -13,13 +13,13 @@ static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 	return rows->overflow ? 0 : a + b;
 }
 
-/* Bytes of the rows of one lifetime: `layer` of those with a copy per layer, `flat` of the others, in one
- * slot. */
+/* Bytes of the rows of one lifetime in one slot: `layer` of those with a copy per layer, `flat` of the
+ * others. */
 typedef struct region {
 	uint64_t layer, flat, slot, slots, layers, at;
 } region;
 
-/* The regions of the arena, in the order of lifetimes; slots lie side by side, in a slot the layers do. */
+/* The regions of the arena, in the order of lifetimes; slots are contiguous, as are the layers in a slot. */
 static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 {
 	const p4d_plan *plan = rows->plan;
@@ -64,16 +64,16 @@ static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_IN_RANGE + 1])
 	}
 }
 
-/* Adds up the classes at the moment of the peak: everything that stays, and what is alive then. */
+/* Sums the memory classes at the peak: everything persistent, and what is live then. */
 static void sum_parts(p4d_plan *plan, p4d_live_point peak)
 {
 	memset(plan->part, 0, sizeof(plan->part));
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
-		if (row->lifetime != P4D_LIVES_IN_RANGE || row->moments & 1u << peak)
+		if (row->lifetime != P4D_LIVES_IN_RANGE || row->live_range & 1u << peak)
 			plan->part[row->part] += row->bytes * row->layers * row->slots;
 	}
-	/* what packing lost, if anything, is working memory */
+	/* fragmentation of the packing, if any, counts as working memory */
 	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
 }
 
@@ -102,7 +102,7 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint6
 	return first;
 }
 
-/* Writes the rows, measures the regions and packs the transients: all that the arena's size depends on. */
+/* Writes the rows, sizes the regions and packs the transients: all that the arena's size depends on. */
 static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		    region regions[P4D_LIVES_IN_RANGE + 1], p4d_live_point *peak, p4d_error *err)
 {
@@ -122,7 +122,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	framework->write_rows(&rows);
 	measure_regions(&rows, regions);
 	const uint64_t transient_at = regions[P4D_LIVES_IN_RANGE].at;
-	/* no sum of transients exceeds this one, nor does a product of the regions that was checked */
+	/* sums of transients and the checked products of the regions are below this */
 	plus(&rows, transient_at, regions[P4D_LIVES_IN_RANGE].flat);
 	if (rows.overflow)
 		return p4d_fail(err, P4D_E_OVERFLOW,

@@ -13,9 +13,9 @@
 #include "schedule/schedule.h"
 
 /*
- * A plan is the table of every buffer that one rank of a pipeline stage holds: name, class, shape, type,
- * lifetime and place. The guard sums it, the simulator draws it, and p4d-train allocates exactly that arena
- * and nothing else. Each framework writes its own (see request/framework.h).
+ * A plan is the table of all buffers of one rank of a pipeline stage: name, memory class, shape, type,
+ * lifetime and offset. The guard sums it, the simulator draws it, and p4d-train allocates exactly that arena.
+ * Each framework writes its own (see request/framework.h).
  */
 
 /* How long a buffer lives. */
@@ -23,39 +23,39 @@ typedef enum p4d_lifetime {
 	P4D_LIVES_ALWAYS,             /* from start to end of the program */
 	P4D_LIVES_IN_SLOT,            /* one per activation slot, from a chunk's forward to its backward */
 	P4D_LIVES_IN_VOCABULARY_SLOT, /* one per vocabulary slot */
-	P4D_LIVES_IN_RANGE,           /* during the moments of its mask; between them it holds nothing */
+	P4D_LIVES_IN_RANGE, /* at the live points of its mask; between them its content is undefined */
 } p4d_lifetime;
 
-/* What a rank may be doing. Transient buffers with no moment in common share memory. */
+/* Live points: what a rank may be doing. Transient buffers with disjoint live ranges share memory. */
 typedef enum p4d_live_point {
 	P4D_AT_EMBED,
 	P4D_AT_FORWARD,
-	P4D_AT_RECOMPUTE,          /* a layer's forward again, inside its backward */
+	P4D_AT_RECOMPUTE,          /* recomputation of a layer's forward, inside its backward */
 	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
-	P4D_AT_HEAD_SUM,           /* then: the hidden state's gradient, summed over the stages */
+	P4D_AT_HEAD_SUM,           /* the hidden state's gradient, summed over the stages */
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
-	P4D_MOMENTS
+	P4D_LIVE_POINTS
 } p4d_live_point;
 
 /* A row of the table. Sizes are those of one copy on this rank. */
 typedef struct p4d_tensor {
 	const char *name;  /* "layer.attention.qkv"; static */
-	const char *shard; /* which parallel degrees cut it: "tp", "sp cp", ""; static */
+	const char *shard; /* parallel degrees that shard it: "tp", "sp cp", ""; static */
 	p4d_memory_class part;
 	p4d_dtype dtype;
 	p4d_lifetime lifetime;
-	unsigned moments; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
+	unsigned live_range; /* mask of 1 << p4d_live_point; of P4D_LIVES_IN_RANGE */
 	unsigned dims;
-	bool at_first_step; /* made then, not at the start */
+	bool at_first_step; /* allocated then, not at the start */
 	p4d_buffer id;
 	uint64_t shape[3]; /* in elements; bytes may be more: alignment, padding to whole shards */
 	uint64_t bytes;    /* of one copy, aligned */
 	uint32_t layers;   /* copies within a slot, one per layer of the chunk; 1 otherwise */
 	uint32_t slots;    /* 1 outside of slots */
-	/* profile p4d: where the first copy begins in the arena; the copy of slot s and layer l lies at
-	 * offset + s*slot_stride + l*layer_stride */
+	/* profile p4d: offset of the first copy in the arena; the copy of slot s and layer l lies at offset +
+	 * s*slot_stride + l*layer_stride */
 	uint64_t offset, slot_stride, layer_stride;
 } p4d_tensor;
 
@@ -66,12 +66,12 @@ typedef struct p4d_plan {
 	unsigned count;
 	p4d_tensor tensor[P4D_TENSORS];
 	uint64_t persistent_bytes, transient_bytes;
-	uint64_t arena_bytes; /* persistent + slots + packed transients */
-	uint64_t live_bytes;  /* most that is alive at one moment; arena_bytes / live_bytes is the packing */
+	uint64_t arena_bytes;          /* persistent + slots + packed transients */
+	uint64_t live_bytes;           /* most that is live at one point, a bound of the arena's packing */
 	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
 	uint64_t phase_bytes[P4D_PHASES];
 	p4d_phase phase;     /* of the peak */
-	p4d_live_point peak; /* when most transients are alive */
+	p4d_live_point peak; /* when most transient bytes are live */
 } p4d_plan;
 
 /*
@@ -88,5 +88,5 @@ int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 /* NULL when this stage has none. */
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);
 
-/* A number that two machines agree on exactly when they compute the same plans for all stages. */
+/* A hash: two machines agree on it exactly when they compute the same plans for all stages. */
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err);

@@ -68,7 +68,7 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 		return 0;
 	p4d_fail(
 	    err, P4D_E_PLAN_CHANGED,
-	    "the plan's buffers hash to %s where it was made and to %s here: p4d or its GPU table differ",
+	    "the plan's buffers hash to %s where it was made and to %s here: p4d or its GPU table differs",
 	    request->arena, computed.arena);
 	return p4d_fix(err, "install the same p4d and gpus.json on the login nodes and here");
 }
@@ -148,10 +148,10 @@ static int read_item(const char *item, size_t length, p4d_request *request, p4d_
 	int option = p4d_request_option_find(name);
 	if (option < 0 || !in_plan((p4d_option)option))
 		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
-				"plan: '%s' is unknown to p4d %s; plan and p4d are of different versions",
-				name, magic);
+				"plan: '%s' is unknown to p4d %s; plan and p4d have different versions", name,
+				magic);
 	if (p4d_is_set(request, (p4d_option)option))
-		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: '%s' stands twice", name);
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: '%s' appears twice", name);
 	int origin = origin_of(item[length - 1]);
 	if (origin < 0 || decode(equals + 1, length - name_length - 3, value, sizeof(value)) < 0)
 		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: malformed value of '%s'", name);
@@ -171,7 +171,7 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 	const char *tail = strstr(line, hash_key);
 	if (!tail)
 		return p4d_fail(err, P4D_E_PLAN_SYNTAX,
-				"plan: cut off after %zu characters, the hash is missing", length);
+				"plan: truncated after %zu characters, the hash is missing", length);
 
 	char expected[17];
 	snprintf(expected, sizeof(expected), "%016" PRIx64, p4d_hash_bytes(line, (size_t)(tail - line)));

@@ -15,23 +15,22 @@
  *     p4d1:model=llama13b@u:tp=8@u:pp=1@p:...:gpu=h100-80gb@s:nodes=1@u:gpus-per-node=8@u:hash=89abcdef01234567
  *
  * @ gives the origin (u user, s site, m model, p p4d). Bytes outside [A-Za-z0-9._/+,-] are percent-encoded.
- * hash is FNV-1a over everything before ":hash=": it catches editing and truncation, not malice; slurmctld
- * computes the verdict anew.
+ * hash is FNV-1a over everything before ":hash=": it detects editing and truncation, not malice; slurmctld
+ * recomputes the verdict.
  */
 enum { P4D_PLAN_MAX = 4096 };
 
-/* Says in a request where it will run, so that its plan line describes the whole job. gpu NULL: on the host.
- */
+/* Adds to a request where it runs, so that its plan line describes the whole job. gpu NULL: on the host. */
 void p4d_plan_place(p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, const char *gpu);
 
 /*
- * Puts the hash of the plans of all stages into a placed request of framework p4d, so that whoever reads the
- * line can tell that it computes the same buffers; other frameworks have none. Errors: OVERFLOW.
+ * Puts the hash of the plans of all stages into a placed request of framework p4d, so that a reader of the
+ * line can verify that it computes the same buffers; other frameworks have none. Errors: OVERFLOW.
  */
 int p4d_plan_add_checksum(p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu, p4d_error *err);
 
-/* Checks it. Errors: PLAN_CHANGED when this machine computes other buffers. A request without a hash passes.
- */
+/* Verifies it. Errors: PLAN_CHANGED when this machine computes other buffers. A request without a hash
+ * passes. */
 int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layout, const p4d_gpu *gpu,
 			     p4d_error *err);
 

@@ -3,7 +3,7 @@
 
 #include "plan/plan.h"
 
-/* How the profiles write their tables; for plan*.c only. */
+/* Helpers with which frameworks write their tables; for plan/ and framework/ only. */
 
 /* A table under construction. */
 typedef struct p4d_rows {
@@ -11,7 +11,7 @@ typedef struct p4d_rows {
 	const p4d_gpu *gpu;
 	p4d_schedule schedule;
 	uint32_t stage;
-	bool first, last; /* whether the stage begins or ends the model */
+	bool first, last; /* whether the stage has the start or the end of the model */
 	uint64_t chunk_layers;
 	unsigned alignment; /* of every buffer; a power of two */
 	p4d_plan *plan;
@@ -21,7 +21,7 @@ typedef struct p4d_rows {
 /* Room for sums of a few totals; P4D_NOT_MODELLED is taken. */
 #define P4D_MOST_BYTES ((uint64_t)1 << 62)
 
-/* Products of sizes from users: too large is remembered in rows->overflow, not wrapped. */
+/* Products of user-given sizes: overflow sets rows->overflow instead of wrapping. */
 static inline uint64_t p4d_times(p4d_rows *rows, uint64_t a, uint64_t b)
 {
 	uint64_t product;
@@ -33,8 +33,8 @@ static inline uint64_t p4d_times(p4d_rows *rows, uint64_t a, uint64_t b)
 }
 
 /*
- * The functions below write rows. They are inline because a search writes millions: with constant arguments
- * little of them is left.
+ * The functions below write rows. They are inline because a search writes millions: constant arguments fold
+ * most of them away.
  */
 
 /* Bytes of `elements` of a type, rounded up to the alignment. */
@@ -48,8 +48,8 @@ static inline uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t e
 }
 
 /*
- * Adds a row of shape (x, y, z); dimensions from the end may be 0: there are none. Lives always, has one
- * copy. The caller adjusts what is different.
+ * Adds a row of shape (x, y, z); trailing dimensions may be 0: absent. Always live, one copy. The caller
+ * adjusts what differs.
  */
 static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_memory_class part,
 				  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
@@ -83,25 +83,25 @@ static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, cons
 	return row;
 }
 
-/* The same, transient: lives during the moments of a mask. */
-static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned moments, const char *name, const char *shard,
+/* The same, transient: live at the points of a mask. */
+static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const char *name, const char *shard,
 				     p4d_memory_class part, p4d_dtype dtype, uint64_t x, uint64_t y,
 				     uint64_t z)
 {
 	p4d_tensor *row = p4d_row(rows, name, shard, part, dtype, x, y, z);
 
 	row->lifetime = P4D_LIVES_IN_RANGE;
-	row->moments = moments;
+	row->live_range = live_range;
 	return row;
 }
 
 /* States number from .. to-1 of the optimizer, of so many elements each. In fp32 a parameter is its own
- * master. Returns the first of the new rows, or where it would be. */
+ * master. Returns the first new row, or where it would be. */
 p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
 
 /*
- * plan_pack.c: offsets (from 0) for the transient rows, so that rows with a moment in common do not overlap.
- * Fills plan->transient_bytes, and plan->live_bytes with the most that is alive at one moment, which is a
- * lower bound of it; *peak gets that moment.
+ * plan_pack.c: offsets (from 0) for the transient rows, so that rows whose live ranges intersect do not
+ * overlap. Fills plan->transient_bytes, and plan->live_bytes with the most that is live at one point, a lower
+ * bound of it; *peak gets that point.
  */
 void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak);

@@ -5,7 +5,7 @@
 
 #include "request/layout.h"
 
-/* Sizes that the plan counts with and p4d-train works with: the arena holds what they say. */
+/* Sizes shared by the plan and p4d-train: the arena is laid out with them. */
 
 enum {
 	P4D_ARENA_ALIGNMENT = 256,
@@ -15,20 +15,20 @@ enum {
 };
 
 /*
- * Sums over tokens are made in two stages on a GPU, so that their order is always the same: so many partial
- * sums of the gradients of norm weights, and of what follows the qkv product (bias, qk norm).
+ * Sums over tokens take two stages on a GPU, so that their order is fixed: this many partial sums of the
+ * gradients of norm weights, and of what follows the qkv product (bias, qk norm).
  */
 enum { P4D_NORM_SUMS = 256, P4D_HEAD_SUMS = 64 };
 
-/* The cpu's matrix products of bf16: rows and columns of operands and product that are fp32 at a time. */
+/* The cpu's matrix products of bf16: rows and columns of operands and product in fp32 at a time. */
 enum {
 	P4D_CPU_PRODUCT_BLOCK = 512,
 	P4D_CPU_PRODUCT_BYTES = 3 * 4 * P4D_CPU_PRODUCT_BLOCK * P4D_CPU_PRODUCT_BLOCK
 };
 
 /*
- * The cpu's attention has the scores of so many queries and keys at a time. It works in scores, output and
- * packed operands; on the way back in probabilities, their gradients and packed operands; fp32.
+ * The cpu's attention computes the scores of this many queries and keys at a time. Workspace: scores, output
+ * and packed operands; backward: probabilities, their gradients and packed operands; fp32.
  */
 enum { P4D_ATTENTION_TILE = 64 };
 static inline uint64_t p4d_cpu_attention_bytes(uint64_t head_dim, bool backward)
@@ -54,7 +54,7 @@ static inline p4d_dtype p4d_dtype_of(const p4d_layout *layout)
 					       : P4D_DT_BF16;
 }
 
-/* What a rank computes of a micro-batch. The layout has checked all divisions; n < 2^43. */
+/* A rank's share of a micro-batch. The layout has checked all divisions; n < 2^43. */
 typedef struct p4d_rank_sizes {
 	p4d_dtype dtype; /* of activations and parameters */
 	uint64_t n;      /* tokens: b*s/c */

@@ -7,11 +7,11 @@
 #include "plan/plan.h"
 #include "request/framework.h"
 
-/* CUDA context: 0.3 to 0.5 GiB were seen with lazy module loading. p4d-train loads all of cuBLASLt's code for
- * the GPU at the start, which takes more; how much is not measured yet (tests/gpu/run prints it). */
+/* CUDA context: 0.3 to 0.5 GiB observed with lazy module loading. p4d-train loads all of cuBLASLt's code for
+ * the GPU at the start, which takes more, not measured yet (tests/gpu/run prints it). */
 #define CONTEXT_BYTES ((uint64_t)1 << 29)
-/* Host side of a rank beside its tensors. With cpu 6 to 36 MiB were measured, most of them OpenBLAS's; a node
- * of many ranks shares some memory beside. With cuda (program, driver, pinned pools) an allowance. */
+/* Host side of a rank beside its tensors. With cpu 6 to 36 MiB were measured, mostly OpenBLAS; a node of many
+ * ranks also has shared memory. With cuda (program, driver, pinned pools) an allowance. */
 #define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
 enum { FP32_BYTES = 4 };
@@ -64,7 +64,7 @@ static int paper_stage(const p4d_layout *layout, p4d_stage *stage, p4d_error *er
 	return 0;
 }
 
-/* What lies on the device beside the plan's buffers. */
+/* Device memory beyond the plan's buffers. */
 typedef struct outside {
 	uint64_t fragmentation, context, comm;
 } outside;
@@ -115,7 +115,7 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 	return 0;
 }
 
-/* What does not fit is more than any node has. */
+/* An overflow is more than any node has. */
 static uint64_t narrow_host(p4d_wide wide)
 {
 	uint64_t bytes;
@@ -137,7 +137,7 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 				narrow_host(loading), narrow_host(process + arena + saving + loading)};
 }
 
-/* Per rank, of all the stages that were looked at. */
+/* Per rank, over all stages examined. */
 static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes)
 {
 	if (!p4d_framework_of(l->framework)->checkpoints_are_modelled)
@@ -155,9 +155,9 @@ uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p
 }
 
 /*
- * Of stages side by side with equally many layers none in the middle holds more than both ends of the row:
- * embedding and head add to the ends of the pipeline, and slots grow towards one end, in all schedules
- * (test_plan holds it).
+ * Of consecutive stages with equally many layers no middle one holds more than both outer ones: embedding and
+ * head add to the ends of the pipeline, and slots grow towards one end, in all schedules (test_plan checks
+ * it).
  */
 static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 {
@@ -172,7 +172,7 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	uint64_t bytes;
 	const unsigned half = l->precision == P4D_FP32 ? 4 : 2, states = p4d_optimizer_of(l)->states;
 
-	/* parameters, and gradients of at least half precision; of the optimizer what is no master copy */
+	/* parameters, and gradients of at least half precision; of the optimizer all but the master copy */
 	n = n * (half + half) + n * (states - 1) * FP32_BYTES / p4d_optimizer_shards(l);
 	return narrow(n, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
 }

@@ -8,7 +8,7 @@
 #include "gpu/gpu.h"
 #include "request/layout.h"
 
-/* Line items of a stage's memory, in the order they are printed. PART(ID, json name) */
+/* Memory classes of a stage, in the order they are printed. PART(ID, json name) */
 #define P4D_PARTS(PART) \
 	PART(PARAMS, params) \
 	PART(GRADS, grads) \
@@ -35,8 +35,7 @@ typedef enum p4d_memory_class {
 
 typedef enum p4d_phase { P4D_INIT, P4D_TRAIN, P4D_STEP, P4D_SAVE, P4D_RESUME, P4D_PHASES } p4d_phase;
 
-/* Memory of one rank of one pipeline stage. Bytes that the allocator holds are the parts before
- * FRAGMENTATION. */
+/* Memory of one rank of one pipeline stage. The allocator holds the classes before FRAGMENTATION. */
 typedef struct p4d_stage {
 	uint64_t part[P4D_PART_COUNT];    /* at the peak phase */
 	p4d_phase phase;                  /* where the peak is */
@@ -48,7 +47,7 @@ typedef struct p4d_stage {
 typedef struct p4d_estimate {
 	int method;
 	const p4d_gpu *gpu;      /* NULL when unknown */
-	uint64_t capacity_bytes; /* what the fraction is of: usable GPU bytes (nominal for `paper`), host
+	uint64_t capacity_bytes; /* denominator of the fraction: usable GPU bytes (nominal for `paper`), host
 				    bytes per rank with cpu */
 	uint32_t stage;          /* the fullest one */
 	p4d_stage peak;          /* of that stage */
@@ -56,7 +55,7 @@ typedef struct p4d_estimate {
 	uint64_t host_bytes; /* needed per node, at most; P4D_NOT_MODELLED when unknown */
 } p4d_estimate;
 
-/* How many stages a method tells apart: pp, or 1 for `paper`, which describes the first stage only. */
+/* Stages that a method distinguishes: pp, or 1 for `paper`, which describes the first stage only. */
 uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method);
 
 /* NCCL's memory for a communicator, and for those that all frameworks have: of tp, cp, dp and pp. */
@@ -70,7 +69,7 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 /*
  * Host memory of one rank of a stage, where checkpoints are modelled. A rank saves from a copy of its
  * optimizer shards (all states), and loads through the largest shard beside it. Bytes; P4D_NOT_MODELLED - 1
- * where they are too many.
+ * on overflow.
  */
 typedef struct p4d_host_class {
 	uint64_t process; /* the program, its libraries and the ranks' shared memory: an allowance */
@@ -80,14 +79,14 @@ typedef struct p4d_host_class {
 } p4d_host_class;
 p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage, uint64_t arena_bytes);
 
-/* Where the memory comes from. */
+/* The available memory. */
 typedef struct p4d_capacity {
-	const p4d_gpu *gpu;  /* NULL: unknown, the fraction is 0 */
-	uint64_t host_bytes; /* host memory per node; what --device cpu is compared with; 0 unknown */
-	uint64_t host_bytes_per_rank; /* the site's figure where they are not; 0: unknown */
+	const p4d_gpu *gpu;           /* NULL: unknown, the fraction is 0 */
+	uint64_t host_bytes;          /* host memory per node; the capacity of --device cpu; 0 unknown */
+	uint64_t host_bytes_per_rank; /* the site's figure otherwise; 0: unknown */
 } p4d_capacity;
 
-/* What a fraction is of, for one rank; 0 unknown. */
+/* Denominator of a fraction, for one rank; 0 unknown. */
 uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p4d_capacity *capacity);
 
 /* The maximum over stages and phases. */
@@ -102,14 +101,13 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 			   double fraction, uint64_t *device_bytes);
 
 /*
- * Bytes below which no stage's parameters, gradients and optimizer state come in a layout of these degrees,
- * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: more than can
- * be counted.
+ * A lower bound of any stage's parameters, gradients and optimizer state in a layout of these degrees,
+ * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: overflow.
  */
 uint64_t p4d_memory_least_states(const p4d_layout *layout);
 
 const char *p4d_memory_class_name(p4d_memory_class part);
 const char *p4d_memory_phase_name(p4d_phase phase);
-/* Of what answered: the same table is the plan where the framework allocates it, a closed formula elsewhere.
- */
+/* Name of the method: the same table is the plan where the framework allocates it, a closed formula
+ * elsewhere. */
 const char *p4d_memory_method_name(int method, int framework);

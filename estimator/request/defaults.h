@@ -7,7 +7,7 @@
 
 /*
  * Stated defaults: every plan option that is still unset gets one, with origin P4D_BY_P4D, so that a request
- * is always judgeable. They are listed in p4d.1 and shown by `p4d estimate`.
+ * can always be checked. They are listed in p4d.1 and shown by `p4d estimate`.
  *
  *   tp, cp, pp, vpp, micro-batch   1 (vpp 2 when the schedule is V-shaped)
  *   vocab-parallel      off
@@ -25,8 +25,7 @@
  */
 void p4d_request_complete(p4d_request *request, uint32_t published_batch, uint64_t world);
 
-/* Those of them that follow from tp, cp, pp and micro-batch, which are set: sequence-parallel, global-batch.
- */
+/* Those that follow from tp, cp, pp and micro-batch, which are set: sequence-parallel, global-batch. */
 void p4d_request_follow(p4d_request *request, uint32_t published_batch, uint64_t world);
 
 /* The default of global-batch for one layout; what p4d_request_complete uses. All arguments > 0 except

@@ -6,8 +6,8 @@
 
 /*
  * Kinds of devices, in the order of the option: DEVICE(ID, name, on_gpu, precision). on_gpu: tensors lie in
- * the memory of a GPU of gpus.json, and collectives run beside passes; else in host memory. precision: what
- * is taken where none is given.
+ * the memory of a GPU of gpus.json, and collectives overlap with passes; else in host memory. precision: the
+ * default.
  */
 #define P4D_DEVICE_KINDS(DEVICE) \
 	DEVICE(CUDA, "cuda", true, P4D_BF16) \

@@ -10,31 +10,31 @@
 #include "request/request.h"
 
 /*
- * What p4d knows of training frameworks. Whatever depends on one asks this table; nothing asks which it is
- * but the runtime, which is one of them.
+ * Properties of training frameworks. Code that depends on the framework reads this table; only the runtime,
+ * one of them, tests which it is.
  */
 
-/* How its kernels and transfers differ from those of others, for the step time. */
+/* How its kernels and transfers differ from others', for the step time. */
 typedef struct p4d_framework_cost {
 	double step_seconds;    /* outside of the schedule: data, logging, synchronization with the host */
 	bool unfused_attention; /* has it, with kernels for scores and softmax */
-	/* gathers parameters and reduces gradients layer by layer, beside a stage's first and last pass */
+	/* gathers parameters and reduces gradients layer by layer, overlapping the first and last pass */
 	bool overlaps_data_parallel;
-	/* gathers inputs for weight gradients, and scatters those of inputs, beside matrix products */
+	/* gathers inputs for weight gradients, and scatters input gradients, overlapping matrix products */
 	bool overlaps_sequence_parallel;
-	bool overlaps_pipeline; /* sends to other stages beside passes */
-	bool scatters_sends;    /* sends each tp rank's part of what all have, which the receivers gather */
+	bool overlaps_pipeline; /* overlaps sends to other stages with passes */
+	bool scatters_sends;    /* sends each tp rank's shard of a replicated tensor */
 	/* in split backward passes, all gradients of weights belong to the second half */
 	bool defers_weight_gradients;
 	bool saves_norms_and_products; /* outputs of norms and SwiGLU's product, for the backward pass */
-	bool recomputes_attention; /* with recompute=selective; else nothing is kept that could be dropped */
-	bool recomputes_whole_mlp; /* with recompute=mlp; else gate and up alone */
-	bool chunks_head;          /* a chunk of tokens at a time, logits in fp32 */
-	bool sums_keys_in_fp32;    /* gradients of keys and values of other ranks; else as activations */
-	bool reorders_gathered_keys; /* gathers all sequences at once; else piece by piece, in place */
+	bool recomputes_attention;     /* with recompute=selective; else there is nothing to drop */
+	bool recomputes_whole_mlp;     /* with recompute=mlp; else gate and up alone */
+	bool chunks_head;              /* a chunk of tokens at a time, logits in fp32 */
+	bool sums_keys_in_fp32;        /* gradients of keys and values of other ranks; else as activations */
+	bool reorders_gathered_keys;   /* gathers all sequences at once; else piece by piece, in place */
 } p4d_framework_cost;
 
-/* A flag with a number that a job script may hold, and what the plan says. */
+/* A flag with a number that a job script may contain, and the plan's value. */
 typedef struct p4d_framework_flag {
 	const char *flag;
 	uint64_t value;
@@ -42,7 +42,7 @@ typedef struct p4d_framework_flag {
 
 enum { P4D_FRAMEWORK_FLAGS = 16 };
 
-/* How a program learns its layout that does not read the plan. */
+/* How a program that does not read the plan is given its layout. */
 typedef struct p4d_framework_arguments {
 	const char *variable; /* of the job's environment, which holds them */
 	const char *program;  /* that takes them */
@@ -53,13 +53,13 @@ typedef struct p4d_framework_arguments {
 struct p4d_rows;
 
 typedef struct p4d_framework {
-	const char *name, *program; /* as the option, and as messages have it */
+	const char *name, *program; /* in the option, and in messages */
 
 	/* what it can do */
 	int (*check_model)(const p4d_request *request, p4d_error *err); /* whether it can train the model */
 	unsigned schedules;                                             /* mask of 1 << schedule */
-	const char *no_schedule;       /* why not another, after its name; NULL: it has all */
-	const char *no_vocab_parallel; /* why not; NULL: it has that */
+	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
+	const char *no_vocab_parallel; /* message if not; NULL: has it */
 	bool chooses_cp_comm;          /* a search may; else its default is taken */
 	bool fuses_cross_entropy;      /* by default */
 	uint64_t vocab_multiple;       /* rows of the vocabulary on a rank are padded to */
@@ -68,16 +68,16 @@ typedef struct p4d_framework {
 	void (*write_rows)(struct p4d_rows *rows);                          /* of a stage; see plan_rows.h */
 	uint64_t (*groups_bytes)(const p4d_layout *layout, uint32_t stage); /* what NCCL holds */
 	unsigned alignment;                                                 /* of buffers; a power of two */
-	unsigned fragmentation; /* thousandths of what is allocated that the allocator reserves beside */
-	bool allocates_plan;    /* exactly these buffers, at these offsets */
-	bool checkpoints_are_modelled; /* what saving and loading take, on the device and the host */
+	unsigned fragmentation;        /* allocator overhead, in thousandths of what is allocated */
+	bool allocates_plan;           /* exactly these buffers, at these offsets */
+	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
 	double limit;               /* of the capacity, where the site sets none; 0: that of all frameworks */
 	const char *above_safe_fix; /* NULL: nothing helps */
 
 	/* jobs */
-	const char *const *script_words;          /* any tells that a job script starts it; NULL ends them */
-	bool task_per_gpu;                        /* Slurm starts every rank */
-	bool takes_job_key;                       /* its ranks know each other by P4D_JOB_KEY */
+	const char *const *script_words; /* any of these means that a job script starts it; NULL-terminated */
+	bool task_per_gpu;               /* Slurm starts every rank */
+	bool takes_job_key;              /* its ranks authenticate each other with P4D_JOB_KEY */
 	const p4d_framework_arguments *arguments; /* NULL: it reads the plan */
 
 	p4d_framework_cost cost;
@@ -94,5 +94,5 @@ static inline const p4d_framework *p4d_framework_of(int framework)
 /* The default of the option, for a request whose model is known. */
 int p4d_framework_default(const p4d_request *request);
 
-/* Whether it has the schedule and the vocabulary parallelism that were asked for, and can train the model. */
+/* Whether it supports the requested schedule and vocabulary parallelism, and can train the model. */
 int p4d_framework_check(const p4d_request *request, p4d_error *err);

@@ -18,13 +18,13 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	const int64_t otherwise = p4d_request_option_info(option)->number;
 
-	/* the two that follow from each other: 1f1b with one chunk */
+	/* set together: 1f1b with one chunk */
 	if (option == P4D_SCHEDULE || option == P4D_VPP)
 		return request->value[option] == (option == P4D_VPP ? 1 : P4D_SCHEDULE_DEFAULT);
 	return request->value[option] == otherwise;
 }
 
-/* A condition on a candidate value, used to list the numbers that would work. */
+/* A condition on a candidate value, to list the numbers that would work. */
 typedef bool (*works_fn)(const p4d_layout *layout, uint64_t candidate);
 
 enum { LISTED = 12, MOST_LAYERS = 65536 };
@@ -183,8 +183,8 @@ static int check_world(p4d_layout *l, p4d_error *err)
 	if (l->world % model) {
 		uint64_t above = (l->world / model + 1) * model;
 		p4d_fail(err, P4D_E_WORLD,
-			 "%" PRIu64 " GPUs are no multiple of tp*cp*pp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
-			 " = %" PRIu64 "; use %" PRIu64 " GPUs or a product that divides %" PRIu64,
+			 "%" PRIu64 " GPUs are not a multiple of tp*cp*pp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
+			 " = %" PRIu64 "; use %" PRIu64 " GPUs or a product dividing %" PRIu64,
 			 l->world, l->tp, l->cp, l->pp, model, above, l->world);
 		if (above % l->gpus_per_node == 0)
 			p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, above / l->gpus_per_node,
@@ -205,7 +205,7 @@ static int check_sequence(const p4d_layout *l, p4d_error *err)
 		return 0;
 	uint64_t below = l->seq_len / unit * unit;
 	p4d_fail(err, P4D_E_SEQUENCE,
-		 "seq-len=%" PRIu64 " is no multiple of %" PRIu64 " (%scp=%" PRIu64
+		 "seq-len=%" PRIu64 " is not a multiple of %" PRIu64 " (%scp=%" PRIu64
 		 "%s); seq-len can be %" PRIu64 " or %" PRIu64,
 		 l->seq_len, unit, l->cp > 1 ? "2 x " : "", l->cp, l->sequence_parallel ? ", times tp" : "",
 		 below ? below : unit, below + unit);
@@ -219,7 +219,7 @@ static int check_batch(p4d_layout *l, p4d_error *err)
 	if (l->global_batch % unit) {
 		uint64_t below = l->global_batch / unit * unit;
 		p4d_fail(err, P4D_E_BATCH,
-			 "global-batch=%" PRIu64 " is no multiple of micro-batch=%" PRIu64 " x dp=%" PRIu64
+			 "global-batch=%" PRIu64 " is not a multiple of micro-batch=%" PRIu64 " x dp=%" PRIu64
 			 " = %" PRIu64 "; global-batch can be %" PRIu64 " or %" PRIu64,
 			 l->global_batch, l->micro_batch, l->dp, unit, below ? below : unit, below + unit);
 		if (l->global_batch % l->dp == 0)
@@ -338,7 +338,7 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	fill_model(request, layout);
 }
 
-/* Reading a value that nobody set would silently be a zero. */
+/* Reading an unset value would silently give zero. */
 int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++) {
@@ -379,7 +379,7 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 	if (p4d_layout_check_complete(request, err) < 0 ||
 	    p4d_layout_derive(request, nodes, gpus_per_node, &l, err) < 0)
 		return -1;
-	/* the stages there are, not those there could be */
+	/* only the stages in use */
 	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
 	return 0;
 }

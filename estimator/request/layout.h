@@ -11,8 +11,7 @@ enum { P4D_MAX_STAGES = 1024 };
 
 /*
  * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
- * number of micro-batches are derived. Everything after this point is arithmetic that cannot fail except by
- * overflow.
+ * number of micro-batches are derived. From here on all is arithmetic that cannot fail except by overflow.
  */
 typedef struct p4d_layout {
 	/* model */
@@ -35,8 +34,7 @@ typedef struct p4d_layout {
 	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
 } p4d_layout;
 
-/* The options that a search may choose, in the order they are printed; and whether a value is what p4d
- * assumes anyway. */
+/* The options that a search may choose, in the order they are printed; and whether a value is the default. */
 enum { P4D_LAYOUT_OPTIONS = 9 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
@@ -49,11 +47,11 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		     p4d_error *err);
 
-/* The two steps of it, for the search, which builds thousands for one request. */
+/* Its two steps, for the search, which builds thousands for one request. */
 int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
 /* The request is complete. Where it fails the layout is undefined. */
 int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		      p4d_error *err);
 
-/* The part of that which cannot fail: a complete request's numbers, nothing checked or derived. */
+/* The part that cannot fail: copies a complete request's numbers, nothing checked or derived. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);

@@ -11,9 +11,9 @@
 #include "request/schedules.h"
 
 /*
- * A request is what was asked for: one value per option of options.def, each with its origin. It starts with
- * what the user typed; the site, the model file and p4d then fill what is unset, so a complete request is a
- * complete description of the training job. It owns no memory and may be copied by assignment.
+ * A request holds one value per option of options.def, each with its origin. It starts with what the user
+ * typed; the site, the model file and p4d then fill what is unset, so a complete request is a complete
+ * description of the training job. It owns no memory and may be copied by assignment.
  */
 
 typedef enum p4d_option {
@@ -42,9 +42,8 @@ enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
 enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
 /*
- * What trains, X(ID, name): the option's value P4D_FRAMEWORK_ID, what a user types, and the entry in
- * framework/name.c that says all p4d knows of it. Where none is asked for, the first is taken that can train
- * the model.
+ * The frameworks, X(ID, name): the option's value P4D_FRAMEWORK_ID, the name a user types, and the entry in
+ * framework/name.c with its properties. The default is the first that can train the model.
  */
 #define P4D_FRAMEWORK_LIST(X) \
 	X(P4D, p4d) \
@@ -88,13 +87,13 @@ const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf,
 const char *p4d_request_value_text(const p4d_request *request, p4d_option option, char *buf, size_t size);
 
 /*
- * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. A value that is
- * already set by the same or another origin is replaced.
+ * Parses `text` and stores it. Errors: P4D_E_VALUE with the accepted range or choices. Replaces a value
+ * already set, whatever its origin.
  */
 int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p4d_origin origin,
 		    p4d_error *err);
 
-/* As the user typed it for a program without the prefix. USAGE: it was given before, with another value. */
+/* The same for user input of a program without the prefix. USAGE: given before with another value. */
 int p4d_request_set_typed(p4d_request *request, p4d_option option, const char *text, p4d_error *err);
 
 /* Stores a number or choice index that is known to be valid. */
@@ -107,7 +106,7 @@ void p4d_request_default(p4d_request *request, p4d_option option, int64_t value,
 void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin);
 double p4d_request_real(const p4d_request *request, p4d_option option);
 
-/* Takes over what another request says of an option, also texts, when it is unset here and set there. */
+/* Copies an option from another request, also texts, when it is unset here and set there. */
 void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_option option, p4d_origin origin);
 
 static inline bool p4d_is_set(const p4d_request *request, p4d_option option)

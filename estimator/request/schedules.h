@@ -6,7 +6,7 @@
 
 /*
  * The pipeline schedules, X(ID, symbol, name): the option's value P4D_ID, the entry p4d_schedule__symbol in
- * schedule/kind_symbol.c, and what a user types. The order is that of the help text and means nothing else.
+ * schedule/kind_symbol.c, and what a user types. The order is only that of the help text.
  */
 #define P4D_SCHEDULE_LIST(X) \
 	X(GPIPE, gpipe, "gpipe") \
@@ -20,7 +20,7 @@
 #define P4D_SCHEDULE_NAME(id, symbol, name) "|" name
 enum {
 	P4D_SCHEDULE_LIST(P4D_SCHEDULE_ID) P4D_SCHEDULES,
-	/* unless something else is asked for: with one chunk for each stage, with more */
+	/* the defaults: with one chunk per stage, with more */
 	P4D_SCHEDULE_DEFAULT = P4D_1F1B,
 	P4D_SCHEDULE_OF_CHUNKS = P4D_INTERLEAVED
 };
@@ -29,28 +29,27 @@ enum {
 struct p4d_schedule;
 struct p4d_schedule_order;
 
-/* All that p4d knows of a schedule. */
+/* The properties of a schedule. */
 typedef struct p4d_schedule_kind {
 	uint32_t chunks; /* vpp; 0: any number above 1. With more than one chunk it needs a pipeline */
-	bool split;      /* gradients of weights are passes of their own, apart from those of inputs */
+	bool split;      /* weight gradients are separate passes from input gradients */
 	bool v_shaped;   /* the second chunk runs back from the last stage to the first */
-	bool in_groups;  /* of as many micro-batches as stages, whose multiple their number must be */
+	bool in_groups;  /* runs groups of as many micro-batches as stages; the number must be a multiple */
 	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */
-	bool vocabulary; /* has room for the passes of vocabulary parallelism */
+	bool vocabulary; /* supports the passes of vocabulary parallelism */
 
-	uint8_t turn, rank;      /* in the search: when it is tried; where there is no step time, its place */
-	bool only_asked;         /* tried only when asked for: another is better in every way */
-	bool idle_if_recomputed; /* not tried with full recompute, which leaves it nothing to gain */
-	/* Micro-batches that show the steady state: quarters * stages / 4 + more; 6 and 16 where nothing is
-	 * said. About twice those of the beginning and the end; tests see to it that they suffice for every
-	 * shape. */
+	uint8_t turn, rank; /* in the search: the order of trying; the rank where there is no step time */
+	bool only_asked;    /* tried only on request: another is better in every way */
+	bool idle_if_recomputed; /* not tried with full recompute, where it gains nothing */
+	/* Micro-batches that show the steady state: quarters * stages / 4 + more; 6 and 16 by default. About
+	 * twice those of the warm-up and the cool-down; tests check that they suffice for every shape. */
 	struct {
 		uint32_t quarters, more;
 	} steady;
 
 	/* Adds the streams of a stage. */
 	void (*order)(const struct p4d_schedule *s, uint32_t stage, struct p4d_schedule_order *order);
-	/* p4d_schedule_slots; NULL where every stream has one pace, from which they are counted. */
+	/* p4d_schedule_slots; NULL where every stream has one pace: then they are counted from it. */
 	struct p4d_slots (*slots)(const struct p4d_schedule *s, uint32_t stage);
 	/* V-shaped: p4d_schedule_v_ends with many micro-batches. left: stages from this one to the last. */
 	struct p4d_v_ends (*ends)(uint32_t left);

@@ -2,10 +2,10 @@
 #include "schedule/schedule_order.h"
 
 /*
- * V-Half (arXiv 2405.15362). A pass of one chunk takes one unit. Every micro-batch takes the same way through
- * the stages, and a new one starts every six units. From stage to stage each of its four legs takes one and
- * two units in turn, so what chunk 0 of a stage waits less for its backward, chunk 1 waits more, and all
- * stages hold the same, p+1 slots for odd p and p+2 for even p. The six passes of a stage fall into six
+ * V-Half (arXiv 2405.15362). A pass of one chunk takes one unit. Every micro-batch takes the same path
+ * through the stages, and a new one starts every six units. From stage to stage each of its four legs takes
+ * one and two units in turn, so what chunk 0 of a stage waits less for its backward, chunk 1 waits more, and
+ * all stages hold the same, p+1 slots for odd p and p+2 for even p. The six passes of a stage fall into six
  * different units of the period; this needs a turn at stage 0 that ends in an odd unit, whence a gap for even
  * p.
  *
@@ -18,7 +18,7 @@ static void order_v_half(const p4d_schedule *s, uint32_t stage, p4d_schedule_ord
 {
 	enum { UNIT = 2, PERIOD = 6 * UNIT };
 	const int64_t p = s->stages, k = p - 1 - (int64_t)stage;
-	/* the clock begins when F1 does on the last stage; down and up are the two ways to halve 3k */
+	/* time 0 is F1 on the last stage; down and up are the two ways to halve 3k */
 	const int64_t down = 3 * k / 2, up = (3 * k + 1) / 2, last_f1 = 3 * (p - 1) / 2;
 	const int64_t needed = s->vocabulary == P4D_VOCAB_1 ? 5 : s->vocabulary == P4D_VOCAB_2 ? 2 : 0;
 	int64_t gap = p % 2 ? 0 : 3;

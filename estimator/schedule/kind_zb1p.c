@@ -15,6 +15,6 @@ static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 	p4d_schedule_order__add(o, P4D_OP_BACKWARD_WEIGHT, 0, 3 * (warm_up + stage) + 2, 3);
 }
 
-/* When everything is computed again it puts nothing off: it is 1F1B then, and holds more. */
+/* With full recompute it defers nothing: it is 1F1B then, and holds more. */
 const p4d_schedule_kind p4d_schedule__zb1p = {
     .chunks = 1, .split = true, .turn = 4, .rank = 3, .idle_if_recomputed = true, .order = order_zb1p};

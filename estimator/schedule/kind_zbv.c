@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule_order.h"
 
-/* Later than every pass that has a moment of its own; two of them, one after the other. */
+/* Later than every pass that has a time of its own; two of them, one after the other. */
 static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 49;
 
 /*
- * ZB-V (arXiv 2401.10241, 2405.15362). A pass of one chunk takes one unit. Steady state F0 B0 W0 F1 B1
- * W1 on every stage, six units of work in six, no gaps. Before it stage r runs, each without a gap: 2(p-r)-1
+ * ZB-V (arXiv 2401.10241, 2405.15362). A pass of one chunk takes one unit. Steady state F0 B0 W0 F1 B1 W1 on
+ * every stage, six units of work in six, no gaps. Before it stage r runs, each without a gap: 2(p-r)-1
  * forwards of chunk 0; F1 and F0 in turn r times; F1, B1 and W1 in turn p-r times. At the end the weight
- * gradients make way: for the last p micro-batches of chunk 0 and the last r of chunk 1 they wait until the
+ * gradients yield: for the last p micro-batches of chunk 0 and the last r of chunk 1 they wait until the
  * input gradients that other stages need are done. A step with fewer than 2p-1 micro-batches is the beginning
  * of one with 2p-1.
  */

@@ -76,10 +76,10 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 /* The neighbours of a stage's chunk in the order of the model. */
 typedef struct neighbours {
 	uint16_t below, above; /* stages */
-	bool first, last;      /* there is none below, above */
+	bool first, last;      /* none below, above */
 } neighbours;
 
-/* What compiling one stage needs at hand. */
+/* State of compiling one stage. */
 typedef struct compiler {
 	const p4d_schedule *s;
 	uint32_t stage;
@@ -170,7 +170,7 @@ static void emit_pass(compiler *c, const p4d_pass *pass)
 	default: /* EMBED_BACKWARD, which comes after VOCAB_BACKWARD of the same micro-batch */
 		emit(c, P4D_OP_EMBED_BACKWARD, chunk, micro_batch);
 	}
-	/* passes of one kind and chunk come in the order of the micro-batches: this was the last to add */
+	/* passes of one kind and chunk are in micro-batch order: this was the last to add */
 	if (micro_batch == c->s->micro_batches - 1)
 		emit(c, P4D_OP_REDUCE_GRADS, chunk, 0);
 }

@@ -10,13 +10,13 @@
 
 /*
  * A pipeline schedule is data: one list of instructions per stage, which the simulator times, the planner
- * sizes and the runtime executes. The compilers decide the order of the passes and the slot each one uses;
- * nobody else does.
+ * sizes and the runtime executes. Only the compilers decide the order of the passes and the slot each one
+ * uses.
  *
  * A micro-batch runs through stages * chunks positions, 0 (the embedding) to stages*chunks - 1 (the loss).
- * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (two chunks) chunk 1
- * runs back, at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to
- * itself at the turn.
+ * Chunk c of stage r is at position c*stages + r; in the V-shaped schedules (two chunks) chunk 1 runs back,
+ * at position 2*stages - 1 - r, so that stage 0 holds both ends and the last stage hands over to itself at
+ * the turn.
  */
 typedef struct p4d_schedule {
 	int kind;       /* index in p4d_schedule_kinds */
@@ -35,9 +35,9 @@ typedef enum p4d_op {
 	P4D_OP_BACKWARD_INPUT,  /* gradient of the input; keeps the slot */
 	P4D_OP_BACKWARD_WEIGHT, /* gradients of weights that waited; frees the slot */
 	P4D_OP_SEND_BACKWARD,
-	P4D_OP_EMBED_FORWARD,  /* vocabulary parallelism: each stage's part of the embedding, reduced to stage
-				  0 */
-	P4D_OP_EMBED_BACKWARD, /* broadcast of the embedding's gradient, each stage adds to its part */
+	P4D_OP_EMBED_FORWARD, /* vocabulary parallelism: each stage's share of the embedding, reduced to stage
+				 0 */
+	P4D_OP_EMBED_BACKWARD, /* broadcast of the embedding's gradient, each stage adds to its shard */
 	P4D_OP_VOCAB_FORWARD,  /* S: broadcast of the last hidden state, local logits, maximum and sum */
 	P4D_OP_VOCAB_BACKWARD, /* T: gradient of the head; in vocab-1 also that of the hidden state */
 	P4D_OP_REDUCE_GRADS, /* reduce-scatter the gradients of a chunk over dp*cp, after its last backward */
@@ -45,11 +45,11 @@ typedef enum p4d_op {
 	P4D_OPS
 } p4d_op;
 
-enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be on their way */
+enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be in flight */
 
 /*
  * chunk == chunks in GATHER_PARAMS, REDUCE_GRADS and the EMBED and VOCAB passes: the vocabulary tables that
- * vocabulary parallelism cuts over the stages. slot: of the activations in RECV_FORWARD, FORWARD and the
+ * vocabulary parallelism shards over the stages. slot: of the activations in RECV_FORWARD, FORWARD and the
  * backward passes; of the vocabulary in VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, as is every field
  * that an instruction does not have. A chunk's slot is taken at RECV_FORWARD (at FORWARD where nothing is
  * received) and freed by BACKWARD or BACKWARD_WEIGHT; a vocabulary slot lives from VOCAB_FORWARD to
@@ -59,10 +59,10 @@ enum { P4D_SEND_BUFFERS = 2 }; /* per direction: sends of one stage that may be 
  * right before what first uses it, REDUCE_GRADS after the last pass that adds to the chunk's gradients (and
  * that pass's SEND), OPTIMIZER at the end.
  *
- * With vocabulary parallelism, results that pass between the EMBED and VOCAB passes and the two ends of the
- * model wait in buffers of their own, P4D_SEND_BUFFERS each: from EMBED_FORWARD to FORWARD and from BACKWARD
- * to EMBED_BACKWARD at position 0; from FORWARD to VOCAB_FORWARD and from VOCAB_BACKWARD (vocab-1;
- * VOCAB_FORWARD in vocab-2) to BACKWARD at the last position.
+ * With vocabulary parallelism, results passed between the EMBED and VOCAB passes and the two ends of the
+ * model wait in separate buffers, P4D_SEND_BUFFERS each: from EMBED_FORWARD to FORWARD and from BACKWARD to
+ * EMBED_BACKWARD at position 0; from FORWARD to VOCAB_FORWARD and from VOCAB_BACKWARD (vocab-1; VOCAB_FORWARD
+ * in vocab-2) to BACKWARD at the last position.
  */
 typedef struct p4d_instruction {
 	uint32_t micro_batch;
@@ -73,7 +73,7 @@ typedef struct p4d_instruction {
 	uint8_t reserved[3];
 } p4d_instruction;
 
-/* How many slots of each kind a stage's list uses. */
+/* Slots of each kind that a stage's list uses. */
 typedef struct p4d_slots {
 	uint32_t activation, vocabulary;
 } p4d_slots;
@@ -92,7 +92,7 @@ static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 	return s->stages * s->chunks;
 }
 
-/* Where a chunk of a stage comes in the order of the model. */
+/* Position of a stage's chunk in the model. */
 static inline uint32_t p4d_schedule_position_of(const p4d_schedule *s, uint32_t stage, uint32_t chunk)
 {
 	return chunk == 1 && p4d_is_v_shaped(s->kind) ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
@@ -110,20 +110,20 @@ static inline bool p4d_schedule_is_last(const p4d_schedule *s, uint32_t stage)
 /*
  * Compiles the lists of all stages into lists[stages], which the caller zeroes before and frees with
  * p4d_schedule_lists_free. Errors: NO_MEMORY; OVERFLOW when a list would have more than 2^28 instructions.
- * Valid shapes are those that p4d_layout_build lets through.
+ * Valid shapes are those that p4d_layout_build accepts.
  */
 int p4d_schedule_compile(const p4d_schedule *s, p4d_instruction_list *lists, p4d_error *err);
 void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 
 /*
  * The slots, of one chunk each, that p4d_schedule_compile gives a stage, without compiling: for slurmctld, so
- * no allocation, and the time depends on nothing but the kind.
+ * no allocation, in a time that depends on the kind only.
  */
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
 /*
  * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
- * backward (input) passes of chunk 0 after the last of chunk 1. The other way round there is none.
+ * backward (input) passes of chunk 0 after the last of chunk 1. The reverse counts are 0.
  */
 typedef struct p4d_v_ends {
 	uint32_t ahead, behind;

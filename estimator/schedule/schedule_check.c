@@ -30,7 +30,7 @@ typedef struct slot_set {
 typedef struct checker {
 	const p4d_schedule *s;
 	const p4d_instruction_list *list,
-	    *model;           /* model: the list that has the vocabulary passes in the right order */
+	    *model;           /* reference: the list with the right order of vocabulary passes */
 	uint32_t stage, last; /* position of the loss */
 	size_t at, model_at;
 	/* per chunk, the tables last: passes that added to the gradients, gathered, reduced */
@@ -268,7 +268,7 @@ static int check_slots_used(checker *c, const slot_set *slots)
 	return 0;
 }
 
-/* The last instruction: everything is done. A chunk is when it is reduced. */
+/* The last instruction: everything is done; a chunk, once reduced. */
 static int check_end(checker *c)
 {
 	if (c->at + 1 != c->list->count)
@@ -356,7 +356,7 @@ int p4d_schedule_check__list(const p4d_schedule *s, const p4d_instruction_list *
 	};
 	int status = 0;
 
-	/* also bounds the memory that is needed below by that of the list */
+	/* also bounds the memory needed below by that of the list */
 	if (list->count / s->chunks < s->micro_batches || list->slots.activation > list->count ||
 	    list->slots.vocabulary > list->count)
 		return p4d_fail(err, P4D_E_INSTRUCTIONS, "stage %u, instruction %zu: the list ends too early",

@@ -5,7 +5,7 @@
 
 /* The two halves of p4d_schedule_check. */
 
-/* One stage's list by itself. lists[0] is where the order of the vocabulary passes is taken from. */
+/* One stage's list by itself. lists[0] gives the reference order of the vocabulary passes. */
 int p4d_schedule_check__list(const p4d_schedule *s, const p4d_instruction_list *lists, uint32_t stage,
 			     p4d_error *err);
 
@@ -17,8 +17,8 @@ int p4d_schedule_check_fail(p4d_error *err, const p4d_instruction_list *list, ui
 			    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * What is wrong with the fields of an instruction by itself, NULL when nothing: chunk, micro-batch and peer
- * are those of this schedule and stage, slots are where they belong.
+ * What is wrong with an instruction's fields, NULL when nothing: chunk, micro-batch and peer must exist in
+ * this schedule and stage, slots only where they belong.
  */
 const char *p4d_schedule_instruction_fault(const p4d_schedule *s, uint32_t stage, const p4d_instruction *in);
 bool p4d_schedule__is_vocabulary_pass(const p4d_instruction *in);

@@ -3,7 +3,7 @@
 
 #include "schedule/schedule_check.h"
 
-/* A send on its way. */
+/* A send in flight. */
 typedef struct transfer {
 	uint32_t micro_batch, position; /* of the receiver */
 	uint16_t peer;
@@ -144,7 +144,7 @@ static enum outcome step(machine *x, uint32_t stage, const p4d_instruction *in)
 	return DONE;
 }
 
-/* Runs a stage as far as it goes. *moved: whether that was anywhere. */
+/* Runs a stage until it blocks. *moved: whether it made progress. */
 static int run_stage(machine *x, uint32_t stage, bool *moved)
 {
 	worker *w = &x->worker[stage];
@@ -176,7 +176,7 @@ static int run(machine *x)
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->worker[stage].at < x->lists[stage].count)
 			return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->worker[stage].at,
-						       "waits for ever; the stages wait for each other");
+						       "deadlock: the stages wait for each other");
 	return 0;
 }
 

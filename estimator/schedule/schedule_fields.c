@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule_check.h"
 
-/* What an instruction of each kind has; every field it does not have must say so. */
+/* The fields of each instruction; all others must be set to "none". */
 enum {
 	PASS = 1,    /* a chunk and a micro-batch */
 	SLOT = 2,    /* of the activations or the vocabulary */

@@ -4,12 +4,11 @@
 #include "schedule/schedule.h"
 
 /*
- * In which order a stage runs its passes. Of p stages and m micro-batches, in v chunks, this is stage r. All
- * passes of one kind (the forwards of chunk 0, say) form a stream, in the order of the micro-batches; every
- * pass has a key, a moment on the clock of an ideal machine, and the order of the stage is the merge of its
- * streams by key. Keys are linear in the micro-batch, or linear in parts where the warm-up and the end run at
- * another pace, so where a pass comes is arithmetic: the slots are counted and the steady state is found
- * without compiling.
+ * The order of a stage's passes. Of p stages and m micro-batches, in v chunks, this is stage r. All passes of
+ * one kind (the forwards of chunk 0, say) form a stream, in the order of the micro-batches; every pass has a
+ * key, its time on an ideal machine, and the order of the stage is the merge of its streams by key. Keys are
+ * linear in the micro-batch, or piecewise linear where warm-up and cool-down run at another pace, so a pass's
+ * place is arithmetic: the slots are counted and the steady state is found without compiling.
  */
 typedef struct p4d_pass {
 	uint32_t micro_batch;
@@ -29,7 +28,7 @@ typedef struct p4d_stream {
 	uint8_t op;
 	uint8_t paces;
 	uint16_t chunk;
-	uint32_t next;    /* number of the pass that comes next */
+	uint32_t next;    /* number of the next pass */
 	uint32_t turn;    /* where the current pace ends */
 	uint32_t current; /* pace */
 	int64_t step;
@@ -42,11 +41,11 @@ typedef struct p4d_schedule_order {
 	uint32_t count; /* passes in every stream */
 	uint32_t stages, chunks;
 	bool interleaved;         /* a stream holds all chunks, micro-batches in groups of stages */
-	int64_t key[P4D_STREAMS]; /* of the pass that comes next; INT64_MAX: none */
+	int64_t key[P4D_STREAMS]; /* of the next pass; INT64_MAX: none */
 	p4d_stream stream[P4D_STREAMS];
 } p4d_schedule_order;
 
-/* The order of a stage, at its beginning. */
+/* Starts the order of a stage. */
 void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *order);
 
 /* False when there are no more passes. */
@@ -61,8 +60,8 @@ void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t 
 P4D_SCHEDULE_LIST(P4D_SCHEDULE_ENTRY)
 
 /*
- * Vocabulary passes that every stage runs at the same moment of the ideal clock. Keys of micro-batch 0; the
- * four must differ modulo the period.
+ * Vocabulary passes that every stage runs at the same ideal time. Keys of micro-batch 0; the four must differ
+ * modulo the period.
  */
 typedef struct p4d_vocabulary_keys {
 	int64_t period, embed_forward, forward, backward, embed_backward;

@@ -3,9 +3,9 @@
 
 /*
  * Slots without compiling. Where the streams of a stage have one pace each, all with the same step, just
- * before pass j of stream d, pass number j + c of stream x is the next, with a constant c for the pair. What
- * is alive then is a sum of such numbers, clamped to 0..m: linear in j between the places where one of them
- * begins or ends to be clamped. The most is found at one of those places.
+ * before pass j of stream d, pass number j + c of stream x is the next, with a constant c for the pair. The
+ * number of live slots then is a sum of such numbers, clamped to 0..m: piecewise linear in j, with breaks
+ * where clamping begins or ends. The maximum is at one of the breaks.
  */
 
 static int64_t clamped(int64_t n, int64_t count)
@@ -13,12 +13,12 @@ static int64_t clamped(int64_t n, int64_t count)
 	return n < 0 ? 0 : n > count ? count : n;
 }
 
-/* Passes of `x` that come before pass 0 of `d`, when there were no ends. */
+/* Passes of `x` before pass 0 of `d`, for endless streams. */
 static int64_t lead(const p4d_stream *x, const p4d_stream *d)
 {
 	int64_t gap = d->pace[0].key - x->pace[0].key;
 
-	/* rounded up, also below zero; keys of one stage differ, so nothing comes at the same time */
+	/* rounded up, also below zero; the keys of a stage are distinct, so no two passes coincide */
 	return gap > 0 ? (gap - 1) / d->step + 1 : -(-gap / d->step);
 }
 

@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 /*
- * Numbers 0..size-1, of which the lowest free one is taken first. Each of several queues gives back what it
- * took in the order of taking, as a chunk's backward passes follow the order of its forward passes.
+ * Numbers 0..size-1, of which the lowest free one is taken first. Each of several queues frees its slots in
+ * the order of taking, as a chunk's backward passes follow the order of its forward passes.
  */
 typedef struct p4d_slot_pool {
 	uint32_t size, queues;
@@ -17,14 +17,14 @@ typedef struct p4d_slot_pool {
 } p4d_slot_pool;
 
 /*
- * Empties a pool (zeroed before the first time) and gives it this size; memory of the time before is used
- * again. -1 without memory; free with p4d_slot_pool__free in either case.
+ * Empties a pool (zeroed before the first time) and gives it this size; reuses its memory. -1 without memory;
+ * free with p4d_slot_pool__free in either case.
  */
 int p4d_slot_pool__reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues);
 void p4d_slot_pool__free(p4d_slot_pool *pool);
 
 uint32_t p4d_slot_pool__take(p4d_slot_pool *pool, uint32_t queue);
-/* The oldest slot of the queue that was neither looked at nor freed. It stays taken. */
+/* The oldest slot of the queue that was neither peeked at nor freed. It stays taken. */
 uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue);
 /* Frees the oldest of the queue. */
 uint32_t p4d_slot_pool__release(p4d_slot_pool *pool, uint32_t queue);

@@ -82,7 +82,7 @@ static size_t keep(p4d_candidate *found, size_t count, size_t room, const p4d_ca
 	return count;
 }
 
-/* Times the entries, those that may be fastest first, until no other can come among the best. */
+/* Times the entries, in order of their lower bound, until no other can be among the best. */
 static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 {
 	p4d_candidate candidate;
@@ -120,8 +120,7 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 	size_t count = w.entries ? rank(&w, found, room) : 0;
 	free(w.entry);
 	if (!count && counts && w.counts.considered && !w.lean) {
-		/* all were discarded early; whoever explains why nothing fits needs the one that comes
-		 * nearest */
+		/* all were discarded early; explaining why nothing fits needs the one closest to fitting */
 		uint64_t considered = w.counts.considered;
 		p4d_search_enumerate__start(&w, request, space);
 		w.any = true;

@@ -14,11 +14,11 @@
 /*
  * Enumerates the layouts of a world: tp, cp, pp, vpp, micro-batch, recompute, schedule and vocabulary
  * parallelism, as far as they are open, pruned by divisibility and memory. Layers that do not divide are
- * split as evenly as possible. Those that fit are ranked by predicted step time per sequence. Where the clock
- * does not know the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller tp*cp*pp
- * (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above `safe`:
- * smaller). Layouts that cannot be faster than another that fits (recomputing what need not be recomputed)
- * are left out.
+ * split as evenly as possible. Those that fit are ranked by predicted step time per sequence. Where the cost
+ * model does not cover the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller
+ * tp*cp*pp (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above
+ * `safe`: smaller). Layouts that cannot be faster than another that fits (needless recomputation) are
+ * omitted.
  */
 
 typedef struct p4d_search_space {
@@ -37,13 +37,13 @@ typedef struct p4d_candidate {
 	bool pipeline_full;
 	uint64_t device_bytes;
 	double fraction;
-	p4d_step step; /* predicted; all 0 when the clock does not know the GPU */
+	p4d_step step; /* predicted; all 0 when the cost model does not cover the GPU */
 } p4d_candidate;
 
 typedef struct p4d_search_counts {
 	uint64_t considered, fitting;
 	p4d_candidate
-	    leanest; /* the one with the least memory, whether it fits or not; when considered > 0 */
+	    smallest; /* the one with the least memory, whether it fits or not; when considered > 0 */
 } p4d_search_counts;
 
 /*
@@ -56,21 +56,21 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 
 /*
  * What p4d chooses for a job: the fastest layout below `safe`, else the fastest below the limit, so that it
- * does not choose what it would then warn about. Returns whether there is one; counts as above, of the second
- * search.
+ * does not choose a layout that it would then warn about. Returns whether there is one; counts as above, of
+ * the second search.
  */
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);
 
-/* Whether anything fits. A few schedules stand for all, so that it costs little. */
+/* Whether anything fits. Tries only a few representative schedules, so it is cheap. */
 bool p4d_search__any(const p4d_request *request, const p4d_search_space *space);
 
 /* The ranking: true when a comes before b. */
 bool p4d_search__better(const p4d_candidate *a, const p4d_candidate *b, double safe);
 
 /*
- * The layout below `safe` (else below the limit) with the fewest of the user's own choices given up (tensor,
- * context, pipeline parallelism, micro- batch, recompute). Returns how many were given up, or -1 when nothing
+ * The layout below `safe` (else below the limit) that gives up the fewest of the user's own choices (tensor,
+ * context, pipeline parallelism, micro-batch, recompute). Returns how many were given up, or -1 when nothing
  * fits in this world.
  */
 int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found);

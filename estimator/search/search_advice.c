@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When nothing fits: what would, with as little given up as possible. */
+/* When nothing fits: what would, giving up as few of the user's choices as possible. */
 #include <string.h>
 
 #include "search/search.h"
 
 enum { MOST_NODES = 65536 };
 
-/* What a user decides as one thing: a pipeline's stages, chunks, schedule and split belong together. */
+/* A user's choices that belong together: a pipeline's stages, chunks, schedule and split are one. */
 static const struct choice {
 	p4d_option option[5];
 	unsigned count;
@@ -19,8 +19,7 @@ static const struct choice {
 };
 enum { CHOICES = sizeof(choices) / sizeof(*choices) };
 
-/* Unsets the choices of a mask. Returns how many of them had been made, or -1 when one of the mask had not.
- */
+/* Unsets the choices of a mask. Returns how many were made, or -1 when one of them was not. */
 static int give_up(p4d_request *request, unsigned mask)
 {
 	int rc = 0;

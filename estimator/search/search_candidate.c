@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One layout of the search: laid out, weighed, timed. */
+/* One candidate of the search: layout, memory, time. */
 #include <stdlib.h>
 
 #include "cost/cost.h"
@@ -43,17 +43,17 @@ double p4d_search_candidate__floor(p4d_search_enumeration *w)
 	double least;
 
 	w->layout.cp_comm = w->layout.cp > 1 ? (int)w->trial.value[P4D_CP_COMM] : P4D_CP_P2P;
-	least = p4d_cost_floor(&w->layout, gpu, &w->clock);
+	least = p4d_cost_floor(&w->layout, gpu, &w->cache);
 	if (chooses_cp_comm(w)) {
 		w->layout.cp_comm = w->layout.cp_comm == P4D_CP_P2P ? P4D_CP_ALL_GATHER : P4D_CP_P2P;
-		const double other = p4d_cost_floor(&w->layout, gpu, &w->clock);
+		const double other = p4d_cost_floor(&w->layout, gpu, &w->cache);
 		least = other < least ? other : least;
 	}
 	return least;
 }
 
 /*
- * Whether the layout fits, one way or the other. A ring has two blocks of keys, whatever the number of ranks.
+ * Whether the layout fits, with either cp-comm. A ring has two blocks of keys, whatever the number of ranks.
  * Two ranks have as many when they gather, and nothing to merge.
  */
 static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
@@ -75,7 +75,7 @@ static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 	return false;
 }
 
-/* Memory only grows with the micro-batch: what was too large stays so. */
+/* Memory only grows with the micro-batch: once too large, always too large. */
 static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 {
 	const unsigned bit = 1u << w->layout.recompute;
@@ -127,14 +127,14 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
 	    .bound =
-		w->timed ? p4d_cost_bound(l, w->space->capacity.gpu, &w->clock) / (double)l->global_batch : 0,
+		w->timed ? p4d_cost_bound(l, w->space->capacity.gpu, &w->cache) / (double)l->global_batch : 0,
 	    .device_bytes = device_bytes,
 	};
 }
 
 /*
- * Judges the trial when only the fastest is wanted: what cannot be faster than the fastest so far is not
- * summed, and what fits is timed at once.
+ * Evaluates the candidate when only the fastest is wanted: one that cannot beat the fastest so far is not
+ * summed, and one that fits is timed at once.
  */
 static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
 {
@@ -145,7 +145,7 @@ static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
 	if (!p4d_search_candidate__build(w))
 		return P4D_NOT_DIVISIBLE;
 	w->bound =
-	    p4d_cost_bound(&w->layout, space->capacity.gpu, &w->clock) / (double)w->layout.global_batch;
+	    p4d_cost_bound(&w->layout, space->capacity.gpu, &w->cache) / (double)w->layout.global_batch;
 	if (w->count && w->bound >= p4d_search__per_sequence(w->fastest))
 		return P4D_TOO_SLOW;
 	if (!fits(w, &bytes))
@@ -159,7 +159,7 @@ static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
 	return P4D_FITS;
 }
 
-/* Judges the trial, and remembers it when it fits below the limit. */
+/* Evaluates the candidate, and stores it when it fits below the limit. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 {
 	p4d_candidate candidate;
@@ -171,9 +171,9 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 		return P4D_NOT_DIVISIBLE;
 	bool below = fits(w, &bytes);
 	w->counts.considered++;
-	if (!w->lean || bytes < w->counts.leanest.device_bytes) {
+	if (!w->lean || bytes < w->counts.smallest.device_bytes) {
 		p4d_search_candidate__fill(w, bytes, &candidate);
-		w->counts.leanest = candidate;
+		w->counts.smallest = candidate;
 		w->lean = true;
 	}
 	if (!below)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which layouts the search tries, and in which order. */
+/* Which layouts the search enumerates, and in which order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
 
-/* Where an option is open, its trial value; otherwise what was asked stays. */
+/* Where an option is open, its candidate value; otherwise the requested one stays. */
 static void propose(p4d_search_enumeration *w, p4d_option option, uint64_t value)
 {
 	p4d_request_put(&w->trial, option, (int64_t)value, P4D_BY_P4D);
@@ -30,7 +30,7 @@ static p4d_search_outcome try_recompute(p4d_search_enumeration *w, int recompute
 	return p4d_search_candidate__try(w);
 }
 
-/* The most recompute that is worth a trial. */
+/* The most recompute worth trying. */
 static int most_recompute(const p4d_search_enumeration *w)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[w->trial.value[P4D_SCHEDULE]];
@@ -40,8 +40,8 @@ static int most_recompute(const p4d_search_enumeration *w)
 }
 
 /*
- * The fastest that fits beats all that compute more again, so only that one counts. Full recompute needs
- * least: when it does not fit, nothing does.
+ * The fastest that fits beats all that recompute more, so only that one counts. Full recompute needs least
+ * memory: when it does not fit, nothing does.
  */
 static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
@@ -66,7 +66,7 @@ static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 	const size_t before = w->entries;
 	if (try_recompute(w, P4D_RECOMPUTE_FULL) != P4D_FITS)
 		return P4D_TOO_LARGE;
-	if (w->entries == before) /* no memory to remember it */
+	if (w->entries == before) /* no memory to store it */
 		return P4D_FITS;
 	p4d_search_entry full = w->entry[--w->entries];
 	w->counts.fitting--;
@@ -84,13 +84,13 @@ static void over_micro_batches(p4d_search_enumeration *w)
 		over_recompute(w);
 		return;
 	}
-	/* what b does not divide 2*b does not divide either */
+	/* if b does not divide it, neither does 2*b */
 	double slowest = 0;
 	for (uint64_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
 		propose(w, P4D_MICRO_BATCH, b);
 		p4d_search_outcome last = over_recompute(w);
-		/* past its best micro-batch a layout only gets slower: fewer of them fill the pipeline worse
-		 */
+		/* past its best micro-batch a layout only gets slower: fewer micro-batches fill the pipeline
+		 * less well */
 		bool worse = last == P4D_TOO_SLOW && slowest > 0 && w->bound > slowest;
 		slowest = last == P4D_TOO_SLOW ? w->bound : 0;
 		if (last == P4D_NOT_DIVISIBLE || last == P4D_TOO_LARGE || worse || w->any)
@@ -98,8 +98,7 @@ static void over_micro_batches(p4d_search_enumeration *w)
 	}
 }
 
-/* Layers that the stages do not divide: one more for some in the middle, as the ends have embedding and head.
- */
+/* Uneven layers: one more for some stages in the middle, as the ends have embedding and head. */
 static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 {
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], units = layers / vpp;
@@ -110,7 +109,7 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 	w->trial.origin[P4D_PIPELINE_SPLIT] = P4D_UNSET;
 	if (layers % (pp * vpp) == 0)
 		return true;
-	/* where whole layers do divide, a split for the sake of more chunks gains nothing */
+	/* where the layers divide evenly, an uneven split for more chunks gains nothing */
 	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
 	    vpp > MOST_SPLIT_CHUNKS)
 		return false;
@@ -138,7 +137,7 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 	over_micro_batches(w);
 }
 
-/* False when not even the states of the trial's degrees fit, whatever the schedule. */
+/* False when not even the states fit with the candidate's degrees, whatever the schedule. */
 static bool states_may_fit(p4d_search_enumeration *w)
 {
 	const p4d_capacity *c = &w->space->capacity;
@@ -160,7 +159,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], chunks = kind->chunks;
-	/* vocab-2 holds less than vocab-1 and waits less, so that vocab-1 is tried only when asked for */
+	/* vocab-2 holds less and waits less than vocab-1, which is tried only on request */
 	const bool first_kind =
 	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
 
@@ -168,7 +167,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 	if ((kind->only_asked && p4d_is_open(w, P4D_SCHEDULE)) || (pp == 1 && (chunks != 1 || kind->split)))
 		return;
 	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
-	 * many micro-batches it prunes all where the vocabulary is cut */
+	 * many micro-batches it prunes all where the vocabulary is sharded */
 	for (uint64_t vpp = chunks ? chunks : layers / pp; vpp >= (chunks ? chunks : 2); vpp--) {
 		if (!chunks && (w->any || layers % vpp))
 			continue;
@@ -212,7 +211,7 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	}
 }
 
-/* Whether layouts of the trial's tp and cp may still be the fastest, if only that is wanted. */
+/* Whether layouts with the candidate's tp and cp may still be the fastest, if only that is wanted. */
 static bool may_win(p4d_search_enumeration *w)
 {
 	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
@@ -278,7 +277,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->fastest = NULL;
 	w->count = 0;
 	w->work = (p4d_timeline_work){NULL, 0};
-	memset(&w->clock, 0, sizeof(w->clock));
+	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));
 	/* what does not depend on the layout */
 	p4d_request_complete(&w->trial, 1, 1);

@@ -7,35 +7,35 @@
 
 /* Inside the search; for search*.c only. */
 
-/* A layout that fits, as far as the search chose it. */
+/* The search's choices for a layout that fits. */
 typedef struct p4d_search_entry {
 	uint16_t tp, cp, pp, vpp;
 	uint32_t micro_batch;
 	uint8_t recompute, schedule, vocab_parallel, cp_comm;
-	double bound; /* seconds per sequence that it cannot beat; 0 unknown */
+	double bound; /* lower bound, seconds per sequence; 0 unknown */
 	uint64_t device_bytes;
 } p4d_search_entry;
 
-/* The walk over all candidates of one request; the loops below fill `trial` from outside in. */
+/* The enumeration of all candidates of one request; nested loops fill `trial`, outermost first. */
 typedef struct p4d_search_enumeration {
 	const p4d_request *asked;
 	const p4d_search_space *space;
 	p4d_request trial; /* complete but for what follows from the degrees */
-	bool complete;     /* or else nothing can be laid out */
+	bool complete;     /* false: no layout is possible */
 	p4d_layout layout; /* large, hence here rather than on every frame */
 	p4d_search_entry *entry;
 	size_t entries, room;
 	bool any;     /* stop at the first that fits */
-	bool timed;   /* the clock knows the GPU */
-	bool discard; /* what cannot fit is not looked at in detail */
-	bool lean;    /* counts.leanest is filled */
+	bool timed;   /* the cost model covers the GPU */
+	bool discard; /* what cannot fit is not examined in detail */
+	bool lean;    /* counts.smallest is filled */
 	/* when only the fastest is wanted and nobody counts: the best so far, if count; else NULL */
 	p4d_candidate *fastest;
 	size_t count;
 	double bound;       /* of the last that was P4D_TOO_SLOW */
 	unsigned too_large; /* a bit for each recompute that was, with a smaller micro-batch */
 	p4d_timeline_work work;
-	p4d_cost_cache clock;
+	p4d_cost_cache cache;
 	double capacity_bytes; /* 0 unknown */
 	p4d_search_counts counts;
 } p4d_search_enumeration;
@@ -43,9 +43,9 @@ typedef struct p4d_search_enumeration {
 /* search_enumerate.c */
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
 				 const p4d_search_space *space);
-/* Tries every layout that is worth it. */
+/* Tries every layout worth trying. */
 void p4d_search_enumerate__all(p4d_search_enumeration *w);
-/* What an entry proposed becomes the trial again. */
+/* Restores an entry as the candidate. */
 void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e);
 static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option option)
 {
@@ -53,7 +53,7 @@ static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option optio
 }
 
 /* search_candidate.c */
-/* P4D_TOO_SLOW: cannot beat what was found; whether it fits was not asked. */
+/* P4D_TOO_SLOW: cannot beat the best found; whether it fits was not checked. */
 typedef enum p4d_search_outcome {
 	P4D_NOT_DIVISIBLE,
 	P4D_TOO_LARGE,
@@ -61,17 +61,17 @@ typedef enum p4d_search_outcome {
 	P4D_TOO_SLOW
 } p4d_search_outcome;
 
-/* Judges the trial. What fits is remembered or, where only the fastest is wanted, timed. */
+/* Evaluates the candidate. If it fits, it is stored or, where only the fastest is wanted, timed. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w);
-/* Completes the trial and lays it out. Of the two ways to keys and values of other ranks takes the faster. */
+/* Completes the candidate and builds its layout, with the faster cp-comm. */
 bool p4d_search_candidate__build(p4d_search_enumeration *w);
-/* p4d_cost_floor of the layout, by the faster way. */
+/* p4d_cost_floor of the layout, with the faster cp-comm. */
 double p4d_search_candidate__floor(p4d_search_enumeration *w);
-/* The other way. */
+/* The other cp-comm. */
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm);
-/* The trial as a candidate that is not timed. */
+/* The candidate, not timed. */
 void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device_bytes,
 				p4d_candidate *candidate);
 
-/* search.c. Batches may differ where the user left the batch open, so time counts per sequence. */
+/* search.c. Batches may differ where the user left the batch open, so times are per sequence. */
 double p4d_search__per_sequence(const p4d_candidate *candidate);

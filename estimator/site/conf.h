@@ -9,16 +9,15 @@
 #include "request/request.h"
 
 /*
- * p4d.conf as sections, keys and values with their lines; what they mean is site_load.c's business.
+ * p4d.conf as sections, keys and values with their lines; site_load.c interprets them.
  *
  * The grammar is a subset of libconfuse's. That library itself is not used: it accepts files that p4d must
- * not (cut off inside a section, a key that is repeated, variables from the environment, include()), keeps no
- * lines, needs a lock in slurmctld because its scanner has global state, and was a seventh of what p4d costs
- * sbatch.
+ * not (truncated inside a section, a repeated key, environment variables, include()), keeps no line numbers,
+ * needs a lock in slurmctld because its scanner has global state, and was a seventh of p4d's cost in sbatch.
  */
 
 typedef enum p4d_conf_section_kind {
-	P4D_GLOBAL_SECTION, /* what stands outside of sections */
+	P4D_GLOBAL_SECTION, /* outside of sections */
 	P4D_GPU_SECTION,
 	P4D_PARTITION_SECTION,
 	P4D_QOS_SECTION,
@@ -81,7 +80,7 @@ typedef struct p4d_conf_section {
 	/* of each key (in `defaults`: of each p4d_option) */
 	unsigned lines[P4D_CONF_KEYS]; /* 0: not there */
 	unsigned count[P4D_CONF_KEYS]; /* values */
-	unsigned first[P4D_CONF_KEYS]; /* where the first one lies in p4d_conf.values */
+	unsigned first[P4D_CONF_KEYS]; /* index of the first one in p4d_conf.values */
 } p4d_conf_section;
 
 typedef struct p4d_conf {
@@ -93,7 +92,7 @@ typedef struct p4d_conf {
 
 /*
  * Reads and parses path, which is borrowed. trust: see p4d_site_load. p4d_conf__free accepts a zeroed struct,
- * which is also what a failure leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
+ * which a failure also leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
  */
 int p4d_conf__read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
 int p4d_conf__parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
@@ -102,7 +101,7 @@ void p4d_conf__free(p4d_conf *conf);
 /* The i-th value of a key (in `defaults`: of a p4d_option); NULL when there is none. Owned by conf. */
 const char *p4d_conf__value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
 
-/* Name of a plan option as `defaults` spells it (seq_len); "" when it cannot stand there. */
+/* Name of a plan option as `defaults` spells it (seq_len); "" when not allowed there. */
 const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size);
 
 /* p4d_fail with `path:line: ` in front. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may stand in p4d.conf, and where. */
+/* The keys of p4d.conf, and where they are allowed. */
 #include <stdio.h>
 
 #include "site/site_internal.h"
@@ -60,7 +60,7 @@ const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size)
 	const unsigned wanted = P4D_WHERE_SLURM | P4D_WHERE_PLAN;
 
 	buf[0] = '\0';
-	/* texts (the model, the split of its layers) describe one job, not a site */
+	/* texts (the model, its pipeline split) describe one job, not a site */
 	if ((info->where & (wanted | P4D_WHERE_MODEL)) != wanted || info->kind == P4D_TEXT_KIND)
 		return buf;
 	snprintf(buf, size, "%s", info->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sections, keys and values out of the words of p4d.conf. */
+/* Parses the words of p4d.conf into sections, keys and values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct parse {
 #define fail(p, line, code, ...) \
 	p4d_conf__fail((p)->conf, line, (p)->words.err, P4D_E_CONF_##code, __VA_ARGS__)
 
-/* There is room: in the text a quote, `=`, `{` or `,` stands before each value. */
+/* There is room: in the text a quote, `=`, `{` or `,` precedes each value. */
 static void keep_value(parse *p, p4d_conf_section *section, int key)
 {
 	const size_t size = strlen(p->words.word) + 1;
@@ -110,15 +110,15 @@ static int unknown_key(parse *p, const p4d_conf_section *section, const char *na
 			continue; /* gpu is also a key */
 		if (section->kind == P4D_GLOBAL_SECTION)
 			return fail(p, line, SYNTAX, "`%s` is a section, not a key", name);
-		return fail(p, line, SYNTAX, "section `%s` cannot stand inside section `%s`", name, where);
+		return fail(p, line, SYNTAX, "section `%s` cannot be nested in section `%s`", name, where);
 	}
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_conf_key_info *key = &p4d_conf__key_table[i];
 		if (!strcmp(key->name, name)) {
 			if (section->kind == P4D_GLOBAL_SECTION)
-				return fail(p, line, SYNTAX, "`%s` belongs into a `%s` section", name,
+				return fail(p, line, SYNTAX, "`%s` belongs in a `%s` section", name,
 					    key->where & (1u << P4D_PARTITION_SECTION) ? "partition" : "gpu");
-			return fail(p, line, SYNTAX, "`%s` cannot stand in a `%s` section", name,
+			return fail(p, line, SYNTAX, "`%s` is not allowed in a `%s` section", name,
 				    p4d_conf__section_names[section->kind]);
 		}
 		if (key->where & (1u << section->kind))
@@ -139,9 +139,9 @@ static int read_key(parse *p, p4d_conf_section *section, const char *name, unsig
 		return unknown_key(p, section, name, line);
 	if (section->lines[key]) {
 		if (section->kind == P4D_GLOBAL_SECTION)
-			return fail(p, line, DUPLICATE, "`%s` is set twice; the first is in line %u", name,
+			return fail(p, line, DUPLICATE, "`%s` is set twice; the first is on line %u", name,
 				    section->lines[key]);
-		return fail(p, line, DUPLICATE, "`%s` is set twice in `%s`; the first is in line %u", name,
+		return fail(p, line, DUPLICATE, "`%s` is set twice in `%s`; the first is on line %u", name,
 			    section_text(section, where, sizeof(where)), section->lines[key]);
 	}
 	section->lines[key] = line;
@@ -163,11 +163,11 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 		const p4d_conf_section *other = &conf->section[i];
 		if (other->kind != kind)
 			continue;
-		/* Slurm's own rules: partitions are told apart by case, QOSes and accounts are not */
+		/* Slurm's own rules: partition names are case-sensitive, QOS and account names are not */
 		if (kind == P4D_PARTITION_SECTION ? strcmp(other->title, title)
 						  : strcasecmp(other->title, title))
 			continue;
-		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is in line %u",
+		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is on line %u",
 		     p4d_conf__section_names[kind], *title ? " " : "", title, other->line);
 		return NULL;
 	}
@@ -192,7 +192,7 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 	return section;
 }
 
-/* A section whose name was just read; the current token is what follows it. */
+/* A section whose name was just read; the current token follows it. */
 static int read_section(parse *p, const char *name, unsigned line)
 {
 	char title[sizeof(((p4d_conf_section *)0)->title)] = "", where[96];
@@ -280,7 +280,7 @@ static int read_all(parse *p)
 	}
 	if (!p->versioned)
 		return fail(p, p->words.line, TRUNCATED,
-			    "the file is cut off: its last line must be `version = 1`");
+			    "the file is truncated: its last line must be `version = 1`");
 	return 0;
 }
 

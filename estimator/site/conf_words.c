@@ -11,7 +11,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || (c && strchr("_-.:/@%", c));
 }
 
-/* Comments may hold any bytes but control characters: names and places are not always ASCII. */
+/* Comments may hold any bytes but control characters: names are not always ASCII. */
 static int skip_blanks(p4d_conf_words *w)
 {
 	bool comment = false;
@@ -41,9 +41,9 @@ static int read_string(p4d_conf_words *w)
 		unsigned char c = (unsigned char)*w->at;
 		if (c == '$' || c == '\\')
 			return fail(w, w->line, SYNTAX,
-				    "`%c` in a string: neither variables nor escapes are known here", c);
+				    "`%c` in a string: variables and escapes are not supported", c);
 		if (c == '\n')
-			return fail(w, w->line, SYNTAX, "a string is not closed on its line");
+			return fail(w, w->line, SYNTAX, "unterminated string");
 		if (c < ' ' || c == 0x7f)
 			return fail(w, w->line, SYNTAX, "control character 0x%02x", c);
 	}
@@ -71,7 +71,7 @@ static int read_word(p4d_conf_words *w)
 			    P4D_CONF_WORD - 1);
 	memcpy(w->word, start, length);
 	w->word[length] = '\0';
-	if (strstr(w->word, "//")) /* in other files a comment */
+	if (strstr(w->word, "//")) /* a comment in other files */
 		return fail(w, w->line, SYNTAX, "`//`: comments start with #");
 	w->token = P4D_TOKEN_WORD;
 	return 0;
@@ -105,8 +105,8 @@ int p4d_conf_words__next(p4d_conf_words *w)
 int p4d_conf_words__unexpected(p4d_conf_words *w, const char *wanted)
 {
 	if (w->token == P4D_TOKEN_END)
-		return fail(w, w->token_line, TRUNCATED, "the file ends where %s should follow", wanted);
+		return fail(w, w->token_line, TRUNCATED, "the file ends, expected %s", wanted);
 	if (w->token == P4D_TOKEN_WORD || w->token == P4D_TOKEN_STRING)
-		return fail(w, w->token_line, SYNTAX, "`%.64s` where %s should stand", w->word, wanted);
-	return fail(w, w->token_line, SYNTAX, "`%c` where %s should stand", (char)w->token, wanted);
+		return fail(w, w->token_line, SYNTAX, "found `%.64s`, expected %s", w->word, wanted);
+	return fail(w, w->token_line, SYNTAX, "found `%c`, expected %s", (char)w->token, wanted);
 }

@@ -28,11 +28,11 @@ typedef struct p4d_conf_words {
 } p4d_conf_words;
 
 /*
- * Goes on to the next token, past blanks and comments (# to the end of the line). Words are made of letters,
- * digits and _-.:/@%; everything else needs quotes, and within them there are neither escapes nor variables:
+ * Advances to the next token, past blanks and comments (# to the end of the line). Words are made of letters,
+ * digits and _-.:/@%; everything else needs quotes, and within quotes there are no escapes and no variables:
  * every text has one meaning. Errors: CONF_SYNTAX, CONF_RANGE (longer than P4D_CONF_WORD), CONF_TRUNCATED.
  */
 int p4d_conf_words__next(p4d_conf_words *words);
 
-/* Fails with what stands where `wanted` should. */
+/* Fails, naming what was found instead of `wanted`. */
 int p4d_conf_words__unexpected(p4d_conf_words *words, const char *wanted);

@@ -96,7 +96,7 @@ static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 	return section->set & UINT64_C(1) << key;
 }
 
-/* Takes over what the section sets. */
+/* Applies what the section sets. */
 static void overlay(p4d_policy *policy, const p4d_site_section *section)
 {
 	for (int key = 0; key < P4D_KEYS; key++) {
@@ -127,7 +127,7 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 	section = account ? section_of(site, P4D_ACCOUNT_SECTION, account, strlen(account)) : NULL;
 	if (section)
 		overlay(&policy, section);
-	/* each section was checked alone; two of them may still cross, and the limit is the promise */
+	/* each section was checked alone; two of them may still conflict, and the limit takes precedence */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
 	return policy;
@@ -151,8 +151,8 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
 			       p4d_conf__member_bytes((p4d_conf_key)i));
 	}
-	/* a framework may have another where nobody set one, so one that was set stays in force even when
-	 * they are equal */
+	/* a framework's own limit applies where none was set, so record that one was set even when they are
+	 * equal */
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
 }
 

@@ -23,7 +23,7 @@ typedef enum p4d_unmodelled {
 	P4D_UNMODELLED_REJECT
 } p4d_unmodelled;
 
-/* What is in force for one job. */
+/* The policy for one job. */
 typedef struct p4d_policy {
 	p4d_mode mode;
 	p4d_rewrite rewrite;
@@ -46,7 +46,7 @@ typedef struct p4d_site_partition {
 	bool is_default;                      /* `default = true`: where jobs without -p go */
 	unsigned gpus;                        /* entries of gpu[]; 0: ask the cluster */
 	const p4d_gpu *gpu[P4D_SECTION_GPUS]; /* resolved against the GPU table */
-	unsigned ambiguous[P4D_SECTION_GPUS]; /* GPUs that the name of each fits; 1 when clear */
+	unsigned ambiguous[P4D_SECTION_GPUS]; /* GPUs that each name matches; 1 when unambiguous */
 	uint32_t gpus_per_node;               /* 0: ask the cluster */
 	uint64_t mem_per_node_bytes;          /* host memory a job gets without --mem; 0 unknown */
 } p4d_site_partition;
@@ -62,7 +62,7 @@ typedef struct p4d_site p4d_site;
 p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint32_t trusted_uid,
 			p4d_error *err);
 
-/* The configuration in force when there is no p4d.conf: mode = enforce for explicit flags, nothing mapped. */
+/* The configuration without a p4d.conf: mode = enforce for explicit flags, nothing mapped. */
 p4d_site *p4d_site_default(const char *datadir, p4d_error *err);
 
 void p4d_site_free(p4d_site *site);
@@ -77,7 +77,7 @@ const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char
 /* The GPU of a partition with the least memory; NULL when its section names none (or there is no section). */
 const p4d_gpu *p4d_site_least_gpu(const p4d_site_partition *partition);
 
-/* Walks the partition sections: i = 0, 1, ... until NULL. */
+/* Iterates over the partition sections: i = 0, 1, ... until NULL. */
 const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i);
 
 /* Resolves a GRES type or GPU name: `gpu` sections of the site first (name = "a100-80gb"), then the GPU
@@ -86,14 +86,13 @@ const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *am
 
 /*
  * Effective policy. Any argument may be NULL when unknown; gpu is the canonical GPU name. partition NULL is
- * the default partition; of a comma-separated list the strictest value of each key counts, so that a list is
- * no way around a policy.
+ * the default partition; of a comma-separated list the strictest value of each key counts, so that a list
+ * cannot circumvent a policy.
  */
 p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const char *qos, const char *account,
 			   const char *gpu);
 
-/* Bytes of host memory per rank that the site says framework megatron needs at checkpoints; 0: not modelled.
- */
+/* Host bytes per rank that framework megatron needs at checkpoints, as set by the site; 0: not modelled. */
 uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);
 
 /* Fills unset options of a request with the site's defaults (`defaults { seq_len = 4096 }`), origin

@@ -4,7 +4,7 @@
 #include "site/conf.h"
 #include "site/site.h"
 
-/* What site_load.c builds and site.c answers from. Nobody else looks inside. */
+/* Built by site_load.c and read by site.c; private to them. */
 
 typedef struct p4d_site_section {
 	p4d_conf_section_kind kind;

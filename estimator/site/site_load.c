@@ -87,7 +87,7 @@ static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uin
 	return 0;
 }
 
-/* A list, with a comma behind each name. */
+/* A list, with a comma after each name. */
 static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
 {
 	p4d_text names = {.grows = true};
@@ -100,7 +100,7 @@ static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key
 			       : 0;
 }
 
-/* The value of a key that stands in the section, into the member that its row names. */
+/* Stores the value of a key of the section in the member that its row names. */
 static int read_member(load *l, const p4d_conf_section *section, p4d_conf_key key, void *owner)
 {
 	const p4d_conf_key_info *info = &p4d_conf__key_table[key];
@@ -142,7 +142,7 @@ static int read_members(load *l, const p4d_conf_section *section, p4d_conf_owner
 	return 0;
 }
 
-/* base: what is in force without the section. */
+/* base: the policy without the section. */
 static int read_policy(load *l, const p4d_conf_section *section, const p4d_policy *base, p4d_policy *policy,
 		       uint64_t *set)
 {
@@ -160,7 +160,7 @@ static int read_policy(load *l, const p4d_conf_section *section, const p4d_polic
 	return 0;
 }
 
-/* Resolves a GPU name that stands in the file. */
+/* Resolves a GPU name from the file. */
 static int read_gpu(load *l, unsigned line, p4d_conf_key key, const char *name, const p4d_gpu **gpu,
 		    unsigned *ambiguous)
 {
@@ -186,14 +186,14 @@ static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_sect
 		     line ? value_of(l, from, P4D_KEY_NAME, 0) : from->title, &to->gpu, &to->ambiguous) < 0)
 		return -1;
 	if (line)
-		to->ambiguous = 1; /* the site has said which one it is */
+		to->ambiguous = 1; /* the site has named the exact one */
 	if (!usable_line)
 		return 0;
 	for (const p4d_conf_section *other = &l->conf->section[1]; other < from; other++)
 		if (other->kind == P4D_GPU_SECTION && other->lines[P4D_KEY_USABLE_GIB] &&
 		    l->site->section[other - &l->conf->section[1]].gpu == to->gpu)
 			return fail(l, usable_line, DUPLICATE,
-				    "usable_gib of %s is set twice; the first is in line %u", to->gpu->name,
+				    "usable_gib of %s is set twice; the first is on line %u", to->gpu->name,
 				    other->lines[P4D_KEY_USABLE_GIB]);
 	if (gib(l, usable_line, P4D_KEY_USABLE_GIB, value_of(l, from, P4D_KEY_USABLE_GIB, 0), &bytes) < 0)
 		return -1;
@@ -224,7 +224,7 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 	for (const p4d_site_section *other = l->site->section; other < to; other++)
 		if (other->kind == P4D_PARTITION_SECTION && other->partition.is_default)
 			return fail(l, from->lines[P4D_KEY_DEFAULT], DUPLICATE,
-				    "partition `%s` already is the default", other->name);
+				    "partition `%s` is already the default", other->name);
 	return 0;
 }
 
@@ -272,7 +272,7 @@ static int read_sections(load *l)
 	if (!l->site->section)
 		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections", l->conf->path,
 				total);
-	/* GPUs first: partitions may name them before their section comes */
+	/* GPUs first: partitions may name them before their section */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < total; i++) {
 			const p4d_conf_section *from = &l->conf->section[i + 1];
@@ -334,7 +334,7 @@ static int absolute_path(load *l, p4d_conf_key key, const char **path)
 	return 0;
 }
 
-/* The table is copied before anything points into it, and only when it will be changed. */
+/* The table is copied before anything points into it, and only if it will be changed. */
 static int own_gpus(load *l)
 {
 	for (size_t i = 1; i < l->conf->sections; i++)

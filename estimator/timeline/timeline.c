@@ -6,7 +6,7 @@
 #include "schedule/schedule_check.h"
 #include "timeline/timeline_cost.h"
 
-/* Moments at which the data of a micro-batch is there; negative: not yet. */
+/* Times at which the data of a micro-batch is available; negative: not yet. */
 typedef struct arrivals {
 	double *forward, *backward; /* what the stage at a position received: position * m + micro-batch */
 	/* per micro-batch, with vocabulary parallelism */
@@ -33,7 +33,7 @@ static double *arrival_of(const runner *x, double *array, uint32_t position, con
 	return &array[(size_t)position * x->s->micro_batches + in->micro_batch];
 }
 
-/* When an instruction's data is there; NOT_YET: some stage has to run first. */
+/* When an instruction's data is available; NOT_YET: some stage has to run first. */
 static double data_time(const runner *x, uint32_t stage, const p4d_instruction *in)
 {
 	const uint32_t position =
@@ -76,7 +76,7 @@ static void join(double *moment, uint16_t *stages, double end)
 	++*stages;
 }
 
-/* Tells those who wait for it that an instruction has ended. */
+/* Records an instruction's end for those that wait for it. */
 static void announce(runner *x, uint32_t stage, const p4d_instruction *in, double end)
 {
 	const bool chunk = in->chunk < x->s->chunks;
@@ -116,7 +116,7 @@ static void announce(runner *x, uint32_t stage, const p4d_instruction *in, doubl
 	}
 }
 
-/* Runs a stage as far as it goes; true when it got on. */
+/* Runs a stage until it blocks; true when it made progress. */
 static bool run_stage(runner *x, uint32_t stage)
 {
 	const p4d_instruction_list *list = &x->lists[stage];
@@ -157,11 +157,11 @@ static int run(runner *x)
 	for (uint32_t stage = 0; stage < p; stage++)
 		if (x->next[stage] < x->lists[stage].count)
 			return p4d_schedule_check_fail(x->err, &x->lists[stage], stage, x->next[stage],
-						       "waits for ever");
+						       "deadlock");
 	return 0;
 }
 
-/* Fields are used as indices; p4d_schedule_check says the rest. */
+/* Fields are used as indices; p4d_schedule_check checks the rest. */
 static int check_fields(const runner *x)
 {
 	for (uint32_t stage = 0; stage < x->s->stages; stage++) {
@@ -187,7 +187,7 @@ static int allocate_spans(runner *x)
 	return x->span ? 0 : -1;
 }
 
-/* What is only needed while it runs. */
+/* Scratch memory of a run. */
 typedef struct scratch {
 	double *moments;
 	uint16_t *stages;

@@ -7,25 +7,24 @@
 #include "schedule/schedule.h"
 
 /*
- * When every instruction of a schedule runs, given how long each takes. A stage executes its list in order;
- * sends overlap with what follows, a receive waits for the data. Vocabulary passes overlap their collectives
- * in the same way: VOCAB_BACKWARD waits until every stage's VOCAB_FORWARD of the micro-batch is done and
- * combined. Send buffers are taken to be free: a list never needs more than P4D_SEND_BUFFERS of them to go
- * on.
+ * When every instruction of a schedule runs, given its duration. A stage executes its list in order; sends
+ * overlap with what follows, a receive waits for the data. Vocabulary passes overlap their collectives in the
+ * same way: VOCAB_BACKWARD waits until every stage's VOCAB_FORWARD of the micro-batch is done and combined.
+ * Send buffers are assumed free: a list never needs more than P4D_SEND_BUFFERS of them to proceed.
  */
 
 /* Seconds. Of the passes per stage and chunk: index stage*chunks + chunk. NULL: 0 everywhere. */
 typedef struct p4d_durations {
 	const double *forward, *backward_input, *backward_weight; /* BACKWARD takes the sum of the last two */
 	double send; /* from one position to the next, where that is another stage; hidden behind passes */
-	double recv; /* the part of a transfer that the receiver cannot hide; busy time */
+	double recv; /* the exposed part of a transfer on the receiver; busy time */
 	double vocabulary_forward, vocabulary_backward; /* S and T, the same on all stages */
 	/* A collective over the stages, hidden where possible: from the embeddings to the forward at position
 	 * 0, from the last forward to S, from S to T, from S or T to the first backward, from the last
 	 * backward to EMBED_BACKWARD. */
 	double vocabulary_sync;
 	double embed_forward, embed_backward;
-	/* What is not hidden, per stage; gather and reduce in equal parts on its chunks (and the tables). */
+	/* Exposed time per stage; gather and reduce in equal parts on its chunks (and the tables). */
 	const double *gather, *reduce, *optimizer;
 } p4d_durations;
 

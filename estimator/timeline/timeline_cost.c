@@ -44,7 +44,7 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 		const p4d_instruction in = {.op = (uint8_t)(P4D_OP_EMBED_FORWARD + i)};
 		*once++ = p4d_cost(s, d, 0, &in);
 	}
-	*once = 0; /* a barrier's parts take no time: its lag does */
+	*once = 0; /* a barrier's nodes take no time: its lag does */
 }
 
 double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost)

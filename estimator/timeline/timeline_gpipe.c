@@ -7,9 +7,9 @@ static double later(double a, double b)
 }
 
 /*
- * m passes go through stages from..to one after the other: what begins at `begin` on the first of them has
- * gone through the last when the first pass has gone all the way and the slowest stage has run the other m-1.
- * The longest of these ways, over all first stages, is when the last stage is done.
+ * m passes go through stages from..to one after the other: started at `begin` on the first, they have left
+ * the last when the first pass has gone through and the slowest stage has run the other m-1. The longest of
+ * these paths, over all first stages, is when the last stage is done.
  */
 static double forward_end(const p4d_schedule *s, double send, const double *cost, uint32_t stage)
 {
@@ -24,7 +24,7 @@ static double forward_end(const p4d_schedule *s, double send, const double *cost
 	return end;
 }
 
-/* The same down the stages, where each begins when its forward passes are done. */
+/* The same down the stages, each starting when its forward passes are done. */
 double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost)
 {
 	const double *once = cost + 3 * s->stages;

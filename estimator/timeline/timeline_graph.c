@@ -7,18 +7,18 @@
 
 /*
  * Runs the orders of all stages, in units in which F = B = W = S = T = 1, and adds a node for everything that
- * has run. In this order what a node waits for comes first. Where the graph stands for more micro-batches
- * than it has, its nodes are then put in the order of their starts, which has the period of the schedule as
- * soon as the stages are busy.
+ * has run. In this order a node's dependencies come first. Where the graph stands for more micro-batches than
+ * it has, its nodes are then put in the order of their starts, which is periodic as soon as the stages are
+ * busy.
  */
 
-/* What a stage runs: its passes in their order. */
+/* A stage's passes in order. */
 typedef struct row {
 	const p4d_pass *pass;
 	uint32_t next;   /* the pass that comes next */
-	uint32_t before; /* node of the one before it */
+	uint32_t before; /* node of the previous one */
 	uint32_t clock;  /* units */
-	uint32_t *node;  /* of everything that has run, in order */
+	uint32_t *node;  /* of all that has run, in order */
 	uint32_t nodes;
 } row;
 
@@ -30,13 +30,12 @@ typedef struct graph_builder {
 	uint32_t row_nodes; /* nodes of a stage */
 	p4d_pass *passes;
 	row *rows;
-	/* Nodes, 0 while there is none: by position and micro-batch; by micro-batch and stage of the
-	 * vocabulary passes; of the last part of a barrier by micro-batch. */
+	/* Nodes, 0: none yet: by position and micro-batch; by micro-batch and stage of the vocabulary passes;
+	 * of the last part of a barrier by micro-batch. */
 	uint32_t *forward, *backward, *tables[P4D_OPS], *barrier[P4D_OPS];
 	uint32_t *arrived[P4D_OPS]; /* by micro-batch: how many stages have run the pass */
-	uint32_t *end,
-	    *time;       /* of a node: units, and 2 * start, + 1 where it is no barrier's: those go first */
-	uint32_t latest; /* time */
+	uint32_t *end, *time; /* of a node: units, and 2 * start, + 1 unless a barrier's: those go first */
+	uint32_t latest;      /* time */
 	uint32_t *memory;
 } graph_builder;
 
@@ -98,7 +97,7 @@ static uint32_t add(graph_builder *b, p4d_timeline_node node, uint32_t start, ui
 	return number;
 }
 
-/* What a stage does next, once it and the node it needs are done. */
+/* A stage's next node, once the stage and the node it needs are done. */
 static uint32_t add_to(graph_builder *b, row *x, uint32_t cost, uint32_t units, uint32_t needs, uint32_t lag)
 {
 	const uint32_t data = b->end[needs], start = data > x->clock ? data : x->clock;
@@ -153,9 +152,9 @@ static unsigned lag_between(const p4d_schedule *s, uint32_t position, uint32_t n
 	return p4d_is_v_shaped(s->kind) && position + next == 2 * s->stages - 1 ? P4D_LAG_NONE : P4D_LAG_SEND;
 }
 
-/* What a pass waits for besides its stage. */
+/* A pass's dependency besides its stage. */
 typedef struct wait {
-	uint32_t needs; /* node; 0: nothing, or not yet there */
+	uint32_t needs; /* node; 0: none, or not yet run */
 	uint8_t lag;
 	bool blocked;
 } wait;
@@ -220,8 +219,7 @@ static void add_chunk_pass(graph_builder *b, uint32_t stage, uint32_t position, 
 		of[(size_t)position * b->s->micro_batches + pass->micro_batch] = number;
 }
 
-/* A pass, with the collectives where p4d_schedule_compile puts them. False while what it needs is not there.
- */
+/* A pass, with the collectives where p4d_schedule_compile puts them. False while a dependency is missing. */
 static bool run_pass(graph_builder *b, uint32_t stage, const p4d_pass *pass)
 {
 	const p4d_schedule *s = b->s;

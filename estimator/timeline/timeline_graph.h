@@ -5,10 +5,9 @@
 #include "timeline/timeline.h"
 
 /*
- * What waits for what in a step, without durations: a node ends at the later of (end of the node before it on
- * its stage) and (end of the node it needs, plus a lag), plus its cost. Nodes come in an order in which what
- * they wait for comes first. Costs and lags are numbers of entries in a table, so that one graph serves all
- * durations.
+ * The dependency graph of a step, without durations: a node ends at the later of (end of the node before it
+ * on its stage) and (end of the node it needs, plus a lag), plus its cost. Nodes are in topological order.
+ * Costs and lags are indices into a table, so that one graph serves all durations.
  *
  * In the steady state the graph repeats itself: node i of one period is node i + period of the next, and
  * waits for the same nodes one period later. A step with more micro-batches is the same graph with more
@@ -28,7 +27,7 @@ typedef struct p4d_timeline_graph {
 	uint32_t costs;          /* entries of a cost table */
 	/* Periods: windows [body + k*period, body + (k+1)*period), k < windows; 0 when there are none. */
 	uint32_t body, period, windows;
-	uint32_t reach;         /* how many windows back the first node of a window, or of the end, waits */
+	uint32_t reach;         /* how many windows back the dependencies of a window, or of the end, reach */
 	uint32_t micro_batches; /* in a period */
 } p4d_timeline_graph;
 
@@ -56,7 +55,7 @@ void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, do
 double p4d_timeline_graph__busy(const p4d_schedule *s, const double *cost);
 
 /*
- * The step of a schedule in phases, for which there is a formula: passes of constant length through machines
- * in a row with room for all between them. Takes the cost table.
+ * The step of a schedule in phases, for which there is a formula: a flow shop with constant times and
+ * unlimited buffers. Takes the cost table.
  */
 double p4d_timeline_gpipe__seconds(const p4d_schedule *s, double send, const double *cost);

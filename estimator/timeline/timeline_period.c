@@ -11,7 +11,7 @@ static bool repeats(const p4d_timeline_node *node, uint32_t period)
 	       node->needs == earlier->needs + (node->needs ? period : 0);
 }
 
-/* The longest stretch in which every node repeats the one a period before. */
+/* The longest stretch in which every node repeats the one a period earlier. */
 void p4d_timeline_graph__find_periods(p4d_timeline_graph *graph, uint64_t each)
 {
 	uint32_t run = 0, longest = 0, end = 0;

@@ -7,18 +7,17 @@
 #include "timeline/timeline_graph.h"
 
 /*
- * The step time of many micro-batches from the graph of a few. In its steady state a step is the same window
- * of nodes again and again, and after some of them every window ends as much later than the one before as
- * that did, node by node. Where all nodes move at one pace this goes on for ever. Where some move slower,
- * because they work off what others did ahead, it goes on until one of them begins to wait for another node
- * than before; that is far away or near, but can be computed, so the windows until then are skipped and
- * simulation goes on from there.
+ * The step time of many micro-batches from the graph of a few. In its steady state a step repeats the same
+ * window of nodes, and after some of them every window ends as much later than the previous one as that did,
+ * node by node. Where all nodes advance at one pace this continues for ever. Where some advance more slowly,
+ * working off what others did ahead, it continues until one of them begins to wait for a different node; when
+ * is computed, so the windows until then are skipped and simulation resumes there.
  */
 
 enum {
-	SHAPES = 24,            /* graphs kept */
-	MEMORY_KEPT = 24 << 20, /* bytes of graphs kept, unless one is larger */
-	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace has to do */
+	SHAPES = 24,            /* cached graphs */
+	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
+	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace is used */
 };
 
 typedef struct graph_shape {
@@ -66,7 +65,7 @@ static double pace(const steady_runner *x, uint32_t i, uint32_t back)
 	return x->end[i] - x->end[i - back * x->g->period];
 }
 
-/* Whether the last `back` windows are as much later than those before as those were. */
+/* Whether the last `back` windows are as much later than the previous ones as those were. */
 static bool is_linear(const steady_runner *x, uint32_t back, double tolerance)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -90,7 +89,7 @@ static bool is_uniform(const steady_runner *x, uint32_t back, double tolerance)
 	return true;
 }
 
-/* What node i waits for longer: above 0 its own stage, below 0 the node it needs. */
+/* What node i waits for last: above 0 its own stage, below 0 the node it needs. */
 static double slack(const steady_runner *x, uint32_t i)
 {
 	const p4d_timeline_node *node = &x->g->node[i];
@@ -98,7 +97,7 @@ static double slack(const steady_runner *x, uint32_t i)
 	return x->end[node->before] - (x->end[node->needs] + x->lag[node->lag]);
 }
 
-/* After how many times `back` windows at this pace some node waits for another than now. */
+/* After how many times `back` windows at this pace some node waits for a different one. */
 static double until_change(const steady_runner *x, uint32_t back, double tolerance)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -115,7 +114,7 @@ static double until_change(const steady_runner *x, uint32_t back, double toleran
 	return times;
 }
 
-/* Moves the last windows, which later nodes look back at, by `times` their pace. */
+/* Shifts the last windows, which later nodes refer to, by `times` their pace. */
 static void skip(const steady_runner *x, uint32_t back, double times)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -124,12 +123,12 @@ static void skip(const steady_runner *x, uint32_t back, double times)
 
 	for (uint32_t i = 0; i < stretch; i++)
 		x->pace[i] = pace(x, end - stretch + i, back);
-	/* backwards, so that the last of the stretch meets the last pace again and again */
+	/* backwards, so that the end of the stretch reuses the last pace */
 	for (uint32_t i = 0; i < keep; i++)
 		x->end[end - 1 - i] += times * x->pace[stretch - 1 - i % stretch];
 }
 
-/* Simulates so many more windows: the last ones make room. */
+/* Simulates this many more windows, shifting the last ones to make room. */
 static void go_on(const steady_runner *x, uint32_t windows)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -139,9 +138,7 @@ static void go_on(const steady_runner *x, uint32_t windows)
 	simulate(x, window(g, g->windows - windows), window(g, g->windows));
 }
 
-/*
- * How many windows can be skipped, and after how many of them the pattern of paces comes again. 0: none now.
- */
+/* How many windows can be skipped, and after how many of them the pattern of paces repeats. 0: none now. */
 static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t *back)
 {
 	const uint32_t most_back = x->g->windows / 3;
@@ -161,7 +158,7 @@ static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t 
 	return 0;
 }
 
-/* Takes the end of the windows to so many windows later. */
+/* Moves the end of the windows by this many windows. */
 static void extend(const steady_runner *x, uint64_t more)
 {
 	const p4d_timeline_graph *g = x->g;
@@ -227,7 +224,7 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 	       a->chunks == b->chunks && a->micro_batches == b->micro_batches;
 }
 
-/* The graph of a schedule with this number of micro-batches, built if it is not kept. */
+/* The graph of a schedule with this number of micro-batches, built if not cached. */
 static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
 {
 	cache *c = work->memory;
@@ -242,7 +239,7 @@ static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p
 	}
 	if (p4d_timeline_graph__build(s, &built.graph, err) < 0)
 		return NULL;
-	/* the paces of all windows behind the ends of all nodes */
+	/* the paces of all windows, after the ends of all nodes */
 	size_t doubles = (size_t)built.graph.nodes + (size_t)built.graph.windows * built.graph.period;
 	built.end = malloc(doubles * sizeof(*built.end));
 	if (!built.end) {
@@ -292,7 +289,7 @@ static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_t
 		few.micro_batches = enough;
 	found = find_shape(work, &few, err);
 	if (found && few.micro_batches < s->micro_batches && !found->graph.windows)
-		found = find_shape(work, s, err); /* no steady state in so few: take them all */
+		found = find_shape(work, s, err); /* too few for a steady state: simulate them all */
 	if (!found)
 		return -1;
 	const steady_runner x = {

@@ -82,7 +82,7 @@ cat >het.sh <<'JOB'
 true
 JOB
 exits 0 $check het.sh
-prints "0: p4d: would pass: llama13b" "1: p4d: would pass: the job carries no p4d options"
+prints "0: p4d: would pass: llama13b" "1: p4d: would pass: the job has no p4d options"
 
 # the breakdown
 exits 0 $check --p4d-verbose job.sh

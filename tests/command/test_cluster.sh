@@ -54,10 +54,10 @@ prints "The live cluster agrees."
 for script in 'exit 1' 'echo "big*|1|x|gpu:h100:8"; exit 1' 'kill -9 $$' 'yes'; do
 	printf '#!/bin/sh\n%s\n' "$script" >bin/sinfo
 	exits 0 p4d conf p4d.conf
-	prints "No live cluster was asked"
+	prints "Not compared with a live cluster"
 done
 printf '#!/bin/sh\nexec sleep 30\n' >bin/sinfo
 before=$(date +%s)
 exits 0 p4d conf p4d.conf
-prints "No live cluster was asked"
+prints "Not compared with a live cluster"
 [ $(($(date +%s) - before)) -le 5 ] || fail "waited too long for sinfo"

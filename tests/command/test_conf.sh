@@ -26,7 +26,7 @@ exits 1 p4d conf --conf other.conf etc/p4d.conf
 # none there: the defaults
 SLURM_CONF=$work/slurm.conf
 exits 0 p4d conf
-prints "No p4d.conf was found"
+prints "No p4d.conf found"
 
 # mistakes: file:line, and the status of their code
 printf 'mode = enforce\nsafe = 2.0\nversion = 1\n' >bad.conf
@@ -45,4 +45,4 @@ exits 3 p4d conf nosuch.conf
 printf 'version = 1\n' >open.conf
 chmod 666 open.conf
 exits 0 p4d conf open.conf
-prints "slurmctld would not accept the file"
+prints "slurmctld would reject the file"

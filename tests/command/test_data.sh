@@ -69,19 +69,19 @@ exits 4 p4d data --jsonl -o out bad.jsonl
 says "bad.jsonl:1: has no text in its field text"
 printf '{"input_ids": [1, -2]}\n' >bad.jsonl
 exits 4 p4d data --tokenizer ids --vocab 9 -o out bad.jsonl
-says "bad.jsonl:1: holds what is no token: -2"
+says "bad.jsonl:1: not a token: -2"
 refused P4D003 p4d data -o out one nowhere
 says "nowhere: "
 nothing_left
 exits 3 p4d data -o out "$work"
 says "$work: cannot be read: Is a directory" "fix: $work/*"
 exits 51 p4d data -o out empty
-says "there is no text in empty"
+says "no text in empty"
 nothing_left
 
 # command lines
 exits 1 p4d data
-says "no text file is given" "p4d help data"
+says "no text file given" "p4d help data"
 exits 1 p4d data one
 says "--output PREFIX is missing"
 refused P4D001 p4d data -o out -o other one
@@ -89,7 +89,7 @@ says "--output"
 exits 1 p4d data -o out --tokenizer ids one
 says "--vocab N"
 exits 1 p4d data -o out --vocab 9 one
-says "--vocab goes with --tokenizer ids"
+says "--vocab needs --tokenizer ids"
 exits 1 p4d data -o out --split-lines --jsonl one
 exits 1 p4d data -o out --field x one
 refused P4D001 p4d data -o out --toknizer bytes one

@@ -50,10 +50,10 @@ fix=$(fix)
 exits 0 $fix
 exits 13 p4d plan --model llama3.1-405b --gpu h100 --nodes 1
 exits 13 p4d plan --model llama13b --gpu h100 --tp 7
-says "nothing divides"
+says "meets the divisibility rules"
 
 exits 1 p4d plan --model llama13b
-says "no GPU is given" "--gpu NAME"
+says "no GPU given" "--gpu NAME"
 exits 0 p4d plan --conf p4d.conf --model llama13b
 prints "h100-80gb"
 

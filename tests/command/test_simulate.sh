@@ -26,9 +26,9 @@ value() { printf '%s\n' "$out" | sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\)\"\{0
 # without a GPU times are in passes, and bubbles are those of the papers: (p-1)/(m+p-1), over v with v chunks
 exits 0 p4d simulate --model llama3-8b --pp 4 --global-batch 8
 silent
-prints "Bubble: 27.3 %, step time 33.0 passes" "no GPU is given"
+prints "Bubble: 27.3 %, step time 33.0 passes" "no GPU given"
 exits 0 p4d simulate --model llama3-8b --pp 4 --vpp 2 --global-batch 8
-prints "Bubble: 15.8 %, step time 57.0 passes" "2 chunks to a stage"
+prints "Bubble: 15.8 %, step time 57.0 passes" "2 chunks per stage"
 exits 0 p4d simulate --model llama3-8b --pp 4 --schedule gpipe --global-batch 8
 prints "Bubble: 27.3 %"
 [ "$(printf '%s\n' "$out" | grep -c '^[0-9-]* .* 16  *8 ')" = 3 ] || fail "gpipe keeps all eight micro-batches on 3 kinds of stages"

@@ -105,7 +105,7 @@ done
 sed 's/"llama3"/"yarn"/' config.json >yarn.json
 exits 0 p4d estimate --model ./yarn.json --gpu h100
 exits 9 p4d-train --model ./yarn.json --data text --steps 3
-says "scaled by \"yarn\"; p4d-train computes none, linear and llama3"
+says "RoPE scaling \"yarn\" is not supported; p4d-train has none, linear and llama3"
 # a checkpoint goes on with the same, unless the user says otherwise
 exits 0 of_file --checkpoint turned
 sed 's/"rope_theta": 50.0/"rope_theta": 70.0/' config.json >other.json && mv other.json config.json

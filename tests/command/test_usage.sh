@@ -46,7 +46,7 @@ says "--override"
 refused P4D001 p4d models --tp 8
 says "--tp"
 exits 1 p4d estimate
-says "no model is given" "--model NAME"
+says "no model given" "--model NAME"
 
 # given twice
 exits 1 p4d estimate --model llama13b --tp 4 --tp 8

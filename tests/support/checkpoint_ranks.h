@@ -216,7 +216,7 @@ static inline test_job *random_job(const char *model)
 	}
 }
 
-/* Twelve layers of a small model; its vocabulary is no multiple of anything. */
+/* Twelve layers of a small model; its vocabulary is not a multiple of anything. */
 #define SMALL_MODEL \
 	"model=custom layers=12 hidden=16 ffn=24 heads=4 kv-heads=4 head-dim=8 vocab=37 norm=rmsnorm " \
 	"glu=on " \

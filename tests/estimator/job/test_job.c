@@ -310,7 +310,7 @@ static void geometry_that_is_open(void **state)
 	refused(mapped, (p4d_job){.gres = "gpu:8", .gpus = "12"}, P4D_E_GEOMETRY,
 		"12 GPUs do not fill nodes of 8 GPUs evenly", "--nodes=2 --gpus-per-node=6");
 	refused(mapped, (p4d_job){.gpus = "4", .partition = "unknown"}, P4D_E_GEOMETRY,
-		"4 GPUs on an open number of nodes: how many GPUs a node of the partition has is not known",
+		"4 GPUs on an open number of nodes: the GPUs per node of the partition are unknown",
 		"--nodes=1 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus_per_socket = "2"}, P4D_E_GEOMETRY,
 		"--gpus-per-socket leaves the number of GPUs per node open", "--gpus-per-node=2");
@@ -407,10 +407,10 @@ static void gpu_unknown(void **state)
 		"neither p4d.conf nor the cluster says which GPU partition `bare` has",
 		"p4d.conf: partition bare { gpu = \"GPU\" }, with a GPU that `p4d gpus` lists");
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "odd"}, P4D_E_UNKNOWN_GPU,
-		"GPU type `weird` is not in gpus.json, so its memory is not known",
+		"GPU type `weird` is not in gpus.json, so its memory is unknown",
 		"p4d.conf: gpu weird { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
 	refused(nothing, (p4d_job){.gres = "gpu:strange:4", .partition = "gpu"}, P4D_E_UNKNOWN_GPU,
-		"GPU type `strange` is not in gpus.json, so its memory is not known",
+		"GPU type `strange` is not in gpus.json, so its memory is unknown",
 		"p4d.conf: gpu strange { name = \"NAME\" }, with a NAME that `p4d gpus` lists");
 	/* without a cluster to ask */
 	p4d_geometry out;

@@ -337,8 +337,8 @@ static void bad_scripts(void **state)
 	    {SCRIPT("#SBATCH --nosuch=1\n"), "line 2"},
 	    {SCRIPT("#SBATCH -p a extra -J k\n"), "\"extra\""},
 	    {SCRIPT("#SBATCHX -p a\n"), "\"X\""},
-	    {SCRIPT("#SBATCH --json\n"), "sbatch does not know it"},
-	    {SCRIPT("#SBATCH --conf=x\n"), "sbatch does not know it"},
+	    {SCRIPT("#SBATCH --json\n"), "not of sbatch"},
+	    {SCRIPT("#SBATCH --conf=x\n"), "not of sbatch"},
 	};
 	p4d_error err;
 

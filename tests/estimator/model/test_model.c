@@ -354,7 +354,7 @@ static void overrides_must_agree(void **state)
 	resolve(&fewer, NULL);
 	set(&odd, P4D_KV_HEADS, "24");
 	refuse(&odd, P4D_E_VALUE,
-	       "llama2-70b: heads are no multiple of key/value heads: kv-heads 24, heads 64",
+	       "llama2-70b: heads are not a multiple of key/value heads: kv-heads 24, heads 64",
 	       "--p4d-kv-heads=16");
 }
 
@@ -401,7 +401,7 @@ static void no_model(void **state)
 	p4d_request request = {0};
 	(void)state;
 
-	refuse(&request, P4D_E_INCOMPLETE_MODEL, "no model is named", "--p4d-model=NAME");
+	refuse(&request, P4D_E_INCOMPLETE_MODEL, "no model given", "--p4d-model=NAME");
 }
 
 static void no_presets(void **state)

@@ -248,7 +248,7 @@ static void bad_texts(void **state)
 	     "f: neither a Hugging Face config.json (no \"architectures\" or \"model_type\") nor a preset "
 	     "(no \"name\")"},
 	    {LLAMA "\"hidden_size\":64,\"intermedi", P4D_E_JSON,
-	     "f: cut off: 104 bytes end in the middle of the JSON text"},
+	     "f: truncated: the JSON text breaks off after 104 bytes"},
 	    {"{\"name\":\"x\"} {}", P4D_E_JSON, "f: malformed JSON at byte 14: unexpected character"},
 	    {"{\"name\":\"x\",}", P4D_E_JSON, "f: malformed JSON at byte 13: unexpected character"},
 	    {"{'name':\"x\"}", P4D_E_JSON, "f: malformed JSON at byte 2: single quote"},
@@ -285,7 +285,7 @@ static void bad_texts(void **state)
 	     NULL},
 	    {LLAMA REST ",\"num_key_value_heads\":8}", P4D_E_VALUE, NULL},
 	    {LLAMA REST ",\"num_key_value_heads\":3}", P4D_E_VALUE,
-	     "f: heads are no multiple of key/value heads: kv-heads 3, heads 4"},
+	     "f: heads are not a multiple of key/value heads: kv-heads 3, heads 4"},
 	    {LLAMA "\"hidden_size\":64}", P4D_E_INCOMPLETE_MODEL, NULL},
 	    {"{\"architectures\":[\"GPT2LMHeadModel\"],\"n_layer\":2,\"n_embd\":64,\"n_head\":4,\"vocab_"
 	     "size\":9}",

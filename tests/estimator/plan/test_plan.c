@@ -207,7 +207,7 @@ static void equals_the_closed_form(void **state)
 static bool together(const p4d_tensor *a, const p4d_tensor *b)
 {
 	return a->lifetime != P4D_LIVES_IN_RANGE || b->lifetime != P4D_LIVES_IN_RANGE ||
-	       (a->moments & b->moments);
+	       (a->live_range & b->live_range);
 }
 
 /* Copies of one row may interleave with those of another (layers in a slot), so every copy is looked at. */

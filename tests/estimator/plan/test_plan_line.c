@@ -99,7 +99,7 @@ static void malformed_lines(void **state)
 		const char *text, *message;
 		p4d_code code;
 	} bad[] = {
-	    {"p4d1:tp=8@u:tp=8@u", "plan: 'tp' stands twice", P4D_E_PLAN_SYNTAX},
+	    {"p4d1:tp=8@u:tp=8@u", "plan: 'tp' appears twice", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:tp=8", "plan: 'tp=8' is not name=value@origin", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:tp=8@x", "plan: malformed value of 'tp'", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:tp=@u", "--p4d-tp=: not a whole number from 1 to 1024", P4D_E_VALUE},
@@ -107,9 +107,9 @@ static void malformed_lines(void **state)
 	    {"p4d1:model=%4@u", "plan: malformed value of 'model'", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=%00@u", "plan: malformed value of 'model'", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=%0a@u", "--p4d-model: control character 0x0a at position 1", P4D_E_VALUE},
-	    {"p4d1:ep=8@u", "plan: 'ep' is unknown to p4d p4d1; plan and p4d are of different versions",
+	    {"p4d1:ep=8@u", "plan: 'ep' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
-	    {"p4d1:fix=on@u", "plan: 'fix' is unknown to p4d p4d1; plan and p4d are of different versions",
+	    {"p4d1:fix=on@u", "plan: 'fix' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
 	    {"p4d1::tp=8@u", "plan: '' is not name=value@origin", P4D_E_PLAN_SYNTAX},
 	};
@@ -122,7 +122,7 @@ static void malformed_lines(void **state)
 	}
 	refuse("", P4D_E_PLAN_SYNTAX, "plan: '' does not start with 'p4d1:'");
 	refuse("p4d2:tp=8@u", P4D_E_PLAN_SYNTAX, "plan: 'p4d2:tp=8@u' does not start with 'p4d1:'");
-	refuse("p4d1:tp=8@u", P4D_E_PLAN_SYNTAX, "plan: cut off after 11 characters, the hash is missing");
+	refuse("p4d1:tp=8@u", P4D_E_PLAN_SYNTAX, "plan: truncated after 11 characters, the hash is missing");
 	refuse("p4d1:tp=8@u:hash=", P4D_E_PLAN_CHANGED, NULL);
 	memset(longest, 'x', P4D_PLAN_MAX);
 	longest[P4D_PLAN_MAX] = '\0';

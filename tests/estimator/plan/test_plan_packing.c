@@ -38,15 +38,15 @@ static void packing_is_tight(void **state)
  * plan. */
 static uint64_t replay(const p4d_layout *l, const p4d_plan *plan, const p4d_instruction_list *list)
 {
-	uint64_t slot[4] = {0}, always = 0, moment[P4D_MOMENTS] = {0}, alive = 0, peak = 0;
+	uint64_t slot[4] = {0}, always = 0, moment[P4D_LIVE_POINTS] = {0}, alive = 0, peak = 0;
 
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
 		if (row->lifetime == P4D_LIVES_ALWAYS)
 			always += row->bytes;
 		else if (row->lifetime == P4D_LIVES_IN_RANGE)
-			for (int m = 0; m < P4D_MOMENTS; m++)
-				moment[m] += row->moments & 1u << m ? row->bytes : 0;
+			for (int m = 0; m < P4D_LIVE_POINTS; m++)
+				moment[m] += row->live_range & 1u << m ? row->bytes : 0;
 		else
 			slot[row->lifetime] += row->bytes * row->layers;
 	}

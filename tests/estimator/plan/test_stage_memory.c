@@ -97,9 +97,9 @@ static void malformed_measurements(void **state)
 	const struct {
 		const char *text, *message;
 	} cases[] = {
-	    {"", "x.csv:0: not a line of column names"},
+	    {"", "x.csv:0: not a header line"},
 	    {"row_id,gpu\na,b\n", "x.csv:2: no column validate"},
-	    {"row_id,gpu,validate\na,b\n", "x.csv:2: another number of fields than column names"},
+	    {"row_id,gpu,validate\na,b\n", "x.csv:2: number of fields differs from the header"},
 	    {"HEADER\na,B200,1,8,12x,\n", "x.csv:2: not a number in column measured_gib"},
 	    {"HEADER\n\na,B200,1,0,12,\n", "x.csv:3: n_gpus must be above 0"},
 	    {"HEADER\n\"a,b\",B200,0,,,\na,B200,1,8,12,\n", "x.csv:3: no column num_layers"},

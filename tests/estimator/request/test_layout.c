@@ -114,10 +114,10 @@ static void world_rule(void **state)
 {
 	(void)state;
 	refuse("tp=8 pp=2 pipeline-split=20,20", 3, 8, P4D_E_WORLD,
-	       "24 GPUs are no multiple of tp*cp*pp = 8*1*2 = 16; use 32 GPUs or a product that divides 24",
+	       "24 GPUs are not a multiple of tp*cp*pp = 8*1*2 = 16; use 32 GPUs or a product dividing 24",
 	       "--nodes=4 --gpus-per-node=8");
 	refuse("tp=2 pp=2", 1, 6, P4D_E_WORLD,
-	       "6 GPUs are no multiple of tp*cp*pp = 2*1*2 = 4; use 8 GPUs or a product that divides 6",
+	       "6 GPUs are not a multiple of tp*cp*pp = 2*1*2 = 4; use 8 GPUs or a product dividing 6",
 	       "--p4d-tp=2 --p4d-cp=1 --p4d-pp=1");
 }
 
@@ -125,10 +125,10 @@ static void sequence_rule(void **state)
 {
 	(void)state;
 	refuse("cp=4 seq-len=2044", 1, 8, P4D_E_SEQUENCE,
-	       "seq-len=2044 is no multiple of 8 (2 x cp=4); seq-len can be 2040 or 2048",
+	       "seq-len=2044 is not a multiple of 8 (2 x cp=4); seq-len can be 2040 or 2048",
 	       "--p4d-seq-len=2040");
 	refuse("tp=8 seq-len=1001", 1, 8, P4D_E_SEQUENCE,
-	       "seq-len=1001 is no multiple of 8 (cp=1, times tp); seq-len can be 1000 or 1008",
+	       "seq-len=1001 is not a multiple of 8 (cp=1, times tp); seq-len can be 1000 or 1008",
 	       "--p4d-seq-len=1000");
 }
 
@@ -136,10 +136,10 @@ static void batch_rule(void **state)
 {
 	(void)state;
 	refuse("tp=2 global-batch=10", 1, 8, P4D_E_BATCH,
-	       "global-batch=10 is no multiple of micro-batch=1 x dp=4 = 4; global-batch can be 8 or 12",
+	       "global-batch=10 is not a multiple of micro-batch=1 x dp=4 = 4; global-batch can be 8 or 12",
 	       "--p4d-global-batch=12");
 	refuse("tp=2 global-batch=12 micro-batch=2", 1, 8, P4D_E_BATCH,
-	       "global-batch=12 is no multiple of micro-batch=2 x dp=4 = 8; global-batch can be 8 or 16",
+	       "global-batch=12 is not a multiple of micro-batch=2 x dp=4 = 8; global-batch can be 8 or 16",
 	       "--p4d-micro-batch=1");
 }
 
@@ -154,7 +154,7 @@ static void schedule_rule(void **state)
 	       "vocab-parallel needs pp > 1 and schedule=1f1b or v-half, not pp=2 schedule=zb1p",
 	       "--p4d-vocab-parallel=off");
 	refuse("pp=2 schedule=zb1p framework=megatron", 1, 8, P4D_E_SCHEDULE,
-	       "schedule=zb1p is p4d-train's; Megatron-LM has 1f1b and interleaved",
+	       "schedule=zb1p needs p4d-train; Megatron-LM supports 1f1b and interleaved",
 	       "--p4d-schedule=1f1b --p4d-vpp=1");
 	refuse("pp=2 vpp=2 schedule=1f1b", 1, 8, P4D_E_SCHEDULE, "vpp=2 needs the interleaved schedule",
 	       "--p4d-schedule=interleaved");

@@ -274,7 +274,7 @@ static void fractions_do_not_depend_on_the_locale(void **state)
 	assert_true(policy.limit == 1.0);
 	p4d_site_free(site);
 	refused("safe = 0,80\nversion = 1\n", P4D_E_CONF_SYNTAX,
-		"p4d.conf:1: `,` where a key or a section should stand");
+		"p4d.conf:1: found `,`, expected a key or a section");
 }
 
 static void trust(void **state)
