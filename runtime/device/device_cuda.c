@@ -56,14 +56,14 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	char path[PATH_MAX + 32];
 
 	if (!p4d_library_find(LIBRARY, path, sizeof(path)))
-		return p4d_fail(err, P4D_E_DEVICE,
-				"this p4d-train was built without CUDA: there is no %.300s", path),
+		return p4d_fail(err, P4D_E_DEVICE, "this p4d-train was built without CUDA: %.300s not found",
+				path),
 		       fix(err);
 	set_environment();
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	cuda_open *open = library ? function_of(library) : NULL;
 	if (!open)
-		return p4d_fail(err, P4D_E_DEVICE, "CUDA cannot be loaded: %.400s", dlerror()), fix(err);
+		return p4d_fail(err, P4D_E_DEVICE, "cannot load CUDA: %.400s", dlerror()), fix(err);
 	if (open(device, &request, err) == 0)
 		return 0;
 	if (err && !err->fix[0])
@@ -107,6 +107,6 @@ bool p4d_device_cuda_there(p4d_error *err)
 	if (got == (ssize_t)sizeof(why) && err)
 		*err = why;
 	else
-		p4d_fail(err, P4D_E_DEVICE, "the attempt to open the GPU ended without a word");
+		p4d_fail(err, P4D_E_DEVICE, "the process opening the GPU died without an error message");
 	return false;
 }

@@ -2,8 +2,8 @@
 /*
  * Context parallelism by all-gather: the keys and values of a layer come from all ranks at once, attention
  * runs over all of them, and their gradients are added up over the ranks in fp32. Of each sequence the first
- * pieces are gathered in the order of the ranks, then the second ones in the opposite order: so the sequence
- * lies in its own order, and what a piece of queries sees in one run.
+ * chunks are gathered in the order of the ranks, then the second ones in the opposite order: so the sequence
+ * lies in its own order, and what a chunk of queries sees in one run.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -11,12 +11,12 @@
 
 enum { HALVES = 2 };
 
-/* The first or second pieces of a sequence: on all ranks, half of it. */
+/* The first or second chunks of a sequence: on all ranks, half of it. */
 typedef struct half {
-	p4d_group *group; /* in the order of the pieces */
-	uint64_t tokens;  /* of a piece */
-	uint64_t first;   /* where this rank's piece begins among its tokens */
-	uint64_t all;     /* where the pieces begin among gathered keys */
+	p4d_group *group; /* in the order of the chunks */
+	uint64_t tokens;  /* of a chunk */
+	uint64_t first;   /* where this rank's chunk begins among its tokens */
+	uint64_t all;     /* where the chunks begin among gathered keys */
 	uint64_t own;     /* where this rank's does */
 } half;
 

@@ -102,10 +102,10 @@ typedef struct p4d_net {
 	int32_t *host_documents; /* of a micro-batch, in order and then arranged; NULL without the mask */
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
-	uint64_t *label_trained;  /* labels that are trained on in each copy */
-	const int32_t *documents; /* of the micro-batch of the pass that runs; NULL: not masked */
-	void *pace[P4D_AHEAD];    /* marks of the last layers */
-	uint64_t paced;
+	uint64_t *label_trained;       /* labels that are trained on in each copy */
+	const int32_t *documents;      /* of the micro-batch of the pass that runs; NULL: not masked */
+	void *layer_events[P4D_AHEAD]; /* of the last layers */
+	uint64_t throttled;
 } p4d_net;
 
 /*

@@ -7,8 +7,7 @@
 
 /* All rows (n) of x (ns): x itself, or gathered into `to`. NULL: failed. */
 const void *p4d_parallel__gather_rows(p4d_net *m, const void *x, void *to, p4d_error *err);
-/* Where a product writes whose terms lie on all tp ranks: the partial sums, or `to` when there is one rank.
- */
+/* Where a matmul summed over tp ranks writes: the partial sums, or `to` when there is one rank. */
 void *p4d_parallel__partial(p4d_net *m, void *to);
 /* to (ns, h) = the sum of what p4d_parallel__partial holds on all tp ranks. */
 int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err);

@@ -10,7 +10,7 @@ typedef struct space {
 	REAL *scores, *output, *queries, *keys, *values;
 } space;
 
-/* Of a tile of queries on its way over the keys. */
+/* Running state of a tile of queries as it passes over the keys. */
 typedef struct running {
 	REAL maximum[TILE], sum[TILE];
 } running;

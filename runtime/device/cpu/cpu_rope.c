@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the qkv product and attention: bias, qk norm and rotation. Every element is rounded once. */
+/* Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Every element is rounded once. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 

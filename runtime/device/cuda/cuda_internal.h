@@ -11,10 +11,10 @@
 
 enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 1 << 20 };
 
-/* A stream or mark that was opened, to be closed with the device. */
+/* A stream or event that was opened, to be closed with the device. */
 typedef struct p4d_cuda_opened {
-	cudaStream_t stream; /* NULL: a mark */
-	cudaEvent_t mark;
+	cudaStream_t stream; /* NULL: an event */
+	cudaEvent_t event;
 	struct p4d_cuda_opened *next;
 } p4d_cuda_opened;
 

@@ -50,7 +50,7 @@ int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 	const cublasStatus_t status = cublasLtCreate(&p->library);
 	if (status != CUBLAS_STATUS_SUCCESS) {
 		free(p);
-		return p4d_fail(err, P4D_E_DEVICE, "cuBLASLt %zu cannot be started: %s", cublasLtGetVersion(),
+		return p4d_fail(err, P4D_E_DEVICE, "cannot initialize cuBLASLt %zu: %s", cublasLtGetVersion(),
 				cublasLtGetStatusString(status));
 	}
 	*products = p;

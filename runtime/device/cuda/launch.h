@@ -84,10 +84,10 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Threads that share so many pieces of a row: whole warps, at most P4D_THREADS. */
-static inline unsigned p4d_threads_for(uint64_t pieces)
+/* Threads that share so many vectors of a row: whole warps, at most P4D_THREADS. */
+static inline unsigned p4d_threads_for(uint64_t vectors)
 {
-	const uint64_t warps = (pieces + P4D_WARP - 1) / P4D_WARP;
+	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
 
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, P4D_THREADS);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the qkv product and attention: bias, qk norm and rotation. Neighbouring threads (`lanes` of them, a
+ * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Neighbouring threads (`lanes` of them, a
  * power of two) have a head of a token; each has runs of W pairs (i, i + d/2). Every element is rounded once.
  */
 #include "device/cuda/elements.h"

@@ -170,7 +170,7 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	};
 	const uint64_t gradient_bytes =
 	    shape->batch * shape->heads * shape->queries * shape->head_dim * sizeof(float);
-	char why[P4D_CUDNN_WHY] = "it was not asked for before";
+	char why[P4D_CUDNN_WHY] = "it was never prepared";
 	cudaError_t zeroed = cudaSuccess;
 
 	/* its kernels add to it */
