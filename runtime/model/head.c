@@ -5,7 +5,7 @@
 #include "model/buffers.h"
 #include "model/parallel.h"
 
-/* This rank's rows of the vocabulary; those that pad it are in no softmax. */
+/* This rank's rows of the vocabulary; padding rows are in no softmax. */
 typedef struct table {
 	void *weight;
 	float *gradient;
@@ -25,7 +25,7 @@ static table table_of(const p4d_net *m)
 	return y;
 }
 
-/* Softmax maximum and sum of a chunk, over all ranks. The gradients' buffer is free until they are made. */
+/* Softmax maximum and sum of a chunk, over all ranks. The gradient buffer is still free here. */
 static int merge(p4d_net *m, p4d_group *group, float *maximum, float *sum, float *target, uint64_t n,
 		 p4d_error *err)
 {
@@ -92,7 +92,7 @@ int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 	return 0;
 }
 
-/* Chunks of the usual size, and what is left over. */
+/* Full chunks, and the remainder. */
 void p4d_head__warm_up(p4d_net *m)
 {
 	const bool has = m->last || m->l->vocab_parallel;

@@ -3,7 +3,7 @@
 
 #include "model/net.h"
 
-/* Final norm, logits and cross-entropy: head.c, and cut over all stages, vocabulary.c. */
+/* Final norm, logits and cross-entropy: head.c, and sharded over all stages, vocabulary.c. */
 
 /* Loss of the hidden state in a slot; its gradient in B_HIDDEN unless evaluating */
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err);
@@ -20,7 +20,7 @@ typedef struct p4d_head_work {
 	const int32_t *labels;
 	float *softmax;
 	p4d_group *group;
-	bool merge;           /* compute the softmax sums; else they are there */
+	bool merge;           /* compute the softmax sums; else they exist */
 	bool count;           /* add to the loss */
 	bool input, weight;   /* gradients: of x, of the table */
 	void *input_gradient; /* (n, h) */

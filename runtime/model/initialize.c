@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of a new model. A billion normal numbers take a processor a minute, so all that a rank has make
- * them; which one makes a number does not decide what it is.
+ * Weights of a new model. A billion normal numbers take a core a minute, so all cores of a rank share the
+ * work; values do not depend on how it is shared.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "model/buffers.h"
 
-enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers that a thread makes at a time */
+enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers a thread generates at a time */
 #define INITIAL_DEVIATION 0.02
 #define PI 3.14159265358979323846
 
@@ -38,7 +38,7 @@ static float normal(uint64_t key, uint64_t index, double deviation)
 	return (float)(deviation * sqrt(-2 * log(u)) * cos(2 * PI * v));
 }
 
-/* What a thread makes: numbers from..from+count-1 of a slice. */
+/* A thread's share: numbers from..from+count-1 of a slice. */
 typedef struct share {
 	const p4d_weight_slice *slice;
 	uint64_t key, from, count;
@@ -65,7 +65,7 @@ static void *draw(void *context)
 	return NULL;
 }
 
-/* Threads for a rank: its part of the processors that this process may use. */
+/* Threads for a rank: its share of the cores this process may use. */
 static unsigned threads_of(const p4d_net *m)
 {
 	cpu_set_t set;
@@ -100,8 +100,7 @@ static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 	return made;
 }
 
-/* Norms begin as 1, biases as 0, matrices that write to the residual stream the smaller the more there are.
- */
+/* Norms start at 1, biases at 0; matrices writing to the residual stream are scaled down with depth. */
 static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t seed,
 			     float *numbers, unsigned threads)
 {
@@ -133,7 +132,7 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 
 	if (!numbers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
-	/* the gradients' buffer holds the weights in fp32 until they are where they belong */
+	/* the gradient buffer holds the weights in fp32 until they are stored */
 	m->d->zero(m->d, gradients, m->weights.elements * sizeof(float));
 	for (uint32_t i = 0; i < m->weights.count; i++) {
 		const p4d_weight *w = &m->weights.weight[i];

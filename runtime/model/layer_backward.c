@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer backward, whole or in two halves. In schedules that split it, the first half makes all gradients
- * but those of the matrices behind the norms, qkv and gate_up: what these need stays in the slot, the
- * gradients of the products in the place of the products. What is recomputed has no place there, so that with
- * it goes a part of the second half, or all of it.
+ * A layer backward, whole or in two halves. In schedules that split it, the first half computes all gradients
+ * but those of the matrices after the norms, qkv and gate_up: their inputs stay in the slot, output gradients
+ * in place of outputs. Recomputed buffers are not in the slot, so with them part of the second half, or all,
+ * is done in the first.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -47,7 +47,7 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection *p
 	return 0;
 }
 
-/* From there on to B_HIDDEN, to which the gradient of the norm's input is added. */
+/* Continues to B_HIDDEN, adding the gradient of the norm's input. */
 static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p, const void *dy, uint64_t out,
 			    p4d_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer forward, from its input to its output, and again in the backward pass. */
+/* A layer forward, and its recomputation in the backward pass. */
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"

@@ -54,7 +54,7 @@ static void fill_sizes(p4d_net *m)
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
 }
 
-/* The list of this stage; those of the others are compiled with it, and dropped. */
+/* The list of this stage; those of other stages are compiled along with it, and dropped. */
 static int compile(p4d_net *m, p4d_error *err)
 {
 	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));
@@ -175,8 +175,8 @@ void p4d_net_close(p4d_net *m)
 	p4d_error err;
 
 	/*
-	 * What is still in flight needs groups and arena. After an error it may never end, and a GPU that
-	 * frees memory waits for it, deaf to the watch: then the arena stays, for the process is to end.
+	 * Work in flight needs groups and arena. After an error it may never end, and freeing GPU memory
+	 * waits for it without the watch: then the arena is leaked, as the process is about to end.
 	 */
 	const bool ended =
 	    m->arena && !p4d_comm_transport_broken(m->set.transport) && m->d->sync(m->d, &err) == 0;

@@ -56,7 +56,7 @@ static int open_ends(p4d_net *m, p4d_error *err)
 	return p4d_group_open(&m->embedding_group, m->set.world, ranks, 2, err);
 }
 
-/* What the stages send each other: as the list says. */
+/* What stages send each other, according to the list. */
 static void find_sends(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->pp);
@@ -69,7 +69,7 @@ static void find_sends(const p4d_net *m, uint8_t *sends)
 	}
 }
 
-/* Round the ring of context parallelism: keys and values of the storage type, their gradients in fp32. */
+/* Around the ring of context parallelism: keys and values of the storage type, their gradients in fp32. */
 static void find_ring(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->cp);
@@ -85,7 +85,7 @@ static uint64_t largest_segment(const p4d_net *m)
 	return most;
 }
 
-/* Collectives in the order of operations. The arena is free until it is filled. */
+/* Collectives in the order of operations. The arena is unused until it is filled. */
 static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t shards_bytes)
 {
 	return (p4d_traffic){

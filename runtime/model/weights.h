@@ -15,7 +15,7 @@
  * storage as slices of tensors with the names of Hugging Face's Llama.
  */
 
-/* Which rank this is in each direction; see p4d_place_of. */
+/* Coordinates of this rank; see p4d_place_of. */
 typedef struct p4d_place {
 	uint32_t tp, cp, dp, pp;
 } p4d_place;

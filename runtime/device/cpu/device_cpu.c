@@ -30,7 +30,7 @@ static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_er
 		return p4d_fail(err, P4D_E_NO_MEMORY, "the host cannot provide %.1f GiB for the arena",
 				(double)bytes / (1 << 30));
 	if (alignment == HUGE_PAGE_BYTES)
-		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where it can be had */
+		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where available */
 	device->allocated_bytes += bytes;
 	*arena = memory;
 	return 0;
@@ -245,7 +245,7 @@ static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const v
 	BY_TYPE(type, accumulate, y, x, count);
 }
 
-/* Denormal operands and results as 0: each would cost a hundred times what another number does. */
+/* Denormals as 0: each would cost a hundred times as much as another number. */
 static void flush_denormals(void)
 {
 #ifdef __SSE__

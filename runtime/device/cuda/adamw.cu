@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdamW, and what is asked of gradients before it. */
+/* AdamW, and checks of gradients before it. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
@@ -48,7 +48,7 @@ struct nonfinite {
 	}
 };
 
-/* Of words, which are read as numbers. */
+/* Of words, read as floats. */
 struct equal {
 	typedef unsigned long long sum;
 	uint32_t word;

@@ -14,12 +14,12 @@ __device__ static inline uint64_t column_of(int32_t label, uint64_t first, uint6
 	return label >= 0 && (uint64_t)label >= first && column < vocab ? column : vocab;
 }
 
-/* The maximum of what was seen, and the sum of exp(logit - maximum). */
+/* The running maximum, and the sum of exp(logit - maximum). */
 typedef struct softmax_sum {
 	float maximum, sum;
 } softmax_sum;
 
-/* What was not yet added to must not give infinity minus infinity. */
+/* An empty sum must not give infinity minus infinity. */
 __device__ static inline float shift_of(float maximum)
 {
 	return maximum == -INFINITY ? 0 : maximum;
@@ -37,7 +37,7 @@ __device__ static inline softmax_sum join_group(softmax_sum a)
 	for (unsigned apart = P4D_WARP / 2; apart > 0; apart /= 2) {
 		const softmax_sum b = {__shfl_xor_sync(P4D_ALL_LANES, a.maximum, apart),
 				       __shfl_xor_sync(P4D_ALL_LANES, a.sum, apart)};
-		/* both lanes join in the same order, and so get the same */
+		/* both lanes combine in the same order, so results agree */
 		a = threadIdx.x & apart ? join(b, a) : join(a, b);
 	}
 	return a;

@@ -99,7 +99,7 @@ static void zero(p4d_device *device, void *to, uint64_t bytes)
 		p4d_cuda_check(c, cudaMemsetAsync(to, 0, bytes, c->stream), "zero");
 }
 
-/* The driver sees where a pointer points: memory of tests is the host's. */
+/* The driver infers the direction from the pointers: in tests all memory is host memory. */
 static void copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -176,7 +176,7 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 	}
 }
 
-/* The number lies behind the partial sums. */
+/* The counter lies after the partial sums. */
 static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

@@ -86,7 +86,7 @@ static int find_device(uint32_t local_rank, int *device, p4d_error *err)
 	return 0;
 }
 
-/* The same number wherever the GPU, or a part of it that was made one, is seen. */
+/* The same number wherever the GPU, or a MIG slice, is seen. */
 static void name_processor(p4d_device *device, const struct cudaDeviceProp *properties)
 {
 	p4d_text text = p4d_text_in(device->identity, sizeof(device->identity));
@@ -95,7 +95,7 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 		p4d_text_print(&text, "%02x", (unsigned char)properties->uuid.bytes[i]);
 }
 
-/* Makes the context, and loads all code: either may find that there is none for this GPU. */
+/* Creates the context and loads all code: either may find no code for this GPU. */
 static int start_device(const p4d_device *device, int number, int sm, p4d_error *err)
 {
 	cudaError_t status = cudaSetDevice(number);

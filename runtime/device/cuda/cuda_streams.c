@@ -66,7 +66,7 @@ static p4d_cuda_opened *add_opened(p4d_cuda *c, p4d_error *err)
 	return o;
 }
 
-/* What communicates begins as soon as any block of an operation ends, not behind all that wait. */
+/* High priority: communication starts as soon as any block of an operation ends. */
 static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 {
 	p4d_cuda_opened *o = add_opened(p4d_cuda_of(device), err);
@@ -112,7 +112,7 @@ static void event_wait(p4d_device *device, void *waiter, void *event)
 	p4d_cuda_check(c, cudaStreamWaitEvent(stream_of(c, waiter), event, 0), "event_wait");
 }
 
-/* A wait is for what was recorded last, so that one event serves all. */
+/* A wait captures the last record, so one event serves all. */
 static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

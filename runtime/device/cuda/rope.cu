@@ -25,7 +25,7 @@ __device__ static inline pairs<W> pairs_at(const E *head, unsigned half, unsigne
 	return x;
 }
 
-/* x becomes what is stored: rounded. */
+/* Rounds x to the stored value. */
 template <typename E, int W>
 __device__ static inline void put_pairs(E *head, unsigned half, unsigned i, pairs<W> *x)
 {
@@ -264,7 +264,7 @@ void p4d_kernel_heads_backward(cudaStream_t stream, float *sums, p4d_dtype type,
 			       const float *rstd, const p4d_heads *h, float *dbias, float *dquery_weight,
 			       float *dkey_weight)
 {
-	/* without sums over tokens it is a rotation the other way */
+	/* without sums over tokens this is the inverse rotation */
 	const bool plain = !rstd && !dbias;
 	p4d_heads bare = *h;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call of attention as blocks that fused attention takes, and what lies between the two. */
+/* Splits an attention call into blocks that fused attention supports. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
-#include "plan/cudnn_workspace.h" /* the one beside this file is of kernels */
+#include "plan/cudnn_workspace.h" /* the one in this folder is for kernels */
 
 enum { ALIGNMENT = 16, BF16 = 2 };
 
@@ -81,7 +81,7 @@ static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 	return (all | s->query_stride * BF16 | s->key_stride * BF16) % ALIGNMENT == 0;
 }
 
-/* The one place where it is decided who computes a call. NULL: fused attention does; else why not. */
+/* Decides, here only, who computes a call. NULL: fused attention; else why not. */
 static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass pass,
 			   const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
