@@ -105,8 +105,7 @@ static void test_refused(void **state)
 	REFUSED(P4D_E_USAGE, "needs a value", "--data=a", "--steps");
 	REFUSED(P4D_E_USAGE, "--device needs a value", "--data=a", "--device");
 	REFUSED(P4D_E_USAGE, "\"more\"", "--data=a", "--steps=3", "more");
-	REFUSED(P4D_E_USAGE, "one of them", "--data=a", "--steps=3", "--valid-data=b",
-		"--valid-fraction=0.1");
+	REFUSED(P4D_E_USAGE, "exclusive", "--data=a", "--steps=3", "--valid-data=b", "--valid-fraction=0.1");
 }
 
 static void test_hash(void **state)
