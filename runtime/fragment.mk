@@ -51,7 +51,7 @@ comm_sources = \
 # What a rank computes of the model, over a device and its groups.
 model_sources = \
 	runtime/model/net.h runtime/model/net.c runtime/model/weights.h runtime/model/place.c runtime/model/weights.c \
-	runtime/model/pieces.c runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
+	runtime/model/weight_slices.c runtime/model/initialize.c runtime/model/buffers.h runtime/model/buffers.c \
 	runtime/model/parallel.h runtime/model/parallel.c runtime/model/layer.h runtime/model/layer_forward.c \
 	runtime/model/layer_backward.c runtime/model/sequence_order.h runtime/model/sequence_order.c \
 	runtime/model/attention.h runtime/model/attention.c runtime/model/attention_ring.c runtime/model/attention_gather.c \

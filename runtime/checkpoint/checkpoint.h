@@ -24,7 +24,7 @@ enum { P4D_CHECKPOINT_BLOCK = 1 << 20, P4D_CHECKPOINT_TEXT = 1024 };
 
 typedef struct p4d_checkpoint_info {
 	char plan[P4D_PLAN_MAX]; /* plan line with nodes and gpus-per-node: the layout of what is stored */
-	uint64_t step;           /* optimizer steps that were made */
+	uint64_t step;           /* optimizer steps done */
 	uint64_t consumed;       /* samples: the position in the data */
 	uint64_t seed;
 	bool document_mask;
@@ -34,7 +34,7 @@ typedef struct p4d_checkpoint_info {
 /*
  * The storage of one rank, which a trainer, or a test, fills in. read and write move one shard as
  * p4d_weights_shard_of says, all `count` elements of it, padding included. Both may be called from the thread
- * that saves or loads only. A rank that is no owner is written to, but not read from.
+ * that saves or loads only. A rank that owns nothing is written to, but not read.
  */
 typedef struct p4d_checkpoint_storage {
 	const p4d_layout *layout;
@@ -48,7 +48,7 @@ typedef struct p4d_checkpoint_storage {
 
 /* True when the rank's shards are no copy of another rank's. */
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place);
-/* Host memory that saving keeps on this rank: a copy of its shards. 0 when it owns none. */
+/* Host memory that saving uses on this rank: a copy of its shards. 0 when it owns none. */
 uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place);
 
 /* The other ranks. gather as p4d_comm_all_gather: all (world*bytes); NULL when world is 1. */
@@ -62,9 +62,9 @@ typedef struct p4d_checkpoint_peers {
 typedef struct p4d_checkpoint_saver p4d_checkpoint_saver;
 
 /*
- * dir is made when it is missing; what killed processes left in it is removed. keep: complete checkpoints to
- * keep, 0: all. storage and peers are copied, what they point to must stay. Allocates the staging copy and
- * starts a thread. Errors: IO, NO_MEMORY, VALUE, RANK.
+ * dir is created if needed; leftovers of killed processes are removed. keep: complete checkpoints to keep, 0:
+ * all. storage and peers are copied, what they point to must stay. Allocates the staging copy and starts a
+ * thread. Errors: IO, NO_MEMORY, VALUE, RANK.
  */
 int p4d_checkpoint_saver_open(p4d_checkpoint_saver **saver, const char *dir, uint32_t keep,
 			      const p4d_checkpoint_storage *storage, const p4d_checkpoint_peers *peers,
@@ -81,21 +81,21 @@ int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint
  * complete. *done (may be NULL): a checkpoint was completed in this call.
  */
 int p4d_checkpoint_saver_poll(p4d_checkpoint_saver *saver, bool wait, bool *done, p4d_error *err);
-/* Gives up one that is not complete. NULL is fine. */
+/* Aborts one that is not complete. NULL is fine. */
 void p4d_checkpoint_saver_close(p4d_checkpoint_saver *saver);
 
 /*
- * Loads the latest checkpoint that all ranks can read, of any layout of the same model. One that is torn,
- * cut off or changed is passed over for the one before, with a call of `warn` (may be NULL) on rank 0.
- * *found false: there is none. On the layout that saved it, all bits are as they were; on others all values,
- * and padding is zero. Afterwards the caller restores parameters from masters. Errors: CHECKPOINT (all are
- * unusable, or of another model), NO_MEMORY, RANK; storage then holds anything.
+ * Loads the latest checkpoint that all ranks can read, of any layout of the same model. A torn, truncated or
+ * modified one is skipped for the one before it, with a call of `warn` (may be NULL) on rank 0. *found false:
+ * there is none. On the layout that saved it, all bits are as they were; on others all values, and padding is
+ * zero. Afterwards the caller restores parameters from masters. Errors: CHECKPOINT (all are unusable, or of
+ * another model), NO_MEMORY, RANK; storage then holds anything.
  */
 int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage,
 			  const p4d_checkpoint_peers *peers, void (*warn)(void *context, const char *text),
 			  void *context, p4d_checkpoint_info *info, bool *found, p4d_error *err);
 
-/* The steps, without waiting for others; what the above are made of. path: of one checkpoint. */
+/* The individual steps, without waiting for other ranks. path: of one checkpoint. */
 
 /* Highest step below `below` that has a complete checkpoint. false: none. Errors: IO. */
 int p4d_checkpoint__latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);

@@ -51,11 +51,11 @@ int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PAT
 int p4d_checkpoint__make_directory(const char *path, p4d_error *err)
 {
 	if (mkdir(path, 0777) < 0 && errno != EEXIST)
-		return p4d_fail(err, P4D_E_IO, "%.255s: cannot be made: %m", path);
+		return p4d_fail(err, P4D_E_IO, "%.255s: cannot create: %m", path);
 	return 0;
 }
 
-/* A step number behind a prefix, in eight digits or more, as it is written. */
+/* A step number after a prefix, in eight digits or more, as it is written. */
 static bool parse_step(const char *name, const char *before, uint64_t *step)
 {
 	size_t length = strlen(before);
@@ -86,7 +86,7 @@ static int list_steps(const char *dir, const char *before, step_list *list, p4d_
 
 	*list = (step_list){NULL, 0};
 	if (!open)
-		return p4d_fail(err, P4D_E_IO, "%.255s: cannot be read: %m", dir);
+		return p4d_fail(err, P4D_E_IO, "%.255s: cannot read: %m", dir);
 	for (struct dirent *entry; (entry = readdir(open));) {
 		if (!parse_step(entry->d_name, before, &step))
 			continue;
@@ -125,7 +125,7 @@ int p4d_checkpoint__latest(const char *dir, uint64_t below, uint64_t *step, bool
 	return 0;
 }
 
-/* Only what p4d names so is removed: a directory with anything else in it stays. */
+/* Removes only files that p4d names like this: a directory with any other file stays. */
 static void remove_checkpoint(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -166,9 +166,9 @@ static int sync_directory(const char *path, p4d_error *err)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	/* EINVAL: a file system that cannot */
+	/* EINVAL: the file system cannot sync */
 	if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL)) {
-		p4d_fail(err, P4D_E_IO, "%.255s: cannot be synced: %m", path);
+		p4d_fail(err, P4D_E_IO, "%.255s: cannot sync: %m", path);
 		if (fd >= 0)
 			close(fd);
 		return -1;
@@ -199,12 +199,12 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 		if (errno != EEXIST && errno != ENOTEMPTY)
 			break;
 	}
-	return p4d_fail(err, P4D_E_IO, "%.255s: cannot be renamed: %m", from);
+	return p4d_fail(err, P4D_E_IO, "%.255s: cannot rename: %m", from);
 }
 
 /*
- * Else the next start would take one of them for the latest, though training went on from an older one. It
- * comes before the new name: whatever happens in between, the latest is the one that was resumed from.
+ * Otherwise the next start would take one of them for the latest, though training continued from an older
+ * one. Done before the rename: whatever happens in between, the latest is the one resumed from.
  */
 static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 {
@@ -228,7 +228,7 @@ int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err)
 	    sync_directory(partial, err) < 0 || set_later_aside(dir, step, err) < 0)
 		return -1;
 	if (rename(partial, path) < 0)
-		return p4d_fail(err, P4D_E_IO, "%.255s: cannot be renamed: %m", partial);
+		return p4d_fail(err, P4D_E_IO, "%.255s: cannot rename: %m", partial);
 	return sync_directory(dir, err);
 }
 
@@ -247,7 +247,7 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 			rc = -1;
 		else if (rename(from, to) == 0)
 			remove_checkpoint(to);
-		else /* that name is taken, by something that is not p4d's to remove */
+		else /* the name is taken by something that p4d must not remove */
 			rc = set_aside(dir, list.at[i], err);
 	}
 	free(list.at);

@@ -21,11 +21,11 @@ typedef struct p4d_checkpoint_rank_file {
 /* Formats a path. Errors: VALUE when it does not fit. */
 int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Where a checkpoint is made before it has its name. */
+/* Where a checkpoint is written before it gets its name. */
 int p4d_checkpoint__partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__make_directory(const char *path, p4d_error *err);
-/* Removes what killed processes left. Nothing is said of what cannot be removed. */
+/* Removes leftovers of killed processes; failures are ignored. */
 void p4d_checkpoint__remove_leftovers(const char *dir);
 /* Gives a partial checkpoint its name; sets those of later steps aside. Errors: IO. */
 int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err);
@@ -52,20 +52,20 @@ int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_c
 				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err);
 
 /* checkpoint_map.c: which rank's file holds an element of a tensor */
-typedef struct p4d_checkpoint_map_piece {
-	p4d_piece piece;
+typedef struct p4d_checkpoint_map_slice {
+	p4d_weight_slice slice;
 	uint32_t stage, tp, segment;
-} p4d_checkpoint_map_piece;
+} p4d_checkpoint_map_slice;
 
 typedef struct p4d_checkpoint_map {
 	p4d_layout layout;
 	uint64_t vocab;
 	p4d_weights *stage; /* (pp) */
-	p4d_checkpoint_map_piece *piece;
+	p4d_checkpoint_map_slice *slice;
 	size_t count, room; /* sorted by name */
 } p4d_checkpoint_map;
 
-/* Elements that lie one behind the other in the file of a rank. */
+/* Consecutive elements in the file of a rank. */
 typedef struct p4d_extent {
 	uint32_t rank;
 	uint64_t first, count;
@@ -77,13 +77,13 @@ void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
 /* False with P4D_E_CHECKPOINT when the storage is of another model. */
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err);
-/* Ranks hold the same elements at the same places. */
+/* Both store the same elements at the same places on each rank. */
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
 /*
- * Of elements at, at+1, .. at+count-1 of a piece (row by row), the first ones that lie in one extent. *hint:
+ * Of elements at, at+1, .. at+count-1 of a slice (row by row), the first ones that lie in one extent. *hint:
  * 0 at first, speeds up the next call. Errors: CHECKPOINT when nothing holds the first.
  */
-int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_piece *piece, uint64_t at,
+int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint64_t at,
 			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err);
 /* The same of element `at` .. of a segment of the stage and tp of a place, in the flat buffer. */
 void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
@@ -100,15 +100,15 @@ void p4d_checkpoint_reader__close(p4d_checkpoint_reader *reader);
 const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader *reader);
 int p4d_checkpoint_reader__read(p4d_checkpoint_reader *reader, p4d_state state, const p4d_extent *from,
 				float *to, p4d_error *err);
-/* Elements at .. at+count-1 of a piece, wherever they are. */
-int p4d_checkpoint_reader__piece(p4d_checkpoint_reader *reader, p4d_state state, const p4d_piece *piece,
-				 uint64_t at, uint64_t count, float *to, p4d_error *err);
+/* Elements at .. at+count-1 of a slice, wherever they are. */
+int p4d_checkpoint_reader__slice(p4d_checkpoint_reader *reader, p4d_state state,
+				 const p4d_weight_slice *slice, uint64_t at, uint64_t count, float *to,
+				 p4d_error *err);
 
 /*
- * checkpoint_load.c: fills all shards of a storage: calls `fetch` for each run of elements of a piece, and
- * leaves padding zero.
+ * checkpoint_load.c: fills all shards of a storage, calling `fetch` for runs of slice elements; padding is 0.
  */
-typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
-			 float *to, p4d_error *err);
+typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
+			 uint64_t count, float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);

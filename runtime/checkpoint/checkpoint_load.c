@@ -12,35 +12,35 @@ typedef struct window {
 	float *data;
 } window;
 
-static uint64_t elements_of(const p4d_piece *piece)
+static uint64_t elements_of(const p4d_weight_slice *slice)
 {
-	return piece->rows * (piece->tensor_columns ? piece->columns : 1);
+	return slice->rows * (slice->tensor_columns ? slice->columns : 1);
 }
 
-static int fill_piece(const p4d_piece *piece, const window *to, p4d_state state, p4d_fetch fetch,
+static int fill_slice(const p4d_weight_slice *slice, const window *to, p4d_state state, p4d_fetch fetch,
 		      void *context, p4d_error *err)
 {
-	const uint64_t end = piece->offset + elements_of(piece), stop = to->first + to->count;
-	const uint64_t from = piece->offset > to->first ? piece->offset : to->first;
+	const uint64_t end = slice->offset + elements_of(slice), stop = to->first + to->count;
+	const uint64_t from = slice->offset > to->first ? slice->offset : to->first;
 	const uint64_t until = end < stop ? end : stop;
 
 	if (from >= until)
 		return 0;
-	return fetch(context, state, piece, from - piece->offset, until - from, to->data + (from - to->first),
+	return fetch(context, state, slice, from - slice->offset, until - from, to->data + (from - to->first),
 		     err);
 }
 
 static int fill_segment(const p4d_checkpoint_storage *storage, const p4d_segment *segment, const window *to,
 			p4d_state state, p4d_fetch fetch, void *context, p4d_error *err)
 {
-	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 
 	memset(to->data, 0, to->count * sizeof(float));
 	for (uint32_t i = 0; i < segment->weights; i++) {
-		const p4d_weight *weight = &storage->weights->weight[segment->first_weight + i];
-		unsigned n = p4d_pieces_of(storage->layout, storage->place, storage->vocab, weight, pieces);
+		const p4d_weight *w = &storage->weights->weight[segment->first_weight + i];
+		unsigned n = p4d_weight_slices_of(storage->layout, storage->place, storage->vocab, w, slices);
 		for (unsigned j = 0; j < n; j++)
-			if (fill_piece(&pieces[j], to, state, fetch, context, err) < 0)
+			if (fill_slice(&slices[j], to, state, fetch, context, err) < 0)
 				return -1;
 	}
 	return 0;
@@ -82,13 +82,13 @@ int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetc
 	return rc;
 }
 
-static int fetch_stored(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
-			float *to, p4d_error *err)
+static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
+			uint64_t count, float *to, p4d_error *err)
 {
-	return p4d_checkpoint_reader__piece(context, state, piece, at, count, to, err);
+	return p4d_checkpoint_reader__slice(context, state, slice, at, count, to, err);
 }
 
-/* The same storage: shards go back to where they were, with their padding. */
+/* Same layout: shards go back where they were, padding included. */
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
@@ -135,7 +135,7 @@ int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage,
 	return rc;
 }
 
-/* What ranks tell each other of an attempt. */
+/* What ranks exchange about an attempt. */
 typedef struct attempt {
 	uint64_t step;
 	uint32_t found;
@@ -165,7 +165,7 @@ static const attempt *failed(const attempt *all, uint32_t world)
 	return NULL;
 }
 
-/* All ranks try what rank 0 sees: on a network's file system others may see it later. */
+/* All ranks try what rank 0 sees: on a network file system others may see it later. */
 static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_storage *storage,
 		     const p4d_checkpoint_peers *peers, attempt *all, p4d_checkpoint_info *info,
 		     attempt *result, p4d_error *err)
@@ -226,7 +226,7 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 	free(all);
 	if (rc == 0 && !result.found && passed)
 		rc = p4d_fail(err, P4D_E_CHECKPOINT,
-			      "none of the %" PRIu32 " checkpoints in %.40s can be used; the latest: %.380s",
+			      "none of the %" PRIu32 " checkpoints in %.40s is usable; the latest: %.380s",
 			      passed, dir, first);
 	if (rc == 0)
 		*found = result.found;

@@ -17,7 +17,7 @@ enum { MANIFEST_MAX = 64 << 20 };
 /* What follows the text that the manifest's own checksum covers. */
 static const char ending[] = ",\n\"checksum\": \"";
 
-/* 64-bit numbers stand as hexadecimal text: many readers of JSON know integers up to 2^53 only. */
+/* 64-bit numbers stand as hexadecimal text: many JSON readers handle integers only up to 2^53. */
 static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_checkpoint_rank_file *files,
 		      uint32_t count)
 {
@@ -47,7 +47,7 @@ int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *
 	p4d_text out = {.grows = true};
 
 	if (info->step > INT64_MAX || info->consumed > INT64_MAX)
-		return p4d_fail(err, P4D_E_VALUE, "step or samples do not fit a manifest");
+		return p4d_fail(err, P4D_E_VALUE, "step or sample count too large for a manifest");
 	int rc = p4d_checkpoint__join_path(name, err, "%s/manifest.json", path);
 	if (rc < 0)
 		return -1;
@@ -82,7 +82,7 @@ static int read_whole(struct json_object *object, const char *key, int64_t max, 
 	return 0;
 }
 
-/* Before anything else is believed. The end is fixed, so nothing can be behind it. */
+/* Checked before anything else is trusted. The end is fixed, so nothing can follow it. */
 static int check_text(const char *text, size_t size, p4d_error *err)
 {
 	const size_t tail = sizeof(ending) - 1 + 16 + strlen("\"\n}\n");
@@ -91,7 +91,7 @@ static int check_text(const char *text, size_t size, p4d_error *err)
 
 	if (size < tail || memcmp(text + size - tail, ending, sizeof(ending) - 1) != 0 ||
 	    memcmp(text + size - 4, "\"\n}\n", 4) != 0)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "it is cut off or not a manifest of p4d");
+		return p4d_fail(err, P4D_E_CHECKPOINT, "truncated, or not a p4d manifest");
 	memcpy(digits, text + size - 20, 16);
 	uint64_t found = XXH3_64bits(text, size - tail);
 	if (!p4d_number_hex(digits, &expected) || found != expected)
@@ -126,7 +126,7 @@ static int read_files(struct json_object *object, p4d_checkpoint_rank_file **fil
 	return 0;
 }
 
-/* Checkpoints from before there was a mask do not say. */
+/* Checkpoints older than the mask lack the key. */
 static int read_switch(struct json_object *object, const char *key, bool *on, p4d_error *err)
 {
 	char text[8] = "off";

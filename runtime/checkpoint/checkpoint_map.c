@@ -12,15 +12,15 @@ const char *p4d_checkpoint__tensor_name(const p4d_layout *layout, const char *na
 	return layout->tied && !strcmp(name, "lm_head.weight") ? "model.embed_tokens.weight" : name;
 }
 
-static uint64_t columns_of(const p4d_piece *piece)
+static uint64_t columns_of(const p4d_weight_slice *slice)
 {
-	return piece->tensor_columns ? piece->columns : 1;
+	return slice->tensor_columns ? slice->columns : 1;
 }
 
 static int by_name(const void *a, const void *b)
 {
-	const p4d_checkpoint_map_piece *left = a, *right = b;
-	int order = strcmp(left->piece.name, right->piece.name);
+	const p4d_checkpoint_map_slice *left = a, *right = b;
+	int order = strcmp(left->slice.name, right->slice.name);
 
 	if (order)
 		return order;
@@ -38,38 +38,38 @@ static uint32_t segment_of(const p4d_weights *weights, uint32_t weight)
 	return weights->segments;
 }
 
-static int add_piece(p4d_checkpoint_map *map, const p4d_piece *piece, uint32_t stage, uint32_t tp,
+static int add_slice(p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint32_t stage, uint32_t tp,
 		     uint32_t segment, p4d_error *err)
 {
 	if (map->count == map->room) {
 		size_t room = map->room ? 2 * map->room : 64;
-		p4d_checkpoint_map_piece *more = reallocarray(map->piece, room, sizeof(*more));
+		p4d_checkpoint_map_slice *more = reallocarray(map->slice, room, sizeof(*more));
 		if (!more)
-			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the map of a checkpoint");
-		map->piece = more;
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the checkpoint map");
+		map->slice = more;
 		map->room = room;
 	}
-	p4d_checkpoint_map_piece *to = &map->piece[map->count++];
-	*to = (p4d_checkpoint_map_piece){.piece = *piece, .stage = stage, .tp = tp, .segment = segment};
-	if (!strcmp(p4d_checkpoint__tensor_name(&map->layout, piece->name), piece->name))
+	p4d_checkpoint_map_slice *to = &map->slice[map->count++];
+	*to = (p4d_checkpoint_map_slice){.slice = *slice, .stage = stage, .tp = tp, .segment = segment};
+	if (!strcmp(p4d_checkpoint__tensor_name(&map->layout, slice->name), slice->name))
 		return 0;
-	memset(to->piece.name, 0, sizeof(to->piece.name));
-	memcpy(to->piece.name, "model.embed_tokens.weight", sizeof("model.embed_tokens.weight"));
+	memset(to->slice.name, 0, sizeof(to->slice.name));
+	memcpy(to->slice.name, "model.embed_tokens.weight", sizeof("model.embed_tokens.weight"));
 	return 0;
 }
 
 static int add_stage(p4d_checkpoint_map *map, uint32_t stage, p4d_error *err)
 {
 	const p4d_weights *weights = &map->stage[stage];
-	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 
 	for (uint32_t tp = 0; tp < map->layout.tp; tp++)
 		for (uint32_t i = 0; i < weights->count; i++) {
 			p4d_place place = {.tp = tp, .pp = stage};
-			unsigned n =
-			    p4d_pieces_of(&map->layout, place, map->vocab, &weights->weight[i], pieces);
+			unsigned n = p4d_weight_slices_of(&map->layout, place, map->vocab,
+							  &weights->weight[i], slices);
 			for (unsigned j = 0; j < n; j++)
-				if (add_piece(map, &pieces[j], stage, tp, segment_of(weights, i), err) < 0)
+				if (add_slice(map, &slices[j], stage, tp, segment_of(weights, i), err) < 0)
 					return -1;
 		}
 	return 0;
@@ -81,7 +81,7 @@ static int lay_out(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 
 	if (p4d_plan_read(plan, &request, err) < 0)
 		return -1;
-	/* lines from before there was a choice */
+	/* lines older than the option */
 	p4d_request_default(&request, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	map->vocab = (uint64_t)request.value[P4D_VOCAB];
 	return p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
@@ -93,15 +93,15 @@ static int build(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 	p4d_error why;
 
 	if (lay_out(map, plan, &why) < 0)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "its plan line cannot be used: %.300s", why.text);
+		return p4d_fail(err, P4D_E_CHECKPOINT, "invalid plan line: %.300s", why.text);
 	map->stage = calloc(map->layout.pp, sizeof(*map->stage));
 	if (!map->stage)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the map of a checkpoint");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the checkpoint map");
 	for (uint32_t stage = 0; stage < map->layout.pp; stage++)
 		if (p4d_weights_open(&map->stage[stage], &map->layout, stage, err) < 0 ||
 		    add_stage(map, stage, err) < 0)
 			return -1;
-	qsort(map->piece, map->count, sizeof(*map->piece), by_name);
+	qsort(map->slice, map->count, sizeof(*map->slice), by_name);
 	return 0;
 }
 
@@ -114,14 +114,14 @@ int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, p4d_erro
 	return -1;
 }
 
-/* Entries that were never opened are zero, which closing must bear. */
+/* Entries that were never opened are zero; closing them is harmless. */
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map)
 {
 	for (uint32_t stage = 0; map->stage && stage < map->layout.pp; stage++)
 		if (map->stage[stage].segment)
 			p4d_weights_close(&map->stage[stage]);
 	free(map->stage);
-	free(map->piece);
+	free(map->slice);
 	memset(map, 0, sizeof(*map));
 }
 
@@ -148,7 +148,7 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (numbers[i].stored != numbers[i].wanted) {
 			p4d_fail(err, P4D_E_CHECKPOINT,
-				 "it is of another model: %s is %" PRIu64 ", expected %" PRIu64,
+				 "it belongs to another model: %s is %" PRIu64 ", expected %" PRIu64,
 				 numbers[i].what, numbers[i].stored, numbers[i].wanted);
 			return false;
 		}
@@ -184,68 +184,68 @@ void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uin
 	out->count = count < shard - inside ? count : shard - inside;
 }
 
-static const p4d_checkpoint_map_piece *first_named(const p4d_checkpoint_map *map, const char *name)
+static const p4d_checkpoint_map_slice *first_named(const p4d_checkpoint_map *map, const char *name)
 {
 	size_t low = 0, high = map->count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (strcmp(map->piece[middle].piece.name, name) < 0)
+		if (strcmp(map->slice[middle].slice.name, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < map->count && !strcmp(map->piece[low].piece.name, name) ? &map->piece[low] : NULL;
+	return low < map->count && !strcmp(map->slice[low].slice.name, name) ? &map->slice[low] : NULL;
 }
 
-static bool holds(const p4d_piece *piece, uint64_t row, uint64_t column)
+static bool holds(const p4d_weight_slice *slice, uint64_t row, uint64_t column)
 {
-	return row >= piece->first_row && row - piece->first_row < piece->rows &&
-	       (!piece->tensor_columns ||
-		(column >= piece->first_column && column - piece->first_column < piece->columns));
+	return row >= slice->first_row && row - slice->first_row < slice->rows &&
+	       (!slice->tensor_columns ||
+		(column >= slice->first_column && column - slice->first_column < slice->columns));
 }
 
 /* The hint is an index into the table, valid for any name: most calls go on where the last one ended. */
-static const p4d_checkpoint_map_piece *find_holder(const p4d_checkpoint_map *map, const char *name,
+static const p4d_checkpoint_map_slice *find_holder(const p4d_checkpoint_map *map, const char *name,
 						   uint64_t row, uint64_t column, size_t *hint)
 {
-	const p4d_checkpoint_map_piece *at = map->count > *hint ? &map->piece[*hint] : NULL;
+	const p4d_checkpoint_map_slice *at = map->count > *hint ? &map->slice[*hint] : NULL;
 
-	if (at && holds(&at->piece, row, column) && !strcmp(at->piece.name, name))
+	if (at && holds(&at->slice, row, column) && !strcmp(at->slice.name, name))
 		return at;
 	at = first_named(map, name);
-	for (; at && at < map->piece + map->count && !strcmp(at->piece.name, name); at++)
-		if (holds(&at->piece, row, column)) {
-			*hint = (size_t)(at - map->piece);
+	for (; at && at < map->slice + map->count && !strcmp(at->slice.name, name); at++)
+		if (holds(&at->slice, row, column)) {
+			*hint = (size_t)(at - map->slice);
 			return at;
 		}
 	return NULL;
 }
 
-int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_piece *piece, uint64_t at,
+int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint64_t at,
 			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err)
 {
-	const char *name = p4d_checkpoint__tensor_name(&map->layout, piece->name);
-	const uint64_t width = columns_of(piece), vector = !piece->tensor_columns;
-	const uint64_t row = piece->first_row + at / width;
-	const uint64_t column = vector ? 0 : piece->first_column + at % width;
-	const p4d_checkpoint_map_piece *from = find_holder(map, name, row, column, hint);
+	const char *name = p4d_checkpoint__tensor_name(&map->layout, slice->name);
+	const uint64_t width = columns_of(slice), vector = !slice->tensor_columns;
+	const uint64_t row = slice->first_row + at / width;
+	const uint64_t column = vector ? 0 : slice->first_column + at % width;
+	const p4d_checkpoint_map_slice *from = find_holder(map, name, row, column, hint);
 
 	if (!from || from->segment >= map->stage[from->stage].segments ||
-	    from->piece.tensor_rows != piece->tensor_rows ||
-	    from->piece.tensor_columns != piece->tensor_columns)
+	    from->slice.tensor_rows != slice->tensor_rows ||
+	    from->slice.tensor_columns != slice->tensor_columns)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"it does not hold %.95s, row %" PRIu64 ", column %" PRIu64 ", as this model",
-				piece->name, row, column);
-	const uint64_t stored = columns_of(&from->piece);
-	const uint64_t left = vector ? 0 : column - from->piece.first_column;
-	const uint64_t inside = (row - from->piece.first_row) * stored + left;
+				slice->name, row, column);
+	const uint64_t stored = columns_of(&from->slice);
+	const uint64_t left = vector ? 0 : column - from->slice.first_column;
+	const uint64_t inside = (row - from->slice.first_row) * stored + left;
 	uint64_t some;
-	if (vector || (stored == width && from->piece.first_column == piece->first_column))
-		some = from->piece.rows * stored - inside; /* whole rows of both */
+	if (vector || (stored == width && from->slice.first_column == slice->first_column))
+		some = from->slice.rows * stored - inside; /* whole rows of both */
 	else
 		some = width - at % width < stored - left ? width - at % width : stored - left;
-	p4d_checkpoint_map__flat(map, from->stage, from->tp, from->segment, from->piece.offset + inside,
+	p4d_checkpoint_map__flat(map, from->stage, from->tp, from->segment, from->slice.offset + inside,
 				 count < some ? count : some, out);
 	return 0;
 }

@@ -31,7 +31,7 @@ static int by_rank(const void *a, const void *b)
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* Sizes of all files are known without reading them: what was cut off is found here. */
+/* File sizes are known without reading: truncation is found here. */
 static int check_files(const p4d_checkpoint_reader *reader, p4d_error *err)
 {
 	char file[P4D_PATH];
@@ -41,7 +41,7 @@ static int check_files(const p4d_checkpoint_reader *reader, p4d_error *err)
 		if (p4d_checkpoint__rank_path(reader->path, reader->file[i].rank, file, err) < 0)
 			return -1;
 		if (stat(file, &status) < 0 || !S_ISREG(status.st_mode))
-			return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: is not there", file);
+			return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: not found", file);
 		if ((uint64_t)status.st_size != reader->file[i].bytes)
 			return p4d_fail(err, P4D_E_CHECKPOINT,
 					"%.255s: has %" PRIu64 " bytes, expected %" PRIu64, file,
@@ -122,7 +122,7 @@ static int check_tensors(rank_tensors *tensors, const p4d_optimizer *optimizer, 
 	}
 	if (!checksums || checksums->type != P4D_ST_U64 || !checksums->has_checksum ||
 	    checksums->bytes != optimizer->states * tensors->blocks * sizeof(uint64_t))
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: \"checksums\" does not fit the tensors",
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: \"checksums\" does not match the tensors",
 				name);
 	tensors->checksums = checksums->data;
 	return p4d_safetensors__verify(checksums, err);
@@ -144,7 +144,7 @@ static int open_tensors(p4d_checkpoint_reader *reader, uint32_t index, p4d_error
 	char name[P4D_PATH];
 
 	if (expected->rank >= reader->map.layout.world)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: has a file of rank %" PRIu32, reader->path,
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: stray file of rank %" PRIu32, reader->path,
 				expected->rank);
 	if (p4d_checkpoint__rank_path(reader->path, expected->rank, name, err) < 0 ||
 	    p4d_safetensors__open(&file, name, err) < 0)
@@ -153,8 +153,8 @@ static int open_tensors(p4d_checkpoint_reader *reader, uint32_t index, p4d_error
 	int rc = 0;
 	if (found != expected->checksum)
 		rc = p4d_fail(err, P4D_E_CHECKPOINT,
-			      "%.255s: the checksum of its header is %016" PRIx64 ", expected %016" PRIx64,
-			      name, found, expected->checksum);
+			      "%.255s: its header has checksum %016" PRIx64 ", expected %016" PRIx64, name,
+			      found, expected->checksum);
 	if (rc == 0)
 		rc = check_tensors(tensors, optimizer, file, name,
 				   expected_elements(&reader->map, expected->rank), err);
@@ -178,7 +178,7 @@ static int find_tensors(p4d_checkpoint_reader *reader, uint32_t rank, rank_tenso
 	    bsearch(&key, reader->file, reader->files, sizeof(*reader->file), by_rank);
 
 	if (!file)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: has no file of rank %" PRIu32, reader->path,
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.255s: no file for rank %" PRIu32, reader->path,
 				rank);
 	uint32_t index = (uint32_t)(file - reader->file);
 	if (!reader->tensors[index].file && open_tensors(reader, index, err) < 0)
@@ -200,7 +200,7 @@ static int check_block(rank_tensors *tensors, p4d_state state, uint64_t block, p
 				     left < P4D_CHECKPOINT_BLOCK ? left : P4D_CHECKPOINT_BLOCK);
 	if (found != expected)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"%.255s: \"%s\": the checksum of bytes from %" PRIu64 " on is %016" PRIx64
+				"%.255s: \"%s\": the checksum of the bytes from %" PRIu64 " on is %016" PRIx64
 				", expected %016" PRIx64,
 				stored->file, stored->name, at, found, expected);
 	tensors->checked[number] = 1;
@@ -228,7 +228,7 @@ int p4d_checkpoint_reader__read(p4d_checkpoint_reader *reader, p4d_state state, 
 	return 0;
 }
 
-int p4d_checkpoint_reader__piece(p4d_checkpoint_reader *reader, p4d_state state, const p4d_piece *piece,
+int p4d_checkpoint_reader__slice(p4d_checkpoint_reader *r, p4d_state state, const p4d_weight_slice *slice,
 				 uint64_t at, uint64_t count, float *to, p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};
@@ -236,9 +236,9 @@ int p4d_checkpoint_reader__piece(p4d_checkpoint_reader *reader, p4d_state state,
 
 	while (count) {
 		p4d_extent extent;
-		if (p4d_checkpoint_map__find(&reader->map, piece, at, count, &hint, &extent, &why) < 0)
-			return p4d_fail(err, why.code, "%.200s: %.250s", reader->path, why.text);
-		if (p4d_checkpoint_reader__read(reader, state, &extent, to, err) < 0)
+		if (p4d_checkpoint_map__find(&r->map, slice, at, count, &hint, &extent, &why) < 0)
+			return p4d_fail(err, why.code, "%.200s: %.250s", r->path, why.text);
+		if (p4d_checkpoint_reader__read(r, state, &extent, to, err) < 0)
 			return -1;
 		to += extent.count;
 		at += extent.count;

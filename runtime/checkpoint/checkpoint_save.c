@@ -60,7 +60,7 @@ static int write_blocks(p4d_safetensors_writer *writer, const float *data, uint6
 		uint64_t at = i * P4D_CHECKPOINT_BLOCK, left = bytes - at;
 		uint64_t some = left < P4D_CHECKPOINT_BLOCK ? left : P4D_CHECKPOINT_BLOCK;
 		if (stop && *stop)
-			return p4d_fail(err, P4D_E_IO, "saving was given up");
+			return p4d_fail(err, P4D_E_IO, "saving was aborted");
 		checksum[i] = XXH3_64bits(from + at, some);
 		if (p4d_safetensors__write(writer, from + at, some, err) < 0)
 			return -1;
@@ -118,7 +118,7 @@ int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_c
 	if (p4d_safetensors__finish(writer, &out->checksum, err) < 0)
 		return -1;
 	if (stat(file, &status) < 0)
-		return p4d_fail(err, P4D_E_IO, "%.255s: is gone after it was written: %m", file);
+		return p4d_fail(err, P4D_E_IO, "%.255s: disappeared after it was written: %m", file);
 	out->bytes = (uint64_t)status.st_size;
 	return 0;
 }

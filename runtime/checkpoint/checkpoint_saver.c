@@ -7,10 +7,10 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* What this rank's thread is at. Only rank 0 goes beyond WRITTEN. */
+/* State of this rank's thread. Only rank 0 goes beyond WRITTEN. */
 typedef enum progress { IDLE, WRITING, WRITTEN, PUBLISHING, PUBLISHED, FAILED } progress;
 
-/* What ranks tell each other. */
+/* What ranks exchange. */
 typedef struct report {
 	uint32_t progress;
 	uint32_t owner;
@@ -26,7 +26,7 @@ struct p4d_checkpoint_saver {
 	p4d_checkpoint_peers peers;
 	float *staged;
 	uint64_t elements; /* 0: owns none */
-	bool active;       /* a checkpoint is under way; the same on all ranks */
+	bool active;       /* a checkpoint is in progress; the same on all ranks */
 	report *all;       /* (world) */
 	p4d_checkpoint_rank_file *files;
 
@@ -165,7 +165,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	saver->files = calloc(saver->peers.world, sizeof(*saver->files));
 	if (!saver->staged || !saver->all || !saver->files)
 		return p4d_fail(err, P4D_E_NO_MEMORY,
-				"no memory for a copy of %" PRIu64 " bytes to save checkpoints from", bytes);
+				"no memory for a %" PRIu64 "-byte staging copy for checkpoints", bytes);
 	if (p4d_checkpoint__join_path(saver->dir, err, "%s", dir) < 0 ||
 	    p4d_checkpoint__make_directory(dir, err) < 0)
 		return -1;
@@ -174,7 +174,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	return 0;
 }
 
-/* Also the barrier behind which nobody removes leftovers any more. */
+/* Also a barrier: after it nobody removes leftovers any more. */
 static int agree(p4d_checkpoint_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 {
 	report mine = {.progress = rc < 0 ? FAILED : IDLE, .code = rc < 0 ? (uint32_t)why->code : P4D_OK};
@@ -243,7 +243,7 @@ int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint
 		set_progress(saver, WRITING);
 		return 0;
 	}
-	/* the others learn of it at the next poll, as of any failure */
+	/* the others learn of it at the next poll, like any failure */
 	pthread_mutex_lock(&saver->lock);
 	saver->mine.progress = FAILED;
 	saver->mine.code = (uint32_t)why.code;
@@ -268,7 +268,7 @@ static bool all_written(const report *all, uint32_t world)
 	return true;
 }
 
-/* All ranks do: when all have stopped, what they wrote is removed, for on a full disk it is in the way. */
+/* On all ranks: once all have stopped, what they wrote is removed, to make room on a full disk. */
 static void give_up(p4d_checkpoint_saver *saver)
 {
 	saver->stop = true;

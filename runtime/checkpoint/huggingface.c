@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/huggingface_config.h"
 
-enum { AT_ONCE = 1 << 18 }; /* elements that are converted at a time */
+enum { AT_ONCE = 1 << 18 }; /* elements converted at a time */
 
 /* import */
 
@@ -37,20 +37,20 @@ static void convert(float *to, const p4d_safetensors_tensor *from, uint64_t at, 
 	}
 }
 
-static int check_shape(const import *in, const p4d_safetensors_tensor *from, const p4d_piece *piece,
+static int check_shape(const import *in, const p4d_safetensors_tensor *from, const p4d_weight_slice *slice,
 		       p4d_error *err)
 {
-	const bool vector = !piece->tensor_columns;
+	const bool vector = !slice->tensor_columns;
 
-	if (from->dims != (vector ? 1 : 2) || from->shape[0] != piece->tensor_rows ||
-	    (!vector && from->shape[1] != piece->tensor_columns))
+	if (from->dims != (vector ? 1 : 2) || from->shape[0] != slice->tensor_rows ||
+	    (!vector && from->shape[1] != slice->tensor_columns))
 		return p4d_fail(err, P4D_E_CHECKPOINT,
-				"%.200s: %.95s has another shape than the model's (%" PRIu64 ", %" PRIu64 ")",
-				from->file, piece->name, piece->tensor_rows,
-				vector ? 1 : piece->tensor_columns);
+				"%.200s: shape of %.95s differs from the model's (%" PRIu64 ", %" PRIu64 ")",
+				from->file, slice->name, slice->tensor_rows,
+				vector ? 1 : slice->tensor_columns);
 	if (from->type != P4D_ST_F32 && from->type != P4D_ST_BF16 && from->type != P4D_ST_F16)
 		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %.95s is %s, expected F32, BF16 or F16",
-				from->file, piece->name, p4d_safetensors__type_name(from->type));
+				from->file, slice->name, p4d_safetensors__type_name(from->type));
 	size_t number = (size_t)(from - p4d_safetensors__at(in->files, 0));
 	if (!in->verified[number] && p4d_safetensors__verify(from, err) < 0)
 		return -1;
@@ -58,25 +58,25 @@ static int check_shape(const import *in, const p4d_safetensors_tensor *from, con
 	return 0;
 }
 
-static int fetch_tensor(void *context, p4d_state state, const p4d_piece *piece, uint64_t at, uint64_t count,
-			float *to, p4d_error *err)
+static int fetch_tensor(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
+			uint64_t count, float *to, p4d_error *err)
 {
 	const import *in = context;
-	const uint64_t width = piece->tensor_columns ? piece->columns : 1;
-	const uint64_t row_width = piece->tensor_columns ? piece->tensor_columns : 1;
+	const uint64_t width = slice->tensor_columns ? slice->columns : 1;
+	const uint64_t row_width = slice->tensor_columns ? slice->tensor_columns : 1;
 
 	if (state != P4D_STATE_MASTER)
 		return 0;
 	const p4d_safetensors_tensor *from =
-	    p4d_safetensors__find(in->files, p4d_checkpoint__tensor_name(in->layout, piece->name));
+	    p4d_safetensors__find(in->files, p4d_checkpoint__tensor_name(in->layout, slice->name));
 	if (!from)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: has no tensor %.95s", in->path, piece->name);
-	if (check_shape(in, from, piece, err) < 0)
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: no tensor %.95s", in->path, slice->name);
+	if (check_shape(in, from, slice, err) < 0)
 		return -1;
 	while (count) {
 		uint64_t column = at % width, left = width - column;
-		uint64_t place = (piece->first_row + at / width) * row_width +
-				 (piece->tensor_columns ? piece->first_column : 0) + column;
+		uint64_t place = (slice->first_row + at / width) * row_width +
+				 (slice->tensor_columns ? slice->first_column : 0) + column;
 		uint64_t some = width == row_width || count < left ? count : left;
 		convert(to, from, place, some);
 		to += some;
@@ -109,7 +109,7 @@ typedef struct export
 	const char *directory;
 	p4d_safetensors_type type;
 	p4d_safetensors_tensor *tensor; /* (count) of the whole model */
-	p4d_piece *whole;               /* (count) each as one piece */
+	p4d_weight_slice *whole;        /* (count) each as one slice */
 	uint32_t *file;                 /* (count) number of its file */
 	const char **names, **files;
 	char(*file_name)[48]; /* (count) */
@@ -149,7 +149,7 @@ static void release(export *out)
 	p4d_checkpoint_reader__close(out->reader);
 }
 
-/* Every tensor once, cut into files as they come. The map is sorted by name. */
+/* Every tensor once, split into files in order. The map is sorted by name. */
 static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(out->reader);
@@ -157,21 +157,21 @@ static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 	uint32_t file = 0;
 
 	for (size_t i = 0; i < map->count; i++) {
-		const p4d_piece *piece = &map->piece[i].piece;
-		const bool vector = !piece->tensor_columns;
+		const p4d_weight_slice *slice = &map->slice[i].slice;
+		const bool vector = !slice->tensor_columns;
 		uint64_t bytes;
-		if (i && !strcmp(map->piece[i - 1].piece.name, piece->name))
+		if (i && !strcmp(map->slice[i - 1].slice.name, slice->name))
 			continue;
-		p4d_piece *whole = &out->whole[out->count];
-		*whole = *piece;
+		p4d_weight_slice *whole = &out->whole[out->count];
+		*whole = *slice;
 		whole->first_row = whole->first_column = whole->offset = 0;
-		whole->rows = piece->tensor_rows;
-		whole->columns = vector ? piece->columns : piece->tensor_columns;
+		whole->rows = slice->tensor_rows;
+		whole->columns = vector ? slice->columns : slice->tensor_columns;
 		p4d_safetensors_tensor *tensor = &out->tensor[out->count];
 		*tensor =
 		    (p4d_safetensors_tensor){.name = whole->name, .type = out->type, .dims = vector ? 1 : 2};
-		tensor->shape[0] = piece->tensor_rows;
-		tensor->shape[1] = piece->tensor_columns;
+		tensor->shape[0] = slice->tensor_rows;
+		tensor->shape[1] = slice->tensor_columns;
 		if (p4d_safetensors__tensor_bytes(tensor, &bytes, err) < 0)
 			return -1;
 		if (used && file_bytes && (used > file_bytes || bytes > file_bytes - used)) {
@@ -200,14 +200,15 @@ static void name_files(export *out)
 	}
 }
 
-static int write_tensor(export *out, p4d_safetensors_writer *writer, const p4d_piece *whole, p4d_error *err)
+static int write_tensor(export *out, p4d_safetensors_writer *writer, const p4d_weight_slice *whole,
+			p4d_error *err)
 {
 	uint64_t left = whole->rows * (whole->tensor_columns ? whole->columns : 1), at = 0;
 
 	while (left) {
 		uint64_t some = left < AT_ONCE ? left : AT_ONCE;
 		const void *data = out->values;
-		if (p4d_checkpoint_reader__piece(out->reader, P4D_STATE_MASTER, whole, at, some, out->values,
+		if (p4d_checkpoint_reader__slice(out->reader, P4D_STATE_MASTER, whole, at, some, out->values,
 						 err) < 0)
 			return -1;
 		if (out->type == P4D_ST_BF16) {
@@ -281,8 +282,7 @@ static int check_directory(const char *directory, p4d_error *err)
 		if (p4d_checkpoint__join_path(path, err, "%s/%s", directory, taken[i]) < 0)
 			return -1;
 		if (access(path, F_OK) == 0)
-			return p4d_fail(err, P4D_E_IO,
-					"%.255s: is there already; export to another directory", path);
+			return p4d_fail(err, P4D_E_IO, "%.255s: already exists; export elsewhere", path);
 	}
 	return 0;
 }
@@ -294,7 +294,7 @@ int p4d_huggingface__export(const char *checkpoint, const char *directory, p4d_s
 	p4d_checkpoint_info info;
 
 	if (type != P4D_ST_BF16 && type != P4D_ST_F32)
-		return p4d_fail(err, P4D_E_VALUE, "weights are exported as BF16 or F32");
+		return p4d_fail(err, P4D_E_VALUE, "weights can be exported only as BF16 or F32");
 	if (p4d_checkpoint_reader__open(&out.reader, checkpoint, &info, err) < 0)
 		return -1;
 	int rc = check_directory(directory, err);

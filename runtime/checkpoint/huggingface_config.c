@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json beside exported weights: the model of a plan line in the words of the transformers library. */
+/* config.json beside exported weights: the model of a plan line in the terms of the transformers library. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void add_text(struct json_object *to, const char *key, const char *text)
 	add(to, key, json_object_new_string(text));
 }
 
-/* With a point: the library takes 8 for no factor. */
+/* With a decimal point: the library does not accept 8 as a factor. */
 static void add_decimal(struct json_object *to, const char *key, double value)
 {
 	char text[40];

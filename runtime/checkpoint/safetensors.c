@@ -116,7 +116,7 @@ static int add_mapped(p4d_safetensors *files, const char *index, const char *nam
 	const p4d_safetensors_tensor *tensor =
 	    p4d_safetensors__tensor_find(shard->tensor, shard->count, name);
 	if (!tensor)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: tensor \"%.100s\" is not in %.100s", index,
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: tensor \"%.100s\" not found in %.100s", index,
 				name, json_object_get_string(file));
 	files->tensor[files->count++] = *tensor;
 	return 0;
@@ -134,7 +134,7 @@ static int open_index(p4d_safetensors *files, const char *path, p4d_error *err)
 	}
 	if (!json_object_object_get_ex(files->index, "weight_map", &map) ||
 	    !json_object_is_type(map, json_type_object))
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: has no object \"weight_map\"", path);
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: no object \"weight_map\"", path);
 	files->tensor = calloc((size_t)json_object_object_length(map) + 1, sizeof(*files->tensor));
 	if (!files->tensor)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "%.200s: no memory to open it", path);

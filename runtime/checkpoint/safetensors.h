@@ -65,7 +65,7 @@ typedef struct p4d_safetensors p4d_safetensors;
  * path: a file; a model.safetensors.index.json ("weight_map": {tensor: file in the same directory}) with all
  * files it names; or a directory that holds that index or model.safetensors. Files stay mapped until close.
  * Every offset is checked before it is used; data is not read. Errors: CHECKPOINT, which name the file and
- * what is wrong, also when it is not there; NO_MEMORY.
+ * what is wrong, also when it is missing; NO_MEMORY.
  */
 int p4d_safetensors__open(p4d_safetensors **files, const char *path, p4d_error *err);
 /* One file in memory, which is borrowed. `name` stands for it in messages. */
@@ -78,7 +78,7 @@ const p4d_safetensors_tensor *p4d_safetensors__at(const p4d_safetensors *files,
 						  size_t i); /* by name, ascending */
 const p4d_safetensors_tensor *p4d_safetensors__find(const p4d_safetensors *files,
 						    const char *name); /* NULL */
-/* Of the first file; NULL when it is not there. */
+/* Of the first file; NULL if missing. */
 const char *p4d_safetensors__metadata(const p4d_safetensors *files, const char *key);
 /* XXH3 of the first file's length and header. */
 uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files);
@@ -98,8 +98,8 @@ typedef struct p4d_safetensors_writer p4d_safetensors_writer;
 int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
 			    const p4d_safetensors_tensor *tensors, size_t count, const char *const *metadata,
 			    p4d_error *err);
-/* Appends to the data: all tensors one behind the other, in pieces of any size. Errors: IO, VALUE (more than
- * the tensors hold). */
+/* Appends data: all tensors in order, in chunks of any size. Errors: IO, VALUE (more than the tensors hold).
+ */
 int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err);
 /*
  * Completes the file: checksums, sync, rename, sync of the directory. header_checksum: as
@@ -107,7 +107,7 @@ int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uin
  * failure there is no new file. Errors: IO, VALUE (data is missing).
  */
 int p4d_safetensors__finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);
-/* Gives up: removes what was written. NULL is fine. */
+/* Aborts: removes what was written. NULL is fine. */
 void p4d_safetensors__abandon(p4d_safetensors_writer *writer);
 
 /*

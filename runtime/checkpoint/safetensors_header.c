@@ -37,7 +37,7 @@ int p4d_safetensors__tensor_bytes(const p4d_safetensors_tensor *tensor, uint64_t
 
 	for (unsigned i = 0; i < tensor->dims; i++)
 		if (__builtin_mul_overflow(product, tensor->shape[i], &product))
-			return p4d_fail(err, P4D_E_VALUE, "tensor \"%.100s\": its size does not fit 64 bits",
+			return p4d_fail(err, P4D_E_VALUE, "tensor \"%.100s\": its size overflows 64 bits",
 					tensor->name);
 	*bytes = product;
 	return 0;
@@ -86,7 +86,7 @@ static struct json_object *member_of(struct json_object *object, const char *key
 	return member;
 }
 
-/* json-c answers the nearest number it has for those that are too large or negative. */
+/* json-c clamps numbers that are too large or negative. */
 static bool size_at(struct json_object *array, size_t i, uint64_t *size)
 {
 	struct json_object *number = json_object_array_get_idx(array, i);
@@ -105,12 +105,11 @@ static int read_type(const p4d_safetensors_shard *shard, struct json_object *obj
 	int type = 0;
 
 	if (!dtype)
-		return fail(shard, tensor->name, "has no text \"dtype\"", err);
+		return fail(shard, tensor->name, "no string \"dtype\"", err);
 	while (type < P4D_ST_TYPES && strcmp(types[type].name, json_object_get_string(dtype)) != 0)
 		type++;
 	if (type == P4D_ST_TYPES)
-		return fail(shard, tensor->name, "its \"dtype\" is unknown, expected BF16, F16, F32 ...",
-			    err);
+		return fail(shard, tensor->name, "unknown \"dtype\", expected BF16, F16, F32 ...", err);
 	tensor->type = (p4d_safetensors_type)type;
 	return 0;
 }
@@ -122,11 +121,11 @@ static int read_shape(const p4d_safetensors_shard *shard, struct json_object *ob
 	size_t dims = shape ? json_object_array_length(shape) : P4D_STORED_DIMS + 1;
 
 	if (dims > P4D_STORED_DIMS)
-		return fail(shard, tensor->name, "has no list \"shape\" of at most 8 sizes", err);
+		return fail(shard, tensor->name, "no array \"shape\" of at most 8 sizes", err);
 	tensor->dims = (unsigned)dims;
 	for (size_t i = 0; i < dims; i++)
 		if (!size_at(shape, i, &tensor->shape[i]))
-			return fail(shard, tensor->name, "\"shape\" holds what is no size", err);
+			return fail(shard, tensor->name, "\"shape\" contains an invalid size", err);
 	return 0;
 }
 
@@ -139,16 +138,16 @@ static int read_place(const p4d_safetensors_shard *shard, struct json_object *ob
 
 	if (!offsets || json_object_array_length(offsets) != 2 || !size_at(offsets, 0, &begin) ||
 	    !size_at(offsets, 1, &end))
-		return fail(shard, tensor->name, "has no \"data_offsets\" [begin, end]", err);
+		return fail(shard, tensor->name, "no \"data_offsets\" [begin, end]", err);
 	if (begin > end || end > room)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"%.200s: tensor \"%.100s\": bytes %" PRIu64 " to %" PRIu64
-				", expected inside of the %" PRIu64 " bytes behind the header",
+				", expected within the %" PRIu64 " bytes after the header",
 				shard->name, tensor->name, begin, end, room);
 	if (p4d_safetensors__tensor_bytes(tensor, &wanted, NULL) < 0 || wanted != end - begin)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"%.200s: tensor \"%.100s\": has %" PRIu64
-				" bytes, its shape and dtype say another size",
+				" bytes, which does not match its shape and dtype",
 				shard->name, tensor->name, end - begin);
 	tensor->bytes = end - begin;
 	tensor->data = shard->file.data + shard->header_bytes + begin;
@@ -186,7 +185,7 @@ static int read_tensor(p4d_safetensors_shard *shard, const char *name, struct js
 
 	*tensor = (p4d_safetensors_tensor){.name = name, .file = shard->name};
 	if (!json_object_is_type(object, json_type_object))
-		return fail(shard, name, "is not described by an object", err);
+		return fail(shard, name, "its description is not an object", err);
 	if (read_type(shard, object, tensor, err) < 0 || read_shape(shard, object, tensor, err) < 0 ||
 	    read_place(shard, object, tensor, err) < 0 || read_checksum(shard, tensor, err) < 0)
 		return -1;
@@ -205,11 +204,11 @@ static int check_cover(p4d_safetensors_shard *shard, p4d_error *err)
 	for (size_t i = 0; i < shard->count; i++) {
 		if (shard->tensor[i].data != at)
 			return fail(shard, shard->tensor[i].name,
-				    "does not begin where the tensor before it ends", err);
+				    "does not begin where the previous tensor ends", err);
 		at += shard->tensor[i].bytes;
 	}
 	if (at != end)
-		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %" PRIu64 " bytes behind the last tensor",
+		return p4d_fail(err, P4D_E_CHECKPOINT, "%.200s: %" PRIu64 " bytes after the last tensor",
 				shard->name, (uint64_t)(end - at));
 	p4d_safetensors__tensor_sort(shard->tensor, shard->count);
 	return 0;
@@ -242,7 +241,7 @@ int p4d_safetensors__shard_parse(p4d_safetensors_shard *shard, p4d_error *err)
 	if (length < 2 || length > P4D_HEADER_LIMIT || length > shard->file.bytes - sizeof(length))
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"%.200s: byte 0: a header of %" PRIu64 " bytes in a file of %" PRIu64
-				", expected 2 to %d and not more than there are",
+				", expected 2 to %d and no more than the file holds",
 				shard->name, length, shard->file.bytes, P4D_HEADER_LIMIT);
 	shard->header_bytes = sizeof(length) + length;
 	if (read_json(shard, err) < 0)

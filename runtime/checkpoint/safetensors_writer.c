@@ -10,7 +10,7 @@
 #include "base/new_file.h"
 #include "checkpoint/safetensors_internal.h"
 
-/* A tensor under way. */
+/* A tensor being written. */
 typedef struct part {
 	uint64_t bytes;
 	char *digits; /* where its checksum stands in the header */
@@ -33,7 +33,7 @@ static int no_memory(p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write tensors");
 }
 
-/* Checksums are not known before the data: their digits stand at places that are filled later. */
+/* Checksums are known only after the data: room is left for their digits, to be filled in later. */
 static void put_metadata(p4d_text *out, const p4d_safetensors_tensor *tensors, size_t count,
 			 const char *const *metadata, size_t *place)
 {
@@ -66,7 +66,7 @@ static int put_tensors(p4d_text *out, const p4d_safetensors_tensor *tensors, par
 		if (p4d_safetensors__tensor_bytes(tensor, &parts[i].bytes, err) < 0)
 			return -1;
 		if (__builtin_add_overflow(begin, parts[i].bytes, &end) || end > INT64_MAX)
-			return p4d_fail(err, P4D_E_VALUE, "tensors of more than 2^63 bytes in one file");
+			return p4d_fail(err, P4D_E_VALUE, "more than 2^63 bytes of tensors in one file");
 		p4d_json_text_open(out, tensor->name, '{');
 		p4d_json_text_string(out, "dtype", p4d_safetensors__type_name(tensor->type));
 		p4d_json_text_open(out, "shape", '[');
@@ -130,9 +130,9 @@ static int check_names(const p4d_safetensors_tensor *tensors, size_t count, p4d_
 	qsort(names, count, sizeof(*names), compare_names);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		if (!strcmp(names[i], "__metadata__"))
-			rc = p4d_fail(err, P4D_E_VALUE, "no tensor can be called __metadata__");
+			rc = p4d_fail(err, P4D_E_VALUE, "no tensor may be named __metadata__");
 		else if (i > 0 && !strcmp(names[i - 1], names[i]))
-			rc = p4d_fail(err, P4D_E_VALUE, "two tensors are called \"%.200s\"", names[i]);
+			rc = p4d_fail(err, P4D_E_VALUE, "two tensors are named \"%.200s\"", names[i]);
 	}
 	free(names);
 	return rc;

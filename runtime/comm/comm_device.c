@@ -18,7 +18,7 @@ int p4d_comm_device_reach(p4d_device *device, void *event, p4d_error *err)
 	unsigned turn = 0;
 	int reached;
 
-	while ((reached = device->marked(device, event, err)) == 0)
+	while ((reached = device->event_reached(device, event, err)) == 0)
 		if (p4d_device_pause(device, &turn, err) < 0)
 			return -1;
 	return reached < 0 ? -1 : 0;

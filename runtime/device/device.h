@@ -15,9 +15,9 @@
  * rows, all of this rank.
  *
  * `type` is the storage type of activations and parameters: BF16 or FP32. Arithmetic is fp32; gradients of
- * parameters, statistics and optimizer state are fp32. Operations are queued in order; `sync` waits for all,
- * and fails with the first error of any of them. Structures and host memory that an operation is given may be
- * changed as soon as it returns.
+ * parameters, softmax sums and optimizer state are fp32. Operations are queued in order; `sync` waits for
+ * all, and fails with the first error of any of them. Structures and host memory that an operation is given
+ * may be changed as soon as it returns.
  */
 typedef struct p4d_device p4d_device;
 
@@ -127,7 +127,7 @@ struct p4d_device {
 
 	/*
 	 * Streams. All operations are queued on one stream, which is called NULL here; communication may have
-	 * others, beside it. A mark is a place in a stream; a new one counts as reached. Both live until
+	 * others, beside it. An event is a place in a stream; a new one counts as reached. Both live until
 	 * close. The cpu's are all NULL: there everything is done when its call returns. What was queued may
 	 * wait for other ranks: no operation may need an idle device to begin, to load its code for one.
 	 */
@@ -135,10 +135,10 @@ struct p4d_device {
 	int (*stream_open)(p4d_device *, void **stream, p4d_error *err); /* as libraries know it */
 	/* what is queued later on `waiter` starts after what is queued now on `awaited` */
 	void (*stream_wait)(p4d_device *, void *waiter, void *awaited);
-	int (*event_open)(p4d_device *, void **mark, p4d_error *err);
-	void (*mark)(p4d_device *, void *mark, void *stream); /* moves it behind what is queued there now */
-	void (*mark_wait)(p4d_device *, void *waiter, void *mark); /* as stream_wait, for what is before it */
-	int (*marked)(p4d_device *, void *mark, p4d_error *err);   /* 1: reached, 0: not yet, -1: as sync */
+	int (*event_open)(p4d_device *, void **event, p4d_error *err);
+	void (*event_record)(p4d_device *, void *event, void *stream);   /* behind what is queued there now */
+	void (*event_wait)(p4d_device *, void *waiter, void *event);     /* for what precedes it */
+	int (*event_reached)(p4d_device *, void *event, p4d_error *err); /* 1: yes, 0: not yet, -1: as sync */
 	/* makes this the device of libraries that the calling thread calls; the thread that opened it need
 	 * not */
 	int (*attach)(p4d_device *, p4d_error *err);

@@ -23,7 +23,7 @@ typedef int cuda_open(p4d_device *device, const p4d_cuda_request *request, p4d_e
 
 static const char LIBRARY[] = "libp4d-cuda.so";
 
-/* dlsym has no type for functions */
+/* dlsym returns void *, not a function pointer */
 static cuda_open *function_of(void *library)
 {
 	void *symbol = dlsym(library, "p4d_device_cuda_open");
@@ -39,9 +39,9 @@ static int fix(p4d_error *err)
 }
 
 /*
- * CUDA reads these when it starts. Code that is loaded when it is first called may need an idle GPU, which it
- * never is while communication waits on it for a rank that waits for that call; and streams that share a
- * connection to the GPU wait for each other.
+ * CUDA reads these at startup. Lazily loaded code may need an idle GPU, which never comes while communication
+ * on it waits for a rank that waits for that call; and streams that share a connection to the GPU block each
+ * other.
  */
 static void set_environment(void)
 {
@@ -56,14 +56,14 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	char path[PATH_MAX + 32];
 
 	if (!p4d_library_find(LIBRARY, path, sizeof(path)))
-		return p4d_fail(err, P4D_E_DEVICE,
-				"this p4d-train was built without CUDA: there is no %.300s", path),
+		return p4d_fail(err, P4D_E_DEVICE, "this p4d-train was built without CUDA: %.300s not found",
+				path),
 		       fix(err);
 	set_environment();
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	cuda_open *open = library ? function_of(library) : NULL;
 	if (!open)
-		return p4d_fail(err, P4D_E_DEVICE, "CUDA cannot be loaded: %.400s", dlerror()), fix(err);
+		return p4d_fail(err, P4D_E_DEVICE, "cannot load CUDA: %.400s", dlerror()), fix(err);
 	if (open(device, &request, err) == 0)
 		return 0;
 	if (err && !err->fix[0])
@@ -71,7 +71,7 @@ int p4d_device_cuda_load(p4d_device *device, uint32_t local_rank, p4d_error *err
 	return -1;
 }
 
-/* Most hosts without a GPU have no driver either: they need not load CUDA to find out. */
+/* Most hosts without a GPU have no driver either: no need to load CUDA to find out. */
 static int try_device(p4d_device *device, p4d_error *err)
 {
 	char path[PATH_MAX + 32];
@@ -107,6 +107,6 @@ bool p4d_device_cuda_there(p4d_error *err)
 	if (got == (ssize_t)sizeof(why) && err)
 		*err = why;
 	else
-		p4d_fail(err, P4D_E_DEVICE, "the attempt to open the GPU ended without a word");
+		p4d_fail(err, P4D_E_DEVICE, "the process opening the GPU died without an error message");
 	return false;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of the arena was ever written. It begins as numbers that are none, so what is read first shows, too.
- */
+/* Which part of the arena was ever written. It starts filled with NaN, so reads before writes show, too. */
 #include <string.h>
 
 #include "model/net.h"
@@ -14,7 +13,7 @@ void p4d_arena_use__mark(p4d_net *m)
 		m->d->fill(m->d, m->arena, unwritten, m->plan.arena_bytes / sizeof(unwritten));
 }
 
-/* Bytes from `at` that hold something else by now; to the word. */
+/* Bytes from `at` on that have changed since; in whole words. */
 static int written(const p4d_net *m, uint64_t at, uint64_t bytes, uint64_t *sum, p4d_error *err)
 {
 	uint64_t untouched;
@@ -55,7 +54,7 @@ int p4d_arena_use(const p4d_net *m, uint64_t used[P4D_PART_COUNT], p4d_error *er
 		part[row->part] += bytes;
 		transient += moment ? bytes : 0;
 	}
-	/* what other moments wrote beside those rows is working memory, as in the plan */
+	/* what was written outside those rows at other times is working memory, as in the plan */
 	if (written(m, plan->arena_bytes - plan->transient_bytes, plan->transient_bytes, &all, err) < 0)
 		return -1;
 	part[P4D_PART_WORKING_SET] += all - transient;

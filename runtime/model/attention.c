@@ -116,7 +116,7 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return rc;
 }
 
-/* Forward and back over one block of keys, of whatever lies in the arena. */
+/* Forward and backward over one block of keys, on arbitrary arena contents. */
 static void warm(p4d_net *m, uint32_t block, uint64_t keys, uint64_t key_stride)
 {
 	void *any = m->arena;

@@ -11,7 +11,7 @@ p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
 void p4d_attention__warm_up(p4d_net *m);
 
-/* What the ways to all keys of a sequence share: attention.c, attention_ring.c, attention_gather.c. */
+/* Shared by the ways to reach all keys of a sequence: attention.c, attention_ring.c, attention_gather.c. */
 
 /*
  * Queries of this rank, `keys` keys of each sequence, whose rows are key_stride elements apart. block: of
@@ -19,7 +19,7 @@ void p4d_attention__warm_up(p4d_net *m);
  */
 p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, uint32_t block, uint64_t keys,
 					    uint64_t key_stride);
-/* The same for gradients, of a layer whose output is there. */
+/* The same for gradients, of a layer whose output exists. */
 p4d_attention_shape p4d_attention__gradient_shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 						     uint64_t keys, uint64_t key_stride);
 
@@ -29,7 +29,7 @@ static inline char *p4d_column(void *matrix, uint64_t at, uint64_t element)
 	return (char *)matrix + at * element;
 }
 
-/* This rank's tokens first .. first+count-1 of qkv: keys and values, its last columns, side by side. */
+/* Packs keys and values, the last columns of qkv, of this rank's tokens first .. first+count-1. */
 void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t first, uint64_t count);
 
 /*

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Context parallelism by all-gather: the keys and values of a layer come from all ranks at once, attention
- * runs over all of them, and their gradients are added up over the ranks in fp32. Of each sequence the first
- * pieces are gathered in the order of the ranks, then the second ones in the opposite order: so the sequence
- * lies in its own order, and what a piece of queries sees in one run.
+ * runs over all of them, and their gradients are summed over the ranks in fp32. Of each sequence the first
+ * chunks are gathered in the order of the ranks, then the second ones in the opposite order: so the sequence
+ * is in its natural order, and the keys a chunk of queries sees are contiguous.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -11,12 +11,12 @@
 
 enum { HALVES = 2 };
 
-/* The first or second pieces of a sequence: on all ranks, half of it. */
+/* The first or second chunks of a sequence: on all ranks, half of it. */
 typedef struct half {
-	p4d_group *group; /* in the order of the pieces */
-	uint64_t tokens;  /* of a piece */
-	uint64_t first;   /* where this rank's piece begins among its tokens */
-	uint64_t all;     /* where the pieces begin among gathered keys */
+	p4d_group *group; /* in the order of the chunks */
+	uint64_t tokens;  /* of a chunk */
+	uint64_t first;   /* where this rank's chunk begins among its tokens */
+	uint64_t all;     /* where the chunks begin among gathered keys */
 	uint64_t own;     /* where this rank's does */
 } half;
 
@@ -49,7 +49,7 @@ static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 	return 0;
 }
 
-/* Adds up the gradients of all ranks; this rank's go to the last columns of sums. */
+/* Sums the gradients of all ranks; this rank's go to the last columns of sums. */
 static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv, bytes = width * sizeof(*sums);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context parallelism by a ring (arXiv 2310.01889): keys and values go round the ranks while attention works
- * on those that are here; outputs of the blocks are combined by their log-sums.
+ * Context parallelism by a ring (arXiv 2310.01889): keys and values travel round the ranks while attention
+ * works on the local ones; block outputs are combined by their log-sum-exp.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -12,7 +12,7 @@ static char *half_of(const p4d_net *m, p4d_buffer which, unsigned number, uint64
 	return (char *)p4d_buffers_at(m, which) + number * bytes;
 }
 
-/* Two buffers that take turns: what is here goes on while the next comes. */
+/* Double buffering: the current block is sent on while the next arrives. */
 typedef struct ring {
 	uint32_t next, before; /* ranks of the cp group */
 	unsigned channel;
@@ -34,7 +34,7 @@ static int ring_send(p4d_net *m, ring *r, const void *data, p4d_error *err)
 	return p4d_comm_send(m->cp, r->next, r->channel, data, r->bytes, &r->ticket, err);
 }
 
-/* Where the next block comes to, while this one is computed with. */
+/* Where the next block arrives while this one is in use. */
 static int ring_expect(p4d_net *m, const ring *r, void *data, p4d_error *err)
 {
 	return p4d_comm_recv_begin(m->cp, r->before, r->channel, data, r->bytes, err);
@@ -76,7 +76,7 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 	return 0;
 }
 
-/* Gradients of keys and values follow them round, and are whole when they are back. */
+/* Gradients of keys and values follow them round the ring, and are complete on return. */
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err)
 {
 	const uint64_t e = m->element, cp = m->l->cp, width = 2 * m->kv;

@@ -79,7 +79,7 @@ static const int32_t *data_of(p4d_net *m, uint32_t micro_batch, p4d_buffer which
 		return NULL;
 	for (uint64_t i = 0; i < m->n; i++)
 		if (host[i] >= (int64_t)m->set.vocab || (which == B_TOKENS && host[i] < 0)) {
-			p4d_fail(err, P4D_E_DATA, "token %d is outside of the vocabulary of %llu", host[i],
+			p4d_fail(err, P4D_E_DATA, "token %d is outside the vocabulary of %llu", host[i],
 				 (unsigned long long)m->set.vocab);
 			return NULL;
 		}

@@ -7,9 +7,9 @@
 
 void p4d_buffers__find(p4d_net *m);
 void *p4d_buffers_at(const p4d_net *m, p4d_buffer which);
-/* A state of the optimizer; NULL: a master copy that there is none of, in fp32. */
+/* An optimizer state; NULL: the master copy in fp32, which does not exist. */
 float *p4d_buffers_state(const p4d_net *m, p4d_state which);
-/* Whether layers keep it for their backward pass; else it is made again. */
+/* Whether layers keep it for their backward pass; else it is recomputed. */
 bool p4d_buffers__keeps(const p4d_net *m, p4d_activation which);
 void *p4d_buffers_at_slot(const p4d_net *m, p4d_buffer which, uint32_t slot, uint32_t layer);
 /* Buffer `number` of the P4D_SEND_BUFFERS in a row. */
@@ -18,9 +18,9 @@ p4d_layer p4d_buffers_layer(const p4d_net *m, uint32_t chunk, uint32_t slot, uin
 /* The parameters and gradients of a weight; NULL when the model has none. */
 void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
 float *p4d_buffers__gradient(const p4d_net *m, p4d_weight_kind kind, uint32_t layer);
-/* Tokens and labels of a micro-batch; asks the source when they are not there. NULL: it failed. */
+/* Tokens and labels of a micro-batch; asks the source if missing. NULL: it failed. */
 const int32_t *p4d_buffers__tokens(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *err);
 
-/* Labels of a micro-batch, which are there, that are trained on. */
+/* Trained labels of a micro-batch, already loaded. */
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedding of a micro-batch, its table cut over tp or, with vocabulary parallelism, over tp and stages.
- */
+/* Embedding of a micro-batch; its table is sharded over tp or, with vocabulary parallelism, tp and stages. */
 #include "model/embedding.h"
 
 #include "model/buffers.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Final norm and cross-entropy, in pieces of tokens, so that few logits exist at a time. */
+/* Final norm and cross-entropy, in chunks of tokens, so that few logits exist at a time. */
 #include "model/head.h"
 
 #include "model/buffers.h"
 #include "model/parallel.h"
 
-/* This rank's rows of the vocabulary; those that pad it are in no softmax. */
+/* This rank's rows of the vocabulary; padding rows are in no softmax. */
 typedef struct table {
 	void *weight;
 	float *gradient;
@@ -25,7 +25,7 @@ static table table_of(const p4d_net *m)
 	return y;
 }
 
-/* Statistics of a piece over all ranks. The gradients' buffer is free until they are made. */
+/* Softmax maximum and sum of a chunk, over all ranks. The gradient buffer is still free here. */
 static int merge(p4d_net *m, p4d_group *group, float *maximum, float *sum, float *target, uint64_t n,
 		 p4d_error *err)
 {
@@ -42,12 +42,12 @@ static int merge(p4d_net *m, p4d_group *group, float *maximum, float *sum, float
 	return p4d_comm_all_reduce(group, target, n, P4D_DT_FP32, P4D_SUM, err);
 }
 
-static int piece(p4d_net *m, const p4d_head_work *work, const table *rows, uint64_t from, uint64_t n,
-		 p4d_error *err)
+static int head_chunk(p4d_net *m, const p4d_head_work *work, const table *rows, uint64_t from, uint64_t n,
+		      p4d_error *err)
 {
 	const void *x = (const char *)work->x + from * m->h * m->element;
 	const int32_t *labels = work->labels + from;
-	float *maximum = work->statistics + from, *sum = maximum + m->n, *target = sum + m->n;
+	float *maximum = work->softmax + from, *sum = maximum + m->n, *target = sum + m->n;
 	float *logits = p4d_buffers_at(m, B_LOGITS);
 	void *gradient = p4d_buffers_at(m, B_LOGITS_GRADIENT);
 	void *dx = work->input ? (char *)work->input_gradient + from * m->h * m->element : NULL;
@@ -57,7 +57,7 @@ static int piece(p4d_net *m, const p4d_head_work *work, const table *rows, uint6
 	if (rows->rows)
 		m->d->linear_logits(m->d, m->type, logits, x, rows->weight, n, rows->rows, m->h);
 	if (work->merge) {
-		m->d->statistics(m->d, maximum, sum, target, logits, labels, n, rows->rows, rows->first);
+		m->d->softmax_sums(m->d, maximum, sum, target, logits, labels, n, rows->rows, rows->first);
 		if (merge(m, work->group, maximum, sum, target, n, err) < 0)
 			return -1;
 	}
@@ -85,14 +85,14 @@ int p4d_head__chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 
 	for (uint64_t from = 0; from < m->n; from += P4D_CROSS_ENTROPY_CHUNK) {
 		const uint64_t left = m->n - from;
-		if (piece(m, work, &all, from,
-			  left < P4D_CROSS_ENTROPY_CHUNK ? left : P4D_CROSS_ENTROPY_CHUNK, err) < 0)
+		if (head_chunk(m, work, &all, from,
+			       left < P4D_CROSS_ENTROPY_CHUNK ? left : P4D_CROSS_ENTROPY_CHUNK, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* Pieces of the usual size, and what is left over. */
+/* Full chunks, and the remainder. */
 void p4d_head__warm_up(p4d_net *m)
 {
 	const bool has = m->last || m->l->vocab_parallel;
@@ -125,9 +125,9 @@ void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient)
 
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err)
 {
-	void *normed = p4d_buffers_at(m, B_NORM_OUT), *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
+	void *norm_out = p4d_buffers_at(m, B_NORM_OUT), *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
 	p4d_head_work work = {
-	    .statistics = p4d_buffers_at(m, B_SOFTMAX),
+	    .softmax = p4d_buffers_at(m, B_SOFTMAX),
 	    .group = m->tp,
 	    .merge = true,
 	    .count = m->place.tp == 0,
@@ -140,8 +140,8 @@ int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *er
 	if (!work.labels)
 		return -1;
 	m->trained += work.count ? p4d_buffers__trained(m, micro_batch) : 0;
-	p4d_head_norm(m, slot, normed);
-	work.x = p4d_parallel__gather_rows(m, normed, p4d_buffers_at(m, B_GATHERED), err);
+	p4d_head_norm(m, slot, norm_out);
+	work.x = p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
 	if (!work.x || p4d_head__chunks(m, &work, err) < 0)
 		return -1;
 	if (m->evaluating)

@@ -3,7 +3,7 @@
 
 #include "model/net.h"
 
-/* Final norm, logits and cross-entropy: head.c, and cut over all stages, vocabulary.c. */
+/* Final norm, logits and cross-entropy: head.c, and sharded over all stages, vocabulary.c. */
 
 /* Loss of the hidden state in a slot; its gradient in B_HIDDEN unless evaluating */
 int p4d_head_loss(p4d_net *m, uint32_t micro_batch, uint32_t slot, p4d_error *err);
@@ -12,15 +12,15 @@ void p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient);
 
 int p4d_vocabulary_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err);
 /*
- * The head over rows x (n, h): of each piece of tokens logits, statistics (merged over `group`), and what is
- * asked for. statistics: 3 * n.
+ * The head over rows x (n, h): of each chunk of tokens logits, softmax (merged over `group`), and what is
+ * asked for. softmax: 3 * n.
  */
 typedef struct p4d_head_work {
 	const void *x;
 	const int32_t *labels;
-	float *statistics;
+	float *softmax;
 	p4d_group *group;
-	bool merge;           /* make the statistics; else they are there */
+	bool merge;           /* compute the softmax sums; else they exist */
 	bool count;           /* add to the loss */
 	bool input, weight;   /* gradients: of x, of the table */
 	void *input_gradient; /* (n, h) */

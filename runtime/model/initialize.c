@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of a new model. A billion normal numbers take a processor a minute, so all that a rank has make
- * them; which one makes a number does not decide what it is.
+ * Weights of a new model. A billion normal numbers take a core a minute, so all cores of a rank share the
+ * work; values do not depend on how it is shared.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "model/buffers.h"
 
-enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers that a thread makes at a time */
+enum { MOST_THREADS = 16, SHARE = 1 << 18 }; /* numbers a thread generates at a time */
 #define INITIAL_DEVIATION 0.02
 #define PI 3.14159265358979323846
 
@@ -38,9 +38,9 @@ static float normal(uint64_t key, uint64_t index, double deviation)
 	return (float)(deviation * sqrt(-2 * log(u)) * cos(2 * PI * v));
 }
 
-/* What a thread makes: numbers from..from+count-1 of a piece. */
+/* A thread's share: numbers from..from+count-1 of a slice. */
 typedef struct share {
-	const p4d_piece *piece;
+	const p4d_weight_slice *slice;
 	uint64_t key, from, count;
 	double deviation; /* 0: all are `constant` */
 	float constant;
@@ -50,7 +50,7 @@ typedef struct share {
 static void *draw(void *context)
 {
 	const share *s = context;
-	const p4d_piece *p = s->piece;
+	const p4d_weight_slice *p = s->slice;
 	const uint64_t width = p->tensor_columns ? p->tensor_columns : 1;
 	uint64_t row = s->from / p->columns, column = s->from % p->columns;
 
@@ -65,7 +65,7 @@ static void *draw(void *context)
 	return NULL;
 }
 
-/* Threads for a rank: its part of the processors that this process may use. */
+/* Threads for a rank: its share of the cores this process may use. */
 static unsigned threads_of(const p4d_net *m)
 {
 	cpu_set_t set;
@@ -75,7 +75,7 @@ static unsigned threads_of(const p4d_net *m)
 	return own < 1 ? 1 : own < MOST_THREADS ? (unsigned)own : MOST_THREADS;
 }
 
-/* The next numbers of a piece, from `like` on; how many. */
+/* The next numbers of a slice, from `like` on; how many. */
 static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 {
 	share shares[MOST_THREADS];
@@ -100,9 +100,8 @@ static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 	return made;
 }
 
-/* Norms begin as 1, biases as 0, matrices that write to the residual stream the smaller the more there are.
- */
-static void initialize_piece(p4d_net *m, const p4d_weight *w, const p4d_piece *p, uint64_t seed,
+/* Norms start at 1, biases at 0; matrices writing to the residual stream are scaled down with depth. */
+static void initialize_slice(p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t seed,
 			     float *numbers, unsigned threads)
 {
 	const bool norm = w->replicated, residual = w->kind == P4D_W_OUTPUT || w->kind == P4D_W_DOWN;
@@ -110,7 +109,7 @@ static void initialize_piece(p4d_net *m, const p4d_weight *w, const p4d_piece *p
 	    residual ? INITIAL_DEVIATION / sqrt(2.0 * (double)m->l->layers) : INITIAL_DEVIATION;
 	const uint64_t count = p->rows * p->columns;
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS);
-	share all = {.piece = p,
+	share all = {.slice = p,
 		     .key = mixed(seed) ^ p4d_hash_bytes(p->name, strlen(p->name)),
 		     .deviation = norm || !w->decay ? 0 : deviation,
 		     .constant = norm ? 1 : 0,
@@ -125,7 +124,7 @@ static void initialize_piece(p4d_net *m, const p4d_weight *w, const p4d_piece *p
 
 int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 {
-	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	float *gradients = p4d_buffers_at(m, B_GRADIENTS), *master = p4d_buffers_state(m, P4D_STATE_MASTER);
 	const uint64_t shard_bytes = m->weights.elements / m->shards * sizeof(float);
 	const unsigned threads = threads_of(m);
@@ -133,13 +132,13 @@ int p4d_net_initialize(p4d_net *m, uint64_t seed, p4d_error *err)
 
 	if (!numbers)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for new weights");
-	/* the gradients' buffer holds the weights in fp32 until they are where they belong */
+	/* the gradient buffer holds the weights in fp32 until they are stored */
 	m->d->zero(m->d, gradients, m->weights.elements * sizeof(float));
 	for (uint32_t i = 0; i < m->weights.count; i++) {
 		const p4d_weight *w = &m->weights.weight[i];
-		const unsigned count = p4d_pieces_of(m->l, m->place, m->set.vocab, w, pieces);
+		const unsigned count = p4d_weight_slices_of(m->l, m->place, m->set.vocab, w, slices);
 		for (unsigned k = 0; k < count; k++)
-			initialize_piece(m, w, &pieces[k], seed, numbers, threads);
+			initialize_slice(m, w, &slices[k], seed, numbers, threads);
 	}
 	free(numbers);
 	m->d->cast(m->d, m->type, p4d_buffers_at(m, B_PARAMETERS), P4D_DT_FP32, gradients,

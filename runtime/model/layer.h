@@ -5,10 +5,10 @@
 
 /* One layer of the model: layer_forward.c, layer_backward.c. */
 
-/* Input to output (ns, h); recompute makes again what was not kept */
+/* Input to output (ns, h); recompute restores what was not kept */
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err);
 int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err);
-/* norm of x into B_NORMED, all rows of it. NULL: failed. */
+/* norm of x into B_NORM_OUT, all rows. NULL: failed. */
 const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_weight_kind norm, uint32_t layer,
 				 p4d_error *err);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer backward, whole or in two halves. In schedules that split it, the first half makes all gradients
- * but those of the matrices behind the norms, qkv and gate_up: what these need stays in the slot, the
- * gradients of the products in the place of the products. What is recomputed has no place there, so that with
- * it goes a part of the second half, or all of it.
+ * A layer backward, whole or in two halves. In schedules that split it, the first half computes all gradients
+ * but those of the matrices after the norms, qkv and gate_up: their inputs stay in the slot, output gradients
+ * in place of outputs. Recomputed buffers are not in the slot, so with them part of the second half, or all,
+ * is done in the first.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"
 #include "model/parallel.h"
 
-/* A norm, and the product of its output with a weight. */
+/* A norm, and the matmul of its output with a weight. */
 typedef struct projection {
 	p4d_activation input, rstd, output;
 	p4d_weight_kind norm, weight;
@@ -47,7 +47,7 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection *p
 	return 0;
 }
 
-/* From there on to B_HIDDEN, to which the gradient of the norm's input is added. */
+/* Continues to B_HIDDEN, adding the gradient of the norm's input. */
 static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p, const void *dy, uint64_t out,
 			    p4d_error *err)
 {
@@ -66,18 +66,18 @@ static int projection_input(p4d_net *m, const p4d_layer *y, const projection *p,
 static int ffn_part(p4d_net *m, const p4d_layer *y, p4d_error *err)
 {
 	const projection *p = &gate_up_projection;
-	void *product = p4d_buffers_at(m, B_FFN_ACT), *gate_up = y->activation[ACT_GATE_UP];
-	void *product_gradient = p4d_buffers_at(m, B_FFN_ACT_GRADIENT);
+	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT), *gate_up = y->activation[ACT_GATE_UP];
+	void *ffn_act_gradient = p4d_buffers_at(m, B_FFN_ACT_GRADIENT);
 	const void *dy = p4d_parallel__gather_rows(m, p4d_buffers_at(m, B_HIDDEN),
 						   p4d_buffers_at(m, B_GATHERED_GRADIENT), err);
 
 	if (!dy)
 		return -1;
-	m->d->swiglu(m->d, m->type, product, gate_up, m->n, m->f);
-	weight_gradient(m, P4D_W_DOWN, y->number, dy, product, m->h, m->f);
-	m->d->linear_input(m->d, m->type, product_gradient, dy, p4d_buffers__weight(m, P4D_W_DOWN, y->number),
+	m->d->swiglu(m->d, m->type, ffn_act, gate_up, m->n, m->f);
+	weight_gradient(m, P4D_W_DOWN, y->number, dy, ffn_act, m->h, m->f);
+	m->d->linear_input(m->d, m->type, ffn_act_gradient, dy, p4d_buffers__weight(m, P4D_W_DOWN, y->number),
 			   m->n, m->h, m->f, false);
-	m->d->swiglu_backward(m->d, m->type, gate_up, product_gradient, m->n, m->f);
+	m->d->swiglu_backward(m->d, m->type, gate_up, ffn_act_gradient, m->n, m->f);
 	if (!waits(m, p) && projection_weight(m, y, p, gate_up, 2 * m->f, err) < 0)
 		return -1;
 	return projection_input(m, y, p, gate_up, 2 * m->f, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer forward, from its input to its output, and again in the backward pass. */
+/* A layer forward, and its recomputation in the backward pass. */
 #include "model/attention.h"
 #include "model/buffers.h"
 #include "model/layer.h"
@@ -8,11 +8,11 @@
 const void *p4d_layer__norm_rows(p4d_net *m, const void *x, float *rstd, p4d_weight_kind norm, uint32_t layer,
 				 p4d_error *err)
 {
-	void *normed = p4d_buffers_at(m, B_NORM_OUT);
+	void *norm_out = p4d_buffers_at(m, B_NORM_OUT);
 
-	m->d->norm(m->d, m->type, normed, rstd, x, p4d_buffers__weight(m, norm, layer), m->ns, m->h,
+	m->d->norm(m->d, m->type, norm_out, rstd, x, p4d_buffers__weight(m, norm, layer), m->ns, m->h,
 		   m->set.norm_epsilon);
-	return p4d_parallel__gather_rows(m, normed, p4d_buffers_at(m, B_GATHERED), err);
+	return p4d_parallel__gather_rows(m, norm_out, p4d_buffers_at(m, B_GATHERED), err);
 }
 
 /* to (ns, h) = residual + x (n, in) * weight (h, in)^T, summed over tp */
@@ -66,12 +66,12 @@ static int gate_up(p4d_net *m, const p4d_layer *y, p4d_error *err)
 
 int p4d_layer_forward(p4d_net *m, const p4d_layer *y, void *output, p4d_error *err)
 {
-	void *product = p4d_buffers_at(m, B_FFN_ACT);
+	void *ffn_act = p4d_buffers_at(m, B_FFN_ACT);
 
 	if (attention_part(m, y, err) < 0 || gate_up(m, y, err) < 0)
 		return -1;
-	m->d->swiglu(m->d, m->type, product, y->activation[ACT_GATE_UP], m->n, m->f);
-	return add_product(m, output, y->activation[ACT_POST_ATTENTION], product, P4D_W_DOWN, y->number, m->f,
+	m->d->swiglu(m->d, m->type, ffn_act, y->activation[ACT_GATE_UP], m->n, m->f);
+	return add_product(m, output, y->activation[ACT_POST_ATTENTION], ffn_act, P4D_W_DOWN, y->number, m->f,
 			   err);
 }
 

@@ -16,12 +16,12 @@ static int check(const p4d_net_settings *set, p4d_error *err)
 	const p4d_layout *l = set->layout;
 
 	if (l->framework != P4D_FRAMEWORK_P4D)
-		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train runs plans of framework p4d only");
+		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train runs only plans of framework p4d");
 	if (l->precision == P4D_FP16)
 		return p4d_fail(err, P4D_E_UNMODELLED, "p4d-train computes in bf16 or fp32, not in fp16"),
 		       p4d_fix(err, "--precision=bf16");
 	if (l->head_dim % 2)
-		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even to be rotated",
+		return p4d_fail(err, P4D_E_WIDTH, "head-dim=%" PRIu64 " must be even for rotary embeddings",
 				l->head_dim);
 	if (set->vocab == 0 || set->vocab > l->vocab)
 		return p4d_fail(err, P4D_E_VALUE,
@@ -54,7 +54,7 @@ static void fill_sizes(p4d_net *m)
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
 }
 
-/* The list of this stage; those of the others are compiled with it, and dropped. */
+/* The list of this stage; those of other stages are compiled along with it, and dropped. */
 static int compile(p4d_net *m, p4d_error *err)
 {
 	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));
@@ -160,7 +160,7 @@ int p4d_net_open(p4d_net *m, const p4d_net_settings *set, uint32_t rank, p4d_err
 	p4d_buffers__find(m);
 	if (m->weights.elements != m->row[B_PARAMETERS]->shape[0])
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
-				"the model has %" PRIu64 " parameters on stage %u, its plan %" PRIu64,
+				"the model has %" PRIu64 " parameters on stage %u, the plan has %" PRIu64,
 				m->weights.elements, m->place.pp, m->row[B_PARAMETERS]->shape[0]);
 	if (allocate(m, err) < 0 || p4d_parallel__open(m, err) < 0)
 		return -1;
@@ -175,8 +175,8 @@ void p4d_net_close(p4d_net *m)
 	p4d_error err;
 
 	/*
-	 * What is still on its way needs groups and arena. After an error it may never end, and a GPU that
-	 * frees memory waits for it, deaf to the watch: then the arena stays, for the process is to end.
+	 * Work in flight needs groups and arena. After an error it may never end, and freeing GPU memory
+	 * waits for it without the watch: then the arena is leaked, as the process is about to end.
 	 */
 	const bool ended =
 	    m->arena && !p4d_comm_transport_broken(m->set.transport) && m->d->sync(m->d, &err) == 0;

@@ -9,8 +9,8 @@
 
 /*
  * The part of the model that one rank computes: its weights and activations in the arena of its plan, on a
- * device, with the groups of its place. Everything in this folder works on it; the trainer above decides what
- * is computed when.
+ * device, with the groups of its place. Everything in this folder works on it; the trainer above decides the
+ * order.
  */
 
 typedef struct p4d_net_settings {
@@ -26,7 +26,7 @@ typedef struct p4d_net_settings {
 	bool document_mask; /* tokens see those of their own document only */
 } p4d_net_settings;
 
-/* What is asked for of a micro-batch; NULL: not. */
+/* The requested parts of a micro-batch; NULL: not requested. */
 typedef struct p4d_batch {
 	/* (micro_batch, seq_len / cp): of this rank's place in dp and cp, in the order of sampler.h */
 	int32_t *tokens, *labels;
@@ -50,10 +50,10 @@ typedef struct p4d_layer {
 
 enum { CHANNEL_FORWARD, CHANNEL_BACKWARD, CHANNEL_RING, CHANNEL_RING_GRADIENTS };
 
-/* Layers of a pass that the host may be ahead of the device; see p4d_parallel_throttle. */
+/* How many layers the host may run ahead of the device; see p4d_parallel_throttle. */
 enum { P4D_AHEAD = 4 };
 
-/* What a step adds up on the device; B_SCALARS. Read once a step: reading waits for all that was queued. */
+/* What a step accumulates on the device; B_SCALARS. Read once a step: reading waits for all queued work. */
 typedef struct p4d_scalars {
 	double loss, squares; /* of this rank's micro-batches; of its gradients */
 	uint64_t nonfinite;
@@ -102,24 +102,24 @@ typedef struct p4d_net {
 	int32_t *host_documents; /* of a micro-batch, in order and then arranged; NULL without the mask */
 	/* the micro-batch in each copy; UINT32_MAX: none */
 	uint32_t *token_holder, *label_holder, *document_holder;
-	uint64_t *label_trained;  /* labels that are trained on in each copy */
-	const int32_t *documents; /* of the micro-batch of the pass that runs; NULL: not masked */
-	void *pace[P4D_AHEAD];    /* marks of the last layers */
-	uint64_t paced;
+	uint64_t *label_trained;       /* labels that are trained on in each copy */
+	const int32_t *documents;      /* of the micro-batch of the pass that runs; NULL: not masked */
+	void *layer_events[P4D_AHEAD]; /* of the last layers */
+	uint64_t throttled;
 } p4d_net;
 
 /*
- * Collective: every rank opens the same layout. After this nothing allocates. What was opened until an error
- * is closed by p4d_net_close. Errors: UNMODELLED (what this runtime does not compute), PLAN_CHANGED,
- * NO_MEMORY, DEVICE, RANK.
+ * Collective: every rank opens the same layout. After this nothing allocates. After an error, p4d_net_close
+ * closes what was opened. Errors: UNMODELLED (what this runtime does not compute), PLAN_CHANGED, NO_MEMORY,
+ * DEVICE, RANK.
  */
 int p4d_net_open(p4d_net *net, const p4d_net_settings *settings, uint32_t rank, p4d_error *err);
 void p4d_net_close(p4d_net *net);
 
-/* Before the instructions of step `number`: no micro-batch is on the device, and nothing is added up. */
+/* Before the instructions of step `number`: no micro-batch is on the device, accumulators are 0. */
 void p4d_net_begin(p4d_net *net, uint64_t number, bool evaluating, p4d_batch_source source, void *context);
 
-/* Waits for the device, and reads what the step added up. Errors: DEVICE. */
+/* Waits for the device, and reads the scalars of the step. Errors: DEVICE. */
 int p4d_net_read_scalars(p4d_net *net, p4d_scalars *scalars, p4d_error *err);
 
 /* initialize.c: weights of a new model, a function of seed, name and position of the element. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of ranks, what tensor and sequence parallelism add to a product, and the pace of the host. */
+/* Groups of ranks, what tensor and sequence parallelism add to a matmul, and how far the host runs ahead. */
 #include "model/parallel.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "model/buffers.h"
 
-/* Second pieces of a sequence lie on the context-parallel ranks in this order. */
+/* Second chunks of a sequence lie on the context-parallel ranks in this order. */
 static int open_reversed(p4d_net *m, p4d_error *err)
 {
 	const uint32_t cp = (uint32_t)m->l->cp;
@@ -16,7 +16,7 @@ static int open_reversed(p4d_net *m, p4d_error *err)
 	int status;
 
 	if (!ranks)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of ranks");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a rank group");
 	for (place.cp = 0; place.cp < cp; place.cp++)
 		ranks[cp - 1 - place.cp] = p4d_place_rank(m->l, place);
 	status = p4d_group_open(&m->cp_reversed, m->set.world, ranks, cp, err);
@@ -32,7 +32,7 @@ static int open_group(p4d_net *m, p4d_group **group, bool tp, bool cp, bool dp, 
 	int status;
 
 	if (!ranks)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of ranks");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a rank group");
 	for (uint32_t rank = 0; rank < l->world; rank++) {
 		const p4d_place p = p4d_place_of(l, rank);
 		if ((tp || p.tp == m->place.tp) && (cp || p.cp == m->place.cp) &&
@@ -56,7 +56,7 @@ static int open_ends(p4d_net *m, p4d_error *err)
 	return p4d_group_open(&m->embedding_group, m->set.world, ranks, 2, err);
 }
 
-/* What the stages send each other: as the list says. */
+/* What stages send each other, according to the list. */
 static void find_sends(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->pp);
@@ -69,7 +69,7 @@ static void find_sends(const p4d_net *m, uint8_t *sends)
 	}
 }
 
-/* Round the ring of context parallelism: keys and values of the storage type, their gradients in fp32. */
+/* Around the ring of context parallelism: keys and values of the storage type, their gradients in fp32. */
 static void find_ring(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->cp);
@@ -85,14 +85,14 @@ static uint64_t largest_segment(const p4d_net *m)
 	return most;
 }
 
-/* Collectives in the order of operations. The arena is free until it is filled. */
+/* Collectives in the order of operations. The arena is unused until it is filled. */
 static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t shards_bytes)
 {
 	return (p4d_traffic){
 	    .collectives = true, .sum_bytes = sum_bytes, .shards_bytes = shards_bytes, .scratch = m->arena};
 }
 
-/* Rows, or terms of them. Beside rows that are cut, sums are of norms' gradients and of logits' statistics.
+/* Rows, or partial sums of them. With sequence parallelism only norm gradients and softmax sums are summed.
  */
 static p4d_traffic between_tp(const p4d_net *m)
 {
@@ -154,11 +154,11 @@ static int open_device_groups(p4d_net *m, p4d_error *err)
 	int status;
 
 	if (!sends)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a group of ranks");
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a rank group");
 	status = put_on_device(m, sends, err);
 	free(sends);
 	for (int i = 0; status == 0 && i < P4D_AHEAD; i++)
-		status = m->d->event_open(m->d, &m->pace[i], err);
+		status = m->d->event_open(m->d, &m->layer_events[i], err);
 	return status;
 }
 
@@ -216,11 +216,11 @@ int p4d_parallel__reduce_partial(p4d_net *m, void *to, p4d_error *err)
 
 int p4d_parallel_throttle(p4d_net *m, p4d_error *err)
 {
-	void *mark = m->pace[m->paced++ % P4D_AHEAD];
+	void *event = m->layer_events[m->throttled++ % P4D_AHEAD];
 
-	if (p4d_comm_device_reach(m->d, mark, err) < 0)
+	if (p4d_comm_device_reach(m->d, event, err) < 0)
 		return -1;
-	m->d->mark(m->d, mark, NULL);
+	m->d->event_record(m->d, event, NULL);
 	return 0;
 }
 

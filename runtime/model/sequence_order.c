@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the tokens of a sequence lie. With context parallelism a rank holds pieces `rank` and 2*cp-1-rank of
- * 2*cp, so that causal attention is equal work for all. What attention knows of tokens (positions, documents)
- * comes in blocks: of the tokens of each rank where keys go round a ring; where they are gathered, of this
- * rank's tokens and of the whole sequence.
+ * Where the tokens of a sequence lie. With context parallelism a rank holds chunks `rank` and 2*cp-1-rank of
+ * 2*cp, so that causal attention is balanced. What attention knows of tokens (positions, documents) comes in
+ * blocks: of the tokens of each rank with a ring; where keys are gathered, of this rank's tokens and of the
+ * whole sequence.
  */
 #include "model/sequence_order.h"
 
@@ -11,9 +11,9 @@
 
 uint64_t p4d_sequence__place(const p4d_layout *l, uint64_t rank, uint64_t i)
 {
-	const uint64_t length = l->seq_len / l->cp, piece = l->cp > 1 ? length / 2 : length;
+	const uint64_t length = l->seq_len / l->cp, chunk = l->cp > 1 ? length / 2 : length;
 
-	return i < piece ? rank * piece + i : (2 * l->cp - 1 - rank) * piece + i - piece;
+	return i < chunk ? rank * chunk + i : (2 * l->cp - 1 - rank) * chunk + i - chunk;
 }
 
 static bool gathers(const p4d_net *m)

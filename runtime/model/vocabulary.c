@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Passes of vocabulary parallelism, which all stages run together: each holds some rows of both tables. The
- * gradient of the hidden state is made in S (vocab-2) or T (vocab-1); see arXiv 2411.05288. Statistics are
- * merged inside S, piece by piece, so T needs nothing from others.
+ * gradient of the hidden state is computed in S (vocab-2) or T (vocab-1); see arXiv 2411.05288. Softmax sums
+ * are merged inside S, chunk by chunk, so T needs nothing from others.
  */
 #include "model/buffers.h"
 #include "model/embedding.h"
@@ -35,7 +35,7 @@ static int embed_backward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	return p4d_embedding_backward(m, in->micro_batch, hidden, err);
 }
 
-/* Sums of the hidden state's gradient over tp, then over the stages, in fp32, to the last one. */
+/* Sums the hidden state's gradient over tp, then over the stages, in fp32, to the last stage. */
 static int return_gradient(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 {
 	void *gradient = p4d_buffers_at(m, B_NORM_OUT_GRADIENT);
@@ -60,7 +60,7 @@ static int head_pass(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 	const uint64_t bytes = m->ns * m->h * m->element;
 	void *hidden = p4d_buffers_at_slot(m, B_VOCABULARY_HIDDEN, in->slot, 0);
 	p4d_head_work work = {
-	    .statistics = p4d_buffers_at_slot(m, B_VOCABULARY_STATISTICS, in->slot, 0),
+	    .softmax = p4d_buffers_at_slot(m, B_VOCABULARY_STATISTICS, in->slot, 0),
 	    .group = m->vocabulary,
 	    .merge = forward,
 	    .count = forward && m->last && m->place.tp == 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every product and attention once, before anything is queued that waits for other ranks: a library chooses
- * how it computes a shape, and loads the code, at the first of its kind, and that may need an idle device.
+ * Every matmul and attention once, before anything is queued that waits for other ranks: on first use of a
+ * shape a library chooses an algorithm and loads its code, which may need an idle device.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -21,7 +21,7 @@ int p4d_net__warm_up(p4d_net *m, p4d_error *err)
 	    {P4D_W_DOWN, m->h, m->f},
 	};
 
-	if (!m->d->identity[0]) /* the host's memory, and its code */
+	if (!m->d->identity[0]) /* staging memory and its code */
 		return 0;
 	for (int i = 0; i < 4; i++)
 		p4d_parallel__warm_up(m, p4d_buffers__weight(m, products[i].kind, layer),

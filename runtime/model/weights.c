@@ -54,7 +54,7 @@ static void add_layer(weights_builder *b, uint32_t layer)
 	add(b, P4D_W_DOWN, layer, h, z.f);
 }
 
-/* begins: the stage has the beginning of the model, too */
+/* begins: the stage also has the start of the model */
 static void add_end(weights_builder *b, bool begins)
 {
 	const p4d_layout *l = b->layout;

@@ -12,10 +12,10 @@
  * Where every parameter lies. A stage has one flat buffer each of parameters, gradients and (a shard of)
  * optimizer state; it is the chunks one after the other, then the tables of vocabulary parallelism, each
  * padded as p4d_parameters_padded says. Model code finds weights by kind and layer; checkpoints see the same
- * storage as pieces of tensors with the names of Hugging Face's Llama.
+ * storage as slices of tensors with the names of Hugging Face's Llama.
  */
 
-/* Which rank this is in each direction; see p4d_place_of. */
+/* Coordinates of this rank; see p4d_place_of. */
 typedef struct p4d_place {
 	uint32_t tp, cp, dp, pp;
 } p4d_place;
@@ -72,7 +72,7 @@ void p4d_weights_close(p4d_weights *weights);
 
 /*
  * Elements [*first, *first + *count) of the flat buffer are the optimizer shard of a segment on the rank at a
- * place: with a sharded optimizer piece cp + CP*dp of CP*DP equal ones, else all of it.
+ * place: with a sharded optimizer shard cp + CP*dp of CP*DP equal ones, else all of it.
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
@@ -84,19 +84,19 @@ const p4d_weight *p4d_weights__find(const p4d_weights *weights, p4d_weight_kind 
 uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const p4d_weight *table);
 
 /*
- * A piece of a named tensor of the whole model that lies in one rank's flat buffer: rows first_row.. and
+ * A slice of a named tensor of the whole model that lies in one rank's flat buffer: rows first_row.. and
  * columns first_column.. of `name`, stored row by row at `offset`. Rows beyond the real vocabulary (padding)
- * belong to no piece.
+ * belong to no slice.
  */
-typedef struct p4d_piece {
+typedef struct p4d_weight_slice {
 	char name[96];                        /* "model.layers.7.self_attn.q_proj.weight" */
 	uint64_t tensor_rows, tensor_columns; /* of the whole model; columns 0: a vector */
 	uint64_t first_row, rows, first_column, columns;
 	uint64_t offset;
-} p4d_piece;
+} p4d_weight_slice;
 
-enum { P4D_PIECES_OF_WEIGHT = 3 };
+enum { P4D_SLICES_OF_WEIGHT = 3 };
 
-/* The pieces of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
-unsigned p4d_pieces_of(const p4d_layout *layout, p4d_place place, uint64_t vocab, const p4d_weight *weight,
-		       p4d_piece pieces[P4D_PIECES_OF_WEIGHT]);
+/* The slices of a weight on the rank at a place; returns how many. vocab: rows of the real vocabulary. */
+unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_t vocab,
+			      const p4d_weight *weight, p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT]);

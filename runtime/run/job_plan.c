@@ -11,7 +11,7 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* What was typed beside a plan has to be what the plan says. */
+/* Options typed along with a plan must agree with it. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
 {
 	char left[256], right[256];
@@ -24,7 +24,7 @@ static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error
 		p4d_request_value_text(planned, option, right, sizeof(right));
 		if (!strcmp(left, right))
 			continue;
-		p4d_fail(err, P4D_E_PLAN_CHANGED, "--%s=%.100s, but the plan of the job says %.100s",
+		p4d_fail(err, P4D_E_PLAN_CHANGED, "--%s=%.100s, but the job was planned with %.100s",
 			 p4d_request_option_info(option)->name, left,
 			 p4d_is_set(planned, option) ? right : "nothing");
 		return p4d_fix(err, "leave --%s out, or submit the job with it",
@@ -38,7 +38,7 @@ static int from_line(p4d_job_plan *plan, const char *line, const p4d_settings *s
 	if (p4d_plan_read(line, &plan->request, err) < 0)
 		return -1;
 	if (!p4d_is_set(&plan->request, P4D_NODES) || !p4d_is_set(&plan->request, P4D_GPUS_PER_NODE))
-		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: says nothing of nodes and GPUs");
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: no nodes or GPUs");
 	return agree(&settings->request, &plan->request, err);
 }
 
@@ -56,10 +56,10 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 	if (p4d_model_resolve(request, datadir, &preset, err) < 0)
 		return -1;
 	if (ranks % nodes)
-		return p4d_fail(err, P4D_E_WORLD,
-				"%" PRIu64 " ranks on %" PRIu64 " nodes: not as many on each", ranks, nodes);
+		return p4d_fail(err, P4D_E_WORLD, "%" PRIu64 " ranks on %" PRIu64 " nodes: not divisible",
+				ranks, nodes);
 	p4d_plan_place(request, nodes, ranks / nodes, NULL);
-	/* where nothing else is said, the only device that every machine has */
+	/* by default, the only device every machine has */
 	p4d_request_default(request, P4D_DEVICE, P4D_CPU, P4D_BY_P4D);
 	p4d_request_complete(request, preset.global_batch, ranks);
 	return 0;
@@ -74,7 +74,7 @@ static int find_gpu(p4d_job_plan *plan, p4d_error *err)
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
 	if (!plan->gpu)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
-				"the plan is for the GPU \"%s\", which is not known here", plan->request.gpu);
+				"the plan is for the GPU \"%s\", which is unknown here", plan->request.gpu);
 	return 0;
 }
 
@@ -92,7 +92,7 @@ static int build(p4d_job_plan *plan, uint64_t ranks, p4d_error *err)
 			 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
 		return p4d_fix(err, "sbatch --p4d-framework=p4d");
 	}
-	p4d_rope_default(r); /* lines of older versions do not say */
+	p4d_rope_default(r); /* lines of older versions lack it */
 	if (p4d_rope_of(r, &plan->rope, err) < 0)
 		return -1;
 	if (nodes * per_node != ranks) {
@@ -121,7 +121,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		rc = build(plan, ranks, err);
 	if (rc == 0)
 		return 0;
-	/* flags are meant for where they were, or would be, typed */
+	/* the fix names flags for where they would be typed */
 	if (!line && err && err->code != P4D_E_USAGE) {
 		p4d_request_without_prefix(err->text);
 		p4d_request_without_prefix(err->fix);

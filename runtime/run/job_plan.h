@@ -10,29 +10,29 @@
 #include "request/layout.h"
 #include "run/settings.h"
 
-/* What this job was planned to be, as this program computes it. Zero before use. */
+/* The plan of this job, as this program computes it. Zero before use. */
 typedef struct p4d_job_plan {
 	p4d_request request; /* complete */
 	p4d_layout layout;
 	p4d_rope rope;
 	p4d_gpus gpus;
 	const p4d_gpu *gpu;    /* NULL on the cpu */
-	char no_gpu[320];      /* why --device auto took the cpu; "": it did not */
+	char no_gpu[320];      /* why --device auto chose the cpu; "": it did not */
 	p4d_estimate estimate; /* of the fullest stage */
 } p4d_job_plan;
 
 /*
  * The plan line (P4D_PLAN) or, where there is none, the options of the command line, completed like those of
- * p4d estimate. With a line the options that are given too must say the same. ranks, nodes: how many there
- * are. datadir: where models/ is. Errors: PLAN_CHANGED (also when this program computes other buffers than
- * the guard did), PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains
+ * p4d estimate. Options given along with a line must agree with it. ranks, nodes: how many there are.
+ * datadir: where models/ is. Errors: PLAN_CHANGED (also when this program computes buffers that differ from
+ * the guard's), PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains
  * Llama-type models, and knows some ways to scale rotary positions), and those of models and layouts.
  */
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);
 void p4d_job_plan_close(p4d_job_plan *plan);
 
-/* What a stage hands over to the next at a time; 0: there is one stage. Errors: OVERFLOW. */
+/* Bytes that a stage sends to the next at a time; 0 with one stage. Errors: OVERFLOW. */
 int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err);
 
 /*

@@ -31,7 +31,7 @@ static void pass_on(int number)
 	errno = saved;
 }
 
-/* Ctrl-C at a terminal reaches the children, too: they are in the same process group. */
+/* Ctrl-C at a terminal also reaches the children: they are in the same process group. */
 static void pass_on_sent(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -101,7 +101,7 @@ static void note_killed(uint32_t rank, pid_t pid, int number, p4d_error *killed)
 		 (int)pid, number, strsignal(number));
 }
 
-/* The status of the whole. *killed: the first rank that was, not from here; code 0 when none. */
+/* The overall status. *killed: the first rank killed by others; code 0: none. */
 static int wait_for_all(p4d_error *killed)
 {
 	int result = 0, status = 0;
@@ -137,7 +137,7 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 	p4d_error killed = {.code = P4D_OK};
 
 	if (!count || count > MOST)
-		return p4d_fail(err, P4D_E_VALUE, "%u local ranks: from 1 to %d are possible", count, MOST);
+		return p4d_fail(err, P4D_E_VALUE, "%u local ranks, expected 1 to %d", count, MOST);
 	if (p4d_rank_listen(err) < 0)
 		return -1;
 	ending = 0;

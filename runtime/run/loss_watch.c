@@ -10,7 +10,7 @@ static const double weight = 1.0 / 32, deviations = 6, least_jump = 0.5;
 
 static void remember(p4d_loss_watch *w, double loss)
 {
-	/* like a plain mean until the weight of a new loss has come down to that of the running one */
+	/* a plain mean until the weight of a new loss has fallen to that of the running mean */
 	double share = w->seen < 32 ? 1.0 / (double)(w->seen + 1) : weight, away = loss - w->mean;
 
 	w->mean += share * away;
@@ -31,7 +31,7 @@ double p4d_loss_limit(const p4d_loss_watch *w)
 	return w->on_spike == P4D_SPIKE_SKIP ? usual_most(w) : INFINITY;
 }
 
-/* False: one more is too many. */
+/* False: the limit is exceeded. */
 static bool may_skip(p4d_loss_watch *w)
 {
 	w->skips++;
@@ -42,8 +42,8 @@ static bool may_skip(p4d_loss_watch *w)
 static int too_many_skips(const p4d_loss_watch *w, uint64_t step, const char *why, p4d_error *err)
 {
 	return p4d_fail(err, P4D_E_DIVERGED,
-			"step %" PRIu64 ": %s; %" PRIu64 " steps were skipped in a row, --skips=%" PRIu64
-			" are allowed",
+			"step %" PRIu64 ": %s; %" PRIu64
+			" consecutive steps skipped, more than --skips=%" PRIu64,
 			step, why, w->skips, w->skips_allowed);
 }
 
@@ -61,10 +61,10 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 {
 	char why[96];
 
-	snprintf(why, sizeof(why), "loss %g is far above the usual %g", loss, w->mean);
+	snprintf(why, sizeof(why), "loss %g is far above the running mean %g", loss, w->mean);
 	w->spikes++;
 	w->all_spikes++;
-	/* so many are no spike but the new level */
+	/* so many are not spikes but a new level */
 	if (w->spikes >= NEW_LEVEL) {
 		w->seen = 0;
 		w->mean = w->variance = 0;
@@ -78,8 +78,7 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 	if (!w->spikes_allowed || w->spikes <= w->spikes_allowed)
 		return 0;
 	return p4d_fail(err, P4D_E_DIVERGED,
-			"step %" PRIu64 ": %s, for the %" PRIu64 ". step in a row; --spikes=%" PRIu64
-			" are allowed",
+			"step %" PRIu64 ": %s; %" PRIu64 " consecutive spikes, more than --spikes=%" PRIu64,
 			step, why, w->spikes, w->spikes_allowed);
 }
 

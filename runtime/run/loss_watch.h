@@ -7,15 +7,15 @@
 #include "base/error.h"
 
 /*
- * When a training goes wrong. Gradients that are not finite are never applied; the step is skipped. A loss
- * far above the last ones is a spike, and what that does is the user's choice: it is reported, the step is
- * skipped, too, or the run stops. So many skipped steps in a row, or reported spikes, stop the run, because
- * from there on every step makes the last good checkpoint older. What is decided follows from numbers that
- * are the same on all ranks, so all decide the same.
+ * Detects a training run gone wrong. Gradients that are not finite are never applied; the step is skipped. A
+ * loss far above the last ones is a spike, and the user chooses the response: report it, report it and skip
+ * the step, or stop. Too many consecutive skipped steps, or reported spikes, stop the run, because from there
+ * on every step makes the last good checkpoint older. Decisions depend only on numbers that are equal on all
+ * ranks, so all decide alike.
  *
  * A spike is a loss above mean + 6*deviation of the last losses, and more than 0.5 above the mean: running
- * estimates with weight 1/32, after 16 steps. Spikes do not enter the estimates, but after 32 in a row
- * these begin anew.
+ * estimates with weight 1/32, after 16 steps. Spikes do not enter the estimates, but after 32 in a row these
+ * start over.
  */
 typedef enum p4d_loss_kind { P4D_LOSS_FINE, P4D_LOSS_SPIKE, P4D_LOSS_NOT_FINITE } p4d_loss_kind;
 

@@ -7,7 +7,7 @@
 #include "base/host_memory.h"
 #include "plan/plan.h"
 
-/* The arena of this rank, its plan, and whether the device gave just that. */
+/* The arena of this rank, its plan, and whether the device allocated exactly that. */
 static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_trainer *trainer,
 		p4d_device *device, p4d_error *err)
 {
@@ -19,8 +19,8 @@ static int fill(p4d_memory_report *r, const p4d_job_plan *plan, const p4d_traine
 	r->allocated_bytes = device->allocated_bytes;
 	if (r->planned_bytes != r->allocated_bytes)
 		return p4d_fail(err, P4D_E_PLAN_CHANGED,
-				"the plan has %" PRIu64 " bytes, the device gave %" PRIu64, r->planned_bytes,
-				r->allocated_bytes);
+				"the plan has %" PRIu64 " bytes, the device allocated %" PRIu64,
+				r->planned_bytes, r->allocated_bytes);
 	memcpy(r->planned, p4d_trainer_plan(trainer)->part, sizeof(r->planned));
 	if (p4d_trainer_arena_used(trainer, r->used, err) < 0)
 		return -1;
@@ -48,7 +48,7 @@ int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, 
 	most[0] = (double)r.allocated_bytes;
 	if (p4d_comm_all_reduce(all, most, 3, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
-	/* of those with the largest arena the first; numbers below 2^53 are exact */
+	/* the first of those with the largest arena; exact below 2^53 */
 	double first = (double)r.allocated_bytes == most[0] ? -(double)r.rank : -(double)p4d_group_size(all);
 	if (p4d_comm_all_reduce(all, &first, 1, P4D_DT_FP64, P4D_MAX, err) < 0 ||
 	    p4d_comm_broadcast(all, &r, sizeof(r), (uint32_t)-first, err) < 0)
@@ -108,7 +108,7 @@ void p4d_memory_report_json(const p4d_memory_report *r, p4d_text *json)
 	p4d_json_text_whole(json, "rank", r->rank);
 }
 
-/* A line of the table but for its end. */
+/* A line of the table without its end. */
 static void put_row(p4d_text *to, const char *name, uint64_t planned, uint64_t used, double unit)
 {
 	p4d_text_print(to, "%-18s%11.3f", name, (double)planned / unit);
@@ -142,12 +142,12 @@ const char *p4d_memory_report_text(const p4d_memory_report *r, char *buf, size_t
 		p4d_text_print(&to, "\n");
 	}
 	put_row(&to, "arena", r->planned_bytes, r->used_bytes, unit);
-	p4d_text_print(&to, "  %.3f were allocated\n", (double)r->allocated_bytes / unit);
+	p4d_text_print(&to, "  %.3f allocated\n", (double)r->allocated_bytes / unit);
 	if (r->device_total) {
 		put_row(&to, "GPU", r->planned_bytes + r->planned_reserve, r->device_bytes, unit);
-		p4d_text_print(&to, "  of %.3f, by whomever\n", (double)r->device_total / unit);
+		p4d_text_print(&to, "  of %.3f, by all processes\n", (double)r->device_total / unit);
 	}
 	put_row(&to, "host", r->host.sum, r->host_peak, unit);
-	p4d_text_print(&to, "  of any rank; %.3f are files", (double)r->host_mapped / unit);
+	p4d_text_print(&to, "  of any rank; %.3f in files", (double)r->host_mapped / unit);
 	return buf;
 }

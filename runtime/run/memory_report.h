@@ -11,12 +11,12 @@
 
 /*
  * Predicted and actual memory of a run. Of the rank with the largest arena, by class: what the plan says, and
- * what was really written to. Of the host: what the plan says of a rank, and the most that any process had.
+ * what was actually written. Of the host: what the plan says of a rank, and the peak of any process.
  */
 typedef struct p4d_memory_report {
 	uint32_t rank;
 	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* of its arena */
-	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device gave */
+	uint64_t planned_bytes, allocated_bytes, used_bytes;    /* their sums; what the device allocated */
 	/* of a GPU: context, libraries and communicators as planned; what is in use in all, also by others;
 	 * its size. 0 on the cpu. */
 	uint64_t planned_reserve, device_bytes, device_total;
@@ -25,8 +25,8 @@ typedef struct p4d_memory_report {
 } p4d_memory_report;
 
 /*
- * Collective, after the last step. Reads the arena once. Errors: PLAN_CHANGED (a device gave another number
- * of bytes than the plan of its rank has), RANK.
+ * Collective, after the last step. Reads the arena once. Errors: PLAN_CHANGED (a device allocated other than
+ * its rank's plan), RANK.
  */
 int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, const p4d_trainer *trainer,
 			   p4d_device *device, p4d_group *all, p4d_error *err);

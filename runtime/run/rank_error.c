@@ -35,7 +35,7 @@ typedef struct p4d_rank_final_report {
 	char text[1400];
 } p4d_rank_final_report;
 
-static p4d_rank_final_report *words; /* NULL: nobody listens */
+static p4d_rank_final_report *report; /* NULL: no launcher prints it */
 
 static int line_of(char *line, size_t size, const p4d_error *err, const char *host, uint32_t rank)
 {
@@ -51,7 +51,7 @@ static int line_of(char *line, size_t size, const p4d_error *err, const char *ho
 static void put(const char *line, int length)
 {
 	if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
-		return; /* nobody is left to tell */
+		return; /* nowhere left to report it */
 }
 
 void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank)
@@ -63,19 +63,19 @@ void p4d_rank_report(const p4d_error *err, const char *host, uint32_t rank)
 
 void p4d_rank_error_final(const p4d_error *err, const char *host, uint32_t rank)
 {
-	if (!words)
+	if (!report)
 		p4d_rank_report(err, host, rank);
-	else if (!atomic_exchange(&words->taken, true))
-		words->length = line_of(words->text, sizeof(words->text), err, host, rank);
+	else if (!atomic_exchange(&report->taken, true))
+		report->length = line_of(report->text, sizeof(report->text), err, host, rank);
 }
 
 int p4d_rank_listen(p4d_error *err)
 {
-	void *shared = mmap(NULL, sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *shared = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (shared == MAP_FAILED)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to hear from ranks: %m");
-	words = shared;
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the error report of the ranks: %m");
+	report = shared;
 	return 0;
 }
 
@@ -84,7 +84,7 @@ void p4d_rank_conclude(const p4d_error *better)
 	if (better)
 		p4d_rank_report(better, NULL, 0);
 	else
-		put(words->text, words->length);
-	munmap(words, sizeof(*words));
-	words = NULL;
+		put(report->text, report->length);
+	munmap(report, sizeof(*report));
+	report = NULL;
 }

@@ -38,20 +38,20 @@ static void store(p4d_settings *settings, const p4d_option_info *info, int64_t v
 	memcpy((char *)settings + info->field, &value, sizeof(value));
 }
 
-/* --device of the training has one choice more than that of the plan, and sets both. */
+/* --device has one choice more here than in a plan, and sets both. */
 static bool takes(p4d_option option)
 {
 	const p4d_option_info *info = p4d_request_option_info(option);
 
 	switch (option) {
-	case P4D_OVERRIDE: /* these speak of a job that is submitted, or of estimates */
+	case P4D_OVERRIDE: /* these concern job submission or estimates */
 	case P4D_FIX:
 	case P4D_VERBOSE:
 	case P4D_METHOD:
 	case P4D_DEVICE:
-	case P4D_NODES: /* there are as many as there are */
+	case P4D_NODES: /* given by the ranks that were started */
 	case P4D_GPUS_PER_NODE:
-	case P4D_FRAMEWORK: /* others train otherwise */
+	case P4D_FRAMEWORK: /* for other frameworks */
 	case P4D_CROSS_ENTROPY:
 	case P4D_SWIGLU:
 	case P4D_ATTENTION:
@@ -99,7 +99,7 @@ static int complete(p4d_settings *s, p4d_error *err)
 		return p4d_fix(err, "--%s", s->data ? "steps N" : "data FILE");
 	}
 	if (s->valid_data && s->valid_fraction > 0)
-		return p4d_fail(err, P4D_E_USAGE, "--valid-data and --valid-fraction: give one of them");
+		return p4d_fail(err, P4D_E_USAGE, "--valid-data and --valid-fraction are mutually exclusive");
 	if (s->warmup == UINT64_MAX)
 		s->warmup = s->steps / 100;
 	if (s->decay == UINT64_MAX)
@@ -111,7 +111,7 @@ static int complete(p4d_settings *s, p4d_error *err)
 	if (s->save_every == UINT64_MAX)
 		s->save_every = 1000;
 	if (s->resume == P4D_RESUME_MUST && !s->checkpoint)
-		return p4d_fail(err, P4D_E_USAGE, "--resume=must: of what? --checkpoint is missing");
+		return p4d_fail(err, P4D_E_USAGE, "--resume=must requires --checkpoint");
 	if (s->warmup > s->steps)
 		return p4d_fail(err, P4D_E_VALUE, "--warmup=%" PRIu64 " is above --steps=%" PRIu64, s->warmup,
 				s->steps);
@@ -123,7 +123,7 @@ static int complete(p4d_settings *s, p4d_error *err)
 	return 0;
 }
 
-/* Options of p4d estimate that mean nothing here: people will paste them. */
+/* Options of p4d estimate that are meaningless here, but will be pasted. */
 static void explain_refusal(const char *word, p4d_error *err)
 {
 	char name[64];
@@ -133,11 +133,11 @@ static void explain_refusal(const char *word, p4d_error *err)
 	if (option < 0 || takes((p4d_option)option) || option == P4D_DEVICE) /* which is a setting */
 		return;
 	if (option == P4D_NODES || option == P4D_GPUS_PER_NODE) {
-		p4d_fail(err, P4D_E_USAGE, "%s is not for p4d-train: as many ranks train as there are", name);
+		p4d_fail(err, P4D_E_USAGE, "p4d-train does not take %s: all started ranks train", name);
 		p4d_fix(err, "srun with %s, or --local-ranks N", name);
 		return;
 	}
-	p4d_fail(err, P4D_E_USAGE, "%s is not for p4d-train: it is about submitting, or Megatron-LM", name);
+	p4d_fail(err, P4D_E_USAGE, "p4d-train does not take %s: it is for submission or Megatron-LM", name);
 }
 
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err)
@@ -171,7 +171,7 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 		return -1;
 	if (!read.help && !read.version) {
 		if (optind < argc) {
-			p4d_fail(err, P4D_E_USAGE, "do not know what to do with \"%.64s\"", argv[optind]);
+			p4d_fail(err, P4D_E_USAGE, "unexpected argument \"%.64s\"", argv[optind]);
 			return p4d_fix(err, "p4d-train --help");
 		}
 		if (complete(&read, err) < 0)
@@ -255,7 +255,7 @@ void p4d_settings_help(void)
 			print_option(info->name, info->argument, info->help, "");
 		}
 	puts("");
-	print_option("help", NULL, "this text", "");
-	print_option("version", NULL, "the version", "");
-	puts("\nDefaults are in parentheses. p4d-train(1) says more, and has examples.");
+	print_option("help", NULL, "print this help", "");
+	print_option("version", NULL, "print the version", "");
+	puts("\nDefaults are in parentheses. See p4d-train(1) for details and examples.");
 }

@@ -34,7 +34,7 @@ int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error
 
 p4d_rate p4d_settings_rate(const p4d_settings *settings);
 
-/* What all ranks must agree on beside the plan, as a number below 2^52. */
+/* What all ranks must agree on besides the plan, as a number below 2^52. */
 uint64_t p4d_settings_hash(const p4d_settings *settings);
 
 /* Prints what --help says. */

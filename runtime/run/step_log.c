@@ -40,7 +40,7 @@ static const char *kind_name(p4d_loss_kind kind)
 	}
 }
 
-/* Share of the peak; NAN unknown. */
+/* Fraction of the peak; NAN: unknown. */
 static double utilization(double flops, double seconds, double peak)
 {
 	return peak > 0 && seconds > 0 ? flops / seconds / peak : NAN;
@@ -103,7 +103,7 @@ const char *p4d_step_text(const p4d_step_record *r, const p4d_flops *flops, int 
 					  : " (skipped)",
 		 r->seconds > 0 ? (double)r->tokens / r->seconds : 0.0, mfu, p4d_to_gib(r->memory_bytes),
 		 left);
-	/* a line that wraps cannot be drawn over */
+	/* a wrapped line cannot be overwritten */
 	if (columns > 1 && strlen(buf) > (size_t)columns - 1)
 		buf[columns - 1] = '\0';
 	return buf;
@@ -125,7 +125,7 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 	return 0;
 }
 
-/* A log that cannot be written any more is no reason to end a training. */
+/* A log that can no longer be written is no reason to stop training. */
 static void put(int *fd, const char *text)
 {
 	size_t length = strlen(text);
@@ -159,7 +159,7 @@ void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 		 p4d_step_text(record, &log->flops, columns(), line, sizeof(line)));
 	put(&log->terminal, drawn);
 	log->drawn = true;
-	/* what was out of the ordinary stays */
+	/* unusual events stay visible */
 	if (record->kind != P4D_LOSS_FINE) {
 		put(&log->terminal, "\n");
 		log->drawn = false;

@@ -12,19 +12,19 @@
 #include "run/loss_watch.h"
 
 /*
- * What a run says of itself, by rank 0. On a terminal one line that is drawn anew; otherwise, and in the file
- * of --log, one JSON object a line, in one write each, so that a killed run leaves whole lines. Numbers that
- * are not finite, or not known, are null. Nothing is allocated after p4d_step_log_open.
+ * Progress of a run, reported by rank 0. On a terminal one line, redrawn; otherwise, and in the file of
+ * --log, one JSON object a line, in one write each, so that a killed run leaves whole lines. Numbers that are
+ * not finite, or not known, are null. Nothing is allocated after p4d_step_log_open.
  */
 
-/* How fast a step was, by both ways to count. */
+/* Throughput of a step, by both ways of counting FLOPs. */
 typedef struct p4d_flops {
 	double model;          /* of a step: 6 per matmul parameter and token, causal attention at half */
-	double full_attention; /* the same with all of attention, as many papers count */
+	double full_attention; /* the same with full attention, as many papers count */
 	double peak;           /* of all GPUs, FLOP/s, dense, in the job's precision; 0 unknown: no MFU */
 } p4d_flops;
 
-/* gpu NULL: the cpu, whose peak is not known. */
+/* gpu NULL: the cpu, whose peak is unknown. */
 p4d_flops p4d_step_log_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 typedef struct p4d_step_record {
@@ -34,7 +34,7 @@ typedef struct p4d_step_record {
 	double left;     /* seconds until the last step; below 0: not known */
 	uint64_t tokens; /* of this step */
 	uint64_t nonfinite;
-	uint64_t memory_bytes; /* most that any rank ever had */
+	uint64_t memory_bytes; /* peak over all ranks */
 	p4d_loss_kind kind;
 	bool applied;
 } p4d_step_record;
@@ -59,13 +59,13 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 /* Fills `left`. */
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
 
-/* Something else that happened. Members are added behind "event" to the text that begin returns. */
+/* Any other event. Members are added behind "event" to the text that begin returns. */
 typedef struct p4d_step_event {
 	p4d_text json;
 	char line[P4D_LINE_MOST];
 } p4d_step_event;
 
 p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name);
-/* text: the same for people, NULL: not for them. What does not fit a line is not logged. */
+/* text: for the terminal; NULL: none. What does not fit a line is not logged. */
 void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text);
 void p4d_step_log_close(p4d_step_log *log);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and to exit
- * with P4D_EXIT_AGAIN: not done, the same command continues. The second SIGINT kills as usual; SIGTERM does
- * not, because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
+ * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and exit with
+ * P4D_EXIT_AGAIN: unfinished; the same command continues. The second SIGINT kills as usual; SIGTERM does not,
+ * because Slurm, timeout(1) and a parent may each send one. SIGPIPE is ignored.
  */
 enum { P4D_EXIT_AGAIN = 75 };
 

@@ -36,10 +36,10 @@ typedef struct p4d_run {
 	p4d_train_save save;
 	p4d_loss_watch watch;
 	p4d_step_log log;
-	bool leads; /* rank 0: it talks */
+	bool leads; /* rank 0: it prints */
 	char name[64];
-	uint64_t step;  /* the last that was begun, or resumed */
-	uint64_t saved; /* the last that a checkpoint was begun of */
+	uint64_t step;  /* the last one started, or resumed */
+	uint64_t saved; /* the last one whose checkpoint was started */
 	double last_loss, valid_loss;
 } p4d_run;
 
@@ -51,7 +51,7 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* All ranks were given the same: a number and its opposite have opposite maxima only when they are one. */
+/* All ranks got the same: the maxima of x and of -x are opposite only if all x are equal. */
 static int agree(p4d_run *run, p4d_error *err)
 {
 	double hash = (double)p4d_settings_hash(run->settings), both[2] = {hash, -hash};
@@ -107,7 +107,7 @@ static int start(p4d_run *run, p4d_error *err)
 	snprintf(who, sizeof(who), "rank %u (%s)", run->ranks->rank, run->name);
 	if (p4d_watchdog_arm(run->settings->watchdog, who, err) < 0)
 		return -1;
-	/* what a GPU's rank has to say is for all */
+	/* a GPU rank's text goes to all */
 	if (p4d_world_open(&run->world, run->ranks, err) < 0 || open_group(run, err) < 0 ||
 	    agree(run, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
@@ -197,8 +197,7 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 	return 0;
 }
 
-/* What all have to know before the next step: did a signal ask any of them to stop, how full is the fullest.
- */
+/* What all ranks must know before the next step: whether any was asked to stop, and the peak memory. */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
 	uint64_t used, total;
@@ -255,9 +254,7 @@ static void say_stopped(p4d_run *run, int signal)
 	p4d_step_log_event(&run->log, &event, text);
 }
 
-/* Planned and actual memory. A device that gave anything else than the plan is an error of p4d, not of the
- * user.
- */
+/* Planned and actual memory. A device that allocated anything but the plan is p4d's error, not the user's. */
 static int say_memory(p4d_run *run, p4d_error *err)
 {
 	char text[P4D_LINE_MOST];
@@ -311,7 +308,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
 		return last ? say_saved(run, true, err) : 0;
 	p4d_watchdog_kick("saving");
-	/* what is still being written has to be said before the next begins */
+	/* a pending checkpoint must be reported before the next begins */
 	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
 		return -1;
 	run->saved = run->step;
@@ -347,7 +344,7 @@ static int loop(p4d_run *run, p4d_error *err)
 
 static void finish(p4d_run *run)
 {
-	/* NCCL leaves a communicator when other ranks do, and a driver may hang as long as it is open */
+	/* NCCL leaves a communicator only with its peers, and a driver may hang while it is open */
 	p4d_watchdog_kick("the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);
@@ -361,7 +358,7 @@ static void finish(p4d_run *run)
 	p4d_watchdog_end();
 }
 
-/* Says why, tells the others, and ends at once: with a broken world an orderly end may hang. */
+/* Says why, tells the others, and ends at once: with a broken world an orderly shutdown may hang. */
 static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};

@@ -8,7 +8,7 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	    .seed = settings->seed,
 	    .seq_len = plan->layout.seq_len,
 	    .boundaries = settings->document_mask,
-	    /* padded rows are of no token */
+	    /* padded rows belong to no token */
 	    .tokens = {.vocabulary = (uint64_t)plan->request.value[P4D_VOCAB],
 		       .delimiter = settings->delimiter == UINT64_MAX ? P4D_NO_DELIMITER
 								      : (int64_t)settings->delimiter},

@@ -8,7 +8,7 @@
 
 /*
  * Where neither the plan of a job nor the command line says which device: cuda where there is a GPU, else
- * cpu. Puts it into the request; why: of a cpu, that it was not chosen by anyone, and why it is no GPU.
+ * cpu. Puts it into the request; why: for a cpu that nobody chose, why it is not a GPU.
  */
 void p4d_choose_device(p4d_settings *settings, p4d_error *why);
 

@@ -54,7 +54,7 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 	return p4d_ranks_local(&start->ranks, (uint32_t)count, err);
 }
 
-/* Everything that can be refused before data are read or a rank is met. */
+/* Everything that can be refused before reading data or joining ranks. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
 	const char *line = getenv("P4D_PLAN");
@@ -63,7 +63,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 
 	if (find_ranks(start, err) < 0)
 		return -1;
-	/* what is forked here has nothing to do with the plan of a job around it */
+	/* ranks forked here have nothing to do with the plan of a surrounding job */
 	if (start->settings.local_ranks || (line && !*line))
 		line = NULL;
 	if (!line)
@@ -89,7 +89,7 @@ static int local_rank(uint32_t rank, void *context)
 	return p4d_train(&start->settings, &start->plan, &start->ranks);
 }
 
-/* srun starts many of these, and all come to the same end: one speaks. */
+/* srun starts many of these, and all fail the same way: one prints the error. */
 static int refuse(const p4d_start *start, const p4d_error *err)
 {
 	const char *task = getenv("SLURM_PROCID");

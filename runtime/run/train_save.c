@@ -8,7 +8,7 @@
 #include "run/checkpoint_trainer.h"
 #include "run/rank_error.h"
 
-/* Checkpoints say the layout as a plan line does. */
+/* Checkpoints store the layout as a plan line. */
 static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		    p4d_error *err)
 {
@@ -20,7 +20,7 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
 
-/* What saving is about to allocate on the host was planned, and so granted. */
+/* The host memory that saving needs must be what was planned, and so granted. */
 static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const uint64_t needed =
@@ -30,8 +30,8 @@ static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 	if (needed <= planned)
 		return 0;
 	return p4d_fail(err, P4D_E_PLAN_CHANGED,
-			"saving needs a copy of %" PRIu64 " bytes on the host, the plan has %" PRIu64, needed,
-			planned);
+			"saving needs a staging copy of %" PRIu64 " bytes on the host, the plan has %" PRIu64,
+			needed, planned);
 }
 
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
@@ -64,8 +64,8 @@ static void warn(void *context, const char *text)
 }
 
 /*
- * Weights are trained for the way positions are encoded, and for what norms add. A user may change these on
- * purpose, to reach further than before; a model file that changed was hardly meant to.
+ * Weights depend on the position encoding and the norm epsilon. A user may change these on purpose, for
+ * longer contexts; a changed model file is hardly intended to.
  */
 static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
 		       p4d_error *err)
@@ -83,12 +83,12 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 		p4d_request_value_text(&plan->request, options[i], now, sizeof(now));
 		if (!strcmp(before, now))
 			continue;
-		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, this run has %s", name,
-			 before, now);
+		snprintf(text, sizeof(text), "the checkpoint was trained with --%s=%s, this run uses %s",
+			 name, before, now);
 		if (plan->request.origin[options[i]] != P4D_BY_USER) {
 			p4d_fail(err, P4D_E_CHECKPOINT, "%s", text);
-			return p4d_fix(err, "--%s=%s, as before; or --%s=%s, to change it", name, before,
-				       name, now);
+			return p4d_fix(err, "--%s=%s to keep the former value, or --%s=%s to change it", name,
+				       before, name, now);
 		}
 		if (rank == 0)
 			warn(NULL, text);
@@ -100,7 +100,7 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 {
 	if (settings->resume != P4D_RESUME_MUST)
 		return 0;
-	p4d_fail(err, P4D_E_CHECKPOINT, "%.300s holds no checkpoint", settings->checkpoint);
+	p4d_fail(err, P4D_E_CHECKPOINT, "%.300s: no checkpoint found", settings->checkpoint);
 	return p4d_fix(err, "--resume=auto, or the directory of the run to continue");
 }
 
@@ -135,7 +135,7 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 	if (found.consumed != found.step * plan->layout.global_batch)
 		return p4d_fail(err, P4D_E_CHECKPOINT,
 				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
-				" steps, which is another --global-batch than %" PRIu64,
+				" steps, which does not match --global-batch %" PRIu64,
 				found.consumed, found.step, plan->layout.global_batch);
 	if (check_model(&found, plan, save->peers.rank, err) < 0)
 		return -1;

@@ -15,15 +15,15 @@ typedef struct p4d_train_save {
 	p4d_checkpoint_info info;
 } p4d_train_save;
 
-/* Makes the directory. all: the group of all ranks. Without --checkpoint nothing happens, here and below. */
+/* Creates the directory. all: the group of all ranks. Without --checkpoint it does nothing, as all below. */
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_trainer *trainer, p4d_group *all, p4d_error *err);
 void p4d_train_save_close(p4d_train_save *save);
 
 /*
- * Continues the latest checkpoint where --resume says so; *step: optimizer steps that were made, 0 when the
- * training begins. Errors: CHECKPOINT (also: there is none and there must be; it belongs to another seed or
- * batch, so the order of the samples would be another).
+ * Continues the latest checkpoint where --resume says so; *step: optimizer steps done, 0 for a new run.
+ * Errors: CHECKPOINT (also: none exists but --resume=must; another seed or batch size would change the sample
+ * order).
  */
 int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		     p4d_trainer *trainer, uint64_t *step, p4d_error *err);

@@ -9,22 +9,22 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The line that a signal handler may only write, not make. */
+/* A signal handler may write this line, but not format it. */
 static char line[400];
 static char watched[200];
 static volatile sig_atomic_t length;
 static uint64_t patience;
 
-static void bite(int number)
+static void expire(int number)
 {
 	(void)number;
-	/* there is nothing to do about a line that cannot be written */
+	/* nothing can be done if the write fails */
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(P4D_E_IO);
 	_exit(P4D_E_RANK);
 }
 
-static int wind(uint64_t seconds)
+static int set_timer(uint64_t seconds)
 {
 	struct itimerval timer = {.it_value = {.tv_sec = (time_t)seconds}};
 
@@ -33,7 +33,7 @@ static int wind(uint64_t seconds)
 
 int p4d_watchdog_arm(uint64_t seconds, const char *who, p4d_error *err)
 {
-	struct sigaction action = {.sa_handler = bite};
+	struct sigaction action = {.sa_handler = expire};
 
 	patience = seconds;
 	if (!seconds)
@@ -41,7 +41,7 @@ int p4d_watchdog_arm(uint64_t seconds, const char *who, p4d_error *err)
 	snprintf(watched, sizeof(watched), "%s", who);
 	sigemptyset(&action.sa_mask);
 	p4d_watchdog_kick("start");
-	if (sigaction(SIGALRM, &action, NULL) < 0 || wind(seconds) < 0)
+	if (sigaction(SIGALRM, &action, NULL) < 0 || set_timer(seconds) < 0)
 		return p4d_fail(err, P4D_E_IO, "watchdog: %s", strerror(errno));
 	return 0;
 }
@@ -50,17 +50,17 @@ void p4d_watchdog_kick(const char *what)
 {
 	if (!patience)
 		return;
-	wind(0); /* not while the line changes */
+	set_timer(0); /* not while the line changes */
 	int written =
 	    snprintf(line, sizeof(line), "p4d-train: [P4D%03d] %s: no progress in %.80s for %" PRIu64 " s\n",
 		     P4D_E_RANK, watched, what, patience);
 	length = written < (int)sizeof(line) ? written : (int)sizeof(line) - 1;
-	wind(patience);
+	set_timer(patience);
 }
 
 void p4d_watchdog_end(void)
 {
 	if (patience)
-		wind(0);
+		set_timer(0);
 	patience = 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the instruction list of this rank's stage. What is done when was decided by the compiler of the list.
- */
+/* Runs the instruction list of this rank's stage. Its order was decided when the list was compiled. */
 #include "model/buffers.h"
 #include "model/embedding.h"
 #include "model/head.h"
@@ -15,8 +14,8 @@ static uint64_t boundary_bytes(const p4d_trainer *t)
 }
 
 /*
- * A buffer that no send uses. Receivers differ, and one may wait for what another buffer's receiver does, so
- * the first that is done is taken, not the oldest.
+ * A buffer that no send uses. Receivers differ, and one may depend on another buffer's receiver, so take the
+ * first that is done, not the oldest.
  */
 static void *free_buffer(p4d_trainer *t, bool backward, p4d_error *err)
 {
@@ -189,10 +188,10 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	case P4D_OPS:
 		break;
 	}
-	return p4d_fail(err, P4D_E_INSTRUCTIONS, "instruction %u is unknown", in->op);
+	return p4d_fail(err, P4D_E_INSTRUCTIONS, "unknown instruction %u", in->op);
 }
 
-/* Part of an evaluation: the passes forward, in the same order. */
+/* For evaluation: only the forward passes, in the same order. */
 static bool is_forward(const p4d_instruction *in)
 {
 	return in->op <= P4D_OP_SEND_FORWARD || in->op == P4D_OP_EMBED_FORWARD ||

@@ -30,7 +30,7 @@ uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_
 	return chunk * t->net.weights.of_chunk + (i < t->net.weights.of_chunk ? i : 0);
 }
 
-/* Whether what the replicas do of a layer can run beside the passes of others. */
+/* Whether a layer's collectives among replicas can overlap the passes of other layers. */
 static bool overlaps(const p4d_trainer *t)
 {
 	return p4d_comm_runs_async(t->net.dp_cp);
@@ -65,7 +65,7 @@ int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 {
-	/* layers were reduced when the last backward pass was through with them, but for the first */
+	/* layers were reduced after their last backward pass, except the first */
 	for (uint32_t i = overlaps(t) ? 1 : p4d_optimizer__segments_of(t, chunk); i-- > 0;)
 		if (p4d_optimizer__reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
@@ -98,8 +98,8 @@ static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 }
 
 /*
- * The two stages that hold a tied table add up at the end: before, one would wait for the other, which may
- * still need its passes.
+ * The two stages that hold a tied table sum at the end: earlier, one would wait for the other, which may
+ * still have passes to run.
  */
 int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err)
 {
@@ -141,7 +141,7 @@ static void part_of(const p4d_trainer *t, uint32_t segment, const p4d_weight *w,
 	*count = end > *from ? end - *from : 0;
 }
 
-/* Of the ranks that hold the same gradient one counts it. */
+/* Of the ranks that hold the same gradient, only one counts it. */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
 	if (t->net.shards == 1 && (t->net.place.dp || t->net.place.cp))
@@ -155,7 +155,7 @@ typedef struct sums {
 	double squares, nonfinite, loss, trained;
 } sums;
 
-/* Adds up something of this rank's gradients, on the device. */
+/* Sums a quantity over this rank's gradients, on the device. */
 typedef void measurement(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count);
 
 static void squares_of(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count)
@@ -184,7 +184,7 @@ static int measure(p4d_trainer *t, measurement *add, p4d_scalars *scalars, p4d_e
 	return p4d_net_read_scalars(&t->net, scalars, err);
 }
 
-/* Makes a step of an optimizer on `count` elements of a weight. scale: of the gradients. */
+/* An optimizer step on `count` elements of a weight. scale: of the gradients. */
 typedef void update_weight(p4d_trainer *t, const p4d_weight *w, void *parameter, float *const *state,
 			   const float *gradient, uint64_t count, double scale);
 
@@ -224,7 +224,7 @@ static void update(p4d_trainer *t, double scale)
 				continue;
 			for (p4d_state j = 0; j < optimizer->states; j++) {
 				float *all = p4d_buffers_state(&t->net, j);
-				/* shards of the state lie one behind the other */
+				/* state shards lie one after the other */
 				state[j] = all ? all + s->offset / t->net.shards + (from - first) : NULL;
 			}
 			updates[optimizer - p4d_optimizers](t, w, parameters_at(t, from), state,
@@ -246,7 +246,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	if (p4d_comm_await(t->net.dp_cp, p4d_comm_called(t->net.dp_cp), err) < 0 ||
 	    measure(t, squares_of, &mine, err) < 0)
 		return -1;
-	/* the usual case looks at the gradients once */
+	/* in the usual case gradients are read once */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)
 		return -1;
 	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->net.trained};
@@ -260,7 +260,7 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 	    .tokens = (uint64_t)all.trained,
 	    .nonfinite = (uint64_t)all.nonfinite,
 	};
-	/* every rank has the same numbers, and so decides the same */
+	/* every rank has the same numbers, so all decide alike */
 	r->applied = all.trained > 0 && !r->nonfinite && isfinite(r->gradient_norm) && isfinite(r->loss) &&
 		     r->loss <= t->most_loss;
 	if (!r->applied)

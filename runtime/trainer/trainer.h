@@ -24,7 +24,7 @@ typedef struct p4d_step_result {
 	double gradient_norm; /* before clipping */
 	uint64_t tokens;      /* that were trained on */
 	uint64_t nonfinite;   /* gradients that are NaN or infinite */
-	bool applied;         /* else weights and moments are what they were, to the bit */
+	bool applied;         /* else weights and moments are bitwise unchanged */
 } p4d_step_result;
 
 /*
@@ -39,19 +39,19 @@ int p4d_trainer_initialize(p4d_trainer *trainer, uint64_t seed, p4d_error *err);
 
 /*
  * One optimizer step. number counts from 1 (Adam's correction). The host waits for the device once, for the
- * result; the weights may still be on their way to what they become, and an error there shows at the next
+ * result; the weight update may still be in flight, and an error there shows at the next
  * wait for it.
  */
 int p4d_trainer_step(p4d_trainer *trainer, uint64_t number, float learning_rate, p4d_batch_source source,
 		     void *context, p4d_step_result *out, p4d_error *err);
 
 /*
- * Steps with a loss above `most` are not applied, from the next one on; their batch is dropped. At first none
- * is too high. The same on all ranks.
+ * Steps with a loss above `most` are not applied, from the next one on; their batch is dropped. By default no
+ * loss is too high. The same on all ranks.
  */
 void p4d_trainer_skip_above(p4d_trainer *trainer, double most);
 
-/* The loss of one global batch, nothing changed. */
+/* The loss of one global batch; changes nothing. */
 int p4d_trainer_evaluate(p4d_trainer *trainer, uint64_t step, p4d_batch_source source, void *context,
 			 double *loss, p4d_error *err);
 
@@ -72,12 +72,12 @@ int p4d_trainer_restore(p4d_trainer *trainer, p4d_error *err);
  */
 const float *p4d_trainer_gradients(const p4d_trainer *trainer);
 
-/* What the device was asked for, once, and the plan it is. */
+/* The arena size asked of the device, and its plan. */
 uint64_t p4d_trainer_arena_bytes(const p4d_trainer *trainer);
 const p4d_plan *p4d_trainer_plan(const p4d_trainer *trainer);
 /*
- * Bytes of the arena that were ever written, by class, as p4d_plan.part counts: where buffers of different
- * moments share memory it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED where the
- * device cannot tell. Errors: RANK.
+ * Bytes of the arena ever written, by class, as p4d_plan.part counts: where buffers of different moments
+ * share memory it counts for those of the peak. One pass over the arena. P4D_NOT_MODELLED where the device
+ * cannot tell. Errors: RANK.
  */
 int p4d_trainer_arena_used(const p4d_trainer *trainer, uint64_t part[P4D_PART_COUNT], p4d_error *err);

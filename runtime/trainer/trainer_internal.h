@@ -3,9 +3,7 @@
 
 #include "trainer/trainer.h"
 
-/* What the files of the trainer share. */
-
-/* The buffers of one direction, and the sends that are on their way from them. */
+/* The buffers of one direction, and the sends in flight from them. */
 typedef struct p4d_sends {
 	p4d_pending pending[P4D_SEND_BUFFERS];
 	bool busy[P4D_SEND_BUFFERS];
@@ -27,7 +25,7 @@ struct p4d_trainer {
 int p4d_executor__run(p4d_trainer *t, p4d_error *err);
 
 /* optimizer.c */
-/* Asks for the parameters of a segment, or of all whose GATHER_PARAMS is in the list, in its order. */
+/* Starts gathering the parameters of a segment, or of all with GATHER_PARAMS in the list, in order. */
 int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *err);
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err);
 int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment,
@@ -35,8 +33,10 @@ int p4d_optimizer__await_segment(p4d_trainer *t, uint32_t segment,
 /* Segments of a chunk; chunk == chunks: of the tables. */
 uint32_t p4d_optimizer__segments_of(const p4d_trainer *t, uint32_t chunk);
 uint32_t p4d_optimizer__segment_at(const p4d_trainer *t, uint32_t chunk, uint32_t i);
-/* After a layer in the pass that is the last to add to its gradients, where they can be reduced beside what
- * follows; and what is left after that pass. */
+/*
+ * After a layer, in the last pass that adds to its gradients: reduces them in overlap with what follows; and
+ * the rest after that pass.
+ */
 int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint32_t layer, p4d_error *err);
 int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err);
 int p4d_optimizer__reduce_segment(p4d_trainer *t, uint32_t segment, bool at_end, p4d_error *err);

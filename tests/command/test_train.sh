@@ -63,7 +63,7 @@ says "1 rank of a node need" "GiB of host memory" "fix: a layout that needs less
 
 # which device: without a GPU that is one line, or the cpu
 P4D_LIBDIR=/nonexistent exits 54 train --device cuda --steps 5
-says "built without CUDA: there is no /nonexistent/libp4d-cuda.so" "fix: --device cpu"
+says "built without CUDA: /nonexistent/libp4d-cuda.so not found" "fix: --device cpu"
 [ "$(printf '%s\n' "$err" | wc -l)" = 2 ] || fail "more than a message and a fix"
 if [ ! -e /dev/nvidiactl ]; then
 	exits 54 train --device cuda --steps 5 --local-ranks 2
@@ -110,11 +110,11 @@ says "RoPE scaling \"yarn\" is not supported; p4d-train has none, linear and lla
 exits 0 of_file --checkpoint turned
 sed 's/"rope_theta": 50.0/"rope_theta": 70.0/' config.json >other.json && mv other.json config.json
 exits 52 of_file --checkpoint turned --steps 4
-says "trained with --rope-theta=50, this run has 70" "fix: --rope-theta=50"
+says "trained with --rope-theta=50, this run uses 70" "fix: --rope-theta=50"
 exits 0 of_file --checkpoint turned --steps 4 --rope-theta 50
 silent
 exits 0 of_file --checkpoint turned --steps 5 --rope-theta 70
-says "trained with --rope-theta=50, this run has 70"
+says "trained with --rope-theta=50, this run uses 70"
 
 # one rank and several: the same losses, which fall
 exits 0 train --steps 12 --log one.json
@@ -188,9 +188,9 @@ grep -q "\"event\":\"end\".*\"skipped\":$(wc -l <skipped)," skip.json || fail "s
 exits 0 both_texts --log ranks.json --on-spike skip --local-ranks 4 --tp 2 --pp 2
 [ "$(kinds ranks.json | head -n 1)" = "$(head -n 1 skipped)" ] || fail "four ranks skip another step: $(kinds ranks.json)"
 exits 53 both_texts --log stop.json --on-spike stop
-says "is far above the usual"
+says "is far above the running mean"
 exits 53 both_texts --log bound.json --on-spike skip --skips 0 --local-ranks 2
-says "1 steps were skipped in a row, --skips=0 are allowed"
+says "1 consecutive steps skipped, more than --skips=0"
 [ "$(printf '%s\n' "$err" | grep -c P4D053)" = 1 ] || fail "not one rank speaks"
 
 # two tasks as srun would start them, with the plan of the job
@@ -256,7 +256,7 @@ paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { ex
 exits 52 train --steps $steps --checkpoint saved --seed 7
 says "--seed=1, not 7"
 exits 52 train --steps $steps --checkpoint empty --resume must
-says "holds no checkpoint"
+says "no checkpoint found"
 
 # a rank is killed: all end, with one line, and the newest whole checkpoint is continued
 for rank in 0 1 2; do

@@ -167,10 +167,10 @@ static int q_event_open(p4d_device *device, void **opened, p4d_error *err)
 	return 0;
 }
 
-static void q_mark(p4d_device *device, void *marked, void *where)
+static void q_event_record(p4d_device *device, void *opened, void *where)
 {
 	queued *q = of(device);
-	event *m = marked;
+	event *m = opened;
 
 	pthread_mutex_lock(&q->lock);
 	m->where = stream_of(device, where);
@@ -178,10 +178,10 @@ static void q_mark(p4d_device *device, void *marked, void *where)
 	pthread_mutex_unlock(&q->lock);
 }
 
-static int q_marked(p4d_device *device, void *marked, p4d_error *err)
+static int q_event_reached(p4d_device *device, void *opened, p4d_error *err)
 {
 	queued *q = of(device);
-	const event *m = marked;
+	const event *m = opened;
 
 	if (q->failed) {
 		*err = q->why;
@@ -203,9 +203,9 @@ static void wait_here(void *args)
 	pthread_mutex_unlock(&q->lock);
 }
 
-static void q_mark_wait(p4d_device *device, void *waiter, void *marked)
+static void q_event_wait(p4d_device *device, void *waiter, void *opened)
 {
-	const event *m = marked;
+	const event *m = opened;
 
 	if (m->where)
 		queue(&stream_of(device, waiter)->calls, wait_here, m, sizeof(*m));
@@ -215,8 +215,8 @@ static void q_stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
 	event m;
 
-	q_mark(device, &m, awaited);
-	q_mark_wait(device, waiter, &m);
+	q_event_record(device, &m, awaited);
+	q_event_wait(device, waiter, &m);
 }
 
 static int q_attach(p4d_device *device, p4d_error *err)
@@ -233,10 +233,10 @@ static int q_sync(p4d_device *device, p4d_error *err)
 	event m;
 	int reached;
 
-	q_mark(device, &m, NULL);
+	q_event_record(device, &m, NULL);
 	q->waits += m.at != q->seen;
 	q->seen = m.at;
-	while ((reached = q_marked(device, &m, err)) == 0) {
+	while ((reached = q_event_reached(device, &m, err)) == 0) {
 		if (device->watch && device->watch(device->watch_context, &q->why) < 0)
 			q->failed = true;
 		nanosleep(&nap, NULL);
@@ -381,11 +381,11 @@ OPERATION(12, attention_backward, TYPE, REALS(dq), REALS(dk), REALS(dv), IN(d_o)
 	  IN(v), (const p4d_attention_shape *, shape), OUT(workspace))
 OPERATION(9, attention_gradient, TYPE, OUT(dqkv), REALS(sums), IN(d_o), READ(lse), READ(row_sums), IN(qkv),
 	  (const p4d_attention_shape *, shape), OUT(workspace))
-OPERATION(5, swiglu, TYPE, OUT(product), IN(gate_up), SIZE(n), SIZE(f))
-OPERATION(5, swiglu_backward, TYPE, OUT(gate_up), IN(dproduct), SIZE(n), SIZE(f))
+OPERATION(5, swiglu, TYPE, OUT(act), IN(gate_up), SIZE(n), SIZE(f))
+OPERATION(5, swiglu_backward, TYPE, OUT(gate_up), IN(dact), SIZE(n), SIZE(f))
 OPERATION(8, embed, TYPE, OUT(out), IN(table), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
 OPERATION(8, embed_backward, TYPE, REALS(dtable), IN(dy), NUMBERS(tokens), SIZE(n), SIZE(h), SIZE(first), SIZE(rows))
-OPERATION(8, statistics, REALS(maximum), REALS(sum), REALS(target), READ(logits), NUMBERS(labels), SIZE(n), SIZE(vocab),
+OPERATION(8, softmax_sums, REALS(maximum), REALS(sum), REALS(target), READ(logits), NUMBERS(labels), SIZE(n), SIZE(vocab),
 	  SIZE(first))
 OPERATION(4, rescale, REALS(sum), READ(old_maximum), READ(new_maximum), SIZE(n))
 OPERATION(11, logits_gradient, TYPE, OUT(dlogits), READ(logits), READ(maximum), READ(sum), NUMBERS(labels), SIZE(n),
@@ -518,9 +518,9 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .stream_open = q_stream_open,
 	    .stream_wait = q_stream_wait,
 	    .event_open = q_event_open,
-	    .mark = q_mark,
-	    .mark_wait = q_mark_wait,
-	    .marked = q_marked,
+	    .event_record = q_event_record,
+	    .event_wait = q_event_wait,
+	    .event_reached = q_event_reached,
 	    .attach = q_attach,
 	    .linear = q_linear,
 	    .linear_input = q_linear_input,
@@ -540,7 +540,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .swiglu_backward = q_swiglu_backward,
 	    .embed = q_embed,
 	    .embed_backward = q_embed_backward,
-	    .statistics = q_statistics,
+	    .softmax_sums = q_softmax_sums,
 	    .rescale = q_rescale,
 	    .logits_gradient = q_logits_gradient,
 	    .losses = q_losses,

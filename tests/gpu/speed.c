@@ -205,8 +205,8 @@ static void embed_backward(void)
 }
 static void statistic(void)
 {
-	device.statistics(&device, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, tokens,
-			  CHUNK, VOCAB, 0);
+	device.softmax_sums(&device, statistics, statistics + CHUNK, statistics + 2 * CHUNK, logits, tokens,
+			    CHUNK, VOCAB, 0);
 }
 static void gradient(void)
 {

@@ -234,25 +234,25 @@ static inline const char *random_model(void)
 /* Visits every element of a rank's shards that belongs to a tensor. */
 typedef void (*visit_element)(void *context, float *element, uint64_t name, uint64_t index, int state);
 
-static inline void visit_piece(const p4d_piece *piece, uint64_t name, float *shard, uint64_t first,
+static inline void visit_slice(const p4d_weight_slice *slice, uint64_t name, float *shard, uint64_t first,
 			       uint64_t count, int state, visit_element visit, void *context)
 {
-	uint64_t width = piece->tensor_columns ? piece->columns : 1;
-	uint64_t whole = piece->tensor_columns ? piece->tensor_columns : 1;
+	uint64_t width = slice->tensor_columns ? slice->columns : 1;
+	uint64_t whole = slice->tensor_columns ? slice->tensor_columns : 1;
 
-	for (uint64_t row = 0; row < piece->rows; row++)
+	for (uint64_t row = 0; row < slice->rows; row++)
 		for (uint64_t column = 0; column < width; column++) {
-			uint64_t at = piece->offset + row * width + column;
-			uint64_t left = piece->tensor_columns ? piece->first_column : 0;
+			uint64_t at = slice->offset + row * width + column;
+			uint64_t left = slice->tensor_columns ? slice->first_column : 0;
 			if (at >= first && at - first < count)
 				visit(context, &shard[at - first], name,
-				      (piece->first_row + row) * whole + left + column, state);
+				      (slice->first_row + row) * whole + left + column, state);
 		}
 }
 
 static inline void visit_rank(test_rank *rank, visit_element visit, void *context)
 {
-	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	uint64_t first, count;
 
 	for (p4d_state state = 0; state < P4D_MOST_STATES; state++)
@@ -260,13 +260,13 @@ static inline void visit_rank(test_rank *rank, visit_element visit, void *contex
 			const p4d_segment *segment = &rank->weights.segment[i];
 			float *shard = shard_at(rank, i, state, &first, &count);
 			for (uint32_t w = 0; w < segment->weights; w++) {
-				unsigned n =
-				    p4d_pieces_of(rank->layout, rank->storage.place, rank->storage.vocab,
-						  &rank->weights.weight[segment->first_weight + w], pieces);
+				unsigned n = p4d_weight_slices_of(
+				    rank->layout, rank->storage.place, rank->storage.vocab,
+				    &rank->weights.weight[segment->first_weight + w], slices);
 				for (unsigned j = 0; j < n; j++)
-					visit_piece(&pieces[j],
+					visit_slice(&slices[j],
 						    hash_of(p4d_checkpoint__tensor_name(rank->layout,
-											pieces[j].name)),
+											slices[j].name)),
 						    shard, first, count, state, visit, context);
 			}
 		}

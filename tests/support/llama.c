@@ -332,7 +332,7 @@ static double head(llama *m, float scale)
 	d->zero(d, m->loss, sizeof(loss));
 	d->norm(d, m->type, m->normed, m->rstd, m->hidden, weight(m, norm), n, h, EPSILON);
 	d->linear_logits(d, m->type, m->logits, m->normed, weight(m, table), n, V, h);
-	d->statistics(d, maximum, sum, target, m->logits, m->labels, n, V, 0);
+	d->softmax_sums(d, maximum, sum, target, m->logits, m->labels, n, V, 0);
 	d->losses(d, m->loss, maximum, sum, target, m->labels, n, 0);
 	d->logits_gradient(d, m->type, m->logits_gradient, m->logits, maximum, sum, m->labels, n, V, 0, scale,
 			   0);

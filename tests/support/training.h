@@ -45,15 +45,15 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 {
 	const training_text *text = context;
 	const p4d_layout *l = text->layout;
-	const uint64_t length = l->seq_len / l->cp, piece = l->cp > 1 ? length / 2 : length;
+	const uint64_t length = l->seq_len / l->cp, chunk = l->cp > 1 ? length / 2 : length;
 	const uint64_t first =
 	    (step - 1) * l->global_batch + (micro_batch * l->dp + text->place.dp) * l->micro_batch;
 
 	(void)err;
 	for (uint64_t b = 0; b < l->micro_batch; b++)
 		for (uint64_t i = 0; i < length; i++) {
-			const uint64_t at = i < piece ? text->place.cp * piece + i
-						      : (2 * l->cp - 1 - text->place.cp) * piece + i - piece;
+			const uint64_t at = i < chunk ? text->place.cp * chunk + i
+						      : (2 * l->cp - 1 - text->place.cp) * chunk + i - chunk;
 			const bool trained = training_mixed(first + b, at + 7777) % 11 != 0 &&
 					     !(text->documents && training_begins(first + b, at + 1));
 			if (batch->tokens)

@@ -36,7 +36,7 @@ static void end(const p4d_group *g, p4d_nccl_stream *stream)
 	p4d_device *d = g->transport->device;
 
 	if (stream->handle)
-		d->mark(d, stream->events[stream->calls % stream->event_count], stream->handle);
+		d->event_record(d, stream->events[stream->calls % stream->event_count], stream->handle);
 	stream->calls++;
 }
 
@@ -46,7 +46,7 @@ static void wait_for(const p4d_group *g, const p4d_nccl_stream *stream, uint64_t
 	p4d_device *d = g->transport->device;
 
 	if (stream->handle)
-		d->mark_wait(d, NULL, stream->events[call % stream->event_count]);
+		d->event_wait(d, NULL, stream->events[call % stream->event_count]);
 }
 
 static int outcome(const p4d_group *g, int result, const p4d_nccl_stream *stream, const char *doing,
@@ -190,7 +190,7 @@ static int nccl_sent(p4d_group *g, uint32_t to, unsigned channel, uint64_t ticke
 
 	if (find_ticket(g, to, channel, ticket, &stream, err) < 0)
 		return -1;
-	return d->marked(d, stream->events[ticket % stream->event_count], err);
+	return d->event_reached(d, stream->events[ticket % stream->event_count], err);
 }
 
 static int nccl_recv_begin(p4d_group *g, uint32_t from, unsigned channel, void *data, uint64_t bytes,

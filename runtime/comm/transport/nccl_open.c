@@ -78,7 +78,7 @@ static int open_comm(p4d_transport *t, p4d_nccl_stream *stream, p4d_nccl_setup *
 		return p4d_comm_device_blame(t->world, err);
 	if (!stream->handle)
 		return d->sync(d, err);
-	d->mark(d, stream->events[0], stream->handle);
+	d->event_record(d, stream->events[0], stream->handle);
 	return p4d_comm_device_reach(d, stream->events[0], err);
 }
 

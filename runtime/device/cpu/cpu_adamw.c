@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdamW, and what is asked of gradients before it. */
+/* AdamW, and checks of gradients before it. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 
@@ -62,7 +62,7 @@ P4D_CLONES uint64_t OP(count_nonfinite)(const REAL *x, uint64_t count)
 	uint64_t number = 0;
 
 #pragma omp simd reduction(+ : number)
-	for (uint64_t i = 0; i < count; i++) /* infinity - infinity is no number either */
+	for (uint64_t i = 0; i < count; i++) /* infinity - infinity is NaN, too */
 		number += x[i] - x[i] != 0;
 	return number;
 }

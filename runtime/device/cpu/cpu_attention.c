@@ -10,7 +10,7 @@ typedef struct space {
 	REAL *scores, *output, *queries, *keys, *values;
 } space;
 
-/* Of a tile of queries on its way over the keys. */
+/* Running state of a tile of queries as it passes over the keys. */
 typedef struct running {
 	REAL maximum[TILE], sum[TILE];
 } running;
@@ -38,7 +38,7 @@ P4D_CLONES static void hide(REAL *scores, const view *v)
 	}
 }
 
-/* Scores become probabilities but for their sum; what was summed before shrinks to the new maximum. */
+/* Scores become unnormalized probabilities; earlier sums are rescaled to the new maximum. */
 P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t queries, uint64_t keys,
 			      uint64_t d)
 {
@@ -53,7 +53,7 @@ P4D_CLONES static void soften(REAL *scores, REAL *output, running *r, uint64_t q
 	}
 #pragma omp simd
 	for (uint64_t i = 0; i < queries; i++) {
-		/* nothing seen yet: any finite number makes all probabilities 0 */
+		/* nothing seen yet: any finite maximum makes all probabilities 0 */
 		shift[i] = most[i] == -(REAL)INFINITY ? 0 : most[i];
 		shrink[i] = EXP(r->maximum[i] - shift[i]);
 		r->maximum[i] = most[i];
@@ -149,7 +149,7 @@ void OP(attention_merge)(REAL *total, REAL *total_lse, const ELEMENT *o, const R
 			const REAL now = lse[head * n + i];
 			const REAL most = before > now ? before : now;
 			const uint64_t at = (i * heads + head) * head_dim;
-			/* what neither has seen stays 0 */
+			/* what neither sees stays 0 */
 			const REAL shift = most == -(REAL)INFINITY ? 0 : most;
 			const REAL old = EXP(before - shift), new = EXP(now - shift), sum = old + new;
 			const REAL inverse = sum > 0 ? 1 / sum : sum;

@@ -6,7 +6,7 @@
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 
-/* What attention and its backward pass share: tiles of rows, products of them, and who sees whom. */
+/* Shared by attention and its backward pass: tiles of rows, their products, and visibility. */
 
 enum { TILE = P4D_ATTENTION_TILE };
 
@@ -30,7 +30,7 @@ P4D_CLONES static void pack(REAL *to, const ELEMENT *from, uint64_t stride, uint
 
 /*
  * to (d, rows), whose rows are TILE apart. Row by row of a wide matrix: read column by column, its lines
- * would drive each other out of the nearest cache.
+ * would evict each other from the L1 cache.
  */
 P4D_CLONES static void pack_transposed(REAL *to, const ELEMENT *from, uint64_t stride, uint64_t rows,
 				       uint64_t d)

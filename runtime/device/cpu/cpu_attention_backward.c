@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of attention, a tile of keys at a time: probabilities are made again from the scores and the
+ * Gradients of attention, a tile of keys at a time: probabilities are recomputed from the scores and the
  * saved log-sum-exp.
  */
 #include "device/cpu/cpu_attention.h"
@@ -41,7 +41,7 @@ P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t que
 {
 	for (uint64_t i = 0; i < queries; i++) {
 		REAL *row = scores + i * TILE;
-		/* a query that sees nothing: all its scores are -inf, and are to become 0 */
+		/* a query that sees nothing: all its scores are -inf, and must become 0 */
 		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < keys; j++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-entropy over a piece of the vocabulary. */
+/* Cross-entropy over a shard of the vocabulary. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 
@@ -36,8 +36,8 @@ P4D_CLONES void OP(logits_gradient)(ELEMENT *dlogits, const REAL *logits, const 
 
 #if P4D_CPU_TYPE != 16
 
-P4D_CLONES void OP(statistics)(REAL *maximum, REAL *sum, REAL *target, const REAL *logits,
-			       const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first)
+P4D_CLONES void OP(softmax_sums)(REAL *maximum, REAL *sum, REAL *target, const REAL *logits,
+				 const int32_t *labels, uint64_t n, uint64_t vocab, uint64_t first)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		const REAL *row = logits + i * vocab;

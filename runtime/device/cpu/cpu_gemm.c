@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products: BLAS. Where elements are not what BLAS multiplies, block by block through a scratch. */
+/* Matrix products: BLAS. Types that BLAS lacks go through scratch, block by block. */
 #include <cblas.h>
 
 #include "device/cpu/cpu_math.h"
@@ -60,7 +60,7 @@ P4D_CLONES static void store_block(ELEMENT *to, uint64_t stride, const REAL *fro
 	}
 }
 
-/* to: ELEMENT, rounded once, after the whole sum over k; or REAL sums. */
+/* to: ELEMENT, rounded once, after the full sum over k; or REAL sums. */
 static void product(void *scratch, void *to, bool sums, operand a, operand b, uint64_t m, uint64_t n,
 		    uint64_t k, bool accumulate)
 {

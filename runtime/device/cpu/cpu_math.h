@@ -15,8 +15,8 @@
 
 /*
  * e^x of a float: e^x = 2^k e^r, |r| <= ln 2 / 2, by Taylor's series to the 7th power, whose remainder is
- * below 6e-9. Results that are no normal number are 0; above e^88.376 infinite: there k is 128, and 2^k has
- * the bits of infinity. Largest relative error 1.2e-7, tested.
+ * below 6e-9. Denormal results are 0; above e^88.376 infinite: there k is 128, and 2^k has the bits of
+ * infinity. Largest relative error 1.2e-7, tested.
  */
 P4D_INLINE float p4d_expf(float x)
 {

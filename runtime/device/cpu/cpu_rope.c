@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the qkv product and attention: bias, qk norm and rotation. Every element is rounded once. */
+/* Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Every element is rounded once. */
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 
@@ -61,7 +61,7 @@ P4D_INLINE void rotate_with(ELEMENT *x, const head *h, const ELEMENT *bias, cons
 
 P4D_CLONES static void rotate(ELEMENT *x, const head *h, REAL scale)
 {
-	if (!h->bias && !h->weight) /* the usual case without questions in the loop */
+	if (!h->bias && !h->weight) /* the usual case, without branches in the loop */
 		rotate_with(x, h, NULL, NULL, 1);
 	else
 		rotate_with(x, h, h->bias, h->weight, scale);
@@ -90,7 +90,7 @@ void OP(heads)(ELEMENT *qkv, REAL *rstd, const p4d_heads *h)
 	}
 }
 
-/* Turned back in place: the gradient of what was rotated. */
+/* Rotated back in place: the gradient before rotation. */
 P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
 {
 	ELEMENT *upper = gradient + h->half;
@@ -106,8 +106,8 @@ P4D_CLONES static void rotate_back(ELEMENT *gradient, const head *h)
 
 /*
  * Back through rotation and norm. y, what the norm gave, is z * weight with z = x * rstd; it is not kept but
- * turned back from what `heads` left. With g the gradient of y: dx = rstd * (g * weight - z * mean(g * y)),
- * dweight += g * z.
+ * recovered by rotating back what `heads` left. With g the gradient of y: dx = rstd * (g * weight - z *
+ * mean(g * y)), dweight += g * z.
  */
 P4D_CLONES static void normalized_back(ELEMENT *gradient, const ELEMENT *left, const head *h, REAL rstd,
 				       REAL *dweight)

@@ -3,11 +3,11 @@
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_operations.h"
 
-P4D_CLONES void OP(swiglu)(ELEMENT *product, const ELEMENT *gate_up, uint64_t n, uint64_t f)
+P4D_CLONES void OP(swiglu)(ELEMENT *act, const ELEMENT *gate_up, uint64_t n, uint64_t f)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		const ELEMENT *gate = gate_up + i * 2 * f, *up = gate + f;
-		ELEMENT *to = product + i * f;
+		ELEMENT *to = act + i * f;
 #pragma omp simd
 		for (uint64_t j = 0; j < f; j++) {
 			const REAL g = p4d_load(gate[j]);
@@ -17,11 +17,11 @@ P4D_CLONES void OP(swiglu)(ELEMENT *product, const ELEMENT *gate_up, uint64_t n,
 }
 
 /* With s = sigmoid(gate): silu = gate * s, silu' = s * (1 + gate * (1 - s)). */
-P4D_CLONES void OP(swiglu_backward)(ELEMENT *gate_up, const ELEMENT *dproduct, uint64_t n, uint64_t f)
+P4D_CLONES void OP(swiglu_backward)(ELEMENT *gate_up, const ELEMENT *dact, uint64_t n, uint64_t f)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		ELEMENT *gate = gate_up + i * 2 * f, *up = gate + f;
-		const ELEMENT *gradient = dproduct + i * f;
+		const ELEMENT *gradient = dact + i * f;
 #pragma omp simd
 		for (uint64_t j = 0; j < f; j++) {
 			const REAL g = p4d_load(gate[j]), u = p4d_load(up[j]), d = p4d_load(gradient[j]);

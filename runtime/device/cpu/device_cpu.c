@@ -27,10 +27,10 @@ static int cpu_allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_er
 	void *memory;
 
 	if (bytes > PTRDIFF_MAX - alignment || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "the host has no %.1f GiB for the arena",
+		return p4d_fail(err, P4D_E_NO_MEMORY, "the host cannot provide %.1f GiB for the arena",
 				(double)bytes / (1 << 30));
 	if (alignment == HUGE_PAGE_BYTES)
-		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where it can be had */
+		(void)madvise(memory, bytes, MADV_HUGEPAGE); /* faster where available */
 	device->allocated_bytes += bytes;
 	*arena = memory;
 	return 0;
@@ -75,10 +75,10 @@ static int cpu_nothing(p4d_device *device, p4d_error *err)
 	return 0;
 }
 
-static int cpu_open_none(p4d_device *device, void **stream_or_mark, p4d_error *err)
+static int cpu_open_none(p4d_device *device, void **stream_or_event, p4d_error *err)
 {
 	(void)device, (void)err;
-	*stream_or_mark = NULL;
+	*stream_or_event = NULL;
 	return 0;
 }
 
@@ -87,9 +87,9 @@ static void cpu_stream_nothing(p4d_device *device, void *one, void *other)
 	(void)device, (void)one, (void)other;
 }
 
-static int cpu_marked(p4d_device *device, void *mark, p4d_error *err)
+static int cpu_event_reached(p4d_device *device, void *event, p4d_error *err)
 {
-	(void)device, (void)mark, (void)err;
+	(void)device, (void)event, (void)err;
 	return 1;
 }
 
@@ -245,7 +245,7 @@ static void cpu_accumulate(p4d_device *device, float *y, p4d_dtype type, const v
 	BY_TYPE(type, accumulate, y, x, count);
 }
 
-/* Denormal operands and results as 0: each would cost a hundred times what another number does. */
+/* Denormals as 0: each would cost a hundred times as much as another number. */
 static void flush_denormals(void)
 {
 #ifdef __SSE__
@@ -275,9 +275,9 @@ int p4d_device_cpu_open(p4d_device *device, p4d_error *err)
 	    .stream_open = cpu_open_none,
 	    .stream_wait = cpu_stream_nothing,
 	    .event_open = cpu_open_none,
-	    .mark = cpu_stream_nothing,
-	    .mark_wait = cpu_stream_nothing,
-	    .marked = cpu_marked,
+	    .event_record = cpu_stream_nothing,
+	    .event_wait = cpu_stream_nothing,
+	    .event_reached = cpu_event_reached,
 	    .attach = cpu_nothing,
 	    .set_workspace = cpu_lend,
 	    .fill = cpu_fill,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdamW, and what is asked of gradients before it. */
+/* AdamW, and checks of gradients before it. */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
@@ -48,7 +48,7 @@ struct nonfinite {
 	}
 };
 
-/* Of words, which are read as numbers. */
+/* Of words, read as floats. */
 struct equal {
 	typedef unsigned long long sum;
 	uint32_t word;
@@ -58,12 +58,12 @@ struct equal {
 	}
 };
 
-constexpr unsigned SUMMED = 2 * p4d_wide<float>::width; /* terms that a thread asks for at once */
+constexpr unsigned SUMMED = 2 * p4d_wide<float>::width; /* values that a thread loads at once */
 
 /*
- * Two stages: blocks, whose number depends on count alone, add up the terms, then one block adds their sums.
+ * Two stages: blocks, whose number depends on count alone, add up the values, then one block adds their sums.
  * Where x begins changes how it is read, not which thread adds what. So few blocks do not keep the memory
- * busy with 16 bytes on their way to each thread: there are 32.
+ * busy with 16 bytes in flight to each thread: there are 32.
  */
 template <typename Term>
 __global__ void partial_sums(typename Term::sum *partial, Term term, const float *x, uint64_t count,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of attention without atomics: one kernel goes over the queries of a tile of keys and has the
- * gradients of keys and values, another over the keys of a tile of queries and has those of the queries. Both
- * make the probabilities again, from the scores and the saved log-sum-exp: seven products instead of five,
- * and no sum outside of registers.
+ * Gradients of attention without atomics: one kernel loops over the queries for a tile of keys and computes
+ * gradients of keys and values, another over the keys for a tile of queries. Both recompute the probabilities
+ * from the scores and the saved log-sum-exp: seven products instead of five, but all sums stay in registers.
  */
 #include "device/cuda/attention_tiles.h"
 
@@ -46,7 +45,7 @@ __device__ static void put_rows(void *to, uint64_t at, uint64_t stride,
 	}
 }
 
-/* A tile of queries of a head, and what belongs to it; its first token of all. */
+/* A tile of queries of a head and its data; its first token overall. */
 template <typename E, int T, int D>
 __device__ static void take_queries(backward_space<T, D> *w, const operands<E> &x, uint64_t batch,
 				    uint64_t head, uint64_t first, uint64_t rows)
@@ -58,7 +57,7 @@ __device__ static void take_queries(backward_space<T, D> *w, const operands<E> &
 	take(&w->queries, x.q + token * s.query_stride + head * d, s.query_stride, rows, d, x.wide);
 	take(&w->outputs, x.d_o + (token * s.heads + head) * d, s.heads * d, rows, d, x.wide);
 	for (unsigned i = threadIdx.x; i < T; i += SIDE * SIDE) {
-		/* a query that sees nothing: all its scores are -inf, and are to become 0 */
+		/* a query that sees nothing: all its scores are -inf, and must become 0 */
 		w->lse[i] = i < rows && x.lse[line + i] != -INFINITY ? x.lse[line + i] : 0;
 		w->row_sums[i] = i < rows ? x.row_sums[line + i] : 0;
 	}
@@ -131,7 +130,7 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_keys(operands<E> x)
 	take_key_places(&w->key, s, batch, first, rows);
 	for (uint64_t query = 0; query < s.queries; query += T) {
 		const uint64_t queries = s.queries - query < T ? s.queries - query : T;
-		__syncthreads(); /* all are through with the last tile */
+		__syncthreads(); /* all are done with the last tile */
 		take_query_places(&w->query, s, batch, query, queries);
 		__syncthreads();
 		if (!any_sees(w->query, w->key))
@@ -168,7 +167,7 @@ __global__ void __launch_bounds__(SIDE *SIDE) attend_back_to_queries(operands<E>
 	take_query_places(&w->query, s, batch, first, rows);
 	for (uint64_t key = 0; key < s.keys; key += T) {
 		const uint64_t keys = s.keys - key < T ? s.keys - key : T;
-		__syncthreads(); /* all are through with the last tile */
+		__syncthreads(); /* all are done with the last tile */
 		take_key_places(&w->key, s, batch, key, keys);
 		__syncthreads();
 		if (!any_sees(w->query, w->key))

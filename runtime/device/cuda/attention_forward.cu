@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention in fp32 arithmetic, for types and head sizes that no library takes: a block goes over the keys of
- * a tile of queries with the online softmax (Milakov and Gimelshein 2018; tiled as in FlashAttention, Dao et
- * al. 2022). Sums are made in the same order every time.
+ * Attention in fp32 arithmetic, for types and head sizes that no library supports: a block loops over the
+ * keys for a tile of queries with the online softmax (Milakov and Gimelshein 2018; tiled as in
+ * FlashAttention, Dao et al. 2022). The order of sums is fixed.
  */
 #include "device/cuda/attention_tiles.h"
 
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	for (uint64_t key = 0; key < s.keys; key += T) {
 		const uint64_t keys = s.keys - key < T ? s.keys - key : T;
 		const uint64_t at = (batch * s.keys + key) * s.key_stride + column;
-		__syncthreads(); /* all are through with the last tile */
+		__syncthreads(); /* all are done with the last tile */
 		take_places(&w->key, s.key_position + key, documents ? key_document + key : nullptr, keys,
 			    false);
 		__syncthreads();
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 				highest = fmaxf(highest, scores[i][j]);
 			}
 			highest = p4d_group_max(highest, SIDE);
-			/* nothing seen yet: any finite number makes all probabilities 0 */
+			/* nothing seen yet: any finite maximum makes all probabilities 0 */
 			const float shift = highest == -INFINITY ? 0 : highest;
 			for (int j = 0; j < T / SIDE; j++) {
 				const float p = expf(scores[i][j] - shift);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 			for (int j = 0; j < D / SIDE; j++)
 				output[i][j] *= shrink;
 		}
-		__syncthreads(); /* the keys make room */
+		__syncthreads(); /* the keys are no longer needed */
 		take(&w->keys_or_values, v + at, s.key_stride, keys, d, wide);
 		__syncthreads();
 		add_product<false>(output, w->probabilities, w->keys_or_values);

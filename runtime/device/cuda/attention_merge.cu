@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to outputs of attention, a head of a token per warp. */
+/* Merging attention outputs; a head of a token per warp. */
 #include <math.h>
 
 #include "device/cuda/elements.h"
@@ -38,7 +38,7 @@ __global__ void merge_rows(float *total, float *total_lse, const E *o, const flo
 	const bool exists = token < n;
 	const float before = first || !exists ? -INFINITY : total_lse[at], now = exists ? lse[at] : 0;
 	const float most = fmaxf(before, now);
-	/* what neither has seen stays 0 */
+	/* what neither sees stays 0 */
 	const float shift = most == -INFINITY ? 0 : most;
 	const float old_part = expf(before - shift), new_part = expf(now - shift), sum = old_part + new_part;
 	const float inverse = sum > 0 ? 1 / sum : sum;
@@ -47,7 +47,7 @@ __global__ void merge_rows(float *total, float *total_lse, const E *o, const flo
 		const float old = first ? 0 : total[unit * d + j] * old_part;
 		total[unit * d + j] = (old + p4d_value(o[unit * d + j]) * new_part) * inverse;
 	}
-	__syncwarp(); /* all have read what is replaced now */
+	__syncwarp(); /* all have read the old value */
 	if (exists && lane == 0)
 		total_lse[at] = most + logf(sum);
 }

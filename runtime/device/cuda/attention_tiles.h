@@ -8,15 +8,15 @@
 #include "device/cuda/reduce.h"
 
 /*
- * What attention and its backward pass share: tiles of T rows of a head in shared memory, in fp32 and D wide
- * (the head size, rounded up; what is beyond it is 0), and products of them. A block is SIDE * SIDE threads;
- * thread (y, x) has rows y, y + SIDE, .. and, of scores, columns x, x + SIDE, ..; of rows D wide columns 4x
- * .. 4x+3, 4 (x + SIDE), ..
+ * Shared by attention and its backward pass: tiles of T rows of a head in shared memory, in fp32 and D wide
+ * (the head size, rounded up; zero beyond it), and products of them. A block is SIDE * SIDE threads; thread
+ * (y, x) has rows y, y + SIDE, .. and, of scores, columns x, x + SIDE, ..; of rows D wide columns 4x .. 4x+3,
+ * 4 (x + SIDE), ..
  */
 constexpr int SIDE = 16, TILE_PAD = 4;
 
 template <int T, int D> struct tile {
-	float at[T][D + TILE_PAD]; /* padded: neighbouring rows lie in other banks */
+	float at[T][D + TILE_PAD]; /* padded: neighbouring rows are in different banks */
 };
 
 /* Of the tokens of a tile. */
@@ -139,8 +139,8 @@ __device__ static inline bool sees(const places<T> &queries, unsigned query, con
 }
 
 /*
- * Whether any query of a tile may see a key of another; all threads get it, and none is still behind. Decided
- * by ranges: where documents are mixed, a tile may be looked at for nothing.
+ * Whether any query of a tile may see a key of another; all threads get it, after a barrier. Decided by
+ * ranges: with several documents a tile may be visited in vain.
  */
 template <int T> __device__ static inline bool any_sees(const places<T> &queries, const places<T> &keys)
 {

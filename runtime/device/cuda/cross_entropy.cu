@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-entropy over a piece of the vocabulary. A token per block. */
+/* Cross-entropy over a shard of the vocabulary. A token per block. */
 #include <math.h>
 
 #include "device/cuda/elements.h"
@@ -14,12 +14,12 @@ __device__ static inline uint64_t column_of(int32_t label, uint64_t first, uint6
 	return label >= 0 && (uint64_t)label >= first && column < vocab ? column : vocab;
 }
 
-/* The maximum of what was seen, and the sum of exp(logit - maximum). */
+/* The running maximum, and the sum of exp(logit - maximum). */
 typedef struct softmax_sum {
 	float maximum, sum;
 } softmax_sum;
 
-/* What was not yet added to must not give infinity minus infinity. */
+/* An empty sum must not give infinity minus infinity. */
 __device__ static inline float shift_of(float maximum)
 {
 	return maximum == -INFINITY ? 0 : maximum;
@@ -37,14 +37,14 @@ __device__ static inline softmax_sum join_group(softmax_sum a)
 	for (unsigned apart = P4D_WARP / 2; apart > 0; apart /= 2) {
 		const softmax_sum b = {__shfl_xor_sync(P4D_ALL_LANES, a.maximum, apart),
 				       __shfl_xor_sync(P4D_ALL_LANES, a.sum, apart)};
-		/* both lanes join in the same order, and so get the same */
+		/* both lanes combine in the same order, so results agree */
 		a = threadIdx.x & apart ? join(b, a) : join(a, b);
 	}
 	return a;
 }
 
 template <int W>
-__global__ void token_statistics(float *maximum, float *sum, float *target, const float *logits,
+__global__ void token_softmax(float *maximum, float *sum, float *target, const float *logits,
 				 const int32_t *labels, unsigned vocab, uint64_t first)
 {
 	__shared__ softmax_sum warps[P4D_WARP];
@@ -134,12 +134,12 @@ struct rescaled {
 	}
 };
 
-void p4d_kernel_statistics(cudaStream_t stream, float *maximum, float *sum, float *target,
+void p4d_kernel_softmax_sums(cudaStream_t stream, float *maximum, float *sum, float *target,
 			   const float *logits, const int32_t *labels, uint64_t n, uint64_t vocab,
 			   uint64_t first)
 {
 	P4D_WITH_WIDTH(p4d_is_wide<float>(vocab, logits), float, W, {
-		p4d_launch<token_statistics<W>>(stream, {n, 1, p4d_threads_for(vocab / W), 0}, maximum, sum,
+		p4d_launch<token_softmax<W>>(stream, {n, 1, p4d_threads_for(vocab / W), 0}, maximum, sum,
 						target, logits, labels, (unsigned)vocab, first);
 	});
 }

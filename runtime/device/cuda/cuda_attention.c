@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table's attention: fused where that is possible, else on kernels of p4d's own. */
+/* The table's attention: fused where possible, else with p4d's own kernels. */
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 
@@ -8,7 +8,7 @@ static bool takes(p4d_cuda *c, const p4d_attention_shape *shape)
 	if (shape->head_dim <= P4D_KERNEL_HEAD_DIM)
 		return true;
 	if (c->failure.code == P4D_OK)
-		p4d_fail(&c->failure, P4D_E_DEVICE, "the GPU's attention takes heads of up to %d, not of %d",
+		p4d_fail(&c->failure, P4D_E_DEVICE, "attention kernels support head sizes up to %d, not %d",
 			 P4D_KERNEL_HEAD_DIM, (int)shape->head_dim);
 	return false;
 }

@@ -11,10 +11,10 @@
 
 enum { P4D_STAGING_SLOTS = 4, P4D_STAGING_BYTES = 1 << 20 };
 
-/* A stream or mark that was opened, to be closed with the device. */
+/* A stream or event that was opened, to be closed with the device. */
 typedef struct p4d_cuda_opened {
-	cudaStream_t stream; /* NULL: a mark */
-	cudaEvent_t mark;
+	cudaStream_t stream; /* NULL: an event */
+	cudaEvent_t event;
 	struct p4d_cuda_opened *next;
 } p4d_cuda_opened;
 
@@ -30,7 +30,7 @@ typedef struct p4d_cuda {
 	bool noted;      /* device->attention_text says why a call was not fused */
 	float *sums;     /* lent; NULL before */
 	uint64_t sums_bytes;
-	/* Pinned memory that host data go through, so that nobody waits for the GPU. */
+	/* Pinned staging slots for host data, so that the host does not wait for the GPU. */
 	char *staging;
 	cudaEvent_t staged[P4D_STAGING_SLOTS]; /* the last copy from or to a slot */
 	unsigned next_slot;
@@ -50,23 +50,23 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what);
 void p4d_cuda_queued(p4d_cuda *c, const char *operation);
 
 /*
- * cudaEventQuery. That an event is still to come is an answer, but it stays behind as the last error, and the
- * next operation would be taken for what failed: it is taken away.
+ * cudaEventQuery. "Not ready" is an answer, but CUDA keeps it as the last error, and the next operation would
+ * seem to have failed: so it is cleared.
  */
 cudaError_t p4d_cuda_query(cudaEvent_t event);
 
-/* Until an event was reached; asks the device's watch meanwhile. False: it never will be, or failed. */
+/* Waits for an event; asks the device's watch meanwhile. False: it failed, or never will be reached. */
 bool p4d_cuda_wait(p4d_device *device, cudaEvent_t event, const char *what);
 
 /* Each fills its part of the table. */
-void p4d_cuda_memory_table(p4d_device *device);     /* memory.c */
-void p4d_cuda_streams_table(p4d_device *device);    /* streams.c */
-void p4d_cuda_operations_table(p4d_device *device); /* operations.c */
-void p4d_cuda_attention_table(p4d_device *device);  /* attention.c */
+void p4d_cuda_memory_table(p4d_device *device);     /* cuda_memory.c */
+void p4d_cuda_streams_table(p4d_device *device);    /* cuda_streams.c */
+void p4d_cuda_operations_table(p4d_device *device); /* cuda_operations.c */
+void p4d_cuda_attention_table(p4d_device *device);  /* cuda_attention.c */
 
 /*
- * attention_fused.c. Queues a call of attention through fused attention, block by block, if that takes it;
- * else device->attention_text says why not. The call's operands are whole matrices; its row_sums and
+ * sdpa_blocks.c. Queues an attention call through fused attention, block by block, if supported; else
+ * device->attention_text says why not. The call's operands are whole matrices; its row_sums and
  * query_gradient are not used.
  */
 typedef enum p4d_attention_pass {
@@ -78,10 +78,10 @@ void p4d_cuda_own_attention(p4d_device *device, const char *why); /* device->att
 bool p4d_cuda_attention_fused(p4d_device *device, p4d_dtype type, p4d_attention_pass pass,
 			      const p4d_attention_shape *shape, const p4d_sdpa_call *call);
 
-/* memory.c. Errors: DEVICE, NO_MEMORY. */
+/* cuda_memory.c. Errors: DEVICE, NO_MEMORY. */
 int p4d_cuda_open_staging(p4d_cuda *c, p4d_error *err);
 void p4d_cuda_close_staging(p4d_cuda *c);
 
-/* streams.c. Errors: DEVICE. */
+/* cuda_streams.c. Errors: DEVICE. */
 int p4d_cuda_open_streams(p4d_cuda *c, p4d_error *err);
 void p4d_cuda_close_streams(p4d_cuda *c);

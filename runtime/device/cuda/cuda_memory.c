@@ -54,12 +54,12 @@ static int allocate(p4d_device *device, uint64_t bytes, void **arena, p4d_error 
 	}
 	(void)cudaGetLastError(); /* it is told here */
 	if (status != cudaErrorMemoryAllocation)
-		return p4d_fail(err, P4D_E_DEVICE, "%s: no arena: %s", device->text,
+		return p4d_fail(err, P4D_E_DEVICE, "%s: cannot allocate the arena: %s", device->text,
 				cudaGetErrorString(status));
 	p4d_fail(err, P4D_E_DEVICE,
 		 "%s: the arena of %.2f GiB does not fit: %.2f GiB are free, %.2f of %.2f GiB are in use",
 		 device->text, gib(bytes), gib(available), gib(total - available), gib(total));
-	return p4d_fix(err, "nvidia-smi shows who uses the GPU; p4d plan finds a layout that needs less");
+	return p4d_fix(err, "nvidia-smi shows what uses the GPU; p4d plan finds a layout that needs less");
 }
 
 static void release(p4d_device *device, void *arena)
@@ -99,7 +99,7 @@ static void zero(p4d_device *device, void *to, uint64_t bytes)
 		p4d_cuda_check(c, cudaMemsetAsync(to, 0, bytes, c->stream), "zero");
 }
 
-/* The driver sees where a pointer points: memory of tests is the host's. */
+/* The driver infers the direction from the pointers: in tests all memory is host memory. */
 static void copy(p4d_device *device, void *to, const void *from, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -133,7 +133,7 @@ static char *slot_at(const p4d_cuda *c, unsigned slot)
 	return c->staging + (size_t)slot * P4D_STAGING_BYTES;
 }
 
-/* The caller's memory is copied here; waits only when all slots are still on their way. */
+/* The caller's memory is copied here; waits only when all slots are still in flight. */
 static void upload(p4d_device *device, void *to, const void *from_host, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -152,7 +152,7 @@ static void upload(p4d_device *device, void *to, const void *from_host, uint64_t
 	}
 }
 
-/* As many slots as there are are on their way while one is emptied. */
+/* All other slots stay in flight while one is emptied. */
 static void download(p4d_device *device, void *to_host, const void *from, uint64_t bytes)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
@@ -176,7 +176,7 @@ static void download(p4d_device *device, void *to_host, const void *from, uint64
 	}
 }
 
-/* The number lies behind the partial sums. */
+/* The counter lies after the partial sums. */
 static int count(p4d_device *device, uint64_t *number, const void *from, uint32_t word, uint64_t words)
 {
 	p4d_cuda *c = p4d_cuda_of(device);

@@ -23,11 +23,11 @@ void p4d_cuda_check(p4d_cuda *c, cudaError_t status, const char *what)
 {
 	if (status == cudaSuccess || c->failure.code != P4D_OK)
 		return;
-	p4d_fail(&c->failure, P4D_E_DEVICE, "the GPU failed, seen at %s: %s", what,
+	p4d_fail(&c->failure, P4D_E_DEVICE, "the GPU failed, detected at %s: %s", what,
 		 cudaGetErrorString(status));
 	if (!c->careful)
 		p4d_fix(&c->failure,
-			"P4D_CUDA_SYNC=1 in the environment finds the operation that failed, slowly");
+			"P4D_CUDA_SYNC=1 in the environment finds the failing operation, but is slow");
 }
 
 void p4d_cuda_queued(p4d_cuda *c, const char *operation)
@@ -42,9 +42,9 @@ static int same_program(const p4d_cuda_request *request, p4d_error *err)
 	if (!strcmp(request->version, PACKAGE_VERSION) && request->table_bytes == sizeof(p4d_device))
 		return 0;
 	p4d_fail(err, P4D_E_DEVICE,
-		 "libp4d-cuda.so is of p4d %s (table of %zu bytes), p4d-train of %.60s (%zu)",
+		 "libp4d-cuda.so is from p4d %s (table of %zu bytes), p4d-train from %.60s (%zu)",
 		 PACKAGE_VERSION, sizeof(p4d_device), request->version, (size_t)request->table_bytes);
-	return p4d_fix(err, "make install, so that both are of one build");
+	return p4d_fix(err, "make install, so that both come from the same build");
 }
 
 /* major.minor of 1000 * major + 10 * minor */
@@ -63,12 +63,12 @@ static int no_devices(cudaError_t status, p4d_error *err)
 	if (driver == 0)
 		return p4d_fail(err, P4D_E_DEVICE, "this host has no NVIDIA driver (libcuda.so.1)");
 	if (status == cudaErrorInsufficientDriver)
-		return p4d_fail(
-		    err, P4D_E_DEVICE,
-		    "the NVIDIA driver knows CUDA up to %.1f; this build needs CUDA %.1f: update the driver",
-		    version_of(driver), version_of(runtime));
+		return p4d_fail(err, P4D_E_DEVICE,
+				"the NVIDIA driver supports CUDA up to %.1f; this build needs CUDA %.1f: "
+				"update the driver",
+				version_of(driver), version_of(runtime));
 	if (status != cudaSuccess && status != cudaErrorNoDevice)
-		return p4d_fail(err, P4D_E_DEVICE, "CUDA cannot be started: %s", cudaGetErrorString(status));
+		return p4d_fail(err, P4D_E_DEVICE, "cannot initialize CUDA: %s", cudaGetErrorString(status));
 	if (visible)
 		return p4d_fail(err, P4D_E_DEVICE, "no GPU is visible: CUDA_VISIBLE_DEVICES=\"%.100s\"",
 				visible);
@@ -86,7 +86,7 @@ static int find_device(uint32_t local_rank, int *device, p4d_error *err)
 	return 0;
 }
 
-/* The same number wherever the GPU, or a part of it that was made one, is seen. */
+/* The same number wherever the GPU, or a MIG slice, is seen. */
 static void name_processor(p4d_device *device, const struct cudaDeviceProp *properties)
 {
 	p4d_text text = p4d_text_in(device->identity, sizeof(device->identity));
@@ -95,7 +95,7 @@ static void name_processor(p4d_device *device, const struct cudaDeviceProp *prop
 		p4d_text_print(&text, "%02x", (unsigned char)properties->uuid.bytes[i]);
 }
 
-/* Makes the context, and loads all code: either may find that there is none for this GPU. */
+/* Creates the context and loads all code: either may find no code for this GPU. */
 static int start_device(const p4d_device *device, int number, int sm, p4d_error *err)
 {
 	cudaError_t status = cudaSetDevice(number);
@@ -105,9 +105,9 @@ static int start_device(const p4d_device *device, int number, int sm, p4d_error 
 	if (status == cudaSuccess)
 		return 0;
 	if (status != cudaErrorNoKernelImageForDevice)
-		return p4d_fail(err, P4D_E_DEVICE, "%s cannot be used: %s", device->text,
+		return p4d_fail(err, P4D_E_DEVICE, "%s is unusable: %s", device->text,
 				cudaGetErrorString(status));
-	p4d_fail(err, P4D_E_DEVICE, "%s: this build has code for sm %s", device->text,
+	p4d_fail(err, P4D_E_DEVICE, "%s: this build only has code for sm %s", device->text,
 		 P4D_CUDA_ARCHITECTURES);
 	return p4d_fix(err, "./configure --with-cuda-architectures=%d", sm);
 }
@@ -124,7 +124,7 @@ static int take_device(p4d_device *device, int number, p4d_error *err)
 	if (status == cudaSuccess)
 		status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number);
 	if (status != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "GPU %d cannot be opened: %s", number,
+		return p4d_fail(err, P4D_E_DEVICE, "cannot open GPU %d: %s", number,
 				cudaGetErrorString(status));
 	snprintf(device->text, sizeof(device->text), "%.48s (sm_%d%d, %.1f GiB)", properties.name, major,
 		 minor, (double)properties.totalGlobalMem / (1 << 30));

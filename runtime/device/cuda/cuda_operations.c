@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table's operations but memory and attention: each queues its kernels. */
+/* The table's operations except memory and attention: each queues its kernels. */
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
 

@@ -58,7 +58,7 @@ static p4d_cuda_opened *add_opened(p4d_cuda *c, p4d_error *err)
 	p4d_cuda_opened *o = calloc(1, sizeof(*o));
 
 	if (!o) {
-		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a stream of the GPU");
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a GPU stream");
 		return NULL;
 	}
 	o->next = c->opened;
@@ -66,7 +66,7 @@ static p4d_cuda_opened *add_opened(p4d_cuda *c, p4d_error *err)
 	return o;
 }
 
-/* What communicates begins as soon as any block of an operation ends, not behind all that wait. */
+/* High priority: communication starts as soon as any block of an operation ends. */
 static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 {
 	p4d_cuda_opened *o = add_opened(p4d_cuda_of(device), err);
@@ -78,56 +78,56 @@ static int stream_open(p4d_device *device, void **stream, p4d_error *err)
 	if (status == cudaSuccess)
 		status = cudaStreamCreateWithPriority(&o->stream, cudaStreamNonBlocking, greatest);
 	if (status != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "%s: no stream: %s", device->text,
+		return p4d_fail(err, P4D_E_DEVICE, "%s: cannot create a stream: %s", device->text,
 				cudaGetErrorString(status));
 	*stream = o->stream;
 	return 0;
 }
 
-static int event_open(p4d_device *device, void **mark, p4d_error *err)
+static int event_open(p4d_device *device, void **event, p4d_error *err)
 {
 	p4d_cuda_opened *o = add_opened(p4d_cuda_of(device), err);
 
 	if (!o)
 		return -1;
-	const cudaError_t status = cudaEventCreateWithFlags(&o->mark, cudaEventDisableTiming);
+	const cudaError_t status = cudaEventCreateWithFlags(&o->event, cudaEventDisableTiming);
 	if (status != cudaSuccess)
-		return p4d_fail(err, P4D_E_DEVICE, "%s: no mark: %s", device->text,
+		return p4d_fail(err, P4D_E_DEVICE, "%s: cannot create an event: %s", device->text,
 				cudaGetErrorString(status));
-	*mark = o->mark;
+	*event = o->event;
 	return 0;
 }
 
-static void mark(p4d_device *device, void *moved, void *stream)
+static void event_record(p4d_device *device, void *event, void *stream)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 
-	p4d_cuda_check(c, cudaEventRecord(moved, stream_of(c, stream)), "mark");
+	p4d_cuda_check(c, cudaEventRecord(event, stream_of(c, stream)), "an event");
 }
 
-static void mark_wait(p4d_device *device, void *waiter, void *awaited)
+static void event_wait(p4d_device *device, void *waiter, void *event)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 
-	p4d_cuda_check(c, cudaStreamWaitEvent(stream_of(c, waiter), awaited, 0), "mark_wait");
+	p4d_cuda_check(c, cudaStreamWaitEvent(stream_of(c, waiter), event, 0), "event_wait");
 }
 
-/* A wait is for what was recorded last, so that one event serves all. */
+/* A wait captures the last record, so one event serves all. */
 static void stream_wait(p4d_device *device, void *waiter, void *awaited)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
 
-	mark(device, c->order, awaited);
-	mark_wait(device, waiter, c->order);
+	event_record(device, c->order, awaited);
+	event_wait(device, waiter, c->order);
 }
 
-static int marked(p4d_device *device, void *asked, p4d_error *err)
+static int event_reached(p4d_device *device, void *event, p4d_error *err)
 {
 	p4d_cuda *c = p4d_cuda_of(device);
-	const cudaError_t status = p4d_cuda_query(asked);
+	const cudaError_t status = p4d_cuda_query(event);
 
 	if (status != cudaErrorNotReady)
-		p4d_cuda_check(c, status, "mark");
+		p4d_cuda_check(c, status, "an event");
 	if (failed(c, err) < 0)
 		return -1;
 	return status == cudaSuccess;
@@ -139,7 +139,7 @@ static int attach(p4d_device *device, p4d_error *err)
 
 	if (status == cudaSuccess)
 		return 0;
-	return p4d_fail(err, P4D_E_DEVICE, "%s: another thread cannot use it: %s", device->text,
+	return p4d_fail(err, P4D_E_DEVICE, "%s: cannot be used from another thread: %s", device->text,
 			cudaGetErrorString(status));
 }
 
@@ -153,7 +153,7 @@ int p4d_cuda_open_streams(p4d_cuda *c, p4d_error *err)
 		status = cudaEventCreateWithFlags(&c->end, cudaEventDisableTiming);
 	if (status == cudaSuccess)
 		return 0;
-	return p4d_fail(err, P4D_E_DEVICE, "CUDA has no stream: %s", cudaGetErrorString(status));
+	return p4d_fail(err, P4D_E_DEVICE, "cannot create a CUDA stream: %s", cudaGetErrorString(status));
 }
 
 static void drop_event(cudaEvent_t event)
@@ -173,7 +173,7 @@ void p4d_cuda_close_streams(p4d_cuda *c)
 	while (c->opened) {
 		p4d_cuda_opened *o = c->opened;
 		c->opened = o->next;
-		drop_event(o->mark);
+		drop_event(o->event);
 		drop_stream(o->stream);
 		free(o);
 	}
@@ -189,8 +189,8 @@ void p4d_cuda_streams_table(p4d_device *device)
 	device->stream_open = stream_open;
 	device->stream_wait = stream_wait;
 	device->event_open = event_open;
-	device->mark = mark;
-	device->mark_wait = mark_wait;
-	device->marked = marked;
+	device->event_record = event_record;
+	device->event_wait = event_wait;
+	device->event_reached = event_reached;
 	device->attach = attach;
 }

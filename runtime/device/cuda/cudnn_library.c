@@ -14,7 +14,7 @@ int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err)
 
 	if (!library)
 		return p4d_fail(err, P4D_E_DEVICE, "%.300s", dlerror());
-		/* the way of POSIX to make a function of an object */
+		/* the POSIX way to get a function pointer */
 #define FIND(name) \
 	*(void **)&cudnn->name = dlsym(library, "cudnn" #name); \
 	if (!cudnn->name) \
@@ -27,7 +27,7 @@ int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err)
 	snprintf(cudnn->text, sizeof(cudnn->text), "cuDNN %u.%u.%u", version / 10000, version / 100 % 100,
 		 version % 100);
 	if (version < P4D_CUDNN_OLDEST)
-		return p4d_fail(err, P4D_E_DEVICE, "%s is too old, %d.%d.%d is not", cudnn->text,
+		return p4d_fail(err, P4D_E_DEVICE, "%s is too old; %d.%d.%d or later is needed", cudnn->text,
 				P4D_CUDNN_OLDEST / 10000, P4D_CUDNN_OLDEST / 100 % 100,
 				P4D_CUDNN_OLDEST % 100);
 	return 0;

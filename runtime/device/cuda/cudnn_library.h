@@ -36,5 +36,5 @@ enum { P4D_CUDNN_OLDEST = 91501, P4D_CUDNN_WHY = 256 };
 /* Stays open. Errors: DEVICE (not found, not one of major version 9, too old). */
 int p4d_cudnn_open(p4d_cudnn *cudnn, p4d_error *err);
 
-/* What failed last on this thread, in one line. */
+/* The last failure on this thread, in one line. */
 void p4d_cudnn_why(const p4d_cudnn *cudnn, cudnnStatus_t status, char *text, size_t size);

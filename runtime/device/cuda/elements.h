@@ -55,7 +55,7 @@ __device__ static inline uint32_t p4d_bits_of(float x)
 #endif
 }
 
-/* W elements that lie side by side. */
+/* W adjacent elements. */
 template <typename E, int W> struct alignas(sizeof(E) * W < 16 ? sizeof(E) * W : 16) p4d_run {
 	E x[W];
 };
@@ -111,8 +111,8 @@ static bool p4d_is_wide(uint64_t row, const void *address, More... addresses)
 	} while (0)
 
 /*
- * Arrays without rows: f.at<W>(i) does elements i .. i+W-1, and what is left over singly. f is a struct with
- * the addresses.
+ * Arrays without rows: f.at<W>(i) does elements i .. i+W-1, and the remainder singly. f is a struct with the
+ * addresses.
  */
 template <int W, typename F> __global__ void p4d_each(F f, uint64_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrix products by cuBLASLt: fp32 sums; of bf16 operands by tensor cores, of fp32 operands in full fp32. A
- * row-major (r, c) matrix is a column-major (c, r) one, so operands change places.
+ * row-major (r, c) matrix is a column-major (c, r) one, so operands are swapped.
  */
 #include "device/cuda/gemm.h"
 
@@ -13,18 +13,18 @@
 enum { SHAPES = 512, MOST_ALIGNMENT = 256 };
 
 /*
- * A column-major product: to (m, n) = op(a) op(b), summed over k; whether it is added to what is there does
- * not decide how it is computed. Compared as bytes: no padding.
+ * A column-major product: to (m, n) = op(a) op(b), summed over k; accumulation does not affect the choice of
+ * algorithm. Compared as bytes: no padding.
  */
 typedef struct form {
 	uint64_t m, n, k, lda, ldb;
 	uint32_t a_alignment, b_alignment, to_alignment;
 	int32_t a_transposed, b_transposed;
-	int32_t from, to, none; /* cudaDataType_t; to fill it up */
+	int32_t from, to, none; /* cudaDataType_t; avoids padding */
 } form;
 _Static_assert(sizeof(form) == 5 * sizeof(uint64_t) + 8 * sizeof(int32_t), "no padding");
 
-/* How a form is computed. */
+/* The algorithm of a form. */
 typedef struct gemm_shape {
 	form form;
 	cublasLtMatmulDesc_t operation;
@@ -50,7 +50,7 @@ int p4d_gemm_open(p4d_gemm **products, p4d_error *err)
 	const cublasStatus_t status = cublasLtCreate(&p->library);
 	if (status != CUBLAS_STATUS_SUCCESS) {
 		free(p);
-		return p4d_fail(err, P4D_E_DEVICE, "cuBLASLt %zu cannot be started: %s", cublasLtGetVersion(),
+		return p4d_fail(err, P4D_E_DEVICE, "cannot initialize cuBLASLt %zu: %s", cublasLtGetVersion(),
 				cublasLtGetStatusString(status));
 	}
 	*products = p;
@@ -99,7 +99,7 @@ static uint32_t alignment_of(const void *address)
 	return lowest < MOST_ALIGNMENT ? (uint32_t)lowest : MOST_ALIGNMENT;
 }
 
-/* x and w change places: w is the left operand. */
+/* x and w are swapped: w is the left operand. */
 static form form_of(const p4d_gemm_call *p)
 {
 	const int32_t type = p->type == P4D_DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -167,7 +167,7 @@ static cublasStatus_t choose(const p4d_gemm *p, gemm_shape *s)
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->form.b_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->form.to_alignment},
 	    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->form.to_alignment},
-	    /* what parts of a sum make is added up in fp32, also where the whole is rounded to bf16 */
+	    /* split-k partial results are added in fp32, even where the output is bf16 */
 	    {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, s->form.to == CUDA_R_32F
 							     ? CUBLASLT_REDUCTION_SCHEME_MASK
 							     : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
@@ -197,7 +197,7 @@ static cublasStatus_t choose(const p4d_gemm *p, gemm_shape *s)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-/* A model has a few tens of shapes: they are looked for one after the other. */
+/* A model has a few tens of shapes: a linear search is enough. */
 static cublasStatus_t find(p4d_gemm *p, const form *f, const gemm_shape **found)
 {
 	for (unsigned i = 0; i < p->count; i++)

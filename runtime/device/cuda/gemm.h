@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 
-/* Matrix products, by cuBLASLt. Tests have them of the cpu device instead (shim_gemm.c). */
+/* Matrix products, by cuBLASLt. Tests use the cpu device instead (shim_gemm.c). */
 typedef struct p4d_gemm p4d_gemm;
 
 typedef enum p4d_gemm_kind {
@@ -27,10 +27,10 @@ typedef struct p4d_gemm_call {
 /* Errors: DEVICE, NO_MEMORY. */
 int p4d_gemm_open(p4d_gemm **products, p4d_error *err);
 void p4d_gemm_close(p4d_gemm *products);
-/* What products may work in from now on; before, nothing. */
+/* Workspace for products from now on; none before. */
 void p4d_gemm_set_workspace(p4d_gemm *products, void *workspace, uint64_t bytes);
 /*
- * Queues a product. The first of its shape looks for the fastest way, and allocates on the host; the next
- * ones take it, so results repeat. Errors: DEVICE.
+ * Queues a product. The first of its shape searches for the fastest algorithm, and allocates on the host;
+ * later ones reuse it, so results repeat. Errors: DEVICE.
  */
 int p4d_gemm_multiply(p4d_gemm *products, cudaStream_t stream, const p4d_gemm_call *product, p4d_error *err);

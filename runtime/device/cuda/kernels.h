@@ -7,7 +7,7 @@
 
 /*
  * Queues the kernels of the operations of device.h, whose contracts hold, on a stream. sums: what the device
- * was lent. C, so that all but the kernels is C.
+ * was lent. In C, so that only kernels are C++.
  */
 #ifdef __cplusplus
 extern "C" {
@@ -34,7 +34,7 @@ void p4d_kernel_attention_backward(cudaStream_t stream, p4d_dtype type, p4d_dtyp
 				   void *dk, void *dv, const void *d_o, const float *lse,
 				   const float *row_sums, const void *q, const void *k, const void *v,
 				   const p4d_attention_shape *shape);
-/* The largest head that they take. */
+/* The largest head size they support. */
 enum { P4D_KERNEL_HEAD_DIM = 256 };
 
 /* sums: P4D_SQUARES_SUMS doubles */

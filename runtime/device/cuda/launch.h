@@ -60,10 +60,10 @@ static inline unsigned p4d_least(uint64_t a, unsigned b)
 template <typename... P, typename... A>
 static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(P...), A... arguments)
 {
-	/* what has more bits is refused like any grid that is too large, and not cut to one that is not */
+	/* clamped, so that larger values are refused, not truncated to valid ones */
 	const dim3 blocks(p4d_least(grid.blocks, UINT32_MAX), p4d_least(grid.rows, UINT32_MAX));
 #ifdef __CUDACC__
-	/* more than that has to be asked for; asking again costs nothing */
+	/* more must be requested; repeating the request is free */
 	if (grid.shared > P4D_SHARED_FREELY &&
 	    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)grid.shared) !=
 		cudaSuccess)
@@ -75,7 +75,7 @@ static void p4d_start(cudaStream_t stream, const p4d_grid &grid, void (*kernel)(
 #endif
 }
 
-/* Nothing is started for an empty grid. */
+/* An empty grid starts nothing. */
 template <auto KERNEL, typename... A>
 static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments)
 {
@@ -84,10 +84,10 @@ static void p4d_launch(cudaStream_t stream, const p4d_grid &grid, A... arguments
 		p4d_start(stream, grid, KERNEL, arguments...);
 }
 
-/* Threads that share so many pieces of a row: whole warps, at most P4D_THREADS. */
-static inline unsigned p4d_threads_for(uint64_t pieces)
+/* Threads that share so many vectors of a row: whole warps, at most P4D_THREADS. */
+static inline unsigned p4d_threads_for(uint64_t vectors)
 {
-	const uint64_t warps = (pieces + P4D_WARP - 1) / P4D_WARP;
+	const uint64_t warps = (vectors + P4D_WARP - 1) / P4D_WARP;
 
 	return p4d_least(warps ? warps * P4D_WARP : P4D_WARP, P4D_THREADS);
 }

@@ -4,7 +4,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/reduce.h"
 
-/* A row per block. What is read again is still in the cache. */
+/* A row per block. The second read hits the cache. */
 template <typename E, int W>
 __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsigned h, float epsilon)
 {
@@ -30,9 +30,9 @@ __global__ void norm_rows(E *y, float *rstd, const E *x, const E *weight, unsign
 
 /*
  * With z = x * rstd and g = dy * weight: dx += rstd * (g - z * mean(g * z)), dweight = sum of dy * z. A block
- * goes over every gridDim.x-th row; a thread has the same columns in all, and sums them up in its block's
- * partial sum. There are not enough blocks to hide that a row is read, summed over the block, and only then
- * changed: so a thread has its RUNS runs of W columns in registers, all of which it asks for at once.
+ * loops over every gridDim.x-th row; a thread has the same columns in all, and adds them to its block's
+ * partial sum. There are too few blocks to hide the latency of reading a row, reducing it and only then
+ * updating it: so a thread loads its RUNS runs of W columns into registers at once.
  */
 template <typename E, int W, int RUNS>
 __global__ void __launch_bounds__(P4D_THREADS)

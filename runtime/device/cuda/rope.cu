@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the qkv product and attention: bias, qk norm and rotation. Neighbouring threads (`lanes` of them, a
+ * Between the qkv projection and attention: qkv bias, qk-norm and RoPE. Neighbouring threads (`lanes` of them, a
  * power of two) have a head of a token; each has runs of W pairs (i, i + d/2). Every element is rounded once.
  */
 #include "device/cuda/elements.h"
@@ -25,7 +25,7 @@ __device__ static inline pairs<W> pairs_at(const E *head, unsigned half, unsigne
 	return x;
 }
 
-/* x becomes what is stored: rounded. */
+/* Rounds x to the stored value. */
 template <typename E, int W>
 __device__ static inline void put_pairs(E *head, unsigned half, unsigned i, pairs<W> *x)
 {
@@ -264,7 +264,7 @@ void p4d_kernel_heads_backward(cudaStream_t stream, float *sums, p4d_dtype type,
 			       const float *rstd, const p4d_heads *h, float *dbias, float *dquery_weight,
 			       float *dkey_weight)
 {
-	/* without sums over tokens it is a rotation the other way */
+	/* without sums over tokens this is the inverse rotation */
 	const bool plain = !rstd && !dbias;
 	p4d_heads bare = *h;
 

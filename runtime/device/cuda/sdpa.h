@@ -6,8 +6,8 @@
 #include "device/device.h"
 
 /*
- * Fused attention of one block: queries and keys of sequences, bf16. By cuDNN (fused_cudnn.c); where p4d was
- * built without it, by nobody (sdpa_none.c); in tests, by plain C (shim_sdpa.c).
+ * Fused attention of one block: queries and keys of sequences, bf16. By cuDNN (sdpa_cudnn.c); without it,
+ * unavailable (sdpa_none.c); in tests, by plain C (shim_sdpa.c).
  */
 typedef struct p4d_sdpa p4d_sdpa;
 
@@ -41,14 +41,14 @@ typedef struct p4d_sdpa_call {
 	void *workspace;
 } p4d_sdpa_call;
 
-/* sm: 90. Errors: DEVICE (not there, too old, cannot start), NO_MEMORY; then there is no fused attention. */
+/* sm: 90. Errors: DEVICE (not found, too old, cannot start), NO_MEMORY; then there is no fused attention. */
 int p4d_sdpa_open(p4d_sdpa **fused, int sm, cudaStream_t stream, p4d_error *err);
 void p4d_sdpa_close(p4d_sdpa *fused);
 const char *p4d_sdpa_name(const p4d_sdpa *fused); /* "cuDNN 9.19.0" */
 /*
- * Whether it takes such calls. The first time of a shape it looks for the way, which takes about a second and
- * allocates on the host. False: *why says what it misses, in one line.
+ * Whether such calls are supported. The first time of a shape it builds a plan, which takes about a second
+ * and allocates on the host. False: *why says why not, in one line.
  */
 bool p4d_sdpa_takes(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const char **why);
-/* Queues a call of a shape that is taken. Errors: DEVICE. */
+/* Queues a call of a supported shape. Errors: DEVICE. */
 int p4d_sdpa_run(p4d_sdpa *fused, const p4d_sdpa_shape *shape, const p4d_sdpa_call *call, p4d_error *err);

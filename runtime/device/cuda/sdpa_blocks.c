@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call of attention as blocks that fused attention takes, and what lies between the two. */
+/* Splits an attention call into blocks that fused attention supports. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/kernels.h"
-#include "plan/cudnn_workspace.h" /* the one beside this file is of kernels */
+#include "plan/cudnn_workspace.h" /* the one in this folder is for kernels */
 
 enum { ALIGNMENT = 16, BF16 = 2 };
 
@@ -81,30 +81,30 @@ static bool aligned(const p4d_attention_shape *s, const p4d_sdpa_call *call)
 	return (all | s->query_stride * BF16 | s->key_stride * BF16) % ALIGNMENT == 0;
 }
 
-/* The one place where it is decided who computes a call. NULL: fused attention does; else why not. */
+/* Decides, here only, who computes a call. NULL: fused attention; else why not. */
 static const char *why_not(const p4d_cuda *c, p4d_dtype type, p4d_attention_pass pass,
 			   const p4d_attention_shape *s, const p4d_sdpa_call *call)
 {
 	const char *why = NULL;
 
 	if (type != P4D_DT_BF16)
-		return "fused attention takes bf16 only";
+		return "fused attention supports only bf16";
 	if (s->query_document)
 		return "documents are masked";
 	if (s->blocks == 0 || (pass != P4D_ATTENTION_FORWARD && !s->output))
-		return "which keys are seen is not known";
+		return "the visible keys are unknown";
 	if (pass == P4D_ATTENTION_SET && (s->block[0].queries < s->queries || s->block[0].keys < s->keys))
-		return "not all gradients would be set";
+		return "not all gradients would be written";
 	if (!aligned(s, call))
 		return "operands are not aligned";
 	for (unsigned i = 0; i < s->blocks && !why; i++) {
 		const block b = block_of(c, s, i, pass);
 		if (!b.work.fused)
-			why = "no fused attention for heads of this size";
+			why = "no fused attention for this head size";
 		else if (b.at.queries < 2 || b.at.keys < 2)
-			why = "a block is of one token";
+			why = "a block has only one token";
 		else if (b.work.bytes > s->workspace_bytes)
-			why = "the plan is of another GPU: its workspace is too small";
+			why = "the plan is for another GPU: its workspace is too small";
 		else
 			p4d_sdpa_takes(c->fused, &b.shape, &why);
 	}

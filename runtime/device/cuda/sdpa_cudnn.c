@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fused attention by cuDNN: a plan for each shape, made when it is first asked for. */
+/* Fused attention by cuDNN: a plan for each shape, made on first use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,7 @@ bool p4d_sdpa_takes(p4d_sdpa *f, const p4d_sdpa_shape *shape, const char **why)
 	return false;
 }
 
-/* cuDNN has no way to use a pack again for other addresses. */
+/* cuDNN cannot reuse a variant pack for other addresses. */
 static cudnnStatus_t execute(p4d_sdpa *f, const way *w, void *const *addresses, void *workspace)
 {
 	const p4d_cudnn *cudnn = &f->cudnn;
@@ -170,7 +170,7 @@ int p4d_sdpa_run(p4d_sdpa *f, const p4d_sdpa_shape *shape, const p4d_sdpa_call *
 	};
 	const uint64_t gradient_bytes =
 	    shape->batch * shape->heads * shape->queries * shape->head_dim * sizeof(float);
-	char why[P4D_CUDNN_WHY] = "it was not asked for before";
+	char why[P4D_CUDNN_WHY] = "it was never prepared";
 	cudaError_t zeroed = cudaSuccess;
 
 	/* its kernels add to it */

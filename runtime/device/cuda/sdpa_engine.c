@@ -48,10 +48,9 @@ engine_descriptor p4d_engine_choose(p4d_sdpa_graph *g, engine_descriptor device,
 		least = need < least ? need : least;
 	}
 	if (least == INT64_MAX)
-		p4d_fail(err, P4D_E_DEVICE, "%s refuses it", cudnn->text);
+		p4d_fail(err, P4D_E_DEVICE, "%s rejects it", cudnn->text);
 	else
-		p4d_fail(err, P4D_E_DEVICE,
-			 "%s wants %" PRId64 " bytes of workspace, not the %" PRIu64 " of the plan",
+		p4d_fail(err, P4D_E_DEVICE, "%s needs %" PRId64 " bytes of workspace, the plan has %" PRIu64,
 			 cudnn->text, least, most);
 	return NULL;
 }

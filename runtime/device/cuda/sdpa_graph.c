@@ -319,7 +319,7 @@ static descriptor row_sums(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descripto
 	const extent e = whole(s->batch, s->heads, s->queries, s->head_dim);
 	const descriptor products = pair(g, CUDNN_POINTWISE_MUL, d_o, o, inner(g, fp32, e));
 	const descriptor sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, products, inner(g, fp32, of_rows(s)));
-	/* a factor for dropout, which cuDNN's pattern has */
+	/* the dropout factor of cuDNN's pattern */
 	const descriptor one = scalar(g, P4D_GRAPH_ONE, fp32);
 
 	return pair(g, CUDNN_POINTWISE_MUL, sum, one, tensor(g, P4D_GRAPH_ROW_SUMS, fp32, of_rows(s), false));
@@ -334,7 +334,7 @@ static void backward(p4d_sdpa_graph *g, const p4d_sdpa_shape *s)
 	const descriptor d_o = take(g, P4D_GRAPH_DO, of_queries(s, s->o));
 	const descriptor lse = tensor(g, P4D_GRAPH_LSE, fp32, of_rows(s), false);
 	const descriptor sums = row_sums(g, s, d_o);
-	/* the probabilities again */
+	/* recomputes the probabilities */
 	const descriptor scale = scalar(g, P4D_GRAPH_SCALE, fp32);
 	descriptor scores = scaled_scores(g, s, q, k, scale);
 	scores = pair(g, CUDNN_POINTWISE_SUB, scores, lse, inner(g, fp32, of_scores(s)));

@@ -5,8 +5,8 @@
 #include "device/cuda/sdpa.h"
 
 /*
- * Attention of a block as a graph of cuDNN's backend: flash attention is what cuDNN makes of a graph that
- * has exactly this form. Tensors are (batch, heads, tokens, head size), with strides.
+ * Attention of a block as a graph of cuDNN's backend: cuDNN uses flash attention for a graph of exactly this
+ * form. Tensors are (batch, heads, tokens, head size), with strides.
  */
 
 /* Tensors that a call gives; the scalars lie on the host. */
@@ -17,7 +17,7 @@ typedef enum p4d_sdpa_tensor {
 	P4D_GRAPH_O,
 	P4D_GRAPH_LSE,
 	P4D_GRAPH_SCALE,  /* fp32 */
-	P4D_GRAPH_MASKED, /* fp32, a score that is not seen; causal only */
+	P4D_GRAPH_MASKED, /* fp32, the score of a masked key; causal only */
 	P4D_GRAPH_QUERIES,
 	P4D_GRAPH_KEYS, /* int32; where a causal block has more keys than queries */
 	P4D_GRAPH_DO,
@@ -49,8 +49,8 @@ int p4d_sdpa_graph_open(p4d_sdpa_graph *graph, const p4d_cudnn *cudnn, cudnnHand
 void p4d_sdpa_graph_close(p4d_sdpa_graph *graph);
 
 /*
- * What every file of descriptors uses. A new descriptor lives until the graph is closed. After the first
- * failure nothing is done any more; p4d_sdpa_graph_failed says what it was.
+ * Shared by all files that make descriptors. A new descriptor lives until the graph is closed. After the
+ * first failure calls do nothing; p4d_sdpa_graph_failed says what it was.
  */
 cudnnBackendDescriptor_t p4d_sdpa_graph_make(p4d_sdpa_graph *graph, cudnnBackendDescriptorType_t type);
 void p4d_sdpa_graph_set(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t descriptor,

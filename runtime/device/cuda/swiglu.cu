@@ -3,10 +3,10 @@
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels.h"
 
-template <typename E, int W> __global__ void swiglu_rows(E *product, const E *gate_up, unsigned f)
+template <typename E, int W> __global__ void swiglu_rows(E *act, const E *gate_up, unsigned f)
 {
 	const E *gate = gate_up + (size_t)blockIdx.x * 2 * f, *up = gate + f;
-	E *to = product + (size_t)blockIdx.x * f;
+	E *to = act + (size_t)blockIdx.x * f;
 
 	for (unsigned j = threadIdx.x * W; j < f; j += blockDim.x * W) {
 		const p4d_run<E, W> g = p4d_load<W>(gate + j), u = p4d_load<W>(up + j);
@@ -20,10 +20,10 @@ template <typename E, int W> __global__ void swiglu_rows(E *product, const E *ga
 }
 
 /* With s = sigmoid(gate): silu = gate * s, silu' = s * (1 + gate * (1 - s)). */
-template <typename E, int W> __global__ void swiglu_rows_backward(E *gate_up, const E *dproduct, unsigned f)
+template <typename E, int W> __global__ void swiglu_rows_backward(E *gate_up, const E *dact, unsigned f)
 {
 	E *gate = gate_up + (size_t)blockIdx.x * 2 * f, *up = gate + f;
-	const E *gradient = dproduct + (size_t)blockIdx.x * f;
+	const E *gradient = dact + (size_t)blockIdx.x * f;
 
 	for (unsigned j = threadIdx.x * W; j < f; j += blockDim.x * W) {
 		const p4d_run<E, W> dy = p4d_load<W>(gradient + j);
@@ -38,24 +38,24 @@ template <typename E, int W> __global__ void swiglu_rows_backward(E *gate_up, co
 	}
 }
 
-void p4d_kernel_swiglu(cudaStream_t stream, p4d_dtype type, void *product, const void *gate_up, uint64_t n,
+void p4d_kernel_swiglu(cudaStream_t stream, p4d_dtype type, void *act, const void *gate_up, uint64_t n,
 		       uint64_t f)
 {
 	P4D_WITH_TYPE(type, E, {
-		P4D_WITH_WIDTH(p4d_is_wide<E>(f, product, gate_up), E, W, {
-			p4d_launch<swiglu_rows<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0}, (E *)product,
+		P4D_WITH_WIDTH(p4d_is_wide<E>(f, act, gate_up), E, W, {
+			p4d_launch<swiglu_rows<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0}, (E *)act,
 						      (const E *)gate_up, (unsigned)f);
 		});
 	});
 }
 
-void p4d_kernel_swiglu_backward(cudaStream_t stream, p4d_dtype type, void *gate_up, const void *dproduct,
+void p4d_kernel_swiglu_backward(cudaStream_t stream, p4d_dtype type, void *gate_up, const void *dact,
 				uint64_t n, uint64_t f)
 {
 	P4D_WITH_TYPE(type, E, {
-		P4D_WITH_WIDTH(p4d_is_wide<E>(f, gate_up, dproduct), E, W, {
+		P4D_WITH_WIDTH(p4d_is_wide<E>(f, gate_up, dact), E, W, {
 			p4d_launch<swiglu_rows_backward<E, W>>(stream, {n, 1, p4d_threads_for(f / W), 0},
-							       (E *)gate_up, (const E *)dproduct,
+							       (E *)gate_up, (const E *)dact,
 							       (unsigned)f);
 		});
 	});

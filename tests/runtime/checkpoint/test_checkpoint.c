@@ -168,13 +168,13 @@ static void other_models_are_refused(void **state)
 	assert_int_equal(p4d_checkpoint__path(dir, 1, path, sizeof(path), NULL), 0);
 	assert_int_equal(p4d_checkpoint_load(path, &other->rank[0].storage, &info, &err), -1);
 	assert_int_equal(err.code, P4D_E_CHECKPOINT);
-	assert_non_null(strstr(err.text, "it is of another model: tied is 0, expected 1"));
+	assert_non_null(strstr(err.text, "it belongs to another model: tied is 0, expected 1"));
 	assert_int_equal(info.step, 77);
 	close_job(other);
 	close_job(job);
 }
 
-/* The whole tensor, independent of pieces: nothing is missing, at the wrong place, or too much. */
+/* The whole tensor, independent of slices: nothing is missing, at the wrong place, or too much. */
 static void check_exported(const char *path, const test_job *job, uint64_t salt)
 {
 	p4d_safetensors *files;
@@ -334,7 +334,7 @@ static void hugging_face_there_and_back(void **state)
 		assert_int_equal(access(index, F_OK), 0);
 		import_all(to, cut, step, rounded);
 		assert_int_equal(p4d_huggingface__export(checkpoint, cut, P4D_ST_BF16, 0, &err), -1);
-		assert_non_null(strstr(err.text, "is there already"));
+		assert_non_null(strstr(err.text, "already exists"));
 		assert_int_equal(p4d_huggingface__export(checkpoint, cut, P4D_ST_F16, 0, &err), -1);
 		assert_int_equal(err.code, P4D_E_VALUE);
 		close_job(from);
@@ -364,11 +364,11 @@ static void half_precision_and_wrong_shapes(void **state)
 	assert_non_null(job);
 	assert_int_equal(p4d_checkpoint_map__open(&map, job->plan, NULL), 0);
 	for (size_t i = 0; i < map.count; i++) {
-		const p4d_piece *piece = &map.piece[i].piece;
-		tensors[count] = (p4d_safetensors_tensor){.name = piece->name, .type = P4D_ST_F16};
-		tensors[count].dims = piece->tensor_columns ? 2 : 1;
-		tensors[count].shape[0] = piece->tensor_rows;
-		tensors[count++].shape[1] = piece->tensor_columns;
+		const p4d_weight_slice *slice = &map.slice[i].slice;
+		tensors[count] = (p4d_safetensors_tensor){.name = slice->name, .type = P4D_ST_F16};
+		tensors[count].dims = slice->tensor_columns ? 2 : 1;
+		tensors[count].shape[0] = slice->tensor_rows;
+		tensors[count++].shape[1] = slice->tensor_columns;
 	}
 	for (int wrong = 0; wrong < 4; wrong++) {
 		p4d_safetensors_tensor *embedding = &tensors[0];
@@ -390,8 +390,8 @@ static void half_precision_and_wrong_shapes(void **state)
 		assert_int_equal(rc, wrong ? -1 : 0);
 		if (wrong) {
 			static const char *const text[] = {"", "is I16, expected F32, BF16 or F16",
-							   "has another shape",
-							   "has no tensor model.embed_tokens.weight"};
+							   "differs from the model's",
+							   "no tensor model.embed_tokens.weight"};
 			assert_int_equal(err.code, P4D_E_CHECKPOINT);
 			assert_non_null(strstr(err.text, text[wrong]));
 			continue;

@@ -87,33 +87,32 @@ static void malformed_headers(void **state)
 	    {"[]", "byte 8: is 0x5b, expected {", 0},
 	    {" {}", "byte 8: is 0x20, expected {", 0},
 	    {"{\"a\":", "t: truncated: the JSON text breaks off", 0},
-	    {"{\"a\":1}", "tensor \"a\": is not described by an object", 0},
+	    {"{\"a\":1}", "tensor \"a\": its description is not an object", 0},
 	    {A "[0,8]},\"a\":{}}", "field \"a\" is given twice", 8},
 	    {A "[0,8]}", "the JSON text breaks off after 53 bytes", 8},
-	    {"{\"a\":{}}", "tensor \"a\": has no text \"dtype\"", 0},
-	    {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", "its \"dtype\" is unknown",
-	     8},
-	    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", "has no list \"shape\"", 8},
+	    {"{\"a\":{}}", "tensor \"a\": no string \"dtype\"", 0},
+	    {"{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", "unknown \"dtype\"", 8},
+	    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", "no array \"shape\"", 8},
 	    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}",
-	     "\"shape\" holds what is no size", 8},
+	     "\"shape\" contains an invalid size", 8},
 	    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}",
-	     "\"shape\" holds what is no size", 8},
+	     "\"shape\" contains an invalid size", 8},
 	    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,8]}}",
-	     "\"shape\" holds what is no size", 8},
+	     "\"shape\" contains an invalid size", 8},
 	    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
-	     "has no list \"shape\" of at most 8", 8},
+	     "no array \"shape\" of at most 8", 8},
 	    /* 2^62 * 4 = 0 in 64 bits */
 	    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}",
-	     "tensor \"a\": has 0 bytes, its shape and dtype say another size", 0},
-	    {A "[0]}}", "has no \"data_offsets\" [begin, end]", 8},
-	    {A "[0,8,8]}}", "has no \"data_offsets\"", 8},
-	    {A "[-8,0]}}", "has no \"data_offsets\"", 8},
-	    {A "[0,9223372036854775807]}}", "has no \"data_offsets\"", 8},
-	    {A "[8,0]}}", "tensor \"a\": bytes 8 to 0, expected inside of the 8 bytes", 8},
-	    {A "[0,8]}}", "tensor \"a\": bytes 0 to 8, expected inside of the 7 bytes", 7},
-	    {A "[0,7]}}", "tensor \"a\": has 7 bytes, its shape and dtype say another size", 7},
-	    {A "[0,8]}}", "t: 1 bytes behind the last tensor", 9},
-	    {A "[1,9]}}", "tensor \"a\": does not begin where the tensor before it ends", 9},
+	     "tensor \"a\": has 0 bytes, which does not match its shape and dtype", 0},
+	    {A "[0]}}", "no \"data_offsets\" [begin, end]", 8},
+	    {A "[0,8,8]}}", "no \"data_offsets\"", 8},
+	    {A "[-8,0]}}", "no \"data_offsets\"", 8},
+	    {A "[0,9223372036854775807]}}", "no \"data_offsets\"", 8},
+	    {A "[8,0]}}", "tensor \"a\": bytes 8 to 0, expected within the 8 bytes", 8},
+	    {A "[0,8]}}", "tensor \"a\": bytes 0 to 8, expected within the 7 bytes", 7},
+	    {A "[0,7]}}", "tensor \"a\": has 7 bytes, which does not match its shape and dtype", 7},
+	    {A "[0,8]}}", "t: 1 bytes after the last tensor", 9},
+	    {A "[1,9]}}", "tensor \"a\": does not begin where the previous tensor ends", 9},
 	    {A "[0,8]}" B "[9,11]}}", "tensor \"b\": does not begin where", 11},
 	    {A "[0,8]}" B "[7,9]}}", "tensor \"b\": does not begin where", 9},
 	    {A "[0,8]},\"__metadata__\":{\"xxh3:a\":\"12\"}}", "its checksum is not 16 hexadecimal digits",
@@ -142,7 +141,7 @@ static const p4d_safetensors_tensor two_tensors[] = {
 enum { TENSORS = 3, DATA = 15 * 4 + 7 * 2 };
 static const char *const some_metadata[] = {"format", "pt", "step", "12", NULL};
 
-static uint64_t write_two(const char *path, size_t piece)
+static uint64_t write_two(const char *path, size_t chunk)
 {
 	p4d_safetensors_writer *writer;
 	p4d_error err;
@@ -153,9 +152,9 @@ static uint64_t write_two(const char *path, size_t piece)
 		data[i] = (uint8_t)(i * 7);
 	if (p4d_safetensors__create(&writer, path, two_tensors, TENSORS, some_metadata, &err) < 0)
 		fail_msg("%s", err.text);
-	for (size_t at = 0; at < DATA; at += piece)
+	for (size_t at = 0; at < DATA; at += chunk)
 		assert_int_equal(
-		    p4d_safetensors__write(writer, data + at, at + piece < DATA ? piece : DATA - at, &err),
+		    p4d_safetensors__write(writer, data + at, at + chunk < DATA ? chunk : DATA - at, &err),
 		    0);
 	if (p4d_safetensors__finish(writer, &checksum, &err) < 0)
 		fail_msg("%s", err.text);
@@ -164,7 +163,7 @@ static uint64_t write_two(const char *path, size_t piece)
 
 static void written_and_read(void **state)
 {
-	static const size_t pieces[] = {1, 7, DATA};
+	static const size_t chunks[] = {1, 7, DATA};
 	p4d_safetensors *files;
 	p4d_error err;
 	uint64_t checksum = 0;
@@ -172,7 +171,7 @@ static void written_and_read(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		int before = count_files();
-		uint64_t now = write_two(in_directory("two.safetensors"), pieces[i]);
+		uint64_t now = write_two(in_directory("two.safetensors"), chunks[i]);
 		assert_int_equal(count_files(), i ? before : before + 1);
 		assert_true(i == 0 || now == checksum);
 		checksum = now;
@@ -265,12 +264,12 @@ static void mistakes_in_writing(void **state)
 	int before = count_files();
 
 	(void)state;
-	refuse_writing(wrong, 2, "two tensors are called \"model.weight\"");
+	refuse_writing(wrong, 2, "two tensors are named \"model.weight\"");
 	wrong[1].name = "__metadata__";
-	refuse_writing(wrong, 2, "no tensor can be called");
+	refuse_writing(wrong, 2, "no tensor may be named");
 	wrong[1].name = "b";
 	wrong[1].shape[0] = (uint64_t)1 << 62;
-	refuse_writing(wrong, 2, "tensor \"b\": its size does not fit 64 bits");
+	refuse_writing(wrong, 2, "tensor \"b\": its size overflows 64 bits");
 	wrong[0].shape[0] = wrong[1].shape[0] = (uint64_t)1 << 60;
 	wrong[0].dims = wrong[1].dims = 1;
 	refuse_writing(wrong, 2, "more than 2^63 bytes");
@@ -347,7 +346,7 @@ static void sharded(void **state)
 		p4d_safetensors__close(files);
 	}
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"one.safetensors\"}}");
-	refuse_open("model/a.json", "a.json: tensor \"x\" is not in one.safetensors");
+	refuse_open("model/a.json", "a.json: tensor \"x\" not found in one.safetensors");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"three.safetensors\"}}");
 	refuse_open("model/a.json", "three.safetensors: ");
 	write_index("model/a.json", "{\"weight_map\":{\"x\":\"../two.safetensors\"}}");
@@ -359,7 +358,7 @@ static void sharded(void **state)
 	write_index("model/a.json", "{\"weight_map\":{\"x\":1}}");
 	refuse_open("model/a.json", "tensor \"x\" has no file");
 	write_index("model/a.json", "{\"weight_map\":[]}");
-	refuse_open("model/a.json", "has no object \"weight_map\"");
+	refuse_open("model/a.json", "no object \"weight_map\"");
 	write_index("model/a.json", "{");
 	refuse_open("model/a.json", "a.json: ");
 	refuse_open("nowhere.json", "nowhere.json");

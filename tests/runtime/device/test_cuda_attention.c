@@ -136,17 +136,17 @@ typedef enum sight { WHOLE, OWN, EARLIER, LATER, GATHERED } sight;
 enum { CP = 4, CP_RANK = 1, BEYOND = 64 };
 
 /* Piece i of a rank's two begins here in its sequence. */
-static int32_t piece_at(uint64_t rank, uint64_t i, uint64_t piece)
+static int32_t chunk_at(uint64_t rank, uint64_t i, uint64_t chunk)
 {
-	return (int32_t)((i ? 2 * CP - 1 - rank : rank) * piece);
+	return (int32_t)((i ? 2 * CP - 1 - rank : rank) * chunk);
 }
 
-static int32_t *pieces_of(kernel_run *run, uint64_t rank, uint64_t piece)
+static int32_t *chunks_of(kernel_run *run, uint64_t rank, uint64_t chunk)
 {
-	int32_t *at = run_memory(run, 2 * piece * sizeof(*at));
+	int32_t *at = run_memory(run, 2 * chunk * sizeof(*at));
 
-	for (uint64_t i = 0; i < 2 * piece; i++)
-		at[i] = piece_at(rank, i / piece, piece) + (int32_t)(i % piece);
+	for (uint64_t i = 0; i < 2 * chunk; i++)
+		at[i] = chunk_at(rank, i / chunk, chunk) + (int32_t)(i % chunk);
 	return at;
 }
 
@@ -159,10 +159,10 @@ static p4d_attention_split split_of(sight what, const p4d_attention_shape *s)
 }
 
 /* All but the positions. */
-static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t piece, uint64_t kv, uint64_t group,
+static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
 				    uint64_t d)
 {
-	const uint64_t length = 2 * piece, row = (group + 2) * kv * d;
+	const uint64_t length = 2 * chunk, row = (group + 2) * kv * d;
 	p4d_attention_shape s = {.batch = batch,
 				 .queries = length,
 				 .keys = what == GATHERED ? CP * length : length,
@@ -177,12 +177,12 @@ static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t piece, 
 
 	s.block[0] = (p4d_attention_block){0, length, length, true};
 	if (what == EARLIER)
-		s.block[0] = (p4d_attention_block){0, length, piece, false};
+		s.block[0] = (p4d_attention_block){0, length, chunk, false};
 	if (what == LATER)
-		s.block[0] = (p4d_attention_block){piece, piece, length, false};
+		s.block[0] = (p4d_attention_block){chunk, chunk, length, false};
 	if (what == GATHERED) {
-		s.block[0] = (p4d_attention_block){0, piece, (CP_RANK + 1) * piece, true};
-		s.block[1] = (p4d_attention_block){piece, piece, (2 * CP - CP_RANK) * piece, true};
+		s.block[0] = (p4d_attention_block){0, chunk, (CP_RANK + 1) * chunk, true};
+		s.block[1] = (p4d_attention_block){chunk, chunk, (2 * CP - CP_RANK) * chunk, true};
 	}
 	s.workspace_bytes = p4d_attention_workspace_most(SM, &split, false);
 	return s;
@@ -190,15 +190,15 @@ static p4d_attention_shape shape_of(sight what, uint64_t batch, uint64_t piece, 
 
 static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 {
-	const uint64_t piece = s->queries / 2;
+	const uint64_t chunk = s->queries / 2;
 
-	s->query_position = what == WHOLE ? places(run, s->queries, 0) : pieces_of(run, CP_RANK, piece);
+	s->query_position = what == WHOLE ? places(run, s->queries, 0) : chunks_of(run, CP_RANK, chunk);
 	if (what == WHOLE || what == GATHERED)
 		s->key_position = places(run, s->keys, 0);
 	else if (what == OWN)
 		s->key_position = s->query_position;
 	else
-		s->key_position = pieces_of(run, what == EARLIER ? 0 : CP - 1, piece);
+		s->key_position = chunks_of(run, what == EARLIER ? 0 : CP - 1, chunk);
 }
 
 /* Of exactly so many bytes, as far as the cuda device is concerned, with something behind it. */
@@ -219,11 +219,11 @@ static void untouched_beyond(kernel_run *run, const p4d_attention_shape *s, cons
 		assert_int_equal(workspace[s->workspace_bytes + (uint64_t)i], 0x5a);
 }
 
-static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t piece, uint64_t kv, uint64_t group,
+static void fused(kernel_run *run, sight what, uint64_t batch, uint64_t chunk, uint64_t kv, uint64_t group,
 		  uint64_t d)
 {
 	p4d_device *const device = run->device;
-	p4d_attention_shape s = shape_of(what, batch, piece, kv, group, d);
+	p4d_attention_shape s = shape_of(what, batch, chunk, kv, group, d);
 	const p4d_attention_split split = split_of(what, &s);
 	const uint64_t n = batch * s.queries, a = s.heads, own = n * s.query_stride;
 	const uint64_t others = batch * s.keys * s.key_stride;
@@ -336,10 +336,10 @@ static void what_is_not_fused(void **state)
 	p4d_attention_shape s = usual;
 
 	(void)state;
-	expect_own_kernels(P4D_DT_FP32, usual, 0, "own kernels (fused attention takes bf16 only)");
+	expect_own_kernels(P4D_DT_FP32, usual, 0, "own kernels (fused attention supports only bf16)");
 	expect_own_kernels(P4D_DT_BF16, usual, 1, "own kernels (operands are not aligned)");
 	s.blocks = 0;
-	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (which keys are seen is not known)");
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (the visible keys are unknown)");
 	s = usual;
 	s.query_document = s.key_document = one;
 	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (documents are masked)");
@@ -348,11 +348,11 @@ static void what_is_not_fused(void **state)
 	expect_own_kernels(P4D_DT_BF16, s, 0, "its workspace is too small)");
 	s = usual;
 	s.block[0].queries = 1;
-	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (a block is of one token)");
+	expect_own_kernels(P4D_DT_BF16, s, 0, "own kernels (a block has only one token)");
 	s = shape_of(WHOLE, 2, 8, 2, 2, 12);
 	s.query_stride += 8 - s.query_stride % 8;
 	s.key_stride = s.query_stride;
-	expect_own_kernels(P4D_DT_BF16, s, 0, "(no fused attention for heads of this size)");
+	expect_own_kernels(P4D_DT_BF16, s, 0, "(no fused attention for this head size)");
 }
 
 int main(void)

@@ -40,7 +40,7 @@ static void norm_cases(kernel_run *run)
 	norms(run, 2, 12296);
 }
 
-static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool normed)
+static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool qk_norm)
 {
 	p4d_device *const device = run->device;
 	const uint64_t columns = (a + 2 * k) * d, length = n > 3 ? n / 3 : n;
@@ -53,18 +53,18 @@ static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64
 			   .kv_heads = k,
 			   .head_dim = d,
 			   .bias = bias ? run_elements(run, columns) : NULL,
-			   .query_weight = normed ? run_elements(run, d) : NULL,
-			   .key_weight = normed ? run_elements(run, d) : NULL,
+			   .query_weight = qk_norm ? run_elements(run, d) : NULL,
+			   .key_weight = qk_norm ? run_elements(run, d) : NULL,
 			   .epsilon = 1e-5f,
 			   .rope = run_reals(run, length * d)};
 
-	device->heads(device, run->type, qkv, normed ? rstd : NULL, &heads);
+	device->heads(device, run->type, qkv, qk_norm ? rstd : NULL, &heads);
 	record_result(run, "heads", run->type, qkv, n * columns);
 	record_result(run, "heads, rstd", P4D_DT_FP32, rstd, n * (a + k));
 	qkv = run_elements(run, n * columns);
 	rstd = run_reals(run, n * (a + k));
-	device->heads_backward(device, run->type, dqkv, qkv, normed ? rstd : NULL, &heads,
-			       bias ? dbias : NULL, normed ? dquery : NULL, normed ? dkey : NULL);
+	device->heads_backward(device, run->type, dqkv, qkv, qk_norm ? rstd : NULL, &heads,
+			       bias ? dbias : NULL, qk_norm ? dquery : NULL, qk_norm ? dkey : NULL);
 	record_result(run, "heads_backward", run->type, dqkv, n * columns);
 	record_result(run, "heads_backward, bias", P4D_DT_FP32, dbias, columns);
 	record_result(run, "heads_backward, query weight", P4D_DT_FP32, dquery, d);
@@ -85,12 +85,12 @@ static void heads_cases(kernel_run *run)
 static void swiglus(kernel_run *run, uint64_t n, uint64_t f)
 {
 	p4d_device *const device = run->device;
-	void *gate_up = run_elements(run, n * 2 * f), *product = run_elements(run, n * f);
+	void *gate_up = run_elements(run, n * 2 * f), *act = run_elements(run, n * f);
 
-	device->swiglu(device, run->type, product, gate_up, n, f);
-	record_result(run, "swiglu", run->type, product, n * f);
-	product = run_elements(run, n * f);
-	device->swiglu_backward(device, run->type, gate_up, product, n, f);
+	device->swiglu(device, run->type, act, gate_up, n, f);
+	record_result(run, "swiglu", run->type, act, n * f);
+	act = run_elements(run, n * f);
+	device->swiglu_backward(device, run->type, gate_up, act, n, f);
 	record_result(run, "swiglu_backward", run->type, gate_up, n * 2 * f);
 }
 
@@ -124,10 +124,10 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab)
 	for (uint64_t i = 0; i < n; i++)
 		labels[i] = (int32_t)(i * 7 % (vocab + 5)) - 1;
 	*loss = 2;
-	device->statistics(device, maximum, sum, target, logits, labels, n, vocab, 2);
-	record_result(run, "statistics, maximum", P4D_DT_FP32, maximum, n);
-	record_result(run, "statistics, sum", P4D_DT_FP32, sum, n);
-	record_result(run, "statistics, target", P4D_DT_FP32, target, n);
+	device->softmax_sums(device, maximum, sum, target, logits, labels, n, vocab, 2);
+	record_result(run, "softmax, maximum", P4D_DT_FP32, maximum, n);
+	record_result(run, "softmax, sum", P4D_DT_FP32, sum, n);
+	record_result(run, "softmax, target", P4D_DT_FP32, target, n);
 	device->losses(device, loss, maximum, sum, target, labels, n, 0.01f);
 	record_number(run, "losses", loss);
 	device->logits_gradient(device, run->type, dlogits, logits, maximum, sum, labels, n, vocab, 2, 0.25f,
@@ -137,7 +137,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab)
 		most[i] = maximum[i] + (float)(i % 5);
 	device->rescale(device, sum, maximum, most, n);
 	record_result(run, "rescale", P4D_DT_FP32, sum, n);
-	device->statistics(device, maximum, sum, target, logits, labels, n, 0, 2); /* a rank without rows */
+	device->softmax_sums(device, maximum, sum, target, logits, labels, n, 0, 2); /* a rank without rows */
 	finish(device);
 	for (uint64_t i = 0; i < n; i++)
 		assert_true(maximum[i] == -INFINITY && sum[i] == 0 && target[i] == 0);

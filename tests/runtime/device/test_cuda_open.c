@@ -68,7 +68,7 @@ static void old_driver(void **state)
 {
 	(void)state;
 	p4d_shim_gpu.driver = 12040;
-	assert_refused("knows CUDA up to 12.4; this build needs CUDA 13.0");
+	assert_refused("supports CUDA up to 12.4; this build needs CUDA 13.0");
 }
 
 static void no_gpu(void **state)
@@ -84,7 +84,7 @@ static void other_architecture(void **state)
 {
 	(void)state;
 	p4d_shim_gpu.sm = 75;
-	assert_refused("Host 0 (sm_75, 80.0 GiB): this build has code for sm ");
+	assert_refused("Host 0 (sm_75, 80.0 GiB): this build only has code for sm ");
 	assert_non_null(strstr(err.fix, "--with-cuda-architectures=75"));
 }
 
@@ -95,7 +95,7 @@ static void other_version(void **state)
 	(void)state;
 	assert_int_equal(p4d_device_cuda_open(&device, &older, &err), -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
-	assert_says("p4d-train of 0.0.9");
+	assert_says("p4d-train from 0.0.9");
 	assert_int_equal(p4d_device_cuda_open(&device, &smaller, &err), -1);
 	assert_says("(8)");
 	assert_non_null(strstr(err.fix, "make install"));
@@ -162,7 +162,7 @@ static void failures_stay(void **state)
 	p4d_shim_gpu.fails = cudaSuccess;
 	assert_int_equal(device.sync(&device, &err), -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
-	assert_says("seen at add: unspecified launch failure");
+	assert_says("detected at add: unspecified launch failure");
 	assert_non_null(strstr(err.fix, "P4D_CUDA_SYNC=1"));
 	assert_int_equal(device.sync(&device, &err), -1);
 	device.close(&device);
@@ -192,7 +192,7 @@ static void heads_that_are_too_wide(void **state)
 	assert_int_equal(open_as(0), 0);
 	device.attention(&device, P4D_DT_FP32, x, x, x, x, x, &shape, NULL);
 	assert_int_equal(device.sync(&device, &err), -1);
-	assert_says("up to 256, not of 264");
+	assert_says("up to 256, not 264");
 	device.close(&device);
 }
 
@@ -228,16 +228,16 @@ static void watched(void **state)
 static void what_is_not_ready_is_no_failure(void **state)
 {
 	float x[4] = {1, 2, 3, 4};
-	void *mark;
+	void *event;
 
 	(void)state;
 	assert_int_equal(open_as(0), 0);
-	assert_int_equal(device.event_open(&device, &mark, &err), 0);
+	assert_int_equal(device.event_open(&device, &event, &err), 0);
 	p4d_shim_gpu.behind = 3;
 	assert_int_equal(device.sync(&device, &err), 0);
 	device.add(&device, P4D_DT_FP32, x, x, x, 4);
 	p4d_shim_gpu.behind = 1;
-	assert_int_equal(device.marked(&device, mark, &err), 0);
+	assert_int_equal(device.event_reached(&device, event, &err), 0);
 	device.add(&device, P4D_DT_FP32, x, x, x, 4);
 	assert_int_equal(device.sync(&device, &err), 0);
 	assert_true(x[3] == 16);
@@ -246,7 +246,7 @@ static void what_is_not_ready_is_no_failure(void **state)
 
 static void streams(void **state)
 {
-	void *stream, *mark;
+	void *stream, *event;
 
 	(void)state;
 	assert_int_equal(open_as(0), 0);
@@ -254,16 +254,16 @@ static void streams(void **state)
 	assert_non_null(stream);
 	device.stream_wait(&device, stream, NULL);
 	device.stream_wait(&device, NULL, stream);
-	assert_int_equal(device.event_open(&device, &mark, &err), 0);
-	assert_int_equal(device.marked(&device, mark, &err), 1);
-	device.mark(&device, mark, stream);
-	device.mark_wait(&device, NULL, mark);
+	assert_int_equal(device.event_open(&device, &event, &err), 0);
+	assert_int_equal(device.event_reached(&device, event, &err), 1);
+	device.event_record(&device, event, stream);
+	device.event_wait(&device, NULL, event);
 	p4d_shim_gpu.behind = 1;
-	assert_int_equal(device.marked(&device, mark, &err), 0);
-	assert_int_equal(device.marked(&device, mark, &err), 1);
+	assert_int_equal(device.event_reached(&device, event, &err), 0);
+	assert_int_equal(device.event_reached(&device, event, &err), 1);
 	assert_int_equal(device.attach(&device, &err), 0);
 	p4d_shim_gpu.fails = cudaErrorLaunchFailure;
-	assert_int_equal(device.marked(&device, mark, &err), -1);
+	assert_int_equal(device.event_reached(&device, event, &err), -1);
 	p4d_shim_gpu.fails = cudaSuccess;
 	assert_int_equal(device.sync(&device, &err), -1);
 	device.close(&device);
@@ -277,7 +277,7 @@ static void not_built(void **state)
 	setenv("P4D_LIBDIR", "/nonexistent", 1);
 	assert_int_equal(p4d_device_cuda_load(&device, 0, &err), -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
-	assert_says("built without CUDA: there is no /nonexistent/libp4d-cuda.so");
+	assert_says("built without CUDA: /nonexistent/libp4d-cuda.so not found");
 	assert_non_null(strstr(err.fix, "--device cpu"));
 	err.code = P4D_OK;
 	assert_false(p4d_device_cuda_there(&err));
@@ -304,7 +304,7 @@ static void not_a_library(void **state)
 	assert_true(written);
 	assert_int_equal(rc, -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
-	assert_says("CUDA cannot be loaded: ");
+	assert_says("cannot load CUDA: ");
 	/* what CUDA reads when it is loaded, unless the user has said it */
 	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
 	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");

@@ -309,7 +309,7 @@ static double loss(void *context)
 	double maximum[PARTS][TOKENS], sum[PARTS][TOKENS], target[PARTS][TOKENS], total = 0;
 
 	for (int p = 0; p < PARTS; p++)
-		OP(statistics)
+		OP(softmax_sums)
 	(maximum[p], sum[p], target[p], e->logits[p], e->labels, TOKENS, part_size[p], part_first[p]);
 	for (int i = 0; i < TOKENS; i++)
 		e->maximum[i] = fmax(maximum[0][i], maximum[1][i]);

@@ -11,7 +11,7 @@ enum { CP_MOST = 3, SAMPLES = 9 };
 
 /*
  * One rank's queries and the keys of `cp` ranks, which come by one after the other as in a ring. Sequences
- * are cut in zigzag: rank r has the pieces r and 2*cp-1-r.
+ * are cut in zigzag: rank r has the chunks r and 2*cp-1-r.
  */
 typedef struct ring {
 	uint64_t cp, rank, batch, length, heads, kv_heads, d; /* length: on a rank */

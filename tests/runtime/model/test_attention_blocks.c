@@ -13,11 +13,11 @@ enum { HEADS = 6, KV_HEADS = 2, HEAD_DIM = 64, BATCHES = 2 };
 static p4d_layout layout;
 static p4d_net net;
 
-static void set_layout(uint64_t cp, bool gathered, uint64_t piece)
+static void set_layout(uint64_t cp, bool gathered, uint64_t chunk)
 {
 	layout = (p4d_layout){.cp = cp,
 			      .cp_comm = gathered ? P4D_CP_ALL_GATHER : P4D_CP_P2P,
-			      .seq_len = (cp > 1 ? 2 : 1) * cp * piece};
+			      .seq_len = (cp > 1 ? 2 : 1) * cp * chunk};
 	net = (p4d_net){.l = &layout, .length = layout.seq_len / cp};
 }
 
@@ -95,8 +95,8 @@ static void blocks_are_what_positions_say(void **state)
 	(void)state;
 	for (uint64_t cp = 1; cp <= 6; cp++)
 		for (int gathered = 0; gathered < (cp > 1 ? 2 : 1); gathered++)
-			for (uint64_t piece = 1; piece <= 5; piece++) {
-				set_layout(cp, gathered, piece);
+			for (uint64_t chunk = 1; chunk <= 5; chunk++) {
+				set_layout(cp, gathered, chunk);
 				for_blocks(check_block);
 			}
 }
@@ -137,14 +137,14 @@ static void the_plan_has_the_most(void **state)
 {
 	static const int sms[] = {0, 80, 90, 100, 120};
 	/* on both sides of where Blackwell changes kernels */
-	static const uint64_t pieces[] = {1, 24, 64, 65, 127, 128, 129, 256, 257, 300, 4096};
+	static const uint64_t chunks[] = {1, 24, 64, 65, 127, 128, 129, 256, 257, 300, 4096};
 
 	(void)state;
 	for (uint64_t cp = 1; cp <= 5; cp++)
 		for (int gathered = 0; gathered < (cp > 1 ? 2 : 1); gathered++)
 			for (int i = 0; i < 11; i++)
 				for (int k = 0; k < 5; k++) {
-					set_layout(cp, gathered, pieces[i]);
+					set_layout(cp, gathered, chunks[i]);
 					check_most(sms[k]);
 				}
 }

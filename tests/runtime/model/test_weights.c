@@ -22,7 +22,7 @@ typedef struct seen {
 static seen tensors[TENSORS];
 static unsigned tensor_count;
 
-static seen *seen_of(const p4d_piece *p)
+static seen *seen_of(const p4d_weight_slice *p)
 {
 	const uint64_t count = p->tensor_rows * (p->tensor_columns ? p->tensor_columns : 1);
 
@@ -39,7 +39,7 @@ static seen *seen_of(const p4d_piece *p)
 	return s;
 }
 
-static void see(const p4d_piece *p)
+static void see(const p4d_weight_slice *p)
 {
 	seen *s = seen_of(p);
 	const uint64_t width = p->tensor_columns ? p->tensor_columns : 1;
@@ -55,7 +55,7 @@ static void see(const p4d_piece *p)
 static void look_at(const p4d_layout *l, p4d_place place)
 {
 	const p4d_schedule schedule = p4d_schedule_of(l);
-	p4d_piece pieces[P4D_PIECES_OF_WEIGHT];
+	p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT];
 	p4d_weights w;
 	uint64_t at = 0;
 
@@ -70,12 +70,12 @@ static void look_at(const p4d_layout *l, p4d_place place)
 			const p4d_weight *weight = &w.weight[k];
 			assert_int_equal(weight->offset, at);
 			assert_ptr_equal(p4d_weights__find(&w, weight->kind, weight->layer), weight);
-			const unsigned count = p4d_pieces_of(l, place, VOCAB, weight, pieces);
+			const unsigned count = p4d_weight_slices_of(l, place, VOCAB, weight, slices);
 			uint64_t inside = at;
 			for (unsigned p = 0; p < count; p++) {
-				assert_int_equal(pieces[p].offset, inside);
-				inside += pieces[p].rows * pieces[p].columns;
-				see(&pieces[p]);
+				assert_int_equal(slices[p].offset, inside);
+				inside += slices[p].rows * slices[p].columns;
+				see(&slices[p]);
 			}
 			at += weight->rows * weight->columns;
 			assert_true(inside <= at);

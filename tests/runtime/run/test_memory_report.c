@@ -195,8 +195,8 @@ static void said(void **state)
 			    "memory of rank 3      planned      used  (MiB)\n"
 			    "parameters              7.000     7.000\n"
 			    "staging                 2.000     0.500\n"
-			    "arena                   9.000     7.500  9.000 were allocated\n"
-			    "host                  100.000    50.000  of any rank; 4.000 are files");
+			    "arena                   9.000     7.500  9.000 allocated\n"
+			    "host                  100.000    50.000  of any rank; 4.000 in files");
 }
 
 int main(void)

@@ -99,14 +99,13 @@ static void test_refused(void **state)
 	REFUSED(P4D_E_USAGE, "--tp", "--data=a", "--steps=3", "--tp=1", "--tp=2");
 	REFUSED(P4D_E_USAGE, "--nosuch", "--data=a", "--steps=3", "--nosuch");
 	REFUSED(P4D_E_USAGE, "--nodse", "--data=a", "--steps=3", "--nodse=2");
-	REFUSED(P4D_E_USAGE, "--nodes is not for p4d-train", "--data=a", "--steps=3", "--nodes=2");
-	REFUSED(P4D_E_USAGE, "--gpus-per-node is not", "--data=a", "--steps=3", "--gpus-per-node", "2");
-	REFUSED(P4D_E_USAGE, "--framework is not", "--data=a", "--steps=3", "--framework=megatron");
+	REFUSED(P4D_E_USAGE, "p4d-train does not take --nodes", "--data=a", "--steps=3", "--nodes=2");
+	REFUSED(P4D_E_USAGE, "not take --gpus-per-node", "--data=a", "--steps=3", "--gpus-per-node", "2");
+	REFUSED(P4D_E_USAGE, "does not take --framework", "--data=a", "--steps=3", "--framework=megatron");
 	REFUSED(P4D_E_USAGE, "needs a value", "--data=a", "--steps");
 	REFUSED(P4D_E_USAGE, "--device needs a value", "--data=a", "--device");
 	REFUSED(P4D_E_USAGE, "\"more\"", "--data=a", "--steps=3", "more");
-	REFUSED(P4D_E_USAGE, "one of them", "--data=a", "--steps=3", "--valid-data=b",
-		"--valid-fraction=0.1");
+	REFUSED(P4D_E_USAGE, "exclusive", "--data=a", "--steps=3", "--valid-data=b", "--valid-fraction=0.1");
 }
 
 static void test_hash(void **state)

@@ -255,7 +255,7 @@ static void grouped_model(void **state)
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
 }
 
-/* Documents that end within sequences, pieces of them and the rows of a tile, and do not see each other. */
+/* Documents that end within sequences, chunks of them and the rows of a tile, and do not see each other. */
 static void masked_documents(void **state)
 {
 	static const char model[] = MODEL GROUPED "precision=fp32";

@@ -174,7 +174,7 @@ static void staged(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
-/* When the host queues the last gradient of the lowest layer, those of all others are on their way. */
+/* When the host queues the last gradient of the lowest layer, those of all others are in flight. */
 static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights of a rank as slices of tensors with Hugging Face's names. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/weights.h"
+
+static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *name)
+{
+	if (!strncmp(name, "model.", 6) || !strncmp(name, "lm_head", 7))
+		snprintf(p->name, sizeof(p->name), "%s", name);
+	else
+		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
+}
+
+/* Part `index` of a tensor cut by rows into `ranks` equal parts: `rows` rows at row `at` of the weight. */
+static void cut_rows(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
+		     uint64_t index, uint64_t ranks)
+{
+	name_slice(p, w, name);
+	p->tensor_rows = rows * ranks;
+	p->tensor_columns = w->columns == 1 ? 0 : w->columns;
+	p->first_row = rows * index;
+	p->rows = rows;
+	p->first_column = 0;
+	p->columns = w->columns;
+	p->offset = w->offset + at * w->columns;
+}
+
+static void cut_columns(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t index,
+			uint64_t ranks)
+{
+	name_slice(p, w, name);
+	p->tensor_rows = p->rows = w->rows;
+	p->first_row = 0;
+	p->tensor_columns = w->columns * ranks;
+	p->first_column = w->columns * index;
+	p->columns = w->columns;
+	p->offset = w->offset;
+}
+
+static unsigned cut_table(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t first,
+			  uint64_t vocab)
+{
+	if (first >= vocab)
+		return 0;
+	name_slice(p, w, name);
+	p->tensor_rows = vocab;
+	p->tensor_columns = p->columns = w->columns;
+	p->first_row = first;
+	p->rows = vocab - first < w->rows ? vocab - first : w->rows;
+	p->first_column = 0;
+	p->offset = w->offset;
+	return 1;
+}
+
+unsigned p4d_weight_slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, const p4d_weight *w,
+			      p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT])
+{
+	static const char *const projections[2][3] = {
+	    {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
+	    {"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"}};
+	const uint64_t q = l->heads / l->tp * l->head_dim, kv = l->kv_heads / l->tp * l->head_dim;
+	const bool bias = w->kind == P4D_W_QKV_BIAS;
+
+	switch (w->kind) {
+	case P4D_W_EMBEDDING:
+		return cut_table(slices, w, "model.embed_tokens.weight", p4d_weights__table_row(l, place, w),
+				 vocab);
+	case P4D_W_HEAD:
+		return cut_table(slices, w, l->tied ? "model.embed_tokens.weight" : "lm_head.weight",
+				 p4d_weights__table_row(l, place, w), vocab);
+	case P4D_W_ATTENTION_NORM:
+		cut_rows(slices, w, "input_layernorm.weight", 0, w->rows, 0, 1);
+		return 1;
+	case P4D_W_FFN_NORM:
+		cut_rows(slices, w, "post_attention_layernorm.weight", 0, w->rows, 0, 1);
+		return 1;
+	case P4D_W_QUERY_NORM:
+		cut_rows(slices, w, "self_attn.q_norm.weight", 0, w->rows, 0, 1);
+		return 1;
+	case P4D_W_KEY_NORM:
+		cut_rows(slices, w, "self_attn.k_norm.weight", 0, w->rows, 0, 1);
+		return 1;
+	case P4D_W_FINAL_NORM:
+		cut_rows(slices, w, "model.norm.weight", 0, w->rows, 0, 1);
+		return 1;
+	case P4D_W_QKV:
+	case P4D_W_QKV_BIAS:
+		cut_rows(&slices[0], w, projections[bias][0], 0, q, place.tp, l->tp);
+		cut_rows(&slices[1], w, projections[bias][1], q, kv, place.tp, l->tp);
+		cut_rows(&slices[2], w, projections[bias][2], q + kv, kv, place.tp, l->tp);
+		return 3;
+	case P4D_W_GATE_UP:
+		cut_rows(&slices[0], w, "mlp.gate_proj.weight", 0, w->rows / 2, place.tp, l->tp);
+		cut_rows(&slices[1], w, "mlp.up_proj.weight", w->rows / 2, w->rows / 2, place.tp, l->tp);
+		return 2;
+	case P4D_W_OUTPUT:
+		cut_columns(slices, w, "self_attn.o_proj.weight", place.tp, l->tp);
+		return 1;
+	case P4D_W_DOWN:
+		cut_columns(slices, w, "mlp.down_proj.weight", place.tp, l->tp);
+		return 1;
+	}
+	return 0;
+}
