@@ -170,7 +170,8 @@ static void framework_rule(void **state)
 {
 	(void)state;
 	refuse("framework=p4d norm=layernorm", 1, 8, P4D_E_UNMODELLED,
-	       "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary positions), "
+	       "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary positions, no "
+	       "bias beyond query, key and value), "
 	       "which llama13b is not",
 	       "--p4d-framework=megatron");
 }
