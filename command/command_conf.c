@@ -47,7 +47,8 @@ static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *part
 {
 	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 
-	return p4d_site_policy(site, partition ? partition->name : NULL, NULL, NULL, gpu ? gpu->name : NULL);
+	return p4d_site_policy(site, &(p4d_site_job){.partition = partition ? partition->name : NULL,
+						     .gpu = gpu ? gpu->name : NULL});
 }
 
 static const char *rewrite_name(p4d_rewrite rewrite)

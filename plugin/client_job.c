@@ -35,6 +35,7 @@ static const struct {
     {"ntasks-per-node", P4D_SBATCH_NTASKS_PER_NODE},
     {"partition", P4D_SBATCH_PARTITION},
     {"qos", P4D_SBATCH_QOS},
+    {"reservation", P4D_SBATCH_RESERVATION},
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 

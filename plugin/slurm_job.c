@@ -44,6 +44,7 @@ void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc)
 	set_text(&job->partition, desc->partition);
 	set_text(&job->qos, desc->qos);
 	set_text(&job->account, desc->account);
+	set_text(&job->reservation, desc->reservation);
 	set_text(&job->constraint, desc->features);
 	set_text(&job->gres, desc->tres_per_node);
 	set_text(&job->gpus, desc->tres_per_job);
@@ -68,9 +69,9 @@ bool p4d_desc_touches_job(const job_desc_msg_t *desc)
 	p4d_job job = {0};
 
 	p4d_job_from_desc(&job, desc);
-	return job.partition || job.qos || job.account || job.constraint || job.gres || job.gpus ||
-	       job.gpus_per_task || job.gpus_per_socket || job.min_nodes || job.max_nodes || job.tasks ||
-	       job.tasks_per_node || job.mem_per_node_bytes || job.mem_per_cpu_bytes ||
+	return job.partition || job.qos || job.account || job.reservation || job.constraint || job.gres ||
+	       job.gpus || job.gpus_per_task || job.gpus_per_socket || job.min_nodes || job.max_nodes ||
+	       job.tasks || job.tasks_per_node || job.mem_per_node_bytes || job.mem_per_cpu_bytes ||
 	       job.mem_per_gpu_bytes || job.mem_is_all;
 }
 
@@ -79,6 +80,8 @@ void p4d_job_from_info(p4d_job *job, const job_info_t *info)
 	set_text(&job->partition, info->partition);
 	set_text(&job->qos, info->qos);
 	set_text(&job->account, info->account);
+	set_text(&job->user, info->user_name);
+	set_text(&job->reservation, info->resv_name);
 	set_text(&job->constraint, info->features);
 	set_text(&job->gres, info->tres_per_node);
 	set_text(&job->gpus, info->tres_per_job);

@@ -69,8 +69,7 @@ static void conclude(const p4d_verdict *verdict)
 /* slurmctld did not answer: the site's policy decides whether to refuse. */
 static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error *err)
 {
-	p4d_policy policy = site ? p4d_site_policy(site, job->partition, job->qos, job->account, NULL)
-				 : (p4d_policy){.mode = P4D_MODE_OFF};
+	p4d_policy policy = site ? p4d_guard_policy(site, job, NULL) : (p4d_policy){.mode = P4D_MODE_OFF};
 	p4d_verdict verdict;
 
 	slurm_error("p4d: [P4D%03d] %s; the step was not checked", err->code, err->text);

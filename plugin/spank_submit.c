@@ -193,6 +193,8 @@ static void inherit_job(p4d_job *step, const p4d_job *job)
 	step->partition = job->partition;
 	step->qos = job->qos;
 	step->account = job->account;
+	step->user = job->user;
+	step->reservation = job->reservation;
 	step->constraint = job->constraint;
 	step->exclusive = job->exclusive;
 	step->mem_per_node_bytes = job->mem_per_node_bytes;

@@ -147,8 +147,9 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 	subject->capacity.host_bytes_per_rank = p4d_site_host_bytes_per_rank(subject->site);
 	subject->method =
 	    subject->request.value[P4D_METHOD] == P4D_METHOD_PAPER ? P4D_METHOD_PAPER : P4D_METHOD_PLAN;
-	subject->policy = p4d_site_policy(subject->site, NULL, NULL, NULL,
-					  subject->capacity.gpu ? subject->capacity.gpu->name : NULL);
+	subject->policy = p4d_site_policy(
+	    subject->site,
+	    &(p4d_site_job){.gpu = subject->capacity.gpu ? subject->capacity.gpu->name : NULL});
 	return 0;
 }
 

@@ -233,7 +233,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;
-	v->policy = p4d_guard__policy(g->site, g->job, &v->geometry);
+	v->policy = p4d_guard_policy(g->site, g->job, &v->geometry);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	g->space = (p4d_search_space){
 	    .nodes = v->geometry.nodes,
@@ -270,7 +270,7 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 		return;
 	}
 	memset(verdict, 0, sizeof(*verdict));
-	verdict->policy = p4d_guard__policy(site, job, NULL);
+	verdict->policy = p4d_guard_policy(site, job, NULL);
 	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
 	    complete(&g, source, context, &err) < 0)
 		p4d_verdict__error(verdict, &err);
@@ -280,7 +280,7 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict)
 {
 	memset(verdict, 0, sizeof(*verdict));
-	verdict->policy = p4d_guard__policy(site, job, NULL);
+	verdict->policy = p4d_guard_policy(site, job, NULL);
 	p4d_verdict__error(verdict, err);
 	p4d_verdict__finish(verdict, NULL);
 }

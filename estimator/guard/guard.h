@@ -63,6 +63,9 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
  */
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
 
+/* The policy for a job. geometry: NULL when it is not known (yet). */
+p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
+
 /*
  * Prints message i as the lines a user sees ("p4d: [P4D012] ...\np4d: fix: ..."), without trailing newline.
  */

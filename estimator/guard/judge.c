@@ -11,14 +11,19 @@
 /* Job scripts are short; anything after this many bytes is data. */
 enum { SCRIPT_MAX = 256 * 1024 };
 
-p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
+p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
 {
-	const char *partition = job->partition;
+	p4d_site_job known = {.partition = job->partition,
+			      .qos = job->qos,
+			      .account = job->account,
+			      .user = job->user,
+			      .reservation = job->reservation};
 
-	if (!partition && geometry && geometry->partition[0])
-		partition = geometry->partition;
-	return p4d_site_policy(site, partition, job->qos, job->account,
-			       geometry && geometry->gpu ? geometry->gpu->name : NULL);
+	if (!known.partition && geometry && geometry->partition[0])
+		known.partition = geometry->partition;
+	if (geometry && geometry->gpu)
+		known.gpu = geometry->gpu->name;
+	return p4d_site_policy(site, &known);
 }
 
 static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)

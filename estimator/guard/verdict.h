@@ -18,9 +18,6 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 /* Applies the user's override, then the site's mode. Call last. */
 void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
 
-/* The policy for a job whose geometry may not be known (yet); of several partitions the strictest values. */
-p4d_policy p4d_guard__policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
-
 /*
  * Shared checks of a complete request: layout, memory against the limit, host memory, tasks, script. Fills
  * the verdict's layout, estimate and messages. Returns 0 when the job may pass, -1 when it was refused

@@ -96,7 +96,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
 		return -1;
-	v->policy = p4d_guard__policy(site, job, &v->geometry);
+	v->policy = p4d_guard_policy(site, job, &v->geometry);
 	if (check_world(plan, &v->geometry, err) < 0)
 		return -1;
 	if (p4d_guard__judge(site, job, plan, v, err) < 0)
@@ -113,7 +113,7 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 
 	memset(verdict, 0, sizeof(*verdict));
 	memset(&request, 0, sizeof(request));
-	verdict->policy = p4d_guard__policy(site, job, NULL);
+	verdict->policy = p4d_guard_policy(site, job, NULL);
 	if (verdict->policy.exempt || verdict->policy.mode == P4D_MODE_OFF) {
 		p4d_verdict__finish(verdict, NULL);
 		return;

@@ -15,7 +15,7 @@
  */
 typedef struct p4d_job {
 	const char *partition; /* one name or a comma-separated list */
-	const char *qos, *account;
+	const char *qos, *account, *user, *reservation;
 	const char *constraint; /* -C */
 	const char
 	    *gres; /* --gres, --gpus-per-node, tres_per_node: "gpu:h100:4", "gres:gpu:4", "gres/gpu:4" */

@@ -27,6 +27,7 @@ static const struct {
     {"SBATCH_MEM_PER_NODE", P4D_SBATCH_MEM},
     {"SBATCH_PARTITION", P4D_SBATCH_PARTITION},
     {"SBATCH_QOS", P4D_SBATCH_QOS},
+    {"SBATCH_RESERVATION", P4D_SBATCH_RESERVATION},
 };
 
 static const struct {

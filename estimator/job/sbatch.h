@@ -33,6 +33,7 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_NTASKS_PER_NODE,
 	P4D_SBATCH_PARTITION,
 	P4D_SBATCH_QOS,
+	P4D_SBATCH_RESERVATION,
 	P4D_SBATCH_TRES_PER_TASK,
 	P4D_SBATCH_WRAP,
 	P4D_SBATCH_CONF, /* --conf and --json belong to `p4d check`, not to sbatch */

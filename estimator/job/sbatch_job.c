@@ -118,6 +118,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->partition = sbatch->value[P4D_SBATCH_PARTITION];
 	job->qos = sbatch->value[P4D_SBATCH_QOS];
 	job->account = sbatch->value[P4D_SBATCH_ACCOUNT];
+	job->reservation = sbatch->value[P4D_SBATCH_RESERVATION];
 	job->constraint = sbatch->value[P4D_SBATCH_CONSTRAINT];
 	/* --exclusive=user and =mcs share the node with other jobs */
 	job->exclusive = exclusive && (!*exclusive || !strcmp(exclusive, "exclusive"));

@@ -108,25 +108,31 @@ static void overlay(p4d_policy *policy, const p4d_site_section *section)
 	policy->limit_is_set = policy->limit_is_set || is_set_by(section, P4D_KEY_LIMIT);
 }
 
+/* Applies the section of that name, if there is one. */
+static void overlay_named(p4d_policy *policy, const p4d_site *site, p4d_conf_section_kind kind,
+			  const char *name)
+{
+	const p4d_site_section *section = name ? section_of(site, kind, name, strlen(name)) : NULL;
+
+	if (section)
+		overlay(policy, section);
+}
+
 /* The policy in one partition; exemptions come last and are common to all partitions. */
 static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partition, const char *name,
-			    size_t length, const char *qos, const char *account, const char *gpu)
+			    size_t length, const p4d_site_job *job)
 {
 	p4d_policy policy = site->policy;
-	const p4d_site_section *section;
 
-	for (size_t i = 0; gpu && i < site->sections; i++)
-		if (site->section[i].kind == P4D_GPU_SECTION && !strcasecmp(site->section[i].gpu->name, gpu))
+	for (size_t i = 0; job->gpu && i < site->sections; i++)
+		if (site->section[i].kind == P4D_GPU_SECTION &&
+		    !strcasecmp(site->section[i].gpu->name, job->gpu))
 			overlay(&policy, &site->section[i]);
 	policy.require_plan = name && listed(site->require_plan, name, length, false);
 	if (partition)
 		overlay(&policy, partition);
-	section = qos ? section_of(site, P4D_QOS_SECTION, qos, strlen(qos)) : NULL;
-	if (section)
-		overlay(&policy, section);
-	section = account ? section_of(site, P4D_ACCOUNT_SECTION, account, strlen(account)) : NULL;
-	if (section)
-		overlay(&policy, section);
+	overlay_named(&policy, site, P4D_QOS_SECTION, job->qos);
+	overlay_named(&policy, site, P4D_ACCOUNT_SECTION, job->account);
 	/* each section was checked alone; two of them may still conflict, and the limit takes precedence */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
@@ -156,22 +162,21 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
 }
 
-p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const char *qos, const char *account,
-			   const char *gpu)
+p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job)
 {
 	p4d_policy policy;
 	bool first = true;
 
-	if (!partition || !*partition) {
+	if (!job->partition || !*job->partition) {
 		const p4d_site_section *section = default_partition(site);
 		policy = policy_in(site, section, section ? section->name : NULL,
-				   section ? strlen(section->name) : 0, qos, account, gpu);
+				   section ? strlen(section->name) : 0, job);
 	} else {
 		policy = site->policy;
-		for (const char *at = partition; *at; at += strspn(at, ",")) {
+		for (const char *at = job->partition; *at; at += strspn(at, ",")) {
 			size_t length = strcspn(at, ",");
 			p4d_policy one = policy_in(site, section_of(site, P4D_PARTITION_SECTION, at, length),
-						   at, length, qos, account, gpu);
+						   at, length, job);
 			if (first)
 				policy = one;
 			else
@@ -180,8 +185,8 @@ p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const ch
 			at += length;
 		}
 	}
-	if ((account && listed(site->exempt_accounts, account, strlen(account), true)) ||
-	    (qos && listed(site->exempt_qos, qos, strlen(qos), true))) {
+	if ((job->account && listed(site->exempt_accounts, job->account, strlen(job->account), true)) ||
+	    (job->qos && listed(site->exempt_qos, job->qos, strlen(job->qos), true))) {
 		policy.exempt = true;
 		policy.mode = P4D_MODE_OFF;
 	}

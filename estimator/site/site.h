@@ -84,13 +84,18 @@ const p4d_site_partition *p4d_site_partition_at(const p4d_site *site, unsigned i
  * table. */
 const p4d_gpu *p4d_site_gpu(const p4d_site *site, const char *name, unsigned *ambiguous);
 
+/* What decides which policy a job gets. Strings are borrowed, NULL when unknown. */
+typedef struct p4d_site_job {
+	const char *partition; /* one name or a comma-separated list; NULL: the default one */
+	const char *qos, *account, *user, *reservation;
+	const char *gpu; /* canonical name */
+} p4d_site_job;
+
 /*
- * Effective policy. Any argument may be NULL when unknown; gpu is the canonical GPU name. partition NULL is
- * the default partition; of a comma-separated list the strictest value of each key counts, so that a list
- * cannot circumvent a policy.
+ * Effective policy. Of a list of partitions the strictest value of each key counts, so that a list cannot
+ * circumvent a policy.
  */
-p4d_policy p4d_site_policy(const p4d_site *site, const char *partition, const char *qos, const char *account,
-			   const char *gpu);
+p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job);
 
 /* Host bytes per rank that framework megatron needs at checkpoints, as set by the site; 0: not modelled. */
 uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);

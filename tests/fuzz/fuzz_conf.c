@@ -54,11 +54,14 @@ static void load(const uint8_t *data, size_t size)
 	}
 	const p4d_site_partition *partition;
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++) {
-		p4d_policy policy = p4d_site_policy(site, partition->name, "large", "physics", "h100-80gb");
+		p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.partition = partition->name,
+									  .qos = "large",
+									  .account = "physics",
+									  .gpu = "h100-80gb"});
 		check(policy.safe > 0 && policy.safe <= policy.limit && policy.limit <= 1);
 		check(p4d_site_partition_of(site, partition->name) == partition);
 	}
-	p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_site_policy(site, &(p4d_site_job){0});
 	p4d_site_gpu(site, "a100", NULL);
 	p4d_site_apply_defaults(site, &request);
 	p4d_site_free(site);

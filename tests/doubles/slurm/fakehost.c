@@ -179,13 +179,13 @@ void slurm_free_node_info_msg(node_info_msg_t *reply)
 
 /* The strings of a description that the plugin reads or writes. */
 static const size_t texts[] = {
-    offsetof(job_desc_msg_t, account),       offsetof(job_desc_msg_t, admin_comment),
-    offsetof(job_desc_msg_t, features),      offsetof(job_desc_msg_t, job_id_str),
-    offsetof(job_desc_msg_t, mem_per_tres),  offsetof(job_desc_msg_t, name),
-    offsetof(job_desc_msg_t, partition),     offsetof(job_desc_msg_t, qos),
-    offsetof(job_desc_msg_t, script),        offsetof(job_desc_msg_t, tres_per_job),
-    offsetof(job_desc_msg_t, tres_per_node), offsetof(job_desc_msg_t, tres_per_socket),
-    offsetof(job_desc_msg_t, tres_per_task),
+    offsetof(job_desc_msg_t, account),         offsetof(job_desc_msg_t, admin_comment),
+    offsetof(job_desc_msg_t, features),        offsetof(job_desc_msg_t, job_id_str),
+    offsetof(job_desc_msg_t, mem_per_tres),    offsetof(job_desc_msg_t, name),
+    offsetof(job_desc_msg_t, partition),       offsetof(job_desc_msg_t, qos),
+    offsetof(job_desc_msg_t, reservation),     offsetof(job_desc_msg_t, script),
+    offsetof(job_desc_msg_t, tres_per_job),    offsetof(job_desc_msg_t, tres_per_node),
+    offsetof(job_desc_msg_t, tres_per_socket), offsetof(job_desc_msg_t, tres_per_task),
 };
 
 static char **text_of(job_desc_msg_t *desc, size_t i)

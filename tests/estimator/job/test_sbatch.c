@@ -113,11 +113,13 @@ static void reads_what_decides_where_a_job_runs(void **state)
 	p4d_sbatch sbatch = {0};
 
 	(void)state;
-	arguments(&sbatch, "-A acct -q large -p h100,a100 -C h100&ib -N2-4 -n 16 --ntasks-per-node=8 -c 4 "
+	arguments(&sbatch, "-A acct -q large --reservation=week -p h100,a100 -C h100&ib -N2-4 -n 16 "
+			   "--ntasks-per-node=8 -c 4 "
 			   "--gres=lustre:1,gpu:h100:4 --mem=16G --exclusive job.sh");
 	understand(&sbatch);
 	assert_string_equal(sbatch.job.account, "acct");
 	assert_string_equal(sbatch.job.qos, "large");
+	assert_string_equal(sbatch.job.reservation, "week");
 	assert_string_equal(sbatch.job.partition, "h100,a100");
 	assert_string_equal(sbatch.job.constraint, "h100&ib");
 	assert_int_equal(sbatch.job.min_nodes, 2);

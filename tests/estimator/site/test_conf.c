@@ -228,8 +228,8 @@ static void comments_and_lines_anywhere(void **state)
 	(void)state;
 	p4d_site *site = loaded("exempt_accounts = { # who\n\ta, # one\n\t# nobody\n\t'b', }\n"
 				"partition # p\np#q\n{ mode # m\n= # is\noff }version=1");
-	assert_true(p4d_site_policy(site, "x", NULL, "b", NULL).exempt);
-	assert_int_equal(p4d_site_policy(site, "p", NULL, NULL, NULL).mode, P4D_MODE_OFF);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "x", .account = "b"}).exempt);
+	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "p"}).mode, P4D_MODE_OFF);
 	p4d_site_free(site);
 	refused("exempt_accounts = {\n# } \n\"a\",\n\"b\" # {\n}\nsafe\n=\n2\nversion = 1\n",
 		P4D_E_CONF_RANGE, "p4d.conf:6: safe = 2: not above 0 and at most 1");
@@ -249,7 +249,7 @@ static void many_sections(void **state)
 	snprintf(text + used, sizeof(text) - used, "version = 1\n");
 	p4d_site *site = loaded(text);
 	assert_string_equal(p4d_site_partition_at(site, 1022)->name, "p1022");
-	assert_true(p4d_site_policy(site, "p1022", NULL, NULL, NULL).safe == 0.5);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "p1022"}).safe == 0.5);
 	p4d_site_free(site);
 	snprintf(text + before, sizeof(text) - before, "qos q { }\nversion = 1\n");
 	refused(text, P4D_E_CONF_RANGE, "p4d.conf:1024: more than 1023 sections");
@@ -271,7 +271,7 @@ static void the_sample_is_valid(void **state)
 	p4d_site *site = p4d_site_load(sample, test_datadir(), false, 0, &err);
 	if (!site)
 		fail_msg("%s", err.text);
-	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
 	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	p4d_site_free(site);
 	char *out = enabled;

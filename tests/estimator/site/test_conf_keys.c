@@ -97,9 +97,9 @@ static void every_policy_reaches_its_member(void **state)
 		p4d_site *site = load(text, &err);
 		if (!site)
 			fail_msg("%s: %s", info->name, err.text);
-		p4d_policy a = p4d_site_policy(site, "a", NULL, NULL, NULL),
-			   b = p4d_site_policy(site, "b", NULL, NULL, NULL),
-			   both = p4d_site_policy(site, "a,b", NULL, NULL, NULL);
+		p4d_policy a = p4d_site_policy(site, &(p4d_site_job){.partition = "a"}),
+			   b = p4d_site_policy(site, &(p4d_site_job){.partition = "b"}),
+			   both = p4d_site_policy(site, &(p4d_site_job){.partition = "a,b"});
 		const size_t bytes = p4d_conf__member_bytes((p4d_conf_key)i);
 		const char *of_a = (const char *)&a + info->offset, *of_b = (const char *)&b + info->offset;
 		if (!memcmp(of_a, of_b, bytes))

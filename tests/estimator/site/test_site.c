@@ -27,13 +27,13 @@ static void example_of_the_manual(void **state)
 	assert_string_equal(p4d_site_partition_at(site, 0)->name, "h100");
 	assert_string_equal(p4d_site_partition_at(site, 1)->name, "debug");
 	assert_null(p4d_site_partition_at(site, 2));
-	p4d_policy policy = p4d_site_policy(site, "h100", NULL, NULL, "h100-80gb");
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.partition = "h100", .gpu = "h100-80gb"});
 	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
 	assert_true(policy.safe == 0.80);
 	assert_true(policy.limit == 0.95);
 	assert_true(policy.limit_is_set);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_UNSET);
-	policy = p4d_site_policy(site, "debug", "large", NULL, NULL);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "debug", .qos = "large"});
 	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	assert_true(policy.limit == 0.90);
 	assert_string_equal(p4d_site_path(site), path);
@@ -47,7 +47,7 @@ static void defaults_without_a_file(void **state)
 	p4d_error err = {0};
 	p4d_site *site = p4d_site_default(test_datadir(), &err);
 	assert_non_null(site);
-	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
 	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_UNSET);
 	assert_int_equal(policy.on_error, P4D_ON_ERROR_PASS);
@@ -74,7 +74,7 @@ static void a_limit_of_the_site_holds_for_both_frameworks(void **state)
 {
 	(void)state;
 	p4d_site *site = loaded("limit = 0.93\nversion = 1\n");
-	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
 	assert_true(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_MEGATRON) == 0.93);
 	assert_true(p4d_site_policy_limit(&policy, P4D_FRAMEWORK_P4D) == 0.93);
 	p4d_site_free(site);
@@ -109,30 +109,33 @@ static void precedence(void **state)
 		   "partition p { mode = enforce limit = 0.62 allow_override = false unmodelled = reject }\n"
 		   "gpu h100 { limit = 0.61 safe = 0.55 unmodelled = pass }\n"
 		   "version = 1\n");
-	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
 	assert_int_equal(policy.mode, P4D_MODE_WARN);
 	assert_true(policy.limit == 0.60);
-	policy = p4d_site_policy(site, NULL, NULL, NULL, "h100-80gb");
+	policy = p4d_site_policy(site, &(p4d_site_job){.gpu = "h100-80gb"});
 	assert_true(policy.limit == 0.61);
 	assert_true(policy.safe == 0.55);
 	assert_int_equal(policy.unmodelled, P4D_UNMODELLED_PASS);
-	policy = p4d_site_policy(site, "p", NULL, NULL, "h100-80gb");
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .gpu = "h100-80gb"});
 	assert_true(policy.limit == 0.62);
 	assert_true(policy.safe == 0.55);
 	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
 	assert_int_equal(policy.unmodelled, P4D_UNMODELLED_REJECT);
 	assert_false(policy.allow_override);
-	policy = p4d_site_policy(site, "p", "Q", NULL, "h100-80gb");
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .qos = "Q", .gpu = "h100-80gb"});
 	assert_true(policy.limit == 0.63);
 	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_ALL);
-	policy = p4d_site_policy(site, "p", "q", "acc", "h100-80gb");
+	policy = p4d_site_policy(
+	    site, &(p4d_site_job){.partition = "p", .qos = "q", .account = "acc", .gpu = "h100-80gb"});
 	assert_true(policy.limit == 0.64);
 	assert_int_equal(policy.mode, P4D_MODE_OFF);
 	assert_false(policy.exempt);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_ALL);
 	/* names that have no section inherit */
-	policy = p4d_site_policy(site, "other", "other", "other", "a100-40gb");
+	policy = p4d_site_policy(
+	    site,
+	    &(p4d_site_job){.partition = "other", .qos = "other", .account = "other", .gpu = "a100-40gb"});
 	assert_true(policy.limit == 0.60);
 	assert_int_equal(policy.mode, P4D_MODE_WARN);
 	p4d_site_free(site);
@@ -143,7 +146,7 @@ static void safe_never_exceeds_limit(void **state)
 	(void)state;
 	p4d_site *site =
 	    loaded("partition p { safe = 0.6 limit = 0.7 }\nqos q { safe = 0.9 }\nversion = 1\n");
-	p4d_policy policy = p4d_site_policy(site, "p", "q", NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .qos = "q"});
 	assert_true(policy.safe == 0.7);
 	assert_true(policy.limit == 0.7);
 	p4d_site_free(site);
@@ -154,14 +157,14 @@ static void exemptions_win(void **state)
 	(void)state;
 	p4d_site *site = loaded("exempt_accounts = { admin, \"build-bot\" }\nexempt_qos = rescue\n"
 				"account admin { mode = enforce }\nversion = 1\n");
-	p4d_policy policy = p4d_site_policy(site, "p", "rescue", NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .qos = "rescue"});
 	assert_true(policy.exempt);
 	assert_int_equal(policy.mode, P4D_MODE_OFF);
-	policy = p4d_site_policy(site, "p", NULL, "ADMIN", NULL);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .account = "ADMIN"});
 	assert_true(policy.exempt);
-	policy = p4d_site_policy(site, "p", "res", "build", NULL);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .qos = "res", .account = "build"});
 	assert_false(policy.exempt);
-	policy = p4d_site_policy(site, "p", NULL, "build-bot", NULL);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "p", .account = "build-bot"});
 	assert_true(policy.exempt);
 	p4d_site_free(site);
 }
@@ -171,12 +174,12 @@ static void plans_required(void **state)
 	(void)state;
 	p4d_site *site = loaded("require_plan = { a, b, d }\npartition b { require_plan = false }\n"
 				"partition c { require_plan = true default = true }\nversion = 1\n");
-	assert_true(p4d_site_policy(site, "a", NULL, NULL, NULL).require_plan);
-	assert_false(p4d_site_policy(site, "b", NULL, NULL, NULL).require_plan);
-	assert_true(p4d_site_policy(site, "c", NULL, NULL, NULL).require_plan);
-	assert_true(p4d_site_policy(site, NULL, NULL, NULL, NULL).require_plan);
-	assert_false(p4d_site_policy(site, "A", NULL, NULL, NULL).require_plan);
-	assert_false(p4d_site_policy(site, "e", NULL, NULL, NULL).require_plan);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).require_plan);
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).require_plan);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "c"}).require_plan);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){0}).require_plan);
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "A"}).require_plan);
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.partition = "e"}).require_plan);
 	assert_string_equal(p4d_site_partition_of(site, NULL)->name, "c");
 	p4d_site_free(site);
 }
@@ -189,7 +192,7 @@ static void a_list_of_partitions_gets_the_strictest(void **state)
 		   "partition a { mode = warn limit = 0.9 rewrite = off }\n"
 		   "partition b { mode = enforce safe = 0.7 on_error = reject allow_override = false }\n"
 		   "version = 1\n");
-	p4d_policy policy = p4d_site_policy(site, "b,a", NULL, NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.partition = "b,a"});
 	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_OFF);
 	assert_int_equal(policy.on_error, P4D_ON_ERROR_REJECT);
@@ -198,7 +201,7 @@ static void a_list_of_partitions_gets_the_strictest(void **state)
 	assert_true(policy.limit_is_set);
 	assert_true(policy.require_plan);
 	assert_false(policy.allow_override);
-	assert_true(p4d_site_policy(site, "a,a", NULL, NULL, NULL).require_plan);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "a,a"}).require_plan);
 	p4d_site_free(site);
 }
 
@@ -269,7 +272,7 @@ static void fractions_do_not_depend_on_the_locale(void **state)
 		;
 	p4d_site *site = loaded("safe = 0.80\nlimit = 1.0\nversion = 1\n");
 	setlocale(LC_ALL, "C");
-	p4d_policy policy = p4d_site_policy(site, NULL, NULL, NULL, NULL);
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
 	assert_true(policy.safe == 0.80);
 	assert_true(policy.limit == 1.0);
 	p4d_site_free(site);
@@ -347,7 +350,8 @@ static void *load_often(void *unused)
 	for (int i = 0; i < 50; i++) {
 		p4d_error err = {0};
 		p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
-		if (!site || p4d_site_policy(site, "p", NULL, NULL, NULL).mode != P4D_MODE_OBSERVE)
+		if (!site ||
+		    p4d_site_policy(site, &(p4d_site_job){.partition = "p"}).mode != P4D_MODE_OBSERVE)
 			return (void *)1;
 		p4d_site_free(site);
 	}
