@@ -16,35 +16,26 @@
 
 void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg)
 {
-	char text[4096];
+	char text[4096], both[8192];
 
-	if (!err_msg || *err_msg)
+	if (!err_msg || !*p4d_verdict_text(verdict, text, sizeof(text)))
 		return;
-	p4d_verdict_text(verdict, text, sizeof(text));
-	if (text[0])
-		*err_msg = slurm_xstrdup(text);
+	if (*err_msg)
+		snprintf(both, sizeof(both), "%.*s\n%s", (int)(sizeof(both) - sizeof(text) - 2), *err_msg,
+			 text);
+	else
+		snprintf(both, sizeof(both), "%s", text);
+	slurm_xfree((void **)err_msg);
+	*err_msg = slurm_xstrdup(both);
 }
 
-void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
+void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject *subject,
 				const p4d_verdict *verdict)
 {
-	p4d_log level = p4d_site_log(site);
+	char line[P4D_VERDICT_LINE];
 
-	if (level == P4D_LOG_NONE || !(verdict->would_reject || (level == P4D_LOG_ALL && verdict->judged)))
-		return;
-	char memory[80] = "", reasons[1024];
-	p4d_text list = p4d_text_in(reasons, sizeof(reasons));
-	if (!verdict->messages && verdict->judged && verdict->estimate.capacity_bytes)
-		snprintf(memory, sizeof(memory), " %.1f of %.1f GiB",
-			 p4d_to_gib(verdict->estimate.peak.device_bytes),
-			 p4d_to_gib(verdict->estimate.capacity_bytes));
-	for (unsigned i = 0; i < verdict->messages; i++)
-		p4d_text_print(&list, " [P4D%03d] %s", (int)verdict->message[i].code,
-			       verdict->message[i].text);
-	const char *outcome = verdict->action == P4D_REJECT ? "refused"
-			      : verdict->would_reject       ? "passed, though it would be refused"
-							    : "passed";
-	slurm_info("p4d: %s %.64s uid=%u %s%s%s", what, name ? name : "", uid, outcome, memory, reasons);
+	if (p4d_verdict_is_logged(verdict, p4d_site_log(site)))
+		slurm_info("%s", p4d_verdict_line(subject, verdict, line, sizeof(line)));
 }
 
 /* Keeps the approved plan where users cannot change it. */
@@ -153,7 +144,13 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
 		judge(site, &job, &env, &verdict);
-		p4d_job_submit_log_verdict(site, "submit", desc->name, uid, &verdict);
+		p4d_job_submit_log_verdict(site,
+					   &(p4d_verdict_subject){.event = "submit",
+								  .source = "controller",
+								  .name = desc->name,
+								  .uid = uid,
+								  .job = &job},
+					   &verdict);
 		if (verdict.action == P4D_REJECT)
 			rc = P4D_REFUSED;
 		else if (verdict.plan[0])

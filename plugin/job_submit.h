@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "guard/guard.h"
+#include "guard/verdict_log.h"
 #include "slurm_compat.h"
 
 struct job_record; /* opaque, slurmctld's */
@@ -21,11 +21,11 @@ int job_modify(job_desc_msg_t *desc, struct job_record *record, uint32_t uid);
 #endif
 #pragma GCC visibility pop
 
-/* Logs a verdict as the site wants. what: "submit" or "update"; name: of the job, or its id, or NULL. */
-void p4d_job_submit_log_verdict(const p4d_site *site, const char *what, const char *name, uint32_t uid,
+/* Logs a verdict as the site wants. */
+void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject *subject,
 				const p4d_verdict *verdict);
 
-/* Gives Slurm a copy of the verdict's messages. */
+/* Gives Slurm the verdict's messages for the user, below those of plugins that ran before. */
 void p4d_job_submit_say_verdict(const p4d_verdict *verdict, char **err_msg);
 
 /* Return code of a refused submission or update: a user without err_msg (REST) sees its text. */

@@ -72,12 +72,17 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_environment_plan(&env), &options,
 				 &verdict);
 		blame_update(&verdict);
-		p4d_job_submit_log_verdict(site, "update", update->job_id_str, uid, &verdict);
+		p4d_job_submit_log_verdict(site,
+					   &(p4d_verdict_subject){.event = "update",
+								  .source = "controller",
+								  .name = current->name,
+								  .job_id = update->job_id_str,
+								  .uid = uid,
+								  .job = &job},
+					   &verdict);
 		if (verdict.action == P4D_REJECT) {
 			rc = P4D_REFUSED;
 			p4d_job_submit_say_verdict(&verdict, err_msg);
-			if (!P4D_MODIFY_ERR_MSG && p4d_site_log(site) == P4D_LOG_NONE && verdict.messages)
-				slurm_info("p4d: update uid=%u refused: %s", uid, verdict.message[0].text);
 		}
 	}
 	p4d_watch_release();

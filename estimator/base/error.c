@@ -4,6 +4,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text.h"
+
+/* One printable line, whatever the arguments were. */
+static void print(char *buf, size_t size, const char *format, va_list args)
+{
+	char raw[sizeof(((p4d_error *)0)->text)];
+	p4d_text line = p4d_text_in(buf, size);
+
+	vsnprintf(raw, sizeof(raw), format, args);
+	p4d_text_escaped(&line, raw);
+}
+
 int p4d_fail(p4d_error *err, p4d_code code, const char *format, ...)
 {
 	va_list args;
@@ -13,7 +25,7 @@ int p4d_fail(p4d_error *err, p4d_code code, const char *format, ...)
 	err->code = code;
 	err->fix[0] = '\0';
 	va_start(args, format);
-	vsnprintf(err->text, sizeof(err->text), format, args);
+	print(err->text, sizeof(err->text), format, args);
 	va_end(args);
 	return -1;
 }
@@ -25,7 +37,7 @@ int p4d_fix(p4d_error *err, const char *format, ...)
 	if (!err)
 		return -1;
 	va_start(args, format);
-	vsnprintf(err->fix, sizeof(err->fix), format, args);
+	print(err->fix, sizeof(err->fix), format, args);
 	va_end(args);
 	return -1;
 }

@@ -91,3 +91,50 @@ void p4d_text_entry(p4d_text *text, const char *separator, const char *format, .
 		text->at[before] = '\0';
 	}
 }
+
+/*
+ * Bytes of the printable character at this place; 0: it is none. Left out of UTF-8 are the control characters
+ * (U+0080 to U+009F) and General Punctuation, which has line separators and changes of direction.
+ */
+static size_t printable(const unsigned char *at)
+{
+	const unsigned second = at[0] ? at[1] : 0;
+	const bool two = second >> 6 == 2, three = two && at[2] >> 6 == 2;
+
+	if (at[0] < 0x80)
+		return at[0] >= ' ' && at[0] != 0x7f;
+	if (at[0] >= 0xc2 && at[0] <= 0xdf)
+		return two && (at[0] > 0xc2 || second >= 0xa0) ? 2 : 0;
+	if (at[0] >> 4 == 0xe)
+		return three && (at[0] > 0xe0 || second >= 0xa0) && (at[0] != 0xe2 || second > 0x81) ? 3 : 0;
+	return three && at[3] >> 6 == 2 && at[0] >= 0xf0 && at[0] <= 0xf4 && (at[0] > 0xf0 || second >= 0x90)
+		   ? 4
+		   : 0;
+}
+
+static void escape(p4d_text *text, const char *string, const char *special)
+{
+	while (*string && !text->truncated) {
+		size_t plain = 0, length;
+		while ((length = printable((const unsigned char *)string + plain)) &&
+		       !strchr(special, string[plain]))
+			plain += length;
+		p4d_text_add_bytes(text, string, plain);
+		string += plain;
+		if (!*string)
+			break;
+		p4d_text_print(text, length ? "\\%c" : "\\x%02x", (unsigned char)*string++);
+	}
+}
+
+void p4d_text_escaped(p4d_text *text, const char *string)
+{
+	escape(text, string, "");
+}
+
+void p4d_text_quoted(p4d_text *text, const char *string)
+{
+	p4d_text_add(text, "\"");
+	escape(text, string, "\"\\");
+	p4d_text_add(text, "\"");
+}

@@ -25,3 +25,12 @@ void p4d_text_print(p4d_text *text, const char *format, ...) __attribute__((form
 /* Appends a list entry, with the separator unless the text is empty; whole or not at all. */
 void p4d_text_entry(p4d_text *text, const char *separator, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+ * Appends what others wrote (names, values, file contents), so that it cannot forge a line of a log or steer
+ * a terminal: control characters and what is not UTF-8 become \xHH.
+ */
+void p4d_text_escaped(p4d_text *text, const char *string);
+
+/* The same as a value in double quotes, in which " and \ are escaped by a \. */
+void p4d_text_quoted(p4d_text *text, const char *string);

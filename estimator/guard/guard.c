@@ -206,14 +206,8 @@ static int judge_unmodelled(guard *g, p4d_error *err)
 	p4d_verdict *v = g->verdict;
 
 	p4d_request_put(g->request, P4D_UNMODELLED, 1, P4D_BY_MODEL);
-	p4d_fail(err, P4D_E_UNMODELLED, "%s: %s", g->request->model, g->request->unmodelled);
-	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)
+	if (p4d_guard__judge_unmodelled(g->request, v, err) < 0)
 		return -1;
-	if (v->policy.unmodelled == P4D_UNMODELLED_WARN) {
-		v->action = P4D_WARN;
-		p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s",
-				 g->request->model, g->request->unmodelled);
-	}
 	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
@@ -274,6 +268,7 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
 	    complete(&g, source, context, &err) < 0)
 		p4d_verdict__error(verdict, &err);
+	p4d_verdict__name_model(verdict, request);
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
 }
 

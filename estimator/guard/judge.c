@@ -137,3 +137,19 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	}
 	return 0;
 }
+
+int p4d_guard__judge_unmodelled(const p4d_request *request, p4d_verdict *v, p4d_error *err)
+{
+	/* a site that requires plans lets a job through without one only where it wrote so */
+	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS;
+
+	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required)
+		return p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s", request->model,
+				required ? ", and GPU jobs of this partition must be checked" : "",
+				request->unmodelled);
+	if (v->policy.unmodelled == P4D_UNMODELLED_WARN)
+		v->action = P4D_WARN;
+	p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s",
+			 request->model, request->unmodelled);
+	return 0;
+}

@@ -12,13 +12,16 @@ p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *f
 	/* the last message is replaced: the first ones are the reasons */
 	unsigned at = verdict->messages < P4D_MESSAGES ? verdict->messages++ : P4D_MESSAGES - 1;
 	p4d_message *message = &verdict->message[at];
+	char raw[sizeof(message->text)];
+	p4d_text text = p4d_text_in(message->text, sizeof(message->text));
 	va_list args;
 
 	message->code = code;
 	message->fix[0] = '\0';
 	va_start(args, format);
-	vsnprintf(message->text, sizeof(message->text), format, args);
+	vsnprintf(raw, sizeof(raw), format, args);
 	va_end(args);
+	p4d_text_escaped(&text, raw);
 	return message;
 }
 
@@ -51,6 +54,12 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 		p4d_verdict__say(verdict, P4D_E_NOT_JUDGED,
 				 "the job was not checked; the site lets such jobs pass");
 	}
+}
+
+void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request)
+{
+	snprintf(verdict->model, sizeof(verdict->model), "%.*s", (int)sizeof(verdict->model) - 1,
+		 request->model);
 }
 
 static void apply_override(p4d_verdict *verdict, const char *reason)

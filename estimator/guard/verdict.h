@@ -15,6 +15,9 @@ p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *f
 /* The job is refused for this reason; when the fault is the site's or p4d's own, on_error decides. */
 void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 
+/* Notes which model the request is about. */
+void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request);
+
 /* Applies the user's override, then the site's mode. Call last. */
 void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
 
@@ -25,6 +28,12 @@ void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
  */
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request,
 		     p4d_verdict *verdict, p4d_error *err);
+
+/*
+ * An architecture without a formula, which request->unmodelled names: the site decides. Says so where the job
+ * passes; -1: refused.
+ */
+int p4d_guard__judge_unmodelled(const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
 
 /* True when p4d, not the user, decided the option. */
 static inline bool p4d_is_chosen(const p4d_request *request, p4d_option option)

@@ -90,8 +90,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	if (options && check_options(options, plan, err) < 0)
 		return -1;
 	if (p4d_is_set(plan, P4D_UNMODELLED)) {
-		p4d_fail(err, P4D_E_UNMODELLED, "%s: %s", plan->model, plan->unmodelled);
-		return v->policy.unmodelled == P4D_UNMODELLED_REJECT ? -1 : 0;
+		return p4d_guard__judge_unmodelled(plan, v, err);
 	}
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
@@ -126,6 +125,7 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
+	p4d_verdict__name_model(verdict, plan && *plan ? &request : options ? options : &request);
 	p4d_verdict__finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
 	/* a refused plan that passes anyway is the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)

@@ -6,4 +6,4 @@
 run sbatch -H -p observe $node $toobig job.sh
 accepted
 silent
-grep -q "p4d: .*${0##*/}.* would be refused" "$CLUSTER/log/slurmctld.log" || fail "not in the log of slurmctld"
+grep -q "p4d: event=\"submit\" verdict=\"would-refuse\" .*job=\"${0##*/}\"" "$CLUSTER/log/slurmctld.log" || fail "not in the log of slurmctld"

@@ -141,10 +141,10 @@ static void modes_are_honoured(void **state)
 	/* slurmctld does not repeat what sbatch reported about the same plan, but logs it */
 	fakehost_forget();
 	expect(job_planned("warn", LARGE), true, "");
-	assert_non_null(strstr(fakehost_log(), "[P4D012]"));
+	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D012\""));
 	fakehost_forget();
 	expect(job_planned("observe", LARGE), true, "");
-	assert_non_null(strstr(fakehost_log(), "[P4D012]"));
+	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D012\""));
 	fakehost_forget();
 	expect(job_planned("off", LARGE), true, "");
 	assert_string_equal(fakehost_log(), "");
@@ -155,6 +155,75 @@ static void modes_are_honoured(void **state)
 	expect(job_planned("lenient", LARGE " override=deadline"), true, "");
 	assert_non_null(strstr(fakehost_log(), "deadline"));
 	expect(job_planned("h100", LARGE " override=deadline"), false, "[P4D048]");
+}
+
+/* The end of a quoted value, which begins behind `at`; NULL: it is none. */
+static const char *end_of_value(const char *at)
+{
+	for (at += *at == '"'; *at != '"'; at++) {
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			return NULL;
+		at += *at == '\\';
+	}
+	return at + 1;
+}
+
+/* Every line of the log that is a verdict, as p4d.conf(5) describes it. Returns their number. */
+static int verdicts_logged(void)
+{
+	static const char *const keys[] = {"event", "verdict", "code",      "job",          "job_id",
+					   "uid",   "account", "partition", "qos",          "model",
+					   "gpu",   "nodes",   "need_gib",  "capacity_gib", "fraction",
+					   "limit", "mode",    "source",    "text"};
+	int lines = 0;
+
+	for (const char *at = fakehost_log(); *at; at += *at == '\n') {
+		if (strncmp(at, "p4d: event=", 11) != 0)
+			fail_msg("a line of its own: %.200s", at);
+		at += strlen("p4d:");
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			char wanted[32];
+			int length = snprintf(wanted, sizeof(wanted), " %s=\"", keys[i]);
+			const char *end =
+			    strncmp(at, wanted, (size_t)length) ? NULL : end_of_value(at + length - 1);
+			if (!end)
+				fail_msg("no %s here: %.200s", keys[i], at);
+			at = end;
+		}
+		assert_int_equal(*at, '\n');
+		lines++;
+	}
+	return lines;
+}
+
+static void nobody_writes_lines_of_the_log(void **state)
+{
+	static const char evil[] = "x\" verdict=\"pass\"\n[2026-11-22T00:00:00] forged\r\x1b[2J\\";
+
+	(void)state;
+	fakehost_forget();
+	for (int field = 0; field < 6; field++) {
+		job_desc_msg_t *desc = job_planned("h100", field ? LARGE : GOOD);
+		char **fields[] = {&desc->name, &desc->name,          &desc->account,
+				   &desc->qos,  &desc->tres_per_node, &desc->partition};
+		fakehost_set(fields[field], field == 4 ? "gres:gpu:\n8" : evil);
+		fakehost_submit(&host, desc, &said);
+		assert_null(strpbrk(said, "\r\x1b"));
+		fakehost_free(desc);
+	}
+	job_desc_msg_t *desc = job_planned("h100", GOOD);
+	edit(desc, "P4D_TP", evil);
+	fakehost_submit(&host, desc, &said);
+	assert_null(strstr(said, "\n["));
+	fakehost_free(desc);
+	desc = job_plain("h100");
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", evil);
+	fakehost_submit(&host, desc, &said);
+	assert_null(strstr(said, "\n["));
+	fakehost_free(desc);
+	assert_int_equal(verdicts_logged(), 8);
+	assert_non_null(strstr(fakehost_log(), " verdict=\"pass\" code=\"\" job=\"x\\\" verdict"));
+	assert_non_null(strstr(fakehost_log(), " need_gib=\""));
 }
 
 static void a_plan_can_be_required(void **state)
@@ -381,7 +450,8 @@ static void updates_are_judged_again(void **state)
 	fakehost_set(&change->partition, "a100");
 	fakehost_forget();
 	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
-	assert_non_null(strstr(fakehost_log(), "[P4D047] after this update: llama13b needs"));
+	assert_non_null(strstr(fakehost_log(), "event=\"update\" verdict=\"refuse\" code=\"P4D047\""));
+	assert_non_null(strstr(fakehost_log(), "text=\"after this update: llama13b needs"));
 
 	change = fakehost_desc();
 	fakehost_set(&change->name, "another");
@@ -564,6 +634,7 @@ int main(void)
 	    TEST(an_administrators_comment_is_kept),
 	    TEST(what_does_not_fit_is_refused),
 	    TEST(modes_are_honoured),
+	    TEST(nobody_writes_lines_of_the_log),
 	    TEST(a_plan_can_be_required),
 	    TEST(options_without_a_plan_are_refused),
 	    TEST(malformed_values_are_named),

@@ -2,6 +2,7 @@
 /* Text under construction: what fits, what is cut off, and what grows. */
 #include "support/support.h"
 
+#include "base/error.h"
 #include "base/text.h"
 
 static void bounded(void **state)
@@ -88,13 +89,54 @@ static void grows(void **state)
 	free(text.at);
 }
 
+static const char *escaped(const char *string)
+{
+	static char buf[256];
+	p4d_text text = p4d_text_in(buf, sizeof(buf));
+
+	p4d_text_escaped(&text, string);
+	return buf;
+}
+
+static void what_others_wrote(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+	    {"a b\\\"~", "a b\\\"~"},
+	    {"x\n\r\t\x1b[2J\x7f", "x\\x0a\\x0d\\x09\\x1b[2J\\x7f"},
+	    {"M\xc3\xbcller \xe6\xa8\xa1 \xf0\x9f\x98\x80", "M\xc3\xbcller \xe6\xa8\xa1 \xf0\x9f\x98\x80"},
+	    {"\xc2\x9b", "\\xc2\\x9b"},                            /* CSI */
+	    {"\xe2\x80\xae", "\\xe2\\x80\\xae"},                   /* right to left */
+	    {"\xc0\x8a\xe0\x80\x8a", "\\xc0\\x8a\\xe0\\x80\\x8a"}, /* a newline, too long */
+	    {"\xf8\xff\xc3", "\\xf8\\xff\\xc3"},
+	    {"\xe6\xa8", "\\xe6\\xa8"},
+	    {"", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(escaped(cases[i].in), cases[i].out);
+
+	char buf[64];
+	p4d_text text = p4d_text_in(buf, sizeof(buf));
+	p4d_text_quoted(&text, "a\"b\\c\n");
+	assert_string_equal(buf, "\"a\\\"b\\\\c\\x0a\"");
+
+	/* so no error has a second line */
+	p4d_error err;
+	p4d_fail(&err, P4D_E_VALUE, "%s", "x\nsbatch: p4d: all is well");
+	p4d_fix(&err, "%s", "--a=\x1b");
+	assert_string_equal(err.text, "x\\x0asbatch: p4d: all is well");
+	assert_string_equal(err.fix, "--a=\\x1b");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bounded),
-	    cmocka_unit_test(cut_off),
-	    cmocka_unit_test(entries_are_whole),
-	    cmocka_unit_test(grows),
+	    cmocka_unit_test(bounded),           cmocka_unit_test(cut_off),
+	    cmocka_unit_test(entries_are_whole), cmocka_unit_test(grows),
+	    cmocka_unit_test(what_others_wrote),
 	};
 
 	return cmocka_run_group_tests_name("text", tests, NULL, NULL);

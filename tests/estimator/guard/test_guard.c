@@ -18,6 +18,7 @@
 	"partition eager { gpu = \"h100-80gb\"\n rewrite = all }\n" \
 	"partition trusting { gpu = \"h100-80gb\"\n allow_override = true }\n" \
 	"partition picky { gpu = \"h100-80gb\"\n unmodelled = reject }\n" \
+	"partition relaxed { gpu = \"h100-80gb\"\n require_plan = true\n unmodelled = pass }\n" \
 	"partition unknown { mode = enforce }\n" \
 	"qos tight { limit = 0.5\n safe = 0.4 }\n" \
 	"exempt_accounts = {\"admin\"}\n"
@@ -294,18 +295,29 @@ static void facts_that_are_missing(void **state)
 
 static void unmodelled_architectures(void **state)
 {
+	static const struct {
+		const char *partition;
+		p4d_action action;
+	} at[] = {{"h100", P4D_WARN}, {"picky", P4D_REJECT}, {"strict", P4D_REJECT}, {"relaxed", P4D_PASS}};
+	static p4d_verdict again;
 	static trial t;
+	char plan[P4D_PLAN_MAX] = "";
 
-	for (int reject = 0; reject < 2; reject++) {
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
 		memset(&t, 0, sizeof(t));
-		t.job = ON(reject ? "picky" : "h100", 1);
+		t.job = ON(at[i].partition, 1);
 		set_all(&t.request, "model=mixtral.json tp=8");
 		snprintf(t.request.unmodelled, sizeof(t.request.unmodelled),
 			 "mixture of experts (num_local_experts=8)");
 		p4d_guard_complete(*state, &t.job, NULL, NULL, 0, &t.request, &t.verdict);
-		expect(&t, reject ? P4D_REJECT : P4D_WARN, P4D_E_UNMODELLED);
-		if (!reject)
-			assert_non_null(strstr(t.verdict.plan, "unmodelled=mixture"));
+		expect(&t, at[i].action, P4D_E_UNMODELLED);
+		if (!plan[0])
+			memcpy(plan, t.verdict.plan, sizeof(plan));
+		assert_non_null(strstr(plan, "unmodelled=mixture"));
+		/* and so does slurmctld, which says that it did not check */
+		p4d_guard_verify(*state, &t.job, NULL, NULL, plan, NULL, &again);
+		assert_int_equal(again.action, at[i].action);
+		assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
 	}
 }
 

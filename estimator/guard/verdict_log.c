@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guard/verdict_log.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/text.h"
+
+/* Of names from users this much is logged. */
+enum { VALUE_BYTES = 256 };
+
+static bool says(const p4d_verdict *verdict, p4d_code code)
+{
+	for (unsigned i = 0; i < verdict->messages; i++)
+		if (verdict->message[i].code == code)
+			return true;
+	return false;
+}
+
+p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict)
+{
+	if (verdict->action == P4D_REJECT)
+		return P4D_OUTCOME_REFUSE;
+	if (verdict->would_reject)
+		return P4D_OUTCOME_WOULD_REFUSE;
+	if (!verdict->judged)
+		return P4D_OUTCOME_NOT_JUDGED;
+	if (says(verdict, P4D_E_CHANGED))
+		return P4D_OUTCOME_REWRITE;
+	return verdict->messages > (unsigned)says(verdict, P4D_E_CHOSE) ? P4D_OUTCOME_WARN : P4D_OUTCOME_PASS;
+}
+
+const char *p4d_outcome_name(p4d_outcome outcome)
+{
+	static const char *const names[P4D_OUTCOMES] = {
+	    [P4D_OUTCOME_PASS] = "pass",
+	    [P4D_OUTCOME_WARN] = "warn",
+	    [P4D_OUTCOME_REWRITE] = "rewrite",
+	    [P4D_OUTCOME_NOT_JUDGED] = "not-judged",
+	    [P4D_OUTCOME_WOULD_REFUSE] = "would-refuse",
+	    [P4D_OUTCOME_REFUSE] = "refuse",
+	};
+
+	return names[outcome];
+}
+
+bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level)
+{
+	/* jobs without anything of p4d, exempt ones and those in mode off leave nothing to say */
+	if (level == P4D_LOG_NONE || (!verdict->judged && !verdict->messages))
+		return false;
+	return level == P4D_LOG_ALL || p4d_verdict_outcome(verdict) >= P4D_OUTCOME_NOT_JUDGED;
+}
+
+static void put(p4d_text *line, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void put(p4d_text *line, const char *key, const char *format, ...)
+{
+	char value[VALUE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(value, sizeof(value), format, args);
+	va_end(args);
+	p4d_text_print(line, " %s=", key);
+	p4d_text_quoted(line, value);
+}
+
+static void put_text(p4d_text *line, const char *key, const char *value)
+{
+	put(line, key, "%s", value ? value : "");
+}
+
+static void put_number(p4d_text *line, const char *key, bool known, int decimals, double number)
+{
+	if (known)
+		put(line, key, "%.*f", decimals, number);
+	else
+		put_text(line, key, NULL);
+}
+
+static void put_memory(p4d_text *line, const p4d_verdict *verdict)
+{
+	const p4d_estimate *e = &verdict->estimate;
+	const bool judged = verdict->judged, compared = judged && e->capacity_bytes;
+
+	put_number(line, "need_gib", judged, 1, p4d_to_gib(e->peak.device_bytes));
+	put_number(line, "capacity_gib", compared, 1, p4d_to_gib(e->capacity_bytes));
+	put_number(line, "fraction", compared, 3, e->fraction);
+	put_number(line, "limit", judged, 3,
+		   judged ? p4d_site_policy_limit(&verdict->policy, verdict->layout.framework) : 0);
+}
+
+/* The codes, joined by commas, and the texts, by "; ". */
+static void put_messages(p4d_text *line, const p4d_verdict *verdict, bool codes)
+{
+	char value[P4D_MESSAGES * sizeof(verdict->message[0].text)];
+	p4d_text list = p4d_text_in(value, sizeof(value));
+
+	for (unsigned i = 0; i < verdict->messages; i++)
+		if (codes)
+			p4d_text_entry(&list, ",", "P4D%03d", (int)verdict->message[i].code);
+		else
+			p4d_text_entry(&list, "; ", "%s", verdict->message[i].text);
+	p4d_text_print(line, " %s=", codes ? "code" : "text");
+	p4d_text_quoted(line, value);
+}
+
+const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdict *verdict, char *buf,
+			     size_t size)
+{
+	p4d_text line = p4d_text_in(buf, size);
+	const p4d_job *job = subject->job;
+	const p4d_geometry *geometry = &verdict->geometry;
+
+	p4d_text_add(&line, "p4d:");
+	put_text(&line, "event", subject->event);
+	put_text(&line, "verdict", p4d_outcome_name(p4d_verdict_outcome(verdict)));
+	put_messages(&line, verdict, true);
+	put_text(&line, "job", subject->name);
+	put_text(&line, "job_id", subject->job_id);
+	put(&line, "uid", "%" PRIu32, subject->uid);
+	put_text(&line, "account", job->account);
+	put_text(&line, "partition", job->partition ? job->partition : geometry->partition);
+	put_text(&line, "qos", job->qos);
+	put_text(&line, "model", verdict->model);
+	put_text(&line, "gpu", geometry->gpu ? geometry->gpu->name : NULL);
+	put_number(&line, "nodes", geometry->nodes, 0, geometry->nodes);
+	put_memory(&line, verdict);
+	put_text(&line, "mode", p4d_site_mode_name(verdict->policy.mode));
+	put_text(&line, "source", subject->source);
+	put_messages(&line, verdict, false);
+	return buf;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "guard/guard.h"
+
+/* A verdict as one line of a log. */
+
+typedef enum p4d_outcome {
+	P4D_OUTCOME_PASS,
+	P4D_OUTCOME_WARN,         /* passed with a warning */
+	P4D_OUTCOME_REWRITE,      /* passed with options that p4d changed */
+	P4D_OUTCOME_NOT_JUDGED,   /* passed without a check */
+	P4D_OUTCOME_WOULD_REFUSE, /* passed because of the mode or an override */
+	P4D_OUTCOME_REFUSE,
+	P4D_OUTCOMES
+} p4d_outcome;
+
+p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict);
+const char *p4d_outcome_name(p4d_outcome outcome); /* "would-refuse" */
+
+/*
+ * True when a site that logs this much wants the verdict. refusals: also what would be refused, and jobs with
+ * a plan or options that were not checked, since these are the ways past a refusal.
+ */
+bool p4d_verdict_is_logged(const p4d_verdict *verdict, p4d_log level);
+
+/* What a verdict was about. Texts may be NULL. */
+typedef struct p4d_verdict_subject {
+	const char *event;  /* submit, update or step */
+	const char *source; /* client or controller: who decided */
+	const char *name;   /* of the job */
+	const char *job_id; /* NULL at submission, where there is none yet */
+	uint32_t uid;       /* whose request it was */
+	const p4d_job *job;
+} p4d_verdict_subject;
+
+/* A line of this size holds every verdict. */
+enum { P4D_VERDICT_LINE = 16384 };
+
+/*
+ * Writes `p4d: event="submit" verdict="refuse" ...` as p4d.conf(5) documents it: always all keys, in one
+ * order, each value quoted and free of control characters. Returns buf.
+ */
+const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdict *verdict, char *buf,
+			     size_t size);
