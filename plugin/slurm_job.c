@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "job/script.h"
+
 static void set_text(const char **field, const char *text)
 {
 	if (text && *text)
@@ -60,7 +62,7 @@ void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc)
 		job->exclusive = desc->shared == JOB_SHARED_NONE;
 	if (desc->script) {
 		job->script = desc->script;
-		job->script_length = strlen(desc->script);
+		job->script_length = strnlen(desc->script, P4D_SCRIPT_BYTES);
 	}
 }
 

@@ -22,6 +22,7 @@ unit_tests = \
 	tests/estimator/job/test_job \
 	tests/estimator/job/test_sbatch \
 	tests/estimator/job/test_export \
+	tests/estimator/job/test_script \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
 	tests/estimator/schedule/test_schedule_kinds \

@@ -97,7 +97,7 @@ static void infer_framework(const p4d_job *job, p4d_request *request)
 {
 	if (!job->script || p4d_is_set(request, P4D_FRAMEWORK))
 		return;
-	p4d_script script = p4d_script_scan(job->script, job->script_length);
+	p4d_script script = p4d_script_scan(job->script, job->script_length, NULL);
 	if (script.frameworks)
 		p4d_request_put(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
 }

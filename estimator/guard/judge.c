@@ -8,9 +8,6 @@
 #include "job/script.h"
 #include "request/framework.h"
 
-/* Job scripts are short; anything after this many bytes is data. */
-enum { SCRIPT_MAX = 256 * 1024 };
-
 p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry)
 {
 	p4d_site_job known = {.partition = job->partition,
@@ -83,19 +80,18 @@ static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error
  * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
  * the plan, and the script must pass on what p4d chose.
  */
-static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, size_t length,
-			const p4d_script *script, p4d_error *err)
+static int check_script(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
+			p4d_error *err)
 {
 	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
 	const p4d_framework_arguments *arguments = p4d_framework_of(v->layout.framework)->arguments;
-	char found[96], value[64];
-	uint64_t planned;
+	char value[64];
 
 	if (!arguments)
 		return 0;
-	if (p4d_script_contradicts(job->script, length, &v->layout, found, sizeof(found), &planned)) {
-		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64, found,
-			 planned);
+	if (script->contradiction[0]) {
+		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,
+			 script->contradiction, script->planned);
 		return p4d_fix(err, "in the script, replace the literal flags with $%s", arguments->variable);
 	}
 	if (script->uses_plan)
@@ -120,7 +116,6 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		     p4d_error *err)
 {
 	p4d_capacity capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(site)};
-	size_t length = job->script_length < SCRIPT_MAX ? job->script_length : SCRIPT_MAX;
 
 	if (p4d_layout_build(request, v->geometry.nodes, v->geometry.gpus_per_node, &v->layout, err) < 0)
 		return -1;
@@ -130,9 +125,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0)
 		return -1;
 	if (job->script) {
-		p4d_script script = p4d_script_scan(job->script, length);
-		if (check_tasks(v, &script, err) < 0 ||
-		    check_script(job, request, v, length, &script, err) < 0)
+		p4d_script script = p4d_script_scan(job->script, job->script_length, &v->layout);
+		if (check_tasks(v, &script, err) < 0 || check_script(request, v, &script, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -3,126 +3,188 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "request/framework.h"
 
-/* One line of the script without its comment. */
-typedef struct span {
+typedef enum word_kind { VARIABLE, TASKS, FRAMEWORK, FLAG } word_kind;
+
+/* What a character may be the first of. */
+typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
+
+/* HEAD: every word has at least as many characters, and is found by a hash of these. */
+enum { HEAD = 4, BUCKETS = 256, WORDS = 96 };
+
+typedef struct word {
 	const char *text;
 	size_t length;
-} span;
+	word_kind kind;
+	uint64_t value; /* FRAMEWORK: which; FLAG: the layout's */
+	uint8_t next;   /* in the same bucket, 1 + index; 0 at the end */
+} word;
+
+typedef struct vocabulary {
+	uint8_t character[UCHAR_MAX + 1];
+	uint8_t first[BUCKETS]; /* 1 + index of a word; 0 none */
+	uint8_t count;
+	word words[WORDS];
+} vocabulary;
+
+static unsigned bucket(const char *text)
+{
+	uint32_t head;
+
+	memcpy(&head, text, HEAD);
+	return head * 2654435761u >> 24;
+}
+
+static void add(vocabulary *v, const char *text, word_kind kind, uint64_t value)
+{
+	uint8_t *first = &v->first[bucket(text)];
+
+	if (v->count == WORDS)
+		return;
+	v->words[v->count] = (word){text, strlen(text), kind, value, *first};
+	*first = ++v->count;
+	v->character[(unsigned char)*text] = WORD;
+}
+
+static void fill(vocabulary *v, const p4d_layout *layout)
+{
+	const p4d_framework_arguments *arguments =
+	    layout ? p4d_framework_of(layout->framework)->arguments : NULL;
+	p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS];
+	const size_t count = arguments ? arguments->flags(layout, flags) : 0;
+
+	v->count = 0;
+	memset(v->first, 0, sizeof(v->first));
+	memset(v->character, ORDINARY, sizeof(v->character));
+	v->character['#'] = COMMENT;
+	v->character['\n'] = NEWLINE;
+	add(v, "$P4D_", VARIABLE, 0);
+	add(v, "${P4D_", VARIABLE, 0);
+	add(v, "--ntasks", TASKS, 0);
+	for (int i = 0; i < P4D_FRAMEWORKS; i++)
+		for (const char *const *text = p4d_framework_of(i)->script_words; *text; text++)
+			add(v, *text, FRAMEWORK, (uint64_t)i);
+	for (size_t i = 0; i < count; i++)
+		add(v, flags[i].flag, FLAG, flags[i].value);
+}
 
 static bool blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
 
-/* Removes the next line from the front of rest. A '#' starts a comment where a word could start. */
-static bool next_line(span *rest, span *line)
+/* The number behind a flag, as ` 4`, `=4` or ` "4"`. False if it is not literal. */
+static bool literal(const char *at, const char *end, uint64_t *number)
 {
-	if (!rest->length)
+	if (at == end || (*at != '=' && !blank(*at)))
 		return false;
-	const char *newline = memchr(rest->text, '\n', rest->length);
-	size_t length = newline ? (size_t)(newline - rest->text) : rest->length;
-
-	*line = (span){rest->text, length};
-	rest->text += length + (newline ? 1 : 0);
-	rest->length -= length + (newline ? 1 : 0);
-	for (size_t i = 0; i < line->length; i++)
-		if (line->text[i] == '#' && (i == 0 || blank(line->text[i - 1])))
-			line->length = i;
-	return true;
+	at++;
+	while (at < end && (blank(*at) || *at == '"' || *at == '\''))
+		at++;
+	const char *digit = at;
+	for (*number = 0; digit < end && isdigit((unsigned char)*digit); digit++)
+		*number = *number < UINT64_MAX / 16 ? *number * 10 + (uint64_t)(*digit - '0') : UINT64_MAX;
+	return digit > at && (digit == end || !isalnum((unsigned char)*digit));
 }
 
-static const char *find(span line, const char *word)
+/* One command: a line, with those that continue it. */
+typedef struct command {
+	bool sets_tasks;
+	bool reads_plan; /* starts a program that does */
+} command;
+
+static void found(p4d_script *script, command *now, const word *w, const char *behind, const char *end)
 {
-	return memmem(line.text, line.length, word, strlen(word));
-}
-
-/* A use of one of p4d's variables: $P4D_X or ${P4D_X. */
-static bool uses_variable(span line)
-{
-	return find(line, "$P4D_") || find(line, "${P4D_");
-}
-
-static bool sets_tasks(span line)
-{
-	return find(line, " -n") || find(line, "--ntasks");
-}
-
-static bool names(span line, const p4d_framework *framework)
-{
-	for (const char *const *word = framework->script_words; *word; word++)
-		if (find(line, *word))
-			return true;
-	return false;
-}
-
-p4d_script p4d_script_scan(const char *text, size_t length)
-{
-	p4d_script script = {.frameworks = 0};
-	span rest = {text, length}, line;
-
-	while (next_line(&rest, &line)) {
-		if (uses_variable(line))
-			script.uses_plan = true;
-		for (int i = 0; i < P4D_FRAMEWORKS; i++) {
-			if (!names(line, p4d_frameworks[i]))
-				continue;
-			script.frameworks |= 1u << i;
-			if (p4d_frameworks[i]->arguments)
-				continue;
-			script.uses_plan = true;
-			script.sets_tasks = script.sets_tasks || sets_tasks(line);
-		}
-	}
-	return script;
-}
-
-/* The number behind a flag, as `--flag 4`, `--flag=4` or `--flag "4"`. False if it is not literal. */
-static bool literal_after(span line, const char *flag, uint64_t *number)
-{
-	size_t flag_length = strlen(flag);
-	const char *end = line.text + line.length;
-
-	for (const char *at = find(line, flag); at;) {
-		const char *value = at + flag_length;
-		if (value < end && (*value == '=' || blank(*value))) {
-			value++;
-			while (value < end && (blank(*value) || *value == '"' || *value == '\''))
-				value++;
-			uint64_t n = 0;
-			const char *digit = value;
-			for (; digit < end && isdigit((unsigned char)*digit); digit++)
-				n = n < UINT64_MAX / 16 ? n * 10 + (uint64_t)(*digit - '0') : UINT64_MAX;
-			if (digit > value && (digit == end || !isalnum((unsigned char)*digit))) {
-				*number = n;
-				return true;
-			}
-		}
-		size_t left = (size_t)(end - at) - flag_length;
-		at = memmem(at + flag_length, left, flag, flag_length);
-	}
-	return false;
-}
-
-int p4d_script_contradicts(const char *text, size_t length, const p4d_layout *l, char *found, size_t size,
-			   uint64_t *planned)
-{
-	const p4d_framework_arguments *arguments = p4d_framework_of(l->framework)->arguments;
-	p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS];
-	const size_t count = arguments ? arguments->flags(l, flags) : 0;
-	span rest = {text, length}, line;
 	uint64_t number;
 
-	while (next_line(&rest, &line))
-		for (size_t i = 0; i < count; i++)
-			if (literal_after(line, flags[i].flag, &number) && number != flags[i].value) {
-				snprintf(found, size, "%s %" PRIu64, flags[i].flag, number);
-				*planned = flags[i].value;
-				return 1;
-			}
-	return 0;
+	switch (w->kind) {
+	case VARIABLE:
+		script->uses_plan = true;
+		break;
+	case TASKS:
+		now->sets_tasks = true;
+		break;
+	case FRAMEWORK:
+		script->frameworks |= 1u << w->value;
+		if (!p4d_framework_of((int)w->value)->arguments)
+			script->uses_plan = now->reads_plan = true;
+		break;
+	case FLAG:
+		if (script->contradiction[0] || !literal(behind, end, &number) || number == w->value)
+			break;
+		snprintf(script->contradiction, sizeof(script->contradiction), "%s %" PRIu64, w->text,
+			 number);
+		script->planned = w->value;
+		break;
+	}
+}
+
+static void look_up(const vocabulary *v, const char *at, const char *end, p4d_script *script, command *now)
+{
+	const size_t left = (size_t)(end - at);
+
+	if (left < HEAD)
+		return;
+	for (unsigned i = v->first[bucket(at)]; i; i = v->words[i - 1].next) {
+		const word *w = &v->words[i - 1];
+		/* words of a bucket begin alike, so the last character tells most of them apart */
+		if (w->length <= left && at[w->length - 1] == w->text[w->length - 1] &&
+		    !memcmp(at, w->text, w->length))
+			found(script, now, w, at + w->length, end);
+	}
+}
+
+static void finish(p4d_script *script, command *now)
+{
+	script->sets_tasks |= now->sets_tasks && now->reads_plan;
+	*now = (command){.sets_tasks = false};
+}
+
+/* The character before, but the carriage return of a line end; a newline at the start. */
+static char before(const char *at, const char *text)
+{
+	if (at - text > 1 && at[-1] == '\r')
+		at--;
+	return at == text ? '\n' : at[-1];
+}
+
+p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *layout)
+{
+	p4d_script script = {.frameworks = 0};
+	command now = {.sets_tasks = false};
+	const char *end = text + (length < P4D_SCRIPT_BYTES ? length : P4D_SCRIPT_BYTES);
+	vocabulary v;
+
+	fill(&v, layout);
+	for (const char *at = text; at < end; at++) {
+		switch (v.character[(unsigned char)*at]) {
+		case WORD:
+			/* inside of a longer word only if it does not start with a letter */
+			if (at > text && isalnum((unsigned char)*at) && isalnum((unsigned char)at[-1]))
+				break;
+			if (*at == '-' && end - at > 1 && at[1] == 'n' && blank(before(at, text)))
+				now.sets_tasks = true;
+			look_up(&v, at, end, &script, &now);
+			break;
+		case COMMENT: /* where a word could start */
+			if (!memchr(" \t\n;&|()", before(at, text), 8))
+				break;
+			at = memchr(at, '\n', (size_t)(end - at));
+			finish(&script, &now);
+			if (!at)
+				return script;
+			break;
+		case NEWLINE:
+			if (before(at, text) != '\\')
+				finish(&script, &now);
+			break;
+		}
+	}
+	finish(&script, &now);
+	return script;
 }

@@ -6,21 +6,25 @@
 
 #include "request/layout.h"
 
+/* Job scripts are short; anything after this many bytes is data. */
+enum { P4D_SCRIPT_BYTES = 128 * 1024 };
+
 /*
  * What a job script says about the training it starts. Searches for words outside comments; nothing is
  * executed or expanded. Scripts are not NUL-terminated here and may be binary.
  */
 typedef struct p4d_script {
 	bool uses_plan;      /* follows the plan: mentions $P4D_..., or starts a program that reads it */
-	bool sets_tasks;     /* the line that starts it has its own -n or --ntasks... */
+	bool sets_tasks;     /* the command that starts it has its own -n or --ntasks... */
 	unsigned frameworks; /* frameworks it looks like; mask of 1 << framework */
+	/* the first literal flag whose value is not the layout's, "--tensor-model-parallel-size 4"; "" none
+	 */
+	char contradiction[96];
+	uint64_t planned; /* the layout's */
 } p4d_script;
 
-p4d_script p4d_script_scan(const char *text, size_t length);
-
 /*
- * Finds the first literal flag whose value contradicts the layout, of a framework that takes arguments.
- * Returns 1 and fills found ("--tensor-model-parallel-size 4") and the value the plan has, else 0.
+ * At most 1 ms whatever the script is, for slurmctld waits. layout: whose framework's flags are compared;
+ * NULL: none are.
  */
-int p4d_script_contradicts(const char *text, size_t length, const p4d_layout *layout, char *found,
-			   size_t size, uint64_t *planned);
+p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *layout);

@@ -61,17 +61,16 @@ static void arguments_agree_with_the_layout(void **state)
 {
 	p4d_request r;
 	p4d_layout l;
-	char args[3072], found[96];
-	uint64_t planned;
+	char args[3072];
 
 	(void)state;
 	build(MODEL_70B "tp=2 pp=4 cp=2 vpp=2 micro-batch=2 framework=megatron", &r, &l);
 	megatron_args(&r, &l, args, sizeof(args));
-	assert_false(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
+	assert_string_equal(p4d_script_scan(args, strlen(args), &l).contradiction, "");
 	l.cp = 1;
-	assert_true(p4d_script_contradicts(args, strlen(args), &l, found, sizeof(found), &planned));
-	assert_string_equal(found, "--context-parallel-size 2");
-	assert_int_equal(planned, 1);
+	p4d_script script = p4d_script_scan(args, strlen(args), &l);
+	assert_string_equal(script.contradiction, "--context-parallel-size 2");
+	assert_int_equal(script.planned, 1);
 }
 
 typedef struct seen {
@@ -121,77 +120,12 @@ static void every_output_is_exported(void **state)
 	assert_int_equal(s.count, 1);
 }
 
-static bool starts(p4d_script script, int framework)
-{
-	return script.frameworks >> framework & 1;
-}
-
-static p4d_script scan(const char *text)
-{
-	return p4d_script_scan(text, strlen(text));
-}
-
-static void scripts(void **state)
-{
-	(void)state;
-	assert_false(scan("#!/bin/bash\necho hello\n").uses_plan);
-	assert_false(scan("#!/bin/bash\n# srun p4d-train $P4D_TP\necho hello # $P4D_TP\n").uses_plan);
-	assert_true(scan("srun python pretrain_gpt.py $P4D_MEGATRON_ARGS").uses_plan);
-	assert_true(scan("srun python x.py --tp ${P4D_TP}").uses_plan);
-	assert_false(scan("export MY_P4D_TP=3").uses_plan);
-	assert_true(starts(scan("srun p4d-train\n"), P4D_FRAMEWORK_P4D));
-	assert_false(scan("srun p4d-train\n").sets_tasks);
-	assert_true(scan("srun -n 8 p4d-train\n").sets_tasks);
-	assert_true(scan("srun --ntasks-per-node=8 p4d-train").sets_tasks);
-	assert_true(
-	    starts(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4"), P4D_FRAMEWORK_MEGATRON));
-	assert_false(starts(scan("echo '#not a comment inside a word'x#y"), P4D_FRAMEWORK_MEGATRON));
-	assert_false(starts(p4d_script_scan("p4d-train", 5), P4D_FRAMEWORK_P4D)); /* not beyond the length */
-}
-
-static void literal_flags(void **state)
-{
-	p4d_request r;
-	p4d_layout l;
-	char found[96];
-	uint64_t planned;
-	static const char *const agree[] = {
-	    "--tensor-model-parallel-size 8",
-	    "--tensor-model-parallel-size=8",
-	    "--tensor-model-parallel-size \"8\"",
-	    "--tensor-model-parallel-size $TP",
-	    "# --tensor-model-parallel-size 4",
-	    "--tensor-model-parallel-size",
-	    "--tensor-model-parallel-size-x 4",
-	    "--num-layers 80 --num-layers-per-virtual-pipeline-stage $N",
-	};
-	static const char *const contradict[] = {
-	    "--tensor-model-parallel-size 4",
-	    "x --tensor-model-parallel-size=4 y",
-	    "--tensor-model-parallel-size $TP --tensor-model-parallel-size 4",
-	    "ok\n  --tensor-model-parallel-size\t4",
-	    "--tensor-model-parallel-size 99999999999999999999999",
-	};
-
-	(void)state;
-	build(MODEL_70B "tp=8 framework=megatron", &r, &l);
-	for (size_t i = 0; i < sizeof(agree) / sizeof(*agree); i++)
-		if (p4d_script_contradicts(agree[i], strlen(agree[i]), &l, found, sizeof(found), &planned))
-			fail_msg("%s: %s", agree[i], found);
-	for (size_t i = 0; i < sizeof(contradict) / sizeof(*contradict); i++)
-		if (!p4d_script_contradicts(contradict[i], strlen(contradict[i]), &l, found, sizeof(found),
-					    &planned))
-			fail_msg("%s", contradict[i]);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(megatron_arguments),
 	    cmocka_unit_test(arguments_agree_with_the_layout),
 	    cmocka_unit_test(every_output_is_exported),
-	    cmocka_unit_test(scripts),
-	    cmocka_unit_test(literal_flags),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

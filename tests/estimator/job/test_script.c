@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job script says, and what it costs slurmctld to find out. */
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "job/script.h"
+#include "request/defaults.h"
+#include "request/framework.h"
+
+static void build(const char *flags, p4d_request *r, p4d_layout *l)
+{
+	p4d_error err;
+
+	memset(r, 0, sizeof(*r));
+	set_all(r, flags);
+	p4d_request_complete(r, 1024, 16);
+	if (p4d_layout_build(r, 2, 8, l, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static bool starts(p4d_script script, int framework)
+{
+	return script.frameworks >> framework & 1;
+}
+
+static p4d_script scan(const char *text)
+{
+	return p4d_script_scan(text, strlen(text), NULL);
+}
+
+static void scripts(void **state)
+{
+	(void)state;
+	assert_false(scan("#!/bin/bash\necho hello\n").uses_plan);
+	assert_false(scan("#!/bin/bash\n# srun p4d-train $P4D_TP\necho hello # $P4D_TP\n").uses_plan);
+	assert_true(scan("srun python pretrain_gpt.py $P4D_MEGATRON_ARGS").uses_plan);
+	assert_true(scan("srun python x.py --tp ${P4D_TP}").uses_plan);
+	assert_false(scan("export MY_P4D_TP=3").uses_plan);
+	assert_true(starts(scan("srun p4d-train\n"), P4D_FRAMEWORK_P4D));
+	assert_false(scan("srun p4d-train\n").sets_tasks);
+	assert_true(scan("srun -n 8 p4d-train\n").sets_tasks);
+	assert_true(scan("srun --ntasks-per-node=8 p4d-train").sets_tasks);
+	assert_true(
+	    starts(scan("torchrun pretrain_gpt.py --tensor-model-parallel-size 4"), P4D_FRAMEWORK_MEGATRON));
+	assert_false(starts(scan("echo '#not a comment inside a word'x#y"), P4D_FRAMEWORK_MEGATRON));
+	assert_false(
+	    starts(p4d_script_scan("p4d-train", 5, NULL), P4D_FRAMEWORK_P4D)); /* not beyond the length */
+}
+
+static void literal_flags(void **state)
+{
+	p4d_request r;
+	p4d_layout l;
+	p4d_script script;
+	static const char *const agree[] = {
+	    "--tensor-model-parallel-size 8",
+	    "--tensor-model-parallel-size=8",
+	    "--tensor-model-parallel-size \"8\"",
+	    "--tensor-model-parallel-size $TP",
+	    "# --tensor-model-parallel-size 4",
+	    "--tensor-model-parallel-size",
+	    "--tensor-model-parallel-size-x 4",
+	    "--num-layers 80 --num-layers-per-virtual-pipeline-stage $N",
+	};
+	static const char *const contradict[] = {
+	    "--tensor-model-parallel-size 4",
+	    "x --tensor-model-parallel-size=4 y",
+	    "--tensor-model-parallel-size $TP --tensor-model-parallel-size 4",
+	    "ok\n  --tensor-model-parallel-size\t4",
+	    "--tensor-model-parallel-size 99999999999999999999999",
+	};
+
+	(void)state;
+	build(MODEL_70B "tp=8 framework=megatron", &r, &l);
+	for (size_t i = 0; i < sizeof(agree) / sizeof(*agree); i++)
+		if ((script = p4d_script_scan(agree[i], strlen(agree[i]), &l)).contradiction[0])
+			fail_msg("%s: %s", agree[i], script.contradiction);
+	for (size_t i = 0; i < sizeof(contradict) / sizeof(*contradict); i++)
+		if (!p4d_script_scan(contradict[i], strlen(contradict[i]), &l).contradiction[0])
+			fail_msg("%s", contradict[i]);
+}
+
+/* Commands that continue on another line, comments, and DOS line ends. */
+static void lines(void **state)
+{
+	(void)state;
+	assert_true(scan("srun -n 8 \\\n  p4d-train\n").sets_tasks);
+	assert_true(scan("srun -n 8 \\\r\n  p4d-train\r\n").sets_tasks);
+	assert_true(scan("srun \\\n--ntasks=8 \\\np4d-train").sets_tasks);
+	assert_false(scan("srun -n 8 true\nsrun p4d-train\n").sets_tasks);
+	assert_false(scan("srun -n 8 true # \\\nsrun p4d-train\n").sets_tasks);
+	assert_false(scan("true;# p4d-train\r\n\t# p4d-train\n(# p4d-train").frameworks);
+	assert_true(scan("# p4d\r\np4d-train\r\n").frameworks);
+	assert_true(scan("a#p4d-train").frameworks);
+	assert_true(scan("/opt/p4d/bin/p4d-train").frameworks);
+	assert_false(scan("stop4d-train").frameworks);
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define LIMIT_SECONDS 20e-3
+#else
+#define LIMIT_SECONDS 1e-3
+#endif
+
+/* The best of some runs, of more where the machine is busy. */
+static double cost(const char *text, size_t length, const p4d_layout *l)
+{
+	double best = 1;
+
+	for (int i = 0; i < 5 || (i < 200 && best >= LIMIT_SECONDS); i++) {
+		double start = seconds();
+		p4d_script script = p4d_script_scan(text, length, l);
+		double took = seconds() - start;
+		assert_int_not_equal(script.planned, 1);
+		best = took < best ? took : best;
+	}
+	return best;
+}
+
+/* Whatever a script consists of, up to the largest that slurmctld takes. */
+static void cost_is_bounded(void **state)
+{
+	static const char *const pieces[] = {"\n",
+					     "#",
+					     "# comment\n",
+					     "\r\n",
+					     "a",
+					     "a ",
+					     "p4d- ",
+					     "-n ",
+					     "$P4D_",
+					     "srun p4d-train -n 8\n",
+					     "--num-layers 80 ",
+					     "--num ",
+					     "--tensor-model-parallel-size 8\n",
+					     "--num-layers   \"\"\"",
+					     "pretrain_gpt ",
+					     "--num-layers-per-virtual-pipeline-stage=1"};
+	enum { LARGEST = 4 << 20 };
+	char *text = malloc(LARGEST);
+	p4d_request r;
+	p4d_layout l;
+
+	(void)state;
+	assert_non_null(text);
+	build(MODEL_70B "tp=8 framework=megatron", &r, &l);
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
+		for (size_t at = 0, length = strlen(pieces[i]); at < LARGEST; at++)
+			text[at] = pieces[i][at % length];
+		double took = cost(text, LARGEST, &l);
+		print_message("%-48.*s %.3f ms\n", (int)strcspn(pieces[i], "\r\n"), pieces[i], 1e3 * took);
+		assert_true(took < LIMIT_SECONDS);
+	}
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(scripts),
+	    cmocka_unit_test(literal_flags),
+	    cmocka_unit_test(lines),
+	    cmocka_unit_test(cost_is_bounded),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
