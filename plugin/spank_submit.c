@@ -89,7 +89,7 @@ static void set_variable(spank_t spank, const char *name, const char *value)
  */
 static void export_key(void)
 {
-	unsigned char random[8];
+	unsigned char random[16];
 	char key[2 * sizeof(random) + 1];
 
 	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))

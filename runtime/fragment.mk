@@ -36,7 +36,7 @@ libp4ddevice_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 # Communication between ranks.
 comm_sources = \
 	runtime/comm/comm.h runtime/comm/wire.h runtime/comm/wire.c runtime/comm/ranks_slurm.c \
-	runtime/comm/rendezvous.h runtime/comm/rendezvous.c runtime/comm/rendezvous_server.c \
+	runtime/comm/local_key.h runtime/comm/local_key.c runtime/comm/rendezvous.h runtime/comm/rendezvous.c runtime/comm/rendezvous_server.c \
 	runtime/comm/world.h runtime/comm/world.c runtime/comm/events.c \
 	runtime/comm/node.h runtime/comm/node_open.c runtime/comm/events.h runtime/comm/channel.h runtime/comm/channel_shm.h \
 	runtime/comm/channel_shm.c runtime/comm/channel_tcp.c runtime/comm/channel.c \

@@ -49,7 +49,7 @@ static p4d_slice begin(p4d_group *g, const p4d_collective *c)
 	p4d_slice p = {.group = g, .call = c, .number = g->chunks++};
 	uint64_t about[] = {c->call, c->type, c->how, c->root, c->count};
 
-	p.signature = p4d_wire__mac(1, about, sizeof(about));
+	p.signature = p4d_wire__hash(1, about, sizeof(about));
 	return p;
 }
 

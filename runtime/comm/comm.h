@@ -28,16 +28,22 @@
 typedef struct p4d_world p4d_world;
 typedef struct p4d_group p4d_group;
 
+typedef struct p4d_comm_key {
+	uint64_t word[2];
+} p4d_comm_key;
+
 /* This process and how it finds the others. The same on all ranks except rank, node and node_name. */
 typedef struct p4d_ranks {
 	uint32_t rank, size;
 	uint32_t node;       /* ranks with the same number share memory: at most 250 */
 	char node_name[64];  /* for messages; "": the host's name */
 	char host[256];      /* where rank 0 listens */
-	char other_host[64]; /* used where `host` does not resolve; "": none */
+	char other_host[64]; /* used where `host` does not resolve or means loopback; "": none */
 	uint16_t port;
 	uint16_t ports;      /* rank 0 takes the first free one of this many; the others try all */
-	uint64_t key;        /* of the job: a process with another key or session cannot join */
+	p4d_comm_key key;    /* of the job: a process with another key or session cannot join */
+	char key_socket[96]; /* on one node: where rank 0 gives its key to this user's processes; "": `key` is
+				set */
 	char session[64];    /* unique among concurrent jobs on a machine */
 	double join_seconds; /* how long to wait for the others */
 	double idle_seconds; /* until an unreachable host is given up; at least 3 */
@@ -60,12 +66,13 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err);
  * For a task started by srun. variable: getenv, or a table in tests.
  * SLURM_PROCID, SLURM_STEP_NUM_TASKS (or SLURM_NTASKS), SLURM_NODEID, SLURM_JOB_ID, SLURM_STEP_ID: rank,
  * size, node, session (job, step, and SLURM_RESTART_COUNT: a task from before a requeue cannot join).
+ * SLURM_STEP_NUM_NODES (or SLURM_NNODES): a step on one node uses loopback.
  * P4D_JOB_HOST, or the first host of SLURM_STEP_NODELIST; where that does not resolve,
  * SLURM_LAUNCH_NODE_IPADDR (right when srun was called from the batch script).
  * SLURM_STEP_RESV_PORTS ("12000-12003"), or 8 ports out of 20000..31999 derived from the session.
- * P4D_JOB_KEY: 16 to 64 hex digits; without it a hash of what all tasks of the job know, which keeps out
- * stray processes but not an attacker. SLURMD_NODENAME: node_name.
- * Errors: VALUE (which variable), RANK (not a task of a step).
+ * P4D_JOB_KEY: 32 hex digits, or P4D_JOB_KEY_FILE: a file with them that only its owner can read; without
+ * either the ranks must be on one node. SLURMD_NODENAME: node_name.
+ * Errors: VALUE (which variable), RANK (not a task of a step), JOB_KEY (no usable key).
  */
 int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), p4d_error *err);
 
@@ -73,9 +80,10 @@ typedef enum p4d_reduction { P4D_SUM, P4D_MAX } p4d_reduction;
 
 /*
  * Joins; returns when this rank is connected to all others. Rank 0 listens on loopback when `host` is
- * "localhost" or a loopback address, else on the address that `host` has there (on all interfaces where that
- * is only loopback); the others on the address from which they reach rank 0. The key itself is never sent:
- * both sides prove that they have it. Raises the soft limit of open files where that is too low.
+ * "localhost" or a loopback address, else on the address that `host` has there, or, where that is only
+ * loopback, on its address towards other_host; never on all interfaces. The others listen on the address from
+ * which they reach rank 0. The key never leaves a node: both sides prove that they have it. Raises the soft
+ * limit of open files where that is too low.
  * Errors: RANK (who is missing after join_seconds, or why one could not join), NO_MEMORY, VALUE, IO.
  */
 int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err);

@@ -64,13 +64,13 @@ int p4d_group_open(p4d_group **group, p4d_world *w, const uint32_t *ranks, uint3
 		if (ranks[i] == w->rank)
 			g->index = i;
 	}
-	signature = p4d_wire__mac(0, ranks, count * sizeof(*ranks));
+	signature = p4d_wire__hash(0, ranks, count * sizeof(*ranks));
 	if (count_opened(w, signature, &times, err) < 0) {
 		p4d_group_close(g);
 		return -1;
 	}
 	/* the same on all members without communication */
-	signature = p4d_wire__mac(signature, &times, sizeof(times)) | 1;
+	signature = p4d_wire__hash(signature, &times, sizeof(times)) | 1;
 	g->id = (uint32_t)(signature >> 32) << 8;
 	if (on_node && count > 1) {
 		g->lines = p4d_shm__group(&w->node, signature);

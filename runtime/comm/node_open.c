@@ -89,18 +89,92 @@ static int await(p4d_world *w, int fd, double deadline)
 	}
 }
 
-/* Receives the eventfds of all local peers. */
-static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double deadline, p4d_error *err)
+/* Connections of this user's processes that have not sent their hello yet. */
+enum { PENDING = P4D_NODE_RANKS };
+static const double PENDING_SECONDS = 2; /* until a silent one is dropped */
+
+typedef struct p4d_node_pending {
+	struct pollfd polled[2 + PENDING]; /* the local socket, the world's events, then the connections */
+	double since[PENDING];
+} p4d_node_pending;
+
+static void accept_pending(p4d_node_pending *pending)
 {
-	p4d_comm_node *node = &w->node;
+	int fd;
+
+	while ((fd = p4d_wire__accept(pending->polled[0].fd)) >= 0) {
+		int at = 0;
+		if (!p4d_wire__same_user(fd)) {
+			close(fd);
+			continue;
+		}
+		for (int i = 1; i < PENDING && pending->polled[2 + at].fd >= 0; i++)
+			if (pending->polled[2 + i].fd < 0 || pending->since[i] < pending->since[at])
+				at = i;
+		if (pending->polled[2 + at].fd >= 0)
+			close(pending->polled[2 + at].fd);
+		pending->polled[2 + at] = (struct pollfd){.fd = fd, .events = POLLIN};
+		pending->since[at] = p4d_wire__now();
+	}
+}
+
+/* The local rank whose hello and eventfd came on this connection; -1: none of ours. */
+static int take_hello(p4d_world *w, int fd, const int *links)
+{
+	p4d_hello hello;
+	int wakeup;
+
+	if (receive_with(fd, &hello, &wakeup, 1) < 0)
+		return -1;
+	p4d_hello wanted = node_hello(w, hello.from, w->rank);
+	int local_rank = hello.from < w->size && !memcmp(&hello, &wanted, sizeof(hello))
+			     ? w->peers[hello.from].local_rank
+			     : -1;
+	if (local_rank > 0 && links[local_rank] < 0) {
+		w->node.eventfds[local_rank] = wakeup;
+		return local_rank;
+	}
+	close(wakeup);
+	return -1;
+}
+
+/* Reads what has come, and drops what has been silent for too long. Returns the number of new ranks. */
+static uint32_t read_pending(p4d_world *w, p4d_node_pending *pending, int *links)
+{
+	double now = p4d_wire__now();
+	uint32_t found = 0;
+
+	for (int i = 0; i < PENDING; i++) {
+		struct pollfd *c = &pending->polled[2 + i];
+		if (c->fd < 0 || (!c->revents && now - pending->since[i] < PENDING_SECONDS))
+			continue;
+		int local_rank = c->revents ? take_hello(w, c->fd, links) : -1;
+		if (local_rank < 0) {
+			close(c->fd);
+		} else {
+			links[local_rank] = c->fd;
+			found++;
+		}
+		*c = (struct pollfd){.fd = -1};
+	}
+	return found;
+}
+
+/* Receives the eventfds of all local peers. */
+static int collect_all(p4d_world *w, p4d_node_pending *pending, int *links, double deadline, p4d_error *err)
+{
+	const p4d_comm_node *node = &w->node;
 	char text[96];
 
 	for (uint32_t left = node->count - 1; left;) {
-		p4d_hello hello;
-		int wakeup, rc = await(w, m->local, deadline);
-		if (rc < 0)
+		if (poll(pending->polled, 2 + PENDING, 100) < 0 && errno != EINTR)
+			return p4d_fail(err, P4D_E_IO, "poll: %s", strerror(errno));
+		p4d_events__take(w, 0);
+		if (w->failed)
 			return p4d_events__error(w, err);
-		if (!rc) {
+		left -= read_pending(w, pending, links);
+		accept_pending(pending);
+		if (left && p4d_wire__now() >= deadline) {
 			uint32_t i = 1;
 			while (links[i] >= 0)
 				i++;
@@ -108,26 +182,23 @@ static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double dea
 					"%s did not request its node's shared memory in time",
 					p4d_world_peer_text(&w->peers[node->ranks[i]], text));
 		}
-		int fd = p4d_wire__accept(m->local);
-		if (fd < 0)
-			continue;
-		if (p4d_wire__poll_by(fd, POLLIN, p4d_wire__now() + 2) &&
-		    receive_with(fd, &hello, &wakeup, 1) == 0) {
-			p4d_hello wanted = node_hello(w, hello.from, w->rank);
-			int local_rank = hello.from < w->size && !memcmp(&hello, &wanted, sizeof(hello))
-					     ? w->peers[hello.from].local_rank
-					     : -1;
-			if (local_rank > 0 && links[local_rank] < 0) {
-				node->eventfds[local_rank] = wakeup;
-				links[local_rank] = fd;
-				left--;
-				continue;
-			}
-			close(wakeup);
-		}
-		close(fd);
 	}
 	return 0;
+}
+
+static int collect(p4d_world *w, const p4d_rendezvous *m, int *links, double deadline, p4d_error *err)
+{
+	p4d_node_pending pending;
+
+	pending.polled[0] = (struct pollfd){.fd = m->local, .events = POLLIN};
+	pending.polled[1] = (struct pollfd){.fd = w->events, .events = POLLIN};
+	for (int i = 0; i < PENDING; i++)
+		pending.polled[2 + i] = (struct pollfd){.fd = -1};
+	int rc = collect_all(w, &pending, links, deadline, err);
+	for (int i = 0; i < PENDING; i++)
+		if (pending.polled[2 + i].fd >= 0)
+			close(pending.polled[2 + i].fd);
+	return rc;
 }
 
 static int distribute(p4d_world *w, const p4d_rendezvous *m, int *fds, double deadline, p4d_error *err)
@@ -168,7 +239,7 @@ static int request_memory(p4d_world *w, int *fds, double deadline, p4d_error *er
 	if (fd < 0 ||
 	    connect(fd, (struct sockaddr *)&name,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) < 0 ||
-	    send_with(fd, &hello, &node->eventfds[node->index], 1) < 0) {
+	    !p4d_wire__same_user(fd) || send_with(fd, &hello, &node->eventfds[node->index], 1) < 0) {
 		p4d_fail(err, P4D_E_RANK,
 			 "rank %u cannot connect to the local socket of %s, with the same node number: %s",
 			 w->rank, p4d_world_peer_text(leader, text), strerror(errno));

@@ -2,9 +2,11 @@
 /* Rank and rendezvous of this process: from the environment of srun's tasks, or made up for forked ranks. */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/number.h"
@@ -12,7 +14,7 @@
 #include "comm/wire.h"
 
 /* Below Linux's ephemeral ports. */
-enum { FIRST_PORT = 20000, END_PORT = 32000, PORTS = 8 };
+enum { FIRST_PORT = 20000, END_PORT = 32000, PORTS = 8, KEY_DIGITS = 32 };
 
 int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
 {
@@ -24,10 +26,12 @@ int p4d_ranks_local(p4d_ranks *ranks, uint32_t size, p4d_error *err)
 	    .idle_seconds = P4D_IDLE_SECONDS,
 	};
 
-	if (p4d_wire__random(&made.key, sizeof(made.key)) < 0)
+	uint64_t name;
+
+	if (p4d_wire__random(&made.key, sizeof(made.key)) < 0 || p4d_wire__random(&name, sizeof(name)) < 0)
 		return p4d_fail(err, P4D_E_IO, "no random numbers: %s", strerror(errno));
-	made.port = (uint16_t)(FIRST_PORT + made.key % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
-	snprintf(made.session, sizeof(made.session), "local-%d-%08x", getpid(), (unsigned)(made.key >> 32));
+	made.port = (uint16_t)(FIRST_PORT + name % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
+	snprintf(made.session, sizeof(made.session), "local-%d-%08x", getpid(), (unsigned)(name >> 32));
 	*ranks = made;
 	return 0;
 }
@@ -99,10 +103,10 @@ malformed:
 	return p4d_fail(err, P4D_E_VALUE, "SLURM_STEP_NODELIST=%.80s is not a list of hosts", list);
 }
 
-static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
+static int where(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_error *err)
 {
 	const char *host = value(variable, "P4D_JOB_HOST");
-	const char *nodes = value(variable, "SLURM_STEP_NODELIST");
+	const char *list = value(variable, "SLURM_STEP_NODELIST");
 	const char *launcher = value(variable, "SLURM_LAUNCH_NODE_IPADDR");
 	const char *reserved = value(variable, "SLURM_STEP_RESV_PORTS");
 
@@ -113,13 +117,15 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 			return p4d_fail(err, P4D_E_VALUE, "P4D_JOB_HOST has %zu characters, at most %zu",
 					strlen(host), sizeof(ranks->host) - 1);
 		snprintf(ranks->host, sizeof(ranks->host), "%s", host);
-	} else if (!nodes) {
+	} else if (nodes == 1) {
+		snprintf(ranks->host, sizeof(ranks->host), "127.0.0.1");
+	} else if (!list) {
 		return p4d_fail(err, P4D_E_RANK, "SLURM_STEP_NODELIST is not set: not started by srun");
-	} else if (first_host(ranks->host, sizeof(ranks->host), nodes, err) < 0) {
+	} else if (first_host(ranks->host, sizeof(ranks->host), list, err) < 0) {
 		return -1;
 	}
 	if (!reserved) {
-		uint64_t from = p4d_wire__mac(0, ranks->session, strlen(ranks->session));
+		uint64_t from = p4d_wire__hash(0, ranks->session, strlen(ranks->session));
 		ranks->ports = PORTS;
 		ranks->port = (uint16_t)(FIRST_PORT + from % ((END_PORT - FIRST_PORT) / PORTS) * PORTS);
 		return 0;
@@ -139,40 +145,76 @@ static int where(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
 	return 0;
 }
 
-static int key(p4d_ranks *ranks, p4d_lookup variable, p4d_error *err)
+/* Exactly as many digits as a key has, in the first `length` bytes of text. */
+static bool key_from(p4d_comm_key *key, const char *text, size_t length)
 {
-	/* what all tasks of a job know, and few other processes do */
-	static const char *const known[] = {
-	    "SLURM_CLUSTER_NAME",   "SLURM_JOB_UID",        "SLURM_JOB_USER",
-	    "SLURM_JOB_START_TIME", "SLURM_JOB_NODELIST",   "SLURM_JOB_NAME",
-	    "SLURM_SUBMIT_DIR",     "SLURM_SRUN_COMM_PORT", "SLURM_JOB_ACCOUNT"};
-	const char *hex = value(variable, "P4D_JOB_KEY");
-	char lower[65];
+	char digits[17] = "";
 
-	if (!hex) {
-		ranks->key = p4d_wire__mac(2, ranks->session, strlen(ranks->session));
-		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-			const char *text = value(variable, known[i]);
-			if (text)
-				ranks->key = p4d_wire__mac(ranks->key + i, text, strlen(text));
-		}
+	if (length != KEY_DIGITS || strspn(text, "0123456789abcdefABCDEF") < length)
+		return false;
+	for (int i = 0; i < 2; i++)
+		key->word[i] = strtoull(memcpy(digits, text + 16 * (ptrdiff_t)i, 16), NULL, 16);
+	return true;
+}
+
+static int key_from_file(p4d_comm_key *key, const char *path, p4d_error *err)
+{
+	char text[KEY_DIGITS + 2] = ""; /* a newline may follow */
+	struct stat made;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &made) < 0) {
+		p4d_fail(err, P4D_E_JOB_KEY, "P4D_JOB_KEY_FILE=%.200s: %s", path, strerror(errno));
+	} else if (!S_ISREG(made.st_mode) || made.st_uid != geteuid() || made.st_mode & 077) {
+		p4d_fail(err, P4D_E_JOB_KEY,
+			 "P4D_JOB_KEY_FILE=%.200s: it has mode %04o and is of user %u; it must be a file of "
+			 "user %u alone",
+			 path, (unsigned)made.st_mode & 07777, (unsigned)made.st_uid, (unsigned)geteuid());
+		p4d_fix(err, "chmod 600 '%.300s'", path);
+	} else if (read(fd, text, sizeof(text) - 1) < KEY_DIGITS ||
+		   !key_from(key, text, strcspn(text, "\n"))) {
+		p4d_fail(err, P4D_E_JOB_KEY, "P4D_JOB_KEY_FILE=%.200s: not %d hex digits", path, KEY_DIGITS);
+	} else {
+		close(fd);
 		return 0;
 	}
-	size_t length = strlen(hex);
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int key(p4d_ranks *ranks, p4d_lookup variable, uint32_t nodes, p4d_error *err)
+{
+	const char *hex = value(variable, "P4D_JOB_KEY"), *path = value(variable, "P4D_JOB_KEY_FILE");
+	const char *srun = value(variable, "SLURM_SRUN_COMM_PORT");
+
 	/* the message must not contain the key */
-	if (length < 16 || length > 64 || strspn(hex, "0123456789abcdefABCDEF") != length)
-		return p4d_fail(err, P4D_E_VALUE, "P4D_JOB_KEY is not 16 to 64 hex digits");
-	for (size_t i = 0; i < length; i++)
-		lower[i] = (char)tolower((unsigned char)hex[i]);
-	ranks->key = p4d_wire__mac(3, lower, length);
-	return 0;
+	if (hex)
+		return key_from(&ranks->key, hex, strlen(hex))
+			   ? 0
+			   : p4d_fail(err, P4D_E_VALUE, "P4D_JOB_KEY is not %d hex digits", KEY_DIGITS);
+	if (path)
+		return key_from_file(&ranks->key, path, err);
+	if (nodes == 1) {
+		/* srun's port tells steps of several clusters on one machine apart */
+		snprintf(ranks->key_socket, sizeof(ranks->key_socket), "p4d-%.60s-%.10s", ranks->session,
+			 srun ? srun : "0");
+		return 0;
+	}
+	p4d_fail(
+	    err, P4D_E_JOB_KEY,
+	    "this step has no key with which its ranks on several nodes could recognize each other, and "
+	    "keep out other users' processes: neither P4D_JOB_KEY, which sbatch --p4d-model=... sets, nor "
+	    "P4D_JOB_KEY_FILE is set");
+	return p4d_fix(err, "(umask 077; od -An -N16 -tx1 /dev/urandom | tr -d ' ' >~/.p4d_key); "
+			    "export P4D_JOB_KEY_FILE=~/.p4d_key");
 }
 
 int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), p4d_error *err)
 {
 	p4d_ranks made = {.join_seconds = P4D_JOIN_SECONDS, .idle_seconds = P4D_IDLE_SECONDS};
 	const char *name = value(variable, "SLURMD_NODENAME");
-	uint32_t job, step, restart = 0;
+	uint32_t job, step, restart = 0, nodes = 0;
 
 	if (required(variable, "SLURM_STEP_ID", "SLURM_STEPID", UINT32_MAX, &step, err) < 0 ||
 	    required(variable, "SLURM_JOB_ID", "SLURM_JOBID", UINT32_MAX, &job, err) < 0 ||
@@ -183,13 +225,16 @@ int p4d_ranks_from_slurm(p4d_ranks *ranks, char *(*variable)(const char *name), 
 	if (value(variable, "SLURM_RESTART_COUNT") &&
 	    required(variable, "SLURM_RESTART_COUNT", NULL, UINT32_MAX, &restart, err) < 0)
 		return -1;
+	if ((value(variable, "SLURM_STEP_NUM_NODES") || value(variable, "SLURM_NNODES")) &&
+	    required(variable, "SLURM_STEP_NUM_NODES", "SLURM_NNODES", 1 << 20, &nodes, err) < 0)
+		return -1;
 	if (made.rank >= made.size)
 		return p4d_fail(err, P4D_E_VALUE, "SLURM_PROCID=%u is not below SLURM_STEP_NUM_TASKS=%u",
 				made.rank, made.size);
 	if (name)
 		snprintf(made.node_name, sizeof(made.node_name), "%.63s", name);
 	snprintf(made.session, sizeof(made.session), "%u.%u.%u", job, step, restart);
-	if (where(&made, variable, err) < 0 || key(&made, variable, err) < 0)
+	if (where(&made, variable, nodes, err) < 0 || key(&made, variable, nodes, err) < 0)
 		return -1;
 	*ranks = made;
 	return 0;

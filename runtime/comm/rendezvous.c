@@ -11,20 +11,21 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "comm/local_key.h"
 
 enum { ADDRESSES = 8 };
 
-uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks)
+p4d_comm_key p4d_rendezvous__join_key(const p4d_ranks *ranks)
 {
-	return p4d_wire__mac(ranks->key, ranks->session, strnlen(ranks->session, sizeof(ranks->session)));
+	return p4d_wire__derive(ranks->key, ranks->session, strnlen(ranks->session, sizeof(ranks->session)));
 }
 
-uint64_t p4d_rendezvous__join_mac(uint64_t key, const p4d_join *join)
+uint64_t p4d_rendezvous__join_mac(p4d_comm_key key, const p4d_join *join)
 {
 	return p4d_wire__mac(key, join, offsetof(p4d_join, mac));
 }
 
-uint64_t p4d_rendezvous__answer_mac(uint64_t key, const p4d_answer *answer)
+uint64_t p4d_rendezvous__answer_mac(p4d_comm_key key, const p4d_answer *answer)
 {
 	return p4d_wire__mac(key, answer, offsetof(p4d_answer, mac));
 }
@@ -46,22 +47,19 @@ bool p4d_rendezvous__is_loopback(const char *host)
 
 int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
 {
-	int count = p4d_wire__address_resolve(addresses, most, ranks->host);
+	int count = p4d_wire__address_resolve(addresses, most, ranks->host), kept = 0;
 
 	if (!count && ranks->other_host[0])
 		count = p4d_wire__address_resolve(addresses, most, ranks->other_host);
-	return count;
-}
-
-void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const p4d_wire_address *reachable)
-{
-	for (uint32_t r = 0; r < size; r++) {
-		uint16_t port = members[r].address.port;
-		if (!p4d_wire__address_is_loopback(&members[r].address))
-			continue;
-		members[r].address = *reachable;
-		members[r].address.port = port;
-	}
+	if (p4d_rendezvous__is_loopback(ranks->host) ||
+	    (ranks->other_host[0] && p4d_rendezvous__is_loopback(ranks->other_host)))
+		return count;
+	for (int i = 0; i < count; i++)
+		if (!p4d_wire__address_is_loopback(&addresses[i]))
+			addresses[kept++] = addresses[i];
+	if (kept || !count)
+		return kept;
+	return ranks->other_host[0] && p4d_wire__address_toward(addresses, ranks->other_host) ? 1 : count;
 }
 
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count)
@@ -106,14 +104,14 @@ static int open_local(p4d_member *self)
 	return -1;
 }
 
-static int listen_on_ports(const p4d_wire_address *address, bool any, const p4d_ranks *ranks)
+static int listen_on_ports(const p4d_wire_address *address, const p4d_ranks *ranks)
 {
 	p4d_wire_address at = *address;
 	int fd = -1;
 
 	for (unsigned i = 0; i < ranks->ports && fd < 0 && ranks->port + i <= UINT16_MAX; i++) {
 		at.port = (uint16_t)(ranks->port + i);
-		fd = p4d_wire__listen(&at, any);
+		fd = p4d_wire__listen(&at);
 		if (fd < 0 && errno != EADDRINUSE && errno != EACCES)
 			break;
 	}
@@ -128,18 +126,14 @@ static int open_host(p4d_rendezvous *m, const p4d_ranks *ranks, p4d_error *err)
 
 	if (!count)
 		return p4d_fail(err, P4D_E_RANK, "rank 0 cannot resolve its own name \"%s\"", ranks->host);
-	bool loopback = p4d_rendezvous__is_loopback(ranks->host) ||
-			(ranks->other_host[0] && p4d_rendezvous__is_loopback(ranks->other_host));
 	for (int i = 0; i < count && m->listener < 0; i++) {
-		if (loopback || !p4d_wire__address_is_loopback(&at[i]))
-			m->listener = listen_on_ports(&at[i], false, ranks);
+		m->listener = listen_on_ports(&at[i], ranks);
 		reason = errno;
 	}
-	/* its own name resolves to loopback here, or to an address behind NAT */
-	if (m->listener < 0 && !loopback) {
-		m->listener = listen_on_ports(&at[0], true, ranks);
-		reason = errno;
-	}
+	/* the address that others know is translated on the way (NAT) */
+	if (m->listener < 0 && reason == EADDRNOTAVAIL && ranks->other_host[0] &&
+	    p4d_wire__address_toward(&at[0], ranks->other_host))
+		m->listener = listen_on_ports(&at[0], ranks);
 	if (m->listener < 0)
 		return p4d_fail(err, P4D_E_RANK, "rank 0 cannot listen on %s, ports %u to %u: %s",
 				ranks->host, ranks->port, ranks->port + ranks->ports - 1, strerror(reason));
@@ -186,17 +180,12 @@ static int send_join(p4d_rendezvous *m, p4d_join *join, const p4d_ranks *ranks, 
 		   challenge.magic != P4D_CHALLENGE || !p4d_wire__address_local(&here, fd)) {
 		note(last, to, NOT_P4D, "another program answered");
 	} else {
-		bool any = p4d_wire__address_is_loopback(&here) &&
-			   !p4d_rendezvous__is_loopback(ranks->host) &&
-			   !(ranks->other_host[0] && p4d_rendezvous__is_loopback(ranks->other_host));
+		p4d_wire_address listening;
 		here.port = 0;
 		if (m->listener < 0)
-			m->listener = p4d_wire__listen(&here, any);
-		if (m->listener >= 0 && p4d_wire__address_local(&here, m->listener)) {
-			p4d_wire_address reached;
-			p4d_wire__address_local(&reached, fd);
-			reached.port = here.port;
-			join->self.address = reached;
+			m->listener = p4d_wire__listen(&here);
+		if (m->listener >= 0 && p4d_wire__address_local(&listening, m->listener)) {
+			join->self.address = listening;
 			join->challenge = challenge.nonce;
 			join->mac = p4d_rendezvous__join_mac(p4d_rendezvous__join_key(ranks), join);
 			if (p4d_wire__write_by(fd, join, sizeof(*join), soon) == 0)
@@ -213,7 +202,7 @@ static int take_table(p4d_rendezvous *m, int fd, const p4d_wire_address *to, con
 		      const p4d_ranks *ranks, double deadline, p4d_attempt *last, p4d_error *err)
 {
 	size_t bytes = ranks->size * sizeof(*m->members);
-	uint64_t key = p4d_rendezvous__join_key(ranks);
+	p4d_comm_key key = p4d_rendezvous__join_key(ranks);
 	p4d_answer answer;
 
 	if (p4d_wire__read_by(fd, &answer, sizeof(answer), deadline) < 0) {
@@ -276,10 +265,10 @@ static int join_host(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline,
 			last.what);
 }
 
-int p4d_rendezvous__open(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err)
+int p4d_rendezvous__open(p4d_rendezvous *m, p4d_ranks *ranks, double deadline, p4d_error *err)
 {
 	memset(m, 0, sizeof(*m));
-	m->listener = m->local = -1;
+	m->listener = m->local = m->keys = -1;
 	m->members = calloc(ranks->size, sizeof(*m->members));
 	m->control = malloc(ranks->size * sizeof(*m->control));
 	if (!m->members || !m->control) {
@@ -297,9 +286,13 @@ int p4d_rendezvous__open(p4d_rendezvous *m, const p4d_ranks *ranks, double deadl
 	if (!self->name[0])
 		gethostname(self->name, sizeof(self->name) - 1);
 	m->local = open_local(self);
-	int rc = m->local < 0  ? p4d_fail(err, P4D_E_IO, "cannot open a local socket: %s", strerror(errno))
-		 : ranks->rank ? join_host(m, ranks, deadline, err)
-			       : open_host(m, ranks, err);
+	int rc =
+	    m->local < 0 ? p4d_fail(err, P4D_E_IO, "cannot open a local socket: %s", strerror(errno)) : 0;
+	if (!rc && ranks->key_socket[0])
+		rc = ranks->rank ? p4d_local_key__fetch(ranks, deadline, err)
+				 : p4d_local_key__offer(ranks, &m->keys, err);
+	if (!rc)
+		rc = ranks->rank ? join_host(m, ranks, deadline, err) : open_host(m, ranks, err);
 	if (!rc && !ranks->rank)
 		rc = p4d_rendezvous__serve(m, ranks, deadline, err);
 	if (rc)
@@ -316,8 +309,10 @@ void p4d_rendezvous__close(p4d_rendezvous *m, uint32_t size)
 		close(m->listener);
 	if (m->local >= 0)
 		close(m->local);
+	if (m->keys >= 0)
+		close(m->keys);
 	free(m->members);
 	free(m->control);
 	memset(m, 0, sizeof(*m));
-	m->listener = m->local = -1;
+	m->listener = m->local = m->keys = -1;
 }

@@ -23,11 +23,12 @@ typedef struct p4d_rendezvous {
 	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others rank 0's */
 	int listener;        /* open, TCP */
 	int local;           /* open, of the node's shared memory */
+	int keys;            /* open on rank 0 of ranks with a key_socket, else -1 */
 	uint64_t secret;
 } p4d_rendezvous;
 
-/* Errors: RANK, NO_MEMORY, IO. Leaves nothing open on failure. */
-int p4d_rendezvous__open(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
+/* Fills ranks->key where it has a key_socket. Errors: RANK, NO_MEMORY, IO. Leaves nothing open on failure. */
+int p4d_rendezvous__open(p4d_rendezvous *m, p4d_ranks *ranks, double deadline, p4d_error *err);
 void p4d_rendezvous__close(p4d_rendezvous *m, uint32_t size);
 
 /* The messages. All padding is zero, because the MACs cover it. */
@@ -52,23 +53,22 @@ typedef struct p4d_answer {
 	uint64_t mac;
 } p4d_answer;
 
-uint64_t p4d_rendezvous__join_mac(uint64_t key, const p4d_join *join);
-uint64_t p4d_rendezvous__answer_mac(uint64_t key, const p4d_answer *answer);
+uint64_t p4d_rendezvous__join_mac(p4d_comm_key key, const p4d_join *join);
+uint64_t p4d_rendezvous__answer_mac(p4d_comm_key key, const p4d_answer *answer);
 /* The key of the MACs: of the job and this step. */
-uint64_t p4d_rendezvous__join_key(const p4d_ranks *ranks);
+p4d_comm_key p4d_rendezvous__join_key(const p4d_ranks *ranks);
 
 /* "localhost" or a literal loopback address */
 bool p4d_rendezvous__is_loopback(const char *host);
-/* addresses of rank 0: 0 when neither host nor other_host resolves */
+/*
+ * Addresses of rank 0: 0 when neither host nor other_host resolves. Where its name means loopback, as it does
+ * on its own host with many an /etc/hosts, the address there towards other_host; loopback only if there is
+ * none.
+ */
 int p4d_rendezvous__addresses(p4d_wire_address *addresses, int most, const p4d_ranks *ranks);
 
 /* Rank 0's part: needs the array of members, its own entry and the listener. */
 int p4d_rendezvous__serve(p4d_rendezvous *m, const p4d_ranks *ranks, double deadline, p4d_error *err);
 
-/*
- * A rank on rank 0's host may have connected over loopback, an address that means nothing on other hosts:
- * replaces loopback addresses by `reachable`, and keeps the ports.
- */
-void p4d_rendezvous__replace_loopback(p4d_member *members, uint32_t size, const p4d_wire_address *reachable);
 /* "3, 5-7" of those ranks for which absent[rank] is set; ends in "..." when too long */
 void p4d_rendezvous__rank_list(char *text, size_t size, const bool *absent, uint32_t count);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/local_key.h"
 #include "comm/rendezvous.h"
 
 /* Connections without a complete join, among them those of other programs. */
@@ -26,7 +27,7 @@ typedef struct p4d_rendezvous_server {
 	p4d_rendezvous *rendezvous;
 	const p4d_ranks *ranks;
 	p4d_pending_connection pending[PENDING];
-	struct pollfd *polled; /* the listener, pending connections, then the ranks */
+	struct pollfd *polled; /* the listener, the key's socket, pending connections, then the ranks */
 	uint64_t *nonce;       /* from each rank's join */
 	uint32_t present;
 	char refused[P4D_ADDRESS_TEXT]; /* the last with another key, "": none */
@@ -64,7 +65,7 @@ static void answer(const p4d_rendezvous_server *server, int fd, uint64_t nonce, 
 		   double deadline)
 {
 	const p4d_rendezvous *m = server->rendezvous;
-	uint64_t key = p4d_rendezvous__join_key(server->ranks);
+	p4d_comm_key key = p4d_rendezvous__join_key(server->ranks);
 	size_t bytes = server->ranks->size * sizeof(*m->members);
 	p4d_answer answer;
 
@@ -133,6 +134,8 @@ static int missing(p4d_rendezvous_server *server, p4d_error *err)
 {
 	const p4d_ranks *ranks = server->ranks;
 	char list[160];
+	bool hidden = p4d_wire__address_is_loopback(&server->rendezvous->members[0].address) &&
+		      !p4d_rendezvous__is_loopback(ranks->host);
 	bool *absent = calloc(ranks->size, sizeof(*absent));
 
 	if (!absent)
@@ -141,10 +144,13 @@ static int missing(p4d_rendezvous_server *server, p4d_error *err)
 		absent[r] = server->rendezvous->control[r] < 0;
 	p4d_rendezvous__rank_list(list, sizeof(list), absent, ranks->size);
 	free(absent);
-	return p4d_fail(err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) within %g s: %s%s%s",
-			ranks->size - 1 - server->present, ranks->size, server->rendezvous->members[0].name,
-			ranks->join_seconds, list,
-			server->refused[0] ? "; a process with another key came from " : "", server->refused);
+	p4d_fail(err, P4D_E_RANK, "%u of %u ranks did not join rank 0 (%s) within %g s: %s%s%s%s",
+		 ranks->size - 1 - server->present, ranks->size, server->rendezvous->members[0].name,
+		 ranks->join_seconds, list,
+		 server->refused[0] ? "; a process with another key came from " : "", server->refused,
+		 hidden ? "; it listens on loopback only, because that is what its name means there" : "");
+	return hidden ? p4d_fix(err, "export P4D_JOB_HOST=ADDRESS_OF_%s", server->rendezvous->members[0].name)
+		      : -1;
 }
 
 /* A rank that joined sends nothing until it has the table: if its connection is readable, it closed. */
@@ -169,25 +175,28 @@ static int gather(p4d_rendezvous_server *server, double deadline, p4d_error *err
 		if (now >= deadline)
 			return missing(server, err);
 		server->polled[0] = (struct pollfd){.fd = m->listener, .events = POLLIN};
+		server->polled[1] = (struct pollfd){.fd = m->keys, .events = POLLIN};
 		for (int i = 0; i < PENDING; i++) {
 			p4d_pending_connection *c = &server->pending[i];
 			if (c->fd >= 0 && now - c->since > PENDING_SECONDS)
 				drop(c);
-			server->polled[1 + i] = (struct pollfd){.fd = c->fd, .events = POLLIN};
+			server->polled[2 + i] = (struct pollfd){.fd = c->fd, .events = POLLIN};
 		}
-		struct pollfd *of_ranks = server->polled + 1 + PENDING;
+		struct pollfd *of_ranks = server->polled + 2 + PENDING;
 		for (uint32_t r = 0; r < size; r++)
 			of_ranks[r] = (struct pollfd){.fd = m->control[r], .events = POLLIN};
-		if (poll(server->polled, 1 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3)) <=
+		if (poll(server->polled, 2 + PENDING + size, (int)fmin(ceil(1e3 * (deadline - now)), 1e3)) <=
 		    0)
 			continue;
 		for (uint32_t r = 1; r < size; r++)
 			if (of_ranks[r].revents && gone(server, r, err) < 0)
 				return -1;
 		for (int i = 0; i < PENDING; i++)
-			if (server->polled[1 + i].revents && server->pending[i].fd >= 0 &&
+			if (server->polled[2 + i].revents && server->pending[i].fd >= 0 &&
 			    read_join(server, &server->pending[i], err) < 0)
 				return -1;
+		if (server->polled[1].revents)
+			p4d_local_key__hand_out(m->keys, server->ranks);
 		if (server->polled[0].revents)
 			accept_all(server);
 	}
@@ -199,14 +208,7 @@ static void answer_all(const p4d_rendezvous_server *server, const p4d_error *why
 	p4d_rendezvous *m = server->rendezvous;
 	uint32_t size = server->ranks->size;
 	double deadline = p4d_wire__now() + 5;
-	p4d_wire_address reachable;
 
-	for (uint32_t r = 1; r < size; r++)
-		if (m->control[r] >= 0 && p4d_wire__address_local(&reachable, m->control[r]) &&
-		    !p4d_wire__address_is_loopback(&reachable)) {
-			p4d_rendezvous__replace_loopback(m->members, size, &reachable);
-			break;
-		}
 	for (uint32_t r = 1; r < size; r++)
 		if (m->control[r] >= 0)
 			answer(server, m->control[r], server->nonce[r], why, deadline);
@@ -220,7 +222,7 @@ int p4d_rendezvous__serve(p4d_rendezvous *rendezvous, const p4d_ranks *ranks, do
 
 	for (int i = 0; i < PENDING; i++)
 		server.pending[i].fd = -1;
-	server.polled = calloc((size_t)1 + PENDING + ranks->size, sizeof(*server.polled));
+	server.polled = calloc((size_t)2 + PENDING + ranks->size, sizeof(*server.polled));
 	server.nonce = calloc(ranks->size, sizeof(*server.nonce));
 	if (!server.polled || !server.nonce)
 		rc = p4d_fail(&why, P4D_E_NO_MEMORY, "no memory for %u ranks", ranks->size);

@@ -48,14 +48,16 @@ static void sip_rounds(uint64_t v[4], int rounds)
 	}
 }
 
-uint64_t p4d_wire__mac(uint64_t key, const void *data, size_t bytes)
+static void absorb(uint64_t v[4], p4d_comm_key key, const void *data, size_t bytes)
 {
 	const uint8_t *at = data;
-	uint64_t v[4] = {key ^ 0x736f6d6570736575, ~key ^ 0x646f72616e646f6d, key ^ 0x6c7967656e657261,
-			 ~key ^ 0x7465646279746573};
 	uint64_t word;
 	size_t left = bytes;
 
+	v[0] = key.word[0] ^ 0x736f6d6570736575;
+	v[1] ^= key.word[1] ^ 0x646f72616e646f6d;
+	v[2] = key.word[0] ^ 0x6c7967656e657261;
+	v[3] = key.word[1] ^ 0x7465646279746573;
 	for (; left >= sizeof(word); left -= sizeof(word), at += sizeof(word)) {
 		memcpy(&word, at, sizeof(word));
 		v[3] ^= word;
@@ -68,9 +70,36 @@ uint64_t p4d_wire__mac(uint64_t key, const void *data, size_t bytes)
 	v[3] ^= word;
 	sip_rounds(v, 2);
 	v[0] ^= word;
+}
+
+uint64_t p4d_wire__mac(p4d_comm_key key, const void *data, size_t bytes)
+{
+	uint64_t v[4] = {0};
+
+	absorb(v, key, data, bytes);
 	v[2] ^= 0xff;
 	sip_rounds(v, 4);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+p4d_comm_key p4d_wire__derive(p4d_comm_key key, const void *data, size_t bytes)
+{
+	uint64_t v[4] = {0, 0xee, 0, 0};
+	p4d_comm_key derived;
+
+	absorb(v, key, data, bytes);
+	v[2] ^= 0xee;
+	sip_rounds(v, 4);
+	derived.word[0] = v[0] ^ v[1] ^ v[2] ^ v[3];
+	v[1] ^= 0xdd;
+	sip_rounds(v, 4);
+	derived.word[1] = v[0] ^ v[1] ^ v[2] ^ v[3];
+	return derived;
+}
+
+uint64_t p4d_wire__hash(uint64_t seed, const void *data, size_t bytes)
+{
+	return p4d_wire__mac((p4d_comm_key){{seed, 0}}, data, bytes);
 }
 
 bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from)
@@ -93,23 +122,21 @@ bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_sto
 	return false;
 }
 
-static socklen_t to_sockaddr(struct sockaddr_storage *to, const p4d_wire_address *address, bool any)
+static socklen_t to_sockaddr(struct sockaddr_storage *to, const p4d_wire_address *address)
 {
 	memset(to, 0, sizeof(*to));
 	if (address->family == AF_INET) {
 		struct sockaddr_in *v4 = (struct sockaddr_in *)to;
 		v4->sin_family = AF_INET;
 		v4->sin_port = htons(address->port);
-		if (!any)
-			memcpy(&v4->sin_addr, address->bytes, sizeof(v4->sin_addr));
+		memcpy(&v4->sin_addr, address->bytes, sizeof(v4->sin_addr));
 		return sizeof(*v4);
 	}
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
 	v6->sin6_family = AF_INET6;
 	v6->sin6_port = htons(address->port);
 	v6->sin6_scope_id = address->scope;
-	if (!any)
-		memcpy(&v6->sin6_addr, address->bytes, sizeof(v6->sin6_addr));
+	memcpy(&v6->sin6_addr, address->bytes, sizeof(v6->sin6_addr));
 	return sizeof(*v6);
 }
 
@@ -168,10 +195,31 @@ int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char 
 	return count;
 }
 
-int p4d_wire__listen(const p4d_wire_address *address, bool any)
+bool p4d_wire__address_toward(p4d_wire_address *address, const char *host)
+{
+	p4d_wire_address to, from;
+	struct sockaddr_storage storage;
+
+	if (p4d_wire__address_resolve(&to, 1, host) < 1)
+		return false;
+	to.port = 9; /* any: connecting a datagram socket only chooses a route */
+	socklen_t length = to_sockaddr(&storage, &to);
+	int fd = socket(to.family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool found = fd >= 0 && connect(fd, (struct sockaddr *)&storage, length) == 0 &&
+		     p4d_wire__address_local(&from, fd) && !p4d_wire__address_is_loopback(&from);
+	if (fd >= 0)
+		close(fd);
+	if (found) {
+		*address = from;
+		address->port = 0;
+	}
+	return found;
+}
+
+int p4d_wire__listen(const p4d_wire_address *address)
 {
 	struct sockaddr_storage storage;
-	socklen_t length = to_sockaddr(&storage, address, any);
+	socklen_t length = to_sockaddr(&storage, address);
 	int fd = socket(address->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
 
 	if (fd < 0)
@@ -189,7 +237,7 @@ int p4d_wire__listen(const p4d_wire_address *address, bool any)
 int p4d_wire__dial(const p4d_wire_address *address)
 {
 	struct sockaddr_storage storage;
-	socklen_t length = to_sockaddr(&storage, address, false);
+	socklen_t length = to_sockaddr(&storage, address);
 	int fd = socket(address->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -205,6 +253,17 @@ int p4d_wire__dial(const p4d_wire_address *address)
 int p4d_wire__accept(int listener)
 {
 	return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+bool p4d_wire__same_user(int fd)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid())
+		return true;
+	errno = EACCES;
+	return false;
 }
 
 void p4d_wire__no_delay(int fd)

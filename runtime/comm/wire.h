@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "comm/comm.h"
+
 /*
  * Sockets with deadlines, and the MAC that authenticates the ranks of a job. Everything is sent as a plain
  * structure: all hosts of a job have the same architecture, and a magic number detects when they do not.
@@ -22,8 +24,11 @@ enum { P4D_ADDRESS_TEXT = 64 };
 
 double p4d_wire__now(void); /* monotonic */
 int p4d_wire__random(void *data, size_t bytes);
-/* SipHash-2-4 (Aumasson, Bernstein 2012) with a 64-bit key */
-uint64_t p4d_wire__mac(uint64_t key, const void *data, size_t bytes);
+/* SipHash-2-4 (Aumasson, Bernstein 2012), with 64 and with 128 bits of output */
+uint64_t p4d_wire__mac(p4d_comm_key key, const void *data, size_t bytes);
+p4d_comm_key p4d_wire__derive(p4d_comm_key key, const void *data, size_t bytes);
+/* The same as a hash, where nothing is secret. */
+uint64_t p4d_wire__hash(uint64_t seed, const void *data, size_t bytes);
 
 bool p4d_wire__address_from(p4d_wire_address *address, const struct sockaddr_storage *from);
 bool p4d_wire__address_is_loopback(const p4d_wire_address *address);
@@ -34,11 +39,15 @@ bool p4d_wire__address_remote(p4d_wire_address *address, int fd); /* the other e
 /* Up to `most` addresses of a host, port 0. Returns their number; 0 when it does not resolve. */
 int p4d_wire__address_resolve(p4d_wire_address *addresses, int most, const char *host);
 
-/* Sockets, or -1 and errno. any: on all interfaces. port 0: a free one. One that was dialled may still be
- * connecting. */
-int p4d_wire__listen(const p4d_wire_address *address, bool any);
+/* This host's address on the way to `host`; false: there is none but loopback. Sends nothing. */
+bool p4d_wire__address_toward(p4d_wire_address *address, const char *host);
+
+/* Sockets, or -1 and errno. port 0: a free one. One that was dialled may still be connecting. */
+int p4d_wire__listen(const p4d_wire_address *address);
 int p4d_wire__dial(const p4d_wire_address *address);
 int p4d_wire__accept(int listener);
+/* Of a local socket: the other end was opened by this process's user. False: errno is EACCES. */
+bool p4d_wire__same_user(int fd);
 /* Sends small messages at once. */
 void p4d_wire__no_delay(int fd);
 /*

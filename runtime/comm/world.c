@@ -109,7 +109,7 @@ void p4d_world_abort(p4d_world *w, const char *why)
 static void raise_file_limit(uint32_t size)
 {
 	struct rlimit limit;
-	rlim_t wanted = 64 + 2ul * size + P4D_NODE_RANKS;
+	rlim_t wanted = 64 + 2ul * size + 3ul * P4D_NODE_RANKS;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
 		return;
@@ -213,7 +213,7 @@ static void set_spinning(p4d_world *w)
 	w->yields = enough ? 200 : 20;
 }
 
-static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
+static int join(p4d_world *w, p4d_ranks *ranks, p4d_error *err)
 {
 	double deadline = p4d_wire__now() + ranks->join_seconds;
 	p4d_rendezvous m;
@@ -222,8 +222,7 @@ static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
 	if (p4d_rendezvous__open(&m, ranks, deadline, err) < 0)
 		return -1;
 	deadline += 5; /* a late rendezvous must not fail here */
-	uint64_t key = p4d_rendezvous__join_key(ranks);
-	w->key = p4d_wire__mac(key, &m.secret, sizeof(m.secret));
+	w->key = p4d_wire__derive(p4d_rendezvous__join_key(ranks), &m.secret, sizeof(m.secret));
 	w->listener = m.listener;
 	m.listener = -1;
 	int rc = p4d_events__add(w, w->listener, EPOLLIN, P4D_EVENT_LISTENER, 0, 0);
@@ -247,6 +246,7 @@ static int join(p4d_world *w, const p4d_ranks *ranks, p4d_error *err)
 
 int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err)
 {
+	p4d_ranks keyed = *ranks;
 	p4d_error why;
 
 	if (check(ranks, err) < 0)
@@ -256,7 +256,7 @@ int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err)
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %u ranks", ranks->size);
 	if (w->size == 1)
 		snprintf(w->peers[0].member.name, sizeof(w->peers[0].member.name), "%s", ranks->node_name);
-	else if (join(w, ranks, &why) < 0) {
+	else if (join(w, &keyed, &why) < 0) {
 		/* the others may be waiting for this one */
 		if (!w->failed)
 			p4d_world_abort(w, why.text);

@@ -83,7 +83,7 @@ struct p4d_world {
 	uint32_t rank, size;
 	p4d_peer *peers; /* by rank, this one too */
 	uint32_t connected;
-	uint64_t key; /* of hellos */
+	p4d_comm_key key; /* of hellos */
 	double idle_seconds;
 	int listener, events;
 	p4d_handshake handshakes[P4D_HANDSHAKES];

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # p4d-train from its command line to its exit status: what it refuses, that layouts agree, how it ends and goes on.
 . "${0%/*}/lib.sh"
-unset P4D_PLAN P4D_JOB_KEY P4D_JOB_HOST
+unset P4D_PLAN P4D_JOB_KEY P4D_JOB_KEY_FILE P4D_JOB_HOST
 for variable in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
 	unset "$variable"
 done
@@ -200,7 +200,7 @@ p4d plan $model --global-batch 8 --device cpu --mem 64G --nodes 1 --gpus-per-nod
 . ./plan.sh
 [ -n "${P4D_PLAN:-}" ] || fail "no P4D_PLAN"
 export P4D_PLAN SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_NODEID=0 SLURM_STEP_NODELIST=localhost \
-	P4D_JOB_KEY=0123456789abcdef SLURM_STEP_NUM_NODES=1
+	P4D_JOB_KEY=0123456789abcdef0123456789abcdef SLURM_STEP_NUM_NODES=1
 rm -f several.json
 # shellcheck disable=SC2086
 SLURM_PROCID=1 p4d-train $run --steps 12 2>second.err &
@@ -208,6 +208,18 @@ SLURM_PROCID=1 p4d-train $run --steps 12 2>second.err &
 exits 0 env SLURM_PROCID=0 p4d-train $run --steps 12 --log several.json
 wait $! || fail "the second task failed: $(cat second.err)"
 same_losses one.json several.json
+# without a key: on one node the ranks find one themselves, on two they need a secret
+rm -f several.json
+unset P4D_JOB_KEY
+SLURM_PROCID=1 p4d-train $run --steps 12 2>second.err &
+# shellcheck disable=SC2086
+exits 0 env SLURM_PROCID=0 p4d-train $run --steps 12 --log several.json
+wait $! || fail "the second task failed: $(cat second.err)"
+same_losses one.json several.json
+exits 55 env SLURM_STEP_NUM_NODES=2 SLURM_PROCID=0 p4d-train $run --steps 12
+says "export P4D_JOB_KEY_FILE="
+(eval "$(printf '%s\n' "$err" | sed -n 's/.*fix: //p' | sed "s|~|$PWD|g")" && [ "$(tr -d '\n' <.p4d_key | wc -c)" = 32 ] &&
+	[ "$(stat -c %a .p4d_key)" = 600 ]) || fail "the fix makes no key"
 # what does not agree with the plan
 export SLURM_PROCID=0
 exits 41 p4d-train $run --steps 12 --tp 1

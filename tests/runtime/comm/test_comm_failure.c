@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "comm/wire.h"
@@ -299,7 +300,7 @@ static void test_no_rank_0(void **state)
 
 static void other_key(p4d_ranks *ranks)
 {
-	ranks->key ^= ranks->rank == 2;
+	ranks->key.word[1] ^= ranks->rank == 2;
 }
 
 static void other_session(p4d_ranks *ranks)
@@ -376,6 +377,135 @@ static void test_crowded_ports(void **state)
 	assert_true(forked_all_well(&f) && forked_all_well(&g));
 	for (int i = 0; i < OTHERS; i++)
 		close(others[i]);
+}
+
+/* The name of the local socket that a process is listening on; "": none yet. */
+static void local_name(pid_t pid, char name[64])
+{
+	char line[512], path[64], target[64], bound[64];
+	unsigned long inode;
+	FILE *sockets = fopen("/proc/net/unix", "r");
+
+	name[0] = '\0';
+	assert_non_null(sockets);
+	while (!name[0] && fgets(line, sizeof(line), sockets)) {
+		/* flags 10000: it accepts connections */
+		if (sscanf(line, "%*s %*s %*s 00010000 %*s %*s %lu @%63s", &inode, bound) != 2)
+			continue;
+		snprintf(path, sizeof(path), "socket:[%lu]", inode);
+		for (int fd = 3; fd < 32 && !name[0]; fd++) {
+			char at[64];
+			snprintf(at, sizeof(at), "/proc/%d/fd/%d", (int)pid, fd);
+			ssize_t n = readlink(at, target, sizeof(target) - 1);
+			if (n > 0 && !strncmp(target, path, (size_t)n) && !path[n])
+				snprintf(name, 64, "%s", bound);
+		}
+	}
+	fclose(sockets);
+}
+
+static int connect_local(const char *name)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t length = strlen(name);
+
+	memcpy(to.sun_path + 1, name, length);
+	if (connect(fd, (struct sockaddr *)&to,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Connections that say nothing wait beside the ranks, not before them. */
+static void test_silent_strangers(void **state)
+{
+	enum { STRANGERS = 12 };
+	int strangers[STRANGERS];
+	char name[64] = "";
+	forked f;
+
+	(void)state;
+	forked_init(&f, 3, NULL);
+	double since = forked_now();
+	forked_rank(&f, 0, nothing);
+	for (int i = 0; i < 2000 && !name[0]; i++) {
+		usleep(1000);
+		local_name(f.pids[0], name);
+	}
+	for (int i = 0; i < STRANGERS; i++) {
+		strangers[i] = connect_local(name);
+		assert_true(strangers[i] >= 0);
+	}
+	forked_rank(&f, 1, nothing);
+	forked_rank(&f, 2, nothing);
+	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+	for (uint32_t r = 0; r < 3; r++)
+		if (f.ends[r].opened - since > 1.9)
+			fail_msg("rank %u had joined after %.1f s", r, f.ends[r].opened - since);
+	for (int i = 0; i < STRANGERS; i++)
+		close(strangers[i]);
+}
+
+static void forget_key(p4d_ranks *ranks)
+{
+	memset(&ranks->key, (int)ranks->rank, sizeof(ranks->key));
+}
+
+/* Takes the first names as another user (where this test may), and says with one byte what came of asking. */
+static pid_t be_another_user(const char *socket_name, int ready, int asked)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char name[128], byte = 0;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	int length = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "%s.0", socket_name);
+
+	CHECK(setuid(65534) == 0);
+	CHECK(bind(fd, (struct sockaddr *)&at,
+		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0 &&
+	      listen(fd, 16) == 0);
+	CHECK(write(ready, &byte, 1) == 1);
+	/* rank 0 has the next name by now */
+	CHECK(read(asked, &byte, 1) == 1);
+	snprintf(name, sizeof(name), "%s.1", socket_name);
+	int to = connect_local(name);
+	_exit(to >= 0 && read(to, &byte, 1) == 0 ? 0 : FORKED_WRONG);
+}
+
+/* Without a key: rank 0 gives one to its own user's processes, and to nobody else. */
+static void test_key_of_one_node(void **state)
+{
+	int ready[2], asked[2], status = 0;
+	char byte;
+	forked f;
+
+	(void)state;
+	forked_init(&f, 4, NULL);
+	f.change = forget_key;
+	snprintf(f.ranks.key_socket, sizeof(f.ranks.key_socket), "p4dt%d", getpid());
+	forked_start(&f, nothing);
+	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+
+	if (geteuid()) {
+		print_message("not root: cannot be another user\n");
+		return;
+	}
+	assert_true(!pipe(ready) && !pipe(asked));
+	pid_t other = be_another_user(f.ranks.key_socket, ready[1], asked[0]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	forked_rank(&f, 0, nothing);
+	usleep(100000);
+	assert_int_equal(write(asked[1], &byte, 1), 1);
+	assert_int_equal(waitpid(other, &status, 0), other);
+	assert_int_equal(status, 0);
+	for (uint32_t r = 1; r < 4; r++)
+		forked_rank(&f, r, nothing);
+	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
 }
 
 /* Rank 2 stops for longer than the idle timeout, but is not dead. */
@@ -459,11 +589,18 @@ static void test_nothing_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_killed),        cmocka_unit_test(test_killed_while_joining),
-	    cmocka_unit_test(test_abort),         cmocka_unit_test(test_left),
-	    cmocka_unit_test(test_disagreement),  cmocka_unit_test(test_missing),
-	    cmocka_unit_test(test_no_rank_0),     cmocka_unit_test(test_not_ours),
-	    cmocka_unit_test(test_crowded_ports), cmocka_unit_test(test_nothing_left),
+	    cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_killed_while_joining),
+	    cmocka_unit_test(test_abort),
+	    cmocka_unit_test(test_left),
+	    cmocka_unit_test(test_disagreement),
+	    cmocka_unit_test(test_missing),
+	    cmocka_unit_test(test_no_rank_0),
+	    cmocka_unit_test(test_not_ours),
+	    cmocka_unit_test(test_crowded_ports),
+	    cmocka_unit_test(test_nothing_left),
+	    cmocka_unit_test(test_silent_strangers),
+	    cmocka_unit_test(test_key_of_one_node),
 	    cmocka_unit_test(test_stopped),
 	};
 

@@ -3,6 +3,8 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "comm/comm.h"
 #include "comm/rendezvous.h"
@@ -150,7 +152,9 @@ static void test_slurm_malformed(void **state)
 	    {"P4D_JOB_KEY", "0011223344556", P4D_E_VALUE},
 	    {"P4D_JOB_KEY", "00112233445566zz", P4D_E_VALUE},
 	    {"P4D_JOB_KEY", "0x11223344556677889900", P4D_E_VALUE},
-	    {"P4D_JOB_KEY", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0", P4D_E_VALUE},
+	    {"P4D_JOB_KEY", "0123456789abcdef0123456789abcdef0", P4D_E_VALUE},
+	    {"P4D_JOB_KEY", NULL, P4D_E_JOB_KEY},
+	    {"SLURM_STEP_NUM_NODES", "two", P4D_E_VALUE},
 	};
 	p4d_ranks r, before;
 	p4d_error err;
@@ -171,6 +175,11 @@ static void test_slurm_malformed(void **state)
 	assert_null(strstr(err.text, "0011"));
 }
 
+static bool same_key(const p4d_ranks *one, const p4d_ranks *other)
+{
+	return !memcmp(&one->key, &other->key, sizeof(one->key));
+}
+
 static void test_slurm_keys(void **state)
 {
 	p4d_ranks one, other;
@@ -180,25 +189,105 @@ static void test_slurm_keys(void **state)
 	also = NULL;
 	with(NULL, NULL, &one, &err);
 	with("P4D_JOB_KEY", "00112233445566778899AABBCCDDEEFF", &other, &err);
-	assert_true(one.key == other.key);
+	assert_true(same_key(&one, &other) && !one.key_socket[0]);
+	assert_true(one.key.word[0] == 0x0011223344556677 && one.key.word[1] == 0x8899aabbccddeeff);
 	with("P4D_JOB_KEY", "00112233445566778899AABBCCDDEEFE", &other, &err);
-	assert_true(one.key != other.key);
-	with("P4D_JOB_KEY", NULL, &one, &err);
-	also = "SLURM_JOB_START_TIME";
-	also_to = "1700000000";
-	with("P4D_JOB_KEY", NULL, &other, &err);
-	assert_true(one.key != other.key);
+	assert_false(same_key(&one, &other));
 	/* the same key and ports for all tasks */
 	also = "SLURM_STEP_RESV_PORTS";
 	also_to = NULL;
 	with("SLURM_PROCID", "0", &one, &err);
 	with("SLURM_PROCID", "7", &other, &err);
-	assert_true(one.key == other.key && one.port == other.port && one.ports == other.ports);
+	assert_true(same_key(&one, &other) && one.port == other.port && one.ports == other.ports);
 	assert_true(one.port >= 20000 && one.port + one.ports <= 32000);
 	/* another step of the same job has other ports and another key */
 	with("SLURM_STEP_ID", "3", &other, &err);
 	assert_true(one.port != other.port);
-	assert_true(p4d_rendezvous__join_key(&one) != p4d_rendezvous__join_key(&other));
+	p4d_comm_key joins[] = {p4d_rendezvous__join_key(&one), p4d_rendezvous__join_key(&other)};
+	assert_memory_not_equal(&joins[0], &joins[1], sizeof(joins[0]));
+}
+
+/* Nothing that others know replaces a key: one node has its sockets, several need a secret. */
+static void test_slurm_without_key(void **state)
+{
+	p4d_ranks r, other;
+	p4d_error err;
+
+	(void)state;
+	also = "P4D_JOB_KEY";
+	also_to = NULL;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(with("SLURM_STEP_NUM_NODES", i ? "2" : NULL, &r, &err), -1);
+		assert_int_equal(err.code, P4D_E_JOB_KEY);
+		assert_non_null(strstr(err.fix, "P4D_JOB_KEY_FILE="));
+	}
+	assert_int_equal(with("SLURM_STEP_NUM_NODES", "1", &r, &err), 0);
+	assert_string_equal(r.host, "127.0.0.1");
+	assert_true(r.key_socket[0]);
+	also = "SLURM_SRUN_COMM_PORT";
+	also_to = "4242";
+	changed = "P4D_JOB_KEY";
+	with("SLURM_STEP_NUM_NODES", "1", &other, &err);
+	assert_string_equal(other.key_socket, "");
+}
+
+static void write_key(const char *path, const char *text, unsigned mode)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void test_key_file(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned mode;
+	} wrong[] = {
+	    {"00112233445566778899aabbccddeeff\n", 0640}, {"00112233445566778899aabbccddeeff\n", 0604},
+	    {"00112233445566778899aabbccddeef\n", 0600},  {"00112233445566778899aabbccddeeff0\n", 0600},
+	    {"0x112233445566778899aabbccddeeff\n", 0600}, {"", 0600},
+	};
+	char path[] = "key.XXXXXX", link_to[32];
+	p4d_ranks r, keyed;
+	p4d_error err;
+
+	(void)state;
+	close(mkstemp(path));
+	also = "P4D_JOB_KEY_FILE";
+	also_to = path;
+	assert_int_equal(with(NULL, NULL, &keyed, &err), 0);
+	for (int newline = 0; newline < 2; newline++) {
+		write_key(path,
+			  newline ? "00112233445566778899AABBccddeeff\n" : "00112233445566778899aabbccddeeff",
+			  newline ? 0600 : 0400);
+		assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), 0);
+		assert_true(same_key(&r, &keyed));
+		unlink(path);
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		write_key(path, wrong[i].text, wrong[i].mode);
+		if (with("P4D_JOB_KEY", NULL, &r, &err) == 0 || err.code != P4D_E_JOB_KEY ||
+		    strstr(err.text, "0011"))
+			fail_msg("file %zu: %d %s", i, err.code, err.text);
+		assert_true(wrong[i].mode == 0600 || strstr(err.fix, "chmod 600"));
+		unlink(path);
+	}
+	write_key(path, "00112233445566778899aabbccddeeff\n", 0600);
+	snprintf(link_to, sizeof(link_to), "%s.link", path);
+	assert_int_equal(symlink(path, link_to), 0);
+	also_to = link_to;
+	assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), -1);
+	unlink(link_to);
+	unlink(path);
+	/* does not wait for a writer */
+	assert_int_equal(mkfifo(link_to, 0600), 0);
+	assert_int_equal(with("P4D_JOB_KEY", NULL, &r, &err), -1);
+	unlink(link_to);
+	also = NULL;
 }
 
 static void test_local(void **state)
@@ -209,7 +298,8 @@ static void test_local(void **state)
 	(void)state;
 	assert_int_equal(p4d_ranks_local(&one, 4, &err), 0);
 	assert_int_equal(p4d_ranks_local(&other, 4, &err), 0);
-	assert_true(one.key != other.key && strcmp(one.session, other.session));
+	assert_false(same_key(&one, &other));
+	assert_string_not_equal(one.session, other.session);
 	assert_string_equal(one.host, "127.0.0.1");
 	assert_int_equal(one.size, 4);
 }
@@ -253,6 +343,8 @@ static void test_unusable_settings(void **state)
 	p4d_group_close(NULL);
 }
 
+static const p4d_comm_key one_key = {{1, ~(uint64_t)1}};
+
 /* Known answers are OpenSSL's (mac SIPHASH) for the key 1, ~1. */
 static void test_mac(void **state)
 {
@@ -263,19 +355,24 @@ static void test_mac(void **state)
 	for (size_t i = 0; i < sizeof(message); i++)
 		message[i] = (uint8_t)i;
 	for (size_t n = 0; n < 64; n++) {
-		seen[n] = p4d_wire__mac(1, message, n);
-		assert_true(seen[n] != p4d_wire__mac(2, message, n));
+		seen[n] = p4d_wire__mac(one_key, message, n);
+		assert_true(seen[n] != p4d_wire__mac((p4d_comm_key){{2, ~(uint64_t)1}}, message, n) &&
+			    seen[n] != p4d_wire__mac((p4d_comm_key){{1, 0}}, message, n));
 		for (size_t m = 0; m < n; m++)
 			assert_true(seen[n] != seen[m]);
 	}
 	assert_true(seen[0] == 0x15f9c9e4409f3326 && seen[15] == 0x0e3ff85e1b29b9f0);
-	uint64_t before = p4d_wire__mac(1, message, 64);
+	p4d_comm_key none = p4d_wire__derive(one_key, message, 0),
+		     some = p4d_wire__derive(one_key, message, 15);
+	assert_true(none.word[0] == 0x89dcb19ca907ba55 && none.word[1] == 0xbff3b3db511bff7e);
+	assert_true(some.word[0] == 0xf1b701e0a8d69f85 && some.word[1] == 0x2cbaa432c22643aa);
+	uint64_t before = p4d_wire__mac(one_key, message, 64);
 	for (int bit = 0; bit < 512; bit++) {
 		message[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		assert_true(p4d_wire__mac(1, message, 64) != before);
+		assert_true(p4d_wire__mac(one_key, message, 64) != before);
 		message[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	assert_true(p4d_wire__mac(1, message, 64) == before);
+	assert_true(p4d_wire__mac(one_key, message, 64) == before);
 }
 
 static void test_lists(void **state)
@@ -304,27 +401,40 @@ static void test_addresses(void **state)
 {
 	static const char *const loopback[] = {"localhost", "127.0.0.1", "127.3.2.1", "::1"};
 	static const char *const others[] = {"192.0.2.7", "2001:db8::1", "node1", "local"};
-	p4d_member members[3] = {0};
-	p4d_wire_address reachable;
-	char text[P4D_ADDRESS_TEXT];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
 		assert_true(p4d_rendezvous__is_loopback(loopback[i]));
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		assert_false(p4d_rendezvous__is_loopback(others[i]));
+}
 
-	assert_int_equal(p4d_wire__address_resolve(&members[0].address, 1, "127.0.1.1"), 1);
-	assert_int_equal(p4d_wire__address_resolve(&members[1].address, 1, "192.0.2.7"), 1);
-	assert_int_equal(p4d_wire__address_resolve(&members[2].address, 1, "::1"), 1);
-	for (int i = 0; i < 3; i++)
-		members[i].address.port = (uint16_t)(1000 + i);
-	assert_int_equal(p4d_wire__address_resolve(&reachable, 1, "192.0.2.1"), 1);
-	reachable.port = 5;
-	p4d_rendezvous__replace_loopback(members, 3, &reachable);
-	assert_string_equal(p4d_wire__address_text(&members[0].address, text), "192.0.2.1:1000");
-	assert_string_equal(p4d_wire__address_text(&members[1].address, text), "192.0.2.7:1001");
-	assert_string_equal(p4d_wire__address_text(&members[2].address, text), "192.0.2.1:1002");
+/* A name that means loopback on rank 0's host, as with "127.0.1.1 h1" in /etc/hosts, but not on the others.
+ */
+static void test_listens_on_one_address(void **state)
+{
+	const char *const launchers[] = {"", "192.0.2.1", "0x7f.2"};
+	p4d_wire_address outward, at;
+	bool routed = p4d_wire__address_toward(&outward, "192.0.2.1");
+	p4d_rendezvous m;
+	p4d_ranks r;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(p4d_ranks_local(&r, 1, &err), 0);
+	snprintf(r.host, sizeof(r.host), "0x7f.1");
+	assert_false(p4d_rendezvous__is_loopback(r.host));
+	for (int i = 0; i < 3; i++) {
+		snprintf(r.other_host, sizeof(r.other_host), "%s", launchers[i]);
+		assert_int_equal(p4d_rendezvous__open(&m, &r, p4d_wire__now() + 5, &err), 0);
+		assert_true(p4d_wire__address_local(&at, m.listener));
+		p4d_rendezvous__close(&m, 1);
+		at.port = 0;
+		if (i == 1 && routed)
+			assert_memory_equal(&at, &outward, sizeof(at));
+		else
+			assert_true(p4d_wire__address_is_loopback(&at));
+	}
 }
 
 /* Every 16-bit number round-trips; ties go to even, overflow to infinity. */
@@ -389,11 +499,14 @@ int main(void)
 	    cmocka_unit_test(test_slurm_hosts),
 	    cmocka_unit_test(test_slurm_malformed),
 	    cmocka_unit_test(test_slurm_keys),
+	    cmocka_unit_test(test_slurm_without_key),
+	    cmocka_unit_test(test_key_file),
 	    cmocka_unit_test(test_local),
 	    cmocka_unit_test(test_unusable_settings),
 	    cmocka_unit_test(test_mac),
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_addresses),
+	    cmocka_unit_test(test_listens_on_one_address),
 	    cmocka_unit_test(test_sixteen_bits),
 	    cmocka_unit_test(test_rounded_once),
 	};
