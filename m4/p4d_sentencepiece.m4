@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # P4D_SENTENCEPIECE: `p4d data` encodes with SentencePiece models. The library is C++, so this needs a C++ compiler too.
+# The .pc file of Debian 13 requires that of protobuf-lite, which no package there depends on: what counts is that it links.
 AC_DEFUN([P4D_SENTENCEPIECE], [
 	AC_ARG_WITH([sentencepiece],
 		[AS_HELP_STRING([--without-sentencepiece], [p4d data without SentencePiece tokenizers])],
@@ -8,8 +9,10 @@ AC_DEFUN([P4D_SENTENCEPIECE], [
 	AS_IF([test "x$with_sentencepiece" = xno],
 		[p4d_sentencepiece_report="no (--without-sentencepiece)"],
 		[PKG_CHECK_MODULES([SENTENCEPIECE], [sentencepiece >= 0.1.9],
-			[P4D_SENTENCEPIECE_TRY],
-			[p4d_sentencepiece_report="no (not found: apt-get install libsentencepiece-dev)"])])
+			[p4d_sentencepiece_from="sentencepiece `$PKG_CONFIG --modversion sentencepiece`"],
+			[SENTENCEPIECE_LIBS=-lsentencepiece
+			 p4d_sentencepiece_from="found by compiling; pkg-config: `AS_ECHO(["$SENTENCEPIECE_PKG_ERRORS"]) | grep . | tail -n 1`"])
+		 P4D_SENTENCEPIECE_TRY])
 	AS_IF([test "x$p4d_sentencepiece$with_sentencepiece" = xnoyes],
 		[AC_MSG_ERROR([--with-sentencepiece was given, but: $p4d_sentencepiece_report])])
 	AM_CONDITIONAL([HAVE_SENTENCEPIECE], [test "x$p4d_sentencepiece" = xyes])
@@ -27,8 +30,8 @@ AC_DEFUN([P4D_SENTENCEPIECE_TRY], [
 	AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <sentencepiece_processor.h>]],
 			[[sentencepiece::SentencePieceProcessor p; return p.GetPieceSize();]])],
 		[p4d_sentencepiece=yes
-		 p4d_sentencepiece_report="yes (sentencepiece `$PKG_CONFIG --modversion sentencepiece`)"],
-		[p4d_sentencepiece_report="no (no working C++ compiler: apt-get install g++)"])
+		 p4d_sentencepiece_report="yes ($p4d_sentencepiece_from)"],
+		[p4d_sentencepiece_report="no (not found, or no working C++ compiler: apt-get install libsentencepiece-dev g++)"])
 	AC_MSG_RESULT([$p4d_sentencepiece])
 	LIBS=$p4d_save_LIBS
 	CXXFLAGS=$p4d_save_CXXFLAGS
