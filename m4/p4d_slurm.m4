@@ -69,4 +69,7 @@ AC_DEFUN([P4D_SLURM_PLUGINDIR], [
 			[yes:NONE|check:NONE|yes:/usr|check:/usr], [],
 			[yes:*|check:*], [slurmplugindir='${libdir}/'`basename "$p4d_slurm_found"`])])
 	AS_IF([test -n "$with_slurm_plugindir"], [slurmplugindir=$with_slurm_plugindir])
+	# Slurm's plugins use symbols that libslurm lacks (cred/none of 24.11: get_log_level): Slurm's own programs link this.
+	AS_IF([test -f "$p4d_slurm_found/libslurmfull.so"],
+		[SLURM_LIBS="-L$p4d_slurm_found -Wl,-rpath,$p4d_slurm_found -lslurmfull"])
 ])

@@ -307,5 +307,5 @@ EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh 
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/corpus
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
-EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh
+EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh

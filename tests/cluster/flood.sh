@@ -16,8 +16,11 @@ trap 'exit 130' INT TERM HUP
 # arena, freed memory is given back, buffers of whole requests and of the saved state do not tear holes into the heap.
 export MALLOC_ARENA_MAX=1 MALLOC_TOP_PAD_=0 MALLOC_TRIM_THRESHOLD_=0 MALLOC_MMAP_THRESHOLD_=16384
 export GLIBC_TUNABLES=glibc.pthread.stack_cache_size=0
-"$cluster" start --no-nodes --auth=none --plugins="$plugins" --data="$SOURCE/etc" "$dir/with" || exit 1
-"$cluster" start --no-nodes --auth=none "$dir/without" || exit 1
+if ! "$cluster" start --no-nodes --auth=none --plugins="$plugins" --data="$SOURCE/etc" "$dir/with" ||
+	! "$cluster" start --no-nodes --auth=none "$dir/without"; then
+	echo "FAIL  cluster/flood: no cluster"
+	exit 1
+fi
 
 failed=0
 check() # NAME CONDITION...

@@ -22,9 +22,16 @@ skip() { echo "skip: $*"; exit 77; }
 # run COMMAND...: its status, output and messages are in $status, $out and $err; if it submitted a job, that is in $id
 run()
 {
-	out=$("$@" 2>"$work/.err" </dev/null)
-	status=$?
-	err=$(cat "$work/.err")
+	for try in 1 2 3 4 5; do
+		out=$("$@" 2>"$work/.err" </dev/null)
+		status=$?
+		err=$(cat "$work/.err")
+		# Slurm 26.05, also without p4d, answers this to many a first `scontrol update ... partition=`
+		case $1$out$err in
+		scontrol*"Resource temporarily unavailable"*) sleep 0.1 ;;
+		*) break ;;
+		esac
+	done
 	printf '+ %s\n%s\n%s\n(%s)\n' "$*" "$out" "$err" "$status"
 	case $out in
 	"Submitted batch job "*) id=${out##* } ;;

@@ -23,7 +23,10 @@ trap 'unset LD_PRELOAD; "$here/cluster.sh" stop "$CLUSTER"' EXIT
 trap 'exit 130' INT TERM HUP
 "$here/cluster.sh" start --auth="$auth" --plugins="$plugins" --data="$SOURCE/etc" --conf="$here/p4d.conf" \
 	--partition=strict --partition=warn --partition=observe --partition=off --partition=fixing \
-	--partition=frozen --partition=lenient "$CLUSTER" || exit 1
+	--partition=frozen --partition=lenient "$CLUSTER" || {
+	echo "FAIL  cluster/$auth: no cluster"
+	exit 1
+}
 . "$CLUSTER/env"
 PATH=$BUILD:$PATH:/usr/sbin
 export SOURCE BUILD CLUSTER PATH

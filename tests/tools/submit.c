@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
+
+#include "slurm_compat.h"
 
 enum { MAX_ENV = 16, MAX_CLIENTS = 16, KINDS = 2 };
 
@@ -68,7 +68,7 @@ static uint32_t submit(kind *k, bool quiet)
 	}
 	if (!quiet && response->job_submit_user_msg)
 		fprintf(stderr, "%s\n", response->job_submit_user_msg);
-	id = response->job_id;
+	id = P4D_RESPONSE_JOB_ID(response);
 	slurm_free_submit_response_response_msg(response);
 	return id;
 }

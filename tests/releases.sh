@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# releases.sh [RELEASE...]: all cluster tests on other releases of Slurm, each in a Debian release that ships it, which
+# debootstrap makes in a temporary folder. As root. Prints one line for each test; the last line is
+# `N passed, N failed, N skipped`.
+#
+# With P4D_RELEASES_CACHE=DIR the systems are kept in DIR and used again.
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd)
+. "$top/tests/setup.sh"
+[ $# -gt 0 ] || set -- trixie sid
+
+# The first process of a namespace, in the system of a release.
+inside()
+{
+	# shellcheck disable=SC2086 # lists of words
+	p4d_need $p4d_packages_build $p4d_packages_cluster procps || exit
+	(cd "$top" && autoreconf -fi) >/p4d/autoreconf.log 2>&1 || { tail /p4d/autoreconf.log; exit 1; }
+	p4d_build "$top" /p4d/build --enable-werror --without-cuda &&
+		make -C /p4d/build -j "$(p4d_cores)" tools >&2 || exit
+	slurmctld -V
+	cd /p4d/build && AGREE_JOBS=1000 "$top/tests/cluster/all.sh" --plugins=/p4d/build/.libs
+}
+if [ "$1" = --inside ]; then
+	inside
+	exit
+fi
+
+skip()
+{
+	echo "skip  releases: $*"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
+}
+
+# The machine's own, as its package manager knows them.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 2>/dev/null | head -1)
+mirror=${mirror:-http://deb.debian.org/debian/}
+eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy 2>/dev/null)"
+[ -z "${http_proxy:-}" ] || export http_proxy
+[ -z "${https_proxy:-}" ] || export https_proxy
+
+reachable() # RELEASE
+{
+	/usr/lib/apt/apt-helper download-file "${mirror%/}/dists/$1/InRelease" "$home/InRelease" >/dev/null 2>&1
+}
+
+[ "$(id -u)" = 0 ] || skip "only root can make a system with debootstrap"
+command -v apt-get >/dev/null || skip "this is not a Debian system"
+p4d_need debootstrap util-linux >&2 || skip "debootstrap cannot be installed"
+
+home=${P4D_RELEASES_CACHE:-}
+[ -n "$home" ] || home=$(mktemp -d "${TMPDIR:-/tmp}/p4d-releases.XXXXXX") || exit 1
+mkdir -p "$home" && home=$(cd "$home" && pwd) || exit 1
+results=$(mktemp "$home/results.XXXXXX") || exit 1
+running=
+clean_up()
+{
+	# With the first process of their namespace all its processes end, and what was mounted there is gone.
+	[ -z "$running" ] || { kill -KILL "$running"; wait "$running"; } 2>/dev/null
+	rm -f "$results" "$home/InRelease"
+	[ -n "${P4D_RELEASES_CACHE:-}" ] || rm -rf --one-file-system "$home"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Runs a command and waits for it so that a signal is served at once.
+attended()
+{
+	"$@" &
+	running=$!
+	wait "$running"
+	set -- $?
+	running=
+	return "$1"
+}
+
+# A new Debian in $root, which needs nothing but the mirror.
+make_system()
+{
+	rm -rf --one-file-system "$root"
+	attended unshare --mount --pid --fork --kill-child debootstrap --variant=minbase "$1" "$root" "$mirror" >"$root.log" 2>&1 ||
+		{ tail -5 "$root.log" && return 1; }
+	# sid's list of packages is soon out of date on a mirror that is copied seldom
+	echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90p4d"
+	mkdir "$root/p4d" && touch "$root/p4d/made"
+}
+
+# The sources alone, readable for all: some of the tests are run by a user without rights.
+copy_sources()
+{
+	rm -rf "$root/p4d/source"
+	mkdir -m 755 "$root/p4d/source"
+	{ git -c safe.directory="$top" -C "$top" ls-files -z --cached --others --exclude-standard 2>/dev/null ||
+		(cd "$top" && find . -name 'build*' -prune -o -type f -print0); } |
+		tar -C "$top" --null --files-from=- --ignore-failed-read --mode=a+rX -cf - 2>/dev/null |
+		tar -C "$root/p4d/source" -xf -
+	cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+}
+
+# Mounts are those of the namespace alone. Nothing of the caller's environment but the proxies gets there.
+enter() # COMMAND...
+{
+	attended unshare --mount --pid --fork --kill-child sh -ec '
+		root=$1
+		shift
+		mount -t proc proc "$root/proc"
+		mount --rbind /sys "$root/sys"
+		mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+		exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/root \
+			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+			chroot "$root" "$@"' enter "$root" "$@" </dev/null
+}
+
+# counted NAME FILE: the closing line of what FILE has
+counted()
+{
+	echo "$1$(grep -c '^ok ' "$2") passed, $(grep -c '^FAIL ' "$2") failed, $(grep -c '^skip ' "$2") skipped"
+}
+
+run_release()
+{
+	root=$home/$1
+	if [ ! -e "$root/p4d/made" ]; then
+		reachable "$1" || { echo "skip  $1: no answer from $mirror"; return; }
+		make_system "$1" || { echo "FAIL  $1: debootstrap"; return; }
+	fi
+	copy_sources
+	enter /p4d/source/tests/releases.sh --inside 2>"$root.log" || grep -q ^FAIL "$root.out" ||
+		{ echo "FAIL  $1: could not build and run everything"; tail -40 "$root.log" | sed 's/^/      | /'; }
+}
+
+for release in "$@"; do
+	: >"$home/$release.out"
+	exec {lines}> >(sed -u "s,^\(ok  *\|FAIL  *\|skip  *\)cluster/,\1$release/," | tee "$home/$release.out")
+	reader=$!
+	run_release "$release" >&$lines
+	exec {lines}>&-
+	wait "$reader"
+	cat "$home/$release.out" >>"$results"
+	counted "$release: " "$home/$release.out"
+	[ -n "${P4D_RELEASES_CACHE:-}" ] || rm -rf --one-file-system "${home:?}/$release"
+done
+grep '^FAIL ' "$results"
+counted '' "$results"
+! grep -q '^FAIL ' "$results"
