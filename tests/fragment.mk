@@ -260,13 +260,16 @@ tests_gpu_speed_LDADD = $(gpu_LDADD)
 
 # What cluster tests and benches run; built on demand.
 if HAVE_SLURM
-tools = submit interleave
+tools = agree submit interleave
 EXTRA_PROGRAMS += $(tools)
 tools: $(tools)
 endif
 submit_SOURCES = tests/tools/submit.c
 submit_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 submit_LDADD = $(SLURM_LIBS)
+agree_SOURCES = tests/tools/agree.c
+agree_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(JSONC_CFLAGS)
+agree_LDADD = $(SLURM_LIBS) $(JSONC_LIBS)
 interleave_SOURCES = tests/tools/interleave.c
 interleave_LDADD =
 
