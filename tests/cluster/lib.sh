@@ -22,11 +22,11 @@ skip() { echo "skip: $*"; exit 77; }
 # run COMMAND...: its status, output and messages are in $status, $out and $err; if it submitted a job, that is in $id
 run()
 {
-	for try in 1 2 3 4 5; do
+	for try in $(seq 20); do
 		out=$("$@" 2>"$work/.err" </dev/null)
 		status=$?
 		err=$(cat "$work/.err")
-		# Slurm 26.05, also without p4d, answers this to many a first `scontrol update ... partition=`
+		# Where there is no accounting, Slurm 26.05 takes what errno happens to be for the result of a change of partition.
 		case $1$out$err in
 		scontrol*"Resource temporarily unavailable"*) sleep 0.1 ;;
 		*) break ;;
