@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BUFFER = 1 << 18, ATTEMPTS = 100, AT_ONCE = 1 << 30 };
@@ -19,16 +19,57 @@ static int fail(const p4d_new_file *file, p4d_error *err)
 	return p4d_fail(err, P4D_E_IO, "%.255s: cannot be written: %s", file->path, strerror(why));
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* As Linux does in sticky directories (protected_symlinks), but everywhere. */
+static int open_directory(const char *path)
+{
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	struct stat link;
+	int fd = open(path, flags | O_NOFOLLOW);
+
+	if (fd < 0 && errno == EACCES) /* may be written to but not read */
+		fd = open(path, (flags |= O_PATH) | O_NOFOLLOW);
+	if (fd >= 0 || (errno != ELOOP && errno != ENOTDIR) || lstat(path, &link) < 0 ||
+	    !S_ISLNK(link.st_mode))
+		return fd;
+	if (!link.st_uid || link.st_uid == geteuid())
+		return open(path, flags);
+	errno = ELOOP;
+	return -1;
+}
+
+/* Opens the directory of file->path. */
+static int open_parent(p4d_new_file *file)
+{
+	char *copy = strdup(file->path);
+
+	if (!copy)
+		return -1;
+	const char *slash = strrchr(copy, '/');
+	copy[slash ? slash - copy + (slash == copy) : 0] = '\0';
+	file->directory = open_directory(*copy ? copy : ".");
+	free(copy);
+	return file->directory < 0 ? -1 : 0;
+}
+
 /* Not mkstemp: its files are readable by their owner only. */
 static int open_unused(p4d_new_file *file)
 {
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-		if (asprintf(&file->temporary, "%s.%ld-%u", file->path, (long)getpid(), attempt) < 0) {
+		if (asprintf(&file->temporary, "%s.%ld-%u", base_name(file->path), (long)getpid(), attempt) <
+		    0) {
 			file->temporary = NULL;
 			errno = ENOMEM;
 			return -1;
 		}
-		file->fd = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+		file->fd = openat(file->directory, file->temporary,
+				  O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
 		if (file->fd >= 0)
 			return 0;
 		int why = errno;
@@ -44,14 +85,14 @@ static int open_unused(p4d_new_file *file)
 
 int p4d_new_file_open(p4d_new_file *file, const char *path, p4d_error *err)
 {
-	p4d_new_file made = {.fd = -1, .path = strdup(path), .buffer = malloc(BUFFER)};
+	p4d_new_file made = {.fd = -1, .directory = -1, .path = strdup(path), .buffer = malloc(BUFFER)};
 
 	if (!made.path || !made.buffer) {
 		free(made.path);
 		free(made.buffer);
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write %.255s", path);
 	}
-	if (open_unused(&made) < 0) {
+	if (open_parent(&made) < 0 || open_unused(&made) < 0) {
 		fail(&made, err);
 		p4d_new_file_abandon(&made);
 		return -1;
@@ -118,28 +159,17 @@ int p4d_new_file_sync(p4d_new_file *file, p4d_error *err)
 	return fsync(file->fd) < 0 ? fail(file, err) : 0;
 }
 
-/* Without this a power failure may lose the new name, though not the data. */
-static int sync_directory(p4d_new_file *file, p4d_error *err)
-{
-	/* the name was published; its temporary twin is free for dirname to cut up */
-	int fd = open(dirname(file->temporary), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	/* EINVAL: a file system that cannot; EACCES: a directory one may write to but not read */
-	if (fd < 0)
-		return errno == EACCES ? 0 : fail(file, err);
-	int rc = fsync(fd) < 0 && errno != EINVAL ? fail(file, err) : 0;
-	close(fd);
-	return rc;
-}
-
 int p4d_new_file_publish(p4d_new_file *file, p4d_error *err)
 {
 	int fd = file->fd;
 
 	file->fd = -1;
-	if (close(fd) < 0 || rename(file->temporary, file->path) < 0)
+	if (close(fd) < 0 ||
+	    renameat(file->directory, file->temporary, file->directory, base_name(file->path)) < 0)
 		return fail(file, err);
-	int rc = sync_directory(file, err);
+	/* without this a power failure may lose the new name, though not the data;
+	 * EINVAL: a file system that cannot; EBADF: a directory one may write to but not read */
+	int rc = fsync(file->directory) < 0 && errno != EINVAL && errno != EBADF ? fail(file, err) : 0;
 	free(file->temporary);
 	file->temporary = NULL;
 	p4d_new_file_abandon(file);
@@ -151,16 +181,18 @@ void p4d_new_file_abandon(p4d_new_file *file)
 	if (file->path && file->fd >= 0)
 		close(file->fd);
 	if (file->temporary)
-		unlink(file->temporary);
+		unlinkat(file->directory, file->temporary, 0);
+	if (file->path && file->directory >= 0)
+		close(file->directory);
 	free(file->temporary);
 	free(file->path);
 	free(file->buffer);
-	*file = (p4d_new_file){.fd = -1};
+	*file = (p4d_new_file){.fd = -1, .directory = -1};
 }
 
 int p4d_new_file_put(const char *path, const void *data, uint64_t bytes, p4d_error *err)
 {
-	p4d_new_file file = {.fd = -1};
+	p4d_new_file file = {.fd = -1, .directory = -1};
 	int rc = p4d_new_file_open(&file, path, err);
 
 	if (rc == 0)

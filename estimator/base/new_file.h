@@ -9,11 +9,12 @@
 /*
  * A file that appears under its name only when complete: it is written to NAME.PID-N in the same directory,
  * synced and renamed. A full disk, a quota or a lost server ends with P4D_E_IO that names the file;
- * p4d_new_file_abandon then leaves nothing behind.
+ * p4d_new_file_abandon then leaves nothing behind. The directory is opened once, so nobody can put another in
+ * its place meanwhile; if its name is a symbolic link, it must be of the user or of root.
  */
 typedef struct p4d_new_file {
 	char *path, *temporary; /* NULL: nothing is open */
-	int fd;
+	int fd, directory;
 	uint64_t bytes; /* written so far */
 	uint8_t *buffer;
 	size_t used;

@@ -55,6 +55,20 @@ int p4d_checkpoint__make_directory(const char *path, p4d_error *err)
 	return 0;
 }
 
+int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err)
+{
+	struct stat made;
+
+	if (p4d_checkpoint__partial_path(dir, step, path, err) < 0 ||
+	    p4d_checkpoint__make_directory(path, err) < 0)
+		return -1;
+	if (lstat(path, &made) < 0)
+		return p4d_fail(err, P4D_E_IO, "%.255s: %m", path);
+	if (!S_ISDIR(made.st_mode))
+		return p4d_fail(err, P4D_E_IO, "%.255s: in the way, and not a directory", path);
+	return 0;
+}
+
 /* A step number after a prefix, in eight digits or more, as it is written. */
 static bool parse_step(const char *name, const char *before, uint64_t *step)
 {
@@ -94,6 +108,7 @@ static int list_steps(const char *dir, const char *before, step_list *list, p4d_
 		if (!more) {
 			closedir(open);
 			free(list->at);
+			*list = (step_list){NULL, 0};
 			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to list %.255s", dir);
 		}
 		list->at = more;
@@ -214,8 +229,7 @@ static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 	for (size_t i = 0; rc == 0 && i < list.count; i++)
 		if (list.at[i] >= step)
 			rc = set_aside(dir, list.at[i], err);
-	if (rc == 0)
-		free(list.at);
+	free(list.at);
 	return rc;
 }
 

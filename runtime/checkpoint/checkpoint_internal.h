@@ -25,6 +25,8 @@ int p4d_checkpoint__join_path(char path[P4D_PATH], p4d_error *err, const char *f
 int p4d_checkpoint__partial_path(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__rank_path(const char *path, uint32_t rank, char file[P4D_PATH], p4d_error *err);
 int p4d_checkpoint__make_directory(const char *path, p4d_error *err);
+/* Of one step; a symbolic link in its place is an error. All ranks may do so at once. */
+int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_PATH], p4d_error *err);
 /* Removes leftovers of killed processes; failures are ignored. */
 void p4d_checkpoint__remove_leftovers(const char *dir);
 /* Gives a partial checkpoint its name; sets those of later steps aside. Errors: IO. */

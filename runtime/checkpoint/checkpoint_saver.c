@@ -43,8 +43,7 @@ static int write_partial(p4d_checkpoint_saver *saver, p4d_checkpoint_rank_file *
 {
 	char partial[P4D_PATH];
 
-	if (p4d_checkpoint__partial_path(saver->dir, saver->info.step, partial, err) < 0 ||
-	    p4d_checkpoint__make_directory(partial, err) < 0)
+	if (p4d_checkpoint__make_partial(saver->dir, saver->info.step, partial, err) < 0)
 		return -1;
 	return p4d_checkpoint__write_rank_file(partial, saver->peers.rank, &saver->info,
 					       p4d_optimizer_of(saver->storage.layout), saver->staged,

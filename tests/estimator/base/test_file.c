@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/new_file.h"
 
 static void limits(void **state)
 {
@@ -80,12 +81,45 @@ static void nothing_is_waited_for(void **state)
 	rmdir(directory);
 }
 
+/* Written into the directory that was opened, whatever its name means later; through no stranger's link. */
+static void new_files_stay_in_their_directory(void **state)
+{
+	char top[] = "/tmp/p4d-new-XXXXXX", path[4][64];
+	p4d_new_file file;
+	p4d_error err;
+
+	(void)state;
+	assert_non_null(mkdtemp(top));
+	for (int i = 0; i < 4; i++)
+		snprintf(path[i], sizeof(path[i]), "%s/%s", top,
+			 (const char *[]){"real", "moved", "link", "link/file"}[i]);
+	assert_int_equal(mkdir(path[0], 0700), 0);
+	assert_int_equal(symlink("real", path[2]), 0);
+	assert_int_equal(p4d_new_file_open(&file, path[3], &err), 0);
+	assert_int_equal(p4d_new_file_write(&file, "x", 1, &err), 0);
+	assert_int_equal(rename(path[0], path[1]), 0);
+	assert_int_equal(p4d_new_file_sync(&file, &err), 0);
+	assert_int_equal(p4d_new_file_publish(&file, &err), 0);
+	assert_int_equal(rename(path[1], path[0]), 0);
+	assert_int_equal(access(path[3], F_OK), 0);
+	assert_int_equal(unlink(path[3]), 0);
+	if (!lchown(path[2], 65534, 65534)) {
+		assert_int_equal(p4d_new_file_put(path[3], "x", 1, &err), -1);
+		assert_int_equal(err.code, P4D_E_IO);
+		assert_non_null(strstr(err.text, "symbolic links"));
+	}
+	unlink(path[2]);
+	assert_int_equal(rmdir(path[0]), 0);
+	rmdir(top);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(limits),
 	    cmocka_unit_test(pipes),
 	    cmocka_unit_test(nothing_is_waited_for),
+	    cmocka_unit_test(new_files_stay_in_their_directory),
 	};
 
 	return cmocka_run_group_tests_name("file", tests, NULL, NULL);

@@ -303,6 +303,29 @@ static void leftovers_are_removed(void **state)
 	close_job(job);
 }
 
+/* Someone else put a link where the next checkpoint is written. */
+static void links_are_not_followed(void **state)
+{
+	char dir[160], elsewhere[160];
+	test_job *job = open_or_fail(FOUR_RANKS);
+	session s = {.dir = dir, .first = 1, .last = 1, .plan = job->plan};
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s", in_directory("linked"));
+	snprintf(elsewhere, sizeof(elsewhere), "%s", in_directory("elsewhere"));
+	assert_int_equal(p4d_checkpoint__make_directory(dir, NULL), 0);
+	assert_int_equal(p4d_checkpoint__make_directory(elsewhere, NULL), 0);
+	assert_int_equal(symlink(elsewhere, in_directory("linked/.partial-step-00000001")), 0);
+	run_job(job, save_steps, &s);
+	for (uint32_t i = 0; i < job->world; i++) {
+		assert_int_equal(s.err[i].code, P4D_E_IO);
+		assert_non_null(
+		    strstr(s.err[i].text, ".partial-step-00000001: in the way, and not a directory"));
+	}
+	assert_int_equal(count_in(elsewhere, ""), 2); /* . and .. */
+	close_job(job);
+}
+
 /* Saves without an end. */
 static void save_until_killed(const char *dir, uint64_t first, int ready)
 {
@@ -359,7 +382,7 @@ int main(void)
 	    cmocka_unit_test(saved_in_the_background),       cmocka_unit_test(falls_back_together),
 	    cmocka_unit_test(resumes_on_another_layout),     cmocka_unit_test(full_disk_leaves_the_last_one),
 	    cmocka_unit_test(one_rank_that_fails_fails_all), cmocka_unit_test(leftovers_are_removed),
-	    cmocka_unit_test(killed_at_any_moment),
+	    cmocka_unit_test(links_are_not_followed),        cmocka_unit_test(killed_at_any_moment),
 	};
 
 	return cmocka_run_group_tests(tests, make_quick_directory, remove_directory);
