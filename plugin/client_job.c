@@ -65,6 +65,15 @@ char *p4d_client_option(const char *name)
 	return copy;
 }
 
+/* Slurm prints a size of zero, as in --mem=0, with a unit that it does not have: "0?". */
+static void mend_size(char *text)
+{
+	size_t length = text ? strlen(text) : 0;
+
+	if (length && text[length - 1] == '?')
+		text[length - 1] = '\0';
+}
+
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	for (size_t i = 0; i < sizeof(job_options) / sizeof(job_options[0]); i++) {
@@ -74,6 +83,7 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 			free(text);
 			text = NULL;
 		}
+		mend_size(text);
 		sbatch->value[job_options[i].field] = text;
 		sbatch->source[job_options[i].field] = P4D_FROM_COMMAND_LINE;
 	}

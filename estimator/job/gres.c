@@ -6,17 +6,34 @@
 #include "base/number.h"
 #include "job/job_internal.h"
 
-enum { MAX_GRES_TEXT = 4096 };
+enum { MAX_GRES_TEXT = 4096, MOST = 9999999, MOST_TYPES = 8 };
 
-/* At most 7 digits: no job has ten million of anything here. Returns -1 otherwise. */
-static int digits(const char *text, size_t length, uint32_t *out)
+const char *p4d_gres__sign(const char *text)
 {
-	uint64_t value;
+	text += strspn(text, " \t\n\v\f\r");
+	return text + (*text == '+');
+}
 
-	if (length > 7 || p4d_number_digits(text, &value) != text + length)
+/*
+ * A count as Slurm reads it: blanks and a plus sign may precede it, k or m (1024, 1048576) follow it. 1: a
+ * count, 0: no number, -1: more than the ten million that no job has of anything here.
+ */
+static int count_of(const char *text, size_t length, uint32_t *out)
+{
+	const char *start = p4d_gres__sign(text), *end = text + length;
+	uint64_t value, factor = 1;
+
+	if (start >= end || !isdigit((unsigned char)*start))
+		return 0;
+	const char *at = p4d_number_digits(start, &value);
+	if (at && at + 1 == end && strchr("kKmM", *at))
+		factor = strchr("kK", *at++) ? 1024 : 1024 * 1024;
+	if (at && at != end)
+		return 0;
+	if (!at || value > MOST || value * factor > MOST)
 		return -1;
-	*out = (uint32_t)value;
-	return 0;
+	*out = (uint32_t)(value * factor);
+	return 1;
 }
 
 static int malformed(const char *text, p4d_error *err)
@@ -53,97 +70,97 @@ static bool is_other_tres(const char *at, size_t length)
 	return false;
 }
 
+/* A GPU type and how many of it; the type is borrowed from the text. */
+typedef struct gres_entry {
+	const char *type;
+	size_t length;
+	uint32_t count;
+} gres_entry;
+
+/* What follows "gpu:": a type, a count or both; a type alone means one GPU. */
+static int parse_count(const char *at, const char *end, gres_entry *entry)
+{
+	const char *last = end;
+
+	while (last > at && last[-1] != ':' && last[-1] != '=')
+		last--;
+	int rc = count_of(last, (size_t)(end - last), &entry->count);
+	if (rc < 0 || (rc == 0 && (last > at || last == end)))
+		return -1;
+	entry->type = at;
+	entry->length = (size_t)((rc == 0 ? end : last > at ? last - 1 : at) - at);
+	for (size_t i = 0; i < entry->length; i++)
+		if (!isalnum((unsigned char)at[i]) && (!i || !strchr("_-.", at[i])))
+			return -1;
+	return last > at && !entry->length ? -1 : 1;
+}
+
 /* One entry without its index list: [gres:|gres/]NAME[:TYPE][:COUNT]. Returns 1 when it is a GPU entry. */
-static int parse_entry(const char *at, size_t length, bool bare, const char **type, size_t *type_length,
-		       uint32_t *count)
+static int parse_entry(const char *at, size_t length, bool bare, gres_entry *entry)
 {
 	const char *end = at + length;
-	bool named = false, prefixed = false;
+	bool prefixed = length >= 5 && !strncasecmp(at, "gres", 4) && (at[4] == ':' || at[4] == '/');
+	size_t name = 0;
 
-	*type = "";
-	*type_length = 0;
-	*count = 1;
-	if (length >= 5 && !strncasecmp(at, "gres", 4) && (at[4] == ':' || at[4] == '/')) {
-		prefixed = true;
+	*entry = (gres_entry){"", 0, 1};
+	if (prefixed)
 		at += 5;
-	}
-	size_t first = 0;
-	while (at + first < end && !strchr(":=/", at[first]))
-		first++;
-	if (first == 3 && !strncasecmp(at, "gpu", 3)) {
-		named = true;
-		at += first;
-	} else if (!bare || prefixed || is_other_tres(at, first)) {
-		return first ? 0 : -1;
-	}
-	if (named && at == end)
-		return 1;
-	if (named)
-		at++;                     /* the separator */
-	size_t last = (size_t)(end - at); /* the count is what follows the last separator */
-	while (last && at[last - 1] != ':' && at[last - 1] != '=')
-		last--;
-	size_t tail = (size_t)(end - at) - last;
-	if (digits(at + last, tail, count) == 0) {
-		if (last) {
-			*type = at;
-			*type_length = last - 1;
-		}
-	} else {
-		/* a type alone means one GPU */
-		if (last || !tail)
-			return -1;
-		*type = at;
-		*type_length = tail;
-	}
-	for (size_t i = 0; i < *type_length; i++)
-		if (!isalnum((unsigned char)(*type)[i]) && (!i || !strchr("_-.", (*type)[i])))
-			return -1;
-	return last && !*type_length ? -1 : 1;
+	while (at + name < end && !strchr(":=/", at[name]))
+		name++;
+	if (at == end)
+		return 0; /* `--gres=` */
+	if (name == 3 && !strncasecmp(at, "gpu", 3))
+		return at + name == end ? 1 : parse_count(at + name + 1, end, entry);
+	if (!bare || prefixed || is_other_tres(at, name))
+		return name ? 0 : -1;
+	return parse_count(at, end, entry);
+}
+
+/* Adds an entry; as in Slurm, the last count of a type holds. */
+static int put_entry(gres_entry all[MOST_TYPES], unsigned *count, const gres_entry *entry)
+{
+	unsigned i = 0;
+
+	while (i < *count &&
+	       (all[i].length != entry->length || strncasecmp(all[i].type, entry->type, entry->length) != 0))
+		i++;
+	if (i == MOST_TYPES)
+		return -1;
+	all[i] = *entry;
+	*count += i == *count;
+	return 0;
 }
 
 int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
 			 p4d_error *err)
 {
-	const char *first_type = "";
-	size_t first_length = 0, length;
-	uint32_t total = 0;
+	gres_entry all[MOST_TYPES], entry;
 	unsigned entries = 0;
+	size_t length;
 
 	if (strnlen(text, MAX_GRES_TEXT) == MAX_GRES_TEXT)
 		return malformed(text, err);
 	for (const char *at = text;; at += length + 1) {
-		const char *entry_type;
-		size_t type_length;
-		uint32_t entry_count;
-
-		if (entry_length(at, &length) < 0 || !length)
+		if (entry_length(at, &length) < 0)
 			return malformed(text, err);
 		size_t plain = strcspn(at, "(") < length ? strcspn(at, "(") : length;
 		if (plain < length && at[length - 1] != ')')
 			return malformed(text, err);
-		int rc = parse_entry(at, plain, bare, &entry_type, &type_length, &entry_count);
-		if (rc < 0 || type_length >= size)
+		int rc = parse_entry(at, plain, bare, &entry);
+		if (rc < 0 || entry.length >= size ||
+		    (rc && entry.count && put_entry(all, &entries, &entry) < 0))
 			return malformed(text, err);
-		if (rc && entry_count) {
-			if (!entries++) {
-				first_type = entry_type;
-				first_length = type_length;
-			} else {
-				first_length = 0;
-			}
-			/* at most 4096 entries below 10^7 each: the sum can pass 32 bits */
-			if (__builtin_add_overflow(total, entry_count, &total))
-				return malformed(text, err);
-		}
 		if (!at[length])
 			break;
 	}
 	if (!entries)
 		return 0;
-	memcpy(type, first_type, first_length);
-	type[first_length] = '\0';
-	*count = total;
+	*count = 0;
+	for (unsigned i = 0; i < entries; i++)
+		*count += all[i].count;
+	size_t known = entries == 1 ? all[0].length : 0;
+	memcpy(type, all[0].type, known);
+	type[known] = '\0';
 	return 1;
 }
 
@@ -155,32 +172,19 @@ int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p
 int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err)
 {
 	static const char units[] = "KMGT";
-	size_t n = strspn(text, "0123456789");
-	const char *at = text[n] ? strchr(units, toupper((unsigned char)text[n])) : units + 1;
-	uint64_t value = 0, unit = at ? UINT64_C(1) << 10 * (at - units + 1) : 0;
+	const char *start = p4d_gres__sign(text);
+	const char *end = start + strspn(start, "0123456789");
+	const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : units + 1;
+	uint64_t value = 0, factor = unit ? UINT64_C(1) << 10 * (unit - units + 1) : 0;
 
-	if (!n || !unit || (text[n] && text[n + 1]))
+	if (end == start || !factor || (*end && end[1] && strcasecmp(end + 1, "B") != 0))
 		return p4d_fail(err, P4D_E_VALUE,
 				"memory size `%.64s`: not a whole number with K, M, G, T or nothing (MiB)",
 				text);
-	if (!p4d_number_digits(text, &value) || __builtin_mul_overflow(value, unit, &value))
+	if (!p4d_number_digits(start, &value) || __builtin_mul_overflow(value, factor, &value) ||
+	    __builtin_add_overflow(value, (1 << 20) - 1, &value))
 		return p4d_fail(err, P4D_E_OVERFLOW, "memory size `%.64s` does not fit 64 bits", text);
-	*bytes = value;
-	return 0;
-}
-
-/* A number of nodes; Slurm takes k and m for 1024 and 1048576. */
-static int node_count(const char *text, size_t length, uint32_t *out)
-{
-	uint32_t factor = 1, value;
-
-	if (length && strchr("kK", text[length - 1]))
-		factor = 1024;
-	else if (length && strchr("mM", text[length - 1]))
-		factor = 1024 * 1024;
-	if (digits(text, factor == 1 ? length : length - 1, &value) < 0 || !value ||
-	    __builtin_mul_overflow(value, factor, out))
-		return -1;
+	*bytes = value >> 20 << 20; /* Slurm counts whole MiB */
 	return 0;
 }
 
@@ -189,12 +193,12 @@ int p4d_gres__parse_nodes(const char *text, uint32_t *min, uint32_t *max, p4d_er
 	size_t first = strcspn(text, "-");
 	uint32_t low, high;
 
-	if (node_count(text, first, &low) < 0)
+	if (count_of(text, first, &low) <= 0)
 		goto bad;
 	high = low;
-	if (text[first] && node_count(text + first + 1, strlen(text + first + 1), &high) < 0)
+	if (text[first] && count_of(text + first + 1, strlen(text + first + 1), &high) <= 0)
 		goto bad;
-	if (high < low)
+	if (!low || high < low)
 		goto bad;
 	*min = low;
 	*max = high;

@@ -61,8 +61,8 @@ bool p4d_job_wants_gpus(const p4d_job *job)
 {
 	wish wants;
 
-	return read_wish(job, &wants, NULL) == 0 &&
-	       (wants.per_node || wants.total || wants.per_task || wants.per_socket);
+	return read_wish(job, &wants, NULL) < 0 || wants.per_node || wants.total || wants.per_task ||
+	       wants.per_socket;
 }
 
 /*

@@ -72,18 +72,19 @@ typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);
 
-/* True when the job requests GPUs in any way (used for require_plan). Malformed text counts as false. */
+/* True when the job requests GPUs in any way (used for require_plan); malformed text, Slurm may understand.
+ */
 bool p4d_job_wants_gpus(const p4d_job *job);
 
 /*
  * Parses GRES text for its GPU entry: "gpu", "gpu:4", "gpu:h100:4", "gres:gpu:h100:4",
- * "gres/gpu:a100:2(S:0)", with other entries around ("lustre:1,gpu:2"). Returns 1 and fills type ("" when
- * untyped) and count, 0 when there is no GPU entry, -1 with P4D_E_VALUE when malformed. Counts of several GPU
- * entries add up; type is "" then.
+ * "gres/gpu:a100:2(S:0)", with other entries around ("lustre:1,gpu:2"); numbers as Slurm reads them
+ * ("+4", " 4", "1k"). Returns 1 and fills type ("" when untyped) and count, 0 when there is no GPU entry, -1
+ * with P4D_E_VALUE when malformed. Of one type the last entry counts; several types add up, and type is "".
  */
 int p4d_gres_parse(const char *text, char *type, size_t size, uint32_t *count, p4d_error *err);
 
-/* Parses Slurm's memory sizes ("16G", "512000", "2T"; plain numbers are MiB) into bytes. */
+/* Parses Slurm's memory sizes ("16G", "512000", "2TB"; plain numbers are MiB, and MiB are rounded up to). */
 int p4d_gres_parse_mem(const char *text, uint64_t *bytes, p4d_error *err);
 
 /* Parses -N: "4", "2-4". */

@@ -9,6 +9,9 @@
 int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
 			 p4d_error *err);
 
+/* What follows the blanks and the plus sign that Slurm accepts in front of a number. */
+const char *p4d_gres__sign(const char *text);
+
 /* The live cluster, queried at most once and only when needed. */
 typedef struct p4d_job_lazy_cluster {
 	p4d_cluster_source source;

@@ -8,6 +8,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "job/job_internal.h"
 #include "job/sbatch.h"
 
 static const char *const field_names[P4D_SBATCH_FIELDS] = {
@@ -23,7 +24,7 @@ static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_
 
 	if (!text)
 		return 0;
-	if (!p4d_number_whole(text, 1, INT32_MAX, &value))
+	if (!p4d_number_whole(p4d_gres__sign(text), 1, INT32_MAX, &value))
 		return p4d_fail(err, P4D_E_VALUE, "--%s=%.64s: not a whole number from 1 to %d",
 				field_names[field], text, INT32_MAX);
 	*number = (uint32_t)value;
@@ -55,7 +56,8 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 			continue;
 		if (p4d_gres_parse_mem(text, sizes[i], err) < 0)
 			return -1;
-		job->mem_is_all = fields[i] == P4D_SBATCH_MEM && !*sizes[i];
+		/* so does Slurm: nothing per CPU is all of the node */
+		job->mem_is_all = fields[i] != P4D_SBATCH_MEM_PER_GPU && !*sizes[i];
 	}
 	return 0;
 }
@@ -86,8 +88,9 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 		const char *prefix;
 		size_t owned;
 	} from[] = {
-	    {P4D_SBATCH_GRES, "", offsetof(p4d_sbatch, gres)},
+	    /* in Slurm's order, because the last entry counts */
 	    {P4D_SBATCH_GPUS_PER_NODE, "gpu:", offsetof(p4d_sbatch, gres)},
+	    {P4D_SBATCH_GRES, "", offsetof(p4d_sbatch, gres)},
 	    {P4D_SBATCH_GPUS, "gpu:", offsetof(p4d_sbatch, gpus)},
 	    {P4D_SBATCH_GPUS_PER_TASK, "gpu:", offsetof(p4d_sbatch, gpus_per_task)},
 	    {P4D_SBATCH_TRES_PER_TASK, "", offsetof(p4d_sbatch, gpus_per_task)},

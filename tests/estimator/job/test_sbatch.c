@@ -144,7 +144,7 @@ static void gpus_are_in_the_words_of_gres(void **state)
 	arguments(&sbatch, "--gres=lustre:1 --gpus-per-node=a100:2,h100:1 -G 8 --gpus-per-task=h100:1 "
 			   "--tres-per-task=gres/gpu:2 --gpus-per-socket=2 job.sh");
 	understand(&sbatch);
-	assert_string_equal(sbatch.job.gres, "lustre:1,gpu:a100:2,gpu:h100:1");
+	assert_string_equal(sbatch.job.gres, "gpu:a100:2,gpu:h100:1,lustre:1");
 	assert_string_equal(sbatch.job.gpus, "gpu:8");
 	assert_string_equal(sbatch.job.gpus_per_task, "gpu:h100:1,gres/gpu:2");
 	assert_string_equal(sbatch.job.gpus_per_socket, "gpu:2");
