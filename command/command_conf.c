@@ -258,7 +258,7 @@ int p4d_command_conf(const p4d_line *line, p4d_error *err)
 	if (p4d_line_find_conf(line->operands ? line->operand[0] : line->conf, path, sizeof(path), err) < 0)
 		return -1;
 	p4d_site *site = *path ? p4d_site_load(path, p4d_line_data_directory(), false, 0, err)
-			       : p4d_site_default(p4d_line_data_directory(), err);
+			       : p4d_site_default(p4d_line_data_directory(), P4D_MODE_OBSERVE, err);
 	if (!site)
 		return -1;
 	const p4d_cluster *cluster = p4d_live_cluster(NULL);

@@ -12,6 +12,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/hash.h \
 	estimator/base/option.h estimator/base/option.c \
 	estimator/base/file.h estimator/base/file.c \
+	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
@@ -23,7 +24,6 @@ libp4dbase_la_LIBADD = $(JSONC_LIBS)
 # The part of base that touches files and the machine. Slurm's plugins do without.
 noinst_LTLIBRARIES += libp4dhost.la
 libp4dhost_la_SOURCES = \
-	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/json_text.h estimator/base/json_text.c \
 	estimator/base/mapping.h estimator/base/mapping.c \
 	estimator/base/library.h estimator/base/library.c \

@@ -40,18 +40,12 @@ __attribute__((constructor)) static void follow_micro_release(void)
 	}
 }
 
-/* p4d.conf is beside slurm.conf, as gres.conf is. */
 int init(void)
 {
-	const char *conf = slurm_conf.slurm_conf;
-	const char *slash = conf ? strrchr(conf, '/') : NULL;
 	char path[4096];
 
-	if (slash)
-		snprintf(path, sizeof(path), "%.*s/p4d.conf", (int)(slash - conf), conf);
-	else
-		snprintf(path, sizeof(path), "%s/p4d.conf", P4D_SYSCONFDIR);
-	p4d_watch_start(path, slurm_conf.slurm_user_id);
+	p4d_site_find(slurm_conf.slurm_conf, path, sizeof(path));
+	p4d_watch_start(path, slurm_conf.slurm_user_id, slurm_conf.state_save_location);
 	return SLURM_SUCCESS;
 }
 

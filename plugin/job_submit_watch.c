@@ -6,10 +6,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/new_file.h"
 #include "cluster_facts.h"
 #include "slurm_compat.h"
 
@@ -17,14 +19,6 @@ enum {
 	CLUSTER_MAX_AGE = 30, /* seconds; refreshed on demand only */
 	CLUSTER_RETRY = 5,
 };
-
-/* Tells when a file was replaced, edited or got other permissions. */
-typedef struct stamp {
-	dev_t device;
-	ino_t inode;
-	off_t size;
-	struct timespec modified, changed;
-} stamp;
 
 /* Read by the hooks, replaced by the thread, under `published`. */
 static pthread_rwlock_t published = PTHREAD_RWLOCK_INITIALIZER;
@@ -37,32 +31,10 @@ static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static pthread_t thread;
 static bool running, stopping;
-static char conf_path[4096];
+static char conf_path[4096], kept_path[4096];
 static uint32_t conf_uid;
-static stamp conf_stamp;
+static char failure[480]; /* why the file is not the one in force; "": it is */
 static time_t cluster_due;
-
-static stamp stamp_of(const char *path)
-{
-	stamp now = {0};
-	struct stat st;
-
-	if (!stat(path, &st)) {
-		now.device = st.st_dev;
-		now.inode = st.st_ino;
-		now.size = st.st_size;
-		now.modified = st.st_mtim;
-		now.changed = st.st_ctim;
-	}
-	return now;
-}
-
-static bool same_stamp(const stamp *a, const stamp *b)
-{
-	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
-	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
-}
 
 static void publish_site(p4d_site *fresh)
 {
@@ -73,31 +45,56 @@ static void publish_site(p4d_site *fresh)
 	p4d_site_free(old);
 }
 
-static void log_error(const char *what, const p4d_error *err)
+/*
+ * The last good configuration, for a start with a bad one: without it a bad edit and a restart would turn
+ * `enforce` into the default.
+ */
+static void keep_site(const p4d_site *good)
 {
-	slurm_error("p4d: [P4D%03d] %s; %s", err->code, err->text, what);
+	p4d_new_file file;
+	p4d_error err;
+	char *text = p4d_site_text(good);
+	int rc = text ? p4d_new_file_open(&file, kept_path, &err)
+		      : p4d_fail(&err, P4D_E_NO_MEMORY, "no memory for %s", kept_path);
+
+	if (rc == 0) {
+		fchmod(file.fd, 0600);
+		if (p4d_new_file_write(&file, text, strlen(text), &err) < 0 ||
+		    p4d_new_file_sync(&file, &err) < 0 || p4d_new_file_publish(&file, &err) < 0)
+			rc = -1;
+		p4d_new_file_abandon(&file);
+	}
+	free(text);
+	if (rc < 0)
+		slurm_error("p4d: [P4D%03d] %s", err.code, err.text);
 }
 
-/* Reloads a changed p4d.conf; a bad edit is logged once and changes nothing. */
+/* Loads the file; the reason why it cannot be used is logged once. */
+static p4d_site *load_conf(const char *otherwise)
+{
+	p4d_error err;
+	p4d_site *fresh = p4d_site_load(conf_path, P4D_DATADIR, true, conf_uid, &err);
+
+	if (fresh) {
+		failure[0] = '\0';
+		keep_site(fresh);
+	} else if (strcmp(failure, err.text)) {
+		snprintf(failure, sizeof(failure), "%s", err.text);
+		slurm_error("p4d: [P4D%03d] %s; %s", err.code, err.text, otherwise);
+	}
+	return fresh;
+}
+
+/* What is broken is tried again each time: the mistake may be in a file that it includes. */
 static void check_conf(void)
 {
-	stamp now = stamp_of(conf_path);
-	p4d_error err;
-
-	if (same_stamp(&now, &conf_stamp))
+	if (!failure[0] && p4d_site_is_current(site))
 		return;
-	conf_stamp = now;
-	if (!now.inode) {
-		slurm_error("p4d: %s was removed; the previous configuration stays in force", conf_path);
-		return;
+	p4d_site *fresh = load_conf("the previous configuration stays in force");
+	if (fresh) {
+		publish_site(fresh);
+		slurm_info("p4d: reloaded %s", conf_path);
 	}
-	p4d_site *fresh = p4d_site_load(conf_path, P4D_DATADIR, true, conf_uid, &err);
-	if (!fresh) {
-		log_error("the previous configuration stays in force", &err);
-		return;
-	}
-	publish_site(fresh);
-	slurm_info("p4d: reloaded %s", conf_path);
 }
 
 static void check_cluster(time_t now)
@@ -163,25 +160,34 @@ static void start_thread(void)
 	}
 }
 
-void p4d_watch_start(const char *path, uint32_t trusted_uid)
+/* The configuration to start with, NULL when not even the default can be made. */
+static p4d_site *first_site(void)
 {
 	p4d_error err;
+	p4d_site *fresh = load_conf("the last good configuration, or else mode = observe, is in force");
 
+	if (fresh)
+		return fresh;
+	fresh = p4d_site_load(kept_path, P4D_DATADIR, true, conf_uid, &err);
+	if (fresh) {
+		slurm_info("p4d: the last good configuration is in force: %s", kept_path);
+		return fresh;
+	}
+	slurm_info("p4d: without a configuration p4d only observes (%s)", err.text);
+	fresh = p4d_site_default(P4D_DATADIR, P4D_MODE_OBSERVE, &err);
+	if (!fresh)
+		slurm_error("p4d: [P4D%03d] %s; jobs are not checked until this is fixed", err.code,
+			    err.text);
+	return fresh;
+}
+
+void p4d_watch_start(const char *path, uint32_t trusted_uid, const char *state)
+{
 	snprintf(conf_path, sizeof(conf_path), "%s", path);
+	snprintf(kept_path, sizeof(kept_path), "%s/p4d.conf.good", state);
 	conf_uid = trusted_uid;
-	conf_stamp = stamp_of(conf_path);
-	p4d_site *fresh = NULL;
-	if (conf_stamp.inode) {
-		fresh = p4d_site_load(conf_path, P4D_DATADIR, true, trusted_uid, &err);
-		if (!fresh)
-			log_error("p4d uses its defaults", &err);
-	}
-	if (!fresh) {
-		fresh = p4d_site_default(P4D_DATADIR, &err);
-		if (!fresh)
-			log_error("jobs are not checked until this is fixed", &err);
-	}
-	publish_site(fresh);
+	failure[0] = '\0';
+	publish_site(first_site());
 	start_thread();
 }
 

@@ -10,8 +10,11 @@
  * only read its results.
  */
 
-/* Loads path, or the default when it is unusable (which is logged), and starts the thread. Never fails. */
-void p4d_watch_start(const char *path, uint32_t trusted_uid);
+/*
+ * Loads path and starts the thread. When path is unusable (which is logged), the last good configuration, of
+ * which a copy is kept in the directory `state`, is in force, else the default. Never fails.
+ */
+void p4d_watch_start(const char *path, uint32_t trusted_uid, const char *state);
 
 /* Stops and joins the thread, frees everything. p4d_watch_start may follow. */
 void p4d_watch_stop(void);

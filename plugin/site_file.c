@@ -2,42 +2,30 @@
 #include "site_file.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "slurm_compat.h"
 
-/* slurm.conf as Slurm found it, by dlsym, because not every program that loads SPANK plugins has the symbol.
- */
-static const char *slurm_conf_path(void)
+/* As Slurm read it, by dlsym, because not every program that loads SPANK plugins has the symbol. */
+static const slurm_conf_t *loaded_conf(void)
 {
-	const slurm_conf_t *conf = dlsym(RTLD_DEFAULT, "slurm_conf");
-
-	if (conf && conf->slurm_conf)
-		return conf->slurm_conf;
-	return getenv("SLURM_CONF");
+	return dlsym(RTLD_DEFAULT, "slurm_conf");
 }
 
-p4d_site *p4d_site_find(int argc, char **argv, bool fallback, p4d_error *err)
+p4d_site *p4d_site_file_load(int argc, char **argv, p4d_error *err)
 {
+	const slurm_conf_t *conf = loaded_conf();
+	const char *slurm_conf = conf && conf->slurm_conf ? conf->slurm_conf : getenv("SLURM_CONF");
+	const char *given = NULL;
 	char path[4096];
+	p4d_site *site = NULL;
 
-	for (int i = 0; i < argc; i++)
-		if (!strncmp(argv[i], "conf=", 5))
-			return p4d_site_load(argv[i] + 5, P4D_DATADIR, false, 0, err);
-
-	const char *conf = slurm_conf_path();
-	const char *slash = conf ? strrchr(conf, '/') : NULL;
-	if (slash)
-		snprintf(path, sizeof(path), "%.*s/p4d.conf", (int)(slash - conf), conf);
-	else
-		snprintf(path, sizeof(path), "%s/p4d.conf", P4D_SYSCONFDIR);
-	if (!access(path, F_OK))
-		return p4d_site_load(path, P4D_DATADIR, false, 0, err);
-	if (fallback)
-		return p4d_site_default(P4D_DATADIR, err);
 	err->code = P4D_OK;
-	return NULL;
+	for (int i = 0; i < argc && !given; i++)
+		given = strncmp(argv[i], "conf=", 5) ? NULL : argv[i] + 5;
+	if (given || p4d_site_find(slurm_conf, path, sizeof(path)))
+		site = p4d_site_load(given ? given : path, P4D_DATADIR, true, conf ? conf->slurm_user_id : 0,
+				     err);
+	return site ? site : p4d_site_default(P4D_DATADIR, P4D_MODE_OBSERVE, &(p4d_error){.code = P4D_OK});
 }

@@ -93,10 +93,7 @@ static void judge(const p4d_record *record, const char *line, int argc, char **a
 		if (record->het_job_id && p4d_record_step_agrees_with_any(record->het_job_id, line, &options))
 			return;
 	}
-	/* without p4d.conf on the node a step can only be compared with an approved plan */
-	p4d_site *site = p4d_site_find(argc, argv, record->plan[0], &conf);
-	if (!site && record->plan[0])
-		site = p4d_site_default(P4D_DATADIR, &conf);
+	p4d_site *site = p4d_site_file_load(argc, argv, &conf);
 	if (!site)
 		return;
 	if (malformed || differs)
@@ -124,7 +121,7 @@ void p4d_step_judge(spank_t spank, int argc, char **argv)
 	if (node || (step_id > SLURM_MAX_NORMAL_STEP_ID && step_id != SLURM_BATCH_SCRIPT))
 		return;
 	if (p4d_record_load(&record, job_id, &err) < 0) {
-		p4d_site *site = p4d_site_find(argc, argv, false, &(p4d_error){.code = P4D_OK});
+		p4d_site *site = p4d_site_file_load(argc, argv, &(p4d_error){.code = P4D_OK});
 		unanswered(site, &record.job, &err);
 		p4d_site_free(site);
 		return;

@@ -20,8 +20,9 @@
 
 typedef struct submission {
 	p4d_site *site;
-	p4d_sbatch sbatch; /* the job as typed */
-	p4d_job job;       /* as judged */
+	bool site_is_unusable; /* it is the default, in place of a p4d.conf that is broken */
+	p4d_sbatch sbatch;     /* the job as typed */
+	p4d_job job;           /* as judged */
 	p4d_request request;
 	p4d_verdict verdict;
 	p4d_cluster cluster;
@@ -35,23 +36,21 @@ static void release(submission *s)
 	p4d_site_free(s->site);
 }
 
-/* The site's configuration, or the default with the reason in *err. NULL without either, after a message. */
-static p4d_site *find_site(int argc, char **argv, p4d_error *err)
+/*
+ * False without memory. A p4d.conf that is broken here is not the user's business: one line, which does not
+ * call it an error, because there are programs that cancel what sbatch says that word about.
+ */
+static bool open_site(submission *s, int argc, char **argv)
 {
-	p4d_error second;
-	p4d_message message;
-	char text[1100];
-	p4d_site *site = p4d_site_find(argc, argv, true, err);
+	p4d_error unusable;
 
-	if (!site)
-		site = p4d_site_default(P4D_DATADIR, &second);
-	if (!site) {
-		message.code = second.code;
-		snprintf(message.text, sizeof(message.text), "%s", second.text);
-		snprintf(message.fix, sizeof(message.fix), "%s", second.fix);
-		p4d_spank_report_text(p4d_guard_message_text(&message, text, sizeof(text)));
-	}
-	return site;
+	s->site = p4d_site_file_load(argc, argv, &unusable);
+	s->site_is_unusable = unusable.code;
+	if (unusable.code && p4d_client_talks())
+		slurm_spank_log("p4d: [P4D%03d] p4d.conf cannot be used here (p4d conf says why); slurmctld "
+				"decides with its own",
+				(int)unusable.code);
+	return s->site;
 }
 
 static const p4d_cluster *ask_cluster(void *context)
@@ -149,8 +148,9 @@ static void put_into_job(spank_t spank, const p4d_request *request, const p4d_ve
 /* Reports and enforces a verdict, for jobs and steps. */
 static int conclude(spank_t spank, submission *s)
 {
-	const p4d_verdict *verdict = &s->verdict;
+	p4d_verdict *verdict = &s->verdict;
 
+	verdict->fault_of_site = verdict->fault_of_site || (s->site_is_unusable && !verdict->plan[0]);
 	p4d_spank_report_verdict(verdict);
 	if (p4d_is_set(&s->request, P4D_VERBOSE))
 		p4d_spank_report_memory(verdict);
@@ -169,10 +169,9 @@ int p4d_submit_job(spank_t spank, int argc, char **argv)
 	p4d_options_clean_environment(spank);
 	if (!p4d_options_any())
 		return 0;
-	s.site = find_site(argc, argv, &err);
-	if (!s.site)
+	if (!open_site(&s, argc, argv))
 		return 0;
-	if (err.code || p4d_client_job(&s.sbatch, &err) < 0 || p4d_options_request(&s.request, &err) < 0) {
+	if (p4d_client_job(&s.sbatch, &err) < 0 || p4d_options_request(&s.request, &err) < 0) {
 		s.job = s.sbatch.job;
 		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
 	} else {
@@ -261,20 +260,18 @@ int p4d_submit_step(spank_t spank, int argc, char **argv)
 	if (!p4d_options_request(&s.request, &err) && line &&
 	    !p4d_record_step_agrees(line, NULL, &s.request, &err))
 		return 0;
-	p4d_error conf = {.code = P4D_OK};
-	s.site = find_site(argc, argv, &conf);
-	if (!s.site)
+	if (!open_site(&s, argc, argv))
 		return 0;
 	s.job.partition = getenv("SLURM_JOB_PARTITION");
 	s.job.account = getenv("SLURM_JOB_ACCOUNT");
 	s.job.qos = getenv("SLURM_JOB_QOS");
-	if (!conf.code && !err.code && !p4d_client_job(&s.sbatch, &err)) {
+	if (!err.code && !p4d_client_job(&s.sbatch, &err)) {
 		s.job = s.sbatch.job;
 		/* without an answer the job is unknown; slurmstepd asks again */
 		if (judge_by_record(&s, p4d_client_job_id(), &err) < 0)
 			s.verdict.action = P4D_PASS;
 	} else {
-		p4d_guard_fail(s.site, &s.job, conf.code ? &conf : &err, &s.verdict);
+		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
 	}
 	int rc = conclude(spank, &s);
 	release(&s);

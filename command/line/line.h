@@ -45,9 +45,9 @@ int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char
 void p4d_line_help(const p4d_subcommand *command);
 
 /*
- * site_open.c: the site in force. --conf; else p4d.conf beside $SLURM_CONF; when that is not set,
- * /etc/slurm/p4d.conf, else SYSCONFDIR/p4d.conf; else the built-in defaults. path gets the file, "" for the
- * defaults.
+ * site_open.c: the site in force. --conf; else p4d.conf where p4d_site_find finds it for $SLURM_CONF (not
+ * set: /etc/slurm/slurm.conf); else the built-in defaults, in mode enforce: who asks wants an answer. path
+ * gets the file, "" for the defaults.
  */
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_line_open_site(const char *option, p4d_error *err);

@@ -29,9 +29,10 @@ enum { P4D_MESSAGES = 4 };
 typedef struct p4d_verdict {
 	p4d_action action; /* what to do, with the site's mode applied */
 	bool would_reject; /* would be refused but for the mode or an override; log it */
-	bool judged;    /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
-	bool changed;   /* p4d completed or changed options */
-	char model[64]; /* as the request names it; "": it does not */
+	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
+	bool changed; /* p4d completed or changed options */
+	bool fault_of_site; /* not checked, for a reason that the user cannot mend */
+	char model[64];     /* as the request names it; "": it does not */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;

@@ -25,8 +25,7 @@ p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *f
 	return message;
 }
 
-/* Errors that the user cannot fix: site information is missing, or p4d itself failed. */
-static bool is_fault_of_site(p4d_code code)
+bool p4d_verdict__is_fault_of_site(p4d_code code)
 {
 	switch (code) {
 	case P4D_E_NO_MEMORY:
@@ -49,7 +48,8 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 
 	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
 	verdict->action = P4D_REJECT;
-	if (is_fault_of_site(err->code) && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
+	verdict->fault_of_site = p4d_verdict__is_fault_of_site(err->code);
+	if (verdict->fault_of_site && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
 		verdict->action = P4D_WARN;
 		p4d_verdict__say(verdict, P4D_E_NOT_JUDGED,
 				 "the job was not checked; the site lets such jobs pass");

@@ -18,6 +18,9 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 /* Notes which model the request is about. */
 void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request);
 
+/* Errors that the user cannot fix: site information is missing, or p4d itself failed. */
+bool p4d_verdict__is_fault_of_site(p4d_code code);
+
 /* Applies the user's override, then the site's mode. Call last. */
 void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
 

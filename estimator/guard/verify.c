@@ -29,7 +29,9 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	char command[450];
 
 	if (options && p4d_request_any(options)) {
-		p4d_job_geometry(site, job, source, context, &v->geometry, NULL);
+		if (p4d_job_geometry(site, job, source, context, &v->geometry, err) < 0 &&
+		    p4d_verdict__is_fault_of_site(err->code) && !v->policy.require_plan)
+			return -1; /* sbatch could not make a plan either */
 		write_command(job, options, &v->geometry, command, sizeof(command));
 		p4d_fail(err, P4D_E_NO_PLAN,
 			 "the job carries p4d options but no complete P4D_PLAN: p4d did not run where it was "

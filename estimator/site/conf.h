@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "request/request.h"
@@ -69,7 +70,10 @@ extern const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS];
 size_t p4d_conf__member_bytes(p4d_conf_key key);
 extern const char *const p4d_conf__section_names[P4D_SECTION_KINDS];
 
-enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 64 };
+enum { P4D_CONF_BYTES = 1 << 20, P4D_CONF_SECTIONS = 1024, P4D_CONF_KEYS = 64, P4D_CONF_FILES = 16 };
+/* A line is a number with the index of its file above it. */
+enum { P4D_CONF_LINE_BITS = 24, P4D_CONF_LINE = (1 << P4D_CONF_LINE_BITS) - 1 };
+_Static_assert((int)P4D_CONF_BYTES < (int)P4D_CONF_LINE, "lines of a file");
 _Static_assert((int)P4D_KEYS <= (int)P4D_CONF_KEYS && (int)P4D_OPTIONS <= (int)P4D_CONF_KEYS,
 	       "lines of all keys");
 
@@ -83,26 +87,43 @@ typedef struct p4d_conf_section {
 	unsigned first[P4D_CONF_KEYS]; /* index of the first one in p4d_conf.values */
 } p4d_conf_section;
 
+typedef struct p4d_conf_file {
+	char *path;
+	struct stat read; /* when it was read */
+} p4d_conf_file;
+
 typedef struct p4d_conf {
-	const char *path;
-	size_t sections; /* section[0] is the global one */
+	unsigned files; /* file[0] includes the others */
+	p4d_conf_file file[P4D_CONF_FILES];
+	size_t sections, room; /* section[0] is the global one */
 	p4d_conf_section *section;
 	char *values; /* those of a key one after another, each with its NUL */
+	size_t used;  /* bytes of values */
 } p4d_conf;
 
 /*
- * Reads and parses path, which is borrowed. trust: see p4d_site_load. p4d_conf__free accepts a zeroed struct,
- * which a failure also leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
+ * Reads and parses path and what it includes into a zeroed *conf. trust: see p4d_site_load. p4d_conf__free
+ * accepts a zeroed struct, which a failure also leaves. Errors: NO_MEMORY, IO, all CONF_ codes.
  */
 int p4d_conf__read(p4d_conf *conf, const char *path, bool trust, uint32_t trusted_uid, p4d_error *err);
+/* Parses the text of one more file as if it stood behind those before; opens none that it includes. */
 int p4d_conf__parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err);
 void p4d_conf__free(p4d_conf *conf);
+
+/* Whether every file is still the one that was read. */
+bool p4d_conf__is_current(const p4d_conf *conf);
+
+/* The settings as the text of one file that includes none. The caller frees it; NULL without memory. */
+char *p4d_conf__text(const p4d_conf *conf);
 
 /* The i-th value of a key (in `defaults`: of a p4d_option); NULL when there is none. Owned by conf. */
 const char *p4d_conf__value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
 
 /* Name of a plan option as `defaults` spells it (seq_len); "" when not allowed there. */
 const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size);
+
+/* "line 3", with its file if that is another than the one of `from`. */
+const char *p4d_conf__place(const p4d_conf *conf, unsigned line, unsigned from, char *buf, size_t size);
 
 /* p4d_fail with `path:line: ` in front. */
 int p4d_conf__fail(const p4d_conf *conf, unsigned line, p4d_error *err, p4d_code code, const char *format,

@@ -10,8 +10,6 @@
 
 typedef struct parse {
 	p4d_conf *conf;
-	size_t room;        /* allocated sections */
-	size_t used;        /* bytes of conf->values */
 	unsigned versioned; /* line of `version`; 0 not seen yet */
 	p4d_conf_words words;
 } parse;
@@ -25,9 +23,9 @@ static void keep_value(parse *p, p4d_conf_section *section, int key)
 	const size_t size = strlen(p->words.word) + 1;
 
 	if (!section->count[key]++)
-		section->first[key] = (unsigned)p->used;
-	memcpy(p->conf->values + p->used, p->words.word, size);
-	p->used += size;
+		section->first[key] = (unsigned)p->conf->used;
+	memcpy(p->conf->values + p->conf->used, p->words.word, size);
+	p->conf->used += size;
 }
 
 static bool at_value(const parse *p)
@@ -131,18 +129,20 @@ static int unknown_key(parse *p, const p4d_conf_section *section, const char *na
 
 static int read_key(parse *p, p4d_conf_section *section, const char *name, unsigned line)
 {
-	char where[96];
+	char where[96], place[240];
 	bool list;
 	int key = find_key(section, name, &list);
 
 	if (key < 0)
 		return unknown_key(p, section, name, line);
+	if (section->kind == P4D_GLOBAL_SECTION && key == P4D_KEY_INCLUDE && p->conf->files > 1)
+		return fail(p, line, SYNTAX, "an included file cannot include others");
 	if (section->lines[key]) {
+		p4d_conf__place(p->conf, section->lines[key], line, place, sizeof(place));
 		if (section->kind == P4D_GLOBAL_SECTION)
-			return fail(p, line, DUPLICATE, "`%s` is set twice; the first is on line %u", name,
-				    section->lines[key]);
-		return fail(p, line, DUPLICATE, "`%s` is set twice in `%s`; the first is on line %u", name,
-			    section_text(section, where, sizeof(where)), section->lines[key]);
+			return fail(p, line, DUPLICATE, "`%s` is set twice; the first is on %s", name, place);
+		return fail(p, line, DUPLICATE, "`%s` is set twice in `%s`; the first is on %s", name,
+			    section_text(section, where, sizeof(where)), place);
 	}
 	section->lines[key] = line;
 	if (read_values(p, section, key, name, list) < 0)
@@ -158,6 +158,7 @@ static int read_key(parse *p, p4d_conf_section *section, const char *name, unsig
 static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line)
 {
 	p4d_conf *conf = p->conf;
+	char place[240];
 
 	for (size_t i = 0; i < conf->sections; i++) {
 		const p4d_conf_section *other = &conf->section[i];
@@ -167,24 +168,25 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 		if (kind == P4D_PARTITION_SECTION ? strcmp(other->title, title)
 						  : strcasecmp(other->title, title))
 			continue;
-		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is on line %u",
-		     p4d_conf__section_names[kind], *title ? " " : "", title, other->line);
+		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is on %s",
+		     p4d_conf__section_names[kind], *title ? " " : "", title,
+		     p4d_conf__place(conf, other->line, line, place, sizeof(place)));
 		return NULL;
 	}
 	if (conf->sections == P4D_CONF_SECTIONS) {
 		fail(p, line, RANGE, "more than %d sections", P4D_CONF_SECTIONS - 1);
 		return NULL;
 	}
-	if (conf->sections == p->room) {
-		size_t room = p->room ? p->room * 2 : 8;
+	if (conf->sections == conf->room) {
+		size_t room = conf->room ? conf->room * 2 : 8;
 		p4d_conf_section *grown = realloc(conf->section, room * sizeof(*grown));
 		if (!grown) {
-			p4d_fail(p->words.err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections", conf->path,
-				 room);
+			p4d_fail(p->words.err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections",
+				 conf->file[0].path, room);
 			return NULL;
 		}
 		conf->section = grown;
-		p->room = room;
+		conf->room = room;
 	}
 	p4d_conf_section *section = &conf->section[conf->sections++];
 	*section = (p4d_conf_section){.kind = kind, .line = line};
@@ -235,7 +237,7 @@ static int read_section(parse *p, const char *name, unsigned line)
 		if (p->words.token == P4D_TOKEN_END)
 			return fail(p, p->words.token_line, TRUNCATED,
 				    "the file ends inside section `%s`, which starts in line %u",
-				    section_text(section, where, sizeof(where)), line);
+				    section_text(section, where, sizeof(where)), line & P4D_CONF_LINE);
 		if (p->words.token != P4D_TOKEN_WORD)
 			return p4d_conf_words__unexpected(&p->words, "a key or `}`");
 		unsigned key_line = p->words.token_line;
@@ -255,8 +257,10 @@ static int read_section(parse *p, const char *name, unsigned line)
 
 static int read_all(parse *p)
 {
-	if (!add_section(p, P4D_GLOBAL_SECTION, "", 1))
+	if (!p->conf->sections && !add_section(p, P4D_GLOBAL_SECTION, "", p->words.line))
 		return -1;
+	/* every file ends with one */
+	p->conf->section[0].lines[P4D_KEY_VERSION] = p->conf->section[0].count[P4D_KEY_VERSION] = 0;
 	for (;;) {
 		char name[P4D_CONF_WORD];
 
@@ -267,7 +271,7 @@ static int read_all(parse *p)
 		if (p->versioned)
 			return fail(p, p->versioned, TRUNCATED,
 				    "`version = 1` must be the last line, but line %u follows",
-				    p->words.token_line);
+				    p->words.token_line & P4D_CONF_LINE);
 		if (p->words.token != P4D_TOKEN_WORD)
 			return p4d_conf_words__unexpected(&p->words, "a key or a section");
 		unsigned line = p->words.token_line;
@@ -284,15 +288,30 @@ static int read_all(parse *p)
 	return 0;
 }
 
+/* A place for the path and for the values of a file with that many bytes. */
+static int make_room(p4d_conf *conf, const char *path, size_t length, p4d_error *err)
+{
+	char *values = realloc(conf->values, conf->used + length + 1);
+
+	if (values)
+		conf->values = values;
+	conf->file[conf->files].path = values ? strdup(path) : NULL;
+	if (!conf->file[conf->files].path)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", path, length + 1);
+	conf->files++;
+	return 0;
+}
+
 int p4d_conf__parse(p4d_conf *conf, const char *path, const char *text, size_t length, p4d_error *err)
 {
 	parse p = {.conf = conf,
-		   .words = {.conf = conf, .err = err, .at = text, .end = text + length, .line = 1}};
+		   .words = {.conf = conf,
+			     .err = err,
+			     .at = text,
+			     .end = text + length,
+			     .line = (conf->files << P4D_CONF_LINE_BITS) + 1}};
 
-	*conf = (p4d_conf){.path = path, .values = malloc(length + 1)};
-	if (!conf->values)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "%s: no memory for %zu bytes", path, length + 1);
-	if (read_all(&p) == 0)
+	if (make_room(conf, path, length, err) == 0 && read_all(&p) == 0)
 		return 0;
 	p4d_conf__free(conf);
 	return -1;

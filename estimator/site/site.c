@@ -51,7 +51,17 @@ const char *p4d_site_datadir(const p4d_site *site)
 
 const char *p4d_site_path(const p4d_site *site)
 {
-	return site->path;
+	return site->conf.files ? site->conf.file[0].path : "";
+}
+
+bool p4d_site_is_current(const p4d_site *site)
+{
+	return p4d_conf__is_current(&site->conf);
+}
+
+char *p4d_site_text(const p4d_site *site)
+{
+	return p4d_conf__text(&site->conf);
 }
 
 const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char *name)
@@ -229,7 +239,7 @@ void p4d_site_free(p4d_site *site)
 	if (!site)
 		return;
 	p4d_gpus_free(&site->gpus);
-	free(site->path);
+	p4d_conf__free(&site->conf);
 	free(site->datadir);
 	free(site->require_plan);
 	free(site->exempt_accounts);

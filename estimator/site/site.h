@@ -54,6 +54,13 @@ typedef struct p4d_site_partition {
 typedef struct p4d_site p4d_site;
 
 /*
+ * Where p4d.conf is: beside slurm.conf (NULL: unknown), wherever Slurm has put that, else in the directory
+ * that p4d was configured for, as on a node that gets slurm.conf from slurmctld. Fills path with the first
+ * place where there is something, else with the first place, and then returns false.
+ */
+bool p4d_site_find(const char *slurm_conf, char *path, size_t size);
+
+/*
  * Loads path (a p4d.conf). Its `gpus` and `data` name a table of GPUs and the directory
  * with models/; without them the built-in table and datadir are taken.
  * trust: also check that the file is a regular file owned by root or trusted_uid and writable by nobody else
@@ -62,10 +69,19 @@ typedef struct p4d_site p4d_site;
 p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint32_t trusted_uid,
 			p4d_error *err);
 
-/* The configuration without a p4d.conf: mode = enforce for explicit flags, nothing mapped. */
-p4d_site *p4d_site_default(const char *datadir, p4d_error *err);
+/*
+ * The configuration without a p4d.conf: nothing is mapped. Whatever decides about jobs takes mode observe,
+ * which is also the mode of a file that sets none: nobody is refused for what nobody wrote.
+ */
+p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err);
 
 void p4d_site_free(p4d_site *site);
+
+/* Whether every file that it was loaded from is still the same. */
+bool p4d_site_is_current(const p4d_site *site);
+
+/* Its settings as the text of a p4d.conf without includes. The caller frees it; NULL without memory. */
+char *p4d_site_text(const p4d_site *site);
 
 const p4d_gpus *p4d_site_gpus(const p4d_site *site);
 const char *p4d_site_datadir(const p4d_site *site); /* where models/ is */

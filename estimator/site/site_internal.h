@@ -17,7 +17,8 @@ typedef struct p4d_site_section {
 } p4d_site_section;
 
 struct p4d_site {
-	char *path, *datadir;
+	p4d_conf conf; /* what it was made of; zeroed without a file */
+	char *datadir;
 	p4d_gpus gpus;     /* with the usable_gib of gpu sections applied */
 	p4d_policy policy; /* global */
 	p4d_log log;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/choice.h"
 #include "base/number.h"
@@ -96,8 +98,7 @@ static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key
 	for (unsigned i = 0; (text = value_of(l, section, key, i)); i++)
 		p4d_text_print(&names, "%s,", text);
 	*out = names.at;
-	return names.truncated ? p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for a list", l->conf->path)
-			       : 0;
+	return names.truncated ? p4d_fail(l->err, P4D_E_NO_MEMORY, "no memory for a list") : 0;
 }
 
 /* Stores the value of a key of the section in the member that its row names. */
@@ -180,6 +181,7 @@ static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_sect
 {
 	unsigned line = from->lines[P4D_KEY_NAME], usable_line = from->lines[P4D_KEY_USABLE_GIB];
 	const p4d_gpus *gpus = &l->site->gpus;
+	char place[240];
 	uint64_t bytes;
 
 	if (read_gpu(l, line ? line : from->line, P4D_KEY_NAME,
@@ -193,8 +195,9 @@ static int read_gpu_section(load *l, const p4d_conf_section *from, p4d_site_sect
 		if (other->kind == P4D_GPU_SECTION && other->lines[P4D_KEY_USABLE_GIB] &&
 		    l->site->section[other - &l->conf->section[1]].gpu == to->gpu)
 			return fail(l, usable_line, DUPLICATE,
-				    "usable_gib of %s is set twice; the first is on line %u", to->gpu->name,
-				    other->lines[P4D_KEY_USABLE_GIB]);
+				    "usable_gib of %s is set twice; the first is on %s", to->gpu->name,
+				    p4d_conf__place(l->conf, other->lines[P4D_KEY_USABLE_GIB], usable_line,
+						    place, sizeof(place)));
 	if (gib(l, usable_line, P4D_KEY_USABLE_GIB, value_of(l, from, P4D_KEY_USABLE_GIB, 0), &bytes) < 0)
 		return -1;
 	gpus->owned[to->gpu - gpus->gpu].usable_bytes = bytes;
@@ -270,8 +273,7 @@ static int read_sections(load *l)
 		return 0;
 	l->site->section = calloc(total, sizeof(*l->site->section));
 	if (!l->site->section)
-		return p4d_fail(l->err, P4D_E_NO_MEMORY, "%s: no memory for %zu sections", l->conf->path,
-				total);
+		return p4d_fail(l->err, P4D_E_NO_MEMORY, "no memory for %zu sections", total);
 	/* GPUs first: partitions may name them before their section */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < total; i++) {
@@ -290,21 +292,19 @@ static int read_sections(load *l)
 	return 0;
 }
 
-static p4d_site *new_site(const char *path, const char *datadir, const char *gpus, p4d_error *err)
+static p4d_site *new_site(const char *datadir, const char *gpus, p4d_error *err)
 {
 	p4d_site *site = calloc(1, sizeof(*site));
 
-	if (site) {
-		site->path = strdup(path);
+	if (site)
 		site->datadir = strdup(datadir);
-	}
-	if (!site || !site->path || !site->datadir) {
+	if (!site || !site->datadir) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the site's configuration");
 		p4d_site_free(site);
 		return NULL;
 	}
 	site->log = P4D_LOG_REFUSALS;
-	site->policy = (p4d_policy){.mode = P4D_MODE_ENFORCE,
+	site->policy = (p4d_policy){.mode = P4D_MODE_OBSERVE,
 				    .rewrite = P4D_REWRITE_UNSET,
 				    .on_error = P4D_ON_ERROR_PASS,
 				    .unmodelled = P4D_UNMODELLED_WARN,
@@ -317,9 +317,13 @@ static p4d_site *new_site(const char *path, const char *datadir, const char *gpu
 	return site;
 }
 
-p4d_site *p4d_site_default(const char *datadir, p4d_error *err)
+p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err)
 {
-	return new_site("", datadir, NULL, err);
+	p4d_site *site = new_site(datadir, NULL, err);
+
+	if (site)
+		site->policy.mode = mode;
+	return site;
 }
 
 /* A path of the global section; NULL when it is not set. -1 when it is not absolute. */
@@ -351,7 +355,7 @@ static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err
 
 	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
 		return NULL;
-	l.site = new_site(conf->path, data ? data : datadir, gpus, err);
+	l.site = new_site(data ? data : datadir, gpus, err);
 	if (l.site && (own_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0)) {
 		p4d_site_free(l.site);
 		return NULL;
@@ -362,11 +366,36 @@ static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err
 p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint32_t trusted_uid,
 			p4d_error *err)
 {
-	p4d_conf conf;
+	p4d_conf conf = {0};
 
 	if (p4d_conf__read(&conf, path, trust, trusted_uid, err) < 0)
 		return NULL;
 	p4d_site *site = build(&conf, datadir, err);
-	p4d_conf__free(&conf);
+	if (site)
+		site->conf = conf;
+	else
+		p4d_conf__free(&conf);
 	return site;
+}
+
+static bool exists(const char *path)
+{
+	/* anything but "no such file" is worth a message when it is opened */
+	return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+bool p4d_site_find(const char *slurm_conf, char *path, size_t size)
+{
+	const char *slash = slurm_conf ? strrchr(slurm_conf, '/') : NULL;
+	char beside[4096];
+
+	snprintf(beside, sizeof(beside), "%.*s/p4d.conf", slash ? (int)(slash - slurm_conf) : 1,
+		 slash ? slurm_conf : ".");
+	if (!slurm_conf || !exists(beside)) {
+		snprintf(path, size, "%s/p4d.conf", P4D_SYSCONFDIR);
+		if (!slurm_conf || exists(path))
+			return exists(path);
+	}
+	snprintf(path, size, "%s", beside);
+	return exists(path);
 }

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = malloc(size + 1);
 
 	if (!site)
-		site = p4d_site_default(datadir ? datadir : "etc", &err);
+		site = p4d_site_default(datadir ? datadir : "etc", P4D_MODE_OBSERVE, &err);
 	check(text && site);
 	memcpy(text, data, size);
 	text[size] = '\0';

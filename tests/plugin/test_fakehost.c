@@ -562,24 +562,110 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	expect(desc, true, "");
 }
 
-static void it_starts_whatever_p4d_conf_is(void **state)
+/* Restarts slurmctld, as far as the plugin sees it. */
+static void restart(void)
 {
-	char path[300];
+	host.fini();
+	fakehost_forget();
+	assert_int_equal(host.init(), SLURM_SUCCESS);
+}
 
-	site_write("partition {");
-	host.fini();
-	fakehost_forget();
-	assert_int_equal(host.init(), SLURM_SUCCESS);
-	assert_true(logged("p4d uses its defaults"));
-	expect(job_plain("h100"), true, "");
+static void the_last_good_file_outlives_a_restart(void **state)
+{
+	char path[300], kept[320];
+	struct stat st;
+
 	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
-	unlink(path);
-	host.fini();
-	assert_int_equal(host.init(), SLURM_SUCCESS);
-	expect(job_plain("h100"), true, "");
+	snprintf(kept, sizeof(kept), "%s.good", path);
+	assert_int_equal(stat(kept, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	site_write("partition {");
+	restart();
+	assert_non_null(strstr(fakehost_log(), "the last good configuration is in force"));
+	expect(job_plain("strict"), false, "[P4D043]");
 	site_write(NULL);
-	fakehost_forget();
 	assert_true(logged("reloaded"));
+	chmod(path, 0666);
+	restart();
+	expect(job_plain("strict"), false, "[P4D043]");
+	unlink(path);
+	restart();
+	expect(job_plain("strict"), false, "[P4D043]");
+	/* it must be as trustworthy as the file itself */
+	chmod(kept, 0666);
+	restart();
+	expect(job_plain("strict"), true, "");
+	site_write(NULL);
+	assert_true(logged("reloaded"));
+	expect(job_plain("strict"), false, "[P4D043]");
+}
+
+/* Nobody wrote a configuration: nobody is refused, and jobs that would be are logged. */
+static void it_observes_where_nobody_wrote_a_configuration(void **state)
+{
+	char path[300], kept[320];
+	job_desc_msg_t *large = job_planned("h100", LARGE);
+
+	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
+	snprintf(kept, sizeof(kept), "%s.good", path);
+	unlink(path);
+	unlink(kept);
+	restart();
+	fakehost_set(&large->tres_per_node, "gres:gpu:h100:8");
+	expect(large, true, "");
+	assert_non_null(strstr(fakehost_log(), "P4D012"));
+	site_write("mode = enforced\nversion = 1\n");
+	restart();
+	assert_non_null(strstr(fakehost_log(), "p4d.conf:1: mode = enforced"));
+	expect(job_plain("h100"), true, "");
+	/* logged once, not every second */
+	fakehost_forget();
+	sleep(2);
+	assert_null(strstr(fakehost_log(), "enforced"));
+	site_write(NULL);
+	assert_true(logged("reloaded"));
+}
+
+static void a_fix_in_an_included_file_is_seen(void **state)
+{
+	char text[512], more[300];
+	FILE *file;
+
+	snprintf(more, sizeof(more), "%s/more.conf", (const char *)*state);
+	file = fopen(more, "w");
+	fputs("mode = enforced\nversion = 1\n", file);
+	fclose(file);
+	chmod(more, 0644);
+	fakehost_forget();
+	snprintf(text, sizeof(text), "include = \"%s\"\ndata = \"%s\"\nversion = 1\n", more, test_datadir());
+	site_write(text);
+	assert_true(logged("more.conf:1: mode = enforced"));
+	file = fopen(more, "w");
+	fputs("mode = off\nversion = 1\n", file);
+	fclose(file);
+	assert_true(logged("reloaded"));
+	expect(job_plain("strict"), true, "");
+	/* and so is a later change of it */
+	fakehost_forget();
+	file = fopen(more, "w");
+	fputs("require_plan = strict\nmode = enforce\nversion = 1\n", file);
+	fclose(file);
+	assert_true(logged("reloaded"));
+	expect(job_plain("strict"), false, "[P4D043]");
+	unlink(more);
+	site_write(NULL);
+	assert_true(logged("reloaded"));
+}
+
+/* sbatch could not make a plan where the site does not say which GPU it has, and that is not the user's
+ * fault. */
+static void options_pass_where_no_plan_can_be_made(void **state)
+{
+	job_desc_msg_t *desc = job_plain("nowhere");
+
+	(void)state;
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "8");
+	expect(desc, true, "[P4D115]");
 }
 
 static const char *plugin(void)
@@ -648,7 +734,10 @@ int main(void)
 	    TEST(a_good_edit_takes_effect),
 	    TEST(a_file_others_can_write_is_not_trusted),
 	    TEST(unmapped_partitions_are_asked_of_the_cluster),
-	    TEST(it_starts_whatever_p4d_conf_is),
+	    TEST(options_pass_where_no_plan_can_be_made),
+	    TEST(a_fix_in_an_included_file_is_seen),
+	    TEST(the_last_good_file_outlives_a_restart),
+	    TEST(it_observes_where_nobody_wrote_a_configuration),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

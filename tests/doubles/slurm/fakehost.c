@@ -315,6 +315,7 @@ void fakehost_open(fakehost *host, const char *plugin, const char *directory)
 
 	snprintf(conf, sizeof(conf), "%s/slurm.conf", directory);
 	slurm_conf.slurm_conf = conf;
+	slurm_conf.state_save_location = (char *)directory;
 	slurm_conf.slurm_user_id = getuid();
 	host->library = dlopen(plugin, RTLD_LAZY | RTLD_LOCAL);
 	if (!host->library) {

@@ -88,7 +88,11 @@ const char *site_make(void)
 
 void site_remove(void)
 {
+	char kept[320];
+
 	unlink(conf_path());
+	snprintf(kept, sizeof(kept), "%s.good", conf_path());
+	unlink(kept);
 	rmdir(directory);
 }
 

@@ -7,6 +7,7 @@
 #include "guard/guard.h"
 
 #define SITE \
+	"mode = enforce\n" \
 	"partition h100 { gpu = \"h100-80gb\"\n default = true\n gpus_per_node = 8 }\n" \
 	"partition a100 { gpu = \"a100-40gb\"\n gpus_per_node = 8 }\n" \
 	"partition mixed { gpu = {\"h100-80gb\", \"a100-40gb\"} }\n" \

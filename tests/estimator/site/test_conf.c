@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of p4d.conf: what exactly is said of a file that is not accepted, and that no cut goes unnoticed.
  */
+#include <sys/stat.h>
+
 #include "site/conf.h"
 #include "support/conf_file.h"
 
@@ -175,7 +177,7 @@ static void every_cut_is_noticed(void **state)
 	size_t length = strlen(text);
 	for (size_t cut = 0; cut < length; cut++) {
 		p4d_error err = {0};
-		p4d_conf conf;
+		p4d_conf conf = {0};
 		char part[256];
 		snprintf(part, sizeof(part), "%.*s", (int)cut, text);
 		int rc = p4d_conf__parse(&conf, "x", part, cut, &err);
@@ -255,6 +257,122 @@ static void many_sections(void **state)
 	refused(text, P4D_E_CONF_RANGE, "p4d.conf:1024: more than 1023 sections");
 }
 
+/* Writes dir/NAME. */
+static void write_file(const char *name, const char *text)
+{
+	char other[128];
+
+	snprintf(other, sizeof(other), "%s/%s", dir, name);
+	FILE *file = fopen(other, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void remove_file(const char *name)
+{
+	char other[128];
+
+	snprintf(other, sizeof(other), "%s/%s", dir, name);
+	unlink(other);
+}
+
+/* What a file that includes dir/more is refused with. */
+static void included_refused(const char *more, p4d_code code, const char *format, ...)
+{
+	char text[512], message[512];
+	p4d_error err = {0};
+	va_list args;
+
+	write_file("more", more);
+	snprintf(text, sizeof(text), "mode = warn\npartition a { }\ninclude = \"%s/more\"\nversion = 1\n",
+		 dir);
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	assert_null(load(text, &err));
+	assert_string_equal(err.text, message);
+	assert_int_equal(err.code, code);
+}
+
+static void included_files(void **state)
+{
+	char text[512];
+
+	(void)state;
+	write_file("more", "limit = 0.9\npartition b { mode = off }\nversion = 1\n");
+	write_file("most", "partition c { mode = enforce }\nversion = 1\n");
+	snprintf(text, sizeof(text), "mode = warn\ninclude = { \"%s/more\", \"%s/most\" }\nversion = 1\n",
+		 dir, dir);
+	p4d_site *site = loaded(text);
+	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).mode, P4D_MODE_WARN);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){0}).limit == 0.9);
+	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).mode, P4D_MODE_OFF);
+	assert_int_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "c"}).mode, P4D_MODE_ENFORCE);
+	/* a change of any of them is seen */
+	assert_true(p4d_site_is_current(site));
+	write_file("most", "partition d { mode = enforce }\nversion = 1\n");
+	assert_false(p4d_site_is_current(site));
+	p4d_site_free(site);
+
+	included_refused("limit = 2\nversion = 1\n", P4D_E_CONF_RANGE,
+			 "%s/more:1: limit = 2: not above 0 and at most 1", dir);
+	included_refused("\nmode = off\nversion = 1\n", P4D_E_CONF_DUPLICATE,
+			 "%s/more:2: `mode` is set twice; the first is on line 1 of %s/p4d.conf", dir, dir);
+	included_refused(
+	    "partition a { }\nversion = 1\n", P4D_E_CONF_DUPLICATE,
+	    "%s/more:1: section `partition a` appears twice; the first is on line 2 of %s/p4d.conf", dir,
+	    dir);
+	included_refused("\ninclude = \"/x\"\nversion = 1\n", P4D_E_CONF_SYNTAX,
+			 "%s/more:2: an included file cannot include others", dir);
+	included_refused("partition b { }\n", P4D_E_CONF_TRUNCATED,
+			 "%s/more:2: the file is truncated: its last line must be `version = 1`", dir);
+	refused("\ninclude = etc/more\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:2: include = etc/more: not an absolute path");
+
+	/* as trusted as the file that names it */
+	p4d_error err = {0};
+	write_file("more", "version = 1\n");
+	snprintf(text, sizeof(text), "include = \"%s/more\"\nversion = 1\n", dir);
+	write_bytes(text, strlen(text));
+	snprintf(text, sizeof(text), "%s/more", dir);
+	assert_int_equal(chmod(path, 0644) | chmod(text, 0666), 0);
+	assert_null(p4d_site_load(path, test_datadir(), true, (uint32_t)geteuid(), &err));
+	assert_int_equal(err.code, P4D_E_CONF_TRUST);
+	assert_non_null(strstr(err.text, "/more: mode 0666"));
+	remove_file("more");
+	remove_file("most");
+}
+
+/* The copy that slurmctld keeps means the same, and is a file of its own. */
+static void text_of_a_site(void **state)
+{
+	char text[1024];
+
+	(void)state;
+	write_file("more", "qos q { limit = 0.9 }\nversion = 1\n");
+	snprintf(text, sizeof(text),
+		 "mode = warn\nexempt_accounts = { 'a \"b\"', \"it's\" }\nexempt_qos = { }\ninclude = "
+		 "\"%s/more\"\n"
+		 "defaults { seq_len = 4096 }\npartition 'p 1' { gpu = { h100, a100 } default = true }\n"
+		 "version = 1\n",
+		 dir);
+	p4d_site *first = loaded(text);
+	char *once = p4d_site_text(first);
+	remove_file("more");
+	p4d_site *second = loaded(once);
+	char *twice = p4d_site_text(second);
+	assert_string_equal(once, twice);
+	assert_true(p4d_site_policy(second, &(p4d_site_job){.account = "a \"b\""}).exempt);
+	assert_true(p4d_site_policy(second, &(p4d_site_job){.account = "it's"}).exempt);
+	assert_true(p4d_site_policy(second, &(p4d_site_job){.qos = "q"}).limit == 0.9);
+	assert_int_equal(p4d_site_partition_of(second, NULL)->gpus, 2);
+	free(once);
+	free(twice);
+	p4d_site_free(first);
+	p4d_site_free(second);
+}
+
 /* The sample must be valid as shipped, and with every setting that it shows commented out switched on. */
 static void the_sample_is_valid(void **state)
 {
@@ -281,7 +399,7 @@ static void the_sample_is_valid(void **state)
 		/* files of a site need not be here */
 		if (strncmp(at, "#gpus", 5) == 0) {
 			out += sprintf(out, "gpus = \"%s/gpus.json\"\n", test_datadir());
-		} else if (strncmp(at, "#data", 5) != 0) {
+		} else if (strncmp(at, "#data", 5) != 0 && strncmp(at, "#include", 8) != 0) {
 			memcpy(out, at + setting, line - setting);
 			out += line - setting;
 		}
@@ -307,6 +425,8 @@ int main(void)
 	    cmocka_unit_test(text_with_a_second_meaning),
 	    cmocka_unit_test(comments_and_lines_anywhere),
 	    cmocka_unit_test(many_sections),
+	    cmocka_unit_test(included_files),
+	    cmocka_unit_test(text_of_a_site),
 	    cmocka_unit_test(the_sample_is_valid),
 	};
 

@@ -54,8 +54,8 @@ static void every_key_stands_where_its_row_says(void **state)
 	(void)state;
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_conf_key key = (p4d_conf_key)i;
-		if (key == P4D_KEY_VERSION ||
-		    key == P4D_KEY_GPUS) /* the last line; a file that must be there */
+		/* the last line; files that must be there */
+		if (key == P4D_KEY_VERSION || key == P4D_KEY_GPUS || key == P4D_KEY_INCLUDE)
 			continue;
 		for (int kind = 0; kind < P4D_DEFAULTS_SECTION; kind++) {
 			char buf[64];

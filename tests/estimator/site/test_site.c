@@ -45,10 +45,10 @@ static void defaults_without_a_file(void **state)
 {
 	(void)state;
 	p4d_error err = {0};
-	p4d_site *site = p4d_site_default(test_datadir(), &err);
+	p4d_site *site = p4d_site_default(test_datadir(), P4D_MODE_OBSERVE, &err);
 	assert_non_null(site);
 	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
-	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
+	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
 	assert_int_equal(policy.rewrite, P4D_REWRITE_UNSET);
 	assert_int_equal(policy.on_error, P4D_ON_ERROR_PASS);
 	assert_int_equal(policy.unmodelled, P4D_UNMODELLED_WARN);
@@ -64,7 +64,8 @@ static void defaults_without_a_file(void **state)
 	assert_string_equal(p4d_site_path(site), "");
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
-	site = p4d_site_default("/nonexistent", &err); /* p4d knows the GPUs it was built with */
+	site = p4d_site_default("/nonexistent", P4D_MODE_OBSERVE,
+				&err); /* p4d knows the GPUs it was built with */
 	assert_non_null(site);
 	assert_true(p4d_site_gpus(site)->count > 10);
 	p4d_site_free(site);
