@@ -48,17 +48,17 @@ static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged 
 	const char *what = !p4d_on_gpu(j->layout.device) ? "the host memory of a rank"
 			   : subject->capacity.gpu       ? subject->capacity.gpu->name
 							 : "";
-	char fix[480];
+	char fix[480], stage[P4D_WHERE_TEXT];
 
 	if (!e->capacity_bytes)
 		return;
 	if (e->fraction > j->limit) {
 		find_fix(subject, asked, j, fix, sizeof(fix));
-		p4d_subject_say(
-		    subject, P4D_E_DOES_NOT_FIT, fix,
-		    "%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on stage %u of %" PRIu64,
-		    subject->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
-		    100 * e->fraction, 100 * j->limit, what, e->stage, j->layout.pp);
+		p4d_subject_say(subject, P4D_E_DOES_NOT_FIT, fix,
+				"%.200s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) of %s on %s",
+				subject->model, p4d_to_gib(e->peak.device_bytes),
+				p4d_to_gib(e->capacity_bytes), 100 * e->fraction, 100 * j->limit, what,
+				p4d_memory_where(&j->layout, e, stage));
 		j->action = P4D_REJECT;
 		j->code = P4D_E_DOES_NOT_FIT;
 	} else if (e->fraction > j->safe) {

@@ -174,7 +174,8 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		bool of_pipelines =
 		    option == P4D_SCHEDULE || option == P4D_VPP || option == P4D_VOCAB_PARALLEL;
 		bool of_vocabulary = option == P4D_VOCAB_PARALLEL, of_context = option == P4D_CP_COMM;
-		if ((piped || !of_pipelines) && (cut || !of_context) && (!of_vocabulary || cuts_vocabulary))
+		if (p4d_is_set(request, option) && (piped || !of_pipelines) && (cut || !of_context) &&
+		    (!of_vocabulary || cuts_vocabulary))
 			shown.origin[option] = P4D_BY_USER;
 	}
 	if (p4d_is_set(request, P4D_PIPELINE_SPLIT))

@@ -229,11 +229,14 @@ static double draw(p4d_svg *svg, const p4d_picture *picture, const p4d_estimate 
 	}
 	if (estimate->capacity_bytes)
 		draw_limits(svg, picture, estimate, b, top, bottom);
-	if (!b->left_out)
-		return bottom + 30;
-	p4d_svg__text(svg, "dim", 20, bottom + 40, "%u bars are left out; the fullest stage is shown.",
-		      b->left_out);
-	return bottom + 54;
+	double end = bottom + 30;
+	if (b->left_out)
+		p4d_svg__text(svg, "dim", 20, (end += 24) - 14,
+			      "%u bars are left out; the fullest stage is shown.", b->left_out);
+	if (estimate->peak.phase == P4D_EVALUATION)
+		p4d_svg__text(svg, "dim", 20, (end += 24) - 14, "Peak: %s",
+			      p4d_memory_where(picture->layout, estimate, line));
+	return end;
 }
 
 int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err)

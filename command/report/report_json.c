@@ -90,6 +90,7 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	    {"dp", l->dp},
 	    {"vpp", l->vpp},
 	    {"micro_batch", l->micro_batch},
+	    {"eval_micro_batch", l->eval_micro_batch},
 	    {"global_batch", l->global_batch},
 	    {"micro_batches", l->micro_batches},
 	    {"seq_len", l->seq_len},

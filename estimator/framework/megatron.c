@@ -15,6 +15,8 @@
 #include "request/framework.h"
 
 #define AT_PEAK (1u << P4D_AT_BACKWARD_FFN)
+#define IN_LAYER (1u << P4D_AT_EVALUATION_LAYER)
+#define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
 
 /* Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
  * optimizer. */
@@ -127,11 +129,59 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 	}
 }
 
+static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
+		       uint64_t tok)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
+
+	p4d_row_at(rows, live_range, logits, "tp cp", P4D_PART_LOGITS, p4d_dtype_of(l), tok, V, 0);
+	if (!l->fused_cross_entropy)
+		p4d_row_at(rows, live_range, softmax, "tp cp", P4D_PART_LOGITS, P4D_DT_FP32, tok, V, 0);
+}
+
+/* Columns of all that a layer's attention, or its feed-forward part, holds of each token, if it saves
+ * nothing. */
+static uint64_t widest(const p4d_layout *l)
+{
+	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim;
+	const uint64_t gathered = l->cp_comm == P4D_CP_ALL_GATHER ? 2 * l->cp * 2 * G : 0;
+	const uint64_t scores = l->flash_attention ? 0 : 2 * (l->heads / l->tp) * l->seq_len;
+	const uint64_t heads = 2 * A + 2 * G + gathered + scores;
+	const uint64_t ffn = (l->glu ? (l->fused_swiglu ? 3 : 4) : 2) * (l->ffn / l->tp);
+
+	return heads > ffn ? heads : ffn;
+}
+
+/*
+ * evaluate() of training.py: forward passes in micro-batches of their own size, under no_grad() and without
+ * dropout, so that nothing is saved and recomputation changes nothing. A layer holds the residual and its
+ * norm, gathered under sequence parallelism, beside the widest part; the head holds what it does in training.
+ * Derived from the code, not validated against measurements.
+ */
+static void add_evaluation(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const uint64_t tok = l->seq_len / l->cp * l->eval_micro_batch;
+	const uint64_t ns = l->sequence_parallel ? tok / l->tp : tok;
+
+	p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.hidden", "sp cp", P4D_PART_WORKING_SET, dtype, 2, ns,
+		   l->hidden);
+	if (l->sequence_parallel)
+		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
+			   tok, l->hidden, 0);
+	p4d_row_at(rows, IN_LAYER, "evaluation.layer", "tp cp", P4D_PART_WORKING_SET, dtype, tok, widest(l),
+		   0);
+	if (rows->last)
+		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", tok);
+}
+
 static void write_rows(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
-	const uint64_t tok = l->seq_len / l->cp * l->micro_batch, V = (l->vocab + l->tp - 1) / l->tp;
+	const uint64_t tok = l->seq_len / l->cp * l->micro_batch;
 	const uint64_t ns = l->sequence_parallel ? tok / l->tp : tok;
 
 	add_states(rows);
@@ -139,10 +189,7 @@ static void write_rows(p4d_rows *rows)
 		add_weight_grad_buffers(rows);
 	add_activations(rows, tok);
 	if (rows->last) {
-		p4d_row_at(rows, AT_PEAK, "head.logits", "tp cp", P4D_PART_LOGITS, dtype, tok, V, 0);
-		if (!l->fused_cross_entropy)
-			p4d_row_at(rows, AT_PEAK, "head.softmax", "tp cp", P4D_PART_LOGITS, P4D_DT_FP32, tok,
-				   V, 0);
+		add_logits(rows, AT_PEAK, "head.logits", "head.softmax", tok);
 		p4d_row_at(rows, AT_PEAK, "head.hidden", "sp cp", P4D_PART_LOGITS, dtype, 2, ns, l->hidden);
 	}
 	/* Transformer Engine gathers again for the backward pass, and sums gradients in the same type */
@@ -153,6 +200,7 @@ static void write_rows(p4d_rows *rows)
 	p4d_row_at(rows, AT_PEAK, "ffn_gradient", "tp cp", P4D_PART_WORKING_SET, dtype, l->glu ? 2 : 1, tok,
 		   l->ffn / l->tp);
 	p4d_row_at(rows, AT_PEAK, "hidden_gradient", "cp", P4D_PART_WORKING_SET, dtype, tok, l->hidden, 0);
+	add_evaluation(rows);
 }
 
 /* ---- how it is given the plan ---- */
@@ -173,6 +221,16 @@ static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 		add(a, "--pipeline-model-parallel-layout %s", picture);
 }
 
+/* Megatron-LM stops unless evaluation's global batch, by default that of training, is a multiple of this. */
+static void add_evaluation_batch(p4d_text *a, const p4d_layout *l)
+{
+	const uint64_t unit = l->eval_micro_batch * l->dp;
+
+	add(a, "--eval-micro-batch-size %" PRIu64, l->eval_micro_batch);
+	if (l->global_batch % unit)
+		add(a, "--eval-global-batch-size %" PRIu64, (l->global_batch / unit + 1) * unit);
+}
+
 static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
@@ -190,6 +248,8 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 		add(a, "--use-distributed-optimizer");
 	add(a, "--micro-batch-size %" PRIu64, l->micro_batch);
 	add(a, "--global-batch-size %" PRIu64, l->global_batch);
+	if (l->eval_micro_batch != l->micro_batch) /* Megatron Core knows it since 0.18 */
+		add_evaluation_batch(a, l);
 }
 
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
@@ -261,6 +321,7 @@ static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWO
 	    {"--num-virtual-stages-per-pipeline-rank", l->vpp},
 	    {"--num-layers-per-virtual-pipeline-stage", l->layers / (l->pp * l->vpp)},
 	    {"--micro-batch-size", l->micro_batch},
+	    {"--eval-micro-batch-size", l->eval_micro_batch},
 	    {"--global-batch-size", l->global_batch},
 	    {"--seq-length", l->seq_len},
 	    {"--num-layers", l->layers},
@@ -304,6 +365,7 @@ const p4d_framework p4d_framework__megatron = {
     .write_rows = write_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
+    .evaluation = IN_LAYER | IN_HEAD,
     .fragmentation = 53, /* reserved over allocated, mean of 19 runs on B200: 1.053 (1.028 to 1.093) */
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,

@@ -356,6 +356,8 @@ const p4d_framework p4d_framework__p4d = {
     .groups_bytes = groups_bytes,
     .alignment = P4D_ARENA_ALIGNMENT,
     .allocates_plan = true,
+    /* the forward passes of a training step, in its buffers */
+    .evaluation = AT(EMBED) | AT(FORWARD) | AT(HEAD),
     .checkpoints_are_modelled = true,
     .limit = 0.97, /* the context and NCCL are the only allowances */
     .script_words = script_words,

@@ -64,7 +64,8 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool rare = option == P4D_CP || option == P4D_CP_COMM || option == P4D_VPP ||
-			    option == P4D_SCHEDULE || option == P4D_VOCAB_PARALLEL;
+			    option == P4D_SCHEDULE || option == P4D_VOCAB_PARALLEL ||
+			    option == P4D_EVAL_MICRO_BATCH;
 		if (p4d_is_set(asked, option) && asked->value[option] == complete->value[option])
 			continue;
 		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))

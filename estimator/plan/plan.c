@@ -19,7 +19,13 @@ typedef struct region {
 	uint64_t layer, flat, slot, slots, layers, at;
 } region;
 
-/* The regions of the arena, in the order of lifetimes; slots are contiguous, as are the layers in a slot. */
+/* The regions of the arena, in the order of lifetimes, and what is live in the last one at each point. */
+typedef struct arena {
+	region of[P4D_LIVES_IN_RANGE + 1];
+	p4d_packing packing;
+} arena;
+
+/* Slots are contiguous, as are the layers in a slot. */
 static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 {
 	const p4d_plan *plan = rows->plan;
@@ -42,8 +48,38 @@ static void measure_regions(p4d_rows *rows, region of[P4D_LIVES_IN_RANGE + 1])
 	}
 }
 
-static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_IN_RANGE + 1])
+/* Where the transient rows of a live point begin: behind the slots, or where those begin. */
+static uint64_t begin_of(const arena *a, int point)
 {
+	return a->of[P4D_FREE_OF_SLOTS >> point & 1 ? P4D_LIVES_IN_SLOT : P4D_LIVES_IN_RANGE].at;
+}
+
+/* How much of the arena is in use at some points. */
+static uint64_t reach(const arena *a, unsigned points)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < P4D_LIVE_POINTS; i++)
+		if (points >> i & 1 && begin_of(a, i) + a->packing.top[i] > most)
+			most = begin_of(a, i) + a->packing.top[i];
+	return most;
+}
+
+static void find_peak(p4d_plan *plan, const arena *a)
+{
+	plan->live_bytes = 0;
+	plan->peak = P4D_AT_EMBED;
+	for (int i = 0; i < P4D_LIVE_POINTS; i++)
+		if (begin_of(a, i) + a->packing.alive[i] > plan->live_bytes) {
+			plan->live_bytes = begin_of(a, i) + a->packing.alive[i];
+			plan->peak = (p4d_live_point)i;
+		}
+	plan->phase = P4D_FREE_OF_SLOTS >> plan->peak & 1 ? P4D_EVALUATION : P4D_TRAIN;
+}
+
+static void place_rows(p4d_plan *plan, const arena *a)
+{
+	const region *of = a->of;
 	uint64_t layered[P4D_LIVES_IN_RANGE], flat[P4D_LIVES_IN_RANGE];
 
 	for (int i = 0; i < P4D_LIVES_IN_RANGE; i++) {
@@ -53,7 +89,7 @@ static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_IN_RANGE + 1])
 	for (unsigned i = 0; i < plan->count; i++) {
 		p4d_tensor *row = &plan->tensor[i];
 		if (row->lifetime == P4D_LIVES_IN_RANGE) {
-			row->offset += of[P4D_LIVES_IN_RANGE].at;
+			row->offset += begin_of(a, __builtin_ctz(row->live_range));
 			continue;
 		}
 		uint64_t *next = row->layers > 1 ? &layered[row->lifetime] : &flat[row->lifetime];
@@ -64,27 +100,35 @@ static void place_rows(p4d_plan *plan, const region of[P4D_LIVES_IN_RANGE + 1])
 	}
 }
 
-/* Sums the memory classes at the peak: everything persistent, and what is live then. */
-static void sum_parts(p4d_plan *plan, p4d_live_point peak)
+static bool is_live(const p4d_tensor *row, p4d_live_point point)
+{
+	if (row->lifetime == P4D_LIVES_IN_RANGE)
+		return row->live_range >> point & 1;
+	return row->lifetime == P4D_LIVES_ALWAYS || !(P4D_FREE_OF_SLOTS >> point & 1);
+}
+
+/* Sums the memory classes at the peak. */
+static void sum_parts(p4d_plan *plan)
 {
 	memset(plan->part, 0, sizeof(plan->part));
 	for (unsigned i = 0; i < plan->count; i++) {
 		const p4d_tensor *row = &plan->tensor[i];
-		if (row->lifetime != P4D_LIVES_IN_RANGE || row->live_range & 1u << peak)
+		if (is_live(row, plan->peak))
 			plan->part[row->part] += row->bytes * row->layers * row->slots;
 	}
 	/* fragmentation of the packing, if any, counts as working memory */
 	plan->part[P4D_PART_WORKING_SET] += plan->arena_bytes - plan->live_bytes;
 }
 
-static void fill_phases(p4d_plan *plan, const p4d_framework *framework)
+static void fill_phases(p4d_plan *plan, const arena *a, const p4d_framework *framework)
 {
 	for (int phase = 0; phase < P4D_PHASES; phase++)
 		plan->phase_bytes[phase] = plan->persistent_bytes;
 	for (unsigned i = 0; i < plan->count; i++)
 		if (plan->tensor[i].at_first_step)
 			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
-	plan->phase_bytes[P4D_TRAIN] = plan->arena_bytes;
+	plan->phase_bytes[P4D_TRAIN] = reach(a, ~P4D_FREE_OF_SLOTS);
+	plan->phase_bytes[P4D_EVALUATION] = reach(a, framework->evaluation);
 	if (!framework->checkpoints_are_modelled)
 		plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
 }
@@ -103,8 +147,8 @@ p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint6
 }
 
 /* Writes the rows, sizes the regions and packs the transients: all that the arena's size depends on. */
-static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
-		    region regions[P4D_LIVES_IN_RANGE + 1], p4d_live_point *peak, p4d_error *err)
+static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan, arena *a,
+		    p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	p4d_rows rows = {.layout = layout,
@@ -120,30 +164,26 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
 	framework->write_rows(&rows);
-	measure_regions(&rows, regions);
-	const uint64_t transient_at = regions[P4D_LIVES_IN_RANGE].at;
+	measure_regions(&rows, a->of);
 	/* sums of transients and the checked products of the regions are below this */
-	plus(&rows, transient_at, regions[P4D_LIVES_IN_RANGE].flat);
+	plus(&rows, a->of[P4D_LIVES_IN_RANGE].at, a->of[P4D_LIVES_IN_RANGE].flat);
 	if (rows.overflow)
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU of stage %u would hold more than 4 EiB; check layers, hidden, ffn, "
 				"vocab and seq-len",
 				stage);
-	p4d_plan__pack(plan, peak);
-	plan->persistent_bytes = regions[P4D_LIVES_ALWAYS].slot;
-	plan->live_bytes += transient_at;
-	plan->arena_bytes = transient_at + plan->transient_bytes;
+	p4d_plan__pack(plan, &a->packing);
+	plan->arena_bytes = reach(a, ~0u);
 	return 0;
 }
 
 int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
 		   p4d_error *err)
 {
-	region regions[P4D_LIVES_IN_RANGE + 1];
-	p4d_live_point peak;
 	p4d_plan plan;
+	arena a;
 
-	if (tabulate(layout, gpu, stage, &plan, regions, &peak, err) < 0)
+	if (tabulate(layout, gpu, stage, &plan, &a, err) < 0)
 		return -1;
 	*arena_bytes = plan.arena_bytes;
 	return 0;
@@ -152,14 +192,16 @@ int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		   p4d_error *err)
 {
-	region regions[P4D_LIVES_IN_RANGE + 1];
+	arena a;
 
-	if (tabulate(layout, gpu, stage, plan, regions, &plan->peak, err) < 0)
+	if (tabulate(layout, gpu, stage, plan, &a, err) < 0)
 		return -1;
-	plan->phase = P4D_TRAIN;
-	place_rows(plan, regions);
-	sum_parts(plan, plan->peak);
-	fill_phases(plan, p4d_framework_of(layout->framework));
+	plan->persistent_bytes = a.of[P4D_LIVES_ALWAYS].slot;
+	plan->transient_bytes = reach(&a, ~P4D_FREE_OF_SLOTS) - a.of[P4D_LIVES_IN_RANGE].at;
+	find_peak(plan, &a);
+	place_rows(plan, &a);
+	sum_parts(plan);
+	fill_phases(plan, &a, p4d_framework_of(layout->framework));
 	return 0;
 }
 

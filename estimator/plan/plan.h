@@ -36,8 +36,14 @@ typedef enum p4d_live_point {
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
+	/* evaluation without a backward pass to come: activation slots are free then, and share their memory
+	 */
+	P4D_AT_EVALUATION_LAYER,
+	P4D_AT_EVALUATION_HEAD,
 	P4D_LIVE_POINTS
 } p4d_live_point;
+
+#define P4D_FREE_OF_SLOTS (1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD)
 
 /* A row of the table. Sizes are those of one copy on this rank. */
 typedef struct p4d_tensor {
@@ -65,13 +71,13 @@ typedef struct p4d_plan {
 	p4d_slots slots;
 	unsigned count;
 	p4d_tensor tensor[P4D_TENSORS];
-	uint64_t persistent_bytes, transient_bytes;
-	uint64_t arena_bytes;          /* persistent + slots + packed transients */
-	uint64_t live_bytes;           /* most that is live at one point, a bound of the arena's packing */
+	uint64_t persistent_bytes, transient_bytes; /* transient: in training */
+	uint64_t arena_bytes; /* persistent + slots + packed transients; or those of evaluation, if more */
+	uint64_t live_bytes;  /* most that is live at one point, a bound of the arena's packing */
 	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
 	uint64_t phase_bytes[P4D_PHASES];
 	p4d_phase phase;     /* of the peak */
-	p4d_live_point peak; /* when most transient bytes are live */
+	p4d_live_point peak; /* when most bytes are live */
 } p4d_plan;
 
 /*

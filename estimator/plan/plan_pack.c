@@ -3,23 +3,25 @@
 
 #include "plan/plan_rows.h"
 
-_Static_assert(P4D_LIVE_POINTS == 8, "two nibbles of live points");
+_Static_assert(P4D_LIVE_POINTS <= 12, "three nibbles of live points");
 
 /*
  * Transient buffers with disjoint live ranges share memory: each goes on top of all that overlap with it,
  * longest live range first, else in the order of the table. The live ranges are chosen so that this leaves no
  * hole at the peak: long-lived buffers lie below short-lived ones (test_plan_packing checks it).
  */
-void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak)
+void p4d_plan__pack(p4d_plan *plan, p4d_packing *packing)
 {
 	static const uint8_t of_nibble[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 	uint8_t order[P4D_LIVE_POINTS + 1][P4D_TENSORS], count[P4D_LIVE_POINTS + 1] = {0};
-	uint64_t top[P4D_LIVE_POINTS] = {0}, alive[P4D_LIVE_POINTS] = {0};
+	uint64_t *top = packing->top, *alive = packing->alive;
 
+	memset(packing, 0, sizeof(*packing));
 	for (unsigned i = 0; i < plan->count; i++)
 		if (plan->tensor[i].lifetime == P4D_LIVES_IN_RANGE) {
 			unsigned mask = plan->tensor[i].live_range;
-			unsigned points = of_nibble[mask & 15] + of_nibble[mask >> 4];
+			unsigned points =
+			    of_nibble[mask & 15] + of_nibble[mask >> 4 & 15] + of_nibble[mask >> 8];
 			order[points][count[points]++] = (uint8_t)i;
 		}
 	for (int points = P4D_LIVE_POINTS; points > 0; points--)
@@ -40,13 +42,4 @@ void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak)
 				alive[__builtin_ctz(mask)] += at - bottom;
 			}
 		}
-	*peak = 0;
-	plan->transient_bytes = 0;
-	for (int i = 0; i < P4D_LIVE_POINTS; i++) {
-		if (top[i] > plan->transient_bytes)
-			plan->transient_bytes = top[i];
-		if (alive[i] > alive[*peak])
-			*peak = (p4d_live_point)i;
-	}
-	plan->live_bytes = alive[*peak];
 }

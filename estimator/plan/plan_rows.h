@@ -99,9 +99,13 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const 
  * master. Returns the first new row, or where it would be. */
 p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
 
+/* Of the transient rows that are live at each point: where they end, and how many bytes they are. */
+typedef struct p4d_packing {
+	uint64_t top[P4D_LIVE_POINTS], alive[P4D_LIVE_POINTS];
+} p4d_packing;
+
 /*
  * plan_pack.c: offsets (from 0) for the transient rows, so that rows whose live ranges intersect do not
- * overlap. Fills plan->transient_bytes, and plan->live_bytes with the most that is live at one point, a lower
- * bound of it; *peak gets that point.
+ * overlap.
  */
-void p4d_plan__pack(p4d_plan *plan, p4d_live_point *peak);
+void p4d_plan__pack(p4d_plan *plan, p4d_packing *packing);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/stage_memory.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "plan/memory_paper.h"
@@ -249,6 +251,16 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	return 0;
 }
 
+const char *p4d_memory_where(const p4d_layout *l, const p4d_estimate *e, char buf[P4D_WHERE_TEXT])
+{
+	const int length = snprintf(buf, P4D_WHERE_TEXT, "stage %" PRIu32 " of %" PRIu64, e->stage, l->pp);
+
+	if (e->peak.phase == P4D_EVALUATION)
+		snprintf(buf + length, P4D_WHERE_TEXT - (size_t)length,
+			 " in evaluation (eval-micro-batch=%" PRIu64 ")", l->eval_micro_batch);
+	return buf;
+}
+
 const char *p4d_memory_class_name(p4d_memory_class part)
 {
 	static const char *const name[P4D_PART_COUNT] = {
@@ -261,9 +273,11 @@ const char *p4d_memory_class_name(p4d_memory_class part)
 
 const char *p4d_memory_phase_name(p4d_phase phase)
 {
-	static const char *const name[P4D_PHASES] = {"init", "train", "step", "save", "resume"};
+#define PHASE(id, name) #name,
+	static const char *const names[P4D_PHASES] = {P4D_PHASE_LIST(PHASE)};
+#undef PHASE
 
-	return name[phase];
+	return names[phase];
 }
 
 const char *p4d_memory_method_name(int method, int framework)

@@ -33,7 +33,18 @@ typedef enum p4d_memory_class {
 
 #define P4D_NOT_MODELLED UINT64_MAX
 
-typedef enum p4d_phase { P4D_INIT, P4D_TRAIN, P4D_STEP, P4D_SAVE, P4D_RESUME, P4D_PHASES } p4d_phase;
+/* What a job does, one after the other. PHASE(ID, name). Resuming is the load of a checkpoint. */
+#define P4D_PHASE_LIST(PHASE) \
+	PHASE(INIT, init) \
+	PHASE(TRAIN, train) \
+	PHASE(STEP, step) \
+	PHASE(EVALUATION, evaluation) \
+	PHASE(SAVE, save) \
+	PHASE(RESUME, resume)
+
+#define PHASE(id, name) P4D_##id,
+typedef enum p4d_phase { P4D_PHASE_LIST(PHASE) P4D_PHASES } p4d_phase;
+#undef PHASE
 
 /* Memory of one rank of one pipeline stage. The allocator holds the classes before FRAGMENTATION. */
 typedef struct p4d_stage {
@@ -105,6 +116,11 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
  * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: overflow.
  */
 uint64_t p4d_memory_least_states(const p4d_layout *layout);
+
+/* Where the peak is: "stage 1 of 4"; in which phase, unless that is training. */
+enum { P4D_WHERE_TEXT = 96 };
+const char *p4d_memory_where(const p4d_layout *layout, const p4d_estimate *estimate,
+			     char buf[P4D_WHERE_TEXT]);
 
 const char *p4d_memory_class_name(p4d_memory_class part);
 const char *p4d_memory_phase_name(p4d_phase phase);

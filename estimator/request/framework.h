@@ -70,6 +70,7 @@ typedef struct p4d_framework {
 	unsigned alignment;                                                 /* of buffers; a power of two */
 	unsigned fragmentation;        /* allocator overhead, in thousandths of what is allocated */
 	bool allocates_plan;           /* exactly these buffers, at these offsets */
+	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
 	double limit;               /* of the capacity, where the site sets none; 0: that of all frameworks */
 	const char *above_safe_fix; /* NULL: nothing helps */

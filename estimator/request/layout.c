@@ -11,13 +11,15 @@
 #include "request/framework.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
-    P4D_TP,          P4D_CP,       P4D_CP_COMM, P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
-    P4D_MICRO_BATCH, P4D_RECOMPUTE};
+    P4D_TP,          P4D_CP,        P4D_CP_COMM,         P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
+    P4D_MICRO_BATCH, P4D_RECOMPUTE, P4D_EVAL_MICRO_BATCH};
 
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
 	const int64_t otherwise = p4d_request_option_info(option)->number;
 
+	if (option == P4D_EVAL_MICRO_BATCH)
+		return !p4d_is_set(request, option);
 	/* set together: 1f1b with one chunk */
 	if (option == P4D_SCHEDULE || option == P4D_VPP)
 		return request->value[option] == (option == P4D_VPP ? 1 : P4D_SCHEDULE_DEFAULT);
@@ -314,6 +316,8 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->pp = (uint64_t)r->value[P4D_PP];
 	l->vpp = (uint64_t)r->value[P4D_VPP];
 	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
+	l->eval_micro_batch =
+	    p4d_is_set(r, P4D_EVAL_MICRO_BATCH) ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
 	l->global_batch = (uint64_t)r->value[P4D_GLOBAL_BATCH];
 	l->framework = (int)r->value[P4D_FRAMEWORK];
 	l->precision = (int)r->value[P4D_PRECISION];
@@ -345,8 +349,8 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (info->kind != P4D_INTEGER_KIND && info->kind != P4D_CHOICE_KIND)
 			continue;
-		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_NODES ||
-		    i == P4D_GPUS_PER_NODE)
+		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_EVAL_MICRO_BATCH ||
+		    i == P4D_NODES || i == P4D_GPUS_PER_NODE)
 			continue;
 		if (!p4d_is_set(r, (p4d_option)i))
 			return p4d_fail(

@@ -25,7 +25,7 @@ typedef struct p4d_layout {
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
 	/* batch */
-	uint64_t seq_len, micro_batch, global_batch, micro_batches;
+	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;
 	/* switches */
 	int framework, precision, device, schedule, vocab_parallel, recompute;
 	int cp_comm; /* P4D_CP_P2P without context parallelism */
@@ -34,8 +34,11 @@ typedef struct p4d_layout {
 	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
 } p4d_layout;
 
-/* The options that a search may choose, in the order they are printed; and whether a value is the default. */
-enum { P4D_LAYOUT_OPTIONS = 9 };
+/*
+ * The options that a search may choose, in the order they are printed; and whether a value is the default.
+ * eval-micro-batch stays unset unless the user set it: it is then micro-batch.
+ */
+enum { P4D_LAYOUT_OPTIONS = 10 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 

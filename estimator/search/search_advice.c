@@ -11,13 +11,11 @@ static const struct choice {
 	p4d_option option[5];
 	unsigned count;
 } choices[] = {
-    {{P4D_TP}, 1},
-    {{P4D_CP, P4D_CP_COMM}, 2},
-    {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
-    {{P4D_MICRO_BATCH}, 1},
-    {{P4D_RECOMPUTE}, 1},
+    {{P4D_EVAL_MICRO_BATCH}, 1}, {{P4D_TP}, 1},
+    {{P4D_CP, P4D_CP_COMM}, 2},  {{P4D_PP, P4D_VPP, P4D_SCHEDULE, P4D_PIPELINE_SPLIT, P4D_VOCAB_PARALLEL}, 5},
+    {{P4D_MICRO_BATCH}, 1},      {{P4D_RECOMPUTE}, 1},
 };
-enum { CHOICES = sizeof(choices) / sizeof(*choices) };
+enum { CHOICES = sizeof(choices) / sizeof(*choices), OF_EVALUATION = 1 };
 
 /* Unsets the choices of a mask. Returns how many were made, or -1 when one of them was not. */
 static int give_up(p4d_request *request, unsigned mask)
@@ -55,11 +53,20 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 			if (!any || p4d_search__better(&candidate, found, space->safe))
 				*found = candidate;
 			any = true;
+			if (mask == OF_EVALUATION) /* training stays as it is */
+				return most;
 		}
 		if (any)
 			return most;
 	}
 	return -1;
+}
+
+/* An option on a command line cannot be unset, only replaced: evaluation then follows training. */
+static void replace_eval_micro_batch(const p4d_request *request, p4d_request *found)
+{
+	if (p4d_is_set(request, P4D_EVAL_MICRO_BATCH))
+		p4d_request_default(found, P4D_EVAL_MICRO_BATCH, found->value[P4D_MICRO_BATCH], P4D_BY_P4D);
 }
 
 int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
@@ -68,7 +75,11 @@ int p4d_search_nearest(const p4d_request *request, const p4d_search_space *space
 
 	safe.limit = space->safe;
 	int given_up = nearest_below_limit(request, &safe, found);
-	return given_up >= 0 ? given_up : nearest_below_limit(request, space, found);
+	if (given_up < 0)
+		given_up = nearest_below_limit(request, space, found);
+	if (given_up >= 0)
+		replace_eval_micro_batch(request, &found->request);
+	return given_up;
 }
 
 int p4d_search_smallest(const p4d_request *request, const p4d_search_space *space,
@@ -101,6 +112,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 	}
 	return -1;
 fits:
+	replace_eval_micro_batch(request, &found->request);
 	*nodes = bigger.nodes;
 	*gpus_per_node = bigger.gpus_per_node;
 	return 0;

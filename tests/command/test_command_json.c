@@ -113,7 +113,7 @@ static void check_stages(struct json_object *object, uint64_t layers)
 		assert_keys(at(stage, "parts"),
 			    "params grads optimizer activations logits working_set weight_grad_buffers "
 			    "attention staging libraries fragmentation context comm");
-		assert_keys(at(stage, "phases"), "init train step save resume");
+		assert_keys(at(stage, "phases"), "init train step evaluation save resume");
 		assert_int_equal(number(stage, "stage"), i);
 		assert_true(sum_of_parts(stage, &allocated) == number(stage, "device_bytes"));
 		assert_true(allocated == number(stage, "allocated_bytes"));
@@ -182,7 +182,8 @@ static void estimate_has_the_documented_schema(void **state)
 	assert_keys(at(object, "gpu"), "name usable_bytes");
 	assert_step(object);
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");
-	assert_keys(at(object, "layout"), "tp cp pp dp vpp micro_batch global_batch micro_batches seq_len "
+	assert_keys(at(object, "layout"), "tp cp pp dp vpp micro_batch eval_micro_batch global_batch "
+					  "micro_batches seq_len "
 					  "world nodes gpus_per_node cp_comm schedule vocab_parallel "
 					  "recompute sequence_parallel optimizer_sharding precision device "
 					  "cross_entropy swiglu attention dropout "

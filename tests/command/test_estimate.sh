@@ -53,6 +53,22 @@ prints "method paper" "not modelled"
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 8 --framework megatron
 prints "framework megatron" "wgrad buf" "Host memory per node: not modelled"
 
+# evaluation in larger micro-batches than training's may be the peak; its fix leaves training alone
+layout="--model llama3-70b --gpu h100 --nodes 4 --gpus-per-node 8 --framework megatron --tp 8 --pp 4 --cp 1 --vpp 1"
+layout="$layout --micro-batch 1 --recompute full --global-batch 64"
+exits 0 p4d estimate $layout
+prints "evaluation " "Peak: stage 3 in phase train"
+refused P4D012 p4d estimate $layout --eval-micro-batch 64 --svg evaluation.svg
+prints "in evaluation 64" "Peak: stage 3 in phase evaluation"
+says "on stage 3 of 4 in evaluation (eval-micro-batch=64)"
+grep -q '>Peak: stage 3 of 4 in evaluation (eval-micro-batch=64)<' evaluation.svg || fail "the picture does not say so"
+fix=$(fix)
+case $fix in
+*--tp=8*--pp=4*--micro-batch=1*--eval-micro-batch=1*--recompute=full*) ;;
+*) fail "$fix" ;;
+esac
+exits 0 $fix
+
 # host memory, and training on the host
 refused P4D033 p4d estimate --model llama2-13b --gpu h100 --tp 8 --mem 1G
 says "--mem="

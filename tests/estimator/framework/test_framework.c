@@ -171,7 +171,15 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(parts, plan.arena_bytes);
 	assert_int_equal(always, plan.persistent_bytes);
 	assert_int_equal(plan.phase_bytes[P4D_INIT], always - later);
-	assert_int_equal(plan.phase_bytes[P4D_TRAIN], plan.arena_bytes);
+	const uint64_t train = plan.phase_bytes[P4D_TRAIN], evaluation = plan.phase_bytes[P4D_EVALUATION];
+	assert_int_equal(plan.phase, evaluation > train ? P4D_EVALUATION : P4D_TRAIN);
+	assert_int_equal(plan.arena_bytes, evaluation > train ? evaluation : train);
+	assert_true(evaluation > always);
+	/* with the micro-batch of training a forward pass needs no more than both passes */
+	if (l->eval_micro_batch == l->micro_batch || f->allocates_plan)
+		assert_true(evaluation <= train);
+	else
+		assert_true(stage < l->pp - 1 || evaluation > train);
 	assert_true(f->checkpoints_are_modelled == (plan.phase_bytes[P4D_SAVE] != P4D_NOT_MODELLED));
 	assert_int_equal(p4d_memory_of_stage(l, P4D_METHOD_PLAN, NULL, stage, &s, NULL), 0);
 	assert_int_equal(s.allocated_bytes, plan.arena_bytes);
@@ -185,6 +193,7 @@ static void rows_add_up(void **state)
 	static const char *const flags[] = {
 	    MODEL_70B "tp=8",
 	    MODEL_70B "tp=4 pp=4 recompute=full",
+	    MODEL_70B "tp=4 pp=4 recompute=full eval-micro-batch=16",
 	    MODEL_70B "tp=2 pp=4 cp=2 cp-comm=all-gather recompute=selective",
 	    MODEL_70B "tp=4 pp=4 schedule=interleaved vpp=5 recompute=mlp attention=unfused",
 	    MODEL_13B "tp=2 pp=2 precision=fp32 optimizer-sharding=off",
@@ -246,7 +255,7 @@ static void arguments_follow_the_plan(void **state)
 			continue;
 		assert_true(arguments->program && arguments->write && arguments->flags);
 		assert_true(is_exported(arguments->variable));
-		build(MODEL_70B "tp=2 pp=4 cp=2", i, &r);
+		build(MODEL_70B "tp=2 pp=4 cp=2 eval-micro-batch=4", i, &r);
 		assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 		assert_in_range(arguments->flags(&l, flags), 1, P4D_FRAMEWORK_FLAGS);
 		arguments->write(&r, &l, text, sizeof(text));

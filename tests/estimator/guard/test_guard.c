@@ -163,6 +163,9 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("a100", 1), MODEL_70B "tp=8", P4D_E_NO_LAYOUT},
 	    {ON("h100", 4), MODEL_70B "tp=1 pp=1", P4D_E_DOES_NOT_FIT},
 	    {ON("h100", 4), MODEL_70B "tp=8 pp=4 micro-batch=64", P4D_E_DOES_NOT_FIT},
+	    {ON("h100", 1), MODEL_13B "framework=megatron tp=8 pp=1 cp=1 eval-micro-batch=2048",
+	     P4D_E_DOES_NOT_FIT},
+	    {ON("h100", 1), MODEL_70B "framework=megatron tp=8 eval-micro-batch=64", P4D_E_NO_LAYOUT},
 	    {ON("h100", 1), MODEL_13B "tp=3", P4D_E_HEADS},
 	    {ON("h100", 4), MODEL_70B "tp=1 pp=4 pipeline-split=19,21,21,19", P4D_E_DOES_NOT_FIT},
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
@@ -192,6 +195,32 @@ static void a_refusal_names_the_numbers(void **state)
 	t = submit(*state, ON("h100", 1), MODEL_70B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
 	assert_non_null(strstr(t->text, "tp=8 cp=1 pp=1 dp=1 micro-batch=1 seq-len=8192 recompute=full"));
+}
+
+/* A large vocabulary, all recomputed: training fits, evaluation in larger micro-batches does not. */
+static void evaluation_may_be_the_peak(void **state)
+{
+	const char *training =
+	    MODEL_70B "framework=megatron tp=8 cp=1 pp=4 vpp=1 micro-batch=1 recompute=full global-batch=32 ";
+	char flags[512];
+
+	trial *t = submit(*state, ON("h100", 4), training);
+	expect(t, P4D_PASS, P4D_OK);
+	assert_null(strstr(t->verdict.plan, "eval-micro-batch"));
+	snprintf(flags, sizeof(flags), "%s eval-micro-batch=64", training);
+	trial refused = *submit(*state, ON("h100", 4), flags);
+	expect(&refused, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_non_null(strstr(refused.text, ": stage 3 of 4 in evaluation (eval-micro-batch=64) with tp=8"));
+	/* training stays as it is */
+	assert_string_equal(refused.verdict.message[0].fix,
+			    "--p4d-tp=8 --p4d-pp=4 --p4d-recompute=full --p4d-eval-micro-batch=1");
+	fix_works(*state, ON("h100", 4), flags, &refused);
+	/* what a plan leaves out is not what was checked */
+	snprintf(flags, sizeof(flags), "%s eval-micro-batch=4", training);
+	t = submit(*state, ON("h100", 4), flags);
+	expect(t, P4D_PASS, P4D_OK);
+	assert_non_null(strstr(t->verdict.plan, ":eval-micro-batch=4@u:"));
+	expect_verified(*state, t);
 }
 
 static void rewriting(void **state)
@@ -372,6 +401,9 @@ static void megatron_scripts(void **state)
 	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8 --micro-batch-size 1\n";
 	expect(submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none"), P4D_PASS,
 	       P4D_OK);
+	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --eval-micro-batch-size 64\n";
+	t = submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none");
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
 }
 
 static void cpu_jobs_need_no_gpu(void **state)
@@ -499,6 +531,7 @@ int main(void)
 	    cmocka_unit_test(open_flags_are_completed),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
 	    cmocka_unit_test(a_refusal_names_the_numbers),
+	    cmocka_unit_test(evaluation_may_be_the_peak),
 	    cmocka_unit_test(rewriting),
 	    cmocka_unit_test(modes),
 	    cmocka_unit_test(above_safe_is_a_warning),

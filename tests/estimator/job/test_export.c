@@ -51,6 +51,13 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=all-gather framework=megatron", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--context-parallel-size 2 --cp-comm-type all_gather"));
+	/* its global batch must be a multiple of 48 x dp */
+	build(MODEL_70B "tp=8 pp=2 framework=megatron global-batch=64 eval-micro-batch=16", &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
+			       "--global-batch-size 64 --eval-micro-batch-size 16 --num-layers"));
+	build(MODEL_70B "tp=8 pp=2 framework=megatron global-batch=64 eval-micro-batch=48", &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
+			       "--eval-micro-batch-size 48 --eval-global-batch-size 96 --num-layers"));
 	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
 	assert_non_null(
 	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--num-layers-per-virtual-pipeline-stage 4"));

@@ -180,6 +180,38 @@ static void weight_grad_shapes_count_once(void **state)
 	assert_int_equal(e.peak.part[P4D_PART_WEIGHT_GRAD], 2 * (3 * 64 * 64 + 64 * 64 + 256 * 64));
 }
 
+/* All states, and one forward pass: of a layer, or of the head. */
+static void evaluation_of_megatron_by_hand(void **state)
+{
+	const uint64_t parameters =
+	    2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 2 * 256 * 64 + 64;
+	const uint64_t hidden = 2 * 2 * 32 * 64, layer = 2 * 32 * 3 * 128, logits = 32 * 256;
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1");
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + hidden + layer);
+	set_all(&r, "cross-entropy=unfused eval-micro-batch=8");
+	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(e.peak.phase, P4D_EVALUATION);
+	assert_int_equal(e.peak.allocated_bytes, 18 * parameters + 8 * (hidden + (2 + 4) * logits));
+	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], e.peak.allocated_bytes);
+	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 0);
+	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 8 * (2 + 4) * logits);
+	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 8 * hidden);
+	/* without recomputation, as there is no backward pass */
+	set_all(&r, "recompute=full");
+	p4d_estimate again = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(again.peak.allocated_bytes, e.peak.allocated_bytes);
+	/* scores and softmax of four heads are wider than the feed-forward part */
+	set_all(&r, "attention=unfused cross-entropy=fused");
+	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
+			 18 * parameters + 8 * (hidden + 2 * 32 * (2 * 64 + 2 * 32 + 2 * 4 * 32)));
+}
+
 /* Keys and values of all ranks, and their gradients, where that is more than what the peak is made of else.
  */
 static void gathered_keys_of_megatron(void **state)
@@ -365,6 +397,7 @@ int main(void)
 	    cmocka_unit_test(published_measurements),
 	    cmocka_unit_test(malformed_measurements),
 	    cmocka_unit_test(megatron_by_hand),
+	    cmocka_unit_test(evaluation_of_megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(gathered_keys_of_megatron),
 	    cmocka_unit_test(p4d_by_hand),

@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "checkpoint/checkpoint_internal.h"
+#include "request/framework.h"
 #include "run/checkpoint_trainer.h"
 #include "run/memory_report.h"
 #include "support/forked.h"
@@ -74,12 +75,69 @@ static void check_host(const p4d_layout *layout, p4d_trainer *t)
 	      (p4d_checkpoint__owns_shards(layout, place) ? host.saving : 0));
 }
 
+static const uint32_t unwritten = 0xfff1fff1;
+
+/* Weights were made in them. */
+static void forget_gradients(const p4d_trainer *t)
+{
+	uint32_t *word = (uint32_t *)p4d_trainer_gradients(t);
+
+	for (uint64_t i = 0; i < p4d_plan_find(p4d_trainer_plan(t), B_GRADIENTS)->bytes / 4; i++)
+		word[i] = unwritten;
+}
+
+/* Words of the arena that were written, in the copies of a row; those are then marked as expected. */
+static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor *row)
+{
+	uint64_t written = 0;
+
+	for (uint64_t slot = 0; slot < row->slots; slot++)
+		for (uint64_t layer = 0; layer < row->layers; layer++) {
+			const uint64_t at =
+			    (row->offset + slot * row->slot_stride + layer * row->layer_stride) / 4;
+			for (uint64_t i = at; i < at + row->bytes / 4; i++) {
+				written += arena[i] != unwritten;
+				expected[i] = 1;
+			}
+		}
+	return written * 4;
+}
+
+/*
+ * Evaluation alone writes only rows that are live then, none beyond what the plan says, no gradient; and each
+ * slot, as in training.
+ */
+static void check_evaluation(const p4d_layout *layout, const p4d_trainer *t)
+{
+	const p4d_plan *plan = p4d_trainer_plan(t);
+	const uint64_t offset = p4d_plan_find(plan, B_GRADIENTS)->offset;
+	const uint32_t *arena = (const uint32_t *)(p4d_trainer_gradients(t) - offset / 4);
+	char *expected = calloc(plan->arena_bytes / 4, 1);
+	const unsigned points = p4d_framework_of(layout->framework)->evaluation;
+
+	CHECK(expected);
+	for (unsigned i = 0; i < plan->count; i++) {
+		const p4d_tensor *row = &plan->tensor[i];
+		const uint64_t copies = (uint64_t)row->slots * row->layers;
+		const bool in_range = row->lifetime == P4D_LIVES_IN_RANGE;
+		if (row->id == B_GRADIENTS || (in_range && !(row->live_range & points)))
+			continue;
+		const uint64_t written = take_row(arena, expected, row);
+		CHECK(in_range || row->lifetime == P4D_LIVES_ALWAYS ||
+		      written + copies * P4D_ARENA_ALIGNMENT > copies * row->bytes);
+	}
+	for (uint64_t i = 0; i < plan->arena_bytes / 4; i++)
+		CHECK(arena[i] == unwritten || (expected[i] && i * 4 < plan->phase_bytes[P4D_EVALUATION]));
+	free(expected);
+}
+
 static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	uint32_t ranks[FORKED_MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
 	p4d_job_plan plan = {.gpu = NULL};
 	p4d_memory_report report;
 	p4d_step_result result;
+	double loss;
 	p4d_device device;
 	p4d_trainer *t;
 	p4d_group *all;
@@ -95,6 +153,9 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	CHECK(report.used_bytes < 4096 && report.used[P4D_PART_PARAMS] == 0);
 	TRY(p4d_trainer_initialize(t, 1, err));
 	training_text text = {&plan.layout, p4d_trainer_place(t), VOCAB, .documents = false};
+	forget_gradients(t);
+	TRY(p4d_trainer_evaluate(t, 1, training_source, &text, &loss, err));
+	check_evaluation(&plan.layout, t);
 	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
 	CHECK(result.applied && isfinite(result.loss));
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
