@@ -6,7 +6,7 @@
 p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
 	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
 	g++ libsentencepiece-dev"
-p4d_packages_cluster="slurmctld slurmd slurm-client munge"
+p4d_packages_cluster="slurmctld slurmd slurm-client slurmrestd munge"
 p4d_packages_test="procps libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"
 
 # Links that make init start something at boot, one per line.

@@ -14,6 +14,8 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
        cluster.sh pids DIR                 prints the process ids that belong to the cluster
        cluster.sh crash DIR NODE           ends a node as a power failure does: its slurmd, its steps and their processes
        cluster.sh boot DIR NODE            starts the slurmd of a node that crashed
+       cluster.sh crash DIR controller     ends slurmctld in the same way
+       cluster.sh boot DIR controller      starts it again, with the state that it had saved
 
   --auth=none|munge    default munge; with none every local user can submit as any user
   --plugins=DIR        directory with p4d.so and job_submit_p4d.so; without it, a Slurm that knows nothing of p4d
@@ -364,6 +366,12 @@ all_gone() { [ -z "$(pids "$stopped")" ]; }
 # A slurmstepd is not a child of slurmd; it is the father of tasks.
 crash()
 {
+	if [ "$2" = controller ]; then
+		controller=$(cat "$1/run/slurmctld.pid")
+		kill -s KILL "$controller"
+		! alive || wait_for 50 gone "$controller"
+		return
+	fi
 	slurmd=$(cat "$1/run/slurmd-$2.pid")
 	tasks=$(tasks "$1" "$2")
 	fathers=
@@ -383,8 +391,14 @@ boot()
 {
 	dir=$1
 	. "$dir/env"
-	launch "slurmd-$2" slurmd -D -N "$2"
+	if [ "$2" = controller ]; then
+		launch slurmctld slurmctld -D
+		wait_for 100 answers
+	else
+		launch "slurmd-$2" slurmd -D -N "$2"
+	fi
 }
+answers() { timeout 5 scontrol ping 2>/dev/null | grep -q 'is UP'; }
 
 case ${1:-} in
 start)
