@@ -19,7 +19,7 @@ inside()
 	p4d_build "$top" /p4d/build --enable-werror --without-cuda &&
 		make -C /p4d/build -j "$(p4d_cores)" tools >&2 || exit
 	slurmctld -V
-	cd /p4d/build && AGREE_JOBS=1000 "$top/tests/cluster/all.sh" --plugins=/p4d/build/.libs
+	cd /p4d/build && P4D_TEST_ALL=1 "$top/tests/cluster/all.sh" --plugins=/p4d/build/.libs
 }
 if [ "$1" = --inside ]; then
 	inside

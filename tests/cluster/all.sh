@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# all.sh --plugins=DIR: all that is tested in private Slurm clusters, one line for each test. Run from the build directory.
+# all.sh --plugins=DIR: all that is tested in private Slurm clusters, one line for each test; with P4D_TEST_ALL=1 also what
+# takes minutes. Run from the build directory.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 plugins=$1
@@ -25,6 +26,10 @@ without=(bypass_spank c_api complete_plan_without_spank completed conf_reload ed
 tests=("${without[@]/#/$here/test_}")
 
 exec 2>&1
+all=${P4D_TEST_ALL:-}
+unset P4D_TEST_ALL # jobs would have it
+[ -z "$all" ] || export AGREE_JOBS=1000
 "$here/run.sh" --auth=munge "$plugins"
 without_rights "$here/run.sh" --auth=none "$plugins" "${tests[@]/%/.sh}"
 without_rights "$here/flood.sh" "$plugins"
+[ -z "$all" ] || "$here/soak.sh" "$plugins"

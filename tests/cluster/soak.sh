@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # soak.sh --plugins=DIR [--count=N]: four clients submit N jobs (4,000), half of them unfit, with sbatch and through libslurm,
-# while p4d.conf is edited 100 times, half of the edits bad, and slurmctld is killed and started again three times. Prints one
-# line for each thing that has to hold. Run from the build directory.
+# while p4d.conf is edited N/40 times, half of the edits bad, and slurmctld is killed and started again three times. Prints
+# one line for each thing that has to hold. Run from the build directory.
 set -u
 SOURCE=$(cd "$(dirname "$0")/../.." && pwd)
 cluster=$SOURCE/tests/cluster/cluster.sh
@@ -11,9 +11,10 @@ plugins=${1#--plugins=}
 count=${2:-}
 count=${count#--count=}
 count=${count:-4000}
-edits=100 kills=3
+edits=$((count / 40)) kills=3
 
 dir=$(mktemp -d "$("$cluster" home)/p4d.XXXXXX") || exit 1
+chmod 755 "$dir" # munged has to be reached by all
 running=
 trap 'kill $running 2>/dev/null; wait; "$cluster" stop "$dir/slurm"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -51,7 +52,9 @@ client()
 	while [ "$job" -lt "$count" ]; do
 		kind=$((job / 4 % 4))
 		name=job$kind-$job
-		for try in $(seq 100); do
+		tries=0
+		while [ "$tries" -lt 100 ]; do
+			tries=$((tries + 1))
 			if submit_job "$kind" "$name" >"out$1" 2>"err$1"; then
 				echo "$kind $name accepted"
 				# a line with "error" makes a tool that reads stderr cancel the job
@@ -101,7 +104,7 @@ for number in 0 1 2 3; do
 	running="$running $!"
 done
 edited=0 killed=0 since=$(date +%s)
-while done=$(progress) && [ "$done" -lt "$count" ] && [ $(($(date +%s) - since)) -lt 1200 ]; do
+while done=$(progress); [ "$done" -lt "$count" ] && [ $(($(date +%s) - since)) -lt 1200 ]; do
 	# both keep step with the clients
 	if [ $((edited * count)) -le $((done * edits)) ] && [ "$edited" -lt "$edits" ]; then
 		edited=$((edited + 1))
