@@ -39,7 +39,7 @@ libp4d_la_SOURCES = \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
-	estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
+	estimator/model/presets.h estimator/model/presets.c estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
 	estimator/model/rope.h estimator/model/rope.c \
 	estimator/gpu/gpu_load.c \
 	estimator/site/conf.h estimator/site/conf_keys.def estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \

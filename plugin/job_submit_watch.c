@@ -38,6 +38,10 @@ static time_t cluster_due;
 
 static void publish_site(p4d_site *fresh)
 {
+	p4d_error err;
+
+	if (fresh && p4d_site_load_presets(fresh, &err) < 0)
+		slurm_error("p4d: [P4D%03d] %s; plans are not compared with all presets", err.code, err.text);
 	pthread_rwlock_wrlock(&published);
 	p4d_site *old = site;
 	site = fresh;

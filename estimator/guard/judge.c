@@ -58,6 +58,22 @@ static int check_host_memory(const p4d_verdict *v, p4d_error *err)
 	return p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
 }
 
+/* Training on the host leaves the job's GPUs idle, and their memory is not what limits it. */
+static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
+{
+	static const char text[] = "the job requests GPUs, but --p4d-device=cpu trains on the host";
+
+	if (p4d_on_gpu(v->layout.device) || !p4d_job_wants_gpus(job))
+		return 0;
+	if (v->policy.require_plan) {
+		p4d_fail(err, P4D_E_IDLE_GPUS, "%s, and GPU jobs of this partition must train on them", text);
+		return p4d_fix(err, "--p4d-device=cuda");
+	}
+	v->action = P4D_WARN;
+	p4d_verdict__say(v, P4D_E_IDLE_GPUS, "%s", text);
+	return 0;
+}
+
 static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of(v->layout.framework);
@@ -121,7 +137,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0)
+	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0 ||
+	    check_idle_gpus(job, v, err) < 0)
 		return -1;
 	if (job->script) {
 		p4d_script script = p4d_script_scan(job->script, job->script_length, &v->layout);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "guard/verdict.h"
 
 /* The command that completes the job's options. */
@@ -68,17 +69,52 @@ static int check_options(const p4d_request *options, const p4d_request *plan, p4
 	return 0;
 }
 
+/*
+ * A plan that names a preset has its numbers, but for those that the user set, which are then part of the
+ * model's name in messages and logs: "llama3-70b,layers=12".
+ */
+static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdict *v, p4d_error *err)
+{
+	const p4d_request *preset = p4d_site_preset(site, plan->model);
+	p4d_text name = p4d_text_in(v->model, sizeof(v->model));
+	char left[128], right[128];
+
+	p4d_text_add(&name, plan->model);
+	for (int i = 0; preset && i < P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		const p4d_option_info *info = p4d_request_option_info(option);
+		if (!(info->where & P4D_WHERE_MODEL) && option != P4D_UNMODELLED)
+			continue;
+		p4d_request_value_text(plan, option, left, sizeof(left));
+		p4d_request_value_text(preset, option, right, sizeof(right));
+		if (p4d_is_set(plan, option) == p4d_is_set(preset, option) && !strcmp(left, right))
+			continue;
+		if (plan->origin[option] == P4D_BY_USER && option != P4D_UNMODELLED) {
+			p4d_text_entry(&name, ",", "%s=%s", info->name, left);
+		} else {
+			p4d_fail(err, P4D_E_PLAN_CHANGED, "%s is %s in the plan, but %s in its model %s",
+				 info->name, p4d_is_set(plan, option) ? left : "not set",
+				 p4d_is_set(preset, option) ? right : "not set", plan->model);
+			return p4d_fix(err, "unset P4D_PLAN and submit again with --p4d-model=%s",
+				       plan->model);
+		}
+	}
+	return 0;
+}
+
 static int check_world(const p4d_request *plan, const p4d_geometry *geometry, p4d_error *err)
 {
-	int64_t nodes = plan->value[P4D_NODES], gpus = plan->value[P4D_GPUS_PER_NODE];
+	const int64_t nodes = plan->value[P4D_NODES], ranks = plan->value[P4D_GPUS_PER_NODE];
+	const bool cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 
-	if (nodes == geometry->nodes && gpus == geometry->gpus_per_node)
+	if (nodes == geometry->nodes && ranks == geometry->gpus_per_node)
 		return 0;
 	p4d_fail(err, P4D_E_GEOMETRY,
-		 "the plan is for %" PRId64 " nodes of %" PRId64 " GPUs, the job asks for %" PRIu32
+		 "the plan is for %" PRId64 " nodes of %" PRId64 " %s, the job asks for %" PRIu32
 		 " of %" PRIu32,
-		 nodes, gpus, geometry->nodes, geometry->gpus_per_node);
-	return p4d_fix(err, "--nodes=%" PRId64 " --gpus-per-node=%" PRId64, nodes, gpus);
+		 nodes, ranks, cpu ? "ranks on the host" : "GPUs", geometry->nodes, geometry->gpus_per_node);
+	return p4d_fix(err, "--nodes=%" PRId64 " --%s-per-node=%" PRId64, nodes, cpu ? "ntasks" : "gpus",
+		       ranks);
 }
 
 static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
@@ -90,6 +126,8 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	if (p4d_plan_read(line, plan, err) < 0)
 		return -1;
 	if (options && check_options(options, plan, err) < 0)
+		return -1;
+	if (check_model(site, plan, v, err) < 0)
 		return -1;
 	if (p4d_is_set(plan, P4D_UNMODELLED)) {
 		return p4d_guard__judge_unmodelled(plan, v, err);
@@ -127,7 +165,9 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
-	p4d_verdict__name_model(verdict, plan && *plan ? &request : options ? options : &request);
+	if (!verdict->model[0])
+		p4d_verdict__name_model(verdict,
+					options && !p4d_is_set(&request, P4D_MODEL) ? options : &request);
 	p4d_verdict__finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
 	/* a refused plan that passes anyway is the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)

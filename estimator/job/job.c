@@ -237,8 +237,11 @@ static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *want
 	return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", out->nodes ? out->nodes : 1, has ? has : 1);
 }
 
-/* Memory of a node of the partition, without asking the cluster just for this. */
-static uint64_t node_memory(const p4d_site *site, const p4d_job *job, const p4d_job_lazy_cluster *lazy,
+/*
+ * Memory of a node of the partition. The cluster is asked just for this only for training on the host, where
+ * nothing else limits it: no job gets more than there is.
+ */
+static uint64_t node_memory(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
 			    const p4d_geometry *geometry)
 {
 	const char *name = geometry->partition[0] ? geometry->partition : job->partition;
@@ -247,18 +250,19 @@ static uint64_t node_memory(const p4d_site *site, const p4d_job *job, const p4d_
 
 	if (section && section->mem_per_node_bytes)
 		return section->mem_per_node_bytes;
-	if (!job->mem_is_all)
+	if (!job->mem_is_all && !job->cpu)
 		return 0; /* what a job gets without --mem is not in the cluster's facts */
-	for (size_t i = 0; lazy->cluster && i < lazy->cluster->count; i++) {
-		const p4d_partition_facts *row = &lazy->cluster->row[i];
-		if (name && !strcmp(row->partition, name) && row->mem_bytes &&
+	const p4d_cluster *cluster = job->cpu ? p4d_job__lazy(lazy) : lazy->cluster;
+	for (size_t i = 0; cluster && i < cluster->count; i++) {
+		const p4d_partition_facts *row = &cluster->row[i];
+		if ((name ? !strcmp(row->partition, name) : row->is_default) && row->mem_bytes &&
 		    (!least || row->mem_bytes < least))
 			least = row->mem_bytes;
 	}
 	return least;
 }
 
-static int read_memory(const p4d_site *site, const p4d_job *job, const p4d_job_lazy_cluster *lazy,
+static int read_memory(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
 		       p4d_geometry *out, p4d_error *err)
 {
 	if (job->mem_is_all) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <json-c/json.h>
 
@@ -30,3 +31,6 @@ int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *pre
  * through the others.
  */
 int p4d_model__preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err);
+
+/* True when a name means one of these (comma-separated), ignoring case and separators. */
+bool p4d_model__same_name(const char *names, const char *name);

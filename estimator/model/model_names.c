@@ -62,41 +62,60 @@ static void path_of(const char *datadir, const char *file, char *path, size_t si
 	snprintf(path, size, "%s/models/%s", datadir, file);
 }
 
+static bool is_separator(char c)
+{
+	return c == '-' || c == '_' || c == '.' || c == ' ';
+}
+
 /* Normalizes a name for comparison: lower case, without separators. */
 static void squeeze(const char *name, size_t length, char *key, size_t size)
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < length && used + 1 < size; i++)
-		if (!strchr("-_. ", name[i]))
+		if (!is_separator(name[i]))
 			key[used++] = (char)tolower((unsigned char)name[i]);
 	key[used] = '\0';
 }
 
-static bool same_name(const char *name, size_t length, const char *key)
+/* True when both are the same once normalized. */
+static bool same_name(const char *name, size_t length, const char *other)
 {
-	char squeezed[MAX_KEY];
+	const char *end = name + length;
 
-	squeeze(name, length, squeezed, sizeof(squeezed));
-	return !strcmp(squeezed, key);
+	for (;; name++, other++) {
+		while (name < end && is_separator(*name))
+			name++;
+		while (*other && is_separator(*other))
+			other++;
+		if (name == end || !*other)
+			return name == end && !*other;
+		if (tolower((unsigned char)*name) != tolower((unsigned char)*other))
+			return false;
+	}
+}
+
+bool p4d_model__same_name(const char *names, const char *name)
+{
+	for (const char *at = names; *at; at += *at == ',') {
+		size_t length = strcspn(at, ",");
+		if (same_name(at, length, name))
+			return true;
+		at += length;
+	}
+	return false;
 }
 
 /* A preset that cannot be read has no aliases; an error only when it is requested by name. */
-static bool has_alias(const char *path, const char *key)
+static bool has_alias(const char *path, const char *name)
 {
 	struct json_object *object = p4d_json_read(path, MAX_PRESET, NULL);
 	char aliases[sizeof(((p4d_preset *)0)->aliases)] = "";
-	bool found = false;
 
 	if (object && p4d_json_list(object, "aliases", aliases, sizeof(aliases), NULL) < 0)
 		aliases[0] = '\0';
 	json_object_put(object);
-	for (const char *at = aliases; *at && !found;) {
-		size_t length = strcspn(at, ",");
-		found = same_name(at, length, key);
-		at += length + (at[length] == ',');
-	}
-	return found;
+	return p4d_model__same_name(aliases, name);
 }
 
 /* Insertions, deletions and replacements that turn a into b. */
@@ -167,7 +186,6 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 
 int p4d_model__preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err)
 {
-	char key[MAX_KEY];
 	listing list;
 	int found = -1;
 
@@ -175,13 +193,12 @@ int p4d_model__preset_find(const char *name, const char *datadir, char *path, si
 		return 0;
 	if (list_presets(datadir, &list, err) < 0)
 		return -1;
-	squeeze(name, strlen(name), key, sizeof(key));
 	for (int i = 0; i < list.count && found < 0; i++)
-		if (same_name(list.file[i]->d_name, stem(list.file[i]), key))
+		if (same_name(list.file[i]->d_name, stem(list.file[i]), name))
 			found = i;
 	for (int i = 0; i < list.count && found < 0; i++) {
 		path_of(datadir, list.file[i]->d_name, path, size);
-		if (has_alias(path, key))
+		if (has_alias(path, name))
 			found = i;
 	}
 	if (found >= 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/plan_line.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,13 +16,18 @@ static const char hash_key[] = ":hash=";
 static const char origin_letter[] = {
     [P4D_BY_USER] = 'u', [P4D_BY_SITE] = 's', [P4D_BY_MODEL] = 'm', [P4D_BY_P4D] = 'p'};
 
+static const char literal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+,-";
+
 enum { VALUE_MAX = 1024 };
 
 static void put_encoded(p4d_text *line, const char *text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		p4d_text_print(line, isalnum(c) || strchr("._/+,-", c) ? "%c" : "%%%02x", c);
+	while (*text) {
+		const size_t plain = strspn(text, literal);
+		p4d_text_add_bytes(line, text, plain);
+		text += plain;
+		if (*text)
+			p4d_text_print(line, "%%%02x", (unsigned char)*text++);
 	}
 }
 
@@ -161,6 +165,7 @@ static int read_item(const char *item, size_t length, p4d_request *request, p4d_
 int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 {
 	p4d_request result;
+	char again[P4D_PLAN_MAX];
 	size_t length = strnlen(line, P4D_PLAN_MAX);
 
 	if (length == P4D_PLAN_MAX)
@@ -189,6 +194,8 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 			return -1;
 		at = end < tail ? end + 1 : end;
 	}
+	if (p4d_plan_write(&result, again, sizeof(again), NULL) < 0 || strcmp(line, again) != 0)
+		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: not spelt as p4d writes it");
 	*request = result;
 	return 0;
 }

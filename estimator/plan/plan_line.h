@@ -37,7 +37,8 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 /* Writes the line. Errors: PLAN_SYNTAX when it does not fit size. */
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err);
 
-/* Reads a line. Errors: PLAN_SYNTAX, PLAN_CHANGED (hash), VALUE. */
+/* Reads a line, which must be spelt exactly as p4d_plan_write spells it. Errors: PLAN_SYNTAX, PLAN_CHANGED
+ * (hash), VALUE. */
 int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
 
 /* True when both describe the same job: every plan option has the same value (origins may differ). name: the

@@ -64,6 +64,16 @@ char *p4d_site_text(const p4d_site *site)
 	return p4d_conf__text(&site->conf);
 }
 
+int p4d_site_load_presets(p4d_site *site, p4d_error *err)
+{
+	return p4d_presets_load(&site->presets, site->datadir, err);
+}
+
+const p4d_request *p4d_site_preset(const p4d_site *site, const char *name)
+{
+	return p4d_presets_find(&site->presets, name);
+}
+
 const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char *name)
 {
 	const p4d_site_section *section =
@@ -240,6 +250,7 @@ void p4d_site_free(p4d_site *site)
 		return;
 	p4d_gpus_free(&site->gpus);
 	p4d_conf__free(&site->conf);
+	p4d_presets_free(&site->presets);
 	free(site->datadir);
 	free(site->require_plan);
 	free(site->exempt_accounts);

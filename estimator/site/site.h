@@ -85,7 +85,15 @@ char *p4d_site_text(const p4d_site *site);
 
 const p4d_gpus *p4d_site_gpus(const p4d_site *site);
 const char *p4d_site_datadir(const p4d_site *site); /* where models/ is */
-const char *p4d_site_path(const p4d_site *site);    /* "" for the default */
+
+/*
+ * Loads the presets of datadir, for p4d_site_preset, which does no I/O: the complete model of a name or an
+ * alias; NULL: no preset, or they were not loaded. Errors: as p4d_presets_load.
+ */
+int p4d_site_load_presets(p4d_site *site, p4d_error *err);
+const p4d_request *p4d_site_preset(const p4d_site *site, const char *name);
+
+const char *p4d_site_path(const p4d_site *site); /* "" for the default */
 
 /* The section of a partition, NULL when it has none. name NULL: the one marked default, else NULL. */
 const p4d_site_partition *p4d_site_partition_of(const p4d_site *site, const char *name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "model/presets.h"
 #include "site/conf.h"
 #include "site/site.h"
 
@@ -25,6 +26,7 @@ struct p4d_site {
 	uint64_t host_bytes_per_rank;
 	char *require_plan, *exempt_accounts, *exempt_qos; /* comma-separated; NULL: none */
 	p4d_request defaults;
+	p4d_presets presets; /* none until p4d_site_load_presets */
 	size_t sections;
 	p4d_site_section *section;
 };

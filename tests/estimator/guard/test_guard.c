@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "guard/guard.h"
+#include "model/model.h"
 
 #define SITE \
 	"mode = enforce\n" \
@@ -428,6 +429,34 @@ static void cpu_jobs_need_no_gpu(void **state)
 	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT, P4D_E_NO_LAYOUT);
 }
 
+static const p4d_cluster *small_nodes(void *unused)
+{
+	static p4d_partition_facts facts = {.partition = "h100", .mem_bytes = (uint64_t)64 << 30};
+	static const p4d_cluster cluster = {1, &facts};
+
+	(void)unused;
+	return &cluster;
+}
+
+static void nobody_gets_past_the_check_on_the_host(void **state)
+{
+	static trial t;
+	p4d_job job = {.partition = "h100", .min_nodes = 1, .max_nodes = 1, .tasks_per_node = 8};
+
+	/* without --mem it has at most the memory of the node */
+	for (int known = 0; known < 2; known++) {
+		memset(&t, 0, sizeof(t));
+		set_all(&t.request, MODEL_13B "tp=2 device=cpu global-batch=64");
+		p4d_guard_complete(*state, &job, known ? small_nodes : NULL, NULL, 0, &t.request, &t.verdict);
+		expect(&t, known ? P4D_REJECT : P4D_PASS, known ? P4D_E_NO_LAYOUT : P4D_E_CHOSE);
+	}
+	/* GPUs that it would not use: where plans are required, that would be the way around them */
+	job.gres = "gpu:8";
+	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_WARN, P4D_E_IDLE_GPUS);
+	job.partition = "strict";
+	expect(submit(*state, job, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT, P4D_E_IDLE_GPUS);
+}
+
 /* ---- slurmctld ---- */
 
 static p4d_verdict *verify(const p4d_site *site, p4d_job job, const char *plan, const char *options)
@@ -524,6 +553,53 @@ static void failures_before_judging(void **state)
 	assert_int_equal(v.action, P4D_WARN); /* on_error = pass */
 }
 
+/* Tries a plan with a correct hash: 0 it passes, else the code. */
+static p4d_code verified(const p4d_site *site, const p4d_job *job, const p4d_request *plan, char model[64])
+{
+	static p4d_verdict v;
+	char line[P4D_PLAN_MAX];
+
+	assert_int_equal(p4d_plan_write(plan, line, sizeof(line), NULL), 0);
+	p4d_guard_verify(site, job, NULL, NULL, line, NULL, &v);
+	memcpy(model, v.model, sizeof(v.model));
+	return v.action == P4D_REJECT ? v.message[0].code : P4D_OK;
+}
+
+static void a_preset_has_its_numbers(void **state)
+{
+	p4d_site *site = *state;
+	p4d_job job = ON("h100", 4);
+	p4d_request honest = {0}, forged;
+	static p4d_verdict v;
+	p4d_error err;
+	char model[64];
+
+	if (p4d_site_load_presets(site, &err) < 0)
+		fail_msg("%s", err.text);
+	set_all(&honest, "model=Llama-3_70B tp=8 pp=4 framework=megatron");
+	assert_int_equal(p4d_model_resolve(&honest, test_datadir(), NULL, &err), 0);
+	p4d_guard_complete(site, &job, NULL, NULL, 2048, &honest, &v);
+	assert_int_equal(verified(site, &job, &honest, model), P4D_OK);
+	assert_string_equal(model, "Llama-3_70B");
+
+	forged = honest;
+	forged.value[P4D_LAYERS] = 4;
+	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
+	forged.origin[P4D_LAYERS] = P4D_BY_P4D;
+	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
+	/* the user may, but then the name says so */
+	forged.origin[P4D_LAYERS] = P4D_BY_USER;
+	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
+	assert_string_equal(model, "Llama-3_70B,layers=4");
+
+	forged = honest;
+	snprintf(forged.unmodelled, sizeof(forged.unmodelled), "x");
+	for (p4d_origin origin = P4D_BY_USER; origin <= P4D_BY_P4D; origin++) {
+		p4d_request_put(&forged, P4D_UNMODELLED, 1, origin);
+		assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -543,10 +619,12 @@ int main(void)
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
+	    cmocka_unit_test(nobody_gets_past_the_check_on_the_host),
 	    cmocka_unit_test(plans_are_required_or_complete),
 	    cmocka_unit_test(plans_must_match_the_job),
 	    cmocka_unit_test(at_most_four_lines),
 	    cmocka_unit_test(failures_before_judging),
+	    cmocka_unit_test(a_preset_has_its_numbers),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
