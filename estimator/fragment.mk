@@ -2,15 +2,22 @@
 # libp4d: linked into the command, both plugins, the runtime and the tests. Nothing here knows Slurm or CUDA. One room per
 # concept, lowest first; tests/house/test_rooms.sh holds the order.
 
-# base, and what reads gpus.json: the generator of the GPU table needs no more.
-noinst_LTLIBRARIES += libp4dbase.la
-libp4dbase_la_SOURCES = \
+# The table of options and the names of a job's variables: all that p4d.so takes, so without other libraries.
+noinst_LTLIBRARIES += libp4doptions.la
+libp4doptions_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
 	estimator/base/text.h estimator/base/text.c \
 	estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
-	estimator/base/hash.h \
 	estimator/base/option.h estimator/base/option.c \
+	estimator/request/options.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/job/export.h estimator/job/export.c
+libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
+
+# base, and what reads gpus.json: the generator of the GPU table needs no more.
+noinst_LTLIBRARIES += libp4dbase.la
+libp4dbase_la_SOURCES = \
+	estimator/base/hash.h \
 	estimator/base/file.h estimator/base/file.c \
 	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \
@@ -19,7 +26,7 @@ libp4dbase_la_SOURCES = \
 	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
-libp4dbase_la_LIBADD = $(JSONC_LIBS)
+libp4dbase_la_LIBADD = libp4doptions.la $(JSONC_LIBS)
 
 # The part of base that touches files and the machine. Slurm's plugins do without.
 noinst_LTLIBRARIES += libp4dhost.la
@@ -33,8 +40,7 @@ libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
 noinst_LTLIBRARIES += libp4d.la
 libp4d_la_SOURCES = \
-	estimator/request/options.def \
-	estimator/request/devices.h estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/framework.h estimator/request/framework.c \
@@ -47,7 +53,7 @@ libp4d_la_SOURCES = \
 	estimator/site/site.h estimator/site/site_internal.h estimator/site/site_load.c estimator/site/site.c \
 	estimator/job/job.h estimator/job/job_internal.h estimator/job/gres.c estimator/job/job_gpu.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
-	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c estimator/job/export.h estimator/job/export.c \
+	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \

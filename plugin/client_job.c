@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client_job.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "client_option.h"
 #include "slurm_compat.h"
 
-enum { SCRIPT_MAX_BYTES = 4 << 20, LOG_LEVEL_INFO = 3 };
+enum { SCRIPT_MAX_BYTES = 4 << 20 };
 
 /* The options that decide where a job runs, by Slurm's names. */
 static const struct {
@@ -38,32 +37,6 @@ static const struct {
     {"reservation", P4D_SBATCH_RESERVATION},
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
-
-/* Symbols of sbatch, salloc and srun; NULL where not exported. */
-static struct {
-	bool looked_up;
-	void *options;
-	bool (*is_set)(void *options, const char *name);
-	char *(*get)(void *options, const char *name);
-} client;
-
-char *p4d_client_option(const char *name)
-{
-	if (!client.looked_up) {
-		client.looked_up = true;
-		client.options = dlsym(RTLD_DEFAULT, "opt");
-		*(void **)&client.is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
-		*(void **)&client.get = dlsym(RTLD_DEFAULT, "slurm_option_get");
-	}
-	/* the value of an option that is not set is garbage */
-	if (!client.options || !client.is_set || !client.get || !client.is_set(client.options, name))
-		return NULL;
-	char *text = client.get(client.options, name);
-	char *copy = text ? strdup(text) : NULL;
-	if (text)
-		slurm_xfree((void **)&text);
-	return copy;
-}
 
 /* Slurm prints a size of zero, as in --mem=0, with a unit that it does not have: "0?". */
 static void mend_size(char *text)
@@ -105,21 +78,6 @@ static char *read_file(const char *path, size_t *length)
 	return text;
 }
 
-bool p4d_client_is_salloc(void)
-{
-	return !strcmp(program_invocation_short_name, "salloc");
-}
-
-uint32_t p4d_client_job_id(void)
-{
-	char *given = p4d_client_option("jobid");
-	const char *text = given ? given : getenv("SLURM_JOB_ID");
-	uint32_t job_id = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
-
-	free(given);
-	return job_id;
-}
-
 char *p4d_client_script(size_t *length)
 {
 	char *text = NULL;
@@ -143,12 +101,4 @@ char *p4d_client_script(size_t *length)
 	}
 	free(line);
 	return text;
-}
-
-bool p4d_client_talks(void)
-{
-	int (*level)(void);
-
-	*(void **)&level = dlsym(RTLD_DEFAULT, "slurm_get_log_level");
-	return !level || level() >= LOG_LEVEL_INFO;
 }

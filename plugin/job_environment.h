@@ -18,6 +18,9 @@
  */
 enum { P4D_ENVIRONMENT_EXPORTS = 32, P4D_ENVIRONMENT_OUTPUTS = P4D_ENVIRONMENT_EXPORTS + P4D_OPTIONS };
 
+/* With this the ranks of p4d-train authenticate each other. */
+#define P4D_JOB_KEY "P4D_JOB_KEY"
+
 /* More variables that begin like p4d's than any job has; slurmctld refuses more. */
 enum { P4D_ENVIRONMENT_MOST = 1024 };
 

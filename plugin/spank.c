@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p4d.so: the entry points of the SPANK plugin, by Slurm's contexts.
+ * p4d.so: the entry points of the SPANK plugin, by Slurm's contexts. It is loaded for every job and step of
+ * the cluster, so it knows its options and the variables to remove from a job; the rest is in
+ * libp4d-client.so.
  *
  *   sbatch, salloc   allocator   spank_submit.c
  *   srun             local       spank_submit.c (a job of its own, or a step of the job around it)
@@ -8,11 +10,11 @@
  */
 #include <stdlib.h>
 
-#include "client_job.h"
+#include "client_option.h"
+#include "job/export.h"
 #include "slurm_compat.h"
+#include "spank_client.h"
 #include "spank_options.h"
-#include "spank_step.h"
-#include "spank_submit.h"
 
 /* what Slurm looks up */
 #pragma GCC visibility push(default)
@@ -43,32 +45,59 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	}
 }
 
+/* A job's options, or those of one of its components, are known. */
+static int submit(spank_t spank, int argc, char **argv)
+{
+	const p4d_given *given = p4d_options_given();
+	bool step = spank_context() == S_CTX_LOCAL && p4d_client_job_id();
+	const p4d_client_calls *client = p4d_given_any(given) ? p4d_spank_client_open() : NULL;
+	int rc = 0;
+
+	if (!step)
+		p4d_options_clean_environment(spank);
+	if (client)
+		rc = (step ? client->submit_step : client->submit_job)(spank, given, argc, argv);
+	else if (!step)
+		p4d_given_put(given, spank, NULL); /* for slurmctld */
+	p4d_options_reset();
+	return rc;
+}
+
+static bool step_has_plan(spank_t spank)
+{
+	static const char *const names[] = {P4D_EXPORT_PLAN, "SLURM_SPANK_" P4D_EXPORT_PLAN};
+	char start[8];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (spank_getenv(spank, names[i], start, sizeof(start)) != ESPANK_ENV_NOEXIST)
+			return true;
+	return false;
+}
+
 int slurm_spank_init_post_opt(spank_t spank, int argc, char **argv)
 {
-	int rc = 0;
+	const p4d_given *given = p4d_options_given();
+	const p4d_client_calls *client;
 
 	switch (spank_context()) {
 	case S_CTX_ALLOCATOR:
-		rc = p4d_submit_job(spank, argc, argv);
-		p4d_options_reset();
-		break;
 	case S_CTX_LOCAL:
-		rc = p4d_client_job_id() ? p4d_submit_step(spank, argc, argv)
-					 : p4d_submit_job(spank, argc, argv);
-		p4d_options_reset();
-		break;
+		return submit(spank, argc, argv);
 	case S_CTX_REMOTE:
-		p4d_step_judge(spank, argc, argv);
-		break;
+		client = p4d_given_any(given) || step_has_plan(spank) ? p4d_spank_client_open() : NULL;
+		if (client)
+			client->step_judge(spank, given, argc, argv);
+		return 0;
 	default:
-		break;
+		return 0;
 	}
-	return rc;
 }
 
 int slurm_spank_task_init(spank_t spank, int argc, char **argv)
 {
+	const p4d_client_calls *client = p4d_spank_client_opened();
+
 	(void)argc;
 	(void)argv;
-	return p4d_step_task(spank);
+	return client ? client->step_task(spank) : 0;
 }

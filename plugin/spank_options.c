@@ -12,14 +12,10 @@
 
 enum { NAME_MAX_BYTES = 128 };
 
-static char *given[P4D_OPTIONS];
+static p4d_given given = {.prefix = "SLURM"};
 
-/* Slurm's variable for an option when the program started, and the prefix of input variables. */
+/* Slurm's variable for an option when the program started. */
 static char *inherited[P4D_OPTIONS];
-static const char *input_prefix = "SLURM";
-
-/* The value came from the environment, not from the script or the command line. */
-static bool from_environment[P4D_OPTIONS];
 
 /* After the first component of a heterogeneous job, Slurm's own variables hold that component's options. */
 static bool later_component;
@@ -31,15 +27,6 @@ static const char *input_variable(p4d_option option, char *buf, size_t size)
 
 	snprintf(buf, size, "SLURM_SPANK_%s",
 		 p4d_environment_option_variable(option, variable, sizeof(variable)));
-	return buf;
-}
-
-/* "SBATCH_P4D_TP": where users write it. */
-static const char *source_variable(p4d_option option, char *buf, size_t size)
-{
-	snprintf(buf, size, "%s_P4D_%s", input_prefix, p4d_request_option_info(option)->name);
-	for (char *at = buf; *at; at++)
-		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
 	return buf;
 }
 
@@ -59,14 +46,14 @@ static int given_option(int option, const char *text, int remote)
 	char name[NAME_MAX_BYTES];
 
 	/* for a variable Slurm passes the environment's own string; not so for #SBATCH and command line */
-	from_environment[option] =
+	given.from_environment[option] =
 	    !remote && text && text == getenv(input_variable((p4d_option)option, name, sizeof(name)));
-	if (from_environment[option] && later_component) {
+	if (given.from_environment[option] && later_component) {
 		text = inherited[option];
 		if (!text)
 			return 0;
 	}
-	return keep(&given[option], text ? text : "");
+	return keep(&given.text[option], text ? text : "");
 }
 
 int p4d_options_register(spank_t spank)
@@ -95,10 +82,10 @@ int p4d_options_register(spank_t spank)
 /* The option that "SBATCH_P4D_TP=8" sets; -1: another variable, or an empty one, which counts as unset. */
 static int option_of_source(const char *entry)
 {
-	size_t prefix = strlen(input_prefix);
+	size_t prefix = strlen(given.prefix);
 	char name[NAME_MAX_BYTES];
 
-	if (strncmp(entry, input_prefix, prefix) != 0 || strncmp(entry + prefix, "_P4D_", 5) != 0)
+	if (strncmp(entry, given.prefix, prefix) != 0 || strncmp(entry + prefix, "_P4D_", 5) != 0)
 		return -1;
 	entry += prefix + 5;
 	size_t length = strcspn(entry, "=");
@@ -115,7 +102,7 @@ void p4d_options_from_environment(const char *prefix)
 {
 	char target[NAME_MAX_BYTES];
 
-	input_prefix = prefix;
+	given.prefix = prefix;
 	for (char **at = environ; at && *at; at++) {
 		p4d_environment_entry entry = p4d_environment_entry_of(*at);
 		if (entry.kind == P4D_ENTRY_OPTION && entry.prefixed && !inherited[entry.index])
@@ -130,42 +117,15 @@ void p4d_options_from_environment(const char *prefix)
 			setenv(input_variable((p4d_option)i, target, sizeof(target)), inherited[i], 1);
 }
 
-bool p4d_options_any(void)
+const p4d_given *p4d_options_given(void)
 {
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (given[i])
-			return true;
-	return false;
-}
-
-const char *p4d_options_text(p4d_option option)
-{
-	return given[option];
-}
-
-int p4d_options_request(p4d_request *request, p4d_error *err)
-{
-	p4d_error inner = {.code = P4D_OK};
-	char name[NAME_MAX_BYTES];
-
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		if (!given[i] || !p4d_request_set(request, (p4d_option)i, given[i], P4D_BY_USER, &inner))
-			continue;
-		/* name the variable: the user typed no such flag */
-		source_variable((p4d_option)i, name, sizeof(name));
-		if (from_environment[i] && getenv(name))
-			p4d_fail(err, inner.code, "%.380s (from %s)", inner.text, name);
-		else
-			p4d_fail(err, inner.code, "%s", inner.text);
-		return p4d_fix(err, "%s", inner.fix);
-	}
-	return 0;
+	return &given;
 }
 
 void p4d_options_reset(void)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		keep(&given[i], NULL);
+		keep(&given.text[i], NULL);
 	later_component = true;
 }
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "request/request.h"
+#include "given_options.h"
 #include "slurm_compat.h"
 
 /*
  * The --p4d- options as Slurm passes them: stored as text and parsed later, because Slurm calls back once for
  * each source of an option (#SBATCH line, environment, command line: the last one wins).
  */
-
-/* With this the ranks of p4d-train authenticate each other. */
-#define P4D_JOB_KEY "P4D_JOB_KEY"
 
 /* Registers the options of options.def that are for Slurm. */
 int p4d_options_register(spank_t spank);
@@ -21,14 +18,8 @@ int p4d_options_register(spank_t spank);
  */
 void p4d_options_from_environment(const char *prefix);
 
-/* True when an option was given since the last reset. */
-bool p4d_options_any(void);
-
-/* The text of an option; NULL when it was not given, "" for a switch. */
-const char *p4d_options_text(p4d_option option);
-
-/* The given options as a request. Errors: VALUE. */
-int p4d_options_request(p4d_request *request, p4d_error *err);
+/* What was given since the last reset. */
+const p4d_given *p4d_options_given(void);
 
 /* Forgets the options, for the next component of a heterogeneous job. */
 void p4d_options_reset(void);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "client_job.h"
+#include "client_option.h"
 #include "slurm_compat.h"
 
 void p4d_spank_report_text(const char *text)

@@ -8,7 +8,6 @@
 #include "job/export.h"
 #include "job_record.h"
 #include "site_file.h"
-#include "spank_options.h"
 #include "spank_report.h"
 
 /* The decision on this step, for its tasks, which are forked from this process. */
@@ -79,13 +78,13 @@ static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error
 	}
 }
 
-static void judge(const p4d_record *record, const char *line, int argc, char **argv)
+static void judge(const p4d_record *record, const p4d_given *given, const char *line, int argc, char **argv)
 {
 	p4d_request options = {0};
 	p4d_verdict verdict = {0};
 	p4d_error err, conf;
 
-	bool malformed = p4d_options_request(&options, &err) < 0, differs = false;
+	bool malformed = p4d_given_request(given, &options, &err) < 0, differs = false;
 	if (!malformed) {
 		differs = record->plan[0] && p4d_record_step_agrees(record->plan, line, &options, &err) < 0;
 		if (record->plan[0] && !differs)
@@ -104,7 +103,7 @@ static void judge(const p4d_record *record, const char *line, int argc, char **a
 	p4d_site_free(site);
 }
 
-void p4d_step_judge(spank_t spank, int argc, char **argv)
+void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
 	char plan[P4D_PLAN_MAX];
 	uint32_t job_id = 0, step_id = 0, node = 0;
@@ -112,7 +111,7 @@ void p4d_step_judge(spank_t spank, int argc, char **argv)
 	p4d_error err;
 
 	const char *line = plan_of(spank, plan, sizeof(plan));
-	if (!line && !p4d_options_any())
+	if (!line && !p4d_given_any(given))
 		return;
 	spank_get_item(spank, S_JOB_ID, &job_id);
 	spank_get_item(spank, S_JOB_STEPID, &step_id);
@@ -126,7 +125,7 @@ void p4d_step_judge(spank_t spank, int argc, char **argv)
 		p4d_site_free(site);
 		return;
 	}
-	judge(&record, line, argc, argv);
+	judge(&record, given, line, argc, argv);
 	p4d_record_free(&record);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "given_options.h"
 #include "slurm_compat.h"
 
 /*
@@ -10,7 +11,7 @@
  */
 
 /* Never fails. */
-void p4d_step_judge(spank_t spank, int argc, char **argv);
+void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv);
 
 /* For every task: 0, or -1 when the step was refused (the first task prints why). */
 int p4d_step_task(spank_t spank);

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "client_job.h"
+#include "client_option.h"
 #include "cluster_facts.h"
 #include "guard/guard.h"
 #include "job/export.h"
@@ -15,10 +16,10 @@
 #include "model/model.h"
 #include "request/framework.h"
 #include "site_file.h"
-#include "spank_options.h"
 #include "spank_report.h"
 
 typedef struct submission {
+	const p4d_given *given;
 	p4d_site *site;
 	bool site_is_unusable; /* it is the default, in place of a p4d.conf that is broken */
 	p4d_sbatch sbatch;     /* the job as typed */
@@ -108,35 +109,17 @@ static void export_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * The options that were typed, with their final values. Slurm stored them, too, for a later component of a
- * heterogeneous job even those of an earlier one, so all were removed before.
- */
-static void put_options(spank_t spank, const p4d_request *request, bool decided)
-{
-	char name[128], value[1024];
-
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		p4d_option option = (p4d_option)i;
-		const char *text = p4d_options_text(option);
-		if (!text)
-			continue;
-		if (decided && p4d_request_option_info(option)->kind != P4D_SWITCH_KIND &&
-		    p4d_is_set(request, option))
-			text = p4d_request_value_text(request, option, value, sizeof(value));
-		set_variable(spank, p4d_environment_option_variable(option, name, sizeof(name)), text);
-	}
-}
-
-/*
  * Puts the decision into the job. A complete plan includes the options, so they are left out, lest every step
  * and nested job find them; only srun passes them to its step anyway, and then they must agree.
  */
-static void put_into_job(spank_t spank, const p4d_request *request, const p4d_verdict *verdict)
+static void put_into_job(spank_t spank, const submission *s)
 {
+	const p4d_request *request = &s->request;
+	const p4d_verdict *verdict = &s->verdict;
 	bool decided = verdict->plan[0];
 
 	if (!decided || spank_context() == S_CTX_LOCAL)
-		put_options(spank, request, decided);
+		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key();
 	if (decided && verdict->judged)
@@ -156,22 +139,19 @@ static int conclude(spank_t spank, submission *s)
 		p4d_spank_report_memory(verdict);
 	if (verdict->action == P4D_REJECT)
 		return -1;
-	put_into_job(spank, &s->request, verdict);
+	put_into_job(spank, s);
 	return 0;
 }
 
-int p4d_submit_job(spank_t spank, int argc, char **argv)
+int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
-	submission s = {0};
+	submission s = {.given = given};
 	p4d_error err = {.code = P4D_OK};
 	char *script = NULL;
 
-	p4d_options_clean_environment(spank);
-	if (!p4d_options_any())
-		return 0;
 	if (!open_site(&s, argc, argv))
 		return 0;
-	if (p4d_client_job(&s.sbatch, &err) < 0 || p4d_options_request(&s.request, &err) < 0) {
+	if (p4d_client_job(&s.sbatch, &err) < 0 || p4d_given_request(given, &s.request, &err) < 0) {
 		s.job = s.sbatch.job;
 		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
 	} else {
@@ -248,16 +228,14 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 	return 0;
 }
 
-int p4d_submit_step(spank_t spank, int argc, char **argv)
+int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
-	submission s = {0};
+	submission s = {.given = given};
 	p4d_error err = {.code = P4D_OK};
 	/* with --jobid alone, the environment is not that job's */
 	const char *line = getenv("SLURM_JOB_ID") ? getenv(P4D_EXPORT_PLAN) : NULL;
 
-	if (!p4d_options_any())
-		return 0;
-	if (!p4d_options_request(&s.request, &err) && line &&
+	if (!p4d_given_request(given, &s.request, &err) && line &&
 	    !p4d_record_step_agrees(line, NULL, &s.request, &err))
 		return 0;
 	if (!open_site(&s, argc, argv))

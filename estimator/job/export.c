@@ -21,6 +21,11 @@ static const struct {
 #undef VALUE
 enum { VALUES = sizeof(values) / sizeof(values[0]) };
 
+/* Not read from the entries: the names alone must not bring all of libp4d into p4d.so. */
+#define VARIABLE(id, name, variable) variable,
+static const char *const variables[] = {P4D_FRAMEWORK_LIST(VARIABLE)};
+#undef VARIABLE
+
 const char *p4d_export_name(size_t index)
 {
 	if (index == 0)
@@ -31,8 +36,8 @@ const char *p4d_export_name(size_t index)
 		return "P4D_DP";
 	index -= VALUES + 2;
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
-		if (p4d_frameworks[i]->arguments && index-- == 0)
-			return p4d_frameworks[i]->arguments->variable;
+		if (variables[i] && index-- == 0)
+			return variables[i];
 	return NULL;
 }
 

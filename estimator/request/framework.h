@@ -44,7 +44,7 @@ enum { P4D_FRAMEWORK_FLAGS = 16 };
 
 /* How a program that does not read the plan is given its layout. */
 typedef struct p4d_framework_arguments {
-	const char *variable; /* of the job's environment, which holds them */
+	const char *variable; /* of the job's environment, which holds them; as in P4D_FRAMEWORK_LIST */
 	const char *program;  /* that takes them */
 	void (*write)(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size);
 	size_t (*flags)(const p4d_layout *layout, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS]);

@@ -42,15 +42,16 @@ enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
 enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
 /*
- * The frameworks, X(ID, name): the option's value P4D_FRAMEWORK_ID, the name a user types, and the entry in
- * framework/name.c with its properties. The default is the first that can train the model.
+ * The frameworks, X(ID, name, variable): the option's value P4D_FRAMEWORK_ID, the name a user types, and the
+ * entry in framework/name.c with its properties; the variable of its job that holds its arguments, if it
+ * takes its layout from such. The default is the first that can train the model.
  */
 #define P4D_FRAMEWORK_LIST(X) \
-	X(P4D, p4d) \
-	X(MEGATRON, megatron)
+	X(P4D, p4d, NULL) \
+	X(MEGATRON, megatron, "P4D_MEGATRON_ARGS")
 
-#define P4D_FRAMEWORK_ID(id, name) P4D_FRAMEWORK_##id,
-#define P4D_FRAMEWORK_NAME(id, name) "|" #name
+#define P4D_FRAMEWORK_ID(id, name, variable) P4D_FRAMEWORK_##id,
+#define P4D_FRAMEWORK_NAME(id, name, variable) "|" #name
 enum { P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_ID) P4D_FRAMEWORKS };
 #define P4D_FRAMEWORK_NAMES (&(P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_NAME))[1]) /* "a|b" */
 

@@ -22,10 +22,11 @@ exports()
 
 exports p4d.so plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt \
 	slurm_spank_task_init spank_plugin_version
+exports libp4d-client.so p4d_client
 exports job_submit_p4d.so fini init job_modify job_submit plugin_name plugin_type plugin_version
 
 # Slurm's own symbols come from the program that loads the plugin; linking its library would bring a second copy.
-for plugin in p4d.so job_submit_p4d.so; do
+for plugin in p4d.so libp4d-client.so job_submit_p4d.so; do
 	if objdump -p "$plugin" | grep NEEDED | grep slurm; then
 		echo "$plugin is linked with Slurm"
 		failed=1
@@ -36,4 +37,10 @@ for plugin in p4d.so job_submit_p4d.so; do
 		failed=1
 	fi
 done
+
+# Every sbatch loads p4d.so, so it brings nothing along.
+if objdump -p p4d.so | grep NEEDED | grep -vE 'libc\.so|ld-linux|lib[au]san'; then
+	echo "p4d.so needs these libraries"
+	failed=1
+fi
 exit $failed

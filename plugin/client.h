@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "given_options.h"
+#include "slurm_compat.h"
+
+/*
+ * libp4d-client.so: what p4d.so does once a p4d option or a plan is there. Every sbatch, srun and step of the
+ * cluster loads p4d.so, few need this.
+ */
+
+/* What both have to have in common; a release of Slurm is its major and minor number. */
+typedef struct p4d_client_build {
+	const char *version; /* of p4d */
+	unsigned slurm, options;
+} p4d_client_build;
+
+typedef struct p4d_client_calls {
+	p4d_client_build build;
+
+	/*
+	 * The submitting side, once all options are known. argc, argv: of the plugstack line. Both return 0,
+	 * or -1 to stop the submission (never a positive number: sbatch before 25.05 would submit).
+	 */
+	/* sbatch, salloc, and srun outside of a job: one call per component of the job */
+	int (*submit_job)(spank_t spank, const p4d_given *given, int argc, char **argv);
+	/* srun inside a job */
+	int (*submit_step)(spank_t spank, const p4d_given *given, int argc, char **argv);
+
+	/* slurmstepd, see spank_step.h */
+	void (*step_judge)(spank_t spank, const p4d_given *given, int argc, char **argv);
+	int (*step_task)(spank_t spank);
+} p4d_client_calls;
+
+#define P4D_CLIENT_BUILD \
+	{ \
+		.version = PACKAGE_VERSION, .slurm = SLURM_VERSION_NUMBER >> 8, .options = P4D_OPTIONS \
+	}
+
+/* The only symbol of the library. */
+#pragma GCC visibility push(default)
+extern const p4d_client_calls p4d_client;
+#pragma GCC visibility pop

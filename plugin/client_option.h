@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The job as sbatch, salloc and srun see it once the script, the environment and the command line are merged.
+ * They keep it in a private structure, but export it and functions that read it by option name. In a Slurm
+ * that does not, options are simply unknown.
+ */
+
+/* A copy of an option's value, NULL when it is not set. The caller frees it. */
+char *p4d_client_option(const char *name);
+
+/* salloc or sbatch: Slurm gives both the same context. */
+bool p4d_client_is_salloc(void);
+
+/* The job in which srun creates a step (around it, or of --jobid); 0 when it submits a job of its own. */
+uint32_t p4d_client_job_id(void);
+
+/* False with -Q: print only warnings and refusals. */
+bool p4d_client_talks(void);

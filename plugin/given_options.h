@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "request/request.h"
+#include "slurm_compat.h"
+
+/* The --p4d- options of one job, step or component, as Slurm gave them. */
+typedef struct p4d_given {
+	char *text[P4D_OPTIONS];            /* NULL: not given; "" for a switch */
+	bool from_environment[P4D_OPTIONS]; /* neither the script nor the command line has it */
+	const char *prefix;                 /* of the variables that users write: SBATCH, SALLOC or SLURM */
+} p4d_given;
+
+bool p4d_given_any(const p4d_given *given);
+
+/* "SBATCH_P4D_TP": where users write an option. */
+const char *p4d_given_variable(const p4d_given *given, p4d_option option, char *buf, size_t size);
+
+/* The options as a request. Errors: VALUE. */
+int p4d_given_request(const p4d_given *given, p4d_request *request, p4d_error *err);
+
+/* Puts the options into the job, with the values of request where it has them. NULL: as they were given. */
+void p4d_given_put(const p4d_given *given, spank_t spank, const p4d_request *request);
