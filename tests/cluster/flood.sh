@@ -51,7 +51,8 @@ flood()
 	answers=${result%,*}
 	seconds=${result##*, }
 	jobs=$(($(squeue -h | wc -l) - jobs_before))
-	refusals=$(grep -c 'p4d: \[P4D012\]' "$dir/messages")
+	# a line may have those of two clients
+	refusals=$(grep -o 'p4d: \[P4D012\]' "$dir/messages" | wc -l)
 	growth=$(($(rss_kib "$1") - before))
 }
 

@@ -14,8 +14,16 @@ if [ "$version" -le 38 ]; then
 else
 	serve="-s slurmctld -d v0.0.$version"
 fi
-# It does not serve SlurmUser, nor a request that others could read.
-export SLURMRESTD_SECURITY=disable_user_check
+# It serves neither root nor SlurmUser (unless that is all there is), and no request that others could read.
+as_client()
+{
+	if [ "$(id -u)" = 0 ]; then
+		chown daemon request
+		setpriv --reuid=daemon --regid=daemon --clear-groups "$@"
+	else
+		env SLURMRESTD_SECURITY=disable_user_check "$@"
+	fi
+}
 umask 077
 
 partition=h100
@@ -38,7 +46,7 @@ rest()
 	request="$request \"partition\": \"$partition\", \"current_working_directory\": \"/tmp\"}}"
 	printf 'POST /slurm/v0.0.%s/job/submit HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %s\r\nConnection: close\r\n\r\n%s' \
 		"$version" "${#request}" "$request" >request
-	run sh -c "timeout 20 slurmrestd -a rest_auth/local $serve <request"
+	run as_client sh -c "timeout 20 slurmrestd -a rest_auth/local $serve <request"
 	id=$(printf '%s\n' "$out" | sed -n 's/^ *"job_id": *\([0-9]*\),*$/\1/p' | head -1)
 }
 accepted() { [ "${id:-0}" -gt 0 ] || fail "refused"; }

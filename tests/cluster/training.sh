@@ -22,9 +22,10 @@ submit()
 {
 	name=$1 steps=$2
 	shift 2
-	run sbatch -N2 --ntasks-per-node=4 --output="$work/$name.out" --p4d-model="$work/model.json" --p4d-device=cpu --p4d-tp=2 \
+	# not with --export: Slurm 26.05 then asks su for the user's environment, even for ALL
+	run env P4D_DATA="$work/text" P4D_STEPS="$steps" P4D_CHECKPOINT="$work/$name" P4D_TRAIN_ARGS="$rate --save-every 5" \
+		sbatch -N2 --ntasks-per-node=4 --output="$work/$name.out" --p4d-model="$work/model.json" --p4d-device=cpu --p4d-tp=2 \
 		--p4d-pp=2 --p4d-global-batch=8 --p4d-seq-len=32 \
-		--export="ALL,P4D_DATA=$work/text,P4D_STEPS=$steps,P4D_CHECKPOINT=$work/$name,P4D_TRAIN_ARGS=$rate --save-every 5" \
 		"$@" "$(p4d job)"
 	accepted
 }
