@@ -135,7 +135,7 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 	subject->site = p4d_line_open_site(line->conf, err);
 	if (!subject->site || resolve_model(subject, err) < 0)
 		return -1;
-	p4d_site_apply_defaults(subject->site, &subject->request);
+	p4d_site_apply_defaults(subject->site, NULL, &subject->request);
 	if (choose_gpu(subject, err) < 0)
 		return -1;
 	choose_geometry(subject, search);

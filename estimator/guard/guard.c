@@ -224,7 +224,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	if (g->request->unmodelled[0])
 		return judge_unmodelled(g, err);
 	infer_framework(g->job, g->request);
-	p4d_site_apply_defaults(g->site, g->request);
+	p4d_site_apply_defaults(g->site, g->job->partition, g->request);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;

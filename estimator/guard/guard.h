@@ -73,7 +73,8 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
  */
 const char *p4d_guard_message_text(const p4d_message *message, char *buf, size_t size);
 
-/* All messages of a verdict, at most four lines, joined by newlines; "" when there are none. */
+/* All messages of a verdict, at most four lines and, of a refusal, the site's, joined by newlines; "": there
+ * are none. */
 const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size);
 
 /* Use of the fullest rank: "47.6 of 79.1 GiB (60 %)"; on a host of unknown memory "0.012 GiB per rank". */

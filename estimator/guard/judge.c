@@ -20,7 +20,13 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
 		known.partition = geometry->partition;
 	if (geometry && geometry->gpu)
 		known.gpu = geometry->gpu->name;
-	return p4d_site_policy(site, &known);
+	p4d_policy policy = p4d_site_policy(site, &known);
+	if (geometry && geometry->nodes && !job->cpu &&
+	    (uint64_t)geometry->nodes * geometry->gpus_per_node < policy.min_gpus) {
+		policy.mode = P4D_MODE_OFF;
+		policy.require_plan = false;
+	}
+	return policy;
 }
 
 static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)

@@ -124,6 +124,8 @@ const char *p4d_verdict_text(const p4d_verdict *verdict, char *buf, size_t size)
 		p4d_guard_message_text(message, text, sizeof(text));
 		p4d_text_entry(&lines_text, "\n", "%s", text);
 	}
+	if (verdict->action == P4D_REJECT && verdict->policy.message)
+		p4d_text_entry(&lines_text, "\n", "p4d: %s", verdict->policy.message);
 	return buf;
 }
 

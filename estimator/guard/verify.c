@@ -27,20 +27,25 @@ static void write_command(const p4d_job *job, const p4d_request *options, const 
 static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
 {
+	const bool carries = options && p4d_request_any(options);
+	const bool wants_gpus = p4d_job_wants_gpus(job);
 	char command[450];
 
-	if (options && p4d_request_any(options)) {
-		if (p4d_job_geometry(site, job, source, context, &v->geometry, err) < 0 &&
-		    p4d_verdict__is_fault_of_site(err->code) && !v->policy.require_plan)
+	if (carries || (wants_gpus && p4d_site_policy_depends_on_gpus(site))) {
+		if (p4d_job_geometry(site, job, source, context, &v->geometry, err) == 0)
+			v->policy = p4d_guard_policy(site, job, &v->geometry);
+		else if (carries && p4d_verdict__is_fault_of_site(err->code) && !v->policy.require_plan)
 			return -1; /* sbatch could not make a plan either */
+	}
+	if (carries) {
 		write_command(job, options, &v->geometry, command, sizeof(command));
 		p4d_fail(err, P4D_E_NO_PLAN,
 			 "the job carries p4d options but no complete P4D_PLAN: p4d did not run where it was "
 			 "submitted");
 		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
-	if (v->policy.require_plan && p4d_job_wants_gpus(job)) {
-		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs of this partition must say what they train");
+	if (v->policy.require_plan && wants_gpus) {
+		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
 	}
 	return 0;

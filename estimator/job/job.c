@@ -81,7 +81,7 @@ static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_job
 	do {
 		const p4d_site_partition *section = p4d_site_partition_of(site, named ? name : NULL);
 		uint32_t here = section ? section->gpus_per_node : 0;
-		const char *wanted = section ? section->name : named ? name : NULL;
+		const char *wanted = named ? name : section ? section->name : NULL;
 		const p4d_cluster *cluster = here ? NULL : p4d_job__lazy(lazy);
 		for (size_t i = 0; cluster && i < cluster->count; i++) {
 			const p4d_partition_facts *row = &cluster->row[i];

@@ -14,7 +14,7 @@ typedef struct candidate {
 	const p4d_gpu *gpu;    /* NULL: a type that is not in gpus.json */
 	const char *type;      /* GRES type in the cluster; "" from p4d.conf */
 	const char *features;  /* of the cluster's nodes; "" from p4d.conf */
-	const char *partition; /* borrowed from the site or the cluster */
+	const char *partition; /* up to a comma; borrowed from the job, the site or the cluster */
 	unsigned ambiguous;
 	bool match, group, kept; /* while restricting */
 } candidate;
@@ -58,25 +58,25 @@ static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features
 	return NULL;
 }
 
-/* Candidates of one partition; name NULL: the default one. */
-static int collect(const p4d_site *site, const char *name, p4d_job_lazy_cluster *lazy, candidates *all,
-		   p4d_error *err)
+/* Candidates of one partition; name NULL: the default one. entry: where the job names it. */
+static int collect(const p4d_site *site, const char *name, const char *entry, p4d_job_lazy_cluster *lazy,
+		   candidates *all, p4d_error *err)
 {
 	const p4d_site_partition *section = p4d_site_partition_of(site, name);
 
+	if (section && !name) /* a section with a name of its own; others may be for many */
+		name = entry = section->name;
 	for (unsigned i = 0; section && i < section->gpus; i++)
 		if (add(all,
 			(candidate){.gpu = section->gpu[i],
 				    .type = "",
 				    .features = "",
-				    .partition = section->name,
+				    .partition = entry,
 				    .ambiguous = section->ambiguous[i]},
 			err) < 0)
 			return -1;
 	if (section && section->gpus)
 		return 0;
-	if (section)
-		name = section->name;
 	const p4d_cluster *cluster = p4d_job__lazy(lazy);
 	for (size_t i = 0; cluster && i < cluster->count; i++) {
 		const p4d_partition_facts *row = &cluster->row[i];
@@ -208,11 +208,12 @@ int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d
 	char name[64];
 
 	if (!job->partition || !*job->partition) {
-		if (collect(site, NULL, lazy, &all, err) < 0)
+		if (collect(site, NULL, NULL, lazy, &all, err) < 0)
 			return -1;
 	} else {
-		for (const char *at = job->partition; p4d_job__next_name(&at, name, sizeof(name));)
-			if (collect(site, name, lazy, &all, err) < 0)
+		for (const char *at = job->partition, *entry = at;
+		     p4d_job__next_name(&at, name, sizeof(name)); entry = at)
+			if (collect(site, name, entry, lazy, &all, err) < 0)
 				return -1;
 	}
 	if (job->constraint && all.count)
@@ -242,7 +243,8 @@ int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d
 			continue;
 		out->gpu = one->gpu;
 		out->ambiguous = one->ambiguous;
-		snprintf(out->partition, sizeof(out->partition), "%s", one->partition);
+		const char *partition = one->partition;
+		p4d_job__next_name(&partition, out->partition, sizeof(out->partition));
 	}
 	return 0;
 }

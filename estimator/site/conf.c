@@ -183,19 +183,28 @@ static void write_keys(p4d_text *text, const p4d_conf *conf, const p4d_conf_sect
 	}
 }
 
+static void write_section(p4d_text *text, const p4d_conf *conf, const p4d_conf_section *section)
+{
+	p4d_text_print(text, "%s ", p4d_conf__section_names[section->kind]);
+	if (section->title[0] && section->kind != P4D_DEFAULTS_SECTION)
+		write_value(text, section->title);
+	p4d_text_add(text, " {\n");
+	write_keys(text, conf, section);
+	/* the defaults of a partition are next to it */
+	if (section->kind == P4D_PARTITION_SECTION && section + 1 < conf->section + conf->sections &&
+	    section[1].kind == P4D_DEFAULTS_SECTION && section[1].title[0])
+		write_section(text, conf, section + 1);
+	p4d_text_add(text, "}\n");
+}
+
 char *p4d_conf__text(const p4d_conf *conf)
 {
 	p4d_text text = {.grows = true};
 
 	write_keys(&text, conf, &conf->section[0]);
-	for (const p4d_conf_section *at = conf->section + 1; at < conf->section + conf->sections; at++) {
-		p4d_text_print(&text, "%s ", p4d_conf__section_names[at->kind]);
-		if (at->title[0])
-			write_value(&text, at->title);
-		p4d_text_add(&text, " {\n");
-		write_keys(&text, conf, at);
-		p4d_text_add(&text, "}\n");
-	}
+	for (const p4d_conf_section *at = conf->section + 1; at < conf->section + conf->sections; at++)
+		if (at->kind != P4D_DEFAULTS_SECTION || !at->title[0])
+			write_section(&text, conf, at);
 	p4d_text_add(&text, "version = 1\n");
 	if (!text.truncated)
 		return text.at;

@@ -23,7 +23,9 @@ typedef enum p4d_conf_section_kind {
 	P4D_PARTITION_SECTION,
 	P4D_QOS_SECTION,
 	P4D_ACCOUNT_SECTION,
-	P4D_DEFAULTS_SECTION,
+	P4D_USER_SECTION,
+	P4D_RESERVATION_SECTION,
+	P4D_DEFAULTS_SECTION, /* of all, or of the partition that is its title */
 	P4D_SECTION_KINDS
 } p4d_conf_section_kind;
 
@@ -41,7 +43,9 @@ typedef enum p4d_conf_type {
 	P4D_CONF_FRACTION, /* double */
 	P4D_CONF_GIB,      /* uint64_t, bytes */
 	P4D_CONF_COUNT,    /* uint32_t */
+	P4D_CONF_DATE,     /* int64_t, seconds since 1970 */
 	P4D_CONF_NAMES,    /* char *, comma-separated */
+	P4D_CONF_STRING,   /* const char *, as it is in the file */
 	P4D_CONF_TEXT
 } p4d_conf_type;
 
@@ -118,6 +122,9 @@ char *p4d_conf__text(const p4d_conf *conf);
 
 /* The i-th value of a key (in `defaults`: of a p4d_option); NULL when there is none. Owned by conf. */
 const char *p4d_conf__value(const p4d_conf *conf, const p4d_conf_section *section, int key, unsigned i);
+
+/* Whether the case of a section's name is ignored, by Slurm's own rules. */
+bool p4d_conf__folds_case(p4d_conf_section_kind kind);
 
 /* Name of a plan option as `defaults` spells it (seq_len); "" when not allowed there. */
 const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size);

@@ -9,13 +9,18 @@
 #define PARTITION (1u << P4D_PARTITION_SECTION)
 #define QOS (1u << P4D_QOS_SECTION)
 #define ACCOUNT (1u << P4D_ACCOUNT_SECTION)
-#define ANY (GLOBAL | GPU | PARTITION | QOS | ACCOUNT)
+#define USER (1u << P4D_USER_SECTION)
+#define RESERVATION (1u << P4D_RESERVATION_SECTION)
+#define SECTIONS (GPU | PARTITION | QOS | ACCOUNT | USER | RESERVATION)
+#define ANY (GLOBAL | SECTIONS)
 
 #define CHOICE(list) .type = P4D_CONF_CHOICE, .choices = (list)
 #define BOOLEAN .type = P4D_CONF_BOOLEAN
 #define FRACTION .type = P4D_CONF_FRACTION
 #define GIB .type = P4D_CONF_GIB
 #define COUNT(largest) .type = P4D_CONF_COUNT, .most = (largest)
+#define DATE .type = P4D_CONF_DATE
+#define STRING .type = P4D_CONF_STRING
 #define NAMES .type = P4D_CONF_NAMES
 #define TEXT .type = P4D_CONF_TEXT
 
@@ -40,8 +45,14 @@ const p4d_conf_key_info p4d_conf__key_table[P4D_KEYS] = {
 };
 
 const char *const p4d_conf__section_names[P4D_SECTION_KINDS] = {
-    [P4D_GLOBAL_SECTION] = "", [P4D_GPU_SECTION] = "gpu",         [P4D_PARTITION_SECTION] = "partition",
-    [P4D_QOS_SECTION] = "qos", [P4D_ACCOUNT_SECTION] = "account", [P4D_DEFAULTS_SECTION] = "defaults",
+    [P4D_GLOBAL_SECTION] = "",
+    [P4D_GPU_SECTION] = "gpu",
+    [P4D_PARTITION_SECTION] = "partition",
+    [P4D_QOS_SECTION] = "qos",
+    [P4D_ACCOUNT_SECTION] = "account",
+    [P4D_USER_SECTION] = "user",
+    [P4D_RESERVATION_SECTION] = "reservation",
+    [P4D_DEFAULTS_SECTION] = "defaults",
 };
 
 size_t p4d_conf__member_bytes(p4d_conf_key key)
@@ -49,9 +60,15 @@ size_t p4d_conf__member_bytes(p4d_conf_key key)
 	static const size_t bytes[] = {
 	    [P4D_CONF_CHOICE] = sizeof(int),      [P4D_CONF_BOOLEAN] = sizeof(bool),
 	    [P4D_CONF_FRACTION] = sizeof(double), [P4D_CONF_GIB] = sizeof(uint64_t),
-	    [P4D_CONF_COUNT] = sizeof(uint32_t),  [P4D_CONF_NAMES] = sizeof(char *)};
+	    [P4D_CONF_COUNT] = sizeof(uint32_t),  [P4D_CONF_DATE] = sizeof(int64_t),
+	    [P4D_CONF_NAMES] = sizeof(char *),    [P4D_CONF_STRING] = sizeof(char *)};
 
 	return bytes[p4d_conf__key_table[key].type];
+}
+
+bool p4d_conf__folds_case(p4d_conf_section_kind kind)
+{
+	return kind == P4D_GPU_SECTION || kind == P4D_QOS_SECTION || kind == P4D_ACCOUNT_SECTION;
 }
 
 const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size)

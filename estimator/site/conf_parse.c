@@ -164,9 +164,8 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 		const p4d_conf_section *other = &conf->section[i];
 		if (other->kind != kind)
 			continue;
-		/* Slurm's own rules: partition names are case-sensitive, QOS and account names are not */
-		if (kind == P4D_PARTITION_SECTION ? strcmp(other->title, title)
-						  : strcasecmp(other->title, title))
+		if (p4d_conf__folds_case(kind) ? strcasecmp(other->title, title)
+					       : strcmp(other->title, title))
 			continue;
 		fail(p, line, DUPLICATE, "section `%s%s%s` appears twice; the first is on %s",
 		     p4d_conf__section_names[kind], *title ? " " : "", title,
@@ -194,10 +193,58 @@ static p4d_conf_section *add_section(parse *p, p4d_conf_section_kind kind, const
 	return section;
 }
 
+static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line);
+
+/* What follows a word in the body of section `at`, which is a key, or the defaults of a partition. */
+static int read_setting(parse *p, size_t at, const char *name, unsigned line)
+{
+	p4d_conf_section *section = &p->conf->section[at];
+	char title[sizeof(section->title)];
+	bool list;
+
+	if (p->words.token == P4D_TOKEN_EQUALS)
+		return read_key(p, section, name, line);
+	if (p->words.token == P4D_TOKEN_OPEN && section->kind == P4D_PARTITION_SECTION &&
+	    !strcmp(name, p4d_conf__section_names[P4D_DEFAULTS_SECTION])) {
+		memcpy(title, section->title, sizeof(title)); /* sections move */
+		return read_body(p, P4D_DEFAULTS_SECTION, title, line);
+	}
+	if (p->words.token != P4D_TOKEN_END && find_key(section, name, &list) < 0)
+		return unknown_key(p, section, name, line);
+	return p4d_conf_words__unexpected(&p->words, "`=`");
+}
+
+/* The current token is the `{`. */
+static int read_body(parse *p, p4d_conf_section_kind kind, const char *title, unsigned line)
+{
+	const size_t at = p->conf->sections;
+	char where[96], key[P4D_CONF_WORD];
+
+	if (!add_section(p, kind, title, line))
+		return -1;
+	for (;;) {
+		if (p4d_conf_words__next(&p->words) < 0)
+			return -1;
+		if (p->words.token == P4D_TOKEN_CLOSE)
+			return 0;
+		if (p->words.token == P4D_TOKEN_END)
+			return fail(p, p->words.token_line, TRUNCATED,
+				    "the file ends inside section `%s`, which starts in line %u",
+				    section_text(&p->conf->section[at], where, sizeof(where)),
+				    line & P4D_CONF_LINE);
+		if (p->words.token != P4D_TOKEN_WORD)
+			return p4d_conf_words__unexpected(&p->words, "a key or `}`");
+		unsigned key_line = p->words.token_line;
+		memcpy(key, p->words.word, strlen(p->words.word) + 1);
+		if (p4d_conf_words__next(&p->words) < 0 || read_setting(p, at, key, key_line) < 0)
+			return -1;
+	}
+}
+
 /* A section whose name was just read; the current token follows it. */
 static int read_section(parse *p, const char *name, unsigned line)
 {
-	char title[sizeof(((p4d_conf_section *)0)->title)] = "", where[96];
+	char title[sizeof(((p4d_conf_section *)0)->title)] = "";
 	int kind = P4D_GLOBAL_SECTION + 1;
 
 	while (kind < P4D_SECTION_KINDS && strcmp(p4d_conf__section_names[kind], name))
@@ -224,35 +271,7 @@ static int read_section(parse *p, const char *name, unsigned line)
 	}
 	if (p->words.token != P4D_TOKEN_OPEN)
 		return p4d_conf_words__unexpected(&p->words, "`{`");
-	p4d_conf_section *section = add_section(p, (p4d_conf_section_kind)kind, title, line);
-	if (!section)
-		return -1;
-	for (;;) {
-		char key[P4D_CONF_WORD];
-
-		if (p4d_conf_words__next(&p->words) < 0)
-			return -1;
-		if (p->words.token == P4D_TOKEN_CLOSE)
-			return 0;
-		if (p->words.token == P4D_TOKEN_END)
-			return fail(p, p->words.token_line, TRUNCATED,
-				    "the file ends inside section `%s`, which starts in line %u",
-				    section_text(section, where, sizeof(where)), line & P4D_CONF_LINE);
-		if (p->words.token != P4D_TOKEN_WORD)
-			return p4d_conf_words__unexpected(&p->words, "a key or `}`");
-		unsigned key_line = p->words.token_line;
-		memcpy(key, p->words.word, strlen(p->words.word) + 1);
-		if (p4d_conf_words__next(&p->words) < 0)
-			return -1;
-		if (p->words.token != P4D_TOKEN_EQUALS) {
-			bool list;
-			if (p->words.token != P4D_TOKEN_END && find_key(section, key, &list) < 0)
-				return unknown_key(p, section, key, key_line);
-			return p4d_conf_words__unexpected(&p->words, "`=`");
-		}
-		if (read_key(p, section, key, key_line) < 0)
-			return -1;
-	}
+	return read_body(p, (p4d_conf_section_kind)kind, title, line);
 }
 
 static int read_all(parse *p)

@@ -1,23 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "request/framework.h"
 #include "site/site_internal.h"
 
+bool p4d_site__is_pattern(const char *name)
+{
+	return strpbrk(name, "*?");
+}
+
+static bool same_char(char pattern, char c, bool fold)
+{
+	return pattern == '?' || pattern == c ||
+	       (fold && tolower((unsigned char)pattern) == tolower((unsigned char)c));
+}
+
+/* Whether a name matches a pattern with * and ?, in time of their product at most, whatever they are. */
+static bool matches(const char *pattern, size_t length, const char *name, size_t left, bool fold)
+{
+	const char *end = pattern + length, *star = NULL, *retry = NULL;
+
+	for (; left || pattern < end;) {
+		if (pattern < end && *pattern == '*') {
+			star = ++pattern;
+			retry = name;
+		} else if (left && pattern < end && same_char(*pattern, *name, fold)) {
+			pattern++;
+			name++;
+			left--;
+		} else if (star && left) {
+			/* the star takes one more */
+			left -= (size_t)(++retry - name);
+			name = retry;
+			pattern = star;
+		} else {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The section of that name, else the first one whose pattern it matches. */
 static const p4d_site_section *section_of(const p4d_site *site, p4d_conf_section_kind kind, const char *name,
 					  size_t length)
 {
+	const bool fold = p4d_conf__folds_case(kind);
+	const p4d_site_section *first = NULL;
+
 	for (size_t i = 0; i < site->sections; i++) {
 		const p4d_site_section *section = &site->section[i];
-		if (section->kind != kind || strlen(section->name) != length)
+		if (section->kind != kind)
 			continue;
-		if (kind == P4D_PARTITION_SECTION ? !strncmp(section->name, name, length)
-						  : !strncasecmp(section->name, name, length))
+		if (strlen(section->name) == length &&
+		    !(fold ? strncasecmp(section->name, name, length) : strncmp(section->name, name, length)))
 			return section;
+		if (!first && p4d_site__is_pattern(section->name) &&
+		    matches(section->name, strlen(section->name), name, length, fold))
+			first = section;
 	}
-	return NULL;
+	return first;
 }
 
 static const p4d_site_section *default_partition(const p4d_site *site)
@@ -32,7 +77,7 @@ static bool listed(const char *list, const char *name, size_t length, bool fold)
 {
 	for (const char *at = list; at && *at; at += strspn(at, ",")) {
 		size_t n = strcspn(at, ",");
-		if (n == length && !(fold ? strncasecmp(at, name, n) : strncmp(at, name, n)))
+		if (matches(at, n, name, length, fold))
 			return true;
 		at += n;
 	}
@@ -116,46 +161,77 @@ static bool is_set_by(const p4d_site_section *section, p4d_conf_key key)
 	return section->set & UINT64_C(1) << key;
 }
 
+/* A mode with a date counts from then on; until then what it would replace does. */
+static void overlay_mode(p4d_policy *policy, const p4d_site_section *section)
+{
+	if (!is_set_by(section, P4D_KEY_MODE))
+		return;
+	policy->from = is_set_by(section, P4D_KEY_FROM) ? section->policy.from : 0;
+	if (policy->from > (int64_t)time(NULL)) {
+		policy->later = section->policy.mode;
+		return;
+	}
+	policy->mode = section->policy.mode;
+	policy->from = 0;
+}
+
 /* Applies what the section sets. */
 static void overlay(p4d_policy *policy, const p4d_site_section *section)
 {
+	overlay_mode(policy, section);
 	for (int key = 0; key < P4D_KEYS; key++) {
-		const size_t at = p4d_conf__key_table[key].offset;
-		if (is_set_by(section, (p4d_conf_key)key))
-			memcpy((char *)policy + at, (const char *)&section->policy + at,
-			       p4d_conf__member_bytes((p4d_conf_key)key));
+		const p4d_conf_key_info *info = &p4d_conf__key_table[key];
+		if (key == P4D_KEY_MODE || key == P4D_KEY_FROM || info->owner != P4D_CONF_OF_POLICY ||
+		    !is_set_by(section, (p4d_conf_key)key))
+			continue;
+		memcpy((char *)policy + info->offset, (const char *)&section->policy + info->offset,
+		       p4d_conf__member_bytes((p4d_conf_key)key));
 	}
 	policy->limit_is_set = policy->limit_is_set || is_set_by(section, P4D_KEY_LIMIT);
 }
 
 /* Applies the section of that name, if there is one. */
-static void overlay_named(p4d_policy *policy, const p4d_site *site, p4d_conf_section_kind kind,
+static bool overlay_named(p4d_policy *policy, const p4d_site *site, p4d_conf_section_kind kind,
 			  const char *name)
 {
 	const p4d_site_section *section = name ? section_of(site, kind, name, strlen(name)) : NULL;
 
 	if (section)
 		overlay(policy, section);
+	return section;
 }
 
-/* The policy in one partition; exemptions come last and are common to all partitions. */
+static bool is_exempt(const char *list, const char *name, bool fold)
+{
+	return name && listed(list, name, strlen(name), fold);
+}
+
+/* The policy in one partition. */
 static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partition, const char *name,
 			    size_t length, const p4d_site_job *job)
 {
-	p4d_policy policy = site->policy;
+	p4d_policy policy = site->base;
 
+	overlay(&policy, &site->global);
+	policy.require_plan = name && listed(site->require_plan, name, length, false);
 	for (size_t i = 0; job->gpu && i < site->sections; i++)
 		if (site->section[i].kind == P4D_GPU_SECTION &&
 		    !strcasecmp(site->section[i].gpu->name, job->gpu))
 			overlay(&policy, &site->section[i]);
-	policy.require_plan = name && listed(site->require_plan, name, length, false);
 	if (partition)
 		overlay(&policy, partition);
 	overlay_named(&policy, site, P4D_QOS_SECTION, job->qos);
 	overlay_named(&policy, site, P4D_ACCOUNT_SECTION, job->account);
+	overlay_named(&policy, site, P4D_USER_SECTION, job->user);
+	overlay_named(&policy, site, P4D_RESERVATION_SECTION, job->reservation);
 	/* each section was checked alone; two of them may still conflict, and the limit takes precedence */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
+	policy.exempt = is_exempt(site->exempt_qos, job->qos, true) ||
+			is_exempt(site->exempt_accounts, job->account, true) ||
+			is_exempt(site->exempt_users, job->user, false);
+	if (policy.exempt)
+		policy.mode = P4D_MODE_OFF;
 	return policy;
 }
 
@@ -163,16 +239,23 @@ static double member_of(const p4d_policy *policy, const p4d_conf_key_info *key)
 {
 	const void *at = (const char *)policy + key->offset;
 
-	return key->type == P4D_CONF_CHOICE    ? *(const int *)at
-	       : key->type == P4D_CONF_BOOLEAN ? *(const bool *)at
-					       : *(const double *)at;
+	switch (key->type) {
+	case P4D_CONF_CHOICE:
+		return *(const int *)at;
+	case P4D_CONF_BOOLEAN:
+		return *(const bool *)at;
+	case P4D_CONF_COUNT:
+		return *(const uint32_t *)at;
+	default:
+		return *(const double *)at;
+	}
 }
 
 static void strictest(p4d_policy *policy, const p4d_policy *other)
 {
 	for (int i = 0; i < P4D_KEYS; i++) {
 		const p4d_conf_key_info *key = &p4d_conf__key_table[i];
-		if (key->owner == P4D_CONF_OF_POLICY &&
+		if (key->owner == P4D_CONF_OF_POLICY && key->stricter &&
 		    key->stricter * (member_of(other, key) - member_of(policy, key)) > 0)
 			memcpy((char *)policy + key->offset, (const char *)other + key->offset,
 			       p4d_conf__member_bytes((p4d_conf_key)i));
@@ -180,6 +263,8 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 	/* a framework's own limit applies where none was set, so record that one was set even when they are
 	 * equal */
 	policy->limit_is_set = policy->limit_is_set || other->limit_is_set;
+	policy->exempt = policy->exempt && other->exempt;
+	policy->message = policy->message ? policy->message : other->message;
 }
 
 p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job)
@@ -189,28 +274,26 @@ p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job)
 
 	if (!job->partition || !*job->partition) {
 		const p4d_site_section *section = default_partition(site);
-		policy = policy_in(site, section, section ? section->name : NULL,
-				   section ? strlen(section->name) : 0, job);
-	} else {
-		policy = site->policy;
-		for (const char *at = job->partition; *at; at += strspn(at, ",")) {
-			size_t length = strcspn(at, ",");
-			p4d_policy one = policy_in(site, section_of(site, P4D_PARTITION_SECTION, at, length),
-						   at, length, job);
-			if (first)
-				policy = one;
-			else
-				strictest(&policy, &one);
-			first = false;
-			at += length;
-		}
+		return policy_in(site, section, section ? section->name : NULL,
+				 section ? strlen(section->name) : 0, job);
 	}
-	if ((job->account && listed(site->exempt_accounts, job->account, strlen(job->account), true)) ||
-	    (job->qos && listed(site->exempt_qos, job->qos, strlen(job->qos), true))) {
-		policy.exempt = true;
-		policy.mode = P4D_MODE_OFF;
+	for (const char *at = job->partition; *at; at += strspn(at, ",")) {
+		size_t length = strcspn(at, ",");
+		p4d_policy one =
+		    policy_in(site, section_of(site, P4D_PARTITION_SECTION, at, length), at, length, job);
+		if (first)
+			policy = one;
+		else
+			strictest(&policy, &one);
+		first = false;
+		at += length;
 	}
 	return policy;
+}
+
+bool p4d_site_policy_depends_on_gpus(const p4d_site *site)
+{
+	return site->depends_on_gpus;
 }
 
 uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site)
@@ -218,11 +301,22 @@ uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site)
 	return site->host_bytes_per_rank;
 }
 
-void p4d_site_apply_defaults(const p4d_site *site, p4d_request *request)
+static void apply(const p4d_request *defaults, p4d_request *request)
 {
 	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (p4d_is_set(&site->defaults, (p4d_option)i))
-			p4d_request_default(request, (p4d_option)i, site->defaults.value[i], P4D_BY_SITE);
+		if (p4d_is_set(defaults, (p4d_option)i))
+			p4d_request_default(request, (p4d_option)i, defaults->value[i], P4D_BY_SITE);
+}
+
+void p4d_site_apply_defaults(const p4d_site *site, const char *partition, p4d_request *request)
+{
+	const p4d_site_section *section =
+	    partition ? section_of(site, P4D_PARTITION_SECTION, partition, strcspn(partition, ","))
+		      : default_partition(site);
+
+	if (section && section->defaults)
+		apply(section->defaults, request);
+	apply(&site->defaults, request);
 }
 
 p4d_log p4d_site_log(const p4d_site *site)
@@ -255,6 +349,9 @@ void p4d_site_free(p4d_site *site)
 	free(site->require_plan);
 	free(site->exempt_accounts);
 	free(site->exempt_qos);
+	free(site->exempt_users);
+	for (size_t i = 0; i < site->sections; i++)
+		free(site->section[i].defaults);
 	free(site->section);
 	free(site);
 }

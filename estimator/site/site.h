@@ -10,8 +10,8 @@
 
 /*
  * The site's configuration, p4d.conf. Loaded once, then read-only: may be shared between threads. Values
- * apply in the order global, gpu section, partition section, qos section, account section; a later one wins
- * (documented in p4d.conf(5)).
+ * apply in the order global, gpu section, partition section, qos section, account section, user section,
+ * reservation section; a later one wins (documented in p4d.conf(5)).
  */
 
 typedef enum p4d_mode { P4D_MODE_OFF, P4D_MODE_OBSERVE, P4D_MODE_WARN, P4D_MODE_ENFORCE } p4d_mode;
@@ -26,6 +26,8 @@ typedef enum p4d_unmodelled {
 /* The policy for one job. */
 typedef struct p4d_policy {
 	p4d_mode mode;
+	p4d_mode later; /* the mode from `from` on, when that is not 0 */
+	int64_t from;   /* seconds since 1970 */
 	p4d_rewrite rewrite;
 	p4d_on_error on_error;
 	p4d_unmodelled unmodelled;
@@ -33,9 +35,11 @@ typedef struct p4d_policy {
 	double limit; /* above: rewrite or refuse; between safe and limit: warn */
 	bool
 	    limit_is_set; /* by the site; otherwise a framework may have its own, see p4d_site_policy_limit */
-	bool require_plan;   /* GPU jobs of this partition must carry a plan */
+	bool require_plan;   /* GPU jobs must carry a plan */
 	bool allow_override; /* --p4d-override is honoured */
-	bool exempt;         /* by account or QOS: as if mode were off */
+	bool exempt;         /* by account, QOS or user: as if mode were off */
+	uint32_t min_gpus;   /* jobs with fewer are as if mode were off, and need no plan */
+	const char *message; /* of the site, for refusals; NULL: none. Owned by the site */
 } p4d_policy;
 
 enum { P4D_SECTION_GPUS = 8 };
@@ -121,12 +125,17 @@ typedef struct p4d_site_job {
  */
 p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job);
 
+/* Whether what a job must do, not only how much it may take, depends on its GPUs. */
+bool p4d_site_policy_depends_on_gpus(const p4d_site *site);
+
 /* Host bytes per rank that framework megatron needs at checkpoints, as set by the site; 0: not modelled. */
 uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);
 
-/* Fills unset options of a request with the site's defaults (`defaults { seq_len = 4096 }`), origin
- * P4D_BY_SITE. */
-void p4d_site_apply_defaults(const p4d_site *site, p4d_request *request);
+/*
+ * Fills unset options of a request with the site's defaults (`defaults { seq_len = 4096 }`), origin
+ * P4D_BY_SITE; first those of the partition (NULL: the default one; of a list the first one).
+ */
+void p4d_site_apply_defaults(const p4d_site *site, const char *partition, p4d_request *request);
 
 /* Where slurmctld's verdicts go: log = none | refusals | all. */
 typedef enum p4d_log { P4D_LOG_NONE, P4D_LOG_REFUSALS, P4D_LOG_ALL } p4d_log;

@@ -13,18 +13,25 @@ typedef struct p4d_site_section {
 	uint64_t set; /* bit mask of (1 << p4d_conf_key): which members of policy count */
 	p4d_policy policy;
 	p4d_site_partition partition; /* of a partition section */
+	p4d_request *defaults;        /* of a partition section; NULL: none */
 	const p4d_gpu *gpu;           /* of a gpu section */
 	unsigned ambiguous;
 } p4d_site_section;
 
+/* Whether a name of a section or in a list has wildcards. */
+bool p4d_site__is_pattern(const char *name);
+
 struct p4d_site {
 	p4d_conf conf; /* what it was made of; zeroed without a file */
 	char *datadir;
-	p4d_gpus gpus;     /* with the usable_gib of gpu sections applied */
-	p4d_policy policy; /* global */
+	p4d_gpus gpus;           /* with the usable_gib of gpu sections applied */
+	p4d_policy base;         /* what nobody set */
+	p4d_site_section global; /* the keys outside of sections */
+	bool depends_on_gpus;    /* whether a plan is required, or not needed */
+	bool depends_on_accounts;
 	p4d_log log;
 	uint64_t host_bytes_per_rank;
-	char *require_plan, *exempt_accounts, *exempt_qos; /* comma-separated; NULL: none */
+	char *require_plan, *exempt_accounts, *exempt_qos, *exempt_users; /* comma-separated; NULL: none */
 	p4d_request defaults;
 	p4d_presets presets; /* none until p4d_site_load_presets */
 	size_t sections;

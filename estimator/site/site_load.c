@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/choice.h"
@@ -89,6 +90,21 @@ static int count(load *l, unsigned line, p4d_conf_key key, const char *text, uin
 	return 0;
 }
 
+/* YYYY-MM-DD: local midnight. */
+static int date(load *l, unsigned line, p4d_conf_key key, const char *text, int64_t *out)
+{
+	struct tm day = {.tm_isdst = -1};
+	const char *end = strptime(text, "%Y-%m-%d", &day);
+	const int month_day = end && !*end && strlen(text) == strlen("YYYY-MM-DD") ? day.tm_mday : 0;
+	const time_t at = mktime(&day);
+
+	if (at <= 0 || day.tm_mday != month_day) /* the 31st of a shorter month */
+		return fail(l, line, RANGE, "%s = %.64s: not a date YYYY-MM-DD after 1970",
+			    p4d_conf__key_table[key].name, text);
+	*out = at;
+	return 0;
+}
+
 /* A list, with a comma after each name. */
 static int read_names(load *l, const p4d_conf_section *section, p4d_conf_key key, char **out)
 {
@@ -120,8 +136,13 @@ static int read_member(load *l, const p4d_conf_section *section, p4d_conf_key ke
 		return gib(l, line, key, text, to);
 	case P4D_CONF_COUNT:
 		return count(l, line, key, text, info->most, to);
+	case P4D_CONF_DATE:
+		return date(l, line, key, text, to);
 	case P4D_CONF_NAMES:
 		return read_names(l, section, key, to);
+	case P4D_CONF_STRING:
+		*(const char **)to = text;
+		return 0;
 	case P4D_CONF_TEXT:
 		break;
 	}
@@ -151,6 +172,8 @@ static int read_policy(load *l, const p4d_conf_section *section, const p4d_polic
 	if (read_members(l, section, P4D_CONF_OF_POLICY, policy, set) < 0)
 		return -1;
 	policy->limit_is_set = policy->limit_is_set || section->lines[P4D_KEY_LIMIT];
+	if (section->lines[P4D_KEY_FROM] && !section->lines[P4D_KEY_MODE])
+		return fail(l, section->lines[P4D_KEY_FROM], RANGE, "from: there is no `mode` beside it");
 	if (policy->safe > policy->limit) {
 		unsigned line = section->lines[P4D_KEY_SAFE];
 		if (section->lines[P4D_KEY_LIMIT] > line)
@@ -224,6 +247,9 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 		return -1;
 	if (!partition->is_default)
 		return 0;
+	if (p4d_site__is_pattern(from->title))
+		return fail(l, from->lines[P4D_KEY_DEFAULT], RANGE, "default: `%s` is not one partition",
+			    from->title);
 	for (const p4d_site_section *other = l->site->section; other < to; other++)
 		if (other->kind == P4D_PARTITION_SECTION && other->partition.is_default)
 			return fail(l, from->lines[P4D_KEY_DEFAULT], DUPLICATE,
@@ -231,37 +257,62 @@ static int read_partition_section(load *l, const p4d_conf_section *from, p4d_sit
 	return 0;
 }
 
-static int read_defaults(load *l, const p4d_conf_section *section)
+static int read_defaults(load *l, const p4d_conf_section *section, p4d_request *defaults)
 {
 	p4d_error local;
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (!section->lines[i])
 			continue;
-		if (p4d_request_set(&l->site->defaults, (p4d_option)i,
-				    p4d_conf__value(l->conf, section, i, 0), P4D_BY_SITE, &local) < 0)
+		if (p4d_request_set(defaults, (p4d_option)i, p4d_conf__value(l->conf, section, i, 0),
+				    P4D_BY_SITE, &local) < 0)
 			return fail(l, section->lines[i], RANGE, "%s", local.text);
 	}
 	return 0;
 }
 
+/* Where the defaults of a section go: to its partition, which is the section before it, or to all. */
+static p4d_request *defaults_of(load *l, const p4d_conf_section *from, p4d_site_section *to)
+{
+	if (!from->title[0])
+		return &l->site->defaults;
+	to[-1].defaults = calloc(1, sizeof(*to->defaults));
+	if (!to[-1].defaults)
+		p4d_fail(l->err, P4D_E_NO_MEMORY, "no memory for defaults of a partition");
+	return to[-1].defaults;
+}
+
 static int read_globals(load *l)
 {
-	const p4d_conf_section *global = &l->conf->section[0];
-	const p4d_policy base = l->site->policy;
+	const p4d_conf_section *conf = &l->conf->section[0];
+	p4d_site_section *global = &l->site->global;
 	uint64_t set;
 
-	return read_policy(l, global, &base, &l->site->policy, &set) < 0
+	return read_policy(l, conf, &l->site->base, &global->policy, &global->set) < 0
 		   ? -1
-		   : read_members(l, global, P4D_CONF_OF_SITE, l->site, &set);
+		   : read_members(l, conf, P4D_CONF_OF_SITE, l->site, &set);
+}
+
+/* Notes what a policy needs to know of a job. */
+static void note_needs(p4d_site *site, const p4d_site_section *section)
+{
+	const bool of_accounts = section->kind == P4D_ACCOUNT_SECTION || section->kind == P4D_QOS_SECTION ||
+				 section->kind == P4D_USER_SECTION;
+
+	site->depends_on_accounts = site->depends_on_accounts || of_accounts;
+	site->depends_on_gpus = site->depends_on_gpus || section->policy.min_gpus ||
+				(section->kind == P4D_GPU_SECTION && section->policy.require_plan);
 }
 
 static int read_section(load *l, const p4d_conf_section *from, p4d_site_section *to)
 {
-	if (from->kind == P4D_DEFAULTS_SECTION)
-		return read_defaults(l, from);
-	if (read_policy(l, from, &l->site->policy, &to->policy, &to->set) < 0)
+	if (from->kind == P4D_DEFAULTS_SECTION) {
+		p4d_request *defaults = defaults_of(l, from, to);
+		return defaults ? read_defaults(l, from, defaults) : -1;
+	}
+	if (read_policy(l, from, &l->site->global.policy, &to->policy, &to->set) < 0)
 		return -1;
+	note_needs(l->site, to);
 	return from->kind == P4D_PARTITION_SECTION ? read_partition_section(l, from, to) : 0;
 }
 
@@ -304,12 +355,12 @@ static p4d_site *new_site(const char *datadir, const char *gpus, p4d_error *err)
 		return NULL;
 	}
 	site->log = P4D_LOG_REFUSALS;
-	site->policy = (p4d_policy){.mode = P4D_MODE_OBSERVE,
-				    .rewrite = P4D_REWRITE_UNSET,
-				    .on_error = P4D_ON_ERROR_PASS,
-				    .unmodelled = P4D_UNMODELLED_WARN,
-				    .safe = 0.80,
-				    .limit = 0.95};
+	site->base = (p4d_policy){.mode = P4D_MODE_OBSERVE,
+				  .rewrite = P4D_REWRITE_UNSET,
+				  .on_error = P4D_ON_ERROR_PASS,
+				  .unmodelled = P4D_UNMODELLED_WARN,
+				  .safe = 0.80,
+				  .limit = 0.95};
 	if (p4d_gpus_load(&site->gpus, gpus, err) < 0) {
 		p4d_site_free(site);
 		return NULL;
@@ -322,7 +373,7 @@ p4d_site *p4d_site_default(const char *datadir, p4d_mode mode, p4d_error *err)
 	p4d_site *site = new_site(datadir, NULL, err);
 
 	if (site)
-		site->policy.mode = mode;
+		site->base.mode = mode;
 	return site;
 }
 
@@ -356,10 +407,15 @@ static p4d_site *build(const p4d_conf *conf, const char *datadir, p4d_error *err
 	if (absolute_path(&l, P4D_KEY_DATA, &data) < 0 || absolute_path(&l, P4D_KEY_GPUS, &gpus) < 0)
 		return NULL;
 	l.site = new_site(data ? data : datadir, gpus, err);
-	if (l.site && (own_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0)) {
+	if (!l.site)
+		return NULL;
+	if (own_gpus(&l) < 0 || read_globals(&l) < 0 || read_sections(&l) < 0) {
 		p4d_site_free(l.site);
 		return NULL;
 	}
+	note_needs(l.site, &l.site->global);
+	l.site->depends_on_accounts = l.site->depends_on_accounts || l.site->exempt_accounts ||
+				      l.site->exempt_qos || l.site->exempt_users;
 	return l.site;
 }
 
@@ -372,7 +428,7 @@ p4d_site *p4d_site_load(const char *path, const char *datadir, bool trust, uint3
 		return NULL;
 	p4d_site *site = build(&conf, datadir, err);
 	if (site)
-		site->conf = conf;
+		site->conf = conf; /* strings of policies point into it */
 	else
 		p4d_conf__free(&conf);
 	return site;

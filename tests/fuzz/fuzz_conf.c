@@ -54,7 +54,9 @@ static void load(const uint8_t *data, size_t size)
 	}
 	const p4d_site_partition *partition;
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)); i++) {
-		p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.partition = partition->name,
+		p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){.user = "alice",
+									  .reservation = "week",
+									  .partition = partition->name,
 									  .qos = "large",
 									  .account = "physics",
 									  .gpu = "h100-80gb"});
@@ -63,7 +65,7 @@ static void load(const uint8_t *data, size_t size)
 	}
 	p4d_site_policy(site, &(p4d_site_job){0});
 	p4d_site_gpu(site, "a100", NULL);
-	p4d_site_apply_defaults(site, &request);
+	p4d_site_apply_defaults(site, "gpu-1", &request);
 	p4d_site_free(site);
 }
 

@@ -22,6 +22,9 @@
 	"partition picky { gpu = \"h100-80gb\"\n unmodelled = reject }\n" \
 	"partition relaxed { gpu = \"h100-80gb\"\n require_plan = true\n unmodelled = pass }\n" \
 	"partition unknown { mode = enforce }\n" \
+	"partition \"some-*\" { min_gpus = 16\n message = \"Ask help@site, or see https://site/p4d\"\n" \
+	"	gpu = \"h100-80gb\"\n gpus_per_node = 8\n require_plan = true }\n" \
+	"user novice { require_plan = true }\n" \
 	"qos tight { limit = 0.5\n safe = 0.4 }\n" \
 	"exempt_accounts = {\"admin\"}\n"
 
@@ -470,6 +473,32 @@ static p4d_verdict *verify(const p4d_site *site, p4d_job job, const char *plan, 
 	return &v;
 }
 
+/* min_gpus: smaller jobs are completed and pass, whatever they take, and need no plan. */
+static void small_jobs_are_left_alone(void **state)
+{
+	p4d_job small = ON("some-gpus", 1), large = ON("some-gpus", 2);
+	trial *t = submit(*state, small, MODEL_70B "tp=1 pp=1");
+
+	expect(t, P4D_PASS, P4D_OK);
+	assert_false(t->verdict.would_reject);
+	assert_string_not_equal(t->verdict.plan, "");
+	expect_verified(*state, t);
+	assert_int_equal(verify(*state, small, NULL, "")->action, P4D_PASS);
+	assert_int_equal(verify(*state, small, NULL, "model=llama13b tp=8")->action, P4D_PASS);
+	t = submit(*state, large, MODEL_70B "tp=1 pp=1");
+	assert_int_equal(t->verdict.action, P4D_REJECT);
+	assert_string_equal(t->verdict.geometry.partition, "some-gpus");
+	assert_non_null(strstr(t->text, "\np4d: Ask help@site, or see https://site/p4d"));
+	assert_int_equal(verify(*state, large, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
+	assert_int_equal(verify(*state, large, NULL, "model=llama13b tp=8")->message[0].code, P4D_E_NO_PLAN);
+	/* what cannot be counted is not small */
+	small.max_nodes = 4;
+	assert_int_equal(verify(*state, small, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
+	/* a message for refusals only */
+	t = submit(*state, large, MODEL_13B "tp=8");
+	assert_null(strstr(t->text, "help@site"));
+}
+
 static void plans_are_required_or_complete(void **state)
 {
 	p4d_verdict *v = verify(*state, ON("h100", 1), NULL, "");
@@ -487,6 +516,9 @@ static void plans_are_required_or_complete(void **state)
 	v = verify(*state, ON("strict", 1), NULL, "");
 	assert_int_equal(v->action, P4D_REJECT);
 	assert_int_equal(v->message[0].code, P4D_E_PLAN_REQUIRED);
+	p4d_job of_novice = ON("h100", 1);
+	of_novice.user = "novice";
+	assert_int_equal(verify(*state, of_novice, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
 	p4d_job cpu_only = {.partition = "strict", .min_nodes = 1};
 	assert_int_equal(verify(*state, cpu_only, NULL, "")->action, P4D_PASS);
 }
@@ -620,6 +652,7 @@ int main(void)
 	    cmocka_unit_test(megatron_scripts),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
 	    cmocka_unit_test(nobody_gets_past_the_check_on_the_host),
+	    cmocka_unit_test(small_jobs_are_left_alone),
 	    cmocka_unit_test(plans_are_required_or_complete),
 	    cmocka_unit_test(plans_must_match_the_job),
 	    cmocka_unit_test(at_most_four_lines),

@@ -354,7 +354,8 @@ static void text_of_a_site(void **state)
 	snprintf(text, sizeof(text),
 		 "mode = warn\nexempt_accounts = { 'a \"b\"', \"it's\" }\nexempt_qos = { }\ninclude = "
 		 "\"%s/more\"\n"
-		 "defaults { seq_len = 4096 }\npartition 'p 1' { gpu = { h100, a100 } default = true }\n"
+		 "defaults { seq_len = 4096 }\npartition 'p 1' { defaults { tp = 2 } gpu = { h100, a100 } "
+		 "default = true }\n"
 		 "version = 1\n",
 		 dir);
 	p4d_site *first = loaded(text);
@@ -367,6 +368,10 @@ static void text_of_a_site(void **state)
 	assert_true(p4d_site_policy(second, &(p4d_site_job){.account = "it's"}).exempt);
 	assert_true(p4d_site_policy(second, &(p4d_site_job){.qos = "q"}).limit == 0.9);
 	assert_int_equal(p4d_site_partition_of(second, NULL)->gpus, 2);
+	p4d_request request = {0};
+	p4d_site_apply_defaults(second, NULL, &request);
+	assert_int_equal(request.value[P4D_TP], 2);
+	assert_int_equal(request.value[P4D_SEQ_LEN], 4096);
 	free(once);
 	free(twice);
 	p4d_site_free(first);

@@ -253,7 +253,7 @@ static void numbers_and_defaults(void **state)
 	p4d_request request = {0};
 	p4d_error err;
 	assert_int_equal(p4d_request_set(&request, P4D_TP, "4", P4D_BY_USER, &err), 0);
-	p4d_site_apply_defaults(site, &request);
+	p4d_site_apply_defaults(site, NULL, &request);
 	assert_int_equal(request.value[P4D_SEQ_LEN], 4096);
 	assert_int_equal(request.origin[P4D_SEQ_LEN], P4D_BY_SITE);
 	assert_int_equal(request.value[P4D_FRAMEWORK], P4D_FRAMEWORK_MEGATRON);
@@ -345,6 +345,167 @@ static void not_a_file(void **state)
 	assert_non_null(strstr(err.text, "at most 1048576 are read"));
 }
 
+static p4d_mode mode_of(const p4d_site *site, p4d_site_job job)
+{
+	return p4d_site_policy(site, &job).mode;
+}
+
+static void users_and_reservations(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("mode = enforce\n"
+				"account physics { mode = warn }\n"
+				"user alice { mode = observe }\n"
+				"reservation week { mode = off }\n"
+				"exempt_users = { root, \"svc-*\" }\n"
+				"version = 1\n");
+	assert_int_equal(mode_of(site, (p4d_site_job){.user = "bob"}), P4D_MODE_ENFORCE);
+	assert_int_equal(mode_of(site, (p4d_site_job){.user = "Alice"}), P4D_MODE_ENFORCE);
+	assert_int_equal(mode_of(site, (p4d_site_job){.user = "alice", .account = "physics"}),
+			 P4D_MODE_OBSERVE);
+	assert_int_equal(mode_of(site, (p4d_site_job){.user = "alice", .reservation = "week"}), P4D_MODE_OFF);
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.user = "alice"}).exempt);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.user = "root"}).exempt);
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.user = "svc-ci"}).exempt);
+	assert_false(p4d_site_policy(site, &(p4d_site_job){.user = "svc"}).exempt);
+	p4d_site_free(site);
+}
+
+static void names_with_wildcards(void **state)
+{
+	static const struct {
+		const char *name;
+		p4d_mode mode;
+	} cases[] = {
+	    {"gpu-a", P4D_MODE_WARN},  /* the first pattern, although a later one is longer */
+	    {"gpu-big", P4D_MODE_OFF}, /* a name wins over patterns */
+	    {"gpu", P4D_MODE_ENFORCE},      {"GPU-a", P4D_MODE_ENFORCE}, {"xgpu-a", P4D_MODE_ENFORCE},
+	    {"a12c", P4D_MODE_OBSERVE},     {"a1c", P4D_MODE_ENFORCE},   {"a123c", P4D_MODE_ENFORCE},
+	    {"0mid0end", P4D_MODE_OBSERVE}, {"0mid0", P4D_MODE_ENFORCE}, {"midend", P4D_MODE_OBSERVE},
+	};
+	char text[2048], name[2048];
+
+	(void)state;
+	p4d_site *site =
+	    loaded("mode = enforce\npartition \"gpu-*\" { mode = warn gpu = h100-80gb }\n"
+		   "partition \"gpu-a*\" { mode = off }\npartition gpu-big { mode = off }\n"
+		   "partition 'a??c' { mode = observe }\npartition '*mid*end' { mode = observe }\n"
+		   "account 'Phys*' { mode = off }\nversion = 1\n");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (mode_of(site, (p4d_site_job){.partition = cases[i].name}) != cases[i].mode)
+			fail_msg("%s", cases[i].name);
+	assert_int_equal(mode_of(site, (p4d_site_job){.account = "physics"}), P4D_MODE_OFF);
+	assert_string_equal(p4d_site_partition_of(site, "gpu-x")->gpu[0]->name, "h100-80gb");
+	assert_int_equal(mode_of(site, (p4d_site_job){.partition = "gpu-a,gpu-big"}), P4D_MODE_WARN);
+	p4d_site_free(site);
+	refused("partition \"gpu-*\" { default = true }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: default: `gpu-*` is not one partition");
+	/* no pattern takes exponential time */
+	snprintf(text, sizeof(text),
+		 "partition '*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b' { mode = off }\nversion = 1\n");
+	site = loaded(text);
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(mode_of(site, (p4d_site_job){.partition = name}), P4D_MODE_OBSERVE);
+	p4d_site_free(site);
+}
+
+static void a_mode_may_have_a_date(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("mode = enforce from = 2999-01-01\n"
+				"partition past { mode = enforce from = 2001-01-01 }\n"
+				"partition later { mode = off from = 2999-01-02 limit = 0.9 }\n"
+				"partition now { mode = warn }\n"
+				"qos q { mode = enforce from = 2999-01-03 }\n"
+				"version = 1\n");
+	p4d_policy policy = p4d_site_policy(site, &(p4d_site_job){0});
+	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
+	assert_int_equal(policy.later, P4D_MODE_ENFORCE);
+	assert_true(policy.from > 32000000000);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "past"});
+	assert_int_equal(policy.mode, P4D_MODE_ENFORCE);
+	assert_true(policy.from == 0);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "later"});
+	assert_int_equal(policy.mode, P4D_MODE_OBSERVE);
+	assert_int_equal(policy.later, P4D_MODE_OFF);
+	assert_true(policy.limit == 0.9);
+	/* until then the outer mode holds */
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "now", .qos = "q"});
+	assert_int_equal(policy.mode, P4D_MODE_WARN);
+	assert_int_equal(policy.later, P4D_MODE_ENFORCE);
+	policy = p4d_site_policy(site, &(p4d_site_job){.partition = "now"});
+	assert_true(policy.from == 0);
+	p4d_site_free(site);
+	refused("safe = 0.7\nfrom = 2026-12-01\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:2: from: there is no `mode` beside it");
+	static const char *const wrong[] = {"2026-13-01", "2026-02-30", "26-01-01",     "2026-1-1",
+					    "tomorrow",   "1969-01-01", "2026-01-01T1", "20260101"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[128], message[160];
+		snprintf(text, sizeof(text), "mode = warn\nfrom = %s\nversion = 1\n", wrong[i]);
+		snprintf(message, sizeof(message), "p4d.conf:2: from = %s: not a date YYYY-MM-DD after 1970",
+			 wrong[i]);
+		refused(text, P4D_E_CONF_RANGE, message);
+	}
+}
+
+static void defaults_of_a_partition(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded(
+	    "defaults { seq_len = 4096 recompute = none }\n"
+	    "partition a { default = true defaults { framework = megatron seq_len = 8192 } limit = 0.9 }\n"
+	    "partition A { defaults { framework = p4d } }\n"
+	    "partition \"b*\" { }\nversion = 1\n");
+	static const struct {
+		const char *partition;
+		int64_t seq_len;
+		int framework; /* -1: not set */
+	} cases[] = {{"a", 8192, P4D_FRAMEWORK_MEGATRON},
+		     {NULL, 8192, P4D_FRAMEWORK_MEGATRON},
+		     {"A", 4096, P4D_FRAMEWORK_P4D},
+		     {"a,A", 8192, P4D_FRAMEWORK_MEGATRON},
+		     {"b1", 4096, -1},
+		     {"c", 4096, -1}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_request request = {0};
+		p4d_site_apply_defaults(site, cases[i].partition, &request);
+		assert_int_equal(request.value[P4D_SEQ_LEN], cases[i].seq_len);
+		assert_int_equal(request.origin[P4D_RECOMPUTE], P4D_BY_SITE);
+		assert_int_equal(p4d_is_set(&request, P4D_FRAMEWORK), cases[i].framework >= 0);
+		if (cases[i].framework >= 0)
+			assert_int_equal(request.value[P4D_FRAMEWORK], cases[i].framework);
+	}
+	assert_true(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).limit == 0.9);
+	p4d_site_free(site);
+	refused(
+	    "partition a { defaults { seqlen = 1 } }\nversion = 1\n", P4D_E_CONF_SYNTAX,
+	    "p4d.conf:1: unknown plan option `seqlen` in `defaults`; nearest: seq_len, sequence_parallel");
+	refused("partition a {\n defaults {\n tp = 0 } }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:3: --p4d-tp=0: not a whole number from 1 to 1024");
+	refused("partition a { defaults { tp = 1 }\n defaults { pp = 1 } }\nversion = 1\n",
+		P4D_E_CONF_DUPLICATE,
+		"p4d.conf:2: section `defaults a` appears twice; the first is on line 1");
+	refused("qos a { defaults { tp = 1 } }\nversion = 1\n", P4D_E_CONF_SYNTAX,
+		"p4d.conf:1: section `defaults` cannot be nested in section `qos a`");
+	refused("partition a { defaults { tp = 1 }\n", P4D_E_CONF_TRUNCATED,
+		"p4d.conf:2: the file ends inside section `partition a`, which starts in line 1");
+}
+
+static void messages_of_the_site(void **state)
+{
+	(void)state;
+	p4d_site *site = loaded("message = \"Ask help@site.\"\npartition a { message = 'Ask a.' }\n"
+				"partition b { mode = warn }\nversion = 1\n");
+	assert_string_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "a"}).message, "Ask a.");
+	assert_string_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "b"}).message,
+			    "Ask help@site.");
+	assert_string_equal(p4d_site_policy(site, &(p4d_site_job){.partition = "b,a"}).message,
+			    "Ask help@site.");
+	p4d_site_free(site);
+}
+
 static void *load_often(void *unused)
 {
 	(void)unused;
@@ -391,6 +552,11 @@ int main(void)
 	    cmocka_unit_test(fractions_do_not_depend_on_the_locale),
 	    cmocka_unit_test(trust),
 	    cmocka_unit_test(not_a_file),
+	    cmocka_unit_test(users_and_reservations),
+	    cmocka_unit_test(names_with_wildcards),
+	    cmocka_unit_test(a_mode_may_have_a_date),
+	    cmocka_unit_test(defaults_of_a_partition),
+	    cmocka_unit_test(messages_of_the_site),
 	    cmocka_unit_test(loads_in_threads),
 	};
 
