@@ -349,6 +349,7 @@ const p4d_framework p4d_framework__p4d = {
     .program = "p4d-train",
     .check_model = check_model,
     .schedules = UINT_MAX,
+    .no_eval_micro_batch = "needs Megatron-LM; p4d-train evaluates in the micro-batches of training",
     .chooses_cp_comm = true,
     .fuses_cross_entropy = true,
     .vocab_multiple = 1,

@@ -60,9 +60,10 @@ typedef struct p4d_framework {
 	unsigned schedules;                                             /* mask of 1 << schedule */
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
-	bool chooses_cp_comm;          /* a search may; else its default is taken */
-	bool fuses_cross_entropy;      /* by default */
-	uint64_t vocab_multiple;       /* rows of the vocabulary on a rank are padded to */
+	const char *no_eval_micro_batch;
+	bool chooses_cp_comm;     /* a search may; else its default is taken */
+	bool fuses_cross_entropy; /* by default */
+	uint64_t vocab_multiple;  /* rows of the vocabulary on a rank are padded to */
 
 	/* memory */
 	void (*write_rows)(struct p4d_rows *rows);                          /* of a stage; see plan_rows.h */

@@ -309,6 +309,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 
 static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
 {
+	l->framework = (int)r->value[P4D_FRAMEWORK];
 	l->world = nodes * gpus_per_node;
 	l->gpus_per_node = gpus_per_node;
 	l->tp = (uint64_t)r->value[P4D_TP];
@@ -316,10 +317,10 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->pp = (uint64_t)r->value[P4D_PP];
 	l->vpp = (uint64_t)r->value[P4D_VPP];
 	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
-	l->eval_micro_batch =
-	    p4d_is_set(r, P4D_EVAL_MICRO_BATCH) ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
+	const bool own =
+	    p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && !p4d_framework_of(l->framework)->no_eval_micro_batch;
+	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
 	l->global_batch = (uint64_t)r->value[P4D_GLOBAL_BATCH];
-	l->framework = (int)r->value[P4D_FRAMEWORK];
 	l->precision = (int)r->value[P4D_PRECISION];
 	l->device = (int)r->value[P4D_DEVICE];
 	l->schedule = (int)r->value[P4D_SCHEDULE];

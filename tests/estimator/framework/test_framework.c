@@ -105,6 +105,11 @@ static void refusals_say_what_helps(void **state)
 			refused_then_fixed(&r, P4D_E_SCHEDULE, "vocab-parallel ");
 		else
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
+		build(MODEL_70B "tp=4 pp=4 eval-micro-batch=2", i, &r);
+		if (f->no_eval_micro_batch)
+			refused_then_fixed(&r, P4D_E_VALUE, "eval-micro-batch ");
+		else
+			assert_int_equal(p4d_framework_check(&r, NULL), 0);
 		build(LEARNED "tp=4 pp=4", i, &r);
 		if (f->check_model(&r, NULL) < 0)
 			refused_then_fixed(&r, P4D_E_UNMODELLED, f->name);
@@ -176,7 +181,7 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(plan.arena_bytes, evaluation > train ? evaluation : train);
 	assert_true(evaluation > always);
 	/* with the micro-batch of training a forward pass needs no more than both passes */
-	if (l->eval_micro_batch == l->micro_batch || f->allocates_plan)
+	if (l->eval_micro_batch == l->micro_batch)
 		assert_true(evaluation <= train);
 	else
 		assert_true(stage < l->pp - 1 || evaluation > train);

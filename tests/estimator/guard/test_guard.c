@@ -219,6 +219,16 @@ static void evaluation_may_be_the_peak(void **state)
 	assert_string_equal(refused.verdict.message[0].fix,
 			    "--p4d-tp=8 --p4d-pp=4 --p4d-recompute=full --p4d-eval-micro-batch=1");
 	fix_works(*state, ON("h100", 4), flags, &refused);
+	/* p4d-train has none; where it is the site's default, it is for others */
+	snprintf(flags, sizeof(flags), MODEL_13B "tp=8 eval-micro-batch=64");
+	refused = *submit(*state, ON("h100", 1), flags);
+	expect(&refused, P4D_REJECT, P4D_E_VALUE);
+	fix_works(*state, ON("h100", 1), flags, &refused);
+	refused.request.origin[P4D_EVAL_MICRO_BATCH] = P4D_BY_SITE;
+	p4d_guard_complete(*state, &refused.job, NULL, NULL, 2048, &refused.request, &refused.verdict);
+	assert_int_equal(refused.verdict.action, P4D_PASS);
+	assert_int_equal(refused.verdict.layout.eval_micro_batch, refused.verdict.layout.micro_batch);
+	expect_verified(*state, &refused);
 	/* what a plan leaves out is not what was checked */
 	snprintf(flags, sizeof(flags), "%s eval-micro-batch=4", training);
 	t = submit(*state, ON("h100", 4), flags);
