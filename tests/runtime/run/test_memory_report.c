@@ -77,6 +77,41 @@ static void check_host(const p4d_layout *layout, p4d_trainer *t)
 
 static const uint32_t unwritten = 0xfff1fff1;
 
+static const uint32_t *arena_of(const p4d_trainer *t)
+{
+	const p4d_tensor *row = p4d_plan_find(p4d_trainer_plan(t), B_GRADIENTS);
+
+	return (const uint32_t *)(p4d_trainer_gradients(t) - row->offset / 4);
+}
+
+/* Nothing was written yet but what the plan has in this phase. */
+static void check_phase(const p4d_trainer *t, p4d_phase phase)
+{
+	const p4d_plan *plan = p4d_trainer_plan(t);
+
+	CHECK(plan->phase_bytes[phase] < plan->arena_bytes);
+	for (uint64_t i = plan->phase_bytes[phase] / 4; i < plan->arena_bytes / 4; i++)
+		CHECK(arena_of(t)[i] == unwritten);
+}
+
+static int fetch(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at, uint64_t count,
+		 float *to, p4d_error *err)
+{
+	(void)context, (void)state, (void)slice, (void)at, (void)err;
+	for (uint64_t i = 0; i < count; i++)
+		to[i] = 1;
+	return 0;
+}
+
+/* As when resuming. */
+static int load(const p4d_layout *layout, p4d_trainer *t, p4d_error *err)
+{
+	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(t, layout, VOCAB);
+
+	TRY(p4d_checkpoint__fill_storage(&storage, fetch, NULL, err));
+	return p4d_trainer_restore(t, err);
+}
+
 /* Weights were made in them. */
 static void forget_gradients(const p4d_trainer *t)
 {
@@ -110,8 +145,7 @@ static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor
 static void check_evaluation(const p4d_layout *layout, const p4d_trainer *t)
 {
 	const p4d_plan *plan = p4d_trainer_plan(t);
-	const uint64_t offset = p4d_plan_find(plan, B_GRADIENTS)->offset;
-	const uint32_t *arena = (const uint32_t *)(p4d_trainer_gradients(t) - offset / 4);
+	const uint32_t *arena = arena_of(t);
 	char *expected = calloc(plan->arena_bytes / 4, 1);
 	const unsigned points = p4d_framework_of(layout->framework)->evaluation;
 
@@ -151,7 +185,12 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	/* nothing was made yet but tables of positions */
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
 	CHECK(report.used_bytes < 4096 && report.used[P4D_PART_PARAMS] == 0);
+	TRY(load(&plan.layout, t, err));
+	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
+	CHECK(report.used[P4D_PART_PARAMS] > 0 && report.used[P4D_PART_OPTIMIZER] > 0);
+	check_phase(t, P4D_RESUME);
 	TRY(p4d_trainer_initialize(t, 1, err));
+	check_phase(t, P4D_INIT);
 	training_text text = {&plan.layout, p4d_trainer_place(t), VOCAB, .documents = false};
 	forget_gradients(t);
 	TRY(p4d_trainer_evaluate(t, 1, training_source, &text, &loss, err));
