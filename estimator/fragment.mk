@@ -17,7 +17,7 @@ libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 # base, and what reads gpus.json: the generator of the GPU table needs no more.
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
-	estimator/base/hash.h \
+	estimator/base/hash.h estimator/base/digest.h estimator/base/digest.c \
 	estimator/base/file.h estimator/base/file.c \
 	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/json_file.h estimator/base/json_file.c \

@@ -11,6 +11,7 @@ plugin_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,lazy -Wl,--
 job_sources = \
 	plugin/slurm_compat.h \
 	plugin/job_environment.h plugin/job_environment.c \
+	plugin/approval.h plugin/approval.c \
 	plugin/cluster_facts.h plugin/cluster_facts.c \
 	plugin/slurm_job.h plugin/slurm_job.c
 option_sources = \

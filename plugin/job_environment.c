@@ -9,7 +9,6 @@
 
 #define OPTION_PREFIX "_SLURM_SPANK_OPTION_p4d_p4d_"
 #define COPY_PREFIX "SLURM_SPANK_"
-#define PLAN_PREFIX "p4d1:"
 
 const char *p4d_environment_option_variable(p4d_option option, char *buf, size_t size)
 {
@@ -156,43 +155,4 @@ unsigned p4d_environment_from_outputs(const p4d_environment *env, p4d_request *r
 			count++;
 	}
 	return count;
-}
-
-/* The plan in a comment, and its length; NULL: none. */
-static const char *find_plan(const char *comment, size_t *length)
-{
-	for (const char *at = comment; at && (at = strstr(at, PLAN_PREFIX)); at++) {
-		if (at != comment && at[-1] != ' ')
-			continue;
-		*length = strcspn(at, " ");
-		return at;
-	}
-	return NULL;
-}
-
-const char *p4d_environment_comment_plan(const char *comment, char *plan, size_t size)
-{
-	size_t length;
-	const char *at = find_plan(comment, &length);
-
-	if (!at || length >= size)
-		return NULL;
-	memcpy(plan, at, length);
-	plan[length] = '\0';
-	return plan;
-}
-
-int p4d_environment_comment_with_plan(const char *comment, const char *plan, char *buf, size_t size)
-{
-	size_t length = 0;
-	const char *at = find_plan(comment, &length);
-	int written;
-
-	if (at)
-		written = snprintf(buf, size, "%.*s%s%s", (int)(at - comment), comment, plan, at + length);
-	else if (comment && *comment)
-		written = snprintf(buf, size, "%s %s", comment, plan);
-	else
-		written = snprintf(buf, size, "%s", plan);
-	return written >= 0 && (size_t)written < size ? 0 : -1;
 }

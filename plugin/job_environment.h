@@ -69,12 +69,3 @@ int p4d_environment_request(const p4d_environment *env, p4d_request *request, p4
 
 /* The outputs as options (P4D_TP=8 as --p4d-tp=8), for a job without a plan. Returns their number. */
 unsigned p4d_environment_from_outputs(const p4d_environment *env, p4d_request *request);
-
-/*
- * The approved plan in an admin_comment: a word that starts with "p4d1:", beside an administrator's own text.
- * Returns plan, or NULL when there is none (or one that is too long).
- */
-const char *p4d_environment_comment_plan(const char *comment, char *plan, size_t size);
-
-/* Writes the comment with its plan replaced (or added); -1 when it does not fit. */
-int p4d_environment_comment_with_plan(const char *comment, const char *plan, char *buf, size_t size);

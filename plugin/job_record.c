@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "job_environment.h"
 #include "slurm_job.h"
 
 int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
@@ -23,7 +22,7 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 			continue;
 		p4d_job_from_info(&record->job, info);
 		record->het_job_id = info->het_job_id;
-		p4d_environment_comment_plan(info->admin_comment, record->plan, sizeof(record->plan));
+		p4d_approval_read(info->admin_comment, &record->approved);
 		return 0;
 	}
 	p4d_record_free(record);
@@ -52,31 +51,53 @@ static int differs(p4d_option option, const p4d_request *step, const p4d_request
 		       p4d_is_set(step, option) ? mine : theirs);
 }
 
-int p4d_record_step_agrees(const char *approved, const char *line, const p4d_request *options, p4d_error *err)
+int p4d_record_options_agree(const p4d_request *plan, const p4d_request *options, p4d_error *err)
 {
-	p4d_request job = {0}, step = {0};
-	p4d_option which;
+	char mine[1024], theirs[1024];
 
-	if (p4d_plan_read(approved, &job, err) < 0)
-		return -1;
-	if (line && strcmp(line, approved)) {
-		if (p4d_plan_read(line, &step, err) < 0)
-			return -1;
-		if (p4d_plan_differs(&step, &job, &which))
-			return differs(which, &step, &job, err);
-	}
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		p4d_option option = (p4d_option)i;
-		char mine[1024], theirs[1024];
 		if (!p4d_is_set(options, option) ||
 		    !(p4d_request_option_info(option)->where & P4D_WHERE_PLAN))
 			continue;
-		if (!p4d_is_set(&job, option) ||
+		if (!p4d_is_set(plan, option) ||
 		    strcmp(p4d_request_value_text(options, option, mine, sizeof(mine)),
-			   p4d_request_value_text(&job, option, theirs, sizeof(theirs))))
-			return differs(option, options, &job, err);
+			   p4d_request_value_text(plan, option, theirs, sizeof(theirs))))
+			return differs(option, options, plan, err);
 	}
 	return 0;
+}
+
+/* The step's plan is another one than was approved; where both are known, in what. */
+static int other_plan(const p4d_request *step, const p4d_approval *approved, p4d_error *err)
+{
+	p4d_request job = {0};
+	p4d_option which;
+
+	if (approved->plan[0] && !p4d_plan_read(approved->plan, &job, NULL) &&
+	    p4d_plan_differs(step, &job, &which))
+		return differs(which, step, &job, err);
+	p4d_fail(err, P4D_E_STEP_DIFFERS, "the plan of this step is not the one approved for its job");
+	return p4d_fix(err, "start the step inside the job, with its P4D_PLAN as it is");
+}
+
+int p4d_record_step_agrees(const p4d_approval *approved, const char *line, const p4d_request *options,
+			   p4d_error *err)
+{
+	p4d_request plan = {0};
+	char digest[P4D_DIGEST_TEXT];
+
+	if (!line && !approved->plan[0]) {
+		p4d_fail(err, P4D_E_STEP_DIFFERS,
+			 "this step has p4d options, but not the plan of its job to compare them with");
+		return p4d_fix(err, "start the step inside the job, or leave the step's p4d options out");
+	}
+	if (p4d_plan_read(line ? line : approved->plan, &plan, err) < 0)
+		return -1;
+	p4d_plan_digest(&plan, digest);
+	if (strcmp(digest, approved->digest) != 0)
+		return other_plan(&plan, approved, err);
+	return p4d_record_options_agree(&plan, options, err);
 }
 
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options)
@@ -84,15 +105,16 @@ bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, cons
 	/* Slurm mixes the options of components, so where there is a plan only the plan counts */
 	static const p4d_request none;
 	job_info_msg_t *reply = NULL;
-	char plan[P4D_PLAN_MAX];
+	p4d_approval approved;
 	bool agrees = false;
 
 	if (P4D_LOAD_JOB(&reply, het_job_id, 0))
 		return false;
-	for (uint32_t i = 0; !agrees && i < reply->record_count; i++)
-		agrees =
-		    p4d_environment_comment_plan(reply->job_array[i].admin_comment, plan, sizeof(plan)) &&
-		    !p4d_record_step_agrees(plan, line, line ? &none : options, NULL);
+	for (uint32_t i = 0; !agrees && i < reply->record_count; i++) {
+		p4d_approval_read(reply->job_array[i].admin_comment, &approved);
+		agrees = approved.digest[0] &&
+			 !p4d_record_step_agrees(&approved, line, line ? &none : options, NULL);
+	}
 	slurm_free_job_info_msg(reply);
 	return agrees;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "approval.h"
 #include "base/error.h"
 #include "job/job.h"
 #include "plan/plan_line.h"
@@ -8,9 +9,9 @@
 
 /* An existing job, as slurmctld has it. */
 typedef struct p4d_record {
-	p4d_job job;             /* borrows from reply */
-	char plan[P4D_PLAN_MAX]; /* the approved one, "": none */
-	uint32_t het_job_id;     /* of the leader; 0 unless heterogeneous */
+	p4d_job job; /* borrows from reply */
+	p4d_approval approved;
+	uint32_t het_job_id; /* of the leader; 0 unless heterogeneous */
 	job_info_msg_t *reply;
 } p4d_record;
 
@@ -19,11 +20,14 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err);
 void p4d_record_free(p4d_record *record);
 
 /*
- * Compares a step with an approved plan. line: the step's P4D_PLAN, NULL when it has none; options: its
- * --p4d- options. Errors: STEP_DIFFERS, with the first difference.
+ * Compares a step with its job's approval, which has a digest. line: the step's P4D_PLAN, NULL when it has
+ * none; options: its --p4d- options. Errors: STEP_DIFFERS, with the first difference where that is known.
  */
-int p4d_record_step_agrees(const char *approved, const char *line, const p4d_request *options,
+int p4d_record_step_agrees(const p4d_approval *approved, const char *line, const p4d_request *options,
 			   p4d_error *err);
 
 /* The same for any component of a heterogeneous job: its steps inherit the first one's environment. */
 bool p4d_record_step_agrees_with_any(uint32_t het_job_id, const char *line, const p4d_request *options);
+
+/* Compares a step's options with the plan of its job. Errors: STEP_DIFFERS, with the first difference. */
+int p4d_record_options_agree(const p4d_request *plan, const p4d_request *options, p4d_error *err);

@@ -6,9 +6,10 @@
 #include "job_submit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "approval.h"
 #include "job/export.h"
 #include "job_environment.h"
 #include "job_submit_watch.h"
@@ -38,16 +39,15 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject 
 		slurm_info("%s", p4d_verdict_line(subject, verdict, line, sizeof(line)));
 }
 
-/* Keeps the approved plan where users cannot change it. */
-static void approve(job_desc_msg_t *desc, const char *plan)
+/* Keeps what was approved where users cannot change it, and nothing that a user wrote in its form. */
+static void approve(const p4d_site *site, job_desc_msg_t *desc, const p4d_verdict *verdict)
 {
-	char comment[P4D_PLAN_MAX + 1024];
+	char *comment = p4d_approval_write(desc->admin_comment, p4d_site_admin_comment(site), verdict);
 
-	if (p4d_environment_comment_with_plan(desc->admin_comment, plan, comment, sizeof(comment)) < 0)
-		snprintf(comment, sizeof(comment), "%s",
-			 plan); /* the plan matters more than a comment of 1 KiB */
 	slurm_xfree((void **)&desc->admin_comment);
-	desc->admin_comment = slurm_xstrdup(comment);
+	if (comment && *comment)
+		desc->admin_comment = slurm_xstrdup(comment);
+	free(comment);
 }
 
 /* The first output that contradicts the plan: somebody edited it. */
@@ -138,7 +138,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	p4d_environment_scan(&env, desc->spank_job_env, desc->spank_job_env_size);
 	p4d_job_from_desc(&job, desc);
 	/* a job without anything of p4d can only be refused for GPUs in a partition that requires a plan */
-	if (!env.options && !env.outputs && !p4d_job_wants_gpus(&job))
+	if (!env.options && !env.outputs && !desc->admin_comment && !p4d_job_wants_gpus(&job))
 		return SLURM_SUCCESS;
 
 	const p4d_site *site = p4d_watch_acquire();
@@ -153,8 +153,8 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 					   &verdict);
 		if (verdict.action == P4D_REJECT)
 			rc = P4D_REFUSED;
-		else if (verdict.plan[0])
-			approve(desc, verdict.plan);
+		else if (verdict.plan[0] || desc->admin_comment)
+			approve(site, desc, &verdict);
 		/* the submitting side reported on a complete plan already, when completing it */
 		if (verdict.action == P4D_REJECT ||
 		    (verdict.action == P4D_WARN && !p4d_environment_plan(&env)))

@@ -21,7 +21,8 @@ static void restore_one(const char *name, const char *value, void *spank)
 
 /*
  * With --export=NONE only the copy of spank_job_env reaches the job. The plan is not part of the user's
- * environment, so it is restored under its own name, with the variables derived from it.
+ * environment, so it is restored under its own name, with the variables derived from it, whatever was made of
+ * them (P4D_TP=1 srun ...).
  */
 static void restore_outputs(spank_t spank, const char *line)
 {
@@ -44,9 +45,9 @@ static const char *plan_of(spank_t spank, char *plan, size_t size)
 	if (found == ESPANK_ENV_NOEXIST) {
 		snprintf(copy, sizeof(copy), "SLURM_SPANK_%s", P4D_EXPORT_PLAN);
 		found = spank_getenv(spank, copy, plan, (int)size);
-		if (found == ESPANK_SUCCESS)
-			restore_outputs(spank, plan);
 	}
+	if (found == ESPANK_SUCCESS)
+		restore_outputs(spank, plan);
 	if (found == ESPANK_NOSPACE)
 		return "too long to be a plan";
 	return found == ESPANK_SUCCESS ? plan : NULL;
@@ -84,10 +85,11 @@ static void judge(const p4d_record *record, const p4d_given *given, const char *
 	p4d_verdict verdict = {0};
 	p4d_error err, conf;
 
+	const bool approved = record->approved.digest[0];
 	bool malformed = p4d_given_request(given, &options, &err) < 0, differs = false;
 	if (!malformed) {
-		differs = record->plan[0] && p4d_record_step_agrees(record->plan, line, &options, &err) < 0;
-		if (record->plan[0] && !differs)
+		differs = approved && p4d_record_step_agrees(&record->approved, line, &options, &err) < 0;
+		if (approved && !differs)
 			return;
 		if (record->het_job_id && p4d_record_step_agrees_with_any(record->het_job_id, line, &options))
 			return;

@@ -193,12 +193,13 @@ static void inherit_job(p4d_job *step, const p4d_job *job)
 }
 
 /* The plan was approved with the job, but is missing in this step's environment. */
-static int restore_plan(submission *s, const char *line, p4d_error *err)
+static int restore_plan(submission *s, const p4d_approval *approved, p4d_error *err)
 {
+	const char *line = approved->plan;
 	p4d_request *request = &s->request;
 	p4d_request plan = {0};
 
-	if (p4d_record_step_agrees(line, NULL, request, err) < 0 || p4d_plan_read(line, &plan, err) < 0)
+	if (p4d_record_step_agrees(approved, NULL, request, err) < 0 || p4d_plan_read(line, &plan, err) < 0)
 		return -1;
 	*request = plan;
 	snprintf(s->verdict.plan, sizeof(s->verdict.plan), "%s", line);
@@ -216,11 +217,14 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 	if (p4d_record_load(&record, job_id, err) < 0)
 		return -1;
 	int rc;
-	if (record.plan[0]) {
-		rc = restore_plan(s, record.plan, err);
+	if (record.approved.plan[0]) {
+		rc = restore_plan(s, &record.approved, err);
 	} else {
 		inherit_job(&s->job, &record.job);
 		rc = complete(s, err);
+		/* only the digest is known: the same options make the same plan */
+		if (!rc && record.approved.digest[0] && s->verdict.plan[0])
+			rc = p4d_record_step_agrees(&record.approved, s->verdict.plan, &s->request, err);
 	}
 	if (rc < 0)
 		p4d_guard_fail(s->site, &record.job, err, &s->verdict);
@@ -231,12 +235,13 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
 	submission s = {.given = given};
+	p4d_request plan = {0};
 	p4d_error err = {.code = P4D_OK};
 	/* with --jobid alone, the environment is not that job's */
 	const char *line = getenv("SLURM_JOB_ID") ? getenv(P4D_EXPORT_PLAN) : NULL;
 
-	if (!p4d_given_request(given, &s.request, &err) && line &&
-	    !p4d_record_step_agrees(line, NULL, &s.request, &err))
+	if (!p4d_given_request(given, &s.request, &err) && line && !p4d_plan_read(line, &plan, &err) &&
+	    !p4d_record_options_agree(&plan, &s.request, &err))
 		return 0;
 	if (!open_site(&s, argc, argv))
 		return 0;

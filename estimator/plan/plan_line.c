@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/text.h"
 #include "plan/plan.h"
 #include "request/framework.h"
 
@@ -20,7 +19,7 @@ static const char literal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 
 enum { VALUE_MAX = 1024 };
 
-static void put_encoded(p4d_text *line, const char *text)
+void p4d_plan_encode(p4d_text *line, const char *text)
 {
 	while (*text) {
 		const size_t plain = strspn(text, literal);
@@ -88,7 +87,7 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
 		p4d_text_print(&w, ":%s=", p4d_request_option_info(option)->name);
-		put_encoded(&w, p4d_request_value_text(request, option, value, sizeof(value)));
+		p4d_plan_encode(&w, p4d_request_value_text(request, option, value, sizeof(value)));
 		p4d_text_print(&w, "@%c", origin_letter[request->origin[option]]);
 	}
 	p4d_text_print(&w, "%s%016" PRIx64, hash_key, p4d_hash_bytes(line, w.length));
@@ -105,7 +104,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes put_encoded. Returns -1 when malformed or too long. */
+/* Undoes p4d_plan_encode. Returns -1 when malformed or too long. */
 static int decode(const char *text, size_t length, char *out, size_t size)
 {
 	size_t used = 0;
@@ -198,6 +197,24 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err)
 		return p4d_fail(err, P4D_E_PLAN_SYNTAX, "plan: not spelt as p4d writes it");
 	*request = result;
 	return 0;
+}
+
+void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT])
+{
+	p4d_digest digest = p4d_digest_begin();
+	char value[VALUE_MAX];
+
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		p4d_option option = (p4d_option)i;
+		if (!in_plan(option) || !p4d_is_set(request, option))
+			continue;
+		const char *name = p4d_request_option_info(option)->name;
+		p4d_request_value_text(request, option, value, sizeof(value));
+		/* the NUL after each keeps names and values apart */
+		p4d_digest_add(&digest, name, strlen(name) + 1);
+		p4d_digest_add(&digest, value, strlen(value) + 1);
+	}
+	p4d_digest_text(&digest, text);
 }
 
 int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which)

@@ -4,7 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "gpu/gpu.h"
 #include "request/layout.h"
 #include "request/request.h"
@@ -40,6 +42,15 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 /* Reads a line, which must be spelt exactly as p4d_plan_write spells it. Errors: PLAN_SYNTAX, PLAN_CHANGED
  * (hash), VALUE. */
 int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
+
+/*
+ * Digest of what the plan says, not of who decided it: plans of the same digest do not differ in the sense of
+ * p4d_plan_differs, and nobody can make another one.
+ */
+void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT]);
+
+/* Adds text as values are written in the line. */
+void p4d_plan_encode(p4d_text *line, const char *text);
 
 /* True when both describe the same job: every plan option has the same value (origins may differ). name: the
  * first that differs. */

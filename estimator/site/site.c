@@ -324,6 +324,11 @@ p4d_log p4d_site_log(const p4d_site *site)
 	return site->log;
 }
 
+p4d_admin_comment p4d_site_admin_comment(const p4d_site *site)
+{
+	return site->admin_comment;
+}
+
 double p4d_site_policy_limit(const p4d_policy *policy, int framework)
 {
 	const double own = p4d_framework_of(framework)->limit;

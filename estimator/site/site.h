@@ -141,6 +141,14 @@ void p4d_site_apply_defaults(const p4d_site *site, const char *partition, p4d_re
 typedef enum p4d_log { P4D_LOG_NONE, P4D_LOG_REFUSALS, P4D_LOG_ALL } p4d_log;
 p4d_log p4d_site_log(const p4d_site *site);
 
+/* What slurmctld writes into AdminComment about an approved plan: admin_comment = digest | plan | none. */
+typedef enum p4d_admin_comment {
+	P4D_ADMIN_COMMENT_DIGEST,
+	P4D_ADMIN_COMMENT_PLAN,
+	P4D_ADMIN_COMMENT_NONE
+} p4d_admin_comment;
+p4d_admin_comment p4d_site_admin_comment(const p4d_site *site);
+
 /* The limit that applies to a framework: the site's, else its own, where it has one. */
 double p4d_site_policy_limit(const p4d_policy *policy, int framework);
 

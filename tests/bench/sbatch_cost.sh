@@ -28,7 +28,8 @@ echo "sbatch of a job without p4d options, 200 each (1: with p4d, 2: without)"
 # shellcheck disable=SC2086
 interleave 200 "SLURM_CONF=$with" sbatch $job -- "SLURM_CONF=$without" sbatch $job
 
-plan=$(SLURM_CONF=$with squeue -h -O admin_comment:4096 | awk '/^p4d1:/ { print $1; exit }')
+plan=$(p4d plan --env --model=llama13b --gpu=h100 --tp=8 --nodes=1 --gpus-per-node=8 |
+	sed -n "s/^export P4D_PLAN='\(.*\)'$/\1/p")
 rate() # CONF
 {
 	SLURM_CONF=$1 submit --clients=4 --count=1000 --gpus=8 --env="P4D_PLAN=$plan" | sed -n 's/.*, \([0-9.]*\) s$/\1/p'

@@ -57,13 +57,16 @@ flood()
 }
 
 export SLURM_CONF="$dir/with/etc/slurm.conf"
-plan=$(sbatch -H -N1 --gpus-per-node=8 --p4d-model=llama13b --p4d-tp=8 --wrap true 2>/dev/null |
-	{ read -r _ _ _ id; scontrol -o show job "$id"; } | tr ' ' '\n' | sed -n 's/^AdminComment=//p')
-[ -n "$plan" ] || { echo "FAIL  cluster/flood: no plan was approved"; exit 1; }
+# plan OPTION...: a complete plan for one node
+plan()
+{
+	p4d plan --env --nodes=1 --gpus-per-node=8 "$@" | sed -n "s/^export P4D_PLAN='\(.*\)'$/\1/p"
+}
+plan=$(plan --model=llama13b --gpu=h100 --tp=8)
+[ -n "$plan" ] || { echo "FAIL  cluster/flood: p4d made no plan"; exit 1; }
 
 # A plan that is whole, but made for a larger GPU than the nodes have: the refusal takes a full judgement.
-toobig=$(p4d plan --env --model=llama2-70b --gpu=b200 --nodes=1 --gpus-per-node=8 |
-	sed -n "s/^export P4D_PLAN='\(.*\)'$/\1/p")
+toobig=$(plan --model=llama2-70b --gpu=b200)
 [ -n "$toobig" ] || { echo "FAIL  cluster/flood: no plan for a larger GPU"; exit 1; }
 
 expected="1000 accepted 0 refused, 0 accepted 1000 refused"

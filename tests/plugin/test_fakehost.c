@@ -75,15 +75,58 @@ static void plain_jobs_are_left_alone(void **state)
 	fakehost_free(desc);
 }
 
+/* Waits for the plugin's thread, which checks once a second. */
+static bool logged(const char *text)
+{
+	for (int i = 0; i < 400; i++) {
+		if (strstr(fakehost_log(), text))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+/* Sets p4d.conf with this way to approve plans, and waits for the plugin. */
+static void approve_as(const char *kind)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "data = \"%s\"\nadmin_comment = %s\nmode = enforce\n"
+		 "partition h100 { gpu = { \"h100-80gb\" } }\nversion = 1\n",
+		 test_datadir(), kind);
+	fakehost_forget();
+	site_write(*kind ? text : NULL);
+	assert_true(logged("reloaded"));
+}
+
 static void a_plan_passes_and_is_approved(void **state)
 {
+	char digest[64];
+
 	(void)state;
 	expect(job_planned("h100", GOOD), true, "");
 
 	job_desc_msg_t *desc = job_planned("h100", GOOD);
 	fakehost_submit(&host, desc, &said);
+	assert_int_equal(sscanf(desc->admin_comment, "p4d:%32[0-9a-f]:47.6of79.1GiB,nodes=1,", digest), 1);
+	assert_int_equal(strlen(digest), 32);
+	assert_true(strlen(desc->admin_comment) <= 200);
+	assert_null(strchr(desc->admin_comment, ' '));
+	fakehost_free(desc);
+
+	approve_as("plan");
+	desc = job_planned("h100", GOOD);
+	fakehost_submit(&host, desc, &said);
 	assert_string_equal(desc->admin_comment, plan_of(desc));
 	fakehost_free(desc);
+	approve_as("none");
+	desc = job_planned("h100", GOOD);
+	fakehost_set(&desc->admin_comment, "p4d:forged");
+	fakehost_submit(&host, desc, &said);
+	assert_null(desc->admin_comment);
+	fakehost_free(desc);
+	approve_as("");
 }
 
 static void judging_again_changes_nothing(void **state)
@@ -93,7 +136,10 @@ static void judging_again_changes_nothing(void **state)
 	fakehost_submit(&host, desc, &said);
 	assert_int_equal(fakehost_submit(&host, desc, &said), SLURM_SUCCESS);
 	assert_string_equal(said, "");
-	assert_string_equal(desc->admin_comment, plan_of(before));
+	char first[256];
+	snprintf(first, sizeof(first), "%s", desc->admin_comment);
+	assert_int_equal(fakehost_submit(&host, desc, &said), SLURM_SUCCESS);
+	assert_string_equal(desc->admin_comment, first);
 	assert_int_equal(desc->env_size, before->env_size);
 	for (uint32_t i = 0; i < desc->env_size; i++)
 		assert_string_equal(desc->environment[i], before->environment[i]);
@@ -106,15 +152,21 @@ static void judging_again_changes_nothing(void **state)
 	fakehost_free(before);
 }
 
-static void an_administrators_comment_is_kept(void **state)
+static void comments_of_others_are_kept(void **state)
 {
+	static const char text[] = "ticket  7 p4d1:old {\"a\": 1} p4d:older p4d: and more";
+
 	(void)state;
 	job_desc_msg_t *desc = job_planned("h100", GOOD);
-	fakehost_set(&desc->admin_comment, "ticket 7 p4d1:old and more");
+	fakehost_set(&desc->admin_comment, text);
 	fakehost_submit(&host, desc, &said);
-	char wanted[8192];
-	snprintf(wanted, sizeof(wanted), "ticket 7 %s and more", plan_of(desc));
-	assert_string_equal(desc->admin_comment, wanted);
+	assert_memory_equal(desc->admin_comment, "ticket  7 {\"a\": 1} and more p4d:", 32);
+	fakehost_free(desc);
+	/* where nothing is approved, nothing may look like it */
+	desc = job_plain("h100");
+	fakehost_set(&desc->admin_comment, text);
+	fakehost_submit(&host, desc, &said);
+	assert_string_equal(desc->admin_comment, "ticket  7 {\"a\": 1} and more");
 	fakehost_free(desc);
 }
 
@@ -488,17 +540,6 @@ static void updates_are_judged_again(void **state)
 	fakehost_free(job);
 }
 
-/* Waits for the plugin's thread, which checks once a second. */
-static bool logged(const char *text)
-{
-	for (int i = 0; i < 400; i++) {
-		if (strstr(fakehost_log(), text))
-			return true;
-		usleep(10000);
-	}
-	return false;
-}
-
 static void a_bad_edit_changes_nothing(void **state)
 {
 	(void)state;
@@ -717,7 +758,7 @@ int main(void)
 	    TEST(plain_jobs_are_left_alone),
 	    TEST(a_plan_passes_and_is_approved),
 	    TEST(judging_again_changes_nothing),
-	    TEST(an_administrators_comment_is_kept),
+	    TEST(comments_of_others_are_kept),
 	    TEST(what_does_not_fit_is_refused),
 	    TEST(modes_are_honoured),
 	    TEST(nobody_writes_lines_of_the_log),

@@ -52,6 +52,34 @@ static void differences_are_named(void **state)
 	assert_int_equal(which, P4D_PP);
 }
 
+static void digests(void **state)
+{
+	p4d_request a, b;
+	char first[P4D_DIGEST_TEXT], second[P4D_DIGEST_TEXT], million[1000];
+
+	(void)state;
+	complete(&a);
+	b = a;
+	p4d_plan_digest(&a, first);
+	b.origin[P4D_TP] = P4D_BY_P4D;
+	p4d_plan_digest(&b, second);
+	assert_string_equal(first, second);
+	b.value[P4D_MICRO_BATCH]++;
+	p4d_plan_digest(&b, second);
+	assert_string_not_equal(first, second);
+	/* FIPS 180-4's examples */
+	p4d_digest digest = p4d_digest_begin();
+	p4d_digest_add(&digest, "abc", 3);
+	p4d_digest_text(&digest, first);
+	assert_string_equal(first, "ba7816bf8f01cfea414140de5dae2223");
+	memset(million, 'a', sizeof(million));
+	digest = p4d_digest_begin();
+	for (int i = 0; i < 1000; i++)
+		p4d_digest_add(&digest, million, sizeof(million));
+	p4d_digest_text(&digest, first);
+	assert_string_equal(first, "cdc76e5c9914fb9281a1c7e284d73e67");
+}
+
 static void refuse(const char *line, p4d_code code, const char *text)
 {
 	p4d_request r;
@@ -155,6 +183,7 @@ int main(void)
 	    cmocka_unit_test(round_trip),
 	    cmocka_unit_test(differences_are_named),
 	    cmocka_unit_test(every_cut_and_every_flipped_byte_is_noticed),
+	    cmocka_unit_test(digests),
 	    cmocka_unit_test(malformed_lines),
 	    cmocka_unit_test(a_line_that_does_not_fit_is_an_error),
 	};
