@@ -78,20 +78,27 @@ static char *read_file(const char *path, size_t *length)
 	return text;
 }
 
-char *p4d_client_script(size_t *length)
+/* `sbatch < job.sh`: sbatch has read it, from its start. A pipe is empty by now; slurmctld sees what it held.
+ */
+static char *read_standard_input(size_t *length)
+{
+	const off_t end = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	struct stat st;
+
+	if (end <= 0 || fstat(STDIN_FILENO, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    lseek(STDIN_FILENO, 0, SEEK_SET) < 0)
+		return NULL;
+	char *text = p4d_file_read(STDIN_FILENO, SCRIPT_MAX_BYTES, length);
+	lseek(STDIN_FILENO, end, SEEK_SET);
+	return text;
+}
+
+/* The script among " SCRIPT ARGUMENT...": a blank may belong to its name or separate arguments. */
+static char *read_script(char *line, size_t *length)
 {
 	char *text = NULL;
 
-	if (spank_context() != S_CTX_ALLOCATOR || p4d_client_is_salloc())
-		return NULL;
-	char *wrapped = p4d_client_option("wrap");
-	if (wrapped) {
-		*length = strlen(wrapped);
-		return wrapped;
-	}
-	/* " SCRIPT ARGUMENT...": a blank may belong to the script's name or separate arguments */
-	char *line = p4d_client_option("argv");
-	for (char *at = line && *line ? line : NULL; at && !text;) {
+	for (char *at = line; at && !text;) {
 		at = strchr(at + 1, ' ');
 		if (at)
 			*at = '\0';
@@ -99,6 +106,21 @@ char *p4d_client_script(size_t *length)
 		if (at)
 			*at = ' ';
 	}
+	return text;
+}
+
+char *p4d_client_script(size_t *length)
+{
+	/* srun has no argv yet, and would crash */
+	if (spank_context() != S_CTX_ALLOCATOR || p4d_client_is_salloc())
+		return NULL;
+	char *text = p4d_client_option("wrap");
+	if (text) {
+		*length = strlen(text);
+		return text;
+	}
+	char *line = p4d_client_option("argv");
+	text = line && *line ? read_script(line, length) : read_standard_input(length);
 	free(line);
 	return text;
 }

@@ -12,7 +12,7 @@
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
 
 /*
- * The text of the batch script, read with the user's rights; the caller frees it. NULL when there is none or
- * it is unreadable (srun, salloc, a script on stdin).
+ * The text of the batch script, read with the user's rights; the caller frees it. NULL when there is none
+ * (srun, salloc) or it is unreadable (a script that came through a pipe).
  */
 char *p4d_client_script(size_t *length);

@@ -26,8 +26,10 @@ char *p4d_client_option(const char *name)
 		*(void **)&client.is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
 		*(void **)&client.get = dlsym(RTLD_DEFAULT, "slurm_option_get");
 	}
-	/* the value of an option that is not set is garbage */
-	if (!client.options || !client.is_set || !client.get || !client.is_set(client.options, name))
+	if (!client.options || !client.is_set || !client.get)
+		return NULL;
+	/* the value of an option that is not set is garbage; argv is not an option, and never set */
+	if (strcmp(name, "argv") != 0 && !client.is_set(client.options, name))
 		return NULL;
 	char *text = client.get(client.options, name);
 	char *copy = text ? strdup(text) : NULL;

@@ -56,7 +56,8 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 }
 
 /* "pp=1 micro-batch=2 recompute=none": what p4d decided. Returns whether there was anything. */
-static bool write_choices(const p4d_request *asked, const p4d_request *complete, char *buf, size_t size)
+static bool write_choices(const p4d_request *asked, const p4d_request *complete, bool assumed, char *buf,
+			  size_t size)
 {
 	p4d_text choices = p4d_text_in(buf, size);
 	char value[64];
@@ -76,6 +77,9 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 	if (p4d_is_set(complete, P4D_PIPELINE_SPLIT) && !p4d_is_set(asked, P4D_PIPELINE_SPLIT))
 		p4d_text_entry(&choices, " ", "pipeline-split=%.60s%s", complete->pipeline_split,
 			       strlen(complete->pipeline_split) > 60 ? "..." : "");
+	if (assumed)
+		p4d_text_entry(&choices, " ", "framework=%s",
+			       p4d_framework_of((int)complete->value[P4D_FRAMEWORK])->name);
 	return choices.length > 0;
 }
 
@@ -83,7 +87,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 {
 	char choices[256], assumed[80] = "", memory[64];
 
-	if (!write_choices(asked, complete, choices, sizeof(choices)))
+	if (!write_choices(asked, complete, v->assumed, choices, sizeof(choices)))
 		return;
 	if (p4d_is_chosen(complete, P4D_SEQ_LEN) || p4d_is_chosen(complete, P4D_GLOBAL_BATCH))
 		snprintf(assumed, sizeof(assumed), " (seq-len=%" PRIu64 " global-batch=%" PRIu64 ")",
@@ -91,16 +95,6 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 	p4d_verdict__say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
 			 assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
-}
-
-/* Takes the framework from the job script when the user does not name it. */
-static void infer_framework(const p4d_job *job, p4d_request *request)
-{
-	if (!job->script || p4d_is_set(request, P4D_FRAMEWORK))
-		return;
-	p4d_script script = p4d_script_scan(job->script, job->script_length, NULL);
-	if (script.frameworks)
-		p4d_request_put(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
 }
 
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed. */
@@ -201,30 +195,49 @@ static void say_ambiguous(p4d_verdict *v)
 				 p4d_to_gib(v->geometry.gpu->usable_bytes));
 }
 
-/* An architecture without a formula: the site decides. */
-static int judge_unmodelled(guard *g, p4d_error *err)
+/*
+ * An architecture or a program without a formula is not judged. The framework: what the user says, else the
+ * script, else the site.
+ */
+static bool is_unmodelled(const guard *g, const char **program)
 {
+	p4d_request *request = g->request;
+	p4d_script script = {.frameworks = 0};
+
+	if (g->job->script)
+		script = p4d_script_scan(g->job->script, g->job->script_length, NULL);
+	if (script.frameworks)
+		p4d_request_default(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
+	p4d_site_apply_defaults(g->site, g->job->partition, request);
+	*program = request->unmodelled[0] ? NULL : p4d_guard__other(&script, request);
+	return *program || request->unmodelled[0];
+}
+
+static int judge_unmodelled(guard *g, const char *program, p4d_error *err)
+{
+	p4d_request *request = g->request;
 	p4d_verdict *v = g->verdict;
 
-	p4d_request_put(g->request, P4D_UNMODELLED, 1, P4D_BY_MODEL);
-	if (p4d_guard__judge_unmodelled(g->request, v, err) < 0)
+	if (program)
+		snprintf(request->unmodelled, sizeof(request->unmodelled), "%s", program);
+	p4d_request_default(request, P4D_UNMODELLED, 1, program ? P4D_BY_P4D : P4D_BY_MODEL);
+	if (p4d_guard__judge_unmodelled(request, program, v, err) < 0)
 		return -1;
-	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
+	return p4d_plan_write(request, v->plan, sizeof(v->plan), err);
 }
 
 static int complete(guard *g, p4d_cluster_source source, void *context, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
 	p4d_job job = *g->job;
+	const char *program;
 
 	if (!p4d_is_set(g->request, P4D_MODEL)) {
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "p4d options were given without --p4d-model");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
 	}
-	if (g->request->unmodelled[0])
-		return judge_unmodelled(g, err);
-	infer_framework(g->job, g->request);
-	p4d_site_apply_defaults(g->site, g->job->partition, g->request);
+	if (is_unmodelled(g, &program))
+		return judge_unmodelled(g, program, err);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
 		return -1;

@@ -31,6 +31,7 @@ typedef struct p4d_verdict {
 	bool would_reject; /* would be refused but for the mode or an override; log it */
 	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
 	bool changed; /* p4d completed or changed options */
+	bool assumed; /* neither the user, the site nor the script says which framework it is */
 	bool fault_of_site; /* not checked, for a reason that the user cannot mend */
 	char model[64];     /* as the request names it; "": it does not */
 	p4d_policy policy;

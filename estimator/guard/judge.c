@@ -115,7 +115,8 @@ static int check_script(const p4d_request *request, const p4d_verdict *v, const 
 			 script->contradiction, script->planned);
 		return p4d_fix(err, "in the script, replace the literal flags with $%s", arguments->variable);
 	}
-	if (script->uses_plan)
+	/* a script that does not start it itself may leave the arguments to one that does */
+	if (script->uses_plan || !(script->frameworks >> v->layout.framework & 1))
 		return 0;
 	for (size_t i = 0; i < sizeof(chosen) / sizeof(*chosen); i++) {
 		bool needed = chosen[i] == P4D_MICRO_BATCH || chosen[i] == P4D_RECOMPUTE
@@ -133,6 +134,30 @@ static int check_script(const p4d_request *request, const p4d_verdict *v, const 
 	return 0;
 }
 
+const char *p4d_guard__other(const p4d_script *script, const p4d_request *request)
+{
+	const p4d_framework_other *other = script->frameworks ? NULL : script->other;
+	const p4d_origin origin = request->origin[P4D_FRAMEWORK];
+
+	if (!other || origin == P4D_BY_USER)
+		return NULL;
+	return other->any && (origin == P4D_BY_SITE || script->uses_plan) ? NULL : other->name;
+}
+
+/* A plan that was made without the script, which starts another framework. */
+static int check_framework(const p4d_request *request, const p4d_script *script, p4d_error *err)
+{
+	const int planned = (int)request->value[P4D_FRAMEWORK];
+
+	if (request->origin[P4D_FRAMEWORK] == P4D_BY_USER || !script->frameworks ||
+	    script->frameworks >> planned & 1)
+		return 0;
+	const p4d_framework *started = p4d_framework_of(__builtin_ctz(script->frameworks));
+	p4d_fail(err, P4D_E_CONTRADICTION, "the script starts %s, the plan is for %s", started->program,
+		 p4d_framework_of(planned)->program);
+	return p4d_fix(err, "--p4d-framework=%s", started->name);
+}
+
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *v,
 		     p4d_error *err)
 {
@@ -140,32 +165,45 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 
 	if (p4d_layout_build(request, v->geometry.nodes, v->geometry.gpus_per_node, &v->layout, err) < 0)
 		return -1;
+	p4d_script script = {.frameworks = 0};
+	if (job->script)
+		script = p4d_script_scan(job->script, job->script_length, &v->layout);
+	const char *other = p4d_guard__other(&script, request);
+	if (other)
+		return p4d_guard__judge_unmodelled(request, other, v, err);
+	v->assumed = p4d_is_chosen(request, P4D_FRAMEWORK) && !script.frameworks;
+	if (check_framework(request, &script, err) < 0)
+		return -1;
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
 	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0 ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
-	if (job->script) {
-		p4d_script script = p4d_script_scan(job->script, job->script_length, &v->layout);
-		if (check_tasks(v, &script, err) < 0 || check_script(request, v, &script, err) < 0)
-			return -1;
-	}
-	return 0;
+	return check_tasks(v, &script, err) < 0 || check_script(request, v, &script, err) < 0 ? -1 : 0;
 }
 
-int p4d_guard__judge_unmodelled(const p4d_request *request, p4d_verdict *v, p4d_error *err)
+int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program, p4d_verdict *v,
+				p4d_error *err)
 {
+	const char *why = program ? program : request->unmodelled;
+	const bool is_model = !program && request->origin[P4D_UNMODELLED] == P4D_BY_MODEL;
+	const char *what = is_model ? request->model : "what the job runs";
+	char otherwise[80] = "";
+
+	if (program)
+		snprintf(otherwise, sizeof(otherwise), " (--p4d-framework=%s says otherwise)",
+			 P4D_FRAMEWORK_NAMES);
 	/* a site that requires plans lets a job through without one only where it wrote so */
 	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS;
 
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required)
-		return p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s", request->model,
-				required ? ", and GPU jobs of this partition must be checked" : "",
-				request->unmodelled);
+		return p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s%s", what,
+				required ? ", and GPU jobs of this partition must be checked" : "", why,
+				otherwise);
 	if (v->policy.unmodelled == P4D_UNMODELLED_WARN)
 		v->action = P4D_WARN;
-	p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s",
-			 request->model, request->unmodelled);
+	p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s%s", what, why,
+			 otherwise);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "request/framework.h"
 
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
 {
@@ -42,12 +43,23 @@ bool p4d_verdict__is_fault_of_site(p4d_code code)
 	}
 }
 
+static bool depends_on_framework(p4d_code code)
+{
+	return code == P4D_E_DOES_NOT_FIT || code == P4D_E_NO_LAYOUT || code == P4D_E_HOST_MEMORY ||
+	       code == P4D_E_SCHEDULE;
+}
+
 void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 {
 	p4d_message *message = p4d_verdict__say(verdict, err->code, "%s", err->text);
 
 	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
 	verdict->action = P4D_REJECT;
+	if (verdict->assumed && depends_on_framework(err->code))
+		p4d_verdict__say(verdict, P4D_E_ASSUMED,
+				 "judged as %s, for nothing tells which program the job starts; "
+				 "--p4d-framework=%s does, or --p4d-unmodelled=PROGRAM",
+				 p4d_framework_of(verdict->layout.framework)->program, P4D_FRAMEWORK_NAMES);
 	verdict->fault_of_site = p4d_verdict__is_fault_of_site(err->code);
 	if (verdict->fault_of_site && verdict->policy.on_error == P4D_ON_ERROR_PASS) {
 		verdict->action = P4D_WARN;

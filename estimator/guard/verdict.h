@@ -2,6 +2,7 @@
 #pragma once
 
 #include "guard/guard.h"
+#include "job/script.h"
 
 /* Assembles a verdict; for guard.c and verify.c only. */
 
@@ -33,10 +34,17 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 		     p4d_verdict *verdict, p4d_error *err);
 
 /*
- * An architecture without a formula, which request->unmodelled names: the site decides. Says so where the job
- * passes; -1: refused.
+ * The program that the script starts, if p4d does not model it; NULL: it does, or cannot tell. A user who
+ * names the framework knows better than words of a script, and a site does where these leave it open.
  */
-int p4d_guard__judge_unmodelled(const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
+const char *p4d_guard__other(const p4d_script *script, const p4d_request *request);
+
+/*
+ * An architecture or program without a formula: the site decides. Says so where the job passes; -1: refused.
+ * program: of the script; NULL: what request->unmodelled names.
+ */
+int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program, p4d_verdict *verdict,
+				p4d_error *err);
 
 /* True when p4d, not the user, decided the option. */
 static inline bool p4d_is_chosen(const p4d_request *request, p4d_option option)

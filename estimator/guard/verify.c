@@ -74,6 +74,25 @@ static int check_options(const p4d_request *options, const p4d_request *plan, p4
 	return 0;
 }
 
+/* Not the model's architecture is what p4d has no formula for, but the program: the user says so, or the
+ * script. */
+static bool is_program(const p4d_request *plan)
+{
+	return plan->origin[P4D_UNMODELLED] == P4D_BY_USER || plan->origin[P4D_UNMODELLED] == P4D_BY_P4D;
+}
+
+static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error *err)
+{
+	const p4d_script script = job->script ? p4d_script_scan(job->script, job->script_length, NULL)
+					      : (p4d_script){.frameworks = 0};
+	const char *other = p4d_guard__other(&script, plan);
+
+	if (plan->origin[P4D_UNMODELLED] != P4D_BY_P4D || (other && !strcmp(other, plan->unmodelled)))
+		return 0;
+	return p4d_fail(err, P4D_E_PLAN_CHANGED, "the plan says that the script starts %s, but it starts %s",
+			plan->unmodelled, other ? other : "nothing of that kind");
+}
+
 /*
  * A plan that names a preset has its numbers, but for those that the user set, which are then part of the
  * model's name in messages and logs: "llama3-70b,layers=12".
@@ -88,13 +107,14 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 	for (int i = 0; preset && i < P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
 		const p4d_option_info *info = p4d_request_option_info(option);
-		if (!(info->where & P4D_WHERE_MODEL) && option != P4D_UNMODELLED)
+		/* of what is not modelled, the architecture; the program is not the model's */
+		if (!(info->where & P4D_WHERE_MODEL) && (option != P4D_UNMODELLED || is_program(plan)))
 			continue;
 		p4d_request_value_text(plan, option, left, sizeof(left));
 		p4d_request_value_text(preset, option, right, sizeof(right));
 		if (p4d_is_set(plan, option) == p4d_is_set(preset, option) && !strcmp(left, right))
 			continue;
-		if (plan->origin[option] == P4D_BY_USER && option != P4D_UNMODELLED) {
+		if (plan->origin[option] == P4D_BY_USER) {
 			p4d_text_entry(&name, ",", "%s=%s", info->name, left);
 		} else {
 			p4d_fail(err, P4D_E_PLAN_CHANGED, "%s is %s in the plan, but %s in its model %s",
@@ -134,9 +154,9 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return -1;
 	if (check_model(site, plan, v, err) < 0)
 		return -1;
-	if (p4d_is_set(plan, P4D_UNMODELLED)) {
-		return p4d_guard__judge_unmodelled(plan, v, err);
-	}
+	if (p4d_is_set(plan, P4D_UNMODELLED))
+		return check_program(job, plan, err) < 0 ? -1
+							 : p4d_guard__judge_unmodelled(plan, NULL, v, err);
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
 		return -1;

@@ -9,19 +9,19 @@
 
 #include "request/framework.h"
 
-typedef enum word_kind { VARIABLE, TASKS, FRAMEWORK, FLAG } word_kind;
+typedef enum word_kind { VARIABLE, TASKS, FRAMEWORK, OTHER, FLAG } word_kind;
 
 /* What a character may be the first of. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
 
 /* HEAD: every word has at least as many characters, and is found by a hash of these. */
-enum { HEAD = 4, BUCKETS = 256, WORDS = 96 };
+enum { HEAD = 4, BUCKETS = 256, WORDS = 128 };
 
 typedef struct word {
 	const char *text;
 	size_t length;
 	word_kind kind;
-	uint64_t value; /* FRAMEWORK: which; FLAG: the layout's */
+	uint64_t value; /* FRAMEWORK, OTHER: which; FLAG: the layout's */
 	uint8_t next;   /* in the same bucket, 1 + index; 0 at the end */
 } word;
 
@@ -66,9 +66,13 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	add(v, "$P4D_", VARIABLE, 0);
 	add(v, "${P4D_", VARIABLE, 0);
 	add(v, "--ntasks", TASKS, 0);
+	add(v, "--local-ranks", TASKS, 0); /* p4d-train starts them itself */
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
 		for (const char *const *text = p4d_framework_of(i)->script_words; *text; text++)
 			add(v, *text, FRAMEWORK, (uint64_t)i);
+	for (uint64_t i = 0; p4d_framework_others[i].name; i++)
+		for (size_t j = 0; j < 4 && p4d_framework_others[i].words[j]; j++)
+			add(v, p4d_framework_others[i].words[j], OTHER, i);
 	for (size_t i = 0; i < count; i++)
 		add(v, flags[i].flag, FLAG, flags[i].value);
 }
@@ -113,6 +117,10 @@ static void found(p4d_script *script, command *now, const word *w, const char *b
 		script->frameworks |= 1u << w->value;
 		if (!p4d_framework_of((int)w->value)->arguments)
 			script->uses_plan = now->reads_plan = true;
+		break;
+	case OTHER:
+		if (!script->other || script->other > &p4d_framework_others[w->value])
+			script->other = &p4d_framework_others[w->value];
 		break;
 	case FLAG:
 		if (script->contradiction[0] || !literal(behind, end, &number) || number == w->value)

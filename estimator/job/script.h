@@ -17,6 +17,7 @@ typedef struct p4d_script {
 	bool uses_plan;      /* follows the plan: mentions $P4D_..., or starts a program that reads it */
 	bool sets_tasks;     /* the command that starts it has its own -n or --ntasks... */
 	unsigned frameworks; /* frameworks it looks like; mask of 1 << framework */
+	const struct p4d_framework_other *other; /* another program it looks like; NULL none */
 	/* the first literal flag whose value is not the layout's, "--tensor-model-parallel-size 4"; "" none
 	 */
 	char contradiction[96];

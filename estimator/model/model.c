@@ -120,7 +120,8 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 	derive_head_dim(&merged);
 	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0)
 		return -1;
-	merged.unmodelled[0] = '\0';
+	if (!p4d_is_set(&merged, P4D_UNMODELLED)) /* the user's own word stays */
+		merged.unmodelled[0] = '\0';
 	*request = merged;
 	return 0;
 }

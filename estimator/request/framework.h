@@ -93,6 +93,16 @@ static inline const p4d_framework *p4d_framework_of(int framework)
 	return p4d_frameworks[framework];
 }
 
+/* A program that p4d knows by name only: it does not model how much memory it takes. */
+typedef struct p4d_framework_other {
+	const char *name;     /* in messages */
+	bool any;             /* one of many programs, among them those that follow the plan */
+	const char *words[4]; /* any of these means that a job script starts it; NULL-terminated if fewer */
+} p4d_framework_other;
+
+/* The first ones win, and a framework wins over all; the last has no name. Defined in framework/others.c. */
+extern const p4d_framework_other p4d_framework_others[];
+
 /* The default of the option, for a request whose model is known. */
 int p4d_framework_default(const p4d_request *request);
 

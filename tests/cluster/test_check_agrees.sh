@@ -19,6 +19,7 @@ agrees()
 	[ "$submitted" != 0 ] || [ "$status" = 0 ] || fail "p4d check has status $status for an accepted job"
 }
 agrees P4D110 --p4d-model=llama13b --p4d-tp=8
-agrees P4D013 $toobig
+agrees "P4D013 P4D114" $toobig
+agrees P4D013 $toobig --p4d-framework=p4d
 agrees P4D020 --p4d-model=llama13b --p4d-tp=3
 agrees "" $full

@@ -238,6 +238,17 @@ static void scripts_name_their_framework(void **state)
 	}
 }
 
+static void scripts_name_other_programs(void **state)
+{
+	(void)state;
+	for (const p4d_framework_other *other = p4d_framework_others; other->name; other++)
+		for (size_t i = 0; i < 4 && other->words[i]; i++) {
+			p4d_script script = p4d_script_scan(other->words[i], strlen(other->words[i]), NULL);
+			assert_string_equal(script.other->name, other->name);
+			assert_int_equal(script.frameworks, 0);
+		}
+}
+
 static bool is_exported(const char *variable)
 {
 	for (size_t i = 0; p4d_export_name(i); i++)
@@ -287,13 +298,10 @@ static void methods(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(entries_are_complete),
-	    cmocka_unit_test(refusals_say_what_helps),
-	    cmocka_unit_test(first_that_can_is_default),
-	    cmocka_unit_test(rows_add_up),
-	    cmocka_unit_test(scripts_name_their_framework),
-	    cmocka_unit_test(arguments_follow_the_plan),
-	    cmocka_unit_test(methods),
+	    cmocka_unit_test(entries_are_complete),         cmocka_unit_test(refusals_say_what_helps),
+	    cmocka_unit_test(first_that_can_is_default),    cmocka_unit_test(rows_add_up),
+	    cmocka_unit_test(scripts_name_their_framework), cmocka_unit_test(scripts_name_other_programs),
+	    cmocka_unit_test(arguments_follow_the_plan),    cmocka_unit_test(methods),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

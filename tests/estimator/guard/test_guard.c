@@ -103,8 +103,8 @@ static void expect_verified(const p4d_site *site, const trial *t)
 
 static void complete_flags_pass_silently(void **state)
 {
-	trial *t =
-	    submit(*state, ON("h100", 1), MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none");
+	trial *t = submit(*state, ON("h100", 1),
+			  MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=p4d");
 
 	expect(t, P4D_PASS, P4D_OK);
 	assert_string_equal(t->text, "");
@@ -317,7 +317,8 @@ static void mixed_partitions(void **state)
 	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT); /* 40 GB counts */
 	assert_non_null(strstr(t->text, "on a100-40gb, the smallest of 2 GPU types possible here"));
 	job.gres = "gpu:h100:8";
-	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560 cp=1 vpp=1");
+	t = submit(*state, job,
+		   MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560 cp=1 vpp=1 framework=p4d");
 	expect(t, P4D_PASS, P4D_OK);
 	job = ON("h100,a100", 1);
 	t = submit(*state, job, MODEL_13B "tp=8 pp=1 micro-batch=8 recompute=none seq-len=2560");
@@ -406,6 +407,8 @@ static void megatron_scripts(void **state)
 	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8\n";
 	t = submit(*state, job, MODEL_13B "tp=8");
 	expect(t, P4D_REJECT, P4D_E_NO_EFFECT);
+	job.script = "#!/bin/bash\nsrun ./start_megatron.sh\n"; /* may pass them on */
+	expect(submit(*state, job, MODEL_13B "tp=8 framework=megatron"), P4D_PASS, P4D_E_CHOSE);
 	job.script =
 	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1\n";
 	t = submit(*state, job, MODEL_13B "tp=8 micro-batch=1 pp=1 recompute=none");
@@ -418,6 +421,89 @@ static void megatron_scripts(void **state)
 	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --eval-micro-batch-size 64\n";
 	t = submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none");
 	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+}
+
+/* What another program needs is never judged as p4d-train's. */
+static void programs_without_a_formula(void **state)
+{
+	static p4d_verdict again;
+	p4d_job job = ON("h100", 1);
+
+	job.script = "#!/bin/bash\nsrun deepspeed pretrain.py --tp $P4D_TP\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=1 micro-batch=64");
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	assert_false(t->verdict.judged);
+	assert_non_null(
+	    strstr(t->text, "what the job runs is not modelled, the job was not checked: DeepSpeed"));
+	assert_non_null(strstr(t->text, "--p4d-framework=p4d|megatron says otherwise"));
+	p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
+	assert_int_equal(again.action, P4D_WARN);
+	job.partition = "picky";
+	expect(submit(*state, job, MODEL_13B), P4D_REJECT, P4D_E_UNMODELLED);
+	expect(submit(*state, job, MODEL_13B "framework=p4d"), P4D_PASS, P4D_E_CHOSE);
+
+	job = ON("h100", 1);
+	job.script = "#!/bin/bash\nsrun python train.py\n";
+	expect(submit(*state, job, MODEL_13B "tp=1 micro-batch=64"), P4D_WARN, P4D_E_UNMODELLED);
+	expect(submit(*state, job, MODEL_13B "tp=1 micro-batch=64 framework=megatron"), P4D_REJECT,
+	       P4D_E_DOES_NOT_FIT);
+	job.script = "#!/bin/bash\nsrun p4d-train -n 8\npython evaluate.py\n";
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+	job.script = "#!/bin/bash\nsrun ./start.sh\n";
+	t = submit(*state, job, MODEL_13B "tp=8 micro-batch=1 pp=1 unmodelled=peft");
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	assert_non_null(strstr(t->text, "not checked: peft"));
+}
+
+/* A framework that nobody named is said to be assumed, where the job passes and where it does not. */
+static void framework_is_assumed(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	job.script = "#!/bin/bash\nsrun python train.py --tp $P4D_TP\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_non_null(strstr(t->text, "chose framework=p4d "));
+	t = submit(*state, job, MODEL_13B "tp=1 pp=1 micro-batch=64 recompute=none");
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_int_equal(t->verdict.message[1].code, P4D_E_ASSUMED);
+	assert_non_null(strstr(t->text, "judged as p4d-train"));
+	t = submit(*state, job, MODEL_13B "tp=1 pp=1 micro-batch=64 recompute=none framework=p4d");
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_int_equal(t->verdict.messages, 1);
+}
+
+/* sbatch may not have seen the script that slurmctld has. */
+static void slurmctld_reads_the_script(void **state)
+{
+	static const struct {
+		const char *script, *flags;
+		p4d_action action;
+		p4d_code code;
+	} cases[] = {
+	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "", P4D_REJECT, P4D_E_CONTRADICTION},
+	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "framework=megatron", P4D_PASS, P4D_OK},
+	    {"srun p4d-train -n 8", "", P4D_PASS, P4D_OK},
+	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS, P4D_OK}, /* said by the user */
+	    {"srun deepspeed train.py", "", P4D_WARN, P4D_E_UNMODELLED},
+	    {"srun ./start.sh", "", P4D_PASS, P4D_OK},
+	};
+	static p4d_verdict again;
+	char flags[300];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(flags, sizeof(flags),
+			 MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none %s", cases[i].flags);
+		trial *t = submit(*state, ON("h100", 1), flags);
+		assert_int_equal(t->verdict.action, P4D_PASS);
+		t->job.script = cases[i].script;
+		t->job.script_length = strlen(cases[i].script);
+		p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
+		assert_int_equal(again.action, cases[i].action);
+		assert_int_equal(again.messages ? again.message[0].code : P4D_OK, cases[i].code);
+		if (cases[i].code == P4D_E_CONTRADICTION)
+			assert_string_equal(again.message[0].fix, "--p4d-framework=megatron");
+	}
 }
 
 static void cpu_jobs_need_no_gpu(void **state)
@@ -636,10 +722,13 @@ static void a_preset_has_its_numbers(void **state)
 
 	forged = honest;
 	snprintf(forged.unmodelled, sizeof(forged.unmodelled), "x");
-	for (p4d_origin origin = P4D_BY_USER; origin <= P4D_BY_P4D; origin++) {
+	for (p4d_origin origin = P4D_BY_SITE; origin <= P4D_BY_P4D; origin++) {
 		p4d_request_put(&forged, P4D_UNMODELLED, 1, origin);
 		assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
 	}
+	/* a word of the user's own about the program is no forgery; the site's policy decides */
+	p4d_request_put(&forged, P4D_UNMODELLED, 1, P4D_BY_USER);
+	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 }
 
 int main(void)
@@ -660,6 +749,9 @@ int main(void)
 	    cmocka_unit_test(host_memory),
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),
+	    cmocka_unit_test(programs_without_a_formula),
+	    cmocka_unit_test(framework_is_assumed),
+	    cmocka_unit_test(slurmctld_reads_the_script),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
 	    cmocka_unit_test(nobody_gets_past_the_check_on_the_host),
 	    cmocka_unit_test(small_jobs_are_left_alone),
