@@ -114,9 +114,8 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 		write_flags(asked, &found.request, flags, sizeof(flags));
 		return p4d_fix(err, "%s", flags);
 	}
-	if (err->code != P4D_E_DOES_NOT_FIT)
-		return -1;
-	err->code = P4D_E_NO_LAYOUT;
+	if (err->code == P4D_E_DOES_NOT_FIT)
+		err->code = P4D_E_NO_LAYOUT;
 	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
 	if (p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found) < 0)

@@ -127,7 +127,8 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 		w.discard = false;
 		p4d_search_enumerate__all(&w);
 		free(w.entry);
-		w.counts.considered = considered;
+		if (w.lean) /* else not one was possible, whatever its memory */
+			w.counts.considered = considered;
 	}
 	if (counts)
 		*counts = w.counts;

@@ -731,9 +731,25 @@ static void a_preset_has_its_numbers(void **state)
 	assert_int_equal(verified(site, &job, &forged, model), P4D_OK);
 }
 
+/* Layouts are discarded before anything of them is known but that nothing fits. */
+static void degrees_that_divide_nothing_are_named(void **state)
+{
+	const p4d_site *site = *state;
+	static const char *const flags[] = {MODEL_70B "tp=3", MODEL_70B "tp=5 pp=1",
+					    MODEL_70B "tp=7 micro-batch=4"};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		const trial *t = submit(site, ON("h100", 1), flags[i]);
+		expect(t, P4D_REJECT, P4D_E_HEADS);
+		/* no other tp would do here */
+		assert_non_null(strstr(t->verdict.message[0].fix, "--nodes="));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),
 	    cmocka_unit_test(open_flags_are_completed),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
