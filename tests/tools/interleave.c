@@ -2,22 +2,23 @@
 /*
  * interleave COUNT [NAME=VALUE...] COMMAND... -- [NAME=VALUE...] COMMAND...
  *
- * Runs two commands in turn, COUNT times each, and prints the wall time of both and their ratio. In turn,
- * because then whatever else the machine does meets both alike. Output of the commands is dropped; one that
- * fails ends it all.
+ * Runs two commands in turn, COUNT times each, and prints wall and CPU time of both and their ratio. In turn,
+ * because then whatever else the machine does meets both alike; CPU time, because it says more on a busy one.
+ * Output of the commands is dropped; one that fails ends it all.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 typedef struct command {
 	char **env, **argv; /* env: assignments, up to argv */
-	double *ms;
+	double *wall, *cpu; /* milliseconds */
 } command;
 
 static double now_ms(void)
@@ -28,10 +29,16 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static double run(const command *c)
+static double to_ms(struct timeval t)
+{
+	return (double)t.tv_sec * 1e3 + (double)t.tv_usec * 1e-3;
+}
+
+static void run(const command *c, int i)
 {
 	double start = now_ms();
 	pid_t pid = fork();
+	struct rusage used;
 	int status;
 
 	if (pid == 0) {
@@ -44,11 +51,12 @@ static double run(const command *c)
 		execvp(c->argv[0], c->argv);
 		_exit(127);
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0 || status) {
+	if (pid < 0 || wait4(pid, &status, 0, &used) < 0 || status) {
 		fprintf(stderr, "interleave: %s failed\n", c->argv[0]);
 		exit(1);
 	}
-	return now_ms() - start;
+	c->wall[i] = now_ms() - start;
+	c->cpu[i] = to_ms(used.ru_utime) + to_ms(used.ru_stime);
 }
 
 static int ascending(const void *a, const void *b)
@@ -56,6 +64,14 @@ static int ascending(const void *a, const void *b)
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
+}
+
+/* Returns the median. */
+static double report(const char *what, double *ms, int count)
+{
+	qsort(ms, (size_t)count, sizeof(*ms), ascending);
+	printf("%s: min %.2f  median %.2f  p90 %.2f ms\n", what, ms[0], ms[count / 2], ms[count * 9 / 10]);
+	return ms[count / 2];
 }
 
 static void parse(command *c, char **from)
@@ -83,21 +99,21 @@ int main(int argc, char **argv)
 	parse(&c[0], argv + 2);
 	parse(&c[1], argv + split + 1);
 	for (int k = 0; k < 2; k++) {
-		c[k].ms = calloc((size_t)count, sizeof(*c[k].ms));
-		if (!c[k].ms || !*c[k].argv)
+		c[k].wall = calloc((size_t)count, sizeof(double));
+		c[k].cpu = calloc((size_t)count, sizeof(double));
+		if (!c[k].wall || !c[k].cpu || !*c[k].argv)
 			return 2;
-		run(&c[k]); /* warm caches */
+		run(&c[k], 0); /* warm caches */
 	}
 	for (int i = 0; i < count; i++)
 		for (int k = 0; k < 2; k++)
-			c[(i + k) % 2].ms[i] = run(&c[(i + k) % 2]);
+			run(&c[(i + k) % 2], i);
+	double wall = report("1: wall", c[0].wall, count) / report("2: wall", c[1].wall, count);
+	double cpu = report("1: CPU", c[0].cpu, count) / report("2: CPU", c[1].cpu, count);
+	printf("ratio of medians: wall %.3f, CPU %.3f\n", wall, cpu);
 	for (int k = 0; k < 2; k++) {
-		qsort(c[k].ms, (size_t)count, sizeof(*c[k].ms), ascending);
-		printf("%d: min %.2f  median %.2f  p90 %.2f ms\n", k + 1, c[k].ms[0], c[k].ms[count / 2],
-		       c[k].ms[count * 9 / 10]);
+		free(c[k].wall);
+		free(c[k].cpu);
 	}
-	printf("ratio of medians: %.3f\n", c[0].ms[count / 2] / c[1].ms[count / 2]);
-	for (int k = 0; k < 2; k++)
-		free(c[k].ms);
 	return 0;
 }
