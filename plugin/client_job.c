@@ -63,6 +63,22 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 	return p4d_sbatch_job(sbatch, err);
 }
 
+int p4d_client_request(p4d_sbatch *sbatch, const p4d_given *given, p4d_error *err)
+{
+	sbatch->prefix = given->prefix;
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		int at = P4D_SBATCH_FIELDS + i;
+		if (!given->text[i])
+			continue;
+		sbatch->value[at] = strdup(given->text[i]);
+		if (!sbatch->value[at])
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for an option");
+		sbatch->source[at] =
+		    given->from_environment[i] ? P4D_FROM_ENVIRONMENT : P4D_FROM_COMMAND_LINE;
+	}
+	return p4d_sbatch_request(sbatch, err);
+}
+
 /* A whole regular file; NULL: another type, too large or unreadable. */
 static char *read_file(const char *path, size_t *length)
 {

@@ -6,10 +6,14 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "given_options.h"
 #include "job/sbatch.h"
 
 /* Fills the job of an all-zero *sbatch; p4d_sbatch_free releases it. Errors: VALUE, USAGE, NO_MEMORY. */
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
+
+/* Then its request: the p4d options that were given. Errors: VALUE, NO_MEMORY. */
+int p4d_client_request(p4d_sbatch *sbatch, const p4d_given *given, p4d_error *err);
 
 /*
  * The text of the batch script, read with the user's rights; the caller frees it. NULL when there is none

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "given_options.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,31 +14,12 @@ bool p4d_given_any(const p4d_given *given)
 	return false;
 }
 
-const char *p4d_given_variable(const p4d_given *given, p4d_option option, char *buf, size_t size)
-{
-	snprintf(buf, size, "%s_P4D_%s", given->prefix, p4d_request_option_info(option)->name);
-	for (char *at = buf; *at; at++)
-		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
-	return buf;
-}
-
 int p4d_given_request(const p4d_given *given, p4d_request *request, p4d_error *err)
 {
-	p4d_error inner = {.code = P4D_OK};
-	char name[128];
-
-	for (int i = 0; i < P4D_OPTIONS; i++) {
-		if (!given->text[i] ||
-		    !p4d_request_set(request, (p4d_option)i, given->text[i], P4D_BY_USER, &inner))
-			continue;
-		/* name the variable: the user typed no such flag */
-		p4d_given_variable(given, (p4d_option)i, name, sizeof(name));
-		if (given->from_environment[i] && getenv(name))
-			p4d_fail(err, inner.code, "%.380s (from %s)", inner.text, name);
-		else
-			p4d_fail(err, inner.code, "%s", inner.text);
-		return p4d_fix(err, "%s", inner.fix);
-	}
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (given->text[i] &&
+		    p4d_request_set(request, (p4d_option)i, given->text[i], P4D_BY_USER, err) < 0)
+			return -1;
 	return 0;
 }
 

@@ -8,15 +8,12 @@
 typedef struct p4d_given {
 	char *text[P4D_OPTIONS];            /* NULL: not given; "" for a switch */
 	bool from_environment[P4D_OPTIONS]; /* neither the script nor the command line has it */
-	const char *prefix;                 /* of the variables that users write: SBATCH, SALLOC or SLURM */
+	const char *prefix; /* of the variables that users write: SBATCH, SALLOC or SLURM; NULL in a step */
 } p4d_given;
 
 bool p4d_given_any(const p4d_given *given);
 
-/* "SBATCH_P4D_TP": where users write an option. */
-const char *p4d_given_variable(const p4d_given *given, p4d_option option, char *buf, size_t size);
-
-/* The options as a request. Errors: VALUE. */
+/* A step's options as a request. Errors: VALUE. */
 int p4d_given_request(const p4d_given *given, p4d_request *request, p4d_error *err);
 
 /* Puts the options into the job, with the values of request where it has them. NULL: as they were given. */

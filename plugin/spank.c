@@ -36,7 +36,7 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 		p4d_options_from_environment(p4d_client_is_salloc() ? "SALLOC" : "SBATCH");
 		return p4d_options_register(spank);
 	case S_CTX_LOCAL:
-		p4d_options_from_environment("SLURM");
+		p4d_options_from_environment(NULL);
 		return p4d_options_register(spank);
 	case S_CTX_REMOTE:
 		return p4d_options_register(spank);
@@ -50,9 +50,11 @@ static int submit(spank_t spank, int argc, char **argv)
 {
 	const p4d_given *given = p4d_options_given();
 	bool step = spank_context() == S_CTX_LOCAL && p4d_client_job_id();
-	const p4d_client_calls *client = p4d_given_any(given) ? p4d_spank_client_open() : NULL;
 	int rc = 0;
 
+	if (!step && spank_context() == S_CTX_LOCAL)
+		p4d_options_add_defaults("SLURM");
+	const p4d_client_calls *client = p4d_given_any(given) ? p4d_spank_client_open() : NULL;
 	if (!step)
 		p4d_options_clean_environment(spank);
 	if (client)

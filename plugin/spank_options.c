@@ -12,7 +12,7 @@
 
 enum { NAME_MAX_BYTES = 128 };
 
-static p4d_given given = {.prefix = "SLURM"};
+static p4d_given given;
 
 /* Slurm's variable for an option when the program started. */
 static char *inherited[P4D_OPTIONS];
@@ -82,10 +82,10 @@ int p4d_options_register(spank_t spank)
 /* The option that "SBATCH_P4D_TP=8" sets; -1: another variable, or an empty one, which counts as unset. */
 static int option_of_source(const char *entry)
 {
-	size_t prefix = strlen(given.prefix);
+	size_t prefix = given.prefix ? strlen(given.prefix) : 0;
 	char name[NAME_MAX_BYTES];
 
-	if (strncmp(entry, given.prefix, prefix) != 0 || strncmp(entry + prefix, "_P4D_", 5) != 0)
+	if (!prefix || strncmp(entry, given.prefix, prefix) != 0 || strncmp(entry + prefix, "_P4D_", 5) != 0)
 		return -1;
 	entry += prefix + 5;
 	size_t length = strcspn(entry, "=");
@@ -96,6 +96,18 @@ static int option_of_source(const char *entry)
 	int option = p4d_request_option_find(name);
 	return option >= 0 && (p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_SLURM) ? option
 												     : -1;
+}
+
+void p4d_options_add_defaults(const char *prefix)
+{
+	given.prefix = prefix;
+	for (char **at = environ; at && *at; at++) {
+		int option = option_of_source(*at);
+		if (option < 0 || given.text[option])
+			continue;
+		keep(&given.text[option], strchr(*at, '=') + 1);
+		given.from_environment[option] = true;
+	}
 }
 
 void p4d_options_from_environment(const char *prefix)

@@ -13,10 +13,16 @@
 int p4d_options_register(spank_t spank);
 
 /*
- * Input environment: PREFIX_P4D_TP=8 (prefix SBATCH, SALLOC or SLURM) becomes the variable from which Slurm
- * reads an option, so that Slurm's own precedence holds. Call once, before Slurm reads its environment.
+ * Input environment: PREFIX_P4D_TP=8 (prefix SBATCH or SALLOC) becomes the variable from which Slurm reads an
+ * option, so that Slurm's own precedence holds; NULL: not so. Call once, before Slurm reads its environment.
  */
 void p4d_options_from_environment(const char *prefix);
+
+/*
+ * For srun, once its options are known: they win over SLURM_P4D_TP=8. Not as above, because Slurm would send
+ * them to every node, as options of the step.
+ */
+void p4d_options_add_defaults(const char *prefix);
 
 /* What was given since the last reset. */
 const p4d_given *p4d_options_given(void);

@@ -149,13 +149,17 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	p4d_error err = {.code = P4D_OK};
 	char *script = NULL;
 
-	if (!open_site(&s, argc, argv))
+	bool malformed =
+	    p4d_client_job(&s.sbatch, &err) < 0 || p4d_client_request(&s.sbatch, given, &err) < 0;
+	s.request = s.sbatch.request;
+	s.job = s.sbatch.job;
+	if ((!malformed && !p4d_request_any(&s.request)) || !open_site(&s, argc, argv)) {
+		release(&s);
 		return 0;
-	if (p4d_client_job(&s.sbatch, &err) < 0 || p4d_given_request(given, &s.request, &err) < 0) {
-		s.job = s.sbatch.job;
+	}
+	if (malformed) {
 		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
 	} else {
-		s.job = s.sbatch.job;
 		s.job.script = script = p4d_client_script(&s.job.script_length);
 		if (complete(&s, &err) < 0)
 			p4d_guard_fail(s.site, &s.job, &err, &s.verdict);

@@ -164,7 +164,7 @@ static bool is_variable_of(const char *entry, const char *name, const char **val
 	return *entry == '=';
 }
 
-/* An empty variable of sbatch's own counts as unset: `SBATCH_PARTITION= sbatch` switches one off. */
+/* An empty variable counts as unset: `SBATCH_PARTITION= sbatch` switches one off. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err)
 {
 	const char *value;
@@ -181,7 +181,7 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 				return -1;
 		}
 		for (int i = 0; i < P4D_OPTIONS; i++)
-			if (for_slurm(i) && is_variable_of(*environment, prefixed[i], &value) &&
+			if (for_slurm(i) && is_variable_of(*environment, prefixed[i], &value) && *value &&
 			    put(sbatch, P4D_SBATCH_FIELDS + i, value, P4D_FROM_ENVIRONMENT, err) < 0)
 				return -1;
 	}

@@ -55,6 +55,7 @@ enum { P4D_SBATCH_VALUES = P4D_SBATCH_FIELDS + P4D_OPTIONS };
 typedef struct p4d_sbatch {
 	char *value[P4D_SBATCH_VALUES]; /* as typed, "" for options without a value; NULL unset */
 	uint8_t source[P4D_SBATCH_VALUES];
+	const char *prefix; /* of the variables that users write p4d's options to; NULL: SBATCH */
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
 	p4d_job job;                                         /* borrows from this struct; without script */
@@ -67,7 +68,7 @@ typedef struct p4d_sbatch {
  */
 int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *operand, p4d_error *err);
 
-/* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. */
+/* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. An empty one counts as unset. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err);
 
 /*
@@ -78,8 +79,11 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);
 
-/* Interpret the values once all sources are read: sbatch's own fill job, p4d's fill request. Errors: VALUE,
- * USAGE. */
+/*
+ * Interpret the values once all sources are read: first sbatch's own, which fill job, then p4d's, which fill
+ * request. P4d's variables of the environment are defaults: they alone make no job one of p4d's that has no
+ * GPUs or no model, and its request stays empty. Errors: VALUE, USAGE.
+ */
 int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);
 

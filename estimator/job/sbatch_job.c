@@ -135,22 +135,38 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	return read_gres(sbatch, job, err);
 }
 
+static bool has_defaults_only(const p4d_sbatch *sbatch)
+{
+	for (int i = P4D_SBATCH_FIELDS; i < P4D_SBATCH_VALUES; i++)
+		if (sbatch->value[i] && sbatch->source[i] != P4D_FROM_ENVIRONMENT)
+			return false;
+	return !p4d_job_wants_gpus(&sbatch->job) || !sbatch->value[P4D_SBATCH_FIELDS + P4D_MODEL];
+}
+
 /* An error outside the command line says where it is. */
+static int say_source(const p4d_sbatch *sbatch, p4d_option option, p4d_error *err)
+{
+	char where[80] = "the batch script";
+	p4d_error inner;
+
+	if (!err || sbatch->source[P4D_SBATCH_FIELDS + option] == P4D_FROM_COMMAND_LINE)
+		return -1;
+	inner = *err;
+	if (sbatch->source[P4D_SBATCH_FIELDS + option] == P4D_FROM_ENVIRONMENT)
+		p4d_request_variable(sbatch->prefix ? sbatch->prefix : "SBATCH", option, where,
+				     sizeof(where));
+	p4d_fail(err, inner.code, "%.400s (from %s)", inner.text, where);
+	return p4d_fix(err, "%s", inner.fix);
+}
+
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err)
 {
+	if (has_defaults_only(sbatch))
+		return 0;
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const char *text = sbatch->value[P4D_SBATCH_FIELDS + i];
-		if (!text || !p4d_request_set(&sbatch->request, (p4d_option)i, text, P4D_BY_USER, err))
-			continue;
-		if (err && sbatch->source[P4D_SBATCH_FIELDS + i] != P4D_FROM_COMMAND_LINE) {
-			p4d_error inner = *err;
-			p4d_fail(err, inner.code, "%.400s (from %s)", inner.text,
-				 sbatch->source[P4D_SBATCH_FIELDS + i] == P4D_FROM_SCRIPT
-				     ? "the batch script"
-				     : "the environment");
-			p4d_fix(err, "%s", inner.fix);
-		}
-		return -1;
+		if (text && p4d_request_set(&sbatch->request, (p4d_option)i, text, P4D_BY_USER, err) < 0)
+			return say_source(sbatch, (p4d_option)i, err);
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/request.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,14 @@ const p4d_option_info *p4d_request_option_info(p4d_option option)
 int p4d_request_option_find(const char *name)
 {
 	return p4d_option_find(table, P4D_OPTIONS, name);
+}
+
+const char *p4d_request_variable(const char *prefix, p4d_option option, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s_P4D_%s", prefix, table[option].name);
+	for (char *at = buf; *at; at++)
+		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+	return buf;
 }
 
 const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf, size_t size)

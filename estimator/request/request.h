@@ -80,6 +80,9 @@ const p4d_option_info *p4d_request_option_info(p4d_option option);
  * unknown. */
 int p4d_request_option_find(const char *name);
 
+/* "SBATCH_P4D_MICRO_BATCH": the variable of an option, in buf. */
+const char *p4d_request_variable(const char *prefix, p4d_option option, char *buf, size_t size);
+
 /* Name of a choice value, for printing ("1f1b"); buf holds the result. */
 const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf, size_t size);
 

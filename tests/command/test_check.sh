@@ -36,6 +36,9 @@ exits 0 $check job.sh
 prints "tp=4"
 exits 0 $check --p4d-tp=2 job.sh
 prints "tp=2"
+# for a job that is none of p4d's it is nothing
+exits 0 $check plain.sh
+prints "no p4d options"
 unset SBATCH_P4D_TP
 exits 0 $check --p4d-tp=4 --p4d-tp=2 job.sh
 prints "tp=2"

@@ -428,9 +428,40 @@ static void bad_numbers(void **state)
 	}
 }
 
+/* A .bashrc with SBATCH_P4D_ variables refuses no job that is not p4d's. */
+static void variables_are_defaults(void **state)
+{
+	char *const good[] = {(char *)"SBATCH_P4D_TP=4", (char *)"SBATCH_P4D_MODEL=llama13b", NULL};
+	char *const bad[] = {(char *)"SBATCH_P4D_TP=8x", (char *)"SBATCH_P4D_FRAMEWORK=megatron", NULL};
+	static const struct {
+		const char *arguments;
+		bool bad, ours, fails;
+	} cases[] = {
+	    {"job.sh", false, false, false},
+	    {"job.sh", true, false, false},
+	    {"--gpus=8 job.sh", false, true, false},
+	    {"--gpus=8 job.sh", true, false, false}, /* no model */
+	    {"--gpus=8 --p4d-model=llama7b job.sh", true, true, true},
+	    {"--p4d-model=llama7b job.sh", false, true, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_sbatch sbatch = {0};
+		p4d_error err;
+		arguments(&sbatch, cases[i].arguments);
+		assert_int_equal(p4d_sbatch_environment(&sbatch, cases[i].bad ? bad : good, &err), 0);
+		assert_int_equal(p4d_sbatch_job(&sbatch, &err), 0);
+		assert_int_equal(p4d_sbatch_request(&sbatch, &err), cases[i].fails ? -1 : 0);
+		if (!cases[i].fails)
+			assert_int_equal(p4d_request_any(&sbatch.request), cases[i].ours);
+		p4d_sbatch_free(&sbatch);
+	}
+}
+
 static void bad_options_say_where_they_are(void **state)
 {
-	char *const environment[] = {(char *)"SBATCH_P4D_TP=8x", NULL};
+	char *const environment[] = {(char *)"SBATCH_P4D_TP=8x", (char *)"SBATCH_P4D_MODEL=llama13b", NULL};
 	p4d_sbatch sbatch = {0};
 	p4d_error err;
 
@@ -446,9 +477,11 @@ static void bad_options_say_where_they_are(void **state)
 	assert_mentions(&err, "from the batch script");
 	p4d_sbatch_free(&sbatch);
 
+	arguments(&sbatch, "--gpus=8 job.sh");
 	assert_int_equal(p4d_sbatch_environment(&sbatch, environment, &err), 0);
+	assert_int_equal(p4d_sbatch_job(&sbatch, &err), 0);
 	assert_int_equal(p4d_sbatch_request(&sbatch, &err), -1);
-	assert_mentions(&err, "from the environment");
+	assert_mentions(&err, "(from SBATCH_P4D_TP)");
 	/* only the value that wins has to be right */
 	arguments(&sbatch, "--p4d-tp=8 job.sh");
 	assert_int_equal(p4d_sbatch_request(&sbatch, &err), 0);
@@ -493,6 +526,7 @@ int main(void)
 	    cmocka_unit_test(components_of_a_heterogeneous_script),
 	    cmocka_unit_test(memory_options_exclude_each_other),
 	    cmocka_unit_test(bad_numbers),
+	    cmocka_unit_test(variables_are_defaults),
 	    cmocka_unit_test(bad_options_say_where_they_are),
 	    cmocka_unit_test(long_lines),
 	};
