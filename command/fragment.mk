@@ -21,6 +21,7 @@ libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
 libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)
 
 bin_PROGRAMS += p4d
+p4d_LDFLAGS = $(AM_LDFLAGS) $(P4D_PROGRAM_LDFLAGS)
 p4d_SOURCES = command/command.c
 p4d_CPPFLAGS = $(libp4dcommand_la_CPPFLAGS)
 p4d_LDADD = libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la

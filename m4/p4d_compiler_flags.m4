@@ -14,6 +14,8 @@ AC_DEFUN([P4D_COMPILER_FLAGS], [
 			-fno-omit-frame-pointer], [P4D_CFLAGS])
 		AX_APPEND_LINK_FLAGS([-fsanitize=address,undefined], [P4D_LDFLAGS])])
 
+	P4D_HARDENING
+
 	# what there is of C++ (one shim) gets those that are not about C
 	P4D_CXXFLAGS=`AS_ECHO(["$P4D_CFLAGS"]) | sed 's/-std=gnu11/-std=gnu++17/; s/-Wstrict-prototypes//; s/-Wmissing-prototypes//'`
 

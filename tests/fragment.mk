@@ -142,8 +142,8 @@ tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
 
 # the structure of the sources, and the names in what was built
-TESTS += tests/house/test_rooms.sh tests/house/test_names.sh
-EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh
+TESTS += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh
+EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh
 
 # the command that was built, as a user types it
 command_tests = \
@@ -203,6 +203,7 @@ AM_TESTS_ENVIRONMENT = \
 	P4D_TEST_DATADIR=$(abs_top_srcdir)/etc; export P4D_TEST_DATADIR; \
 	P4D_TEST_SRCDIR=$(abs_top_srcdir); export P4D_TEST_SRCDIR; \
 	P4D_TEST_BUILDDIR=$(abs_top_builddir); export P4D_TEST_BUILDDIR; \
+	P4D_TEST_PROTECTIONS='$(P4D_PROTECTIONS)'; export P4D_TEST_PROTECTIONS; \
 	OPENBLAS_NUM_THREADS=1; export OPENBLAS_NUM_THREADS;
 
 if HAVE_CMOCKA
