@@ -147,8 +147,12 @@ void p4d_options_clean_environment(spank_t spank)
 	bool keep_outputs = spank && later_component && spank_context() == S_CTX_LOCAL;
 	char name[NAME_MAX_BYTES];
 
-	if (!keep_outputs)
+	if (!keep_outputs) {
 		unsetenv(P4D_JOB_KEY);
+		unsetenv("SLURM_SPANK_" P4D_JOB_KEY);
+		if (spank)
+			spank_job_control_unsetenv(spank, P4D_JOB_KEY);
+	}
 	for (char **at = environ; at && *at;) {
 		p4d_environment_entry entry = p4d_environment_entry_of(*at);
 		size_t length = strcspn(*at, "=");

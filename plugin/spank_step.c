@@ -6,6 +6,7 @@
 
 #include "guard/guard.h"
 #include "job/export.h"
+#include "job_environment.h"
 #include "job_record.h"
 #include "site_file.h"
 #include "spank_report.h"
@@ -20,16 +21,19 @@ static void restore_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * With --export=NONE only the copy of spank_job_env reaches the job. The plan is not part of the user's
- * environment, so it is restored under its own name, with the variables derived from it, whatever was made of
- * them (P4D_TP=1 srun ...).
+ * With --export=NONE only the copy of spank_job_env reaches the job. Plan and key are not part of the user's
+ * environment, so they are restored under their own names, with the variables derived from the plan, whatever
+ * was made of them (P4D_TP=1 srun ...).
  */
 static void restore_outputs(spank_t spank, const char *line)
 {
 	p4d_request plan = {0};
 	p4d_layout layout;
+	char key[80];
 
 	spank_setenv(spank, P4D_EXPORT_PLAN, line, 1);
+	if (spank_getenv(spank, "SLURM_SPANK_" P4D_JOB_KEY, key, sizeof(key)) == ESPANK_SUCCESS)
+		spank_setenv(spank, P4D_JOB_KEY, key, 0);
 	if (!p4d_plan_read(line, &plan, NULL) &&
 	    !p4d_layout_build(&plan, (uint64_t)plan.value[P4D_NODES], (uint64_t)plan.value[P4D_GPUS_PER_NODE],
 			      &layout, NULL))

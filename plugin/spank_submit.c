@@ -84,10 +84,10 @@ static void set_variable(spank_t spank, const char *name, const char *value)
 }
 
 /*
- * The key with which the ranks of p4d-train authenticate each other. In the environment only: it is for
- * programs that the user starts, and without it (--export=NONE) they derive one from the job's variables.
+ * The key with which the ranks of p4d-train authenticate each other. It must survive --export=NONE, too:
+ * nothing else that all tasks of a job know is a secret.
  */
-static void export_key(void)
+static void export_key(spank_t spank)
 {
 	unsigned char random[16];
 	char key[2 * sizeof(random) + 1];
@@ -96,14 +96,15 @@ static void export_key(void)
 		return;
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(key + 2 * i, 3, "%02x", random[i]);
-	setenv(P4D_JOB_KEY, key, 1);
+	set_variable(spank, P4D_JOB_KEY, key);
 }
 
 static void export_one(const char *name, const char *value, void *spank)
 {
 	setenv(name, value, 1);
-	/* only the plan must survive --export=NONE, salloc and srun: slurmstepd derives the other variables
-	 * from it, and each variable in spank_job_env costs sbatch a quarter of a megabyte to clear */
+	/* of these only the plan must survive --export=NONE, salloc and srun: slurmstepd derives the other
+	 * variables from it, and each variable in spank_job_env costs sbatch a quarter of a megabyte to clear
+	 */
 	if (!strcmp(name, P4D_EXPORT_PLAN))
 		spank_job_control_setenv(spank, name, value, 1);
 }
@@ -121,7 +122,7 @@ static void put_into_job(spank_t spank, const submission *s)
 	if (!decided || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
-		export_key();
+		export_key(spank);
 	if (decided && verdict->judged)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)

@@ -20,6 +20,24 @@ case $first in
 ????????????????????????????????) ;;
 *) fail "key '$first' has not 32 digits" ;;
 esac
+# with --export=NONE, too, for the batch script and for steps of it
+cat >steps.sh <<'END'
+#!/bin/sh
+env | sed -n 's/^\(SLURM_SPANK_\)*P4D_JOB_KEY=/\1batch=/p'
+srun --export=ALL env | sed -n 's/^P4D_JOB_KEY=/step=/p'
+END
+rm -f out
+run sbatch --export=NONE -o out $node $full steps.sh
+accepted
+finished "$id"
+key=$(sed -n 's/^batch=//p' out)
+[ "${#key}" = 32 ] || fail "with --export=NONE the key is '$key': $(cat out)"
+same "$(sed -n 's/^step=//p' out | sort -u)" "$key" "the step has key"
+# nobody else sees it: neither in what slurmctld tells about the job nor in a log
+lacks "$(scontrol -dd show job "$id"; squeue -t all -h -j "$id" -O ALL 2>/dev/null; sacct -j "$id" -P -o ALL 2>/dev/null)" "$key"
+! grep -q "$key" "$CLUSTER"/log/* || fail "the key is in $(grep -l "$key" "$CLUSTER"/log/* | tr '\n' ' ')"
+find "$CLUSTER/state" "$CLUSTER/spool" -type f -perm /077 -exec grep -l "$key" {} + 2>/dev/null | grep . &&
+	fail "these files with the key can be read by others"
 export P4D_JOB_KEY=$first
 key $node $full
 [ -n "$key" ] && [ "$key" != "$first" ] || fail "the second job has key '$key'"
