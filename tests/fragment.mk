@@ -215,9 +215,14 @@ check-local:
 endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
-fuzzers = tests/fuzz/fuzz_conf tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model tests/fuzz/fuzz_sbatch
+fuzzers = tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model \
+	tests/fuzz/fuzz_plan tests/fuzz/fuzz_sbatch
+if HAVE_SLURM
+fuzzers += tests/fuzz/fuzz_environment
+endif
 if HAVE_XXHASH
-fuzzers += tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_tokens
+fuzzers += tests/fuzz/fuzz_index tests/fuzz/fuzz_join tests/fuzz/fuzz_manifest tests/fuzz/fuzz_safetensors \
+	tests/fuzz/fuzz_settings tests/fuzz/fuzz_tokens
 endif
 check_PROGRAMS += $(fuzzers)
 TESTS += tests/fuzz/test_replay.sh
@@ -225,11 +230,19 @@ libp4dreplay_la_SOURCES = tests/fuzz/replay.c
 check_LTLIBRARIES += libp4dreplay.la
 fuzz_LDADD = libp4dreplay.la $(test_libraries)
 tests_fuzz_fuzz_conf_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_documents_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_environment_SOURCES = tests/fuzz/fuzz_environment.c plugin/job_environment.h plugin/job_environment.c
+tests_fuzz_fuzz_environment_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_gpus_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_gres_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_index_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_join_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_manifest_LDADD = $(fuzz_LDADD) $(XXHASH_LIBS)
 tests_fuzz_fuzz_model_LDADD = $(fuzz_LDADD)
-tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_plan_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_safetensors_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_settings_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_tokens_LDADD = $(fuzz_LDADD)
 
 # On a GPU: built and run by tests/gpu/run only.
@@ -308,7 +321,7 @@ distcheck-short:
 	$(MAKE) distcheck AM_MAKEFLAGS='TESTS="$(filter-out $(long_tests),$(TESTS))"'
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/plugin/test_plugin_symbols.sh
-EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/corpus
+EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
 EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py tests/parity/make_oracle.py
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh

@@ -40,6 +40,9 @@ int p4d_checkpoint_manifest__write(const char *path, const p4d_checkpoint_info *
 /* *files: the caller frees. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
 				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
+/* The same of a text; `name` stands for its file in messages. */
+int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t size, p4d_checkpoint_info *info,
+				   p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err);
 
 /* checkpoint_save.c */
 

@@ -159,12 +159,39 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	return read_files(object, files, count, err);
 }
 
-int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
-				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
+static int name_error(const char *name, const p4d_error *why, p4d_error *err)
+{
+	return p4d_fail(err, why->code == P4D_E_NO_MEMORY ? why->code : P4D_E_CHECKPOINT, "%.200s: %.250s",
+			name, why->text);
+}
+
+int p4d_checkpoint_manifest__parse(const char *name, const char *text, size_t size, p4d_checkpoint_info *info,
+				   p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
 {
 	p4d_checkpoint_info read = {.step = 0};
 	p4d_error why = {.code = P4D_OK};
 	struct json_object *object = NULL;
+
+	*files = NULL;
+	int rc = check_text(text, size, &why);
+	if (rc == 0) {
+		object = p4d_json_parse(text, size, name, &why);
+		rc = object ? read_object(object, &read, files, count, &why) : -1;
+	}
+	json_object_put(object);
+	if (rc == 0) {
+		*info = read;
+		return 0;
+	}
+	free(*files);
+	*files = NULL;
+	return name_error(name, &why, err);
+}
+
+int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
+				  p4d_checkpoint_rank_file **files, uint32_t *count, p4d_error *err)
+{
+	p4d_error why = {.code = P4D_OK};
 	char name[P4D_PATH];
 	size_t size = 0;
 
@@ -172,19 +199,9 @@ int p4d_checkpoint_manifest__read(const char *path, p4d_checkpoint_info *info,
 	if (p4d_checkpoint__join_path(name, err, "%s/manifest.json", path) < 0)
 		return -1;
 	char *text = p4d_text_read(name, MANIFEST_MAX, &size, &why);
-	int rc = text ? check_text(text, size, &why) : -1;
-	if (rc == 0) {
-		object = p4d_json_parse(text, size, name, &why);
-		rc = object ? read_object(object, &read, files, count, &why) : -1;
-	}
-	json_object_put(object);
+	if (!text)
+		return name_error(name, &why, err);
+	int rc = p4d_checkpoint_manifest__parse(name, text, size, info, files, count, err);
 	free(text);
-	if (rc == 0) {
-		*info = read;
-		return 0;
-	}
-	free(*files);
-	*files = NULL;
-	return p4d_fail(err, why.code == P4D_E_NO_MEMORY ? why.code : P4D_E_CHECKPOINT, "%.200s: %.250s",
-			name, why.text);
+	return rc;
 }

@@ -4,21 +4,19 @@
 set -u
 source=$P4D_TEST_SRCDIR
 failed=0
-replay()
-{
-	target=$1
-	shift
+. "$source/tests/fuzz/real_files.sh"
+for corpus in "$source"/tests/fuzz/corpus/*; do
+	target=${corpus##*/}
+	program=$P4D_TEST_BUILDDIR/tests/fuzz/fuzz_$target
+	# some are built where Slurm or libxxhash is
+	[ -x "$program" ] || continue
 	echo "$target:"
-	"$P4D_TEST_BUILDDIR/tests/fuzz/fuzz_$target" "$source/tests/fuzz/corpus/$target" "$@" || failed=1
-}
-replay conf "$source/etc/p4d.conf" "$source/tests/cluster/p4d.conf"
-replay gpus "$source/etc/gpus.json"
-replay gres
-replay model "$source/etc/models" "$source/tests/data/hf"
-replay sbatch
-# what reads these is built where libxxhash is
-if [ -f "$P4D_TEST_BUILDDIR/libp4dtrain.la" ]; then
-	replay safetensors
-	replay tokens
-fi
+	# shellcheck disable=SC2046 # a list of words
+	"$program" "$corpus" $(p4d_fuzz_real_files "$source" "$target") || failed=1
+done
+for program in "$P4D_TEST_BUILDDIR"/tests/fuzz/fuzz_*; do
+	target=${program##*/fuzz_}
+	case $target in *.*) continue ;; esac
+	[ -d "$source/tests/fuzz/corpus/$target" ] || { echo "no corpus of $target"; failed=1; }
+done
 exit $failed
