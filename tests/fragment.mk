@@ -142,8 +142,8 @@ tests_runtime_device_test_cudnn_graphs_LDADD = libp4dcudnn.la $(LDADD) -ldl
 tests_runtime_device_test_cudnn_graphs_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(CUDA_LIBDIR)
 
 # the structure of the sources, and the names in what was built
-TESTS += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh
-EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh
+TESTS += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh
+EXTRA_DIST += tests/house/test_rooms.sh tests/house/test_names.sh tests/house/test_hardening.sh tests/house/test_sbom.sh
 
 # the command that was built, as a user types it
 command_tests = \
