@@ -29,6 +29,7 @@ typedef struct check {
 	unsigned typed;        /* components of the command line */
 	unsigned components;   /* of command line and script */
 	p4d_sbatch first;      /* the first component of the command line: says where the script is */
+	p4d_sbatch kept;       /* see take_kept */
 	char *script;
 	size_t length;
 	p4d_site *site;
@@ -158,20 +159,33 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	return rc;
 }
 
-/* All sources of one component. */
-static int gather(const check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
+/* sbatch forgets its options before it reads those of the next component, but not these. */
+static void take_kept(check *c, p4d_sbatch *sbatch)
 {
-	unsigned components;
-	int operand;
+	static const p4d_sbatch_field kept[] = {P4D_SBATCH_ACCOUNT, P4D_SBATCH_MEM, P4D_SBATCH_QOS,
+						P4D_SBATCH_RESERVATION};
 
-	if (component < c->typed) {
-		int start = c->start[component];
-		if (p4d_sbatch_arguments(sbatch, c->argc - start, c->argv + start, &operand, err) < 0)
-			return -1;
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		char **value = &sbatch->value[kept[i]], **earlier = &c->kept.value[kept[i]];
+		if (!*value && *earlier)
+			*value = strdup(*earlier);
+		free(*earlier);
+		*earlier = *value ? strdup(*value) : NULL;
 	}
-	if (p4d_sbatch_environment(sbatch, environ, err) < 0 ||
+}
+
+/* All sources of one component. Those that the script has beyond the command line's get the last one's
+ * options. */
+static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
+{
+	int start = c->start[component < c->typed ? component : c->typed - 1], operand;
+	unsigned components;
+
+	if (p4d_sbatch_arguments(sbatch, c->argc - start, c->argv + start, &operand, err) < 0 ||
+	    p4d_sbatch_environment(sbatch, environ, err) < 0 ||
 	    p4d_sbatch_script(sbatch, c->script, c->length, component, &components, err) < 0)
 		return -1;
+	take_kept(c, sbatch);
 	return p4d_sbatch_job(sbatch, err);
 }
 
@@ -351,6 +365,7 @@ int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_er
 	int status = check_job(self, &c, err);
 
 	p4d_sbatch_free(&c.first);
+	p4d_sbatch_free(&c.kept);
 	p4d_site_free(c.site);
 	json_object_put(c.answers);
 	free(c.script);

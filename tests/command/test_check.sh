@@ -11,6 +11,8 @@ refused P4D013 $check --p4d-model=llama2-70b job.sh
 prints "would be refused"
 says "p4d: fix: --nodes="
 refused P4D020 $check --p4d-tp=3 job.sh
+# no candidate was complete, and all were too large: what the user set is explained
+refused P4D029 $check -p strict --p4d-model=llama2-7b --gpus-per-node=3 --p4d-tp=1 --p4d-cp=1 --p4d-pp=1 --p4d-schedule=v-half job.sh
 exits 7 $check --p4d-model=nosuch job.sh
 exits 5 $check --p4d-tp=8x job.sh
 says "--p4d-tp=8x"
@@ -86,6 +88,11 @@ true
 JOB
 exits 0 $check het.sh
 prints "0: p4d: would pass: llama13b" "1: p4d: would pass: the job has no p4d options"
+# the last options of the command line hold for all components that the script has more; --mem, unlike -N, for later ones too
+exits 13 $check --p4d-model=llama2-70b het.sh
+prints "0: p4d: would be refused: llama2-70b" "1: p4d: would be refused: llama2-70b"
+exits 33 $check --mem=1G : -p h100 -N1 --gpus-per-node=8 --p4d-model=llama13b het.sh
+says "1: p4d: [P4D033]"
 
 # the breakdown
 exits 0 $check --p4d-verbose job.sh
