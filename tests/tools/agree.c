@@ -436,8 +436,8 @@ static void check(const job *j, const char *json, output *a)
 
 typedef struct verdict {
 	bool refused;
-	unsigned char codes[1000]; /* by number: is it there? */
-	unsigned any;
+	bool by_slurm;                   /* for reasons of its own */
+	unsigned char codes[1000];       /* by number: is it there? */
 	char plan[COMPONENTS][PLAN_MAX]; /* "": none */
 	char fix[2048];
 } verdict;
@@ -448,7 +448,6 @@ static void add_code(verdict *v, const char *text)
 
 	if (sscanf(text, "P4D%3u", &code) == 1 && isdigit((unsigned char)text[3]) &&
 	    code < sizeof(v->codes)) {
-		v->any++;
 		v->codes[code] = 1;
 	}
 }
@@ -474,6 +473,8 @@ static bool of_sbatch(const output *a, verdict *v)
 {
 	memset(v, 0, sizeof(*v));
 	v->refused = a->status != 0;
+	v->by_slurm =
+	    v->refused && !strstr(a->err, "error: p4d: [") && !strstr(a->err, "init_post_opt() failed");
 	for (const char *at = a->err; (at = strstr(at, "P4D")); at++)
 		add_code(v, at);
 	return v->refused || load_plans((uint32_t)strtoul(a->out, NULL, 10), v);
@@ -550,12 +551,15 @@ static difference compare(const job *j, trial *t)
 	check(j, "--json", &t->check);
 	if (!of_sbatch(&t->sbatch, &t->did) || !of_check(&t->check, &t->said))
 		return NO_ANSWER;
-	if (t->did.refused && !t->did.any)
+	if (t->did.by_slurm)
 		return BY_SLURM;
 	if (t->did.refused != t->said.refused)
 		return VERDICT;
-	if (memcmp(t->did.codes, t->said.codes, sizeof(t->did.codes)) != 0)
-		return CODES;
+	/* sbatch stops at the first component that is refused */
+	for (size_t i = 0; i < sizeof(t->did.codes); i++)
+		if (t->did.codes[i] > t->said.codes[i] ||
+		    (t->did.codes[i] < t->said.codes[i] && !(t->did.refused && j->components > 1)))
+			return CODES;
 	for (int i = 0; !t->did.refused && i < COMPONENTS; i++)
 		if (strcmp(t->did.plan[i], t->said.plan[i]) != 0)
 			return PLAN;
@@ -565,7 +569,7 @@ static difference compare(const job *j, trial *t)
 /* Pastes the fix of a refused job before its script. One fix may lead to the next. */
 static difference paste_fixes(job *fixed, trial *t)
 {
-	for (int tries = 0; tries < 4 && t->did.refused && t->did.any; tries++) {
+	for (int tries = 0; tries < 4 && t->did.refused && !t->did.by_slurm; tries++) {
 		char fix[sizeof(t->said.fix)], *rest = NULL;
 		if (strncmp(t->said.fix, "--", 2) != 0 || strchr(t->said.fix, '"') ||
 		    strchr(t->said.fix, '\''))
@@ -578,7 +582,7 @@ static difference paste_fixes(job *fixed, trial *t)
 		if (d != AGREED && d != BY_SLURM)
 			return d;
 	}
-	return t->did.refused && t->did.any ? FIX : AGREED;
+	return t->did.refused && !t->did.by_slurm ? FIX : AGREED;
 }
 
 static difference try(const job *j, trial *t)
