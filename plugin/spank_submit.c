@@ -138,10 +138,10 @@ static int conclude(spank_t spank, submission *s)
 	p4d_spank_report_verdict(verdict);
 	if (p4d_is_set(&s->request, P4D_VERBOSE))
 		p4d_spank_report_memory(verdict);
-	if (verdict->action == P4D_REJECT)
-		return -1;
+	/* with `optional p4d.so` Slurm submits the job all the same: slurmctld has to see what it is to
+	 * refuse */
 	put_into_job(spank, s);
-	return 0;
+	return verdict->action == P4D_REJECT ? -1 : 0;
 }
 
 int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# With `optional p4d.so` Slurm ignores that p4d refused a job, and submits it: slurmctld refuses it then.
+. "${0%/*}/lib.sh"
+
+echo "optional $BUILD/.libs/p4d.so conf=$CLUSTER/etc/p4d.conf" >plugstack.conf
+sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/plugstack.conf|" "$SLURM_CONF" >slurm.conf
+export SLURM_CONF="$work/slurm.conf"
+
+by_slurmctld()
+{
+	[ "$status" != 0 ] || fail "not refused"
+	says ": error: p4d: [P4D"
+}
+
+run sbatch -H $node $full job.sh
+accepted
+silent
+# too large: with a plan, and the fix of the side that submitted
+run sbatch -H $node $toobig job.sh
+refused P4D013 slurmctld
+# options and no plan: what they mean is unknown
+run sbatch -H $node --p4d-model=nosuchmodel job.sh
+by_slurmctld
+run sbatch -H $node --p4d-model=llama13b --p4d-tp=3 job.sh
+by_slurmctld
+run salloc --no-shell $node $toobig
+by_slurmctld
+run srun $node $toobig true
+by_slurmctld
+same "$(squeue -h -n "$SBATCH_JOB_NAME" -o %i | wc -l)" 1 "jobs submitted"
+# a broken or missing plugin breaks nobody
+echo "optional $work/missing.so" >plugstack.conf
+run sbatch -H $node job.sh
+accepted
+nodes_are_up
