@@ -86,6 +86,7 @@ static void put_memory(p4d_text *line, const p4d_verdict *verdict)
 	const p4d_estimate *e = &verdict->estimate;
 	const bool judged = verdict->judged, compared = judged && e->capacity_bytes;
 
+	put_text(line, "phase", judged ? p4d_memory_phase_name(e->peak.phase) : NULL);
 	put_number(line, "need_gib", judged, 1, p4d_to_gib(e->peak.device_bytes));
 	put_number(line, "capacity_gib", compared, 1, p4d_to_gib(e->capacity_bytes));
 	put_number(line, "fraction", compared, 3, e->fraction);

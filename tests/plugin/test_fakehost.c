@@ -223,10 +223,10 @@ static const char *end_of_value(const char *at)
 /* Every line of the log that is a verdict, as p4d.conf(5) describes it. Returns their number. */
 static int verdicts_logged(void)
 {
-	static const char *const keys[] = {"event", "verdict", "code",      "job",          "job_id",
-					   "uid",   "account", "partition", "qos",          "model",
-					   "gpu",   "nodes",   "need_gib",  "capacity_gib", "fraction",
-					   "limit", "mode",    "source",    "text"};
+	static const char *const keys[] = {"event",    "verdict", "code",      "job",      "job_id",
+					   "uid",      "account", "partition", "qos",      "model",
+					   "gpu",      "nodes",   "phase",     "need_gib", "capacity_gib",
+					   "fraction", "limit",   "mode",      "source",   "text"};
 	int lines = 0;
 
 	for (const char *at = fakehost_log(); *at; at += *at == '\n') {
@@ -275,7 +275,7 @@ static void nobody_writes_lines_of_the_log(void **state)
 	fakehost_free(desc);
 	assert_int_equal(verdicts_logged(), 8);
 	assert_non_null(strstr(fakehost_log(), " verdict=\"pass\" code=\"\" job=\"x\\\" verdict"));
-	assert_non_null(strstr(fakehost_log(), " need_gib=\""));
+	assert_non_null(strstr(fakehost_log(), " phase=\"train\" need_gib=\""));
 }
 
 static void a_plan_can_be_required(void **state)
