@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "job/sbatch.h"
+#include "report/advice.h"
 #include "report/report.h"
 
 extern char **environ;
@@ -190,7 +191,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 }
 
 /* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
-static void judge(const check *c, p4d_sbatch *sbatch, p4d_verdict *verdict)
+static void judge(const check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	p4d_request *request = &sbatch->request;
 	p4d_preset preset = {0};
@@ -205,6 +206,32 @@ static void judge(const check *c, p4d_sbatch *sbatch, p4d_verdict *verdict)
 	else
 		p4d_guard_complete(c->site, &sbatch->job, p4d_live_cluster, NULL, preset.global_batch,
 				   request, verdict);
+	*published_batch = preset.global_batch;
+}
+
+static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *v, uint32_t published_batch,
+		   p4d_advice *advice)
+{
+	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
+	char preempt_mode[64] = "";
+
+	if (v->action == P4D_REJECT || v->would_reject)
+		return;
+	if (sbatch->value[P4D_SBATCH_REQUEUE] && partition)
+		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
+	p4d_advice_on_script(advice, &sbatch->job, v);
+	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
+	if (!v->judged)
+		return;
+	const p4d_search_space space = {
+	    .nodes = v->geometry.nodes,
+	    .gpus_per_node = v->geometry.gpus_per_node,
+	    .published_batch = published_batch,
+	    .capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(c->site)},
+	    .method = P4D_METHOD_PLAN,
+	    .safe = v->policy.safe,
+	    .limit = v->policy.safe};
+	p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
 }
 
 /* The outcome in one line. */
@@ -234,7 +261,8 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 }
 
 /* What sbatch prints, prefixed with the component as Slurm does. */
-static void print_text(const check *c, unsigned component, const p4d_sbatch *sbatch, const p4d_verdict *v)
+static void print_text(const check *c, unsigned component, const p4d_sbatch *sbatch, const p4d_verdict *v,
+		       const p4d_advice *advice)
 {
 	char text[4096];
 	char *rest = text;
@@ -259,10 +287,12 @@ static void print_text(const check *c, unsigned component, const p4d_sbatch *sba
 		p4d_report_memory(&v->layout, &v->estimate, v->policy.safe,
 				  p4d_site_policy_limit(&v->policy, v->layout.framework), NULL);
 	}
+	p4d_advice_print(advice);
 	fflush(stdout);
 }
 
-static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_verdict *v)
+static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_verdict *v,
+					 const p4d_advice *advice)
 {
 	struct json_object *object = json_object_new_object();
 	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
@@ -283,6 +313,7 @@ static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_ver
 			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
 	json_object_object_add(object, "plan", v->plan[0] ? json_object_new_string(v->plan) : NULL);
 	json_object_object_add(object, "messages", p4d_report_json_messages(v->messages, v->message));
+	json_object_object_add(object, "advice", p4d_advice_json(advice));
 	return object;
 }
 
@@ -290,20 +321,23 @@ static int check_component(check *c, unsigned component, p4d_error *err)
 {
 	p4d_sbatch sbatch = {0};
 	p4d_verdict verdict;
+	p4d_advice advice = {0};
+	uint32_t published_batch = 0;
 
 	if (gather(c, component, &sbatch, err) < 0) {
 		p4d_sbatch_free(&sbatch);
 		return -1;
 	}
-	judge(c, &sbatch, &verdict);
+	judge(c, &sbatch, &published_batch, &verdict);
+	advise(c, &sbatch, &verdict, published_batch, &advice);
 	if (verdict.action > c->worst)
 		c->worst = verdict.action;
 	if (verdict.action == P4D_REJECT && c->code == P4D_OK)
 		c->code = verdict.message[0].code;
 	if (c->answers)
-		json_object_array_add(c->answers, answer_object(&sbatch, &verdict));
+		json_object_array_add(c->answers, answer_object(&sbatch, &verdict, &advice));
 	else
-		print_text(c, component, &sbatch, &verdict);
+		print_text(c, component, &sbatch, &verdict, &advice);
 	p4d_sbatch_free(&sbatch);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "job/export.h"
 #include "plan/plan_line.h"
+#include "report/advice.h"
 #include "report/report.h"
 #include "report/table.h"
 #include "request/framework.h"
@@ -148,7 +149,9 @@ static int add_plan(const p4d_subject *subject, const p4d_candidate *candidate, 
 static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *list = json_object_new_array();
+	p4d_advice advice = {0};
 
+	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
 	for (size_t i = 0; i < p->count; i++)
 		if (add_plan(subject, &p->found[i], list, err) < 0)
 			return -1;
@@ -160,6 +163,7 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 	json_object_object_add(object, "seconds", p4d_report_json_seconds(p->seconds));
 	json_object_object_add(object, "messages",
 			       p4d_report_json_messages(subject->messages, subject->message));
+	json_object_object_add(object, "advice", p4d_advice_json(&advice));
 	return p4d_report_json_print(object, err);
 }
 
@@ -244,6 +248,7 @@ static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
 static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	p4d_table table = {0};
+	p4d_advice advice = {0};
 	char flags[1024];
 	described d;
 
@@ -267,6 +272,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 		printf("%4zu  %s\n", i + 1,
 		       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
 	say_what_sbatch_chooses(subject, p);
+	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
+	p4d_advice_print(&advice);
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 	return 0;

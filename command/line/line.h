@@ -59,6 +59,8 @@ const char *p4d_line_data_directory(void);
  * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
+/* PreemptMode of a partition, "CANCEL"; "" unknown. */
+const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size);
 
 /* The subject of estimate and plan. Zero before use. */
 typedef struct p4d_subject {

@@ -19,6 +19,10 @@
 #include "job/cluster.h"
 #include "line/line.h"
 
+/* Partition (* marks the default), memory in MiB, features, GRES: last because it contains blanks and commas.
+ */
+#define NODES "--format=%P|%m|%f|%G"
+
 enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
 
 static p4d_cluster live;
@@ -32,9 +36,8 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Partition (* marks the default), memory in MiB, features, GRES: last because it contains blanks and commas.
- */
-static pid_t start_sinfo(int *from)
+/* partition: "--partition=NAME"; NULL: all */
+static pid_t start_sinfo(const char *format, const char *partition, int *from)
 {
 	int ends[2];
 
@@ -46,7 +49,7 @@ static pid_t start_sinfo(int *from)
 		if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
 		    dup2(ends[1], STDOUT_FILENO) < 0)
 			_exit(127);
-		execlp("sinfo", "sinfo", "--noheader", "--exact", "--format=%P|%m|%f|%G", (char *)NULL);
+		execlp("sinfo", "sinfo", "--noheader", "--exact", format, partition, (char *)NULL);
 		_exit(127);
 	}
 	close(ends[1]);
@@ -84,10 +87,10 @@ static char *read_all(int from)
 }
 
 /* Standard output of sinfo; NULL when it cannot be run, fails or takes too long. */
-static char *run_sinfo(void)
+static char *run_sinfo(const char *format, const char *partition)
 {
 	int from, status;
-	pid_t child = start_sinfo(&from);
+	pid_t child = start_sinfo(format, partition, &from);
 
 	if (child < 0)
 		return NULL;
@@ -127,13 +130,24 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 	(void)unused;
 	if (!asked) {
 		asked = true;
-		char *text = run_sinfo(), *rest = text;
+		char *text = run_sinfo(NODES, NULL), *rest = text;
 		answered = text != NULL;
 		for (char *line; rest && (line = strsep(&rest, "\n"));)
 			add_line(line);
 		free(text);
 	}
 	return answered ? &live : NULL;
+}
+
+const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size)
+{
+	char option[128];
+
+	snprintf(option, sizeof(option), "--partition=%s", partition);
+	char *text = *partition ? run_sinfo("--format=%M", option) : NULL;
+	snprintf(buf, size, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+	free(text);
+	return buf;
 }
 
 void p4d_live_cluster_free(void)

@@ -178,6 +178,8 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 		    (!of_vocabulary || cuts_vocabulary))
 			shown.origin[option] = P4D_BY_USER;
 	}
+	if (p4d_is_set(request, P4D_FRAMEWORK))
+		shown.origin[P4D_FRAMEWORK] = P4D_BY_USER;
 	if (p4d_is_set(request, P4D_PIPELINE_SPLIT))
 		shown.origin[P4D_PIPELINE_SPLIT] = P4D_BY_USER;
 	shown.origin[P4D_FIX] = P4D_UNSET;

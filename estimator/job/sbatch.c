@@ -271,6 +271,25 @@ static int read_directive(p4d_sbatch *sbatch, char *line, char **words, unsigned
 	return 0;
 }
 
+unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count)
+{
+	const char *end = text + length;
+	unsigned number = 0, first = 0;
+	bool command = false;
+
+	*count = 0;
+	for (const char *line = text, *next; line < end; line = next) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+		const size_t size = (size_t)((newline ? newline : end) - line);
+		next = newline ? newline + 1 : end;
+		number++;
+		command = command || is_command(line, size);
+		if (command && size > 7 && !memcmp(line, "#SBATCH", 7) && !(*count)++)
+			first = number;
+	}
+	return first;
+}
+
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err)
 {

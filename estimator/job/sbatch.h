@@ -28,11 +28,13 @@ typedef enum p4d_sbatch_field {
 	P4D_SBATCH_MEM,
 	P4D_SBATCH_MEM_PER_CPU,
 	P4D_SBATCH_MEM_PER_GPU,
+	P4D_SBATCH_MEM_UPDATE,
 	P4D_SBATCH_NODES,
 	P4D_SBATCH_NTASKS,
 	P4D_SBATCH_NTASKS_PER_NODE,
 	P4D_SBATCH_PARTITION,
 	P4D_SBATCH_QOS,
+	P4D_SBATCH_REQUEUE,
 	P4D_SBATCH_RESERVATION,
 	P4D_SBATCH_TRES_PER_TASK,
 	P4D_SBATCH_WRAP,
@@ -78,6 +80,10 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
  */
 int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsigned component,
 		      unsigned *components, p4d_error *err);
+
+/* The number of the first #SBATCH line behind the first command, which sbatch ignores; 0: none. *count: of
+ * all. */
+unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count);
 
 /*
  * Interpret the values once all sources are read: first sbatch's own, which fill job, then p4d's, which fill

@@ -9,7 +9,7 @@
 
 #include "request/framework.h"
 
-typedef enum word_kind { VARIABLE, TASKS, FRAMEWORK, OTHER, FLAG } word_kind;
+typedef enum word_kind { VARIABLE, STEP, LAUNCHER, TASKS, FRAMEWORK, OTHER, FLAG } word_kind;
 
 /* What a character may be the first of. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
@@ -65,6 +65,9 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	v->character['\n'] = NEWLINE;
 	add(v, "$P4D_", VARIABLE, 0);
 	add(v, "${P4D_", VARIABLE, 0);
+	add(v, "srun ", STEP, 0);
+	add(v, "torchrun", LAUNCHER, 0);
+	add(v, "torch.distributed", LAUNCHER, 0);
 	add(v, "--ntasks", TASKS, 0);
 	add(v, "--local-ranks", TASKS, 0); /* p4d-train starts them itself */
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
@@ -100,6 +103,7 @@ static bool literal(const char *at, const char *end, uint64_t *number)
 typedef struct command {
 	bool sets_tasks;
 	bool reads_plan; /* starts a program that does */
+	bool step, launcher, framework;
 } command;
 
 static void found(p4d_script *script, command *now, const word *w, const char *behind, const char *end)
@@ -110,11 +114,18 @@ static void found(p4d_script *script, command *now, const word *w, const char *b
 	case VARIABLE:
 		script->uses_plan = true;
 		break;
+	case STEP:
+		now->step = true;
+		break;
+	case LAUNCHER:
+		now->launcher = true;
+		break;
 	case TASKS:
 		now->sets_tasks = true;
 		break;
 	case FRAMEWORK:
 		script->frameworks |= 1u << w->value;
+		now->framework = true;
 		if (!p4d_framework_of((int)w->value)->arguments)
 			script->uses_plan = now->reads_plan = true;
 		break;
@@ -149,7 +160,11 @@ static void look_up(const vocabulary *v, const char *at, const char *end, p4d_sc
 
 static void finish(p4d_script *script, command *now)
 {
+	const bool tasks_of_job = now->step && !now->sets_tasks;
+
 	script->sets_tasks |= now->sets_tasks && now->reads_plan;
+	script->starts_launcher |= tasks_of_job && now->launcher;
+	script->starts_ranks |= tasks_of_job && now->framework && !now->launcher;
 	*now = (command){.sets_tasks = false};
 }
 

@@ -14,9 +14,11 @@ enum { P4D_SCRIPT_BYTES = 128 * 1024 };
  * executed or expanded. Scripts are not NUL-terminated here and may be binary.
  */
 typedef struct p4d_script {
-	bool uses_plan;      /* follows the plan: mentions $P4D_..., or starts a program that reads it */
-	bool sets_tasks;     /* the command that starts it has its own -n or --ntasks... */
-	unsigned frameworks; /* frameworks it looks like; mask of 1 << framework */
+	bool uses_plan;       /* follows the plan: mentions $P4D_..., or starts a program that reads it */
+	bool starts_launcher; /* srun starts torchrun, with as many tasks as the job has */
+	bool starts_ranks;    /* srun starts a framework itself, likewise */
+	bool sets_tasks;      /* the command that starts it has its own -n or --ntasks... */
+	unsigned frameworks;  /* frameworks it looks like; mask of 1 << framework */
 	const struct p4d_framework_other *other; /* another program it looks like; NULL none */
 	/* the first literal flag whose value is not the layout's, "--tensor-model-parallel-size 4"; "" none
 	 */

@@ -97,3 +97,27 @@ says "1: p4d: [P4D033]"
 # the breakdown
 exits 0 $check --p4d-verbose job.sh
 prints "optimizer" "Peak: stage 0"
+
+# what is commonly lost in silence, and what would do as well: advice, whatever it says
+cat >late.sh <<'JOB'
+#!/bin/sh
+#SBATCH -p h100 -N 2 --gpus-per-node=8 --p4d-model=llama3-8b --requeue --mem-update=20@10
+srun python pretrain_gpt.py $P4D_MEGATRON_ARGS
+#SBATCH --time=1
+JOB
+printf '#!/bin/sh\ncase $* in *%%M*--partition=h100*) echo CANCEL ;; *) exit 1 ;; esac\n' >bin/sinfo
+exits 0 $check late.sh
+prints "#SBATCH lines behind the first command: line 4" "--ntasks-per-node=8" "PreemptMode of the partition is CANCEL" \
+	"--mem-update=20@10 lowers the limit" "would also fit: 1 x 4 h100-80gb (" "or 2 x 8 a100-40gb in partition strict ("
+exits 0 $check --json late.sh
+prints '"about":"lines"' '"about":"tasks"' '"about":"requeue"' '"about":"memory"' '"about":"size"'
+sed 's/python/torchrun/; s/--requeue.*/--ntasks-per-node=8/; /time/d' late.sh >torchrun.sh
+exits 0 $check torchrun.sh
+prints "--ntasks-per-node=1"
+for text in '#SBATCH lines' --ntasks-per-node=8 PreemptMode --mem-update; do
+	case $out in *"$text"*) fail "it said: $text" ;; esac
+done
+exits 0 $check -N1 --gpus-per-node=4 torchrun.sh
+case $out in *' h100-80gb ('*) fail "fewer GPUs do not fit" ;; esac
+exits 13 $check --p4d-model=llama2-70b -N1 late.sh
+case $out in *'would also fit'*) fail "advice on a refused job" ;; esac

@@ -296,7 +296,7 @@ static void plan_has_the_documented_schema(void **state)
 	struct json_object *plans = at(object, "plans");
 
 	(void)state;
-	assert_keys(object, "model gpu plans considered fitting seconds messages");
+	assert_keys(object, "model gpu plans considered fitting seconds messages advice");
 	assert_int_equal(json_object_array_length(plans), 3);
 	assert_true(number(object, "considered") >= number(object, "fitting"));
 	assert_true(number(object, "fitting") >= 3);
@@ -360,7 +360,7 @@ static void check_has_the_documented_schema(void **state)
 {
 	static const char *const keys =
 	    "verdict would_reject judged changed mode partition model gpu layout peak host "
-	    "plan messages";
+	    "plan messages advice";
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");
 

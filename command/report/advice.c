@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/advice.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "job/script.h"
+#include "request/framework.h"
+
+/* Searches for smaller sizes; each takes a few milliseconds. */
+enum { SEARCHES = 8 };
+
+static void add(p4d_advice *advice, const char *about, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add(p4d_advice *advice, const char *about, const char *format, ...)
+{
+	va_list args;
+
+	if (advice->count == P4D_ADVICE_LINES)
+		return;
+	advice->line[advice->count].about = about;
+	va_start(args, format);
+	vsnprintf(advice->line[advice->count++].text, sizeof(advice->line[0].text), format, args);
+	va_end(args);
+}
+
+static void on_tasks(p4d_advice *advice, const p4d_script *script, const p4d_verdict *v)
+{
+	const uint32_t tasks = v->geometry.tasks_per_node ? v->geometry.tasks_per_node : 1;
+	const char *plural = tasks == 1 ? "" : "s";
+
+	if (script->starts_launcher && tasks > 1)
+		add(advice, "tasks",
+		    "torchrun starts the ranks of a node itself, and srun starts %" PRIu32
+		    " of it on each: --ntasks-per-node=1",
+		    tasks);
+	if (script->starts_ranks && p4d_on_gpu(v->layout.device) && tasks != v->layout.gpus_per_node)
+		add(advice, "tasks",
+		    "srun starts %" PRIu32 " task%s for %" PRIu64
+		    " GPUs of a node, and each rank is a task: --ntasks-per-node=%" PRIu64,
+		    tasks, plural, v->layout.gpus_per_node, v->layout.gpus_per_node);
+}
+
+void p4d_advice_on_script(p4d_advice *advice, const p4d_job *job, const p4d_verdict *verdict)
+{
+	unsigned count;
+	const unsigned first = p4d_sbatch_late_line(job->script, job->script_length, &count);
+
+	if (first)
+		add(advice, "lines",
+		    "sbatch ignores #SBATCH lines behind the first command: line %u%s of the script", first,
+		    count > 1 ? " and others" : "");
+	if (!verdict->judged)
+		return;
+	const p4d_script script = p4d_script_scan(job->script, job->script_length, NULL);
+	on_tasks(advice, &script, verdict);
+}
+
+void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p4d_verdict *verdict,
+			   const char *preempt_mode)
+{
+	const uint64_t host_bytes = verdict->judged ? verdict->estimate.host_bytes : P4D_NOT_MODELLED;
+	char peak[64] = "more than training does";
+
+	if (sbatch->value[P4D_SBATCH_REQUEUE] && strstr(preempt_mode, "CANCEL"))
+		add(advice, "requeue",
+		    "--requeue has no effect on preemption here: PreemptMode of the partition is %.60s",
+		    preempt_mode);
+	if (!sbatch->value[P4D_SBATCH_MEM_UPDATE])
+		return;
+	if (host_bytes != P4D_NOT_MODELLED)
+		snprintf(peak, sizeof(peak), "%.1f GiB per node", p4d_to_gib(host_bytes));
+	add(advice, "memory",
+	    "--mem-update=%.40s lowers the limit to what is in use then; saving a checkpoint takes %s",
+	    sbatch->value[P4D_SBATCH_MEM_UPDATE], peak);
+}
+
+/* What p4d itself chose, or read from the job, is open again. */
+static void reopen(p4d_request *request)
+{
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (request->origin[i] == P4D_BY_P4D && i != P4D_FRAMEWORK && i != P4D_DEVICE)
+			request->origin[i] = P4D_UNSET;
+	request->origin[P4D_NODES] = request->origin[P4D_GPUS_PER_NODE] = request->origin[P4D_GPU] =
+	    P4D_UNSET;
+}
+
+/* Whether anything fits below the safe fraction. */
+static bool fits(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
+{
+	p4d_search_space safe = *space;
+
+	safe.limit = space->safe;
+	return p4d_search_run(request, &safe, found, 1, NULL) > 0;
+}
+
+static void fewer(const p4d_request *request, const p4d_search_space *space, p4d_text *list)
+{
+	p4d_search_space less = *space;
+	p4d_candidate found, best;
+	uint64_t nodes = 0, gpus_per_node = 0;
+
+	for (int i = 0; i < SEARCHES / 2 && less.nodes * less.gpus_per_node > 1; i++) {
+		if (less.nodes > 1)
+			less.nodes = (less.nodes + 1) / 2;
+		else if (less.gpus_per_node % 2 == 0)
+			less.gpus_per_node /= 2;
+		else
+			break;
+		if (!fits(request, &less, &found))
+			break;
+		best = found;
+		nodes = less.nodes;
+		gpus_per_node = less.gpus_per_node;
+	}
+	if (nodes)
+		p4d_text_entry(list, ", or ", "%" PRIu64 " x %" PRIu64 " %s (%.0f %%)", nodes, gpus_per_node,
+			       space->capacity.gpu->name, 100 * best.fraction);
+}
+
+/* The smallest GPU of another partition on which the job fits in the same number. */
+static void smaller(const p4d_site *site, const p4d_request *request, const p4d_search_space *space,
+		    p4d_text *list)
+{
+	const p4d_site_partition *partition, *best_partition = NULL;
+	const p4d_gpu *best = space->capacity.gpu;
+	p4d_candidate found, best_found;
+	int searches = 0;
+
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && searches < SEARCHES / 2; i++) {
+		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
+		p4d_search_space other = *space;
+		if (!gpu || gpu->usable_bytes >= best->usable_bytes ||
+		    (partition->gpus_per_node && partition->gpus_per_node < space->gpus_per_node))
+			continue;
+		other.capacity.gpu = gpu;
+		searches++;
+		if (!fits(request, &other, &found))
+			continue;
+		best = gpu;
+		best_partition = partition;
+		best_found = found;
+	}
+	if (best_partition)
+		p4d_text_entry(list, ", or ", "%" PRIu64 " x %" PRIu64 " %s in partition %s (%.0f %%)",
+			       space->nodes, space->gpus_per_node, best->name, best_partition->name,
+			       100 * best_found.fraction);
+}
+
+void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,
+			const p4d_search_space *space)
+{
+	p4d_request open = *request;
+	char text[256];
+	p4d_text list = p4d_text_in(text, sizeof(text));
+
+	if (!space->capacity.gpu)
+		return;
+	reopen(&open);
+	fewer(&open, space, &list);
+	smaller(site, &open, space, &list);
+	if (list.length)
+		add(advice, "size", "would also fit: %s", text);
+}
+
+void p4d_advice_print(const p4d_advice *advice)
+{
+	for (unsigned i = 0; i < advice->count; i++)
+		printf("p4d: %s\n", advice->line[i].text);
+}
+
+struct json_object *p4d_advice_json(const p4d_advice *advice)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < advice->count; i++) {
+		struct json_object *line = json_object_new_object();
+		json_object_object_add(line, "about", json_object_new_string(advice->line[i].about));
+		json_object_object_add(line, "text", json_object_new_string(advice->line[i].text));
+		json_object_array_add(list, line);
+	}
+	return list;
+}

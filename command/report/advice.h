@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-c/json.h>
+
+#include "guard/guard.h"
+#include "job/sbatch.h"
+#include "search/search.h"
+
+/* What is commonly lost in silence, and what would do as well. It never changes a verdict. Start with zero.
+ */
+enum { P4D_ADVICE_LINES = 8 };
+
+typedef struct p4d_advice {
+	unsigned count;
+	struct {
+		const char *about; /* "size", "tasks", ...: for JSON */
+		char text[320];
+	} line[P4D_ADVICE_LINES];
+} p4d_advice;
+
+/* #SBATCH lines that sbatch ignores, and tasks that do not match the ranks of a job that was judged. */
+void p4d_advice_on_script(p4d_advice *advice, const p4d_job *job, const p4d_verdict *verdict);
+
+/* --requeue and --mem-update. preempt_mode: of the partition, as sinfo prints it; "" unknown. */
+void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p4d_verdict *verdict,
+			   const char *preempt_mode);
+
+/*
+ * Fewer GPUs, or smaller ones of the site, that would do below the safe fraction. request: with its
+ * framework; what p4d chose itself stays open. space: where it fits.
+ */
+void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,
+			const p4d_search_space *space);
+
+void p4d_advice_print(const p4d_advice *advice);
+struct json_object *p4d_advice_json(const p4d_advice *advice);
