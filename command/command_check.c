@@ -30,7 +30,7 @@ typedef struct check {
 	unsigned typed;        /* components of the command line */
 	unsigned components;   /* of command line and script */
 	p4d_sbatch first;      /* the first component of the command line: says where the script is */
-	p4d_sbatch kept;       /* see take_kept */
+	p4d_sbatch kept;       /* from one component for the next */
 	char *script;
 	size_t length;
 	p4d_site *site;
@@ -58,6 +58,30 @@ static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 		}
 }
 
+/* sbatch forgets its options before it reads those of the next component, but not these. */
+static const p4d_sbatch_field kept[] = {P4D_SBATCH_ACCOUNT, P4D_SBATCH_MEM, P4D_SBATCH_QOS,
+					P4D_SBATCH_RESERVATION};
+enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
+
+static void keep(check *c, const p4d_sbatch *from)
+{
+	for (int i = 0; i < KEPT; i++)
+		if (from->value[kept[i]]) {
+			free(c->kept.value[kept[i]]);
+			c->kept.value[kept[i]] = strdup(from->value[kept[i]]);
+		}
+}
+
+static void take_kept(const check *c, p4d_sbatch *into)
+{
+	bool other_memory = into->value[P4D_SBATCH_MEM_PER_CPU] || into->value[P4D_SBATCH_MEM_PER_GPU];
+
+	for (int i = 0; i < KEPT; i++)
+		if (!into->value[kept[i]] && c->kept.value[kept[i]] &&
+		    !(kept[i] == P4D_SBATCH_MEM && other_memory))
+			into->value[kept[i]] = strdup(c->kept.value[kept[i]]);
+}
+
 /* Splits the command line at ":" into the components of a heterogeneous job. *script is what follows the last
  * one. */
 static int split_components(check *c, const char **script, p4d_error *err)
@@ -71,6 +95,8 @@ static int split_components(check *c, const char **script, p4d_error *err)
 			return p4d_fail(err, P4D_E_USAGE, "more than %d components", COMPONENTS);
 		int rc = p4d_sbatch_arguments(into, c->argc - start, c->argv + start, &operand, err);
 		take_common(&c->first, &other);
+		keep(c,
+		     into); /* sbatch looks at the whole command line before it reads the first component */
 		p4d_sbatch_free(&other);
 		if (rc < 0)
 			return -1;
@@ -160,21 +186,6 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	return rc;
 }
 
-/* sbatch forgets its options before it reads those of the next component, but not these. */
-static void take_kept(check *c, p4d_sbatch *sbatch)
-{
-	static const p4d_sbatch_field kept[] = {P4D_SBATCH_ACCOUNT, P4D_SBATCH_MEM, P4D_SBATCH_QOS,
-						P4D_SBATCH_RESERVATION};
-
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-		char **value = &sbatch->value[kept[i]], **earlier = &c->kept.value[kept[i]];
-		if (!*value && *earlier)
-			*value = strdup(*earlier);
-		free(*earlier);
-		*earlier = *value ? strdup(*value) : NULL;
-	}
-}
-
 /* All sources of one component. Those that the script has beyond the command line's get the last one's
  * options. */
 static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
@@ -187,6 +198,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	    p4d_sbatch_script(sbatch, c->script, c->length, component, &components, err) < 0)
 		return -1;
 	take_kept(c, sbatch);
+	keep(c, sbatch);
 	return p4d_sbatch_job(sbatch, err);
 }
 

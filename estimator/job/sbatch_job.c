@@ -132,6 +132,9 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
+	/* sbatch says so in a warning */
+	if (job->tasks && job->tasks < job->min_nodes)
+		job->min_nodes = job->max_nodes = job->tasks;
 	return read_gres(sbatch, job, err);
 }
 
