@@ -37,7 +37,7 @@ for test in "$@"; do
 	name=$(basename "$test" .sh)
 	name=cluster/$auth/${name#test_}
 	since=$(date +%s)
-	timeout 300 sh "$test" >"$CLUSTER/output" 2>&1
+	timeout 900 sh "$test" >"$CLUSTER/output" 2>&1
 	case $? in
 	0) echo "ok    $name$(p4d_took "$since")" ;;
 	77) echo "skip  $name: $(sed -n 's/^skip: //p' "$CLUSTER/output")" ;;
