@@ -128,7 +128,7 @@ static void smaller(const p4d_site *site, const p4d_request *request, const p4d_
 {
 	const p4d_site_partition *partition, *best_partition = NULL;
 	const p4d_gpu *best = space->capacity.gpu;
-	p4d_candidate found, best_found;
+	p4d_candidate found, best_found = {.fraction = 0};
 	int searches = 0;
 
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && searches < SEARCHES / 2; i++) {

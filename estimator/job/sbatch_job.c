@@ -132,7 +132,9 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
-	/* sbatch says so in a warning */
+	/* as sbatch does, with a warning if it is less than was asked for at least */
+	if (job->tasks && job->tasks < job->max_nodes)
+		job->max_nodes = job->tasks;
 	if (job->tasks && job->tasks < job->min_nodes)
 		job->min_nodes = job->max_nodes = job->tasks;
 	return read_gres(sbatch, job, err);

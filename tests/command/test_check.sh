@@ -95,8 +95,10 @@ exits 33 $check --mem=1G : -p h100 -N1 --gpus-per-node=8 --p4d-model=llama13b he
 says "1: p4d: [P4D033]"
 exits 0 $check --p4d-model=llama2-70b : -A boss job.sh
 # sbatch takes fewer nodes than it was told to where there are fewer tasks
-exits 0 $check -N2 -n1 --gpus-per-node=8 --p4d-framework=megatron job.sh
-prints "on 1 node of 8"
+for nodes in -N2 -N1-2; do
+	exits 0 $check "$nodes" -n1 --gpus-per-node=8 --p4d-framework=megatron job.sh
+	prints "on 1 node of 8"
+done
 
 # the breakdown
 exits 0 $check --p4d-verbose job.sh
