@@ -20,14 +20,18 @@ case $first in
 ????????????????????????????????) ;;
 *) fail "key '$first' has not 32 digits" ;;
 esac
-# with --export=NONE, too, for the batch script and for steps of it
+# with --export=NONE, too, for the batch script and for steps of it; Slurm asks su for the environment then, which may have no
+# PATH, and 26.05 holds the job of a user for whom su does not answer
+export_none=--export=NONE
+[ "$(id -u)" = 0 ] || case $(sinfo -V) in *" 2"[2-5].*) ;; *) export_none= ;; esac
 cat >steps.sh <<'END'
 #!/bin/sh
+export PATH=/usr/bin:/bin
 env | sed -n 's/^\(SLURM_SPANK_\)*P4D_JOB_KEY=/\1batch=/p'
 srun --export=ALL env | sed -n 's/^P4D_JOB_KEY=/step=/p'
 END
 rm -f out
-run sbatch --export=NONE -o out $node $full steps.sh
+run sbatch $export_none -o out $node $full steps.sh
 accepted
 finished "$id"
 key=$(sed -n 's/^batch=//p' out)
