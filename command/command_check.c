@@ -299,7 +299,10 @@ static void print_text(const check *c, unsigned component, const p4d_sbatch *sba
 		p4d_report_memory(&v->layout, &v->estimate, v->policy.safe,
 				  p4d_site_policy_limit(&v->policy, v->layout.framework), NULL);
 	}
-	p4d_advice_print(advice);
+	char prefix[16] = "";
+	if (c->components > 1)
+		snprintf(prefix, sizeof(prefix), "%u: ", component);
+	p4d_advice_print(advice, prefix);
 	fflush(stdout);
 }
 

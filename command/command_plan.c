@@ -273,7 +273,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 		       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
 	say_what_sbatch_chooses(subject, p);
 	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
-	p4d_advice_print(&advice);
+	p4d_advice_print(&advice, "");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 	return 0;

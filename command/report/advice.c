@@ -167,10 +167,10 @@ void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_requ
 		add(advice, "size", "would also fit: %s", text);
 }
 
-void p4d_advice_print(const p4d_advice *advice)
+void p4d_advice_print(const p4d_advice *advice, const char *prefix)
 {
 	for (unsigned i = 0; i < advice->count; i++)
-		printf("p4d: %s\n", advice->line[i].text);
+		printf("%sp4d: %s\n", prefix, advice->line[i].text);
 }
 
 struct json_object *p4d_advice_json(const p4d_advice *advice)

@@ -33,5 +33,6 @@ void p4d_advice_on_options(p4d_advice *advice, const p4d_sbatch *sbatch, const p
 void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,
 			const p4d_search_space *space);
 
-void p4d_advice_print(const p4d_advice *advice);
+/* prefix: before each line, "" or "1: " for a component of a heterogeneous job. */
+void p4d_advice_print(const p4d_advice *advice, const char *prefix);
 struct json_object *p4d_advice_json(const p4d_advice *advice);

@@ -7,3 +7,16 @@ run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 : $node --p4d-model=llama7b 
 accepted
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=0)" "model=llama13b@u:tp=8@u"
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=llama7b@u:tp=2@u"
+
+# the script tells the framework of each of them
+cat >megatron.sh <<'END'
+#!/bin/sh
+#SBATCH -N1 --gpus-per-node=8 --p4d-model=llama13b --p4d-tp=8
+#SBATCH hetjob
+#SBATCH -N1 --gpus-per-node=8 --p4d-model=llama3-8b --p4d-tp=2 --p4d-cp=1 --p4d-pp=1 --p4d-micro-batch=2 --p4d-recompute=none
+srun python pretrain_gpt.py $P4D_MEGATRON_ARGS
+END
+run sbatch -H megatron.sh
+refused P4D012
+run sbatch -H : --p4d-micro-batch=1 megatron.sh
+accepted

@@ -77,7 +77,7 @@ says "#!"
 
 # heterogeneous jobs: each component is judged, the worst decides
 exits 13 $check : -N1 --gpus-per-node=8 -p h100 --p4d-model=llama2-70b job.sh
-prints "0: p4d: would pass" "1: p4d: would be refused"
+prints "0: p4d: would pass" "0: p4d: would also fit" "1: p4d: would be refused"
 says "1: p4d: [P4D013]"
 cat >het.sh <<'JOB'
 #!/bin/sh
