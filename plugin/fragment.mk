@@ -12,6 +12,7 @@ job_sources = \
 	plugin/slurm_compat.h \
 	plugin/job_environment.h plugin/job_environment.c \
 	plugin/approval.h plugin/approval.c \
+	plugin/accounting.h plugin/accounting.c \
 	plugin/cluster_facts.h plugin/cluster_facts.c \
 	plugin/slurm_job.h plugin/slurm_job.c
 option_sources = \

@@ -143,6 +143,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
+		p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);
 		judge(site, &job, &env, &verdict);
 		p4d_job_submit_log_verdict(site,
 					   &(p4d_verdict_subject){.event = "submit",

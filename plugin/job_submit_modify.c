@@ -69,6 +69,7 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
+		p4d_watch_identify(&job, current->user_id);
 		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_environment_plan(&env), &options,
 				 &verdict);
 		blame_update(&verdict);

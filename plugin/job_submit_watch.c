@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "accounting.h"
 #include "base/new_file.h"
 #include "cluster_facts.h"
 #include "slurm_compat.h"
@@ -18,12 +20,14 @@
 enum {
 	CLUSTER_MAX_AGE = 30, /* seconds; refreshed on demand only */
 	CLUSTER_RETRY = 5,
+	ACCOUNTING_AGE = 30, /* seconds; only where p4d.conf depends on it */
 };
 
 /* Read by the hooks, replaced by the thread, under `published`. */
 static pthread_rwlock_t published = PTHREAD_RWLOCK_INITIALIZER;
 static p4d_site *site;
 static p4d_cluster cluster;
+static p4d_associations *associations; /* NULL: not asked for, or no answer yet */
 static atomic_bool cluster_wanted = true;
 
 /* Only p4d_watch_start, p4d_watch_stop and the thread touch these. */
@@ -34,7 +38,7 @@ static bool running, stopping;
 static char conf_path[4096], kept_path[4096];
 static uint32_t conf_uid;
 static char failure[480]; /* why the file is not the one in force; "": it is */
-static time_t cluster_due;
+static time_t cluster_due, accounting_due;
 
 static void publish_site(p4d_site *fresh)
 {
@@ -97,6 +101,7 @@ static void check_conf(void)
 	p4d_site *fresh = load_conf("the previous configuration stays in force");
 	if (fresh) {
 		publish_site(fresh);
+		accounting_due = 0;
 		slurm_info("p4d: reloaded %s", conf_path);
 	}
 }
@@ -120,6 +125,50 @@ static void check_cluster(time_t now)
 	p4d_cluster_free(&old);
 }
 
+/*
+ * The users that p4d.conf names: without accounting, this is how a uid gets its name. Names that do not
+ * resolve are not users of this cluster (yet).
+ */
+static int add_named_users(p4d_associations *to, p4d_error *err)
+{
+	const char *name;
+	struct passwd entry, *found;
+	char buf[4096];
+	int rc = 0;
+
+	for (size_t i = 0; !rc && (name = p4d_site_user_at(site, i)); i++)
+		if (!getpwnam_r(name, &entry, buf, sizeof(buf), &found) && found)
+			rc = p4d_associations_add_user(to, entry.pw_uid, name, err);
+	if (rc == 0)
+		p4d_associations_ready(to);
+	return rc;
+}
+
+static void publish_associations(p4d_associations *fresh)
+{
+	pthread_rwlock_wrlock(&published);
+	p4d_associations *old = associations;
+	associations = fresh;
+	pthread_rwlock_unlock(&published);
+	p4d_associations_free(old);
+}
+
+static void check_accounting(time_t now)
+{
+	p4d_error err;
+
+	if (now < accounting_due || !site || !p4d_site_policy_depends_on_accounts(site))
+		return;
+	p4d_associations *fresh = p4d_accounting_load(&err);
+	accounting_due = now + (fresh ? ACCOUNTING_AGE : CLUSTER_RETRY);
+	if (!fresh)
+		return;
+	if (add_named_users(fresh, &err) < 0)
+		p4d_associations_free(fresh);
+	else
+		publish_associations(fresh);
+}
+
 static void *watch(void *unused)
 {
 	struct timespec until;
@@ -136,6 +185,7 @@ static void *watch(void *unused)
 		pthread_mutex_unlock(&control);
 		check_conf();
 		check_cluster(until.tv_sec);
+		check_accounting(until.tv_sec);
 		pthread_mutex_lock(&control);
 	}
 	pthread_mutex_unlock(&control);
@@ -155,7 +205,7 @@ static void start_thread(void)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	stopping = false;
-	cluster_due = 0;
+	cluster_due = accounting_due = 0;
 	running = !pthread_create(&thread, NULL, watch, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!running) {
@@ -207,6 +257,7 @@ void p4d_watch_stop(void)
 		running = false;
 	}
 	publish_site(NULL);
+	publish_associations(NULL);
 	p4d_cluster_free(&cluster);
 	atomic_store(&cluster_wanted, true);
 }
@@ -227,4 +278,11 @@ const p4d_cluster *p4d_watch_cluster(void *unused)
 	(void)unused;
 	atomic_store(&cluster_wanted, true);
 	return cluster.count ? &cluster : NULL;
+}
+
+void p4d_watch_identify(p4d_job *job, uint32_t uid)
+{
+	job->associations = associations;
+	if (!job->user)
+		job->user = p4d_associations_user(associations, uid);
 }

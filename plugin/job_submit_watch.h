@@ -5,9 +5,9 @@
 #include "site/site.h"
 
 /*
- * What the guard in slurmctld needs from outside: p4d.conf and the GPUs of the live cluster. A thread checks
- * the file once a second and queries the cluster as needed; the hooks, which run under slurmctld's locks,
- * only read its results.
+ * What the guard in slurmctld needs from outside: p4d.conf, the GPUs of the live cluster, and where p4d.conf
+ * depends on them, its users, accounts and QOSes. A thread checks the file once a second and queries the
+ * cluster as needed; the hooks, which run under slurmctld's locks, only read its results.
  */
 
 /*
@@ -27,3 +27,6 @@ void p4d_watch_release(void);
 
 /* A p4d_cluster_source: the cluster as last seen; call between acquire and release. */
 const p4d_cluster *p4d_watch_cluster(void *unused);
+
+/* Adds what is known of the job's user, until release; call between acquire and release. */
+void p4d_watch_identify(p4d_job *job, uint32_t uid);

@@ -2,10 +2,13 @@
 #include "spank_submit.h"
 
 #include <stdio.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
+#include "accounting.h"
 #include "client_job.h"
 #include "client_option.h"
 #include "cluster_facts.h"
@@ -28,11 +31,15 @@ typedef struct submission {
 	p4d_verdict verdict;
 	p4d_cluster cluster;
 	bool cluster_asked;
+	p4d_associations *associations;
+	char *user;
 } submission;
 
 static void release(submission *s)
 {
 	p4d_cluster_free(&s->cluster);
+	p4d_associations_free(s->associations);
+	free(s->user);
 	p4d_sbatch_free(&s->sbatch);
 	p4d_site_free(s->site);
 }
@@ -62,6 +69,18 @@ static const p4d_cluster *ask_cluster(void *context)
 		p4d_cluster_load(&s->cluster, NULL);
 	s->cluster_asked = true;
 	return s->cluster.count ? &s->cluster : NULL;
+}
+
+/* Who submits, and what that means for accounts and QOSes, if the site's policy depends on it. */
+static void identify(submission *s)
+{
+	if (!p4d_site_policy_depends_on_accounts(s->site))
+		return;
+	const struct passwd *entry = getpwuid(geteuid());
+	s->user = entry ? strdup(entry->pw_name) : NULL;
+	s->associations = p4d_accounting_load(NULL);
+	s->job.user = s->user;
+	s->job.associations = s->associations;
 }
 
 static int complete(submission *s, p4d_error *err)
@@ -158,6 +177,7 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 		release(&s);
 		return 0;
 	}
+	identify(&s);
 	if (malformed) {
 		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
 	} else {

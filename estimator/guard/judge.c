@@ -14,7 +14,8 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
 			      .qos = job->qos,
 			      .account = job->account,
 			      .user = job->user,
-			      .reservation = job->reservation};
+			      .reservation = job->reservation,
+			      .associations = job->associations};
 
 	if (!known.partition && geometry && geometry->partition[0])
 		known.partition = geometry->partition;

@@ -16,7 +16,8 @@
 typedef struct p4d_job {
 	const char *partition; /* one name or a comma-separated list */
 	const char *qos, *account, *user, *reservation;
-	const char *constraint; /* -C */
+	const p4d_associations *associations; /* NULL: unknown */
+	const char *constraint;               /* -C */
 	const char
 	    *gres; /* --gres, --gpus-per-node, tres_per_node: "gpu:h100:4", "gres:gpu:4", "gres/gpu:4" */
 	const char *gpus;          /* --gpus, tres_per_job */

@@ -206,10 +206,47 @@ static bool is_exempt(const char *list, const char *name, bool fold)
 	return name && listed(list, name, strlen(name), fold);
 }
 
+/* Accounts are nested at most so deep. */
+enum { ACCOUNT_DEPTH = 32 };
+
+/* The nearest of an account and those above it that has a section, and whether one of them is exempt. */
+static bool overlay_account(p4d_policy *policy, const p4d_site *site, const p4d_site_job *job)
+{
+	const char *account = job->account;
+	bool found = false, exempt = false;
+
+	for (int i = 0; account && i < ACCOUNT_DEPTH; i++) {
+		found = found || overlay_named(policy, site, P4D_ACCOUNT_SECTION, account);
+		exempt = exempt || is_exempt(site->exempt_accounts, account, true);
+		account = p4d_associations_parent(job->associations, account);
+	}
+	return exempt;
+}
+
+/*
+ * The job as slurmctld will complete it for a partition. An account that is not the user's is not believed:
+ * where Slurm does not enforce associations, everybody can type any.
+ */
+static p4d_site_job as_completed(const p4d_site_job *job, const char *partition, size_t length)
+{
+	const p4d_associations *known = job->associations;
+	p4d_site_job full = *job;
+
+	if (!job->user || !p4d_associations_known(known))
+		return full;
+	if (!full.account || !p4d_associations_has(known, job->user, full.account))
+		full.account = p4d_associations_default_account(known, job->user);
+	if (!full.qos)
+		full.qos = p4d_associations_default_qos(known, job->user, full.account, partition, length);
+	return full;
+}
+
 /* The policy in one partition. */
 static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partition, const char *name,
 			    size_t length, const p4d_site_job *job)
 {
+	const p4d_site_job full = as_completed(job, name, length);
+	const char *qos = p4d_associations_partition_qos(job->associations, name, length);
 	p4d_policy policy = site->base;
 
 	overlay(&policy, &site->global);
@@ -220,15 +257,16 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 			overlay(&policy, &site->section[i]);
 	if (partition)
 		overlay(&policy, partition);
-	overlay_named(&policy, site, P4D_QOS_SECTION, job->qos);
-	overlay_named(&policy, site, P4D_ACCOUNT_SECTION, job->account);
+	overlay_named(&policy, site, P4D_QOS_SECTION, qos);
+	overlay_named(&policy, site, P4D_QOS_SECTION, full.qos);
+	const bool exempt = overlay_account(&policy, site, &full);
 	overlay_named(&policy, site, P4D_USER_SECTION, job->user);
 	overlay_named(&policy, site, P4D_RESERVATION_SECTION, job->reservation);
 	/* each section was checked alone; two of them may still conflict, and the limit takes precedence */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
-	policy.exempt = is_exempt(site->exempt_qos, job->qos, true) ||
-			is_exempt(site->exempt_accounts, job->account, true) ||
+	policy.exempt = exempt || is_exempt(site->exempt_qos, qos, true) ||
+			is_exempt(site->exempt_qos, full.qos, true) ||
 			is_exempt(site->exempt_users, job->user, false);
 	if (policy.exempt)
 		policy.mode = P4D_MODE_OFF;
@@ -289,6 +327,28 @@ p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job)
 		at += length;
 	}
 	return policy;
+}
+
+const char *p4d_site_user_at(const p4d_site *site, size_t i)
+{
+	const p4d_conf_section *global = site->conf.sections ? &site->conf.section[0] : NULL;
+	const char *name;
+
+	for (unsigned at = 0;
+	     global && (name = p4d_conf__value(&site->conf, global, P4D_KEY_EXEMPT_USERS, at)); at++)
+		if (!p4d_site__is_pattern(name) && !i--)
+			return name;
+	for (size_t at = 0; at < site->sections; at++) {
+		const p4d_site_section *section = &site->section[at];
+		if (section->kind == P4D_USER_SECTION && !p4d_site__is_pattern(section->name) && !i--)
+			return section->name;
+	}
+	return NULL;
+}
+
+bool p4d_site_policy_depends_on_accounts(const p4d_site *site)
+{
+	return site->depends_on_accounts;
 }
 
 bool p4d_site_policy_depends_on_gpus(const p4d_site *site)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "gpu/gpu.h"
 #include "request/request.h"
+#include "site/associations.h"
 
 /*
  * The site's configuration, p4d.conf. Loaded once, then read-only: may be shared between threads. Values
@@ -117,6 +118,8 @@ typedef struct p4d_site_job {
 	const char *partition; /* one name or a comma-separated list; NULL: the default one */
 	const char *qos, *account, *user, *reservation;
 	const char *gpu; /* canonical name */
+	/* what the job gets of what it does not name, and whether its account is the user's; NULL: unknown */
+	const p4d_associations *associations;
 } p4d_site_job;
 
 /*
@@ -125,8 +128,14 @@ typedef struct p4d_site_job {
  */
 p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job);
 
+/* Whether it depends on accounts, QOSes or users, so that p4d_site_job.associations is worth asking for. */
+bool p4d_site_policy_depends_on_accounts(const p4d_site *site);
+
 /* Whether what a job must do, not only how much it may take, depends on its GPUs. */
 bool p4d_site_policy_depends_on_gpus(const p4d_site *site);
+
+/* Iterates over the users that it names, without wildcards: i = 0, 1, ... until NULL. */
+const char *p4d_site_user_at(const p4d_site *site, size_t i);
 
 /* Host bytes per rank that framework megatron needs at checkpoints, as set by the site; 0: not modelled. */
 uint64_t p4d_site_host_bytes_per_rank(const p4d_site *site);

@@ -698,6 +698,74 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 	assert_true(logged("reloaded"));
 }
 
+/* Waits until plain GPU jobs of this kind are refused for want of a plan, or not. */
+static bool becomes(const char *partition, const char *account, const char *qos, bool refused)
+{
+	for (int i = 0; i < 400; i++) {
+		job_desc_msg_t *desc = job_plain(partition);
+		fakehost_set(&desc->account, account);
+		fakehost_set(&desc->qos, qos);
+		const bool now = fakehost_submit(&host, desc, &said) != SLURM_SUCCESS;
+		fakehost_free(desc);
+		if (now == refused)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+/* A site whose policy depends on accounts: `more` after that. */
+static void write_accounts(const char *more)
+{
+	char text[1024];
+
+	fakehost_forget();
+	snprintf(text, sizeof(text), "mode = enforce\ndata = \"%s\"\n%s\nversion = 1\n", test_datadir(),
+		 more);
+	site_write(text);
+	assert_true(logged("reloaded"));
+}
+
+static void accounts_and_qos_that_nobody_typed_count(void **state)
+{
+	(void)state;
+	/* without accounting, what is typed is believed */
+	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
+	assert_true(becomes("bare", "staff", NULL, true));
+	assert_true(becomes("bare", NULL, NULL, false));
+
+	fakehost_account(NULL, 0, "root", NULL, 0, false);
+	fakehost_account(NULL, 0, "staff", "root", 0, false);
+	fakehost_account(NULL, 0, "Physics", "staff", 0, false);
+	fakehost_account(NULL, 0, "guests", "root", 0, false);
+	fakehost_account(NULL, 0, "trusted", "root", 0, false);
+	fakehost_account("alice", FAKEHOST_UID, "physics", NULL, 2, true);
+	fakehost_account("alice", FAKEHOST_UID, "guests", NULL, 0, false);
+	fakehost_account("bob", FAKEHOST_UID + 1, "trusted", NULL, 0, true);
+	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
+	assert_true(becomes("h100", NULL, NULL, true)); /* the section of a parent of the default account */
+	assert_true(becomes("h100", "physics", NULL, true));
+	assert_true(becomes("h100", "guests", NULL, false));
+	/* not the account of this user: it neither exempts nor frees */
+	assert_true(becomes("h100", "trusted", NULL, true));
+	write_accounts("account staff { require_plan = true }\naccount physics { mode = off }");
+	assert_true(becomes("h100", NULL, NULL, false)); /* a nearer one */
+	write_accounts("qos large { require_plan = true }");
+	assert_true(becomes("h100", NULL, NULL, true)); /* the default QOS of the association */
+	assert_true(becomes("h100", NULL, "normal", false));
+	assert_true(becomes("h100", "guests", NULL, false));
+	assert_true(becomes("bare", "guests", NULL, true)); /* the QOS of the partition */
+	write_accounts("user alice { require_plan = true }");
+	assert_true(becomes("h100", NULL, NULL, true));
+	write_accounts("user \"al*\" { require_plan = true }\nexempt_accounts = { staff }");
+	assert_true(becomes("h100", "guests", NULL, true));
+	assert_true(becomes("h100", NULL, NULL, false)); /* exempt with its parent */
+	fakehost_account(NULL, 0, NULL, NULL, 0, false);
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(logged("reloaded"));
+}
+
 /* sbatch could not make a plan where the site does not say which GPU it has, and that is not the user's
  * fault. */
 static void options_pass_where_no_plan_can_be_made(void **state)
@@ -776,6 +844,7 @@ int main(void)
 	    TEST(a_file_others_can_write_is_not_trusted),
 	    TEST(unmapped_partitions_are_asked_of_the_cluster),
 	    TEST(options_pass_where_no_plan_can_be_made),
+	    TEST(accounts_and_qos_that_nobody_typed_count),
 	    TEST(a_fix_in_an_included_file_is_seen),
 	    TEST(the_last_good_file_outlives_a_restart),
 	    TEST(it_observes_where_nobody_wrote_a_configuration),

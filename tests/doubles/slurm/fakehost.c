@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <slurm/slurm_version.h>
+#include <slurm/slurmdb.h>
 #include <slurm/spank.h>
 
 /* What libslurmfull and slurmctld export and no header declares. */
@@ -139,6 +140,7 @@ int slurm_load_partitions(time_t since, partition_info_msg_t **reply, uint16_t f
 	(*reply)->partition_array[0].name = slurm_xstrdup("live");
 	(*reply)->partition_array[0].node_inx = live;
 	(*reply)->partition_array[1].name = slurm_xstrdup("bare");
+	(*reply)->partition_array[1].qos_char = (char *)"large";
 	(*reply)->partition_array[1].node_inx = bare;
 	return 0;
 }
@@ -175,6 +177,92 @@ void slurm_free_node_info_msg(node_info_msg_t *reply)
 	slurm_xfree((void **)&reply);
 }
 
+/* ---- accounting ---- */
+
+enum { ACCOUNTS = 16 };
+
+typedef __typeof__(((assoc_mgr_info_msg_t *)0)->assoc_list) record_list;
+typedef __typeof__(slurm_list_iterator_create(NULL)) iterator;
+
+static slurmdb_assoc_rec_t association[ACCOUNTS];
+static slurmdb_qos_rec_t qos[] = {{.id = 1, .name = (char *)"normal"}, {.id = 2, .name = (char *)"large"}};
+static size_t associated;
+
+void fakehost_account(const char *user, uint32_t uid, const char *account, const char *parent,
+		      uint32_t qos_id, bool is_default)
+{
+	pthread_mutex_lock(&lock);
+	if (account)
+		association[associated++] = (slurmdb_assoc_rec_t){.user = (char *)user,
+								  .uid = uid,
+								  .acct = (char *)account,
+								  .parent_acct = (char *)parent,
+								  .def_qos_id = qos_id,
+								  .is_def = is_default};
+	else
+		associated = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+/* A list is the number of its records, copied to where they are. */
+typedef struct records {
+	size_t count, size, next;
+	char *at;
+} records;
+
+static void *records_of(const void *from, size_t count, size_t size)
+{
+	records *all = xalloc(sizeof(*all));
+
+	*all = (records){.count = count, .size = size, .at = xalloc(count * size + 1)};
+	memcpy(all->at, from, count * size);
+	return all;
+}
+
+iterator slurm_list_iterator_create(record_list all)
+{
+	((records *)all)->next = 0;
+	return (void *)all;
+}
+
+void *slurm_list_next(iterator at)
+{
+	records *all = (void *)at;
+
+	return all->next < all->count ? all->at + all->size * all->next++ : NULL;
+}
+
+void slurm_list_iterator_destroy(iterator at)
+{
+	(void)at;
+}
+
+int slurm_load_assoc_mgr_info(assoc_mgr_info_request_msg_t *request, assoc_mgr_info_msg_t **reply)
+{
+	(void)request;
+	pthread_mutex_lock(&lock);
+	*reply = xalloc(sizeof(**reply));
+	(*reply)->assoc_list = records_of(association, associated, sizeof(association[0]));
+	(*reply)->qos_list = records_of(qos, 2, sizeof(qos[0]));
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static void free_records(void *list)
+{
+	records *all = list;
+
+	slurm_xfree((void **)&all->at);
+	slurm_xfree(&list);
+}
+
+void slurm_free_assoc_mgr_info_msg(assoc_mgr_info_msg_t *reply)
+{
+	free_records(reply->assoc_list);
+	free_records(reply->qos_list);
+	slurm_xfree((void **)&reply);
+}
+
 /* ---- jobs ---- */
 
 /* The strings of a description that the plugin reads or writes. */
@@ -197,6 +285,7 @@ job_desc_msg_t *fakehost_desc(void)
 {
 	job_desc_msg_t *desc = xalloc(sizeof(*desc));
 
+	desc->user_id = FAKEHOST_UID;
 	desc->het_job_offset = NO_VAL;
 	desc->min_cpus = desc->max_cpus = NO_VAL;
 	desc->min_nodes = desc->max_nodes = NO_VAL;
@@ -357,7 +446,7 @@ static const char *take(char **err_msg)
 int fakehost_submit(fakehost *host, job_desc_msg_t *desc, const char **message)
 {
 	char *err_msg = NULL;
-	int rc = host->job_submit(desc, 1000, &err_msg);
+	int rc = host->job_submit(desc, FAKEHOST_UID, &err_msg);
 
 	*message = take(&err_msg);
 	return rc;
@@ -372,11 +461,11 @@ int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *curr
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 	int (*modify)(job_desc_msg_t *, struct job_record *, uint32_t, char **);
 	*(void **)&modify = host->job_modify;
-	rc = modify(update, &record, 1000, &err_msg);
+	rc = modify(update, &record, FAKEHOST_UID, &err_msg);
 #else
 	int (*modify)(job_desc_msg_t *, struct job_record *, uint32_t);
 	*(void **)&modify = host->job_modify;
-	rc = modify(update, &record, 1000);
+	rc = modify(update, &record, FAKEHOST_UID);
 #endif
 	*message = take(&err_msg);
 	return rc;

@@ -29,6 +29,16 @@ typedef struct fakehost {
 void fakehost_open(fakehost *host, const char *plugin, const char *directory);
 void fakehost_close(fakehost *host);
 
+/* Who submits. */
+enum { FAKEHOST_UID = 1000 };
+
+/*
+ * Adds an association to what slurmctld has of accounting; user NULL: of the account itself, account NULL:
+ * removes all. QOS 1 is normal, 2 large, which is also that of partition bare; 0: none.
+ */
+void fakehost_account(const char *user, uint32_t uid, const char *account, const char *parent,
+		      uint32_t qos_id, bool is_default);
+
 /* Calls job_submit; *message holds what the user sees ("" when nothing), until the next call. Returns its
  * code. */
 int fakehost_submit(fakehost *host, job_desc_msg_t *desc, const char **message);

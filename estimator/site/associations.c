@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "site/associations.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+/* Texts are offsets into one block, 0 is "". */
+typedef struct row {
+	uint32_t user, account, partition; /* the key */
+	uint32_t parent, qos, uid;
+	bool is_default;
+} row;
+
+typedef struct table {
+	row *at;
+	size_t count, room;
+} table;
+
+struct p4d_associations {
+	p4d_text text;
+	table associations; /* by user, account and partition; accounts are users without a name */
+	table users;        /* by uid */
+	table partitions;   /* by name; only those with a QOS */
+};
+
+p4d_associations *p4d_associations_new(void)
+{
+	p4d_associations *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->text.grows = true;
+	p4d_text_add_bytes(&all->text, "", 1);
+	if (!all->text.truncated)
+		return all;
+	p4d_associations_free(all);
+	return NULL;
+}
+
+void p4d_associations_free(p4d_associations *all)
+{
+	if (!all)
+		return;
+	free(all->text.at);
+	free(all->associations.at);
+	free(all->users.at);
+	free(all->partitions.at);
+	free(all);
+}
+
+static const char *text_of(const p4d_associations *all, uint32_t offset)
+{
+	return all->text.at + offset;
+}
+
+static uint32_t keep(p4d_associations *all, const char *text)
+{
+	const size_t at = all->text.length;
+
+	if (!text || !*text)
+		return 0;
+	p4d_text_add_bytes(&all->text, text, strlen(text) + 1);
+	return (uint32_t)at;
+}
+
+static int add(const p4d_associations *all, table *to, row one, p4d_error *err)
+{
+	if (to->count == P4D_ASSOCIATIONS || all->text.length > UINT32_MAX / 2)
+		return p4d_fail(err, P4D_E_VALUE, "more than %d associations in Slurm's accounting",
+				P4D_ASSOCIATIONS);
+	if (to->count == to->room) {
+		const size_t room = to->room ? 2 * to->room : 64;
+		row *grown = reallocarray(to->at, room, sizeof(*grown));
+		if (grown) {
+			to->at = grown;
+			to->room = room;
+		}
+	}
+	if (to->count == to->room || all->text.truncated)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %zu associations", to->count + 1);
+	to->at[to->count++] = one;
+	return 0;
+}
+
+int p4d_associations_add_user(p4d_associations *all, uint32_t uid, const char *user, p4d_error *err)
+{
+	return add(all, &all->users, (row){.uid = uid, .user = keep(all, user)}, err);
+}
+
+int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err)
+{
+	const row added = {.user = keep(all, one->user),
+			   .account = keep(all, one->account),
+			   .partition = keep(all, one->partition),
+			   .parent = keep(all, one->parent),
+			   .qos = keep(all, one->qos),
+			   .uid = one->uid,
+			   .is_default = one->is_default};
+
+	if (add(all, &all->associations, added, err) < 0)
+		return -1;
+	return added.user ? add(all, &all->users, added, err) : 0;
+}
+
+int p4d_associations_add_partition(p4d_associations *all, const char *partition, const char *qos,
+				   p4d_error *err)
+{
+	return add(all, &all->partitions, (row){.partition = keep(all, partition), .qos = keep(all, qos)},
+		   err);
+}
+
+/* Slurm's own rules: the case of account names is ignored. */
+static int compare_associations(const void *left, const void *right, void *all)
+{
+	const row *a = left, *b = right;
+	int order = strcmp(text_of(all, a->user), text_of(all, b->user));
+
+	if (!order)
+		order = strcasecmp(text_of(all, a->account), text_of(all, b->account));
+	return order ? order : strcmp(text_of(all, a->partition), text_of(all, b->partition));
+}
+
+static int compare_users(const void *left, const void *right, void *all)
+{
+	const row *a = left, *b = right;
+
+	(void)all;
+	return (a->uid > b->uid) - (a->uid < b->uid);
+}
+
+static int compare_partitions(const void *left, const void *right, void *all)
+{
+	const row *a = left, *b = right;
+
+	return strcmp(text_of(all, a->partition), text_of(all, b->partition));
+}
+
+static void sort(p4d_associations *all, table *rows, int (*compare)(const void *, const void *, void *))
+{
+	if (rows->count)
+		qsort_r(rows->at, rows->count, sizeof(*rows->at), compare, all);
+}
+
+void p4d_associations_ready(p4d_associations *all)
+{
+	sort(all, &all->associations, compare_associations);
+	sort(all, &all->users, compare_users);
+	sort(all, &all->partitions, compare_partitions);
+}
+
+static const char *or_null(const p4d_associations *all, uint32_t offset)
+{
+	return offset ? text_of(all, offset) : NULL;
+}
+
+/* What is looked for. */
+typedef struct wanted {
+	const p4d_associations *all;
+	const char *user, *account;
+	uint32_t uid;
+	const char *partition;
+	size_t length;
+} wanted;
+
+/* The first row that does not come before what is wanted; the end: none. */
+static const row *lower_bound(const table *rows, const wanted *what,
+			      int (*compare)(const row *, const wanted *))
+{
+	size_t from = 0, to = rows->count;
+
+	while (from < to) {
+		const size_t middle = from + (to - from) / 2;
+		if (compare(&rows->at[middle], what) < 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return rows->at + from;
+}
+
+static const row *end_of(const table *rows)
+{
+	return rows->at + rows->count;
+}
+
+static int to_uid(const row *one, const wanted *what)
+{
+	return (one->uid > what->uid) - (one->uid < what->uid);
+}
+
+static int to_user(const row *one, const wanted *what)
+{
+	return strcmp(text_of(what->all, one->user), what->user);
+}
+
+static int to_account(const row *one, const wanted *what)
+{
+	const int order = to_user(one, what);
+
+	return order ? order : strcasecmp(text_of(what->all, one->account), what->account);
+}
+
+static int to_partition(const row *one, const wanted *what)
+{
+	const char *name = text_of(what->all, one->partition);
+	const int order = strncmp(name, what->partition, what->length);
+
+	return order ? order : name[what->length] != '\0';
+}
+
+bool p4d_associations_known(const p4d_associations *all)
+{
+	return all && all->associations.count;
+}
+
+const char *p4d_associations_user(const p4d_associations *all, uint32_t uid)
+{
+	if (!all)
+		return NULL;
+	const row *one = lower_bound(&all->users, &(wanted){.all = all, .uid = uid}, to_uid);
+	return one < end_of(&all->users) && one->uid == uid ? or_null(all, one->user) : NULL;
+}
+
+/* The rows of an account, one for each partition; NULL: none. user "": of the account itself. */
+static const row *find(const p4d_associations *all, const wanted *what)
+{
+	if (!all || !what->user || !what->account)
+		return NULL;
+	const row *one = lower_bound(&all->associations, what, to_account);
+	return one < end_of(&all->associations) && !to_account(one, what) ? one : NULL;
+}
+
+bool p4d_associations_has(const p4d_associations *all, const char *user, const char *account)
+{
+	return find(all, &(wanted){.all = all, .user = user, .account = account});
+}
+
+const char *p4d_associations_default_account(const p4d_associations *all, const char *user)
+{
+	const wanted what = {.all = all, .user = user};
+
+	if (!all || !user)
+		return NULL;
+	for (const row *one = lower_bound(&all->associations, &what, to_user);
+	     one < end_of(&all->associations) && !to_user(one, &what); one++)
+		if (one->is_default)
+			return or_null(all, one->account);
+	return NULL;
+}
+
+/* As slurmctld: the association with the partition, else the one without. */
+const char *p4d_associations_default_qos(const p4d_associations *all, const char *user, const char *account,
+					 const char *partition, size_t length)
+{
+	const wanted what = {
+	    .all = all, .user = user, .account = account, .partition = partition, .length = length};
+	const row *first = find(all, &what), *best = first && !first->partition ? first : NULL;
+
+	for (const row *one = first; one && one < end_of(&all->associations) && !to_account(one, &what);
+	     one++)
+		if (partition && one->partition && !to_partition(one, &what))
+			best = one;
+	return best ? or_null(all, best->qos) : NULL;
+}
+
+const char *p4d_associations_parent(const p4d_associations *all, const char *account)
+{
+	const row *one = find(all, &(wanted){.all = all, .user = "", .account = account});
+
+	return one ? or_null(all, one->parent) : NULL;
+}
+
+const char *p4d_associations_partition_qos(const p4d_associations *all, const char *partition, size_t length)
+{
+	if (!all || !partition)
+		return NULL;
+	const wanted what = {.all = all, .partition = partition, .length = length};
+	const row *one = lower_bound(&all->partitions, &what, to_partition);
+	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
+}

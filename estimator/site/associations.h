@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * What Slurm's accounting knows of users, accounts and QOSes, and what a job gets that names none. Filled
+ * once by whoever can ask Slurm, then read-only: may be shared between threads. Look-ups take logarithmic
+ * time and allocate nothing.
+ */
+typedef struct p4d_associations p4d_associations;
+
+/* Strings are copied; NULL or "": none. */
+typedef struct p4d_association {
+	const char *user; /* none: of the account itself */
+	uint32_t uid;
+	const char *account;
+	const char *parent;    /* of an account */
+	const char *partition; /* none: of all */
+	const char *qos;       /* its default */
+	bool is_default;       /* its account is the user's default one */
+} p4d_association;
+
+enum { P4D_ASSOCIATIONS = 1 << 20 }; /* at most */
+
+/* Returns NULL without memory. */
+p4d_associations *p4d_associations_new(void);
+/* NULL is accepted. */
+void p4d_associations_free(p4d_associations *all);
+
+/* Adding; p4d_associations_ready comes last. Errors: NO_MEMORY, VALUE (too many). */
+int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err);
+/* A partition whose jobs get a QOS. */
+int p4d_associations_add_partition(p4d_associations *all, const char *partition, const char *qos,
+				   p4d_error *err);
+/* A user of whom nothing but the name is known. */
+int p4d_associations_add_user(p4d_associations *all, uint32_t uid, const char *user, p4d_error *err);
+void p4d_associations_ready(p4d_associations *all);
+
+/* Below, strings are NULL when unknown, also in arguments, and results are owned by *all. */
+
+/* Whether there is accounting: otherwise what users type cannot be compared with anything. */
+bool p4d_associations_known(const p4d_associations *all);
+const char *p4d_associations_user(const p4d_associations *all, uint32_t uid);
+bool p4d_associations_has(const p4d_associations *all, const char *user, const char *account);
+const char *p4d_associations_default_account(const p4d_associations *all, const char *user);
+const char *p4d_associations_default_qos(const p4d_associations *all, const char *user, const char *account,
+					 const char *partition, size_t length);
+const char *p4d_associations_parent(const p4d_associations *all, const char *account);
+const char *p4d_associations_partition_qos(const p4d_associations *all, const char *partition, size_t length);
