@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/choice.h"
@@ -43,12 +44,42 @@ static const char *gpu_names(const p4d_site_partition *partition, char *buf, siz
 	return text.length ? buf : "-";
 }
 
-static p4d_policy policy_of(const p4d_site *site, const p4d_site_partition *partition)
-{
-	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
+/* A row of the output: jobs of a partition, or the one that was asked for. */
+typedef struct subject {
+	p4d_site_job job;
+	const p4d_site_partition *partition; /* its section; NULL: none */
+	p4d_policy policy;
+} subject;
 
-	return p4d_site_policy(site, &(p4d_site_job){.partition = partition ? partition->name : NULL,
-						     .gpu = gpu ? gpu->name : NULL});
+static subject subject_of(const p4d_site *site, const p4d_site_job *job)
+{
+	subject s = {.job = *job};
+	char first[64];
+
+	if (job->partition) {
+		snprintf(first, sizeof(first), "%.*s", (int)strcspn(job->partition, ","), job->partition);
+		s.partition = p4d_site_partition_of(site, first);
+	}
+	const p4d_gpu *gpu = p4d_site_least_gpu(s.partition);
+	s.job.gpu = gpu ? gpu->name : NULL;
+	s.policy = p4d_site_policy(site, &s.job);
+	return s;
+}
+
+/* "observe", "observe (enforce from 2026-12-01)", "exempt" */
+static const char *mode_text(const p4d_policy *policy, char *buf, size_t size)
+{
+	const time_t from = (time_t)policy->from;
+	struct tm day;
+
+	if (policy->exempt)
+		snprintf(buf, size, "exempt");
+	else if (!policy->from || !localtime_r(&from, &day))
+		snprintf(buf, size, "%s", p4d_site_mode_name(policy->mode));
+	else
+		snprintf(buf, size, "%s (%s from %04d-%02d-%02d)", p4d_site_mode_name(policy->mode),
+			 p4d_site_mode_name(policy->later), day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+	return buf;
 }
 
 static const char *rewrite_name(p4d_rewrite rewrite)
@@ -58,13 +89,14 @@ static const char *rewrite_name(p4d_rewrite rewrite)
 	return names[rewrite];
 }
 
-static void add_row(p4d_table *table, const p4d_site *site, const p4d_site_partition *partition)
+static void add_row(p4d_table *table, const subject *s)
 {
-	const p4d_policy policy = policy_of(site, partition);
+	const p4d_site_partition *partition = s->partition;
+	const p4d_policy *policy = &s->policy;
 	const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 	char names[256], size[P4D_SIZE_TEXT];
 
-	p4d_table_cell(table, P4D_PLAIN, "%s%s", partition ? partition->name : "(others)",
+	p4d_table_cell(table, P4D_PLAIN, "%s%s", s->job.partition ? s->job.partition : "(others)",
 		       partition && partition->is_default ? " *" : "");
 	p4d_table_cell(table, P4D_PLAIN, "%s", gpu_names(partition, names, sizeof(names)));
 	p4d_table_cell(table, P4D_PLAIN, "%s", gpu ? p4d_report_gib(gpu->usable_bytes, size) : "-");
@@ -72,18 +104,43 @@ static void add_row(p4d_table *table, const p4d_site *site, const p4d_site_parti
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu32, partition->gpus_per_node);
 	else
 		p4d_table_cell(table, P4D_PLAIN, "-");
-	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_site_mode_name(policy.mode));
-	p4d_table_cell(table, P4D_PLAIN, "%.2f", policy.safe);
+	p4d_table_cell(table, P4D_PLAIN, "%s", mode_text(policy, names, sizeof(names)));
+	p4d_table_cell(table, P4D_PLAIN, "%.2f", policy->safe);
 	for (int i = P4D_FRAMEWORKS; i-- > 0;)
-		p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(&policy, i));
-	p4d_table_cell(table, P4D_PLAIN, "%s", rewrite_name(policy.rewrite));
-	p4d_table_cell(table, P4D_PLAIN, "%s", policy.require_plan ? "yes" : "no");
+		p4d_table_cell(table, P4D_PLAIN, "%.2f", p4d_site_policy_limit(policy, i));
+	p4d_table_cell(table, P4D_PLAIN, "%s", rewrite_name(policy->rewrite));
+	p4d_table_cell(table, P4D_PLAIN, "%s", policy->require_plan ? "yes" : "no");
 }
 
-static int print_policies(const p4d_site *site, p4d_error *err)
+static bool asks_for_a_job(const p4d_site_job *job)
+{
+	return job->partition || job->qos || job->account || job->user || job->reservation;
+}
+
+/* What the output is about: the job that was asked for, else every partition; done when it returns false. */
+static bool next_subject(const p4d_site *site, const p4d_site_job *asked, unsigned i, subject *s)
+{
+	const p4d_site_partition *partition = p4d_site_partition_at(site, i);
+
+	if (asks_for_a_job(asked)) {
+		p4d_site_job job = *asked;
+		const p4d_site_partition *usual = p4d_site_partition_of(site, NULL);
+		if (!job.partition && usual)
+			job.partition = usual->name;
+		*s = subject_of(site, &job);
+		return i == 0;
+	}
+	if (!partition && i && !p4d_site_partition_at(site, i - 1))
+		return false;
+	*s = subject_of(site, &(p4d_site_job){.partition = partition ? partition->name : NULL});
+	return true;
+}
+
+static int print_policies(const p4d_site *site, const p4d_site_job *asked, p4d_error *err)
 {
 	char limit[P4D_FRAMEWORKS][32];
 	p4d_table table = {0};
+	subject s;
 
 	p4d_table_column(&table, "partition", P4D_LEFT);
 	p4d_table_column(&table, "gpu", P4D_LEFT);
@@ -97,9 +154,8 @@ static int print_policies(const p4d_site *site, p4d_error *err)
 	}
 	p4d_table_column(&table, "rewrite", P4D_LEFT);
 	p4d_table_column(&table, "require_plan", P4D_LEFT);
-	for (unsigned i = 0; p4d_site_partition_at(site, i); i++)
-		add_row(&table, site, p4d_site_partition_at(site, i));
-	add_row(&table, site, NULL);
+	for (unsigned i = 0; next_subject(site, asked, i, &s); i++)
+		add_row(&table, &s);
 	return p4d_table_print(&table, true, err);
 }
 
@@ -182,42 +238,51 @@ static void compare_trust(const char *path, notes *n)
 	p4d_site_free(site);
 }
 
-static struct json_object *policy_object(const p4d_site *site, const p4d_site_partition *partition)
+static struct json_object *policy_object(const subject *s)
 {
-	const p4d_policy policy = policy_of(site, partition);
+	const p4d_policy *policy = &s->policy;
+	const p4d_site_partition *partition = s->partition;
 	struct json_object *object = json_object_new_object(), *gpus = json_object_new_array();
 	char name[32];
 
 	for (unsigned i = 0; partition && i < partition->gpus; i++)
 		json_object_array_add(gpus, json_object_new_string(partition->gpu[i]->name));
 	json_object_object_add(object, "partition",
-			       partition ? json_object_new_string(partition->name) : NULL);
+			       s->job.partition ? json_object_new_string(s->job.partition) : NULL);
 	json_object_object_add(object, "default",
 			       json_object_new_boolean(partition && partition->is_default));
 	json_object_object_add(object, "gpus", gpus);
 	json_object_object_add(
 	    object, "gpus_per_node",
 	    partition && partition->gpus_per_node ? json_object_new_uint64(partition->gpus_per_node) : NULL);
-	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(policy.mode)));
-	json_object_object_add(object, "safe", p4d_report_json_fraction(policy.safe));
+	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(policy->mode)));
+	json_object_object_add(
+	    object, "later", policy->from ? json_object_new_string(p4d_site_mode_name(policy->later)) : NULL);
+	json_object_object_add(object, "from", policy->from ? json_object_new_int64(policy->from) : NULL);
+	json_object_object_add(object, "exempt", json_object_new_boolean(policy->exempt));
+	json_object_object_add(object, "safe", p4d_report_json_fraction(policy->safe));
 	for (int i = P4D_FRAMEWORKS; i-- > 0;) {
 		snprintf(name, sizeof(name), "limit_%s", p4d_frameworks[i]->name);
 		json_object_object_add(object, name,
-				       p4d_report_json_fraction(p4d_site_policy_limit(&policy, i)));
+				       p4d_report_json_fraction(p4d_site_policy_limit(policy, i)));
 	}
-	json_object_object_add(object, "rewrite", json_object_new_string(rewrite_name(policy.rewrite)));
-	json_object_object_add(object, "require_plan", json_object_new_boolean(policy.require_plan));
+	json_object_object_add(object, "rewrite", json_object_new_string(rewrite_name(policy->rewrite)));
+	json_object_object_add(object, "require_plan", json_object_new_boolean(policy->require_plan));
+	json_object_object_add(object, "min_gpus", json_object_new_uint64(policy->min_gpus));
+	json_object_object_add(object, "message",
+			       policy->message ? json_object_new_string(policy->message) : NULL);
 	return object;
 }
 
-static int print_json(const p4d_site *site, const char *path, bool live, const notes *n, p4d_error *err)
+static int print_json(const p4d_site *site, const p4d_site_job *asked, const char *path, bool live,
+		      const notes *n, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *partitions = json_object_new_array(), *list = json_object_new_array();
+	subject s;
 
-	for (unsigned i = 0; p4d_site_partition_at(site, i); i++)
-		json_object_array_add(partitions, policy_object(site, p4d_site_partition_at(site, i)));
-	json_object_array_add(partitions, policy_object(site, NULL));
+	for (unsigned i = 0; next_subject(site, asked, i, &s); i++)
+		json_object_array_add(partitions, policy_object(&s));
 	for (unsigned i = 0; i < n->count; i++)
 		json_object_array_add(list, json_object_new_string(n->text[i]));
 	json_object_object_add(object, "file", *path ? json_object_new_string(path) : NULL);
@@ -227,19 +292,42 @@ static int print_json(const p4d_site *site, const char *path, bool live, const n
 	return p4d_report_json_print(object, err);
 }
 
-static int print_text(const p4d_site *site, const char *path, bool live, const notes *n, p4d_error *err)
+/* What has no column. */
+static void print_details(const p4d_site *site, const p4d_site_job *asked)
+{
+	subject s;
+
+	if (p4d_site_policy_depends_on_accounts(site))
+		puts(
+		    "Default and parent accounts and default QOSes count too, which are not considered here. "
+		    "Without accounting (slurmdbd), accounts and QOSes are believed as users type them.");
+	if (!asks_for_a_job(asked)) {
+		puts("* default partition; (others) is every partition without a section.\n"
+		     "Sections of QOSes, accounts, users and reservations may change this for their jobs: "
+		     "--qos, --account, --user and --reservation show how.");
+		return;
+	}
+	next_subject(site, asked, 0, &s);
+	if (s.policy.min_gpus)
+		printf("Jobs with fewer than %" PRIu32 " GPUs are not judged.\n", s.policy.min_gpus);
+	if (s.policy.message)
+		printf("Refusals end with: %s\n", s.policy.message);
+}
+
+static int print_text(const p4d_site *site, const p4d_site_job *asked, const char *path, bool live,
+		      const notes *n, p4d_error *err)
 {
 	if (*path)
 		printf("%s: valid\n\n", path);
 	else
 		puts("No p4d.conf found; the built-in defaults apply.\n");
-	if (print_policies(site, err) < 0)
+	if (print_policies(site, asked, err) < 0)
 		return -1;
-	printf("\n* default partition; (others) is every partition without a section.\n"
-	       "QOS and account sections may change this for their jobs.\n%s\n",
-	       !live      ? "Not compared with a live cluster (sinfo did not answer)."
-	       : n->count ? "Compared with the live cluster:"
-			  : "The live cluster agrees.");
+	putchar('\n');
+	print_details(site, asked);
+	puts(!live      ? "Not compared with a live cluster (sinfo did not answer)."
+	     : n->count ? "Compared with the live cluster:"
+			: "The live cluster agrees.");
 	for (unsigned i = 0; i < n->count; i++)
 		printf("note: %s\n", n->text[i]);
 	return 0;
@@ -266,7 +354,7 @@ int p4d_command_conf(const p4d_line *line, p4d_error *err)
 		compare_trust(path, &n);
 	if (cluster)
 		compare_cluster(site, cluster, &n);
-	int rc = (line->json ? print_json : print_text)(site, path, cluster != NULL, &n, err);
+	int rc = (line->json ? print_json : print_text)(site, &line->job, path, cluster != NULL, &n, err);
 	p4d_site_free(site);
 	return rc;
 }

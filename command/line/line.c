@@ -9,7 +9,32 @@
 #include "base/arguments.h"
 #include "base/number.h"
 
-enum { VALUE = 256, HELP = VALUE + P4D_OPTIONS, JSON, CONF, TOP, ENV, MEM, SVG, OTHERS };
+/* What decides the policy of a job. */
+static const struct {
+	const char *name;
+	size_t member;
+	const char *help;
+} of_job[] = {
+    {"partition", offsetof(p4d_site_job, partition), "the policy of a job there, or in a list of partitions"},
+    {"qos", offsetof(p4d_site_job, qos), "of a job with this QOS"},
+    {"account", offsetof(p4d_site_job, account), "of a job of this account"},
+    {"user", offsetof(p4d_site_job, user), "of a job of this user"},
+    {"reservation", offsetof(p4d_site_job, reservation), "of a job in this reservation"},
+};
+
+enum { OF_JOB = sizeof(of_job) / sizeof(of_job[0]) };
+enum {
+	VALUE = 256,
+	HELP = VALUE + P4D_OPTIONS,
+	JSON,
+	CONF,
+	TOP,
+	ENV,
+	MEM,
+	SVG,
+	POLICY,
+	OTHERS = POLICY + OF_JOB
+};
 
 static bool takes_option(const p4d_subcommand *command, int option)
 {
@@ -44,6 +69,8 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 		*at++ = (struct option){"json", no_argument, NULL, JSON};
 	if (command->takes & P4D_TAKES_SVG)
 		*at++ = (struct option){"svg", required_argument, NULL, SVG};
+	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)
+		*at++ = (struct option){of_job[i].name, required_argument, NULL, POLICY + i};
 	*at++ = (struct option){"help", no_argument, NULL, HELP};
 	*at = (struct option){NULL, 0, NULL, 0};
 }
@@ -108,6 +135,9 @@ static int set(p4d_line *line, int which, p4d_error *err)
 		return set_top(line, optarg, err);
 	case MEM:
 		return set_mem(line, optarg, err);
+	case POLICY ... OTHERS - 1:
+		return set_text((const char **)((char *)&line->job + of_job[which - POLICY].member),
+				of_job[which - POLICY].name, optarg, err);
 	default:
 		return p4d_request_set_typed(&line->request, (p4d_option)(which - VALUE),
 					     optarg ? optarg : "", err);
@@ -173,6 +203,8 @@ void p4d_line_help(const p4d_subcommand *command)
 		print_option("svg", "FILE", "also draw a picture");
 	if (command->takes & P4D_TAKES_CONF)
 		print_option("conf", "FILE", "the p4d.conf to use");
+	for (int i = 0; i < OF_JOB && command->takes & P4D_TAKES_POLICY; i++)
+		print_option(of_job[i].name, "NAME", of_job[i].help);
 	if (command->takes & P4D_TAKES_JSON)
 		print_option("json", NULL, "print JSON, as described in p4d(1)");
 }

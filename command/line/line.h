@@ -15,6 +15,7 @@ typedef struct p4d_line {
 	p4d_request request; /* origin P4D_BY_USER */
 	const char *conf;    /* --conf */
 	const char *svg;     /* --svg */
+	p4d_site_job job;    /* --partition, --qos, --account, --user, --reservation */
 	bool json, env, help;
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0 unset */
@@ -38,6 +39,7 @@ enum {
 	P4D_TAKES_CONF = 4,
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
+	P4D_TAKES_POLICY = 32, /* what decides the policy of a job */
 };
 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */

@@ -46,3 +46,29 @@ printf 'version = 1\n' >open.conf
 chmod 666 open.conf
 exits 0 p4d conf open.conf
 prints "slurmctld would reject the file"
+
+# what would hold for a job
+cat >jobs.conf <<'END'
+mode = enforce
+from = 2999-01-01
+message = "Ask help@site."
+exempt_users = { "svc-*" }
+partition a { default = true min_gpus = 16 }
+partition "b*" { require_plan = true }
+account physics { mode = warn }
+user alice { mode = off }
+reservation week { limit = 0.9 }
+qos q { mode = enforce }
+version = 1
+END
+exits 0 p4d conf --partition b1 jobs.conf
+prints "b1 " "observe (enforce from 2999-01-01)" "Refusals end with: Ask help@site." "Without accounting"
+printf '%s\n' "$out" | grep -q '^b1 .*yes *$' || fail "require_plan of the pattern is not shown"
+exits 0 p4d conf --account physics jobs.conf
+prints "a *" " warn " "fewer than 16 GPUs"
+exits 0 p4d conf --account physics --user alice --qos q jobs.conf
+prints " off "
+exits 0 p4d conf --qos q --reservation week --json jobs.conf
+prints '"mode":"enforce"' '"limit_p4d":0.9000'
+exits 0 p4d conf --user svc-1 jobs.conf
+prints " exempt "
