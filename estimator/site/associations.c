@@ -9,22 +9,23 @@
 #include "base/text.h"
 
 /* Texts are offsets into one block, 0 is "". */
-typedef struct row {
+typedef struct association_row {
 	uint32_t user, account, partition; /* the key */
 	uint32_t parent, qos, uid;
 	bool is_default;
-} row;
+} association_row;
 
-typedef struct table {
-	row *at;
+typedef struct association_table {
+	association_row *at;
 	size_t count, room;
-} table;
+} association_table;
 
 struct p4d_associations {
 	p4d_text text;
-	table associations; /* by user, account and partition; accounts are users without a name */
-	table users;        /* by uid */
-	table partitions;   /* by name; only those with a QOS */
+	association_table
+	    associations;             /* by user, account and partition; accounts are users without a name */
+	association_table users;      /* by uid */
+	association_table partitions; /* by name; only those with a QOS */
 };
 
 p4d_associations *p4d_associations_new(void)
@@ -67,14 +68,14 @@ static uint32_t keep(p4d_associations *all, const char *text)
 	return (uint32_t)at;
 }
 
-static int add(const p4d_associations *all, table *to, row one, p4d_error *err)
+static int add(const p4d_associations *all, association_table *to, association_row one, p4d_error *err)
 {
 	if (to->count == P4D_ASSOCIATIONS || all->text.length > UINT32_MAX / 2)
 		return p4d_fail(err, P4D_E_VALUE, "more than %d associations in Slurm's accounting",
 				P4D_ASSOCIATIONS);
 	if (to->count == to->room) {
 		const size_t room = to->room ? 2 * to->room : 64;
-		row *grown = reallocarray(to->at, room, sizeof(*grown));
+		association_row *grown = reallocarray(to->at, room, sizeof(*grown));
 		if (grown) {
 			to->at = grown;
 			to->room = room;
@@ -88,18 +89,18 @@ static int add(const p4d_associations *all, table *to, row one, p4d_error *err)
 
 int p4d_associations_add_user(p4d_associations *all, uint32_t uid, const char *user, p4d_error *err)
 {
-	return add(all, &all->users, (row){.uid = uid, .user = keep(all, user)}, err);
+	return add(all, &all->users, (association_row){.uid = uid, .user = keep(all, user)}, err);
 }
 
 int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err)
 {
-	const row added = {.user = keep(all, one->user),
-			   .account = keep(all, one->account),
-			   .partition = keep(all, one->partition),
-			   .parent = keep(all, one->parent),
-			   .qos = keep(all, one->qos),
-			   .uid = one->uid,
-			   .is_default = one->is_default};
+	const association_row added = {.user = keep(all, one->user),
+				       .account = keep(all, one->account),
+				       .partition = keep(all, one->partition),
+				       .parent = keep(all, one->parent),
+				       .qos = keep(all, one->qos),
+				       .uid = one->uid,
+				       .is_default = one->is_default};
 
 	if (add(all, &all->associations, added, err) < 0)
 		return -1;
@@ -109,14 +110,14 @@ int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_
 int p4d_associations_add_partition(p4d_associations *all, const char *partition, const char *qos,
 				   p4d_error *err)
 {
-	return add(all, &all->partitions, (row){.partition = keep(all, partition), .qos = keep(all, qos)},
-		   err);
+	return add(all, &all->partitions,
+		   (association_row){.partition = keep(all, partition), .qos = keep(all, qos)}, err);
 }
 
 /* Slurm's own rules: the case of account names is ignored. */
 static int compare_associations(const void *left, const void *right, void *all)
 {
-	const row *a = left, *b = right;
+	const association_row *a = left, *b = right;
 	int order = strcmp(text_of(all, a->user), text_of(all, b->user));
 
 	if (!order)
@@ -126,7 +127,7 @@ static int compare_associations(const void *left, const void *right, void *all)
 
 static int compare_users(const void *left, const void *right, void *all)
 {
-	const row *a = left, *b = right;
+	const association_row *a = left, *b = right;
 
 	(void)all;
 	return (a->uid > b->uid) - (a->uid < b->uid);
@@ -134,12 +135,13 @@ static int compare_users(const void *left, const void *right, void *all)
 
 static int compare_partitions(const void *left, const void *right, void *all)
 {
-	const row *a = left, *b = right;
+	const association_row *a = left, *b = right;
 
 	return strcmp(text_of(all, a->partition), text_of(all, b->partition));
 }
 
-static void sort(p4d_associations *all, table *rows, int (*compare)(const void *, const void *, void *))
+static void sort(p4d_associations *all, association_table *rows,
+		 int (*compare)(const void *, const void *, void *))
 {
 	if (rows->count)
 		qsort_r(rows->at, rows->count, sizeof(*rows->at), compare, all);
@@ -167,8 +169,8 @@ typedef struct wanted {
 } wanted;
 
 /* The first row that does not come before what is wanted; the end: none. */
-static const row *lower_bound(const table *rows, const wanted *what,
-			      int (*compare)(const row *, const wanted *))
+static const association_row *lower_bound(const association_table *rows, const wanted *what,
+					  int (*compare)(const association_row *, const wanted *))
 {
 	size_t from = 0, to = rows->count;
 
@@ -182,29 +184,29 @@ static const row *lower_bound(const table *rows, const wanted *what,
 	return rows->at + from;
 }
 
-static const row *end_of(const table *rows)
+static const association_row *end_of(const association_table *rows)
 {
 	return rows->at + rows->count;
 }
 
-static int to_uid(const row *one, const wanted *what)
+static int to_uid(const association_row *one, const wanted *what)
 {
 	return (one->uid > what->uid) - (one->uid < what->uid);
 }
 
-static int to_user(const row *one, const wanted *what)
+static int to_user(const association_row *one, const wanted *what)
 {
 	return strcmp(text_of(what->all, one->user), what->user);
 }
 
-static int to_account(const row *one, const wanted *what)
+static int to_account(const association_row *one, const wanted *what)
 {
 	const int order = to_user(one, what);
 
 	return order ? order : strcasecmp(text_of(what->all, one->account), what->account);
 }
 
-static int to_partition(const row *one, const wanted *what)
+static int to_partition(const association_row *one, const wanted *what)
 {
 	const char *name = text_of(what->all, one->partition);
 	const int order = strncmp(name, what->partition, what->length);
@@ -221,16 +223,16 @@ const char *p4d_associations_user(const p4d_associations *all, uint32_t uid)
 {
 	if (!all)
 		return NULL;
-	const row *one = lower_bound(&all->users, &(wanted){.all = all, .uid = uid}, to_uid);
+	const association_row *one = lower_bound(&all->users, &(wanted){.all = all, .uid = uid}, to_uid);
 	return one < end_of(&all->users) && one->uid == uid ? or_null(all, one->user) : NULL;
 }
 
 /* The rows of an account, one for each partition; NULL: none. user "": of the account itself. */
-static const row *find(const p4d_associations *all, const wanted *what)
+static const association_row *find(const p4d_associations *all, const wanted *what)
 {
 	if (!all || !what->user || !what->account)
 		return NULL;
-	const row *one = lower_bound(&all->associations, what, to_account);
+	const association_row *one = lower_bound(&all->associations, what, to_account);
 	return one < end_of(&all->associations) && !to_account(one, what) ? one : NULL;
 }
 
@@ -245,7 +247,7 @@ const char *p4d_associations_default_account(const p4d_associations *all, const 
 
 	if (!all || !user)
 		return NULL;
-	for (const row *one = lower_bound(&all->associations, &what, to_user);
+	for (const association_row *one = lower_bound(&all->associations, &what, to_user);
 	     one < end_of(&all->associations) && !to_user(one, &what); one++)
 		if (one->is_default)
 			return or_null(all, one->account);
@@ -258,10 +260,10 @@ const char *p4d_associations_default_qos(const p4d_associations *all, const char
 {
 	const wanted what = {
 	    .all = all, .user = user, .account = account, .partition = partition, .length = length};
-	const row *first = find(all, &what), *best = first && !first->partition ? first : NULL;
+	const association_row *first = find(all, &what), *best = first && !first->partition ? first : NULL;
 
-	for (const row *one = first; one && one < end_of(&all->associations) && !to_account(one, &what);
-	     one++)
+	for (const association_row *one = first;
+	     one && one < end_of(&all->associations) && !to_account(one, &what); one++)
 		if (partition && one->partition && !to_partition(one, &what))
 			best = one;
 	return best ? or_null(all, best->qos) : NULL;
@@ -269,7 +271,7 @@ const char *p4d_associations_default_qos(const p4d_associations *all, const char
 
 const char *p4d_associations_parent(const p4d_associations *all, const char *account)
 {
-	const row *one = find(all, &(wanted){.all = all, .user = "", .account = account});
+	const association_row *one = find(all, &(wanted){.all = all, .user = "", .account = account});
 
 	return one ? or_null(all, one->parent) : NULL;
 }
@@ -279,6 +281,6 @@ const char *p4d_associations_partition_qos(const p4d_associations *all, const ch
 	if (!all || !partition)
 		return NULL;
 	const wanted what = {.all = all, .partition = partition, .length = length};
-	const row *one = lower_bound(&all->partitions, &what, to_partition);
+	const association_row *one = lower_bound(&all->partitions, &what, to_partition);
 	return one < end_of(&all->partitions) && !to_partition(one, &what) ? or_null(all, one->qos) : NULL;
 }

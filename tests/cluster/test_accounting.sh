@@ -99,7 +99,7 @@ accepted
 run $plain -p qos job.sh
 refused P4D043
 sacctmgr -i modify user "$user" set qos=normal,large defaultqos=large >/dev/null
-site 'qos "larg*" { require_plan = true }'
+site 'qos "l*e" { require_plan = true }'
 run $plain job.sh
 refused P4D043
 run $plain --qos=normal job.sh
