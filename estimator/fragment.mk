@@ -79,7 +79,7 @@ libp4d_la_SOURCES = \
 	estimator/cost/cost_comm.c estimator/cost/cost_flops.c estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/search_candidate.c estimator/search/search_advice.c \
-	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c \
+	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c \
 	estimator/guard/guard.c estimator/guard/verify.c
 nodist_libp4d_la_SOURCES = estimator/gpu/gpu_table.c

@@ -82,6 +82,8 @@ p4d_environment_entry p4d_environment_entry_of(const char *text)
 		entry.index = output_of(name, (size_t)(equals - name));
 		if (entry.index >= 0)
 			entry.kind = P4D_ENTRY_OUTPUT;
+		else if (!strncmp(name, P4D_EXPORT_VERDICT "=", sizeof(P4D_EXPORT_VERDICT)))
+			entry.kind = P4D_ENTRY_NOTE;
 	}
 	entry.value = equals + 1;
 	return entry;
@@ -104,20 +106,18 @@ static void keep(p4d_environment *env, const char **slot, unsigned *count, const
 
 void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t count)
 {
+	unsigned named = 0;
 	char name[80];
 
 	for (size_t i = 0; environment && i < count; i++) {
 		if (!environment[i])
 			continue;
 		p4d_environment_entry entry = p4d_environment_entry_of(environment[i]);
-		if (entry.named && ++env->named > P4D_ENVIRONMENT_MOST) {
-			p4d_fail(&env->conflict, P4D_E_VALUE,
-				 "the job's environment has more than %d variables that begin with P4D_",
-				 P4D_ENVIRONMENT_MOST);
-			p4d_fix(&env->conflict, "--export=NONE");
+		if (entry.named && ++named > P4D_ENVIRONMENT_MOST)
 			return;
-		}
-		if (entry.kind == P4D_ENTRY_OUTPUT) {
+		if (entry.kind == P4D_ENTRY_NOTE) {
+			env->note = env->note ? env->note : entry.value;
+		} else if (entry.kind == P4D_ENTRY_OUTPUT) {
 			keep(env, &env->output[entry.index], &env->outputs,
 			     p4d_environment_output_name(entry.index, name, sizeof(name)), &entry);
 		} else if (entry.kind == P4D_ENTRY_OPTION) {
@@ -138,21 +138,4 @@ int p4d_environment_request(const p4d_environment *env, p4d_request *request, p4
 		    p4d_request_set(request, (p4d_option)i, env->option[i], P4D_BY_USER, err) < 0)
 			return -1;
 	return 0;
-}
-
-unsigned p4d_environment_from_outputs(const p4d_environment *env, p4d_request *request)
-{
-	unsigned count = 0;
-	char name[80];
-
-	for (int i = 0; i < P4D_ENVIRONMENT_OUTPUTS; i++) {
-		if (!env->output[i])
-			continue;
-		p4d_environment_output_name(i, name, sizeof(name));
-		int option = option_of(name + strlen("P4D_"), strlen(name) - strlen("P4D_"));
-		if (option >= 0 &&
-		    !p4d_request_set(request, (p4d_option)option, env->output[i], P4D_BY_USER, NULL))
-			count++;
-	}
-	return count;
 }

@@ -21,13 +21,17 @@ enum { P4D_ENVIRONMENT_EXPORTS = 32, P4D_ENVIRONMENT_OUTPUTS = P4D_ENVIRONMENT_E
 /* With this the ranks of p4d-train authenticate each other. */
 #define P4D_JOB_KEY "P4D_JOB_KEY"
 
-/* More variables that begin like p4d's than any job has; slurmctld refuses more. */
+/*
+ * Of more variables that begin like p4d's the rest is a user's own, or hides options that could as well have
+ * been left out. Those of p4d.so are in spank_job_env, too, where nobody puts so many.
+ */
 enum { P4D_ENVIRONMENT_MOST = 1024 };
 
 typedef enum p4d_environment_entry_kind {
 	P4D_ENTRY_OTHER,
 	P4D_ENTRY_OPTION,
-	P4D_ENTRY_OUTPUT
+	P4D_ENTRY_OUTPUT,
+	P4D_ENTRY_NOTE /* P4D_EXPORT_VERDICT */
 } p4d_environment_entry_kind;
 
 /* One "NAME=value" of an environment. */
@@ -50,10 +54,10 @@ const char *p4d_environment_output_name(int index, char *buf, size_t size);
 /* p4d's variables in a job; values are borrowed from the scanned environments. */
 typedef struct p4d_environment {
 	unsigned options, outputs; /* number of each */
-	unsigned named;            /* variables that begin like p4d's */
 	const char *option[P4D_OPTIONS];
 	const char *output[P4D_ENVIRONMENT_OUTPUTS];
-	p4d_error conflict; /* PLAN_CHANGED: two copies differ; VALUE: too many variables */
+	const char *note;   /* of the submitting side; NULL: none */
+	p4d_error conflict; /* PLAN_CHANGED: two copies differ */
 } p4d_environment;
 
 /* Adds one environment. It may be NULL, and so may its entries. */
@@ -66,6 +70,3 @@ static inline const char *p4d_environment_plan(const p4d_environment *env)
 
 /* The options as a request, origin user. Errors: VALUE. */
 int p4d_environment_request(const p4d_environment *env, p4d_request *request, p4d_error *err);
-
-/* The outputs as options (P4D_TP=8 as --p4d-tp=8), for a job without a plan. Returns their number. */
-unsigned p4d_environment_from_outputs(const p4d_environment *env, p4d_request *request);

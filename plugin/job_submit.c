@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "approval.h"
+#include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
 #include "job_submit_watch.h"
@@ -91,21 +92,6 @@ static int outputs_agree(const p4d_environment *env, const p4d_layout *layout, c
 		       e.name);
 }
 
-/* Outputs without a plan are options whose plan was removed. */
-static int adopt_outputs(const p4d_environment *env, p4d_request *options, p4d_error *err)
-{
-	char name[80];
-	int first = 0;
-
-	if (p4d_environment_from_outputs(env, options))
-		return 0;
-	while (!env->output[first])
-		first++;
-	p4d_environment_output_name(first, name, sizeof(name));
-	p4d_fail(err, P4D_E_NO_PLAN, "the job has %s but no P4D_PLAN", name);
-	return p4d_fix(err, "unset %s, or submit with --p4d-model", name);
-}
-
 static void judge(const p4d_site *site, const p4d_job *job, const p4d_environment *env, p4d_verdict *verdict)
 {
 	p4d_request options = {0};
@@ -116,8 +102,7 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &env->conflict, verdict);
 		return;
 	}
-	if (p4d_environment_request(env, &options, &err) < 0 ||
-	    (!plan && !env->options && env->outputs && adopt_outputs(env, &options, &err) < 0)) {
+	if (p4d_environment_request(env, &options, &err) < 0) {
 		p4d_guard_fail(site, job, &err, verdict);
 		return;
 	}
@@ -132,33 +117,37 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	p4d_environment env = {0};
 	p4d_job job = {0};
 	p4d_verdict verdict = {0};
+	p4d_note note;
 	int rc = SLURM_SUCCESS;
 
 	p4d_environment_scan(&env, desc->environment, desc->env_size);
 	p4d_environment_scan(&env, desc->spank_job_env, desc->spank_job_env_size);
 	p4d_job_from_desc(&job, desc);
 	/* a job without anything of p4d can only be refused for GPUs in a partition that requires a plan */
-	if (!env.options && !env.outputs && !desc->admin_comment && !p4d_job_wants_gpus(&job))
+	if (!env.options && !p4d_environment_plan(&env) && !desc->admin_comment && !p4d_job_wants_gpus(&job))
 		return SLURM_SUCCESS;
 
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
 		p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);
 		judge(site, &job, &env, &verdict);
-		p4d_job_submit_log_verdict(site,
-					   &(p4d_verdict_subject){.event = "submit",
-								  .source = "controller",
-								  .name = desc->name,
-								  .uid = uid,
-								  .job = &job},
-					   &verdict);
+		const bool noted = p4d_note_read(env.note, &note);
+		const bool by_client = noted && p4d_note_heed(&note, &verdict);
+		p4d_job_submit_log_verdict(
+		    site,
+		    &(p4d_verdict_subject){.event = "submit",
+					   .source = by_client ? "client" : "controller",
+					   .name = desc->name,
+					   .uid = uid,
+					   .job = &job},
+		    &verdict);
 		if (verdict.action == P4D_REJECT)
 			rc = P4D_REFUSED;
 		else if (verdict.plan[0] || desc->admin_comment)
 			approve(site, desc, &verdict);
-		/* the submitting side reported on a complete plan already, when completing it */
+		/* what the submitting side completed or noted it has reported on */
 		if (verdict.action == P4D_REJECT ||
-		    (verdict.action == P4D_WARN && !p4d_environment_plan(&env)))
+		    (verdict.action == P4D_WARN && !p4d_environment_plan(&env) && !noted))
 			p4d_job_submit_say_verdict(&verdict, err_msg);
 	}
 	p4d_watch_release();

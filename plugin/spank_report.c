@@ -2,9 +2,14 @@
 #include "spank_report.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
+#include <unistd.h>
 
 #include "client_option.h"
+#include "guard/verdict_log.h"
 #include "slurm_compat.h"
 
 void p4d_spank_report_text(const char *text)
@@ -24,6 +29,22 @@ void p4d_spank_report_verdict(const p4d_verdict *verdict)
 	if (verdict->action == P4D_PASS && !p4d_client_talks())
 		return;
 	p4d_spank_report_text(p4d_verdict_text(verdict, text, sizeof(text)));
+}
+
+void p4d_spank_report_refusal(const p4d_site *site, const char *event, const p4d_job *job,
+			      const p4d_verdict *verdict)
+{
+	char line[P4D_VERDICT_LINE], id[16] = "";
+
+	if (p4d_site_client_log(site) != P4D_CLIENT_LOG_SYSLOG)
+		return;
+	if (p4d_client_job_id())
+		snprintf(id, sizeof(id), "%u", p4d_client_job_id());
+	char *name = p4d_client_option("job-name");
+	const p4d_verdict_subject subject = {
+	    .event = event, .source = "client", .name = name, .job_id = id, .uid = getuid(), .job = job};
+	syslog(LOG_USER | LOG_NOTICE, "%s", p4d_verdict_line(&subject, verdict, line, sizeof(line)));
+	free(name);
 }
 
 void p4d_spank_report_memory(const p4d_verdict *verdict)

@@ -9,5 +9,9 @@ void p4d_spank_report_text(const char *text);
 /* Prints a verdict: refusals and warnings always, the rest unless the user asked for quiet. */
 void p4d_spank_report_verdict(const p4d_verdict *verdict);
 
+/* Writes a refusal, which slurmctld never sees, where the site wants it. event: "submit" or "step". */
+void p4d_spank_report_refusal(const p4d_site *site, const char *event, const p4d_job *job,
+			      const p4d_verdict *verdict);
+
 /* Prints the memory of the fullest GPU by class (--p4d-verbose). */
 void p4d_spank_report_memory(const p4d_verdict *verdict);

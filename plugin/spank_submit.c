@@ -13,6 +13,7 @@
 #include "client_option.h"
 #include "cluster_facts.h"
 #include "guard/guard.h"
+#include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
 #include "job_record.h"
@@ -137,6 +138,7 @@ static void put_into_job(spank_t spank, const submission *s)
 	const p4d_request *request = &s->request;
 	const p4d_verdict *verdict = &s->verdict;
 	bool decided = verdict->plan[0];
+	char note[P4D_NOTE_MAX];
 
 	if (!decided || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
@@ -146,6 +148,8 @@ static void put_into_job(spank_t spank, const submission *s)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
 		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan); /* not modelled: there is no layout */
+	if (*p4d_note_write(verdict, note))
+		spank_job_control_setenv(spank, P4D_EXPORT_VERDICT, note, 1);
 }
 
 /* Reports and enforces a verdict, for jobs and steps. */
@@ -157,6 +161,8 @@ static int conclude(spank_t spank, submission *s)
 	p4d_spank_report_verdict(verdict);
 	if (p4d_is_set(&s->request, P4D_VERBOSE))
 		p4d_spank_report_memory(verdict);
+	if (verdict->action == P4D_REJECT)
+		p4d_spank_report_refusal(s->site, p4d_client_job_id() ? "step" : "submit", &s->job, verdict);
 	/* with `optional p4d.so` Slurm submits the job all the same: slurmctld has to see what it is to
 	 * refuse */
 	put_into_job(spank, s);

@@ -28,7 +28,9 @@ p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict)
 		return P4D_OUTCOME_NOT_JUDGED;
 	if (says(verdict, P4D_E_CHANGED))
 		return P4D_OUTCOME_REWRITE;
-	return verdict->messages > (unsigned)says(verdict, P4D_E_CHOSE) ? P4D_OUTCOME_WARN : P4D_OUTCOME_PASS;
+	/* what p4d chose or assumed is a remark */
+	const int remarks = says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED);
+	return verdict->messages > (unsigned)remarks ? P4D_OUTCOME_WARN : P4D_OUTCOME_PASS;
 }
 
 const char *p4d_outcome_name(p4d_outcome outcome)

@@ -20,3 +20,6 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 /* The output names by number, P4D_EXPORT_PLAN first; NULL after the last. */
 #define P4D_EXPORT_PLAN "P4D_PLAN"
 const char *p4d_export_name(size_t index);
+
+/* Beside them, what sbatch, salloc or srun decided about the job; see guard/note.h. */
+#define P4D_EXPORT_VERDICT "P4D_VERDICT"

@@ -384,6 +384,11 @@ p4d_log p4d_site_log(const p4d_site *site)
 	return site->log;
 }
 
+p4d_client_log p4d_site_client_log(const p4d_site *site)
+{
+	return site->client_log;
+}
+
 p4d_admin_comment p4d_site_admin_comment(const p4d_site *site)
 {
 	return site->admin_comment;

@@ -150,6 +150,10 @@ void p4d_site_apply_defaults(const p4d_site *site, const char *partition, p4d_re
 typedef enum p4d_log { P4D_LOG_NONE, P4D_LOG_REFUSALS, P4D_LOG_ALL } p4d_log;
 p4d_log p4d_site_log(const p4d_site *site);
 
+/* Where refusals go that slurmctld never sees: client_log = none | syslog. */
+typedef enum p4d_client_log { P4D_CLIENT_LOG_NONE, P4D_CLIENT_LOG_SYSLOG } p4d_client_log;
+p4d_client_log p4d_site_client_log(const p4d_site *site);
+
 /* What slurmctld writes into AdminComment about an approved plan: admin_comment = digest | plan | none. */
 typedef enum p4d_admin_comment {
 	P4D_ADMIN_COMMENT_DIGEST,

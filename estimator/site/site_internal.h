@@ -30,6 +30,7 @@ struct p4d_site {
 	bool depends_on_gpus;    /* whether a plan is required, or not needed */
 	bool depends_on_accounts;
 	p4d_log log;
+	p4d_client_log client_log;
 	p4d_admin_comment admin_comment;
 	uint64_t host_bytes_per_rank;
 	char *require_plan, *exempt_accounts, *exempt_qos, *exempt_users; /* comma-separated; NULL: none */

@@ -4,7 +4,7 @@
 . "${0%/*}/lib.sh"
 
 conf=$CLUSTER/etc/p4d.conf
-judge() { run env SLURM_CONF="$SLURM_CONF" submit --gpus=8 --env=P4D_TP=8; }
+judge() { run env SLURM_CONF="$SLURM_CONF" submit --gpus=8 --env=_SLURM_SPANK_OPTION_p4d_p4d_tp=8; }
 settle() { sleep 1.2; judge; sleep 0.2; judge; }
 judge
 refused P4D040

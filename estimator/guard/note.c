@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guard/note.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "guard/verdict.h"
+
+const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
+{
+	p4d_text line = p4d_text_in(buf, P4D_NOTE_MAX);
+	const p4d_outcome outcome =
+	    verdict->fault_of_site ? P4D_OUTCOME_NOT_JUDGED : p4d_verdict_outcome(verdict);
+
+	if (!verdict->messages || outcome == P4D_OUTCOME_PASS)
+		return buf;
+	p4d_text_print(&line, "%s\t", p4d_outcome_name(outcome));
+	for (unsigned i = 0; i < verdict->messages; i++)
+		p4d_text_print(&line, "%sP4D%03d", i ? "," : "", (int)verdict->message[i].code);
+	p4d_text_print(&line, "\t%s\t%s", verdict->message[0].text, verdict->message[0].fix);
+	return buf;
+}
+
+/* The field at *at, up to a tab or the end, escaped; moves *at behind it. */
+static void read_field(const char **at, char *buf, size_t size)
+{
+	char raw[sizeof(((p4d_note *)0)->text)];
+	const size_t length = strcspn(*at, "\t");
+	p4d_text text = p4d_text_in(buf, size);
+
+	snprintf(raw, sizeof(raw), "%.*s", (int)(length < sizeof(raw) ? length : sizeof(raw) - 1), *at);
+	p4d_text_escaped(&text, raw);
+	*at += length + ((*at)[length] == '\t');
+}
+
+/* "P4D012,P4D110" */
+static bool read_codes(const char *at, p4d_note *note)
+{
+	for (note->codes = 0; note->codes < P4D_MESSAGES; note->codes++) {
+		char *end;
+		if (strncmp(at, "P4D", 3) != 0)
+			return false;
+		const p4d_code code = (p4d_code)strtoul(at + 3, &end, 10);
+		if (end != at + 6 || !p4d_error_code_title(code))
+			return false;
+		note->code[note->codes] = code;
+		at = end + (*end == ',');
+		if (end == at)
+			break;
+	}
+	note->codes++;
+	return note->codes <= P4D_MESSAGES && !*at;
+}
+
+bool p4d_note_read(const char *line, p4d_note *note)
+{
+	char word[64];
+
+	if (!line)
+		return false;
+	read_field(&line, word, sizeof(word));
+	for (note->outcome = P4D_OUTCOME_WARN; note->outcome < P4D_OUTCOMES; note->outcome++)
+		if (!strcmp(word, p4d_outcome_name(note->outcome)))
+			break;
+	if (note->outcome == P4D_OUTCOMES)
+		return false;
+	read_field(&line, word, sizeof(word));
+	if (!read_codes(word, note))
+		return false;
+	read_field(&line, note->text, sizeof(note->text));
+	read_field(&line, note->fix, sizeof(note->fix));
+	return true;
+}
+
+/* The verdict says what the note says. */
+static bool adopt(const p4d_note *note, p4d_verdict *verdict)
+{
+	verdict->messages = note->codes;
+	for (unsigned i = 0; i < note->codes; i++)
+		verdict->message[i] = (p4d_message){.code = note->code[i]};
+	memcpy(verdict->message[0].text, note->text, sizeof(note->text));
+	memcpy(verdict->message[0].fix, note->fix, sizeof(note->fix));
+	return true;
+}
+
+bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
+{
+	const p4d_policy *policy = &verdict->policy;
+	p4d_message *first = &verdict->message[0];
+
+	if (policy->exempt || policy->mode == P4D_MODE_OFF)
+		return false;
+	if (verdict->messages && first->code == P4D_E_NO_PLAN) {
+		if (note->outcome == P4D_OUTCOME_NOT_JUDGED && policy->on_error == P4D_ON_ERROR_PASS &&
+		    !policy->require_plan) {
+			verdict->action = P4D_PASS;
+			verdict->would_reject = false;
+		}
+		return adopt(note, verdict);
+	}
+	if (verdict->action == P4D_REJECT || verdict->would_reject) {
+		if (verdict->messages && first->code == note->code[0] && !first->fix[0])
+			memcpy(first->fix, note->fix, sizeof(note->fix));
+		return false;
+	}
+	if (note->outcome <= p4d_verdict_outcome(verdict))
+		return false;
+	verdict->would_reject = note->outcome >= P4D_OUTCOME_WOULD_REFUSE;
+	return adopt(note, verdict);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "guard/verdict_log.h"
+
+/*
+ * What the submitting side decided, for slurmctld's log and messages, in the variable P4D_EXPORT_VERDICT of
+ * the job: outcome, codes, text and fix, separated by tabs, which no message contains. It is the user's own
+ * data, so it never makes slurmctld more lenient, with the exception that p4d_note_heed names.
+ */
+typedef struct p4d_note {
+	p4d_outcome outcome;
+	unsigned codes;
+	p4d_code code[P4D_MESSAGES];
+	char text[480];
+	char fix[480];
+} p4d_note;
+
+/* Writes the note for a verdict; "" for what slurmctld finds out by itself: a plan that passes. */
+enum { P4D_NOTE_MAX = 1200 };
+const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX]);
+
+/* Reads a note; false: there is none, or it is not one that p4d writes. */
+bool p4d_note_read(const char *line, p4d_note *note);
+
+/*
+ * Adds the note to slurmctld's own verdict of a job with options. In place of NO_PLAN stands why there is no
+ * plan, a refusal for the same reason gets the note's fix, and what passes is reported as the submitting side
+ * saw it. The exception: options without a plan pass where the submitting side could not judge them through
+ * no fault of the user, on_error is pass and no plan is required; who forges that could have left the options
+ * out. Returns true when the verdict now says what the note says.
+ */
+bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
