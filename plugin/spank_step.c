@@ -76,7 +76,7 @@ static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error
 	p4d_policy policy = site ? p4d_guard_policy(site, job, NULL) : (p4d_policy){.mode = P4D_MODE_OFF};
 	p4d_verdict verdict;
 
-	slurm_error("p4d: [P4D%03d] %s; the step was not checked", err->code, err->text);
+	slurm_info("p4d: [P4D%03d] %s; the step was not checked", err->code, err->text);
 	if (policy.mode == P4D_MODE_ENFORCE && !policy.exempt && policy.on_error == P4D_ON_ERROR_REJECT) {
 		p4d_guard_fail(site, job, err, &verdict);
 		conclude(&verdict);
