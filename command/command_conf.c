@@ -177,6 +177,8 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 	const p4d_gpu *gpu = row->gpu_type[0] ? p4d_site_gpu(site, row->gpu_type, &ambiguous) : NULL;
 	char names[128];
 
+	if (!row->gpus_per_node)
+		return;
 	if (!partition || !partition->gpus) {
 		if (!row->gpu_type[0])
 			note(n,
@@ -206,7 +208,7 @@ static void compare_row(const p4d_site *site, const p4d_partition_facts *row, no
 static bool in_cluster(const p4d_cluster *cluster, const char *partition)
 {
 	for (size_t i = 0; i < cluster->count; i++)
-		if (!strcmp(cluster->row[i].partition, partition))
+		if (cluster->row[i].gpus_per_node && !strcmp(cluster->row[i].partition, partition))
 			return true;
 	return false;
 }

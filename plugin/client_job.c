@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client_job.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,8 +19,11 @@ static const struct {
 	p4d_sbatch_field field;
 } job_options[] = {
     {"account", P4D_SBATCH_ACCOUNT},
+    {"clusters", P4D_SBATCH_CLUSTERS},
     {"constraint", P4D_SBATCH_CONSTRAINT},
+    {"cpus-per-gpu", P4D_SBATCH_CPUS_PER_GPU},
     {"cpus-per-task", P4D_SBATCH_CPUS_PER_TASK},
+    {"exclude", P4D_SBATCH_EXCLUDE},
     {"exclusive", P4D_SBATCH_EXCLUSIVE},
     {"gpus", P4D_SBATCH_GPUS},
     {"gpus-per-node", P4D_SBATCH_GPUS_PER_NODE},
@@ -29,36 +33,50 @@ static const struct {
     {"mem", P4D_SBATCH_MEM},
     {"mem-per-cpu", P4D_SBATCH_MEM_PER_CPU},
     {"mem-per-gpu", P4D_SBATCH_MEM_PER_GPU},
+    {"nodelist", P4D_SBATCH_NODELIST},
     {"nodes", P4D_SBATCH_NODES},
     {"ntasks", P4D_SBATCH_NTASKS},
+    {"ntasks-per-gpu", P4D_SBATCH_NTASKS_PER_GPU},
     {"ntasks-per-node", P4D_SBATCH_NTASKS_PER_NODE},
+    {"ntasks-per-tres", P4D_SBATCH_NTASKS_PER_GPU},
+    {"overcommit", P4D_SBATCH_OVERCOMMIT},
     {"partition", P4D_SBATCH_PARTITION},
     {"qos", P4D_SBATCH_QOS},
+    {"sockets-per-node", P4D_SBATCH_SOCKETS_PER_NODE},
     {"reservation", P4D_SBATCH_RESERVATION},
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 
-/* Slurm prints a size of zero, as in --mem=0, with a unit that it does not have: "0?". */
-static void mend_size(char *text)
+/* What an option says in a way that p4d_sbatch_job does not know; false when it says nothing. */
+static bool mend(p4d_sbatch_field field, char *text)
 {
-	size_t length = text ? strlen(text) : 0;
+	const slurm_conf_t *conf = dlsym(RTLD_DEFAULT, "slurm_conf");
+	size_t length = strlen(text);
 
-	if (length && text[length - 1] == '?')
-		text[length - 1] = '\0';
+	switch (field) {
+	case P4D_SBATCH_EXCLUSIVE: /* =user shares the node with the user's own jobs */
+		return !strcmp(text, "exclusive");
+	case P4D_SBATCH_CLUSTERS: /* this one is no other */
+		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
+	default: /* a size of zero, as in --mem=0, is printed with a unit that it does not have: "0?" */
+		if (length && text[length - 1] == '?')
+			text[length - 1] = '\0';
+		return true;
+	}
 }
 
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	for (size_t i = 0; i < sizeof(job_options) / sizeof(job_options[0]); i++) {
-		char *text = p4d_client_option(job_options[i].name);
-		/* --exclusive=user shares the node with the user's own jobs */
-		if (text && job_options[i].field == P4D_SBATCH_EXCLUSIVE && strcmp(text, "exclusive")) {
+		p4d_sbatch_field field = job_options[i].field;
+		char *text = sbatch->value[field] ? NULL : p4d_client_option(job_options[i].name);
+		if (text && !mend(field, text)) {
 			free(text);
-			text = NULL;
+			continue;
 		}
-		mend_size(text);
-		sbatch->value[job_options[i].field] = text;
-		sbatch->source[job_options[i].field] = P4D_FROM_COMMAND_LINE;
+		if (text)
+			sbatch->value[field] = text;
+		sbatch->source[field] = P4D_FROM_COMMAND_LINE;
 	}
 	return p4d_sbatch_job(sbatch, err);
 }

@@ -2,14 +2,44 @@
 #include "cluster_facts.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "slurm_compat.h"
 
-/* The memory of Slurm's records is in MiB. */
+/* The memory of Slurm's records is in MiB; max_share 0 is OverSubscribe=EXCLUSIVE. */
 static int add_node(p4d_cluster *cluster, const partition_info_t *partition, const node_info_t *node)
 {
-	return p4d_cluster_add(cluster, partition->name, partition->flags & PART_FLAG_DEFAULT, node->gres,
-			       node->features, (uint64_t)node->real_memory << 20);
+	const p4d_cluster_nodes one = {
+	    .partition = partition->name,
+	    .is_default = partition->flags & PART_FLAG_DEFAULT,
+	    .whole_nodes = partition->max_share == 0,
+	    .names = node->name,
+	    .gres = node->gres,
+	    .features = node->features,
+	    .cpus = node->cpus,
+	    .mem_bytes = (uint64_t)node->real_memory << 20,
+	};
+
+	return p4d_cluster_add(cluster, &one);
+}
+
+/* "h1,h2,h3" becomes "h[1-3]": short to keep, and quick to look something up in. */
+static void fold_names(p4d_cluster *cluster)
+{
+	for (size_t i = 0; i < cluster->count; i++) {
+		char **names = &cluster->row[i].nodes;
+		__auto_type list = slurm_hostlist_create(*names); /* its type is another since 23.11 */
+		char *folded = list ? slurm_hostlist_ranged_string_xmalloc(list) : NULL;
+		char *copy = folded ? strdup(folded) : NULL;
+		if (copy) {
+			free(*names);
+			*names = copy;
+		}
+		slurm_xfree((void **)&folded);
+		if (list)
+			slurm_hostlist_destroy(list);
+	}
 }
 
 static int add_partition(p4d_cluster *cluster, const partition_info_t *partition,
@@ -20,7 +50,8 @@ static int add_partition(p4d_cluster *cluster, const partition_info_t *partition
 	/* node_inx: pairs of first and last index, ended by -1 */
 	for (const int32_t *range = partition->node_inx; range && range[0] >= 0; range += 2) {
 		for (int32_t i = range[0]; i <= range[1] && (uint32_t)i < nodes->record_count; i++)
-			if (add_node(cluster, partition, &nodes->node_array[i]) < 0)
+			if (nodes->node_array[i].name &&
+			    add_node(cluster, partition, &nodes->node_array[i]) < 0)
 				return -1;
 	}
 	return 0;
@@ -43,9 +74,11 @@ int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err)
 		slurm_free_partition_info_msg(partitions);
 	if (nodes)
 		slurm_free_node_info_msg(nodes);
-	if (rc < 0)
+	if (rc < 0) {
 		p4d_cluster_free(&fresh);
-	else
+	} else {
+		fold_names(&fresh);
 		*cluster = fresh;
+	}
 	return rc;
 }

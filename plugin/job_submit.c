@@ -123,10 +123,6 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 	p4d_environment_scan(&env, desc->environment, desc->env_size);
 	p4d_environment_scan(&env, desc->spank_job_env, desc->spank_job_env_size);
 	p4d_job_from_desc(&job, desc);
-	/* a job without anything of p4d can only be refused for GPUs in a partition that requires a plan */
-	if (!env.options && !p4d_environment_plan(&env) && !desc->admin_comment && !p4d_job_wants_gpus(&job))
-		return SLURM_SUCCESS;
-
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
 		p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);

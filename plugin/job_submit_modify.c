@@ -51,6 +51,22 @@ static void blame_update(p4d_verdict *verdict)
 	}
 }
 
+/*
+ * True when the job is refused as it is, too, and stays where it is: it was submitted under other rules, or
+ * changed around p4d. Other changes of it are not to blame.
+ */
+static bool was_refused(const p4d_site *site, const p4d_job *before, const char *plan,
+			const p4d_request *options, const p4d_verdict *after)
+{
+	p4d_verdict now;
+
+	p4d_guard_verify(site, before, p4d_watch_cluster, NULL, plan, options, &now);
+	return now.action == P4D_REJECT && now.geometry.nodes == after->geometry.nodes &&
+	       now.geometry.gpus_per_node == after->geometry.gpus_per_node &&
+	       now.geometry.gpu == after->geometry.gpu &&
+	       now.geometry.host_bytes == after->geometry.host_bytes;
+}
+
 static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
 			char **err_msg)
 {
@@ -65,6 +81,7 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 	p4d_environment_scan(&env, current->spank_job_env, current->spank_job_env_size);
 	p4d_environment_request(&env, &options, NULL);
 	p4d_job_from_desc(&job, current);
+	p4d_job before = job;
 	p4d_job_from_desc(&job, update);
 
 	const p4d_site *site = p4d_watch_acquire();
@@ -72,6 +89,9 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 		p4d_watch_identify(&job, current->user_id);
 		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_environment_plan(&env), &options,
 				 &verdict);
+		if (verdict.action == P4D_REJECT &&
+		    was_refused(site, &before, p4d_environment_plan(&env), &options, &verdict))
+			verdict.action = P4D_PASS; /* would_reject stays, for the log */
 		blame_update(&verdict);
 		p4d_job_submit_log_verdict(site,
 					   &(p4d_verdict_subject){.event = "update",

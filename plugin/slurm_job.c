@@ -3,12 +3,30 @@
 
 #include <string.h>
 
+#include "base/number.h"
+
 #include "job/script.h"
+
+/*
+ * The texts of a p4d_job: TEXT(p4d's field, Slurm's in a description, Slurm's in a record). An empty one in
+ * an update removes what was there (`scontrol update jobid=8 Features=`).
+ */
+#define JOB_TEXTS(TEXT) \
+	TEXT(partition, partition, partition) \
+	TEXT(qos, qos, qos) \
+	TEXT(account, account, account) \
+	TEXT(constraint, features, features) \
+	TEXT(nodelist, req_nodes, req_nodes) \
+	TEXT(exclude, exc_nodes, exc_nodes) \
+	TEXT(gres, tres_per_node, tres_per_node) \
+	TEXT(gpus, tres_per_job, tres_per_job) \
+	TEXT(gpus_per_task, tres_per_task, tres_per_task) \
+	TEXT(gpus_per_socket, tres_per_socket, tres_per_socket)
 
 static void set_text(const char **field, const char *text)
 {
-	if (text && *text)
-		*field = text;
+	if (text)
+		*field = *text ? text : NULL;
 }
 
 static void set_number(uint32_t *field, uint32_t number)
@@ -41,28 +59,53 @@ static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 		job->mem_per_gpu_bytes = bytes;
 }
 
+/* "gres:gpu:4", "gres/gpu:4": --cpus-per-gpu in 22.05 and later */
+static void set_per_gpu(uint32_t *field, const char *per_tres)
+{
+	const char *colon = per_tres ? strrchr(per_tres, ':') : NULL;
+	uint64_t number;
+
+	if (colon && p4d_number_whole(colon + 1, 1, UINT32_MAX, &number))
+		*field = (uint32_t)number;
+}
+
+/* Both forms are one in the description; sbatch leaves a trace of --gpus-per-node in the environment. */
+static bool says_gpus_per_node(const job_desc_msg_t *desc)
+{
+	static const char name[] = "SLURM_GPUS_PER_NODE=";
+
+	if (!desc->tres_per_node)
+		return false;
+	if (desc->submit_line && strstr(desc->submit_line, "--gpus-per-n"))
+		return true;
+	for (uint32_t i = 0; desc->environment && i < desc->env_size; i++)
+		if (desc->environment[i] && !strncmp(desc->environment[i], name, sizeof(name) - 1))
+			return true;
+	return false;
+}
+
 void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc)
 {
-	set_text(&job->partition, desc->partition);
-	set_text(&job->qos, desc->qos);
-	set_text(&job->account, desc->account);
-	set_text(&job->reservation, desc->reservation);
-	set_text(&job->constraint, desc->features);
-	set_text(&job->gres, desc->tres_per_node);
-	set_text(&job->gpus, desc->tres_per_job);
-	set_text(&job->gpus_per_task, desc->tres_per_task);
-	set_text(&job->gpus_per_socket, desc->tres_per_socket);
+#define TEXT(ours, desc_field, info_field) set_text(&job->ours, desc->desc_field);
+	JOB_TEXTS(TEXT)
+#undef TEXT
 	set_number(&job->min_nodes, desc->min_nodes);
 	set_number(&job->max_nodes, desc->max_nodes);
 	set_number(&job->tasks, desc->num_tasks);
 	set_number16(&job->tasks_per_node, desc->ntasks_per_node);
+	set_number16(&job->tasks_per_gpu, desc->ntasks_per_tres);
 	set_number16(&job->cpus_per_task, desc->cpus_per_task);
+	set_number16(&job->sockets_per_node, desc->sockets_per_node);
+	set_per_gpu(&job->cpus_per_gpu, desc->cpus_per_tres);
 	set_memory(job, desc->pn_min_memory, desc->mem_per_tres);
 	if (desc->shared != NO_VAL16)
 		job->exclusive = desc->shared == JOB_SHARED_NONE;
+	if (desc->overcommit != NO_VAL8)
+		job->overcommit = desc->overcommit;
+	job->per_node_option = job->per_node_option || says_gpus_per_node(desc);
 	if (desc->script) {
 		job->script = desc->script;
-		job->script_length = strnlen(desc->script, P4D_SCRIPT_BYTES);
+		job->script_length = strlen(desc->script);
 	}
 }
 
@@ -71,29 +114,25 @@ bool p4d_desc_touches_job(const job_desc_msg_t *desc)
 	p4d_job job = {0};
 
 	p4d_job_from_desc(&job, desc);
-	return job.partition || job.qos || job.account || job.reservation || job.constraint || job.gres ||
-	       job.gpus || job.gpus_per_task || job.gpus_per_socket || job.min_nodes || job.max_nodes ||
-	       job.tasks || job.tasks_per_node || job.mem_per_node_bytes || job.mem_per_cpu_bytes ||
-	       job.mem_per_gpu_bytes || job.mem_is_all;
+#define TEXT(ours, desc_field, info_field) desc->desc_field ||
+	return JOB_TEXTS(TEXT) job.min_nodes || job.max_nodes || job.tasks || job.tasks_per_node ||
+	       job.cpus_per_task || job.mem_per_node_bytes || job.mem_per_cpu_bytes ||
+	       job.mem_per_gpu_bytes || job.mem_is_all || desc->shared != NO_VAL16;
+#undef TEXT
 }
 
 void p4d_job_from_info(p4d_job *job, const job_info_t *info)
 {
-	set_text(&job->partition, info->partition);
-	set_text(&job->qos, info->qos);
-	set_text(&job->account, info->account);
-	set_text(&job->user, info->user_name);
-	set_text(&job->reservation, info->resv_name);
-	set_text(&job->constraint, info->features);
-	set_text(&job->gres, info->tres_per_node);
-	set_text(&job->gpus, info->tres_per_job);
-	set_text(&job->gpus_per_task, info->tres_per_task);
-	set_text(&job->gpus_per_socket, info->tres_per_socket);
+#define TEXT(ours, desc_field, info_field) set_text(&job->ours, info->info_field);
+	JOB_TEXTS(TEXT)
+#undef TEXT
 	set_number(&job->min_nodes, info->num_nodes);
 	set_number(&job->max_nodes, info->num_nodes);
 	set_number(&job->tasks, info->num_tasks);
 	set_number16(&job->tasks_per_node, info->ntasks_per_node);
+	set_number16(&job->tasks_per_gpu, info->ntasks_per_tres);
 	set_number16(&job->cpus_per_task, info->cpus_per_task);
+	set_number16(&job->sockets_per_node, info->sockets_per_node);
 	set_memory(job, info->pn_min_memory, info->mem_per_tres);
 	job->exclusive = info->shared == JOB_SHARED_NONE;
 }

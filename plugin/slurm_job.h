@@ -6,7 +6,8 @@
 
 /*
  * Overrides *job with the fields that a description sets (not NULL, NO_VAL or 0), so that an update can be
- * applied to the record it updates. Strings are borrowed from the description.
+ * applied to the record it updates; an empty text removes what the record has. Strings are borrowed from the
+ * description.
  */
 void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc);
 

@@ -140,7 +140,9 @@ static void put_into_job(spank_t spank, const submission *s)
 	bool decided = verdict->plan[0];
 	char note[P4D_NOTE_MAX];
 
-	if (!decided || spank_context() == S_CTX_LOCAL)
+	/* options without a plan mean a fault to slurmctld, which it is not with the GPUs of another cluster
+	 */
+	if ((!decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key(spank);

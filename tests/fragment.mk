@@ -20,6 +20,7 @@ unit_tests = \
 	tests/estimator/site/test_conf_keys \
 	tests/estimator/site/test_site \
 	tests/estimator/job/test_job \
+	tests/estimator/job/test_hostlist \
 	tests/estimator/job/test_sbatch \
 	tests/estimator/job/test_export \
 	tests/estimator/job/test_script \

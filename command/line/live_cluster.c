@@ -19,9 +19,9 @@
 #include "job/cluster.h"
 #include "line/line.h"
 
-/* Partition (* marks the default), memory in MiB, features, GRES: last because it contains blanks and commas.
- */
-#define NODES "--format=%P|%m|%f|%G"
+/* Partition (* marks the default), memory in MiB, CPUs, OverSubscribe, nodes, features, GRES: last because it
+ * contains blanks and commas. */
+#define NODES "--format=%P|%m|%c|%h|%N|%f|%G"
 
 enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
 
@@ -108,21 +108,31 @@ static char *run_sinfo(const char *format, const char *partition)
 	return text;
 }
 
-/* One line of start_sinfo's format. Partitions without GPUs get no row. */
+/* One line in the format of NODES. */
 static void add_line(char *line)
 {
 	char *rest = line;
-	char *partition = strsep(&rest, "|"), *memory = strsep(&rest, "|"), *features = strsep(&rest, "|");
-	uint64_t mib;
+	char *partition = strsep(&rest, "|"), *memory = strsep(&rest, "|"), *cpus = strsep(&rest, "|");
+	char *share = strsep(&rest, "|"), *names = strsep(&rest, "|"), *features = strsep(&rest, "|");
+	uint64_t mib, count;
 
-	if (!rest || !p4d_number_digits(memory, &mib))
+	if (!rest || !p4d_number_digits(memory, &mib) || !p4d_number_digits(cpus, &count))
 		return;
 	size_t length = strlen(partition);
 	bool is_default = length && partition[length - 1] == '*';
 	if (is_default)
 		partition[length - 1] = '\0';
-	p4d_cluster_add(&live, partition, is_default, rest, strcmp(features, "(null)") ? features : NULL,
-			mib << 20);
+	const p4d_cluster_nodes nodes = {
+	    .partition = partition,
+	    .is_default = is_default,
+	    .whole_nodes = !strcmp(share, "EXCLUSIVE"),
+	    .names = names,
+	    .gres = rest,
+	    .features = strcmp(features, "(null)") ? features : NULL,
+	    .cpus = (uint32_t)count,
+	    .mem_bytes = mib << 20,
+	};
+	p4d_cluster_add(&live, &nodes);
 }
 
 const p4d_cluster *p4d_live_cluster(void *unused)

@@ -221,6 +221,15 @@ int p4d_gpus__parse(p4d_gpus *gpus, const char *text, size_t length, const char 
 	return rc;
 }
 
+bool p4d_gpu_is_mig(const p4d_gpu *gpu)
+{
+	/* "3g.40gb": slices of the processor, and memory */
+	for (const char *at = gpu->name; (at = strstr(at, "g.")); at++)
+		if (at > gpu->name && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[2]))
+			return true;
+	return false;
+}
+
 void p4d_gpus_free(p4d_gpus *gpus)
 {
 	free(gpus->owned);

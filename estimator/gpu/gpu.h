@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,6 +71,9 @@ int p4d_gpus__parse(p4d_gpus *gpus, const char *text, size_t length, const char 
 int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
 
 void p4d_gpus_free(p4d_gpus *gpus);
+
+/* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
+bool p4d_gpu_is_mig(const p4d_gpu *gpu);
 
 /*
  * Finds a GPU by name or alias; case, '-', '_' and ' ' are ignored, MIG slices go by name ("h100-1g.10gb").

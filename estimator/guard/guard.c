@@ -102,7 +102,7 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
 	p4d_candidate found;
-	char flags[400];
+	char flags[400], where[400];
 	uint64_t nodes, gpus_per_node;
 
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
@@ -116,12 +116,16 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	}
 	if (err->code == P4D_E_DOES_NOT_FIT)
 		err->code = P4D_E_NO_LAYOUT;
+	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
+		return -1; /* no layout is on more than one */
 	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
 	if (p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found) < 0)
 		return -1;
 	write_flags(asked, &found.request, flags, sizeof(flags));
-	return p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64 "%s%s", nodes, gpus_per_node,
+	p4d_job job = *g->job;
+	job.cpu = !p4d_on_gpu(found.request.value[P4D_DEVICE]);
+	return p4d_fix(err, "%s%s%s", p4d_job_flags(&job, nodes, gpus_per_node, where, sizeof(where)),
 		       flags[0] ? " " : "", flags);
 }
 
@@ -238,8 +242,11 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	if (is_unmodelled(g, &program))
 		return judge_unmodelled(g, program, err);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
-	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0)
+	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0) {
+		if (job.clusters)
+			v->policy.on_error = P4D_ON_ERROR_PASS; /* it is for the other cluster to judge */
 		return -1;
+	}
 	v->policy = p4d_guard_policy(g->site, g->job, &v->geometry);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	g->space = (p4d_search_space){

@@ -28,10 +28,11 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 			 const p4d_request *options, p4d_verdict *v, p4d_error *err)
 {
 	const bool carries = options && p4d_request_any(options);
-	const bool wants_gpus = p4d_job_wants_gpus(job);
+	const bool matters = v->policy.require_plan || p4d_site_policy_depends_on_gpus(site);
+	const bool gets_gpus = matters && p4d_job_gets_gpus(site, job, source, context);
 	char command[450];
 
-	if (carries || (wants_gpus && p4d_site_policy_depends_on_gpus(site))) {
+	if (carries || (gets_gpus && p4d_site_policy_depends_on_gpus(site))) {
 		if (p4d_job_geometry(site, job, source, context, &v->geometry, err) == 0)
 			v->policy = p4d_guard_policy(site, job, &v->geometry);
 		else if (carries && p4d_verdict__is_fault_of_site(err->code) && !v->policy.require_plan)
@@ -44,7 +45,7 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 			 "submitted");
 		return p4d_fix(err, "eval \"$(%s)\"", command);
 	}
-	if (v->policy.require_plan && wants_gpus) {
+	if (v->policy.require_plan && gets_gpus) {
 		p4d_fail(err, P4D_E_PLAN_REQUIRED, "GPU jobs like this one must say what they train");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
 	}
@@ -127,8 +128,11 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 	return 0;
 }
 
-static int check_world(const p4d_request *plan, const p4d_geometry *geometry, p4d_error *err)
+static int check_world(const p4d_job *job, const p4d_request *plan, const p4d_geometry *geometry,
+		       p4d_error *err)
 {
+	char flags[400];
+
 	const int64_t nodes = plan->value[P4D_NODES], ranks = plan->value[P4D_GPUS_PER_NODE];
 	const bool cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 
@@ -138,8 +142,7 @@ static int check_world(const p4d_request *plan, const p4d_geometry *geometry, p4
 		 "the plan is for %" PRId64 " nodes of %" PRId64 " %s, the job asks for %" PRIu32
 		 " of %" PRIu32,
 		 nodes, ranks, cpu ? "ranks on the host" : "GPUs", geometry->nodes, geometry->gpus_per_node);
-	return p4d_fix(err, "--nodes=%" PRId64 " --%s-per-node=%" PRId64, nodes, cpu ? "ntasks" : "gpus",
-		       ranks);
+	return p4d_fix(err, "%s", p4d_job_flags(job, (uint64_t)nodes, (uint64_t)ranks, flags, sizeof(flags)));
 }
 
 static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
@@ -161,7 +164,7 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
 		return -1;
 	v->policy = p4d_guard_policy(site, job, &v->geometry);
-	if (check_world(plan, &v->geometry, err) < 0)
+	if (check_world(&planned, plan, &v->geometry, err) < 0)
 		return -1;
 	if (p4d_guard__judge(site, job, plan, v, err) < 0)
 		return -1;

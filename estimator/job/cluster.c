@@ -8,21 +8,27 @@
 #include "base/choice.h"
 #include "base/text.h"
 
-/* The row of (partition, type), added when it is new; NULL without memory. */
-static p4d_partition_facts *row_of(p4d_cluster *cluster, const char *partition, bool is_default,
-				   const char *type)
+/* The row of a GPU type, or (gpus 0) of nodes without GPUs, added when it is new; NULL without memory. */
+static p4d_partition_facts *row_of(p4d_cluster *cluster, const p4d_cluster_nodes *nodes, const char *type,
+				   uint32_t gpus)
 {
-	for (size_t i = cluster->count; i-- > 0;)
-		if (!strcmp(cluster->row[i].gpu_type, type) && !strcmp(cluster->row[i].partition, partition))
-			return &cluster->row[i];
+	for (size_t i = cluster->count; i-- > 0;) {
+		p4d_partition_facts *row = &cluster->row[i];
+		if (!strcmp(row->gpu_type, type) && !row->gpus_per_node == !gpus &&
+		    !strcmp(row->partition, nodes->partition))
+			return row;
+	}
 	p4d_partition_facts *grown = reallocarray(cluster->row, cluster->count + 1, sizeof(*grown));
 	if (!grown)
 		return NULL;
 	cluster->row = grown;
 	p4d_partition_facts *row = &grown[cluster->count++];
-	*row = (p4d_partition_facts){
-	    .is_default = is_default, .gpus_per_node = UINT32_MAX, .mem_bytes = UINT64_MAX};
-	snprintf(row->partition, sizeof(row->partition), "%s", partition);
+	*row = (p4d_partition_facts){.is_default = nodes->is_default,
+				     .whole_nodes = nodes->whole_nodes,
+				     .gpus_per_node = gpus,
+				     .cpus = nodes->cpus,
+				     .mem_bytes = nodes->mem_bytes};
+	snprintf(row->partition, sizeof(row->partition), "%s", nodes->partition);
 	snprintf(row->gpu_type, sizeof(row->gpu_type), "%s", type);
 	return row;
 }
@@ -58,27 +64,51 @@ static bool next_entry(const char **at, char *entry, size_t size)
 	return true;
 }
 
-int p4d_cluster_add(p4d_cluster *cluster, const char *partition, bool is_default, const char *gres,
-		    const char *features, uint64_t mem_bytes)
+static int add_names(p4d_partition_facts *row, const char *names)
+{
+	const size_t used = row->nodes ? strlen(row->nodes) : 0;
+	p4d_text list = {.at = row->nodes, .size = row->nodes ? used + 1 : 0, .length = used, .grows = true};
+
+	if (!names)
+		return 0;
+	p4d_text_entry(&list, ",", "%s", names);
+	row->nodes = list.at;
+	return list.truncated ? -1 : 0;
+}
+
+static int add_to_row(p4d_cluster *cluster, const p4d_cluster_nodes *nodes, const char *type, uint32_t gpus)
+{
+	p4d_partition_facts *row = row_of(cluster, nodes, type, gpus);
+
+	if (!row)
+		return -1;
+	row->gpus_per_node = gpus < row->gpus_per_node ? gpus : row->gpus_per_node;
+	row->cpus = nodes->cpus < row->cpus ? nodes->cpus : row->cpus;
+	row->mem_bytes = nodes->mem_bytes < row->mem_bytes ? nodes->mem_bytes : row->mem_bytes;
+	add_features(row, nodes->features);
+	return add_names(row, nodes->names);
+}
+
+int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes)
 {
 	char entry[256], type[sizeof(cluster->row->gpu_type)];
+	bool any = false;
 	uint32_t gpus;
 
-	while (next_entry(&gres, entry, sizeof(entry))) {
-		if (p4d_gres_parse(entry, type, sizeof(type), &gpus, NULL) <= 0 || !gpus)
+	for (const char *at = nodes->gres; next_entry(&at, entry, sizeof(entry));) {
+		if (p4d_gres_parse(entry, type, sizeof(type), &gpus, NULL) <= 0)
 			continue;
-		p4d_partition_facts *row = row_of(cluster, partition, is_default, type);
-		if (!row)
+		any = true;
+		if (add_to_row(cluster, nodes, type, gpus) < 0)
 			return -1;
-		row->gpus_per_node = gpus < row->gpus_per_node ? gpus : row->gpus_per_node;
-		row->mem_bytes = mem_bytes < row->mem_bytes ? mem_bytes : row->mem_bytes;
-		add_features(row, features);
 	}
-	return 0;
+	return any ? 0 : add_to_row(cluster, nodes, "", 0);
 }
 
 void p4d_cluster_free(p4d_cluster *cluster)
 {
+	for (size_t i = 0; i < cluster->count; i++)
+		free(cluster->row[i].nodes);
 	free(cluster->row);
 	*cluster = (p4d_cluster){0};
 }

@@ -3,12 +3,19 @@
 
 #include "job/job.h"
 
-/*
- * Adds the GPUs of a node, or of several identical ones, to the rows of a partition, one per GPU type. Nodes
- * without GPUs add none. gres: "gpu:h100:8(S:0,1),lustre:1", or NULL; features: "a,b", or NULL. -1 without
- * memory.
+/* A node, or several identical ones, of a partition. Borrowed texts, NULL where there is nothing to say. */
+typedef struct p4d_cluster_nodes {
+	const char *partition;
+	bool is_default, whole_nodes;
+	const char *names;    /* hostlist */
+	const char *gres;     /* "gpu:h100:8(S:0,1),lustre:1" */
+	const char *features; /* "a,b" */
+	uint32_t cpus;
+	uint64_t mem_bytes;
+} p4d_cluster_nodes;
+
+/* Adds nodes to the rows of their partition, one row per GPU type and one for nodes without. -1: no memory.
  */
-int p4d_cluster_add(p4d_cluster *cluster, const char *partition, bool is_default, const char *gres,
-		    const char *features, uint64_t mem_bytes);
+int p4d_cluster_add(p4d_cluster *cluster, const p4d_cluster_nodes *nodes);
 
 void p4d_cluster_free(p4d_cluster *cluster); /* accepts a zeroed one */

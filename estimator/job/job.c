@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "job/hostlist.h"
 #include "job/job_internal.h"
 
 /* The job's GPU request in the four ways Slurm has. 0: not used. */
@@ -65,43 +66,80 @@ bool p4d_job_wants_gpus(const p4d_job *job)
 	       wants.per_socket;
 }
 
-/*
- * GPUs per node of the job's partitions: the smallest, and whether they differ. 0 when unknown. For
- * partitions that p4d.conf does not describe, the cluster is asked.
- */
-static uint32_t partition_gpus(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
-			       bool *differ)
+/* The job while it is being placed. */
+typedef struct placement {
+	const p4d_site *site;
+	const p4d_job *job;
+	wish wants;
+	uint32_t listed; /* hosts of -w: the job gets all of them */
+	uint32_t least;  /* nodes it gets in any case, and more only as needed */
+	p4d_job_lazy_cluster lazy;
+	p4d_job_candidates all;
+	p4d_geometry *out;
+} placement;
+
+/* GPUs per node: the smallest, and whether they differ. 0 when unknown. p4d.conf goes before the cluster. */
+static uint32_t node_gpus(placement *p, bool *differ)
 {
 	uint32_t least = 0;
-	const char *at = job->partition ? job->partition : "";
-	char name[64];
-	bool named = p4d_job__next_name(&at, name, sizeof(name));
 
 	*differ = false;
-	do {
-		const p4d_site_partition *section = p4d_site_partition_of(site, named ? name : NULL);
-		uint32_t here = section ? section->gpus_per_node : 0;
-		const char *wanted = named ? name : section ? section->name : NULL;
-		const p4d_cluster *cluster = here ? NULL : p4d_job__lazy(lazy);
-		for (size_t i = 0; cluster && i < cluster->count; i++) {
-			const p4d_partition_facts *row = &cluster->row[i];
-			if (row->gpus_per_node &&
-			    (wanted ? !strcmp(row->partition, wanted) : row->is_default) &&
-			    (!here || row->gpus_per_node < here))
-				here = row->gpus_per_node;
-		}
+	for (size_t i = 0; i < p->all.count; i++) {
+		const p4d_job_candidate *one = &p->all.at[i];
+		const p4d_partition_facts *row =
+		    one->gpus_per_node ? NULL : p4d_job__facts(p->site, one, &p->lazy);
+		uint32_t here = row ? row->gpus_per_node : one->gpus_per_node;
 		*differ = *differ || (least && here && here != least);
 		if (here && (!least || here < least))
 			least = here;
-	} while (named && p4d_job__next_name(&at, name, sizeof(name)));
+	}
 	return least;
+}
+
+/* CPUs of the smallest node; 0 unknown. */
+static uint32_t node_cpus(placement *p)
+{
+	uint32_t least = 0;
+
+	for (size_t i = 0; i < p->all.count; i++) {
+		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
+		if (row && row->cpus && (!least || row->cpus < least))
+			least = row->cpus;
+	}
+	return least;
+}
+
+/* True when the job gets whole nodes, with all their GPUs. */
+static bool gets_whole_nodes(placement *p)
+{
+	for (size_t i = 0; !p->job->exclusive && i < p->all.count; i++) {
+		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
+		if (!row || !row->whole_nodes)
+			return false;
+	}
+	return p->job->exclusive || p->all.count;
+}
+
+bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context)
+{
+	placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
+
+	return p4d_job_wants_gpus(job) || (!p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) &&
+					   p.all.count && gets_whole_nodes(&p));
+}
+
+static int fix_as(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, p4d_error *err)
+{
+	char flags[400];
+
+	return p4d_fix(err, "%s", p4d_job_flags(job, nodes, gpus_per_node, flags, sizeof(flags)));
 }
 
 /*
  * Nodes that hold `total` GPUs evenly: at most per_node on each, and as full as that allows; where the number
  * of nodes was given, as many of them as possible.
  */
-static int fix_even(uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_error *err)
+static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_error *err)
 {
 	uint32_t best = 0;
 
@@ -113,14 +151,14 @@ static int fix_even(uint32_t total, uint32_t per_node, uint32_t max_nodes, p4d_e
 			break;
 	}
 	if (best)
-		return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", total / best, best);
-	return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", (total - 1) / per_node + 1, per_node);
+		return fix_as(job, total / best, best, err);
+	return fix_as(job, (total - 1) / per_node + 1, per_node, err);
 }
 
 /* Nodes from -N and the tasks; 0: open. */
 static int read_nodes(const p4d_job *job, uint32_t *nodes, p4d_error *err)
 {
-	*nodes = job->min_nodes ? job->min_nodes : job->max_nodes;
+	*nodes = job->max_nodes;
 	if (job->min_nodes && job->max_nodes > job->min_nodes) {
 		p4d_fail(err, P4D_E_GEOMETRY,
 			 "-N %u-%u leaves the number of nodes open, and a plan needs a fixed number",
@@ -139,47 +177,95 @@ static int read_nodes(const p4d_job *job, uint32_t *nodes, p4d_error *err)
 	return 0;
 }
 
-/* Spreads a total over nodes. */
-static int spread(const p4d_site *site, const p4d_job *job, uint32_t total, p4d_job_lazy_cluster *lazy,
-		  p4d_geometry *out, p4d_error *err)
+/* Tasks for which a node has CPUs; 0: unknown, or no matter. */
+static uint32_t tasks_that_fit(placement *p)
 {
-	bool differ;
+	const p4d_job *job = p->job;
 
-	if (out->nodes) {
-		if (total % out->nodes) {
-			p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs cannot be spread evenly over %u nodes", total,
-				 out->nodes);
-			return fix_even(total, 1024, out->nodes, err);
+	if (job->tasks < 2 || job->overcommit)
+		return 0;
+	return node_cpus(p) / (job->cpus_per_task ? job->cpus_per_task : 1);
+}
+
+/* The nodes of a job whose GPUs leave them open: as few as the CPUs of its tasks allow. */
+static uint32_t fewest_nodes(placement *p)
+{
+	uint32_t each = tasks_that_fit(p), nodes = each ? (p->job->tasks - 1) / each + 1 : 1;
+
+	return nodes > p->least ? nodes : p->least;
+}
+
+/* Slurm fills one node after the other, so a total is even only on full nodes or with one GPU on each. */
+static int check_filling(placement *p, uint32_t total, uint32_t per_node, p4d_error *err)
+{
+	const p4d_geometry *out = p->out;
+	const p4d_job *job = p->job;
+	bool differ;
+	uint32_t most, units = total;
+
+	if (out->nodes == 1)
+		return 0;
+	uint32_t full = per_node ? per_node : node_gpus(p, &differ);
+	if (total % out->nodes) {
+		p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs cannot be spread evenly over %u nodes", total,
+			 out->nodes);
+		return fix_even(p->job, total, full ? full : 1024, out->nodes, err);
+	}
+	if (p->wants.per_task) {
+		units = job->tasks ? job->tasks : out->nodes;
+		most = tasks_that_fit(p);
+		if (most && !__builtin_mul_overflow(most, p->wants.per_task, &most) && most < full)
+			full = most;
+	}
+	if (units == out->nodes || total / out->nodes >= full || gets_whole_nodes(p))
+		return 0;
+	p4d_fail(err, P4D_E_GEOMETRY,
+		 "Slurm fills one node after the other: %u GPUs on %u nodes are not %u on each", total,
+		 out->nodes, total / out->nodes);
+	return fix_as(p->job, out->nodes, total / out->nodes, err);
+}
+
+/* Spreads a total over nodes. */
+static int spread(placement *p, uint32_t total, p4d_error *err)
+{
+	p4d_geometry *out = p->out;
+	bool differ = false;
+	uint32_t per_node = 0;
+
+	if (!out->nodes) {
+		per_node = node_gpus(p, &differ);
+		if (!per_node && !p->all.count && !p->all.believed)
+			return 0; /* no GPU is known there at all, which is said below */
+		uint32_t cpus = p->job->cpus_per_gpu ? node_cpus(p) : 0;
+		if (cpus >= p->job->cpus_per_gpu && cpus && cpus / p->job->cpus_per_gpu < per_node)
+			per_node = cpus / p->job->cpus_per_gpu;
+		if (!per_node) {
+			p4d_fail(err, P4D_E_GEOMETRY,
+				 "%u GPUs on an open number of nodes: the GPUs per node of the partition are "
+				 "unknown",
+				 total);
+			return fix_as(p->job, 1, total, err);
 		}
-		out->gpus_per_node = total / out->nodes;
-		return 0;
+		if (total > per_node && (differ || total % per_node)) {
+			p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs do not fill nodes of %u GPUs evenly%s", total,
+				 per_node,
+				 differ ? ", and the partitions of the job have different nodes" : "");
+			return fix_even(p->job, total, per_node, 0, err);
+		}
+		uint32_t least = fewest_nodes(p);
+		out->nodes = total > per_node ? total / per_node : 1;
+		out->nodes = out->nodes < least ? least : out->nodes;
 	}
-	uint32_t per_node = partition_gpus(site, job, lazy, &differ);
-	if (!per_node) {
-		p4d_fail(err, P4D_E_GEOMETRY,
-			 "%u GPUs on an open number of nodes: the GPUs per node of the partition are unknown",
-			 total);
-		return p4d_fix(err, "--nodes=1 --gpus-per-node=%u", total);
-	}
-	if (total <= per_node) {
-		out->nodes = 1;
-		out->gpus_per_node = total;
-		return 0;
-	}
-	if (differ || total % per_node) {
-		p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs do not fill nodes of %u GPUs evenly%s", total,
-			 per_node, differ ? ", and the partitions of the job have different nodes" : "");
-		return fix_even(total, per_node, 0, err);
-	}
-	out->nodes = total / per_node;
-	out->gpus_per_node = per_node;
+	if (check_filling(p, total, per_node, err) < 0)
+		return -1;
+	out->gpus_per_node = total / out->nodes;
 	return 0;
 }
 
-static int too_many(p4d_error *err)
+static int too_many(const p4d_job *job, p4d_error *err)
 {
 	p4d_fail(err, P4D_E_OVERFLOW, "--gpus-per-task times the number of tasks does not fit 32 bits");
-	return p4d_fix(err, "--nodes=N --gpus-per-node=G");
+	return fix_as(job, 1, 1, err);
 }
 
 static int too_much(p4d_error *err)
@@ -188,53 +274,88 @@ static int too_much(p4d_error *err)
 	return p4d_fix(err, "--mem=0");
 }
 
-static int place_gpus(const p4d_site *site, const p4d_job *job, const wish *wants, p4d_job_lazy_cluster *lazy,
-		      p4d_geometry *out, p4d_error *err)
+static int place_per_node(placement *p, p4d_error *err)
 {
-	uint32_t total = wants->total, tasks = job->tasks;
+	uint32_t per_node = p->wants.per_node, total = p->wants.total;
+	p4d_geometry *out = p->out;
+
+	out->gpus_per_node = per_node;
+	if (out->nodes)
+		return 0;
+	if (!total) {
+		out->nodes = fewest_nodes(p);
+		return 0;
+	}
+	if (total % per_node) {
+		p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs do not fill nodes of %u GPUs evenly", total, per_node);
+		return fix_even(p->job, total, per_node, 0, err);
+	}
+	out->nodes = total / per_node;
+	return 0;
+}
+
+static int place_per_task(placement *p, p4d_error *err)
+{
+	const p4d_job *job = p->job;
+	p4d_geometry *out = p->out;
+	uint32_t nodes = out->nodes ? out->nodes : fewest_nodes(p), total;
+
+	if (job->tasks_per_node) {
+		out->nodes = nodes;
+		return __builtin_mul_overflow(p->wants.per_task, job->tasks_per_node, &out->gpus_per_node)
+			   ? too_many(job, err)
+			   : 0;
+	}
+	/* Slurm's default is one task per node */
+	if (__builtin_mul_overflow(p->wants.per_task, job->tasks ? job->tasks : nodes, &total))
+		return too_many(job, err);
+	return spread(p, total, err);
+}
+
+/* Slurm gives the GPUs of those sockets whose CPUs the job has. */
+static int place_per_socket(placement *p, p4d_error *err)
+{
+	const p4d_job *job = p->job;
+	uint32_t sockets = job->sockets_per_node ? job->sockets_per_node : 1, per_node;
+
+	if (__builtin_mul_overflow(p->wants.per_socket, sockets, &per_node))
+		return too_many(job, err);
+	if (sockets == 1 || gets_whole_nodes(p)) {
+		p->out->gpus_per_node = per_node;
+		return 0;
+	}
+	p4d_fail(
+	    err, P4D_E_GEOMETRY,
+	    "--gpus-per-socket=%u on %u sockets: Slurm gives only the GPUs of sockets whose CPUs the job has",
+	    p->wants.per_socket, sockets);
+	return fix_as(job, p->out->nodes ? p->out->nodes : 1, per_node, err);
+}
+
+static int place_gpus(placement *p, p4d_error *err)
+{
+	const wish *wants = &p->wants;
+	p4d_geometry *out = p->out;
 	bool differ;
 
-	if (wants->per_node) {
-		out->gpus_per_node = wants->per_node;
-		if (out->nodes || !total)
-			return 0;
-		if (total % wants->per_node) {
-			p4d_fail(err, P4D_E_GEOMETRY, "%u GPUs do not fill nodes of %u GPUs evenly", total,
-				 wants->per_node);
-			return fix_even(total, wants->per_node, 0, err);
-		}
-		out->nodes = total / wants->per_node;
+	if (wants->per_node)
+		return place_per_node(p, err);
+	if (wants->total)
+		return spread(p, wants->total, err);
+	if (wants->per_task)
+		return place_per_task(p, err);
+	if (wants->per_socket)
+		return place_per_socket(p, err);
+	/* --ntasks-per-gpu alone is a request, too */
+	if (p->job->tasks_per_gpu && p->job->tasks >= p->job->tasks_per_gpu)
+		return spread(p, p->job->tasks / p->job->tasks_per_gpu, err);
+	uint32_t has = node_gpus(p, &differ);
+	if (has && gets_whole_nodes(p)) {
+		out->gpus_per_node = has;
+		out->nodes = out->nodes ? out->nodes : fewest_nodes(p);
 		return 0;
 	}
-	if (total)
-		return spread(site, job, total, lazy, out, err);
-	if (wants->per_task) {
-		uint32_t nodes = out->nodes ? out->nodes : 1;
-		if (job->tasks_per_node) {
-			out->nodes = nodes;
-			return __builtin_mul_overflow(wants->per_task, job->tasks_per_node,
-						      &out->gpus_per_node)
-				   ? too_many(err)
-				   : 0;
-		}
-		if (!tasks)
-			tasks = nodes; /* Slurm's default: one task per node */
-		if (__builtin_mul_overflow(wants->per_task, tasks, &total))
-			return too_many(err);
-		return spread(site, job, total, lazy, out, err);
-	}
-	if (wants->per_socket) {
-		p4d_fail(err, P4D_E_GEOMETRY, "--gpus-per-socket leaves the number of GPUs per node open");
-		return p4d_fix(err, "--gpus-per-node=%u", wants->per_socket);
-	}
-	if (job->exclusive)
-		out->gpus_per_node =
-		    partition_gpus(site, job, lazy, &differ); /* a whole node comes with its GPUs */
-	if (out->gpus_per_node)
-		return 0;
-	uint32_t has = partition_gpus(site, job, lazy, &differ);
 	p4d_fail(err, P4D_E_NO_GPU, "the job requests no GPU from Slurm");
-	return p4d_fix(err, "--nodes=%u --gpus-per-node=%u", out->nodes ? out->nodes : 1, has ? has : 1);
+	return fix_as(p->job, out->nodes ? out->nodes : 1, has ? has : 1, err);
 }
 
 /*
@@ -255,8 +376,8 @@ static uint64_t node_memory(const p4d_site *site, const p4d_job *job, p4d_job_la
 	const p4d_cluster *cluster = job->cpu ? p4d_job__lazy(lazy) : lazy->cluster;
 	for (size_t i = 0; cluster && i < cluster->count; i++) {
 		const p4d_partition_facts *row = &cluster->row[i];
-		if ((name ? !strcmp(row->partition, name) : row->is_default) && row->mem_bytes &&
-		    (!least || row->mem_bytes < least))
+		if ((name ? !strcmp(row->partition, name) : row->is_default) &&
+		    (job->cpu || row->gpus_per_node) && row->mem_bytes && (!least || row->mem_bytes < least))
 			least = row->mem_bytes;
 	}
 	return least;
@@ -293,27 +414,61 @@ static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *
 	p4d_job__next_name(&at, out->partition, sizeof(out->partition));
 }
 
+/* Nodes, GPUs and their type. With more nodes than -w lists, the others may be any. */
+static int place(placement *p, uint32_t nodes, p4d_error *err)
+{
+	const p4d_job *asked = p->job;
+	p4d_job any = *asked;
+
+	for (;;) {
+		p->out->nodes = nodes;
+		if (p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, err) < 0 ||
+		    place_gpus(p, err) < 0)
+			return -1;
+		p->out->nodes = p->out->nodes ? p->out->nodes : fewest_nodes(p);
+		if (!any.nodelist || p->out->nodes <= p->listed)
+			break;
+		any.nodelist = NULL;
+		p->job = &any;
+	}
+	p->job = asked;
+	return p4d_job__gpu(p->site, asked, p->wants.type, &p->all, &p->lazy, p->out, err);
+}
+
+static uint32_t tasks_of_node(const p4d_job *job, const p4d_geometry *geometry)
+{
+	uint32_t tasks;
+
+	if (job->tasks_per_node)
+		return job->tasks_per_node;
+	if (!job->cpu && job->tasks_per_gpu &&
+	    !__builtin_mul_overflow(job->tasks_per_gpu, geometry->gpus_per_node, &tasks))
+		return tasks;
+	return job->tasks % geometry->nodes ? 0 : job->tasks / geometry->nodes;
+}
+
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err)
 {
-	p4d_job_lazy_cluster lazy = {.source = source, .context = context};
 	p4d_geometry geometry = {.ambiguous = 1};
-	wish wants;
+	placement p = {
+	    .site = site, .job = job, .lazy = {.source = source, .context = context}, .out = &geometry};
+	uint32_t nodes;
 
-	if (read_wish(job, &wants, err) < 0 || read_nodes(job, &geometry.nodes, err) < 0)
+	if (read_wish(job, &p.wants, err) < 0 || read_nodes(job, &nodes, err) < 0)
 		return -1;
-	if (!job->cpu && place_gpus(site, job, &wants, &lazy, &geometry, err) < 0)
+	p.listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
+	p.least = p.listed > job->min_nodes ? p.listed : job->min_nodes ? job->min_nodes : 1;
+	if (nodes && nodes < p.least && !job->max_nodes)
+		nodes = p.least;
+	if (!job->cpu && place(&p, nodes, err) < 0)
 		return -1;
-	if (!geometry.nodes)
-		geometry.nodes = 1;
-	geometry.tasks_per_node = job->tasks_per_node;
-	if (!geometry.tasks_per_node && job->tasks % geometry.nodes == 0)
-		geometry.tasks_per_node = job->tasks / geometry.nodes;
+	if (job->cpu)
+		geometry.nodes = nodes ? nodes : p.least;
+	geometry.tasks_per_node = tasks_of_node(job, &geometry);
 	if (job->cpu)
 		place_ranks(site, job, &geometry);
-	else if (p4d_job__gpu(site, job, wants.type, &lazy, &geometry, err) < 0)
-		return -1;
-	if (read_memory(site, job, &lazy, &geometry, err) < 0)
+	if (read_memory(site, job, &p.lazy, &geometry, err) < 0)
 		return -1;
 	*out = geometry;
 	return 0;

@@ -23,9 +23,14 @@ typedef struct p4d_job {
 	const char *gpus;          /* --gpus, tres_per_job */
 	const char *gpus_per_task; /* tres_per_task */
 	const char *gpus_per_socket;
-	uint32_t min_nodes, max_nodes;
-	uint32_t tasks, tasks_per_node;
-	uint32_t cpus_per_task;
+	const char *nodelist, *exclude; /* -w, -x */
+	const char *clusters;           /* -M: others than this one, of which nothing is known here */
+	uint32_t min_nodes, max_nodes;  /* -N2: both; the first alone is a lower bound */
+	uint32_t tasks, tasks_per_node, tasks_per_gpu;
+	uint32_t cpus_per_task, cpus_per_gpu;
+	uint32_t sockets_per_node;
+	bool overcommit;      /* tasks do not need a CPU each */
+	bool per_node_option; /* gres is what --gpus-per-node said: a fix says so, too */
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all; /* --mem=0: all of the node */
 	bool exclusive;
@@ -34,14 +39,17 @@ typedef struct p4d_job {
 	size_t script_length;
 } p4d_job;
 
-/* One (partition, GPU type) pair of the live cluster. */
+/* One (partition, GPU type) pair of the live cluster; the numbers are the least over its nodes. */
 typedef struct p4d_partition_facts {
 	char partition[64];
 	char gpu_type[48]; /* GRES type, "" when untyped */
 	char features[128];
-	uint32_t gpus_per_node; /* least over its nodes; 0 no GPUs */
-	uint64_t mem_bytes;     /* least real memory over its nodes */
+	uint32_t gpus_per_node; /* 0: nodes without GPUs */
+	uint64_t mem_bytes;
 	bool is_default;
+	bool whole_nodes; /* OverSubscribe=EXCLUSIVE: a job gets all of its nodes */
+	uint32_t cpus;    /* 0 unknown */
+	char *nodes;      /* hostlist; NULL unknown */
 } p4d_partition_facts;
 
 typedef struct p4d_cluster {
@@ -76,6 +84,16 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 /* True when the job requests GPUs in any way (used for require_plan); malformed text, Slurm may understand.
  */
 bool p4d_job_wants_gpus(const p4d_job *job);
+
+/* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */
+bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context);
+
+/*
+ * The options with which the job asks for that many nodes and GPUs, in the form in which it asks for GPUs
+ * now:
+ * --gres=gpu:h100:8 stays that, with the other GRES in it. They work in front of the script's name.
+ */
+const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size);
 
 /*
  * Parses GRES text for its GPU entry: "gpu", "gpu:4", "gpu:h100:4", "gres:gpu:h100:4",

@@ -4,31 +4,17 @@
 #include <strings.h>
 
 #include "base/choice.h"
+#include "job/hostlist.h"
 #include "job/job_internal.h"
 
-/* A job with more (partition, GPU type) pairs than this is refused, not truncated. */
-enum { MAX_CANDIDATES = 128 };
-
-/* A GPU the job may get. */
-typedef struct candidate {
-	const p4d_gpu *gpu;    /* NULL: a type that is not in gpus.json */
-	const char *type;      /* GRES type in the cluster; "" from p4d.conf */
-	const char *features;  /* of the cluster's nodes; "" from p4d.conf */
-	const char *partition; /* up to a comma; borrowed from the job, the site or the cluster */
-	unsigned ambiguous;
-	bool match, group, kept; /* while restricting */
-} candidate;
-
-typedef struct candidates {
-	size_t count;
-	candidate at[MAX_CANDIDATES];
-} candidates;
+typedef p4d_job_candidate candidate;
+typedef p4d_job_candidates candidates;
 
 static int add(candidates *all, candidate one, p4d_error *err)
 {
-	if (all->count == MAX_CANDIDATES) {
+	if (all->count == P4D_JOB_CANDIDATES) {
 		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "more than %d kinds of nodes are possible for this job",
-			 MAX_CANDIDATES);
+			 P4D_JOB_CANDIDATES);
 		return p4d_fix(err, "--partition=NAME");
 	}
 	all->at[all->count++] = one;
@@ -72,6 +58,7 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 				    .type = "",
 				    .features = "",
 				    .partition = entry,
+				    .gpus_per_node = section->gpus_per_node,
 				    .ambiguous = section->ambiguous[i]},
 			err) < 0)
 			return -1;
@@ -85,6 +72,8 @@ static int collect(const p4d_site *site, const char *name, const char *entry, p4
 		candidate one = {.type = row->gpu_type,
 				 .features = row->features,
 				 .partition = row->partition,
+				 .row = row,
+				 .gpus_per_node = section ? section->gpus_per_node : 0,
 				 .ambiguous = 1};
 		one.gpu = row->gpu_type[0] ? p4d_site_gpu(site, row->gpu_type, &one.ambiguous)
 					   : gpu_of_features(site, row->features, &one.ambiguous);
@@ -105,6 +94,27 @@ static bool means(const candidate *one, const char *name, size_t length, const p
 	/* an alias may match several GPUs (a100); then it means each of them */
 	return one->gpu == wanted || same(one->gpu->name, name, length) ||
 	       has(one->gpu->aliases, name, length);
+}
+
+const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const candidate *one,
+					  p4d_job_lazy_cluster *lazy)
+{
+	const p4d_cluster *cluster = one->row ? NULL : p4d_job__lazy(lazy);
+	const char *at = one->partition;
+	char name[64];
+
+	if (!p4d_job__next_name(&at, name, sizeof(name)))
+		return one->row;
+	for (size_t i = 0; cluster && i < cluster->count; i++) {
+		const p4d_partition_facts *row = &cluster->row[i];
+		if (!row->gpus_per_node || strcmp(row->partition, name) != 0)
+			continue;
+		const char *type = row->gpu_type;
+		if (*type ? means(one, type, strlen(type), p4d_site_gpu(site, type, NULL))
+			  : one->gpu == gpu_of_features(site, row->features, &(unsigned){0}))
+			return row;
+	}
+	return one->row;
 }
 
 /* Drops the candidates not marked kept, unless that drops all. */
@@ -177,6 +187,51 @@ static void restrict_to_constraint(const p4d_site *site, const char *constraint,
 	keep(all);
 }
 
+/* False when none of these nodes can be among the job's. */
+static bool possible(const p4d_job *job, const p4d_partition_facts *row)
+{
+	if (!row || !row->nodes)
+		return true;
+	return (!job->nodelist || p4d_hostlist__overlap(job->nodelist, row->nodes)) &&
+	       (!job->exclude || !p4d_hostlist__within(row->nodes, job->exclude));
+}
+
+static void restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
+			      candidates *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		all->at[i].kept = possible(job, p4d_job__facts(site, &all->at[i], lazy));
+	keep(all);
+}
+
+int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
+			p4d_job_lazy_cluster *lazy, candidates *all, p4d_error *err)
+{
+	char name[64];
+
+	all->count = 0;
+	all->believed = *type;
+	if (job->clusters)
+		return 0;
+	if (!job->partition || !*job->partition) {
+		if (collect(site, NULL, NULL, lazy, all, err) < 0)
+			return -1;
+	} else {
+		for (const char *at = job->partition, *entry = at;
+		     p4d_job__next_name(&at, name, sizeof(name)); entry = at)
+			if (collect(site, name, entry, lazy, all, err) < 0)
+				return -1;
+	}
+	if (job->constraint && all->count)
+		restrict_to_constraint(site, job->constraint, all);
+	if (*type)
+		all->believed = !restrict_to_type(site, type, all);
+	/* last, because the lists may leave one of several kinds of GPU, but cannot add one */
+	if (all->count && (job->nodelist || job->exclude))
+		restrict_to_nodes(site, job, lazy, all);
+	return 0;
+}
+
 static int unknown_gpu(const char *name, p4d_error *err)
 {
 	p4d_fail(err, P4D_E_UNKNOWN_GPU, "GPU type `%.48s` is not in gpus.json, so its memory is unknown",
@@ -185,10 +240,43 @@ static int unknown_gpu(const char *name, p4d_error *err)
 		       name);
 }
 
-static int unknown_partition(const p4d_job *job, p4d_error *err)
+/* What the cluster knows of a partition: whether it is there, and whether it has GPUs. */
+static bool in_cluster(const p4d_cluster *cluster, const char *partition, bool *gpus)
 {
-	const char *name = job->partition ? job->partition : "NAME";
+	bool found = false;
 
+	*gpus = false;
+	for (size_t i = 0; i < cluster->count; i++)
+		if (!strcmp(cluster->row[i].partition, partition)) {
+			found = true;
+			*gpus = *gpus || cluster->row[i].gpus_per_node;
+		}
+	return found;
+}
+
+static int unknown_partition(const p4d_job *job, p4d_job_lazy_cluster *lazy, p4d_error *err)
+{
+	const p4d_cluster *cluster = job->clusters ? NULL : p4d_job__lazy(lazy);
+	const char *at = job->partition ? job->partition : "";
+	char name[64];
+	bool gpus;
+
+	if (job->clusters) {
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "the GPUs of cluster `%.64s` are not known here",
+			 job->clusters);
+		return p4d_fix(err, "submit on that cluster, or name the GPU: --gres=gpu:TYPE:COUNT");
+	}
+	while (cluster && cluster->count && p4d_job__next_name(&at, name, sizeof(name))) {
+		bool found = in_cluster(cluster, name, &gpus);
+		if (found && gpus)
+			continue;
+		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
+			 found ? "the nodes of partition `%s` have no GPUs"
+			       : "no partition `%s` is known in this cluster",
+			 name);
+		return p4d_fix(err, "--partition=NAME, with a NAME that `sinfo -o \"%%P %%G\"` lists%s",
+			       found ? " with GPUs" : "");
+	}
 	if (job->partition)
 		p4d_fail(err, P4D_E_GPU_OF_PARTITION,
 			 "neither p4d.conf nor the cluster says which GPU partition `%.64s` has",
@@ -198,29 +286,15 @@ static int unknown_partition(const p4d_job *job, p4d_error *err)
 			 "the job names no partition, and neither p4d.conf nor the cluster says which is the "
 			 "default");
 	return p4d_fix(err, "p4d.conf: partition %.64s { gpu = \"GPU\"%s }, with a GPU that `p4d gpus` lists",
-		       name, job->partition ? "" : " default = true");
+		       job->partition ? job->partition : "NAME", job->partition ? "" : " default = true");
 }
 
-int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
-		 p4d_geometry *out, p4d_error *err)
+int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, const candidates *all,
+		 p4d_job_lazy_cluster *lazy, p4d_geometry *out, p4d_error *err)
 {
-	candidates all = {.count = 0};
-	char name[64];
-
-	if (!job->partition || !*job->partition) {
-		if (collect(site, NULL, NULL, lazy, &all, err) < 0)
-			return -1;
-	} else {
-		for (const char *at = job->partition, *entry = at;
-		     p4d_job__next_name(&at, name, sizeof(name)); entry = at)
-			if (collect(site, name, entry, lazy, &all, err) < 0)
-				return -1;
-	}
-	if (job->constraint && all.count)
-		restrict_to_constraint(site, job->constraint, &all);
-	if (*type && !restrict_to_type(site, type, &all)) {
+	if (all->believed) {
 		const p4d_gpu *gpu = p4d_site_gpu(site, type, &out->ambiguous);
-		const char *first = all.count ? all.at[0].partition : job->partition ? job->partition : "";
+		const char *first = all->count ? all->at[0].partition : job->partition ? job->partition : "";
 		if (!gpu)
 			return unknown_gpu(type, err);
 		out->gpu = gpu;
@@ -228,16 +302,16 @@ int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d
 		p4d_job__next_name(&first, out->partition, sizeof(out->partition));
 		return 0;
 	}
-	if (!all.count)
-		return unknown_partition(job, err);
+	if (!all->count)
+		return unknown_partition(job, lazy, err);
 	out->gpu_types = 0;
-	for (size_t i = 0; i < all.count; i++) {
-		const candidate *one = &all.at[i];
+	for (size_t i = 0; i < all->count; i++) {
+		const candidate *one = &all->at[i];
 		if (!one->gpu)
-			return one->type[0] ? unknown_gpu(one->type, err) : unknown_partition(job, err);
+			return one->type[0] ? unknown_gpu(one->type, err) : unknown_partition(job, lazy, err);
 		bool seen = false;
 		for (size_t j = 0; j < i; j++)
-			seen = seen || all.at[j].gpu == one->gpu;
+			seen = seen || all->at[j].gpu == one->gpu;
 		out->gpu_types += !seen;
 		if (i && one->gpu->usable_bytes >= out->gpu->usable_bytes)
 			continue;

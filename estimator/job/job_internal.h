@@ -24,9 +24,40 @@ const p4d_cluster *p4d_job__lazy(p4d_job_lazy_cluster *lazy);
 /* Iterates over a comma-separated list: at points to the rest, name gets the next name. False at the end. */
 bool p4d_job__next_name(const char **at, char *name, size_t size);
 
+/* A job with more (partition, GPU type) pairs than this is refused, not truncated. */
+enum { P4D_JOB_CANDIDATES = 128 };
+
+/* A GPU the job may get. */
+typedef struct p4d_job_candidate {
+	const p4d_gpu *gpu;             /* NULL: a type that is not in gpus.json */
+	const char *type;               /* GRES type in the cluster; "" from p4d.conf */
+	const char *features;           /* of the cluster's nodes; "" from p4d.conf */
+	const char *partition;          /* up to a comma; borrowed from the job, the site or the cluster */
+	const p4d_partition_facts *row; /* NULL: from p4d.conf */
+	uint32_t gpus_per_node;         /* as p4d.conf says; 0: see p4d_job__facts */
+	unsigned ambiguous;
+	bool match, group, kept; /* while restricting */
+} p4d_job_candidate;
+
+typedef struct p4d_job_candidates {
+	size_t count;
+	p4d_job_candidate at[P4D_JOB_CANDIDATES];
+	bool believed; /* the type of the GRES request is none of these */
+} p4d_job_candidates;
+
 /*
- * The GPU a job may get. type: of its GRES request, "" when untyped. Fills gpu, gpu_types, ambiguous and
- * partition of out.
+ * What the job's partitions have, as far as its GRES type ("" when untyped), constraint and node lists allow.
+ * None is no error. Errors: GPU_OF_PARTITION (too many).
  */
-int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, p4d_job_lazy_cluster *lazy,
-		 p4d_geometry *out, p4d_error *err);
+int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
+			p4d_job_lazy_cluster *lazy, p4d_job_candidates *all, p4d_error *err);
+
+/* What the live cluster says of a candidate; NULL when it is not known. */
+const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const p4d_job_candidate *one,
+					  p4d_job_lazy_cluster *lazy);
+
+/*
+ * The GPU a job may get: that with the least memory. Fills gpu, gpu_types, ambiguous and partition of out.
+ */
+int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, const p4d_job_candidates *all,
+		 p4d_job_lazy_cluster *lazy, p4d_geometry *out, p4d_error *err);

@@ -12,9 +12,12 @@
 #include "job/sbatch.h"
 
 static const char *const field_names[P4D_SBATCH_FIELDS] = {
+    [P4D_SBATCH_CPUS_PER_GPU] = "cpus-per-gpu",
     [P4D_SBATCH_CPUS_PER_TASK] = "cpus-per-task",
     [P4D_SBATCH_NTASKS] = "ntasks",
+    [P4D_SBATCH_NTASKS_PER_GPU] = "ntasks-per-gpu",
     [P4D_SBATCH_NTASKS_PER_NODE] = "ntasks-per-node",
+    [P4D_SBATCH_SOCKETS_PER_NODE] = "sockets-per-node",
 };
 
 static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_t *number, p4d_error *err)
@@ -110,6 +113,7 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	job->gpus = sbatch->gpus;
 	job->gpus_per_task = sbatch->gpus_per_task;
 	job->gpus_per_socket = sbatch->gpus_per_socket;
+	job->per_node_option = sbatch->value[P4D_SBATCH_GPUS_PER_NODE] != NULL;
 	return 0;
 }
 
@@ -123,13 +127,20 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->account = sbatch->value[P4D_SBATCH_ACCOUNT];
 	job->reservation = sbatch->value[P4D_SBATCH_RESERVATION];
 	job->constraint = sbatch->value[P4D_SBATCH_CONSTRAINT];
+	job->nodelist = sbatch->value[P4D_SBATCH_NODELIST];
+	job->exclude = sbatch->value[P4D_SBATCH_EXCLUDE];
+	job->clusters = sbatch->value[P4D_SBATCH_CLUSTERS];
+	job->overcommit = sbatch->value[P4D_SBATCH_OVERCOMMIT];
 	/* --exclusive=user and =mcs share the node with other jobs */
 	job->exclusive = exclusive && (!*exclusive || !strcmp(exclusive, "exclusive"));
 	if (nodes && p4d_gres__parse_nodes(nodes, &job->min_nodes, &job->max_nodes, err) < 0)
 		return -1;
 	if (read_number(sbatch, P4D_SBATCH_NTASKS, &job->tasks, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_NODE, &job->tasks_per_node, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_GPU, &job->tasks_per_gpu, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_CPUS_PER_GPU, &job->cpus_per_gpu, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_SOCKETS_PER_NODE, &job->sockets_per_node, err) < 0 ||
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
 	/* as sbatch does, with a warning if it is less than was asked for at least */

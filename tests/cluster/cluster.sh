@@ -158,6 +158,7 @@ NodeName=a2 NodeHostname=localhost NodeAddr=$address Port=$((port + 4)) Gres=gpu
 PartitionName=h100 Nodes=h1,h2 Default=YES
 PartitionName=a100 Nodes=a1,a2
 PartitionName=mixed Nodes=h1,h2,a1,a2
+PartitionName=whole Nodes=h1,h2 OverSubscribe=EXCLUSIVE
 END
 	for name in $partitions; do
 		echo "PartitionName=$name Nodes=h1,h2"

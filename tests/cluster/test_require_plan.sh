@@ -19,3 +19,6 @@ for request in --gres=gpu:+1 --gres=gpu:h100:+2 "--gres=gpu:\ 1" --gres=gpu:h100
 	*) refused P4D043 ;;
 	esac
 done
+# --exclusive comes with all GPUs of the node
+run sbatch -H -p strict --exclusive job.sh
+refused P4D043

@@ -20,7 +20,7 @@ done
 exits 0 p4d explain
 [ "$(printf '%s\n' "$out" | grep -c '^P4D[0-9][0-9][0-9]  ')" = "$(grep -c '^CODE(' "$P4D_TEST_SRCDIR/estimator/base/codes.def")" ] ||
 	fail "not every code is listed"
-for code in 0 999 P4D 12x -12 P4D055 ''; do
+for code in 0 999 P4D 12x -12 P4D099 ''; do
 	exits 1 p4d explain "$code"
 done
 

@@ -15,9 +15,9 @@ static void check(int right)
 }
 
 static p4d_partition_facts rows[] = {
-    {"gpu", "h100", "h100,ib", 8, 1 << 30, true},
-    {"mixed", "a100", "a100", 4, 1 << 30, false},
-    {"mixed", "", "h200,rack1", 8, 1 << 30, false},
+    {"gpu", "h100", "h100,ib", 8, 1 << 30, true, false, 64, "h[1-4]"},
+    {"mixed", "a100", "a100", 4, 1 << 30, false, false, 64, "a1"},
+    {"mixed", "", "h200,rack1", 8, 1 << 30, false, false, 64, "a1"},
 };
 static const p4d_cluster cluster = {sizeof(rows) / sizeof(rows[0]), rows};
 

@@ -156,6 +156,7 @@ void slurm_free_partition_info_msg(partition_info_msg_t *reply)
 int slurm_load_node(time_t since, node_info_msg_t **reply, uint16_t flags)
 {
 	static const char *const gres[] = {"gpu:h100:8(S:0,1),lustre:1", "gpu:a100:8", NULL};
+	static const char *const names[] = {"h1", "a1", "c1"};
 
 	(void)since;
 	(void)flags;
@@ -163,6 +164,7 @@ int slurm_load_node(time_t since, node_info_msg_t **reply, uint16_t flags)
 	(*reply)->record_count = 3;
 	(*reply)->node_array = xalloc(3 * sizeof(node_info_t));
 	for (int i = 0; i < 3; i++) {
+		(*reply)->node_array[i].name = slurm_xstrdup(names[i]);
 		(*reply)->node_array[i].gres = slurm_xstrdup(gres[i]);
 		(*reply)->node_array[i].real_memory = 2000000;
 	}
@@ -171,8 +173,10 @@ int slurm_load_node(time_t since, node_info_msg_t **reply, uint16_t flags)
 
 void slurm_free_node_info_msg(node_info_msg_t *reply)
 {
-	for (uint32_t i = 0; i < reply->record_count; i++)
+	for (uint32_t i = 0; i < reply->record_count; i++) {
+		slurm_xfree((void **)&reply->node_array[i].name);
 		slurm_xfree((void **)&reply->node_array[i].gres);
+	}
 	slurm_xfree((void **)&reply->node_array);
 	slurm_xfree((void **)&reply);
 }
@@ -261,6 +265,24 @@ void slurm_free_assoc_mgr_info_msg(assoc_mgr_info_msg_t *reply)
 	free_records(reply->assoc_list);
 	free_records(reply->qos_list);
 	slurm_xfree((void **)&reply);
+}
+
+/* A list of hosts that is never folded: a text in the place of Slurm's structure. */
+__typeof__(slurm_hostlist_create(NULL)) slurm_hostlist_create(const char *text)
+{
+	return (__typeof__(slurm_hostlist_create(NULL)))slurm_xstrdup(text);
+}
+
+char *slurm_hostlist_ranged_string_xmalloc(__typeof__(slurm_hostlist_create(NULL)) list)
+{
+	return slurm_xstrdup((const char *)list);
+}
+
+void slurm_hostlist_destroy(__typeof__(slurm_hostlist_create(NULL)) list)
+{
+	char *text = (char *)list;
+
+	slurm_xfree((void **)&text);
 }
 
 /* ---- jobs ---- */

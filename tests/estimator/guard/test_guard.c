@@ -146,6 +146,9 @@ static void fix_works(const p4d_site *site, p4d_job job, const char *flags, cons
 		} else if (!strncmp(word, "--gpus-per-node=", 16)) {
 			snprintf(gres, sizeof(gres), "gpu:%s", word + 16);
 			job.gres = gres;
+		} else if (!strncmp(word, "--gres=", 7)) {
+			snprintf(gres, sizeof(gres), "%s", word + 7);
+			job.gres = gres;
 		} else {
 			fail_msg("fix %s", word);
 		}
@@ -154,6 +157,25 @@ static void fix_works(const p4d_site *site, p4d_job job, const char *flags, cons
 	if (t->verdict.action == P4D_REJECT || !t->verdict.plan[0])
 		fail_msg("%s -> %s", fixed, t->text);
 	expect_verified(site, t);
+}
+
+static void one_rank_on_mig(void **state)
+{
+	static const char model[] = MODEL_13B "layers=2 micro-batch=1";
+	p4d_job job = {.partition = "h100", .min_nodes = 1, .max_nodes = 1, .gres = "gpu:h100-3g.40gb:2"};
+	trial *t = submit(*state, job, MODEL_13B "layers=2 micro-batch=1 tp=2");
+
+	expect(t, P4D_REJECT, P4D_E_MIG);
+	assert_string_equal(t->verdict.message[0].fix, "--nodes=1 --gres=gpu:h100-3g.40gb:1 --p4d-tp=1");
+	expect(submit(*state, job, model), P4D_REJECT, P4D_E_MIG);
+	job.gres = "gpu:h100-3g.40gb:1";
+	t = submit(*state, job, model);
+	if (t->verdict.action == P4D_REJECT)
+		fail_msg("%s", t->text);
+	/* there is no more than one to suggest */
+	t = submit(*state, job, MODEL_13B);
+	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+	assert_string_equal(t->verdict.message[0].fix, "");
 }
 
 static void refusals_have_a_fix_that_works(void **state)
@@ -630,7 +652,7 @@ static void plans_must_match_the_job(void **state)
 	assert_string_equal(v->message[0].text, "tp is 4 in the job's options and 8 in its plan");
 	v = verify(*state, ON("h100", 2), plan, "");
 	assert_int_equal(v->message[0].code, P4D_E_GEOMETRY);
-	assert_string_equal(v->message[0].fix, "--nodes=1 --gpus-per-node=8");
+	assert_string_equal(v->message[0].fix, "--nodes=1 --gres=gpu:8");
 	snprintf(edited, sizeof(edited), "%s", plan);
 	memcpy(strstr(edited, "tp=8"), "tp=4", 4);
 	v = verify(*state, ON("h100", 1), edited, "");
@@ -752,6 +774,7 @@ int main(void)
 	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),
 	    cmocka_unit_test(open_flags_are_completed),
+	    cmocka_unit_test(one_rank_on_mig),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
 	    cmocka_unit_test(a_refusal_names_the_numbers),
 	    cmocka_unit_test(evaluation_may_be_the_peak),

@@ -26,10 +26,17 @@ static p4d_site *site_of(const char *text)
 
 /* A live cluster as the plugins would describe it. */
 static p4d_partition_facts rows[] = {
-    {"gpu", "h100", "h100,ib", 8, GIB(2000), true}, {"mixed", "h100", "h100,ib", 8, GIB(2000), false},
-    {"mixed", "a100", "a100", 4, GIB(1000), false}, {"plain", "", "rack1,h200", 8, GIB(1500), false},
-    {"odd", "weird", "", 2, GIB(64), false},        {"cpu", "", "", 0, GIB(256), false},
-    {"bare", "", "rack2", 4, GIB(256), false},
+    {"gpu", "h100", "h100,ib", 8, GIB(2000), true, false, 64, "h[1-4]"},
+    {"mixed", "h100", "h100,ib", 8, GIB(2000), false, false, 64, "h[1-4]"},
+    {"mixed", "a100", "a100", 4, GIB(1000), false, false, 32, "a[01-16]"},
+    {"plain", "", "rack1,h200", 8, GIB(1500), false, false, 0, NULL},
+    {"odd", "weird", "", 2, GIB(64), false, false, 8, "o1"},
+    {"cpu", "", "", 0, GIB(256), false, true, 64, "c[1-9]"},
+    {"bare", "", "rack2", 4, GIB(256), false, false, 8, "b1"},
+    {"whole", "h100", "", 8, GIB(2000), false, true, 64, "h[5-6]"},
+    {"both", "h200", "", 8, GIB(2000), false, false, 64, "x[1-2]"},
+    {"both", "h100", "", 8, GIB(2000), false, false, 64, "y[1-2]"},
+    {"both", "a100", "", 8, GIB(2000), false, false, 64, "z1"},
 };
 static const p4d_cluster cluster = {sizeof(rows) / sizeof(rows[0]), rows};
 
@@ -70,6 +77,7 @@ static p4d_geometry understood(const p4d_site *site, p4d_job job, unsigned *aske
 	p4d_geometry out = {0};
 	p4d_error err = {0};
 
+	job.max_nodes = job.max_nodes ? job.max_nodes : job.min_nodes;
 	if (p4d_job_geometry(site, &job, ask, asked ? asked : &local, &out, &err) < 0)
 		fail_msg("%d: %s", err.code, err.text);
 	return out;
@@ -81,6 +89,7 @@ static void refused(const p4d_site *site, p4d_job job, p4d_code code, const char
 	p4d_geometry out = {.nodes = 77}, before = out;
 	p4d_error err = {0};
 
+	job.max_nodes = job.max_nodes ? job.max_nodes : job.min_nodes;
 	assert_int_equal(p4d_job_geometry(site, &job, ask, &asked, &out, &err), -1);
 	assert_string_equal(err.text, text);
 	assert_string_equal(err.fix, fix);
@@ -280,13 +289,61 @@ static void wanting_gpus(void **state)
 	assert_false(p4d_job_wants_gpus(&(p4d_job){0}));
 }
 
+static bool gets(p4d_job job)
+{
+	unsigned asked = 0;
+
+	return p4d_job_gets_gpus(mapped, &job, ask, &asked);
+}
+
+static void getting_gpus(void **state)
+{
+	(void)state;
+	assert_true(gets((p4d_job){.gres = "gpu:1", .partition = "cpu"}));
+	assert_true(gets((p4d_job){.exclusive = true}));
+	assert_true(gets((p4d_job){.exclusive = true, .partition = "mixed"}));
+	assert_true(gets((p4d_job){.partition = "whole"}));
+	assert_false(gets((p4d_job){.exclusive = true, .partition = "cpu"}));
+	assert_false(gets((p4d_job){.partition = "cpu"}));
+	assert_false(gets((p4d_job){.partition = "mixed"}));
+	assert_false(gets((p4d_job){0}));
+}
+
+/* Options that ask for other nodes and GPUs in the form of the job's own request. */
+static void flags_in_the_words_of_the_job(void **state)
+{
+	(void)state;
+	static const struct {
+		p4d_job job;
+		const char *flags; /* for three nodes of four */
+	} cases[] = {
+	    {{0}, "--nodes=3 --gpus-per-node=4"},
+	    {{.gres = "gpu:8"}, "--nodes=3 --gres=gpu:4"},
+	    {{.gres = "gres:lustre:1,gres:gpu:h100:8,gres:nvme"},
+	     "--nodes=3 --gres=lustre:1,nvme,gpu:h100:4"},
+	    {{.gres = "gres/gpu:1g.10gb:1"}, "--nodes=3 --gres=gpu:1g.10gb:4"},
+	    {{.gres = "gpu:h100:8", .per_node_option = true}, "--nodes=3 --gpus-per-node=h100:4"},
+	    {{.gpus = "h100:16"}, "--nodes=3 --gpus=h100:12 --gpus-per-node=4"},
+	    {{.gpus = "16", .gres = "gpu:8"}, "--nodes=3 --gpus=12 --gres=gpu:4"},
+	    {{.gpus_per_task = "gpu:2", .tasks = 8},
+	     "--nodes=3 --ntasks=6 --ntasks-per-node=2 --gpus-per-task=2"},
+	    {{.gpus_per_task = "3"}, "--nodes=3 --ntasks=12 --ntasks-per-node=4 --gpus-per-task=1"},
+	    {{.gpus_per_task = "cpu:4", .gres = "gpu:8"}, "--nodes=3 --gres=gpu:4"},
+	    {{.gpus_per_socket = "4"}, "--nodes=3 --gpus-per-node=4"},
+	};
+	char flags[400];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(p4d_job_flags(&cases[i].job, 3, 4, flags, sizeof(flags)), cases[i].flags);
+}
+
 static void expect(p4d_job job, uint32_t nodes, uint32_t gpus, uint32_t tasks)
 {
 	p4d_geometry g = understood(mapped, job, NULL);
 
-	assert_int_equal(g.nodes, nodes);
-	assert_int_equal(g.gpus_per_node, gpus);
-	assert_int_equal(g.tasks_per_node, tasks);
+	if (g.nodes != nodes || g.gpus_per_node != gpus || g.tasks_per_node != tasks)
+		fail_msg("%u nodes of %u GPUs and %u tasks, not %u of %u and %u", g.nodes, g.gpus_per_node,
+			 g.tasks_per_node, nodes, gpus, tasks);
 }
 
 static void counting_gpus(void **state)
@@ -299,7 +356,10 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gres = "gpu:8", .tasks = 16, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gres = "gpu:4", .gpus = "8"}, 2, 4, 0);
 	expect((p4d_job){.gres = "gpu:16"}, 1, 16, 0); /* more than a node has: Slurm's business */
-	expect((p4d_job){.gpus = "16", .min_nodes = 4, .max_nodes = 4}, 4, 4, 0);
+	expect((p4d_job){.gpus = "16", .gres = "gpu:4", .min_nodes = 4, .max_nodes = 4}, 4, 4, 0);
+	expect((p4d_job){.gpus = "4", .min_nodes = 4, .max_nodes = 4}, 4, 1, 0);
+	expect((p4d_job){.gpus = "16", .min_nodes = 2, .max_nodes = 2}, 2, 8, 0);
+	expect((p4d_job){.gpus = "8", .min_nodes = 2, .exclusive = true}, 2, 4, 0);
 	expect((p4d_job){.gpus = "4"}, 1, 4, 0);
 	expect((p4d_job){.gpus = "16"}, 2, 8, 0);
 	expect((p4d_job){.gpus = "8", .partition = "a"}, 2, 4, 0);
@@ -311,6 +371,34 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus_per_task = "2", .min_nodes = 3}, 3, 2, 0);
 	expect((p4d_job){.gpus_per_task = "gres/gpu:2", .tasks_per_node = 4}, 1, 8, 4);
 	expect((p4d_job){.exclusive = true, .min_nodes = 2}, 2, 8, 0);
+	expect((p4d_job){.gpus_per_socket = "4", .sockets_per_node = 1, .min_nodes = 2}, 2, 4, 0);
+	expect((p4d_job){.gpus_per_socket = "4"}, 1, 4, 0);
+	expect((p4d_job){.gpus_per_socket = "4", .sockets_per_node = 2, .exclusive = true}, 1, 8, 0);
+	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16}, 2, 8, 8);
+	expect((p4d_job){.tasks_per_gpu = 2, .gres = "gpu:4", .min_nodes = 2}, 2, 4, 8);
+	/* as slurmctld keeps a job without -N */
+	p4d_geometry open = {0};
+	p4d_job kept = {.gpus = "16", .min_nodes = 1};
+	assert_int_equal(p4d_job_geometry(mapped, &kept, NULL, NULL, &open, NULL), 0);
+	assert_int_equal(open.nodes, 2);
+	/* -w: all of these nodes */
+	expect((p4d_job){.nodelist = "h1,h2", .gres = "gpu:8"}, 2, 8, 0);
+	expect((p4d_job){.nodelist = "h[1-3]", .gpus = "24"}, 3, 8, 0);
+	expect((p4d_job){.nodelist = "h1", .gpus = "16"}, 2, 8, 0);
+	expect((p4d_job){.nodelist = "h1", .gres = "gpu:8", .min_nodes = 2}, 2, 8, 0);
+	/* the CPUs of the tasks need more nodes than their GPUs */
+	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 1);
+	expect((p4d_job){.tasks = 2, .cpus_per_task = 32, .gres = "gpu:8", .partition = "gpu"}, 1, 8, 2);
+	expect((p4d_job){.tasks = 65, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 0);
+	expect((p4d_job){.tasks = 65, .gres = "gpu:8", .partition = "gpu", .overcommit = true}, 1, 8, 65);
+	expect((p4d_job){.tasks = 8, .cpus_per_task = 10, .gres = "gpu:8", .partition = "gpu"}, 2, 8, 4);
+	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gpus_per_task = "4", .partition = "gpu"}, 2, 4, 1);
+	expect((p4d_job){.tasks = 4, .cpus_per_task = 32, .gpus_per_task = "2", .partition = "gpu"}, 2, 4, 2);
+	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gpus = "16", .partition = "gpu"}, 2, 8, 1);
+	expect((p4d_job){.gpus = "8", .cpus_per_gpu = 16, .partition = "gpu"}, 2, 4, 0);
+	/* whole nodes come with their GPUs */
+	expect((p4d_job){.partition = "whole", .min_nodes = 2}, 2, 8, 0);
+	expect((p4d_job){.partition = "whole", .gres = "gpu:4"}, 1, 4, 0);
 	/* from the cluster, when p4d.conf does not say */
 	p4d_geometry g = understood(nothing, (p4d_job){.gpus = "16", .partition = "gpu"}, NULL);
 	assert_int_equal(g.nodes, 2);
@@ -324,25 +412,42 @@ static void geometry_that_is_open(void **state)
 	refused(mapped, (p4d_job){.gres = "gpu:8", .min_nodes = 2, .max_nodes = 4}, P4D_E_GEOMETRY,
 		"-N 2-4 leaves the number of nodes open, and a plan needs a fixed number", "--nodes=2");
 	refused(mapped, (p4d_job){.gpus = "12", .min_nodes = 5, .max_nodes = 5}, P4D_E_GEOMETRY,
-		"12 GPUs cannot be spread evenly over 5 nodes", "--nodes=4 --gpus-per-node=3");
+		"12 GPUs cannot be spread evenly over 5 nodes", "--nodes=4 --gpus=12 --gpus-per-node=3");
 	refused(mapped, (p4d_job){.gpus = "12"}, P4D_E_GEOMETRY, "12 GPUs do not fill nodes of 8 GPUs evenly",
-		"--nodes=2 --gpus-per-node=6");
+		"--nodes=2 --gpus=12 --gpus-per-node=6");
 	refused(
 	    mapped, (p4d_job){.gpus = "8", .partition = "h,a"}, P4D_E_GEOMETRY,
 	    "8 GPUs do not fill nodes of 4 GPUs evenly, and the partitions of the job have different nodes",
-	    "--nodes=2 --gpus-per-node=4");
+	    "--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gres = "gpu:8", .gpus = "12"}, P4D_E_GEOMETRY,
-		"12 GPUs do not fill nodes of 8 GPUs evenly", "--nodes=2 --gpus-per-node=6");
-	refused(mapped, (p4d_job){.gpus = "4", .partition = "unknown"}, P4D_E_GEOMETRY,
+		"12 GPUs do not fill nodes of 8 GPUs evenly", "--nodes=2 --gpus=12 --gres=gpu:6");
+	refused(mapped, (p4d_job){.gpus = "h100:4", .partition = "unknown"}, P4D_E_GEOMETRY,
 		"4 GPUs on an open number of nodes: the GPUs per node of the partition are unknown",
-		"--nodes=1 --gpus-per-node=4");
-	refused(mapped, (p4d_job){.gpus_per_socket = "2"}, P4D_E_GEOMETRY,
-		"--gpus-per-socket leaves the number of GPUs per node open", "--gpus-per-node=2");
+		"--nodes=1 --gpus=h100:4");
+	refused(
+	    mapped, (p4d_job){.gpus_per_socket = "2", .sockets_per_node = 2}, P4D_E_GEOMETRY,
+	    "--gpus-per-socket=2 on 2 sockets: Slurm gives only the GPUs of sockets whose CPUs the job has",
+	    "--nodes=1 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gpus = "8", .min_nodes = 2, .max_nodes = 2}, P4D_E_GEOMETRY,
+		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gpus = "8", .tasks = 8, .tasks_per_node = 4}, P4D_E_GEOMETRY,
+		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gpus_per_task = "h100:2", .tasks = 4, .min_nodes = 2}, P4D_E_GEOMETRY,
+		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"--nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-task=h100:2");
+	refused(mapped, (p4d_job){.gpus = "8", .nodelist = "h1,h2"}, P4D_E_GEOMETRY,
+		"Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gpus = "8", .tasks = 2, .cpus_per_task = 64, .partition = "gpu"},
+		P4D_E_GEOMETRY, "Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gres = "gpu:8", .tasks = 12, .tasks_per_node = 8}, P4D_E_GEOMETRY,
 		"12 tasks do not fill nodes of 8 tasks evenly", "--nodes=2 --ntasks-per-node=8");
 	refused(mapped, (p4d_job){.gpus_per_task = "9999999", .tasks_per_node = 9999999}, P4D_E_OVERFLOW,
 		"--gpus-per-task times the number of tasks does not fit 32 bits",
-		"--nodes=N --gpus-per-node=G");
+		"--nodes=1 --ntasks=1 --ntasks-per-node=1 --gpus-per-task=1");
 }
 
 static void no_gpus(void **state)
@@ -421,12 +526,44 @@ static void gpu_from_the_cluster(void **state)
 	     1);
 }
 
+/* -w and -x may leave fewer kinds of GPUs. */
+static void gpu_of_the_nodes(void **state)
+{
+	(void)state;
+	type(nothing, (p4d_job){.partition = "mixed", .nodelist = "h1"}, "h100-80gb", "mixed", 1, 1, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .nodelist = "h1,a05"}, "a100-40gb", "mixed", 2, 2, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .nodelist = "h1", .min_nodes = 2}, "a100-40gb", "mixed",
+	     2, 2, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .nodelist = "h1", .tasks = 65}, "a100-40gb", "mixed", 2,
+	     2, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .nodelist = "nobody"}, "a100-40gb", "mixed", 2, 2, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .nodelist = "h["}, "a100-40gb", "mixed", 2, 2, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .exclude = "a[01-16]"}, "h100-80gb", "mixed", 1, 1, 1);
+	type(nothing, (p4d_job){.partition = "mixed", .exclude = "a[01-15],a01"}, "a100-40gb", "mixed", 2, 2,
+	     1);
+	type(nothing, (p4d_job){.partition = "mixed", .exclude = "h[1-2],h3,h4"}, "a100-40gb", "mixed", 1, 2,
+	     1);
+	type(nothing, (p4d_job){.partition = "mixed", .exclude = "h[1-9],a[01-99]"}, "a100-40gb", "mixed", 2,
+	     2, 1);
+	/* also where p4d.conf names the GPUs: the cluster knows on which nodes they are */
+	type(mapped, (p4d_job){.partition = "both", .nodelist = "x1"}, "h200-141gb", "both", 1, 1, 1);
+	type(mapped, (p4d_job){.partition = "both", .nodelist = "z1"}, "a100-80gb", "both", 1, 1, 1);
+	type(mapped, (p4d_job){.partition = "both", .exclude = "y1,y2"}, "a100-80gb", "both", 2, 1, 1);
+}
+
 static void gpu_unknown(void **state)
 {
 	(void)state;
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "nowhere"}, P4D_E_GPU_OF_PARTITION,
-		"neither p4d.conf nor the cluster says which GPU partition `nowhere` has",
-		"p4d.conf: partition nowhere { gpu = \"GPU\" }, with a GPU that `p4d gpus` lists");
+		"no partition `nowhere` is known in this cluster",
+		"--partition=NAME, with a NAME that `sinfo -o \"%P %G\"` lists");
+	refused(nothing, (p4d_job){.gpus = "4", .partition = "cpu"}, P4D_E_GPU_OF_PARTITION,
+		"the nodes of partition `cpu` have no GPUs",
+		"--partition=NAME, with a NAME that `sinfo -o \"%P %G\"` lists with GPUs");
+	refused(nothing, (p4d_job){.gres = "gpu:4", .clusters = "other"}, P4D_E_GPU_OF_PARTITION,
+		"the GPUs of cluster `other` are not known here",
+		"submit on that cluster, or name the GPU: --gres=gpu:TYPE:COUNT");
+	type(mapped, (p4d_job){.gres = "gpu:h200:4", .clusters = "other"}, "h200-141gb", "", 1, 1, 0);
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "bare"}, P4D_E_GPU_OF_PARTITION,
 		"neither p4d.conf nor the cluster says which GPU partition `bare` has",
 		"p4d.conf: partition bare { gpu = \"GPU\" }, with a GPU that `p4d gpus` lists");
@@ -492,11 +629,14 @@ int main(void)
 	    cmocka_unit_test(memory_text),
 	    cmocka_unit_test(node_text),
 	    cmocka_unit_test(wanting_gpus),
+	    cmocka_unit_test(getting_gpus),
+	    cmocka_unit_test(flags_in_the_words_of_the_job),
 	    cmocka_unit_test(counting_gpus),
 	    cmocka_unit_test(geometry_that_is_open),
 	    cmocka_unit_test(no_gpus),
 	    cmocka_unit_test(gpu_from_the_file),
 	    cmocka_unit_test(gpu_from_the_cluster),
+	    cmocka_unit_test(gpu_of_the_nodes),
 	    cmocka_unit_test(gpu_unknown),
 	    cmocka_unit_test(host_memory),
 	    cmocka_unit_test(too_many_kinds),

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Slurm's lists of hosts, "h1,gpu[01-16,20],r[1-2]n[1-4]", read in place: nothing is allocated, and the work
+ * is bounded whatever the text.
+ */
+
+/* The hosts that a list names; 0: none, or too many to be the nodes of a job. */
+uint32_t p4d_hostlist__count(const char *list);
+
+/* True when a host is in the list. */
+bool p4d_hostlist__has(const char *list, const char *host);
+
+/* True when some host of a is in b; when that is too much to find out, too. */
+bool p4d_hostlist__overlap(const char *a, const char *b);
+
+/* True when every host of a is in b; false when that is too much to find out. */
+bool p4d_hostlist__within(const char *a, const char *b);

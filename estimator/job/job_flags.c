@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job asks Slurm for, written as options. */
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "job/job_internal.h"
+
+/* "h100:" of a request that names one type, else "". */
+static const char *type_of(const char *text, char *buf, size_t size)
+{
+	char type[48];
+	uint32_t count;
+	p4d_text out = p4d_text_in(buf, size);
+
+	if (p4d_gres__parse_gpus(text, true, type, sizeof(type), &count, NULL) > 0 && type[0])
+		p4d_text_print(&out, "%s:", type);
+	return buf;
+}
+
+/* The entries of a --gres that are not for GPUs: they stay. */
+static void write_others(const char *gres, p4d_text *out)
+{
+	for (const char *at = gres; *at; at += *at == ',') {
+		size_t prefix = strncasecmp(at, "gres:", 5) && strncasecmp(at, "gres/", 5) ? 0 : 5;
+		size_t length = strcspn(at, ",");
+		const char *name = at + prefix;
+		bool gpu = !strncasecmp(name, "gpu", 3) &&
+			   (length == prefix + 3 || name[3] == ':' || name[3] == '=');
+		if (length > prefix && !gpu)
+			p4d_text_print(out, "%.*s,", (int)(length - prefix), name);
+		at += length;
+	}
+}
+
+static void write_per_node(const p4d_job *job, const char *type, uint64_t gpus, p4d_text *out)
+{
+	if (job->gres && !job->per_node_option) {
+		p4d_text_print(out, " --gres=");
+		write_others(job->gres, out);
+		p4d_text_print(out, "gpu:%s%" PRIu64, type, gpus);
+	} else {
+		p4d_text_print(out, " --gpus-per-node=%s%" PRIu64, type, gpus);
+	}
+}
+
+/* As many tasks per GPU as now. */
+static void write_per_task(const p4d_job *job, uint32_t each, uint64_t nodes, uint64_t gpus, p4d_text *out)
+{
+	char type[64];
+
+	if (gpus % each)
+		each = 1;
+	p4d_text_print(out, " --ntasks=%" PRIu64 " --ntasks-per-node=%" PRIu64 " --gpus-per-task=%s%" PRIu32,
+		       nodes * (gpus / each), gpus / each, type_of(job->gpus_per_task, type, sizeof(type)),
+		       each);
+}
+
+const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size)
+{
+	p4d_text out = p4d_text_in(buf, size);
+	char type[64];
+	uint32_t each;
+
+	p4d_text_print(&out, "--nodes=%" PRIu64, nodes);
+	if (job->cpu) {
+		p4d_text_print(&out, " --ntasks-per-node=%" PRIu64, gpus_per_node);
+		return buf;
+	}
+	if (job->gpus)
+		p4d_text_print(&out, " --gpus=%s%" PRIu64, type_of(job->gpus, type, sizeof(type)),
+			       nodes * gpus_per_node);
+	if (job->gpus_per_task &&
+	    p4d_gres__parse_gpus(job->gpus_per_task, true, type, sizeof(type), &each, NULL) > 0)
+		write_per_task(job, each, nodes, gpus_per_node, &out);
+	else if (job->gres || !job->gpus || nodes > 1)
+		write_per_node(job, job->gres ? type_of(job->gres, type, sizeof(type)) : "", gpus_per_node,
+			       &out);
+	return buf;
+}
