@@ -169,7 +169,7 @@ static int find_durations(const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
 
 static int find_step(const p4d_gpu *gpu, p4d_simulation *s, p4d_error *err)
 {
-	p4d_timeline_work work = {NULL, 0};
+	p4d_timeline_work work = {0};
 
 	if (!s->timed)
 		return 0;

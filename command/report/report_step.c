@@ -17,7 +17,7 @@ const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT])
 
 int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err)
 {
-	p4d_timeline_work work = {NULL, 0};
+	p4d_timeline_work work = {0};
 	p4d_step step = {.seconds = 0};
 	int result = 0;
 

@@ -19,7 +19,11 @@ typedef struct guard {
 	p4d_request *request;
 	p4d_verdict *verdict;
 	p4d_search_space space;
+	p4d_search_budget budget;
 } guard;
+
+/* For the layout of a job, and once more for a fix: about 20 ms each, which models in use do not need. */
+enum { SEARCH_UNITS = 2000000 };
 
 /* A split made for other stages cannot be unset on a command line, only replaced. */
 static void write_split(const p4d_request *candidate, p4d_text *flags)
@@ -97,6 +101,25 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
+/* More than could be compared: the user may know better. */
+static void say_cut(const p4d_request *complete, p4d_verdict *v)
+{
+	p4d_message *message = p4d_verdict__say(
+	    v, P4D_E_SEARCH_CUT, "not all layouts were compared; tp, pp and micro-batch narrow them down");
+
+	snprintf(message->fix, sizeof(message->fix),
+		 "--p4d-tp=%" PRId64 " --p4d-pp=%" PRId64 " --p4d-micro-batch=%" PRId64,
+		 complete->value[P4D_TP], complete->value[P4D_PP], complete->value[P4D_MICRO_BATCH]);
+}
+
+static void admit_cut(p4d_error *err)
+{
+	p4d_error inner = *err;
+
+	p4d_fail(err, inner.code, "%.430s; not all layouts were compared", inner.text);
+	p4d_fix(err, "%s", inner.fix);
+}
+
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed. */
 static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
@@ -105,6 +128,7 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	char flags[400], where[400];
 	uint64_t nodes, gpus_per_node;
 
+	g->budget.left = SEARCH_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
 		if (g->verdict->policy.rewrite == P4D_REWRITE_ALL ||
 		    (g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX))) {
@@ -169,6 +193,10 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		return -1;
 	if (rc == 0)
 		say_choice(&asked, g->request, code, v);
+	if (rc == 0 && g->budget.cut)
+		say_cut(g->request, v);
+	else if (g->budget.cut)
+		admit_cut(err);
 	v->changed = code == P4D_E_CHANGED || v->messages > 0;
 	return rc;
 }
@@ -249,7 +277,9 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	}
 	v->policy = p4d_guard_policy(g->site, g->job, &v->geometry);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
+	g->budget = (p4d_search_budget){.left = SEARCH_UNITS};
 	g->space = (p4d_search_space){
+	    .budget = &g->budget,
 	    .nodes = v->geometry.nodes,
 	    .gpus_per_node = v->geometry.gpus_per_node,
 	    .published_batch = g->published_batch,

@@ -95,8 +95,7 @@ static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 		    w->entry[i].bound >= p4d_search__per_sequence(&found[count - 1]))
 			break;
 		revive(w, &w->entry[i], &candidate);
-		if (w->timed &&
-		    p4d_cost_step(&w->layout, w->space->capacity.gpu, &w->work, &candidate.step, NULL) < 0)
+		if (w->timed && p4d_search_candidate__time(w, w->entry[i].bound, &candidate.step) < 0)
 			continue;
 		count = keep(found, count, room, &candidate, w->space->safe);
 	}

@@ -21,6 +21,16 @@
  * omitted.
  */
 
+/*
+ * How long a search may take, in units of about 10 ns that are counted, not measured, so that everyone who
+ * asks gets the same answer. Where it does not suffice, long timelines are not run, and a layout counts with
+ * the lower bound of its step time; then the search ends with the best so far.
+ */
+typedef struct p4d_search_budget {
+	uint64_t left;
+	bool cut; /* it did not suffice */
+} p4d_search_budget;
+
 typedef struct p4d_search_space {
 	uint64_t nodes, gpus_per_node;
 	uint32_t published_batch; /* for the default of global-batch; 0 unknown */
@@ -29,6 +39,7 @@ typedef struct p4d_search_space {
 	double safe, limit; /* fractions of the capacity */
 	bool replace_user;  /* may change what the user set (rewrite = all): tp, cp, pp, vpp, micro-batch,
 			       recompute */
+	p4d_search_budget *budget; /* NULL: as long as it takes */
 } p4d_search_space;
 
 typedef struct p4d_candidate {

@@ -7,6 +7,10 @@
 #include "request/framework.h"
 #include "search/search_internal.h"
 
+/* Units of the budget: a layout and its bound; one that is not possible; its memory. Most bounds are cached.
+ */
+enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200 };
+
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 {
 	p4d_request_put(&w->trial, P4D_CP_COMM, cp_comm, P4D_BY_P4D);
@@ -83,7 +87,8 @@ static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 	*bytes = P4D_NOT_MODELLED;
 	if (w->too_large & bit)
 		return false;
-	const bool below = fits_somehow(w, bytes);
+	const bool below =
+	    p4d_search__take(w, TO_SUM + (uint64_t)w->trial.value[P4D_PP]) && fits_somehow(w, bytes);
 	if (!below)
 		w->too_large |= bit;
 	return below;
@@ -132,6 +137,19 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	};
 }
 
+int p4d_search_candidate__time(p4d_search_enumeration *w, double bound, p4d_step *step)
+{
+	p4d_error err = {.code = P4D_OK};
+
+	if (p4d_cost_step(&w->layout, w->space->capacity.gpu, &w->work, step, &err) == 0)
+		return 0;
+	if (!w->space->budget || err.code != P4D_E_OVERFLOW)
+		return -1;
+	w->space->budget->cut = true;
+	*step = (p4d_step){.seconds = bound * (double)w->layout.global_batch};
+	return 0;
+}
+
 /*
  * Evaluates the candidate when only the fastest is wanted: one that cannot beat the fastest so far is not
  * summed, and one that fits is timed at once.
@@ -142,8 +160,10 @@ static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
 	p4d_candidate candidate;
 	uint64_t bytes;
 
-	if (!p4d_search_candidate__build(w))
+	if (!p4d_search_candidate__build(w)) {
+		p4d_search__take(w, TO_FAIL);
 		return P4D_NOT_DIVISIBLE;
+	}
 	w->bound =
 	    p4d_cost_bound(&w->layout, space->capacity.gpu, &w->cache) / (double)w->layout.global_batch;
 	if (w->count && w->bound >= p4d_search__per_sequence(w->fastest))
@@ -151,7 +171,7 @@ static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
 	if (!fits(w, &bytes))
 		return P4D_TOO_LARGE;
 	p4d_search_candidate__fill(w, bytes, &candidate);
-	if (p4d_cost_step(&w->layout, space->capacity.gpu, &w->work, &candidate.step, NULL) < 0)
+	if (p4d_search_candidate__time(w, w->bound, &candidate.step) < 0)
 		return P4D_TOO_LARGE;
 	if (!w->count || p4d_search__better(&candidate, w->fastest, space->safe))
 		*w->fastest = candidate;
@@ -165,10 +185,14 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 	p4d_candidate candidate;
 	uint64_t bytes;
 
+	if (!p4d_search__take(w, TO_BUILD + (uint64_t)w->trial.value[P4D_PP] / 4))
+		return P4D_NOT_DIVISIBLE;
 	if (w->fastest)
 		return try_to_beat(w);
-	if (!p4d_search_candidate__build(w))
+	if (!p4d_search_candidate__build(w)) {
+		p4d_search__take(w, TO_FAIL);
 		return P4D_NOT_DIVISIBLE;
+	}
 	bool below = fits(w, &bytes);
 	w->counts.considered++;
 	if (!w->lean || bytes < w->counts.smallest.device_bytes) {

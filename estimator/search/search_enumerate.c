@@ -11,6 +11,7 @@
 #include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
+enum { TO_BEGIN = 1600, TO_DISCARD = 80 }; /* units of the budget */
 
 /* Where an option is open, its candidate value; otherwise the requested one stays. */
 static void propose(p4d_search_enumeration *w, p4d_option option, uint64_t value)
@@ -159,6 +160,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {
 	const p4d_schedule_kind *kind = p4d_schedule_kinds[schedule];
 	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS], chunks = kind->chunks;
+	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_VPP)->max;
 	/* vocab-2 holds less and waits less than vocab-1, which is tried only on request */
 	const bool first_kind =
 	    !p4d_is_open(w, P4D_VOCAB_PARALLEL) && w->asked->value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_1;
@@ -168,7 +170,10 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 		return;
 	/* more chunks are a little faster where transfers hide, and the bound then prunes fewer chunks; with
 	 * many micro-batches it prunes all where the vocabulary is sharded */
-	for (uint64_t vpp = chunks ? chunks : layers / pp; vpp >= (chunks ? chunks : 2); vpp--) {
+	for (uint64_t vpp = chunks               ? chunks
+			    : layers / pp < most ? layers / pp
+						 : most;
+	     vpp >= (chunks ? chunks : 2); vpp--) {
 		if (!chunks && (w->any || layers % vpp))
 			continue;
 		try_shape(w, pp, schedule, vpp, P4D_VOCAB_OFF);
@@ -180,6 +185,8 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 /* The schedules of a pipeline. */
 static void over_schedules(p4d_search_enumeration *w, uint64_t pp)
 {
+	if (!p4d_search__take(w, TO_DISCARD))
+		return;
 	if (!states_may_fit(w)) {
 		w->counts.considered++;
 		return;
@@ -250,7 +257,7 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w)
 {
 	uint64_t world = w->space->nodes * w->space->gpus_per_node;
 
-	if (!w->complete)
+	if (!w->complete || !p4d_search__take(w, TO_BEGIN))
 		return;
 	if (!p4d_is_open(w, P4D_TP)) {
 		over_context(w, world / asked_or_1(w, P4D_TP));
@@ -276,7 +283,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->any = w->lean = false;
 	w->fastest = NULL;
 	w->count = 0;
-	w->work = (p4d_timeline_work){NULL, 0};
+	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
 	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));
 	/* what does not depend on the layout */

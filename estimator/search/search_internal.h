@@ -52,7 +52,26 @@ static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option optio
 	return !p4d_is_set(w->asked, option);
 }
 
+/* Takes units off the budget; false: nothing is left. */
+static inline bool p4d_search__take(const p4d_search_enumeration *w, uint64_t units)
+{
+	p4d_search_budget *budget = w->space->budget;
+
+	if (!budget)
+		return true;
+	if (budget->left < units) {
+		budget->left = 0;
+		budget->cut = true;
+		return false;
+	}
+	budget->left -= units;
+	return true;
+}
+
 /* search_candidate.c */
+/* The step time of the candidate, or its bound where the budget does not suffice; -1: unknown. */
+int p4d_search_candidate__time(p4d_search_enumeration *w, double bound, p4d_step *step);
+
 /* P4D_TOO_SLOW: cannot beat the best found; whether it fits was not checked. */
 typedef enum p4d_search_outcome {
 	P4D_NOT_DIVISIBLE,

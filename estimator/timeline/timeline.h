@@ -54,6 +54,9 @@ void p4d_timeline_free(p4d_timeline *timeline, uint32_t stages);
 typedef struct p4d_timeline_work {
 	void *memory;
 	size_t bytes;
+	/* Passes that may still be looked at; NULL: any number. Where that is not enough, seconds fails:
+	 * OVERFLOW. */
+	uint64_t *budget;
 } p4d_timeline_work;
 int p4d_timeline_seconds(const p4d_schedule *s, const p4d_durations *d, p4d_timeline_work *work,
 			 double *seconds, double *bubble_fraction, p4d_error *err);

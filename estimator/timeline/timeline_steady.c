@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 enum {
 	SHAPES = 24,            /* cached graphs */
 	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
+	TO_BUILD = 12,          /* a graph costs as much as to simulate it so many times */
 	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace is used */
 };
 
@@ -224,6 +226,20 @@ static bool is_same(const p4d_schedule *a, const p4d_schedule *b)
 	       a->chunks == b->chunks && a->micro_batches == b->micro_batches;
 }
 
+/* Takes this much work, in passes, off the budget. */
+static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, p4d_error *err)
+{
+	const uint64_t passes = times * s->stages * s->chunks * s->micro_batches;
+
+	if (!work->budget)
+		return 0;
+	if (*work->budget < passes)
+		return p4d_fail(err, P4D_E_OVERFLOW, "a timeline of %" PRIu64 " passes is too long here",
+				passes);
+	*work->budget -= passes;
+	return 0;
+}
+
 /* The graph of a schedule with this number of micro-batches, built if not cached. */
 static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p4d_error *err)
 {
@@ -234,10 +250,10 @@ static graph_shape *find_shape(p4d_timeline_work *work, const p4d_schedule *s, p
 	for (unsigned i = 0; i < c->shapes; i++) {
 		if (is_same(&c->shape[i].graph.schedule, s)) {
 			c->shape[i].used = c->now;
-			return &c->shape[i];
+			return take(work, s, 3, err) < 0 ? NULL : &c->shape[i];
 		}
 	}
-	if (p4d_timeline_graph__build(s, &built.graph, err) < 0)
+	if (take(work, s, TO_BUILD, err) < 0 || p4d_timeline_graph__build(s, &built.graph, err) < 0)
 		return NULL;
 	/* the paces of all windows, after the ends of all nodes */
 	size_t doubles = (size_t)built.graph.nodes + (size_t)built.graph.windows * built.graph.period;
@@ -330,5 +346,5 @@ void p4d_timeline_work_free(p4d_timeline_work *work)
 	if (c)
 		free(c->cost);
 	free(c);
-	*work = (p4d_timeline_work){0};
+	*work = (p4d_timeline_work){.budget = work->budget};
 }

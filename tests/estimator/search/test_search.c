@@ -339,6 +339,61 @@ static void prints_its_cost(void **state)
 	}
 }
 
+/* Models that no one trains, of which a search without a budget takes seconds. */
+static void ends_within_its_budget(void **state)
+{
+	static const char *const shape =
+	    "model=x norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off "
+	    "head-dim=128 kv-heads=8 max-seq-len=8192 seq-len=8192 vocab=128256 ";
+	static const struct {
+		uint64_t nodes;
+		const char *flags;
+		bool cut;
+	} cases[] = {
+	    {4, "layers=80 hidden=8192 ffn=28672 heads=64", false},
+	    {1024, "layers=80 hidden=8192 ffn=28672 heads=64", false},
+	    {4096, "layers=65536 hidden=1024 ffn=4096 heads=8", true},
+	    {15120, "layers=55440 hidden=4096 ffn=8192 heads=64", true},
+	    {128,
+	     "layers=65536 hidden=64 ffn=64 heads=8 pp=1024 tp=1 cp=1 schedule=zb1p micro-batch=1 "
+	     "recompute=full global-batch=1048576",
+	     true},
+	};
+	const uint64_t units = 2000000;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_search_budget budget = {.left = units};
+		p4d_search_space space = space_of(cases[i].nodes, 8, "h100-80gb");
+		p4d_request r = {.model = ""}, first;
+		static p4d_candidate found[2];
+		p4d_search_counts counts = {0};
+		struct timespec from, to;
+		set_all(&r, shape);
+		set_all(&r, cases[i].flags);
+		p4d_request_default(&r, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
+		first = r;
+		space.budget = &budget;
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+		const bool any = p4d_search_preferred(&r, &space, &found[0], &counts);
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+		printf("%5d nodes: %6d units, %.2f ms\n", (int)cases[i].nodes, (int)(units - budget.left),
+		       1e3 * (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_nsec - from.tv_nsec));
+		assert_true(budget.left <= units);
+		if (budget.cut != cases[i].cut)
+			fail_msg("%s: cut %d", cases[i].flags, budget.cut);
+		/* everyone who asks gets the same answer; one that was not cut is that of a search without
+		 * budget */
+		p4d_search_budget again = {.left = units};
+		space.budget = budget.cut ? &again : NULL;
+		assert_int_equal(p4d_search_preferred(&first, &space, &found[1], &counts), any);
+		if (any)
+			assert_memory_equal(&found[0].request, &found[1].request, sizeof(found[0].request));
+		if (budget.cut)
+			assert_int_equal(again.left, budget.left);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +406,7 @@ int main(void)
 	    cmocka_unit_test(gives_up_as_little_as_possible),
 	    cmocka_unit_test(smallest_world),
 	    cmocka_unit_test(prints_its_cost),
+	    cmocka_unit_test(ends_within_its_budget),
 	    cmocka_unit_test(proposes_nothing_that_cannot_gain),
 	};
 	if (p4d_gpus_load(&gpus, NULL, NULL) < 0)
