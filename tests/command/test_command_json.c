@@ -411,9 +411,9 @@ static void lists_have_the_documented_schema(void **state)
 		    "attention_backward_efficiency hbm_efficiency link_efficiency multiprocessors sm status "
 		    "source");
 	assert_keys(conf, "file partitions cluster notes");
-	assert_keys(
-	    at(conf, "partitions.0"),
-	    "partition default gpus gpus_per_node mode safe limit_megatron limit_p4d rewrite require_plan");
+	assert_keys(at(conf, "partitions.0"), "partition default gpus gpus_per_node mode later from exempt "
+					      "safe limit_megatron limit_p4d rewrite "
+					      "require_plan min_gpus message");
 	json_object_put(models);
 	json_object_put(gpus);
 	json_object_put(conf);
