@@ -25,7 +25,7 @@ fi
 . "$dir/slurm/env"
 cd "$dir" || exit 1
 printf '#!/bin/sh\nsrun p4d-train\n' >job.sh
-conf=$dir/slurm/etc/p4d.conf
+conf=$dir/slurm/etc/p4d.conf models=$SOURCE/etc/models
 cp "$conf" good
 
 node="-N1 --gpus-per-node=8 --ntasks-per-node=8"
@@ -33,12 +33,12 @@ plan_for() { p4d plan --env --conf=good --gpu="$1" --model="$2" --nodes=1 --gpus
 fits=$(plan_for h100 llama13b)
 too_large=$(plan_for b200 llama2-70b)
 
-# submit_job KIND NAME
+# submit_job KIND NAME. Models by their files: without a p4d.conf the presets are those that were installed, and here none are.
 submit_job()
 {
 	case $1 in
-	0) sbatch -H --parsable -J "$2" $node --p4d-model=llama13b --p4d-tp=8 job.sh ;;
-	1) sbatch -H --parsable -J "$2" $node --p4d-model=llama2-70b --p4d-tp=8 --p4d-pp=1 job.sh ;;
+	0) sbatch -H --parsable -J "$2" $node --p4d-model="$models/llama13b.json" --p4d-tp=8 job.sh ;;
+	1) sbatch -H --parsable -J "$2" $node --p4d-model="$models/llama2-70b.json" --p4d-tp=8 --p4d-pp=1 job.sh ;;
 	2) SBATCH_JOB_NAME=$2 submit --gpus=8 --env="P4D_PLAN=$fits" ;;
 	*) SBATCH_JOB_NAME=$2 submit --gpus=8 --env="P4D_PLAN=$too_large" ;;
 	esac
@@ -60,7 +60,7 @@ client()
 				# a line with "error" makes a tool that reads stderr cancel the job
 				! grep -q 'error' "err$1" || echo "$kind $name complained $(tr '\n' ' ' <"err$1")"
 				break
-			elif grep -q 'P4D[0-9][0-9][0-9]' "err$1"; then
+			elif grep -qE 'error: p4d: \[|init_post_opt\(\) failed' "err$1"; then
 				echo "$kind $name refused $(tr '\n' ' ' <"err$1")"
 				break
 			fi
