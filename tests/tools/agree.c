@@ -105,7 +105,7 @@ static const aspect slurm_aspects[] = {
       "--constraint=h100&a100"}},
     {8, {"--nodelist=h1", "--nodelist=h1,h2", "--nodelist=h[1-2]", "--nodelist=a1", "--nodelist=a1,h1"}},
     {8, {"--exclude=h2", "--exclude=a1", "--exclude=a[1-2]", "--exclude=h1,h2"}},
-    {8, {"--exclusive", "--exclusive", "--exclusive=user", "--oversubscribe"}},
+    {8, {"--exclusive", "--exclusive", "--exclusive=user"}},
     {12, {"--account=trusted", "--account=staff", "--qos=normal"}},
     {12, {"--export=NONE", "--export=ALL", "--export=ALL,WANDB=on", "--export=NIL"}},
     {20,
