@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "job/job_internal.h"
+#include "job/hostlist.h"
 #include "job/sbatch.h"
 
 static const char *const field_names[P4D_SBATCH_FIELDS] = {
@@ -143,7 +144,9 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_SOCKETS_PER_NODE, &job->sockets_per_node, err) < 0 ||
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
-	/* as sbatch does, with a warning if it is less than was asked for at least */
+	/* as sbatch does: at least the nodes that are named; no more than tasks */
+	if (job->nodelist && job->min_nodes && p4d_hostlist__count(job->nodelist) > job->min_nodes)
+		job->min_nodes = p4d_hostlist__count(job->nodelist);
 	if (job->tasks && job->tasks < job->max_nodes)
 		job->max_nodes = job->tasks;
 	if (job->tasks && job->tasks < job->min_nodes)

@@ -39,7 +39,7 @@ rest()
 	done
 	request=$(printf '%s' '{"script": "#!/bin/sh\ntrue\n", "job": {"name": "'"$SBATCH_JOB_NAME"'", "hold": true, "nodes": ')
 	if [ "$version" -le 38 ]; then
-		request="$request 1, \"gres\": \"gpu:$gpus\", \"environment\": {$(echo "$environment" | sed 's/\("[A-Z0-9_]*\)=/\1": "/g')},"
+		request="$request 1, \"gres\": \"gpu:$gpus\", \"environment\": {$(echo "$environment" | sed 's/\("[A-Za-z0-9_]*\)=/\1": "/g')},"
 	else
 		request="$request \"1\", \"tres_per_node\": \"gres/gpu:$gpus\", \"environment\": [$environment],"
 	fi
@@ -69,7 +69,7 @@ accepted
 rest 8 $(plan --gpu=h100 --model=llama13b)
 accepted
 contains "$(job "$id" AdminComment)" "p4d"
-rest 8 P4D_TP=8 P4D_MODEL=llama13b
+rest 8 _SLURM_SPANK_OPTION_p4d_p4d_model=llama13b
 refused P4D040
 rest 8 $(plan --gpu=b200 --model=llama2-70b)
 refused P4D012
@@ -77,6 +77,6 @@ rest 4 $(plan --gpu=h100 --model=llama13b)
 refused P4D035
 # an answer to a job that passes has room for the message
 partition=warn
-rest 8 P4D_TP=8 P4D_MODEL=llama13b
+rest 8 _SLURM_SPANK_OPTION_p4d_p4d_model=llama13b
 accepted
 contains "$out" '"job_submit_user_msg": "p4d: [P4D040]'

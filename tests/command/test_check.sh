@@ -99,6 +99,8 @@ for nodes in -N2 -N1-2; do
 	exits 0 $check "$nodes" -n1 --gpus-per-node=8 --p4d-framework=megatron job.sh
 	prints "on 1 node of 8"
 done
+refused P4D013 $check -N1 -n1 --gpus-per-node=8 --p4d-framework=megatron --p4d-model=llama3-70b --wrap 'pretrain_gpt.py $P4D_MEGATRON_ARGS'
+says "fix: --nodes=3 --ntasks=3 --gpus-per-node=8"
 
 # the breakdown
 exits 0 $check --p4d-verbose job.sh

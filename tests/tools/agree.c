@@ -556,10 +556,9 @@ static difference compare(const job *j, trial *t)
 	if (t->did.refused != t->said.refused)
 		return VERDICT;
 	/* sbatch stops at the first component that is refused */
-	for (size_t i = 0; i < sizeof(t->did.codes); i++)
-		if (t->did.codes[i] > t->said.codes[i] ||
-		    (t->did.codes[i] < t->said.codes[i] && !(t->did.refused && j->components > 1)))
-			return CODES;
+	if (!(t->did.refused && j->components > 1) &&
+	    memcmp(t->did.codes, t->said.codes, sizeof(t->did.codes)) != 0)
+		return CODES;
 	for (int i = 0; !t->did.refused && i < COMPONENTS; i++)
 		if (strcmp(t->did.plan[i], t->said.plan[i]) != 0)
 			return PLAN;
