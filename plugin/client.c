@@ -11,4 +11,5 @@ const p4d_client_calls p4d_client = {
     .submit_step = p4d_submit_step,
     .step_judge = p4d_step_judge,
     .step_task = p4d_step_task,
+    .step_task_ended = p4d_step_task_ended,
 };

@@ -30,6 +30,7 @@ typedef struct p4d_client_calls {
 	/* slurmstepd, see spank_step.h */
 	void (*step_judge)(spank_t spank, const p4d_given *given, int argc, char **argv);
 	int (*step_task)(spank_t spank);
+	void (*step_task_ended)(spank_t spank);
 } p4d_client_calls;
 
 #define P4D_CLIENT_BUILD \

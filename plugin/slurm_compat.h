@@ -5,6 +5,7 @@
  * Differences between Slurm 22.05 and 26.05, and symbols that libslurmfull exports without declaring them in
  * a public header.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,17 @@
 #else
 #define P4D_LOAD_JOB(reply, id, flags) slurm_load_job(reply, id, flags)
 #define P4D_RESPONSE_JOB_ID(response) ((response)->job_id)
+#endif
+
+/* What scancel does to a step; Slurm has changed the arguments twice. */
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+#define P4D_CANCEL_STEP(job, step) \
+	slurm_kill_job_step(&(slurm_step_id_t){.job_id = (job), .step_id = (step), .step_het_comp = NO_VAL}, \
+			    SIGKILL, 0)
+#elif SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0)
+#define P4D_CANCEL_STEP(job, step) slurm_kill_job_step(job, step, SIGKILL, 0)
+#else
+#define P4D_CANCEL_STEP(job, step) slurm_kill_job_step(job, step, SIGKILL)
 #endif
 
 /* job_modify can tell the user why from 23.02 on. */

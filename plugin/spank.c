@@ -22,6 +22,7 @@ SPANK_PLUGIN(p4d, 1)
 int slurm_spank_init(spank_t spank, int argc, char **argv);
 int slurm_spank_init_post_opt(spank_t spank, int argc, char **argv);
 int slurm_spank_task_init(spank_t spank, int argc, char **argv);
+int slurm_spank_task_exit(spank_t spank, int argc, char **argv);
 #pragma GCC visibility pop
 
 int slurm_spank_init(spank_t spank, int argc, char **argv)
@@ -102,4 +103,15 @@ int slurm_spank_task_init(spank_t spank, int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	return client ? client->step_task(spank) : 0;
+}
+
+int slurm_spank_task_exit(spank_t spank, int argc, char **argv)
+{
+	const p4d_client_calls *client = p4d_spank_client_opened();
+
+	(void)argc;
+	(void)argv;
+	if (client)
+		client->step_task_ended(spank);
+	return 0;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spank_step.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "guard/guard.h"
 #include "job/export.h"
@@ -135,11 +137,36 @@ void p4d_step_judge(spank_t spank, const p4d_given *given, int argc, char **argv
 	p4d_record_free(&record);
 }
 
+/* The other nodes know nothing of the verdict. */
+static bool other_nodes_run(spank_t spank)
+{
+	uint32_t nodes = 0;
+
+	return refused && spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS && nodes > 1;
+}
+
 int p4d_step_task(spank_t spank)
 {
 	int task = 0;
 
 	if (said[0] && spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && !task)
 		p4d_spank_report_text(said);
+	if (other_nodes_run(spank))
+		sleep(1); /* what has not started cannot be ended */
 	return refused ? -1 : 0;
+}
+
+void p4d_step_task_ended(spank_t spank)
+{
+	static bool ended;
+	uint32_t job_id = 0, step_id = 0;
+
+	if (ended || !other_nodes_run(spank))
+		return;
+	ended = true;
+	spank_get_item(spank, S_JOB_ID, &job_id);
+	spank_get_item(spank, S_JOB_STEPID, &step_id);
+	if (P4D_CANCEL_STEP(job_id, step_id))
+		slurm_info("p4d: cannot cancel the refused step %u.%u on its other nodes: %s", job_id,
+			   step_id, slurm_strerror(errno));
 }

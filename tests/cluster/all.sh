@@ -22,7 +22,7 @@ without_rights()
 # do in the daemons, files that they read, processes and memory of jobs. What sbatch's plugin says is the same for everybody.
 without=(bypass_spank c_api complete_plan_without_spank completed conf_reload edited_options exempt_account job_key live_cluster
 	loopback_only mode_observe modify nested_sbatch override refused_with_fix require_plan rewrite_reaches_steps salloc srun
-	step_differs step_without_plan tampered_batch tampered_step train)
+	step_differs step_without_plan tampered_batch tampered_nodes tampered_step train)
 tests=("${without[@]/#/$here/test_}")
 
 exec 2>&1
