@@ -62,11 +62,13 @@ int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err)
 	partition_info_msg_t *partitions = NULL;
 	node_info_msg_t *nodes = NULL;
 	p4d_cluster fresh = {0};
-	int rc = 0;
+	int rc = 0, why = 0;
 
-	if (slurm_load_partitions(0, &partitions, SHOW_ALL) || slurm_load_node(0, &nodes, SHOW_ALL))
+	if (slurm_load_partitions(0, &partitions, SHOW_ALL) || slurm_load_node(0, &nodes, SHOW_ALL)) {
+		why = errno;
 		rc = p4d_fail(err, P4D_E_IO, "cannot get the GPUs of the partitions from slurmctld: %s",
-			      slurm_strerror(errno));
+			      slurm_strerror(why));
+	}
 	for (uint32_t i = 0; !rc && i < partitions->record_count; i++)
 		if (add_partition(&fresh, &partitions->partition_array[i], nodes) < 0)
 			rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the partitions of the cluster");
@@ -80,5 +82,6 @@ int p4d_cluster_load(p4d_cluster *cluster, p4d_error *err)
 		fold_names(&fresh);
 		*cluster = fresh;
 	}
+	errno = why;
 	return rc;
 }

@@ -112,6 +112,19 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
+/* What the submitting side has printed right before, reason and fix, is not repeated. */
+static void refer_to(const p4d_note *note, p4d_verdict *verdict)
+{
+	p4d_message *first = &verdict->message[0];
+
+	if (note->outcome != P4D_OUTCOME_REFUSE || !p4d_note_same_reason(note, verdict))
+		return;
+	verdict->messages = 1;
+	first->code = note->code[0];
+	first->fix[0] = '\0';
+	snprintf(first->text, sizeof(first->text), "refused, for the reason that p4d gave above");
+}
+
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
 	p4d_environment env = {0};
@@ -141,6 +154,8 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 			rc = P4D_REFUSED;
 		else if (verdict.plan[0] || desc->admin_comment)
 			approve(site, desc, &verdict);
+		if (noted)
+			refer_to(&note, &verdict);
 		/* what the submitting side completed or noted it has reported on */
 		if (verdict.action == P4D_REJECT ||
 		    (verdict.action == P4D_WARN && !p4d_environment_plan(&env) && !noted))

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spank_submit.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "accounting.h"
@@ -62,12 +64,25 @@ static bool open_site(submission *s, int argc, char **argv)
 	return s->site;
 }
 
+/* slurmctld starts again; sbatch itself will wait for it, too. */
+static bool is_away(int error)
+{
+	return (error >= SLURM_COMMUNICATIONS_CONNECTION_ERROR &&
+		error <= SLURM_COMMUNICATIONS_SHUTDOWN_ERROR) ||
+	       (error >= SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR &&
+		error <= SLURMCTLD_COMMUNICATIONS_SHUTDOWN_ERROR);
+}
+
 static const p4d_cluster *ask_cluster(void *context)
 {
+	const struct timespec pause = {.tv_nsec = 300000000};
 	submission *s = context;
 
-	if (!s->cluster_asked)
-		p4d_cluster_load(&s->cluster, NULL);
+	for (int tries = 5; !s->cluster_asked && tries; tries--) {
+		s->cluster_asked = !p4d_cluster_load(&s->cluster, NULL) || !is_away(errno);
+		if (!s->cluster_asked)
+			nanosleep(&pause, NULL);
+	}
 	s->cluster_asked = true;
 	return s->cluster.count ? &s->cluster : NULL;
 }

@@ -85,6 +85,15 @@ static bool adopt(const p4d_note *note, p4d_verdict *verdict)
 	return true;
 }
 
+bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict)
+{
+	const p4d_code code = verdict->messages ? verdict->message[0].code : P4D_OK;
+
+	/* slurmctld does not look for another layout */
+	return code &&
+	       (note->code[0] == code || (code == P4D_E_DOES_NOT_FIT && note->code[0] == P4D_E_NO_LAYOUT));
+}
+
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
 {
 	const p4d_policy *policy = &verdict->policy;
@@ -101,7 +110,7 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)
 		return adopt(note, verdict);
 	}
 	if (verdict->action == P4D_REJECT || verdict->would_reject) {
-		if (verdict->messages && first->code == note->code[0] && !first->fix[0])
+		if (p4d_note_same_reason(note, verdict) && !first->fix[0])
 			memcpy(first->fix, note->fix, sizeof(note->fix));
 		return false;
 	}

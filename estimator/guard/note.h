@@ -23,6 +23,9 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX]);
 /* Reads a note; false: there is none, or it is not one that p4d writes. */
 bool p4d_note_read(const char *line, p4d_note *note);
 
+/* True when the submitting side names the reason that slurmctld has found, too. */
+bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict);
+
 /*
  * Adds the note to slurmctld's own verdict of a job with options. In place of NO_PLAN stands why there is no
  * plan, a refusal for the same reason gets the note's fix, and what passes is reported as the submitting side

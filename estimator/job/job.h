@@ -34,8 +34,9 @@ typedef struct p4d_job {
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all; /* --mem=0: all of the node */
 	bool exclusive;
-	bool cpu;           /* trains on the host: a rank is a task, and no GPU is needed */
-	const char *script; /* text of the batch script; NULL for srun and salloc */
+	const p4d_gpu *assumed; /* where neither the site nor the cluster tells the GPU; NULL: an error */
+	bool cpu;               /* trains on the host: a rank is a task, and no GPU is needed */
+	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
 } p4d_job;
 

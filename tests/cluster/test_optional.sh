@@ -19,6 +19,8 @@ silent
 # too large: with a plan, and the fix of the side that submitted
 run sbatch -H $node $toobig job.sh
 refused P4D013 slurmctld
+says "refused, for the reason that p4d gave above"
+same "$(printf '%s\n' "$err" | grep -c 'p4d: fix:')" 1 "fixes"
 # options and no plan: what they mean is unknown
 run sbatch -H $node --p4d-model=nosuchmodel job.sh
 by_slurmctld

@@ -360,6 +360,23 @@ static void facts_that_are_missing(void **state)
 	assert_int_equal(t->verdict.message[1].code, P4D_E_NOT_JUDGED);
 }
 
+/* Right after its start slurmctld has no facts of the cluster yet. */
+static void the_gpu_of_the_plan_where_nothing_else_tells(void **state)
+{
+	static p4d_verdict v;
+	static char small[P4D_PLAN_MAX], large[P4D_PLAN_MAX];
+	p4d_job nowhere = ON("unknown", 1);
+
+	strcpy(small, submit(*state, ON("h100", 1), MODEL_13B "tp=8")->verdict.plan);
+	strcpy(large, submit(*state, ON("h100", 1), MODEL_70B "tp=8 pp=1 micro-batch=8")->verdict.plan);
+	p4d_guard_verify(*state, &nowhere, NULL, NULL, small, NULL, &v);
+	assert_int_equal(v.action, P4D_PASS);
+	assert_true(v.judged);
+	p4d_guard_verify(*state, &nowhere, NULL, NULL, large, NULL, &v);
+	assert_int_equal(v.action, P4D_REJECT);
+	assert_int_equal(v.message[0].code, P4D_E_DOES_NOT_FIT);
+}
+
 static void unmodelled_architectures(void **state)
 {
 	static const struct {
@@ -773,6 +790,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),
+	    cmocka_unit_test(the_gpu_of_the_plan_where_nothing_else_tells),
 	    cmocka_unit_test(open_flags_are_completed),
 	    cmocka_unit_test(one_rank_on_mig),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
