@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Beside a site's job_submit.lua: behind it p4d judges the partition to which it routed a job, and both texts reach the user;
+# before it p4d judges what the user asked for.
+. "${0%/*}/lib.sh"
+
+directory=$(sed -n 's/^PluginDir=\([^:]*\).*/\1/p' "$SLURM_CONF")
+[ -e "$directory/job_submit_lua.so" ] || skip "no job_submit_lua.so"
+own=$work/cluster shared=$SLURM_CONF preload=${LD_PRELOAD:-} cluster=$SOURCE/tests/cluster/cluster.sh
+at_end()
+{
+	"$cluster" stop "$own"
+	export SLURM_CONF="$shared" LD_PRELOAD="$preload"
+}
+"$cluster" start --auth=none --plugins="$BUILD/.libs" --data="$SOURCE/etc" --no-nodes "$own" || fail "no cluster"
+. "$own/env"
+cat >"$own/etc/job_submit.lua" <<'END'
+function slurm_job_submit(job, partitions, uid)
+	slurm.log_user("lua was here")
+	if job.name == "routed" then
+		job.partition = "a100"
+	end
+	return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+	return slurm.SUCCESS
+end
+return slurm.SUCCESS
+END
+
+# restarted PLUGINS
+restarted()
+{
+	"$cluster" crash "$own" controller
+	sed -i "s/^JobSubmitPlugins=.*/JobSubmitPlugins=$1/" "$own/etc/slurm.conf"
+	"$cluster" boot "$own" controller || {
+		grep -qi 'liblua' "$own"/log/slurmctld.* && skip "job_submit_lua.so finds no liblua of its version"
+		fail "slurmctld did not start with $1: $(tail -5 "$own"/log/slurmctld.*)"
+	}
+}
+unplanned() { run env _SLURM_SPANK_OPTION_p4d_p4d_model=llama13b SLURM_CONF="$work/slurm.conf" sbatch -H $node job.sh; }
+
+for order in lua,p4d p4d,lua; do
+	echo "-- $order"
+	restarted "$order"
+	(without_spank)
+	unplanned
+	refused P4D040 slurmctld
+	[ "$order" = p4d,lua ] || says "lua was here"
+	run sbatch -H $node $full job.sh
+	accepted
+	says "lua was here"
+	does_not_say rror
+	same "$(job "$id" Partition)" h100
+	contains "$(job "$id" AdminComment)" p4d:
+	run sbatch -H -J routed $node $full job.sh
+	if [ "$order" = lua,p4d ]; then
+		[ "$status" != 0 ] || fail "the partition that lua chose was not judged"
+		says "p4d: [P4D0"
+		says "lua was here"
+	else
+		accepted
+		same "$(job "$id" Partition)" a100
+	fi
+done
