@@ -35,7 +35,7 @@ restarted()
 	sed -i "s/^JobSubmitPlugins=.*/JobSubmitPlugins=$1/" "$own/etc/slurm.conf"
 	"$cluster" boot "$own" controller || {
 		grep -qi 'liblua' "$own"/log/slurmctld.* && skip "job_submit_lua.so finds no liblua of its version"
-		fail "slurmctld did not start with $1: $(tail -5 "$own"/log/slurmctld.*)"
+		fail "slurmctld did not start with $1: $(cat "$own"/log/slurmctld.*)"
 	}
 }
 unplanned() { run env _SLURM_SPANK_OPTION_p4d_p4d_model=llama13b SLURM_CONF="$work/slurm.conf" sbatch -H $node job.sh; }

@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# No job that passes is shown a line with "error", whatever p4d lacks where it is submitted or in slurmctld: users take such a
+# line for the reason when their job fails later.
+. "${0%/*}/lib.sh"
+
+shared=$SLURM_CONF
+bin=$BUILD/.libs
+# with_client DIRECTORY: p4d.so from there, in a slurm.conf of the user's own; the p4d.conf there, if any, is what it reads
+with_client()
+{
+	echo "required $1/p4d.so${2:+ conf=$2}" >"$work/plugstack.conf"
+	sed "s|^PlugStackConfig=.*|PlugStackConfig=$work/plugstack.conf|" "$shared" >"$work/slurm.conf"
+	export SLURM_CONF="$work/slurm.conf"
+}
+passes()
+{
+	run "$@"
+	accepted
+	does_not_say rror
+}
+# submissions PARTITION: of every kind on which p4d has something to say
+submissions()
+{
+	passes sbatch -H -p "$1" $node job.sh
+	passes sbatch -H -p "$1" $node $toobig job.sh
+	passes sbatch -H -p "$1" $node --p4d-model=no-such-model job.sh
+	passes sbatch -H -p "$1" $node --p4d-model=llama13b --p4d-tp=3 job.sh
+	passes sbatch -H -p "$1" $node --p4d-model=llama13b job.sh
+	passes sbatch -H -p "$1" --p4d-model=llama13b job.sh
+}
+
+for partition in warn observe off; do
+	submissions "$partition"
+done
+
+echo "-- without libp4d-client.so"
+mkdir alone
+cp "$bin/p4d.so" alone/
+echo "no library" >alone/libp4d-client.so
+with_client "$work/alone"
+for partition in warn observe off; do
+	submissions "$partition"
+done
+
+printf 'mode = enforced\nversion = 1\n' >broken.conf
+mkdir unreadable.conf
+for conf in missing broken unreadable; do
+	echo "-- p4d.conf is $conf"
+	with_client "$bin" "$work/$conf.conf"
+	for partition in warn observe off; do
+		submissions "$partition"
+	done
+	passes sbatch -H $node $full job.sh
+done
+
+echo "-- steps that differ, that have no plan, and with every variant of the client"
+cat >steps.sh <<END
+for conf in "$shared" "$work/slurm.conf"; do
+	export SLURM_CONF="\$conf"
+	srun -n1 --p4d-tp=4 true
+	srun -n1 --p4d-tp=8 true
+	srun -n1 env -u P4D_PLAN true
+done
+END
+export SLURM_CONF="$shared"
+for partition in warn observe; do
+	passes salloc -p "$partition" $node --p4d-model=llama13b --p4d-tp=8 sh steps.sh
+	passes salloc -p "$partition" $node sh steps.sh
+done
+
+echo "-- slurmctld without p4d, and without a p4d.conf"
+own=$work/cluster preload=${LD_PRELOAD:-} cluster=$SOURCE/tests/cluster/cluster.sh
+at_end()
+{
+	"$cluster" stop "$own"
+	export SLURM_CONF="$shared" LD_PRELOAD="$preload"
+}
+"$cluster" start --auth=none --plugins="$bin" --data="$SOURCE/etc" --no-nodes "$own" || fail "no cluster"
+. "$own/env"
+# restarted LINE: with this line about JobSubmitPlugins
+restarted()
+{
+	"$cluster" crash "$own" controller
+	sed -i "s/^#*JobSubmitPlugins=.*/$1/" "$SLURM_CONF"
+	"$cluster" boot "$own" controller || fail "slurmctld did not start: $(cat "$own"/log/slurmctld.*)"
+}
+restarted '#JobSubmitPlugins='
+passes sbatch -H $node job.sh
+passes sbatch -H $node $full job.sh
+passes sbatch -H $node --p4d-model=llama13b job.sh
+rm "$own/etc/p4d.conf"
+rm -rf "$own"/state/p4d*
+submissions h100
+restarted JobSubmitPlugins=p4d
+submissions h100
