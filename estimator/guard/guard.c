@@ -302,8 +302,10 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict)
 {
+	char name[P4D_PARTITION_NAME];
+	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
 	guard g = {.site = site,
-		   .job = job,
+		   .job = &named,
 		   .published_batch = published_batch,
 		   .request = request,
 		   .verdict = verdict};
@@ -314,7 +316,7 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 		return;
 	}
 	memset(verdict, 0, sizeof(*verdict));
-	verdict->policy = p4d_guard_policy(site, job, NULL);
+	verdict->policy = p4d_guard_policy(site, &named, NULL);
 	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
 	    complete(&g, source, context, &err) < 0)
 		p4d_verdict__error(verdict, &err);

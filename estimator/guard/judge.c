@@ -31,6 +31,23 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
 	return policy;
 }
 
+p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			      void *context, char name[P4D_PARTITION_NAME])
+{
+	const bool open = (!job->partition || !*job->partition) && !job->clusters;
+	const p4d_cluster *cluster =
+	    open && source && !p4d_site_partition_of(site, NULL) ? source(context) : NULL;
+	p4d_job named = *job;
+
+	for (size_t i = 0; cluster && i < cluster->count; i++)
+		if (cluster->row[i].is_default) {
+			memcpy(name, cluster->row[i].partition, P4D_PARTITION_NAME);
+			named.partition = name;
+			break;
+		}
+	return named;
+}
+
 static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;

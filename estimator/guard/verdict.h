@@ -26,6 +26,13 @@ bool p4d_verdict__is_fault_of_site(p4d_code code);
 void p4d_verdict__finish(p4d_verdict *verdict, const char *override_reason);
 
 /*
+ * The job in the partition that it gets without naming one, for the policies that apply there: where p4d.conf
+ * marks none as the default, the cluster's. name keeps it.
+ */
+p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			      void *context, char name[P4D_PARTITION_NAME]);
+
+/*
  * Shared checks of a complete request: layout, memory against the limit, host memory, tasks, script. Fills
  * the verdict's layout, estimate and messages. Returns 0 when the job may pass, -1 when it was refused
  * (reason in *err).

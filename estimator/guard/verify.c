@@ -178,21 +178,23 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      const char *plan, const p4d_request *options, p4d_verdict *verdict)
 {
+	char name[P4D_PARTITION_NAME];
+	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
 	p4d_error err = {.code = P4D_OK};
 	p4d_request request;
 	int rc = 0;
 
 	memset(verdict, 0, sizeof(*verdict));
 	memset(&request, 0, sizeof(request));
-	verdict->policy = p4d_guard_policy(site, job, NULL);
+	verdict->policy = p4d_guard_policy(site, &named, NULL);
 	if (verdict->policy.exempt || verdict->policy.mode == P4D_MODE_OFF) {
 		p4d_verdict__finish(verdict, NULL);
 		return;
 	}
 	if (!plan || !*plan)
-		rc = check_missing(site, job, source, context, options, verdict, &err);
+		rc = check_missing(site, &named, source, context, options, verdict, &err);
 	else
-		rc = verify(site, job, source, context, plan, options, &request, verdict, &err);
+		rc = verify(site, &named, source, context, plan, options, &request, verdict, &err);
 	if (rc < 0)
 		p4d_verdict__error(verdict, &err);
 	else if (plan)

@@ -40,9 +40,11 @@ typedef struct p4d_job {
 	size_t script_length;
 } p4d_job;
 
+enum { P4D_PARTITION_NAME = 64 };
+
 /* One (partition, GPU type) pair of the live cluster; the numbers are the least over its nodes. */
 typedef struct p4d_partition_facts {
-	char partition[64];
+	char partition[P4D_PARTITION_NAME];
 	char gpu_type[48]; /* GRES type, "" when untyped */
 	char features[128];
 	uint32_t gpus_per_node; /* 0: nodes without GPUs */

@@ -608,6 +608,46 @@ static p4d_verdict *verify(const p4d_site *site, p4d_job job, const char *plan, 
 	return &v;
 }
 
+static const p4d_cluster *default_h100(void *unused)
+{
+	static p4d_partition_facts facts = {
+	    .partition = "h100", .gpu_type = "h100", .gpus_per_node = 8, .is_default = true};
+	static const p4d_cluster cluster = {1, &facts};
+
+	(void)unused;
+	return &cluster;
+}
+
+/* A policy is that of the partition, also where the job leaves its name to Slurm. */
+static void the_default_partition_has_its_policy(void **state)
+{
+	static const char *const texts[] = {
+	    "mode = enforce\npartition \"h*\" { gpu = \"h100-80gb\"\n require_plan = true }\n",
+	    "mode = enforce\npartition h100 { require_plan = true }\n",
+	    "mode = enforce\nrequire_plan = {\"h100\"}\n",
+	};
+	static p4d_verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		p4d_site *site = load(texts[i]);
+		p4d_job job = ON(NULL, 1);
+		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
+		assert_int_equal(v.action, P4D_REJECT);
+		assert_int_equal(v.message[0].code, P4D_E_PLAN_REQUIRED);
+		/* and where it is submitted */
+		trial t = {.job = job};
+		set_all(&t.request, MODEL_13B "unmodelled=peft");
+		p4d_guard_complete(site, &job, default_h100, NULL, 0, &t.request, &t.verdict);
+		expect(&t, P4D_REJECT, P4D_E_UNMODELLED);
+		/* what another cluster has as its default is not known */
+		job.clusters = "other";
+		p4d_guard_verify(site, &job, default_h100, NULL, NULL, NULL, &v);
+		assert_int_equal(v.action, P4D_PASS);
+		p4d_site_free(site);
+	}
+}
+
 /* min_gpus: smaller jobs are completed and pass, whatever they take, and need no plan. */
 static void small_jobs_are_left_alone(void **state)
 {
@@ -811,6 +851,7 @@ int main(void)
 	    cmocka_unit_test(slurmctld_reads_the_script),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
 	    cmocka_unit_test(nobody_gets_past_the_check_on_the_host),
+	    cmocka_unit_test(the_default_partition_has_its_policy),
 	    cmocka_unit_test(small_jobs_are_left_alone),
 	    cmocka_unit_test(plans_are_required_or_complete),
 	    cmocka_unit_test(plans_must_match_the_job),
