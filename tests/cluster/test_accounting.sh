@@ -115,3 +115,8 @@ site "user $user { mode = warn }"
 run sbatch -H $node $toobig job.sh
 accepted
 says P4D013
+# this cluster is no other, whose GPUs nobody knew here
+site 'admin_comment = digest'
+run sbatch -M p4d -H $node $full job.sh
+accepted
+silent

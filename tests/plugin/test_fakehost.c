@@ -129,6 +129,16 @@ static void a_plan_passes_and_is_approved(void **state)
 	approve_as("");
 }
 
+/* slurmctld knows the presets: a plan with other numbers says so. */
+static void numbers_that_are_not_the_models_are_named(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_planned("h100", GOOD " layers=4");
+	fakehost_submit(&host, desc, &said);
+	assert_non_null(strstr(desc->admin_comment, "model=llama13b,layers%3d4"));
+	fakehost_free(desc);
+}
+
 static void judging_again_changes_nothing(void **state)
 {
 	(void)state;
@@ -178,7 +188,11 @@ static void what_does_not_fit_is_refused(void **state)
 	/* for other nodes than it runs on */
 	job_desc_msg_t *desc = job_planned("h100", GOOD);
 	desc->min_nodes = desc->max_nodes = 2;
-	expect(desc, false, "[P4D035]");
+	expect(desc, false, "p4d: fix: --nodes=1 --gres=gpu:8");
+	desc = job_planned("h100", GOOD);
+	desc->min_nodes = desc->max_nodes = 2;
+	fakehost_env(desc, "SLURM_GPUS_PER_NODE", "8");
+	expect(desc, false, "p4d: fix: --nodes=1 --gpus-per-node=8");
 	desc = job_planned("h100", GOOD);
 	fakehost_set(&desc->tres_per_node, NULL);
 	expect(desc, false, "[P4D030]");
@@ -276,6 +290,19 @@ static void nobody_writes_lines_of_the_log(void **state)
 	assert_int_equal(verdicts_logged(), 8);
 	assert_non_null(strstr(fakehost_log(), " verdict=\"pass\" code=\"\" job=\"x\\\" verdict"));
 	assert_non_null(strstr(fakehost_log(), " phase=\"train\" need_gib=\""));
+}
+
+static void what_other_plugins_said_stays(void **state)
+{
+	job_desc_msg_t *desc = job_planned("h100", LARGE);
+	char *text = NULL;
+
+	(void)state;
+	fakehost_set(&text, "lua: see the wiki");
+	assert_int_not_equal(host.job_submit(desc, FAKEHOST_UID, &text), SLURM_SUCCESS);
+	assert_memory_equal(text, "lua: see the wiki\np4d: [P4D012] ", 32);
+	fakehost_set(&text, NULL);
+	fakehost_free(desc);
 }
 
 static void a_plan_can_be_required(void **state)
@@ -587,6 +614,20 @@ static void updates_are_judged_again(void **state)
 	change = fakehost_desc();
 	change->pn_min_memory = 100;
 	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	/* what is emptied is gone */
+	change = fakehost_desc();
+	fakehost_set(&change->tres_per_node, "");
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+
+	/* a job that would be refused as it is may be changed where that is not the reason */
+	job = job_planned("h100", LARGE);
+	change = fakehost_desc();
+	fakehost_set(&change->features, "rack1");
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	fakehost_set(&change->partition, "a100");
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
 	/* a plain job may move anywhere, except where a plan is required */
@@ -892,11 +933,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(plain_jobs_are_left_alone),
 	    TEST(a_plan_passes_and_is_approved),
+	    TEST(numbers_that_are_not_the_models_are_named),
 	    TEST(judging_again_changes_nothing),
 	    TEST(comments_of_others_are_kept),
 	    TEST(what_does_not_fit_is_refused),
 	    TEST(modes_are_honoured),
 	    TEST(nobody_writes_lines_of_the_log),
+	    TEST(what_other_plugins_said_stays),
 	    TEST(a_plan_can_be_required),
 	    TEST(options_without_a_plan_are_refused),
 	    TEST(what_sbatch_decided_is_logged),

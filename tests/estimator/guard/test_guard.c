@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "guard/guard.h"
+#include "guard/note.h"
 #include "model/model.h"
 
 #define SITE \
@@ -22,6 +23,7 @@
 	"partition picky { gpu = \"h100-80gb\"\n unmodelled = reject }\n" \
 	"partition relaxed { gpu = \"h100-80gb\"\n require_plan = true\n unmodelled = pass }\n" \
 	"partition unknown { mode = enforce }\n" \
+	"partition wary { gpu = \"h100-80gb\"\n on_error = reject }\n" \
 	"partition \"some-*\" { min_gpus = 16\n message = \"Ask help@site, or see https://site/p4d\"\n" \
 	"	gpu = \"h100-80gb\"\n gpus_per_node = 8\n require_plan = true }\n" \
 	"user novice { require_plan = true }\n" \
@@ -358,6 +360,25 @@ static void facts_that_are_missing(void **state)
 	trial *t = submit(*state, ON("unknown", 1), MODEL_13B "tp=8");
 	expect(t, P4D_WARN, P4D_E_GPU_OF_PARTITION);
 	assert_int_equal(t->verdict.message[1].code, P4D_E_NOT_JUDGED);
+	/* the GPUs of another cluster are that one's to judge, whatever this one does with its own gaps */
+	job = ON("wary", 1);
+	job.clusters = "other";
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_WARN, P4D_E_GPU_OF_PARTITION);
+}
+
+/* A model that no one trains: the search ends, and the verdict says that it was cut short. */
+static void a_search_ends_and_says_so(void **state)
+{
+	static const char model[] =
+	    "model=x norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off "
+	    "head-dim=128 kv-heads=8 heads=8 hidden=1024 ffn=4096 vocab=128256 "
+	    "max-seq-len=8192 layers=65536 ";
+	trial *t = submit(*state, ON("h100", 4096), model);
+
+	assert_int_equal(t->verdict.action, P4D_PASS);
+	assert_int_equal(t->verdict.messages, 2);
+	assert_int_equal(t->verdict.message[1].code, P4D_E_SEARCH_CUT);
+	assert_non_null(strstr(t->verdict.message[1].fix, "--p4d-tp="));
 }
 
 /* Right after its start slurmctld has no facts of the cluster yet. */
@@ -674,6 +695,23 @@ static void small_jobs_are_left_alone(void **state)
 	assert_null(strstr(t->text, "help@site"));
 }
 
+/* Options without a plan pass for a fault of the site only where the site lets such jobs pass. */
+static void notes_that_pass(void **state)
+{
+	static const struct {
+		const char *partition;
+		p4d_action action;
+	} cases[] = {{"h100", P4D_PASS}, {"wary", P4D_REJECT}, {"strict", P4D_REJECT}};
+	p4d_note note;
+
+	assert_true(p4d_note_read("not-judged\tP4D060,P4D115\tp4d.conf:1: syntax\t", &note));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_verdict *v = verify(*state, ON(cases[i].partition, 1), NULL, "model=llama13b");
+		assert_true(p4d_note_heed(&note, v));
+		assert_int_equal(v->action, cases[i].action);
+	}
+}
+
 static void plans_are_required_or_complete(void **state)
 {
 	p4d_verdict *v = verify(*state, ON("h100", 1), NULL, "");
@@ -842,6 +880,8 @@ int main(void)
 	    cmocka_unit_test(override),
 	    cmocka_unit_test(mixed_partitions),
 	    cmocka_unit_test(facts_that_are_missing),
+	    cmocka_unit_test(a_search_ends_and_says_so),
+	    cmocka_unit_test(notes_that_pass),
 	    cmocka_unit_test(unmodelled_architectures),
 	    cmocka_unit_test(host_memory),
 	    cmocka_unit_test(tasks_of_p4d_train),

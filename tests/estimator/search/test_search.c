@@ -348,17 +348,21 @@ static void ends_within_its_budget(void **state)
 	static const struct {
 		uint64_t nodes;
 		const char *flags;
-		bool cut;
+		bool cut, untimed;
 	} cases[] = {
-	    {4, "layers=80 hidden=8192 ffn=28672 heads=64", false},
-	    {1024, "layers=80 hidden=8192 ffn=28672 heads=64", false},
-	    {4096, "layers=65536 hidden=1024 ffn=4096 heads=8", true},
-	    {15120, "layers=55440 hidden=4096 ffn=8192 heads=64", true},
+	    {4, "layers=80 hidden=8192 ffn=28672 heads=64", false, false},
+	    {1024, "layers=80 hidden=8192 ffn=28672 heads=64", false, false},
+	    {4096, "layers=65536 hidden=1024 ffn=4096 heads=8", true, false},
+	    {15120, "layers=55440 hidden=4096 ffn=8192 heads=64", true, false},
+	    /* without rates of the GPU only the layouts themselves are counted */
+	    {15120, "layers=55440 hidden=4096 ffn=8192 heads=64", true, true},
 	    {128,
 	     "layers=65536 hidden=64 ffn=64 heads=8 pp=1024 tp=1 cp=1 schedule=zb1p micro-batch=1 "
 	     "recompute=full global-batch=1048576",
-	     true},
+	     true, false},
 	};
+	static const p4d_gpu unknown = {
+	    .name = "toy", .usable_bytes = UINT64_C(84932804608), .nominal_bytes = 80000000000};
 	const uint64_t units = 2000000;
 
 	(void)state;
@@ -374,6 +378,8 @@ static void ends_within_its_budget(void **state)
 		p4d_request_default(&r, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
 		first = r;
 		space.budget = &budget;
+		if (cases[i].untimed)
+			space.capacity.gpu = &unknown;
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
 		const bool any = p4d_search_preferred(&r, &space, &found[0], &counts);
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);

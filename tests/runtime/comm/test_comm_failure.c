@@ -453,7 +453,10 @@ static void forget_key(p4d_ranks *ranks)
 	memset(&ranks->key, (int)ranks->rank, sizeof(ranks->key));
 }
 
-/* Takes the first names as another user (where this test may), and says with one byte what came of asking. */
+/*
+ * Takes the first name as another user (where this test may), says with one byte that rank 0 gave it no key,
+ * and gives a key of its own to whoever asks, until it is killed.
+ */
 static pid_t be_another_user(const char *socket_name, int ready, int asked)
 {
 	pid_t pid = fork();
@@ -474,13 +477,17 @@ static pid_t be_another_user(const char *socket_name, int ready, int asked)
 	CHECK(read(asked, &byte, 1) == 1);
 	snprintf(name, sizeof(name), "%s.1", socket_name);
 	int to = connect_local(name);
-	_exit(to >= 0 && read(to, &byte, 1) == 0 ? 0 : FORKED_WRONG);
+	CHECK(to >= 0 && read(to, &byte, 1) == 0);
+	CHECK(write(ready, &byte, 1) == 1);
+	for (int client; (client = accept(fd, NULL, NULL)) >= 0; close(client))
+		(void)!send(client, &(p4d_comm_key){{1, 2}}, sizeof(p4d_comm_key), MSG_NOSIGNAL);
+	_exit(FORKED_WRONG);
 }
 
 /* Without a key: rank 0 gives one to its own user's processes, and to nobody else. */
 static void test_key_of_one_node(void **state)
 {
-	int ready[2], asked[2], status = 0;
+	int ready[2], asked[2];
 	char byte;
 	forked f;
 
@@ -497,15 +504,20 @@ static void test_key_of_one_node(void **state)
 	}
 	assert_true(!pipe(ready) && !pipe(asked));
 	pid_t other = be_another_user(f.ranks.key_socket, ready[1], asked[0]);
+	close(ready[1]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	forked_rank(&f, 0, nothing);
 	usleep(100000);
 	assert_int_equal(write(asked[1], &byte, 1), 1);
-	assert_int_equal(waitpid(other, &status, 0), other);
-	assert_int_equal(status, 0);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
 	for (uint32_t r = 1; r < 4; r++)
 		forked_rank(&f, r, nothing);
 	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+	assert_int_equal(kill(other, SIGKILL), 0);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+	close(ready[0]);
+	close(asked[0]);
+	close(asked[1]);
 }
 
 /* Rank 2 stops for longer than the idle timeout, but is not dead. */
