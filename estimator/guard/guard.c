@@ -267,15 +267,16 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "p4d options were given without --p4d-model");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
 	}
-	if (is_unmodelled(g, &program))
-		return judge_unmodelled(g, program, err);
+	const bool unmodelled = is_unmodelled(g, &program);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
-	if (p4d_job_geometry(g->site, &job, source, context, &v->geometry, err) < 0) {
+	const int placed = p4d_guard__place(g->site, &job, source, context, v, err);
+	if (unmodelled)
+		return judge_unmodelled(g, program, err);
+	if (placed < 0) {
 		if (job.clusters)
 			v->policy.on_error = P4D_ON_ERROR_PASS; /* it is for the other cluster to judge */
 		return -1;
 	}
-	v->policy = p4d_guard_policy(g->site, g->job, &v->geometry);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	g->budget = (p4d_search_budget){.left = SEARCH_UNITS};
 	g->space = (p4d_search_space){

@@ -23,7 +23,7 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
 	if (geometry && geometry->gpu)
 		known.gpu = geometry->gpu->name;
 	p4d_policy policy = p4d_site_policy(site, &known);
-	if (geometry && geometry->nodes && !job->cpu &&
+	if (geometry && geometry->nodes &&
 	    (uint64_t)geometry->nodes * geometry->gpus_per_node < policy.min_gpus) {
 		policy.mode = P4D_MODE_OFF;
 		policy.require_plan = false;
@@ -46,6 +46,18 @@ p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_clus
 			break;
 		}
 	return named;
+}
+
+int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		     p4d_verdict *v, p4d_error *err)
+{
+	p4d_job on_gpus = *job;
+
+	on_gpus.cpu = false;
+	int rc = p4d_job_geometry(site, &on_gpus, source, context, &v->geometry, job->cpu ? NULL : err);
+	if (rc == 0)
+		v->policy = p4d_guard_policy(site, job, &v->geometry);
+	return job->cpu ? p4d_job_geometry(site, job, source, context, &v->geometry, err) : rc;
 }
 
 static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)

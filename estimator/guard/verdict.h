@@ -33,6 +33,13 @@ p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_clus
 			      void *context, char name[P4D_PARTITION_NAME]);
 
 /*
+ * The job's geometry and the policy for it. The GPUs that it requests are what policies are about, also where
+ * it trains on the host; where they are not known, the policy stays as it is.
+ */
+int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		     p4d_verdict *verdict, p4d_error *err);
+
+/*
  * Shared checks of a complete request: layout, memory against the limit, host memory, tasks, script. Fills
  * the verdict's layout, estimate and messages. Returns 0 when the job may pass, -1 when it was refused
  * (reason in *err).

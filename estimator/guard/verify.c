@@ -157,17 +157,17 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return -1;
 	if (check_model(site, plan, v, err) < 0)
 		return -1;
-	if (p4d_is_set(plan, P4D_UNMODELLED))
-		return check_program(job, plan, err) < 0 ? -1
-							 : p4d_guard__judge_unmodelled(plan, NULL, v, err);
 	planned.cpu = !p4d_on_gpu(plan->value[P4D_DEVICE]);
 	/* right after slurmctld's start the cluster is not known yet, but where the job was submitted it was
 	 */
 	if (plan->gpu[0])
 		planned.assumed = p4d_gpu_find(p4d_site_gpus(site), plan->gpu, NULL);
-	if (p4d_job_geometry(site, &planned, source, context, &v->geometry, err) < 0)
+	const int placed = p4d_guard__place(site, &planned, source, context, v, err);
+	if (p4d_is_set(plan, P4D_UNMODELLED))
+		return check_program(job, plan, err) < 0 ? -1
+							 : p4d_guard__judge_unmodelled(plan, NULL, v, err);
+	if (placed < 0)
 		return -1;
-	v->policy = p4d_guard_policy(site, job, &v->geometry);
 	if (check_world(&planned, plan, &v->geometry, err) < 0)
 		return -1;
 	if (p4d_guard__judge(site, job, plan, v, err) < 0)

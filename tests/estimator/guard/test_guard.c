@@ -515,6 +515,32 @@ static void programs_without_a_formula(void **state)
 	assert_non_null(strstr(t->text, "not checked: peft"));
 }
 
+/* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
+static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
+{
+	static p4d_verdict again;
+	p4d_site *lax = load("mode = enforce\npartition h100 { gpu = \"h100-80gb\" }\n");
+	p4d_site *site = load("mode = enforce\npartition h100 { gpu = \"h100-80gb\" }\n"
+			      "gpu \"h100-80gb\" { unmodelled = reject }\n");
+	p4d_job job = ON("h100", 1), scripted = job;
+	const char *flags = MODEL_13B "unmodelled=peft";
+
+	(void)state;
+	scripted.script = "#!/bin/bash\nsrun deepspeed train.py\n";
+	expect(submit(site, scripted, MODEL_13B), P4D_REJECT, P4D_E_UNMODELLED);
+	expect(submit(site, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
+	trial *t = submit(lax, job, flags);
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	p4d_guard_verify(site, &job, NULL, NULL, t->verdict.plan, NULL, &again);
+	assert_int_equal(again.action, P4D_REJECT);
+	assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
+	/* which GPUs it gets is not what it is refused for */
+	job.gres = NULL;
+	expect(submit(site, job, flags), P4D_WARN, P4D_E_UNMODELLED);
+	p4d_site_free(lax);
+	p4d_site_free(site);
+}
+
 /* A framework that nobody named is said to be assumed, where the job passes and where it does not. */
 static void framework_is_assumed(void **state)
 {
@@ -687,6 +713,15 @@ static void small_jobs_are_left_alone(void **state)
 	assert_non_null(strstr(t->text, "\np4d: Ask help@site, or see https://site/p4d"));
 	assert_int_equal(verify(*state, large, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
 	assert_int_equal(verify(*state, large, NULL, "model=llama13b tp=8")->message[0].code, P4D_E_NO_PLAN);
+	/* the GPUs count, not the ranks on the host; a job without GPUs is none of those */
+	p4d_job host = ON("some-gpus", 2);
+	host.tasks_per_node = 4;
+	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
+	       P4D_E_IDLE_GPUS);
+	host.gres = NULL;
+	host.mem_per_node_bytes = (uint64_t)64 << 30;
+	expect(submit(*state, host, MODEL_13B "tp=2 device=cpu global-batch=64"), P4D_REJECT,
+	       P4D_E_NO_LAYOUT);
 	/* what cannot be counted is not small */
 	small.max_nodes = 4;
 	assert_int_equal(verify(*state, small, NULL, "")->message[0].code, P4D_E_PLAN_REQUIRED);
@@ -887,6 +922,7 @@ int main(void)
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),
 	    cmocka_unit_test(programs_without_a_formula),
+	    cmocka_unit_test(sections_of_gpus_are_for_what_is_not_modelled),
 	    cmocka_unit_test(framework_is_assumed),
 	    cmocka_unit_test(slurmctld_reads_the_script),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
