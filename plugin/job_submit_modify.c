@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "job_environment.h"
 #include "job_submit.h"
@@ -51,20 +52,44 @@ static void blame_update(p4d_verdict *verdict)
 	}
 }
 
+static p4d_code reason(const p4d_verdict *verdict)
+{
+	for (unsigned i = 0; i < verdict->messages; i++)
+		if (verdict->message[i].code < P4D_E_CHOSE)
+			return verdict->message[i].code;
+	return P4D_OK;
+}
+
+/* What the verdict did not need (a plan is missing, or is not readable) is asked for; nodes = 0: unknown. */
+static p4d_geometry geometry_of(const p4d_site *site, const p4d_job *job, const p4d_verdict *verdict)
+{
+	p4d_geometry found = verdict->geometry;
+
+	if (!found.nodes && p4d_job_geometry(site, job, p4d_watch_cluster, NULL, &found, NULL) < 0)
+		found.nodes = 0;
+	return found;
+}
+
+static bool same_partition(const p4d_job *a, const p4d_job *b)
+{
+	return !strcmp(a->partition ? a->partition : "", b->partition ? b->partition : "");
+}
+
 /*
- * True when the job is refused as it is, too, and stays where it is: it was submitted under other rules, or
- * changed around p4d. Other changes of it are not to blame.
+ * True when the job is refused as it is, too, for the same reason, and stays where it is: it was submitted
+ * under other rules, or changed around p4d. Other changes of it are not to blame.
  */
-static bool was_refused(const p4d_site *site, const p4d_job *before, const char *plan,
+static bool was_refused(const p4d_site *site, const p4d_job *before, const p4d_job *job, const char *plan,
 			const p4d_request *options, const p4d_verdict *after)
 {
 	p4d_verdict now;
 
 	p4d_guard_verify(site, before, p4d_watch_cluster, NULL, plan, options, &now);
-	return now.action == P4D_REJECT && now.geometry.nodes == after->geometry.nodes &&
-	       now.geometry.gpus_per_node == after->geometry.gpus_per_node &&
-	       now.geometry.gpu == after->geometry.gpu &&
-	       now.geometry.host_bytes == after->geometry.host_bytes;
+	if (now.action != P4D_REJECT || reason(&now) != reason(after) || !same_partition(before, job))
+		return false;
+	const p4d_geometry old = geometry_of(site, before, &now), new = geometry_of(site, job, after);
+	return old.nodes && old.nodes == new.nodes &&old.gpus_per_node == new.gpus_per_node &&old.gpu ==
+				new.gpu &&old.host_bytes == new.host_bytes;
 }
 
 static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *current, uint32_t uid,
@@ -81,16 +106,16 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 	p4d_environment_scan(&env, current->spank_job_env, current->spank_job_env_size);
 	p4d_environment_request(&env, &options, NULL);
 	p4d_job_from_desc(&job, current);
-	p4d_job before = job;
-	p4d_job_from_desc(&job, update);
 
 	const p4d_site *site = p4d_watch_acquire();
 	if (site) {
 		p4d_watch_identify(&job, current->user_id);
+		const p4d_job before = job;
+		p4d_job_from_desc(&job, update);
 		p4d_guard_verify(site, &job, p4d_watch_cluster, NULL, p4d_environment_plan(&env), &options,
 				 &verdict);
 		if (verdict.action == P4D_REJECT &&
-		    was_refused(site, &before, p4d_environment_plan(&env), &options, &verdict))
+		    was_refused(site, &before, &job, p4d_environment_plan(&env), &options, &verdict))
 			verdict.action = P4D_PASS; /* would_reject stays, for the log */
 		blame_update(&verdict);
 		p4d_job_submit_log_verdict(site,

@@ -82,10 +82,12 @@ static bool is_program(const p4d_request *plan)
 	return plan->origin[P4D_UNMODELLED] == P4D_BY_USER || plan->origin[P4D_UNMODELLED] == P4D_BY_P4D;
 }
 
+/* Not where the script is unknown: of a job in the queue, neither an update of it nor slurmstepd has it. */
 static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error *err)
 {
-	const p4d_script script = job->script ? p4d_script_scan(job->script, job->script_length, NULL)
-					      : (p4d_script){.frameworks = 0};
+	if (!job->script)
+		return 0;
+	const p4d_script script = p4d_script_scan(job->script, job->script_length, NULL);
 	const char *other = p4d_guard__other(&script, plan);
 
 	if (plan->origin[P4D_UNMODELLED] != P4D_BY_P4D || (other && !strcmp(other, plan->unmodelled)))

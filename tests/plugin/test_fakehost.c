@@ -8,6 +8,7 @@
 
 #include "doubles/slurm/fakehost.h"
 #include "doubles/slurm/plans.h"
+#include "plan/plan_line.h"
 
 #define GOOD "model=llama13b tp=8"
 /* fits 80 GB GPUs but not 40 GB ones */
@@ -648,6 +649,53 @@ static void updates_are_judged_again(void **state)
 	fakehost_free(job);
 }
 
+/* A job whose plan says what p4d found in its script. */
+static job_desc_msg_t *job_of_script(const char *program)
+{
+	static const char option[] = "_SLURM_SPANK_OPTION_p4d_p4d_unmodelled";
+	char assignments[80], line[P4D_PLAN_MAX];
+	p4d_request plan = {0};
+
+	snprintf(assignments, sizeof(assignments), "model=llama13b unmodelled=%s", program);
+	job_desc_msg_t *desc = job_planned("h100", assignments);
+	fakehost_set(&desc->script, "#!/bin/sh\ndeepspeed train.py\n");
+	edit_everywhere(desc, option, NULL);
+	assert_int_equal(p4d_plan_read(plan_of(desc), &plan, NULL), 0);
+	p4d_request_put(&plan, P4D_UNMODELLED, 1, P4D_BY_P4D);
+	assert_int_equal(p4d_plan_write(&plan, line, sizeof(line), NULL), 0);
+	edit_everywhere(desc, "P4D_PLAN", line);
+	return desc;
+}
+
+/* slurmctld's copy of a job in the queue has no script. */
+static void an_update_is_no_way_around_the_script(void **state)
+{
+	(void)state;
+	job_desc_msg_t *job = job_of_script("DeepSpeed");
+	assert_int_equal(fakehost_submit(&host, job, &said), SLURM_SUCCESS);
+	fakehost_set(&job->script, NULL);
+
+	job_desc_msg_t *change = fakehost_desc();
+	change->num_tasks = 4;
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	fakehost_set(&change->partition, "strict");
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	assert_non_null(
+	    strstr(fakehost_log(), "text=\"after this update: what the job runs is not modelled"));
+	fakehost_free(job);
+
+	/* submitted under other rules: it stays as it is, and goes nowhere else */
+	job = job_plain("strict");
+	change = fakehost_desc();
+	change->num_tasks = 4;
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	change = fakehost_desc();
+	change->min_nodes = change->max_nodes = 2;
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+}
+
 static void a_bad_edit_changes_nothing(void **state)
 {
 	(void)state;
@@ -868,6 +916,14 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	write_accounts("user \"al*\" { require_plan = true }\nexempt_accounts = { staff }");
 	assert_true(becomes("h100", "guests", NULL, true));
 	assert_true(becomes("h100", NULL, NULL, false)); /* exempt with its parent */
+	/* the job before an update is one of the same user */
+	write_accounts("user alice { require_plan = true }\npartition h100 { gpu = \"h100-80gb\" }");
+	assert_true(becomes("h100", NULL, NULL, true));
+	job_desc_msg_t *job = job_plain("h100"), *change = fakehost_desc();
+	job->user_id = FAKEHOST_UID;
+	change->num_tasks = 4;
+	assert_int_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
 	fakehost_account(NULL, 0, NULL, NULL, 0, false);
 	fakehost_forget();
 	site_write(NULL);
@@ -950,6 +1006,7 @@ int main(void)
 	    TEST(null_everywhere),
 	    TEST(an_environment_of_a_megabyte),
 	    TEST(updates_are_judged_again),
+	    TEST(an_update_is_no_way_around_the_script),
 	    TEST(a_bad_edit_changes_nothing),
 	    TEST(a_good_edit_takes_effect),
 	    TEST(a_file_others_can_write_is_not_trusted),

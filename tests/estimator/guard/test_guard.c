@@ -874,6 +874,8 @@ static void a_preset_has_its_numbers(void **state)
 
 	forged = honest;
 	snprintf(forged.unmodelled, sizeof(forged.unmodelled), "x");
+	job.script = "#!/bin/sh\nsrun p4d-train\n";
+	job.script_length = strlen(job.script);
 	for (p4d_origin origin = P4D_BY_SITE; origin <= P4D_BY_P4D; origin++) {
 		p4d_request_put(&forged, P4D_UNMODELLED, 1, origin);
 		assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
