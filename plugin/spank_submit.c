@@ -64,13 +64,11 @@ static bool open_site(submission *s, int argc, char **argv)
 	return s->site;
 }
 
-/* slurmctld starts again; sbatch itself will wait for it, too. */
+/* No answer of slurmctld, whose numbers begin with this one: it may be starting again, and sbatch will wait
+ * for it, too. */
 static bool is_away(int error)
 {
-	return (error >= SLURM_COMMUNICATIONS_CONNECTION_ERROR &&
-		error <= SLURM_COMMUNICATIONS_SHUTDOWN_ERROR) ||
-	       (error >= SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR &&
-		error <= SLURMCTLD_COMMUNICATIONS_SHUTDOWN_ERROR);
+	return error < ESLURM_INVALID_PARTITION_NAME;
 }
 
 static const p4d_cluster *ask_cluster(void *context)
