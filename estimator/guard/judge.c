@@ -256,6 +256,7 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 {
 	const char *why = program ? program : request->unmodelled;
 	const bool is_model = !program && request->origin[P4D_UNMODELLED] == P4D_BY_MODEL;
+	const bool is_script = request->origin[P4D_UNMODELLED] == P4D_BY_P4D;
 	const char *what = is_model ? request->model : "what the job runs";
 	char otherwise[80] = "";
 
@@ -265,10 +266,13 @@ int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program,
 	/* a site that requires plans lets a job through without one only where it wrote so */
 	const bool required = v->policy.require_plan && v->policy.unmodelled != P4D_UNMODELLED_PASS;
 
-	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required)
-		return p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s%s", what,
-				required ? ", and GPU jobs of this partition must be checked" : "", why,
-				otherwise);
+	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT || required) {
+		p4d_fail(err, P4D_E_UNMODELLED, "%s is not modelled%s: %s", what,
+			 required ? ", and GPU jobs of this partition must be checked" : "", why);
+		return is_model ? -1
+				: p4d_fix(err, "--p4d-framework=NAME (%s)%s", P4D_FRAMEWORK_NAMES,
+					  program || is_script ? "" : " instead of --p4d-unmodelled");
+	}
 	if (v->policy.unmodelled == P4D_UNMODELLED_WARN)
 		v->action = P4D_WARN;
 	p4d_verdict__say(v, P4D_E_UNMODELLED, "%s is not modelled, the job was not checked: %s%s", what, why,

@@ -120,11 +120,13 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 		if (plan->origin[option] == P4D_BY_USER) {
 			p4d_text_entry(&name, ",", "%s=%s", info->name, left);
 		} else {
-			p4d_fail(err, P4D_E_PLAN_CHANGED, "%s is %s in the plan, but %s in its model %s",
-				 info->name, p4d_is_set(plan, option) ? left : "not set",
-				 p4d_is_set(preset, option) ? right : "not set", plan->model);
-			return p4d_fix(err, "unset P4D_PLAN and submit again with --p4d-model=%s",
-				       plan->model);
+			p4d_fail(
+			    err, P4D_E_PLAN_CHANGED,
+			    "%s is %s in the plan, but %s in slurmctld's preset %s: the plan was edited, or "
+			    "the presets differ from those where it was submitted",
+			    info->name, p4d_is_set(plan, option) ? left : "not set",
+			    p4d_is_set(preset, option) ? right : "not set", plan->model);
+			return p4d_fix(err, "--p4d-model=/PATH/config.json, or the same p4d on both sides");
 		}
 	}
 	return 0;

@@ -127,5 +127,10 @@ for text in '#SBATCH lines' --ntasks-per-node=8 PreemptMode --mem-update; do
 done
 exits 0 $check -N1 --gpus-per-node=4 torchrun.sh
 case $out in *' h100-80gb ('*) fail "fewer GPUs do not fit" ;; esac
+# a pattern is no partition
+sed 's/partition "strict"/partition "str*"/' p4d.conf >pattern.conf
+exits 0 p4d check --conf pattern.conf late.sh
+prints "would also fit: 1 x 4 h100-80gb ("
+case $out in *'in partition'*) fail "a pattern as a partition" ;; esac
 exits 13 $check --p4d-model=llama2-70b -N1 late.sh
 case $out in *'would also fit'*) fail "advice on a refused job" ;; esac

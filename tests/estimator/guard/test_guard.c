@@ -499,7 +499,13 @@ static void programs_without_a_formula(void **state)
 	p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_WARN);
 	job.partition = "picky";
-	expect(submit(*state, job, MODEL_13B), P4D_REJECT, P4D_E_UNMODELLED);
+	t = submit(*state, job, MODEL_13B);
+	expect(t, P4D_REJECT, P4D_E_UNMODELLED);
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-framework=NAME (p4d|megatron)");
+	t = submit(*state, job, MODEL_13B "unmodelled=peft");
+	expect(t, P4D_REJECT, P4D_E_UNMODELLED);
+	assert_string_equal(t->verdict.message[0].fix,
+			    "--p4d-framework=NAME (p4d|megatron) instead of --p4d-unmodelled");
 	expect(submit(*state, job, MODEL_13B "framework=p4d"), P4D_PASS, P4D_E_CHOSE);
 
 	job = ON("h100", 1);
@@ -865,6 +871,12 @@ static void a_preset_has_its_numbers(void **state)
 	forged = honest;
 	forged.value[P4D_LAYERS] = 4;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
+	/* what p4d of another version has for this name passes as a model of its own */
+	char line[P4D_PLAN_MAX];
+	assert_int_equal(p4d_plan_write(&forged, line, sizeof(line), NULL), 0);
+	p4d_guard_verify(site, &job, NULL, NULL, line, NULL, &v);
+	assert_string_equal(v.message[0].fix, "--p4d-model=/PATH/config.json, or the same p4d on both sides");
+	assert_non_null(strstr(v.message[0].text, "layers is 4 in the plan, but 80 in slurmctld's preset"));
 	forged.origin[P4D_LAYERS] = P4D_BY_P4D;
 	assert_int_equal(verified(site, &job, &forged, model), P4D_E_PLAN_CHANGED);
 	/* the user may, but then the name says so */
