@@ -52,8 +52,12 @@ for test in "$@"; do
 		tail -30 "$CLUSTER/log/slurmctld.log" | sed 's/^/      | /'
 		exit 1
 	fi
-	# Every test starts from the same site.
-	cmp -s "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf" || cp "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf"
+	# Every test starts from the same site. slurmctld looks at it each second.
+	if ! cmp -s "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf" || [ "$CLUSTER/etc/p4d.conf" -nt "$CLUSTER/p4d.conf.good" ]; then
+		cp "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf"
+		touch "$CLUSTER/p4d.conf.good"
+		sleep 1.5
+	fi
 done
 
 # Whatever the tests did to it, slurmctld and the nodes have to be there still.

@@ -86,5 +86,4 @@ admin_comment none
 run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
 accepted
 same "$(job "$id" AdminComment)" ""
-admin_comment plan # for the tests behind this one
 nodes_are_up
