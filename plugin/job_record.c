@@ -2,9 +2,21 @@
 #include "job_record.h"
 
 #include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "slurm_job.h"
+
+/* The site's policy may depend on the user; slurmctld does not always send the name. */
+static void identify(p4d_record *record, const job_info_t *info)
+{
+	const struct passwd *entry = info->user_name ? NULL : getpwuid(info->user_id);
+
+	record->user = entry ? strdup(entry->pw_name) : NULL;
+	record->job.user = entry ? record->user : info->user_name;
+	record->job.reservation = info->resv_name && *info->resv_name ? info->resv_name : NULL;
+}
 
 int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 {
@@ -21,6 +33,7 @@ int p4d_record_load(p4d_record *record, uint32_t job_id, p4d_error *err)
 		if (info->job_id != job_id)
 			continue;
 		p4d_job_from_info(&record->job, info);
+		identify(record, info);
 		record->het_job_id = info->het_job_id;
 		p4d_approval_read(info->admin_comment, &record->approved);
 		return 0;
@@ -33,6 +46,7 @@ void p4d_record_free(p4d_record *record)
 {
 	if (record->reply)
 		slurm_free_job_info_msg(record->reply);
+	free(record->user);
 	memset(record, 0, sizeof(*record));
 }
 

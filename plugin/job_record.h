@@ -9,7 +9,8 @@
 
 /* An existing job, as slurmctld has it. */
 typedef struct p4d_record {
-	p4d_job job; /* borrows from reply */
+	p4d_job job; /* borrows from reply and user */
+	char *user;
 	p4d_approval approved;
 	uint32_t het_job_id; /* of the leader; 0 unless heterogeneous */
 	job_info_msg_t *reply;
