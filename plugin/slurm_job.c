@@ -15,6 +15,7 @@
 	TEXT(partition, partition, partition) \
 	TEXT(qos, qos, qos) \
 	TEXT(account, account, account) \
+	TEXT(reservation, reservation, resv_name) \
 	TEXT(constraint, features, features) \
 	TEXT(nodelist, req_nodes, req_nodes) \
 	TEXT(exclude, exc_nodes, exc_nodes) \
@@ -116,8 +117,9 @@ bool p4d_desc_touches_job(const job_desc_msg_t *desc)
 	p4d_job_from_desc(&job, desc);
 #define TEXT(ours, desc_field, info_field) desc->desc_field ||
 	return JOB_TEXTS(TEXT) job.min_nodes || job.max_nodes || job.tasks || job.tasks_per_node ||
-	       job.cpus_per_task || job.mem_per_node_bytes || job.mem_per_cpu_bytes ||
-	       job.mem_per_gpu_bytes || job.mem_is_all || desc->shared != NO_VAL16;
+	       job.tasks_per_gpu || job.cpus_per_task || job.cpus_per_gpu || job.sockets_per_node ||
+	       job.mem_per_node_bytes || job.mem_per_cpu_bytes || job.mem_per_gpu_bytes || job.mem_is_all ||
+	       desc->shared != NO_VAL16 || desc->overcommit != NO_VAL8;
 #undef TEXT
 }
 

@@ -696,6 +696,29 @@ static void an_update_is_no_way_around_the_script(void **state)
 	fakehost_free(job);
 }
 
+/* Every field that the geometry reads makes an update one to judge; others do not. */
+static void updates_of_any_resource_are_judged(void **state)
+{
+	(void)state;
+	job_desc_msg_t *job = job_planned("h100", GOOD);
+
+	for (int field = 0; field < 5; field++) {
+		job_desc_msg_t *change = fakehost_desc();
+		if (field == 1)
+			change->overcommit = 1;
+		if (field == 2)
+			change->ntasks_per_tres = 1;
+		if (field == 3)
+			change->sockets_per_node = 1;
+		if (field == 4)
+			fakehost_set(&change->cpus_per_tres, "gres:gpu:1");
+		fakehost_forget();
+		assert_int_equal(update(change, job), SLURM_SUCCESS);
+		assert_int_equal(strstr(fakehost_log(), "event=\"update\"") != NULL, field > 0);
+	}
+	fakehost_free(job);
+}
+
 static void a_bad_edit_changes_nothing(void **state)
 {
 	(void)state;
@@ -930,6 +953,25 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	assert_true(logged("reloaded"));
 }
 
+static void reservations_have_their_own_policy(void **state)
+{
+	(void)state;
+	write_accounts("reservation exam { require_plan = true }");
+	job_desc_msg_t *job = job_plain("bare");
+	fakehost_set(&job->reservation, "exam");
+	expect(job, false, "[P4D043]");
+	expect(job_plain("bare"), true, "");
+
+	job = job_plain("bare");
+	job_desc_msg_t *change = fakehost_desc();
+	fakehost_set(&change->reservation, "exam");
+	assert_int_not_equal(update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(logged("reloaded"));
+}
+
 /* sbatch could not make a plan where the site does not say which GPU it has, and that is not the user's
  * fault. */
 static void options_pass_where_no_plan_can_be_made(void **state)
@@ -1007,12 +1049,14 @@ int main(void)
 	    TEST(an_environment_of_a_megabyte),
 	    TEST(updates_are_judged_again),
 	    TEST(an_update_is_no_way_around_the_script),
+	    TEST(updates_of_any_resource_are_judged),
 	    TEST(a_bad_edit_changes_nothing),
 	    TEST(a_good_edit_takes_effect),
 	    TEST(a_file_others_can_write_is_not_trusted),
 	    TEST(unmapped_partitions_are_asked_of_the_cluster),
 	    TEST(options_pass_where_no_plan_can_be_made),
 	    TEST(accounts_and_qos_that_nobody_typed_count),
+	    TEST(reservations_have_their_own_policy),
 	    TEST(a_fix_in_an_included_file_is_seen),
 	    TEST(the_last_good_file_outlives_a_restart),
 	    TEST(it_observes_where_nobody_wrote_a_configuration),

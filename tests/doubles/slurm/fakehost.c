@@ -289,13 +289,14 @@ void slurm_hostlist_destroy(__typeof__(slurm_hostlist_create(NULL)) list)
 
 /* The strings of a description that the plugin reads or writes. */
 static const size_t texts[] = {
-    offsetof(job_desc_msg_t, account),         offsetof(job_desc_msg_t, admin_comment),
-    offsetof(job_desc_msg_t, features),        offsetof(job_desc_msg_t, job_id_str),
-    offsetof(job_desc_msg_t, mem_per_tres),    offsetof(job_desc_msg_t, name),
-    offsetof(job_desc_msg_t, partition),       offsetof(job_desc_msg_t, qos),
-    offsetof(job_desc_msg_t, reservation),     offsetof(job_desc_msg_t, script),
-    offsetof(job_desc_msg_t, tres_per_job),    offsetof(job_desc_msg_t, tres_per_node),
-    offsetof(job_desc_msg_t, tres_per_socket), offsetof(job_desc_msg_t, tres_per_task),
+    offsetof(job_desc_msg_t, account),       offsetof(job_desc_msg_t, admin_comment),
+    offsetof(job_desc_msg_t, features),      offsetof(job_desc_msg_t, job_id_str),
+    offsetof(job_desc_msg_t, mem_per_tres),  offsetof(job_desc_msg_t, name),
+    offsetof(job_desc_msg_t, partition),     offsetof(job_desc_msg_t, qos),
+    offsetof(job_desc_msg_t, reservation),   offsetof(job_desc_msg_t, script),
+    offsetof(job_desc_msg_t, cpus_per_tres), offsetof(job_desc_msg_t, tres_per_job),
+    offsetof(job_desc_msg_t, tres_per_node), offsetof(job_desc_msg_t, tres_per_socket),
+    offsetof(job_desc_msg_t, tres_per_task),
 };
 
 static char **text_of(job_desc_msg_t *desc, size_t i)
@@ -315,6 +316,8 @@ job_desc_msg_t *fakehost_desc(void)
 	desc->cpus_per_task = NO_VAL16;
 	desc->ntasks_per_node = NO_VAL16;
 	desc->ntasks_per_tres = NO_VAL16;
+	desc->sockets_per_node = NO_VAL16;
+	desc->overcommit = NO_VAL8;
 	desc->pn_min_memory = NO_VAL64;
 	desc->shared = NO_VAL16;
 	return desc;
