@@ -109,14 +109,20 @@ static uint32_t node_cpus(placement *p)
 	return least;
 }
 
-/* True when the job gets whole nodes, with all their GPUs. */
+/* True when the job gets whole nodes there. */
+static bool gives_whole_nodes(placement *p, const p4d_job_candidate *one)
+{
+	const p4d_partition_facts *row = p->job->exclusive ? NULL : p4d_job__facts(p->site, one, &p->lazy);
+
+	return p->job->exclusive || (row && row->whole_nodes);
+}
+
+/* True when the job gets whole nodes, with all their GPUs, wherever it runs. */
 static bool gets_whole_nodes(placement *p)
 {
-	for (size_t i = 0; !p->job->exclusive && i < p->all.count; i++) {
-		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
-		if (!row || !row->whole_nodes)
+	for (size_t i = 0; i < p->all.count; i++)
+		if (!gives_whole_nodes(p, &p->all.at[i]))
 			return false;
-	}
 	return p->job->exclusive || p->all.count;
 }
 
@@ -124,8 +130,13 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 {
 	placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
 
-	return p4d_job_wants_gpus(job) || (!p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) &&
-					   p.all.count && gets_whole_nodes(&p));
+	if (p4d_job_wants_gpus(job) || p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
+		return true;
+	/* one partition of several is enough: Slurm may choose that */
+	for (size_t i = 0; i < p.all.count; i++)
+		if (gives_whole_nodes(&p, &p.all.at[i]))
+			return true;
+	return false;
 }
 
 static int fix_as(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, p4d_error *err)
@@ -358,36 +369,49 @@ static int place_gpus(placement *p, p4d_error *err)
 	return fix_as(p->job, out->nodes ? out->nodes : 1, has ? has : 1, err);
 }
 
-/*
- * Memory of a node of the partition. The cluster is asked just for this only for training on the host, where
- * nothing else limits it: no job gets more than there is.
- */
-static uint64_t node_memory(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
-			    const p4d_geometry *geometry)
+/* Memory of the smallest node of the first partition with ranks on the host; 0 unknown. */
+static uint64_t partition_memory(placement *p, const char *name)
 {
-	const char *name = geometry->partition[0] ? geometry->partition : job->partition;
-	const p4d_site_partition *section = p4d_site_partition_of(site, name);
+	const p4d_cluster *cluster = p4d_job__lazy(&p->lazy);
 	uint64_t least = 0;
 
-	if (section && section->mem_per_node_bytes)
-		return section->mem_per_node_bytes;
-	if (!job->mem_is_all && !job->cpu)
-		return 0; /* what a job gets without --mem is not in the cluster's facts */
-	const p4d_cluster *cluster = job->cpu ? p4d_job__lazy(lazy) : lazy->cluster;
 	for (size_t i = 0; cluster && i < cluster->count; i++) {
 		const p4d_partition_facts *row = &cluster->row[i];
-		if ((name ? !strcmp(row->partition, name) : row->is_default) &&
-		    (job->cpu || row->gpus_per_node) && row->mem_bytes && (!least || row->mem_bytes < least))
+		if ((name ? !strcmp(row->partition, name) : row->is_default) && row->mem_bytes &&
+		    (!least || row->mem_bytes < least))
 			least = row->mem_bytes;
 	}
 	return least;
 }
 
-static int read_memory(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
-		       p4d_geometry *out, p4d_error *err)
+/* Memory of the smallest node that the job may get; 0 unknown. No job gets more than there is. */
+static uint64_t node_memory(placement *p)
 {
+	const p4d_job *job = p->job;
+	const char *name = p->out->partition[0] ? p->out->partition : job->partition;
+	const p4d_site_partition *section = p4d_site_partition_of(p->site, name);
+	uint64_t least = 0;
+
+	if (section && section->mem_per_node_bytes)
+		return section->mem_per_node_bytes;
+	if (job->cpu)
+		return partition_memory(p, name);
+	/* what a job gets without --mem is not in the cluster's facts */
+	for (size_t i = 0; job->mem_is_all && i < p->all.count; i++) {
+		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
+		if (row && row->mem_bytes && (!least || row->mem_bytes < least))
+			least = row->mem_bytes;
+	}
+	return least;
+}
+
+static int read_memory(placement *p, p4d_error *err)
+{
+	const p4d_job *job = p->job;
+	p4d_geometry *out = p->out;
+
 	if (job->mem_is_all) {
-		out->host_bytes = node_memory(site, job, lazy, out);
+		out->host_bytes = node_memory(p);
 	} else if (job->mem_per_node_bytes) {
 		out->host_bytes = job->mem_per_node_bytes;
 	} else if (job->mem_per_gpu_bytes) {
@@ -399,7 +423,7 @@ static int read_memory(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cl
 		if (__builtin_mul_overflow(job->mem_per_cpu_bytes, cpus, &out->host_bytes))
 			return too_much(err);
 	} else {
-		out->host_bytes = node_memory(site, job, lazy, out);
+		out->host_bytes = node_memory(p);
 	}
 	return 0;
 }
@@ -468,7 +492,7 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	geometry.tasks_per_node = tasks_of_node(job, &geometry);
 	if (job->cpu)
 		place_ranks(site, job, &geometry);
-	if (read_memory(site, job, &p.lazy, &geometry, err) < 0)
+	if (read_memory(&p, err) < 0)
 		return -1;
 	*out = geometry;
 	return 0;

@@ -13,7 +13,7 @@ typedef p4d_job_candidates candidates;
 static int add(candidates *all, candidate one, p4d_error *err)
 {
 	if (all->count == P4D_JOB_CANDIDATES) {
-		p4d_fail(err, P4D_E_GPU_OF_PARTITION, "more than %d kinds of nodes are possible for this job",
+		p4d_fail(err, P4D_E_GEOMETRY, "more than %d kinds of nodes are possible for this job",
 			 P4D_JOB_CANDIDATES);
 		return p4d_fix(err, "--partition=NAME");
 	}
@@ -42,6 +42,19 @@ static const p4d_gpu *gpu_of_features(const p4d_site *site, const char *features
 			return gpu;
 	}
 	return NULL;
+}
+
+/* True when the partition has been collected: a list may name it more than once. */
+static bool is_collected(const candidates *all, const char *name)
+{
+	const size_t length = strlen(name);
+
+	for (size_t i = 0; i < all->count; i++) {
+		const char *at = all->at[i].partition + strspn(all->at[i].partition, ", ");
+		if (!strncmp(at, name, length) && (!at[length] || strchr(", ", at[length])))
+			return true;
+	}
+	return false;
 }
 
 /* Candidates of one partition; name NULL: the default one. entry: where the job names it. */
@@ -219,7 +232,7 @@ int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *ty
 	} else {
 		for (const char *at = job->partition, *entry = at;
 		     p4d_job__next_name(&at, name, sizeof(name)); entry = at)
-			if (collect(site, name, entry, lazy, all, err) < 0)
+			if (!is_collected(all, name) && collect(site, name, entry, lazy, all, err) < 0)
 				return -1;
 	}
 	if (job->constraint && all->count)

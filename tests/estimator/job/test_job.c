@@ -57,6 +57,9 @@ static int load_sites(void **state)
 	    "partition a { gpu = \"a100\" gpus_per_node = 4 }\n"
 	    "partition big { gpu = \"a100-80gb\" gpus_per_node = 8 }\n"
 	    "partition both { gpu = { \"h200\", \"h100\", \"a100-80gb\" } }\n"
+	    "partition \"m?\" { gpu = \"h100-80gb\" gpus_per_node = 8 }\n"
+	    "partition \"m??\" { gpu = \"h100-80gb\" gpus_per_node = 8 }\n"
+	    "partition \"m???\" { gpu = \"h100-80gb\" gpus_per_node = 8 }\n"
 	    "gpu weird { name = \"l4-24gb\" }\n"
 	    "version = 1\n");
 	return 0;
@@ -289,6 +292,16 @@ static void wanting_gpus(void **state)
 	assert_false(p4d_job_wants_gpus(&(p4d_job){0}));
 }
 
+/* "m0,m1,...": partitions that a wildcard section covers. */
+static const char *partitions_of(int count, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < count; i++)
+		used += (size_t)snprintf(buf + used, size - used, "m%d,", i);
+	return buf;
+}
+
 static bool gets(p4d_job job)
 {
 	unsigned asked = 0;
@@ -306,6 +319,11 @@ static void getting_gpus(void **state)
 	assert_false(gets((p4d_job){.exclusive = true, .partition = "cpu"}));
 	assert_false(gets((p4d_job){.partition = "cpu"}));
 	assert_false(gets((p4d_job){.partition = "mixed"}));
+	/* one of several partitions is enough, and so is a list that p4d does not understand */
+	assert_true(gets((p4d_job){.partition = "mixed,whole"}));
+	assert_true(gets((p4d_job){.partition = "whole,mixed"}));
+	char many[4096];
+	assert_true(gets((p4d_job){.partition = partitions_of(129, many, sizeof(many))}));
 	assert_false(gets((p4d_job){0}));
 }
 
@@ -607,6 +625,13 @@ static void host_memory(void **state)
 	assert_int_equal(host(mapped, (p4d_job){.partition = "a"}), 0);
 	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true}), GIB(1000));
 	assert_int_equal(host(nothing, (p4d_job){.partition = "mixed"}), 0);
+	/* the nodes that the job may get, whether or not the cluster was asked for anything else */
+	assert_int_equal(
+	    host(nothing, (p4d_job){.partition = "mixed", .mem_is_all = true, .gres = "gpu:h100:4"}),
+	    GIB(2000));
+	assert_int_equal(host(mapped, (p4d_job){.partition = "both", .mem_is_all = true}), GIB(2000));
+	assert_int_equal(host(mapped, (p4d_job){.partition = "both", .mem_is_all = true, .nodelist = "x1"}),
+			 GIB(2000));
 	refused(mapped, (p4d_job){.gres = "gpu:4", .mem_per_gpu_bytes = UINT64_MAX}, P4D_E_OVERFLOW,
 		"the memory that the job asks for per node does not fit 64 bits", "--mem=0");
 }
@@ -614,12 +639,17 @@ static void host_memory(void **state)
 static void too_many_kinds(void **state)
 {
 	(void)state;
-	char partitions[2048];
+	char many[4096];
+
+	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(129, many, sizeof(many))},
+		P4D_E_GEOMETRY, "more than 128 kinds of nodes are possible for this job", "--partition=NAME");
+	understood(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(128, many, sizeof(many))},
+		   NULL);
+	/* a partition counts once, however often it is named */
 	size_t used = 0;
-	for (int i = 0; i < 129; i++)
-		used += (size_t)snprintf(partitions + used, sizeof(partitions) - used, "h,");
-	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions}, P4D_E_GPU_OF_PARTITION,
-		"more than 128 kinds of nodes are possible for this job", "--partition=NAME");
+	for (int i = 0; i < 200; i++)
+		used += (size_t)snprintf(many + used, sizeof(many) - used, i % 2 ? "h," : "mixed, ");
+	type(mapped, (p4d_job){.gres = "gpu:4", .partition = many}, "a100-40gb", "mixed", 2, 2, 1);
 }
 
 int main(void)
