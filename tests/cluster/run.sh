@@ -53,7 +53,7 @@ for test in "$@"; do
 		exit 1
 	fi
 	# Every test starts from the same site. slurmctld looks at it each second.
-	if ! cmp -s "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf" || [ "$CLUSTER/etc/p4d.conf" -nt "$CLUSTER/p4d.conf.good" ]; then
+	if ! cmp -s "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf" || [ -n "$(find "$CLUSTER/etc/p4d.conf" -newer "$CLUSTER/p4d.conf.good")" ]; then
 		cp "$CLUSTER/p4d.conf.good" "$CLUSTER/etc/p4d.conf"
 		touch "$CLUSTER/p4d.conf.good"
 		sleep 1.5
