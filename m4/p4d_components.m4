@@ -11,6 +11,7 @@ AC_DEFUN([P4D_COMPONENTS], [
 		[Apache-2.0:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_slurm], [slurm], [$p4d_slurm_version], [GPL-2.0-or-later:PREREQUISITE_FOR])
 	P4D_COMPONENT([$p4d_cuda], [cuda-runtime], [$p4d_cuda_version], [LicenseRef-NVIDIA:STATIC_LINK])
+	P4D_COMPONENT([$p4d_cuda], [cublasLt], [$p4d_cuda_version], [LicenseRef-NVIDIA:DYNAMIC_LINK])
 	AC_SUBST([P4D_PARTS])
 ])
 

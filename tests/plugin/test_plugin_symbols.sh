@@ -21,7 +21,7 @@ exports()
 }
 
 exports p4d.so plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt \
-	slurm_spank_task_init spank_plugin_version
+	slurm_spank_task_exit slurm_spank_task_init spank_plugin_version
 exports libp4d-client.so p4d_client
 exports job_submit_p4d.so fini init job_modify job_submit plugin_name plugin_type plugin_version
 
