@@ -35,14 +35,13 @@ skip()
 
 # The machine's own, as its package manager knows them.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 2>/dev/null | head -1)
-mirror=${mirror:-http://deb.debian.org/debian/}
 eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy 2>/dev/null)"
 [ -z "${http_proxy:-}" ] || export http_proxy
 [ -z "${https_proxy:-}" ] || export https_proxy
 
 reachable() # RELEASE
 {
-	/usr/lib/apt/apt-helper download-file "${mirror%/}/dists/$1/InRelease" "$home/InRelease" >/dev/null 2>&1
+	[ -z "$mirror" ] || 	/usr/lib/apt/apt-helper download-file "${mirror%/}/dists/$1/InRelease" "$home/InRelease" >/dev/null 2>&1
 }
 
 [ "$(id -u)" = 0 ] || skip "only root can make a system with debootstrap"
@@ -80,7 +79,7 @@ attended()
 make_system()
 {
 	rm -rf --one-file-system "$root"
-	attended unshare --mount --pid --fork --kill-child debootstrap --variant=minbase "$1" "$root" "$mirror" >"$root.log" 2>&1 ||
+	attended unshare --mount --pid --fork --kill-child debootstrap --variant=minbase "$1" "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
 		{ tail -5 "$root.log" && return 1; }
 	# sid's list of packages is soon out of date on a mirror that is copied seldom
 	echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90p4d"
