@@ -41,7 +41,7 @@ eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::ht
 
 reachable() # RELEASE
 {
-	[ -z "$mirror" ] || 	/usr/lib/apt/apt-helper download-file "${mirror%/}/dists/$1/InRelease" "$home/InRelease" >/dev/null 2>&1
+	[ -z "$mirror" ] || /usr/lib/apt/apt-helper download-file "${mirror%/}/dists/$1/InRelease" "$home/InRelease" >/dev/null 2>&1
 }
 
 [ "$(id -u)" = 0 ] || skip "only root can make a system with debootstrap"
