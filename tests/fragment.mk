@@ -179,7 +179,7 @@ test_libraries += libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la
 check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h \
-	tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
+	tests/support/built_layout.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la

@@ -3,19 +3,8 @@
 
 #include "job/export.h"
 #include "job/script.h"
-#include "request/defaults.h"
 #include "request/framework.h"
-
-static void build(const char *flags, p4d_request *r, p4d_layout *l)
-{
-	p4d_error err;
-
-	memset(r, 0, sizeof(*r));
-	set_all(r, flags);
-	p4d_request_complete(r, 1024, 16);
-	if (p4d_layout_build(r, 2, 8, l, &err) < 0)
-		fail_msg("%s", err.text);
-}
+#include "support/built_layout.h"
 
 static const char *megatron_args(const p4d_request *r, const p4d_layout *l, char *args, size_t size)
 {

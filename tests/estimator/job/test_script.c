@@ -6,19 +6,8 @@
 #include <time.h>
 
 #include "job/script.h"
-#include "request/defaults.h"
 #include "request/framework.h"
-
-static void build(const char *flags, p4d_request *r, p4d_layout *l)
-{
-	p4d_error err;
-
-	memset(r, 0, sizeof(*r));
-	set_all(r, flags);
-	p4d_request_complete(r, 1024, 16);
-	if (p4d_layout_build(r, 2, 8, l, &err) < 0)
-		fail_msg("%s", err.text);
-}
+#include "support/built_layout.h"
 
 static bool starts(p4d_script script, int framework)
 {
