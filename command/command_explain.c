@@ -78,7 +78,8 @@ int p4d_command_dump_features(const p4d_line *line, p4d_error *err)
 		printf("conf: %s\n", *p4d_site_path(site) ? p4d_site_path(site) : "none");
 	else
 		printf("conf: unusable: %s\n", broken.text);
-	printf("data: %s\n", site ? p4d_site_datadir(site) : p4d_line_data_directory());
+	const char *data = site ? p4d_site_datadir(site) : p4d_line_data_directory();
+	printf("data: %s\n", data ? data : "built in");
 	p4d_site_free(site);
 	return 0;
 }

@@ -9,10 +9,11 @@
 
 int p4d_command_job(const p4d_line *line, p4d_error *err)
 {
+	const char *data = p4d_line_data_directory();
 	char path[4096];
 
 	(void)line;
-	int length = snprintf(path, sizeof(path), "%s/p4d-job.sh", p4d_line_data_directory());
+	int length = snprintf(path, sizeof(path), "%s/p4d-job.sh", data ? data : P4D_DATADIR);
 	if (length < 0 || length >= (int)sizeof(path))
 		return p4d_fail(err, P4D_E_IO, "the path of p4d-job.sh is longer than %zu characters",
 				sizeof(path) - 1);

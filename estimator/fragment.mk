@@ -14,7 +14,7 @@ libp4doptions_la_SOURCES = \
 	estimator/job/export.h estimator/job/export.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
-# base, and what reads gpus.json: the generator of the GPU table needs no more.
+# base, and what reads gpus.json and presets: the generator of the tables needs no more.
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
 	estimator/base/hash.h estimator/base/digest.h estimator/base/digest.c \
@@ -23,7 +23,8 @@ libp4dbase_la_SOURCES = \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
-	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
+	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c \
+	estimator/model/model.h estimator/model/model_internal.h estimator/model/model_preset.c estimator/model/model_rope.c
 libp4dbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = libp4doptions.la $(JSONC_LIBS)
@@ -44,8 +45,8 @@ libp4d_la_SOURCES = \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/framework.h estimator/request/framework.c \
-	estimator/model/model.h estimator/model/model_internal.h estimator/model/model.c estimator/model/model_hf.c \
-	estimator/model/presets.h estimator/model/presets.c estimator/model/model_preset.c estimator/model/model_names.c estimator/model/model_rope.c \
+	estimator/model/model.c estimator/model/model_hf.c estimator/model/model_names.c \
+	estimator/model/presets.h estimator/model/presets.c \
 	estimator/model/rope.h estimator/model/rope.c \
 	estimator/gpu/gpu_load.c \
 	estimator/site/conf.h estimator/site/conf_keys.def estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \
@@ -82,17 +83,18 @@ libp4d_la_SOURCES = \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c \
 	estimator/guard/guard.c estimator/guard/verify.c
-nodist_libp4d_la_SOURCES = estimator/gpu/gpu_table.c
+nodist_libp4d_la_SOURCES = estimator/site/tables.c
 libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4d_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4d_la_LIBADD = libp4dbase.la -lm
 
-# etc/gpus.json as a table in the program: reading JSON is most of what a submission would cost.
-noinst_PROGRAMS += gputable
-gputable_SOURCES = estimator/gpu/gpu_table_main.c
-gputable_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-gputable_LDADD = libp4dbase.la -lm
-estimator/gpu/gpu_table.c: gputable$(EXEEXT) $(srcdir)/etc/gpus.json
+# etc/gpus.json and etc/models/ as tables in the program: reading JSON is most of what a submission would cost.
+noinst_PROGRAMS += tables
+tables_SOURCES = estimator/site/tables_main.c
+tables_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+tables_LDADD = libp4dbase.la -lm
+tables_from = $(addprefix $(srcdir)/,etc/gpus.json $(sort $(dist_model_DATA)))
+estimator/site/tables.c: tables$(EXEEXT) $(tables_from)
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)./gputable$(EXEEXT) $(srcdir)/etc/gpus.json >$@.tmp && mv $@.tmp $@
-CLEANFILES += estimator/gpu/gpu_table.c
+	$(AM_V_GEN)./tables$(EXEEXT) $(tables_from) >$@.tmp && mv $@.tmp $@
+CLEANFILES += estimator/site/tables.c

@@ -81,7 +81,7 @@ static void keep_site(const p4d_site *good)
 static p4d_site *load_conf(const char *otherwise)
 {
 	p4d_error err;
-	p4d_site *fresh = p4d_site_load(conf_path, P4D_DATADIR, true, conf_uid, &err);
+	p4d_site *fresh = p4d_site_load(conf_path, NULL, true, conf_uid, &err);
 
 	if (fresh) {
 		failure[0] = '\0';
@@ -222,13 +222,13 @@ static p4d_site *first_site(void)
 
 	if (fresh)
 		return fresh;
-	fresh = p4d_site_load(kept_path, P4D_DATADIR, true, conf_uid, &err);
+	fresh = p4d_site_load(kept_path, NULL, true, conf_uid, &err);
 	if (fresh) {
 		slurm_info("p4d: the last good configuration is in force: %s", kept_path);
 		return fresh;
 	}
 	slurm_info("p4d: without a configuration p4d only observes (%s)", err.text);
-	fresh = p4d_site_default(P4D_DATADIR, P4D_MODE_OBSERVE, &err);
+	fresh = p4d_site_default(NULL, P4D_MODE_OBSERVE, &err);
 	if (!fresh)
 		slurm_error("p4d: [P4D%03d] %s; jobs are not checked until this is fixed", err.code,
 			    err.text);

@@ -54,7 +54,7 @@ void p4d_line_help(const p4d_subcommand *command);
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_line_open_site(const char *option, p4d_error *err);
 
-/* $P4D_DATADIR, else where it was installed; p4d.conf may name another. */
+/* $P4D_DATADIR; NULL: not set. p4d.conf may name another. */
 const char *p4d_line_data_directory(void);
 
 /* live_cluster.c: the live cluster as `sinfo` tells it, asked once; a p4d_cluster_source. NULL when there

@@ -11,7 +11,7 @@ const char *p4d_line_data_directory(void)
 {
 	const char *directory = getenv("P4D_DATADIR");
 
-	return directory && *directory ? directory : P4D_DATADIR;
+	return directory && *directory ? directory : NULL;
 }
 
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err)

@@ -210,7 +210,7 @@ static int take(p4d_gpus *gpus, struct json_object *object, const char *what, p4
 	return 0;
 }
 
-int p4d_gpus__parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err)
+int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err)
 {
 	struct json_object *object = p4d_json_parse(text, length, what, err);
 

@@ -30,7 +30,7 @@ int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err)
 	char *text = p4d_text_read(path, MAX_FILE, &length, err);
 	if (!text)
 		return -1;
-	int rc = p4d_gpus__parse(gpus, text, length, path, err);
+	int rc = p4d_gpus_parse(gpus, text, length, path, err);
 	free(text);
 	return rc;
 }

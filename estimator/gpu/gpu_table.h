@@ -3,6 +3,6 @@
 
 #include "gpu/gpu.h"
 
-/* etc/gpus.json as of the build; gpu_table.c is generated from it. */
+/* etc/gpus.json as of the build; generated from it. */
 extern const p4d_gpu p4d_gpu_table[];
 extern const size_t p4d_gpu_table_count;

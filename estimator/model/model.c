@@ -126,6 +126,20 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 	return 0;
 }
 
+/* What a model file says, or the table; what: names it in messages. */
+static int take(p4d_request *model, const p4d_preset *found, const char *what, p4d_request *request,
+		p4d_preset *preset, p4d_error *err)
+{
+	/* from here on the user's own numbers may be the cause */
+	if (!*model->unmodelled && fill(request, model, err) < 0)
+		return fail_in(*request->model ? request->model : what, err);
+	if (*model->unmodelled)
+		memcpy(request->unmodelled, model->unmodelled, sizeof(model->unmodelled));
+	if (preset)
+		*preset = *found;
+	return 0;
+}
+
 static int read_model(struct json_object *object, const char *what, p4d_request *request, p4d_preset *preset,
 		      p4d_error *err)
 {
@@ -142,16 +156,14 @@ static int read_model(struct json_object *object, const char *what, p4d_request 
 		    err, P4D_E_JSON,
 		    "neither a Hugging Face config.json (no \"architectures\" or \"model_type\") nor a "
 		    "preset (no \"name\")");
-	if (rc < 0)
-		return fail_in(what, err);
-	/* from here on the user's own numbers may be the cause */
-	if (!*model.unmodelled && fill(request, &model, err) < 0)
-		return fail_in(*request->model ? request->model : what, err);
-	if (*model.unmodelled)
-		memcpy(request->unmodelled, model.unmodelled, sizeof(model.unmodelled));
-	if (preset)
-		*preset = found;
-	return 0;
+	return rc < 0 ? fail_in(what, err) : take(&model, &found, what, request, preset, err);
+}
+
+int p4d_model__take(const p4d_presets_row *row, p4d_request *request, p4d_preset *preset, p4d_error *err)
+{
+	p4d_request model = row->model;
+
+	return take(&model, &row->preset, row->preset.name, request, preset, err);
 }
 
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
@@ -209,15 +221,14 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 		return 0;
 	}
 	if (!is_path(name)) {
-		p4d_error unknown;
-		int rc = p4d_model__preset_find(name, datadir, path, sizeof(path), &unknown);
-		if (rc == 0)
-			return p4d_model__read_file(path, request, preset, err);
-		bool absent = stat(name, &status) < 0 && (errno == ENOENT || errno == ENOTDIR);
-		if (!strchr(name, '/') || absent) {
-			if (err)
-				*err = unknown;
-			return -1;
+		p4d_error why = {.code = P4D_OK};
+		bool unknown;
+		int rc = p4d_model__preset_load(name, datadir, request, preset, &why, &unknown);
+		if (!unknown || !strchr(name, '/') ||
+		    (stat(name, &status) < 0 && (errno == ENOENT || errno == ENOTDIR))) {
+			if (err && rc < 0)
+				*err = why;
+			return rc;
 		}
 	}
 	bool directory = stat(name, &status) == 0 && S_ISDIR(status.st_mode);

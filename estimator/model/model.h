@@ -8,9 +8,9 @@
 #include "request/request.h"
 
 /*
- * Models: presets (DATADIR/models/NAME.json), Hugging Face config.json files, or `custom` from flags alone.
- * Loading a model fills the unset model numbers of a request (origin P4D_BY_MODEL; what the user set is
- * kept).
+ * Models: presets (those of the build, or DATADIR/models/NAME.json), Hugging Face config.json files, or
+ * `custom` from flags alone. Loading a model fills the unset model numbers of a request (origin P4D_BY_MODEL;
+ * what the user set is kept).
  *
  * A preset file has `name`, `aliases`, `source`, `parameters` (an exact number, or a string as printed:
  * "13.0B"), `global_batch`, `seq_len`, and the model options of options.def with '_' for '-' and choices as
@@ -30,7 +30,8 @@ typedef struct p4d_preset {
 } p4d_preset;
 
 /*
- * Resolves request->model and fills the model numbers. datadir holds models/. preset may be NULL; it is
+ * Resolves request->model and fills the model numbers. datadir holds models/; NULL: etc/models/ as it was
+ * when p4d was built, without reading anything. preset may be NULL; it is
  * zeroed when the model is neither a preset nor a file in the form of one. Names ignore case; in aliases '-',
  * '_', '.' and ' ' may also be left out. A name with a '/' that is no preset alias, or ending in ".json", is
  * a file, read with the caller's rights (at most 1 MiB, at most 32 levels deep, regular files only); a
@@ -47,7 +48,8 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
 		     p4d_preset *preset, p4d_error *err);
 
-/* Calls visit for every preset in datadir, sorted by name. Returns 0, or -1 when one cannot be read. */
+/* Calls visit for every preset in datadir (NULL: of the build), sorted by name. Returns 0, or -1 when one
+ * cannot be read. */
 int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const p4d_request *, void *),
 		   void *context, p4d_error *err);
 

@@ -10,21 +10,25 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "model/model_internal.h"
+#include "model/presets.h"
 
-enum { MAX_KEY = 256, MAX_PATH = 1024, MAX_PRESET = 64 * 1024, NEAREST = 3 };
+enum { MAX_KEY = 256, MAX_PATH = 1024, NEAREST = 3 };
 
 static const char suffix[] = ".json";
 
-/* The preset files of a directory, sorted. */
+/* Presets sorted by name: the files of a directory, or the table of the build. */
 typedef struct listing {
+	const char *datadir; /* NULL: the table */
 	struct dirent **file;
 	int count;
 } listing;
 
-/* Length of a file name without ".json". */
-static size_t stem(const struct dirent *file)
+static const char *name_at(const listing *list, int i, size_t *length)
 {
-	return strlen(file->d_name) - (sizeof(suffix) - 1);
+	const char *name = list->datadir ? list->file[i]->d_name : p4d_presets_table[i].preset.name;
+
+	*length = strlen(name) - (list->datadir ? sizeof(suffix) - 1 : 0);
+	return name;
 }
 
 static int is_preset_file(const struct dirent *entry)
@@ -43,6 +47,9 @@ static int list_presets(const char *datadir, listing *list, p4d_error *err)
 {
 	char path[MAX_PATH];
 
+	*list = (listing){.datadir = datadir, .count = (int)p4d_presets_table_count};
+	if (!datadir)
+		return 0;
 	snprintf(path, sizeof(path), "%s/models", datadir);
 	list->count = scandir(path, &list->file, is_preset_file, by_name);
 	if (list->count < 0)
@@ -52,7 +59,7 @@ static int list_presets(const char *datadir, listing *list, p4d_error *err)
 
 static void free_listing(listing *list)
 {
-	for (int i = 0; i < list->count; i++)
+	for (int i = 0; list->file && i < list->count; i++)
 		free(list->file[i]);
 	free(list->file);
 }
@@ -107,11 +114,14 @@ bool p4d_model__same_name(const char *names, const char *name)
 }
 
 /* A preset that cannot be read has no aliases; an error only when it is requested by name. */
-static bool has_alias(const char *path, const char *name)
+static bool has_alias(const listing *list, int i, const char *name)
 {
-	struct json_object *object = p4d_json_read(path, MAX_PRESET, NULL);
-	char aliases[sizeof(((p4d_preset *)0)->aliases)] = "";
+	char path[MAX_PATH], aliases[sizeof(((p4d_preset *)0)->aliases)] = "";
 
+	if (!list->datadir)
+		return p4d_model__same_name(p4d_presets_table[i].preset.aliases, name);
+	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
+	struct json_object *object = p4d_json_read(path, P4D_PRESET_MAX, NULL);
 	if (object && p4d_json_list(object, "aliases", aliases, sizeof(aliases), NULL) < 0)
 		aliases[0] = '\0';
 	json_object_put(object);
@@ -138,8 +148,8 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[columns];
 }
 
-/* Fills the errors for a name that is no preset, with the names that are closest to it; returns 1. */
-static int fail_unknown(const char *name, const listing *list, p4d_error *err)
+/* Fills the errors for a name that is no preset, with the names that are closest to it. */
+static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
 	char key[MAX_KEY], other[MAX_KEY], names[200], first[MAX_KEY] = "";
 	p4d_text text = p4d_text_in(names, sizeof(names));
@@ -150,20 +160,19 @@ static int fail_unknown(const char *name, const listing *list, p4d_error *err)
 	unsigned limit = strlen(key) > 6 ? (unsigned)strlen(key) / 3 : 2, shown = 0;
 	for (unsigned distance = 0; distance <= limit; distance++) {
 		for (int i = 0; i < list->count && shown < NEAREST; i++) {
-			int length = (int)stem(list->file[i]);
-			const char *file = list->file[i]->d_name;
-			squeeze(file, (size_t)length, other, sizeof(other));
+			size_t length;
+			const char *preset = name_at(list, i, &length);
+			squeeze(preset, length, other, sizeof(other));
 			if (edit_distance(key, other) != distance)
 				continue;
-			p4d_text_entry(&text, ", ", "%.*s", length, file);
+			p4d_text_entry(&text, ", ", "%.*s", (int)length, preset);
 			if (!shown++)
-				snprintf(first, sizeof(first), "%.*s", length, file);
+				snprintf(first, sizeof(first), "%.*s", (int)length, preset);
 		}
 	}
 	p4d_fail(err, P4D_E_UNKNOWN_MODEL, "unknown model \"%.200s\"%s%s", name, shown ? "; nearest: " : "",
 		 names);
 	p4d_fix(err, "%s%s", shown ? "--p4d-model=" : "p4d models", first);
-	return 1;
 }
 
 /* The file of a name spelt like its file. */
@@ -184,35 +193,57 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
-int p4d_model__preset_find(const char *name, const char *datadir, char *path, size_t size, p4d_error *err)
+static int find(const listing *list, const char *name)
 {
-	listing list;
-	int found = -1;
+	size_t length;
 
-	if (find_file(name, datadir, path, size))
-		return 0;
-	if (list_presets(datadir, &list, err) < 0)
-		return -1;
-	for (int i = 0; i < list.count && found < 0; i++)
-		if (same_name(list.file[i]->d_name, stem(list.file[i]), name))
-			found = i;
-	for (int i = 0; i < list.count && found < 0; i++) {
-		path_of(datadir, list.file[i]->d_name, path, size);
-		if (has_alias(path, name))
-			found = i;
+	for (int i = 0; i < list->count; i++) {
+		const char *preset = name_at(list, i, &length);
+		if (same_name(preset, length, name))
+			return i;
 	}
+	for (int i = 0; i < list->count; i++)
+		if (has_alias(list, i, name))
+			return i;
+	return -1;
+}
+
+static int load(const listing *list, int i, p4d_request *request, p4d_preset *preset, p4d_error *err)
+{
+	char path[MAX_PATH];
+
+	if (!list->datadir)
+		return p4d_model__take(&p4d_presets_table[i], request, preset, err);
+	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
+	return p4d_model__read_file(path, request, preset, err);
+}
+
+int p4d_model__preset_load(const char *name, const char *datadir, p4d_request *request, p4d_preset *preset,
+			   p4d_error *err, bool *unknown)
+{
+	char path[MAX_PATH];
+	listing list;
+
+	*unknown = false;
+	if (datadir && find_file(name, datadir, path, sizeof(path)))
+		return p4d_model__read_file(path, request, preset, err);
+	if (list_presets(datadir, &list, err) < 0) {
+		*unknown = true;
+		return -1;
+	}
+	int found = find(&list, name), rc = -1;
+	*unknown = found < 0;
 	if (found >= 0)
-		path_of(datadir, list.file[found]->d_name, path, size);
+		rc = load(&list, found, request, preset, err);
 	else
 		fail_unknown(name, &list, err);
 	free_listing(&list);
-	return found < 0;
+	return rc;
 }
 
 int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const p4d_request *, void *),
 		   void *context, p4d_error *err)
 {
-	char path[MAX_PATH];
 	listing list;
 	int rc = 0;
 
@@ -221,8 +252,7 @@ int p4d_model_each(const char *datadir, void (*visit)(const p4d_preset *, const 
 	for (int i = 0; i < list.count && rc == 0; i++) {
 		p4d_request request = {0};
 		p4d_preset preset;
-		path_of(datadir, list.file[i]->d_name, path, sizeof(path));
-		rc = p4d_model__read_file(path, &request, &preset, err);
+		rc = load(&list, i, &request, &preset, err);
 		if (rc == 0)
 			visit(&preset, &request, context);
 	}

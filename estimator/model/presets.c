@@ -6,11 +6,6 @@
 
 #include "model/model_internal.h"
 
-typedef struct p4d_presets_row {
-	p4d_preset preset;
-	p4d_request model;
-} p4d_presets_row;
-
 static void keep(const p4d_preset *preset, const p4d_request *model, void *context)
 {
 	p4d_presets *all = context;

@@ -3,15 +3,27 @@
 
 #include "model/model.h"
 
-/* The presets of a directory in memory, for who may not read files when a name comes up. */
+typedef struct p4d_presets_row {
+	p4d_preset preset;
+	p4d_request model;
+} p4d_presets_row;
+
+/* etc/models/ as of the build, sorted by name; each model has what its file says, the rest is open. */
+extern const p4d_presets_row p4d_presets_table[];
+extern const size_t p4d_presets_table_count;
+
+/* Reads the file of a preset into an all-zero row of that kind. Errors: IO, JSON, VALUE, without the path. */
+int p4d_presets_read(const char *path, p4d_presets_row *row, p4d_error *err);
+
+/* Presets in memory with complete models, for who may not read files when a name comes up. */
 typedef struct p4d_presets {
 	size_t count;
-	struct p4d_presets_row *row;
+	p4d_presets_row *row;
 } p4d_presets;
 
 /*
- * Loads DATADIR/models into an all-zero *presets; p4d_presets_free releases it. Errors: as p4d_model_each;
- * what was loaded until then stays.
+ * Loads DATADIR/models (NULL: those of the build) into an all-zero *presets; p4d_presets_free releases it.
+ * Errors: as p4d_model_each; what was loaded until then stays.
  */
 int p4d_presets_load(p4d_presets *presets, const char *datadir, p4d_error *err);
 void p4d_presets_free(p4d_presets *presets);

@@ -67,7 +67,7 @@ bool p4d_site_find(const char *slurm_conf, char *path, size_t size);
 
 /*
  * Loads path (a p4d.conf). Its `gpus` and `data` name a table of GPUs and the directory
- * with models/; without them the built-in table and datadir are taken.
+ * with models/; without them the built-in table and datadir are taken (NULL: the built-in presets).
  * trust: also check that the file is a regular file owned by root or trusted_uid and writable by nobody else
  * (P4D_E_CONF_TRUST). Errors carry `file:line: what`. NULL on failure.
  */
@@ -89,7 +89,7 @@ bool p4d_site_is_current(const p4d_site *site);
 char *p4d_site_text(const p4d_site *site);
 
 const p4d_gpus *p4d_site_gpus(const p4d_site *site);
-const char *p4d_site_datadir(const p4d_site *site); /* where models/ is */
+const char *p4d_site_datadir(const p4d_site *site); /* where models/ is; NULL: the built-in presets */
 
 /*
  * Loads the presets of datadir, for p4d_site_preset, which does no I/O: the complete model of a name or an

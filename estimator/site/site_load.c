@@ -347,9 +347,9 @@ static p4d_site *new_site(const char *datadir, const char *gpus, p4d_error *err)
 {
 	p4d_site *site = calloc(1, sizeof(*site));
 
-	if (site)
+	if (site && datadir)
 		site->datadir = strdup(datadir);
-	if (!site || !site->datadir) {
+	if (!site || (datadir && !site->datadir)) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the site's configuration");
 		p4d_site_free(site);
 		return NULL;

@@ -31,7 +31,7 @@ static const char *data_directory(void)
 {
 	const char *directory = getenv("P4D_DATADIR");
 
-	return directory && *directory ? directory : P4D_DATADIR;
+	return directory && *directory ? directory : NULL;
 }
 
 static uint64_t slurm_nodes(void)

@@ -12,7 +12,7 @@ dir=$(mktemp -d "$("$cluster" home)/p4d.XXXXXX")
 chmod 755 "$dir" # munged wants its socket to be reachable
 trap '"$cluster" stop "$dir/with"; "$cluster" stop "$dir/without"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
-"$cluster" start --no-nodes --plugins="$PLUGINS" --data="$SOURCE/etc" "$dir/with"
+"$cluster" start --no-nodes --plugins="$PLUGINS" "$dir/with"
 "$cluster" start --no-nodes "$dir/without"
 with=$dir/with/etc/slurm.conf
 without=$dir/without/etc/slurm.conf

@@ -19,8 +19,7 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
 
   --auth=none|munge    default munge; with none every local user can submit as any user
   --plugins=DIR        directory with p4d.so and job_submit_p4d.so; without it, a Slurm that knows nothing of p4d
-  --data=DIR           directory with gpus.json and models/ (needed with --plugins)
-  --conf=FILE          p4d.conf to use in place of the built-in one; @DATA@ in it becomes the data directory
+  --conf=FILE          p4d.conf to use in place of the built-in one
   --partition=NAME     one more partition, over the h100 nodes (may be repeated)
   --no-nodes           slurmctld only: enough for jobs that are never started
 
@@ -170,7 +169,6 @@ write_p4d_conf()
 {
 	cat <<'END'
 mode = enforce
-data = "@DATA@"
 gpu h100 { name = "h100-80gb" }
 gpu a100 { name = "a100-40gb" }
 partition h100 {
@@ -227,8 +225,7 @@ write_cluster()
 	: >"$dir/etc/plugstack.conf"
 	if [ -n "$plugins" ]; then
 		echo "required $plugins/p4d.so" >"$dir/etc/plugstack.conf"
-		{ if [ -n "$conf" ]; then cat "$conf"; else write_p4d_conf; fi; } |
-			sed "s|@DATA@|$data|" >"$dir/etc/p4d.conf"
+		{ if [ -n "$conf" ]; then cat "$conf"; else write_p4d_conf; fi; } >"$dir/etc/p4d.conf"
 	fi
 	chmod 644 "$dir"/etc/*
 	if [ "$auth" = munge ]; then
@@ -290,12 +287,11 @@ start_daemons()
 
 start()
 {
-	auth=munge plugins='' data='' conf='' partitions='' nodes=yes
+	auth=munge plugins='' conf='' partitions='' nodes=yes
 	while [ $# -gt 1 ]; do
 		case $1 in
 		--auth=none | --auth=munge) auth=${1#*=} ;;
 		--plugins=*) plugins=$(readlink -f "${1#*=}") ;;
-		--data=*) data=$(readlink -f "${1#*=}") ;;
 		--conf=*) conf=${1#*=} ;;
 		--partition=*) partitions="$partitions ${1#*=}" ;;
 		--no-nodes) nodes=no ;;

@@ -16,7 +16,7 @@ trap 'exit 130' INT TERM HUP
 # arena, freed memory is given back, buffers of whole requests and of the saved state do not tear holes into the heap.
 export MALLOC_ARENA_MAX=1 MALLOC_TOP_PAD_=0 MALLOC_TRIM_THRESHOLD_=0 MALLOC_MMAP_THRESHOLD_=16384
 export GLIBC_TUNABLES=glibc.pthread.stack_cache_size=0
-if ! "$cluster" start --no-nodes --auth=none --plugins="$plugins" --data="$SOURCE/etc" "$dir/with" ||
+if ! "$cluster" start --no-nodes --auth=none --plugins="$plugins" "$dir/with" ||
 	! "$cluster" start --no-nodes --auth=none "$dir/without"; then
 	echo "FAIL  cluster/flood: no cluster"
 	exit 1

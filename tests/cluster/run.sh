@@ -21,7 +21,7 @@ here=$SOURCE/tests/cluster
 CLUSTER=$(mktemp -d "$("$here/cluster.sh" home)/p4d.XXXXXX") || exit 1
 trap 'unset LD_PRELOAD; "$here/cluster.sh" stop "$CLUSTER"' EXIT
 trap 'exit 130' INT TERM HUP
-"$here/cluster.sh" start --auth="$auth" --plugins="$plugins" --data="$SOURCE/etc" --conf="$here/p4d.conf" \
+"$here/cluster.sh" start --auth="$auth" --plugins="$plugins" --conf="$here/p4d.conf" \
 	--partition=strict --partition=warn --partition=observe --partition=off --partition=fixing \
 	--partition=frozen --partition=lenient "$CLUSTER" || {
 	echo "FAIL  cluster/$auth: no cluster"

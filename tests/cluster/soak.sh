@@ -18,7 +18,7 @@ chmod 755 "$dir" # munged has to be reached by all
 running=
 trap 'kill $running 2>/dev/null; wait; "$cluster" stop "$dir/slurm"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
-if ! "$cluster" start --no-nodes --auth=munge --plugins="$plugins" --data="$SOURCE/etc" "$dir/slurm"; then
+if ! "$cluster" start --no-nodes --auth=munge --plugins="$plugins" "$dir/slurm"; then
 	echo "FAIL  cluster/soak: no cluster"
 	exit 1
 fi

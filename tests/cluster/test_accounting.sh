@@ -39,7 +39,7 @@ mariadbd=$!
 wait_until test -S "$database/socket"
 
 # slurmdbd, beside a Slurm that starts without it and is then told of it
-"$SOURCE/tests/cluster/cluster.sh" start --auth=none --plugins="$BUILD/.libs" --data="$SOURCE/etc" --no-nodes "$own" ||
+"$SOURCE/tests/cluster/cluster.sh" start --auth=none --plugins="$BUILD/.libs" --no-nodes "$own" ||
 	fail "no cluster"
 . "$own/env"
 port=$(sed -n 's/^SlurmctldPort=//p' "$SLURM_CONF")

@@ -12,7 +12,7 @@ at_end()
 	"$cluster" stop "$own"
 	export SLURM_CONF="$shared" LD_PRELOAD="$preload"
 }
-"$cluster" start --auth=none --plugins="$BUILD/.libs" --data="$SOURCE/etc" --no-nodes "$own" || fail "no cluster"
+"$cluster" start --auth=none --plugins="$BUILD/.libs" --no-nodes "$own" || fail "no cluster"
 . "$own/env"
 cat >"$own/etc/job_submit.lua" <<'END'
 function slurm_job_submit(job, partitions, uid)

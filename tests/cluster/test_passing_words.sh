@@ -76,7 +76,7 @@ at_end()
 	"$cluster" stop "$own"
 	export SLURM_CONF="$shared" LD_PRELOAD="$preload"
 }
-"$cluster" start --auth=none --plugins="$bin" --data="$SOURCE/etc" --no-nodes "$own" || fail "no cluster"
+"$cluster" start --auth=none --plugins="$bin" --no-nodes "$own" || fail "no cluster"
 . "$own/env"
 # restarted LINE: with this line about JobSubmitPlugins
 restarted()

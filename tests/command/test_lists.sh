@@ -57,7 +57,15 @@ for key in version slurm frameworks methods schedules plan conf data; do
 done
 prints "frameworks: p4d megatron" "methods: closed paper" "data: $P4D_DATADIR"
 
+# without a directory, the presets of the build
+unset P4D_DATADIR
+exits 0 p4d models
+[ "$(printf '%s\n' "$out" | grep -c '^[a-z]')" -ge "$(ls "$P4D_TEST_DATADIR"/models/*.json | wc -l)" ] || fail "presets are missing"
+exits 0 p4d dump-features
+prints "data: built in"
+
 P4D_DATADIR=$work/nowhere
+export P4D_DATADIR
 exits 0 p4d gpus
 exits 3 p4d models
 says "nowhere"

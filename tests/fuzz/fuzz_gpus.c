@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p4d_gpus gpus = {0};
 	p4d_error err = {0};
 
-	if (p4d_gpus__parse(&gpus, (const char *)data, size, "fuzz", &err) < 0) {
+	if (p4d_gpus_parse(&gpus, (const char *)data, size, "fuzz", &err) < 0) {
 		check(err.code != P4D_OK && *err.text && !gpus.gpu && !gpus.count);
 		return 0;
 	}

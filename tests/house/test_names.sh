@@ -18,7 +18,7 @@ cd "$source" || exit 2
 
 # object, its source: estimator/plan/.libs/libp4d_la-plan.o is of estimator/plan/plan.c
 (cd "$build" && find estimator command plugin runtime -name '*.o' 2>/dev/null) | while read -r object; do
-	stem=$(echo "$object" | sed 's|\.libs/||; s|/[a-z0-9_]*_la-|/|; s|/p4d-|/|; s|/p4d_train-|/|; s|/gputable-|/|; s|\.o$||')
+	stem=$(echo "$object" | sed 's|\.libs/||; s|/[a-z0-9_]*_la-|/|; s|/p4d-|/|; s|/p4d_train-|/|; s|/tables-|/|; s|\.o$||')
 	for end in c cu cc; do
 		[ ! -f "$stem.$end" ] || echo "$object $stem.$end"
 	done

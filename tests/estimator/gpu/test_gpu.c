@@ -250,13 +250,13 @@ static void bad_tables(void **state)
 		p4d_gpus table = {.count = 7};
 		p4d_error err = {0};
 		assert_int_equal(
-		    p4d_gpus__parse(&table, cases[i].text, strlen(cases[i].text), "gpus.json", &err), -1);
+		    p4d_gpus_parse(&table, cases[i].text, strlen(cases[i].text), "gpus.json", &err), -1);
 		assert_string_equal(err.text, cases[i].message);
 		assert_int_equal(err.code, cases[i].code);
 		assert_int_equal(table.count, 7);
 		assert_null(table.gpu);
 		assert_int_equal(
-		    p4d_gpus__parse(&table, cases[i].text, strlen(cases[i].text), "gpus.json", NULL), -1);
+		    p4d_gpus_parse(&table, cases[i].text, strlen(cases[i].text), "gpus.json", NULL), -1);
 	}
 }
 
@@ -311,7 +311,7 @@ static void least_row(void **state)
 	p4d_error err = {0};
 	(void)state;
 
-	assert_int_equal(p4d_gpus__parse(&table, text, strlen(text), "gpus.json", &err), 0);
+	assert_int_equal(p4d_gpus_parse(&table, text, strlen(text), "gpus.json", &err), 0);
 	assert_int_equal(table.count, 1);
 	assert_int_equal(table.gpu[0].usable_bytes, 1 << 30); /* rounded down */
 	assert_int_equal(table.gpu[0].nominal_bytes, 1000000000);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "model/model.h"
+#include "model/presets.h"
 
 /* Every preset p4d promises. */
 static const char *const promised[] = {
@@ -69,25 +69,36 @@ static void resolve(p4d_request *request, p4d_preset *preset)
 {
 	p4d_error err = {0};
 
+	p4d_request built_in = *request;
+	p4d_preset same;
+
 	if (p4d_model_resolve(request, datadir(), preset, &err) < 0)
 		fail_msg("%s: %s", request->model, err.text);
+	if (p4d_model_resolve(&built_in, NULL, &same, &err) < 0)
+		fail_msg("%s, built in: %s", request->model, err.text);
 	assert_int_equal(err.code, P4D_OK);
+	assert_memory_equal(&built_in, request, sizeof(built_in));
+	if (preset)
+		assert_memory_equal(&same, preset, sizeof(same));
 }
 
 /* The request must fail with this error, and stay as it was. */
 static void refuse(const p4d_request *request, p4d_code code, const char *text, const char *fix)
 {
-	p4d_request after = *request;
-	p4d_preset preset = {.name = "untouched"};
-	p4d_error err = {0};
+	const char *const places[] = {datadir(), NULL};
 
-	assert_int_equal(p4d_model_resolve(&after, datadir(), &preset, &err), -1);
-	assert_string_equal(err.text, text);
-	assert_string_equal(err.fix, fix);
-	assert_int_equal(err.code, code);
-	assert_memory_equal(&after, request, sizeof(after));
-	assert_string_equal(preset.name, "untouched");
-	assert_int_equal(p4d_model_resolve(&after, datadir(), NULL, NULL), -1);
+	for (size_t i = 0; i < 2; i++) {
+		p4d_request after = *request;
+		p4d_preset preset = {.name = "untouched"};
+		p4d_error err = {0};
+		assert_int_equal(p4d_model_resolve(&after, places[i], &preset, &err), -1);
+		assert_string_equal(err.text, text);
+		assert_string_equal(err.fix, fix);
+		assert_int_equal(err.code, code);
+		assert_memory_equal(&after, request, sizeof(after));
+		assert_string_equal(preset.name, "untouched");
+		assert_int_equal(p4d_model_resolve(&after, places[i], NULL, NULL), -1);
+	}
 }
 
 static void check_preset(const p4d_preset *preset, const p4d_request *request, void *context)
@@ -117,6 +128,52 @@ static void presets_have_published_parameters(void **state)
 	if (p4d_model_each(datadir(), check_preset, &count, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(count, PROMISED);
+}
+
+/* What the build has made of the files is what they say. */
+static void built_in_presets_are_the_files(void **state)
+{
+	p4d_presets files = {0}, built_in = {0};
+	p4d_error err = {0};
+	(void)state;
+
+	assert_int_equal(p4d_presets_load(&files, datadir(), &err), 0);
+	assert_int_equal(p4d_presets_load(&built_in, NULL, &err), 0);
+	assert_int_equal(built_in.count, files.count);
+	for (size_t i = 0; i < files.count; i++) {
+		assert_memory_equal(&built_in.row[i].preset, &files.row[i].preset, sizeof(p4d_preset));
+		assert_memory_equal(&built_in.row[i].model, &files.row[i].model, sizeof(p4d_request));
+		assert_ptr_equal(p4d_presets_find(&built_in, files.row[i].preset.name),
+				 &built_in.row[i].model);
+	}
+	p4d_presets_free(&files);
+	p4d_presets_free(&built_in);
+}
+
+/* A directory has its own, and none of the build. */
+static void a_directory_replaces_what_is_built_in(void **state)
+{
+	char dir[] = "/tmp/p4d-test-XXXXXX", models[64], file[96];
+	p4d_request changed = named("llama13b"), other = named("llama7b");
+	p4d_error err = {0};
+	(void)state;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(models, sizeof(models), "%s/models", dir);
+	assert_int_equal(mkdir(models, 0755), 0);
+	snprintf(file, sizeof(file), "%s/llama13b.json", models);
+	FILE *out = fopen(file, "w");
+	assert_non_null(out);
+	fputs("{\"name\":\"llama13b\",\"layers\":2,\"hidden\":64,\"ffn\":128,\"heads\":4,\"vocab\":100}",
+	      out);
+	fclose(out);
+	assert_int_equal(p4d_model_resolve(&changed, dir, NULL, &err), 0);
+	assert_int_equal(changed.value[P4D_LAYERS], 2);
+	assert_int_equal(p4d_model_resolve(&other, dir, NULL, &err), -1);
+	assert_int_equal(err.code, P4D_E_UNKNOWN_MODEL);
+	unlink(file);
+	rmdir(models);
+	rmdir(dir);
 }
 
 static void promised_presets_exist(void **state)
@@ -464,6 +521,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(presets_have_published_parameters),
+	    cmocka_unit_test(built_in_presets_are_the_files),
+	    cmocka_unit_test(a_directory_replaces_what_is_built_in),
 	    cmocka_unit_test(promised_presets_exist),
 	    cmocka_unit_test(ptdp_rows_follow_the_paper),
 	    cmocka_unit_test(published_batches),
