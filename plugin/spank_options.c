@@ -17,8 +17,8 @@ static p4d_given given;
 /* Slurm's variable for an option when the program started. */
 static char *inherited[P4D_OPTIONS];
 
-/* After the first component of a heterogeneous job, Slurm's own variables hold that component's options. */
-static bool later_component;
+/* After the first component of a heterogeneous job, Slurm's own variables are gone, or hold its options. */
+static bool later_component, restored;
 
 /* "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_tp": where Slurm reads option tp from. */
 static const char *input_variable(p4d_option option, char *buf, size_t size)
@@ -41,18 +41,33 @@ static int keep(char **slot, const char *text)
 	return 0;
 }
 
+/* Gives Slurm the variables that the program was started with. */
+static void restore_environment(void)
+{
+	char name[NAME_MAX_BYTES];
+
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (inherited[i])
+			setenv(input_variable((p4d_option)i, name, sizeof(name)), inherited[i], 1);
+	restored = true;
+}
+
 static int given_option(int option, const char *text, int remote)
 {
 	char name[NAME_MAX_BYTES];
 
 	/* for a variable Slurm passes the environment's own string; not so for #SBATCH and command line */
-	given.from_environment[option] =
+	const bool from_environment =
 	    !remote && text && text == getenv(input_variable((p4d_option)option, name, sizeof(name)));
-	if (given.from_environment[option] && later_component) {
+	if (from_environment && later_component) {
 		text = inherited[option];
 		if (!text)
 			return 0;
 	}
+	/* an #SBATCH line, over which the environment wins: Slurm reads that next */
+	if (later_component && !restored && spank_context() == S_CTX_ALLOCATOR)
+		restore_environment();
+	given.from_environment[option] = from_environment;
 	return keep(&given.text[option], text ? text : "");
 }
 
@@ -112,8 +127,6 @@ void p4d_options_add_defaults(const char *prefix)
 
 void p4d_options_from_environment(const char *prefix)
 {
-	char target[NAME_MAX_BYTES];
-
 	given.prefix = prefix;
 	for (char **at = environ; at && *at; at++) {
 		p4d_environment_entry entry = p4d_environment_entry_of(*at);
@@ -123,10 +136,7 @@ void p4d_options_from_environment(const char *prefix)
 		if (option >= 0)
 			keep(&inherited[option], strchr(*at, '=') + 1);
 	}
-	/* only now, because setenv moves the environment */
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		if (inherited[i])
-			setenv(input_variable((p4d_option)i, target, sizeof(target)), inherited[i], 1);
+	restore_environment(); /* only now, because setenv moves the environment */
 }
 
 const p4d_given *p4d_options_given(void)
@@ -136,9 +146,12 @@ const p4d_given *p4d_options_given(void)
 
 void p4d_options_reset(void)
 {
-	for (int i = 0; i < P4D_OPTIONS; i++)
-		keep(&given.text[i], NULL);
+	for (int i = 0; i < P4D_OPTIONS; i++) {
+		keep(&given.text[i], inherited[i]);
+		given.from_environment[i] = inherited[i];
+	}
 	later_component = true;
+	restored = false;
 }
 
 void p4d_options_clean_environment(spank_t spank)

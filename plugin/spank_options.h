@@ -27,7 +27,7 @@ void p4d_options_add_defaults(const char *prefix);
 /* What was given since the last reset. */
 const p4d_given *p4d_options_given(void);
 
-/* Forgets the options, for the next component of a heterogeneous job. */
+/* The next component of a heterogeneous job begins with what the environment has. */
 void p4d_options_reset(void);
 
 /*

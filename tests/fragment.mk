@@ -41,6 +41,8 @@ unit_tests = \
 	tests/estimator/timeline/test_timeline \
 	tests/estimator/timeline/test_timeline_steady \
 	tests/estimator/guard/test_guard \
+	tests/estimator/guard/test_guard_programs \
+	tests/estimator/guard/test_guard_verify \
 	tests/command/test_command_json \
 	tests/command/picture/test_svg \
 	tests/command/picture/test_view
@@ -178,7 +180,7 @@ endif
 test_libraries += libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la
 check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
-	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h \
+	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
 	tests/support/built_layout.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS

@@ -111,8 +111,9 @@ static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 	return 0;
 }
 
-static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error *err)
+static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_script *script, p4d_error *err)
 {
+	char flags[400];
 	const p4d_framework *framework = p4d_framework_of(v->layout.framework);
 	uint32_t tasks = v->geometry.tasks_per_node ? v->geometry.tasks_per_node : 1;
 
@@ -124,8 +125,9 @@ static int check_tasks(const p4d_verdict *v, const p4d_script *script, p4d_error
 	p4d_fail(err, P4D_E_TASKS,
 		 "%s runs one task per GPU: %" PRIu32 " task%s and %" PRIu64 " GPUs per node",
 		 framework->program, tasks, tasks == 1 ? "" : "s", v->layout.gpus_per_node);
-	return p4d_fix(err, "--nodes=%" PRIu32 " --ntasks-per-node=%" PRIu64, v->geometry.nodes,
-		       v->layout.gpus_per_node);
+	return p4d_fix(
+	    err, "%s",
+	    p4d_job_task_flags(job, v->geometry.nodes, v->layout.gpus_per_node, flags, sizeof(flags)));
 }
 
 /*
@@ -248,7 +250,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0 ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
-	return check_tasks(v, &script, err) < 0 || check_script(request, v, &script, err) < 0 ? -1 : 0;
+	return check_tasks(job, v, &script, err) < 0 || check_script(request, v, &script, err) < 0 ? -1 : 0;
 }
 
 int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program, p4d_verdict *v,

@@ -203,10 +203,11 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
+	/* a job without a plan says it in its options, as it did where it was submitted */
+	const p4d_request *said = options && !p4d_is_set(&request, P4D_MODEL) ? options : &request;
 	if (!verdict->model[0])
-		p4d_verdict__name_model(verdict,
-					options && !p4d_is_set(&request, P4D_MODEL) ? options : &request);
-	p4d_verdict__finish(verdict, p4d_is_set(&request, P4D_OVERRIDE) ? request.override_reason : NULL);
+		p4d_verdict__name_model(verdict, said);
+	p4d_verdict__finish(verdict, p4d_is_set(said, P4D_OVERRIDE) ? said->override_reason : NULL);
 	/* a refused plan that passes anyway is the job's plan */
 	if (rc < 0 && verdict->action != P4D_REJECT && plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);

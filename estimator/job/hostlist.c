@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 
 /* WORK: hosts times the length of the list they are looked up in; about a millisecond. */
 enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, WORK = 1 << 20 };
@@ -111,6 +113,39 @@ uint32_t p4d_hostlist__count(const char *list)
 	uint32_t count = 0;
 
 	return visit_hosts(list, MOST_HOSTS, count_one, &count) ? count : 0;
+}
+
+/* Looks for the host that follows `last`. */
+typedef struct successor {
+	const char *last;
+	char next[HOST_MAX];
+} successor;
+
+static bool follow(const char *host, void *context)
+{
+	successor *s = context;
+
+	if ((!s->last || strverscmp(host, s->last) > 0) && (!s->next[0] || strverscmp(host, s->next) < 0))
+		snprintf(s->next, sizeof(s->next), "%s", host);
+	return true;
+}
+
+char *p4d_hostlist__first(const char *list, uint32_t count)
+{
+	p4d_text first = {.grows = true};
+	char last[HOST_MAX] = "";
+
+	for (uint32_t i = 0; i < count; i++) {
+		successor s = {.last = i ? last : NULL};
+		if (!visit_hosts(list, 1024, follow, &s) || !s.next[0])
+			break;
+		memcpy(last, s.next, sizeof(last));
+		p4d_text_entry(&first, ",", "%s", last);
+	}
+	if (!first.truncated)
+		return first.at;
+	free(first.at);
+	return NULL;
 }
 
 /* True when the host is one of those of an entry. */

@@ -12,6 +12,12 @@
 /* The hosts that a list names; 0: none, or too many to be the nodes of a job. */
 uint32_t p4d_hostlist__count(const char *list);
 
+/*
+ * The first hosts of a list in Slurm's order, which a job of fewer tasks than hosts gets. NULL: no memory, or
+ * too many to find out. The caller frees it.
+ */
+char *p4d_hostlist__first(const char *list, uint32_t count);
+
 /* True when a host is in the list. */
 bool p4d_hostlist__has(const char *list, const char *host);
 

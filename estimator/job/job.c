@@ -72,6 +72,7 @@ typedef struct placement {
 	const p4d_job *job;
 	wish wants;
 	uint32_t listed; /* hosts of -w: the job gets all of them */
+	uint32_t nodes;  /* of -N; 0: open */
 	uint32_t least;  /* nodes it gets in any case, and more only as needed */
 	p4d_job_lazy_cluster lazy;
 	p4d_job_candidates all;
@@ -166,17 +167,21 @@ static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint3
 	return fix_as(job, (total - 1) / per_node + 1, per_node, err);
 }
 
-/* Nodes from -N and the tasks; 0: open. */
-static int read_nodes(const p4d_job *job, uint32_t *nodes, p4d_error *err)
+/* The number of nodes, or the least one: of a list, and of tasks that are not together on one. */
+static int read_nodes(placement *p, p4d_error *err)
 {
-	*nodes = job->max_nodes;
+	const p4d_job *job = p->job;
+
+	p->nodes = job->max_nodes;
+	p->listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
+	p->least = p->listed > job->min_nodes ? p->listed : job->min_nodes ? job->min_nodes : 1;
 	if (job->min_nodes && job->max_nodes > job->min_nodes) {
 		p4d_fail(err, P4D_E_GEOMETRY,
 			 "-N %u-%u leaves the number of nodes open, and a plan needs a fixed number",
 			 job->min_nodes, job->max_nodes);
 		return p4d_fix(err, "--nodes=%u", job->min_nodes);
 	}
-	if (*nodes || !job->tasks || !job->tasks_per_node)
+	if (p->nodes || !job->tasks || !job->tasks_per_node)
 		return 0;
 	if (job->tasks % job->tasks_per_node) {
 		p4d_fail(err, P4D_E_GEOMETRY, "%u tasks do not fill nodes of %u tasks evenly", job->tasks,
@@ -184,7 +189,8 @@ static int read_nodes(const p4d_job *job, uint32_t *nodes, p4d_error *err)
 		return p4d_fix(err, "--nodes=%u --ntasks-per-node=%u",
 			       (job->tasks - 1) / job->tasks_per_node + 1, job->tasks_per_node);
 	}
-	*nodes = job->tasks / job->tasks_per_node;
+	if (job->tasks / job->tasks_per_node > p->least)
+		p->least = job->tasks / job->tasks_per_node;
 	return 0;
 }
 
@@ -250,6 +256,8 @@ static int spread(placement *p, uint32_t total, p4d_error *err)
 		uint32_t cpus = p->job->cpus_per_gpu ? node_cpus(p) : 0;
 		if (cpus >= p->job->cpus_per_gpu && cpus && cpus / p->job->cpus_per_gpu < per_node)
 			per_node = cpus / p->job->cpus_per_gpu;
+		if (!per_node && p->least > 1)
+			per_node = total / p->least + (total % p->least != 0);
 		if (!per_node) {
 			p4d_fail(err, P4D_E_GEOMETRY,
 				 "%u GPUs on an open number of nodes: the GPUs per node of the partition are "
@@ -439,13 +447,13 @@ static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *
 }
 
 /* Nodes, GPUs and their type. With more nodes than -w lists, the others may be any. */
-static int place(placement *p, uint32_t nodes, p4d_error *err)
+static int place(placement *p, p4d_error *err)
 {
 	const p4d_job *asked = p->job;
 	p4d_job any = *asked;
 
 	for (;;) {
-		p->out->nodes = nodes;
+		p->out->nodes = p->nodes;
 		if (p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, err) < 0 ||
 		    place_gpus(p, err) < 0)
 			return -1;
@@ -477,18 +485,13 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	p4d_geometry geometry = {.ambiguous = 1};
 	placement p = {
 	    .site = site, .job = job, .lazy = {.source = source, .context = context}, .out = &geometry};
-	uint32_t nodes;
 
-	if (read_wish(job, &p.wants, err) < 0 || read_nodes(job, &nodes, err) < 0)
+	if (read_wish(job, &p.wants, err) < 0 || read_nodes(&p, err) < 0)
 		return -1;
-	p.listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
-	p.least = p.listed > job->min_nodes ? p.listed : job->min_nodes ? job->min_nodes : 1;
-	if (nodes && nodes < p.least && !job->max_nodes)
-		nodes = p.least;
-	if (!job->cpu && place(&p, nodes, err) < 0)
+	if (!job->cpu && place(&p, err) < 0)
 		return -1;
 	if (job->cpu)
-		geometry.nodes = nodes ? nodes : p.least;
+		geometry.nodes = p.nodes ? p.nodes : p.least;
 	geometry.tasks_per_node = tasks_of_node(job, &geometry);
 	if (job->cpu)
 		place_ranks(site, job, &geometry);

@@ -98,6 +98,10 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
  */
 const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf, size_t size);
 
+/* The options with which it runs one task on each of these GPUs. */
+const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf,
+			       size_t size);
+
 /*
  * Parses GRES text for its GPU entry: "gpu", "gpu:4", "gpu:h100:4", "gres:gpu:h100:4",
  * "gres/gpu:a100:2(S:0)", with other entries around ("lustre:1,gpu:2"); numbers as Slurm reads them

@@ -82,3 +82,23 @@ const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_
 			       &out);
 	return buf;
 }
+
+const char *p4d_job_task_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_node, char *buf,
+			       size_t size)
+{
+	p4d_text out = p4d_text_in(buf, size);
+
+	p4d_text_print(&out, "--nodes=%" PRIu64, nodes);
+	if (job->gpus_per_task) {
+		write_per_task(job, 1, nodes, gpus_per_node, &out);
+		return buf;
+	}
+	if (job->tasks)
+		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node);
+	/* Slurm takes only one of these */
+	if (job->tasks_per_gpu)
+		p4d_text_add(&out, " --ntasks-per-gpu=1");
+	else
+		p4d_text_print(&out, " --ntasks-per-node=%" PRIu64, gpus_per_node);
+	return buf;
+}

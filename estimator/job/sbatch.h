@@ -67,6 +67,7 @@ typedef struct p4d_sbatch {
 	const char *prefix; /* of the variables that users write p4d's options to; NULL: SBATCH */
 	/* filled by p4d_sbatch_job and p4d_sbatch_request */
 	char *gres, *gpus, *gpus_per_task, *gpus_per_socket; /* in the syntax of p4d_gres_parse */
+	char *nodelist;                                      /* NULL: as typed */
 	p4d_job job;                                         /* borrows from this struct; without script */
 	p4d_request request;                                 /* what the user set */
 } p4d_sbatch;

@@ -118,6 +118,23 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
+/* As sbatch does: at least the nodes that are named; no more than tasks, of these the first. */
+static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
+{
+	const uint32_t listed = job->nodelist ? p4d_hostlist__count(job->nodelist) : 0;
+
+	if (listed > job->min_nodes)
+		job->min_nodes = listed;
+	if (!job->tasks)
+		return;
+	if (job->tasks < job->max_nodes)
+		job->max_nodes = job->tasks;
+	if (job->tasks < job->min_nodes)
+		job->min_nodes = job->max_nodes = job->tasks;
+	if (job->tasks < listed && (sbatch->nodelist = p4d_hostlist__first(job->nodelist, job->tasks)))
+		job->nodelist = sbatch->nodelist;
+}
+
 int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	p4d_job *job = &sbatch->job;
@@ -144,13 +161,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_SOCKETS_PER_NODE, &job->sockets_per_node, err) < 0 ||
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
-	/* as sbatch does: at least the nodes that are named; no more than tasks */
-	if (job->nodelist && job->min_nodes && p4d_hostlist__count(job->nodelist) > job->min_nodes)
-		job->min_nodes = p4d_hostlist__count(job->nodelist);
-	if (job->tasks && job->tasks < job->max_nodes)
-		job->max_nodes = job->tasks;
-	if (job->tasks && job->tasks < job->min_nodes)
-		job->min_nodes = job->max_nodes = job->tasks;
+	fit_nodes(sbatch, job);
 	return read_gres(sbatch, job, err);
 }
 
@@ -198,5 +209,6 @@ void p4d_sbatch_free(p4d_sbatch *sbatch)
 	free(sbatch->gpus);
 	free(sbatch->gpus_per_task);
 	free(sbatch->gpus_per_socket);
+	free(sbatch->nodelist);
 	memset(sbatch, 0, sizeof(*sbatch));
 }

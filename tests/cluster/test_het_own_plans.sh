@@ -20,3 +20,20 @@ run sbatch -H megatron.sh
 refused P4D012
 run sbatch -H : --p4d-micro-batch=1 megatron.sh
 accepted
+
+# variables of the environment are each component's, before its #SBATCH lines and behind its command line
+run env SBATCH_P4D_MODEL=llama13b sbatch -H : $node --p4d-tp=8 job.sh
+accepted
+contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=llama13b@u:tp=8@u"
+cat >script.sh <<'END'
+#!/bin/sh
+#SBATCH -n1
+#SBATCH hetjob
+#SBATCH -N1 --gpus-per-node=8 --p4d-model=llama7b --p4d-tp=2
+END
+run env SBATCH_P4D_MODEL=llama13b sbatch -H script.sh
+accepted
+contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=llama13b@u:tp=2@u"
+run env SBATCH_P4D_MODEL=llama13b sbatch -H : --p4d-model=mistral-7b script.sh
+accepted
+contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=mistral-7b@u:tp=2@u"

@@ -58,6 +58,8 @@ done <<'END'
 --gpus=8 --gpus-per-node=4
 --gpus=8 -n8
 -n8 --ntasks-per-node=4 --gpus=8
+-n8 --ntasks-per-node=8 --gpus=16
+--ntasks-per-node=8 --gpus=16
 -n8 --ntasks-per-node=4 --gpus-per-node=8
 -n8 --ntasks-per-node=8 --gpus-per-node=8
 --ntasks-per-node=8 --gpus-per-node=8
@@ -91,6 +93,7 @@ done <<'END'
 -w h[1-2] --gpus=8
 -w h1 --gpus-per-node=8
 -w h1 --gpus=16
+-n1 -w h2,h1 --gpus-per-node=8
 -p mixed -w a1,h1 --gpus-per-node=8
 -p mixed -x h1,h2 --gpus-per-node=8
 --gpus-per-socket=2 --sockets-per-node=1

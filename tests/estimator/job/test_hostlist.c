@@ -77,12 +77,32 @@ static void comparing(void **state)
 	assert_false(p4d_hostlist__within("h[1-99999999]", "h[1-99999999]"));
 }
 
+static void the_first(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *list;
+		uint32_t count;
+		const char *first;
+	} cases[] = {
+	    {"h1,a1", 1, "a1"}, {"h[8-12],a3", 3, "a3,h8,h9"}, {"h2,h2,h1", 3, "h1,h2"}, {"h1", 5, "h1"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *first = p4d_hostlist__first(cases[i].list, cases[i].count);
+		assert_string_equal(first, cases[i].first);
+		free(first);
+	}
+	assert_null(p4d_hostlist__first("h[1-99999]", 2));
+	assert_null(p4d_hostlist__first("h[", 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(counting),
 	    cmocka_unit_test(looking_up),
 	    cmocka_unit_test(comparing),
+	    cmocka_unit_test(the_first),
 	};
 
 	return cmocka_run_group_tests_name("hostlist", tests, NULL, NULL);

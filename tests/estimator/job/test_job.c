@@ -355,6 +355,28 @@ static void flags_in_the_words_of_the_job(void **state)
 		assert_string_equal(p4d_job_flags(&cases[i].job, 3, 4, flags, sizeof(flags)), cases[i].flags);
 }
 
+/* One task per GPU: three nodes of four. */
+static void flags_for_a_task_per_gpu(void **state)
+{
+	(void)state;
+	static const struct {
+		p4d_job job;
+		const char *flags;
+	} cases[] = {
+	    {{.gres = "gpu:4"}, "--nodes=3 --ntasks-per-node=4"},
+	    {{.gres = "gpu:4", .tasks = 3}, "--nodes=3 --ntasks=12 --ntasks-per-node=4"},
+	    {{.gres = "gpu:4", .tasks_per_gpu = 2}, "--nodes=3 --ntasks-per-gpu=1"},
+	    {{.gpus = "12", .tasks_per_gpu = 2, .tasks = 24}, "--nodes=3 --ntasks=12 --ntasks-per-gpu=1"},
+	    {{.gpus_per_task = "h100:2", .tasks = 6},
+	     "--nodes=3 --ntasks=12 --ntasks-per-node=4 --gpus-per-task=h100:1"},
+	};
+	char flags[400];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(p4d_job_task_flags(&cases[i].job, 3, 4, flags, sizeof(flags)),
+				    cases[i].flags);
+}
+
 static void expect(p4d_job job, uint32_t nodes, uint32_t gpus, uint32_t tasks)
 {
 	p4d_geometry g = understood(mapped, job, NULL);
@@ -393,10 +415,14 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus_per_socket = "4"}, 1, 4, 0);
 	expect((p4d_job){.gpus_per_socket = "4", .sockets_per_node = 2, .exclusive = true}, 1, 8, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16}, 2, 8, 8);
+	/* tasks say how many nodes at least: Slurm starts more of them where the GPUs need more */
+	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 8}, 2, 8, 8);
+	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 4}, 2, 8, 4);
+	expect((p4d_job){.gpus = "h100:8", .tasks = 8, .tasks_per_node = 4, .partition = "unknown"}, 2, 4, 4);
 	expect((p4d_job){.tasks_per_gpu = 2, .gres = "gpu:4", .min_nodes = 2}, 2, 4, 8);
 	/* as slurmctld keeps a job without -N */
 	p4d_geometry open = {0};
-	p4d_job kept = {.gpus = "16", .min_nodes = 1};
+	p4d_job kept = {.gpus = "16", .min_nodes = 1, .tasks = 8, .tasks_per_node = 8};
 	assert_int_equal(p4d_job_geometry(mapped, &kept, NULL, NULL, &open, NULL), 0);
 	assert_int_equal(open.nodes, 2);
 	/* -w: all of these nodes */
@@ -661,6 +687,7 @@ int main(void)
 	    cmocka_unit_test(wanting_gpus),
 	    cmocka_unit_test(getting_gpus),
 	    cmocka_unit_test(flags_in_the_words_of_the_job),
+	    cmocka_unit_test(flags_for_a_task_per_gpu),
 	    cmocka_unit_test(counting_gpus),
 	    cmocka_unit_test(geometry_that_is_open),
 	    cmocka_unit_test(no_gpus),

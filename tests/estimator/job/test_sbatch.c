@@ -136,6 +136,34 @@ static void reads_what_decides_where_a_job_runs(void **state)
 	p4d_sbatch_free(&sbatch);
 }
 
+/* sbatch takes no more nodes than tasks, and of a list the first. */
+static void no_more_nodes_than_tasks(void **state)
+{
+	static const struct {
+		const char *line, *nodelist;
+		uint32_t min_nodes, max_nodes;
+	} cases[] = {
+	    {"-w h1,a1 job.sh", "h1,a1", 2, 0},
+	    {"-w h1,a1 -n 1 job.sh", "a1", 1, 1},
+	    {"-w h1,a1 -N 3 -n 8 job.sh", "h1,a1", 3, 3},
+	    {"-w h[1-4] -N 4 -n 2 job.sh", "h1,h2", 2, 2},
+	    {"-N 4 -n 2 job.sh", NULL, 2, 2},
+	    {"-N 1-4 -n 2 job.sh", NULL, 1, 2},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_sbatch sbatch = {0};
+		arguments(&sbatch, cases[i].line);
+		understand(&sbatch);
+		if (cases[i].nodelist)
+			assert_string_equal(sbatch.job.nodelist, cases[i].nodelist);
+		assert_int_equal(sbatch.job.min_nodes, cases[i].min_nodes);
+		assert_int_equal(sbatch.job.max_nodes, cases[i].max_nodes);
+		p4d_sbatch_free(&sbatch);
+	}
+}
+
 static void gpus_are_in_the_words_of_gres(void **state)
 {
 	p4d_sbatch sbatch = {0};
@@ -514,6 +542,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(finds_the_script_behind_the_options),
 	    cmocka_unit_test(reads_what_decides_where_a_job_runs),
+	    cmocka_unit_test(no_more_nodes_than_tasks),
 	    cmocka_unit_test(gpus_are_in_the_words_of_gres),
 	    cmocka_unit_test(exclusive_counts_only_when_the_node_is_not_shared),
 	    cmocka_unit_test(names_may_be_abbreviated),

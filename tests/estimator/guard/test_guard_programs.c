@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the job runs: programs with a formula and without, and what the script has to do with the plan. */
+#include "support/guarded_site.h"
+
+static void unmodelled_architectures(void **state)
+{
+	static const struct {
+		const char *partition;
+		p4d_action action;
+	} at[] = {{"h100", P4D_WARN}, {"picky", P4D_REJECT}, {"strict", P4D_REJECT}, {"relaxed", P4D_PASS}};
+	static p4d_verdict again;
+	static trial t;
+	char plan[P4D_PLAN_MAX] = "";
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		memset(&t, 0, sizeof(t));
+		t.job = ON(at[i].partition, 1);
+		set_all(&t.request, "model=mixtral.json tp=8");
+		snprintf(t.request.unmodelled, sizeof(t.request.unmodelled),
+			 "mixture of experts (num_local_experts=8)");
+		p4d_guard_complete(*state, &t.job, NULL, NULL, 0, &t.request, &t.verdict);
+		expect(&t, at[i].action, P4D_E_UNMODELLED);
+		if (!plan[0])
+			memcpy(plan, t.verdict.plan, sizeof(plan));
+		assert_non_null(strstr(plan, "unmodelled=mixture"));
+		/* and so does slurmctld, which says that it did not check */
+		p4d_guard_verify(*state, &t.job, NULL, NULL, plan, NULL, &again);
+		assert_int_equal(again.action, at[i].action);
+		assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
+	}
+}
+
+static void tasks_of_p4d_train(void **state)
+{
+	p4d_job job = ON("h100", 2);
+
+	job.script = "#!/bin/bash\nsrun p4d-train\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_TASKS);
+	assert_string_equal(t->verdict.message[0].fix, "--nodes=2 --ntasks-per-node=8");
+	job.tasks_per_node = 8;
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+	job.tasks_per_node = 0;
+	/* the GPUs stay as many when there are more tasks */
+	p4d_job by_task = {.partition = "h100", .tasks = 4, .gpus_per_task = "h100:2", .script = job.script};
+	t = submit(*state, by_task, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_TASKS);
+	assert_string_equal(t->verdict.message[0].fix,
+			    "--nodes=1 --ntasks=8 --ntasks-per-node=8 --gpus-per-task=h100:1");
+	job.script = "#!/bin/bash\nsrun --ntasks-per-node=8 p4d-train\n";
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+}
+
+static void megatron_scripts(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py $P4D_MEGATRON_ARGS\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_int_equal(t->request.value[P4D_FRAMEWORK], P4D_FRAMEWORK_MEGATRON);
+	expect_verified(*state, t);
+	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8\n";
+	t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_NO_EFFECT);
+	job.script = "#!/bin/bash\nsrun ./start_megatron.sh\n"; /* may pass them on */
+	expect(submit(*state, job, MODEL_13B "tp=8 framework=megatron"), P4D_PASS, P4D_E_CHOSE);
+	job.script =
+	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 4 --micro-batch-size 1\n";
+	t = submit(*state, job, MODEL_13B "tp=8 micro-batch=1 pp=1 recompute=none");
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+	assert_non_null(strstr(t->text, "the script says --tensor-model-parallel-size 4, the plan says 8"));
+	job.script =
+	    "#!/bin/bash\nsrun python pretrain_gpt.py --tensor-model-parallel-size 8 --micro-batch-size 1\n";
+	expect(submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none"), P4D_PASS,
+	       P4D_OK);
+	job.script = "#!/bin/bash\nsrun python pretrain_gpt.py --eval-micro-batch-size 64\n";
+	t = submit(*state, job, MODEL_13B "tp=8 cp=1 vpp=1 micro-batch=1 pp=1 recompute=none");
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+}
+
+/* What another program needs is never judged as p4d-train's. */
+static void programs_without_a_formula(void **state)
+{
+	static p4d_verdict again;
+	p4d_job job = ON("h100", 1);
+
+	job.script = "#!/bin/bash\nsrun deepspeed pretrain.py --tp $P4D_TP\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=1 micro-batch=64");
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	assert_false(t->verdict.judged);
+	assert_non_null(
+	    strstr(t->text, "what the job runs is not modelled, the job was not checked: DeepSpeed"));
+	assert_non_null(strstr(t->text, "--p4d-framework=p4d|megatron says otherwise"));
+	p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
+	assert_int_equal(again.action, P4D_WARN);
+	job.partition = "picky";
+	t = submit(*state, job, MODEL_13B);
+	expect(t, P4D_REJECT, P4D_E_UNMODELLED);
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-framework=NAME (p4d|megatron)");
+	t = submit(*state, job, MODEL_13B "unmodelled=peft");
+	expect(t, P4D_REJECT, P4D_E_UNMODELLED);
+	assert_string_equal(t->verdict.message[0].fix,
+			    "--p4d-framework=NAME (p4d|megatron) instead of --p4d-unmodelled");
+	expect(submit(*state, job, MODEL_13B "framework=p4d"), P4D_PASS, P4D_E_CHOSE);
+
+	job = ON("h100", 1);
+	job.script = "#!/bin/bash\nsrun python train.py\n";
+	expect(submit(*state, job, MODEL_13B "tp=1 micro-batch=64"), P4D_WARN, P4D_E_UNMODELLED);
+	expect(submit(*state, job, MODEL_13B "tp=1 micro-batch=64 framework=megatron"), P4D_REJECT,
+	       P4D_E_DOES_NOT_FIT);
+	job.script = "#!/bin/bash\nsrun p4d-train -n 8\npython evaluate.py\n";
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+	job.script = "#!/bin/bash\nsrun ./start.sh\n";
+	t = submit(*state, job, MODEL_13B "tp=8 micro-batch=1 pp=1 unmodelled=peft");
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	assert_non_null(strstr(t->text, "not checked: peft"));
+}
+
+/* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
+static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
+{
+	static p4d_verdict again;
+	p4d_site *lax = load("mode = enforce\npartition h100 { gpu = \"h100-80gb\" }\n");
+	p4d_site *site = load("mode = enforce\npartition h100 { gpu = \"h100-80gb\" }\n"
+			      "gpu \"h100-80gb\" { unmodelled = reject }\n");
+	p4d_job job = ON("h100", 1), scripted = job;
+	const char *flags = MODEL_13B "unmodelled=peft";
+
+	(void)state;
+	scripted.script = "#!/bin/bash\nsrun deepspeed train.py\n";
+	expect(submit(site, scripted, MODEL_13B), P4D_REJECT, P4D_E_UNMODELLED);
+	expect(submit(site, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
+	trial *t = submit(lax, job, flags);
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	p4d_guard_verify(site, &job, NULL, NULL, t->verdict.plan, NULL, &again);
+	assert_int_equal(again.action, P4D_REJECT);
+	assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
+	/* which GPUs it gets is not what it is refused for */
+	job.gres = NULL;
+	expect(submit(site, job, flags), P4D_WARN, P4D_E_UNMODELLED);
+	p4d_site_free(lax);
+	p4d_site_free(site);
+}
+
+/* A framework that nobody named is said to be assumed, where the job passes and where it does not. */
+static void framework_is_assumed(void **state)
+{
+	p4d_job job = ON("h100", 1);
+
+	job.script = "#!/bin/bash\nsrun python train.py --tp $P4D_TP\n";
+	trial *t = submit(*state, job, MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none");
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+	assert_non_null(strstr(t->text, "chose framework=p4d "));
+	t = submit(*state, job, MODEL_13B "tp=1 pp=1 micro-batch=64 recompute=none");
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_int_equal(t->verdict.message[1].code, P4D_E_ASSUMED);
+	assert_non_null(strstr(t->text, "judged as p4d-train"));
+	t = submit(*state, job, MODEL_13B "tp=1 pp=1 micro-batch=64 recompute=none framework=p4d");
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_int_equal(t->verdict.messages, 1);
+}
+
+/* sbatch may not have seen the script that slurmctld has. */
+static void slurmctld_reads_the_script(void **state)
+{
+	static const struct {
+		const char *script, *flags;
+		p4d_action action;
+		p4d_code code;
+	} cases[] = {
+	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "", P4D_REJECT, P4D_E_CONTRADICTION},
+	    {"srun python pretrain_gpt.py $P4D_MEGATRON_ARGS", "framework=megatron", P4D_PASS, P4D_OK},
+	    {"srun p4d-train -n 8", "", P4D_PASS, P4D_OK},
+	    {"srun p4d-train -n 8", "framework=megatron", P4D_PASS, P4D_OK}, /* said by the user */
+	    {"srun deepspeed train.py", "", P4D_WARN, P4D_E_UNMODELLED},
+	    {"srun ./start.sh", "", P4D_PASS, P4D_OK},
+	};
+	static p4d_verdict again;
+	char flags[300];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(flags, sizeof(flags),
+			 MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none %s", cases[i].flags);
+		trial *t = submit(*state, ON("h100", 1), flags);
+		assert_int_equal(t->verdict.action, P4D_PASS);
+		t->job.script = cases[i].script;
+		t->job.script_length = strlen(cases[i].script);
+		p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
+		assert_int_equal(again.action, cases[i].action);
+		assert_int_equal(again.messages ? again.message[0].code : P4D_OK, cases[i].code);
+		if (cases[i].code == P4D_E_CONTRADICTION)
+			assert_string_equal(again.message[0].fix, "--p4d-framework=megatron");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(unmodelled_architectures),
+	    cmocka_unit_test(tasks_of_p4d_train),
+	    cmocka_unit_test(megatron_scripts),
+	    cmocka_unit_test(programs_without_a_formula),
+	    cmocka_unit_test(sections_of_gpus_are_for_what_is_not_modelled),
+	    cmocka_unit_test(framework_is_assumed),
+	    cmocka_unit_test(slurmctld_reads_the_script),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
