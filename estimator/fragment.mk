@@ -44,6 +44,7 @@ libp4d_la_SOURCES = \
 	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
+	estimator/request/layout_internal.h estimator/request/layout_pipeline.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model.c estimator/model/model_hf.c estimator/model/model_names.c \
 	estimator/model/presets.h estimator/model/presets.c \

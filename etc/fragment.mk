@@ -32,6 +32,8 @@ dist_model_DATA = \
 	etc/models/llama65b.json \
 	etc/models/llama7b.json \
 	etc/models/mistral-7b.json \
+	etc/models/nemotron4-15b.json \
+	etc/models/nemotron4-340b.json \
 	etc/models/qwen2.5-0.5b.json \
 	etc/models/qwen2.5-1.5b.json \
 	etc/models/qwen2.5-14b.json \

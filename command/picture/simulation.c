@@ -139,12 +139,12 @@ static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *
 				(double)l->kv_heads * (double)l->head_dim * 2 +
 				(double)l->ffn * (l->glu ? 3 : 2);
 	const double head = (double)l->vocab * (double)l->vpp / (products * (double)l->layers);
-	const double average = (double)l->layers / (double)l->pp;
+	const double average = (double)l->layers / (double)(l->pp * l->vpp);
 
 	memset(out, 0, sizeof(*out));
-	for (uint64_t stage = 0; stage < l->pp; stage++)
-		for (uint64_t chunk = 0; chunk < l->vpp; chunk++)
-			storage[stage * l->vpp + chunk] = l->stage_layers[stage] / average;
+	for (uint32_t stage = 0; stage < l->pp; stage++)
+		for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
+			storage[stage * l->vpp + chunk] = p4d_chunk_layers(l, stage, chunk) / average;
 	out->forward = out->backward_input = out->backward_weight = storage;
 	if (l->vocab_parallel == P4D_VOCAB_OFF)
 		return;

@@ -116,6 +116,12 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	    {"attention", P4D_ATTENTION, l->flash_attention},
 	    {"dropout", P4D_DROPOUT, l->dropout},
 	    {"te_wgrad", P4D_TE_WGRAD, l->te_wgrad},
+	    {"grad_dtype", P4D_GRAD_DTYPE, l->grad_dtype},
+	    {"optimizer_dtype", P4D_OPTIMIZER_DTYPE, l->half_moments},
+	    {"master_dtype", P4D_MASTER_DTYPE, l->half_master},
+	    {"allocator", P4D_ALLOCATOR, l->allocator},
+	    {"account_for_embedding", P4D_ACCOUNT_FOR_EMBEDDING, l->embedding_counts},
+	    {"account_for_loss", P4D_ACCOUNT_FOR_LOSS, l->loss_counts},
 	};
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));

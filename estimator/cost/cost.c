@@ -12,7 +12,9 @@
  */
 static double optimizer_bytes(const p4d_layout *l)
 {
-	return 4 * (1 + 2 * p4d_optimizer_of(l)->states) + 2 + 12;
+	const double moments = (l->half_moments ? 2 : 4) * (p4d_optimizer_of(l)->states - 1);
+
+	return 4 + 2 * (moments + (p4d_precise_optimizer(l) ? 2 : 4)) + 2 + 12;
 }
 
 /* Costs of a layout's distinct parts, by component. */
@@ -53,7 +55,7 @@ p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms
 {
 	p4d_cost_passes y = {0};
 
-	p4d_cost__passes_add(&y, &t->layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	p4d_cost__passes_add(&y, &t->layer, p4d_chunk_layers(l, stage, chunk));
 	if (holds_embedding(stage, chunk))
 		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
@@ -109,7 +111,7 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 /* Data parallelism: gradients reduced and parameters gathered over the dp-cp group. */
 static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
 {
-	const double many = 1e9, gradient = l->precision == P4D_FP16 ? 2 : 4;
+	const double many = 1e9, gradient = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
 	const p4d_cost_ring group = p4d_cost__ring_of(l, l->dp * l->cp, l->tp);
 	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
 
@@ -256,7 +258,7 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
 	*out = (p4d_cost_passes_of_chunk){
 	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
-	add_part(out, &p.layer, (double)l->stage_layers[stage] / (double)l->vpp);
+	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk));
 	if (holds_embedding(stage, chunk))
 		add_part(out, &p.embedding, 1);
 	if (holds_head(l, stage, chunk))

@@ -135,7 +135,8 @@ static uint32_t alike(const p4d_layout *l, uint32_t stage)
 {
 	uint32_t count = 1;
 
-	while (stage + count + 1 < l->pp && l->stage_layers[stage + count] == l->stage_layers[stage])
+	while (!l->uneven_chunks && stage + count + 1 < l->pp &&
+	       l->stage_layers[stage + count] == l->stage_layers[stage])
 		count++;
 	return count;
 }

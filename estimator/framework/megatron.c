@@ -18,25 +18,37 @@
 #define IN_LAYER (1u << P4D_AT_EVALUATION_LAYER)
 #define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
 
-/* Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
- * optimizer. */
+/* The precision-aware optimizer keeps of an fp32 master copy what the bf16 parameter lacks of it. */
+static p4d_dtype master_type(const p4d_layout *l)
+{
+	return l->half_master || (l->half_moments && l->precision == P4D_BF16) ? p4d_dtype_of(l)
+									       : P4D_DT_FP32;
+}
+
+/*
+ * Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
+ * optimizer.
+ */
 static void add_states(p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	p4d_wide n = p4d_parameters_of_stage(l, &rows->schedule, rows->stage);
 	p4d_wide share = p4d_div_up(n, p4d_optimizer_shards(l));
-	const bool half_grads = l->precision == P4D_FP16; /* then the optimizer keeps an fp32 copy of them */
+	const bool half_grads = l->grad_dtype != P4D_GRAD_FP32;
 
 	rows->overflow = rows->overflow || n >> 62;
 	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l), N, 0, 0);
-	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? P4D_DT_FP16 : P4D_DT_FP32, N, 0, 0);
-	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, shard);
-	if (half_grads)
-		p4d_row(rows, "optimizer.gradients", "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0,
-			0);
+	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? p4d_dtype_of(l) : P4D_DT_FP32, N, 0,
+		0);
+	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
+	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
+	if (half_grads && !p4d_precise_optimizer(l))
+		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
+			   P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
 	/* PyTorch's optimizers allocate all but the master copy at their first step */
-	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES, shard);
+	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
+						  l->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
 	     row < &rows->plan->tensor[rows->plan->count]; row++)
 		row->at_first_step = true;
 }
@@ -215,7 +227,8 @@ static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 	p4d_text text = p4d_text_in(picture, sizeof(picture));
 
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++)
-		p4d_text_print(&text, "%st*%" PRIu64 "%s", i ? "|" : "E", l->stage_layers[i % l->pp] / l->vpp,
+		p4d_text_print(&text, "%st*%" PRIu32 "%s", i ? "|" : "E",
+			       p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp)),
 			       i == l->pp * l->vpp - 1 ? "L" : "");
 	if (!text.truncated)
 		add(a, "--pipeline-model-parallel-layout %s", picture);
@@ -240,8 +253,14 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 		add(a, "--cp-comm-type all_gather");
 	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1)
 		add_pipeline_layout(a, l);
+	else if (l->vpp > 1 && (l->embedding_counts || l->loss_counts))
+		add(a, "--num-virtual-stages-per-pipeline-rank %" PRIu64, l->vpp);
 	else if (l->vpp > 1)
 		add(a, "--num-layers-per-virtual-pipeline-stage %" PRIu64, l->layers / (l->pp * l->vpp));
+	if (l->embedding_counts)
+		add(a, "--account-for-embedding-in-pipeline-split");
+	if (l->loss_counts)
+		add(a, "--account-for-loss-in-pipeline-split");
 	if (l->sequence_parallel)
 		add(a, "--sequence-parallel");
 	if (l->optimizer_sharding)
@@ -254,6 +273,12 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
+	static const char *const activation[] = {[P4D_SWIGLU_ACTIVATION] = "--swiglu",
+						 /* its only one, with a sigmoid for erf */
+						 [P4D_GEGLU] = "--quick-geglu",
+						 [P4D_GELU] = NULL, /* its default */
+						 [P4D_RELU2] = "--squared-relu"};
+
 	add(a, "--num-layers %" PRIu64, l->layers);
 	add(a, "--hidden-size %" PRIu64, l->hidden);
 	add(a, "--ffn-hidden-size %" PRIu64, l->ffn);
@@ -265,8 +290,8 @@ static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 	add(a, "--max-position-embeddings %" PRIu64, l->positions ? l->positions : l->seq_len);
 	add(a, "--position-embedding-type %s", l->positions ? "learned_absolute" : "rope");
 	add(a, "--normalization %s", r->value[P4D_NORM] == P4D_RMSNORM ? "RMSNorm" : "LayerNorm");
-	if (l->glu)
-		add(a, "--swiglu");
+	if (activation[l->activation])
+		add(a, "%s", activation[l->activation]);
 	if (!l->tied)
 		add(a, "--untie-embeddings-and-output-weights");
 	if (l->bias != P4D_BIAS_ALL)
@@ -275,6 +300,23 @@ static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 		add(a, "--add-qkv-bias");
 	if (l->qk_norm)
 		add(a, "--qk-layernorm");
+}
+
+static void add_optimizer(p4d_text *a, const p4d_layout *l)
+{
+	if (l->grad_dtype == P4D_GRAD_BF16)
+		add(a, "--grad-reduce-in-bf16");
+	else if (l->grad_dtype == P4D_GRAD_FP32 && l->precision == P4D_FP16)
+		add(a, "--accumulate-allreduce-grads-in-fp32");
+	if (!p4d_precise_optimizer(l))
+		return;
+	add(a, "--use-precision-aware-optimizer");
+	if (l->grad_dtype == P4D_GRAD_BF16)
+		add(a, "--main-grads-dtype bf16");
+	if (l->half_master)
+		add(a, "--main-params-dtype fp16");
+	if (l->half_moments)
+		add(a, "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
 }
 
 static void add_memory(p4d_text *a, const p4d_layout *l)
@@ -301,6 +343,7 @@ static void add_memory(p4d_text *a, const p4d_layout *l)
 		add(a, "--hidden-dropout 0.0 --attention-dropout 0.0");
 	if (l->precision != P4D_FP32)
 		add(a, l->precision == P4D_FP16 ? "--fp16" : "--bf16");
+	add_optimizer(a, l);
 }
 
 static void write_arguments(const p4d_request *request, const p4d_layout *layout, char *buf, size_t size)
@@ -319,7 +362,8 @@ static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWO
 	    {"--pipeline-model-parallel-size", l->pp},
 	    {"--context-parallel-size", l->cp},
 	    {"--num-virtual-stages-per-pipeline-rank", l->vpp},
-	    {"--num-layers-per-virtual-pipeline-stage", l->layers / (l->pp * l->vpp)},
+	    {"--num-layers-per-virtual-pipeline-stage",
+	     (l->layers + l->embedding_counts + l->loss_counts) / (l->pp * l->vpp)},
 	    {"--micro-batch-size", l->micro_batch},
 	    {"--eval-micro-batch-size", l->eval_micro_batch},
 	    {"--global-batch-size", l->global_batch},
@@ -361,12 +405,15 @@ const p4d_framework p4d_framework__megatron = {
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
     .no_schedule = "needs p4d-train; Megatron-LM supports 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
+    .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */
     .write_rows = write_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
     .evaluation = IN_LAYER | IN_HEAD,
-    .fragmentation = 53, /* reserved over allocated, mean of 19 runs on B200: 1.053 (1.028 to 1.093) */
+    /* reserved over allocated: mean of 19 runs on B200, 1.053 (1.028 to 1.093); segments that grow leave
+     * little but unused ends */
+    .fragmentation = {53, 10},
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &arguments_of_megatron,

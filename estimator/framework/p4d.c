@@ -81,7 +81,8 @@ static void add_states(p4d_rows *rows, const p4d_rank_sizes *z)
 
 	add(rows, B_PARAMETERS, z->dtype, n, 0, 0);
 	add(rows, B_GRADIENTS, P4D_DT_FP32, n, 0, 0);
-	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_MOST_STATES, n / p4d_optimizer_shards(rows->layout));
+	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_MOST_STATES, P4D_DT_FP32,
+			   n / p4d_optimizer_shards(rows->layout));
 }
 
 /*
@@ -311,11 +312,11 @@ static void write_rows(p4d_rows *rows)
 
 static int check_model(const p4d_request *r, p4d_error *err)
 {
-	if (r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_GLU] && r->value[P4D_POSITIONS] == P4D_ROPE &&
-	    r->value[P4D_BIAS] != P4D_BIAS_ALL)
+	if (r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION &&
+	    r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL)
 		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED,
-			"framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary "
+			"framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "
 			"positions, no bias beyond query, key and value), which %s is not",
 			r->model);
 }
@@ -342,6 +343,15 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 	return bytes;
 }
 
+static const p4d_framework_fixed fixed[] = {
+    {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
+    {P4D_OPTIMIZER_DTYPE, P4D_STATE_FP32, "p4d-train keeps moments in fp32"},
+    {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
+    {P4D_ALLOCATOR, P4D_ALLOCATOR_DEFAULT, "p4d-train does not use PyTorch's allocator"},
+    {P4D_ACCOUNT_FOR_EMBEDDING, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
+    {P4D_ACCOUNT_FOR_LOSS, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
+    {.why = NULL}};
+
 static const char *const script_words[] = {"p4d-train", NULL};
 
 const p4d_framework p4d_framework__p4d = {
@@ -350,6 +360,7 @@ const p4d_framework p4d_framework__p4d = {
     .check_model = check_model,
     .schedules = UINT_MAX,
     .no_eval_micro_batch = "needs Megatron-LM; p4d-train evaluates in the micro-batches of training",
+    .fixed = fixed,
     .chooses_cp_comm = true,
     .fuses_cross_entropy = true,
     .vocab_multiple = 1,

@@ -98,17 +98,39 @@ static int check_rope(const p4d_request *model, p4d_error *err)
 	return -1;
 }
 
+/* Whether the feed-forward layer is gated follows from its activation, and the other way round. */
+static int pair_activation(p4d_request *model, p4d_error *err)
+{
+	const bool gated = model->value[P4D_ACTIVATION] <= P4D_GEGLU;
+
+	if (!p4d_is_set(model, P4D_ACTIVATION) && p4d_is_set(model, P4D_GLU))
+		p4d_request_put(model, P4D_ACTIVATION,
+				model->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
+				(p4d_origin)model->origin[P4D_GLU]);
+	else if (p4d_is_set(model, P4D_ACTIVATION))
+		p4d_request_default(model, P4D_GLU, gated, (p4d_origin)model->origin[P4D_ACTIVATION]);
+	if (!p4d_is_set(model, P4D_GLU) ||
+	    !!model->value[P4D_GLU] == (model->value[P4D_ACTIVATION] <= P4D_GEGLU))
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "swiglu and geglu are gated, gelu and relu2 are not: not with glu=%s",
+		 model->value[P4D_GLU] ? "on" : "off");
+	return p4d_fix(err, "--p4d-glu=%s", gated ? "on" : "off");
+}
+
 /* Fills what request leaves open from model, then from the defaults, and checks the whole. */
 static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 {
 	p4d_request merged = *request;
 
 	derive_head_dim(model);
+	if (pair_activation(&merged, err) < 0 || pair_activation(model, err) < 0)
+		return -1;
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (is_model_option(i))
 			p4d_request_inherit(&merged, model, (p4d_option)i, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_NORM, P4D_RMSNORM, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_GLU, 1, P4D_BY_MODEL);
+	p4d_request_default(&merged, P4D_ACTIVATION, P4D_SWIGLU_ACTIVATION, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_TIED, 0, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_POSITIONS, P4D_ROPE, P4D_BY_MODEL);
 	p4d_request_default(&merged, P4D_BIAS, P4D_BIAS_NONE, P4D_BY_MODEL);

@@ -29,7 +29,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 				  uint32_t chunk)
 {
 	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
-	p4d_wide n = l->stage_layers[stage] / l->vpp * p4d_parameters__of_layer(l);
+	p4d_wide n = p4d_chunk_layers(l, stage, chunk) * p4d_parameters__of_layer(l);
 	uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
 	if (position == 0)

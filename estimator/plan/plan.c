@@ -74,7 +74,9 @@ static void find_peak(p4d_plan *plan, const arena *a)
 			plan->live_bytes = begin_of(a, i) + a->packing.alive[i];
 			plan->peak = (p4d_live_point)i;
 		}
-	plan->phase = P4D_FREE_OF_SLOTS >> plan->peak & 1 ? P4D_EVALUATION : P4D_TRAIN;
+	plan->phase = plan->peak == P4D_AT_OPTIMIZER        ? P4D_STEP
+		      : P4D_FREE_OF_SLOTS >> plan->peak & 1 ? P4D_EVALUATION
+							    : P4D_TRAIN;
 }
 
 static void place_rows(p4d_plan *plan, const arena *a)
@@ -128,20 +130,21 @@ static void fill_phases(p4d_plan *plan, const arena *a, const p4d_framework *fra
 		if (plan->tensor[i].at_first_step)
 			plan->phase_bytes[P4D_INIT] -= plan->tensor[i].bytes;
 	plan->phase_bytes[P4D_TRAIN] = reach(a, ~P4D_FREE_OF_SLOTS);
+	plan->phase_bytes[P4D_STEP] = reach(a, 1u << P4D_AT_OPTIMIZER);
 	plan->phase_bytes[P4D_EVALUATION] = reach(a, framework->evaluation);
 	if (!framework->checkpoints_are_modelled)
 		plan->phase_bytes[P4D_SAVE] = plan->phase_bytes[P4D_RESUME] = P4D_NOT_MODELLED;
 }
 
-p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements)
+p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_dtype dtype, uint64_t elements)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(rows->layout);
 	p4d_tensor *first = &rows->plan->tensor[rows->plan->count];
 
 	for (unsigned i = from; i < to && i < o->states; i++)
 		if (i != P4D_STATE_MASTER || rows->layout->precision != P4D_FP32)
-			p4d_row(rows, o->state[i].row, "tp pp dp cp", P4D_PART_OPTIMIZER, P4D_DT_FP32,
-				elements, 0, 0)
+			p4d_row(rows, o->state[i].row, "tp pp dp cp", P4D_PART_OPTIMIZER, dtype, elements, 0,
+				0)
 			    ->id = (p4d_buffer)(B_STATE + i);
 	return first;
 }
@@ -155,7 +158,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 			 .gpu = gpu,
 			 .schedule = p4d_schedule_of(layout),
 			 .stage = stage,
-			 .chunk_layers = layout->stage_layers[stage] / layout->vpp,
+			 .slot_layers = layout->stage_layers[stage] / layout->vpp,
 			 .alignment = framework->alignment,
 			 .plan = plan};
 
@@ -163,6 +166,11 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	rows.last = p4d_schedule_is_last(&rows.schedule, stage);
 	plan->count = 0;
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
+	rows.slots = plan->slots.activation;
+	if (layout->uneven_chunks) {
+		rows.slot_layers = p4d_schedule_layers_alive(&rows.schedule, stage, layout->chunk_layers);
+		rows.slots = 1;
+	}
 	framework->write_rows(&rows);
 	measure_regions(&rows, a->of);
 	/* sums of transients and the checked products of the regions are below this */

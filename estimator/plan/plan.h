@@ -36,14 +36,16 @@ typedef enum p4d_live_point {
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */
 	P4D_AT_WEIGHT,             /* weight gradients, in schedules that split the backward pass */
-	/* evaluation without a backward pass to come: activation slots are free then, and share their memory
-	 */
+	/* evaluation without a backward pass to come, and the update: activation slots are free then, and
+	 * share their memory */
 	P4D_AT_EVALUATION_LAYER,
 	P4D_AT_EVALUATION_HEAD,
+	P4D_AT_OPTIMIZER, /* the update, after the last backward pass */
 	P4D_LIVE_POINTS
 } p4d_live_point;
 
-#define P4D_FREE_OF_SLOTS (1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD)
+#define P4D_FREE_OF_SLOTS \
+	(1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD | 1u << P4D_AT_OPTIMIZER)
 
 /* A row of the table. Sizes are those of one copy on this rank. */
 typedef struct p4d_tensor {

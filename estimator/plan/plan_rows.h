@@ -12,7 +12,10 @@ typedef struct p4d_rows {
 	p4d_schedule schedule;
 	uint32_t stage;
 	bool first, last; /* whether the stage has the start or the end of the model */
-	uint64_t chunk_layers;
+	/* copies of a row of activations: slots, with as many layers each; where chunks differ, one slot with
+	 * the most layers that are alive at a time */
+	uint64_t slot_layers;
+	uint32_t slots;
 	unsigned alignment; /* of every buffer; a power of two */
 	p4d_plan *plan;
 	bool overflow;
@@ -78,8 +81,8 @@ static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, cons
 	p4d_tensor *row = p4d_row(rows, name, shard, P4D_PART_ACTIVATIONS, dtype, x, y, z);
 
 	row->lifetime = P4D_LIVES_IN_SLOT;
-	row->layers = (uint32_t)rows->chunk_layers;
-	row->slots = rows->plan->slots.activation;
+	row->layers = (uint32_t)rows->slot_layers;
+	row->slots = rows->slots;
 	return row;
 }
 
@@ -95,9 +98,10 @@ static inline p4d_tensor *p4d_row_at(p4d_rows *rows, unsigned live_range, const 
 	return row;
 }
 
-/* States number from .. to-1 of the optimizer, of so many elements each. In fp32 a parameter is its own
- * master. Returns the first new row, or where it would be. */
-p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, uint64_t elements);
+/* States number from .. to-1 of the optimizer, of a type and so many elements each. In fp32 a parameter is
+ * its own master. Returns the first new row, or where it would be. */
+p4d_tensor *p4d_rows_of_states(p4d_rows *rows, unsigned from, unsigned to, p4d_dtype dtype,
+			       uint64_t elements);
 
 /* Of the transient rows that are live at each point: where they end, and how many bytes they are. */
 typedef struct p4d_packing {

@@ -78,8 +78,9 @@ static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocat
 
 	if (!p4d_on_gpu(layout->device))
 		return o;
-	if (framework->fragmentation)
-		o.fragmentation = (uint64_t)((p4d_wide)allocated_bytes * framework->fragmentation / 1000);
+	const unsigned overhead = framework->fragmentation[layout->allocator];
+	if (overhead)
+		o.fragmentation = (uint64_t)((p4d_wide)allocated_bytes * overhead / 1000);
 	o.context = CONTEXT_BYTES;
 	o.comm = framework->groups_bytes(layout, stage);
 	return o;
@@ -165,7 +166,8 @@ static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
 {
 	const uint32_t *layers = &l->stage_layers[stage];
 
-	return stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] || layers[0] != layers[1];
+	return l->uneven_chunks || stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] ||
+	       layers[0] != layers[1];
 }
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)

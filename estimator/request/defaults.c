@@ -23,6 +23,8 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 {
 #define DEVICE(id, name, on_gpu, precision) precision,
 	static const int precision[] = {P4D_DEVICE_KINDS(DEVICE)};
+	static const int gradient[] = {
+	    [P4D_BF16] = P4D_GRAD_FP32, [P4D_FP16] = P4D_GRAD_FP16, [P4D_FP32] = P4D_GRAD_FP32};
 #undef DEVICE
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
@@ -41,6 +43,9 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_FRAMEWORK, p4d_framework_default(r), P4D_BY_P4D);
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
+	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
+	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
+			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_CROSS_ENTROPY,
 			    p4d_framework_of((int)r->value[P4D_FRAMEWORK])->fuses_cross_entropy, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);

@@ -16,6 +16,7 @@
  * many micro-batches as the pipeline has stages schedule            interleaved when vpp > 1, else 1f1b
  *   framework           the first that can train the model: p4d for Llama-type models, megatron for others
  *   precision           bf16; fp32 on cpu
+ *   grad-dtype          fp32; fp16 with that precision
  *   recompute           none
  *   sequence-parallel   on when tp > 1
  *   cross-entropy       the framework's default, swiglu fused, attention flash, te-wgrad on

@@ -10,6 +10,23 @@ int p4d_framework_default(const p4d_request *r)
 	return first;
 }
 
+static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_error *err)
+{
+	char asked[24], has[24];
+
+	for (; f && f->why; f++) {
+		if (r->origin[f->option] != P4D_BY_USER || r->value[f->option] == f->value)
+			continue;
+		const char *name = p4d_request_option_info(f->option)->name;
+		p4d_fail(err, P4D_E_VALUE, "%s=%s: %s", name,
+			 p4d_request_choice_name(f->option, r->value[f->option], asked, sizeof(asked)),
+			 f->why);
+		return p4d_fix(err, "--p4d-%s=%s", name,
+			       p4d_request_choice_name(f->option, f->value, has, sizeof(has)));
+	}
+	return 0;
+}
+
 int p4d_framework_check(const p4d_request *r, p4d_error *err)
 {
 	const p4d_framework *f = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
@@ -30,6 +47,8 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
 		return p4d_fix(err, "--p4d-framework=megatron");
 	}
+	if (check_fixed(r, f->fixed, err) < 0)
+		return -1;
 	if (f->check_model(r, err) < 0)
 		return p4d_fix(err, "--p4d-framework=%s", p4d_framework_of(p4d_framework_default(r))->name);
 	return 0;

@@ -50,6 +50,14 @@ typedef struct p4d_framework_arguments {
 	size_t (*flags)(const p4d_layout *layout, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS]);
 } p4d_framework_arguments;
 
+/* An option that a framework has in one way only: what the user asks for beside that is refused, what the
+ * site has as a default is meant for others. */
+typedef struct p4d_framework_fixed {
+	p4d_option option;
+	int64_t value;
+	const char *why; /* "p4d-train accumulates gradients in fp32" */
+} p4d_framework_fixed;
+
 struct p4d_rows;
 
 typedef struct p4d_framework {
@@ -61,15 +69,19 @@ typedef struct p4d_framework {
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
 	const char *no_eval_micro_batch;
-	bool chooses_cp_comm;     /* a search may; else its default is taken */
-	bool fuses_cross_entropy; /* by default */
-	uint64_t vocab_multiple;  /* rows of the vocabulary on a rank are padded to */
+	const p4d_framework_fixed *fixed; /* ends with a `why` of NULL; may be NULL */
+	bool uneven_chunks;               /* the chunks of a stage may differ */
+	bool chooses_cp_comm;             /* a search may; else its default is taken */
+	bool fuses_cross_entropy;         /* by default */
+	uint64_t vocab_multiple;          /* rows of the vocabulary on a rank are padded to */
 
 	/* memory */
 	void (*write_rows)(struct p4d_rows *rows);                          /* of a stage; see plan_rows.h */
 	uint64_t (*groups_bytes)(const p4d_layout *layout, uint32_t stage); /* what NCCL holds */
 	unsigned alignment;                                                 /* of buffers; a power of two */
-	unsigned fragmentation;        /* allocator overhead, in thousandths of what is allocated */
+	/* overhead of its allocator, by P4D_ALLOCATOR_DEFAULT or _EXPANDABLE, in thousandths of what is
+	 * allocated */
+	unsigned fragmentation[2];
 	bool allocates_plan;           /* exactly these buffers, at these offsets */
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
@@ -91,6 +103,17 @@ extern const p4d_framework *const p4d_frameworks[P4D_FRAMEWORKS];
 static inline const p4d_framework *p4d_framework_of(int framework)
 {
 	return p4d_frameworks[framework];
+}
+
+/* The value of an option as the request's framework has it. */
+static inline int64_t p4d_framework_value(const p4d_request *request, p4d_option option)
+{
+	const p4d_framework_fixed *f = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->fixed;
+
+	for (; f && f->why; f++)
+		if (f->option == option)
+			return f->value;
+	return request->value[option];
 }
 
 /* A program that p4d knows by name only: it does not model how much memory it takes. */

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "request/framework.h"
+#include "request/layout_internal.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
     P4D_TP,          P4D_CP,        P4D_CP_COMM,         P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
@@ -26,17 +27,10 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 	return request->value[option] == otherwise;
 }
 
-/* A condition on a candidate value, to list the numbers that would work. */
-typedef bool (*works_fn)(const p4d_layout *layout, uint64_t candidate);
+enum { LISTED = 12 };
 
-enum { LISTED = 12, MOST_LAYERS = 65536 };
-
-/*
- * Writes the values in 1..highest that work, at most LISTED of them, and returns the one nearest to `wanted`
- * (the larger on a tie: a larger degree never needs more memory), or 0 when there is none.
- */
-static uint64_t list_working(const p4d_layout *layout, works_fn works, uint64_t highest, uint64_t wanted,
-			     char *buf, size_t size)
+uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t highest,
+			  uint64_t wanted, char *buf, size_t size)
 {
 	uint64_t nearest = 0, count = 0;
 	p4d_text text = p4d_text_in(buf, size);
@@ -65,7 +59,7 @@ static bool tp_works(const p4d_layout *l, uint64_t tp)
 static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
 {
 	char list[160];
-	uint64_t nearest = list_working(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
+	uint64_t nearest = p4d_layout__list(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
 
 	p4d_fail(err, code, "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; tp can be %s", l->tp, number,
 		 what, list);
@@ -85,96 +79,12 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 	if (l->hidden % l->tp)
 		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
 	if (l->gpus_per_node % l->tp) {
-		uint64_t nearest = list_working(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
+		uint64_t nearest = p4d_layout__list(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
 		p4d_fail(err, P4D_E_TP_NODE,
 			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node; tp can be %s", l->tp,
 			 l->gpus_per_node, list);
 		return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
 	}
-	return 0;
-}
-
-static bool pp_works(const p4d_layout *l, uint64_t pp)
-{
-	return l->layers % (pp * l->vpp) == 0 && l->world % (l->tp * l->cp * pp) == 0;
-}
-
-static bool pp_divides_layers(const p4d_layout *l, uint64_t pp)
-{
-	return l->layers % (pp * l->vpp) == 0;
-}
-
-/* An even-as-possible split, for the fix line: the first and last stage also hold the embeddings. */
-static void suggest_split(const p4d_layout *l, char *buf, size_t size)
-{
-	uint64_t base = l->layers / l->pp, extra = l->layers % l->pp;
-	uint64_t from = (l->pp - extra) / 2; /* the surplus goes to the middle stages */
-	p4d_text text = p4d_text_in(buf, size);
-
-	for (uint64_t i = 0; i < l->pp; i++)
-		p4d_text_entry(&text, ",", "%" PRIu64, base + (i >= from && i < from + extra));
-}
-
-static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
-{
-	uint64_t stages = 0, total = 0;
-
-	for (const char *at = text; *at;) {
-		uint64_t n;
-		const char *end = p4d_number_digits(at, &n);
-		if (!end || n == 0 || n > MOST_LAYERS || (*end && *end != ',') || stages == l->pp)
-			break;
-		l->stage_layers[stages++] = (uint32_t)n;
-		total += n;
-		at = *end ? end + 1 : end;
-		if (*end && !*at)
-			stages = 0; /* trailing comma */
-	}
-	char split[256] = "";
-	bool uneven = false;
-	for (uint64_t i = 0; i < stages; i++)
-		uneven = uneven || l->stage_layers[i] % l->vpp;
-	if (stages == l->pp && total == l->layers && !uneven)
-		return 0;
-	p4d_fail(err, P4D_E_SPLIT,
-		 "pipeline-split=%.80s must be pp=%" PRIu64 " numbers, each a multiple of vpp=%" PRIu64
-		 ", that add up to the %" PRIu64 " layers",
-		 text, l->pp, l->vpp, l->layers);
-	if (l->vpp == 1 && l->layers >= l->pp && l->pp <= 64) {
-		suggest_split(l, split, sizeof(split));
-		p4d_fix(err, "--p4d-pipeline-split=%s", split);
-	}
-	return -1;
-}
-
-static int fail_pipeline(const p4d_layout *l, p4d_error *err)
-{
-	char list[160], split[256];
-
-	uint64_t nearest = list_working(l, pp_works, l->layers, l->pp, list, sizeof(list));
-	if (!nearest)
-		nearest = list_working(l, pp_divides_layers, l->layers, l->pp, list, sizeof(list));
-	p4d_fail(err, P4D_E_LAYERS,
-		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64 " layers; with vpp=%" PRIu64
-		 " pp can be %s",
-		 l->pp, l->vpp, l->layers, l->vpp, nearest ? list : "none");
-	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64) {
-		suggest_split(l, split, sizeof(split));
-		return p4d_fix(err, "--p4d-pipeline-split=%s", split);
-	}
-	if (nearest)
-		return p4d_fix(err, "--p4d-pp=%" PRIu64, nearest);
-	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
-}
-
-static int check_pipeline(const p4d_request *r, p4d_layout *l, p4d_error *err)
-{
-	if (p4d_is_set(r, P4D_PIPELINE_SPLIT))
-		return parse_split(r->pipeline_split, l, err);
-	if (l->layers % (l->pp * l->vpp))
-		return fail_pipeline(l, err);
-	for (uint64_t i = 0; i < l->pp; i++)
-		l->stage_layers[i] = (uint32_t)(l->layers / l->pp);
 	return 0;
 }
 
@@ -280,6 +190,30 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	return check_vocabulary(l, err);
 }
 
+/* A 16-bit gradient is of the type of the parameters; Megatron-LM's precision-aware optimizer is sharded. */
+static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	char name[16];
+
+	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != (l->precision == P4D_BF16   ? P4D_GRAD_BF16
+								: l->precision == P4D_FP16 ? P4D_GRAD_FP16
+											   : P4D_GRAD_FP32)) {
+		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s does not go with precision=%s",
+			 p4d_request_value_text(r, P4D_GRAD_DTYPE, name, sizeof(name)),
+			 l->precision == P4D_BF16   ? "bf16"
+			 : l->precision == P4D_FP16 ? "fp16"
+						    : "fp32");
+		return p4d_fix(err, "--p4d-grad-dtype=fp32");
+	}
+	if (!p4d_precise_optimizer(l) || (l->optimizer_sharding && l->precision != P4D_FP32))
+		return 0;
+	p4d_fail(
+	    err, P4D_E_VALUE,
+	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision");
+	return p4d_fix(err, l->precision == P4D_FP32 ? "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32"
+						     : "--p4d-optimizer-sharding=on");
+}
+
 static uint64_t padded(uint64_t n, uint64_t multiple)
 {
 	return (n + multiple - 1) / multiple * multiple;
@@ -295,6 +229,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 	l->head_dim = (uint64_t)r->value[P4D_HEAD_DIM];
 	l->seq_len = (uint64_t)r->value[P4D_SEQ_LEN];
 	l->norm_tensors = r->value[P4D_NORM] == P4D_LAYERNORM ? 2 : 1;
+	l->activation = (int)r->value[P4D_ACTIVATION];
 	l->glu = r->value[P4D_GLU];
 	l->tied = r->value[P4D_TIED];
 	l->qk_norm = r->value[P4D_QK_NORM];
@@ -334,6 +269,13 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->flash_attention = r->value[P4D_ATTENTION];
 	l->dropout = r->value[P4D_DROPOUT];
 	l->te_wgrad = r->value[P4D_TE_WGRAD];
+	l->grad_dtype = (int)p4d_framework_value(r, P4D_GRAD_DTYPE);
+	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
+	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
+	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);
+	/* as layers of the split; a pipeline of one stage has none */
+	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
+	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
 }
 
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout)
@@ -370,8 +312,9 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
 				gpus_per_node);
 	p4d_layout_fill(request, nodes, gpus_per_node, l);
-	return check_tensor(l, err) < 0 || check_pipeline(request, l, err) < 0 || check_world(l, err) < 0 ||
-		       check_sequence(l, err) < 0 || check_batch(l, err) < 0 || check_schedule(l, err) < 0
+	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
+		       check_world(l, err) < 0 || check_sequence(l, err) < 0 || check_batch(l, err) < 0 ||
+		       check_schedule(l, err) < 0 || check_types(request, l, err) < 0
 		   ? -1
 		   : 0;
 }
@@ -386,5 +329,7 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 		return -1;
 	/* only the stages in use */
 	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));
+	if (l.uneven_chunks)
+		memcpy(layout->chunk_layers, l.chunk_layers, l.pp * l.vpp * sizeof(l.chunk_layers[0]));
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "request/request.h"
 
-enum { P4D_MAX_STAGES = 1024 };
+enum { P4D_MAX_STAGES = 1024, P4D_MAX_UNEVEN_CHUNKS = 512 };
 
 /*
  * A layout is a complete request turned into checked numbers: every divisibility rule holds, dp and the
@@ -21,7 +21,7 @@ typedef struct p4d_layout {
 	uint64_t positions;    /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors; /* 1 RMSNorm, 2 LayerNorm (scale and shift) */
 	bool glu, tied, qk_norm;
-	int bias;
+	int bias, activation;
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
 	/* batch */
@@ -31,8 +31,26 @@ typedef struct p4d_layout {
 	int cp_comm; /* P4D_CP_P2P without context parallelism */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
-	uint32_t stage_layers[P4D_MAX_STAGES]; /* the first pp are meaningful */
+	int grad_dtype, allocator;
+	bool half_moments, half_master;               /* 16 bits; else fp32 */
+	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
+	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
+	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
+	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
 } p4d_layout;
+
+/* Of a stage's chunk. */
+static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
+{
+	return l->uneven_chunks ? l->chunk_layers[chunk * l->pp + stage]
+				: l->stage_layers[stage] / (uint32_t)l->vpp;
+}
+
+/* Megatron-LM's precision-aware optimizer, which keeps states in fewer bits. */
+static inline bool p4d_precise_optimizer(const p4d_layout *l)
+{
+	return l->half_moments || l->half_master;
+}
 
 /*
  * The options that a search may choose, in the order they are printed; and whether a value is the default.

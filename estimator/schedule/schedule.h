@@ -122,6 +122,12 @@ void p4d_schedule_lists_free(p4d_instruction_list *lists, uint32_t stages);
 p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
 /*
+ * Of an interleaved stage whose chunks have different numbers of layers, in the order of the model: the most
+ * layers that are between their forward and backward passes. Time: at most the stages times the chunks.
+ */
+uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers);
+
+/*
  * Of a stage in the shape of a V: how many forwards of chunk 0 come before the first of chunk 1, and how many
  * backward (input) passes of chunk 0 after the last of chunk 1. The reverse counts are 0.
  */

@@ -76,3 +76,23 @@ p4d_v_ends p4d_schedule_v_ends(const p4d_schedule *s, uint32_t stage)
 	return (p4d_v_ends){.ahead = least(many.ahead, s->micro_batches),
 			    .behind = least(many.behind, s->micro_batches)};
 }
+
+/* Passes run through the chunks in groups of as many micro-batches as stages; backward in the reverse order.
+ */
+uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers)
+{
+	const uint64_t period = (uint64_t)s->stages * s->chunks, all = (uint64_t)s->micro_batches * s->chunks;
+	const uint64_t ahead =
+	    p4d_schedule_slots(s, stage).activation; /* forwards before the first backward */
+	uint32_t alive = 0, most = 0;
+
+	for (uint64_t i = 0; i < ahead + period && i < all; i++) {
+		alive += chunk_layers[i % period / s->stages * s->stages + stage];
+		most = alive > most ? alive : most;
+		if (i + 1 >= ahead) {
+			const uint64_t back = (i + 1 - ahead) % period / s->stages;
+			alive -= chunk_layers[(s->chunks - 1 - back) * s->stages + stage];
+		}
+	}
+	return most;
+}

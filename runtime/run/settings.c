@@ -57,6 +57,12 @@ static bool takes(p4d_option option)
 	case P4D_ATTENTION:
 	case P4D_DROPOUT:
 	case P4D_TE_WGRAD:
+	case P4D_GRAD_DTYPE:
+	case P4D_OPTIMIZER_DTYPE:
+	case P4D_MASTER_DTYPE:
+	case P4D_ALLOCATOR:
+	case P4D_ACCOUNT_FOR_EMBEDDING:
+	case P4D_ACCOUNT_FOR_LOSS:
 		return false;
 	default:
 		return (info->where & P4D_WHERE_COMMAND) != 0;

@@ -187,7 +187,8 @@ static void estimate_has_the_documented_schema(void **state)
 					  "world nodes gpus_per_node cp_comm schedule vocab_parallel "
 					  "recompute sequence_parallel optimizer_sharding precision device "
 					  "cross_entropy swiglu attention dropout "
-					  "te_wgrad pipeline_split");
+					  "te_wgrad grad_dtype optimizer_dtype master_dtype allocator "
+					  "account_for_embedding account_for_loss pipeline_split");
 	assert_keys(at(object, "host"), "needed_bytes granted_bytes");
 	assert_text(object, "model", "llama2-13b");
 	assert_text(object, "framework", "megatron");

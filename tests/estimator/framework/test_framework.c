@@ -47,7 +47,7 @@ static void entries_are_complete(void **state)
 		assert_true(f->limit >= 0 && f->limit < 1);
 		assert_true(f->cost.step_seconds > 0);
 		assert_true(f->script_words && f->script_words[0]);
-		assert_false(f->allocates_plan && f->fragmentation);
+		assert_false(f->allocates_plan && f->fragmentation[P4D_ALLOCATOR_DEFAULT]);
 		const unsigned all = (1u << choices(P4D_SCHEDULE)) - 1;
 		assert_true(f->schedules >> P4D_1F1B & 1); /* the default */
 		assert_true((f->no_schedule == NULL) == ((f->schedules & all) == all));
@@ -110,6 +110,15 @@ static void refusals_say_what_helps(void **state)
 			refused_then_fixed(&r, P4D_E_VALUE, "eval-micro-batch ");
 		else
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
+		for (const p4d_framework_fixed *fixed = f->fixed; fixed && fixed->why; fixed++) {
+			build(MODEL_70B "tp=4 pp=4", i, &r);
+			const int64_t other = fixed->value ? 0 : 1;
+			p4d_request_put(&r, fixed->option, other, P4D_BY_SITE);
+			assert_int_equal(p4d_framework_check(&r, NULL), 0);
+			assert_int_equal(p4d_framework_value(&r, fixed->option), fixed->value);
+			p4d_request_put(&r, fixed->option, other, P4D_BY_USER);
+			refused_then_fixed(&r, P4D_E_VALUE, fixed->why);
+		}
 		build(LEARNED "tp=4 pp=4", i, &r);
 		if (f->check_model(&r, NULL) < 0)
 			refused_then_fixed(&r, P4D_E_UNMODELLED, f->name);
@@ -190,7 +199,7 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(s.allocated_bytes, plan.arena_bytes);
 	assert_int_equal(s.part[P4D_PART_COMM], f->groups_bytes(l, stage));
 	assert_int_equal(s.part[P4D_PART_FRAGMENTATION],
-			 (uint64_t)((__uint128_t)plan.arena_bytes * f->fragmentation / 1000));
+			 (uint64_t)((__uint128_t)plan.arena_bytes * f->fragmentation[l->allocator] / 1000));
 }
 
 static void rows_add_up(void **state)

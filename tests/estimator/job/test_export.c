@@ -47,6 +47,26 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=8 pp=2 framework=megatron global-batch=64 eval-micro-batch=48", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--eval-micro-batch-size 48 --eval-global-batch-size 96 --num-layers"));
+	build(MODEL_70B "tp=4 pp=4 vpp=7 layers=82 account-for-embedding=on account-for-loss=on "
+			"framework=megatron",
+	      &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
+			       "--num-virtual-stages-per-pipeline-rank 7 "
+			       "--account-for-embedding-in-pipeline-split "
+			       "--account-for-loss-in-pipeline-split --sequence-parallel"));
+	build(MODEL_70B "tp=4 pp=2 vpp=2 layers=7 pipeline-split=1,2,2,2 framework=megatron", &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
+			       "--pipeline-model-parallel-layout Et*1|t*2|t*2|t*2L"));
+	build(MODEL_70B "tp=4 glu=off activation=relu2 grad-dtype=bf16 optimizer-dtype=bf16 "
+			"master-dtype=fp16 framework=megatron",
+	      &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)), "--squared-relu"));
+	assert_non_null(strstr(args, "--bf16 --grad-reduce-in-bf16 --use-precision-aware-optimizer "
+				     "--main-grads-dtype bf16 --main-params-dtype fp16 "
+				     "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"));
+	build(MODEL_70B "tp=4 precision=fp16 grad-dtype=fp32 framework=megatron", &r, &l);
+	assert_non_null(
+	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--fp16 --accumulate-allreduce-grads-in-fp32"));
 	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
 	assert_non_null(
 	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--num-layers-per-virtual-pipeline-stage 4"));

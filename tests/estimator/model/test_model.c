@@ -18,13 +18,14 @@
 
 /* Every preset p4d promises. */
 static const char *const promised[] = {
-    "gpt-1.7b",    "gpt-3.6b",     "gpt-7.5b",       "gpt-18.4b",    "gpt-39.1b",     "gpt-76.1b",
-    "gpt-145.6b",  "gpt-310.1b",   "gpt-529.6b",     "gpt-1t",       "gpt3-175b",     "llama7b",
-    "llama13b",    "llama30b",     "llama65b",       "llama2-7b",    "llama2-13b",    "llama2-70b",
-    "llama3-8b",   "llama3-70b",   "llama3.1-8b",    "llama3.1-70b", "llama3.1-405b", "llama3.2-1b",
-    "llama3.2-3b", "llama3.3-70b", "tinyllama-1.1b", "mistral-7b",   "qwen2.5-0.5b",  "qwen2.5-1.5b",
-    "qwen2.5-3b",  "qwen2.5-7b",   "qwen2.5-14b",    "qwen2.5-32b",  "qwen2.5-72b",   "qwen3-0.6b",
-    "qwen3-1.7b",  "qwen3-4b",     "qwen3-8b",       "qwen3-14b",    "qwen3-32b",
+    "gpt-1.7b",     "gpt-3.6b",     "gpt-7.5b",       "gpt-18.4b",    "gpt-39.1b",     "gpt-76.1b",
+    "gpt-145.6b",   "gpt-310.1b",   "gpt-529.6b",     "gpt-1t",       "gpt3-175b",     "llama7b",
+    "llama13b",     "llama30b",     "llama65b",       "llama2-7b",    "llama2-13b",    "llama2-70b",
+    "llama3-8b",    "llama3-70b",   "llama3.1-8b",    "llama3.1-70b", "llama3.1-405b", "llama3.2-1b",
+    "llama3.2-3b",  "llama3.3-70b", "tinyllama-1.1b", "mistral-7b",   "nemotron4-15b", "nemotron4-340b",
+    "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b",     "qwen2.5-7b",   "qwen2.5-14b",   "qwen2.5-32b",
+    "qwen2.5-72b",  "qwen3-0.6b",   "qwen3-1.7b",     "qwen3-4b",     "qwen3-8b",      "qwen3-14b",
+    "qwen3-32b",
 };
 enum { PROMISED = sizeof(promised) / sizeof(promised[0]) };
 
@@ -453,6 +454,36 @@ static void custom_needs_every_size(void **state)
 			 2 * (4 * 64 * 64 + 3 * 64 * 256 + 2 * 64) + 2 * 1000 * 64 + 64);
 }
 
+/* The activation says whether the feed-forward layer is gated, and the other way round. */
+static void activation_and_glu(void **state)
+{
+	p4d_request request = named("llama3-8b");
+
+	(void)state;
+	set(&request, P4D_ACTIVATION, "relu2");
+	resolve(&request, NULL);
+	assert_int_equal(request.value[P4D_GLU], 0);
+	assert_int_equal(request.origin[P4D_GLU], P4D_BY_USER);
+	request = named("llama3-8b");
+	resolve(&request, NULL);
+	assert_int_equal(request.value[P4D_ACTIVATION], P4D_SWIGLU_ACTIVATION);
+	assert_int_equal(request.origin[P4D_ACTIVATION], P4D_BY_MODEL);
+	request = named("llama3-8b");
+	set(&request, P4D_GLU, "off");
+	resolve(&request, NULL);
+	assert_int_equal(request.value[P4D_ACTIVATION], P4D_GELU);
+	request = named("nemotron4-15b");
+	resolve(&request, NULL);
+	assert_int_equal(request.value[P4D_ACTIVATION], P4D_RELU2);
+	assert_int_equal(request.value[P4D_GLU], 0);
+	request = named("llama3-8b");
+	set(&request, P4D_GLU, "off");
+	set(&request, P4D_ACTIVATION, "geglu");
+	refuse(&request, P4D_E_VALUE,
+	       "llama3-8b: swiglu and geglu are gated, gelu and relu2 are not: not with glu=off",
+	       "--p4d-glu=on");
+}
+
 static void no_model(void **state)
 {
 	p4d_request request = {0};
@@ -533,6 +564,7 @@ int main(void)
 	    cmocka_unit_test(user_wins_over_preset),
 	    cmocka_unit_test(overrides_must_agree),
 	    cmocka_unit_test(custom_needs_every_size),
+	    cmocka_unit_test(activation_and_glu),
 	    cmocka_unit_test(no_model),
 	    cmocka_unit_test(no_presets),
 	    cmocka_unit_test(count_has_every_term),

@@ -181,6 +181,48 @@ static void weight_grad_shapes_count_once(void **state)
 }
 
 /* All states, and one forward pass: of a layer, or of the head. */
+/* Types of the states, and what the allocator wastes. */
+static void states_of_megatron_by_hand(void **state)
+{
+	static const struct {
+		const char *flags;
+		uint64_t gradient, optimizer,
+		    copy; /* bytes per parameter; copy: of the gradient, in the update */
+	} cases[] = {
+	    {"", 4, 12, 0},
+	    {"grad-dtype=bf16", 2, 12, 4},
+	    {"optimizer-dtype=bf16", 4, 2 + 4, 0}, /* of the master copy the half that the parameter lacks */
+	    {"grad-dtype=bf16 optimizer-dtype=bf16", 2, 2 + 4, 0},
+	    {"master-dtype=fp16", 4, 2 + 8, 0},
+	    {"precision=fp16", 2, 12, 4},
+	    {"precision=fp16 grad-dtype=fp32", 4, 12, 0},
+	    {"precision=fp16 optimizer-dtype=bf16", 2, 4 + 4, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		set_all(&r, SMALL "framework=megatron global-batch=1");
+		set_all(&r, cases[i].flags);
+		p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+		const uint64_t n = e.peak.part[P4D_PART_PARAMS] / 2;
+		const bool in_step = cases[i].copy * n > e.peak.phase_bytes[P4D_TRAIN] -
+							     (2 + cases[i].gradient + cases[i].optimizer) * n;
+		assert_int_equal(e.peak.part[P4D_PART_GRADS], cases[i].gradient * n);
+		assert_int_equal(e.peak.phase, in_step ? P4D_STEP : P4D_TRAIN);
+		assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER],
+				 (cases[i].optimizer + (in_step ? cases[i].copy : 0)) * n);
+		assert_int_equal(e.peak.phase_bytes[P4D_STEP] - e.peak.part[P4D_PART_WEIGHT_GRAD],
+				 (2 + cases[i].gradient + cases[i].optimizer + cases[i].copy) * n);
+	}
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	set_all(&r, SMALL "framework=megatron global-batch=1 allocator=expandable");
+	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(e.peak.part[P4D_PART_FRAGMENTATION], e.peak.allocated_bytes / 100);
+}
+
 static void evaluation_of_megatron_by_hand(void **state)
 {
 	const uint64_t parameters =
@@ -397,6 +439,7 @@ int main(void)
 	    cmocka_unit_test(published_measurements),
 	    cmocka_unit_test(malformed_measurements),
 	    cmocka_unit_test(megatron_by_hand),
+	    cmocka_unit_test(states_of_megatron_by_hand),
 	    cmocka_unit_test(evaluation_of_megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(gathered_keys_of_megatron),

@@ -110,6 +110,96 @@ static void pipeline_rules(void **state)
 	}
 }
 
+/* Llama 3.1 405B as NVIDIA runs it: the embedding and the loss count as a layer each. */
+#define MODEL_405B "layers=126 hidden=16384 ffn=53248 heads=128 kv-heads=8 framework=megatron tp=8 "
+
+static void chunks_of_a_stage_may_differ(void **state)
+{
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	refuse(MODEL_405B "pp=8 vpp=8", 8, 8, P4D_E_LAYERS,
+	       "pp=8 x vpp=8 does not divide the 126 layers; with vpp=8 pp can be none",
+	       "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
+	assert_int_equal(
+	    build(MODEL_405B "pp=8 vpp=8 account-for-embedding=on account-for-loss=on", 8, 8, &l, &err), 0);
+	for (uint32_t stage = 0; stage < 8; stage++)
+		for (uint32_t chunk = 0; chunk < 8; chunk++)
+			assert_int_equal(p4d_chunk_layers(&l, stage, chunk),
+					 2 - (stage == 0 && chunk == 0) - (stage == 7 && chunk == 7));
+	assert_int_equal(l.stage_layers[0], 15);
+	assert_int_equal(l.stage_layers[1], 16);
+	assert_int_equal(l.stage_layers[7], 15);
+	/* one of them alone, and without chunks */
+	assert_int_equal(build(MODEL_405B "layers=31 pp=2 account-for-loss=on", 2, 8, &l, &err), 0);
+	assert_int_equal(l.stage_layers[0], 16);
+	assert_int_equal(l.stage_layers[1], 15);
+	assert_false(l.uneven_chunks);
+	/* a pipeline of one stage is not split */
+	assert_int_equal(build(MODEL_405B "layers=31 account-for-loss=on", 1, 8, &l, &err), 0);
+	assert_int_equal(l.stage_layers[0], 31);
+	/* any split, in the order of the model */
+	assert_int_equal(build(MODEL_405B "layers=11 pp=2 vpp=3 pipeline-split=1,2,2,2,3,1", 2, 8, &l, &err),
+			 0);
+	assert_int_equal(l.stage_layers[0], 6);
+	assert_int_equal(l.stage_layers[1], 5);
+	assert_int_equal(p4d_chunk_layers(&l, 0, 2), 3);
+	assert_int_equal(p4d_chunk_layers(&l, 1, 2), 1);
+	assert_int_equal(build(MODEL_405B "layers=12 pp=2 vpp=3 pipeline-split=2,2,2,2,2,2", 2, 8, &l, &err),
+			 0);
+	assert_false(l.uneven_chunks);
+	assert_int_equal(p4d_chunk_layers(&l, 1, 2), 2);
+}
+
+static void uneven_chunks_that_do_not_work(void **state)
+{
+	(void)state;
+	refuse(MODEL_405B "layers=11 pp=2 vpp=3", 2, 8, P4D_E_LAYERS,
+	       "pp=2 x vpp=3 does not divide the 11 layers; with vpp=3 pp can be none",
+	       "--p4d-pipeline-split=2,2,2,2,2,1");
+	refuse(
+	    MODEL_405B "layers=11 pp=2 vpp=3 pipeline-split=1,2,2,2,2,3", 2, 8, P4D_E_SPLIT,
+	    "pipeline-split=1,2,2,2,2,3 must be pp=2 numbers, each a multiple of vpp=3, that add up to the "
+	    "11 layers, or one number for each of the pp x vpp chunks",
+	    "--p4d-pipeline-split=2,2,2,2,2,1");
+	refuse(
+	    MODEL_405B "layers=12 pp=2 pipeline-split=5,7 account-for-loss=on", 2, 8, P4D_E_SPLIT,
+	    "pipeline-split says where all layers are: account-for-embedding and account-for-loss do not go "
+	    "with it",
+	    "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
+	refuse(MODEL_405B "layers=10 pp=2 vpp=6 account-for-embedding=on account-for-loss=on", 2, 8,
+	       P4D_E_LAYERS,
+	       "with the embedding or the loss counted as a layer, pp x vpp = 12 chunks of 1 layers are too "
+	       "many",
+	       "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
+	/* p4d-train has chunks of one size */
+	refuse(
+	    "pp=2 vpp=3 pipeline-split=6,6,7,7,7,7", 1, 2, P4D_E_SPLIT,
+	    "pipeline-split=6,6,7,7,7,7 must be pp=2 numbers, each a multiple of vpp=3, that add up to the "
+	    "40 layers",
+	    "");
+}
+
+static void type_rule(void **state)
+{
+	(void)state;
+	refuse("framework=megatron grad-dtype=fp16", 1, 8, P4D_E_VALUE,
+	       "grad-dtype=fp16 does not go with precision=bf16", "--p4d-grad-dtype=fp32");
+	refuse("framework=megatron precision=fp32 grad-dtype=bf16", 1, 8, P4D_E_VALUE,
+	       "grad-dtype=bf16 does not go with precision=fp32", "--p4d-grad-dtype=fp32");
+	refuse(
+	    "framework=megatron optimizer-sharding=off optimizer-dtype=bf16", 1, 8, P4D_E_VALUE,
+	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision",
+	    "--p4d-optimizer-sharding=on");
+	refuse(
+	    "framework=megatron precision=fp32 master-dtype=fp16", 1, 8, P4D_E_VALUE,
+	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision",
+	    "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
+	refuse("grad-dtype=bf16", 1, 8, P4D_E_VALUE,
+	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-grad-dtype=fp32");
+}
+
 static void world_rule(void **state)
 {
 	(void)state;
@@ -170,7 +260,7 @@ static void framework_rule(void **state)
 {
 	(void)state;
 	refuse("framework=p4d norm=layernorm", 1, 8, P4D_E_UNMODELLED,
-	       "framework p4d trains Llama-type models (RMSNorm, gated feed-forward, rotary positions, no "
+	       "framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary positions, no "
 	       "bias beyond query, key and value), "
 	       "which llama13b is not",
 	       "--p4d-framework=megatron");
@@ -206,11 +296,19 @@ static void an_incomplete_request_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(derived_numbers), cmocka_unit_test(tensor_rules),
-	    cmocka_unit_test(pipeline_rules),  cmocka_unit_test(world_rule),
-	    cmocka_unit_test(sequence_rule),   cmocka_unit_test(batch_rule),
-	    cmocka_unit_test(schedule_rule),   cmocka_unit_test(framework_rule),
-	    cmocka_unit_test(default_batch),   cmocka_unit_test(an_incomplete_request_is_refused),
+	    cmocka_unit_test(derived_numbers),
+	    cmocka_unit_test(tensor_rules),
+	    cmocka_unit_test(pipeline_rules),
+	    cmocka_unit_test(world_rule),
+	    cmocka_unit_test(sequence_rule),
+	    cmocka_unit_test(batch_rule),
+	    cmocka_unit_test(chunks_of_a_stage_may_differ),
+	    cmocka_unit_test(uneven_chunks_that_do_not_work),
+	    cmocka_unit_test(type_rule),
+	    cmocka_unit_test(schedule_rule),
+	    cmocka_unit_test(framework_rule),
+	    cmocka_unit_test(default_batch),
+	    cmocka_unit_test(an_incomplete_request_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

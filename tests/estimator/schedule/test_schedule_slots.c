@@ -47,6 +47,36 @@ static void assert_slots(const p4d_schedule *s)
 	release(lists, s);
 }
 
+/* Of chunks of different sizes the layers are counted. */
+static void test_uneven_chunks(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		const p4d_schedule s = {.kind = P4D_INTERLEAVED,
+					.stages = 2 + random_below(6),
+					.chunks = 2 + random_below(5),
+					.micro_batches = 0};
+		p4d_schedule with = s;
+		uint16_t layers[64];
+		with.micro_batches = s.stages * (1 + random_below(6));
+		for (uint32_t j = 0; j < s.stages * s.chunks; j++)
+			layers[j] = (uint16_t)(1 + random_below(5));
+		p4d_instruction_list *lists = compiled(&with);
+		for (uint32_t stage = 0; stage < s.stages; stage++) {
+			uint32_t alive = 0, most = 0;
+			for (size_t k = 0; k < lists[stage].count; k++) {
+				const p4d_instruction *in = &lists[stage].at[k];
+				const uint32_t own = layers[in->chunk % s.chunks * s.stages + stage];
+				alive += in->op == P4D_OP_FORWARD ? own : 0;
+				most = alive > most ? alive : most;
+				alive -= in->op == P4D_OP_BACKWARD ? own : 0;
+			}
+			assert_int_equal(p4d_schedule_layers_alive(&with, stage, layers), most);
+		}
+		release(lists, &with);
+	}
+}
+
 static void test_random(void **state)
 {
 	(void)state;
@@ -161,9 +191,8 @@ static void test_v_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_random),
-	    cmocka_unit_test(test_published),
-	    cmocka_unit_test(test_many_micro_batches),
+	    cmocka_unit_test(test_random),    cmocka_unit_test(test_uneven_chunks),
+	    cmocka_unit_test(test_published), cmocka_unit_test(test_many_micro_batches),
 	    cmocka_unit_test(test_v_ends),
 	};
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "request/layout.h"
+
+/* Parts of layout.c. */
+
+/* Splits the layers over stages and chunks. Errors: LAYERS, SPLIT. */
+int p4d_layout__split(const p4d_request *request, p4d_layout *layout, p4d_error *err);
+
+/* A condition on a candidate value, to list the numbers that would work. */
+typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
+
+/*
+ * Writes the values in 1..highest that work, at most a dozen of them, and returns the one nearest to `wanted`
+ * (the larger on a tie: a larger degree never needs more memory), or 0 when there is none.
+ */
+uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t highest,
+			  uint64_t wanted, char *buf, size_t size);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which stage and which of its chunks has how many layers. */
+#include <inttypes.h>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "request/framework.h"
+#include "request/layout_internal.h"
+
+enum { MOST_LAYERS = 65536 };
+
+/* What the split counts: the layers, and the embedding and the loss where they count as one. */
+static uint64_t counted(const p4d_layout *l)
+{
+	return l->layers + l->embedding_counts + l->loss_counts;
+}
+
+static bool pp_divides(const p4d_layout *l, uint64_t pp)
+{
+	return counted(l) % (pp * l->vpp) == 0;
+}
+
+static bool pp_works(const p4d_layout *l, uint64_t pp)
+{
+	return pp_divides(l, pp) && l->world % (l->tp * l->cp * pp) == 0;
+}
+
+/*
+ * The chunks, in the order of the model, of which the first has the embedding and the last the loss. No more
+ * than P4D_MAX_UNEVEN_CHUNKS.
+ */
+static void set_chunks(p4d_layout *l, const uint32_t *layers)
+{
+	l->uneven_chunks = false;
+	for (uint64_t i = 0; i < l->pp; i++)
+		l->stage_layers[i] = 0;
+	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
+		l->chunk_layers[i] = (uint16_t)layers[i];
+		l->stage_layers[i % l->pp] += layers[i];
+		l->uneven_chunks = l->uneven_chunks || layers[i] != layers[i % l->pp];
+	}
+}
+
+/* An even-as-possible split into `parts`, for the fix line: the first and the last also hold the embeddings.
+ */
+static int fix_split(const p4d_layout *l, uint64_t parts, p4d_error *err)
+{
+	const uint64_t base = l->layers / parts, extra = l->layers % parts;
+	const uint64_t from = (parts - extra) / 2; /* the surplus goes to the middle */
+	char split[320];
+	p4d_text text = p4d_text_in(split, sizeof(split));
+
+	for (uint64_t i = 0; i < parts; i++)
+		p4d_text_entry(&text, ",", "%" PRIu64, base + (i >= from && i < from + extra));
+	return p4d_fix(err, "--p4d-pipeline-split=%s", split);
+}
+
+/* Whether a split into all chunks can be written down, and whether the framework has such stages. */
+static bool can_split_chunks(const p4d_layout *l)
+{
+	return p4d_framework_of(l->framework)->uneven_chunks && l->schedule == P4D_INTERLEAVED &&
+	       l->pp * l->vpp <= 128 && l->layers >= l->pp * l->vpp;
+}
+
+/* Numbers that add up to the layers, as many as stages or chunks. Returns how many; 0: malformed. */
+static uint64_t read_split(const char *text, const p4d_layout *l, uint32_t layers[P4D_MAX_STAGES])
+{
+	uint64_t count = 0, total = 0;
+
+	for (const char *at = text; *at;) {
+		uint64_t n;
+		const char *end = p4d_number_digits(at, &n);
+		if (!end || n == 0 || n > MOST_LAYERS || (*end && *end != ',') || count == P4D_MAX_STAGES)
+			return 0;
+		layers[count++] = (uint32_t)n;
+		total += n;
+		at = *end ? end + 1 : end;
+		if (*end && !*at) /* trailing comma */
+			return 0;
+	}
+	return total == l->layers ? count : 0;
+}
+
+static int fail_split(const char *text, const p4d_layout *l, p4d_error *err)
+{
+	p4d_fail(err, P4D_E_SPLIT,
+		 "pipeline-split=%.80s must be pp=%" PRIu64 " numbers, each a multiple of vpp=%" PRIu64
+		 ", that add up to the %" PRIu64 " layers%s",
+		 text, l->pp, l->vpp, l->layers,
+		 can_split_chunks(l) ? ", or one number for each of the pp x vpp chunks" : "");
+	if (l->vpp > 1 && can_split_chunks(l))
+		return fix_split(l, l->pp * l->vpp, err);
+	if (l->vpp == 1 && l->layers >= l->pp && l->pp <= 64)
+		return fix_split(l, l->pp, err);
+	return -1;
+}
+
+static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
+{
+	uint32_t layers[P4D_MAX_STAGES];
+	const uint64_t count = read_split(text, l, layers);
+
+	if (count && l->vpp > 1 && count == l->pp * l->vpp && count <= P4D_MAX_UNEVEN_CHUNKS) {
+		set_chunks(l, layers);
+		return !l->uneven_chunks || can_split_chunks(l) ? 0 : fail_split(text, l, err);
+	}
+	if (!count || count != l->pp)
+		return fail_split(text, l, err);
+	for (uint64_t i = 0; i < count; i++) {
+		if (layers[i] % l->vpp)
+			return fail_split(text, l, err);
+		l->stage_layers[i] = layers[i];
+	}
+	return 0;
+}
+
+static int fail_pipeline(const p4d_layout *l, p4d_error *err)
+{
+	const bool counts = l->embedding_counts || l->loss_counts;
+	char list[160];
+
+	uint64_t nearest = p4d_layout__list(l, pp_works, l->layers, l->pp, list, sizeof(list));
+	if (!nearest)
+		nearest = p4d_layout__list(l, pp_divides, l->layers, l->pp, list, sizeof(list));
+	p4d_fail(err, P4D_E_LAYERS,
+		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64
+		 " layers%s; with vpp=%" PRIu64 " pp can be %s",
+		 l->pp, l->vpp, counted(l), counts ? " (with embedding or loss)" : "", l->vpp,
+		 nearest ? list : "none");
+	if (!counts && p4d_framework_of(l->framework)->uneven_chunks && l->pp > 1 &&
+	    (l->layers + 2) % (l->pp * l->vpp) == 0 && l->layers + 2 >= 2 * l->pp * l->vpp)
+		return p4d_fix(err, "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
+	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64)
+		return fix_split(l, l->pp, err);
+	if (l->vpp > 1 && can_split_chunks(l))
+		return fix_split(l, l->pp * l->vpp, err);
+	if (nearest)
+		return p4d_fix(err, "--p4d-pp=%" PRIu64, nearest);
+	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+}
+
+/* The first chunk has a layer less for the embedding, the last one for the loss. */
+static int split_with_ends(p4d_layout *l, p4d_error *err)
+{
+	const uint64_t chunks = l->pp * l->vpp, each = counted(l) / chunks;
+	uint32_t layers[P4D_MAX_UNEVEN_CHUNKS];
+
+	if (chunks > P4D_MAX_UNEVEN_CHUNKS || each < 2) {
+		p4d_fail(err, P4D_E_LAYERS,
+			 "with the embedding or the loss counted as a layer, pp x vpp = %" PRIu64
+			 " chunks of %" PRIu64 " layers are too many",
+			 chunks, each);
+		return p4d_fix(err, "--p4d-account-for-embedding=off --p4d-account-for-loss=off --p4d-vpp=1");
+	}
+	for (uint64_t i = 0; i < chunks; i++)
+		layers[i] = (uint32_t)each;
+	layers[0] -= l->embedding_counts;
+	layers[chunks - 1] -= l->loss_counts;
+	set_chunks(l, layers);
+	return 0;
+}
+
+int p4d_layout__split(const p4d_request *r, p4d_layout *l, p4d_error *err)
+{
+	l->uneven_chunks = false;
+	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) &&
+	    ((l->embedding_counts && r->origin[P4D_ACCOUNT_FOR_EMBEDDING] == P4D_BY_USER) ||
+	     (l->loss_counts && r->origin[P4D_ACCOUNT_FOR_LOSS] == P4D_BY_USER))) {
+		p4d_fail(
+		    err, P4D_E_SPLIT,
+		    "pipeline-split says where all layers are: account-for-embedding and account-for-loss "
+		    "do not go with it");
+		return p4d_fix(err, "--p4d-account-for-embedding=off --p4d-account-for-loss=off");
+	}
+	if (p4d_is_set(r, P4D_PIPELINE_SPLIT)) {
+		l->embedding_counts = l->loss_counts = false;
+		return parse_split(r->pipeline_split, l, err);
+	}
+	if (!pp_divides(l, l->pp))
+		return fail_pipeline(l, err);
+	if (l->embedding_counts || l->loss_counts)
+		return split_with_ends(l, err);
+	for (uint64_t i = 0; i < l->pp; i++)
+		l->stage_layers[i] = (uint32_t)(l->layers / l->pp);
+	return 0;
+}
