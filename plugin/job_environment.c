@@ -109,7 +109,7 @@ void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t
 	unsigned named = 0;
 	char name[80];
 
-	for (size_t i = 0; environment && i < count; i++) {
+	for (size_t i = 0; environment && i < count && i < P4D_ENVIRONMENT_SIZE; i++) {
 		if (!environment[i])
 			continue;
 		p4d_environment_entry entry = p4d_environment_entry_of(environment[i]);

@@ -25,7 +25,10 @@ enum { P4D_ENVIRONMENT_EXPORTS = 32, P4D_ENVIRONMENT_OUTPUTS = P4D_ENVIRONMENT_E
  * Of more variables that begin like p4d's the rest is a user's own, or hides options that could as well have
  * been left out. Those of p4d.so are in spank_job_env, too, where nobody puts so many.
  */
-enum { P4D_ENVIRONMENT_MOST = 1024 };
+enum { P4D_ENVIRONMENT_MOST = 512 };
+
+/* And of so many variables of all names the rest is not looked at, for the same reason. */
+enum { P4D_ENVIRONMENT_SIZE = 8192 };
 
 typedef enum p4d_environment_entry_kind {
 	P4D_ENTRY_OTHER,

@@ -6,6 +6,7 @@
 #include "base/number.h"
 
 #include "job/script.h"
+#include "job_environment.h"
 
 /*
  * The texts of a p4d_job: TEXT(p4d's field, Slurm's in a description, Slurm's in a record). An empty one in
@@ -42,10 +43,19 @@ static void set_number16(uint32_t *field, uint16_t number)
 		*field = number;
 }
 
+/* What follows the last colon of a text of at most as many characters as Slurm takes; NULL: nothing. */
+static const char *behind_colon(const char *text)
+{
+	enum { MOST = 1024 };
+	const char *colon = text && strnlen(text, MOST + 1) <= MOST ? strrchr(text, ':') : NULL;
+
+	return colon ? colon + 1 : NULL;
+}
+
 /* mebibytes, per node or (with the flag) per CPU; 0 asks for all of the node */
 static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 {
-	const char *colon = per_tres ? strrchr(per_tres, ':') : NULL;
+	const char *per_gpu = behind_colon(per_tres);
 	uint64_t bytes;
 
 	if (mebibytes != NO_VAL64 && (mebibytes & ~MEM_PER_CPU) < UINT64_MAX >> 20) {
@@ -56,17 +66,17 @@ static void set_memory(p4d_job *job, uint64_t mebibytes, const char *per_tres)
 		job->mem_is_all = !bytes;
 	}
 	/* "gpu:2048", "gres:gpu:2048", "gres/gpu:2048" */
-	if (colon && !p4d_gres_parse_mem(colon + 1, &bytes, NULL))
+	if (per_gpu && !p4d_gres_parse_mem(per_gpu, &bytes, NULL))
 		job->mem_per_gpu_bytes = bytes;
 }
 
 /* "gres:gpu:4", "gres/gpu:4": --cpus-per-gpu in 22.05 and later */
 static void set_per_gpu(uint32_t *field, const char *per_tres)
 {
-	const char *colon = per_tres ? strrchr(per_tres, ':') : NULL;
+	const char *text = behind_colon(per_tres);
 	uint64_t number;
 
-	if (colon && p4d_number_whole(colon + 1, 1, UINT32_MAX, &number))
+	if (text && p4d_number_whole(text, 1, UINT32_MAX, &number))
 		*field = (uint32_t)number;
 }
 
@@ -77,9 +87,11 @@ static bool says_gpus_per_node(const job_desc_msg_t *desc)
 
 	if (!desc->tres_per_node)
 		return false;
-	if (desc->submit_line && strstr(desc->submit_line, "--gpus-per-n"))
+	/* of a line as long as Slurm takes; it only decides how a fix is spelt */
+	if (desc->submit_line &&
+	    memmem(desc->submit_line, strnlen(desc->submit_line, 1 << 16), "--gpus-per-n", 12))
 		return true;
-	for (uint32_t i = 0; desc->environment && i < desc->env_size; i++)
+	for (uint32_t i = 0; desc->environment && i < desc->env_size && i < P4D_ENVIRONMENT_SIZE; i++)
 		if (desc->environment[i] && !strncmp(desc->environment[i], name, sizeof(name) - 1))
 			return true;
 	return false;
@@ -106,7 +118,7 @@ void p4d_job_from_desc(p4d_job *job, const job_desc_msg_t *desc)
 	job->per_node_option = job->per_node_option || says_gpus_per_node(desc);
 	if (desc->script) {
 		job->script = desc->script;
-		job->script_length = strlen(desc->script);
+		job->script_length = strnlen(desc->script, P4D_SCRIPT_BYTES);
 	}
 }
 

@@ -27,8 +27,12 @@ double p4d_option_real(int64_t value)
 
 int p4d_option_find(const p4d_option_info *table, int count, const char *name)
 {
+	const int first = tolower((unsigned char)*name);
+
 	for (int i = 0; i < count; i++) {
 		const char *a = table[i].name, *b = name;
+		if (*a != first)
+			continue; /* most: environments are looked up in slurmctld */
 		while (*a && (*a == tolower((unsigned char)*b) || (*a == '-' && *b == '_'))) {
 			a++;
 			b++;

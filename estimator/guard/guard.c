@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "guard/verdict.h"
+#include "job/job_limits.h"
 #include "job/script.h"
 #include "request/defaults.h"
 #include "request/framework.h"
@@ -264,6 +265,8 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	p4d_job job = *g->job;
 	const char *program;
 
+	if (p4d_job_check_limits(g->job, err) < 0)
+		return -1;
 	if (!p4d_is_set(g->request, P4D_MODEL)) {
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "p4d options were given without --p4d-model");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "guard/verdict.h"
+#include "job/job_limits.h"
 #include "job/script.h"
 #include "request/framework.h"
 
@@ -18,6 +19,8 @@ p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_
 			      .reservation = job->reservation,
 			      .associations = job->associations};
 
+	if (p4d_job_check_limits(job, NULL) < 0)
+		return p4d_site_policy_strictest(site);
 	if (!known.partition && geometry && geometry->partition[0])
 		known.partition = geometry->partition;
 	if (geometry && geometry->gpu)

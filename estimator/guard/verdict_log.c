@@ -72,7 +72,7 @@ static void put(p4d_text *line, const char *key, const char *format, ...)
 
 static void put_text(p4d_text *line, const char *key, const char *value)
 {
-	put(line, key, "%s", value ? value : "");
+	put(line, key, "%.*s", VALUE_BYTES - 1, value ? value : "");
 }
 
 static void put_number(p4d_text *line, const char *key, bool known, int decimals, double number)

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "guard/verdict.h"
+#include "job/job_limits.h"
 
 /* The command that completes the job's options. */
 static void write_command(const p4d_job *job, const p4d_request *options, const p4d_geometry *geometry,
@@ -195,7 +196,9 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		p4d_verdict__finish(verdict, NULL);
 		return;
 	}
-	if (!plan || !*plan)
+	if (p4d_job_check_limits(&named, &err) < 0)
+		rc = -1;
+	else if (!plan || !*plan)
 		rc = check_missing(site, &named, source, context, options, verdict, &err);
 	else
 		rc = verify(site, &named, source, context, plan, options, &request, verdict, &err);

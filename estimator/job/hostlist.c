@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/hostlist.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,8 @@
 #include "base/number.h"
 #include "base/text.h"
 
-/* WORK: hosts times the length of the list they are looked up in; about a millisecond. */
-enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, WORK = 1 << 20 };
+/* STEP: what writing a part of a name costs, in characters that are read. */
+enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, STEP = 16 };
 
 /* Returns false to stop. */
 typedef bool (*visitor)(const char *host, void *context);
@@ -18,8 +17,9 @@ typedef bool (*visitor)(const char *host, void *context);
 typedef struct walk {
 	visitor visit;
 	void *context;
-	uint32_t left; /* hosts that may still be visited */
-	bool gave_up;  /* malformed, or too many */
+	uint32_t each;    /* what a visit costs */
+	uint32_t *budget; /* characters */
+	bool gave_up;     /* malformed, or the budget was too small */
 	char host[HOST_MAX];
 } walk;
 
@@ -34,13 +34,13 @@ static const char *entry_end(const char *at)
 }
 
 /* "01-16" within brackets: its bounds and the digits to which numbers are padded. NULL: malformed. */
-static const char *read_range(const char *at, uint64_t *low, uint64_t *high, int *width)
+static const char *read_range(const char *at, uint64_t *low, uint64_t *high, unsigned *width)
 {
 	const char *end = p4d_number_digits(at, low);
 
 	if (!end || end == at || end - at > 18)
 		return NULL;
-	*width = (int)(end - at);
+	*width = (unsigned)(end - at);
 	*high = *low;
 	if (*end == '-') {
 		at = end + 1;
@@ -51,6 +51,44 @@ static const char *read_range(const char *at, uint64_t *low, uint64_t *high, int
 	return *high >= *low ? end : NULL;
 }
 
+static unsigned digits_of(uint64_t number)
+{
+	unsigned digits = 1;
+
+	while (number >= 10) {
+		number /= 10;
+		digits++;
+	}
+	return digits;
+}
+
+/* Writes a number, padded with zeros; returns its length. Not snprintf, which takes ten times as long. */
+static size_t write_number(char *at, uint64_t number, unsigned width)
+{
+	const unsigned digits = digits_of(number), length = digits > width ? digits : width;
+
+	for (unsigned i = length; i-- > 0; number /= 10)
+		at[i] = (char)('0' + number % 10);
+	return length;
+}
+
+static bool give_up(walk *w)
+{
+	w->gave_up = true;
+	return false;
+}
+
+/* Takes it off the budget, or gives up. */
+static bool afford(walk *w, size_t characters)
+{
+	if (characters >= *w->budget) {
+		*w->budget = 0;
+		return give_up(w);
+	}
+	*w->budget -= (uint32_t)characters;
+	return true;
+}
+
 /* Visits the hosts of the rest of an entry, behind the first `used` characters of the name. False: stop. */
 static bool expand(walk *w, const char *at, const char *end, size_t used)
 {
@@ -58,41 +96,40 @@ static bool expand(walk *w, const char *at, const char *end, size_t used)
 
 	while (at + literal < end && at[literal] != '[')
 		literal++;
-	if (used + literal + 20 >= HOST_MAX) {
-		w->gave_up = true;
+	if (used + literal + 20 >= HOST_MAX)
+		return give_up(w);
+	if (!afford(w, literal + STEP))
 		return false;
-	}
 	memcpy(w->host + used, at, literal);
 	used += literal;
 	at += literal;
 	if (at == end) {
 		w->host[used] = '\0';
-		w->gave_up = w->left == 0;
-		return w->left-- && w->visit(w->host, w->context);
+		return afford(w, w->each) && w->visit(w->host, w->context);
 	}
 	const char *behind = memchr(at, ']', (size_t)(end - at));
 	uint64_t low, high;
-	int width;
+	unsigned width;
 	do {
 		at = behind ? read_range(at + 1, &low, &high, &width) : NULL;
-		if (!at || (*at != ',' && at != behind)) {
-			w->gave_up = true;
-			return false;
-		}
+		if (!at || (*at != ',' && at != behind))
+			return give_up(w);
 		for (uint64_t n = low; n <= high; n++) {
-			int digits = snprintf(w->host + used, HOST_MAX - used, "%0*" PRIu64, width, n);
-			if (!expand(w, behind + 1, end, used + (size_t)digits))
+			if (!expand(w, behind + 1, end, used + write_number(w->host + used, n, width)))
 				return false;
 		}
 	} while (*at == ',');
 	return true;
 }
 
-/* Visits at most `most` hosts. False: it gave up. */
-static bool visit_hosts(const char *list, uint32_t most, visitor visit, void *context)
+/* Visits the hosts of a list; `each`: what a visit costs. False: it gave up. */
+static bool visit_hosts(const char *list, uint32_t each, uint32_t *budget, visitor visit, void *context)
 {
-	walk w = {.visit = visit, .context = context, .left = most};
+	walk w = {.visit = visit, .context = context, .each = each + STEP, .budget = budget};
 
+	/* a list of many commas costs, too */
+	if (!afford(&w, strnlen(list, *budget) + each))
+		return false;
 	for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
 		end = entry_end(at);
 		if (end > at && !expand(&w, at, end, 0))
@@ -101,18 +138,41 @@ static bool visit_hosts(const char *list, uint32_t most, visitor visit, void *co
 	return !w.gave_up;
 }
 
-static bool count_one(const char *host, void *count)
+/* How many hosts an entry names, at most one above MOST_HOSTS; 0: it is malformed. */
+static uint64_t hosts_of(const char *at, const char *end)
 {
-	(void)host;
-	++*(uint32_t *)count;
-	return true;
+	uint64_t hosts = 1, low, high;
+	unsigned width;
+
+	while ((at = memchr(at, '[', (size_t)(end - at)))) {
+		const char *behind = memchr(at, ']', (size_t)(end - at));
+		uint64_t here = 0;
+		do {
+			at = behind ? read_range(at + 1, &low, &high, &width) : NULL;
+			if (!at || (*at != ',' && at != behind))
+				return 0;
+			here += high - low < MOST_HOSTS ? high - low + 1 : MOST_HOSTS + 1;
+		} while (*at == ',');
+		hosts = here > MOST_HOSTS ? MOST_HOSTS + 1 : hosts * here;
+		if (hosts > MOST_HOSTS)
+			hosts = MOST_HOSTS + 1;
+		at = behind + 1;
+	}
+	return hosts;
 }
 
 uint32_t p4d_hostlist__count(const char *list)
 {
-	uint32_t count = 0;
+	uint64_t count = 0;
 
-	return visit_hosts(list, MOST_HOSTS, count_one, &count) ? count : 0;
+	for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
+		end = entry_end(at);
+		const uint64_t hosts = end > at ? hosts_of(at, end) : 1;
+		if (!hosts)
+			return 0;
+		count += end > at ? hosts : 0;
+	}
+	return count > MOST_HOSTS ? 0 : (uint32_t)count;
 }
 
 /* Looks for the host that follows `last`. */
@@ -134,10 +194,11 @@ char *p4d_hostlist__first(const char *list, uint32_t count)
 {
 	p4d_text first = {.grows = true};
 	char last[HOST_MAX] = "";
+	uint32_t budget = 1 << 24;
 
 	for (uint32_t i = 0; i < count; i++) {
 		successor s = {.last = i ? last : NULL};
-		if (!visit_hosts(list, 1024, follow, &s) || !s.next[0])
+		if (!visit_hosts(list, STEP, &budget, follow, &s) || !s.next[0])
 			break;
 		memcpy(last, s.next, sizeof(last));
 		p4d_text_entry(&first, ",", "%s", last);
@@ -159,7 +220,7 @@ static bool matches(const char *at, const char *end, const char *host)
 		return !*host;
 	const char *behind = *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
 	uint64_t low, high, number;
-	int width;
+	unsigned width;
 	if (!behind)
 		return false;
 	const char *rest = p4d_number_digits(host, &number);
@@ -170,9 +231,8 @@ static bool matches(const char *at, const char *end, const char *host)
 		if (!at)
 			return false;
 		/* padded to the width of the lower bound */
-		char text[24];
-		if (number >= low && number <= high &&
-		    snprintf(text, sizeof(text), "%0*" PRIu64, width, number) == rest - host)
+		const unsigned digits = digits_of(number);
+		if (number >= low && number <= high && rest - host == (digits > width ? digits : width))
 			return matches(behind + 1, end, rest);
 	} while (*at == ',');
 	return false;
@@ -203,19 +263,20 @@ static bool look(const char *host, void *context)
 }
 
 /* True when a host of a is (wanted) or is not (!wanted) in b, or when it would take too long. */
-static bool any(const char *a, const char *b, bool wanted)
+static bool any(const char *a, const char *b, bool wanted, uint32_t *budget)
 {
 	look_up l = {.list = b, .wanted = wanted};
+	const size_t each = strnlen(b, *budget);
 
-	return !visit_hosts(a, (uint32_t)(WORK / (strlen(b) + 16)), look, &l) || l.found;
+	return !visit_hosts(a, (uint32_t)each, budget, look, &l) || l.found;
 }
 
-bool p4d_hostlist__overlap(const char *a, const char *b)
+bool p4d_hostlist__overlap(const char *a, const char *b, uint32_t *budget)
 {
-	return any(a, b, true);
+	return any(a, b, true, budget);
 }
 
-bool p4d_hostlist__within(const char *a, const char *b)
+bool p4d_hostlist__within(const char *a, const char *b, uint32_t *budget)
 {
-	return !any(a, b, false);
+	return !any(a, b, false, budget);
 }

@@ -3,6 +3,7 @@
 
 #include "job/hostlist.h"
 #include "job/job_internal.h"
+#include "job/job_limits.h"
 
 /* The job's GPU request in the four ways Slurm has. 0: not used. */
 typedef struct wish {
@@ -131,7 +132,8 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 {
 	placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
 
-	if (p4d_job_wants_gpus(job) || p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
+	if (p4d_job_check_limits(job, NULL) < 0 || p4d_job_wants_gpus(job) ||
+	    p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
 		return true;
 	/* one partition of several is enough: Slurm may choose that */
 	for (size_t i = 0; i < p.all.count; i++)
@@ -486,7 +488,8 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	placement p = {
 	    .site = site, .job = job, .lazy = {.source = source, .context = context}, .out = &geometry};
 
-	if (read_wish(job, &p.wants, err) < 0 || read_nodes(&p, err) < 0)
+	if (p4d_job_check_limits(job, err) < 0 || read_wish(job, &p.wants, err) < 0 ||
+	    read_nodes(&p, err) < 0)
 		return -1;
 	if (!job->cpu && place(&p, err) < 0)
 		return -1;

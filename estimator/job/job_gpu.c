@@ -10,6 +10,9 @@
 typedef p4d_job_candidate candidate;
 typedef p4d_job_candidates candidates;
 
+/* Names of a constraint, and how many of them times candidates are compared. */
+enum { MOST_FEATURES = 64, MOST_COMPARED = 2048 };
+
 static int add(candidates *all, candidate one, p4d_error *err)
 {
 	if (all->count == P4D_JOB_CANDIDATES) {
@@ -168,11 +171,17 @@ static bool restrict_to_type(const p4d_site *site, const char *type, candidates 
 
 /*
  * Keeps what a constraint allows: groups joined by '|' of names joined by '&'. Counts, brackets and
- * parentheses are ignored, and a name unrelated to GPUs excludes none; so the result may be too large, never
- * too small.
+ * parentheses are ignored, a name unrelated to GPUs excludes none, and what is too much to compare excludes
+ * none; so the result may be too large, never too small.
  */
 static void restrict_to_constraint(const p4d_site *site, const char *constraint, candidates *all)
 {
+	size_t names = 1;
+
+	for (const char *at = constraint; (at = strpbrk(at, "&|,")); at++)
+		names++;
+	if (names > MOST_FEATURES || names * all->count > MOST_COMPARED)
+		return;
 	for (size_t i = 0; i < all->count; i++) {
 		all->at[i].group = true;
 		all->at[i].kept = false;
@@ -201,19 +210,21 @@ static void restrict_to_constraint(const p4d_site *site, const char *constraint,
 }
 
 /* False when none of these nodes can be among the job's. */
-static bool possible(const p4d_job *job, const p4d_partition_facts *row)
+static bool possible(const p4d_job *job, const p4d_partition_facts *row, uint32_t *budget)
 {
 	if (!row || !row->nodes)
 		return true;
-	return (!job->nodelist || p4d_hostlist__overlap(job->nodelist, row->nodes)) &&
-	       (!job->exclude || !p4d_hostlist__within(row->nodes, job->exclude));
+	return (!job->nodelist || p4d_hostlist__overlap(job->nodelist, row->nodes, budget)) &&
+	       (!job->exclude || !p4d_hostlist__within(row->nodes, job->exclude, budget));
 }
 
 static void restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_job_lazy_cluster *lazy,
 			      candidates *all)
 {
+	uint32_t budget = P4D_HOSTLIST_BUDGET;
+
 	for (size_t i = 0; i < all->count; i++)
-		all->at[i].kept = possible(job, p4d_job__facts(site, &all->at[i], lazy));
+		all->at[i].kept = possible(job, p4d_job__facts(site, &all->at[i], lazy), &budget);
 	keep(all);
 }
 

@@ -55,11 +55,11 @@ static const p4d_site_section *section_of(const p4d_site *site, p4d_conf_section
 		const p4d_site_section *section = &site->section[i];
 		if (section->kind != kind)
 			continue;
-		if (strlen(section->name) == length &&
+		if (section->length == length &&
 		    !(fold ? strncasecmp(section->name, name, length) : strncmp(section->name, name, length)))
 			return section;
-		if (!first && p4d_site__is_pattern(section->name) &&
-		    matches(section->name, strlen(section->name), name, length, fold))
+		if (!first && section->is_pattern &&
+		    matches(section->name, section->length, name, length, fold))
 			first = section;
 	}
 	return first;
@@ -190,15 +190,10 @@ static void overlay(p4d_policy *policy, const p4d_site_section *section)
 	policy->limit_is_set = policy->limit_is_set || is_set_by(section, P4D_KEY_LIMIT);
 }
 
-/* Applies the section of that name, if there is one. */
-static bool overlay_named(p4d_policy *policy, const p4d_site *site, p4d_conf_section_kind kind,
-			  const char *name)
+static const p4d_site_section *section_named(const p4d_site *site, p4d_conf_section_kind kind,
+					     const char *name)
 {
-	const p4d_site_section *section = name ? section_of(site, kind, name, strlen(name)) : NULL;
-
-	if (section)
-		overlay(policy, section);
-	return section;
+	return name ? section_of(site, kind, name, strlen(name)) : NULL;
 }
 
 static bool is_exempt(const char *list, const char *name, bool fold)
@@ -209,46 +204,70 @@ static bool is_exempt(const char *list, const char *name, bool fold)
 /* Accounts are nested at most so deep. */
 enum { ACCOUNT_DEPTH = 32 };
 
+/* What of a job's policy is the same in each of its partitions; NULL: no section. */
+typedef struct common {
+	p4d_site_job job; /* as slurmctld will complete it, but for the QOS */
+	const p4d_site_section *account, *user, *reservation;
+	const char *qos_name; /* the last one that was looked up, and its section */
+	const p4d_site_section *qos;
+	bool exempt;
+} common;
+
 /* The nearest of an account and those above it that has a section, and whether one of them is exempt. */
-static bool overlay_account(p4d_policy *policy, const p4d_site *site, const p4d_site_job *job)
+static void find_account(const p4d_site *site, common *c)
 {
-	const char *account = job->account;
-	bool found = false, exempt = false;
+	const char *account = c->job.account;
 
 	for (int i = 0; account && i < ACCOUNT_DEPTH; i++) {
-		found = found || overlay_named(policy, site, P4D_ACCOUNT_SECTION, account);
-		exempt = exempt || is_exempt(site->exempt_accounts, account, true);
-		account = p4d_associations_parent(job->associations, account);
+		if (!c->account)
+			c->account = section_named(site, P4D_ACCOUNT_SECTION, account);
+		c->exempt = c->exempt || is_exempt(site->exempt_accounts, account, true);
+		account = p4d_associations_parent(c->job.associations, account);
 	}
-	return exempt;
 }
 
 /*
- * The job as slurmctld will complete it for a partition. An account that is not the user's is not believed:
- * where Slurm does not enforce associations, everybody can type any.
+ * An account that is not the user's is not believed: where Slurm does not enforce associations, everybody can
+ * type any.
  */
-static p4d_site_job as_completed(const p4d_site_job *job, const char *partition, size_t length)
+static common common_of(const p4d_site *site, const p4d_site_job *job)
 {
 	const p4d_associations *known = job->associations;
-	p4d_site_job full = *job;
+	common c = {.job = *job};
 
-	if (!job->user || !p4d_associations_known(known))
-		return full;
-	if (!full.account || !p4d_associations_has(known, job->user, full.account))
-		full.account = p4d_associations_default_account(known, job->user);
-	if (!full.qos)
-		full.qos = p4d_associations_default_qos(known, job->user, full.account, partition, length);
-	return full;
+	if (job->user && p4d_associations_known(known) &&
+	    (!job->account || !p4d_associations_has(known, job->user, job->account)))
+		c.job.account = p4d_associations_default_account(known, job->user);
+	find_account(site, &c);
+	c.user = section_named(site, P4D_USER_SECTION, job->user);
+	c.reservation = section_named(site, P4D_RESERVATION_SECTION, job->reservation);
+	c.exempt = c.exempt || is_exempt(site->exempt_users, job->user, false);
+	return c;
+}
+
+static void overlay_qos(p4d_policy *policy, const p4d_site *site, common *c, const char *name)
+{
+	if (!name)
+		return;
+	/* usually that of the partition before, too */
+	if (name != c->qos_name)
+		c->qos = section_of(site, P4D_QOS_SECTION, name, strlen(name));
+	c->qos_name = name;
+	if (c->qos)
+		overlay(policy, c->qos);
 }
 
 /* The policy in one partition. */
 static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partition, const char *name,
-			    size_t length, const p4d_site_job *job)
+			    size_t length, common *c)
 {
-	const p4d_site_job full = as_completed(job, name, length);
-	const char *qos = p4d_associations_partition_qos(job->associations, name, length);
+	const p4d_site_job *job = &c->job;
+	const char *of_partition = p4d_associations_partition_qos(job->associations, name, length);
+	const char *qos = job->qos;
 	p4d_policy policy = site->base;
 
+	if (!qos && job->user && p4d_associations_known(job->associations))
+		qos = p4d_associations_default_qos(job->associations, job->user, job->account, name, length);
 	overlay(&policy, &site->global);
 	policy.require_plan = name && listed(site->require_plan, name, length, false);
 	for (size_t i = 0; job->gpu && i < site->sections; i++)
@@ -257,17 +276,19 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 			overlay(&policy, &site->section[i]);
 	if (partition)
 		overlay(&policy, partition);
-	overlay_named(&policy, site, P4D_QOS_SECTION, qos);
-	overlay_named(&policy, site, P4D_QOS_SECTION, full.qos);
-	const bool exempt = overlay_account(&policy, site, &full);
-	overlay_named(&policy, site, P4D_USER_SECTION, job->user);
-	overlay_named(&policy, site, P4D_RESERVATION_SECTION, job->reservation);
+	overlay_qos(&policy, site, c, of_partition);
+	overlay_qos(&policy, site, c, qos);
+	if (c->account)
+		overlay(&policy, c->account);
+	if (c->user)
+		overlay(&policy, c->user);
+	if (c->reservation)
+		overlay(&policy, c->reservation);
 	/* each section was checked alone; two of them may still conflict, and the limit takes precedence */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
-	policy.exempt = exempt || is_exempt(site->exempt_qos, qos, true) ||
-			is_exempt(site->exempt_qos, full.qos, true) ||
-			is_exempt(site->exempt_users, job->user, false);
+	policy.exempt = c->exempt || is_exempt(site->exempt_qos, of_partition, true) ||
+			is_exempt(site->exempt_qos, qos, true);
 	if (policy.exempt)
 		policy.mode = P4D_MODE_OFF;
 	return policy;
@@ -307,24 +328,39 @@ static void strictest(p4d_policy *policy, const p4d_policy *other)
 
 p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job)
 {
+	common c = common_of(site, job);
 	p4d_policy policy;
 	bool first = true;
 
 	if (!job->partition || !*job->partition) {
 		const p4d_site_section *section = default_partition(site);
-		return policy_in(site, section, section ? section->name : NULL,
-				 section ? strlen(section->name) : 0, job);
+		return policy_in(site, section, section ? section->name : NULL, section ? section->length : 0,
+				 &c);
 	}
 	for (const char *at = job->partition; *at; at += strspn(at, ",")) {
 		size_t length = strcspn(at, ",");
 		p4d_policy one =
-		    policy_in(site, section_of(site, P4D_PARTITION_SECTION, at, length), at, length, job);
+		    policy_in(site, section_of(site, P4D_PARTITION_SECTION, at, length), at, length, &c);
 		if (first)
 			policy = one;
 		else
 			strictest(&policy, &one);
 		first = false;
 		at += length;
+	}
+	return policy;
+}
+
+p4d_policy p4d_site_policy_strictest(const p4d_site *site)
+{
+	p4d_policy policy = site->base;
+
+	overlay(&policy, &site->global);
+	const p4d_policy global = policy;
+	for (size_t i = 0; i < site->sections; i++) {
+		p4d_policy one = global;
+		overlay(&one, &site->section[i]);
+		strictest(&policy, &one);
 	}
 	return policy;
 }
@@ -340,7 +376,7 @@ const char *p4d_site_user_at(const p4d_site *site, size_t i)
 			return name;
 	for (size_t at = 0; at < site->sections; at++) {
 		const p4d_site_section *section = &site->section[at];
-		if (section->kind == P4D_USER_SECTION && !p4d_site__is_pattern(section->name) && !i--)
+		if (section->kind == P4D_USER_SECTION && !section->is_pattern && !i--)
 			return section->name;
 	}
 	return NULL;

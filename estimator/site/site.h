@@ -128,6 +128,10 @@ typedef struct p4d_site_job {
  */
 p4d_policy p4d_site_policy(const p4d_site *site, const p4d_site_job *job);
 
+/* The strictest value of each key anywhere in the file: for a job of which is not known what applies to it.
+ */
+p4d_policy p4d_site_policy_strictest(const p4d_site *site);
+
 /* Whether it depends on accounts, QOSes or users, so that p4d_site_job.associations is worth asking for. */
 bool p4d_site_policy_depends_on_accounts(const p4d_site *site);
 

@@ -10,7 +10,9 @@
 typedef struct p4d_site_section {
 	p4d_conf_section_kind kind;
 	char name[64];
-	uint64_t set; /* bit mask of (1 << p4d_conf_key): which members of policy count */
+	uint8_t length;  /* of the name */
+	bool is_pattern; /* it has wildcards */
+	uint64_t set;    /* bit mask of (1 << p4d_conf_key): which members of policy count */
 	p4d_policy policy;
 	p4d_site_partition partition; /* of a partition section */
 	p4d_request *defaults;        /* of a partition section; NULL: none */

@@ -333,6 +333,8 @@ static int read_sections(load *l)
 			if (!pass) {
 				to->kind = from->kind;
 				snprintf(to->name, sizeof(to->name), "%s", from->title);
+				to->length = (uint8_t)strlen(to->name);
+				to->is_pattern = p4d_site__is_pattern(to->name);
 				if (from->kind == P4D_GPU_SECTION && read_gpu_section(l, from, to) < 0)
 					return -1;
 				l->site->sections = i + 1;

@@ -350,9 +350,37 @@ static void degrees_that_divide_nothing_are_named(void **state)
 	}
 }
 
+/* What is not read is refused wherever the site refuses anything: it may hide what is enforced. */
+static void texts_that_are_not_read(void **state)
+{
+	static const char *const modes[] = {"enforce", "warn", "observe", "off"};
+	static char partition[2000];
+	static p4d_verdict v;
+
+	memset(partition, ',', sizeof(partition) - 1);
+	memcpy(partition, "free", 4);
+	const p4d_job job = {.partition = partition, .gres = "gpu:8", .min_nodes = 1, .max_nodes = 1};
+	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_REJECT, P4D_E_VALUE);
+	p4d_guard_verify(*state, &job, NULL, NULL, NULL, NULL, &v);
+	assert_int_equal(v.action, P4D_REJECT);
+	assert_int_equal(v.message[0].code, P4D_E_VALUE);
+	/* under the strictest mode, wherever it is written */
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		char text[200];
+		snprintf(text, sizeof(text),
+			 "mode = off\npartition other { mode = %s }\nqos q { mode = off }", modes[i]);
+		p4d_site *site = load(text);
+		p4d_guard_verify(site, &job, NULL, NULL, NULL, NULL, &v);
+		assert_int_equal(v.action, i == 0 ? P4D_REJECT : i == 1 ? P4D_WARN : P4D_PASS);
+		assert_int_equal(v.would_reject, i < 3);
+		p4d_site_free(site);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(texts_that_are_not_read),
 	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),
 	    cmocka_unit_test(open_flags_are_completed),

@@ -36,10 +36,6 @@ static void counting(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (p4d_hostlist__count(cases[i].list) != cases[i].count)
 			fail_msg("%s: %u", cases[i].list, p4d_hostlist__count(cases[i].list));
-	char longest[600];
-	memset(longest, 'h', sizeof(longest) - 1);
-	longest[sizeof(longest) - 1] = '\0';
-	assert_int_equal(p4d_hostlist__count(longest), 0);
 }
 
 static void looking_up(void **state)
@@ -63,18 +59,70 @@ static void looking_up(void **state)
 	assert_false(p4d_hostlist__has("h[1-", "h1"));
 }
 
+/* With the usual budget. */
+static bool overlap(const char *a, const char *b)
+{
+	return p4d_hostlist__overlap(a, b, &(uint32_t){P4D_HOSTLIST_BUDGET});
+}
+
+static bool within(const char *a, const char *b)
+{
+	return p4d_hostlist__within(a, b, &(uint32_t){P4D_HOSTLIST_BUDGET});
+}
+
 static void comparing(void **state)
 {
+	char longest[600];
+
 	(void)state;
-	assert_true(p4d_hostlist__overlap("h1,a1", "a[1-4]"));
-	assert_false(p4d_hostlist__overlap("h1,a5", "a[1-4]"));
-	assert_true(p4d_hostlist__within("a[1-2]", "a[1-4]"));
-	assert_false(p4d_hostlist__within("a[1-5]", "a[1-4]"));
+	assert_true(overlap("h1,a1", "a[1-4]"));
+	assert_false(overlap("h1,a5", "a[1-4]"));
+	assert_false(overlap("h[1-2]x[08-11]", "h1x8,h2x[010-012],h3x08"));
+	assert_true(overlap("h[1-2]x[08-11]", "h2x[8-11]")); /* 10 and 11 */
+	assert_true(overlap("h[09-10]", "h10"));
+	assert_false(overlap("h[009-010]", "h[9-10]"));
+	assert_true(within("a[1-2]", "a[1-4]"));
+	assert_false(within("a[1-5]", "a[1-4]"));
 	/* what is malformed, or too much to find out, excludes nothing */
-	assert_true(p4d_hostlist__overlap("h[", "a1"));
-	assert_false(p4d_hostlist__within("h[", "h1"));
-	assert_true(p4d_hostlist__overlap("h[1-99999999]", "a1"));
-	assert_false(p4d_hostlist__within("h[1-99999999]", "h[1-99999999]"));
+	assert_true(overlap("h[", "a1"));
+	assert_false(within("h[", "h1"));
+	assert_true(overlap("h[1-99999999]", "a1"));
+	assert_false(within("h[1-99999999]", "h[1-99999999]"));
+	memset(longest, 'h', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	assert_true(overlap(longest, "a1"));
+	/* the nodes of a large job, in a partition of other nodes */
+	assert_false(overlap("gpu[0001-2000]", "cpu[0001-9999]"));
+	assert_true(within("gpu[0001-2000]", "gpu[0001-9999]"));
+}
+
+/* Whatever the lists, a comparison takes little more than its budget allows, and then nothing. */
+static void the_budget_is_kept(void **state)
+{
+	enum { LONG = 65536 };
+	static const char *const pieces[] = {
+	    ",", "x,", "n[0-9][0-9][0-9],", "n[0-99999]", "n[1-2][1][1][1][1][1],", "n[1,1,1,1,1,1,1,1],"};
+	static char text[LONG + 1];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++)
+		for (int all = 0; all < 2; all++) {
+			uint32_t budget = P4D_HOSTLIST_BUDGET, before;
+			for (size_t at = 0, length = strlen(pieces[i]); at < LONG; at++)
+				text[at] = pieces[i][at % length];
+			do {
+				before = budget;
+				if (all)
+					p4d_hostlist__within("m[1-9]", text, &budget);
+				else
+					p4d_hostlist__overlap(text, "m[1-9]", &budget);
+				/* never for nothing */
+				assert_true(budget == 0 || budget + LONG <= before);
+			} while (budget);
+			assert_true(p4d_hostlist__overlap(text, "m1", &budget));
+			assert_false(p4d_hostlist__within("m1", text, &budget));
+			assert_int_equal(budget, 0);
+		}
 }
 
 static void the_first(void **state)
@@ -92,7 +140,7 @@ static void the_first(void **state)
 		assert_string_equal(first, cases[i].first);
 		free(first);
 	}
-	assert_null(p4d_hostlist__first("h[1-99999]", 2));
+	assert_null(p4d_hostlist__first("h[1-9999999]", 2));
 	assert_null(p4d_hostlist__first("h[", 1));
 }
 
@@ -102,6 +150,7 @@ int main(void)
 	    cmocka_unit_test(counting),
 	    cmocka_unit_test(looking_up),
 	    cmocka_unit_test(comparing),
+	    cmocka_unit_test(the_budget_is_kept),
 	    cmocka_unit_test(the_first),
 	};
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "job/job.h"
+#include "job/job_limits.h"
 
 #define GIB(n) ((uint64_t)(n) << 30)
 
@@ -293,7 +294,7 @@ static void wanting_gpus(void **state)
 }
 
 /* "m0,m1,...": partitions that a wildcard section covers. */
-static const char *partitions_of(int count, char *buf, size_t size)
+static char *partitions_of(int count, char *buf, size_t size)
 {
 	size_t used = 0;
 
@@ -667,15 +668,71 @@ static void too_many_kinds(void **state)
 	(void)state;
 	char many[4096];
 
-	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(129, many, sizeof(many))},
-		P4D_E_GEOMETRY, "more than 128 kinds of nodes are possible for this job", "--partition=NAME");
+	strcat(partitions_of(127, many, sizeof(many)), "mixed");
+	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = many}, P4D_E_GEOMETRY,
+		"more than 128 kinds of nodes are possible for this job", "--partition=NAME");
 	understood(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(128, many, sizeof(many))},
 		   NULL);
 	/* a partition counts once, however often it is named */
 	size_t used = 0;
-	for (int i = 0; i < 200; i++)
+	for (int i = 0; i < 100; i++)
 		used += (size_t)snprintf(many + used, sizeof(many) - used, i % 2 ? "h," : "mixed, ");
 	type(mapped, (p4d_job){.gres = "gpu:4", .partition = many}, "a100-40gb", "mixed", 2, 2, 1);
+}
+
+/* Of a text longer than Slurm takes nothing is read, not even where a part of it would do. */
+static void longer_than_slurm_takes(void **state)
+{
+	enum { LONG = 1024, NODES = 64 * 1024 };
+	static char text[NODES + 2];
+	p4d_job job = {.gres = "gpu:4", .partition = "h"};
+	const struct {
+		const char **field;
+		size_t most;
+		const char *begin;
+		char more;
+	} cases[] = {
+	    {&job.partition, LONG, "h", ','},  {&job.qos, LONG, "", 'q'},
+	    {&job.account, LONG, "", 'a'},     {&job.reservation, LONG, "", 'r'},
+	    {&job.constraint, LONG, "x", ' '}, {&job.gres, LONG, "gpu:4", ','},
+	    {&job.nodelist, NODES, "h1", ','}, {&job.exclude, NODES, "h1", ','},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *before = *cases[i].field;
+		p4d_error err = {0};
+		memset(text, cases[i].more, sizeof(text));
+		memcpy(text, cases[i].begin, strlen(cases[i].begin));
+		*cases[i].field = text;
+		text[cases[i].most] = '\0';
+		if (p4d_job_check_limits(&job, &err) < 0 && !strstr(err.text, "names"))
+			fail_msg("%zu: %s", i, err.text);
+		text[cases[i].most] = cases[i].more;
+		text[cases[i].most + 1] = '\0';
+		assert_int_equal(p4d_job_check_limits(&job, &err), -1);
+		assert_int_equal(err.code, P4D_E_VALUE);
+		assert_non_null(strstr(err.text, i < 6 ? "more than 1024 characters" : "more than 65536"));
+		assert_int_equal(p4d_job_geometry(mapped, &job, NULL, NULL, &(p4d_geometry){0}, NULL), -1);
+		assert_true(p4d_job_gets_gpus(mapped, &job, NULL, NULL));
+		*cases[i].field = before;
+	}
+	understood(mapped, job, NULL);
+	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(129, text, sizeof(text))},
+		P4D_E_VALUE, "--partition lists 129 names, and p4d compares at most 128", "--partition=NAME");
+}
+
+/* A constraint of so many names excludes nothing: the smallest GPU counts. */
+static void a_constraint_too_long_to_compare(void **state)
+{
+	char text[400] = "h100";
+
+	(void)state;
+	p4d_job job = {.gres = "gpu:4", .partition = "mixed", .constraint = text};
+	type(mapped, job, "h100-80gb", "mixed", 1, 1, 1);
+	for (int i = 0; i < 64; i++)
+		strcat(text, "&x");
+	type(mapped, job, "a100-40gb", "mixed", 2, 2, 1);
 }
 
 int main(void)
@@ -697,6 +754,8 @@ int main(void)
 	    cmocka_unit_test(gpu_unknown),
 	    cmocka_unit_test(host_memory),
 	    cmocka_unit_test(too_many_kinds),
+	    cmocka_unit_test(longer_than_slurm_takes),
+	    cmocka_unit_test(a_constraint_too_long_to_compare),
 	};
 
 	return cmocka_run_group_tests_name("job", tests, load_sites, free_sites);
