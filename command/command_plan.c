@@ -11,6 +11,7 @@
 #include "report/advice.h"
 #include "report/report.h"
 #include "report/table.h"
+#include "request/defaults.h"
 #include "request/framework.h"
 #include "search/search.h"
 
@@ -23,7 +24,6 @@ typedef struct plans {
 	p4d_search_counts counts;
 	double seconds; /* of the search */
 	bool timed;     /* the cost model covers the GPU */
-	bool batches;   /* the layouts have different global batches */
 } plans;
 
 /* What is printed about a candidate. */
@@ -157,9 +157,9 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 			return -1;
 	json_object_object_add(object, "model", json_object_new_string(subject->model));
 	json_object_object_add(object, "gpu", p4d_report_json_gpu(subject->capacity.gpu));
+	json_object_object_add(object, "global_batch", p4d_report_json_batch(&p->found[0].request));
 	json_object_object_add(object, "plans", list);
 	json_object_object_add(object, "considered", json_object_new_uint64(p->counts.considered));
-	json_object_object_add(object, "fitting", json_object_new_uint64(p->counts.fitting));
 	json_object_object_add(object, "seconds", p4d_report_json_seconds(p->seconds));
 	json_object_object_add(object, "messages",
 			       p4d_report_json_messages(subject->messages, subject->message));
@@ -174,8 +174,6 @@ static void add_columns(p4d_table *table, const plans *p)
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(table, numbers[i], P4D_RIGHT);
-	if (p->batches)
-		p4d_table_column(table, "global-batch", P4D_RIGHT);
 	p4d_table_column(table, "schedule", P4D_LEFT);
 	p4d_table_column(table, "recompute", P4D_LEFT);
 	p4d_table_column(table, "GiB", P4D_RIGHT);
@@ -186,7 +184,7 @@ static void add_columns(p4d_table *table, const plans *p)
 		p4d_table_column(table, "limited by", P4D_LEFT);
 }
 
-static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool batches)
+static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l)
 {
 	const uint64_t numbers[] = {rank, l->tp, l->cp, l->pp, l->vpp, l->dp, l->micro_batch};
 	const char *gathered = l->cp_comm == P4D_CP_ALL_GATHER ? " all-gather" : "";
@@ -194,8 +192,6 @@ static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l, bool 
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i], i == CP_COLUMN ? gathered : "");
-	if (batches)
-		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, l->global_batch);
 	p4d_request_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
 	p4d_request_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
 	if (l->pp == 1)
@@ -213,7 +209,7 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	const p4d_step *step = &d->timed.step;
 	char least[P4D_SIZE_TEXT], most[P4D_SIZE_TEXT], limits[96];
 
-	add_layout(table, rank, &d->layout, p->batches);
+	add_layout(table, rank, &d->layout);
 	snprintf(least, sizeof(least), "%.1f", p4d_to_gib(d->least_bytes));
 	snprintf(most, sizeof(most), "%.1f", p4d_to_gib(d->most_bytes));
 	if (strcmp(least, most) != 0)
@@ -232,31 +228,30 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 }
 
 /* A submission prefers a layout below `safe`, even a slower one. */
-static void say_what_sbatch_chooses(const p4d_subject *subject, const plans *p)
+static void say_what_sbatch_chooses(const plans *p)
 {
-	p4d_candidate chosen;
 	char flags[1024];
 
-	if (p->found[0].fraction <= p->space.safe ||
-	    !p4d_search_preferred(&subject->request, &p->space, &chosen, NULL) ||
-	    chosen.fraction > p->space.safe)
+	if (!p->counts.has_safe)
 		return;
-	printf("\nWithout them, sbatch takes the fastest layout below the safe %.0f %%:\n      %s\n",
-	       100 * p->space.safe, p4d_subject_flags(&chosen.request, "--p4d-", flags, sizeof(flags)));
+	printf("\nWithout them, sbatch takes the best layout below the safe %.0f %%:\n      %s\n",
+	       100 * p->space.safe,
+	       p4d_subject_flags(&p->counts.safe.request, "--p4d-", flags, sizeof(flags)));
 }
 
 static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err)
 {
 	p4d_table table = {0};
 	p4d_advice advice = {0};
-	char flags[1024];
+	char flags[1024], batch[96];
 	described d;
 
-	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: %" PRIu64 " of %" PRIu64
-	       " layouts fit below %.0f %%\n\n",
+	printf("%s on %" PRIu64 " node%s of %" PRIu64 " x %s: the best of %" PRIu64
+	       " layouts, below %.0f %% of memory\nglobal batch %s\n\n",
 	       subject->model, subject->nodes, subject->nodes == 1 ? "" : "s", subject->gpus_per_node,
-	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.fitting,
-	       p->counts.considered, 100 * p->space.limit);
+	       subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks", p->counts.considered,
+	       100 * p->space.limit,
+	       p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch)));
 	add_columns(&table, p);
 	for (size_t i = 0; i < p->count; i++) {
 		if (describe(subject, &p->found[i], &d, err) < 0) {
@@ -271,7 +266,7 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	for (size_t i = 0; i < p->count; i++)
 		printf("%4zu  %s\n", i + 1,
 		       p4d_subject_flags(&p->found[i].request, "--p4d-", flags, sizeof(flags)));
-	say_what_sbatch_chooses(subject, p);
+	say_what_sbatch_chooses(p);
 	p4d_advice_on_size(&advice, subject->site, &subject->request, &p->space);
 	p4d_advice_print(&advice, "");
 	fflush(stdout);
@@ -279,16 +274,12 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	return 0;
 }
 
-/* Which columns are needed depends on all candidates. Without step times the order differs: say so. */
+/* Without step times the order differs: say so. */
 static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;
 	described d;
 
-	for (size_t i = 1; i < p->count; i++)
-		if (p->found[i].request.value[P4D_GLOBAL_BATCH] !=
-		    p->found[0].request.value[P4D_GLOBAL_BATCH])
-			p->batches = true;
 	if (describe(subject, &p->found[0], &d, err) < 0)
 		return -1;
 	p->timed = d.timed.known;

@@ -10,7 +10,7 @@
 #include "job/script.h"
 #include "request/framework.h"
 
-/* Searches for smaller sizes; each takes a few milliseconds. */
+/* Sizes tried. */
 enum { SEARCHES = 8 };
 
 static void add(p4d_advice *advice, const char *about, const char *format, ...)
@@ -85,24 +85,24 @@ static void reopen(p4d_request *request)
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (request->origin[i] == P4D_BY_P4D && i != P4D_FRAMEWORK && i != P4D_DEVICE)
 			request->origin[i] = P4D_UNSET;
+	if (request->origin[P4D_GLOBAL_BATCH] == P4D_BY_MODEL) /* it is rounded for the world */
+		request->origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
 	request->origin[P4D_NODES] = request->origin[P4D_GPUS_PER_NODE] = request->origin[P4D_GPU] =
 	    P4D_UNSET;
 }
 
-/* Whether anything fits below the safe fraction. */
-static bool fits(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found)
+static p4d_search_space below_safe(const p4d_search_space *space)
 {
 	p4d_search_space safe = *space;
 
 	safe.limit = space->safe;
-	return p4d_search_run(request, &safe, found, 1, NULL) > 0;
+	return safe;
 }
 
 static void fewer(const p4d_request *request, const p4d_search_space *space, p4d_text *list)
 {
-	p4d_search_space less = *space;
-	p4d_candidate found, best;
-	uint64_t nodes = 0, gpus_per_node = 0;
+	p4d_search_space less = below_safe(space), least = {.nodes = 0};
+	p4d_candidate found;
 
 	for (int i = 0; i < SEARCHES / 2 && less.nodes * less.gpus_per_node > 1; i++) {
 		if (less.nodes > 1)
@@ -111,15 +111,13 @@ static void fewer(const p4d_request *request, const p4d_search_space *space, p4d
 			less.gpus_per_node /= 2;
 		else
 			break;
-		if (!fits(request, &less, &found))
+		if (!p4d_search_any(request, &less))
 			break;
-		best = found;
-		nodes = less.nodes;
-		gpus_per_node = less.gpus_per_node;
+		least = less;
 	}
-	if (nodes)
-		p4d_text_entry(list, ", or ", "%" PRIu64 " x %" PRIu64 " %s (%.0f %%)", nodes, gpus_per_node,
-			       space->capacity.gpu->name, 100 * best.fraction);
+	if (least.nodes && p4d_search_run(request, &least, &found, 1, NULL))
+		p4d_text_entry(list, ", or ", "%" PRIu64 " x %" PRIu64 " %s (%.0f %%)", least.nodes,
+			       least.gpus_per_node, space->capacity.gpu->name, 100 * found.fraction);
 }
 
 /* The smallest GPU of another partition on which the job fits in the same number. */
@@ -128,28 +126,29 @@ static void smaller(const p4d_site *site, const p4d_request *request, const p4d_
 {
 	const p4d_site_partition *partition, *best_partition = NULL;
 	const p4d_gpu *best = space->capacity.gpu;
-	p4d_candidate found, best_found = {.fraction = 0};
+	p4d_search_space best_space = {.nodes = 0};
+	p4d_candidate found;
 	int searches = 0;
 
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && searches < SEARCHES / 2; i++) {
 		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
-		p4d_search_space other = *space;
+		p4d_search_space other = below_safe(space);
 		/* a section for many partitions has a pattern for a name, which nobody can submit to */
 		if (strpbrk(partition->name, "*?") || !gpu || gpu->usable_bytes >= best->usable_bytes ||
 		    (partition->gpus_per_node && partition->gpus_per_node < space->gpus_per_node))
 			continue;
 		other.capacity.gpu = gpu;
 		searches++;
-		if (!fits(request, &other, &found))
+		if (!p4d_search_any(request, &other))
 			continue;
 		best = gpu;
 		best_partition = partition;
-		best_found = found;
+		best_space = other;
 	}
-	if (best_partition)
+	if (best_partition && p4d_search_run(request, &best_space, &found, 1, NULL))
 		p4d_text_entry(list, ", or ", "%" PRIu64 " x %" PRIu64 " %s in partition %s (%.0f %%)",
 			       space->nodes, space->gpus_per_node, best->name, best_partition->name,
-			       100 * best_found.fraction);
+			       100 * found.fraction);
 }
 
 void p4d_advice_on_size(p4d_advice *advice, const p4d_site *site, const p4d_request *request,

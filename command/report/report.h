@@ -55,6 +55,7 @@ struct json_object *p4d_report_json_peak(const p4d_estimate *estimate);
 int p4d_report_json_stages(const p4d_layout *layout, const p4d_estimate *estimate,
 			   struct json_object **stages, p4d_error *err);
 struct json_object *p4d_report_json_host(const p4d_estimate *estimate, uint64_t granted_bytes);
+struct json_object *p4d_report_json_batch(const p4d_request *request); /* and who decided it */
 struct json_object *p4d_report_json_defaults(const p4d_request *request);
 struct json_object *p4d_report_json_bytes(uint64_t bytes); /* null for P4D_NOT_MODELLED */
 struct json_object *p4d_report_json_fraction(double fraction);

@@ -195,9 +195,21 @@ struct json_object *p4d_report_json_host(const p4d_estimate *estimate, uint64_t 
 	return object;
 }
 
+static const char *const names[] = {"unset", "user", "site", "model", "p4d"};
+
+struct json_object *p4d_report_json_batch(const p4d_request *request)
+{
+	const uint64_t batch = (uint64_t)request->value[P4D_GLOBAL_BATCH];
+	struct json_object *object = json_object_new_object();
+
+	add(object, "sequences", json_object_new_uint64(batch));
+	add(object, "tokens", json_object_new_uint64(batch * (uint64_t)request->value[P4D_SEQ_LEN]));
+	add(object, "by", text(names[request->origin[P4D_GLOBAL_BATCH]]));
+	return object;
+}
+
 struct json_object *p4d_report_json_defaults(const p4d_request *request)
 {
-	static const char *const names[] = {"unset", "user", "site", "model", "p4d"};
 	struct json_object *object = json_object_new_object();
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {

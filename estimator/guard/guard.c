@@ -91,13 +91,13 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 
 static void say_choice(const p4d_request *asked, const p4d_request *complete, p4d_code code, p4d_verdict *v)
 {
-	char choices[256], assumed[80] = "", memory[64];
+	char choices[256], batch[96], assumed[160] = "", memory[64];
 
 	if (!write_choices(asked, complete, v->assumed, choices, sizeof(choices)))
 		return;
-	if (p4d_is_chosen(complete, P4D_SEQ_LEN) || p4d_is_chosen(complete, P4D_GLOBAL_BATCH))
-		snprintf(assumed, sizeof(assumed), " (seq-len=%" PRIu64 " global-batch=%" PRIu64 ")",
-			 v->layout.seq_len, v->layout.global_batch);
+	if (p4d_is_chosen(complete, P4D_SEQ_LEN) || complete->origin[P4D_GLOBAL_BATCH] >= P4D_BY_MODEL)
+		snprintf(assumed, sizeof(assumed), " seq-len=%" PRIu64 " global-batch=%s", v->layout.seq_len,
+			 p4d_defaults_batch_text(complete, "--p4d-", batch, sizeof(batch)));
 	p4d_verdict__say(v, code, "%s %s%s: %s on %s", code == P4D_E_CHOSE ? "chose" : "changed to", choices,
 			 assumed, p4d_verdict_memory(v, memory, sizeof(memory)),
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");

@@ -1,22 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/defaults.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "request/framework.h"
 
 enum { DEFAULT_SEQ_LEN = 8192 };
 
-uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
-				    uint64_t pp, uint64_t micro_batch)
+static uint64_t greatest_common(uint64_t a, uint64_t b)
 {
-	uint64_t dp = world / (tp * cp * pp);
-	uint64_t replica = (dp ? dp : 1) * micro_batch;
-	uint64_t full = replica * pp; /* as many micro-batches as stages */
+	while (b) {
+		const uint64_t rest = a % b;
+		a = b;
+		b = rest;
+	}
+	return a;
+}
 
-	if (!published_batch)
-		return full;
-	if (published_batch % replica == 0)
-		return published_batch;
-	return (published_batch + full - 1) / full * full;
+/* The smallest multiple of `unit` and `other` from `batch` on; of the latter alone when numbers are absurd.
+ */
+static uint64_t round_up(uint64_t batch, uint64_t unit, uint64_t other)
+{
+	uint64_t both, result;
+
+	if (__builtin_mul_overflow(unit / greatest_common(unit, other), other, &both))
+		both = other;
+	return __builtin_mul_overflow((batch + both - 1) / both, both, &result) ? other : result;
+}
+
+static uint64_t global_batch(const p4d_request *r, uint32_t published_batch, uint64_t world,
+			     uint64_t replicas)
+{
+	const uint64_t micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH], pp = (uint64_t)r->value[P4D_PP];
+	const bool in_groups = p4d_schedule_kinds[r->value[P4D_SCHEDULE]]->in_groups;
+	uint64_t wanted = published_batch, unit = world;
+
+	if (!wanted && p4d_on_gpu(r->value[P4D_DEVICE]))
+		wanted = P4D_TOKENS_PER_STEP / (uint64_t)r->value[P4D_SEQ_LEN];
+	if (!published_batch && wanted < world)
+		wanted = world;
+	while (unit > wanted && unit % 2 == 0)
+		unit /= 2;
+	const uint64_t batch = wanted < unit ? unit : (wanted + unit / 2) / unit * unit;
+	if (batch % (micro_batch * replicas * (in_groups ? pp : 1)) == 0)
+		return batch;
+	return round_up(batch, unit, micro_batch * replicas * (in_groups ? pp : 1));
+}
+
+void p4d_request_default_batch(p4d_request *r, uint32_t published_batch, uint64_t world, uint64_t replicas)
+{
+	p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)global_batch(r, published_batch, world, replicas),
+			    published_batch ? P4D_BY_MODEL : P4D_BY_P4D);
+}
+
+const char *p4d_defaults_batch_text(const p4d_request *r, const char *prefix, char *buf, size_t size)
+{
+	const int64_t batch = r->value[P4D_GLOBAL_BATCH];
+	const double tokens = (double)batch * (double)r->value[P4D_SEQ_LEN];
+	const bool many = tokens >= 1e5;
+
+	if (r->origin[P4D_GLOBAL_BATCH] == P4D_BY_P4D)
+		snprintf(buf, size, "%" PRId64 " (assumed: %.*f%s tokens a step; %sglobal-batch sets it)",
+			 batch, many, many ? tokens / 1e6 : tokens, many ? "M" : "", prefix);
+	else if (r->origin[P4D_GLOBAL_BATCH] == P4D_BY_MODEL)
+		snprintf(buf, size, "%" PRId64 " (the model's; %sglobal-batch sets it)", batch, prefix);
+	else
+		snprintf(buf, size, "%" PRId64, batch);
+	return buf;
 }
 
 void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t world)
@@ -49,17 +100,13 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	p4d_request_default(r, P4D_CROSS_ENTROPY,
 			    p4d_framework_of((int)r->value[P4D_FRAMEWORK])->fuses_cross_entropy, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);
-	p4d_request_follow(r, published_batch, world);
+	p4d_request_follow(r);
+	const uint64_t ranks = (uint64_t)(r->value[P4D_TP] * r->value[P4D_CP] * r->value[P4D_PP]);
+	if (world)
+		p4d_request_default_batch(r, published_batch, world, world < ranks ? 1 : world / ranks);
 }
 
-void p4d_request_follow(p4d_request *r, uint32_t published_batch, uint64_t world)
+void p4d_request_follow(p4d_request *r)
 {
 	p4d_request_default(r, P4D_SEQUENCE_PARALLEL, r->value[P4D_TP] > 1, P4D_BY_P4D);
-	if (!p4d_is_set(r, P4D_GLOBAL_BATCH) && world)
-		p4d_request_put(r, P4D_GLOBAL_BATCH,
-				(int64_t)p4d_defaults__global_batch(
-				    published_batch, world, (uint64_t)r->value[P4D_TP],
-				    (uint64_t)r->value[P4D_CP], (uint64_t)r->value[P4D_PP],
-				    (uint64_t)r->value[P4D_MICRO_BATCH]),
-				P4D_BY_P4D);
 }

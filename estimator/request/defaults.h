@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "request/request.h"
@@ -12,8 +13,8 @@
  *   tp, cp, pp, vpp, micro-batch   1 (vpp 2 when the schedule is V-shaped)
  *   vocab-parallel      off
  *   seq-len             the model's maximum, at most 8192
- *   global-batch        published_batch (0: none is known) rounded up to what the layout can divide, else as
- * many micro-batches as the pipeline has stages schedule            interleaved when vpp > 1, else 1f1b
+ *   global-batch        p4d_request_default_batch
+ *   schedule            interleaved when vpp > 1, else 1f1b
  *   framework           the first that can train the model: p4d for Llama-type models, megatron for others
  *   precision           bf16; fp32 on cpu
  *   grad-dtype          fp32; fp16 with that precision
@@ -26,10 +27,22 @@
  */
 void p4d_request_complete(p4d_request *request, uint32_t published_batch, uint64_t world);
 
-/* Those that follow from tp, cp, pp and micro-batch, which are set: sequence-parallel, global-batch. */
-void p4d_request_follow(p4d_request *request, uint32_t published_batch, uint64_t world);
+/* What follows from tp, which is set: sequence-parallel. */
+void p4d_request_follow(p4d_request *request);
 
-/* The default of global-batch for one layout; what p4d_request_complete uses. All arguments > 0 except
- * published_batch. */
-uint64_t p4d_defaults__global_batch(uint32_t published_batch, uint64_t world, uint64_t tp, uint64_t cp,
-				    uint64_t pp, uint64_t micro_batch);
+/* What a step has when nothing tells: a batch in use for models from 1B to 400B. */
+#define P4D_TOKENS_PER_STEP (UINT64_C(4) << 20)
+
+/*
+ * The default of global-batch: published_batch, else (0) P4D_TOKENS_PER_STEP, at least one sequence for each
+ * rank, and on the host just that. It depends on the world and the sequence, not on the layout, so that
+ * layouts compare: it is rounded to a multiple of the world (of as many ranks as have a sequence, where the
+ * published batch has fewer). Only a micro-batch or data-parallel size that does not divide it raises it.
+ * replicas: data-parallel size, or 1 while it is open. The request needs all else.
+ */
+void p4d_request_default_batch(p4d_request *request, uint32_t published_batch, uint64_t world,
+			       uint64_t replicas);
+
+/* "512 (assumed: 4.2M tokens a step; --global-batch sets it)": the batch of a complete request, and whose it
+ * is. prefix: of options. */
+const char *p4d_defaults_batch_text(const p4d_request *request, const char *prefix, char *buf, size_t size);

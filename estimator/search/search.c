@@ -1,53 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/search.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cost/cost.h"
 #include "search/search_internal.h"
 
-/* The ranking where there is no step time. */
-static bool simpler(const p4d_candidate *a, const p4d_candidate *b, double safe)
-{
-	bool a_safe = a->fraction <= safe, b_safe = b->fraction <= safe;
-	const p4d_request *x = &a->request, *y = &b->request;
+/* A layout with a lower bound this much above the least has seldom been among the best. */
+#define USUAL_SLACK 1.25
 
-	if (a_safe != b_safe)
-		return a_safe;
-	if (x->value[P4D_RECOMPUTE] != y->value[P4D_RECOMPUTE])
-		return x->value[P4D_RECOMPUTE] < y->value[P4D_RECOMPUTE];
-	if (a->pipeline_full != b->pipeline_full)
-		return a->pipeline_full;
-	if (a->model_ranks != b->model_ranks)
-		return a->model_ranks < b->model_ranks;
-	if (x->value[P4D_CP] != y->value[P4D_CP])
-		return x->value[P4D_CP] < y->value[P4D_CP];
-	if (x->value[P4D_PP] != y->value[P4D_PP])
-		return x->value[P4D_PP] < y->value[P4D_PP];
-	int a_rank = p4d_schedule_kinds[x->value[P4D_SCHEDULE]]->rank;
-	int b_rank = p4d_schedule_kinds[y->value[P4D_SCHEDULE]]->rank;
-	if (a_rank != b_rank)
-		return a_rank < b_rank;
-	if (x->value[P4D_VPP] != y->value[P4D_VPP])
-		return x->value[P4D_VPP] < y->value[P4D_VPP];
-	if (x->value[P4D_VOCAB_PARALLEL] != y->value[P4D_VOCAB_PARALLEL])
-		return x->value[P4D_VOCAB_PARALLEL] < y->value[P4D_VOCAB_PARALLEL];
-	bool larger = x->value[P4D_MICRO_BATCH] > y->value[P4D_MICRO_BATCH];
-	return a_safe ? larger : x->value[P4D_MICRO_BATCH] < y->value[P4D_MICRO_BATCH];
+/* The ranking where there is no step time, and of layouts that use as much memory: the simpler one. */
+static int by_simplicity(const void *a, const void *b)
+{
+	const p4d_search_entry *x = a, *y = b;
+	const int ranks =
+	    (x->tp * x->cp * x->pp > y->tp * y->cp * y->pp) - (x->tp * x->cp * x->pp < y->tp * y->cp * y->pp);
+	const int larger = (x->micro_batch < y->micro_batch) - (x->micro_batch > y->micro_batch);
+	const int orders[] = {
+	    x->unsafe - y->unsafe,
+	    x->recompute - y->recompute,
+	    x->pipeline_empty - y->pipeline_empty,
+	    ranks,
+	    x->cp - y->cp,
+	    x->pp - y->pp,
+	    p4d_schedule_kinds[x->schedule]->rank - p4d_schedule_kinds[y->schedule]->rank,
+	    x->vpp - y->vpp,
+	    x->vocab_parallel - y->vocab_parallel,
+	    x->unsafe ? -larger : larger,
+	};
+
+	for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++)
+		if (orders[i])
+			return orders[i];
+	return 0;
 }
 
-double p4d_search__per_sequence(const p4d_candidate *c)
+/* Of layouts that are as fast: less memory, then fewer kinds of parallelism. */
+static int by_preference(const void *a, const void *b)
 {
-	return c->step.seconds / (double)c->request.value[P4D_GLOBAL_BATCH];
+	const p4d_search_entry *x = a, *y = b;
+
+	if (x->memory_step != y->memory_step)
+		return x->memory_step - y->memory_step;
+	if (x->kinds != y->kinds)
+		return x->kinds - y->kinds;
+	return by_simplicity(a, b);
 }
 
-bool p4d_search__better(const p4d_candidate *a, const p4d_candidate *b, double safe)
+static int by_seconds(const void *a, const void *b)
 {
-	if (a->step.seconds > 0 && b->step.seconds > 0 &&
-	    p4d_search__per_sequence(a) != p4d_search__per_sequence(b))
-		return p4d_search__per_sequence(a) < p4d_search__per_sequence(b);
-	return simpler(a, b, safe);
+	const p4d_search_entry *x = a, *y = b;
+
+	if (x->seconds != y->seconds)
+		return x->seconds > y->seconds ? 1 : -1;
+	return by_preference(a, b);
 }
 
 /* The candidate of an entry, with the layout built. */
@@ -60,77 +68,135 @@ static void revive(p4d_search_enumeration *w, const p4d_search_entry *e, p4d_can
 	p4d_search_candidate__fill(w, e->device_bytes, candidate);
 }
 
-static int by_bound(const void *a, const void *b)
+/* Times an entry that only has a bound. One that cannot be timed is never the fastest. */
+static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e, p4d_candidate *candidate)
 {
-	const p4d_search_entry *x = a, *y = b;
-
-	return (x->bound > y->bound) - (x->bound < y->bound);
+	if (!e->timed) {
+		const double bound = e->seconds;
+		revive(w, e, candidate);
+		e->seconds = p4d_search_candidate__time(w, bound, &candidate->step) < 0
+				 ? INFINITY
+				 : candidate->step.seconds;
+		e->timed = true;
+	}
+	return e->seconds;
 }
 
-static size_t keep(p4d_candidate *found, size_t count, size_t room, const p4d_candidate *candidate,
-		   double safe)
+/*
+ * Moves those that tie with the fastest of entries from..entries to the front, the preferred first. Only the
+ * first `wanted` of them are surely timed, and surely tie. Returns their number; 0: none can be timed.
+ */
+static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted, p4d_candidate *scratch)
 {
-	size_t at = count;
+	double least = INFINITY;
+	size_t end = from, kept = 0;
 
-	while (at > 0 && p4d_search__better(candidate, &found[at - 1], safe))
-		at--;
-	if (at == room)
-		return count;
-	count += count < room;
-	memmove(&found[at + 1], &found[at], (count - at - 1) * sizeof(*found));
-	found[at] = *candidate;
-	return count;
+	qsort(w->entry + from, w->entries - from, sizeof(*w->entry), by_seconds);
+	for (size_t i = from; i < w->entries && w->entry[i].seconds < least; i++) {
+		const double seconds = seconds_of(w, &w->entry[i], scratch);
+		least = seconds < least ? seconds : least;
+	}
+	if (isinf(least))
+		return 0;
+	for (size_t i = from; i < w->entries; i++)
+		if (w->entry[i].seconds <= P4D_SEARCH_TIE * least) {
+			p4d_search_entry swap = w->entry[end];
+			w->entry[end++] = w->entry[i];
+			w->entry[i] = swap;
+		}
+	qsort(w->entry + from, end - from, sizeof(*w->entry), by_preference);
+	for (size_t i = from; i < end && kept < wanted; i++)
+		if (seconds_of(w, &w->entry[i], scratch) <= P4D_SEARCH_TIE * least) {
+			p4d_search_entry swap = w->entry[i];
+			memmove(w->entry + from + kept + 1, w->entry + from + kept,
+				(i - from - kept) * sizeof(swap));
+			w->entry[from + kept++] = swap;
+		}
+	return kept;
 }
 
-/* Times the entries, in order of their lower bound, until no other can be among the best. */
+/* The best entries as candidates: the fastest and those that tie with it, then the same of the others. */
 static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 {
-	p4d_candidate candidate;
 	size_t count = 0;
 
-	if (w->timed)
-		qsort(w->entry, w->entries, sizeof(*w->entry), by_bound);
-	for (size_t i = 0; i < w->entries; i++) {
-		if (w->timed && count == room &&
-		    w->entry[i].bound >= p4d_search__per_sequence(&found[count - 1]))
+	if (!w->timed)
+		qsort(w->entry, w->entries, sizeof(*w->entry), by_simplicity);
+	while (count < room && count < w->entries) {
+		const size_t more = w->timed ? tie(w, count, room - count, &found[count]) : 1;
+		if (!more)
 			break;
-		revive(w, &w->entry[i], &candidate);
-		if (w->timed && p4d_search_candidate__time(w, w->entry[i].bound, &candidate.step) < 0)
-			continue;
-		count = keep(found, count, room, &candidate, w->space->safe);
+		for (const size_t end = count + more; count < end; count++) {
+			const double seconds = w->entry[count].seconds;
+			revive(w, &w->entry[count], &found[count]);
+			if (w->timed)
+				p4d_search_candidate__time(w, seconds, &found[count].step);
+		}
 	}
-	p4d_timeline_work_free(&w->work);
 	return count;
+}
+
+/* The best below `safe`. */
+static bool rank_safe(p4d_search_enumeration *w, p4d_candidate *found)
+{
+	size_t safe = 0;
+
+	for (size_t i = 0; i < w->entries; i++)
+		if (!w->entry[i].unsafe)
+			w->entry[safe++] = w->entry[i];
+	w->entries = safe;
+	return rank(w, found, 1) > 0;
+}
+
+/* One pass of the search; false: what was left out may be among the best. */
+static bool search(const p4d_request *request, const p4d_search_space *space, double slack,
+		   p4d_candidate *found, size_t room, size_t *count, p4d_search_counts *counts)
+{
+	p4d_search_enumeration w;
+	double slowest = INFINITY;
+
+	p4d_search_enumerate__start(&w, request, space, slack);
+	p4d_search_enumerate__all(&w);
+	*count = rank(&w, found, room);
+	if (*count == room)
+		slowest = found[room - 1].step.seconds;
+	if (*count && found[0].fraction > space->safe && counts) {
+		w.counts.has_safe = rank_safe(&w, &w.counts.safe);
+		if (!w.counts.has_safe || w.counts.safe.step.seconds > slowest)
+			slowest = w.counts.has_safe ? w.counts.safe.step.seconds : INFINITY;
+	}
+	p4d_timeline_work_free(&w.work);
+	free(w.entry);
+	if (counts)
+		*counts = w.counts;
+	return !w.skipped || P4D_SEARCH_TIE * slowest <= slack * w.least;
+}
+
+/* Where all were discarded early: the one that is closest to fitting explains why nothing does. */
+static void find_smallest(const p4d_request *request, const p4d_search_space *space,
+			  p4d_search_counts *counts)
+{
+	p4d_search_enumeration w;
+
+	p4d_search_enumerate__start(&w, request, space, INFINITY);
+	w.any = true;
+	w.discard = false;
+	p4d_search_enumerate__all(&w);
+	free(w.entry);
+	counts->smallest = w.counts.smallest;
+	if (!w.lean) /* not one was possible, whatever its memory */
+		counts->considered = 0;
 }
 
 size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		      size_t room, p4d_search_counts *counts)
 {
-	p4d_search_enumeration w;
+	size_t count;
 
-	p4d_search_enumerate__start(&w, request, space);
-	if (w.timed && room == 1 && !counts) {
-		w.fastest = found;
-		p4d_search_enumerate__all(&w);
-		p4d_timeline_work_free(&w.work);
-		return w.count;
-	}
-	p4d_search_enumerate__all(&w);
-	size_t count = w.entries ? rank(&w, found, room) : 0;
-	free(w.entry);
-	if (!count && counts && w.counts.considered && !w.lean) {
-		/* all were discarded early; explaining why nothing fits needs the one closest to fitting */
-		uint64_t considered = w.counts.considered;
-		p4d_search_enumerate__start(&w, request, space);
-		w.any = true;
-		w.discard = false;
-		p4d_search_enumerate__all(&w);
-		free(w.entry);
-		if (w.lean) /* else not one was possible, whatever its memory */
-			w.counts.considered = considered;
-	}
-	if (counts)
-		*counts = w.counts;
+	if (!search(request, space, USUAL_SLACK, found, room, &count, counts))
+		search(request, space, INFINITY, found, room, &count, counts);
+	if (!count && counts && counts->considered && !counts->smallest.device_bytes)
+		find_smallest(request, space, counts);
 	return count;
 }
 
@@ -144,11 +210,11 @@ bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *sp
 	       p4d_search_run(request, space, found, 1, counts);
 }
 
-bool p4d_search__any(const p4d_request *request, const p4d_search_space *space)
+bool p4d_search_any(const p4d_request *request, const p4d_search_space *space)
 {
 	p4d_search_enumeration w;
 
-	p4d_search_enumerate__start(&w, request, space);
+	p4d_search_enumerate__start(&w, request, space, INFINITY);
 	w.any = true;
 	w.timed = false;
 	p4d_search_enumerate__all(&w);

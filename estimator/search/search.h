@@ -13,12 +13,14 @@
 
 /*
  * Enumerates the layouts of a world: tp, cp, pp, vpp, micro-batch, recompute, schedule and vocabulary
- * parallelism, as far as they are open, pruned by divisibility and memory. Layers that do not divide are
- * split as evenly as possible. Those that fit are ranked by predicted step time per sequence. Where the cost
- * model does not cover the GPU, they are ranked by: below `safe`, no recompute, a full pipeline, smaller
- * tp*cp*pp (tp stays inside the node), less context parallelism, fewer stages, larger micro-batch (above
- * `safe`: smaller). Layouts that cannot be faster than another that fits (needless recomputation) are
- * omitted.
+ * parallelism, as far as they are open, pruned by divisibility and memory. All have the same global batch
+ * (request/defaults.h). Layers that do not divide are split as evenly as possible. Those that fit are ranked
+ * by predicted step time; step times within 1.5 % are a tie, which goes to less memory (in steps of 2 % of
+ * the capacity), then to the simpler layout: fewer of tp, cp, pp and vpp in use, then by the keys that
+ * follow. Where the cost model does not cover the GPU, they are ranked by: below `safe`, no recompute, a full
+ * pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism, fewer stages, larger
+ * micro-batch (above `safe`: smaller). Layouts that cannot be faster than another that fits (needless
+ * recomputation) are omitted.
  */
 
 /*
@@ -43,18 +45,18 @@ typedef struct p4d_search_space {
 } p4d_search_space;
 
 typedef struct p4d_candidate {
-	p4d_request request;  /* complete, except for the cluster's options */
-	uint64_t model_ranks; /* tp*cp*pp */
-	bool pipeline_full;
+	p4d_request request; /* complete, except for the cluster's options */
 	uint64_t device_bytes;
 	double fraction;
 	p4d_step step; /* predicted; all 0 when the cost model does not cover the GPU */
 } p4d_candidate;
 
 typedef struct p4d_search_counts {
-	uint64_t considered, fitting;
+	uint64_t considered; /* that the flags and the divisibility rules allow */
 	p4d_candidate
-	    smallest; /* the one with the least memory, whether it fits or not; when considered > 0 */
+	    smallest;       /* the one with the least memory, whether it fits or not; when considered > 0 */
+	p4d_candidate safe; /* when the first found is above `safe`: the best below it, if has_safe */
+	bool has_safe;
 } p4d_search_counts;
 
 /*
@@ -66,7 +68,7 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 		      size_t room, p4d_search_counts *counts);
 
 /*
- * What p4d chooses for a job: the fastest layout below `safe`, else the fastest below the limit, so that it
+ * What p4d chooses for a job: the best layout below `safe`, else the best below the limit, so that it
  * does not choose a layout that it would then warn about. Returns whether there is one; counts as above, of
  * the second search.
  */
@@ -74,10 +76,7 @@ bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *sp
 			  p4d_search_counts *counts);
 
 /* Whether anything fits. Tries only a few representative schedules, so it is cheap. */
-bool p4d_search__any(const p4d_request *request, const p4d_search_space *space);
-
-/* The ranking: true when a comes before b. */
-bool p4d_search__better(const p4d_candidate *a, const p4d_candidate *b, double safe);
+bool p4d_search_any(const p4d_request *request, const p4d_search_space *space);
 
 /*
  * The layout below `safe` (else below the limit) that gives up the fewest of the user's own choices (tensor,

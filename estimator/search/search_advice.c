@@ -36,6 +36,13 @@ static int give_up(p4d_request *request, unsigned mask)
 	return rc;
 }
 
+static bool better(const p4d_candidate *a, const p4d_candidate *b)
+{
+	if (a->step.seconds > 0 && b->step.seconds > 0)
+		return a->step.seconds < b->step.seconds;
+	return a->fraction < b->fraction;
+}
+
 /* The best layout below space->limit with the fewest choices given up; how many, or -1. */
 static int nearest_below_limit(const p4d_request *request, const p4d_search_space *space,
 			       p4d_candidate *found)
@@ -47,10 +54,10 @@ static int nearest_below_limit(const p4d_request *request, const p4d_search_spac
 			p4d_candidate candidate;
 			if (__builtin_popcount(mask) != most || give_up(&relaxed, mask) < 0)
 				continue;
-			if (!p4d_search__any(&relaxed, space) ||
+			if (!p4d_search_any(&relaxed, space) ||
 			    !p4d_search_run(&relaxed, space, &candidate, 1, NULL))
 				continue;
-			if (!any || p4d_search__better(&candidate, found, space->safe))
+			if (!any || better(&candidate, found))
 				*found = candidate;
 			any = true;
 			if (mask == OF_EVALUATION) /* training stays as it is */
@@ -97,7 +104,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 			if (most_gpus_per_node % gpus)
 				continue;
 			bigger.gpus_per_node = gpus;
-			if (p4d_search__any(&relaxed, &bigger) &&
+			if (p4d_search_any(&relaxed, &bigger) &&
 			    p4d_search_run(&relaxed, &bigger, found, 1, NULL))
 				goto fits;
 		}
@@ -107,7 +114,7 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 	uint64_t near = 2 * space->nodes + 16;
 	for (uint64_t n = space->nodes + 1; n <= MOST_NODES; n = n < near ? n + 1 : n * 2) {
 		bigger.nodes = n;
-		if (p4d_search__any(&relaxed, &bigger) && p4d_search_run(&relaxed, &bigger, found, 1, NULL))
+		if (p4d_search_any(&relaxed, &bigger) && p4d_search_run(&relaxed, &bigger, found, 1, NULL))
 			goto fits;
 	}
 	return -1;

@@ -9,6 +9,7 @@
 
 /* Units of the budget: a layout and its bound; one that is not possible; its memory. Most bounds are cached.
  */
+enum { MEMORY_STEPS = 50 }; /* of the capacity; within one, layouts use as much */
 enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200 };
 
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
@@ -25,13 +26,11 @@ static bool chooses_cp_comm(const p4d_search_enumeration *w)
 
 bool p4d_search_candidate__build(p4d_search_enumeration *w)
 {
-	static const p4d_option follow[] = {P4D_SEQUENCE_PARALLEL, P4D_GLOBAL_BATCH};
 	const p4d_search_space *space = w->space;
 
-	for (size_t i = 0; i < sizeof(follow) / sizeof(follow[0]); i++)
-		if (p4d_is_open(w, follow[i]))
-			w->trial.origin[follow[i]] = P4D_UNSET;
-	p4d_request_follow(&w->trial, space->published_batch, space->nodes * space->gpus_per_node);
+	if (p4d_is_open(w, P4D_SEQUENCE_PARALLEL))
+		w->trial.origin[P4D_SEQUENCE_PARALLEL] = P4D_UNSET;
+	p4d_request_follow(&w->trial);
 	if (p4d_is_open(w, P4D_CP_COMM))
 		p4d_request_put(&w->trial, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	if (p4d_layout_derive(&w->trial, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
@@ -53,7 +52,7 @@ double p4d_search_candidate__floor(p4d_search_enumeration *w)
 		const double other = p4d_cost_floor(&w->layout, gpu, &w->cache);
 		least = other < least ? other : least;
 	}
-	return least;
+	return least * (double)w->trial.value[P4D_GLOBAL_BATCH];
 }
 
 /*
@@ -96,15 +95,13 @@ static bool fits(p4d_search_enumeration *w, uint64_t *bytes)
 
 static double fraction_of(const p4d_search_enumeration *w, uint64_t device_bytes)
 {
-	return w->capacity_bytes ? (double)device_bytes / w->capacity_bytes : 0;
+	return w->capacity_bytes > 0 ? (double)device_bytes / w->capacity_bytes : 0;
 }
 
 void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device_bytes,
 				p4d_candidate *candidate)
 {
 	candidate->request = w->trial;
-	candidate->model_ranks = w->layout.tp * w->layout.cp * w->layout.pp;
-	candidate->pipeline_full = w->layout.micro_batches >= w->layout.pp;
 	candidate->device_bytes = device_bytes;
 	candidate->fraction = fraction_of(w, device_bytes);
 	candidate->step = (p4d_step){.seconds = 0};
@@ -121,6 +118,7 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 		w->room = room;
 	}
 	const p4d_layout *l = &w->layout;
+	const double fraction = fraction_of(w, device_bytes);
 	w->entry[w->entries++] = (p4d_search_entry){
 	    .tp = (uint16_t)l->tp,
 	    .cp = (uint16_t)l->cp,
@@ -131,8 +129,11 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
-	    .bound =
-		w->timed ? p4d_cost_bound(l, w->space->capacity.gpu, &w->cache) / (double)l->global_batch : 0,
+	    .memory_step = (uint16_t)(fraction * MEMORY_STEPS),
+	    .kinds = (uint8_t)((l->tp > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1)),
+	    .unsafe = fraction > w->space->safe,
+	    .pipeline_empty = l->micro_batches < l->pp,
+	    .seconds = w->bound,
 	    .device_bytes = device_bytes,
 	};
 }
@@ -146,40 +147,14 @@ int p4d_search_candidate__time(p4d_search_enumeration *w, double bound, p4d_step
 	if (!w->space->budget || err.code != P4D_E_OVERFLOW)
 		return -1;
 	w->space->budget->cut = true;
-	*step = (p4d_step){.seconds = bound * (double)w->layout.global_batch};
+	*step = (p4d_step){.seconds = bound};
 	return 0;
 }
 
 /*
- * Evaluates the candidate when only the fastest is wanted: one that cannot beat the fastest so far is not
- * summed, and one that fits is timed at once.
+ * Evaluates the candidate, and stores it when it fits below the limit. One that is surely slower than those
+ * that are asked for is not summed.
  */
-static p4d_search_outcome try_to_beat(p4d_search_enumeration *w)
-{
-	const p4d_search_space *space = w->space;
-	p4d_candidate candidate;
-	uint64_t bytes;
-
-	if (!p4d_search_candidate__build(w)) {
-		p4d_search__take(w, TO_FAIL);
-		return P4D_NOT_DIVISIBLE;
-	}
-	w->bound =
-	    p4d_cost_bound(&w->layout, space->capacity.gpu, &w->cache) / (double)w->layout.global_batch;
-	if (w->count && w->bound >= p4d_search__per_sequence(w->fastest))
-		return P4D_TOO_SLOW;
-	if (!fits(w, &bytes))
-		return P4D_TOO_LARGE;
-	p4d_search_candidate__fill(w, bytes, &candidate);
-	if (p4d_search_candidate__time(w, w->bound, &candidate.step) < 0)
-		return P4D_TOO_LARGE;
-	if (!w->count || p4d_search__better(&candidate, w->fastest, space->safe))
-		*w->fastest = candidate;
-	w->count = 1;
-	return P4D_FITS;
-}
-
-/* Evaluates the candidate, and stores it when it fits below the limit. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 {
 	p4d_candidate candidate;
@@ -187,14 +162,17 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 
 	if (!p4d_search__take(w, TO_BUILD + (uint64_t)w->trial.value[P4D_PP] / 4))
 		return P4D_NOT_DIVISIBLE;
-	if (w->fastest)
-		return try_to_beat(w);
 	if (!p4d_search_candidate__build(w)) {
 		p4d_search__take(w, TO_FAIL);
 		return P4D_NOT_DIVISIBLE;
 	}
-	bool below = fits(w, &bytes);
 	w->counts.considered++;
+	w->bound = w->timed ? p4d_cost_bound(&w->layout, w->space->capacity.gpu, &w->cache) : 0;
+	if (w->bound > w->slack * w->least) {
+		w->skipped = true;
+		return P4D_TOO_SLOW;
+	}
+	const bool below = fits(w, &bytes);
 	if (!w->lean || bytes < w->counts.smallest.device_bytes) {
 		p4d_search_candidate__fill(w, bytes, &candidate);
 		w->counts.smallest = candidate;
@@ -202,7 +180,8 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 	}
 	if (!below)
 		return P4D_TOO_LARGE;
-	w->counts.fitting++;
+	if (w->timed && w->bound < w->least)
+		w->least = w->bound;
 	remember(w, bytes);
 	return P4D_FITS;
 }

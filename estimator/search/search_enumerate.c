@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which layouts the search enumerates, and in which order. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,12 +26,6 @@ static void propose_where_open(p4d_search_enumeration *w, p4d_option option, uin
 		propose(w, option, value);
 }
 
-static p4d_search_outcome try_recompute(p4d_search_enumeration *w, int recompute)
-{
-	propose(w, P4D_RECOMPUTE, (uint64_t)recompute);
-	return p4d_search_candidate__try(w);
-}
-
 /* The most recompute worth trying. */
 static int most_recompute(const p4d_search_enumeration *w)
 {
@@ -40,42 +35,22 @@ static int most_recompute(const p4d_search_enumeration *w)
 									: P4D_RECOMPUTE_FULL;
 }
 
-/*
- * The fastest that fits beats all that recompute more, so only that one counts. Full recompute needs least
- * memory: when it does not fit, nothing does.
- */
+/* The fastest that fits beats all that recompute more, so only that one counts. */
 static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
 	const int most = most_recompute(w);
 	/* with flash attention there are no stored scores that `selective` could drop */
 	const bool scores = p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION];
+	p4d_search_outcome last = P4D_TOO_LARGE;
 
 	if (!p4d_is_open(w, P4D_RECOMPUTE))
 		return w->asked->value[P4D_RECOMPUTE] <= most ? p4d_search_candidate__try(w) : P4D_TOO_LARGE;
-	if (w->fastest) {
-		p4d_search_outcome last = P4D_TOO_LARGE;
-		for (int r = P4D_RECOMPUTE_NONE; r <= most && last == P4D_TOO_LARGE; r++)
-			if (r != P4D_RECOMPUTE_SELECTIVE || scores)
-				last = try_recompute(w, r);
-		return last;
-	}
-	p4d_search_outcome none = try_recompute(w, P4D_RECOMPUTE_NONE);
-	if (none != P4D_TOO_LARGE || (scores && try_recompute(w, P4D_RECOMPUTE_SELECTIVE) == P4D_FITS))
-		return none == P4D_TOO_LARGE ? P4D_FITS : none;
-	if (most < P4D_RECOMPUTE_FULL)
-		return try_recompute(w, most);
-	const size_t before = w->entries;
-	if (try_recompute(w, P4D_RECOMPUTE_FULL) != P4D_FITS)
-		return P4D_TOO_LARGE;
-	if (w->entries == before) /* no memory to store it */
-		return P4D_FITS;
-	p4d_search_entry full = w->entry[--w->entries];
-	w->counts.fitting--;
-	if (try_recompute(w, P4D_RECOMPUTE_MLP) != P4D_FITS) {
-		w->entry[w->entries++] = full;
-		w->counts.fitting++;
-	}
-	return P4D_FITS;
+	for (int r = P4D_RECOMPUTE_NONE; r <= most && last == P4D_TOO_LARGE; r++)
+		if (r != P4D_RECOMPUTE_SELECTIVE || scores) {
+			propose(w, P4D_RECOMPUTE, (uint64_t)r);
+			last = p4d_search_candidate__try(w);
+		}
+	return last;
 }
 
 static void over_micro_batches(p4d_search_enumeration *w)
@@ -114,11 +89,16 @@ static bool propose_split(p4d_search_enumeration *w, uint64_t pp, uint64_t vpp)
 	if (layers % pp == 0 || layers % vpp || base == 0 || pp > MOST_SPLIT_STAGES ||
 	    vpp > MOST_SPLIT_CHUNKS)
 		return false;
-	p4d_text text = p4d_text_in(w->trial.pipeline_split, sizeof(w->trial.pipeline_split));
-	for (uint64_t i = 0; i < pp; i++)
-		p4d_text_entry(&text, ",", "%" PRIu64, (base + (i >= from && i < from + extra)) * vpp);
+	if (w->split_pp != pp || w->split_vpp != vpp) {
+		p4d_text text = p4d_text_in(w->trial.pipeline_split, sizeof(w->trial.pipeline_split));
+		for (uint64_t i = 0; i < pp; i++)
+			p4d_text_entry(&text, ",", "%" PRIu64,
+				       (base + (i >= from && i < from + extra)) * vpp);
+		w->split_pp = text.truncated ? 0 : pp;
+		w->split_vpp = vpp;
+	}
 	propose(w, P4D_PIPELINE_SPLIT, 1);
-	return !text.truncated;
+	return w->split_pp == pp;
 }
 
 /* One schedule with its chunks. */
@@ -218,13 +198,13 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	}
 }
 
-/* Whether layouts with the candidate's tp and cp may still be the fastest, if only that is wanted. */
+/* Whether layouts with the candidate's tp and cp may be among those that are asked for. */
 static bool may_win(p4d_search_enumeration *w)
 {
 	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
 	p4d_layout *l = &w->layout;
 
-	if (!w->count)
+	if (isinf(w->least))
 		return true;
 	l->tp = (uint64_t)w->trial.value[P4D_TP];
 	l->cp = (uint64_t)w->trial.value[P4D_CP];
@@ -234,7 +214,9 @@ static bool may_win(p4d_search_enumeration *w)
 	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
 	l->micro_batch =
 	    p4d_is_open(w, P4D_MICRO_BATCH) ? MOST_MICRO_BATCH : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
-	return p4d_search_candidate__floor(w) < p4d_search__per_sequence(w->fastest);
+	const bool may = p4d_search_candidate__floor(w) <= w->slack * w->least;
+	w->skipped = w->skipped || !may;
+	return may;
 }
 
 static void over_context(p4d_search_enumeration *w, uint64_t ranks)
@@ -271,9 +253,21 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w)
 	}
 }
 
-void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
-				 const p4d_search_space *space)
+/* Data-parallel size of all layouts; 1 where they differ. */
+static uint64_t replicas(const p4d_request *r, uint64_t world)
 {
+	const uint64_t ranks = (uint64_t)(r->value[P4D_TP] * r->value[P4D_CP] * r->value[P4D_PP]);
+
+	if (!p4d_is_set(r, P4D_TP) || !p4d_is_set(r, P4D_CP) || !p4d_is_set(r, P4D_PP) || world < ranks)
+		return 1;
+	return world / ranks;
+}
+
+void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
+				 const p4d_search_space *space, double slack)
+{
+	const uint64_t world = space->nodes * space->gpus_per_node;
+
 	memset(w, 0, offsetof(p4d_search_enumeration, layout));
 	w->asked = request;
 	w->space = space;
@@ -281,13 +275,15 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->entry = NULL;
 	w->entries = w->room = 0;
 	w->any = w->lean = false;
-	w->fastest = NULL;
-	w->count = 0;
+	w->slack = slack;
+	w->skipped = false;
+	w->least = INFINITY;
 	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
 	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));
 	/* what does not depend on the layout */
-	p4d_request_complete(&w->trial, 1, 1);
+	p4d_request_complete(&w->trial, 0, 0);
+	p4d_request_default_batch(&w->trial, space->published_batch, world, replicas(request, world));
 	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
 	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);

@@ -7,12 +7,19 @@
 
 /* Inside the search; for search*.c only. */
 
+/* Step times up to this ratio are a tie: the cost model is not exact to a percent. */
+#define P4D_SEARCH_TIE 1.015
+
 /* The search's choices for a layout that fits. */
 typedef struct p4d_search_entry {
 	uint16_t tp, cp, pp, vpp;
 	uint32_t micro_batch;
 	uint8_t recompute, schedule, vocab_parallel, cp_comm;
-	double bound; /* lower bound, seconds per sequence; 0 unknown */
+	uint16_t memory_step; /* its memory, coarse */
+	uint8_t kinds;        /* of tp, cp, pp and vpp, how many are in use */
+	bool unsafe, pipeline_empty;
+	bool timed;
+	double seconds; /* of the step; until it is timed, a lower bound; 0 unknown */
 	uint64_t device_bytes;
 } p4d_search_entry;
 
@@ -25,15 +32,16 @@ typedef struct p4d_search_enumeration {
 	p4d_layout layout; /* large, hence here rather than on every frame */
 	p4d_search_entry *entry;
 	size_t entries, room;
-	bool any;     /* stop at the first that fits */
-	bool timed;   /* the cost model covers the GPU */
-	bool discard; /* what cannot fit is not examined in detail */
-	bool lean;    /* counts.smallest is filled */
-	/* when only the fastest is wanted and nobody counts: the best so far, if count; else NULL */
-	p4d_candidate *fastest;
-	size_t count;
-	double bound;       /* of the last that was P4D_TOO_SLOW */
-	unsigned too_large; /* a bit for each recompute that was, with a smaller micro-batch */
+	bool any;                     /* stop at the first that fits */
+	bool timed;                   /* the cost model covers the GPU */
+	bool discard;                 /* what cannot fit is not examined in detail */
+	bool lean;                    /* counts.smallest is filled */
+	double least;                 /* lower bound of the step of the fastest that fits */
+	double slack;                 /* what is slower by more is not examined, and */
+	bool skipped;                 /* something was not */
+	double bound;                 /* of the last candidate; 0 unknown */
+	uint64_t split_pp, split_vpp; /* what the trial's pipeline split is for */
+	unsigned too_large;           /* a bit for each recompute that was, with a smaller micro-batch */
 	p4d_timeline_work work;
 	p4d_cost_cache cache;
 	double capacity_bytes; /* 0 unknown */
@@ -42,7 +50,7 @@ typedef struct p4d_search_enumeration {
 
 /* search_enumerate.c */
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
-				 const p4d_search_space *space);
+				 const p4d_search_space *space, double slack);
 /* Tries every layout worth trying. */
 void p4d_search_enumerate__all(p4d_search_enumeration *w);
 /* Restores an entry as the candidate. */
@@ -72,7 +80,7 @@ static inline bool p4d_search__take(const p4d_search_enumeration *w, uint64_t un
 /* The step time of the candidate, or its bound where the budget does not suffice; -1: unknown. */
 int p4d_search_candidate__time(p4d_search_enumeration *w, double bound, p4d_step *step);
 
-/* P4D_TOO_SLOW: cannot beat the best found; whether it fits was not checked. */
+/* P4D_TOO_SLOW: not among those that are asked for; whether it fits was not checked. */
 typedef enum p4d_search_outcome {
 	P4D_NOT_DIVISIBLE,
 	P4D_TOO_LARGE,
@@ -80,17 +88,14 @@ typedef enum p4d_search_outcome {
 	P4D_TOO_SLOW
 } p4d_search_outcome;
 
-/* Evaluates the candidate. If it fits, it is stored or, where only the fastest is wanted, timed. */
+/* Evaluates the candidate. If it fits, it is stored. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w);
 /* Completes the candidate and builds its layout, with the faster cp-comm. */
 bool p4d_search_candidate__build(p4d_search_enumeration *w);
-/* p4d_cost_floor of the layout, with the faster cp-comm. */
+/* p4d_cost_floor of the layout, with the faster cp-comm, for the whole batch. */
 double p4d_search_candidate__floor(p4d_search_enumeration *w);
 /* The other cp-comm. */
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm);
 /* The candidate, not timed. */
 void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device_bytes,
 				p4d_candidate *candidate);
-
-/* search.c. Batches may differ where the user left the batch open, so times are per sequence. */
-double p4d_search__per_sequence(const p4d_candidate *candidate);

@@ -66,7 +66,7 @@ static void estimates(const p4d_gpu *gpu, const char *what, const char *text, ui
 	const p4d_capacity capacity = {gpu, 0, 0};
 	double building, best = 1, timing = 1;
 	p4d_layout l = layout_of(text, nodes, 1000, &building);
-	p4d_timeline_work work = {NULL, 0};
+	p4d_timeline_work work = {0};
 	p4d_estimate e;
 	p4d_step step;
 
@@ -124,9 +124,8 @@ static void searches(const p4d_gpu *gpu, const char *what, const char *text, uin
 		best = now() - from < best ? now() - from : best;
 	}
 	getrusage(RUSAGE_SELF, &usage);
-	printf("search, %s on %d GPUs: %.1f ms, %d layouts, %d fit; process so far %.1f MiB\n", what,
-	       (int)nodes * 8, 1e3 * best, (int)counts.considered, (int)counts.fitting,
-	       (double)usage.ru_maxrss / 1024);
+	printf("search, %s on %d GPUs: %.1f ms, %d layouts; process so far %.1f MiB\n", what, (int)nodes * 8,
+	       1e3 * best, (int)counts.considered, (double)usage.ru_maxrss / 1024);
 }
 
 int main(void)

@@ -297,10 +297,12 @@ static void plan_has_the_documented_schema(void **state)
 	struct json_object *plans = at(object, "plans");
 
 	(void)state;
-	assert_keys(object, "model gpu plans considered fitting seconds messages advice");
+	assert_keys(object, "model gpu global_batch plans considered seconds messages advice");
 	assert_int_equal(json_object_array_length(plans), 3);
-	assert_true(number(object, "considered") >= number(object, "fitting"));
-	assert_true(number(object, "fitting") >= 3);
+	assert_true(number(object, "considered") >= 3);
+	assert_int_equal(number(object, "global_batch.sequences"), 1024);
+	assert_int_equal(number(object, "global_batch.tokens"), 1024 * 4096);
+	assert_text(object, "global_batch.by", "model");
 	for (size_t i = 0; i < 3; i++) {
 		struct json_object *plan = json_object_array_get_idx(plans, i);
 		assert_keys(plan, "layout peak stages step losses flags plan");

@@ -9,10 +9,20 @@ prints "on 8 nodes of 8 x h100-80gb" "Flags for sbatch:"
 for column in rank tp cp pp vpp dp micro-batch schedule recompute GiB fraction step tokens/s/GPU MFU bubble "limited by"; do
 	printf '%s\n' "$out" | grep "^rank" | grep -q -- "$column" || fail "no column $column"
 done
-# fastest first; p4d chooses the batch, so it is tokens that count
-printf '%s\n' "$out" | sed -n '/^rank/,/^$/s/.* s  *\([0-9]*\)  *[0-9.]* %  *[0-9.]* %  *[a-z].*/\1/p' >rates
+# one batch for all, and whose it is
+prints "global batch 512 (assumed: 4.2M tokens a step; --global-batch sets it)"
+# the first is among the fastest, and of those none takes less memory, in steps of 2 %
+printf '%s\n' "$out" | sed -n '/^rank/,/^$/s/.*  \([0-9.]*\) %  *[0-9.]* s  *\([0-9]*\)  *[0-9.]* %  *[0-9.]* %  *[a-z].*/\2 \1/p' >rates
 [ "$(wc -l <rates)" = 5 ] || fail "not five rates"
-sort -rn rates | cmp -s - rates || fail "not in order of tokens per second"
+awk '{ r[NR] = $1; m[NR] = int($2 / 2); if ($1 > top) top = $1 }
+	END { for (i = 1; i <= NR; i++) if (r[1] * 1.016 < top || (r[i] * 1.014 > top && m[i] < m[1])) exit 1 }' rates ||
+	fail "not the least memory among the fastest"
+exits 0 p4d plan --model llama2-70b --gpu h100 --nodes 8
+prints "global batch 1024 (the model's; --global-batch sets it)"
+exits 0 p4d plan --model llama2-70b --gpu h100 --nodes 8 --global-batch 256
+printf '%s\n' "$out" | grep -qx "global batch 256" || fail "not the batch that was given"
+exits 0 p4d check --conf p4d.conf -p h100 -N8 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
+says "global-batch=512 (assumed: 4.2M tokens a step; --p4d-global-batch sets it)"
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --top 12
 [ "$(printf '%s\n' "$out" | grep -c '^ *[0-9][0-9]*  --p4d-model=')" = 12 ] || fail "not twelve plans"
 

@@ -266,15 +266,45 @@ static void framework_rule(void **state)
 	       "--p4d-framework=megatron");
 }
 
+static uint64_t batch_of(const char *flags, uint32_t published, uint64_t world)
+{
+	p4d_request r = {.gpu = ""};
+
+	set_all(&r, MODEL_13B);
+	set_all(&r, flags);
+	p4d_request_complete(&r, published, world);
+	assert_int_equal(r.origin[P4D_GLOBAL_BATCH], published ? P4D_BY_MODEL : P4D_BY_P4D);
+	return (uint64_t)r.value[P4D_GLOBAL_BATCH];
+}
+
+/* One batch for a world, whatever the layout. */
 static void default_batch(void **state)
 {
+	char text[96];
+	p4d_request r = {.gpu = ""};
+
 	(void)state;
-	assert_int_equal(p4d_defaults__global_batch(2048, 8, 8, 1, 1, 1), 2048);
-	assert_int_equal(p4d_defaults__global_batch(2048, 24, 8, 1, 1, 1),
-			 2049); /* rounded up to a multiple of dp = 3 */
-	assert_int_equal(p4d_defaults__global_batch(0, 16, 2, 1, 4, 2),
-			 16); /* dp 2, micro-batch 2, four stages */
-	assert_int_equal(p4d_defaults__global_batch(512, 16384, 1, 1, 1, 1), 16384);
+	assert_int_equal(batch_of("seq-len=8192", 0, 64), 512);
+	assert_int_equal(batch_of("seq-len=8192 tp=8 pp=4", 0, 64), 512);
+	assert_int_equal(batch_of("seq-len=2048", 0, 8), 2048);
+	assert_int_equal(batch_of("seq-len=8192", 0, 24), 504);
+	assert_int_equal(batch_of("seq-len=131072", 0, 8), 32);
+	/* at least one sequence for each GPU */
+	assert_int_equal(batch_of("seq-len=8192", 0, 4096), 4096);
+	assert_int_equal(batch_of("seq-len=8192 device=cpu", 0, 4), 4);
+	/* the model's own, as long as layouts of that world divide it */
+	assert_int_equal(batch_of("tp=8", 2048, 8), 2048);
+	assert_int_equal(batch_of("tp=8", 2048, 24), 2040);
+	assert_int_equal(batch_of("tp=8 pp=16", 2048, 16384), 2048);
+	/* what was asked for divides it */
+	assert_int_equal(batch_of("", 512, 16384), 16384);
+	assert_int_equal(batch_of("seq-len=8192 micro-batch=3", 0, 8), 528);
+	assert_int_equal(batch_of("seq-len=8192 tp=8 pp=3 vpp=2", 0, 24), 504);
+	assert_true(batch_of("seq-len=1 micro-batch=65536 pp=1024 tp=1", 0, UINT64_C(1) << 40) > 0);
+	set_all(&r, MODEL_13B "seq-len=8192");
+	p4d_request_complete(&r, 0, 64);
+	assert_string_equal(p4d_defaults_batch_text(&r, "--", text, sizeof(text)),
+			    "512 (assumed: 4.2M tokens a step; --global-batch sets it)");
 }
 
 static void an_incomplete_request_is_refused(void **state)

@@ -37,13 +37,14 @@ static bool put(p4d_request *r, p4d_option option, int64_t value)
 	return r->value[option] == value;
 }
 
-/* The least seconds per sequence of all layouts that fit, each one laid out, summed and timed; 0: none fits.
+/* The least seconds of all layouts that fit, each one laid out, summed and timed; 0: none fits.
  */
 typedef struct walk {
 	const p4d_search_space *space;
 	p4d_timeline_work work;
 	double least;
 	uint64_t fitting;
+	uint64_t batch; /* of all */
 } walk;
 
 static void judge(walk *w, const p4d_layout *layout)
@@ -55,25 +56,25 @@ static void judge(walk *w, const p4d_layout *layout)
 	    e.fraction > w->space->limit)
 		return;
 	assert_int_equal(p4d_cost_step(layout, w->space->capacity.gpu, &w->work, &step, NULL), 0);
-	double seconds = step.seconds / (double)layout->global_batch;
+	assert_int_equal(layout->global_batch, w->batch);
 	w->fitting++;
-	if (w->least == 0 || seconds < w->least)
-		w->least = seconds;
+	if (w->least == 0 || step.seconds < w->least)
+		w->least = step.seconds;
 }
 
 static void visit(walk *w, p4d_request *r)
 {
 	static p4d_layout layout;
 
-	p4d_request_complete(r, w->space->published_batch, w->space->nodes * w->space->gpus_per_node);
+	p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)w->batch, P4D_BY_MODEL);
+	p4d_request_complete(r, 0, w->space->nodes * w->space->gpus_per_node);
 	if (p4d_layout_build(r, w->space->nodes, w->space->gpus_per_node, &layout, NULL) < 0)
 		return;
 	judge(w, &layout);
 	if (layout.cp == 1 || layout.framework != P4D_FRAMEWORK_P4D)
 		return;
 	layout.cp_comm = P4D_CP_ALL_GATHER;
-	if (w->least == 0 ||
-	    p4d_cost_bound(&layout, w->space->capacity.gpu, NULL) < w->least * (double)layout.global_batch)
+	if (w->least == 0 || p4d_cost_bound(&layout, w->space->capacity.gpu, NULL) < w->least)
 		judge(w, &layout);
 }
 
@@ -122,7 +123,7 @@ static void nothing_is_faster(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3 * 4 * 2 * 2; i += stride) {
 		p4d_search_space space = space_of(8, 8, cards[i / 12 % 2]);
-		walk all = {.space = &space};
+		walk all = {.space = &space, .batch = batches[i / 24]};
 		p4d_request r = {.gpu = ""};
 		p4d_candidate best;
 		space.published_batch = batches[i / 24];
@@ -134,34 +135,74 @@ static void nothing_is_faster(void **state)
 		assert_int_equal(n, all.fitting > 0);
 		if (!n)
 			continue;
-		double found = best.step.seconds / (double)best.request.value[P4D_GLOBAL_BATCH];
 		cases++;
-		near += found <= 1.01 * all.least;
-		if (found > all.least)
-			printf("%s%s on %s: %.2f %% slower than the best of %d\n", models[i % 3] + 6,
-			       more[i / 3 % 4], cards[i / 12 % 2], 100 * (found / all.least - 1),
+		near += best.step.seconds <= 1.015 * all.least;
+		if (best.step.seconds > 1.015 * all.least)
+			printf("%s%s on %s: %.2f %% slower than the fastest of %d\n", models[i % 3] + 6,
+			       more[i / 3 % 4], cards[i / 12 % 2], 100 * (best.step.seconds / all.least - 1),
 			       (int)all.fitting);
 	}
-	printf("within 1 %% of an exhaustive search: %u of %u\n", near, cases);
+	printf("within 1.5 %% of an exhaustive search: %u of %u\n", near, cases);
 	assert_true(cases * stride >= 20);
 	assert_true(near >= 0.95 * cases);
 }
 
+static int kinds(const p4d_candidate *c)
+{
+	static const p4d_option options[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP};
+	int count = 0;
+
+	for (size_t i = 0; i < 4; i++)
+		count += c->request.value[options[i]] > 1;
+	return count;
+}
+
+/* A tie in step time goes to less memory, then to the simpler layout. */
 static void best_comes_first(void **state)
 {
-	p4d_request r = {.gpu = ""};
-	p4d_search_space space = space_of(4, 8, "h100-80gb");
-	p4d_search_counts counts;
-	p4d_candidate found[8], best;
+	static const char *const flags[] = {"framework=p4d", "framework=megatron",
+					    "framework=megatron pp=4 tp=8"};
+	static p4d_candidate found[4096];
+	unsigned better = 0;
 
 	(void)state;
-	set_all(&r, MODEL_70B);
-	assert_int_equal(p4d_search_run(&r, &space, found, 8, &counts), 8);
-	assert_true(counts.considered > counts.fitting && counts.fitting >= 8);
-	for (size_t j = 1; j < 8; j++)
-		assert_false(p4d_search__better(&found[j], &found[j - 1], space.safe));
-	assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
-	assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
+	for (size_t i = 0; i < 3; i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_search_space space = space_of(8, 8, "h100-80gb");
+		p4d_search_counts counts;
+		p4d_candidate best, five[5];
+		double least = 1e9;
+		set_all(&r, MODEL_70B);
+		set_all(&r, flags[i]);
+		const size_t n = p4d_search_run(&r, &space, found, 4096, &counts);
+		assert_true(n >= 5 && counts.considered > n);
+		for (size_t j = 0; j < n; j++)
+			least = found[j].step.seconds < least ? found[j].step.seconds : least;
+		const p4d_candidate *first = &found[0];
+		assert_true(first->step.seconds <= 1.015 * least);
+		for (size_t j = 1; j < n && found[j].step.seconds <= 1.015 * least; j++) {
+			const int step = (int)(50 * found[j].fraction),
+				  least_step = (int)(50 * first->fraction);
+			assert_true(step > least_step ||
+				    (step == least_step && kinds(&found[j]) >= kinds(first)));
+			better += step > least_step && found[j].step.seconds < first->step.seconds;
+		}
+		/* one batch, and the same answer for fewer */
+		for (size_t j = 0; j < n; j++)
+			assert_int_equal(found[j].request.value[P4D_GLOBAL_BATCH], 1024);
+		assert_int_equal(p4d_search_run(&r, &space, five, 5, &counts), 5);
+		for (size_t j = 0; j < 5; j++)
+			assert_false(p4d_plan_differs(&five[j].request, &found[j].request, NULL));
+		assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
+		assert_false(p4d_plan_differs(&best.request, &found[0].request, NULL));
+		/* what a submission takes when the first is above `safe` */
+		space.safe = found[0].fraction - 0.01;
+		assert_true(p4d_search_preferred(&r, &space, &best, NULL));
+		assert_int_equal(p4d_search_run(&r, &space, five, 5, &counts), 5);
+		assert_true(counts.has_safe && five[0].fraction > space.safe);
+		assert_false(p4d_plan_differs(&best.request, &counts.safe.request, NULL));
+	}
+	assert_true(better > 0); /* some are faster, within the tie, and take more */
 }
 
 /* A GPU without rates: ranked by the documented keys, memory judged all the same. */
@@ -181,9 +222,15 @@ static void without_a_clock(void **state)
 	for (size_t i = 0; i < n; i++)
 		assert_true(found[i].step.seconds == 0);
 	assert_true(found[0].fraction <= space.safe);
+	for (size_t i = 1; i < n; i++) {
+		const bool safe = found[i].fraction <= space.safe,
+			   safer = found[i - 1].fraction <= space.safe;
+		assert_true(safer >= safe);
+		if (safer == safe)
+			assert_true(found[i - 1].request.value[P4D_RECOMPUTE] <=
+				    found[i].request.value[P4D_RECOMPUTE]);
+	}
 	assert_int_equal(found[0].request.value[P4D_RECOMPUTE], P4D_RECOMPUTE_NONE);
-	for (size_t i = 1; i < n; i++)
-		assert_false(p4d_search__better(&found[i], &found[i - 1], space.safe));
 }
 
 /* 126 layers on 16 stages: the stages in the middle take one more. */
@@ -332,10 +379,9 @@ static void prints_its_cost(void **state)
 		clock_gettime(CLOCK_MONOTONIC, &from);
 		p4d_search_run(&r, &space, &found, 1, &counts);
 		clock_gettime(CLOCK_MONOTONIC, &to);
-		printf("70B on %5d GPUs: %6d layouts considered, %6d fit, %.2f ms\n", (int)(8 * nodes[i]),
-		       (int)counts.considered, (int)counts.fitting,
+		printf("70B on %5d GPUs: %6d layouts considered, %.2f ms\n", (int)(8 * nodes[i]),
+		       (int)counts.considered,
 		       1e3 * (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_nsec - from.tv_nsec));
-		assert_true(counts.considered >= counts.fitting);
 	}
 }
 
