@@ -14,20 +14,27 @@ libp4doptions_la_SOURCES = \
 	estimator/job/export.h estimator/job/export.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
-# base, and what reads gpus.json and presets: the generator of the tables needs no more.
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
 	estimator/base/hash.h estimator/base/digest.h estimator/base/digest.c \
 	estimator/base/file.h estimator/base/file.c \
 	estimator/base/new_file.h estimator/base/new_file.c \
-	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
-	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c \
-	estimator/model/model.h estimator/model/model_internal.h estimator/model/model_preset.c estimator/model/model_rope.c
-libp4dbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
-libp4dbase_la_LIBADD = libp4doptions.la $(JSONC_LIBS)
+libp4dbase_la_LIBADD = libp4doptions.la
+
+# What reads JSON. sbatch opens it as a plugin of its own, for the jobs that name a file.
+noinst_LTLIBRARIES += libp4djson.la
+libp4djson_la_SOURCES = \
+	estimator/base/json_file.h estimator/base/json_file.c \
+	estimator/gpu/gpu_file.c \
+	estimator/model/model.h estimator/model/model_json.h estimator/model/presets.h \
+	estimator/model/model_file.c estimator/model/model_hf.c estimator/model/model_preset.c estimator/model/model_rope.c
+libp4djson_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+libp4djson_la_CFLAGS = $(libp4dbase_la_CFLAGS)
+libp4djson_la_LIBADD = $(JSONC_LIBS)
 
 # The part of base that touches files and the machine. Slurm's plugins do without.
 noinst_LTLIBRARIES += libp4dhost.la
@@ -39,15 +46,17 @@ libp4dhost_la_SOURCES = \
 	estimator/base/vector.h
 libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
-noinst_LTLIBRARIES += libp4d.la
-libp4d_la_SOURCES = \
+# All of libp4d, and the same without what reads JSON.
+noinst_LTLIBRARIES += libp4d.la libp4dcore.la
+libp4d_la_SOURCES =
+libp4d_la_LIBADD = libp4dcore.la libp4djson.la
+libp4dcore_la_SOURCES = \
 	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c \
 	estimator/request/framework.h estimator/request/framework.c \
-	estimator/model/model.c estimator/model/model_hf.c estimator/model/model_names.c \
-	estimator/model/presets.h estimator/model/presets.c \
+	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
 	estimator/model/rope.h estimator/model/rope.c \
 	estimator/gpu/gpu_load.c \
 	estimator/site/conf.h estimator/site/conf_keys.def estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \
@@ -85,16 +94,14 @@ libp4d_la_SOURCES = \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c \
 	estimator/guard/guard.c estimator/guard/verify.c
-nodist_libp4d_la_SOURCES = estimator/site/tables.c
-libp4d_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-libp4d_la_CFLAGS = $(libp4dbase_la_CFLAGS)
-libp4d_la_LIBADD = libp4dbase.la -lm
+nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
+libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
+libp4dcore_la_LIBADD = libp4dbase.la -lm
 
 # etc/gpus.json and etc/models/ as tables in the program: reading JSON is most of what a submission would cost.
 noinst_PROGRAMS += tables
 tables_SOURCES = estimator/site/tables_main.c
-tables_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
-tables_LDADD = libp4dbase.la -lm
+tables_LDADD = libp4djson.la libp4dbase.la -lm
 tables_from = $(addprefix $(srcdir)/,etc/gpus.json $(sort $(dist_model_DATA)))
 estimator/site/tables.c: tables$(EXEEXT) $(tables_from)
 	@$(MKDIR_P) $(@D)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "given_options.h"
+#include "module.h"
 #include "slurm_compat.h"
 
 /*
@@ -9,14 +10,8 @@
  * cluster loads p4d.so, few need this.
  */
 
-/* What both have to have in common; a release of Slurm is its major and minor number. */
-typedef struct p4d_client_build {
-	const char *version; /* of p4d */
-	unsigned slurm, options;
-} p4d_client_build;
-
 typedef struct p4d_client_calls {
-	p4d_client_build build;
+	p4d_module_build build;
 
 	/*
 	 * The submitting side, once all options are known. argc, argv: of the plugstack line. Both return 0,
@@ -32,11 +27,6 @@ typedef struct p4d_client_calls {
 	int (*step_task)(spank_t spank);
 	void (*step_task_ended)(spank_t spank);
 } p4d_client_calls;
-
-#define P4D_CLIENT_BUILD \
-	{ \
-		.version = PACKAGE_VERSION, .slurm = SLURM_VERSION_NUMBER >> 8, .options = P4D_OPTIONS \
-	}
 
 /* The only symbol of the library. */
 #pragma GCC visibility push(default)

@@ -17,6 +17,7 @@ job_sources = \
 	plugin/slurm_job.h plugin/slurm_job.c
 option_sources = \
 	plugin/client.h \
+	plugin/module.h plugin/module.c \
 	plugin/client_option.h plugin/client_option.c \
 	plugin/given_options.h plugin/given_options.c
 
@@ -39,6 +40,7 @@ pkglib_LTLIBRARIES += libp4d-client.la
 installed_modules += $(pkglibdir)/libp4d-client
 libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
 	plugin/client.c \
+	plugin/json.h plugin/client_json.c \
 	plugin/spank_submit.h plugin/spank_submit.c \
 	plugin/spank_step.h plugin/spank_step.c \
 	plugin/spank_report.h plugin/spank_report.c \
@@ -48,7 +50,17 @@ libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
 libp4d_client_la_CPPFLAGS = $(plugin_CPPFLAGS)
 libp4d_client_la_CFLAGS = $(plugin_CFLAGS)
 libp4d_client_la_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,nodelete -export-symbols-regex '^p4d_client$$'
-libp4d_client_la_LIBADD = libp4d.la
+libp4d_client_la_LIBADD = libp4dcore.la
+
+# What that opens for a job with a model file, or where p4d.conf names files.
+pkglib_LTLIBRARIES += libp4d-json.la
+installed_modules += $(pkglibdir)/libp4d-json
+libp4d_json_la_SOURCES = plugin/json.h plugin/json.c
+libp4d_json_la_CPPFLAGS = $(plugin_CPPFLAGS)
+libp4d_json_la_CFLAGS = $(plugin_CFLAGS)
+libp4d_json_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete \
+	-export-symbols-regex '^p4d_json$$'
+libp4d_json_la_LIBADD = libp4djson.la libp4dbase.la
 
 job_submit_p4d_la_SOURCES = $(job_sources) \
 	plugin/job_submit.h plugin/job_submit.c \

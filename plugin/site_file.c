@@ -25,7 +25,6 @@ p4d_site *p4d_site_file_load(int argc, char **argv, p4d_error *err)
 	for (int i = 0; i < argc && !given; i++)
 		given = strncmp(argv[i], "conf=", 5) ? NULL : argv[i] + 5;
 	if (given || p4d_site_find(slurm_conf, path, sizeof(path)))
-		site = p4d_site_load(given ? given : path, NULL, true, conf ? conf->slurm_user_id : 0,
-				     err);
+		site = p4d_site_load(given ? given : path, NULL, true, conf ? conf->slurm_user_id : 0, err);
 	return site ? site : p4d_site_default(NULL, P4D_MODE_OBSERVE, &(p4d_error){.code = P4D_OK});
 }

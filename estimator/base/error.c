@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -39,6 +40,17 @@ int p4d_fix(p4d_error *err, const char *format, ...)
 	va_start(args, format);
 	print(err->fix, sizeof(err->fix), format, args);
 	va_end(args);
+	return -1;
+}
+
+int p4d_error_in(p4d_error *err, const char *what)
+{
+	char text[sizeof(err->text)];
+
+	if (!err)
+		return -1;
+	memcpy(text, err->text, sizeof(text));
+	snprintf(err->text, sizeof(err->text), "%.200s: %.270s", what, text);
 	return -1;
 }
 

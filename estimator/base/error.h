@@ -26,5 +26,8 @@ int p4d_fail(p4d_error *err, p4d_code code, const char *format, ...) __attribute
 /* Adds the fix to an error that p4d_fail just filled; returns -1. */
 int p4d_fix(p4d_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prefixes the text with what it is about, a file or a model; returns -1. */
+int p4d_error_in(p4d_error *err, const char *what);
+
 const char *p4d_error_code_title(p4d_code code); /* NULL when there is no such code */
 const char *p4d_error_code_text(p4d_code code);

@@ -64,7 +64,8 @@ typedef struct p4d_gpus {
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
-/* The same from text; what: names it in messages. */
+/* Such a file alone, and its text; what: names it in messages. */
+int p4d_gpus_read(p4d_gpus *gpus, const char *path, p4d_error *err);
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);
 
 /* Copies the built-in table, so that `owned` can be written. Errors: NO_MEMORY. */

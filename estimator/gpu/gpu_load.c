@@ -2,10 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_file.h"
 #include "gpu/gpu_table.h"
-
-enum { MAX_FILE = 1024 * 1024 };
 
 int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err)
 {
@@ -21,16 +18,8 @@ int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err)
 
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err)
 {
-	size_t length;
-
-	if (!path) {
-		*gpus = (p4d_gpus){.count = p4d_gpu_table_count, .gpu = p4d_gpu_table};
-		return 0;
-	}
-	char *text = p4d_text_read(path, MAX_FILE, &length, err);
-	if (!text)
-		return -1;
-	int rc = p4d_gpus_parse(gpus, text, length, path, err);
-	free(text);
-	return rc;
+	if (path)
+		return p4d_gpus_read(gpus, path, err);
+	*gpus = (p4d_gpus){.count = p4d_gpu_table_count, .gpu = p4d_gpu_table};
+	return 0;
 }

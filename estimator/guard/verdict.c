@@ -30,6 +30,7 @@ bool p4d_verdict__is_fault_of_site(p4d_code code)
 {
 	switch (code) {
 	case P4D_E_NO_MEMORY:
+	case P4D_E_INSTALLATION:
 	case P4D_E_UNKNOWN_GPU:
 	case P4D_E_GPU_OF_PARTITION:
 	case P4D_E_CONF_SYNTAX:

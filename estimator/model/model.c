@@ -6,23 +6,10 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/json_file.h"
 #include "model/model_internal.h"
 #include "model/rope.h"
 
-enum { MAX_FILE = 1024 * 1024, MAX_PATH = 1024 };
-
-/* Prefixes an error about the model's numbers with its name. */
-static int fail_in(const char *what, p4d_error *err)
-{
-	char text[sizeof(err->text)];
-
-	if (!err)
-		return -1;
-	memcpy(text, err->text, sizeof(text));
-	snprintf(err->text, sizeof(err->text), "%.200s: %.270s", what, text);
-	return -1;
-}
+enum { MAX_PATH = 1024 };
 
 static bool is_model_option(int option)
 {
@@ -154,31 +141,12 @@ static int take(p4d_request *model, const p4d_preset *found, const char *what, p
 {
 	/* from here on the user's own numbers may be the cause */
 	if (!*model->unmodelled && fill(request, model, err) < 0)
-		return fail_in(*request->model ? request->model : what, err);
+		return p4d_error_in(err, *request->model ? request->model : what);
 	if (*model->unmodelled)
 		memcpy(request->unmodelled, model->unmodelled, sizeof(model->unmodelled));
 	if (preset)
 		*preset = *found;
 	return 0;
-}
-
-static int read_model(struct json_object *object, const char *what, p4d_request *request, p4d_preset *preset,
-		      p4d_error *err)
-{
-	p4d_request model = {0};
-	p4d_preset found = {0};
-	int rc;
-
-	if (json_object_object_get(object, "architectures") || json_object_object_get(object, "model_type"))
-		rc = p4d_model__read_hf(object, &model, err);
-	else if (json_object_object_get(object, "name"))
-		rc = p4d_model__read_preset(object, &model, &found, err);
-	else
-		rc = p4d_fail(
-		    err, P4D_E_JSON,
-		    "neither a Hugging Face config.json (no \"architectures\" or \"model_type\") nor a "
-		    "preset (no \"name\")");
-	return rc < 0 ? fail_in(what, err) : take(&model, &found, what, request, preset, err);
 }
 
 int p4d_model__take(const p4d_presets_row *row, p4d_request *request, p4d_preset *preset, p4d_error *err)
@@ -191,24 +159,20 @@ int p4d_model__take(const p4d_presets_row *row, p4d_request *request, p4d_preset
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
 		     p4d_preset *preset, p4d_error *err)
 {
-	struct json_object *object = p4d_json_parse(text, length, what, err);
+	p4d_presets_row row = {.preset = {.name = ""}};
 
-	if (!object)
+	if (p4d_model_file_parse(text, length, what, &row, err) < 0)
 		return -1;
-	int rc = read_model(object, what, request, preset, err);
-	json_object_put(object);
-	return rc;
+	return take(&row.model, &row.preset, what, request, preset, err);
 }
 
 int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err)
 {
-	struct json_object *object = p4d_json_read(path, MAX_FILE, err);
+	p4d_presets_row row = {.preset = {.name = ""}};
 
-	if (!object)
+	if (p4d_model_file_read(path, &row, err) < 0)
 		return -1;
-	int rc = read_model(object, path, request, preset, err);
-	json_object_put(object);
-	return rc;
+	return take(&row.model, &row.preset, path, request, preset, err);
 }
 
 static bool ends_in_json(const char *name)
@@ -237,7 +201,7 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 	if (!strcasecmp(name, "custom")) {
 		p4d_request model = {0};
 		if (fill(request, &model, err) < 0)
-			return fail_in("custom", err);
+			return p4d_error_in(err, "custom");
 		if (preset)
 			memset(preset, 0, sizeof(*preset));
 		return 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json_file.h"
-#include "model/model_internal.h"
+#include "model/model_json.h"
 
 /* An architecture of the transformers library, with what it assumes of absent fields. */
 typedef struct hf_architecture {

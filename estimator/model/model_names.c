@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json_file.h"
 #include "base/text.h"
 #include "model/model_internal.h"
 #include "model/presets.h"
@@ -116,16 +115,13 @@ bool p4d_model__same_name(const char *names, const char *name)
 /* A preset that cannot be read has no aliases; an error only when it is requested by name. */
 static bool has_alias(const listing *list, int i, const char *name)
 {
-	char path[MAX_PATH], aliases[sizeof(((p4d_preset *)0)->aliases)] = "";
+	p4d_presets_row row = {.preset = {.name = ""}};
+	char path[MAX_PATH];
 
 	if (!list->datadir)
 		return p4d_model__same_name(p4d_presets_table[i].preset.aliases, name);
 	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
-	struct json_object *object = p4d_json_read(path, P4D_PRESET_MAX, NULL);
-	if (object && p4d_json_list(object, "aliases", aliases, sizeof(aliases), NULL) < 0)
-		aliases[0] = '\0';
-	json_object_put(object);
-	return p4d_model__same_name(aliases, name);
+	return !p4d_model_file_read(path, &row, NULL) && p4d_model__same_name(row.preset.aliases, name);
 }
 
 /* Insertions, deletions and replacements that turn a into b. */

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/json_file.h"
-#include "model/model_internal.h"
-#include "model/presets.h"
+#include "model/model_json.h"
 
 /* The model option named key, with '_' for '-'; P4D_OPTIONS when there is none. */
 static p4d_option option_of_key(const char *key)
@@ -133,13 +132,4 @@ int p4d_model__read_preset(struct json_object *object, p4d_request *model, p4d_p
 	preset->global_batch = (uint32_t)batch;
 	preset->seq_len = (uint32_t)seq_len;
 	return 0;
-}
-
-int p4d_presets_read(const char *path, p4d_presets_row *row, p4d_error *err)
-{
-	struct json_object *object = p4d_json_read(path, P4D_PRESET_MAX, err);
-	const int rc = object ? p4d_model__read_preset(object, &row->model, &row->preset, err) : -1;
-
-	json_object_put(object);
-	return rc;
 }

@@ -8,7 +8,7 @@
 #include "base/json_file.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "model/model_internal.h"
+#include "model/model_json.h"
 
 /* What a type needs, in the order of --rope-scaling. */
 static const char *const llama3_numbers[] = {"factor", "low_freq_factor", "high_freq_factor",

@@ -12,8 +12,13 @@ typedef struct p4d_presets_row {
 extern const p4d_presets_row p4d_presets_table[];
 extern const size_t p4d_presets_table_count;
 
-/* Reads the file of a preset into an all-zero row of that kind. Errors: IO, JSON, VALUE, without the path. */
-int p4d_presets_read(const char *path, p4d_presets_row *row, p4d_error *err);
+/*
+ * Reads a model file in either form into an all-zero row of that kind; what is not modelled says so in
+ * row->model.unmodelled. Messages begin with the path. Errors: IO, JSON, VALUE.
+ */
+int p4d_model_file_read(const char *path, p4d_presets_row *row, p4d_error *err);
+int p4d_model_file_parse(const char *text, size_t length, const char *what, p4d_presets_row *row,
+			 p4d_error *err);
 
 /* Presets in memory with complete models, for who may not read files when a name comes up. */
 typedef struct p4d_presets {

@@ -2,13 +2,9 @@
 /* Prints tables.c, what p4d knows without reading files: GPUs and presets. Run by make. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/json_file.h"
 #include "gpu/gpu.h"
 #include "model/presets.h"
-
-enum { MAX_FILE = 1024 * 1024 };
 
 /* A member as a string literal; octal escapes for what could end or change the literal. */
 static void print_text(const char *name, const char *text)
@@ -44,12 +40,8 @@ static void print_gpu(const p4d_gpu *gpu)
 static int print_gpus(const char *path, p4d_error *err)
 {
 	p4d_gpus gpus;
-	size_t length;
-	char *text = p4d_text_read(path, MAX_FILE, &length, err);
-	const int rc = text ? p4d_gpus_parse(&gpus, text, length, path, err) : -1;
 
-	free(text);
-	if (rc < 0)
+	if (p4d_gpus_read(&gpus, path, err) < 0)
 		return -1;
 	printf("\nconst p4d_gpu p4d_gpu_table[] = {\n");
 	for (size_t i = 0; i < gpus.count; i++)
@@ -81,9 +73,8 @@ static int print_presets(char **paths, int count, p4d_error *err)
 	printf("\nconst p4d_presets_row p4d_presets_table[] = {\n");
 	for (int i = 0; i < count; i++) {
 		p4d_presets_row row = {.preset = {.name = ""}};
-		p4d_error cause;
-		if (p4d_presets_read(paths[i], &row, &cause) < 0)
-			return p4d_fail(err, cause.code, "%.200s: %.270s", paths[i], cause.text);
+		if (p4d_model_file_read(paths[i], &row, err) < 0)
+			return -1;
 		print_preset(&row.preset, &row.model);
 	}
 	printf("};\nconst size_t p4d_presets_table_count = %d;\n", count);

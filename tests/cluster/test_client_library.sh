@@ -30,3 +30,21 @@ sed "s/$version/$(echo "$version" | tr 0-9 9)/" "$BUILD/.libs/libp4d-client.so" 
 run sbatch -v -H -p observe $node --p4d-model=llama13b job.sh
 accepted
 says "another build"
+
+# what reads model files is opened by the job that names one, and its absence is no fault of the user's
+cp "$BUILD/.libs/libp4d-client.so" broken/
+echo "no library" >broken/libp4d-json.so
+echo "required $work/broken/p4d.so conf=$CLUSTER/etc/p4d.conf" >plugstack.conf
+cp "$SOURCE/etc/models/llama13b.json" own.json
+run sbatch -H $node --p4d-model=llama13b --p4d-tp=8 job.sh
+accepted
+does_not_say P4D016
+run sbatch -H $node --p4d-model=./own.json --p4d-tp=8 job.sh
+accepted
+says "P4D016" "$work/broken/libp4d-json.so is not usable" "not checked"
+cp "$BUILD/.libs/libp4d-json.so" broken/
+run sbatch -H $node --p4d-model=./own.json --p4d-tp=8 job.sh
+accepted
+does_not_say P4D016
+run sbatch -H $node --p4d-model=./own.json --p4d-tp=1 --p4d-pp=1 job.sh
+refused P4D012

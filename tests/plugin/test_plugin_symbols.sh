@@ -23,10 +23,11 @@ exports()
 exports p4d.so plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt \
 	slurm_spank_task_exit slurm_spank_task_init spank_plugin_version
 exports libp4d-client.so p4d_client
+exports libp4d-json.so p4d_json
 exports job_submit_p4d.so fini init job_modify job_submit plugin_name plugin_type plugin_version
 
 # Slurm's own symbols come from the program that loads the plugin; linking its library would bring a second copy.
-for plugin in p4d.so libp4d-client.so job_submit_p4d.so; do
+for plugin in p4d.so libp4d-client.so libp4d-json.so job_submit_p4d.so; do
 	if objdump -p "$plugin" | grep NEEDED | grep slurm; then
 		echo "$plugin is linked with Slurm"
 		failed=1
@@ -38,9 +39,11 @@ for plugin in p4d.so libp4d-client.so job_submit_p4d.so; do
 	fi
 done
 
-# Every sbatch loads p4d.so, so it brings nothing along.
-if objdump -p p4d.so | grep NEEDED | grep -vE 'libc\.so|ld-linux|lib[au]san'; then
-	echo "p4d.so needs these libraries"
-	failed=1
-fi
+# Every sbatch loads p4d.so, and libp4d-client.so for a job of p4d: they bring nothing along that sbatch does not have.
+for plugin in p4d.so libp4d-client.so; do
+	if objdump -p "$plugin" | grep NEEDED | grep -vE 'lib[cm]\.so|ld-linux|lib[au]san'; then
+		echo "$plugin needs these libraries"
+		failed=1
+	fi
+done
 exit $failed

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "config.h"
+#include "request/request.h"
+#include "slurm_compat.h"
+
+/* What the parts of p4d that open one another have to have in common; a release of Slurm is its major and
+ * minor number. */
+typedef struct p4d_module_build {
+	const char *version; /* of p4d */
+	unsigned slurm, options;
+} p4d_module_build;
+
+#define P4D_MODULE_BUILD \
+	{ \
+		.version = PACKAGE_VERSION, .slurm = SLURM_VERSION_NUMBER >> 8, .options = P4D_OPTIONS \
+	}
+
+/*
+ * Opens a library beside the one that this is part of if it is there (build tree), else where it is
+ * installed, and returns its only symbol, which begins with a p4d_module_build. path: of the library. NULL
+ * when it cannot be used or is of another build; *why says so.
+ */
+const void *p4d_module_open(const char *library, const char *symbol, char *path, size_t size,
+			    const char **why);
