@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "command.h"
 #include "job/sbatch.h"
 #include "report/advice.h"
@@ -186,6 +187,39 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	return rc;
 }
 
+/* A list of nodes in a file, one or more in a line: -F, and -w with a path. */
+static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
+{
+	char **list = &sbatch->value[P4D_SBATCH_NODELIST];
+	const char *path = sbatch->value[P4D_SBATCH_NODEFILE];
+	p4d_text nodes = {.grows = true};
+	size_t length;
+
+	if (!path && *list && strchr(*list, '/'))
+		path = *list;
+	if (!path)
+		return 0;
+	int file = p4d_file_open(path);
+	char *text = file < 0 ? NULL : p4d_file_read(file, SCRIPT_BYTES, &length);
+	if (!text)
+		p4d_fail(err, P4D_E_IO, "node file %.200s: %m", path);
+	if (file >= 0)
+		close(file);
+	if (!text)
+		return -1;
+	p4d_text_add(&nodes, "");
+	for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+		line[strcspn(line, "#*")] = '\0'; /* a comment, or how many tasks */
+		for (char *word; (word = strsep(&line, " \t\r"));)
+			if (*word)
+				p4d_text_entry(&nodes, ",", "%s", word);
+	}
+	free(text);
+	free(*list);
+	*list = nodes.at;
+	return 0;
+}
+
 /* All sources of one component. Those that the script has beyond the command line's get the last one's
  * options. */
 static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
@@ -199,7 +233,7 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 		return -1;
 	take_kept(c, sbatch);
 	keep(c, sbatch);
-	return p4d_sbatch_job(sbatch, err);
+	return read_nodes(sbatch, err) < 0 ? -1 : p4d_sbatch_job(sbatch, err);
 }
 
 /* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */

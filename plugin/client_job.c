@@ -58,6 +58,8 @@ static bool mend(p4d_sbatch_field field, char *text)
 		return !strcmp(text, "exclusive");
 	case P4D_SBATCH_CLUSTERS: /* this one is no other */
 		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
+	case P4D_SBATCH_SOCKETS_PER_NODE: /* --hint takes it back */
+		return strcmp(text, "-2") != 0;
 	default: /* a size of zero, as in --mem=0, is printed with a unit that it does not have: "0?" */
 		if (length && text[length - 1] == '?')
 			text[length - 1] = '\0';

@@ -28,8 +28,10 @@ char *p4d_client_option(const char *name)
 	}
 	if (!client.options || !client.is_set || !client.get)
 		return NULL;
-	/* the value of an option that is not set is garbage; argv is not an option, and never set */
-	if (strcmp(name, "argv") != 0 && !client.is_set(client.options, name))
+	/* the value of an option that is not set is garbage; argv is not an option, and never set, nor is a
+	 * list of nodes that comes from --nodefile */
+	if (strcmp(name, "argv") != 0 && strcmp(name, "nodelist") != 0 &&
+	    !client.is_set(client.options, name))
 		return NULL;
 	char *text = client.get(client.options, name);
 	char *copy = text ? strdup(text) : NULL;

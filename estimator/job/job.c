@@ -367,14 +367,17 @@ static int place_gpus(placement *p, p4d_error *err)
 	if (wants->per_socket)
 		return place_per_socket(p, err);
 	/* --ntasks-per-gpu alone is a request, too */
-	if (p->job->tasks_per_gpu && p->job->tasks >= p->job->tasks_per_gpu)
-		return spread(p, p->job->tasks / p->job->tasks_per_gpu, err);
+	const uint32_t asked = p->job->tasks_per_gpu ? p->job->tasks / p->job->tasks_per_gpu : 0;
 	uint32_t has = node_gpus(p, &differ);
 	if (has && gets_whole_nodes(p)) {
+		const uint32_t full = asked / has + (asked % has != 0), fewest = fewest_nodes(p);
 		out->gpus_per_node = has;
-		out->nodes = out->nodes ? out->nodes : fewest_nodes(p);
+		if (!out->nodes)
+			out->nodes = full > fewest ? full : fewest;
 		return 0;
 	}
+	if (asked)
+		return spread(p, asked, err);
 	p4d_fail(err, P4D_E_NO_GPU, "the job requests no GPU from Slurm");
 	return fix_as(p->job, out->nodes ? out->nodes : 1, has ? has : 1, err);
 }
@@ -469,14 +472,17 @@ static int place(placement *p, p4d_error *err)
 	return p4d_job__gpu(p->site, asked, p->wants.type, &p->all, &p->lazy, p->out, err);
 }
 
-static uint32_t tasks_of_node(const p4d_job *job, const p4d_geometry *geometry)
+static uint32_t tasks_of_node(const placement *p)
 {
-	uint32_t tasks;
+	const p4d_job *job = p->job;
+	const p4d_geometry *geometry = p->out;
+	uint32_t gpus = geometry->gpus_per_node, tasks;
 
 	if (job->tasks_per_node)
 		return job->tasks_per_node;
-	if (!job->cpu && job->tasks_per_gpu &&
-	    !__builtin_mul_overflow(job->tasks_per_gpu, geometry->gpus_per_node, &tasks))
+	if (job->cpu) /* GPUs that it asks for all the same */
+		gpus = p->wants.per_node ? p->wants.per_node : p->wants.total / geometry->nodes;
+	if (job->tasks_per_gpu && gpus && !__builtin_mul_overflow(job->tasks_per_gpu, gpus, &tasks))
 		return tasks;
 	return job->tasks % geometry->nodes ? 0 : job->tasks / geometry->nodes;
 }
@@ -495,7 +501,7 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 		return -1;
 	if (job->cpu)
 		geometry.nodes = p.nodes ? p.nodes : p.least;
-	geometry.tasks_per_node = tasks_of_node(job, &geometry);
+	geometry.tasks_per_node = tasks_of_node(&p);
 	if (job->cpu)
 		place_ranks(site, job, &geometry);
 	if (read_memory(&p, err) < 0)

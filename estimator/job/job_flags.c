@@ -74,10 +74,11 @@ const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_
 	if (job->gpus)
 		p4d_text_print(&out, " --gpus=%s%" PRIu64, type_of(job->gpus, type, sizeof(type)),
 			       nodes * gpus_per_node);
-	if (job->gpus_per_task &&
-	    p4d_gres__parse_gpus(job->gpus_per_task, true, type, sizeof(type), &each, NULL) > 0)
+	const bool per_task = job->gpus_per_task && p4d_gres__parse_gpus(job->gpus_per_task, true, type,
+									 sizeof(type), &each, NULL) > 0;
+	if (per_task)
 		write_per_task(job, each, nodes, gpus_per_node, &out);
-	else if (job->gres || !job->gpus || nodes > 1)
+	if (job->gres || (!per_task && (!job->gpus || nodes > 1)))
 		write_per_node(job, job->gres ? type_of(job->gres, type, sizeof(type)) : "", gpus_per_node,
 			       &out);
 	return buf;

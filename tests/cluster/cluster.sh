@@ -22,6 +22,7 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
   --conf=FILE          p4d.conf to use in place of the built-in one
   --partition=NAME     one more partition, over the h100 nodes (may be repeated)
   --no-nodes           slurmctld only: enough for jobs that are never started
+  --mig                with --no-nodes: m1 with GPUs and instances of MIG named as NVML does, m2 with short names; partition mig
 
 Nodes: h1 h2 with 8 h100 each, a1 a2 with 8 a100 each. Partitions: h100 (default), a100, mixed.
 To use it: . DIR/env
@@ -162,6 +163,11 @@ END
 	for name in $partitions; do
 		echo "PartitionName=$name Nodes=h1,h2"
 	done
+	[ -z "$mig" ] || cat <<END
+NodeName=m1 NodeHostname=localhost NodeAddr=$address Port=$((port + 5)) Gres=gpu:nvidia_h100_80gb_hbm3:4,gpu:nvidia_h100_80gb_hbm3_3g.40gb:4
+NodeName=m2 NodeHostname=localhost NodeAddr=$address Port=$((port + 6)) Gres=gpu:1g.10gb:7,gpu:3g.40gb:2
+PartitionName=mig Nodes=m1,m2
+END
 }
 
 # What a site would write; `mixed` is left out, so that its GPUs have to be learned from the cluster.
@@ -287,7 +293,7 @@ start_daemons()
 
 start()
 {
-	auth=munge plugins='' conf='' partitions='' nodes=yes
+	auth=munge plugins='' conf='' partitions='' nodes=yes mig=''
 	while [ $# -gt 1 ]; do
 		case $1 in
 		--auth=none | --auth=munge) auth=${1#*=} ;;
@@ -295,6 +301,7 @@ start()
 		--conf=*) conf=${1#*=} ;;
 		--partition=*) partitions="$partitions ${1#*=}" ;;
 		--no-nodes) nodes=no ;;
+		--mig) mig=yes ;;
 		*) fail "unknown option $1" ;;
 		esac
 		shift

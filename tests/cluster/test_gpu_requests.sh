@@ -14,6 +14,11 @@ for request in "-N1 --gres=gpu:8" "-N1 --gres=gpu:h100:8" "-N1 --gpus=8" "-N1 --
 	contains "$out" " x h100-80gb"
 done
 
+# Slurm prints what --hint takes back as -2.
+run sbatch -H $node --sockets-per-node=1 --hint=nomultithread $full job.sh
+accepted
+silent
+
 # Slurm prints a size of zero as "0?".
 for memory in --mem=0 --mem=0G --mem-per-gpu=0 --mem-per-cpu=0 --mem=512000M --mem=600GB; do
 	run sbatch -H $node $memory $full job.sh

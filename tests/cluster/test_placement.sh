@@ -21,6 +21,7 @@ given()
 		END { if (nodes) print uneven ? "uneven" : nodes "x" gpus }'
 }
 
+printf '# both\nh1\nh2\n' >hosts
 while read -r request; do
 	case $request in '' | '#'*) continue ;; esac
 	# shellcheck disable=SC2086 # a list of words
@@ -105,6 +106,12 @@ done <<'END'
 -n128 --exclusive
 -p whole
 -p whole -N2
+--exclusive --ntasks-per-gpu=1 -N1
+--exclusive --ntasks-per-gpu=1 -n16
+# lists of nodes in a file
+-F hosts --gpus-per-node=8
+-n1 -F hosts --gpus-per-node=8
+-w ./hosts -G16
 END
 
 # only what the nodes of a list have counts

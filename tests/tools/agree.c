@@ -5,8 +5,8 @@
  * Generates jobs, with options on the command line, in #SBATCH lines and in the environment at random, and
  * compares what sbatch does with each, held, with what `p4d check` says of it: the verdict, the codes and the
  * completed plan. Pastes the fix of what was refused. A job that is judged in two ways is made as small as it
- * can be, and printed. The number of a job and the seed say what it is. Works in the current folder; sites
- * keep plans with `admin_comment = plan`.
+ * can be, and printed. The number of a job and the seed say what it is. Works in the current folder, where
+ * `hosts` is a list of nodes; sites keep plans with `admin_comment = plan`.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 enum {
 	MAX_PIECES = 64,
 	MAX_WORDS = 2 * MAX_PIECES + 16,
-	MAX_WAYS = 32,
+	MAX_WAYS = 40,
 	COMPONENTS = 2,
 	TEXT_MAX = 65536,
 	PLAN_MAX = 8192
@@ -83,6 +83,10 @@ static const aspect slurm_aspects[] = {
       "--gpus=12",
       "--exclusive",
       "--gpus-per-node=8 --gpus=16",
+      "--gres=gpu:nvidia_h100_80gb_hbm3:4",
+      "--gpus-per-node=nvidia_h100_80gb_hbm3_3g.40gb:1",
+      "--gpus=1g.10gb:1",
+      "--gres=gpu:3g.40gb:2",
       "--gpus-per-node=0"}},
     {70,
      {"--nodes=1", "--nodes=1", "--nodes=1", "--nodes=2", "--nodes=2", "--nodes=1-2", "--nodes=4",
@@ -91,19 +95,25 @@ static const aspect slurm_aspects[] = {
      {"--ntasks-per-node=8", "--ntasks-per-node=8", "--ntasks=8", "--ntasks=16", "--ntasks=1",
       "--ntasks-per-node=1", "--ntasks=2", "--ntasks-per-node=4", "--ntasks=7"}},
     {15, {"--cpus-per-task=4", "--cpus-per-task=1", "--cpus-per-task=64", "--cpus-per-task=8"}},
+    {8,
+     {"--overcommit", "--cpus-per-gpu=16", "--ntasks-per-gpu=1", "--hint=nomultithread",
+      "--threads-per-core=1", "--sockets-per-node=1"}},
     {35,
      {"--mem=0", "--mem=0", "--mem=500G", "--mem=1500G", "--mem=64G", "--mem=200000", "--mem-per-gpu=60G",
       "--mem-per-gpu=0", "--mem-per-cpu=8G", "--mem-per-cpu=0", "--mem=1T", "--mem=100M", "--mem=500000K"}},
     {60,
-     {"--partition=h100", "--partition=h100", "--partition=a100", "--partition=a100", "--partition=mixed",
-      "--partition=mixed", "--partition=strict", "--partition=strict", "--partition=warn", "--partition=warn",
-      "--partition=observe", "--partition=off", "--partition=fixing", "--partition=fixing",
-      "--partition=frozen", "--partition=lenient", "--partition=h100,a100", "--partition=a100,mixed",
-      "--partition=strict,observe"}},
+     {"--partition=h100",      "--partition=h100",       "--partition=a100",           "--partition=a100",
+      "--partition=mixed",     "--partition=mixed",      "--partition=strict",         "--partition=strict",
+      "--partition=warn",      "--partition=warn",       "--partition=observe",        "--partition=off",
+      "--partition=fixing",    "--partition=fixing",     "--partition=frozen",         "--partition=lenient",
+      "--partition=h100,a100", "--partition=a100,mixed", "--partition=strict,observe", "--partition=mig",
+      "--partition=mig",       "--partition=whole"}},
     {12,
      {"--constraint=h100", "--constraint=a100", "--constraint=h100|a100", "--constraint=[h100|a100]",
       "--constraint=h100&a100"}},
-    {8, {"--nodelist=h1", "--nodelist=h1,h2", "--nodelist=h[1-2]", "--nodelist=a1", "--nodelist=a1,h1"}},
+    {8,
+     {"--nodelist=h1", "--nodelist=h1,h2", "--nodelist=h[1-2]", "--nodelist=a1", "--nodelist=a1,h1",
+      "--nodelist=m1", "--nodelist=./hosts", "--nodefile=hosts"}},
     {8, {"--exclude=h2", "--exclude=a1", "--exclude=a[1-2]", "--exclude=h1,h2"}},
     {8, {"--exclusive", "--exclusive", "--exclusive=user"}},
     {12, {"--account=trusted", "--account=staff", "--qos=normal"}},
@@ -311,7 +321,7 @@ static void generate(job *j)
 			     : chance(2)      ? FROM_STDIN
 					      : FROM_WRAP,
 		   .components = 1};
-	if (chance(100) < 6) {
+	if (chance(100) < 12) {
 		j->components = COMPONENTS;
 		j->typed_colon = j->source == FROM_WRAP || chance(2);
 	}
@@ -568,7 +578,7 @@ static difference compare(const job *j, trial *t)
 /* Pastes the fix of a refused job before its script. One fix may lead to the next. */
 static difference paste_fixes(job *fixed, trial *t)
 {
-	for (int tries = 0; tries < 4 && t->did.refused && !t->did.by_slurm; tries++) {
+	for (int tries = 0; tries < 6 && t->did.refused && !t->did.by_slurm; tries++) {
 		char fix[sizeof(t->said.fix)], *rest = NULL;
 		if (strncmp(t->said.fix, "--", 2) != 0 || strchr(t->said.fix, '"') ||
 		    strchr(t->said.fix, '\''))

@@ -348,6 +348,8 @@ static void flags_in_the_words_of_the_job(void **state)
 	     "--nodes=3 --ntasks=6 --ntasks-per-node=2 --gpus-per-task=2"},
 	    {{.gpus_per_task = "3"}, "--nodes=3 --ntasks=12 --ntasks-per-node=4 --gpus-per-task=1"},
 	    {{.gpus_per_task = "cpu:4", .gres = "gpu:8"}, "--nodes=3 --gres=gpu:4"},
+	    {{.gpus_per_task = "2", .gres = "gpu:8"},
+	     "--nodes=3 --ntasks=6 --ntasks-per-node=2 --gpus-per-task=2 --gres=gpu:4"},
 	    {{.gpus_per_socket = "4"}, "--nodes=3 --gpus-per-node=4"},
 	};
 	char flags[400];
@@ -421,6 +423,9 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 4}, 2, 8, 4);
 	expect((p4d_job){.gpus = "h100:8", .tasks = 8, .tasks_per_node = 4, .partition = "unknown"}, 2, 4, 4);
 	expect((p4d_job){.tasks_per_gpu = 2, .gres = "gpu:4", .min_nodes = 2}, 2, 4, 8);
+	expect((p4d_job){.tasks_per_gpu = 2, .gpus = "8", .cpu = true}, 1, 16, 16);
+	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 1, .exclusive = true}, 1, 8, 8);
+	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16, .exclusive = true}, 2, 8, 8);
 	/* as slurmctld keeps a job without -N */
 	p4d_geometry open = {0};
 	p4d_job kept = {.gpus = "16", .min_nodes = 1, .tasks = 8, .tasks_per_node = 8};
