@@ -21,6 +21,7 @@ static const struct {
     {"account", P4D_SBATCH_ACCOUNT},
     {"clusters", P4D_SBATCH_CLUSTERS},
     {"constraint", P4D_SBATCH_CONSTRAINT},
+    {"cores-per-socket", P4D_SBATCH_CORES_PER_SOCKET},
     {"cpus-per-gpu", P4D_SBATCH_CPUS_PER_GPU},
     {"cpus-per-task", P4D_SBATCH_CPUS_PER_TASK},
     {"exclude", P4D_SBATCH_EXCLUDE},
@@ -44,6 +45,7 @@ static const struct {
     {"qos", P4D_SBATCH_QOS},
     {"sockets-per-node", P4D_SBATCH_SOCKETS_PER_NODE},
     {"reservation", P4D_SBATCH_RESERVATION},
+    {"threads-per-core", P4D_SBATCH_THREADS_PER_CORE},
     {"tres-per-task", P4D_SBATCH_TRES_PER_TASK},
 };
 
@@ -58,7 +60,9 @@ static bool mend(p4d_sbatch_field field, char *text)
 		return !strcmp(text, "exclusive");
 	case P4D_SBATCH_CLUSTERS: /* this one is no other */
 		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
-	case P4D_SBATCH_SOCKETS_PER_NODE: /* --hint takes it back */
+	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint takes these back */
+	case P4D_SBATCH_SOCKETS_PER_NODE:
+	case P4D_SBATCH_THREADS_PER_CORE:
 		return strcmp(text, "-2") != 0;
 	default: /* a size of zero, as in --mem=0, is printed with a unit that it does not have: "0?" */
 		if (length && text[length - 1] == '?')

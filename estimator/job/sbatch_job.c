@@ -13,12 +13,10 @@
 #include "job/sbatch.h"
 
 static const char *const field_names[P4D_SBATCH_FIELDS] = {
-    [P4D_SBATCH_CPUS_PER_GPU] = "cpus-per-gpu",
-    [P4D_SBATCH_CPUS_PER_TASK] = "cpus-per-task",
-    [P4D_SBATCH_NTASKS] = "ntasks",
-    [P4D_SBATCH_NTASKS_PER_GPU] = "ntasks-per-gpu",
-    [P4D_SBATCH_NTASKS_PER_NODE] = "ntasks-per-node",
-    [P4D_SBATCH_SOCKETS_PER_NODE] = "sockets-per-node",
+    [P4D_SBATCH_CORES_PER_SOCKET] = "cores-per-socket", [P4D_SBATCH_CPUS_PER_GPU] = "cpus-per-gpu",
+    [P4D_SBATCH_CPUS_PER_TASK] = "cpus-per-task",       [P4D_SBATCH_NTASKS] = "ntasks",
+    [P4D_SBATCH_NTASKS_PER_GPU] = "ntasks-per-gpu",     [P4D_SBATCH_NTASKS_PER_NODE] = "ntasks-per-node",
+    [P4D_SBATCH_SOCKETS_PER_NODE] = "sockets-per-node", [P4D_SBATCH_THREADS_PER_CORE] = "threads-per-core",
 };
 
 static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_t *number, p4d_error *err)
@@ -114,7 +112,32 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	job->gpus = sbatch->gpus;
 	job->gpus_per_task = sbatch->gpus_per_task;
 	job->gpus_per_socket = sbatch->gpus_per_socket;
-	job->per_node_option = sbatch->value[P4D_SBATCH_GPUS_PER_NODE] != NULL;
+	/* of both forms the last one counts, which is --gres; newer releases take only one */
+	char type[48];
+	uint32_t count;
+	job->per_node_option =
+	    sbatch->value[P4D_SBATCH_GPUS_PER_NODE] &&
+	    !(sbatch->value[P4D_SBATCH_GRES] &&
+	      p4d_gres_parse(sbatch->value[P4D_SBATCH_GRES], type, sizeof(type), &count, NULL) > 0);
+	return 0;
+}
+
+/* As sbatch does: a task for each of the sockets, cores or threads that are asked for on so many nodes. */
+static int count_tasks(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+{
+	uint32_t cores = 1, threads = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
+
+	if (read_number(sbatch, P4D_SBATCH_CORES_PER_SOCKET, &cores, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_THREADS_PER_CORE, &threads, err) < 0)
+		return -1;
+	if (job->tasks || job->tasks_per_node || job->min_nodes != job->max_nodes ||
+	    (uint64_t)sockets * cores * threads == 1)
+		return 0;
+	if (__builtin_mul_overflow(sockets, cores, &cores) ||
+	    __builtin_mul_overflow(cores, threads, &threads) ||
+	    __builtin_mul_overflow(threads, job->min_nodes, &job->tasks))
+		return p4d_fail(err, P4D_E_OVERFLOW,
+				"the tasks of these sockets and cores do not fit 32 bits");
 	return 0;
 }
 
@@ -162,6 +185,8 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
 	fit_nodes(sbatch, job);
+	if (count_tasks(sbatch, job, err) < 0)
+		return -1;
 	return read_gres(sbatch, job, err);
 }
 

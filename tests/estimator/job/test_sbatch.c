@@ -164,6 +164,30 @@ static void no_more_nodes_than_tasks(void **state)
 	}
 }
 
+/* sockets, cores and threads of a fixed number of nodes */
+static void tasks_that_sbatch_counts(void **state)
+{
+	static const struct {
+		const char *line;
+		uint32_t tasks;
+	} cases[] = {{"-N2 --sockets-per-node=2 job.sh", 4},
+		     {"-N1 --cores-per-socket=4 --threads-per-core=2 job.sh", 8},
+		     {"--sockets-per-node=2 job.sh", 0},
+		     {"-N1-2 --sockets-per-node=2 job.sh", 0},
+		     {"-N2 -n3 --sockets-per-node=2 job.sh", 3},
+		     {"-N2 --ntasks-per-node=3 --sockets-per-node=2 job.sh", 0},
+		     {"-N2 --threads-per-core=1 job.sh", 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		p4d_sbatch sbatch = {0};
+		arguments(&sbatch, cases[i].line);
+		understand(&sbatch);
+		assert_int_equal(sbatch.job.tasks, cases[i].tasks);
+		p4d_sbatch_free(&sbatch);
+	}
+}
+
 static void gpus_are_in_the_words_of_gres(void **state)
 {
 	p4d_sbatch sbatch = {0};
@@ -176,6 +200,11 @@ static void gpus_are_in_the_words_of_gres(void **state)
 	assert_string_equal(sbatch.job.gpus, "gpu:8");
 	assert_string_equal(sbatch.job.gpus_per_task, "gpu:h100:1,gres/gpu:2");
 	assert_string_equal(sbatch.job.gpus_per_socket, "gpu:2");
+	assert_true(sbatch.job.per_node_option);
+	p4d_sbatch_free(&sbatch);
+	arguments(&sbatch, "--gpus-per-node=8 --gres=gpu job.sh");
+	understand(&sbatch);
+	assert_false(sbatch.job.per_node_option);
 	p4d_sbatch_free(&sbatch);
 }
 
@@ -543,6 +572,7 @@ int main(void)
 	    cmocka_unit_test(finds_the_script_behind_the_options),
 	    cmocka_unit_test(reads_what_decides_where_a_job_runs),
 	    cmocka_unit_test(no_more_nodes_than_tasks),
+	    cmocka_unit_test(tasks_that_sbatch_counts),
 	    cmocka_unit_test(gpus_are_in_the_words_of_gres),
 	    cmocka_unit_test(exclusive_counts_only_when_the_node_is_not_shared),
 	    cmocka_unit_test(names_may_be_abbreviated),
