@@ -8,7 +8,8 @@
 #include "cost/cost.h"
 #include "search/search_internal.h"
 
-/* A layout with a lower bound this much above the least has seldom been among the best. */
+/* A layout with a lower bound this much above the least has seldom been the best, or among the best. */
+#define BEST_SLACK 1.05
 #define USUAL_SLACK 1.25
 
 /* The ranking where there is no step time, and of layouts that use as much memory: the simpler one. */
@@ -193,7 +194,8 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 {
 	size_t count;
 
-	if (!search(request, space, USUAL_SLACK, found, room, &count, counts))
+	if ((room > 1 || !search(request, space, BEST_SLACK, found, room, &count, counts)) &&
+	    !search(request, space, USUAL_SLACK, found, room, &count, counts))
 		search(request, space, INFINITY, found, room, &count, counts);
 	if (!count && counts && counts->considered && !counts->smallest.device_bytes)
 		find_smallest(request, space, counts);

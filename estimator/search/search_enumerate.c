@@ -277,6 +277,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->any = w->lean = false;
 	w->slack = slack;
 	w->skipped = false;
+	w->split_pp = 0;
 	w->least = INFINITY;
 	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
 	memset(&w->cache, 0, sizeof(w->cache));
