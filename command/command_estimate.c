@@ -148,6 +148,7 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 	j.safe = subject->policy.safe;
 	j.limit = p4d_site_policy_limit(&subject->policy, j.layout.framework);
 	judge_memory(subject, &asked, &j);
+	p4d_subject_say_precision(subject, &subject->request);
 	judge_host_memory(subject, &j);
 	const p4d_picture picture = {line->svg, subject->model, &j.layout, subject->capacity.gpu,
 				     j.safe,    j.limit};

@@ -283,6 +283,7 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	if (describe(subject, &p->found[0], &d, err) < 0)
 		return -1;
 	p->timed = d.timed.known;
+	p4d_subject_say_precision(subject, &p->found[0].request);
 	if (!p->timed && gpu && p4d_on_gpu(d.layout.device))
 		p4d_subject_say(subject, P4D_E_NO_RATES, "",
 				"no performance data for %s: layouts are ranked by memory and communication, "

@@ -175,6 +175,7 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 	    p4d_report_time_step(&s->layout, gpu, &s->timed, err) < 0)
 		return -1;
 	s->safe = subject->policy.safe;
+	p4d_subject_say_precision(subject, &subject->request);
 	s->limit = p4d_site_policy_limit(&subject->policy, s->layout.framework);
 	const p4d_picture picture = {line->svg, subject->model, &s->layout, subject->capacity.gpu,
 				     s->safe,   s->limit};

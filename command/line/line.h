@@ -92,6 +92,9 @@ uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
 void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Says so where the GPU lacks the precision of a complete request. */
+void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);
+
 /* The flags that reproduce a complete request: what the user set and the layout chosen. */
 const char *p4d_subject_flags(const p4d_request *request, const char *prefix, char *buf, size_t size);
 /* The same with the GPUs, as a command. */

@@ -24,6 +24,14 @@ void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const
 	va_end(args);
 }
 
+void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request)
+{
+	char text[200];
+
+	if (p4d_guard_lacks_precision(request, subject->capacity.gpu, text, sizeof(text)))
+		p4d_subject_say(subject, P4D_E_PRECISION, "--precision=fp16", "%s", text);
+}
+
 static int resolve_model(p4d_subject *subject, p4d_error *err)
 {
 	p4d_request *request = &subject->request;

@@ -70,6 +70,19 @@ const p4d_gpu *p4d_gpu_find(const p4d_gpus *gpus, const char *name, unsigned *am
 	return least;
 }
 
+int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision)
+{
+	static const struct {
+		const char *precision;
+		int sm;
+	} begins[] = {{"bf16", 80}, {"fp8", 89}};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (gpu->sm && gpu->sm < begins[i].sm && !strcmp(precision, begins[i].precision))
+			return begins[i].sm;
+	return 0;
+}
+
 bool p4d_gpu_is_mig(const p4d_gpu *gpu)
 {
 	/* "3g.40gb": slices of the processor, and memory */

@@ -73,6 +73,12 @@ int p4d_gpus_own(p4d_gpus *gpus, p4d_error *err);
 
 void p4d_gpus_free(p4d_gpus *gpus);
 
+/*
+ * The compute capability (80 for 8.0) from which NVIDIA's matrix units have a precision, if this GPU lacks
+ * it: bf16 came with Ampere, fp8 with Ada and Hopper. 0: it has it, or nothing is known.
+ */
+int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
+
 /* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
 bool p4d_gpu_is_mig(const p4d_gpu *gpu);
 

@@ -66,6 +66,9 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
  */
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
 
+/* Whether the GPU lacks the precision of a complete request (P4D_E_PRECISION), and the message. */
+bool p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
+
 /* The policy for a job. geometry: NULL when it is not known (yet). */
 p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);
 

@@ -114,6 +114,31 @@ static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 	return 0;
 }
 
+bool p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size)
+{
+	char precision[16];
+
+	p4d_request_choice_name(P4D_PRECISION, request->value[P4D_PRECISION], precision, sizeof(precision));
+	const int from = gpu && p4d_on_gpu(request->value[P4D_DEVICE]) ? p4d_gpu_lacks(gpu, precision) : 0;
+	if (from)
+		snprintf(buf, size,
+			 "%s (compute capability %d.%d) has no %s, which begins with %d.%d: emulated, it is "
+			 "several times slower than fp16",
+			 gpu->name, gpu->sm / 10, gpu->sm % 10, precision, from / 10, from % 10);
+	return from;
+}
+
+static void say_precision(const p4d_request *request, p4d_verdict *v)
+{
+	char text[200];
+
+	if (!p4d_guard_lacks_precision(request, v->geometry.gpu, text, sizeof(text)))
+		return;
+	v->action = P4D_WARN;
+	p4d_message *message = p4d_verdict__say(v, P4D_E_PRECISION, "%s", text);
+	snprintf(message->fix, sizeof(message->fix), "--p4d-precision=fp16");
+}
+
 static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_script *script, p4d_error *err)
 {
 	char flags[400];
@@ -253,7 +278,10 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0 ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
-	return check_tasks(job, v, &script, err) < 0 || check_script(request, v, &script, err) < 0 ? -1 : 0;
+	if (check_tasks(job, v, &script, err) < 0 || check_script(request, v, &script, err) < 0)
+		return -1;
+	say_precision(request, v);
+	return 0;
 }
 
 int p4d_guard__judge_unmodelled(const p4d_request *request, const char *program, p4d_verdict *v,

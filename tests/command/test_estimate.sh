@@ -85,3 +85,14 @@ says "--ffn" "--heads"
 exits 6 p4d estimate --model custom --layers 65536 --hidden 1048576 --ffn 8388608 --heads 65536 --vocab 16777216 \
 	--seq-len 134217728 --micro-batch 65536 --gpu h100
 says "layers, hidden"
+
+# a precision that the GPU does not have is said, and the fix is accepted
+exits 0 p4d estimate --model llama3.2-1b --gpu v100-32gb --gpus-per-node 1 --seq-len 2048
+says "[P4D116] v100-32gb (compute capability 7.0) has no bf16, which begins with 8.0"
+fix=$(fix)
+exits 0 p4d estimate --model llama3.2-1b --gpu v100-32gb --gpus-per-node 1 --seq-len 2048 $fix
+silent
+exits 0 p4d plan --model llama3.2-1b --gpu v100-32gb --gpus-per-node 1 --seq-len 2048
+says "[P4D116]"
+exits 0 p4d estimate --model llama3.2-1b --gpu a100-80gb --gpus-per-node 1 --seq-len 2048
+silent

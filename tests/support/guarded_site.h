@@ -12,6 +12,7 @@
 	"mode = enforce\n" \
 	"partition h100 { gpu = \"h100-80gb\"\n default = true\n gpus_per_node = 8 }\n" \
 	"partition a100 { gpu = \"a100-40gb\"\n gpus_per_node = 8 }\n" \
+	"partition v100 { gpu = \"v100-32gb\"\n gpus_per_node = 8 }\n" \
 	"partition mixed { gpu = {\"h100-80gb\", \"a100-40gb\"} }\n" \
 	"partition watched { gpu = \"h100-80gb\"\n mode = observe }\n" \
 	"partition warned { gpu = \"h100-80gb\"\n mode = warn }\n" \

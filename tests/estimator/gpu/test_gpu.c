@@ -64,7 +64,10 @@ static void every_gpu_is_there(void **state)
 	    {"l4-24gb", 22.0, 23034, 121},          {"a10-24gb", 22.2, 23028, 125},
 	    {"a40-48gb", 44.3, 46068, 150},         {"rtx4090-24gb", 23.64, 24564, 165},
 	    {"mi250x-64gb", 63.98, 65520, 191.5},   {"mi300x-192gb", 191.98, 196592, 1307},
-	    {"h800-80gb", 79.1, 81559, 989},
+	    {"h800-80gb", 79.1, 81559, 989},        {"b300-288gb", 267.69, 275040, 2250},
+	    {"gb300-288gb", 276.5, 284208, 2500},   {"rtx-pro-6000-96gb", 94.97, 97887, 503.8},
+	    {"rtxa6000-48gb", 47.54, 49140, 154.8}, {"rtx5090-32gb", 31.36, 32607, 209.5},
+	    {"mi325x-256gb", 255.98, 0, 1307},      {"mi355x-288gb", 287.98, 0, 2500},
 	};
 	(void)state;
 
@@ -135,6 +138,16 @@ static void names_of_slurm(void **state)
 	    {"nvidia_gh200_480gb", "gh200-96gb", 1},
 	    {"b200", "b200-180gb", 1},
 	    {"gb200", "gb200-186gb", 1},
+	    {"b300", "b300-288gb", 1},
+	    {"NVIDIA B300 SXM6 AC", "b300-288gb", 1},
+	    {"nvidia_gb300", "gb300-288gb", 1},
+	    {"rtx pro 6000", "rtx-pro-6000-96gb", 1},
+	    {"nvidia_rtx_pro_6000_blackwell_server_edition", "rtx-pro-6000-96gb", 1},
+	    {"a6000", "rtxa6000-48gb", 1},
+	    {"nvidia_rtx_a6000", "rtxa6000-48gb", 1},
+	    {"nvidia_geforce_rtx_5090", "rtx5090-32gb", 1},
+	    {"amd_instinct_mi325x", "mi325x-256gb", 1},
+	    {"mi355x", "mi355x-288gb", 1},
 	    {"v100", "v100-16gb", 2},
 	    {"tesla_v100", "v100-16gb", 2},
 	    {"Tesla V100-SXM2-32GB", "v100-32gb", 1},
@@ -151,6 +164,24 @@ static void names_of_slurm(void **state)
 			fail_msg("%s: %s, %u candidates", cases[i].asked, gpu ? gpu->name : "unknown",
 				 ambiguous);
 	}
+}
+
+/* Matrix units of NVIDIA GPUs; of others it is not known. */
+static void precisions(void **state)
+{
+	static const struct {
+		const char *gpu, *precision;
+		int from; /* 0: it has it */
+	} cases[] = {
+	    {"v100-32gb", "bf16", 80}, {"v100-32gb", "fp16", 0}, {"a100-80gb", "bf16", 0},
+	    {"a100-80gb", "fp8", 89},  {"l40s-48gb", "fp8", 0},  {"h100-80gb", "fp8", 0},
+	    {"b300-288gb", "fp8", 0},  {"v100-16gb", "fp32", 0}, {"mi300x-192gb", "bf16", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(p4d_gpu_lacks(p4d_gpu_find(&gpus, cases[i].gpu, NULL), cases[i].precision),
+				 cases[i].from);
 }
 
 static void slices(void **state)
@@ -324,10 +355,15 @@ static void least_row(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_gpu_is_there), cmocka_unit_test(table_is_sound),
-	    cmocka_unit_test(names_of_slurm),     cmocka_unit_test(slices),
-	    cmocka_unit_test(unknown_names),      cmocka_unit_test(bad_tables),
-	    cmocka_unit_test(built_in_table),     cmocka_unit_test(rates),
+	    cmocka_unit_test(every_gpu_is_there),
+	    cmocka_unit_test(table_is_sound),
+	    cmocka_unit_test(names_of_slurm),
+	    cmocka_unit_test(slices),
+	    cmocka_unit_test(precisions),
+	    cmocka_unit_test(unknown_names),
+	    cmocka_unit_test(bad_tables),
+	    cmocka_unit_test(built_in_table),
+	    cmocka_unit_test(rates),
 	    cmocka_unit_test(least_row),
 	};
 

@@ -30,6 +30,23 @@ static void open_flags_are_completed(void **state)
 	expect_verified(*state, t);
 }
 
+/* It runs, slowly: a warning, with what is faster. */
+static void a_precision_that_the_gpu_lacks(void **state)
+{
+	static const char layout[] =
+	    MODEL_13B "layers=8 tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=p4d ";
+	trial *t = submit(*state, ON("v100", 1), layout);
+
+	expect(t, P4D_WARN, P4D_E_PRECISION);
+	assert_non_null(strstr(t->text, "v100-32gb (compute capability 7.0) has no bf16, which begins with 8.0"));
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-precision=fp16");
+	expect_verified(*state, t);
+	t = submit(*state, ON("v100", 1),
+		   MODEL_13B "layers=8 tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=p4d "
+			     "precision=fp16");
+	expect(t, P4D_PASS, P4D_OK);
+}
+
 static void one_rank_on_mig(void **state)
 {
 	static const char model[] = MODEL_13B "layers=2 micro-batch=1";
@@ -384,6 +401,7 @@ int main(void)
 	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),
 	    cmocka_unit_test(open_flags_are_completed),
+	    cmocka_unit_test(a_precision_that_the_gpu_lacks),
 	    cmocka_unit_test(one_rank_on_mig),
 	    cmocka_unit_test(refusals_have_a_fix_that_works),
 	    cmocka_unit_test(a_refusal_names_the_numbers),
