@@ -13,6 +13,7 @@ int p4d_command_estimate(const p4d_line *line, p4d_error *err);
 int p4d_command_plan(const p4d_line *line, p4d_error *err);
 int p4d_command_simulate(const p4d_line *line, p4d_error *err);
 int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
+int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err);
 int p4d_command_job(const p4d_line *line, p4d_error *err);
 int p4d_command_conf(const p4d_line *line, p4d_error *err);
 int p4d_command_models(const p4d_line *line, p4d_error *err);
@@ -20,4 +21,4 @@ int p4d_command_gpus(const p4d_line *line, p4d_error *err);
 int p4d_command_explain(const p4d_line *line, p4d_error *err);
 int p4d_command_dump_features(const p4d_line *line, p4d_error *err);
 
-extern const char p4d_check_options[];
+extern const char p4d_check_options[], p4d_read_options[];

@@ -16,7 +16,7 @@ libp4dcommand_la_SOURCES = \
 	command/validate/command_validate_step.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
 	command/data/command_data.h command/data/command_data.c \
-	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c \
+	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \
 	command/command_list.c command/command_explain.c command/command_simulate.c
 libp4dcommand_la_CPPFLAGS = $(AM_CPPFLAGS) $(SMARTCOLS_CFLAGS) $(JSONC_CFLAGS)
 libp4dcommand_la_LIBADD = $(SMARTCOLS_LIBS) $(JSONC_LIBS)

@@ -67,6 +67,11 @@ libp4dcore_la_SOURCES = \
 	estimator/job/job_limits.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c \
+	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
+	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
+	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c \
+	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c \
+	estimator/reader/read_megatron.c estimator/reader/read_trainer.c estimator/reader/read_files.h estimator/reader/read_files.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \

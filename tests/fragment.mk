@@ -24,6 +24,7 @@ unit_tests = \
 	tests/estimator/job/test_sbatch \
 	tests/estimator/job/test_export \
 	tests/estimator/job/test_script \
+	tests/estimator/shell/test_shell \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
 	tests/estimator/schedule/test_schedule_kinds \
@@ -156,6 +157,7 @@ command_tests = \
 	tests/command/test_data.sh \
 	tests/command/test_estimate.sh \
 	tests/command/test_job.sh \
+	tests/command/test_read.sh \
 	tests/command/test_lists.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh \
@@ -219,7 +221,7 @@ endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
 fuzzers = tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model \
-	tests/fuzz/fuzz_plan tests/fuzz/fuzz_sbatch
+	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_sbatch
 if HAVE_SLURM
 fuzzers += tests/fuzz/fuzz_environment
 endif
@@ -243,6 +245,7 @@ tests_fuzz_fuzz_join_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_manifest_LDADD = $(fuzz_LDADD) $(XXHASH_LIBS)
 tests_fuzz_fuzz_model_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_plan_LDADD = $(fuzz_LDADD)
+tests_fuzz_fuzz_reader_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_safetensors_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_sbatch_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_settings_LDADD = $(fuzz_LDADD)

@@ -24,7 +24,7 @@ check() # NAME COMMAND...
 }
 
 c_files() { find estimator command plugin runtime man tests -name '*.[ch]'; }
-sh_files() { echo demo check .ci/run .ci/sbom tests/gpu/run tests/gpu/pack && find tests -name '*.sh'; }
+sh_files() { echo demo check .ci/run .ci/sbom tests/gpu/run tests/gpu/pack && find tests -name '*.sh' ! -path 'tests/data/*'; }
 texts()
 {
 	find . -maxdepth 1 -name '*.md'

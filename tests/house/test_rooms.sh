@@ -4,7 +4,9 @@
 # one further down. A room that is missing here is an error, too.
 rooms='
 estimator/base        text, numbers, files, errors
+estimator/shell       bash scripts, read as bash would run them
 estimator/request     what was asked for, and the layout it means
+estimator/reader      what a job script says about its training
 estimator/model       model files
 estimator/gpu         the table of GPUs
 estimator/site        p4d.conf

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What p4d reads from a job script, and where each value stands. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "job/sbatch.h"
+#include "reader/read_files.h"
+#include "reader/reader.h"
+#include "report/report.h"
+
+const char p4d_read_options[] =
+    "\n  --json  as JSON\n\n"
+    "ARGS are those that sbatch would hand to the script. Nothing of the script is executed.";
+
+enum { MEMORY = 4 << 20 };
+
+/* What the script is read with. */
+typedef struct reader_context {
+	p4d_read_files files;
+	p4d_sbatch sbatch;
+	char number[32];
+} reader_context;
+
+/* Variables that Slurm sets from options of the job, as they were typed. */
+static const struct {
+	const char *name;
+	p4d_sbatch_field field;
+} of_job[] = {
+    {"SLURM_NNODES", P4D_SBATCH_NODES},
+    {"SLURM_JOB_NUM_NODES", P4D_SBATCH_NODES},
+    {"SLURM_NTASKS", P4D_SBATCH_NTASKS},
+    {"SLURM_NPROCS", P4D_SBATCH_NTASKS},
+    {"SLURM_NTASKS_PER_NODE", P4D_SBATCH_NTASKS_PER_NODE},
+    {"SLURM_TASKS_PER_NODE", P4D_SBATCH_NTASKS_PER_NODE},
+    {"SLURM_GPUS_PER_NODE", P4D_SBATCH_GPUS_PER_NODE},
+    {"SLURM_GPUS_ON_NODE", P4D_SBATCH_GPUS_PER_NODE},
+    {"SLURM_GPUS", P4D_SBATCH_GPUS},
+    {"SLURM_CPUS_PER_TASK", P4D_SBATCH_CPUS_PER_TASK},
+    {"SLURM_JOB_PARTITION", P4D_SBATCH_PARTITION},
+};
+
+/* "h100:8" and "8" are 8; "2-4" is not known. */
+static const char *count_of(reader_context *c, const char *text)
+{
+	const char *digits = strrchr(text, ':');
+
+	digits = digits ? digits + 1 : text;
+	if (!*digits || strspn(digits, "0123456789") != strlen(digits))
+		return p4d_shell_later;
+	snprintf(c->number, sizeof(c->number), "%s", digits);
+	return c->number;
+}
+
+static const char *variable(void *context, const char *name)
+{
+	reader_context *c = context;
+
+	for (size_t i = 0; i < sizeof(of_job) / sizeof(of_job[0]); i++) {
+		if (strcmp(of_job[i].name, name) != 0)
+			continue;
+		const char *value = c->sbatch.value[of_job[i].field];
+		if (!value)
+			return p4d_shell_later;
+		return of_job[i].field == P4D_SBATCH_PARTITION ? value : count_of(c, value);
+	}
+	return !strncmp(name, "SLURM_", 6) ? p4d_shell_later : getenv(name);
+}
+
+static const char *file(void *context, const char *path, size_t *length)
+{
+	reader_context *c = context;
+
+	return p4d_read_files_open(&c->files, path, length);
+}
+
+static const char *place(const char *from, uint32_t line, char *buf, size_t size)
+{
+	if (line)
+		snprintf(buf, size, "%s:%" PRIu32, from, line);
+	else
+		snprintf(buf, size, "%s", from);
+	return buf;
+}
+
+static void add(struct json_object *to, const char *key, struct json_object *value)
+{
+	json_object_object_add(to, key, value);
+}
+
+static struct json_object *json_value(const p4d_option_info *info, const char *text)
+{
+	if (info->kind != P4D_INTEGER_KIND || strspn(text, "0123456789") != strlen(text))
+		return json_object_new_string(text);
+	return json_object_new_uint64(strtoull(text, NULL, 10));
+}
+
+static void print_json(const p4d_reading *r)
+{
+	struct json_object *answer = json_object_new_object(), *options = json_object_new_object(),
+			   *defaults = json_object_new_object(), *unknown = json_object_new_array();
+	char from[PATH_MAX + 16];
+
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
+		const p4d_read_value *v = &r->value[i];
+		struct json_object *value;
+		if (!v->file)
+			continue;
+		if (r->by_default[i]) {
+			add(defaults, info->name, json_value(info, v->text));
+			continue;
+		}
+		value = json_object_new_object();
+		add(value, "value", json_value(info, v->text));
+		add(value, "from", json_object_new_string(place(v->file, v->line, from, sizeof(from))));
+		add(options, info->name, value);
+	}
+	for (unsigned i = 0; i < r->unknowns; i++) {
+		struct json_object *entry = json_object_new_object();
+		add(entry, "name", json_object_new_string(r->unknown[i].name));
+		add(entry, "why", json_object_new_string(r->unknown[i].why));
+		json_object_array_add(unknown, entry);
+	}
+	add(answer, "framework", r->reader ? json_object_new_string(p4d_reading_framework(r)) : NULL);
+	add(answer, "program", r->reader ? json_object_new_string(r->program) : NULL);
+	add(answer, "from",
+	    r->reader ? json_object_new_string(place(r->file, r->line, from, sizeof(from))) : NULL);
+	add(answer, "options", options);
+	add(answer, "defaults", defaults);
+	add(answer, "unknown", unknown);
+	add(answer, "incomplete", r->incomplete ? json_object_new_string(r->incomplete) : NULL);
+	p4d_report_json_print(answer, NULL);
+}
+
+static void print_values(const p4d_reading *r, bool by_default)
+{
+	char from[PATH_MAX + 16];
+
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_read_value *v = &r->value[i];
+		if (v->file && r->by_default[i] == by_default)
+			printf("  %-20s %-14s %s\n", p4d_request_option_info((p4d_option)i)->name, v->text,
+			       by_default ? "" : place(v->file, v->line, from, sizeof(from)));
+	}
+}
+
+static void print_text(const p4d_reading *r, const char *name)
+{
+	char from[PATH_MAX + 16];
+
+	if (!r->reader)
+		printf("%s: no training that p4d knows%s%s\n", name,
+		       r->incomplete ? "; not read to its end: " : "", r->incomplete ? r->incomplete : "");
+	else
+		printf("%s: %s (%s), started at %s%s\n\n", name, r->program, p4d_reading_framework(r),
+		       place(r->file, r->line, from, sizeof(from)),
+		       r->certain ? "" : ", if a test allows that p4d cannot decide");
+	if (!r->reader)
+		return;
+	print_values(r, false);
+	puts("\nNot in the script, so as the program does by default:\n");
+	print_values(r, true);
+	if (r->unknowns || r->incomplete)
+		puts("\nNot known:\n");
+	for (unsigned i = 0; i < r->unknowns; i++)
+		printf("  %-20s %s\n", r->unknown[i].name, r->unknown[i].why);
+	if (r->incomplete)
+		printf("  %-20s %s\n", "the rest", r->incomplete);
+}
+
+static int usage(p4d_error *err, const char *text)
+{
+	p4d_fail(err, P4D_E_USAGE, "%s", text);
+	return p4d_fix(err, "p4d help read");
+}
+
+/* A script that p4d cannot read is no error: the answer says so. */
+static int read_job(const char *path, char *const *arguments, bool json, p4d_error *err)
+{
+	reader_context context = {.files = {.count = 0}};
+	char directory[PATH_MAX], *memory = malloc(MEMORY);
+	p4d_reading *reading = malloc(sizeof(*reading));
+	size_t length;
+	unsigned components;
+	int status = -1;
+	const char *text = p4d_read_files_open(&context.files, path, &length);
+
+	if (!memory || !reading) {
+		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the job script");
+	} else if (!text) {
+		p4d_fail(err, P4D_E_IO, "job script %.200s: %s", path,
+			 errno ? strerror(errno) : "not a regular file of at most 1 MiB");
+	} else {
+		p4d_error unread;
+		if (p4d_sbatch_script(&context.sbatch, text, length, 0, &components, &unread) < 0) {
+			p4d_sbatch_free(&context.sbatch);
+			context.sbatch = (p4d_sbatch){0};
+		}
+		const p4d_shell_host host = {&context, variable, file, NULL};
+		const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
+		p4d_reader_read(reading, &host, &limits, path, text, length, (const char *const *)arguments,
+				getcwd(directory, sizeof(directory)));
+		json ? print_json(reading) : print_text(reading, path);
+		status = 0;
+	}
+	p4d_sbatch_free(&context.sbatch);
+	p4d_read_files_free(&context.files);
+	free(reading);
+	free(memory);
+	return status;
+}
+
+int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_error *err)
+{
+	bool json = false;
+	int i = 1;
+
+	for (; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			p4d_line_help(self);
+			return 0;
+		}
+		if (strcmp(argv[i], "--json") != 0)
+			return usage(err, "p4d read takes no options but --json, before the script");
+		json = true;
+	}
+	if (i == argc)
+		return usage(err, "no job script given");
+	/* as users type it, too: behind the script */
+	if (argc > i + 1 && !strcmp(argv[argc - 1], "--json")) {
+		json = true;
+		argv[--argc] = NULL;
+	}
+	errno = 0;
+	return read_job(argv[i], argv + i + 1, json, err);
+}

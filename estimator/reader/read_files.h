@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+/*
+ * Files that a job script is read with: regular ones, of a bounded size, read as the user. Zero before use.
+ * For p4d_shell_host.file; the text stays until p4d_read_files_free.
+ */
+enum { P4D_READ_FILE_BYTES = 1 << 20, P4D_READ_FILES = 16 };
+
+typedef struct p4d_read_files {
+	char *text[P4D_READ_FILES];
+	size_t count;
+} p4d_read_files;
+
+/* NULL: none that can be read, or too many. */
+const char *p4d_read_files_open(p4d_read_files *files, const char *path, size_t *length);
+void p4d_read_files_free(p4d_read_files *files);

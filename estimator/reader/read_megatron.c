@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of Megatron-LM's programs (megatron/training/arguments.py of Megatron-LM core_v0.16). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reader/reader_internal.h"
+
+enum {
+	LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
+	GROUPS = P4D_READ_EXTRA(1),
+	GROUPED = P4D_READ_EXTRA(2),
+	GRANULARITY = P4D_READ_EXTRA(3),
+	MODULES = P4D_READ_EXTRA(4),
+	QKV_BIAS = P4D_READ_EXTRA(5),
+	TOKENIZER_VOCAB = P4D_READ_EXTRA(6),
+};
+
+static const char *const norms[] = {"RMSNorm", "rmsnorm", "LayerNorm", "layernorm", NULL};
+static const char *const positions[] = {"rope", "rope", "learned_absolute", "learned", NULL};
+static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
+				       "auto",  "flash", "local", "unfused", NULL};
+static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", NULL};
+static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
+
+static const p4d_read_argument arguments[] = {
+    {"--tensor-model-parallel-size", P4D_TP, NULL, NULL},
+    {"--pipeline-model-parallel-size", P4D_PP, NULL, NULL},
+    {"--context-parallel-size", P4D_CP, NULL, NULL},
+    {"--cp-comm-type", P4D_CP_COMM, NULL, cp_comm},
+    {"--num-virtual-stages-per-pipeline-rank", P4D_VPP, NULL, NULL},
+    {"--num-layers-per-virtual-pipeline-stage", LAYERS_PER_CHUNK, NULL, NULL},
+    {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
+    {"--use-distributed-optimizer", P4D_OPTIMIZER_SHARDING, "on", NULL},
+    {"--micro-batch-size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--eval-micro-batch-size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
+    {"--global-batch-size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--seq-length", P4D_SEQ_LEN, NULL, NULL},
+    {"--encoder-seq-length", P4D_SEQ_LEN, NULL, NULL},
+    {"--num-layers", P4D_LAYERS, NULL, NULL},
+    {"--hidden-size", P4D_HIDDEN, NULL, NULL},
+    {"--ffn-hidden-size", P4D_FFN, NULL, NULL},
+    {"--num-attention-heads", P4D_HEADS, NULL, NULL},
+    {"--group-query-attention", GROUPED, "on", NULL},
+    {"--num-query-groups", GROUPS, NULL, NULL},
+    {"--kv-channels", P4D_HEAD_DIM, NULL, NULL},
+    {"--vocab-size", TOKENIZER_VOCAB, NULL, NULL},
+    {"--padded-vocab-size", TOKENIZER_VOCAB, NULL, NULL},
+    {"--max-position-embeddings", P4D_MAX_SEQ_LEN, NULL, NULL},
+    {"--position-embedding-type", P4D_POSITIONS, NULL, positions},
+    {"--use-rotary-position-embeddings", P4D_POSITIONS, "rope", NULL},
+    {"--rotary-base", P4D_ROPE_THETA, NULL, NULL},
+    {"--normalization", P4D_NORM, NULL, norms},
+    {"--norm-epsilon", P4D_NORM_EPSILON, NULL, NULL},
+    {"--swiglu", P4D_GLU, "on", NULL},
+    {"--untie-embeddings-and-output-weights", P4D_TIED, "off", NULL},
+    {"--disable-bias-linear", P4D_BIAS, "none", NULL},
+    {"--add-qkv-bias", QKV_BIAS, "on", NULL},
+    {"--qk-layernorm", P4D_QK_NORM, "on", NULL},
+    {"--bf16", P4D_PRECISION, "bf16", NULL},
+    {"--fp16", P4D_PRECISION, "fp16", NULL},
+    {"--recompute-activations", P4D_RECOMPUTE, "selective", NULL},
+    {"--recompute-granularity", GRANULARITY, NULL, NULL},
+    {"--recompute-modules", MODULES, NULL, NULL},
+    {"--attention-backend", P4D_ATTENTION, NULL, backends},
+    {"--use-flash-attn", P4D_ATTENTION, "flash", NULL},
+    {"--cross-entropy-loss-fusion", P4D_CROSS_ENTROPY, "fused", NULL},
+    {"--no-bias-swiglu-fusion", P4D_SWIGLU, "unfused", NULL},
+    {"--no-gradient-accumulation-fusion", P4D_TE_WGRAD, "off", NULL},
+    {"--hidden-dropout", P4D_DROPOUT, NULL, dropouts},
+    {"--num-experts", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--multi-latent-attention", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp8-format", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--fp8-hybrid", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp4-format", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--squared-relu", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use-megatron-fsdp", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--spec", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--yaml-cfg", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* What its arguments mean if they are not there. */
+static const p4d_read_default defaults[] = {
+    {P4D_FRAMEWORK, "megatron"},
+    {P4D_MODEL, "custom"},
+    {P4D_TP, "1"},
+    {P4D_PP, "1"},
+    {P4D_CP, "1"},
+    {P4D_SEQUENCE_PARALLEL, "off"},
+    {P4D_OPTIMIZER_SHARDING, "off"},
+    {P4D_NORM, "layernorm"},
+    {P4D_GLU, "off"},
+    {P4D_TIED, "on"},
+    {P4D_POSITIONS, "learned"},
+    {P4D_BIAS, "all"},
+    {P4D_QK_NORM, "off"},
+    {P4D_PRECISION, "fp32"},
+    {P4D_DROPOUT, "on"},
+    {P4D_RECOMPUTE, "none"},
+    {P4D_CROSS_ENTROPY, "unfused"},
+    {0, NULL},
+};
+
+/* An option with a value, typed or a default of Megatron-LM. */
+static bool is(const p4d_reading *r, p4d_option option, const char *value)
+{
+	return p4d_reader__set(&r->value[option]) && !strcmp(r->value[option].text, value);
+}
+
+static p4d_read_value *extra(p4d_reading *r, int what)
+{
+	return &r->extra[what - (int)P4D_OPTIONS];
+}
+
+static void finish_recomputation(p4d_reading *r)
+{
+	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
+
+	if (!strcmp(granularity->text, "full"))
+		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "full");
+	else if (p4d_reader__set(granularity) &&
+		 (!p4d_reader__set(modules) || !strcmp(modules->text, "core_attn")))
+		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "selective");
+	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "mlp"))
+		p4d_reader__put(r, P4D_RECOMPUTE, modules, "mlp");
+	else if (p4d_reader__set(granularity))
+		p4d_reader__unknown(r, "recompute", "--recompute-modules %.60s is not modelled",
+				    modules->text);
+}
+
+static void finish(p4d_reading *r)
+{
+	const p4d_read_value *chunk = extra(r, LAYERS_PER_CHUNK), *groups = extra(r, GROUPS);
+	const uint64_t layers = p4d_reader__number(&r->value[P4D_LAYERS]),
+		       pp = p4d_reader__number(&r->value[P4D_PP]), per_chunk = p4d_reader__number(chunk),
+		       hidden = p4d_reader__number(&r->value[P4D_HIDDEN]),
+		       vocab = p4d_reader__number(extra(r, TOKENIZER_VOCAB));
+
+	if (per_chunk && layers && pp && layers % (pp * per_chunk) == 0)
+		p4d_reader__put(r, P4D_VPP, chunk, "%" PRIu64, layers / pp / per_chunk);
+	else if (p4d_reader__set(chunk))
+		p4d_reader__unknown(r, "vpp", "%s layers, %s stages and %s layers in a chunk do not divide",
+				    r->value[P4D_LAYERS].text, r->value[P4D_PP].text, chunk->text);
+	if (p4d_reader__set(extra(r, GROUPED)) && p4d_reader__set(groups))
+		p4d_reader__put(r, P4D_KV_HEADS, groups, "%s", groups->text);
+	else if (p4d_reader__set(groups))
+		p4d_reader__unknown(r, "kv-heads",
+				    "--num-query-groups without --group-query-attention has no effect");
+	if (!p4d_reader__set(&r->value[P4D_FFN]) && hidden && is(r, P4D_GLU, "off"))
+		p4d_reader__put_default(r, P4D_FFN, "%" PRIu64, 4 * hidden);
+	if (p4d_reader__set(extra(r, QKV_BIAS)) && is(r, P4D_BIAS, "none"))
+		p4d_reader__put(r, P4D_BIAS, extra(r, QKV_BIAS), "qkv");
+	if (vocab)
+		p4d_reader__put(r, P4D_VOCAB, extra(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
+	else if (!p4d_reader__set(&r->value[P4D_VOCAB]))
+		p4d_reader__unknown(r, "vocab", "it is the tokenizer's; --vocab-size is not given");
+	finish_recomputation(r);
+}
+
+const p4d_reader p4d_reader__megatron = {
+    .framework = "megatron",
+    .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py"},
+    .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"},
+    .arguments = arguments,
+    .defaults = defaults,
+    .finish = finish,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "request/request.h"
+#include "shell/shell.h"
+
+/*
+ * What a job script says about the training it starts, without a word about p4d: the options of p4d that mean
+ * the same as the arguments of its program. Nothing is executed, and nothing is guessed: what cannot be read
+ * is listed with the reason.
+ */
+
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 8 };
+
+typedef struct p4d_read_value {
+	char text[128];   /* as p4d's option would be typed */
+	const char *file; /* or "$NAME", a variable of the environment; NULL: not read */
+	uint32_t line;    /* 0: none */
+} p4d_read_value;
+
+typedef struct p4d_read_unknown {
+	char name[64]; /* of the option, or of what the program was given */
+	char why[160];
+} p4d_read_unknown;
+
+struct p4d_reader;
+
+typedef struct p4d_reading {
+	const struct p4d_reader *reader; /* of the program's arguments; NULL: no training was found */
+	char program[128];
+	const char *file; /* of the command that starts it */
+	uint32_t line;
+	bool certain;           /* no test that p4d cannot decide is before it */
+	unsigned commands;      /* that start a training; the first is read */
+	const char *incomplete; /* why the script was not read to its end; NULL: it was */
+	p4d_read_value value[P4D_OPTIONS];
+	bool by_default[P4D_OPTIONS];          /* value is what the framework does if nothing is said */
+	p4d_read_value extra[P4D_READ_EXTRAS]; /* of the reader itself */
+	unsigned unknowns;
+	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
+} p4d_reading;
+
+/*
+ * Reads a script with the host's variables and files; its command is this function's. The reading borrows
+ * from the limits' memory. Fails never: an unreadable script gives an empty reading that says why.
+ */
+void p4d_reader_read(p4d_reading *reading, const p4d_shell_host *host, const p4d_shell_limits *limits,
+		     const char *name, const char *text, size_t length, const char *const *arguments,
+		     const char *directory);
+
+/* "megatron"; of a reading with a reader. */
+const char *p4d_reading_framework(const p4d_reading *reading);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Reads a bash script as bash would run it, without running anything: which commands it starts, with which
+ * words. Whatever depends on something that is not there to read (the output of a command, a variable of the
+ * job that does not exist yet) is not known, and is carried along as such; no value is guessed.
+ *
+ * Commands are taken to succeed. Where a test is not known, both branches are read, and what they would set
+ * is not known. Memory is what the caller gives, and the work is bounded whatever the script is.
+ */
+
+/* A character of a value, with the place it was written at. */
+typedef struct p4d_cell {
+	uint32_t line;
+	uint16_t unknown; /* stands for text that is not known: p4d_shell_unknown; 0 a character */
+	uint8_t file : 7; /* p4d_shell_file_name; line is 0 if it is no file */
+	uint8_t quoted : 1;
+	char c;
+} p4d_cell;
+
+/* Borrowed from the shell. */
+typedef struct p4d_value {
+	const p4d_cell *at;
+	uint32_t length;
+} p4d_value;
+
+typedef struct p4d_shell p4d_shell;
+
+/* What a variable of the environment is that only the job itself will know. */
+extern const char p4d_shell_later[];
+
+typedef struct p4d_shell_host {
+	void *context;
+	/* A variable that the script has not set: its value, p4d_shell_later, or NULL if it is not set. */
+	const char *(*variable)(void *context, const char *name);
+	/* The text of a file that the script reads, which stays until the run is over; NULL: it cannot be. */
+	const char *(*file)(void *context, const char *path, size_t *length);
+	/* A command that is none of the shell's own. certain: no test that is not known decides about it. */
+	void (*command)(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain);
+} p4d_shell_host;
+
+enum {
+	P4D_SHELL_FILES = 127,    /* files that a script is made of, and variables of its environment */
+	P4D_SHELL_UNKNOWNS = 256, /* reasons that are told apart; later ones share the last */
+	P4D_SHELL_WORK = 1 << 19, /* default of `work`: characters read or copied; about 5 ms */
+};
+
+typedef struct p4d_shell_limits {
+	void *memory; /* aligned for any type */
+	size_t size;
+	uint64_t work;
+} p4d_shell_limits;
+
+/*
+ * Reads a script. name: as in messages, and $0. arguments: $1 and following, NULL-terminated. directory: the
+ * job's. NULL if it was read to its end, else why not.
+ */
+const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *limits, const char *name,
+			   const char *text, size_t length, const char *const *arguments,
+			   const char *directory);
+
+/* For p4d_shell_host.command alone, with the shell it was given. */
+
+/* Reads a script that a command runs: words[0] is its path, the others its arguments. False if it cannot be
+ * read, or lies deeper than `levels` scripts. */
+bool p4d_shell_script(p4d_shell *shell, const p4d_value *words, size_t count, int levels);
+/* Reads a text that a command runs, as `bash -c` does. */
+void p4d_shell_text(p4d_shell *shell, p4d_value text);
+/* A file as the script would find it: one that it writes itself (*written), or one that is there (*text). */
+bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const char **text, size_t *length);
+/* The value of a variable, as the script or the environment sets it; false: not set. */
+bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
+
+/* Why text is not known: "$NODES is not set", "output of nproc". */
+const char *p4d_shell_unknown(const p4d_shell *shell, uint16_t unknown);
+/* "train.sh"; "$NAME" of a value that the environment has, "$1" of an argument. */
+const char *p4d_shell_file_name(const p4d_shell *shell, uint8_t file);
+
+/* What is not known of a value; 0: all is. */
+uint16_t p4d_value_unknown(p4d_value value);
+/* The text, cut off where it does not fit; what is not known becomes "?". */
+const char *p4d_value_text(p4d_value value, char *buf, size_t size);
+bool p4d_value_is(p4d_value value, const char *text);

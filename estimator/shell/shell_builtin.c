@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the shell does itself, as far as it changes what later commands are. */
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+static p4d_shell_status run_export(const p4d_shell_call *w)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		p4d_shell_assignment a;
+		p4d_shell_source s = p4d_shell__source_of(w->sh, w->at[i], w->source);
+		const uint32_t line = w->at[i].length ? w->at[i].at[0].line : 0;
+		if (!p4d_shell__assignment(w->sh, &s, &a))
+			continue;
+		p4d_value value = {w->at[i].at + s.at, w->at[i].length - (uint32_t)s.at};
+		a.name = p4d_shell__name(w->sh, a.name.text, a.name.length);
+		p4d_shell__assign(w->sh, w->mode, a.name, value, a.append, line);
+	}
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_unset(const p4d_shell_call *w)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
+		p4d_shell_var *v = w->mode == P4D_SHELL_RUN ? p4d_shell__find(w->sh, name, true) : NULL;
+		if (v) {
+			v->value = (p4d_shell_words){0};
+			v->set = false;
+			v->array = true; /* the environment's is gone, too */
+		}
+	}
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_set(const p4d_shell_call *w)
+{
+	size_t i = 0;
+
+	while (i < w->count && !p4d_value_is(w->at[i], "--"))
+		i++;
+	if (i == w->count || w->mode != P4D_SHELL_RUN)
+		return P4D_SHELL_TAKEN;
+	p4d_shell_words parameters = {0};
+	p4d_shell__add_word(w->sh, &parameters,
+			    w->sh->parameters.count ? w->sh->parameters.at[0] : (p4d_value){0});
+	while (++i < w->count)
+		p4d_shell__add_word(w->sh, &parameters, w->at[i]);
+	w->sh->parameters = parameters;
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_shift(const p4d_shell_call *w)
+{
+	int64_t by = 1;
+	uint16_t unknown;
+	p4d_shell_words *p = &w->sh->parameters;
+
+	if (w->mode != P4D_SHELL_RUN || (w->count && !p4d_shell__number(w->sh, w->at[0], &by, &unknown)))
+		return P4D_SHELL_TAKEN;
+	if (by < 0 || by >= (int64_t)p->count)
+		return P4D_SHELL_FALSE;
+	p4d_shell_words rest = {0};
+	p4d_shell__add_word(w->sh, &rest, p->at[0]);
+	for (uint32_t i = 1 + (uint32_t)by; i < p->count; i++)
+		p4d_shell__add_word(w->sh, &rest, p->at[i]);
+	*p = rest;
+	return P4D_SHELL_TRUE;
+}
+
+static p4d_shell_status run_dot(const p4d_shell_call *w)
+{
+	p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false);
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_eval(const p4d_shell_call *w)
+{
+	p4d_shell_build text = {0};
+
+	for (size_t i = 0; i < w->count; i++) {
+		if (i)
+			p4d_shell__add(w->sh, &text, (p4d_cell){.c = ' '});
+		p4d_shell__add_value(w->sh, &text, w->at[i], false);
+	}
+	p4d_shell__all(w->sh, p4d_shell__source_of(w->sh, (p4d_value){text.at, text.length}, w->source),
+		       w->mode);
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_exit(const p4d_shell_call *w)
+{
+	w->sh->exited = w->sh->exited || w->mode == P4D_SHELL_RUN;
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_return(const p4d_shell_call *w)
+{
+	w->sh->returned = w->sh->returned || w->mode == P4D_SHELL_RUN;
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_continue(const p4d_shell_call *w)
+{
+	w->sh->left_loop = w->sh->left_loop || w->mode == P4D_SHELL_RUN;
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_break(const p4d_shell_call *w)
+{
+	w->sh->broke_loop = w->sh->broke_loop || w->mode == P4D_SHELL_RUN;
+	return run_continue(w);
+}
+
+static p4d_shell_status run_test(const p4d_shell_call *w)
+{
+	size_t count = w->count;
+
+	if (count && p4d_value_is(w->at[count - 1], "]"))
+		count--;
+	return p4d_shell__test(w->sh, w->at, count, false);
+}
+
+static p4d_shell_status run_true(const p4d_shell_call *w)
+{
+	(void)w;
+	return P4D_SHELL_TRUE;
+}
+
+static p4d_shell_status run_false(const p4d_shell_call *w)
+{
+	(void)w;
+	return P4D_SHELL_FALSE;
+}
+
+static p4d_shell_status run_cd(const p4d_shell_call *w)
+{
+	const char *path = w->count ? p4d_shell__absolute(w->sh, w->at[w->count - 1]) : "";
+	p4d_shell_build b = {0};
+	p4d_cell where = {0};
+
+	if (*path)
+		p4d_shell__add_text(w->sh, &b, path, where);
+	else
+		p4d_shell__add(
+		    w->sh, &b,
+		    (p4d_cell){.unknown = p4d_shell__reason(w->sh, "the directory after cd"), .c = '?'});
+	p4d_shell__assign(w->sh, w->mode, (p4d_shell_name){"PWD", 3}, (p4d_value){b.at, b.length}, false, 0);
+	return P4D_SHELL_TAKEN;
+}
+
+/* What is read is not known. */
+static p4d_shell_status run_read(const p4d_shell_call *w)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
+		if (!name.length || name.text[0] == '-')
+			continue;
+		p4d_shell_build b = {0};
+		p4d_shell__add(w->sh, &b,
+			       (p4d_cell){.unknown = p4d_shell__reason(
+					      w->sh, "$%.64s is read from a file or command", name.text),
+					  .c = '?'});
+		p4d_shell__assign(w->sh, w->mode, name, (p4d_value){b.at, b.length}, false, 0);
+	}
+	return P4D_SHELL_OPEN;
+}
+
+static p4d_shell_status run_cat(const p4d_shell_call *w)
+{
+	if (w->mode == P4D_SHELL_RUN && w->redirection->has_input)
+		p4d_shell__write(w->sh, w->redirection, w->redirection->input);
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_tee(const p4d_shell_call *w)
+{
+	p4d_shell_redirection r = *w->redirection;
+
+	r.has_output = w->count > 0;
+	if (r.has_output)
+		r.output = w->at[w->count - 1];
+	if (w->mode == P4D_SHELL_RUN && r.has_input)
+		p4d_shell__write(w->sh, &r, r.input);
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status run_echo(const p4d_shell_call *w)
+{
+	p4d_shell_build b = {0};
+
+	for (size_t i = 0; i < w->count && w->redirection->has_output; i++) {
+		if (i)
+			p4d_shell__add(w->sh, &b, (p4d_cell){.c = ' '});
+		p4d_shell__add_value(w->sh, &b, w->at[i], false);
+	}
+	p4d_shell__add(w->sh, &b, (p4d_cell){.c = '\n'});
+	if (w->mode == P4D_SHELL_RUN)
+		p4d_shell__write(w->sh, w->redirection, (p4d_value){b.at, b.length});
+	return P4D_SHELL_TAKEN;
+}
+
+static const p4d_shell_builtin builtins[] = {
+    {".", run_dot, false},
+    {":", run_true, false},
+    {"[", run_test, false},
+    {"break", run_break, false},
+    {"cat", run_cat, false},
+    {"cd", run_cd, false},
+    {"continue", run_continue, false},
+    {"declare", run_export, true},
+    {"echo", run_echo, false},
+    {"eval", run_eval, false},
+    {"exit", run_exit, false},
+    {"export", run_export, true},
+    {"false", run_false, false},
+    {"local", run_export, true},
+    {"printf", run_echo, false},
+    {"pushd", run_cd, false},
+    {"read", run_read, false},
+    {"readonly", run_export, true},
+    {"return", run_return, false},
+    {"set", run_set, false},
+    {"shift", run_shift, false},
+    {"source", run_dot, false},
+    {"tee", run_tee, false},
+    {"test", run_test, false},
+    {"true", run_true, false},
+    {"typeset", run_export, true},
+    {"unset", run_unset, false},
+};
+
+const p4d_shell_builtin *p4d_shell__builtin(p4d_value name)
+{
+	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
+		if (p4d_value_is(name, builtins[i].name))
+			return &builtins[i];
+	return NULL;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Simple commands: assignments, redirections, what the shell does itself. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+/* Reads the here-document whose first line follows this one, or the one before it. */
+static void here_document(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *r, bool strips,
+			  bool live)
+{
+	p4d_shell_build word = {0};
+
+	p4d_shell__blanks(sh, s);
+	const bool literal = memchr("'\"\\", p4d_shell__peek(s, 0), 3) != NULL;
+	p4d_shell__word(sh, s, &word);
+	p4d_value end = p4d_shell__joined(sh, &word);
+	size_t line_end = s->at, from;
+	if (s->body_end) {
+		from = s->body_end;
+		line_end = s->body_at;
+	} else {
+		while (line_end < s->length && s->text[line_end] != '\n')
+			line_end++;
+		from = line_end < s->length ? line_end + 1 : s->length;
+	}
+	if (!p4d_shell__work(sh, from - s->at))
+		return;
+	p4d_shell_source body = *s;
+	uint32_t count = s->body_end ? s->body_lines : 0;
+	body.at = from;
+	body.line = s->line + 1 + count;
+	body.body_end = 0;
+	size_t at = from, stop = s->length;
+	while (at < s->length) {
+		size_t start = at, length;
+		while (at < s->length && s->text[at] != '\n')
+			at++;
+		length = at - start;
+		if (!p4d_shell__work(sh, length + 1))
+			return;
+		at += at < s->length;
+		count++;
+		while (strips && length && s->text[start] == '\t')
+			start++, length--;
+		if (length && s->text[start + length - 1] == '\r')
+			length--;
+		bool same = length == end.length;
+		for (size_t i = 0; same && i < length; i++)
+			same = s->text[start + i] == end.at[i].c;
+		if (same) {
+			stop = start;
+			break;
+		}
+	}
+	s->body_at = line_end;
+	s->body_end = at;
+	s->body_lines = count;
+	if (!live)
+		return;
+	p4d_shell_build text = {0};
+	body.length = stop;
+	if (literal)
+		for (; body.at < body.length && !sh->stopped; p4d_shell__advance(sh, &body))
+			p4d_shell__add(sh, &text, p4d_shell__cell(&body, false));
+	else
+		p4d_shell__quoted_until(sh, &body, &text, '\0', false);
+	r->input = (p4d_value){text.at, text.length};
+	r->has_input = true;
+}
+
+/* A redirection, if one stands here. */
+static bool redirect(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *r, bool live)
+{
+	p4d_shell_source look = *s;
+
+	while (isdigit((unsigned char)p4d_shell__peek(&look, 0)))
+		look.at++;
+	if (p4d_shell__peek(&look, 0) == '&' && p4d_shell__peek(&look, 1) == '>')
+		look.at++;
+	char c = p4d_shell__peek(&look, 0), next = p4d_shell__peek(&look, 1);
+	if ((c != '<' && c != '>') || next == '(')
+		return false;
+	const bool first = look.at == s->at || s->text[s->at] == '1';
+	*s = look;
+	p4d_shell__advance(sh, s);
+	if (c == '<' && next == '<' && p4d_shell__peek(s, 1) != '<') {
+		p4d_shell__advance(sh, s);
+		bool strips = p4d_shell__peek(s, 0) == '-';
+		if (strips)
+			p4d_shell__advance(sh, s);
+		here_document(sh, s, r, strips, live);
+		return true;
+	}
+	const bool here_string = c == '<' && next == '<', duplicate = next == '&',
+		   appends = c == '>' && next == '>';
+	while (p4d_shell__peek(s, 0) && strchr("<>&|", p4d_shell__peek(s, 0)))
+		p4d_shell__advance(sh, s);
+	p4d_shell__blanks(sh, s);
+	p4d_shell_build word = {0};
+	p4d_shell__word(sh, s, live ? &word : NULL);
+	if (!live || duplicate)
+		return true;
+	if (c == '>' && first) {
+		r->output = p4d_shell__joined(sh, &word);
+		r->has_output = true;
+		r->appends = appends;
+	} else if (here_string) {
+		r->input = p4d_shell__joined(sh, &word);
+		r->has_input = true;
+	}
+	return true;
+}
+
+void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s)
+{
+	p4d_shell_redirection unused = {0};
+
+	do
+		p4d_shell__blanks(sh, s);
+	while (redirect(sh, s, &unused, false));
+}
+
+bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a)
+{
+	p4d_shell_source look = *s;
+	size_t n = p4d_shell__name_length(s, 0);
+
+	if (!n)
+		return false;
+	*a = (p4d_shell_assignment){.name = {s->text + s->at, n}};
+	look.at += n;
+	if (p4d_shell__peek(&look, 0) == '[') {
+		while (look.at < look.length && !strchr("]\n", p4d_shell__peek(&look, 0)))
+			look.at++;
+		look.at += look.at < look.length;
+		a->element = true;
+	}
+	if (p4d_shell__peek(&look, 0) == '+') {
+		look.at++;
+		a->append = true;
+	}
+	if (!p4d_shell__work(sh, look.at - s->at) || p4d_shell__peek(&look, 0) != '=')
+		return false;
+	look.at++;
+	*s = look;
+	return true;
+}
+
+/* The value of an assignment, whose name was passed. */
+static void assign(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const p4d_shell_assignment *a)
+{
+	const uint32_t line = s->line;
+	const bool live = mode != P4D_SHELL_SKIP;
+
+	if (p4d_shell__peek(s, 0) == '(') {
+		p4d_shell_words words = {0};
+		p4d_shell__advance(sh, s);
+		for (;;) {
+			p4d_shell_build word = {0};
+			p4d_shell__blanks(sh, s);
+			char c = p4d_shell__peek(s, 0);
+			if (s->at >= s->length || c == ')' || sh->stopped)
+				break;
+			if (p4d_shell__ends_word(c)) {
+				p4d_shell__advance(sh, s);
+				continue;
+			}
+			p4d_shell__word(sh, s, live ? &word : NULL);
+			p4d_shell__split(sh, &word, &words);
+		}
+		p4d_shell__advance(sh, s);
+		p4d_shell__assign_array(sh, mode, a->name, words, a->append, line);
+		return;
+	}
+	p4d_shell_build word = {0};
+	p4d_shell__word(sh, s, live ? &word : NULL);
+	if (!live)
+		return;
+	p4d_value value = p4d_shell__joined(sh, &word);
+	if (a->element) { /* which one is not followed: the array is no longer known */
+		p4d_shell_words none = {0};
+		p4d_shell__assign_array(sh, P4D_SHELL_MAYBE, a->name, none, true, line);
+	} else {
+		p4d_shell__assign(sh, mode, a->name, value, a->append, line);
+	}
+}
+
+static bool call_function(const p4d_shell_call *w, p4d_value name)
+{
+	p4d_shell *sh = w->sh;
+	const p4d_shell_name wanted = p4d_shell__name_of(sh, name);
+
+	for (p4d_shell_function *f = sh->function; f && p4d_shell__work(sh, 1); f = f->next) {
+		if (f->name.length != wanted.length || memcmp(f->name.text, wanted.text, wanted.length))
+			continue;
+		p4d_shell_words before = sh->parameters;
+		p4d_shell_source body = f->body;
+		sh->parameters = (p4d_shell_words){0};
+		p4d_shell__add_word(sh, &sh->parameters, name);
+		for (size_t i = 0; i < w->count; i++)
+			p4d_shell__add_word(sh, &sh->parameters, w->at[i]);
+		if (++sh->depth > P4D_SHELL_DEPTH)
+			p4d_shell__stop(sh, "its functions call each other too often to read");
+		const char bracket = p4d_shell__peek(&body, 0);
+		if (bracket == '{' || bracket == '(')
+			p4d_shell__advance(sh, &body);
+		p4d_shell__run(sh, &body, w->mode);
+		sh->depth--;
+		sh->parameters = before;
+		sh->returned = false;
+		return true;
+	}
+	return false;
+}
+
+static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_shell_mode mode,
+				const p4d_shell_words *all, const p4d_shell_redirection *r)
+{
+	p4d_shell_call w = {sh, all->at + 1, all->count - 1, mode, r, s};
+
+	if (!p4d_value_unknown(all->at[0]) && call_function(&w, all->at[0]))
+		return P4D_SHELL_TAKEN;
+	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[0]);
+	if (b)
+		return b->run(&w);
+	if (sh->host->command)
+		sh->host->command(sh->host->context, sh, all->at, all->count, mode == P4D_SHELL_RUN);
+	return P4D_SHELL_TAKEN;
+}
+
+/* Variables that were assigned for one command have their values back afterwards. */
+enum { PREFIXES = 16 };
+typedef struct prefix {
+	p4d_shell_var *variable;
+	p4d_shell_var before;
+} prefix;
+
+p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	const bool live = mode != P4D_SHELL_SKIP;
+	p4d_shell_words all = {0};
+	p4d_shell_redirection r = {0};
+	prefix before[PREFIXES];
+	int prefixes = 0;
+	bool named = false, declares = false;
+
+	for (p4d_shell__blanks(sh, s); s->at < s->length && !sh->stopped; p4d_shell__blanks(sh, s)) {
+		p4d_shell_assignment a;
+		p4d_shell_build word = {0};
+		if (redirect(sh, s, &r, live))
+			continue;
+		if ((!named || declares) && p4d_shell__assignment(sh, s, &a)) {
+			p4d_shell_var *v =
+			    live && !named && prefixes < PREFIXES ? p4d_shell__find(sh, a.name, true) : NULL;
+			if (v)
+				before[prefixes++] = (prefix){v, *v};
+			assign(sh, s, mode, &a);
+			continue;
+		}
+		if (p4d_shell__ends_word(p4d_shell__peek(s, 0)))
+			break;
+		const uint32_t count = all.count;
+		p4d_shell__word(sh, s, live ? &word : NULL);
+		named = true;
+		p4d_shell__split(sh, &word, &all);
+		if (live && !count && all.count) {
+			const p4d_shell_builtin *b = p4d_shell__builtin(all.at[0]);
+			declares = b && b->declares;
+		}
+	}
+	if (!live || sh->stopped || !all.count)
+		return P4D_SHELL_TAKEN;
+	p4d_shell_status status = execute(sh, s, mode, &all, &r);
+	while (prefixes--) {
+		p4d_shell_var *next = before[prefixes].variable->next;
+		*before[prefixes].variable = before[prefixes].before;
+		before[prefixes].variable->next = next;
+	}
+	return status;
+}
+
+const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *limits, const char *name,
+			   const char *text, size_t length, const char *const *arguments,
+			   const char *directory)
+{
+	p4d_shell *sh = limits->memory;
+
+	if (limits->size < sizeof(*sh))
+		return "it takes too much memory to read";
+	*sh = (p4d_shell){.host = host,
+			  .memory = (char *)limits->memory,
+			  .size = limits->size,
+			  .used = (sizeof(*sh) + 7) & ~(size_t)7,
+			  .work = limits->work,
+			  .files = 1,
+			  .file = {name}};
+	p4d_shell__add_word(sh, &sh->parameters, p4d_shell__value_of(sh, name, (p4d_cell){0}));
+	for (int i = 1; arguments && *arguments; arguments++, i++) {
+		p4d_cell where = {.file = p4d_shell__place(sh, "$%d", i) & 127u};
+		p4d_shell__add_word(sh, &sh->parameters, p4d_shell__value_of(sh, *arguments, where));
+	}
+	if (directory)
+		p4d_shell__assign(sh, P4D_SHELL_RUN, (p4d_shell_name){"PWD", 3},
+				  p4d_shell__value_of(sh, directory, (p4d_cell){0}), false, 0);
+	p4d_shell__all(sh, (p4d_shell_source){.text = text, .length = length, .line = 1}, P4D_SHELL_RUN);
+	return sh->stopped;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that a script writes, and those that it reads as commands. */
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text)
+{
+	p4d_value before;
+	const char *unused;
+	size_t length;
+	p4d_shell_build b = {0};
+
+	if (!r->has_output || p4d_value_unknown(r->output))
+		return;
+	if (r->appends && p4d_shell_file(sh, r->output, &before, &unused, &length) && before.length)
+		p4d_shell__add_value(sh, &b, before, false);
+	p4d_shell__add_value(sh, &b, text, false);
+	p4d_shell_written *file = p4d_shell__take(sh, sizeof(*file));
+	if (file) {
+		*file = (p4d_shell_written){sh->written, r->output, {b.at, b.length}};
+		sh->written = file;
+	}
+}
+
+/* A path of the job, from the directory it is in. "" if that is not known. */
+const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path)
+{
+	p4d_shell_build b = {0};
+	p4d_value here;
+
+	if (p4d_value_unknown(path) || !path.length)
+		return "";
+	if (path.at[0].c != '/' && p4d_shell_variable(sh, "PWD", &here)) {
+		if (p4d_value_unknown(here))
+			return "";
+		p4d_shell__add_value(sh, &b, here, false);
+		p4d_shell__add(sh, &b, (p4d_cell){.c = '/'});
+	}
+	/* "./x" is x */
+	while (path.length > 1 && path.at[0].c == '.' && path.at[1].c == '/')
+		path = (p4d_value){path.at + 2, path.length - 2};
+	p4d_shell__add_value(sh, &b, path, false);
+	return p4d_shell__text_of(sh, (p4d_value){b.at, b.length});
+}
+
+bool p4d_shell_file(p4d_shell *sh, p4d_value path, p4d_value *written, const char **text, size_t *length)
+{
+	*written = (p4d_value){0};
+	*text = NULL;
+	const char *wanted = p4d_shell__absolute(sh, path);
+	for (const p4d_shell_written *f = sh->written; f && p4d_shell__work(sh, f->path.length + 1);
+	     f = f->next)
+		if (*wanted && !strcmp(p4d_shell__absolute(sh, f->path), wanted)) {
+			*written = f->text;
+			return true;
+		}
+	if (!*wanted || !sh->host->file)
+		return false;
+	*text = sh->host->file(sh->host->context, wanted, length);
+	return *text != NULL;
+}
+
+void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode)
+{
+	if (++sh->depth > P4D_SHELL_DEPTH)
+		p4d_shell__stop(sh, "it is nested too deep to read");
+	p4d_shell__run(sh, &s, mode);
+	while (s.at < s.length && !p4d_shell__over(sh)) { /* a bracket that closes none */
+		p4d_shell__advance(sh, &s);
+		p4d_shell__run(sh, &s, mode);
+	}
+	sh->depth--;
+}
+
+/* Reads a file of commands. With parameters of its own, unless there are none. */
+bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
+			 bool own_parameters)
+{
+	p4d_value written;
+	const char *text;
+	size_t length;
+
+	if (!count || !p4d_shell_file(sh, words[0], &written, &text, &length))
+		return false;
+	p4d_shell_source s = p4d_shell__source_of(sh, written, NULL);
+	if (text) {
+		s = (p4d_shell_source){.text = text,
+				       .length = length,
+				       .line = 1,
+				       .file = p4d_shell__place(sh, "%s", p4d_shell__text_of(sh, words[0]))};
+	}
+	p4d_shell_words before = sh->parameters;
+	if (own_parameters || count > 1) {
+		sh->parameters = (p4d_shell_words){0};
+		for (size_t i = 0; i < count; i++)
+			p4d_shell__add_word(sh, &sh->parameters, words[i]);
+	}
+	p4d_shell__all(sh, s, mode);
+	sh->parameters = before;
+	sh->returned = false;
+	return true;
+}
+
+bool p4d_shell_script(p4d_shell *sh, const p4d_value *words, size_t count, int levels)
+{
+	if (sh->level >= levels)
+		return false;
+	sh->level++;
+	bool read = p4d_shell__run_file(sh, words, count, P4D_SHELL_RUN, true);
+	sh->level--;
+	sh->exited = false;
+	return read;
+}
+
+void p4d_shell_text(p4d_shell *sh, p4d_value text)
+{
+	p4d_shell__all(sh, p4d_shell__source_of(sh, text, NULL), P4D_SHELL_RUN);
+	sh->exited = false;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "shell/shell.h"
+
+/*
+ * Two cells are none of a value's characters: BOUNDARY separates the words of "$@", HOLDER is what is left of
+ * a pair of quotes, so that "" is a word.
+ */
+#define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
+#define P4D_CELL_HOLDER ((p4d_cell){.c = 0, .quoted = 1})
+
+/* How a command is read: not at all, because a test that is not known may decide for it, or as bash runs it.
+ */
+typedef enum p4d_shell_mode { P4D_SHELL_SKIP, P4D_SHELL_MAYBE, P4D_SHELL_RUN } p4d_shell_mode;
+
+/* TAKEN: of commands that are taken to succeed. */
+typedef enum p4d_shell_status {
+	P4D_SHELL_FALSE,
+	P4D_SHELL_TRUE,
+	P4D_SHELL_OPEN,
+	P4D_SHELL_TAKEN
+} p4d_shell_status;
+
+/* Text that is read, and how far. */
+typedef struct p4d_shell_source {
+	const char *text;
+	size_t length, at;
+	uint32_t line;
+	uint8_t file;
+	const p4d_cell *origin;   /* text that was put together from values; NULL: of a file */
+	size_t body_at, body_end; /* here-documents: the line end they follow, and theirs; 0 none */
+	uint32_t body_lines;
+} p4d_shell_source;
+
+/* A value under construction. */
+typedef struct p4d_shell_build {
+	p4d_cell *at;
+	uint32_t length, room;
+} p4d_shell_build;
+
+typedef struct p4d_shell_words {
+	p4d_value *at;
+	uint32_t count, room;
+} p4d_shell_words;
+
+typedef struct p4d_shell_name {
+	const char *text;
+	size_t length;
+} p4d_shell_name;
+
+typedef struct p4d_shell_var {
+	struct p4d_shell_var *next;
+	p4d_shell_name name;
+	p4d_shell_words value; /* one, or the elements of an array */
+	bool array, set;
+} p4d_shell_var;
+
+typedef struct p4d_shell_function {
+	struct p4d_shell_function *next;
+	p4d_shell_name name;
+	p4d_shell_source body;
+} p4d_shell_function;
+
+typedef struct p4d_shell_written {
+	struct p4d_shell_written *next;
+	p4d_value path, text;
+} p4d_shell_written;
+
+enum { P4D_SHELL_BUCKETS = 64, P4D_SHELL_DEPTH = 64, P4D_SHELL_ITERATIONS = 64 };
+
+struct p4d_shell {
+	const p4d_shell_host *host;
+	char *memory;
+	size_t size, used;
+	uint64_t work;
+	const char *stopped; /* why; nothing more is read */
+	bool exited;         /* so that nothing more is read, as it should be */
+	bool returned;       /* from a function or sourced file */
+	bool left_loop;      /* by break or continue */
+	bool broke_loop;     /* by break */
+	int depth, level;    /* of recursion; of scripts that run scripts */
+	uint32_t files, unknowns;
+	const char *file[P4D_SHELL_FILES];
+	const char *unknown[P4D_SHELL_UNKNOWNS];
+	p4d_shell_words parameters; /* $0, $1 ... */
+	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
+	p4d_shell_function *function;
+	p4d_shell_written *written;
+};
+
+/* shell_value.c: memory, values, variables. What needs memory that is not there stops the shell. */
+void *p4d_shell__take(p4d_shell *sh, size_t size);
+void p4d_shell__stop(p4d_shell *sh, const char *why);
+bool p4d_shell__work(p4d_shell *sh, uint64_t amount); /* false: stopped */
+const char *p4d_shell__copy(p4d_shell *sh, const char *text, size_t length);
+/* Names that last; empty where memory is spent. */
+p4d_shell_name p4d_shell__name(p4d_shell *sh, const char *text, size_t length);
+p4d_shell_name p4d_shell__name_of(p4d_shell *sh, p4d_value value);
+uint16_t p4d_shell__reason(p4d_shell *sh, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell);
+void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted);
+void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like);
+void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
+/* Cuts what was read at unquoted blanks into words, and adds them. */
+void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
+/* The value of an assignment: no word is cut. */
+p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b);
+/* A number for a file, or another place that values come from. */
+uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...) __attribute__((format(printf, 2, 3)));
+p4d_value p4d_shell__value_of(p4d_shell *sh, const char *text, p4d_cell like);
+const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value);
+p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
+/* The variable of the script, or of the environment; NULL: not set. */
+p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
+void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
+		       uint32_t line);
+void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
+			     bool append, uint32_t line);
+bool p4d_shell__equal(p4d_value a, p4d_value b);
+
+/* shell_word.c: words with their quotes and expansions. b is NULL where they are only skipped. */
+char p4d_shell__peek(const p4d_shell_source *s, size_t ahead);
+void p4d_shell__advance(p4d_shell *sh, p4d_shell_source *s);
+p4d_cell p4d_shell__cell(const p4d_shell_source *s, bool quoted);
+void p4d_shell__blanks(p4d_shell *sh, p4d_shell_source *s); /* and comments, and continued lines */
+bool p4d_shell__ends_word(char c);
+size_t p4d_shell__name_length(const p4d_shell_source *s, size_t from);
+void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b);
+/* Text up to the character `end`, which stays, or the end, as in double quotes. */
+void p4d_shell__quoted_until(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, char end, bool quoted);
+void p4d_shell__expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted);
+/* Behind the bracket that closes one, which was just passed. */
+void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close);
+p4d_shell_source p4d_shell__source_of(p4d_shell *sh, p4d_value value, const p4d_shell_source *like);
+
+/* shell_parameter.c: ${...}, at the character behind the brace; passes the closing one. */
+void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted);
+void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name,
+		     bool quoted);
+
+/* shell_number.c: false where it is not known, with the reason. */
+bool p4d_shell__number(p4d_shell *sh, p4d_value expression, int64_t *number, uint16_t *unknown);
+
+/* shell_test.c: words of [ ] or [[ ]] without the brackets; pattern matching as in `case`. */
+p4d_shell_status p4d_shell__test(p4d_shell *sh, const p4d_value *words, size_t count, bool patterns);
+bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text);
+
+/* shell_run.c */
+p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
+p4d_shell_mode p4d_shell__branch(p4d_shell_mode mode, p4d_shell_status status, bool wanted);
+
+/* What a command is redirected from and to: the text of a here-document, the path of a file. */
+typedef struct p4d_shell_redirection {
+	p4d_value input, output;
+	bool has_input, has_output, appends;
+} p4d_shell_redirection;
+
+/* A command that the shell runs itself, with the words behind its name. */
+typedef struct p4d_shell_call {
+	p4d_shell *sh;
+	const p4d_value *at;
+	size_t count;
+	p4d_shell_mode mode;
+	const p4d_shell_redirection *redirection;
+	const p4d_shell_source *source;
+} p4d_shell_call;
+
+typedef struct p4d_shell_builtin {
+	const char *name;
+	p4d_shell_status (*run)(const p4d_shell_call *call);
+	bool declares; /* its words are assignments */
+} p4d_shell_builtin;
+
+/* NAME=, NAME+= or NAME[...]= */
+typedef struct p4d_shell_assignment {
+	p4d_shell_name name;
+	bool append, element;
+} p4d_shell_assignment;
+
+/* shell_command.c: one simple command, which passes its words, assignments and redirections. */
+p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
+void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s); /* of a compound command */
+/* Passes the name and the sign of an assignment; false: none stands here. */
+bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a);
+/* Reads all of a text. */
+void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode);
+bool p4d_shell__over(const p4d_shell *sh);
+
+/* shell_builtin.c; NULL: none of them. */
+const p4d_shell_builtin *p4d_shell__builtin(p4d_value name);
+
+/* shell_file.c: what the script writes, and reads as commands (false: it cannot be read). */
+void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text);
+const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": not known */
+bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
+			 bool own_parameters);

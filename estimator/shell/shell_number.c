@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic: $((...)), and the comparisons of tests. */
+#include <ctype.h>
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+typedef struct expression {
+	p4d_shell *sh;
+	p4d_value text;
+	uint32_t at;
+	uint16_t unknown; /* or wrong */
+	int depth;
+} expression;
+
+static void blanks(expression *e)
+{
+	while (e->at < e->text.length && !e->text.at[e->at].unknown &&
+	       (isspace((unsigned char)e->text.at[e->at].c) || !e->text.at[e->at].c))
+		e->at++;
+}
+
+static char look(const expression *e, uint32_t ahead)
+{
+	return ahead < e->text.length - e->at ? e->text.at[e->at + ahead].c : '\0';
+}
+
+static int64_t wrong(expression *e)
+{
+	if (!e->unknown)
+		e->unknown = p4d_shell__reason(e->sh, "an arithmetic expression that p4d cannot read");
+	return 0;
+}
+
+static int64_t ternary(expression *e);
+
+/* A name: of a variable that holds a number, or another expression; not set: 0, but p4d does not know that.
+ */
+static int64_t variable(expression *e)
+{
+	char name[64];
+	size_t n = 0;
+
+	for (char c = look(e, 0); isalnum((unsigned char)c) || c == '_'; c = look(e, 0)) {
+		if (n < sizeof(name) - 1)
+			name[n++] = c;
+		e->at++;
+	}
+	name[n] = '\0';
+	p4d_value value;
+	if (!p4d_shell_variable(e->sh, name, &value)) {
+		e->unknown = p4d_shell__reason(e->sh, "$%s is not set", name);
+		return 0;
+	}
+	if (e->depth > 8)
+		return wrong(e);
+	expression inner = {e->sh, value, 0, 0, e->depth + 1};
+	int64_t number = ternary(&inner);
+	blanks(&inner);
+	if (!inner.unknown && inner.at < inner.text.length)
+		wrong(&inner);
+	if (inner.unknown)
+		e->unknown = inner.unknown;
+	return number;
+}
+
+static int64_t literal(expression *e)
+{
+	int base = 10;
+	int64_t number = 0;
+
+	if (look(e, 0) == '0' && (look(e, 1) | 32) == 'x') {
+		base = 16;
+		e->at += 2;
+	} else if (look(e, 0) == '0') {
+		base = 8;
+	}
+	for (char c = look(e, 0); isxdigit((unsigned char)c); c = look(e, 0)) {
+		int digit = isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10;
+		if (digit >= base || __builtin_mul_overflow(number, (int64_t)base, &number) ||
+		    __builtin_add_overflow(number, (int64_t)digit, &number))
+			return wrong(e);
+		e->at++;
+	}
+	return number;
+}
+
+static int64_t primary(expression *e)
+{
+	int64_t number;
+
+	if (++e->depth > 32 || !p4d_shell__work(e->sh, 1))
+		return wrong(e);
+	blanks(e);
+	if (e->at < e->text.length && e->text.at[e->at].unknown) {
+		e->unknown = e->text.at[e->at].unknown;
+		return 0;
+	}
+	char c = look(e, 0);
+	if (c == '(') {
+		e->at++;
+		number = ternary(e);
+		blanks(e);
+		if (look(e, 0) != ')')
+			return wrong(e);
+		e->at++;
+	} else if (c == '-' || c == '+' || c == '!') {
+		e->at++;
+		number = primary(e);
+		if (c == '-' && __builtin_sub_overflow((int64_t)0, number, &number))
+			return wrong(e);
+		if (c == '!')
+			number = !number;
+	} else if (isdigit((unsigned char)c)) {
+		number = literal(e);
+	} else if (isalpha((unsigned char)c) || c == '_' || c == '$') {
+		e->at += c == '$';
+		number = variable(e);
+	} else {
+		return wrong(e);
+	}
+	e->depth--;
+	return number;
+}
+
+static const struct operator_row {
+	char text[3];
+	int level;
+} operators[] = {{"**", 7}, {"*", 6}, {"/", 6}, {"%", 6},  {"+", 5},  {"-", 5},  {"<=", 4},
+		 {">=", 4}, {"<", 4}, {">", 4}, {"==", 3}, {"!=", 3}, {"&&", 2}, {"||", 1}};
+
+static const struct operator_row *operator_at(expression *e)
+{
+	blanks(e);
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+		size_t n = strlen(operators[i].text);
+		if (look(e, 0) == operators[i].text[0] && (n == 1 || look(e, 1) == operators[i].text[1]))
+			return &operators[i];
+	}
+	return NULL;
+}
+
+static int64_t power(expression *e, int64_t base, int64_t exponent)
+{
+	int64_t product = 1;
+
+	if (exponent < 0 || exponent > 64)
+		return wrong(e);
+	while (exponent--)
+		if (__builtin_mul_overflow(product, base, &product))
+			return wrong(e);
+	return product;
+}
+
+static int64_t apply(expression *e, const char *op, int64_t a, int64_t b)
+{
+	int64_t result = 0;
+	bool overflow = false;
+
+	switch (op[0]) {
+	case '*':
+		if (op[1])
+			return power(e, a, b);
+		overflow = __builtin_mul_overflow(a, b, &result);
+		break;
+	case '/':
+	case '%':
+		if (b == 0 || (a == INT64_MIN && b == -1))
+			return wrong(e);
+		return op[0] == '/' ? a / b : a % b;
+	case '+':
+		overflow = __builtin_add_overflow(a, b, &result);
+		break;
+	case '-':
+		overflow = __builtin_sub_overflow(a, b, &result);
+		break;
+	case '<':
+		return op[1] ? a <= b : a < b;
+	case '>':
+		return op[1] ? a >= b : a > b;
+	case '=':
+		return a == b;
+	case '!':
+		return a != b;
+	case '&':
+		return a && b;
+	default:
+		return a || b;
+	}
+	return overflow ? wrong(e) : result;
+}
+
+static int64_t binary(expression *e, int level)
+{
+	int64_t left = primary(e);
+
+	for (const struct operator_row *op = operator_at(e); op && op->level >= level && !e->unknown;
+	     op = operator_at(e)) {
+		e->at += (uint32_t)strlen(op->text);
+		if (++e->depth > 32)
+			return wrong(e);
+		int64_t right = binary(e, op->level + 1);
+		e->depth--;
+		left = apply(e, op->text, left, right);
+	}
+	return left;
+}
+
+static int64_t ternary(expression *e)
+{
+	int64_t condition = binary(e, 1);
+
+	blanks(e);
+	if (e->unknown || look(e, 0) != '?')
+		return condition;
+	if (++e->depth > 32)
+		return wrong(e);
+	e->at++;
+	int64_t yes = ternary(e);
+	blanks(e);
+	if (e->unknown || look(e, 0) != ':')
+		return wrong(e);
+	e->at++;
+	int64_t no = ternary(e);
+	e->depth--;
+	return condition ? yes : no;
+}
+
+bool p4d_shell__number(p4d_shell *sh, p4d_value text, int64_t *number, uint16_t *unknown)
+{
+	expression e = {sh, text, 0, 0, 0};
+
+	*number = ternary(&e);
+	blanks(&e);
+	if (!e.unknown && e.at < e.text.length)
+		wrong(&e);
+	*unknown = e.unknown;
+	return !e.unknown;
+}

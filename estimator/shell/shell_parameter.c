@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters: $name, $1, "$@", ${name:-word} and their like. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+/* A parameter, and which of its values: one, or all of an array. */
+typedef struct reference {
+	p4d_shell_name name;
+	const p4d_value *at; /* NULL: not set */
+	size_t count;
+	bool all, joined; /* [@] or [*] */
+} reference;
+
+static void add_unknown(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, uint16_t reason, bool quoted)
+{
+	where.unknown = reason;
+	where.quoted = quoted;
+	where.c = '?';
+	p4d_shell__add(sh, b, where);
+}
+
+static void add_number(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, size_t number)
+{
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%zu", number);
+	p4d_shell__add_text(sh, b, digits, where);
+}
+
+static reference look_up(p4d_shell *sh, p4d_shell_name name)
+{
+	reference r = {.name = name};
+	const char c = name.length ? name.text[0] : '\0';
+
+	if (name.length == 1 && (c == '@' || c == '*')) {
+		r.all = true;
+		r.joined = c == '*';
+		r.count = sh->parameters.count ? sh->parameters.count - 1 : 0;
+		r.at = r.count ? sh->parameters.at + 1 : NULL;
+	} else if (isdigit((unsigned char)c)) {
+		size_t index = 0;
+		for (size_t i = 0; i < name.length && index < 1000; i++)
+			index = index * 10 + (size_t)(name.text[i] - '0');
+		if (index < sh->parameters.count) {
+			r.at = sh->parameters.at + index;
+			r.count = 1;
+		}
+	} else {
+		p4d_shell_var *v = p4d_shell__lookup(sh, name);
+		if (v && v->value.count) {
+			r.at = v->value.at;
+			r.count = 1;
+		}
+	}
+	return r;
+}
+
+static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bool quoted)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		if (i)
+			p4d_shell__add(
+			    sh, b, r->joined ? (p4d_cell){.c = ' ', .quoted = quoted} : P4D_CELL_BOUNDARY);
+		p4d_shell__add_value(sh, b, r->at[i], quoted);
+		if (quoted && r->all && !r->at[i].length)
+			p4d_shell__add(sh, b, P4D_CELL_HOLDER);
+	}
+}
+
+/* Not set here: the job's environment, or a file that p4d has not read, may still set it. */
+static void add_unset(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, p4d_shell_name name, bool quoted)
+{
+	add_unknown(
+	    sh, b, where,
+	    p4d_shell__reason(sh, "$%.*s is not set", (int)(name.length < 64 ? name.length : 64), name.text),
+	    quoted);
+}
+
+void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name, bool quoted)
+{
+	p4d_cell where = p4d_shell__cell(s, quoted);
+	reference r;
+
+	if (name.length == 1 && name.text[0] == '#') {
+		add_number(sh, b, where, sh->parameters.count ? sh->parameters.count - 1 : 0);
+		return;
+	}
+	if (name.length == 1 && strchr("?$!-", name.text[0])) {
+		add_unknown(sh, b, where, p4d_shell__reason(sh, "$%c is known to the job only", name.text[0]),
+			    quoted);
+		return;
+	}
+	r = look_up(sh, name);
+	if (!r.at && !r.all)
+		add_unset(sh, b, where, name, quoted);
+	else
+		add_values(sh, b, &r, quoted);
+}
+
+/* The text of ${...} up to a character, or the closing brace, read as a value. */
+static p4d_value operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, bool quoted, bool pattern)
+{
+	p4d_shell_build b = {0};
+	p4d_shell_source inside = *s;
+
+	inside.length = end.at;
+	inside.body_end = 0;
+	/* quotes within are no characters, but within outer quotes single ones are */
+	if (pattern || !quoted) {
+		while (inside.at < inside.length && !sh->stopped) {
+			size_t before = inside.at;
+			p4d_shell__word(sh, &inside, &b);
+			if (inside.at == before || inside.at < inside.length) {
+				p4d_shell__add(sh, &b, p4d_shell__cell(&inside, false));
+				p4d_shell__advance(sh, &inside);
+			}
+		}
+	} else {
+		while (inside.at < inside.length && !sh->stopped) {
+			p4d_shell__quoted_until(sh, &inside, &b, '"', quoted);
+			p4d_shell__advance(sh, &inside);
+		}
+	}
+	p4d_shell_build kept = {0};
+	for (uint32_t i = 0; i < b.length; i++)
+		if (b.at[i].c || b.at[i].unknown)
+			p4d_shell__add(sh, &kept, b.at[i]);
+	return (p4d_value){kept.at, kept.length};
+}
+
+/* A default keeps its own quotes, unless it stands in quotes. */
+static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted)
+{
+	for (uint32_t i = 0; i < value.length; i++) {
+		p4d_cell cell = value.at[i];
+		cell.quoted = cell.quoted || quoted;
+		p4d_shell__add(sh, b, cell);
+	}
+}
+
+/* Cuts what a pattern matches off the front or the end. */
+static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool front, bool longest)
+{
+	for (uint32_t i = 0; i <= value.length && !sh->stopped; i++) {
+		uint32_t n = longest ? value.length - i : i;
+		p4d_value part =
+		    front ? (p4d_value){value.at, n} : (p4d_value){value.at + value.length - n, n};
+		if (p4d_shell__matches(sh, pattern, part))
+			return front ? (p4d_value){value.at + n, value.length - n}
+				     : (p4d_value){value.at, value.length - n};
+	}
+	return value;
+}
+
+/* ${name/pattern/replacement}: of patterns without wildcards. */
+static void replace(p4d_shell *sh, p4d_shell_build *b, p4d_value value, p4d_value pattern, p4d_value by,
+		    bool all, bool quoted)
+{
+	for (uint32_t i = 0; i < value.length && !sh->stopped;) {
+		bool here = pattern.length && pattern.length <= value.length - i &&
+			    p4d_shell__work(sh, pattern.length) &&
+			    p4d_shell__equal((p4d_value){value.at + i, pattern.length}, pattern);
+		p4d_shell__add_value(sh, b, here ? by : (p4d_value){value.at + i, 1}, quoted);
+		i += here ? pattern.length : 1;
+		if (here && !all) {
+			p4d_shell__add_value(sh, b, (p4d_value){value.at + i, value.length - i}, quoted);
+			return;
+		}
+	}
+}
+
+/* A subscript: [@], [*], or a number. False: not known. */
+static bool subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
+{
+	p4d_shell__advance(sh, s);
+	p4d_shell_source inside = *s;
+	p4d_shell__skip_nested(sh, s, '[', ']');
+	inside.length = s->at > inside.at ? s->at - 1 : s->at;
+	const char c = p4d_shell__peek(&inside, 0);
+	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
+	const p4d_shell_words values = v ? v->value : (p4d_shell_words){0};
+
+	if (c == '@' || c == '*') {
+		r->all = true;
+		r->joined = c == '*';
+		r->at = values.count ? values.at : NULL;
+		r->count = values.count;
+		return true;
+	}
+	p4d_shell_build b = {0};
+	int64_t index;
+	uint16_t unknown;
+	p4d_shell__quoted_until(sh, &inside, &b, '\0', false);
+	if (!p4d_shell__number(sh, p4d_shell__joined(sh, &b), &index, &unknown))
+		return false;
+	if (index < 0)
+		index += values.count;
+	r->at = index >= 0 && index < (int64_t)values.count ? values.at + index : NULL;
+	r->count = r->at != NULL;
+	return true;
+}
+
+/* What ${name OPERATOR word} is, between what was read and `end`, the closing brace. */
+static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b,
+		    reference *r, bool quoted)
+{
+	p4d_cell where = p4d_shell__cell(s, quoted);
+	bool colon =
+	    p4d_shell__peek(s, 0) == ':' && p4d_shell__peek(s, 1) && strchr("-=+?", p4d_shell__peek(s, 1));
+	if (colon)
+		p4d_shell__advance(sh, s);
+	char c = p4d_shell__peek(s, 0);
+	const bool empty = !r->at || (colon && r->count == 1 && !r->at[0].length);
+	p4d_shell__advance(sh, s);
+	bool twice = c && p4d_shell__peek(s, 0) == c && strchr("#%/^,", c);
+	if (twice)
+		p4d_shell__advance(sh, s);
+
+	if (strchr("-=?", c) && empty) {
+		p4d_value word = operand(sh, s, end, quoted, false);
+		if (c == '?') {
+			add_unset(sh, b, where, r->name, quoted);
+			return;
+		}
+		if (c == '=')
+			p4d_shell__assign(sh, P4D_SHELL_RUN, r->name, word, false, s->line);
+		add_operand(sh, b, word, quoted);
+	} else if (strchr("-=?", c)) {
+		add_values(sh, b, r, quoted);
+	} else if (c == '+') {
+		if (!empty)
+			add_operand(sh, b, operand(sh, s, end, quoted, false), quoted);
+	} else if (!r->at && !r->all) {
+		add_unset(sh, b, where, r->name, quoted);
+	} else if (r->count != 1 || p4d_value_unknown(r->at[0])) {
+		add_unknown(sh, b, where,
+			    r->count == 1
+				? p4d_value_unknown(r->at[0])
+				: p4d_shell__reason(sh, "${%.*s...} of an array",
+						    (int)(r->name.length < 64 ? r->name.length : 64),
+						    r->name.text),
+			    quoted);
+	} else if (c == '#' || c == '%') {
+		p4d_shell__add_value(
+		    sh, b, cut(sh, r->at[0], operand(sh, s, end, quoted, true), c == '#', twice), quoted);
+	} else if (c == '/') {
+		p4d_shell_source middle = *s;
+		while (middle.at < end.at && p4d_shell__peek(&middle, 0) != '/')
+			middle.at += p4d_shell__peek(&middle, 0) == '\\' ? 2 : 1;
+		if (middle.at > end.at)
+			middle.at = end.at;
+		p4d_value pattern = operand(sh, s, middle, quoted, true);
+		if (middle.at < end.at)
+			middle.at++;
+		replace(sh, b, r->at[0], pattern, operand(sh, &middle, end, quoted, true), twice, quoted);
+	} else if (c == '^' || c == ',') {
+		for (uint32_t i = 0; i < r->at[0].length; i++) {
+			p4d_cell cell = r->at[0].at[i];
+			cell.quoted = quoted;
+			if (!i || twice)
+				cell.c = (char)(c == '^' ? toupper((unsigned char)cell.c)
+							 : tolower((unsigned char)cell.c));
+			p4d_shell__add(sh, b, cell);
+		}
+	} else {
+		add_unknown(sh, b, where, p4d_shell__reason(sh, "an expansion (line %u)", where.line),
+			    quoted);
+	}
+}
+
+/* Nests without bounds in hostile text, so the depth is counted. */
+void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
+{
+	p4d_shell_source inside = *s, end;
+	p4d_cell where = p4d_shell__cell(s, quoted);
+	bool length = false;
+
+	p4d_shell__skip_nested(sh, s, '{', '}');
+	end = *s;
+	end.at -= end.at > inside.at;
+	inside.length = end.at;
+	inside.body_end = 0;
+	if (++sh->depth > P4D_SHELL_DEPTH)
+		p4d_shell__stop(sh, "it is nested too deep to read");
+	if (p4d_shell__peek(&inside, 0) == '#' && inside.length - inside.at > 1) {
+		length = true;
+		p4d_shell__advance(sh, &inside);
+	}
+	const bool indirect = p4d_shell__peek(&inside, 0) == '!';
+	if (indirect)
+		p4d_shell__advance(sh, &inside);
+	size_t n = p4d_shell__name_length(&inside, 0);
+	while (!n && isdigit((unsigned char)p4d_shell__peek(&inside, n)))
+		n++;
+	if (!n && p4d_shell__peek(&inside, 0))
+		n = 1;
+	p4d_shell_name name = {inside.text + inside.at, n};
+	for (size_t i = 0; i < n; i++)
+		p4d_shell__advance(sh, &inside);
+	if (!n || sh->stopped) {
+		sh->depth--;
+		return;
+	}
+	reference r = look_up(sh, name);
+	bool known = true;
+	if (indirect && r.count == 1 && !p4d_value_unknown(r.at[0]) && r.at[0].length)
+		r = look_up(sh, p4d_shell__name_of(sh, r.at[0]));
+	else if (indirect)
+		known = false;
+	if (p4d_shell__peek(&inside, 0) == '[')
+		known = subscript(sh, &inside, &r);
+	if (!known) {
+		add_unknown(sh, b, where,
+			    p4d_shell__reason(sh, "an element of $%.*s", (int)(n < 64 ? n : 64), name.text),
+			    quoted);
+	} else if (length) {
+		if (r.all)
+			add_number(sh, b, where, r.count);
+		else if (r.count == 1 && !p4d_value_unknown(r.at[0]))
+			add_number(sh, b, where, r.at[0].length);
+		else
+			add_unset(sh, b, where, name, quoted);
+	} else if (inside.at < inside.length) {
+		operate(sh, &inside, end, b, &r, quoted);
+	} else if (!r.at && !r.all) {
+		add_unset(sh, b, where, name, quoted);
+	} else {
+		add_values(sh, b, &r, quoted);
+	}
+	sh->depth--;
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of commands, and compound commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+static bool at_end(const p4d_shell *sh, const p4d_shell_source *s)
+{
+	return s->at >= s->length || sh->stopped;
+}
+
+p4d_shell_mode p4d_shell__branch(p4d_shell_mode mode, p4d_shell_status status, bool wanted)
+{
+	if (mode == P4D_SHELL_SKIP || status == (wanted ? P4D_SHELL_FALSE : P4D_SHELL_TRUE))
+		return P4D_SHELL_SKIP;
+	return status == P4D_SHELL_OPEN || status == P4D_SHELL_TAKEN ? P4D_SHELL_MAYBE : mode;
+}
+
+/* Whether a reserved word stands here, which is passed if so. */
+static bool looking_at(const p4d_shell_source *s, const char *word)
+{
+	size_t length = strlen(word);
+
+	return s->length - s->at >= length && !memcmp(s->text + s->at, word, length) &&
+	       (p4d_shell__ends_word(p4d_shell__peek(s, length)) || word[0] == '(' || word[0] == ';');
+}
+
+static bool take_word(p4d_shell *sh, p4d_shell_source *s, const char *word)
+{
+	if (!looking_at(s, word))
+		return false;
+	for (size_t i = strlen(word); i; i--)
+		p4d_shell__advance(sh, s);
+	return true;
+}
+
+/* Blanks, comments and empty lines. */
+static void lines(p4d_shell *sh, p4d_shell_source *s)
+{
+	for (p4d_shell__blanks(sh, s); p4d_shell__peek(s, 0) == '\n'; p4d_shell__blanks(sh, s))
+		p4d_shell__advance(sh, s);
+}
+
+static bool list_ends(const p4d_shell_source *s)
+{
+	static const char *const ends[] = {"fi", "done", "then", "else", "elif",
+					   "do", "esac", "}",    ")",    ";;"};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (looking_at(s, ends[i]))
+			return true;
+	return p4d_shell__peek(s, 0) == ')' || (p4d_shell__peek(s, 0) == ';' && p4d_shell__peek(s, 1) == ';');
+}
+
+static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_mode left = mode; /* of the branches that follow */
+
+	for (;;) {
+		p4d_shell_status status = p4d_shell__run(sh, s, left);
+		take_word(sh, s, "then");
+		p4d_shell__run(sh, s, p4d_shell__branch(left, status, true));
+		left = p4d_shell__branch(left, status, false);
+		if (!take_word(sh, s, "elif"))
+			break;
+	}
+	if (take_word(sh, s, "else"))
+		p4d_shell__run(sh, s, left);
+	take_word(sh, s, "fi");
+	return P4D_SHELL_TAKEN;
+}
+
+/* A body that is read several times stays where it is; `behind` is what follows it. */
+static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	take_word(sh, s, "do");
+	p4d_shell__run(sh, s, mode);
+	sh->left_loop = false;
+}
+
+static p4d_shell_status while_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until)
+{
+	const p4d_shell_source start = *s;
+
+	for (int i = 0;; i++) {
+		p4d_shell_status status = p4d_shell__run(sh, s, mode);
+		p4d_shell_mode body = p4d_shell__branch(mode, status, !until);
+		p4d_shell_source here = *s;
+		if (body == P4D_SHELL_RUN && i >= P4D_SHELL_ITERATIONS)
+			body = P4D_SHELL_MAYBE;
+		loop_body(sh, s, body);
+		if (body != P4D_SHELL_RUN || sh->broke_loop || p4d_shell__over(sh)) {
+			if (sh->broke_loop || sh->exited ||
+			    sh->returned) { /* the rest of the body was not read */
+				p4d_shell_source rest = here;
+				bool exited = sh->exited, returned = sh->returned;
+				sh->exited = sh->returned = false;
+				loop_body(sh, &rest, P4D_SHELL_SKIP);
+				sh->exited = exited;
+				sh->returned = returned;
+				*s = rest;
+			}
+			break;
+		}
+		*s = start;
+	}
+	sh->broke_loop = false;
+	take_word(sh, s, "done");
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status for_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_words words = {0};
+	p4d_shell_name name;
+	const uint32_t line = s->line;
+
+	p4d_shell__blanks(sh, s);
+	if (take_word(sh, s, "((")) { /* counts */
+		p4d_shell__skip_nested(sh, s, '(', ')');
+		p4d_shell__skip_nested(sh, s, '(', ')');
+		p4d_shell__blanks(sh, s);
+		if (p4d_shell__peek(s, 0) == ';')
+			p4d_shell__advance(sh, s);
+		lines(sh, s);
+		loop_body(sh, s, mode == P4D_SHELL_RUN ? P4D_SHELL_MAYBE : mode);
+		take_word(sh, s, "done");
+		return P4D_SHELL_TAKEN;
+	}
+	name = (p4d_shell_name){s->text + s->at, p4d_shell__name_length(s, 0)};
+	for (size_t i = 0; i < name.length; i++)
+		p4d_shell__advance(sh, s);
+	lines(sh, s);
+	if (take_word(sh, s, "in")) {
+		for (p4d_shell__blanks(sh, s); !at_end(sh, s) && !p4d_shell__ends_word(p4d_shell__peek(s, 0));
+		     p4d_shell__blanks(sh, s)) {
+			p4d_shell_build word = {0};
+			p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
+			p4d_shell__split(sh, &word, &words);
+		}
+	} else {
+		for (uint32_t i = 1; i < sh->parameters.count; i++)
+			p4d_shell__add_word(sh, &words, sh->parameters.at[i]);
+	}
+	if (p4d_shell__peek(s, 0) == ';')
+		p4d_shell__advance(sh, s);
+	lines(sh, s);
+	const p4d_shell_source body = *s;
+	bool known = mode == P4D_SHELL_RUN && words.count <= P4D_SHELL_ITERATIONS && name.length;
+	for (uint32_t i = 0; i < words.count; i++)
+		known = known && !p4d_value_unknown(words.at[i]);
+	for (uint32_t i = 0; known && i < words.count && !p4d_shell__over(sh) && !sh->broke_loop; i++) {
+		*s = body;
+		p4d_shell__assign(sh, mode, name, words.at[i], false, line);
+		loop_body(sh, s, mode);
+	}
+	if (!known && name.length) {
+		p4d_cell cell = {.line = line, .file = s->file & 127u, .c = '?'};
+		if (mode != P4D_SHELL_SKIP) {
+			cell.unknown =
+			    p4d_shell__reason(sh, "$%.*s is that of a loop (line %u)",
+					      (int)(name.length < 64 ? name.length : 64), name.text, line);
+			p4d_cell *at = p4d_shell__take(sh, sizeof(*at));
+			if (at) {
+				*at = cell;
+				p4d_shell__assign(sh, P4D_SHELL_RUN, name, (p4d_value){at, 1}, false, line);
+			}
+		}
+		loop_body(sh, s, mode == P4D_SHELL_RUN ? P4D_SHELL_MAYBE : mode);
+	} else if (!words.count || sh->broke_loop || sh->exited || sh->returned) {
+		bool exited = sh->exited, returned = sh->returned;
+		sh->exited = sh->returned = sh->broke_loop = false;
+		*s = body;
+		loop_body(sh, s, P4D_SHELL_SKIP);
+		sh->exited = exited;
+		sh->returned = returned;
+	}
+	take_word(sh, s, "done");
+	return P4D_SHELL_TAKEN;
+}
+
+static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_build subject = {0};
+	p4d_shell_mode left = mode;
+
+	p4d_shell__blanks(sh, s);
+	p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &subject);
+	p4d_value value = p4d_shell__joined(sh, &subject);
+	const bool known = !p4d_value_unknown(value);
+	lines(sh, s);
+	take_word(sh, s, "in");
+	for (lines(sh, s); !at_end(sh, s) && !take_word(sh, s, "esac"); lines(sh, s)) {
+		p4d_shell_status status = P4D_SHELL_FALSE;
+		const size_t before = s->at;
+		if (p4d_shell__peek(s, 0) == '(')
+			p4d_shell__advance(sh, s);
+		for (;;) { /* pattern | pattern ) */
+			p4d_shell_build pattern = {0};
+			p4d_shell__blanks(sh, s);
+			p4d_shell__word(sh, s, left == P4D_SHELL_SKIP ? NULL : &pattern);
+			if (left != P4D_SHELL_SKIP) {
+				p4d_value p = {pattern.at, pattern.length};
+				p4d_shell_build kept = {0};
+				for (uint32_t i = 0; i < p.length; i++)
+					if (p.at[i].c)
+						p4d_shell__add(sh, &kept, p.at[i]);
+				p = (p4d_value){kept.at, kept.length};
+				if (p4d_value_is(p, "*"))
+					status = P4D_SHELL_TRUE;
+				else if (!known || p4d_value_unknown(p))
+					status = status == P4D_SHELL_TRUE ? status : P4D_SHELL_OPEN;
+				else if (p4d_shell__matches(sh, p, value))
+					status = P4D_SHELL_TRUE;
+			}
+			p4d_shell__blanks(sh, s);
+			if (p4d_shell__peek(s, 0) != '|')
+				break;
+			p4d_shell__advance(sh, s);
+		}
+		if (p4d_shell__peek(s, 0) == ')')
+			p4d_shell__advance(sh, s);
+		p4d_shell__run(sh, s, p4d_shell__branch(left, status, true));
+		left = p4d_shell__branch(left, status, false);
+		while (p4d_shell__peek(s, 0) == ';' || p4d_shell__peek(s, 0) == '&')
+			p4d_shell__advance(sh, s);
+		if (s->at == before) /* no pattern at all */
+			p4d_shell__advance(sh, s);
+	}
+	return P4D_SHELL_TAKEN;
+}
+
+/* [[ ... ]]: no word is cut, && and || are part of it. */
+static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_words words = {0};
+
+	for (lines(sh, s); !at_end(sh, s); lines(sh, s)) {
+		p4d_shell_build word = {0};
+		const p4d_cell where = p4d_shell__cell(s, false);
+		char c = p4d_shell__peek(s, 0), text[3] = {c, 0, 0};
+		if (looking_at(s, "]]")) {
+			take_word(sh, s, "]]");
+			break;
+		}
+		if (strchr("&|()<>;", c)) {
+			if (p4d_shell__peek(s, 1) == c && c != '(' && c != ')')
+				text[1] = c;
+			for (size_t i = strlen(text); i; i--)
+				p4d_shell__advance(sh, s);
+			if (mode != P4D_SHELL_SKIP)
+				p4d_shell__add_word(sh, &words, p4d_shell__value_of(sh, text, where));
+			continue;
+		}
+		p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
+		if (mode == P4D_SHELL_SKIP)
+			continue;
+		p4d_shell_build kept = {0};
+		for (uint32_t i = 0; i < word.length; i++)
+			if (word.at[i].c || word.at[i].unknown)
+				p4d_shell__add(sh, &kept, word.at[i]);
+		p4d_shell__add_word(sh, &words, (p4d_value){kept.at, kept.length});
+	}
+	return mode == P4D_SHELL_SKIP ? P4D_SHELL_OPEN : p4d_shell__test(sh, words.at, words.count, true);
+}
+
+/* ((...)): what it may change is not known afterwards, unless nothing is. */
+static p4d_shell_status arithmetic_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_source inside = *s;
+	p4d_shell_build b = {0};
+	int64_t number;
+	uint16_t unknown;
+
+	p4d_shell__skip_nested(sh, s, '(', ')');
+	inside.length = s->at > inside.at ? s->at - 1 : s->at;
+	if (p4d_shell__peek(s, 0) == ')')
+		p4d_shell__advance(sh, s);
+	if (mode == P4D_SHELL_SKIP)
+		return P4D_SHELL_OPEN;
+	const uint32_t line = inside.line;
+	p4d_shell__quoted_until(sh, &inside, &b, '\0', false);
+	p4d_value expression = p4d_shell__joined(sh, &b);
+	if (p4d_shell__number(sh, expression, &number, &unknown))
+		return number ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
+	p4d_shell_source text = p4d_shell__source_of(sh, expression, s);
+	while (text.at < text.length) {
+		size_t n = p4d_shell__name_length(&text, 0);
+		if (n)
+			p4d_shell__assign(sh, P4D_SHELL_MAYBE, (p4d_shell_name){text.text + text.at, n},
+					  p4d_shell__value_of(sh, "?", (p4d_cell){.line = line}), false,
+					  line);
+		text.at += n ? n : 1;
+	}
+	return P4D_SHELL_OPEN;
+}
+
+static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, char close)
+{
+	p4d_shell_status status = p4d_shell__run(sh, s, mode);
+
+	if (p4d_shell__peek(s, 0) == close)
+		p4d_shell__advance(sh, s);
+	return status;
+}
+
+/* NAME() or function NAME: its body is passed, and read where it is called. False: no function. */
+static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_source look = *s;
+	const bool keyword = take_word(sh, &look, "function");
+
+	if (keyword)
+		p4d_shell__blanks(sh, &look);
+	const size_t start = look.at;
+	while (!p4d_shell__ends_word(p4d_shell__peek(&look, 0)) &&
+	       !strchr("=$\"'`", p4d_shell__peek(&look, 0)))
+		look.at++;
+	p4d_shell_name name = {look.text + start, look.at - start};
+	while (strchr(" \t", p4d_shell__peek(&look, 0)) && look.at < look.length)
+		look.at++;
+	bool brackets = p4d_shell__peek(&look, 0) == '(';
+	if (brackets)
+		for (look.at++; strchr(" \t", p4d_shell__peek(&look, 0)) && look.at < look.length;)
+			look.at++;
+	if (!name.length || !p4d_shell__work(sh, look.at - s->at) || (!keyword && !brackets) ||
+	    (brackets && p4d_shell__peek(&look, 0) != ')'))
+		return false;
+	look.at += brackets;
+	*s = look;
+	lines(sh, s);
+	if (mode != P4D_SHELL_SKIP) {
+		p4d_shell_function *f = p4d_shell__take(sh, sizeof(*f));
+		if (f) {
+			*f = (p4d_shell_function){sh->function, name, *s};
+			sh->function = f;
+		}
+	}
+	if (take_word(sh, s, "{"))
+		group(sh, s, P4D_SHELL_SKIP, '}');
+	else if (take_word(sh, s, "("))
+		group(sh, s, P4D_SHELL_SKIP, ')');
+	return true;
+}
+
+static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_status status;
+
+	if (take_word(sh, s, "if"))
+		status = if_command(sh, s, mode);
+	else if (take_word(sh, s, "while"))
+		status = while_command(sh, s, mode, false);
+	else if (take_word(sh, s, "until"))
+		status = while_command(sh, s, mode, true);
+	else if (take_word(sh, s, "for") || take_word(sh, s, "select"))
+		status = for_command(sh, s, mode);
+	else if (take_word(sh, s, "case"))
+		status = case_command(sh, s, mode);
+	else if (take_word(sh, s, "[["))
+		status = test_command(sh, s, mode);
+	else if (take_word(sh, s, "(("))
+		status = arithmetic_command(sh, s, mode);
+	else if (take_word(sh, s, "{"))
+		status = group(sh, s, mode, '}');
+	else if (p4d_shell__peek(s, 0) == '(')
+		p4d_shell__advance(sh, s), status = group(sh, s, mode, ')');
+	else if (function_definition(sh, s, mode))
+		status = P4D_SHELL_TAKEN;
+	else
+		return p4d_shell__simple(sh, s, mode);
+	p4d_shell__redirections(sh, s);
+	return status;
+}
+
+static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	bool not = false, several = false;
+	p4d_shell_status status;
+
+	for (p4d_shell__blanks(sh, s);; p4d_shell__blanks(sh, s)) {
+		if (take_word(sh, s, "!"))
+			not = !not ;
+		else if (!take_word(sh, s, "time"))
+			break;
+	}
+	for (;;) {
+		status = command(sh, s, mode);
+		p4d_shell__blanks(sh, s);
+		if (p4d_shell__peek(s, 0) != '|' || p4d_shell__peek(s, 1) == '|')
+			break;
+		several = true;
+		p4d_shell__advance(sh, s);
+		if (p4d_shell__peek(s, 0) == '&')
+			p4d_shell__advance(sh, s);
+		lines(sh, s);
+	}
+	if (several)
+		return not ? P4D_SHELL_OPEN : P4D_SHELL_TAKEN;
+	if (not &&status == P4D_SHELL_TAKEN)
+		return P4D_SHELL_OPEN;
+	return !not                        ? status
+	       : status == P4D_SHELL_TRUE  ? P4D_SHELL_FALSE
+	       : status == P4D_SHELL_FALSE ? P4D_SHELL_TRUE
+					   : status;
+}
+
+/* Commands joined by && and ||. What is taken to succeed goes on after && and not after ||. */
+static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_status status = pipeline(sh, s, mode);
+
+	for (;;) {
+		p4d_shell__blanks(sh, s);
+		char c = p4d_shell__peek(s, 0);
+		if ((c != '&' && c != '|') || p4d_shell__peek(s, 1) != c || at_end(sh, s))
+			return status;
+		p4d_shell__advance(sh, s);
+		p4d_shell__advance(sh, s);
+		lines(sh, s);
+		p4d_shell_status known = status == P4D_SHELL_TAKEN ? P4D_SHELL_TRUE : status;
+		p4d_shell_mode next = p4d_shell__branch(mode, known, c == '&');
+		p4d_shell_status result = pipeline(sh, s, next);
+		if (next == P4D_SHELL_RUN)
+			status = result;
+		else if (next == P4D_SHELL_MAYBE)
+			status = P4D_SHELL_OPEN;
+	}
+}
+
+p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
+{
+	p4d_shell_status status = P4D_SHELL_TAKEN;
+
+	if (++sh->depth > P4D_SHELL_DEPTH)
+		p4d_shell__stop(sh, "it is nested too deep to read");
+	for (lines(sh, s); !at_end(sh, s) && !list_ends(s); lines(sh, s)) {
+		const size_t before = s->at;
+		if (p4d_shell__over(sh))
+			break;
+		status = and_or(sh, s, mode);
+		p4d_shell__blanks(sh, s);
+		char c = p4d_shell__peek(s, 0);
+		if ((c == ';' && p4d_shell__peek(s, 1) != ';') || c == '&')
+			p4d_shell__advance(sh, s);
+		if (s->at == before && !list_ends(s)) /* nothing that a command starts with */
+			p4d_shell__advance(sh, s);
+	}
+	sh->depth--;
+	return status;
+}

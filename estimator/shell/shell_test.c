@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* [ ... ], [[ ... ]], and patterns. */
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+/* One character against one of a pattern at *at, which moves behind it. */
+static bool one(p4d_value pattern, uint32_t *at, char c)
+{
+	const p4d_cell *p = pattern.at;
+
+	if (p[*at].quoted || (p[*at].c != '?' && p[*at].c != '['))
+		return p[(*at)++].c == c;
+	if (p[*at].c == '?') {
+		(*at)++;
+		return true;
+	}
+	uint32_t i = *at + 1;
+	bool other = i < pattern.length && (p[i].c == '!' || p[i].c == '^'), found = false;
+	i += other;
+	for (bool first = true; i < pattern.length && (first || p[i].c != ']'); first = false, i++) {
+		if (i + 2 < pattern.length && p[i + 1].c == '-' && p[i + 2].c != ']') {
+			found |= c >= p[i].c && c <= p[i + 2].c;
+			i += 2;
+		} else {
+			found |= p[i].c == c;
+		}
+	}
+	if (i == pattern.length) /* no set: a bracket */
+		return p[(*at)++].c == c;
+	*at = i + 1;
+	return found != other;
+}
+
+/* Goes back to the last star only, which is enough. */
+bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text)
+{
+	uint32_t p = 0, t = 0, star = UINT32_MAX, from = 0;
+
+	while (t < text.length && p4d_shell__work(sh, 1)) {
+		uint32_t next = p;
+		if (p < pattern.length && pattern.at[p].c == '*' && !pattern.at[p].quoted) {
+			star = p++;
+			from = t;
+		} else if (p < pattern.length && one(pattern, &next, text.at[t].c)) {
+			p = next;
+			t++;
+		} else if (star != UINT32_MAX) {
+			p = star + 1;
+			t = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.length && pattern.at[p].c == '*' && !pattern.at[p].quoted)
+		p++;
+	return t == text.length && p == pattern.length;
+}
+
+typedef struct words {
+	p4d_shell *sh;
+	const p4d_value *at;
+	size_t count, next;
+	bool patterns;
+	int depth;
+} words;
+
+static p4d_shell_status truth(bool value)
+{
+	return value ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
+}
+
+static bool is(const words *w, size_t ahead, const char *text)
+{
+	return w->next + ahead < w->count && p4d_value_is(w->at[w->next + ahead], text);
+}
+
+static const char *const numeric[] = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"};
+
+static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b)
+{
+	for (int i = 0; i < 6; i++) {
+		int64_t x, y;
+		uint16_t unknown;
+		if (!p4d_value_is(op, numeric[i]))
+			continue;
+		if (!p4d_shell__number(w->sh, a, &x, &unknown) || !p4d_shell__number(w->sh, b, &y, &unknown))
+			return P4D_SHELL_OPEN;
+		const bool result[] = {x == y, x != y, x<y, x <= y, x> y, x >= y};
+		return truth(result[i]);
+	}
+	const bool equal = p4d_value_is(op, "=") || p4d_value_is(op, "==");
+	if ((!equal && !p4d_value_is(op, "!=")) || p4d_value_unknown(a) || p4d_value_unknown(b))
+		return P4D_SHELL_OPEN;
+	if (w->patterns)
+		return truth(p4d_shell__matches(w->sh, b, a) == equal);
+	bool same = a.length == b.length;
+	for (uint32_t i = 0; same && i < a.length; i++)
+		same = a.at[i].c == b.at[i].c;
+	return truth(same == equal);
+}
+
+/* Whether text is empty. What is not set is: whoever asks has a default for it. */
+static p4d_shell_status empty(words *w, p4d_value value)
+{
+	if (!value.length)
+		return P4D_SHELL_TRUE;
+	if (value.length == 1 && value.at[0].unknown &&
+	    strstr(p4d_shell_unknown(w->sh, value.at[0].unknown), "is not set"))
+		return P4D_SHELL_TRUE;
+	for (uint32_t i = 0; i < value.length; i++)
+		if (!value.at[i].unknown)
+			return P4D_SHELL_FALSE;
+	return P4D_SHELL_OPEN;
+}
+
+static p4d_shell_status opposite(p4d_shell_status status)
+{
+	return status == P4D_SHELL_TRUE    ? P4D_SHELL_FALSE
+	       : status == P4D_SHELL_FALSE ? P4D_SHELL_TRUE
+					   : status;
+}
+
+static p4d_shell_status either(words *w);
+
+static p4d_shell_status term(words *w)
+{
+	if (++w->depth > P4D_SHELL_DEPTH || w->next >= w->count) {
+		w->next = w->count;
+		return P4D_SHELL_OPEN;
+	}
+	p4d_shell_status status = P4D_SHELL_OPEN;
+	if (is(w, 0, "!")) {
+		w->next++;
+		status = opposite(term(w));
+	} else if (is(w, 0, "(")) {
+		w->next++;
+		status = either(w);
+		w->next += is(w, 0, ")");
+	} else if (w->next + 2 < w->count && !is(w, 1, "&&") && !is(w, 1, "||") && !is(w, 1, "-a") &&
+		   !is(w, 1, "-o") && !is(w, 1, ")")) {
+		if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-' &&
+		    (is(w, 2, "&&") || is(w, 2, "||") || is(w, 2, ")") || is(w, 2, "-a") || is(w, 2, "-o"))) {
+			status = is(w, 0, "-z")   ? empty(w, w->at[w->next + 1])
+				 : is(w, 0, "-n") ? opposite(empty(w, w->at[w->next + 1]))
+						  : P4D_SHELL_OPEN;
+			w->next += 2;
+		} else {
+			status = compare(w, w->at[w->next], w->at[w->next + 1], w->at[w->next + 2]);
+			w->next += 3;
+		}
+	} else if (w->next + 1 < w->count && (is(w, 0, "-z") || is(w, 0, "-n"))) {
+		status = empty(w, w->at[w->next + 1]);
+		status = is(w, 0, "-z") ? status : opposite(status);
+		w->next += 2;
+	} else if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-') { /* about files */
+		w->next += w->next + 1 < w->count ? 2 : 1;
+	} else {
+		status = opposite(empty(w, w->at[w->next]));
+		w->next++;
+	}
+	w->depth--;
+	return status;
+}
+
+static p4d_shell_status both(words *w)
+{
+	p4d_shell_status status = term(w);
+
+	while (is(w, 0, "&&") || is(w, 0, "-a")) {
+		w->next++;
+		p4d_shell_status next = term(w);
+		status = status == P4D_SHELL_FALSE || next == P4D_SHELL_FALSE ? P4D_SHELL_FALSE
+			 : status == P4D_SHELL_TRUE                           ? next
+									      : P4D_SHELL_OPEN;
+	}
+	return status;
+}
+
+static p4d_shell_status either(words *w)
+{
+	p4d_shell_status status = both(w);
+
+	while (is(w, 0, "||") || is(w, 0, "-o")) {
+		w->next++;
+		p4d_shell_status next = both(w);
+		status = status == P4D_SHELL_TRUE || next == P4D_SHELL_TRUE ? P4D_SHELL_TRUE
+			 : status == P4D_SHELL_FALSE                        ? next
+									    : P4D_SHELL_OPEN;
+	}
+	return status;
+}
+
+p4d_shell_status p4d_shell__test(p4d_shell *sh, const p4d_value *at, size_t count, bool patterns)
+{
+	words w = {.sh = sh, .at = at, .count = count, .patterns = patterns};
+
+	if (!count)
+		return P4D_SHELL_FALSE;
+	p4d_shell_status status = either(&w);
+	return w.next == w.count ? status : P4D_SHELL_OPEN;
+}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What p4d reads from job scripts as people write them: tests/data/scripts, each with the whole answer beside it.
+. "${0%/*}/lib.sh"
+
+cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .
+HOME=/home/u
+export HOME
+unset MODEL_SIZE MBS PP FLAGS PYTHONPATH
+count=0
+for script in arrays launcher parse plain sizes sweep trainer unknown; do
+	exits 0 p4d read $script.sh
+	[ "$out" = "$(cat $script.read)" ] || fail "$script.sh: the answer is another one, see diff $(printf '%s\n' "$out" | diff - $script.read)"
+	silent
+	count=$((count + 1))
+done
+[ "$(find . -name '*.read' | wc -l)" = $count ] || fail "not all scripts were read"
+
+# The environment and arguments of the script count.
+export MODEL_SIZE=1B
+exits 0 p4d read sizes.sh
+prints "hidden               2048           sizes.sh:8"
+unset MODEL_SIZE
+export MBS=3
+exits 0 p4d read parse.sh --tp 4 --pp=2 --num-query-groups 4
+prints 'tp                   4              $2'
+prints 'pp                   2              $3'
+prints 'micro-batch          3              $MBS'
+
+exits 0 p4d read --json unknown.sh
+prints '"framework":"megatron"'
+prints '"from":"unknown.sh:13"'
+prints '"why":"output of nvidia-smi"'
+exits 0 p4d read unknown.sh --json
+prints '"layers":'
+
+# Hostile scripts end in an answer, and nothing of a script is run.
+printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran)\n' >run.sh
+exits 0 p4d read run.sh
+prints "output of touch"
+[ ! -e ran ] || fail "a command of the script was run"
+awk 'BEGIN { for (i = 0; i < 200000; i++) printf "$(("; }' >deep.sh
+exits 0 p4d read deep.sh
+prints "not read to its end"
+awk 'BEGIN { print "A=xxxxxxxx"; for (i = 0; i < 60; i++) print "A=$A$A"; }' >bomb.sh
+exits 0 p4d read bomb.sh
+prints "not read to its end"
+echo 'while :; do f() { f; }; f; done' >loop.sh
+exits 0 p4d read loop.sh
+prints "no training that p4d knows"
+mkfifo pipe
+exits 3 p4d read pipe
+exits 3 p4d read nowhere.sh
+says "No such file"
+exits 1 p4d read
+says "no job script given"

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scripts against the words that bash would start commands with. */
+#include "support/support.h"
+
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "shell/shell.h"
+
+typedef struct trace {
+	char buf[4096];
+	p4d_text text;
+} trace;
+
+static const char *variable(void *context, const char *name)
+{
+	(void)context;
+	return !strcmp(name, "HOME") ? "/home/u" : !strcmp(name, "LATER") ? p4d_shell_later : NULL;
+}
+
+static const char *file(void *context, const char *path, size_t *length)
+{
+	static const char text[] = "N=3\nf() { run $1; }\n";
+
+	(void)context;
+	if (strcmp(path, "/work/lib.sh") != 0)
+		return NULL;
+	*length = sizeof(text) - 1;
+	return text;
+}
+
+/* "<a> <b c>;" for each command, "?" before those that a test decides about. */
+static void command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
+{
+	trace *t = context;
+	char word[256];
+
+	(void)shell;
+	p4d_text_add(&t->text, certain ? "" : "?");
+	for (size_t i = 0; i < count; i++)
+		p4d_text_print(&t->text, "<%s>", p4d_value_text(words[i], word, sizeof(word)));
+	p4d_text_add(&t->text, ";");
+}
+
+static const char *run_within(trace *t, const char *script, uint64_t work, const char **stopped)
+{
+	static _Alignas(16) char memory[1 << 20];
+	static const char *const arguments[] = {"one", "two words", NULL};
+	const p4d_shell_host host = {t, variable, file, command};
+	const p4d_shell_limits limits = {memory, sizeof(memory), work};
+
+	t->text = p4d_text_in(t->buf, sizeof(t->buf));
+	*stopped = p4d_shell_read(&host, &limits, "job.sh", script, strlen(script), arguments, "/work");
+	return t->buf;
+}
+
+static void means(const char *script, const char *wanted)
+{
+	trace t;
+	const char *stopped;
+	const char *found = run_within(&t, script, P4D_SHELL_WORK, &stopped);
+
+	if (strcmp(found, wanted) != 0)
+		fail_msg("%s\n  is  %s\n  not %s", script, found, wanted);
+	assert_null(stopped);
+}
+
+static void words(void **state)
+{
+	(void)state;
+	means("run a 'b c' \"d  e\" f\\ g ''", "<run><a><b c><d  e><f g><>;");
+	means("run a \\\n  b # c\n\nrun2", "<run><a><b>;<run2>;");
+	means("run $'a\\tb' \"$HOME/x\" ${HOME}y", "<run><a\tb></home/u/x></home/uy>;");
+	means("A='x y'; run $A \"$A\"", "<run><x><y><x y>;");
+	means("A=1 B=$A run $B; run2 $A", "<run><1>;<run2><?>;");
+	means("run \"$1\" $2 $# \"$@\" \"${@:x}\"", "<run><one><two><words><2><one><two words><?>;");
+	means("run $NOTHING x", "<run><?><x>;");
+	means("\r\nrun a\r\nrun b \\\r\n c\r\n", "<run><a>;<run><b><c>;");
+}
+
+static void expansions(void **state)
+{
+	(void)state;
+	means("run ${A:-x} ${A-'y z'} ${A:=w} $A", "<run><x><y z><w><w>;");
+	means("A=a.tar.gz; run ${A%.*} ${A%%.*} ${A#*.} ${A##*.} ${A/tar/zip} ${#A} ${A^^}",
+	      "<run><a.tar><a><tar.gz><gz><a.zip.gz><8><A.TAR.GZ>;");
+	means("A=(a 'b c' d); A+=(e); run \"${A[@]}\" ${#A[@]} ${A[1]} ${A[-1]}",
+	      "<run><a><b c><d><e><4><b><c><e>;");
+	means("A=(); run x \"${A[@]}\"", "<run><x>;");
+	means("N=4; run $((N*2+1)) $(( (N-1)%2 )) $((N==4?7:8)) $((2**10)) $((0x10))",
+	      "<run><9><1><7><1024><16>;");
+	means("run $((LATER*2)) $((1/0)) $((X+1))", "<run><?><?><?>;");
+	means("run $(hostname) `date` $(echo a b) $(dirname /x/y) $(basename /x/y)",
+	      "<run><?><?><a><b></x><y>;");
+	means("D=$(cd .. && pwd); run $D $(cat <(ls))", "<run><..><?>;");
+	means("A=B; B=7; run ${!A}", "<run><7>;");
+}
+
+static void control(void **state)
+{
+	(void)state;
+	means("A=7; if [ $A = 7 ]; then run y; else run n; fi", "<run><y>;");
+	means("if [[ $HOME == /home/* && -n $HOME ]]; then run y; elif x; then run n; fi", "<run><y>;");
+	means("if nvidia-smi; then run y; else run n; fi; run z",
+	      "<nvidia-smi>;?<run><y>;?<run><n>;<run><z>;");
+	means("A=1; if [ -f x ]; then A=2; fi; run $A", "<run><?>;");
+	means("A=1; if [ -f x ]; then A=1; fi; run $A", "<run><1>;");
+	means("case $1 in t*|on[ef]) run y;; *) run n;; esac", "<run><y>;");
+	means("case $LATER in a) run a;; *) run b;; esac", "?<run><a>;?<run><b>;");
+	means("for i in a b; do run $i; done", "<run><a>;<run><b>;");
+	means("while [ $# -gt 0 ]; do run \"$1\"; shift; done; run $#",
+	      "<run><one>;<run><two words>;<run><0>;");
+	means("for i in 1 2 3; do [ $i = 2 ] && break; run $i; done; run e", "<run><1>;<run><e>;");
+	means("f() { run $1 \"$2\"; return; run no; }\nf a 'b c'; run $1", "<run><a><b c>;<run><one>;");
+	means("cd x || exit 1; run a && run b || run c", "<run><a>;<run><b>;");
+	means("[ a = b ] && run a || run b; ! true || run c", "<run><b>;<run><c>;");
+	means("run a | tee log & (run b); { run c; } > x 2>&1; exit; run d", "<run><a>;<run><b>;<run><c>;");
+	means("unset HOME; run ${HOME:-x}", "<run><x>;");
+}
+
+static void files(void **state)
+{
+	(void)state;
+	means("source lib.sh; run $N; f 5", "<run><3>;<run><5>;");
+	means(". ./lib.sh\nsource nowhere.sh\nrun $N", "<run><3>;");
+	means("N=2\ncat > x.sh <<E\nrun $N\nE\nsource x.sh; run b", "<run><2>;<run><b>;");
+	means("cat <<'E' >x.sh; run a\nrun $N\nE\nN=4; . x.sh", "<run><a>;<run><4>;");
+	means("echo 'run a' > x; echo 'run b' >> x; . x", "<run><a>;<run><b>;");
+	means("C='run a'; eval \"$C 'b c'\"", "<run><a><b c>;");
+}
+
+/* Whatever is in it, a script is read within the work and the memory it is given, or said not to be. */
+static void bounds(void **state)
+{
+	static const char *const bombs[] = {"A=xx; while :; do A=$A$A; done", "f() { f; f; }; f",
+					    "source lib.sh; while true; do source lib.sh; done",
+					    "A='eval $A'; eval $A"};
+	trace t;
+	const char *stopped;
+	char deep[40000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bombs) / sizeof(bombs[0]); i++)
+		run_within(&t, bombs[i], P4D_SHELL_WORK, &stopped);
+	for (const char *opening = "$({([`\"'<i"; *opening; opening++) {
+		for (size_t i = 0; i < sizeof(deep) - 1; i++)
+			deep[i] = i % 2 && *opening != '"' ? '$' : *opening;
+		deep[sizeof(deep) - 1] = '\0';
+		run_within(&t, deep, P4D_SHELL_WORK, &stopped);
+	}
+	run_within(&t, "run a", 2, &stopped);
+	assert_non_null(stopped);
+	run_within(&t, bombs[0], P4D_SHELL_WORK, &stopped);
+	assert_non_null(stopped);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(words), cmocka_unit_test(expansions), cmocka_unit_test(control),
+	    cmocka_unit_test(files), cmocka_unit_test(bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

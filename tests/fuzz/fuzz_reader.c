@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Job scripts, read as bash would run them. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader/reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *variable(void *context, const char *name)
+{
+	(void)context;
+	return name[0] == 'S' ? p4d_shell_later : name[0] == 'E' ? "8 x" : NULL;
+}
+
+/* The script reads itself. */
+typedef struct input {
+	const char *text;
+	size_t length;
+} input;
+
+static const char *file(void *context, const char *path, size_t *length)
+{
+	const input *in = context;
+
+	(void)path;
+	*length = in->length;
+	return in->text;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	enum { MEMORY = 8 << 20 };
+	static _Alignas(16) char memory[MEMORY];
+	static p4d_reading reading;
+	static const char *const arguments[] = {"4", "--x", NULL};
+	char *text = malloc(size ? size : 1);
+
+	if (!text)
+		abort();
+	memcpy(text, data, size); /* of exactly its length, so that one byte beyond it is found */
+	input in = {text, size};
+	const p4d_shell_host host = {&in, variable, file, NULL};
+	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 16};
+	p4d_reader_read(&reading, &host, &limits, "job.sh", text, size, arguments, "/work");
+	if (reading.reader && (!reading.file || !reading.commands))
+		abort();
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (reading.value[i].file && !memchr(reading.value[i].text, 0, sizeof(reading.value[i].text)))
+			abort();
+	free(text);
+	return 0;
+}
