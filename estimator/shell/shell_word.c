@@ -320,8 +320,8 @@ void p4d_shell__expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, b
 	} else if (length || (c && strchr("0123456789@*#?$!-", c))) {
 		if (!length)
 			length = 1;
+		p4d_shell_name name = {s->text + s->at + 1, length};
 		p4d_shell__advance(sh, s);
-		p4d_shell_name name = {s->text + s->at, length};
 		if (b)
 			p4d_shell__emit(sh, s, b, name, quoted);
 		for (size_t i = 0; i < length; i++)
