@@ -304,7 +304,7 @@ bench_programs += tests/bench/device_speed tests/bench/train_speed
 bench_scripts += $(srcdir)/tests/bench/overfit.sh
 endif
 if HAVE_SLURM
-bench_programs += tests/bench/verdict_latency
+bench_programs += tests/bench/verdict_latency tests/bench/worst_verdict
 bench_scripts += $(srcdir)/tests/bench/sbatch_cost.sh
 endif
 EXTRA_PROGRAMS += $(bench_programs)
@@ -316,6 +316,9 @@ tests_bench_train_speed_SOURCES = tests/bench/train_speed.c tests/bench/products
 tests_bench_verdict_latency_SOURCES = tests/bench/verdict_latency.c $(fakehost)
 tests_bench_verdict_latency_CPPFLAGS = $(tests_plugin_test_fakehost_CPPFLAGS)
 tests_bench_verdict_latency_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_bench_worst_verdict_SOURCES = tests/bench/worst_verdict.c $(fakehost)
+tests_bench_worst_verdict_CPPFLAGS = $(tests_plugin_test_fakehost_CPPFLAGS)
+tests_bench_worst_verdict_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 .PHONY: bench tools gpu-checks pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 

@@ -226,7 +226,7 @@ static void add_pipeline_layout(p4d_text *a, const p4d_layout *l)
 	char picture[1024];
 	p4d_text text = p4d_text_in(picture, sizeof(picture));
 
-	for (uint64_t i = 0; i < l->pp * l->vpp; i++)
+	for (uint64_t i = 0; i < l->pp * l->vpp && !text.truncated; i++)
 		p4d_text_print(&text, "%st*%" PRIu32 "%s", i ? "|" : "E",
 			       p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp)),
 			       i == l->pp * l->vpp - 1 ? "L" : "");

@@ -6,10 +6,10 @@
 #include <string.h>
 
 /*
- * Slurm's own limits, except for node lists, of which it takes any: folded, those of ten thousand scattered
+ * Slurm's own limits, except for node lists, of which it takes any: folded, those of three thousand scattered
  * nodes are shorter than that.
  */
-enum { MOST_TEXT = 1024, MOST_NODE_LIST = 64 * 1024, MOST_PARTITIONS = 128 };
+enum { MOST_TEXT = 1024, MOST_NODE_LIST = 16 * 1024, MOST_PARTITIONS = 128 };
 
 static const struct limit {
 	const char *option;

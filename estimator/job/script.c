@@ -27,6 +27,7 @@ typedef struct word {
 
 typedef struct vocabulary {
 	uint8_t character[UCHAR_MAX + 1];
+	bool alphanumeric[UCHAR_MAX + 1];
 	uint8_t first[BUCKETS]; /* 1 + index of a word; 0 none */
 	uint8_t count;
 	word words[WORDS];
@@ -61,6 +62,8 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	v->count = 0;
 	memset(v->first, 0, sizeof(v->first));
 	memset(v->character, ORDINARY, sizeof(v->character));
+	for (int c = 0; c <= UCHAR_MAX; c++)
+		v->alphanumeric[c] = isalnum(c);
 	v->character['#'] = COMMENT;
 	v->character['\n'] = NEWLINE;
 	add(v, "$P4D_", VARIABLE, 0);
@@ -188,7 +191,8 @@ p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *la
 		switch (v.character[(unsigned char)*at]) {
 		case WORD:
 			/* inside of a longer word only if it does not start with a letter */
-			if (at > text && isalnum((unsigned char)*at) && isalnum((unsigned char)at[-1]))
+			if (at > text && v.alphanumeric[(unsigned char)*at] &&
+			    v.alphanumeric[(unsigned char)at[-1]])
 				break;
 			if (*at == '-' && end - at > 1 && at[1] == 'n' && blank(before(at, text)))
 				now.sets_tasks = true;

@@ -7,7 +7,7 @@
 #include "request/layout.h"
 
 /* Job scripts are short; anything after this many bytes is data. */
-enum { P4D_SCRIPT_BYTES = 128 * 1024 };
+enum { P4D_SCRIPT_BYTES = 64 * 1024 };
 
 /*
  * What a job script says about the training it starts. Searches for words outside comments; nothing is

@@ -51,11 +51,16 @@ p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *l)
 
 p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	p4d_wide n = p4d_parameters__of_vocabulary(l);
+	const uint32_t last = (uint32_t)l->vpp - 1;
+	uint32_t between = l->stage_layers[stage] - p4d_chunk_layers(l, stage, 0);
+	p4d_wide n = p4d_parameters__of_vocabulary(l) + p4d_parameters__of_chunk(l, schedule, stage, 0);
 
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-		n += p4d_parameters__of_chunk(l, schedule, stage, chunk);
-	return n;
+	/* the model begins in a first chunk and ends in a last one; there may be a thousand between */
+	if (last) {
+		between -= p4d_chunk_layers(l, stage, last);
+		n += p4d_parameters__of_chunk(l, schedule, stage, last);
+	}
+	return n + between * p4d_parameters__of_layer(l);
 }
 
 static p4d_wide padded(const p4d_layout *l, p4d_wide n)
@@ -100,11 +105,13 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const p4d_wide layer = padded(l, p4d_parameters__of_layer(l));
-	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l));
+	const uint32_t last = (uint32_t)l->vpp - 1;
+	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l)) + padded_chunk(l, schedule, stage, 0, layer);
 
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++)
-		n += padded_chunk(l, schedule, stage, chunk, layer);
-	return n;
+	if (last)
+		n += padded_chunk(l, schedule, stage, last, layer);
+	/* those between are equal */
+	return last > 1 ? n + (last - 1) * padded_chunk(l, schedule, stage, 1, layer) : n;
 }
 
 static p4d_wide larger(p4d_wide a, p4d_wide b)
@@ -117,8 +124,9 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *l, const p4d_schedule
 	const uint64_t last = p4d_chunk_segments(l, stage) - 1;
 	p4d_wide most = p4d_parameters__of_vocabulary(l);
 
-	/* none between the first and the last of a chunk is larger */
-	for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+	/* none between the first and the last of a chunk is larger, nor in the chunks between */
+	for (uint32_t i = 0; i < 2; i++) {
+		const uint32_t chunk = i ? (uint32_t)l->vpp - 1 : 0;
 		most = larger(most, segment_parameters(l, schedule, stage, chunk, 0));
 		most = larger(most, segment_parameters(l, schedule, stage, chunk, last));
 	}

@@ -226,21 +226,35 @@ static uint64_t mix(uint64_t hash, uint64_t number)
 	return p4d_hash_step(p4d_hash_step(hash, number & UINT32_MAX), number >> 32);
 }
 
+static uint64_t hash_table(uint64_t h, const p4d_plan *plan)
+{
+	h = mix(h, plan->arena_bytes);
+	for (unsigned i = 0; i < plan->count; i++) {
+		const p4d_tensor *row = &plan->tensor[i];
+		h = mix(h, row->offset);
+		h = mix(h, row->bytes);
+		h = mix(h, (uint64_t)row->layers << 32 | row->slots);
+	}
+	return h;
+}
+
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err)
 {
+	const p4d_schedule schedule = p4d_schedule_of(layout);
+	const uint32_t stages = (uint32_t)layout->pp;
 	uint64_t h = P4D_HASH_BEGIN;
 	p4d_plan plan;
 
-	for (uint32_t stage = 0; stage < layout->pp; stage++) {
+	for (uint32_t stage = 0; stage < stages; stage++) {
+		const p4d_slots slots = p4d_schedule_slots(&schedule, stage);
+		h = mix(h, layout->stage_layers[stage]);
+		h = mix(h, (uint64_t)slots.activation << 32 | slots.vocabulary);
+		/* what else differs is at the ends of the model: one of the others stands for them */
+		if (stage > 1 && stage < stages - 1)
+			continue;
 		if (p4d_plan_build(layout, gpu, stage, &plan, err) < 0)
 			return -1;
-		h = mix(h, plan.arena_bytes);
-		for (unsigned i = 0; i < plan.count; i++) {
-			const p4d_tensor *row = &plan.tensor[i];
-			h = mix(h, row->offset);
-			h = mix(h, row->bytes);
-			h = mix(h, (uint64_t)row->layers << 32 | row->slots);
-		}
+		h = hash_table(h, &plan);
 	}
 	*hash = h;
 	return 0;

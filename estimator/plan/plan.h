@@ -96,5 +96,8 @@ int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 /* NULL when this stage has none. */
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);
 
-/* A hash: two machines agree on it exactly when they compute the same plans for all stages. */
+/*
+ * A hash: two machines agree on it when they compute the same plans, those of the first two stages and the
+ * last, and the same layers and slots for all stages, from which the other plans follow.
+ */
 int p4d_plan_hash(const p4d_layout *layout, const p4d_gpu *gpu, uint64_t *hash, p4d_error *err);

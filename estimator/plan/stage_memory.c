@@ -158,16 +158,40 @@ uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p
 }
 
 /*
- * Of consecutive stages with equally many layers no middle one holds more than both outer ones: embedding and
- * head add to the ends of the pipeline, and slots grow towards one end, in all schedules (test_plan checks
- * it).
+ * The stages that may be fullest. Embedding and head add to the ends of the pipeline, and slots grow towards
+ * one end, in all schedules (test_plan checks it): between the ends, a stage holds no more than another with
+ * as many layers and slots, or more. There are up to a thousand stages, and few of them hold more layers than
+ * all before them.
  */
-static bool may_be_fullest(const p4d_layout *l, uint64_t stage)
-{
-	const uint32_t *layers = &l->stage_layers[stage];
+typedef struct stages {
+	uint32_t count, next;
+	uint32_t layers; /* most of those between the ends so far */
+	bool all, backwards;
+} stages;
 
-	return l->uneven_chunks || stage == 0 || stage == l->pp - 1 || layers[0] != layers[-1] ||
-	       layers[0] != layers[1];
+static stages stages_of(const p4d_layout *l, int method)
+{
+	const p4d_schedule schedule = p4d_schedule_of(l);
+	stages s = {.count = p4d_memory_stage_count(l, method), .all = l->uneven_chunks};
+
+	s.backwards = s.count > 3 && p4d_schedule_slots(&schedule, 1).activation <
+					 p4d_schedule_slots(&schedule, s.count - 2).activation;
+	return s;
+}
+
+/* The ends first, then those between, in the direction in which they have fewer slots. */
+static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
+{
+	while (s->next < s->count) {
+		const uint32_t i = s->next++;
+		*stage = i == 0 ? 0 : i == 1 ? s->count - 1 : s->backwards ? s->count - i : i - 1;
+		if (i < 2 || s->all || l->stage_layers[*stage] > s->layers) {
+			if (i >= 2)
+				s->layers = l->stage_layers[*stage];
+			return true;
+		}
+	}
+	return false;
 }
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
@@ -203,12 +227,12 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 			   double fraction, uint64_t *device_bytes)
 {
 	const uint64_t most = p4d_memory_capacity_bytes(layout, method, capacity);
+	stages all = stages_of(layout, method);
 	uint64_t bytes;
+	uint32_t i;
 
 	*device_bytes = 0;
-	for (uint32_t i = 0; i < p4d_memory_stage_count(layout, method); i++) {
-		if (!may_be_fullest(layout, i))
-			continue;
+	while (next_stage(layout, &all, &i)) {
 		if (device_bytes_of(layout, method, capacity->gpu, i, &bytes) < 0) {
 			*device_bytes = P4D_NOT_MODELLED;
 			return false;
@@ -228,13 +252,14 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	p4d_stage stage;
 
 	memset(&e, 0, sizeof(e));
-	const uint32_t stages = p4d_memory_stage_count(layout, method);
-	for (uint32_t i = 0; i < stages; i++) {
-		if (!may_be_fullest(layout, i))
-			continue;
+	stages all = stages_of(layout, method);
+	uint32_t i;
+	while (next_stage(layout, &all, &i)) {
 		if (p4d_memory_of_stage(layout, method, capacity->gpu, i, &stage, err) < 0)
 			return -1;
-		if (i == 0 || stage.device_bytes > e.peak.device_bytes) {
+		/* of equally full ones the first counts */
+		if (i == 0 || stage.device_bytes > e.peak.device_bytes ||
+		    (stage.device_bytes == e.peak.device_bytes && i < e.stage)) {
 			e.peak = stage;
 			e.stage = i;
 		}

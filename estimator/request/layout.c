@@ -56,10 +56,19 @@ static bool tp_works(const p4d_layout *l, uint64_t tp)
 	       l->gpus_per_node % tp == 0;
 }
 
+/* The numbers for tp that would work; returns the nearest. */
+static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
+{
+	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
+
+	return p4d_layout__list(l, tp_works, l->gpus_per_node < most ? l->gpus_per_node : most, l->tp, buf,
+				size);
+}
+
 static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
 {
 	char list[160];
-	uint64_t nearest = p4d_layout__list(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
+	uint64_t nearest = list_tp(l, list, sizeof(list));
 
 	p4d_fail(err, code, "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; tp can be %s", l->tp, number,
 		 what, list);
@@ -79,7 +88,7 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 	if (l->hidden % l->tp)
 		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
 	if (l->gpus_per_node % l->tp) {
-		uint64_t nearest = p4d_layout__list(l, tp_works, l->gpus_per_node, l->tp, list, sizeof(list));
+		uint64_t nearest = list_tp(l, list, sizeof(list));
 		p4d_fail(err, P4D_E_TP_NODE,
 			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node; tp can be %s", l->tp,
 			 l->gpus_per_node, list);

@@ -117,11 +117,12 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 {
 	const bool counts = l->embedding_counts || l->loss_counts;
+	const uint64_t most = l->layers < P4D_MAX_STAGES ? l->layers : P4D_MAX_STAGES;
 	char list[160];
 
-	uint64_t nearest = p4d_layout__list(l, pp_works, l->layers, l->pp, list, sizeof(list));
+	uint64_t nearest = p4d_layout__list(l, pp_works, most, l->pp, list, sizeof(list));
 	if (!nearest)
-		nearest = p4d_layout__list(l, pp_divides, l->layers, l->pp, list, sizeof(list));
+		nearest = p4d_layout__list(l, pp_divides, most, l->pp, list, sizeof(list));
 	p4d_fail(err, P4D_E_LAYERS,
 		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64
 		 " layers%s; with vpp=%" PRIu64 " pp can be %s",

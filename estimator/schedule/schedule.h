@@ -123,7 +123,7 @@ p4d_slots p4d_schedule_slots(const p4d_schedule *s, uint32_t stage);
 
 /*
  * Of an interleaved stage whose chunks have different numbers of layers, in the order of the model: the most
- * layers that are between their forward and backward passes. Time: at most the stages times the chunks.
+ * layers that are between their forward and backward passes. Time: linear in the chunks.
  */
 uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const uint16_t *chunk_layers);
 

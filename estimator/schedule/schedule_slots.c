@@ -84,15 +84,26 @@ uint32_t p4d_schedule_layers_alive(const p4d_schedule *s, uint32_t stage, const 
 	const uint64_t period = (uint64_t)s->stages * s->chunks, all = (uint64_t)s->micro_batches * s->chunks;
 	const uint64_t ahead =
 	    p4d_schedule_slots(s, stage).activation; /* forwards before the first backward */
-	uint32_t alive = 0, most = 0;
+	const uint64_t end = ahead + period < all ? ahead + period : all;
+	int64_t alive = 0, most = 0;
 
-	for (uint64_t i = 0; i < ahead + period && i < all; i++) {
-		alive += chunk_layers[i % period / s->stages * s->stages + stage];
-		most = alive > most ? alive : most;
-		if (i + 1 >= ahead) {
-			const uint64_t back = (i + 1 - ahead) % period / s->stages;
-			alive -= chunk_layers[(s->chunks - 1 - back) * s->stages + stage];
+	/* as many passes at a time as stay in their chunks */
+	for (uint64_t i = 0, run; i < end; i += run) {
+		const int64_t taken = chunk_layers[i % period / s->stages * s->stages + stage];
+		int64_t freed = 0;
+		run = s->stages - i % s->stages;
+		if (i + 1 < ahead) {
+			run = run < ahead - 1 - i ? run : ahead - 1 - i;
+		} else {
+			const uint64_t back = i + 1 - ahead;
+			freed = chunk_layers[(s->chunks - 1 - back % period / s->stages) * s->stages + stage];
+			run = run < s->stages - back % s->stages ? run : s->stages - back % s->stages;
 		}
+		run = run < end - i ? run : end - i;
+		const int64_t first = alive + taken, last = first + (int64_t)(run - 1) * (taken - freed);
+		most = first > most ? first : most;
+		most = last > most ? last : most;
+		alive += (int64_t)run * (taken - freed);
 	}
-	return most;
+	return (uint32_t)most;
 }

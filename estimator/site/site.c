@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,10 +12,14 @@ bool p4d_site__is_pattern(const char *name)
 	return strpbrk(name, "*?");
 }
 
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 static bool same_char(char pattern, char c, bool fold)
 {
-	return pattern == '?' || pattern == c ||
-	       (fold && tolower((unsigned char)pattern) == tolower((unsigned char)c));
+	return pattern == '?' || pattern == c || (fold && lower(pattern) == lower(c));
 }
 
 /* Whether a name matches a pattern with * and ?, in time of their product at most, whatever they are. */
@@ -24,6 +27,9 @@ static bool matches(const char *pattern, size_t length, const char *name, size_t
 {
 	const char *end = pattern + length, *star = NULL, *retry = NULL;
 
+	/* the quick way out for most */
+	if (length && left && end[-1] != '*' && !same_char(end[-1], name[left - 1], fold))
+		return false;
 	for (; left || pattern < end;) {
 		if (pattern < end && *pattern == '*') {
 			star = ++pattern;

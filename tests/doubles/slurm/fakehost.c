@@ -293,6 +293,7 @@ static const size_t texts[] = {
     offsetof(job_desc_msg_t, features),      offsetof(job_desc_msg_t, job_id_str),
     offsetof(job_desc_msg_t, mem_per_tres),  offsetof(job_desc_msg_t, name),
     offsetof(job_desc_msg_t, partition),     offsetof(job_desc_msg_t, qos),
+    offsetof(job_desc_msg_t, req_nodes),     offsetof(job_desc_msg_t, exc_nodes),
     offsetof(job_desc_msg_t, reservation),   offsetof(job_desc_msg_t, script),
     offsetof(job_desc_msg_t, cpus_per_tres), offsetof(job_desc_msg_t, tres_per_job),
     offsetof(job_desc_msg_t, tres_per_node), offsetof(job_desc_msg_t, tres_per_socket),

@@ -95,11 +95,8 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
+/* Ten to twenty times what it takes: to see what is not linear, not how fast this machine is. */
 #define LIMIT_SECONDS 20e-3
-#else
-#define LIMIT_SECONDS 1e-3
-#endif
 
 /* The best of some runs, of more where the machine is busy. */
 static double cost(const char *text, size_t length, const p4d_layout *l)
@@ -136,6 +133,7 @@ static void cost_is_bounded(void **state)
 					     "pretrain_gpt ",
 					     "--num-layers-per-virtual-pipeline-stage=1"};
 	enum { LARGEST = 4 << 20 };
+	static const char word[] = " p4d-train ";
 	char *text = malloc(LARGEST);
 	p4d_request r;
 	p4d_layout l;
@@ -150,6 +148,13 @@ static void cost_is_bounded(void **state)
 		print_message("%-48.*s %.3f ms\n", (int)strcspn(pieces[i], "\r\n"), pieces[i], 1e3 * took);
 		assert_true(took < LIMIT_SECONDS);
 	}
+	/* what is behind the first bytes is not read */
+	memset(text, ' ', LARGEST);
+	memcpy(text + P4D_SCRIPT_BYTES - strlen(word), word, strlen(word));
+	assert_true(starts(p4d_script_scan(text, LARGEST, NULL), P4D_FRAMEWORK_P4D));
+	memset(text, ' ', P4D_SCRIPT_BYTES);
+	memcpy(text + P4D_SCRIPT_BYTES, word, strlen(word));
+	assert_false(p4d_script_scan(text, LARGEST, NULL).frameworks);
 	free(text);
 }
 

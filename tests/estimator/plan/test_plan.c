@@ -3,6 +3,7 @@
  */
 #include "support/support.h"
 
+#include "plan/parameters.h"
 #include "support/plan_layouts.h"
 
 /* ---- the closed form ---- */
@@ -255,7 +256,8 @@ static void buffers_do_not_overlap(void **state)
 	}
 }
 
-static void ends_of_a_row_are_fullest(void **state)
+/* Stages are left out of the estimate, and chunks of the sums, where others tell what they need. */
+static void the_fullest_stage_is_found(void **state)
 {
 	const p4d_capacity capacity = {&h100, 0, 0};
 	static p4d_layout l;
@@ -267,19 +269,28 @@ static void ends_of_a_row_are_fullest(void **state)
 		if (!random_layout(&l, -1) || l.pp < 3)
 			continue;
 		count++;
+		const bool split = draw(2);
+		for (uint64_t i = 0; split && i < l.pp; i++)
+			l.stage_layers[i] = (uint32_t)(l.vpp * (1 + draw(6)));
 		assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &capacity, &e, NULL), 0);
-		uint64_t fullest = 0, seen;
+		const p4d_schedule schedule = p4d_schedule_of(&l);
+		uint64_t fullest = 0, host = 0, seen;
 		for (uint32_t i = 0; i < l.pp; i++) {
 			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, &h100, i, &stage, NULL), 0);
 			fullest = most(fullest, stage.device_bytes);
+			host = most(host, p4d_memory_host_of_rank(&l, i, stage.allocated_bytes).sum);
+			p4d_wide n = p4d_parameters__of_vocabulary(&l);
+			for (uint32_t chunk = 0; chunk < l.vpp; chunk++)
+				n += p4d_parameters__of_chunk(&l, &schedule, i, chunk);
+			assert_true(n == p4d_parameters_of_stage(&l, &schedule, i));
 		}
-		if (fullest != e.peak.device_bytes)
+		if (fullest != e.peak.device_bytes || host * l.gpus_per_node != e.host_bytes)
 			fail_msg("schedule %d, pp %d, %d micro-batches: a stage in the middle is fullest",
 				 l.schedule, (int)l.pp, (int)l.micro_batches);
 		if (e.capacity_bytes) {
 			assert_int_equal(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.5, &seen),
 					 e.fraction <= 0.5);
-			assert_true(p4d_memory_least_states(&l) <= e.peak.device_bytes);
+			assert_true(split || p4d_memory_least_states(&l) <= e.peak.device_bytes);
 		}
 	}
 }
@@ -299,6 +310,17 @@ static void hash_tells_plans_apart(void **state)
 	other.stage_layers[0]++;
 	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
 	assert_true(a != c);
+	/* in a stage whose table is not read */
+	while (!random_layout(&l, P4D_1F1B) || l.pp < 6)
+		;
+	other = l;
+	other.stage_layers[3]++;
+	assert_int_equal(p4d_plan_hash(&l, &h100, &a, NULL), 0);
+	assert_int_equal(p4d_plan_hash(&other, &h100, &b, NULL), 0);
+	other = l;
+	other.micro_batches = 3; /* the same for the last stages */
+	assert_int_equal(p4d_plan_hash(&other, &h100, &c, NULL), 0);
+	assert_true(a != b && a != c && b != c);
 }
 
 static void absurd_sizes_are_an_error(void **state)
@@ -320,8 +342,8 @@ static void absurd_sizes_are_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equals_the_closed_form),    cmocka_unit_test(buffers_do_not_overlap),
-	    cmocka_unit_test(ends_of_a_row_are_fullest), cmocka_unit_test(hash_tells_plans_apart),
+	    cmocka_unit_test(equals_the_closed_form),     cmocka_unit_test(buffers_do_not_overlap),
+	    cmocka_unit_test(the_fullest_stage_is_found), cmocka_unit_test(hash_tells_plans_apart),
 	    cmocka_unit_test(absurd_sizes_are_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
