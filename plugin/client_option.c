@@ -3,8 +3,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "slurm_compat.h"
 
@@ -55,10 +58,39 @@ uint32_t p4d_client_job_id(void)
 	return job_id;
 }
 
-bool p4d_client_talks(void)
+static int log_level(void)
 {
 	int (*level)(void);
 
 	*(void **)&level = dlsym(RTLD_DEFAULT, "slurm_get_log_level");
-	return !level || level() >= LOG_LEVEL_INFO;
+	return level ? level() : LOG_LEVEL_INFO;
+}
+
+bool p4d_client_talks(void)
+{
+	return log_level() >= LOG_LEVEL_INFO;
+}
+
+int p4d_client_hush(void)
+{
+	const int nowhere = log_level() > LOG_LEVEL_INFO ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int kept = -1;
+
+	if (nowhere < 0)
+		return -1;
+	fflush(stderr);
+	kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (kept >= 0)
+		dup2(nowhere, STDERR_FILENO);
+	close(nowhere);
+	return kept;
+}
+
+void p4d_client_unhush(int kept)
+{
+	if (kept < 0)
+		return;
+	fflush(stderr);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
 }

@@ -21,3 +21,11 @@ uint32_t p4d_client_job_id(void);
 
 /* False with -Q: print only warnings and refusals. */
 bool p4d_client_talks(void);
+
+/*
+ * Slurm's library prints what goes wrong in a request of p4d's own, which p4d handles itself, as an error of
+ * the user's. In between standard error leads nowhere, but for who asked for more (-v). Returns what the
+ * second one takes.
+ */
+int p4d_client_hush(void);
+void p4d_client_unhush(int kept);

@@ -77,7 +77,10 @@ static const p4d_cluster *ask_cluster(void *context)
 	submission *s = context;
 
 	for (int tries = 5; !s->cluster_asked && tries; tries--) {
-		s->cluster_asked = !p4d_cluster_load(&s->cluster, NULL) || !is_away(errno);
+		const int hushed = p4d_client_hush();
+		const int rc = p4d_cluster_load(&s->cluster, NULL), why = errno;
+		p4d_client_unhush(hushed);
+		s->cluster_asked = !rc || !is_away(why);
 		if (!s->cluster_asked)
 			nanosleep(&pause, NULL);
 	}
@@ -92,7 +95,9 @@ static void identify(submission *s)
 		return;
 	const struct passwd *entry = getpwuid(geteuid());
 	s->user = entry ? strdup(entry->pw_name) : NULL;
+	const int hushed = p4d_client_hush();
 	s->associations = p4d_accounting_load(NULL);
+	p4d_client_unhush(hushed);
 	s->job.user = s->user;
 	s->job.associations = s->associations;
 }
@@ -260,9 +265,11 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 {
 	p4d_record record;
 
-	if (p4d_record_load(&record, job_id, err) < 0)
+	const int hushed = p4d_client_hush();
+	int rc = p4d_record_load(&record, job_id, err);
+	p4d_client_unhush(hushed);
+	if (rc < 0)
 		return -1;
-	int rc;
 	if (record.approved.plan[0]) {
 		rc = restore_plan(s, &record.approved, err);
 	} else {

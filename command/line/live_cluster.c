@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live cluster, asked through `sinfo` rather than through Slurm's library: the command works with every
- * version of Slurm, and without any. Any failure here means there is no cluster, which is not an error.
+ * The live cluster, asked through `sinfo` and `scontrol` rather than through Slurm's library: the command
+ * works with every version of Slurm, and without any. Any failure here means there is no cluster, which is
+ * not an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,9 @@
 #include "job/cluster.h"
 #include "line/line.h"
 
-/* Partition (* marks the default), memory in MiB, CPUs, OverSubscribe, nodes, features, GRES: last because it
- * contains blanks and commas. */
-#define NODES "--format=%P|%m|%c|%h|%N|%f|%G"
+/* Partition (* marks the default), memory in MiB, CPUs, nodes, features, GRES: last because it contains
+ * blanks and commas. */
+#define NODES "--format=%P|%m|%c|%N|%f|%G"
 
 enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
 
@@ -36,8 +37,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* partition: "--partition=NAME"; NULL: all */
-static pid_t start_sinfo(const char *format, const char *partition, int *from)
+static pid_t start(const char *const *words, int *from)
 {
 	int ends[2];
 
@@ -49,7 +49,7 @@ static pid_t start_sinfo(const char *format, const char *partition, int *from)
 		if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
 		    dup2(ends[1], STDOUT_FILENO) < 0)
 			_exit(127);
-		execlp("sinfo", "sinfo", "--noheader", "--exact", format, partition, (char *)NULL);
+		execvp(words[0], (char **)words);
 		_exit(127);
 	}
 	close(ends[1]);
@@ -86,11 +86,11 @@ static char *read_all(int from)
 	return NULL;
 }
 
-/* Standard output of sinfo; NULL when it cannot be run, fails or takes too long. */
-static char *run_sinfo(const char *format, const char *partition)
+/* Standard output of a command; NULL when it cannot be run, fails or takes too long. */
+static char *output_of(const char *const *words)
 {
 	int from, status;
-	pid_t child = start_sinfo(format, partition, &from);
+	pid_t child = start(words, &from);
 
 	if (child < 0)
 		return NULL;
@@ -108,12 +108,18 @@ static char *run_sinfo(const char *format, const char *partition)
 	return text;
 }
 
+/* partition: "--partition=NAME"; NULL: all */
+static char *run_sinfo(const char *format, const char *partition)
+{
+	return output_of((const char *const[]){"sinfo", "--noheader", "--exact", format, partition, NULL});
+}
+
 /* One line in the format of NODES. */
 static void add_line(char *line)
 {
 	char *rest = line;
 	char *partition = strsep(&rest, "|"), *memory = strsep(&rest, "|"), *cpus = strsep(&rest, "|");
-	char *share = strsep(&rest, "|"), *names = strsep(&rest, "|"), *features = strsep(&rest, "|");
+	char *names = strsep(&rest, "|"), *features = strsep(&rest, "|");
 	uint64_t mib, count;
 
 	if (!rest || !p4d_number_digits(memory, &mib) || !p4d_number_digits(cpus, &count))
@@ -125,7 +131,6 @@ static void add_line(char *line)
 	const p4d_cluster_nodes nodes = {
 	    .partition = partition,
 	    .is_default = is_default,
-	    .whole_nodes = !strcmp(share, "EXCLUSIVE"),
 	    .names = names,
 	    .gres = rest,
 	    .features = strcmp(features, "(null)") ? features : NULL,
@@ -133,6 +138,30 @@ static void add_line(char *line)
 	    .mem_bytes = mib << 20,
 	};
 	p4d_cluster_add(&live, &nodes);
+}
+
+/*
+ * Partitions whose jobs get whole nodes: OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE, which sinfo
+ * does not tell.
+ */
+static void mark_whole_nodes(void)
+{
+	static const char name[] = "PartitionName=";
+	char *text = output_of((const char *const[]){"scontrol", "--oneliner", "show", "partition", NULL});
+	char *rest = text;
+
+	for (char *line; rest && (line = strsep(&rest, "\n"));) {
+		if (strncmp(line, name, sizeof(name) - 1) != 0 ||
+		    !(strstr(line, " OverSubscribe=EXCLUSIVE") || strstr(line, " Exclusive=NODE")))
+			continue;
+		const char *partition = line + sizeof(name) - 1;
+		const size_t length = strcspn(partition, " ");
+		for (size_t i = 0; i < live.count; i++)
+			if (strlen(live.row[i].partition) == length &&
+			    !strncmp(live.row[i].partition, partition, length))
+				live.row[i].whole_nodes = true;
+	}
+	free(text);
 }
 
 const p4d_cluster *p4d_live_cluster(void *unused)
@@ -145,6 +174,8 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 		for (char *line; rest && (line = strsep(&rest, "\n"));)
 			add_line(line);
 		free(text);
+		if (answered)
+			mark_whole_nodes();
 	}
 	return answered ? &live : NULL;
 }

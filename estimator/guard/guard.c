@@ -41,8 +41,7 @@ static void write_split(const p4d_request *candidate, p4d_text *flags)
  * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
  * every one that the user had set to something else.
  */
-static void write_flags(const p4d_request *asked, const p4d_request *candidate, p4d_rewrite rewrite,
-			char *buf, size_t size)
+static void write_flags(const p4d_request *asked, const p4d_request *candidate, char *buf, size_t size)
 {
 	p4d_text flags = p4d_text_in(buf, size);
 	char value[64];
@@ -55,9 +54,8 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
 			       p4d_request_value_text(candidate, option, value, sizeof(value)));
 	}
-	/* a split that p4d itself chose it will choose again, where it may choose anything */
-	if ((p4d_is_set(asked, P4D_PIPELINE_SPLIT) || rewrite == P4D_REWRITE_OFF) &&
-	    strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
+	/* where only this one fits p4d would not choose it by itself */
+	if (strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
 		write_split(candidate, &flags);
 }
 
@@ -137,7 +135,7 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 			*g->request = found.request;
 			return 0;
 		}
-		write_flags(asked, &found.request, g->verdict->policy.rewrite, flags, sizeof(flags));
+		write_flags(asked, &found.request, flags, sizeof(flags));
 		return p4d_fix(err, "%s", flags);
 	}
 	if (err->code == P4D_E_DOES_NOT_FIT)
@@ -148,7 +146,7 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	if (p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found) < 0)
 		return -1;
-	write_flags(asked, &found.request, g->verdict->policy.rewrite, flags, sizeof(flags));
+	write_flags(asked, &found.request, flags, sizeof(flags));
 	p4d_job job = *g->job;
 	job.cpu = !p4d_on_gpu(found.request.value[P4D_DEVICE]);
 	return p4d_fix(err, "%s%s%s", p4d_job_flags(&job, nodes, gpus_per_node, where, sizeof(where)),

@@ -85,17 +85,20 @@ static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_er
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
 }
 
-static int check_host_memory(const p4d_verdict *v, p4d_error *err)
+static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error *err)
 {
 	uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
+	const bool part =
+	    !job->mem_is_all && (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
 
 	if (need == P4D_NOT_MODELLED || !have || need <= have)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
 		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (checkpoint staging included), "
-		 "--mem grants %.1f GiB",
-		 v->layout.gpus_per_node, p4d_to_gib(need), p4d_to_gib(have));
-	return p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
+		 "%s %.1f GiB",
+		 v->layout.gpus_per_node, p4d_to_gib(need), part ? "--mem grants" : "a node here has",
+		 p4d_to_gib(have));
+	return !part ? -1 : p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
 }
 
 /* Training on the host leaves the job's GPUs idle, and their memory is not what limits it. */
@@ -275,7 +278,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(request, v, err) < 0 || check_host_memory(v, err) < 0 ||
+	if (check_memory(request, v, err) < 0 || check_host_memory(job, v, err) < 0 ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
 	if (check_tasks(job, v, &script, err) < 0 || check_script(request, v, &script, err) < 0)

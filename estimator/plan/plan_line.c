@@ -69,6 +69,15 @@ int p4d_plan_verify_checksum(const p4d_request *request, const p4d_layout *layou
 		return -1;
 	if (!strcmp(request->arena, computed.arena))
 		return 0;
+	if (gpu && p4d_is_set(request, P4D_GPU) && strcmp(request->gpu, gpu->name) != 0) {
+		p4d_fail(
+		    err, P4D_E_PLAN_CHANGED,
+		    "the plan was made for %.60s, and the job would now get %s: its partition or nodes were "
+		    "changed",
+		    request->gpu, gpu->name);
+		return p4d_fix(err, "submit it to where it is to run: --partition=NAME, or --constraint=%s",
+			       gpu->name);
+	}
 	p4d_fail(
 	    err, P4D_E_PLAN_CHANGED,
 	    "the plan's buffers hash to %s where it was made and to %s here: p4d or its GPU table differs",

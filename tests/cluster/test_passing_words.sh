@@ -94,3 +94,43 @@ rm -rf "$own"/state/p4d*
 submissions h100
 restarted JobSubmitPlugins=p4d
 submissions h100
+
+echo "-- the first answer of slurmctld, to p4d, makes no sense"
+address=$(sed -n 's/^SlurmctldHost=.*(\(.*\))/\1/p' "$SLURM_CONF") port=$(sed -n 's/^SlurmctldPort=//p' "$SLURM_CONF")
+cat >between.pl <<'END'
+use IO::Socket::INET;
+use IO::Select;
+my ($address, $port) = @ARGV;
+my $door = IO::Socket::INET->new(LocalAddr => $address, LocalPort => 0, Listen => 5) or die "$!";
+open my $file, ">", "port.new";
+print $file $door->sockport;
+close $file;
+rename "port.new", "port";
+my $first = $door->accept;
+sysread $first, my $request, 65536;
+select undef, undef, undef, 0.2;
+syswrite $first, pack("N", 10) . "no message";
+1 while sysread $first, $request, 65536;
+while (my $guest = $door->accept) {
+	my $host = IO::Socket::INET->new(PeerAddr => $address, PeerPort => $port) or die "$!";
+	my $both = IO::Select->new($guest, $host);
+	for (my $more = 1; $more;) {
+		for my $from ($both->can_read) {
+			$more &&= sysread $from, my $text, 65536;
+			syswrite $from == $guest ? $host : $guest, $text if $more;
+		}
+	}
+}
+END
+perl between.pl "$address" "$port" &
+between=$!
+for _ in $(seq 100); do
+	[ ! -e port ] || break
+	sleep 0.05
+done
+sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$(cat port)/" "$SLURM_CONF"
+run sbatch -H -p mixed $node --p4d-model=llama13b job.sh
+sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$port/" "$SLURM_CONF"
+kill "$between"
+accepted
+does_not_say rror

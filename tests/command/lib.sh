@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh disable=SC2034
 # Sourced by the tests of the command. Each gets an empty directory, a p4d.conf and a job script in it, and the p4d that was
-# built first in PATH. No cluster is asked unless a test puts a `sinfo` of its own into $work/bin.
+# built first in PATH. No cluster is asked unless a test puts a `sinfo` (and `scontrol`) of its own into $work/bin.
 set -u
 P4D_DATADIR=$P4D_TEST_DATADIR
 export P4D_DATADIR
@@ -12,8 +12,10 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
-printf '#!/bin/sh\nexit 1\n' >"$work/bin/sinfo"
-chmod +x "$work/bin/sinfo"
+for program in sinfo scontrol; do
+	printf '#!/bin/sh\nexit 1\n' >"$work/bin/$program"
+	chmod +x "$work/bin/$program"
+done
 PATH=$work/bin:$P4D_TEST_BUILDDIR:$PATH
 cd "$work" || exit 1
 

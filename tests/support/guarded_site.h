@@ -23,6 +23,7 @@
 	"partition trusting { gpu = \"h100-80gb\"\n allow_override = true }\n" \
 	"partition picky { gpu = \"h100-80gb\"\n unmodelled = reject }\n" \
 	"partition relaxed { gpu = \"h100-80gb\"\n require_plan = true\n unmodelled = pass }\n" \
+	"partition careful { gpu = \"h100-80gb\"\n safe = 0.5\n limit = 0.6 }\n" \
 	"partition unknown { mode = enforce }\n" \
 	"partition wary { gpu = \"h100-80gb\"\n on_error = reject }\n" \
 	"partition \"some-*\" { min_gpus = 16\n message = \"Ask help@site, or see https://site/p4d\"\n" \

@@ -85,8 +85,9 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
 	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
 	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},
-	    /* where p4d may choose nothing, it says the split of the stages, too */
+	    /* the split of the stages is said, too: p4d may choose none, or prefers what is safe */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
+	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -281,6 +282,16 @@ static void host_memory(void **state)
 	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
 	job.mem_per_node_bytes = bytes;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+	/* of --mem=0 there is no more */
+	p4d_site *little =
+	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 16 }\n");
+	job = ON("h100", 1);
+	job.mem_is_all = true;
+	t = submit(little, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
+	assert_non_null(strstr(t->text, "a node here has 16.0 GiB"));
+	assert_string_equal(t->verdict.message[0].fix, "");
+	p4d_site_free(little);
 }
 
 static void cpu_jobs_need_no_gpu(void **state)

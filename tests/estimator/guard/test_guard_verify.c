@@ -166,6 +166,14 @@ static void plans_must_match_the_job(void **state)
 	v = verify(*state, tight, plan, "");
 	assert_int_equal(v->action, P4D_REJECT);
 	assert_int_equal(v->message[0].code, P4D_E_DOES_NOT_FIT);
+	/* where it fits, but was routed to after it was planned */
+	strcpy(plan,
+	       submit(*state, ON("h100", 1), MODEL_13B "tp=8 micro-batch=1 recompute=full framework=p4d")
+		   ->verdict.plan);
+	v = verify(*state, ON("a100", 1), plan, "");
+	assert_int_equal(v->message[0].code, P4D_E_PLAN_CHANGED);
+	assert_non_null(
+	    strstr(v->message[0].text, "was made for h100-80gb, and the job would now get a100-40gb"));
 }
 
 static void failures_before_judging(void **state)
