@@ -117,6 +117,7 @@ static struct json_object *gpu_object(const p4d_gpu *gpu)
 	P4D_GPU_RATES(RATE)
 #undef RATE
 	json_object_object_add(object, "multiprocessors", number(gpu->multiprocessors));
+	json_object_object_add(object, "nvlink_domain", number(gpu->nvlink_domain));
 	json_object_object_add(object, "sm", number(gpu->sm));
 	json_object_object_add(object, "status", json_object_new_string(gpu->status));
 	json_object_object_add(object, "source", json_object_new_string(gpu->source));

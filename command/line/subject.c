@@ -90,6 +90,7 @@ static int choose_gpu(p4d_subject *subject, p4d_error *err)
 		    request->gpu, ambiguous, gpu->name);
 	snprintf(request->gpu, sizeof(request->gpu), "%s", gpu->name);
 	subject->capacity.gpu = gpu;
+	p4d_gpu_set_domain(gpu, request);
 	return 0;
 }
 

@@ -45,11 +45,12 @@ void p4d_validate__add_errors(struct json_object *object, const char *name, cons
 	json_object_object_add(object, name, summary);
 }
 
-int p4d_validate__layout(const p4d_measured *row, p4d_layout *layout, p4d_error *err)
+int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layout *layout, p4d_error *err)
 {
 	p4d_request request = row->request;
 	p4d_error cause;
 
+	p4d_gpu_set_domain(p4d_gpu_find(gpus, row->gpu, NULL), &request);
 	p4d_request_complete(&request, 0, row->gpus);
 	if (p4d_layout_build(&request, row->gpus / row->gpus_per_node, row->gpus_per_node, layout, &cause) <
 	    0)

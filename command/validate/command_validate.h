@@ -28,7 +28,7 @@ void p4d_validate__print_errors(const char *what, const p4d_validate_errors *all
 void p4d_validate__add_errors(struct json_object *object, const char *name, const p4d_validate_errors *all);
 
 /* The layout of a row. Errors: those of p4d_layout_build, with the row's name. */
-int p4d_validate__layout(const p4d_measured *row, p4d_layout *layout, p4d_error *err);
+int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layout *layout, p4d_error *err);
 
 /* The rest of a file of each kind, read and printed. */
 int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);

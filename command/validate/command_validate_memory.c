@@ -25,7 +25,7 @@ static int estimate(const memory_validation *v, const p4d_measured *row, int met
 	p4d_error cause;
 	p4d_layout layout;
 
-	if (p4d_validate__layout(row, &layout, err) < 0)
+	if (p4d_validate__layout(row, v->gpus, &layout, err) < 0)
 		return -1;
 	if (p4d_memory_estimate(&layout, method, &capacity, out, &cause) < 0)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);

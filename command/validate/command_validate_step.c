@@ -12,7 +12,7 @@ typedef struct step_validation {
 	const p4d_gpus *gpus;
 	p4d_timeline_work work;
 	p4d_table table;
-	struct json_object *rows;
+	struct json_object *rows, *unmodelled;
 	p4d_validate_errors errors;
 	p4d_measured_pair *runs; /* owned */
 	size_t count, room;
@@ -76,7 +76,7 @@ static int add_row(step_validation *v, const p4d_measured *row, p4d_error *err)
 	p4d_layout layout;
 	p4d_step step;
 
-	if (p4d_validate__layout(row, &layout, err) < 0)
+	if (p4d_validate__layout(row, v->gpus, &layout, err) < 0)
 		return -1;
 	if (!p4d_cost_known(&layout, gpu)) {
 		v->no_clock++;
@@ -92,13 +92,37 @@ static int add_row(step_validation *v, const p4d_measured *row, p4d_error *err)
 	return 0;
 }
 
+/* A run that p4d has no formula for. */
+static void leave_out(step_validation *v, const p4d_measured *row)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "row", json_object_new_string(row->id));
+	json_object_object_add(object, "why", json_object_new_string(row->unmodelled));
+	json_object_array_add(v->unmodelled, object);
+}
+
+static void print_unmodelled(const step_validation *v)
+{
+	const size_t count = json_object_array_length(v->unmodelled);
+
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *object = json_object_array_get_idx(v->unmodelled, i);
+		printf("%s: not modelled: %s\n",
+		       json_object_get_string(json_object_object_get(object, "row")),
+		       json_object_get_string(json_object_object_get(object, "why")));
+	}
+}
+
 static int read_rows(step_validation *v, p4d_measured_file *file, p4d_error *err)
 {
 	p4d_measured row;
 	int rc;
 
 	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
-		if (!row.complete)
+		if (*row.unmodelled)
+			leave_out(v, &row);
+		else if (!row.complete)
 			v->left_out++;
 		else if (add_row(v, &row, err) < 0)
 			return -1;
@@ -119,6 +143,7 @@ static int print_json(step_validation *v, p4d_error *err)
 	json_object_object_add(orders, "pairs", json_object_new_int64(pairs));
 	json_object_object_add(orders, "wrong", json_object_new_int64(wrong));
 	json_object_object_add(object, "orders", orders);
+	json_object_object_add(object, "not_modelled", json_object_get(v->unmodelled));
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
 	json_object_object_add(object, "no_clock", json_object_new_int64(v->no_clock));
 	return p4d_report_json_print(object, err);
@@ -134,6 +159,7 @@ static int print_text(step_validation *v, p4d_error *err)
 	puts("");
 	p4d_validate__print_errors("step time", &v->errors);
 	printf("wrong orders: %u of %u pairs of layouts of the same model, batch and GPUs\n", wrong, pairs);
+	print_unmodelled(v);
 	if (v->left_out)
 		printf("%u rows left out: inputs of the cost model are missing\n", v->left_out);
 	if (v->no_clock)
@@ -145,7 +171,8 @@ int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool
 {
 	static const char *const numbers[] = {"gpus", "measured", "predicted", "error",
 					      "mfu",  "tflops",   "hardware",  "bubble"};
-	step_validation v = {.gpus = gpus, .rows = json_object_new_array()};
+	step_validation v = {
+	    .gpus = gpus, .rows = json_object_new_array(), .unmodelled = json_object_new_array()};
 
 	p4d_table_column(&v.table, "run", P4D_LEFT);
 	p4d_table_column(&v.table, "gpu", P4D_LEFT);
@@ -158,5 +185,6 @@ int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool
 	p4d_timeline_work_free(&v.work);
 	free(v.runs);
 	json_object_put(v.rows);
+	json_object_put(v.unmodelled);
 	return rc;
 }

@@ -217,6 +217,29 @@ static int set_optional(const fields *f, p4d_request *request)
 		   : 0;
 }
 
+/*
+ * Columns of options that only some files have, empty where the default holds. Without a word of overlaps
+ * there are none: Megatron-LM of 2021 and the B200 runs had none.
+ */
+static int set_options(const fields *f, p4d_request *request)
+{
+	static const p4d_option options[] = {P4D_GRAD_DTYPE,       P4D_ALLOCATOR,  P4D_ACCOUNT_FOR_EMBEDDING,
+					     P4D_ACCOUNT_FOR_LOSS, P4D_ACTIVATION, P4D_TP_COMM_OVERLAP,
+					     P4D_OVERLAP_P2P,      P4D_OVERLAP_DP};
+	char column[32];
+
+	p4d_request_put(request, P4D_OVERLAP_P2P, 0, P4D_BY_P4D);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		snprintf(column, sizeof(column), "%s", p4d_request_option_info(options[i])->name);
+		for (char *at = column; *at; at++)
+			*at = *at == '-' ? '_' : *at;
+		const char *text = text_or_none(f, column);
+		if (*text && set(f, request, options[i], text) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int read_shape(const fields *f, p4d_measured *row)
 {
 	double gpus, per_node;
@@ -234,7 +257,7 @@ static int read_shape(const fields *f, p4d_measured *row)
 	p4d_request_put(&row->request, P4D_QK_NORM, 0, P4D_BY_USER);
 	return set_same(f, &row->request) < 0 || set_flags(f, &row->request) < 0 ||
 		       set_words(f, &row->request) < 0 || set_optional(f, &row->request) < 0 ||
-		       set_batch(f, &row->request) < 0
+		       set_options(f, &row->request) < 0 || set_batch(f, &row->request) < 0
 		   ? -1
 		   : 0;
 }
@@ -264,21 +287,31 @@ static int read_throughput(const fields *f, p4d_measured *row)
 	return 0;
 }
 
+/* Whether p4d models a precision of a file, in which "" is bf16. */
+static bool is_modelled(const fields *f, p4d_measured *row)
+{
+	const char *precision = text_or_none(f, "precision");
+	p4d_request any = {.model = ""};
+
+	if (!*precision || p4d_request_set(&any, P4D_PRECISION, precision, P4D_BY_USER, NULL) == 0)
+		return true;
+	snprintf(row->unmodelled, sizeof(row->unmodelled), "precision %.40s", precision);
+	return false;
+}
+
 /* Can p4d check this out-of-memory run? Fills the request, or says why not. */
 static void read_death(const fields *f, p4d_measured *row)
 {
-	const char *class = text_or_none(f, "class"), *precision = text_or_none(f, "precision");
+	const char *class = text_or_none(f, "class");
 	fields quiet = *f;
 	p4d_measured known = *row;
 
 	quiet.err = NULL;
 	if (*class && strcmp(class, "dense"))
 		snprintf(row->unmodelled, sizeof(row->unmodelled), "%.40s is not modelled", class);
-	else if (*precision && strcmp(precision, "bf16") && strcmp(precision, "fp16"))
-		snprintf(row->unmodelled, sizeof(row->unmodelled), "precision %.40s", precision);
-	else if (read_shape(&quiet, &known) < 0)
+	else if (!*row->unmodelled && read_shape(&quiet, &known) < 0)
 		snprintf(row->unmodelled, sizeof(row->unmodelled), "inputs are missing");
-	else
+	else if (!*row->unmodelled)
 		*row = known;
 }
 
@@ -292,7 +325,7 @@ static int read_fields(const fields *f, p4d_measured *row)
 	snprintf(row->id, sizeof(row->id), "%s", id);
 	snprintf(row->model, sizeof(row->model), "%s", text_or_none(f, "model"));
 	snprintf(row->gpu, sizeof(row->gpu), "%s", gpu);
-	row->complete = !strcmp(complete, "1");
+	row->complete = is_modelled(f, row) && !strcmp(complete, "1");
 	row->oom = !row->complete && !strcmp(text_or_none(f, "oom"), "1");
 	if (row->oom)
 		read_death(f, row);

@@ -33,9 +33,9 @@ typedef struct p4d_measured {
 	char id[64], model[64], gpu[64];
 	p4d_request request; /* the request for it: framework megatron */
 	uint64_t gpus, gpus_per_node;
-	bool complete;        /* column `validate` is 1: the row is complete */
+	bool complete;        /* column `validate` is 1: the row is complete, and of a precision p4d has */
 	bool oom;             /* the run ran out of memory; complete is false */
-	char unmodelled[64];  /* of a row with oom: why p4d cannot check it; "" when it can */
+	char unmodelled[64];  /* of a row that is not complete: what p4d has no formula for; "" none */
 	double allocated_gib; /* peak of the allocator */
 	double reserved_gib;
 	double step_seconds;

@@ -11,6 +11,7 @@
 	LOSS(MEMORY_BOUND, "memory-bound") \
 	LOSS(TENSOR_COMM, "tensor-comm") \
 	LOSS(CONTEXT_COMM, "context-comm") \
+	LOSS(HOST, "host") \
 	LOSS(PIPELINE_COMM, "pipeline-comm") \
 	LOSS(DATA_COMM, "data-comm") \
 	LOSS(RECOMPUTE, "recompute") \

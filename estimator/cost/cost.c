@@ -78,7 +78,7 @@ static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 	bool scatters = p4d_framework_of(l->framework)->cost.scatters_sends,
 	     cut = l->sequence_parallel || scatters;
 	double bytes = cut ? whole / (double)l->tp : whole;
-	double seconds = p4d_cost__transfer_seconds(r, l->world <= l->gpus_per_node, bytes);
+	double seconds = p4d_cost__transfer_seconds(r, l->world <= l->link_domain, bytes);
 
 	if (scatters && !l->sequence_parallel)
 		seconds += p4d_cost__gather_seconds(r, p4d_cost__ring_of(l, l->tp, 1), whole);
@@ -131,9 +131,9 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	    (optimizer_bytes(l) / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
 	/* a tied table: both ends add their gradients */
 	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
-	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->gpus_per_node,
-							gradient * once->table_elements)
-			   : 0;
+	once->tied =
+	    twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain, gradient * once->table_elements)
+		  : 0;
 }
 
 /*
@@ -144,7 +144,7 @@ static double exposed(const p4d_layout *l, p4d_cost_line cost, double elements, 
 {
 	const double all = cost.latency + elements * cost.each, own = cost.latency + first * cost.each;
 
-	if (!p4d_framework_of(l->framework)->cost.overlaps_data_parallel)
+	if (!l->overlap_dp)
 		return all;
 	return own > all - pass ? own : all - pass;
 }
@@ -169,7 +169,7 @@ p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_te
 static void set_links(const p4d_layout *l, p4d_cost_terms *t)
 {
 	double seconds = l->pp > 1 ? transfer_seconds(l, &t->rates) : 0;
-	bool overlaps = p4d_framework_of(l->framework)->cost.overlaps_pipeline;
+	bool overlaps = l->overlap_p2p || p4d_framework_of(l->framework)->cost.overlaps_pipeline;
 
 	t->send = overlaps ? seconds : 0;
 	t->recv = overlaps ? 0 : seconds;
@@ -237,6 +237,7 @@ static void add_share(p4d_cost_passes_of_chunk *out, const p4d_cost_share *share
 	out->memory_bound += times * share->memory_bound;
 	out->tensor_comm += times * share->tensor_comm;
 	out->context_comm += times * share->context_comm;
+	out->host += times * share->host;
 }
 
 static void add_part(p4d_cost_passes_of_chunk *out, const p4d_cost_part *part, double times)

@@ -22,7 +22,7 @@
 typedef struct p4d_cost_passes_of_chunk {
 	double forward, backward_input, backward_weight;
 	/* of the sum of the three: */
-	double gemm, attention, memory_bound, tensor_comm, context_comm, recompute;
+	double gemm, attention, memory_bound, tensor_comm, context_comm, host, recompute;
 } p4d_cost_passes_of_chunk;
 
 /* Duration and throughput of a step. */

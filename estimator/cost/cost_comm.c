@@ -10,7 +10,7 @@ static const double start_seconds = 23e-6, link_step_seconds = 8e-6, net_step_se
 
 p4d_cost_ring p4d_cost__ring_of(const p4d_layout *l, uint64_t ranks, uint64_t stride)
 {
-	uint64_t in_node = stride < l->gpus_per_node ? l->gpus_per_node / stride : 1;
+	uint64_t in_node = stride < l->link_domain ? l->link_domain / stride : 1;
 
 	return (p4d_cost_ring){(double)ranks, (double)(in_node < ranks ? in_node : ranks)};
 }

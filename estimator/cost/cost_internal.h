@@ -39,7 +39,7 @@ double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows
 /* A kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 
-/* A communicator: its ranks, and how many of them share a node. */
+/* A communicator: its ranks, and how many of them share a node or an NVLink domain of several. */
 typedef struct p4d_cost_ring {
 	double ranks, in_node;
 } p4d_cost_ring;
@@ -75,14 +75,14 @@ p4d_cost_ring p4d_cost__tensor_ring(const p4d_layout *layout);
  */
 double p4d_cost__boundary_seconds(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z);
 
-/* Components of a pass. Seconds. */
+/* Components of a pass. Seconds. host: the GPU waits until kernels are launched. */
 typedef struct p4d_cost_share {
-	double gemm, attention, memory_bound, tensor_comm, context_comm;
+	double gemm, attention, memory_bound, tensor_comm, context_comm, host;
 } p4d_cost_share;
 
 static inline double p4d_cost_share_seconds(const p4d_cost_share *s)
 {
-	return s->gemm + s->attention + s->memory_bound + s->tensor_comm + s->context_comm;
+	return s->gemm + s->attention + s->memory_bound + s->tensor_comm + s->context_comm + s->host;
 }
 
 /* The passes of a part of the model for one micro-batch on one rank. */

@@ -5,6 +5,10 @@
  */
 #include "cost/cost_internal.h"
 
+/* Of communication that runs in pieces beside matrix products: the first or the last piece, and what both
+ * lose to each other. From H100 runs with tp 4 and 8. */
+#define OVERLAPPED_EXPOSED 0.2
+
 /* ---- attention ---- */
 
 /*
@@ -204,14 +208,15 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * matrices are gathered again for their weight gradients. Megatron-LM overlaps that with the input gradient,
  * and the reduce-scatter of that gradient with the weight gradient (Korthikanti et al., arXiv 2205.05198).
  * They compete for the multiprocessors: about half is gained (their backward time of a 22B layer, and B200
- * runs), which leaves four of six.
+ * runs), which leaves four of six. With tp-comm-overlap all are cut into pieces that run beside those of the
+ * matrix products (Transformer Engine's userbuffers).
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_cost_part *y)
 {
 	if (l->tp == 1)
 		return;
-	double one = p4d_cost__boundary_seconds(l, r, z);
+	double one = p4d_cost__boundary_seconds(l, r, z) * (l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1);
 
 	y->forward.tensor_comm += 4 * one;
 	y->backward_input.tensor_comm += 4 * one;
@@ -228,6 +233,7 @@ static void add(p4d_cost_share *to, const p4d_cost_share *from)
 	to->memory_bound += from->memory_bound;
 	to->tensor_comm += from->tensor_comm;
 	to->context_comm += from->context_comm;
+	to->host += from->host;
 }
 
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
@@ -259,6 +265,19 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	}
 }
 
+/* A host that launches kernels more slowly than the GPU runs them sets the pace, in both passes alike. */
+static void launches(const p4d_layout *l, p4d_cost_part *y)
+{
+	const double busy = p4d_cost_share_seconds(&y->forward) + p4d_cost_share_seconds(&y->backward_input) +
+			    p4d_cost_share_seconds(&y->backward_weight);
+	const double idle = p4d_framework_of(l->framework)->cost.host_layer_seconds - busy;
+
+	if (idle <= 0)
+		return;
+	y->forward.host = idle / 2;
+	y->backward_input.host = idle / 2;
+}
+
 void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
 	p4d_cost_sizes z = p4d_cost__sizes_of(l);
@@ -270,5 +289,6 @@ void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part
 	products(l, r, &z, y);
 	elementwise(l, r, &z, y);
 	tensor_parallel(l, r, &z, y);
+	launches(l, y);
 	recompute(l, r, &z, &core, y);
 }

@@ -5,6 +5,8 @@
  * (median deviation 2 %) and B200 (6 %; small products run faster there before the power limit is reached).
  */
 
+#include <math.h>
+
 #include "cost/cost_internal.h"
 
 /* Output tile of a multiprocessor, in elements: 128 x 256. */
@@ -18,6 +20,9 @@
 
 /* Fraction of the operands' memory time that arithmetic does not hide. */
 #define EXPOSED_MEMORY 0.5
+
+/* Standard deviation of the clock among GPUs of one type, under load. */
+#define CLOCK_DEVIATION 0.01
 
 double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
@@ -35,9 +40,9 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 {
 	if (!gpu || !p4d_on_gpu(l->device))
 		return false;
-	if (l->gpus_per_node > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
+	if (l->link_domain > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
 		return false;
-	if (l->world > l->gpus_per_node && !(gpu->net_bytes_per_s > 0))
+	if (l->world > l->link_domain && !(gpu->net_bytes_per_s > 0))
 		return false;
 	return p4d_cost_peak_flops(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
 	       gpu->gemm_efficiency > 0 && gpu->attention_forward_efficiency > 0 &&
@@ -56,6 +61,29 @@ static double last_rows(int sm, bool backward)
 	return sm >= 100 ? 256 : sm >= 90 ? 192 : 96;
 }
 
+/*
+ * How much longer fused attention takes for a score of heads below the 128 that rates are given for. Its
+ * products shrink with the head, its exponential, which takes as long as products of so many more columns at
+ * the peak (16 a clock and multiprocessor), does not: FlashAttention 3 reaches about three quarters of the
+ * rate with heads of 64. Larger heads gain nothing: their tiles are smaller.
+ */
+static double head_factor(int sm, double head_dim)
+{
+	const double exponential = sm >= 100 ? 128 : sm >= 90 ? 64 : sm == 80 ? 32 : 16;
+
+	return head_dim < 128 ? (1 + exponential / head_dim) / (1 + exponential / 128) : 1;
+}
+
+/*
+ * GPUs of one type differ in the clock that they sustain, by a percent or two (Sinha et al., Not All GPUs Are
+ * Created Equal, SC 22), and a synchronous job waits for the slowest: of n, sqrt(2 ln n) standard deviations
+ * below the mean.
+ */
+static double slowest_of(double gpus)
+{
+	return 1 + CLOCK_DEVIATION * sqrt(2 * log(gpus));
+}
+
 /* A missing link costs nothing: p4d_cost_known refuses layouts that would use it. */
 static double inverse(double rate)
 {
@@ -68,9 +96,11 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	p4d_cost_rates r;
 
 	r.peak = p4d_cost_peak_flops(l, gpu);
-	r.gemm = inverse(r.peak * gpu->gemm_efficiency);
-	r.attention_forward = inverse(r.peak * gpu->attention_forward_efficiency);
-	r.attention_backward = inverse(r.peak * gpu->attention_backward_efficiency);
+	const double slowest = slowest_of((double)l->world);
+	r.gemm = slowest * inverse(r.peak * gpu->gemm_efficiency);
+	const double attention = slowest * head_factor(gpu->sm, (double)l->head_dim);
+	r.attention_forward = attention * inverse(r.peak * gpu->attention_forward_efficiency);
+	r.attention_backward = attention * inverse(r.peak * gpu->attention_backward_efficiency);
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);

@@ -350,6 +350,10 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_ALLOCATOR, P4D_ALLOCATOR_DEFAULT, "p4d-train does not use PyTorch's allocator"},
     {P4D_ACCOUNT_FOR_EMBEDDING, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
     {P4D_ACCOUNT_FOR_LOSS, 0, "p4d-train splits layers only; see --p4d-pipeline-split"},
+    /* sequence parallelism is not overlapped, all else is */
+    {P4D_TP_COMM_OVERLAP, 0, "p4d-train does not overlap tensor-parallel communication"},
+    {P4D_OVERLAP_P2P, 1, "p4d-train overlaps transfers between stages"},
+    {P4D_OVERLAP_DP, 1, "p4d-train overlaps data-parallel communication"},
     {.why = NULL}};
 
 static const char *const script_words[] = {"p4d-train", NULL};
@@ -375,9 +379,5 @@ const p4d_framework p4d_framework__p4d = {
     .script_words = script_words,
     .task_per_gpu = true,
     .takes_job_key = true,
-    .cost = {.step_seconds = 1e-3,
-	     .overlaps_data_parallel = true,
-	     .overlaps_pipeline = true,
-	     .chunks_head = true,
-	     .sums_keys_in_fp32 = true},
+    .cost = {.step_seconds = 1e-3, .overlaps_pipeline = true, .chunks_head = true, .sums_keys_in_fp32 = true},
 };

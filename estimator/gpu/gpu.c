@@ -97,3 +97,9 @@ void p4d_gpus_free(p4d_gpus *gpus)
 	free(gpus->owned);
 	*gpus = (p4d_gpus){0};
 }
+
+void p4d_gpu_set_domain(const p4d_gpu *gpu, p4d_request *request)
+{
+	if (gpu && gpu->nvlink_domain)
+		p4d_request_default(request, P4D_NVLINK_DOMAIN, gpu->nvlink_domain, P4D_BY_SITE);
+}

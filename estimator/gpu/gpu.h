@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "request/request.h"
 
 /*
  * What it does per second, and which fraction of that it sustains; 0 unknown: RATE(member, name in gpus.json,
@@ -37,6 +38,7 @@ typedef struct p4d_gpu {
 	P4D_GPU_RATES(RATE)
 #undef RATE
 	int multiprocessors; /* 0 unknown */
+	int nvlink_domain;   /* GPUs that NVLink connects across nodes; 0: those of a node */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
@@ -57,10 +59,10 @@ typedef struct p4d_gpus {
 
 /*
  * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
- * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, the rates above, `multiprocessors`, `sm`, `source`,
- * `status`; name, usable_gib and nominal_gb are mandatory, what the cost model needs is not. path NULL:
- * etc/gpus.json as it was when p4d was built, without reading anything. The caller frees with p4d_gpus_free
- * (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
+ * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, the rates above, `multiprocessors`, `nvlink_domain`,
+ * `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the cost model needs is not.
+ * path NULL: etc/gpus.json as it was when p4d was built, without reading anything. The caller frees with
+ * p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
@@ -78,6 +80,9 @@ void p4d_gpus_free(p4d_gpus *gpus);
  * it: bf16 came with Ampere, fp8 with Ada and Hopper. 0: it has it, or nothing is known.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
+
+/* A request's nvlink-domain, if open: of a GPU that NVLink connects across nodes. gpu may be NULL. */
+void p4d_gpu_set_domain(const p4d_gpu *gpu, p4d_request *request);
 
 /* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
 bool p4d_gpu_is_mig(const p4d_gpu *gpu);

@@ -15,9 +15,17 @@ static const double gib = 1024.0 * 1024 * 1024, mib = 1024.0 * 1024;
 static int check_fields(struct json_object *object, p4d_error *err)
 {
 #define RATE(member, name, most, unit) name,
-	static const char *const known[] = {
-	    P4D_GPU_RATES(RATE) "name", "label", "aliases", "usable_gib", "reported_mib", "nominal_gb",
-	    "multiprocessors",          "sm",    "source",  "status"};
+	static const char *const known[] = {P4D_GPU_RATES(RATE) "name",
+					    "label",
+					    "aliases",
+					    "usable_gib",
+					    "reported_mib",
+					    "nominal_gb",
+					    "multiprocessors",
+					    "nvlink_domain",
+					    "sm",
+					    "source",
+					    "status"};
 #undef RATE
 
 	json_object_object_foreach(object, key, member)
@@ -43,7 +51,7 @@ static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	    P4D_GPU_RATES(RATE)
 #undef RATE
 	};
-	double multiprocessors = 0, sm = 0;
+	double multiprocessors = 0, sm = 0, domain = 0;
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
 		double number = 0;
@@ -52,9 +60,11 @@ static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 		*fields[i].to = number * fields[i].unit;
 	}
 	if (p4d_json_number(object, "multiprocessors", 0, 65536, &multiprocessors, err) < 0 ||
+	    p4d_json_number(object, "nvlink_domain", 0, 1024, &domain, err) < 0 ||
 	    p4d_json_number(object, "sm", 0, 1000, &sm, err) < 0)
 		return -1;
 	gpu->multiprocessors = (int)multiprocessors;
+	gpu->nvlink_domain = (int)domain;
 	gpu->sm = (int)sm;
 	return 0;
 }

@@ -280,6 +280,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		return -1;
 	}
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
+	p4d_gpu_set_domain(v->geometry.gpu, g->request);
 	g->budget = (p4d_search_budget){.left = SEARCH_UNITS};
 	g->space = (p4d_search_space){
 	    .budget = &g->budget,

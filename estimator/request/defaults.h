@@ -18,6 +18,9 @@
  *   framework           the first that can train the model: p4d for Llama-type models, megatron for others
  *   precision           bf16; fp32 on cpu
  *   grad-dtype          fp32; fp16 with that precision
+ *   tp-comm-overlap     off
+ *   overlap-p2p         on, as in Megatron-LM
+ *   overlap-dp          as tp-comm-overlap
  *   recompute           none
  *   sequence-parallel   on when tp > 1
  *   cross-entropy       the framework's default, swiglu fused, attention flash, te-wgrad on

@@ -18,11 +18,11 @@
 typedef struct p4d_framework_cost {
 	double step_seconds;    /* outside of the schedule: data, logging, synchronization with the host */
 	bool unfused_attention; /* has it, with kernels for scores and softmax */
-	/* gathers parameters and reduces gradients layer by layer, overlapping the first and last pass */
-	bool overlaps_data_parallel;
+	/* of the host, per layer and micro-batch, both passes: a GPU that is faster waits for it */
+	double host_layer_seconds;
 	/* gathers inputs for weight gradients, and scatters input gradients, overlapping matrix products */
 	bool overlaps_sequence_parallel;
-	bool overlaps_pipeline; /* overlaps sends to other stages with passes */
+	bool overlaps_pipeline; /* overlaps sends to other stages with passes, in any schedule */
 	bool scatters_sends;    /* sends each tp rank's shard of a replicated tensor */
 	/* in split backward passes, all gradients of weights belong to the second half */
 	bool defers_weight_gradients;

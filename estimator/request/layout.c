@@ -53,7 +53,7 @@ uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uin
 static bool tp_works(const p4d_layout *l, uint64_t tp)
 {
 	return l->heads % tp == 0 && l->kv_heads % tp == 0 && l->ffn % tp == 0 && l->hidden % tp == 0 &&
-	       l->gpus_per_node % tp == 0;
+	       p4d_tp_is_linked(l, tp);
 }
 
 /* The numbers for tp that would work; returns the nearest. */
@@ -61,8 +61,7 @@ static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
 {
 	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
 
-	return p4d_layout__list(l, tp_works, l->gpus_per_node < most ? l->gpus_per_node : most, l->tp, buf,
-				size);
+	return p4d_layout__list(l, tp_works, l->link_domain < most ? l->link_domain : most, l->tp, buf, size);
 }
 
 static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
@@ -87,11 +86,15 @@ static int check_tensor(const p4d_layout *l, p4d_error *err)
 		return fail_tp(l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
 	if (l->hidden % l->tp)
 		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
-	if (l->gpus_per_node % l->tp) {
+	if (!p4d_tp_is_linked(l, l->tp)) {
 		uint64_t nearest = list_tp(l, list, sizeof(list));
+		char domain[64] = "";
+		if (l->link_domain > l->gpus_per_node)
+			snprintf(domain, sizeof(domain), ", or whole nodes of the %" PRIu64 " on NVLink",
+				 l->link_domain);
 		p4d_fail(err, P4D_E_TP_NODE,
-			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node; tp can be %s", l->tp,
-			 l->gpus_per_node, list);
+			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
+			 l->tp, l->gpus_per_node, domain, list);
 		return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
 	}
 	return 0;
@@ -223,6 +226,15 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 						     : "--p4d-optimizer-sharding=on");
 }
 
+/* Megatron-LM's userbuffers split a product along the sequence. */
+static int check_overlap(const p4d_layout *l, p4d_error *err)
+{
+	if (!l->tp_comm_overlap || l->sequence_parallel)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "tp-comm-overlap=on needs sequence-parallel=on");
+	return p4d_fix(err, "--p4d-sequence-parallel=on");
+}
+
 static uint64_t padded(uint64_t n, uint64_t multiple)
 {
 	return (n + multiple - 1) / multiple * multiple;
@@ -256,6 +268,8 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->framework = (int)r->value[P4D_FRAMEWORK];
 	l->world = nodes * gpus_per_node;
 	l->gpus_per_node = gpus_per_node;
+	const uint64_t domain = p4d_is_set(r, P4D_NVLINK_DOMAIN) ? (uint64_t)r->value[P4D_NVLINK_DOMAIN] : 0;
+	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
 	l->tp = (uint64_t)r->value[P4D_TP];
 	l->cp = (uint64_t)r->value[P4D_CP];
 	l->pp = (uint64_t)r->value[P4D_PP];
@@ -282,6 +296,10 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
 	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);
+	/* where there is such communication */
+	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
+	l->overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
+	l->overlap_dp = p4d_framework_value(r, P4D_OVERLAP_DP);
 	/* as layers of the split; a pipeline of one stage has none */
 	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
 	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
@@ -302,7 +320,7 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 		if (info->kind != P4D_INTEGER_KIND && info->kind != P4D_CHOICE_KIND)
 			continue;
 		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_EVAL_MICRO_BATCH ||
-		    i == P4D_NODES || i == P4D_GPUS_PER_NODE)
+		    i == P4D_NVLINK_DOMAIN || i == P4D_NODES || i == P4D_GPUS_PER_NODE)
 			continue;
 		if (!p4d_is_set(r, (p4d_option)i))
 			return p4d_fail(
@@ -323,7 +341,8 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 	p4d_layout_fill(request, nodes, gpus_per_node, l);
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
 		       check_world(l, err) < 0 || check_sequence(l, err) < 0 || check_batch(l, err) < 0 ||
-		       check_schedule(l, err) < 0 || check_types(request, l, err) < 0
+		       check_schedule(l, err) < 0 || check_types(request, l, err) < 0 ||
+		       check_overlap(l, err) < 0
 		   ? -1
 		   : 0;
 }

@@ -24,6 +24,7 @@ typedef struct p4d_layout {
 	int bias, activation;
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
+	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
 	/* batch */
 	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;
 	/* switches */
@@ -32,6 +33,8 @@ typedef struct p4d_layout {
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
 	int grad_dtype, allocator;
+	/* which communication runs beside computation, where the framework leaves the choice */
+	bool tp_comm_overlap, overlap_p2p, overlap_dp;
 	bool half_moments, half_master;               /* 16 bits; else fp32 */
 	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
@@ -44,6 +47,12 @@ static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uin
 {
 	return l->uneven_chunks ? l->chunk_layers[chunk * l->pp + stage]
 				: l->stage_layers[stage] / (uint32_t)l->vpp;
+}
+
+/* Tensor parallelism stays where NVLink is: inside a node, or on whole nodes of a domain. */
+static inline bool p4d_tp_is_linked(const p4d_layout *l, uint64_t tp)
+{
+	return l->gpus_per_node % tp == 0 || (l->link_domain % tp == 0 && tp % l->gpus_per_node == 0);
 }
 
 /* Megatron-LM's precision-aware optimizer, which keeps states in fewer bits. */

@@ -245,8 +245,9 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w)
 		over_context(w, world / asked_or_1(w, P4D_TP));
 		return;
 	}
-	for (uint64_t tp = 1; tp <= w->space->gpus_per_node; tp++) {
-		if (w->space->gpus_per_node % tp || (uint64_t)w->asked->value[P4D_KV_HEADS] % tp)
+	for (uint64_t tp = 1; tp <= w->layout.link_domain && tp <= world; tp++) {
+		if (!p4d_tp_is_linked(&w->layout, tp) || world % tp ||
+		    (uint64_t)w->asked->value[P4D_KV_HEADS] % tp)
 			continue;
 		propose(w, P4D_TP, tp);
 		over_context(w, world / tp);

@@ -61,6 +61,9 @@ static bool takes(p4d_option option)
 	case P4D_OPTIMIZER_DTYPE:
 	case P4D_MASTER_DTYPE:
 	case P4D_ALLOCATOR:
+	case P4D_TP_COMM_OVERLAP:
+	case P4D_OVERLAP_P2P:
+	case P4D_OVERLAP_DP:
 	case P4D_ACCOUNT_FOR_EMBEDDING:
 	case P4D_ACCOUNT_FOR_LOSS:
 		return false;

@@ -153,8 +153,8 @@ static void passes_add_up(void **state)
 		double middle = d.forward[l.vpp];
 		assert_true((d.forward[0] > middle) == !l.vocab_parallel);
 		assert_true((d.vocabulary_forward > 0) == !!l.vocab_parallel);
-		assert_true(l.framework == P4D_FRAMEWORK_P4D ? d.send > 0 && d.recv == 0
-							     : d.send == 0 && d.recv > 0);
+		const bool overlaps = l.framework == P4D_FRAMEWORK_P4D || l.overlap_p2p;
+		assert_true(overlaps ? d.send > 0 && d.recv == 0 : d.send == 0 && d.recv > 0);
 	}
 }
 
@@ -425,6 +425,143 @@ static void vocabulary_parallelism_pays(void **state)
 	assert_true((double)(fullest - least) < 0.03 * (double)fullest);
 }
 
+#define MEGATRON_70B MODEL_70B "framework=megatron seq-len=8192 "
+
+/* Each overlap hides what it says, and no more than there is. */
+static void overlaps_hide_communication(void **state)
+{
+	static const char *const layouts[] = {
+	    MEGATRON_70B "tp=4 pp=4 vpp=5 cp=2 global-batch=128",
+	    MEGATRON_70B "tp=8 pp=2 vpp=4 global-batch=64 grad-dtype=bf16",
+	};
+	static const char *const overlaps[] = {"tp-comm-overlap", "overlap-p2p", "overlap-dp"};
+	const p4d_gpu gpu = gpu_named("h100");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
+		for (size_t j = 0; j < sizeof(overlaps) / sizeof(*overlaps); j++) {
+			char off[512], on[512];
+			snprintf(off, sizeof(off), "%s tp-comm-overlap=off overlap-p2p=off overlap-dp=off",
+				 layouts[i]);
+			snprintf(on, sizeof(on), "%s", off);
+			char *at = strstr(on, overlaps[j]);
+			memcpy(at + strlen(overlaps[j]), "=on ", strlen("=on "));
+			const double hidden = 1 - seconds(on, 8, 8, &gpu) / seconds(off, 8, 8, &gpu);
+			if (hidden < 1e-3 || hidden > 0.2)
+				fail_msg("%s: %s hides %.2f %%", layouts[i], overlaps[j], 100 * hidden);
+		}
+	/* four fifths of the collectives of a layer */
+	const p4d_layout off = layout_of(MEGATRON_70B "tp=8 global-batch=8", 1, 8),
+			 on = layout_of(MEGATRON_70B "tp=8 global-batch=8 tp-comm-overlap=on", 1, 8);
+	const p4d_cost_rates r = p4d_cost__rates_of(&off, &gpu);
+	p4d_cost_part there, hidden;
+	p4d_cost__layer(&off, &r, &there);
+	p4d_cost__layer(&on, &r, &hidden);
+	assert_true(fabs(hidden.forward.tensor_comm / there.forward.tensor_comm - 0.2) < 1e-12);
+	assert_true(hidden.forward.gemm == there.forward.gemm);
+}
+
+/* Where overlapping is asked for and cannot be. */
+static void overlaps_that_are_none(void **state)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	set_all(&r, MEGATRON_70B "tp=8 sequence-parallel=off tp-comm-overlap=on");
+	p4d_request_complete(&r, 0, 8);
+	assert_int_equal(p4d_layout_build(&r, 1, 8, &l, &err), -1);
+	assert_string_equal(err.text, "tp-comm-overlap=on needs sequence-parallel=on");
+	assert_string_equal(err.fix, "--p4d-sequence-parallel=on");
+	l = layout_of(MEGATRON_70B "pp=8 tp-comm-overlap=on overlap-p2p=on", 1, 8);
+	assert_false(l.tp_comm_overlap || l.overlap_p2p); /* nothing to overlap */
+	assert_true(l.overlap_dp);
+	/* Megatron-LM's own default */
+	assert_true(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).overlap_p2p);
+	assert_false(layout_of(MEGATRON_70B "pp=4 vpp=5 tp=2", 1, 8).overlap_dp);
+}
+
+/* NVLink between nodes: tensor parallelism leaves the tray, and its collectives stay off the network. */
+static void a_domain_of_several_nodes(void **state)
+{
+	const p4d_gpu gpu = gpu_named("gb200");
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	assert_int_equal(gpu.nvlink_domain, 72);
+	set_all(&r, MEGATRON_70B "tp=8");
+	p4d_request alone = r;
+	p4d_request_complete(&alone, 0, 8);
+	assert_int_equal(p4d_layout_build(&alone, 2, 4, &l, &err), -1);
+	assert_int_equal(err.code, P4D_E_TP_NODE);
+	p4d_gpu_set_domain(&gpu, &r);
+	assert_int_equal(r.origin[P4D_NVLINK_DOMAIN], P4D_BY_SITE);
+	p4d_request linked = r;
+	p4d_request_complete(&linked, 0, 8);
+	assert_int_equal(p4d_layout_build(&linked, 2, 4, &l, &err), 0);
+	assert_int_equal(l.link_domain, 72);
+	assert_true(p4d_cost__ring_of(&l, 8, 1).in_node == 8);
+	assert_true(p4d_cost__ring_of(&l, 8, 16).in_node == 4); /* 72 / 16 */
+	p4d_request_put(&r, P4D_TP, 16, P4D_BY_USER);
+	p4d_request_complete(&r, 0, 16);
+	assert_int_equal(p4d_layout_build(&r, 4, 4, &l, &err), -1);
+	assert_non_null(strstr(err.text, "tp=16 does not divide"));
+	/* the user knows better: racks of which 64 GPUs are used */
+	const char *domain64 = MEGATRON_70B "kv-heads=16 tp=16 nvlink-domain=64 global-batch=16";
+	assert_true(seconds(domain64, 4, 4, &gpu) > 0);
+	/* a domain is never below a node */
+	assert_int_equal(layout_of(MEGATRON_70B "tp=8 nvlink-domain=2", 1, 8).link_domain, 8);
+}
+
+/* Small passes wait for the host; larger ones hide it. */
+static void launches_take_time(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout small = layout_of(SMALL "framework=megatron", 1, 1),
+			 large = layout_of(MEGATRON_70B "tp=8", 1, 8);
+	const p4d_cost_rates of_small = p4d_cost__rates_of(&small, &gpu),
+			     of_large = p4d_cost__rates_of(&large, &gpu);
+	p4d_cost_part y;
+
+	(void)state;
+	p4d_cost__layer(&small, &of_small, &y);
+	assert_true(fabs(p4d_cost_share_seconds(&y.forward) + p4d_cost_share_seconds(&y.backward_input) +
+			 p4d_cost_share_seconds(&y.backward_weight) - 650e-6) < 1e-12);
+	p4d_cost__layer(&large, &of_large, &y);
+	assert_true(y.forward.host == 0 && y.backward_input.host == 0);
+}
+
+/* Attention of small heads is slower for the same products. */
+static void small_heads_attend_slowly(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout heads_128 = layout_of(MEGATRON_70B, 1, 8),
+			 heads_64 = layout_of(MEGATRON_70B "heads=128 head-dim=64", 1, 8),
+			 heads_256 = layout_of(MEGATRON_70B "heads=32 head-dim=256", 1, 8);
+	const p4d_cost_rates r = p4d_cost__rates_of(&heads_128, &gpu);
+
+	(void)state;
+	assert_true(fabs(p4d_cost__rates_of(&heads_64, &gpu).attention_forward / r.attention_forward -
+			 4 / 3.) < 1e-12);
+	assert_true(p4d_cost__rates_of(&heads_256, &gpu).attention_forward == r.attention_forward);
+}
+
+/* More GPUs wait for a slower one. */
+static void the_slowest_gpu_sets_the_pace(void **state)
+{
+	const p4d_gpu gpu = gpu_named("h100");
+	const p4d_layout one = layout_of(MODEL_13B "framework=megatron", 1, 1),
+			 many = layout_of(MODEL_13B "framework=megatron", 512, 8);
+	const double ratio = p4d_cost__rates_of(&many, &gpu).gemm / p4d_cost__rates_of(&one, &gpu).gemm;
+
+	(void)state;
+	assert_true(fabs(ratio - 1 - 0.01 * sqrt(2 * log(4096))) < 1e-12);
+	assert_true(p4d_cost__rates_of(&many, &gpu).hbm == p4d_cost__rates_of(&one, &gpu).hbm);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -438,6 +575,12 @@ int main(void)
 	    cmocka_unit_test(gpus_with_a_clock),
 	    cmocka_unit_test(faster_parts_are_not_slower),
 	    cmocka_unit_test(more_work_takes_longer),
+	    cmocka_unit_test(overlaps_hide_communication),
+	    cmocka_unit_test(overlaps_that_are_none),
+	    cmocka_unit_test(a_domain_of_several_nodes),
+	    cmocka_unit_test(launches_take_time),
+	    cmocka_unit_test(small_heads_attend_slowly),
+	    cmocka_unit_test(the_slowest_gpu_sets_the_pace),
 	    cmocka_unit_test(vocabulary_parallelism_pays),
 	};
 	return cmocka_run_group_tests(tests, load_gpus, NULL);

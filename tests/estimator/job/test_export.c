@@ -67,7 +67,12 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=4 precision=fp16 grad-dtype=fp32 framework=megatron", &r, &l);
 	assert_non_null(
 	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--fp16 --accumulate-allreduce-grads-in-fp32"));
+	build(MODEL_70B "tp=4 pp=4 vpp=5 tp-comm-overlap=on overlap-p2p=off framework=megatron", &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
+			       "--tp-comm-overlap --no-overlap-p2p-communication --overlap-grad-reduce "
+			       "--overlap-param-gather"));
 	build(MODEL_70B "tp=4 pp=4 vpp=5 framework=megatron", &r, &l);
+	assert_null(strstr(megatron_args(&r, &l, args, sizeof(args)), "overlap"));
 	assert_non_null(
 	    strstr(megatron_args(&r, &l, args, sizeof(args)), "--num-layers-per-virtual-pipeline-stage 4"));
 }
