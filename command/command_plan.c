@@ -11,6 +11,7 @@
 #include "report/advice.h"
 #include "report/report.h"
 #include "report/table.h"
+#include "report/unfit.h"
 #include "request/defaults.h"
 #include "request/framework.h"
 #include "search/search.h"
@@ -33,37 +34,6 @@ typedef struct described {
 	uint64_t least_bytes, most_bytes; /* on the device, over the stages */
 	p4d_timed timed;
 } described;
-
-/* Nothing fits: explains which of two reasons, and suggests what would fit. */
-static int nothing_fits(const p4d_subject *subject, const plans *p, p4d_error *err)
-{
-	char command[480];
-	p4d_candidate found;
-	uint64_t nodes, gpus_per_node;
-
-	if (!p->counts.considered)
-		p4d_fail(err, P4D_E_NO_LAYOUT,
-			 "no layout of %" PRIu64 " x %" PRIu64
-			 " GPUs with these flags meets the divisibility rules",
-			 subject->nodes, subject->gpus_per_node);
-	else
-		p4d_fail(err, P4D_E_NO_LAYOUT,
-			 "%.200s does not fit on %" PRIu64 " x %" PRIu64 " %s with these flags: %" PRIu64
-			 " layouts tried, none below the limit of %.0f %%",
-			 subject->model, subject->nodes, subject->gpus_per_node,
-			 subject->capacity.gpu ? subject->capacity.gpu->name : "GPUs", p->counts.considered,
-			 100 * p->space.limit);
-	if (p4d_search_nearest(&subject->request, &p->space, &found) >= 0)
-		return p4d_fix(err, "%s",
-			       p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node,
-						   command, sizeof(command)));
-	if (p4d_search_smallest(&subject->request, &p->space, p4d_subject_most_gpus(subject), &nodes,
-				&gpus_per_node, &found) < 0)
-		return p4d_fix(
-		    err, "no number of these GPUs is enough: shorten --seq-len or take a smaller --model");
-	return p4d_fix(err, "%s",
-		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
-}
 
 /* Layout, memory and step time of a candidate that fits. */
 static int describe(const p4d_subject *subject, const p4d_candidate *candidate, described *d, p4d_error *err)
@@ -333,7 +303,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 			     : p4d_search_run(&subject->request, &p->space, p->found, top, &p->counts);
 	p->seconds = now() - p->seconds;
 	if (!p->count)
-		return nothing_fits(subject, p, err);
+		return p4d_unfit_explain(subject, &p->space, &p->counts, err);
 	if (look_over(subject, p, err) < 0)
 		return -1;
 	if (line->env)

@@ -98,7 +98,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c \
-	estimator/guard/guard.c estimator/guard/verify.c
+	estimator/guard/guard.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcore_la_LIBADD = libp4dbase.la -lm

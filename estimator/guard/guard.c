@@ -120,6 +120,17 @@ static void admit_cut(p4d_error *err)
 	p4d_fix(err, "%s", inner.fix);
 }
 
+/* More GPUs are seldom the cheapest way. */
+static void admit_ways_out(guard *g, const p4d_request *asked, p4d_error *err)
+{
+	p4d_error inner = *err;
+	char ways[200];
+
+	p4d_guard_ways_out(g->site, g->job, asked, &g->space, "--p4d-", ways, sizeof(ways));
+	if (ways[0])
+		p4d_fail(err, inner.code, "%.300s; without more GPUs: %s", inner.text, ways);
+}
+
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed. */
 static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
@@ -143,6 +154,7 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
 		return -1; /* no layout is on more than one */
 	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
+	admit_ways_out(g, asked, err);
 	if (p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found) < 0)
 		return -1;

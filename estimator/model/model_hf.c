@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -120,6 +121,38 @@ static const hf_architecture *find_architecture(const char *name)
 	return NULL;
 }
 
+/* In what a known family differs from the layers that p4d models. */
+static const char *difference_of(const char *name)
+{
+	static const char *const families[][2] = {
+	    {"phi3", "fused projections"},
+	    {"phi4", "fused projections"},
+	    {"gemma", "GeGLU and norms behind each block"},
+	    {"olmo2", "norms behind each block"},
+	    {"gptneox", "attention beside the feed-forward layer"},
+	    {"gptj", "attention beside the feed-forward layer"},
+	    {"cohere", "attention beside the feed-forward layer"},
+	    {"falcon", "attention beside the feed-forward layer"},
+	    {"bloom", "ALiBi positions"},
+	    {"mpt", "ALiBi positions"},
+	    {"granite", "scaled residuals"},
+	    {"t5", "an encoder and a decoder"},
+	    {"whisper", "an encoder and a decoder"},
+	    {"bert", "an encoder"},
+	};
+	char key[64];
+	size_t length = 0;
+
+	for (; *name && length + 1 < sizeof(key); name++)
+		if (isalnum((unsigned char)*name))
+			key[length++] = (char)tolower((unsigned char)*name);
+	key[length] = '\0';
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (!strncmp(key, families[i][0], strlen(families[i][0])))
+			return families[i][1];
+	return "no formula for this architecture";
+}
+
 /* Biases beyond what the architecture always has; combinations p4d has no option for are named as not
  * modelled. */
 static int read_bias(struct json_object *config, const hf_architecture *arch, p4d_request *model,
@@ -197,7 +230,8 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 	const hf_architecture *arch = find_architecture(name);
 	if (!arch) {
 		snprintf(model->unmodelled, sizeof(model->unmodelled),
-			 "%.64s: no formula for this architecture", name);
+			 "%.64s: %s; layers like Llama's: --p4d-model=custom with their sizes", name,
+			 difference_of(name));
 		return 0;
 	}
 	bool tied = arch->gpt2;

@@ -166,8 +166,10 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 				snprintf(first, sizeof(first), "%.*s", (int)length, preset);
 		}
 	}
-	p4d_fail(err, P4D_E_UNKNOWN_MODEL, "unknown model \"%.200s\"%s%s", name, shown ? "; nearest: " : "",
-		 names);
+	p4d_fail(err, P4D_E_UNKNOWN_MODEL,
+		 "unknown model \"%.128s\"%s%s; others come as --p4d-model=PATH/config.json, or =custom with "
+		 "sizes",
+		 name, shown ? "; nearest: " : "", names);
 	p4d_fix(err, "%s%s", shown ? "--p4d-model=" : "p4d models", first);
 }
 

@@ -69,8 +69,10 @@ static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_
 	char list[160];
 	uint64_t nearest = list_tp(l, list, sizeof(list));
 
-	p4d_fail(err, code, "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; tp can be %s", l->tp, number,
-		 what, list);
+	p4d_fail(err, code,
+		 "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; with %" PRIu64 " heads, %" PRIu64
+		 " key/value heads and %" PRIu64 " GPUs per node tp can be %s",
+		 l->tp, number, what, l->heads, l->kv_heads, l->gpus_per_node, list);
 	return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
 }
 

@@ -50,7 +50,7 @@ exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --tp 4 --recompute full
 
 # nothing fits: the fix names a larger job that does
 refused P4D013 p4d plan --model llama3-70b --gpu h100
-says "none below the limit" "p4d: fix: p4d estimate "
+says "does not fit on 1 x 8 h100-80gb: at least " "of 79.1 GiB (limit 97 %), " "of them parameters, gradients and optimizer, with " "searched tp, cp, pp," "LoRA or offloading" "p4d: fix: p4d estimate "
 fix=$(fix)
 exits 0 $fix
 # nothing fits with these flags: the fix is on the same GPUs
@@ -60,7 +60,25 @@ fix=$(fix)
 exits 0 $fix
 exits 13 p4d plan --model llama3.1-405b --gpu h100 --nodes 1
 exits 13 p4d plan --model llama13b --gpu h100 --tp 7
-says "meets the divisibility rules"
+says "meets the divisibility rules: tp=7 does not divide"
+exits 13 p4d plan --model qwen2.5-7b --gpu h100 --tp 8
+says "with 28 heads, 4 key/value heads and 8 GPUs per node tp can be 1, 2, 4"
+# everything was given: nothing is searched, and a shorter sequence or another partition is cheaper than nodes
+exits 13 p4d plan --model llama3-8b --gpu h100 --gpus-per-node 1 --tp 1 --cp 1 --pp 1 --micro-batch 1 --recompute full \
+	--schedule 1f1b --vpp 1 --vocab-parallel off
+says "searched nothing"
+printf 'partition "small" {\n\tgpu = "a100-40gb"\n\tgpus_per_node = 8\n\tdefault = true\n}\npartition "big" {\n\tgpu = "b200-180gb"\n\tgpus_per_node = 8\n}\nmode = enforce\nversion = 1\n' >big.conf
+exits 13 p4d plan --conf big.conf --model llama3-70b
+says "without more GPUs: --gpu=b200-180gb (partition big), "
+exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
+exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
+says "without more GPUs: --partition=big (b200-180gb), " "LoRA or offloading" "p4d: fix: --nodes="
+exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
+# of a long sequence a part fits
+exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b --p4d-seq-len=131072 --wrap=true
+says "--p4d-seq-len="
+shorter=$(printf '%s\n' "$err" | grep -o -- '--p4d-seq-len=[0-9]*' | head -n 1)
+exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b "$shorter" --wrap=true
 
 exits 1 p4d plan --model llama13b
 says "no GPU given" "--gpu NAME"

@@ -309,17 +309,19 @@ static void names_ignore_case_and_separators(void **state)
 	}
 }
 
+#define OTHERS "; others come as --p4d-model=PATH/config.json, or =custom with sizes"
+
 static void unknown_names_show_the_nearest(void **state)
 {
 	static const char *const cases[][3] = {
-	    {"llama14b", "unknown model \"llama14b\"; nearest: llama13b, llama2-13b, llama2-7b",
+	    {"llama14b", "unknown model \"llama14b\"; nearest: llama13b, llama2-13b, llama2-7b" OTHERS,
 	     "--p4d-model=llama13b"},
 	    {"meta-llama/Llama-2-13c",
-	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b",
+	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b" OTHERS,
 	     "--p4d-model=llama2-13b"},
-	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b", "--p4d-model=mistral-7b"},
-	    {"zzzzzzzzzzzz", "unknown model \"zzzzzzzzzzzz\"", "p4d models"},
-	    {"no/such/thing", "unknown model \"no/such/thing\"", "p4d models"},
+	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, "--p4d-model=mistral-7b"},
+	    {"zzzzzzzzzzzz", "unknown model \"zzzzzzzzzzzz\"" OTHERS, "p4d models"},
+	    {"no/such/thing", "unknown model \"no/such/thing\"" OTHERS, "p4d models"},
 	};
 	(void)state;
 

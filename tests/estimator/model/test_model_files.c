@@ -153,10 +153,14 @@ static void unmodelled_architectures_are_named(void **state)
 	    {"{\"architectures\":[\"JambaForCausalLM\"],\"num_experts\":1,\"mamba_d_state\":16}",
 	     "JambaForCausalLM: state-space layers (mamba_d_state)"},
 	    {"{\"architectures\":[\"FalconForCausalLM\"],\"hidden_size\":8}",
-	     "FalconForCausalLM: no formula for this architecture"},
-	    {"{\"model_type\":\"gemma2\"}", "gemma2: no formula for this architecture"},
+	     "FalconForCausalLM: attention beside the feed-forward layer; layers like Llama's: "
+	     "--p4d-model=custom "
+	     "with their sizes"},
+	    {"{\"model_type\":\"gemma2\"}", "gemma2: GeGLU and norms behind each block; layers like Llama's: "
+					    "--p4d-model=custom with their sizes"},
 	    {"{\"architectures\":[\"LlamaForSequenceClassification\"],\"model_type\":\"llama\"}",
-	     "LlamaForSequenceClassification: no formula for this architecture"},
+	     "LlamaForSequenceClassification: no formula for this architecture; layers like Llama's: "
+	     "--p4d-model=custom with their sizes"},
 	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":true}",
 	     "LlamaForCausalLM: attention_bias=true with mlp_bias=false"},
 	    {"{\"architectures\":[\"Qwen3ForCausalLM\"],\"attention_bias\":true}",

@@ -67,12 +67,17 @@ static void derived_numbers(void **state)
 static void tensor_rules(void **state)
 {
 	(void)state;
-	refuse("tp=3", 1, 8, P4D_E_HEADS, "tp=3 does not divide the 40 attention heads; tp can be 1, 2, 4, 8",
+	refuse("tp=3", 1, 8, P4D_E_HEADS,
+	       "tp=3 does not divide the 40 attention heads; with 40 heads, 40 key/value heads and 8 GPUs "
+	       "per node tp can be 1, 2, 4, 8",
 	       "--p4d-tp=4");
 	refuse("tp=4 kv-heads=2", 1, 8, P4D_E_KV_HEADS,
-	       "tp=4 does not divide the 2 key/value heads; tp can be 1, 2", "--p4d-tp=2");
+	       "tp=4 does not divide the 2 key/value heads; with 40 heads, 2 key/value heads and 8 GPUs per "
+	       "node tp can be 1, 2",
+	       "--p4d-tp=2");
 	refuse("tp=4 ffn=13826", 1, 8, P4D_E_WIDTH,
-	       "tp=4 does not divide the 13826 columns of the feed-forward layer; tp can be 1, 2",
+	       "tp=4 does not divide the 13826 columns of the feed-forward layer; with 40 heads, 40 "
+	       "key/value heads and 8 GPUs per node tp can be 1, 2",
 	       "--p4d-tp=2");
 	refuse("tp=10 ffn=13840", 1, 8, P4D_E_TP_NODE,
 	       "tp=10 does not divide the 8 GPUs of a node; tp can be 1, 2, 4, 8", "--p4d-tp=8");

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/unfit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "request/defaults.h"
+
+/* Which rule, of what was asked for. */
+static void not_divisible(const p4d_subject *subject, p4d_error *err)
+{
+	p4d_request complete = subject->request;
+	p4d_error why = {.text = ""};
+	p4d_layout layout;
+
+	p4d_request_complete(&complete, subject->preset.global_batch,
+			     subject->nodes * subject->gpus_per_node);
+	const int rc = p4d_layout_build(&complete, subject->nodes, subject->gpus_per_node, &layout, &why);
+	p4d_fail(err, P4D_E_NO_LAYOUT,
+		 "no layout of %" PRIu64 " x %" PRIu64
+		 " GPUs with these flags meets the divisibility rules%s%.300s",
+		 subject->nodes, subject->gpus_per_node, rc < 0 ? ": " : "", rc < 0 ? why.text : "");
+}
+
+/* How close the search came, and what it searched. */
+static void too_large(const p4d_subject *subject, const p4d_search_space *space, const p4d_candidate *least,
+		      p4d_error *err)
+{
+	char searched[160], shape[160];
+	p4d_text open = p4d_text_in(searched, sizeof(searched)), text = p4d_text_in(shape, sizeof(shape));
+	p4d_layout layout;
+	p4d_estimate e = {.fraction = 0};
+
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
+		const p4d_option option = p4d_layout_options[i];
+		char value[64];
+		if (option == P4D_EVAL_MICRO_BATCH || option == P4D_CP_COMM)
+			continue;
+		if (!p4d_is_set(&subject->request, option))
+			p4d_text_entry(&open, ", ", "%s", p4d_request_option_info(option)->name);
+		if (!p4d_layout_is_default(&least->request, option))
+			p4d_text_entry(&text, " ", "%s=%s", p4d_request_option_info(option)->name,
+				       p4d_request_value_text(&least->request, option, value, sizeof(value)));
+	}
+	if (p4d_layout_build(&least->request, subject->nodes, subject->gpus_per_node, &layout, NULL) == 0)
+		p4d_memory_estimate(&layout, subject->method, &subject->capacity, &e, NULL);
+	const uint64_t *part = e.peak.part;
+	p4d_fail(err, P4D_E_NO_LAYOUT,
+		 "%.60s does not fit on %" PRIu64 " x %" PRIu64
+		 " %s: at least %.1f of %.1f GiB (limit %.0f %%), %.1f of them parameters, gradients and "
+		 "optimizer, with %s; searched %s",
+		 subject->model, subject->nodes, subject->gpus_per_node,
+		 subject->capacity.gpu ? subject->capacity.gpu->name : "CPU ranks",
+		 p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * space->limit,
+		 p4d_to_gib(part[P4D_PART_PARAMS] + part[P4D_PART_GRADS] + part[P4D_PART_OPTIMIZER]),
+		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
+}
+
+static void add_ways_out(const p4d_subject *subject, const p4d_search_space *space, p4d_error *err)
+{
+	const p4d_error inner = *err;
+	char ways[200];
+
+	p4d_guard_ways_out(subject->site, NULL, &subject->request, space, "--", ways, sizeof(ways));
+	if (ways[0])
+		p4d_fail(err, inner.code, "%.320s; without more GPUs: %.130s", inner.text, ways);
+}
+
+int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
+		      const p4d_search_counts *counts, p4d_error *err)
+{
+	char command[480];
+	p4d_candidate found;
+	uint64_t nodes, gpus_per_node;
+
+	if (counts->considered)
+		too_large(subject, space, &counts->smallest, err);
+	else
+		not_divisible(subject, err);
+	if (p4d_search_nearest(&subject->request, space, &found) >= 0)
+		return p4d_fix(err, "%s",
+			       p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node,
+						   command, sizeof(command)));
+	add_ways_out(subject, space, err);
+	if (p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject), &nodes,
+				&gpus_per_node, &found) < 0)
+		return p4d_fix(
+		    err, "no number of these GPUs is enough: shorten --seq-len or take a smaller --model");
+	return p4d_fix(err, "%s",
+		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
+}

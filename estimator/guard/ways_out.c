@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What else would do when a job fits on none of its GPUs: cheaper than more nodes. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "guard/guard.h"
+#include "request/defaults.h"
+
+enum { SHORTEST = 1024, PARTITIONS = 4 };
+
+/* Optimizer states of a rank's own, where they could be shared. */
+static bool shards(const p4d_request *asked, const p4d_search_space *space)
+{
+	p4d_request sharded = *asked;
+
+	if (!p4d_is_set(asked, P4D_OPTIMIZER_SHARDING) || asked->value[P4D_OPTIMIZER_SHARDING])
+		return false;
+	p4d_request_put(&sharded, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_USER);
+	return p4d_search_any(&sharded, space);
+}
+
+/* The longest half, quarter ... of the sequence that fits; 0: none. */
+static int64_t shorter(const p4d_request *asked, const p4d_search_space *space)
+{
+	p4d_request cut = *asked, complete = *asked;
+
+	p4d_request_complete(&complete, 0, 0);
+	for (int64_t length = complete.value[P4D_SEQ_LEN] / 2; length >= SHORTEST; length /= 2) {
+		p4d_request_put(&cut, P4D_SEQ_LEN, length, P4D_BY_USER);
+		if (p4d_search_any(&cut, space))
+			return length;
+	}
+	return 0;
+}
+
+/* A partition with larger GPUs on which the job fits as it is; NULL: none. job: NULL: any number of GPUs. */
+static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
+					const p4d_search_space *space)
+{
+	const p4d_site_partition *partition;
+	unsigned tried = 0;
+
+	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && tried < PARTITIONS; i++) {
+		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
+		p4d_search_space other = *space;
+		p4d_geometry geometry;
+		p4d_error err;
+		if (!gpu || strpbrk(partition->name, "*?") ||
+		    gpu->usable_bytes <= space->capacity.gpu->usable_bytes ||
+		    (partition->gpus_per_node && partition->gpus_per_node < space->gpus_per_node))
+			continue;
+		if (job) {
+			p4d_job there = *job;
+			there.partition = partition->name;
+			if (p4d_job_geometry(site, &there, NULL, NULL, &geometry, &err) < 0 ||
+			    geometry.gpu != gpu)
+				continue;
+		}
+		tried++;
+		other.capacity.gpu = gpu;
+		if (p4d_search_any(asked, &other))
+			return partition;
+	}
+	return NULL;
+}
+
+const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
+			       const p4d_search_space *space, const char *prefix, char *buf, size_t size)
+{
+	p4d_text list = p4d_text_in(buf, size);
+
+	if (!space->capacity.gpu || !p4d_on_gpu(asked->value[P4D_DEVICE]))
+		return buf;
+	const p4d_site_partition *partition = larger(site, job, asked, space);
+	if (partition && job)
+		p4d_text_entry(&list, ", ", "--partition=%s (%s)", partition->name,
+			       p4d_site_least_gpu(partition)->name);
+	else if (partition)
+		p4d_text_entry(&list, ", ", "--gpu=%s (partition %s)", p4d_site_least_gpu(partition)->name,
+			       partition->name);
+	if (shards(asked, space))
+		p4d_text_entry(&list, ", ", "%soptimizer-sharding=on", prefix);
+	const int64_t length = shorter(asked, space);
+	if (length)
+		p4d_text_entry(&list, ", ", "%sseq-len=%" PRId64, prefix, length);
+	p4d_text_entry(&list, ", ", "LoRA or offloading, which p4d does not model");
+	return buf;
+}
