@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "command.h"
 #include "job/sbatch.h"
 #include "reader/read_files.h"
@@ -100,11 +101,29 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }
 
+/* The command that estimates what was read; "" for programs that p4d does not model. */
+static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
+{
+	p4d_text text = p4d_text_in(buf, size);
+
+	if (!r->reader || !r->value[P4D_FRAMEWORK].file)
+		return buf;
+	p4d_text_add(&text, "p4d estimate");
+	for (int i = 0; i < (int)P4D_OPTIONS; i++)
+		if (r->value[i].file) {
+			p4d_text_print(&text, " --%s=", p4d_request_option_info((p4d_option)i)->name);
+			p4d_text_escaped(&text, r->value[i].text);
+		}
+	if (text.truncated)
+		buf[0] = '\0';
+	return buf;
+}
+
 static void print_json(const p4d_reading *r)
 {
 	struct json_object *answer = json_object_new_object(), *options = json_object_new_object(),
 			   *defaults = json_object_new_object(), *unknown = json_object_new_array();
-	char from[PATH_MAX + 16];
+	char from[PATH_MAX + 16], command[4096];
 
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
@@ -134,6 +153,8 @@ static void print_json(const p4d_reading *r)
 	add(answer, "options", options);
 	add(answer, "defaults", defaults);
 	add(answer, "unknown", unknown);
+	add(answer, "command",
+	    *estimate_command(r, command, sizeof(command)) ? json_object_new_string(command) : NULL);
 	add(answer, "incomplete", r->incomplete ? json_object_new_string(r->incomplete) : NULL);
 	p4d_report_json_print(answer, NULL);
 }
@@ -152,7 +173,7 @@ static void print_values(const p4d_reading *r, bool by_default)
 
 static void print_text(const p4d_reading *r, const char *name)
 {
-	char from[PATH_MAX + 16];
+	char from[PATH_MAX + 16], command[4096];
 
 	if (!r->reader)
 		printf("%s: no training that p4d knows%s%s\n", name,
@@ -172,6 +193,9 @@ static void print_text(const p4d_reading *r, const char *name)
 		printf("  %-20s %s\n", r->unknown[i].name, r->unknown[i].why);
 	if (r->incomplete)
 		printf("  %-20s %s\n", "the rest", r->incomplete);
+	if (*estimate_command(r, command, sizeof(command)))
+		printf("\nWhat it would hold%s:\n\n  %s\n", r->unknowns ? ", once the rest is given" : "",
+		       command);
 }
 
 static int usage(p4d_error *err, const char *text)

@@ -14,6 +14,8 @@ enum {
 	MODULES = P4D_READ_EXTRA(4),
 	QKV_BIAS = P4D_READ_EXTRA(5),
 	TOKENIZER_VOCAB = P4D_READ_EXTRA(6),
+	METHOD = P4D_READ_EXTRA(7),
+	RECOMPUTED_LAYERS = P4D_READ_EXTRA(8),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm", "LayerNorm", "layernorm", NULL};
@@ -21,6 +23,7 @@ static const char *const positions[] = {"rope", "rope", "learned_absolute", "lea
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
 static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", NULL};
+static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
 
 static const p4d_read_argument arguments[] = {
@@ -32,6 +35,13 @@ static const p4d_read_argument arguments[] = {
     {"--num-layers-per-virtual-pipeline-stage", LAYERS_PER_CHUNK, NULL, NULL},
     {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
     {"--use-distributed-optimizer", P4D_OPTIMIZER_SHARDING, "on", NULL},
+    {"--account-for-embedding-in-pipeline-split", P4D_ACCOUNT_FOR_EMBEDDING, "on", NULL},
+    {"--account-for-loss-in-pipeline-split", P4D_ACCOUNT_FOR_LOSS, "on", NULL},
+    {"--accumulate-allreduce-grads-in-fp32", P4D_GRAD_DTYPE, "fp32", NULL},
+    {"--grad-reduce-in-bf16", P4D_GRAD_DTYPE, "bf16", NULL},
+    {"--main-grads-dtype", P4D_GRAD_DTYPE, NULL, NULL},
+    {"--main-params-dtype", P4D_MASTER_DTYPE, NULL, NULL},
+    {"--exp-avg-dtype", P4D_OPTIMIZER_DTYPE, NULL, states},
     {"--micro-batch-size", P4D_MICRO_BATCH, NULL, NULL},
     {"--eval-micro-batch-size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
     {"--global-batch-size", P4D_GLOBAL_BATCH, NULL, NULL},
@@ -53,6 +63,7 @@ static const p4d_read_argument arguments[] = {
     {"--normalization", P4D_NORM, NULL, norms},
     {"--norm-epsilon", P4D_NORM_EPSILON, NULL, NULL},
     {"--swiglu", P4D_GLU, "on", NULL},
+    {"--squared-relu", P4D_ACTIVATION, "relu2", NULL},
     {"--untie-embeddings-and-output-weights", P4D_TIED, "off", NULL},
     {"--disable-bias-linear", P4D_BIAS, "none", NULL},
     {"--add-qkv-bias", QKV_BIAS, "on", NULL},
@@ -62,6 +73,8 @@ static const p4d_read_argument arguments[] = {
     {"--recompute-activations", P4D_RECOMPUTE, "selective", NULL},
     {"--recompute-granularity", GRANULARITY, NULL, NULL},
     {"--recompute-modules", MODULES, NULL, NULL},
+    {"--recompute-method", METHOD, NULL, NULL},
+    {"--recompute-num-layers", RECOMPUTED_LAYERS, NULL, NULL},
     {"--attention-backend", P4D_ATTENTION, NULL, backends},
     {"--use-flash-attn", P4D_ATTENTION, "flash", NULL},
     {"--cross-entropy-loss-fusion", P4D_CROSS_ENTROPY, "fused", NULL},
@@ -73,7 +86,6 @@ static const p4d_read_argument arguments[] = {
     {"--fp8-format", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--fp8-hybrid", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp4-format", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--squared-relu", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -120,8 +132,15 @@ static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
 
-	if (!strcmp(granularity->text, "full"))
+	const p4d_read_value *method = extra(r, METHOD), *layers = extra(r, RECOMPUTED_LAYERS);
+	const bool every_layer = strcmp(method->text, "block") != 0 && p4d_reader__number(layers) <= 1;
+
+	if (!strcmp(granularity->text, "full") && every_layer)
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "full");
+	else if (!strcmp(granularity->text, "full"))
+		p4d_reader__unknown(r, "recompute",
+				    "--recompute-method %.40s of %.20s layers is not modelled", method->text,
+				    layers->text);
 	else if (p4d_reader__set(granularity) &&
 		 (!p4d_reader__set(modules) || !strcmp(modules->text, "core_attn")))
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "selective");

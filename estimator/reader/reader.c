@@ -242,6 +242,23 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
 	r->value[option] = found;
 }
 
+/* PyTorch's allocator is told by a variable. */
+static void take_allocator(p4d_reading *r, p4d_shell *shell)
+{
+	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+	p4d_read_value found = {.file = NULL};
+	char text[256];
+	p4d_value value;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!p4d_shell_variable(shell, names[i], &value) ||
+		    !strstr(p4d_value_text(value, text, sizeof(text)), "expandable_segments:True"))
+			continue;
+		place_of(shell, value, &found);
+		p4d_reader__put(r, P4D_ALLOCATOR, &found, "expandable");
+	}
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -272,6 +289,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 			p4d_reader__put_default(r, d->option, "%s", d->value);
 		take_launched(r, shell, P4D_NODES, state->nodes);
 		take_launched(r, shell, P4D_GPUS_PER_NODE, state->gpus_per_node);
+		take_allocator(r, shell);
 		read_arguments(r, shell, &launch);
 		if (reader->finish)
 			reader->finish(r);

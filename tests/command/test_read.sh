@@ -16,6 +16,13 @@ for script in arrays launcher parse plain sizes sweep trainer unknown; do
 done
 [ "$(find . -name '*.read' | wc -l)" = $count ] || fail "not all scripts were read"
 
+# What it prints to paste is accepted, with the numbers of the script.
+exits 0 p4d read arrays.sh
+command=$(printf '%s\n' "$out" | sed -n 's/^  \(p4d estimate .*\)/\1/p')
+# shellcheck disable=SC2086 # a command
+exits 0 $command --gpu h100
+prints "on 8 nodes of 8" "tp 2, cp 2"
+
 # The environment and arguments of the script count.
 export MODEL_SIZE=1B
 exits 0 p4d read sizes.sh

@@ -18,6 +18,7 @@ case $MODEL_SIZE in
 esac
 FFN=$(( NHIDDEN * 8 / 3 / 128 * 128 ))
 TP=4 PP=2
+export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True NCCL_DEBUG=WARN
 VPP=$(expr $NLAYERS / $PP / 5)
 
 options=" \
@@ -31,8 +32,9 @@ options=" \
     --ffn-hidden-size $FFN \
     --micro-batch-size 2 \
     --global-batch-size 512 \
-    --fp16 \
-    --recompute-activations \
+    --bf16 --grad-reduce-in-bf16 \
+    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 \
+    --squared-relu \
     --vocab-size 50257 \
 "
 run_cmd="python -u /opt/megatron/pretrain_gpt.py $@ ${options}"
