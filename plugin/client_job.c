@@ -84,6 +84,7 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 			sbatch->value[field] = text;
 		sbatch->source[field] = P4D_FROM_COMMAND_LINE;
 	}
+	sbatch->job.expandable = p4d_job_is_expandable(environ);
 	return p4d_sbatch_job(sbatch, err);
 }
 

@@ -225,7 +225,7 @@ static void say_above_safe(p4d_verdict *v)
 	    p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes), 100 * e->fraction,
 	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", 100 * v->policy.safe);
 	const char *fix = p4d_framework_of(v->layout.framework)->above_safe_fix;
-	if (fix)
+	if (fix && v->layout.allocator == P4D_ALLOCATOR_DEFAULT)
 		snprintf(message->fix, sizeof(message->fix), "%s", fix);
 }
 
@@ -251,6 +251,8 @@ static bool is_unmodelled(const guard *g, const char **program)
 		script = p4d_script_scan(g->job->script, g->job->script_length, NULL);
 	if (script.frameworks)
 		p4d_request_default(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
+	if (script.expandable || g->job->expandable)
+		p4d_request_default(request, P4D_ALLOCATOR, P4D_ALLOCATOR_EXPANDABLE, P4D_BY_P4D);
 	p4d_site_apply_defaults(g->site, g->job->partition, request);
 	*program = request->unmodelled[0] ? NULL : p4d_guard__other(&script, request);
 	return *program || request->unmodelled[0];

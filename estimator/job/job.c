@@ -59,6 +59,18 @@ static int read_wish(const p4d_job *job, wish *out, p4d_error *err)
 	return 0;
 }
 
+bool p4d_job_is_expandable(char *const environment[])
+{
+	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF="};
+
+	for (; *environment; environment++)
+		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+			if (!strncmp(*environment, names[i], strlen(names[i])) &&
+			    strstr(*environment, P4D_EXPANDABLE_SEGMENTS))
+				return true;
+	return false;
+}
+
 bool p4d_job_wants_gpus(const p4d_job *job)
 {
 	wish wants;

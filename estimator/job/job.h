@@ -34,6 +34,7 @@ typedef struct p4d_job {
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all; /* --mem=0: all of the node */
 	bool exclusive;
+	bool expandable;        /* its environment sets PyTorch's allocator to expandable segments */
 	const p4d_gpu *assumed; /* where neither the site nor the cluster tells the GPU; NULL: an error */
 	bool cpu;               /* trains on the host: a rank is a task, and no GPU is needed */
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
@@ -86,6 +87,10 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 
 /* True when the job requests GPUs in any way (used for require_plan); malformed text, Slurm may understand.
  */
+/* What sets PyTorch's allocator to expandable segments, and whether NAME=VALUE strings do. */
+#define P4D_EXPANDABLE_SEGMENTS "expandable_segments:True"
+bool p4d_job_is_expandable(char *const environment[]);
+
 bool p4d_job_wants_gpus(const p4d_job *job);
 
 /* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */

@@ -172,6 +172,7 @@ int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_er
 {
 	const char *value;
 
+	sbatch->job.expandable = p4d_job_is_expandable(environment);
 	for (; *environment; environment++) {
 		for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
 			size_t length = strlen(variables[i].name);

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "job/job.h"
 #include "request/framework.h"
 
-typedef enum word_kind { VARIABLE, STEP, LAUNCHER, TASKS, FRAMEWORK, OTHER, FLAG } word_kind;
+typedef enum word_kind { VARIABLE, STEP, LAUNCHER, TASKS, ALLOCATOR, FRAMEWORK, OTHER, FLAG } word_kind;
 
 /* What a character may be the first of. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
@@ -72,6 +73,7 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	add(v, "torchrun", LAUNCHER, 0);
 	add(v, "torch.distributed", LAUNCHER, 0);
 	add(v, "--ntasks", TASKS, 0);
+	add(v, P4D_EXPANDABLE_SEGMENTS, ALLOCATOR, 0);
 	add(v, "--local-ranks", TASKS, 0); /* p4d-train starts them itself */
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
 		for (const char *const *text = p4d_framework_of(i)->script_words; *text; text++)
@@ -131,6 +133,9 @@ static void found(p4d_script *script, command *now, const word *w, const char *b
 		now->framework = true;
 		if (!p4d_framework_of((int)w->value)->arguments)
 			script->uses_plan = now->reads_plan = true;
+		break;
+	case ALLOCATOR:
+		script->expandable = true;
 		break;
 	case OTHER:
 		if (!script->other || script->other > &p4d_framework_others[w->value])

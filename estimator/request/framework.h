@@ -86,7 +86,7 @@ typedef struct p4d_framework {
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
 	double limit;               /* of the capacity, where the site sets none; 0: that of all frameworks */
-	const char *above_safe_fix; /* NULL: nothing helps */
+	const char *above_safe_fix; /* where the allocator is not expandable; NULL: nothing helps */
 
 	/* jobs */
 	const char *const *script_words; /* any of these means that a job script starts it; NULL-terminated */

@@ -38,7 +38,8 @@ static void a_precision_that_the_gpu_lacks(void **state)
 	trial *t = submit(*state, ON("v100", 1), layout);
 
 	expect(t, P4D_WARN, P4D_E_PRECISION);
-	assert_non_null(strstr(t->text, "v100-32gb (compute capability 7.0) has no bf16, which begins with 8.0"));
+	assert_non_null(
+	    strstr(t->text, "v100-32gb (compute capability 7.0) has no bf16, which begins with 8.0"));
 	assert_string_equal(t->verdict.message[0].fix, "--p4d-precision=fp16");
 	expect_verified(*state, t);
 	t = submit(*state, ON("v100", 1),
@@ -205,6 +206,29 @@ static void above_safe_is_a_warning(void **state)
 	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
 	assert_non_null(strstr(t->text, "above the safe 40 % of this site"));
 	assert_non_null(strstr(t->text, "p4d: fix: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
+	/* pasted into the script, or exported where the job is submitted, it helps, and is not said again */
+	const uint64_t before = t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION];
+	for (int in_script = 0; in_script < 2; in_script++) {
+		job.script = in_script ? "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+					 "srun pretrain_gpt $P4D_MEGATRON_ARGS\n"
+				       : NULL;
+		job.expandable = !in_script;
+		t = submit(*state, job,
+			   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron");
+		expect(t, P4D_PASS, P4D_OK); /* below the safe 40 % now */
+		assert_true(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION] < before / 4);
+		expect_verified(*state, t);
+	}
+	/* the user's word is above both */
+	t = submit(*state, job,
+		   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron "
+			     "allocator=default");
+	assert_int_equal(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION], before);
+	t = submit(*state, job,
+		   MODEL_13B "layers=44 tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron "
+			     "allocator=expandable");
+	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
+	assert_null(strstr(t->text, "export"));
 }
 
 static void override(void **state)

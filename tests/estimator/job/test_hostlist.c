@@ -147,11 +147,8 @@ static void the_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(counting),
-	    cmocka_unit_test(looking_up),
-	    cmocka_unit_test(comparing),
-	    cmocka_unit_test(the_budget_is_kept),
-	    cmocka_unit_test(the_first),
+	    cmocka_unit_test(counting),           cmocka_unit_test(looking_up), cmocka_unit_test(comparing),
+	    cmocka_unit_test(the_budget_is_kept), cmocka_unit_test(the_first),
 	};
 
 	return cmocka_run_group_tests_name("hostlist", tests, NULL, NULL);

@@ -740,9 +740,31 @@ static void a_constraint_too_long_to_compare(void **state)
 	type(mapped, job, "a100-40gb", "mixed", 2, 2, 1);
 }
 
+static void the_allocator_in_the_environment(void **state)
+{
+	static const struct {
+		const char *entry;
+		bool expandable;
+	} cases[] = {
+	    {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", true},
+	    {"PYTORCH_ALLOC_CONF=garbage_collection_threshold:0.8,expandable_segments:True", true},
+	    {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False", false},
+	    {"MY_PYTORCH_ALLOC_CONF=expandable_segments:True", false},
+	    {"PATH=/bin", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *const environment[] = {(char *)(uintptr_t) "HOME=/", (char *)(uintptr_t)cases[i].entry,
+					     NULL};
+		assert_int_equal(p4d_job_is_expandable(environment), cases[i].expandable);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_allocator_in_the_environment),
 	    cmocka_unit_test(gres_text),
 	    cmocka_unit_test(memory_text),
 	    cmocka_unit_test(node_text),

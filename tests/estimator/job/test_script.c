@@ -27,6 +27,10 @@ static void scripts(void **state)
 	assert_true(scan("srun python pretrain_gpt.py $P4D_MEGATRON_ARGS").uses_plan);
 	assert_true(scan("srun python x.py --tp ${P4D_TP}").uses_plan);
 	assert_false(scan("export MY_P4D_TP=3").uses_plan);
+	assert_true(scan("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n").expandable);
+	assert_true(scan("PYTORCH_ALLOC_CONF='max_split_size_mb:64,expandable_segments:True' x").expandable);
+	assert_false(scan("# export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n").expandable);
+	assert_false(scan("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False\n").expandable);
 	assert_true(starts(scan("srun p4d-train\n"), P4D_FRAMEWORK_P4D));
 	assert_false(scan("srun p4d-train\n").sets_tasks);
 	assert_true(scan("srun -n 8 p4d-train\n").sets_tasks);
