@@ -125,6 +125,23 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 	snprintf(first->text, sizeof(first->text), "refused, for the reason that p4d gave above");
 }
 
+/*
+ * What the submitting side completed or noted it has reported on, but not what only the script tells, which
+ * it did not see when it came through a pipe.
+ */
+static bool is_news(const p4d_environment *env, bool noted, const p4d_verdict *verdict)
+{
+	const char *plan = p4d_environment_plan(env);
+	p4d_request planned = {0};
+
+	if (verdict->action != P4D_WARN)
+		return false;
+	if (!plan)
+		return !noted;
+	return verdict->messages && verdict->message[0].code == P4D_E_UNMODELLED &&
+	       !p4d_plan_read(plan, &planned, NULL) && !p4d_is_set(&planned, P4D_UNMODELLED);
+}
+
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
 	p4d_environment env = {0};
@@ -156,9 +173,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 			approve(site, desc, &verdict);
 		if (noted)
 			refer_to(&note, &verdict);
-		/* what the submitting side completed or noted it has reported on */
-		if (verdict.action == P4D_REJECT ||
-		    (verdict.action == P4D_WARN && !p4d_environment_plan(&env) && !noted))
+		if (verdict.action == P4D_REJECT || is_news(&env, noted, &verdict))
 			p4d_job_submit_say_verdict(&verdict, err_msg);
 	}
 	p4d_watch_release();

@@ -50,13 +50,41 @@ unit_tests = \
 
 # job_submit_p4d.so in a host that plays slurmctld
 if HAVE_SLURM
-unit_tests += tests/plugin/test_fakehost
+unit_tests += $(fakehost_tests)
+check_LTLIBRARIES += libp4dfakehost.la
 TESTS += tests/plugin/test_plugin_symbols.sh
 endif
-fakehost = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/doubles/slurm/plans.h tests/doubles/slurm/plans.c
-tests_plugin_test_fakehost_SOURCES = tests/plugin/test_fakehost.c $(fakehost)
-tests_plugin_test_fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
-tests_plugin_test_fakehost_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+fakehost_tests = \
+	tests/plugin/test_fakehost \
+	tests/plugin/test_fakehost_environment \
+	tests/plugin/test_fakehost_log \
+	tests/plugin/test_fakehost_update \
+	tests/plugin/test_fakehost_site \
+	tests/plugin/test_fakehost_cost
+libp4dfakehost_la_SOURCES = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/doubles/slurm/plans.h \
+	tests/doubles/slurm/plans.c tests/doubles/slurm/hosted.h tests/doubles/slurm/hosted.c
+libp4dfakehost_la_CPPFLAGS = $(fakehost_CPPFLAGS)
+fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
+fakehost_exports = $(AM_LDFLAGS) -export-dynamic
+fakehost_LDADD = libp4dfakehost.la $(LDADD)
+tests_plugin_test_fakehost_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_environment_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_environment_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_environment_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_log_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_log_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_log_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_update_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_update_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_update_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_site_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_site_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_site_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_cost_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_cost_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_cost_LDADD = $(fakehost_LDADD)
 
 # p4d-train without a device
 if HAVE_XXHASH
@@ -313,12 +341,12 @@ bench: all $(tools) $(bench_programs)
 		$(AM_TESTS_ENVIRONMENT) PLUGINS=$(abs_top_builddir)/.libs $$bench || exit 1; done
 tests_bench_device_speed_SOURCES = tests/bench/device_speed.c tests/bench/products.h
 tests_bench_train_speed_SOURCES = tests/bench/train_speed.c tests/bench/products.h
-tests_bench_verdict_latency_SOURCES = tests/bench/verdict_latency.c $(fakehost)
-tests_bench_verdict_latency_CPPFLAGS = $(tests_plugin_test_fakehost_CPPFLAGS)
-tests_bench_verdict_latency_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-tests_bench_worst_verdict_SOURCES = tests/bench/worst_verdict.c $(fakehost)
-tests_bench_worst_verdict_CPPFLAGS = $(tests_plugin_test_fakehost_CPPFLAGS)
-tests_bench_worst_verdict_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_bench_verdict_latency_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_bench_verdict_latency_LDFLAGS = $(fakehost_exports)
+tests_bench_verdict_latency_LDADD = $(fakehost_LDADD)
+tests_bench_worst_verdict_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_bench_worst_verdict_LDFLAGS = $(fakehost_exports)
+tests_bench_worst_verdict_LDADD = $(fakehost_LDADD)
 .PHONY: bench tools gpu-checks pictures always
 CLEANFILES += $(EXTRA_PROGRAMS)
 

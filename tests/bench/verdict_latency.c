@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long slurmctld spends on a verdict: 100,000 submissions in a host that plays slurmctld. Half of the
- * jobs pass, half are refused, each with the environment of a login shell. Prints, never fails by the clock.
+ * How long slurmctld spends on a verdict: submissions in a host that plays slurmctld, in turn of jobs that
+ * pass, are refused, and have no p4d option, each with the environment of a login shell. Prints, never fails
+ * by the clock. `verdict_latency [COUNT OF EACH]`
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "doubles/slurm/fakehost.h"
 #include "doubles/slurm/plans.h"
 
-enum { CALLS = 100000, VARIABLES = 60, TARGET_US = 200 };
+enum { KINDS = 3, MOST = 50000, VARIABLES = 60, TARGET_US = 200 };
 
 static double now_us(void)
 {
@@ -48,34 +49,38 @@ static void print(const char *what, double *us, size_t count)
 	       us[count / 2], us[count * 99 / 100], us[count - 1], TARGET_US);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	static const char *const names[KINDS] = {"passed", "refused", "plain"};
 	const char *build = getenv("P4D_TEST_BUILDDIR"), *said;
+	const size_t given = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
+	const size_t calls = given < 1 ? 1 : given < MOST ? given : MOST;
 	char plugin[4096];
 	fakehost host;
-	static double us[2][CALLS / 2];
+	static double us[KINDS][MOST];
 
 	snprintf(plugin, sizeof(plugin), "%s/.libs/job_submit_p4d.so", build ? build : ".");
 	fakehost_open(&host, plugin, site_make());
 	/* 8 GPUs of one node and a deep pipeline: the estimate visits every stage */
-	job_desc_msg_t *good = with_shell(job_planned("h100", "model=llama13b tp=1 pp=8 micro-batch=1"));
-	job_desc_msg_t *bad =
-	    with_shell(job_planned("h100", "model=llama2-70b tp=1 pp=8 micro-batch=1 recompute=none"));
+	job_desc_msg_t *jobs[KINDS] = {
+	    with_shell(job_planned("h100", "model=llama13b tp=1 pp=8 micro-batch=1")),
+	    with_shell(job_planned("h100", "model=llama2-70b tp=1 pp=8 micro-batch=1 recompute=none")),
+	    with_shell(job_plain("h100"))};
 	size_t alive = fakehost_alive();
 	int wrong = 0;
 
-	for (size_t i = 0; i < CALLS; i++) {
+	for (size_t i = 0; i < KINDS * calls; i++) {
 		double start = now_us();
-		int rc = fakehost_submit(&host, i % 2 ? bad : good, &said);
-		us[i % 2][i / 2] = now_us() - start;
-		wrong += (rc != SLURM_SUCCESS) != (i % 2);
+		int rc = fakehost_submit(&host, jobs[i % KINDS], &said);
+		us[i % KINDS][i / KINDS] = now_us() - start;
+		wrong += (rc != SLURM_SUCCESS) != (i % KINDS == 1);
 	}
-	print("passed", us[0], CALLS / 2);
-	print("refused", us[1], CALLS / 2);
 	/* the first approval leaves its admin_comment in the job */
 	int leaked = fakehost_alive() > alive + 1;
-	fakehost_free(good);
-	fakehost_free(bad);
+	for (int i = 0; i < KINDS; i++) {
+		print(names[i], us[i], calls);
+		fakehost_free(jobs[i]);
+	}
 	fakehost_close(&host);
 	site_remove();
 	if (wrong || leaked)

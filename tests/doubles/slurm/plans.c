@@ -159,13 +159,20 @@ static const p4d_cluster *no_cluster(void *unused)
 
 job_desc_msg_t *job_planned(const char *partition, const char *assignments)
 {
+	return job_planned_on(partition, 1, assignments);
+}
+
+job_desc_msg_t *job_planned_on(const char *partition, uint32_t nodes, const char *assignments)
+{
 	job_desc_msg_t *desc = job_plain(partition);
 	p4d_request request = {0};
 	p4d_preset preset = {.global_batch = 0};
 	p4d_verdict verdict;
 	p4d_error err = {.text = ""};
-	p4d_job job = {.partition = "h100", .gres = "gpu:8", .min_nodes = 1, .max_nodes = 1};
+	p4d_job job = {.partition = "h100", .gres = "gpu:8", .min_nodes = nodes, .max_nodes = nodes};
 	p4d_site *site = p4d_site_load(conf_path(), datadir(), false, 0, &err);
+
+	desc->min_nodes = desc->max_nodes = nodes;
 
 	if (!site)
 		die("%s", err.text);

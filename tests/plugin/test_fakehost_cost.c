@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job costs slurmctld, whatever is in it. tests/bench/worst_verdict looks for worse ones. */
+#include "support/support.h"
+
+#include <time.h>
+
+#include "doubles/slurm/hosted.h"
+
+/* All take less than a millisecond; twenty of them, so that a busy machine fails nothing. */
+#define LIMIT_MS 20
+
+static double cpu_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* The best of some calls. Frees the job. */
+static void expect_cheap(const char *what, job_desc_msg_t *desc)
+{
+	double best = 1e9;
+
+	for (int i = 0; i < 5 || (i < 50 && best >= LIMIT_MS); i++) {
+		double start = cpu_ms();
+		fakehost_submit(&hosted, desc, &hosted_said);
+		double took = cpu_ms() - start;
+		best = took < best ? took : best;
+	}
+	print_message("%-40s %.3f ms: %.70s\n", what, best, hosted_said);
+	assert_true(best < LIMIT_MS);
+	fakehost_free(desc);
+}
+
+static void fill(char **field, const char *piece, size_t length)
+{
+	char *text = malloc(length + 1);
+
+	for (size_t i = 0; i < length; i++)
+		text[i] = piece[i % strlen(piece)];
+	text[length] = '\0';
+	fakehost_set(field, text);
+	free(text);
+}
+
+/* Sections that each name has to be compared with. */
+static void write_patterns(void)
+{
+	static char text[16384];
+	size_t used = (size_t)snprintf(text, sizeof(text),
+				       "data = \"%s\"\nmode = enforce\n"
+				       "partition h100 { gpu = \"h100-80gb\" gpus_per_node = 8 }\n",
+				       test_datadir());
+
+	for (int i = 0; i < 120; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "partition \"*a*a*b%d\" { mode = warn }\n", i);
+	snprintf(text + used, sizeof(text) - used, "version = 1\n");
+	fakehost_forget();
+	site_write(text);
+	assert_true(hosted_logged("reloaded"));
+}
+
+static void texts_of_any_length(void **state)
+{
+	static const struct {
+		const char *what;
+		size_t field;
+		const char *piece;
+	} cases[] = {
+	    {"partitions", offsetof(job_desc_msg_t, partition), "zz,"},
+	    {"a partition", offsetof(job_desc_msg_t, partition), "aab"},
+	    {"features", offsetof(job_desc_msg_t, features), "x|"},
+	    {"GPUs", offsetof(job_desc_msg_t, features), "h100&"},
+	    {"nodes", offsetof(job_desc_msg_t, req_nodes), "n[0-9][0-9][0-9],"},
+	    {"one list of nodes", offsetof(job_desc_msg_t, req_nodes), "n[0-9]"},
+	    {"nodes left out", offsetof(job_desc_msg_t, exc_nodes), "h[0-99999],"},
+	    {"GRES", offsetof(job_desc_msg_t, tres_per_node), "gpu:8,"},
+	    {"account", offsetof(job_desc_msg_t, account), "a"},
+	};
+	static const size_t lengths[] = {500, 1024, 16384, 131071, 4 << 20};
+
+	(void)state;
+	write_patterns();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {
+			job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+			fakehost_set(&desc->partition, "live,h100");
+			fill((char **)((char *)desc + cases[i].field), cases[i].piece, lengths[j]);
+			expect_cheap(cases[i].what, desc);
+		}
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
+static void a_thousand_stages(void **state)
+{
+	static const char *const plans[] = {
+	    "vpp=1 schedule=1f1b vocab-parallel=vocab-2",
+	    "vpp=2 schedule=v-half vocab-parallel=vocab-1",
+	    "vpp=2 schedule=zbv",
+	    "vpp=64 schedule=interleaved",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		char text[400];
+		snprintf(
+		    text, sizeof(text),
+		    "model=llama13b layers=65536 hidden=64 ffn=64 heads=8 kv-heads=8 head-dim=8 tp=1 cp=1 "
+		    "pp=1024 seq-len=128 global-batch=1024 micro-batch=1 recompute=none framework=p4d %s",
+		    plans[i]);
+		job_desc_msg_t *desc = job_planned_on("h100", 128, text);
+		hosted_expect(desc, true, "");
+		expect_cheap(plans[i], job_planned_on("h100", 128, text));
+	}
+}
+
+/* An environment with variables that look like p4d's but are not. */
+static job_desc_msg_t *job_with_lookalikes(int count, size_t bytes)
+{
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	char name[32], *value = malloc(bytes + 1);
+
+	memset(value, 'x', bytes);
+	value[bytes] = '\0';
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "%s_%d", i % 3 ? "P4D_X" : "SLURM_SPANK_P4D", i);
+		fakehost_env(desc, name, value);
+	}
+	free(value);
+	return desc;
+}
+
+static void an_environment_of_a_megabyte(void **state)
+{
+	job_desc_msg_t *few = job_with_lookalikes(450, 2200), *two = job_planned("h100", HOSTED_GOOD);
+	char *value = NULL;
+
+	(void)state;
+	fill(&value, "x", (1 << 20) - 1);
+	fakehost_env(two, "P4D_ONE", value);
+	fakehost_env(two, value, "");
+	fakehost_set(&value, NULL);
+	expect_cheap("450 variables", job_with_lookalikes(450, 2200));
+	expect_cheap("60000 variables", job_with_lookalikes(60000, 1));
+	expect_cheap("two variables", two);
+	fakehost_env(few, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
+	hosted_expect(few, false, "[P4D041]");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    HOSTED_TEST(texts_of_any_length),
+	    HOSTED_TEST(a_thousand_stages),
+	    HOSTED_TEST(an_environment_of_a_megabyte),
+	};
+
+	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
+}

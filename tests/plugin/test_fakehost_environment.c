@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is malformed, edited or contradictory in a job, in slurmctld. */
+#include "support/support.h"
+
+#include "doubles/slurm/hosted.h"
+
+static void options_without_a_plan_are_refused(void **state)
+{
+	static const char *const names[] = {"_SLURM_SPANK_OPTION_p4d_p4d_micro_batch",
+					    "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_micro_batch",
+					    "P4D_MICRO_BATCH", "SLURM_SPANK_P4D_MICRO_BATCH"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		job_desc_msg_t *desc = job_plain("h100");
+		fakehost_env(desc, names[i], "4");
+		if (strstr(names[i], "P4D_MICRO")) {
+			/* what p4d would have hosted_said, alone, is no job of p4d's */
+			hosted_expect(desc, true, "");
+			continue;
+		}
+		hosted_expect(desc, false, "[P4D040]");
+		assert_non_null(strstr(hosted_said, "p4d plan"));
+		assert_non_null(strstr(hosted_said, "--micro-batch=4"));
+	}
+	job_desc_msg_t *desc = job_plain("h100");
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+	hosted_expect(desc, false, "[P4D040]");
+	desc = job_plain("h100");
+	fakehost_env(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 8");
+	hosted_expect(desc, true, "");
+	/* similar names */
+	desc = job_plain("h100");
+	fakehost_env(desc, "P4D_MY_OWN", "4");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_nodes", "4");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_other_p4d_tp", "4");
+	fakehost_env(desc, "P4D_", "4");
+	hosted_expect(desc, true, "");
+}
+
+static void malformed_values_are_named(void **state)
+{
+	(void)state;
+	static const char *const values[] = {"8x", "", "-1", "0", "99999999999999999999", "8 "};
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+		hosted_edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", values[i]);
+		hosted_expect(desc, false, "[P4D005]");
+		assert_non_null(strstr(hosted_said, "--p4d-tp="));
+	}
+	job_desc_msg_t *desc = job_plain("h100");
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_schedule", "sideways");
+	hosted_expect(desc, false, "[P4D005]");
+	desc = job_planned("h100", HOSTED_GOOD);
+	fakehost_set(&desc->tres_per_node, "gres:gpu:h100:8x");
+	hosted_expect(desc, false, "[P4D005]");
+}
+
+static void edited_plans_are_refused(void **state)
+{
+	(void)state;
+	char text[8192];
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	size_t length = strlen(hosted_plan(desc));
+
+	snprintf(text, sizeof(text), "%s", hosted_plan(desc));
+	for (size_t cut = 0; cut < length; cut += cut < 32 ? 1 : 97) {
+		desc = desc ? desc : job_planned("h100", HOSTED_GOOD);
+		char kept = text[cut];
+		text[cut] = '\0';
+		hosted_edit_everywhere(desc, "P4D_PLAN", text);
+		hosted_expect(desc, false, "[P4D04");
+		text[cut] = kept;
+		desc = job_planned("h100", HOSTED_GOOD);
+		text[cut] ^= 1;
+		hosted_edit_everywhere(desc, "P4D_PLAN", text);
+		hosted_expect(desc, false, "[P4D0");
+		text[cut] ^= 1;
+		desc = NULL;
+	}
+	desc = job_planned("h100", HOSTED_GOOD);
+	memset(text, 'a', sizeof(text) - 20);
+	text[sizeof(text) - 20] = '\0';
+	memcpy(text, "p4d1:", 5);
+	hosted_edit_everywhere(desc, "P4D_PLAN", text);
+	hosted_expect(desc, false, "[P4D04");
+	/* removed: what is left are options without a plan */
+	desc = job_planned("h100", HOSTED_GOOD);
+	hosted_edit_everywhere(desc, "P4D_PLAN", NULL);
+	hosted_expect(desc, false, "[P4D040]");
+}
+
+static void contradictions_are_refused(void **state)
+{
+	static const char *const names[] = {"_SLURM_SPANK_OPTION_p4d_p4d_tp",
+					    "SLURM_SPANK__SLURM_SPANK_OPTION_p4d_p4d_tp", "P4D_TP",
+					    "SLURM_SPANK_P4D_TP"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+		hosted_edit(desc, names[i], "4");
+		hosted_expect(desc, false, "[P4D041]");
+	}
+	/* the same everywhere, but contradicting the plan */
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	hosted_edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
+	hosted_expect(desc, false, "[P4D041]");
+	desc = job_planned("h100", HOSTED_GOOD);
+	hosted_edit_everywhere(desc, "P4D_TP", "4");
+	hosted_expect(desc, false, "[P4D041]");
+	desc = job_planned("h100", HOSTED_GOOD);
+	hosted_edit_everywhere(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 4");
+	hosted_expect(desc, false, "[P4D041]");
+	/* the plan of another job beside the job's own */
+	desc = job_planned("h100", HOSTED_GOOD);
+	job_desc_msg_t *other = job_planned("h100", "model=llama13b tp=4");
+	hosted_edit(desc, "P4D_PLAN", hosted_plan(other));
+	fakehost_free(other);
+	hosted_expect(desc, false, "[P4D041]");
+}
+
+static void a_switch_has_no_value_to_differ(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_fix", "");
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_fix", "(null)");
+	hosted_expect(desc, true, "");
+}
+
+static void null_everywhere(void **state)
+{
+	(void)state;
+	job_desc_msg_t *desc = fakehost_desc();
+	memset(desc, 0, sizeof(*desc));
+	hosted_expect(desc, true, "");
+	hosted_expect(fakehost_desc(), true, "");
+	/* counts without lists, lists with holes */
+	desc = fakehost_desc();
+	desc->env_size = 7;
+	desc->spank_job_env_size = 7;
+	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
+	desc->env_size = desc->spank_job_env_size = 0;
+	fakehost_free(desc);
+	desc = job_planned("h100", HOSTED_GOOD);
+	for (int i = 0; i < 2; i++)
+		fakehost_set(&desc->environment[i], NULL);
+	hosted_expect(desc, true, "");
+	desc = fakehost_desc();
+	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "llama13b");
+	hosted_expect(desc, false, "[P4D040]");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    HOSTED_TEST(options_without_a_plan_are_refused), HOSTED_TEST(malformed_values_are_named),
+	    HOSTED_TEST(edited_plans_are_refused),           HOSTED_TEST(contradictions_are_refused),
+	    HOSTED_TEST(a_switch_has_no_value_to_differ),    HOSTED_TEST(null_everywhere),
+	};
+
+	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
+}

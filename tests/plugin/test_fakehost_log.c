@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What slurmctld logs about verdicts, its own and those of the submitting side. */
+#include "support/support.h"
+
+#include "doubles/slurm/hosted.h"
+
+/* The end of a quoted value, which begins behind `at`; NULL: it is none. */
+static const char *end_of_value(const char *at)
+{
+	for (at += *at == '"'; *at != '"'; at++) {
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			return NULL;
+		at += *at == '\\';
+	}
+	return at + 1;
+}
+
+/* Every line of the log that is a verdict, as p4d.conf(5) describes it. Returns their number. */
+static int verdicts_logged(void)
+{
+	static const char *const keys[] = {"event",    "verdict", "code",      "job",      "job_id",
+					   "uid",      "account", "partition", "qos",      "model",
+					   "gpu",      "nodes",   "phase",     "need_gib", "capacity_gib",
+					   "fraction", "limit",   "mode",      "source",   "text"};
+	int lines = 0;
+
+	for (const char *at = fakehost_log(); *at; at += *at == '\n') {
+		if (strncmp(at, "p4d: event=", 11) != 0)
+			fail_msg("a line of its own: %.200s", at);
+		at += strlen("p4d:");
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			char wanted[32];
+			int length = snprintf(wanted, sizeof(wanted), " %s=\"", keys[i]);
+			const char *end =
+			    strncmp(at, wanted, (size_t)length) ? NULL : end_of_value(at + length - 1);
+			if (!end)
+				fail_msg("no %s here: %.200s", keys[i], at);
+			at = end;
+		}
+		assert_int_equal(*at, '\n');
+		lines++;
+	}
+	return lines;
+}
+
+static void nobody_writes_lines_of_the_log(void **state)
+{
+	static const char evil[] = "x\" verdict=\"pass\"\n[2026-11-22T00:00:00] forged\r\x1b[2J\\";
+
+	(void)state;
+	fakehost_forget();
+	for (int field = 0; field < 6; field++) {
+		job_desc_msg_t *desc = job_planned("h100", field ? HOSTED_LARGE : HOSTED_GOOD);
+		char **fields[] = {&desc->name, &desc->name,          &desc->account,
+				   &desc->qos,  &desc->tres_per_node, &desc->partition};
+		fakehost_set(fields[field], field == 4 ? "gres:gpu:\n8" : evil);
+		fakehost_submit(&hosted, desc, &hosted_said);
+		assert_null(strpbrk(hosted_said, "\r\x1b"));
+		fakehost_free(desc);
+	}
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
+	hosted_edit(desc, "P4D_TP", evil);
+	fakehost_submit(&hosted, desc, &hosted_said);
+	assert_null(strstr(hosted_said, "\n["));
+	fakehost_free(desc);
+	desc = job_plain("h100");
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", evil);
+	fakehost_submit(&hosted, desc, &hosted_said);
+	assert_null(strstr(hosted_said, "\n["));
+	fakehost_free(desc);
+	assert_int_equal(verdicts_logged(), 8);
+	assert_non_null(strstr(fakehost_log(), " verdict=\"pass\" code=\"\" job=\"x\\\" verdict"));
+	assert_non_null(strstr(fakehost_log(), " phase=\"train\" need_gib=\""));
+}
+
+/* Options without a plan, and what sbatch noted about them. */
+static job_desc_msg_t *job_noted(const char *partition, const char *note)
+{
+	job_desc_msg_t *desc = job_plain(partition);
+
+	fakehost_spank_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_model", "lama13b");
+	fakehost_spank_env(desc, "P4D_VERDICT", note);
+	return desc;
+}
+
+static void what_sbatch_decided_is_logged(void **state)
+{
+	static const char unknown[] = "would-refuse\tP4D007\tunknown model \"lama13b\"\t--p4d-model=llama13b";
+	static const char site[] = "not-judged\tP4D060,P4D115\tp4d.conf:1: syntax\t";
+	static const char *const forged[] = {
+	    "pass\tP4D007\tx\t",
+	    "would-refuse\tP4D007x\tx\t",
+	    "would-refuse\tP4D999\tx\t",
+	    "would-refuse\t\t\t",
+	    "would-refuse\tP4D007,P4D007,P4D007,P4D007,P4D007\tx\t",
+	    "refuse",
+	    "",
+	    "\t\t\t\t",
+	};
+
+	(void)state;
+	/* why there is no plan, not that p4d did not run */
+	fakehost_forget();
+	hosted_expect(job_noted("observe", unknown), true, "");
+	hosted_expect(job_noted("warn", unknown), true, "");
+	assert_int_equal(verdicts_logged(), 2);
+	assert_null(strstr(fakehost_log(), "P4D040"));
+	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D007\""));
+	assert_non_null(strstr(fakehost_log(), "source=\"client\" text=\"unknown model \\\"lama13b\\\"\""));
+	hosted_expect(job_noted("h100", unknown), false,
+		      "[P4D007] unknown model \"lama13b\"\np4d: fix: --p4d-model=llama13b");
+	/* the fault was the site's: passes where the site lets such jobs pass and no plan is required */
+	fakehost_forget();
+	hosted_expect(job_noted("h100", site), true, "");
+	assert_non_null(strstr(fakehost_log(), "verdict=\"not-judged\" code=\"P4D060,P4D115\""));
+	hosted_expect(job_noted("strict", site), false, "[P4D060]");
+	/* other notes are none */
+	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++)
+		hosted_expect(job_noted("h100", forged[i]), false, "[P4D040]");
+	/* and no note lets an unfit plan pass, or hides what slurmctld found */
+	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
+	fakehost_spank_env(desc, "P4D_VERDICT", site);
+	hosted_expect(desc, false, "[P4D012]");
+	desc = job_planned("observe", HOSTED_LARGE);
+	fakehost_spank_env(desc, "P4D_VERDICT", "warn\tP4D112\tx\t");
+	fakehost_forget();
+	hosted_expect(desc, true, "");
+	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D012\""));
+	/* the fix that took a search goes with the same refusal */
+	desc = job_planned("h100", HOSTED_LARGE);
+	fakehost_spank_env(desc, "P4D_VERDICT", "would-refuse\tP4D012\tx\t--p4d-pp=2\x1b");
+	hosted_expect(desc, false, "p4d: fix: --p4d-pp=2\\x1b");
+	desc = job_planned("h100", HOSTED_GOOD);
+	fakehost_spank_env(desc, "P4D_VERDICT", "rewrite\tP4D111\tchanged to pp=1\t");
+	fakehost_forget();
+	hosted_expect(desc, true, "");
+	assert_non_null(strstr(fakehost_log(), "verdict=\"rewrite\" code=\"P4D111\""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    HOSTED_TEST(nobody_writes_lines_of_the_log),
+	    HOSTED_TEST(what_sbatch_decided_is_logged),
+	};
+
+	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d.conf and accounting, as the plugin in slurmctld follows them. */
+#include "support/support.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "doubles/slurm/hosted.h"
+
+static void a_bad_edit_changes_nothing(void **state)
+{
+	(void)state;
+	job_desc_msg_t *good = job_planned("h100", HOSTED_GOOD), *large = job_planned("h100", HOSTED_LARGE);
+
+	fakehost_forget();
+	site_write("mode = off\nversion = 1\nmode =");
+	assert_true(hosted_logged("the previous configuration stays in force"));
+	hosted_expect(good, true, "");
+	hosted_expect(large, false, "[P4D012]");
+}
+
+static void a_good_edit_takes_effect(void **state)
+{
+	(void)state;
+	char text[512];
+
+	fakehost_forget();
+	snprintf(text, sizeof(text),
+		 "mode = off\ndata = \"%s\"\npartition h100 { gpu = { \"h100-80gb\" } }\nversion = 1\n",
+		 test_datadir());
+	site_write(text);
+	assert_true(hosted_logged("reloaded"));
+	hosted_expect(job_plain("strict"), true, "");
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+}
+
+static void a_file_others_can_write_is_not_trusted(void **state)
+{
+	(void)state;
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
+	fakehost_forget();
+	chmod(path, 0666);
+	assert_true(hosted_logged("[P4D064]"));
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+	fakehost_forget();
+	chmod(path, 0644);
+	assert_true(hosted_logged("reloaded"));
+}
+
+/* Restarts slurmctld, as far as the plugin sees it. */
+static void restart(void)
+{
+	hosted.fini();
+	fakehost_forget();
+	assert_int_equal(hosted.init(), SLURM_SUCCESS);
+}
+
+static void the_last_good_file_outlives_a_restart(void **state)
+{
+	char path[300], kept[320];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
+	snprintf(kept, sizeof(kept), "%s.good", path);
+	assert_int_equal(stat(kept, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	site_write("partition {");
+	restart();
+	assert_non_null(strstr(fakehost_log(), "the last good configuration is in force"));
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+	chmod(path, 0666);
+	restart();
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+	unlink(path);
+	restart();
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+	/* it must be as trustworthy as the file itself */
+	chmod(kept, 0666);
+	restart();
+	hosted_expect(job_plain("strict"), true, "");
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+}
+
+/* Nobody wrote a configuration: nobody is refused, and jobs that would be are logged. */
+static void it_observes_where_nobody_wrote_a_configuration(void **state)
+{
+	char path[300], kept[320];
+	job_desc_msg_t *large = job_planned("h100", HOSTED_LARGE);
+
+	snprintf(path, sizeof(path), "%s/p4d.conf", (const char *)*state);
+	snprintf(kept, sizeof(kept), "%s.good", path);
+	unlink(path);
+	unlink(kept);
+	restart();
+	fakehost_set(&large->tres_per_node, "gres:gpu:h100:8");
+	hosted_expect(large, true, "");
+	assert_non_null(strstr(fakehost_log(), "P4D012"));
+	site_write("mode = enforced\nversion = 1\n");
+	restart();
+	assert_non_null(strstr(fakehost_log(), "p4d.conf:1: mode = enforced"));
+	hosted_expect(job_plain("h100"), true, "");
+	/* logged once, not every second */
+	fakehost_forget();
+	sleep(2);
+	assert_null(strstr(fakehost_log(), "enforced"));
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
+static void a_fix_in_an_included_file_is_seen(void **state)
+{
+	char text[512], more[300];
+	FILE *file;
+
+	snprintf(more, sizeof(more), "%s/more.conf", (const char *)*state);
+	file = fopen(more, "w");
+	fputs("mode = enforced\nversion = 1\n", file);
+	fclose(file);
+	chmod(more, 0644);
+	fakehost_forget();
+	snprintf(text, sizeof(text), "include = \"%s\"\ndata = \"%s\"\nversion = 1\n", more, test_datadir());
+	site_write(text);
+	assert_true(hosted_logged("more.conf:1: mode = enforced"));
+	file = fopen(more, "w");
+	fputs("mode = off\nversion = 1\n", file);
+	fclose(file);
+	assert_true(hosted_logged("reloaded"));
+	hosted_expect(job_plain("strict"), true, "");
+	/* and so is a later change of it */
+	fakehost_forget();
+	file = fopen(more, "w");
+	fputs("require_plan = strict\nmode = enforce\nversion = 1\n", file);
+	fclose(file);
+	assert_true(hosted_logged("reloaded"));
+	hosted_expect(job_plain("strict"), false, "[P4D043]");
+	unlink(more);
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
+/* Waits until plain GPU jobs of this kind are refused for want of a plan, or not. */
+static bool becomes(const char *partition, const char *account, const char *qos, bool refused)
+{
+	for (int i = 0; i < 400; i++) {
+		job_desc_msg_t *desc = job_plain(partition);
+		fakehost_set(&desc->account, account);
+		fakehost_set(&desc->qos, qos);
+		const bool now = fakehost_submit(&hosted, desc, &hosted_said) != SLURM_SUCCESS;
+		fakehost_free(desc);
+		if (now == refused)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+/* A site whose policy depends on accounts: `more` after that. */
+static void write_accounts(const char *more)
+{
+	char text[1024];
+
+	fakehost_forget();
+	snprintf(text, sizeof(text), "mode = enforce\ndata = \"%s\"\n%s\nversion = 1\n", test_datadir(),
+		 more);
+	site_write(text);
+	assert_true(hosted_logged("reloaded"));
+}
+
+static void accounts_and_qos_that_nobody_typed_count(void **state)
+{
+	(void)state;
+	/* without accounting, what is typed is believed */
+	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
+	assert_true(becomes("bare", "staff", NULL, true));
+	assert_true(becomes("bare", NULL, NULL, false));
+
+	fakehost_account(NULL, 0, "root", NULL, 0, false);
+	fakehost_account(NULL, 0, "staff", "root", 0, false);
+	fakehost_account(NULL, 0, "Physics", "staff", 0, false);
+	fakehost_account(NULL, 0, "guests", "root", 0, false);
+	fakehost_account(NULL, 0, "trusted", "root", 0, false);
+	fakehost_account("alice", FAKEHOST_UID, "physics", NULL, 2, true);
+	fakehost_account("alice", FAKEHOST_UID, "guests", NULL, 0, false);
+	fakehost_account("bob", FAKEHOST_UID + 1, "trusted", NULL, 0, true);
+	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
+	assert_true(becomes("h100", NULL, NULL, true)); /* the section of a parent of the default account */
+	assert_true(becomes("h100", "physics", NULL, true));
+	assert_true(becomes("h100", "guests", NULL, false));
+	/* not the account of this user: it neither exempts nor frees */
+	assert_true(becomes("h100", "trusted", NULL, true));
+	write_accounts("account staff { require_plan = true }\naccount physics { mode = off }");
+	assert_true(becomes("h100", NULL, NULL, false)); /* a nearer one */
+	write_accounts("qos large { require_plan = true }");
+	assert_true(becomes("h100", NULL, NULL, true)); /* the default QOS of the association */
+	assert_true(becomes("h100", NULL, "normal", false));
+	assert_true(becomes("h100", "guests", NULL, false));
+	assert_true(becomes("bare", "guests", NULL, true)); /* the QOS of the partition */
+	write_accounts("user alice { require_plan = true }");
+	assert_true(becomes("h100", NULL, NULL, true));
+	write_accounts("user \"al*\" { require_plan = true }\nexempt_accounts = { staff }");
+	assert_true(becomes("h100", "guests", NULL, true));
+	assert_true(becomes("h100", NULL, NULL, false)); /* exempt with its parent */
+	/* the job before an update is one of the same user */
+	write_accounts("user alice { require_plan = true }\npartition h100 { gpu = \"h100-80gb\" }");
+	assert_true(becomes("h100", NULL, NULL, true));
+	job_desc_msg_t *job = job_plain("h100"), *change = fakehost_desc();
+	job->user_id = FAKEHOST_UID;
+	change->num_tasks = 4;
+	assert_int_equal(hosted_update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+	fakehost_account(NULL, 0, NULL, NULL, 0, false);
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
+static void reservations_have_their_own_policy(void **state)
+{
+	(void)state;
+	write_accounts("reservation exam { require_plan = true }");
+	job_desc_msg_t *job = job_plain("bare");
+	fakehost_set(&job->reservation, "exam");
+	hosted_expect(job, false, "[P4D043]");
+	hosted_expect(job_plain("bare"), true, "");
+
+	job = job_plain("bare");
+	job_desc_msg_t *change = fakehost_desc();
+	fakehost_set(&change->reservation, "exam");
+	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
+	fakehost_free(job);
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    HOSTED_TEST(a_bad_edit_changes_nothing),
+	    HOSTED_TEST(a_good_edit_takes_effect),
+	    HOSTED_TEST(a_file_others_can_write_is_not_trusted),
+	    HOSTED_TEST(accounts_and_qos_that_nobody_typed_count),
+	    HOSTED_TEST(reservations_have_their_own_policy),
+	    HOSTED_TEST(a_fix_in_an_included_file_is_seen),
+	    HOSTED_TEST(the_last_good_file_outlives_a_restart),
+	    HOSTED_TEST(it_observes_where_nobody_wrote_a_configuration),
+	};
+
+	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);
+}
