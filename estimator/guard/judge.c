@@ -58,7 +58,7 @@ int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 
 	on_gpus.cpu = false;
 	int rc = p4d_job_geometry(site, &on_gpus, source, context, &v->geometry, job->cpu ? NULL : err);
-	if (rc == 0)
+	if (rc == 0 || v->geometry.gpu) /* which GPUs it gets is known where how many is open */
 		v->policy = p4d_guard_policy(site, job, &v->geometry);
 	return job->cpu ? p4d_job_geometry(site, job, source, context, &v->geometry, err) : rc;
 }

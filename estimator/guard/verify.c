@@ -15,7 +15,7 @@ static void write_command(const p4d_job *job, const p4d_request *options, const 
 	char flags[300], where[120] = "";
 
 	p4d_request_flags(options, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
-	if (geometry->gpu)
+	if (geometry->nodes && geometry->gpu)
 		snprintf(where, sizeof(where), " --gpu=%s --nodes=%" PRIu32 " --gpus-per-node=%" PRIu32,
 			 geometry->gpu->name, geometry->nodes, geometry->gpus_per_node);
 	else if (job->min_nodes)
@@ -34,9 +34,8 @@ static int check_missing(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	char command[450];
 
 	if (carries || (gets_gpus && p4d_site_policy_depends_on_gpus(site))) {
-		if (p4d_job_geometry(site, job, source, context, &v->geometry, err) == 0)
-			v->policy = p4d_guard_policy(site, job, &v->geometry);
-		else if (carries && p4d_verdict__is_fault_of_site(err->code) && !v->policy.require_plan)
+		if (p4d_guard__place(site, job, source, context, v, err) < 0 && carries &&
+		    p4d_verdict__is_fault_of_site(err->code) && !v->policy.require_plan)
 			return -1; /* sbatch could not make a plan either */
 	}
 	if (carries) {

@@ -499,6 +499,19 @@ static uint32_t tasks_of_node(const placement *p)
 	return job->tasks % geometry->nodes ? 0 : job->tasks / geometry->nodes;
 }
 
+/* Of a job whose number of GPUs is open. NULL: it asks for none, or they are not known. */
+static const p4d_gpu *gpu_at_least(placement *p)
+{
+	p4d_geometry geometry = {.gpu = NULL};
+
+	if (!p->wants.per_node && !p->wants.total && !p->wants.per_task && !p->wants.per_socket)
+		return NULL;
+	if (!p->all.count && p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, NULL) < 0)
+		return NULL;
+	p4d_job__gpu(p->site, p->job, p->wants.type, &p->all, &p->lazy, &geometry, NULL);
+	return geometry.gpu;
+}
+
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err)
 {
@@ -506,11 +519,13 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	placement p = {
 	    .site = site, .job = job, .lazy = {.source = source, .context = context}, .out = &geometry};
 
-	if (p4d_job_check_limits(job, err) < 0 || read_wish(job, &p.wants, err) < 0 ||
-	    read_nodes(&p, err) < 0)
+	*out = (p4d_geometry){.gpu = NULL};
+	if (p4d_job_check_limits(job, err) < 0 || read_wish(job, &p.wants, err) < 0)
 		return -1;
-	if (!job->cpu && place(&p, err) < 0)
+	if (read_nodes(&p, err) < 0 || (!job->cpu && place(&p, err) < 0)) {
+		out->gpu = gpu_at_least(&p);
 		return -1;
+	}
 	if (job->cpu)
 		geometry.nodes = p.nodes ? p.nodes : p.least;
 	geometry.tasks_per_node = tasks_of_node(&p);

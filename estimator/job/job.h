@@ -80,7 +80,8 @@ typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 
 /*
  * Parses the job: GPUs per node, nodes, GPU type, host memory. Errors: NO_GPU, GEOMETRY, GPU_OF_PARTITION,
- * UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work.
+ * UNKNOWN_GPU, VALUE (malformed GRES text), each with the flags that would work. out then has the GPU at
+ * most, of a job that asks for GPUs but leaves open how many.
  */
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);

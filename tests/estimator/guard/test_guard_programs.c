@@ -136,6 +136,11 @@ static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 	p4d_guard_verify(site, &job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_REJECT);
 	assert_int_equal(again.message[0].code, P4D_E_UNMODELLED);
+	/* also where it leaves open how many GPUs it gets */
+	job.max_nodes = 4;
+	expect(submit(site, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
+	expect(submit(lax, job, flags), P4D_WARN, P4D_E_UNMODELLED);
+	job.max_nodes = 1;
 	/* which GPUs it gets is not what it is refused for */
 	job.gres = NULL;
 	expect(submit(site, job, flags), P4D_WARN, P4D_E_UNMODELLED);
