@@ -31,6 +31,7 @@ static const struct {
     {"gpus-per-socket", P4D_SBATCH_GPUS_PER_SOCKET},
     {"gpus-per-task", P4D_SBATCH_GPUS_PER_TASK},
     {"gres", P4D_SBATCH_GRES},
+    {"hint", P4D_SBATCH_HINT},
     {"mem", P4D_SBATCH_MEM},
     {"mem-per-cpu", P4D_SBATCH_MEM_PER_CPU},
     {"mem-per-gpu", P4D_SBATCH_MEM_PER_GPU},

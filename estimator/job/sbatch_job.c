@@ -127,6 +127,11 @@ static int count_tasks(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
 	uint32_t cores = 1, threads = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
 
+	if (sbatch->value[P4D_SBATCH_HINT]) { /* takes these numbers back */
+		job->sockets_per_node = 0;
+		return 0;
+	}
+
 	if (read_number(sbatch, P4D_SBATCH_CORES_PER_SOCKET, &cores, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_THREADS_PER_CORE, &threads, err) < 0)
 		return -1;

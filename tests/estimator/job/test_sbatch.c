@@ -176,6 +176,7 @@ static void tasks_that_sbatch_counts(void **state)
 		     {"-N1-2 --sockets-per-node=2 job.sh", 0},
 		     {"-N2 -n3 --sockets-per-node=2 job.sh", 3},
 		     {"-N2 --ntasks-per-node=3 --sockets-per-node=2 job.sh", 0},
+		     {"-N2 --hint=nomultithread --sockets-per-node=2 job.sh", 0},
 		     {"-N2 --threads-per-core=1 job.sh", 0}};
 
 	(void)state;
