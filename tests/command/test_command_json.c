@@ -187,7 +187,8 @@ static void estimate_has_the_documented_schema(void **state)
 					  "world nodes gpus_per_node cp_comm schedule vocab_parallel "
 					  "recompute sequence_parallel optimizer_sharding precision device "
 					  "cross_entropy swiglu attention dropout "
-					  "te_wgrad grad_dtype optimizer_dtype master_dtype tp_comm_overlap overlap_p2p overlap_dp allocator "
+					  "te_wgrad grad_dtype optimizer_dtype master_dtype tp_comm_overlap "
+					  "overlap_p2p overlap_dp allocator "
 					  "account_for_embedding account_for_loss pipeline_split");
 	assert_keys(at(object, "host"), "needed_bytes granted_bytes");
 	assert_text(object, "model", "llama2-13b");
@@ -411,7 +412,8 @@ static void lists_have_the_documented_schema(void **state)
 		    "name label aliases usable_bytes reported_bytes nominal_bytes "
 		    "peak_bf16_flops peak_fp16_flops peak_fp32_flops hbm_bytes_per_s link_bytes_per_s "
 		    "net_bytes_per_s gemm_efficiency attention_forward_efficiency "
-		    "attention_backward_efficiency hbm_efficiency link_efficiency multiprocessors nvlink_domain sm status "
+		    "attention_backward_efficiency hbm_efficiency link_efficiency multiprocessors "
+		    "nvlink_domain sm status "
 		    "source");
 	assert_keys(conf, "file partitions cluster notes");
 	assert_keys(at(conf, "partitions.0"), "partition default gpus gpus_per_node mode later from exempt "
