@@ -35,7 +35,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing \
 	tests/estimator/plan/test_stage_memory \
-	tests/estimator/framework/test_framework \
+	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory \
 	tests/estimator/cost/test_cost \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs \
@@ -359,7 +359,7 @@ distcheck-short:
 
 EXTRA_DIST += tests/command/lib.sh $(command_tests) tests/command/test_train.sh tests/plugin/test_plugin_symbols.sh
 EXTRA_DIST += tests/fuzz/test_replay.sh tests/fuzz/fuzz.sh tests/fuzz/real_files.sh tests/fuzz/corpus
-EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py tests/parity/make_oracle.py
+EXTRA_DIST += tests/gpu/run tests/gpu/pack tests/gpu/pytorch_baseline.py tests/parity
 EXTRA_DIST += tests/setup.sh tests/static.sh tests/install.sh tests/data tests/cluster
 EXTRA_DIST += tests/demo_training.sh tests/without_training.sh tests/pkg_config.sh tests/releases.sh
 EXTRA_DIST += tests/bench/sbatch_cost.sh tests/bench/overfit.sh

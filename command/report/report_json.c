@@ -97,6 +97,7 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	    {"world", l->world},
 	    {"nodes", nodes},
 	    {"gpus_per_node", l->gpus_per_node},
+	    {"recompute_layers", l->recompute_layers},
 	};
 	const struct {
 		const char *name;
@@ -107,6 +108,7 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	    {"schedule", P4D_SCHEDULE, l->schedule},
 	    {"vocab_parallel", P4D_VOCAB_PARALLEL, l->vocab_parallel},
 	    {"recompute", P4D_RECOMPUTE, l->recompute},
+	    {"recompute_method", P4D_RECOMPUTE_METHOD, l->recompute_block},
 	    {"sequence_parallel", P4D_SEQUENCE_PARALLEL, l->sequence_parallel},
 	    {"optimizer_sharding", P4D_OPTIMIZER_SHARDING, l->optimizer_sharding},
 	    {"precision", P4D_PRECISION, l->precision},

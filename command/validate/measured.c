@@ -207,11 +207,12 @@ static int set_batch(const fields *f, p4d_request *request)
 static int set_optional(const fields *f, p4d_request *request)
 {
 	const char *bias = text_or_none(f, "bias"), *attention = text_or_none(f, "attention"),
-		   *precision = text_or_none(f, "precision");
+		   *precision = text_or_none(f, "precision"), *exchange = text_or_none(f, "cp_comm");
 
 	return set(f, request, P4D_BIAS, *bias ? bias : "none") < 0 ||
 		       set(f, request, P4D_ATTENTION,
 			   !strncmp(attention, "unfused", strlen("unfused")) ? "unfused" : "flash") < 0 ||
+		       set(f, request, P4D_CP_COMM, *exchange ? exchange : "p2p") < 0 ||
 		       set(f, request, P4D_PRECISION, *precision ? precision : "bf16") < 0
 		   ? -1
 		   : 0;

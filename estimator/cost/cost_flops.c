@@ -32,6 +32,13 @@ double p4d_cost_model_flops(const p4d_layout *l)
 	return tokens(l) * (6 * matrices + 6 * L * query_width(l) * s);
 }
 
+double p4d_cost__recomputed_share(const p4d_layout *l)
+{
+	const double chunk = (double)l->layers / (double)(l->pp * l->vpp), n = (double)l->recompute_layers;
+
+	return l->recompute_block && n < chunk ? n / chunk : 1;
+}
+
 /* Per token and layer: what the backward pass recomputes. */
 static double recomputed_flops(const p4d_layout *l)
 {
@@ -40,7 +47,7 @@ static double recomputed_flops(const p4d_layout *l)
 
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		return 2 * p4d_cost__layer_matrices(l) + scores;
+		return p4d_cost__recomputed_share(l) * (2 * p4d_cost__layer_matrices(l) + scores);
 	case P4D_RECOMPUTE_MLP:
 		return 2 * (up_matrices(l) +
 			    (framework->recomputes_whole_mlp ? (double)l->ffn * (double)l->hidden : 0));

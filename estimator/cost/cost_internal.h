@@ -39,6 +39,9 @@ double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows
 /* A kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 
+/* With recompute=full: the share of layers that are recomputed. */
+double p4d_cost__recomputed_share(const p4d_layout *l);
+
 /* A communicator: its ranks, and how many of them share a node or an NVLink domain of several. */
 typedef struct p4d_cost_ring {
 	double ranks, in_node;

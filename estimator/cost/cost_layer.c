@@ -94,6 +94,20 @@ static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 	out->memory_bound += p4d_cost__memory_seconds(r, gradient); /* zeroed first */
 }
 
+/* Queries, keys and values are exchanged for heads, and the output back; each is reordered on both sides.
+ * Exposed. */
+static void all_to_all(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		       p4d_cost_share *out)
+{
+	const double inputs = r->element * z->n * (z->A + 2 * z->G), output = r->element * z->n * z->A;
+	p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, l->tp);
+
+	/* each rank sends all but its own share, as in a gather of as many bytes */
+	out->context_comm +=
+	    p4d_cost__gather_seconds(r, context, inputs) + p4d_cost__gather_seconds(r, context, output);
+	out->memory_bound += p4d_cost__memory_seconds(r, 2 * 2 * (inputs + output));
+}
+
 /* attention: seconds of all blocks, which hide the ring */
 static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, double attention,
 		    bool backward, p4d_cost_share *out)
@@ -102,6 +116,8 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 		return;
 	if (l->cp_comm == P4D_CP_ALL_GATHER)
 		all_gather(l, r, z, backward, out);
+	else if (l->cp_comm == P4D_CP_A2A)
+		all_to_all(l, r, z, out);
 	else
 		ring(l, r, z, attention, backward, out);
 }
@@ -226,14 +242,14 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 }
 
-static void add(p4d_cost_share *to, const p4d_cost_share *from)
+static void add(p4d_cost_share *to, const p4d_cost_share *from, double share)
 {
-	to->gemm += from->gemm;
-	to->attention += from->attention;
-	to->memory_bound += from->memory_bound;
-	to->tensor_comm += from->tensor_comm;
-	to->context_comm += from->context_comm;
-	to->host += from->host;
+	to->gemm += share * from->gemm;
+	to->attention += share * from->attention;
+	to->memory_bound += share * from->memory_bound;
+	to->tensor_comm += share * from->tensor_comm;
+	to->context_comm += share * from->context_comm;
+	to->host += share * from->host;
 }
 
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
@@ -244,7 +260,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		add(&y->recompute, &y->forward);
+		add(&y->recompute, &y->forward, p4d_cost__recomputed_share(l));
 		break;
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->up, z->h, e);
@@ -258,7 +274,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		if (framework->recomputes_attention)
-			add(&y->recompute, core);
+			add(&y->recompute, core, 1);
 		break;
 	default:
 		break;
@@ -285,7 +301,7 @@ void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part
 
 	*y = (p4d_cost_part){0};
 	attention(l, r, &z, &core, &y->backward_input);
-	add(&y->forward, &core);
+	add(&y->forward, &core, 1);
 	products(l, r, &z, y);
 	elementwise(l, r, &z, y);
 	tensor_parallel(l, r, &z, y);

@@ -16,9 +16,10 @@ static uint64_t key_of(const p4d_layout *l, cached_part which)
 /* For a layer also how attention communicates, what is recomputed, and whether backward passes are split. */
 static uint64_t key_of_layer(const p4d_layout *l)
 {
-	const unsigned gathers = l->cp_comm == P4D_CP_ALL_GATHER, split = p4d_is_split(l->schedule);
+	const unsigned comm = (unsigned)l->cp_comm, split = p4d_is_split(l->schedule);
+	const uint64_t chunk = l->recompute_block ? l->layers / (l->pp * l->vpp) : 0; /* below 2^16 */
 
-	return key_of(l, LAYER) << 4 | gathers << 3 | (unsigned)l->recompute << 1 | split;
+	return (key_of(l, LAYER) << 16 | chunk) << 5 | comm << 3 | (unsigned)l->recompute << 1 | split;
 }
 
 typedef void (*cost_fn)(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);

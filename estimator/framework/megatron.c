@@ -1,219 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Megatron-LM with Transformer Engine: what PyTorch's allocator holds on one rank, how it is given the plan,
- * and the table entry. Activation counts follow Korthikanti et al. (arXiv 2205.05198) with TE's fused
- * kernels; validated in tests/data/measured_memory.csv. The logits, working set and weight-gradient buffers
- * of the peak come together.
- */
+/* Megatron-LM with Transformer Engine: how it is given the plan, and the table entry. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/parameters.h"
-#include "plan/plan_rows.h"
+#include "framework/megatron_memory.h"
 #include "request/framework.h"
-
-#define AT_PEAK (1u << P4D_AT_BACKWARD_FFN)
-#define IN_LAYER (1u << P4D_AT_EVALUATION_LAYER)
-#define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
-
-/* The precision-aware optimizer keeps of an fp32 master copy what the bf16 parameter lacks of it. */
-static p4d_dtype master_type(const p4d_layout *l)
-{
-	return l->half_master || (l->half_moments && l->precision == P4D_BF16) ? p4d_dtype_of(l)
-									       : P4D_DT_FP32;
-}
-
-/*
- * Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
- * optimizer.
- */
-static void add_states(p4d_rows *rows)
-{
-	const p4d_layout *l = rows->layout;
-	p4d_wide n = p4d_parameters_of_stage(l, &rows->schedule, rows->stage);
-	p4d_wide share = p4d_div_up(n, p4d_optimizer_shards(l));
-	const bool half_grads = l->grad_dtype != P4D_GRAD_FP32;
-
-	rows->overflow = rows->overflow || n >> 62;
-	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
-	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l), N, 0, 0);
-	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? p4d_dtype_of(l) : P4D_DT_FP32, N, 0,
-		0);
-	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
-	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
-	if (half_grads && !p4d_precise_optimizer(l))
-		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
-			   P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
-	/* PyTorch's optimizers allocate all but the master copy at their first step */
-	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
-						  l->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
-	     row < &rows->plan->tensor[rows->plan->count]; row++)
-		row->at_first_step = true;
-}
-
-/* What recomputation drops from a layer's saved tensors. */
-typedef enum group { ALONG_SEQUENCE, INPUT, HEADS, SCORES, FFN } group;
-
-static bool dropped(int recompute, group g)
-{
-	switch (recompute) {
-	case P4D_RECOMPUTE_SELECTIVE:
-		return g == SCORES;
-	case P4D_RECOMPUTE_MLP:
-		return g == FFN;
-	case P4D_RECOMPUTE_FULL:
-		return g != INPUT;
-	default:
-		return false;
-	}
-}
-
-/* One of a layer's tensors; recomputed ones exist for one layer at a time, during its backward pass. */
-static void saved(p4d_rows *rows, group g, const char *name, const char *shard, p4d_dtype dtype, uint64_t x,
-		  uint64_t y, uint64_t z)
-{
-	if (!dropped(rows->layout->recompute, g))
-		p4d_row_in_slot(rows, name, shard, dtype, x, y, z);
-	else
-		p4d_row_at(rows, AT_PEAK, name, shard, P4D_PART_ACTIVATIONS, dtype, x, y, z);
-}
-
-static void add_activations(p4d_rows *rows, uint64_t tok)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_dtype dtype = p4d_dtype_of(l);
-	const uint64_t t = l->tp, ns = l->sequence_parallel ? tok / t : tok;
-	const uint64_t A = l->heads / t * l->head_dim, G = l->kv_heads / t * l->head_dim;
-
-	saved(rows, INPUT, "layer.input", "sp cp", dtype, ns, l->hidden, 0);
-	saved(rows, ALONG_SEQUENCE, "layer.norms", "sp cp", dtype, 3, ns, l->hidden);
-	if (l->dropout)
-		saved(rows, ALONG_SEQUENCE, "layer.dropout_masks", "sp cp", P4D_DT_BYTES, 2, ns, l->hidden);
-	saved(rows, HEADS, "layer.query_and_output", "tp cp", dtype, 2, tok, A);
-	saved(rows, HEADS, "layer.key_and_value", "tp cp", dtype, 2, tok, G);
-	saved(rows, HEADS, "layer.softmax_statistics", "tp cp", P4D_DT_FP32, l->heads / t, tok, 0);
-	if (!l->flash_attention) {
-		/* scores and softmax in the activation type, one byte of dropout mask */
-		uint64_t scores = p4d_times(rows, l->heads / t, p4d_times(rows, tok, l->seq_len));
-		saved(rows, SCORES, "layer.scores", "tp cp", dtype, 2, scores, 0);
-		saved(rows, SCORES, "layer.scores_mask", "tp cp", P4D_DT_BYTES, scores, 0, 0);
-	}
-	/* gate, up and product, or gate and up before and after the activation when unfused; one in, one out
-	 * without GLU */
-	saved(rows, FFN, "layer.ffn", "tp cp", dtype, l->glu ? (l->fused_swiglu ? 3 : 4) : 2, tok,
-	      l->ffn / t);
-	if (l->recompute == P4D_RECOMPUTE_FULL) /* the current layer has its own input, too */
-		p4d_row_at(rows, AT_PEAK, "again.input", "sp cp", P4D_PART_ACTIVATIONS, dtype, ns, l->hidden,
-			   0);
-}
-
-/*
- * Transformer Engine hands autograd one dummy weight gradient per distinct weight shape when gradients are
- * accumulated directly into the main gradient buffer.
- */
-static void add_weight_grad_buffers(p4d_rows *rows)
-{
-	const p4d_layout *l = rows->layout;
-	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim,
-		       h = l->hidden;
-	const struct {
-		const char *name;
-		uint64_t rows, columns;
-	} shape[5] = {
-	    {"dummy.qkv", A + 2 * G, h},
-	    {"dummy.output", h, A},
-	    {"dummy.up", (l->glu ? 2 : 1) * l->ffn / l->tp, h},
-	    {"dummy.down", h, l->ffn / l->tp},
-	    {"dummy.head", (l->vocab + l->tp - 1) / l->tp, h},
-	};
-
-	for (int i = 0; i < (rows->last ? 5 : 4); i++) {
-		bool seen = false;
-		for (int j = 0; j < i; j++)
-			seen =
-			    seen || (shape[j].rows == shape[i].rows && shape[j].columns == shape[i].columns);
-		if (!seen)
-			p4d_row(rows, shape[i].name, "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l),
-				shape[i].rows, shape[i].columns, 0)
-			    ->at_first_step = true;
-	}
-}
-
-static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
-		       uint64_t tok)
-{
-	const p4d_layout *l = rows->layout;
-	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
-
-	p4d_row_at(rows, live_range, logits, "tp cp", P4D_PART_LOGITS, p4d_dtype_of(l), tok, V, 0);
-	if (!l->fused_cross_entropy)
-		p4d_row_at(rows, live_range, softmax, "tp cp", P4D_PART_LOGITS, P4D_DT_FP32, tok, V, 0);
-}
-
-/* Columns of all that a layer's attention, or its feed-forward part, holds of each token, if it saves
- * nothing. */
-static uint64_t widest(const p4d_layout *l)
-{
-	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim;
-	const uint64_t gathered = l->cp_comm == P4D_CP_ALL_GATHER ? 2 * l->cp * 2 * G : 0;
-	const uint64_t scores = l->flash_attention ? 0 : 2 * (l->heads / l->tp) * l->seq_len;
-	const uint64_t heads = 2 * A + 2 * G + gathered + scores;
-	const uint64_t ffn = (l->glu ? (l->fused_swiglu ? 3 : 4) : 2) * (l->ffn / l->tp);
-
-	return heads > ffn ? heads : ffn;
-}
-
-/*
- * evaluate() of training.py: forward passes in micro-batches of their own size, under no_grad() and without
- * dropout, so that nothing is saved and recomputation changes nothing. A layer holds the residual and its
- * norm, gathered under sequence parallelism, beside the widest part; the head holds what it does in training.
- * Derived from the code, not validated against measurements.
- */
-static void add_evaluation(p4d_rows *rows)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_dtype dtype = p4d_dtype_of(l);
-	const uint64_t tok = l->seq_len / l->cp * l->eval_micro_batch;
-	const uint64_t ns = l->sequence_parallel ? tok / l->tp : tok;
-
-	p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.hidden", "sp cp", P4D_PART_WORKING_SET, dtype, 2, ns,
-		   l->hidden);
-	if (l->sequence_parallel)
-		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
-			   tok, l->hidden, 0);
-	p4d_row_at(rows, IN_LAYER, "evaluation.layer", "tp cp", P4D_PART_WORKING_SET, dtype, tok, widest(l),
-		   0);
-	if (rows->last)
-		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", tok);
-}
-
-static void write_rows(p4d_rows *rows)
-{
-	const p4d_layout *l = rows->layout;
-	const p4d_dtype dtype = p4d_dtype_of(l);
-	const uint64_t tok = l->seq_len / l->cp * l->micro_batch;
-	const uint64_t ns = l->sequence_parallel ? tok / l->tp : tok;
-
-	add_states(rows);
-	if (l->te_wgrad)
-		add_weight_grad_buffers(rows);
-	add_activations(rows, tok);
-	if (rows->last) {
-		add_logits(rows, AT_PEAK, "head.logits", "head.softmax", tok);
-		p4d_row_at(rows, AT_PEAK, "head.hidden", "sp cp", P4D_PART_LOGITS, dtype, 2, ns, l->hidden);
-	}
-	/* Transformer Engine gathers again for the backward pass, and sums gradients in the same type */
-	if (l->cp_comm == P4D_CP_ALL_GATHER)
-		p4d_row_at(rows, 1u << P4D_AT_BACKWARD_ATTENTION, "gathered.keys_values", "tp",
-			   P4D_PART_ATTENTION, dtype, 2, p4d_times(rows, tok, l->cp),
-			   2 * (l->kv_heads / l->tp * l->head_dim));
-	p4d_row_at(rows, AT_PEAK, "ffn_gradient", "tp cp", P4D_PART_WORKING_SET, dtype, l->glu ? 2 : 1, tok,
-		   l->ffn / l->tp);
-	p4d_row_at(rows, AT_PEAK, "hidden_gradient", "cp", P4D_PART_WORKING_SET, dtype, tok, l->hidden, 0);
-	add_evaluation(rows);
-}
 
 /* ---- how it is given the plan ---- */
 
@@ -249,8 +42,8 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 	add(a, "--tensor-model-parallel-size %" PRIu64, l->tp);
 	add(a, "--pipeline-model-parallel-size %" PRIu64, l->pp);
 	add(a, "--context-parallel-size %" PRIu64, l->cp);
-	if (l->cp_comm == P4D_CP_ALL_GATHER) /* p2p is its default */
-		add(a, "--cp-comm-type all_gather");
+	if (l->cp_comm != P4D_CP_P2P) /* its default */
+		add(a, "--cp-comm-type %s", l->cp_comm == P4D_CP_A2A ? "a2a" : "all_gather");
 	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) && l->pp > 1)
 		add_pipeline_layout(a, l);
 	else if (l->vpp > 1 && (l->embedding_counts || l->loss_counts))
@@ -330,7 +123,8 @@ static void add_memory(p4d_text *a, const p4d_layout *l)
 {
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		add(a, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+		add(a, "--recompute-granularity full --recompute-method %s --recompute-num-layers %" PRIu64,
+		    l->recompute_block ? "block" : "uniform", l->recompute_layers);
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		add(a, "--recompute-granularity selective --recompute-modules core_attn");
@@ -341,7 +135,7 @@ static void add_memory(p4d_text *a, const p4d_layout *l)
 	}
 	add(a, "--attention-backend %s", l->flash_attention ? "flash" : "unfused");
 	if (l->fused_cross_entropy)
-		add(a, "--cross-entropy-loss-fusion");
+		add(a, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te");
 	if (l->glu && !l->fused_swiglu)
 		add(a, "--no-bias-swiglu-fusion");
 	if (!l->te_wgrad)
@@ -414,10 +208,10 @@ const p4d_framework p4d_framework__megatron = {
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
     .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */
-    .write_rows = write_rows,
+    .write_rows = p4d_framework__megatron_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
-    .evaluation = IN_LAYER | IN_HEAD,
+    .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
     /* reserved over allocated: mean of 19 runs on B200, 1.053 (1.028 to 1.093); segments that grow leave
      * little but unused ends */
     .fragmentation = {53, 10},

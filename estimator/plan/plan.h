@@ -32,6 +32,7 @@ typedef enum p4d_live_point {
 	P4D_AT_FORWARD,
 	P4D_AT_RECOMPUTE,          /* recomputation of a layer's forward, inside its backward */
 	P4D_AT_HEAD,               /* final norm, logits, cross-entropy and their gradients */
+	P4D_AT_LOSS,               /* Megatron-LM's, before the head's backward pass */
 	P4D_AT_HEAD_SUM,           /* the hidden state's gradient, summed over the stages */
 	P4D_AT_BACKWARD_FFN,       /* of one layer, from its output to the second norm */
 	P4D_AT_BACKWARD_ATTENTION, /* from there to the layer's input */

@@ -14,15 +14,15 @@ enum {
 	MODULES = P4D_READ_EXTRA(4),
 	QKV_BIAS = P4D_READ_EXTRA(5),
 	TOKENIZER_VOCAB = P4D_READ_EXTRA(6),
-	METHOD = P4D_READ_EXTRA(7),
-	RECOMPUTED_LAYERS = P4D_READ_EXTRA(8),
+	FUSED_LOSS = P4D_READ_EXTRA(7),
+	LOSS_KERNEL = P4D_READ_EXTRA(8),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm", "LayerNorm", "layernorm", NULL};
 static const char *const positions[] = {"rope", "rope", "learned_absolute", "learned", NULL};
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
-static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", NULL};
+static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
 
@@ -73,11 +73,12 @@ static const p4d_read_argument arguments[] = {
     {"--recompute-activations", P4D_RECOMPUTE, "selective", NULL},
     {"--recompute-granularity", GRANULARITY, NULL, NULL},
     {"--recompute-modules", MODULES, NULL, NULL},
-    {"--recompute-method", METHOD, NULL, NULL},
-    {"--recompute-num-layers", RECOMPUTED_LAYERS, NULL, NULL},
+    {"--recompute-method", P4D_RECOMPUTE_METHOD, NULL, NULL},
+    {"--recompute-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--attention-backend", P4D_ATTENTION, NULL, backends},
     {"--use-flash-attn", P4D_ATTENTION, "flash", NULL},
-    {"--cross-entropy-loss-fusion", P4D_CROSS_ENTROPY, "fused", NULL},
+    {"--cross-entropy-loss-fusion", FUSED_LOSS, "on", NULL},
+    {"--cross-entropy-fusion-impl", LOSS_KERNEL, NULL, NULL},
     {"--no-bias-swiglu-fusion", P4D_SWIGLU, "unfused", NULL},
     {"--no-gradient-accumulation-fusion", P4D_TE_WGRAD, "off", NULL},
     {"--hidden-dropout", P4D_DROPOUT, NULL, dropouts},
@@ -132,18 +133,14 @@ static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
 
-	const p4d_read_value *method = extra(r, METHOD), *layers = extra(r, RECOMPUTED_LAYERS);
-	const bool every_layer = strcmp(method->text, "block") != 0 && p4d_reader__number(layers) <= 1;
-
-	if (!strcmp(granularity->text, "full") && every_layer)
+	if (!strcmp(granularity->text, "full"))
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "full");
-	else if (!strcmp(granularity->text, "full"))
-		p4d_reader__unknown(r, "recompute",
-				    "--recompute-method %.40s of %.20s layers is not modelled", method->text,
-				    layers->text);
 	else if (p4d_reader__set(granularity) &&
 		 (!p4d_reader__set(modules) || !strcmp(modules->text, "core_attn")))
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "selective");
+	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "layernorm"))
+		/* Transformer Engine's norms are a part of the next product: nothing is recomputed */
+		p4d_reader__put(r, P4D_RECOMPUTE, modules, "none");
 	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "mlp"))
 		p4d_reader__put(r, P4D_RECOMPUTE, modules, "mlp");
 	else if (p4d_reader__set(granularity))
@@ -177,6 +174,9 @@ static void finish(p4d_reading *r)
 		p4d_reader__put(r, P4D_VOCAB, extra(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
 	else if (!p4d_reader__set(&r->value[P4D_VOCAB]))
 		p4d_reader__unknown(r, "vocab", "it is the tokenizer's; --vocab-size is not given");
+	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
+	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
+		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
 	finish_recomputation(r);
 }
 

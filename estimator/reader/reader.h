@@ -14,7 +14,7 @@
  * is listed with the reason.
  */
 
-enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 10 };
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 9 };
 
 typedef struct p4d_read_value {
 	char text[128];   /* as p4d's option would be typed */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request/framework.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 int p4d_framework_default(const p4d_request *r)
 {
 	int first = 0;
@@ -8,6 +11,14 @@ int p4d_framework_default(const p4d_request *r)
 	while (first < P4D_FRAMEWORKS - 1 && p4d_frameworks[first]->check_model(r, NULL) < 0)
 		first++;
 	return first;
+}
+
+static const char *text_of(p4d_option option, int64_t value, char *buf, size_t size)
+{
+	if (p4d_request_option_info(option)->kind == P4D_CHOICE_KIND)
+		return p4d_request_choice_name(option, value, buf, size);
+	snprintf(buf, size, "%" PRId64, value);
+	return buf;
 }
 
 static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_error *err)
@@ -19,10 +30,8 @@ static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_e
 			continue;
 		const char *name = p4d_request_option_info(f->option)->name;
 		p4d_fail(err, P4D_E_VALUE, "%s=%s: %s", name,
-			 p4d_request_choice_name(f->option, r->value[f->option], asked, sizeof(asked)),
-			 f->why);
-		return p4d_fix(err, "--p4d-%s=%s", name,
-			       p4d_request_choice_name(f->option, f->value, has, sizeof(has)));
+			 text_of(f->option, r->value[f->option], asked, sizeof(asked)), f->why);
+		return p4d_fix(err, "--p4d-%s=%s", name, text_of(f->option, f->value, has, sizeof(has)));
 	}
 	return 0;
 }
@@ -46,6 +55,10 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 	if (f->no_eval_micro_batch && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER) {
 		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
 		return p4d_fix(err, "--p4d-framework=megatron");
+	}
+	if (f->no_a2a && r->origin[P4D_CP_COMM] == P4D_BY_USER && r->value[P4D_CP_COMM] == P4D_CP_A2A) {
+		p4d_fail(err, P4D_E_VALUE, "cp-comm=a2a %s", f->no_a2a);
+		return p4d_fix(err, "--p4d-cp-comm=p2p");
 	}
 	if (check_fixed(r, f->fixed, err) < 0)
 		return -1;

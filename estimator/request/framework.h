@@ -68,7 +68,7 @@ typedef struct p4d_framework {
 	unsigned schedules;                                             /* mask of 1 << schedule */
 	const char *no_schedule;       /* message for the others, after their name; NULL: has all */
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
-	const char *no_eval_micro_batch;
+	const char *no_eval_micro_batch, *no_a2a;
 	const p4d_framework_fixed *fixed; /* ends with a `why` of NULL; may be NULL */
 	bool uneven_chunks;               /* the chunks of a stage may differ */
 	bool chooses_cp_comm;             /* a search may; else its default is taken */

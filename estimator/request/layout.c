@@ -138,6 +138,37 @@ static int check_sequence(const p4d_layout *l, p4d_error *err)
 	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, below ? below : unit);
 }
 
+/* Heads are exchanged whole. */
+static int check_heads(const p4d_layout *l, p4d_error *err)
+{
+	if (l->cp_comm != P4D_CP_A2A || l->kv_heads / l->tp % l->cp == 0)
+		return 0; /* heads are a multiple of kv-heads */
+	p4d_fail(err, P4D_E_KV_HEADS,
+		 "cp-comm=a2a gives each of cp=%" PRIu64 " ranks heads of its own, but tp=%" PRIu64
+		 " leaves %" PRIu64 " kv-heads",
+		 l->cp, l->tp, l->kv_heads / l->tp);
+	return p4d_fix(err, "--p4d-cp-comm=p2p");
+}
+
+/* Megatron-LM's uniform method cuts every chunk into groups of so many layers. */
+static int check_recompute(const p4d_layout *l, p4d_error *err)
+{
+	if (l->recompute != P4D_RECOMPUTE_FULL || l->recompute_block || l->recompute_layers == 1)
+		return 0;
+	for (uint32_t stage = 0; stage < l->pp; stage++)
+		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+			const uint32_t layers = p4d_chunk_layers(l, stage, chunk);
+			if (layers % l->recompute_layers == 0)
+				continue;
+			p4d_fail(err, P4D_E_VALUE,
+				 "recompute-layers=%" PRIu64 " does not divide the %" PRIu32
+				 " layers of a chunk",
+				 l->recompute_layers, layers);
+			return p4d_fix(err, "--p4d-recompute-layers=1");
+		}
+	return 0;
+}
+
 static int check_batch(p4d_layout *l, p4d_error *err)
 {
 	uint64_t unit = l->micro_batch * l->dp;
@@ -286,7 +317,11 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->schedule = (int)r->value[P4D_SCHEDULE];
 	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
+	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
+	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
 	l->cp_comm = l->cp > 1 ? (int)r->value[P4D_CP_COMM] : P4D_CP_P2P;
+	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
+		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
 	l->optimizer_sharding = r->value[P4D_OPTIMIZER_SHARDING];
 	l->fused_cross_entropy = r->value[P4D_CROSS_ENTROPY];
@@ -344,7 +379,7 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
 		       check_world(l, err) < 0 || check_sequence(l, err) < 0 || check_batch(l, err) < 0 ||
 		       check_schedule(l, err) < 0 || check_types(request, l, err) < 0 ||
-		       check_overlap(l, err) < 0
+		       check_overlap(l, err) < 0 || check_heads(l, err) < 0 || check_recompute(l, err) < 0
 		   ? -1
 		   : 0;
 }

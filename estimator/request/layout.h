@@ -32,6 +32,8 @@ typedef struct p4d_layout {
 	int cp_comm; /* P4D_CP_P2P without context parallelism */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
+	bool recompute_block;      /* the first layers of each chunk, else all, in groups */
+	uint64_t recompute_layers; /* of a group, or of each chunk; of recompute=full */
 	int grad_dtype, allocator;
 	/* which communication runs beside computation, where the framework leaves the choice */
 	bool tp_comm_overlap, overlap_p2p, overlap_dp;

@@ -33,8 +33,9 @@ typedef enum p4d_option {
 
 /* Values of the CHOICE options, in the order of their lists; of schedules in schedules.h. */
 enum { P4D_VOCAB_OFF, P4D_VOCAB_1, P4D_VOCAB_2 };
-enum { P4D_CP_P2P, P4D_CP_ALL_GATHER };
+enum { P4D_CP_P2P, P4D_CP_ALL_GATHER, P4D_CP_A2A };
 enum { P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP, P4D_RECOMPUTE_FULL };
+enum { P4D_RECOMPUTE_UNIFORM, P4D_RECOMPUTE_BLOCK };
 enum { P4D_BF16, P4D_FP16, P4D_FP32 };
 enum { P4D_GRAD_BF16, P4D_GRAD_FP16, P4D_GRAD_FP32 };
 enum { P4D_STATE_FP32, P4D_STATE_HALF };

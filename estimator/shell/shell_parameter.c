@@ -144,8 +144,6 @@ static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool
 /* Cuts what a pattern matches off the front or the end. */
 static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool front, bool longest)
 {
-	if (!value.length)
-		return value;
 	for (uint32_t i = 0; i <= value.length && !sh->stopped; i++) {
 		uint32_t n = longest ? value.length - i : i;
 		p4d_value part =

@@ -8,7 +8,7 @@
 
 char p4d_shell__peek(const p4d_shell_source *s, size_t ahead)
 {
-	return s->at < s->length && ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
+	return ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
 }
 
 bool p4d_shell__over(const p4d_shell *sh)
@@ -302,8 +302,8 @@ void p4d_shell__expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, b
 
 	if (c == '(' && p4d_shell__peek(s, 2) == '(') {
 		p4d_shell_source inside = nested(sh, s, 2, '(', ')');
-		inside.at += inside.at < inside.length; /* the inner brackets */
-		inside.length -= inside.length > inside.at;
+		inside.at++;
+		inside.length -= inside.length > inside.at; /* the inner bracket */
 		if (b)
 			arithmetic(sh, inside, b, quoted);
 	} else if (c == '(') {

@@ -57,7 +57,7 @@ prints "framework megatron" "wgrad buf" "Host memory per node: not modelled"
 layout="--model llama3-70b --gpu h100 --nodes 4 --gpus-per-node 8 --framework megatron --tp 8 --pp 4 --cp 1 --vpp 1"
 layout="$layout --micro-batch 1 --recompute full --global-batch 64"
 exits 0 p4d estimate $layout
-prints "evaluation " "Peak: stage 3 in phase train"
+prints "evaluation " "Peak: stage 0 in phase train"
 refused P4D012 p4d estimate $layout --eval-micro-batch 64 --svg evaluation.svg
 prints "in evaluation 64" "Peak: stage 3 in phase evaluation"
 says "on stage 3 of 4 in evaluation (eval-micro-batch=64)"

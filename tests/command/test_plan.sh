@@ -97,9 +97,3 @@ exits 0 p4d estimate --model llama3.2-1b --gpu h100-7g.80gb --gpus-per-node 1 --
 prints '"step":null'
 exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048
 prints "Step: " "tokens/s per GPU" "MFU"
-# few layers and one head: tp and pp cannot share the optimizer, its shards can
-wide="-p h100 -N1 --gpus-per-node=8 --p4d-model=custom --p4d-layers=2 --p4d-hidden=24576 --p4d-ffn=81920 --p4d-heads=1
-	--p4d-kv-heads=1 --p4d-head-dim=128 --p4d-vocab=32000 --p4d-seq-len=1024"
-exits 13 p4d check --conf p4d.conf $wide --p4d-optimizer-sharding=off --wrap=true
-says "without more GPUs: --p4d-optimizer-sharding=on, "
-exits 0 p4d check --conf p4d.conf $wide --p4d-optimizer-sharding=on --wrap=true

@@ -59,7 +59,7 @@ TRAINING_ARGS=(
     --global-batch-size $GLOBAL_BATCH_SIZE
     --train-samples 1953125000
     --lr 0.00015
-    --cross-entropy-loss-fusion
+    --cross-entropy-loss-fusion --cross-entropy-fusion-impl te
     --"${DTYPE}"
 )
 

@@ -40,6 +40,12 @@ static void megatron_arguments(void **state)
 	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=all-gather framework=megatron", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),
 			       "--context-parallel-size 2 --cp-comm-type all_gather"));
+	build(MODEL_70B "tp=4 pp=2 cp=2 cp-comm=a2a recompute=full recompute-method=block recompute-layers=4 "
+			"cross-entropy=fused framework=megatron",
+	      &r, &l);
+	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)), "--cp-comm-type a2a"));
+	assert_non_null(strstr(args, "--recompute-method block --recompute-num-layers 4"));
+	assert_non_null(strstr(args, "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te"));
 	/* its global batch must be a multiple of 48 x dp */
 	build(MODEL_70B "tp=8 pp=2 framework=megatron global-batch=64 eval-micro-batch=16", &r, &l);
 	assert_non_null(strstr(megatron_args(&r, &l, args, sizeof(args)),

@@ -85,8 +85,8 @@ static void published_measurements(void **state)
 	       "over %d "
 	       "rows\n",
 	       rows, 100 * sum / rows, 100 * worst, 100 * reserved / with_reserved, with_reserved);
-	assert_true(sum / rows <= 0.012);
-	assert_true(worst <= 0.03);
+	assert_true(sum / rows <= 0.001);
+	assert_true(worst <= 0.005);
 	assert_true(reserved / with_reserved <= 0.04);
 }
 
@@ -130,6 +130,9 @@ static void malformed_measurements(void **state)
 	"glu=on tied=off " \
 	"positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
 
+/* of cuBLAS for Transformer Engine and for the head, and RoPE's angles for 32 positions */
+#define WORKSPACES ((32u << 20) + 1024 + (32u << 20) + 4 * 32 * 16)
+
 static void megatron_by_hand(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -143,16 +146,19 @@ static void megatron_by_hand(void **state)
 	assert_int_equal(e.peak.part[P4D_PART_PARAMS], 2 * parameters);
 	assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * parameters);
 	assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER], 12 * parameters);
-	/* 8h + 4ad + 4kd + 6f bytes per token, 4 per head for the softmax statistics; one micro-batch in
-	 * flight, two layers */
+	/* 8h + 4ad + 4kd + 6f bytes per token, 4 per head for the softmax statistics, 8 for the norms'; one
+	 * micro-batch in flight, two layers */
 	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS],
-			 2 * 32 * (8 * 64 + 4 * 64 + 4 * 32 + 6 * 128 + 4 * 4));
-	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 32 * 256 * 2 + 4 * 32 * 64);
-	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 32 * (4 * 128 + 2 * 64));
+			 2 * 32 * (8 * 64 + 4 * 64 + 4 * 32 + 6 * 128 + 4 * 4 + 8));
+	/* the head's backward pass: logits, the final norm's input and output, its gradient, and the table's
+	 */
+	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 2 * (32 * 256 + 3 * 32 * 64 + 256 * 64));
+	assert_int_equal(e.peak.part[P4D_PART_WORKING_SET], 0);
+	assert_int_equal(e.peak.part[P4D_PART_LIBRARIES], WORKSPACES);
 	assert_int_equal(e.peak.phase, P4D_TRAIN);
 	/* at the start: parameters, gradients and the master copy, but no moments yet */
 	assert_int_equal(e.peak.phase_bytes[P4D_INIT], (2 + 4 + 4) * parameters);
-	assert_int_equal(e.peak.phase_bytes[P4D_STEP], (2 + 4 + 12) * parameters);
+	assert_int_equal(e.peak.phase_bytes[P4D_STEP], (2 + 4 + 12) * parameters + WORKSPACES);
 	assert_true(e.peak.phase_bytes[P4D_SAVE] == P4D_NOT_MODELLED);
 	assert_true(e.host_bytes == P4D_NOT_MODELLED);
 
@@ -160,10 +166,16 @@ static void megatron_by_hand(void **state)
 	p4d_estimate unfused = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
 			 2 * 5 * 4 * 32 * 32);
-	set(&r, "recompute", "selective"); /* kept for one layer only */
+	set(&r, "recompute",
+	    "selective"); /* kept for one layer only, in its backward pass: not at the peak */
 	p4d_estimate selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(unfused.peak.part[P4D_PART_ACTIVATIONS] - selective.peak.part[P4D_PART_ACTIVATIONS],
-			 5 * 4 * 32 * 32);
+			 2 * (5 * 4 * 32 * 32 + 4 * 4 * 32));
+	/* of flash attention nothing but statistics is dropped, and queries and keys before RoPE are kept */
+	set(&r, "attention", "flash");
+	selective = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+	assert_int_equal(selective.peak.part[P4D_PART_ACTIVATIONS] - e.peak.part[P4D_PART_ACTIVATIONS],
+			 2 * 32 * (2 * (64 + 32) - 4 * 4));
 }
 
 static void weight_grad_shapes_count_once(void **state)
@@ -207,13 +219,14 @@ static void states_of_megatron_by_hand(void **state)
 		set_all(&r, cases[i].flags);
 		p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 		const uint64_t n = e.peak.part[P4D_PART_PARAMS] / 2;
-		const bool in_step = cases[i].copy * n > e.peak.phase_bytes[P4D_TRAIN] -
+		const uint64_t other = e.peak.part[P4D_PART_WEIGHT_GRAD] + e.peak.part[P4D_PART_LIBRARIES];
+		const bool in_step = cases[i].copy * n > e.peak.phase_bytes[P4D_TRAIN] - other -
 							     (2 + cases[i].gradient + cases[i].optimizer) * n;
 		assert_int_equal(e.peak.part[P4D_PART_GRADS], cases[i].gradient * n);
 		assert_int_equal(e.peak.phase, in_step ? P4D_STEP : P4D_TRAIN);
 		assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER],
 				 (cases[i].optimizer + (in_step ? cases[i].copy : 0)) * n);
-		assert_int_equal(e.peak.phase_bytes[P4D_STEP] - e.peak.part[P4D_PART_WEIGHT_GRAD],
+		assert_int_equal(e.peak.phase_bytes[P4D_STEP] - other,
 				 (2 + cases[i].gradient + cases[i].optimizer + cases[i].copy) * n);
 	}
 	p4d_request r = {.gpu = ""};
@@ -234,11 +247,12 @@ static void evaluation_of_megatron_by_hand(void **state)
 	(void)state;
 	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + hidden + layer);
+	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + WORKSPACES + hidden + layer);
 	set_all(&r, "cross-entropy=unfused eval-micro-batch=8");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase, P4D_EVALUATION);
-	assert_int_equal(e.peak.allocated_bytes, 18 * parameters + 8 * (hidden + (2 + 4) * logits));
+	assert_int_equal(e.peak.allocated_bytes,
+			 18 * parameters + WORKSPACES + 8 * (hidden + (2 + 4) * logits));
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], e.peak.allocated_bytes);
 	assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 0);
 	assert_int_equal(e.peak.part[P4D_PART_LOGITS], 8 * (2 + 4) * logits);
@@ -251,10 +265,14 @@ static void evaluation_of_megatron_by_hand(void **state)
 	set_all(&r, "attention=unfused cross-entropy=fused");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
-			 18 * parameters + 8 * (hidden + 2 * 32 * (2 * 64 + 2 * 32 + 2 * 4 * 32)));
+			 18 * parameters + WORKSPACES +
+			     8 * (hidden + 2 * 32 * (2 * 64 + 2 * 32 + 2 * 4 * 32)));
 }
 
-/* Keys and values of all ranks, and their gradients, where that is more than what the peak is made of else.
+/*
+ * All-gather: keys and values of all ranks, and their gradients, where that is more than what the peak is
+ * made of else; and attention's output is kept in two forms. Ring: buffers of all ranks and results of all
+ * steps, in the forward pass.
  */
 static void gathered_keys_of_megatron(void **state)
 {
@@ -262,17 +280,19 @@ static void gathered_keys_of_megatron(void **state)
 	p4d_layout l;
 
 	(void)state;
-	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 te-wgrad=off cross-entropy=fused");
+	set_all(&r, SMALL "framework=megatron cp=4 ffn=16 vocab=16 cross-entropy=fused");
 	set_all(&r, "global-batch=1");
 	const p4d_estimate ring = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
 	set_all(&r, "cp-comm=all-gather");
 	const p4d_estimate all = estimate(&r, 1, 4, P4D_METHOD_PLAN, &l);
-	const uint64_t gathered = 2 * 2 * 32 * (2 * 2 * 16);
-	/* logits of 8 tokens (128 columns), hidden states of the head, gradients of gate and up and of the
-	 * input */
-	const uint64_t instead = 2 * 8 * 128 + 2 * 2 * 8 * 64 + 2 * 2 * 8 * 16 + 2 * 8 * 64;
+	/* of 8 tokens; what the feed-forward part saves is free then, or not yet there */
+	const uint64_t ffn = 8 * 3 * 16 + 2 * 8 * 64;
+	const uint64_t gathered = 2 * (8 * (4 * 64 + 7 * 4 * 32) - ffn);
+	const uint64_t sent = 2 * (8 * (2 * 64 + 4 * 32 + 3 * (32 + 2 * 32)) - ffn);
+	assert_int_equal(ring.peak.part[P4D_PART_WORKING_SET], sent);
 	assert_int_equal(all.peak.part[P4D_PART_ATTENTION], gathered);
-	assert_int_equal(all.peak.allocated_bytes, ring.peak.allocated_bytes + gathered - instead);
+	assert_int_equal(all.peak.allocated_bytes,
+			 ring.peak.allocated_bytes + 2 * (2 * 8 * 64) + gathered - sent);
 }
 
 static void p4d_by_hand(void **state)

@@ -271,6 +271,31 @@ static void framework_rule(void **state)
 	       "--p4d-framework=megatron");
 }
 
+/* Heads of one rank of tp are shared out among those of cp; groups of layers fill a chunk. */
+static void what_only_megatron_has(void **state)
+{
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	refuse("framework=megatron tp=4 cp=4 cp-comm=a2a heads=40 kv-heads=8", 2, 8, P4D_E_KV_HEADS,
+	       "cp-comm=a2a gives each of cp=4 ranks heads of its own, but tp=4 leaves 2 kv-heads",
+	       "--p4d-cp-comm=p2p");
+	assert_int_equal(
+	    build("framework=megatron tp=4 cp=2 cp-comm=a2a heads=40 kv-heads=8", 1, 8, &l, &err), 0);
+	assert_int_equal(l.cp_comm, P4D_CP_A2A);
+	refuse("framework=p4d tp=4 cp=2 cp-comm=a2a", 1, 8, P4D_E_VALUE,
+	       "cp-comm=a2a needs Megatron-LM; p4d-train exchanges keys and values", "--p4d-cp-comm=p2p");
+	refuse("framework=megatron tp=4 pp=2 recompute=full recompute-layers=3", 1, 8, P4D_E_VALUE,
+	       "recompute-layers=3 does not divide the 20 layers of a chunk", "--p4d-recompute-layers=1");
+	assert_int_equal(build("framework=megatron tp=4 pp=2 recompute=full recompute-layers=3 "
+			       "recompute-method=block",
+			       1, 8, &l, &err),
+			 0);
+	refuse("framework=p4d tp=4 pp=2 recompute=full recompute-layers=2", 1, 8, P4D_E_VALUE,
+	       "recompute-layers=2: p4d-train recomputes one layer at a time", "--p4d-recompute-layers=1");
+}
+
 static uint64_t batch_of(const char *flags, uint32_t published, uint64_t world)
 {
 	p4d_request r = {.gpu = ""};
@@ -342,6 +367,7 @@ int main(void)
 	    cmocka_unit_test(type_rule),
 	    cmocka_unit_test(schedule_rule),
 	    cmocka_unit_test(framework_rule),
+	    cmocka_unit_test(what_only_megatron_has),
 	    cmocka_unit_test(default_batch),
 	    cmocka_unit_test(an_incomplete_request_is_refused),
 	};

@@ -28,7 +28,7 @@ static void unknown_keys(void **state)
 	    "defaults { seqlen = 4096 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 	    "p4d.conf:1: unknown plan option `seqlen` in `defaults`; nearest: seq_len, sequence_parallel");
 	refused("defaults { layers = 40 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
-		"p4d.conf:1: unknown plan option `layers` in `defaults`");
+		"p4d.conf:1: unknown plan option `layers` in `defaults`; nearest: recompute_layers");
 	refused("defaults { model = llama7b }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unknown plan option `model` in `defaults`");
 }

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Megatron-LM with Transformer Engine: what PyTorch's allocator holds on one rank. Found in the code of
+ * Megatron-Core 0.16.1 and Transformer Engine 2.11, and compared with what that code allocates (tests/parity,
+ * tests/data/megatron_memory.csv) and with published measurements (tests/data/measured_memory.csv).
+ * Activation counts follow Korthikanti et al. (arXiv 2205.05198).
+ *
+ * Slots hold what layers save. The rows of a live point are what is held there beside them: of the moments of
+ * a backward pass the widest, less what the layer has freed until then.
+ */
+#include "framework/megatron_memory.h"
+
+p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t micro_batch)
+{
+	p4d_megatron_sizes z = {
+	    .tokens = l->seq_len / l->cp * micro_batch, .h = l->hidden, .gathers = l->sequence_parallel};
+
+	z.own = z.gathers ? z.tokens / l->tp : z.tokens;
+	z.A = l->heads / l->tp * l->head_dim;
+	z.G = l->kv_heads / l->tp * l->head_dim;
+	z.F = l->ffn / l->tp;
+	z.up = (l->glu ? 2 : 1) * z.F;
+	/* unfused: the activated gate and the other half, each a tensor of its own, beside their product */
+	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
+	z.ffn = (p4d_wide)z.tokens * (z.up + z.product) + 2 * (p4d_wide)z.own * z.h;
+	return z;
+}
+
+/* ---- always ---- */
+
+/* The precision-aware optimizer keeps of an fp32 master copy what the bf16 parameter lacks of it. */
+static p4d_dtype master_type(const p4d_layout *l)
+{
+	return l->half_master || (l->half_moments && l->precision == P4D_BF16) ? p4d_dtype_of(l)
+									       : P4D_DT_FP32;
+}
+
+/*
+ * Types of the states: params and grads are held by every rank, the rest is sharded by the distributed
+ * optimizer.
+ */
+static void add_states(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	p4d_wide n = p4d_parameters_of_stage(l, &rows->schedule, rows->stage);
+	p4d_wide share = p4d_div_up(n, p4d_optimizer_shards(l));
+	const bool half_grads = l->grad_dtype != P4D_GRAD_FP32;
+
+	rows->overflow = rows->overflow || n >> 62;
+	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
+	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l), N, 0, 0);
+	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? p4d_dtype_of(l) : P4D_DT_FP32, N, 0,
+		0);
+	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
+	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
+	if (half_grads && !p4d_precise_optimizer(l))
+		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
+			   P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
+	/* PyTorch's optimizers allocate all but the master copy at their first step */
+	for (p4d_tensor *row = p4d_rows_of_states(rows, P4D_STATE_MASTER + 1, P4D_MOST_STATES,
+						  l->half_moments ? P4D_DT_BF16 : P4D_DT_FP32, shard);
+	     row < &rows->plan->tensor[rows->plan->count]; row++)
+		row->at_first_step = true;
+}
+
+/*
+ * Transformer Engine hands autograd one dummy weight gradient per distinct weight shape when gradients are
+ * accumulated directly into the main gradient buffer.
+ */
+static void add_weight_grad_buffers(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim,
+		       h = l->hidden;
+	const struct {
+		const char *name;
+		uint64_t rows, columns;
+	} shape[5] = {
+	    {"dummy.qkv", A + 2 * G, h},
+	    {"dummy.output", h, A},
+	    {"dummy.up", (l->glu ? 2 : 1) * l->ffn / l->tp, h},
+	    {"dummy.down", h, l->ffn / l->tp},
+	    {"dummy.head", (l->vocab + l->tp - 1) / l->tp, h},
+	};
+
+	for (int i = 0; i < (rows->last ? 5 : 4); i++) {
+		bool seen = false;
+		for (int j = 0; j < i; j++)
+			seen =
+			    seen || (shape[j].rows == shape[i].rows && shape[j].columns == shape[i].columns);
+		if (!seen)
+			p4d_row(rows, shape[i].name, "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l),
+				shape[i].rows, shape[i].columns, 0);
+	}
+}
+
+/*
+ * Workspaces of cuBLAS: of Transformer Engine's products (cpp_extensions/gemm.py), and of PyTorch's, which
+ * only the head has (CUDABlas.cpp). Angles of RoPE (RotaryEmbedding caches them, for each chunk). With
+ * sequence parallelism the head's input is gathered into a buffer of its own (GlobalMemoryBuffer).
+ */
+static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const bool before_hopper = rows->gpu && rows->gpu->sm && rows->gpu->sm < 90;
+
+	const unsigned first = rows->plan->count;
+
+	p4d_row(rows, "workspace", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
+		before_hopper ? 4 << 20 : (32 << 20) + 1024, 0, 0);
+	if (rows->last)
+		p4d_row(rows, "workspace.head", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
+			before_hopper ? (8 << 20) + (1 << 17) : 32 << 20, 0, 0);
+	if (!l->positions)
+		p4d_row(rows, "rope", "cp", P4D_PART_LIBRARIES, P4D_DT_FP32, l->vpp, l->seq_len / l->cp,
+			l->head_dim);
+	if (l->te_wgrad)
+		add_weight_grad_buffers(rows);
+	if (rows->last && z->gathers)
+		p4d_row(rows, "head.gathered", "cp", P4D_PART_LOGITS, p4d_dtype_of(l), z->tokens, z->h, 0);
+	for (unsigned i = first; i < rows->plan->count; i++)
+		rows->plan->tensor[i].at_first_step = true;
+}
+
+/* ---- what layers save ---- */
+
+/* What recomputation drops from a layer's saved tensors. */
+typedef enum group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } group;
+
+static bool dropped(int recompute, group g)
+{
+	switch (recompute) {
+	case P4D_RECOMPUTE_SELECTIVE:
+		return g == STATISTICS;
+	case P4D_RECOMPUTE_MLP:
+		return g == FFN;
+	case P4D_RECOMPUTE_FULL:
+		return g != INPUT;
+	default:
+		return false;
+	}
+}
+
+static p4d_megatron_again recomputed(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t all = rows->slot_layers, n = l->recompute_layers < all ? l->recompute_layers : all;
+
+	if (l->recompute !=
+	    P4D_RECOMPUTE_FULL) /* of flash attention, nothing is left in the feed-forward part */
+		return (p4d_megatron_again){0, l->recompute == P4D_RECOMPUTE_MLP || !l->flash_attention, all};
+	if (l->recompute_block) /* what comes first in the model; the others go first in the backward pass */
+		return (p4d_megatron_again){n, n == all, all - n};
+	return (p4d_megatron_again){(all + n - 1) / n, n, 0};
+}
+
+/* One of a layer's tensors, or what of it is recomputed for the backward pass of its group. */
+static void saved(p4d_rows *rows, const p4d_megatron_again *r, group g, const char *name, const char *shard,
+		  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+{
+	const int recompute = rows->layout->recompute;
+
+	if (r->whole && (recompute == P4D_RECOMPUTE_FULL || !dropped(recompute, g)))
+		p4d_row_in_slot(rows, name, shard, dtype, x, y, z)->layers = (uint32_t)r->whole;
+	if (r->layers && dropped(recompute, g))
+		p4d_row_at(rows, 1u << P4D_AT_BACKWARD_FFN, name, shard, P4D_PART_ACTIVATIONS, dtype,
+			   p4d_times(rows, r->layers, x), y, z);
+}
+
+/*
+ * Attention keeps queries, keys and values after RoPE, and its output, which is the next product's input,
+ * too. Checkpointed (recompute=selective) it keeps its inputs: what the product of all three gave, of which
+ * values are a part. A2A keeps the output before and after the exchange, all-gather the outputs of both
+ * halves of the sequence and the whole (attention/dot_product_attention/context_parallel.py).
+ */
+static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const bool selective = l->recompute == P4D_RECOMPUTE_SELECTIVE;
+	const bool twice = l->cp_comm != P4D_CP_P2P && !selective;
+
+	saved(rows, r, HEADS, "layer.query_and_output", ACROSS, dtype, twice ? 3 : 2, z->tokens, z->A);
+	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, z->G);
+	if (selective && l->flash_attention)
+		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
+	saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,
+	      z->tokens, 0);
+	if (!l->flash_attention) {
+		/* scores and softmax in the activation type, one byte of dropout mask */
+		uint64_t scores = p4d_times(rows, l->heads / l->tp, p4d_times(rows, z->tokens, l->seq_len));
+		saved(rows, r, STATISTICS, "layer.scores", ACROSS, dtype, 2, scores, 0);
+		saved(rows, r, STATISTICS, "layer.scores_mask", ACROSS, P4D_DT_BYTES, scores, 0, 0);
+	}
+}
+
+static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+
+	if (r->groups) { /* tensor_parallel/random.py, CheckpointFunction */
+		p4d_tensor *inputs =
+		    p4d_row_in_slot(rows, "group.inputs", ALONG, dtype, r->groups, z->own, z->h);
+		inputs->layers = 1;
+		/* recomputed layers have inputs of their own, but for the first, and the last's output is
+		 * held */
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
+				  (p4d_wide)r->layers * z->own * z->h);
+	}
+	if (r->whole)
+		p4d_row_in_slot(rows, "layer.input", ALONG, dtype, z->own, z->h, 0)->layers =
+		    (uint32_t)r->whole;
+	if (l->recompute == P4D_RECOMPUTE_MLP)
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
+				  (p4d_wide)z->own * z->h);
+	saved(rows, r, NORM, "layer.norm", ALONG, dtype, z->own, z->h, 0);
+	add_attention(rows, r, z);
+	saved(rows, r, MIDDLE, "layer.middle", ALONG, dtype, z->own, z->h, 0);
+	saved(rows, r, FFN, "layer.second_norm", ALONG, dtype, z->own, z->h, 0);
+	saved(rows, r, NORM, "layer.norm_statistics", ALONG, P4D_DT_FP32, 2 * l->norm_tensors, z->own, 0);
+	if (l->dropout)
+		saved(rows, r, NORM, "layer.dropout_masks", ALONG, P4D_DT_BYTES, 2, z->own, z->h);
+	saved(rows, r, FFN, "layer.ffn", ACROSS, dtype, z->tokens, z->up + z->product, 0);
+}
+
+void p4d_framework__megatron_rows(p4d_rows *rows)
+{
+	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(rows->layout, rows->layout->micro_batch);
+	const p4d_megatron_again r = recomputed(rows);
+
+	add_states(rows);
+	add_persistent(rows, &z);
+	add_layer(rows, &r, &z);
+	p4d_framework__megatron_passes(rows, &r, &z);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "plan/parameters.h"
+#include "plan/plan_rows.h"
+
+/* What PyTorch's allocator holds on one rank of a stage of Megatron-LM: the rows of its plan. */
+void p4d_framework__megatron_rows(p4d_rows *rows);
+
+/* The rest is between megatron_memory.c, what is saved, and megatron_passes.c, what passes hold beside it. */
+
+/* Shards of a row along the sequence and across heads or columns. */
+#define ALONG "sp cp"
+#define ACROSS "tp cp"
+
+/* Numbers of a micro-batch and a layer on this rank, in elements. */
+typedef struct p4d_megatron_sizes {
+	uint64_t tokens, own; /* own: of them, where sequence parallelism shards */
+	uint64_t h, A, G, F;  /* columns: hidden, queries, keys or values, feed-forward */
+	uint64_t up;          /* of the first feed-forward product: gate and up, or up */
+	uint64_t product;     /* that the activation saves of its results */
+	p4d_wide ffn;         /* all that the feed-forward part saves, its residual included */
+	bool gathers;         /* sequence parallelism: inputs of products are gathered */
+} p4d_megatron_sizes;
+
+p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
+
+/* How the layers of a chunk are recomputed. */
+typedef struct p4d_megatron_again {
+	uint64_t groups; /* each keeps its input; 0 where not layers are recomputed */
+	uint64_t layers; /* of the group that is being recomputed */
+	uint64_t whole;  /* layers of the chunk that are not recomputed */
+} p4d_megatron_again;
+
+/* A row of so many elements at one live point; none of 0. */
+static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,
+				     const char *shard, p4d_memory_class part, p4d_wide elements)
+{
+	rows->overflow = rows->overflow || elements >> 62;
+	if (elements && !rows->overflow)
+		p4d_row_at(rows, 1u << point, name, shard, part, p4d_dtype_of(rows->layout),
+			   (uint64_t)elements, 0, 0);
+}
+
+/* Rows of the passes and their schedule, of the model's ends, and of evaluation. Slots have theirs before. */
+void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *again,
+				    const p4d_megatron_sizes *sizes);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Megatron-LM: what passes hold beside the slots. The rows of a live point are there at the same time; of the
+ * moments of a layer's backward pass the widest counts, less what the layer has freed until then.
+ */
+#include "framework/megatron_memory.h"
+
+#define IN_LAYER (1u << P4D_AT_EVALUATION_LAYER)
+#define IN_HEAD (1u << P4D_AT_EVALUATION_HEAD)
+
+static p4d_wide most(p4d_wide a, p4d_wide b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Inputs of passes, and their gradients, that are not of a slot but still referred to, while the pipeline is
+ * full: the gradient that is being sent; interleaved (pipeline_parallel/schedules.py) an output that is being
+ * sent, an input received ahead, and the last input of every chunk whose backward pass is over, with its
+ * gradient, until the chunk's next forward pass (set_input_tensor). Of one rank, fitted to what all stages of
+ * 2 to 8 hold.
+ */
+static uint64_t inputs_held(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const int64_t p = (int64_t)l->pp, v = (int64_t)l->vpp, behind = p - 1 - rows->stage;
+	const int64_t warm_up = 2 * behind + (v - 1) * p, left = (int64_t)l->micro_batches * v - warm_up;
+
+	if (v == 1)
+		return rows->stage > 0 && l->micro_batches > rows->plan->slots.activation;
+	const int64_t room = (v - 1) * p - 2 * behind, pairs = room > 0 ? (room + 2 * p - 1) / (2 * p) : 0;
+	const int64_t all = 3 + 2 * pairs + (2 * rows->stage >= l->pp ? 2 : 0);
+	if (l->micro_batches > l->pp || left > all)
+		return (uint64_t)all;
+	return left > 0 ? (uint64_t)left : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static p4d_wide beyond(p4d_wide more, p4d_wide less)
+{
+	return more > less ? more - less : 0;
+}
+
+/*
+ * The widest moment of a layer's backward pass beside the gradient of its output. Down: the gathered gradient
+ * and the gradient of the activation. Activation: that, and those of gate and up, where its result is free.
+ * Up: the gathered norm and its gradient, where all that the feed-forward part saved of these widths is free.
+ * Gradients of weights are tensors of their own where products do not add to the main gradients.
+ */
+static p4d_wide widest_ffn(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const p4d_wide t = z->tokens, wide = t * z->h, weights = l->te_wgrad ? 0 : z->h;
+	const p4d_wide down = (z->gathers ? wide : 0) + (t + weights) * z->F;
+	const p4d_wide up = 2 * wide + (z->gathers ? (p4d_wide)z->own * z->h : 0) + weights * z->up;
+
+	return most(most(down, t * z->up), beyond(up, t * z->product));
+}
+
+/*
+ * What attention with context parallelism holds beside what it saves. All-gather, backward: keys and values
+ * of all ranks, their gradients in two steps and reordered. Ring, forward: buffers for the keys and values of
+ * all ranks, and the results of all steps.
+ */
+static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	if (l->cp == 1 || l->cp_comm == P4D_CP_A2A)
+		return 0;
+	return (p4d_wide)z->tokens * (l->cp_comm == P4D_CP_ALL_GATHER
+					  ? 4 * z->A + 7 * l->cp * z->G
+					  : 2 * z->A + 4 * z->G + (l->cp - 1) * (z->A / 2 + 2 * z->G));
+}
+
+static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h, wide = (p4d_wide)z->tokens * z->h;
+	const uint64_t inputs = inputs_held(rows), received = !rows->last;
+	const bool full = l->micro_batches > l->pp - rows->stage;
+	/* recomputed layers begin when the one other layer of the chunk is done, with a gradient of their own
+	 */
+	const bool second = r->groups && r->whole == 1 && received;
+	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
+	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
+	const p4d_wide attention = beyond(exchange(l, z), ffn);
+
+	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "schedule.inputs", ALONG, P4D_PART_WORKING_SET,
+			  inputs * narrow);
+	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", ACROSS, P4D_PART_WORKING_SET,
+			  (1 + second) * narrow + widest_ffn(l, z));
+	if (exchange(l, z) &&
+	    (layers || !ring)) { /* forward is a part of backward where layers are recomputed */
+		const p4d_wide saved =
+		    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((ring ? 2 : 3) * z->A + 2 * z->G);
+		p4d_megatron_held(
+		    rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
+		    beyond(exchange(l, z) + (layers ? r->layers * saved : 0), ffn + (layers ? narrow : 0)) +
+			(inputs + (ring || received)) * narrow);
+	}
+	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
+	 * gradient, and without interleaving the input of the last backward pass */
+	p4d_megatron_held(rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
+			  most(wide + narrow, ring && !layers ? attention : 0) +
+			      (inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
+	/* after the last pass: inputs that chunks refer to, and their gradients */
+	if (l->pp > 1)
+		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "schedule.left", ALONG, P4D_PART_WORKING_SET,
+				  2 * (l->vpp - rows->first) * narrow);
+}
+
+/* ---- the ends of the model ---- */
+
+static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
+		       uint64_t tokens)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
+
+	p4d_row_at(rows, live_range, logits, ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l), tokens, V, 0);
+	if (!l->fused_cross_entropy)
+		p4d_row_at(rows, live_range, softmax, ACROSS, P4D_PART_LOGITS, P4D_DT_FP32, tokens, V, 0);
+}
+
+/*
+ * The loss, with the softmax in fp32 beside the logits where it is unfused
+ * (tensor_parallel/cross_entropy.py); and the head's backward pass, which has their gradient in their place,
+ * and that of the hidden state. Beside them the final norm's input and output.
+ */
+static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+	const uint64_t inputs = least(inputs_held(rows), 4);
+	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
+
+	add_logits(rows, 1u << P4D_AT_LOSS, "loss.logits", "loss.softmax", z->tokens);
+	p4d_megatron_held(rows, P4D_AT_LOSS, "loss.hidden", ALONG, P4D_PART_LOGITS,
+			  (2 + inputs + (inputs && l->vpp == 1)) * narrow);
+	p4d_row_at(rows, 1u << P4D_AT_HEAD, "head.logits", ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l),
+		   z->tokens, V, 0);
+	p4d_megatron_held(rows, P4D_AT_HEAD, "head.hidden", ALONG, P4D_PART_LOGITS, (2 + inputs) * narrow);
+	p4d_megatron_held(rows, P4D_AT_HEAD, "head.hidden_gradient", "cp", P4D_PART_LOGITS,
+			  (p4d_wide)z->tokens * z->h + (z->gathers ? narrow : 0));
+	if (!l->te_wgrad)
+		p4d_megatron_held(rows, P4D_AT_HEAD, "head.weight_gradient", "tp", P4D_PART_LOGITS,
+				  (p4d_wide)V * z->h);
+}
+
+/*
+ * The embedding's gradient, which autograd hands over as a whole, beside that of its output. The slot of its
+ * micro-batch is free then, as are those that the last forward pass has left behind.
+ */
+static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const uint64_t slots = rows->plan->slots.activation;
+	const uint64_t left = l->micro_batches * l->vpp - (l->vpp - 1) * l->pp;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+	const p4d_wide table = (p4d_wide)l->vocab / l->tp * z->h;
+	const p4d_wide output =
+	    (p4d_wide)z->tokens * z->h + (!rows->last + least(inputs_held(rows), 3)) * narrow;
+	/* of a tied table the head's is added, to a third one */
+	const p4d_wide held = l->tied && rows->last ? most(table + output, 2 * table) : table + output;
+	p4d_wide slot = 0;
+
+	for (unsigned i = 0; i < rows->plan->count; i++)
+		if (rows->plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
+			slot += (p4d_wide)rows->plan->tensor[i].bytes * rows->plan->tensor[i].layers;
+	if (l->uneven_chunks) /* one slot has the layers of all */
+		slot /= slots;
+	const p4d_wide free = slot * (1 + (slots > left ? slots - left : 0));
+	const p4d_wide bytes = held * (dtype == P4D_DT_FP32 ? 4 : 2);
+	rows->overflow = rows->overflow || bytes >> 62 || free >> 62;
+	if (bytes > free && !rows->overflow)
+		p4d_row_at(rows, 1u << P4D_AT_EMBED, "embedding.gradient", "tp", P4D_PART_WORKING_SET,
+			   P4D_DT_BYTES, (uint64_t)(bytes - free), 0, 0);
+}
+
+/* ---- evaluation ---- */
+
+/* Columns of all that a layer's attention, or its feed-forward part, holds of each token, if it saves
+ * nothing. */
+static uint64_t widest_forward(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const uint64_t gathered = l->cp_comm == P4D_CP_ALL_GATHER ? 2 * l->cp * 2 * z->G : 0;
+	const uint64_t scores = l->flash_attention ? 0 : 2 * (l->heads / l->tp) * l->seq_len;
+	const uint64_t heads = 2 * z->A + 2 * z->G + gathered + scores;
+	const uint64_t ffn = (l->glu ? (l->fused_swiglu ? 3 : 4) : 2) * z->F;
+
+	return heads > ffn ? heads : ffn;
+}
+
+/*
+ * evaluate() of training.py: forward passes in micro-batches of their own size, under no_grad() and without
+ * dropout, so that nothing is saved and recomputation changes nothing. A layer holds the residual and its
+ * norm, gathered under sequence parallelism, beside the widest part; the head holds what it does in training.
+ * Derived from the code, not validated against measurements.
+ */
+static void add_evaluation(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, l->eval_micro_batch);
+
+	p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.hidden", ALONG, P4D_PART_WORKING_SET, dtype, 2,
+		   z.own, z.h);
+	if (z.gathers)
+		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
+			   z.tokens, z.h, 0);
+	p4d_row_at(rows, IN_LAYER, "evaluation.layer", ACROSS, P4D_PART_WORKING_SET, dtype, z.tokens,
+		   widest_forward(l, &z), 0);
+	if (rows->last)
+		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", z.tokens);
+}
+
+void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+{
+	add_passes(rows, r, z);
+	if (rows->last)
+		add_head(rows, z);
+	if (rows->first)
+		add_embedding(rows, z);
+	add_evaluation(rows);
+}

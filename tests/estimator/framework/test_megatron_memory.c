@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of Megatron-LM's stages against what its own code allocates: the rows of
+ * tests/data/megatron_memory.csv, which tests/parity/make_megatron_memory.py writes. Constants were chosen
+ * with the rows looked at `before`; a few were looked at `while` formulas were mended, all others after.
+ */
+#include "support/support.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "plan/stage_memory.h"
+#include "request/defaults.h"
+
+enum { COLUMNS = 64, WORST = 12 };
+
+typedef struct row {
+	char *name[COLUMNS], *field[COLUMNS];
+	int columns;
+	unsigned line;
+} row;
+
+static const char *field(const row *r, const char *name)
+{
+	for (int i = 0; i < r->columns; i++)
+		if (!strcmp(r->name[i], name))
+			return r->field[i];
+	fail_msg("no column %s", name);
+	return NULL;
+}
+
+static uint64_t number(const row *r, const char *name)
+{
+	return strtoull(field(r, name), NULL, 10);
+}
+
+static int split(char *line, char *field[COLUMNS])
+{
+	int n = 0;
+
+	for (char *at = line; at && n < COLUMNS; n++) {
+		field[n] = at;
+		at = strchr(at, ',');
+		if (at)
+			*at++ = '\0';
+	}
+	return n;
+}
+
+/* What p4d expects this rank to have allocated in training, at most. */
+static uint64_t expected(const row *r)
+{
+	p4d_request q = {.gpu = ""};
+	p4d_stage stage;
+	p4d_layout l;
+	p4d_error err;
+	char batch[32];
+	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
+
+	set_all(&q, "model=custom framework=megatron positions=rope bias=none qk-norm=off dropout=off");
+	set_all(&q, strcmp(field(r, "activation"), "swiglu") ? "glu=off" : "glu=on");
+	for (int i = 0; i < r->columns; i++) {
+		const int option = p4d_request_option_find(r->name[i]);
+		if (option >= 0 &&
+		    p4d_request_set(&q, (p4d_option)option, r->field[i], P4D_BY_USER, &err) < 0)
+			fail_msg("line %u: %s", r->line, err.text);
+	}
+	snprintf(batch, sizeof(batch), "%" PRIu64,
+		 number(r, "micro-batch") * number(r, "micro-batches") * number(r, "dp"));
+	assert_int_equal(p4d_request_set(&q, P4D_GLOBAL_BATCH, batch, P4D_BY_USER, &err), 0);
+	p4d_request_complete(&q, 0, world);
+	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, (uint32_t)number(r, "stage"), &stage, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+	const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
+	return train > step ? train : step;
+}
+
+typedef struct deviation {
+	double share, bytes;
+	unsigned line;
+} deviation;
+
+typedef struct summary {
+	const char *what;
+	double sum, worst;
+	int rows;
+} summary;
+
+static void count(summary *s, double share)
+{
+	s->sum += fabs(share);
+	s->worst = fmax(s->worst, fabs(share));
+	s->rows++;
+}
+
+static void count_in(summary *s, int count_of, const char *what, double share)
+{
+	for (int i = 0; i < count_of; i++)
+		if (!strcmp(s[i].what, what))
+			count(&s[i], share);
+}
+
+static void print(const summary *s)
+{
+	if (s->rows)
+		printf("%-24s %5d rows, mean %.3f %%, worst %.2f %%\n", s->what, s->rows,
+		       100 * s->sum / s->rows, 100 * s->worst);
+}
+
+static int larger(const void *a, const void *b)
+{
+	const double x = fabs(((const deviation *)a)->share), y = fabs(((const deviation *)b)->share);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void megatron_core_itself(void **state)
+{
+	static deviation of[8192];
+	summary looked_at[] = {{.what = "before"}, {.what = "while"}, {.what = "after"}},
+		by_phase[] = {{.what = "backward"}, {.what = "head"},      {.what = "loss"},
+			      {.what = "forward"},  {.what = "optimizer"}, {.what = "between"}},
+		by_stage[] = {
+		    {.what = "only stage"}, {.what = "first"}, {.what = "middle"}, {.what = "last"}};
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+	char path[4096], header[2048], line[2048];
+	row r = {.line = 1};
+	int rows = 0, beyond = 0;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/tests/data/megatron_memory.csv", dir ? dir : ".");
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(header, sizeof(header), file));
+	header[strcspn(header, "\r\n")] = '\0';
+	r.columns = split(header, r.name);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		r.line++;
+		assert_int_equal(split(line, r.field), r.columns);
+		const double measured = (double)number(&r, "allocated");
+		const double bytes = (double)expected(&r) - measured, share = bytes / measured;
+		const uint64_t stage = number(&r, "stage"), stages = number(&r, "pp");
+		assert_true(rows < (int)(sizeof(of) / sizeof(*of)));
+		of[rows++] = (deviation){share, bytes, r.line};
+		beyond += fabs(share) > 0.015 && fabs(bytes) > 0.1 * (double)(1 << 30);
+		count_in(looked_at, 3, field(&r, "looked_at"), share);
+		count(&by_stage[stages == 1 ? 0 : stage == 0 ? 1 : stage < stages - 1 ? 2 : 3], share);
+		count_in(by_phase, 6, field(&r, "phase"), share);
+	}
+	fclose(file);
+	qsort(of, (size_t)rows, sizeof(*of), larger);
+	for (int i = 0; i < rows && i < WORST; i++)
+		printf("line %4u: %+6.2f %%, %+9.1f MiB\n", of[i].line, 100 * of[i].share,
+		       of[i].bytes / (1 << 20));
+	for (size_t i = 0; i < sizeof(by_phase) / sizeof(*by_phase); i++)
+		print(&by_phase[i]);
+	for (size_t i = 0; i < sizeof(by_stage) / sizeof(*by_stage); i++)
+		print(&by_stage[i]);
+	for (int i = 0; i < 3; i++) {
+		print(&looked_at[i]);
+		assert_true(looked_at[i].rows > 0 && looked_at[i].sum / looked_at[i].rows <= 0.003);
+	}
+	assert_true(looked_at[0].rows + looked_at[1].rows < looked_at[2].rows / 5);
+	assert_int_equal(beyond, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
