@@ -189,16 +189,55 @@ static void find_smallest(const p4d_request *request, const p4d_search_space *sp
 		counts->considered = 0;
 }
 
+/* Of two answers the second was cut short: a bound in place of a step time (no throughput) proves nothing. */
+static bool is_faster(const p4d_candidate *cut, const p4d_candidate *found)
+{
+	return cut->step.tokens_per_second_per_gpu > 0 && cut->step.seconds < found->step.seconds;
+}
+
+/*
+ * Passes that leave out more, then less. One that the budget cuts short is the last, and replaces what is
+ * known only where it is better: layouts that it did not come to may be those known. Returns the number
+ * found.
+ */
+static size_t search_wider(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
+			   size_t room, p4d_search_counts *counts)
+{
+	static const double slacks[] = {BEST_SLACK, USUAL_SLACK, INFINITY};
+	const bool *cut = space->budget ? &space->budget->cut : &(const bool){false};
+	size_t pass = room > 1, count, more;
+	bool enough = search(request, space, slacks[pass], found, room, &count, counts);
+	struct {
+		p4d_search_counts counts;
+		p4d_candidate found[];
+	} *wider = enough || *cut ? NULL : malloc(sizeof(*wider) + room * sizeof(*found));
+
+	while (wider && !enough && !*cut && ++pass < sizeof(slacks) / sizeof(*slacks)) {
+		enough = search(request, space, slacks[pass], wider->found, room, &more,
+				counts ? &wider->counts : NULL);
+		if (*cut && count && (!more || !is_faster(wider->found, found)))
+			break;
+		memcpy(found, wider->found, more * sizeof(*found));
+		count = more;
+		if (counts)
+			*counts = wider->counts;
+	}
+	free(wider);
+	return count;
+}
+
 size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 		      size_t room, p4d_search_counts *counts)
 {
-	size_t count;
+	const bool cut = space->budget && space->budget->cut;
 
-	if ((room > 1 || !search(request, space, BEST_SLACK, found, room, &count, counts)) &&
-	    !search(request, space, USUAL_SLACK, found, room, &count, counts))
-		search(request, space, INFINITY, found, room, &count, counts);
+	if (cut)
+		space->budget->cut = false; /* by an earlier search */
+	const size_t count = search_wider(request, space, found, room, counts);
 	if (!count && counts && counts->considered && !counts->smallest.device_bytes)
 		find_smallest(request, space, counts);
+	if (cut)
+		space->budget->cut = true;
 	return count;
 }
 

@@ -446,6 +446,41 @@ static void ends_within_its_budget(void **state)
 	}
 }
 
+/* Where a budget ends the search early, what it had found before stays: nearly the fastest. */
+static void keeps_what_a_cut_pass_does_not_better(void **state)
+{
+	static const char *const models[] = {
+	    MODEL_70B "framework=p4d global-batch=",
+	    "model=llama3.1-405b layers=126 hidden=16384 ffn=53248 heads=128 kv-heads=8 head-dim=128 "
+	    "vocab=128256 norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off "
+	    "max-seq-len=131072 seq-len=8192 framework=p4d global-batch=",
+	};
+	static const struct {
+		unsigned model;
+		uint64_t nodes;
+		const char *batch;
+	} cases[] = {{0, 240, "1920"}, {0, 720, "5760"}, {1, 2520, "2520"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_search_budget budget = {.left = 2000000};
+		p4d_search_space space = space_of(cases[i].nodes, 8, "h100-80gb");
+		p4d_request r = {.gpu = ""};
+		p4d_candidate cut, best;
+		char flags[512];
+		snprintf(flags, sizeof(flags), "%s%s", models[cases[i].model], cases[i].batch);
+		set_all(&r, flags);
+		assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
+		space.budget = &budget;
+		assert_int_equal(p4d_search_run(&r, &space, &cut, 1, NULL), 1);
+		assert_true(budget.cut);
+		printf("%d nodes: %.3f s, best %.3f s\n", (int)cases[i].nodes, cut.step.seconds,
+		       best.step.seconds);
+		assert_true(cut.step.tokens_per_second_per_gpu > 0); /* timed */
+		assert_true(cut.step.seconds <= 1.03 * best.step.seconds);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,6 +494,7 @@ int main(void)
 	    cmocka_unit_test(smallest_world),
 	    cmocka_unit_test(prints_its_cost),
 	    cmocka_unit_test(ends_within_its_budget),
+	    cmocka_unit_test(keeps_what_a_cut_pass_does_not_better),
 	    cmocka_unit_test(proposes_nothing_that_cannot_gain),
 	};
 	if (p4d_gpus_load(&gpus, NULL, NULL) < 0)
