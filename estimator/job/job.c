@@ -463,25 +463,30 @@ static void place_ranks(const p4d_site *site, const p4d_job *job, p4d_geometry *
 	p4d_job__next_name(&at, out->partition, sizeof(out->partition));
 }
 
+static int place_once(placement *p, p4d_error *err)
+{
+	p->out->nodes = p->nodes;
+	if (p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, err) < 0 ||
+	    place_gpus(p, err) < 0)
+		return -1;
+	p->out->nodes = p->out->nodes ? p->out->nodes : fewest_nodes(p);
+	return 0;
+}
+
 /* Nodes, GPUs and their type. With more nodes than -w lists, the others may be any. */
 static int place(placement *p, p4d_error *err)
 {
 	const p4d_job *asked = p->job;
 	p4d_job any = *asked;
+	int rc = place_once(p, err);
 
-	for (;;) {
-		p->out->nodes = p->nodes;
-		if (p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, err) < 0 ||
-		    place_gpus(p, err) < 0)
-			return -1;
-		p->out->nodes = p->out->nodes ? p->out->nodes : fewest_nodes(p);
-		if (!any.nodelist || p->out->nodes <= p->listed)
-			break;
+	if (rc == 0 && any.nodelist && p->out->nodes > p->listed) {
 		any.nodelist = NULL;
 		p->job = &any;
+		rc = place_once(p, err);
+		p->job = asked; /* a refusal looks at it, too */
 	}
-	p->job = asked;
-	return p4d_job__gpu(p->site, asked, p->wants.type, &p->all, &p->lazy, p->out, err);
+	return rc < 0 ? -1 : p4d_job__gpu(p->site, asked, p->wants.type, &p->all, &p->lazy, p->out, err);
 }
 
 static uint32_t tasks_of_node(const placement *p)

@@ -604,6 +604,11 @@ static void gpu_of_the_nodes(void **state)
 static void gpu_unknown(void **state)
 {
 	(void)state;
+	/* only where more nodes than are listed may be any */
+	refused(mapped, (p4d_job){.gpus = "8", .partition = "odd,bare", .nodelist = "o1"}, P4D_E_GEOMETRY,
+		"8 GPUs do not fill nodes of 2 GPUs evenly, and the partitions of the job have different "
+		"nodes",
+		"--nodes=4 --gpus=8 --gpus-per-node=2");
 	refused(nothing, (p4d_job){.gres = "gpu:4", .partition = "nowhere"}, P4D_E_GPU_OF_PARTITION,
 		"no partition `nowhere` is known in this cluster",
 		"--partition=NAME, with a NAME that `sinfo -o \"%P %G\"` lists");
