@@ -195,15 +195,17 @@ char *p4d_hostlist__first(const char *list, uint32_t count)
 	p4d_text first = {.grows = true};
 	char last[HOST_MAX] = "";
 	uint32_t budget = 1 << 24;
+	bool complete = true;
 
 	for (uint32_t i = 0; i < count; i++) {
 		successor s = {.last = i ? last : NULL};
-		if (!visit_hosts(list, STEP, &budget, follow, &s) || !s.next[0])
+		complete = visit_hosts(list, STEP, &budget, follow, &s);
+		if (!complete || !s.next[0])
 			break;
 		memcpy(last, s.next, sizeof(last));
 		p4d_text_entry(&first, ",", "%s", last);
 	}
-	if (!first.truncated)
+	if (complete && !first.truncated)
 		return first.at;
 	free(first.at);
 	return NULL;

@@ -142,6 +142,8 @@ static void the_first(void **state)
 	}
 	assert_null(p4d_hostlist__first("h[1-9999999]", 2));
 	assert_null(p4d_hostlist__first("h[", 1));
+	/* some would be found in time */
+	assert_null(p4d_hostlist__first("n[1-2000]", 200));
 }
 
 int main(void)
