@@ -34,13 +34,18 @@ static int64_t shorter(const p4d_request *asked, const p4d_search_space *space)
 	return 0;
 }
 
-/* A partition with larger GPUs on which the job fits as it is; NULL: none. job: NULL: any number of GPUs. */
+/*
+ * A partition with larger GPUs on which the job fits as it is; NULL: none. job: NULL: any number of GPUs. One
+ * that names its nodes or has a reservation is bound to where these are.
+ */
 static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 					const p4d_search_space *space)
 {
 	const p4d_site_partition *partition;
 	unsigned tried = 0;
 
+	if (job && (job->nodelist || job->reservation))
+		return NULL;
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && tried < PARTITIONS; i++) {
 		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 		p4d_search_space other = *space;

@@ -74,6 +74,11 @@ exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
 says "without more GPUs: --partition=big (b200-180gb), " "LoRA or offloading" "p4d: fix: --nodes="
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
+# nodes that are named, and those of a reservation, are where they are
+for bound in --nodelist=n1 --reservation=course; do
+	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
+	says "without more GPUs: LoRA"
+done
 # of a long sequence a part fits
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=1 --p4d-model=llama3.2-1b --p4d-seq-len=131072 --wrap=true
 says "--p4d-seq-len="
