@@ -120,7 +120,7 @@ static void admit_cut(p4d_error *err)
 	p4d_fix(err, "%s", inner.fix);
 }
 
-/* More GPUs are seldom the cheapest way. */
+/* More GPUs are seldom the cheapest way. With the budget that their search has left. */
 static void admit_ways_out(guard *g, const p4d_request *asked, p4d_error *err)
 {
 	p4d_error inner = *err;
@@ -154,9 +154,11 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
 		return -1; /* no layout is on more than one */
 	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
+	const int grown =
+	    p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
+				&nodes, &gpus_per_node, &found);
 	admit_ways_out(g, asked, err);
-	if (p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
-				&nodes, &gpus_per_node, &found) < 0)
+	if (grown < 0)
 		return -1;
 	write_flags(asked, &found.request, flags, sizeof(flags));
 	p4d_job job = *g->job;

@@ -45,6 +45,12 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=8192 "
 
+/* Llama 3.1 405B, as numbers. */
+#define MODEL_LLAMA_405B \
+	"model=llama3.1-405b layers=126 hidden=16384 ffn=53248 heads=128 kv-heads=8 head-dim=128 " \
+	"vocab=128256 norm=rmsnorm " \
+	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=131072 "
+
 /* Of the cases of a long test every so-manieth is tried: `few` where these tests run a second time, compiled
  * in another way (P4D_TEST_FEW), all of them with P4D_TEST_ALL, `usual` else. */
 static inline size_t test_stride(size_t usual, size_t few)

@@ -89,6 +89,8 @@ static void refusals_have_a_fix_that_works(void **state)
 	    /* the split of the stages is said, too: p4d may choose none, or prefers what is safe */
 	    {ON("fixed", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
 	    {ON("careful", 1), MODEL_70B "layers=83 tp=8", P4D_E_NO_LAYOUT},
+	    /* takes nearly all of the budget */
+	    {ON("h100", 12), MODEL_LLAMA_405B "seq-len=131072 cp=1 global-batch=2048", P4D_E_NO_LAYOUT},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -451,9 +451,7 @@ static void keeps_what_a_cut_pass_does_not_better(void **state)
 {
 	static const char *const models[] = {
 	    MODEL_70B "framework=p4d global-batch=",
-	    "model=llama3.1-405b layers=126 hidden=16384 ffn=53248 heads=128 kv-heads=8 head-dim=128 "
-	    "vocab=128256 norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off "
-	    "max-seq-len=131072 seq-len=8192 framework=p4d global-batch=",
+	    MODEL_LLAMA_405B "seq-len=8192 framework=p4d global-batch=",
 	};
 	static const struct {
 		unsigned model;
