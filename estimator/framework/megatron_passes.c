@@ -63,7 +63,7 @@ static p4d_wide widest_ffn(const p4d_layout *l, const p4d_megatron_sizes *z)
 /*
  * What attention with context parallelism holds beside what it saves. All-gather, backward: keys and values
  * of all ranks, their gradients in two steps and reordered. Ring, forward: buffers for the keys and values of
- * all ranks, and the results of all steps.
+ * all ranks, and the results of all steps, which are whole on the last rank alone: it attends to all keys.
  */
 static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -71,7 +71,7 @@ static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 		return 0;
 	return (p4d_wide)z->tokens * (l->cp_comm == P4D_CP_ALL_GATHER
 					  ? 4 * z->A + 7 * l->cp * z->G
-					  : 2 * z->A + 4 * z->G + (l->cp - 1) * (z->A / 2 + 2 * z->G));
+					  : 2 * z->A + 4 * z->G + (l->cp - 1) * (z->A + 2 * z->G));
 }
 
 static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)

@@ -244,7 +244,8 @@ def measure(c, stage, show=False):
     ledger = LEDGER
     ledger.sites = show
     per_stage = c["tp"] * c["cp"] * c["dp"]
-    counted_gpu.world(stage * per_stage, per_stage * c["pp"])
+    # the last rank of a ring of keys and values holds most: it attends to all of them
+    counted_gpu.world(stage * per_stage + c["tp"] * (c["cp"] - 1), per_stage * c["pp"])
     parallel_state.initialize_model_parallel(
         c["tp"], c["pp"], c["vpp"] if c["vpp"] > 1 else None, context_parallel_size=c["cp"],
         create_gloo_process_groups=False)
