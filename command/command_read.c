@@ -25,7 +25,7 @@ enum { MEMORY = 4 << 20 };
 typedef struct reader_context {
 	p4d_read_files files;
 	p4d_sbatch sbatch;
-	char number[32];
+	char number[32], directory[PATH_MAX];
 } reader_context;
 
 /* Variables that Slurm sets from options of the job, as they were typed. */
@@ -38,7 +38,6 @@ static const struct {
     {"SLURM_NTASKS", P4D_SBATCH_NTASKS},
     {"SLURM_NPROCS", P4D_SBATCH_NTASKS},
     {"SLURM_NTASKS_PER_NODE", P4D_SBATCH_NTASKS_PER_NODE},
-    {"SLURM_TASKS_PER_NODE", P4D_SBATCH_NTASKS_PER_NODE},
     {"SLURM_GPUS_PER_NODE", P4D_SBATCH_GPUS_PER_NODE},
     {"SLURM_GPUS_ON_NODE", P4D_SBATCH_GPUS_PER_NODE},
     {"SLURM_GPUS", P4D_SBATCH_GPUS},
@@ -70,6 +69,8 @@ static const char *variable(void *context, const char *name)
 			return p4d_shell_later;
 		return of_job[i].field == P4D_SBATCH_PARTITION ? value : count_of(c, value);
 	}
+	if (!strcmp(name, "SLURM_SUBMIT_DIR"))
+		return getcwd(c->directory, sizeof(c->directory));
 	return !strncmp(name, "SLURM_", 6) ? p4d_shell_later : getenv(name);
 }
 
@@ -104,15 +105,19 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 /* The command that estimates what was read; "" for programs that p4d does not model. */
 static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
 {
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+,/:";
 	p4d_text text = p4d_text_in(buf, size);
 
-	if (!r->reader || !r->value[P4D_FRAMEWORK].file)
+	if (!r->reader || !r->value[P4D_FRAMEWORK].file || r->more_arguments)
 		return buf;
 	p4d_text_add(&text, "p4d estimate");
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
 		if (r->value[i].file) {
-			p4d_text_print(&text, " --%s=", p4d_request_option_info((p4d_option)i)->name);
-			p4d_text_escaped(&text, r->value[i].text);
+			if (strspn(r->value[i].text, plain) != strlen(r->value[i].text))
+				return buf[0] = '\0',
+				       buf; /* nothing that a shell would read otherwise is pasted */
+			p4d_text_print(&text, " --%s=%s", p4d_request_option_info((p4d_option)i)->name,
+				       r->value[i].text);
 		}
 	if (text.truncated)
 		buf[0] = '\0';
@@ -226,7 +231,7 @@ static int read_job(const char *path, char *const *arguments, bool json, p4d_err
 			p4d_sbatch_free(&context.sbatch);
 			context.sbatch = (p4d_sbatch){0};
 		}
-		const p4d_shell_host host = {&context, variable, file, NULL};
+		const p4d_shell_host host = {.context = &context, .variable = variable, .file = file};
 		const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
 		p4d_reader_read(reading, &host, &limits, path, text, length, (const char *const *)arguments,
 				getcwd(directory, sizeof(directory)));

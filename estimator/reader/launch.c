@@ -125,7 +125,7 @@ static bool is_switch(const launcher *l, const char *name)
 /* What torchrun and others were told about the job: option and value. */
 static void note(p4d_launch *launch, const char *name, p4d_value value)
 {
-	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes", "N"};
+	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes"};
 	static const char *const gpus[] = {"nproc_per_node", "num_gpus", "gpus_per_node"};
 	char plain[32];
 	size_t i = 0;

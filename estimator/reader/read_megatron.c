@@ -143,9 +143,13 @@ static void finish_recomputation(p4d_reading *r)
 		p4d_reader__put(r, P4D_RECOMPUTE, modules, "none");
 	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "mlp"))
 		p4d_reader__put(r, P4D_RECOMPUTE, modules, "mlp");
-	else if (p4d_reader__set(granularity))
+	else if (p4d_reader__set(granularity)) {
 		p4d_reader__unknown(r, "recompute", "--recompute-modules %.60s is not modelled",
 				    modules->text);
+		p4d_reader__forget(r, P4D_RECOMPUTE);
+	}
+	if (granularity->unknown || modules->unknown)
+		p4d_reader__forget(r, P4D_RECOMPUTE);
 }
 
 static void finish(p4d_reading *r)
@@ -172,7 +176,7 @@ static void finish(p4d_reading *r)
 		p4d_reader__put(r, P4D_BIAS, extra(r, QKV_BIAS), "qkv");
 	if (vocab)
 		p4d_reader__put(r, P4D_VOCAB, extra(r, TOKENIZER_VOCAB), "%" PRIu64, vocab);
-	else if (!p4d_reader__set(&r->value[P4D_VOCAB]))
+	else if (!extra(r, TOKENIZER_VOCAB)->unknown)
 		p4d_reader__unknown(r, "vocab", "it is the tokenizer's; --vocab-size is not given");
 	/* its own fusion, the default, keeps the softmax in fp32 as the unfused loss does */
 	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))

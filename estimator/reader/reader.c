@@ -73,6 +73,8 @@ void p4d_reader__put_default(p4d_reading *r, p4d_option option, const char *form
 {
 	va_list values;
 
+	if (r->value[option].unknown)
+		return;
 	va_start(values, format);
 	put(&r->value[option], &(p4d_read_value){.file = r->reader->framework}, format, values);
 	va_end(values);
@@ -119,14 +121,17 @@ static bool is_option(p4d_value word)
 	       !(word.at[1].c >= '0' && word.at[1].c <= '9') && word.at[1].c != '.';
 }
 
-static const p4d_reader *find_reader(const p4d_launch *launch)
+/* *named: by the program, not only by an argument that others may have, too. */
+static const p4d_reader *find_reader(const p4d_launch *launch, bool *named)
 {
+	*named = true;
 	if (!launch->count)
 		return NULL;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < 8 && readers[i]->programs[j]; j++)
 			if (is_named(launch->words[0], readers[i]->programs[j]))
 				return readers[i];
+	*named = false;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < 4 && readers[i]->arguments_alone[j]; j++)
 			for (size_t k = 1; k < launch->count; k++)
@@ -142,6 +147,17 @@ static void place_of(const p4d_shell *shell, p4d_value value, p4d_read_value *to
 
 	to->file = p4d_shell_file_name(shell, where.file);
 	to->line = where.line;
+}
+
+static p4d_read_value *slot(p4d_reading *r, int what)
+{
+	return what >= (int)P4D_OPTIONS ? &r->extra[what - (int)P4D_OPTIONS] : &r->value[what];
+}
+
+void p4d_reader__forget(p4d_reading *r, p4d_option option)
+{
+	r->value[option] = (p4d_read_value){.unknown = true};
+	r->by_default[option] = false;
 }
 
 static const char *name_of(int what, const char *argument)
@@ -165,6 +181,7 @@ static void take(p4d_reading *r, const p4d_shell *shell, const p4d_read_argument
 				    found.line);
 		return;
 	}
+	*slot(r, a->what) = (p4d_read_value){.unknown = true}; /* until it is read */
 	if (!a->value && p4d_value_unknown(value)) {
 		p4d_reader__unknown(r, name, "%s", p4d_shell_unknown(shell, p4d_value_unknown(value)));
 		return;
@@ -177,6 +194,10 @@ static void take(p4d_reading *r, const p4d_shell *shell, const p4d_read_argument
 		snprintf(found.text, sizeof(found.text), "%s", a->value);
 	else
 		p4d_value_text(value, found.text, sizeof(found.text));
+	if (value.length >= sizeof(found.text)) {
+		p4d_reader__unknown(r, name, "it has %u characters", value.length);
+		return;
+	}
 	if (a->words) {
 		const char *const *pair = a->words;
 		while (pair[0] && strcmp(pair[0], found.text))
@@ -189,10 +210,14 @@ static void take(p4d_reading *r, const p4d_shell *shell, const p4d_read_argument
 			return; /* says nothing */
 		snprintf(found.text, sizeof(found.text), "%s", pair[1]);
 	}
-	if (a->what >= (int)P4D_OPTIONS)
-		r->extra[a->what - (int)P4D_OPTIONS] = found;
-	else
-		p4d_reader__put(r, (p4d_option)a->what, &found, "%s", found.text);
+	*slot(r, a->what) = found;
+	if (a->what < (int)P4D_OPTIONS)
+		r->by_default[a->what] = false;
+}
+
+static bool is_unknown_word(p4d_value word)
+{
+	return word.length && word.at[0].unknown;
 }
 
 static void read_arguments(p4d_reading *r, p4d_shell *shell, const p4d_launch *launch)
@@ -201,9 +226,11 @@ static void read_arguments(p4d_reading *r, p4d_shell *shell, const p4d_launch *l
 		p4d_value word = launch->words[i], value = {0};
 		uint32_t equals = 0;
 		if (!is_option(word)) {
-			if (p4d_value_unknown(word) && word.length && word.at[0].unknown)
-				p4d_reader__unknown(r, "arguments", "%s",
-						    p4d_shell_unknown(shell, p4d_value_unknown(word)));
+			if (!is_unknown_word(word))
+				continue;
+			p4d_reader__unknown(r, "arguments", "%s",
+					    p4d_shell_unknown(shell, p4d_value_unknown(word)));
+			r->more_arguments = true;
 			continue;
 		}
 		while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
@@ -216,6 +243,14 @@ static void read_arguments(p4d_reading *r, p4d_shell *shell, const p4d_launch *l
 		for (const p4d_read_argument *a = r->reader->arguments; a->name; a++)
 			if (same_name(name, a->name)) {
 				take(r, shell, a, word, value);
+				if (!a->value && equals == word.length && i + 2 < launch->count &&
+				    !is_option(launch->words[i + 2]) &&
+				    !is_unknown_word(launch->words[i + 2]) && a->what >= 0) {
+					*slot(r, a->what) = (p4d_read_value){.unknown = true};
+					p4d_reader__unknown(r, name_of(a->what, a->name),
+							    "%s with several values is not modelled",
+							    a->name);
+				}
 				/* the value is not one of the words that nobody knows */
 				i += !a->value && equals == word.length && value.length;
 				break;
@@ -259,6 +294,13 @@ static void take_allocator(p4d_reading *r, p4d_shell *shell)
 	}
 }
 
+static void unread(void *context, const char *path)
+{
+	const reading_state *state = context;
+
+	p4d_reader__unknown(state->reading, "file", "%.120s cannot be read, nor what it sets", path);
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -272,20 +314,33 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		state->nodes = launch.nodes;
 	if (launch.gpus_per_node.length)
 		state->gpus_per_node = launch.gpus_per_node;
-	const p4d_reader *reader = launch.shell_text || launch.shell_script ? NULL : find_reader(&launch);
+	bool named = false;
+	char path[256];
+	const p4d_reader *reader =
+	    launch.shell_text || launch.shell_script ? NULL : find_reader(&launch, &named);
 	if (launch.shell_text) {
-		p4d_shell_text(shell, launch.words[0]);
+		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script) {
-		p4d_shell_script(shell, launch.words, launch.count, LEVELS);
-	} else if (reader && r->commands++ == 0) {
+		if (!p4d_shell_script(shell, launch.words, launch.count, LEVELS))
+			unread(context, p4d_value_text(launch.words[0], path, sizeof(path)));
+	} else if (reader && (r->commands++ == 0 || (named && !r->named))) {
 		p4d_read_value place;
+		memset(r->value, 0, sizeof(r->value));
+		memset(r->extra, 0, sizeof(r->extra));
+		memset(r->by_default, 0, sizeof(r->by_default));
+		r->more_arguments = !named;
+		r->named = named;
 		r->reader = reader;
 		r->certain = certain;
 		p4d_value_text(launch.words[0], r->program, sizeof(r->program));
 		place_of(shell, words[0], &place);
 		r->file = place.file;
 		r->line = place.line;
-		for (const p4d_read_default *d = reader->defaults; d && d->value; d++)
+		if (!named)
+			p4d_reader__unknown(
+			    r, "program", "%.100s is none that p4d knows; its arguments are like those of %s",
+			    r->program, reader->framework);
+		for (const p4d_read_default *d = named ? reader->defaults : NULL; d && d->value; d++)
 			p4d_reader__put_default(r, d->option, "%s", d->value);
 		take_launched(r, shell, P4D_NODES, state->nodes);
 		take_launched(r, shell, P4D_GPUS_PER_NODE, state->gpus_per_node);
@@ -317,7 +372,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_shell_host *host, const p4d
 		     const char *directory)
 {
 	reading_state state = {.reading = reading, .host = host};
-	const p4d_shell_host own = {&state, variable, file, run_command};
+	const p4d_shell_host own = {&state, variable, file, unread, run_command};
 
 	*reading = (p4d_reading){.reader = NULL};
 	reading->incomplete = p4d_shell_read(&own, limits, name, text, length, arguments, directory);

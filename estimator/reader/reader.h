@@ -17,9 +17,10 @@
 enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 9 };
 
 typedef struct p4d_read_value {
-	char text[128];   /* as p4d's option would be typed */
+	char text[256];   /* as p4d's option would be typed */
 	const char *file; /* or "$NAME", a variable of the environment; NULL: not read */
 	uint32_t line;    /* 0: none */
+	bool unknown;     /* it is given, but p4d cannot tell what */
 } p4d_read_value;
 
 typedef struct p4d_read_unknown {
@@ -35,6 +36,8 @@ typedef struct p4d_reading {
 	const char *file; /* of the command that starts it */
 	uint32_t line;
 	bool certain;           /* no test that p4d cannot decide is before it */
+	bool named;             /* by the program's name */
+	bool more_arguments;    /* some of its arguments are not known, so nor is what is left to defaults */
 	unsigned commands;      /* that start a training; the first is read */
 	const char *incomplete; /* why the script was not read to its end; NULL: it was */
 	p4d_read_value value[P4D_OPTIONS];

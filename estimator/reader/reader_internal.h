@@ -44,6 +44,8 @@ uint64_t p4d_reader__number(const p4d_read_value *value);
 /* An option that follows from another value, which was written in the same place. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
+/* An option that is given, but p4d cannot tell how. */
+void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 /* What the framework does if nothing is said. */
 void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

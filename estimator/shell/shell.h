@@ -40,6 +40,8 @@ typedef struct p4d_shell_host {
 	const char *(*variable)(void *context, const char *name);
 	/* The text of a file that the script reads, which stays until the run is over; NULL: it cannot be. */
 	const char *(*file)(void *context, const char *path, size_t *length);
+	/* A file of commands that cannot be read; what it sets is not known. NULL: nobody asks. */
+	void (*unread)(void *context, const char *path);
 	/* A command that is none of the shell's own. certain: no test that is not known decides about it. */
 	void (*command)(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain);
 } p4d_shell_host;
@@ -69,8 +71,8 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 /* Reads a script that a command runs: words[0] is its path, the others its arguments. False if it cannot be
  * read, or lies deeper than `levels` scripts. */
 bool p4d_shell_script(p4d_shell *shell, const p4d_value *words, size_t count, int levels);
-/* Reads a text that a command runs, as `bash -c` does. */
-void p4d_shell_text(p4d_shell *shell, p4d_value text);
+/* Reads a text that a command runs, as `bash -c` does: words[0]; the others are its $0, $1 ... */
+void p4d_shell_text(p4d_shell *shell, const p4d_value *words, size_t count);
 /* A file as the script would find it: one that it writes itself (*written), or one that is there (*text). */
 bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const char **text, size_t *length);
 /* The value of a variable, as the script or the environment sets it; false: not set. */

@@ -4,16 +4,37 @@
 
 #include "shell/shell_internal.h"
 
+void p4d_shell__declare(p4d_shell *sh, p4d_value builtin, p4d_shell_name name)
+{
+	p4d_shell_var *v = p4d_shell__own(sh, name);
+	const bool local = p4d_value_is(builtin, "local") || p4d_value_is(builtin, "declare") ||
+			   p4d_value_is(builtin, "typeset");
+
+	if (!v)
+		return;
+	p4d_shell_local *l = local && sh->in_function ? p4d_shell__take(sh, sizeof(*l)) : NULL;
+	if (l) {
+		*l = (p4d_shell_local){sh->local, v, *v};
+		sh->local = l;
+	}
+	v->exported = v->exported || p4d_value_is(builtin, "export");
+}
+
 static p4d_shell_status run_export(const p4d_shell_call *w)
 {
 	for (size_t i = 0; i < w->count; i++) {
 		p4d_shell_assignment a;
 		p4d_shell_source s = p4d_shell__source_of(w->sh, w->at[i], w->source);
 		const uint32_t line = w->at[i].length ? w->at[i].at[0].line : 0;
-		if (!p4d_shell__assignment(w->sh, &s, &a))
+		if (!p4d_shell__assignment(w->sh, &s, &a)) { /* a name alone */
+			p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
+			if (name.length && name.text[0] != '-')
+				p4d_shell__declare(w->sh, w->at[-1], name);
 			continue;
+		}
 		p4d_value value = {w->at[i].at + s.at, w->at[i].length - (uint32_t)s.at};
 		a.name = p4d_shell__name(w->sh, a.name.text, a.name.length);
+		p4d_shell__declare(w->sh, w->at[-1], a.name);
 		p4d_shell__assign(w->sh, w->mode, a.name, value, a.append, line);
 	}
 	return P4D_SHELL_TAKEN;
@@ -23,7 +44,7 @@ static p4d_shell_status run_unset(const p4d_shell_call *w)
 {
 	for (size_t i = 0; i < w->count; i++) {
 		p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
-		p4d_shell_var *v = w->mode == P4D_SHELL_RUN ? p4d_shell__find(w->sh, name, true) : NULL;
+		p4d_shell_var *v = w->mode == P4D_SHELL_RUN ? p4d_shell__own(w->sh, name) : NULL;
 		if (v) {
 			v->value = (p4d_shell_words){0};
 			v->set = false;
@@ -37,10 +58,16 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
 {
 	size_t i = 0;
 
-	while (i < w->count && !p4d_value_is(w->at[i], "--"))
-		i++;
-	if (i == w->count || w->mode != P4D_SHELL_RUN)
+	/* options, and what -o takes */
+	while (i < w->count && w->at[i].length && memchr("-+", w->at[i].at[0].c, 2) &&
+	       !w->at[i].at[0].unknown) {
+		if (p4d_value_is(w->at[i], "--") || p4d_value_is(w->at[i], "-"))
+			break;
+		i += p4d_value_is((p4d_value){w->at[i].at + w->at[i].length - 1, 1}, "o") ? 2 : 1;
+	}
+	if (i >= w->count || w->mode != P4D_SHELL_RUN)
 		return P4D_SHELL_TAKEN;
+	i -= !p4d_value_is(w->at[i], "--");
 	p4d_shell_words parameters = {0};
 	p4d_shell__add_word(w->sh, &parameters,
 			    w->sh->parameters.count ? w->sh->parameters.at[0] : (p4d_value){0});
@@ -70,7 +97,10 @@ static p4d_shell_status run_shift(const p4d_shell_call *w)
 
 static p4d_shell_status run_dot(const p4d_shell_call *w)
 {
-	p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false);
+	char path[256];
+
+	if (!p4d_shell__run_file(w->sh, w->at, w->count, w->mode, false) && w->count && w->sh->host->unread)
+		w->sh->host->unread(w->sh->host->context, p4d_value_text(w->at[0], path, sizeof(path)));
 	return P4D_SHELL_TAKEN;
 }
 
@@ -166,6 +196,14 @@ static p4d_shell_status run_read(const p4d_shell_call *w)
 	return P4D_SHELL_OPEN;
 }
 
+/* let */
+static p4d_shell_status run_let(const p4d_shell_call *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		p4d_shell__forget_assigned(w->sh, w->at[i], w->at[i].length ? w->at[i].at[0].line : 0);
+	return P4D_SHELL_OPEN;
+}
+
 static p4d_shell_status run_cat(const p4d_shell_call *w)
 {
 	if (w->mode == P4D_SHELL_RUN && w->redirection->has_input)
@@ -189,6 +227,8 @@ static p4d_shell_status run_echo(const p4d_shell_call *w)
 {
 	p4d_shell_build b = {0};
 
+	if (w->count > 1 && p4d_value_is(w->at[0], "-v"))
+		return run_read(w); /* printf -v NAME */
 	for (size_t i = 0; i < w->count && w->redirection->has_output; i++) {
 		if (i)
 			p4d_shell__add(w->sh, &b, (p4d_cell){.c = ' '});
@@ -212,6 +252,10 @@ static const p4d_shell_builtin builtins[] = {
     {"echo", run_echo, false},
     {"eval", run_eval, false},
     {"exit", run_exit, false},
+    {"getopts", run_read, false},
+    {"let", run_let, false},
+    {"mapfile", run_read, false},
+    {"readarray", run_read, false},
     {"export", run_export, true},
     {"false", run_false, false},
     {"local", run_export, true},

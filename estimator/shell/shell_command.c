@@ -196,6 +196,7 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 		if (f->name.length != wanted.length || memcmp(f->name.text, wanted.text, wanted.length))
 			continue;
 		p4d_shell_words before = sh->parameters;
+		p4d_shell_local *locals = sh->local;
 		p4d_shell_source body = f->body;
 		sh->parameters = (p4d_shell_words){0};
 		p4d_shell__add_word(sh, &sh->parameters, name);
@@ -204,10 +205,22 @@ static bool call_function(const p4d_shell_call *w, p4d_value name)
 		if (++sh->depth > P4D_SHELL_DEPTH)
 			p4d_shell__stop(sh, "its functions call each other too often to read");
 		const char bracket = p4d_shell__peek(&body, 0);
+		p4d_shell_scope scope;
 		if (bracket == '{' || bracket == '(')
 			p4d_shell__advance(sh, &body);
+		if (bracket == '(')
+			p4d_shell__enter(sh, &scope, false);
+		sh->in_function++;
 		p4d_shell__run(sh, &body, w->mode);
+		sh->in_function--;
+		if (bracket == '(')
+			p4d_shell__leave(sh, &scope);
 		sh->depth--;
+		for (; sh->local != locals; sh->local = sh->local->next) {
+			p4d_shell_var *next = sh->local->variable->next;
+			*sh->local->variable = sh->local->before;
+			sh->local->variable->next = next;
+		}
 		sh->parameters = before;
 		sh->returned = false;
 		return true;
@@ -246,6 +259,7 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	int prefixes = 0;
 	bool named = false, declares = false;
 
+	sh->mode = mode;
 	for (p4d_shell__blanks(sh, s); s->at < s->length && !sh->stopped; p4d_shell__blanks(sh, s)) {
 		p4d_shell_assignment a;
 		p4d_shell_build word = {0};
@@ -253,9 +267,11 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 			continue;
 		if ((!named || declares) && p4d_shell__assignment(sh, s, &a)) {
 			p4d_shell_var *v =
-			    live && !named && prefixes < PREFIXES ? p4d_shell__find(sh, a.name, true) : NULL;
+			    live && !named && prefixes < PREFIXES ? p4d_shell__own(sh, a.name) : NULL;
 			if (v)
 				before[prefixes++] = (prefix){v, *v};
+			if (declares && live)
+				p4d_shell__declare(sh, all.at[0], a.name);
 			assign(sh, s, mode, &a);
 			continue;
 		}
@@ -272,6 +288,9 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	}
 	if (!live || sh->stopped || !all.count)
 		return P4D_SHELL_TAKEN;
+	for (int i = 0; i < prefixes; i++)
+		before[i].variable->exported = true;
+	sh->mode = mode;
 	p4d_shell_status status = execute(sh, s, mode, &all, &r);
 	while (prefixes--) {
 		p4d_shell_var *next = before[prefixes].variable->next;

@@ -106,15 +106,27 @@ bool p4d_shell_script(p4d_shell *sh, const p4d_value *words, size_t count, int l
 {
 	if (sh->level >= levels)
 		return false;
+	const p4d_shell_mode mode = sh->mode;
+	p4d_shell_scope scope;
+	p4d_shell__enter(sh, &scope, true);
 	sh->level++;
-	bool read = p4d_shell__run_file(sh, words, count, P4D_SHELL_RUN, true);
+	bool read = p4d_shell__run_file(sh, words, count, mode, true);
 	sh->level--;
-	sh->exited = false;
+	p4d_shell__leave(sh, &scope);
+	sh->mode = mode;
 	return read;
 }
 
-void p4d_shell_text(p4d_shell *sh, p4d_value text)
+void p4d_shell_text(p4d_shell *sh, const p4d_value *words, size_t count)
 {
-	p4d_shell__all(sh, p4d_shell__source_of(sh, text, NULL), P4D_SHELL_RUN);
-	sh->exited = false;
+	const p4d_shell_mode mode = sh->mode;
+	p4d_shell_scope scope;
+
+	p4d_shell__enter(sh, &scope, true);
+	sh->parameters = (p4d_shell_words){0};
+	for (size_t i = 1; i < count; i++)
+		p4d_shell__add_word(sh, &sh->parameters, words[i]);
+	p4d_shell__all(sh, p4d_shell__source_of(sh, words[0], NULL), mode);
+	p4d_shell__leave(sh, &scope);
+	sh->mode = mode;
 }

@@ -8,6 +8,8 @@
  * a pair of quotes, so that "" is a word.
  */
 #define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
+/* c of what is not known because it is not set, for which bash has nothing. */
+#define P4D_CELL_UNSET 'u'
 #define P4D_CELL_HOLDER ((p4d_cell){.c = 0, .quoted = 1})
 
 /* How a command is read: not at all, because a test that is not known may decide for it, or as bash runs it.
@@ -53,8 +55,15 @@ typedef struct p4d_shell_var {
 	struct p4d_shell_var *next;
 	p4d_shell_name name;
 	p4d_shell_words value; /* one, or the elements of an array */
-	bool array, set;
+	uint32_t scope;        /* the subshell that set it */
+	bool array, set, exported;
 } p4d_shell_var;
+
+/* What a function gives back when it returns. */
+typedef struct p4d_shell_local {
+	struct p4d_shell_local *next;
+	p4d_shell_var *variable, before;
+} p4d_shell_local;
 
 typedef struct p4d_shell_function {
 	struct p4d_shell_function *next;
@@ -67,7 +76,18 @@ typedef struct p4d_shell_written {
 	p4d_value path, text;
 } p4d_shell_written;
 
-enum { P4D_SHELL_BUCKETS = 64, P4D_SHELL_DEPTH = 64, P4D_SHELL_ITERATIONS = 64 };
+/* What a subshell cannot change: variables are set in front of those of the shell around it. */
+enum { P4D_SHELL_BUCKETS = 64 };
+typedef struct p4d_shell_scope {
+	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
+	p4d_shell_function *function;
+	p4d_shell_local *local;
+	p4d_shell_words parameters;
+	uint32_t scope, process;
+	bool exited, returned, left_loop, broke_loop;
+} p4d_shell_scope;
+
+enum { P4D_SHELL_DEPTH = 64, P4D_SHELL_ITERATIONS = 64 };
 
 struct p4d_shell {
 	const p4d_shell_host *host;
@@ -80,13 +100,18 @@ struct p4d_shell {
 	bool left_loop;      /* by break or continue */
 	bool broke_loop;     /* by break */
 	int depth, level;    /* of recursion; of scripts that run scripts */
+	int in_function;
 	uint32_t files, unknowns;
 	const char *file[P4D_SHELL_FILES];
 	const char *unknown[P4D_SHELL_UNKNOWNS];
 	p4d_shell_words parameters; /* $0, $1 ... */
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
 	p4d_shell_function *function;
+	p4d_shell_local *local;
 	p4d_shell_written *written;
+	uint32_t scope, scopes; /* of subshells: this one's, and of all so far */
+	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
+	p4d_shell_mode mode;    /* of the command that is read */
 };
 
 /* shell_value.c: memory, values, variables. What needs memory that is not there stops the shell. */
@@ -111,6 +136,14 @@ uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...) __attribute__((
 p4d_value p4d_shell__value_of(p4d_shell *sh, const char *text, p4d_cell like);
 const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value);
 p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
+/* The same to be changed: of this subshell. */
+p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name);
+/* process: another bash, which has exported variables only, and no functions. */
+void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process);
+void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope);
+/* Variables that an arithmetic expression assigns are not known afterwards. */
+void p4d_shell__forget_assigned(p4d_shell *sh, p4d_value expression, uint32_t line);
+p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason);
 /* The variable of the script, or of the environment; NULL: not set. */
 p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
 void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
@@ -187,7 +220,9 @@ bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignm
 void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode);
 bool p4d_shell__over(const p4d_shell *sh);
 
-/* shell_builtin.c; NULL: none of them. */
+/* shell_builtin.c: `local` and `export`, before the assignment. */
+void p4d_shell__declare(p4d_shell *sh, p4d_value builtin, p4d_shell_name name);
+/* NULL: none of them. */
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name);
 
 /* shell_file.c: what the script writes, and reads as commands (false: it cannot be read). */

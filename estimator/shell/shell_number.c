@@ -104,6 +104,8 @@ static int64_t primary(expression *e)
 		if (look(e, 0) != ')')
 			return wrong(e);
 		e->at++;
+	} else if ((c == '-' || c == '+') && look(e, 1) == c) {
+		return wrong(e); /* it assigns */
 	} else if (c == '-' || c == '+' || c == '!') {
 		e->at++;
 		number = primary(e);
@@ -224,6 +226,42 @@ static int64_t ternary(expression *e)
 	int64_t no = ternary(e);
 	e->depth--;
 	return condition ? yes : no;
+}
+
+/* Whether a name that ends at `end` and began at `start` is assigned: = and its like, ++ and --. */
+static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
+{
+	char c[3] = {0};
+
+	while (start && text.at[start - 1].c == ' ')
+		start--;
+	if (start > 1 && text.at[start - 1].c == text.at[start - 2].c &&
+	    memchr("+-", text.at[start - 1].c, 2))
+		return true;
+	while (end < text.length && text.at[end].c == ' ')
+		end++;
+	for (uint32_t i = 0; i < 3 && end + i < text.length; i++)
+		c[i] = text.at[end + i].c;
+	return (c[0] == '=' && c[1] != '=') || (c[0] && memchr("+-*/%&|^", c[0], 8) && c[1] == '=') ||
+	       (c[0] == c[1] && (c[0] == '+' || c[0] == '-')) ||
+	       (c[0] == c[1] && (c[0] == '<' || c[0] == '>') && c[2] == '=');
+}
+
+void p4d_shell__forget_assigned(p4d_shell *sh, p4d_value text, uint32_t line)
+{
+	for (uint32_t i = 0; i < text.length && p4d_shell__work(sh, 1);) {
+		const uint32_t start = i;
+		while (i < text.length && (isalnum((unsigned char)text.at[i].c) || text.at[i].c == '_'))
+			i++;
+		p4d_value word = {text.at + start, i - start};
+		if (i == start)
+			i++;
+		else if (!isdigit((unsigned char)word.at[0].c) && is_assigned(text, start, i))
+			p4d_shell__assign(
+			    sh, sh->mode, p4d_shell__name_of(sh, word),
+			    p4d_shell__not_known(sh, p4d_shell__reason(sh, "arithmetic in line %u", line)),
+			    false, line);
+	}
 }
 
 bool p4d_shell__number(p4d_shell *sh, p4d_value text, int64_t *number, uint16_t *unknown)

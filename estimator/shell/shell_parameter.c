@@ -53,6 +53,10 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 		if (v && v->value.count) {
 			r.at = v->value.at;
 			r.count = 1;
+		} else if (name.length == 11 && !memcmp(name.text, "BASH_SOURCE", 11) &&
+			   sh->parameters.count) {
+			r.at = sh->parameters.at;
+			r.count = 1;
 		}
 	}
 	return r;
@@ -73,10 +77,11 @@ static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bo
 /* Not set here: the job's environment, or a file that p4d has not read, may still set it. */
 static void add_unset(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, p4d_shell_name name, bool quoted)
 {
-	add_unknown(
-	    sh, b, where,
-	    p4d_shell__reason(sh, "$%.*s is not set", (int)(name.length < 64 ? name.length : 64), name.text),
-	    quoted);
+	where.unknown =
+	    p4d_shell__reason(sh, "$%.*s is not set", (int)(name.length < 64 ? name.length : 64), name.text);
+	where.quoted = quoted;
+	where.c = P4D_CELL_UNSET;
+	p4d_shell__add(sh, b, where);
 }
 
 void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name, bool quoted)
@@ -155,6 +160,14 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 	return value;
 }
 
+static bool has_wildcards(p4d_value pattern)
+{
+	for (uint32_t i = 0; i < pattern.length; i++)
+		if (!pattern.at[i].quoted && memchr("*?[", pattern.at[i].c, 3))
+			return true;
+	return pattern.length && !pattern.at[0].quoted && memchr("#%", pattern.at[0].c, 2);
+}
+
 /* ${name/pattern/replacement}: of patterns without wildcards. */
 static void replace(p4d_shell *sh, p4d_shell_build *b, p4d_value value, p4d_value pattern, p4d_value by,
 		    bool all, bool quoted)
@@ -183,6 +196,8 @@ static bool subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
 	const p4d_shell_words values = v ? v->value : (p4d_shell_words){0};
 
+	if (!v && r->at && c == '0') /* BASH_SOURCE[0] */
+		return true;
 	if (c == '@' || c == '*') {
 		r->all = true;
 		r->joined = c == '*';
@@ -226,7 +241,7 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 			return;
 		}
 		if (c == '=')
-			p4d_shell__assign(sh, P4D_SHELL_RUN, r->name, word, false, s->line);
+			p4d_shell__assign(sh, sh->mode, r->name, word, false, s->line);
 		add_operand(sh, b, word, quoted);
 	} else if (strchr("-=?", c)) {
 		add_values(sh, b, r, quoted);
@@ -255,7 +270,12 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 		p4d_value pattern = operand(sh, s, middle, quoted, true);
 		if (middle.at < end.at)
 			middle.at++;
-		replace(sh, b, r->at[0], pattern, operand(sh, &middle, end, quoted, true), twice, quoted);
+		if (has_wildcards(pattern))
+			add_unknown(sh, b, where, p4d_shell__reason(sh, "an expansion (line %u)", where.line),
+				    quoted);
+		else
+			replace(sh, b, r->at[0], pattern, operand(sh, &middle, end, quoted, true), twice,
+				quoted);
 	} else if (c == '^' || c == ',') {
 		for (uint32_t i = 0; i < r->at[0].length; i++) {
 			p4d_cell cell = r->at[0].at[i];
@@ -306,11 +326,13 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 	}
 	reference r = look_up(sh, name);
 	bool known = true;
-	if (indirect && r.count == 1 && !p4d_value_unknown(r.at[0]) && r.at[0].length)
+	if (indirect && p4d_shell__peek(&inside, 0) == '[')
+		known = false; /* the subscripts of an array */
+	else if (indirect && r.count == 1 && !p4d_value_unknown(r.at[0]) && r.at[0].length)
 		r = look_up(sh, p4d_shell__name_of(sh, r.at[0]));
 	else if (indirect)
 		known = false;
-	if (p4d_shell__peek(&inside, 0) == '[')
+	if (!indirect && p4d_shell__peek(&inside, 0) == '[')
 		known = subscript(sh, &inside, &r);
 	if (!known) {
 		add_unknown(sh, b, where,

@@ -71,12 +71,23 @@ static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	return P4D_SHELL_TAKEN;
 }
 
-/* A body that is read several times stays where it is; `behind` is what follows it. */
 static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	take_word(sh, s, "do");
 	p4d_shell__run(sh, s, mode);
 	sh->left_loop = false;
+}
+
+/* Passes a body from its start, wherever it was left. */
+static void pass_body(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *body)
+{
+	const bool exited = sh->exited, returned = sh->returned;
+
+	sh->exited = sh->returned = sh->broke_loop = false;
+	*s = *body;
+	loop_body(sh, s, P4D_SHELL_SKIP);
+	sh->exited = exited;
+	sh->returned = returned;
 }
 
 static p4d_shell_status while_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until)
@@ -91,16 +102,7 @@ static p4d_shell_status while_command(p4d_shell *sh, p4d_shell_source *s, p4d_sh
 			body = P4D_SHELL_MAYBE;
 		loop_body(sh, s, body);
 		if (body != P4D_SHELL_RUN || sh->broke_loop || p4d_shell__over(sh)) {
-			if (sh->broke_loop || sh->exited ||
-			    sh->returned) { /* the rest of the body was not read */
-				p4d_shell_source rest = here;
-				bool exited = sh->exited, returned = sh->returned;
-				sh->exited = sh->returned = false;
-				loop_body(sh, &rest, P4D_SHELL_SKIP);
-				sh->exited = exited;
-				sh->returned = returned;
-				*s = rest;
-			}
+			pass_body(sh, s, &here);
 			break;
 		}
 		*s = start;
@@ -118,8 +120,16 @@ static p4d_shell_status for_command(p4d_shell *sh, p4d_shell_source *s, p4d_shel
 
 	p4d_shell__blanks(sh, s);
 	if (take_word(sh, s, "((")) { /* counts */
+		p4d_shell_source inside = *s;
 		p4d_shell__skip_nested(sh, s, '(', ')');
+		inside.length = s->at > inside.at ? s->at - 1 : s->at;
 		p4d_shell__skip_nested(sh, s, '(', ')');
+		if (mode != P4D_SHELL_SKIP) {
+			p4d_shell_build b = {0};
+			p4d_shell__quoted_until(sh, &inside, &b, '\0', false);
+			sh->mode = mode;
+			p4d_shell__forget_assigned(sh, p4d_shell__joined(sh, &b), line);
+		}
 		p4d_shell__blanks(sh, s);
 		if (p4d_shell__peek(s, 0) == ';')
 			p4d_shell__advance(sh, s);
@@ -156,25 +166,17 @@ static p4d_shell_status for_command(p4d_shell *sh, p4d_shell_source *s, p4d_shel
 		loop_body(sh, s, mode);
 	}
 	if (!known && name.length) {
-		p4d_cell cell = {.line = line, .file = s->file & 127u, .c = '?'};
-		if (mode != P4D_SHELL_SKIP) {
-			cell.unknown =
-			    p4d_shell__reason(sh, "$%.*s is that of a loop (line %u)",
-					      (int)(name.length < 64 ? name.length : 64), name.text, line);
-			p4d_cell *at = p4d_shell__take(sh, sizeof(*at));
-			if (at) {
-				*at = cell;
-				p4d_shell__assign(sh, P4D_SHELL_RUN, name, (p4d_value){at, 1}, false, line);
-			}
-		}
+		if (mode != P4D_SHELL_SKIP)
+			p4d_shell__assign(
+			    sh, P4D_SHELL_RUN, name,
+			    p4d_shell__not_known(sh,
+						 p4d_shell__reason(sh, "$%.*s is that of a loop (line %u)",
+								   (int)(name.length < 64 ? name.length : 64),
+								   name.text, line)),
+			    false, line);
 		loop_body(sh, s, mode == P4D_SHELL_RUN ? P4D_SHELL_MAYBE : mode);
-	} else if (!words.count || sh->broke_loop || sh->exited || sh->returned) {
-		bool exited = sh->exited, returned = sh->returned;
-		sh->exited = sh->returned = sh->broke_loop = false;
-		*s = body;
-		loop_body(sh, s, P4D_SHELL_SKIP);
-		sh->exited = exited;
-		sh->returned = returned;
+	} else {
+		pass_body(sh, s, &body);
 	}
 	take_word(sh, s, "done");
 	return P4D_SHELL_TAKEN;
@@ -284,22 +286,28 @@ static p4d_shell_status arithmetic_command(p4d_shell *sh, p4d_shell_source *s, p
 	p4d_value expression = p4d_shell__joined(sh, &b);
 	if (p4d_shell__number(sh, expression, &number, &unknown))
 		return number ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
-	p4d_shell_source text = p4d_shell__source_of(sh, expression, s);
-	while (text.at < text.length) {
-		size_t n = p4d_shell__name_length(&text, 0);
-		if (n)
-			p4d_shell__assign(sh, P4D_SHELL_MAYBE, (p4d_shell_name){text.text + text.at, n},
-					  p4d_shell__value_of(sh, "?", (p4d_cell){.line = line}), false,
-					  line);
-		text.at += n ? n : 1;
-	}
+	sh->mode = mode;
+	p4d_shell__forget_assigned(sh, expression, line);
 	return P4D_SHELL_OPEN;
 }
 
 static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, char close)
 {
-	p4d_shell_status status = p4d_shell__run(sh, s, mode);
+	const p4d_shell_source start = *s;
+	p4d_shell_scope scope;
+	const bool subshell = close == ')' && mode != P4D_SHELL_SKIP;
 
+	if (subshell)
+		p4d_shell__enter(sh, &scope, false);
+	p4d_shell_status status = p4d_shell__run(sh, s, mode);
+	if (subshell) {
+		const bool left = p4d_shell__over(sh);
+		p4d_shell__leave(sh, &scope);
+		if (left) { /* what was not read */
+			*s = start;
+			p4d_shell__run(sh, s, P4D_SHELL_SKIP);
+		}
+	}
 	if (p4d_shell__peek(s, 0) == close)
 		p4d_shell__advance(sh, s);
 	return status;
@@ -388,7 +396,7 @@ static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_m
 	for (;;) {
 		status = command(sh, s, mode);
 		p4d_shell__blanks(sh, s);
-		if (p4d_shell__peek(s, 0) != '|' || p4d_shell__peek(s, 1) == '|')
+		if (p4d_shell__peek(s, 0) != '|' || p4d_shell__peek(s, 1) == '|' || p4d_shell__over(sh))
 			break;
 		several = true;
 		p4d_shell__advance(sh, s);

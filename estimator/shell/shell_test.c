@@ -77,6 +77,11 @@ static bool is(const words *w, size_t ahead, const char *text)
 
 static const char *const numeric[] = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"};
 
+static bool is_unset(p4d_value value)
+{
+	return value.length == 1 && value.at[0].unknown && value.at[0].c == P4D_CELL_UNSET;
+}
+
 static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b)
 {
 	for (int i = 0; i < 6; i++) {
@@ -89,6 +94,10 @@ static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b
 		const bool result[] = {x == y, x != y, x<y, x <= y, x> y, x >= y};
 		return truth(result[i]);
 	}
+	if (is_unset(a))
+		a.length = 0;
+	if (is_unset(b))
+		b.length = 0;
 	const bool equal = p4d_value_is(op, "=") || p4d_value_is(op, "==");
 	if ((!equal && !p4d_value_is(op, "!=")) || p4d_value_unknown(a) || p4d_value_unknown(b))
 		return P4D_SHELL_OPEN;
@@ -101,12 +110,11 @@ static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b
 }
 
 /* Whether text is empty. What is not set is: whoever asks has a default for it. */
-static p4d_shell_status empty(words *w, p4d_value value)
+static p4d_shell_status empty(p4d_value value)
 {
 	if (!value.length)
 		return P4D_SHELL_TRUE;
-	if (value.length == 1 && value.at[0].unknown &&
-	    strstr(p4d_shell_unknown(w->sh, value.at[0].unknown), "is not set"))
+	if (is_unset(value))
 		return P4D_SHELL_TRUE;
 	for (uint32_t i = 0; i < value.length; i++)
 		if (!value.at[i].unknown)
@@ -141,8 +149,8 @@ static p4d_shell_status term(words *w)
 		   !is(w, 1, "-o") && !is(w, 1, ")")) {
 		if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-' &&
 		    (is(w, 2, "&&") || is(w, 2, "||") || is(w, 2, ")") || is(w, 2, "-a") || is(w, 2, "-o"))) {
-			status = is(w, 0, "-z")   ? empty(w, w->at[w->next + 1])
-				 : is(w, 0, "-n") ? opposite(empty(w, w->at[w->next + 1]))
+			status = is(w, 0, "-z")   ? empty(w->at[w->next + 1])
+				 : is(w, 0, "-n") ? opposite(empty(w->at[w->next + 1]))
 						  : P4D_SHELL_OPEN;
 			w->next += 2;
 		} else {
@@ -150,13 +158,13 @@ static p4d_shell_status term(words *w)
 			w->next += 3;
 		}
 	} else if (w->next + 1 < w->count && (is(w, 0, "-z") || is(w, 0, "-n"))) {
-		status = empty(w, w->at[w->next + 1]);
+		status = empty(w->at[w->next + 1]);
 		status = is(w, 0, "-z") ? status : opposite(status);
 		w->next += 2;
 	} else if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-') { /* about files */
 		w->next += w->next + 1 < w->count ? 2 : 1;
 	} else {
-		status = opposite(empty(w, w->at[w->next]));
+		status = opposite(empty(w->at[w->next]));
 		w->next++;
 	}
 	w->depth--;

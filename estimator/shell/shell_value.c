@@ -70,10 +70,12 @@ uint16_t p4d_shell__reason(p4d_shell *sh, const char *format, ...)
 	va_start(values, format);
 	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
+	if (!p4d_shell__work(sh, 16 + sh->unknowns / 4))
+		return P4D_SHELL_UNKNOWNS;
 	for (uint32_t i = 0; i < sh->unknowns; i++)
 		if (!strcmp(sh->unknown[i], text))
 			return (uint16_t)(i + 1);
-	if (sh->unknowns == P4D_SHELL_UNKNOWNS || !p4d_shell__work(sh, P4D_SHELL_UNKNOWNS))
+	if (sh->unknowns == P4D_SHELL_UNKNOWNS)
 		return P4D_SHELL_UNKNOWNS;
 	sh->unknown[sh->unknowns] = p4d_shell__copy(sh, text, strlen(text));
 	return (uint16_t)++sh->unknowns;
@@ -263,9 +265,74 @@ p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create)
 	p4d_shell_var *v = create ? p4d_shell__take(sh, sizeof(*v)) : NULL;
 	if (!v)
 		return NULL;
-	*v = (p4d_shell_var){.next = *bucket, .name = p4d_shell__name(sh, name.text, name.length)};
+	*v = (p4d_shell_var){
+	    .next = *bucket, .name = p4d_shell__name(sh, name.text, name.length), .scope = sh->scope};
 	*bucket = v;
 	return v;
+}
+
+p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
+{
+	p4d_shell_var *v = p4d_shell__find(sh, name, true);
+
+	if (!v || v->scope == sh->scope)
+		return v;
+	uint32_t hash = 0;
+	for (size_t i = 0; i < name.length; i++)
+		hash = hash * 31 + (unsigned char)name.text[i];
+	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
+	p4d_shell_var *own = p4d_shell__take(sh, sizeof(*own));
+	if (!own)
+		return NULL;
+	*own = *v;
+	own->scope = sh->scope;
+	own->next = *bucket;
+	if (v->scope < sh->process && !v->exported)
+		own->set = own->array = false;
+	own->value.room = own->value.count; /* what is added goes elsewhere */
+	*bucket = own;
+	return own;
+}
+
+void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process)
+{
+	memcpy(scope->variable, sh->variable, sizeof(scope->variable));
+	scope->function = sh->function;
+	scope->local = sh->local;
+	scope->parameters = sh->parameters;
+	scope->scope = sh->scope;
+	scope->process = sh->process;
+	scope->exited = sh->exited;
+	scope->returned = sh->returned;
+	scope->left_loop = sh->left_loop;
+	scope->broke_loop = sh->broke_loop;
+	sh->scope = ++sh->scopes;
+	if (!process)
+		return;
+	sh->process = sh->scope;
+	sh->function = NULL;
+}
+
+void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope)
+{
+	memcpy(sh->variable, scope->variable, sizeof(scope->variable));
+	sh->function = scope->function;
+	sh->local = scope->local;
+	sh->parameters = scope->parameters;
+	sh->scope = scope->scope;
+	sh->process = scope->process;
+	sh->exited = scope->exited;
+	sh->returned = scope->returned;
+	sh->left_loop = scope->left_loop;
+	sh->broke_loop = scope->broke_loop;
+}
+
+p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason)
+{
+	p4d_shell_build b = {0};
+
+	p4d_shell__add(sh, &b, (p4d_cell){.unknown = reason, .c = '?'});
+	return (p4d_value){b.at, b.length};
 }
 
 static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
@@ -281,11 +348,14 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 {
 	p4d_shell_var *v = p4d_shell__find(sh, name, true);
 
+	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
+		return NULL;          /* of the bash around this one */
 	if (!v || v->set || v->array) /* an array that was unset, or is empty */
 		return v && v->set ? v : NULL;
 	const char *text = sh->host->variable ? sh->host->variable(sh->host->context, v->name.text) : NULL;
 	if (!text)
 		return NULL;
+	v->exported = true;
 	if (text != p4d_shell_later) {
 		p4d_cell where = {.file = p4d_shell__place(sh, "$%.64s", v->name.text) & 127u};
 		set_one(sh, v, p4d_shell__value_of(sh, text, where));
@@ -332,7 +402,7 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 	if (mode == P4D_SHELL_SKIP)
 		return;
 	p4d_shell_var *known = p4d_shell__lookup(sh, name);
-	p4d_shell_var *v = p4d_shell__find(sh, name, true);
+	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
 	p4d_value before = known && known->value.count ? known->value.at[0] : (p4d_value){0};
@@ -344,10 +414,15 @@ void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, 
 	}
 	if (mode == P4D_SHELL_MAYBE && !(known && p4d_shell__equal(before, value)))
 		value = perhaps(sh, name, before, value, line);
-	if (v->array && v->value.count)
-		v->value.at[0] = value;
-	else
+	if (!v->array || v->value.count < 2) {
 		set_one(sh, v, value);
+		return;
+	}
+	p4d_shell_words elements = {0}; /* the first of an array */
+	p4d_shell__add_word(sh, &elements, value);
+	for (uint32_t i = 1; i < v->value.count; i++)
+		p4d_shell__add_word(sh, &elements, v->value.at[i]);
+	v->value = elements;
 }
 
 void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
@@ -356,11 +431,11 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 	if (mode == P4D_SHELL_SKIP)
 		return;
 	p4d_shell_var *known = append ? p4d_shell__lookup(sh, name) : NULL;
-	p4d_shell_var *v = p4d_shell__find(sh, name, true);
+	p4d_shell_var *v = p4d_shell__own(sh, name);
 	if (!v)
 		return;
-	if (!known || mode == P4D_SHELL_MAYBE)
-		v->value = known ? v->value : (p4d_shell_words){0};
+	if (!known)
+		v->value = (p4d_shell_words){0};
 	v->array = v->set = true;
 	if (mode == P4D_SHELL_MAYBE) {
 		p4d_shell__add_word(sh, &v->value, perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, line));

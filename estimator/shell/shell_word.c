@@ -107,26 +107,50 @@ static void skip_single(p4d_shell *sh, p4d_shell_source *s)
 	p4d_shell__advance(sh, s);
 }
 
-/* Without recursion, since nothing is deep for whoever only counts: quotes hide brackets. */
+/*
+ * Quotes hide brackets, and within quotes $( and ${ open further ones. Comments hide both. The stack has what
+ * closes what is open.
+ */
 void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close)
 {
-	bool quoted = false;
+	char stack[P4D_SHELL_DEPTH];
+	size_t depth = 0;
+	char before = ' ';
 
-	for (size_t depth = 1; !at_end(s) && !sh->stopped;) {
-		char c = p4d_shell__peek(s, 0);
-		if (c == '\\') {
-			p4d_shell__advance(sh, s);
-		} else if (c == '"') {
-			quoted = !quoted;
-		} else if (c == '\'' && !quoted) {
-			skip_single(sh, s);
-			continue;
-		} else if (c == open) {
-			depth++;
-		} else if (c == close && --depth == 0) {
-			p4d_shell__advance(sh, s);
+	stack[depth++] = close;
+	while (!at_end(s) && !sh->stopped) {
+		const char c = p4d_shell__peek(s, 0), next = p4d_shell__peek(s, 1),
+			   closing = stack[depth - 1];
+		if (depth == P4D_SHELL_DEPTH) {
+			p4d_shell__stop(sh, "it is nested too deep to read");
 			return;
 		}
+		if (c == '\\') {
+			p4d_shell__advance(sh, s);
+		} else if (c == closing) {
+			if (--depth == 0) {
+				p4d_shell__advance(sh, s);
+				return;
+			}
+		} else if (c == '$' && (next == '(' || next == '{')) {
+			stack[depth++] = next == '(' ? ')' : '}';
+			p4d_shell__advance(sh, s);
+		} else if (closing == '"') {
+			/* nothing else opens here */
+		} else if (c == '"') {
+			stack[depth++] = '"';
+		} else if (c == '\'') {
+			skip_single(sh, s);
+			before = c;
+			continue;
+		} else if (c == '#' && closing == ')' && strchr(" \t\n;", before)) {
+			while (!at_end(s) && p4d_shell__peek(s, 0) != '\n')
+				p4d_shell__advance(sh, s);
+			continue;
+		} else if ((c == open && open != '"') || (closing == ')' && c == '(')) {
+			stack[depth++] = c == open ? close : ')';
+		}
+		before = c;
 		p4d_shell__advance(sh, s);
 	}
 }
@@ -157,8 +181,13 @@ static bool output_of(p4d_shell *sh, p4d_shell_words words, p4d_shell_build *b, 
 		return false;
 	const p4d_value *w = words.at;
 	if (p4d_value_is(w[0], "echo") || (p4d_value_is(w[0], "printf") && words.count == 2)) {
-		for (uint32_t i = 1; i < words.count; i++) {
-			if (i > 1)
+		for (uint32_t i = 1; i < words.count; i++)
+			for (uint32_t j = 0; j < w[i].length; j++)
+				if (w[i].at[j].c == '\\' || (w[i].at[j].c == '%' && w[0].at[0].c == 'p') ||
+				    (w[i].at[0].c == '-' && i == 1 && !p4d_value_is(w[i], "-n")))
+					return false;
+		for (uint32_t i = words.count > 1 && p4d_value_is(w[1], "-n") ? 2 : 1; i < words.count; i++) {
+			if (b->length && i > 1)
 				p4d_shell__add(sh, b, (p4d_cell){.c = ' ', .quoted = quoted});
 			p4d_shell__add_value(sh, b, w[i], quoted);
 		}
@@ -173,7 +202,7 @@ static bool output_of(p4d_shell *sh, p4d_shell_words words, p4d_shell_build *b, 
 	}
 	const bool directory = p4d_value_is(w[0], "dirname"), last = p4d_value_is(w[0], "basename");
 	if ((directory || last || p4d_value_is(w[0], "realpath") || p4d_value_is(w[0], "readlink")) &&
-	    words.count >= 2 && !p4d_value_unknown(w[words.count - 1])) {
+	    words.count >= 2 && !(last && words.count > 2) && !p4d_value_unknown(w[words.count - 1])) {
 		p4d_value path = w[words.count - 1];
 		uint32_t cut = path.length;
 		while (cut && path.at[cut - 1].c != '/')
@@ -220,6 +249,14 @@ static void substitute(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *
 		p4d_shell__stop(sh, "it is nested too deep to read");
 	for (p4d_shell__blanks(sh, &s); !at_end(&s) && !p4d_shell__over(sh); p4d_shell__blanks(sh, &s)) {
 		p4d_shell_build word = {0};
+		if (p4d_shell__peek(&s, 0) == '&' && p4d_shell__peek(&s, 1) == '>')
+			p4d_shell__advance(sh, &s);
+		if (p4d_shell__peek(&s, 0) == '>') { /* where errors go */
+			while (p4d_shell__peek(&s, 0) && strchr(">& \t", p4d_shell__peek(&s, 0)))
+				p4d_shell__advance(sh, &s);
+			p4d_shell__word(sh, &s, NULL);
+			continue;
+		}
 		if (p4d_shell__ends_word(p4d_shell__peek(&s, 0))) {
 			/* `cd DIR && pwd` is the directory */
 			simple = words.count == 2 && p4d_value_is(words.at[0], "cd") &&
@@ -259,7 +296,9 @@ static void arithmetic(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *
 	char digits[24];
 
 	p4d_shell__quoted_until(sh, &inside, &expression, '\0', false);
-	if (!p4d_shell__number(sh, p4d_shell__joined(sh, &expression), &number, &unknown)) {
+	const p4d_value text = p4d_shell__joined(sh, &expression);
+	if (!p4d_shell__number(sh, text, &number, &unknown)) {
+		p4d_shell__forget_assigned(sh, text, where.line);
 		not_known(sh, b, where, unknown, quoted);
 		return;
 	}
@@ -377,15 +416,33 @@ static void double_quotes(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 {
 	p4d_shell__advance(sh, s);
 	/* "${A[@]}" of an empty array is no word at all */
-	const bool list =
-	    (p4d_shell__peek(s, 0) == '$' && p4d_shell__peek(s, 1) == '@') ||
-	    (s->length - s->at > 5 && p4d_shell__peek(s, 0) == '$' && p4d_shell__peek(s, 1) == '{' &&
-	     memchr(s->text + s->at, '@', s->length - s->at < 64 ? s->length - s->at : 64));
+	const char *text = s->text + s->at;
+	const size_t left = s->at < s->length ? s->length - s->at : 0;
+	size_t n = left > 2 && text[0] == '$' && text[1] == '{' ? 2 + p4d_shell__name_length(s, 2) : 0;
+	const bool list = (left > 2 && !memcmp(text, "$@\"", 3)) ||
+			  (left > 4 && !memcmp(text, "${@}\"", 5)) ||
+			  (n > 2 && left > n + 4 && !memcmp(text + n, "[@]}\"", 5));
 	const uint32_t before = b ? b->length : 0;
 	p4d_shell__quoted_until(sh, s, b, '"', true);
 	p4d_shell__advance(sh, s);
 	if (b && (!list || b->length > before))
 		p4d_shell__add(sh, b, P4D_CELL_HOLDER);
+}
+
+/* Whether {a,b} or {1..4} stands here, which are several words. */
+static bool braces(p4d_shell *sh, const p4d_shell_source *s)
+{
+	bool several = false;
+
+	for (size_t i = 1; i < 256 && p4d_shell__work(sh, 1); i++) {
+		char c = p4d_shell__peek(s, i);
+		if (p4d_shell__ends_word(c) || memchr("\"'`", c, 3))
+			return false;
+		if (c == '}')
+			return several;
+		several = several || c == ',' || (c == '.' && p4d_shell__peek(s, i + 1) == '.');
+	}
+	return false;
 }
 
 void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
@@ -427,10 +484,20 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 		} else if (c == '$' && next == '"') {
 			p4d_shell__advance(sh, s);
 			double_quotes(sh, s, b);
+		} else if (c == '$' && next == '[') { /* arithmetic of old */
+			p4d_cell where = p4d_shell__cell(s, false);
+			nested(sh, s, 2, '[', ']');
+			not_known(sh, b, where, b ? p4d_shell__reason(sh, "$[...] (line %u)", where.line) : 0,
+				  false);
 		} else if (c == '$') {
 			p4d_shell__expand(sh, s, b, false);
 		} else if (c == '`') {
 			backticks(sh, s, b, false);
+		} else if (c == '{' && braces(sh, s)) {
+			p4d_cell where = p4d_shell__cell(s, false);
+			nested(sh, s, 1, '{', '}');
+			not_known(sh, b, where, b ? p4d_shell__reason(sh, "braces (line %u)", where.line) : 0,
+				  false);
 		} else {
 			take(sh, s, b, false);
 		}

@@ -41,6 +41,19 @@ prints '"why":"output of nvidia-smi"'
 exits 0 p4d read unknown.sh --json
 prints '"layers":'
 
+# What is given but not known is no default, and nothing is pasted that a shell would read otherwise.
+exits 0 p4d read unknown.sh
+case $out in *"  tp       "*"Not known"* | *"p4d estimate"*) fail "tp is given, though not known" ;; esac
+echo "torchrun pretrain_gpt.py --seq-length '8192; touch ran' --num-layers 4" >quote.sh
+exits 0 p4d read quote.sh
+case $out in *"p4d estimate"*) fail "a command of the script is offered to be pasted" ;; esac
+echo 'python convert.py --tensor-model-parallel-size 1; torchrun pretrain_gpt.py --tensor-model-parallel-size 8' >two.sh
+exits 0 p4d read two.sh
+prints "tp                   8 "
+echo 'torchrun train_t5.py --tensor-model-parallel-size 8' >other.sh
+exits 0 p4d read other.sh
+prints "train_t5.py is none that p4d knows" "tp                   8 "
+
 # Hostile scripts end in an answer, and nothing of a script is run.
 printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran)\n' >run.sh
 exits 0 p4d read run.sh

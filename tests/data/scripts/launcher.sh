@@ -2,7 +2,7 @@
 #SBATCH --nodes=1
 #SBATCH --gpus-per-node=4
 source ./cluster.env
-export TP
+export TP MICRO
 cat > node.sh <<EOF
 #!/bin/bash
 export RANK=\$SLURM_PROCID

@@ -46,7 +46,7 @@ static const char *run_within(trace *t, const char *script, uint64_t work, const
 {
 	static _Alignas(16) char memory[1 << 20];
 	static const char *const arguments[] = {"one", "two words", NULL};
-	const p4d_shell_host host = {t, variable, file, command};
+	const p4d_shell_host host = {t, variable, file, NULL, command};
 	const p4d_shell_limits limits = {memory, sizeof(memory), work};
 
 	t->text = p4d_text_in(t->buf, sizeof(t->buf));
@@ -118,6 +118,32 @@ static void control(void **state)
 	means("unset HOME; run ${HOME:-x}", "<run><x>;");
 }
 
+/* What is set where it does not last, or in a way that is not followed. */
+static void scopes(void **state)
+{
+	(void)state;
+	means("A=2; f() { local A=8 B; }; f; run $A $B", "<run><2><?>;");
+	means("A=2; f() { A=8; }; f; run $A", "<run><8>;");
+	means("A=2; (A=8; exit 1); run $A; g() (A=9; return); g; run $A", "<run><2>;<run><2>;");
+	means("X=0; for s in skip; do [ $s = skip ] && continue; X=7; done; run $X", "<run><0>;");
+	means("for s in a b c; do if [ $s = b ]; then continue; fi; run $s; done; run e",
+	      "<run><a>;<run><c>;<run><e>;");
+	means("A=2; let A=A*4; run $A; B=2; printf -v B %d 8; run $B; ((++C)); run $C",
+	      "<run><?>;<run><?>;<run><?>;");
+	means("i=3; x $((i++)); run $i; for ((n=0; n<3; n++)); do run $n; done",
+	      "<x><?>;<run><?>;?<run><?>;");
+	means("A=(1); mapfile -t A <f; run ${A[0]}", "<run><?>;");
+	means("set 8 4; run $1 $#; set -e; run $1; set -- a; run $1", "<run><8><2>;<run><8>;<run><a>;");
+	means("if x; then : ${T:=8}; else : ${T:=2}; fi; run $T", "<x>;<run><?>;");
+	means("N=a-tp8; run ${N//[!0-9]/} ${N/%8/x} $(basename /m/24.json .json)", "<run><?><?><?>;");
+	means("run $(echo -n 64) $(echo -e 'a\tb') {1..3} x{a,b} $[1+2] {} {a}",
+	      "<run><64><?><?><x?><?><{}><{a}>;");
+	means("X=; f() { run $2; }; f \"${X}\" 4 \"$@\"", "<run><4>;");
+	means("C=$(\n# isn't (\necho a)\nrun $C \"$(echo \"b)\" c)\"", "<run><?><b) c>;");
+	means("[ \"$NO\" == debug ] && run a || run b", "<run><b>;");
+	means("D=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd); run $D", "<run><.>;");
+}
+
 static void files(void **state)
 {
 	(void)state;
@@ -157,8 +183,8 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(words), cmocka_unit_test(expansions), cmocka_unit_test(control),
-	    cmocka_unit_test(files), cmocka_unit_test(bounds),
+	    cmocka_unit_test(words),  cmocka_unit_test(expansions), cmocka_unit_test(control),
+	    cmocka_unit_test(scopes), cmocka_unit_test(files),      cmocka_unit_test(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
