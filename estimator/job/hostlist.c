@@ -9,7 +9,7 @@
 #include "base/text.h"
 
 /* STEP: what writing a part of a name costs, in characters that are read. */
-enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, STEP = 16 };
+enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, MOST_CHARACTERS = 1 << 18, STEP = 16 };
 
 /* Returns false to stop. */
 typedef bool (*visitor)(const char *host, void *context);
@@ -165,6 +165,8 @@ uint32_t p4d_hostlist__count(const char *list)
 {
 	uint64_t count = 0;
 
+	if (strnlen(list, MOST_CHARACTERS + 1) > MOST_CHARACTERS)
+		return 0;
 	for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
 		end = entry_end(at);
 		const uint64_t hosts = end > at ? hosts_of(at, end) : 1;

@@ -5,29 +5,23 @@
 #include <stddef.h>
 #include <string.h>
 
-/*
- * Slurm's own limits, except for node lists, of which it takes any: folded, those of three thousand scattered
- * nodes are shorter than that.
- */
-enum { MOST_TEXT = 1024, MOST_NODE_LIST = 16 * 1024, MOST_PARTITIONS = 128 };
+/* Slurm's own limits. Of node lists it takes any, and so does p4d: see P4D_HOSTLIST_BUDGET. */
+enum { MOST_TEXT = 1024, MOST_PARTITIONS = 128 };
 
 static const struct limit {
 	const char *option;
 	size_t field;
-	size_t characters;
 } limits[] = {
-    {"--partition", offsetof(p4d_job, partition), MOST_TEXT},
-    {"--qos", offsetof(p4d_job, qos), MOST_TEXT},
-    {"--account", offsetof(p4d_job, account), MOST_TEXT},
-    {"--reservation", offsetof(p4d_job, reservation), MOST_TEXT},
-    {"--constraint", offsetof(p4d_job, constraint), MOST_TEXT},
-    {"--gres", offsetof(p4d_job, gres), MOST_TEXT},
-    {"--gpus", offsetof(p4d_job, gpus), MOST_TEXT},
-    {"--gpus-per-task", offsetof(p4d_job, gpus_per_task), MOST_TEXT},
-    {"--gpus-per-socket", offsetof(p4d_job, gpus_per_socket), MOST_TEXT},
-    {"--nodelist", offsetof(p4d_job, nodelist), MOST_NODE_LIST},
-    {"--exclude", offsetof(p4d_job, exclude), MOST_NODE_LIST},
-    {"--clusters", offsetof(p4d_job, clusters), MOST_TEXT},
+    {"--partition", offsetof(p4d_job, partition)},
+    {"--qos", offsetof(p4d_job, qos)},
+    {"--account", offsetof(p4d_job, account)},
+    {"--reservation", offsetof(p4d_job, reservation)},
+    {"--constraint", offsetof(p4d_job, constraint)},
+    {"--gres", offsetof(p4d_job, gres)},
+    {"--gpus", offsetof(p4d_job, gpus)},
+    {"--gpus-per-task", offsetof(p4d_job, gpus_per_task)},
+    {"--gpus-per-socket", offsetof(p4d_job, gpus_per_socket)},
+    {"--clusters", offsetof(p4d_job, clusters)},
 };
 
 static int check_partitions(const char *list, p4d_error *err)
@@ -48,12 +42,11 @@ int p4d_job_check_limits(const p4d_job *job, p4d_error *err)
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		const struct limit *limit = &limits[i];
 		const char *text = *(const char *const *)((const char *)job + limit->field);
-		if (!text || strnlen(text, limit->characters + 1) <= limit->characters)
+		if (!text || strnlen(text, MOST_TEXT + 1) <= MOST_TEXT)
 			continue;
-		p4d_fail(err, P4D_E_VALUE, "%s has more than %zu characters, and is not read", limit->option,
-			 limit->characters);
-		return p4d_fix(err, "%s=%s", limit->option,
-			       limit->characters == MOST_NODE_LIST ? "NODE[FIRST-LAST]" : "NAME");
+		p4d_fail(err, P4D_E_VALUE, "%s has more than %d characters, and is not read", limit->option,
+			 MOST_TEXT);
+		return p4d_fix(err, "%s=NAME", limit->option);
 	}
 	return check_partitions(job->partition, err);
 }

@@ -431,9 +431,33 @@ static void texts_that_are_not_read(void **state)
 	}
 }
 
+/* No policy depends on it, so a job of whatever nodes is judged like any other. */
+static void node_lists_that_are_not_read(void **state)
+{
+	static char nodes[300 * 1024];
+	static p4d_verdict v;
+	p4d_site *site = load("mode = off\npartition other { mode = enforce require_plan = true }");
+	p4d_job job = ON("h100", 1);
+
+	memset(nodes, ',', sizeof(nodes) - 1);
+	memcpy(nodes, "n1", 2);
+	for (int i = 0; i < 2; i++) {
+		job.nodelist = i ? nodes : NULL;
+		job.exclude = i ? NULL : nodes;
+		expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+		p4d_guard_verify(*state, &job, NULL, NULL, NULL, NULL, &v);
+		assert_int_equal(v.messages, 0);
+		p4d_guard_verify(site, &job, NULL, NULL, NULL, NULL, &v);
+		assert_int_equal(v.messages, 0);
+		assert_false(v.would_reject);
+	}
+	p4d_site_free(site);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(node_lists_that_are_not_read),
 	    cmocka_unit_test(texts_that_are_not_read),
 	    cmocka_unit_test(degrees_that_divide_nothing_are_named),
 	    cmocka_unit_test(complete_flags_pass_silently),

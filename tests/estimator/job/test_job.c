@@ -693,19 +693,16 @@ static void too_many_kinds(void **state)
 /* Of a text longer than Slurm takes nothing is read, not even where a part of it would do. */
 static void longer_than_slurm_takes(void **state)
 {
-	enum { LONG = 1024, NODES = 16 * 1024 };
-	static char text[NODES + 2];
+	enum { LONG = 1024 };
+	static char text[LONG + 2];
 	p4d_job job = {.gres = "gpu:4", .partition = "h"};
 	const struct {
 		const char **field;
-		size_t most;
 		const char *begin;
 		char more;
 	} cases[] = {
-	    {&job.partition, LONG, "h", ','},  {&job.qos, LONG, "", 'q'},
-	    {&job.account, LONG, "", 'a'},     {&job.reservation, LONG, "", 'r'},
-	    {&job.constraint, LONG, "x", ' '}, {&job.gres, LONG, "gpu:4", ','},
-	    {&job.nodelist, NODES, "h1", ','}, {&job.exclude, NODES, "h1", ','},
+	    {&job.partition, "h", ','},  {&job.qos, "", 'q'},         {&job.account, "", 'a'},
+	    {&job.reservation, "", 'r'}, {&job.constraint, "x", ' '}, {&job.gres, "gpu:4", ','},
 	};
 
 	(void)state;
@@ -715,14 +712,14 @@ static void longer_than_slurm_takes(void **state)
 		memset(text, cases[i].more, sizeof(text));
 		memcpy(text, cases[i].begin, strlen(cases[i].begin));
 		*cases[i].field = text;
-		text[cases[i].most] = '\0';
+		text[LONG] = '\0';
 		if (p4d_job_check_limits(&job, &err) < 0 && !strstr(err.text, "names"))
 			fail_msg("%zu: %s", i, err.text);
-		text[cases[i].most] = cases[i].more;
-		text[cases[i].most + 1] = '\0';
+		text[LONG] = cases[i].more;
+		text[LONG + 1] = '\0';
 		assert_int_equal(p4d_job_check_limits(&job, &err), -1);
 		assert_int_equal(err.code, P4D_E_VALUE);
-		assert_non_null(strstr(err.text, i < 6 ? "more than 1024 characters" : "more than 16384"));
+		assert_non_null(strstr(err.text, "more than 1024 characters"));
 		assert_int_equal(p4d_job_geometry(mapped, &job, NULL, NULL, &(p4d_geometry){0}, NULL), -1);
 		assert_true(p4d_job_gets_gpus(mapped, &job, NULL, NULL));
 		*cases[i].field = before;
@@ -730,6 +727,25 @@ static void longer_than_slurm_takes(void **state)
 	understood(mapped, job, NULL);
 	refused(mapped, (p4d_job){.gres = "gpu:4", .partition = partitions_of(129, text, sizeof(text))},
 		P4D_E_VALUE, "--partition lists 129 names, and p4d compares at most 128", "--partition=NAME");
+}
+
+/* Nor does a list of nodes, however long, refuse a job: it is compared, or excludes nothing. */
+static void node_lists_of_any_length(void **state)
+{
+	enum { LONG = 20 * 1024, TOO_LONG = 300 * 1024 };
+	static char text[TOO_LONG];
+
+	(void)state;
+	memset(text, ',', sizeof(text) - 1);
+	memcpy(text, "y1,y2", 5);
+	for (int i = 0; i < 2; i++) {
+		text[i ? TOO_LONG - 1 : LONG] = '\0';
+		type(mapped, (p4d_job){.partition = "both", .exclude = text}, i ? "h100-80gb" : "a100-80gb",
+		     "both", i ? 3 : 2, 1, 1);
+		type(mapped, (p4d_job){.partition = "both", .nodelist = text}, "h100-80gb", "both", i ? 3 : 1,
+		     1, 1);
+		text[LONG] = ',';
+	}
 }
 
 /* A constraint of so many names excludes nothing: the smallest GPU counts. */
@@ -787,6 +803,7 @@ int main(void)
 	    cmocka_unit_test(host_memory),
 	    cmocka_unit_test(too_many_kinds),
 	    cmocka_unit_test(longer_than_slurm_takes),
+	    cmocka_unit_test(node_lists_of_any_length),
 	    cmocka_unit_test(a_constraint_too_long_to_compare),
 	};
 
