@@ -26,6 +26,7 @@ static const struct {
     {"cpus-per-task", P4D_SBATCH_CPUS_PER_TASK},
     {"exclude", P4D_SBATCH_EXCLUDE},
     {"exclusive", P4D_SBATCH_EXCLUSIVE},
+    {"export", P4D_SBATCH_EXPORT},
     {"gpus", P4D_SBATCH_GPUS},
     {"gpus-per-node", P4D_SBATCH_GPUS_PER_NODE},
     {"gpus-per-socket", P4D_SBATCH_GPUS_PER_SOCKET},

@@ -253,7 +253,7 @@ static bool is_unmodelled(const guard *g, const char **program)
 		script = p4d_script_scan(g->job->script, g->job->script_length, NULL);
 	if (script.frameworks)
 		p4d_request_default(request, P4D_FRAMEWORK, __builtin_ctz(script.frameworks), P4D_BY_P4D);
-	if (script.expandable || g->job->expandable)
+	if (script.sets_allocator ? script.expandable : g->job->expandable)
 		p4d_request_default(request, P4D_ALLOCATOR, P4D_ALLOCATOR_EXPANDABLE, P4D_BY_P4D);
 	p4d_site_apply_defaults(g->site, g->job->partition, request);
 	*program = request->unmodelled[0] ? NULL : p4d_guard__other(&script, request);

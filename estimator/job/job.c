@@ -61,7 +61,7 @@ static int read_wish(const p4d_job *job, wish *out, p4d_error *err)
 
 bool p4d_job_is_expandable(char *const environment[])
 {
-	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF="};
+	static const char *const names[] = {P4D_ALLOCATOR_VARIABLES};
 
 	for (; *environment; environment++)
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)

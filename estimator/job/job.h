@@ -86,12 +86,13 @@ typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);
 
-/* True when the job requests GPUs in any way (used for require_plan); malformed text, Slurm may understand.
- */
 /* What sets PyTorch's allocator to expandable segments, and whether NAME=VALUE strings do. */
+#define P4D_ALLOCATOR_VARIABLES "PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF="
 #define P4D_EXPANDABLE_SEGMENTS "expandable_segments:True"
 bool p4d_job_is_expandable(char *const environment[]);
 
+/* True when the job requests GPUs in any way (used for require_plan); malformed text, Slurm may understand.
+ */
 bool p4d_job_wants_gpus(const p4d_job *job);
 
 /* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */

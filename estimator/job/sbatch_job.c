@@ -163,6 +163,22 @@ static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 		job->nodelist = sbatch->nodelist;
 }
 
+/* The environment in which it is submitted is the job's only where --export says so, or nothing. */
+static bool is_expandable(const p4d_sbatch *sbatch)
+{
+	const char *at = sbatch->value[P4D_SBATCH_EXPORT];
+	bool all = !at;
+	char entry[256];
+
+	while (at && p4d_job__next_name(&at, entry, sizeof(entry))) {
+		char *const alone[] = {entry, NULL};
+		if (!strncmp(entry, "PYTORCH_", 8) && strstr(entry, "ALLOC_CONF="))
+			return p4d_job_is_expandable(alone);
+		all = all || !strcasecmp(entry, "ALL");
+	}
+	return all && sbatch->job.expandable;
+}
+
 int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 {
 	p4d_job *job = &sbatch->job;
@@ -176,6 +192,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->nodelist = sbatch->value[P4D_SBATCH_NODELIST];
 	job->exclude = sbatch->value[P4D_SBATCH_EXCLUDE];
 	job->clusters = sbatch->value[P4D_SBATCH_CLUSTERS];
+	job->expandable = is_expandable(sbatch);
 	job->overcommit = sbatch->value[P4D_SBATCH_OVERCOMMIT];
 	/* --exclusive=user and =mcs share the node with other jobs */
 	job->exclusive = exclusive && (!*exclusive || !strcmp(exclusive, "exclusive"));

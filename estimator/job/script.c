@@ -55,6 +55,7 @@ static void add(vocabulary *v, const char *text, word_kind kind, uint64_t value)
 
 static void fill(vocabulary *v, const p4d_layout *layout)
 {
+	static const char *const allocator[] = {P4D_ALLOCATOR_VARIABLES};
 	const p4d_framework_arguments *arguments =
 	    layout ? p4d_framework_of(layout->framework)->arguments : NULL;
 	p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS];
@@ -73,8 +74,9 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	add(v, "torchrun", LAUNCHER, 0);
 	add(v, "torch.distributed", LAUNCHER, 0);
 	add(v, "--ntasks", TASKS, 0);
-	add(v, P4D_EXPANDABLE_SEGMENTS, ALLOCATOR, 0);
 	add(v, "--local-ranks", TASKS, 0); /* p4d-train starts them itself */
+	for (size_t i = 0; i < sizeof(allocator) / sizeof(*allocator); i++)
+		add(v, allocator[i], ALLOCATOR, 0);
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
 		for (const char *const *text = p4d_framework_of(i)->script_words; *text; text++)
 			add(v, *text, FRAMEWORK, (uint64_t)i);
@@ -111,7 +113,68 @@ typedef struct command {
 	bool step, launcher, framework;
 } command;
 
-static void found(p4d_script *script, command *now, const word *w, const char *behind, const char *end)
+/* How far is_assignment looks back and read_allocator forward. */
+enum { NEAR = 96 };
+
+static bool is_word(const char *at, size_t length, const char *name)
+{
+	return length == strlen(name) && !memcmp(at, name, length);
+}
+
+/* True behind such a character. */
+static bool starts_command(char c)
+{
+	return c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == '{';
+}
+
+/*
+ * True where the shell, or env, takes a word for an assignment: before it are none but assignments, options,
+ * export and the like. Not in an argument of echo.
+ */
+static bool is_assignment(const char *at, const char *text)
+{
+	static const char *const transparent[] = {"export", "declare", "typeset", "then", "do", "else"};
+	const char *const from = at - text > NEAR ? at - NEAR : text;
+
+	for (;;) {
+		while (at > from && (blank(at[-1]) || (at[-1] == '\n' && at - from > 1 && at[-2] == '\\')))
+			at -= at[-1] == '\n' ? 2 : 1;
+		if (at == from)
+			return from == text;
+		if (starts_command(at[-1]))
+			return true;
+		const char *behind = at;
+		while (at > from && !blank(at[-1]) && !starts_command(at[-1]))
+			at--;
+		const size_t length = (size_t)(behind - at);
+		if (is_word(at, length, "env") || is_word(at, length, "--env"))
+			return true;
+		bool passes = *at == '-' || memchr(at, '=', length);
+		for (size_t i = 0; i < sizeof(transparent) / sizeof(*transparent); i++)
+			passes = passes || is_word(at, length, transparent[i]);
+		if (!passes)
+			return false;
+	}
+}
+
+/* What is assigned to PyTorch's variable. */
+static void read_allocator(const char *at, const char *end, p4d_script *script)
+{
+	const bool quoted = at < end && (*at == '"' || *at == '\'');
+	const char stop[] = {quoted ? *at++ : ' ', '\n', quoted ? '\n' : ';'};
+	size_t length = 0;
+
+	while (length < NEAR && at + length < end && !memchr(stop, at[length], sizeof(stop)))
+		length++;
+	const bool expandable = memmem(at, length, P4D_EXPANDABLE_SEGMENTS, strlen(P4D_EXPANDABLE_SEGMENTS));
+	if (!expandable && memchr(at, '$', length))
+		return; /* may be what it was, and more */
+	script->sets_allocator = true;
+	script->expandable = expandable;
+}
+
+static void found(p4d_script *script, command *now, const word *w, const char *text, const char *behind,
+		  const char *end)
 {
 	uint64_t number;
 
@@ -135,7 +198,8 @@ static void found(p4d_script *script, command *now, const word *w, const char *b
 			script->uses_plan = now->reads_plan = true;
 		break;
 	case ALLOCATOR:
-		script->expandable = true;
+		if (is_assignment(behind - w->length, text))
+			read_allocator(behind, end, script);
 		break;
 	case OTHER:
 		if (!script->other || script->other > &p4d_framework_others[w->value])
@@ -151,7 +215,8 @@ static void found(p4d_script *script, command *now, const word *w, const char *b
 	}
 }
 
-static void look_up(const vocabulary *v, const char *at, const char *end, p4d_script *script, command *now)
+static void look_up(const vocabulary *v, const char *text, const char *at, const char *end,
+		    p4d_script *script, command *now)
 {
 	const size_t left = (size_t)(end - at);
 
@@ -162,7 +227,7 @@ static void look_up(const vocabulary *v, const char *at, const char *end, p4d_sc
 		/* words of a bucket begin alike, so the last character tells most of them apart */
 		if (w->length <= left && at[w->length - 1] == w->text[w->length - 1] &&
 		    !memcmp(at, w->text, w->length))
-			found(script, now, w, at + w->length, end);
+			found(script, now, w, text, at + w->length, end);
 	}
 }
 
@@ -201,7 +266,7 @@ p4d_script p4d_script_scan(const char *text, size_t length, const p4d_layout *la
 				break;
 			if (*at == '-' && end - at > 1 && at[1] == 'n' && blank(before(at, text)))
 				now.sets_tasks = true;
-			look_up(&v, at, end, &script, &now);
+			look_up(&v, text, at, end, &script, &now);
 			break;
 		case COMMENT: /* where a word could start */
 			if (!memchr(" \t\n;&|()", before(at, text), 8))

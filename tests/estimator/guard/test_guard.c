@@ -221,6 +221,14 @@ static void above_safe_is_a_warning(void **state)
 		assert_true(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION] < before / 4);
 		expect_verified(*state, t);
 	}
+	/* the script's own word is above that of the environment */
+	job.script =
+	    "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512\nsrun pretrain_gpt $P4D_MEGATRON_ARGS\n";
+	t = submit(*state, job,
+		   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron");
+	expect(t, P4D_WARN, P4D_E_ABOVE_SAFE);
+	assert_int_equal(t->verdict.estimate.peak.part[P4D_PART_FRAGMENTATION], before);
+	job.script = NULL;
 	/* the user's word is above both */
 	t = submit(*state, job,
 		   MODEL_13B "tp=8 cp=1 pp=1 vpp=1 micro-batch=1 recompute=none framework=megatron "

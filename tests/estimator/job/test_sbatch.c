@@ -517,6 +517,37 @@ static void variables_are_defaults(void **state)
 	}
 }
 
+/* PyTorch's variable counts where the job gets it. */
+static void an_environment_that_is_exported(void **state)
+{
+	static const struct {
+		const char *arguments, *variable;
+		bool expandable;
+	} cases[] = {
+	    {"job.sh", "A=", true},
+	    {"--export=ALL,X=1 job.sh", "A=", true},
+	    {"--export=NONE job.sh", "A=", false},
+	    {"--export=X job.sh", "A=", false},
+	    {"job.sh", "SBATCH_EXPORT=NONE", false},
+	    {"--export=all job.sh", "SBATCH_EXPORT=NONE", true},
+	    {"--export=ALL,PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64 job.sh", "A=", false},
+	    {"--export=PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True job.sh", "A=", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *const environment[] = {(char *)"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+					     (char *)(uintptr_t)cases[i].variable, NULL};
+		p4d_sbatch sbatch = {0};
+		p4d_error err;
+		arguments(&sbatch, cases[i].arguments);
+		assert_int_equal(p4d_sbatch_environment(&sbatch, environment, &err), 0);
+		understand(&sbatch);
+		assert_int_equal(sbatch.job.expandable, cases[i].expandable);
+		p4d_sbatch_free(&sbatch);
+	}
+}
+
 static void bad_options_say_where_they_are(void **state)
 {
 	char *const environment[] = {(char *)"SBATCH_P4D_TP=8x", (char *)"SBATCH_P4D_MODEL=llama13b", NULL};
@@ -586,6 +617,7 @@ int main(void)
 	    cmocka_unit_test(components_of_a_heterogeneous_script),
 	    cmocka_unit_test(memory_options_exclude_each_other),
 	    cmocka_unit_test(bad_numbers),
+	    cmocka_unit_test(an_environment_that_is_exported),
 	    cmocka_unit_test(variables_are_defaults),
 	    cmocka_unit_test(bad_options_say_where_they_are),
 	    cmocka_unit_test(long_lines),

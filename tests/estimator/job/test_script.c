@@ -42,6 +42,40 @@ static void scripts(void **state)
 	    starts(p4d_script_scan("p4d-train", 5, NULL), P4D_FRAMEWORK_P4D)); /* not beyond the length */
 }
 
+/* Of several assignments the last counts; what is not one, does not. */
+static void the_allocator(void **state)
+{
+#define NAME "PYTORCH_CUDA_ALLOC_CONF="
+#define SET NAME "expandable_segments:True"
+	static const struct {
+		const char *text;
+		bool sets, expandable;
+	} cases[] = {
+	    {SET " srun x", true, true},
+	    {"srun \\\n  --ntasks=8 env " SET " x", true, true},
+	    {"if true; then export A=1 " SET "; fi", true, true},
+	    {"export " NAME "\"max_split_size_mb:64,expandable_segments:True\"", true, true},
+	    {"export " NAME "${PYTORCH_CUDA_ALLOC_CONF},max_split_size_mb:512", false, false},
+	    {"export " NAME "max_split_size_mb:512\n", true, false},
+	    {"export " SET "\nexport " NAME "max_split_size_mb:512", true, false},
+	    {"export " NAME "\n# expandable_segments:True", true, false},
+	    {"echo expandable_segments:True", false, false},
+	    {"echo " SET, false, false},
+	    {"echo \"try: export " SET "\"", false, false},
+	    {"echo 'export " SET "'", false, false},
+	    {"echo \\\n" SET, false, false},
+	    {"# export " SET, false, false},
+	    {"MY_" SET, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const p4d_script script = scan(cases[i].text);
+		if (script.sets_allocator != cases[i].sets || script.expandable != cases[i].expandable)
+			fail_msg("%s: %d %d", cases[i].text, script.sets_allocator, script.expandable);
+	}
+}
+
 static void literal_flags(void **state)
 {
 	p4d_request r;
@@ -132,6 +166,8 @@ static void cost_is_bounded(void **state)
 					     "srun p4d-train -n 8\n",
 					     "--num-layers 80 ",
 					     "--num ",
+					     "PYTORCH_ALLOC_CONF=",
+					     "a=PYTORCH_ALLOC_CONF= PYTORCH_ALLOC_CONF= ",
 					     "--tensor-model-parallel-size 8\n",
 					     "--num-layers   \"\"\"",
 					     "pretrain_gpt ",
@@ -165,10 +201,8 @@ static void cost_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(scripts),
-	    cmocka_unit_test(literal_flags),
-	    cmocka_unit_test(lines),
-	    cmocka_unit_test(cost_is_bounded),
+	    cmocka_unit_test(scripts), cmocka_unit_test(the_allocator),   cmocka_unit_test(literal_flags),
+	    cmocka_unit_test(lines),   cmocka_unit_test(cost_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
