@@ -60,7 +60,7 @@ libp4d_json_la_CPPFLAGS = $(plugin_CPPFLAGS)
 libp4d_json_la_CFLAGS = $(plugin_CFLAGS)
 libp4d_json_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete \
 	-export-symbols-regex '^p4d_json$$'
-libp4d_json_la_LIBADD = libp4djson.la libp4dbase.la
+libp4d_json_la_LIBADD = libp4djson.la libp4dbase.la -lm
 
 job_submit_p4d_la_SOURCES = $(job_sources) \
 	plugin/job_submit.h plugin/job_submit.c \

@@ -121,7 +121,7 @@ static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 {
 	size_t count = 0;
 
-	if (!w->timed)
+	if (!w->timed && w->entries)
 		qsort(w->entry, w->entries, sizeof(*w->entry), by_simplicity);
 	while (count < room && count < w->entries) {
 		const size_t more = w->timed ? tie(w, count, room - count, &found[count]) : 1;
