@@ -288,7 +288,7 @@ static void gathered_keys_of_megatron(void **state)
 	/* of 8 tokens; what the feed-forward part saves is free then, or not yet there */
 	const uint64_t ffn = 8 * 3 * 16 + 2 * 8 * 64;
 	const uint64_t gathered = 2 * (8 * (4 * 64 + 7 * 4 * 32) - ffn);
-	const uint64_t sent = 2 * (8 * (2 * 64 + 4 * 32 + 3 * (32 + 2 * 32)) - ffn);
+	const uint64_t sent = 2 * (8 * (2 * 64 + 4 * 32 + 3 * (64 + 2 * 32)) - ffn);
 	assert_int_equal(ring.peak.part[P4D_PART_WORKING_SET], sent);
 	assert_int_equal(all.peak.part[P4D_PART_ATTENTION], gathered);
 	assert_int_equal(all.peak.allocated_bytes,
