@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	input in = {text, size};
 	const p4d_shell_host host = {.context = &in, .variable = variable, .file = file};
 	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 16};
-	p4d_reader_read(&reading, &host, &limits, "job.sh", text, size, arguments, "/work");
+	p4d_reader_read(&reading, &host, &limits, "job.sh", text, size, arguments, "/job");
 	if (reading.reader && (!reading.file || !reading.commands))
 		abort();
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)

@@ -23,7 +23,7 @@ static const char *file(void *context, const char *path, size_t *length)
 	static const char text[] = "N=3\nf() { run $1; }\n";
 
 	(void)context;
-	if (strcmp(path, "/work/lib.sh") != 0)
+	if (strcmp(path, "/job/lib.sh") != 0)
 		return NULL;
 	*length = sizeof(text) - 1;
 	return text;
@@ -50,7 +50,7 @@ static const char *run_within(trace *t, const char *script, uint64_t work, const
 	const p4d_shell_limits limits = {memory, sizeof(memory), work};
 
 	t->text = p4d_text_in(t->buf, sizeof(t->buf));
-	*stopped = p4d_shell_read(&host, &limits, "job.sh", script, strlen(script), arguments, "/work");
+	*stopped = p4d_shell_read(&host, &limits, "job.sh", script, strlen(script), arguments, "/job");
 	return t->buf;
 }
 
