@@ -171,32 +171,30 @@ static p4d_shell_status term(words *w)
 	return status;
 }
 
-static p4d_shell_status both(words *w)
+/* Parts joined by a sign, of which one that is `decisive` decides. */
+static p4d_shell_status joined(words *w, const char *sign, const char *letter, p4d_shell_status decisive,
+			       p4d_shell_status (*part)(words *w))
 {
-	p4d_shell_status status = term(w);
+	p4d_shell_status status = part(w);
 
-	while (is(w, 0, "&&") || is(w, 0, "-a")) {
+	while (is(w, 0, sign) || is(w, 0, letter)) {
 		w->next++;
-		p4d_shell_status next = term(w);
-		status = status == P4D_SHELL_FALSE || next == P4D_SHELL_FALSE ? P4D_SHELL_FALSE
-			 : status == P4D_SHELL_TRUE                           ? next
-									      : P4D_SHELL_OPEN;
+		p4d_shell_status next = part(w);
+		status = status == decisive || next == decisive ? decisive
+			 : status == opposite(decisive)         ? next
+								: P4D_SHELL_OPEN;
 	}
 	return status;
 }
 
+static p4d_shell_status both(words *w)
+{
+	return joined(w, "&&", "-a", P4D_SHELL_FALSE, term);
+}
+
 static p4d_shell_status either(words *w)
 {
-	p4d_shell_status status = both(w);
-
-	while (is(w, 0, "||") || is(w, 0, "-o")) {
-		w->next++;
-		p4d_shell_status next = both(w);
-		status = status == P4D_SHELL_TRUE || next == P4D_SHELL_TRUE ? P4D_SHELL_TRUE
-			 : status == P4D_SHELL_FALSE                        ? next
-									    : P4D_SHELL_OPEN;
-	}
-	return status;
+	return joined(w, "||", "-o", P4D_SHELL_TRUE, both);
 }
 
 p4d_shell_status p4d_shell__test(p4d_shell *sh, const p4d_value *at, size_t count, bool patterns)
