@@ -144,13 +144,33 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[columns];
 }
 
-/* Fills the errors for a name that is no preset, with the names that are closest to it. */
+/* "llama" of "llama213b", in squeezed names. */
+static size_t family(const char *key)
+{
+	return strcspn(key, "0123456789");
+}
+
+/* Whether two families are one, or one that is mistyped: then the rest is the same. */
+static bool same_family(const char *key, const char *other)
+{
+	const size_t n = family(key), m = family(other);
+	char a[MAX_KEY], b[MAX_KEY];
+
+	if (n == m && !memcmp(key, other, n))
+		return true;
+	snprintf(a, sizeof(a), "%.*s", (int)n, key);
+	snprintf(b, sizeof(b), "%.*s", (int)m, other);
+	return !strcmp(key + n, other + m) && edit_distance(a, b) == 1;
+}
+
+/* Fills the errors for a name that is no preset, with the names of its family that are closest to it. */
 static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
 	char key[MAX_KEY], other[MAX_KEY], names[200], first[MAX_KEY] = "";
 	p4d_text text = p4d_text_in(names, sizeof(names));
 	/* an organization prefix would only add noise */
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+	bool related = false;
 
 	squeeze(base, strlen(base), key, sizeof(key));
 	unsigned limit = strlen(key) > 6 ? (unsigned)strlen(key) / 3 : 2, shown = 0;
@@ -159,6 +179,9 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 			size_t length;
 			const char *preset = name_at(list, i, &length);
 			squeeze(preset, length, other, sizeof(other));
+			if (!same_family(key, other))
+				continue;
+			related = true;
 			if (edit_distance(key, other) != distance)
 				continue;
 			p4d_text_entry(&text, ", ", "%.*s", (int)length, preset);
@@ -166,6 +189,9 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 				snprintf(first, sizeof(first), "%.*s", (int)length, preset);
 		}
 	}
+	if (!related && family(key))
+		snprintf(names, sizeof(names), "; no preset is of a family \"%.*s\"",
+			 (int)(family(key) < 32 ? family(key) : 32), key);
 	p4d_fail(err, P4D_E_UNKNOWN_MODEL,
 		 "unknown model \"%.128s\"%s%s; others come as --p4d-model=PATH/config.json, or =custom with "
 		 "sizes",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which stage and which of its chunks has how many layers. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/number.h"
 #include "base/text.h"
@@ -18,6 +19,16 @@ static uint64_t counted(const p4d_layout *l)
 static bool pp_divides(const p4d_layout *l, uint64_t pp)
 {
 	return counted(l) % (pp * l->vpp) == 0;
+}
+
+static bool vpp_divides(const p4d_layout *l, uint64_t vpp)
+{
+	return counted(l) % (l->pp * vpp) == 0;
+}
+
+static bool chunks_divide(const p4d_layout *l, uint64_t chunks)
+{
+	return counted(l) % chunks == 0;
 }
 
 static bool pp_works(const p4d_layout *l, uint64_t pp)
@@ -43,7 +54,7 @@ static void set_chunks(p4d_layout *l, const uint32_t *layers)
 
 /* An even-as-possible split into `parts`, for the fix line: the first and the last also hold the embeddings.
  */
-static int fix_split(const p4d_layout *l, uint64_t parts, p4d_error *err)
+static int fix_split(const p4d_layout *l, const char *before, uint64_t parts, p4d_error *err)
 {
 	const uint64_t base = l->layers / parts, extra = l->layers % parts;
 	const uint64_t from = (parts - extra) / 2; /* the surplus goes to the middle */
@@ -52,7 +63,7 @@ static int fix_split(const p4d_layout *l, uint64_t parts, p4d_error *err)
 
 	for (uint64_t i = 0; i < parts; i++)
 		p4d_text_entry(&text, ",", "%" PRIu64, base + (i >= from && i < from + extra));
-	return p4d_fix(err, "--p4d-pipeline-split=%s", split);
+	return p4d_fix(err, "%s--p4d-pipeline-split=%s", before, split);
 }
 
 /* Whether a split into all chunks can be written down, and whether the framework has such stages. */
@@ -89,9 +100,9 @@ static int fail_split(const char *text, const p4d_layout *l, p4d_error *err)
 		 text, l->pp, l->vpp, l->layers,
 		 can_split_chunks(l) ? ", or one number for each of the pp x vpp chunks" : "");
 	if (l->vpp > 1 && can_split_chunks(l))
-		return fix_split(l, l->pp * l->vpp, err);
+		return fix_split(l, "", l->pp * l->vpp, err);
 	if (l->vpp == 1 && l->layers >= l->pp && l->pp <= 64)
-		return fix_split(l, l->pp, err);
+		return fix_split(l, "", l->pp, err);
 	return -1;
 }
 
@@ -114,29 +125,53 @@ static int parse_split(const char *text, p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Which numbers would do: for pp, else for vpp, else for their product. */
+static void fail_counts(const p4d_layout *l, const char *what, uint64_t with, const char *can,
+			const char *list, p4d_error *err)
+{
+	const bool counts = l->embedding_counts || l->loss_counts;
+	char given[48] = "";
+
+	if (with)
+		snprintf(given, sizeof(given), "with %s=%" PRIu64 " ", what, with);
+	p4d_fail(err, P4D_E_LAYERS,
+		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64 " layers%s; %s%s can be %s",
+		 l->pp, l->vpp, counted(l), counts ? " (with embedding or loss)" : "", given, can, list);
+}
+
 static int fail_pipeline(const p4d_layout *l, p4d_error *err)
 {
 	const bool counts = l->embedding_counts || l->loss_counts;
 	const uint64_t most = l->layers < P4D_MAX_STAGES ? l->layers : P4D_MAX_STAGES;
+	uint64_t vpp = 0;
 	char list[160];
 
-	uint64_t nearest = p4d_layout__list(l, pp_works, most, l->pp, list, sizeof(list));
-	if (!nearest)
-		nearest = p4d_layout__list(l, pp_divides, most, l->pp, list, sizeof(list));
-	p4d_fail(err, P4D_E_LAYERS,
-		 "pp=%" PRIu64 " x vpp=%" PRIu64 " does not divide the %" PRIu64
-		 " layers%s; with vpp=%" PRIu64 " pp can be %s",
-		 l->pp, l->vpp, counted(l), counts ? " (with embedding or loss)" : "", l->vpp,
-		 nearest ? list : "none");
+	uint64_t pp = p4d_layout__list(l, pp_works, most, l->pp, list, sizeof(list));
+	if (!pp)
+		pp = p4d_layout__list(l, pp_divides, most, l->pp, list, sizeof(list));
+	if (!pp)
+		vpp = p4d_layout__list(l, vpp_divides, most, l->vpp, list, sizeof(list));
+	if (!pp && !vpp)
+		p4d_layout__list(l, chunks_divide, counted(l), l->pp * l->vpp, list, sizeof(list));
+	if (pp)
+		fail_counts(l, "vpp", l->vpp, "pp", list, err);
+	else if (vpp)
+		fail_counts(l, "pp", l->pp, "vpp", list, err);
+	else
+		fail_counts(l, "", 0, "pp x vpp", list, err);
 	if (!counts && p4d_framework_of(l->framework)->uneven_chunks && l->pp > 1 &&
 	    (l->layers + 2) % (l->pp * l->vpp) == 0 && l->layers + 2 >= 2 * l->pp * l->vpp)
 		return p4d_fix(err, "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
 	if (l->vpp == 1 && l->pp <= l->layers && l->pp <= 64)
-		return fix_split(l, l->pp, err);
+		return fix_split(l, "", l->pp, err);
 	if (l->vpp > 1 && can_split_chunks(l))
-		return fix_split(l, l->pp * l->vpp, err);
-	if (nearest)
-		return p4d_fix(err, "--p4d-pp=%" PRIu64, nearest);
+		return fix_split(l, "", l->pp * l->vpp, err);
+	if (pp)
+		return p4d_fix(err, "--p4d-pp=%" PRIu64, pp);
+	if (vpp > 1 && l->schedule == P4D_INTERLEAVED)
+		return p4d_fix(err, "--p4d-vpp=%" PRIu64, vpp);
+	if (!vpp && l->pp <= l->layers && l->pp <= 64)
+		return fix_split(l, "--p4d-schedule=1f1b --p4d-vpp=1 ", l->pp, err);
 	return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 }
 

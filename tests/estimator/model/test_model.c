@@ -320,8 +320,15 @@ static void unknown_names_show_the_nearest(void **state)
 	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b" OTHERS,
 	     "--p4d-model=llama2-13b"},
 	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, "--p4d-model=mistral-7b"},
-	    {"zzzzzzzzzzzz", "unknown model \"zzzzzzzzzzzz\"" OTHERS, "p4d models"},
-	    {"no/such/thing", "unknown model \"no/such/thing\"" OTHERS, "p4d models"},
+	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, "--p4d-model=llama7b"},
+	    /* names that only look alike */
+	    {"someorg/mixtral-8x7b",
+	     "unknown model \"someorg/mixtral-8x7b\"; no preset is of a family \"mixtral\"" OTHERS,
+	     "p4d models"},
+	    {"gpx-oss-20b", "unknown model \"gpx-oss-20b\"; no preset is of a family \"gpxoss\"" OTHERS,
+	     "p4d models"},
+	    {"no/such/thing", "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS,
+	     "p4d models"},
 	};
 	(void)state;
 

@@ -92,8 +92,10 @@ static void pipeline_rules(void **state)
 	       "pp=3 x vpp=1 does not divide the 40 layers; with vpp=1 pp can be 1, 2, 4, 8",
 	       "--p4d-pipeline-split=13,14,13");
 	refuse("pp=4 vpp=3 schedule=interleaved", 1, 8, P4D_E_LAYERS,
-	       "pp=4 x vpp=3 does not divide the 40 layers; with vpp=3 pp can be none",
-	       "--p4d-schedule=1f1b --p4d-vpp=1");
+	       "pp=4 x vpp=3 does not divide the 40 layers; with pp=4 vpp can be 1, 2, 5, 10", "--p4d-vpp=2");
+	refuse("layers=11 pp=2 vpp=3 schedule=interleaved", 1, 8, P4D_E_LAYERS,
+	       "pp=2 x vpp=3 does not divide the 11 layers; pp x vpp can be 1, 11",
+	       "--p4d-schedule=1f1b --p4d-vpp=1 --p4d-pipeline-split=6,5");
 	refuse("pp=64", 8, 8, P4D_E_LAYERS,
 	       "pp=64 x vpp=1 does not divide the 40 layers; with vpp=1 pp can be 1, 2, 4, 8", "--p4d-pp=8");
 	refuse("pp=2 pipeline-split=20,21", 1, 8, P4D_E_SPLIT,
@@ -125,7 +127,8 @@ static void chunks_of_a_stage_may_differ(void **state)
 
 	(void)state;
 	refuse(MODEL_405B "pp=8 vpp=8", 8, 8, P4D_E_LAYERS,
-	       "pp=8 x vpp=8 does not divide the 126 layers; with vpp=8 pp can be none",
+	       "pp=8 x vpp=8 does not divide the 126 layers; pp x vpp can be 1, 2, 3, 6, 7, 9, 14, 18, 21, "
+	       "42, 63, 126",
 	       "--p4d-account-for-embedding=on --p4d-account-for-loss=on");
 	assert_int_equal(
 	    build(MODEL_405B "pp=8 vpp=8 account-for-embedding=on account-for-loss=on", 8, 8, &l, &err), 0);
@@ -161,7 +164,7 @@ static void uneven_chunks_that_do_not_work(void **state)
 {
 	(void)state;
 	refuse(MODEL_405B "layers=11 pp=2 vpp=3", 2, 8, P4D_E_LAYERS,
-	       "pp=2 x vpp=3 does not divide the 11 layers; with vpp=3 pp can be none",
+	       "pp=2 x vpp=3 does not divide the 11 layers; pp x vpp can be 1, 11",
 	       "--p4d-pipeline-split=2,2,2,2,2,1");
 	refuse(
 	    MODEL_405B "layers=11 pp=2 vpp=3 pipeline-split=1,2,2,2,2,3", 2, 8, P4D_E_SPLIT,
