@@ -10,7 +10,7 @@ libp4doptions_la_SOURCES = \
 	estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/option.h estimator/base/option.c \
-	estimator/request/options.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
+	estimator/request/options.def estimator/request/architectures.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
 	estimator/job/export.h estimator/job/export.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
@@ -55,6 +55,8 @@ libp4dcore_la_SOURCES = \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c \
+	estimator/request/architecture.h estimator/request/architecture.c \
+	estimator/request/model_size.h estimator/request/model_size.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
 	estimator/model/rope.h estimator/model/rope.c \

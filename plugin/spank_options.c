@@ -82,7 +82,7 @@ int p4d_options_register(spank_t spank)
 		snprintf(name, sizeof(name), "p4d-%s", info->name);
 		struct spank_option option = {
 		    .name = name,
-		    .arginfo = (char *)info->argument,
+		    .arginfo = (char *)p4d_option_argument(info),
 		    .usage = (char *)info->help,
 		    .has_arg = info->kind != P4D_SWITCH_KIND,
 		    .val = i,

@@ -190,7 +190,7 @@ void p4d_line_help(const p4d_subcommand *command)
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (takes_option(command, i))
-			print_option(info->name, info->argument, info->help);
+			print_option(info->name, p4d_option_argument(info), info->help);
 	}
 	if (command->takes & P4D_TAKES_JOB)
 		print_option("mem", "SIZE", "host memory per node, as for sbatch");

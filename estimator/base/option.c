@@ -118,3 +118,10 @@ const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *bu
 		snprintf(buf, size, "%s", value ? "on" : "off");
 	return buf;
 }
+
+const char *p4d_option_argument(const p4d_option_info *info)
+{
+	enum { LINE = 72 };
+
+	return info->kind == P4D_CHOICE_KIND && strlen(info->argument) > LINE ? "NAME" : info->argument;
+}

@@ -47,3 +47,6 @@ int p4d_option_twice(const char *name, const char *first, const char *second, p4
 
 /* Prints any value but a text as it would be typed ("8", "1f1b"). buf may be truncated. */
 const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size);
+
+/* Its argument as help shows it: "on|off", "N"; NAME for a choice of more than a line of words. */
+const char *p4d_option_argument(const p4d_option_info *info);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "framework/megatron_memory.h"
+#include "request/architecture.h"
 #include "request/framework.h"
 
 /* ---- how it is given the plan ---- */
@@ -77,7 +78,8 @@ static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 						 /* its only one, with a sigmoid for erf */
 						 [P4D_GEGLU] = "--quick-geglu",
 						 [P4D_GELU] = NULL, /* its default */
-						 [P4D_RELU2] = "--squared-relu"};
+						 [P4D_RELU2] = "--squared-relu",
+						 [P4D_RELU] = NULL /* check_model refuses it */};
 
 	add(a, "--num-layers %" PRIu64, l->layers);
 	add(a, "--hidden-size %" PRIu64, l->hidden);
@@ -192,8 +194,12 @@ static const p4d_framework_arguments arguments_of_megatron = {
 
 static int check_model(const p4d_request *r, p4d_error *err)
 {
-	(void)r, (void)err;
-	return 0; /* whatever p4d has a formula for */
+	const char *difference = p4d_architecture_difference(r);
+
+	if (!difference)
+		return 0;
+	return p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in Megatron-LM",
+			r->model, difference);
 }
 
 static const char *const script_words[] = {"pretrain_gpt", "--tensor-model-parallel-size",

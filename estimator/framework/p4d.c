@@ -5,6 +5,7 @@
 #include "plan/cudnn_workspace.h"
 #include "plan/parameters.h"
 #include "plan/plan_rows.h"
+#include "request/architecture.h"
 #include "request/framework.h"
 
 enum { PREFETCHED = 1 }; /* micro-batches of tokens read ahead */
@@ -312,8 +313,9 @@ static void write_rows(p4d_rows *rows)
 
 static int check_model(const p4d_request *r, p4d_error *err)
 {
-	if (r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION &&
-	    r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL)
+	if (!p4d_architecture_difference(r) && r->value[P4D_NORM] == P4D_RMSNORM &&
+	    r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION && r->value[P4D_POSITIONS] == P4D_ROPE &&
+	    r->value[P4D_BIAS] != P4D_BIAS_ALL)
 		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "

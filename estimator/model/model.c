@@ -8,6 +8,8 @@
 
 #include "model/model_internal.h"
 #include "model/rope.h"
+#include "request/architecture.h"
+#include "request/model_size.h"
 
 enum { MAX_PATH = 1024 };
 
@@ -88,7 +90,7 @@ static int check_rope(const p4d_request *model, p4d_error *err)
 /* Whether the feed-forward layer is gated follows from its activation, and the other way round. */
 static int pair_activation(p4d_request *model, p4d_error *err)
 {
-	const bool gated = model->value[P4D_ACTIVATION] <= P4D_GEGLU;
+	const bool gated = p4d_is_gated((int)model->value[P4D_ACTIVATION]);
 
 	if (!p4d_is_set(model, P4D_ACTIVATION) && p4d_is_set(model, P4D_GLU))
 		p4d_request_put(model, P4D_ACTIVATION,
@@ -97,9 +99,9 @@ static int pair_activation(p4d_request *model, p4d_error *err)
 	else if (p4d_is_set(model, P4D_ACTIVATION))
 		p4d_request_default(model, P4D_GLU, gated, (p4d_origin)model->origin[P4D_ACTIVATION]);
 	if (!p4d_is_set(model, P4D_GLU) ||
-	    !!model->value[P4D_GLU] == (model->value[P4D_ACTIVATION] <= P4D_GEGLU))
+	    !!model->value[P4D_GLU] == p4d_is_gated((int)model->value[P4D_ACTIVATION]))
 		return 0;
-	p4d_fail(err, P4D_E_VALUE, "swiglu and geglu are gated, gelu and relu2 are not: not with glu=%s",
+	p4d_fail(err, P4D_E_VALUE, "swiglu and geglu are gated, the others are not: not with glu=%s",
 		 model->value[P4D_GLU] ? "on" : "off");
 	return p4d_fix(err, "--p4d-glu=%s", gated ? "on" : "off");
 }
@@ -115,13 +117,7 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (is_model_option(i))
 			p4d_request_inherit(&merged, model, (p4d_option)i, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_NORM, P4D_RMSNORM, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_GLU, 1, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_ACTIVATION, P4D_SWIGLU_ACTIVATION, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_TIED, 0, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_POSITIONS, P4D_ROPE, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_BIAS, P4D_BIAS_NONE, P4D_BY_MODEL);
-	p4d_request_default(&merged, P4D_QK_NORM, 0, P4D_BY_MODEL);
+	p4d_architecture_defaults(&merged);
 	p4d_rope_default(&merged);
 	if (check_complete(&merged, err) < 0)
 		return -1;
@@ -224,23 +220,9 @@ int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *pre
 
 uint64_t p4d_model_parameters(const p4d_request *request)
 {
-	const int64_t *value = request->value;
-	unsigned __int128 hidden = (uint64_t)value[P4D_HIDDEN], ffn = (uint64_t)value[P4D_FFN];
-	unsigned __int128 query = (unsigned __int128)value[P4D_HEADS] * (uint64_t)value[P4D_HEAD_DIM];
-	unsigned __int128 key = (unsigned __int128)value[P4D_KV_HEADS] * (uint64_t)value[P4D_HEAD_DIM];
-	unsigned up = value[P4D_GLU] ? 2 : 1;
-	unsigned __int128 norm = hidden * (value[P4D_NORM] == P4D_LAYERNORM ? 2 : 1);
-	unsigned __int128 layer = 2 * hidden * (query + key) + (up + 1) * hidden * ffn + 2 * norm;
+	p4d_layout l;
 
-	if (value[P4D_BIAS] != P4D_BIAS_NONE)
-		layer += query + 2 * key;
-	if (value[P4D_BIAS] == P4D_BIAS_ALL)
-		layer += hidden + up * ffn + hidden;
-	if (value[P4D_QK_NORM])
-		layer += 2 * (uint64_t)value[P4D_HEAD_DIM];
-	unsigned __int128 total = (uint64_t)value[P4D_LAYERS] * layer + norm;
-	total += (uint64_t)value[P4D_VOCAB] * hidden * (value[P4D_TIED] ? 1 : 2);
-	if (value[P4D_POSITIONS] == P4D_LEARNED)
-		total += (uint64_t)value[P4D_MAX_SEQ_LEN] * hidden;
+	p4d_layout_of_model(request, &l);
+	const p4d_wide total = p4d_size_of_model(&l);
 	return total > UINT64_MAX ? UINT64_MAX : (uint64_t)total;
 }

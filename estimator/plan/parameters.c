@@ -1,35 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/parameters.h"
 
-p4d_wide p4d_parameters__of_layer(const p4d_layout *l)
-{
-	p4d_wide h = l->hidden, f = l->ffn, t = l->tp;
-	p4d_wide A = (p4d_wide)l->heads * l->head_dim, G = (p4d_wide)l->kv_heads * l->head_dim;
-	p4d_wide n =
-	    p4d_div_up(2 * h * A + 2 * h * G + (l->glu ? 3 : 2) * h * f, t) + 2 * h * l->norm_tensors;
-
-	if (l->bias != P4D_BIAS_NONE)
-		n += p4d_div_up(A + 2 * G, t);
-	if (l->bias == P4D_BIAS_ALL) /* row-parallel layers do not shard their bias */
-		n += p4d_div_up((l->glu ? 2 : 1) * f, t) + 2 * h;
-	if (l->qk_norm)
-		n += 2 * (p4d_wide)l->head_dim;
-	return n;
-}
-
 /* The start of the model, outside its layers. */
 static p4d_wide begin_parameters(const p4d_layout *l)
 {
-	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
-
-	return table + (p4d_wide)l->positions * l->hidden;
+	return (l->vocab_parallel ? 0 : p4d_size_of_table(l)) + p4d_size_of_begin(l);
 }
 
 p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				  uint32_t chunk)
 {
-	p4d_wide table = l->vocab_parallel ? 0 : p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
-	p4d_wide n = p4d_chunk_layers(l, stage, chunk) * p4d_parameters__of_layer(l);
+	p4d_wide table = l->vocab_parallel ? 0 : p4d_size_of_table(l);
+	p4d_wide n = p4d_chunk_layers(l, stage, chunk) * p4d_size_of_layer(l);
 	uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
 	if (position == 0)
@@ -37,7 +19,7 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 	if (position == p4d_schedule_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
 		bool shared = l->tied && stage == 0;
-		n += (shared ? 0 : table) + (p4d_wide)l->hidden * l->norm_tensors;
+		n += (shared ? 0 : table) + p4d_size_of_end(l);
 	}
 	return n;
 }
@@ -60,7 +42,7 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 		between -= p4d_chunk_layers(l, stage, last);
 		n += p4d_parameters__of_chunk(l, schedule, stage, last);
 	}
-	return n + between * p4d_parameters__of_layer(l);
+	return n + between * p4d_size_of_layer(l);
 }
 
 static p4d_wide padded(const p4d_layout *l, p4d_wide n)
@@ -74,7 +56,7 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 static p4d_wide segment_parameters(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				   uint32_t chunk, uint64_t i)
 {
-	const p4d_wide layer = p4d_parameters__of_layer(l),
+	const p4d_wide layer = p4d_size_of_layer(l),
 		       all = p4d_parameters__of_chunk(l, schedule, stage, chunk);
 	const uint64_t segments = p4d_chunk_segments(l, stage);
 	const p4d_wide ends = all - segments * layer;
@@ -104,7 +86,7 @@ static p4d_wide padded_chunk(const p4d_layout *l, const p4d_schedule *schedule, 
 
 p4d_wide p4d_parameters_padded(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
-	const p4d_wide layer = padded(l, p4d_parameters__of_layer(l));
+	const p4d_wide layer = padded(l, p4d_size_of_layer(l));
 	const uint32_t last = (uint32_t)l->vpp - 1;
 	p4d_wide n = padded(l, p4d_parameters__of_vocabulary(l)) + padded_chunk(l, schedule, stage, 0, layer);
 

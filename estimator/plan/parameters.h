@@ -2,21 +2,10 @@
 #pragma once
 
 #include "plan/shared_sizes.h"
+#include "request/model_size.h"
 #include "schedule/schedule.h"
 
-/*
- * How many parameters a rank holds. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences,
- * 2^23 wide), so products of a few of them fit 128 bits; the caller narrows.
- */
-__extension__ typedef unsigned __int128 p4d_wide;
-
-static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
-{
-	return (a + b - 1) / b;
-}
-
-/* Elements of one layer on one rank. */
-p4d_wide p4d_parameters__of_layer(const p4d_layout *layout);
+/* How many parameters a rank holds; of the parts of a model: request/model_size.h. */
 
 /*
  * Elements of a chunk on one rank: its layers, and where the model begins or ends embedding, final norm and

@@ -196,7 +196,7 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	p4d_wide n = l->layers / l->pp * p4d_parameters__of_layer(l);
+	p4d_wide n = l->layers / l->pp * p4d_size_of_layer(l);
 	uint64_t bytes;
 	const unsigned half = l->precision == P4D_FP32 ? 4 : 2, states = p4d_optimizer_of(l)->states;
 

@@ -62,7 +62,10 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 	}
 	if (check_fixed(r, f->fixed, err) < 0)
 		return -1;
-	if (f->check_model(r, err) < 0)
-		return p4d_fix(err, "--p4d-framework=%s", p4d_framework_of(p4d_framework_default(r))->name);
-	return 0;
+	if (f->check_model(r, err) == 0)
+		return 0;
+	const p4d_framework *other = p4d_framework_of(p4d_framework_default(r));
+	if (other->check_model(r, NULL) == 0)
+		p4d_fix(err, "--p4d-framework=%s", other->name);
+	return -1;
 }

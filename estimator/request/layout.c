@@ -8,6 +8,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "request/architecture.h"
 #include "request/framework.h"
 #include "request/layout_internal.h"
 
@@ -275,25 +276,40 @@ static uint64_t padded(uint64_t n, uint64_t multiple)
 
 static void fill_model(const p4d_request *r, p4d_layout *l)
 {
+	l->architecture = p4d_architecture_of(r);
 	l->layers = (uint64_t)r->value[P4D_LAYERS];
 	l->hidden = (uint64_t)r->value[P4D_HIDDEN];
 	l->ffn = (uint64_t)r->value[P4D_FFN];
 	l->heads = (uint64_t)r->value[P4D_HEADS];
 	l->kv_heads = (uint64_t)r->value[P4D_KV_HEADS];
 	l->head_dim = (uint64_t)r->value[P4D_HEAD_DIM];
-	l->seq_len = (uint64_t)r->value[P4D_SEQ_LEN];
-	l->norm_tensors = r->value[P4D_NORM] == P4D_LAYERNORM ? 2 : 1;
+	l->norm_tensors = p4d_norm_tensors((int)r->value[P4D_NORM]);
 	l->activation = (int)r->value[P4D_ACTIVATION];
 	l->glu = r->value[P4D_GLU];
 	l->tied = r->value[P4D_TIED];
-	l->qk_norm = r->value[P4D_QK_NORM];
+	l->qk_norm = (int)r->value[P4D_QK_NORM];
 	l->bias = (int)r->value[P4D_BIAS];
+	l->biased = p4d_biased(l->bias);
+	l->sliding_window = p4d_is_set(r, P4D_SLIDING_WINDOW) ? (uint64_t)r->value[P4D_SLIDING_WINDOW] : 0;
+	l->vocab = (uint64_t)r->value[P4D_VOCAB];
 	if (r->value[P4D_POSITIONS] == P4D_LEARNED) {
 		uint64_t rows = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? (uint64_t)r->value[P4D_MAX_SEQ_LEN] : 0;
-		l->positions = rows > l->seq_len ? rows : l->seq_len;
+		l->positions = (rows > l->seq_len ? rows : l->seq_len) + l->architecture->position_offset;
 	}
-	uint64_t rows = p4d_framework_of(l->framework)->vocab_multiple * l->tp;
-	l->vocab = padded((uint64_t)r->value[P4D_VOCAB], l->vocab_parallel ? rows * l->pp : rows);
+}
+
+static void pad_vocabulary(p4d_layout *l)
+{
+	const uint64_t rows = p4d_framework_of(l->framework)->vocab_multiple * l->tp;
+
+	l->vocab = padded(l->vocab, l->vocab_parallel ? rows * l->pp : rows);
+}
+
+void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
+{
+	memset(layout, 0, offsetof(p4d_layout, stage_layers));
+	layout->tp = layout->pp = 1;
+	fill_model(request, layout);
 }
 
 static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
@@ -346,7 +362,9 @@ void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 {
 	memset(layout, 0, offsetof(p4d_layout, stage_layers));
 	fill_degrees(request, nodes, gpus_per_node, layout);
+	layout->seq_len = (uint64_t)request->value[P4D_SEQ_LEN];
 	fill_model(request, layout);
+	pad_vocabulary(layout);
 }
 
 /* Reading an unset value would silently give zero. */
@@ -356,8 +374,9 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (info->kind != P4D_INTEGER_KIND && info->kind != P4D_CHOICE_KIND)
 			continue;
-		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_EVAL_MICRO_BATCH ||
-		    i == P4D_NVLINK_DOMAIN || i == P4D_NODES || i == P4D_GPUS_PER_NODE)
+		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_ARCHITECTURE ||
+		    i == P4D_SLIDING_WINDOW || i == P4D_EVAL_MICRO_BATCH || i == P4D_NVLINK_DOMAIN ||
+		    i == P4D_NODES || i == P4D_GPUS_PER_NODE)
 			continue;
 		if (!p4d_is_set(r, (p4d_option)i))
 			return p4d_fail(

@@ -19,9 +19,12 @@ typedef struct p4d_layout {
 	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */
 	uint64_t vocab;
 	uint64_t positions;    /* rows of the learned position table, 0 with rope */
-	unsigned norm_tensors; /* 1 RMSNorm, 2 LayerNorm (scale and shift) */
-	bool glu, tied, qk_norm;
-	int bias, activation;
+	unsigned norm_tensors; /* of a norm: 1 scale, 2 scale and shift, 0 none */
+	bool glu, tied;
+	int bias, activation, qk_norm;
+	unsigned biased;                             /* linear layers that have one: a mask of P4D_BIASED_* */
+	uint64_t sliding_window;                     /* tokens; 0: none. architecture: which layers have it */
+	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
 	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
@@ -87,3 +90,6 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 
 /* The part that cannot fail: copies a complete request's numbers, nothing checked or derived. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
+
+/* The model alone, vocabulary and positions as they are without training, on one rank; all else 0. */
+void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout);

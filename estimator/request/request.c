@@ -8,6 +8,12 @@
 #include "base/choice.h"
 #include "base/text.h"
 
+const char p4d_request_architectures[] =
+#define ARCHITECTURE(id, name, ...) "|" name
+#include "request/architectures.def"
+#undef ARCHITECTURE
+    ;
+
 #define S P4D_WHERE_SLURM
 #define C P4D_WHERE_COMMAND
 #define P P4D_WHERE_PLAN

@@ -40,10 +40,11 @@ enum { P4D_BF16, P4D_FP16, P4D_FP32 };
 enum { P4D_GRAD_BF16, P4D_GRAD_FP16, P4D_GRAD_FP32 };
 enum { P4D_STATE_FP32, P4D_STATE_HALF };
 enum { P4D_ALLOCATOR_DEFAULT, P4D_ALLOCATOR_EXPANDABLE };
-enum { P4D_SWIGLU_ACTIVATION, P4D_GEGLU, P4D_GELU, P4D_RELU2 };
-enum { P4D_RMSNORM, P4D_LAYERNORM };
-enum { P4D_ROPE, P4D_LEARNED };
-enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL };
+enum { P4D_SWIGLU_ACTIVATION, P4D_GEGLU, P4D_GELU, P4D_RELU2, P4D_RELU };
+enum { P4D_RMSNORM, P4D_LAYERNORM, P4D_LAYERNORM_SCALE, P4D_LAYERNORM_PLAIN };
+enum { P4D_ROPE, P4D_LEARNED, P4D_ALIBI, P4D_RELATIVE, P4D_NO_POSITIONS };
+enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL, P4D_BIAS_ATTENTION, P4D_BIAS_MLP };
+enum { P4D_QK_NORM_OFF, P4D_QK_NORM_HEAD, P4D_QK_NORM_WIDE };
 enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
 /*
@@ -59,6 +60,15 @@ enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spell
 #define P4D_FRAMEWORK_NAME(id, name, variable) "|" #name
 enum { P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_ID) P4D_FRAMEWORKS };
 #define P4D_FRAMEWORK_NAMES (&(P4D_FRAMEWORK_LIST(P4D_FRAMEWORK_NAME))[1]) /* "a|b" */
+
+/* Values of --architecture: the rows of architectures.def, and "|a|b" of their names. */
+enum {
+#define ARCHITECTURE(id, name, ...) P4D_ARCHITECTURE_##id,
+#include "request/architectures.def"
+#undef ARCHITECTURE
+	P4D_ARCHITECTURES
+};
+extern const char p4d_request_architectures[];
 
 /* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
  * USER. */

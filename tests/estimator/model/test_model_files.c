@@ -299,7 +299,7 @@ static void bad_texts(void **state)
 	    {"{\"name\":\"x\",\"kv-heads\":2}", P4D_E_JSON, "f: unknown field \"kv-heads\""},
 	    {"{\"name\":\"x\",\"tp\":2}", P4D_E_JSON, "f: unknown field \"tp\""},
 	    {"{\"name\":\"x\",\"norm\":\"batchnorm\"}", P4D_E_VALUE,
-	     "f: --p4d-norm=batchnorm: not one of rmsnorm|layernorm"},
+	     "f: --p4d-norm=batchnorm: not one of rmsnorm|layernorm|layernorm-scale|layernorm-plain"},
 	    {"{\"name\":\"x\",\"glu\":true}", P4D_E_JSON, "f: \"glu\" is true, not a string"},
 	    {"{\"name\":\"x\",\"parameters\":\"13.0\"}", P4D_E_VALUE,
 	     "f: \"parameters\" is \"13.0\": neither a number nor like \"13.0B\""},

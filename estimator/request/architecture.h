@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "request/request.h"
+
+/*
+ * What a family of models has in its layers and around them. architectures.def is the table; --architecture
+ * names a row. Sizes (hidden, ffn, heads ...) belong to the model, not to the row; h is the hidden size here.
+ * The options norm, activation, positions, bias, qk-norm and tied have their defaults from the row, and what
+ * a model or the user sets of them wins: a formula reads those from the layout, all else from its
+ * `architecture`.
+ */
+
+typedef enum p4d_model_kind {
+	P4D_DECODER,         /* a language model: predicts every next token */
+	P4D_ENCODER,         /* BERT: predicts masked tokens, attends to both sides */
+	P4D_ENCODER_DECODER, /* T5: a layer is one of the encoder and one of the decoder, with cross-attention
+			      */
+	P4D_VISION,          /* ViT: patches of an image instead of tokens; the vocabulary is its labels */
+} p4d_model_kind;
+
+/* Where the norms of a layer's two blocks (attention, feed-forward) are. */
+typedef enum p4d_norm_place {
+	P4D_NORMS_BEFORE, /* of the input of each block, inside the residual branch */
+	P4D_NORMS_AFTER,  /* of its output: inside the branch (OLMo-2), or of the sum (BERT) */
+	P4D_NORMS_AROUND, /* both (Gemma 2): four of a layer */
+} p4d_norm_place;
+
+typedef struct p4d_architecture {
+	const char *name;
+	p4d_model_kind kind;
+
+	/* defaults of the options of these names: P4D_RMSNORM, P4D_SWIGLU_ACTIVATION, P4D_ROPE ... */
+	int norm, activation, positions, bias, qk_norm;
+	bool tied;
+
+	/* a layer */
+	p4d_norm_place place;
+	unsigned norms;      /* of h; parallel blocks that share their input's norm have one */
+	unsigned attentions; /* blocks of each kind: more than one where a layer is of several stacks */
+	unsigned mlps;
+	bool parallel;      /* attention and feed-forward read the same input, and are summed */
+	bool fused_qkv;     /* query, key and value are one matrix, whose product is one tensor */
+	bool fused_gate_up; /* so are gate and up */
+
+	/* attention */
+	bool partial_rope;             /* only a part of each head is turned: the rest is copied beside it */
+	unsigned full_attention_every; /* with --sliding-window every so manieth layer attends to all; 0: none
+					  does */
+	bool attention_cap; /* scores pass a tanh: no flash kernel of PyTorch has it, attention is eager */
+	unsigned relative_buckets; /* rows of the table of relative positions, of each stack; heads wide */
+
+	/* around the layers */
+	bool embedding_norm;      /* of the embedding's output */
+	unsigned final_norms;     /* behind the last layer, of each stack */
+	bool head_bias;           /* of the vocabulary */
+	bool head_transform;      /* h x h with bias, activation and norm before the head (BERT) */
+	bool logit_cap;           /* logits pass a tanh in another tensor of their size */
+	unsigned token_types;     /* rows of a table that is added to the embedding */
+	unsigned position_offset; /* rows of the learned position table beyond max-seq-len */
+	unsigned patch_elements;  /* of an image, which one product embeds with a bias; and a class token */
+	const char *
+	    multipliers; /* factors on embeddings, residuals, scores or logits, without memory of their own */
+
+	const char *unvalidated; /* why its memory was not compared with a real one; NULL: it was */
+} p4d_architecture;
+
+/* By the value of --architecture; P4D_ARCHITECTURES of them. The first is Llama's. */
+extern const p4d_architecture p4d_architectures[];
+
+/* Of a request, whose architecture may be unset: then the first. */
+static inline const p4d_architecture *p4d_architecture_of(const p4d_request *request)
+{
+	return &p4d_architectures[request->value[P4D_ARCHITECTURE]];
+}
+
+/* Sets the six options above where they are unset; origin P4D_BY_MODEL. */
+void p4d_architecture_defaults(p4d_request *request);
+
+/*
+ * In what the model differs from a decoder of blocks one behind the other with norms before each, as
+ * p4d-train and Megatron-LM build it: "norms before and after each block"; NULL: in nothing.
+ */
+const char *p4d_architecture_difference(const p4d_request *request);
+
+/* Tensors of the normalized width that a norm has: scale and shift, scale, or none. */
+static inline unsigned p4d_norm_tensors(int norm)
+{
+	return norm == P4D_LAYERNORM ? 2 : norm == P4D_LAYERNORM_PLAIN ? 0 : 1;
+}
+
+/* Which linear layers have a bias, as a mask. */
+enum { P4D_BIASED_QKV = 1, P4D_BIASED_OUTPUT = 2, P4D_BIASED_MLP = 4 };
+static inline unsigned p4d_biased(int bias)
+{
+	static const unsigned char mask[] = {[P4D_BIAS_NONE] = 0,
+					     [P4D_BIAS_QKV] = P4D_BIASED_QKV,
+					     [P4D_BIAS_ALL] =
+						 P4D_BIASED_QKV | P4D_BIASED_OUTPUT | P4D_BIASED_MLP,
+					     [P4D_BIAS_ATTENTION] = P4D_BIASED_QKV | P4D_BIASED_OUTPUT,
+					     [P4D_BIAS_MLP] = P4D_BIASED_MLP};
+	return mask[bias];
+}
+
+static inline bool p4d_is_gated(int activation)
+{
+	return activation == P4D_SWIGLU_ACTIVATION || activation == P4D_GEGLU;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "request/layout.h"
+
+/*
+ * Parameters of a model and of its parts on one rank of tensor parallelism, from the layout's sizes and its
+ * architecture. Matrices, and biases of what is split by columns, are divided by tp; norms and biases of sums
+ * are on every rank. Inputs are bounded by options.def (at most 2^27 tokens, 2^24 sequences, 2^23 wide), so
+ * products of a few of them fit 128 bits; the caller narrows.
+ */
+__extension__ typedef unsigned __int128 p4d_wide;
+
+static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
+{
+	return (a + b - 1) / b;
+}
+
+/* One layer (of an encoder-decoder: one of each stack). */
+p4d_wide p4d_size_of_layer(const p4d_layout *layout);
+
+/* The table of the vocabulary. */
+p4d_wide p4d_size_of_table(const p4d_layout *layout);
+
+/* Before the layers and behind them, without the tables of the vocabulary. */
+p4d_wide p4d_size_of_begin(const p4d_layout *layout);
+p4d_wide p4d_size_of_end(const p4d_layout *layout);
+
+/* All of it, on one rank that has every layer. */
+p4d_wide p4d_size_of_model(const p4d_layout *layout);

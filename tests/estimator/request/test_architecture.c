@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of architectures.def: the parameters of one published model each, and what frameworks say of them.
+ */
+#include "support/support.h"
+
+#include "model/model.h"
+#include "request/architecture.h"
+#include "request/framework.h"
+#include "request/model_size.h"
+
+/* Counted by the transformers library, from the model's config.json. */
+static const struct {
+	const char *flags;
+	uint64_t parameters;
+} models[] = {
+    /* gpt2 */
+    {"architecture=gpt2 layers=12 hidden=768 ffn=3072 heads=12 vocab=50257 max-seq-len=1024", 124439808},
+    /* phi-2 */
+    {"architecture=phi layers=32 hidden=2560 ffn=10240 heads=32 vocab=51200", 2779683840},
+    /* gemma-2b */
+    {"architecture=gemma layers=18 hidden=2048 ffn=16384 heads=8 kv-heads=1 head-dim=256 vocab=256000",
+     2506172416},
+    /* gemma-2-2b */
+    {"architecture=gemma2 layers=26 hidden=2304 ffn=9216 heads=8 kv-heads=4 head-dim=256 vocab=256000",
+     2614341888},
+    /* pythia-70m */
+    {"architecture=gpt-neox tied=off layers=6 hidden=512 ffn=2048 heads=8 vocab=50304", 70426624},
+    /* opt-125m */
+    {"architecture=opt layers=12 hidden=768 ffn=3072 heads=12 vocab=50272 max-seq-len=2048", 125239296},
+    /* falcon-7b */
+    {"architecture=falcon layers=32 hidden=4544 ffn=18176 heads=71 kv-heads=1 vocab=65024", 6921720704},
+    /* bloom-560m */
+    {"architecture=bloom layers=24 hidden=1024 ffn=4096 heads=16 vocab=250880", 559214592},
+    /* t5-small */
+    {"architecture=t5 layers=6 hidden=512 ffn=2048 heads=8 vocab=32128", 60506624},
+    /* bert-base-uncased, with the masked-language-model head */
+    {"architecture=bert layers=12 hidden=768 ffn=3072 heads=12 vocab=30522 max-seq-len=512", 109514298},
+    /* vit-base-patch16-224 */
+    {"architecture=vit layers=12 hidden=768 ffn=3072 heads=12 vocab=1000 max-seq-len=196", 86567656},
+};
+
+static p4d_request custom(const char *flags)
+{
+	p4d_request r = {.model = "custom"};
+	p4d_error err = {0};
+
+	set_all(&r, flags);
+	if (p4d_model_resolve(&r, NULL, NULL, &err) < 0)
+		fail_msg("%s: %s", flags, err.text);
+	return r;
+}
+
+static void rows_have_published_parameters(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+		const p4d_request r = custom(models[i].flags);
+		if (p4d_model_parameters(&r) != models[i].parameters)
+			fail_msg("%s: %llu, counted %llu", models[i].flags,
+				 (unsigned long long)models[i].parameters,
+				 (unsigned long long)p4d_model_parameters(&r));
+	}
+}
+
+static void every_row_is_whole(void **state)
+{
+	char name[32];
+
+	(void)state;
+	for (int i = 0; i < P4D_ARCHITECTURES; i++) {
+		const p4d_architecture *a = &p4d_architectures[i];
+		assert_string_equal(a->name,
+				    p4d_request_choice_name(P4D_ARCHITECTURE, i, name, sizeof(name)));
+		assert_true(a->attentions && a->mlps && a->norms);
+		assert_int_equal(a->place == P4D_NORMS_AROUND, a->norms == 4);
+		assert_true(a->final_norms || a->place == P4D_NORMS_AFTER);
+	}
+}
+
+/* What the user sets of the row's defaults wins. */
+static void options_win(void **state)
+{
+	const p4d_request r = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100 "
+				     "tied=off norm=layernorm activation=gelu");
+	p4d_layout l;
+
+	(void)state;
+	p4d_layout_of_model(&r, &l);
+	assert_int_equal(l.norm_tensors, 2);
+	assert_false(l.tied || l.glu);
+	assert_int_equal(l.architecture->norms, 4);
+	assert_int_equal((uint64_t)p4d_size_of_layer(&l), 4 * 64 * 64 + 2 * 64 * 128 + 4 * 2 * 64);
+}
+
+/* Frameworks that do not model a family say in what it differs. */
+static void others_are_refused_by_name(void **state)
+{
+	static const struct {
+		const char *flags, *difference;
+	} cases[] = {
+	    {"architecture=gemma2", "norms before and after each block"},
+	    {"architecture=olmo2", "norms behind each block"},
+	    {"architecture=falcon", "attention beside the feed-forward layer"},
+	    {"architecture=t5", "an encoder and a decoder"},
+	    {"architecture=granite", "factors on embeddings, residuals or logits"},
+	    {"architecture=llama norm=layernorm-plain", "LayerNorm without parameters"},
+	    {"architecture=llama bias=mlp", "biases of some linear layers only"},
+	    {"architecture=llama qk-norm=wide", "query and key norms of the whole width"},
+	    {"architecture=llama activation=relu", "ReLU"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char flags[200];
+		p4d_error err = {0};
+		snprintf(flags, sizeof(flags),
+			 "%s layers=2 hidden=64 ffn=128 heads=4 vocab=100 max-seq-len=64", cases[i].flags);
+		p4d_request r = custom(flags);
+		for (int f = P4D_FRAMEWORK_P4D; f <= P4D_FRAMEWORK_MEGATRON; f++) {
+			assert_int_equal(p4d_framework_of(f)->check_model(&r, &err), -1);
+			assert_int_equal(err.code, P4D_E_UNMODELLED);
+		}
+		assert_non_null(strstr(err.text, cases[i].difference));
+	}
+	p4d_request llama = custom("layers=2 hidden=64 ffn=128 heads=4 vocab=100");
+	assert_null(p4d_architecture_difference(&llama));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(rows_have_published_parameters),
+	    cmocka_unit_test(every_row_is_whole),
+	    cmocka_unit_test(options_win),
+	    cmocka_unit_test(others_are_refused_by_name),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
