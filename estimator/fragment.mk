@@ -6,6 +6,7 @@
 noinst_LTLIBRARIES += libp4doptions.la
 libp4doptions_la_SOURCES = \
 	estimator/base/codes.def estimator/base/error.h estimator/base/error.c \
+	estimator/base/file.h estimator/base/file.c \
 	estimator/base/text.h estimator/base/text.c \
 	estimator/base/number.h estimator/base/number.c \
 	estimator/base/choice.h estimator/base/choice.c \
@@ -17,7 +18,6 @@ libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 noinst_LTLIBRARIES += libp4dbase.la
 libp4dbase_la_SOURCES = \
 	estimator/base/hash.h estimator/base/digest.h estimator/base/digest.c \
-	estimator/base/file.h estimator/base/file.c \
 	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client_job.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,7 +53,7 @@ static const struct {
 /* What an option says in a way that p4d_sbatch_job does not know; false when it says nothing. */
 static bool mend(p4d_sbatch_field field, char *text)
 {
-	const slurm_conf_t *conf = dlsym(RTLD_DEFAULT, "slurm_conf");
+	const slurm_conf_t *conf = p4d_client_slurm_conf();
 	size_t length = strlen(text);
 
 	switch (field) {

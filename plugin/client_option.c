@@ -43,6 +43,11 @@ char *p4d_client_option(const char *name)
 	return copy;
 }
 
+const slurm_conf_t *p4d_client_slurm_conf(void)
+{
+	return dlsym(RTLD_DEFAULT, "slurm_conf");
+}
+
 bool p4d_client_is_salloc(void)
 {
 	return !strcmp(program_invocation_short_name, "salloc");

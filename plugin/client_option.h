@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "slurm_compat.h"
+
 /*
  * The job as sbatch, salloc and srun see it once the script, the environment and the command line are merged.
  * They keep it in a private structure, but export it and functions that read it by option name. In a Slurm
@@ -12,6 +14,9 @@
 
 /* A copy of an option's value, NULL when it is not set. The caller frees it. */
 char *p4d_client_option(const char *name);
+
+/* slurm.conf as Slurm read it; NULL in a program that does not have it. */
+const slurm_conf_t *p4d_client_slurm_conf(void);
 
 /* salloc or sbatch: Slurm gives both the same context. */
 bool p4d_client_is_salloc(void);

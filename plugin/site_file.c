@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "site_file.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_option.h"
 #include "slurm_compat.h"
-
-/* As Slurm read it, by dlsym, because not every program that loads SPANK plugins has the symbol. */
-static const slurm_conf_t *loaded_conf(void)
-{
-	return dlsym(RTLD_DEFAULT, "slurm_conf");
-}
 
 p4d_site *p4d_site_file_load(int argc, char **argv, p4d_error *err)
 {
-	const slurm_conf_t *conf = loaded_conf();
+	const slurm_conf_t *conf = p4d_client_slurm_conf();
 	const char *slurm_conf = conf && conf->slurm_conf ? conf->slurm_conf : getenv("SLURM_CONF");
 	const char *given = NULL;
 	char path[4096];

@@ -9,6 +9,7 @@
 
 #include "job/export.h"
 #include "job_environment.h"
+#include "spank_named.h"
 
 enum { NAME_MAX_BYTES = 128 };
 
@@ -74,10 +75,12 @@ static int given_option(int option, const char *text, int remote)
 int p4d_options_register(spank_t spank)
 {
 	char name[64];
+	bool named[P4D_OPTIONS] = {false};
+	const bool all = spank_context() == S_CTX_REMOTE || !p4d_spank_named(named);
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
-		if (!(info->where & P4D_WHERE_SLURM))
+		if (!(info->where & P4D_WHERE_SLURM) || !(all || named[i] || inherited[i]))
 			continue;
 		snprintf(name, sizeof(name), "p4d-%s", info->name);
 		struct spank_option option = {

@@ -9,7 +9,7 @@
  * each source of an option (#SBATCH line, environment, command line: the last one wins).
  */
 
-/* Registers the options of options.def that are for Slurm. */
+/* Registers the options of options.def that are for Slurm; on the submitting side, those that may occur. */
 int p4d_options_register(spank_t spank);
 
 /*

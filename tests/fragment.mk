@@ -51,10 +51,13 @@ unit_tests = \
 
 # job_submit_p4d.so in a host that plays slurmctld
 if HAVE_SLURM
-unit_tests += $(fakehost_tests)
+unit_tests += $(fakehost_tests) tests/plugin/test_spank_named
 check_LTLIBRARIES += libp4dfakehost.la
 TESTS += tests/plugin/test_plugin_symbols.sh
 endif
+tests_plugin_test_spank_named_SOURCES = tests/plugin/test_spank_named.c plugin/spank_named.c plugin/client_option.c
+tests_plugin_test_spank_named_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/plugin -D_GNU_SOURCE $(SLURM_CPPFLAGS)
+tests_plugin_test_spank_named_LDFLAGS = $(fakehost_exports)
 fakehost_tests = \
 	tests/plugin/test_fakehost \
 	tests/plugin/test_fakehost_environment \

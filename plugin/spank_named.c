@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank_named.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "client_option.h"
+#include "slurm_compat.h"
+
+/* More than this of words, or of comments at the beginning of a script, is not looked at. */
+enum { WORDS_MAX_BYTES = 32 << 10, HEAD_MAX_BYTES = 32 << 10, LINE_MAX_BYTES = 1024 };
+
+/* sbatch's short options, of all releases: these have no argument of their own, those do. */
+static const char short_flags[] = "HOQVWsv", short_options[] = "ABCFGJLMNSabcdeimnopqtwx";
+
+/* The long ones that people write without '='; after any other, the next word may be its argument or not. */
+static const char *const long_flags[] = {"contiguous", "exclusive",  "hold",    "no-requeue", "overcommit",
+					 "parsable",   "quiet",      "requeue", "test-only",  "verbose",
+					 "wait",       "spread-job", NULL};
+static const char *const long_options[] = {
+    "account",       "array",       "comment",  "constraint",  "cpus-per-gpu", "cpus-per-task",
+    "dependency",    "error",       "exclude",  "export",      "gpus",         "gpus-per-node",
+    "gpus-per-task", "gres",        "job-name", "mail-type",   "mail-user",    "mem",
+    "mem-per-cpu",   "mem-per-gpu", "nodelist", "nodes",       "ntasks",       "ntasks-per-node",
+    "output",        "partition",   "qos",      "reservation", "signal",       "time",
+    "wrap",          NULL};
+
+static bool is_among(const char *const *names, const char *name)
+{
+	for (; *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
+}
+
+/* getopt_long takes any beginning of a name for it. */
+static bool begins(const char *name, const char *word, size_t length)
+{
+	return length && !strncmp(name, word, length);
+}
+
+/* The options that a word may name. False when it lists them all. */
+static bool take_word(bool *named, const char *word)
+{
+	const size_t length = strncmp(word, "--", 2) ? 0 : strcspn(word + 2, "=");
+	const size_t common = length < 4 ? length : 4;
+
+	if (!length)
+		return word[0] != '-' || !strchr(word, 'h');
+	word += 2;
+	if (begins("help", word, length))
+		return false;
+	if (!begins("p4d-", word, common))
+		return true;
+	for (int i = 0; i < P4D_OPTIONS; i++)
+		if (!strncmp(p4d_request_option_info((p4d_option)i)->name, word + common, length - common))
+			named[i] = true;
+	return true;
+}
+
+/* A line of options. Quotes and backslashes may stand anywhere, also within a name. */
+static bool take_line(bool *named, const char *line, size_t length)
+{
+	char plain[LINE_MAX_BYTES], *rest = plain;
+	size_t used = 0;
+	bool taken = true;
+
+	if (length >= sizeof(plain))
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (!strchr("\"'\\", line[i]))
+			plain[used++] = line[i];
+	plain[used] = '\0';
+	for (const char *word; taken && (word = strsep(&rest, " \t\r\v\f"));)
+		taken = take_word(named, word);
+	return taken;
+}
+
+/* The lines of a script that hold options, up to the first command. Returns where it ends; NULL: cannot tell.
+ */
+static const char *take_script(bool *named, const char *text)
+{
+	while (*text) {
+		const size_t length = strcspn(text, "\n"), blank = strspn(text, " \t\r\v\f");
+		const size_t magic = !strncmp(text, "#SBATCH", 7) ? 7 : !strncmp(text, "#SLURM", 6) ? 6 : 0;
+		if (!magic && blank < length && text[blank] != '#')
+			break;
+		if (magic && !take_line(named, text + magic, length - magic))
+			return NULL;
+		text += length + (text[length] == '\n');
+	}
+	return text;
+}
+
+/* A script that is a regular file, from where sbatch will read it. */
+static bool take_open_script(bool *named, int fd)
+{
+	char text[HEAD_MAX_BYTES];
+	struct stat status;
+	const off_t from = lseek(fd, 0, SEEK_CUR);
+
+	if (from < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return false;
+	const ssize_t got = pread(fd, text, sizeof(text) - 1, from);
+	if (got < 0 || memchr(text, '\0', (size_t)got))
+		return false;
+	text[got] = '\0';
+	const char *end = take_script(named, text);
+	return end && (*end || got < (ssize_t)sizeof(text) - 1);
+}
+
+/* What is not in this directory Slurm looks for elsewhere. */
+static bool take_script_file(bool *named, const char *path)
+{
+	struct stat status;
+
+	/* opened, a pipe would be another one's end of it */
+	if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
+		return false;
+	const int fd = p4d_file_open(path);
+	if (fd < 0)
+		return false;
+	const bool taken = take_open_script(named, fd);
+	close(fd);
+	return taken;
+}
+
+/* The words of sbatch, and what they say about where its script is. */
+typedef struct sbatch_words {
+	bool wrapped;  /* it is an option, in which Slurm looks for none */
+	bool last;     /* no options follow */
+	bool argument; /* of an option is next */
+} sbatch_words;
+
+/* "--NAME", "--NAME=VALUE" */
+static bool follow_long(sbatch_words *s, const char *name)
+{
+	const size_t length = strcspn(name, "=");
+	const int own = strncmp(name, "p4d-", 4) ? -1 : p4d_request_option_find(name + 4);
+
+	s->wrapped = s->wrapped || begins("wrap", name, length);
+	if (begins("chdir", name, length))
+		return false;
+	if (name[length] || is_among(long_flags, name) ||
+	    (own >= 0 && p4d_request_option_info((p4d_option)own)->kind == P4D_SWITCH_KIND))
+		return true;
+	s->argument = true;
+	return own >= 0 || is_among(long_options, name);
+}
+
+/* "-HN2" */
+static bool follow_short(sbatch_words *s, const char *letters)
+{
+	letters += strspn(letters, short_flags);
+	if (!*letters)
+		return true;
+	s->argument = !letters[1];
+	return strchr(short_options, *letters);
+}
+
+/* One word; sets *script if it is that. False: cannot tell. */
+static bool follow(sbatch_words *s, const char *word, const char **script)
+{
+	const bool argument = s->argument;
+
+	s->argument = false;
+	if (argument)
+		return true;
+	if (s->last || word[0] != '-' || !word[1])
+		*script = word;
+	else if (!strcmp(word, "--"))
+		s->last = true;
+	else
+		return word[1] == '-' ? follow_long(s, word + 2) : follow_short(s, word + 1);
+	return true;
+}
+
+/* Those of sbatch up to its script, and that. */
+static bool take_sbatch(bool *named, const char *words, const char *end)
+{
+	sbatch_words s = {false};
+	const char *script = NULL;
+
+	for (; words < end && !script; words += strlen(words) + 1)
+		/* Slurm looks for the script as if there were no components */
+		if (strcmp(words, ":") != 0 && !follow(&s, words, &script))
+			return false;
+	if (script)
+		return take_script_file(named, script);
+	return s.wrapped || take_open_script(named, STDIN_FILENO);
+}
+
+/* Every word, whichever program's it is. */
+static bool take_words(bool *named, const char *words, const char *end)
+{
+	bool taken = true;
+
+	for (; words < end && taken; words += strlen(words) + 1)
+		taken = take_word(named, words);
+	return taken;
+}
+
+bool p4d_spank_named(bool named[P4D_OPTIONS])
+{
+	const slurm_conf_t *conf = p4d_client_slurm_conf();
+	const bool is_sbatch = !strcmp(program_invocation_short_name, "sbatch");
+	size_t length = 0;
+
+	/* scrontab reads its lines later; cli_filter plugins may list options */
+	if ((!is_sbatch && !p4d_client_is_salloc() && strcmp(program_invocation_short_name, "srun") != 0) ||
+	    !conf || (conf->cli_filter_plugins && *conf->cli_filter_plugins))
+		return false;
+	const int fd = p4d_file_open("/proc/self/cmdline");
+	char *words = fd < 0 ? NULL : p4d_file_read(fd, WORDS_MAX_BYTES, &length);
+	if (fd >= 0)
+		close(fd);
+	if (!words)
+		return false;
+	const char *end = words + length, *first = words + strlen(words) + 1;
+	const bool taken = take_words(named, first, end) && (!is_sbatch || take_sbatch(named, first, end));
+	free(words);
+	return taken;
+}
