@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "base/text.h"
 #include "command.h"
 #include "job/sbatch.h"
@@ -79,6 +80,16 @@ static const char *file(void *context, const char *path, size_t *length)
 	reader_context *c = context;
 
 	return p4d_read_files_open(&c->files, path, length);
+}
+
+static p4d_config_read *config(void *context, p4d_config_format format)
+{
+	char path[PATH_MAX];
+
+	(void)context;
+	return p4d_library_find(p4d_config_libraries[format].file, path, sizeof(path))
+		   ? p4d_config_open(path, format)
+		   : NULL;
 }
 
 static const char *place(const char *from, uint32_t line, char *buf, size_t size)
@@ -231,7 +242,8 @@ static int read_job(const char *path, char *const *arguments, bool json, p4d_err
 			p4d_sbatch_free(&context.sbatch);
 			context.sbatch = (p4d_sbatch){0};
 		}
-		const p4d_shell_host host = {.context = &context, .variable = variable, .file = file};
+		const p4d_reader_host host = {
+		    .shell = {.context = &context, .variable = variable, .file = file}, .config = config};
 		const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
 		p4d_reader_read(reading, &host, &limits, path, text, length, (const char *const *)arguments,
 				getcwd(directory, sizeof(directory)));

@@ -36,6 +36,36 @@ libp4djson_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4djson_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4djson_la_LIBADD = $(JSONC_LIBS)
 
+# What reads configuration files of training programs: opened on demand, one library a format.
+config_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--as-needed -Wl,--gc-sections -Wl,-z,nodelete
+config_headers = estimator/config/config_tree.h estimator/config/config_library.h estimator/config/config_internal.h
+if HAVE_YAML
+noinst_LTLIBRARIES += libp4dyaml.la
+pkglib_LTLIBRARIES += libp4d-yaml.la
+installed_modules += $(pkglibdir)/libp4d-yaml
+endif
+libp4dyaml_la_SOURCES = $(config_headers) estimator/config/config_yaml.c
+libp4dyaml_la_CFLAGS = $(libp4dbase_la_CFLAGS) $(YAML_CFLAGS)
+libp4dyaml_la_LIBADD = libp4dconfig.la $(YAML_LIBS)
+libp4d_yaml_la_SOURCES =
+libp4d_yaml_la_LDFLAGS = $(config_LDFLAGS) -export-symbols-regex '^p4d_config__yaml$$'
+libp4d_yaml_la_LIBADD = libp4dyaml.la
+if HAVE_TOML
+noinst_LTLIBRARIES += libp4dtoml.la
+pkglib_LTLIBRARIES += libp4d-toml.la
+installed_modules += $(pkglibdir)/libp4d-toml
+endif
+libp4dtoml_la_SOURCES = $(config_headers) estimator/config/config_toml.cc
+libp4dtoml_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections $(TOML_CFLAGS)
+libp4dtoml_la_LIBADD = libp4dconfig.la $(TOML_LIBS)
+libp4d_toml_la_SOURCES =
+nodist_EXTRA_libp4d_toml_la_SOURCES = linked-as-c++.cc
+libp4d_toml_la_LDFLAGS = $(config_LDFLAGS) -export-symbols-regex '^p4d_config__toml$$'
+libp4d_toml_la_LIBADD = libp4dtoml.la
+noinst_LTLIBRARIES += libp4dconfig.la
+libp4dconfig_la_SOURCES = $(config_headers) estimator/config/config_tree.c
+libp4dconfig_la_CFLAGS = $(libp4dbase_la_CFLAGS)
+
 # The part of base that touches files and the machine. Slurm's plugins do without.
 noinst_LTLIBRARIES += libp4dhost.la
 libp4dhost_la_SOURCES = \
@@ -69,10 +99,12 @@ libp4dcore_la_SOURCES = \
 	estimator/job/job_limits.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c \
+	$(config_headers) estimator/config/config_library.c \
 	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c \
+	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.c estimator/reader/read_trainer.c estimator/reader/read_files.h estimator/reader/read_files.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
@@ -103,7 +135,7 @@ libp4dcore_la_SOURCES = \
 	estimator/guard/guard.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
-libp4dcore_la_LIBADD = libp4dbase.la -lm
+libp4dcore_la_LIBADD = libp4dbase.la libp4dconfig.la -lm
 
 # etc/gpus.json and etc/models/ as tables in the program: reading JSON is most of what a submission would cost.
 noinst_PROGRAMS += tables

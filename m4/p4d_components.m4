@@ -5,6 +5,8 @@ AC_DEFUN([P4D_COMPONENTS], [
 	P4D_PARTS=
 	P4D_COMPONENT([yes], [json-c], [`$PKG_CONFIG --modversion json-c`], [MIT:DYNAMIC_LINK])
 	P4D_COMPONENT([yes], [smartcols], [`$PKG_CONFIG --modversion smartcols`], [LGPL-2.1-or-later:DYNAMIC_LINK])
+	P4D_COMPONENT([$p4d_yaml], [yaml-0], [`$PKG_CONFIG --modversion yaml-0.1`], [MIT:DYNAMIC_LINK])
+	P4D_COMPONENT([$p4d_toml], [tomlplusplus], [`$PKG_CONFIG --modversion tomlplusplus`], [MIT:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_xxhash], [xxhash], [`$PKG_CONFIG --modversion libxxhash`], [BSD-2-Clause:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_openblas], [openblas], [`$PKG_CONFIG --modversion openblas`], [BSD-3-Clause:DYNAMIC_LINK])
 	P4D_COMPONENT([$p4d_sentencepiece], [sentencepiece], [`$PKG_CONFIG --modversion sentencepiece 2>/dev/null || echo NOASSERTION`],

@@ -25,6 +25,7 @@ unit_tests = \
 	tests/estimator/job/test_sbatch \
 	tests/estimator/job/test_export \
 	tests/estimator/job/test_script \
+	tests/estimator/config/test_config \
 	tests/estimator/shell/test_shell \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \

@@ -5,7 +5,7 @@
 # The one list of packages. build: `make`; cluster: a private Slurm; test: what ./check adds.
 p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
 	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
-	g++ libsentencepiece-dev"
+	g++ libsentencepiece-dev libyaml-dev libtomlplusplus-dev"
 p4d_packages_cluster="slurmctld slurmd slurm-client slurmrestd munge"
 p4d_packages_test="procps libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"
 

@@ -11,6 +11,7 @@ typedef struct launcher {
 	const char *short_switches;
 	unsigned operands; /* behind the options, before the command */
 	enum { COMMAND, PYTHON, SHELL } starts;
+	const char *prefix; /* of its options, which say something about the training; NULL: they do not */
 } launcher;
 
 static const char torchrun_switches[] = " standalone no-python module use-env run-path no_python use_env ";
@@ -23,52 +24,56 @@ static const launcher launchers[] = {
      "container-mount-home no-container-mount-home container-remap-root no-container-remap-root "
      "container-writable no-container-writable no-container-entrypoint container-entrypoint "
      "no-container-remap-root ",
-     "lsuOQvkqXZEHK", 0, COMMAND},
+     "lsuOQvkqXZEHK", 0, COMMAND, NULL},
     {"mpirun", NULL, " allow-run-as-root oversubscribe report-bindings bind-to-core tag-output display-map ",
-     "vq", 0, COMMAND},
-    {"mpiexec", NULL, " allow-run-as-root oversubscribe ", "vq", 0, COMMAND},
-    {"torchrun", NULL, torchrun_switches, "", 0, PYTHON},
-    {"torch.distributed.run", NULL, torchrun_switches, "", 0, PYTHON},
-    {"torch.distributed.launch", NULL, torchrun_switches, "", 0, PYTHON},
+     "vq", 0, COMMAND, NULL},
+    {"mpiexec", NULL, " allow-run-as-root oversubscribe ", "vq", 0, COMMAND, NULL},
+    {"torchrun", NULL, torchrun_switches, "", 0, PYTHON, NULL},
+    {"torch.distributed.run", NULL, torchrun_switches, "", 0, PYTHON, NULL},
+    {"torch.distributed.launch", NULL, torchrun_switches, "", 0, PYTHON, NULL},
     {"accelerate", "launch",
      " multi_gpu use_fsdp use_deepspeed use_megatron_lm same_network cpu tpu quiet no_python module debug "
      "dynamo_use_fullgraph dynamo_use_dynamic multi-gpu use-fsdp use-deepspeed ",
-     "qm", 0, PYTHON},
+     "qm", 0, PYTHON, "--accelerate."},
     {"accelerate-launch", NULL,
-     " multi_gpu use_fsdp use_deepspeed same_network cpu quiet no_python module debug ", "qm", 0, PYTHON},
+     " multi_gpu use_fsdp use_deepspeed same_network cpu quiet no_python module debug ", "qm", 0, PYTHON,
+     "--accelerate."},
     {"deepspeed", NULL,
      " module no_python no_local_rank force_multi no_ssh no_ssh_check save_pid enable_each_rank_log "
      "bind_cores_to_rank elastic_training ",
-     "", 0, PYTHON},
-    {"python", NULL, " version help ", "uOBEIsSvq", 0, PYTHON},
-    {"python3", NULL, " version help ", "uOBEIsSvq", 0, PYTHON},
-    {"bash", NULL, " login norc noprofile posix ", "lexuin", 0, SHELL},
-    {"sh", NULL, "", "exul", 0, SHELL},
-    {"env", NULL, " ignore-environment ", "i0v", 0, COMMAND},
-    {"nohup", NULL, "", "", 0, COMMAND},
-    {"exec", NULL, "", "cl", 0, COMMAND},
-    {"command", NULL, "", "p", 0, COMMAND},
-    {"time", NULL, " portability ", "p", 0, COMMAND},
-    {"sudo", NULL, " preserve-env non-interactive ", "EnHS", 0, COMMAND},
-    {"nice", NULL, "", "", 0, COMMAND},
-    {"stdbuf", NULL, "", "", 0, COMMAND},
-    {"timeout", NULL, " foreground preserve-status verbose ", "v", 1, COMMAND},
-    {"taskset", NULL, " cpu-list all-tasks ", "ac", 1, COMMAND},
-    {"numactl", NULL, " localalloc show hardware ", "lsH", 0, COMMAND},
-    {"nsys", "profile", "", "", 0, COMMAND},
+     "", 0, PYTHON, NULL},
+    {"tune", "run", torchrun_switches, "", 0, COMMAND, NULL},
+    {"python", NULL, " version help ", "uOBEIsSvq", 0, PYTHON, NULL},
+    {"python3", NULL, " version help ", "uOBEIsSvq", 0, PYTHON, NULL},
+    {"bash", NULL, " login norc noprofile posix ", "lexuin", 0, SHELL, NULL},
+    {"sh", NULL, "", "exul", 0, SHELL, NULL},
+    {"env", NULL, " ignore-environment ", "i0v", 0, COMMAND, NULL},
+    {"nohup", NULL, "", "", 0, COMMAND, NULL},
+    {"exec", NULL, "", "cl", 0, COMMAND, NULL},
+    {"command", NULL, "", "p", 0, COMMAND, NULL},
+    {"time", NULL, " portability ", "p", 0, COMMAND, NULL},
+    {"sudo", NULL, " preserve-env non-interactive ", "EnHS", 0, COMMAND, NULL},
+    {"nice", NULL, "", "", 0, COMMAND, NULL},
+    {"stdbuf", NULL, "", "", 0, COMMAND, NULL},
+    {"timeout", NULL, " foreground preserve-status verbose ", "v", 1, COMMAND, NULL},
+    {"taskset", NULL, " cpu-list all-tasks ", "ac", 1, COMMAND, NULL},
+    {"numactl", NULL, " localalloc show hardware ", "lsH", 0, COMMAND, NULL},
+    {"nsys", "profile", "", "", 0, COMMAND, NULL},
     {"apptainer", "exec",
      " nv rocm cleanenv contain containall no-home writable writable-tmpfs fakeroot no-mount ", "ceC", 1,
-     COMMAND},
+     COMMAND, NULL},
     {"singularity", "exec", " nv rocm cleanenv contain containall no-home writable writable-tmpfs fakeroot ",
-     "ceC", 1, COMMAND},
-    {"apptainer", "run", " nv rocm cleanenv contain containall no-home writable-tmpfs ", "ceC", 1, COMMAND},
-    {"singularity", "run", " nv rocm cleanenv contain containall no-home writable-tmpfs ", "ceC", 1, COMMAND},
-    {"docker", "run", " rm interactive tty detach privileged init ", "itd", 1, COMMAND},
-    {"uv", "run", " active frozen no-sync isolated locked ", "", 0, COMMAND},
-    {"poetry", "run", "", "", 0, COMMAND},
-    {"pipenv", "run", "", "", 0, COMMAND},
-    {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND},
-    {"micromamba", "run", "", "", 0, COMMAND},
+     "ceC", 1, COMMAND, NULL},
+    {"apptainer", "run", " nv rocm cleanenv contain containall no-home writable-tmpfs ", "ceC", 1, COMMAND,
+     NULL},
+    {"singularity", "run", " nv rocm cleanenv contain containall no-home writable-tmpfs ", "ceC", 1, COMMAND,
+     NULL},
+    {"docker", "run", " rm interactive tty detach privileged init ", "itd", 1, COMMAND, NULL},
+    {"uv", "run", " active frozen no-sync isolated locked ", "", 0, COMMAND, NULL},
+    {"poetry", "run", "", "", 0, COMMAND, NULL},
+    {"pipenv", "run", "", "", 0, COMMAND, NULL},
+    {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
+    {"micromamba", "run", "", "", 0, COMMAND, NULL},
 };
 
 /* What is behind the last slash. */
@@ -123,7 +128,7 @@ static bool is_switch(const launcher *l, const char *name)
 }
 
 /* What torchrun and others were told about the job: option and value. */
-static void note(p4d_launch *launch, const char *name, p4d_value value)
+static void note(p4d_launch *launch, const launcher *l, p4d_value word, const char *name, p4d_value value)
 {
 	static const char *const nodes[] = {"nnodes", "num_nodes", "num_machines", "nodes"};
 	static const char *const gpus[] = {"nproc_per_node", "num_gpus", "gpus_per_node"};
@@ -133,6 +138,8 @@ static void note(p4d_launch *launch, const char *name, p4d_value value)
 	for (; i < sizeof(plain) - 1 && name[i]; i++)
 		plain[i] = name[i] == '-' ? '_' : name[i];
 	plain[i] = '\0';
+	if (l->prefix && launch->options < P4D_LAUNCH_OPTIONS)
+		launch->option[launch->options++] = (p4d_launch_option){l->prefix, word, value};
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		if (!strcmp(plain, nodes[i]))
 			launch->nodes = value;
@@ -157,7 +164,8 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			return at + 1;
 		while (equals < w.length && (w.at[equals].unknown || w.at[equals].c != '='))
 			equals++;
-		p4d_value_text((p4d_value){w.at + dashes, equals - dashes}, name, sizeof(name));
+		const p4d_value word = {w.at + dashes, equals - dashes};
+		p4d_value_text(word, name, sizeof(name));
 		if (l->starts == PYTHON && (!strcmp(name, "m") || !strcmp(name, "module"))) {
 			*module = true;
 			return at + 1;
@@ -169,24 +177,26 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 		if (dashes == 1 && l->starts == PYTHON && !strcmp(name, "c"))
 			return count; /* a program on the command line */
 		if (equals < w.length) {
-			note(launch, name, (p4d_value){w.at + equals + 1, w.length - equals - 1});
+			note(launch, l, word, name, (p4d_value){w.at + equals + 1, w.length - equals - 1});
 			at++;
 		} else if (dashes == 2 ? is_switch(l, name)
 				       : (strlen(name) > 1 || (*name && strchr(l->short_switches, *name)))) {
+			note(launch, l, word, name, (p4d_value){0});
 			at++;
 		} else {
 			if (at + 1 < count)
-				note(launch, name, words[at + 1]);
+				note(launch, l, word, name, words[at + 1]);
 			at += 2;
 		}
 	}
 	return at < count ? at : count;
 }
 
-p4d_launch p4d_reader__launch(const p4d_value *words, size_t count)
+void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch)
 {
-	p4d_launch launch = {.words = words, .count = count};
 	size_t at = 0;
+
+	*launch = (p4d_launch){.words = words, .count = count};
 
 	for (bool again = true; again && at < count;) {
 		again = false;
@@ -203,21 +213,20 @@ p4d_launch p4d_reader__launch(const p4d_value *words, size_t count)
 			if (l->subcommand && (at + 1 >= count || !p4d_value_is(words[at + 1], l->subcommand)))
 				continue;
 			size_t next = behind_options(l, words, count, at + 1 + (l->subcommand != NULL),
-						     &launch, &module, &text);
+						     launch, &module, &text);
 			next += l->operands;
 			if (next >= count) {
-				launch.count = 0;
-				return launch;
+				launch->count = 0;
+				return;
 			}
-			launch.shell_text = text;
-			launch.shell_script = l->starts == SHELL && !text;
+			launch->shell_text = text;
+			launch->shell_script = l->starts == SHELL && !text;
 			at = next;
-			again = !text && !launch.shell_script;
+			again = !text && !launch->shell_script;
 		}
 	}
-	launch.words = words + at;
-	launch.count = count - at;
-	if (launch.count && ends_with(launch.words[0], ".sh") && !launch.shell_text)
-		launch.shell_script = true;
-	return launch;
+	launch->words = words + at;
+	launch->count = count - at;
+	if (launch->count && ends_with(launch->words[0], ".sh") && !launch->shell_text)
+		launch->shell_script = true;
 }

@@ -188,7 +188,7 @@ const p4d_reader p4d_reader__megatron = {
     .framework = "megatron",
     .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py"},
     .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"},
-    .arguments = arguments,
+    .arguments = {arguments},
     .defaults = defaults,
     .finish = finish,
 };

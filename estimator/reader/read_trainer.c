@@ -46,6 +46,6 @@ const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",
     .programs = {"run_clm.py", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py", "finetune_lora.py"},
     .arguments_alone = {"--per_device_train_batch_size"},
-    .arguments = arguments,
+    .arguments = {arguments},
     .finish = finish,
 };

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/config_library.h"
 #include "request/request.h"
 #include "shell/shell.h"
 
@@ -14,7 +15,7 @@
  * is listed with the reason.
  */
 
-enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 9 };
+enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 48 };
 
 typedef struct p4d_read_value {
 	char text[256];   /* as p4d's option would be typed */
@@ -47,11 +48,17 @@ typedef struct p4d_reading {
 	p4d_read_unknown unknown[P4D_READ_UNKNOWNS];
 } p4d_reading;
 
+typedef struct p4d_reader_host {
+	p4d_shell_host shell; /* its command and unread are the reader's own */
+	/* What parses a format; NULL: nothing does. NULL: configuration files are not read. */
+	p4d_config_read *(*config)(void *context, p4d_config_format format);
+} p4d_reader_host;
+
 /*
- * Reads a script with the host's variables and files; its command is this function's. The reading borrows
- * from the limits' memory. Fails never: an unreadable script gives an empty reading that says why.
+ * Reads a script with the host's variables and files. The reading borrows from the limits' memory. Fails
+ * never: an unreadable script gives an empty reading that says why.
  */
-void p4d_reader_read(p4d_reading *reading, const p4d_shell_host *host, const p4d_shell_limits *limits,
+void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory);
 

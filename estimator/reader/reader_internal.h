@@ -4,32 +4,57 @@
 #include "reader/reader.h"
 
 /*
- * An argument of a program. what: the option of p4d that means the same, P4D_READ_EXTRA(i) for the reader
- * itself, or P4D_READ_NOT_MODELLED. value: what a switch means, NULL if it is followed by its value. words:
- * pairs of the program's word and p4d's, where they differ; a word that is not among them is not known.
+ * An argument of a program, or a value of its configuration file: "--lora.rank" is rank in the table lora.
+ * what: the option of p4d that means the same, P4D_READ_EXTRA(i) for the reader itself, or one of those
+ * below. value: what a switch means, NULL if it is followed by its value.
  */
 typedef struct p4d_read_argument {
-	const char *name;
+	const char *name; /* "": a word that belongs to no option; - and _ are the same */
 	int what;
 	const char *value;
+	/* pairs of the program's word and p4d's, where they differ ("": says nothing); a word that is not
+	 * among them is not known. Of a switch: what it means if it is told not to be. Or
+	 * p4d_reader__list. */
 	const char *const *words;
 } p4d_read_argument;
 
-enum { P4D_READ_NOT_MODELLED = -1 };
+enum {
+	P4D_READ_NOT_MODELLED = -1,
+	P4D_READ_FILE = -2, /* a configuration file; value: what its names are taken to begin with */
+};
 #define P4D_READ_EXTRA(i) (P4D_OPTIONS + (i))
+
+/* Of arguments with several values, which are joined by commas. */
+extern const char *const p4d_reader__list[];
 
 typedef struct p4d_read_default {
 	p4d_option option;
 	const char *value;
 } p4d_read_default;
 
+/* A name with its value, wherever it was written. */
+typedef struct p4d_read_given {
+	const char *name;
+	const char *value;   /* "" none */
+	const char *unknown; /* why it is not known; NULL: it is */
+	const char *file;
+	uint32_t line;
+} p4d_read_given;
+
+enum { P4D_READ_PROGRAMS = 14, P4D_READ_TABLES = 4 };
+
 /* One training program. */
 typedef struct p4d_reader {
-	const char *framework;          /* as in --framework, or as p4d names what it does not model yet */
-	const char *programs[8];        /* file names or modules, with wildcards; NULL-terminated */
+	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
+	/* file names or modules, with wildcards; "NAME SUBCOMMAND" */
+	const char *programs[P4D_READ_PROGRAMS];
 	const char *arguments_alone[4]; /* one of these means the same, whatever the program's name is */
-	const p4d_read_argument *arguments; /* last: name NULL */
-	const p4d_read_default *defaults;   /* last: value NULL; NULL: none */
+	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* each ends with a name NULL */
+	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
+	bool assignments;                                    /* NAME=VALUE is an argument, too */
+	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
+	 * none is. */
+	bool (*shipped)(p4d_reading *reading, const p4d_read_given *name);
 	/* turns what was read into options: products, what several arguments say together. NULL: nothing to
 	 * do */
 	void (*finish)(p4d_reading *reading);
@@ -37,10 +62,11 @@ typedef struct p4d_reader {
 
 extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer;
 
-/* reader.c, for finish: */
+/* read_values.c, for finish: */
 bool p4d_reader__set(const p4d_read_value *value);
 /* The number a value is; 0: not read, or none. */
 uint64_t p4d_reader__number(const p4d_read_value *value);
+bool p4d_reader__is(const p4d_read_value *value, const char *text);
 /* An option that follows from another value, which was written in the same place. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
@@ -51,15 +77,51 @@ void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char
     __attribute__((format(printf, 3, 4)));
 void p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The place of an option's value, or of P4D_READ_EXTRA. */
+p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);
+
+/* One argument with its value. */
+void p4d_reader__take(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *given);
+/* The row of a name; NULL: p4d does not ask for it. */
+const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name);
+
+/* read_arguments.c */
+enum { P4D_READ_CONFIG_VALUES = 1 << 13 };
+
+typedef struct p4d_read_context {
+	p4d_reading *reading;
+	p4d_shell *shell;
+	const p4d_reader_host *host;
+	unsigned values; /* of configuration files that may still be looked at */
+	unsigned files;
+} p4d_read_context;
+
+/* Where a value was written: what its first character came from. */
+void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to);
+
+/* read_config.c: a file of a path, whose names begin with `prefix`. False: p4d cannot tell its format. */
+bool p4d_reader__config(p4d_read_context *context, p4d_value path, const char *prefix);
 
 /* launch.c: what starts a program, and the program. */
+enum { P4D_LAUNCH_OPTIONS = 24 };
+
+typedef struct p4d_launch_option {
+	const char *prefix; /* of the launcher: "--accelerate." */
+	p4d_value name, value;
+} p4d_launch_option;
+
 typedef struct p4d_launch {
 	const p4d_value *words; /* [0]: the program, script or module */
 	size_t count;
-	bool shell_script;              /* words are those of a script for a shell */
-	bool shell_text;                /* words[0] is text for one */
-	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
+	bool shell_script;                            /* words are those of a script for a shell */
+	bool shell_text;                              /* words[0] is text for one */
+	p4d_value nodes, gpus_per_node;               /* as a launcher was told; length 0: not */
+	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
+	unsigned options;
 } p4d_launch;
 
 /* Takes off srun, torchrun, python and their like. words must outlive the launch. */
-p4d_launch p4d_reader__launch(const p4d_value *words, size_t count);
+void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch);
+
+/* read_arguments.c: the words behind the program, from words[first]. */
+void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, size_t first);

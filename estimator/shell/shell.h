@@ -75,6 +75,8 @@ bool p4d_shell_script(p4d_shell *shell, const p4d_value *words, size_t count, in
 void p4d_shell_text(p4d_shell *shell, const p4d_value *words, size_t count);
 /* A file as the script would find it: one that it writes itself (*written), or one that is there (*text). */
 bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const char **text, size_t *length);
+/* A copy of a text that stays as long as the shell's memory does; "" where that is spent. */
+const char *p4d_shell_keep(p4d_shell *shell, const char *text);
 /* The value of a variable, as the script or the environment sets it; false: not set. */
 bool p4d_shell_variable(p4d_shell *shell, const char *name, p4d_value *value);
 

@@ -86,6 +86,11 @@ const char *p4d_shell_unknown(const p4d_shell *sh, uint16_t unknown)
 	return unknown && unknown <= sh->unknowns ? sh->unknown[unknown - 1] : "";
 }
 
+const char *p4d_shell_keep(p4d_shell *sh, const char *text)
+{
+	return p4d_shell__copy(sh, text, strlen(text));
+}
+
 const char *p4d_shell_file_name(const p4d_shell *sh, uint8_t file)
 {
 	return file < sh->files ? sh->file[file] : "";

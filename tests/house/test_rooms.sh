@@ -4,6 +4,7 @@
 # one further down. A room that is missing here is an error, too.
 rooms='
 estimator/base        text, numbers, files, errors
+estimator/config      configuration files of training programs, as trees
 estimator/shell       bash scripts, read as bash would run them
 estimator/request     what was asked for, and the layout it means
 estimator/reader      what a job script says about its training

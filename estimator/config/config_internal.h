@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "config/config_library.h"
+
+/* A sequence of entries that is added to. */
+typedef struct p4d_config_entries {
+	p4d_config_node *owner, *last;
+} p4d_config_entries;
+
+/* NULL with tree->why: there are too many, or no memory. */
+p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t line);
+void p4d_config__add(p4d_config_entries *entries, p4d_config_node *node);
+/* Of the tree; it ends with its first zero. NULL: no memory. */
+const char *p4d_config__text(p4d_config *tree, const char *text, size_t length);
+bool p4d_config__fail(p4d_config *tree, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+extern const p4d_config_module p4d_config__yaml, p4d_config__toml;
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "config/config_tree.h"
+
+/* The libraries that parse configuration files, each one format. */
+typedef enum p4d_config_format { P4D_CONFIG_YAML, P4D_CONFIG_TOML, P4D_CONFIG_FORMATS } p4d_config_format;
+
+/* The only symbol of a library, which parses one format. */
+typedef struct p4d_config_module {
+	const char *version; /* of p4d */
+	p4d_config_read *read;
+} p4d_config_module;
+
+typedef struct p4d_config_library {
+	const char *file, *symbol;
+	const char *language; /* as users name it */
+} p4d_config_library;
+extern const p4d_config_library p4d_config_libraries[P4D_CONFIG_FORMATS];
+
+/* YAML by the end of a file's name: JSON is a subset of it. False: it is none that p4d reads. */
+bool p4d_config_format_of(const char *path, p4d_config_format *format);
+/* Opens a library at a path. NULL: it cannot be used. */
+p4d_config_read *p4d_config_open(const char *path, p4d_config_format format);

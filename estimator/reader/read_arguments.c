@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments on a command line. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reader/reader_internal.h"
+
+/* A word of the command, taken apart. */
+typedef struct argument_word {
+	char name[96];   /* as in the tables: "--name" */
+	p4d_value value; /* behind a = */
+	bool separate;   /* none stands behind a = */
+} argument_word;
+
+void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to)
+{
+	const p4d_cell where = value.length ? value.at[0] : (p4d_cell){0};
+
+	to->file = p4d_shell_file_name(shell, where.file);
+	to->line = where.line;
+}
+
+static bool is_option(p4d_value word)
+{
+	return word.length > 1 && !word.at[0].unknown && word.at[0].c == '-' &&
+	       !(word.at[1].c >= '0' && word.at[1].c <= '9') && word.at[1].c != '.';
+}
+
+static bool is_unknown_word(p4d_value word)
+{
+	return word.length && word.at[0].unknown;
+}
+
+static uint32_t find_equals(p4d_value word)
+{
+	uint32_t at = 0;
+
+	while (at < word.length && (word.at[at].unknown || word.at[at].c != '='))
+		at++;
+	return at;
+}
+
+static void take_apart(p4d_value word, argument_word *to)
+{
+	const uint32_t equals = find_equals(word);
+
+	p4d_value_text((p4d_value){word.at, equals}, to->name, sizeof(to->name));
+	to->separate = equals == word.length;
+	to->value =
+	    to->separate ? (p4d_value){0} : (p4d_value){word.at + equals + 1, word.length - equals - 1};
+}
+
+/* training.steps=10, as hydra and its like take it, also with + before it. */
+static bool is_assignment(p4d_value word, argument_word *to)
+{
+	p4d_value name = word;
+
+	while (name.length && !name.at[0].unknown && name.at[0].c == '+')
+		name = (p4d_value){name.at + 1, name.length - 1};
+	const uint32_t equals = find_equals(name);
+	if (!equals || equals == name.length || equals + 3 > sizeof(to->name))
+		return false;
+	for (uint32_t i = 0; i < equals; i++)
+		if (name.at[i].unknown ||
+		    (!isalnum((unsigned char)name.at[i].c) && !strchr("_.-", name.at[i].c)))
+			return false;
+	memcpy(to->name, "--", 2);
+	p4d_value_text((p4d_value){name.at, equals}, to->name + 2, sizeof(to->name) - 2);
+	to->value = (p4d_value){name.at + equals + 1, name.length - equals - 1};
+	to->separate = false;
+	return true;
+}
+
+/* Appends a value to those of a list. */
+static void join(p4d_value value, char *text, size_t size)
+{
+	const size_t length = strlen(text);
+
+	if (length + 2 < size) {
+		memcpy(text + length, ",", length ? 2 : 0);
+		p4d_value_text(value, text + strlen(text), size - strlen(text));
+	}
+}
+
+/* A file is read before all other arguments: what those say replaces what it says. */
+static void take_file(p4d_read_context *c, const p4d_read_argument *a, p4d_value value,
+		      const p4d_read_given *given)
+{
+	const p4d_reader *reader = c->reading->reader;
+
+	if (!value.length)
+		return;
+	if (given->unknown) {
+		p4d_reader__unknown(c->reading, "file", "%s: %s", given->name, given->unknown);
+		return;
+	}
+	if (p4d_reader__config(c, value, a->value) || (reader->shipped && reader->shipped(c->reading, given)))
+		return;
+	p4d_reader__unknown(c->reading, "file", "%s %.60s is no configuration that p4d knows", given->name,
+			    given->value);
+}
+
+/* What it is given: the words that belong to it. *used: how many of those behind it. */
+static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
+		      const p4d_value *behind, size_t count, size_t *used, bool files)
+{
+	char text[sizeof(c->reading->value[0].text)] = "";
+	p4d_read_given given = {.name = w->name, .value = text};
+	p4d_value value = w->value;
+	size_t values = 0;
+
+	while (w->separate && values < count && !is_option(behind[values]) &&
+	       (values == 0 || !is_unknown_word(behind[values])))
+		values++;
+	if (values)
+		value = behind[0];
+	const bool list = a->words == p4d_reader__list;
+	*used = list ? values : !a->value || a->what == P4D_READ_FILE ? values > 0 : 0;
+	if (files != (a->what == P4D_READ_FILE))
+		return;
+	p4d_reader__place(c->shell, value.length ? value : word, &given);
+	if (p4d_value_unknown(value))
+		given.unknown = p4d_shell_unknown(c->shell, p4d_value_unknown(value));
+	p4d_value_text(value, text, sizeof(text));
+	char long_value[64];
+	if (value.length >= sizeof(text) && !given.unknown) {
+		snprintf(long_value, sizeof(long_value), "it has %u characters", value.length);
+		given.unknown = long_value;
+	}
+	if (a->what == P4D_READ_FILE) {
+		take_file(c, a, value, &given);
+		return;
+	}
+	for (size_t i = 1; list && i < values; i++)
+		join(behind[i], text, sizeof(text));
+	p4d_reader__take(c->reading, a, &given);
+	if (values > 1 && !a->value && !list && a->what >= 0) {
+		*p4d_reader__slot(c->reading, a->what) = (p4d_read_value){.unknown = true};
+		p4d_reader__unknown(c->reading,
+				    a->what < (int)P4D_OPTIONS
+					? p4d_request_option_info((p4d_option)a->what)->name
+					: w->name + 2,
+				    "%s with several values is not modelled", w->name);
+	}
+}
+
+/* One word and those that belong to it; returns how many these are. */
+static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t count, bool files, bool *operand)
+{
+	p4d_reading *r = c->reading;
+	argument_word w = {.name = ""};
+	size_t used = 0;
+
+	if (is_option(words[0])) {
+		take_apart(words[0], &w);
+	} else if (is_unknown_word(words[0])) {
+		if (files)
+			return 0;
+		p4d_reader__unknown(r, "arguments", "%s",
+				    p4d_shell_unknown(c->shell, p4d_value_unknown(words[0])));
+		r->more_arguments = true;
+		return 0;
+	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
+		/* the first word that belongs to no option */
+		if (*operand)
+			return 0;
+		*operand = true;
+		w.value = words[0];
+	}
+	const p4d_read_argument *a = p4d_reader__find(r->reader, w.name);
+	if (a)
+		take_word(c, a, &w, words[0], words + 1, count - 1, &used, files);
+	else
+		*operand = true; /* the next word may belong to this one */
+	return used;
+}
+
+static void read_launcher(p4d_read_context *c, const p4d_launch_option *option, bool files)
+{
+	argument_word w = {.value = option->value};
+	size_t used;
+
+	snprintf(w.name, sizeof(w.name), "%s", option->prefix);
+	p4d_value_text(option->name, w.name + strlen(w.name), sizeof(w.name) - strlen(w.name));
+	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, w.name);
+	if (a)
+		take_word(c, a, &w, option->name, NULL, 0, &used, files);
+}
+
+void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t first)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		const bool files = pass == 0;
+		bool operand = false;
+		for (unsigned i = 0; i < launch->options; i++)
+			read_launcher(c, &launch->option[i], files);
+		for (size_t i = first; i < launch->count; i++)
+			i += read_word(c, launch->words + i, launch->count - i, files, &operand);
+	}
+}

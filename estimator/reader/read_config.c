@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of configuration files, under the names that arguments have. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader/reader_internal.h"
+
+enum { CONFIG_FILES = 8, CONFIG_NAME = 160 };
+
+/* What is not known of a text that the script writes stands in it as one character of Unicode's private use
+ * area, from this on. */
+enum { UNKNOWN_FIRST = 0xe000 };
+
+/* A file, or a text of the script. */
+typedef struct config_text {
+	const char *text;
+	size_t length;
+	char *made;        /* to be freed */
+	p4d_value written; /* by the script; length 0: not */
+	const char *file;  /* its name, where it is one */
+} config_text;
+
+static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
+		 size_t length);
+
+/* The text of a value, with what is not known in it replaced. */
+static bool write_out(config_text *t)
+{
+	t->made = malloc(3 * (size_t)t->written.length + 1);
+	if (!t->made)
+		return false;
+	char *at = t->made;
+	for (uint32_t i = 0; i < t->written.length; i++) {
+		const p4d_cell cell = t->written.at[i];
+		const unsigned code = UNKNOWN_FIRST + cell.unknown;
+		if (!cell.unknown) {
+			*at++ = cell.c;
+			continue;
+		}
+		*at++ = (char)(0xe0 | code >> 12);
+		*at++ = (char)(0x80 | (code >> 6 & 0x3f));
+		*at++ = (char)(0x80 | (code & 0x3f));
+	}
+	t->text = t->made;
+	t->length = (size_t)(at - t->made);
+	return true;
+}
+
+/* The first thing in a text that is not known; 0: all is. */
+static uint16_t unknown_in(const config_text *from, const char *text)
+{
+	if (!from->written.length)
+		return 0;
+	for (; *text; text++) {
+		const unsigned char *u = (const unsigned char *)text;
+		if (u[0] != 0xee || !u[1])
+			continue;
+		const unsigned code = (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu);
+		if (code > UNKNOWN_FIRST && code <= UNKNOWN_FIRST + P4D_SHELL_UNKNOWNS)
+			return (uint16_t)(code - UNKNOWN_FIRST);
+	}
+	return 0;
+}
+
+/* Where line N of a text stands: in its file, or where the script has it. */
+static void place_line(const p4d_read_context *c, const config_text *from, uint32_t line, p4d_read_given *to)
+{
+	uint32_t at = 0;
+
+	to->file = from->file;
+	to->line = line;
+	if (!from->written.length)
+		return;
+	for (uint32_t i = 1; i < line && at < from->written.length; at++)
+		i += from->written.at[at].c == '\n' && !from->written.at[at].unknown;
+	const p4d_cell where = from->written.at[at < from->written.length ? at : 0];
+	to->file = p4d_shell_file_name(c->shell, where.file);
+	to->line = where.line;
+}
+
+/* A list of values, joined by commas; false: it holds more than values. */
+static bool list_text(const p4d_config_node *list, char *text, size_t size)
+{
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (const p4d_config_node *n = list->first; n; n = n->next) {
+		if (n->kind != P4D_CONFIG_SCALAR)
+			return false;
+		const int more = snprintf(text + length, size - length, "%s%s", length ? "," : "", n->text);
+		if (more < 0 || (size_t)more >= size - length)
+			return false;
+		length += (size_t)more;
+	}
+	return true;
+}
+
+/* A file that a file names: it is sought as the script would find it. */
+static void follow(p4d_read_context *c, const p4d_read_argument *a, const p4d_read_given *given)
+{
+	p4d_cell cells[256];
+	uint32_t length = 0;
+
+	for (; given->value[length] && length < sizeof(cells) / sizeof(cells[0]); length++)
+		cells[length] = (p4d_cell){.c = given->value[length]};
+	if (given->unknown)
+		p4d_reader__unknown(c->reading, "file", "%s: %s", given->name, given->unknown);
+	else if (length && !p4d_reader__config(c, (p4d_value){cells, length}, a->value))
+		p4d_reader__unknown(c->reading, "file", "%s %.60s is no configuration that p4d knows",
+				    given->name, given->value);
+}
+
+static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_config_node *node,
+		      const char *name)
+{
+	char text[sizeof(c->reading->value[0].text)] = "", long_value[64];
+	p4d_read_given given = {.name = name + 2, .value = text};
+	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
+	uint16_t unknown = 0;
+
+	if (!a || node->kind == P4D_CONFIG_MAP || node->kind == P4D_CONFIG_NULL)
+		return;
+	place_line(c, from, node->line, &given);
+	if (node->kind == P4D_CONFIG_LIST && !list_text(node, text, sizeof(text)))
+		given.unknown = "it is a list that p4d does not read";
+	if (node->kind == P4D_CONFIG_SCALAR) {
+		unknown = unknown_in(from, node->text);
+		snprintf(text, sizeof(text), "%s", node->text);
+		if (strlen(node->text) >= sizeof(text)) {
+			snprintf(long_value, sizeof(long_value), "it has %zu characters", strlen(node->text));
+			given.unknown = long_value;
+		}
+	}
+	if (unknown)
+		given.unknown = p4d_shell_unknown(c->shell, unknown);
+	if (a->what == P4D_READ_FILE)
+		follow(c, a, &given);
+	else
+		p4d_reader__take(c->reading, a, &given);
+}
+
+/* name: of the node, of `length` characters in CONFIG_NAME. */
+static void visit(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
+		  size_t length)
+{
+	const int more = snprintf(name + length, CONFIG_NAME - length, "%s%s", length > 2 ? "." : "",
+				  node->key ? node->key : "");
+
+	if (more < 0 || (size_t)more >= CONFIG_NAME - length)
+		return;
+	take_leaf(c, from, node, name);
+	if (node->kind == P4D_CONFIG_MAP)
+		walk(c, from, node, name, length + (size_t)more);
+	name[length] = '\0';
+}
+
+/* Entries of a map; those that YAML's "<<" merges in come first, as others replace them. */
+static void walk(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
+		 size_t length)
+{
+	for (int merged = 1; merged >= 0; merged--)
+		for (const p4d_config_node *n = node->first; n && c->values; n = n->next) {
+			const bool merges = n->key && !strcmp(n->key, "<<") && n->kind == P4D_CONFIG_MAP;
+			if (merges != (merged != 0))
+				continue;
+			c->values--;
+			if (merges)
+				walk(c, from, n, name, length);
+			else
+				visit(c, from, n, name, length);
+		}
+}
+
+/* Parses a text and takes its values. */
+static void read_text(p4d_read_context *c, const config_text *from, p4d_config_format format,
+		      const char *prefix, const char *shown)
+{
+	p4d_config_read *read = c->host->config ? c->host->config(c->host->shell.context, format) : NULL;
+	p4d_config tree = {.root = NULL};
+	char name[CONFIG_NAME];
+
+	if (!read)
+		p4d_reader__unknown(c->reading, "file", "%.80s: this p4d does not read %s", shown,
+				    p4d_config_libraries[format].language);
+	else if (!read(&tree, from->text, from->length))
+		p4d_reader__unknown(c->reading, "file", "%.60s cannot be read: %.80s", shown, tree.why);
+	else if (tree.root && tree.root->kind == P4D_CONFIG_MAP)
+		walk(c, from, tree.root, name, (size_t)snprintf(name, sizeof(name), "--%s", prefix));
+	if (!c->values)
+		p4d_reader__unknown(c->reading, "file", "%.80s has too many values to read them all", shown);
+	p4d_config_free(&tree);
+}
+
+bool p4d_reader__config(p4d_read_context *c, p4d_value path, const char *prefix)
+{
+	config_text from = {.text = NULL};
+	p4d_config_format format = P4D_CONFIG_YAML;
+	char shown[128];
+
+	p4d_value_text(path, shown, sizeof(shown));
+	const bool inline_json = shown[0] == '{';
+	if (!inline_json && !p4d_config_format_of(shown, &format))
+		return false;
+	if (c->files++ >= CONFIG_FILES) {
+		p4d_reader__unknown(c->reading, "file", "%.80s: too many files", shown);
+		return true;
+	}
+	if (inline_json)
+		from.written = path;
+	else if (!p4d_shell_file(c->shell, path, &from.written, &from.text, &from.length)) {
+		p4d_reader__unknown(c->reading, "file", "%.80s cannot be read, nor what it sets", shown);
+		return true;
+	}
+	if (from.written.length && !write_out(&from))
+		return true;
+	from.file = p4d_shell_keep(c->shell, shown);
+	if (from.text)
+		read_text(c, &from, format, prefix, shown);
+	free(from.made);
+	return true;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of a reading. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "reader/reader_internal.h"
+
+const char *const p4d_reader__list[] = {NULL};
+
+bool p4d_reader__set(const p4d_read_value *value)
+{
+	return value->file != NULL;
+}
+
+uint64_t p4d_reader__number(const p4d_read_value *value)
+{
+	uint64_t number;
+
+	return value->file && p4d_number_whole(value->text, 1, UINT32_MAX, &number) ? number : 0;
+}
+
+bool p4d_reader__is(const p4d_read_value *value, const char *text)
+{
+	return value->file && !strcmp(value->text, text);
+}
+
+p4d_read_value *p4d_reader__slot(p4d_reading *r, int what)
+{
+	return what >= (int)P4D_OPTIONS ? &r->extra[what - (int)P4D_OPTIONS] : &r->value[what];
+}
+
+void p4d_reader__unknown(p4d_reading *r, const char *name, const char *format, ...)
+{
+	char why[sizeof(r->unknown[0].why)];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(why, sizeof(why), format, values);
+	va_end(values);
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (!strcmp(r->unknown[i].name, name) && !strcmp(r->unknown[i].why, why))
+			return;
+	if (r->unknowns == P4D_READ_UNKNOWNS)
+		return;
+	p4d_read_unknown *u = &r->unknown[r->unknowns++];
+	snprintf(u->name, sizeof(u->name), "%s", name);
+	memcpy(u->why, why, sizeof(why));
+}
+
+static void put(p4d_read_value *value, const p4d_read_value *place, const char *format, va_list values)
+{
+	char text[sizeof(value->text)];
+
+	/* what is put may be the text of the same value */
+	vsnprintf(text, sizeof(text), format, values);
+	*value = (p4d_read_value){.file = place->file, .line = place->line};
+	memcpy(value->text, text, sizeof(text));
+}
+
+void p4d_reader__put(p4d_reading *r, p4d_option option, const p4d_read_value *place, const char *format, ...)
+{
+	va_list values;
+
+	va_start(values, format);
+	put(&r->value[option], place, format, values);
+	va_end(values);
+	r->by_default[option] = false;
+}
+
+void p4d_reader__put_default(p4d_reading *r, p4d_option option, const char *format, ...)
+{
+	va_list values;
+
+	if (r->value[option].unknown)
+		return;
+	va_start(values, format);
+	put(&r->value[option], &(p4d_read_value){.file = r->reader->framework}, format, values);
+	va_end(values);
+	r->by_default[option] = true;
+}
+
+void p4d_reader__forget(p4d_reading *r, p4d_option option)
+{
+	r->value[option] = (p4d_read_value){.unknown = true};
+	r->by_default[option] = false;
+}
+
+/* The same but for - and _. */
+static bool same_name(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++)
+		if (*a != *b && !((*a == '-' || *a == '_') && (*b == '-' || *b == '_')))
+			return false;
+	return *a == *b;
+}
+
+const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name)
+{
+	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
+		for (const p4d_read_argument *a = reader->arguments[i]; a->name; a++)
+			if (same_name(name, a->name))
+				return a;
+	return NULL;
+}
+
+static const char *name_of(const p4d_read_argument *a)
+{
+	return a->what >= 0 && a->what < (int)P4D_OPTIONS ? p4d_request_option_info((p4d_option)a->what)->name
+							  : a->name + (a->name[0] == '-' ? 2 : 0);
+}
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+	for (; *words; words++)
+		if (!strcmp(text, *words))
+			return true;
+	return false;
+}
+
+/* p4d's word for the program's; NULL: it is not known. */
+static const char *word_of(const p4d_read_argument *a, const char *text)
+{
+	if (!a->words || a->words == p4d_reader__list)
+		return text;
+	for (const char *const *pair = a->words; pair[0]; pair += 2)
+		if (!strcmp(pair[0], text))
+			return pair[1];
+	return NULL;
+}
+
+/* A switch that is told not to be one. */
+static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value *place)
+{
+	p4d_read_value *slot = a->what >= 0 ? p4d_reader__slot(r, a->what) : NULL;
+
+	if (slot && a->words) {
+		snprintf(place->text, sizeof(place->text), "%s", a->words[0]);
+		*slot = *place;
+	} else if (slot && p4d_reader__is(slot, a->value)) {
+		*slot = (p4d_read_value){.file = NULL};
+	}
+}
+
+void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+{
+	static const char *const off[] = {"False", "false", "FALSE", "no", "off", "None", "null", NULL};
+	const char *name = name_of(a);
+	p4d_read_value found = {.file = given->file, .line = given->line};
+
+	if (a->value && is_one_of(given->value, off)) {
+		take_off(r, a, &found);
+		return;
+	}
+	if (a->what == P4D_READ_NOT_MODELLED) {
+		p4d_reader__unknown(r, name, "%s%s (%.60s:%u) is not modelled",
+				    given->name[0] == '-' && a->name[0] != '-' ? "--" : "", given->name,
+				    found.file, found.line);
+		return;
+	}
+	p4d_read_value *slot = p4d_reader__slot(r, a->what);
+	*slot = (p4d_read_value){.unknown = true}; /* until it is read */
+	if (!a->value && given->unknown) {
+		p4d_reader__unknown(r, name, "%s", given->unknown);
+		return;
+	}
+	if (!a->value && !*given->value) {
+		p4d_reader__unknown(r, name, "%s (%.60s:%u) has no value", given->name, found.file,
+				    found.line);
+		return;
+	}
+	const char *word = a->value ? a->value : word_of(a, given->value);
+	if (!word) {
+		p4d_reader__unknown(r, name, "%s %.60s is not modelled", given->name, given->value);
+		return;
+	}
+	if (!*word)
+		return; /* says nothing */
+	snprintf(found.text, sizeof(found.text), "%s", word);
+	*slot = found;
+	if (a->what < (int)P4D_OPTIONS)
+		r->by_default[a->what] = false;
+}
