@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Megatron-LM with Transformer Engine: how it is given the plan, and the table entry. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,6 +203,8 @@ static int check_model(const p4d_request *r, p4d_error *err)
 			r->model, difference);
 }
 
+static const p4d_framework_fixed fixed[] = {P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"), {.why = NULL}};
+
 static const char *const script_words[] = {"pretrain_gpt", "--tensor-model-parallel-size",
 					   "--pipeline-model-parallel-size", "P4D_MEGATRON_ARGS", NULL};
 
@@ -212,6 +215,8 @@ const p4d_framework p4d_framework__megatron = {
     .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
     .no_schedule = "needs p4d-train; Megatron-LM supports 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
+    .fixed = fixed,
+    .recomputes = UINT_MAX,
     .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */
     .write_rows = p4d_framework__megatron_rows,

@@ -346,6 +346,7 @@ static uint64_t groups_bytes(const p4d_layout *l, uint32_t stage)
 }
 
 static const p4d_framework_fixed fixed[] = {
+    P4D_FIXED_WITHOUT_PYTORCH("p4d-train"),
     {P4D_GRAD_DTYPE, P4D_GRAD_FP32, "p4d-train accumulates gradients in fp32"},
     {P4D_OPTIMIZER_DTYPE, P4D_STATE_FP32, "p4d-train keeps moments in fp32"},
     {P4D_MASTER_DTYPE, P4D_STATE_FP32, "p4d-train keeps master weights in fp32"},
@@ -370,6 +371,7 @@ const p4d_framework p4d_framework__p4d = {
     .no_a2a = "needs Megatron-LM; p4d-train exchanges keys and values",
     .no_eval_micro_batch = "needs Megatron-LM; p4d-train evaluates in the micro-batches of training",
     .fixed = fixed,
+    .recomputes = UINT_MAX,
     .chooses_cp_comm = true,
     .fuses_cross_entropy = true,
     .vocab_multiple = 1,

@@ -54,11 +54,9 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 		      context);
 	snprintf(value, sizeof(value), "%" PRIu64, layout->dp);
 	visit("P4D_DP", value, context);
-	for (int i = 0; i < P4D_FRAMEWORKS; i++) {
-		const p4d_framework_arguments *arguments = p4d_frameworks[i]->arguments;
-		if (!arguments)
-			continue;
-		arguments->write(request, layout, value, sizeof(value));
-		visit(arguments->variable, value, context);
-	}
+	const p4d_framework_arguments *arguments = p4d_framework_of(layout->framework)->arguments;
+	if (!arguments) /* p4d-train's layouts are Megatron-LM's, too */
+		arguments = p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->arguments;
+	arguments->write(request, layout, value, sizeof(value));
+	visit(arguments->variable, value, context);
 }

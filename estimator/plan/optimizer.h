@@ -7,24 +7,29 @@ enum { P4D_STATE_MASTER, P4D_MOST_STATES = 3 };
 typedef unsigned p4d_state; /* a number in p4d_optimizer.state */
 
 /*
- * An optimizer's states per parameter, in fp32. The first state of all of them is the parameter itself: the
- * master copy, which has no buffer where parameters are fp32. PyTorch allocates the others at the first step.
+ * An optimizer's states per parameter, in fp32 (PyTorch's own have the type of the parameters). The first
+ * state of all of them is the parameter itself: the master copy, which has no buffer where parameters are
+ * fp32. PyTorch allocates the others at the first step.
  */
 typedef struct p4d_optimizer {
 	const char *name;
 	unsigned states;
+	bool quantized; /* moments are a byte each, with an fp32 scale for every block of P4D_QUANTIZED_BLOCK
+			 */
+	bool paged;     /* moments are in host memory, until the driver brings them */
+	bool factored;  /* the second moment of a matrix is a row and a column */
 	struct {
 		const char *row;    /* of plans */
 		const char *tensor; /* in checkpoints */
 	} state[P4D_MOST_STATES];
 } p4d_optimizer;
 
-enum { P4D_ADAMW, P4D_OPTIMIZERS };
+enum { P4D_QUANTIZED_BLOCK = 256 }; /* bitsandbytes */
+
+/* By number (request.h). */
 extern const p4d_optimizer p4d_optimizers[P4D_OPTIMIZERS];
 
-/* The layout's optimizer; there is only one so far. */
 static inline const p4d_optimizer *p4d_optimizer_of(const p4d_layout *layout)
 {
-	(void)layout;
-	return &p4d_optimizers[P4D_ADAMW];
+	return &p4d_optimizers[layout->optimizer];
 }

@@ -23,7 +23,9 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *layout, const p4d_schedule *s
 /* Ranks over which a parameter's optimizer state is sharded. */
 static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 {
-	return layout->optimizer_sharding ? layout->dp * layout->cp : 1;
+	if (!layout->optimizer_sharding)
+		return 1;
+	return layout->shard_degree ? layout->shard_degree : layout->dp * layout->cp;
 }
 
 /*

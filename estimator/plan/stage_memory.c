@@ -196,13 +196,22 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	p4d_wide n = l->layers / l->pp * p4d_size_of_layer(l);
+	const p4d_wide n = l->layers / l->pp * p4d_size_of_layer(l);
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const uint64_t shards = p4d_optimizer_shards(l);
+	/* moments have the type of parameters where gradients come and go */
+	const bool come = p4d_framework_of(l->framework)->frees_gradients;
+	const bool moments =
+	    !o->quantized && !o->paged && !o->factored && !(l->offload & P4D_OFFLOAD_OPTIMIZER);
+	const unsigned half = l->precision == P4D_FP32 ? 4 : 2;
 	uint64_t bytes;
-	const unsigned half = l->precision == P4D_FP32 ? 4 : 2, states = p4d_optimizer_of(l)->states;
 
 	/* parameters, and gradients of at least half precision; of the optimizer all but the master copy */
-	n = n * (half + half) + n * (states - 1) * FP32_BYTES / p4d_optimizer_shards(l);
-	return narrow(n, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
+	p4d_wide all = (come ? 0 : n * half) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : n * half);
+	if (l->zero_stage > 2)
+		all /= shards;
+	all += moments * n * (o->states - 1) * (come ? half : FP32_BYTES) / shards;
+	return narrow(all, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
 }
 
 static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint32_t number,

@@ -93,14 +93,16 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 			    r->value[P4D_VPP] > 1 ? P4D_SCHEDULE_OF_CHUNKS : P4D_SCHEDULE_DEFAULT,
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_FRAMEWORK, p4d_framework_default(r), P4D_BY_P4D);
+	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
+	for (const p4d_framework_choice *d = framework->defaults; d && d->option != P4D_OPTIONS; d++)
+		p4d_request_default(r, d->option, d->value, P4D_BY_P4D);
 	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
 			    P4D_BY_P4D);
 	/* recipes that overlap communication overlap all of it */
 	p4d_request_default(r, P4D_OVERLAP_DP, r->value[P4D_TP_COMM_OVERLAP], P4D_BY_P4D);
-	p4d_request_default(r, P4D_CROSS_ENTROPY,
-			    p4d_framework_of((int)r->value[P4D_FRAMEWORK])->fuses_cross_entropy, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CROSS_ENTROPY, framework->fuses_cross_entropy, P4D_BY_P4D);
 	p4d_request_default(r, P4D_DROPOUT, r->value[P4D_POSITIONS] == P4D_LEARNED, P4D_BY_P4D);
 	p4d_request_follow(r);
 	const uint64_t ranks = (uint64_t)(r->value[P4D_TP] * r->value[P4D_CP] * r->value[P4D_PP]);

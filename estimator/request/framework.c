@@ -23,7 +23,7 @@ static const char *text_of(p4d_option option, int64_t value, char *buf, size_t s
 
 static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_error *err)
 {
-	char asked[24], has[24];
+	char asked[32], has[32];
 
 	for (; f && f->why; f++) {
 		if (r->origin[f->option] != P4D_BY_USER || r->value[f->option] == f->value)
@@ -31,6 +31,8 @@ static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_e
 		const char *name = p4d_request_option_info(f->option)->name;
 		p4d_fail(err, P4D_E_VALUE, "%s=%s: %s", name,
 			 text_of(f->option, r->value[f->option], asked, sizeof(asked)), f->why);
+		if (f->value == P4D_NO_MEANING)
+			return p4d_fix(err, "leave out --p4d-%s", name);
 		return p4d_fix(err, "--p4d-%s=%s", name, text_of(f->option, f->value, has, sizeof(has)));
 	}
 	return 0;
@@ -46,6 +48,12 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 			 p4d_request_choice_name(P4D_SCHEDULE, r->value[P4D_SCHEDULE], name, sizeof(name)),
 			 f->no_schedule);
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+	}
+	if (!(f->recomputes >> r->value[P4D_RECOMPUTE] & 1)) {
+		p4d_fail(err, P4D_E_VALUE, "recompute=%s %s",
+			 p4d_request_choice_name(P4D_RECOMPUTE, r->value[P4D_RECOMPUTE], name, sizeof(name)),
+			 f->no_recompute);
+		return p4d_fix(err, "--p4d-recompute=full");
 	}
 	if (f->no_vocab_parallel && r->value[P4D_VOCAB_PARALLEL]) {
 		p4d_fail(err, P4D_E_SCHEDULE, "vocab-parallel %s", f->no_vocab_parallel);

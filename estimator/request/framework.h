@@ -58,6 +58,30 @@ typedef struct p4d_framework_fixed {
 	const char *why; /* "p4d-train accumulates gradients in fp32" */
 } p4d_framework_fixed;
 
+/* The value of an option that has no meaning for the framework: 0 in the layout, refused if a user gives it.
+ */
+#define P4D_NO_MEANING INT64_MIN
+
+/* Options of those frameworks that shard and offload as PyTorch does; for the others' `fixed`. */
+#define P4D_FIXED_WITHOUT_PYTORCH(program) \
+	{P4D_SHARD_DEGREE, P4D_NO_MEANING, program " shards the optimizer over all dp*cp ranks"}, \
+	    {P4D_ZERO_STAGE, P4D_NO_MEANING, program " has --optimizer-sharding"}, \
+	    {P4D_OPTIMIZER, P4D_ADAMW, "with " program " p4d knows AdamW only"}, \
+	    {P4D_PARAM_DTYPE, P4D_NO_MEANING, program " stores parameters in --precision"}, \
+	    {P4D_OFFLOAD, 0, "with " program " p4d does not model offloading"}, \
+	    {P4D_MODEL_CODE, P4D_NO_MEANING, program " has its own modules"}, \
+	    {P4D_COMPILE, P4D_NO_MEANING, program " does not compile the model"}, \
+	    {P4D_CHUNKED_LOSS, P4D_NO_MEANING, program " has one loss"}, \
+	{ \
+		P4D_PACKING, P4D_NO_MEANING, program " fills all sequences" \
+	}
+
+/* What p4d takes where nothing else is said, with this framework. */
+typedef struct p4d_framework_choice {
+	p4d_option option;
+	int64_t value;
+} p4d_framework_choice;
+
 struct p4d_rows;
 
 typedef struct p4d_framework {
@@ -70,10 +94,16 @@ typedef struct p4d_framework {
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
 	const char *no_eval_micro_batch, *no_a2a;
 	const p4d_framework_fixed *fixed; /* ends with a `why` of NULL; may be NULL */
-	bool uneven_chunks;               /* the chunks of a stage may differ */
-	bool chooses_cp_comm;             /* a search may; else its default is taken */
-	bool fuses_cross_entropy;         /* by default */
-	uint64_t vocab_multiple;          /* rows of the vocabulary on a rank are padded to */
+	const p4d_framework_choice
+	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
+	unsigned recomputes;      /* mask of 1 << recompute */
+	const char *no_recompute; /* message for the others, after their name; NULL: has all */
+	bool selects_operations;  /* with recompute=selective drops what a list of operations says, not scores
+				     alone */
+	bool uneven_chunks;       /* the chunks of a stage may differ */
+	bool chooses_cp_comm;     /* a search may; else its default is taken */
+	bool fuses_cross_entropy; /* by default */
+	uint64_t vocab_multiple;  /* rows of the vocabulary on a rank are padded to */
 
 	/* memory */
 	void (*write_rows)(struct p4d_rows *rows);                          /* of a stage; see plan_rows.h */
@@ -82,6 +112,7 @@ typedef struct p4d_framework {
 	/* overhead of its allocator, by P4D_ALLOCATOR_DEFAULT or _EXPANDABLE, in thousandths of what is
 	 * allocated */
 	unsigned fragmentation[2];
+	bool frees_gradients;          /* after each step */
 	bool allocates_plan;           /* exactly these buffers, at these offsets */
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
@@ -105,15 +136,31 @@ static inline const p4d_framework *p4d_framework_of(int framework)
 	return p4d_frameworks[framework];
 }
 
-/* The value of an option as the request's framework has it. */
-static inline int64_t p4d_framework_value(const p4d_request *request, p4d_option option)
+/* NULL: the framework has the option as it is given. */
+static inline const p4d_framework_fixed *p4d_framework_fixed_of(const p4d_request *request, p4d_option option)
 {
 	const p4d_framework_fixed *f = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->fixed;
 
 	for (; f && f->why; f++)
 		if (f->option == option)
-			return f->value;
-	return request->value[option];
+			return f;
+	return NULL;
+}
+
+/* Whether an option has a meaning for the request's framework. */
+static inline bool p4d_framework_has(const p4d_request *request, p4d_option option)
+{
+	const p4d_framework_fixed *f = p4d_framework_fixed_of(request, option);
+
+	return !f || f->value != P4D_NO_MEANING;
+}
+
+/* The value of an option as the request's framework has it; 0 if it has no meaning there, or is unset. */
+static inline int64_t p4d_framework_value(const p4d_request *request, p4d_option option)
+{
+	const p4d_framework_fixed *f = p4d_framework_fixed_of(request, option);
+
+	return !f ? request->value[option] : f->value == P4D_NO_MEANING ? 0 : f->value;
 }
 
 /* A program that p4d knows by name only: it does not model how much memory it takes. */

@@ -170,6 +170,18 @@ static int check_recompute(const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Sharded over some of the dp*cp ranks, parameters are copied on the others. */
+static int check_shards(const p4d_layout *l, p4d_error *err)
+{
+	const uint64_t ranks = l->dp * l->cp;
+
+	if (!l->shard_degree || ranks % l->shard_degree == 0)
+		return 0;
+	p4d_fail(err, P4D_E_WORLD, "shard-degree=%" PRIu64 " does not divide dp*cp = %" PRIu64 "*%" PRIu64,
+		 l->shard_degree, l->dp, l->cp);
+	return p4d_fix(err, "--p4d-shard-degree=%" PRIu64, ranks);
+}
+
 static int check_batch(p4d_layout *l, p4d_error *err)
 {
 	uint64_t unit = l->micro_batch * l->dp;
@@ -319,9 +331,9 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->gpus_per_node = gpus_per_node;
 	const uint64_t domain = p4d_is_set(r, P4D_NVLINK_DOMAIN) ? (uint64_t)r->value[P4D_NVLINK_DOMAIN] : 0;
 	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
-	l->tp = (uint64_t)r->value[P4D_TP];
-	l->cp = (uint64_t)r->value[P4D_CP];
-	l->pp = (uint64_t)r->value[P4D_PP];
+	l->tp = (uint64_t)p4d_framework_value(r, P4D_TP);
+	l->cp = (uint64_t)p4d_framework_value(r, P4D_CP);
+	l->pp = (uint64_t)p4d_framework_value(r, P4D_PP);
 	l->vpp = (uint64_t)r->value[P4D_VPP];
 	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
 	const bool own =
@@ -335,16 +347,26 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
 	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
 	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
-	l->cp_comm = l->cp > 1 ? (int)r->value[P4D_CP_COMM] : P4D_CP_P2P;
+	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
-	l->optimizer_sharding = r->value[P4D_OPTIMIZER_SHARDING];
-	l->fused_cross_entropy = r->value[P4D_CROSS_ENTROPY];
-	l->fused_swiglu = r->value[P4D_SWIGLU];
-	l->flash_attention = r->value[P4D_ATTENTION];
-	l->dropout = r->value[P4D_DROPOUT];
-	l->te_wgrad = r->value[P4D_TE_WGRAD];
+	l->zero_stage = p4d_framework_has(r, P4D_ZERO_STAGE) ? (int)p4d_framework_value(r, P4D_ZERO_STAGE)
+							     : r->value[P4D_OPTIMIZER_SHARDING] != 0;
+	l->optimizer_sharding = l->zero_stage > 0;
+	l->shard_degree = (uint64_t)p4d_framework_value(r, P4D_SHARD_DEGREE);
+	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);
+	l->param_dtype = (int)p4d_framework_value(r, P4D_PARAM_DTYPE);
+	l->offload = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
+	l->model_code = (int)p4d_framework_value(r, P4D_MODEL_CODE);
+	l->compile = p4d_framework_value(r, P4D_COMPILE);
+	l->chunked_loss = p4d_framework_value(r, P4D_CHUNKED_LOSS);
+	l->packing = p4d_framework_value(r, P4D_PACKING);
+	l->fused_cross_entropy = p4d_framework_value(r, P4D_CROSS_ENTROPY);
+	l->fused_swiglu = p4d_framework_value(r, P4D_SWIGLU);
+	l->flash_attention = p4d_framework_value(r, P4D_ATTENTION);
+	l->dropout = p4d_framework_value(r, P4D_DROPOUT);
+	l->te_wgrad = p4d_framework_value(r, P4D_TE_WGRAD);
 	l->grad_dtype = (int)p4d_framework_value(r, P4D_GRAD_DTYPE);
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
@@ -374,9 +396,7 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (info->kind != P4D_INTEGER_KIND && info->kind != P4D_CHOICE_KIND)
 			continue;
-		if (!(info->where & P4D_WHERE_PLAN) || i == P4D_MAX_SEQ_LEN || i == P4D_ARCHITECTURE ||
-		    i == P4D_SLIDING_WINDOW || i == P4D_EVAL_MICRO_BATCH || i == P4D_NVLINK_DOMAIN ||
-		    i == P4D_NODES || i == P4D_GPUS_PER_NODE)
+		if (!(info->where & P4D_WHERE_PLAN) || info->where & P4D_WHERE_OPTIONAL)
 			continue;
 		if (!p4d_is_set(r, (p4d_option)i))
 			return p4d_fail(
@@ -396,9 +416,10 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 				gpus_per_node);
 	p4d_layout_fill(request, nodes, gpus_per_node, l);
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
-		       check_world(l, err) < 0 || check_sequence(l, err) < 0 || check_batch(l, err) < 0 ||
-		       check_schedule(l, err) < 0 || check_types(request, l, err) < 0 ||
-		       check_overlap(l, err) < 0 || check_heads(l, err) < 0 || check_recompute(l, err) < 0
+		       check_world(l, err) < 0 || check_shards(l, err) < 0 || check_sequence(l, err) < 0 ||
+		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
+		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
+		       check_heads(l, err) < 0 || check_recompute(l, err) < 0
 		   ? -1
 		   : 0;
 }

@@ -35,6 +35,14 @@ typedef struct p4d_layout {
 	int cp_comm; /* P4D_CP_P2P without context parallelism */
 	bool sequence_parallel, optimizer_sharding, fused_cross_entropy, fused_swiglu, flash_attention,
 	    dropout, te_wgrad;
+	int zero_stage; /* what is sharded over dp*cp: 0 nothing, 1 optimizer, 2 gradients, 3 parameters, too
+			 */
+	uint64_t shard_degree; /* of dp*cp ranks, those over which; 0: all. The others hold copies */
+	int optimizer;         /* P4D_ADAMW, ... */
+	int param_dtype;       /* of stored parameters, where that is not the precision's */
+	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
+	int model_code;        /* whose modules, of frameworks that train any */
+	bool compile, chunked_loss, packing;
 	bool recompute_block;      /* the first layers of each chunk, else all, in groups */
 	uint64_t recompute_layers; /* of a group, or of each chunk; of recompute=full */
 	int grad_dtype, allocator;

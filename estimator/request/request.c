@@ -18,6 +18,7 @@ const char p4d_request_architectures[] =
 #define C P4D_WHERE_COMMAND
 #define P P4D_WHERE_PLAN
 #define M P4D_WHERE_MODEL
+#define O P4D_WHERE_OPTIONAL
 static const p4d_option_info table[P4D_OPTIONS] = {
 #define INTEGER(id, name, argument, low, high, where, otherwise, help) \
 	[P4D_##id] = {name,  argument,   help,        P4D_INTEGER_KIND, \
@@ -46,6 +47,7 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 #undef C
 #undef P
 #undef M
+#undef O
 
 const p4d_option_info *p4d_request_option_info(p4d_option option)
 {

@@ -39,12 +39,22 @@ enum { P4D_RECOMPUTE_UNIFORM, P4D_RECOMPUTE_BLOCK };
 enum { P4D_BF16, P4D_FP16, P4D_FP32 };
 enum { P4D_GRAD_BF16, P4D_GRAD_FP16, P4D_GRAD_FP32 };
 enum { P4D_STATE_FP32, P4D_STATE_HALF };
+enum { P4D_PARAM_FP32, P4D_PARAM_BF16 };
+/* A set: its index has a bit for each word. */
+enum { P4D_OFFLOAD_OPTIMIZER = 1, P4D_OFFLOAD_PARAMS = 2, P4D_OFFLOAD_ACTIVATIONS = 4 };
+#define P4D_OFFLOAD_NAMES \
+	"none|optimizer|params|optimizer,params|activations|optimizer,activations|params,activations|" \
+	"optimizer,params,activations"
+/* Optimizers, in the order of their table (plan/optimizer.h). */
+enum { P4D_ADAMW, P4D_ADAMW_8BIT, P4D_PAGED_ADAMW_8BIT, P4D_ADAFACTOR, P4D_SGD, P4D_MUON, P4D_OPTIMIZERS };
+#define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon"
 enum { P4D_ALLOCATOR_DEFAULT, P4D_ALLOCATOR_EXPANDABLE };
 enum { P4D_SWIGLU_ACTIVATION, P4D_GEGLU, P4D_GELU, P4D_RELU2, P4D_RELU };
 enum { P4D_RMSNORM, P4D_LAYERNORM, P4D_LAYERNORM_SCALE, P4D_LAYERNORM_PLAIN };
 enum { P4D_ROPE, P4D_LEARNED, P4D_ALIBI, P4D_RELATIVE, P4D_NO_POSITIONS };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL, P4D_BIAS_ATTENTION, P4D_BIAS_MLP };
 enum { P4D_QK_NORM_OFF, P4D_QK_NORM_HEAD, P4D_QK_NORM_WIDE };
+enum { P4D_MODEL_CODE_TORCHTITAN, P4D_MODEL_CODE_TRANSFORMERS, P4D_MODEL_CODES };
 enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
 /*
@@ -54,7 +64,10 @@ enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spell
  */
 #define P4D_FRAMEWORK_LIST(X) \
 	X(P4D, p4d, NULL) \
-	X(MEGATRON, megatron, "P4D_MEGATRON_ARGS")
+	X(MEGATRON, megatron, "P4D_MEGATRON_ARGS") \
+	X(FSDP, fsdp, "P4D_TORCHTITAN_ARGS") \
+	X(DEEPSPEED, deepspeed, "P4D_HF_ARGS") \
+	X(DDP, ddp, NULL)
 
 #define P4D_FRAMEWORK_ID(id, name, variable) P4D_FRAMEWORK_##id,
 #define P4D_FRAMEWORK_NAME(id, name, variable) "|" #name
@@ -74,7 +87,13 @@ extern const char p4d_request_architectures[];
  * USER. */
 typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D_BY_P4D } p4d_origin;
 
-enum { P4D_WHERE_SLURM = 1, P4D_WHERE_COMMAND = 2, P4D_WHERE_PLAN = 4, P4D_WHERE_MODEL = 8 };
+enum {
+	P4D_WHERE_SLURM = 1,
+	P4D_WHERE_COMMAND = 2,
+	P4D_WHERE_PLAN = 4,
+	P4D_WHERE_MODEL = 8,
+	P4D_WHERE_OPTIONAL = 16 /* may stay unset */
+};
 
 typedef struct p4d_request {
 	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */

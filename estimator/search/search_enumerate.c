@@ -40,13 +40,15 @@ static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
 	const int most = most_recompute(w);
 	/* with flash attention there are no stored scores that `selective` could drop */
-	const bool scores = p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION];
+	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
+	const bool selective = framework->selects_operations ||
+			       (p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION]);
 	p4d_search_outcome last = P4D_TOO_LARGE;
 
 	if (!p4d_is_open(w, P4D_RECOMPUTE))
 		return w->asked->value[P4D_RECOMPUTE] <= most ? p4d_search_candidate__try(w) : P4D_TOO_LARGE;
 	for (int r = P4D_RECOMPUTE_NONE; r <= most && last == P4D_TOO_LARGE; r++)
-		if (r != P4D_RECOMPUTE_SELECTIVE || scores) {
+		if (framework->recomputes >> r & 1 && (r != P4D_RECOMPUTE_SELECTIVE || selective)) {
 			propose(w, P4D_RECOMPUTE, (uint64_t)r);
 			last = p4d_search_candidate__try(w);
 		}

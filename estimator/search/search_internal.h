@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost/cost_internal.h"
+#include "request/framework.h"
 #include "search/search.h"
 #include "timeline/timeline.h"
 
@@ -57,7 +58,7 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w);
 void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e);
 static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option option)
 {
-	return !p4d_is_set(w->asked, option);
+	return !p4d_is_set(w->asked, option) && !p4d_framework_fixed_of(&w->trial, option);
 }
 
 /* Takes units off the budget; false: nothing is left. */

@@ -22,12 +22,26 @@ static unsigned choices(p4d_option option)
 	return count;
 }
 
+/* Degrees that a framework has not are not asked for. */
 static void build(const char *flags, int framework, p4d_request *r)
 {
+	static const p4d_option degrees[] = {P4D_TP, P4D_PP, P4D_CP};
+
 	memset(r, 0, sizeof(*r));
 	set_all(r, flags);
 	p4d_request_put(r, P4D_FRAMEWORK, framework, P4D_BY_USER);
+	for (size_t i = 0; i < sizeof(degrees) / sizeof(*degrees); i++)
+		if (p4d_framework_fixed_of(r, degrees[i]))
+			r->origin[degrees[i]] = P4D_UNSET;
 	p4d_request_complete(r, 1024, 16);
+}
+
+static void refused(p4d_request *r, p4d_code code, const char *what, p4d_error *err)
+{
+	*err = (p4d_error){.code = P4D_OK};
+	assert_int_equal(p4d_framework_check(r, err), -1);
+	assert_int_equal(err->code, code);
+	assert_non_null(strstr(err->text, what));
 }
 
 static void entries_are_complete(void **state)
@@ -42,6 +56,8 @@ static void entries_are_complete(void **state)
 		assert_string_equal(f->name, p4d_request_choice_name(P4D_FRAMEWORK, i, name, sizeof(name)));
 		assert_true(f->program && *f->program);
 		assert_true(f->check_model && f->write_rows && f->groups_bytes);
+		assert_true(f->recomputes >> P4D_RECOMPUTE_NONE & 1 &&
+			    f->recomputes >> P4D_RECOMPUTE_FULL & 1);
 		assert_true(f->vocab_multiple > 0);
 		assert_true(f->alignment > 0 && !(f->alignment & (f->alignment - 1)));
 		assert_true(f->limit >= 0 && f->limit < 1);
@@ -73,11 +89,9 @@ static void apply_fix(p4d_request *r, const p4d_error *err)
 
 static void refused_then_fixed(p4d_request *r, p4d_code code, const char *what)
 {
-	p4d_error err = {.code = P4D_OK};
+	p4d_error err;
 
-	assert_int_equal(p4d_framework_check(r, &err), -1);
-	assert_int_equal(err.code, code);
-	assert_non_null(strstr(err.text, what));
+	refused(r, code, what, &err);
 	apply_fix(r, &err);
 	assert_int_equal(p4d_framework_check(r, &err), 0);
 }
@@ -115,9 +129,16 @@ static void refusals_say_what_helps(void **state)
 			const int64_t other = fixed->value ? 0 : 1;
 			p4d_request_put(&r, fixed->option, other, P4D_BY_SITE);
 			assert_int_equal(p4d_framework_check(&r, NULL), 0);
-			assert_int_equal(p4d_framework_value(&r, fixed->option), fixed->value);
+			const bool any = fixed->value != P4D_NO_MEANING;
+			assert_int_equal(p4d_framework_value(&r, fixed->option), any ? fixed->value : 0);
 			p4d_request_put(&r, fixed->option, other, P4D_BY_USER);
-			refused_then_fixed(&r, P4D_E_VALUE, fixed->why);
+			if (any) {
+				refused_then_fixed(&r, P4D_E_VALUE, fixed->why);
+				continue;
+			}
+			p4d_error err;
+			refused(&r, P4D_E_VALUE, fixed->why, &err);
+			assert_non_null(strstr(err.fix, "leave out --p4d-"));
 		}
 		build(LEARNED "tp=4 pp=4", i, &r);
 		if (f->check_model(&r, NULL) < 0)
@@ -214,6 +235,9 @@ static void rows_add_up(void **state)
 	    MODEL_13B "pp=4 schedule=zbv",
 	    MODEL_13B "tp=2 pp=4 schedule=v-half vocab-parallel=vocab-1",
 	    LEARNED "tp=2 pp=4",
+	    MODEL_13B "micro-batch=2",
+	    MODEL_13B "recompute=full",
+	    MODEL_70B "recompute=full global-batch=16",
 	};
 	static p4d_layout l;
 	p4d_request r;
@@ -280,7 +304,9 @@ static void arguments_follow_the_plan(void **state)
 			continue;
 		assert_true(arguments->program && arguments->write && arguments->flags);
 		assert_true(is_exported(arguments->variable));
-		build(MODEL_70B "tp=2 pp=4 cp=2 eval-micro-batch=4", i, &r);
+		const bool evaluates = !p4d_framework_of(i)->no_eval_micro_batch;
+		build(evaluates ? MODEL_70B "tp=2 pp=4 cp=2 eval-micro-batch=4" : MODEL_70B "tp=2 pp=4 cp=2",
+		      i, &r);
 		assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 		assert_in_range(arguments->flags(&l, flags), 1, P4D_FRAMEWORK_FLAGS);
 		arguments->write(&r, &l, text, sizeof(text));

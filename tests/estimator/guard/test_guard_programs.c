@@ -91,17 +91,19 @@ static void programs_without_a_formula(void **state)
 	assert_false(t->verdict.judged);
 	assert_non_null(
 	    strstr(t->text, "what the job runs is not modelled, the job was not checked: DeepSpeed"));
-	assert_non_null(strstr(t->text, "--p4d-framework=p4d|megatron says otherwise"));
+	assert_non_null(strstr(t->text, "--p4d-framework=p4d|megatron|fsdp|deepspeed|ddp says otherwise"));
 	p4d_guard_verify(*state, &t->job, NULL, NULL, t->verdict.plan, NULL, &again);
 	assert_int_equal(again.action, P4D_WARN);
 	job.partition = "picky";
 	t = submit(*state, job, MODEL_13B);
 	expect(t, P4D_REJECT, P4D_E_UNMODELLED);
-	assert_string_equal(t->verdict.message[0].fix, "--p4d-framework=NAME (p4d|megatron)");
+	assert_string_equal(t->verdict.message[0].fix,
+			    "--p4d-framework=NAME (p4d|megatron|fsdp|deepspeed|ddp)");
 	t = submit(*state, job, MODEL_13B "unmodelled=peft");
 	expect(t, P4D_REJECT, P4D_E_UNMODELLED);
-	assert_string_equal(t->verdict.message[0].fix,
-			    "--p4d-framework=NAME (p4d|megatron) instead of --p4d-unmodelled");
+	assert_string_equal(
+	    t->verdict.message[0].fix,
+	    "--p4d-framework=NAME (p4d|megatron|fsdp|deepspeed|ddp) instead of --p4d-unmodelled");
 	expect(submit(*state, job, MODEL_13B "framework=p4d"), P4D_PASS, P4D_E_CHOSE);
 
 	job = ON("h100", 1);

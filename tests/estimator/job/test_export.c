@@ -127,14 +127,14 @@ static void every_output_is_exported(void **state)
 	p4d_request r;
 	p4d_layout l;
 	seen s = {0};
-	size_t names = 0;
+	size_t names = 0, of_frameworks = 0;
 
 	(void)state;
 	build(MODEL_70B "tp=8", &r, &l);
 	p4d_export(&r, &l, "the plan", remember, &s);
-	while (p4d_export_name(names))
-		names++;
-	assert_int_equal(s.count, names);
+	for (; p4d_export_name(names); names++)
+		of_frameworks += strstr(p4d_export_name(names), "_ARGS") != NULL;
+	assert_int_equal(s.count, names - of_frameworks + 1); /* of one framework */
 	assert_string_equal(p4d_export_name(0), P4D_EXPORT_PLAN);
 	assert_string_equal(s.tp, "8");
 	assert_string_equal(s.dp, "2");

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PyTorch's FSDP2 as torchtitan runs it: how it is given the plan, and the table entry. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "framework/torch.h"
+#include "request/framework.h"
+
+/* ---- how torchtitan is given the plan: arguments of its release 0.3 ---- */
+
+/* Truncated at a whole argument. */
+#define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)
+
+static void add_parallelism(p4d_text *a, const p4d_layout *l)
+{
+	const uint64_t ranks = l->dp * l->cp, shards = l->shard_degree ? l->shard_degree : ranks;
+	/* context-parallel ranks are among those that share a shard's parameters */
+	const uint64_t degree = shards % l->cp ? shards : shards / l->cp;
+
+	add(a, "--parallelism.tensor_parallel_degree=%" PRIu64, l->tp);
+	add(a, "--parallelism.context_parallel_degree=%" PRIu64, l->cp);
+	add(a, "--parallelism.pipeline_parallel_degree=%" PRIu64, l->pp);
+	add(a, "--parallelism.data_parallel_shard_degree=%" PRIu64, degree);
+	add(a, "--parallelism.data_parallel_replicate_degree=%" PRIu64, l->dp / degree);
+	if (l->tp > 1 && !l->sequence_parallel)
+		add(a, "--parallelism.no_enable_sequence_parallel");
+	if (l->pp == 1)
+		return;
+	add(a, "--parallelism.pipeline_parallel_schedule=%s",
+	    l->schedule == P4D_GPIPE         ? "GPipe"
+	    : l->schedule == P4D_INTERLEAVED ? "Interleaved1F1B"
+					     : "1F1B");
+	add(a, "--parallelism.pipeline_parallel_first_stage_less_layers=%d", l->embedding_counts);
+	add(a, "--parallelism.pipeline_parallel_last_stage_less_layers=%d", l->loss_counts);
+	add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64,
+	    (l->layers + l->embedding_counts + l->loss_counts) / (l->pp * l->vpp));
+	add(a, "--parallelism.pipeline_parallel_microbatch_size=%" PRIu64, l->micro_batch);
+}
+
+static void write_arguments(const p4d_request *request, const p4d_layout *l, char *buf, size_t size)
+{
+	/* a pipeline cuts a local batch into micro-batches; elsewhere they are local batches */
+	const uint64_t local = l->pp > 1 ? l->global_batch / l->dp : l->micro_batch;
+	p4d_text a = p4d_text_in(buf, size);
+
+	(void)request;
+	add_parallelism(&a, l);
+	add(&a, "--training.local_batch_size=%" PRIu64, local);
+	add(&a, "--training.global_batch_size=%" PRIu64, l->global_batch);
+	add(&a, "--training.seq_len=%" PRIu64, l->seq_len);
+	if (l->param_dtype == P4D_PARAM_BF16)
+		add(&a, "--training.dtype=bfloat16");
+	if (l->offload & P4D_OFFLOAD_PARAMS)
+		add(&a, "--training.enable_cpu_offload");
+	if (l->compile)
+		add(&a, "--compile.enable");
+	/* a subcommand, so behind all else */
+	add(&a, "activation_checkpoint:%s",
+	    l->recompute == P4D_RECOMPUTE_FULL        ? "full"
+	    : l->recompute == P4D_RECOMPUTE_SELECTIVE ? "selective"
+						      : "none");
+}
+
+static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS])
+{
+	const p4d_framework_flag all[] = {
+	    {"--parallelism.tensor_parallel_degree", l->tp},
+	    {"--parallelism.context_parallel_degree", l->cp},
+	    {"--parallelism.pipeline_parallel_degree", l->pp},
+	    {"--parallelism.pipeline_parallel_microbatch_size", l->micro_batch},
+	    {"--training.local_batch_size", l->pp > 1 ? l->global_batch / l->dp : l->micro_batch},
+	    {"--training.global_batch_size", l->global_batch},
+	    {"--training.seq_len", l->seq_len},
+	};
+
+	memcpy(flags, all, sizeof(all));
+	_Static_assert(sizeof(all) <= P4D_FRAMEWORK_FLAGS * sizeof(*all), "room for all flags");
+	return sizeof(all) / sizeof(*all);
+}
+
+static const p4d_framework_arguments arguments_of_torchtitan = {
+    .variable = "P4D_TORCHTITAN_ARGS",
+    .program = "torchtitan",
+    .write = write_arguments,
+    .flags = flags_of,
+};
+
+/* ---- the entry ---- */
+
+static const p4d_framework_fixed fixed[] = {
+    {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    P4D_FIXED_OF_PYTORCH("FSDP"),
+    {P4D_CP_COMM, P4D_CP_ALL_GATHER, "torchtitan gathers keys and values"},
+    {P4D_OVERLAP_P2P, 1, "PyTorch's pipelines overlap transfers between stages"},
+    {.why = NULL}};
+
+static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_FP32},
+						{P4D_MODEL_CODE, P4D_MODEL_CODE_TORCHTITAN},
+						{P4D_CHUNKED_LOSS, 1},
+						{P4D_COMPILE, 0},
+						{P4D_OPTIMIZER, P4D_ADAMW},
+						{P4D_OPTIONS, 0}};
+
+static const char *const script_words[] = {"P4D_TORCHTITAN_ARGS", NULL};
+
+const p4d_framework p4d_framework__fsdp = {
+    .name = "fsdp",
+    .program = "FSDP",
+    .check_model = p4d_torch__check_model,
+    .schedules = 1u << P4D_GPIPE | 1u << P4D_1F1B | 1u << P4D_INTERLEAVED,
+    .no_schedule = "needs p4d-train; with torchtitan p4d models gpipe, 1f1b and interleaved",
+    .no_vocab_parallel = "needs p4d-train; torchtitan shards the vocabulary by tp only",
+    .no_eval_micro_batch = "needs Megatron-LM; torchtitan evaluates in the micro-batches of training",
+    .fixed = fixed,
+    .defaults = defaults,
+    .recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_SELECTIVE | 1u << P4D_RECOMPUTE_FULL,
+    .no_recompute = "needs Megatron-LM or p4d-train; torchtitan has none, selective and full",
+    .selects_operations = true,
+    .uneven_chunks = true,
+    .vocab_multiple = 1,
+    .write_rows = p4d_torch__rows,
+    .groups_bytes = p4d_memory_usual_groups_bytes,
+    .alignment = 1,
+    .frees_gradients = true,
+    .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS,
+    .fragmentation = {53, 10},
+    .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    .script_words = script_words,
+    .arguments = &arguments_of_torchtitan,
+    .cost = {.step_seconds = 10e-3,
+	     .host_layer_seconds = 1.2e-3,
+	     .saves_norms_and_products = true,
+	     .recomputes_attention = true,
+	     .reorders_gathered_keys = true},
+};

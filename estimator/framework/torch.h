@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "plan/parameters.h"
+#include "plan/plan_rows.h"
+#include "request/framework.h"
+
+/*
+ * Frameworks made of PyTorch's own parallelism: FSDP2, DeepSpeed's ZeRO, DDP. Their entries are in fsdp.c,
+ * deepspeed.c and ddp.c; what they share is in torch.c: states of parameters, by what is sharded, and the
+ * buffers in which parameters are gathered and gradients reduced. What the model itself holds depends on
+ * whose modules it is made of (--model-code), not on the framework: see p4d_torch_modules.
+ */
+
+/* Numbers of one rank, in elements unless they say bytes. */
+typedef struct p4d_torch_sizes {
+	uint64_t tokens, own; /* of a micro-batch; own: of them, where sequence parallelism shards */
+	uint64_t h, A, G, F;  /* columns: hidden, queries, keys or values, feed-forward; sharded by tp */
+	uint64_t V;           /* rows of the vocabulary on this rank */
+	uint64_t heads;       /* of queries, on this rank */
+	unsigned element;     /* bytes of an activation */
+	unsigned param;       /* bytes of a stored parameter */
+	unsigned reduced;     /* bytes of a gradient that is being reduced */
+	uint64_t shards;      /* ranks over which what is sharded is sharded */
+	p4d_wide layer,
+	    table;      /* parameters of one layer and of one vocabulary table, before sharding over dp */
+	p4d_wide stage; /* of the stage */
+	bool ends;      /* gradients of earlier micro-batches are there when the last one runs */
+} p4d_torch_sizes;
+
+p4d_torch_sizes p4d_torch__sizes(const p4d_rows *rows);
+
+/*
+ * What the modules of a code base hold: rows in slots (saved by layers from forward to backward), and rows at
+ * live points (what passes hold beside that). Nothing of parameters, gradients and their buffers.
+ */
+typedef struct p4d_torch_modules {
+	const char *name;
+	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes);
+} p4d_torch_modules;
+
+/* By --model-code; in torch.c. */
+extern const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES];
+extern const p4d_torch_modules p4d_torch__torchtitan, p4d_torch__transformers;
+
+/* A row of so many bytes at some live points (mask of 1 << point); none of 0. */
+static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *name, const char *shard,
+				  p4d_memory_class part, p4d_wide bytes)
+{
+	rows->overflow = rows->overflow || bytes >> 62;
+	if (bytes && !rows->overflow)
+		p4d_row_at(rows, points, name, shard, part, P4D_DT_BYTES, (uint64_t)bytes, 0, 0);
+}
+
+/* check_model and write_rows of all of them. */
+int p4d_torch__check_model(const p4d_request *request, p4d_error *err);
+void p4d_torch__rows(p4d_rows *rows);
+
+/* What they have in one way only. */
+#define P4D_FIXED_OF_PYTORCH(program) \
+	{P4D_OPTIMIZER_SHARDING, P4D_NO_MEANING, program " has --zero-stage"}, \
+	    {P4D_OPTIMIZER_DTYPE, P4D_NO_MEANING, "moments have the type of the parameters, --param-dtype"}, \
+	    {P4D_MASTER_DTYPE, P4D_NO_MEANING, program " has no such choice; see --param-dtype"}, \
+	    {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM, "all layers are recomputed"}, \
+	    {P4D_RECOMPUTE_LAYERS, 1, "layers are recomputed one at a time"}, \
+	    {P4D_CROSS_ENTROPY, 0, "the loss is --chunked-loss, or PyTorch's"}, \
+	    {P4D_SWIGLU, 0, "the kernel of SwiGLU is --compile's, or PyTorch's"}, \
+	    {P4D_ATTENTION, 1, "p4d models PyTorch's fused attention"}, \
+	    {P4D_DROPOUT, 0, "p4d models these models without dropout"}, \
+	    {P4D_TE_WGRAD, P4D_NO_MEANING, "that is of Transformer Engine"}, \
+	    {P4D_TP_COMM_OVERLAP, 0, "p4d does not model it with PyTorch"}, \
+	{ \
+		P4D_OVERLAP_DP, 1, program " overlaps communication with passes" \
+	}
+
+/* What deepspeed and ddp have in common: they run transformers' models, on the HF Trainer or the like. */
+extern const p4d_framework_arguments p4d_torch__trainer_arguments;
+#define P4D_TORCH_TRAINER \
+	.check_model = p4d_torch__check_model, .schedules = 1u << P4D_1F1B, \
+	.no_schedule = "needs a pipeline, which p4d does not model with it", \
+	.no_vocab_parallel = "needs p4d-train", \
+	.no_eval_micro_batch = "needs Megatron-LM; elsewhere p4d models evaluation in those of training", \
+	.recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL, \
+	.no_recompute = "needs Megatron-LM or p4d-train; transformers has none and full", \
+	.vocab_multiple = 1, .write_rows = p4d_torch__rows, .groups_bytes = p4d_memory_usual_groups_bytes, \
+	.alignment = 1, .frees_gradients = true, .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS, \
+	.fragmentation = {53, 10}, \
+	.above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", \
+	.arguments = &p4d_torch__trainer_arguments, \
+	.cost = {.step_seconds = 10e-3, .host_layer_seconds = 1.2e-3, .saves_norms_and_products = true}
