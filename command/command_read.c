@@ -8,89 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/library.h"
 #include "base/text.h"
 #include "command.h"
+#include "job/read_job.h"
 #include "job/sbatch.h"
-#include "reader/read_files.h"
-#include "reader/reader.h"
 #include "report/report.h"
 
 const char p4d_read_options[] =
     "\n  --json  as JSON\n\n"
     "ARGS are those that sbatch would hand to the script. Nothing of the script is executed.";
 
+extern char **environ;
+
 enum { MEMORY = 4 << 20 };
-
-/* What the script is read with. */
-typedef struct reader_context {
-	p4d_read_files files;
-	p4d_sbatch sbatch;
-	char number[32], directory[PATH_MAX];
-} reader_context;
-
-/* Variables that Slurm sets from options of the job, as they were typed. */
-static const struct {
-	const char *name;
-	p4d_sbatch_field field;
-} of_job[] = {
-    {"SLURM_NNODES", P4D_SBATCH_NODES},
-    {"SLURM_JOB_NUM_NODES", P4D_SBATCH_NODES},
-    {"SLURM_NTASKS", P4D_SBATCH_NTASKS},
-    {"SLURM_NPROCS", P4D_SBATCH_NTASKS},
-    {"SLURM_NTASKS_PER_NODE", P4D_SBATCH_NTASKS_PER_NODE},
-    {"SLURM_GPUS_PER_NODE", P4D_SBATCH_GPUS_PER_NODE},
-    {"SLURM_GPUS_ON_NODE", P4D_SBATCH_GPUS_PER_NODE},
-    {"SLURM_GPUS", P4D_SBATCH_GPUS},
-    {"SLURM_CPUS_PER_TASK", P4D_SBATCH_CPUS_PER_TASK},
-    {"SLURM_JOB_PARTITION", P4D_SBATCH_PARTITION},
-};
-
-/* "h100:8" and "8" are 8; "2-4" is not known. */
-static const char *count_of(reader_context *c, const char *text)
-{
-	const char *digits = strrchr(text, ':');
-
-	digits = digits ? digits + 1 : text;
-	if (!*digits || strspn(digits, "0123456789") != strlen(digits))
-		return p4d_shell_later;
-	snprintf(c->number, sizeof(c->number), "%s", digits);
-	return c->number;
-}
-
-static const char *variable(void *context, const char *name)
-{
-	reader_context *c = context;
-
-	for (size_t i = 0; i < sizeof(of_job) / sizeof(of_job[0]); i++) {
-		if (strcmp(of_job[i].name, name) != 0)
-			continue;
-		const char *value = c->sbatch.value[of_job[i].field];
-		if (!value)
-			return p4d_shell_later;
-		return of_job[i].field == P4D_SBATCH_PARTITION ? value : count_of(c, value);
-	}
-	if (!strcmp(name, "SLURM_SUBMIT_DIR"))
-		return getcwd(c->directory, sizeof(c->directory));
-	return !strncmp(name, "SLURM_", 6) ? p4d_shell_later : getenv(name);
-}
-
-static const char *file(void *context, const char *path, size_t *length)
-{
-	reader_context *c = context;
-
-	return p4d_read_files_open(&c->files, path, length);
-}
-
-static p4d_config_read *config(void *context, p4d_config_format format)
-{
-	char path[PATH_MAX];
-
-	(void)context;
-	return p4d_library_find(p4d_config_libraries[format].file, path, sizeof(path))
-		   ? p4d_config_open(path, format)
-		   : NULL;
-}
 
 static const char *place(const char *from, uint32_t line, char *buf, size_t size)
 {
@@ -223,13 +153,14 @@ static int usage(p4d_error *err, const char *text)
 /* A script that p4d cannot read is no error: the answer says so. */
 static int read_job(const char *path, char *const *arguments, bool json, p4d_error *err)
 {
-	reader_context context = {.files = {.count = 0}};
+	p4d_read_files files = {.count = 0};
+	p4d_sbatch sbatch = {.prefix = NULL};
 	char directory[PATH_MAX], *memory = malloc(MEMORY);
 	p4d_reading *reading = malloc(sizeof(*reading));
 	size_t length;
 	unsigned components;
 	int status = -1;
-	const char *text = p4d_read_files_open(&context.files, path, &length);
+	const char *text = p4d_read_files_open(&files, path, &length);
 
 	if (!memory || !reading) {
 		p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the job script");
@@ -238,20 +169,26 @@ static int read_job(const char *path, char *const *arguments, bool json, p4d_err
 			 errno ? strerror(errno) : "not a regular file of at most 1 MiB");
 	} else {
 		p4d_error unread;
-		if (p4d_sbatch_script(&context.sbatch, text, length, 0, &components, &unread) < 0) {
-			p4d_sbatch_free(&context.sbatch);
-			context.sbatch = (p4d_sbatch){0};
-		}
-		const p4d_reader_host host = {
-		    .shell = {.context = &context, .variable = variable, .file = file}, .config = config};
-		const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
-		p4d_reader_read(reading, &host, &limits, path, text, length, (const char *const *)arguments,
-				getcwd(directory, sizeof(directory)));
+		if (p4d_sbatch_script(&sbatch, text, length, 0, &components, &unread) < 0 ||
+		    p4d_sbatch_job(&sbatch, &unread) < 0)
+			p4d_sbatch_free(&sbatch);
+		sbatch.job.script = text;
+		sbatch.job.script_length = length;
+		p4d_job_read(&(p4d_job_script){.job = &sbatch.job,
+					       .name = path,
+					       .arguments = (const char *const *)arguments,
+					       .directory = getcwd(directory, sizeof(directory)),
+					       .environment = environ,
+					       .variables = SIZE_MAX,
+					       .export = sbatch.value[P4D_SBATCH_EXPORT],
+					       .files = &files,
+					       .config = p4d_line_config},
+			     &(p4d_shell_limits){memory, MEMORY, P4D_SHELL_WORK}, reading);
 		json ? print_json(reading) : print_text(reading, path);
 		status = 0;
 	}
-	p4d_sbatch_free(&context.sbatch);
-	p4d_read_files_free(&context.files);
+	p4d_sbatch_free(&sbatch);
+	p4d_read_files_free(&files);
 	free(reading);
 	free(memory);
 	return status;

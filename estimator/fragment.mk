@@ -100,6 +100,7 @@ libp4dcore_la_SOURCES = \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c \
 	$(config_headers) estimator/config/config_library.c \
+	estimator/job/read_job.h estimator/job/read_job.c \
 	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
 	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
 	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c \

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "config/config_library.h"
 #include "guard/guard.h"
 #include "model/model.h"
 #include "request/request.h"
@@ -53,6 +54,9 @@ void p4d_line_help(const p4d_subcommand *command);
  */
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_line_open_site(const char *option, p4d_error *err);
+
+/* What parses configuration files of a format that a job script names; for p4d_job_read. */
+p4d_config_read *p4d_line_config(p4d_config_format format);
 
 /* $P4D_DATADIR; NULL: not set. p4d.conf may name another. */
 const char *p4d_line_data_directory(void);

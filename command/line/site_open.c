@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "line/line.h"
 
 const char *p4d_line_data_directory(void)
@@ -38,4 +39,13 @@ p4d_site *p4d_line_open_site(const char *option, p4d_error *err)
 		return NULL;
 	return *path ? p4d_site_load(path, p4d_line_data_directory(), false, 0, err)
 		     : p4d_site_default(p4d_line_data_directory(), P4D_MODE_ENFORCE, err);
+}
+
+p4d_config_read *p4d_line_config(p4d_config_format format)
+{
+	char path[PATH_MAX];
+
+	return p4d_library_find(p4d_config_libraries[format].file, path, sizeof(path))
+		   ? p4d_config_open(path, format)
+		   : NULL;
 }

@@ -96,13 +96,13 @@ static bool is_default(const p4d_request *request, int option)
 {
 	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);
 
-	return request->origin[option] != P4D_UNSET && request->origin[option] != P4D_BY_USER &&
-	       (info->where & P4D_WHERE_COMMAND) && !(info->where & P4D_WHERE_MODEL);
+	return request->origin[option] >= P4D_BY_SITE && (info->where & P4D_WHERE_COMMAND) &&
+	       !(info->where & P4D_WHERE_MODEL);
 }
 
 void p4d_report_defaults(const p4d_request *request)
 {
-	static const char *const who[] = {"", "", "the site", "the model", "p4d"};
+	static const char *const who[] = {"", "", "", "the site", "the model", "p4d"};
 
 	for (int origin = P4D_BY_SITE; origin <= P4D_BY_P4D; origin++) {
 		char buf[1024], value[256];

@@ -200,7 +200,7 @@ struct json_object *p4d_report_json_host(const p4d_estimate *estimate, uint64_t 
 	return object;
 }
 
-static const char *const names[] = {"unset", "user", "site", "model", "p4d"};
+static const char *const names[] = {"unset", "user", "script", "site", "model", "p4d"};
 
 struct json_object *p4d_report_json_batch(const p4d_request *request)
 {

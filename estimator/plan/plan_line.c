@@ -12,8 +12,11 @@
 
 static const char magic[] = "p4d1";
 static const char hash_key[] = ":hash=";
-static const char origin_letter[] = {
-    [P4D_BY_USER] = 'u', [P4D_BY_SITE] = 's', [P4D_BY_MODEL] = 'm', [P4D_BY_P4D] = 'p'};
+static const char origin_letter[] = {[P4D_BY_USER] = 'u',
+				     [P4D_BY_SCRIPT] = 'j',
+				     [P4D_BY_SITE] = 's',
+				     [P4D_BY_MODEL] = 'm',
+				     [P4D_BY_P4D] = 'p'};
 
 static const char literal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+,-";
 

@@ -16,9 +16,9 @@
  *
  *     p4d1:model=llama13b@u:tp=8@u:pp=1@p:...:gpu=h100-80gb@s:nodes=1@u:gpus-per-node=8@u:hash=89abcdef01234567
  *
- * @ gives the origin (u user, s site, m model, p p4d). Bytes outside [A-Za-z0-9._/+,-] are percent-encoded.
- * hash is FNV-1a over everything before ":hash=": it detects editing and truncation, not malice; slurmctld
- * recomputes the verdict.
+ * @ gives the origin (u user, j job script, s site, m model, p p4d). Bytes outside [A-Za-z0-9._/+,-] are
+ * percent-encoded. hash is FNV-1a over everything before ":hash=": it detects editing and truncation, not
+ * malice; slurmctld recomputes the verdict.
  */
 enum { P4D_PLAN_MAX = 4096 };
 

@@ -21,6 +21,17 @@ uint64_t p4d_reader__number(const p4d_read_value *value)
 	return value->file && p4d_number_whole(value->text, 1, UINT32_MAX, &number) ? number : 0;
 }
 
+const p4d_read_value *p4d_reading_argument(const p4d_reading *r, const char *argument)
+{
+	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
+		const p4d_read_value *v =
+		    i < (int)P4D_OPTIONS ? &r->value[i] : &r->extra[i - (int)P4D_OPTIONS];
+		if (v->argument && !strcmp(v->argument, argument))
+			return v;
+	}
+	return NULL;
+}
+
 bool p4d_reader__is(const p4d_read_value *value, const char *text)
 {
 	return value->file && !strcmp(value->text, text);
@@ -55,7 +66,7 @@ static void put(p4d_read_value *value, const p4d_read_value *place, const char *
 
 	/* what is put may be the text of the same value */
 	vsnprintf(text, sizeof(text), format, values);
-	*value = (p4d_read_value){.file = place->file, .line = place->line};
+	*value = (p4d_read_value){.file = place->file, .line = place->line, .argument = place->argument};
 	memcpy(value->text, text, sizeof(text));
 }
 
@@ -147,7 +158,7 @@ void p4d_reader__take(p4d_reading *r, const p4d_read_argument *a, const p4d_read
 {
 	static const char *const off[] = {"False", "false", "FALSE", "no", "off", "None", "null", NULL};
 	const char *name = name_of(a);
-	p4d_read_value found = {.file = given->file, .line = given->line};
+	p4d_read_value found = {.file = given->file, .line = given->line, .argument = a->name};
 
 	if (a->value && is_one_of(given->value, off)) {
 		take_off(r, a, &found);

@@ -18,10 +18,11 @@
 enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 48 };
 
 typedef struct p4d_read_value {
-	char text[256];   /* as p4d's option would be typed */
-	const char *file; /* or "$NAME", a variable of the environment; NULL: not read */
-	uint32_t line;    /* 0: none */
-	bool unknown;     /* it is given, but p4d cannot tell what */
+	char text[256];       /* as p4d's option would be typed */
+	const char *file;     /* or "$NAME", a variable of the environment; NULL: not read */
+	uint32_t line;        /* 0: none */
+	const char *argument; /* of the program, "--num-layers"; NULL: it has none of its own */
+	bool unknown;         /* it is given, but p4d cannot tell what */
 } p4d_read_value;
 
 typedef struct p4d_read_unknown {
@@ -61,6 +62,9 @@ typedef struct p4d_reader_host {
 void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4d_shell_limits *limits,
 		     const char *name, const char *text, size_t length, const char *const *arguments,
 		     const char *directory);
+
+/* What the script gives as an argument of the program; NULL: it does not. */
+const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const char *argument);
 
 /* "megatron"; of a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

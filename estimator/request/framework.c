@@ -26,7 +26,7 @@ static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_e
 	char asked[32], has[32];
 
 	for (; f && f->why; f++) {
-		if (r->origin[f->option] != P4D_BY_USER || r->value[f->option] == f->value)
+		if (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value)
 			continue;
 		const char *name = p4d_request_option_info(f->option)->name;
 		p4d_fail(err, P4D_E_VALUE, "%s=%s: %s", name,
@@ -60,11 +60,11 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return p4d_fix(err, "--p4d-vocab-parallel=off");
 	}
 	/* a default of the site is meant for others */
-	if (f->no_eval_micro_batch && r->origin[P4D_EVAL_MICRO_BATCH] == P4D_BY_USER) {
+	if (f->no_eval_micro_batch && p4d_is_stated(r, P4D_EVAL_MICRO_BATCH)) {
 		p4d_fail(err, P4D_E_VALUE, "eval-micro-batch %s", f->no_eval_micro_batch);
 		return p4d_fix(err, "--p4d-framework=megatron");
 	}
-	if (f->no_a2a && r->origin[P4D_CP_COMM] == P4D_BY_USER && r->value[P4D_CP_COMM] == P4D_CP_A2A) {
+	if (f->no_a2a && p4d_is_stated(r, P4D_CP_COMM) && r->value[P4D_CP_COMM] == P4D_CP_A2A) {
 		p4d_fail(err, P4D_E_VALUE, "cp-comm=a2a %s", f->no_a2a);
 		return p4d_fix(err, "--p4d-cp-comm=p2p");
 	}

@@ -200,8 +200,8 @@ int p4d_layout__split(const p4d_request *r, p4d_layout *l, p4d_error *err)
 {
 	l->uneven_chunks = false;
 	if (p4d_is_set(r, P4D_PIPELINE_SPLIT) &&
-	    ((l->embedding_counts && r->origin[P4D_ACCOUNT_FOR_EMBEDDING] == P4D_BY_USER) ||
-	     (l->loss_counts && r->origin[P4D_ACCOUNT_FOR_LOSS] == P4D_BY_USER))) {
+	    ((l->embedding_counts && p4d_is_stated(r, P4D_ACCOUNT_FOR_EMBEDDING)) ||
+	     (l->loss_counts && p4d_is_stated(r, P4D_ACCOUNT_FOR_LOSS)))) {
 		p4d_fail(
 		    err, P4D_E_SPLIT,
 		    "pipeline-split says where all layers are: account-for-embedding and account-for-loss "

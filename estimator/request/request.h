@@ -83,9 +83,16 @@ enum {
 };
 extern const char p4d_request_architectures[];
 
-/* Who decided a value. Later origins never replace earlier ones, except that rewrite = all lets P4D replace
- * USER. */
-typedef enum p4d_origin { P4D_UNSET, P4D_BY_USER, P4D_BY_SITE, P4D_BY_MODEL, P4D_BY_P4D } p4d_origin;
+/* Who decided a value; SCRIPT: what the job's own script tells its program. Later origins never replace
+ * earlier ones, except that rewrite = all lets P4D replace USER. */
+typedef enum p4d_origin {
+	P4D_UNSET,
+	P4D_BY_USER,
+	P4D_BY_SCRIPT,
+	P4D_BY_SITE,
+	P4D_BY_MODEL,
+	P4D_BY_P4D
+} p4d_origin;
 
 enum {
 	P4D_WHERE_SLURM = 1,
@@ -150,6 +157,12 @@ void p4d_request_inherit(p4d_request *request, const p4d_request *from, p4d_opti
 static inline bool p4d_is_set(const p4d_request *request, p4d_option option)
 {
 	return request->origin[option] != P4D_UNSET;
+}
+
+/* By the user, in whatever words: neither a default nor p4d's choice. */
+static inline bool p4d_is_stated(const p4d_request *request, p4d_option option)
+{
+	return request->origin[option] == P4D_BY_USER || request->origin[option] == P4D_BY_SCRIPT;
 }
 
 /* "--p4d-tp" -> "--tp" in a message, for programs whose flags have no prefix. */

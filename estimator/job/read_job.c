@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/read_job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job/job_internal.h"
+
+/* Of variables with other names that are looked at in all, so that a script that asks often costs no time. */
+enum { COMPARISONS = 1 << 16 };
+
+typedef struct lookup {
+	const p4d_job_script *script;
+	size_t compared;
+	char text[1024];
+} lookup;
+
+static const char *number(lookup *l, uint64_t value)
+{
+	if (!value)
+		return p4d_shell_later;
+	snprintf(l->text, sizeof(l->text), "%" PRIu64, value);
+	return l->text;
+}
+
+static uint32_t nodes_of(const p4d_job *job)
+{
+	return job->min_nodes == job->max_nodes ? job->min_nodes : 0;
+}
+
+static uint32_t tasks_of(const p4d_job *job)
+{
+	return job->tasks ? job->tasks : job->tasks_per_node * nodes_of(job);
+}
+
+static uint32_t gpus_of(const char *text, bool bare)
+{
+	char type[48];
+	uint32_t count = 0;
+
+	return text && p4d_gres__parse_gpus(text, bare, type, sizeof(type), &count, NULL) > 0 ? count : 0;
+}
+
+static uint32_t gpus_per_node_of(const p4d_job *job)
+{
+	return gpus_of(job->gres, false);
+}
+
+static uint32_t all_gpus_of(const p4d_job *job)
+{
+	return gpus_of(job->gpus, true);
+}
+
+static uint32_t tasks_per_node_of(const p4d_job *job)
+{
+	return job->tasks_per_node;
+}
+
+static uint32_t cpus_per_task_of(const p4d_job *job)
+{
+	return job->cpus_per_task;
+}
+
+/* Variables that Slurm sets from options of the job. */
+static const struct {
+	const char *name;
+	uint32_t (*value)(const p4d_job *job); /* 0: not fixed */
+} of_slurm[] = {
+    {"SLURM_NNODES", nodes_of},
+    {"SLURM_JOB_NUM_NODES", nodes_of},
+    {"SLURM_NTASKS", tasks_of},
+    {"SLURM_NPROCS", tasks_of},
+    {"SLURM_NTASKS_PER_NODE", tasks_per_node_of},
+    {"SLURM_GPUS_PER_NODE", gpus_per_node_of},
+    {"SLURM_GPUS_ON_NODE", gpus_per_node_of},
+    {"SLURM_GPUS", all_gpus_of},
+    {"SLURM_CPUS_PER_TASK", cpus_per_task_of},
+};
+
+static const char *of_job(lookup *l, const char *name)
+{
+	const p4d_job *job = l->script->job;
+
+	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
+		if (!strcmp(of_slurm[i].name, name))
+			return number(l, of_slurm[i].value(job));
+	if (!strcmp(name, "SLURM_JOB_PARTITION") && job->partition && !strchr(job->partition, ','))
+		return job->partition;
+	if (!strcmp(name, "SLURM_SUBMIT_DIR") && l->script->directory)
+		return l->script->directory;
+	return p4d_shell_later;
+}
+
+static const char *of_environment(lookup *l, const char *name)
+{
+	const p4d_job_script *s = l->script;
+	const size_t length = strlen(name);
+
+	for (size_t i = 0; i < s->variables && s->environment[i]; i++) {
+		if (l->compared++ == COMPARISONS)
+			return p4d_shell_later;
+		if (!strncmp(s->environment[i], name, length) && s->environment[i][length] == '=')
+			return s->environment[i] + length + 1;
+	}
+	return NULL;
+}
+
+/*
+ * What --export lets through, "ALL,A=1,B" or "NONE". Where that is not all, the job has the environment of a
+ * new login, too, which nobody knows before.
+ */
+static const char *of_export(lookup *l, const char *name)
+{
+	const char *at = l->script->export;
+	const size_t length = strlen(name);
+	bool all = !at;
+
+	for (; at && *at; at += strcspn(at, ","), at += *at == ',') {
+		const size_t item = strcspn(at, ",");
+		all = all || (item == 3 && !strncmp(at, "ALL", 3));
+		if (item < length || strncmp(at, name, length) != 0)
+			continue;
+		if (item == length)
+			return of_environment(l, name);
+		if (at[length] != '=' || item - length >= sizeof(l->text))
+			continue;
+		snprintf(l->text, sizeof(l->text), "%.*s", (int)(item - length - 1), at + length + 1);
+		return l->text;
+	}
+	return all ? of_environment(l, name) : p4d_shell_later;
+}
+
+static const char *variable(void *context, const char *name)
+{
+	if (!strncmp(name, "SLURM_", 6))
+		return of_job(context, name);
+	if (!strncmp(name, "P4D_", 4)) /* p4d's own outputs */
+		return p4d_shell_later;
+	return of_export(context, name);
+}
+
+static const char *file(void *context, const char *path, size_t *length)
+{
+	const lookup *l = context;
+
+	return p4d_read_files_open(l->script->files, path, length);
+}
+
+static p4d_config_read *config(void *context, p4d_config_format format)
+{
+	const lookup *l = context;
+
+	return l->script->config(format);
+}
+
+void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading)
+{
+	lookup l = {.script = script};
+	const p4d_reader_host host = {
+	    .shell = {.context = &l, .variable = variable, .file = script->files ? file : NULL},
+	    .config = script->config ? config : NULL};
+
+	p4d_reader_read(reading, &host, limits, script->name, script->job->script, script->job->script_length,
+			script->arguments, script->directory);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "job/job.h"
+#include "reader/read_files.h"
+#include "reader/reader.h"
+
+/*
+ * Reads a job's script as the job will run it: with Slurm's variables of its nodes, tasks and GPUs as far as
+ * they are fixed, and with those of the environment that sbatch passes on.
+ */
+typedef struct p4d_job_script {
+	const p4d_job *job;           /* with the script's text */
+	const char *name;             /* of the script, for messages */
+	const char *const *arguments; /* NULL-terminated; NULL: none */
+	const char *directory;        /* the job's; NULL: unknown */
+	char *const *environment;     /* NAME=VALUE */
+	size_t variables;             /* that many, or as many as there are before a NULL */
+	const char *export;           /* of sbatch; NULL: all */
+	p4d_read_files *files;        /* takes the files that are read; NULL: none may be */
+	p4d_config_read *(*config)(p4d_config_format format); /* parses their formats; NULL: none */
+} p4d_job_script;
+
+/* The reading borrows from the limits' memory, the files and *script. */
+void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading);
