@@ -78,7 +78,8 @@ int p4d_nccl__result(const p4d_nccl *nccl, int result, const p4d_nccl_comm *comm
 /*
  * A communicator, and the first operation on it, with which NCCL connects the ranks. Both block inside NCCL,
  * which does not notice a lost rank: so a thread calls them while the caller watches the world. After an
- * error the thread is abandoned: the process is about to end.
+ * error the thread is abandoned, and may still use the device: the process is about to end, and until then
+ * the device stays where it is.
  */
 typedef struct p4d_nccl_setup {
 	p4d_nccl_id id;
