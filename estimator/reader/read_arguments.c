@@ -83,24 +83,6 @@ static void join(p4d_value value, char *text, size_t size)
 	}
 }
 
-/* A file is read before all other arguments: what those say replaces what it says. */
-static void take_file(p4d_read_context *c, const p4d_read_argument *a, p4d_value value,
-		      const p4d_read_given *given)
-{
-	const p4d_reader *reader = c->reading->reader;
-
-	if (!value.length)
-		return;
-	if (given->unknown) {
-		p4d_reader__unknown(c->reading, "file", "%s: %s", given->name, given->unknown);
-		return;
-	}
-	if (p4d_reader__config(c, value, a->value) || (reader->shipped && reader->shipped(c->reading, given)))
-		return;
-	p4d_reader__unknown(c->reading, "file", "%s %.60s is no configuration that p4d knows", given->name,
-			    given->value);
-}
-
 /* What it is given: the words that belong to it. *used: how many of those behind it. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
@@ -116,8 +98,8 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	if (values)
 		value = behind[0];
 	const bool list = a->words == p4d_reader__list;
-	*used = list ? values : !a->value || a->what == P4D_READ_FILE ? values > 0 : 0;
-	if (files != (a->what == P4D_READ_FILE))
+	*used = list ? values : !a->value || p4d_reader__is_file(a) ? values > 0 : 0;
+	if (files != p4d_reader__is_file(a))
 		return;
 	p4d_reader__place(c->shell, value.length ? value : word, &given);
 	if (p4d_value_unknown(value))
@@ -128,8 +110,8 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 		snprintf(long_value, sizeof(long_value), "it has %u characters", value.length);
 		given.unknown = long_value;
 	}
-	if (a->what == P4D_READ_FILE) {
-		take_file(c, a, value, &given);
+	if (files) {
+		p4d_reader__follow(c, a, value, &given);
 		return;
 	}
 	for (size_t i = 1; list && i < values; i++)
@@ -162,17 +144,16 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		r->more_arguments = true;
 		return 0;
 	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
-		/* the first word that belongs to no option */
-		if (*operand)
+		if (!*operand)
 			return 0;
-		*operand = true;
 		w.value = words[0];
 	}
 	const p4d_read_argument *a = p4d_reader__find(r->reader, w.name);
+	/* of words that belong to no option the first is one, and so are all that name files; what follows
+	 * an option that p4d does not know may belong to that */
+	*operand = *w.name ? *operand && a : a && p4d_reader__is_file(a);
 	if (a)
 		take_word(c, a, &w, words[0], words + 1, count - 1, &used, files);
-	else
-		*operand = true; /* the next word may belong to this one */
 	return used;
 }
 
@@ -191,8 +172,9 @@ static void read_launcher(p4d_read_context *c, const p4d_launch_option *option, 
 void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t first)
 {
 	for (int pass = 0; pass < 2; pass++) {
+		/* files first: what the command line says replaces what they say */
 		const bool files = pass == 0;
-		bool operand = false;
+		bool operand = true;
 		for (unsigned i = 0; i < launch->options; i++)
 			read_launcher(c, &launch->option[i], files);
 		for (size_t i = first; i < launch->count; i++)

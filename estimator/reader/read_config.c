@@ -97,18 +97,14 @@ static bool list_text(const p4d_config_node *list, char *text, size_t size)
 }
 
 /* A file that a file names: it is sought as the script would find it. */
-static void follow(p4d_read_context *c, const p4d_read_argument *a, const p4d_read_given *given)
+static void follow_text(p4d_read_context *c, const p4d_read_argument *a, const p4d_read_given *given)
 {
 	p4d_cell cells[256];
 	uint32_t length = 0;
 
 	for (; given->value[length] && length < sizeof(cells) / sizeof(cells[0]); length++)
 		cells[length] = (p4d_cell){.c = given->value[length]};
-	if (given->unknown)
-		p4d_reader__unknown(c->reading, "file", "%s: %s", given->name, given->unknown);
-	else if (length && !p4d_reader__config(c, (p4d_value){cells, length}, a->value))
-		p4d_reader__unknown(c->reading, "file", "%s %.60s is no configuration that p4d knows",
-				    given->name, given->value);
+	p4d_reader__follow(c, a, (p4d_value){cells, length}, given);
 }
 
 static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_config_node *node,
@@ -134,8 +130,8 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	}
 	if (unknown)
 		given.unknown = p4d_shell_unknown(c->shell, unknown);
-	if (a->what == P4D_READ_FILE)
-		follow(c, a, &given);
+	if (p4d_reader__is_file(a))
+		follow_text(c, a, &given);
 	else
 		p4d_reader__take(c->reading, a, &given);
 }
@@ -144,8 +140,9 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 static void visit(p4d_read_context *c, const config_text *from, const p4d_config_node *node, char *name,
 		  size_t length)
 {
-	const int more = snprintf(name + length, CONFIG_NAME - length, "%s%s", length > 2 ? "." : "",
-				  node->key ? node->key : "");
+	const int more =
+	    snprintf(name + length, CONFIG_NAME - length, "%s%s",
+		     length > 2 && name[length - 1] != '.' ? "." : "", node->key ? node->key : "");
 
 	if (more < 0 || (size_t)more >= CONFIG_NAME - length)
 		return;
@@ -192,7 +189,8 @@ static void read_text(p4d_read_context *c, const config_text *from, p4d_config_f
 	p4d_config_free(&tree);
 }
 
-bool p4d_reader__config(p4d_read_context *c, p4d_value path, const char *prefix)
+/* False: p4d cannot tell the format. */
+static bool read_file(p4d_read_context *c, p4d_value path, const char *prefix)
 {
 	config_text from = {.text = NULL};
 	p4d_config_format format = P4D_CONFIG_YAML;
@@ -219,4 +217,24 @@ bool p4d_reader__config(p4d_read_context *c, p4d_value path, const char *prefix)
 		read_text(c, &from, format, prefix, shown);
 	free(from.made);
 	return true;
+}
+
+void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_value path,
+			const p4d_read_given *given)
+{
+	p4d_reading *r = c->reading;
+
+	if (!path.length)
+		return;
+	if (a->what < P4D_READ_FILE) {
+		p4d_read_value *slot = &r->extra[P4D_READ_FILE - 1 - a->what];
+		*slot = (p4d_read_value){.file = given->file, .line = given->line};
+		snprintf(slot->text, sizeof(slot->text), "%s", given->value);
+	}
+	if (given->unknown)
+		p4d_reader__unknown(r, "file", "%s: %s", given->name, given->unknown);
+	else if (!read_file(c, path, a->value) && !(r->reader->shipped && r->reader->shipped(r, a, given)) &&
+		 *given->name)
+		p4d_reader__unknown(r, "file", "%s %.60s is no configuration that p4d knows", given->name,
+				    given->value);
 }

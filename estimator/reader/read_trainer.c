@@ -1,51 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of Hugging Face's example programs, TRL and others built on its Trainer (transformers 5, trl
- * 0.25). */
-#include <ctype.h>
+/* Arguments of Hugging Face's example programs, TRL and others built on its Trainer (transformers 5.23, trl
+ * 1.16). */
 #include <string.h>
 
-#include "reader/reader_internal.h"
+#include "reader/read_finetune.h"
+
+#define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
+
+static const char *const checkpointing[] = {"none"};
 
 static const p4d_read_argument arguments[] = {
+    {"", P4D_READ_FILE, "", NULL},
+    {"--config", P4D_READ_FILE, "", NULL},
     {"--model_name_or_path", P4D_MODEL, NULL, NULL},
     {"--model_name", P4D_MODEL, NULL, NULL},
     {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
+    {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
     {"--max_seq_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--max_seq_len", P4D_SEQ_LEN, NULL, NULL},
     {"--max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--model_max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--block_size", P4D_SEQ_LEN, NULL, NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
-    {"--gradient_checkpointing", P4D_RECOMPUTE, "full", NULL},
-    {"--deepspeed", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--fsdp", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--use_peft", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--load_in_4bit", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--load_in_8bit", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--torch_dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--activation_offloading", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--attn_implementation", P4D_ATTENTION, NULL, p4d_finetune__attention},
+    {"--use_flash_attention_2", P4D_ATTENTION, "flash", NULL},
+    {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
+    {"--torch_compile", EXTRA(COMPILE), "on", NULL},
+    {"--packing", EXTRA(PACKING), "on", NULL},
+    {"--use_liger_kernel", EXTRA(CHUNKED_LOSS), "on", NULL},
+    {"--use_liger", EXTRA(CHUNKED_LOSS), "on", NULL},
+    {"--use_peft", EXTRA(LORA), "lora", NULL},
+    {"--use_lora", EXTRA(LORA), "lora", NULL},
+    {"--use_peft_lora", EXTRA(LORA), "lora", NULL},
+    {"--lora_r", EXTRA(RANK), NULL, NULL},
+    {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--lora_target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
+    {"--load_in_4bit", EXTRA(QUANT), "nf4", NULL},
+    {"--use_4bit_quantization", EXTRA(QUANT), "nf4", NULL},
+    {"--load_in_8bit", EXTRA(QUANT), "int8", NULL},
+    {"--use_8bit_quantization", EXTRA(QUANT), "int8", NULL},
+    {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
+    {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    {"--fsdp_config", P4D_READ_FILE, "fsdp_config.", NULL},
+    {"--fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--parallelism_config.tp_size", P4D_TP, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
-/* The hub's names have an organisation and capitals, p4d's have neither: "meta-llama/Llama-3.1-8B". A path
- * stays. */
-static void finish(p4d_reading *r)
-{
-	char *model = r->value[P4D_MODEL].text;
-	const char *slash = strchr(model, '/');
+/* As transformers.TrainingArguments documents them. */
+static const p4d_read_default trainer_defaults[] = {
+    {P4D_MICRO_BATCH, "8"},
+    {P4D_PRECISION, "fp32"},
+    {P4D_RECOMPUTE, "none"},
+    {0, NULL},
+};
 
-	if (!p4d_reader__set(&r->value[P4D_MODEL]) || strchr("./~", model[0]) ||
-	    (slash && strchr(slash + 1, '/')))
-		return;
-	if (slash)
-		memmove(model, slash + 1, strlen(slash + 1) + 1);
-	for (; *model; model++)
-		*model = (char)tolower((unsigned char)*model);
-}
+/* Of TRL's SFTConfig and DPOConfig, where they differ. */
+static const p4d_read_default trl_defaults[] = {
+    {P4D_MICRO_BATCH, "8"},    {P4D_SEQ_LEN, "1024"},   {P4D_PRECISION, "bf16"},
+    {P4D_PARAM_DTYPE, "fp32"}, {P4D_RECOMPUTE, "full"}, {0, NULL},
+};
 
 const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",
-    .programs = {"run_clm.py", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py", "finetune_lora.py"},
+    .programs = {"run_clm.py", "run_mlm.py", "finetune_lora.py"},
     .arguments_alone = {"--per_device_train_batch_size"},
-    .arguments = {arguments},
-    .finish = finish,
+    .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
+    .defaults = trainer_defaults,
+    .finish = p4d_finetune__finish,
+};
+
+/* The preference trainers hold a second model, which p4d does not model. */
+static void finish_trl(p4d_reading *r)
+{
+	if (strstr(r->program, "dpo"))
+		p4d_reader__unknown(r, "reference",
+				    "DPO's reference model and its second pass are not modelled");
+	p4d_finetune__finish(r);
+}
+
+const p4d_reader p4d_reader__trl = {
+    .framework = "trl",
+    .programs = {"trl sft", "trl dpo", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py"},
+    .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
+    .defaults = trl_defaults,
+    .finish = finish_trl,
+};
+
+/* Programs of their own with DeepSpeed's configuration. */
+static const p4d_read_argument deepspeed_arguments[] = {
+    {"--deepspeed_config", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__deepspeed = {
+    .framework = "deepspeed",
+    .arguments_alone = {"--deepspeed_config"},
+    .arguments = {deepspeed_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate, arguments},
+    .finish = p4d_finetune__finish,
 };

@@ -7,7 +7,8 @@
 #include "base/number.h"
 #include "reader/reader_internal.h"
 
-static const p4d_reader *const readers[] = {&p4d_reader__megatron, &p4d_reader__trainer};
+static const p4d_reader *const readers[] = {&p4d_reader__megatron, &p4d_reader__trl, &p4d_reader__trainer,
+					    &p4d_reader__deepspeed};
 enum { READERS = sizeof(readers) / sizeof(readers[0]), LEVELS = 2 };
 
 typedef struct reading_state {
@@ -146,6 +147,7 @@ static void read_program(const reading_state *state, p4d_shell *shell, const p4d
 {
 	p4d_reading *r = state->reading;
 	p4d_read_context context = {r, shell, state->host, P4D_READ_CONFIG_VALUES, 0};
+	char subcommand[64];
 
 	memset(r->value, 0, sizeof(r->value));
 	memset(r->extra, 0, sizeof(r->extra));
@@ -154,6 +156,11 @@ static void read_program(const reading_state *state, p4d_shell *shell, const p4d
 	r->named = named;
 	r->reader = reader;
 	p4d_value_text(launch->words[0], r->program, sizeof(r->program));
+	if (named > 1) {
+		const size_t length = strlen(r->program);
+		snprintf(r->program + length, sizeof(r->program) - length, " %s",
+			 p4d_value_text(launch->words[1], subcommand, sizeof(subcommand)));
+	}
 	if (!named)
 		p4d_reader__unknown(r, "program",
 				    "%.100s is none that p4d knows; its arguments are like those of %s",

@@ -22,7 +22,9 @@ enum {
 	P4D_READ_NOT_MODELLED = -1,
 	P4D_READ_FILE = -2, /* a configuration file; value: what its names are taken to begin with */
 };
-#define P4D_READ_EXTRA(i) (P4D_OPTIONS + (i))
+#define P4D_READ_EXTRA(i) ((int)P4D_OPTIONS + (i))
+/* The same, with its path in an extra value. */
+#define P4D_READ_FILE_IN(i) (P4D_READ_FILE - 1 - (i))
 
 /* Of arguments with several values, which are joined by commas. */
 extern const char *const p4d_reader__list[];
@@ -54,13 +56,18 @@ typedef struct p4d_reader {
 	bool assignments;                                    /* NAME=VALUE is an argument, too */
 	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
 	 * none is. */
-	bool (*shipped)(p4d_reading *reading, const p4d_read_given *name);
+	bool (*shipped)(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *name);
 	/* turns what was read into options: products, what several arguments say together. NULL: nothing to
 	 * do */
 	void (*finish)(p4d_reading *reading);
 } p4d_reader;
 
-extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer;
+extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__trl, p4d_reader__deepspeed;
+
+static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
+{
+	return argument->what <= P4D_READ_FILE;
+}
 
 /* read_values.c, for finish: */
 bool p4d_reader__set(const p4d_read_value *value);
@@ -70,6 +77,9 @@ bool p4d_reader__is(const p4d_read_value *value, const char *text);
 /* An option that follows from another value, which was written in the same place. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
+/* The same for an option by its name, which p4d may not have: then it says so. */
+void p4d_reader__say(p4d_reading *reading, const char *option, const p4d_read_value *place,
+		     const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* An option that is given, but p4d cannot tell how. */
 void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 /* What the framework does if nothing is said. */
@@ -99,8 +109,9 @@ typedef struct p4d_read_context {
 /* Where a value was written: what its first character came from. */
 void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *to);
 
-/* read_config.c: a file of a path, whose names begin with `prefix`. False: p4d cannot tell its format. */
-bool p4d_reader__config(p4d_read_context *context, p4d_value path, const char *prefix);
+/* read_config.c: a file, or a configuration that the program brings along. */
+void p4d_reader__follow(p4d_read_context *context, const p4d_read_argument *argument, p4d_value path,
+			const p4d_read_given *given);
 
 /* launch.c: what starts a program, and the program. */
 enum { P4D_LAUNCH_OPTIONS = 24 };

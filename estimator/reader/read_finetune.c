@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of accelerate and DeepSpeed, and what they mean for the programs above them. */
+#include "reader/read_finetune.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
+
+const char *const p4d_finetune__optimizers[] = {"adamw_torch",
+						"adamw",
+						"adamw_torch_fused",
+						"adamw",
+						"adamw_hf",
+						"adamw",
+						"adamw_apex_fused",
+						"adamw",
+						"adamw_bnb_8bit",
+						"adamw-8bit",
+						"adamw_8bit",
+						"adamw-8bit",
+						"adamw_torch_8bit",
+						"adamw-8bit",
+						"paged_adamw_8bit",
+						"paged-adamw-8bit",
+						"adafactor",
+						"adafactor",
+						"sgd",
+						"sgd",
+						"muon",
+						"muon",
+						NULL};
+const char *const p4d_finetune__dtypes[] = {
+    "bfloat16", "bf16",          "torch.bfloat16", "bf16", "bf16", "bf16",    "float32",
+    "fp32",     "torch.float32", "fp32",           "fp32", "fp32", "float16", "fp16",
+    "fp16",     "fp16",          "torch.float16",  "fp16", "auto", "",        NULL};
+const char *const p4d_finetune__attention[] = {"flash_attention_2",
+					       "flash",
+					       "flash_attention_3",
+					       "flash",
+					       "sdpa",
+					       "flash",
+					       "flash_attn",
+					       "flash",
+					       "fa2",
+					       "flash",
+					       "eager",
+					       "unfused",
+					       "kernels-community/flash-attn",
+					       "flash",
+					       "auto",
+					       "",
+					       NULL};
+static const char *const distributed[] = {"FSDP",  "fsdp", "DEEPSPEED", "deepspeed", "MULTI_GPU", "ddp",
+					  "NO",    "ddp",  "\"NO\"",    "ddp",       "no",        "ddp",
+					  "False", "ddp",  "false",     "ddp",       NULL};
+static const char *const strategies[] = {
+    "FULL_SHARD", "full", "1",     "full",         "SHARD_GRAD_OP", "grad", "2",      "grad", "NO_SHARD",
+    "none",       "3",    "none",  "HYBRID_SHARD", "hybrid",        "4",    "hybrid", "true", "full",
+    "True",       "full", "false", "grad",         "False",         "grad", NULL};
+
+const p4d_read_argument p4d_finetune__accelerate[] = {
+    {"--accelerate.config_file", P4D_READ_FILE, "accelerate.", NULL},
+    {"--accelerate.config-file", P4D_READ_FILE, "accelerate.", NULL},
+    {"--accelerate.num_processes", EXTRA(PROCESSES), NULL, NULL},
+    {"--accelerate.num_machines", EXTRA(MACHINES), NULL, NULL},
+    {"--accelerate.distributed_type", EXTRA(DISTRIBUTED), NULL, distributed},
+    {"--accelerate.mixed_precision", EXTRA(MIXED), NULL, NULL},
+    {"--accelerate.use_fsdp", EXTRA(DISTRIBUTED), "fsdp", NULL},
+    {"--accelerate.use_deepspeed", EXTRA(DISTRIBUTED), "deepspeed", NULL},
+    {"--accelerate.deepspeed_config_file", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
+    {"--accelerate.deepspeed_config.deepspeed_config_file", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE),
+     "deepspeed.", NULL},
+    {"--accelerate.zero_stage", EXTRA(ZERO_STAGE), NULL, NULL},
+    {"--accelerate.deepspeed_config.zero_stage", EXTRA(ZERO_STAGE), NULL, NULL},
+    {"--accelerate.offload_optimizer_device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
+    {"--accelerate.deepspeed_config.offload_optimizer_device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
+    {"--accelerate.offload_param_device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
+    {"--accelerate.deepspeed_config.offload_param_device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
+    {"--accelerate.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--accelerate.fsdp_config.fsdp_offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--accelerate.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_config.fsdp_sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--accelerate.fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* DeepSpeed's configuration (docs/_pages/config-json.md of DeepSpeed 0.17). */
+const p4d_read_argument p4d_finetune__deepspeed[] = {
+    {"--deepspeed.zero_optimization.stage", EXTRA(ZERO_STAGE), NULL, NULL},
+    {"--deepspeed.zero_optimization.offload_optimizer.device", EXTRA(OFFLOAD_OPTIMIZER), NULL, NULL},
+    {"--deepspeed.zero_optimization.offload_param.device", EXTRA(OFFLOAD_PARAMS), NULL, NULL},
+    {"--deepspeed.zero_optimization.cpu_offload", EXTRA(OFFLOAD_OPTIMIZER), "cpu", NULL},
+    {"--deepspeed.bf16.enabled", EXTRA(DEEPSPEED_BF16), NULL, NULL},
+    {"--deepspeed.bfloat16.enabled", EXTRA(DEEPSPEED_BF16), NULL, NULL},
+    {"--deepspeed.fp16.enabled", EXTRA(DEEPSPEED_FP16), NULL, NULL},
+    {"--deepspeed.train_micro_batch_size_per_gpu", EXTRA(DEEPSPEED_MICRO), NULL, NULL},
+    {"--deepspeed.gradient_accumulation_steps", EXTRA(DEEPSPEED_ACCUMULATION), NULL, NULL},
+    {"--deepspeed.train_batch_size", EXTRA(DEEPSPEED_GLOBAL), NULL, NULL},
+    {"--deepspeed.optimizer.type", EXTRA(DEEPSPEED_OPTIMIZER), NULL, NULL},
+    {"--deepspeed.tensor_parallel.autotp_size", P4D_TP, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+p4d_read_value *p4d_finetune__extra(p4d_reading *r, int extra)
+{
+	return &r->extra[extra];
+}
+
+#define AT(name) p4d_finetune__extra(r, P4D_FINETUNE_##name)
+
+static bool is_set(const p4d_reading *r, p4d_option option)
+{
+	return p4d_reader__set(&r->value[option]) && !r->by_default[option];
+}
+
+void p4d_finetune__name_model(p4d_reading *r)
+{
+	char *model = r->value[P4D_MODEL].text;
+	const char *slash = strchr(model, '/');
+
+	if (!p4d_reader__set(&r->value[P4D_MODEL]) || strchr("./~", model[0]) ||
+	    (slash && strchr(slash + 1, '/')))
+		return;
+	if (slash)
+		memmove(model, slash + 1, strlen(slash + 1) + 1);
+	for (; *model; model++)
+		*model = (char)tolower((unsigned char)*model);
+}
+
+static bool is_auto(const p4d_read_value *value)
+{
+	return p4d_reader__is(value, "auto");
+}
+
+/* Types: the program's own arguments, else what DeepSpeed or accelerate are told. */
+static void finish_precision(p4d_reading *r)
+{
+	const p4d_read_value *mixed = AT(MIXED);
+
+	if (is_set(r, P4D_PRECISION) || r->value[P4D_PRECISION].unknown)
+		return;
+	if (p4d_reader__is(AT(DEEPSPEED_BF16), "true"))
+		p4d_reader__put(r, P4D_PRECISION, AT(DEEPSPEED_BF16), "bf16");
+	else if (p4d_reader__is(AT(DEEPSPEED_FP16), "true"))
+		p4d_reader__put(r, P4D_PRECISION, AT(DEEPSPEED_FP16), "fp16");
+	else if (p4d_reader__is(mixed, "bf16") || p4d_reader__is(mixed, "fp16"))
+		p4d_reader__put(r, P4D_PRECISION, mixed, "%s", mixed->text);
+	else if (p4d_reader__set(mixed) && strcmp(mixed->text, "no") != 0)
+		p4d_reader__unknown(r, "precision", "mixed_precision %.60s is not modelled", mixed->text);
+	else if (mixed->unknown || AT(DEEPSPEED_BF16)->unknown || AT(DEEPSPEED_FP16)->unknown)
+		p4d_reader__forget(r, P4D_PRECISION);
+}
+
+static bool has_word(const p4d_read_value *value, const char *word)
+{
+	return p4d_reader__set(value) && strstr(value->text, word);
+}
+
+/* Which framework shards what, as its place says. */
+static void finish_fsdp(p4d_reading *r, const p4d_read_value *place)
+{
+	const p4d_read_value *fsdp = AT(FSDP), *strategy = AT(FSDP_STRATEGY), *offload = AT(FSDP_OFFLOAD);
+	const bool hybrid = has_word(fsdp, "hybrid_shard") || p4d_reader__is(strategy, "hybrid");
+
+	p4d_reader__put(r, P4D_FRAMEWORK, place, "fsdp");
+	if (has_word(fsdp, "shard_grad_op") || p4d_reader__is(strategy, "grad"))
+		p4d_reader__unknown(r, "shard-degree",
+				    "parameters that stay gathered after the forward pass are not modelled");
+	if (p4d_reader__is(strategy, "none"))
+		p4d_reader__put(r, P4D_SHARD_DEGREE, strategy, "1");
+	if (hybrid && p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]))
+		p4d_reader__put(r, P4D_SHARD_DEGREE, p4d_reader__set(fsdp) ? fsdp : strategy, "%s",
+				r->value[P4D_GPUS_PER_NODE].text);
+	else if (hybrid)
+		p4d_reader__unknown(r, "shard-degree", "the GPUs of a node, which are not known");
+	if (p4d_reader__set(offload) || has_word(fsdp, "offload"))
+		p4d_reader__put(r, P4D_OFFLOAD, p4d_reader__set(offload) ? offload : fsdp, "params");
+}
+
+static void finish_zero(p4d_reading *r, const p4d_read_value *place)
+{
+	const p4d_read_value *stage = AT(ZERO_STAGE), *optimizer = AT(OFFLOAD_OPTIMIZER),
+			     *params = AT(OFFLOAD_PARAMS);
+	const bool optimizer_out = p4d_reader__is(optimizer, "cpu"),
+		   params_out = p4d_reader__is(params, "cpu");
+
+	p4d_reader__put(r, P4D_FRAMEWORK, place, "deepspeed");
+	if (p4d_reader__set(stage) && !is_auto(stage))
+		p4d_reader__put(r, P4D_ZERO_STAGE, stage, "%s", stage->text);
+	else if (!stage->unknown && p4d_reader__set(AT(DEEPSPEED_MICRO)))
+		p4d_reader__put(r, P4D_ZERO_STAGE, place, "0"); /* a configuration without the section */
+	else
+		p4d_reader__unknown(r, "zero-stage", "it is in a configuration that was not read");
+	if (p4d_reader__is(optimizer, "nvme") || p4d_reader__is(params, "nvme"))
+		p4d_reader__unknown(r, "offload", "offload to nvme is not modelled");
+	if (optimizer_out || params_out)
+		p4d_reader__put(r, P4D_OFFLOAD, optimizer_out ? optimizer : params, "%s%s%s",
+				optimizer_out ? "optimizer" : "", optimizer_out && params_out ? "," : "",
+				params_out ? "params" : "");
+}
+
+static void finish_distribution(p4d_reading *r)
+{
+	const p4d_read_value *told = AT(DISTRIBUTED), *stage = AT(ZERO_STAGE), *fsdp = AT(FSDP),
+			     *file = AT(DEEPSPEED_FILE);
+	const p4d_read_value *zero = p4d_reader__set(file)               ? file
+				     : p4d_reader__set(stage)            ? stage
+				     : p4d_reader__is(told, "deepspeed") ? told
+									 : NULL;
+	const bool uses_fsdp = p4d_reader__set(fsdp) && *fsdp->text && strcmp(fsdp->text, "False") != 0 &&
+			       strcmp(fsdp->text, "false") != 0;
+
+	if (is_set(r, P4D_FRAMEWORK))
+		return;
+	if (zero)
+		finish_zero(r, zero);
+	else if (uses_fsdp || p4d_reader__is(told, "fsdp"))
+		finish_fsdp(r, uses_fsdp ? fsdp : told);
+	else if (told->unknown || fsdp->unknown || stage->unknown)
+		p4d_reader__forget(r, P4D_FRAMEWORK);
+	else if (p4d_reader__set(told))
+		p4d_reader__put(r, P4D_FRAMEWORK, told, "ddp");
+	else
+		p4d_reader__put_default(r, P4D_FRAMEWORK, "ddp");
+}
+
+/* accelerate counts processes, of all machines. */
+static void finish_processes(p4d_reading *r)
+{
+	const p4d_read_value *processes = AT(PROCESSES), *machines = AT(MACHINES);
+	const uint64_t all = p4d_reader__number(processes),
+		       nodes = p4d_reader__set(machines) ? p4d_reader__number(machines)
+			       : p4d_reader__set(&r->value[P4D_NODES])
+				   ? p4d_reader__number(&r->value[P4D_NODES])
+				   : 1;
+
+	if (p4d_reader__number(machines) && !is_set(r, P4D_NODES))
+		p4d_reader__put(r, P4D_NODES, machines, "%s", machines->text);
+	if (all && nodes && !machines->unknown && all % nodes == 0 && !is_set(r, P4D_GPUS_PER_NODE))
+		p4d_reader__put(r, P4D_GPUS_PER_NODE, processes, "%" PRIu64, all / nodes);
+}
+
+/* 0: not known. */
+static uint64_t count_ranks(const p4d_reading *r)
+{
+	const p4d_read_value *nodes = &r->value[P4D_NODES];
+	const uint64_t gpus = p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]);
+
+	if (nodes->unknown)
+		return 0;
+	return gpus * (p4d_reader__set(nodes) ? p4d_reader__number(nodes) : 1);
+}
+
+/* Sequences of a micro-batch and of a step; DeepSpeed's "auto" is what the program is told. */
+static void finish_batches(p4d_reading *r)
+{
+	const p4d_read_value *micro = AT(DEEPSPEED_MICRO), *global = AT(DEEPSPEED_GLOBAL),
+			     *steps = AT(ACCUMULATION);
+	const uint64_t ranks = count_ranks(r);
+
+	if (p4d_reader__number(micro) && !is_set(r, P4D_MICRO_BATCH))
+		p4d_reader__put(r, P4D_MICRO_BATCH, micro, "%s", micro->text);
+	if (!p4d_reader__set(steps))
+		steps = AT(DEEPSPEED_ACCUMULATION);
+	const uint64_t accumulated =
+	    p4d_reader__set(steps) && !is_auto(steps) ? p4d_reader__number(steps) : 1;
+	const uint64_t each = p4d_reader__number(&r->value[P4D_MICRO_BATCH]);
+	if (is_set(r, P4D_GLOBAL_BATCH))
+		return;
+	if (p4d_reader__number(global)) {
+		p4d_reader__put(r, P4D_GLOBAL_BATCH, global, "%s", global->text);
+		const uint64_t part = accumulated * ranks, all = p4d_reader__number(global);
+		if (part && all % part == 0 && !is_set(r, P4D_MICRO_BATCH))
+			p4d_reader__put(r, P4D_MICRO_BATCH, global, "%" PRIu64, all / part);
+	} else if (steps->unknown || accumulated == 0) {
+		p4d_reader__forget(r, P4D_GLOBAL_BATCH);
+	} else if (accumulated > 1 && ranks && each && ranks <= UINT32_MAX && accumulated <= UINT16_MAX &&
+		   each <= UINT16_MAX) {
+		p4d_reader__put(r, P4D_GLOBAL_BATCH, steps, "%" PRIu64, accumulated * each * ranks);
+	} else if (accumulated > 1) {
+		p4d_reader__unknown(r, "global-batch",
+				    "%s micro-batches a step (%.60s:%u), and how many GPUs is not known",
+				    steps->text, steps->file, steps->line);
+	}
+}
+
+static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *value)
+{
+	if (p4d_reader__set(value))
+		p4d_reader__put(r, option, value, "%s", value->text);
+}
+
+static void say_if_set(p4d_reading *r, const char *option, const p4d_read_value *value)
+{
+	if (p4d_reader__set(value))
+		p4d_reader__say(r, option, value, "%s", value->text);
+}
+
+/* Adapters, and the type that the frozen weights are stored in. */
+static void finish_adapter(p4d_reading *r)
+{
+	const p4d_read_value *lora = AT(LORA), *quant = AT(QUANT);
+	const bool adapted = p4d_reader__is(lora, "lora") || p4d_reader__is(lora, "qlora");
+
+	if (lora->unknown) {
+		const int option = p4d_request_option_find("finetune");
+		if (option >= 0)
+			p4d_reader__forget(r, (p4d_option)option);
+		return;
+	}
+	if (adapted) {
+		p4d_reader__say(r, "finetune", lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
+		say_if_set(r, "lora-rank", AT(RANK));
+		if (p4d_reader__set(AT(ALL_LINEAR)))
+			p4d_reader__say(r, "lora-targets", AT(ALL_LINEAR), "all-linear");
+		else
+			say_if_set(r, "lora-targets", AT(TARGETS));
+	} else if (p4d_reader__is(lora, "full")) {
+		p4d_reader__say(r, "finetune", lora, "full");
+	}
+	say_if_set(r, "quant", quant);
+}
+
+static const char *deepspeed_optimizer(const p4d_read_value *type)
+{
+	static const char *const names[] = {"Adam",      "adamw",     "AdamW",
+					    "adamw",     "FusedAdam", "adamw",
+					    "CPUAdam",   "adamw",     "DeepSpeedCPUAdam",
+					    "adamw",     "SGD",       "sgd",
+					    "Muon",      "muon",      "Adafactor",
+					    "adafactor", NULL};
+
+	for (int i = 0; names[i]; i += 2)
+		if (p4d_reader__is(type, names[i]))
+			return names[i + 1];
+	return NULL;
+}
+
+static void finish_optimizer(p4d_reading *r)
+{
+	const p4d_read_value *own = AT(OPTIMIZER), *type = AT(DEEPSPEED_OPTIMIZER);
+	const char *name = deepspeed_optimizer(type);
+
+	/* an optimizer in DeepSpeed's configuration is the one */
+	if (name)
+		p4d_reader__put(r, P4D_OPTIMIZER, type, "%s", name);
+	else if (p4d_reader__set(type) && !is_auto(type))
+		p4d_reader__unknown(r, "optimizer", "%.60s (%.60s:%u) is not modelled", type->text,
+				    type->file, type->line);
+	else
+		put_if_set(r, P4D_OPTIMIZER, own);
+}
+
+/* Options that mean the same as one extra value. */
+static const struct {
+	p4d_option option;
+	int extra;
+} plain[] = {
+    {P4D_RECOMPUTE, P4D_FINETUNE_FSDP_CHECKPOINTING},
+    {P4D_PARAM_DTYPE, P4D_FINETUNE_PARAM_DTYPE},
+    {P4D_COMPILE, P4D_FINETUNE_COMPILE},
+    {P4D_PACKING, P4D_FINETUNE_PACKING},
+    {P4D_CHUNKED_LOSS, P4D_FINETUNE_CHUNKED_LOSS},
+};
+
+void p4d_finetune__finish(p4d_reading *r)
+{
+	p4d_finetune__name_model(r);
+	finish_processes(r);
+	finish_precision(r);
+	finish_distribution(r);
+	finish_batches(r);
+	finish_adapter(r);
+	finish_optimizer(r);
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		put_if_set(r, plain[i].option, &r->extra[plain[i].extra]);
+	/* a program of its own may have any model */
+	if (!is_set(r, P4D_MODEL_CODE) && r->reader != &p4d_reader__deepspeed)
+		p4d_reader__put_default(r, P4D_MODEL_CODE, "transformers");
+}

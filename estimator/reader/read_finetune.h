@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "reader/reader_internal.h"
+
+/*
+ * What programs that fine-tune have in common, however their arguments are called: Hugging Face's Trainer and
+ * what is built on it, accelerate and DeepSpeed beneath them. Extra values of their readings.
+ */
+enum {
+	P4D_FINETUNE_ACCUMULATION,   /* micro-batches of a step */
+	P4D_FINETUNE_PROCESSES,      /* of all nodes */
+	P4D_FINETUNE_MACHINES,       /* as accelerate counts nodes */
+	P4D_FINETUNE_DISTRIBUTED,    /* "fsdp", "deepspeed", "ddp" */
+	P4D_FINETUNE_DEEPSPEED_FILE, /* its path */
+	P4D_FINETUNE_MIXED,          /* bf16, fp16, no */
+	P4D_FINETUNE_LORA,           /* lora, qlora, full */
+	P4D_FINETUNE_RANK,
+	P4D_FINETUNE_TARGETS,
+	P4D_FINETUNE_ALL_LINEAR,         /* of targets */
+	P4D_FINETUNE_QUANT,              /* nf4, int8, fp8 */
+	P4D_FINETUNE_FSDP,               /* "full_shard auto_wrap offload" */
+	P4D_FINETUNE_FSDP_STRATEGY,      /* full, grad, none, hybrid */
+	P4D_FINETUNE_FSDP_OFFLOAD,       /* on */
+	P4D_FINETUNE_FSDP_CHECKPOINTING, /* of what accelerate wraps, whatever the Trainer is told */
+	P4D_FINETUNE_ZERO_STAGE,
+	P4D_FINETUNE_OFFLOAD_OPTIMIZER, /* "cpu" */
+	P4D_FINETUNE_OFFLOAD_PARAMS,
+	P4D_FINETUNE_OFFLOAD_ACTIVATIONS,
+	P4D_FINETUNE_DEEPSPEED_BF16, /* true, false, auto */
+	P4D_FINETUNE_DEEPSPEED_FP16,
+	P4D_FINETUNE_DEEPSPEED_MICRO, /* a number, or auto */
+	P4D_FINETUNE_DEEPSPEED_ACCUMULATION,
+	P4D_FINETUNE_DEEPSPEED_GLOBAL,
+	P4D_FINETUNE_DEEPSPEED_OPTIMIZER,
+	P4D_FINETUNE_OPTIMIZER,   /* p4d's name */
+	P4D_FINETUNE_PARAM_DTYPE, /* fp32, bf16 */
+	P4D_FINETUNE_COMPILE,
+	P4D_FINETUNE_PACKING,
+	P4D_FINETUNE_CHUNKED_LOSS,
+	P4D_FINETUNE_OWN, /* the reader's own from here */
+};
+
+/* Names that the configurations of accelerate and DeepSpeed have: "--accelerate.", "--deepspeed.". */
+extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspeed[];
+/* Words of Hugging Face's optimizers, of types, and of kernels of attention. */
+extern const char *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[],
+							 *const p4d_finetune__attention[];
+
+/* Options that follow from the extra values. */
+void p4d_finetune__finish(p4d_reading *reading);
+p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);
+/* "meta-llama/Llama-3.1-8B" becomes p4d's "llama-3.1-8b"; a path stays. */
+void p4d_finetune__name_model(p4d_reading *reading);
