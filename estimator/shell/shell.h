@@ -17,8 +17,9 @@
 /* A character of a value, with the place it was written at. */
 typedef struct p4d_cell {
 	uint32_t line;
-	uint16_t unknown; /* stands for text that is not known: p4d_shell_unknown; 0 a character */
-	uint8_t file : 7; /* p4d_shell_file_name; line is 0 if it is no file */
+	uint16_t unknown : 15; /* stands for text that is not known: p4d_shell_unknown; 0 a character */
+	uint16_t expanded : 1; /* of a variable or an output, which is cut at $IFS if it is not quoted */
+	uint8_t file : 7;      /* p4d_shell_file_name; line is 0 if it is no file */
 	uint8_t quoted : 1;
 	char c;
 } p4d_cell;
@@ -73,6 +74,9 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 bool p4d_shell_script(p4d_shell *shell, const p4d_value *words, size_t count, int levels);
 /* Reads a text that a command runs, as `bash -c` does: words[0]; the others are its $0, $1 ... */
 void p4d_shell_text(p4d_shell *shell, const p4d_value *words, size_t count);
+/* What the command reads from its standard input: a here-document, or what is piped into it. False: nothing
+ * that the script says. */
+bool p4d_shell_input(p4d_shell *shell, p4d_value *text);
 /* A file as the script would find it: one that it writes itself (*written), or one that is there (*text). */
 bool p4d_shell_file(p4d_shell *shell, p4d_value path, p4d_value *written, const char **text, size_t *length);
 /* A copy of a text that stays as long as the shell's memory does; "" where that is spent. */

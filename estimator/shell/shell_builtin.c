@@ -4,11 +4,22 @@
 
 #include "shell/shell_internal.h"
 
-void p4d_shell__declare(p4d_shell *sh, p4d_value builtin, p4d_shell_name name)
+/* Whether an option letter is among the words of declare and its like. */
+static bool has_flag(const p4d_value *words, size_t count, char letter)
+{
+	for (size_t i = 0; i < count; i++)
+		for (uint32_t j = 1; j < words[i].length && words[i].at[0].c == '-'; j++)
+			if (words[i].at[j].c == letter && !words[i].at[j].unknown)
+				return true;
+	return false;
+}
+
+void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_name name)
 {
 	p4d_shell_var *v = p4d_shell__own(sh, name);
-	const bool local = p4d_value_is(builtin, "local") || p4d_value_is(builtin, "declare") ||
-			   p4d_value_is(builtin, "typeset");
+	const bool local = (p4d_value_is(words[0], "local") || p4d_value_is(words[0], "declare") ||
+			    p4d_value_is(words[0], "typeset")) &&
+			   !has_flag(words, count, 'g');
 
 	if (!v)
 		return;
@@ -17,7 +28,13 @@ void p4d_shell__declare(p4d_shell *sh, p4d_value builtin, p4d_shell_name name)
 		*l = (p4d_shell_local){sh->local, v, *v};
 		sh->local = l;
 	}
-	v->exported = v->exported || p4d_value_is(builtin, "export");
+	v->exported = v->exported || p4d_value_is(words[0], "export") || has_flag(words, count, 'x');
+	v->integer = v->integer || has_flag(words, count, 'i');
+	v->reference = v->reference || has_flag(words, count, 'n');
+	if (has_flag(words, count, 'A') && !v->map) {
+		v->value = v->key = (p4d_shell_words){0};
+		v->map = v->array = v->set = true;
+	}
 }
 
 static p4d_shell_status run_export(const p4d_shell_call *w)
@@ -29,12 +46,12 @@ static p4d_shell_status run_export(const p4d_shell_call *w)
 		if (!p4d_shell__assignment(w->sh, &s, &a)) { /* a name alone */
 			p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
 			if (name.length && name.text[0] != '-')
-				p4d_shell__declare(w->sh, w->at[-1], name);
+				p4d_shell__declare(w->sh, w->at - 1, w->count + 1, name);
 			continue;
 		}
 		p4d_value value = {w->at[i].at + s.at, w->at[i].length - (uint32_t)s.at};
 		a.name = p4d_shell__name(w->sh, a.name.text, a.name.length);
-		p4d_shell__declare(w->sh, w->at[-1], a.name);
+		p4d_shell__declare(w->sh, w->at - 1, w->count + 1, a.name);
 		p4d_shell__assign(w->sh, w->mode, a.name, value, a.append, line);
 	}
 	return P4D_SHELL_TAKEN;
@@ -179,105 +196,29 @@ static p4d_shell_status run_cd(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* What is read is not known. */
-static p4d_shell_status run_read(const p4d_shell_call *w)
-{
-	for (size_t i = 0; i < w->count; i++) {
-		p4d_shell_name name = p4d_shell__name_of(w->sh, w->at[i]);
-		if (!name.length || name.text[0] == '-')
-			continue;
-		p4d_shell_build b = {0};
-		p4d_shell__add(w->sh, &b,
-			       (p4d_cell){.unknown = p4d_shell__reason(
-					      w->sh, "$%.64s is read from a file or command", name.text),
-					  .c = '?'});
-		p4d_shell__assign(w->sh, w->mode, name, (p4d_value){b.at, b.length}, false, 0);
-	}
-	return P4D_SHELL_OPEN;
-}
-
-/* let */
-static p4d_shell_status run_let(const p4d_shell_call *w)
-{
-	for (size_t i = 0; i < w->count; i++)
-		p4d_shell__forget_assigned(w->sh, w->at[i], w->at[i].length ? w->at[i].at[0].line : 0);
-	return P4D_SHELL_OPEN;
-}
-
-static p4d_shell_status run_cat(const p4d_shell_call *w)
-{
-	if (w->mode == P4D_SHELL_RUN && w->redirection->has_input)
-		p4d_shell__write(w->sh, w->redirection, w->redirection->input);
-	return P4D_SHELL_TAKEN;
-}
-
-static p4d_shell_status run_tee(const p4d_shell_call *w)
-{
-	p4d_shell_redirection r = *w->redirection;
-
-	r.has_output = w->count > 0;
-	if (r.has_output)
-		r.output = w->at[w->count - 1];
-	if (w->mode == P4D_SHELL_RUN && r.has_input)
-		p4d_shell__write(w->sh, &r, r.input);
-	return P4D_SHELL_TAKEN;
-}
-
-static p4d_shell_status run_echo(const p4d_shell_call *w)
-{
-	p4d_shell_build b = {0};
-
-	if (w->count > 1 && p4d_value_is(w->at[0], "-v"))
-		return run_read(w); /* printf -v NAME */
-	for (size_t i = 0; i < w->count && w->redirection->has_output; i++) {
-		if (i)
-			p4d_shell__add(w->sh, &b, (p4d_cell){.c = ' '});
-		p4d_shell__add_value(w->sh, &b, w->at[i], false);
-	}
-	p4d_shell__add(w->sh, &b, (p4d_cell){.c = '\n'});
-	if (w->mode == P4D_SHELL_RUN)
-		p4d_shell__write(w->sh, w->redirection, (p4d_value){b.at, b.length});
-	return P4D_SHELL_TAKEN;
-}
-
 static const p4d_shell_builtin builtins[] = {
-    {".", run_dot, false},
-    {":", run_true, false},
-    {"[", run_test, false},
-    {"break", run_break, false},
-    {"cat", run_cat, false},
-    {"cd", run_cd, false},
-    {"continue", run_continue, false},
-    {"declare", run_export, true},
-    {"echo", run_echo, false},
-    {"eval", run_eval, false},
-    {"exit", run_exit, false},
-    {"getopts", run_read, false},
-    {"let", run_let, false},
-    {"mapfile", run_read, false},
-    {"readarray", run_read, false},
-    {"export", run_export, true},
-    {"false", run_false, false},
-    {"local", run_export, true},
-    {"printf", run_echo, false},
-    {"pushd", run_cd, false},
-    {"read", run_read, false},
-    {"readonly", run_export, true},
-    {"return", run_return, false},
-    {"set", run_set, false},
-    {"shift", run_shift, false},
-    {"source", run_dot, false},
-    {"tee", run_tee, false},
-    {"test", run_test, false},
-    {"true", run_true, false},
-    {"typeset", run_export, true},
-    {"unset", run_unset, false},
+    {".", run_dot, false},         {":", run_true, false},
+    {"[", run_test, false},        {"break", run_break, false},
+    {"cd", run_cd, false},         {"continue", run_continue, false},
+    {"declare", run_export, true}, {"eval", run_eval, false},
+    {"exit", run_exit, false},     {"export", run_export, true},
+    {"false", run_false, false},   {"local", run_export, true},
+    {"pushd", run_cd, false},      {"readonly", run_export, true},
+    {"return", run_return, false}, {"set", run_set, false},
+    {"shift", run_shift, false},   {"source", run_dot, false},
+    {"test", run_test, false},     {"true", run_true, false},
+    {"typeset", run_export, true}, {"unset", run_unset, false},
+    {NULL, NULL, false},
 };
 
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name)
 {
-	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
-		if (p4d_value_is(name, builtins[i].name))
-			return &builtins[i];
+	const p4d_shell_builtin *const tables[] = {builtins, p4d_shell__printers, p4d_shell__filters,
+						   p4d_shell__readers};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (const p4d_shell_builtin *b = tables[i]; b->name; b++)
+			if (p4d_value_is(name, b->name))
+				return b;
 	return NULL;
 }

@@ -82,7 +82,8 @@ static bool redirect(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *
 	char c = p4d_shell__peek(&look, 0), next = p4d_shell__peek(&look, 1);
 	if ((c != '<' && c != '>') || next == '(')
 		return false;
-	const bool first = look.at == s->at || s->text[s->at] == '1';
+	const bool first = look.at == s->at || s->text[s->at] == '1' || s->text[s->at] == '&',
+		   first_input = look.at == s->at || s->text[s->at] == '0';
 	*s = look;
 	p4d_shell__advance(sh, s);
 	if (c == '<' && next == '<' && p4d_shell__peek(s, 1) != '<') {
@@ -94,32 +95,51 @@ static bool redirect(p4d_shell *sh, p4d_shell_source *s, p4d_shell_redirection *
 		return true;
 	}
 	const bool here_string = c == '<' && next == '<', duplicate = next == '&',
-		   appends = c == '>' && next == '>';
+		   appends = c == '>' && next == '>', input = c == '<' && !here_string && first_input;
 	while (p4d_shell__peek(s, 0) && strchr("<>&|", p4d_shell__peek(s, 0)))
 		p4d_shell__advance(sh, s);
 	p4d_shell__blanks(sh, s);
 	p4d_shell_build word = {0};
 	p4d_shell__word(sh, s, live ? &word : NULL);
-	if (!live || duplicate)
+	if (!live)
 		return true;
-	if (c == '>' && first) {
+	if (duplicate) {
+		p4d_value to = p4d_shell__joined(sh, &word);
+		r->dropped = r->dropped || (c == '>' && first && p4d_value_is(to, "2"));
+	} else if (c == '>' && first) {
 		r->output = p4d_shell__joined(sh, &word);
 		r->has_output = true;
 		r->appends = appends;
 	} else if (here_string) {
+		p4d_shell__add(sh, &word, (p4d_cell){.c = '\n'});
 		r->input = p4d_shell__joined(sh, &word);
 		r->has_input = true;
+	} else if (input) {
+		r->input_path = p4d_shell__joined(sh, &word);
+		r->has_input_path = true;
 	}
 	return true;
 }
 
-void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s)
+void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode)
 {
-	p4d_shell_redirection unused = {0};
+	p4d_shell_redirection r = {0};
 
 	do
 		p4d_shell__blanks(sh, s);
-	while (redirect(sh, s, &unused, false));
+	while (redirect(sh, s, &r, mode != P4D_SHELL_SKIP));
+	p4d_shell__redirected(sh, &r, from, mode);
+}
+
+/* What stands in brackets here, which are passed. */
+static p4d_shell_source bracketed(p4d_shell *sh, p4d_shell_source *s)
+{
+	p4d_shell__advance(sh, s);
+	p4d_shell_source inside = *s;
+	p4d_shell__skip_nested(sh, s, '[', ']');
+	inside.length = s->at > inside.at ? s->at - 1 : s->at;
+	inside.body_end = 0;
+	return inside;
 }
 
 bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a)
@@ -132,9 +152,7 @@ bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignm
 	*a = (p4d_shell_assignment){.name = {s->text + s->at, n}};
 	look.at += n;
 	if (p4d_shell__peek(&look, 0) == '[') {
-		while (look.at < look.length && !strchr("]\n", p4d_shell__peek(&look, 0)))
-			look.at++;
-		look.at += look.at < look.length;
+		a->subscript = bracketed(sh, &look);
 		a->element = true;
 	}
 	if (p4d_shell__peek(&look, 0) == '+') {
@@ -148,43 +166,70 @@ bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignm
 	return true;
 }
 
+/* (a b) or ([k]=a [l]=b), behind the bracket. */
+static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode,
+			 const p4d_shell_assignment *a, uint32_t line)
+{
+	const bool live = mode != P4D_SHELL_SKIP;
+	p4d_shell_words words = {0};
+	bool keyed = false;
+
+	for (;;) {
+		p4d_shell_build word = {0};
+		p4d_shell__blanks(sh, s);
+		const char c = p4d_shell__peek(s, 0);
+		if (s->at >= s->length || c == ')' || sh->stopped)
+			break;
+		p4d_shell_source look = *s, subscript = *s;
+		if (c == '[')
+			subscript = bracketed(sh, &look);
+		if (c == '[' && p4d_shell__peek(&look, 0) == '=') {
+			*s = look;
+			p4d_shell__advance(sh, s);
+			p4d_shell__word(sh, s, live ? &word : NULL);
+			if (!keyed) /* empties the array */
+				p4d_shell__assign_array(sh, mode, a->name, (p4d_shell_words){0}, a->append,
+							line);
+			keyed = true;
+			if (live)
+				p4d_shell__assign_element(sh, mode, a->name,
+							  p4d_shell__subscript(sh, subscript),
+							  p4d_shell__joined(sh, &word), false, line);
+			continue;
+		}
+		if (p4d_shell__ends_word(c)) {
+			p4d_shell__advance(sh, s);
+			continue;
+		}
+		p4d_shell__word(sh, s, live ? &word : NULL);
+		p4d_shell__split(sh, &word, &words);
+	}
+	p4d_shell__advance(sh, s);
+	if (!keyed)
+		p4d_shell__assign_array(sh, mode, a->name, words, a->append, line);
+}
+
 /* The value of an assignment, whose name was passed. */
 static void assign(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, const p4d_shell_assignment *a)
 {
 	const uint32_t line = s->line;
 	const bool live = mode != P4D_SHELL_SKIP;
+	p4d_shell_build word = {0};
 
 	if (p4d_shell__peek(s, 0) == '(') {
-		p4d_shell_words words = {0};
 		p4d_shell__advance(sh, s);
-		for (;;) {
-			p4d_shell_build word = {0};
-			p4d_shell__blanks(sh, s);
-			char c = p4d_shell__peek(s, 0);
-			if (s->at >= s->length || c == ')' || sh->stopped)
-				break;
-			if (p4d_shell__ends_word(c)) {
-				p4d_shell__advance(sh, s);
-				continue;
-			}
-			p4d_shell__word(sh, s, live ? &word : NULL);
-			p4d_shell__split(sh, &word, &words);
-		}
-		p4d_shell__advance(sh, s);
-		p4d_shell__assign_array(sh, mode, a->name, words, a->append, line);
+		assign_words(sh, s, mode, a, line);
 		return;
 	}
-	p4d_shell_build word = {0};
 	p4d_shell__word(sh, s, live ? &word : NULL);
 	if (!live)
 		return;
 	p4d_value value = p4d_shell__joined(sh, &word);
-	if (a->element) { /* which one is not followed: the array is no longer known */
-		p4d_shell_words none = {0};
-		p4d_shell__assign_array(sh, P4D_SHELL_MAYBE, a->name, none, true, line);
-	} else {
+	if (a->element)
+		p4d_shell__assign_element(sh, mode, a->name, p4d_shell__subscript(sh, a->subscript), value,
+					  a->append, line);
+	else
 		p4d_shell__assign(sh, mode, a->name, value, a->append, line);
-	}
 }
 
 static bool call_function(const p4d_shell_call *w, p4d_value name)
@@ -238,9 +283,14 @@ static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_sh
 	const p4d_shell_builtin *b = p4d_shell__builtin(all->at[0]);
 	if (b)
 		return b->run(&w);
-	if (sh->host->command)
-		sh->host->command(sh->host->context, sh, all->at, all->count, mode == P4D_SHELL_RUN);
-	return P4D_SHELL_TAKEN;
+	if (sh->host->command) {
+		const p4d_shell_redirection *before = sh->redirection;
+		sh->redirection = r;
+		sh->host->command(sh->host->context, sh, all->at, all->count,
+				  mode == P4D_SHELL_RUN && !sh->perhaps);
+		sh->redirection = before;
+	}
+	return p4d_shell__print_unknown(&w);
 }
 
 /* Variables that were assigned for one command have their values back afterwards. */
@@ -271,11 +321,12 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 			if (v)
 				before[prefixes++] = (prefix){v, *v};
 			if (declares && live)
-				p4d_shell__declare(sh, all.at[0], a.name);
+				p4d_shell__declare(sh, all.at, all.count, a.name);
 			assign(sh, s, mode, &a);
 			continue;
 		}
-		if (p4d_shell__ends_word(p4d_shell__peek(s, 0)))
+		const char c = p4d_shell__peek(s, 0);
+		if (p4d_shell__ends_word(c) && !((c == '<' || c == '>') && p4d_shell__peek(s, 1) == '('))
 			break;
 		const uint32_t count = all.count;
 		p4d_shell__word(sh, s, live ? &word : NULL);
@@ -286,12 +337,22 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 			declares = b && b->declares;
 		}
 	}
+	const uint32_t from = sh->out ? sh->out->length : 0;
+	if (live && !sh->stopped && !all.count && r.has_input_path && !prefixes) { /* $(<FILE) */
+		p4d_value text;
+		if (p4d_shell__input(sh, &r, &text) && sh->out)
+			p4d_shell__add_value(sh, sh->out, text, false);
+		else if (sh->out)
+			p4d_shell__add_value(
+			    sh, sh->out, p4d_shell__not_known(sh, p4d_shell__reason(sh, "a file")), false);
+	}
 	if (!live || sh->stopped || !all.count)
 		return P4D_SHELL_TAKEN;
 	for (int i = 0; i < prefixes; i++)
 		before[i].variable->exported = true;
 	sh->mode = mode;
 	p4d_shell_status status = execute(sh, s, mode, &all, &r);
+	p4d_shell__redirected(sh, &r, from, mode);
 	while (prefixes--) {
 		p4d_shell_var *next = before[prefixes].variable->next;
 		*before[prefixes].variable = before[prefixes].before;

@@ -7,13 +7,12 @@
 void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text)
 {
 	p4d_value before;
-	const char *unused;
-	size_t length;
 	p4d_shell_build b = {0};
 
 	if (!r->has_output || p4d_value_unknown(r->output))
 		return;
-	if (r->appends && p4d_shell_file(sh, r->output, &before, &unused, &length) && before.length)
+	const p4d_shell_redirection from = {.has_input_path = true, .input_path = r->output};
+	if (r->appends && p4d_shell__input(sh, &from, &before))
 		p4d_shell__add_value(sh, &b, before, false);
 	p4d_shell__add_value(sh, &b, text, false);
 	p4d_shell_written *file = p4d_shell__take(sh, sizeof(*file));
@@ -23,25 +22,59 @@ void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value t
 	}
 }
 
+/* Takes "." and ".." out of an absolute path, as cd does. */
+static void tidy(char *path)
+{
+	size_t to = 0;
+
+	for (const char *at = path; *at;) {
+		const char *name = at + strspn(at, "/");
+		const size_t n = strcspn(name, "/");
+		at = name + n;
+		if (!n || (n == 1 && name[0] == '.'))
+			continue;
+		if (n == 2 && name[0] == '.' && name[1] == '.') {
+			while (to && path[--to] != '/')
+				;
+			continue;
+		}
+		path[to++] = '/';
+		memmove(path + to, name, n);
+		to += n;
+	}
+	if (!to)
+		path[to++] = '/';
+	path[to] = '\0';
+}
+
 /* A path of the job, from the directory it is in. "" if that is not known. */
 const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path)
 {
 	p4d_shell_build b = {0};
-	p4d_value here;
+	p4d_value from = {0};
+	const bool home = path.length && path.at[0].c == '~' && !path.at[0].quoted &&
+			  (path.length == 1 || path.at[1].c == '/');
 
 	if (p4d_value_unknown(path) || !path.length)
 		return "";
-	if (path.at[0].c != '/' && p4d_shell_variable(sh, "PWD", &here)) {
-		if (p4d_value_unknown(here))
-			return "";
-		p4d_shell__add_value(sh, &b, here, false);
-		p4d_shell__add(sh, &b, (p4d_cell){.c = '/'});
-	}
-	/* "./x" is x */
-	while (path.length > 1 && path.at[0].c == '.' && path.at[1].c == '/')
-		path = (p4d_value){path.at + 2, path.length - 2};
-	p4d_shell__add_value(sh, &b, path, false);
-	return p4d_shell__text_of(sh, (p4d_value){b.at, b.length});
+	if (home && !p4d_shell_variable(sh, "HOME", &from))
+		return "";
+	if (!home && path.at[0].c != '/')
+		p4d_shell_variable(sh, "PWD", &from);
+	if (p4d_value_unknown(from))
+		return "";
+	p4d_shell__add_value(sh, &b, from, false);
+	p4d_shell__add(sh, &b, (p4d_cell){.c = '/'});
+	p4d_shell__add_value(sh, &b, (p4d_value){path.at + home, path.length - home}, false);
+	if (!p4d_shell__work(sh, b.length))
+		return "";
+	char *text = p4d_shell__take(sh, b.length + 1);
+	if (!text)
+		return "";
+	p4d_value_text((p4d_value){b.at, b.length}, text, b.length + 1);
+	if (text[0] == '/')
+		tidy(text);
+	return text;
 }
 
 bool p4d_shell_file(p4d_shell *sh, p4d_value path, p4d_value *written, const char **text, size_t *length)
@@ -81,7 +114,8 @@ bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4
 	const char *text;
 	size_t length;
 
-	if (!count || !p4d_shell_file(sh, words[0], &written, &text, &length))
+	if (!count || !p4d_shell_file(sh, words[0], &written, &text, &length) ||
+	    (!text && written.length == 1 && written.at[0].unknown))
 		return false;
 	p4d_shell_source s = p4d_shell__source_of(sh, written, NULL);
 	if (text) {

@@ -10,6 +10,10 @@
 #define P4D_CELL_BOUNDARY ((p4d_cell){.c = 0})
 /* c of what is not known because it is not set, for which bash has nothing. */
 #define P4D_CELL_UNSET 'u'
+/* c of what is not known, but is one word and no option: the name of a host, a number. */
+#define P4D_CELL_WORD 'w'
+/* The same of what may be several: names of hosts. */
+#define P4D_CELL_WORDS 'W'
 #define P4D_CELL_HOLDER ((p4d_cell){.c = 0, .quoted = 1})
 
 /* How a command is read: not at all, because a test that is not known may decide for it, or as bash runs it.
@@ -55,8 +59,10 @@ typedef struct p4d_shell_var {
 	struct p4d_shell_var *next;
 	p4d_shell_name name;
 	p4d_shell_words value; /* one, or the elements of an array */
+	p4d_shell_words key;   /* of the elements of a map */
 	uint32_t scope;        /* the subshell that set it */
-	bool array, set, exported;
+	uint16_t lost;         /* why nothing is known of its elements; 0: it is */
+	bool array, set, exported, map, integer, reference;
 } p4d_shell_var;
 
 /* What a function gives back when it returns. */
@@ -87,6 +93,13 @@ typedef struct p4d_shell_scope {
 	bool exited, returned, left_loop, broke_loop;
 } p4d_shell_scope;
 
+/* What a command is redirected from and to: a text, or the path of a file. */
+typedef struct p4d_shell_redirection {
+	p4d_value input, input_path, output;
+	bool has_input, has_input_path, has_output, appends;
+	bool dropped; /* to the standard error */
+} p4d_shell_redirection;
+
 enum { P4D_SHELL_DEPTH = 64, P4D_SHELL_ITERATIONS = 64 };
 
 struct p4d_shell {
@@ -112,9 +125,16 @@ struct p4d_shell {
 	uint32_t scope, scopes; /* of subshells: this one's, and of all so far */
 	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
 	p4d_shell_mode mode;    /* of the command that is read */
+	bool perhaps;           /* a test that is not known decides about what is read */
+	p4d_shell_build *out;   /* what commands print, for what reads it; NULL: nothing does */
+	p4d_shell_build scratch;
+	p4d_value pipe; /* what is piped in, and not read yet */
+	bool piped;
+	const p4d_shell_redirection *redirection; /* of the command that is handed to the host */
+	uint32_t option_at, option_index;         /* getopts: within a word, of which number */
 };
 
-/* shell_value.c: memory, values, variables. What needs memory that is not there stops the shell. */
+/* shell_value.c: memory and values. What needs memory that is not there stops the shell. */
 void *p4d_shell__take(p4d_shell *sh, size_t size);
 void p4d_shell__stop(p4d_shell *sh, const char *why);
 bool p4d_shell__work(p4d_shell *sh, uint64_t amount); /* false: stopped */
@@ -127,30 +147,41 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell);
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted);
 void p4d_shell__add_text(p4d_shell *sh, p4d_shell_build *b, const char *text, p4d_cell like);
 void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word);
-/* Cuts what was read at unquoted blanks into words, and adds them. */
+/* The characters of $IFS. */
+const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
+/* Cuts what was read into words at what is unquoted and separates, and adds them. */
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
 /* The value of an assignment: no word is cut. */
 p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b);
+p4d_value p4d_shell__copied(p4d_shell *sh, p4d_value value);
+/* Why one of these may be several words, or none; 0: none may. */
+uint16_t p4d_shell__any_number(const p4d_value *at, size_t count);
 /* A number for a file, or another place that values come from. */
 uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...) __attribute__((format(printf, 2, 3)));
 p4d_value p4d_shell__value_of(p4d_shell *sh, const char *text, p4d_cell like);
+p4d_value p4d_shell__digits(p4d_shell *sh, int64_t number, p4d_cell like);
 const char *p4d_shell__text_of(p4d_shell *sh, p4d_value value);
+p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason);
+bool p4d_shell__equal(p4d_value a, p4d_value b);
+
+/* shell_variable.c */
 p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create);
 /* The same to be changed: of this subshell. */
 p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name);
+/* The variable of the script, or of the environment; NULL: not set. */
+p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
 /* process: another bash, which has exported variables only, and no functions. */
 void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process);
 void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope);
-/* Variables that an arithmetic expression assigns are not known afterwards. */
-void p4d_shell__forget_assigned(p4d_shell *sh, p4d_value expression, uint32_t line);
-p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason);
-/* The variable of the script, or of the environment; NULL: not set. */
-p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name);
 void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
 		       uint32_t line);
 void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
 			     bool append, uint32_t line);
-bool p4d_shell__equal(p4d_value a, p4d_value b);
+void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
+			       p4d_value value, bool append, uint32_t line);
+/* Where the element of a subscript is, or would be. False: not known, with the reason. */
+bool p4d_shell__index(p4d_shell *sh, const p4d_shell_var *v, p4d_value subscript, int64_t *index,
+		      uint16_t *unknown);
 
 /* shell_word.c: words with their quotes and expansions. b is NULL where they are only skipped. */
 char p4d_shell__peek(const p4d_shell_source *s, size_t ahead);
@@ -172,7 +203,8 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name,
 		     bool quoted);
 
-/* shell_number.c: false where it is not known, with the reason. */
+/* shell_number.c: false where it is not known, with the reason. What it assigns is assigned, or not known
+ * afterwards. */
 bool p4d_shell__number(p4d_shell *sh, p4d_value expression, int64_t *number, uint16_t *unknown);
 
 /* shell_test.c: words of [ ] or [[ ]] without the brackets; pattern matching as in `case`. */
@@ -182,12 +214,14 @@ bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text);
 /* shell_run.c */
 p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 p4d_shell_mode p4d_shell__branch(p4d_shell_mode mode, p4d_shell_status status, bool wanted);
+bool p4d_shell__at_end(const p4d_shell *sh, const p4d_shell_source *s);
+/* Whether a reserved word stands here, which is passed if so. */
+bool p4d_shell__take_word(p4d_shell *sh, p4d_shell_source *s, const char *word);
+void p4d_shell__lines(p4d_shell *sh, p4d_shell_source *s); /* passes blanks, comments and empty lines */
 
-/* What a command is redirected from and to: the text of a here-document, the path of a file. */
-typedef struct p4d_shell_redirection {
-	p4d_value input, output;
-	bool has_input, has_output, appends;
-} p4d_shell_redirection;
+/* shell_loop.c: behind the reserved word. */
+p4d_shell_status p4d_shell__while(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until);
+p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
 
 /* A command that the shell runs itself, with the words behind its name. */
 typedef struct p4d_shell_call {
@@ -209,21 +243,42 @@ typedef struct p4d_shell_builtin {
 typedef struct p4d_shell_assignment {
 	p4d_shell_name name;
 	bool append, element;
+	p4d_shell_source subscript;
 } p4d_shell_assignment;
 
 /* shell_command.c: one simple command, which passes its words, assignments and redirections. */
 p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
-void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s); /* of a compound command */
+/* Of a compound command, whose output began at `from`. */
+void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode);
 /* Passes the name and the sign of an assignment; false: none stands here. */
 bool p4d_shell__assignment(p4d_shell *sh, p4d_shell_source *s, p4d_shell_assignment *a);
 /* Reads all of a text. */
 void p4d_shell__all(p4d_shell *sh, p4d_shell_source s, p4d_shell_mode mode);
 bool p4d_shell__over(const p4d_shell *sh);
 
-/* shell_builtin.c: `local` and `export`, before the assignment. */
-void p4d_shell__declare(p4d_shell *sh, p4d_value builtin, p4d_shell_name name);
+/* What stands between brackets, as a value. */
+p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside);
+
+/* shell_builtin.c: `local` and `export` with their options, before the assignment. */
+void p4d_shell__declare(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_name name);
 /* NULL: none of them. */
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name);
+
+/* Commands that print what can be told, read what is known, and read the shell's own: names NULL at the end.
+ */
+extern const p4d_shell_builtin p4d_shell__printers[], p4d_shell__filters[], p4d_shell__readers[];
+
+/* shell_output.c: what a command prints. */
+p4d_value p4d_shell__output(p4d_shell *sh, p4d_shell_source inside);
+/* The path of a file that has it. */
+p4d_value p4d_shell__output_file(p4d_shell *sh, p4d_shell_source inside);
+void p4d_shell__print(const p4d_shell_call *call, p4d_value text);
+/* The output of this command is not known. */
+p4d_shell_status p4d_shell__print_unknown(const p4d_shell_call *call);
+/* What was printed behind `from` goes where it is redirected to. */
+void p4d_shell__redirected(p4d_shell *sh, const p4d_shell_redirection *r, uint32_t from, p4d_shell_mode mode);
+/* What a command reads. False: nothing that the script says. */
+bool p4d_shell__input(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value *text);
 
 /* shell_file.c: what the script writes, and reads as commands (false: it cannot be read). */
 void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic: $((...)), and the comparisons of tests. */
+/* Arithmetic: $((...)) with its assignments, and the comparisons of tests. */
 #include <ctype.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@ typedef struct expression {
 	uint32_t at;
 	uint16_t unknown; /* or wrong */
 	int depth;
+	bool dry; /* what another operand decides is not evaluated */
 } expression;
 
 static void blanks(expression *e)
@@ -34,10 +35,43 @@ static int64_t wrong(expression *e)
 
 static int64_t ternary(expression *e);
 
-/* A name: of a variable that holds a number, or another expression; not set: 0, but p4d does not know that.
- */
-static int64_t variable(expression *e)
+/* A variable that holds a number, or another expression; not set: 0, but p4d does not know that. */
+static int64_t value_of(expression *e, const char *name)
 {
+	p4d_value value;
+
+	if (e->dry)
+		return 0;
+	if (!p4d_shell_variable(e->sh, name, &value)) {
+		e->unknown = p4d_shell__reason(e->sh, "$%s is not set", name);
+		return 0;
+	}
+	if (e->depth > 8)
+		return wrong(e);
+	expression inner = {e->sh, value, 0, 0, e->depth + 1, false};
+	int64_t number = ternary(&inner);
+	blanks(&inner);
+	if (!inner.unknown && inner.at < inner.text.length)
+		wrong(&inner);
+	if (inner.unknown)
+		e->unknown = inner.unknown;
+	return number;
+}
+
+static void assign(expression *e, const char *name, p4d_cell where, int64_t number)
+{
+	if (e->dry || e->unknown)
+		return;
+	p4d_shell__assign(e->sh, e->sh->mode, p4d_shell__name(e->sh, name, strlen(name)),
+			  p4d_shell__digits(e->sh, number, where), false, where.line);
+}
+
+static int64_t apply(expression *e, const char *op, int64_t a, int64_t b);
+
+/* A name, and what is assigned to it: = and its like, ++ and --. `step`: what stands before it. */
+static int64_t variable(expression *e, int step)
+{
+	const p4d_cell where = e->text.at[e->at];
 	char name[64];
 	size_t n = 0;
 
@@ -47,21 +81,29 @@ static int64_t variable(expression *e)
 		e->at++;
 	}
 	name[n] = '\0';
-	p4d_value value;
-	if (!p4d_shell_variable(e->sh, name, &value)) {
-		e->unknown = p4d_shell__reason(e->sh, "$%s is not set", name);
-		return 0;
+	blanks(e);
+	const char c = look(e, 0), next = look(e, 1);
+	if (step || ((c == '+' || c == '-') && next == c)) {
+		const int64_t before = value_of(e, name), after = step ? step : c == '+' ? 1 : -1;
+		e->at += step ? 0 : 2;
+		assign(e, name, where, apply(e, "+", before, after));
+		return step ? before + step : before;
 	}
-	if (e->depth > 8)
-		return wrong(e);
-	expression inner = {e->sh, value, 0, 0, e->depth + 1};
-	int64_t number = ternary(&inner);
-	blanks(&inner);
-	if (!inner.unknown && inner.at < inner.text.length)
-		wrong(&inner);
-	if (inner.unknown)
-		e->unknown = inner.unknown;
-	return number;
+	if (c == '=' && next != '=') {
+		e->at++;
+		int64_t number = ternary(e);
+		assign(e, name, where, number);
+		return number;
+	}
+	if (c && memchr("+-*/%", c, 5) && next == '=') {
+		const char op[2] = {c, '\0'};
+		e->at += 2;
+		const int64_t before = value_of(e, name), by = ternary(e);
+		const int64_t number = e->dry || e->unknown ? 0 : apply(e, op, before, by);
+		assign(e, name, where, number);
+		return number;
+	}
+	return value_of(e, name);
 }
 
 static int64_t literal(expression *e)
@@ -105,7 +147,11 @@ static int64_t primary(expression *e)
 			return wrong(e);
 		e->at++;
 	} else if ((c == '-' || c == '+') && look(e, 1) == c) {
-		return wrong(e); /* it assigns */
+		e->at += 2;
+		blanks(e);
+		if (!isalpha((unsigned char)look(e, 0)) && look(e, 0) != '_')
+			return wrong(e);
+		number = variable(e, c == '+' ? 1 : -1);
 	} else if (c == '-' || c == '+' || c == '!') {
 		e->at++;
 		number = primary(e);
@@ -117,7 +163,7 @@ static int64_t primary(expression *e)
 		number = literal(e);
 	} else if (isalpha((unsigned char)c) || c == '_' || c == '$') {
 		e->at += c == '$';
-		number = variable(e);
+		number = variable(e, 0);
 	} else {
 		return wrong(e);
 	}
@@ -201,9 +247,12 @@ static int64_t binary(expression *e, int level)
 		e->at += (uint32_t)strlen(op->text);
 		if (++e->depth > 32)
 			return wrong(e);
+		const bool dry = e->dry;
+		e->dry = dry || (op->text[0] == '&' && !left) || (op->text[0] == '|' && left);
 		int64_t right = binary(e, op->level + 1);
 		e->depth--;
-		left = apply(e, op->text, left, right);
+		left = e->dry && !dry ? left != 0 : e->dry ? 0 : apply(e, op->text, left, right);
+		e->dry = dry;
 	}
 	return left;
 }
@@ -218,12 +267,16 @@ static int64_t ternary(expression *e)
 	if (++e->depth > 32)
 		return wrong(e);
 	e->at++;
+	const bool dry = e->dry;
+	e->dry = dry || !condition;
 	int64_t yes = ternary(e);
 	blanks(e);
 	if (e->unknown || look(e, 0) != ':')
 		return wrong(e);
 	e->at++;
+	e->dry = dry || condition;
 	int64_t no = ternary(e);
+	e->dry = dry;
 	e->depth--;
 	return condition ? yes : no;
 }
@@ -247,8 +300,11 @@ static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
 	       (c[0] == c[1] && (c[0] == '<' || c[0] == '>') && c[2] == '=');
 }
 
-void p4d_shell__forget_assigned(p4d_shell *sh, p4d_value text, uint32_t line)
+/* Variables that an expression assigns which cannot be told are not known afterwards. */
+static void forget_assigned(p4d_shell *sh, p4d_value text)
 {
+	const uint32_t line = text.length ? text.at[0].line : 0;
+
 	for (uint32_t i = 0; i < text.length && p4d_shell__work(sh, 1);) {
 		const uint32_t start = i;
 		while (i < text.length && (isalnum((unsigned char)text.at[i].c) || text.at[i].c == '_'))
@@ -266,12 +322,17 @@ void p4d_shell__forget_assigned(p4d_shell *sh, p4d_value text, uint32_t line)
 
 bool p4d_shell__number(p4d_shell *sh, p4d_value text, int64_t *number, uint16_t *unknown)
 {
-	expression e = {sh, text, 0, 0, 0};
+	expression e = {sh, text, 0, 0, 0, false};
 
 	*number = ternary(&e);
-	blanks(&e);
+	for (blanks(&e); !e.unknown && look(&e, 0) == ','; blanks(&e)) {
+		e.at++;
+		*number = ternary(&e);
+	}
 	if (!e.unknown && e.at < e.text.length)
 		wrong(&e);
+	if (e.unknown)
+		forget_assigned(sh, text);
 	*unknown = e.unknown;
 	return !e.unknown;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters: $name, $1, "$@", ${name:-word} and their like. */
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
@@ -11,7 +10,9 @@ typedef struct reference {
 	p4d_shell_name name;
 	const p4d_value *at; /* NULL: not set */
 	size_t count;
+	uint16_t unknown; /* why it is not known which one it is; 0: it is */
 	bool all, joined; /* [@] or [*] */
+	bool parameters;  /* of the script */
 } reference;
 
 static void add_unknown(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, uint16_t reason, bool quoted)
@@ -24,10 +25,18 @@ static void add_unknown(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, uint1
 
 static void add_number(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, size_t number)
 {
-	char digits[24];
+	p4d_shell__add_value(sh, b, p4d_shell__digits(sh, (int64_t)number, where), where.quoted);
+}
 
-	snprintf(digits, sizeof(digits), "%zu", number);
-	p4d_shell__add_text(sh, b, digits, where);
+/* How many words there are, unless one may be several. */
+static void add_count(p4d_shell *sh, p4d_shell_build *b, p4d_cell where, const p4d_value *at, size_t count)
+{
+	const uint16_t unknown = p4d_shell__any_number(at, count);
+
+	if (unknown)
+		add_unknown(sh, b, where, unknown, where.quoted);
+	else
+		add_number(sh, b, where, count);
 }
 
 static reference look_up(p4d_shell *sh, p4d_shell_name name)
@@ -36,7 +45,7 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 	const char c = name.length ? name.text[0] : '\0';
 
 	if (name.length == 1 && (c == '@' || c == '*')) {
-		r.all = true;
+		r.all = r.parameters = true;
 		r.joined = c == '*';
 		r.count = sh->parameters.count ? sh->parameters.count - 1 : 0;
 		r.at = r.count ? sh->parameters.at + 1 : NULL;
@@ -44,6 +53,11 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 		size_t index = 0;
 		for (size_t i = 0; i < name.length && index < 1000; i++)
 			index = index * 10 + (size_t)(name.text[i] - '0');
+		r.unknown = sh->parameters.count > 1 && index > 1
+				? p4d_shell__any_number(
+				      sh->parameters.at + 1,
+				      (index < sh->parameters.count ? index : sh->parameters.count) - 1)
+				: 0;
 		if (index < sh->parameters.count) {
 			r.at = sh->parameters.at + index;
 			r.count = 1;
@@ -62,12 +76,17 @@ static reference look_up(p4d_shell *sh, p4d_shell_name name)
 	return r;
 }
 
+/* "$*" is joined by the first character of $IFS. */
 static void add_values(p4d_shell *sh, p4d_shell_build *b, const reference *r, bool quoted)
 {
+	char buf[16];
+	const char *separators = p4d_shell__separators(sh, buf, sizeof(buf));
+
 	for (size_t i = 0; i < r->count; i++) {
-		if (i)
-			p4d_shell__add(
-			    sh, b, r->joined ? (p4d_cell){.c = ' ', .quoted = quoted} : P4D_CELL_BOUNDARY);
+		if (i && !(r->joined && quoted))
+			p4d_shell__add(sh, b, P4D_CELL_BOUNDARY);
+		else if (i && *separators)
+			p4d_shell__add(sh, b, (p4d_cell){.c = *separators, .quoted = true});
 		p4d_shell__add_value(sh, b, r->at[i], quoted);
 		if (quoted && r->all && !r->at[i].length)
 			p4d_shell__add(sh, b, P4D_CELL_HOLDER);
@@ -89,24 +108,30 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 	p4d_cell where = p4d_shell__cell(s, quoted);
 	reference r;
 
+	where.unknown = 0;
 	if (name.length == 1 && name.text[0] == '#') {
-		add_number(sh, b, where, sh->parameters.count ? sh->parameters.count - 1 : 0);
+		add_count(sh, b, where, sh->parameters.at + 1,
+			  sh->parameters.count ? sh->parameters.count - 1 : 0);
 		return;
 	}
 	if (name.length == 1 && strchr("?$!-", name.text[0])) {
-		add_unknown(sh, b, where, p4d_shell__reason(sh, "$%c is known to the job only", name.text[0]),
-			    quoted);
+		where.unknown = p4d_shell__reason(sh, "$%c is known to the job only", name.text[0]);
+		where.c = P4D_CELL_WORD;
+		p4d_shell__add(sh, b, where);
 		return;
 	}
 	r = look_up(sh, name);
-	if (!r.at && !r.all)
+	if (r.unknown)
+		add_unknown(sh, b, where, r.unknown, quoted);
+	else if (!r.at && !r.all)
 		add_unset(sh, b, where, name, quoted);
 	else
 		add_values(sh, b, &r, quoted);
 }
 
 /* The text of ${...} up to a character, or the closing brace, read as a value. */
-static p4d_value operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, bool quoted, bool pattern)
+static p4d_shell_build operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, bool quoted,
+			       bool pattern)
 {
 	p4d_shell_build b = {0};
 	p4d_shell_source inside = *s;
@@ -129,19 +154,29 @@ static p4d_value operand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source en
 			p4d_shell__advance(sh, &inside);
 		}
 	}
+	if (!pattern) /* may be several words */
+		return b;
 	p4d_shell_build kept = {0};
 	for (uint32_t i = 0; i < b.length; i++)
 		if (b.at[i].c || b.at[i].unknown)
 			p4d_shell__add(sh, &kept, b.at[i]);
-	return (p4d_value){kept.at, kept.length};
+	return kept;
+}
+
+static p4d_value pattern_of(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, bool quoted)
+{
+	const p4d_shell_build b = operand(sh, s, end, quoted, true);
+
+	return (p4d_value){b.at, b.length};
 }
 
 /* A default keeps its own quotes, unless it stands in quotes. */
-static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted)
+static void add_operand(p4d_shell *sh, p4d_shell_build *b, p4d_shell_build value, bool quoted)
 {
 	for (uint32_t i = 0; i < value.length; i++) {
 		p4d_cell cell = value.at[i];
-		cell.quoted = cell.quoted || quoted;
+		cell.quoted = cell.quoted || (quoted && (cell.c || cell.unknown));
+		cell.expanded = true;
 		p4d_shell__add(sh, b, cell);
 	}
 }
@@ -160,62 +195,135 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 	return value;
 }
 
-static bool has_wildcards(p4d_value pattern)
+/* How many characters of the front a pattern matches, at most; 0: none. */
+static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
-	for (uint32_t i = 0; i < pattern.length; i++)
-		if (!pattern.at[i].quoted && memchr("*?[", pattern.at[i].c, 3))
-			return true;
-	return pattern.length && !pattern.at[0].quoted && memchr("#%", pattern.at[0].c, 2);
+	for (uint32_t n = text.length; n && !sh->stopped; n--)
+		if (p4d_shell__matches(sh, pattern, (p4d_value){text.at, n}))
+			return n;
+	return 0;
 }
 
-/* ${name/pattern/replacement}: of patterns without wildcards. */
+/* ${name/pattern/replacement}; # and % bind a pattern to the front and to the end. */
 static void replace(p4d_shell *sh, p4d_shell_build *b, p4d_value value, p4d_value pattern, p4d_value by,
 		    bool all, bool quoted)
 {
+	const char bound = pattern.length && !pattern.at[0].quoted && !all ? pattern.at[0].c : '\0';
+
+	if (bound == '#' || bound == '%')
+		pattern = (p4d_value){pattern.at + 1, pattern.length - 1};
 	for (uint32_t i = 0; i < value.length && !sh->stopped;) {
-		bool here = pattern.length && pattern.length <= value.length - i &&
-			    p4d_shell__work(sh, pattern.length) &&
-			    p4d_shell__equal((p4d_value){value.at + i, pattern.length}, pattern);
-		p4d_shell__add_value(sh, b, here ? by : (p4d_value){value.at + i, 1}, quoted);
-		i += here ? pattern.length : 1;
-		if (here && !all) {
+		const p4d_value rest = {value.at + i, value.length - i};
+		const uint32_t n = bound == '%' ? (p4d_shell__matches(sh, pattern, rest) ? rest.length : 0)
+						: matched(sh, pattern, rest);
+		p4d_shell__add_value(sh, b, n ? by : (p4d_value){rest.at, 1}, quoted);
+		i += n ? n : 1;
+		if (bound == '#' || (n && !all)) {
 			p4d_shell__add_value(sh, b, (p4d_value){value.at + i, value.length - i}, quoted);
 			return;
 		}
 	}
 }
 
-/* A subscript: [@], [*], or a number. False: not known. */
-static bool subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
+p4d_value p4d_shell__subscript(p4d_shell *sh, p4d_shell_source inside)
+{
+	p4d_shell_build b = {0}, kept = {0};
+
+	while (inside.at < inside.length && !sh->stopped) { /* a word, in which blanks are characters */
+		const size_t before = inside.at;
+		p4d_shell__word(sh, &inside, &b);
+		if (inside.at == before) {
+			p4d_shell__add(sh, &b, p4d_shell__cell(&inside, true));
+			p4d_shell__advance(sh, &inside);
+		}
+	}
+	for (uint32_t i = 0; i < b.length; i++)
+		if (b.at[i].c || b.at[i].unknown)
+			p4d_shell__add(sh, &kept, b.at[i]);
+	return (p4d_value){kept.at, kept.length};
+}
+
+/* [@], [*], or the number or key of an element. */
+static void subscript(p4d_shell *sh, p4d_shell_source *s, reference *r)
 {
 	p4d_shell__advance(sh, s);
 	p4d_shell_source inside = *s;
 	p4d_shell__skip_nested(sh, s, '[', ']');
 	inside.length = s->at > inside.at ? s->at - 1 : s->at;
 	const char c = p4d_shell__peek(&inside, 0);
+	const bool whole = (c == '@' || c == '*') && inside.length - inside.at == 1;
 	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
 	const p4d_shell_words values = v ? v->value : (p4d_shell_words){0};
 
 	if (!v && r->at && c == '0') /* BASH_SOURCE[0] */
-		return true;
-	if (c == '@' || c == '*') {
+		return;
+	r->unknown = 0;
+	if (whole) {
 		r->all = true;
 		r->joined = c == '*';
 		r->at = values.count ? values.at : NULL;
 		r->count = values.count;
-		return true;
+		return;
 	}
-	p4d_shell_build b = {0};
-	int64_t index;
-	uint16_t unknown;
-	p4d_shell__quoted_until(sh, &inside, &b, '\0', false);
-	if (!p4d_shell__number(sh, p4d_shell__joined(sh, &b), &index, &unknown))
-		return false;
-	if (index < 0)
-		index += values.count;
-	r->at = index >= 0 && index < (int64_t)values.count ? values.at + index : NULL;
-	r->count = r->at != NULL;
-	return true;
+	int64_t index = 0;
+	const p4d_value text = p4d_shell__subscript(sh, inside);
+	r->at = NULL;
+	r->count = 0;
+	if (v && !p4d_shell__index(sh, v, text, &index, &r->unknown))
+		return;
+	r->unknown = 0;
+	if (v && index >= 0 && index < (int64_t)values.count) {
+		r->at = values.at + index;
+		r->count = 1;
+	}
+}
+
+/* ${name:OFFSET:LENGTH}, of characters or of words. */
+static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_shell_build *b, reference *r,
+		  p4d_cell where)
+{
+	int64_t from, length, most = INT64_MAX;
+	uint16_t unknown = 0;
+	p4d_shell_source middle = *s;
+
+	while (middle.at < end.at && p4d_shell__peek(&middle, 0) != ':')
+		middle.at++;
+	p4d_shell_source first = *s;
+	first.length = middle.at;
+	middle.at += middle.at < end.at;
+	middle.length = end.at;
+	if (!p4d_shell__number(sh, p4d_shell__subscript(sh, first), &from, &unknown) ||
+	    (middle.at < end.at &&
+	     !p4d_shell__number(sh, p4d_shell__subscript(sh, middle), &most, &unknown))) {
+		add_unknown(sh, b, where, unknown, where.quoted);
+		return;
+	}
+	unknown = r->all     ? p4d_shell__any_number(r->at, r->count)
+		  : r->count ? p4d_value_unknown(r->at[0])
+			     : 0;
+	if (unknown) {
+		add_unknown(sh, b, where, unknown, where.quoted);
+		return;
+	}
+	if (r->parameters && from == 0 && sh->parameters.count) { /* with $0 */
+		r->at = sh->parameters.at;
+		r->count = sh->parameters.count;
+	} else if (r->parameters && from > 0) {
+		from--;
+	}
+	length = r->all ? (int64_t)r->count : r->count ? (int64_t)r->at[0].length : 0;
+	from = from < 0 ? from + length : from;
+	if (from < 0 || from > length)
+		from = length;
+	most = most < 0 ? length - from + most : most;
+	length = most < 0 ? 0 : most < length - from ? most : length - from;
+	if (r->all) {
+		r->at = length ? r->at + from : NULL;
+		r->count = (size_t)length;
+		add_values(sh, b, r, where.quoted);
+	} else if (r->count) {
+		p4d_shell__add_value(sh, b, (p4d_value){r->at[0].at + from, (uint32_t)length}, where.quoted);
+	}
 }
 
 /* What ${name OPERATOR word} is, between what was read and `end`, the closing brace. */
@@ -223,10 +331,15 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 		    reference *r, bool quoted)
 {
 	p4d_cell where = p4d_shell__cell(s, quoted);
-	bool colon =
-	    p4d_shell__peek(s, 0) == ':' && p4d_shell__peek(s, 1) && strchr("-=+?", p4d_shell__peek(s, 1));
-	if (colon)
+	const bool slices = p4d_shell__peek(s, 0) == ':',
+		   colon = slices && p4d_shell__peek(s, 1) && strchr("-=+?", p4d_shell__peek(s, 1));
+	if (slices)
 		p4d_shell__advance(sh, s);
+	where.unknown = 0;
+	if (slices && !colon && (r->at || r->all)) {
+		slice(sh, s, end, b, r, where);
+		return;
+	}
 	char c = p4d_shell__peek(s, 0);
 	const bool empty = !r->at || (colon && r->count == 1 && !r->at[0].length);
 	p4d_shell__advance(sh, s);
@@ -235,13 +348,14 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 		p4d_shell__advance(sh, s);
 
 	if (strchr("-=?", c) && empty) {
-		p4d_value word = operand(sh, s, end, quoted, false);
+		p4d_shell_build word = operand(sh, s, end, quoted, false);
 		if (c == '?') {
 			add_unset(sh, b, where, r->name, quoted);
 			return;
 		}
 		if (c == '=')
-			p4d_shell__assign(sh, sh->mode, r->name, word, false, s->line);
+			p4d_shell__assign(sh, sh->mode, r->name, p4d_shell__joined(sh, &word), false,
+					  s->line);
 		add_operand(sh, b, word, quoted);
 	} else if (strchr("-=?", c)) {
 		add_values(sh, b, r, quoted);
@@ -260,22 +374,21 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 			    quoted);
 	} else if (c == '#' || c == '%') {
 		p4d_shell__add_value(
-		    sh, b, cut(sh, r->at[0], operand(sh, s, end, quoted, true), c == '#', twice), quoted);
+		    sh, b, cut(sh, r->at[0], pattern_of(sh, s, end, quoted), c == '#', twice), quoted);
 	} else if (c == '/') {
 		p4d_shell_source middle = *s;
 		while (middle.at < end.at && p4d_shell__peek(&middle, 0) != '/')
 			middle.at += p4d_shell__peek(&middle, 0) == '\\' ? 2 : 1;
 		if (middle.at > end.at)
 			middle.at = end.at;
-		p4d_value pattern = operand(sh, s, middle, quoted, true);
+		p4d_value pattern = pattern_of(sh, s, middle, quoted);
 		if (middle.at < end.at)
 			middle.at++;
-		if (has_wildcards(pattern))
-			add_unknown(sh, b, where, p4d_shell__reason(sh, "an expansion (line %u)", where.line),
-				    quoted);
+		const p4d_value by = pattern_of(sh, &middle, end, quoted);
+		if (p4d_value_unknown(pattern))
+			add_unknown(sh, b, where, p4d_value_unknown(pattern), quoted);
 		else
-			replace(sh, b, r->at[0], pattern, operand(sh, &middle, end, quoted, true), twice,
-				quoted);
+			replace(sh, b, r->at[0], pattern, by, twice, quoted);
 	} else if (c == '^' || c == ',') {
 		for (uint32_t i = 0; i < r->at[0].length; i++) {
 			p4d_cell cell = r->at[0].at[i];
@@ -289,6 +402,26 @@ static void operate(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4
 		add_unknown(sh, b, where, p4d_shell__reason(sh, "an expansion (line %u)", where.line),
 			    quoted);
 	}
+}
+
+/* ${!NAME[@]}: the keys of a map, or numbers. */
+static bool keys(p4d_shell *sh, p4d_shell_source *s, reference *r)
+{
+	p4d_shell_var *v = p4d_shell__lookup(sh, r->name);
+	p4d_shell_words numbers = {0};
+
+	subscript(sh, s, r);
+	if (!r->all || (v && (v->lost || p4d_shell__any_number(v->value.at, v->value.count))))
+		return false;
+	if (!v || v->map) {
+		r->at = v && v->key.count ? v->key.at : NULL;
+		return true;
+	}
+	for (uint32_t i = 0; i < v->value.count; i++)
+		p4d_shell__add_word(sh, &numbers, p4d_shell__digits(sh, i, (p4d_cell){0}));
+	r->at = numbers.at;
+	r->count = numbers.count;
+	return true;
 }
 
 /* Nests without bounds in hostile text, so the depth is counted. */
@@ -327,20 +460,22 @@ void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 	reference r = look_up(sh, name);
 	bool known = true;
 	if (indirect && p4d_shell__peek(&inside, 0) == '[')
-		known = false; /* the subscripts of an array */
+		known = keys(sh, &inside, &r);
 	else if (indirect && r.count == 1 && !p4d_value_unknown(r.at[0]) && r.at[0].length)
 		r = look_up(sh, p4d_shell__name_of(sh, r.at[0]));
 	else if (indirect)
 		known = false;
 	if (!indirect && p4d_shell__peek(&inside, 0) == '[')
-		known = subscript(sh, &inside, &r);
-	if (!known) {
+		subscript(sh, &inside, &r);
+	if (r.unknown) {
+		add_unknown(sh, b, where, r.unknown, quoted);
+	} else if (!known) {
 		add_unknown(sh, b, where,
 			    p4d_shell__reason(sh, "an element of $%.*s", (int)(n < 64 ? n : 64), name.text),
 			    quoted);
 	} else if (length) {
 		if (r.all)
-			add_number(sh, b, where, r.count);
+			add_count(sh, b, where, r.at, r.count);
 		else if (r.count == 1 && !p4d_value_unknown(r.at[0]))
 			add_number(sh, b, where, r.at[0].length);
 		else

@@ -5,7 +5,7 @@
 
 #include "shell/shell_internal.h"
 
-static bool at_end(const p4d_shell *sh, const p4d_shell_source *s)
+bool p4d_shell__at_end(const p4d_shell *sh, const p4d_shell_source *s)
 {
 	return s->at >= s->length || sh->stopped;
 }
@@ -26,7 +26,7 @@ static bool looking_at(const p4d_shell_source *s, const char *word)
 	       (p4d_shell__ends_word(p4d_shell__peek(s, length)) || word[0] == '(' || word[0] == ';');
 }
 
-static bool take_word(p4d_shell *sh, p4d_shell_source *s, const char *word)
+bool p4d_shell__take_word(p4d_shell *sh, p4d_shell_source *s, const char *word)
 {
 	if (!looking_at(s, word))
 		return false;
@@ -36,7 +36,7 @@ static bool take_word(p4d_shell *sh, p4d_shell_source *s, const char *word)
 }
 
 /* Blanks, comments and empty lines. */
-static void lines(p4d_shell *sh, p4d_shell_source *s)
+void p4d_shell__lines(p4d_shell *sh, p4d_shell_source *s)
 {
 	for (p4d_shell__blanks(sh, s); p4d_shell__peek(s, 0) == '\n'; p4d_shell__blanks(sh, s))
 		p4d_shell__advance(sh, s);
@@ -44,13 +44,14 @@ static void lines(p4d_shell *sh, p4d_shell_source *s)
 
 static bool list_ends(const p4d_shell_source *s)
 {
-	static const char *const ends[] = {"fi", "done", "then", "else", "elif",
-					   "do", "esac", "}",    ")",    ";;"};
+	static const char *const ends[] = {"fi",   "done", "then", "else", "elif", "do",
+					   "esac", "}",    ")",    ";;",   ";&"};
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (looking_at(s, ends[i]))
 			return true;
-	return p4d_shell__peek(s, 0) == ')' || (p4d_shell__peek(s, 0) == ';' && p4d_shell__peek(s, 1) == ';');
+	return p4d_shell__peek(s, 0) == ')' ||
+	       (p4d_shell__peek(s, 0) == ';' && p4d_shell__peek(s, 1) && strchr(";&", p4d_shell__peek(s, 1)));
 }
 
 static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
@@ -59,141 +60,31 @@ static p4d_shell_status if_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 
 	for (;;) {
 		p4d_shell_status status = p4d_shell__run(sh, s, left);
-		take_word(sh, s, "then");
+		p4d_shell__take_word(sh, s, "then");
 		p4d_shell__run(sh, s, p4d_shell__branch(left, status, true));
 		left = p4d_shell__branch(left, status, false);
-		if (!take_word(sh, s, "elif"))
+		if (!p4d_shell__take_word(sh, s, "elif"))
 			break;
 	}
-	if (take_word(sh, s, "else"))
+	if (p4d_shell__take_word(sh, s, "else"))
 		p4d_shell__run(sh, s, left);
-	take_word(sh, s, "fi");
-	return P4D_SHELL_TAKEN;
-}
-
-static void loop_body(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
-{
-	take_word(sh, s, "do");
-	p4d_shell__run(sh, s, mode);
-	sh->left_loop = false;
-}
-
-/* Passes a body from its start, wherever it was left. */
-static void pass_body(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *body)
-{
-	const bool exited = sh->exited, returned = sh->returned;
-
-	sh->exited = sh->returned = sh->broke_loop = false;
-	*s = *body;
-	loop_body(sh, s, P4D_SHELL_SKIP);
-	sh->exited = exited;
-	sh->returned = returned;
-}
-
-static p4d_shell_status while_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool until)
-{
-	const p4d_shell_source start = *s;
-
-	for (int i = 0;; i++) {
-		p4d_shell_status status = p4d_shell__run(sh, s, mode);
-		p4d_shell_mode body = p4d_shell__branch(mode, status, !until);
-		p4d_shell_source here = *s;
-		if (body == P4D_SHELL_RUN && i >= P4D_SHELL_ITERATIONS)
-			body = P4D_SHELL_MAYBE;
-		loop_body(sh, s, body);
-		if (body != P4D_SHELL_RUN || sh->broke_loop || p4d_shell__over(sh)) {
-			pass_body(sh, s, &here);
-			break;
-		}
-		*s = start;
-	}
-	sh->broke_loop = false;
-	take_word(sh, s, "done");
-	return P4D_SHELL_TAKEN;
-}
-
-static p4d_shell_status for_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
-{
-	p4d_shell_words words = {0};
-	p4d_shell_name name;
-	const uint32_t line = s->line;
-
-	p4d_shell__blanks(sh, s);
-	if (take_word(sh, s, "((")) { /* counts */
-		p4d_shell_source inside = *s;
-		p4d_shell__skip_nested(sh, s, '(', ')');
-		inside.length = s->at > inside.at ? s->at - 1 : s->at;
-		p4d_shell__skip_nested(sh, s, '(', ')');
-		if (mode != P4D_SHELL_SKIP) {
-			p4d_shell_build b = {0};
-			p4d_shell__quoted_until(sh, &inside, &b, '\0', false);
-			sh->mode = mode;
-			p4d_shell__forget_assigned(sh, p4d_shell__joined(sh, &b), line);
-		}
-		p4d_shell__blanks(sh, s);
-		if (p4d_shell__peek(s, 0) == ';')
-			p4d_shell__advance(sh, s);
-		lines(sh, s);
-		loop_body(sh, s, mode == P4D_SHELL_RUN ? P4D_SHELL_MAYBE : mode);
-		take_word(sh, s, "done");
-		return P4D_SHELL_TAKEN;
-	}
-	name = (p4d_shell_name){s->text + s->at, p4d_shell__name_length(s, 0)};
-	for (size_t i = 0; i < name.length; i++)
-		p4d_shell__advance(sh, s);
-	lines(sh, s);
-	if (take_word(sh, s, "in")) {
-		for (p4d_shell__blanks(sh, s); !at_end(sh, s) && !p4d_shell__ends_word(p4d_shell__peek(s, 0));
-		     p4d_shell__blanks(sh, s)) {
-			p4d_shell_build word = {0};
-			p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
-			p4d_shell__split(sh, &word, &words);
-		}
-	} else {
-		for (uint32_t i = 1; i < sh->parameters.count; i++)
-			p4d_shell__add_word(sh, &words, sh->parameters.at[i]);
-	}
-	if (p4d_shell__peek(s, 0) == ';')
-		p4d_shell__advance(sh, s);
-	lines(sh, s);
-	const p4d_shell_source body = *s;
-	bool known = mode == P4D_SHELL_RUN && words.count <= P4D_SHELL_ITERATIONS && name.length;
-	for (uint32_t i = 0; i < words.count; i++)
-		known = known && !p4d_value_unknown(words.at[i]);
-	for (uint32_t i = 0; known && i < words.count && !p4d_shell__over(sh) && !sh->broke_loop; i++) {
-		*s = body;
-		p4d_shell__assign(sh, mode, name, words.at[i], false, line);
-		loop_body(sh, s, mode);
-	}
-	if (!known && name.length) {
-		if (mode != P4D_SHELL_SKIP)
-			p4d_shell__assign(
-			    sh, P4D_SHELL_RUN, name,
-			    p4d_shell__not_known(sh,
-						 p4d_shell__reason(sh, "$%.*s is that of a loop (line %u)",
-								   (int)(name.length < 64 ? name.length : 64),
-								   name.text, line)),
-			    false, line);
-		loop_body(sh, s, mode == P4D_SHELL_RUN ? P4D_SHELL_MAYBE : mode);
-	} else {
-		pass_body(sh, s, &body);
-	}
-	take_word(sh, s, "done");
+	p4d_shell__take_word(sh, s, "fi");
 	return P4D_SHELL_TAKEN;
 }
 
 static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_build subject = {0};
-	p4d_shell_mode left = mode;
+	p4d_shell_mode left = mode, through = P4D_SHELL_SKIP; /* from the branch before */
 
 	p4d_shell__blanks(sh, s);
 	p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &subject);
 	p4d_value value = p4d_shell__joined(sh, &subject);
 	const bool known = !p4d_value_unknown(value);
-	lines(sh, s);
-	take_word(sh, s, "in");
-	for (lines(sh, s); !at_end(sh, s) && !take_word(sh, s, "esac"); lines(sh, s)) {
+	p4d_shell__lines(sh, s);
+	p4d_shell__take_word(sh, s, "in");
+	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s) && !p4d_shell__take_word(sh, s, "esac");
+	     p4d_shell__lines(sh, s)) {
 		p4d_shell_status status = P4D_SHELL_FALSE;
 		const size_t before = s->at;
 		if (p4d_shell__peek(s, 0) == '(')
@@ -223,8 +114,18 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 		}
 		if (p4d_shell__peek(s, 0) == ')')
 			p4d_shell__advance(sh, s);
-		p4d_shell__run(sh, s, p4d_shell__branch(left, status, true));
-		left = p4d_shell__branch(left, status, false);
+		const p4d_shell_mode taken = p4d_shell__branch(left, status, true),
+				     body = taken > through ? taken : through;
+		p4d_shell__run(sh, s, body);
+		through = P4D_SHELL_SKIP;
+		if (p4d_shell__take_word(sh, s, ";;&")) {
+			/* the patterns that follow are tried, too */
+		} else if (p4d_shell__take_word(sh, s, ";&")) {
+			through = body;
+			left = p4d_shell__branch(left, status, false);
+		} else {
+			left = p4d_shell__branch(left, status, false);
+		}
 		while (p4d_shell__peek(s, 0) == ';' || p4d_shell__peek(s, 0) == '&')
 			p4d_shell__advance(sh, s);
 		if (s->at == before) /* no pattern at all */
@@ -238,12 +139,12 @@ static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 {
 	p4d_shell_words words = {0};
 
-	for (lines(sh, s); !at_end(sh, s); lines(sh, s)) {
+	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s); p4d_shell__lines(sh, s)) {
 		p4d_shell_build word = {0};
 		const p4d_cell where = p4d_shell__cell(s, false);
 		char c = p4d_shell__peek(s, 0), text[3] = {c, 0, 0};
 		if (looking_at(s, "]]")) {
-			take_word(sh, s, "]]");
+			p4d_shell__take_word(sh, s, "]]");
 			break;
 		}
 		if (strchr("&|()<>;", c)) {
@@ -267,7 +168,6 @@ static p4d_shell_status test_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 	return mode == P4D_SHELL_SKIP ? P4D_SHELL_OPEN : p4d_shell__test(sh, words.at, words.count, true);
 }
 
-/* ((...)): what it may change is not known afterwards, unless nothing is. */
 static p4d_shell_status arithmetic_command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_source inside = *s;
@@ -281,13 +181,10 @@ static p4d_shell_status arithmetic_command(p4d_shell *sh, p4d_shell_source *s, p
 		p4d_shell__advance(sh, s);
 	if (mode == P4D_SHELL_SKIP)
 		return P4D_SHELL_OPEN;
-	const uint32_t line = inside.line;
 	p4d_shell__quoted_until(sh, &inside, &b, '\0', false);
-	p4d_value expression = p4d_shell__joined(sh, &b);
-	if (p4d_shell__number(sh, expression, &number, &unknown))
-		return number ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
 	sh->mode = mode;
-	p4d_shell__forget_assigned(sh, expression, line);
+	if (p4d_shell__number(sh, p4d_shell__joined(sh, &b), &number, &unknown))
+		return number ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
 	return P4D_SHELL_OPEN;
 }
 
@@ -317,7 +214,7 @@ static p4d_shell_status group(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
 	p4d_shell_source look = *s;
-	const bool keyword = take_word(sh, &look, "function");
+	const bool keyword = p4d_shell__take_word(sh, &look, "function");
 
 	if (keyword)
 		p4d_shell__blanks(sh, &look);
@@ -337,7 +234,7 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 		return false;
 	look.at += brackets;
 	*s = look;
-	lines(sh, s);
+	p4d_shell__lines(sh, s);
 	if (mode != P4D_SHELL_SKIP) {
 		p4d_shell_function *f = p4d_shell__take(sh, sizeof(*f));
 		if (f) {
@@ -345,32 +242,35 @@ static bool function_definition(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 			sh->function = f;
 		}
 	}
-	if (take_word(sh, s, "{"))
+	if (p4d_shell__take_word(sh, s, "{"))
 		group(sh, s, P4D_SHELL_SKIP, '}');
-	else if (take_word(sh, s, "("))
+	else if (p4d_shell__take_word(sh, s, "("))
 		group(sh, s, P4D_SHELL_SKIP, ')');
 	return true;
 }
 
 static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
+	const uint32_t from = sh->out ? sh->out->length : 0;
 	p4d_shell_status status;
 
-	if (take_word(sh, s, "if"))
+	if (mode != P4D_SHELL_SKIP)
+		sh->mode = mode;
+	if (p4d_shell__take_word(sh, s, "if"))
 		status = if_command(sh, s, mode);
-	else if (take_word(sh, s, "while"))
-		status = while_command(sh, s, mode, false);
-	else if (take_word(sh, s, "until"))
-		status = while_command(sh, s, mode, true);
-	else if (take_word(sh, s, "for") || take_word(sh, s, "select"))
-		status = for_command(sh, s, mode);
-	else if (take_word(sh, s, "case"))
+	else if (p4d_shell__take_word(sh, s, "while"))
+		status = p4d_shell__while(sh, s, mode, false);
+	else if (p4d_shell__take_word(sh, s, "until"))
+		status = p4d_shell__while(sh, s, mode, true);
+	else if (p4d_shell__take_word(sh, s, "for") || p4d_shell__take_word(sh, s, "select"))
+		status = p4d_shell__for(sh, s, mode);
+	else if (p4d_shell__take_word(sh, s, "case"))
 		status = case_command(sh, s, mode);
-	else if (take_word(sh, s, "[["))
+	else if (p4d_shell__take_word(sh, s, "[["))
 		status = test_command(sh, s, mode);
-	else if (take_word(sh, s, "(("))
+	else if (p4d_shell__take_word(sh, s, "(("))
 		status = arithmetic_command(sh, s, mode);
-	else if (take_word(sh, s, "{"))
+	else if (p4d_shell__take_word(sh, s, "{"))
 		status = group(sh, s, mode, '}');
 	else if (p4d_shell__peek(s, 0) == '(')
 		p4d_shell__advance(sh, s), status = group(sh, s, mode, ')');
@@ -378,32 +278,73 @@ static p4d_shell_status command(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 		status = P4D_SHELL_TAKEN;
 	else
 		return p4d_shell__simple(sh, s, mode);
-	p4d_shell__redirections(sh, s);
+	p4d_shell__redirections(sh, s, from, mode);
+	return status;
+}
+
+/*
+ * What a command prints is kept while something may read it: the next one of the pipeline, a file, $(...).
+ * Those behind a pipe run in subshells.
+ */
+static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode, bool *several)
+{
+	const p4d_value pipe = sh->pipe;
+	const bool was_piped = sh->piped, unread = !sh->out;
+	const uint32_t from = unread ? 0 : sh->out->length;
+	p4d_shell_status status;
+	p4d_shell_scope scope;
+
+	if (unread) {
+		sh->scratch.length = 0;
+		sh->out = &sh->scratch;
+	}
+	for (*several = false;; *several = true) {
+		const bool subshell =
+		    *several && mode != P4D_SHELL_SKIP && p4d_shell__work(sh, P4D_SHELL_BUCKETS);
+		if (subshell)
+			p4d_shell__enter(sh, &scope, false);
+		const p4d_shell_source start = *s;
+		status = command(sh, s, mode);
+		const bool over = p4d_shell__over(sh);
+		if (subshell) {
+			p4d_shell__leave(sh, &scope);
+			if (over && !sh->stopped) { /* what was not read */
+				*s = start;
+				command(sh, s, P4D_SHELL_SKIP);
+			}
+		}
+		p4d_shell__blanks(sh, s);
+		if (p4d_shell__peek(s, 0) != '|' || p4d_shell__peek(s, 1) == '|' || p4d_shell__over(sh))
+			break;
+		p4d_shell__advance(sh, s);
+		if (p4d_shell__peek(s, 0) == '&')
+			p4d_shell__advance(sh, s);
+		p4d_shell__lines(sh, s);
+		sh->pipe = p4d_shell__copied(
+		    sh, (p4d_value){sh->out->at + from, sh->out->length > from ? sh->out->length - from : 0});
+		sh->piped = true;
+		sh->out->length = sh->out->length > from ? from : sh->out->length;
+	}
+	if (unread)
+		sh->out = NULL;
+	if (*several) { /* else what was read of it is read */
+		sh->pipe = pipe;
+		sh->piped = was_piped;
+	}
 	return status;
 }
 
 static p4d_shell_status pipeline(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode)
 {
-	bool not = false, several = false;
-	p4d_shell_status status;
+	bool not = false, several;
 
 	for (p4d_shell__blanks(sh, s);; p4d_shell__blanks(sh, s)) {
-		if (take_word(sh, s, "!"))
+		if (p4d_shell__take_word(sh, s, "!"))
 			not = !not ;
-		else if (!take_word(sh, s, "time"))
+		else if (!p4d_shell__take_word(sh, s, "time"))
 			break;
 	}
-	for (;;) {
-		status = command(sh, s, mode);
-		p4d_shell__blanks(sh, s);
-		if (p4d_shell__peek(s, 0) != '|' || p4d_shell__peek(s, 1) == '|' || p4d_shell__over(sh))
-			break;
-		several = true;
-		p4d_shell__advance(sh, s);
-		if (p4d_shell__peek(s, 0) == '&')
-			p4d_shell__advance(sh, s);
-		lines(sh, s);
-	}
+	const p4d_shell_status status = piped(sh, s, mode, &several);
 	if (several)
 		return not ? P4D_SHELL_OPEN : P4D_SHELL_TAKEN;
 	if (not &&status == P4D_SHELL_TAKEN)
@@ -422,11 +363,11 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 	for (;;) {
 		p4d_shell__blanks(sh, s);
 		char c = p4d_shell__peek(s, 0);
-		if ((c != '&' && c != '|') || p4d_shell__peek(s, 1) != c || at_end(sh, s))
+		if ((c != '&' && c != '|') || p4d_shell__peek(s, 1) != c || p4d_shell__at_end(sh, s))
 			return status;
 		p4d_shell__advance(sh, s);
 		p4d_shell__advance(sh, s);
-		lines(sh, s);
+		p4d_shell__lines(sh, s);
 		p4d_shell_status known = status == P4D_SHELL_TAKEN ? P4D_SHELL_TRUE : status;
 		p4d_shell_mode next = p4d_shell__branch(mode, known, c == '&');
 		p4d_shell_status result = pipeline(sh, s, next);
@@ -443,14 +384,14 @@ p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 
 	if (++sh->depth > P4D_SHELL_DEPTH)
 		p4d_shell__stop(sh, "it is nested too deep to read");
-	for (lines(sh, s); !at_end(sh, s) && !list_ends(s); lines(sh, s)) {
+	for (p4d_shell__lines(sh, s); !p4d_shell__at_end(sh, s) && !list_ends(s); p4d_shell__lines(sh, s)) {
 		const size_t before = s->at;
 		if (p4d_shell__over(sh))
 			break;
 		status = and_or(sh, s, mode);
 		p4d_shell__blanks(sh, s);
 		char c = p4d_shell__peek(s, 0);
-		if ((c == ';' && p4d_shell__peek(s, 1) != ';') || c == '&')
+		if ((c == ';' && !list_ends(s)) || c == '&')
 			p4d_shell__advance(sh, s);
 		if (s->at == before && !list_ends(s)) /* nothing that a command starts with */
 			p4d_shell__advance(sh, s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, values and variables. */
-#include <ctype.h>
+/* Memory, and values. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,6 +141,7 @@ void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bo
 	for (uint32_t i = 0; i < value.length; i++) {
 		p4d_cell cell = value.at[i];
 		cell.quoted = quoted;
+		cell.expanded = true;
 		p4d_shell__add(sh, b, cell);
 	}
 }
@@ -172,9 +173,24 @@ void p4d_shell__add_word(p4d_shell *sh, p4d_shell_words *words, p4d_value word)
 	words->at[words->count++] = word;
 }
 
-static bool is_boundary(p4d_cell c)
+const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size)
 {
-	return !c.unknown && !c.quoted && (c.c == 0 || c.c == ' ' || c.c == '\t' || c.c == '\n');
+	const p4d_shell_var *v = p4d_shell__find(sh, (p4d_shell_name){"IFS", 3}, false);
+
+	if (!v || !v->set || !v->value.count || p4d_value_unknown(v->value.at[0]))
+		return " \t\n";
+	return p4d_value_text(v->value.at[0], buf, size);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n';
+}
+
+static bool is_boundary(p4d_cell c, const char *separators)
+{
+	return !c.unknown && !c.quoted &&
+	       (c.c == 0 || (c.expanded ? strchr(separators, c.c) != NULL : is_blank(c.c)));
 }
 
 static bool is_holder(p4d_cell c)
@@ -182,19 +198,46 @@ static bool is_holder(p4d_cell c)
 	return !c.unknown && c.quoted && c.c == 0;
 }
 
+/* Blanks together end a word; any other separator ends one each, which may be empty. */
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words)
 {
+	char buf[16];
+	const char *separators = p4d_shell__separators(sh, buf, sizeof(buf));
+	bool word_before = false;
+
 	for (uint32_t i = 0; i < b->length && !sh->stopped;) {
 		p4d_shell_build word = {0};
-		if (is_boundary(b->at[i])) {
-			i++;
+		if (is_boundary(b->at[i], separators)) {
+			const char c = b->at[i++].c;
+			if (c && !is_blank(c) && !word_before)
+				p4d_shell__add_word(sh, words, (p4d_value){0});
+			word_before = word_before && is_blank(c);
 			continue;
 		}
-		for (; i < b->length && !is_boundary(b->at[i]); i++)
+		for (; i < b->length && !is_boundary(b->at[i], separators); i++)
 			if (!is_holder(b->at[i]))
 				p4d_shell__add(sh, &word, b->at[i]);
 		p4d_shell__add_word(sh, words, (p4d_value){word.at, word.length});
+		word_before = true;
 	}
+}
+
+p4d_value p4d_shell__copied(p4d_shell *sh, p4d_value value)
+{
+	p4d_shell_build b = {0};
+
+	for (uint32_t i = 0; i < value.length; i++)
+		p4d_shell__add(sh, &b, value.at[i]);
+	return (p4d_value){b.at, b.length};
+}
+
+uint16_t p4d_shell__any_number(const p4d_value *at, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (uint32_t j = 0; j < at[i].length; j++)
+			if (at[i].at[j].unknown && !at[i].at[j].quoted && at[i].at[j].c != P4D_CELL_WORD)
+				return at[i].at[j].unknown;
+	return 0;
 }
 
 p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b)
@@ -257,81 +300,6 @@ bool p4d_shell__equal(p4d_value a, p4d_value b)
 	return true;
 }
 
-p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create)
-{
-	uint32_t hash = 0;
-
-	for (size_t i = 0; i < name.length; i++)
-		hash = hash * 31 + (unsigned char)name.text[i];
-	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
-	for (p4d_shell_var *v = *bucket; v && p4d_shell__work(sh, 1); v = v->next)
-		if (v->name.length == name.length && !memcmp(v->name.text, name.text, name.length))
-			return v;
-	p4d_shell_var *v = create ? p4d_shell__take(sh, sizeof(*v)) : NULL;
-	if (!v)
-		return NULL;
-	*v = (p4d_shell_var){
-	    .next = *bucket, .name = p4d_shell__name(sh, name.text, name.length), .scope = sh->scope};
-	*bucket = v;
-	return v;
-}
-
-p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
-{
-	p4d_shell_var *v = p4d_shell__find(sh, name, true);
-
-	if (!v || v->scope == sh->scope)
-		return v;
-	uint32_t hash = 0;
-	for (size_t i = 0; i < name.length; i++)
-		hash = hash * 31 + (unsigned char)name.text[i];
-	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
-	p4d_shell_var *own = p4d_shell__take(sh, sizeof(*own));
-	if (!own)
-		return NULL;
-	*own = *v;
-	own->scope = sh->scope;
-	own->next = *bucket;
-	if (v->scope < sh->process && !v->exported)
-		own->set = own->array = false;
-	own->value.room = own->value.count; /* what is added goes elsewhere */
-	*bucket = own;
-	return own;
-}
-
-void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process)
-{
-	memcpy(scope->variable, sh->variable, sizeof(scope->variable));
-	scope->function = sh->function;
-	scope->local = sh->local;
-	scope->parameters = sh->parameters;
-	scope->scope = sh->scope;
-	scope->process = sh->process;
-	scope->exited = sh->exited;
-	scope->returned = sh->returned;
-	scope->left_loop = sh->left_loop;
-	scope->broke_loop = sh->broke_loop;
-	sh->scope = ++sh->scopes;
-	if (!process)
-		return;
-	sh->process = sh->scope;
-	sh->function = NULL;
-}
-
-void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope)
-{
-	memcpy(sh->variable, scope->variable, sizeof(scope->variable));
-	sh->function = scope->function;
-	sh->local = scope->local;
-	sh->parameters = scope->parameters;
-	sh->scope = scope->scope;
-	sh->process = scope->process;
-	sh->exited = scope->exited;
-	sh->returned = scope->returned;
-	sh->left_loop = scope->left_loop;
-	sh->broke_loop = scope->broke_loop;
-}
-
 p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason)
 {
 	p4d_shell_build b = {0};
@@ -340,112 +308,10 @@ p4d_value p4d_shell__not_known(p4d_shell *sh, uint16_t reason)
 	return (p4d_value){b.at, b.length};
 }
 
-static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
+p4d_value p4d_shell__digits(p4d_shell *sh, int64_t number, p4d_cell like)
 {
-	v->value = (p4d_shell_words){0};
-	p4d_shell__add_word(sh, &v->value, value);
-	v->array = false;
-	v->set = true;
-}
+	char digits[24];
 
-/* The value of an environment variable was written nowhere: line 0. */
-p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
-{
-	p4d_shell_var *v = p4d_shell__find(sh, name, true);
-
-	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
-		return NULL;          /* of the bash around this one */
-	if (!v || v->set || v->array) /* an array that was unset, or is empty */
-		return v && v->set ? v : NULL;
-	const char *text = sh->host->variable ? sh->host->variable(sh->host->context, v->name.text) : NULL;
-	if (!text)
-		return NULL;
-	v->exported = true;
-	if (text != p4d_shell_later) {
-		p4d_cell where = {.file = p4d_shell__place(sh, "$%.64s", v->name.text) & 127u};
-		set_one(sh, v, p4d_shell__value_of(sh, text, where));
-		return v;
-	}
-	p4d_shell_build b = {0};
-	p4d_shell__add(
-	    sh, &b,
-	    (p4d_cell){.unknown = p4d_shell__reason(sh, "$%.64s is known to the job only", v->name.text),
-		       .c = '?'});
-	set_one(sh, v, (p4d_value){b.at, b.length});
-	return v;
-}
-
-bool p4d_shell_variable(p4d_shell *sh, const char *name, p4d_value *value)
-{
-	p4d_shell_var *v = p4d_shell__lookup(sh, (p4d_shell_name){name, strlen(name)});
-
-	if (!v || !v->value.count)
-		return false;
-	*value = v->value.at[0];
-	return true;
-}
-
-/* What a value may be after a test that is not known: what it began with, and perhaps more. */
-static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, uint32_t line)
-{
-	p4d_shell_build b = {0};
-
-	if (after.length >= before.length && p4d_shell__equal(before, (p4d_value){after.at, before.length}))
-		p4d_shell__add_value(sh, &b, before, false);
-	p4d_shell__add(sh, &b,
-		       (p4d_cell){.line = line,
-				  .unknown = p4d_shell__reason(sh, "$%.*s depends on a test (line %u)",
-							       (int)(name.length < 64 ? name.length : 64),
-							       name.text, line),
-				  .c = '?'});
-	return (p4d_value){b.at, b.length};
-}
-
-void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
-		       uint32_t line)
-{
-	if (mode == P4D_SHELL_SKIP)
-		return;
-	p4d_shell_var *known = p4d_shell__lookup(sh, name);
-	p4d_shell_var *v = p4d_shell__own(sh, name);
-	if (!v)
-		return;
-	p4d_value before = known && known->value.count ? known->value.at[0] : (p4d_value){0};
-	if (append) {
-		p4d_shell_build b = {0};
-		p4d_shell__add_value(sh, &b, before, false);
-		p4d_shell__add_value(sh, &b, value, false);
-		value = (p4d_value){b.at, b.length};
-	}
-	if (mode == P4D_SHELL_MAYBE && !(known && p4d_shell__equal(before, value)))
-		value = perhaps(sh, name, before, value, line);
-	if (!v->array || v->value.count < 2) {
-		set_one(sh, v, value);
-		return;
-	}
-	p4d_shell_words elements = {0}; /* the first of an array */
-	p4d_shell__add_word(sh, &elements, value);
-	for (uint32_t i = 1; i < v->value.count; i++)
-		p4d_shell__add_word(sh, &elements, v->value.at[i]);
-	v->value = elements;
-}
-
-void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
-			     bool append, uint32_t line)
-{
-	if (mode == P4D_SHELL_SKIP)
-		return;
-	p4d_shell_var *known = append ? p4d_shell__lookup(sh, name) : NULL;
-	p4d_shell_var *v = p4d_shell__own(sh, name);
-	if (!v)
-		return;
-	if (!known)
-		v->value = (p4d_shell_words){0};
-	v->array = v->set = true;
-	if (mode == P4D_SHELL_MAYBE) {
-		p4d_shell__add_word(sh, &v->value, perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, line));
-		return;
-	}
-	for (uint32_t i = 0; i < words.count; i++)
-		p4d_shell__add_word(sh, &v->value, words.at[i]);
+	snprintf(digits, sizeof(digits), "%" PRId64, number);
+	return p4d_shell__value_of(sh, digits, like);
 }

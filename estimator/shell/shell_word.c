@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words, with their quotes and expansions. */
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
@@ -41,6 +40,7 @@ p4d_cell p4d_shell__cell(const p4d_shell_source *s, bool quoted)
 	if (s->origin && s->at < s->length) {
 		p4d_cell cell = s->origin[s->at];
 		cell.quoted = quoted;
+		cell.expanded = false;
 		return cell;
 	}
 	return (p4d_cell){
@@ -174,136 +174,25 @@ p4d_shell_source p4d_shell__source_of(p4d_shell *sh, p4d_value value, const p4d_
 				  .origin = value.at};
 }
 
-/* Commands whose output can be told from their words. */
-static bool output_of(p4d_shell *sh, p4d_shell_words words, p4d_shell_build *b, bool quoted)
-{
-	if (!words.count)
-		return false;
-	const p4d_value *w = words.at;
-	if (p4d_value_is(w[0], "echo") || (p4d_value_is(w[0], "printf") && words.count == 2)) {
-		for (uint32_t i = 1; i < words.count; i++)
-			for (uint32_t j = 0; j < w[i].length; j++)
-				if (w[i].at[j].c == '\\' || (w[i].at[j].c == '%' && w[0].at[0].c == 'p') ||
-				    (w[i].at[0].c == '-' && i == 1 && !p4d_value_is(w[i], "-n")))
-					return false;
-		for (uint32_t i = words.count > 1 && p4d_value_is(w[1], "-n") ? 2 : 1; i < words.count; i++) {
-			if (b->length && i > 1)
-				p4d_shell__add(sh, b, (p4d_cell){.c = ' ', .quoted = quoted});
-			p4d_shell__add_value(sh, b, w[i], quoted);
-		}
-		return true;
-	}
-	if (p4d_value_is(w[0], "pwd")) {
-		p4d_value here;
-		if (!p4d_shell_variable(sh, "PWD", &here))
-			return false;
-		p4d_shell__add_value(sh, b, here, quoted);
-		return true;
-	}
-	const bool directory = p4d_value_is(w[0], "dirname"), last = p4d_value_is(w[0], "basename");
-	if ((directory || last || p4d_value_is(w[0], "realpath") || p4d_value_is(w[0], "readlink")) &&
-	    words.count >= 2 && !(last && words.count > 2) && !p4d_value_unknown(w[words.count - 1])) {
-		p4d_value path = w[words.count - 1];
-		uint32_t cut = path.length;
-		while (cut && path.at[cut - 1].c != '/')
-			cut--;
-		if (directory && !cut)
-			p4d_shell__add(sh, b, (p4d_cell){.c = '.', .quoted = quoted});
-		else if (directory)
-			p4d_shell__add_value(sh, b, (p4d_value){path.at, cut > 1 ? cut - 1 : 1}, quoted);
-		else if (last)
-			p4d_shell__add_value(sh, b, (p4d_value){path.at + cut, path.length - cut}, quoted);
-		else
-			p4d_shell__add_value(sh, b, path, quoted);
-		return true;
-	}
-	if (p4d_value_is(w[0], "expr")) {
-		p4d_shell_build expression = {0};
-		int64_t number;
-		uint16_t unknown;
-		char digits[24];
-		for (uint32_t i = 1; i < words.count; i++)
-			p4d_shell__add_value(sh, &expression, w[i], false);
-		if (!p4d_shell__number(sh, (p4d_value){expression.at, expression.length}, &number, &unknown))
-			return false;
-		snprintf(digits, sizeof(digits), "%lld", (long long)number);
-		p4d_shell__add_text(
-		    sh, b, digits,
-		    (p4d_cell){.quoted = quoted,
-			       .line = words.at[1].length ? words.at[1].at[0].line : 0,
-			       .file = (words.at[1].length ? words.at[1].at[0].file : 0u) & 127u});
-		return true;
-	}
-	return false;
-}
-
-/* $(...) or `...`, of which `inside` is the text. */
-static void substitute(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *b, bool quoted)
-{
-	p4d_cell where = p4d_shell__cell(&inside, quoted);
-	p4d_shell_words words = {0};
-	p4d_shell_source s = inside;
-	bool simple = true;
-
-	if (++sh->depth > P4D_SHELL_DEPTH)
-		p4d_shell__stop(sh, "it is nested too deep to read");
-	for (p4d_shell__blanks(sh, &s); !at_end(&s) && !p4d_shell__over(sh); p4d_shell__blanks(sh, &s)) {
-		p4d_shell_build word = {0};
-		if (p4d_shell__peek(&s, 0) == '&' && p4d_shell__peek(&s, 1) == '>')
-			p4d_shell__advance(sh, &s);
-		if (p4d_shell__peek(&s, 0) == '>') { /* where errors go */
-			while (p4d_shell__peek(&s, 0) && strchr(">& \t", p4d_shell__peek(&s, 0)))
-				p4d_shell__advance(sh, &s);
-			p4d_shell__word(sh, &s, NULL);
-			continue;
-		}
-		if (p4d_shell__ends_word(p4d_shell__peek(&s, 0))) {
-			/* `cd DIR && pwd` is the directory */
-			simple = words.count == 2 && p4d_value_is(words.at[0], "cd") &&
-				 p4d_shell__peek(&s, 0) == '&';
-			if (!simple)
-				break;
-			p4d_value directory = words.at[1];
-			words = (p4d_shell_words){0};
-			while (strchr("& \t", p4d_shell__peek(&s, 0)) && !at_end(&s))
-				p4d_shell__advance(sh, &s);
-			p4d_shell__word(sh, &s, &word);
-			p4d_value pwd = p4d_shell__joined(sh, &word);
-			if (p4d_value_is(pwd, "pwd")) {
-				p4d_shell__add_word(sh, &words, p4d_shell__value_of(sh, "realpath", where));
-				p4d_shell__add_word(sh, &words, directory);
-			}
-			continue;
-		}
-		p4d_shell__word(sh, &s, &word);
-		p4d_shell__split(sh, &word, &words);
-	}
-	sh->depth--;
-	if (simple && output_of(sh, words, b, quoted))
-		return;
-	char name[64] = "a command";
-	if (words.count)
-		p4d_value_text(words.at[0], name, sizeof(name));
-	not_known(sh, b, where, p4d_shell__reason(sh, "output of %s", name), quoted);
-}
-
 static void arithmetic(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *b, bool quoted)
 {
 	p4d_cell where = p4d_shell__cell(&inside, quoted);
 	p4d_shell_build expression = {0};
 	int64_t number;
 	uint16_t unknown;
-	char digits[24];
 
 	p4d_shell__quoted_until(sh, &inside, &expression, '\0', false);
-	const p4d_value text = p4d_shell__joined(sh, &expression);
-	if (!p4d_shell__number(sh, text, &number, &unknown)) {
-		p4d_shell__forget_assigned(sh, text, where.line);
+	where.unknown = 0;
+	if (p4d_shell__number(sh, p4d_shell__joined(sh, &expression), &number, &unknown))
+		p4d_shell__add_value(sh, b, p4d_shell__digits(sh, number, where), quoted);
+	else
 		not_known(sh, b, where, unknown, quoted);
-		return;
-	}
-	snprintf(digits, sizeof(digits), "%lld", (long long)number);
-	p4d_shell__add_text(sh, b, digits, where);
+}
+
+/* $(...) or `...`, of which `inside` is the text. */
+static void substitute(p4d_shell *sh, p4d_shell_source inside, p4d_shell_build *b, bool quoted)
+{
+	p4d_shell__add_value(sh, b, p4d_shell__output(sh, inside), quoted);
 }
 
 /* The text up to the bracket, which is passed; open: number of characters before it. */
@@ -412,16 +301,35 @@ static void escaped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 	p4d_shell__advance(sh, s);
 }
 
+/* Whether "$@", "${A[@]}" or "${A[@]:1}" stands here, which is no word at all if the array is empty. */
+static bool is_list(const p4d_shell_source *s)
+{
+	size_t n = 0;
+
+	if (p4d_shell__peek(s, 0) != '$')
+		return false;
+	if (p4d_shell__peek(s, 1) == '@')
+		return p4d_shell__peek(s, 2) == '"';
+	if (p4d_shell__peek(s, 1) != '{')
+		return false;
+	n = 2 + p4d_shell__name_length(s, 2);
+	if (n == 2 && p4d_shell__peek(s, 2) == '@')
+		n++;
+	else if (n > 2 && p4d_shell__peek(s, n) == '[' && p4d_shell__peek(s, n + 1) == '@' &&
+		 p4d_shell__peek(s, n + 2) == ']')
+		n += 3;
+	else
+		return false;
+	if (p4d_shell__peek(s, n) == ':' && !memchr("-=+?", p4d_shell__peek(s, n + 1), 4))
+		while (p4d_shell__peek(s, n) && !memchr("}\"$", p4d_shell__peek(s, n), 3))
+			n++;
+	return p4d_shell__peek(s, n) == '}' && p4d_shell__peek(s, n + 1) == '"';
+}
+
 static void double_quotes(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 {
 	p4d_shell__advance(sh, s);
-	/* "${A[@]}" of an empty array is no word at all */
-	const char *text = s->text + s->at;
-	const size_t left = s->at < s->length ? s->length - s->at : 0;
-	size_t n = left > 2 && text[0] == '$' && text[1] == '{' ? 2 + p4d_shell__name_length(s, 2) : 0;
-	const bool list = (left > 2 && !memcmp(text, "$@\"", 3)) ||
-			  (left > 4 && !memcmp(text, "${@}\"", 5)) ||
-			  (n > 2 && left > n + 4 && !memcmp(text + n, "[@]}\"", 5));
+	const bool list = is_list(s);
 	const uint32_t before = b ? b->length : 0;
 	p4d_shell__quoted_until(sh, s, b, '"', true);
 	p4d_shell__advance(sh, s);
@@ -455,8 +363,12 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 			take(sh, s, b, false);
 		} else if ((c == '<' || c == '>') && next == '(') { /* the output of a command as a file */
 			p4d_cell where = p4d_shell__cell(s, false);
-			nested(sh, s, 2, '(', ')');
-			not_known(sh, b, where, b ? p4d_shell__reason(sh, "output of a command") : 0, true);
+			p4d_shell_source inside = nested(sh, s, 2, '(', ')');
+			if (b && c == '<')
+				p4d_shell__add_value(sh, b, p4d_shell__output_file(sh, inside), true);
+			else
+				not_known(sh, b, where,
+					  b ? p4d_shell__reason(sh, "the input of a command") : 0, true);
 		} else if (c == '\0') {
 			p4d_shell__advance(sh, s);
 		} else if (p4d_shell__ends_word(c)) {
@@ -485,10 +397,9 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 			p4d_shell__advance(sh, s);
 			double_quotes(sh, s, b);
 		} else if (c == '$' && next == '[') { /* arithmetic of old */
-			p4d_cell where = p4d_shell__cell(s, false);
-			nested(sh, s, 2, '[', ']');
-			not_known(sh, b, where, b ? p4d_shell__reason(sh, "$[...] (line %u)", where.line) : 0,
-				  false);
+			p4d_shell_source inside = nested(sh, s, 2, '[', ']');
+			if (b)
+				arithmetic(sh, inside, b, false);
 		} else if (c == '$') {
 			p4d_shell__expand(sh, s, b, false);
 		} else if (c == '`') {

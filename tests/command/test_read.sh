@@ -56,9 +56,9 @@ exits 0 p4d read other.sh
 prints "train_t5.py is none that p4d knows" "tp                   8 "
 
 # Hostile scripts end in an answer, and nothing of a script is run.
-printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran)\n' >run.sh
+printf '#!/bin/sh\ntouch ran\n$(touch ran)\nX=`touch ran`\npretrain_gpt.py --num-layers $(touch ran) --hidden-size $(./run)\n' >run.sh
 exits 0 p4d read run.sh
-prints "output of touch"
+prints "--num-layers (run.sh:5) has no value" "output of ./run"
 [ ! -e ran ] || fail "a command of the script was run"
 awk 'BEGIN { for (i = 0; i < 200000; i++) printf "$(("; }' >deep.sh
 exits 0 p4d read deep.sh

@@ -74,6 +74,12 @@ static void words(void **state)
 	means("A='x y'; run $A \"$A\"", "<run><x><y><x y>;");
 	means("A=1 B=$A run $B; run2 $A", "<run><1>;<run2><?>;");
 	means("run \"$1\" $2 $# \"$@\" \"${@:x}\"", "<run><one><two><words><2><one><two words><?>;");
+	means("run \"${@:2}\" ${@:1:1} \"${@:3}\"; A=(a b 'c d' e); run \"${A[@]:1:2}\" ${A[*]: -1} "
+	      "\"${A[@]:9}\"",
+	      "<run><two words><one>;<run><b><c d><e>;");
+	means("X=abcdef; run ${X:2} ${X:1:3} ${X: -2} ${X:0:-1} ${X:9} ${LATER:1}",
+	      "<run><cdef><bcd><ef><abcde><?>;");
+	means("A=(x 'y z'); run ${A[@]+\"${A[@]}\"} ${B[@]+\"${B[@]}\"}", "<run><x><y z>;");
 	means("run $NOTHING x", "<run><?><x>;");
 	means("\r\nrun a\r\nrun b \\\r\n c\r\n", "<run><a>;<run><b><c>;");
 }
@@ -92,7 +98,10 @@ static void expansions(void **state)
 	means("run $((LATER*2)) $((1/0)) $((X+1))", "<run><?><?><?>;");
 	means("run $(hostname) `date` $(echo a b) $(dirname /x/y) $(basename /x/y)",
 	      "<run><?><?><a><b></x><y>;");
-	means("D=$(cd .. && pwd); run $D $(cat <(ls))", "<run><..><?>;");
+	means("D=$(cd .. && pwd); run $D", "<run></>;");
+	means("X=$(cat <(echo hi)); run $X", "<run><hi>;");
+	means("run $(cat <(ls))", "<ls>;<run><?>;");
+	means("run $(ls)", "<ls>;<run><?>;");
 	means("A=B; B=7; run ${!A}", "<run><7>;");
 }
 
@@ -129,19 +138,24 @@ static void scopes(void **state)
 	means("for s in a b c; do if [ $s = b ]; then continue; fi; run $s; done; run e",
 	      "<run><a>;<run><c>;<run><e>;");
 	means("A=2; let A=A*4; run $A; B=2; printf -v B %d 8; run $B; ((++C)); run $C",
-	      "<run><?>;<run><?>;<run><?>;");
+	      "<run><8>;<run><8>;<run><?>;");
 	means("i=3; x $((i++)); run $i; for ((n=0; n<3; n++)); do run $n; done",
-	      "<x><?>;<run><?>;?<run><?>;");
+	      "<x><3>;<run><4>;<run><0>;<run><1>;<run><2>;");
+	means("for ((n=0; n<LATER; n++)); do run $n; done; run $n", "?<run><?>;<run><?>;");
+	means("i=1; (( i += 2, j = i * 2 )); run $i $j $((i == 3 && (k = 7))) $k; ((0 && (i = 9))) || run $i",
+	      "<run><3><6><1><7>;<run><3>;");
 	means("A=(1); mapfile -t A <f; run ${A[0]}", "<run><?>;");
+	means("mapfile -t A <<E\nx y\nz\nE\nrun \"${A[@]}\"", "<run><x y><z>;");
 	means("set 8 4; run $1 $#; set -e; run $1; set -- a; run $1", "<run><8><2>;<run><8>;<run><a>;");
 	means("if x; then : ${T:=8}; else : ${T:=2}; fi; run $T", "<x>;<run><?>;");
-	means("N=a-tp8; run ${N//[!0-9]/} ${N/%8/x} $(basename /m/24.json .json)", "<run><?><?><?>;");
-	means("run $(echo -n 64) $(echo -e 'a\tb') {1..3} x{a,b} $[1+2] {} {a}",
-	      "<run><64><?><?><x?><?><{}><{a}>;");
+	means("N=a-tp8; run ${N//[!0-9]/} ${N/%8/x} ${N/#a/b} ${N//[a-z]} $(basename /m/24.json .json)",
+	      "<run><8><a-tpx><b-tp8><-8><24>;");
+	means("run $(echo -n 64) $(echo -e 'a\\tb') {1..3} x{a,b} $[1+2] {} {a}",
+	      "<run><64><?><?><x?><3><{}><{a}>;");
 	means("X=; f() { run $2; }; f \"${X}\" 4 \"$@\"", "<run><4>;");
-	means("C=$(\n# isn't (\necho a)\nrun $C \"$(echo \"b)\" c)\"", "<run><?><b) c>;");
+	means("C=$(\n# isn't (\necho a)\nrun $C \"$(echo \"b)\" c)\"", "<run><a><b) c>;");
 	means("[ \"$NO\" == debug ] && run a || run b", "<run><b>;");
-	means("D=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd); run $D", "<run><.>;");
+	means("D=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd); run $D", "<run></job>;");
 }
 
 static void files(void **state)
@@ -153,6 +167,80 @@ static void files(void **state)
 	means("cat <<'E' >x.sh; run a\nrun $N\nE\nN=4; . x.sh", "<run><a>;<run><4>;");
 	means("echo 'run a' > x; echo 'run b' >> x; . x", "<run><a>;<run><b>;");
 	means("C='run a'; eval \"$C 'b c'\"", "<run><a><b c>;");
+}
+
+static void arrays(void **state)
+{
+	(void)state;
+	means("declare -A M=([7b]=32 ['70 b']=80); M[x]=1; k=7b; run ${M[$k]} ${M['70 b']} ${M[x]} ${#M[@]} "
+	      "${M[y]:-0}",
+	      "<run><32><80><1><3><0>;");
+	means("declare -A M; M[a]=1; M[b]=2; M[a]+=0; for k in \"${!M[@]}\"; do run $k ${M[$k]}; done",
+	      "<run><a><10>;<run><b><2>;");
+	means("A=(a b); A[1]=c; A[2]=d; A[-1]=e; run ${A[@]} ${!A[@]}; A[9]=x; run ${A[0]}",
+	      "<run><a><c><e><0><1><2>;<run><?>;");
+	means("A=(a b); (A[0]=x; run ${A[@]}); run ${A[@]}", "<run><x><b>;<run><a><b>;");
+	means("A=(a b); if x; then A[0]=c; fi; run ${A[0]} ${A[1]}", "<x>;<run><?><b>;");
+	means("declare -A M=([a]=1); M[$LATER]=2; run ${M[a]}", "<run><?>;");
+	means("A=($LATER b); run ${A[1]} ${#A[@]}; B=(\"$LATER\" b); run ${B[1]} ${#B[@]}",
+	      "<run><?><?>;<run><b><2>;");
+	means("f() { run $2 $#; }; f $LATER 4", "<run><?><?>;");
+	means("declare -i N=2*3; run $N; f() { declare -g G=1; }; f; run $G; declare -n R=N; run $R",
+	      "<run><6>;<run><1>;<run><?>;");
+}
+
+/* Commands whose output their words tell. */
+static void outputs(void **state)
+{
+	(void)state;
+	means("f() { local n=$1; if [ $n -gt 4 ]; then echo big; else echo small; fi; }; run $(f 8) $(f 2)",
+	      "<run><big><small>;");
+	means("f() { if [ -f x ]; then echo a; else echo b; fi; }; run $(f)", "<run><?"
+									      "?>;");
+	means("run $(printf '%s-%03d' a 7) $(printf '%s\n' x y | tail -n 1) $(printf %q a)",
+	      "<run><a-007><y><?>;");
+	means("X=a,b,c; run $(echo $X | tr , ' ') $(echo $X | tr ',' '\\n' | wc -l) $(echo a b | wc -w)",
+	      "<run><a><b><c><3><2>;");
+	means("run $(echo h100:8 | cut -d: -f2) $(echo abc | cut -c1-2) $(echo a,b,c | cut -d, -f 2-) $(echo "
+	      "x8y | tr -cd 0-9)",
+	      "<run><8><ab><b,c><8>;");
+	means("run $(seq 2 4) $(echo '4*(2+1)' | bc) $(echo A | tr '[:upper:]' '[:lower:]')",
+	      "<run><2><3><4><12><a>;");
+	means("run $(ls | wc -l) $(echo $LATER | tr a b) $(echo a | sed s/a/b/) $(awk 1 f)",
+	      "<ls>;<awk><1><f>;<run><?><?><?><?>;");
+	means("printf 'a b\nc\n' > f; run $(<f) $(cat f | head -1) $(wc -l <f)", "<run><a><b><c><a><b><2>;");
+	means("{ echo N=4; echo M=5 >&2; } > x; . x; run $N $M", "<run><4><?>;");
+	means("make_config >x; . x; cat x > y; run $(cat y)", "<make_config>;<run><?>;");
+	means("echo 'a: 1' > x; cp x y; run $(cat y); sed -i s/1/2/ x; run $(cat x)",
+	      "<run><a:><1>;<run><?>;");
+	means("IFS=, read -ra A <<< 'x,y z'; run \"${A[@]}\"; read B C <<< 'p q r'; run \"$C\"",
+	      "<run><x><y z>;<run><q r>;");
+	means("X=a:b; IFS=:; run $X; unset IFS; run $X; Y=$(IFS=+; A=(1 2); echo \"${A[*]}\"); run $Y",
+	      "<run><a><b>;<run><a:b>;<run><1+2>;");
+	means("printf '1 a\n2 b\n' | while read -r n x; do run $n $x; done; hosts | while read h; do run $h; "
+	      "done",
+	      "<run><1><a>;<run><2><b>;<hosts>;?<run><?>;");
+	means("A=1; echo 2 | read A; run $A; x | { exit 1; y; }; run b", "<run><1>;<x>;<run><b>;");
+}
+
+static void options(void **state)
+{
+	(void)state;
+	means("set -- -t 8 -vp4 rest; while getopts 'vt:p:' o; do case $o in t) T=$OPTARG;; p) P=$OPTARG;; "
+	      "v) V=1;; esac; "
+	      "done; shift $((OPTIND - 1)); run $T $P $V $1",
+	      "<run><8><4><1><rest>;");
+	means("set -- -x; while getopts :ab o; do run $o; done", "<run><?>;");
+	means("set -- -t $LATER; while getopts t: o; do T=$OPTARG; done; run $T", "<run><?>;");
+	means("set -- --tp 4 --name 'a b' --flag x; while [[ $# -gt 0 ]]; do case \"$1\" in --tp) tp=$2; "
+	      "shift 2;; "
+	      "--name) n=\"$2\"; shift; shift;; --flag) f=1; shift;; *) rest+=(\"$1\"); shift;; esac; done; "
+	      "run $tp "
+	      "\"$n\" $f \"${rest[@]}\"",
+	      "<run><4><a b><1><x>;");
+	means("case b in a) run a;; b) run b;& c) run c;; d) run d;; esac", "<run><b>;<run><c>;");
+	means("case ab in a*) run a;;& *b) run b;;& x) run x;; *) run e;; esac",
+	      "<run><a>;<run><b>;<run><e>;");
 }
 
 /* Whatever is in it, a script is read within the work and the memory it is given, or said not to be. */
@@ -183,8 +271,9 @@ static void bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(words),  cmocka_unit_test(expansions), cmocka_unit_test(control),
-	    cmocka_unit_test(scopes), cmocka_unit_test(files),      cmocka_unit_test(bounds),
+	    cmocka_unit_test(words),   cmocka_unit_test(expansions), cmocka_unit_test(control),
+	    cmocka_unit_test(scopes),  cmocka_unit_test(files),      cmocka_unit_test(arrays),
+	    cmocka_unit_test(outputs), cmocka_unit_test(options),    cmocka_unit_test(bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

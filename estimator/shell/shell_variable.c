@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables, and which of them a subshell has. */
+#include <string.h>
+
+#include "shell/shell_internal.h"
+
+p4d_shell_var *p4d_shell__find(p4d_shell *sh, p4d_shell_name name, bool create)
+{
+	uint32_t hash = 0;
+
+	for (size_t i = 0; i < name.length; i++)
+		hash = hash * 31 + (unsigned char)name.text[i];
+	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
+	for (p4d_shell_var *v = *bucket; v && p4d_shell__work(sh, 1); v = v->next)
+		if (v->name.length == name.length && !memcmp(v->name.text, name.text, name.length))
+			return v;
+	p4d_shell_var *v = create ? p4d_shell__take(sh, sizeof(*v)) : NULL;
+	if (!v)
+		return NULL;
+	*v = (p4d_shell_var){
+	    .next = *bucket, .name = p4d_shell__name(sh, name.text, name.length), .scope = sh->scope};
+	*bucket = v;
+	return v;
+}
+
+p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
+{
+	p4d_shell_var *v = p4d_shell__find(sh, name, true);
+
+	if (!v || v->scope == sh->scope)
+		return v;
+	uint32_t hash = 0;
+	for (size_t i = 0; i < name.length; i++)
+		hash = hash * 31 + (unsigned char)name.text[i];
+	p4d_shell_var **bucket = &sh->variable[hash % P4D_SHELL_BUCKETS];
+	p4d_shell_var *own = p4d_shell__take(sh, sizeof(*own));
+	if (!own)
+		return NULL;
+	*own = *v;
+	own->scope = sh->scope;
+	own->next = *bucket;
+	if (v->scope < sh->process && !v->exported)
+		own->set = own->array = own->map = false;
+	own->value.room = own->value.count; /* what is added goes elsewhere */
+	own->key.room = own->key.count;
+	*bucket = own;
+	return own;
+}
+
+void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process)
+{
+	memcpy(scope->variable, sh->variable, sizeof(scope->variable));
+	scope->function = sh->function;
+	scope->local = sh->local;
+	scope->parameters = sh->parameters;
+	scope->scope = sh->scope;
+	scope->process = sh->process;
+	scope->exited = sh->exited;
+	scope->returned = sh->returned;
+	scope->left_loop = sh->left_loop;
+	scope->broke_loop = sh->broke_loop;
+	sh->scope = ++sh->scopes;
+	if (!process)
+		return;
+	sh->process = sh->scope;
+	sh->function = NULL;
+}
+
+void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope)
+{
+	memcpy(sh->variable, scope->variable, sizeof(scope->variable));
+	sh->function = scope->function;
+	sh->local = scope->local;
+	sh->parameters = scope->parameters;
+	sh->scope = scope->scope;
+	sh->process = scope->process;
+	sh->exited = scope->exited;
+	sh->returned = scope->returned;
+	sh->left_loop = scope->left_loop;
+	sh->broke_loop = scope->broke_loop;
+}
+
+static void set_one(p4d_shell *sh, p4d_shell_var *v, p4d_value value)
+{
+	v->value = (p4d_shell_words){0};
+	p4d_shell__add_word(sh, &v->value, value);
+	v->array = v->map = false;
+	v->lost = 0;
+	v->set = true;
+}
+
+/* The value of an environment variable was written nowhere: line 0. */
+p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
+{
+	p4d_shell_var *v = p4d_shell__find(sh, name, true);
+
+	if (v && v->scope < sh->process && !v->exported && (v->set || v->array))
+		return NULL;          /* of the bash around this one */
+	if (!v || v->set || v->array) /* an array that was unset, or is empty */
+		return v && v->set ? v : NULL;
+	const char *text = sh->host->variable ? sh->host->variable(sh->host->context, v->name.text) : NULL;
+	if (!text)
+		return NULL;
+	v->exported = true;
+	if (text != p4d_shell_later) {
+		p4d_cell where = {.file = p4d_shell__place(sh, "$%.64s", v->name.text) & 127u};
+		set_one(sh, v, p4d_shell__value_of(sh, text, where));
+		return v;
+	}
+	p4d_shell_build b = {0};
+	p4d_shell__add(
+	    sh, &b,
+	    (p4d_cell){.unknown = p4d_shell__reason(sh, "$%.64s is known to the job only", v->name.text),
+		       .c = '?'});
+	set_one(sh, v, (p4d_value){b.at, b.length});
+	return v;
+}
+
+bool p4d_shell_variable(p4d_shell *sh, const char *name, p4d_value *value)
+{
+	p4d_shell_var *v = p4d_shell__lookup(sh, (p4d_shell_name){name, strlen(name)});
+
+	if (!v || !v->value.count)
+		return false;
+	*value = v->value.at[0];
+	return true;
+}
+
+/* What a value may be after a test that is not known: what it began with, and perhaps more. */
+static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, uint32_t line)
+{
+	p4d_shell_build b = {0};
+
+	if (after.length >= before.length && p4d_shell__equal(before, (p4d_value){after.at, before.length}))
+		p4d_shell__add_value(sh, &b, before, false);
+	p4d_shell__add(sh, &b,
+		       (p4d_cell){.line = line,
+				  .unknown = p4d_shell__reason(sh, "$%.*s depends on a test (line %u)",
+							       (int)(name.length < 64 ? name.length : 64),
+							       name.text, line),
+				  .c = '?'});
+	return (p4d_value){b.at, b.length};
+}
+
+/* What an assignment makes of the value before, of variables and elements alike. */
+static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode mode, p4d_value before,
+			  p4d_value value, bool is_there, bool append, uint32_t line)
+{
+	if (v->integer) { /* declare -i */
+		int64_t number;
+		uint16_t unknown;
+		value = p4d_shell__number(sh, value, &number, &unknown)
+			    ? p4d_shell__digits(sh, number, value.length ? value.at[0] : (p4d_cell){0})
+			    : p4d_shell__not_known(sh, unknown);
+		if (append)
+			value = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a sum in line %u", line));
+	} else if (append) {
+		p4d_shell_build b = {0};
+		p4d_shell__add_value(sh, &b, before, false);
+		p4d_shell__add_value(sh, &b, value, false);
+		value = (p4d_value){b.at, b.length};
+	}
+	if (mode == P4D_SHELL_MAYBE && !(is_there && p4d_shell__equal(before, value)))
+		value = perhaps(sh, v->name, before, value, line);
+	return value;
+}
+
+/* Elements of which one is another: what others may still have stays as it is. */
+static void set_element(p4d_shell *sh, p4d_shell_words *words, uint32_t index, p4d_value value)
+{
+	p4d_shell_words elements = {0};
+
+	for (uint32_t i = 0; i < words->count || i == index; i++) {
+		p4d_shell__add_word(sh, &elements, i == index ? value : words->at[i]);
+		if (sh->stopped)
+			return;
+	}
+	*words = elements;
+}
+
+void p4d_shell__assign(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value value, bool append,
+		       uint32_t line)
+{
+	if (mode == P4D_SHELL_SKIP)
+		return;
+	p4d_shell_var *known = p4d_shell__lookup(sh, name);
+	p4d_shell_var *v = p4d_shell__own(sh, name);
+	if (!v)
+		return;
+	const bool is_there = known && known->value.count;
+	value = assigned(sh, v, mode, is_there ? known->value.at[0] : (p4d_value){0}, value, is_there, append,
+			 line);
+	if (v->reference) /* declare -n: what it names is another variable */
+		value = p4d_shell__not_known(sh, p4d_shell__reason(sh, "a reference to another variable"));
+	if (!v->array || v->value.count < 2)
+		set_one(sh, v, value);
+	else
+		set_element(sh, &v->value, 0, value);
+}
+
+static void lose(p4d_shell *sh, p4d_shell_var *v, uint16_t reason)
+{
+	v->value = v->key = (p4d_shell_words){0};
+	p4d_shell__add_word(sh, &v->value, p4d_shell__not_known(sh, reason));
+	v->lost = reason;
+	v->array = v->set = true;
+}
+
+void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_shell_words words,
+			     bool append, uint32_t line)
+{
+	if (mode == P4D_SHELL_SKIP)
+		return;
+	p4d_shell_var *known = append ? p4d_shell__lookup(sh, name) : NULL;
+	p4d_shell_var *v = p4d_shell__own(sh, name);
+	if (!v)
+		return;
+	if (!known) {
+		v->value = v->key = (p4d_shell_words){0};
+		v->lost = 0;
+	}
+	v->array = v->set = true;
+	if (mode == P4D_SHELL_MAYBE) {
+		p4d_value some = perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, line);
+		if (v->map)
+			lose(sh, v, p4d_value_unknown(some));
+		else
+			p4d_shell__add_word(sh, &v->value, some);
+		return;
+	}
+	for (uint32_t i = 0; i < words.count; i++)
+		p4d_shell__add_word(sh, &v->value, words.at[i]);
+}
+
+bool p4d_shell__index(p4d_shell *sh, const p4d_shell_var *v, p4d_value subscript, int64_t *index,
+		      uint16_t *unknown)
+{
+	*index = 0;
+	if (v->lost) {
+		*unknown = v->lost;
+		return false;
+	}
+	if (v->map) {
+		*unknown = p4d_value_unknown(subscript);
+		while (*index < (int64_t)v->key.count && p4d_shell__work(sh, subscript.length + 1) &&
+		       !p4d_shell__equal(v->key.at[*index], subscript))
+			++*index;
+		return !*unknown;
+	}
+	if (!p4d_shell__number(sh, subscript, index, unknown))
+		return false;
+	const bool from_end = *index < 0;
+	*index += from_end ? v->value.count : 0;
+	const int64_t before = from_end || *index > (int64_t)v->value.count ? v->value.count : *index;
+	*unknown = p4d_shell__any_number(v->value.at, (size_t)before);
+	return !*unknown;
+}
+
+void p4d_shell__assign_element(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name name, p4d_value subscript,
+			       p4d_value value, bool append, uint32_t line)
+{
+	int64_t index;
+	uint16_t unknown;
+
+	if (mode == P4D_SHELL_SKIP)
+		return;
+	p4d_shell_var *known = p4d_shell__lookup(sh, name);
+	p4d_shell_var *v = p4d_shell__own(sh, name);
+	if (!v)
+		return;
+	if (!known)
+		v->value = v->key = (p4d_shell_words){0};
+	v->array = v->set = true;
+	const bool found = p4d_shell__index(sh, v, subscript, &index, &unknown);
+	if (!found || index < 0 || index > (int64_t)v->value.count) { /* an array with gaps is not followed */
+		lose(sh, v, found ? p4d_shell__reason(sh, "an array with gaps (line %u)", line) : unknown);
+		return;
+	}
+	const bool is_there = index < (int64_t)v->value.count;
+	value = assigned(sh, v, mode, is_there ? v->value.at[index] : (p4d_value){0}, value, is_there, append,
+			 line);
+	p4d_shell_build one = {0}; /* element, whatever is in it */
+	p4d_shell__add_value(sh, &one, value, true);
+	set_element(sh, &v->value, (uint32_t)index, (p4d_value){one.at, one.length});
+	if (v->map && !is_there)
+		set_element(sh, &v->key, (uint32_t)index, subscript);
+}
