@@ -72,19 +72,32 @@ static bool mend(p4d_sbatch_field field, char *text)
 	}
 }
 
+/* Takes the value of an option; the first of two for the same field counts. */
+static void take_option(const char *name, char *text, void *context)
+{
+	p4d_sbatch *sbatch = context;
+
+	for (size_t i = 0; text && i < sizeof(job_options) / sizeof(job_options[0]); i++) {
+		const p4d_sbatch_field field = job_options[i].field;
+		if (strcmp(job_options[i].name, name) != 0)
+			continue;
+		if (!sbatch->value[field] && mend(field, text)) {
+			sbatch->value[field] = text;
+			return;
+		}
+		break;
+	}
+	free(text);
+}
+
 int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 {
-	for (size_t i = 0; i < sizeof(job_options) / sizeof(job_options[0]); i++) {
-		p4d_sbatch_field field = job_options[i].field;
-		char *text = sbatch->value[field] ? NULL : p4d_client_option(job_options[i].name);
-		if (text && !mend(field, text)) {
-			free(text);
-			continue;
-		}
-		if (text)
-			sbatch->value[field] = text;
-		sbatch->source[field] = P4D_FROM_COMMAND_LINE;
-	}
+	p4d_client_options(take_option, sbatch);
+	/* a list that comes from --nodefile is no option that is set */
+	if (!sbatch->value[P4D_SBATCH_NODELIST])
+		take_option("nodelist", p4d_client_option("nodelist"), sbatch);
+	for (size_t i = 0; i < sizeof(job_options) / sizeof(job_options[0]); i++)
+		sbatch->source[job_options[i].field] = P4D_FROM_COMMAND_LINE;
 	sbatch->job.expandable = p4d_job_is_expandable(environ);
 	return p4d_sbatch_job(sbatch, err);
 }

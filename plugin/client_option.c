@@ -19,28 +19,55 @@ static struct {
 	void *options;
 	bool (*is_set)(void *options, const char *name);
 	char *(*get)(void *options, const char *name);
+	bool (*next)(void *options, char **name, char **value, size_t *state);
 } client;
 
-char *p4d_client_option(const char *name)
+static bool look_up(void)
 {
 	if (!client.looked_up) {
 		client.looked_up = true;
 		client.options = dlsym(RTLD_DEFAULT, "opt");
 		*(void **)&client.is_set = dlsym(RTLD_DEFAULT, "slurm_option_isset");
 		*(void **)&client.get = dlsym(RTLD_DEFAULT, "slurm_option_get");
+		*(void **)&client.next = dlsym(RTLD_DEFAULT, "slurm_option_get_next_set");
 	}
-	if (!client.options || !client.is_set || !client.get)
+	return client.options && client.is_set && client.get && client.next;
+}
+
+/* Text of Slurm's as the caller's. */
+static char *take(char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	if (text)
+		slurm_xfree((void **)&text);
+	return copy;
+}
+
+char *p4d_client_option(const char *name)
+{
+	if (!look_up())
 		return NULL;
 	/* the value of an option that is not set is garbage; argv is not an option, and never set, nor is a
 	 * list of nodes that comes from --nodefile */
 	if (strcmp(name, "argv") != 0 && strcmp(name, "nodelist") != 0 &&
 	    !client.is_set(client.options, name))
 		return NULL;
-	char *text = client.get(client.options, name);
-	char *copy = text ? strdup(text) : NULL;
-	if (text)
-		slurm_xfree((void **)&text);
-	return copy;
+	return take(client.get(client.options, name));
+}
+
+void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context)
+{
+	char *name = NULL, *value = NULL;
+	size_t state = 0;
+
+	if (!look_up())
+		return;
+	while (client.next(client.options, &name, &value, &state)) {
+		visit(name, take(value), context);
+		slurm_xfree((void **)&name);
+		value = NULL;
+	}
 }
 
 const slurm_conf_t *p4d_client_slurm_conf(void)

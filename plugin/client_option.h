@@ -15,6 +15,10 @@
 /* A copy of an option's value, NULL when it is not set. The caller frees it. */
 char *p4d_client_option(const char *name);
 
+/* Visits all options that are set, which takes less than asking for some. visit owns the value; NULL: none.
+ */
+void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context);
+
 /* slurm.conf as Slurm read it; NULL in a program that does not have it. */
 const slurm_conf_t *p4d_client_slurm_conf(void);
 

@@ -140,11 +140,20 @@ static void export_key(spank_t spank)
 static void export_one(const char *name, const char *value, void *spank)
 {
 	setenv(name, value, 1);
-	/* of these only the plan must survive --export=NONE, salloc and srun: slurmstepd derives the other
-	 * variables from it, and each variable in spank_job_env costs sbatch a quarter of a megabyte to clear
+	/* of these only the plan must survive --export=NONE: slurmstepd derives the other variables from it
 	 */
 	if (!strcmp(name, P4D_EXPORT_PLAN))
 		spank_job_control_setenv(spank, name, value, 1);
+}
+
+/* Whether all of sbatch's environment becomes the job's. If so, a variable in spank_job_env only costs: each
+ * one takes sbatch a quarter of a megabyte to clear. */
+static bool takes_environment(const submission *s)
+{
+	char *file = p4d_client_option("export-file");
+
+	free(file);
+	return !file && !s->sbatch.value[P4D_SBATCH_EXPORT];
 }
 
 /*
@@ -155,7 +164,8 @@ static void put_into_job(spank_t spank, const submission *s)
 {
 	const p4d_request *request = &s->request;
 	const p4d_verdict *verdict = &s->verdict;
-	bool decided = verdict->plan[0];
+	const bool batch = spank_context() == S_CTX_ALLOCATOR && !p4d_client_is_salloc();
+	const bool decided = verdict->plan[0];
 	char note[P4D_NOTE_MAX];
 
 	/* options without a plan mean a fault to slurmctld, which it is not with the GPUs of another cluster
@@ -164,11 +174,16 @@ static void put_into_job(spank_t spank, const submission *s)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key(spank);
-	if (decided && verdict->judged)
+	/* what a script's commands find besides the plan slurmstepd derives from it */
+	if (decided && verdict->judged && !batch)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
-		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan); /* not modelled: there is no layout */
-	if (*p4d_note_write(verdict, note))
+		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan);
+	if (!*p4d_note_write(verdict, note))
+		return;
+	if (batch && takes_environment(s))
+		setenv(P4D_EXPORT_VERDICT, note, 1);
+	else
 		spank_job_control_setenv(spank, P4D_EXPORT_VERDICT, note, 1);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/choice.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/text.h"
 
 int p4d_choice_index(const char *list, char separator, const char *word, size_t length)
 {
@@ -24,8 +25,13 @@ int p4d_choice_find(const char *list, const char *word)
 
 const char *p4d_choice_name(const char *list, int index, char *buf, size_t size)
 {
-	for (; index > 0 && strchr(list, '|'); index--)
-		list = strchr(list, '|') + 1;
-	snprintf(buf, size, "%.*s", (int)strcspn(list, "|"), list);
+	p4d_text text = p4d_text_in(buf, size);
+	const char *end = strchrnul(list, '|');
+
+	for (; index > 0 && *end; index--) {
+		list = end + 1;
+		end = strchrnul(list, '|');
+	}
+	p4d_text_add_bytes(&text, list, (size_t)(end - list));
 	return buf;
 }

@@ -64,6 +64,20 @@ bool p4d_number_hex(const char *text, uint64_t *number)
 	return true;
 }
 
+const char *p4d_number_integer(int64_t number, char buf[P4D_NUMBER_TEXT])
+{
+	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+	char *at = buf + P4D_NUMBER_TEXT;
+
+	*--at = '\0';
+	do
+		*--at = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (number < 0)
+		*--at = '-';
+	return at;
+}
+
 const char *p4d_number_text(double number, int digits, char buf[P4D_NUMBER_TEXT])
 {
 	locale_t before = uselocale(plain());

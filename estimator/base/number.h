@@ -17,6 +17,9 @@ const char *p4d_number_digits(const char *text, uint64_t *number);
 
 enum { P4D_NUMBER_TEXT = 32 };
 
+/* A whole number in decimals: in the buffer, not always at its start. */
+const char *p4d_number_integer(int64_t number, char buf[P4D_NUMBER_TEXT]);
+
 /* Like "%.*g"; and the shortest text that reads back as the same number. */
 const char *p4d_number_text(double number, int digits, char buf[P4D_NUMBER_TEXT]);
 const char *p4d_number_exact(double number, char buf[P4D_NUMBER_TEXT]);

@@ -8,6 +8,7 @@
 
 #include "base/choice.h"
 #include "base/number.h"
+#include "base/text.h"
 
 int64_t p4d_option_bits(double real)
 {
@@ -106,16 +107,17 @@ int p4d_option_twice(const char *name, const char *first, const char *second, p4
 
 const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size)
 {
+	p4d_text text = p4d_text_in(buf, size);
 	char number[P4D_NUMBER_TEXT];
 
 	if (info->kind == P4D_INTEGER_KIND)
-		snprintf(buf, size, "%" PRId64, value);
+		p4d_text_add(&text, p4d_number_integer(value, number));
 	else if (info->kind == P4D_DECIMAL_KIND)
-		snprintf(buf, size, "%s", p4d_number_exact(p4d_option_real(value), number));
+		p4d_text_add(&text, p4d_number_exact(p4d_option_real(value), number));
 	else if (info->kind == P4D_CHOICE_KIND)
 		p4d_choice_name(info->argument, (int)value, buf, size);
 	else
-		snprintf(buf, size, "%s", value ? "on" : "off");
+		p4d_text_add(&text, value ? "on" : "off");
 	return buf;
 }
 

@@ -141,7 +141,7 @@ typedef struct p4d_cost_once {
  * A cache for one request, world and GPU. Passes of parts of the model are indexed by their key, see
  * cost_parts.c; of what happens once per step only the last is kept. Zero before the first use; owns nothing.
  */
-enum { P4D_COST_CACHE_PLACES = 128 };
+enum { P4D_COST_CACHE_BITS = 8, P4D_COST_CACHE_PLACES = 1 << P4D_COST_CACHE_BITS };
 struct p4d_cost_cache {
 	bool rated;
 	p4d_cost_rates rates;

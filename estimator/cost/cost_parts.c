@@ -39,7 +39,8 @@ static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_
 			      uint64_t key, cost_fn cost)
 {
 	const uint64_t mixed = key * UINT64_C(0x9e3779b97f4a7c15);
-	const unsigned place = (unsigned)(mixed >> 32) % P4D_COST_CACHE_PLACES;
+	/* all bits of the key reach only the highest */
+	const unsigned place = (unsigned)(mixed >> (64 - P4D_COST_CACHE_BITS));
 
 	if (!memory)
 		return work_out(l, r, cost);

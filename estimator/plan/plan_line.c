@@ -18,14 +18,21 @@ static const char origin_letter[] = {[P4D_BY_USER] = 'u',
 				     [P4D_BY_MODEL] = 'm',
 				     [P4D_BY_P4D] = 'p'};
 
-static const char literal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+,-";
+/* What stands for itself in a plan; strspn would make a table of it for each value. */
+static bool is_literal(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("._/+,-", c));
+}
 
 enum { VALUE_MAX = 1024 };
 
 void p4d_plan_encode(p4d_text *line, const char *text)
 {
 	while (*text) {
-		const size_t plain = strspn(text, literal);
+		size_t plain = 0;
+		while (is_literal(text[plain]))
+			plain++;
 		p4d_text_add_bytes(line, text, plain);
 		text += plain;
 		if (*text)
@@ -98,9 +105,12 @@ int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_erro
 		p4d_option option = (p4d_option)i;
 		if (!in_plan(option) || !p4d_is_set(request, option))
 			continue;
-		p4d_text_print(&w, ":%s=", p4d_request_option_info(option)->name);
+		/* not by format: slurmctld writes every plan that it reads */
+		p4d_text_add(&w, ":");
+		p4d_text_add(&w, p4d_request_option_info(option)->name);
+		p4d_text_add(&w, "=");
 		p4d_plan_encode(&w, p4d_request_value_text(request, option, value, sizeof(value)));
-		p4d_text_print(&w, "@%c", origin_letter[request->origin[option]]);
+		p4d_text_add_bytes(&w, (const char[]){'@', origin_letter[request->origin[option]]}, 2);
 	}
 	p4d_text_print(&w, "%s%016" PRIx64, hash_key, p4d_hash_bytes(line, w.length));
 	if (w.truncated)

@@ -81,7 +81,8 @@ const char *p4d_request_value_text(const p4d_request *request, p4d_option option
 {
 	if (table[option].kind != P4D_TEXT_KIND)
 		return p4d_option_text(&table[option], request->value[option], buf, size);
-	snprintf(buf, size, "%s", text_of(request, option));
+	p4d_text text = p4d_text_in(buf, size);
+	p4d_text_add(&text, text_of(request, option));
 	return buf;
 }
 

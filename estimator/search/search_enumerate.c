@@ -186,13 +186,16 @@ static uint64_t asked_or_1(const p4d_search_enumeration *w, p4d_option option)
 
 static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 {
-	uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+	const uint64_t layers = (uint64_t)w->asked->value[P4D_LAYERS];
+	uint64_t most = layers < P4D_MAX_STAGES ? layers : P4D_MAX_STAGES;
 
 	if (!p4d_is_open(w, P4D_PP)) {
 		over_schedules(w, (uint64_t)w->asked->value[P4D_PP]);
 		return;
 	}
-	for (uint64_t pp = 1; pp <= ranks && pp <= layers && pp <= P4D_MAX_STAGES; pp++) {
+	most = ranks < most ? ranks : most;
+	/* long pipelines first: what fits without recomputation then prunes what needs it */
+	for (uint64_t pp = most; pp >= 1; pp--) {
 		if (ranks % pp)
 			continue;
 		propose(w, P4D_PP, pp);

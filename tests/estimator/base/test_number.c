@@ -74,6 +74,11 @@ static void check_real(void)
 	assert_true(p4d_number_real(".5e1", 0, 5, &number) && number == 5);
 	assert_true(p4d_number_real("-1.5", -2, 2, &number) && number == -1.5);
 	assert_string_equal(p4d_number_text(1234.5678, 6, buf), "1234.57");
+	assert_string_equal(p4d_number_integer(0, buf), "0");
+	assert_string_equal(p4d_number_integer(-1, buf), "-1");
+	assert_string_equal(p4d_number_integer(1024, buf), "1024");
+	assert_string_equal(p4d_number_integer(INT64_MAX, buf), "9223372036854775807");
+	assert_string_equal(p4d_number_integer(INT64_MIN, buf), "-9223372036854775808");
 	assert_string_equal(p4d_number_exact(0.1, buf), "0.1");
 	assert_string_equal(p4d_number_exact(3e-4, buf), "0.0003");
 	assert_string_equal(p4d_number_exact(0.1 + 0.2, buf), "0.30000000000000004");

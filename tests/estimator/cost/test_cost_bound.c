@@ -152,11 +152,40 @@ static void remembers_what_is_the_same(void **state)
 	}
 }
 
+/* Layouts that differ in micro-batch and degrees find each other's passes in the way seldom. */
+static void keeps_what_differs(void **state)
+{
+	static const char *const recomputes[] = {"none", "mlp", "full"};
+	p4d_cost_cache memory = {0};
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	p4d_layout l;
+	int kept = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 60; i++) {
+		char options[512];
+		p4d_request r = {0};
+		snprintf(options, sizeof(options),
+			 MODEL_13B "seq-len=2048 framework=p4d tp=%u pp=1 cp=1 recompute=%s micro-batch=%u "
+				   "global-batch=1024",
+			 1u << i % 4, recomputes[i / 4 % 3], 1u << i / 12);
+		set_all(&r, options);
+		p4d_request_complete(&r, 0, 64);
+		assert_int_equal(p4d_layout_build(&r, 1, 8, &l, NULL), 0);
+		p4d_cost_bound(&l, &gpu, &memory);
+	}
+	for (int i = 0; i < P4D_COST_CACHE_PLACES; i++)
+		kept += memory.place[i].key != 0;
+	/* 60 layers, 20 embeddings and 20 heads; keys at random would meet in some 17 places */
+	assert_in_range(kept, 70, 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(bound_is_below),
 	    cmocka_unit_test(remembers_what_is_the_same),
+	    cmocka_unit_test(keeps_what_differs),
 	};
 	return cmocka_run_group_tests(tests, load_gpus, NULL);
 }
