@@ -9,12 +9,21 @@ typedef struct launcher {
 	const char *name, *subcommand; /* subcommand: of accelerate launch; NULL none */
 	const char *switches;          /* long options without a value, each between blanks */
 	const char *short_switches;
-	unsigned operands; /* behind the options, before the command */
-	enum { COMMAND, PYTHON, SHELL } starts;
+	unsigned operands;                           /* behind the options, before the command */
+	enum { COMMAND, MPI, PYTHON, SHELL } starts; /* MPI: a command, and its long options have one dash */
 	const char *prefix; /* of its options, which say something about the training; NULL: they do not */
 } launcher;
 
 static const char torchrun_switches[] = " standalone no-python module use-env run-path no_python use_env ";
+
+static const char mpi_switches[] =
+    " allow-run-as-root oversubscribe nooversubscribe nolocal report-bindings bind-to-core bind-to-socket "
+    "bynode "
+    "byslot tag-output timestamp-output display-map display-allocation merge-stderr-to-stdout "
+    "use-hwthread-cpus enable-recovery verbose quiet genvall envall genvnone envnone ";
+
+/* Options of these that take two values. */
+static const char mpi_pairs[] = " mca gmca omca pmixmca prtemca genv env ";
 
 static const launcher launchers[] = {
     {"srun", NULL,
@@ -25,9 +34,14 @@ static const launcher launchers[] = {
      "container-writable no-container-writable no-container-entrypoint container-entrypoint "
      "no-container-remap-root ",
      "lsuOQvkqXZEHK", 0, COMMAND, NULL},
-    {"mpirun", NULL, " allow-run-as-root oversubscribe report-bindings bind-to-core tag-output display-map ",
-     "vq", 0, COMMAND, NULL},
-    {"mpiexec", NULL, " allow-run-as-root oversubscribe ", "vq", 0, COMMAND, NULL},
+    {"mpirun", NULL, mpi_switches, "vqV", 0, MPI, NULL},
+    {"mpiexec", NULL, mpi_switches, "vqV", 0, MPI, NULL},
+    {"mpiexec.hydra", NULL, mpi_switches, "v", 0, MPI, NULL},
+    {"orterun", NULL, mpi_switches, "vqV", 0, MPI, NULL},
+    {"horovodrun", NULL, " verbose disable-cache start-timeout ", "", 0, MPI, NULL},
+    {"jsrun", NULL, " immediate stdio_mode ", "", 0, MPI, NULL},
+    {"ibrun", NULL, "", "", 0, MPI, NULL},
+    {"flux", "run", " exclusive verbose label-io ", "vxl", 0, COMMAND, NULL},
     {"torchrun", NULL, torchrun_switches, "", 0, PYTHON, NULL},
     {"torch.distributed.run", NULL, torchrun_switches, "", 0, PYTHON, NULL},
     {"torch.distributed.launch", NULL, torchrun_switches, "", 0, PYTHON, NULL},
@@ -68,7 +82,18 @@ static const launcher launchers[] = {
      NULL},
     {"singularity", "run", " nv rocm cleanenv contain containall no-home writable-tmpfs ", "ceC", 1, COMMAND,
      NULL},
+    {"enroot", "start", " root rw ", "rw", 1, COMMAND, NULL},
+    {"sarus", "run", " mpi ssh tty ", "t", 1, COMMAND, NULL},
+    {"shifter", NULL, "", "", 0, COMMAND, NULL},
+    {"podman", "run", " rm interactive tty detach privileged init gpu mpi nccl ", "itd", 1, COMMAND, NULL},
+    {"podman-hpc", "run", " rm interactive tty detach privileged init gpu mpi nccl cvmfs ", "itd", 1, COMMAND,
+     NULL},
     {"docker", "run", " rm interactive tty detach privileged init ", "itd", 1, COMMAND, NULL},
+    {"setsid", NULL, " ctty fork wait ", "cfw", 0, COMMAND, NULL},
+    {"ncu", NULL, "", "", 0, COMMAND, NULL},
+    {"pixi", "run", " frozen locked ", "", 0, COMMAND, NULL},
+    {"oumi", "distributed", "", "", 0, COMMAND, NULL},
+    {"colossalai", "run", " ", "", 0, PYTHON, NULL},
     {"uv", "run", " active frozen no-sync isolated locked ", "", 0, COMMAND, NULL},
     {"poetry", "run", "", "", 0, COMMAND, NULL},
     {"pipenv", "run", "", "", 0, COMMAND, NULL},
@@ -116,13 +141,13 @@ static bool is_assignment(p4d_value word)
 	return false;
 }
 
-static bool is_switch(const launcher *l, const char *name)
+static bool is_among(const char *names, const char *name)
 {
-	const char *at = *name ? strstr(l->switches, name) : NULL;
+	const char *at = *name ? strstr(names, name) : NULL;
 	const size_t length = strlen(name);
 
 	for (; at; at = strstr(at + 1, name))
-		if (at > l->switches && at[-1] == ' ' && at[length] == ' ')
+		if (at > names && at[-1] == ' ' && at[length] == ' ')
 			return true;
 	return false;
 }
@@ -148,6 +173,32 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 			launch->gpus_per_node = value;
 }
 
+/* A file of Python, or another launcher: a program, whatever was before it. */
+static bool is_known_program(p4d_value word)
+{
+	if (ends_with(word, ".py"))
+		return true;
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (is_program(word, launchers[i].name))
+			return true;
+	return false;
+}
+
+static bool is_image(p4d_value word)
+{
+	return ends_with(word, ".sif") || ends_with(word, ".simg") || ends_with(word, ".sqsh");
+}
+
+/* Whether words[0], of which nothing is known, may be further options, or nothing at all. */
+static bool may_be_options(const launcher *l, const p4d_value *words, size_t count)
+{
+	if (count < 2 || !words[0].at[0].unknown || words[0].at[0].quoted)
+		return false;
+	if (l->operands)
+		return is_image(words[1]);
+	return is_known_program(words[1]) || (words[1].length > 1 && words[1].at[0].c == '-');
+}
+
 /* Behind the options of a launcher. *module: it was told that a Python module follows, which is
  * words[result]. */
 static size_t behind_options(const launcher *l, const p4d_value *words, size_t count, size_t at,
@@ -157,6 +208,10 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 
 	while (at < count) {
 		p4d_value w = words[at];
+		if (w.length && may_be_options(l, words + at, count - at)) {
+			at++;
+			continue;
+		}
 		if (!w.length || w.at[0].unknown || w.at[0].c != '-' || w.length == 1)
 			break;
 		uint32_t dashes = w.length > 1 && w.at[1].c == '-' ? 2 : 1, equals = dashes;
@@ -166,30 +221,56 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 			equals++;
 		const p4d_value word = {w.at + dashes, equals - dashes};
 		p4d_value_text(word, name, sizeof(name));
+		const bool is_long = dashes == 2 || (l->starts == MPI && strlen(name) > 1);
 		if (l->starts == PYTHON && (!strcmp(name, "m") || !strcmp(name, "module"))) {
 			*module = true;
 			return at + 1;
 		}
 		if (l->starts == SHELL && dashes == 1 && strchr(name, 'c')) {
 			*text = true;
-			return at + 1;
+			return at + 1 + (name[strlen(name) - 1] == 'o');
+		}
+		if (l->starts == SHELL && dashes == 1) { /* -s, -euo pipefail */
+			launch->shell_input = launch->shell_input || strchr(name, 's');
+			at += 1 + (*name && name[strlen(name) - 1] == 'o');
+			continue;
 		}
 		if (dashes == 1 && l->starts == PYTHON && !strcmp(name, "c"))
 			return count; /* a program on the command line */
 		if (equals < w.length) {
 			note(launch, l, word, name, (p4d_value){w.at + equals + 1, w.length - equals - 1});
 			at++;
-		} else if (dashes == 2 ? is_switch(l, name)
-				       : (strlen(name) > 1 || (*name && strchr(l->short_switches, *name)))) {
+		} else if (is_long ? is_among(l->switches, name)
+				   : (strlen(name) > 1 || (*name && strchr(l->short_switches, *name)))) {
 			note(launch, l, word, name, (p4d_value){0});
 			at++;
 		} else {
 			if (at + 1 < count)
 				note(launch, l, word, name, words[at + 1]);
-			at += 2;
+			at += l->starts == MPI && is_among(mpi_pairs, name) ? 3 : 2;
 		}
 	}
 	return at < count ? at : count;
+}
+
+/* Behind a word of which p4d does not know what it is, "$LAUNCHER" or "$PYTHON": at the program that is
+ * known. */
+static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
+{
+	const p4d_value last = last_part(words[at]);
+	bool plain = true; /* no options so far */
+
+	if (at + 1 >= count || !last.length || !p4d_value_unknown(last))
+		return at;
+	for (size_t i = at + 1; i < count; i++) {
+		const bool option = words[i].length && words[i].at[0].c == '-';
+		if (is_known_program(words[i]) || (plain && !option))
+			return i;
+		if (p4d_value_is(words[i], "-m") && i + 1 < count)
+			return i + 1;
+		plain = plain && !option;
+	}
+	return at;
 }
 
 void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch)
@@ -199,7 +280,11 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 	*launch = (p4d_launch){.words = words, .count = count};
 
 	for (bool again = true; again && at < count;) {
-		again = false;
+		const size_t known = behind_unknown(words, count, at);
+		again = known != at;
+		at = known;
+		if (again)
+			continue;
 		if (is_assignment(words[at]) && at + 1 < count) {
 			at++;
 			again = true;
@@ -215,6 +300,12 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			size_t next = behind_options(l, words, count, at + 1 + (l->subcommand != NULL),
 						     launch, &module, &text);
 			next += l->operands;
+			if (l->starts == SHELL && !text && (next >= count || launch->shell_input)) {
+				launch->shell_input = true;
+				launch->words = words + (next < count ? next : count);
+				launch->count = count - (next < count ? next : count);
+				return;
+			}
 			if (next >= count) {
 				launch->count = 0;
 				return;

@@ -29,7 +29,7 @@ static bool is_option(p4d_value word)
 
 static bool is_unknown_word(p4d_value word)
 {
-	return word.length && word.at[0].unknown;
+	return p4d_value_may_be_options(word);
 }
 
 static uint32_t find_equals(p4d_value word)

@@ -2,6 +2,7 @@
 #include "reader/read_files.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,22 +10,34 @@
 
 const char *p4d_read_files_open(p4d_read_files *files, const char *path, size_t *length)
 {
+	struct p4d_read_file *read = &files->file[files->count];
 	struct stat status;
-	int file = files->count < P4D_READ_FILES ? p4d_file_open(path) : -1;
-	char *text = NULL;
 
+	for (size_t i = 0; i < files->count; i++)
+		if (!strcmp(files->file[i].path, path)) {
+			*length = files->file[i].length;
+			return files->file[i].text;
+		}
+	int file = files->count < P4D_READ_FILES ? p4d_file_open(path) : -1;
 	if (file < 0)
 		return NULL;
-	if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+	char *text = NULL, *copy = strdup(path);
+	if (copy && fstat(file, &status) == 0 && S_ISREG(status.st_mode))
 		text = p4d_file_read(file, P4D_READ_FILE_BYTES, length);
 	close(file);
-	if (text)
-		files->text[files->count++] = text;
+	if (!text) {
+		free(copy);
+		return NULL;
+	}
+	*read = (struct p4d_read_file){copy, text, *length};
+	files->count++;
 	return text;
 }
 
 void p4d_read_files_free(p4d_read_files *files)
 {
-	while (files->count)
-		free(files->text[--files->count]);
+	for (; files->count; files->count--) {
+		free(files->file[files->count - 1].path);
+		free(files->file[files->count - 1].text);
+	}
 }

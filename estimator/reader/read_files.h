@@ -10,10 +10,13 @@
 enum { P4D_READ_FILE_BYTES = 1 << 20, P4D_READ_FILES = 16 };
 
 typedef struct p4d_read_files {
-	char *text[P4D_READ_FILES];
+	struct p4d_read_file {
+		char *path, *text;
+		size_t length;
+	} file[P4D_READ_FILES];
 	size_t count;
 } p4d_read_files;
 
-/* NULL: none that can be read, or too many. */
+/* NULL: none that can be read, or too many. One that was read before is what it was then. */
 const char *p4d_read_files_open(p4d_read_files *files, const char *path, size_t *length);
 void p4d_read_files_free(p4d_read_files *files);

@@ -175,6 +175,21 @@ static void read_program(const reading_state *state, p4d_shell *shell, const p4d
 		reader->finish(r);
 }
 
+/* bash <<EOF, bash -s WORDS: what stands in the script is read. */
+static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value name)
+{
+	enum { MOST = 64 };
+	p4d_value words[MOST];
+	size_t count = 2;
+
+	if (!p4d_shell_input(shell, &words[0]))
+		return;
+	words[1] = name;
+	for (size_t i = 0; i < launch->count && count < MOST; i++)
+		words[count++] = launch->words[i];
+	p4d_shell_text(shell, words, count);
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -182,7 +197,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 	p4d_launch launch;
 
 	p4d_reader__launch(words, count, &launch);
-	if (!launch.count)
+	if (!launch.count && !launch.shell_input)
 		return;
 	const p4d_value nodes = state->nodes, gpus = state->gpus_per_node;
 	if (launch.nodes.length)
@@ -191,9 +206,12 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		state->gpus_per_node = launch.gpus_per_node;
 	size_t named = 0;
 	char path[256];
-	const p4d_reader *reader =
-	    launch.shell_text || launch.shell_script ? NULL : find_reader(&launch, &named);
-	if (launch.shell_text) {
+	const p4d_reader *reader = launch.shell_text || launch.shell_script || launch.shell_input
+				       ? NULL
+				       : find_reader(&launch, &named);
+	if (launch.shell_input) {
+		read_input(shell, &launch, words[0]);
+	} else if (launch.shell_text) {
 		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script) {
 		if (!p4d_shell_script(shell, launch.words, launch.count, LEVELS))

@@ -124,9 +124,10 @@ typedef struct p4d_launch_option {
 typedef struct p4d_launch {
 	const p4d_value *words; /* [0]: the program, script or module */
 	size_t count;
-	bool shell_script;                            /* words are those of a script for a shell */
-	bool shell_text;                              /* words[0] is text for one */
-	p4d_value nodes, gpus_per_node;               /* as a launcher was told; length 0: not */
+	bool shell_script;              /* words are those of a script for a shell */
+	bool shell_text;                /* words[0] is text for one */
+	bool shell_input;               /* its text comes on standard input; words are arguments */
+	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;
 } p4d_launch;

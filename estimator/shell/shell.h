@@ -94,3 +94,5 @@ uint16_t p4d_value_unknown(p4d_value value);
 /* The text, cut off where it does not fit; what is not known becomes "?". */
 const char *p4d_value_text(p4d_value value, char *buf, size_t size);
 bool p4d_value_is(p4d_value value, const char *text);
+/* Whether it begins with what is not known and may be anything, also options; not so the name of a host. */
+bool p4d_value_may_be_options(p4d_value value);

@@ -273,6 +273,12 @@ const char *p4d_value_text(p4d_value value, char *buf, size_t size)
 	return buf;
 }
 
+bool p4d_value_may_be_options(p4d_value value)
+{
+	return value.length && value.at[0].unknown && value.at[0].c != P4D_CELL_WORD &&
+	       value.at[0].c != P4D_CELL_WORDS;
+}
+
 bool p4d_value_is(p4d_value value, const char *text)
 {
 	uint32_t i = 0;

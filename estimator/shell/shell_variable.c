@@ -111,7 +111,7 @@ p4d_shell_var *p4d_shell__lookup(p4d_shell *sh, p4d_shell_name name)
 	p4d_shell__add(
 	    sh, &b,
 	    (p4d_cell){.unknown = p4d_shell__reason(sh, "$%.64s is known to the job only", v->name.text),
-		       .c = '?'});
+		       .c = strncmp(v->name.text, "SLURM_", 6) ? '?' : P4D_CELL_WORD});
 	set_one(sh, v, (p4d_value){b.at, b.length});
 	return v;
 }

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Ways in which scripts start a program: p4d finds it, and its arguments.
+. "${0%/*}/lib.sh"
+
+unset LAUNCHER PYTHON CMD FLAGS IMG
+program='pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 4'
+
+# started COMMAND [LINE]...: a script of these lines; the last one starts the program
+started() {
+	printf '%s\n' '#!/bin/bash' "$@" >job.sh
+	exits 0 p4d read job.sh
+	prints "pretrain_gpt" "tp                   8 " "layers               4 "
+	case $out in *"  arguments  "* | *"none that p4d knows"*) fail "arguments are not known: $*" ;; esac
+}
+
+for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l python -u" "srun --mpi=pmix -u python" \
+	"torchrun --nproc_per_node 8" "torchrun --standalone --nproc-per-node=8 --" "python -m torch.distributed.run --nnodes 2" \
+	"python3 -m torch.distributed.launch --use_env --nproc_per_node=8" "accelerate launch --multi_gpu --num_processes 8" \
+	"deepspeed --num_gpus 8 --hostfile h" "mpirun -np 16 -mca btl ^openib -x PATH -x NCCL_DEBUG=INFO --bind-to none python" \
+	"mpirun -n 8 -N 4 -hostfile h -bind-to none -map-by slot -allow-run-as-root python" \
+	"mpiexec -n 4 -ppn 4 -genv A B -envall python" "mpirun --allow-run-as-root --mca pml ob1 -H a:8,b:8 python" \
+	"apptainer exec --nv --bind /data:/data img.sif python" "singularity exec --nv -B /a:/b \$IMG torchrun --nproc_per_node=8" \
+	"apptainer exec \$FLAGS img.sif python" "docker run --gpus all --rm -v /a:/b -it image:latest python" \
+	"srun --container-image=/i.sqsh --container-mounts=/a:/b --no-container-mount-home python" \
+	"podman-hpc run --rm --gpu --nccl -v /a:/b image python" "shifter --image=nvcr.io/nvidia/pytorch:25.01 python" \
+	"nsys profile -o out -t cuda,nvtx python" "numactl --cpunodebind=0 --membind=0 python" "env -u B A=1 python" \
+	"A=1 B='x y' python" "time python" "nohup python" "exec python" "sudo -E python" "timeout 10h python" "timeout -k 5 10h python" \
+	"taskset -c 0-7 python" "uv run --active python" "poetry run torchrun --nproc_per_node=8" "conda run -n env python" \
+	"\$LAUNCHER" "srun \$LAUNCHER torchrun --nproc_per_node 8" "\$PYTHON" "\$LAUNCHER --nnodes 2 --x" "srun \$FLAGS python" \
+	"torchrun \$FLAGS" "\"\$PYTHON\" -u" "\${CMD} python -u" "flux run -N2 -n16 python" "jsrun -n 2 -a 1 -g 8 python" \
+	"ibrun -n 16 python" "srun --cpu-bind=none bash -c 'exec \"\$@\"' _ python"; do
+	started "$launcher $program"
+done
+started "python -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
+started "srun bash -c \"torchrun --nproc_per_node 8 $program\""
+started "srun bash -euo pipefail -c '$program'" "srun bash -lc 'cd /x && $program'"
+started "srun bash <<EOF" "torchrun $program" EOF
+started "srun bash -s 8 <<'EOF'" 'pretrain_gpt.py --tensor-model-parallel-size $1 --num-layers 4' EOF
+started "bash <(echo '$program')"
+started "echo '$program' | bash" "printf '%s\n' '$program' | srun sh"
+started "cat > run.sh <<'EOF'" "$program \"\$@\"" EOF "srun bash -x run.sh --seq-length 4096"
+started 'launch() { srun "$@"; }' "launch torchrun --nproc_per_node 8 $program"
+started 'CMD="torchrun --nproc_per_node 8"' "srun \$CMD $program"
+started "read -r -d '' CMD <<EOF" "$program" EOF "$program"
+# names of hosts are no options
+started 'ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)' "$program --master-addr \$ADDR --log \$(date +%F) \$SLURM_JOB_ID"
+# standard input that nobody knows starts nothing
+printf '%s\n' 'generate | bash' 'srun bash -s x' >job.sh
+exits 0 p4d read job.sh
+prints "no training that p4d knows"
