@@ -83,6 +83,16 @@ static void join(p4d_value value, char *text, size_t size)
 	}
 }
 
+/* A word without dashes that is an argument all the same. */
+static bool is_argument(const p4d_read_context *c, p4d_value word)
+{
+	argument_word w;
+	char text[sizeof(w.name)];
+
+	return p4d_reader__find(c->reading->reader, p4d_value_text(word, text, sizeof(text))) ||
+	       (c->reading->reader->assignments && is_assignment(word, &w));
+}
+
 /* What it is given: the words that belong to it. *used: how many of those behind it. */
 static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_word *w, p4d_value word,
 		      const p4d_value *behind, size_t count, size_t *used, bool files)
@@ -93,7 +103,7 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	size_t values = 0;
 
 	while (w->separate && values < count && !is_option(behind[values]) &&
-	       (values == 0 || !is_unknown_word(behind[values])))
+	       (values == 0 || (!is_unknown_word(behind[values]) && !is_argument(c, behind[values]))))
 		values++;
 	if (values)
 		value = behind[0];
@@ -144,9 +154,14 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		r->more_arguments = true;
 		return 0;
 	} else if (!r->reader->assignments || !is_assignment(words[0], &w)) {
-		if (!*operand)
-			return 0;
-		w.value = words[0];
+		p4d_value_text(words[0], w.name, sizeof(w.name));
+		/* a word that is an argument itself */
+		if (!p4d_reader__find(r->reader, w.name)) {
+			if (!*operand)
+				return 0;
+			w.name[0] = '\0';
+			w.value = words[0];
+		}
 	}
 	const p4d_read_argument *a = p4d_reader__find(r->reader, w.name);
 	/* of words that belong to no option the first is one, and so are all that name files; what follows
@@ -169,12 +184,30 @@ static void read_launcher(p4d_read_context *c, const p4d_launch_option *option, 
 		take_word(c, a, &w, option->name, NULL, 0, &used, files);
 }
 
+/* What a script is told by variables, which what it is given as arguments replaces. */
+static void read_variables(p4d_read_context *c, bool files)
+{
+	const p4d_read_variable *v = c->reading->reader->variables;
+	size_t used;
+
+	for (; v && v->name; v++) {
+		argument_word w = {.name = ""};
+		const p4d_read_argument *a = p4d_reader__find(c->reading->reader, v->argument);
+		if (!a || (v->of_script && !c->of_script) ||
+		    !p4d_shell_variable(c->shell, v->name, &w.value) || !w.value.length)
+			continue;
+		snprintf(w.name, sizeof(w.name), "%s", v->argument);
+		take_word(c, a, &w, w.value, NULL, 0, &used, files);
+	}
+}
+
 void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t first)
 {
 	for (int pass = 0; pass < 2; pass++) {
 		/* files first: what the command line says replaces what they say */
 		const bool files = pass == 0;
 		bool operand = true;
+		read_variables(c, files);
 		for (unsigned i = 0; i < launch->options; i++)
 			read_launcher(c, &launch->option[i], files);
 		for (size_t i = first; i < launch->count; i++)

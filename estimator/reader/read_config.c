@@ -115,7 +115,8 @@ static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_co
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
 	uint16_t unknown = 0;
 
-	if (!a || node->kind == P4D_CONFIG_MAP || node->kind == P4D_CONFIG_NULL)
+	if (!a || node->kind == P4D_CONFIG_MAP || node->kind == P4D_CONFIG_NULL ||
+	    (node->kind == P4D_CONFIG_LIST && !node->first))
 		return;
 	place_line(c, from, node->line, &given);
 	if (node->kind == P4D_CONFIG_LIST && !list_text(node, text, sizeof(text)))

@@ -216,7 +216,7 @@ static void finish_distribution(p4d_reading *r)
 	const bool uses_fsdp = p4d_reader__set(fsdp) && *fsdp->text && strcmp(fsdp->text, "False") != 0 &&
 			       strcmp(fsdp->text, "false") != 0;
 
-	if (is_set(r, P4D_FRAMEWORK))
+	if (p4d_reader__set(&r->value[P4D_FRAMEWORK]))
 		return;
 	if (zero)
 		finish_zero(r, zero);
@@ -242,7 +242,10 @@ static void finish_processes(p4d_reading *r)
 
 	if (p4d_reader__number(machines) && !is_set(r, P4D_NODES))
 		p4d_reader__put(r, P4D_NODES, machines, "%s", machines->text);
-	if (all && nodes && !machines->unknown && all % nodes == 0 && !is_set(r, P4D_GPUS_PER_NODE))
+	/* what it is told goes before what the node has */
+	const p4d_read_value *gpus = &r->value[P4D_GPUS_PER_NODE];
+	if (all && nodes && !machines->unknown && all % nodes == 0 &&
+	    (!p4d_reader__set(gpus) || gpus->file[0] == '$'))
 		p4d_reader__put(r, P4D_GPUS_PER_NODE, processes, "%" PRIu64, all / nodes);
 }
 
@@ -380,7 +383,4 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_optimizer(r);
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
 		put_if_set(r, plain[i].option, &r->extra[plain[i].extra]);
-	/* a program of its own may have any model */
-	if (!is_set(r, P4D_MODEL_CODE) && r->reader != &p4d_reader__deepspeed)
-		p4d_reader__put_default(r, P4D_MODEL_CODE, "transformers");
 }

@@ -92,7 +92,31 @@ static const p4d_read_argument arguments[] = {
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-megatron-fsdp", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--spec", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--yaml-cfg", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--yaml-cfg", P4D_READ_FILE, "", NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* Names of the file of --yaml-cfg that differ from arguments (examples/gpt3/gpt_config.yaml). */
+static const p4d_read_argument yaml_arguments[] = {
+    {"--language_model.num_layers", P4D_LAYERS, NULL, NULL},
+    {"--language_model.hidden_size", P4D_HIDDEN, NULL, NULL},
+    {"--language_model.num_attention_heads", P4D_HEADS, NULL, NULL},
+    {"--language_model.num_query_groups", P4D_KV_HEADS, NULL, NULL},
+    {"--language_model.ffn_hidden_size", P4D_FFN, NULL, NULL},
+    {"--language_model.kv_channels", P4D_HEAD_DIM, NULL, NULL},
+    {"--language_model.normalization", P4D_NORM, NULL, norms},
+    {"--language_model.gated_linear_unit", P4D_GLU, "on", NULL},
+    {"--language_model.add_qkv_bias", QKV_BIAS, "on", NULL},
+    {"--language_model.recompute_granularity", GRANULARITY, NULL, NULL},
+    {"--language_model.recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
+    {"--language_model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--model_parallel.tensor_model_parallel_size", P4D_TP, NULL, NULL},
+    {"--model_parallel.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--model_parallel.virtual_pipeline_model_parallel_size", P4D_VPP, NULL, NULL},
+    {"--model_parallel.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--model_parallel.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
+    {"--model_parallel.bf16", P4D_PRECISION, "bf16", NULL},
+    {"--model_parallel.fp16", P4D_PRECISION, "fp16", NULL},
     {NULL, 0, NULL, NULL},
 };
 
@@ -188,7 +212,7 @@ const p4d_reader p4d_reader__megatron = {
     .framework = "megatron",
     .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py"},
     .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"},
-    .arguments = {arguments},
+    .arguments = {arguments, yaml_arguments},
     .defaults = defaults,
     .finish = finish,
 };

@@ -63,6 +63,7 @@ static const p4d_read_default trainer_defaults[] = {
     {P4D_MICRO_BATCH, "8"},
     {P4D_PRECISION, "fp32"},
     {P4D_RECOMPUTE, "none"},
+    {P4D_MODEL_CODE, "transformers"},
     {0, NULL},
 };
 
@@ -72,13 +73,20 @@ static const p4d_read_default trl_defaults[] = {
     {P4D_PARAM_DTYPE, "fp32"}, {P4D_RECOMPUTE, "full"}, {0, NULL},
 };
 
+/* These arguments are only those of transformers' Trainer, whatever the program is called. */
+static void finish_trainer(p4d_reading *r)
+{
+	p4d_reader__put_default(r, P4D_MODEL_CODE, "transformers");
+	p4d_finetune__finish(r);
+}
+
 const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",
     .programs = {"run_clm.py", "run_mlm.py", "finetune_lora.py"},
     .arguments_alone = {"--per_device_train_batch_size"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trainer_defaults,
-    .finish = p4d_finetune__finish,
+    .finish = finish_trainer,
 };
 
 /* The preference trainers hold a second model, which p4d does not model. */

@@ -7,8 +7,13 @@
 #include "base/number.h"
 #include "reader/reader_internal.h"
 
-static const p4d_reader *const readers[] = {&p4d_reader__megatron, &p4d_reader__trl, &p4d_reader__trainer,
-					    &p4d_reader__deepspeed};
+static const p4d_reader *const readers[] = {
+    &p4d_reader__megatron,     &p4d_reader__torchtitan, &p4d_reader__trl,       &p4d_reader__axolotl,
+    &p4d_reader__llamafactory, &p4d_reader__swift,      &p4d_reader__torchtune, &p4d_reader__litgpt,
+    &p4d_reader__vllm,         &p4d_reader__sglang,     &p4d_reader__nemo,      &p4d_reader__neox,
+    &p4d_reader__nanotron,     &p4d_reader__verl,       &p4d_reader__openrlhf,  &p4d_reader__p4d,
+    &p4d_reader__trainer,      &p4d_reader__deepspeed,
+};
 enum { READERS = sizeof(readers) / sizeof(readers[0]), LEVELS = 2 };
 
 typedef struct reading_state {
@@ -118,6 +123,16 @@ static void take_launched(p4d_reading *r, const p4d_shell *shell, p4d_option opt
 		r->value[option] = found; /* not "gpu", "auto", "1:4" */
 }
 
+/* What starts on all GPUs of its node, on the nodes that it was told. */
+static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
+{
+	p4d_value value;
+
+	if (!p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]) && !r->value[P4D_GPUS_PER_NODE].unknown &&
+	    p4d_shell_variable(shell, "SLURM_GPUS_ON_NODE", &value) && !p4d_value_unknown(value))
+		take_launched(r, shell, P4D_GPUS_PER_NODE, value);
+}
+
 /* PyTorch's allocator is told by a variable. */
 static void take_allocator(p4d_reading *r, p4d_shell *shell)
 {
@@ -146,7 +161,7 @@ static void read_program(const reading_state *state, p4d_shell *shell, const p4d
 			 const p4d_reader *reader, size_t named)
 {
 	p4d_reading *r = state->reading;
-	p4d_read_context context = {r, shell, state->host, P4D_READ_CONFIG_VALUES, 0};
+	p4d_read_context context = {r, shell, state->host, P4D_READ_CONFIG_VALUES, 0, launch->shell_script};
 	char subcommand[64];
 
 	memset(r->value, 0, sizeof(r->value));
@@ -169,6 +184,8 @@ static void read_program(const reading_state *state, p4d_shell *shell, const p4d
 		p4d_reader__put_default(r, d->option, "%s", d->value);
 	take_launched(r, shell, P4D_NODES, state->nodes);
 	take_launched(r, shell, P4D_GPUS_PER_NODE, state->gpus_per_node);
+	if (reader->every_gpu || launch->every_gpu)
+		take_every_gpu(r, shell);
 	take_allocator(r, shell);
 	p4d_reader__arguments(&context, launch, named ? named : 1);
 	if (reader->finish)
@@ -206,16 +223,19 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		state->gpus_per_node = launch.gpus_per_node;
 	size_t named = 0;
 	char path[256];
-	const p4d_reader *reader = launch.shell_text || launch.shell_script || launch.shell_input
-				       ? NULL
-				       : find_reader(&launch, &named);
+	const bool was_read =
+	    launch.shell_script && p4d_shell_script(shell, launch.words, launch.count, LEVELS);
+	const p4d_reader *reader =
+	    launch.shell_text || launch.shell_input || was_read ? NULL : find_reader(&launch, &named);
+	/* a script is one of a program by its name only */
+	if (launch.shell_script && !named)
+		reader = NULL;
 	if (launch.shell_input) {
 		read_input(shell, &launch, words[0]);
 	} else if (launch.shell_text) {
 		p4d_shell_text(shell, launch.words, launch.count);
-	} else if (launch.shell_script) {
-		if (!p4d_shell_script(shell, launch.words, launch.count, LEVELS))
-			unread(context, p4d_value_text(launch.words[0], path, sizeof(path)));
+	} else if (launch.shell_script && !was_read && !reader) {
+		unread(context, p4d_value_text(launch.words[0], path, sizeof(path)));
 	} else if (reader && (r->commands++ == 0 || (named && !r->named))) {
 		const p4d_read_value place = place_of(shell, words[0]);
 		r->certain = certain;

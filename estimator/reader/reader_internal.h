@@ -43,17 +43,25 @@ typedef struct p4d_read_given {
 	uint32_t line;
 } p4d_read_given;
 
+/* A variable of the environment that stands for an argument. */
+typedef struct p4d_read_variable {
+	const char *name, *argument;
+	bool of_script; /* that starts the program, and cannot be read */
+} p4d_read_variable;
+
 enum { P4D_READ_PROGRAMS = 14, P4D_READ_TABLES = 4 };
 
 /* One training program. */
 typedef struct p4d_reader {
 	const char *framework; /* as in --framework, or as p4d names what it does not model yet */
-	/* file names or modules, with wildcards; "NAME SUBCOMMAND" */
+	/* file names or modules, with wildcards, or scripts that start them; "NAME SUBCOMMAND" */
 	const char *programs[P4D_READ_PROGRAMS];
 	const char *arguments_alone[4]; /* one of these means the same, whatever the program's name is */
 	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* each ends with a name NULL */
 	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
+	const p4d_read_variable *variables;                  /* last: name NULL; NULL: none */
 	bool assignments;                                    /* NAME=VALUE is an argument, too */
+	bool every_gpu;                                      /* it starts on all GPUs of its node by itself */
 	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
 	 * none is. */
 	bool (*shipped)(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *name);
@@ -62,7 +70,10 @@ typedef struct p4d_reader {
 	void (*finish)(p4d_reading *reading);
 } p4d_reader;
 
-extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__trl, p4d_reader__deepspeed;
+extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__trl, p4d_reader__deepspeed,
+    p4d_reader__torchtitan, p4d_reader__axolotl, p4d_reader__llamafactory, p4d_reader__swift,
+    p4d_reader__torchtune, p4d_reader__litgpt, p4d_reader__vllm, p4d_reader__sglang, p4d_reader__nemo,
+    p4d_reader__neox, p4d_reader__nanotron, p4d_reader__verl, p4d_reader__openrlhf, p4d_reader__p4d;
 
 static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 {
@@ -104,6 +115,7 @@ typedef struct p4d_read_context {
 	const p4d_reader_host *host;
 	unsigned values; /* of configuration files that may still be looked at */
 	unsigned files;
+	bool of_script; /* what is read are variables of a script that cannot be read */
 } p4d_read_context;
 
 /* Where a value was written: what its first character came from. */
@@ -127,6 +139,7 @@ typedef struct p4d_launch {
 	bool shell_script;              /* words are those of a script for a shell */
 	bool shell_text;                /* words[0] is text for one */
 	bool shell_input;               /* its text comes on standard input; words are arguments */
+	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;

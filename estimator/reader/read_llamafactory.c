@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LLaMA-Factory (0.9) and ms-swift (3), whose arguments are those of Hugging Face's Trainer and their own. */
+#include <string.h>
+
+#include "reader/read_finetune.h"
+
+#define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
+
+enum { STAGE = P4D_FINETUNE_OWN };
+
+static const char *const methods[] = {"lora", "lora", "full", "full", NULL};
+static const char *const bits[] = {"4", "nf4", "8", "int8", NULL};
+static const char *const checkpointing[] = {"none"};
+
+static const p4d_read_argument factory_arguments[] = {
+    {"", P4D_READ_FILE, "", NULL},
+    {"--model_name_or_path", P4D_MODEL, NULL, NULL},
+    {"--stage", P4D_READ_EXTRA(STAGE), NULL, NULL},
+    {"--finetuning_type", EXTRA(LORA), NULL, methods},
+    {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--lora_target", EXTRA(TARGETS), NULL, p4d_reader__list},
+    {"--quantization_bit", EXTRA(QUANT), NULL, bits},
+    {"--cutoff_len", P4D_SEQ_LEN, NULL, NULL},
+    {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
+    {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
+    {"--bf16", P4D_PRECISION, "bf16", NULL},
+    {"--fp16", P4D_PRECISION, "fp16", NULL},
+    {"--pure_bf16", EXTRA(PARAM_DTYPE), "bf16", NULL},
+    {"--disable_gradient_checkpointing", P4D_RECOMPUTE, "none", NULL},
+    {"--flash_attn", P4D_ATTENTION, NULL, p4d_finetune__attention},
+    {"--enable_liger_kernel", EXTRA(CHUNKED_LOSS), "on", NULL},
+    {"--packing", EXTRA(PACKING), "on", NULL},
+    {"--neat_packing", EXTRA(PACKING), "on", NULL},
+    {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
+    {"--use_galore", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_badam", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_unsloth", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--use_dora", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
+    {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    {"--fsdp_config", P4D_READ_FILE, "accelerate.fsdp_config.", NULL},
+    {"--nodes", P4D_NODES, NULL, NULL},
+    {"--gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* What its documentation says of them: a LoRA of rank 8 on all linear layers, layers recomputed. */
+static const p4d_read_default factory_defaults[] = {
+    {P4D_SEQ_LEN, "2048"},
+    {P4D_MICRO_BATCH, "8"},
+    {P4D_RECOMPUTE, "full"},
+    {P4D_MODEL_CODE, "transformers"},
+    {0, NULL},
+};
+
+/* Both start torchrun themselves, with these. */
+static const p4d_read_variable variables[] = {
+    {"NNODES", "--nodes", false},
+    {"NPROC_PER_NODE", "--gpus-per-node", false},
+    {NULL, NULL, false},
+};
+
+static void finish_factory(p4d_reading *r)
+{
+	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS], *stage = &r->extra[STAGE];
+
+	if (p4d_reader__is(target, "all"))
+		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
+	if (p4d_reader__set(stage) && strcmp(stage->text, "sft") != 0 && strcmp(stage->text, "pt") != 0)
+		p4d_reader__unknown(r, "stage", "%.60s is not modelled: other models are held, too",
+				    stage->text);
+	p4d_finetune__finish(r);
+}
+
+const p4d_reader p4d_reader__llamafactory = {
+    .framework = "llamafactory",
+    .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py"},
+    .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
+    .defaults = factory_defaults,
+    .every_gpu = true,
+    .variables = variables,
+    .finish = finish_factory,
+};
+
+static const p4d_read_argument swift_arguments[] = {
+    {"--config", P4D_READ_FILE, "", NULL},
+    {"--model", P4D_MODEL, NULL, NULL},
+    {"--model_id_or_path", P4D_MODEL, NULL, NULL},
+    {"--train_type", EXTRA(LORA), NULL, methods},
+    {"--tuner_type", EXTRA(LORA), NULL, methods},
+    {"--sft_type", EXTRA(LORA), NULL, methods},
+    {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
+    {"--quant_bits", EXTRA(QUANT), NULL, bits},
+    {"--max_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--per_device_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--per_device_eval_batch_size", P4D_EVAL_MICRO_BATCH, NULL, NULL},
+    {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
+    {"--torch_dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--bf16", P4D_PRECISION, "bf16", NULL},
+    {"--fp16", P4D_PRECISION, "fp16", NULL},
+    {"--gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--attn_impl", P4D_ATTENTION, NULL, p4d_finetune__attention},
+    {"--packing", EXTRA(PACKING), "on", NULL},
+    {"--use_liger_kernel", EXTRA(CHUNKED_LOSS), "on", NULL},
+    {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
+    {"--deepspeed", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
+    {"--fsdp", EXTRA(FSDP), NULL, p4d_reader__list},
+    {"--nodes", P4D_NODES, NULL, NULL},
+    {"--gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* Of swift's documentation. */
+static const p4d_read_default swift_defaults[] = {
+    {P4D_MICRO_BATCH, "1"},
+    {P4D_RECOMPUTE, "full"},
+    {P4D_MODEL_CODE, "transformers"},
+    {0, NULL},
+};
+
+/* --deepspeed zero2_offload: a configuration that swift brings along. */
+static bool find_zero(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+{
+	p4d_read_value *stage = &r->extra[P4D_FINETUNE_ZERO_STAGE],
+		       *optimizer = &r->extra[P4D_FINETUNE_OFFLOAD_OPTIMIZER],
+		       *params = &r->extra[P4D_FINETUNE_OFFLOAD_PARAMS];
+	const char *name = given->value;
+
+	(void)a;
+	if (strncmp(name, "zero", 4) != 0 || name[4] < '0' || name[4] > '3' ||
+	    (name[5] && strcmp(name + 5, "_offload") != 0))
+		return false;
+	*stage = (p4d_read_value){.file = given->file, .line = given->line};
+	stage->text[0] = name[4];
+	if (name[5]) {
+		*optimizer = *stage;
+		memcpy(optimizer->text, "cpu", 4);
+		if (name[4] == '3')
+			*params = *optimizer;
+	}
+	return true;
+}
+
+static void finish_swift(p4d_reading *r)
+{
+	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS];
+
+	if (p4d_reader__is(target, "all-linear"))
+		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
+	p4d_finetune__finish(r);
+}
+
+const p4d_reader p4d_reader__swift = {
+    .framework = "swift",
+    .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
+    .arguments = {swift_arguments, p4d_finetune__deepspeed},
+    .defaults = swift_defaults,
+    .variables = variables,
+    .shipped = find_zero,
+    .finish = finish_swift,
+};

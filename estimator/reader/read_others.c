@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs whose layout is read, though p4d models their memory as Megatron-LM's or not at all. */
+#include <string.h>
+
+#include "reader/read_finetune.h"
+
+static const char *const precisions[] = {"bf16", "bf16", "bf16-mixed", "bf16", "bf16_mixed", "bf16",
+					 "16",   "fp16", "16-mixed",   "fp16", "32",         "fp32",
+					 "fp16", "fp16", "bfloat16",   "bf16", NULL};
+static const char *const recomputations[] = {"full", "full", "selective", "selective", NULL};
+
+static void finish_unmodelled(p4d_reading *r)
+{
+	p4d_reader__unknown(r, "framework", "p4d does not model the memory of %s", r->reader->framework);
+}
+
+enum { CONFIG_NAME };
+
+/* NeMo 1 and 2, and Megatron-Bridge: overrides in hydra's manner. */
+static const p4d_read_argument nemo_arguments[] = {
+    {"--model.tensor_model_parallel_size", P4D_TP, NULL, NULL},
+    {"--model.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--model.virtual_pipeline_model_parallel_size", P4D_VPP, NULL, NULL},
+    {"--model.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--model.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
+    {"--model.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--model.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--train.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--train.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--model.encoder_seq_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.data.seq_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.seq_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--dataset.sequence_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.max_position_embeddings", P4D_MAX_SEQ_LEN, NULL, NULL},
+    {"--model.num_layers", P4D_LAYERS, NULL, NULL},
+    {"--model.hidden_size", P4D_HIDDEN, NULL, NULL},
+    {"--model.ffn_hidden_size", P4D_FFN, NULL, NULL},
+    {"--model.num_attention_heads", P4D_HEADS, NULL, NULL},
+    {"--model.num_query_groups", P4D_KV_HEADS, NULL, NULL},
+    {"--model.activations_checkpoint_granularity", P4D_RECOMPUTE, NULL, recomputations},
+    {"--model.recompute_granularity", P4D_RECOMPUTE, NULL, recomputations},
+    {"--model.activations_checkpoint_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--config-name", P4D_READ_EXTRA(CONFIG_NAME), NULL, NULL},
+    {"--trainer.devices", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--trainer.num_nodes", P4D_NODES, NULL, NULL},
+    {"--trainer.precision", P4D_PRECISION, NULL, precisions},
+    {"--model.restore_from_path", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--model.peft.peft_scheme", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* Both run Megatron-Core; what the command line does not say is in a configuration made of many files. */
+static void finish_nemo(p4d_reading *r)
+{
+	if (r->named)
+		p4d_reader__put_default(r, P4D_FRAMEWORK, "megatron");
+	if (p4d_reader__set(&r->value[P4D_LAYERS]) && p4d_reader__set(&r->value[P4D_HIDDEN]))
+		p4d_reader__put_default(r, P4D_MODEL, "custom");
+	if (p4d_reader__set(&r->extra[CONFIG_NAME])) {
+		p4d_reader__unknown(r, "file", "what the configuration %.60s sets is not read",
+				    r->extra[CONFIG_NAME].text);
+		r->more_arguments = true;
+	}
+}
+
+const p4d_reader p4d_reader__nemo = {
+    .framework = "nemo",
+    .programs = {"megatron_gpt_pretraining.py", "megatron_gpt_finetuning.py"},
+    .arguments_alone = {"model.tensor_model_parallel_size", "train.global_batch_size"},
+    .arguments = {nemo_arguments},
+    .assignments = true,
+    .finish = finish_nemo,
+};
+
+/* GPT-NeoX: several YAML files, whose names are those of the command line. */
+static const p4d_read_argument neox_arguments[] = {
+    {"", P4D_READ_FILE, "", NULL},
+    {"--model-parallel-size", P4D_TP, NULL, NULL},
+    {"--pipe-parallel-size", P4D_PP, NULL, NULL},
+    {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
+    {"--num-layers", P4D_LAYERS, NULL, NULL},
+    {"--hidden-size", P4D_HIDDEN, NULL, NULL},
+    {"--intermediate-size", P4D_FFN, NULL, NULL},
+    {"--num-attention-heads", P4D_HEADS, NULL, NULL},
+    {"--num-kv-heads", P4D_KV_HEADS, NULL, NULL},
+    {"--seq-length", P4D_SEQ_LEN, NULL, NULL},
+    {"--max-position-embeddings", P4D_MAX_SEQ_LEN, NULL, NULL},
+    {"--train-micro-batch-size-per-gpu", P4D_MICRO_BATCH, NULL, NULL},
+    {"--train-batch-size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
+    {"--precision", P4D_PRECISION, NULL, precisions},
+    {"--zero-optimization.stage", P4D_ZERO_STAGE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__neox = {
+    .framework = "gpt-neox",
+    .programs = {"deepy.py"},
+    .arguments = {neox_arguments},
+    .finish = finish_unmodelled,
+};
+
+static const p4d_read_argument nanotron_arguments[] = {
+    {"--config-file", P4D_READ_FILE, "", NULL},
+    {"--parallelism.tp", P4D_TP, NULL, NULL},
+    {"--parallelism.pp", P4D_PP, NULL, NULL},
+    {"--parallelism.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--parallelism.recompute_layer", P4D_RECOMPUTE, "full", NULL},
+    {"--tokens.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--tokens.sequence_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.dtype", P4D_PRECISION, NULL, precisions},
+    {"--model.model_config.hidden_size", P4D_HIDDEN, NULL, NULL},
+    {"--model.model_config.intermediate_size", P4D_FFN, NULL, NULL},
+    {"--model.model_config.num_hidden_layers", P4D_LAYERS, NULL, NULL},
+    {"--model.model_config.num_attention_heads", P4D_HEADS, NULL, NULL},
+    {"--model.model_config.num_key_value_heads", P4D_KV_HEADS, NULL, NULL},
+    {"--model.model_config.vocab_size", P4D_VOCAB, NULL, NULL},
+    {"--model.model_config.max_position_embeddings", P4D_MAX_SEQ_LEN, NULL, NULL},
+    {"--optimizer.zero_stage", P4D_ZERO_STAGE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__nanotron = {
+    .framework = "nanotron",
+    .arguments_alone = {"--config-file"},
+    .arguments = {nanotron_arguments},
+    .assignments = true,
+    .finish = finish_unmodelled,
+};
+
+/* Reinforcement learning: several models beside each other. */
+static void finish_reinforcement(p4d_reading *r)
+{
+	p4d_reader__unknown(
+	    r, "framework",
+	    "%s holds actor, reference and engine beside each other, which p4d does not model",
+	    r->reader->framework);
+}
+
+static const p4d_read_argument verl_arguments[] = {
+    {"--actor_rollout_ref.model.path", P4D_MODEL, NULL, NULL},
+    {"--actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", P4D_MICRO_BATCH, NULL, NULL},
+    {"--trainer.n_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--trainer.nnodes", P4D_NODES, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__verl = {
+    .framework = "verl",
+    .programs = {"verl.trainer.main_ppo", "verl.trainer.main_ppo*"},
+    .arguments = {verl_arguments},
+    .assignments = true,
+    .finish = finish_reinforcement,
+};
+
+static const p4d_read_argument openrlhf_arguments[] = {
+    {"--pretrain", P4D_MODEL, NULL, NULL},
+    {"--micro_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--zero_stage", P4D_ZERO_STAGE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__openrlhf = {
+    .framework = "openrlhf",
+    .programs = {"openrlhf.cli.train_ppo*", "openrlhf.cli.train_*"},
+    .arguments = {openrlhf_arguments},
+    .finish = finish_reinforcement,
+};
+
+/* p4d-train, whose arguments are p4d's options. */
+static const p4d_read_argument p4d_arguments[] = {
+#define INTEGER(id, name, argument, least, most, where, otherwise, help) {"--" name, P4D_##id, NULL, NULL},
+#define DECIMAL(id, name, argument, least, most, where, help) {"--" name, P4D_##id, NULL, NULL},
+#define CHOICE(id, name, list, where, otherwise, help) {"--" name, P4D_##id, NULL, NULL},
+#define TEXT(id, name, argument, field, where, help) {"--" name, P4D_##id, NULL, NULL},
+#define SWITCH(id, name, where, help)
+#include "request/options.def"
+#undef INTEGER
+#undef DECIMAL
+#undef CHOICE
+#undef TEXT
+#undef SWITCH
+    {NULL, 0, NULL, NULL},
+};
+
+static const p4d_read_default p4d_defaults[] = {{P4D_FRAMEWORK, "p4d"}, {0, NULL}};
+
+const p4d_reader p4d_reader__p4d = {
+    .framework = "p4d",
+    .programs = {"p4d-train"},
+    .arguments = {p4d_arguments},
+    .defaults = p4d_defaults,
+};

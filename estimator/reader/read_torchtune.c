@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torchtune (0.6) and litgpt (0.5): YAML with overrides. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "reader/read_finetune.h"
+
+#define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
+
+enum {
+	COMPONENT = P4D_FINETUNE_OWN, /* of the model: torchtune.models.llama3_1.lora_llama3_1_8b */
+	ATTENTION_MODULES,
+	MLP,
+	FULLY_SHARDED, /* by litgpt */
+};
+
+static const char *const dtypes[] = {"bf16", "bf16", "fp32", "fp32", NULL};
+static const char *const optimizers[] = {"torch.optim.AdamW",
+					 "adamw",
+					 "torch.optim.Adam",
+					 "adamw",
+					 "torch.optim.SGD",
+					 "sgd",
+					 "bitsandbytes.optim.PagedAdamW8bit",
+					 "paged-adamw-8bit",
+					 "bitsandbytes.optim.AdamW8bit",
+					 "adamw-8bit",
+					 "transformers.optimization.Adafactor",
+					 "adafactor",
+					 NULL};
+static const char *const losses[] = {"torchtune.modules.loss.LinearCrossEntropyLoss",
+				     "on",
+				     "torchtune.modules.loss.CEWithChunkedOutputLoss",
+				     "on",
+				     "torch.nn.CrossEntropyLoss",
+				     "off",
+				     NULL};
+static const char *const checkpointing[] = {"none"};
+static const char *const no[] = {"off"};
+
+static const p4d_read_argument tune_arguments[] = {
+    {"--config", P4D_READ_FILE, "", NULL},
+    {"--model._component_", P4D_READ_EXTRA(COMPONENT), NULL, NULL},
+    {"--model.lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--model.lora_attn_modules", P4D_READ_EXTRA(ATTENTION_MODULES), NULL, p4d_reader__list},
+    {"--model.apply_lora_to_mlp", P4D_READ_EXTRA(MLP), "on", NULL},
+    {"--model.apply_lora_to_output", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--tokenizer.max_seq_len", P4D_SEQ_LEN, NULL, NULL},
+    {"--batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--gradient_accumulation_steps", EXTRA(ACCUMULATION), NULL, NULL},
+    {"--optimizer._component_", EXTRA(OPTIMIZER), NULL, optimizers},
+    {"--optimizer", EXTRA(OPTIMIZER), NULL, optimizers},
+    {"--loss._component_", EXTRA(CHUNKED_LOSS), NULL, losses},
+    {"--loss", EXTRA(CHUNKED_LOSS), NULL, losses},
+    {"--dtype", EXTRA(PARAM_DTYPE), NULL, dtypes},
+    {"--enable_activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--enable_activation_offloading", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--compile", EXTRA(COMPILE), "on", no},
+    {"--dataset.packed", EXTRA(PACKING), "on", no},
+    {"--fsdp_cpu_offload", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--tensor_parallel_dim", P4D_TP, NULL, NULL},
+    {"--context_parallel_dim", P4D_CP, NULL, NULL},
+    {"--optimizer_in_bwd", P4D_READ_NOT_MODELLED, "on", NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+/* "llama3_1_8b" is p4d's "llama-3.1-8b"; the names of torchtune's builders that p4d has models of. */
+static const char *model_of(const char *builder)
+{
+	static const char *const models[] = {"llama2_7b",
+					     "llama2-7b",
+					     "llama2_13b",
+					     "llama2-13b",
+					     "llama2_70b",
+					     "llama2-70b",
+					     "llama3_8b",
+					     "llama3-8b",
+					     "llama3_70b",
+					     "llama3-70b",
+					     "llama3_1_8b",
+					     "llama3.1-8b",
+					     "llama3_1_70b",
+					     "llama3.1-70b",
+					     "llama3_1_405b",
+					     "llama3.1-405b",
+					     "llama3_2_1b",
+					     "llama3.2-1b",
+					     "llama3_2_3b",
+					     "llama3.2-3b",
+					     "llama3_3_70b",
+					     "llama3.3-70b",
+					     "mistral_7b",
+					     "mistral-7b",
+					     "qwen2_5_0_5b",
+					     "qwen2.5-0.5b",
+					     "qwen2_5_1_5b_base",
+					     "qwen2.5-1.5b",
+					     "qwen2_5_1_5b_instruct",
+					     "qwen2.5-1.5b",
+					     "qwen2_5_3b",
+					     "qwen2.5-3b",
+					     "qwen2_5_7b_base",
+					     "qwen2.5-7b",
+					     "qwen2_5_7b_instruct",
+					     "qwen2.5-7b",
+					     "qwen2_5_14b_base",
+					     "qwen2.5-14b",
+					     "qwen2_5_14b_instruct",
+					     "qwen2.5-14b",
+					     "qwen2_5_32b_base",
+					     "qwen2.5-32b",
+					     "qwen2_5_32b_instruct",
+					     "qwen2.5-32b",
+					     "qwen2_5_72b_base",
+					     "qwen2.5-72b",
+					     "qwen2_5_72b_instruct",
+					     "qwen2.5-72b",
+					     "qwen3_0_6b_base",
+					     "qwen3-0.6b",
+					     "qwen3_0_6b_instruct",
+					     "qwen3-0.6b",
+					     "qwen3_1_7b_base",
+					     "qwen3-1.7b",
+					     "qwen3_1_7b_instruct",
+					     "qwen3-1.7b",
+					     "qwen3_4b_base",
+					     "qwen3-4b",
+					     "qwen3_4b_instruct",
+					     "qwen3-4b",
+					     "qwen3_8b_base",
+					     "qwen3-8b",
+					     "qwen3_8b_instruct",
+					     "qwen3-8b",
+					     "qwen3_14b_base",
+					     "qwen3-14b",
+					     "qwen3_14b_instruct",
+					     "qwen3-14b",
+					     "qwen3_32b",
+					     "qwen3-32b",
+					     NULL};
+
+	for (int i = 0; models[i]; i += 2)
+		if (!strcmp(models[i], builder))
+			return models[i + 1];
+	return NULL;
+}
+
+/* The model and how it is tuned are one name: qlora_llama3_1_8b. */
+static void finish_component(p4d_reading *r)
+{
+	const p4d_read_value *component = &r->extra[COMPONENT];
+	const char *dot = strrchr(component->text, '.'), *name = dot ? dot + 1 : component->text;
+	p4d_read_value *lora = &r->extra[P4D_FINETUNE_LORA], *quant = &r->extra[P4D_FINETUNE_QUANT];
+
+	if (!p4d_reader__set(component))
+		return;
+	const bool qlora = !strncmp(name, "qlora_", 6), adapted = qlora || !strncmp(name, "lora_", 5);
+	const char *model = model_of(name + (qlora ? 6 : adapted ? 5 : 0));
+	*lora = *component;
+	snprintf(lora->text, sizeof(lora->text), "%s", qlora ? "qlora" : adapted ? "lora" : "full");
+	if (qlora) {
+		*quant = *component;
+		snprintf(quant->text, sizeof(quant->text), "nf4");
+	}
+	if (model)
+		p4d_reader__put(r, P4D_MODEL, component, "%s", model);
+	else
+		p4d_reader__unknown(r, "model", "torchtune's %.80s is none that p4d has", name);
+}
+
+/* Modules of attention, and all of the feed-forward layer. */
+static void finish_targets(p4d_reading *r)
+{
+	const p4d_read_value *attention = &r->extra[ATTENTION_MODULES];
+	p4d_read_value *targets = &r->extra[P4D_FINETUNE_TARGETS];
+	const bool mlp = p4d_reader__set(&r->extra[MLP]);
+	char names[sizeof(targets->text)];
+
+	if (!p4d_reader__set(attention))
+		return;
+	*targets = *attention;
+	memcpy(names, attention->text, sizeof(names));
+	p4d_text text = p4d_text_in(targets->text, sizeof(targets->text));
+	/* torchtune calls the last product of attention output_proj */
+	for (char *save = NULL, *word = strtok_r(names, ",", &save); word; word = strtok_r(NULL, ",", &save))
+		p4d_text_entry(&text, ",", "%s", strcmp(word, "output_proj") != 0 ? word : "o_proj");
+	if (mlp)
+		p4d_text_entry(&text, ",", "gate_proj,up_proj,down_proj");
+}
+
+static void finish_tune(p4d_reading *r)
+{
+	const bool single = strstr(r->program, "single_device") != NULL;
+
+	finish_component(r);
+	finish_targets(r);
+	p4d_reader__put_default(r, P4D_FRAMEWORK, single ? "ddp" : "fsdp");
+	if (p4d_reader__set(&r->extra[P4D_FINETUNE_FSDP_OFFLOAD]))
+		p4d_reader__put(r, P4D_OFFLOAD, &r->extra[P4D_FINETUNE_FSDP_OFFLOAD], "params");
+	if (p4d_reader__set(&r->extra[P4D_FINETUNE_PARAM_DTYPE]))
+		p4d_reader__put(r, P4D_PRECISION, &r->extra[P4D_FINETUNE_PARAM_DTYPE], "%s",
+				r->extra[P4D_FINETUNE_PARAM_DTYPE].text);
+	p4d_finetune__finish(r);
+}
+
+const p4d_reader p4d_reader__torchtune = {
+    .framework = "torchtune",
+    .programs = {"full_finetune_distributed", "full_finetune_single_device", "lora_finetune_distributed",
+		 "lora_finetune_single_device", "full_finetune_distributed.py",
+		 "full_finetune_single_device.py", "lora_finetune_distributed.py",
+		 "lora_finetune_single_device.py"},
+    .arguments = {tune_arguments},
+    .assignments = true,
+    .finish = finish_tune,
+};
+
+static const char *const precisions[] = {"bf16-true",  "bf16", "32-true",  "fp32", "16-true", "fp16",
+					 "bf16-mixed", "bf16", "16-mixed", "fp16", NULL};
+static const char *const quants[] = {"bnb.nf4", "nf4", "bnb.nf4-dq", "nf4", "bnb.int8", "int8", NULL};
+static const char *const litgpt_optimizers[] = {"AdamW",
+						"adamw",
+						"Adam",
+						"adamw",
+						"SGD",
+						"sgd",
+						"torch.optim.AdamW",
+						"adamw",
+						"bitsandbytes.optim.PagedAdamW",
+						"",
+						NULL};
+
+static const p4d_read_argument litgpt_arguments[] = {
+    {"", P4D_MODEL, NULL, NULL},
+    {"--config", P4D_READ_FILE, "", NULL},
+    {"--checkpoint_dir", P4D_MODEL, NULL, NULL},
+    {"--model_name", P4D_MODEL, NULL, NULL},
+    {"--precision", P4D_PRECISION, NULL, precisions},
+    {"--quantize", EXTRA(QUANT), NULL, quants},
+    {"--devices", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--num_nodes", P4D_NODES, NULL, NULL},
+    {"--lora_r", EXTRA(RANK), NULL, NULL},
+    {"--train.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--train.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--train.max_seq_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--optimizer", EXTRA(OPTIMIZER), NULL, litgpt_optimizers},
+    {"--optimizer.class_path", EXTRA(OPTIMIZER), NULL, litgpt_optimizers},
+    {NULL, 0, NULL, NULL},
+};
+
+/* "checkpoints/meta-llama/Llama-3.2-1B" is where litgpt puts the hub's model. */
+static void finish_litgpt(p4d_reading *r)
+{
+	p4d_read_value *model = &r->value[P4D_MODEL], *lora = &r->extra[P4D_FINETUNE_LORA];
+	static const char folder[] = "checkpoints/";
+	const size_t length = sizeof(folder) - 1;
+
+	if (p4d_reader__set(model) && !strncmp(model->text, folder, length))
+		memmove(model->text, model->text + length, strlen(model->text + length) + 1);
+	if (strstr(r->program, "lora") && p4d_reader__set(model)) {
+		*lora = *model;
+		lora->file = r->file;
+		lora->line = r->line;
+		snprintf(lora->text, sizeof(lora->text), "lora");
+	}
+	if (p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) > 1)
+		p4d_reader__put_default(r, P4D_FRAMEWORK, "fsdp");
+	p4d_finetune__finish(r);
+}
+
+const p4d_reader p4d_reader__litgpt = {
+    .framework = "litgpt",
+    .programs = {"litgpt finetune*", "litgpt pretrain"},
+    .arguments = {litgpt_arguments},
+    .finish = finish_litgpt,
+};
