@@ -69,8 +69,13 @@ static const p4d_read_default trainer_defaults[] = {
 
 /* Of TRL's SFTConfig and DPOConfig, where they differ. */
 static const p4d_read_default trl_defaults[] = {
-    {P4D_MICRO_BATCH, "8"},    {P4D_SEQ_LEN, "1024"},   {P4D_PRECISION, "bf16"},
-    {P4D_PARAM_DTYPE, "fp32"}, {P4D_RECOMPUTE, "full"}, {0, NULL},
+    {P4D_MICRO_BATCH, "8"},
+    {P4D_SEQ_LEN, "1024"},
+    {P4D_PRECISION, "bf16"},
+    {P4D_PARAM_DTYPE, "fp32"},
+    {P4D_RECOMPUTE, "full"},
+    {P4D_MODEL_CODE, "transformers"},
+    {0, NULL},
 };
 
 /* These arguments are only those of transformers' Trainer, whatever the program is called. */
