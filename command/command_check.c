@@ -12,7 +12,9 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "command.h"
+#include "job/read_job.h"
 #include "job/sbatch.h"
+#include "reader/reader_words.h"
 #include "report/advice.h"
 #include "report/report.h"
 
@@ -22,7 +24,7 @@ const char p4d_check_options[] =
     "\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
     "the SBATCH_ variables of the environment count as they do for sbatch.";
 
-enum { SCRIPT_BYTES = 4 << 20, COMPONENTS = 128 };
+enum { SCRIPT_BYTES = 4 << 20, READING_BYTES = 4 << 20, COMPONENTS = 128 };
 
 typedef struct check {
 	int argc;
@@ -34,6 +36,12 @@ typedef struct check {
 	p4d_sbatch kept;       /* from one component for the next */
 	char *script;
 	size_t length;
+	const char *name; /* of the script, for messages */
+	char **arguments; /* NULL-terminated */
+	char directory[2 * PATH_MAX];
+	p4d_reading reading;
+	p4d_read_files files;
+	char *memory; /* of the reading */
 	p4d_site *site;
 	struct json_object *answers; /* with --json */
 	p4d_code code;
@@ -105,6 +113,8 @@ static int split_components(check *c, const char **script, p4d_error *err)
 		start += operand;
 	} while (start < c->argc && !strcmp(c->argv[start], ":"));
 	*script = start < c->argc ? c->argv[start] : NULL;
+	c->name = *script ? *script : c->first.value[P4D_SBATCH_WRAP] ? "--wrap" : "stdin";
+	c->arguments = c->argv + (start < c->argc ? start + 1 : c->argc);
 	return 0;
 }
 
@@ -236,23 +246,50 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 	return read_nodes(sbatch, err) < 0 ? -1 : p4d_sbatch_job(sbatch, err);
 }
 
-/* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
-static void judge(const check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_verdict *verdict)
+/* What the script says of the training it starts; of components, which run one script, nothing. */
+static void read_job(check *c, p4d_sbatch *sbatch)
 {
-	p4d_request *request = &sbatch->request;
-	p4d_preset preset = {0};
-	p4d_error err;
+	const char *chdir = c->first.value[P4D_SBATCH_CHDIR];
+	char here[PATH_MAX] = "";
 
 	sbatch->job.script = c->script;
 	sbatch->job.script_length = c->length;
-	if (p4d_sbatch_request(sbatch, &err) < 0 ||
-	    (p4d_is_set(request, P4D_MODEL) &&
-	     p4d_model_resolve(request, p4d_site_datadir(c->site), &preset, &err) < 0))
+	if (c->components > 1 || !p4d_reader_may_train(c->script, c->length))
+		return;
+	if (chdir && *chdir == '/')
+		snprintf(c->directory, sizeof(c->directory), "%s", chdir);
+	else if (getcwd(here, sizeof(here)))
+		snprintf(c->directory, sizeof(c->directory), "%s%s%s", here, chdir ? "/" : "",
+			 chdir ? chdir : "");
+	c->memory = c->memory ? c->memory : malloc(READING_BYTES);
+	if (!c->memory)
+		return;
+	p4d_job_read(&(p4d_job_script){.job = &sbatch->job,
+				       .name = c->name,
+				       .arguments = (const char *const *)c->arguments,
+				       .directory = c->directory,
+				       .environment = environ,
+				       .variables = SIZE_MAX,
+				       .export = sbatch->value[P4D_SBATCH_EXPORT],
+				       .files = &c->files,
+				       .config = p4d_line_config},
+		     &(p4d_shell_limits){c->memory, READING_BYTES, P4D_SHELL_WORK}, &c->reading);
+	sbatch->job.reading = &c->reading;
+}
+
+/* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */
+static void judge(check *c, p4d_sbatch *sbatch, uint32_t *published_batch, p4d_verdict *verdict)
+{
+	p4d_error err;
+
+	*published_batch = 0;
+	if (p4d_sbatch_request(sbatch, &err) < 0) {
 		p4d_guard_fail(c->site, &sbatch->job, &err, verdict);
-	else
-		p4d_guard_complete(c->site, &sbatch->job, p4d_live_cluster, NULL, preset.global_batch,
-				   request, verdict);
-	*published_batch = preset.global_batch;
+		return;
+	}
+	read_job(c, sbatch);
+	p4d_guard_submit(c->site, &sbatch->job, p4d_live_cluster, NULL, &sbatch->request, published_batch,
+			 verdict);
 }
 
 static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *v, uint32_t published_batch,
@@ -295,6 +332,8 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
 		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
 		       p4d_verdict_memory(v, memory, sizeof(memory)));
+	else if (v->read)
+		printf(": not checked");
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		printf(": the job has no p4d options, not checked");
 	else if (v->policy.exempt)
@@ -304,6 +343,49 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
 		printf(" (mode = %s; mode = enforce would refuse it)", p4d_site_mode_name(v->policy.mode));
 	putchar('\n');
+}
+
+/* Visits what the script decided. */
+static void each_read(const p4d_sbatch *sbatch,
+		      void (*visit)(const char *, const char *, const char *, void *), void *context)
+{
+	const p4d_reading *r = sbatch->job.reading;
+	char value[1024], from[PATH_MAX + 16];
+
+	for (int i = 0; r && i < P4D_OPTIONS; i++) {
+		if (sbatch->request.origin[i] != P4D_BY_SCRIPT || r->by_default[i] || !r->value[i].file)
+			continue;
+		snprintf(from, sizeof(from), r->value[i].line ? "%s:%" PRIu32 : "%s", r->value[i].file,
+			 r->value[i].line);
+		visit(p4d_request_option_info((p4d_option)i)->name,
+		      p4d_request_value_text(&sbatch->request, (p4d_option)i, value, sizeof(value)), from,
+		      context);
+	}
+}
+
+static void add_text(const char *name, const char *value, const char *from, void *text)
+{
+	p4d_text_entry(text, ", ", "%s=%s (%s)", name, value, from);
+}
+
+static void add_object(const char *name, const char *value, const char *from, void *object)
+{
+	struct json_object *entry = json_object_new_object();
+
+	json_object_object_add(entry, "value", json_object_new_string(value));
+	json_object_object_add(entry, "from", json_object_new_string(from));
+	json_object_object_add(object, name, entry);
+}
+
+static void print_read(const p4d_sbatch *sbatch)
+{
+	char buf[4096];
+	p4d_text text = p4d_text_in(buf, sizeof(buf));
+
+	each_read(sbatch, add_text, &text);
+	if (!text.length)
+		return;
+	p4d_report_list("Read from the script:", buf);
 }
 
 /* What sbatch prints, prefixed with the component as Slurm does. */
@@ -323,6 +405,7 @@ static void print_text(const check *c, unsigned component, const p4d_sbatch *sba
 	if (c->components > 1)
 		printf("%u: ", component);
 	print_answer(v, &sbatch->request);
+	print_read(sbatch);
 	if (v->policy.mode == P4D_MODE_OBSERVE)
 		for (unsigned i = 0; i < v->messages; i++)
 			printf("%s\n", p4d_guard_message_text(&v->message[i], text, sizeof(text)));
@@ -361,6 +444,10 @@ static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_ver
 	json_object_object_add(object, "host",
 			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
 	json_object_object_add(object, "plan", v->plan[0] ? json_object_new_string(v->plan) : NULL);
+	struct json_object *read = json_object_new_object();
+	each_read(sbatch, add_object, read);
+	json_object_object_add(object, "read", read);
+	json_object_object_add(object, "by_script", json_object_new_boolean(v->read));
 	json_object_object_add(object, "messages", p4d_report_json_messages(v->messages, v->message));
 	json_object_object_add(object, "advice", p4d_advice_json(advice));
 	return object;
@@ -452,5 +539,7 @@ int p4d_command_check(const p4d_subcommand *self, int argc, char *argv[], p4d_er
 	p4d_site_free(c.site);
 	json_object_put(c.answers);
 	free(c.script);
+	p4d_read_files_free(&c.files);
+	free(c.memory);
 	return status;
 }

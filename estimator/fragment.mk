@@ -12,7 +12,8 @@ libp4doptions_la_SOURCES = \
 	estimator/base/choice.h estimator/base/choice.c \
 	estimator/base/option.h estimator/base/option.c \
 	estimator/request/options.def estimator/request/architectures.def estimator/request/schedules.h estimator/request/request.h estimator/request/request.c \
-	estimator/job/export.h estimator/job/export.c
+	estimator/job/export.h estimator/job/export.c \
+	estimator/reader/reader_words.h estimator/reader/reader_words.c
 libp4doptions_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 
 noinst_LTLIBRARIES += libp4dbase.la
@@ -137,6 +138,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c \
+	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_fix.c estimator/guard/submit.c \
 	estimator/guard/guard.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)

@@ -3,14 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "client_option.h"
 #include "slurm_compat.h"
-
-enum { SCRIPT_MAX_BYTES = 4 << 20 };
 
 /* The options that decide where a job runs, by Slurm's names. */
 static const struct {
@@ -116,66 +112,4 @@ int p4d_client_request(p4d_sbatch *sbatch, const p4d_given *given, p4d_error *er
 		    given->from_environment[i] ? P4D_FROM_ENVIRONMENT : P4D_FROM_COMMAND_LINE;
 	}
 	return p4d_sbatch_request(sbatch, err);
-}
-
-/* A whole regular file; NULL: another type, too large or unreadable. */
-static char *read_file(const char *path, size_t *length)
-{
-	const int fd = p4d_file_open(path);
-	struct stat st;
-	char *text = NULL;
-
-	if (fd < 0)
-		return NULL;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		text = p4d_file_read(fd, SCRIPT_MAX_BYTES, length);
-	close(fd);
-	return text;
-}
-
-/* `sbatch < job.sh`: sbatch has read it, from its start. A pipe is empty by now; slurmctld sees what it held.
- */
-static char *read_standard_input(size_t *length)
-{
-	const off_t end = lseek(STDIN_FILENO, 0, SEEK_CUR);
-	struct stat st;
-
-	if (end <= 0 || fstat(STDIN_FILENO, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    lseek(STDIN_FILENO, 0, SEEK_SET) < 0)
-		return NULL;
-	char *text = p4d_file_read(STDIN_FILENO, SCRIPT_MAX_BYTES, length);
-	lseek(STDIN_FILENO, end, SEEK_SET);
-	return text;
-}
-
-/* The script among " SCRIPT ARGUMENT...": a blank may belong to its name or separate arguments. */
-static char *read_script(char *line, size_t *length)
-{
-	char *text = NULL;
-
-	for (char *at = line; at && !text;) {
-		at = strchr(at + 1, ' ');
-		if (at)
-			*at = '\0';
-		text = read_file(line + (*line == ' '), length);
-		if (at)
-			*at = ' ';
-	}
-	return text;
-}
-
-char *p4d_client_script(size_t *length)
-{
-	/* srun has no argv yet, and would crash */
-	if (spank_context() != S_CTX_ALLOCATOR || p4d_client_is_salloc())
-		return NULL;
-	char *text = p4d_client_option("wrap");
-	if (text) {
-		*length = strlen(text);
-		return text;
-	}
-	char *line = p4d_client_option("argv");
-	text = line && *line ? read_script(line, length) : read_standard_input(length);
-	free(line);
-	return text;
 }

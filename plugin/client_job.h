@@ -14,9 +14,3 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err);
 
 /* Then its request: the p4d options that were given. Errors: VALUE, NO_MEMORY. */
 int p4d_client_request(p4d_sbatch *sbatch, const p4d_given *given, p4d_error *err);
-
-/*
- * The text of the batch script, read with the user's rights; the caller frees it. NULL when there is none
- * (srun, salloc) or it is unreadable (a script that came through a pipe).
- */
-char *p4d_client_script(size_t *length);

@@ -19,6 +19,7 @@ option_sources = \
 	plugin/client.h \
 	plugin/module.h plugin/module.c \
 	plugin/client_option.h plugin/client_option.c \
+	plugin/client_script.h plugin/client_script.c \
 	plugin/given_options.h plugin/given_options.c
 
 # Loaded for every job of the cluster: the options alone.
@@ -66,6 +67,7 @@ libp4d_json_la_LIBADD = libp4djson.la libp4dbase.la -lm
 job_submit_p4d_la_SOURCES = $(job_sources) \
 	plugin/job_submit.h plugin/job_submit.c \
 	plugin/job_submit_modify.c \
+	plugin/job_submit_script.h plugin/job_submit_script.c \
 	plugin/job_submit_load.c \
 	plugin/job_submit_watch.h plugin/job_submit_watch.c
 job_submit_p4d_la_CPPFLAGS = $(plugin_CPPFLAGS)

@@ -13,6 +13,7 @@
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
+#include "job_submit_script.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
 
@@ -112,6 +113,21 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
+/* A job without options or plan, by its script. */
+static bool judge_script(const p4d_site *site, p4d_job *job, const job_desc_msg_t *desc, const p4d_note *note,
+			 p4d_verdict *verdict)
+{
+	if (verdict->policy.scripts == P4D_SCRIPTS_IGNORE || verdict->policy.exempt ||
+	    verdict->policy.mode == P4D_MODE_OFF || verdict->would_reject)
+		return false;
+	job->reading = p4d_script_read(job, desc);
+	if (job->reading)
+		p4d_guard_verify_script(site, job, p4d_watch_cluster, NULL, verdict);
+	job->reading = NULL;
+	p4d_script_release();
+	return note && p4d_note_heed_script(note, verdict);
+}
+
 /* What the submitting side has printed right before, reason and fix, is not repeated. */
 static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 {
@@ -158,7 +174,10 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 		p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);
 		judge(site, &job, &env, &verdict);
 		const bool noted = p4d_note_read(env.note, &note);
-		const bool by_client = noted && p4d_note_heed(&note, &verdict);
+		const bool has_options = env.options || p4d_environment_plan(&env) || env.conflict.code;
+		const bool by_client = has_options
+					   ? noted && p4d_note_heed(&note, &verdict)
+					   : judge_script(site, &job, desc, noted ? &note : NULL, &verdict);
 		p4d_job_submit_log_verdict(
 		    site,
 		    &(p4d_verdict_subject){.event = "submit",
@@ -177,5 +196,7 @@ int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 			p4d_job_submit_say_verdict(&verdict, err_msg);
 	}
 	p4d_watch_release();
+	if (env.note && !env.options && !p4d_environment_plan(&env))
+		p4d_script_remove_note(desc);
 	return rc;
 }

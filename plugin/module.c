@@ -21,12 +21,17 @@ static bool find_beside(const char *library, char *path, size_t size)
 	return access(path, F_OK) == 0;
 }
 
-const void *p4d_module_open(const char *library, const char *symbol, char *path, size_t size,
-			    const char **why)
+const char *p4d_module_find(const char *library, char *path, size_t size)
 {
 	if (!find_beside(library, path, size))
 		snprintf(path, size, "%s/%s", P4D_LIBDIR, library);
-	void *opened = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	return path;
+}
+
+const void *p4d_module_open(const char *library, const char *symbol, char *path, size_t size,
+			    const char **why)
+{
+	void *opened = dlopen(p4d_module_find(library, path, size), RTLD_LAZY | RTLD_LOCAL);
 	const p4d_module_build *build = opened ? dlsym(opened, symbol) : NULL;
 	if (!build) {
 		*why = dlerror();

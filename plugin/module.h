@@ -19,6 +19,9 @@ typedef struct p4d_module_build {
 		.version = PACKAGE_VERSION, .slurm = SLURM_VERSION_NUMBER >> 8, .options = P4D_OPTIONS \
 	}
 
+/* Where a library is, beside the one that this is part of if it is there, else installed; in path. */
+const char *p4d_module_find(const char *library, char *path, size_t size);
+
 /*
  * Opens a library beside the one that this is part of if it is there (build tree), else where it is
  * installed, and returns its only symbol, which begins with a p4d_module_build. path: of the library. NULL

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 
 #include "client_option.h"
+#include "client_script.h"
 #include "job/export.h"
+#include "reader/reader_words.h"
 #include "slurm_compat.h"
 #include "spank_client.h"
 #include "spank_options.h"
@@ -46,6 +48,17 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	}
 }
 
+/* A job without p4d options may say what it trains in its script. */
+static bool script_may_train(void)
+{
+	p4d_client_script script;
+
+	p4d_client_script_open(&script);
+	const bool may = script.text && p4d_reader_may_train(script.text, script.length);
+	p4d_client_script_free(&script);
+	return may;
+}
+
 /* A job's options, or those of one of its components, are known. */
 static int submit(spank_t spank, int argc, char **argv)
 {
@@ -55,7 +68,8 @@ static int submit(spank_t spank, int argc, char **argv)
 
 	if (!step && spank_context() == S_CTX_LOCAL)
 		p4d_options_add_defaults("SLURM");
-	const p4d_client_calls *client = p4d_given_any(given) ? p4d_spank_client_open() : NULL;
+	const p4d_client_calls *client =
+	    p4d_given_any(given) || script_may_train() ? p4d_spank_client_open() : NULL;
 	if (!step)
 		p4d_options_clean_environment(spank);
 	if (client)

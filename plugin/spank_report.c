@@ -26,7 +26,8 @@ void p4d_spank_report_verdict(const p4d_verdict *verdict)
 {
 	char text[4096];
 
-	if (verdict->action == P4D_PASS && !p4d_client_talks())
+	const bool advice = verdict->action == P4D_PASS || (verdict->read && verdict->action != P4D_REJECT);
+	if (advice && !p4d_client_talks())
 		return;
 	p4d_spank_report_text(p4d_verdict_text(verdict, text, sizeof(text)));
 }

@@ -2,6 +2,7 @@
 #include "spank_submit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +14,16 @@
 #include "accounting.h"
 #include "client_job.h"
 #include "client_option.h"
+#include "client_script.h"
 #include "cluster_facts.h"
 #include "guard/guard.h"
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
+#include "job/read_job.h"
 #include "job_record.h"
-#include "model/model.h"
+#include "module.h"
+#include "reader/reader_words.h"
 #include "request/framework.h"
 #include "site_file.h"
 #include "spank_report.h"
@@ -36,13 +40,24 @@ typedef struct submission {
 	bool cluster_asked;
 	p4d_associations *associations;
 	char *user;
+	p4d_client_script script;
+	p4d_read_files files;
+	p4d_reading *reading;
+	char *memory; /* of the reading */
+	char directory[PATH_MAX];
 } submission;
+
+enum { READING_BYTES = 4 << 20 };
 
 static void release(submission *s)
 {
 	p4d_cluster_free(&s->cluster);
 	p4d_associations_free(s->associations);
 	free(s->user);
+	p4d_client_script_free(&s->script);
+	p4d_read_files_free(&s->files);
+	free(s->reading);
+	free(s->memory);
 	p4d_sbatch_free(&s->sbatch);
 	p4d_site_free(s->site);
 }
@@ -51,13 +66,13 @@ static void release(submission *s)
  * False without memory. A p4d.conf that is broken here is not the user's business: one line, which does not
  * call it an error, because there are programs that cancel what sbatch says that word about.
  */
-static bool open_site(submission *s, int argc, char **argv)
+static bool open_site(submission *s, bool typed, int argc, char **argv)
 {
 	p4d_error unusable;
 
 	s->site = p4d_site_file_load(argc, argv, &unusable);
 	s->site_is_unusable = unusable.code;
-	if (unusable.code && p4d_client_talks())
+	if (unusable.code && typed && p4d_client_talks())
 		slurm_spank_log("p4d: [P4D%03d] p4d.conf cannot be used here (p4d conf says why); slurmctld "
 				"decides with its own",
 				(int)unusable.code);
@@ -102,17 +117,61 @@ static void identify(submission *s)
 	s->job.associations = s->associations;
 }
 
-static int complete(submission *s, p4d_error *err)
+static p4d_config_read *config(p4d_config_format format)
 {
-	p4d_request *request = &s->request;
-	p4d_preset preset = {.global_batch = 0};
+	char path[4096];
 
-	/* model files are the user's and are read with the user's rights */
-	if (p4d_is_set(request, P4D_MODEL) &&
-	    p4d_model_resolve(request, p4d_site_datadir(s->site), &preset, err) < 0)
-		return -1;
-	p4d_guard_complete(s->site, &s->job, ask_cluster, s, preset.global_batch, request, &s->verdict);
-	return 0;
+	return p4d_config_open(p4d_module_find(p4d_config_libraries[format].file, path, sizeof(path)),
+			       format);
+}
+
+/* Components of a heterogeneous job run one script, in which p4d cannot tell them apart. */
+static bool is_heterogeneous(const p4d_client_script *script)
+{
+	p4d_sbatch probe = {.prefix = NULL};
+	unsigned components = 1;
+
+	for (size_t at = 0; script->words && at < script->words_length; at += strlen(script->words + at) + 1)
+		if (!strcmp(script->words + at, ":"))
+			return true;
+	const bool unusable =
+	    p4d_sbatch_script(&probe, script->text, script->length, 0, &components, NULL) < 0;
+	p4d_sbatch_free(&probe);
+	return unusable || components > 1;
+}
+
+/* What the script says of the training it starts. */
+static void read_script(submission *s)
+{
+	p4d_client_script_open(&s->script);
+	s->job.script = s->script.text;
+	s->job.script_length = s->script.length;
+	if (!s->script.text || !p4d_reader_may_train(s->script.text, s->script.length))
+		return;
+	p4d_client_script_name(&s->script);
+	s->memory = malloc(READING_BYTES);
+	s->reading = malloc(sizeof(*s->reading));
+	if (!s->script.arguments || !s->memory || !s->reading || is_heterogeneous(&s->script))
+		return;
+	p4d_job_read(&(p4d_job_script){.job = &s->job,
+				       .name = s->script.name,
+				       .arguments = s->script.arguments,
+				       .directory = getcwd(s->directory, sizeof(s->directory)),
+				       .environment = environ,
+				       .variables = SIZE_MAX,
+				       .export = s->sbatch.value[P4D_SBATCH_EXPORT],
+				       .files = &s->files,
+				       .config = config},
+		     &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
+	s->job.reading = s->reading;
+}
+
+/* model files are the user's and are read with the user's rights */
+static void complete(submission *s)
+{
+	uint32_t published_batch;
+
+	p4d_guard_submit(s->site, &s->job, ask_cluster, s, &s->request, &published_batch, &s->verdict);
 }
 
 static void set_variable(spank_t spank, const char *name, const char *value)
@@ -208,26 +267,24 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
 	submission s = {.given = given};
 	p4d_error err = {.code = P4D_OK};
-	char *script = NULL;
 
 	bool malformed =
 	    p4d_client_job(&s.sbatch, &err) < 0 || p4d_client_request(&s.sbatch, given, &err) < 0;
 	s.request = s.sbatch.request;
 	s.job = s.sbatch.job;
-	if ((!malformed && !p4d_request_any(&s.request)) || !open_site(&s, argc, argv)) {
+	const bool typed = malformed ? p4d_given_any(given) : p4d_request_any(&s.request);
+	if (!malformed)
+		read_script(&s);
+	if ((!typed && !s.job.reading) || !open_site(&s, typed, argc, argv)) {
 		release(&s);
 		return 0;
 	}
 	identify(&s);
-	if (malformed) {
+	if (malformed)
 		p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
-	} else {
-		s.job.script = script = p4d_client_script(&s.job.script_length);
-		if (complete(&s, &err) < 0)
-			p4d_guard_fail(s.site, &s.job, &err, &s.verdict);
-	}
+	else
+		complete(&s);
 	int rc = conclude(spank, &s);
-	free(script);
 	release(&s);
 	return rc;
 }
@@ -289,7 +346,8 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 		rc = restore_plan(s, &record.approved, err);
 	} else {
 		inherit_job(&s->job, &record.job);
-		rc = complete(s, err);
+		complete(s);
+		rc = 0;
 		/* only the digest is known: the same options make the same plan */
 		if (!rc && record.approved.digest[0] && s->verdict.plan[0])
 			rc = p4d_record_step_agrees(&record.approved, s->verdict.plan, &s->request, err);
@@ -311,7 +369,7 @@ int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv
 	if (!p4d_given_request(given, &s.request, &err) && line && !p4d_plan_read(line, &plan, &err) &&
 	    !p4d_record_options_agree(&plan, &s.request, &err))
 		return 0;
-	if (!open_site(&s, argc, argv))
+	if (!open_site(&s, true, argc, argv))
 		return 0;
 	s.job.partition = getenv("SLURM_JOB_PARTITION");
 	s.job.account = getenv("SLURM_JOB_ACCOUNT");

@@ -100,6 +100,12 @@ static bool is_default(const p4d_request *request, int option)
 	       !(info->where & P4D_WHERE_MODEL);
 }
 
+void p4d_report_list(const char *title, const char *entries)
+{
+	puts(title);
+	p4d_table_print_wrapped(2, 80, entries);
+}
+
 void p4d_report_defaults(const p4d_request *request)
 {
 	static const char *const who[] = {"", "", "", "the site", "the model", "p4d"};
@@ -112,10 +118,10 @@ void p4d_report_defaults(const p4d_request *request)
 				p4d_text_entry(
 				    &text, ", ", "%s=%s", p4d_request_option_info((p4d_option)i)->name,
 				    p4d_request_value_text(request, (p4d_option)i, value, sizeof(value)));
-		if (text.length) {
-			printf("Chosen by %s:\n", who[origin]);
-			p4d_table_print_wrapped(2, 80, buf);
-		}
+		char title[32];
+		snprintf(title, sizeof(title), "Chosen by %s:", who[origin]);
+		if (text.length)
+			p4d_report_list(title, buf);
 	}
 }
 

@@ -17,6 +17,8 @@ const char *p4d_report_action(p4d_action action);
 void p4d_report_layout(const char *model, const p4d_layout *layout, uint64_t nodes, const p4d_gpu *gpu,
 		       int method);
 void p4d_report_defaults(const p4d_request *request);
+/* A title, and below it a list that is broken at its blanks. */
+void p4d_report_list(const char *title, const char *entries);
 /* The table stage x class, the peak, its phases and host memory. safe and limit are fractions of the
  * capacity. */
 int p4d_report_memory(const p4d_layout *layout, const p4d_estimate *estimate, double safe, double limit,

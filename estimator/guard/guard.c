@@ -2,9 +2,11 @@
 /* The submitting side: completes a request, then checks it. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "job/job_limits.h"
 #include "job/script.h"
@@ -21,6 +23,8 @@ typedef struct guard {
 	p4d_verdict *verdict;
 	p4d_search_space space;
 	p4d_search_budget budget;
+	bool by_script; /* the user typed nothing */
+	bool searches;
 } guard;
 
 /* For the layout of a job, and once more for a fix: about 20 ms each, which models in use do not need. */
@@ -39,17 +43,21 @@ static void write_split(const p4d_request *candidate, p4d_text *flags)
 
 /*
  * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
- * every one that the user had set to something else.
+ * every one that the user had set to something else. The script's own take other words.
  */
 static void write_flags(const p4d_request *asked, const p4d_request *candidate, char *buf, size_t size)
 {
 	p4d_text flags = p4d_text_in(buf, size);
 	char value[64];
 
+	if (asked->origin[P4D_MODEL] == P4D_BY_SCRIPT && !p4d_request_any(asked))
+		return;
+
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		p4d_option option = p4d_layout_options[i];
 		bool differs = p4d_is_set(asked, option) && asked->value[option] != candidate->value[option];
-		if (p4d_layout_is_default(candidate, option) && !differs)
+		if ((p4d_layout_is_default(candidate, option) && !differs) ||
+		    asked->origin[option] == P4D_BY_SCRIPT)
 			continue;
 		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
 			       p4d_request_value_text(candidate, option, value, sizeof(value)));
@@ -131,23 +139,61 @@ static void admit_ways_out(guard *g, const p4d_request *asked, p4d_error *err)
 		p4d_fail(err, inner.code, "%.300s; without more GPUs: %s", inner.text, ways);
 }
 
+/* Options of Slurm, p4d's, and lines of the script: all that has to be changed for a candidate. */
+static int write_fix(guard *g, const p4d_request *asked, const p4d_candidate *found, const p4d_geometry *then,
+		     p4d_error *err)
+{
+	const p4d_geometry *now = &g->verdict->geometry;
+	const p4d_reading *reading = g->job->reading;
+	char flags[400], where[400], text[sizeof(err->fix)];
+	p4d_text fix = p4d_text_in(text, sizeof(text));
+	p4d_job job = *g->job;
+
+	if (!err)
+		return -1;
+	job.cpu = !p4d_on_gpu(found->request.value[P4D_DEVICE]);
+	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node)
+		p4d_text_entry(&fix, " ", "%s",
+			       p4d_job_flags(&job, then->nodes, then->gpus_per_node, where, sizeof(where)));
+	write_flags(asked, &found->request, flags, sizeof(flags));
+	if (flags[0])
+		p4d_text_entry(&fix, " ", "%s", flags);
+	if (reading) {
+		p4d_request complete = *asked;
+		p4d_request_complete(&complete, g->published_batch,
+				     (uint64_t)now->nodes * now->gpus_per_node);
+		p4d_guard__script_fix(reading, &complete, &found->request, now, then,
+				      !reading->more_arguments, &fix);
+	}
+	return p4d_fix(err, "%s", text);
+}
+
+/* Whether p4d may put its layout in place of what was asked for: nobody changes what the script says. */
+static bool may_rewrite(const guard *g, const p4d_request *asked, const p4d_request *found)
+{
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (asked->origin[p4d_layout_options[i]] == P4D_BY_SCRIPT &&
+		    asked->value[p4d_layout_options[i]] != found->value[p4d_layout_options[i]])
+			return false;
+	return !g->by_script &&
+	       (g->verdict->policy.rewrite == P4D_REWRITE_ALL ||
+		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
+}
+
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed. */
 static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
+	p4d_geometry larger = *geometry;
 	p4d_candidate found;
-	char flags[400], where[400];
 	uint64_t nodes, gpus_per_node;
 
 	g->budget.left = SEARCH_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
-		if (g->verdict->policy.rewrite == P4D_REWRITE_ALL ||
-		    (g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX))) {
-			*g->request = found.request;
-			return 0;
-		}
-		write_flags(asked, &found.request, flags, sizeof(flags));
-		return p4d_fix(err, "%s", flags);
+		if (!may_rewrite(g, asked, &found.request))
+			return write_fix(g, asked, &found, geometry, err);
+		*g->request = found.request;
+		return 0;
 	}
 	if (err->code == P4D_E_DOES_NOT_FIT)
 		err->code = P4D_E_NO_LAYOUT;
@@ -160,11 +206,9 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	admit_ways_out(g, asked, err);
 	if (grown < 0)
 		return -1;
-	write_flags(asked, &found.request, flags, sizeof(flags));
-	p4d_job job = *g->job;
-	job.cpu = !p4d_on_gpu(found.request.value[P4D_DEVICE]);
-	return p4d_fix(err, "%s%s%s", p4d_job_flags(&job, nodes, gpus_per_node, where, sizeof(where)),
-		       flags[0] ? " " : "", flags);
+	larger.nodes = (uint32_t)nodes;
+	larger.gpus_per_node = (uint32_t)gpus_per_node;
+	return write_fix(g, asked, &found, &larger, err);
 }
 
 /* True when the error is about the layout, so that another layout may avoid it. */
@@ -182,7 +226,8 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	p4d_candidate best;
 	p4d_search_counts counts = {.considered = 0};
 
-	if (v->policy.rewrite != P4D_REWRITE_OFF && p4d_search_preferred(&asked, &g->space, &best, &counts)) {
+	if (!g->by_script && v->policy.rewrite != P4D_REWRITE_OFF &&
+	    p4d_search_preferred(&asked, &g->space, &best, &counts)) {
 		*g->request = best.request;
 	} else {
 		if (counts.considered)
@@ -192,7 +237,9 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	}
 	int rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
 	p4d_code code = P4D_E_CHOSE;
-	if (rc < 0 && is_curable(err->code)) {
+	if (rc < 0 && is_curable(err->code) && !g->searches) {
+		p4d_fix(err, "p4d check JOB.sh");
+	} else if (rc < 0 && is_curable(err->code)) {
 		p4d_request attempted = *g->request;
 		if (correct(g, &asked, err) == 0) {
 			code = P4D_E_CHANGED;
@@ -203,9 +250,10 @@ static int complete_and_judge(guard *g, p4d_error *err)
 	}
 	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
 		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
-	if (v->judged && p4d_plan_add_checksum(g->request, &v->layout, v->geometry.gpu, err) < 0)
+	if (v->judged && g->searches &&
+	    p4d_plan_add_checksum(g->request, &v->layout, v->geometry.gpu, err) < 0)
 		return -1;
-	if (rc == 0)
+	if (rc == 0 && !g->by_script)
 		say_choice(&asked, g->request, code, v);
 	if (rc == 0 && g->budget.cut)
 		say_cut(g->request, v);
@@ -273,6 +321,51 @@ static int judge_unmodelled(guard *g, const char *program, p4d_error *err)
 	return p4d_plan_write(request, v->plan, sizeof(v->plan), err);
 }
 
+/* A launcher that was told of other processes than the job has GPUs. */
+static bool starts_others(const guard *g, p4d_error *err)
+{
+	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};
+	const p4d_geometry *geometry = &g->verdict->geometry;
+	char place[208];
+
+	for (int i = 0; i < 2; i++) {
+		const p4d_read_value *v = &g->job->reading->value[sizes[i]];
+		const uint32_t of_job = i ? geometry->gpus_per_node : geometry->nodes;
+		if (!v->file || strtoul(v->text, NULL, 10) == of_job)
+			continue;
+		p4d_fail(err, P4D_E_NOT_READ,
+			 "%s was not checked: it is started with %s=%s, but the job has %" PRIu32,
+			 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
+			 p4d_request_option_info(sizes[i])->name, v->text, of_job);
+		return true;
+	}
+	return false;
+}
+
+/* What is said of a job whose user typed nothing. Without a plan and p4d's variables it runs as it would
+ * without p4d. */
+static void advise(const guard *g, p4d_verdict *v)
+{
+	char place[208];
+
+	v->read = true;
+	const bool judges = v->policy.scripts == P4D_SCRIPTS_JUDGE;
+	if (!judges) {
+		v->action = v->action == P4D_REJECT ? P4D_WARN : v->action;
+		v->plan[0] = '\0';
+		v->changed = false;
+	}
+	if (v->policy.scripts == P4D_SCRIPTS_IGNORE) {
+		v->messages = 0;
+		v->would_reject = false;
+		v->action = P4D_PASS;
+	}
+	if (v->messages && v->judged)
+		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s",
+				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
+				 v->action == P4D_REJECT ? "" : "; the job is submitted as it is");
+}
+
 static int complete(guard *g, p4d_cluster_source source, void *context, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
@@ -288,6 +381,10 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	const bool unmodelled = is_unmodelled(g, &program);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	const int placed = p4d_guard__place(g->site, &job, source, context, v, err);
+	if (g->by_script && (placed < 0 || starts_others(g, err))) {
+		p4d_verdict__leave_unread(v, err);
+		return 0;
+	}
 	if (unmodelled)
 		return judge_unmodelled(g, program, err);
 	if (placed < 0) {
@@ -319,8 +416,8 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	return rc;
 }
 
-void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict)
+void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict)
 {
 	char name[P4D_PARTITION_NAME];
 	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
@@ -328,12 +425,18 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 		   .job = &named,
 		   .published_batch = published_batch,
 		   .request = request,
-		   .verdict = verdict};
+		   .verdict = verdict,
+		   .by_script = !p4d_request_any(request),
+		   .searches = searches};
 	p4d_error err = {.code = P4D_OK};
 
-	if (!p4d_request_any(request)) {
+	if (g.by_script) {
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
-		return;
+		/* a plan that the site requires comes from options, or from the script where this counts as
+		 * much */
+		const bool plans = searches && verdict->policy.scripts == P4D_SCRIPTS_JUDGE;
+		if (!p4d_is_set(request, P4D_MODEL) || (verdict->would_reject && !plans))
+			return;
 	}
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->policy = p4d_guard_policy(site, &named, NULL);
@@ -342,6 +445,14 @@ void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_so
 		p4d_verdict__error(verdict, &err);
 	p4d_verdict__name_model(verdict, request);
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
+	if (g.by_script)
+		advise(&g, verdict);
+}
+
+void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict)
+{
+	p4d_guard__complete(site, job, source, context, published_batch, true, request, verdict);
 }
 
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict)

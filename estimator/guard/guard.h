@@ -32,6 +32,7 @@ typedef struct p4d_verdict {
 	bool would_reject; /* would be refused but for the mode or an override; log it */
 	bool judged;  /* false: not a p4d job, mode off, exempt, or not checkable; estimate is then zero */
 	bool changed; /* p4d completed or changed options */
+	bool read;    /* by what the script says: the user typed nothing */
 	bool assumed; /* neither the user, the site nor the script says which framework it is */
 	bool fault_of_site; /* not checked, for a reason that the user cannot mend */
 	char model[64];     /* as the request names it; "": it does not */
@@ -51,6 +52,21 @@ typedef struct p4d_verdict {
  */
 void p4d_guard_complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 			uint32_t published_batch, p4d_request *request, p4d_verdict *verdict);
+
+/*
+ * What sbatch and `p4d check` ask: resolves the model (whose file it may read) and adds what the script says
+ * (job->reading), as far as the site wants: to a job with p4d options what these leave open, a job without is
+ * judged by it alone. *request is then the whole.
+ */
+void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict);
+
+/*
+ * For slurmctld: a job without p4d options or plan, by what its script says, in bounded time. The verdict has
+ * no plan, and names no other layout.
+ */
+void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			     void *context, p4d_verdict *verdict);
 
 /*
  * For slurmctld and slurmstepd: checks a plan line without changing it. options: the job's other p4d options

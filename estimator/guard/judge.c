@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "job/job_limits.h"
 #include "job/script.h"
@@ -63,11 +64,20 @@ int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	return job->cpu ? p4d_job_geometry(site, job, source, context, &v->geometry, err) : rc;
 }
 
-static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_error *err)
+/* A model that has no name is that of its program. */
+static const char *subject_of(const p4d_job *job, const p4d_request *request, char *buf, size_t size)
+{
+	if (!job->reading || request->origin[P4D_MODEL] != P4D_BY_SCRIPT ||
+	    strcmp(request->model, "custom") != 0)
+		return request->model;
+	return p4d_guard__script_place(job->reading, buf, size);
+}
+
+static int check_memory(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;
 	double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
-	char recompute[16], stage[P4D_WHERE_TEXT], where[64] = "";
+	char recompute[16], stage[P4D_WHERE_TEXT], where[64] = "", subject[208];
 
 	if (!e->capacity_bytes || e->fraction <= limit)
 		return 0;
@@ -78,8 +88,9 @@ static int check_memory(const p4d_request *request, const p4d_verdict *v, p4d_er
 	    err, P4D_E_DOES_NOT_FIT,
 	    "%s needs %.1f of %.1f GiB (%.0f %%, limit %.0f %%) on %s%s: %s with tp=%" PRIu64 " cp=%" PRIu64
 	    " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 " seq-len=%" PRIu64 " recompute=%s",
-	    request->model, p4d_to_gib(e->peak.device_bytes), p4d_to_gib(e->capacity_bytes),
-	    100 * e->fraction, 100 * limit, p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", where,
+	    subject_of(job, request, subject, sizeof(subject)), p4d_to_gib(e->peak.device_bytes),
+	    p4d_to_gib(e->capacity_bytes), 100 * e->fraction, 100 * limit,
+	    p4d_on_gpu(v->layout.device) ? e->gpu->name : "the host", where,
 	    p4d_memory_where(&v->layout, e, stage), v->layout.tp, v->layout.cp, v->layout.pp, v->layout.dp,
 	    v->layout.micro_batch, v->layout.seq_len,
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
@@ -165,16 +176,19 @@ static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_scrip
  * A program that does not read the plan follows it only through its arguments. Literal ones must agree with
  * the plan, and the script must pass on what p4d chose.
  */
-static int check_script(const p4d_request *request, const p4d_verdict *v, const p4d_script *script,
-			p4d_error *err)
+static int check_script(const p4d_job *job, const p4d_request *request, const p4d_verdict *v,
+			const p4d_script *script, p4d_error *err)
 {
 	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
 	const p4d_framework_arguments *arguments = p4d_framework_of(v->layout.framework)->arguments;
 	char value[64];
 
+	if (job->reading && p4d_guard__compare_script(job->reading, request, err) < 0)
+		return -1;
 	if (!arguments)
 		return 0;
-	if (script->contradiction[0]) {
+	/* where it was submitted all of the script was read, and compared */
+	if (script->contradiction[0] && !job->reading && request->origin[P4D_FRAMEWORK] != P4D_BY_SCRIPT) {
 		p4d_fail(err, P4D_E_CONTRADICTION, "the script says %s, the plan says %" PRIu64,
 			 script->contradiction, script->planned);
 		return p4d_fix(err, "in the script, replace the literal flags with $%s", arguments->variable);
@@ -203,7 +217,7 @@ const char *p4d_guard__other(const p4d_script *script, const p4d_request *reques
 	const p4d_framework_other *other = script->frameworks ? NULL : script->other;
 	const p4d_origin origin = request->origin[P4D_FRAMEWORK];
 
-	if (!other || origin == P4D_BY_USER)
+	if (!other || origin == P4D_BY_USER || origin == P4D_BY_SCRIPT)
 		return NULL;
 	return other->any && (origin == P4D_BY_SITE || script->uses_plan) ? NULL : other->name;
 }
@@ -213,8 +227,7 @@ static int check_framework(const p4d_request *request, const p4d_script *script,
 {
 	const int planned = (int)request->value[P4D_FRAMEWORK];
 
-	if (request->origin[P4D_FRAMEWORK] == P4D_BY_USER || !script->frameworks ||
-	    script->frameworks >> planned & 1)
+	if (p4d_is_stated(request, P4D_FRAMEWORK) || !script->frameworks || script->frameworks >> planned & 1)
 		return 0;
 	const p4d_framework *started = p4d_framework_of(__builtin_ctz(script->frameworks));
 	p4d_fail(err, P4D_E_CONTRADICTION, "the script starts %s, the plan is for %s", started->program,
@@ -278,10 +291,10 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(request, v, err) < 0 || check_host_memory(job, v, err) < 0 ||
+	if (check_memory(job, request, v, err) < 0 || check_host_memory(job, v, err) < 0 ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;
-	if (check_tasks(job, v, &script, err) < 0 || check_script(request, v, &script, err) < 0)
+	if (check_tasks(job, v, &script, err) < 0 || check_script(job, request, v, &script, err) < 0)
 		return -1;
 	say_precision(request, v);
 	return 0;

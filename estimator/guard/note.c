@@ -14,12 +14,19 @@ const char *p4d_note_write(const p4d_verdict *verdict, char buf[P4D_NOTE_MAX])
 	const p4d_outcome outcome =
 	    verdict->fault_of_site ? P4D_OUTCOME_NOT_JUDGED : p4d_verdict_outcome(verdict);
 
-	if (!verdict->messages || outcome == P4D_OUTCOME_PASS)
+	/* of a job without options slurmctld cannot tell that it was looked at */
+	const bool read = verdict->read && !verdict->plan[0];
+	if (!read && (!verdict->messages || outcome == P4D_OUTCOME_PASS))
 		return buf;
 	p4d_text_print(&line, "%s\t", p4d_outcome_name(outcome));
 	for (unsigned i = 0; i < verdict->messages; i++)
 		p4d_text_print(&line, "%sP4D%03d", i ? "," : "", (int)verdict->message[i].code);
-	p4d_text_print(&line, "\t%s\t%s", verdict->message[0].text, verdict->message[0].fix);
+	if (verdict->messages)
+		p4d_text_print(&line, "\t%s\t%s", verdict->message[0].text, verdict->message[0].fix);
+	else
+		p4d_text_add(&line, "\t\t");
+	if (read)
+		p4d_text_add(&line, "\tscript");
 	return buf;
 }
 
@@ -38,7 +45,10 @@ static void read_field(const char **at, char *buf, size_t size)
 /* "P4D012,P4D110" */
 static bool read_codes(const char *at, p4d_note *note)
 {
-	for (note->codes = 0; note->codes < P4D_MESSAGES; note->codes++) {
+	note->codes = 0;
+	if (!*at)
+		return true;
+	for (; note->codes < P4D_MESSAGES; note->codes++) {
 		char *end;
 		if (strncmp(at, "P4D", 3) != 0)
 			return false;
@@ -61,7 +71,7 @@ bool p4d_note_read(const char *line, p4d_note *note)
 	if (!line)
 		return false;
 	read_field(&line, word, sizeof(word));
-	for (note->outcome = P4D_OUTCOME_WARN; note->outcome < P4D_OUTCOMES; note->outcome++)
+	for (note->outcome = P4D_OUTCOME_PASS; note->outcome < P4D_OUTCOMES; note->outcome++)
 		if (!strcmp(word, p4d_outcome_name(note->outcome)))
 			break;
 	if (note->outcome == P4D_OUTCOMES)
@@ -71,7 +81,10 @@ bool p4d_note_read(const char *line, p4d_note *note)
 		return false;
 	read_field(&line, note->text, sizeof(note->text));
 	read_field(&line, note->fix, sizeof(note->fix));
-	return true;
+	read_field(&line, word, sizeof(word));
+	note->read = !strcmp(word, "script");
+	/* only of a script it is worth a note that all is well */
+	return note->read || (note->codes && note->outcome != P4D_OUTCOME_PASS);
 }
 
 /* The verdict says what the note says. */
@@ -92,6 +105,19 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict)
 	/* slurmctld does not look for another layout */
 	return code &&
 	       (note->code[0] == code || (code == P4D_E_DOES_NOT_FIT && note->code[0] == P4D_E_NO_LAYOUT));
+}
+
+bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict)
+{
+	const p4d_policy *policy = &verdict->policy;
+
+	if (!note->read || policy->exempt || policy->mode == P4D_MODE_OFF)
+		return false;
+	if (verdict->action == P4D_REJECT || verdict->judged || !note->codes)
+		return false;
+	verdict->read = true;
+	verdict->would_reject = note->outcome >= P4D_OUTCOME_WOULD_REFUSE;
+	return adopt(note, verdict);
 }
 
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict)

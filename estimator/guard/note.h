@@ -10,6 +10,7 @@
  */
 typedef struct p4d_note {
 	p4d_outcome outcome;
+	bool read; /* the job has no options, its script was judged */
 	unsigned codes;
 	p4d_code code[P4D_MESSAGES];
 	char text[480];
@@ -34,3 +35,9 @@ bool p4d_note_same_reason(const p4d_note *note, const p4d_verdict *verdict);
  * out. Returns true when the verdict now says what the note says.
  */
 bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
+
+/*
+ * The same for a job without options: where slurmctld, which has the script's text alone, could not judge it,
+ * its verdict says what the submitting side saw, and stays one that passes.
+ */
+bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict);

@@ -69,6 +69,16 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 	}
 }
 
+void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_error *why)
+{
+	verdict->read = true;
+	if (!why->code || p4d_verdict__is_fault_of_site(why->code) || why->code == P4D_E_NO_GPU)
+		return;
+	p4d_message *message = p4d_verdict__say(verdict, why->code, "%s", why->text);
+	snprintf(message->fix, sizeof(message->fix), "%s", why->fix);
+	verdict->action = P4D_WARN;
+}
+
 void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request)
 {
 	snprintf(verdict->model, sizeof(verdict->model), "%.*s", (int)sizeof(verdict->model) - 1,

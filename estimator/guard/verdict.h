@@ -16,6 +16,9 @@ p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *f
 /* The job is refused for this reason; when the fault is the site's or p4d's own, on_error decides. */
 void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 
+/* The job passes without a check, for this reason; of GPUs that the site does not know, without a word. */
+void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_error *why);
+
 /* Notes which model the request is about. */
 void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request);
 
@@ -38,6 +41,10 @@ p4d_job p4d_guard__in_default(const p4d_site *site, const p4d_job *job, p4d_clus
  */
 int p4d_guard__place(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_verdict *verdict, p4d_error *err);
+
+/* p4d_guard_complete; searches: for a layout, and for a fix. */
+void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			 uint32_t published_batch, bool searches, p4d_request *request, p4d_verdict *verdict);
 
 /*
  * Shared checks of a complete request: layout, memory against the limit, host memory, tasks, script. Fills

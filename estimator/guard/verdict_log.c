@@ -29,7 +29,8 @@ p4d_outcome p4d_verdict_outcome(const p4d_verdict *verdict)
 	if (says(verdict, P4D_E_CHANGED))
 		return P4D_OUTCOME_REWRITE;
 	/* what p4d chose or assumed is a remark */
-	const int remarks = says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED);
+	const int remarks =
+	    says(verdict, P4D_E_CHOSE) + says(verdict, P4D_E_ASSUMED) + says(verdict, P4D_E_READ);
 	return verdict->messages > (unsigned)remarks ? P4D_OUTCOME_WARN : P4D_OUTCOME_PASS;
 }
 
@@ -133,6 +134,7 @@ const char *p4d_verdict_line(const p4d_verdict_subject *subject, const p4d_verdi
 	put_number(&line, "nodes", geometry->nodes, 0, geometry->nodes);
 	put_memory(&line, verdict);
 	put_text(&line, "mode", p4d_site_mode_name(verdict->policy.mode));
+	put_text(&line, "read", verdict->read ? "script" : NULL);
 	put_text(&line, "source", subject->source);
 	put_messages(&line, verdict, false);
 	return buf;

@@ -201,6 +201,7 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 		rc = check_missing(site, &named, source, context, options, verdict, &err);
 	else
 		rc = verify(site, &named, source, context, plan, options, &request, verdict, &err);
+	verdict->read = p4d_is_set(&request, P4D_MODEL) && !p4d_request_any(&request);
 	if (rc < 0)
 		p4d_verdict__error(verdict, &err);
 	else if (plan)

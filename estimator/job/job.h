@@ -39,6 +39,7 @@ typedef struct p4d_job {
 	bool cpu;               /* trains on the host: a rank is a task, and no GPU is needed */
 	const char *script;     /* text of the batch script; NULL for srun and salloc */
 	size_t script_length;
+	const struct p4d_reading *reading; /* what the script says; NULL: it was not read */
 } p4d_job;
 
 enum { P4D_PARTITION_NAME = 64 };

@@ -154,6 +154,15 @@ static p4d_config_read *config(void *context, p4d_config_format format)
 	return l->script->config(format);
 }
 
+/* One that says which interpreter it is for, and that is no shell. */
+static bool is_of_other_language(const char *text, size_t length)
+{
+	const char *end = memchr(text, '\n', length);
+	const size_t line = end ? (size_t)(end - text) : length;
+
+	return length > 2 && text[0] == '#' && text[1] == '!' && !memmem(text, line, "sh", 2);
+}
+
 void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading)
 {
 	lookup l = {.script = script};
@@ -161,6 +170,10 @@ void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, 
 	    .shell = {.context = &l, .variable = variable, .file = script->files ? file : NULL},
 	    .config = script->config ? config : NULL};
 
+	if (is_of_other_language(script->job->script, script->job->script_length)) {
+		*reading = (p4d_reading){.incomplete = "it is not a script of a shell"};
+		return;
+	}
 	p4d_reader_read(reading, &host, limits, script->name, script->job->script, script->job->script_length,
 			script->arguments, script->directory);
 }

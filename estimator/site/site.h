@@ -24,6 +24,9 @@ typedef enum p4d_unmodelled {
 	P4D_UNMODELLED_REJECT
 } p4d_unmodelled;
 
+/* What the job script says of its training, of which the user has typed nothing: scripts. */
+typedef enum p4d_scripts { P4D_SCRIPTS_IGNORE, P4D_SCRIPTS_ADVISE, P4D_SCRIPTS_JUDGE } p4d_scripts;
+
 /* The policy for one job. */
 typedef struct p4d_policy {
 	p4d_mode mode;
@@ -32,6 +35,7 @@ typedef struct p4d_policy {
 	p4d_rewrite rewrite;
 	p4d_on_error on_error;
 	p4d_unmodelled unmodelled;
+	p4d_scripts scripts;
 	double safe;  /* fraction of usable memory: pass silently up to here */
 	double limit; /* above: rewrite or refuse; between safe and limit: warn */
 	bool

@@ -18,10 +18,10 @@ static const char *end_of_value(const char *at)
 /* Every line of the log that is a verdict, as p4d.conf(5) describes it. Returns their number. */
 static int verdicts_logged(void)
 {
-	static const char *const keys[] = {"event",    "verdict", "code",      "job",      "job_id",
-					   "uid",      "account", "partition", "qos",      "model",
-					   "gpu",      "nodes",   "phase",     "need_gib", "capacity_gib",
-					   "fraction", "limit",   "mode",      "source",   "text"};
+	static const char *const keys[] = {
+	    "event",        "verdict",  "code",  "job",  "job_id", "uid",    "account",
+	    "partition",    "qos",      "model", "gpu",  "nodes",  "phase",  "need_gib",
+	    "capacity_gib", "fraction", "limit", "mode", "read",   "source", "text"};
 	int lines = 0;
 
 	for (const char *at = fakehost_log(); *at; at += *at == '\n') {

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the job's script says as a part of the request, and where the two contradict each other. */
+#include "guard/script_request.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request/framework.h"
+
+/* What a program that does not follow the plan has to be told, for p4d to judge it. */
+static const p4d_option required[] = {P4D_LAYERS, P4D_HIDDEN,  P4D_FFN,         P4D_HEADS,
+				      P4D_VOCAB,  P4D_SEQ_LEN, P4D_MICRO_BATCH, P4D_GLOBAL_BATCH};
+enum { REASONS = 3 };
+
+/* Those are the job's own. */
+static bool is_size(int option)
+{
+	return option == P4D_NODES || option == P4D_GPUS_PER_NODE;
+}
+
+static bool is_in_plan(p4d_option option)
+{
+	return p4d_request_option_info(option)->where & P4D_WHERE_PLAN && !is_size(option);
+}
+
+bool p4d_guard__script_runs(const p4d_reading *r)
+{
+	return r && r->reader && r->certain && r->named && r->commands == 1 && !r->incomplete;
+}
+
+const char *p4d_guard__script_place(const p4d_reading *r, char *buf, size_t size)
+{
+	const char *slash = strrchr(r->program, '/'), *program = slash ? slash + 1 : r->program;
+
+	if (r->line)
+		snprintf(buf, size, "%.80s:%" PRIu32 " (%.80s)", r->file, r->line, program);
+	else
+		snprintf(buf, size, "%.80s", program);
+	return buf;
+}
+
+/* ---- what is missing ---- */
+
+typedef struct reasons {
+	p4d_text list, fix;
+	unsigned count;
+	bool no_fix; /* some are no options that can be typed */
+} reasons;
+
+static void add_reason(reasons *all, const char *name, const char *why)
+{
+	const int option = p4d_request_option_find(name);
+	const p4d_option_info *info = option < 0 ? NULL : p4d_request_option_info((p4d_option)option);
+
+	if (all->count++ < REASONS)
+		p4d_text_entry(&all->list, ", ", "%s (%s)", name, why);
+	if (info && info->where & P4D_WHERE_SLURM)
+		p4d_text_entry(&all->fix, " ", "--p4d-%s=%s", name, info->argument);
+	else
+		all->no_fix = true;
+}
+
+static bool is_unknown(const p4d_reading *r, const char *name)
+{
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (!strcmp(r->unknown[i].name, name))
+			return true;
+	return false;
+}
+
+/* A program that reads the plan has p4d's own defaults. */
+static bool reads_plan(const p4d_reading *r)
+{
+	for (int i = 0; i < P4D_FRAMEWORKS; i++)
+		if (!strcmp(p4d_framework_of(i)->name, r->value[P4D_FRAMEWORK].text))
+			return !p4d_framework_of(i)->arguments;
+	return false;
+}
+
+static void list_reasons(const p4d_reading *r, reasons *all)
+{
+	const bool custom = !strcmp(r->value[P4D_MODEL].text, "custom");
+
+	if (r->incomplete)
+		add_reason(all, "the rest of the script", r->incomplete);
+	if (!r->certain)
+		add_reason(all, "whether it runs", "a test before it decides");
+	for (unsigned i = 0; i < r->unknowns; i++)
+		if (!is_size(p4d_request_option_find(r->unknown[i].name)))
+			add_reason(all, r->unknown[i].name, r->unknown[i].why);
+	for (size_t i = 0; !reads_plan(r) && i < sizeof(required) / sizeof(*required); i++) {
+		const p4d_option_info *info = p4d_request_option_info(required[i]);
+		if (!r->value[required[i]].file && !is_unknown(r, info->name) &&
+		    (custom || !(info->where & P4D_WHERE_MODEL)))
+			add_reason(all, info->name, "not given");
+	}
+	if (all->count > REASONS)
+		p4d_text_print(&all->list, " and %u more", all->count - REASONS);
+}
+
+bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
+{
+	char list[400], fix[240], place[208];
+	reasons all = {.list = p4d_text_in(list, sizeof(list)), .fix = p4d_text_in(fix, sizeof(fix))};
+
+	p4d_guard__script_place(r, place, sizeof(place));
+	if (!r->value[P4D_FRAMEWORK].file) {
+		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
+			 p4d_reading_framework(r));
+		return true;
+	}
+	if (reads_plan(r) && !r->value[P4D_MODEL].file) {
+		*why = (p4d_error){.code = P4D_OK}; /* it takes all from a plan, and there is none */
+		return true;
+	}
+	list_reasons(r, &all);
+	if (!all.count)
+		return false;
+	p4d_fail(why, P4D_E_NOT_READ, "%.120s was not checked, for p4d cannot tell: %.330s", place, list);
+	if (!all.no_fix && !all.fix.truncated)
+		p4d_fix(why, "%s", fix);
+	return true;
+}
+
+/* ---- what is there ---- */
+
+int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error *err)
+{
+	const bool typed_model = p4d_is_set(request, P4D_MODEL);
+	/* which describes the model also says how it is trained by what it leaves to defaults; but not if
+	 * p4d's own arguments may be among its */
+	const bool defaults = !typed_model && !r->more_arguments;
+
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		const p4d_read_value *v = &r->value[i];
+		if (!v->file || !is_in_plan(option) || p4d_is_set(request, option))
+			continue;
+		if (typed_model && p4d_request_option_info(option)->where & P4D_WHERE_MODEL)
+			continue; /* the user says what it is */
+		if (r->by_default[i] && !defaults && option != P4D_FRAMEWORK)
+			continue;
+		if (p4d_request_set(request, option, v->text, P4D_BY_SCRIPT, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- what contradicts it ---- */
+
+/* What the user types, p4d's choices, and the sizes of a model that is named. */
+static bool is_compared(const p4d_request *request, p4d_option option)
+{
+	static const p4d_option sizes[] = {P4D_LAYERS, P4D_HIDDEN, P4D_FFN, P4D_HEADS, P4D_KV_HEADS};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		if (option == sizes[i])
+			return true;
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (option == p4d_layout_options[i])
+			return true;
+	return request->origin[option] == P4D_BY_USER && option != P4D_MODEL;
+}
+
+static bool agrees(const p4d_request *request, p4d_option option, const char *text)
+{
+	p4d_request script = {.model = ""};
+	char mine[1024];
+
+	if (p4d_request_set(&script, option, text, P4D_BY_SCRIPT, NULL) < 0)
+		return true; /* its program will say so */
+	if (p4d_request_option_info(option)->kind != P4D_TEXT_KIND)
+		return request->value[option] == script.value[option];
+	return !strcmp(p4d_request_value_text(request, option, mine, sizeof(mine)), text);
+}
+
+int p4d_guard__compare_script(const p4d_reading *r, const p4d_request *request, p4d_error *err)
+{
+	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
+	char mine[64];
+
+	if (strcmp(p4d_reading_framework(r), framework->name) != 0)
+		return 0;
+	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
+		const p4d_option option = (p4d_option)i;
+		const p4d_read_value *v = &r->value[i];
+		const bool typed = request->origin[i] == P4D_BY_USER;
+		if (!v->file || r->by_default[i] || !is_in_plan(option) || !p4d_is_set(request, option) ||
+		    request->origin[i] == P4D_BY_SCRIPT || !is_compared(request, option) ||
+		    agrees(request, option, v->text))
+			continue;
+		const char *name = p4d_request_option_info(option)->name;
+		p4d_fail(err, P4D_E_CONTRADICTION,
+			 "%s%s=%s is judged, but %.100s:%" PRIu32 " has %s %.40s, and that is what %s takes",
+			 typed ? "--p4d-" : "", name,
+			 p4d_request_value_text(request, option, mine, sizeof(mine)), v->file, v->line,
+			 v->argument ? v->argument : name, v->text, framework->program);
+		if (typed)
+			return p4d_fix(err, "--p4d-%s=%s", name, v->text);
+		return framework->arguments
+			   ? p4d_fix(err, "in the script, replace the literal flags with $%s",
+				     framework->arguments->variable)
+			   : -1;
+	}
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/error.h"
+#include "base/text.h"
+#include "job/job.h"
+#include "reader/reader.h"
+#include "request/request.h"
+
+/* What the reader found in a job's script, for the guard alone. */
+
+/* True if it certainly runs one training, and which: then what was read of it holds. */
+bool p4d_guard__script_runs(const p4d_reading *reading);
+
+/* "train.sh:90 (pretrain_gpt.py)" */
+const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_t size);
+
+/*
+ * True if a reading (with a reader) is less than a verdict takes. *why: OK, where nobody could wish for one;
+ * UNMODELLED, or NOT_READ with what is missing and the options that would say it.
+ */
+bool p4d_guard__script_unread(const p4d_reading *reading, p4d_error *why);
+
+/* Fills what is not typed, origin P4D_BY_SCRIPT. Errors: VALUE, of what the script gives. */
+int p4d_guard__take_script(const p4d_reading *reading, p4d_request *request, p4d_error *err);
+
+/* Compares a complete request with the script that would run. Errors: CONTRADICTION, with both places. */
+int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *request, p4d_error *err);
+
+/*
+ * Adds what to change in the script for another layout, in the words of its program: "train.sh:95:
+ * --tensor-model-parallel-size 8; train.sh:90: add --sequence-parallel". asked, candidate: complete requests,
+ * for the GPUs of now and then. add: also what the script leaves out.
+ */
+void p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked, const p4d_request *candidate,
+			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client_script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "client_option.h"
+#include "slurm_compat.h"
+
+enum { SCRIPT_MAX_BYTES = 4 << 20, WORDS_MAX_BYTES = 1 << 20 };
+
+/* A whole regular file; NULL: another type, too large or unreadable. */
+static char *read_file(const char *path, size_t *length)
+{
+	const int fd = p4d_file_open(path);
+	struct stat st;
+	char *text = NULL;
+
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		text = p4d_file_read(fd, SCRIPT_MAX_BYTES, length);
+	close(fd);
+	return text;
+}
+
+/* `sbatch < job.sh`: sbatch has read it, from its start. A pipe is empty by now; slurmctld sees what it held.
+ */
+static char *read_standard_input(size_t *length)
+{
+	const off_t end = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	struct stat st;
+
+	if (end <= 0 || fstat(STDIN_FILENO, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    lseek(STDIN_FILENO, 0, SEEK_SET) < 0)
+		return NULL;
+	char *text = p4d_file_read(STDIN_FILENO, SCRIPT_MAX_BYTES, length);
+	lseek(STDIN_FILENO, end, SEEK_SET);
+	return text;
+}
+
+/* The script among " SCRIPT ARGUMENT...", of which it leaves the name: a blank may belong to that or separate
+ * arguments. */
+static char *read_script(char *line, size_t *length)
+{
+	char *text = NULL;
+
+	for (char *at = line; at && !text;) {
+		at = strchr(at + 1, ' ');
+		if (at)
+			*at = '\0';
+		text = read_file(line + (*line == ' '), length);
+		if (at && !text)
+			*at = ' ';
+	}
+	return text;
+}
+
+void p4d_client_script_open(p4d_client_script *script)
+{
+	*script = (p4d_client_script){.text = NULL};
+	/* srun has no argv yet, and would crash */
+	if (spank_context() != S_CTX_ALLOCATOR || p4d_client_is_salloc())
+		return;
+	script->text = p4d_client_option("wrap");
+	if (script->text) {
+		script->length = strlen(script->text);
+		script->name = strdup("--wrap");
+		return;
+	}
+	script->name = p4d_client_option("argv");
+	if (script->name && *script->name) {
+		const size_t all = strlen(script->name);
+		script->text = read_script(script->name, &script->length);
+		script->rest = all - strlen(script->name);
+		script->is_file = true;
+		return;
+	}
+	script->text = read_standard_input(&script->length);
+	free(script->name);
+	script->name = strdup("stdin");
+}
+
+/* The name as it was typed: Slurm puts the directory before it. */
+static void shorten_name(char *name, const char *typed)
+{
+	const size_t all = strlen(name), end = strlen(typed);
+
+	if (end && end <= all && !strcmp(name + all - end, typed))
+		memmove(name, typed, end + 1);
+}
+
+/*
+ * The last words of the command line are the arguments, each behind a blank in what Slurm says; before them
+ * is the script.
+ */
+static const char **cut_arguments(const p4d_client_script *script)
+{
+	const size_t length = script->words_length;
+	const char **word = calloc(length + 2, sizeof(*word));
+	size_t count = 0, rest = script->rest;
+
+	for (size_t at = 0; word && at < length; at += strlen(script->words + at) + 1)
+		word[count++] = script->words + at;
+	size_t first = count;
+	while (word && first && rest && strlen(word[first - 1]) < rest)
+		rest -= strlen(word[--first]) + 1;
+	if (rest || !word) {
+		free(word);
+		return NULL;
+	}
+	if (script->is_file && first)
+		shorten_name(script->name, word[first - 1]);
+	memmove(word, word + first, (count - first + 1) * sizeof(*word));
+	return word;
+}
+
+void p4d_client_script_name(p4d_client_script *script)
+{
+	size_t *length = &script->words_length;
+
+	if (!script->name || !script->text)
+		return;
+	if (*script->name == ' ')
+		memmove(script->name, script->name + 1, strlen(script->name));
+	const int fd = p4d_file_open("/proc/self/cmdline");
+	script->words = fd < 0 ? NULL : p4d_file_read(fd, WORDS_MAX_BYTES, length);
+	if (fd >= 0)
+		close(fd);
+	if (script->words)
+		script->arguments = cut_arguments(script);
+}
+
+void p4d_client_script_free(p4d_client_script *script)
+{
+	free(script->text);
+	free(script->name);
+	free(script->words);
+	free(script->arguments);
+	*script = (p4d_client_script){.text = NULL};
+}

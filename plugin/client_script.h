@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The batch script, read with the user's rights. */
+typedef struct p4d_client_script {
+	char *text; /* NULL: none (srun, salloc), or one that came through a pipe and is read by now */
+	size_t length;
+	char *name; /* as in messages */
+	bool is_file;
+	size_t rest; /* characters of the arguments, each with a blank before it */
+	size_t words_length;
+	char *words;            /* the command line that has its arguments */
+	const char **arguments; /* NULL-terminated; NULL: they cannot be told */
+} p4d_client_script;
+
+/* The text alone. */
+void p4d_client_script_open(p4d_client_script *script);
+/* Adds name and arguments. */
+void p4d_client_script_name(p4d_client_script *script);
+void p4d_client_script_free(p4d_client_script *script);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_submit_script.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "job/export.h"
+#include "job/read_job.h"
+#include "job/script.h"
+#include "job_environment.h"
+#include "reader/reader_words.h"
+
+/* WORK: about half a millisecond; VARIABLES of a job's environment are looked at. */
+enum { ARENA = 1 << 20, WORK = P4D_SHELL_WORK / 8, ARGUMENTS = 64, VARIABLES = 512 };
+
+/* One script at a time; the next waits for less than a millisecond. */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+static _Alignas(max_align_t) char arena[ARENA];
+static p4d_reading reading;
+
+static const char *name_of(const job_desc_msg_t *desc)
+{
+	const char *path = desc->argc && desc->argv && desc->argv[0] ? desc->argv[0] : "script";
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+const p4d_reading *p4d_script_read(const p4d_job *job, const job_desc_msg_t *desc)
+{
+	const char *arguments[ARGUMENTS + 1] = {NULL};
+	const bool is_component = desc->het_job_offset != NO_VAL;
+
+	pthread_mutex_lock(&busy);
+	/* of a text that is longer the end is not known */
+	if (!job->script || job->script_length >= P4D_SCRIPT_BYTES || is_component ||
+	    desc->argc > ARGUMENTS || !p4d_reader_may_train(job->script, job->script_length))
+		return NULL;
+	for (uint32_t i = 1; i < desc->argc && desc->argv; i++)
+		arguments[i - 1] = desc->argv[i];
+	p4d_job_read(&(p4d_job_script){.job = job,
+				       .name = name_of(desc),
+				       .arguments = arguments,
+				       .environment = desc->environment,
+				       .variables = !desc->environment           ? 0
+						    : desc->env_size < VARIABLES ? desc->env_size
+										 : VARIABLES},
+		     &(p4d_shell_limits){arena, sizeof(arena), WORK}, &reading);
+	return reading.reader ? &reading : NULL;
+}
+
+void p4d_script_release(void)
+{
+	pthread_mutex_unlock(&busy);
+}
+
+static void remove_entry(char **entry, uint32_t *count, const char *name)
+{
+	const size_t length = strlen(name);
+
+	for (uint32_t i = 0; entry && i < *count && i < P4D_ENVIRONMENT_SIZE; i++)
+		if (entry[i] && !strncmp(entry[i], name, length) && entry[i][length] == '=') {
+			slurm_xfree((void **)&entry[i]);
+			memmove(entry + i, entry + i + 1, (*count - i - 1) * sizeof(*entry));
+			entry[--*count] = NULL;
+			return;
+		}
+}
+
+void p4d_script_remove_note(job_desc_msg_t *desc)
+{
+	remove_entry(desc->spank_job_env, &desc->spank_job_env_size, P4D_EXPORT_VERDICT);
+	remove_entry(desc->environment, &desc->env_size, "SLURM_SPANK_" P4D_EXPORT_VERDICT);
+}
