@@ -10,10 +10,29 @@ const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES] = {
     [P4D_MODEL_CODE_TRANSFORMERS] = &p4d_torch__transformers,
 };
 
-#define ALL_POINTS ((1u << P4D_LIVE_POINTS) - 1)
-#define BACKWARD (1u << P4D_AT_BACKWARD_FFN | 1u << P4D_AT_BACKWARD_ATTENTION)
+#define TRAINING \
+	(1u << P4D_AT_EMBED | 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD | \
+	 1u << P4D_AT_BACKWARD_FFN | 1u << P4D_AT_BACKWARD_ATTENTION)
 
-p4d_torch_sizes p4d_torch__sizes(const p4d_rows *rows)
+/* A parameter is cut by rows; shards of rows that do not divide are padded. */
+static p4d_wide padded(p4d_wide rows, p4d_wide columns, uint64_t shards)
+{
+	return p4d_div_up(rows, shards) * shards * columns;
+}
+
+static p4d_wide padded_layer(const p4d_layout *l, const p4d_torch_sizes *z)
+{
+	const p4d_wide up = (l->glu ? 2 : 1) * z->F, product = z->A + 2 * z->G;
+	const p4d_wide matrices = product * z->h + z->A * z->h + up * z->h + z->F * z->h;
+	/* gate and up are two parameters */
+	const p4d_wide whole = padded(product, z->h, z->shards) + padded(z->h, z->A, z->shards) +
+			       (l->glu ? 2 : 1) * padded(z->F, z->h, z->shards) +
+			       padded(z->h, z->F, z->shards);
+
+	return whole + p4d_size_of_layer(l) - matrices;
+}
+
+static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	p4d_torch_sizes z = {.tokens = l->seq_len / l->cp * l->micro_batch,
@@ -23,16 +42,19 @@ p4d_torch_sizes p4d_torch__sizes(const p4d_rows *rows)
 			     .F = l->ffn / l->tp,
 			     .V = (l->vocab + l->tp - 1) / l->tp,
 			     .heads = l->heads / l->tp,
+			     .gathers = l->sequence_parallel,
 			     .element = l->precision == P4D_FP32 ? 4 : 2,
 			     .param = l->param_dtype == P4D_PARAM_FP32 ? 4 : 2,
 			     .reduced = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2};
 
 	z.own = l->sequence_parallel ? z.tokens / l->tp : z.tokens;
 	z.shards = l->shard_degree ? l->shard_degree : l->dp * l->cp;
-	z.layer = p4d_size_of_layer(l);
-	z.table = p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
-	z.stage = p4d_parameters_of_stage(l, &rows->schedule, rows->stage);
-	z.ends = l->micro_batches > 1;
+	z.layer = padded_layer(l, &z);
+	z.table = padded(z.V, z.h, z.shards);
+	z.together = l->tied && rows->first && rows->last && p4d_torch__modules[l->model_code]->unties;
+	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
+		  (rows->last ? z.h + (rows->first && l->tied && !z.together ? 0 : z.table) : 0);
+	z.accumulates = l->micro_batches > 1;
 	return z;
 }
 
@@ -82,29 +104,111 @@ static void add_states(p4d_rows *rows, const p4d_torch_sizes *z)
 	}
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		return;
-	if (z->ends || master)
+	if (z->accumulates || master)
 		always(rows, "gradients", P4D_PART_GRADS, gradients, true);
 	else
-		p4d_torch_held(rows, 1u << P4D_AT_EMBED | 1u << P4D_AT_OPTIMIZER, "gradients", "tp pp dp cp",
-			       P4D_PART_GRADS, gradients);
+		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "tp pp dp cp", P4D_PART_GRADS,
+			       gradients);
+}
+
+/* Slots of activations: of them the last layer's pass begins with all taken. */
+static p4d_wide slots_of(const p4d_rows *rows, const p4d_torch_layer *layer)
+{
+	return layer->saved * rows->slot_layers * rows->slots;
+}
+
+/* At a live point, what is needed instead of the slots and beside them. */
+static void instead(p4d_rows *rows, const p4d_torch_layer *layer, p4d_live_point point, const char *name,
+		    p4d_wide bytes)
+{
+	const p4d_wide slots = slots_of(rows, layer);
+
+	if (bytes > slots)
+		p4d_torch_held(rows, 1u << point, name, "tp pp", P4D_PART_WORKING_SET, bytes - slots);
+}
+
+static p4d_wide larger(p4d_wide a, p4d_wide b)
+{
+	return a > b ? a : b;
 }
 
 /*
- * Parameters that are gathered: of two layers while the second is prefetched, in the type of activations;
- * backward, gradients of one layer that are being reduced beside them.
+ * The end of the backward pass: the first layer's, when all other gradients are there, and the embedding's,
+ * whose gradient autograd hands over as a whole. Of tables that are gathered as one both are reduced then,
+ * the head's if its loss was not in chunks (`whole`: its elements).
  */
-static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z)
+static void add_embedding(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_torch_layer *y, p4d_wide whole)
+{
+	const uint64_t layers = rows->layout->stage_layers[rows->stage];
+	const p4d_wide kept = z->together ? whole : 0, head = rows->last && !kept ? z->table : 0;
+	const p4d_wide states = z->accumulates ? 0 : (layers * z->layer + head) * z->param / z->shards;
+	const p4d_wide own = z->accumulates ? 0 : z->layer * z->param / z->shards;
+	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
+	const p4d_wide table = rows->first ? z->table : 0, gathered = z->together ? 0 : table * z->element;
+	const p4d_wide reduced = layers > 1 ? z->layer * z->reduced : 0;
+	const p4d_wide first = states - own + reduced + z->layer * z->element + gathered + kept * z->element +
+			       y->backward + y->saved + down;
+	const p4d_wide before = z->layer * z->reduced + gathered + (table + kept) * z->element;
+	/* tables that are gathered as one are freed before they are reduced */
+	const p4d_wide after = (table + kept) * (z->element + z->reduced);
+	const p4d_wide freed = z->together ? 2 * table * z->element : 0;
+	const p4d_wide embedding = states + y->ends + larger(before, after > freed ? after - freed : 0);
+
+	instead(rows, y, P4D_AT_EMBED, "backward.embedding", larger(first, rows->first ? embedding : 0));
+}
+
+/* The head, while the loss is computed and while its gradient is: chunks' gradients are summed in the type
+ * that is reduced. */
+static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
+	const p4d_wide table = z->table * z->element;
 
-	if (l->zero_stage < 3)
-		return;
-	p4d_torch_held(rows, 1u << P4D_AT_FORWARD | BACKWARD, "gathered.layers", "tp pp",
-		       P4D_PART_WORKING_SET, 2 * z->layer * z->element);
-	p4d_torch_held(rows, BACKWARD, "reduced.layer", "tp pp", P4D_PART_WORKING_SET, z->layer * z->reduced);
+	if (!z->together)
+		p4d_torch_held(rows, 1u << P4D_AT_LOSS | (l->chunked_loss ? 1u << P4D_AT_HEAD : 0),
+			       "gathered.head", "tp", P4D_PART_WORKING_SET, table);
+	if (l->chunked_loss) {
+		p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET,
+			       z->table * z->reduced);
+		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
+			       2 * z->table * z->reduced + table);
+	} else /* the last layer is being gathered; the head is not, any more */
+		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET,
+			       z->layer * z->element + table + (z->together ? 0 : z->table * z->reduced));
+}
+
+/*
+ * FSDP2's buffers: parameters of a layer are gathered in the type of activations while the next one's arrive
+ * (backward: those of the one before); its gradients leave as they are and are reduced in a copy, which stays
+ * until those of the next are. With the last layer that is the head's, if its loss was not in chunks. The
+ * widest moments are those of the last layer, the one before it, and the first.
+ */
+static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_torch_layer *y)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t layers = l->stage_layers[rows->stage];
+	const p4d_wide slots = slots_of(rows, y), gathered = z->layer * z->element,
+		       table = z->table * z->element;
+	const p4d_wide whole = rows->last && !l->chunked_loss ? z->table : 0;
+	const p4d_wide head = whole * (z->together ? z->element : z->reduced), kept = z->together ? head : 0;
+	const p4d_wide before = layers > 1 ? gathered : rows->first && !z->together ? table : 0;
+	const p4d_wide down = (p4d_wide)z->F * z->h * z->element; /* the first gradient of a layer */
+	p4d_wide ffn = head + gathered + before + down + slots + y->backward;
+	p4d_wide end = head + 2 * gathered + before + slots - y->saved + y->ends;
+
+	if (layers > 1) {
+		const p4d_wide sharded = z->accumulates ? 0 : z->layer * z->param / z->shards;
+		const p4d_wide reduced = kept + z->layer * z->reduced + sharded;
+		ffn = larger(ffn, reduced + 2 * gathered + down + slots - y->saved + y->backward);
+		end = larger(end, reduced + 3 * gathered + slots - 2 * y->saved + y->ends);
+	}
+	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", ffn);
+	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end", end);
+	add_embedding(rows, z, y, whole);
+	if (z->together)
+		p4d_torch_held(rows, TRAINING, "gathered.tables", "tp", P4D_PART_WORKING_SET, 2 * table);
 	if (rows->last)
-		p4d_torch_held(rows, 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD | BACKWARD, "gathered.head", "tp",
-			       P4D_PART_WORKING_SET, z->table * z->element);
+		add_head(rows, z);
 }
 
 /* cuBLAS's workspace on Hopper, from the first product on (PyTorch's CublasHandlePool.cpp). */
@@ -119,12 +223,18 @@ static void add_libraries(p4d_rows *rows)
 
 void p4d_torch__rows(p4d_rows *rows)
 {
-	const p4d_torch_sizes z = p4d_torch__sizes(rows);
+	const p4d_torch_sizes z = sizes_of(rows);
+	p4d_torch_layer layer = {0};
 
 	add_states(rows, &z);
-	add_gathered(rows, &z);
 	add_libraries(rows);
-	p4d_torch__modules[rows->layout->model_code]->write(rows, &z);
+	p4d_torch__modules[rows->layout->model_code]->write(rows, &z, &layer);
+	rows->overflow = rows->overflow || layer.saved >> 40 || layer.always >> 60 || layer.backward >> 60;
+	if (rows->overflow)
+		return;
+	p4d_row_in_slot(rows, "layer.saved", "tp cp", P4D_DT_BYTES, (uint64_t)layer.saved, 0, 0);
+	always(rows, "layers", P4D_PART_LIBRARIES, layer.always, false);
+	add_gathered(rows, &z, &layer);
 }
 
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)

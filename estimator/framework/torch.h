@@ -14,29 +14,37 @@
 
 /* Numbers of one rank, in elements unless they say bytes. */
 typedef struct p4d_torch_sizes {
-	uint64_t tokens, own; /* of a micro-batch; own: of them, where sequence parallelism shards */
-	uint64_t h, A, G, F;  /* columns: hidden, queries, keys or values, feed-forward; sharded by tp */
-	uint64_t V;           /* rows of the vocabulary on this rank */
-	uint64_t heads;       /* of queries, on this rank */
-	unsigned element;     /* bytes of an activation */
-	unsigned param;       /* bytes of a stored parameter */
-	unsigned reduced;     /* bytes of a gradient that is being reduced */
-	uint64_t shards;      /* ranks over which what is sharded is sharded */
-	p4d_wide layer,
-	    table;      /* parameters of one layer and of one vocabulary table, before sharding over dp */
-	p4d_wide stage; /* of the stage */
-	bool ends;      /* gradients of earlier micro-batches are there when the last one runs */
+	uint64_t tokens, own;  /* of a micro-batch; own: of them, where sequence parallelism shards */
+	uint64_t h, A, G, F;   /* columns: hidden, queries, keys or values, feed-forward; sharded by tp */
+	uint64_t V;            /* rows of the vocabulary on this rank */
+	uint64_t heads;        /* of queries, on this rank */
+	bool gathers;          /* inputs of products are gathered over tp */
+	unsigned element;      /* bytes of an activation */
+	unsigned param;        /* bytes of a stored parameter */
+	unsigned reduced;      /* bytes of a gradient that is being reduced */
+	uint64_t shards;       /* ranks over which what is sharded is sharded */
+	p4d_wide layer, table; /* parameters of one layer and of one vocabulary table, as shards are padded */
+	p4d_wide stage;        /* of the stage, likewise */
+	bool together;         /* both tables are gathered and reduced as one */
+	bool accumulates;      /* gradients of earlier micro-batches are there when the last one runs */
 } p4d_torch_sizes;
 
-p4d_torch_sizes p4d_torch__sizes(const p4d_rows *rows);
+/* What a layer of some code base holds for one micro-batch, in bytes. */
+typedef struct p4d_torch_layer {
+	p4d_wide saved;    /* from its forward to its backward pass */
+	p4d_wide backward; /* the most in its backward pass beside that, gradients of parameters apart */
+	p4d_wide ends;     /* at the end of that, when all it had saved is free */
+	p4d_wide always;   /* what the stage's layers keep, parameters apart */
+} p4d_torch_layer;
 
 /*
- * What the modules of a code base hold: rows in slots (saved by layers from forward to backward), and rows at
- * live points (what passes hold beside that). Nothing of parameters, gradients and their buffers.
+ * The modules of a code base. write fills `layer` and writes the rows of the loss: P4D_AT_LOSS while it is
+ * computed, P4D_AT_HEAD while the head's gradient is. Nothing of parameters, gradients and their buffers.
  */
 typedef struct p4d_torch_modules {
 	const char *name;
-	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes);
+	bool unties; /* shards both uses of a tied table, as tables of their own, and gathers them as one */
+	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes, p4d_torch_layer *layer);
 } p4d_torch_modules;
 
 /* By --model-code; in torch.c. */

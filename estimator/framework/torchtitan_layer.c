@@ -1,47 +1,140 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations of torchtitan's modules. */
+/*
+ * What torchtitan's modules hold, eager: found in the code of torchtitan 0.3.0 and PyTorch 2.15, and compared
+ * with what that code allocates (tests/parity/make_torch_memory.py, tests/data/torch_memory.csv). Of the
+ * moments of a layer's backward pass the widest counts.
+ */
 #include "framework/torch.h"
 
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
-#define BACKWARD (1u << P4D_AT_BACKWARD_FFN | 1u << P4D_AT_BACKWARD_ATTENTION)
 
-/* Columns that a layer saves of each token: of what sequence parallelism shards, and of the rest. */
-static void saved_columns(const p4d_layout *l, const p4d_torch_sizes *z, uint64_t *own, uint64_t *wide)
+/* Elements of a layer's tensors on this rank. */
+typedef struct layer {
+	p4d_wide own;     /* one residual stream, sharded by sequence parallelism */
+	p4d_wide wide;    /* the same, whole */
+	p4d_wide q, kv;   /* queries; keys or values */
+	p4d_wide ffn;     /* gate, or up */
+	p4d_wide product; /* of queries, keys and values in one */
+	bool gathers;     /* tensor parallelism: inputs of products are gathered, their sums scattered */
+} layer;
+
+static layer layer_of(const p4d_torch_sizes *z)
 {
-	const uint64_t gathered = z->own < z->tokens ? 2 * z->h : 0;
+	const p4d_wide t = z->tokens;
 
+	return (layer){.own = (p4d_wide)z->own * z->h,
+		       .wide = t * z->h,
+		       .q = t * z->A,
+		       .kv = t * z->G,
+		       .ffn = t * z->F,
+		       .product = t * (z->A + 2 * z->G),
+		       .gathers = z->gathers};
+}
+
+/*
+ * Elements that a layer saves if it saves all: its input, that of the second norm, what both norms gave
+ * (gathered with tensor parallelism), queries, keys and values after the rotation, what attention gave, gate,
+ * up, the activated gate and the product. A norm of queries and keys keeps the product that they are parts
+ * of.
+ */
+static p4d_wide all_of(const p4d_layout *l, const layer *y)
+{
+	const p4d_wide norms = y->gathers ? 2 * y->wide : 2 * y->own;
+
+	return 2 * y->own + norms + 2 * y->q + 2 * y->kv + 4 * y->ffn + (l->qk_norm ? y->product - y->kv : 0);
+}
+
+/* Statistics of softmax and norms, fp32, in elements of activations: one for each head and token. */
+static p4d_wide statistics(const p4d_torch_sizes *z)
+{
+	return (p4d_wide)z->tokens * z->heads * 4 / z->element;
+}
+
+/*
+ * What stays of it. Selective: every second product, by torchtitan's list of operations: of queries, keys and
+ * values, gate, and down, and what attention gave.
+ */
+static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
+{
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		*own = z->h;
-		*wide = 0;
-		break;
+		return y->own;
 	case P4D_RECOMPUTE_SELECTIVE:
-		*own = z->h;
-		*wide = 2 * z->A + z->F + z->G;
-		break;
+		return y->own + y->product + y->q + y->ffn + y->wide + statistics(z);
 	default:
-		*own = 2 * z->h + (gathered ? 0 : 2 * z->h);
-		*wide = gathered + 3 * z->A + 3 * z->G + 4 * z->F;
+		return all_of(l, y) + statistics(z);
 	}
 }
 
-static void write(p4d_rows *rows, const p4d_torch_sizes *z)
+/*
+ * The most beside what layers keep, in the backward pass of a layer's feed-forward part: the gradient of the
+ * product and those of its factors, where the product is free; what was recomputed until then. With tensor
+ * parallelism the end of recomputation may need more: the last product's result, cut to be scattered.
+ */
+static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
 {
-	const p4d_dtype dtype = p4d_dtype_of(rows->layout);
-	uint64_t own, wide;
+	const p4d_wide again = all_of(l, y) - y->own;
 
-	saved_columns(rows->layout, z, &own, &wide);
-	p4d_row_in_slot(rows, "layer.own", ALONG, dtype, z->own, own, 0);
-	if (wide)
-		p4d_row_in_slot(rows, "layer.saved", ACROSS, dtype, z->tokens, wide, 0);
-	p4d_torch_held(rows, BACKWARD, "backward.gradients", ACROSS, P4D_PART_WORKING_SET,
-		       (p4d_wide)z->tokens * (4 * z->F + 2 * z->h) * z->element);
-	if (!rows->last)
-		return;
-	p4d_torch_held(rows, 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD, "loss.logits", ACROSS, P4D_PART_LOGITS,
-		       (p4d_wide)z->tokens * z->V * (rows->layout->chunked_loss ? 1 : 8));
+	switch (l->recompute) {
+	case P4D_RECOMPUTE_FULL: {
+		const p4d_wide factors = again + statistics(z) + 2 * y->ffn + y->own;
+		const p4d_wide end = again + statistics(z) + 3 * y->wide + 3 * y->own;
+		return y->gathers && end > factors ? end : factors;
+	}
+	case P4D_RECOMPUTE_SELECTIVE: {
+		/* kept: the first product, of which queries, keys and values are made, gate, attention, down
+		 */
+		const p4d_wide new = again - y->product - y->q - y->ffn;
+		const p4d_wide factors = new - y->wide + 2 * y->ffn + y->own;
+		const p4d_wide end = new + 2 * y->wide + 3 * y->own;
+		return y->gathers && end > factors ? end : factors;
+	}
+	default:
+		return 2 * y->ffn + y->own;
+	}
 }
 
-const p4d_torch_modules p4d_torch__torchtitan = {.name = "torchtitan", .write = write};
+/*
+ * The loss, with the hidden state before and after the last norm. Whole: logits in fp32, their log-softmax
+ * and its gradient; over shards of the vocabulary one more. In chunks: beside those of an eighth of the
+ * sequence its logits in the type of activations, the sum of the hidden state's gradients in fp32, and, where
+ * a micro-batch has several sequences, copies of the chunks.
+ */
+static void write_loss(p4d_rows *rows, const p4d_torch_sizes *z, const layer *y)
+{
+	enum { CHUNKS = 8 };
+	const p4d_layout *l = rows->layout;
+	const p4d_wide logits = (p4d_wide)z->tokens * z->V, passes = y->gathers ? 16 : 12;
+	p4d_wide hidden = (y->own + y->wide) * z->element;
+
+	if (l->chunked_loss)
+		hidden += y->wide * 4 + (l->micro_batch > 1 ? y->wide * z->element : 0);
+	p4d_torch_held(rows, 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD, "loss.hidden", ALONG, P4D_PART_LOGITS,
+		       hidden);
+	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "loss.logits", ACROSS, P4D_PART_LOGITS,
+		       l->chunked_loss ? logits / CHUNKS * (z->element + passes) : logits * passes);
+	/* while the head's gradient is summed */
+	if (l->chunked_loss)
+		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "loss.chunk", ACROSS, P4D_PART_LOGITS,
+			       (logits + y->wide) / CHUNKS * z->element);
+}
+
+static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out)
+{
+	const p4d_layout *l = rows->layout;
+	const layer y = layer_of(z);
+
+	out->saved = kept_of(l, z, &y) * z->element;
+	out->backward = backward_of(l, z, &y) * z->element;
+	out->ends = 2 * y.own * z->element;
+	/* each layer has the angles of its own: complex numbers (Llama), or sines and cosines for both halves
+	 * of a head (Qwen3, the family whose queries have a norm) */
+	out->always =
+	    (p4d_wide)l->stage_layers[rows->stage] * l->seq_len / l->cp * l->head_dim * (l->qk_norm ? 8 : 4);
+	if (rows->last)
+		write_loss(rows, z, &y);
+}
+
+const p4d_torch_modules p4d_torch__torchtitan = {.name = "torchtitan", .unties = true, .write = write};
 const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write};

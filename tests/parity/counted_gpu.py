@@ -64,9 +64,12 @@ class Ledger(TorchDispatchMode):
             frame = frame.f_back
         return f"{what} " + " < ".join(names)
 
+    def on_gpu(self, tensor):
+        return device_of(tensor) == META
+
     def count(self, tensor, what="", kind=None):
         """Counts the storage of a tensor, if it is on the GPU and new."""
-        if device_of(tensor) != META:
+        if not self.on_gpu(tensor):
             return
         storage = tensor.untyped_storage()
         key = id(storage)

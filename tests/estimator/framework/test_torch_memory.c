@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of torchtitan's ranks against what its own code allocates: the rows of
+ * tests/data/torch_memory.csv, which tests/parity/make_torch_memory.py writes. Formulas were written with the
+ * rows looked at `before`, mended with those looked at `while`, and have not seen the others.
+ */
+#include "support/support.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "plan/stage_memory.h"
+#include "request/defaults.h"
+
+enum { COLUMNS = 64, WORST = 12, ROWS = 4096 };
+
+typedef struct row {
+	char *name[COLUMNS], *field[COLUMNS];
+	int columns;
+	unsigned line;
+} row;
+
+static const char *field(const row *r, const char *name)
+{
+	for (int i = 0; i < r->columns; i++)
+		if (!strcmp(r->name[i], name))
+			return r->field[i];
+	fail_msg("no column %s", name);
+	return NULL;
+}
+
+static uint64_t number(const row *r, const char *name)
+{
+	return strtoull(field(r, name), NULL, 10);
+}
+
+static int split(char *line, char *fields[COLUMNS])
+{
+	int n = 0;
+
+	for (char *at = line; at && n < COLUMNS; n++) {
+		fields[n] = at;
+		at = strchr(at, ',');
+		if (at)
+			*at++ = '\0';
+	}
+	return n;
+}
+
+static void set(p4d_request *q, const row *r, int option, const char *value)
+{
+	p4d_error err;
+
+	if (p4d_request_set(q, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+}
+
+/* What p4d expects this rank to have allocated, at most. */
+static void expect(const row *r, p4d_stage *stage)
+{
+	p4d_request q = {.gpu = ""};
+	p4d_error err;
+	p4d_layout l;
+	char batch[32];
+	const uint64_t world = number(r, "tp") * number(r, "cp") * number(r, "pp") * number(r, "dp");
+
+	set_all(&q, "model=custom framework=fsdp positions=rope bias=none norm=rmsnorm glu=on");
+	for (int i = 0; i < r->columns; i++) {
+		const int option = p4d_request_option_find(r->name[i]);
+		const bool ours =
+		    option >= 0 && strcmp(r->name[i], "micro-batches") && strcmp(r->name[i], "optimizer");
+		if (ours)
+			set(&q, r, option, r->field[i]);
+	}
+	snprintf(batch, sizeof(batch), "%" PRIu64,
+		 number(r, "micro-batch") * number(r, "micro-batches") * number(r, "dp"));
+	set(&q, r, P4D_GLOBAL_BATCH, batch);
+	p4d_request_complete(&q, 0, world);
+	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, (uint32_t)number(r, "stage"), stage, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+}
+
+typedef struct summary {
+	const char *what;
+	double sum, worst;
+	int rows;
+} summary;
+
+static void count(summary *s, double share)
+{
+	s->sum += fabs(share);
+	s->worst = fmax(s->worst, fabs(share));
+	s->rows++;
+}
+
+static void print(const summary *s)
+{
+	if (s->rows)
+		printf("%-24s %5d rows, mean %.3f %%, worst %.2f %%\n", s->what, s->rows,
+		       100 * s->sum / s->rows, 100 * s->worst);
+}
+
+typedef struct deviation {
+	double share, bytes;
+	unsigned line;
+} deviation;
+
+static int larger(const void *a, const void *b)
+{
+	const double x = fabs(((const deviation *)a)->share), y = fabs(((const deviation *)b)->share);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void torchtitan_itself(void **state)
+{
+	static deviation of[ROWS];
+	summary before = {.what = "before, while"}, after = {.what = "after"};
+	const char *dir = getenv("P4D_TEST_SRCDIR");
+	char path[4096], header[2048], line[2048];
+	row r = {.line = 1};
+	int rows = 0;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/tests/data/torch_memory.csv", dir ? dir : ".");
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(header, sizeof(header), file));
+	header[strcspn(header, "\r\n")] = '\0';
+	r.columns = split(header, r.name);
+	while (fgets(line, sizeof(line), file)) {
+		p4d_stage stage;
+		line[strcspn(line, "\r\n")] = '\0';
+		r.line++;
+		assert_int_equal(split(line, r.field), r.columns);
+		expect(&r, &stage);
+		const uint64_t train = stage.phase_bytes[P4D_TRAIN], step = stage.phase_bytes[P4D_STEP];
+		const double measured = (double)number(&r, "allocated");
+		const double bytes = (double)(train > step ? train : step) - measured;
+		if (getenv("P4D_TEST_ROWS")) /* all of them, for who mends a formula */
+			printf("%u,%.4f,%.1f,%.1f,%s,%.1f\n", r.line, bytes / measured, bytes / (1 << 20),
+			       measured / (1 << 20), field(&r, "phase"),
+			       (double)stage.part[P4D_PART_ACTIVATIONS] / (1 << 20));
+		assert_true(rows < ROWS);
+		of[rows++] = (deviation){bytes / measured, bytes, r.line};
+		count(strcmp(field(&r, "looked_at"), "before") ? &after : &before, bytes / measured);
+	}
+	fclose(file);
+	qsort(of, (size_t)rows, sizeof(*of), larger);
+	for (int i = 0; i < rows && i < WORST; i++)
+		printf("line %4u: %+6.2f %%, %+9.1f MiB\n", of[i].line, 100 * of[i].share,
+		       of[i].bytes / (1 << 20));
+	print(&before);
+	print(&after);
+	assert_true(before.rows * 5 <= after.rows && after.rows >= 80);
+	assert_true(after.sum / after.rows <= 0.01 && after.worst <= 0.03);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(torchtitan_itself)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
