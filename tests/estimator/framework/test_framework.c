@@ -207,8 +207,13 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	assert_int_equal(always, plan.persistent_bytes);
 	assert_int_equal(plan.phase_bytes[P4D_INIT], always - later);
 	const uint64_t train = plan.phase_bytes[P4D_TRAIN], evaluation = plan.phase_bytes[P4D_EVALUATION];
-	assert_int_equal(plan.phase, evaluation > train ? P4D_EVALUATION : P4D_TRAIN);
-	assert_int_equal(plan.arena_bytes, evaluation > train ? evaluation : train);
+	const uint64_t passes = evaluation > train ? evaluation : train, step = plan.phase_bytes[P4D_STEP];
+	/* gradients that come and go are all there at the end */
+	assert_true(f->frees_gradients || step <= passes);
+	assert_int_equal(plan.phase, step > passes        ? P4D_STEP
+				     : evaluation > train ? P4D_EVALUATION
+							  : P4D_TRAIN);
+	assert_int_equal(plan.arena_bytes, step > passes ? step : passes);
 	assert_true(evaluation > always);
 	/* with the micro-batch of training a forward pass needs no more than both passes */
 	if (l->eval_micro_batch == l->micro_batch)
