@@ -42,14 +42,12 @@ static uint32_t gpus_of(const char *text, bool bare)
 	return text && p4d_gres__parse_gpus(text, bare, type, sizeof(type), &count, NULL) > 0 ? count : 0;
 }
 
-static uint32_t gpus_per_node_of(const p4d_job *job)
+/* With several nodes, --gpus may be spread unevenly. */
+static uint32_t gpus_on_node_of(const p4d_job *job)
 {
-	return gpus_of(job->gres, false);
-}
+	const uint32_t gpus = gpus_of(job->gres, false);
 
-static uint32_t all_gpus_of(const p4d_job *job)
-{
-	return gpus_of(job->gpus, true);
+	return gpus ? gpus : nodes_of(job) == 1 ? gpus_of(job->gpus, true) : 0;
 }
 
 static uint32_t tasks_per_node_of(const p4d_job *job)
@@ -72,16 +70,38 @@ static const struct {
     {"SLURM_NTASKS", tasks_of},
     {"SLURM_NPROCS", tasks_of},
     {"SLURM_NTASKS_PER_NODE", tasks_per_node_of},
-    {"SLURM_GPUS_PER_NODE", gpus_per_node_of},
-    {"SLURM_GPUS_ON_NODE", gpus_per_node_of},
-    {"SLURM_GPUS", all_gpus_of},
+    {"SLURM_GPUS_ON_NODE", gpus_on_node_of},
     {"SLURM_CPUS_PER_TASK", cpus_per_task_of},
 };
+
+/*
+ * Variables that have what an option said as it was typed, "h100:8", and are not set without it:
+ * SLURM_GPUS_PER_NODE by --gpus-per-node alone, not by --gres.
+ */
+static const char *as_typed(lookup *l, const char *option)
+{
+	const p4d_job *job = l->script->job;
+
+	if (!job->gres && !job->gpus && !job->gpus_per_task)
+		return p4d_shell_later;
+	if (!option)
+		return NULL;
+	if (!strncmp(option, "gpu:", 4))
+		option += 4;
+	snprintf(l->text, sizeof(l->text), "%.*s", (int)strcspn(option, ",("), option);
+	return l->text;
+}
 
 static const char *of_job(lookup *l, const char *name)
 {
 	const p4d_job *job = l->script->job;
 
+	if (!strcmp(name, "SLURM_GPUS_PER_NODE"))
+		return as_typed(l, job->per_node_option ? job->gres : NULL);
+	if (!strcmp(name, "SLURM_GPUS"))
+		return as_typed(l, job->gpus);
+	if (!strcmp(name, "SLURM_GPUS_PER_TASK"))
+		return as_typed(l, job->gpus_per_task);
 	for (size_t i = 0; i < sizeof(of_slurm) / sizeof(of_slurm[0]); i++)
 		if (!strcmp(of_slurm[i].name, name))
 			return number(l, of_slurm[i].value(job));

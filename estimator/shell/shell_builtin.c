@@ -49,7 +49,7 @@ static p4d_shell_status run_export(const p4d_shell_call *w)
 				p4d_shell__declare(w->sh, w->at - 1, w->count + 1, name);
 			continue;
 		}
-		p4d_value value = {w->at[i].at + s.at, w->at[i].length - (uint32_t)s.at};
+		p4d_value value = p4d_shell__part(w->at[i], (uint32_t)s.at, w->at[i].length - (uint32_t)s.at);
 		a.name = p4d_shell__name(w->sh, a.name.text, a.name.length);
 		p4d_shell__declare(w->sh, w->at - 1, w->count + 1, a.name);
 		p4d_shell__assign(w->sh, w->mode, a.name, value, a.append, line);

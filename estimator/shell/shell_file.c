@@ -65,7 +65,7 @@ const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path)
 		return "";
 	p4d_shell__add_value(sh, &b, from, false);
 	p4d_shell__add(sh, &b, (p4d_cell){.c = '/'});
-	p4d_shell__add_value(sh, &b, (p4d_value){path.at + home, path.length - home}, false);
+	p4d_shell__add_value(sh, &b, p4d_shell__part(path, home, path.length - home), false);
 	if (!p4d_shell__work(sh, b.length))
 		return "";
 	char *text = p4d_shell__take(sh, b.length + 1);

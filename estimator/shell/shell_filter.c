@@ -72,7 +72,7 @@ static p4d_value next_line(p4d_value *text)
 		n++;
 	n += n < text->length;
 	p4d_value line = {text->at, n};
-	*text = (p4d_value){text->at + n, text->length - n};
+	*text = p4d_shell__part(*text, n, text->length - n);
 	return line;
 }
 

@@ -153,6 +153,11 @@ const char *p4d_shell__separators(p4d_shell *sh, char *buf, size_t size);
 void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *words);
 /* The value of an assignment: no word is cut. */
 p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b);
+/* A part of a value, which may be empty and nowhere. */
+static inline p4d_value p4d_shell__part(p4d_value value, uint32_t from, uint32_t length)
+{
+	return length ? (p4d_value){value.at + from, length} : (p4d_value){0};
+}
 p4d_value p4d_shell__copied(p4d_shell *sh, p4d_value value);
 /* Why one of these may be several words, or none; 0: none may. */
 uint16_t p4d_shell__any_number(const p4d_value *at, size_t count);

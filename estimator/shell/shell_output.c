@@ -106,7 +106,8 @@ void p4d_shell__redirected(p4d_shell *sh, const p4d_shell_redirection *r, uint32
 {
 	if (!sh->out || sh->out->length < from || (!r->has_output && !r->dropped))
 		return;
-	const p4d_value text = {sh->out->at + from, sh->out->length - from};
+	const p4d_value text =
+	    p4d_shell__part((p4d_value){sh->out->at, sh->out->length}, from, sh->out->length - from);
 	sh->out->length = from;
 	if (!r->has_output)
 		return;
@@ -256,9 +257,9 @@ static p4d_shell_status part_of_path(const p4d_shell_call *w, bool last)
 	while (cut && (path.at[cut - 1].c != '/' || path.at[cut - 1].unknown))
 		cut--;
 	if (last) {
-		path = (p4d_value){path.at + cut, path.length - cut};
+		path = p4d_shell__part(path, cut, path.length - cut);
 		if (path.length > suffix.length &&
-		    p4d_shell__equal((p4d_value){path.at + path.length - suffix.length, suffix.length},
+		    p4d_shell__equal(p4d_shell__part(path, path.length - suffix.length, suffix.length),
 				     suffix))
 			path.length -= suffix.length;
 		p4d_shell__print(w, path);

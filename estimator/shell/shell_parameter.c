@@ -187,9 +187,9 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 	for (uint32_t i = 0; i <= value.length && !sh->stopped; i++) {
 		uint32_t n = longest ? value.length - i : i;
 		p4d_value part =
-		    front ? (p4d_value){value.at, n} : (p4d_value){value.at + value.length - n, n};
+		    front ? (p4d_value){value.at, n} : p4d_shell__part(value, value.length - n, n);
 		if (p4d_shell__matches(sh, pattern, part))
-			return front ? (p4d_value){value.at + n, value.length - n}
+			return front ? p4d_shell__part(value, n, value.length - n)
 				     : (p4d_value){value.at, value.length - n};
 	}
 	return value;
@@ -219,7 +219,7 @@ static void replace(p4d_shell *sh, p4d_shell_build *b, p4d_value value, p4d_valu
 		p4d_shell__add_value(sh, b, n ? by : (p4d_value){rest.at, 1}, quoted);
 		i += n ? n : 1;
 		if (bound == '#' || (n && !all)) {
-			p4d_shell__add_value(sh, b, (p4d_value){value.at + i, value.length - i}, quoted);
+			p4d_shell__add_value(sh, b, p4d_shell__part(value, i, value.length - i), quoted);
 			return;
 		}
 	}
@@ -322,7 +322,8 @@ static void slice(p4d_shell *sh, p4d_shell_source *s, p4d_shell_source end, p4d_
 		r->count = (size_t)length;
 		add_values(sh, b, r, where.quoted);
 	} else if (r->count) {
-		p4d_shell__add_value(sh, b, (p4d_value){r->at[0].at + from, (uint32_t)length}, where.quoted);
+		p4d_shell__add_value(sh, b, p4d_shell__part(r->at[0], (uint32_t)from, (uint32_t)length),
+				     where.quoted);
 	}
 }
 

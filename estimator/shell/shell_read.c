@@ -61,7 +61,7 @@ static bool take_line(const p4d_shell_call *w, p4d_value *line)
 		n++;
 	if (!w->redirection->has_input && !w->redirection->has_input_path && w->mode == P4D_SHELL_RUN) {
 		const uint32_t next = n + (n < line->length);
-		sh->pipe = (p4d_value){line->at + next, line->length - next};
+		sh->pipe = p4d_shell__part(*line, next, line->length - next);
 	}
 	line->length = n;
 	return true;
@@ -75,7 +75,7 @@ static p4d_value next_word(p4d_value *line, const char *separators, bool last)
 	while (from < end && line->at[from].c && strchr(" \t", line->at[from].c) &&
 	       strchr(separators, line->at[from].c))
 		from++;
-	p4d_value word = {line->at + from, end - from};
+	p4d_value word = p4d_shell__part(*line, from, end - from);
 	if (last) {
 		while (word.length && strchr(" \t", word.at[word.length - 1].c) &&
 		       strchr(separators, word.at[word.length - 1].c))
@@ -87,7 +87,7 @@ static p4d_value next_word(p4d_value *line, const char *separators, bool last)
 		n++;
 	const uint32_t next = from + n + (from + n < end);
 	word.length = n;
-	*line = (p4d_value){line->at + next, end - next};
+	*line = p4d_shell__part(*line, next, end - next);
 	return word;
 }
 
@@ -141,7 +141,7 @@ static p4d_shell_status run_mapfile(const p4d_shell_call *w)
 	}
 	for (uint32_t from = 0, i = 0; i <= text.length && !w->sh->stopped; i++)
 		if (i == text.length ? i > from : text.at[i].c == '\n') {
-			p4d_shell__add_word(w->sh, &lines, (p4d_value){text.at + from, i - from});
+			p4d_shell__add_word(w->sh, &lines, p4d_shell__part(text, from, i - from));
 			from = i + 1;
 		}
 	p4d_shell__assign_array(w->sh, w->mode, name_in(name, w), lines, false, 0);
@@ -211,7 +211,7 @@ static p4d_shell_status run_getopts(const p4d_shell_call *w)
 		}
 	p4d_value argument = {0}, name = {&letter, 1};
 	if (valued && !ends) {
-		argument = (p4d_value){word.at + sh->option_at, word.length - sh->option_at};
+		argument = p4d_shell__part(word, sh->option_at, word.length - sh->option_at);
 	} else if (valued && at < (int64_t)count) {
 		argument = words[at++];
 	}

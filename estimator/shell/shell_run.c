@@ -320,8 +320,9 @@ static p4d_shell_status piped(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode
 		if (p4d_shell__peek(s, 0) == '&')
 			p4d_shell__advance(sh, s);
 		p4d_shell__lines(sh, s);
+		const p4d_value printed = {sh->out->at, sh->out->length};
 		sh->pipe = p4d_shell__copied(
-		    sh, (p4d_value){sh->out->at + from, sh->out->length > from ? sh->out->length - from : 0});
+		    sh, p4d_shell__part(printed, from, printed.length > from ? printed.length - from : 0));
 		sh->piped = true;
 		sh->out->length = sh->out->length > from ? from : sh->out->length;
 	}

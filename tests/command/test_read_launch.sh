@@ -45,6 +45,22 @@ started 'CMD="torchrun --nproc_per_node 8"' "srun \$CMD $program"
 started "read -r -d '' CMD <<EOF" "$program" EOF "$program"
 # names of hosts are no options
 started 'ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)' "$program --master-addr \$ADDR --log \$(date +%F) \$SLURM_JOB_ID"
+# Slurm's variables, as sbatch of 22.05 sets them for these options
+of_slurm() # of_slurm OPTIONS WORDS EXPECTED
+{
+	printf '%s\n' '#!/bin/bash' "#SBATCH $1" "pretrain_gpt.py --num-layers $2" >job.sh
+	exits 0 p4d read job.sh
+	prints "layers               $3 "
+}
+of_slurm "-N1 --gres=gpu:8" '$SLURM_GPUS_ON_NODE' 8
+of_slurm "-N1 --gres=gpu:8" '${SLURM_GPUS_PER_NODE:-3}' 3
+of_slurm "-N2 --gpus-per-node=8" '${SLURM_GPUS_PER_NODE:-3}' 8
+of_slurm "-N2 --gpus-per-node=h100:8" '${SLURM_GPUS_PER_NODE##*:}' 8
+of_slurm "-N2 --gpus-per-node=h100:8" '$((SLURM_GPUS_ON_NODE * SLURM_NNODES))' 16
+of_slurm "-N1 --gpus=h100:4" '${SLURM_GPUS#h100:}' 4
+of_slurm "-N1 --gpus=4" '$SLURM_GPUS_ON_NODE' 4
+of_slurm "-N1 -n8 --gpus-per-task=1" '${SLURM_GPUS_PER_TASK}$SLURM_NTASKS' 18
+of_slurm "-N2 --ntasks-per-node=4 --gres=gpu:4" '$SLURM_NTASKS' 8
 # standard input that nobody knows starts nothing
 printf '%s\n' 'generate | bash' 'srun bash -s x' >job.sh
 exits 0 p4d read job.sh
