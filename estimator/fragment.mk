@@ -22,6 +22,7 @@ libp4dbase_la_SOURCES = \
 	estimator/base/new_file.h estimator/base/new_file.c \
 	estimator/base/suggest.h estimator/base/suggest.c \
 	estimator/base/arguments.h estimator/base/arguments.c \
+	estimator/request/architecture.h estimator/request/architecture.c \
 	estimator/gpu/gpu.h estimator/gpu/gpu_table.h estimator/gpu/gpu.c
 libp4dbase_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden -ffunction-sections -fdata-sections
 libp4dbase_la_LIBADD = libp4doptions.la
@@ -32,7 +33,8 @@ libp4djson_la_SOURCES = \
 	estimator/base/json_file.h estimator/base/json_file.c \
 	estimator/gpu/gpu_file.c \
 	estimator/model/model.h estimator/model/model_json.h estimator/model/presets.h \
-	estimator/model/model_file.c estimator/model/model_hf.c estimator/model/model_preset.c estimator/model/model_rope.c
+	estimator/model/model_file.c estimator/model/model_hf.h estimator/model/model_hf.c \
+	estimator/model/model_families.c estimator/model/model_quantization.c estimator/model/model_preset.c estimator/model/model_rope.c
 libp4djson_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4djson_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4djson_la_LIBADD = $(JSONC_LIBS)
@@ -86,10 +88,11 @@ libp4dcore_la_SOURCES = \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c \
-	estimator/request/architecture.h estimator/request/architecture.c \
 	estimator/request/model_size.h estimator/request/model_size.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
+	estimator/model/model_place.c estimator/model/hub_name.h estimator/model/hub_name.c estimator/model/hub_cache.h \
+	estimator/model/hub_cache.c \
 	estimator/model/rope.h estimator/model/rope.c \
 	estimator/gpu/gpu_load.c \
 	estimator/site/conf.h estimator/site/conf_keys.def estimator/site/conf_keys.c estimator/site/conf_words.h estimator/site/conf_words.c \

@@ -5,6 +5,58 @@ dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 
 # modeldir is $(pkgdatadir)/models. Listed by name, so that a file that went missing stops `make dist`.
 dist_model_DATA = \
+	etc/models/baichuan2-13b.json \
+	etc/models/baichuan2-7b.json \
+	etc/models/bert-base.json \
+	etc/models/bert-large.json \
+	etc/models/bloom-176b.json \
+	etc/models/bloom-1b7.json \
+	etc/models/bloom-3b.json \
+	etc/models/bloom-560m.json \
+	etc/models/bloom-7b1.json \
+	etc/models/chatglm3-6b.json \
+	etc/models/codellama-13b.json \
+	etc/models/codellama-34b.json \
+	etc/models/codellama-7b.json \
+	etc/models/command-r.json \
+	etc/models/command-r-08-2024.json \
+	etc/models/command-r-plus.json \
+	etc/models/command-r7b.json \
+	etc/models/deepseek-coder-1.3b.json \
+	etc/models/deepseek-coder-33b.json \
+	etc/models/deepseek-coder-6.7b.json \
+	etc/models/deepseek-llm-67b.json \
+	etc/models/deepseek-llm-7b.json \
+	etc/models/deepseek-r1-distill-qwen-1.5b.json \
+	etc/models/exaone3.5-2.4b.json \
+	etc/models/exaone3.5-7.8b.json \
+	etc/models/exaone4-1.2b.json \
+	etc/models/exaone4-32b.json \
+	etc/models/falcon-40b.json \
+	etc/models/falcon-7b.json \
+	etc/models/falcon-rw-1b.json \
+	etc/models/falcon2-11b.json \
+	etc/models/falcon3-10b.json \
+	etc/models/falcon3-1b.json \
+	etc/models/falcon3-7b.json \
+	etc/models/flan-t5-base.json \
+	etc/models/flan-t5-large.json \
+	etc/models/flan-t5-small.json \
+	etc/models/flan-t5-xl.json \
+	etc/models/flan-t5-xxl.json \
+	etc/models/gemma-2b.json \
+	etc/models/gemma-7b.json \
+	etc/models/gemma2-27b.json \
+	etc/models/gemma2-2b.json \
+	etc/models/gemma2-9b.json \
+	etc/models/gemma3-12b.json \
+	etc/models/gemma3-1b.json \
+	etc/models/gemma3-270m.json \
+	etc/models/gemma3-27b.json \
+	etc/models/gemma3-4b.json \
+	etc/models/glm4-0414-32b.json \
+	etc/models/glm4-0414-9b.json \
+	etc/models/glm4-9b.json \
 	etc/models/gpt-1.7b.json \
 	etc/models/gpt-145.6b.json \
 	etc/models/gpt-18.4b.json \
@@ -15,7 +67,19 @@ dist_model_DATA = \
 	etc/models/gpt-529.6b.json \
 	etc/models/gpt-7.5b.json \
 	etc/models/gpt-76.1b.json \
+	etc/models/gpt-j-6b.json \
+	etc/models/gpt-neox-20b.json \
+	etc/models/gpt2.json \
+	etc/models/gpt2-large.json \
+	etc/models/gpt2-medium.json \
+	etc/models/gpt2-xl.json \
 	etc/models/gpt3-175b.json \
+	etc/models/granite3-2b.json \
+	etc/models/granite3-8b.json \
+	etc/models/internlm2-1.8b.json \
+	etc/models/internlm2-20b.json \
+	etc/models/internlm2-7b.json \
+	etc/models/internlm3-8b.json \
 	etc/models/llama13b.json \
 	etc/models/llama2-13b.json \
 	etc/models/llama2-70b.json \
@@ -31,9 +95,58 @@ dist_model_DATA = \
 	etc/models/llama30b.json \
 	etc/models/llama65b.json \
 	etc/models/llama7b.json \
+	etc/models/ministral-8b.json \
+	etc/models/minitron-4b.json \
+	etc/models/minitron-8b.json \
 	etc/models/mistral-7b.json \
+	etc/models/mistral-7b-v0.3.json \
+	etc/models/mistral-large-123b.json \
+	etc/models/mistral-nemo-12b.json \
+	etc/models/mistral-small-22b.json \
+	etc/models/mistral-small-24b.json \
+	etc/models/modernbert-base.json \
+	etc/models/modernbert-large.json \
+	etc/models/mpt-30b.json \
+	etc/models/mpt-7b.json \
 	etc/models/nemotron4-15b.json \
 	etc/models/nemotron4-340b.json \
+	etc/models/olmo-1b.json \
+	etc/models/olmo-7b.json \
+	etc/models/olmo2-13b.json \
+	etc/models/olmo2-1b.json \
+	etc/models/olmo2-32b.json \
+	etc/models/olmo2-7b.json \
+	etc/models/olmo3-32b.json \
+	etc/models/olmo3-7b.json \
+	etc/models/opt-1.3b.json \
+	etc/models/opt-125m.json \
+	etc/models/opt-13b.json \
+	etc/models/opt-2.7b.json \
+	etc/models/opt-30b.json \
+	etc/models/opt-6.7b.json \
+	etc/models/opt-66b.json \
+	etc/models/phi-1.5.json \
+	etc/models/phi-2.json \
+	etc/models/phi3-medium.json \
+	etc/models/phi3-mini.json \
+	etc/models/phi4.json \
+	etc/models/phi4-mini.json \
+	etc/models/pythia-1.4b.json \
+	etc/models/pythia-12b.json \
+	etc/models/pythia-160m.json \
+	etc/models/pythia-1b.json \
+	etc/models/pythia-2.8b.json \
+	etc/models/pythia-410m.json \
+	etc/models/pythia-6.9b.json \
+	etc/models/pythia-70m.json \
+	etc/models/qwen1.5-0.5b.json \
+	etc/models/qwen1.5-1.8b.json \
+	etc/models/qwen1.5-110b.json \
+	etc/models/qwen1.5-14b.json \
+	etc/models/qwen1.5-32b.json \
+	etc/models/qwen1.5-4b.json \
+	etc/models/qwen1.5-72b.json \
+	etc/models/qwen1.5-7b.json \
 	etc/models/qwen2.5-0.5b.json \
 	etc/models/qwen2.5-1.5b.json \
 	etc/models/qwen2.5-14b.json \
@@ -47,7 +160,32 @@ dist_model_DATA = \
 	etc/models/qwen3-32b.json \
 	etc/models/qwen3-4b.json \
 	etc/models/qwen3-8b.json \
-	etc/models/tinyllama-1.1b.json
+	etc/models/roberta-base.json \
+	etc/models/roberta-large.json \
+	etc/models/seed-oss-36b.json \
+	etc/models/smollm2-1.7b.json \
+	etc/models/smollm2-135m.json \
+	etc/models/smollm2-360m.json \
+	etc/models/smollm3-3b.json \
+	etc/models/stablelm-3b.json \
+	etc/models/stablelm2-1.6b.json \
+	etc/models/stablelm2-12b.json \
+	etc/models/starcoder-15b.json \
+	etc/models/starcoder2-15b.json \
+	etc/models/starcoder2-3b.json \
+	etc/models/starcoder2-7b.json \
+	etc/models/t5-11b.json \
+	etc/models/t5-3b.json \
+	etc/models/t5-base.json \
+	etc/models/t5-large.json \
+	etc/models/t5-small.json \
+	etc/models/tinyllama-1.1b.json \
+	etc/models/vit-base.json \
+	etc/models/vit-large.json \
+	etc/models/xlm-roberta-base.json \
+	etc/models/yi-34b.json \
+	etc/models/yi-6b.json \
+	etc/models/yi-9b.json
 
 # The sample is installed once; an administrator's file is neither replaced nor removed.
 EXTRA_DIST += etc/p4d.conf

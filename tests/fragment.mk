@@ -15,6 +15,7 @@ unit_tests = \
 	tests/estimator/request/test_layout \
 	tests/estimator/request/test_request \
 	tests/estimator/model/test_model \
+	tests/estimator/model/test_model_counts \
 	tests/estimator/model/test_model_files \
 	tests/estimator/gpu/test_gpu \
 	tests/estimator/site/test_conf \

@@ -73,7 +73,7 @@ typedef struct p4d_subject {
 	p4d_site *site;
 	p4d_request request; /* model numbers, site defaults, nodes and GPUs filled */
 	p4d_preset preset;
-	char model[256]; /* canonical name of a preset, else as typed */
+	char model[520]; /* canonical name of a preset, else as typed; with the file that was read */
 	int method;
 	uint64_t nodes, gpus_per_node;
 	p4d_capacity capacity;

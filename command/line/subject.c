@@ -45,8 +45,12 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 		return -1;
 	if (request->unmodelled[0])
 		return p4d_fail(err, P4D_E_UNMODELLED, "%.250s: %.150s", request->model, request->unmodelled);
-	snprintf(subject->model, sizeof(subject->model), "%s",
-		 subject->preset.name[0] ? subject->preset.name : request->model);
+	const p4d_preset *preset = &subject->preset;
+	snprintf(subject->model, sizeof(subject->model), "%s%s%s%s",
+		 *preset->name ? preset->name : request->model, *preset->file ? " (" : "", preset->file,
+		 *preset->file ? ")" : "");
+	if (p4d_is_set(request, P4D_JUDGED_PART))
+		p4d_subject_say(subject, P4D_E_PARTLY, "", "%s alone is judged", request->judged_part);
 	return 0;
 }
 

@@ -313,9 +313,10 @@ static void write_rows(p4d_rows *rows)
 
 static int check_model(const p4d_request *r, p4d_error *err)
 {
-	if (!p4d_architecture_difference(r) && r->value[P4D_NORM] == P4D_RMSNORM &&
-	    r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION && r->value[P4D_POSITIONS] == P4D_ROPE &&
-	    r->value[P4D_BIAS] != P4D_BIAS_ALL)
+	/* fused matrices would be the same, but have other names in a checkpoint */
+	if (!p4d_architecture_difference(r) && !p4d_architecture_of(r)->fused_qkv &&
+	    r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION &&
+	    r->value[P4D_POSITIONS] == P4D_ROPE && r->value[P4D_BIAS] != P4D_BIAS_ALL)
 		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED,
 			"framework p4d trains Llama-type models (RMSNorm, SwiGLU, rotary "

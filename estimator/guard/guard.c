@@ -305,6 +305,9 @@ static bool is_unmodelled(const guard *g, const char **program)
 		p4d_request_default(request, P4D_ALLOCATOR, P4D_ALLOCATOR_EXPANDABLE, P4D_BY_P4D);
 	p4d_site_apply_defaults(g->site, g->job->partition, request);
 	*program = request->unmodelled[0] ? NULL : p4d_guard__other(&script, request);
+	p4d_error why;
+	if (!*program && !request->unmodelled[0] && !p4d_framework_models(request, &why))
+		snprintf(request->unmodelled, sizeof(request->unmodelled), "%.159s", why.text);
 	return *program || request->unmodelled[0];
 }
 

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 
 #include "model/model_internal.h"
 #include "model/rope.h"
 #include "request/architecture.h"
 #include "request/model_size.h"
-
-enum { MAX_PATH = 1024 };
 
 static bool is_model_option(int option)
 {
@@ -145,11 +140,19 @@ static int take(p4d_request *model, const p4d_preset *found, const char *what, p
 	return 0;
 }
 
-int p4d_model__take(const p4d_presets_row *row, p4d_request *request, p4d_preset *preset, p4d_error *err)
+int p4d_model__custom(p4d_request *request, p4d_error *err)
+{
+	p4d_request model = {0};
+
+	return fill(request, &model, err);
+}
+
+int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *request, p4d_preset *preset,
+		    p4d_error *err)
 {
 	p4d_request model = row->model;
 
-	return take(&model, &row->preset, row->preset.name, request, preset, err);
+	return take(&model, &row->preset, what, request, preset, err);
 }
 
 int p4d_model__parse(const char *text, size_t length, const char *what, p4d_request *request,
@@ -169,53 +172,6 @@ int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *pre
 	if (p4d_model_file_read(path, &row, err) < 0)
 		return -1;
 	return take(&row.model, &row.preset, path, request, preset, err);
-}
-
-static bool ends_in_json(const char *name)
-{
-	size_t length = strlen(name);
-
-	return length > 5 && !strcmp(name + length - 5, ".json");
-}
-
-/* A name that can only be a file. */
-static bool is_path(const char *name)
-{
-	return ends_in_json(name) || (strchr(name, '/') && (name[0] == '/' || name[0] == '.'));
-}
-
-int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err)
-{
-	const char *name = request->model;
-	char path[MAX_PATH];
-	struct stat status;
-
-	if (!*name) {
-		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model given");
-		return p4d_fix(err, "--p4d-model=NAME");
-	}
-	if (!strcasecmp(name, "custom")) {
-		p4d_request model = {0};
-		if (fill(request, &model, err) < 0)
-			return p4d_error_in(err, "custom");
-		if (preset)
-			memset(preset, 0, sizeof(*preset));
-		return 0;
-	}
-	if (!is_path(name)) {
-		p4d_error why = {.code = P4D_OK};
-		bool unknown;
-		int rc = p4d_model__preset_load(name, datadir, request, preset, &why, &unknown);
-		if (!unknown || !strchr(name, '/') ||
-		    (stat(name, &status) < 0 && (errno == ENOENT || errno == ENOTDIR))) {
-			if (err && rc < 0)
-				*err = why;
-			return rc;
-		}
-	}
-	bool directory = stat(name, &status) == 0 && S_ISDIR(status.st_mode);
-	snprintf(path, sizeof(path), "%s%s", name, directory ? "/config.json" : "");
-	return p4d_model__read_file(path, request, preset, err);
 }
 
 uint64_t p4d_model_parameters(const p4d_request *request)

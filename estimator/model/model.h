@@ -27,16 +27,20 @@ typedef struct p4d_preset {
 	uint64_t rounding;     /* half a unit of the last printed digit; 0 when exact */
 	uint32_t global_batch; /* published sequences per step; 0 when unknown */
 	uint32_t seq_len;      /* sequence length of the published training; 0 when unknown */
+	char file[256];        /* that was read, where it is not the one that the user named */
 } p4d_preset;
 
 /*
  * Resolves request->model and fills the model numbers. datadir holds models/; NULL: etc/models/ as it was
  * when p4d was built, without reading anything. preset may be NULL; it is
- * zeroed when the model is neither a preset nor a file in the form of one. Names ignore case; in aliases '-',
- * '_', '.' and ' ' may also be left out. A name with a '/' that is no preset alias, or ending in ".json", is
- * a file, read with the caller's rights (at most 1 MiB, at most 32 levels deep, regular files only); a
- * directory means its config.json. An unmodelled architecture is not an error: request->unmodelled names it,
- * and the numbers stay unset. Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE,
+ * zeroed when the model is neither a preset nor a file in the form of one, but for `file`. A name is, in this
+ * order:
+ *   custom; a preset's name or alias (case and the separators "-_. " do not count);
+ *   with a '/' or ending in ".json", a file or a folder with config.json or adapter_config.json, read with
+ * the caller's rights (at most 1 MiB, at most 32 levels deep, regular files only); ORG/NAME in the cache of
+ * the Hugging Face hub (hub_cache.h); a preset's name without organization and words such as -Instruct
+ * (hub_name.h). An adapter is its base model. An unmodelled architecture is not an error: request->unmodelled
+ * names it, and the numbers stay unset. Errors: UNKNOWN_MODEL (with the nearest names), IO, JSON, VALUE,
  * INCOMPLETE_MODEL (numbers missing).
  */
 int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err);

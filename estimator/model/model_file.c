@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model files as they are, in either form. */
+/* Model files as they are, in each form. */
 #include <stdlib.h>
 
 #include "base/json_file.h"
@@ -8,10 +8,17 @@
 
 enum { MAX_FILE = 1024 * 1024 };
 
+int p4d_model__read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err)
+{
+	return p4d_json_string(adapter, "base_model_name_or_path", model->model, sizeof(model->model), err);
+}
+
 static int read_model(struct json_object *object, p4d_presets_row *row, p4d_error *err)
 {
 	if (json_object_object_get(object, "architectures") || json_object_object_get(object, "model_type"))
 		return p4d_model__read_hf(object, &row->model, err);
+	if (json_object_object_get(object, "base_model_name_or_path"))
+		return p4d_model__read_adapter(object, &row->model, err);
 	if (json_object_object_get(object, "name"))
 		return p4d_model__read_preset(object, &row->model, &row->preset, err);
 	return p4d_fail(err, P4D_E_JSON,

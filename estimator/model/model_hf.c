@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hugging Face config.json: fields that families share. Own ones are in model_families.c. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -6,48 +7,43 @@
 #include <string.h>
 
 #include "base/json_file.h"
+#include "model/model_hf.h"
 #include "model/model_json.h"
-
-/* An architecture of the transformers library, with what it assumes of absent fields. */
-typedef struct hf_architecture {
-	const char *name, *model_type;
-	int64_t kv_heads; /* 0: as many as heads */
-	int64_t head_dim; /* 0: hidden / heads */
-	int64_t bias, qk_norm;
-	bool gpt2;
-} hf_architecture;
+#include "request/architecture.h"
 
 /* The transformers library's default for an absent field. */
 #define NORM_EPSILON 1e-6
 
-static const hf_architecture modelled[] = {
-    {.name = "LlamaForCausalLM", .model_type = "llama"},
-    {.name = "MistralForCausalLM", .model_type = "mistral", .kv_heads = 8},
-    {.name = "Qwen2ForCausalLM", .model_type = "qwen2", .kv_heads = 32, .bias = P4D_BIAS_QKV},
-    {.name = "Qwen3ForCausalLM", .model_type = "qwen3", .kv_heads = 32, .head_dim = 128, .qk_norm = 1},
-    {.name = "GPT2LMHeadModel", .model_type = "gpt2", .bias = P4D_BIAS_ALL, .gpt2 = true},
-};
-
-typedef struct field {
-	const char *key;
+/* A number under the names that families give it. No family uses one name for two numbers. */
+static const struct {
 	p4d_option option;
-} field;
-
-static const field llama_fields[] = {
-    {"num_hidden_layers", P4D_LAYERS},
-    {"hidden_size", P4D_HIDDEN},
-    {"intermediate_size", P4D_FFN},
-    {"num_attention_heads", P4D_HEADS},
-    {"vocab_size", P4D_VOCAB},
-    {"max_position_embeddings", P4D_MAX_SEQ_LEN},
-    {"head_dim", P4D_HEAD_DIM},
-    {"num_key_value_heads", P4D_KV_HEADS},
-    {NULL, P4D_OPTIONS},
+	const char *key[7];
+} numbers[] = {
+    {P4D_LAYERS, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}},
+    {P4D_HIDDEN, {"hidden_size", "n_embd", "d_model", "n_embed"}},
+    {P4D_FFN, {"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff"}},
+    {P4D_HEADS, {"num_attention_heads", "n_head", "n_heads", "num_heads"}},
+    {P4D_KV_HEADS, {"num_key_value_heads", "num_kv_heads", "multi_query_group_num"}},
+    {P4D_HEAD_DIM, {"head_dim", "kv_channels", "d_kv"}},
+    {P4D_VOCAB, {"padded_vocab_size", "vocab_size"}},
+    {P4D_MAX_SEQ_LEN,
+     {"max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length"}},
 };
 
-static const field gpt2_fields[] = {
-    {"n_layer", P4D_LAYERS},   {"n_embd", P4D_HIDDEN},           {"n_inner", P4D_FFN}, {"n_head", P4D_HEADS},
-    {"vocab_size", P4D_VOCAB}, {"n_positions", P4D_MAX_SEQ_LEN}, {NULL, P4D_OPTIONS},
+/* A switch that adds biases where it is on, and takes them where it is off; the later wins. */
+static const struct {
+	const char *key;
+	unsigned biased;
+} switches[] = {
+    {"attention_bias", P4D_BIASED_QKV | P4D_BIASED_OUTPUT},
+    {"attention_out_bias", P4D_BIASED_OUTPUT},
+    {"mlp_bias", P4D_BIASED_MLP},
+    {"use_qkv_bias", P4D_BIASED_QKV},
+    {"add_bias_linear", P4D_BIASED_QKV | P4D_BIASED_OUTPUT | P4D_BIASED_MLP},
+    {"add_qkv_bias", P4D_BIASED_QKV},
+    {"qkv_bias", P4D_BIASED_QKV},
+    {"enable_bias", P4D_BIASED_QKV | P4D_BIASED_OUTPUT | P4D_BIASED_MLP},
+    {"use_bias", P4D_BIASED_QKV | P4D_BIASED_OUTPUT | P4D_BIASED_MLP},
 };
 
 /* Present and not null. */
@@ -56,8 +52,7 @@ static bool has(struct json_object *config, const char *key)
 	return json_object_object_get(config, key) != NULL;
 }
 
-/* Absent leaves *flag. */
-static int read_flag(struct json_object *config, const char *key, bool *flag, p4d_error *err)
+int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err)
 {
 	struct json_object *member = json_object_object_get(config, key);
 
@@ -70,17 +65,42 @@ static int read_flag(struct json_object *config, const char *key, bool *flag, p4
 	return 0;
 }
 
-static int read_fields(struct json_object *config, const field *fields, p4d_request *model, p4d_error *err)
+static int read_numbers(struct json_object *config, p4d_request *model, p4d_error *err)
 {
-	for (const field *f = fields; f->key; f++) {
-		const p4d_option_info *info = p4d_request_option_info(f->option);
-		int64_t value = 0;
-		if (p4d_json_integer(config, f->key, info->min, info->max, &value, err) < 0)
-			return -1;
-		if (value)
-			p4d_request_put(model, f->option, value, P4D_BY_MODEL);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		const p4d_option option = numbers[i].option;
+		const p4d_option_info *info = p4d_request_option_info(option);
+		for (const char *const *key = numbers[i].key; *key && !p4d_is_set(model, option); key++) {
+			int64_t value = 0;
+			if (p4d_json_integer(config, *key, info->min, info->max, &value, err) < 0)
+				return -1;
+			if (value)
+				p4d_request_put(model, option, value, P4D_BY_MODEL);
+		}
 	}
 	return 0;
+}
+
+/* An explicit null is no value, in every class: as many key/value heads as heads, hidden / heads. */
+static bool is_absent(struct json_object *config, p4d_option option)
+{
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		for (const char *const *key = numbers[i].key; numbers[i].option == option && *key; key++)
+			if (json_object_object_get_ex(config, *key, NULL))
+				return false;
+	return true;
+}
+
+static void take_defaults(struct json_object *config, const p4d_hf_family *family, p4d_request *model)
+{
+	for (int i = 0; i < P4D_HF_ABSENT && family->absent[i].value; i++)
+		/* of head_dim also null means the default of the class */
+		if (family->absent[i].option == P4D_HEAD_DIM || is_absent(config, family->absent[i].option))
+			p4d_request_default(model, family->absent[i].option, family->absent[i].value,
+					    P4D_BY_MODEL);
+	if (p4d_is_set(model, P4D_HIDDEN) &&
+	    !p4d_is_gated(p4d_architectures[family->architecture].activation))
+		p4d_request_default(model, P4D_FFN, 4 * model->value[P4D_HIDDEN], P4D_BY_MODEL);
 }
 
 /* Says why the memory of this architecture is not modelled; "" when it is. */
@@ -111,67 +131,64 @@ static void find_unmodelled(struct json_object *config, const char *name, char *
 			return;
 		}
 	}
+	bool cross_attention = json_object_get_boolean(json_object_object_get(config, "add_cross_attention"));
+	if (cross_attention)
+		snprintf(buf, size, "%.64s: cross-attention", name);
 }
 
-static const hf_architecture *find_architecture(const char *name)
-{
-	for (size_t i = 0; i < sizeof(modelled) / sizeof(modelled[0]); i++)
-		if (!strcmp(name, modelled[i].name) || !strcmp(name, modelled[i].model_type))
-			return &modelled[i];
-	return NULL;
-}
-
-/* In what a known family differs from the layers that p4d models. */
-static const char *difference_of(const char *name)
-{
-	static const char *const families[][2] = {
-	    {"phi3", "fused projections"},
-	    {"phi4", "fused projections"},
-	    {"gemma", "GeGLU and norms behind each block"},
-	    {"olmo2", "norms behind each block"},
-	    {"gptneox", "attention beside the feed-forward layer"},
-	    {"gptj", "attention beside the feed-forward layer"},
-	    {"cohere", "attention beside the feed-forward layer"},
-	    {"falcon", "attention beside the feed-forward layer"},
-	    {"bloom", "ALiBi positions"},
-	    {"mpt", "ALiBi positions"},
-	    {"granite", "scaled residuals"},
-	    {"t5", "an encoder and a decoder"},
-	    {"whisper", "an encoder and a decoder"},
-	    {"bert", "an encoder"},
-	};
-	char key[64];
-	size_t length = 0;
-
-	for (; *name && length + 1 < sizeof(key); name++)
-		if (isalnum((unsigned char)*name))
-			key[length++] = (char)tolower((unsigned char)*name);
-	key[length] = '\0';
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		if (!strncmp(key, families[i][0], strlen(families[i][0])))
-			return families[i][1];
-	return "no formula for this architecture";
-}
-
-/* Biases beyond what the architecture always has; combinations p4d has no option for are named as not
- * modelled. */
-static int read_bias(struct json_object *config, const hf_architecture *arch, p4d_request *model,
+static int read_bias(struct json_object *config, const p4d_hf_family *family, p4d_request *model,
 		     p4d_error *err)
 {
-	bool attention = false, mlp = false;
+	unsigned biased = family->biased;
 
-	if (read_flag(config, "attention_bias", &attention, err) < 0 ||
-	    read_flag(config, "mlp_bias", &mlp, err) < 0)
-		return -1;
-	bool llama = arch == &modelled[0], qwen3 = arch->qk_norm;
-	if (llama && attention && mlp)
-		p4d_request_put(model, P4D_BIAS, P4D_BIAS_ALL, P4D_BY_MODEL);
-	else if ((llama && (attention || mlp)) || (qwen3 && attention))
-		snprintf(model->unmodelled, sizeof(model->unmodelled),
-			 "%s: attention_bias=%s with mlp_bias=%s", arch->name, attention ? "true" : "false",
-			 mlp ? "true" : "false");
-	else
-		p4d_request_put(model, P4D_BIAS, arch->bias, P4D_BY_MODEL);
+	for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+		bool on = biased & switches[i].biased;
+		if (!has(config, switches[i].key))
+			continue;
+		if (p4d_model__flag(config, switches[i].key, &on, err) < 0)
+			return -1;
+		biased = on ? biased | switches[i].biased : biased & ~switches[i].biased;
+	}
+	for (int bias = P4D_BIAS_NONE; bias <= P4D_BIAS_MLP; bias++)
+		if (p4d_biased(bias) == biased) {
+			p4d_request_put(model, P4D_BIAS, bias, P4D_BY_MODEL);
+			return 0;
+		}
+	snprintf(model->unmodelled, sizeof(model->unmodelled),
+		 "%.64s: biases of query, key and value %s, of attention's output %s, of the feed-forward "
+		 "layer %s",
+		 family->class_name, biased & P4D_BIASED_QKV ? "on" : "off",
+		 biased & P4D_BIASED_OUTPUT ? "on" : "off", biased & P4D_BIASED_MLP ? "on" : "off");
+	return 0;
+}
+
+/* The family says whether it is gated, the file with which function. */
+static int read_activation(struct json_object *config, const p4d_hf_family *family, p4d_request *model,
+			   p4d_error *err)
+{
+	static const char *const keys[] = {"hidden_activation", "hidden_act", "activation_function",
+					   "activation", NULL};
+	const int usual = p4d_architectures[family->architecture].activation;
+	const bool gated = p4d_is_gated(usual);
+	char name[64] = "";
+
+	for (const char *const *key = keys; *key && !*name; key++)
+		if (json_object_is_type(json_object_object_get(config, *key), json_type_string) &&
+		    p4d_json_string(config, *key, name, sizeof(name), err) < 0)
+			return -1;
+	int activation = usual;
+	if (strstr(name, "gelu"))
+		activation = gated ? P4D_GEGLU : P4D_GELU;
+	else if (gated && (!strcmp(name, "silu") || !strcmp(name, "swish")))
+		activation = P4D_SWIGLU_ACTIVATION;
+	else if (!gated && !strcmp(name, "relu2"))
+		activation = P4D_RELU2;
+	else if (!gated && !strcmp(name, "relu"))
+		activation = P4D_RELU;
+	else if (*name)
+		snprintf(model->unmodelled, sizeof(model->unmodelled), "%.64s: activation %.40s",
+			 family->class_name, name);
+	p4d_request_put(model, P4D_ACTIVATION, activation, P4D_BY_MODEL);
 	return 0;
 }
 
@@ -186,62 +203,101 @@ static int read_epsilon(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-static int read_llama(struct json_object *config, const hf_architecture *arch, p4d_request *model,
-		      p4d_error *err)
+/* Qwen 2 and 3 have the number also where they do not use it. */
+static int read_window(struct json_object *config, p4d_request *model, p4d_error *err)
 {
-	if (read_fields(config, llama_fields, model, err) < 0 || read_bias(config, arch, model, err) < 0 ||
-	    read_epsilon(config, model, err) < 0 || p4d_model__read_rope(config, model, err) < 0)
+	const p4d_option_info *info = p4d_request_option_info(P4D_SLIDING_WINDOW);
+	bool used = true;
+	int64_t window = 0;
+
+	if (p4d_model__flag(config, "use_sliding_window", &used, err) < 0 ||
+	    p4d_json_integer(config, "sliding_window", info->min, info->max, &window, err) < 0 ||
+	    p4d_json_integer(config, "local_attention", info->min, info->max, &window, err) < 0)
 		return -1;
-	/* an explicit null means as many as heads, in every class */
-	if (arch->kv_heads && !json_object_object_get_ex(config, "num_key_value_heads", NULL))
-		p4d_request_put(model, P4D_KV_HEADS, arch->kv_heads, P4D_BY_MODEL);
-	if (arch->head_dim)
-		p4d_request_default(model, P4D_HEAD_DIM, arch->head_dim, P4D_BY_MODEL);
+	if (used && window)
+		p4d_request_put(model, P4D_SLIDING_WINDOW, window, P4D_BY_MODEL);
 	return 0;
 }
 
-static int read_gpt2(struct json_object *config, p4d_request *model, p4d_error *err)
+static int read_family(struct json_object *config, const p4d_hf_family *family, p4d_request *model,
+		       p4d_error *err)
 {
-	bool cross_attention = false;
+	const bool turned = p4d_architectures[family->architecture].positions == P4D_ROPE;
 
-	if (read_fields(config, gpt2_fields, model, err) < 0 ||
-	    read_flag(config, "add_cross_attention", &cross_attention, err) < 0)
+	p4d_request_put(model, P4D_ARCHITECTURE, family->architecture, P4D_BY_MODEL);
+	if (read_numbers(config, model, err) < 0 || read_bias(config, family, model, err) < 0 ||
+	    read_activation(config, family, model, err) < 0 || read_window(config, model, err) < 0 ||
+	    read_epsilon(config, model, err) < 0 || (turned && p4d_model__read_rope(config, model, err) < 0))
 		return -1;
-	if (cross_attention)
-		snprintf(model->unmodelled, sizeof(model->unmodelled), "GPT2LMHeadModel: cross-attention");
-	if (p4d_is_set(model, P4D_HIDDEN))
-		p4d_request_default(model, P4D_FFN, 4 * model->value[P4D_HIDDEN], P4D_BY_MODEL);
-	p4d_request_put(model, P4D_BIAS, P4D_BIAS_ALL, P4D_BY_MODEL);
+	take_defaults(config, family, model);
+	if (family->own && family->own(config, model, err) < 0)
+		return -1;
+	p4d_architecture_defaults(model);
 	return 0;
+}
+
+/* The name to say: the class, else the type. */
+static int read_name(struct json_object *config, char *name, size_t name_size, char *type, size_t type_size,
+		     p4d_error *err)
+{
+	if (p4d_json_list(config, "architectures", name, name_size, err) < 0 ||
+	    p4d_json_string(config, "model_type", type, type_size, err) < 0)
+		return -1;
+	name[strcspn(name, ",")] = '\0';
+	if (!*name)
+		snprintf(name, name_size, "%s", type);
+	return 0;
+}
+
+/* Models of several parts hold the sizes of their text part in an object of its own. */
+static struct json_object *text_part(struct json_object *config)
+{
+	static const char *const keys[] = {"text_config", "llm_config", "language_config", NULL};
+
+	for (const char *const *key = keys; *key; key++) {
+		struct json_object *text = json_object_object_get(config, *key);
+		if (json_object_is_type(text, json_type_object) && has(text, "model_type"))
+			return text;
+	}
+	return NULL;
 }
 
 int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error *err)
 {
-	char name[256] = "";
+	char name[256] = "", type[256] = "", part[64] = "";
+	struct json_object *text = text_part(config);
+	bool tied;
 
-	if (p4d_json_list(config, "architectures", name, sizeof(name), err) < 0)
+	if (read_name(config, name, sizeof(name), type, sizeof(type), err) < 0)
 		return -1;
-	name[strcspn(name, ",")] = '\0';
-	if (!*name && p4d_json_string(config, "model_type", name, sizeof(name), err) < 0)
+	const p4d_hf_family *family = p4d_model__family(name, type);
+	if (text && p4d_json_string(text, "model_type", part, sizeof(part), err) < 0)
 		return -1;
-	find_unmodelled(config, name, model->unmodelled, sizeof(model->unmodelled));
+	if (text)
+		family = p4d_model__family("", part);
+	else
+		text = config;
+	find_unmodelled(text, name, model->unmodelled, sizeof(model->unmodelled));
 	if (*model->unmodelled)
 		return 0;
-	const hf_architecture *arch = find_architecture(name);
-	if (!arch) {
-		snprintf(model->unmodelled, sizeof(model->unmodelled),
-			 "%.64s: %s; layers like Llama's: --p4d-model=custom with their sizes", name,
-			 difference_of(name));
+	if (!family) {
+		snprintf(
+		    model->unmodelled, sizeof(model->unmodelled),
+		    "%.64s: no formula for this architecture; see --p4d-model=custom, --p4d-architecture",
+		    name);
 		return 0;
 	}
-	bool tied = arch->gpt2;
-	if ((arch->gpt2 ? read_gpt2(config, model, err) : read_llama(config, arch, model, err)) < 0 ||
-	    read_flag(config, "tie_word_embeddings", &tied, err) < 0)
+	if (read_family(text, family, model, err) < 0 || p4d_model__read_quantization(config, model, err) < 0)
+		return -1;
+	if (family->partly || text != config) {
+		snprintf(model->judged_part, sizeof(model->judged_part), "the text part of %.64s", name);
+		p4d_request_put(model, P4D_JUDGED_PART, 1, P4D_BY_MODEL);
+	}
+	/* that of the whole holds for its part */
+	struct json_object *of = has(config, "tie_word_embeddings") ? config : text;
+	tied = p4d_architectures[family->architecture].tied;
+	if (p4d_model__flag(of, "tie_word_embeddings", &tied, err) < 0)
 		return -1;
 	p4d_request_put(model, P4D_TIED, tied, P4D_BY_MODEL);
-	p4d_request_put(model, P4D_NORM, arch->gpt2 ? P4D_LAYERNORM : P4D_RMSNORM, P4D_BY_MODEL);
-	p4d_request_put(model, P4D_GLU, !arch->gpt2, P4D_BY_MODEL);
-	p4d_request_put(model, P4D_POSITIONS, arch->gpt2 ? P4D_LEARNED : P4D_ROPE, P4D_BY_MODEL);
-	p4d_request_put(model, P4D_QK_NORM, arch->qk_norm, P4D_BY_MODEL);
 	return 0;
 }

@@ -12,15 +12,16 @@
 /* Loads one model file into a request, as p4d_model_resolve does. preset may be NULL. */
 int p4d_model__read_file(const char *path, p4d_request *request, p4d_preset *preset, p4d_error *err);
 
-/* The same for a row of the table. */
-int p4d_model__take(const p4d_presets_row *row, p4d_request *request, p4d_preset *preset, p4d_error *err);
+/* A model that the request describes itself. */
+int p4d_model__custom(p4d_request *request, p4d_error *err);
+
+/* The same for what was read, or is in the table; what: names it in messages. */
+int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *request, p4d_preset *preset,
+		    p4d_error *err);
 
 /*
- * Loads a preset by name or alias; *unknown with -1: there is none of this name, or the directory cannot be
- * read. A name spelt like its file needs no search through the others.
+ * Loads a preset whose name or alias fits at least so well (P4D_HUB_NAME_*); *unknown with -1: there is none,
+ * or the directory cannot be read. A name spelt like its file needs no search through the others.
  */
-int p4d_model__preset_load(const char *name, const char *datadir, p4d_request *request, p4d_preset *preset,
-			   p4d_error *err, bool *unknown);
-
-/* True when a name means one of these (comma-separated), ignoring case and separators. */
-bool p4d_model__same_name(const char *names, const char *name);
+int p4d_model__preset_load(const char *name, const char *datadir, int least, p4d_request *request,
+			   p4d_preset *preset, p4d_error *err, bool *unknown);

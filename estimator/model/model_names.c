@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "model/hub_name.h"
 #include "model/model_internal.h"
 #include "model/presets.h"
 
@@ -68,60 +69,29 @@ static void path_of(const char *datadir, const char *file, char *path, size_t si
 	snprintf(path, size, "%s/models/%s", datadir, file);
 }
 
-static bool is_separator(char c)
-{
-	return c == '-' || c == '_' || c == '.' || c == ' ';
-}
-
 /* Normalizes a name for comparison: lower case, without separators. */
 static void squeeze(const char *name, size_t length, char *key, size_t size)
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < length && used + 1 < size; i++)
-		if (!is_separator(name[i]))
+		if (!strchr("-_. ", name[i]))
 			key[used++] = (char)tolower((unsigned char)name[i]);
 	key[used] = '\0';
 }
 
-/* True when both are the same once normalized. */
-static bool same_name(const char *name, size_t length, const char *other)
-{
-	const char *end = name + length;
-
-	for (;; name++, other++) {
-		while (name < end && is_separator(*name))
-			name++;
-		while (*other && is_separator(*other))
-			other++;
-		if (name == end || !*other)
-			return name == end && !*other;
-		if (tolower((unsigned char)*name) != tolower((unsigned char)*other))
-			return false;
-	}
-}
-
-bool p4d_model__same_name(const char *names, const char *name)
-{
-	for (const char *at = names; *at; at += *at == ',') {
-		size_t length = strcspn(at, ",");
-		if (same_name(at, length, name))
-			return true;
-		at += length;
-	}
-	return false;
-}
-
-/* A preset that cannot be read has no aliases; an error only when it is requested by name. */
-static bool has_alias(const listing *list, int i, const char *name)
+/* How well a preset's aliases fit. One that cannot be read has none; an error only when it is requested by
+ * name. */
+static int aliases_fit(const listing *list, int i, const p4d_hub_name *name)
 {
 	p4d_presets_row row = {.preset = {.name = ""}};
 	char path[MAX_PATH];
 
 	if (!list->datadir)
-		return p4d_model__same_name(p4d_presets_table[i].preset.aliases, name);
+		return p4d_model__hub_name_fits(name, p4d_presets_table[i].preset.aliases);
 	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
-	return !p4d_model_file_read(path, &row, NULL) && p4d_model__same_name(row.preset.aliases, name);
+	return p4d_model_file_read(path, &row, NULL) < 0 ? P4D_HUB_NAME_NO
+							 : p4d_model__hub_name_fits(name, row.preset.aliases);
 }
 
 /* Insertions, deletions and replacements that turn a into b. */
@@ -217,19 +187,26 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
-static int find(const listing *list, const char *name)
+/* The preset of a name, and whether it has this very one. A preset's own name goes before aliases. */
+static int find(const listing *list, const p4d_hub_name *name, int *fits)
 {
+	char own[MAX_KEY];
 	size_t length;
+	int best = -1;
 
-	for (int i = 0; i < list->count; i++) {
-		const char *preset = name_at(list, i, &length);
-		if (same_name(preset, length, name))
-			return i;
-	}
-	for (int i = 0; i < list->count; i++)
-		if (has_alias(list, i, name))
-			return i;
-	return -1;
+	*fits = P4D_HUB_NAME_NO;
+	for (int aliases = 0; aliases < 2; aliases++)
+		for (int i = 0; i < list->count && *fits < P4D_HUB_NAME_DOTTED; i++) {
+			const char *preset = name_at(list, i, &length);
+			snprintf(own, sizeof(own), "%.*s", (int)length, preset);
+			const int now =
+			    aliases ? aliases_fit(list, i, name) : p4d_model__hub_name_fits(name, own);
+			if (now <= *fits)
+				continue;
+			*fits = now;
+			best = i;
+		}
+	return best;
 }
 
 static int load(const listing *list, int i, p4d_request *request, p4d_preset *preset, p4d_error *err)
@@ -237,14 +214,23 @@ static int load(const listing *list, int i, p4d_request *request, p4d_preset *pr
 	char path[MAX_PATH];
 
 	if (!list->datadir)
-		return p4d_model__take(&p4d_presets_table[i], request, preset, err);
+		return p4d_model__take(&p4d_presets_table[i], p4d_presets_table[i].preset.name, request,
+				       preset, err);
 	path_of(list->datadir, list->file[i]->d_name, path, sizeof(path));
 	return p4d_model__read_file(path, request, preset, err);
 }
 
-int p4d_model__preset_load(const char *name, const char *datadir, p4d_request *request, p4d_preset *preset,
-			   p4d_error *err, bool *unknown)
+/* What the name says of the weights, where the model's file does not. */
+static void take_stored(const p4d_hub_name *name, int fits, p4d_request *request)
 {
+	if (fits == P4D_HUB_NAME_PLAIN && name->stored >= 0)
+		p4d_request_default(request, P4D_STORED, name->stored, P4D_BY_MODEL);
+}
+
+int p4d_model__preset_load(const char *name, const char *datadir, int least, p4d_request *request,
+			   p4d_preset *preset, p4d_error *err, bool *unknown)
+{
+	const p4d_hub_name hub = p4d_model__hub_name(name);
 	char path[MAX_PATH];
 	listing list;
 
@@ -255,12 +241,14 @@ int p4d_model__preset_load(const char *name, const char *datadir, p4d_request *r
 		*unknown = true;
 		return -1;
 	}
-	int found = find(&list, name), rc = -1;
-	*unknown = found < 0;
-	if (found >= 0)
-		rc = load(&list, found, request, preset, err);
-	else
+	int fits, found = find(&list, &hub, &fits), rc = -1;
+	*unknown = found < 0 || fits < least;
+	if (*unknown)
 		fail_unknown(name, &list, err);
+	else
+		rc = load(&list, found, request, preset, err);
+	if (rc == 0)
+		take_stored(&hub, fits, request);
 	free_listing(&list);
 	return rc;
 }

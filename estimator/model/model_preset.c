@@ -74,7 +74,7 @@ static int read_option(struct json_object *object, const char *key, p4d_option o
 		       p4d_error *err)
 {
 	const p4d_option_info *info = p4d_request_option_info(option);
-	char choice[32] = "";
+	char word[128] = "";
 	int64_t value = 0;
 	double real = -1;
 
@@ -88,10 +88,10 @@ static int read_option(struct json_object *object, const char *key, p4d_option o
 		return 0;
 	}
 
-	if (info->kind == P4D_CHOICE_KIND) {
-		if (p4d_json_string(object, key, choice, sizeof(choice), err) < 0)
+	if (info->kind == P4D_CHOICE_KIND || info->kind == P4D_TEXT_KIND) {
+		if (p4d_json_string(object, key, word, sizeof(word), err) < 0)
 			return -1;
-		return *choice ? p4d_request_set(model, option, choice, P4D_BY_MODEL, err) : 0;
+		return *word ? p4d_request_set(model, option, word, P4D_BY_MODEL, err) : 0;
 	}
 	if (p4d_json_integer(object, key, info->min, info->max, &value, err) < 0)
 		return -1;

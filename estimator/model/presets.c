@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/model_internal.h"
+#include "model/hub_name.h"
 
 static void keep(const p4d_preset *preset, const p4d_request *model, void *context)
 {
@@ -30,11 +30,19 @@ void p4d_presets_free(p4d_presets *presets)
 
 const p4d_request *p4d_presets_find(const p4d_presets *presets, const char *name)
 {
+	const p4d_hub_name hub = p4d_model__hub_name(name);
+	const p4d_request *found = NULL;
+	int best = P4D_HUB_NAME_WHOLE - 1;
+
 	for (int aliases = 0; aliases < 2; aliases++)
 		for (size_t i = 0; i < presets->count; i++) {
 			const p4d_preset *preset = &presets->row[i].preset;
-			if (p4d_model__same_name(aliases ? preset->aliases : preset->name, name))
-				return &presets->row[i].model;
+			const int fits =
+			    p4d_model__hub_name_fits(&hub, aliases ? preset->aliases : preset->name);
+			if (fits <= best)
+				continue;
+			best = fits;
+			found = &presets->row[i].model;
 		}
-	return NULL;
+	return found;
 }

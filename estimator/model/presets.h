@@ -5,7 +5,7 @@
 
 typedef struct p4d_presets_row {
 	p4d_preset preset;
-	p4d_request model;
+	p4d_request model; /* its `model`: the base of an adapter, which has no sizes itself */
 } p4d_presets_row;
 
 /* etc/models/ as of the build, sorted by name; each model has what its file says, the rest is open. */
@@ -13,7 +13,7 @@ extern const p4d_presets_row p4d_presets_table[];
 extern const size_t p4d_presets_table_count;
 
 /*
- * Reads a model file in either form into an all-zero row of that kind; what is not modelled says so in
+ * Reads a model file in any form into an all-zero row of that kind; what is not modelled says so in
  * row->model.unmodelled. Messages begin with the path. Errors: IO, JSON, VALUE.
  */
 int p4d_model_file_read(const char *path, p4d_presets_row *row, p4d_error *err);
@@ -33,5 +33,5 @@ typedef struct p4d_presets {
 int p4d_presets_load(p4d_presets *presets, const char *datadir, p4d_error *err);
 void p4d_presets_free(p4d_presets *presets);
 
-/* The complete model of this name or alias, as p4d_model_resolve finds it; NULL: no preset. */
+/* The complete model of this very name or alias; NULL: none. */
 const p4d_request *p4d_presets_find(const p4d_presets *presets, const char *name);

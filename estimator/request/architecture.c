@@ -44,6 +44,9 @@ const char *p4d_architecture_difference(const p4d_request *r)
 		return "capped scores or logits";
 	if (a->multipliers)
 		return "factors on embeddings, residuals or logits";
+	if (a->partial_rope || a->unrotated_every)
+		return a->partial_rope ? "rotary positions of a part of each head"
+				       : "layers without positions";
 	switch (r->value[P4D_NORM]) {
 	case P4D_LAYERNORM_SCALE:
 		return "LayerNorm without shift";

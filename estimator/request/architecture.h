@@ -48,6 +48,7 @@ typedef struct p4d_architecture {
 
 	/* attention */
 	bool partial_rope;             /* only a part of each head is turned: the rest is copied beside it */
+	unsigned unrotated_every;      /* every so manieth layer has no positions; 0: all have */
 	unsigned full_attention_every; /* with --sliding-window every so manieth layer attends to all; 0: none
 					  does */
 	bool attention_cap; /* scores pass a tanh: no flash kernel of PyTorch has it, attention is eager */

@@ -13,6 +13,15 @@ int p4d_framework_default(const p4d_request *r)
 	return first;
 }
 
+bool p4d_framework_models(const p4d_request *r, p4d_error *err)
+{
+	const int framework =
+	    p4d_is_set(r, P4D_FRAMEWORK) ? (int)r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
+	const p4d_framework *f = p4d_framework_of(framework);
+
+	return f->allocates_plan || f->check_model(r, err) == 0;
+}
+
 static const char *text_of(p4d_option option, int64_t value, char *buf, size_t size)
 {
 	if (p4d_request_option_info(option)->kind == P4D_CHOICE_KIND)

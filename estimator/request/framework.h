@@ -176,5 +176,11 @@ extern const p4d_framework_other p4d_framework_others[];
 /* The default of the option, for a request whose model is known. */
 int p4d_framework_default(const p4d_request *request);
 
+/*
+ * Whether p4d has formulas for the model in the request's framework, or in any where none is set; else *err
+ * says what is missing. p4d-train refuses what it cannot train: of that this is not about.
+ */
+bool p4d_framework_models(const p4d_request *request, p4d_error *err);
+
 /* Whether it supports the requested schedule and vocabulary parallelism, and can train the model. */
 int p4d_framework_check(const p4d_request *request, p4d_error *err);

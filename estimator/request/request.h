@@ -55,6 +55,7 @@ enum { P4D_ROPE, P4D_LEARNED, P4D_ALIBI, P4D_RELATIVE, P4D_NO_POSITIONS };
 enum { P4D_BIAS_NONE, P4D_BIAS_QKV, P4D_BIAS_ALL, P4D_BIAS_ATTENTION, P4D_BIAS_MLP };
 enum { P4D_QK_NORM_OFF, P4D_QK_NORM_HEAD, P4D_QK_NORM_WIDE };
 enum { P4D_MODEL_CODE_TORCHTITAN, P4D_MODEL_CODE_TRANSFORMERS, P4D_MODEL_CODES };
+enum { P4D_STORED_FULL, P4D_STORED_FP8, P4D_STORED_INT8, P4D_STORED_INT4, P4D_STORED_NF4, P4D_STORED_FP4 };
 enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spellings of the first */
 
 /*
@@ -111,8 +112,10 @@ typedef struct p4d_request {
 	char override_reason[160];
 	char gpu[64];
 	char rope_scaling[96];
-	char arena[24];       /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
-	char unmodelled[160]; /* why the architecture is not modelled; "" when it is */
+	char arena[24];        /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
+	char judged_part[128]; /* "the text part of ...": where the model has others, which p4d does not count
+				*/
+	char unmodelled[160];  /* why the architecture is not modelled; "" when it is */
 } p4d_request;
 
 const p4d_option_info *p4d_request_option_info(p4d_option option);

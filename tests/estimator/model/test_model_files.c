@@ -152,19 +152,22 @@ static void unmodelled_architectures_are_named(void **state)
 	     "MiniCPM3ForCausalLM: multi-head latent attention (kv_lora_rank=256)"},
 	    {"{\"architectures\":[\"JambaForCausalLM\"],\"num_experts\":1,\"mamba_d_state\":16}",
 	     "JambaForCausalLM: state-space layers (mamba_d_state)"},
-	    {"{\"architectures\":[\"FalconForCausalLM\"],\"hidden_size\":8}",
-	     "FalconForCausalLM: attention beside the feed-forward layer; layers like Llama's: "
-	     "--p4d-model=custom "
-	     "with their sizes"},
-	    {"{\"model_type\":\"gemma2\"}", "gemma2: GeGLU and norms behind each block; layers like Llama's: "
-					    "--p4d-model=custom with their sizes"},
-	    {"{\"architectures\":[\"LlamaForSequenceClassification\"],\"model_type\":\"llama\"}",
-	     "LlamaForSequenceClassification: no formula for this architecture; layers like Llama's: "
-	     "--p4d-model=custom with their sizes"},
-	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":true}",
-	     "LlamaForCausalLM: attention_bias=true with mlp_bias=false"},
-	    {"{\"architectures\":[\"Qwen3ForCausalLM\"],\"attention_bias\":true}",
-	     "Qwen3ForCausalLM: attention_bias=true with mlp_bias=false"},
+	    {"{\"architectures\":[\"WhisperForConditionalGeneration\"],\"hidden_size\":8}",
+	     "WhisperForConditionalGeneration: no formula for this architecture; see --p4d-model=custom, "
+	     "--p4d-architecture"},
+	    {"{\"model_type\":\"whisper\"}",
+	     "whisper: no formula for this architecture; see --p4d-model=custom, --p4d-architecture"},
+	    {"{\"architectures\":[\"SeedOssForCausalLM\"],\"attention_out_bias\":true,"
+	     "\"attention_bias\":false}",
+	     "SeedOssForCausalLM: biases of query, key and value off, of attention's output on, of the "
+	     "feed-forward layer off"},
+	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_act\":\"relu2\"}",
+	     "LlamaForCausalLM: activation relu2"},
+	    {"{\"architectures\":[\"OPTForCausalLM\"],\"do_layer_norm_before\":false}",
+	     "OPTForCausalLM: norms behind each block, or an embedding of another width (350M)"},
+	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"quantization_config\":{\"quant_method\":"
+	     "\"aqlm\"}}",
+	     "quantization aqlm of 0 bits"},
 	    {"{\"architectures\":[\"GPT2LMHeadModel\"],\"add_cross_attention\":true}",
 	     "GPT2LMHeadModel: cross-attention"},
 	};
@@ -231,6 +234,92 @@ static void absent_fields(void **state)
 	assert_int_equal(gpt2.value[P4D_POSITIONS], P4D_LEARNED);
 	assert_int_equal(gpt2.value[P4D_NORM], P4D_LAYERNORM);
 	assert_int_equal(gpt2.value[P4D_BIAS], P4D_BIAS_ALL);
+}
+
+/* Biases, as their switches say. */
+static void switches_of_biases(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t bias;
+	} cases[] = {
+	    {"\"attention_bias\":true", P4D_BIAS_ATTENTION},
+	    {"\"mlp_bias\":true", P4D_BIAS_MLP},
+	    {"\"attention_bias\":true,\"mlp_bias\":true", P4D_BIAS_ALL},
+	    {"\"attention_bias\":true,\"attention_out_bias\":false", P4D_BIAS_QKV},
+	    {"\"attention_bias\":false", P4D_BIAS_NONE},
+	};
+	char text[512];
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		snprintf(text, sizeof(text), "{\"architectures\":[\"LlamaForCausalLM\"],%s," SIZES HEADS "}",
+			 cases[i].text);
+		p4d_request request = parse(text);
+		assert_string_equal(request.unmodelled, "");
+		assert_int_equal(request.value[P4D_BIAS], cases[i].bias);
+	}
+}
+
+/* How files of quantized models say what they hold. */
+static void quantized_weights(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t stored;
+	} cases[] = {
+	    {"\"quant_method\":\"awq\",\"bits\":4", P4D_STORED_INT4},
+	    {"\"quant_method\":\"gptq\",\"bits\":8", P4D_STORED_INT8},
+	    {"\"quant_method\":\"fp8\"", P4D_STORED_FP8},
+	    {"\"quant_method\":\"mxfp4\"", P4D_STORED_FP4},
+	    {"\"quant_method\":\"bitsandbytes\",\"_load_in_4bit\":true,\"load_in_8bit\":false",
+	     P4D_STORED_NF4},
+	    {"\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true", P4D_STORED_INT8},
+	    {"\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":{\"weights\":"
+	     "{\"num_bits\":8,\"type\":\"float\"}}}",
+	     P4D_STORED_FP8},
+	    {"\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":{\"weights\":"
+	     "{\"num_bits\":4,\"type\":\"int\"}}}",
+	     P4D_STORED_INT4},
+	};
+	char text[512];
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		snprintf(text, sizeof(text),
+			 "{\"architectures\":[\"LlamaForCausalLM\"],\"quantization_config\":{%s}," SIZES HEADS
+			 "}",
+			 cases[i].text);
+		p4d_request request = parse(text);
+		assert_string_equal(request.unmodelled, "");
+		assert_true(p4d_is_set(&request, P4D_STORED));
+		assert_int_equal(request.value[P4D_STORED], cases[i].stored);
+	}
+	assert_false(p4d_is_set(&(p4d_request){0}, P4D_STORED));
+}
+
+/* Of models with several parts the text part is read, and said. */
+static void text_parts(void **state)
+{
+	(void)state;
+	p4d_request gemma = parse(
+	    "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\",\"text_"
+	    "config\":"
+	    "{\"model_type\":\"gemma3_text\",\"hidden_size\":2560,\"intermediate_size\":10240,"
+	    "\"num_hidden_layers\":34,\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152}}");
+	assert_string_equal(gemma.judged_part, "the text part of Gemma3ForConditionalGeneration");
+	assert_int_equal(p4d_model_parameters(&gemma), 3880263168);
+	assert_int_equal(gemma.value[P4D_HEADS], 8); /* which the repository leaves to the class */
+	p4d_request flat =
+	    parse("{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"num_key_value_heads\":4,"
+		  "\"vision_config\":{\"depth\":32}," SIZES HEADS "}");
+	assert_string_equal(flat.judged_part, "the text part of Qwen2_5_VLForConditionalGeneration");
+	assert_int_equal(flat.value[P4D_BIAS], P4D_BIAS_QKV);
+	p4d_request experts =
+	    parse("{\"architectures\":[\"Llama4ForConditionalGeneration\"],\"text_config\":{"
+		  "\"model_type\":\"llama4_text\",\"num_local_experts\":16}}");
+	assert_string_equal(experts.unmodelled,
+			    "Llama4ForConditionalGeneration: mixture of experts (num_local_experts=16)");
 }
 
 #define LLAMA "{\"architectures\":[\"LlamaForCausalLM\"],\"num_hidden_layers\":2,\"vocab_size\":100,"
@@ -468,6 +557,86 @@ static void own_preset_file(void **state)
 }
 
 /* A request that named an unmodelled architecture before can be used again. */
+/* FOLDER/NAME with this text, folders made as needed. */
+static void write_below(const char *folder, const char *name, const char *text)
+{
+	char file[256];
+
+	snprintf(file, sizeof(file), "%s/%s", folder, name);
+	for (char *at = file + 1; (at = strchr(at, '/')); at++) {
+		*at = '\0';
+		mkdir(file, 0755);
+		*at = '/';
+	}
+	FILE *out = fopen(file, "w");
+	assert_non_null(out);
+	fputs(text, out);
+	fclose(out);
+}
+
+#define TINY "{\"architectures\":[\"LlamaForCausalLM\"],\"num_hidden_layers\":3,\"vocab_size\":100," REST "}"
+
+/* ORG/NAME in the hub's cache is the revision that refs/main names. */
+static void cache_of_the_hub(void **state)
+{
+	char home[] = "/tmp/p4d-hub-XXXXXX", command[64];
+	p4d_request request = named("lab/tiny"), outside = named("lab/..");
+	p4d_preset preset;
+	p4d_error err = {0};
+	(void)state;
+
+	assert_non_null(mkdtemp(home));
+	unsetenv("HF_HUB_CACHE");
+	assert_int_equal(setenv("HF_HOME", home, 1), 0);
+	assert_int_equal(p4d_model_resolve(&request, NULL, &preset, &err), -1);
+	assert_int_equal(err.code, P4D_E_UNKNOWN_MODEL);
+	write_below(home, "hub/models--lab--tiny/refs/main", "abc123\n");
+	write_below(home, "hub/models--lab--tiny/snapshots/abc123/config.json", TINY);
+	write_below(home, "hub/models--lab--tiny/snapshots/def456/config.json", "{}");
+	assert_int_equal(p4d_model_resolve(&request, NULL, &preset, &err), 0);
+	assert_int_equal(request.value[P4D_LAYERS], 3);
+	assert_non_null(strstr(preset.file, "models--lab--tiny/snapshots/abc123"));
+	assert_int_equal(p4d_model_resolve(&outside, NULL, &preset, NULL), -1);
+	/* a preset's very name goes first, a variant's does not */
+	write_below(home, "hub/models--Qwen--Qwen3-8B/refs/main", "a");
+	write_below(home, "hub/models--Qwen--Qwen3-8B/snapshots/a/config.json", TINY);
+	write_below(home, "hub/models--mine--Qwen3-8B-it/refs/main", "a");
+	write_below(home, "hub/models--mine--Qwen3-8B-it/snapshots/a/config.json", TINY);
+	p4d_request known = load("Qwen/Qwen3-8B"), own = load("mine/Qwen3-8B-it");
+	assert_int_equal(known.value[P4D_LAYERS], 36);
+	assert_int_equal(own.value[P4D_LAYERS], 3);
+	unsetenv("HF_HOME");
+	snprintf(command, sizeof(command), "rm -r %s", home);
+	assert_int_equal(system(command), 0);
+}
+
+/* An adapter is judged as its base, and says which it is. */
+static void adapters(void **state)
+{
+	char home[] = "/tmp/p4d-hub-XXXXXX", folder[64], command[64];
+	p4d_preset preset;
+	p4d_error err = {0};
+	(void)state;
+
+	assert_non_null(mkdtemp(home));
+	write_below(home, "lora/adapter_config.json",
+		    "{\"peft_type\":\"LORA\",\"base_model_name_or_path\":\"Qwen/Qwen3-8B\",\"r\":16}");
+	snprintf(folder, sizeof(folder), "%s/lora", home);
+	p4d_request request = named(folder);
+	if (p4d_model_resolve(&request, NULL, &preset, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(request.value[P4D_LAYERS], 36);
+	assert_string_equal(preset.file, "Qwen/Qwen3-8B, base of the adapter");
+	char again[256];
+	snprintf(again, sizeof(again), "{\"base_model_name_or_path\":\"%s\"}", folder);
+	write_below(home, "lora/adapter_config.json", again);
+	request = named(folder);
+	assert_int_equal(p4d_model_resolve(&request, NULL, &preset, &err), -1);
+	assert_non_null(strstr(err.text, "its base model is an adapter, too"));
+	snprintf(command, sizeof(command), "rm -r %s", home);
+	assert_int_equal(system(command), 0);
+}
+
 static void unmodelled_is_cleared(void **state)
 {
 	p4d_request request = named("llama7b");
@@ -485,12 +654,17 @@ int main(void)
 	    cmocka_unit_test(published_configs),
 	    cmocka_unit_test(unmodelled_architectures_are_named),
 	    cmocka_unit_test(absent_fields),
+	    cmocka_unit_test(switches_of_biases),
+	    cmocka_unit_test(quantized_weights),
+	    cmocka_unit_test(text_parts),
 	    cmocka_unit_test(bad_texts),
 	    cmocka_unit_test(deep_nesting),
 	    cmocka_unit_test_teardown(bad_files, remove_file),
 	    cmocka_unit_test_teardown(unreadable_file, remove_file),
 	    cmocka_unit_test_teardown(relative_directory, remove_file),
 	    cmocka_unit_test_teardown(own_preset_file, remove_file),
+	    cmocka_unit_test(cache_of_the_hub),
+	    cmocka_unit_test(adapters),
 	    cmocka_unit_test(unmodelled_is_cleared),
 	};
 

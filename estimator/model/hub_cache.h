@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * The folder of a model in the cache of the Hugging Face hub: models--ORG--NAME/snapshots/REVISION, of the
+ * revision that refs/main names. The cache is $HF_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or
+ * ~/.cache/huggingface/hub, as for the hub's own library. False: the name is not ORG/NAME, or is not there.
+ */
+bool p4d_model__hub_cache(const char *name, char *path, size_t size);

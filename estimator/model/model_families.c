@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which config.json means which row of architectures.def, and what only one family has in it. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json_file.h"
+#include "model/model_hf.h"
+#include "request/architecture.h"
+
+#define ALL_BIASED (P4D_BIASED_QKV | P4D_BIASED_OUTPUT | P4D_BIASED_MLP)
+
+static void choose(p4d_request *model, p4d_option option, int64_t value)
+{
+	p4d_request_put(model, option, value, P4D_BY_MODEL);
+}
+
+__attribute__((format(printf, 2, 3))) static int cannot(p4d_request *model, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(model->unmodelled, sizeof(model->unmodelled), format, list);
+	va_end(list);
+	return 0;
+}
+
+/* A flag, or `otherwise`; a wrong type is the caller's error. */
+static int flag(struct json_object *config, const char *key, bool otherwise, bool *value, p4d_error *err)
+{
+	*value = otherwise;
+	return p4d_model__flag(config, key, value, err);
+}
+
+/* One key and value for all heads. */
+static int multi_query(struct json_object *config, p4d_request *model, bool usual, p4d_error *err)
+{
+	bool one;
+
+	if (flag(config, "multi_query", usual, &one, err) < 0)
+		return -1;
+	if (one)
+		choose(model, P4D_KV_HEADS, 1);
+	return 0;
+}
+
+static int own_bigcode(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	return multi_query(config, model, true, err);
+}
+
+static int own_neox(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool parallel;
+
+	if (flag(config, "use_parallel_residual", true, &parallel, err) < 0)
+		return -1;
+	if (!parallel)
+		choose(model, P4D_ARCHITECTURE, P4D_ARCHITECTURE_GPT_NEOX_SEQUENTIAL);
+	return 0;
+}
+
+static int own_stablelm(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool parallel, norms;
+
+	if (flag(config, "use_parallel_residual", false, &parallel, err) < 0 ||
+	    flag(config, "qk_layernorm", false, &norms, err) < 0)
+		return -1;
+	if (parallel)
+		choose(model, P4D_ARCHITECTURE, P4D_ARCHITECTURE_STABLELM_12B);
+	choose(model, P4D_QK_NORM, norms ? P4D_QK_NORM_WIDE : P4D_QK_NORM_OFF);
+	return 0;
+}
+
+static int own_cohere(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool norms;
+
+	if (flag(config, "use_qk_norm", false, &norms, err) < 0)
+		return -1;
+	choose(model, P4D_QK_NORM, norms ? P4D_QK_NORM_WIDE : P4D_QK_NORM_OFF);
+	return 0;
+}
+
+/* Three designs under one name: 7B, 40B and later, RW. */
+static int own_falcon(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool later, parallel, alibi, biased;
+	int64_t norms = 2;
+
+	if (flag(config, "new_decoder_architecture", false, &later, err) < 0 ||
+	    flag(config, "parallel_attn", true, &parallel, err) < 0 ||
+	    flag(config, "alibi", false, &alibi, err) < 0 || flag(config, "bias", false, &biased, err) < 0 ||
+	    p4d_json_integer(config, "num_ln_in_parallel_attn", 1, 2, &norms, err) < 0)
+		return -1;
+	choose(model, P4D_BIAS, biased ? P4D_BIAS_ALL : P4D_BIAS_NONE);
+	choose(model, P4D_POSITIONS, alibi ? P4D_ALIBI : P4D_ROPE);
+	if (later)
+		choose(model, P4D_ARCHITECTURE,
+		       norms == 2 ? P4D_ARCHITECTURE_FALCON_40B : P4D_ARCHITECTURE_FALCON);
+	else
+		choose(model, P4D_ARCHITECTURE,
+		       parallel ? P4D_ARCHITECTURE_FALCON : P4D_ARCHITECTURE_FALCON_RW);
+	if (later)
+		return 0;
+	if (p4d_is_set(model, P4D_HEADS)) /* num_kv_heads is there, and not used */
+		choose(model, P4D_KV_HEADS, model->value[P4D_HEADS]);
+	return multi_query(config, model, true, err);
+}
+
+static int own_mpt(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	struct json_object *attention = json_object_object_get(config, "attn_config");
+	const p4d_option_info *info = p4d_request_option_info(P4D_KV_HEADS);
+	bool alibi = true, unbiased;
+	int64_t kv_heads = 0, times = 4;
+
+	if (flag(config, "no_bias", true, &unbiased, err) < 0 ||
+	    p4d_json_integer(config, "expansion_ratio", 1, 64, &times, err) < 0)
+		return -1;
+	if (json_object_is_type(attention, json_type_object) &&
+	    (p4d_model__flag(attention, "alibi", &alibi, err) < 0 ||
+	     p4d_json_integer(attention, "kv_n_heads", info->min, info->max, &kv_heads, err) < 0))
+		return -1;
+	if (!unbiased || !alibi)
+		return cannot(model, "MPTForCausalLM: no_bias=%s, alibi=%s", unbiased ? "true" : "false",
+			      alibi ? "true" : "false");
+	if (p4d_is_set(model, P4D_HIDDEN))
+		choose(model, P4D_FFN, times * model->value[P4D_HIDDEN]);
+	if (kv_heads)
+		choose(model, P4D_KV_HEADS, kv_heads);
+	return 0;
+}
+
+static int own_opt(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool before;
+	int64_t width = 0;
+
+	if (flag(config, "do_layer_norm_before", true, &before, err) < 0 ||
+	    p4d_json_integer(config, "word_embed_proj_dim", 1, 1 << 20, &width, err) < 0)
+		return -1;
+	if (!before || (width && width != model->value[P4D_HIDDEN]))
+		return cannot(model, "OPTForCausalLM: norms behind each block, or an embedding of another "
+				     "width (350M)");
+	return 0;
+}
+
+/* Of both forms: the code beside the model names a group of heads, the library counts key/value heads. */
+static int own_chatglm(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool grouped;
+
+	if (flag(config, "multi_query_attention", false, &grouped, err) < 0)
+		return -1;
+	if (!grouped && p4d_is_set(model, P4D_HEADS))
+		choose(model, P4D_KV_HEADS, model->value[P4D_HEADS]);
+	return 0;
+}
+
+/* attention_bias is that of query, key and value alone. */
+static int own_glm(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool biased;
+
+	if (flag(config, "attention_bias", true, &biased, err) < 0)
+		return -1;
+	choose(model, P4D_BIAS, biased ? P4D_BIAS_QKV : P4D_BIAS_NONE);
+	return 0;
+}
+
+static int own_glm4(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	bool biased;
+
+	if (flag(config, "attention_bias", false, &biased, err) < 0)
+		return -1;
+	choose(model, P4D_BIAS, biased ? P4D_BIAS_QKV : P4D_BIAS_NONE);
+	return 0;
+}
+
+/* The 13B models have no rotary positions, which only their code says. */
+static int own_baichuan(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	(void)config, (void)err;
+	if (model->value[P4D_HIDDEN] > 4096)
+		choose(model, P4D_POSITIONS, P4D_ALIBI);
+	return 0;
+}
+
+/* "relu" and "gated-gelu": the only family that says so itself. */
+static int own_t5(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	char kind[32] = "relu";
+	int64_t decoder = 0, buckets = 32;
+
+	if (p4d_json_string(config, "feed_forward_proj", kind, sizeof(kind), err) < 0 ||
+	    p4d_json_integer(config, "num_decoder_layers", 1, 65536, &decoder, err) < 0 ||
+	    p4d_json_integer(config, "relative_attention_num_buckets", 1, 65536, &buckets, err) < 0)
+		return -1;
+	if (decoder && decoder != model->value[P4D_LAYERS])
+		return cannot(model,
+			      "T5ForConditionalGeneration: %" PRId64 " layers of the encoder, %" PRId64
+			      " of the decoder",
+			      model->value[P4D_LAYERS], decoder);
+	if (buckets != p4d_architectures[P4D_ARCHITECTURE_T5].relative_buckets)
+		return cannot(model, "T5ForConditionalGeneration: %" PRId64 " buckets of positions", buckets);
+	choose(model, P4D_ACTIVATION, !strcmp(kind, "gated-gelu") ? P4D_GEGLU : P4D_RELU);
+	if (strcmp(kind, "gated-gelu") != 0 && strcmp(kind, "relu") != 0)
+		return cannot(model, "T5ForConditionalGeneration: feed_forward_proj %s", kind);
+	return 0;
+}
+
+/* Rows of the table of positions are those that text can take. */
+static int own_vit(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	struct json_object *labels = json_object_object_get(config, "id2label");
+	int64_t image = 224, patch = 16, channels = 3, count = 2;
+
+	if (p4d_json_integer(config, "image_size", 1, 65536, &image, err) < 0 ||
+	    p4d_json_integer(config, "patch_size", 1, 65536, &patch, err) < 0 ||
+	    p4d_json_integer(config, "num_channels", 1, 65536, &channels, err) < 0 ||
+	    p4d_json_integer(config, "num_labels", 1, 1 << 24, &count, err) < 0)
+		return -1;
+	if (channels * patch * patch != p4d_architectures[P4D_ARCHITECTURE_VIT].patch_elements)
+		return cannot(model, "ViTForImageClassification: patches of %" PRId64 " x %" PRId64, patch,
+			      patch);
+	if (json_object_is_type(labels, json_type_object) && json_object_object_length(labels) > 0)
+		count = json_object_object_length(labels);
+	choose(model, P4D_VOCAB, count);
+	choose(model, P4D_MAX_SEQ_LEN, image / patch * (image / patch));
+	return 0;
+}
+
+static int own_bert(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const unsigned rows = p4d_architectures[model->value[P4D_ARCHITECTURE]].token_types;
+	int64_t types = rows;
+
+	if (p4d_json_integer(config, "type_vocab_size", 1, 65536, &types, err) < 0)
+		return -1;
+	return types == rows ? 0 : cannot(model, "type_vocab_size=%" PRId64 ", not %u", types, rows);
+}
+
+#define ROW(architecture_) .architecture = P4D_ARCHITECTURE_##architecture_
+#define ABSENT(...) .absent = {__VA_ARGS__}
+
+static const p4d_hf_family families[] = {
+    {"LlamaForCausalLM", "llama", ROW(LLAMA)},
+    {"MistralForCausalLM", "mistral", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8})},
+    {"MinistralForCausalLM", "ministral", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8})},
+    {"Ministral3ForCausalLM", "ministral3", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 128})},
+    {"Qwen2ForCausalLM", "qwen2", ROW(QWEN2), .biased = P4D_BIASED_QKV, ABSENT({P4D_KV_HEADS, 32})},
+    {"Qwen3ForCausalLM", "qwen3", ROW(QWEN3), ABSENT({P4D_KV_HEADS, 32}, {P4D_HEAD_DIM, 128})},
+    {"GPT2LMHeadModel", "gpt2", ROW(GPT2), .biased = ALL_BIASED},
+    {"GPTBigCodeForCausalLM", "gpt_bigcode", ROW(GPT2), .biased = ALL_BIASED, .own = own_bigcode},
+    {"Phi3ForCausalLM", "phi3", ROW(PHI3)},
+    {"PhiForCausalLM", "phi", ROW(PHI), .biased = ALL_BIASED},
+    {"GemmaForCausalLM", "gemma", ROW(GEMMA), ABSENT({P4D_KV_HEADS, 16}, {P4D_HEAD_DIM, 256})},
+    {"Gemma2ForCausalLM", "gemma2", ROW(GEMMA2),
+     ABSENT({P4D_KV_HEADS, 4}, {P4D_HEAD_DIM, 256}, {P4D_SLIDING_WINDOW, 4096})},
+    {"Gemma3ForCausalLM", "gemma3_text", ROW(GEMMA3),
+     ABSENT({P4D_HEADS, 8}, {P4D_KV_HEADS, 4}, {P4D_HEAD_DIM, 256}, {P4D_VOCAB, 262208},
+	    {P4D_SLIDING_WINDOW, 4096})},
+    {"OlmoForCausalLM", "olmo", ROW(OLMO)},
+    {"Olmo2ForCausalLM", "olmo2", ROW(OLMO2)},
+    {"Olmo3ForCausalLM", "olmo3", ROW(OLMO3), ABSENT({P4D_SLIDING_WINDOW, 4096})},
+    {"SmolLM3ForCausalLM", "smollm3", ROW(SMOLLM3), ABSENT({P4D_KV_HEADS, 4})},
+    {"GraniteForCausalLM", "granite", ROW(GRANITE)},
+    {"CohereForCausalLM", "cohere", ROW(COHERE), .own = own_cohere},
+    {"Cohere2ForCausalLM", "cohere2", ROW(COHERE2), ABSENT({P4D_SLIDING_WINDOW, 4096})},
+    {"Starcoder2ForCausalLM", "starcoder2", ROW(STARCODER2), .biased = ALL_BIASED, ABSENT({P4D_KV_HEADS, 2})},
+    {"GPTNeoXForCausalLM", "gpt_neox", ROW(GPT_NEOX), .biased = ALL_BIASED, .own = own_neox},
+    {"GPTJForCausalLM", "gptj", ROW(GPTJ), .biased = P4D_BIASED_MLP},
+    {"OPTForCausalLM", "opt", ROW(OPT), .biased = ALL_BIASED, .own = own_opt},
+    {"FalconForCausalLM", "falcon", ROW(FALCON), .own = own_falcon},
+    {"RWForCausalLM", "RefinedWebModel", ROW(FALCON), .own = own_falcon},
+    {"MptForCausalLM", "mpt", ROW(MPT), .own = own_mpt},
+    {"MPTForCausalLM", "mpt", ROW(MPT), .own = own_mpt},
+    {"BloomForCausalLM", "bloom", ROW(BLOOM), .biased = ALL_BIASED},
+    {"NemotronForCausalLM", "nemotron", ROW(NEMOTRON)},
+    {"StableLmForCausalLM", "stablelm", ROW(STABLELM), .own = own_stablelm},
+    {"InternLM2ForCausalLM", "internlm2", ROW(INTERNLM2)},
+    {"InternLM3ForCausalLM", "internlm3", ROW(LLAMA)},
+    {"ChatGLMModel", "chatglm", ROW(CHATGLM), .biased = P4D_BIASED_QKV, .own = own_chatglm},
+    {"ChatGLMForConditionalGeneration", "chatglm", ROW(CHATGLM), .biased = P4D_BIASED_QKV,
+     .own = own_chatglm},
+    {"GlmForCausalLM", "glm", ROW(GLM), .own = own_glm},
+    {"Glm4ForCausalLM", "glm4", ROW(GLM4), .own = own_glm4},
+    {"BaichuanForCausalLM", "baichuan", ROW(BAICHUAN), .own = own_baichuan},
+    {"BaiChuanForCausalLM", "baichuan", ROW(BAICHUAN), .own = own_baichuan},
+    {"ExaoneForCausalLM", "exaone", ROW(LLAMA)},
+    {"Exaone4ForCausalLM", "exaone4", ROW(EXAONE4)},
+    {"SeedOssForCausalLM", "seed_oss", ROW(LLAMA), .biased = P4D_BIASED_QKV},
+    {"Qwen2VLForConditionalGeneration", "qwen2_vl", ROW(QWEN2), .biased = P4D_BIASED_QKV, .partly = true},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", ROW(QWEN2), .biased = P4D_BIASED_QKV,
+     .partly = true},
+    {"", "qwen2_vl_text", ROW(QWEN2), .biased = P4D_BIASED_QKV, .partly = true},
+    {"", "qwen2_5_vl_text", ROW(QWEN2), .biased = P4D_BIASED_QKV, .partly = true},
+    {"", "qwen3_vl_text", ROW(QWEN3), ABSENT({P4D_KV_HEADS, 32}, {P4D_HEAD_DIM, 128}), .partly = true},
+    {"", "mllama_text_model", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8}), .partly = true},
+    {"BertForMaskedLM", "bert", ROW(BERT), .biased = ALL_BIASED, .own = own_bert},
+    {"RobertaForMaskedLM", "roberta", ROW(ROBERTA), .biased = ALL_BIASED, .own = own_bert},
+    {"XLMRobertaForMaskedLM", "xlm-roberta", ROW(ROBERTA), .biased = ALL_BIASED, .own = own_bert},
+    {"ModernBertForMaskedLM", "modernbert", ROW(MODERNBERT), ABSENT({P4D_SLIDING_WINDOW, 128})},
+    {"T5ForConditionalGeneration", "t5", ROW(T5), .own = own_t5},
+    {"ViTForImageClassification", "vit", ROW(VIT), .biased = ALL_BIASED, .own = own_vit},
+};
+
+const p4d_hf_family *p4d_model__family(const char *class_name, const char *model_type)
+{
+	const size_t count = sizeof(families) / sizeof(*families);
+
+	for (size_t i = 0; *class_name && i < count; i++)
+		if (!strcmp(families[i].class_name, class_name))
+			return &families[i];
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(families[i].model_type, model_type) ||
+		    !strcmp(families[i].model_type, class_name))
+			return &families[i];
+	return NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "request/request.h"
+
+/* Families of the transformers library (and of code beside it), as their config.json describes them. */
+
+enum { P4D_HF_ABSENT = 5 };
+
+typedef struct p4d_hf_family {
+	const char *class_name, *model_type;
+	int architecture; /* the row of architectures.def */
+	unsigned biased;  /* linear layers with a bias where no field says so: P4D_BIASED_* */
+	/* what the library takes for fields that are absent, not null; ends with a value of 0 */
+	struct {
+		p4d_option option;
+		int64_t value;
+	} absent[P4D_HF_ABSENT];
+	/* what only this family has; model has the common fields already. May say model->unmodelled */
+	int (*own)(struct json_object *config, p4d_request *model, p4d_error *err);
+	bool partly; /* only the text part of a model that has more */
+} p4d_hf_family;
+
+/* By class, then by type; NULL: none. */
+const p4d_hf_family *p4d_model__family(const char *class_name, const char *model_type);
+
+/* Absent leaves *flag; JSON: neither true nor false. */
+int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err);
+
+/* "quantization_config": how the linear layers are stored, as P4D_STORED; says model->unmodelled. */
+int p4d_model__read_quantization(struct json_object *config, p4d_request *model, p4d_error *err);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the model of a name is. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/hub_cache.h"
+#include "model/hub_name.h"
+#include "model/model_internal.h"
+#include "model/presets.h"
+
+enum { MAX_PATH = 1024 };
+
+static bool ends_in_json(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 5 && !strcmp(name + length - 5, ".json");
+}
+
+/* A name that can only be a file. */
+static bool is_path(const char *name)
+{
+	return ends_in_json(name) || (strchr(name, '/') && (name[0] == '/' || name[0] == '.'));
+}
+
+static bool is_there(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Where names lead; an adapter's base is no adapter. */
+typedef struct search {
+	const char *datadir;
+	bool of_adapter;
+} search;
+
+static int resolve(const search *in, const char *name, p4d_request *request, p4d_preset *preset,
+		   p4d_error *err);
+
+/* The base, with what the adapter's file adds. */
+static int take_base(const search *in, const p4d_request *adapter, const char *path, p4d_request *request,
+		     p4d_preset *preset, p4d_error *err)
+{
+	const search base = {.datadir = in->datadir, .of_adapter = true};
+	p4d_preset found = {.name = ""};
+
+	if (in->of_adapter)
+		return p4d_fail(err, P4D_E_VALUE, "%.255s: its base model is an adapter, too", path);
+	if (resolve(&base, adapter->model, request, &found, err) < 0)
+		return p4d_error_in(err, path);
+	if (!*found.file)
+		snprintf(found.file, sizeof(found.file), "%.180s, base of the adapter", adapter->model);
+	if (preset)
+		*preset = found;
+	return 0;
+}
+
+static int read_file(const search *in, const char *path, p4d_request *request, p4d_preset *preset,
+		     p4d_error *err)
+{
+	p4d_presets_row row = {.preset = {.name = ""}};
+
+	if (p4d_model_file_read(path, &row, err) < 0)
+		return -1;
+	return *row.model.model ? take_base(in, &row.model, path, request, preset, err)
+				: p4d_model__take(&row, path, request, preset, err);
+}
+
+/* The model file of a folder: an adapter's where it has no other. */
+static int read_folder(const search *in, const char *folder, p4d_request *request, p4d_preset *preset,
+		       p4d_error *err)
+{
+	char path[MAX_PATH], adapter[MAX_PATH];
+
+	if (snprintf(path, sizeof(path), "%s/config.json", folder) >= (int)sizeof(path) ||
+	    snprintf(adapter, sizeof(adapter), "%s/adapter_config.json", folder) >= (int)sizeof(adapter))
+		return p4d_fail(err, P4D_E_IO, "%.255s: the path is too long", folder);
+	return read_file(in, !is_there(path) && is_there(adapter) ? adapter : path, request, preset, err);
+}
+
+static int read_place(const search *in, const char *path, p4d_request *request, p4d_preset *preset,
+		      p4d_error *err)
+{
+	return is_folder(path) ? read_folder(in, path, request, preset, err)
+			       : read_file(in, path, request, preset, err);
+}
+
+/* Like a preset, else where the user keeps it. */
+static int resolve_name(const search *in, const char *name, p4d_request *request, p4d_preset *preset,
+			p4d_error *err)
+{
+	const bool slash = strchr(name, '/');
+	p4d_error why = {.code = P4D_OK};
+	char path[MAX_PATH];
+	bool unknown;
+
+	int rc = p4d_model__preset_load(name, in->datadir, slash ? P4D_HUB_NAME_WHOLE : P4D_HUB_NAME_PLAIN,
+					request, preset, &why, &unknown);
+	if (unknown && slash && is_there(name))
+		return read_place(in, name, request, preset, err);
+	if (unknown && p4d_model__hub_cache(name, path, sizeof(path))) {
+		rc = read_folder(in, path, request, preset, err);
+		if (rc == 0 && preset && !*preset->file)
+			snprintf(preset->file, sizeof(preset->file), "%.255s", path);
+		return rc;
+	}
+	if (unknown && slash)
+		rc = p4d_model__preset_load(name, in->datadir, P4D_HUB_NAME_PLAIN, request, preset, &why,
+					    &unknown);
+	if (err && rc < 0)
+		*err = why;
+	return rc;
+}
+
+static int resolve(const search *in, const char *name, p4d_request *request, p4d_preset *preset,
+		   p4d_error *err)
+{
+	return is_path(name) ? read_place(in, name, request, preset, err)
+			     : resolve_name(in, name, request, preset, err);
+}
+
+int p4d_model_resolve(p4d_request *request, const char *datadir, p4d_preset *preset, p4d_error *err)
+{
+	const search in = {.datadir = datadir};
+	const char *name = request->model;
+
+	if (!*name) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "no model given");
+		return p4d_fix(err, "--p4d-model=NAME");
+	}
+	if (strcasecmp(name, "custom") != 0)
+		return resolve(&in, name, request, preset, err);
+	if (p4d_model__custom(request, err) < 0)
+		return p4d_error_in(err, "custom");
+	if (preset)
+		memset(preset, 0, sizeof(*preset));
+	return 0;
+}
