@@ -7,7 +7,7 @@
 
 char p4d_shell__peek(const p4d_shell_source *s, size_t ahead)
 {
-	return ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
+	return s->at < s->length && ahead < s->length - s->at ? s->text[s->at + ahead] : '\0';
 }
 
 bool p4d_shell__over(const p4d_shell *sh)

@@ -262,6 +262,36 @@ static void bounds(void **state)
 		deep[sizeof(deep) - 1] = '\0';
 		run_within(&t, deep, P4D_SHELL_WORK, &stopped);
 	}
+	/* a megabyte of what costs most: it ends with the work, however long it is */
+	static const char *const units[] = {"\"'`$(",
+					    "$A ",
+					    "X=$(:)\n",
+					    "(X=1)\n",
+					    "((X=X*2+X))\n",
+					    "A=$A$A\n",
+					    "f() { f $1$1 \"$@\"; }; f x\n",
+					    "A[",
+					    "A+=(v)\n",
+					    "echo a|",
+					    "run $E\n",
+					    "cat <<A <<B <<C\n",
+					    "case x in *?*?*?y) z;; esac\n",
+					    "printf 'a\\nb\\n' | while read x; do y=$y$x; done\n",
+					    "for i in 1 2 3 4; do V=$V$i; W=${V//1*4/$V}; done\n",
+					    "\\\n"};
+	enum { MEBIBYTE = 1 << 20 };
+	char *text = malloc(MEBIBYTE);
+	assert_non_null(text);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		const size_t length = strlen(units[i]);
+		for (size_t at = 0; at < MEBIBYTE; at++)
+			text[at] = units[i][at % length];
+		text[MEBIBYTE - 1] = '\0';
+		run_within(&t, text, P4D_SHELL_WORK, &stopped);
+		if (!stopped)
+			fail_msg("all of %s was read", units[i]);
+	}
+	free(text);
 	run_within(&t, "run a", 2, &stopped);
 	assert_non_null(stopped);
 	run_within(&t, bombs[0], P4D_SHELL_WORK, &stopped);
