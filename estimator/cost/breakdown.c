@@ -40,6 +40,7 @@ static void add_passes(const p4d_layout *l, const p4d_gpu *gpu, double *seconds)
 			seconds[P4D_LOSS_TENSOR_COMM] += cost.tensor_comm;
 			seconds[P4D_LOSS_CONTEXT_COMM] += cost.context_comm;
 			seconds[P4D_LOSS_HOST] += cost.host;
+			seconds[P4D_LOSS_DATA_COMM] += cost.data_comm;
 			seconds[P4D_LOSS_RECOMPUTE] += cost.recompute;
 		}
 }

@@ -4,6 +4,7 @@
 
 #include "cost/cost_internal.h"
 #include "plan/optimizer.h"
+#include "plan/parameters.h"
 #include "schedule/schedule.h"
 
 /*
@@ -108,10 +109,62 @@ static p4d_cost_line line_of(double latency, double seconds, double elements)
 	return (p4d_cost_line){latency, (seconds - latency) / elements};
 }
 
+/* Ranks over which parameters are sharded, if each pass gathers them; a pipeline keeps them gathered. */
+static bool gathers_for_passes(const p4d_layout *l)
+{
+	return l->zero_stage > 2 && l->pp == 1;
+}
+
+static double gradient_bytes(const p4d_layout *l)
+{
+	return l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
+}
+
+/* Gradients are reduced over those ranks, and what each is left with over the copies of the model. */
+static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, double elements)
+{
+	const uint64_t shards = p4d_optimizer_shards(l), copies = l->dp * l->cp / shards;
+	const double bytes = gradient_bytes(l) * elements;
+	const p4d_cost_ring group = p4d_cost__ring_of(l, shards, l->tp),
+			    others = p4d_cost__ring_of(l, copies, l->tp * shards);
+
+	return p4d_cost__gather_seconds(r, group, bytes) +
+	       2 * p4d_cost__gather_seconds(r, others, bytes / (double)shards);
+}
+
+/*
+ * Parameters that are sharded, too: a layer's are gathered while the one before it runs, in both passes, and
+ * its gradients are reduced while the next ones are computed; what takes longer is exposed. Nothing hides the
+ * embedding's: it comes first, and goes last.
+ */
+static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
+{
+	const double layer = p4d_cost__layer_matrices(l) / (double)l->tp;
+	const double table = (double)l->vocab * (double)l->hidden / (double)l->tp;
+	const p4d_cost_ring group = p4d_cost__ring_of(l, p4d_optimizer_shards(l), l->tp);
+
+	t->layer_data = t->table_data = 0;
+	if (!gathers_for_passes(l))
+		return;
+	const double gather = p4d_cost__gather_seconds(&t->rates, group, t->rates.element * layer);
+	const double forward = gather - t->layer.forward;
+	const double backward =
+	    gather + reduce_seconds(l, &t->rates, layer) - t->layer.input - t->layer.weight;
+	const double first = p4d_cost__gather_seconds(&t->rates, group, t->rates.element * table);
+	const double last = reduce_seconds(l, &t->rates, table);
+
+	t->layer.forward += forward > 0 ? forward : 0;
+	t->layer.input += backward > 0 ? backward : 0;
+	t->embedding.forward += first;
+	t->embedding.input += last;
+	t->layer_data = (forward > 0 ? forward : 0) + (backward > 0 ? backward : 0);
+	t->table_data = first + last;
+}
+
 /* Data parallelism: gradients reduced and parameters gathered over the dp-cp group. */
 static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
 {
-	const double many = 1e9, gradient = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
+	const double many = 1e9, gradient = gradient_bytes(l);
 	const p4d_cost_ring group = p4d_cost__ring_of(l, l->dp * l->cp, l->tp);
 	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
 
@@ -120,15 +173,16 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 	double latency = p4d_cost__gather_seconds(r, group, 0);
 	once->reduce = line_of(latency, p4d_cost__gather_seconds(r, group, gradient * many), many);
 	once->gather = line_of(latency, p4d_cost__gather_seconds(r, group, r->element * many), many);
-	if (!l->optimizer_sharding) { /* an all-reduce instead */
+	if (gathers_for_passes(l))
+		once->gather = once->reduce = (p4d_cost_line){0, 0};
+	else if (!l->optimizer_sharding) { /* an all-reduce instead */
 		once->gather = (p4d_cost_line){0, 0};
 		once->reduce.latency *= 2;
 		once->reduce.each *= 2;
 	}
 	/* gradients of the whole stage are zeroed */
 	once->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
-	once->optimizer.each =
-	    (optimizer_bytes(l) / (l->optimizer_sharding ? group.ranks : 1) + gradient) * r->hbm;
+	once->optimizer.each = (optimizer_bytes(l) / (double)p4d_optimizer_shards(l) + gradient) * r->hbm;
 	/* a tied table: both ends add their gradients */
 	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
 	once->tied =
@@ -224,6 +278,7 @@ void p4d_cost__terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache 
 {
 	recall_rates(l, gpu, memory, t);
 	set_parts(l, memory, t);
+	add_gathers(l, t);
 	set_links(l, t);
 	recall_once(l, memory, t);
 }
@@ -256,12 +311,16 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 
 	find_parts(l, &t.rates, &p);
 	set_parts(l, NULL, &t);
+	add_gathers(l, &t);
 	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
 	*out = (p4d_cost_passes_of_chunk){
 	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
 	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk));
-	if (holds_embedding(stage, chunk))
+	out->data_comm = t.layer_data * p4d_chunk_layers(l, stage, chunk);
+	if (holds_embedding(stage, chunk)) {
 		add_part(out, &p.embedding, 1);
+		out->data_comm += t.table_data;
+	}
 	if (holds_head(l, stage, chunk))
 		add_part(out, &p.head, 1);
 }

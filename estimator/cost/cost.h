@@ -23,6 +23,7 @@ typedef struct p4d_cost_passes_of_chunk {
 	double forward, backward_input, backward_weight;
 	/* of the sum of the three: */
 	double gemm, attention, memory_bound, tensor_comm, context_comm, host, recompute;
+	double data_comm; /* exposed, of frameworks that gather parameters for each pass */
 } p4d_cost_passes_of_chunk;
 
 /* Duration and throughput of a step. */

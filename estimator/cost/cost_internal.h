@@ -157,6 +157,7 @@ struct p4d_cost_cache {
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
 	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
+	double layer_data, table_data;          /* of these, exposed data-parallel communication */
 	p4d_cost_vocabulary_passes vocabulary;  /* 0 without */
 	double send, recv;                      /* as in p4d_durations */
 	p4d_cost_once once;

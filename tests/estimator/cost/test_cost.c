@@ -562,9 +562,35 @@ static void the_slowest_gpu_sets_the_pace(void **state)
 	assert_true(p4d_cost__rates_of(&many, &gpu).hbm == p4d_cost__rates_of(&one, &gpu).hbm);
 }
 
+/* Parameters that are gathered for each pass cost what passes do not hide. */
+static void gathers_are_exposed(void **state)
+{
+	static const char *const flags[] = {
+	    MODEL_70B "framework=fsdp tp=1 global-batch=64 seq-len=8192",
+	    MODEL_70B "framework=fsdp tp=1 global-batch=64 seq-len=512",
+	};
+	const p4d_gpu gpu = gpu_named("h100");
+	double share[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const p4d_layout l = layout_of(flags[i], 8, 8);
+		p4d_cost_passes_of_chunk p;
+		p4d_cost__pass(&l, &gpu, 0, 0, &p);
+		const double all = p.forward + p.backward_input + p.backward_weight;
+		const double parts = p.gemm + p.attention + p.memory_bound + p.tensor_comm + p.context_comm +
+				     p.host + p.recompute + p.data_comm;
+		assert_true(fabs(parts - all) < 1e-9 * all);
+		share[i] = p.data_comm / all;
+	}
+	/* a sixteenth of the tokens hides little of as many bytes */
+	assert_true(share[0] < 0.1 && share[1] > 0.3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(gathers_are_exposed),
 	    cmocka_unit_test(flops_by_hand),
 	    cmocka_unit_test(hardware_flops_as_published),
 	    cmocka_unit_test(rates_of_a_step),
