@@ -37,8 +37,8 @@ static int output_of(const char *name, size_t length)
 	const char *output;
 
 	for (int i = 0; i < P4D_ENVIRONMENT_EXPORTS && (output = p4d_export_name((size_t)i)); i++)
-		if (!strncmp(output, name, length) && !output[length])
-			return i;
+		if (output[4] == name[4] && !strncmp(output, name, length) && !output[length])
+			return i; /* all begin with P4D_; most end there */
 	int option = option_of(name + strlen("P4D_"), length - strlen("P4D_"));
 	return option >= 0 ? P4D_ENVIRONMENT_EXPORTS + option : -1;
 }

@@ -9,7 +9,7 @@
 #include "base/text.h"
 
 /* STEP: what writing a part of a name costs, in characters that are read. */
-enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, MOST_CHARACTERS = 1 << 18, STEP = 16 };
+enum { HOST_MAX = 256, MOST_HOSTS = 1 << 16, MOST_CHARACTERS = 1 << 16, STEP = 16 };
 
 /* Returns false to stop. */
 typedef bool (*visitor)(const char *host, void *context);
@@ -173,8 +173,10 @@ uint32_t p4d_hostlist__count(const char *list)
 		if (!hosts)
 			return 0;
 		count += end > at ? hosts : 0;
+		if (count > MOST_HOSTS)
+			return 0;
 	}
-	return count > MOST_HOSTS ? 0 : (uint32_t)count;
+	return (uint32_t)count;
 }
 
 /* Looks for the host that follows `last`. */

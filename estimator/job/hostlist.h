@@ -9,7 +9,7 @@
  * is bounded whatever the text.
  */
 
-/* The hosts that a list names; 0: none, or too many to be the nodes of a job (more than 65,536, or 256 KiB).
+/* The hosts that a list names; 0: none, or too many to be the nodes of a job (more than 65,536, or 64 KiB).
  */
 uint32_t p4d_hostlist__count(const char *list);
 

@@ -11,7 +11,7 @@ typedef p4d_job_candidate candidate;
 typedef p4d_job_candidates candidates;
 
 /* Names of a constraint, and how many of them times candidates are compared. */
-enum { MOST_FEATURES = 64, MOST_COMPARED = 2048 };
+enum { MOST_FEATURES = 64, MOST_COMPARED = 1024 };
 
 static int add(candidates *all, candidate one, p4d_error *err)
 {

@@ -36,6 +36,13 @@ static void counting(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (p4d_hostlist__count(cases[i].list) != cases[i].count)
 			fail_msg("%s: %u", cases[i].list, p4d_hostlist__count(cases[i].list));
+	/* as long as a list may be, and longer */
+	static char list[65541];
+	for (size_t i = 0; i < 65535; i += 3)
+		memcpy(list + i, "h1,", 3);
+	assert_int_equal(p4d_hostlist__count(list), 21845);
+	memcpy(list + 65535, "h1,h1", 5);
+	assert_int_equal(p4d_hostlist__count(list), 0);
 }
 
 static void looking_up(void **state)
