@@ -66,10 +66,13 @@ void p4d_client_script_open(p4d_client_script *script)
 	/* srun has no argv yet, and would crash */
 	if (spank_context() != S_CTX_ALLOCATOR || p4d_client_is_salloc())
 		return;
-	script->text = p4d_client_option("wrap");
-	if (script->text) {
-		script->length = strlen(script->text);
+	char *wrap = p4d_client_option("wrap");
+	if (wrap) {
+		const int length = asprintf(&script->text, "#!/bin/sh\n%s\n", wrap); /* as Slurm does */
+		script->text = length < 0 ? NULL : script->text;
+		script->length = length < 0 ? 0 : (size_t)length;
 		script->name = strdup("--wrap");
+		free(wrap);
 		return;
 	}
 	script->name = p4d_client_option("argv");

@@ -70,5 +70,6 @@ static void remove_entry(char **entry, uint32_t *count, const char *name)
 void p4d_script_remove_note(job_desc_msg_t *desc)
 {
 	remove_entry(desc->spank_job_env, &desc->spank_job_env_size, P4D_EXPORT_VERDICT);
+	remove_entry(desc->environment, &desc->env_size, P4D_EXPORT_VERDICT);
 	remove_entry(desc->environment, &desc->env_size, "SLURM_SPANK_" P4D_EXPORT_VERDICT);
 }

@@ -7,6 +7,7 @@
 #include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "model/model.h"
+#include "request/framework.h"
 
 /* The reading, if it counts for the site. */
 static const p4d_reading *reading_of(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
@@ -36,6 +37,14 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	p4d_verdict__finish(verdict, NULL);
 }
 
+/* Unless the user names another: then the script's words are not the program's. */
+static bool is_of_framework(const p4d_reading *reading, const p4d_request *request)
+{
+	return !p4d_is_set(request, P4D_FRAMEWORK) ||
+	       !strcmp(p4d_framework_of((int)request->value[P4D_FRAMEWORK])->name,
+		       p4d_reading_framework(reading));
+}
+
 void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
 {
@@ -45,7 +54,7 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	p4d_error err = {.code = P4D_OK};
 
 	with.reading = reading_of(site, job, source, context);
-	if (typed && !p4d_guard__script_runs(with.reading))
+	if (typed && !(p4d_guard__script_runs(with.reading) && is_of_framework(with.reading, request)))
 		with.reading = NULL;
 	const bool unread = !typed && with.reading && p4d_guard__script_unread(with.reading, &err);
 	if (unread || (with.reading && p4d_guard__take_script(with.reading, request, &err) < 0) ||

@@ -21,7 +21,7 @@ conf=$own/etc/p4d.conf
 cp "$conf" site.conf
 printf 'h1\nh2\n' >hosts
 
-# site NAME [SED-SCRIPT]: a fifth of the jobs at the site of the other tests, changed by the script
+# site NAME [SED-SCRIPT]: a seventh of the jobs at the site of the other tests, changed by the script
 first=0
 site()
 {
@@ -29,12 +29,14 @@ site()
 	sed "${2:-}" site.conf >"$conf.new"
 	mv "$conf.new" "$conf"
 	sleep 1.5
-	agree --seed="${AGREE_SEED:-1}" --first="$first" --count=$((jobs / 5)) || failed=1
-	first=$((first + jobs / 5))
+	agree --seed="${AGREE_SEED:-1}" --first="$first" --count=$((jobs / 7)) || failed=1
+	first=$((first + jobs / 7))
 }
 site enforce
 site warn 's/^mode = enforce/mode = warn/'
 site defaults '$i defaults { framework = megatron seq_len = 4096 }'
 site rewriting 's/^mode = enforce/&\nrewrite = all\nunmodelled = reject\non_error = reject/'
 site careful 's/^mode = enforce/&\nsafe = 0.5\nlimit = 0.6\nunmodelled = pass/'
+site judging 's/^mode = enforce/&\nscripts = judge/'
+site ignoring 's/^mode = enforce/&\nscripts = ignore/'
 exit $failed

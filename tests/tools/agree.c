@@ -173,6 +173,41 @@ static const aspect body_aspects[] = {
     {6, {"#SBATCH --nodes=4", "#SBATCH --p4d-tp=1", "#SBATCH --gpus-per-node=2"}},
 };
 
+/* A script that has the arguments of Megatron-LM itself, a line for each of these; then the command. */
+static const aspect megatron_aspects[] = {
+    {96,
+     {"A=\"$A --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40\"",
+      "A=\"$A --num-layers 32 --hidden-size 4096 --ffn-hidden-size 11008 --num-attention-heads 32\"",
+      "A=\"$A --num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64\"",
+      "A=\"$A --num-layers $(cat layers) --hidden-size 4096 --ffn-hidden-size 11008 --num-attention-heads "
+      "32\""}},
+    {97, {"A=\"$A --seq-length 4096 --max-position-embeddings 4096 --position-embedding-type rope\""}},
+    {97,
+     {"A=\"$A --swiglu --normalization RMSNorm --untie-embeddings-and-output-weights "
+      "--disable-bias-linear\""}},
+    {95, {"A=\"$A --vocab-size 32000\"", "A=\"$A --vocab-size 128256\""}},
+    {90, {"A=\"$A --bf16 --hidden-dropout 0 --attention-dropout 0\"", "A=\"$A --fp16\""}},
+    {60,
+     {"A=\"$A --tensor-model-parallel-size 8\"", "A=\"$A --tensor-model-parallel-size 4\"",
+      "A=\"$A --tensor-model-parallel-size 2\"", "A=\"$A --tensor-model-parallel-size ${TP:-1}\"",
+      "A=\"$A --tensor-model-parallel-size $(nproc)\"", "A=\"$A --tensor-model-parallel-size 3\""}},
+    {30,
+     {"A=\"$A --pipeline-model-parallel-size 2\"", "A=\"$A --pipeline-model-parallel-size 4\"",
+      "A=\"$A --pipeline-model-parallel-size $SLURM_NNODES\""}},
+    {95,
+     {"A=\"$A --micro-batch-size 1 --global-batch-size 64\"",
+      "A=\"$A --micro-batch-size 4 --global-batch-size 256\"",
+      "A=\"$A --micro-batch-size 1 --global-batch-size 7\""}},
+    {60, {"A=\"$A --use-distributed-optimizer\"", "A=\"$A --sequence-parallel\""}},
+    {25,
+     {"A=\"$A --recompute-activations\"",
+      "A=\"$A --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\""}},
+    {8, {"A=\"$A --num-experts 8\"", "if test -e x; then A=\"$A --fp8-format hybrid\"; fi", "true"}},
+    {100,
+     {"torchrun --nproc_per_node 8 pretrain_gpt.py $A", "srun torchrun --nproc_per_node 8 pretrain_gpt.py $A",
+      "srun python pretrain_gpt.py $A", "srun python pretrain_gpt.py $A $P4D_MEGATRON_ARGS"}},
+};
+
 /* Other spellings of options, and the variables that sbatch takes them from. */
 static const struct {
 	const char *option;
@@ -314,6 +349,16 @@ static void add_aspects(job *j, unsigned component, const aspect *aspects, size_
 		}
 }
 
+static void add_lines(job *j, const aspect *aspects, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (chance(100) < aspects[i].percent) {
+			const char *text = one_way(&aspects[i]);
+			add_piece(j, BODY, 0, text, strlen(text));
+		}
+}
+
+#define COUNT(aspects) (sizeof(aspects) / sizeof(aspects[0]))
 #define ADD(j, component, aspects) add_aspects(j, component, aspects, sizeof(aspects) / sizeof(aspects[0]))
 
 static void generate(job *j)
@@ -326,16 +371,16 @@ static void generate(job *j)
 		j->components = COMPONENTS;
 		j->typed_colon = j->source == FROM_WRAP || chance(2);
 	}
+	const bool megatron = chance(100) < 40;
 	for (unsigned c = 0; c < j->components; c++) {
 		ADD(j, c, slurm_aspects);
-		if (chance(100) < 88)
+		if (chance(100) < (megatron ? 30 : 88))
 			ADD(j, c, p4d_aspects);
 	}
-	for (size_t i = 0; i < sizeof(body_aspects) / sizeof(body_aspects[0]); i++)
-		if (chance(100) < body_aspects[i].percent) {
-			const char *text = one_way(&body_aspects[i]);
-			add_piece(j, BODY, 0, text, strlen(text));
-		}
+	if (megatron)
+		add_lines(j, megatron_aspects, COUNT(megatron_aspects));
+	else
+		add_lines(j, body_aspects, COUNT(body_aspects));
 }
 
 /* ---- Running ---- */
@@ -576,18 +621,92 @@ static difference compare(const job *j, trial *t)
 	return !t->did.refused && strstr(t->sbatch.err, "error") ? ERROR_LINE : AGREED;
 }
 
-/* Pastes the fix of a refused job before its script. One fix may lead to the next. */
+/* The piece that is this line of the script. */
+static piece *line_of(job *j, unsigned long number)
+{
+	unsigned long line = 1;
+
+	for (unsigned c = 0; c < j->components; c++) {
+		line += c && !j->typed_colon;
+		for (unsigned i = 0; i < j->pieces; i++)
+			line += j->piece[i].place == LINE && j->piece[i].component == c;
+	}
+	for (unsigned i = 0; i < j->pieces; i++)
+		if (j->piece[i].place == BODY && ++line == number)
+			return &j->piece[i];
+	return NULL;
+}
+
+/* Puts a flag with its values in place of what the line has of it; with none, it is taken away. */
+static bool replace_flag(piece *p, const char *flag, const char *instead)
+{
+	char text[sizeof(p->text)];
+	char *at = strstr(p->text, flag);
+
+	if (!at)
+		return false;
+	const char *next = strstr(at + 2, " --");
+	const char *end = next ? next : at + strcspn(at, "\"");
+	const int length =
+	    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - p->text), p->text, instead, end);
+	memcpy(p->text, text, sizeof(text));
+	return length < (int)sizeof(text);
+}
+
+/* "job.sh:5: --tensor-model-parallel-size 8", "job.sh:5: without --sequence-parallel", "job.sh:9: add --bf16"
+ */
+static bool change_script(job *j, const char *change)
+{
+	const char *what = strstr(change, ": ");
+	const char *number = strchr(change, ':');
+	piece *p = what && number < what && j->source != FROM_WRAP ? line_of(j, strtoul(number + 1, NULL, 10))
+								   : NULL;
+	char flag[64];
+
+	if (!p)
+		return false;
+	what += 2;
+	if (!strncmp(what, "without ", 8))
+		return replace_flag(p, what + 8, "");
+	if (!strncmp(what, "add ", 4)) {
+		const size_t used = strlen(p->text);
+		return (size_t)snprintf(p->text + used, sizeof(p->text) - used, " %s", what + 4) <
+		       sizeof(p->text) - used;
+	}
+	snprintf(flag, sizeof(flag), "%.*s", (int)strcspn(what, " "), what);
+	return replace_flag(p, flag, what);
+}
+
+/* Options, and lines of the script to change, each behind "; ". False: nothing to paste. */
+static bool paste(job *fixed, const char *fix)
+{
+	char text[2048], *rest = text, *word_rest = NULL;
+	bool first = true;
+
+	snprintf(text, sizeof(text), "%s", fix);
+	for (char *at = text; at && *at; first = false) {
+		rest = strstr(at, "; ");
+		if (rest)
+			*rest = '\0';
+		if (first && !strncmp(at, "--", 2) && !strstr(at, ": ")) {
+			for (char *word = strtok_r(at, " ", &word_rest); word;
+			     word = strtok_r(NULL, " ", &word_rest))
+				if (fixed->pieces < MAX_PIECES)
+					add_piece(fixed, TYPED, 0, word, strlen(word));
+		} else if (!change_script(fixed, at)) {
+			return false;
+		}
+		at = rest ? rest + 2 : NULL;
+	}
+	return *fix;
+}
+
+/* Pastes the fix of a refused job. One fix may lead to the next. */
 static difference paste_fixes(job *fixed, trial *t)
 {
 	for (int tries = 0; tries < 6 && t->did.refused && !t->did.by_slurm; tries++) {
-		char fix[sizeof(t->said.fix)], *rest = NULL;
-		if (strncmp(t->said.fix, "--", 2) != 0 || strchr(t->said.fix, '"') ||
-		    strchr(t->said.fix, '\''))
+		if (strchr(t->said.fix, '"') || strchr(t->said.fix, '\'') || !paste(fixed, t->said.fix))
 			return AGREED; /* nothing to paste */
-		snprintf(fix, sizeof(fix), "%s", t->said.fix);
-		for (char *word = strtok_r(fix, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-			if (fixed->pieces < MAX_PIECES)
-				add_piece(fixed, TYPED, 0, word, strlen(word));
 		difference d = compare(fixed, t);
 		if (d != AGREED && d != BY_SLURM)
 			return d;
