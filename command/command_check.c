@@ -274,7 +274,7 @@ static void read_job(check *c, p4d_sbatch *sbatch)
 				       .files = &c->files,
 				       .config = p4d_line_config},
 		     &(p4d_shell_limits){c->memory, READING_BYTES, P4D_SHELL_WORK}, &c->reading);
-	sbatch->job.reading = &c->reading;
+	sbatch->job.reading = c->reading.reader ? &c->reading : NULL;
 }
 
 /* Never fails: an error that prevents the check becomes part of the verdict, as in sbatch. */

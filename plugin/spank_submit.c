@@ -30,6 +30,7 @@
 
 typedef struct submission {
 	const p4d_given *given;
+	bool typed; /* the job is one of p4d's by its options */
 	p4d_site *site;
 	bool site_is_unusable; /* it is the default, in place of a p4d.conf that is broken */
 	p4d_sbatch sbatch;     /* the job as typed */
@@ -66,13 +67,13 @@ static void release(submission *s)
  * False without memory. A p4d.conf that is broken here is not the user's business: one line, which does not
  * call it an error, because there are programs that cancel what sbatch says that word about.
  */
-static bool open_site(submission *s, bool typed, int argc, char **argv)
+static bool open_site(submission *s, int argc, char **argv)
 {
 	p4d_error unusable;
 
 	s->site = p4d_site_file_load(argc, argv, &unusable);
 	s->site_is_unusable = unusable.code;
-	if (unusable.code && typed && p4d_client_talks())
+	if (unusable.code && s->typed && p4d_client_talks())
 		slurm_spank_log("p4d: [P4D%03d] p4d.conf cannot be used here (p4d conf says why); slurmctld "
 				"decides with its own",
 				(int)unusable.code);
@@ -163,7 +164,7 @@ static void read_script(submission *s)
 				       .files = &s->files,
 				       .config = config},
 		     &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
-	s->job.reading = s->reading;
+	s->job.reading = s->reading->reader ? s->reading : NULL;
 }
 
 /* model files are the user's and are read with the user's rights */
@@ -229,7 +230,7 @@ static void put_into_job(spank_t spank, const submission *s)
 
 	/* options without a plan mean a fault to slurmctld, which it is not with the GPUs of another cluster
 	 */
-	if ((!decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
+	if ((s->typed && !decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
 		export_key(spank);
@@ -272,10 +273,10 @@ int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)
 	    p4d_client_job(&s.sbatch, &err) < 0 || p4d_client_request(&s.sbatch, given, &err) < 0;
 	s.request = s.sbatch.request;
 	s.job = s.sbatch.job;
-	const bool typed = malformed ? p4d_given_any(given) : p4d_request_any(&s.request);
+	s.typed = malformed ? p4d_given_any(given) : p4d_request_any(&s.request);
 	if (!malformed)
 		read_script(&s);
-	if ((!typed && !s.job.reading) || !open_site(&s, typed, argc, argv)) {
+	if ((!s.typed && !s.job.reading) || !open_site(&s, argc, argv)) {
 		release(&s);
 		return 0;
 	}
@@ -360,7 +361,7 @@ static int judge_by_record(submission *s, uint32_t job_id, p4d_error *err)
 
 int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv)
 {
-	submission s = {.given = given};
+	submission s = {.given = given, .typed = true};
 	p4d_request plan = {0};
 	p4d_error err = {.code = P4D_OK};
 	/* with --jobid alone, the environment is not that job's */
@@ -369,7 +370,7 @@ int p4d_submit_step(spank_t spank, const p4d_given *given, int argc, char **argv
 	if (!p4d_given_request(given, &s.request, &err) && line && !p4d_plan_read(line, &plan, &err) &&
 	    !p4d_record_options_agree(&plan, &s.request, &err))
 		return 0;
-	if (!open_site(&s, true, argc, argv))
+	if (!open_site(&s, argc, argv))
 		return 0;
 	s.job.partition = getenv("SLURM_JOB_PARTITION");
 	s.job.account = getenv("SLURM_JOB_ACCOUNT");

@@ -324,6 +324,18 @@ static int judge_unmodelled(guard *g, const char *program, p4d_error *err)
 	return p4d_plan_write(request, v->plan, sizeof(v->plan), err);
 }
 
+/* A file that the script names may be of an architecture without a formula. */
+static bool is_unknown_model(const guard *g, p4d_error *err)
+{
+	char place[208];
+
+	if (!g->request->unmodelled[0])
+		return false;
+	p4d_fail(err, P4D_E_UNMODELLED, "%.120s was not checked: p4d does not model %.200s",
+		 p4d_guard__script_place(g->job->reading, place, sizeof(place)), g->request->unmodelled);
+	return true;
+}
+
 /* A launcher that was told of other processes than the job has GPUs. */
 static bool starts_others(const guard *g, p4d_error *err)
 {
@@ -384,8 +396,8 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	const bool unmodelled = is_unmodelled(g, &program);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	const int placed = p4d_guard__place(g->site, &job, source, context, v, err);
-	if (g->by_script && (placed < 0 || starts_others(g, err))) {
-		p4d_verdict__leave_unread(v, err);
+	if (g->by_script && (placed < 0 || is_unknown_model(g, err) || starts_others(g, err))) {
+		p4d_verdict__leave_unread(v, g->job, err);
 		return 0;
 	}
 	if (unmodelled)

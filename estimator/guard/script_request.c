@@ -175,33 +175,51 @@ static bool agrees(const p4d_request *request, p4d_option option, const char *te
 	return !strcmp(p4d_request_value_text(request, option, mine, sizeof(mine)), text);
 }
 
+/* What is typed is judged, what the program is given runs. */
+static int contradict(const p4d_reading *r, const p4d_request *request, int option, p4d_error *err)
+{
+	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
+	const p4d_read_value *v = &r->value[option];
+	const char *name = p4d_request_option_info((p4d_option)option)->name;
+	char mine[64], place[128];
+
+	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
+	p4d_request_value_text(request, (p4d_option)option, mine, sizeof(mine));
+	return p4d_fail(err, P4D_E_CONTRADICTION,
+			"%s%s=%s is judged, but %s has %s %.40s, and that is what %s takes",
+			request->origin[option] == P4D_BY_USER ? "--p4d-" : "", name, mine, place,
+			v->argument ? v->argument : name, v->text, framework->program);
+}
+
 int p4d_guard__compare_script(const p4d_reading *r, const p4d_request *request, p4d_error *err)
 {
 	const p4d_framework *framework = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
-	char mine[64];
+	char flags[400];
+	p4d_text fix = p4d_text_in(flags, sizeof(flags));
+	bool differs = false, chosen = false;
 
 	if (strcmp(p4d_reading_framework(r), framework->name) != 0)
 		return 0;
 	for (int i = 0; i < (int)P4D_OPTIONS; i++) {
 		const p4d_option option = (p4d_option)i;
-		const p4d_read_value *v = &r->value[i];
-		const bool typed = request->origin[i] == P4D_BY_USER;
-		if (!v->file || r->by_default[i] || !is_in_plan(option) || !p4d_is_set(request, option) ||
-		    request->origin[i] == P4D_BY_SCRIPT || !is_compared(request, option) ||
-		    agrees(request, option, v->text))
+		if (!r->value[i].file || r->by_default[i] || !is_in_plan(option) ||
+		    !p4d_is_set(request, option) || request->origin[i] == P4D_BY_SCRIPT ||
+		    !is_compared(request, option) || agrees(request, option, r->value[i].text))
 			continue;
-		const char *name = p4d_request_option_info(option)->name;
-		p4d_fail(err, P4D_E_CONTRADICTION,
-			 "%s%s=%s is judged, but %.100s:%" PRIu32 " has %s %.40s, and that is what %s takes",
-			 typed ? "--p4d-" : "", name,
-			 p4d_request_value_text(request, option, mine, sizeof(mine)), v->file, v->line,
-			 v->argument ? v->argument : name, v->text, framework->program);
-		if (typed)
-			return p4d_fix(err, "--p4d-%s=%s", name, v->text);
-		return framework->arguments
-			   ? p4d_fix(err, "in the script, replace the literal flags with $%s",
-				     framework->arguments->variable)
-			   : -1;
+		if (!differs)
+			contradict(r, request, i, err);
+		differs = true;
+		if (request->origin[i] == P4D_BY_USER)
+			p4d_text_entry(&fix, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
+				       r->value[i].text);
+		else
+			chosen = true;
 	}
-	return 0;
+	if (!differs)
+		return 0;
+	if (!chosen)
+		return p4d_fix(err, "%s", flags);
+	return framework->arguments ? p4d_fix(err, "in the script, replace the literal flags with $%s",
+					      framework->arguments->variable)
+				    : -1;
 }

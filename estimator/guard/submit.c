@@ -33,7 +33,7 @@ static void leave_unread(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 		return;
 	if (why->code == P4D_E_UNMODELLED && verdict->policy.unmodelled == P4D_UNMODELLED_PASS)
 		return;
-	p4d_verdict__leave_unread(verdict, why);
+	p4d_verdict__leave_unread(verdict, job, why);
 	p4d_verdict__finish(verdict, NULL);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/script_request.h"
 #include "request/framework.h"
 
 p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *format, ...)
@@ -69,12 +70,17 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 	}
 }
 
-void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_error *why)
+void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p4d_error *why)
 {
 	verdict->read = true;
 	if (!why->code || p4d_verdict__is_fault_of_site(why->code) || why->code == P4D_E_NO_GPU)
 		return;
-	p4d_message *message = p4d_verdict__say(verdict, why->code, "%s", why->text);
+	const bool itself = why->code == P4D_E_NOT_READ || why->code == P4D_E_UNMODELLED;
+	char place[208];
+	p4d_message *message =
+	    itself ? p4d_verdict__say(verdict, why->code, "%s", why->text)
+		   : p4d_verdict__say(verdict, P4D_E_NOT_READ, "%.120s was not checked: %.340s",
+				      p4d_guard__script_place(job->reading, place, sizeof(place)), why->text);
 	snprintf(message->fix, sizeof(message->fix), "%s", why->fix);
 	verdict->action = P4D_WARN;
 }

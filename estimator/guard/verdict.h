@@ -16,8 +16,9 @@ p4d_message *p4d_verdict__say(p4d_verdict *verdict, p4d_code code, const char *f
 /* The job is refused for this reason; when the fault is the site's or p4d's own, on_error decides. */
 void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 
-/* The job passes without a check, for this reason; of GPUs that the site does not know, without a word. */
-void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_error *why);
+/* A job with a reading passes without a check, for this reason; of GPUs that the site does not know, without
+ * a word. */
+void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p4d_error *why);
 
 /* Notes which model the request is about. */
 void p4d_verdict__name_model(p4d_verdict *verdict, const p4d_request *request);

@@ -22,6 +22,11 @@ typedef struct reading_state {
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
 } reading_state;
 
+const p4d_reader *p4d_reader__at(size_t index)
+{
+	return index < READERS ? readers[index] : NULL;
+}
+
 const char *p4d_reading_framework(const p4d_reading *r)
 {
 	return r->reader->framework;

@@ -80,6 +80,9 @@ static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 	return argument->what <= P4D_READ_FILE;
 }
 
+/* The readers by number; NULL after the last. */
+const p4d_reader *p4d_reader__at(size_t index);
+
 /* read_values.c, for finish: */
 bool p4d_reader__set(const p4d_read_value *value);
 /* The number a value is; 0: not read, or none. */

@@ -5,9 +5,10 @@
 
 /* In each program and argument that a reader is known by; test_reader_words holds them against the readers.
  */
-static const char *const words[] = {"train",    "parallel-size", "parallel_size", "run_clm",   "run_mlm",
-				    "finetune", "sft",           "dpo",           "deepspeed", ".sh",
-				    NULL};
+static const char *const words[] = {"train",        "parallel", "finetun",   "sft",    "dpo",
+				    "run_clm",      "run_mlm",  "deepspeed", "deepy",  "axolotl",
+				    "llamafactory", "swift",    "vllm",      "sglang", "config-file",
+				    "config_file",  ".sh",      NULL};
 
 enum { MOST = 64 << 10 };
 

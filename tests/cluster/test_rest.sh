@@ -26,7 +26,7 @@ as_client()
 }
 umask 077
 
-partition=h100
+partition=h100 script=true
 
 # rest GPUS [NAME=VALUE...]: submits; the answer is in $out. Without a socket: one request, on standard input.
 rest()
@@ -37,7 +37,7 @@ rest()
 	for variable in "$@"; do
 		environment="$environment, \"$variable\""
 	done
-	request=$(printf '%s' '{"script": "#!/bin/sh\ntrue\n", "job": {"name": "'"$SBATCH_JOB_NAME"'", "hold": true, "nodes": ')
+	request=$(printf '%s' '{"script": "#!/bin/sh\n'"$script"'\n", "job": {"name": "'"$SBATCH_JOB_NAME"'", "hold": true, "nodes": ')
 	if [ "$version" -le 38 ]; then
 		request="$request 1, \"gres\": \"gpu:$gpus\", \"environment\": {$(echo "$environment" | sed 's/\("[A-Za-z0-9_]*\)=/\1": "/g')},"
 	else
@@ -80,3 +80,15 @@ partition=warn
 rest 8 _SLURM_SPANK_OPTION_p4d_p4d_model=llama13b
 accepted
 contains "$out" '"job_submit_user_msg": "p4d: [P4D040]'
+
+# what the script says is judged from its text
+partition=h100
+script="torchrun pretrain_gpt.py --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings 4096"
+script="$script --micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16"
+rest 8
+accepted
+contains "$out" '"job_submit_user_msg": "p4d: [P4D012] script:2 (pretrain_gpt.py) needs'
+sed 's/^mode = enforce/&\nscripts = judge/' "$CLUSTER/p4d.conf.good" >"$CLUSTER/etc/p4d.conf"
+sleep 1.5
+rest 8
+refused P4D012

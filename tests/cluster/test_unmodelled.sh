@@ -10,11 +10,11 @@ says "p4d: [P4D009]"
 says "Mixtral"
 
 # so is a program that p4d knows by name only, and one that the user names
-printf '#!/bin/sh\nsrun torchtitan/run_train.sh\n' >titan.sh
-run sbatch -H $node --p4d-model=llama2-70b --p4d-tp=1 titan.sh
+printf '#!/bin/sh\nsrun python MaxText/train.py\n' >maxtext.sh
+run sbatch -H $node --p4d-model=llama2-70b --p4d-tp=1 maxtext.sh
 accepted
 says "[P4D009]"
-says "torchtitan"
+says "MaxText"
 run sh -c "sbatch -H $node --p4d-model=llama13b --p4d-tp=8 --p4d-unmodelled=lora.py <job.sh"
 accepted
 says "not checked: lora.py"
