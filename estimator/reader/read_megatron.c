@@ -23,6 +23,7 @@ static const char *const positions[] = {"rope", "rope", "learned_absolute", "lea
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
 static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
+static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
 
@@ -34,6 +35,7 @@ static const p4d_read_argument arguments[] = {
     {"--num-virtual-stages-per-pipeline-rank", P4D_VPP, NULL, NULL},
     {"--num-layers-per-virtual-pipeline-stage", LAYERS_PER_CHUNK, NULL, NULL},
     {"--sequence-parallel", P4D_SEQUENCE_PARALLEL, "on", NULL},
+    {"--optimizer", P4D_OPTIMIZER, NULL, optimizers},
     {"--use-distributed-optimizer", P4D_OPTIMIZER_SHARDING, "on", NULL},
     {"--account-for-embedding-in-pipeline-split", P4D_ACCOUNT_FOR_EMBEDDING, "on", NULL},
     {"--account-for-loss-in-pipeline-split", P4D_ACCOUNT_FOR_LOSS, "on", NULL},

@@ -80,7 +80,12 @@ static p4d_shell_status run_set(const p4d_shell_call *w)
 	       !w->at[i].at[0].unknown) {
 		if (p4d_value_is(w->at[i], "--") || p4d_value_is(w->at[i], "-"))
 			break;
-		i += p4d_value_is((p4d_value){w->at[i].at + w->at[i].length - 1, 1}, "o") ? 2 : 1;
+		const bool named = p4d_value_is((p4d_value){w->at[i].at + w->at[i].length - 1, 1}, "o");
+		if (w->mode == P4D_SHELL_RUN &&
+		    (has_flag(&w->at[i], 1, 'a') || p4d_value_is(w->at[i], "+a") ||
+		     (named && i + 1 < w->count && p4d_value_is(w->at[i + 1], "allexport"))))
+			w->sh->exports = w->at[i].at[0].c == '-';
+		i += named ? 2 : 1;
 	}
 	if (i >= w->count || w->mode != P4D_SHELL_RUN)
 		return P4D_SHELL_TAKEN;

@@ -125,6 +125,7 @@ struct p4d_shell {
 	uint32_t scope, scopes; /* of subshells: this one's, and of all so far */
 	uint32_t process;       /* scope that this bash began with: older variables are there if exported */
 	p4d_shell_mode mode;    /* of the command that is read */
+	bool exports;           /* set -a: what is assigned is exported */
 	bool perhaps;           /* a test that is not known decides about what is read */
 	p4d_shell_build *out;   /* what commands print, for what reads it; NULL: nothing does */
 	p4d_shell_build scratch;

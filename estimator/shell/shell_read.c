@@ -27,6 +27,7 @@ static void forget(const p4d_shell_call *w, p4d_value word, uint16_t reason)
 typedef struct target {
 	size_t names;
 	const p4d_value *array;
+	bool whole; /* -d '': all of the text, not its first line */
 } target;
 
 static bool read_options(const p4d_shell_call *w, const char *valued, target *t)
@@ -39,25 +40,29 @@ static bool read_options(const p4d_shell_call *w, const char *valued, target *t)
 			break;
 		const char last = word.at[word.length - 1].c;
 		for (uint32_t i = 1; i < word.length; i++)
-			followed = followed && !strchr("dinNu", word.at[i].c);
+			followed = followed && !strchr("inNu", word.at[i].c);
 		if (!strchr(valued, last))
 			continue;
 		t->names++;
-		if (last == 'a' && t->names < w->count)
-			t->array = &w->at[t->names];
+		const p4d_value *value = t->names < w->count ? &w->at[t->names] : NULL;
+		if (last == 'a')
+			t->array = value;
+		t->whole = t->whole || (last == 'd' && value && !value->length);
+		followed = followed && (last != 'd' || t->whole);
 	}
 	return followed;
 }
 
 /* The first line of what the command reads, which is then behind it. */
-static bool take_line(const p4d_shell_call *w, p4d_value *line)
+static bool take_line(const p4d_shell_call *w, bool whole, p4d_value *line)
 {
 	p4d_shell *sh = w->sh;
 	uint32_t n = 0;
 
 	if (!p4d_shell__input(sh, w->redirection, line))
 		return false;
-	while (n < line->length && (line->at[n].unknown || line->at[n].c != '\n') && p4d_shell__work(sh, 1))
+	while (n < line->length && (whole || line->at[n].unknown || line->at[n].c != '\n') &&
+	       p4d_shell__work(sh, 1))
 		n++;
 	if (!w->redirection->has_input && !w->redirection->has_input_path && w->mode == P4D_SHELL_RUN) {
 		const uint32_t next = n + (n < line->length);
@@ -72,12 +77,12 @@ static p4d_value next_word(p4d_value *line, const char *separators, bool last)
 {
 	uint32_t from = 0, n = 0, end = line->length;
 
-	while (from < end && line->at[from].c && strchr(" \t", line->at[from].c) &&
+	while (from < end && line->at[from].c && strchr(" \t\n", line->at[from].c) &&
 	       strchr(separators, line->at[from].c))
 		from++;
 	p4d_value word = p4d_shell__part(*line, from, end - from);
 	if (last) {
-		while (word.length && strchr(" \t", word.at[word.length - 1].c) &&
+		while (word.length && strchr(" \t\n", word.at[word.length - 1].c) &&
 		       strchr(separators, word.at[word.length - 1].c))
 			word.length--;
 		line->length = 0;
@@ -97,10 +102,11 @@ static p4d_shell_status run_read(const p4d_shell_call *w)
 	const char *separators = p4d_shell__separators(w->sh, buf, sizeof(buf));
 	target t = {0};
 	p4d_value line = {0};
-	const bool followed = read_options(w, "adinNptu", &t), there = followed && take_line(w, &line);
+	const bool followed = read_options(w, "adinNptu", &t),
+		   there = followed && take_line(w, t.whole, &line);
 	const uint16_t unknown = p4d_value_unknown(line);
 
-	if (!there || unknown) {
+	if (!there || (unknown && !t.whole)) {
 		if (t.array)
 			forget(w, *t.array, unknown);
 		for (size_t i = t.names; i < w->count; i++)
@@ -120,7 +126,7 @@ static p4d_shell_status run_read(const p4d_shell_call *w)
 		p4d_shell__assign(w->sh, w->mode, name_in(w->at[i], w),
 				  next_word(&line, separators, i + 1 == w->count), false,
 				  w->source ? w->source->line : 0);
-	return ended ? P4D_SHELL_FALSE : P4D_SHELL_TRUE;
+	return ended ? P4D_SHELL_FALSE : t.whole ? P4D_SHELL_TAKEN : P4D_SHELL_TRUE;
 }
 
 static p4d_shell_status run_mapfile(const p4d_shell_call *w)

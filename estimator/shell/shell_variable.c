@@ -27,6 +27,8 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 {
 	p4d_shell_var *v = p4d_shell__find(sh, name, true);
 
+	if (v && v->scope == sh->scope)
+		v->exported = v->exported || sh->exports;
 	if (!v || v->scope == sh->scope)
 		return v;
 	uint32_t hash = 0;
@@ -37,6 +39,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	if (!own)
 		return NULL;
 	*own = *v;
+	own->exported = own->exported || sh->exports;
 	own->scope = sh->scope;
 	own->next = *bucket;
 	if (v->scope < sh->process && !v->exported)
@@ -126,8 +129,19 @@ bool p4d_shell_variable(p4d_shell *sh, const char *name, p4d_value *value)
 	return true;
 }
 
+/* No options: it begins with no dash, and is no more than a word. */
+static bool is_plain(p4d_value value)
+{
+	for (uint32_t i = 0; i < value.length; i++)
+		if (value.at[i].unknown ? value.at[i].c != P4D_CELL_WORD && value.at[i].c != P4D_CELL_WORDS
+					: strchr(" \t\n", value.at[i].c) != NULL)
+			return false;
+	return !value.length || value.at[0].unknown || value.at[0].c != '-';
+}
+
 /* What a value may be after a test that is not known: what it began with, and perhaps more. */
-static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, uint32_t line)
+static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p4d_value after, bool plain,
+			 uint32_t line)
 {
 	p4d_shell_build b = {0};
 
@@ -138,7 +152,7 @@ static p4d_value perhaps(p4d_shell *sh, p4d_shell_name name, p4d_value before, p
 				  .unknown = p4d_shell__reason(sh, "$%.*s depends on a test (line %u)",
 							       (int)(name.length < 64 ? name.length : 64),
 							       name.text, line),
-				  .c = '?'});
+				  .c = plain ? P4D_CELL_WORDS : '?'});
 	return (p4d_value){b.at, b.length};
 }
 
@@ -161,7 +175,7 @@ static p4d_value assigned(p4d_shell *sh, const p4d_shell_var *v, p4d_shell_mode 
 		value = (p4d_value){b.at, b.length};
 	}
 	if (mode == P4D_SHELL_MAYBE && !(is_there && p4d_shell__equal(before, value)))
-		value = perhaps(sh, v->name, before, value, line);
+		value = perhaps(sh, v->name, before, value, is_plain(before) && is_plain(value), line);
 	return value;
 }
 
@@ -221,7 +235,7 @@ void p4d_shell__assign_array(p4d_shell *sh, p4d_shell_mode mode, p4d_shell_name 
 	}
 	v->array = v->set = true;
 	if (mode == P4D_SHELL_MAYBE) {
-		p4d_value some = perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, line);
+		p4d_value some = perhaps(sh, name, (p4d_value){0}, (p4d_value){0}, false, line);
 		if (v->map)
 			lose(sh, v, p4d_value_unknown(some));
 		else

@@ -163,6 +163,7 @@ static void files(void **state)
 	(void)state;
 	means("source lib.sh; run $N; f 5", "<run><3>;<run><5>;");
 	means(". ./lib.sh\nsource nowhere.sh\nrun $N", "<run><3>;");
+	means("set -a; N=3; set +a; M=4; bash <<E\nE\nrun $N", "<bash>;<run><3>;");
 	means("N=2\ncat > x.sh <<E\nrun $N\nE\nsource x.sh; run b", "<run><2>;<run><b>;");
 	means("cat <<'E' >x.sh; run a\nrun $N\nE\nN=4; . x.sh", "<run><a>;<run><4>;");
 	means("echo 'run a' > x; echo 'run b' >> x; . x", "<run><a>;<run><b>;");
@@ -215,6 +216,8 @@ static void outputs(void **state)
 	      "<run><a:><1>;<run><?>;");
 	means("IFS=, read -ra A <<< 'x,y z'; run \"${A[@]}\"; read B C <<< 'p q r'; run \"$C\"",
 	      "<run><x><y z>;<run><q r>;");
+	means("read -r -d '' C <<E\nrun a \\\n  b $LATER\nE\n$C; eval \"$C\"",
+	      "<run><a><b><?>;<run><a><b><?>;");
 	means("X=a:b; IFS=:; run $X; unset IFS; run $X; Y=$(IFS=+; A=(1 2); echo \"${A[*]}\"); run $Y",
 	      "<run><a><b>;<run><a:b>;<run><1+2>;");
 	means("printf '1 a\n2 b\n' | while read -r n x; do run $n $x; done; hosts | while read h; do run $h; "

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# More job scripts as people write them: all that stands there is read, and nothing else. NAME.want beside NAME.sh has the options and
+# values that were worked out by hand, and what cannot be known.
+. "${0%/*}/lib.sh"
+
+cp "$P4D_TEST_SRCDIR"/tests/data/scripts/* .
+HOME=/home/u USER=u
+export HOME USER
+unset LAYOUT CONT PP CP TP MODEL CONFIG_FILE GPUS_PER_NODE WANDB_API_KEY SLURM_JOB_ID
+
+# of `p4d read`: what stands in the script, and what is not known; an option that p4d does not have yet counts like others
+read_of()
+{
+	awk '
+	NR == 1 && match($0, /\([a-z-]+\), started/) { print "framework", substr($0, RSTART + 1, RLENGTH - 11) }
+	NR == 1 && !/, started at/ { print "nothing" }
+	/^Not in the script/ { part = "default" }
+	/^Not known:/ { part = "unknown" }
+	/^What it would hold/ { part = "command" }
+	!/^  / { next }
+	part == "" && $1 != "framework" { print $1, $2 }
+	part == "unknown" && / p4d has no option for it$/ { print $1, $2; next }
+	part == "unknown" { print "unknown", $1 }'
+}
+count=0
+for want in *.want; do
+	script=${want%.want}
+	exits 0 p4d read "$script.sh"
+	silent
+	printf '%s\n' "$out" | read_of | sort -u >read
+	sort "$want" | cmp -s - read || fail "$script.sh: $(sort "$want" | diff - read)"
+	count=$((count + 1))
+done
+[ $((count + $(find . -name '*.read' | wc -l))) -ge 44 ] || fail "only $count scripts were read"
