@@ -255,7 +255,7 @@ check-local:
 endif
 
 # Every parser of foreign text survives what fuzzing found. tests/fuzz/fuzz.sh looks for more.
-fuzzers = tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model \
+fuzzers = tests/fuzz/fuzz_arguments tests/fuzz/fuzz_conf tests/fuzz/fuzz_documents tests/fuzz/fuzz_gpus tests/fuzz/fuzz_gres tests/fuzz/fuzz_model \
 	tests/fuzz/fuzz_plan tests/fuzz/fuzz_reader tests/fuzz/fuzz_sbatch
 if HAVE_SLURM
 fuzzers += tests/fuzz/fuzz_environment
@@ -269,6 +269,16 @@ TESTS += tests/fuzz/test_replay.sh
 libp4dreplay_la_SOURCES = tests/fuzz/replay.c
 check_LTLIBRARIES += libp4dreplay.la
 fuzz_LDADD = libp4dreplay.la $(test_libraries)
+tests_fuzz_fuzz_arguments_CPPFLAGS = $(AM_CPPFLAGS)
+tests_fuzz_fuzz_arguments_LDADD = $(fuzz_LDADD)
+if HAVE_YAML
+tests_fuzz_fuzz_arguments_CPPFLAGS += -DP4D_TEST_YAML
+tests_fuzz_fuzz_arguments_LDADD += libp4dyaml.la
+endif
+if HAVE_TOML
+tests_fuzz_fuzz_arguments_CPPFLAGS += -DP4D_TEST_TOML
+tests_fuzz_fuzz_arguments_LDADD += libp4dtoml.la -lstdc++
+endif
 tests_fuzz_fuzz_conf_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_documents_LDADD = $(fuzz_LDADD)
 tests_fuzz_fuzz_environment_SOURCES = tests/fuzz/fuzz_environment.c plugin/job_environment.h plugin/job_environment.c

@@ -116,8 +116,7 @@ void p4d_reader__forget(p4d_reading *r, p4d_option option)
 	r->by_default[option] = false;
 }
 
-/* The same but for - and _. */
-static bool same_name(const char *a, const char *b)
+bool p4d_reader__same_name(const char *a, const char *b)
 {
 	for (; *a && *b; a++, b++)
 		if (*a != *b && !((*a == '-' || *a == '_') && (*b == '-' || *b == '_')))
@@ -129,7 +128,7 @@ const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *
 {
 	for (int i = 0; i < P4D_READ_TABLES && reader->arguments[i]; i++)
 		for (const p4d_read_argument *a = reader->arguments[i]; a->name; a++)
-			if (same_name(name, a->name))
+			if (p4d_reader__same_name(name, a->name))
 				return a;
 	return NULL;
 }

@@ -76,11 +76,7 @@ static bool is_argument(p4d_value word, const char *name)
 
 	while (equals < word.length && (word.at[equals].unknown || word.at[equals].c != '='))
 		equals++;
-	p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text));
-	size_t i = 0;
-	while (text[i] && (text[i] == name[i] || (text[i] == '_' && name[i] == '-')))
-		i++;
-	return !text[i] && !name[i];
+	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
 }
 
 /* *words: of the program's name; 0: not by that, but by an argument that others may have, too. */

@@ -106,6 +106,8 @@ p4d_read_value *p4d_reader__slot(p4d_reading *reading, int what);
 
 /* One argument with its value. */
 void p4d_reader__take(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *given);
+/* The same but for - and _. */
+bool p4d_reader__same_name(const char *a, const char *b);
 /* The row of a name; NULL: p4d does not ask for it. */
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name);
 

@@ -20,11 +20,13 @@ for real in "$@"; do
 	[ ! -e "$real" ] || find "$real" -type f -exec cp {} "build-fuzz/real-$target" \;
 done
 more=
+[ "$target" != arguments ] || more="-DP4D_TEST_YAML -DP4D_TEST_TOML"
 [ "$target" != environment ] || more="-I $source/plugin $source/plugin/job_environment.c"
 # shellcheck disable=SC2046,SC2086 # lists of words
 clang $flags -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I "$source/estimator" -I "$source/command" -I "$source/runtime" \
 	$more "$source/tests/fuzz/fuzz_$target.c" build-fuzz/.libs/libp4dcommand.a build-fuzz/.libs/libp4dtrain.a build-fuzz/.libs/libp4ddata.a build-fuzz/.libs/libp4dhost.a \
-	build-fuzz/.libs/libp4d.a $(pkg-config --libs json-c libxxhash) -lm \
+	build-fuzz/.libs/libp4d.a $([ "$target" != arguments ] || echo build-fuzz/.libs/libp4dyaml.a build-fuzz/.libs/libp4dtoml.a \
+	"$(pkg-config --libs yaml-0.1 tomlplusplus)" -lstdc++) $(pkg-config --libs json-c libxxhash) -lm \
 	-o "build-fuzz/fuzz_$target"
 exec "build-fuzz/fuzz_$target" -max_total_time="$1" -max_len=65536 -timeout=5 \
 	-artifact_prefix="build-fuzz/$target-" "build-fuzz/$target" "$source/tests/fuzz/corpus/$target" "build-fuzz/real-$target"
