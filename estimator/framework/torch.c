@@ -10,6 +10,7 @@ const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES] = {
     [P4D_MODEL_CODE_TRANSFORMERS] = &p4d_torch__transformers,
 };
 
+#define ALONG "sp cp"
 #define TRAINING \
 	(1u << P4D_AT_EMBED | 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD | \
 	 1u << P4D_AT_BACKWARD_FFN | 1u << P4D_AT_BACKWARD_ATTENTION)
@@ -104,7 +105,7 @@ static void add_states(p4d_rows *rows, const p4d_torch_sizes *z)
 	}
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		return;
-	if (z->accumulates || master)
+	if ((z->accumulates && l->pp == 1) || master)
 		always(rows, "gradients", P4D_PART_GRADS, gradients, true);
 	else
 		p4d_torch_held(rows, 1u << P4D_AT_OPTIMIZER, "gradients", "tp pp dp cp", P4D_PART_GRADS,
@@ -178,6 +179,51 @@ static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
 }
 
 /*
+ * A stage of a pipeline keeps its parameters gathered, sums the gradients of its micro-batches unsharded, in
+ * the type that is reduced, and reduces them after the last one; those of a head whose loss is in chunks
+ * after each. Inputs that other stages send stay until the step ends.
+ */
+static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_torch_layer *y)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide chunked = rows->last && l->chunked_loss ? z->table : 0;
+	const p4d_wide layer = z->layer * z->element, table = z->table * z->element;
+	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
+	const p4d_wide head = z->table * z->reduced, slots = slots_of(rows, y);
+
+	p4d_torch_held(rows, TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
+		       z->stage * z->element);
+	if (z->accumulates) {
+		/* with no more micro-batches than slots they come as slots go */
+		const p4d_wide sums = (z->stage - chunked) * z->reduced;
+		const p4d_wide less = l->micro_batches > rows->slots ? 0 : y->saved * rows->slot_layers;
+		p4d_torch_held(rows, TRAINING, "gradients.whole", "tp pp", P4D_PART_GRADS,
+			       sums > less ? sums - less : 0);
+	}
+	if (!rows->first)
+		p4d_torch_held(rows, TRAINING, "received.inputs", ALONG, P4D_PART_STAGING,
+			       (p4d_wide)l->micro_batches * z->own * z->h * z->element);
+	/* hidden states of the last chunk stay until the step ends, other outputs until their backward pass
+	 */
+	const p4d_wide hidden = (p4d_wide)z->tokens * z->h * z->element;
+	const p4d_wide logits = (p4d_wide)z->tokens * z->V * z->element;
+	p4d_torch_held(rows, TRAINING, "outputs", ALONG, P4D_PART_STAGING,
+		       rows->last ? (l->chunked_loss ? l->micro_batches * hidden : logits)
+				  : (p4d_wide)rows->slots * z->own * z->h * z->element);
+	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward + down);
+	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end", slots - y->saved + y->ends + layer);
+	if (rows->first)
+		instead(rows, y, P4D_AT_EMBED, "backward.embedding",
+			table + slots - y->saved * rows->slot_layers + y->ends);
+	if (!rows->last)
+		return;
+	const p4d_wide sums = chunked ? (1 + z->accumulates) * head : 0;
+	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET, sums);
+	p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
+		       sums + head + table + (z->accumulates ? 2 * head / z->shards : 0));
+}
+
+/*
  * FSDP2's buffers: parameters of a layer are gathered in the type of activations while the next one's arrive
  * (backward: those of the one before); its gradients leave as they are and are reduced in a copy, which stays
  * until those of the next are. With the last layer that is the head's, if its loss was not in chunks. The
@@ -234,7 +280,10 @@ void p4d_torch__rows(p4d_rows *rows)
 		return;
 	p4d_row_in_slot(rows, "layer.saved", "tp cp", P4D_DT_BYTES, (uint64_t)layer.saved, 0, 0);
 	always(rows, "layers", P4D_PART_LIBRARIES, layer.always, false);
-	add_gathered(rows, &z, &layer);
+	if (rows->layout->pp > 1)
+		add_pipeline(rows, &z, &layer);
+	else
+		add_gathered(rows, &z, &layer);
 }
 
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)

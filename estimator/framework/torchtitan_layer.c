@@ -42,7 +42,8 @@ static p4d_wide all_of(const p4d_layout *l, const layer *y)
 {
 	const p4d_wide norms = y->gathers ? 2 * y->wide : 2 * y->own;
 
-	return 2 * y->own + norms + 2 * y->q + 2 * y->kv + 4 * y->ffn + (l->qk_norm ? y->product - y->kv : 0);
+	return 2 * y->own + norms + 2 * y->q + 2 * y->kv + 4 * y->ffn +
+	       (l->qk_norm ? y->product - y->kv : 0) + (l->cp > 1 ? y->q : 0);
 }
 
 /* Statistics of softmax and norms, fp32, in elements of activations: one for each head and token. */
@@ -131,7 +132,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out
 	/* each layer has the angles of its own: complex numbers (Llama), or sines and cosines for both halves
 	 * of a head (Qwen3, the family whose queries have a norm) */
 	out->always =
-	    (p4d_wide)l->stage_layers[rows->stage] * l->seq_len / l->cp * l->head_dim * (l->qk_norm ? 8 : 4);
+	    (p4d_wide)l->stage_layers[rows->stage] * l->seq_len * l->head_dim * (l->qk_norm ? 8 : 4);
 	if (rows->last)
 		write_loss(rows, z, &y);
 }

@@ -154,6 +154,7 @@ class Job:
         model = config.model_spec.model
         model.update_from_config(config=config)
         model.layers = model.layers[:c["layers"]]
+        c["layers"] = len(model.layers)
         self.facts = of_model(model)
 
     def build(self):
@@ -274,7 +275,7 @@ def measure(c, show=0):
         for (kind, site), (size, count) in sorted(sizes.items(), key=lambda item: -item[1][0])[:show]:
             print(f"{size / 2**20:10.2f} {count:4d} {kind:12s} {site}")
         print({k: round(v / 2**20, 2) for k, v in classes.items() if v})
-    return dict(job.facts, phase=ledger.peak_phase, allocated=ledger.peak,
+    return dict(job.facts, layers=c["layers"], phase=ledger.peak_phase, allocated=ledger.peak,
                 **{k: peaks.get(k, 0) for k in ("forward", "backward", "step")},
                 **{k: classes.get(k, 0) for k in ("parameters", "gradients", "optimizer", "gathered")})
 
