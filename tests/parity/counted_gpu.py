@@ -30,6 +30,7 @@ class Ledger(TorchDispatchMode):
     """What is allocated, by class, and the most that ever was."""
 
     inside = 0
+    workspace = None  # of an operation and its arguments, the bytes that its kernel takes beside its results
 
     def __init__(self, sites=False):
         super().__init__()
@@ -111,6 +112,8 @@ class Ledger(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if any(t.__name__ in ("DTensor", "AsyncCollectiveTensor") for t in types):
+            return NotImplemented  # they come again with the tensors that they hold
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "cuda":
             kwargs = {**kwargs, "device": META}
@@ -119,6 +122,8 @@ class Ledger(TorchDispatchMode):
         if operation is aten._to_copy.default and device_of(args[0]) == META and kwargs.get("device"):
             if torch.device(kwargs["device"]).type == "cpu":
                 return torch.zeros(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype)
+        if operation is aten.copy_.default and device_of(args[1]) == META and device_of(args[0]) != META:
+            return args[0]  # nothing was computed that the host could get
         if operation.__name__.startswith("record_stream"):
             return None
         if operation in PRODUCTS and "cublas" not in self.by_class and device_of(args[0]) == META:
@@ -136,6 +141,8 @@ class Ledger(TorchDispatchMode):
                 for item in result:
                     if isinstance(item, torch.Tensor):
                         self.count(item, operation)
+            if self.workspace and (size := self.workspace(operation, args)):
+                self.scratch(size)
         return result
 
     def one_kernel(self, function=None, **_):
@@ -266,6 +273,14 @@ def _tensors(ledger):
         return f"torch.cuda.{names.get(tensor.dtype, 'Byte')}Tensor"
 
     torch.Tensor.type = named
+    to = torch.Tensor.to
+
+    def placed(value):
+        gpu = isinstance(value, (str, torch.device)) and torch.device(value).type == "cuda"
+        return META if gpu else value
+
+    torch.Tensor.to = lambda tensor, *args, **kwargs: to(
+        tensor, *map(placed, args), **{name: placed(value) for name, value in kwargs.items()})
     resize = torch.UntypedStorage.resize_
 
     def resize_(storage, size):

@@ -1,0 +1,398 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of one GPU that runs transformers' modules, from their own code, for test_transformers_memory.c.
+
+    pip install torch==2.15.* transformers==5.23.* peft accelerate bitsandbytes deepspeed==0.19.8
+    for seed in 1 2 3 4 5 6; do tests/parity/make_transformers_memory.py --seed $seed; done
+    for seed in 1 2 3; do tests/parity/make_transformers_memory.py --seed $seed --framework deepspeed; done
+    tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
+
+transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP2 and DeepSpeed's
+engine run through two training steps on a GPU that only counts (counted_gpu.py, kernels_of_cuda.py). Nothing needs a
+GPU or a driver. The same seed gives the same rows. The peak is that of the second step; the first has created the
+optimizer's states. looked_at: whether p4d's formulas were written with the row in view (before), mended with it (while),
+or compared with it only (after).
+
+--show 'model-type=llama layers=2 ...' runs one configuration and lists what is live at its peak.
+"""
+import argparse
+import contextlib
+import csv
+import json
+import os
+import random
+import signal
+import sys
+import warnings
+
+warnings.filterwarnings("ignore")
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", DS_ACCELERATOR="cuda", USE_HUB_KERNELS="0")
+import counted_gpu
+import kernels_of_cuda
+
+SHAPE = ("hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "layers")
+MODELS = {  # as published; the last number is that of layers
+    "llama": [(2048, 8192, 32, 8, 64, 128256, "on", 16), (4096, 14336, 32, 8, 128, 128256, "off", 32),
+              (4096, 11008, 32, 32, 128, 32000, "off", 32), (3072, 8192, 24, 8, 128, 128256, "on", 28),
+              (2048, 5632, 32, 4, 64, 32000, "off", 22), (8192, 28672, 64, 8, 128, 128256, "off", 80)],
+    "mistral": [(4096, 14336, 32, 8, 128, 32768, "off", 32), (5120, 32768, 32, 8, 128, 131072, "off", 40)],
+    "qwen2": [(3584, 18944, 28, 4, 128, 152064, "off", 28), (896, 4864, 14, 2, 64, 151936, "on", 24),
+              (1536, 8960, 12, 2, 128, 151936, "on", 28)],
+    "qwen3": [(4096, 12288, 32, 8, 128, 151936, "off", 36), (1024, 3072, 16, 8, 128, 151936, "on", 28),
+              (2560, 9728, 32, 8, 128, 151936, "on", 36)],
+    "gemma": [(2048, 16384, 8, 1, 256, 256000, "on", 18), (3072, 24576, 16, 16, 256, 256000, "on", 28)],
+    "gemma2": [(2304, 9216, 8, 4, 256, 256000, "on", 26), (3584, 14336, 16, 8, 256, 256000, "on", 42)],
+    "gemma3_text": [(1152, 6912, 4, 1, 256, 262144, "on", 26), (2560, 10240, 8, 4, 256, 262208, "on", 34)],
+    "phi3": [(3072, 8192, 32, 32, 96, 32064, "off", 32), (5120, 17920, 40, 10, 128, 100352, "off", 40)],
+    "phi": [(2560, 10240, 32, 32, 80, 51200, "off", 32), (2048, 8192, 32, 32, 64, 51200, "off", 24)],
+    "olmo": [(4096, 11008, 32, 32, 128, 50304, "off", 32)],
+    "olmo2": [(4096, 11008, 32, 32, 128, 100352, "off", 32), (2048, 8192, 16, 16, 128, 100352, "off", 16)],
+    "smollm3": [(2048, 11008, 16, 4, 128, 128256, "on", 36)],
+    "granite": [(2048, 8192, 32, 8, 64, 49155, "on", 40), (4096, 12800, 32, 8, 128, 49155, "on", 40)],
+    "starcoder2": [(3072, 12288, 24, 2, 128, 49152, "on", 30), (4608, 18432, 36, 4, 128, 49152, "on", 32)],
+    "gpt_neox": [(2048, 8192, 8, 8, 256, 50304, "off", 16), (4096, 16384, 32, 32, 128, 50432, "off", 32)],
+    "opt": [(2048, 8192, 32, 32, 64, 50272, "on", 24), (4096, 16384, 32, 32, 128, 50272, "on", 32)],
+    "falcon": [(4544, 18176, 71, 1, 64, 65024, "on", 32)],
+    "mpt": [(4096, 16384, 32, 32, 128, 50432, "on", 32)],
+    "bloom": [(1024, 4096, 16, 16, 64, 250880, "on", 24), (4096, 16384, 32, 32, 128, 250880, "on", 30)],
+    "stablelm": [(2048, 5632, 32, 32, 64, 100352, "off", 24), (2560, 6912, 32, 32, 80, 50304, "off", 32)],
+    "cohere": [(8192, 22528, 64, 64, 128, 256000, "on", 40)],
+    "cohere2": [(4096, 14336, 32, 8, 128, 256000, "on", 32)],
+    "nemotron": [(3072, 9216, 24, 8, 128, 256000, "off", 32)],
+    "gpt2": [(768, 3072, 12, 12, 64, 50257, "on", 12), (1600, 6400, 25, 25, 64, 50257, "on", 48)],
+    "gptj": [(4096, 16384, 16, 16, 256, 50400, "off", 28)],
+    "glm4": [(4096, 13696, 32, 2, 128, 151552, "off", 40)],
+}
+# p4d's names of what is not its own row of architectures.def
+AS_P4D = {"gemma3_text": ("gemma3", "", ""), "gpt_neox": ("gpt-neox", "", ""), "mistral": ("llama", "", ""),
+          "qwen2": ("llama", "qkv", ""), "qwen3": ("llama", "", "on"), "smollm3": ("llama", "", "")}
+OPTIONS = ["model-type", "architecture", "bias", "qk-norm", *SHAPE, "seq-len", "micro-batch", "micro-batches", "framework", "shard-degree", "zero-stage",
+           "offload", "finetune", "lora-rank", "lora-targets", "adapter-dtype", "param-dtype", "autocast", "optimizer",
+           "recompute", "attention", "packing"]
+RESULTS = ["phase", "allocated", "parameters", "gradients", "states", "activations"]
+EAGER_ONLY = {"gemma2", "bloom", "gptj", "mpt"}  # of these, transformers has no other attention here
+NO_KV_HEADS = {"gpt_neox", "opt", "mpt", "bloom", "gpt2", "gptj"}
+
+
+def named_by_p4d(kind):
+    return dict(zip(("architecture", "bias", "qk-norm"), AS_P4D.get(kind, (kind, "", ""))))
+
+
+def pick(r, framework):
+    """One random configuration, by p4d's names of options."""
+    c = {"model-type": r.choice(sorted(MODELS))}
+    c.update(named_by_p4d(c["model-type"]))
+    c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
+    # half of them short, where the ends of the model decide
+    c["layers"] = min(c["layers"], r.choice((2, 3, 4, 6, 8, 12, 16, 24, 32)))
+    c["seq-len"] = r.choice((512, 1024, 2048, 2048, 4096, 4096, 8192, 16384))
+    c["micro-batch"] = r.choice([b for b in (1, 1, 2, 4, 8) if b * c["seq-len"] <= 32768])
+    c["micro-batches"] = r.choice((1, 1, 2))
+    c["framework"] = framework
+    c["shard-degree"] = r.choice((1, 1, 1, 8)) if c["framework"] == "ddp" else r.choice((2, 4, 8, 16, 64))
+    c["zero-stage"] = r.choice((0, 1, 2, 2, 3, 3, 3)) if c["framework"] == "deepspeed" else 0
+    c["offload"] = r.choice(("none", "none", "optimizer")) if c["zero-stage"] >= 2 else "none"
+    c["finetune"] = r.choice(("full", "full", "lora", "lora", "qlora")) if c["framework"] == "ddp" else "full"
+    if c["framework"] == "fsdp" and r.random() < 0.3:
+        c["finetune"] = "lora"
+    adapters = c["finetune"] != "full"
+    c["lora-rank"] = r.choice((8, 16, 32, 64, 128)) if adapters else 0
+    c["lora-targets"] = r.choice(("all-linear", "all-linear", "attention")) if adapters else "none"
+    c["adapter-dtype"] = r.choice(("fp32", "fp32", "bf16")) if adapters else "none"
+    c["param-dtype"] = r.choice(("bf16", "bf16", "fp32"))
+    c["autocast"] = "on" if c["param-dtype"] == "fp32" or r.random() < 0.6 else "off"
+    if c["framework"] != "ddp":
+        c["autocast"] = "off"
+        c["param-dtype"] = "bf16" if c["framework"] == "deepspeed" else "fp32"
+    elif c["finetune"] == "qlora" and c["param-dtype"] == "fp32":
+        c["autocast"] = "on"
+    c["optimizer"] = "adamw"
+    if c["framework"] == "ddp":
+        c["optimizer"] = r.choice(("adamw", "adamw", "adamw", "adamw-8bit", "sgd", "adafactor"))
+    c["recompute"] = r.choice(("none", "full", "full"))
+    c["attention"] = "eager" if c["model-type"] in EAGER_ONLY else "sdpa"
+    if c["attention"] == "eager" and c["seq-len"] > 4096:
+        c["seq-len"] = 4096
+    if c["attention"] == "sdpa" and c["seq-len"] <= 2048:
+        c["attention"] = r.choice(("sdpa", "sdpa", "sdpa", "eager"))
+    c["packing"] = r.choice(("on", "on", "off")) if c["micro-batch"] > 1 else "on"
+    return c
+
+
+def configured(c):
+    """transformers' configuration of the model."""
+    import transformers
+    kind = c["model-type"]
+    d = dict(hidden_size=c["hidden"], num_hidden_layers=c["layers"], num_attention_heads=c["heads"],
+             intermediate_size=c["ffn"], vocab_size=c["vocab"], tie_word_embeddings=c["tied"] == "on",
+             max_position_embeddings=max(c["seq-len"], 2048), pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    if kind not in NO_KV_HEADS:
+        d["num_key_value_heads"] = c["kv-heads"]
+        d["head_dim"] = c["head-dim"]
+    if kind in ("phi", "stablelm", "falcon", "olmo", "phi3"):
+        d.pop("head_dim", None)
+    if kind == "opt":
+        d["ffn_dim"] = d.pop("intermediate_size")
+        d["word_embed_proj_dim"] = c["hidden"]
+    elif kind == "falcon":
+        d.pop("num_key_value_heads"), d.pop("intermediate_size")
+        d.update(multi_query=True, new_decoder_architecture=False, parallel_attn=True, bias=False, ffn_hidden_size=c["ffn"])
+    elif kind == "mpt":
+        d = dict(d_model=c["hidden"], n_layers=c["layers"], n_heads=c["heads"], vocab_size=c["vocab"],
+                 max_seq_len=max(c["seq-len"], 2048), expansion_ratio=c["ffn"] // c["hidden"])
+    elif kind == "bloom":
+        d = dict(hidden_size=c["hidden"], n_layer=c["layers"], n_head=c["heads"], vocab_size=c["vocab"])
+    elif kind in ("gpt2", "gptj"):
+        d = dict(n_embd=c["hidden"], n_layer=c["layers"], n_head=c["heads"], n_inner=c["ffn"], vocab_size=c["vocab"],
+                 n_positions=max(c["seq-len"], 2048), tie_word_embeddings=c["tied"] == "on")
+        if kind == "gptj":
+            d["rotary_dim"] = 64
+    elif kind == "nemotron":
+        d["hidden_act"] = "relu2"
+    elif kind == "mistral":
+        d["sliding_window"] = None
+    elif kind == "qwen2":
+        d.pop("head_dim")
+    elif kind == "starcoder2":
+        d.pop("head_dim")
+        d["use_bias"] = True
+    config = transformers.AutoConfig.for_model(kind, **d)
+    config.use_cache = False
+    config._attn_implementation = c["attention"]
+    return config
+
+
+def made(c):
+    import torch
+    import transformers
+    dtype = torch.float32 if c["param-dtype"] == "fp32" and c["finetune"] != "qlora" else torch.bfloat16
+    config = configured(c)
+    config.dtype = dtype
+    with torch.device("cuda"):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model.train()
+    return model
+
+
+def with_adapters(c, model):
+    """As peft's recipes do: 4-bit layers, the rest in fp32 if asked for, adapters."""
+    import peft
+    import torch
+    if c["finetune"] == "qlora":
+        kernels_of_cuda.quantize(model)
+        for p in model.parameters():
+            p.requires_grad_(False)
+            if c["param-dtype"] == "fp32" and p.dtype == torch.bfloat16:  # prepare_model_for_kbit_training
+                p.data = p.data.float()
+    names = "all-linear"
+    if c["lora-targets"] == "attention":
+        names = sorted({n.rsplit(".", 1)[-1] for n, m in model.named_modules()
+                        if any(w in n for w in ("attn", "attention")) and getattr(m, "weight", None) is not None
+                        and m.weight.dim() == 2 and not any(True for _ in m.children()) and "norm" not in n})
+    return peft.get_peft_model(
+        model, peft.LoraConfig(r=c["lora-rank"], lora_alpha=2 * c["lora-rank"], lora_dropout=0.0, target_modules=names,
+                               task_type="CAUSAL_LM"), autocast_adapter_dtype=c["adapter-dtype"] == "fp32")
+
+
+def optimizer_of(c, parameters):
+    import torch
+    if c["optimizer"] == "adamw-8bit":
+        import bitsandbytes
+        return bitsandbytes.optim.AdamW8bit(parameters, lr=1e-4)
+    if c["optimizer"] == "adafactor":
+        import transformers
+        return transformers.optimization.Adafactor(parameters, lr=1e-4, relative_step=False, scale_parameter=False)
+    if c["optimizer"] == "sgd":
+        return torch.optim.SGD(parameters, lr=1e-4)
+    return torch.optim.AdamW(parameters, lr=1e-4, fused=c["offload"] == "none", foreach=None if c["offload"] == "none" else False)
+
+
+def batch_of(c):
+    import torch
+    rows, length = c["micro-batch"], c["seq-len"]
+    ids = torch.zeros(rows, length, dtype=torch.long, device="cuda")
+    batch = dict(input_ids=ids, labels=torch.zeros_like(ids))
+    if c["packing"] == "off":
+        batch["attention_mask"] = torch.ones_like(ids)
+    return batch
+
+
+def classify_states(ledger, optimizer):
+    import torch
+    for states in optimizer.state.values():
+        for state in states.values():
+            if isinstance(state, torch.Tensor):
+                ledger.classify(state, "optimizer")
+
+
+def follow_phases(ledger, model):
+    import transformers.loss.loss_utils as losses
+    original = losses.LOSS_MAPPING["ForCausalLM"]
+
+    def loss(*args, **kwargs):
+        ledger.phase = "loss"
+        return original(*args, **kwargs)
+
+    losses.LOSS_MAPPING["ForCausalLM"] = loss
+
+
+def all_built(ledger):
+    ledger.by_class["parameters"] = ledger.by_class.pop("build", 0)
+    for entry in ledger.live.values():
+        entry[2] = "parameters" if entry[2] == "build" else entry[2]
+
+
+def train_plain(c, ledger):
+    """One copy per GPU, as the Trainer and accelerate run it."""
+    import accelerate.utils
+    import torch
+    model = made(c)
+    if c["finetune"] != "full":
+        model = with_adapters(c, model)
+    if c["recompute"] == "full":
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        if c["finetune"] != "full":
+            model.enable_input_require_grads()
+    all_built(ledger)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    for p in trained:
+        p.register_post_accumulate_grad_hook(lambda p: ledger.classify(p.grad, "gradients"))
+    if c["shard-degree"] > 1:  # DistributedDataParallel: buckets beside the gradients (reducer.cpp)
+        ledger.hold(sum(p.numel() * p.element_size() for p in trained), "gradients")
+    optimizer = optimizer_of(c, trained)
+    follow_phases(ledger, model)
+    run = model
+    if c["autocast"] == "on":  # accelerator.py, prepare_model
+        run = accelerate.utils.convert_outputs_to_fp32(torch.autocast("cuda", torch.bfloat16)(model.forward))
+    for micro_batches in (1, c["micro-batches"]):
+        ledger.forget_peak()
+        for _ in range(micro_batches):
+            ledger.phase = "forward"
+            items = torch.zeros((), dtype=torch.long, device="cuda")
+            loss = run(**batch_of(c), num_items_in_batch=items).loss
+            ledger.phase = "backward"
+            torch.autograd.backward(loss)  # Tensor.backward would suspend Autocast
+            del loss
+        ledger.phase = "optimizer"
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        classify_states(ledger, optimizer)
+        optimizer.zero_grad(set_to_none=True)
+
+
+def measure(c, show=0):
+    """In a process of its own."""
+    import torch
+    ledger = LEDGER
+    ledger.sites = show
+    if c["framework"] == "ddp":
+        train = train_plain
+    elif c["framework"] == "fsdp":
+        import sharded_training
+        train = sharded_training.train_fsdp
+    else:
+        import sharded_training
+        train = sharded_training.train_deepspeed
+    with ledger, kernels_of_cuda.Autocast(), torch.autograd.set_multithreading_enabled(False):
+        train(c, ledger)
+    classes = ledger.peak_classes
+    result = dict(phase=ledger.peak_phase, allocated=ledger.peak, parameters=classes.get("parameters", 0),
+                  gradients=classes.get("gradients", 0), states=classes.get("optimizer", 0))
+    result["activations"] = ledger.peak - sum(result[k] for k in ("parameters", "gradients", "states"))
+    if show:
+        sizes = {}
+        for size, kind, site in ledger.peak_live:
+            entry = sizes.setdefault((kind, site), [0, 0])
+            entry[0], entry[1] = entry[0] + 1, entry[1] + size
+        for (kind, site), (count, size) in sorted(sizes.items(), key=lambda item: -item[1][1])[:show]:
+            print(f"{size:>14} {count:>4} x {kind:<12} {site}")
+    return result
+
+
+def forked(c, limit=600):
+    """measure() in a child: configurations leave nothing behind. None where the child failed."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(out)
+        signal.alarm(limit)
+        status = 1
+        try:
+            os.write(into, json.dumps(measure(c)).encode())
+            status = 0
+        except BaseException as error:  # the parent has to go on
+            import traceback
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            print(f"{type(error).__name__}: {str(error)[:300]} ({where.filename}:{where.lineno}): {c}", file=sys.stderr)
+        os._exit(status)
+    os.close(into)
+    with os.fdopen(out) as file:
+        text = file.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else None
+
+
+def prepare():
+    global LEDGER
+    LEDGER = counted_gpu.install()
+    kernels_of_cuda.install(LEDGER)
+
+
+def number(word):
+    return int(word) if word.isdigit() else word
+
+
+def configuration(text):
+    c = dict(zip(OPTIONS, ["llama", "llama", "", "", *MODELS["llama"][1], 4096, 1, 1, "ddp", 1, 0, "none", "full", 0, "none", "none", "bf16",
+                           "off", "adamw", "none", "sdpa", "on"]))
+    given = dict(word.split("=") for word in text.split())
+    if "model-type" in given:
+        c.update(named_by_p4d(given["model-type"]))
+        c.update(zip(SHAPE, MODELS[given["model-type"]][0]))
+    c.update({k: number(v) for k, v in given.items()})
+    return c
+
+
+def compare(path, stride):
+    """How many rows of a file this code does not reproduce."""
+    wrong = 0
+    with open(path) as file:
+        for line, row in enumerate(csv.DictReader(file)):
+            if line % stride:
+                continue
+            measured = forked({k: number(row[k]) for k in OPTIONS})
+            if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
+                print(f"line {line + 2}: {measured}")
+                wrong += 1
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
+    parser.add_argument("--show", help="options of one configuration, as in the header line")
+    parser.add_argument("--compare", help="measure the rows of a file again")
+    parser.add_argument("--stride", type=int, default=1, help="every so many of them")
+    parser.add_argument("--lines", type=int, default=60)
+    a = parser.parse_args()
+    prepare()
+    if a.show is not None:
+        print(measure(configuration(a.show), show=a.lines))
+        return
+    if a.compare:
+        sys.exit(compare(a.compare, a.stride))
+    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + OPTIONS + RESULTS, lineterminator="\n")
+    out.writeheader()
+    r = random.Random(a.seed)
+    for _ in range(a.count):
+        c = pick(r, a.framework)
+        row = forked(c)
+        if row:
+            out.writerow(dict(looked_at="before" if a.seed == 1 else "after", seed=a.seed, **c, **row))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two steps of training on one rank of many, for make_transformers_memory.py: FSDP2 as accelerate prepares it, and
+DeepSpeed's ZeRO engine."""
+import os
+import types
+
+import counted_gpu
+import make_transformers_memory as common
+
+
+def _world(c):
+    counted_gpu.world(0, c["shard-degree"])
+
+
+def _quiet_shapes(ledger):
+    """DTensor finds the shapes of results with whole tensors that nobody keeps."""
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    def quiet(function):
+        def call(*args, **kwargs):
+            ledger.fused += 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                ledger.fused -= 1
+        return call
+
+    for name in ("_propagate_tensor_meta_non_cached", "propagate_op_sharding_non_cached"):
+        setattr(ShardingPropagator, name, quiet(getattr(ShardingPropagator, name)))
+
+
+def train_fsdp(c, ledger):
+    import accelerate.utils
+    import torch
+    from accelerate.utils.fsdp_utils import fsdp2_prepare_model
+    from torch.distributed.device_mesh import init_device_mesh
+    _world(c)
+    _quiet_shapes(ledger)
+    model = common.made(c)
+    if c["finetune"] != "full":
+        model = common.with_adapters(c, model)
+    if c["recompute"] == "full":
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        if c["finetune"] != "full":
+            model.enable_input_require_grads()
+    plugin = accelerate.utils.FullyShardedDataParallelPlugin(
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False)
+    plugin.set_mixed_precision("bf16")
+    accelerator = types.SimpleNamespace(
+        state=types.SimpleNamespace(fsdp_plugin=plugin), mixed_precision="bf16", is_main_process=False,
+        device=torch.device("cuda", 0), torch_device_mesh={("all",): init_device_mesh("cuda", (c["shard-degree"],))},
+        parallelism_config=types.SimpleNamespace(fsdp_dim_names=("all",)))
+    model = fsdp2_prepare_model(accelerator, model)
+    # what is left of the whole model was only on the way here
+    common.all_built(ledger)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = common.optimizer_of(c, trained)
+    common.follow_phases(ledger, model)
+    run = accelerate.utils.convert_outputs_to_fp32(torch.autocast("cuda", torch.bfloat16)(model.forward))
+    hooks = model._forward_pre_hooks  # of FSDP, which model() runs
+    assert hooks
+    model.forward = run
+    for micro_batches in (1, c["micro-batches"]):
+        ledger.forget_peak()
+        for _ in range(micro_batches):
+            ledger.phase = "forward"
+            items = torch.zeros((), dtype=torch.long, device="cuda")
+            loss = model(**common.batch_of(c), num_items_in_batch=items).loss
+            ledger.phase = "backward"
+            torch.autograd.backward(loss)
+            del loss
+            for p in trained:
+                if p.grad is not None:
+                    ledger.classify(p.grad.to_local(), "gradients")
+        ledger.phase = "optimizer"
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        for states in optimizer.state.values():
+            for state in states.values():
+                if isinstance(state, torch.Tensor):
+                    ledger.classify(getattr(state, "_local_tensor", state), "optimizer")
+        optimizer.zero_grad(set_to_none=True)
+
+
+def _deepspeed(c):
+    """The engine reads the environment, and asks other ranks for what a counted GPU does not have."""
+    os.environ.update(LOCAL_RANK="0", RANK="0", WORLD_SIZE=str(c["shard-degree"]), DS_BUILD_OPS="0")
+    import sys
+    import torch
+    nothing, zero = (lambda *_, **__: None), (lambda *_, **__: 0)
+    for name in ("memory_reserved", "max_memory_reserved", "reset_max_memory_allocated", "reset_max_memory_cached",
+                 "memory_cached", "max_memory_cached"):
+        setattr(torch.cuda, name, zero)
+    torch.cuda.memory_stats = lambda *_: {}
+    torch.cuda.mem_get_info = lambda *_: (80 << 30, 80 << 30)
+    torch.cuda.get_rng_state = lambda *_: torch.zeros(16, dtype=torch.uint8)
+    torch.Tensor.is_pinned = lambda *_, **__: True
+    torch.distributed.broadcast_object_list = nothing
+    import deepspeed
+    for module in [m for n, m in sys.modules.items() if n.startswith("deepspeed") and m]:
+        for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
+            if hasattr(module, name):
+                setattr(module, name, nothing)
+        if hasattr(module, "is_invalid_grad_norm"):
+            module.is_invalid_grad_norm = lambda *_, **__: False
+    return deepspeed
+
+
+def train_deepspeed(c, ledger):
+    import torch
+    _world(c)
+    deepspeed = _deepspeed(c)
+    stage = c["zero-stage"]
+    zero = dict(stage=stage)  # the rest as DeepSpeed has it by default
+    if c["offload"] != "none":
+        zero["offload_optimizer"] = dict(device="cpu", pin_memory=True)
+    if "params" in c["offload"]:
+        zero["offload_param"] = dict(device="cpu", pin_memory=True)
+    settings = dict(train_micro_batch_size_per_gpu=c["micro-batch"], gradient_accumulation_steps=c["micro-batches"],
+                    bf16=dict(enabled=True), zero_optimization=zero, gradient_clipping=1.0,
+                    zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False, steps_per_print=10**9)
+    model = common.made(c)
+    if c["recompute"] == "full":
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    optimizer = common.optimizer_of(c, list(model.parameters()))
+    engine, optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings,
+                                                   dist_init_required=False)
+    common.all_built(ledger)
+    for p in model.parameters():
+        ledger.classify(p.data, "parameters")
+    common.follow_phases(ledger, model)
+    for step in range(2):
+        ledger.forget_peak()
+        for _ in range(c["micro-batches"]):
+            ledger.phase = "forward"
+            loss = engine(**common.batch_of(c)).loss
+            ledger.phase = "backward"
+            engine.backward(loss)
+            del loss
+            ledger.phase = "optimizer"
+            engine.step()
