@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "framework/tape.h"
+#include "request/architecture.h"
+#include "request/layout.h"
+
+/*
+ * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for one
+ * micro-batch. The sources are its modeling files and PEFT's and bitsandbytes' layers.
+ */
+
+/* A tensor while its tape is written. */
+typedef struct p4d_tape_tensor {
+	short value;
+	unsigned char element; /* bytes */
+	uint64_t elements;
+} p4d_tape_tensor;
+
+typedef struct p4d_tape_writer {
+	p4d_tape *tape;
+	const p4d_layout *layout;
+	uint64_t rows, length, tokens; /* of a micro-batch: sequences, tokens of each, tokens */
+	unsigned weight;               /* bytes of a parameter that is not quantized */
+	unsigned stream;               /* of an element of the residual stream */
+	bool autocast;                 /* torch.autocast to bf16 */
+	bool trains;                   /* parameters of the model have gradients; else adapters alone */
+	bool masked;                   /* attention has a mask, which no flash kernel takes */
+} p4d_tape_writer;
+
+/* The same sizes for all tapes of a layout. */
+p4d_tape_writer p4d_transformers__writer(const p4d_layout *layout, p4d_tape *tape);
+
+/* An empty tape with an input of `columns` for every token; needs: a gradient. */
+p4d_tape_tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs);
+
+/* One layer; and what is behind the last one: norm, head and loss. */
+void p4d_transformers__layer(p4d_tape_writer *w, bool needs);
+void p4d_transformers__end(p4d_tape_writer *w);
+
+/* transformers_modules.c: parts that layers and the end share. */
+p4d_tape_tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs);
+p4d_tape_tensor p4d_transformers__view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
+bool p4d_transformers__needs(const p4d_tape_writer *w, p4d_tape_tensor x);
+/* Appends an operation on one tensor that makes another. */
+p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor out,
+						p4d_tape_gradient gradient);
+p4d_tape_tensor p4d_transformers__cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned element);
+p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input, bool saves_output);
+p4d_tape_tensor p4d_transformers__times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
+p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
+p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
+/* target: a P4D_TARGET_* that an adapter may be on; 0: none ever. */
+p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, unsigned target);
+p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x);
+p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x);
+
+static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	p4d_tape_hold(w->tape, x.value);
+}
+
+/* How modeling files compute what architectures.def tells apart by name only. */
+typedef enum p4d_norm_code { P4D_NORM_LLAMA, P4D_NORM_GEMMA, P4D_NORM_OLMO2, P4D_NORM_COHERE, P4D_NORM_LAYER, P4D_NORM_OLMO } p4d_norm_code;
+typedef struct p4d_transformers_code {
+	p4d_norm_code norm;
+	bool gelu_in_python;   /* gelu_new, term by term */
+	unsigned rotated;      /* per mille of a head that rotary embeddings turn; the rest is copied beside it */
+	bool rotates_in_fp32;
+	bool scales_residual, scales_query;
+} p4d_transformers_code;
+p4d_transformers_code p4d_transformers__code(const p4d_layout *layout);

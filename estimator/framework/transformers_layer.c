@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention, layers and the end of transformers' models. */
+#include "framework/transformers.h"
+
+typedef p4d_tape_tensor tensor;
+
+#define made p4d_transformers__made
+#define view p4d_transformers__view
+#define operation p4d_transformers__operation
+#define needs p4d_transformers__needs
+#define cast p4d_transformers__cast
+#define map p4d_transformers__map
+#define plus p4d_transformers__plus
+#define times p4d_transformers__times
+#define norm p4d_transformers__norm
+#define linear p4d_transformers__linear
+#define hold p4d_transformers__hold
+
+/* A slice whose backward pass fills a tensor of the whole's size. */
+static tensor slice(p4d_tape_writer *w, tensor x, uint64_t elements)
+{
+	const tensor out = view(w, x, elements);
+	operation(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+/* A copy of tensors behind each other, here of two; backward, views of its gradient. */
+static tensor joined(p4d_tape_writer *w, tensor x, tensor y)
+{
+	const unsigned element = x.element > y.element ? x.element : y.element;
+	const tensor out = made(w, x.elements + y.elements, element, needs(w, x) || needs(w, y));
+	p4d_tape_operation *o =
+	    operation(w, x, out, x.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+
+	o->in[1] = y.value;
+	o->gradient[1] = y.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
+	return out;
+}
+
+static tensor with_angles(p4d_tape_writer *w, tensor x)
+{
+	const unsigned element = x.element > w->stream ? x.element : w->stream; /* angles have the type of the stream */
+	const tensor out = made(w, x.elements, element, needs(w, x));
+	operation(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+/* apply_rotary_pos_emb of one tensor: x * cos + rotate_half(x) * sin. */
+static tensor rotated(p4d_tape_writer *w, tensor x)
+{
+	const p4d_transformers_code code = p4d_transformers__code(w->layout);
+	const tensor whole = x;
+	const unsigned given = x.element;
+
+	if (!code.rotated)
+		return x;
+	if (code.rotates_in_fp32)
+		x = cast(w, x, 4);
+	if (code.rotated < 1000)
+		x = slice(w, x, x.elements * (code.rotated + code.rotated % 2) / 1000);
+	const tensor turned = with_angles(w, x);
+	const tensor first = slice(w, x, x.elements / 2), second = slice(w, x, x.elements / 2);
+	tensor half = map(w, second, false, false);
+	half = with_angles(w, joined(w, half, first));
+	tensor y = plus(w, turned, half);
+	if (code.rotated < 1000)
+		y = joined(w, y, slice(w, whole, whole.elements - x.elements));
+	if (code.rotates_in_fp32 || w->layout->architecture->qk_norm == P4D_QK_NORM_WIDE ||
+	    w->layout->architecture == &p4d_architectures[P4D_ARCHITECTURE_OLMO])
+		y = cast(w, y, given);
+	return y;
+}
+
+static uint64_t up_to(uint64_t x, uint64_t unit)
+{
+	return (x + unit - 1) / unit * unit;
+}
+
+/* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask. */
+static tensor fused(p4d_tape_writer *w, tensor q, tensor k, tensor v)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t statistics = w->rows * l->heads * up_to(w->length, w->masked ? 32 : 1) * 4;
+	const uint64_t mask = w->rows * w->length * w->length;
+
+	if (w->autocast) {
+		q = cast(w, q, 2);
+		k = cast(w, k, 2);
+		v = cast(w, v, 2);
+	}
+	if (w->masked && l->kv_heads < l->heads) { /* repeat_kv */
+		const tensor wide = {.elements = q.elements, .element = k.element};
+		tensor y = made(w, wide.elements, k.element, needs(w, k));
+		operation(w, k, y, P4D_NEW_GRADIENT);
+		k = y;
+		y = made(w, wide.elements, v.element, needs(w, v));
+		operation(w, v, y, P4D_NEW_GRADIENT);
+		v = y;
+	}
+	const tensor out = made(w, q.elements, q.element, needs(w, q) || needs(w, k) || needs(w, v));
+	p4d_tape_operation *o = operation(w, q, out, P4D_NEW_GRADIENT);
+	o->in[1] = k.value;
+	o->in[2] = v.value;
+	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
+	if (!needs(w, out)) {
+		o->scratch = statistics + (w->masked ? mask * 3 : 0);
+		return out;
+	}
+	const short saved[] = {q.value, k.value, v.value, out.value};
+	for (int i = 0; i < 4; i++)
+		o->saved[i] = saved[i];
+	o->kept = statistics;
+	if (w->masked) {
+		o->kept += mask * q.element; /* convert_boolean_attn_mask, of each layer */
+		o->scratch = mask;
+		o->back_scratch = statistics;
+		return out;
+	}
+	/* flash_api.cpp: dq in fp32, row sums, keys and values of all query heads */
+	o->back_scratch = 4 * w->rows * l->heads * up_to(w->length, 128) * (up_to(l->head_dim, 32) + 1);
+	if (l->kv_heads < l->heads)
+		o->back_scratch += 2 * q.elements * q.element;
+	return out;
+}
+
+static tensor repeated(p4d_tape_writer *w, tensor x, uint64_t elements)
+{
+	if (x.elements == elements && w->rows == 1)
+		return x;
+	const tensor out = made(w, elements, x.element, needs(w, x)); /* or made contiguous, for a product */
+	operation(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+/* A product of two activations. */
+static tensor matmul(p4d_tape_writer *w, tensor x, tensor y, uint64_t elements)
+{
+	if (w->autocast) {
+		x = cast(w, x, 2);
+		y = cast(w, y, 2);
+	}
+	tensor out = times(w, x, y);
+	w->tape->value[out.value].bytes = elements * out.element;
+	out.elements = elements;
+	return out;
+}
+
+/* eager_attention_forward */
+static tensor eager(p4d_tape_writer *w, tensor q, tensor k, tensor v)
+{
+	const p4d_architecture *a = w->layout->architecture;
+	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
+	const bool in_fp32 = a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
+	const bool stays = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] || a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const unsigned values = v.element;
+
+	k = repeated(w, k, queries);
+	v = repeated(w, v, queries);
+	q = repeated(w, q, queries);
+	if (in_fp32) {
+		q = cast(w, q, 4);
+		k = cast(w, k, 4);
+	}
+	tensor s = matmul(w, q, k, scores);
+	if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
+		s = map(w, s, false, false); /* times the scale */
+	if (a->attention_cap)
+		s = map(w, map(w, map(w, s, false, false), false, true), false, false);
+	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
+		s = map(w, s, false, false); /* + ALiBi */
+		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT;
+	}
+	const tensor masked = made(w, scores, s.element > w->stream && !in_fp32 ? s.element : w->stream > s.element ? w->stream : s.element, needs(w, s));
+	operation(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	s = stays && !w->autocast ? masked : cast(w, masked, 4);
+	s = map(w, s, false, true); /* softmax */
+	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
+	tensor out = matmul(w, s, v, queries);
+	return map(w, out, false, false); /* contiguous() */
+}
+
+static tensor dropped(p4d_tape_writer *w, tensor x)
+{
+	const p4d_architecture *a = w->layout->architecture;
+
+	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT])
+		return x;
+	const tensor out = map(w, x, false, false);
+	w->tape->operation[w->tape->operations - 1].kept = needs(w, x) ? x.elements : 0;
+	return out;
+}
+
+/* Queries, keys and values of one product: views of it. */
+static void split(p4d_tape_writer *w, tensor x, tensor *q, tensor *k, tensor *v)
+{
+	const p4d_layout *l = w->layout;
+	const p4d_architecture *a = l->architecture;
+	const uint64_t of_keys = w->tokens * l->kv_heads * l->head_dim, of_queries = w->tokens * l->heads * l->head_dim;
+
+	const bool at_once = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a == &p4d_architectures[P4D_ARCHITECTURE_MPT] ||
+			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX];
+
+	if (!at_once) {
+		*q = slice(w, x, of_queries);
+		*k = slice(w, x, of_keys);
+		*v = slice(w, x, of_keys);
+		return;
+	}
+	*q = view(w, x, of_queries);
+	*k = view(w, x, of_keys);
+	*v = view(w, x, of_keys);
+	p4d_tape_operation *o = operation(w, x, *q, P4D_NEW_GRADIENT);
+	o->others[0] = k->value;
+	o->others[1] = v->value;
+}
+
+tensor p4d_transformers__attention(p4d_tape_writer *w, tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
+	const uint64_t normed[] = {0, l->head_dim, A};
+	tensor q, k, v;
+
+	if (l->architecture->fused_qkv) {
+		split(w, linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
+	} else {
+		q = linear(w, x, l->hidden, A, P4D_TARGET_Q);
+		if (p4d_transformers__code(l).scales_query)
+			q = map(w, q, false, false);
+		k = linear(w, x, l->hidden, G, P4D_TARGET_K);
+		v = linear(w, x, l->hidden, G, P4D_TARGET_V);
+	}
+	if (l->qk_norm) {
+		const tensor plain_q = q, plain_k = k;
+		q = norm(w, q, normed[l->qk_norm]);
+		k = norm(w, k, l->qk_norm == P4D_QK_NORM_WIDE ? G : normed[l->qk_norm]);
+		hold(w, plain_q);
+		hold(w, plain_k);
+	}
+	const tensor whole_q = q, whole_k = k;
+	q = rotated(w, q);
+	k = rotated(w, k);
+	hold(w, whole_q);
+	hold(w, whole_k);
+	tensor y = l->flash_attention && !l->architecture->attention_cap ? fused(w, q, k, v) : eager(w, q, k, v);
+	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
+	hold(w, q);
+	hold(w, k);
+	hold(w, v);
+	hold(w, x);
+	return dropped(w, y);
+}
+
+static tensor scaled_branch(p4d_tape_writer *w, tensor x)
+{
+	return p4d_transformers__code(w->layout).scales_residual ? map(w, x, false, false) : x;
+}
+
+static void parallel_layer(p4d_tape_writer *w, tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const tensor first = norm(w, x, l->hidden);
+	const tensor attention = p4d_transformers__attention(w, first);
+	const tensor second = l->architecture->norms > 1 ? norm(w, x, l->hidden) : first;
+	const tensor mlp = p4d_transformers__mlp(w, second);
+
+	plus(w, plus(w, attention, mlp), x);
+	hold(w, attention);
+	hold(w, mlp);
+}
+
+void p4d_transformers__layer(p4d_tape_writer *w, bool needs_gradient)
+{
+	const p4d_layout *l = w->layout;
+	const bool before = l->architecture->place != P4D_NORMS_AFTER, after = l->architecture->place != P4D_NORMS_BEFORE;
+	const tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
+
+	if (l->architecture->parallel) {
+		parallel_layer(w, x);
+		return;
+	}
+	tensor y = p4d_transformers__attention(w, before ? norm(w, x, l->hidden) : x);
+	y = plus(w, x, scaled_branch(w, after ? norm(w, y, l->hidden) : y));
+	tensor z = p4d_transformers__mlp(w, before ? norm(w, y, l->hidden) : y);
+	z = dropped(w, z);
+	plus(w, y, scaled_branch(w, after ? norm(w, z, l->hidden) : z));
+	hold(w, y);
+}
+
+/* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
+void p4d_transformers__end(p4d_tape_writer *w)
+{
+	const p4d_layout *l = w->layout;
+	const p4d_architecture *a = l->architecture;
+	const tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
+	tensor y = norm(w, x, l->hidden);
+
+	tensor logits = linear(w, y, l->hidden, l->vocab, 0);
+	if (a->logit_cap)
+		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
+	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] || a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
+		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
+		logits = map(w, logits, false, false);
+	const tensor wide = cast(w, logits, 4);
+	const tensor logarithms = map(w, wide, false, true);
+	const tensor loss = made(w, 1, 4, true);
+	operation(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	hold(w, wide);
+	if (w->autocast && logits.element == 2) { /* accelerate's convert_outputs_to_fp32 */
+		p4d_tape_operation *o = operation(w, loss, view(w, loss, 1), P4D_SAME_GRADIENT);
+		o->scratch = logits.elements * 4;
+	}
+	hold(w, logits);
+	hold(w, y);
+}

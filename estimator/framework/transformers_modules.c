@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations and small modules of which transformers' layers are made. */
+#include "framework/transformers.h"
+
+typedef p4d_tape_tensor tensor;
+
+p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
+{
+	const p4d_architecture *a = l->architecture;
+	const bool is_gemma = a == &p4d_architectures[P4D_ARCHITECTURE_GEMMA] ||
+			      a == &p4d_architectures[P4D_ARCHITECTURE_GEMMA2] ||
+			      a == &p4d_architectures[P4D_ARCHITECTURE_GEMMA3];
+	const bool is_cohere = a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
+			       a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2];
+	const bool quarter = a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX] ||
+			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX_SEQUENTIAL] ||
+			     a == &p4d_architectures[P4D_ARCHITECTURE_STABLELM] ||
+			     a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
+
+	return (p4d_transformers_code){
+	    .norm = is_gemma                                                ? P4D_NORM_GEMMA
+		    : is_cohere                                             ? P4D_NORM_COHERE
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]       ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]       ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]        ? P4D_NORM_OLMO
+		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE ? P4D_NORM_LAYER
+									    : P4D_NORM_LLAMA,
+	    .gelu_in_python = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
+			      a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ] ||
+			      a == &p4d_architectures[P4D_ARCHITECTURE_PHI],
+	    .rotated = l->positions || a->positions != P4D_ROPE             ? 0
+		       : quarter                                            ? 250
+		       : a->partial_rope                                    ? 500
+		       : a == &p4d_architectures[P4D_ARCHITECTURE_PHI3]     ? 999
+									    : 1000,
+	    .rotates_in_fp32 = is_cohere,
+	    .scales_residual = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE],
+	    .scales_query = a == &p4d_architectures[P4D_ARCHITECTURE_OPT],
+	};
+}
+
+p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
+{
+	const unsigned weight = l->precision == P4D_FP32 || l->param_dtype == P4D_PARAM_FP32 ? 4 : 2;
+	/* FSDP2 gathers them in the type of its mixed precision */
+	const unsigned computed = l->framework == P4D_FRAMEWORK_FSDP && l->precision != P4D_FP32 ? 2 : weight;
+
+	return (p4d_tape_writer){
+	    .tape = tape,
+	    .layout = l,
+	    .rows = l->micro_batch,
+	    .length = l->seq_len,
+	    .tokens = l->micro_batch * l->seq_len,
+	    .weight = computed,
+	    .stream = computed,
+	    .autocast = l->autocast && l->precision != P4D_FP32,
+	    .trains = l->finetune == P4D_FINETUNE_FULL,
+	    .masked = !l->packing && l->micro_batch > 1,
+	};
+}
+
+tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs)
+{
+	return (tensor){p4d_tape_value(w->tape, elements * element, needs), (unsigned char)element, elements};
+}
+
+bool p4d_transformers__needs(const p4d_tape_writer *w, tensor x)
+{
+	return w->tape->value[x.value].needs;
+}
+
+tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs_gradient)
+{
+	w->tape->operations = w->tape->values = 0;
+	w->tape->overflow = false;
+	return p4d_transformers__made(w, w->tokens * columns, element, needs_gradient);
+}
+
+tensor p4d_transformers__view(p4d_tape_writer *w, tensor x, uint64_t elements)
+{
+	return (tensor){p4d_tape_view(w->tape, x.value, elements * x.element), x.element, elements};
+}
+
+/* An operation on one tensor that makes another. */
+p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, tensor x, tensor out, p4d_tape_gradient gradient)
+{
+	p4d_tape_operation *o = p4d_tape_append(w->tape);
+
+	o->in[0] = x.value;
+	o->gradient[0] = gradient;
+	o->out = out.value;
+	return o;
+}
+
+tensor p4d_transformers__cast(p4d_tape_writer *w, tensor x, unsigned element)
+{
+	if (x.element == element)
+		return x;
+	const tensor out = p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x));
+	p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+tensor p4d_transformers__map(p4d_tape_writer *w, tensor x, bool saves_input, bool saves_output)
+{
+	const tensor out = p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+
+	if (p4d_transformers__needs(w, x)) {
+		o->saved[0] = saves_input ? x.value : -1;
+		o->saved[1] = saves_output ? out.value : -1;
+	}
+	return out;
+}
+
+static unsigned wider(tensor x, tensor y)
+{
+	return x.element > y.element ? x.element : y.element;
+}
+
+tensor p4d_transformers__times(p4d_tape_writer *w, tensor x, tensor y)
+{
+	const tensor out = p4d_transformers__made(w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+
+	o->in[1] = y.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->saved[0] = p4d_transformers__needs(w, x) ? y.value : -1;
+	o->saved[1] = p4d_transformers__needs(w, y) ? x.value : -1;
+	return out;
+}
+
+tensor p4d_transformers__plus(p4d_tape_writer *w, tensor x, tensor y)
+{
+	const tensor out = p4d_transformers__made(w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, x.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+
+	o->in[1] = y.value;
+	o->gradient[1] = y.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
+	return out;
+}
+
+/* ---- norms ---- */
+
+/* A number for each row of x: its mean, say. Its gradient is spread over the row again. */
+static tensor mean(p4d_tape_writer *w, tensor x, uint64_t rows)
+{
+	const tensor out = p4d_transformers__made(w, rows, 4, p4d_transformers__needs(w, x));
+	p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+/* x times a number for each row; backward, the number's gradient is as large as x before it is summed. */
+static tensor scaled(p4d_tape_writer *w, tensor x, tensor rows)
+{
+	const tensor out = p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+
+	o->in[1] = rows.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	if (p4d_transformers__needs(w, x)) {
+		o->saved[0] = x.value;
+		o->saved[1] = rows.value;
+		o->back_scratch = x.elements * x.element;
+	}
+	return out;
+}
+
+/* Times a weight of the row's width, in the wider type of both. */
+static tensor weighted(p4d_tape_writer *w, tensor x, uint64_t columns, unsigned weight, unsigned copies)
+{
+	const unsigned element = x.element > weight ? x.element : weight;
+	const tensor out = p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x) || w->trains);
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
+
+	if (w->trains) {
+		o->saved[0] = x.value;
+		o->weight = columns * w->weight * copies;
+		o->back_scratch = x.elements * element;
+	}
+	return out;
+}
+
+/* x / sqrt(mean(x^2)), x in fp32. The square's gradient goes through two tensors (pow_backward). */
+static tensor root_mean_square(p4d_tape_writer *w, tensor x, uint64_t rows)
+{
+	const tensor square = p4d_transformers__map(w, x, true, false);
+	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
+	const tensor root = p4d_transformers__map(w, mean(w, square, rows), false, true);
+	return scaled(w, x, root);
+}
+
+static tensor layer_norm(p4d_tape_writer *w, tensor x, uint64_t columns, uint64_t rows)
+{
+	const tensor in = w->autocast ? p4d_transformers__cast(w, x, 4) : x;
+	const tensor out = p4d_transformers__made(w, in.elements, in.element, p4d_transformers__needs(w, in) || w->trains);
+	p4d_tape_operation *o = p4d_transformers__operation(w, in, out, P4D_NEW_GRADIENT);
+
+	if (p4d_transformers__needs(w, out)) {
+		o->saved[0] = in.value;
+		o->kept = 2 * rows * 4;
+	}
+	o->weight = w->trains ? columns * w->weight * w->layout->norm_tensors : 0;
+	return out;
+}
+
+static tensor minus_mean(p4d_tape_writer *w, tensor x, uint64_t rows)
+{
+	const tensor out = p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	const tensor of_rows = mean(w, x, rows);
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_SAME_GRADIENT);
+
+	o->in[1] = of_rows.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->back_scratch = x.elements * x.element; /* negated, before it is summed */
+	return out;
+}
+
+tensor p4d_transformers__norm(p4d_tape_writer *w, tensor x, uint64_t columns)
+{
+	const p4d_norm_code code = p4d_transformers__code(w->layout).norm;
+	const uint64_t rows = x.elements / columns;
+	const unsigned given = x.element;
+	tensor y;
+
+	switch (code) {
+	case P4D_NORM_LAYER:
+		return layer_norm(w, x, columns, rows);
+	case P4D_NORM_OLMO:
+		y = layer_norm(w, p4d_transformers__cast(w, x, 4), columns, rows);
+		return p4d_transformers__cast(w, y, given);
+	case P4D_NORM_COHERE:
+		x = p4d_transformers__cast(w, x, 4);
+		y = minus_mean(w, x, rows);
+		y = p4d_transformers__map(w, y, true, false);
+		w->tape->operation[w->tape->operations - 1].back_scratch = 2 * y.elements * y.element;
+		y = p4d_transformers__map(w, mean(w, y, rows), false, true);
+		y = scaled(w, minus_mean(w, x, rows), y);
+		p4d_transformers__hold(w, x);
+		y = weighted(w, y, columns, 4, 1);
+		return p4d_transformers__cast(w, y, given);
+	case P4D_NORM_GEMMA:
+	case P4D_NORM_OLMO2:
+		y = root_mean_square(w, p4d_transformers__cast(w, x, 4), rows);
+		y = weighted(w, y, columns, 4, 1);
+		return p4d_transformers__cast(w, y, given);
+	default:
+		y = root_mean_square(w, p4d_transformers__cast(w, x, 4), rows);
+		y = p4d_transformers__cast(w, y, given);
+		return weighted(w, y, columns, w->weight, 1);
+	}
+}
+
+/* ---- linear layers ---- */
+
+/* A product with a weight; backward, gradients of both. */
+static tensor product(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out, unsigned weight, bool trained)
+{
+	const uint64_t elements = in * out, rows = x.elements / in;
+	const bool lowers = w->autocast && weight == 4;
+
+	if (w->autocast)
+		x = p4d_transformers__cast(w, x, 2);
+	const tensor y = p4d_transformers__made(w, rows * out, w->autocast ? 2 : x.element, p4d_transformers__needs(w, x) || trained);
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
+
+	o->saved[0] = trained ? x.value : -1;
+	if (lowers && (p4d_transformers__needs(w, x) || trained)) {
+		o->copy = elements * 2;
+		o->cached = trained;
+	} else if (lowers) {
+		o->scratch = elements * 2;
+	}
+	o->weight = trained ? elements * weight : 0;
+	o->lowered = trained && lowers ? elements * 2 : 0;
+	return y;
+}
+
+/* bitsandbytes' Linear4bit: the weight is unpacked for each product. */
+static tensor quantized(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out)
+{
+	const unsigned given = x.element;
+
+	x = p4d_transformers__cast(w, x, 2);
+	const tensor y = p4d_transformers__made(w, x.elements / in * out, 2, p4d_transformers__needs(w, x));
+	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
+	o->scratch = o->back_scratch = in * out * 2 + in * out / 64 * 4;
+	return p4d_transformers__cast(w, y, given);
+}
+
+tensor p4d_transformers__linear(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out, unsigned target)
+{
+	const p4d_layout *l = w->layout;
+	const bool four_bits = l->quant != P4D_QUANT_NONE && target;
+	tensor y = four_bits ? quantized(w, x, in, out) : product(w, x, in, out, w->weight, w->trains);
+
+	if (l->finetune == P4D_FINETUNE_FULL || !(l->lora_targets & target))
+		return y;
+	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum */
+	const unsigned adapter = l->framework == P4D_FRAMEWORK_FSDP ? 2 : l->adapter_fp32 ? 4 : 2, given = y.element;
+	const unsigned cast = l->adapter_fp32 ? 4 : 2;
+	if (four_bits) {
+		const tensor base = y;
+		y = p4d_transformers__map(w, base, false, false); /* clone */
+		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_NEW_GRADIENT;
+	}
+	tensor a = four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
+	a = product(w, a, in, l->lora_rank, adapter, true);
+	a = product(w, a, l->lora_rank, out, adapter, true);
+	a = p4d_transformers__map(w, a, false, false); /* times the scale */
+	if (four_bits && !w->autocast)
+		a = p4d_transformers__cast(w, a, given);
+	y = p4d_transformers__plus(w, y, a);
+	return four_bits ? y : p4d_transformers__cast(w, y, given);
+}
+
+/* ---- feed-forward ---- */
+
+static tensor activated(p4d_tape_writer *w, tensor x)
+{
+	if (w->layout->activation == P4D_RELU)
+		return p4d_transformers__map(w, x, false, true);
+	if (w->layout->activation == P4D_RELU2) {
+		const tensor y = p4d_transformers__map(w, p4d_transformers__map(w, x, false, true), true, false);
+		w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
+		return y;
+	}
+	if (!p4d_transformers__code(w->layout).gelu_in_python)
+		return p4d_transformers__map(w, x, true, false);
+	const tensor half = p4d_transformers__map(w, x, false, false);
+	tensor cube = p4d_transformers__map(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, true, false);
+	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * cube.elements * cube.element;
+	tensor y = p4d_transformers__plus(w, x, p4d_transformers__map(w, cube, false, false));
+	y = p4d_transformers__map(w, y, false, false);
+	y = p4d_transformers__map(w, y, false, true); /* tanh */
+	y = p4d_transformers__map(w, y, false, false);
+	w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT; /* 1 + */
+	return p4d_transformers__times(w, half, y);
+}
+
+tensor p4d_transformers__mlp(p4d_tape_writer *w, tensor x)
+{
+	const p4d_layout *l = w->layout;
+	tensor y;
+
+	if (!l->glu) {
+		y = p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP);
+		y = activated(w, y);
+	} else if (l->architecture->fused_gate_up) {
+		const tensor both = p4d_transformers__linear(w, x, l->hidden, 2 * l->ffn, P4D_TARGET_UP);
+		const tensor gate = p4d_transformers__view(w, both, both.elements / 2), up = p4d_transformers__view(w, both, both.elements / 2);
+		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] = up.value; /* chunk() */
+		y = p4d_transformers__times(w, up, activated(w, gate));
+	} else {
+		const tensor gate = activated(w, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_GATE));
+		y = p4d_transformers__times(w, gate, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP));
+	}
+	y = p4d_transformers__linear(w, y, l->ffn, l->hidden, P4D_TARGET_DOWN);
+	p4d_transformers__hold(w, x);
+	return y;
+}
