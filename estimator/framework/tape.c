@@ -31,7 +31,8 @@ p4d_tape_operation *p4d_tape_append(p4d_tape *t)
 		t->operations--;
 	}
 	p4d_tape_operation *o = &t->operation[t->operations++];
-	*o = (p4d_tape_operation){.in = {-1, -1, -1}, .out = -1, .others = {-1, -1}, .saved = {-1, -1, -1, -1, -1}};
+	*o = (p4d_tape_operation){
+	    .in = {-1, -1, -1}, .out = -1, .others = {-1, -1}, .saved = {-1, -1, -1, -1, -1}};
 	return o;
 }
 
@@ -46,7 +47,7 @@ typedef struct player {
 	const p4d_tape *tape;
 	int64_t live, weights, cached;
 	p4d_tape_moment most;
-	short until[P4D_TAPE_VALUES];          /* of a storage: the operation after which Python has forgotten it */
+	short until[P4D_TAPE_VALUES]; /* of a storage: the operation after which Python has forgotten it */
 	unsigned short saved[P4D_TAPE_VALUES]; /* by so many operations */
 } player;
 
@@ -101,7 +102,8 @@ p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool ke
 			p.cached += (int64_t)o->copy;
 		for (unsigned v = 1; v < t->values; v++)
 			if (p.until[v] == (short)i && t->value[v].storage == (short)v && !p.saved[v] &&
-			    (i + 1 < t->operations || v != (unsigned)t->value[o->out < 0 ? 0 : o->out].storage))
+			    (i + 1 < t->operations ||
+			     v != (unsigned)t->value[o->out < 0 ? 0 : o->out].storage))
 				p.live -= (int64_t)t->value[v].bytes;
 	}
 	/* what an early end leaves behind */
@@ -119,8 +121,8 @@ p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool ke
 
 /* Gradients of values: memory that they may share. */
 typedef struct gradients {
-	short of[P4D_TAPE_VALUES];            /* by value: index of the memory; -1: none yet */
-	uint64_t bytes[4 * P4D_TAPE_VALUES];  /* by memory */
+	short of[P4D_TAPE_VALUES];           /* by value: index of the memory; -1: none yet */
+	uint64_t bytes[4 * P4D_TAPE_VALUES]; /* by memory */
 	unsigned short refs[4 * P4D_TAPE_VALUES];
 	short count;
 } gradients;

@@ -5,12 +5,13 @@
 #include <stdint.h>
 
 /*
- * What PyTorch holds while autograd runs a module: its operations in the order of the forward pass, played forward and
- * backward with the lifetimes that Python and autograd give to tensors. Bytes are relative to what was there before.
+ * What PyTorch holds while autograd runs a module: its operations in the order of the forward pass, played
+ * forward and backward with the lifetimes that Python and autograd give to tensors. Bytes are relative to
+ * what was there before.
  *
- * Sources: torch/csrc/autograd/engine.cpp (nodes run in reverse order, an operation's inputs are released before
- * gradients are summed) and input_buffer.cpp (a sum is in place where nobody else has the first gradient),
- * derivatives.yaml (what operations save).
+ * Sources: torch/csrc/autograd/engine.cpp (nodes run in reverse order, an operation's inputs are released
+ * before gradients are summed) and input_buffer.cpp (a sum is in place where nobody else has the first
+ * gradient), derivatives.yaml (what operations save).
  */
 enum { P4D_TAPE_OPERATIONS = 320, P4D_TAPE_VALUES = 320, P4D_TAPE_INPUTS = 3, P4D_TAPE_SAVED = 5 };
 
@@ -23,7 +24,7 @@ typedef enum p4d_tape_gradient {
 
 typedef struct p4d_tape_operation {
 	short in[P4D_TAPE_INPUTS], out; /* values; -1: none */
-	short others[2];                /* more results, views of the input like the first: one node for all */
+	short others[2]; /* more results, views of the input like the first: one node for all */
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
 	short saved[P4D_TAPE_SAVED]; /* values that are kept for the backward pass; -1: none */
 	uint64_t kept;               /* so are these bytes beside them: masks, statistics */
@@ -39,9 +40,9 @@ typedef struct p4d_tape {
 	p4d_tape_operation operation[P4D_TAPE_OPERATIONS];
 	struct {
 		uint64_t bytes;
-		short storage;      /* the value that has the memory: itself, unless it is a view */
-		bool needs;         /* a gradient */
-		short until;        /* the last operation after which Python refers to it */
+		short storage; /* the value that has the memory: itself, unless it is a view */
+		bool needs;    /* a gradient */
+		short until;   /* the last operation after which Python refers to it */
 	} value[P4D_TAPE_VALUES];
 	bool overflow; /* more operations or values than there is room for */
 } p4d_tape;
@@ -67,15 +68,15 @@ typedef struct p4d_tape_pass {
 } p4d_tape_pass;
 
 /*
- * Forward. save: for a backward pass; else results die as Python forgets them. again: as activation checkpointing
- * recomputes it, up to the last operation that saves something. The input is there before, and freed in the end where
- * nobody keeps it (keep_input: the caller does).
+ * Forward. save: for a backward pass; else results die as Python forgets them. again: as activation
+ * checkpointing recomputes it, up to the last operation that saves something. The input is there before, and
+ * freed in the end where nobody keeps it (keep_input: the caller does).
  */
 p4d_tape_pass p4d_tape_forward(const p4d_tape *tape, bool save, bool again, bool keep_input);
 
 /*
  * Backward, from a gradient of the last result (whose bytes are there before) to that of the input, with what
- * p4d_tape_forward saved. reduced: gradients of weights are taken away as soon as they are there. keep_input: it is freed
- * in the end, and not where an operation saved it last.
+ * p4d_tape_forward saved. reduced: gradients of weights are taken away as soon as they are there. keep_input:
+ * it is freed in the end, and not where an operation saved it last.
  */
 p4d_tape_pass p4d_tape_backward(const p4d_tape *tape, bool reduced, bool keep_input);

@@ -272,6 +272,11 @@ void p4d_torch__rows(p4d_rows *rows)
 	const p4d_torch_sizes z = sizes_of(rows);
 	p4d_torch_layer layer = {0};
 
+	if (p4d_torch__modules[rows->layout->model_code]->whole) {
+		add_libraries(rows);
+		p4d_torch__modules[rows->layout->model_code]->write(rows, &z, &layer);
+		return;
+	}
 	add_states(rows, &z);
 	add_libraries(rows);
 	p4d_torch__modules[rows->layout->model_code]->write(rows, &z, &layer);
@@ -290,6 +295,10 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_difference(r);
 
+	if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS)
+		return 0;
+	if (!r->value[P4D_ATTENTION])
+		return p4d_fail(err, P4D_E_VALUE, "attention=unfused: torchtitan has PyTorch's fused attention");
 	if (!difference)
 		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model,

@@ -44,6 +44,7 @@ typedef struct p4d_torch_layer {
 typedef struct p4d_torch_modules {
 	const char *name;
 	bool unties; /* shards both uses of a tied table, as tables of their own, and gathers them as one */
+	bool whole;  /* writes all rows but libraries: parameters, gradients and their buffers, too, and no layer */
 	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes, p4d_torch_layer *layer);
 } p4d_torch_modules;
 
@@ -73,7 +74,6 @@ void p4d_torch__rows(p4d_rows *rows);
 	    {P4D_RECOMPUTE_LAYERS, 1, "layers are recomputed one at a time"}, \
 	    {P4D_CROSS_ENTROPY, 0, "the loss is --chunked-loss, or PyTorch's"}, \
 	    {P4D_SWIGLU, 0, "the kernel of SwiGLU is --compile's, or PyTorch's"}, \
-	    {P4D_ATTENTION, 1, "p4d models PyTorch's fused attention"}, \
 	    {P4D_DROPOUT, 0, "p4d models these models without dropout"}, \
 	    {P4D_TE_WGRAD, P4D_NO_MEANING, "that is of Transformer Engine"}, \
 	    {P4D_TP_COMM_OVERLAP, 0, "p4d does not model it with PyTorch"}, \

@@ -138,4 +138,3 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out
 }
 
 const p4d_torch_modules p4d_torch__torchtitan = {.name = "torchtitan", .unties = true, .write = write};
-const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write};

@@ -6,8 +6,8 @@
 #include "request/layout.h"
 
 /*
- * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for one
- * micro-batch. The sources are its modeling files and PEFT's and bitsandbytes' layers.
+ * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for
+ * one micro-batch. The sources are its modeling files and PEFT's and bitsandbytes' layers.
  */
 
 /* A tensor while its tape is written. */
@@ -46,12 +46,14 @@ bool p4d_transformers__needs(const p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor out,
 						p4d_tape_gradient gradient);
 p4d_tape_tensor p4d_transformers__cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned element);
-p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input, bool saves_output);
+p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input,
+				      bool saves_output);
 p4d_tape_tensor p4d_transformers__times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
 /* target: a P4D_TARGET_* that an adapter may be on; 0: none ever. */
-p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, unsigned target);
+p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
+					 unsigned target);
 p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x);
 
@@ -61,11 +63,18 @@ static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
 }
 
 /* How modeling files compute what architectures.def tells apart by name only. */
-typedef enum p4d_norm_code { P4D_NORM_LLAMA, P4D_NORM_GEMMA, P4D_NORM_OLMO2, P4D_NORM_COHERE, P4D_NORM_LAYER, P4D_NORM_OLMO } p4d_norm_code;
+typedef enum p4d_norm_code {
+	P4D_NORM_LLAMA,
+	P4D_NORM_GEMMA,
+	P4D_NORM_OLMO2,
+	P4D_NORM_COHERE,
+	P4D_NORM_LAYER,
+	P4D_NORM_OLMO
+} p4d_norm_code;
 typedef struct p4d_transformers_code {
 	p4d_norm_code norm;
-	bool gelu_in_python;   /* gelu_new, term by term */
-	unsigned rotated;      /* per mille of a head that rotary embeddings turn; the rest is copied beside it */
+	bool gelu_in_python; /* gelu_new, term by term */
+	unsigned rotated; /* per mille of a head that rotary embeddings turn; the rest is copied beside it */
 	bool rotates_in_fp32;
 	bool scales_residual, scales_query;
 } p4d_transformers_code;

@@ -6,7 +6,7 @@ typedef p4d_tape_tensor tensor;
 
 #define made p4d_transformers__made
 #define view p4d_transformers__view
-#define operation p4d_transformers__operation
+#define op p4d_transformers__operation
 #define needs p4d_transformers__needs
 #define cast p4d_transformers__cast
 #define map p4d_transformers__map
@@ -20,7 +20,7 @@ typedef p4d_tape_tensor tensor;
 static tensor slice(p4d_tape_writer *w, tensor x, uint64_t elements)
 {
 	const tensor out = view(w, x, elements);
-	operation(w, x, out, P4D_NEW_GRADIENT);
+	op(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
@@ -29,8 +29,7 @@ static tensor joined(p4d_tape_writer *w, tensor x, tensor y)
 {
 	const unsigned element = x.element > y.element ? x.element : y.element;
 	const tensor out = made(w, x.elements + y.elements, element, needs(w, x) || needs(w, y));
-	p4d_tape_operation *o =
-	    operation(w, x, out, x.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	p4d_tape_operation *o = op(w, x, out, x.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 
 	o->in[1] = y.value;
 	o->gradient[1] = y.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
@@ -39,9 +38,10 @@ static tensor joined(p4d_tape_writer *w, tensor x, tensor y)
 
 static tensor with_angles(p4d_tape_writer *w, tensor x)
 {
-	const unsigned element = x.element > w->stream ? x.element : w->stream; /* angles have the type of the stream */
+	const unsigned element =
+	    x.element > w->stream ? x.element : w->stream; /* angles have the type of the stream */
 	const tensor out = made(w, x.elements, element, needs(w, x));
-	operation(w, x, out, P4D_NEW_GRADIENT);
+	op(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
@@ -91,14 +91,14 @@ static tensor fused(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 	if (w->masked && l->kv_heads < l->heads) { /* repeat_kv */
 		const tensor wide = {.elements = q.elements, .element = k.element};
 		tensor y = made(w, wide.elements, k.element, needs(w, k));
-		operation(w, k, y, P4D_NEW_GRADIENT);
+		op(w, k, y, P4D_NEW_GRADIENT);
 		k = y;
 		y = made(w, wide.elements, v.element, needs(w, v));
-		operation(w, v, y, P4D_NEW_GRADIENT);
+		op(w, v, y, P4D_NEW_GRADIENT);
 		v = y;
 	}
 	const tensor out = made(w, q.elements, q.element, needs(w, q) || needs(w, k) || needs(w, v));
-	p4d_tape_operation *o = operation(w, q, out, P4D_NEW_GRADIENT);
+	p4d_tape_operation *o = op(w, q, out, P4D_NEW_GRADIENT);
 	o->in[1] = k.value;
 	o->in[2] = v.value;
 	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
@@ -128,7 +128,7 @@ static tensor repeated(p4d_tape_writer *w, tensor x, uint64_t elements)
 	if (x.elements == elements && w->rows == 1)
 		return x;
 	const tensor out = made(w, elements, x.element, needs(w, x)); /* or made contiguous, for a product */
-	operation(w, x, out, P4D_NEW_GRADIENT);
+	op(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
@@ -151,7 +151,8 @@ static tensor eager(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 	const p4d_architecture *a = w->layout->architecture;
 	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
 	const bool in_fp32 = a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
-	const bool stays = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] || a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const bool stays = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
+			   a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
 	const unsigned values = v.element;
 
 	k = repeated(w, k, queries);
@@ -170,8 +171,12 @@ static tensor eager(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 		s = map(w, s, false, false); /* + ALiBi */
 		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT;
 	}
-	const tensor masked = made(w, scores, s.element > w->stream && !in_fp32 ? s.element : w->stream > s.element ? w->stream : s.element, needs(w, s));
-	operation(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	const tensor masked = made(w, scores,
+				   s.element > w->stream && !in_fp32 ? s.element
+				   : w->stream > s.element           ? w->stream
+								     : s.element,
+				   needs(w, s));
+	op(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 	s = stays && !w->autocast ? masked : cast(w, masked, 4);
 	s = map(w, s, false, true); /* softmax */
 	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
@@ -195,9 +200,11 @@ static void split(p4d_tape_writer *w, tensor x, tensor *q, tensor *k, tensor *v)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_architecture *a = l->architecture;
-	const uint64_t of_keys = w->tokens * l->kv_heads * l->head_dim, of_queries = w->tokens * l->heads * l->head_dim;
+	const uint64_t of_keys = w->tokens * l->kv_heads * l->head_dim,
+		       of_queries = w->tokens * l->heads * l->head_dim;
 
-	const bool at_once = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a == &p4d_architectures[P4D_ARCHITECTURE_MPT] ||
+	const bool at_once = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
+			     a == &p4d_architectures[P4D_ARCHITECTURE_MPT] ||
 			     a == &p4d_architectures[P4D_ARCHITECTURE_GPT_NEOX];
 
 	if (!at_once) {
@@ -209,7 +216,7 @@ static void split(p4d_tape_writer *w, tensor x, tensor *q, tensor *k, tensor *v)
 	*q = view(w, x, of_queries);
 	*k = view(w, x, of_keys);
 	*v = view(w, x, of_keys);
-	p4d_tape_operation *o = operation(w, x, *q, P4D_NEW_GRADIENT);
+	p4d_tape_operation *o = op(w, x, *q, P4D_NEW_GRADIENT);
 	o->others[0] = k->value;
 	o->others[1] = v->value;
 }
@@ -242,7 +249,8 @@ tensor p4d_transformers__attention(p4d_tape_writer *w, tensor x)
 	k = rotated(w, k);
 	hold(w, whole_q);
 	hold(w, whole_k);
-	tensor y = l->flash_attention && !l->architecture->attention_cap ? fused(w, q, k, v) : eager(w, q, k, v);
+	tensor y =
+	    l->flash_attention && !l->architecture->attention_cap ? fused(w, q, k, v) : eager(w, q, k, v);
 	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
 	hold(w, q);
 	hold(w, k);
@@ -272,7 +280,8 @@ static void parallel_layer(p4d_tape_writer *w, tensor x)
 void p4d_transformers__layer(p4d_tape_writer *w, bool needs_gradient)
 {
 	const p4d_layout *l = w->layout;
-	const bool before = l->architecture->place != P4D_NORMS_AFTER, after = l->architecture->place != P4D_NORMS_BEFORE;
+	const bool before = l->architecture->place != P4D_NORMS_AFTER,
+		   after = l->architecture->place != P4D_NORMS_BEFORE;
 	const tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
 
 	if (l->architecture->parallel) {
@@ -298,16 +307,17 @@ void p4d_transformers__end(p4d_tape_writer *w)
 	tensor logits = linear(w, y, l->hidden, l->vocab, 0);
 	if (a->logit_cap)
 		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
-	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] || a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
+	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
+		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
 		logits = map(w, logits, false, false);
 	const tensor wide = cast(w, logits, 4);
 	const tensor logarithms = map(w, wide, false, true);
 	const tensor loss = made(w, 1, 4, true);
-	operation(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	op(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
 	hold(w, wide);
 	if (w->autocast && logits.element == 2) { /* accelerate's convert_outputs_to_fp32 */
-		p4d_tape_operation *o = operation(w, loss, view(w, loss, 1), P4D_SAME_GRADIENT);
+		p4d_tape_operation *o = op(w, loss, view(w, loss, 1), P4D_SAME_GRADIENT);
 		o->scratch = logits.elements * 4;
 	}
 	hold(w, logits);

@@ -18,21 +18,21 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 			     a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
 
 	return (p4d_transformers_code){
-	    .norm = is_gemma                                                ? P4D_NORM_GEMMA
-		    : is_cohere                                             ? P4D_NORM_COHERE
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]       ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]       ? P4D_NORM_OLMO2
-		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]        ? P4D_NORM_OLMO
+	    .norm = is_gemma                                                 ? P4D_NORM_GEMMA
+		    : is_cohere                                              ? P4D_NORM_COHERE
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]        ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]        ? P4D_NORM_OLMO2
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]         ? P4D_NORM_OLMO
 		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE ? P4D_NORM_LAYER
-									    : P4D_NORM_LLAMA,
+									     : P4D_NORM_LLAMA,
 	    .gelu_in_python = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
 			      a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ] ||
 			      a == &p4d_architectures[P4D_ARCHITECTURE_PHI],
-	    .rotated = l->positions || a->positions != P4D_ROPE             ? 0
-		       : quarter                                            ? 250
-		       : a->partial_rope                                    ? 500
-		       : a == &p4d_architectures[P4D_ARCHITECTURE_PHI3]     ? 999
-									    : 1000,
+	    .rotated = l->positions || a->positions != P4D_ROPE         ? 0
+		       : quarter                                        ? 250
+		       : a->partial_rope                                ? 500
+		       : a == &p4d_architectures[P4D_ARCHITECTURE_PHI3] ? 999
+									: 1000,
 	    .rotates_in_fp32 = is_cohere,
 	    .scales_residual = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE],
 	    .scales_query = a == &p4d_architectures[P4D_ARCHITECTURE_OPT],
@@ -54,7 +54,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .weight = computed,
 	    .stream = computed,
 	    .autocast = l->autocast && l->precision != P4D_FP32,
-	    .trains = l->finetune == P4D_FINETUNE_FULL,
+	    .trains = l->finetune == P4D_TUNE_FULL,
 	    .masked = !l->packing && l->micro_batch > 1,
 	};
 }
@@ -82,7 +82,8 @@ tensor p4d_transformers__view(p4d_tape_writer *w, tensor x, uint64_t elements)
 }
 
 /* An operation on one tensor that makes another. */
-p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, tensor x, tensor out, p4d_tape_gradient gradient)
+p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, tensor x, tensor out,
+						p4d_tape_gradient gradient)
 {
 	p4d_tape_operation *o = p4d_tape_append(w->tape);
 
@@ -120,7 +121,8 @@ static unsigned wider(tensor x, tensor y)
 
 tensor p4d_transformers__times(p4d_tape_writer *w, tensor x, tensor y)
 {
-	const tensor out = p4d_transformers__made(w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
+	const tensor out = p4d_transformers__made(
+	    w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 
 	o->in[1] = y.value;
@@ -132,8 +134,10 @@ tensor p4d_transformers__times(p4d_tape_writer *w, tensor x, tensor y)
 
 tensor p4d_transformers__plus(p4d_tape_writer *w, tensor x, tensor y)
 {
-	const tensor out = p4d_transformers__made(w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
-	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, x.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
+	const tensor out = p4d_transformers__made(
+	    w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
+	p4d_tape_operation *o = p4d_transformers__operation(
+	    w, x, out, x.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 
 	o->in[1] = y.value;
 	o->gradient[1] = y.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT;
@@ -170,7 +174,8 @@ static tensor scaled(p4d_tape_writer *w, tensor x, tensor rows)
 static tensor weighted(p4d_tape_writer *w, tensor x, uint64_t columns, unsigned weight, unsigned copies)
 {
 	const unsigned element = x.element > weight ? x.element : weight;
-	const tensor out = p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x) || w->trains);
+	const tensor out =
+	    p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x) || w->trains);
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 
 	if (w->trains) {
@@ -193,7 +198,8 @@ static tensor root_mean_square(p4d_tape_writer *w, tensor x, uint64_t rows)
 static tensor layer_norm(p4d_tape_writer *w, tensor x, uint64_t columns, uint64_t rows)
 {
 	const tensor in = w->autocast ? p4d_transformers__cast(w, x, 4) : x;
-	const tensor out = p4d_transformers__made(w, in.elements, in.element, p4d_transformers__needs(w, in) || w->trains);
+	const tensor out =
+	    p4d_transformers__made(w, in.elements, in.element, p4d_transformers__needs(w, in) || w->trains);
 	p4d_tape_operation *o = p4d_transformers__operation(w, in, out, P4D_NEW_GRADIENT);
 
 	if (p4d_transformers__needs(w, out)) {
@@ -261,7 +267,8 @@ static tensor product(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out, u
 
 	if (w->autocast)
 		x = p4d_transformers__cast(w, x, 2);
-	const tensor y = p4d_transformers__made(w, rows * out, w->autocast ? 2 : x.element, p4d_transformers__needs(w, x) || trained);
+	const tensor y = p4d_transformers__made(w, rows * out, w->autocast ? 2 : x.element,
+						p4d_transformers__needs(w, x) || trained);
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
 
 	o->saved[0] = trained ? x.value : -1;
@@ -294,17 +301,22 @@ tensor p4d_transformers__linear(p4d_tape_writer *w, tensor x, uint64_t in, uint6
 	const bool four_bits = l->quant != P4D_QUANT_NONE && target;
 	tensor y = four_bits ? quantized(w, x, in, out) : product(w, x, in, out, w->weight, w->trains);
 
-	if (l->finetune == P4D_FINETUNE_FULL || !(l->lora_targets & target))
+	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
 		return y;
-	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum */
-	const unsigned adapter = l->framework == P4D_FRAMEWORK_FSDP ? 2 : l->adapter_fp32 ? 4 : 2, given = y.element;
+	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum
+	 */
+	const unsigned adapter = l->framework == P4D_FRAMEWORK_FSDP ? 2
+				 : l->adapter_fp32                  ? 4
+								    : 2,
+		       given = y.element;
 	const unsigned cast = l->adapter_fp32 ? 4 : 2;
 	if (four_bits) {
 		const tensor base = y;
 		y = p4d_transformers__map(w, base, false, false); /* clone */
 		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_NEW_GRADIENT;
 	}
-	tensor a = four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
+	tensor a =
+	    four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
 	a = product(w, a, in, l->lora_rank, adapter, true);
 	a = product(w, a, l->lora_rank, out, adapter, true);
 	a = p4d_transformers__map(w, a, false, false); /* times the scale */
@@ -321,14 +333,16 @@ static tensor activated(p4d_tape_writer *w, tensor x)
 	if (w->layout->activation == P4D_RELU)
 		return p4d_transformers__map(w, x, false, true);
 	if (w->layout->activation == P4D_RELU2) {
-		const tensor y = p4d_transformers__map(w, p4d_transformers__map(w, x, false, true), true, false);
+		const tensor y =
+		    p4d_transformers__map(w, p4d_transformers__map(w, x, false, true), true, false);
 		w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
 		return y;
 	}
 	if (!p4d_transformers__code(w->layout).gelu_in_python)
 		return p4d_transformers__map(w, x, true, false);
 	const tensor half = p4d_transformers__map(w, x, false, false);
-	tensor cube = p4d_transformers__map(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, true, false);
+	tensor cube =
+	    p4d_transformers__map(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, true, false);
 	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * cube.elements * cube.element;
 	tensor y = p4d_transformers__plus(w, x, p4d_transformers__map(w, cube, false, false));
 	y = p4d_transformers__map(w, y, false, false);
@@ -348,12 +362,16 @@ tensor p4d_transformers__mlp(p4d_tape_writer *w, tensor x)
 		y = activated(w, y);
 	} else if (l->architecture->fused_gate_up) {
 		const tensor both = p4d_transformers__linear(w, x, l->hidden, 2 * l->ffn, P4D_TARGET_UP);
-		const tensor gate = p4d_transformers__view(w, both, both.elements / 2), up = p4d_transformers__view(w, both, both.elements / 2);
-		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] = up.value; /* chunk() */
+		const tensor gate = p4d_transformers__view(w, both, both.elements / 2),
+			     up = p4d_transformers__view(w, both, both.elements / 2);
+		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] =
+		    up.value; /* chunk() */
 		y = p4d_transformers__times(w, up, activated(w, gate));
 	} else {
-		const tensor gate = activated(w, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_GATE));
-		y = p4d_transformers__times(w, gate, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP));
+		const tensor gate =
+		    activated(w, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_GATE));
+		y = p4d_transformers__times(w, gate,
+					    p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP));
 	}
 	y = p4d_transformers__linear(w, y, l->ffn, l->hidden, P4D_TARGET_DOWN);
 	p4d_transformers__hold(w, x);

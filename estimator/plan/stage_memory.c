@@ -206,6 +206,8 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	const unsigned half = l->precision == P4D_FP32 ? 4 : 2;
 	uint64_t bytes;
 
+	if (l->finetune != P4D_TUNE_FULL)
+		return 0;
 	/* parameters, and gradients of at least half precision; of the optimizer all but the master copy */
 	p4d_wide all = (come ? 0 : n * half) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : n * half);
 	if (l->zero_stage > 2)

@@ -362,6 +362,8 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->compile = p4d_framework_value(r, P4D_COMPILE);
 	l->chunked_loss = p4d_framework_value(r, P4D_CHUNKED_LOSS);
 	l->packing = p4d_framework_value(r, P4D_PACKING);
+	l->autocast = p4d_framework_value(r, P4D_AUTOCAST);
+	p4d_layout__adapters(r, l);
 	l->fused_cross_entropy = p4d_framework_value(r, P4D_CROSS_ENTROPY);
 	l->fused_swiglu = p4d_framework_value(r, P4D_SWIGLU);
 	l->flash_attention = p4d_framework_value(r, P4D_ATTENTION);
@@ -414,6 +416,8 @@ int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_
 	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
 		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
 				gpus_per_node);
+	if (p4d_layout__check_adapters(request, err) < 0)
+		return -1;
 	p4d_layout_fill(request, nodes, gpus_per_node, l);
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
 		       check_world(l, err) < 0 || check_shards(l, err) < 0 || check_sequence(l, err) < 0 ||

@@ -42,7 +42,11 @@ typedef struct p4d_layout {
 	int param_dtype;       /* of stored parameters, where that is not the precision's */
 	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
 	int model_code;        /* whose modules, of frameworks that train any */
-	bool compile, chunked_loss, packing;
+	bool compile, chunked_loss, packing, autocast;
+	int finetune, quant;       /* what is trained, and the type of the layers' weights that are not */
+	uint64_t lora_rank;        /* of adapters, 0 without */
+	unsigned lora_targets;     /* linear layers that have one: mask of P4D_TARGET_* */
+	bool adapter_fp32;         /* else bf16 */
 	bool recompute_block;      /* the first layers of each chunk, else all, in groups */
 	uint64_t recompute_layers; /* of a group, or of each chunk; of recompute=full */
 	int grad_dtype, allocator;
@@ -54,6 +58,20 @@ typedef struct p4d_layout {
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
 } p4d_layout;
+
+/* Linear layers of --lora-targets; one that is a matrix with others goes by the first of them (gate: by up).
+ */
+enum {
+	P4D_TARGET_Q = 1,
+	P4D_TARGET_K = 2,
+	P4D_TARGET_V = 4,
+	P4D_TARGET_O = 8,
+	P4D_TARGET_GATE = 16,
+	P4D_TARGET_UP = 32,
+	P4D_TARGET_DOWN = 64,
+	P4D_TARGET_ATTENTION = 15,
+	P4D_TARGET_ALL = 127
+};
 
 /* Of a stage's chunk. */
 static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)

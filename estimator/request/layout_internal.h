@@ -17,3 +17,7 @@ typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
  */
 uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t highest,
 			  uint64_t wanted, char *buf, size_t size);
+
+/* layout_adapters.c: what is trained, and whether what was asked for has an effect. Errors: VALUE. */
+void p4d_layout__adapters(const p4d_request *request, p4d_layout *layout);
+int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);

@@ -48,6 +48,8 @@ enum { P4D_OFFLOAD_OPTIMIZER = 1, P4D_OFFLOAD_PARAMS = 2, P4D_OFFLOAD_ACTIVATION
 /* Optimizers, in the order of their table (plan/optimizer.h). */
 enum { P4D_ADAMW, P4D_ADAMW_8BIT, P4D_PAGED_ADAMW_8BIT, P4D_ADAFACTOR, P4D_SGD, P4D_MUON, P4D_OPTIMIZERS };
 #define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon"
+enum { P4D_TUNE_FULL, P4D_TUNE_LORA, P4D_TUNE_QLORA };
+enum { P4D_QUANT_NONE, P4D_QUANT_NF4, P4D_QUANT_INT8, P4D_QUANT_FP8 };
 enum { P4D_ALLOCATOR_DEFAULT, P4D_ALLOCATOR_EXPANDABLE };
 enum { P4D_SWIGLU_ACTIVATION, P4D_GEGLU, P4D_GELU, P4D_RELU2, P4D_RELU };
 enum { P4D_RMSNORM, P4D_LAYERNORM, P4D_LAYERNORM_SCALE, P4D_LAYERNORM_PLAIN };
@@ -109,6 +111,7 @@ typedef struct p4d_request {
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
 	char pipeline_split[1024];
+	char lora_targets[256];
 	char override_reason[160];
 	char gpu[64];
 	char rope_scaling[96];

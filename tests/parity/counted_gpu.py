@@ -111,12 +111,17 @@ class Ledger(TorchDispatchMode):
         self._change(size, kind)
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunction():  # function modes would answer for the tensors that are looked at
+            return self._run(operation, types, args, kwargs or {})
+
+    def _run(self, operation, types, args, kwargs):
         if any(t.__name__ in ("DTensor", "AsyncCollectiveTensor") for t in types):
             return NotImplemented  # they come again with the tensors that they hold
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "cuda":
             kwargs = {**kwargs, "device": META}
+        elif device is not None and torch.device(device).type == "meta" and operation is not aten._to_copy.default:
+            return operation(*args, **kwargs)  # shapes alone, as the program wanted; used, it would be counted
         if operation is aten._local_scalar_dense.default and device_of(args[0]) == META:
             return 0.0 if args[0].dtype.is_floating_point else 0
         if operation is aten._to_copy.default and device_of(args[0]) == META and kwargs.get("device"):

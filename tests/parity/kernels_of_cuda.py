@@ -139,6 +139,7 @@ def quantize(model, kept=("lm_head", "embed_out")):
         for name, child in list(parent.named_children()):
             if type(child) is torch.nn.Linear and name not in kept:
                 setattr(parent, name, Linear(child))
+    model.is_loaded_in_4bit = True  # PEFT asks for it
 
 
 def _bitsandbytes():

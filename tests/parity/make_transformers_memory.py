@@ -84,7 +84,7 @@ def pick(r, framework):
     c.update(named_by_p4d(c["model-type"]))
     c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
     # half of them short, where the ends of the model decide
-    c["layers"] = min(c["layers"], r.choice((2, 3, 4, 6, 8, 12, 16, 24, 32)))
+    c["layers"] = min(c["layers"], r.choice((2, 3, 4, 4, 6, 8, 12, 16)))
     c["seq-len"] = r.choice((512, 1024, 2048, 2048, 4096, 4096, 8192, 16384))
     c["micro-batch"] = r.choice([b for b in (1, 1, 2, 4, 8) if b * c["seq-len"] <= 32768])
     c["micro-batches"] = r.choice((1, 1, 2))

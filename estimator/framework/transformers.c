@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a training step with transformers' modules: one copy of the model (the HF Trainer, DDP),
+ * DeepSpeed's ZeRO, FSDP2 as accelerate prepares it; full fine-tuning and PEFT's adapters. Found in the code
+ * of transformers 5.23, PEFT, accelerate, bitsandbytes and DeepSpeed 0.19, and compared with what that code
+ * allocates (tests/parity, tests/data/transformers_memory.csv).
+ */
+#include "framework/transformers.h"
+
+#include <string.h>
+
+#include "framework/torch.h"
+#include "plan/optimizer.h"
+
+/* What a rank holds at a moment. */
+typedef struct moment {
+	int64_t live, gradients; /* activations and what works on them; gradients of parameters */
+} moment;
+
+/* The most of each part of a step. */
+typedef struct step {
+	p4d_tape_writer writer;
+	bool again;   /* layers are recomputed */
+	bool reduced; /* gradients of a pass are added to others, or leave, as soon as they are there */
+	moment now, forward, loss, head, backward;
+} step;
+
+static void look(step *s, moment *most, p4d_tape_moment m)
+{
+	const moment at = {s->now.live + m.live, s->now.gradients + m.weights};
+
+	if (at.live + at.gradients > most->live + most->gradients)
+		*most = at;
+}
+
+static void go(step *s, moment *most, p4d_tape_pass pass)
+{
+	look(s, most, pass.most);
+	s->now.live += pass.end.live;
+	s->now.gradients += pass.end.weights;
+	look(s, most, (p4d_tape_moment){0, 0});
+}
+
+/* Parameters that have gradients: the model's, or those of the adapters. */
+static uint64_t adapters_of(const p4d_layout *l)
+{
+	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, h = l->hidden, f = l->ffn;
+	const bool qkv = l->architecture->fused_qkv, gate_up = l->architecture->fused_gate_up;
+	const struct {
+		unsigned target;
+		uint64_t in, out;
+	} layers[] = {{P4D_TARGET_Q, h, qkv ? A + 2 * G : A},
+		      {qkv ? 0 : P4D_TARGET_K, h, G},
+		      {qkv ? 0 : P4D_TARGET_V, h, G},
+		      {P4D_TARGET_O, A, h},
+		      {l->glu && !gate_up ? P4D_TARGET_GATE : 0, h, f},
+		      {P4D_TARGET_UP, h, gate_up ? 2 * f : f},
+		      {P4D_TARGET_DOWN, f, h}};
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < sizeof(layers) / sizeof(*layers); i++)
+		if (l->lora_targets & layers[i].target)
+			sum += l->lora_rank * (layers[i].in + layers[i].out);
+	return sum * l->layers;
+}
+
+/* Of the whole model, or of the linear layers that are quantized. */
+static uint64_t linears_of(const p4d_layout *l)
+{
+	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
+
+	return l->layers * l->hidden * (2 * A + 2 * G + (l->glu ? 3 : 2) * l->ffn);
+}
+
+static uint64_t parameter_bytes(const p4d_layout *l, unsigned element)
+{
+	const uint64_t all = (uint64_t)p4d_size_of_model(l), linears = linears_of(l);
+	const uint64_t adapters = adapters_of(l) * (l->adapter_fp32 ? 4 : 2);
+
+	if (l->quant == P4D_QUANT_NONE)
+		return all * element + adapters;
+	/* a byte of scale for 64 weights, fp32 for 256 such; tables of constants */
+	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, tables = l->layers * (l->glu ? 7 : 6) * 3072;
+	const uint64_t scales =
+	    l->quant == P4D_QUANT_NF4 ? linears / 64 + linears / 64 / 256 * 4 + tables : 0;
+	return linears * bits / 8 + scales + (all - linears) * element + adapters;
+}
+
+/* Moments of so many parameters; factored ones are a row and a column of each matrix. */
+static uint64_t moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const uint64_t count = o->states - 1;
+
+	if (o->paged)
+		return 0;
+	if (o->quantized)
+		return count *
+		       (parameters + (parameters + P4D_QUANTIZED_BLOCK - 1) / P4D_QUANTIZED_BLOCK * 4);
+	if (o->factored)
+		return l->finetune != P4D_TUNE_FULL
+			   ? parameters / (l->lora_rank ? l->lora_rank : 1) * 4
+			   : 4 * (l->layers * (l->heads * l->head_dim * 2 + 4 * l->hidden + 4 * l->ffn +
+					       (uint64_t)l->kv_heads * l->head_dim * 2) +
+				  (l->tied ? 1 : 2) * (l->vocab + l->hidden));
+	return count * parameters * element;
+}
+
+/* What an update holds beside states and gradients: Adafactor's tensors, of the largest parameter. */
+static uint64_t update_bytes(const p4d_layout *l, unsigned element)
+{
+	const uint64_t table = l->vocab * l->hidden, matrix = l->hidden * l->ffn;
+	const uint64_t largest = l->finetune != P4D_TUNE_FULL
+				     ? l->lora_rank * (l->ffn > l->hidden ? l->ffn : l->hidden)
+				 : table > matrix ? table
+						  : matrix;
+
+	return p4d_optimizer_of(l)->factored ? largest * (element < 4 ? 16 : 8) : 0;
+}
+
+/* Tokens, labels, positions, angles, and the mask that all layers read. */
+static uint64_t inputs_of(const p4d_tape_writer *w)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t angles = w->length * l->head_dim * 2 * w->stream;
+	uint64_t mask = 0;
+
+	if (!l->flash_attention || l->architecture->attention_cap)
+		mask = w->rows * w->length * w->length * w->stream;
+	else if (w->masked)
+		mask = w->rows * w->length * w->length;
+	return w->tokens * 8 * 5 + angles + mask;
+}
+
+static void play(step *s)
+{
+	p4d_tape tape;
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+	const bool all_need = w->trains || s->again;
+	int64_t cached = 0;
+	p4d_tape_pass first, layer, pass;
+
+	w->tape = &tape;
+	s->now.live += (int64_t)inputs_of(w) + (int64_t)(w->tokens * l->hidden * w->stream);
+	p4d_transformers__layer(w, all_need);
+	first = p4d_tape_forward(&tape, !s->again, false, s->again);
+	p4d_transformers__layer(w, true);
+	layer = p4d_tape_forward(&tape, !s->again, false, s->again);
+	for (uint64_t i = 0; i < l->layers; i++) {
+		go(s, &s->forward, i ? layer : first);
+		cached += i ? layer.cached : first.cached;
+	}
+	p4d_transformers__end(w);
+	pass = p4d_tape_forward(&tape, true, false, false);
+	go(s, &s->loss, pass);
+	s->now.live -= cached;
+	pass = p4d_tape_backward(&tape, s->reduced, false);
+	go(s, &s->head, pass);
+	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
+	s->now.gradients +=
+	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
+	p4d_transformers__layer(w, true);
+	const p4d_tape_pass again = p4d_tape_forward(&tape, true, true, true),
+			    back = p4d_tape_backward(&tape, s->reduced, s->again);
+	for (uint64_t i = 0; i < l->layers; i++) {
+		if (i == l->layers - 1 && !all_need) {
+			s->now.live = 0;
+			break; /* less than of the others */
+		}
+		if (s->again)
+			go(s, &s->backward, again);
+		go(s, &s->backward, back);
+	}
+	if (!w->trains)
+		return;
+	/* a shared table has two gradients, and their sum beside them: the head's is a view */
+	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
+}
+
+static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *name,
+		 p4d_memory_class part, moment m)
+{
+	p4d_torch_held(rows, 1u << point, gradients, "", P4D_PART_GRADS,
+		       (p4d_wide)(m.gradients > 0 ? m.gradients : 0));
+	p4d_torch_held(rows, 1u << point, name, "", part, (p4d_wide)(m.live > 0 ? m.live : 0));
+}
+
+static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint64_t bytes, bool later)
+{
+	if (bytes)
+		p4d_row(rows, name, "", part, P4D_DT_BYTES, bytes, 0, 0)->at_first_step = later;
+}
+
+static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
+{
+	const p4d_layout *l = rows->layout;
+	const bool full = l->finetune == P4D_TUNE_FULL;
+	step s = {.writer = p4d_transformers__writer(l, NULL),
+		  .again = l->recompute == P4D_RECOMPUTE_FULL,
+		  .reduced = z->ends};
+	const unsigned trained_element = full ? z->param : l->adapter_fp32 ? 4 : 2;
+	const uint64_t trained = full ? (uint64_t)p4d_size_of_model(l) : adapters_of(l),
+		       gradients = trained * trained_element;
+
+	(void)layer;
+	/* sizes of which no product of a few can pass 62 bits */
+	if (p4d_size_of_model(l) >> 48 || l->seq_len > 1u << 27 ||
+	    (p4d_wide)l->micro_batch * l->seq_len * (l->vocab + l->ffn) >> 56) {
+		rows->overflow = true;
+		return;
+	}
+	s.now.gradients = z->ends ? (int64_t)gradients : 0;
+	play(&s);
+	always(rows, "parameters", P4D_PART_PARAMS, parameter_bytes(l, z->param), false);
+	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moment_bytes(l, trained, trained_element),
+	       true);
+	if (l->dp > 1)
+		always(rows, "reducer.buckets", P4D_PART_GRADS, gradients, true);
+	held(rows, P4D_AT_FORWARD, "forward.gradients", "forward.activations", P4D_PART_ACTIVATIONS,
+	     s.forward);
+	held(rows, P4D_AT_LOSS, "loss.gradients", "loss.logits", P4D_PART_LOGITS, s.loss);
+	held(rows, P4D_AT_HEAD, "head.gradients", "head.logits", P4D_PART_LOGITS, s.head);
+	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
+	     s.backward);
+	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
+	     (moment){(int64_t)update_bytes(l, trained_element), (int64_t)gradients});
+}
+
+const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of training with transformers' modules against what their own code allocates: the rows of
+ * tests/data/transformers_memory.csv, which tests/parity/make_transformers_memory.py writes.
+ */
+#include "support/support.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "plan/stage_memory.h"
+#include "request/architecture.h"
+#include "request/defaults.h"
+
+enum { COLUMNS = 64, GROUPS = 64 };
+
+typedef struct row {
+	char *name[COLUMNS], *field[COLUMNS];
+	int columns;
+	unsigned line;
+} row;
+
+static const char *field(const row *r, const char *name)
+{
+	for (int i = 0; i < r->columns; i++)
+		if (!strcmp(r->name[i], name))
+			return r->field[i];
+	fail_msg("no column %s", name);
+	return NULL;
+}
+
+static uint64_t number(const row *r, const char *name)
+{
+	return strtoull(field(r, name), NULL, 10);
+}
+
+static int split(char *line, char *field[COLUMNS])
+{
+	int n = 0;
+
+	for (char *at = line; at && n < COLUMNS; n++) {
+		field[n] = at;
+		at = strchr(at, ',');
+		if (at)
+			*at++ = '\0';
+	}
+	return n;
+}
+
+/* Columns that are no option of the request as they stand. */
+static bool differs(const row *r, const char *name, const char *value)
+{
+	const bool adapters = strcmp(field(r, "finetune"), "full") != 0;
+
+	if (!*value || !strcmp(name, "attention") || !strcmp(name, "micro-batches"))
+		return true;
+	if (!strncmp(name, "lora", 4) || !strcmp(name, "adapter-dtype"))
+		return !adapters;
+	if (!strcmp(name, "shard-degree"))
+		return true;
+	if (!strcmp(name, "zero-stage") || !strcmp(name, "offload"))
+		return strcmp(field(r, "framework"), "deepspeed") != 0;
+	return !strcmp(name, "autocast") && !strcmp(field(r, "framework"), "deepspeed");
+}
+
+/* What p4d expects this rank to have allocated, at most. */
+static p4d_stage expected(const row *r)
+{
+	p4d_request q = {.gpu = ""};
+	p4d_stage stage;
+	p4d_layout l;
+	p4d_error err;
+	char batch[32];
+	const uint64_t world = number(r, "shard-degree");
+
+	set_all(&q, "model=custom model-code=transformers allocator=default");
+	set_all(&q, strcmp(field(r, "attention"), "eager") ? "attention=flash" : "attention=unfused");
+	for (int i = 0; i < r->columns; i++) {
+		const int option = p4d_request_option_find(r->name[i]);
+		if (option >= 0 && !differs(r, r->name[i], r->field[i]) &&
+		    p4d_request_set(&q, (p4d_option)option, r->field[i], P4D_BY_USER, &err) < 0)
+			fail_msg("line %u: %s", r->line, err.text);
+	}
+	snprintf(batch, sizeof(batch), "%" PRIu64,
+		 number(r, "micro-batch") * number(r, "micro-batches") * world);
+	assert_int_equal(p4d_request_set(&q, P4D_GLOBAL_BATCH, batch, P4D_BY_USER, &err), 0);
+	p4d_architecture_defaults(&q);
+	if (q.value[P4D_POSITIONS] == P4D_LEARNED)
+		set_all(&q, number(r, "seq-len") > 2048 ? "max-seq-len=16384" : "max-seq-len=2048");
+	p4d_request_complete(&q, 0, world);
+	if (p4d_layout_build(&q, 1, world, &l, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+	if (p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, 0, &stage, &err) < 0)
+		fail_msg("line %u: %s", r->line, err.text);
+	return stage;
+}
+
+typedef struct group {
+	char name[64];
+	double sum, worst;
+	int rows;
+	unsigned line;
+} group;
+
+static void count(group *groups, const char *name, const row *r, double share)
+{
+	group *g = groups;
+
+	while (g->rows && strcmp(g->name, name))
+		g++;
+	assert_true(g < groups + GROUPS - 1);
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	g->rows++;
+	g->sum += fabs(share);
+	if (fabs(share) > fabs(g->worst)) {
+		g->worst = share;
+		g->line = r->line;
+	}
+}
+
+static void print(const group *groups)
+{
+	for (const group *g = groups; g->rows; g++)
+		printf("%-24s %4d rows, mean %5.2f %%, worst %+6.2f %% (line %u)\n", g->name, g->rows,
+		       100 * g->sum / g->rows, 100 * g->worst, g->line);
+}
+
+static void transformers_itself(void **state)
+{
+	static group looked_at[GROUPS], methods[GROUPS], architectures[GROUPS], phases[GROUPS];
+	const char *dir = getenv("P4D_TEST_SRCDIR"), *other = getenv("P4D_TEST_ROWS");
+	char path[4096], header[2048], line[2048], name[128];
+	row r = {.line = 1};
+	int rows = 0;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/tests/data/transformers_memory.csv", dir ? dir : ".");
+	FILE *file = fopen(other ? other : path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(header, sizeof(header), file));
+	header[strcspn(header, "\r\n")] = '\0';
+	r.columns = split(header, r.name);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		r.line++;
+		assert_int_equal(split(line, r.field), r.columns);
+		const p4d_stage stage = expected(&r);
+		const double measured = (double)number(&r, "allocated");
+		const double share = (double)stage.allocated_bytes / measured - 1;
+		rows++;
+		snprintf(name, sizeof(name), "%.20s %.8s", field(&r, "framework"), field(&r, "finetune"));
+		count(methods, name, &r, share);
+		count(looked_at, field(&r, "looked_at"), &r, share);
+		count(architectures, field(&r, "model-type"), &r, share);
+		count(phases, field(&r, "phase"), &r, share);
+		if (getenv("P4D_TEST_VERBOSE"))
+			printf("%5u %+7.2f %% %s %s %s %s rec=%s ac=%s %s %s %s: %.3f of %.3f GiB; P "
+			       "%.3f/%.3f G %.3f/%.3f O %.3f/%.3f\n",
+			       r.line, 100 * share, field(&r, "model-type"), field(&r, "framework"),
+			       field(&r, "finetune"), field(&r, "phase"), field(&r, "recompute"),
+			       field(&r, "autocast"), field(&r, "param-dtype"), field(&r, "attention"),
+			       field(&r, "optimizer"), (double)stage.allocated_bytes / (1 << 30),
+			       measured / (1 << 30), (double)stage.part[P4D_PART_PARAMS] / (1 << 30),
+			       (double)number(&r, "parameters") / (1 << 30),
+			       (double)stage.part[P4D_PART_GRADS] / (1 << 30),
+			       (double)number(&r, "gradients") / (1 << 30),
+			       (double)stage.part[P4D_PART_OPTIMIZER] / (1 << 30),
+			       (double)number(&r, "states") / (1 << 30));
+	}
+	fclose(file);
+	print(looked_at);
+	print(methods);
+	print(phases);
+	print(architectures);
+	assert_true(rows >= 300);
+	for (const group *g = looked_at; g->rows; g++) {
+		assert_true(g->sum / g->rows <= 0.03);
+		assert_true(fabs(g->worst) <= 0.08);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(transformers_itself)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
