@@ -15,6 +15,7 @@ static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_BF16
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS},
 						{P4D_OPTIMIZER, P4D_ADAMW},
 						{P4D_FINETUNE, P4D_TUNE_FULL},
+						{P4D_PACKING, 0},
 						{P4D_AUTOCAST, 1},
 						{P4D_OPTIONS, 0}};
 

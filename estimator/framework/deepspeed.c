@@ -16,6 +16,7 @@ static const p4d_framework_choice defaults[] = {{P4D_ZERO_STAGE, 3},
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS},
 						{P4D_OPTIMIZER, P4D_ADAMW},
 						{P4D_FINETUNE, P4D_TUNE_FULL},
+						{P4D_PACKING, 0},
 						{P4D_OPTIONS, 0}};
 
 static const char *const script_words[] = {"P4D_HF_ARGS", NULL};

@@ -298,7 +298,8 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS)
 		return 0;
 	if (!r->value[P4D_ATTENTION])
-		return p4d_fail(err, P4D_E_VALUE, "attention=unfused: torchtitan has PyTorch's fused attention");
+		return p4d_fail(err, P4D_E_VALUE,
+				"attention=unfused: torchtitan has PyTorch's fused attention");
 	if (!difference)
 		return 0;
 	return p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model,

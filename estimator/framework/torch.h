@@ -44,7 +44,8 @@ typedef struct p4d_torch_layer {
 typedef struct p4d_torch_modules {
 	const char *name;
 	bool unties; /* shards both uses of a tied table, as tables of their own, and gathers them as one */
-	bool whole;  /* writes all rows but libraries: parameters, gradients and their buffers, too, and no layer */
+	bool whole;  /* writes all rows but libraries: parameters, gradients and their buffers, too, and no
+			layer */
 	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes, p4d_torch_layer *layer);
 } p4d_torch_modules;
 

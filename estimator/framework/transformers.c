@@ -195,10 +195,10 @@ static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
 {
 	const p4d_layout *l = rows->layout;
-	const bool full = l->finetune == P4D_TUNE_FULL;
+	const bool full = l->finetune == P4D_TUNE_FULL, accumulates = l->micro_batches > 1;
 	step s = {.writer = p4d_transformers__writer(l, NULL),
 		  .again = l->recompute == P4D_RECOMPUTE_FULL,
-		  .reduced = z->ends};
+		  .reduced = accumulates};
 	const unsigned trained_element = full ? z->param : l->adapter_fp32 ? 4 : 2;
 	const uint64_t trained = full ? (uint64_t)p4d_size_of_model(l) : adapters_of(l),
 		       gradients = trained * trained_element;
@@ -210,7 +210,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 		rows->overflow = true;
 		return;
 	}
-	s.now.gradients = z->ends ? (int64_t)gradients : 0;
+	s.now.gradients = accumulates ? (int64_t)gradients : 0;
 	play(&s);
 	always(rows, "parameters", P4D_PART_PARAMS, parameter_bytes(l, z->param), false);
 	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moment_bytes(l, trained, trained_element),
