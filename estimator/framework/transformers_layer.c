@@ -2,8 +2,6 @@
 /* Attention, layers and the end of transformers' models. */
 #include "framework/transformers.h"
 
-typedef p4d_tape_tensor tensor;
-
 #define made p4d_transformers__made
 #define view p4d_transformers__view
 #define op p4d_transformers__operation
@@ -17,18 +15,18 @@ typedef p4d_tape_tensor tensor;
 #define hold p4d_transformers__hold
 
 /* A slice whose backward pass fills a tensor of the whole's size. */
-static tensor slice(p4d_tape_writer *w, tensor x, uint64_t elements)
+static p4d_tape_tensor slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
-	const tensor out = view(w, x, elements);
+	const p4d_tape_tensor out = view(w, x, elements);
 	op(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
 /* A copy of tensors behind each other, here of two; backward, views of its gradient. */
-static tensor joined(p4d_tape_writer *w, tensor x, tensor y)
+static p4d_tape_tensor joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
 {
 	const unsigned element = x.element > y.element ? x.element : y.element;
-	const tensor out = made(w, x.elements + y.elements, element, needs(w, x) || needs(w, y));
+	const p4d_tape_tensor out = made(w, x.elements + y.elements, element, needs(w, x) || needs(w, y));
 	p4d_tape_operation *o = op(w, x, out, x.element == element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 
 	o->in[1] = y.value;
@@ -36,20 +34,20 @@ static tensor joined(p4d_tape_writer *w, tensor x, tensor y)
 	return out;
 }
 
-static tensor with_angles(p4d_tape_writer *w, tensor x)
+static p4d_tape_tensor with_angles(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const unsigned element =
 	    x.element > w->stream ? x.element : w->stream; /* angles have the type of the stream */
-	const tensor out = made(w, x.elements, element, needs(w, x));
+	const p4d_tape_tensor out = made(w, x.elements, element, needs(w, x));
 	op(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
 /* apply_rotary_pos_emb of one tensor: x * cos + rotate_half(x) * sin. */
-static tensor rotated(p4d_tape_writer *w, tensor x)
+static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_transformers_code code = p4d_transformers__code(w->layout);
-	const tensor whole = x;
+	const p4d_tape_tensor whole = x;
 	const unsigned given = x.element;
 
 	if (!code.rotated)
@@ -58,11 +56,11 @@ static tensor rotated(p4d_tape_writer *w, tensor x)
 		x = cast(w, x, 4);
 	if (code.rotated < 1000)
 		x = slice(w, x, x.elements * (code.rotated + code.rotated % 2) / 1000);
-	const tensor turned = with_angles(w, x);
-	const tensor first = slice(w, x, x.elements / 2), second = slice(w, x, x.elements / 2);
-	tensor half = map(w, second, false, false);
+	const p4d_tape_tensor turned = with_angles(w, x);
+	const p4d_tape_tensor first = slice(w, x, x.elements / 2), second = slice(w, x, x.elements / 2);
+	p4d_tape_tensor half = map(w, second, false, false);
 	half = with_angles(w, joined(w, half, first));
-	tensor y = plus(w, turned, half);
+	p4d_tape_tensor y = plus(w, turned, half);
 	if (code.rotated < 1000)
 		y = joined(w, y, slice(w, whole, whole.elements - x.elements));
 	if (code.rotates_in_fp32 || w->layout->architecture->qk_norm == P4D_QK_NORM_WIDE ||
@@ -77,7 +75,7 @@ static uint64_t up_to(uint64_t x, uint64_t unit)
 }
 
 /* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask. */
-static tensor fused(p4d_tape_writer *w, tensor q, tensor k, tensor v)
+static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t statistics = w->rows * l->heads * up_to(w->length, w->masked ? 32 : 1) * 4;
@@ -89,15 +87,15 @@ static tensor fused(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 		v = cast(w, v, 2);
 	}
 	if (w->masked && l->kv_heads < l->heads) { /* repeat_kv */
-		const tensor wide = {.elements = q.elements, .element = k.element};
-		tensor y = made(w, wide.elements, k.element, needs(w, k));
+		const p4d_tape_tensor wide = {.elements = q.elements, .element = k.element};
+		p4d_tape_tensor y = made(w, wide.elements, k.element, needs(w, k));
 		op(w, k, y, P4D_NEW_GRADIENT);
 		k = y;
 		y = made(w, wide.elements, v.element, needs(w, v));
 		op(w, v, y, P4D_NEW_GRADIENT);
 		v = y;
 	}
-	const tensor out = made(w, q.elements, q.element, needs(w, q) || needs(w, k) || needs(w, v));
+	const p4d_tape_tensor out = made(w, q.elements, q.element, needs(w, q) || needs(w, k) || needs(w, v));
 	p4d_tape_operation *o = op(w, q, out, P4D_NEW_GRADIENT);
 	o->in[1] = k.value;
 	o->in[2] = v.value;
@@ -123,30 +121,31 @@ static tensor fused(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 	return out;
 }
 
-static tensor repeated(p4d_tape_writer *w, tensor x, uint64_t elements)
+static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	if (x.elements == elements && w->rows == 1)
 		return x;
-	const tensor out = made(w, elements, x.element, needs(w, x)); /* or made contiguous, for a product */
+	const p4d_tape_tensor out =
+	    made(w, elements, x.element, needs(w, x)); /* or made contiguous, for a product */
 	op(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
 /* A product of two activations. */
-static tensor matmul(p4d_tape_writer *w, tensor x, tensor y, uint64_t elements)
+static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y, uint64_t elements)
 {
 	if (w->autocast) {
 		x = cast(w, x, 2);
 		y = cast(w, y, 2);
 	}
-	tensor out = times(w, x, y);
+	p4d_tape_tensor out = times(w, x, y);
 	w->tape->value[out.value].bytes = elements * out.element;
 	out.elements = elements;
 	return out;
 }
 
 /* eager_attention_forward */
-static tensor eager(p4d_tape_writer *w, tensor q, tensor k, tensor v)
+static p4d_tape_tensor eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {
 	const p4d_architecture *a = w->layout->architecture;
 	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
@@ -162,7 +161,7 @@ static tensor eager(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 		q = cast(w, q, 4);
 		k = cast(w, k, 4);
 	}
-	tensor s = matmul(w, q, k, scores);
+	p4d_tape_tensor s = matmul(w, q, k, scores);
 	if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
 		s = map(w, s, false, false); /* times the scale */
 	if (a->attention_cap)
@@ -171,32 +170,33 @@ static tensor eager(p4d_tape_writer *w, tensor q, tensor k, tensor v)
 		s = map(w, s, false, false); /* + ALiBi */
 		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_SAME_GRADIENT;
 	}
-	const tensor masked = made(w, scores,
-				   s.element > w->stream && !in_fp32 ? s.element
-				   : w->stream > s.element           ? w->stream
-								     : s.element,
-				   needs(w, s));
+	const p4d_tape_tensor masked = made(w, scores,
+					    s.element > w->stream && !in_fp32 ? s.element
+					    : w->stream > s.element           ? w->stream
+									      : s.element,
+					    needs(w, s));
 	op(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 	s = stays && !w->autocast ? masked : cast(w, masked, 4);
 	s = map(w, s, false, true); /* softmax */
 	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
-	tensor out = matmul(w, s, v, queries);
+	p4d_tape_tensor out = matmul(w, s, v, queries);
 	return map(w, out, false, false); /* contiguous() */
 }
 
-static tensor dropped(p4d_tape_writer *w, tensor x)
+static p4d_tape_tensor dropped(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_architecture *a = w->layout->architecture;
 
 	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT])
 		return x;
-	const tensor out = map(w, x, false, false);
+	const p4d_tape_tensor out = map(w, x, false, false);
 	w->tape->operation[w->tape->operations - 1].kept = needs(w, x) ? x.elements : 0;
 	return out;
 }
 
 /* Queries, keys and values of one product: views of it. */
-static void split(p4d_tape_writer *w, tensor x, tensor *q, tensor *k, tensor *v)
+static void split(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *q, p4d_tape_tensor *k,
+		  p4d_tape_tensor *v)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_architecture *a = l->architecture;
@@ -221,12 +221,12 @@ static void split(p4d_tape_writer *w, tensor x, tensor *q, tensor *k, tensor *v)
 	o->others[1] = v->value;
 }
 
-tensor p4d_transformers__attention(p4d_tape_writer *w, tensor x)
+p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
 	const uint64_t normed[] = {0, l->head_dim, A};
-	tensor q, k, v;
+	p4d_tape_tensor q, k, v;
 
 	if (l->architecture->fused_qkv) {
 		split(w, linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
@@ -238,18 +238,18 @@ tensor p4d_transformers__attention(p4d_tape_writer *w, tensor x)
 		v = linear(w, x, l->hidden, G, P4D_TARGET_V);
 	}
 	if (l->qk_norm) {
-		const tensor plain_q = q, plain_k = k;
+		const p4d_tape_tensor plain_q = q, plain_k = k;
 		q = norm(w, q, normed[l->qk_norm]);
 		k = norm(w, k, l->qk_norm == P4D_QK_NORM_WIDE ? G : normed[l->qk_norm]);
 		hold(w, plain_q);
 		hold(w, plain_k);
 	}
-	const tensor whole_q = q, whole_k = k;
+	const p4d_tape_tensor whole_q = q, whole_k = k;
 	q = rotated(w, q);
 	k = rotated(w, k);
 	hold(w, whole_q);
 	hold(w, whole_k);
-	tensor y =
+	p4d_tape_tensor y =
 	    l->flash_attention && !l->architecture->attention_cap ? fused(w, q, k, v) : eager(w, q, k, v);
 	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
 	hold(w, q);
@@ -259,18 +259,18 @@ tensor p4d_transformers__attention(p4d_tape_writer *w, tensor x)
 	return dropped(w, y);
 }
 
-static tensor scaled_branch(p4d_tape_writer *w, tensor x)
+static p4d_tape_tensor scaled_branch(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	return p4d_transformers__code(w->layout).scales_residual ? map(w, x, false, false) : x;
 }
 
-static void parallel_layer(p4d_tape_writer *w, tensor x)
+static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	const tensor first = norm(w, x, l->hidden);
-	const tensor attention = p4d_transformers__attention(w, first);
-	const tensor second = l->architecture->norms > 1 ? norm(w, x, l->hidden) : first;
-	const tensor mlp = p4d_transformers__mlp(w, second);
+	const p4d_tape_tensor first = norm(w, x, l->hidden);
+	const p4d_tape_tensor attention = p4d_transformers__attention(w, first);
+	const p4d_tape_tensor second = l->architecture->norms > 1 ? norm(w, x, l->hidden) : first;
+	const p4d_tape_tensor mlp = p4d_transformers__mlp(w, second);
 
 	plus(w, plus(w, attention, mlp), x);
 	hold(w, attention);
@@ -282,15 +282,15 @@ void p4d_transformers__layer(p4d_tape_writer *w, bool needs_gradient)
 	const p4d_layout *l = w->layout;
 	const bool before = l->architecture->place != P4D_NORMS_AFTER,
 		   after = l->architecture->place != P4D_NORMS_BEFORE;
-	const tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
 
 	if (l->architecture->parallel) {
 		parallel_layer(w, x);
 		return;
 	}
-	tensor y = p4d_transformers__attention(w, before ? norm(w, x, l->hidden) : x);
+	p4d_tape_tensor y = p4d_transformers__attention(w, before ? norm(w, x, l->hidden) : x);
 	y = plus(w, x, scaled_branch(w, after ? norm(w, y, l->hidden) : y));
-	tensor z = p4d_transformers__mlp(w, before ? norm(w, y, l->hidden) : y);
+	p4d_tape_tensor z = p4d_transformers__mlp(w, before ? norm(w, y, l->hidden) : y);
 	z = dropped(w, z);
 	plus(w, y, scaled_branch(w, after ? norm(w, z, l->hidden) : z));
 	hold(w, y);
@@ -301,19 +301,19 @@ void p4d_transformers__end(p4d_tape_writer *w)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_architecture *a = l->architecture;
-	const tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
-	tensor y = norm(w, x, l->hidden);
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
+	p4d_tape_tensor y = norm(w, x, l->hidden);
 
-	tensor logits = linear(w, y, l->hidden, l->vocab, 0);
+	p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, 0);
 	if (a->logit_cap)
 		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
 		logits = map(w, logits, false, false);
-	const tensor wide = cast(w, logits, 4);
-	const tensor logarithms = map(w, wide, false, true);
-	const tensor loss = made(w, 1, 4, true);
+	const p4d_tape_tensor wide = cast(w, logits, 4);
+	const p4d_tape_tensor logarithms = map(w, wide, false, true);
+	const p4d_tape_tensor loss = made(w, 1, 4, true);
 	op(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
 	hold(w, wide);
 	if (w->autocast && logits.element == 2) { /* accelerate's convert_outputs_to_fp32 */

@@ -2,8 +2,6 @@
 /* Operations and small modules of which transformers' layers are made. */
 #include "framework/transformers.h"
 
-typedef p4d_tape_tensor tensor;
-
 p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
@@ -59,30 +57,32 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	};
 }
 
-tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs)
+p4d_tape_tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs)
 {
-	return (tensor){p4d_tape_value(w->tape, elements * element, needs), (unsigned char)element, elements};
+	return (p4d_tape_tensor){p4d_tape_value(w->tape, elements * element, needs), (unsigned char)element,
+				 elements};
 }
 
-bool p4d_transformers__needs(const p4d_tape_writer *w, tensor x)
+bool p4d_transformers__needs(const p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	return w->tape->value[x.value].needs;
 }
 
-tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs_gradient)
+p4d_tape_tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element,
+					bool needs_gradient)
 {
 	w->tape->operations = w->tape->values = 0;
 	w->tape->overflow = false;
 	return p4d_transformers__made(w, w->tokens * columns, element, needs_gradient);
 }
 
-tensor p4d_transformers__view(p4d_tape_writer *w, tensor x, uint64_t elements)
+p4d_tape_tensor p4d_transformers__view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
-	return (tensor){p4d_tape_view(w->tape, x.value, elements * x.element), x.element, elements};
+	return (p4d_tape_tensor){p4d_tape_view(w->tape, x.value, elements * x.element), x.element, elements};
 }
 
 /* An operation on one tensor that makes another. */
-p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, tensor x, tensor out,
+p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor out,
 						p4d_tape_gradient gradient)
 {
 	p4d_tape_operation *o = p4d_tape_append(w->tape);
@@ -93,18 +93,21 @@ p4d_tape_operation *p4d_transformers__operation(p4d_tape_writer *w, tensor x, te
 	return o;
 }
 
-tensor p4d_transformers__cast(p4d_tape_writer *w, tensor x, unsigned element)
+p4d_tape_tensor p4d_transformers__cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned element)
 {
 	if (x.element == element)
 		return x;
-	const tensor out = p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor out =
+	    p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x));
 	p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
-tensor p4d_transformers__map(p4d_tape_writer *w, tensor x, bool saves_input, bool saves_output)
+p4d_tape_tensor p4d_transformers__map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input,
+				      bool saves_output)
 {
-	const tensor out = p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor out =
+	    p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 
 	if (p4d_transformers__needs(w, x)) {
@@ -114,14 +117,14 @@ tensor p4d_transformers__map(p4d_tape_writer *w, tensor x, bool saves_input, boo
 	return out;
 }
 
-static unsigned wider(tensor x, tensor y)
+static unsigned wider(p4d_tape_tensor x, p4d_tape_tensor y)
 {
 	return x.element > y.element ? x.element : y.element;
 }
 
-tensor p4d_transformers__times(p4d_tape_writer *w, tensor x, tensor y)
+p4d_tape_tensor p4d_transformers__times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
 {
-	const tensor out = p4d_transformers__made(
+	const p4d_tape_tensor out = p4d_transformers__made(
 	    w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 
@@ -132,9 +135,9 @@ tensor p4d_transformers__times(p4d_tape_writer *w, tensor x, tensor y)
 	return out;
 }
 
-tensor p4d_transformers__plus(p4d_tape_writer *w, tensor x, tensor y)
+p4d_tape_tensor p4d_transformers__plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
 {
-	const tensor out = p4d_transformers__made(
+	const p4d_tape_tensor out = p4d_transformers__made(
 	    w, x.elements, wider(x, y), p4d_transformers__needs(w, x) || p4d_transformers__needs(w, y));
 	p4d_tape_operation *o = p4d_transformers__operation(
 	    w, x, out, x.element == out.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
@@ -147,17 +150,18 @@ tensor p4d_transformers__plus(p4d_tape_writer *w, tensor x, tensor y)
 /* ---- norms ---- */
 
 /* A number for each row of x: its mean, say. Its gradient is spread over the row again. */
-static tensor mean(p4d_tape_writer *w, tensor x, uint64_t rows)
+static p4d_tape_tensor mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
-	const tensor out = p4d_transformers__made(w, rows, 4, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor out = p4d_transformers__made(w, rows, 4, p4d_transformers__needs(w, x));
 	p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }
 
 /* x times a number for each row; backward, the number's gradient is as large as x before it is summed. */
-static tensor scaled(p4d_tape_writer *w, tensor x, tensor rows)
+static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor rows)
 {
-	const tensor out = p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor out =
+	    p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 
 	o->in[1] = rows.value;
@@ -171,10 +175,11 @@ static tensor scaled(p4d_tape_writer *w, tensor x, tensor rows)
 }
 
 /* Times a weight of the row's width, in the wider type of both. */
-static tensor weighted(p4d_tape_writer *w, tensor x, uint64_t columns, unsigned weight, unsigned copies)
+static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, unsigned weight,
+				unsigned copies)
 {
 	const unsigned element = x.element > weight ? x.element : weight;
-	const tensor out =
+	const p4d_tape_tensor out =
 	    p4d_transformers__made(w, x.elements, element, p4d_transformers__needs(w, x) || w->trains);
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_NEW_GRADIENT);
 
@@ -187,18 +192,18 @@ static tensor weighted(p4d_tape_writer *w, tensor x, uint64_t columns, unsigned 
 }
 
 /* x / sqrt(mean(x^2)), x in fp32. The square's gradient goes through two tensors (pow_backward). */
-static tensor root_mean_square(p4d_tape_writer *w, tensor x, uint64_t rows)
+static p4d_tape_tensor root_mean_square(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
-	const tensor square = p4d_transformers__map(w, x, true, false);
+	const p4d_tape_tensor square = p4d_transformers__map(w, x, true, false);
 	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
-	const tensor root = p4d_transformers__map(w, mean(w, square, rows), false, true);
+	const p4d_tape_tensor root = p4d_transformers__map(w, mean(w, square, rows), false, true);
 	return scaled(w, x, root);
 }
 
-static tensor layer_norm(p4d_tape_writer *w, tensor x, uint64_t columns, uint64_t rows)
+static p4d_tape_tensor layer_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, uint64_t rows)
 {
-	const tensor in = w->autocast ? p4d_transformers__cast(w, x, 4) : x;
-	const tensor out =
+	const p4d_tape_tensor in = w->autocast ? p4d_transformers__cast(w, x, 4) : x;
+	const p4d_tape_tensor out =
 	    p4d_transformers__made(w, in.elements, in.element, p4d_transformers__needs(w, in) || w->trains);
 	p4d_tape_operation *o = p4d_transformers__operation(w, in, out, P4D_NEW_GRADIENT);
 
@@ -210,10 +215,11 @@ static tensor layer_norm(p4d_tape_writer *w, tensor x, uint64_t columns, uint64_
 	return out;
 }
 
-static tensor minus_mean(p4d_tape_writer *w, tensor x, uint64_t rows)
+static p4d_tape_tensor minus_mean(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows)
 {
-	const tensor out = p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
-	const tensor of_rows = mean(w, x, rows);
+	const p4d_tape_tensor out =
+	    p4d_transformers__made(w, x.elements, x.element, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor of_rows = mean(w, x, rows);
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, out, P4D_SAME_GRADIENT);
 
 	o->in[1] = of_rows.value;
@@ -222,12 +228,12 @@ static tensor minus_mean(p4d_tape_writer *w, tensor x, uint64_t rows)
 	return out;
 }
 
-tensor p4d_transformers__norm(p4d_tape_writer *w, tensor x, uint64_t columns)
+p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
 {
 	const p4d_norm_code code = p4d_transformers__code(w->layout).norm;
 	const uint64_t rows = x.elements / columns;
 	const unsigned given = x.element;
-	tensor y;
+	p4d_tape_tensor y;
 
 	switch (code) {
 	case P4D_NORM_LAYER:
@@ -260,15 +266,16 @@ tensor p4d_transformers__norm(p4d_tape_writer *w, tensor x, uint64_t columns)
 /* ---- linear layers ---- */
 
 /* A product with a weight; backward, gradients of both. */
-static tensor product(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out, unsigned weight, bool trained)
+static p4d_tape_tensor product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
+			       unsigned weight, bool trained)
 {
 	const uint64_t elements = in * out, rows = x.elements / in;
 	const bool lowers = w->autocast && weight == 4;
 
 	if (w->autocast)
 		x = p4d_transformers__cast(w, x, 2);
-	const tensor y = p4d_transformers__made(w, rows * out, w->autocast ? 2 : x.element,
-						p4d_transformers__needs(w, x) || trained);
+	const p4d_tape_tensor y = p4d_transformers__made(w, rows * out, w->autocast ? 2 : x.element,
+							 p4d_transformers__needs(w, x) || trained);
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
 
 	o->saved[0] = trained ? x.value : -1;
@@ -284,22 +291,25 @@ static tensor product(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out, u
 }
 
 /* bitsandbytes' Linear4bit: the weight is unpacked for each product. */
-static tensor quantized(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out)
+static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
 {
 	const unsigned given = x.element;
 
 	x = p4d_transformers__cast(w, x, 2);
-	const tensor y = p4d_transformers__made(w, x.elements / in * out, 2, p4d_transformers__needs(w, x));
+	const p4d_tape_tensor y =
+	    p4d_transformers__made(w, x.elements / in * out, 2, p4d_transformers__needs(w, x));
 	p4d_tape_operation *o = p4d_transformers__operation(w, x, y, P4D_NEW_GRADIENT);
 	o->scratch = o->back_scratch = in * out * 2 + in * out / 64 * 4;
 	return p4d_transformers__cast(w, y, given);
 }
 
-tensor p4d_transformers__linear(p4d_tape_writer *w, tensor x, uint64_t in, uint64_t out, unsigned target)
+p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
+					 unsigned target)
 {
 	const p4d_layout *l = w->layout;
 	const bool four_bits = l->quant != P4D_QUANT_NONE && target;
-	tensor y = four_bits ? quantized(w, x, in, out) : product(w, x, in, out, w->weight, w->trains);
+	p4d_tape_tensor y =
+	    four_bits ? quantized(w, x, in, out) : product(w, x, in, out, w->weight, w->trains);
 
 	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
 		return y;
@@ -311,11 +321,11 @@ tensor p4d_transformers__linear(p4d_tape_writer *w, tensor x, uint64_t in, uint6
 		       given = y.element;
 	const unsigned cast = l->adapter_fp32 ? 4 : 2;
 	if (four_bits) {
-		const tensor base = y;
+		const p4d_tape_tensor base = y;
 		y = p4d_transformers__map(w, base, false, false); /* clone */
 		w->tape->operation[w->tape->operations - 1].gradient[0] = P4D_NEW_GRADIENT;
 	}
-	tensor a =
+	p4d_tape_tensor a =
 	    four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
 	a = product(w, a, in, l->lora_rank, adapter, true);
 	a = product(w, a, l->lora_rank, out, adapter, true);
@@ -328,23 +338,23 @@ tensor p4d_transformers__linear(p4d_tape_writer *w, tensor x, uint64_t in, uint6
 
 /* ---- feed-forward ---- */
 
-static tensor activated(p4d_tape_writer *w, tensor x)
+static p4d_tape_tensor activated(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	if (w->layout->activation == P4D_RELU)
 		return p4d_transformers__map(w, x, false, true);
 	if (w->layout->activation == P4D_RELU2) {
-		const tensor y =
+		const p4d_tape_tensor y =
 		    p4d_transformers__map(w, p4d_transformers__map(w, x, false, true), true, false);
 		w->tape->operation[w->tape->operations - 1].back_scratch = 2 * x.elements * x.element;
 		return y;
 	}
 	if (!p4d_transformers__code(w->layout).gelu_in_python)
 		return p4d_transformers__map(w, x, true, false);
-	const tensor half = p4d_transformers__map(w, x, false, false);
-	tensor cube =
+	const p4d_tape_tensor half = p4d_transformers__map(w, x, false, false);
+	p4d_tape_tensor cube =
 	    p4d_transformers__map(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, true, false);
 	w->tape->operation[w->tape->operations - 1].back_scratch = 2 * cube.elements * cube.element;
-	tensor y = p4d_transformers__plus(w, x, p4d_transformers__map(w, cube, false, false));
+	p4d_tape_tensor y = p4d_transformers__plus(w, x, p4d_transformers__map(w, cube, false, false));
 	y = p4d_transformers__map(w, y, false, false);
 	y = p4d_transformers__map(w, y, false, true); /* tanh */
 	y = p4d_transformers__map(w, y, false, false);
@@ -352,23 +362,24 @@ static tensor activated(p4d_tape_writer *w, tensor x)
 	return p4d_transformers__times(w, half, y);
 }
 
-tensor p4d_transformers__mlp(p4d_tape_writer *w, tensor x)
+p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_layout *l = w->layout;
-	tensor y;
+	p4d_tape_tensor y;
 
 	if (!l->glu) {
 		y = p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP);
 		y = activated(w, y);
 	} else if (l->architecture->fused_gate_up) {
-		const tensor both = p4d_transformers__linear(w, x, l->hidden, 2 * l->ffn, P4D_TARGET_UP);
-		const tensor gate = p4d_transformers__view(w, both, both.elements / 2),
-			     up = p4d_transformers__view(w, both, both.elements / 2);
+		const p4d_tape_tensor both =
+		    p4d_transformers__linear(w, x, l->hidden, 2 * l->ffn, P4D_TARGET_UP);
+		const p4d_tape_tensor gate = p4d_transformers__view(w, both, both.elements / 2),
+				      up = p4d_transformers__view(w, both, both.elements / 2);
 		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] =
 		    up.value; /* chunk() */
 		y = p4d_transformers__times(w, up, activated(w, gate));
 	} else {
-		const tensor gate =
+		const p4d_tape_tensor gate =
 		    activated(w, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_GATE));
 		y = p4d_transformers__times(w, gate,
 					    p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP));
