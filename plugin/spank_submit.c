@@ -132,8 +132,8 @@ static bool is_heterogeneous(const p4d_client_script *script)
 	p4d_sbatch probe = {.prefix = NULL};
 	unsigned components = 1;
 
-	for (size_t at = 0; script->words && at < script->words_length; at += strlen(script->words + at) + 1)
-		if (!strcmp(script->words + at, ":"))
+	for (const char *at = script->words; at < script->words + script->words_length; at += strlen(at) + 1)
+		if (!strcmp(at, ":"))
 			return true;
 	const bool unusable =
 	    p4d_sbatch_script(&probe, script->text, script->length, 0, &components, NULL) < 0;

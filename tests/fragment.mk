@@ -47,6 +47,7 @@ unit_tests = \
 	tests/estimator/timeline/test_timeline_steady \
 	tests/estimator/guard/test_guard \
 	tests/estimator/guard/test_guard_programs \
+	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify \
 	tests/command/test_command_json \
 	tests/command/picture/test_svg \

@@ -151,12 +151,60 @@ static void an_environment_of_a_megabyte(void **state)
 	hosted_expect(few, false, "[P4D041]");
 }
 
+/* Scripts that make whoever reads them work; of a job without options, so that they are read. */
+static void scripts_of_any_kind(void **state)
+{
+	static const struct {
+		const char *what, *head, *piece;
+	} cases[] = {
+	    {"one that trains", "", "torchrun pretrain_gpt.py --num-layers 4\n"},
+	    {"nested quotes", "pretrain_gpt.py ", "\"$(echo \"${A:-'`"},
+	    {"variables that double", "A=xxxxxxxxxxxxxxxx\npretrain_gpt.py\n", "A=$A$A;B=\"$A $A\"\n"},
+	    {"loops", "pretrain_gpt.py\n",
+	     "for i in {1..64}; do for j in 1 2 3 4 5 6 7 8; do A+=$i$j; done; done\n"},
+	    {"braces", "pretrain_gpt.py ", "{a,b}{c,d}{e,f}{g,h}{i,j}"},
+	    {"arithmetic", "pretrain_gpt.py $((", "1+(2*(3-(4"},
+	    {"functions", "pretrain_gpt.py\n", "f() { f; f; }; f\n"},
+	    {"substitutions", "A=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\npretrain_gpt.py ",
+	     "${A//a/aa}${A%%*a*a*a*b}"},
+	    {"a case of many patterns", "pretrain_gpt.py\n",
+	     "case aaaaaaaaaaaaaaaaaaaa in *a*a*a*a*a*b) ;; esac\n"},
+	    {"here-documents", "pretrain_gpt.py\n", "cat <<A\n$B\nA\n"},
+	    {"unset variables", "pretrain_gpt.py\n", "$A$B$C$D"},
+	    {"brackets", "pretrain_gpt.py ", "(((((((("},
+	};
+	static const size_t lengths[] = {4096, 65000, 1 << 20};
+
+	(void)state;
+	fakehost_forget();
+	site_write(
+	    "mode = enforce\nscripts = judge\npartition h100 { gpu = \"h100-80gb\" gpus_per_node = 8 }\n"
+	    "version = 1\n");
+	assert_true(hosted_logged("reloaded"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {
+			job_desc_msg_t *desc = job_plain("h100");
+			char *rest = NULL, *script;
+			fakehost_set(&desc->tres_per_node, "gres:gpu:8");
+			fill(&rest, cases[i].piece, lengths[j]);
+			assert_true(asprintf(&script, "#!/bin/bash\n%s%s", cases[i].head, rest) > 0);
+			fakehost_set(&desc->script, script);
+			free(script);
+			fakehost_set(&rest, NULL);
+			expect_cheap(cases[i].what, desc);
+		}
+	fakehost_forget();
+	site_write(NULL);
+	assert_true(hosted_logged("reloaded"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    HOSTED_TEST(texts_of_any_length),
 	    HOSTED_TEST(a_thousand_stages),
 	    HOSTED_TEST(an_environment_of_a_megabyte),
+	    HOSTED_TEST(scripts_of_any_kind),
 	};
 
 	return cmocka_run_group_tests(tests, hosted_start, hosted_stop);

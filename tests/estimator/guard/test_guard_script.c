@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs without p4d options, judged by what their script says; and what it adds to options. */
+#include "support/guarded_site.h"
+
+#include "job/read_job.h"
+
+#define SECTION "gpu = \"h100-80gb\"\n gpus_per_node = 8\n"
+#define SCRIPTS_SITE \
+	"mode = enforce\n" \
+	"partition h100 { " SECTION " default = true }\n" \
+	"partition judging { " SECTION " scripts = judge }\n" \
+	"partition picky { " SECTION " scripts = judge\n unmodelled = reject }\n" \
+	"partition strict { " SECTION " scripts = judge\n require_plan = true }\n" \
+	"partition required { " SECTION " require_plan = true }\n" \
+	"partition deaf { " SECTION " scripts = ignore }\n" \
+	"partition watched { " SECTION " mode = observe }\n" \
+	"partition nothing { mode = enforce }\n" \
+	"gpu h100-80gb { safe = 0.8 }\n"
+
+#define MODEL \
+	"--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length " \
+	"4096 " \
+	"--max-position-embeddings 4096 --position-embedding-type rope --swiglu --normalization RMSNorm " \
+	"--untie-embeddings-and-output-weights --disable-bias-linear --vocab-size 32000 --bf16 " \
+	"--hidden-dropout 0 "
+#define BATCH "--micro-batch-size 1 --global-batch-size 64 "
+#define RUN "torchrun --nproc_per_node 8 pretrain_gpt.py "
+
+static int setup_scripts(void **state)
+{
+	*state = load(SCRIPTS_SITE);
+	return 0;
+}
+
+/* As sbatch, or as slurmctld for a job that came without it. */
+static trial *judged(const p4d_site *site, p4d_job job, const char *script, const char *flags,
+		     bool controller)
+{
+	static char memory[1 << 20];
+	static p4d_reading reading;
+	static trial t;
+	uint32_t batch;
+
+	memset(&t, 0, sizeof(t));
+	t.job = job;
+	t.job.script = script;
+	t.job.script_length = strlen(script);
+	p4d_job_read(&(p4d_job_script){.job = &t.job, .name = "train.sh"},
+		     &(p4d_shell_limits){memory, sizeof(memory), P4D_SHELL_WORK}, &reading);
+	t.job.reading = &reading;
+	set_all(&t.request, flags);
+	if (controller)
+		p4d_guard_verify_script(site, &t.job, NULL, NULL, &t.verdict);
+	else
+		p4d_guard_submit(site, &t.job, NULL, NULL, &t.request, &batch, &t.verdict);
+	p4d_verdict_text(&t.verdict, t.text, sizeof(t.text));
+	return &t;
+}
+
+static trial *by_script(const p4d_site *site, const char *partition, const char *script)
+{
+	return judged(site, ON(partition, 1), script, "", false);
+}
+
+static void says(const trial *t, const char *text)
+{
+	if (!strstr(t->text, text))
+		fail_msg("no '%s' in: %s", text, t->text);
+}
+
+static void the_site_decides(void **state)
+{
+	static const char large[] = RUN MODEL BATCH "\n",
+			  small[] = RUN MODEL BATCH "--tensor-model-parallel-size 8\n";
+
+	trial *t = by_script(*state, "h100", large);
+	expect(t, P4D_WARN, P4D_E_DOES_NOT_FIT);
+	assert_true(t->verdict.read && t->verdict.would_reject);
+	assert_string_equal(t->verdict.plan, "");
+	says(t, "train.sh:1 (pretrain_gpt.py) needs");
+	says(t, "the job is submitted as it is");
+	t = by_script(*state, "judging", large);
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_true(t->verdict.read && t->verdict.plan[0]);
+	t = by_script(*state, "watched", large);
+	assert_int_equal(t->verdict.action, P4D_PASS);
+	assert_true(t->verdict.would_reject);
+	assert_string_equal(t->text, "");
+	t = by_script(*state, "deaf", large);
+	expect(t, P4D_PASS, P4D_OK);
+	assert_false(t->verdict.read);
+	/* silence for what passes, and a plan only where the script counts as options */
+	t = by_script(*state, "h100", small);
+	expect(t, P4D_PASS, P4D_OK);
+	assert_string_equal(t->verdict.plan, "");
+	t = by_script(*state, "judging", small);
+	expect(t, P4D_PASS, P4D_OK);
+	expect_verified(*state, t);
+	/* a required plan can come from it there */
+	expect(by_script(*state, "strict", small), P4D_PASS, P4D_OK);
+	expect(by_script(*state, "required", small), P4D_REJECT, P4D_E_PLAN_REQUIRED);
+	/* slurmctld alone */
+	expect(judged(*state, ON("h100", 1), large, "", true), P4D_WARN, P4D_E_DOES_NOT_FIT);
+	t = judged(*state, ON("judging", 1), large, "", true);
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_string_equal(t->verdict.message[0].fix, "p4d check JOB.sh");
+	expect(judged(*state, ON("judging", 1), small, "", true), P4D_PASS, P4D_OK);
+}
+
+static void what_is_not_known_refuses_nobody(void **state)
+{
+	static const struct {
+		const char *script, *says;
+	} cases[] = {
+	    {RUN MODEL BATCH "--tensor-model-parallel-size $(nproc)\n", "cannot tell: tp (output of nproc)"},
+	    {RUN MODEL BATCH "--num-experts 8\n",
+	     "cannot tell: num-experts (--num-experts (train.sh:1) is not modelled)"},
+	    {RUN MODEL "\n", "cannot tell: micro-batch (not given), global-batch (not given)"},
+	    {RUN MODEL BATCH "$OTHERS\n", "arguments ($OTHERS is not set)"},
+	    {"if nvidia-smi; then " RUN MODEL BATCH "; fi\n", "cannot tell: whether it runs"},
+	    {RUN MODEL BATCH "\n" RUN MODEL BATCH "\n", "2 commands start a training"},
+	    {"torchrun --nproc_per_node 4 pretrain_gpt.py " MODEL BATCH "\n",
+	     "it is started with gpus-per-node=4, but the job has 8"},
+	    {RUN "--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 "
+		 "--seq-length 4096 "
+		 "--vocab-size 32000 " BATCH "\n",
+	     "the model lacks"},
+	    {"srun python sft.py --model_name_or_path x --num-layers 8\n", "was not checked"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int controller = 0; controller < 2; controller++) {
+			const trial *t = judged(*state, ON("picky", 1), cases[i].script, "", controller);
+			if (t->verdict.action != P4D_WARN || t->verdict.would_reject || t->verdict.plan[0])
+				fail_msg("%s: action %d: %s", cases[i].script, t->verdict.action, t->text);
+			says(t, cases[i].says);
+		}
+	/* options say the rest, and are offered where they can */
+	const trial *t = by_script(*state, "judging", cases[0].script);
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=N");
+	t = judged(*state, ON("judging", 1), cases[0].script, "tp=8", false);
+	expect(t, P4D_PASS, P4D_OK);
+	assert_int_equal(t->request.origin[P4D_LAYERS], P4D_BY_SCRIPT);
+	assert_int_equal(t->request.value[P4D_LAYERS], 40);
+	assert_int_equal(t->request.value[P4D_PP], 1); /* as the program does */
+	expect_verified(*state, t);
+	/* a job without GPUs, one on GPUs that nobody knows, and a script of another language are left alone
+	 */
+	expect(judged(*state, (p4d_job){.partition = "h100"}, cases[0].script, "", false), P4D_PASS, P4D_OK);
+	expect(by_script(*state, "nothing", RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
+	expect(by_script(*state, "judging", "#!/usr/bin/python3\n" RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
+}
+
+/* Pastes the first change of a fix, "train.sh:2: --tensor-model-parallel-size 8", into a script of lines with
+ * one flag. */
+static void change(char *script, size_t size, const char *fix)
+{
+	char mended[4096];
+	const char *what = strstr(fix, ": ");
+	const unsigned long line = what ? strtoul(strchr(fix, ':') + 1, NULL, 10) : 0;
+	const char *from = script;
+
+	if (!line)
+		fail_msg("fix %s", fix);
+	for (unsigned long i = 1; i < line; i++)
+		from = strchr(from, '\n') + 1;
+	const char *to = strchr(from, '\n');
+	const int length = (int)strcspn(what + 2, ";");
+	if (!strncmp(what + 2, "add ", 4))
+		snprintf(mended, sizeof(mended), "%.*s %.*s%s", (int)(to - script - 2), script, length - 4,
+			 what + 6, to - 2);
+	else if (!strncmp(what + 2, "without ", 8))
+		snprintf(mended, sizeof(mended), "%.*s\\%s", (int)(from - script), script, to);
+	else
+		snprintf(mended, sizeof(mended), "%.*s%.*s \\%s", (int)(from - script), script, length,
+			 what + 2, to);
+	snprintf(script, size, "%s", mended);
+}
+
+static void a_fix_is_in_the_words_of_the_program(void **state)
+{
+	char script[4096];
+	trial *t;
+
+	/* of one line each, so that a change replaces it */
+	snprintf(script, sizeof(script), "%s",
+		 RUN MODEL "--use-distributed-optimizer --sequence-parallel \\\n"
+			   "--tensor-model-parallel-size 2 \\\n--pipeline-model-parallel-size 1 \\\n"
+			   "--micro-batch-size 16 \\\n--global-batch-size 64\n");
+	t = by_script(*state, "judging", script);
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	assert_non_null(strstr(t->verdict.message[0].fix, "train.sh:"));
+	assert_null(strstr(t->verdict.message[0].fix, "--p4d-"));
+	for (int i = 0; i < 4 && t->verdict.action == P4D_REJECT; i++) {
+		char fix[480];
+		snprintf(fix, sizeof(fix), "%s", t->verdict.message[0].fix);
+		for (const char *at = fix; at; at = strstr(at, "; ") ? strstr(at, "; ") + 2 : NULL)
+			change(script, sizeof(script), at);
+		t = by_script(*state, "judging", script);
+	}
+	if (t->verdict.action == P4D_REJECT)
+		fail_msg("%s: %s", script, t->text);
+
+	/* more nodes, in Slurm's words */
+	snprintf(script, sizeof(script), "%s",
+		 "torchrun pretrain_gpt.py --num-layers 126 --hidden-size 16384 --ffn-hidden-size 53248 "
+		 "--num-attention-heads 128 --seq-length 8192 --max-position-embeddings 8192 --swiglu "
+		 "--vocab-size 128256 "
+		 "--bf16 --tensor-model-parallel-size 8 " BATCH "\n");
+	t = by_script(*state, "judging", script);
+	expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+	assert_int_equal(strncmp(t->verdict.message[0].fix, "--nodes=", 8), 0);
+	assert_non_null(strstr(t->verdict.message[0].fix, "; train.sh:1: add "));
+}
+
+static void contradictions_name_both_places(void **state)
+{
+	static const char script[] = "TP=4\n" RUN MODEL BATCH "--tensor-model-parallel-size $TP\n";
+	trial *t = judged(*state, ON("h100", 1), script, "tp=8 micro-batch=2", false);
+
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+	says(t, "--p4d-tp=8 is judged, but train.sh:1 has --tensor-model-parallel-size 4, and that is what "
+		"Megatron-LM takes");
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=4 --p4d-micro-batch=1");
+	/* the model, too */
+	t = judged(*state, ON("h100", 1), script, "model=llama3-8b tp=4", false);
+	expect(t, P4D_REJECT, P4D_E_CONTRADICTION);
+	says(t, "layers=32 is judged, but train.sh:2 has --num-layers 40");
+	/* only what would run: words of a branch that does not are nothing */
+	t = judged(*state, ON("h100", 1),
+		   "SIZE=13\nif [ $SIZE = 70 ]; then TP=4; " RUN
+		   "--tensor-model-parallel-size 4; else\n" RUN MODEL BATCH
+		   "--tensor-model-parallel-size 8\nfi\n",
+		   "tp=8", false);
+	expect(t, P4D_PASS, P4D_OK);
+	expect_verified(*state, t);
+	/* of another program than the user names they are none of its words */
+	t = judged(*state, ON("h100", 1), script, MODEL_13B "tp=8 framework=p4d", false);
+	expect(t, P4D_PASS, P4D_E_CHOSE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_site_decides),
+	    cmocka_unit_test(what_is_not_known_refuses_nobody),
+	    cmocka_unit_test(a_fix_is_in_the_words_of_the_program),
+	    cmocka_unit_test(contradictions_name_both_places),
+	};
+
+	return cmocka_run_group_tests(tests, setup_scripts, teardown);
+}
