@@ -123,7 +123,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \
 	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
-	estimator/plan/parameters.h estimator/plan/parameters.c \
+	estimator/plan/serving.h estimator/plan/serving.c estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
@@ -140,7 +140,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
-	estimator/guard/judge.c \
+	estimator/guard/judge.c estimator/guard/judge_serving.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_fix.c estimator/guard/submit.c \
 	estimator/guard/guard.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c

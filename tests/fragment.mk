@@ -38,6 +38,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing \
+	tests/estimator/plan/test_serving \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory \
 	tests/estimator/cost/test_cost \

@@ -393,7 +393,8 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "p4d options were given without --p4d-model");
 		return p4d_fix(err, "--p4d-model=NAME (`p4d models` lists the presets)");
 	}
-	const bool unmodelled = is_unmodelled(g, &program);
+	const bool serves = p4d_guard__serves(g->request);
+	const bool unmodelled = !serves && is_unmodelled(g, &program);
 	job.cpu = p4d_is_set(g->request, P4D_DEVICE) && !p4d_on_gpu(g->request->value[P4D_DEVICE]);
 	const int placed = p4d_guard__place(g->site, &job, source, context, v, err);
 	if (g->by_script && (placed < 0 || is_unknown_model(g, err) || starts_others(g, err))) {
@@ -407,6 +408,10 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 			v->policy.on_error = P4D_ON_ERROR_PASS; /* it is for the other cluster to judge */
 		return -1;
 	}
+	if (serves)
+		return p4d_guard__judge_serving(g->request, v, err) < 0
+			   ? -1
+			   : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	p4d_gpu_set_domain(v->geometry.gpu, g->request);
 	g->budget = (p4d_search_budget){.left = SEARCH_UNITS};
@@ -421,6 +426,8 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	    .limit = p4d_site_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
 	};
 	say_ambiguous(v);
+	if (p4d_is_set(g->request, P4D_JUDGED_PART))
+		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
 	int rc = complete_and_judge(g, err);
 	if (rc == 0)
 		say_above_safe(v);

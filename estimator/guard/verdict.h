@@ -62,6 +62,17 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 const char *p4d_guard__other(const p4d_script *script, const p4d_request *request);
 
 /*
+ * A job that serves: what its engine would say when it starts, which is not validated: said where it does not
+ * fit, -1 where the site refuses what is not modelled. The model and the GPUs are known.
+ */
+int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
+
+static inline bool p4d_guard__serves(const p4d_request *request)
+{
+	return request->value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE;
+}
+
+/*
  * An architecture or program without a formula: the site decides. Says so where the job passes; -1: refused.
  * program: of the script; NULL: what request->unmodelled names.
  */

@@ -172,6 +172,8 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 							 : p4d_guard__judge_unmodelled(plan, NULL, v, err);
 	if (placed < 0)
 		return -1;
+	if (p4d_guard__serves(plan))
+		return p4d_guard__judge_serving(plan, v, err);
 	if (check_world(&planned, plan, &v->geometry, err) < 0)
 		return -1;
 	if (p4d_guard__judge(site, job, plan, v, err) < 0)

@@ -96,3 +96,10 @@ exits 0 p4d plan --model llama3.2-1b --gpu v100-32gb --gpus-per-node 1 --seq-len
 says "[P4D116]"
 exits 0 p4d estimate --model llama3.2-1b --gpu a100-80gb --gpus-per-node 1 --seq-len 2048
 silent
+
+# serving: what the engine would say at its start
+exits 0 p4d estimate --workload serve --model llama3.1-8b --gpu h100
+prints "served by vllm on 1 x h100-80gb" "weights 14.96" "Sequences of that length at a time: 3" "starts (unvalidated)"
+exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
+prints "does not start (unvalidated)"
+says "p4d: fix: --seq-len="

@@ -23,9 +23,9 @@ exits 0 p4d check --help
 prints "SBATCH OPTIONS"
 
 # both forms of a value, and abbreviations
-exits 0 p4d estimate --model llama13b --tp 8 --gpu h100
+exits 0 p4d estimate --model llama13b --micro-batch 1 --tp 8 --gpu h100
 first=$out
-exits 0 p4d estimate --mod=llama13b --tp=8 --gpu=h100
+exits 0 p4d estimate --model=llama13b --micro=1 --tp=8 --gpu=h100
 [ "$out" = "$first" ] || fail "--tp 8 and --tp=8 differ"
 exits 1 p4d estimate --model llama13b --micr
 says "--micr needs a value"

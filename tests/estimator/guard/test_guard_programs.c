@@ -119,6 +119,26 @@ static void programs_without_a_formula(void **state)
 	assert_non_null(strstr(t->text, "not checked: peft"));
 }
 
+/* What an engine would say at its start is said, and refuses only where the site refuses what is not
+ * modelled. */
+static void serving(void **state)
+{
+	p4d_job job = ON("h100", 1);
+	job.script = "#!/bin/bash\nvllm serve meta-llama/Meta-Llama-3-70B --tensor-parallel-size 8\n";
+
+	trial *t = submit(*state, job, MODEL_70B "workload=serve tp=8");
+	expect(t, P4D_PASS, P4D_OK);
+	expect_verified(*state, t);
+	t = submit(*state, job, MODEL_70B "workload=serve tp=1");
+	expect(t, P4D_WARN, P4D_E_UNVALIDATED);
+	assert_non_null(strstr(t->text, "nothing is left for keys and values"));
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-tp=2");
+	expect_verified(*state, t);
+	job.partition = "picky";
+	expect(submit(*state, job, MODEL_70B "workload=serve tp=1"), P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	expect(submit(*state, job, MODEL_70B "workload=serve tp=4"), P4D_PASS, P4D_OK);
+}
+
 /* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
@@ -205,6 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(unmodelled_architectures),
+	    cmocka_unit_test(serving),
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),
 	    cmocka_unit_test(programs_without_a_formula),

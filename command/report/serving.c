@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/serving.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "plan/serving.h"
+#include "report/report.h"
+
+static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object();
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {{"tp", s->tp},
+		       {"pp", s->pp},
+		       {"replicas", s->replicas},
+		       {"max_model_len", s->max_model_len},
+		       {"max_num_seqs", s->max_num_seqs},
+		       {"max_num_batched_tokens", s->max_batched_tokens},
+		       {"capacity_bytes", s->capacity_bytes},
+		       {"budget_bytes", s->budget_bytes},
+		       {"weights_bytes", s->weights_bytes},
+		       {"profile_bytes", s->profile_bytes},
+		       {"cache_bytes", s->available_bytes},
+		       {"sequence_bytes", s->sequence_bytes},
+		       {"sequences", s->sequences},
+		       {"longest", s->longest}};
+
+	json_object_object_add(object, "model", json_object_new_string(subject->model));
+	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		json_object_object_add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));
+	json_object_object_add(object, "fits", json_object_new_boolean(s->sequences > 0));
+	json_object_object_add(object, "validated", json_object_new_boolean(false));
+	json_object_object_add(object, "messages",
+			       p4d_report_json_messages(subject->messages, subject->message));
+	return p4d_report_json_print(object, err);
+}
+
+static void print_text(const p4d_subject *subject, const p4d_serving *s, const char *engine)
+{
+	char a[P4D_SIZE_TEXT], b[P4D_SIZE_TEXT];
+
+	printf("%s, served by %s on %" PRIu64 " x %s: tp=%" PRIu64 " pp=%" PRIu64 ", %" PRIu64 " replica%s\n",
+	       subject->model, engine, s->tp * s->pp * s->replicas, subject->capacity.gpu->name, s->tp, s->pp,
+	       s->replicas, s->replicas == 1 ? "" : "s");
+	printf("GiB of a GPU: %s of %s taken", p4d_report_gib(s->budget_bytes, a),
+	       p4d_report_gib(s->capacity_bytes, b));
+	printf("; weights %s, profile run %s", p4d_report_gib(s->weights_bytes, a),
+	       p4d_report_gib(s->profile_bytes, b));
+	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
+	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
+	if (s->sequences)
+		printf("Sequences of that length at a time: %" PRIu64 " (max-num-seqs %" PRIu64 ")\n",
+		       s->sequences, s->max_num_seqs);
+	printf("Verdict: %s (unvalidated)\n", s->sequences ? "starts" : "does not start");
+	fflush(stdout);
+	p4d_report_messages(subject->messages, subject->message);
+}
+
+int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
+{
+	const p4d_gpu *gpu = subject->capacity.gpu;
+	p4d_request *r = &subject->request;
+	p4d_error why = {.code = P4D_OK};
+	p4d_serving s;
+	char engine[16];
+
+	if (!gpu) {
+		p4d_fail(err, P4D_E_UNKNOWN_GPU, "serving is judged for a GPU");
+		return p4d_fix(err, "--gpu NAME (p4d gpus lists them)");
+	}
+	p4d_serving_complete(r, gpu);
+	if (p4d_serving_estimate(r, gpu, subject->nodes * subject->gpus_per_node, &s, err) < 0)
+		return -1;
+	if (p4d_serving_check(subject->model, gpu, &s, &why) < 0) {
+		p4d_request_without_prefix(why.fix);
+		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
+	}
+	if (!json)
+		print_text(subject, &s,
+			   p4d_request_choice_name(P4D_ENGINE, r->value[P4D_ENGINE], engine, sizeof(engine)));
+	else if (print_json(subject, &s, err) < 0)
+		return -1;
+	return (int)why.code;
+}

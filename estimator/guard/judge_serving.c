@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "guard/verdict.h"
+#include "plan/serving.h"
+
+int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *v, p4d_error *err)
+{
+	const p4d_gpu *gpu = v->geometry.gpu;
+	p4d_request complete = *request;
+	p4d_serving serving;
+
+	if (!gpu) {
+		p4d_verdict__say(v, P4D_E_ASSUMED, "the GPU is not known, so serving was not judged");
+		return 0;
+	}
+	p4d_serving_complete(&complete, gpu);
+	if (p4d_serving_estimate(&complete, gpu, (uint64_t)v->geometry.nodes * v->geometry.gpus_per_node,
+				 &serving, err) == 0 &&
+	    p4d_serving_check(request->model, gpu, &serving, err) == 0)
+		return 0;
+	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)
+		return -1;
+	v->action = P4D_WARN;
+	p4d_message *message = p4d_verdict__say(v, P4D_E_UNVALIDATED, "unvalidated: %.400s", err->text);
+	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
+	*err = (p4d_error){.code = P4D_OK};
+	return 0;
+}

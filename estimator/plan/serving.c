@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/serving.h"
+
+#include <inttypes.h>
+
+#include "request/architecture.h"
+#include "request/model_size.h"
+
+enum {
+	BLOCK = 16, /* tokens of a block of keys and values */
+	VOCAB_MULTIPLE = 64,
+	ELEMENT = 2, /* bytes, of what is not quantized */
+	/* a row of logits while it is sampled: in 16 and 32 bits, sorted with its indices (64 bits), as
+	 * probabilities and their sums */
+	SAMPLED = 2 + 4 + 4 + 8 + 4 + 4,
+	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there */
+};
+#define UTILIZATION 0.9
+#define GIB ((uint64_t)1 << 30)
+
+static uint64_t div_up(uint64_t a, uint64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
+{
+	const bool large = gpu && gpu->usable_bytes >= LARGE_GPU_GIB * GIB;
+	const int64_t longest = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : 2048;
+
+	p4d_request_default(r, P4D_PP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_TP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_SEQ_LEN, longest, P4D_BY_P4D);
+	p4d_request_default(r, P4D_ENGINE, P4D_ENGINE_VLLM, P4D_BY_P4D);
+	p4d_request_default(r, P4D_MAX_NUM_SEQS, large ? 1024 : 256, P4D_BY_P4D);
+	p4d_request_default(r, P4D_MAX_BATCHED_TOKENS, large ? 8192 : 2048, P4D_BY_P4D);
+	p4d_request_default(r, P4D_KV_CACHE_DTYPE, P4D_KV_CACHE_AUTO, P4D_BY_P4D);
+	p4d_request_default(r, P4D_STORED, P4D_STORED_FULL, P4D_BY_P4D);
+	if (!p4d_is_set(r, P4D_GPU_UTILIZATION))
+		p4d_request_put_real(r, P4D_GPU_UTILIZATION, UTILIZATION, P4D_BY_P4D);
+}
+
+/*
+ * Thousandths of a byte per weight of a linear layer: with a scale of 16 bits for 128 weights and a zero
+ * point (AWQ, GPTQ), of 32 bits for 64 (bitsandbytes), of 8 bits for 32 (MXFP4).
+ */
+static uint64_t thousandths_of(int stored)
+{
+	static const uint16_t bytes[] = {[P4D_STORED_FULL] = 1000 * ELEMENT,
+					 [P4D_STORED_FP8] = 1000,
+					 [P4D_STORED_INT8] = 1016,
+					 [P4D_STORED_INT4] = 520,
+					 [P4D_STORED_NF4] = 563,
+					 [P4D_STORED_FP4] = 532};
+	return bytes[stored];
+}
+
+/* Key/value heads that are fewer than ranks are copied. */
+static uint64_t local_kv_heads(const p4d_layout *l)
+{
+	return l->kv_heads > l->tp ? l->kv_heads / l->tp : 1;
+}
+
+/* Matrices of a layer on one rank, the part that quantization stores in fewer bits. */
+static p4d_wide matrices_of_layer(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads / l->tp * l->head_dim,
+		       G = (p4d_wide)local_kv_heads(l) * l->head_dim, f = div_up(l->ffn, l->tp);
+
+	return l->architecture->attentions * 2 * h * (A + G) +
+	       l->architecture->mlps * (l->glu ? 3 : 2) * h * f;
+}
+
+/* The fullest stage: as many layers as any, and one end of the model or both. */
+static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t layers)
+{
+	const p4d_wide matrices = matrices_of_layer(l), h = l->hidden;
+	const p4d_wide whole =
+	    2 * h * (p4d_wide)l->head_dim * (l->heads + l->kv_heads) * l->architecture->attentions +
+	    l->architecture->mlps * (l->glu ? 3 : 2) * h * (p4d_wide)l->ffn;
+	p4d_layout one = *l;
+	one.tp = 1;
+	const p4d_wide rest = p4d_size_of_layer(&one) - whole; /* norms and biases, taken as not divided */
+	const p4d_wide table = div_up(l->vocab, (uint64_t)VOCAB_MULTIPLE * l->tp) * VOCAB_MULTIPLE * h;
+	const unsigned tables = l->pp == 1 && !l->tied && l->architecture->kind != P4D_VISION ? 2 : 1;
+	p4d_wide bytes = layers * matrices * thousandths_of((int)r->value[P4D_STORED]) / 1000;
+
+	bytes += layers * rest * ELEMENT;
+	bytes += (tables * table + p4d_size_of_begin(&one) + p4d_size_of_end(&one)) * ELEMENT;
+	return bytes;
+}
+
+/* Live at a time in a forward pass of so many tokens: the wider block, and hidden states around it. */
+static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
+{
+	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp), A = (p4d_wide)l->heads / l->tp * l->head_dim,
+		       G = (p4d_wide)local_kv_heads(l) * l->head_dim;
+	const p4d_wide mlp = (l->glu ? 3 : 2) * f, attention = 2 * A + 2 * G;
+	const p4d_wide layer = tokens * ((mlp > attention ? mlp : attention) + 3 * h) * ELEMENT;
+	const p4d_wide rows = sequences < tokens ? sequences : tokens;
+	const p4d_wide sampled = rows * l->vocab * SAMPLED + tokens * h * ELEMENT;
+
+	return layer > sampled ? layer : sampled;
+}
+
+/* Layers of a stage with a window, and those that attend to all. */
+static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
+{
+	const unsigned every = l->architecture->full_attention_every;
+
+	if (!l->sliding_window)
+		return 0;
+	if (!every)
+		return layers;
+	/* the last of each group attends to all; a stage may begin anywhere in one */
+	return layers - (l->pp > 1 ? div_up(layers, every) : layers / every);
+}
+
+typedef struct cache {
+	uint64_t token_bytes;    /* of one layer */
+	uint64_t full, windowed; /* layers */
+	uint64_t window;         /* tokens that a windowed layer holds at most */
+} cache;
+
+/* A windowed layer holds its window and the chunk of tokens that is being added, and may begin in a block. */
+static p4d_wide bytes_of_sequence(const cache *c, uint64_t tokens)
+{
+	const uint64_t blocks = div_up(tokens, BLOCK);
+	const uint64_t held = tokens < c->window ? tokens : c->window;
+	const uint64_t in_window = div_up(held, BLOCK) + 1;
+
+	return ((p4d_wide)c->full * blocks +
+		(p4d_wide)c->windowed * (in_window < blocks ? in_window : blocks)) *
+	       BLOCK * c->token_bytes;
+}
+
+static uint64_t longest_within(const cache *c, uint64_t available, uint64_t most)
+{
+	uint64_t low = 0, high = most;
+
+	while (low < high) {
+		const uint64_t middle = low + (high - low + 1) / 2;
+		if (bytes_of_sequence(c, middle) <= available)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+static int check(const p4d_layout *l, uint64_t world, p4d_error *err)
+{
+	if (l->architecture->kind != P4D_DECODER)
+		return p4d_fail(err, P4D_E_VALUE, "serving is judged for decoders, which %s is not",
+				l->architecture->name);
+	if (l->heads % l->tp) {
+		uint64_t fit = l->tp;
+		while (l->heads % fit)
+			fit--;
+		p4d_fail(err, P4D_E_HEADS, "tp=%" PRIu64 " does not divide the %" PRIu64 " attention heads",
+			 l->tp, l->heads);
+		return p4d_fix(err, "--p4d-tp=%" PRIu64, fit);
+	}
+	if (l->pp > l->layers)
+		return p4d_fail(err, P4D_E_VALUE, "pp=%" PRIu64 " is more than the %" PRIu64 " layers", l->pp,
+				l->layers);
+	if (l->tp * l->pp <= world)
+		return 0;
+	p4d_fail(err, P4D_E_WORLD,
+		 "the engine needs tp*pp = %" PRIu64 "*%" PRIu64 " GPUs, there are %" PRIu64, l->tp, l->pp,
+		 world);
+	return p4d_fix(err, "--p4d-tp=1 --p4d-pp=1");
+}
+
+int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t world, p4d_serving *out,
+			 p4d_error *err)
+{
+	p4d_serving s = {.capacity_bytes = gpu->usable_bytes};
+	p4d_layout l;
+
+	p4d_layout_of_model(r, &l);
+	l.tp = (uint64_t)r->value[P4D_TP];
+	l.pp = (uint64_t)r->value[P4D_PP];
+	if (check(&l, world, err) < 0)
+		return -1;
+	s.tp = l.tp;
+	s.pp = l.pp;
+	s.replicas = world / (l.tp * l.pp);
+	s.max_model_len = (uint64_t)r->value[P4D_SEQ_LEN];
+	s.max_num_seqs = (uint64_t)r->value[P4D_MAX_NUM_SEQS];
+	s.max_batched_tokens = (uint64_t)r->value[P4D_MAX_BATCHED_TOKENS];
+	const uint64_t layers = div_up(l.layers, l.pp);
+	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
+	const p4d_wide weights = weights_of(&l, r, layers),
+		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
+	cache c = {.token_bytes = 2 * local_kv_heads(&l) * l.head_dim *
+				  (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
+		   .windowed = windowed_layers(&l, layers)};
+	c.full = layers - c.windowed;
+	c.window = l.sliding_window + s.max_batched_tokens;
+	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
+	if ((weights | profile | sequence) >> 62)
+		return p4d_fail(err, P4D_E_OVERFLOW,
+				"one GPU would hold more than 4 EiB; check the model's sizes");
+	s.weights_bytes = (uint64_t)weights;
+	s.profile_bytes = (uint64_t)profile;
+	s.sequence_bytes = (uint64_t)sequence;
+	s.budget_bytes = (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)s.capacity_bytes);
+	const uint64_t taken = s.weights_bytes + (outside ? 0 : s.profile_bytes);
+	s.available_bytes = taken < s.budget_bytes ? s.budget_bytes - taken : 0;
+	s.sequences = s.available_bytes / s.sequence_bytes;
+	s.longest = longest_within(&c, s.available_bytes, s.max_model_len);
+	*out = s;
+	return 0;
+}
+
+int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *s, p4d_error *err)
+{
+	const double gib = (double)GIB;
+
+	if (s->sequences)
+		return 0;
+	if (!s->longest) {
+		p4d_fail(err, P4D_E_DOES_NOT_FIT,
+			 "%s: weights take %.1f GiB and the profile run %.1f of the %.1f GiB that the engine "
+			 "takes of %s: nothing is left for keys and values with tp=%" PRIu64 " pp=%" PRIu64,
+			 model, (double)s->weights_bytes / gib, (double)s->profile_bytes / gib,
+			 (double)s->budget_bytes / gib, gpu->name, s->tp, s->pp);
+		return p4d_fix(err, "--p4d-tp=%" PRIu64, 2 * s->tp);
+	}
+	p4d_fail(err, P4D_E_DOES_NOT_FIT,
+		 "%s: a sequence of %" PRIu64
+		 " tokens needs %.1f GiB of keys and values on each %s, %.1f GiB are "
+		 "left with tp=%" PRIu64 " pp=%" PRIu64 "; %" PRIu64 " tokens fit",
+		 model, s->max_model_len, (double)s->sequence_bytes / gib, gpu->name,
+		 (double)s->available_bytes / gib, s->tp, s->pp, s->longest);
+	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, s->longest);
+}

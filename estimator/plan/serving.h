@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "gpu/gpu.h"
+#include "request/request.h"
+
+/*
+ * What an inference engine answers when it starts: whether one sequence of the full length fits beside the
+ * weights, and how many do. From vLLM's source (release 0.11: gpu_worker.py, kv_cache_utils.py,
+ * kv_cache_interface.py), not from measurements: unvalidated.
+ *
+ *   available = utilization x memory of the GPU - weights - activations of the profile run
+ *
+ * The CUDA context and NCCL are there before the engine looks, so they do not count; CUDA graphs come on top
+ * of the utilization. SGLang reserves its fraction for weights and cache, and has activations outside of it.
+ */
+
+/* Bytes of one GPU, that of the fullest pipeline stage. */
+typedef struct p4d_serving {
+	uint64_t capacity_bytes, budget_bytes; /* of the GPU, and what the engine takes of it */
+	uint64_t weights_bytes;
+	uint64_t profile_bytes; /* activations of max-num-batched-tokens, and sampling max-num-seqs of them */
+	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
+	uint64_t
+	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */
+	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
+	uint64_t sequences; /* of max-model-len at a time; may be more than max-num-seqs */
+	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, replicas;
+} p4d_serving;
+
+/* Sets what the engine has as defaults, in a request whose model is known. gpu: may be NULL. */
+void p4d_serving_complete(p4d_request *request, const p4d_gpu *gpu);
+
+/*
+ * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD
+ * (fewer GPUs than tp*pp), VALUE (not a decoder), OVERFLOW.
+ */
+int p4d_serving_estimate(const p4d_request *request, const p4d_gpu *gpu, uint64_t world, p4d_serving *serving,
+			 p4d_error *err);
+
+/* "needs 20.5 GiB for one sequence of 131072 tokens, ..." where it does not fit; DOES_NOT_FIT with a fix. */
+int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *serving, p4d_error *err);

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an inference engine says at its start, with numbers worked out by hand. */
+#include "support/support.h"
+
+#include "model/model.h"
+#include "plan/serving.h"
+
+static const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84932804608), .sm = 90};
+static const p4d_gpu l4 = {.name = "l4-24gb", .usable_bytes = UINT64_C(23580639232), .sm = 89};
+
+static p4d_request request_of(const char *flags, const p4d_gpu *gpu)
+{
+	p4d_request r = {.model = ""};
+	p4d_error err = {0};
+
+	set_all(&r, flags);
+	if (p4d_model_resolve(&r, NULL, NULL, &err) < 0)
+		fail_msg("%s: %s", flags, err.text);
+	p4d_serving_complete(&r, gpu);
+	return r;
+}
+
+static p4d_serving serve(const char *flags, const p4d_gpu *gpu, uint64_t world)
+{
+	const p4d_request r = request_of(flags, gpu);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	if (p4d_serving_estimate(&r, gpu, world, &s, &err) < 0)
+		fail_msg("%s: %s", flags, err.text);
+	return s;
+}
+
+/* Llama 3.1 8B: 8,030,261,248 parameters of two bytes, 128 KiB of keys and values per token. */
+static void one_gpu(void **state)
+{
+	const p4d_serving s = serve("model=llama3.1-8b", &h100, 1);
+
+	(void)state;
+	assert_int_equal(s.weights_bytes, UINT64_C(8030261248) * 2);
+	assert_int_equal(s.max_model_len, 131072);
+	assert_int_equal(s.sequence_bytes, UINT64_C(131072) << 17);
+	/* sampling 1,024 sequences is more than a layer of 8,192 tokens */
+	assert_int_equal(s.profile_bytes, UINT64_C(1024) * 128256 * 26 + UINT64_C(8192) * 4096 * 2);
+	assert_int_equal(s.budget_bytes, (uint64_t)(0.9 * 84932804608.0));
+	assert_int_equal(s.available_bytes, s.budget_bytes - s.weights_bytes - s.profile_bytes);
+	assert_int_equal(s.sequences, s.available_bytes / (UINT64_C(131072) << 17));
+	assert_int_equal(s.longest, 131072);
+}
+
+/* Of an L4 the full length does not fit: the engine names a length that does. */
+static void too_long(void **state)
+{
+	p4d_serving s = serve("model=llama3.1-8b", &l4, 1);
+	p4d_error err = {0};
+	char flags[64];
+
+	(void)state;
+	assert_int_equal(s.sequences, 0);
+	assert_int_equal(p4d_serving_check("llama3.1-8b", &l4, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_DOES_NOT_FIT);
+	snprintf(flags, sizeof(flags), "--p4d-seq-len=%llu", (unsigned long long)s.longest);
+	assert_string_equal(err.fix, flags);
+	/* what it names fits, one block more does not */
+	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest);
+	assert_true(serve(flags, &l4, 1).sequences > 0);
+	snprintf(flags, sizeof(flags), "model=llama3.1-8b seq-len=%llu", (unsigned long long)s.longest + 16);
+	assert_int_equal(serve(flags, &l4, 1).sequences, 0);
+	/* weights alone are too much */
+	s = serve("model=llama3.3-70b", &l4, 1);
+	assert_int_equal(s.longest, 0);
+	assert_int_equal(p4d_serving_check("llama3.3-70b", &l4, &s, &err), -1);
+	assert_non_null(strstr(err.text, "nothing is left for keys and values"));
+}
+
+static void weights_in_fewer_bits(void **state)
+{
+	const p4d_serving full = serve("model=qwen2.5-7b", &h100, 1),
+			  fp8 = serve("model=qwen2.5-7b stored=fp8", &h100, 1),
+			  awq = serve("model=Qwen/Qwen2.5-7B-Instruct-AWQ", &h100, 1);
+	/* the linear layers: 28 x (2 h (A + G) + 3 h f) */
+	const uint64_t matrices = UINT64_C(28) * (2 * 3584 * (3584 + 512) + UINT64_C(3) * 3584 * 18944);
+
+	(void)state;
+	assert_int_equal(full.weights_bytes - fp8.weights_bytes, matrices);
+	assert_int_equal(full.weights_bytes - awq.weights_bytes, matrices * 2 - matrices * 520 / 1000);
+	assert_true(awq.sequences > full.sequences);
+}
+
+/* Heads are divided, and copied where they are fewer than ranks; layers are divided over stages. */
+static void parallel(void **state)
+{
+	const p4d_serving one = serve("model=llama3.3-70b", &h100, 8),
+			  tp8 = serve("model=llama3.3-70b tp=8", &h100, 8),
+			  tp16 = serve("model=llama3.3-70b tp=16", &h100, 16),
+			  pp2 = serve("model=llama3.3-70b tp=8 pp=2", &h100, 32);
+	const p4d_request odd = request_of("model=llama3.3-70b tp=7", &h100),
+			  many = request_of("model=llama3.3-70b tp=8 pp=2", &h100);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	(void)state;
+	assert_int_equal(one.replicas, 8);
+	assert_int_equal(tp8.sequence_bytes * 8, one.sequence_bytes);
+	assert_int_equal(tp16.sequence_bytes, tp8.sequence_bytes);
+	assert_int_equal(pp2.sequence_bytes * 2, tp8.sequence_bytes);
+	assert_int_equal(pp2.replicas, 2);
+	assert_true(tp8.weights_bytes > one.weights_bytes / 8 && tp8.weights_bytes < one.weights_bytes / 7);
+	assert_int_equal(p4d_serving_estimate(&odd, &h100, 8, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_HEADS);
+	assert_string_equal(err.fix, "--p4d-tp=4");
+	assert_int_equal(p4d_serving_estimate(&many, &h100, 8, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_WORLD);
+}
+
+/* Gemma 3 1B: of 26 layers every sixth attends to all, the others to 512 tokens and the chunk being added. */
+static void windows(void **state)
+{
+	const p4d_serving s = serve("model=gemma3-1b seq-len=32768 max-num-batched-tokens=2048", &h100, 1);
+	const uint64_t block = 16 * 2 * 256 * 2; /* one key/value head of 256 */
+
+	(void)state;
+	assert_int_equal(s.sequence_bytes, (4 * UINT64_C(2048) + 22 * ((512 + 2048) / 16 + 1)) * block);
+	/* half of it in 8 bits */
+	assert_int_equal(
+	    serve("model=gemma3-1b seq-len=32768 max-num-batched-tokens=2048 kv-cache-dtype=fp8", &h100, 1)
+		    .sequence_bytes *
+		2,
+	    s.sequence_bytes);
+}
+
+/* SGLang's fraction is of weights and cache alone. */
+static void engines(void **state)
+{
+	const p4d_serving vllm = serve("model=qwen3-8b", &h100, 1),
+			  sglang = serve("model=qwen3-8b engine=sglang", &h100, 1);
+	const p4d_request encoder = request_of("model=bert-base", &h100);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	(void)state;
+	assert_int_equal(sglang.available_bytes, vllm.available_bytes + vllm.profile_bytes);
+	assert_int_equal(p4d_serving_estimate(&encoder, &h100, 1, &s, &err), -1);
+	assert_int_equal(err.code, P4D_E_VALUE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(one_gpu),  cmocka_unit_test(too_long), cmocka_unit_test(weights_in_fewer_bits),
+	    cmocka_unit_test(parallel), cmocka_unit_test(windows),  cmocka_unit_test(engines),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
