@@ -206,16 +206,6 @@ static void export_one(const char *name, const char *value, void *spank)
 		spank_job_control_setenv(spank, name, value, 1);
 }
 
-/* Whether all of sbatch's environment becomes the job's. If so, a variable in spank_job_env only costs: each
- * one takes sbatch a quarter of a megabyte to clear. */
-static bool takes_environment(const submission *s)
-{
-	char *file = p4d_client_option("export-file");
-
-	free(file);
-	return !file && !s->sbatch.value[P4D_SBATCH_EXPORT];
-}
-
 /*
  * Puts the decision into the job. A complete plan includes the options, so they are left out, lest every step
  * and nested job find them; only srun passes them to its step anyway, and then they must agree.
@@ -239,11 +229,7 @@ static void put_into_job(spank_t spank, const submission *s)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
 		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan);
-	if (!*p4d_note_write(verdict, note))
-		return;
-	if (batch && takes_environment(s))
-		setenv(P4D_EXPORT_VERDICT, note, 1);
-	else
+	if (*p4d_note_write(verdict, note))
 		spank_job_control_setenv(spank, P4D_EXPORT_VERDICT, note, 1);
 }
 

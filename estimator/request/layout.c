@@ -324,13 +324,9 @@ void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
 	fill_model(request, layout);
 }
 
-static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
+/* What differs between the layouts of a search. The rest is filled. */
+static void fill_choices(const p4d_request *r, p4d_layout *l)
 {
-	l->framework = (int)r->value[P4D_FRAMEWORK];
-	l->world = nodes * gpus_per_node;
-	l->gpus_per_node = gpus_per_node;
-	const uint64_t domain = p4d_is_set(r, P4D_NVLINK_DOMAIN) ? (uint64_t)r->value[P4D_NVLINK_DOMAIN] : 0;
-	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
 	l->tp = (uint64_t)p4d_framework_value(r, P4D_TP);
 	l->cp = (uint64_t)p4d_framework_value(r, P4D_CP);
 	l->pp = (uint64_t)p4d_framework_value(r, P4D_PP);
@@ -339,18 +335,36 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	const bool own =
 	    p4d_is_set(r, P4D_EVAL_MICRO_BATCH) && !p4d_framework_of(l->framework)->no_eval_micro_batch;
 	l->eval_micro_batch = own ? (uint64_t)r->value[P4D_EVAL_MICRO_BATCH] : l->micro_batch;
-	l->global_batch = (uint64_t)r->value[P4D_GLOBAL_BATCH];
-	l->precision = (int)r->value[P4D_PRECISION];
-	l->device = (int)r->value[P4D_DEVICE];
 	l->schedule = (int)r->value[P4D_SCHEDULE];
 	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
-	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
-	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
 	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
 	l->sequence_parallel = r->value[P4D_SEQUENCE_PARALLEL] && l->tp > 1;
+	/* where there is such communication */
+	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
+	l->overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
+	/* as layers of the split; a pipeline of one stage has none */
+	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
+	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
+	l->vocab = (uint64_t)r->value[P4D_VOCAB];
+	pad_vocabulary(l);
+}
+
+static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l)
+{
+	l->framework = (int)r->value[P4D_FRAMEWORK];
+	l->world = nodes * gpus_per_node;
+	l->gpus_per_node = gpus_per_node;
+	const uint64_t domain = p4d_is_set(r, P4D_NVLINK_DOMAIN) ? (uint64_t)r->value[P4D_NVLINK_DOMAIN] : 0;
+	l->link_domain = domain > gpus_per_node ? domain : gpus_per_node;
+	l->seq_len = (uint64_t)r->value[P4D_SEQ_LEN];
+	l->global_batch = (uint64_t)r->value[P4D_GLOBAL_BATCH];
+	l->precision = (int)r->value[P4D_PRECISION];
+	l->device = (int)r->value[P4D_DEVICE];
+	l->recompute_block = p4d_framework_value(r, P4D_RECOMPUTE_METHOD) == P4D_RECOMPUTE_BLOCK;
+	l->recompute_layers = (uint64_t)p4d_framework_value(r, P4D_RECOMPUTE_LAYERS);
 	l->zero_stage = p4d_framework_has(r, P4D_ZERO_STAGE) ? (int)p4d_framework_value(r, P4D_ZERO_STAGE)
 							     : r->value[P4D_OPTIMIZER_SHARDING] != 0;
 	l->optimizer_sharding = l->zero_stage > 0;
@@ -373,22 +387,15 @@ static void fill_degrees(const p4d_request *r, uint64_t nodes, uint64_t gpus_per
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
 	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);
-	/* where there is such communication */
-	l->tp_comm_overlap = l->tp > 1 && p4d_framework_value(r, P4D_TP_COMM_OVERLAP);
-	l->overlap_p2p = l->schedule == P4D_INTERLEAVED && p4d_framework_value(r, P4D_OVERLAP_P2P);
 	l->overlap_dp = p4d_framework_value(r, P4D_OVERLAP_DP);
-	/* as layers of the split; a pipeline of one stage has none */
-	l->embedding_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_EMBEDDING);
-	l->loss_counts = l->pp > 1 && p4d_framework_value(r, P4D_ACCOUNT_FOR_LOSS);
 }
 
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout)
 {
 	memset(layout, 0, offsetof(p4d_layout, stage_layers));
-	fill_degrees(request, nodes, gpus_per_node, layout);
-	layout->seq_len = (uint64_t)request->value[P4D_SEQ_LEN];
+	fill_training(request, nodes, gpus_per_node, layout);
 	fill_model(request, layout);
-	pad_vocabulary(layout);
+	fill_choices(request, layout);
 }
 
 /* Reading an unset value would silently give zero. */
@@ -408,17 +415,13 @@ int p4d_layout_check_complete(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *l,
-		      p4d_error *err)
+int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)
 {
 	if (p4d_framework_check(request, err) < 0)
 		return -1;
-	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
-		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
-				gpus_per_node);
 	if (p4d_layout__check_adapters(request, err) < 0)
 		return -1;
-	p4d_layout_fill(request, nodes, gpus_per_node, l);
+	fill_choices(request, l);
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
 		       check_world(l, err) < 0 || check_shards(l, err) < 0 || check_sequence(l, err) < 0 ||
 		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
@@ -433,8 +436,13 @@ int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_p
 {
 	p4d_layout l;
 
-	if (p4d_layout_check_complete(request, err) < 0 ||
-	    p4d_layout_derive(request, nodes, gpus_per_node, &l, err) < 0)
+	if (p4d_layout_check_complete(request, err) < 0 || p4d_framework_check(request, err) < 0)
+		return -1;
+	if (nodes == 0 || gpus_per_node == 0 || nodes > UINT32_MAX || gpus_per_node > UINT32_MAX)
+		return p4d_fail(err, P4D_E_GEOMETRY, "%" PRIu64 " nodes of %" PRIu64 " GPUs", nodes,
+				gpus_per_node);
+	p4d_layout_fill(request, nodes, gpus_per_node, &l);
+	if (p4d_layout_derive(request, &l, err) < 0)
 		return -1;
 	/* only the stages in use */
 	memcpy(layout, &l, offsetof(p4d_layout, stage_layers) + l.pp * sizeof(l.stage_layers[0]));

@@ -108,14 +108,16 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 int p4d_layout_build(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
 		     p4d_error *err);
 
-/* Its two steps, for the search, which builds thousands for one request. */
+/* Its three steps, for the search, which builds thousands for one request. */
 int p4d_layout_check_complete(const p4d_request *request, p4d_error *err);
-/* The request is complete. Where it fails the layout is undefined. */
-int p4d_layout_derive(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout,
-		      p4d_error *err);
-
 /* The part that cannot fail: copies a complete request's numbers, nothing checked or derived. */
 void p4d_layout_fill(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node, p4d_layout *layout);
+/*
+ * In a layout that was filled from this request, or another that differs in what the search chooses (degrees,
+ * chunks, schedule, split, cp-comm, vocabulary and sequence parallelism, micro-batch, recompute). Where it
+ * fails these are undefined.
+ */
+int p4d_layout_derive(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
 /* The model alone, vocabulary and positions as they are without training, on one rank; all else 0. */
 void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout);

@@ -26,16 +26,14 @@ static bool chooses_cp_comm(const p4d_search_enumeration *w)
 
 bool p4d_search_candidate__build(p4d_search_enumeration *w)
 {
-	const p4d_search_space *space = w->space;
-
 	if (p4d_is_open(w, P4D_SEQUENCE_PARALLEL))
 		w->trial.origin[P4D_SEQUENCE_PARALLEL] = P4D_UNSET;
 	p4d_request_follow(&w->trial);
 	if (p4d_is_open(w, P4D_CP_COMM))
 		p4d_request_put(&w->trial, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
-	if (p4d_layout_derive(&w->trial, space->nodes, space->gpus_per_node, &w->layout, NULL) < 0)
+	if (p4d_layout_derive(&w->trial, &w->layout, NULL) < 0)
 		return false;
-	if (w->timed && chooses_cp_comm(w) && p4d_cost_prefers_gather(&w->layout, space->capacity.gpu))
+	if (w->timed && chooses_cp_comm(w) && p4d_cost_prefers_gather(&w->layout, w->space->capacity.gpu))
 		p4d_search_candidate__set_cp_comm(w, P4D_CP_ALL_GATHER);
 	return true;
 }

@@ -291,7 +291,9 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	/* what does not depend on the layout */
 	p4d_request_complete(&w->trial, 0, 0);
 	p4d_request_default_batch(&w->trial, space->published_batch, world, replicas(request, world));
-	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0;
+	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0 && space->nodes &&
+		      space->gpus_per_node && space->nodes <= UINT32_MAX &&
+		      space->gpus_per_node <= UINT32_MAX;
 	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);
 	w->capacity_bytes = (double)p4d_memory_capacity_bytes(&w->layout, space->method, &space->capacity);

@@ -11,10 +11,10 @@ done
 for dir in /usr/lib/*/slurm-wlm /usr/lib64/slurm /usr/lib/slurm /usr/local/lib/slurm; do
 	[ ! -f "$dir/accounting_storage_mysql.so" ] || mysql=yes
 done
-for tables in /usr/share/mysql/mysql_system_tables.sql /usr/share/mariadb/mysql_system_tables.sql ''; do
+for tables in /usr/share/m*/m*_system_tables.sql ''; do
 	[ ! -f "$tables" ] || break
 done
-[ -n "$tables" ] || skip "no mysql_system_tables.sql (package mariadb-server-core)"
+[ -n "$tables" ] || skip "no system tables of MariaDB (package mariadb-server-core)"
 [ -n "${mysql:-}" ] || skip "no accounting_storage/mysql (package slurm-wlm-mysql-plugin)"
 
 own=$work/cluster database=$work/database user=$(id -un) shared=$SLURM_CONF preload=${LD_PRELOAD:-}

@@ -4,9 +4,9 @@
 . "${0%/*}/lib.sh"
 
 # abbreviations, as getopt_long takes them
-run sbatch -H $node --p4d-mod=llama13b --p4d-tp 8 job.sh
+run sbatch -H $node --p4d-model=llama13b --p4d-tp 8 --p4d-micro-batc 1 job.sh
 accepted
-contains "$(job "$id" AdminComment)" "model=llama13b@u:tp=8@u"
+contains "$(job "$id" AdminComment)" "micro-batch=1@u"
 run sbatch -H $node --p4d-m job.sh
 [ "$status" != 0 ] || fail "an ambiguous option was taken"
 says "option '--p4d-m' is ambiguous; possibilities:"
@@ -26,7 +26,7 @@ cat >lines.sh <<'END'
 #!/bin/sh
 
 # of the job
-#SBATCH -H "--p4d"-mod=llama13b
+#SBATCH -H "--p4d"-model=llama13b
   # and
 #SBATCH --job-name="a name" --p4d\-tp=8 # --p4d-none
 true
