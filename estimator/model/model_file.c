@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model files as they are, in each form. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json_file.h"
 #include "model/model_json.h"
@@ -8,9 +9,33 @@
 
 enum { MAX_FILE = 1024 * 1024 };
 
+/* LoRA's rank and layers; a pattern of names instead of a list is left to the user. */
+static int read_lora(struct json_object *adapter, p4d_request *model, p4d_error *err)
+{
+	const p4d_option_info *info = p4d_request_option_info(P4D_LORA_RANK);
+	char targets[sizeof(model->lora_targets)] = "";
+	int64_t rank = 0;
+
+	if (p4d_json_integer(adapter, "r", info->min, info->max, &rank, err) < 0)
+		return -1;
+	if (json_object_is_type(json_object_object_get(adapter, "target_modules"), json_type_array) &&
+	    p4d_json_list(adapter, "target_modules", targets, sizeof(targets), err) < 0)
+		return -1;
+	p4d_request_put(model, P4D_FINETUNE, P4D_TUNE_LORA, P4D_BY_MODEL);
+	if (rank)
+		p4d_request_put(model, P4D_LORA_RANK, rank, P4D_BY_MODEL);
+	return *targets ? p4d_request_set(model, P4D_LORA_TARGETS, targets, P4D_BY_MODEL, err) : 0;
+}
+
 int p4d_model__read_adapter(struct json_object *adapter, p4d_request *model, p4d_error *err)
 {
-	return p4d_json_string(adapter, "base_model_name_or_path", model->model, sizeof(model->model), err);
+	char kind[32] = "";
+
+	if (p4d_json_string(adapter, "base_model_name_or_path", model->model, sizeof(model->model), err) <
+		0 ||
+	    p4d_json_string(adapter, "peft_type", kind, sizeof(kind), err) < 0)
+		return -1;
+	return !strcmp(kind, "LORA") ? read_lora(adapter, model, err) : 0;
 }
 
 static int read_model(struct json_object *object, p4d_presets_row *row, p4d_error *err)

@@ -62,6 +62,9 @@ static int take_base(const search *in, const p4d_request *adapter, const char *p
 		return p4d_fail(err, P4D_E_VALUE, "%.255s: its base model is an adapter, too", path);
 	if (resolve(&base, adapter->model, request, &found, err) < 0)
 		return p4d_error_in(err, path);
+	static const p4d_option added[] = {P4D_FINETUNE, P4D_LORA_RANK, P4D_LORA_TARGETS};
+	for (size_t i = 0; i < sizeof(added) / sizeof(*added); i++)
+		p4d_request_inherit(request, adapter, added[i], P4D_BY_MODEL);
 	if (!*found.file)
 		snprintf(found.file, sizeof(found.file), "%.180s, base of the adapter", adapter->model);
 	if (preset)

@@ -4,11 +4,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Whether it can train the model, with what it takes where nothing else is said. */
+static int takes(int framework, const p4d_request *r, p4d_error *err)
+{
+	const p4d_framework *f = p4d_framework_of(framework);
+	p4d_request with = *r;
+
+	p4d_request_put(&with, P4D_FRAMEWORK, framework, P4D_BY_P4D);
+	for (const p4d_framework_choice *c = f->defaults; c && c->option != P4D_OPTIONS; c++)
+		p4d_request_default(&with, c->option, c->value, P4D_BY_P4D);
+	p4d_request_default(&with, P4D_ATTENTION, p4d_request_option_info(P4D_ATTENTION)->number, P4D_BY_P4D);
+	return f->check_model(&with, err);
+}
+
 int p4d_framework_default(const p4d_request *r)
 {
 	int first = 0;
 
-	while (first < P4D_FRAMEWORKS - 1 && p4d_frameworks[first]->check_model(r, NULL) < 0)
+	while (first < P4D_FRAMEWORKS - 1 && takes(first, r, NULL) < 0)
 		first++;
 	return first;
 }
@@ -17,9 +30,8 @@ bool p4d_framework_models(const p4d_request *r, p4d_error *err)
 {
 	const int framework =
 	    p4d_is_set(r, P4D_FRAMEWORK) ? (int)r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
-	const p4d_framework *f = p4d_framework_of(framework);
 
-	return f->allocates_plan || f->check_model(r, err) == 0;
+	return p4d_framework_of(framework)->allocates_plan || takes(framework, r, err) == 0;
 }
 
 static const char *text_of(p4d_option option, int64_t value, char *buf, size_t size)
@@ -81,8 +93,8 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		return -1;
 	if (f->check_model(r, err) == 0)
 		return 0;
-	const p4d_framework *other = p4d_framework_of(p4d_framework_default(r));
-	if (other->check_model(r, NULL) == 0)
-		p4d_fix(err, "--p4d-framework=%s", other->name);
+	const int other = p4d_framework_default(r);
+	if (takes(other, r, NULL) == 0)
+		p4d_fix(err, "--p4d-framework=%s", p4d_framework_of(other)->name);
 	return -1;
 }

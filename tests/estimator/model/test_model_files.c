@@ -620,13 +620,17 @@ static void adapters(void **state)
 
 	assert_non_null(mkdtemp(home));
 	write_below(home, "lora/adapter_config.json",
-		    "{\"peft_type\":\"LORA\",\"base_model_name_or_path\":\"Qwen/Qwen3-8B\",\"r\":16}");
+		    "{\"peft_type\":\"LORA\",\"base_model_name_or_path\":\"Qwen/Qwen3-8B\",\"r\":16,"
+		    "\"target_modules\":[\"q_proj\",\"v_proj\"]}");
 	snprintf(folder, sizeof(folder), "%s/lora", home);
 	p4d_request request = named(folder);
 	if (p4d_model_resolve(&request, NULL, &preset, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(request.value[P4D_LAYERS], 36);
 	assert_string_equal(preset.file, "Qwen/Qwen3-8B, base of the adapter");
+	assert_int_equal(request.value[P4D_FINETUNE], P4D_TUNE_LORA);
+	assert_int_equal(request.value[P4D_LORA_RANK], 16);
+	assert_string_equal(request.lora_targets, "q_proj,v_proj");
 	char again[256];
 	snprintf(again, sizeof(again), "{\"base_model_name_or_path\":\"%s\"}", folder);
 	write_below(home, "lora/adapter_config.json", again);

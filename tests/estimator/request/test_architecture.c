@@ -126,6 +126,21 @@ static void others_are_refused_by_name(void **state)
 	assert_null(p4d_architecture_difference(&llama));
 }
 
+/* What one framework does not model another does, as it would be completed. */
+static void the_default_framework_takes_the_model(void **state)
+{
+	p4d_request gemma = custom("architecture=gemma2 layers=2 hidden=64 ffn=128 heads=4 vocab=100"), fixed;
+	p4d_error err = {0};
+
+	(void)state;
+	assert_true(p4d_framework_models(&gemma, &err));
+	fixed = gemma;
+	p4d_request_put(&fixed, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
+	assert_false(p4d_framework_models(&fixed, &err));
+	assert_int_equal(err.code, P4D_E_UNMODELLED);
+	assert_true(p4d_framework_default(&gemma) > P4D_FRAMEWORK_MEGATRON);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +148,7 @@ int main(void)
 	    cmocka_unit_test(every_row_is_whole),
 	    cmocka_unit_test(options_win),
 	    cmocka_unit_test(others_are_refused_by_name),
+	    cmocka_unit_test(the_default_framework_takes_the_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
