@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "line/line.h"
+#include "request/architecture.h"
 #include "request/framework.h"
 
 enum { USUAL_GPUS_PER_NODE = 8 };
@@ -49,6 +50,10 @@ static int resolve_model(p4d_subject *subject, p4d_error *err)
 	snprintf(subject->model, sizeof(subject->model), "%s%s%s%s",
 		 *preset->name ? preset->name : request->model, *preset->file ? " (" : "", preset->file,
 		 *preset->file ? ")" : "");
+	const p4d_architecture *architecture = p4d_architecture_of(request);
+	if (architecture->unvalidated)
+		p4d_subject_say(subject, P4D_E_UNVALIDATED, "",
+				"unvalidated: no memory of %s models was compared", architecture->name);
 	if (p4d_is_set(request, P4D_JUDGED_PART))
 		p4d_subject_say(subject, P4D_E_PARTLY, "", "%s alone is judged", request->judged_part);
 	return 0;

@@ -10,6 +10,7 @@
 #include "guard/verdict.h"
 #include "job/job_limits.h"
 #include "job/script.h"
+#include "request/architecture.h"
 #include "request/defaults.h"
 #include "request/framework.h"
 #include "search/search.h"
@@ -308,6 +309,10 @@ static bool is_unmodelled(const guard *g, const char **program)
 	p4d_error why;
 	if (!*program && !request->unmodelled[0] && !p4d_framework_models(request, &why))
 		snprintf(request->unmodelled, sizeof(request->unmodelled), "%.159s", why.text);
+	const p4d_architecture *architecture = p4d_architecture_of(request);
+	if (!*program && !request->unmodelled[0] && architecture->unvalidated)
+		snprintf(request->unmodelled, sizeof(request->unmodelled),
+			 "formulas for %.40s are unvalidated (p4d estimate has them)", architecture->name);
 	return *program || request->unmodelled[0];
 }
 

@@ -66,7 +66,8 @@ typedef struct p4d_architecture {
 	const char *
 	    multipliers; /* factors on embeddings, residuals, scores or logits, without memory of their own */
 
-	const char *unvalidated; /* why its memory was not compared with a real one; NULL: it was */
+	bool unvalidated; /* no memory of such a model was compared with a real one: it refuses no job by
+			     itself */
 } p4d_architecture;
 
 /* By the value of --architecture; P4D_ARCHITECTURES of them. The first is Llama's. */

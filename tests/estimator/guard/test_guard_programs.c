@@ -139,6 +139,22 @@ static void serving(void **state)
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=4"), P4D_PASS, P4D_OK);
 }
 
+/* A family without any comparison is said, and refused only where the site refuses what is not modelled. */
+static void unvalidated_families(void **state)
+{
+	const char *flags = "model=t5 architecture=t5 layers=24 hidden=1024 ffn=65536 heads=128 kv-heads=128 "
+			    "head-dim=128 vocab=32128 norm=rmsnorm activation=relu glu=off tied=on "
+			    "positions=relative bias=none qk-norm=off micro-batch=512";
+	p4d_job job = ON("h100", 1);
+
+	trial *t = submit(*state, job, flags);
+	expect(t, P4D_WARN, P4D_E_UNMODELLED);
+	assert_non_null(strstr(t->text, "formulas for t5 are unvalidated"));
+	expect_verified(*state, t);
+	job.partition = "picky";
+	expect(submit(*state, job, flags), P4D_REJECT, P4D_E_UNMODELLED);
+}
+
 /* The policy of the GPUs is that of the job, whether or not what it runs is modelled. */
 static void sections_of_gpus_are_for_what_is_not_modelled(void **state)
 {
@@ -226,6 +242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(unmodelled_architectures),
 	    cmocka_unit_test(serving),
+	    cmocka_unit_test(unvalidated_families),
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),
 	    cmocka_unit_test(programs_without_a_formula),
