@@ -116,14 +116,14 @@ static uint64_t windowed_layers(const p4d_layout *l, uint64_t layers)
 	return layers - (l->pp > 1 ? div_up(layers, every) : layers / every);
 }
 
-typedef struct cache {
+typedef struct kv_cache {
 	uint64_t token_bytes;    /* of one layer */
 	uint64_t full, windowed; /* layers */
 	uint64_t window;         /* tokens that a windowed layer holds at most */
-} cache;
+} kv_cache;
 
 /* A windowed layer holds its window and the chunk of tokens that is being added, and may begin in a block. */
-static p4d_wide bytes_of_sequence(const cache *c, uint64_t tokens)
+static p4d_wide bytes_of_sequence(const kv_cache *c, uint64_t tokens)
 {
 	const uint64_t blocks = div_up(tokens, BLOCK);
 	const uint64_t held = tokens < c->window ? tokens : c->window;
@@ -134,7 +134,7 @@ static p4d_wide bytes_of_sequence(const cache *c, uint64_t tokens)
 	       BLOCK * c->token_bytes;
 }
 
-static uint64_t longest_within(const cache *c, uint64_t available, uint64_t most)
+static uint64_t longest_within(const kv_cache *c, uint64_t available, uint64_t most)
 {
 	uint64_t low = 0, high = most;
 
@@ -193,9 +193,9 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 	const p4d_wide weights = weights_of(&l, r, layers),
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
-	cache c = {.token_bytes = 2 * local_kv_heads(&l) * l.head_dim *
-				  (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
-		   .windowed = windowed_layers(&l, layers)};
+	kv_cache c = {.token_bytes = 2 * local_kv_heads(&l) * l.head_dim *
+				     (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
+		      .windowed = windowed_layers(&l, layers)};
 	c.full = layers - c.windowed;
 	c.window = l.sliding_window + s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
