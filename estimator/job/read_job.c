@@ -45,9 +45,9 @@ static uint32_t gpus_of(const char *text, bool bare)
 /* With several nodes, --gpus may be spread unevenly. */
 static uint32_t gpus_on_node_of(const p4d_job *job)
 {
-	const uint32_t gpus = gpus_of(job->gres, false);
+	const uint32_t gpus = gpus_of(job->gres, false), all = gpus_of(job->gpus, true);
 
-	return gpus ? gpus : nodes_of(job) == 1 ? gpus_of(job->gpus, true) : 0;
+	return gpus ? gpus : nodes_of(job) == 1 || all == 1 ? all : 0;
 }
 
 static uint32_t tasks_per_node_of(const p4d_job *job)

@@ -137,6 +137,23 @@ static void take_word(p4d_read_context *c, const p4d_read_argument *a, argument_
 	}
 }
 
+/* A file behind an option that p4d does not know: it may be that one's, or what the program reads. */
+static void say_skipped(p4d_read_context *c, p4d_value word)
+{
+	static const char *const endings[] = {".yml", ".yaml", ".json", ".toml"};
+	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, "");
+	char text[100];
+
+	if (!a || !p4d_reader__is_file(a))
+		return;
+	p4d_value_text(word, text, sizeof(text));
+	const size_t length = strlen(text);
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (length > strlen(endings[i]) && !strcmp(text + length - strlen(endings[i]), endings[i]))
+			p4d_reader__unknown(c->reading, "file",
+					    "%s is not read: it may belong to the option before it", text);
+}
+
 /* One word and those that belong to it; returns how many these are. */
 static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t count, bool files, bool *operand)
 {
@@ -157,8 +174,10 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 		p4d_value_text(words[0], w.name, sizeof(w.name));
 		/* a word that is an argument itself */
 		if (!p4d_reader__find(r->reader, w.name)) {
-			if (!*operand)
+			if (!*operand) {
+				say_skipped(c, words[0]);
 				return 0;
+			}
 			w.name[0] = '\0';
 			w.value = words[0];
 		}

@@ -275,8 +275,10 @@ const char *p4d_value_text(p4d_value value, char *buf, size_t size)
 
 bool p4d_value_may_be_options(p4d_value value)
 {
+	const bool path = value.length > 1 && !value.at[1].unknown && value.at[1].c == '/';
+
 	return value.length && value.at[0].unknown && value.at[0].c != P4D_CELL_WORD &&
-	       value.at[0].c != P4D_CELL_WORDS;
+	       value.at[0].c != P4D_CELL_WORDS && !(path && value.at[0].quoted);
 }
 
 bool p4d_value_is(p4d_value value, const char *text)

@@ -232,7 +232,7 @@ static void names_may_be_abbreviated(void **state)
 	p4d_sbatch sbatch = {0};
 
 	(void)state;
-	arguments(&sbatch, "--part=h100 --gpus-per-n=8 --p4d-mod=llama13b --p4d-glob 64 job.sh");
+	arguments(&sbatch, "--part=h100 --gpus-per-n=8 --p4d-model=llama13b --p4d-glob 64 job.sh");
 	understand(&sbatch);
 	assert_string_equal(sbatch.job.partition, "h100");
 	assert_string_equal(sbatch.job.gres, "gpu:8");
@@ -265,7 +265,7 @@ static void mistakes_are_named(void **state)
 	err = arguments_fail("--tp=8", NULL);
 	assert_string_equal(err.fix, "--p4d-tp=8");
 	/* options of the command alone are none of sbatch */
-	arguments_fail("--p4d-gpu=h100", NULL);
+	arguments_fail("--p4d-gpus-per-node=8", NULL);
 	arguments_fail("--p4d-nodes=4", NULL);
 }
 
