@@ -297,7 +297,7 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 
 	if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS)
 		return 0;
-	if (!r->value[P4D_ATTENTION])
+	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
 		return p4d_fail(err, P4D_E_VALUE,
 				"attention=unfused: torchtitan has PyTorch's fused attention");
 	if (!difference)

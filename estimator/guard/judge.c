@@ -249,9 +249,12 @@ static int check_mig(const p4d_job *job, const p4d_request *request, const p4d_g
 	p4d_fail(err, P4D_E_MIG, "%" PRIu64 " ranks on MIG instances (%s): NCCL does not connect them", world,
 		 geometry->gpu->name);
 	fix.length = strlen(p4d_job_flags(job, 1, 1, flags, sizeof(flags)));
-	for (size_t i = 0; i < sizeof(parallel) / sizeof(*parallel); i++)
+	for (size_t i = 0; i < sizeof(parallel) / sizeof(*parallel); i++) {
+		if (request->origin[parallel[i]] == P4D_BY_SCRIPT && request->value[parallel[i]] > 1)
+			return -1; /* nothing to paste: the script says so */
 		if (request->origin[parallel[i]] == P4D_BY_USER && request->value[parallel[i]] > 1)
 			p4d_text_print(&fix, " --p4d-%s=1", p4d_request_option_info(parallel[i])->name);
+	}
 	return p4d_fix(err, "%s", flags);
 }
 

@@ -24,7 +24,7 @@ static void cut(argument_list *list)
 	list->count = 0;
 	for (const char *at = list->text; *at && list->count < FLAGS;) {
 		const char *next = strstr(at + 1, " --");
-		const size_t length = next ? (size_t)(next - at) : strlen(at), flag = strcspn(at, " ");
+		const size_t length = next ? (size_t)(next - at) : strlen(at), flag = strcspn(at, " =");
 		list->at[list->count].text = at;
 		list->at[list->count].length = length;
 		list->at[list->count++].flag = flag < length ? flag : length;
@@ -89,6 +89,14 @@ static void mend_line(const p4d_reading *r, const p4d_read_value *v, const p4d_r
 		p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
 }
 
+static bool takes(const p4d_reading *r, const argument_list *list)
+{
+	char flag[64];
+
+	snprintf(flag, sizeof(flag), "%.*s", list->count ? (int)list->at[0].flag : 0, list->text);
+	return p4d_reading_takes(r, flag);
+}
+
 void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const p4d_request *candidate,
 			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix)
 {
@@ -96,8 +104,9 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 	char added[256];
 	p4d_text more = p4d_text_in(added, sizeof(added));
 
+	/* others may train with the same framework, in words of their own */
 	const bool known = write_arguments(asked, now->nodes, now->gpus_per_node, &old);
-	if (!write_arguments(candidate, then->nodes, then->gpus_per_node, &new))
+	if (!write_arguments(candidate, then->nodes, then->gpus_per_node, &new) || !takes(r, &new))
 		return;
 	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
 		const p4d_read_value *v =

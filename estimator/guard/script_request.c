@@ -95,8 +95,22 @@ static void list_reasons(const p4d_reading *r, reasons *all)
 		    (custom || !(info->where & P4D_WHERE_MODEL)))
 			add_reason(all, info->name, "not given");
 	}
+	if (!reads_plan(r) && custom && strcmp(r->value[P4D_POSITIONS].text, "rope") != 0 &&
+	    !r->value[P4D_MAX_SEQ_LEN].file && !is_unknown(r, "max-seq-len"))
+		add_reason(all, "max-seq-len", "not given");
 	if (all->count > REASONS)
 		p4d_text_print(&all->list, " and %u more", all->count - REASONS);
+}
+
+bool p4d_guard__script_lacks_vocabulary(const p4d_reading *r)
+{
+	char list[400], fix[240];
+	reasons all = {.list = p4d_text_in(list, sizeof(list)), .fix = p4d_text_in(fix, sizeof(fix))};
+
+	if (!r->value[P4D_FRAMEWORK].file || reads_plan(r))
+		return false;
+	list_reasons(r, &all);
+	return all.count == 1 && !strncmp(list, "vocab ", 6);
 }
 
 bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
@@ -144,6 +158,9 @@ int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error
 		if (p4d_request_set(request, option, v->text, P4D_BY_SCRIPT, err) < 0)
 			return -1;
 	}
+	/* positions that are computed need no table */
+	if (request->origin[P4D_POSITIONS] == P4D_BY_SCRIPT && request->value[P4D_POSITIONS] == P4D_ROPE)
+		p4d_request_default(request, P4D_MAX_SEQ_LEN, request->value[P4D_SEQ_LEN], P4D_BY_SCRIPT);
 	return 0;
 }
 

@@ -21,6 +21,9 @@ const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_
  */
 bool p4d_guard__script_unread(const p4d_reading *reading, p4d_error *why);
 
+/* True if nothing but the size of the vocabulary is missing, which only the tokenizer knows. */
+bool p4d_guard__script_lacks_vocabulary(const p4d_reading *reading);
+
 /* Fills what is not typed, origin P4D_BY_SCRIPT. Errors: VALUE, of what the script gives. */
 int p4d_guard__take_script(const p4d_reading *reading, p4d_request *request, p4d_error *err);
 

@@ -45,6 +45,44 @@ static bool is_of_framework(const p4d_reading *reading, const p4d_request *reque
 		       p4d_reading_framework(reading));
 }
 
+/*
+ * A vocabulary that only the tokenizer knows: what does not fit with the smallest does not fit, and what fits
+ * with the largest in use is not worth a word. The fix is one for that. False: it may fit or not.
+ */
+static bool settle_vocabulary(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			      void *context, bool searches, p4d_request *request, p4d_verdict *verdict)
+{
+	enum { SMALLEST = 1, LARGEST = 262144 };
+	p4d_error err = {.code = P4D_OK};
+	char fix[sizeof(verdict->message[0].fix)];
+
+	if (!p4d_guard__script_lacks_vocabulary(job->reading) ||
+	    p4d_guard__take_script(job->reading, request, &err) < 0)
+		return false;
+	p4d_request with = *request;
+	p4d_request_put(&with, P4D_VOCAB, LARGEST, P4D_BY_SCRIPT);
+	if (p4d_model_resolve(&with, NULL, NULL, &err) < 0)
+		return false;
+	p4d_guard__complete(site, job, source, context, 0, searches, &with, verdict);
+	if (!verdict->judged || !verdict->would_reject) {
+		verdict->plan[0] = '\0';
+		return verdict->judged && !verdict->messages;
+	}
+	memcpy(fix, verdict->message[0].fix, sizeof(fix));
+	with = *request;
+	p4d_request_put(&with, P4D_VOCAB, SMALLEST, P4D_BY_SCRIPT);
+	if (p4d_model_resolve(&with, NULL, NULL, &err) < 0)
+		return false;
+	p4d_guard__complete(site, job, source, context, 0, false, &with, verdict);
+	verdict->plan[0] = '\0';
+	if (!verdict->judged || !verdict->would_reject)
+		return false;
+	memcpy(verdict->message[0].fix, fix, sizeof(fix));
+	p4d_verdict__say(verdict, P4D_E_ASSUMED,
+			 "more by its vocabulary, which p4d cannot tell: --p4d-vocab=N does");
+	return true;
+}
+
 void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		      p4d_request *request, uint32_t *published_batch, p4d_verdict *verdict)
 {
@@ -56,6 +94,13 @@ void p4d_guard_submit(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	with.reading = reading_of(site, job, source, context);
 	if (typed && !(p4d_guard__script_runs(with.reading) && is_of_framework(with.reading, request)))
 		with.reading = NULL;
+	*published_batch = 0;
+	p4d_request probe = *request;
+	if (!typed && with.reading &&
+	    settle_vocabulary(site, &with, source, context, true, &probe, verdict)) {
+		*request = probe;
+		return;
+	}
 	const bool unread = !typed && with.reading && p4d_guard__script_unread(with.reading, &err);
 	if (unread || (with.reading && p4d_guard__take_script(with.reading, request, &err) < 0) ||
 	    (p4d_is_set(request, P4D_MODEL) &&
@@ -94,6 +139,8 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 	with.reading = reading_of(site, job, source, context);
 	if (!with.reading)
 		p4d_guard_verify(site, job, source, context, NULL, NULL, verdict);
+	else if (settle_vocabulary(site, &with, source, context, false, &request, verdict))
+		return;
 	else if (p4d_guard__script_unread(with.reading, &err) ||
 		 p4d_guard__take_script(with.reading, &request, &err) < 0 ||
 		 fill_model(site, &request, &err) < 0)

@@ -170,9 +170,9 @@ static const char *file(void *context, const char *path, size_t *length)
 static p4d_config_read *config(void *context, p4d_config_format format)
 {
 	const lookup *l = context;
-	p4d_config_read *(*const open)(p4d_config_format) = l->script->config;
+	p4d_config_read *const read = l->script->config(format);
 
-	return open(format);
+	return read;
 }
 
 /* One that says which interpreter it is for, and that is no shell. */

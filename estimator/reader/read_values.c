@@ -133,6 +133,11 @@ const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *
 	return NULL;
 }
 
+bool p4d_reading_takes(const p4d_reading *r, const char *argument)
+{
+	return p4d_reader__find(r->reader, argument);
+}
+
 static const char *name_of(const p4d_read_argument *a)
 {
 	return a->what >= 0 && a->what < (int)P4D_OPTIONS ? p4d_request_option_info((p4d_option)a->what)->name

@@ -66,5 +66,8 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 /* What the script gives as an argument of the program; NULL: it does not. */
 const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const char *argument);
 
+/* Whether the program has an argument of that name, which need not be in the script. */
+bool p4d_reading_takes(const p4d_reading *reading, const char *argument);
+
 /* "megatron"; of a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

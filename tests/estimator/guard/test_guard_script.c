@@ -124,7 +124,7 @@ static void what_is_not_known_refuses_nobody(void **state)
 	    {RUN "--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 "
 		 "--seq-length 4096 "
 		 "--vocab-size 32000 " BATCH "\n",
-	     "the model lacks"},
+	     "cannot tell: max-seq-len (not given)"},
 	    {"srun python sft.py --model_name_or_path x --num-layers 8\n", "was not checked"},
 	};
 
@@ -149,6 +149,33 @@ static void what_is_not_known_refuses_nobody(void **state)
 	expect(judged(*state, (p4d_job){.partition = "h100"}, cases[0].script, "", false), P4D_PASS, P4D_OK);
 	expect(by_script(*state, "nothing", RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
 	expect(by_script(*state, "judging", "#!/usr/bin/python3\n" RUN MODEL BATCH "\n"), P4D_PASS, P4D_OK);
+}
+
+#define SIZES \
+	"--num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40 --seq-length " \
+	"4096 " \
+	"--position-embedding-type rope --swiglu --normalization RMSNorm " \
+	"--untie-embeddings-and-output-weights " \
+	"--disable-bias-linear --bf16 --hidden-dropout 0 "
+
+/* A vocabulary that only the tokenizer knows decides some jobs, not all. */
+static void vocabularies_of_tokenizers(void **state)
+{
+	for (int controller = 0; controller < 2; controller++) {
+		const trial *t = judged(*state, ON("judging", 1), RUN SIZES BATCH "\n", "", controller);
+		expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+		says(t, "more by its vocabulary, which p4d cannot tell: --p4d-vocab=N does");
+		assert_string_equal(t->verdict.plan, "");
+		t = judged(*state, ON("judging", 1), RUN SIZES BATCH "--tensor-model-parallel-size 8\n", "",
+			   controller);
+		expect(t, P4D_PASS, P4D_OK);
+		assert_string_equal(t->verdict.plan, "");
+		t = judged(*state, ON("judging", 1),
+			   RUN SIZES BATCH "--tensor-model-parallel-size 4 --micro-batch-size 1\n", "",
+			   controller);
+		expect(t, P4D_WARN, P4D_E_NOT_READ);
+		says(t, "vocab (it is the tokenizer's");
+	}
 }
 
 /* Pastes the first change of a fix, "train.sh:2: --tensor-model-parallel-size 8", into a script of lines with
@@ -244,6 +271,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_site_decides),
 	    cmocka_unit_test(what_is_not_known_refuses_nobody),
+	    cmocka_unit_test(vocabularies_of_tokenizers),
 	    cmocka_unit_test(a_fix_is_in_the_words_of_the_program),
 	    cmocka_unit_test(contradictions_name_both_places),
 	};
