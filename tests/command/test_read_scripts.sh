@@ -28,8 +28,8 @@ for want in *.want; do
 	script=${want%.want}
 	exits 0 p4d read "$script.sh"
 	silent
-	printf '%s\n' "$out" | read_of | sort -u >read
-	sort "$want" | cmp -s - read || fail "$script.sh: $(sort "$want" | diff - read)"
+	printf '%s\n' "$out" | read_of | sort -u >found
+	sort "$want" | cmp -s - found || fail "$script.sh: $(sort "$want" | diff - found)"
 	count=$((count + 1))
 done
 [ $((count + $(find . -name '*.read' | wc -l))) -ge 60 ] || fail "only $count scripts were read"
