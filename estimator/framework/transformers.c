@@ -192,16 +192,82 @@ static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint
 		p4d_row(rows, name, "", part, P4D_DT_BYTES, bytes, 0, 0)->at_first_step = later;
 }
 
+/*
+ * What sharding adds to a copy of the model: bytes that are always there, and beside the passes. Of ZeRO
+ * (DeepSpeed's stage_1_and_2.py, stage3.py, bf16_optimizer.py, with its default sizes) and of FSDP2 as
+ * accelerate prepares it.
+ */
+typedef struct sharding {
+	uint64_t parameters, master, moments, buckets;
+	uint64_t forward, loss, backward; /* gathered parameters, gradients that are reduced */
+	uint64_t step, gradients;         /* of the update, both */
+} sharding;
+
+static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned element, uint64_t parameters)
+{
+	return (sharding){.parameters = parameters,
+			  .moments = moment_bytes(l, trained, element),
+			  .buckets = l->dp > 1 ? trained * element : 0, /* reducer.cpp */
+			  .step = update_bytes(l, element),
+			  .gradients = trained * element};
+}
+
+static sharding of_zero(const p4d_layout *l, uint64_t n)
+{
+	enum { BUCKET = 500000000, LIVE = 1000000000 }; /* reduce_bucket_size, stage3_max_live_parameters */
+	const uint64_t share = (n + l->dp - 1) / l->dp;
+	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
+	sharding z = {.parameters = 2 * n,
+		      .master = on_host ? 0 : 4 * share,
+		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
+
+	switch (l->zero_stage) {
+	case 0:
+		z.master = 4 * n;
+		z.moments = moment_bytes(l, n, 4);
+		z.step = 4 * n;
+		z.gradients = 2 * n;
+		break;
+	case 3:
+		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : 2 * share;
+		z.buckets = 2 * (uint64_t)BUCKET + (on_host ? 0 : 2 * share);
+		z.forward = z.loss = z.backward = 2 * (n < LIVE ? n : LIVE);
+		z.step = on_host ? 0 : 4 * share;
+		break;
+	default:
+		z.buckets = on_host ? 2 * l->vocab * l->hidden : 0; /* a gradient on its way to the host */
+		z.backward = 2 * (uint64_t)BUCKET +
+			     (l->zero_stage == 2 && !on_host && l->micro_batches > 1 ? 2 * share : 0);
+		z.step = on_host ? 0 : 8 * share;
+	}
+	return z;
+}
+
+/* One layer is gathered and copied from where it was; backward the next one beside it, and gradients that are
+ * reduced. */
+static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t all, unsigned frozen)
+{
+	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp,
+		       layer = (uint64_t)p4d_size_of_layer(l);
+	const uint64_t table = l->vocab * l->hidden, share = (trained + shards - 1) / shards;
+	const bool full = l->finetune == P4D_TUNE_FULL;
+	const uint64_t kept = full ? 0 : (all + shards - 1) / shards * frozen;
+
+	return (sharding){.parameters = 4 * share + kept,
+			  .moments = moment_bytes(l, share, 4),
+			  .forward = 4 * layer + (l->tied ? 2 * table : 0),
+			  .loss = 2 * layer + 2 * table,
+			  .backward = 4 * layer + (full ? 4 * layer : 0) + (l->tied ? 2 * table : 0),
+			  .gradients = 4 * share};
+}
+
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
 {
 	const p4d_layout *l = rows->layout;
-	const bool full = l->finetune == P4D_TUNE_FULL, accumulates = l->micro_batches > 1;
-	step s = {.writer = p4d_transformers__writer(l, NULL),
-		  .again = l->recompute == P4D_RECOMPUTE_FULL,
-		  .reduced = accumulates};
-	const unsigned trained_element = full ? z->param : l->adapter_fp32 ? 4 : 2;
-	const uint64_t trained = full ? (uint64_t)p4d_size_of_model(l) : adapters_of(l),
-		       gradients = trained * trained_element;
+	const bool full = l->finetune == P4D_TUNE_FULL, fsdp = l->framework == P4D_FRAMEWORK_FSDP;
+	const bool zero = l->framework == P4D_FRAMEWORK_DEEPSPEED;
+	step s = {.writer = p4d_transformers__writer(l, NULL), .again = l->recompute == P4D_RECOMPUTE_FULL};
+	const unsigned element = full ? z->param : l->adapter_fp32 ? 4 : 2;
 
 	(void)layer;
 	/* sizes of which no product of a few can pass 62 bits */
@@ -210,13 +276,23 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 		rows->overflow = true;
 		return;
 	}
-	s.now.gradients = accumulates ? (int64_t)gradients : 0;
+	const uint64_t all = (uint64_t)p4d_size_of_model(l), trained = full ? all : adapters_of(l);
+	const sharding h = zero   ? of_zero(l, trained)
+			   : fsdp ? of_fsdp(l, trained, all, z->param)
+				  : of_one_copy(l, trained, element, parameter_bytes(l, z->param));
+	const bool leave = fsdp || (zero && l->zero_stage >= 2);
+
+	s.reduced = leave || l->micro_batches > 1;
+	s.now.gradients = s.reduced ? (int64_t)h.gradients : 0;
 	play(&s);
-	always(rows, "parameters", P4D_PART_PARAMS, parameter_bytes(l, z->param), false);
-	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, moment_bytes(l, trained, trained_element),
-	       true);
-	if (l->dp > 1)
-		always(rows, "reducer.buckets", P4D_PART_GRADS, gradients, true);
+	s.forward.live += (int64_t)h.forward;
+	s.loss.live += (int64_t)h.loss;
+	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet */
+	s.backward.live += (int64_t)h.backward;
+	always(rows, "parameters", P4D_PART_PARAMS, h.parameters, false);
+	always(rows, "optimizer.master", P4D_PART_OPTIMIZER, h.master, false);
+	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, h.moments, true);
+	always(rows, "reducer.buckets", P4D_PART_GRADS, h.buckets, true);
 	held(rows, P4D_AT_FORWARD, "forward.gradients", "forward.activations", P4D_PART_ACTIVATIONS,
 	     s.forward);
 	held(rows, P4D_AT_LOSS, "loss.gradients", "loss.logits", P4D_PART_LOGITS, s.loss);
@@ -224,7 +300,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
-	     (moment){(int64_t)update_bytes(l, trained_element), (int64_t)gradients});
+	     (moment){(int64_t)h.step, (int64_t)h.gradients});
 }
 
 const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};

@@ -69,6 +69,7 @@ typedef enum p4d_norm_code {
 	P4D_NORM_OLMO2,
 	P4D_NORM_COHERE,
 	P4D_NORM_LAYER,
+	P4D_NORM_NEMOTRON, /* in the type that autocast lowers to */
 	P4D_NORM_OLMO
 } p4d_norm_code;
 typedef struct p4d_transformers_code {

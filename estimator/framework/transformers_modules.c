@@ -21,6 +21,7 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO2]        ? P4D_NORM_OLMO2
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO3]        ? P4D_NORM_OLMO2
 		    : a == &p4d_architectures[P4D_ARCHITECTURE_OLMO]         ? P4D_NORM_OLMO
+		    : a == &p4d_architectures[P4D_ARCHITECTURE_NEMOTRON]     ? P4D_NORM_NEMOTRON
 		    : l->norm_tensors == 2 || a->norm == P4D_LAYERNORM_SCALE ? P4D_NORM_LAYER
 									     : P4D_NORM_LLAMA,
 	    .gelu_in_python = a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] ||
@@ -202,7 +203,7 @@ static p4d_tape_tensor root_mean_square(p4d_tape_writer *w, p4d_tape_tensor x, u
 
 static p4d_tape_tensor layer_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, uint64_t rows)
 {
-	const p4d_tape_tensor in = w->autocast ? p4d_transformers__cast(w, x, 4) : x;
+	const p4d_tape_tensor in = x;
 	const p4d_tape_tensor out =
 	    p4d_transformers__made(w, in.elements, in.element, p4d_transformers__needs(w, in) || w->trains);
 	p4d_tape_operation *o = p4d_transformers__operation(w, in, out, P4D_NEW_GRADIENT);
@@ -237,7 +238,9 @@ p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, ui
 
 	switch (code) {
 	case P4D_NORM_LAYER:
-		return layer_norm(w, x, columns, rows);
+		return layer_norm(w, w->autocast ? p4d_transformers__cast(w, x, 4) : x, columns, rows);
+	case P4D_NORM_NEMOTRON:
+		return layer_norm(w, w->autocast ? p4d_transformers__cast(w, x, 2) : x, columns, rows);
 	case P4D_NORM_OLMO:
 		y = layer_norm(w, p4d_transformers__cast(w, x, 4), columns, rows);
 		return p4d_transformers__cast(w, y, given);

@@ -70,6 +70,9 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	    p4d_is_set(r, P4D_LORA_RANK) ? (uint64_t)r->value[P4D_LORA_RANK] : 8; /* PEFT's default */
 	l->lora_targets = *r->lora_targets ? targets_of(r->lora_targets, NULL) : P4D_TARGET_ALL;
 	l->adapter_fp32 = !p4d_is_set(r, P4D_ADAPTER_DTYPE) || r->value[P4D_ADAPTER_DTYPE] == P4D_PARAM_FP32;
+	/* PEFT makes adapters in the type of the layer's own weights, or in fp32 */
+	if (l->finetune == P4D_TUNE_LORA && p4d_framework_value(r, P4D_PARAM_DTYPE) == P4D_PARAM_FP32)
+		l->adapter_fp32 = true;
 	if (l->finetune == P4D_TUNE_QLORA)
 		l->quant = p4d_is_set(r, P4D_QUANT) ? (int)r->value[P4D_QUANT] : P4D_QUANT_NF4;
 }

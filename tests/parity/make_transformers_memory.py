@@ -93,11 +93,15 @@ def pick(r, framework):
     c["zero-stage"] = r.choice((0, 1, 2, 2, 3, 3, 3)) if c["framework"] == "deepspeed" else 0
     c["offload"] = r.choice(("none", "none", "optimizer")) if c["zero-stage"] >= 2 else "none"
     c["finetune"] = r.choice(("full", "full", "lora", "lora", "qlora")) if c["framework"] == "ddp" else "full"
+    if c["finetune"] == "qlora" and c["model-type"] in ("gpt2", "falcon"):
+        c["finetune"] = "lora"  # their layers are classes of their own, which kernels_of_cuda does not replace
     if c["framework"] == "fsdp" and r.random() < 0.3:
         c["finetune"] = "lora"
     adapters = c["finetune"] != "full"
     c["lora-rank"] = r.choice((8, 16, 32, 64, 128)) if adapters else 0
     c["lora-targets"] = r.choice(("all-linear", "all-linear", "attention")) if adapters else "none"
+    if adapters and c["model-type"] == "gpt2":
+        c["lora-targets"] = "all-linear"  # c_proj is a name of attention's and of the feed-forward part's
     c["adapter-dtype"] = r.choice(("fp32", "fp32", "bf16")) if adapters else "none"
     c["param-dtype"] = r.choice(("bf16", "bf16", "fp32"))
     c["autocast"] = "on" if c["param-dtype"] == "fp32" or r.random() < 0.6 else "off"
@@ -106,6 +110,8 @@ def pick(r, framework):
         c["param-dtype"] = "bf16" if c["framework"] == "deepspeed" else "fp32"
     elif c["finetune"] == "qlora" and c["param-dtype"] == "fp32":
         c["autocast"] = "on"
+    if c["finetune"] == "qlora" or c["param-dtype"] == "fp32" and adapters:
+        c["adapter-dtype"] = "fp32"  # PEFT makes adapters in the type of the layer's own weights, or in fp32
     c["optimizer"] = "adamw"
     if c["framework"] == "ddp":
         c["optimizer"] = r.choice(("adamw", "adamw", "adamw", "adamw-8bit", "sgd", "adafactor"))
