@@ -190,7 +190,7 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	uint64_t most = layers < P4D_MAX_STAGES ? layers : P4D_MAX_STAGES;
 
 	if (!p4d_is_open(w, P4D_PP)) {
-		over_schedules(w, (uint64_t)w->asked->value[P4D_PP]);
+		over_schedules(w, asked_or_1(w, P4D_PP)); /* one, where the framework has no more */
 		return;
 	}
 	most = ranks < most ? ranks : most;

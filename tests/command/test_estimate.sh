@@ -103,3 +103,21 @@ prints "served by vllm on 1 x h100-80gb" "weights 14.96" "Sequences of that leng
 exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
 prints "does not start (unvalidated)"
 says "p4d: fix: --seq-len="
+# adapters beside 4-bit layers on one GPU: a fix that is accepted, and options without an effect
+qlora="--framework ddp --model llama3.1-8b --finetune qlora --lora-rank 16 --gpu a10g --gpus-per-node 1"
+# shellcheck disable=SC2086 # several options
+exits 0 p4d estimate $qlora --seq-len 512
+# shellcheck disable=SC2086
+exits 12 p4d estimate $qlora --seq-len 2048
+says "[P4D012] llama3.1-8b needs"
+command=$(fix)
+case $command in
+*--recompute=full*--finetune=qlora*) ;;
+*) fail "the fix is '$command'" ;;
+esac
+# shellcheck disable=SC2086
+exits 0 $command
+exits 5 p4d estimate --framework ddp --model llama3.1-8b --lora-rank 16 --gpu a10g --gpus-per-node 1 --seq-len 512
+says "--lora-rank has no effect"
+exits 5 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-targets q_prj --gpu a10g --gpus-per-node 1 --seq-len 512
+says "no linear layer is named 'q_prj'"
