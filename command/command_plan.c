@@ -256,8 +256,10 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	p4d_subject_say_precision(subject, &p->found[0].request);
 	if (!p->timed && gpu && p4d_on_gpu(d.layout.device))
 		p4d_subject_say(subject, P4D_E_NO_RATES, "",
-				"no performance data for %s: layouts are ranked by memory and communication, "
+				"no %s %s: layouts are ranked by memory and communication, "
 				"not by step time",
+				d.timed.experts ? "step time of experts and latent attention for"
+						: "performance data for",
 				gpu->name);
 	return 0;
 }

@@ -28,6 +28,9 @@ dist_model_DATA = \
 	etc/models/deepseek-llm-67b.json \
 	etc/models/deepseek-llm-7b.json \
 	etc/models/deepseek-r1-distill-qwen-1.5b.json \
+	etc/models/deepseek-v2-lite.json \
+	etc/models/deepseek-v2.json \
+	etc/models/deepseek-v3.json \
 	etc/models/exaone3.5-2.4b.json \
 	etc/models/exaone3.5-7.8b.json \
 	etc/models/exaone4-1.2b.json \
@@ -54,6 +57,8 @@ dist_model_DATA = \
 	etc/models/gemma3-270m.json \
 	etc/models/gemma3-27b.json \
 	etc/models/gemma3-4b.json \
+	etc/models/glm-4.5-air.json \
+	etc/models/glm-4.5.json \
 	etc/models/glm4-0414-32b.json \
 	etc/models/glm4-0414-9b.json \
 	etc/models/glm4-9b.json \
@@ -80,6 +85,7 @@ dist_model_DATA = \
 	etc/models/internlm2-20b.json \
 	etc/models/internlm2-7b.json \
 	etc/models/internlm3-8b.json \
+	etc/models/kimi-k2.json \
 	etc/models/llama13b.json \
 	etc/models/llama2-13b.json \
 	etc/models/llama2-70b.json \
@@ -104,8 +110,11 @@ dist_model_DATA = \
 	etc/models/mistral-nemo-12b.json \
 	etc/models/mistral-small-22b.json \
 	etc/models/mistral-small-24b.json \
+	etc/models/mixtral-8x22b.json \
+	etc/models/mixtral-8x7b.json \
 	etc/models/modernbert-base.json \
 	etc/models/modernbert-large.json \
+	etc/models/moonlight-16b-a3b.json \
 	etc/models/mpt-30b.json \
 	etc/models/mpt-7b.json \
 	etc/models/nemotron4-15b.json \
@@ -118,6 +127,7 @@ dist_model_DATA = \
 	etc/models/olmo2-7b.json \
 	etc/models/olmo3-32b.json \
 	etc/models/olmo3-7b.json \
+	etc/models/olmoe-1b-7b.json \
 	etc/models/opt-1.3b.json \
 	etc/models/opt-125m.json \
 	etc/models/opt-13b.json \
@@ -147,6 +157,7 @@ dist_model_DATA = \
 	etc/models/qwen1.5-4b.json \
 	etc/models/qwen1.5-72b.json \
 	etc/models/qwen1.5-7b.json \
+	etc/models/qwen1.5-moe.json \
 	etc/models/qwen2.5-0.5b.json \
 	etc/models/qwen2.5-1.5b.json \
 	etc/models/qwen2.5-14b.json \
@@ -157,6 +168,8 @@ dist_model_DATA = \
 	etc/models/qwen3-0.6b.json \
 	etc/models/qwen3-1.7b.json \
 	etc/models/qwen3-14b.json \
+	etc/models/qwen3-235b-a22b.json \
+	etc/models/qwen3-30b-a3b.json \
 	etc/models/qwen3-32b.json \
 	etc/models/qwen3-4b.json \
 	etc/models/qwen3-8b.json \

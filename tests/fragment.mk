@@ -11,7 +11,7 @@ unit_tests = \
 	tests/estimator/base/test_number \
 	tests/estimator/base/test_option \
 	tests/estimator/base/test_text \
-	tests/estimator/request/test_architecture \
+	tests/estimator/request/test_architecture tests/estimator/request/test_experts \
 	tests/estimator/request/test_layout \
 	tests/estimator/request/test_request \
 	tests/estimator/model/test_model \

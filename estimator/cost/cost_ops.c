@@ -38,7 +38,7 @@ double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 
 bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	if (!gpu || !p4d_on_gpu(l->device))
+	if (!gpu || !p4d_on_gpu(l->device) || l->experts || l->kv_rank) /* those have no step time yet */
 		return false;
 	if (l->link_domain > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
 		return false;

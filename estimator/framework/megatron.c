@@ -73,6 +73,31 @@ static void add_parallelism(p4d_text *a, const p4d_request *r, const p4d_layout 
 		add_evaluation_batch(a, l);
 }
 
+static void add_latent(p4d_text *a, const p4d_layout *l)
+{
+	add(a, "--multi-latent-attention --kv-lora-rank %" PRIu64, l->kv_rank);
+	if (l->q_rank)
+		add(a, "--q-lora-rank %" PRIu64, l->q_rank);
+	add(a, "--qk-head-dim %" PRIu64 " --qk-pos-emb-head-dim %" PRIu64 " --v-head-dim %" PRIu64,
+	    l->head_dim, l->rope_dim, l->v_dim);
+	add(a, "--no-rope-fusion");
+}
+
+/* Experts as p4d models them: grouped products, tokens by all-to-all, none dropped. */
+static void add_experts(p4d_text *a, const p4d_layout *l)
+{
+	add(a, "--num-experts %" PRIu64 " --moe-router-topk %" PRIu64 " --moe-ffn-hidden-size %" PRIu64,
+	    l->experts, l->experts_per_token, l->expert_ffn);
+	if (l->shared_ffn)
+		add(a, "--moe-shared-expert-intermediate-size %" PRIu64, l->shared_ffn);
+	if (l->dense_layers)
+		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+[1]*%" PRIu64 ")", l->dense_layers,
+		    l->layers - (l->dense_layers < l->layers ? l->dense_layers : l->layers));
+	add(a, "--expert-model-parallel-size %" PRIu64 " --expert-tensor-parallel-size %" PRIu64, l->ep,
+	    l->etp);
+	add(a, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
+}
+
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	static const char *const activation[] = {[P4D_SWIGLU_ACTIVATION] = "--swiglu",
@@ -101,8 +126,12 @@ static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 		add(a, "--disable-bias-linear");
 	if (l->bias == P4D_BIAS_QKV)
 		add(a, "--add-qkv-bias");
-	if (l->qk_norm)
+	if (l->qk_norm || l->kv_rank)
 		add(a, "--qk-layernorm");
+	if (l->kv_rank)
+		add_latent(a, l);
+	if (l->experts)
+		add_experts(a, l);
 }
 
 static void add_optimizer(p4d_text *a, const p4d_layout *l)
@@ -131,6 +160,9 @@ static void add_memory(p4d_text *a, const p4d_layout *l)
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
 		add(a, "--recompute-granularity selective --recompute-modules core_attn");
+		break;
+	case P4D_RECOMPUTE_MOE:
+		add(a, "--recompute-granularity selective --recompute-modules moe");
 		break;
 	case P4D_RECOMPUTE_MLP:
 		add(a, "--recompute-granularity selective --recompute-modules mlp");
@@ -193,14 +225,54 @@ static const p4d_framework_arguments arguments_of_megatron = {
 
 /* ---- the entry ---- */
 
+/* What p4d has formulas for beside experts or latent attention, where the option is set. */
+static const struct {
+	p4d_option option;
+	int64_t value;
+} with_experts[] = {
+    {P4D_NORM, P4D_RMSNORM},   {P4D_ACTIVATION, P4D_SWIGLU_ACTIVATION},
+    {P4D_POSITIONS, P4D_ROPE}, {P4D_ATTENTION, 1},
+    {P4D_SWIGLU, 1},           {P4D_DROPOUT, 0},
+    {P4D_TE_WGRAD, 1},         {P4D_RECOMPUTE_METHOD, P4D_RECOMPUTE_UNIFORM},
+    {P4D_CP_COMM, P4D_CP_P2P},
+};
+
+static int check_experts(const p4d_request *r, p4d_error *err)
+{
+	static const char *const sparse = "in Megatron-LM with experts or latent attention";
+	char value[32];
+
+	for (size_t i = 0; i < sizeof(with_experts) / sizeof(with_experts[0]); i++) {
+		const p4d_option option = with_experts[i].option;
+		if (p4d_is_set(r, option) && r->value[option] != with_experts[i].value)
+			return p4d_fail(err, P4D_E_UNMODELLED, "%s=%s: p4d does not model it %s",
+					p4d_request_option_info(option)->name,
+					p4d_request_value_text(r, option, value, sizeof(value)), sparse);
+	}
+	if (r->value[P4D_BIAS] != P4D_BIAS_NONE && r->value[P4D_BIAS] != P4D_BIAS_QKV)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"biases of all linear layers: p4d does not model them %s", sparse);
+	if (p4d_is_set(r, P4D_RECOMPUTE) && r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MLP)
+		return p4d_fail(err, P4D_E_UNMODELLED, "recompute=mlp: p4d does not model it %s", sparse);
+	if (p4d_is_set(r, P4D_SEQUENCE_PARALLEL) && !r->value[P4D_SEQUENCE_PARALLEL] &&
+	    r->value[P4D_TP] > 1 && p4d_is_set(r, P4D_EXPERTS)) {
+		p4d_fail(err, P4D_E_VALUE, "with experts and tp > 1 Megatron-LM needs sequence-parallel=on");
+		return p4d_fix(err, "--p4d-sequence-parallel=on");
+	}
+	return 0;
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
-	const char *difference = p4d_architecture_difference(r);
+	const char *difference = p4d_architecture_block_difference(r);
 
-	if (!difference)
-		return 0;
-	return p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in Megatron-LM",
-			r->model, difference);
+	if (difference)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%.80s has %s, which p4d does not model in Megatron-LM", r->model,
+				difference);
+	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))
+		return check_experts(r, err);
+	return 0;
 }
 
 static const p4d_framework_fixed fixed[] = {P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"), {.why = NULL}};

@@ -44,8 +44,13 @@ static void add_states(p4d_rows *rows)
 	const p4d_layout *l = rows->layout;
 	p4d_wide n = p4d_parameters_of_stage(l, &rows->schedule, rows->stage);
 	p4d_wide share = p4d_div_up(n, p4d_optimizer_shards(l));
+	const p4d_wide experts = p4d_parameters_of_experts(l, rows->stage);
 	const bool half_grads = l->grad_dtype != P4D_GRAD_FP32;
 
+	if (experts) { /* their optimizer is sharded over fewer ranks */
+		n += experts;
+		share += p4d_div_up(experts, p4d_expert_shards(l));
+	}
 	rows->overflow = rows->overflow || n >> 62;
 	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l), N, 0, 0);
@@ -72,19 +77,21 @@ static void add_weight_grad_buffers(p4d_rows *rows)
 	const p4d_layout *l = rows->layout;
 	const uint64_t A = l->heads / l->tp * l->head_dim, G = l->kv_heads / l->tp * l->head_dim,
 		       h = l->hidden;
+	const bool dense =
+	    p4d_parameters_expert_layers_of_stage(l, rows->stage) < l->stage_layers[rows->stage];
 	const struct {
 		const char *name;
 		uint64_t rows, columns;
 	} shape[5] = {
-	    {"dummy.qkv", A + 2 * G, h},
-	    {"dummy.output", h, A},
-	    {"dummy.up", (l->glu ? 2 : 1) * l->ffn / l->tp, h},
-	    {"dummy.down", h, l->ffn / l->tp},
+	    {"dummy.qkv", l->kv_rank ? 0 : A + 2 * G, h},
+	    {"dummy.output", h, l->kv_rank ? l->heads / l->tp * l->v_dim : A},
+	    {"dummy.up", dense ? (l->glu ? 2 : 1) * l->ffn / l->tp : 0, h},
+	    {"dummy.down", h, dense ? l->ffn / l->tp : 0},
 	    {"dummy.head", (l->vocab + l->tp - 1) / l->tp, h},
 	};
 
 	for (int i = 0; i < (rows->last ? 5 : 4); i++) {
-		bool seen = false;
+		bool seen = !shape[i].rows || !shape[i].columns;
 		for (int j = 0; j < i; j++)
 			seen =
 			    seen || (shape[j].rows == shape[i].rows && shape[j].columns == shape[i].columns);
@@ -108,7 +115,7 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 
 	p4d_row(rows, "workspace", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
 		before_hopper ? 4 << 20 : (32 << 20) + 1024, 0, 0);
-	if (rows->last)
+	if (rows->last || p4d_parameters_expert_layers_of_stage(l, rows->stage)) /* the router has one, too */
 		p4d_row(rows, "workspace.head", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
 			before_hopper ? (8 << 20) + (1 << 17) : 32 << 20, 0, 0);
 	if (!l->positions)
@@ -116,6 +123,8 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 			l->head_dim);
 	if (l->te_wgrad)
 		add_weight_grad_buffers(rows);
+	if (z->mixed)
+		p4d_megatron__expert_libraries(rows);
 	if (rows->last && z->gathers)
 		p4d_row(rows, "head.gathered", "cp", P4D_PART_LOGITS, p4d_dtype_of(l), z->tokens, z->h, 0);
 	for (unsigned i = first; i < rows->plan->count; i++)
@@ -226,11 +235,15 @@ static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_meg
 
 void p4d_framework__megatron_rows(p4d_rows *rows)
 {
-	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(rows->layout, rows->layout->micro_batch);
+	p4d_megatron_sizes z = p4d_framework__megatron_sizes(rows->layout, rows->layout->micro_batch);
 	const p4d_megatron_again r = recomputed(rows);
 
+	p4d_megatron__size_experts(rows, &z);
 	add_states(rows);
 	add_persistent(rows, &z);
-	add_layer(rows, &r, &z);
+	if (z.mixed)
+		p4d_megatron__expert_layers(rows, &r, &z);
+	else
+		add_layer(rows, &r, &z);
 	p4d_framework__megatron_passes(rows, &r, &z);
 }

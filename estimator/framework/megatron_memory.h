@@ -20,7 +20,12 @@ typedef struct p4d_megatron_sizes {
 	uint64_t up;          /* of the first feed-forward product: gate and up, or up */
 	uint64_t product;     /* that the activation saves of its results */
 	p4d_wide ffn;         /* all that the feed-forward part saves, its residual included */
-	bool gathers;         /* sequence parallelism: inputs of products are gathered */
+	bool mixed;           /* layers have experts or latent attention: see megatron_experts.c */
+	/* of those: widest moments of a layer's passes, beside what is saved; that of attention's backward
+	 * pass beside the least that is freed until then; what is left of all layers when their passes are
+	 * over */
+	p4d_wide forward, backward, attention, attention_saved, left;
+	bool gathers; /* sequence parallelism: inputs of products are gathered */
 } p4d_megatron_sizes;
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
@@ -31,6 +36,15 @@ typedef struct p4d_megatron_again {
 	uint64_t layers; /* of the group that is being recomputed */
 	uint64_t whole;  /* layers of the chunk that are not recomputed */
 } p4d_megatron_again;
+
+/*
+ * Models with experts or latent attention (megatron_experts.c): fills the members of sizes that differ; and
+ * the rows of what their layers save, and of what the first step allocates for them.
+ */
+void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *sizes);
+void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *again,
+				 const p4d_megatron_sizes *sizes);
+void p4d_megatron__expert_libraries(p4d_rows *rows);
 
 /* A row of so many elements at one live point; none of 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,

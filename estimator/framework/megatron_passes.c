@@ -60,6 +60,17 @@ static p4d_wide widest_ffn(const p4d_layout *l, const p4d_megatron_sizes *z)
 	return most(most(down, t * z->up), beyond(up, t * z->product));
 }
 
+/* Where layers, or those with experts alone, are recomputed, their forward pass is a part of the backward. */
+static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const bool again = l->recompute == P4D_RECOMPUTE_FULL || l->recompute == P4D_RECOMPUTE_MOE;
+
+	if (!z->backward)
+		return widest_ffn(l, z);
+	return again ? most(z->forward, z->backward) : z->backward;
+}
+
 /*
  * What attention with context parallelism holds beside what it saves. All-gather, backward: keys and values
  * of all ranks, their gradients in two steps and reordered. Ring, forward: buffers for the keys and values of
@@ -72,6 +83,31 @@ static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 	return (p4d_wide)z->tokens * (l->cp_comm == P4D_CP_ALL_GATHER
 					  ? 4 * z->A + 7 * l->cp * z->G
 					  : 2 * z->A + 4 * z->G + (l->cp - 1) * (z->A + 2 * z->G));
+}
+
+/* Beside the slots. Forward is a part of backward where layers are recomputed. */
+static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again *r,
+				  const p4d_megatron_sizes *z, uint64_t inputs)
+{
+	const p4d_layout *l = rows->layout;
+	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
+	const p4d_wide saved = 2 * narrow + z->ffn + (p4d_wide)z->tokens * ((ring ? 2 : 3) * z->A + 2 * z->G);
+
+	if (!exchange(l, z) || (ring && !layers))
+		return 0;
+	return beyond(exchange(l, z) + (layers ? r->layers * saved : 0), ffn + (layers ? narrow : 0)) +
+	       (inputs + (ring || !rows->last)) * narrow;
+}
+
+static p4d_wide backward_latent(const p4d_megatron_again *r, const p4d_megatron_sizes *z, uint64_t inputs)
+{
+	const p4d_wide narrow = (p4d_wide)z->own * z->h, saved = z->attention_saved + z->ffn + narrow;
+
+	if (!z->attention)
+		return 0;
+	return beyond(z->attention + (1 + inputs) * narrow + (r->groups ? r->layers * saved : 0), z->ffn);
 }
 
 static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
@@ -90,22 +126,19 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "schedule.inputs", ALONG, P4D_PART_WORKING_SET,
 			  inputs * narrow);
 	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", ACROSS, P4D_PART_WORKING_SET,
-			  (1 + second) * narrow + widest_ffn(l, z));
-	if (exchange(l, z) &&
-	    (layers || !ring)) { /* forward is a part of backward where layers are recomputed */
-		const p4d_wide saved =
-		    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((ring ? 2 : 3) * z->A + 2 * z->G);
-		p4d_megatron_held(
-		    rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
-		    beyond(exchange(l, z) + (layers ? r->layers * saved : 0), ffn + (layers ? narrow : 0)) +
-			(inputs + (ring || received)) * narrow);
-	}
+			  (1 + second) * narrow + widest_of_layer(rows, z));
+	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
+			  most(backward_exchange(rows, r, z, inputs), backward_latent(r, z, inputs)));
 	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
 	 * gradient, and without interleaving the input of the last backward pass */
 	p4d_megatron_held(rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
-			  most(wide + narrow, ring && !layers ? attention : 0) +
+			  most(most(wide + narrow, z->forward), ring && !layers ? attention : 0) +
 			      (inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
 	/* after the last pass: inputs that chunks refer to, and their gradients */
+	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
+	if (l->recompute == P4D_RECOMPUTE_FULL && z->left > narrow)
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
+				  z->left - narrow);
 	if (l->pp > 1)
 		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "schedule.left", ALONG, P4D_PART_WORKING_SET,
 				  2 * (l->vpp - rows->first) * narrow);
@@ -170,10 +203,10 @@ static void add_embedding(p4d_rows *rows, const p4d_megatron_sizes *z)
 	for (unsigned i = 0; i < rows->plan->count; i++)
 		if (rows->plan->tensor[i].lifetime == P4D_LIVES_IN_SLOT)
 			slot += (p4d_wide)rows->plan->tensor[i].bytes * rows->plan->tensor[i].layers;
-	if (l->uneven_chunks) /* one slot has the layers of all */
+	if (l->uneven_chunks || z->mixed) /* one slot has the layers of all */
 		slot /= slots;
 	const p4d_wide free = slot * (1 + (slots > left ? slots - left : 0));
-	const p4d_wide bytes = held * (dtype == P4D_DT_FP32 ? 4 : 2);
+	const p4d_wide bytes = (held + 2 * z->left) * (dtype == P4D_DT_FP32 ? 4 : 2);
 	rows->overflow = rows->overflow || bytes >> 62 || free >> 62;
 	if (bytes > free && !rows->overflow)
 		p4d_row_at(rows, 1u << P4D_AT_EMBED, "embedding.gradient", "tp", P4D_PART_WORKING_SET,

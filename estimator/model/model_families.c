@@ -244,8 +244,64 @@ static int own_bert(struct json_object *config, p4d_request *model, p4d_error *e
 	return types == rows ? 0 : cannot(model, "type_vocab_size=%" PRId64 ", not %u", types, rows);
 }
 
+/* Qwen MoE: some layers may have no experts, in any order; p4d has the first ones only. */
+static int own_qwen_moe(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	struct json_object *dense = json_object_object_get(config, "mlp_only_layers");
+	int64_t every = 1;
+
+	if (p4d_json_integer(config, "decoder_sparse_step", 1, 65536, &every, err) < 0)
+		return -1;
+	if (every == 1 && !(json_object_is_type(dense, json_type_array) && json_object_array_length(dense)))
+		return 0;
+	return cannot(model, "experts in some of the layers (decoder_sparse_step, mlp_only_layers)");
+}
+
+/* DeepSeek V2 and V3, Moonlight, Kimi K2, and GLM-4.5, whose attention is not latent. */
+static int own_deepseek(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	const p4d_option_info *info = p4d_request_option_info(P4D_SHARED_FFN);
+	int64_t shared = 0, every = 1, head = 0;
+	bool norms = false;
+
+	if (p4d_json_integer(config, "n_shared_experts", 0, 65536, &shared, err) < 0 ||
+	    p4d_json_integer(config, "moe_layer_freq", 1, 65536, &every, err) < 0 ||
+	    p4d_json_integer(config, "qk_nope_head_dim", 1, 65536, &head, err) < 0 ||
+	    p4d_model__flag(config, "use_qk_norm", &norms, err) < 0)
+		return -1;
+	if (every != 1)
+		return cannot(model, "experts in some of the layers (moe_layer_freq=%" PRId64 ")", every);
+	if (shared && p4d_is_set(model, P4D_EXPERT_FFN) && shared <= info->max / model->value[P4D_EXPERT_FFN])
+		choose(model, P4D_SHARED_FFN, shared * model->value[P4D_EXPERT_FFN]);
+	if (norms)
+		choose(model, P4D_QK_NORM, P4D_QK_NORM_HEAD);
+	if (model->value[P4D_BIAS] != P4D_BIAS_NONE) /* the output has none */
+		choose(model, P4D_BIAS, P4D_BIAS_QKV);
+	if (!p4d_is_set(model, P4D_KV_LORA_RANK))
+		return 0;
+	if (p4d_is_set(model, P4D_HEADS))
+		choose(model, P4D_KV_HEADS, model->value[P4D_HEADS]);
+	if (!json_object_object_get_ex(config, "q_lora_rank", NULL))
+		choose(model, P4D_Q_LORA_RANK, 1536);
+	p4d_request_default(model, P4D_ROPE_HEAD_DIM, 64, P4D_BY_MODEL);
+	p4d_request_default(model, P4D_V_HEAD_DIM, 128, P4D_BY_MODEL);
+	choose(model, P4D_HEAD_DIM, head ? head : 128);
+	return 0;
+}
+
+static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	(void)config;
+	(void)err;
+	choose(model, P4D_QK_NORM, P4D_QK_NORM_WIDE);
+	return 0;
+}
+
 #define ROW(architecture_) .architecture = P4D_ARCHITECTURE_##architecture_
 #define ABSENT(...) .absent = {__VA_ARGS__}
+#define LATENT(heads, experts, each, width) \
+	ABSENT({P4D_HEADS, heads}, {P4D_EXPERTS, experts}, {P4D_EXPERTS_PER_TOKEN, each}, \
+	       {P4D_EXPERT_FFN, width})
 
 static const p4d_hf_family families[] = {
     {"LlamaForCausalLM", "llama", ROW(LLAMA)},
@@ -254,6 +310,24 @@ static const p4d_hf_family families[] = {
     {"Ministral3ForCausalLM", "ministral3", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 128})},
     {"Qwen2ForCausalLM", "qwen2", ROW(QWEN2), .biased = P4D_BIASED_QKV, ABSENT({P4D_KV_HEADS, 32})},
     {"Qwen3ForCausalLM", "qwen3", ROW(QWEN3), ABSENT({P4D_KV_HEADS, 32}, {P4D_HEAD_DIM, 128})},
+    {"MixtralForCausalLM", "mixtral", ROW(LLAMA),
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 8}, {P4D_EXPERTS_PER_TOKEN, 2}), .experts = true},
+    {"Qwen2MoeForCausalLM", "qwen2_moe", ROW(QWEN2), .biased = P4D_BIASED_QKV,
+     ABSENT({P4D_KV_HEADS, 16}, {P4D_EXPERTS, 60}, {P4D_EXPERTS_PER_TOKEN, 4}, {P4D_EXPERT_FFN, 1408},
+	    {P4D_SHARED_FFN, 5632}),
+     .own = own_qwen_moe, .experts = true},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", ROW(QWEN3),
+     ABSENT({P4D_KV_HEADS, 4}, {P4D_EXPERTS, 128}, {P4D_EXPERTS_PER_TOKEN, 8}, {P4D_EXPERT_FFN, 768}),
+     .own = own_qwen_moe, .experts = true},
+    {"DeepseekV2ForCausalLM", "deepseek_v2", ROW(LLAMA), LATENT(32, 64, 6, 1407), .own = own_deepseek,
+     .experts = true},
+    {"DeepseekV3ForCausalLM", "deepseek_v3", ROW(LLAMA), LATENT(128, 256, 8, 2048), .own = own_deepseek,
+     .experts = true},
+    {"Glm4MoeForCausalLM", "glm4_moe", ROW(LLAMA),
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 128}, {P4D_EXPERTS_PER_TOKEN, 8}, {P4D_EXPERT_FFN, 1408}),
+     .own = own_deepseek, .experts = true},
+    {"OlmoeForCausalLM", "olmoe", ROW(LLAMA), ABSENT({P4D_EXPERTS, 64}, {P4D_EXPERTS_PER_TOKEN, 8}),
+     .own = own_olmoe, .experts = true},
     {"GPT2LMHeadModel", "gpt2", ROW(GPT2), .biased = ALL_BIASED},
     {"GPTBigCodeForCausalLM", "gpt_bigcode", ROW(GPT2), .biased = ALL_BIASED, .own = own_bigcode},
     {"Phi3ForCausalLM", "phi3", ROW(PHI3)},

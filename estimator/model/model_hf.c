@@ -81,6 +81,36 @@ static int read_numbers(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
+int p4d_model__read_experts(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	static const struct {
+		const char *key;
+		p4d_option option;
+	} fields[] = {
+	    {"num_local_experts", P4D_EXPERTS},
+	    {"n_routed_experts", P4D_EXPERTS},
+	    {"num_experts", P4D_EXPERTS},
+	    {"num_experts_per_tok", P4D_EXPERTS_PER_TOKEN},
+	    {"moe_intermediate_size", P4D_EXPERT_FFN},
+	    {"shared_expert_intermediate_size", P4D_SHARED_FFN},
+	    {"first_k_dense_replace", P4D_DENSE_LAYERS},
+	    {"kv_lora_rank", P4D_KV_LORA_RANK},
+	    {"q_lora_rank", P4D_Q_LORA_RANK},
+	    {"qk_rope_head_dim", P4D_ROPE_HEAD_DIM},
+	    {"v_head_dim", P4D_V_HEAD_DIM},
+	};
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		int64_t value = 0;
+		if (p4d_json_integer(config, fields[i].key, 0, p4d_request_option_info(fields[i].option)->max,
+				     &value, err) < 0)
+			return -1;
+		if (value)
+			p4d_request_put(model, fields[i].option, value, P4D_BY_MODEL);
+	}
+	return 0;
+}
+
 /* An explicit null is no value, in every class: as many key/value heads as heads, hidden / heads. */
 static bool is_absent(struct json_object *config, p4d_option option)
 {
@@ -104,7 +134,8 @@ static void take_defaults(struct json_object *config, const p4d_hf_family *famil
 }
 
 /* Says why the memory of this architecture is not modelled; "" when it is. */
-static void find_unmodelled(struct json_object *config, const char *name, char *buf, size_t size)
+static void find_unmodelled(struct json_object *config, const char *name, bool reads_experts, char *buf,
+			    size_t size)
 {
 	static const char *const experts[] = {"num_local_experts", "n_routed_experts", "num_experts",
 					      "moe_num_experts", NULL};
@@ -112,7 +143,7 @@ static void find_unmodelled(struct json_object *config, const char *name, char *
 						  "mamba_d_state", "mamba_expand", NULL};
 
 	buf[0] = '\0';
-	for (const char *const *key = experts; *key; key++) {
+	for (const char *const *key = experts; *key && !reads_experts; key++) {
 		int64_t count = json_object_get_int64(json_object_object_get(config, *key));
 		if (count > 1) {
 			snprintf(buf, size, "%.64s: mixture of experts (%s=%" PRId64 ")", name, *key, count);
@@ -120,7 +151,7 @@ static void find_unmodelled(struct json_object *config, const char *name, char *
 		}
 	}
 	int64_t rank = json_object_get_int64(json_object_object_get(config, "kv_lora_rank"));
-	if (rank > 0) {
+	if (rank > 0 && !reads_experts) {
 		snprintf(buf, size, "%.64s: multi-head latent attention (kv_lora_rank=%" PRId64 ")", name,
 			 rank);
 		return;
@@ -229,6 +260,8 @@ static int read_family(struct json_object *config, const p4d_hf_family *family, 
 	    read_activation(config, family, model, err) < 0 || read_window(config, model, err) < 0 ||
 	    read_epsilon(config, model, err) < 0 || (turned && p4d_model__read_rope(config, model, err) < 0))
 		return -1;
+	if (family->experts && p4d_model__read_experts(config, model, err) < 0)
+		return -1;
 	take_defaults(config, family, model);
 	if (family->own && family->own(config, model, err) < 0)
 		return -1;
@@ -277,7 +310,7 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 		family = p4d_model__family("", part);
 	else
 		text = config;
-	find_unmodelled(text, name, model->unmodelled, sizeof(model->unmodelled));
+	find_unmodelled(text, name, family && family->experts, model->unmodelled, sizeof(model->unmodelled));
 	if (*model->unmodelled)
 		return 0;
 	if (!family) {

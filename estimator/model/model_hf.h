@@ -22,11 +22,15 @@ typedef struct p4d_hf_family {
 	} absent[P4D_HF_ABSENT];
 	/* what only this family has; model has the common fields already. May say model->unmodelled */
 	int (*own)(struct json_object *config, p4d_request *model, p4d_error *err);
-	bool partly; /* only the text part of a model that has more */
+	bool experts; /* has them, or latent attention, and p4d reads which */
+	bool partly;  /* only the text part of a model that has more */
 } p4d_hf_family;
 
 /* By class, then by type; NULL: none. */
 const p4d_hf_family *p4d_model__family(const char *class_name, const char *model_type);
+
+/* Numbers of experts and latent attention under the names that families share; 0 and null are absent. */
+int p4d_model__read_experts(struct json_object *config, p4d_request *model, p4d_error *err);
 
 /* Absent leaves *flag; JSON: neither true nor false. */
 int p4d_model__flag(struct json_object *config, const char *key, bool *flag, p4d_error *err);

@@ -31,6 +31,37 @@ p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *l)
 	return (l->tied ? 1 : 2) * p4d_div_up((p4d_wide)l->vocab * l->hidden, (p4d_wide)l->tp * l->pp);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint32_t p4d_parameters_expert_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
+{
+	const uint64_t position = chunk * l->pp + stage, all = p4d_chunk_layers(l, stage, chunk);
+	uint64_t before = 0;
+
+	if (!l->experts)
+		return 0;
+	for (uint64_t i = 0; i < position && before < l->dense_layers; i++)
+		before += p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
+	return (uint32_t)(all - least(all, l->dense_layers - least(before, l->dense_layers)));
+}
+
+uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t stage)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t chunk = 0; l->experts && chunk < l->vpp; chunk++)
+		sum += p4d_parameters_expert_layers(l, stage, chunk);
+	return sum;
+}
+
+p4d_wide p4d_parameters_of_experts(const p4d_layout *l, uint32_t stage)
+{
+	return p4d_parameters_expert_layers_of_stage(l, stage) * (l->experts / l->ep) * p4d_size_of_expert(l);
+}
+
 p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)
 {
 	const uint32_t last = (uint32_t)l->vpp - 1;
@@ -42,7 +73,11 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 		between -= p4d_chunk_layers(l, stage, last);
 		n += p4d_parameters__of_chunk(l, schedule, stage, last);
 	}
-	return n + between * p4d_size_of_layer(l);
+	n += between * p4d_size_of_layer(l);
+	if (!l->experts)
+		return n;
+	const uint32_t with = p4d_parameters_expert_layers_of_stage(l, stage);
+	return n - with * p4d_size_of_layer(l) + with * p4d_size_of_expert_layer(l);
 }
 
 static p4d_wide padded(const p4d_layout *l, p4d_wide n)

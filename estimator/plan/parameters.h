@@ -17,7 +17,15 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *
 /* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; 0 without. */
 p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
-/* Elements of all chunks and the tables of a stage. */
+/* Layers with experts: of a chunk, and of all of a stage. Time: linear in the chunks before that have none.
+ */
+uint32_t p4d_parameters_expert_layers(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
+uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *layout, uint32_t stage);
+
+/* Elements of the experts of a stage on one rank; shared experts belong to the stage. */
+p4d_wide p4d_parameters_of_experts(const p4d_layout *layout, uint32_t stage);
+
+/* Elements of all chunks and the tables of a stage, without experts. */
 p4d_wide p4d_parameters_of_stage(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /* Ranks over which a parameter's optimizer state is sharded. */
@@ -26,6 +34,15 @@ static inline uint64_t p4d_optimizer_shards(const p4d_layout *layout)
 	if (!layout->optimizer_sharding)
 		return 1;
 	return layout->shard_degree ? layout->shard_degree : layout->dp * layout->cp;
+}
+
+/* Of experts: those that hold the same ones; without expert parallelism Megatron-LM has them in the buffers
+ * of all other parameters (transformer_engine.py: allreduce). */
+static inline uint64_t p4d_expert_shards(const p4d_layout *layout)
+{
+	if (!layout->optimizer_sharding || layout->ep == 1)
+		return p4d_optimizer_shards(layout);
+	return layout->expert_dp;
 }
 
 /*

@@ -27,7 +27,12 @@ uint64_t p4d_memory_communicator_bytes(uint64_t ranks)
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	(void)stage;
-	return p4d_memory_communicator_bytes(l->tp) + p4d_memory_communicator_bytes(l->cp) +
+	/* experts: their own, that with etp in which counts are exchanged, and that of their copies */
+	const uint64_t experts = l->experts ? p4d_memory_communicator_bytes(l->ep) +
+						  p4d_memory_communicator_bytes(l->ep * l->etp) +
+						  p4d_memory_communicator_bytes(l->expert_dp)
+					    : 0;
+	return experts + p4d_memory_communicator_bytes(l->tp) + p4d_memory_communicator_bytes(l->cp) +
 	       p4d_memory_communicator_bytes(l->dp) + p4d_memory_communicator_bytes(l->pp);
 }
 
@@ -196,7 +201,9 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	const p4d_wide n = l->layers / l->pp * p4d_size_of_layer(l);
+	/* of experts too little, which is below all the more */
+	const p4d_wide dense = p4d_size_of_layer(l), with = l->experts ? p4d_size_of_expert_layer(l) : dense;
+	const p4d_wide n = l->layers / l->pp * (with < dense ? with : dense);
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
 	/* moments have the type of parameters where gradients come and go */

@@ -25,6 +25,13 @@ void p4d_architecture_defaults(p4d_request *r)
 
 const char *p4d_architecture_difference(const p4d_request *r)
 {
+	if (p4d_is_set(r, P4D_EXPERTS))
+		return "experts";
+	return p4d_is_set(r, P4D_KV_LORA_RANK) ? "latent attention" : p4d_architecture_block_difference(r);
+}
+
+const char *p4d_architecture_block_difference(const p4d_request *r)
+{
 	const p4d_architecture *a = p4d_architecture_of(r);
 
 	if (a->kind != P4D_DECODER)

@@ -88,6 +88,9 @@ void p4d_architecture_defaults(p4d_request *request);
  */
 const char *p4d_architecture_difference(const p4d_request *request);
 
+/* The same beside experts and latent attention, which Megatron-LM has. */
+const char *p4d_architecture_block_difference(const p4d_request *request);
+
 /* Tensors of the normalized width that a norm has: scale and shift, scale, or none. */
 static inline unsigned p4d_norm_tensors(int norm)
 {

@@ -272,6 +272,72 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 						     : "--p4d-optimizer-sharding=on");
 }
 
+static bool ep_works(const p4d_layout *l, uint64_t ep)
+{
+	return l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
+}
+
+static bool etp_works(const p4d_layout *l, uint64_t etp)
+{
+	return l->expert_ffn % etp == 0 && l->dp * l->cp * l->tp % etp == 0 && p4d_tp_is_linked(l, etp);
+}
+
+/* Without experts there is nothing that these options could change. */
+static int check_dense(const p4d_request *r, p4d_error *err)
+{
+	static const p4d_option of_experts[] = {
+	    P4D_EP,         P4D_ETP,        P4D_IMBALANCE,   P4D_EXPERTS_PER_TOKEN,
+	    P4D_EXPERT_FFN, P4D_SHARED_FFN, P4D_DENSE_LAYERS};
+
+	if (r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MOE) {
+		p4d_fail(err, P4D_E_VALUE, "recompute=moe needs a model with experts");
+		return p4d_fix(err, "--p4d-recompute=full");
+	}
+	for (size_t i = 0; i < sizeof(of_experts) / sizeof(of_experts[0]); i++) {
+		const char *name = p4d_request_option_info(of_experts[i])->name;
+		if (!p4d_is_stated(r, of_experts[i]))
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
+		return p4d_fix(err, "leave out --p4d-%s", name);
+	}
+	return 0;
+}
+
+/* Experts are spread over ep ranks of the dp*cp*tp that hold the same layers; etp shards each of them. */
+static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
+{
+	const uint64_t ranks = l->dp * l->cp * l->tp;
+	char list[160];
+
+	if (!l->experts)
+		return check_dense(r, err);
+	if (l->experts_per_token > l->experts) {
+		p4d_fail(err, P4D_E_VALUE, "experts-per-token=%" PRIu64 ": a layer has %" PRIu64 " experts",
+			 l->experts_per_token, l->experts);
+		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
+	}
+	if (!etp_works(l, l->etp)) {
+		const uint64_t nearest =
+		    p4d_layout__list(l, etp_works, l->link_domain, l->etp, list, sizeof(list));
+		p4d_fail(err, P4D_E_EXPERTS,
+			 "etp=%" PRIu64 " does not divide the %" PRIu64
+			 " columns of an expert, dp*cp*tp = %" PRIu64 " and the %" PRIu64
+			 " GPUs of a node; etp can be %s",
+			 l->etp, l->expert_ffn, ranks, l->gpus_per_node, list);
+		return p4d_fix(err, "--p4d-etp=%" PRIu64, nearest);
+	}
+	if (!ep_works(l, l->ep)) {
+		const uint64_t nearest = p4d_layout__list(l, ep_works, l->experts, l->ep, list, sizeof(list));
+		p4d_fail(err, P4D_E_EXPERTS,
+			 "ep=%" PRIu64 " does not divide the %" PRIu64 " experts or, times etp=%" PRIu64
+			 ", dp*cp*tp = %" PRIu64 "*%" PRIu64 "*%" PRIu64 "; ep can be %s",
+			 l->ep, l->experts, l->etp, l->dp, l->cp, l->tp, list);
+		return p4d_fix(err, "--p4d-ep=%" PRIu64, nearest);
+	}
+	l->expert_dp = ranks / (l->ep * l->etp);
+	return 0;
+}
+
 /* Megatron-LM's userbuffers split a product along the sequence. */
 static int check_overlap(const p4d_layout *l, p4d_error *err)
 {
@@ -286,6 +352,29 @@ static uint64_t padded(uint64_t n, uint64_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
+/* 0 where the model has none. */
+static uint64_t optional(const p4d_request *r, p4d_option option, uint64_t otherwise)
+{
+	return p4d_is_set(r, option) ? (uint64_t)r->value[option] : otherwise;
+}
+
+static void fill_experts(const p4d_request *r, p4d_layout *l)
+{
+	l->kv_rank = optional(r, P4D_KV_LORA_RANK, 0);
+	if (l->kv_rank) {
+		l->q_rank = optional(r, P4D_Q_LORA_RANK, 0);
+		l->rope_dim = optional(r, P4D_ROPE_HEAD_DIM, 0);
+		l->v_dim = optional(r, P4D_V_HEAD_DIM, l->head_dim);
+	}
+	l->experts = optional(r, P4D_EXPERTS, 0);
+	if (!l->experts)
+		return;
+	l->experts_per_token = optional(r, P4D_EXPERTS_PER_TOKEN, 1);
+	l->expert_ffn = optional(r, P4D_EXPERT_FFN, l->ffn);
+	l->shared_ffn = optional(r, P4D_SHARED_FFN, 0);
+	l->dense_layers = optional(r, P4D_DENSE_LAYERS, 0);
+}
+
 static void fill_model(const p4d_request *r, p4d_layout *l)
 {
 	l->architecture = p4d_architecture_of(r);
@@ -295,6 +384,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 	l->heads = (uint64_t)r->value[P4D_HEADS];
 	l->kv_heads = (uint64_t)r->value[P4D_KV_HEADS];
 	l->head_dim = (uint64_t)r->value[P4D_HEAD_DIM];
+	fill_experts(r, l);
 	l->norm_tensors = p4d_norm_tensors((int)r->value[P4D_NORM]);
 	l->activation = (int)r->value[P4D_ACTIVATION];
 	l->glu = r->value[P4D_GLU];
@@ -320,7 +410,7 @@ static void pad_vocabulary(p4d_layout *l)
 void p4d_layout_of_model(const p4d_request *request, p4d_layout *layout)
 {
 	memset(layout, 0, offsetof(p4d_layout, stage_layers));
-	layout->tp = layout->pp = 1;
+	layout->tp = layout->pp = layout->ep = layout->etp = 1;
 	fill_model(request, layout);
 }
 
@@ -330,6 +420,14 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	l->tp = (uint64_t)p4d_framework_value(r, P4D_TP);
 	l->cp = (uint64_t)p4d_framework_value(r, P4D_CP);
 	l->pp = (uint64_t)p4d_framework_value(r, P4D_PP);
+	l->ep = l->etp = 1;
+	l->imbalance = 1;
+	if (p4d_is_set(r, P4D_EXPERTS)) {
+		l->ep = optional(r, P4D_EP, 1);
+		l->etp = optional(r, P4D_ETP, 1);
+		if (l->ep > 1 && p4d_is_set(r, P4D_IMBALANCE))
+			l->imbalance = p4d_request_real(r, P4D_IMBALANCE);
+	}
 	l->vpp = (uint64_t)r->value[P4D_VPP];
 	l->micro_batch = (uint64_t)r->value[P4D_MICRO_BATCH];
 	const bool own =
@@ -423,7 +521,8 @@ int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)
 		return -1;
 	fill_choices(request, l);
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
-		       check_world(l, err) < 0 || check_shards(l, err) < 0 || check_sequence(l, err) < 0 ||
+		       check_world(l, err) < 0 || check_shards(l, err) < 0 ||
+		       check_experts(request, l, err) < 0 || check_sequence(l, err) < 0 ||
 		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
 		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
 		       check_heads(l, err) < 0 || check_recompute(l, err) < 0

@@ -18,8 +18,11 @@ typedef struct p4d_layout {
 	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
 	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */
 	uint64_t vocab;
-	uint64_t positions;    /* rows of the learned position table, 0 with rope */
-	unsigned norm_tensors; /* of a norm: 1 scale, 2 scale and shift, 0 none */
+	/* of a layer with experts, as all behind the first dense_layers are; 0 where no layer has any */
+	uint64_t experts, experts_per_token, expert_ffn, shared_ffn, dense_layers;
+	uint64_t kv_rank, q_rank, rope_dim, v_dim; /* latent attention; a kv_rank of 0: none */
+	uint64_t positions;                        /* rows of the learned position table, 0 with rope */
+	unsigned norm_tensors;                     /* of a norm: 1 scale, 2 scale and shift, 0 none */
 	bool glu, tied;
 	int bias, activation, qk_norm;
 	unsigned biased;                             /* linear layers that have one: a mask of P4D_BIASED_* */
@@ -27,6 +30,9 @@ typedef struct p4d_layout {
 	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
+	uint64_t ep, etp;     /* of experts; 1 without */
+	uint64_t expert_dp;   /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
+	double imbalance;     /* tokens of the fullest rank's experts, over the mean */
 	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
 	/* batch */
 	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;

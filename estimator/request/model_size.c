@@ -3,8 +3,28 @@
 
 #include "request/architecture.h"
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Latent attention: queries, keys and values by way of vectors of lower rank, which are normalized; what RoPE
+ * turns of a key is common to all heads. Products down are on every rank, those up are split by heads.
+ */
+static p4d_wide of_latent_attention(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, heads = l->heads / l->tp, head = l->head_dim + l->rope_dim;
+	const p4d_wide queries = l->q_rank ? (h + 1 + heads * head) * l->q_rank : h * heads * head;
+
+	return queries + h * (l->kv_rank + l->rope_dim) +
+	       (p4d_wide)l->kv_rank * (1 + heads * (l->head_dim + l->v_dim)) + heads * l->v_dim * h;
+}
+
 static p4d_wide of_attention(const p4d_layout *l)
 {
+	if (l->kv_rank)
+		return of_latent_attention(l);
 	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads * l->head_dim,
 		       G = (p4d_wide)l->kv_heads * l->head_dim;
 	p4d_wide n = p4d_div_up(2 * h * A + 2 * h * G, l->tp);
@@ -36,6 +56,21 @@ p4d_wide p4d_size_of_layer(const p4d_layout *l)
 	       (p4d_wide)a->norms * l->norm_tensors * l->hidden;
 }
 
+p4d_wide p4d_size_of_expert_layer(const p4d_layout *l)
+{
+	const p4d_architecture *a = l->architecture;
+	const p4d_wide h = l->hidden;
+	/* the router, and the shared experts */
+	const p4d_wide others = h * l->experts + p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp);
+
+	return a->attentions * of_attention(l) + (p4d_wide)a->norms * l->norm_tensors * h + others;
+}
+
+p4d_wide p4d_size_of_expert(const p4d_layout *l)
+{
+	return p4d_div_up((l->glu ? 3 : 2) * (p4d_wide)l->hidden * l->expert_ffn, l->etp);
+}
+
 p4d_wide p4d_size_of_table(const p4d_layout *l)
 {
 	return p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);
@@ -65,11 +100,25 @@ p4d_wide p4d_size_of_end(const p4d_layout *l)
 	return n + (a->head_bias ? p4d_div_up(l->vocab, l->tp) : 0);
 }
 
+/* All layers, with so many experts each. */
+static p4d_wide layers(const p4d_layout *l, uint64_t experts)
+{
+	const uint64_t with = l->experts ? l->layers - least(l->dense_layers, l->layers) : 0;
+
+	return (l->layers - with) * p4d_size_of_layer(l) +
+	       with * (p4d_size_of_expert_layer(l) + experts / l->ep * p4d_size_of_expert(l));
+}
+
 p4d_wide p4d_size_of_model(const p4d_layout *l)
 {
 	/* labels have no embedding */
 	const unsigned tables = l->tied || l->architecture->kind == P4D_VISION ? 1 : 2;
 
-	return (p4d_wide)l->layers * p4d_size_of_layer(l) + p4d_size_of_begin(l) + p4d_size_of_end(l) +
+	return layers(l, l->experts) + p4d_size_of_begin(l) + p4d_size_of_end(l) +
 	       tables * p4d_size_of_table(l);
+}
+
+p4d_wide p4d_size_of_active(const p4d_layout *l)
+{
+	return p4d_size_of_model(l) - layers(l, l->experts) + layers(l, l->experts_per_token);
 }

@@ -16,8 +16,13 @@ static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
 	return (a + b - 1) / b;
 }
 
-/* One layer (of an encoder-decoder: one of each stack). */
+/* One layer without experts (of an encoder-decoder: one of each stack). */
 p4d_wide p4d_size_of_layer(const p4d_layout *layout);
+
+/* One layer with experts, all but those: attention, norms, router, shared experts; and one expert, of which
+ * a rank has 1/etp. */
+p4d_wide p4d_size_of_expert_layer(const p4d_layout *layout);
+p4d_wide p4d_size_of_expert(const p4d_layout *layout);
 
 /* The table of the vocabulary. */
 p4d_wide p4d_size_of_table(const p4d_layout *layout);
@@ -26,5 +31,6 @@ p4d_wide p4d_size_of_table(const p4d_layout *layout);
 p4d_wide p4d_size_of_begin(const p4d_layout *layout);
 p4d_wide p4d_size_of_end(const p4d_layout *layout);
 
-/* All of it, on one rank that has every layer. */
+/* All of it, on one rank that has every layer, and what of it a token passes, tables included. */
 p4d_wide p4d_size_of_model(const p4d_layout *layout);
+p4d_wide p4d_size_of_active(const p4d_layout *layout);

@@ -38,6 +38,7 @@ class Ledger(TorchDispatchMode):
         self.live = {}  # id of a storage -> [weak reference, bytes, class, site]
         self.total, self.events = 0, 0
         self.by_class = {}
+        self.selected = 0  # elements that a selection by a mask has
         self.fused = 0  # depth of helpers that are one kernel in reality
         self.sites = sites
         self.forget_peak()
@@ -131,6 +132,8 @@ class Ledger(TorchDispatchMode):
             return args[0]  # nothing was computed that the host could get
         if operation.__name__.startswith("record_stream"):
             return None
+        if operation is aten.masked_select.default and device_of(args[0]) == META:
+            operation, args, kwargs = aten.empty.memory_format, ((self.selected,),), dict(dtype=args[0].dtype, device=META)
         if operation in PRODUCTS and "cublas" not in self.by_class and device_of(args[0]) == META:
             self.hold(CUBLAS_WORKSPACE, "cublas")
         Ledger.inside += 1  # operations written in Python see the true device

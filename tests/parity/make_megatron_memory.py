@@ -9,6 +9,8 @@
         tests/parity/make_megatron_memory.py --seed $seed --count 50   # one file, of one header; a row takes a second
     done
     tests/parity/make_megatron_memory.py --seed 11 --count 8
+    tests/parity/make_megatron_memory.py --experts --seed 1 --count 45     # tests/data/megatron_experts.csv
+    tests/parity/make_megatron_memory.py --experts --seed 2 --count 74
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run
@@ -32,6 +34,7 @@ import warnings
 
 warnings.filterwarnings("ignore")
 import counted_gpu
+import megatron_experts
 
 SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width of 405B
     (1024, 4096, 16, 16, 64), (1536, 6144, 12, 4, 128), (2048, 8192, 32, 8, 64), (2048, 5632, 16, 16, 128),
@@ -42,6 +45,7 @@ SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width o
 ]
 VOCABULARIES = [32000, 50257, 65024, 128256, 131072, 151936, 256000]
 MENDED_WITH = {2: (14, 27), 3: (7, 32), 5: (30,), 6: (1, 36, 42)}  # seed: numbers of configurations
+EXPERTS_SEEN = {2: (27,)}  # with experts: of the seeds after the first, those that were looked at before
 RESULTS = ["stage", "phase", "allocated", "parameters", "gradients", "optimizer"]
 OPTIONS = ["layers", "hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "activation", "norm",
            "seq-len", "micro-batch", "micro-batches", "dp", "tp", "sequence-parallel", "cp", "cp-comm", "pp", "vpp",
@@ -93,7 +97,7 @@ def transformer_config(c):
     import torch
     import torch.nn.functional as F
     from megatron.core.activations import squared_relu
-    from megatron.core.transformer.transformer_config import TransformerConfig
+    from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
     on = lambda option: c[option] == "on"
     gated = c["activation"] == "swiglu"
     recompute = {}
@@ -101,9 +105,11 @@ def transformer_config(c):
         recompute = dict(recompute_granularity="full", recompute_method=c["recompute-method"],
                          recompute_num_layers=c["recompute-layers"])
     elif c["recompute"] != "none":
-        modules = {"selective": "core_attn", "mlp": "mlp", "layernorm": "layernorm"}
+        modules = {"selective": "core_attn", "mlp": "mlp", "layernorm": "layernorm", "moe": "moe"}
         recompute = dict(recompute_granularity="selective", recompute_modules=[modules[c["recompute"]]])
-    return TransformerConfig(
+    experts = megatron_experts.arguments(c) if "experts" in c else {}
+    kind = MLATransformerConfig if "multi_latent_attention" in experts else TransformerConfig
+    return kind(**{**dict(
         num_layers=c["layers"], hidden_size=c["hidden"], ffn_hidden_size=c["ffn"],
         num_attention_heads=c["heads"], num_query_groups=c["kv-heads"], kv_channels=c["head-dim"],
         tensor_model_parallel_size=c["tp"], pipeline_model_parallel_size=c["pp"],
@@ -119,7 +125,7 @@ def transformer_config(c):
         cross_entropy_loss_fusion=c["cross-entropy"] != "unfused",
         cross_entropy_fusion_impl="te" if c["cross-entropy"] == "fused" else "native",
         overlap_p2p_comm=c["vpp"] > 1, batch_p2p_comm=c["vpp"] == 1, deallocate_pipeline_outputs=True,
-        perform_initialization=False, **recompute)
+        perform_initialization=False, **recompute), **experts})
 
 
 def build(c, ledger):
@@ -128,7 +134,8 @@ def build(c, ledger):
     from megatron.core import parallel_state, tensor_parallel
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_with_transformer_engine_spec
+    from megatron.core.models.gpt.gpt_layer_specs import (
+        get_gpt_decoder_block_spec, get_gpt_layer_with_transformer_engine_spec)
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
     from megatron.core.transformer.module import Float16Module
     config = transformer_config(c)
@@ -136,8 +143,10 @@ def build(c, ledger):
     chunks = []
     for i in range(c["vpp"]):
         virtual = dict(vp_stage=i) if c["vpp"] > 1 else {}
+        layers = (get_gpt_decoder_block_spec(config, True, normalization=config.normalization, **virtual)
+                  if "experts" in c else get_gpt_layer_with_transformer_engine_spec())
         model = GPTModel(
-            config, get_gpt_layer_with_transformer_engine_spec(), -(-c["vocab"] // unit) * unit, c["seq-len"],
+            config, layers, -(-c["vocab"] // unit) * unit, c["seq-len"],
             pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, **virtual),
             post_process=parallel_state.is_pipeline_last_stage(ignore_virtual=False, **virtual),
             parallel_output=True, share_embeddings_and_output_weights=c["tied"] == "on",
@@ -160,7 +169,7 @@ def build(c, ledger):
     if overlap:
         config.grad_sync_func = [m.start_grad_sync for m in chunks] if c["vpp"] > 1 else chunks[0].start_grad_sync
     for m in chunks:
-        for buffer in m.buffers:
+        for buffer in m.buffers + m.expert_parallel_buffers:
             ledger.classify(buffer.grad_data, "gradients")
     return config, chunks, optimizer
 
@@ -252,9 +261,11 @@ def measure(c, stage, show=False):
     counted_gpu.world(stage * per_stage + c["tp"] * (c["cp"] - 1), per_stage * c["pp"])
     parallel_state.initialize_model_parallel(
         c["tp"], c["pp"], c["vpp"] if c["vpp"] > 1 else None, context_parallel_size=c["cp"],
-        create_gloo_process_groups=False)
+        expert_model_parallel_size=c.get("ep", 1), expert_tensor_parallel_size=c.get("etp"), create_gloo_process_groups=False)
     tensor_parallel.model_parallel_cuda_manual_seed(1)
     import torch
+    if "experts" in c:
+        megatron_experts.balance(ledger, c)
     with ledger, torch.autograd.set_multithreading_enabled(False):
         config, chunks, optimizer = build(c, ledger)
         ledger.by_class["parameters"] = ledger.by_class.pop("build", 0)
@@ -320,10 +331,17 @@ def prepare():
     randomness.CudaRNGStatesTracker.fork = lambda *_: contextlib.nullcontext()
 
 
-def configuration(text):
+def value_of(text):
+    return int(text) if text.isdigit() else float(text) if text.replace(".", "").isdigit() else text
+
+
+def configuration(text, experts):
     c = pick(random.Random(0))
-    c.update(cp=1, pp=1, vpp=1, tp=1, dp=1)
-    c.update({k: int(v) if v.isdigit() else v for k, v in (word.split("=") for word in text.split())})
+    if experts:
+        c = megatron_experts.pick(random.Random(0), c)
+        c.update(ep=1, etp=1, imbalance=1)
+    c.update({"cp": 1, "pp": 1, "vpp": 1, "tp": 1, "dp": 1, "cp-comm": "p2p", "sequence-parallel": "off"})
+    c.update({k: value_of(v) for k, v in (word.split("=") for word in text.split())})
     return c
 
 
@@ -334,7 +352,8 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            measured = forked({k: int(row[k]) if row[k].isdigit() else row[k] for k in OPTIONS}, int(row["stage"]))
+            options = OPTIONS + [k for k in megatron_experts.OPTIONS if k in row]
+            measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
                 wrong += 1
@@ -345,6 +364,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=250)
+    parser.add_argument("--experts", action="store_true", help="models with experts, and latent attention")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -354,22 +374,26 @@ def main():
     a = parser.parse_args()
     prepare()
     if a.show is not None:
-        print(measure(configuration(a.show), a.stage, show=a.lines))
+        print(measure(configuration(a.show, a.experts), a.stage, show=a.lines))
         return
     if a.compare:
         sys.exit(compare(a.compare, a.stride))
-    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + OPTIONS + RESULTS, lineterminator="\n")
+    options = OPTIONS + megatron_experts.OPTIONS if a.experts else OPTIONS
+    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
     for number in range(a.count):
         c = pick(r)
+        seen = a.experts and number in EXPERTS_SEEN.get(a.seed, ())
+        if a.experts:
+            c = megatron_experts.pick(r, c)
         middle = r.randrange(1, c["pp"] - 1) if c["pp"] > 2 else 0
-        if number in MENDED_WITH.get(a.seed, ()):
+        if number in MENDED_WITH.get(a.seed, ()) and not a.experts:
             continue
         for stage in sorted({0, middle, c["pp"] - 1}) if a.few_stages else range(c["pp"]):
             row = forked(c, stage)
             if row:
-                out.writerow(dict(looked_at="before" if a.seed == 1 else "after", seed=a.seed, **c, **row))
+                out.writerow(dict(looked_at="before" if a.seed == 1 or seen else "after", seed=a.seed, **c, **row))
                 sys.stdout.flush()
 
 

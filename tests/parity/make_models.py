@@ -58,9 +58,31 @@ def vit(layers, hidden, heads):
 FLAN = dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
 TIED = dict(tie_word_embeddings=True)
 UNTIED = dict(tie_word_embeddings=False)
+ROPE = dict(rope_theta=10000, rms_norm_eps=1e-06)
+
+
+def latent(layers, hidden, ffn, heads, vocab, length, experts, each, width, shared, dense, rank, **more):
+    return llama(layers, hidden, ffn, heads, heads, vocab, length, n_routed_experts=experts, num_experts_per_tok=each,
+                 moe_intermediate_size=width, n_shared_experts=shared, first_k_dense_replace=dense, q_lora_rank=rank,
+                 kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, **UNTIED, **more)
+
+
 
 # name: (class, model_type, config)
 MODELS = {
+    "mixtral-8x7b": ("MixtralForCausalLM", "mixtral", llama(32, 4096, 14336, 32, 8, 32000, 32768, num_local_experts=8, num_experts_per_tok=2, rope_theta=1000000, rms_norm_eps=1e-05)),
+    "mixtral-8x22b": ("MixtralForCausalLM", "mixtral", llama(56, 6144, 16384, 48, 8, 32768, 65536, num_local_experts=8, num_experts_per_tok=2, rope_theta=1000000, rms_norm_eps=1e-05)),
+    "qwen1.5-moe": ("Qwen2MoeForCausalLM", "qwen2_moe", llama(24, 2048, 5632, 16, 16, 151936, 8192, num_experts=60, num_experts_per_tok=4, moe_intermediate_size=1408, shared_expert_intermediate_size=5632, rope_theta=1000000, rms_norm_eps=1e-06)),
+    "qwen3-30b-a3b": ("Qwen3MoeForCausalLM", "qwen3_moe", llama(48, 2048, 6144, 32, 4, 151936, 40960, head_dim=128, num_experts=128, num_experts_per_tok=8, moe_intermediate_size=768, rope_theta=1000000, rms_norm_eps=1e-06)),
+    "qwen3-235b-a22b": ("Qwen3MoeForCausalLM", "qwen3_moe", llama(94, 4096, 12288, 64, 4, 151936, 40960, head_dim=128, num_experts=128, num_experts_per_tok=8, moe_intermediate_size=1536, rope_theta=1000000, rms_norm_eps=1e-06)),
+    "deepseek-v2-lite": ("DeepseekV2ForCausalLM", "deepseek_v2", latent(27, 2048, 10944, 16, 102400, 163840, 64, 6, 1408, 2, 1, None, **ROPE)),
+    "deepseek-v2": ("DeepseekV2ForCausalLM", "deepseek_v2", latent(60, 5120, 12288, 128, 102400, 163840, 160, 6, 1536, 2, 1, 1536, **ROPE)),
+    "deepseek-v3": ("DeepseekV3ForCausalLM", "deepseek_v3", latent(61, 7168, 18432, 128, 129280, 163840, 256, 8, 2048, 1, 3, 1536, **ROPE)),
+    "moonlight-16b-a3b": ("DeepseekV3ForCausalLM", "deepseek_v3", latent(27, 2048, 11264, 16, 163840, 8192, 64, 6, 1408, 2, 1, None, rope_theta=50000, rms_norm_eps=1e-05)),
+    "kimi-k2": ("DeepseekV3ForCausalLM", "deepseek_v3", latent(61, 7168, 18432, 64, 163840, 131072, 384, 8, 2048, 1, 1, 1536, rope_theta=50000, rms_norm_eps=1e-06)),
+    "glm-4.5": ("Glm4MoeForCausalLM", "glm4_moe", llama(92, 5120, 12288, 96, 8, 151552, 131072, head_dim=128, n_routed_experts=160, num_experts_per_tok=8, moe_intermediate_size=1536, n_shared_experts=1, first_k_dense_replace=3, use_qk_norm=True, attention_bias=True, rope_theta=1000000, rms_norm_eps=1e-05)),
+    "glm-4.5-air": ("Glm4MoeForCausalLM", "glm4_moe", llama(46, 4096, 10944, 96, 8, 151552, 131072, head_dim=128, n_routed_experts=128, num_experts_per_tok=8, moe_intermediate_size=1408, n_shared_experts=1, first_k_dense_replace=1, use_qk_norm=False, attention_bias=True, rope_theta=1000000, rms_norm_eps=1e-05)),
+    "olmoe-1b-7b": ("OlmoeForCausalLM", "olmoe", llama(16, 2048, 1024, 16, 16, 50304, 4096, num_experts=64, num_experts_per_tok=8, rope_theta=10000, rms_norm_eps=1e-05)),
     "gpt2": ("GPT2LMHeadModel", "gpt2", gpt2(12, 768, 12)),
     "gpt2-medium": ("GPT2LMHeadModel", "gpt2", gpt2(24, 1024, 16)),
     "gpt2-large": ("GPT2LMHeadModel", "gpt2", gpt2(36, 1280, 20)),

@@ -87,6 +87,7 @@ def products():
         return out, bias_gradient, like(out) if gelu and not grad else None, extra_output
 
     tex.generic_gemm = generic_gemm
+    tex.te_general_grouped_gemm = lambda *args: args[7]  # results and workspaces are of the caller
 
 
 def norms(ledger):

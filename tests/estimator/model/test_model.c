@@ -118,6 +118,7 @@ static void check_preset(const p4d_preset *preset, const p4d_request *request, v
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		const bool may_lack = i == P4D_SLIDING_WINDOW || i == P4D_STORED || i == P4D_JUDGED_PART ||
+				      (i >= P4D_EXPERTS && i <= P4D_V_HEAD_DIM) ||
 				      (i == P4D_MAX_SEQ_LEN && request->value[P4D_POSITIONS] != P4D_LEARNED);
 		if (info->where & P4D_WHERE_MODEL && !may_lack && request->origin[i] != P4D_BY_MODEL)
 			fail_msg("%s has no %s", preset->name, info->name);
@@ -373,8 +374,8 @@ static void unknown_names_show_the_nearest(void **state)
 	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, "--p4d-model=mistral-7b"},
 	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, "--p4d-model=llama7b"},
 	    /* names that only look alike */
-	    {"someorg/mixtral-8x7b",
-	     "unknown model \"someorg/mixtral-8x7b\"; no preset is of a family \"mixtral\"" OTHERS,
+	    {"someorg/jetmoe-8b",
+	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS,
 	     "p4d models"},
 	    {"gpx-oss-20b", "unknown model \"gpx-oss-20b\"; no preset is of a family \"gpxoss\"" OTHERS,
 	     "p4d models"},

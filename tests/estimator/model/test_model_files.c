@@ -139,13 +139,15 @@ static void published_configs(void **state)
 static void unmodelled_architectures_are_named(void **state)
 {
 	static const char *const files[][2] = {
-	    {"mixtral-8x7b", "MixtralForCausalLM: mixture of experts (num_local_experts=8)"},
-	    {"deepseek-v2-lite", "DeepseekV2ForCausalLM: mixture of experts (n_routed_experts=64)"},
 	    {"mamba-130m", "MambaForCausalLM: state-space layers (state_size)"},
 	};
 	static const char *const texts[][2] = {
-	    {"{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_experts\":128}",
-	     "Qwen3MoeForCausalLM: mixture of experts (num_experts=128)"},
+	    {"{\"architectures\":[\"JetMoeForCausalLM\"],\"num_local_experts\":8}",
+	     "JetMoeForCausalLM: mixture of experts (num_local_experts=8)"},
+	    {"{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"n_routed_experts\":8,\"moe_layer_freq\":2}",
+	     "experts in some of the layers (moe_layer_freq=2)"},
+	    {"{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"mlp_only_layers\":[3]}",
+	     "experts in some of the layers (decoder_sparse_step, mlp_only_layers)"},
 	    {"{\"architectures\":[\"LlamaForCausalLM\"],\"num_local_experts\":4}",
 	     "LlamaForCausalLM: mixture of experts (num_local_experts=4)"},
 	    {"{\"architectures\":[\"MiniCPM3ForCausalLM\"],\"kv_lora_rank\":256}",

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Megatron-LM: what layers with experts or latent attention save, and the widest moments of their passes.
+ * Found in the code of Megatron-Core 0.16.1 (transformer/moe, multi_latent_attention.py) and compared with
+ * what that code allocates (tests/data/megatron_experts.csv). Tokens are dispatched by all-to-all, without
+ * dropping; experts are Transformer Engine's grouped products; permutation is Megatron's own, not fused.
+ *
+ * Layers of both kinds may be in one chunk, so that a row has all copies of a stage: layers and slots are 1.
+ */
+#include "framework/megatron_memory.h"
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static p4d_wide least_of(p4d_wide a, p4d_wide b)
+{
+	return a < b ? a : b;
+}
+
+static p4d_wide most(p4d_wide a, p4d_wide b)
+{
+	return a > b ? a : b;
+}
+
+/* Tokens that this rank's experts are given are `imbalance` times their share. */
+typedef struct routed {
+	uint64_t sent, received, gathered; /* gathered: over etp */
+	bool exchanged, sorted;            /* sorted: by expert, into another tensor */
+} routed;
+
+static routed routed_of(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	routed t = {.exchanged = l->ep > 1, .sorted = l->experts / l->ep > 1};
+
+	t.sent = z->own * l->experts_per_token;
+	t.received = (uint64_t)((double)t.sent * l->imbalance);
+	t.gathered = t.received * l->etp;
+	return t;
+}
+
+/* ---- moments ---- */
+
+/*
+ * Of the forward pass, beside what is saved: the permuted tokens, and those received where they are not the
+ * experts' input themselves, are held by variables to the layer's end (MoELayer.forward). Beside them the
+ * experts' results, as they come out and sorted back, before a reduce-scatter over etp; then those that are
+ * sent back; then their sum. The shared experts' result is there first.
+ */
+static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const routed t = routed_of(l, z);
+	const bool input = !t.sorted && l->etp == 1 && t.exchanged; /* what is received */
+	const p4d_wide held = t.sent + (t.exchanged && !input ? t.received : 0);
+	const p4d_wide results = (p4d_wide)t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0);
+	const p4d_wide back = t.exchanged ? (p4d_wide)t.received + t.sent : t.received;
+
+	return (held + most(results, back) + (l->shared_ffn ? z->own : 0)) * z->h;
+}
+
+/*
+ * Of the backward pass: gradients of the results where they came from, received, gathered and sorted; of the
+ * second product; of the activation, whose result is free then.
+ */
+static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const routed t = routed_of(l, z);
+	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
+	p4d_wide widest = most(g * (h + F), g * 2 * F);
+
+	if (t.exchanged)
+		widest = most(widest, ((p4d_wide)t.sent + t.received) * h);
+	if (t.sorted)
+		widest = most(widest, 2 * g * h);
+	return widest;
+}
+
+/* What a layer's feed-forward part saves; the experts of it alone. */
+static p4d_wide saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	return (p4d_wide)routed_of(l, z).gathered * (z->h + 3 * (l->expert_ffn / l->etp)) +
+	       (p4d_wide)z->tokens * 3 * (l->shared_ffn / l->tp);
+}
+
+/*
+ * Latent attention's backward pass: gradients of its output, queries, keys and values. In a ring, keys and
+ * values with their gradients are sent and received at once, both in buffers of two, and queries' gradients
+ * are summed over the steps.
+ */
+static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const p4d_wide Q = l->heads / l->tp * (l->head_dim + l->rope_dim);
+
+	return z->tokens * (l->cp > 1 ? z->A + 2 * Q + 10 * z->G : z->A + Q + 2 * z->G);
+}
+
+/*
+ * The dispatcher of a layer keeps its last probabilities, and with them, where they were calculated again,
+ * the checkpoint's detached input and its gradient, until the layer's next forward pass.
+ */
+static uint64_t layers_left(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
+
+	if (l->recompute == P4D_RECOMPUTE_FULL)
+		return (with + l->recompute_layers - 1) / l->recompute_layers;
+	return l->recompute == P4D_RECOMPUTE_MOE ? with : 0;
+}
+
+void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const bool with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
+	const bool dense =
+	    p4d_parameters_expert_layers_of_stage(l, rows->stage) < l->stage_layers[rows->stage];
+
+	z->mixed = l->experts || l->kv_rank;
+	if (l->kv_rank) {
+		z->A = l->heads / l->tp * l->v_dim;
+		z->G = l->heads / l->tp * (l->head_dim + l->rope_dim + l->v_dim) / 2;
+	}
+	if (with)
+		z->ffn = 2 * (p4d_wide)z->own * z->h +
+			 (dense ? least_of(z->tokens * (p4d_wide)(z->up + z->product), saved_by_experts(l, z))
+				: saved_by_experts(l, z));
+	if (l->kv_rank)
+		z->attention = backward_of_latent(l, z);
+	if (l->kv_rank)
+		z->attention_saved =
+		    (p4d_wide)z->own * (z->h + 2 * (l->q_rank + l->kv_rank)) +
+		    (p4d_wide)z->tokens * (l->heads / l->tp * (l->head_dim + l->rope_dim) + z->A + 2 * z->G);
+	z->left = layers_left(rows) * (p4d_wide)z->own * z->h;
+	if (!with)
+		return;
+	z->forward = forward_of_experts(l, z);
+	z->backward = backward_of_experts(l, z);
+}
+
+/* ---- what is saved ---- */
+
+/* Layers of a stage that are alive, and those of them that have experts. */
+typedef struct alive {
+	uint64_t layers, experts;
+} alive;
+
+static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t whole = r->whole < rows->slot_layers ? r->whole : rows->slot_layers;
+	alive a = {.layers = whole * rows->slots};
+	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
+
+	if (!l->experts || !whole)
+		return a;
+	if (l->dense_layers == 0)
+		a.experts = a.layers;
+	else if (l->vpp == 1)
+		a.experts =
+		    (uint64_t)least(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
+	else if (l->pp * l->vpp <= P4D_MAX_UNEVEN_CHUNKS) {
+		for (uint64_t i = 0; i < l->pp * l->vpp; i++)
+			chunks[i] = (uint16_t)p4d_parameters_expert_layers(l, (uint32_t)(i % l->pp),
+									   (uint32_t)(i / l->pp));
+		a.experts = least(a.layers, p4d_schedule_layers_alive(&rows->schedule, rows->stage, chunks));
+	} else {
+		a.experts = a.layers;
+	}
+	return a;
+}
+
+/* Elements of `layers` layers: in the slots, or of a group that is recomputed. */
+typedef struct place {
+	p4d_rows *rows;
+	bool again;
+} place;
+
+static void keep(const place *p, const char *name, const char *shard, p4d_dtype dtype, uint64_t layers,
+		 p4d_wide elements)
+{
+	const p4d_wide all = elements * layers;
+
+	p->rows->overflow = p->rows->overflow || all >> 62;
+	if (!all || p->rows->overflow)
+		return;
+	if (p->again) {
+		p4d_row_at(p->rows, 1u << P4D_AT_BACKWARD_FFN, name, shard, P4D_PART_ACTIVATIONS, dtype,
+			   (uint64_t)all, 0, 0);
+		return;
+	}
+	p4d_tensor *row = p4d_row_in_slot(p->rows, name, shard, dtype, (uint64_t)all, 0, 0);
+	row->layers = row->slots = 1;
+}
+
+/*
+ * Latent attention: the norm's result, from which both products down come, what those gave, and the norms of
+ * that; queries, keys and values, of which a key's turned part is copied to every head; the output.
+ */
+static void keep_latent(const place *p, const p4d_megatron_sizes *z, uint64_t n)
+{
+	const p4d_layout *l = p->rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const p4d_wide heads = l->heads / l->tp, t = z->tokens, own = z->own;
+
+	keep(p, "layer.latent", ALONG, dtype, n, own * 2 * (l->q_rank + l->kv_rank));
+	keep(p, "layer.latent_statistics", ALONG, P4D_DT_FP32, n, own * (l->q_rank ? 2 : 1));
+	keep(p, "layer.rope", "cp", dtype, n, t * 2 * l->rope_dim);
+	keep(p, "layer.query_and_key", ACROSS, dtype, n, t * heads * 2 * (l->head_dim + l->rope_dim));
+	keep(p, "layer.value_and_output", ACROSS, dtype, n, t * heads * 2 * l->v_dim);
+	keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
+}
+
+static void keep_attention(const place *p, const p4d_megatron_sizes *z, uint64_t n)
+{
+	const p4d_layout *l = p->rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const p4d_wide t = z->tokens;
+	const uint64_t heads = (l->heads + l->kv_heads) / l->tp;
+
+	keep(p, "layer.query_and_output", ACROSS, dtype, n, t * 2 * z->A);
+	keep(p, "layer.key_and_value", ACROSS, dtype, n, t * 2 * z->G);
+	if (l->qk_norm) {
+		keep(p, "layer.product", ACROSS, dtype, n, t * (z->A + z->G));
+		keep(p, "layer.qk_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
+	}
+	/* checkpointed, attention keeps its inputs, of which values are a part of the product */
+	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
+		keep(p, "layer.whole_product", ACROSS, dtype, n, t * (z->A + z->G));
+	else
+		keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * (l->heads / l->tp));
+}
+
+/* Router: scores in fp32 and the parameters' type, those and the choice transposed; the chosen experts. */
+static void keep_experts(const place *p, const p4d_megatron_sizes *z, uint64_t n)
+{
+	const p4d_layout *l = p->rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const routed t = routed_of(l, z);
+	const p4d_wide F = l->expert_ffn / l->etp;
+
+	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n,
+	     (p4d_wide)z->own * 10 * l->experts + (p4d_wide)t.sent * 20 + t.gathered * 2);
+	keep(p, "layer.expert_input", ALONG, dtype, n, (p4d_wide)t.gathered * z->h);
+	keep(p, "layer.expert_ffn", ALONG, dtype, n, t.gathered * 3 * F);
+	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * 3 * (l->shared_ffn / l->tp));
+}
+
+/* All that these layers save; those without experts have the feed-forward part of dense models. */
+static void keep_layers(const place *p, const p4d_megatron_sizes *z, alive a, bool all)
+{
+	const p4d_layout *l = p->rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+
+	if (all) {
+		keep(p, "layer.norm", ALONG, dtype, a.layers, narrow);
+		if (l->kv_rank)
+			keep_latent(p, z, a.layers);
+		else
+			keep_attention(p, z, a.layers);
+		keep(p, "layer.middle", ALONG, dtype, a.layers, narrow);
+		keep(p, "layer.second_norm", ALONG, dtype, a.layers, narrow);
+		keep(p, "layer.norm_statistics", ALONG, P4D_DT_FP32, a.layers, 2 * (p4d_wide)z->own);
+		keep(p, "layer.ffn", ACROSS, dtype, a.layers - a.experts,
+		     (p4d_wide)z->tokens * (z->up + z->product));
+	}
+	if (!all || l->recompute != P4D_RECOMPUTE_MOE)
+		keep_experts(p, z, a.experts);
+}
+
+void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_dtype dtype = p4d_dtype_of(l);
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
+	const place slots = {rows, false}, again = {rows, true};
+	const alive a = alive_of(rows, r);
+
+	if (r->groups) {
+		keep(&slots, "group.inputs", ALONG, dtype, r->groups * rows->slots, narrow);
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
+				  r->layers * narrow);
+		keep_layers(&again, z, (alive){r->layers, least(r->layers, with)}, true);
+	}
+	keep(&slots, "layer.input", ALONG, dtype, a.layers, narrow);
+	if (a.layers)
+		keep_layers(&slots, z, a, true);
+	if (l->recompute == P4D_RECOMPUTE_MOE && with) {
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
+				  narrow);
+		keep_layers(&again, z, (alive){1, 1}, false);
+	}
+}
+
+/* ---- at the first step ---- */
+
+/*
+ * Grouped products run on four streams, each with a workspace of its own (get_cublas_workspace); dummy
+ * weight gradients of the shapes that dense layers do not have, one of each shape.
+ */
+void p4d_megatron__expert_libraries(p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t F = l->experts ? l->expert_ffn / l->etp : 0, S = l->shared_ffn / l->tp, h = l->hidden;
+	const uint64_t heads = l->heads / l->tp, up = l->glu ? 2 : 1;
+	const bool with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
+	const bool before_hopper = rows->gpu && rows->gpu->sm && rows->gpu->sm < 90;
+	const struct {
+		const char *name;
+		uint64_t rows, columns;
+	} shape[] = {
+	    {"dummy.expert_up", with ? up * F : 0, h},
+	    {"dummy.expert_down", h, with ? F : 0},
+	    {"dummy.shared_up", with ? up * S : 0, h},
+	    {"dummy.shared_down", h, with ? S : 0},
+	    {"dummy.query_down", l->q_rank, h},
+	    {"dummy.query_up", l->kv_rank ? heads * (l->head_dim + l->rope_dim) : 0,
+	     l->q_rank ? l->q_rank : h},
+	    {"dummy.key_value_down", l->kv_rank ? l->kv_rank + l->rope_dim : 0, h},
+	    {"dummy.key_value_up", heads * (l->head_dim + l->v_dim), l->kv_rank},
+	};
+
+	if (with)
+		p4d_row(rows, "workspace.experts", "", P4D_PART_LIBRARIES, P4D_DT_BYTES, 4,
+			before_hopper ? 4 << 20 : (32 << 20) + 1024, 0);
+	for (size_t i = 0; l->te_wgrad && i < sizeof(shape) / sizeof(shape[0]); i++)
+		if (shape[i].rows && shape[i].columns)
+			p4d_row(rows, shape[i].name, "tp", P4D_PART_WEIGHT_GRAD, p4d_dtype_of(l),
+				shape[i].rows, shape[i].columns, 0);
+}

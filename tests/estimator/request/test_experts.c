@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models with experts or latent attention: layouts that work, messages for those that do not, and who has
+ * them. */
+#include "support/support.h"
+
+#include <inttypes.h>
+
+#include "model/model.h"
+#include "plan/parameters.h"
+#include "plan/stage_memory.h"
+#include "request/defaults.h"
+#include "request/framework.h"
+
+static p4d_request asked(const char *flags, uint64_t world)
+{
+	p4d_request r = {.gpu = ""};
+	p4d_error err;
+
+	set_all(&r, flags);
+	if (p4d_model_resolve(&r, NULL, NULL, &err) < 0)
+		fail_msg("%s: %s", flags, err.text);
+	p4d_request_complete(&r, 0, world);
+	return r;
+}
+
+static int built(const p4d_request *r, uint64_t nodes, p4d_layout *l, p4d_error *err)
+{
+	return p4d_layout_build(r, nodes, 8, l, err);
+}
+
+/* Two ranks of the same experts among dp*cp*tp = 128 with ep=64; experts shard their optimizer over those. */
+static void layout_of_experts(void **state)
+{
+	const p4d_request r = asked("model=deepseek-v3 framework=megatron tp=2 ep=32 etp=2 "
+				    "seq-len=4096 account-for-embedding=on account-for-loss=on vpp=1 pp=9",
+				    2304);
+	p4d_layout l;
+	p4d_error err;
+
+	(void)state;
+	if (built(&r, 288, &l, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(l.dp * l.cp * l.tp, 256);
+	assert_int_equal(l.expert_dp, 256 / 64);
+	/* the first layers have none */
+	assert_int_equal(p4d_parameters_expert_layers(&l, 0, 0), l.stage_layers[0] - 3);
+	assert_int_equal(p4d_parameters_expert_layers(&l, 1, 0), l.stage_layers[1]);
+}
+
+/* The message lists what works, and its fix does. */
+static void numbers_that_work(void **state)
+{
+	static const struct {
+		const char *flags, *says, *fix;
+		p4d_code code;
+	} cases[] = {
+	    {"ep=3", "ep=3 does not divide the 8 experts", "ep can be 1, 2, 4, 8", P4D_E_EXPERTS},
+	    {"ep=8 etp=2", "ep=8 does not divide", "ep can be 1, 2, 4", P4D_E_EXPERTS},
+	    {"etp=3", "etp=3 does not divide the 14336 columns", "etp can be 1, 2, 4, 8", P4D_E_EXPERTS},
+	    {"experts-per-token=9", "a layer has 8 experts", "", P4D_E_VALUE},
+	    {"tp=2 sequence-parallel=off", "needs sequence-parallel=on", "", P4D_E_VALUE},
+	    {"attention=unfused", "attention=unfused: p4d does not model it", "", P4D_E_UNMODELLED},
+	    {"recompute=mlp", "recompute=mlp: p4d does not model it", "", P4D_E_UNMODELLED},
+	    {"framework=p4d", "trains Llama-type models", "", P4D_E_UNMODELLED},
+	    {"framework=deepspeed", "has experts, which p4d does not model in DeepSpeed", "",
+	     P4D_E_UNMODELLED},
+	    {"framework=ddp", "has experts, which p4d does not model in", "", P4D_E_UNMODELLED},
+	    {"framework=fsdp", "has experts, which p4d does not model in FSDP", "", P4D_E_UNMODELLED},
+	};
+	char flags[160];
+	p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const bool other = strstr(cases[i].flags, "framework=");
+		p4d_error err = {0};
+		snprintf(flags, sizeof(flags), "model=mixtral-8x7b seq-len=4096 %s %s",
+			 other ? "" : "framework=megatron", cases[i].flags);
+		p4d_request r = asked(flags, 8);
+		assert_int_equal(built(&r, 1, &l, &err), -1);
+		assert_int_equal(err.code, cases[i].code);
+		if (!strstr(err.text, cases[i].says) || !strstr(err.text, cases[i].fix))
+			fail_msg("%s: %s", flags, err.text);
+		if (err.code == P4D_E_UNMODELLED)
+			continue;
+		char *value = strchr(err.fix + 6, '='); /* --p4d-NAME=VALUE */
+		assert_non_null(value);
+		char name[64];
+		snprintf(name, sizeof(name), "%.*s", (int)(value - err.fix - 6), err.fix + 6);
+		set_all(&r, "experts-per-token=2");
+		assert_int_equal(p4d_request_set(&r, (p4d_option)p4d_request_option_find(name), value + 1,
+						 P4D_BY_USER, &err),
+				 0);
+		if (built(&r, 1, &l, &err) < 0)
+			fail_msg("%s, fixed: %s", flags, err.text);
+	}
+}
+
+/* What only experts have is said to be without effect, where there are none. */
+static void dense_models_have_none(void **state)
+{
+	static const char *const flags[] = {"ep=2", "etp=2", "imbalance=2", "recompute=moe",
+					    "shared-ffn=128"};
+	char text[128];
+	p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		p4d_error err = {0};
+		snprintf(text, sizeof(text), "model=llama3-8b framework=megatron tp=2 %s", flags[i]);
+		const p4d_request r = asked(text, 8);
+		assert_int_equal(built(&r, 1, &l, &err), -1);
+		assert_int_equal(err.code, P4D_E_VALUE);
+	}
+}
+
+static uint64_t bytes_with(const char *flags)
+{
+	char text[200];
+	p4d_stage stage;
+	p4d_layout l;
+	p4d_error err;
+
+	snprintf(text, sizeof(text), "model=mixtral-8x7b framework=megatron seq-len=4096 %s", flags);
+	const p4d_request r = asked(text, 64);
+	if (built(&r, 8, &l, &err) < 0 || p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, 0, &stage, &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	return stage.allocated_bytes;
+}
+
+static void imbalance_and_recomputation_count(void **state)
+{
+	(void)state;
+	assert_true(bytes_with("ep=8 imbalance=1.5") > bytes_with("ep=8"));
+	assert_true(bytes_with("ep=8 recompute=moe") < bytes_with("ep=8"));
+	assert_true(bytes_with("ep=8") < bytes_with("ep=4"));
+	/* all experts are here: all tokens of this rank come to them */
+	assert_int_equal(bytes_with("ep=1 imbalance=1.5"), bytes_with("ep=1"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(layout_of_experts),
+	    cmocka_unit_test(numbers_that_work),
+	    cmocka_unit_test(dense_models_have_none),
+	    cmocka_unit_test(imbalance_and_recomputation_count),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
