@@ -9,7 +9,7 @@ void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value t
 	p4d_value before;
 	p4d_shell_build b = {0};
 
-	if (!r->has_output || p4d_value_unknown(r->output))
+	if (!r->has_output || p4d_value_unknown(r->output) || p4d_value_is(r->output, "/dev/null"))
 		return;
 	const p4d_shell_redirection from = {.has_input_path = true, .input_path = r->output};
 	if (r->appends && p4d_shell__input(sh, &from, &before))

@@ -163,6 +163,7 @@ static void files(void **state)
 	(void)state;
 	means("source lib.sh; run $N; f 5", "<run><3>;<run><5>;");
 	means(". ./lib.sh\nsource nowhere.sh\nrun $N", "<run><3>;");
+	means("echo a >/dev/null; run $(cat /dev/null)", "<run><?>;");
 	means("set -a; N=3; set +a; M=4; bash <<E\nE\nrun $N", "<bash>;<run><3>;");
 	means("N=2\ncat > x.sh <<E\nrun $N\nE\nsource x.sh; run b", "<run><2>;<run><b>;");
 	means("cat <<'E' >x.sh; run a\nrun $N\nE\nN=4; . x.sh", "<run><a>;<run><4>;");
