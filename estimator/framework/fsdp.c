@@ -38,6 +38,7 @@ static void add_parallelism(p4d_text *a, const p4d_layout *l)
 	add(a, "--parallelism.pipeline_parallel_layers_per_stage=%" PRIu64,
 	    (l->layers + l->embedding_counts + l->loss_counts) / (l->pp * l->vpp));
 	add(a, "--parallelism.pipeline_parallel_microbatch_size=%" PRIu64, l->micro_batch);
+	add(a, "--training.disable_cuda_graphs"); /* pipelines have none */
 }
 
 static void write_arguments(const p4d_request *request, const p4d_layout *l, char *buf, size_t size)
