@@ -122,8 +122,10 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
 		return -1;
 	p4d_report_step(subject->capacity.gpu, &j->timed);
+	const char *what = p4d_framework_unvalidated(&j->layout);
 	if (j->estimate.capacity_bytes)
-		printf("Verdict: %s\n", p4d_report_action(j->action));
+		printf("Verdict: %s%s%s%s\n", p4d_report_action(j->action), what ? " (unvalidated: " : "",
+		       what ? what : "", what ? ")" : "");
 	else if (!p4d_on_gpu(j->layout.device))
 		puts("Verdict: none, host memory per node unknown; add --mem SIZE");
 	else

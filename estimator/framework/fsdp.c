@@ -91,6 +91,19 @@ static const p4d_framework_arguments arguments_of_torchtitan = {
 
 /* ---- the entry ---- */
 
+static const char *unvalidated(const p4d_layout *l)
+{
+	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
+		return NULL;
+	return l->compile                  ? "compiled modules"
+	       : l->packing                ? "packed sequences"
+	       : l->offload                ? "offloading"
+	       : l->optimizer != P4D_ADAMW ? "an optimizer other than AdamW"
+	       : l->precision != P4D_BF16  ? "a precision other than bf16"
+	       : l->pp > 1                 ? "pipelines, to a few percent"
+					   : NULL;
+}
+
 static const p4d_framework_fixed fixed[] = {
     {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
     P4D_FIXED_OF_PYTORCH("FSDP"),
@@ -127,6 +140,7 @@ const p4d_framework p4d_framework__fsdp = {
     .write_rows = p4d_torch__rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
+    .unvalidated = unvalidated,
     .frees_gradients = true,
     .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS,
     .fragmentation = {53, 10},

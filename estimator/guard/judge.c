@@ -73,6 +73,22 @@ static const char *subject_of(const p4d_job *job, const p4d_request *request, ch
 	return p4d_guard__script_place(job->reading, buf, size);
 }
 
+/* What was not compared with anything real does not refuse a job, unless the site refuses what is not
+ * modelled. */
+static bool only_said(p4d_verdict *v, p4d_error *err)
+{
+	const char *what = p4d_framework_unvalidated(&v->layout);
+
+	if (!what || v->policy.unmodelled == P4D_UNMODELLED_REJECT)
+		return false;
+	v->action = P4D_WARN;
+	p4d_message *message =
+	    p4d_verdict__say(v, P4D_E_UNVALIDATED, "unvalidated (%s): %.400s", what, err->text);
+	snprintf(message->fix, sizeof(message->fix), "%s", err->fix);
+	*err = (p4d_error){.code = P4D_OK};
+	return true;
+}
+
 static int check_memory(const p4d_job *job, const p4d_request *request, const p4d_verdict *v, p4d_error *err)
 {
 	const p4d_estimate *e = &v->estimate;
@@ -294,8 +310,9 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(job, request, v, err) < 0 || check_host_memory(job, v, err) < 0 ||
-	    check_idle_gpus(job, v, err) < 0)
+	if (check_memory(job, request, v, err) < 0 && !only_said(v, err))
+		return -1;
+	if (check_host_memory(job, v, err) < 0 || check_idle_gpus(job, v, err) < 0)
 		return -1;
 	if (check_tasks(job, v, &script, err) < 0 || check_script(job, request, v, &script, err) < 0)
 		return -1;

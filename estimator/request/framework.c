@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "request/architecture.h"
+
 /* Whether it can train the model, with what it takes where nothing else is said. */
 static int takes(int framework, const p4d_request *r, p4d_error *err)
 {
@@ -32,6 +34,14 @@ bool p4d_framework_models(const p4d_request *r, p4d_error *err)
 	    p4d_is_set(r, P4D_FRAMEWORK) ? (int)r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
 
 	return p4d_framework_of(framework)->allocates_plan || takes(framework, r, err) == 0;
+}
+
+const char *p4d_framework_unvalidated(const p4d_layout *l)
+{
+	const p4d_framework *f = p4d_framework_of(l->framework);
+	const char *what = f->unvalidated ? f->unvalidated(l) : NULL;
+
+	return what ? what : l->architecture->unvalidated ? "the architecture" : NULL;
 }
 
 static const char *text_of(p4d_option option, int64_t value, char *buf, size_t size)

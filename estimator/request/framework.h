@@ -117,6 +117,8 @@ typedef struct p4d_framework {
 	/* overhead of its allocator, by P4D_ALLOCATOR_DEFAULT or _EXPANDABLE, in thousandths of what is
 	 * allocated */
 	unsigned fragmentation[2];
+	/* what of a layout was not compared with what its code allocates; NULL: nothing, as is a NULL here */
+	const char *(*unvalidated)(const p4d_layout *layout);
 	bool frees_gradients;          /* after each step */
 	bool allocates_plan;           /* exactly these buffers, at these offsets */
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
@@ -186,6 +188,13 @@ int p4d_framework_default(const p4d_request *request);
  * says what is missing. p4d-train refuses what it cannot train: of that this is not about.
  */
 bool p4d_framework_models(const p4d_request *request, p4d_error *err);
+
+/*
+ * What of a layout's memory was compared neither with measurements nor with what its framework's own code
+ * allocates, for messages: "compiled modules"; NULL: nothing. Such a prediction is said, and does not refuse
+ * a job unless the site refuses what is not modelled.
+ */
+const char *p4d_framework_unvalidated(const p4d_layout *layout);
 
 /* Whether it supports the requested schedule and vocabulary parallelism, and can train the model. */
 int p4d_framework_check(const p4d_request *request, p4d_error *err);

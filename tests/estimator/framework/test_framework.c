@@ -324,6 +324,20 @@ static void arguments_follow_the_plan(void **state)
 	}
 }
 
+/* What was not compared with torchtitan's own code is named; what was is not. */
+static void unvalidated_is_said(void **state)
+{
+	static p4d_layout l;
+	p4d_request r;
+
+	(void)state;
+	build(MODEL_70B "tp=8 recompute=full", P4D_FRAMEWORK_FSDP, &r);
+	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
+	assert_null(p4d_framework_unvalidated(&l));
+	l.compile = true;
+	assert_string_equal(p4d_framework_unvalidated(&l), "compiled modules");
+}
+
 /* Two spellings of the same table, and its one name for a framework. */
 static void methods(void **state)
 {
@@ -338,10 +352,15 @@ static void methods(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(entries_are_complete),         cmocka_unit_test(refusals_say_what_helps),
-	    cmocka_unit_test(first_that_can_is_default),    cmocka_unit_test(rows_add_up),
-	    cmocka_unit_test(scripts_name_their_framework), cmocka_unit_test(scripts_name_other_programs),
-	    cmocka_unit_test(arguments_follow_the_plan),    cmocka_unit_test(methods),
+	    cmocka_unit_test(entries_are_complete),
+	    cmocka_unit_test(refusals_say_what_helps),
+	    cmocka_unit_test(first_that_can_is_default),
+	    cmocka_unit_test(rows_add_up),
+	    cmocka_unit_test(scripts_name_their_framework),
+	    cmocka_unit_test(scripts_name_other_programs),
+	    cmocka_unit_test(arguments_follow_the_plan),
+	    cmocka_unit_test(unvalidated_is_said),
+	    cmocka_unit_test(methods),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
