@@ -2,7 +2,6 @@
 /* Arguments of accelerate and DeepSpeed, and what they mean for the programs above them. */
 #include "reader/read_finetune.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,20 +116,6 @@ p4d_read_value *p4d_finetune__extra(p4d_reading *r, int extra)
 static bool is_set(const p4d_reading *r, p4d_option option)
 {
 	return p4d_reader__set(&r->value[option]) && !r->by_default[option];
-}
-
-void p4d_finetune__name_model(p4d_reading *r)
-{
-	char *model = r->value[P4D_MODEL].text;
-	const char *slash = strchr(model, '/');
-
-	if (!p4d_reader__set(&r->value[P4D_MODEL]) || strchr("./~", model[0]) ||
-	    (slash && strchr(slash + 1, '/')))
-		return;
-	if (slash)
-		memmove(model, slash + 1, strlen(slash + 1) + 1);
-	for (; *model; model++)
-		*model = (char)tolower((unsigned char)*model);
 }
 
 static bool is_auto(const p4d_read_value *value)
@@ -286,6 +271,8 @@ static void finish_batches(p4d_reading *r)
 	} else if (accumulated > 1 && ranks && each && ranks <= UINT32_MAX && accumulated <= UINT16_MAX &&
 		   each <= UINT16_MAX) {
 		p4d_reader__put(r, P4D_GLOBAL_BATCH, steps, "%" PRIu64, accumulated * each * ranks);
+	} else if (accumulated == 1 && ranks && each && ranks <= UINT32_MAX && each <= UINT16_MAX) {
+		p4d_reader__put_default(r, P4D_GLOBAL_BATCH, "%" PRIu64, each * ranks);
 	} else if (accumulated > 1) {
 		p4d_reader__unknown(r, "global-batch",
 				    "%s micro-batches a step (%.60s:%u), and how many GPUs is not known",
@@ -374,7 +361,6 @@ static const struct {
 
 void p4d_finetune__finish(p4d_reading *r)
 {
-	p4d_finetune__name_model(r);
 	finish_processes(r);
 	finish_precision(r);
 	finish_distribution(r);

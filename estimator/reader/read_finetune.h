@@ -50,5 +50,3 @@ extern const char *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);
 p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);
-/* "meta-llama/Llama-3.1-8B" becomes p4d's "llama-3.1-8b"; a path stays. */
-void p4d_finetune__name_model(p4d_reading *reading);

@@ -70,7 +70,6 @@ static void finish(p4d_reading *r)
 	};
 	const p4d_read_value place = {.file = r->file, .line = r->line};
 
-	p4d_finetune__name_model(r);
 	p4d_reader__say(r, "workload", &place, "serve");
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		const p4d_read_value *value = &r->extra[values[i].extra];

@@ -217,6 +217,9 @@ static void finish_batches(p4d_reading *r)
 	if (pp <= 1) {
 		if (each)
 			p4d_reader__put(r, P4D_MICRO_BATCH, local, "%s", local->text);
+		if (each && each <= UINT16_MAX && ranks && others && ranks % others == 0 &&
+		    !p4d_reader__set(&r->value[P4D_GLOBAL_BATCH]))
+			p4d_reader__put_default(r, P4D_GLOBAL_BATCH, "%" PRIu64, each * (ranks / others));
 		return;
 	}
 	if (p4d_reader__set(part))
