@@ -286,12 +286,6 @@ static void put_if_set(p4d_reading *r, p4d_option option, const p4d_read_value *
 		p4d_reader__put(r, option, value, "%s", value->text);
 }
 
-static void say_if_set(p4d_reading *r, const char *option, const p4d_read_value *value)
-{
-	if (p4d_reader__set(value))
-		p4d_reader__say(r, option, value, "%s", value->text);
-}
-
 /* Adapters, and the type that the frozen weights are stored in. */
 static void finish_adapter(p4d_reading *r)
 {
@@ -299,22 +293,20 @@ static void finish_adapter(p4d_reading *r)
 	const bool adapted = p4d_reader__is(lora, "lora") || p4d_reader__is(lora, "qlora");
 
 	if (lora->unknown) {
-		const int option = p4d_request_option_find("finetune");
-		if (option >= 0)
-			p4d_reader__forget(r, (p4d_option)option);
+		p4d_reader__forget(r, P4D_FINETUNE);
 		return;
 	}
 	if (adapted) {
-		p4d_reader__say(r, "finetune", lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
-		say_if_set(r, "lora-rank", AT(RANK));
+		p4d_reader__put(r, P4D_FINETUNE, lora, "%s", p4d_reader__set(quant) ? "qlora" : lora->text);
+		put_if_set(r, P4D_LORA_RANK, AT(RANK));
 		if (p4d_reader__set(AT(ALL_LINEAR)))
-			p4d_reader__say(r, "lora-targets", AT(ALL_LINEAR), "all-linear");
+			p4d_reader__put(r, P4D_LORA_TARGETS, AT(ALL_LINEAR), "all-linear");
 		else
-			say_if_set(r, "lora-targets", AT(TARGETS));
+			put_if_set(r, P4D_LORA_TARGETS, AT(TARGETS));
 	} else if (p4d_reader__is(lora, "full")) {
-		p4d_reader__say(r, "finetune", lora, "full");
+		p4d_reader__put(r, P4D_FINETUNE, lora, "full");
 	}
-	say_if_set(r, "quant", quant);
+	put_if_set(r, P4D_QUANT, quant);
 }
 
 static const char *deepspeed_optimizer(const p4d_read_value *type)

@@ -2,19 +2,9 @@
 /* Programs that serve a model: vLLM (0.11) and SGLang (0.5). */
 #include "reader/read_finetune.h"
 
-enum {
-	MODEL_LENGTH,
-	SEQUENCES,
-	MEMORY_SHARE,
-	QUANTIZATION,
-	CACHE_TYPE,
-	WEIGHT_TYPE,
-};
-
-#define X(i) P4D_READ_EXTRA(i)
-static const char *const quants[] = {"fp8",          "fp8",        "awq", "awq",         "gptq",
-				     "gptq",         "awq_marlin", "awq", "gptq_marlin", "gptq",
-				     "bitsandbytes", "nf4",        NULL};
+static const char *const quants[] = {"fp8", "fp8", "bitsandbytes", "nf4", NULL};
+static const char *const caches[] = {"auto", "auto",     "fp8", "fp8", "fp8_e4m3",
+				     "fp8",  "fp8_e5m2", "fp8", NULL};
 
 static const p4d_read_argument vllm_arguments[] = {
     {"", P4D_MODEL, NULL, NULL},
@@ -24,13 +14,14 @@ static const p4d_read_argument vllm_arguments[] = {
     {"-tp", P4D_TP, NULL, NULL},
     {"--pipeline-parallel-size", P4D_PP, NULL, NULL},
     {"-pp", P4D_PP, NULL, NULL},
-    {"--max-model-len", X(MODEL_LENGTH), NULL, NULL},
-    {"--max-num-seqs", X(SEQUENCES), NULL, NULL},
-    {"--gpu-memory-utilization", X(MEMORY_SHARE), NULL, NULL},
-    {"--quantization", X(QUANTIZATION), NULL, quants},
-    {"-q", X(QUANTIZATION), NULL, quants},
-    {"--kv-cache-dtype", X(CACHE_TYPE), NULL, NULL},
-    {"--dtype", X(WEIGHT_TYPE), NULL, p4d_finetune__dtypes},
+    {"--max-model-len", P4D_SEQ_LEN, NULL, NULL},
+    {"--max-num-seqs", P4D_MAX_NUM_SEQS, NULL, NULL},
+    {"--max-num-batched-tokens", P4D_MAX_BATCHED_TOKENS, NULL, NULL},
+    {"--gpu-memory-utilization", P4D_GPU_UTILIZATION, NULL, NULL},
+    {"--quantization", P4D_QUANT, NULL, quants},
+    {"-q", P4D_QUANT, NULL, quants},
+    {"--kv-cache-dtype", P4D_KV_CACHE_DTYPE, NULL, caches},
+    {"--dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
     {"--cpu-offload-gb", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--enable-lora", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--speculative-config", P4D_READ_NOT_MODELLED, NULL, NULL},
@@ -45,51 +36,35 @@ static const p4d_read_argument sglang_arguments[] = {
     {"--tp", P4D_TP, NULL, NULL},
     {"--pipeline-parallel-size", P4D_PP, NULL, NULL},
     {"--pp-size", P4D_PP, NULL, NULL},
-    {"--context-length", X(MODEL_LENGTH), NULL, NULL},
-    {"--max-running-requests", X(SEQUENCES), NULL, NULL},
-    {"--mem-fraction-static", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--quantization", X(QUANTIZATION), NULL, quants},
-    {"--kv-cache-dtype", X(CACHE_TYPE), NULL, NULL},
-    {"--dtype", X(WEIGHT_TYPE), NULL, p4d_finetune__dtypes},
+    {"--context-length", P4D_SEQ_LEN, NULL, NULL},
+    {"--chunked-prefill-size", P4D_MAX_BATCHED_TOKENS, NULL, NULL},
+    {"--max-running-requests", P4D_MAX_NUM_SEQS, NULL, NULL},
+    {"--mem-fraction-static", P4D_GPU_UTILIZATION, NULL, NULL},
+    {"--quantization", P4D_QUANT, NULL, quants},
+    {"--kv-cache-dtype", P4D_KV_CACHE_DTYPE, NULL, caches},
+    {"--dtype", P4D_PRECISION, NULL, p4d_finetune__dtypes},
     {"--nnodes", P4D_NODES, NULL, NULL},
     {"--speculative-algorithm", P4D_READ_NOT_MODELLED, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
-static const p4d_read_default defaults[] = {{P4D_TP, "1"}, {P4D_PP, "1"}, {0, NULL}};
-
-static void finish(p4d_reading *r)
-{
-	static const struct {
-		const char *option;
-		int extra;
-	} values[] = {
-	    {"max-model-len", MODEL_LENGTH},          {"max-num-seqs", SEQUENCES},
-	    {"gpu-memory-utilization", MEMORY_SHARE}, {"quant", QUANTIZATION},
-	    {"kv-cache-dtype", CACHE_TYPE},           {"precision", WEIGHT_TYPE},
-	};
-	const p4d_read_value place = {.file = r->file, .line = r->line};
-
-	p4d_reader__say(r, "workload", &place, "serve");
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		const p4d_read_value *value = &r->extra[values[i].extra];
-		if (p4d_reader__set(value))
-			p4d_reader__say(r, values[i].option, value, "%s", value->text);
-	}
-}
+static const p4d_read_default vllm_defaults[] = {
+    {P4D_WORKLOAD, "serve"}, {P4D_ENGINE, "vllm"}, {P4D_TP, "1"}, {P4D_PP, "1"}, {0, NULL},
+};
+static const p4d_read_default sglang_defaults[] = {
+    {P4D_WORKLOAD, "serve"}, {P4D_ENGINE, "sglang"}, {P4D_TP, "1"}, {P4D_PP, "1"}, {0, NULL},
+};
 
 const p4d_reader p4d_reader__vllm = {
     .framework = "vllm",
     .programs = {"vllm serve", "vllm.entrypoints.openai.api_server"},
     .arguments = {vllm_arguments},
-    .defaults = defaults,
-    .finish = finish,
+    .defaults = vllm_defaults,
 };
 
 const p4d_reader p4d_reader__sglang = {
     .framework = "sglang",
     .programs = {"sglang.launch_server", "sglang serve"},
     .arguments = {sglang_arguments},
-    .defaults = defaults,
-    .finish = finish,
+    .defaults = sglang_defaults,
 };

@@ -80,24 +80,6 @@ void p4d_reader__put(p4d_reading *r, p4d_option option, const p4d_read_value *pl
 	r->by_default[option] = false;
 }
 
-void p4d_reader__say(p4d_reading *r, const char *name, const p4d_read_value *place, const char *format, ...)
-{
-	const int option = p4d_request_option_find(name);
-	p4d_read_value value;
-	va_list values;
-
-	va_start(values, format);
-	put(&value, place, format, values);
-	va_end(values);
-	if (option >= 0) {
-		r->value[option] = value;
-		r->by_default[option] = false;
-	} else {
-		p4d_reader__unknown(r, name, "%.60s (%.60s:%u): p4d has no option for it", value.text,
-				    value.file, value.line);
-	}
-}
-
 void p4d_reader__put_default(p4d_reading *r, p4d_option option, const char *format, ...)
 {
 	va_list values;

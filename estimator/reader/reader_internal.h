@@ -91,9 +91,6 @@ bool p4d_reader__is(const p4d_read_value *value, const char *text);
 /* An option that follows from another value, which was written in the same place. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
-/* The same for an option by its name, which p4d may not have: then it says so. */
-void p4d_reader__say(p4d_reading *reading, const char *option, const p4d_read_value *place,
-		     const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* An option that is given, but p4d cannot tell how. */
 void p4d_reader__forget(p4d_reading *reading, p4d_option option);
 /* What the framework does if nothing is said. */
