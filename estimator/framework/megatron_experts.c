@@ -171,12 +171,12 @@ static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r)
 }
 
 /* Elements of `layers` layers: in the slots, or of a group that is recomputed. */
-typedef struct place {
+typedef struct stored {
 	p4d_rows *rows;
 	bool again;
-} place;
+} stored;
 
-static void keep(const place *p, const char *name, const char *shard, p4d_dtype dtype, uint64_t layers,
+static void keep(const stored *p, const char *name, const char *shard, p4d_dtype dtype, uint64_t layers,
 		 p4d_wide elements)
 {
 	const p4d_wide all = elements * layers;
@@ -197,7 +197,7 @@ static void keep(const place *p, const char *name, const char *shard, p4d_dtype 
  * Latent attention: the norm's result, from which both products down come, what those gave, and the norms of
  * that; queries, keys and values, of which a key's turned part is copied to every head; the output.
  */
-static void keep_latent(const place *p, const p4d_megatron_sizes *z, uint64_t n)
+static void keep_latent(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 {
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
@@ -211,7 +211,7 @@ static void keep_latent(const place *p, const p4d_megatron_sizes *z, uint64_t n)
 	keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
 }
 
-static void keep_attention(const place *p, const p4d_megatron_sizes *z, uint64_t n)
+static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 {
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
@@ -232,7 +232,7 @@ static void keep_attention(const place *p, const p4d_megatron_sizes *z, uint64_t
 }
 
 /* Router: scores in fp32 and the parameters' type, those and the choice transposed; the chosen experts. */
-static void keep_experts(const place *p, const p4d_megatron_sizes *z, uint64_t n)
+static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 {
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
@@ -247,7 +247,7 @@ static void keep_experts(const place *p, const p4d_megatron_sizes *z, uint64_t n
 }
 
 /* All that these layers save; those without experts have the feed-forward part of dense models. */
-static void keep_layers(const place *p, const p4d_megatron_sizes *z, alive a, bool all)
+static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, bool all)
 {
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
@@ -275,7 +275,7 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, co
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
-	const place slots = {rows, false}, again = {rows, true};
+	const stored slots = {rows, false}, again = {rows, true};
 	const alive a = alive_of(rows, r);
 
 	if (r->groups) {
