@@ -110,8 +110,9 @@ void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d
 
 	where.unknown = 0;
 	if (name.length == 1 && name.text[0] == '#') {
-		add_count(sh, b, where, sh->parameters.at + 1,
-			  sh->parameters.count ? sh->parameters.count - 1 : 0);
+		const bool any = sh->parameters.count > 1;
+		add_count(sh, b, where, any ? sh->parameters.at + 1 : NULL,
+			  any ? sh->parameters.count - 1 : 0);
 		return;
 	}
 	if (name.length == 1 && strchr("?$!-", name.text[0])) {
