@@ -19,6 +19,7 @@ read_of()
 	/^Not known:/ { part = "unknown" }
 	/^What it would hold/ { part = "command" }
 	!/^  / { next }
+	$1 == "model" && $2 ~ /^[^.\/~]/ { sub(/^[^\/]*\//, "", $2); $2 = tolower($2) } # however the hub is asked for it
 	part == "" && $1 != "framework" { print $1, $2 }
 	part == "unknown" && / p4d has no option for it$/ { print $1, $2; next }
 	part == "unknown" { print "unknown", $1 }'
