@@ -6,6 +6,7 @@
 #include "picture/pictures.h"
 #include "report/report.h"
 #include "report/serving.h"
+#include "report/unfit.h"
 #include "request/defaults.h"
 #include "request/framework.h"
 #include "search/search.h"
@@ -39,8 +40,7 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 				     &found) == 0)
 		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
 	else
-		snprintf(fix, size,
-			 "no number of these GPUs is enough: shorten --seq-len or take a smaller --model");
+		snprintf(fix, size, "%s", p4d_unfit_last_fix(asked));
 }
 
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/unfit.h"
+#include "request/framework.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -37,7 +38,8 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		char value[64];
 		if (option == P4D_EVAL_MICRO_BATCH || option == P4D_CP_COMM)
 			continue;
-		if (!p4d_is_set(&subject->request, option))
+		if (!p4d_is_set(&subject->request, option) &&
+		    !p4d_framework_fixed_of(&least->request, option))
 			p4d_text_entry(&open, ", ", "%s", p4d_request_option_info(option)->name);
 		if (!p4d_layout_is_default(&least->request, option))
 			p4d_text_entry(&text, " ", "%s=%s", p4d_request_option_info(option)->name,
@@ -55,6 +57,13 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 p4d_to_gib(e.peak.device_bytes), p4d_to_gib(e.capacity_bytes), 100 * space->limit,
 		 p4d_to_gib(part[P4D_PART_PARAMS] + part[P4D_PART_GRADS] + part[P4D_PART_OPTIMIZER]),
 		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
+}
+
+const char *p4d_unfit_last_fix(const p4d_request *request)
+{
+	const char *own = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_fit_fix;
+
+	return own ? own : "no number of these GPUs is enough: shorten --seq-len or take a smaller --model";
 }
 
 static void add_ways_out(const p4d_subject *subject, const p4d_search_space *space, p4d_error *err)
@@ -85,8 +94,7 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 	add_ways_out(subject, space, err);
 	if (p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject), &nodes,
 				&gpus_per_node, &found) < 0)
-		return p4d_fix(
-		    err, "no number of these GPUs is enough: shorten --seq-len or take a smaller --model");
+		return p4d_fix(err, "%s", p4d_unfit_last_fix(&subject->request));
 	return p4d_fix(err, "%s",
 		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
 }

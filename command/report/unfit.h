@@ -10,3 +10,6 @@
  */
 int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err);
+
+/* What is left to do where no number of GPUs is enough, in the words of the request's framework. Static. */
+const char *p4d_unfit_last_fix(const p4d_request *request);

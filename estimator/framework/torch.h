@@ -90,7 +90,7 @@ extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 	.no_vocab_parallel = "needs p4d-train", \
 	.no_eval_micro_batch = "needs Megatron-LM; elsewhere p4d models evaluation in those of training", \
 	.recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL, \
-	.no_recompute = "needs Megatron-LM or p4d-train; transformers has none and full", \
+	.no_recompute = "needs Megatron-LM or p4d-train; transformers has none and full", .rank_batch = 8, \
 	.vocab_multiple = 1, .write_rows = p4d_torch__rows, .groups_bytes = p4d_memory_usual_groups_bytes, \
 	.alignment = 1, .frees_gradients = true, .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS, \
 	.fragmentation = {53, 10}, \

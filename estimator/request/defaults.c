@@ -50,6 +50,16 @@ static uint64_t global_batch(const p4d_request *r, uint32_t published_batch, uin
 
 void p4d_request_default_batch(p4d_request *r, uint32_t published_batch, uint64_t world, uint64_t replicas)
 {
+	const uint32_t of_rank = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->rank_batch;
+	const bool asked =
+	    r->origin[P4D_MICRO_BATCH] == P4D_BY_USER || r->origin[P4D_MICRO_BATCH] == P4D_BY_SCRIPT;
+
+	if (of_rank) {
+		p4d_request_default(r, P4D_GLOBAL_BATCH,
+				    (int64_t)world * (asked ? r->value[P4D_MICRO_BATCH] : of_rank),
+				    P4D_BY_P4D);
+		return;
+	}
 	p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)global_batch(r, published_batch, world, replicas),
 			    published_batch ? P4D_BY_MODEL : P4D_BY_P4D);
 }

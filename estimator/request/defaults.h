@@ -41,6 +41,8 @@ void p4d_request_follow(p4d_request *request);
  * rank, and on the host just that. It depends on the world and the sequence, not on the layout, so that
  * layouts compare: it is rounded to a multiple of the world (of as many ranks as have a sequence, where the
  * published batch has fewer). Only a micro-batch or data-parallel size that does not divide it raises it.
+ * Frameworks with a rank_batch have so many sequences for each rank, or the micro-batch that was asked for:
+ * they accumulate no gradients unless told to.
  * replicas: data-parallel size, or 1 while it is open. The request needs all else.
  */
 void p4d_request_default_batch(p4d_request *request, uint32_t published_batch, uint64_t world,

@@ -108,7 +108,9 @@ typedef struct p4d_framework {
 	bool uneven_chunks;       /* the chunks of a stage may differ */
 	bool chooses_cp_comm;     /* a search may; else its default is taken */
 	bool fuses_cross_entropy; /* by default */
-	uint64_t vocab_multiple;  /* rows of the vocabulary on a rank are padded to */
+	/* the default of global-batch, in sequences per rank: what its trainer takes; 0: by tokens */
+	uint32_t rank_batch;
+	uint64_t vocab_multiple; /* rows of the vocabulary on a rank are padded to */
 
 	/* memory */
 	void (*write_rows)(struct p4d_rows *rows);                          /* of a stage; see plan_rows.h */
@@ -123,7 +125,9 @@ typedef struct p4d_framework {
 	bool allocates_plan;           /* exactly these buffers, at these offsets */
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
-	double limit;               /* of the capacity, where the site sets none; 0: that of all frameworks */
+	double limit; /* of the capacity, where the site sets none; 0: that of all frameworks */
+	/* where no number of GPUs is enough; NULL: nothing but a shorter sequence or a smaller model */
+	const char *no_fit_fix;
 	const char *above_safe_fix; /* where the allocator is not expandable; NULL: nothing helps */
 
 	/* jobs */

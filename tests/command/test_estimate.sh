@@ -121,3 +121,12 @@ exits 5 p4d estimate --framework ddp --model llama3.1-8b --lora-rank 16 --gpu a1
 says "--lora-rank has no effect"
 exits 5 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-targets q_prj --gpu a10g --gpus-per-node 1 --seq-len 512
 says "no linear layer is named 'q_prj'"
+
+# trainers that accumulate no gradients unless told to: the batch is what each rank takes; nothing is said of options that the
+# framework leaves no choice about; where no number of GPUs is enough, the frameworks that shard are named
+exits 0 p4d estimate --framework ddp --model llama3-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
+prints "micro-batch 1 x 8 x dp = global-batch 64;"
+[ "${out#*te-wgrad=}" = "$out" ] || fail "an option of Transformer Engine is shown"
+says "[P4D012]" "p4d: fix: --framework=fsdp or --framework=deepspeed"
+exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024 --micro-batch 2
+prints "micro-batch 2 x 1 x dp = global-batch 16;"
