@@ -94,7 +94,7 @@ static const p4d_framework_arguments arguments_of_torchtitan = {
 static const char *unvalidated(const p4d_layout *l)
 {
 	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
-		return NULL;
+		return p4d_torch__trainer_unvalidated(l);
 	return l->compile                  ? "compiled modules"
 	       : l->packing                ? "packed sequences"
 	       : l->offload                ? "offloading"

@@ -82,6 +82,9 @@ void p4d_torch__rows(p4d_rows *rows);
 		P4D_OVERLAP_DP, 1, program " overlaps communication with passes" \
 	}
 
+/* What was not compared with real code where transformers' modules run; see p4d_framework. */
+const char *p4d_torch__trainer_unvalidated(const p4d_layout *l);
+
 /* What deepspeed and ddp have in common: they run transformers' models, on the HF Trainer or the like. */
 extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 #define P4D_TORCH_TRAINER \
@@ -95,5 +98,5 @@ extern const p4d_framework_arguments p4d_torch__trainer_arguments;
 	.alignment = 1, .frees_gradients = true, .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS, \
 	.fragmentation = {53, 10}, \
 	.above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", \
-	.arguments = &p4d_torch__trainer_arguments, \
+	.unvalidated = p4d_torch__trainer_unvalidated, .arguments = &p4d_torch__trainer_arguments, \
 	.cost = {.step_seconds = 10e-3, .host_layer_seconds = 1.2e-3, .saves_norms_and_products = true}

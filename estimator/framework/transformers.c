@@ -212,26 +212,28 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 			  .gradients = trained * element};
 }
 
-static sharding of_zero(const p4d_layout *l, uint64_t n)
+/* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
+ */
+static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held)
 {
 	enum { BUCKET = 500000000, LIVE = 1000000000 }; /* reduce_bucket_size, stage3_max_live_parameters */
-	const uint64_t share = (n + l->dp - 1) / l->dp;
+	const uint64_t share = (trained + l->dp - 1) / l->dp;
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
-	sharding z = {.parameters = 2 * n,
+	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
 		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
 
 	switch (l->zero_stage) {
 	case 0:
-		z.master = 4 * n;
-		z.moments = moment_bytes(l, n, 4);
-		z.step = 4 * n;
-		z.gradients = 2 * n;
+		z.master = 4 * trained;
+		z.moments = moment_bytes(l, trained, 4);
+		z.step = 4 * trained;
+		z.gradients = 2 * trained;
 		break;
 	case 3:
-		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : 2 * share;
+		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = 2 * (uint64_t)BUCKET + (on_host ? 0 : 2 * share);
-		z.forward = z.loss = z.backward = 2 * (n < LIVE ? n : LIVE);
+		z.forward = z.loss = z.backward = 2 * (all < LIVE ? all : LIVE);
 		z.step = on_host ? 0 : 4 * share;
 		break;
 	default:
@@ -245,13 +247,13 @@ static sharding of_zero(const p4d_layout *l, uint64_t n)
 
 /* One layer is gathered and copied from where it was; backward the next one beside it, and gradients that are
  * reduced. */
-static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t all, unsigned frozen)
+static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen)
 {
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp,
 		       layer = (uint64_t)p4d_size_of_layer(l);
 	const uint64_t table = l->vocab * l->hidden, share = (trained + shards - 1) / shards;
 	const bool full = l->finetune == P4D_TUNE_FULL;
-	const uint64_t kept = full ? 0 : (all + shards - 1) / shards * frozen;
+	const uint64_t kept = full ? 0 : (frozen + shards - 1) / shards;
 
 	return (sharding){.parameters = 4 * share + kept,
 			  .moments = moment_bytes(l, share, 4),
@@ -277,9 +279,11 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 		return;
 	}
 	const uint64_t all = (uint64_t)p4d_size_of_model(l), trained = full ? all : adapters_of(l);
-	const sharding h = zero   ? of_zero(l, trained)
-			   : fsdp ? of_fsdp(l, trained, all, z->param)
-				  : of_one_copy(l, trained, element, parameter_bytes(l, z->param));
+	const uint64_t unsharded = parameter_bytes(l, zero ? 2 : z->param);
+	const sharding h = zero ? of_zero(l, trained, all, unsharded)
+			   : fsdp
+			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2))
+			       : of_one_copy(l, trained, element, unsharded);
 	const bool leave = fsdp || (zero && l->zero_stage >= 2);
 
 	s.reduced = leave || l->micro_batches > 1;
@@ -301,6 +305,21 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	     s.backward);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
 	     (moment){(int64_t)h.step, (int64_t)h.gradients});
+}
+
+const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
+{
+	const bool zero = l->framework == P4D_FRAMEWORK_DEEPSPEED;
+
+	return l->framework == P4D_FRAMEWORK_FSDP              ? "FSDP of transformers' modules"
+	       : zero && l->finetune != P4D_TUNE_FULL          ? "adapters with DeepSpeed"
+	       : l->quant > P4D_QUANT_NF4                      ? "weights in 8 bits"
+	       : l->chunked_loss                               ? "a chunked loss"
+	       : l->compile                                    ? "compiled modules"
+	       : l->packing                                    ? "packed sequences"
+	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
+	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
+							       : NULL;
 }
 
 const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};

@@ -130,3 +130,13 @@ prints "micro-batch 1 x 8 x dp = global-batch 64;"
 says "[P4D012]" "p4d: fix: --framework=fsdp or --framework=deepspeed"
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024 --micro-batch 2
 prints "micro-batch 2 x 1 x dp = global-batch 16;"
+
+# adapters beside ZeRO: the model's own weights are there, sharded with stage 3 alone; such memory was not compared
+lora="--framework deepspeed --finetune lora --model llama3-70b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 4096 --recompute full"
+# shellcheck disable=SC2086
+exits 0 p4d estimate $lora --zero-stage 2
+prints "Verdict: reject (unvalidated: adapters with DeepSpeed)" "init 131."
+says "p4d: fix: --zero-stage=3"
+# shellcheck disable=SC2086
+exits 0 p4d estimate $lora --zero-stage 3
+prints "Verdict: pass (unvalidated: adapters with DeepSpeed)"
