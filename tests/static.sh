@@ -40,7 +40,8 @@ cppcheck_with() # OPTION-OR-PATH...
 {
 	cppcheck --quiet -j "$(nproc)" --std=c11 --language=c --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=nullPointerRedundantCheck --suppress=uninitStructMember -D__GNUC__ '-DSPANK_PLUGIN(name,version)=' \
-		-I estimator -I command -I plugin -I runtime -i runtime/data/sentencepiece.cc "$@"
+		-I estimator -I command -I plugin -I runtime -i runtime/data/sentencepiece.cc \
+		-i estimator/config/config_toml.cc "$@"
 }
 analysed()
 {

@@ -47,8 +47,9 @@ static void take_apart(p4d_value word, argument_word *to)
 
 	p4d_value_text((p4d_value){word.at, equals}, to->name, sizeof(to->name));
 	to->separate = equals == word.length;
-	to->value =
-	    to->separate ? (p4d_value){0} : (p4d_value){word.at + equals + 1, word.length - equals - 1};
+	to->value = (p4d_value){.length = 0};
+	if (!to->separate)
+		to->value = (p4d_value){word.at + equals + 1, word.length - equals - 1};
 }
 
 /* training.steps=10, as hydra and its like take it, also with + before it. */

@@ -102,7 +102,7 @@ static void follow_text(p4d_read_context *c, const p4d_read_argument *a, const p
 	p4d_cell cells[256];
 	uint32_t length = 0;
 
-	for (; given->value[length] && length < sizeof(cells) / sizeof(cells[0]); length++)
+	for (; length < sizeof(cells) / sizeof(cells[0]) && given->value[length]; length++)
 		cells[length] = (p4d_cell){.c = given->value[length]};
 	p4d_reader__follow(c, a, (p4d_value){cells, length}, given);
 }

@@ -124,7 +124,7 @@ says "no linear layer is named 'q_prj'"
 
 # trainers that accumulate no gradients unless told to: the batch is what each rank takes; nothing is said of options that the
 # framework leaves no choice about; where no number of GPUs is enough, the frameworks that shard are named
-exits 0 p4d estimate --framework ddp --model llama3-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
+exits 12 p4d estimate --framework ddp --model llama3-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 prints "micro-batch 1 x 8 x dp = global-batch 64;"
 [ "${out#*te-wgrad=}" = "$out" ] || fail "an option of Transformer Engine is shown"
 says "[P4D012]" "p4d: fix: --framework=fsdp or --framework=deepspeed"
@@ -134,7 +134,7 @@ prints "micro-batch 2 x 1 x dp = global-batch 16;"
 # adapters beside ZeRO: the model's own weights are there, sharded with stage 3 alone; such memory was not compared
 lora="--framework deepspeed --finetune lora --model llama3-70b --gpu h100 --nodes 4 --gpus-per-node 8 --seq-len 4096 --recompute full"
 # shellcheck disable=SC2086
-exits 0 p4d estimate $lora --zero-stage 2
+exits 12 p4d estimate $lora --zero-stage 2
 prints "Verdict: reject (unvalidated: adapters with DeepSpeed)" "init 131."
 says "p4d: fix: --zero-stage=3"
 # shellcheck disable=SC2086
