@@ -6,7 +6,7 @@
 
 One line a model: its name, its parameters, the library's version, and the config. The numbers of a config are
 those of its repository; what it does not say is left to the class. Nothing is downloaded: models are built on
-the meta device. Models whose code is not in the library have the count that their repository shows.
+the meta device. Models whose code is not in the library have the count that is known of their repository, which was not looked up again.
 """
 import json
 import sys
