@@ -88,8 +88,9 @@ bool p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, c
 
 /*
  * What else than more GPUs would let a job fit that fits in no layout, each on its own and with what was
- * asked for: "--partition=b200 (b200-180gb), --p4d-seq-len=4096, LoRA or offloading, which p4d does not
- * model". job: NULL for the command, whose options have another prefix. Spends the budget of the space.
+ * asked for: "--partition=b200 (b200-180gb), --p4d-seq-len=4096, LoRA or offloading (--p4d-framework=fsdp
+ * or deepspeed)"; empty: nothing. job: NULL for the command, whose options have another prefix. Spends the
+ * budget of the space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, char *buf, size_t size);

@@ -89,6 +89,7 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 	const int64_t length = shorter(asked, space);
 	if (length)
 		p4d_text_entry(&list, ", ", "%sseq-len=%" PRId64, prefix, length);
-	p4d_text_entry(&list, ", ", "LoRA or offloading, which p4d does not model");
+	if (!p4d_is_set(asked, P4D_FINETUNE) || asked->value[P4D_FINETUNE] == P4D_TUNE_FULL)
+		p4d_text_entry(&list, ", ", "LoRA or offloading (%sframework=fsdp or deepspeed)", prefix);
 	return buf;
 }
