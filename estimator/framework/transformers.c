@@ -287,7 +287,9 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	const bool leave = fsdp || (zero && l->zero_stage >= 2);
 
 	s.reduced = leave || l->micro_batches > 1;
-	s.now.gradients = s.reduced ? (int64_t)h.gradients : 0;
+	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
+	const uint64_t kept = zero && l->zero_stage == 1 ? trained * element : h.gradients;
+	s.now.gradients = s.reduced ? (int64_t)kept : 0;
 	play(&s);
 	s.forward.live += (int64_t)h.forward;
 	s.loss.live += (int64_t)h.loss;

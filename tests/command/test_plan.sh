@@ -35,6 +35,14 @@ while read -r flags; do
 	case $err in *P4D110*) fail "the guard had to choose something with $flags" ;; esac
 done <plans
 
+# what FSDP has anyway is in flags, too: each layout's are taken
+exits 0 p4d plan --model mistral-7b --gpu l4 --nodes 4 --gpus-per-node 8 --framework fsdp --cp 2
+printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
+[ "$(grep -c -- '--p4d-cp=2 --p4d-cp-comm=all-gather' plans)" = 5 ] || fail "FSDP's exchange is not in the flags"
+while read -r flags; do
+	exits 0 p4d check --conf p4d.conf -p h100 -N4 --gpus-per-node=8 $flags any.sh
+done <plans
+
 # the one that sbatch would choose (the fastest below `safe`) as an environment; it is among them
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --env
 silent

@@ -179,9 +179,9 @@ static void transformers_itself(void **state)
 	print(phases);
 	print(architectures);
 	assert_true(rows >= 290);
-	/* two rows of the Trainer and DeepSpeed are beyond 8 %: eager Falcon, and ZeRO-3 of many small
-	 * layers; of FSDP2 with these modules p4d's gathered parameters are rough */
-	assert_true(beyond <= 2);
+	/* one row of the Trainer is beyond 8 %: eager Falcon; of FSDP2 with these modules p4d's gathered
+	 * parameters are rough */
+	assert_true(beyond <= 1);
 	for (const group *g = methods; g->rows; g++) {
 		const bool rough = !strncmp(g->name, "fsdp", 4);
 		assert_true(g->sum / g->rows <= (rough ? 0.065 : 0.03));
