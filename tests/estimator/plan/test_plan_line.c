@@ -135,7 +135,7 @@ static void malformed_lines(void **state)
 	    {"p4d1:model=%4@u", "plan: malformed value of 'model'", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=%00@u", "plan: malformed value of 'model'", P4D_E_PLAN_SYNTAX},
 	    {"p4d1:model=%0a@u", "--p4d-model: control character 0x0a at position 1", P4D_E_VALUE},
-	    {"p4d1:ep=8@u", "plan: 'ep' is unknown to p4d p4d1; plan and p4d have different versions",
+	    {"p4d1:sp=8@u", "plan: 'sp' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
 	    {"p4d1:fix=on@u", "plan: 'fix' is unknown to p4d p4d1; plan and p4d have different versions",
 	     P4D_E_PLAN_SYNTAX},
