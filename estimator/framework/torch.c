@@ -303,6 +303,7 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 				"attention=unfused: torchtitan has PyTorch's fused attention");
 	if (!difference)
 		return 0;
-	return p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model,
-			difference, p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
+	p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model, difference,
+		 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
+	return sparse ? -1 : p4d_fix(err, "--p4d-model-code=transformers");
 }

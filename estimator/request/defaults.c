@@ -104,13 +104,12 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 			    P4D_BY_P4D);
 	p4d_request_default(r, P4D_FRAMEWORK, p4d_framework_default(r), P4D_BY_P4D);
 	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
-	for (const p4d_framework_choice *d = framework->defaults; d && d->option != P4D_OPTIONS; d++)
-		p4d_request_default(r, d->option, d->value, P4D_BY_P4D);
+	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
+	p4d_framework_put_defaults(r);
 	/* what the framework has anyway is what flags and reports say */
 	for (const p4d_framework_fixed *f = framework->fixed; f && f->why; f++)
 		if (f->value != P4D_NO_MEANING && !p4d_is_stated(r, f->option))
 			p4d_request_put(r, f->option, f->value, P4D_BY_P4D);
-	p4d_request_default(r, P4D_PRECISION, precision[r->value[P4D_DEVICE]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,
 			    P4D_BY_P4D);

@@ -6,6 +6,20 @@
 
 #include "request/architecture.h"
 
+void p4d_framework_put_defaults(p4d_request *r)
+{
+	const p4d_framework_choice *c = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->defaults;
+	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
+	const bool bf16 = !p4d_is_set(r, P4D_PRECISION) || r->value[P4D_PRECISION] == P4D_BF16;
+
+	for (; c && c->option != P4D_OPTIONS; c++) {
+		if (c->option == P4D_MODEL_CODE && adapters) /* torchtitan's modules have none */
+			p4d_request_default(r, P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS, P4D_BY_P4D);
+		else if (c->option != P4D_GRAD_DTYPE || bf16) /* else the precision's */
+			p4d_request_default(r, c->option, c->value, P4D_BY_P4D);
+	}
+}
+
 /* Whether it can train the model, with what it takes where nothing else is said. */
 static int takes(int framework, const p4d_request *r, p4d_error *err)
 {
@@ -13,8 +27,7 @@ static int takes(int framework, const p4d_request *r, p4d_error *err)
 	p4d_request with = *r;
 
 	p4d_request_put(&with, P4D_FRAMEWORK, framework, P4D_BY_P4D);
-	for (const p4d_framework_choice *c = f->defaults; c && c->option != P4D_OPTIONS; c++)
-		p4d_request_default(&with, c->option, c->value, P4D_BY_P4D);
+	p4d_framework_put_defaults(&with);
 	p4d_request_default(&with, P4D_ATTENTION, p4d_request_option_info(P4D_ATTENTION)->number, P4D_BY_P4D);
 	return f->check_model(&with, err);
 }

@@ -184,6 +184,9 @@ typedef struct p4d_framework_other {
 /* The first ones win, and a framework wins over all; the last has no name. Defined in framework/others.c. */
 extern const p4d_framework_other p4d_framework_others[];
 
+/* Puts the defaults of the request's framework where nothing is set. */
+void p4d_framework_put_defaults(p4d_request *request);
+
 /* The default of the option, for a request whose model is known. */
 int p4d_framework_default(const p4d_request *request);
 

@@ -94,6 +94,14 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 				"--quant needs --finetune qlora: quantized weights are not trained");
 	if (quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] == P4D_QUANT_NONE)
 		return p4d_fail(err, P4D_E_VALUE, "--finetune qlora with --quant none is --finetune lora");
+	if (!adapters && r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER)
+		return p4d_fail(err, P4D_E_VALUE,
+				"--adapter-dtype has no effect without --finetune lora or qlora");
+	if (adapters && r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "model-code=torchtitan: p4d models adapters in transformers' modules");
+		return p4d_fix(err, "--p4d-model-code=transformers");
+	}
 	targets_of(r->lora_targets, &unknown);
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "--lora-targets: no linear layer is named '%.*s'",

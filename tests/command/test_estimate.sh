@@ -140,3 +140,25 @@ says "p4d: fix: --zero-stage=3"
 # shellcheck disable=SC2086
 exits 0 p4d estimate $lora --zero-stage 3
 prints "Verdict: pass (unvalidated: adapters with DeepSpeed)"
+
+# torchtitan's modules have no adapters: with FSDP, too, adapters are of transformers' modules, and are not all parameters
+eight="--gpu h100 --gpus-per-node 8 --seq-len 4096 --recompute full"
+# shellcheck disable=SC2086
+exits 0 p4d estimate --framework fsdp --model llama3.1-8b --finetune lora $eight
+prints "model-code=transformers" "init 3.75, train 12.1"
+# shellcheck disable=SC2086
+exits 5 p4d estimate --framework fsdp --model llama3.1-8b --finetune lora --model-code torchtitan $eight
+says "p4d: fix: --model-code=transformers"
+# shellcheck disable=SC2086
+exits 9 p4d estimate --framework fsdp --model gemma2-9b $eight
+says "p4d: fix: --model-code=transformers"
+# shellcheck disable=SC2086
+exits 0 p4d estimate --framework fsdp --model gemma2-9b --model-code transformers $eight
+# shellcheck disable=SC2086
+exits 5 p4d estimate --framework ddp --model llama3.1-8b --adapter-dtype bf16 $eight
+says "--adapter-dtype has no effect"
+# gradients have the type that goes with the precision
+for precision in fp16 fp32; do
+	# shellcheck disable=SC2086
+	exits 0 p4d estimate --framework deepspeed --model llama3.1-8b --precision $precision $eight
+done
