@@ -22,6 +22,8 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 
 	if (option == P4D_EVAL_MICRO_BATCH)
 		return !p4d_is_set(request, option);
+	if (p4d_framework_fixed_of(request, option)) /* no choice at all */
+		return true;
 	/* set together: 1f1b with one chunk */
 	if (option == P4D_SCHEDULE || option == P4D_VPP)
 		return request->value[option] == (option == P4D_VPP ? 1 : P4D_SCHEDULE_DEFAULT);

@@ -42,6 +42,8 @@ printf '%s\n' "$out" | sed -n 's/^ *[0-9][0-9]*  \(--p4d-model=.*\)/\1/p' >plans
 while read -r flags; do
 	exits 0 p4d check --conf p4d.conf -p h100 -N4 --gpus-per-node=8 $flags any.sh
 done <plans
+exits 0 p4d check --conf p4d.conf -p h100 -N4 --gpus-per-node=8 --p4d-model=mistral-7b --p4d-framework=fsdp --p4d-cp=1 any.sh
+case $err in *P4D110*cp-comm=*) fail "an exchange was chosen where there is none" ;; esac
 
 # the one that sbatch would choose (the fastest below `safe`) as an environment; it is among them
 exits 0 p4d plan --model llama3-70b --gpu h100 --nodes 8 --env
