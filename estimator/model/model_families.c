@@ -305,13 +305,15 @@ static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *
 
 static const p4d_hf_family families[] = {
     {"LlamaForCausalLM", "llama", ROW(LLAMA)},
-    {"MistralForCausalLM", "mistral", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8})},
+    {"MistralForCausalLM", "mistral", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8}), .fixed_biases = true},
     {"MinistralForCausalLM", "ministral", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8})},
     {"Ministral3ForCausalLM", "ministral3", ROW(LLAMA), ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 128})},
-    {"Qwen2ForCausalLM", "qwen2", ROW(QWEN2), .biased = P4D_BIASED_QKV, ABSENT({P4D_KV_HEADS, 32})},
+    {"Qwen2ForCausalLM", "qwen2", ROW(QWEN2), .biased = P4D_BIASED_QKV, ABSENT({P4D_KV_HEADS, 32}),
+     .fixed_biases = true},
     {"Qwen3ForCausalLM", "qwen3", ROW(QWEN3), ABSENT({P4D_KV_HEADS, 32}, {P4D_HEAD_DIM, 128})},
     {"MixtralForCausalLM", "mixtral", ROW(LLAMA),
-     ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 8}, {P4D_EXPERTS_PER_TOKEN, 2}), .experts = true},
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 8}, {P4D_EXPERTS_PER_TOKEN, 2}), .fixed_biases = true,
+     .experts = true},
     {"Qwen2MoeForCausalLM", "qwen2_moe", ROW(QWEN2), .biased = P4D_BIASED_QKV,
      ABSENT({P4D_KV_HEADS, 16}, {P4D_EXPERTS, 60}, {P4D_EXPERTS_PER_TOKEN, 4}, {P4D_EXPERT_FFN, 1408},
 	    {P4D_SHARED_FFN, 5632}),

@@ -172,7 +172,7 @@ static int read_bias(struct json_object *config, const p4d_hf_family *family, p4
 {
 	unsigned biased = family->biased;
 
-	for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+	for (size_t i = 0; !family->fixed_biases && i < sizeof(switches) / sizeof(*switches); i++) {
 		bool on = biased & switches[i].biased;
 		if (!has(config, switches[i].key))
 			continue;

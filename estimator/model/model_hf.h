@@ -22,8 +22,9 @@ typedef struct p4d_hf_family {
 	} absent[P4D_HF_ABSENT];
 	/* what only this family has; model has the common fields already. May say model->unmodelled */
 	int (*own)(struct json_object *config, p4d_request *model, p4d_error *err);
-	bool experts; /* has them, or latent attention, and p4d reads which */
-	bool partly;  /* only the text part of a model that has more */
+	bool fixed_biases; /* its code looks at no field for them */
+	bool experts;      /* has them, or latent attention, and p4d reads which */
+	bool partly;       /* only the text part of a model that has more */
 } p4d_hf_family;
 
 /* By class, then by type; NULL: none. */

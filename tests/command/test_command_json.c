@@ -366,7 +366,7 @@ static void check_has_the_documented_schema(void **state)
 {
 	static const char *const keys =
 	    "verdict would_reject judged changed mode partition model gpu layout peak host "
-	    "plan messages advice";
+	    "plan read by_script messages advice";
 	struct json_object *object =
 	    run(0, "check --json -p x -N1 --gpus-per-node=h100:8 --p4d-model=llama13b --wrap=true");
 
@@ -418,9 +418,10 @@ static void lists_have_the_documented_schema(void **state)
 		    "nvlink_domain sm status "
 		    "source");
 	assert_keys(conf, "file partitions cluster notes");
-	assert_keys(at(conf, "partitions.0"), "partition default gpus gpus_per_node mode later from exempt "
-					      "safe limit_megatron limit_p4d rewrite "
-					      "require_plan min_gpus message");
+	assert_keys(at(conf, "partitions.0"),
+		    "partition default gpus gpus_per_node mode later from exempt "
+		    "safe limit_ddp limit_deepspeed limit_fsdp limit_megatron limit_p4d rewrite "
+		    "require_plan min_gpus message");
 	json_object_put(models);
 	json_object_put(gpus);
 	json_object_put(conf);

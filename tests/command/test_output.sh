@@ -38,6 +38,6 @@ case $out in *"$escape"*) fail "colours despite NO_COLOR" ;; esac
 out=$(terminal 60 "$estimate" | sed -n '/^stage /,/^$/p')
 printf '%s\n' "$out" | grep -q '^optimizer  *18' || fail "the table was not turned for a narrow terminal"
 [ "$(printf '%s\n' "$out" | awk '{ if (length($0) > n) n = length($0) } END { print n }')" -le 60 ] || fail "lines are too long"
-out=$(terminal 100 "p4d models")
-[ "$(printf '%s\n' "$out" | awk '{ if (length($0) > n) n = length($0) } END { print n }')" -le 100 ] || fail "models is too wide"
+out=$(terminal 120 "p4d models")
+[ "$(printf '%s\n' "$out" | awk '{ if (length($0) > n) n = length($0) } END { print n }')" -le 120 ] || fail "models is too wide"
 exit 0

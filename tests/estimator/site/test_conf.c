@@ -24,13 +24,13 @@ static void unknown_keys(void **state)
 		"p4d.conf:1: `on_error` is not allowed in a `qos` section");
 	refused("partitions a { mode = off }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unknown section `partitions`; nearest: partition");
-	refused(
-	    "defaults { seqlen = 4096 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
-	    "p4d.conf:1: unknown plan option `seqlen` in `defaults`; nearest: seq_len, sequence_parallel");
+	refused("defaults { seqlen = 4096 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
+		"p4d.conf:1: unknown plan option `seqlen` in `defaults`; nearest: seq_len, "
+		"max_num_seqs, sequence_parallel");
 	refused("defaults { layers = 40 }\nversion = 1\n", P4D_E_CONF_SYNTAX,
 		"p4d.conf:1: unknown plan option `layers` in `defaults`; nearest: recompute_layers");
 	refused("defaults { model = llama7b }\nversion = 1\n", P4D_E_CONF_SYNTAX,
-		"p4d.conf:1: unknown plan option `model` in `defaults`");
+		"p4d.conf:1: unknown plan option `model` in `defaults`; nearest: model_code");
 }
 
 static void duplicates(void **state)
