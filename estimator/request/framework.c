@@ -65,16 +65,37 @@ static const char *text_of(p4d_option option, int64_t value, char *buf, size_t s
 	return buf;
 }
 
-static int check_fixed(const p4d_request *r, const p4d_framework_fixed *f, p4d_error *err)
+/* The first that is asked for otherwise than the framework has it; NULL: none. */
+static const p4d_framework_fixed *contradicted(const p4d_request *r, int framework)
 {
+	const p4d_framework_fixed *f = p4d_framework_of(framework)->fixed;
+
+	while (f && f->why && (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value))
+		f++;
+	return f && f->why ? f : NULL;
+}
+
+/* The first that has what is asked for, where p4d chose the framework; NULL: none, or the user chose. */
+static const char *framework_for(const p4d_request *r)
+{
+	for (int i = 0; !p4d_is_stated(r, P4D_FRAMEWORK) && i < P4D_FRAMEWORKS; i++)
+		if (!contradicted(r, i) && takes(i, r, NULL) == 0)
+			return p4d_framework_of(i)->name;
+	return NULL;
+}
+
+static int check_fixed(const p4d_request *r, p4d_error *err)
+{
+	const p4d_framework_fixed *f = contradicted(r, (int)r->value[P4D_FRAMEWORK]);
 	char asked[32], has[32];
 
-	for (; f && f->why; f++) {
-		if (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value)
-			continue;
+	if (f) {
 		const char *name = p4d_request_option_info(f->option)->name;
 		p4d_fail(err, P4D_E_VALUE, "%s=%s: %s", name,
 			 text_of(f->option, r->value[f->option], asked, sizeof(asked)), f->why);
+		const char *framework = framework_for(r);
+		if (framework)
+			return p4d_fix(err, "--p4d-framework=%s", framework);
 		if (f->value == P4D_NO_MEANING)
 			return p4d_fix(err, "leave out --p4d-%s", name);
 		return p4d_fix(err, "--p4d-%s=%s", name, text_of(f->option, f->value, has, sizeof(has)));
@@ -112,7 +133,7 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 		p4d_fail(err, P4D_E_VALUE, "cp-comm=a2a %s", f->no_a2a);
 		return p4d_fix(err, "--p4d-cp-comm=p2p");
 	}
-	if (check_fixed(r, f->fixed, err) < 0)
+	if (check_fixed(r, err) < 0)
 		return -1;
 	if (f->check_model(r, err) == 0)
 		return 0;

@@ -204,7 +204,10 @@ static void type_rule(void **state)
 	    "framework=megatron precision=fp32 master-dtype=fp16", 1, 8, P4D_E_VALUE,
 	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision",
 	    "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32");
+	/* another framework has it; but not where it is p4d-train that was asked for */
 	refuse("grad-dtype=bf16", 1, 8, P4D_E_VALUE,
+	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-framework=megatron");
+	refuse("framework=p4d grad-dtype=bf16", 1, 8, P4D_E_VALUE,
 	       "grad-dtype=bf16: p4d-train accumulates gradients in fp32", "--p4d-grad-dtype=fp32");
 }
 
