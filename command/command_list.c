@@ -118,6 +118,7 @@ static struct json_object *gpu_object(const p4d_gpu *gpu)
 #undef RATE
 	json_object_object_add(object, "multiprocessors", number(gpu->multiprocessors));
 	json_object_object_add(object, "nvlink_domain", number(gpu->nvlink_domain));
+	json_object_object_add(object, "gpus_per_node", number(gpu->gpus_per_node));
 	json_object_object_add(object, "sm", number(gpu->sm));
 	json_object_object_add(object, "status", json_object_new_string(gpu->status));
 	json_object_object_add(object, "source", json_object_new_string(gpu->source));

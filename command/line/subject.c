@@ -108,14 +108,25 @@ static uint64_t value_or_1(const p4d_request *request, p4d_option option)
 	return p4d_is_set(request, option) ? (uint64_t)request->value[option] : 1;
 }
 
-/* Most GPUs per node, up to the usual 8, with which `world` GPUs fill whole nodes and tp stays inside one. */
-static uint64_t fill_nodes(uint64_t world, uint64_t tp, uint64_t heads)
+/* GPUs of a whole node: the site's where the GPU is its partition's, else what nodes of this GPU usually
+ * have. */
+static uint64_t whole_node(const p4d_subject *subject, bool of_site)
 {
-	for (uint64_t gpus = USUAL_GPUS_PER_NODE; gpus >= 1 && heads % tp == 0; gpus--)
+	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
+	const p4d_gpu *gpu = subject->capacity.gpu;
+
+	if (of_site && partition && partition->gpus_per_node)
+		return partition->gpus_per_node;
+	return gpu && gpu->gpus_per_node ? (uint64_t)gpu->gpus_per_node : USUAL_GPUS_PER_NODE;
+}
+
+/* Most GPUs per node, up to `most`, with which `world` GPUs fill whole nodes and tp stays inside one. */
+static uint64_t fill_nodes(uint64_t most, uint64_t world, uint64_t tp, uint64_t heads)
+{
+	for (uint64_t gpus = most; gpus >= 1 && heads % tp == 0; gpus--)
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
-	return USUAL_GPUS_PER_NODE; /* not divisible; the layout's own checks give the better message
-				     */
+	return most; /* not divisible; the layout's own checks give the better message */
 }
 
 static void choose_geometry(p4d_subject *subject, bool search)
@@ -129,13 +140,13 @@ static void choose_geometry(p4d_subject *subject, bool search)
 	const uint64_t ranks = tp * value_or_1(request, P4D_CP) * value_or_1(request, P4D_PP);
 
 	if (!p4d_is_set(request, P4D_GPUS_PER_NODE)) {
-		uint64_t gpus = of_site ? partition->gpus_per_node : USUAL_GPUS_PER_NODE;
-		if (!search && p4d_is_set(request, P4D_NODES))
-			gpus = ranks < gpus ? ranks : gpus;
-		else if (!search)
-			gpus = fill_nodes(ranks, tp, (uint64_t)request->value[P4D_HEADS]);
+		/* who counts nodes means all of each */
+		const bool whole = search || p4d_is_set(request, P4D_NODES);
+		uint64_t gpus = whole_node(subject, of_site && whole);
+		if (!whole)
+			gpus = fill_nodes(gpus, ranks, tp, (uint64_t)request->value[P4D_HEADS]);
 		p4d_request_put(request, P4D_GPUS_PER_NODE, (int64_t)gpus,
-				of_site && search ? P4D_BY_SITE : P4D_BY_P4D);
+				of_site && whole ? P4D_BY_SITE : P4D_BY_P4D);
 	}
 	subject->gpus_per_node = (uint64_t)request->value[P4D_GPUS_PER_NODE];
 	if (!p4d_is_set(request, P4D_NODES)) {
@@ -219,9 +230,7 @@ const char *p4d_subject_command(const p4d_request *request, uint64_t nodes, uint
 
 uint64_t p4d_subject_most_gpus(const p4d_subject *subject)
 {
-	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
-	uint64_t usual =
-	    partition && partition->gpus_per_node ? partition->gpus_per_node : USUAL_GPUS_PER_NODE;
+	uint64_t usual = whole_node(subject, true);
 
 	return subject->gpus_per_node > usual ? subject->gpus_per_node : usual;
 }

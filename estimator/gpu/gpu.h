@@ -39,6 +39,7 @@ typedef struct p4d_gpu {
 #undef RATE
 	int multiprocessors; /* 0 unknown */
 	int nvlink_domain;   /* GPUs that NVLink connects across nodes; 0: those of a node */
+	int gpus_per_node;   /* of the nodes it is sold in; 0: 8 */
 	int sm;              /* compute capability, 90 for 9.0; 0 unknown */
 	char source[256];
 	char status[16]; /* how sure the row is: "read", "mixed", "weak", "derived" (MIG slices) */
@@ -60,7 +61,7 @@ typedef struct p4d_gpus {
 /*
  * Loads a file like etc/gpus.json: an object whose list `gpus` has one object per GPU: `name`, `label`,
  * `aliases`, `usable_gib`, `reported_mib`, `nominal_gb`, the rates above, `multiprocessors`, `nvlink_domain`,
- * `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the cost model needs is not.
+ * `gpus_per_node`, `sm`, `source`, `status`; name, usable_gib and nominal_gb are mandatory, what the cost model needs is not.
  * path NULL: etc/gpus.json as it was when p4d was built, without reading anything. The caller frees with
  * p4d_gpus_free (which accepts a zeroed struct). Errors: IO, JSON, VALUE.
  */

@@ -23,6 +23,7 @@ static int check_fields(struct json_object *object, p4d_error *err)
 					    "nominal_gb",
 					    "multiprocessors",
 					    "nvlink_domain",
+					    "gpus_per_node",
 					    "sm",
 					    "source",
 					    "status"};
@@ -51,7 +52,7 @@ static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	    P4D_GPU_RATES(RATE)
 #undef RATE
 	};
-	double multiprocessors = 0, sm = 0, domain = 0;
+	double multiprocessors = 0, sm = 0, domain = 0, per_node = 0;
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
 		double number = 0;
@@ -61,10 +62,12 @@ static int read_rates(struct json_object *object, p4d_gpu *gpu, p4d_error *err)
 	}
 	if (p4d_json_number(object, "multiprocessors", 0, 65536, &multiprocessors, err) < 0 ||
 	    p4d_json_number(object, "nvlink_domain", 0, 1024, &domain, err) < 0 ||
+	    p4d_json_number(object, "gpus_per_node", 0, 1024, &per_node, err) < 0 ||
 	    p4d_json_number(object, "sm", 0, 1000, &sm, err) < 0)
 		return -1;
 	gpu->multiprocessors = (int)multiprocessors;
 	gpu->nvlink_domain = (int)domain;
+	gpu->gpus_per_node = (int)per_node;
 	gpu->sm = (int)sm;
 	return 0;
 }

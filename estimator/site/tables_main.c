@@ -34,8 +34,8 @@ static void print_gpu(const p4d_gpu *gpu)
 #define RATE(member, name, most, unit) printf("\n\t ." #member " = %.17g,", gpu->member);
 	P4D_GPU_RATES(RATE)
 #undef RATE
-	printf("\n\t .multiprocessors = %d, .nvlink_domain = %d, .sm = %d},\n", gpu->multiprocessors,
-	       gpu->nvlink_domain, gpu->sm);
+	printf("\n\t .multiprocessors = %d, .nvlink_domain = %d, .gpus_per_node = %d, .sm = %d},\n",
+	       gpu->multiprocessors, gpu->nvlink_domain, gpu->gpus_per_node, gpu->sm);
 }
 
 static int print_gpus(const char *path, p4d_error *err)

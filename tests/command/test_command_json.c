@@ -415,7 +415,7 @@ static void lists_have_the_documented_schema(void **state)
 		    "peak_bf16_flops peak_fp16_flops peak_fp32_flops hbm_bytes_per_s link_bytes_per_s "
 		    "net_bytes_per_s gemm_efficiency attention_forward_efficiency "
 		    "attention_backward_efficiency hbm_efficiency link_efficiency multiprocessors "
-		    "nvlink_domain sm status "
+		    "nvlink_domain gpus_per_node sm status "
 		    "source");
 	assert_keys(conf, "file partitions cluster notes");
 	assert_keys(at(conf, "partitions.0"),

@@ -30,11 +30,13 @@ exits 12 p4d estimate --model llama2-13b --gpu a100 --tp 2
 prints "a100-40gb"
 says "[P4D011]"
 
-# world: as many GPUs as tp*cp*pp need, in whole nodes
+# world: as many GPUs as tp*cp*pp need, in whole nodes; nodes that are counted are whole, as for p4d plan
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --pp 4
 prints "on 2 nodes of 8 x h100-80gb"
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --nodes 2
-prints "on 2 nodes of 4 x h100-80gb" "dp 2"
+prints "on 2 nodes of 8 x h100-80gb" "dp 4"
+exits 0 p4d estimate --model llama3-70b --gpu gb200 --tp 8
+prints "on 2 nodes of 4 x gb200-186gb"
 exits 0 p4d estimate --model llama2-13b --gpu h100 --tp 4 --pp 4 --gpus-per-node 4
 prints "on 4 nodes of 4 x h100-80gb"
 
