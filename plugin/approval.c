@@ -50,33 +50,33 @@ void p4d_approval_read(const char *comment, p4d_approval *approval)
 }
 
 /* "p4d:0123...:47.6of79.1GiB,h100-80gb,nodes=1,tp=8,pp=1,model=llama13b" */
-static void summarize(const p4d_verdict *verdict, char *buf, size_t size)
+const char *p4d_approval_summary(const p4d_verdict *verdict, char buf[P4D_APPROVAL_SUMMARY + 1])
 {
 	static const p4d_option shown[] = {P4D_NODES, P4D_GPUS_PER_NODE, P4D_TP, P4D_CP,
 					   P4D_PP,    P4D_MICRO_BATCH};
-	p4d_text text = p4d_text_in(buf, size);
-	p4d_request plan = {0};
+	p4d_text text = p4d_text_in(buf, P4D_APPROVAL_SUMMARY + 1);
+	const p4d_request *plan = &verdict->planned;
 	char digest[P4D_DIGEST_TEXT], value[32];
 
-	if (!verdict->plan[0] || p4d_plan_read(verdict->plan, &plan, NULL) < 0)
-		return;
-	p4d_plan_digest(&plan, digest);
+	if (!verdict->plan[0] || !p4d_is_set(plan, P4D_MODEL))
+		return buf;
+	p4d_plan_digest(plan, digest);
 	p4d_text_print(&text, DIGEST_PREFIX "%s:", digest);
 	if (verdict->judged && verdict->estimate.capacity_bytes)
 		p4d_text_print(&text, "%.1fof%.1fGiB,", p4d_to_gib(verdict->estimate.peak.device_bytes),
 			       p4d_to_gib(verdict->estimate.capacity_bytes));
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		if (p4d_is_set(&plan, shown[i]))
+		if (p4d_is_set(plan, shown[i]))
 			p4d_text_print(&text, "%s=%s,", p4d_request_option_info(shown[i])->name,
-				       p4d_request_value_text(&plan, shown[i], value, sizeof(value)));
+				       p4d_request_value_text(plan, shown[i], value, sizeof(value)));
 	p4d_text_print(&text, "model=");
 	p4d_plan_encode(&text, verdict->model);
+	return buf;
 }
 
-char *p4d_approval_write(const char *comment, p4d_admin_comment kind, const p4d_verdict *verdict)
+char *p4d_approval_write(const char *comment, const char *ours)
 {
 	p4d_text text = {.grows = true};
-	char summary[P4D_APPROVAL_SUMMARY + 1] = "";
 
 	p4d_text_add(&text, "");
 	for (const char *at = comment; at && *at;) {
@@ -85,9 +85,6 @@ char *p4d_approval_write(const char *comment, p4d_admin_comment kind, const p4d_
 			p4d_text_add_bytes(&text, at, word + blanks);
 		at += word + blanks;
 	}
-	if (kind == P4D_ADMIN_COMMENT_DIGEST)
-		summarize(verdict, summary, sizeof(summary));
-	const char *ours = kind == P4D_ADMIN_COMMENT_PLAN ? verdict->plan : summary;
 	if (*ours && text.length && text.at[text.length - 1] != ' ')
 		p4d_text_add(&text, " ");
 	p4d_text_add(&text, ours);

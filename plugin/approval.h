@@ -20,7 +20,13 @@ void p4d_approval_read(const char *comment, p4d_approval *approval);
 enum { P4D_APPROVAL_SUMMARY = 200 };
 
 /*
- * Writes the comment without the words that look like p4d's, the words of others as they were, and at the end
- * one for the verdict's plan, unless that is "" or the kind is none. The caller frees it. NULL: no memory.
+ * The word that stands for the plan of a verdict of p4d_guard_verify, a digest of it and what it asks for;
+ * "": there is no plan that can be read.
  */
-char *p4d_approval_write(const char *comment, p4d_admin_comment kind, const p4d_verdict *verdict);
+const char *p4d_approval_summary(const p4d_verdict *verdict, char buf[P4D_APPROVAL_SUMMARY + 1]);
+
+/*
+ * Writes the comment without the words that look like p4d's, the words of others as they were, and at the end
+ * ours, unless that is "". The caller frees it. NULL: no memory.
+ */
+char *p4d_approval_write(const char *comment, const char *ours);

@@ -66,6 +66,7 @@ libp4d_json_la_LIBADD = libp4djson.la libp4dbase.la -lm
 
 job_submit_p4d_la_SOURCES = $(job_sources) \
 	plugin/job_submit.h plugin/job_submit.c \
+	plugin/job_submit_kept.h plugin/job_submit_kept.c \
 	plugin/job_submit_modify.c \
 	plugin/job_submit_script.h plugin/job_submit_script.c \
 	plugin/job_submit_load.c \

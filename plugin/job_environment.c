@@ -89,16 +89,25 @@ p4d_environment_entry p4d_environment_entry_of(const char *text)
 	return entry;
 }
 
-static void keep(p4d_environment *env, const char **slot, unsigned *count, const char *name,
-		 const p4d_environment_entry *entry)
+static const char *entry_name(const p4d_environment_entry *entry, char *buf, size_t size)
 {
+	if (entry->kind == P4D_ENTRY_OUTPUT)
+		return p4d_environment_output_name(entry->index, buf, size);
+	snprintf(buf, size, "--p4d-%s", p4d_request_option_info((p4d_option)entry->index)->name);
+	return buf;
+}
+
+static void keep(p4d_environment *env, const char **slot, unsigned *count, const p4d_environment_entry *entry)
+{
+	char name[80];
+
 	if (!*slot) {
 		*slot = entry->value;
 		++*count;
 	} else if (strcmp(*slot, entry->value) && !env->conflict.code) {
 		p4d_fail(&env->conflict, P4D_E_PLAN_CHANGED,
-			 "the job has conflicting values of %s: \"%.64s\" and \"%.64s\"", name, *slot,
-			 entry->value);
+			 "the job has conflicting values of %s: \"%.64s\" and \"%.64s\"",
+			 entry_name(entry, name, sizeof(name)), *slot, entry->value);
 		p4d_fix(&env->conflict,
 			"unset P4D_PLAN and submit with sbatch, salloc or srun and --p4d- options only");
 	}
@@ -107,7 +116,6 @@ static void keep(p4d_environment *env, const char **slot, unsigned *count, const
 void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t count)
 {
 	unsigned named = 0;
-	char name[80];
 
 	for (size_t i = 0; environment && i < count && i < P4D_ENVIRONMENT_SIZE; i++) {
 		if (!environment[i])
@@ -118,15 +126,13 @@ void p4d_environment_scan(p4d_environment *env, char *const *environment, size_t
 		if (entry.kind == P4D_ENTRY_NOTE) {
 			env->note = env->note ? env->note : entry.value;
 		} else if (entry.kind == P4D_ENTRY_OUTPUT) {
-			keep(env, &env->output[entry.index], &env->outputs,
-			     p4d_environment_output_name(entry.index, name, sizeof(name)), &entry);
+			keep(env, &env->output[entry.index], &env->outputs, &entry);
 		} else if (entry.kind == P4D_ENTRY_OPTION) {
 			const p4d_option_info *info = p4d_request_option_info((p4d_option)entry.index);
 			/* Slurm writes a switch as "" in one place and "(null)" in another */
 			if (info->kind == P4D_SWITCH_KIND)
 				entry.value = "on";
-			snprintf(name, sizeof(name), "--p4d-%s", info->name);
-			keep(env, &env->option[entry.index], &env->options, name, &entry);
+			keep(env, &env->option[entry.index], &env->options, &entry);
 		}
 	}
 }

@@ -5,6 +5,7 @@
  */
 #include "job_submit.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "guard/note.h"
 #include "job/export.h"
 #include "job_environment.h"
+#include "job_submit_kept.h"
 #include "job_submit_script.h"
 #include "job_submit_watch.h"
 #include "slurm_job.h"
@@ -42,9 +44,13 @@ void p4d_job_submit_log_verdict(const p4d_site *site, const p4d_verdict_subject 
 }
 
 /* Keeps what was approved where users cannot change it, and nothing that a user wrote in its form. */
-static void approve(const p4d_site *site, job_desc_msg_t *desc, const p4d_verdict *verdict)
+static void approve(const p4d_site *site, job_desc_msg_t *desc, const p4d_judged *judged)
 {
-	char *comment = p4d_approval_write(desc->admin_comment, p4d_site_admin_comment(site), verdict);
+	const p4d_admin_comment kind = p4d_site_admin_comment(site);
+	const char *ours = kind == P4D_ADMIN_COMMENT_PLAN     ? judged->verdict.plan
+			   : kind == P4D_ADMIN_COMMENT_DIGEST ? judged->summary
+							      : "";
+	char *comment = p4d_approval_write(desc->admin_comment, ours);
 
 	slurm_xfree((void **)&desc->admin_comment);
 	if (comment && *comment)
@@ -76,15 +82,12 @@ static void compare_output(const char *name, const char *value, void *context)
 	}
 }
 
-static int outputs_agree(const p4d_environment *env, const p4d_layout *layout, const char *plan,
+static int outputs_agree(const p4d_environment *env, const p4d_verdict *verdict, const char *plan,
 			 p4d_error *err)
 {
 	edited e = {.env = env};
-	p4d_request request = {0};
 
-	if (p4d_plan_read(plan, &request, err) < 0)
-		return -1;
-	p4d_export(&request, layout, plan, compare_output, &e);
+	p4d_export(&verdict->planned, &verdict->layout, plan, compare_output, &e);
 	if (!e.name)
 		return 0;
 	p4d_fail(err, P4D_E_PLAN_CHANGED, "the job has %s=%.80s but its plan has %.80s", e.name, e.found,
@@ -109,7 +112,7 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 	}
 	p4d_guard_verify(site, job, p4d_watch_cluster, NULL, plan, &options, verdict);
 	if (plan && verdict->action != P4D_REJECT && verdict->judged &&
-	    outputs_agree(env, &verdict->layout, plan, &err) < 0)
+	    outputs_agree(env, verdict, plan, &err) < 0)
 		p4d_guard_fail(site, job, &err, verdict);
 }
 
@@ -147,56 +150,73 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
  */
 static bool is_news(const p4d_environment *env, bool noted, const p4d_verdict *verdict)
 {
-	const char *plan = p4d_environment_plan(env);
-	p4d_request planned = {0};
-
 	if (verdict->action != P4D_WARN)
 		return false;
-	if (!plan)
+	if (!p4d_environment_plan(env))
 		return !noted;
 	return verdict->messages && verdict->message[0].code == P4D_E_UNMODELLED &&
-	       !p4d_plan_read(plan, &planned, NULL) && !p4d_is_set(&planned, P4D_UNMODELLED);
+	       !p4d_is_set(&verdict->planned, P4D_UNMODELLED);
+}
+
+/* Of one submission at a time, and not on the stack of slurmctld's threads, which begin with none of it. */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+static p4d_environment variables;
+static p4d_judged outcome;
+
+/* Returns the code for Slurm. */
+static int submit(job_desc_msg_t *desc, uint32_t uid, const p4d_site *site, uint64_t generation,
+		  char **err_msg)
+{
+	p4d_verdict *verdict = &outcome.verdict;
+	p4d_job job = {0};
+	p4d_note note;
+	int rc = SLURM_SUCCESS;
+
+	p4d_job_from_desc(&job, desc);
+	p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);
+	if (!p4d_kept_find(&job, &variables, generation, &outcome)) {
+		judge(site, &job, &variables, verdict);
+		p4d_approval_summary(verdict, outcome.summary);
+		p4d_kept_add(&outcome);
+	}
+	const bool noted = p4d_note_read(variables.note, &note);
+	const bool has_options =
+	    variables.options || p4d_environment_plan(&variables) || variables.conflict.code;
+	const bool by_client = has_options ? noted && p4d_note_heed(&note, verdict)
+					   : judge_script(site, &job, desc, noted ? &note : NULL, verdict);
+	p4d_job_submit_log_verdict(site,
+				   &(p4d_verdict_subject){.event = "submit",
+							  .source = by_client ? "client" : "controller",
+							  .name = desc->name,
+							  .uid = uid,
+							  .job = &job},
+				   verdict);
+	if (verdict->action == P4D_REJECT)
+		rc = P4D_REFUSED;
+	else if (verdict->plan[0] || desc->admin_comment)
+		approve(site, desc, &outcome);
+	if (noted)
+		refer_to(&note, verdict);
+	if (verdict->action == P4D_REJECT || is_news(&variables, noted, verdict))
+		p4d_job_submit_say_verdict(verdict, err_msg);
+	return rc;
 }
 
 int job_submit(job_desc_msg_t *desc, uint32_t uid, char **err_msg)
 {
-	p4d_environment env = {0};
-	p4d_job job = {0};
-	p4d_verdict verdict = {0};
-	p4d_note note;
+	uint64_t generation;
 	int rc = SLURM_SUCCESS;
 
-	p4d_environment_scan(&env, desc->environment, desc->env_size);
-	p4d_environment_scan(&env, desc->spank_job_env, desc->spank_job_env_size);
-	p4d_job_from_desc(&job, desc);
-	const p4d_site *site = p4d_watch_acquire();
-	if (site) {
-		p4d_watch_identify(&job, desc->user_id == NO_VAL ? uid : desc->user_id);
-		judge(site, &job, &env, &verdict);
-		const bool noted = p4d_note_read(env.note, &note);
-		const bool has_options = env.options || p4d_environment_plan(&env) || env.conflict.code;
-		const bool by_client = has_options
-					   ? noted && p4d_note_heed(&note, &verdict)
-					   : judge_script(site, &job, desc, noted ? &note : NULL, &verdict);
-		p4d_job_submit_log_verdict(
-		    site,
-		    &(p4d_verdict_subject){.event = "submit",
-					   .source = by_client ? "client" : "controller",
-					   .name = desc->name,
-					   .uid = uid,
-					   .job = &job},
-		    &verdict);
-		if (verdict.action == P4D_REJECT)
-			rc = P4D_REFUSED;
-		else if (verdict.plan[0] || desc->admin_comment)
-			approve(site, desc, &verdict);
-		if (noted)
-			refer_to(&note, &verdict);
-		if (verdict.action == P4D_REJECT || is_news(&env, noted, &verdict))
-			p4d_job_submit_say_verdict(&verdict, err_msg);
-	}
+	pthread_mutex_lock(&busy);
+	memset(&variables, 0, sizeof(variables));
+	p4d_environment_scan(&variables, desc->environment, desc->env_size);
+	p4d_environment_scan(&variables, desc->spank_job_env, desc->spank_job_env_size);
+	const p4d_site *site = p4d_watch_acquire(&generation);
+	if (site)
+		rc = submit(desc, uid, site, generation, err_msg);
 	p4d_watch_release();
-	if (env.note && !env.options && !p4d_environment_plan(&env))
+	if (variables.note && !variables.options && !p4d_environment_plan(&variables))
 		p4d_script_remove_note(desc);
+	pthread_mutex_unlock(&busy);
 	return rc;
 }

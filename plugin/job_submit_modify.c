@@ -107,7 +107,7 @@ static int judge_update(const job_desc_msg_t *update, const job_desc_msg_t *curr
 	p4d_environment_request(&env, &options, NULL);
 	p4d_job_from_desc(&job, current);
 
-	const p4d_site *site = p4d_watch_acquire();
+	const p4d_site *site = p4d_watch_acquire(NULL);
 	if (site) {
 		p4d_watch_identify(&job, current->user_id);
 		const p4d_job before = job;

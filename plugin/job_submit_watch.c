@@ -28,6 +28,7 @@ static pthread_rwlock_t published = PTHREAD_RWLOCK_INITIALIZER;
 static p4d_site *site;
 static p4d_cluster cluster;
 static p4d_associations *associations; /* NULL: not asked for, or no answer yet */
+static uint64_t generation = 1;
 static atomic_bool cluster_wanted = true;
 
 /* Only p4d_watch_start, p4d_watch_stop and the thread touch these. */
@@ -49,6 +50,7 @@ static void publish_site(p4d_site *fresh)
 	pthread_rwlock_wrlock(&published);
 	p4d_site *old = site;
 	site = fresh;
+	generation++;
 	pthread_rwlock_unlock(&published);
 	p4d_site_free(old);
 }
@@ -121,6 +123,7 @@ static void check_cluster(time_t now)
 	pthread_rwlock_wrlock(&published);
 	p4d_cluster old = cluster;
 	cluster = fresh;
+	generation++;
 	pthread_rwlock_unlock(&published);
 	p4d_cluster_free(&old);
 }
@@ -149,6 +152,7 @@ static void publish_associations(p4d_associations *fresh)
 	pthread_rwlock_wrlock(&published);
 	p4d_associations *old = associations;
 	associations = fresh;
+	generation++;
 	pthread_rwlock_unlock(&published);
 	p4d_associations_free(old);
 }
@@ -259,12 +263,15 @@ void p4d_watch_stop(void)
 	publish_site(NULL);
 	publish_associations(NULL);
 	p4d_cluster_free(&cluster);
+	generation++;
 	atomic_store(&cluster_wanted, true);
 }
 
-const p4d_site *p4d_watch_acquire(void)
+const p4d_site *p4d_watch_acquire(uint64_t *number)
 {
 	pthread_rwlock_rdlock(&published);
+	if (number)
+		*number = generation;
 	return site;
 }
 

@@ -21,8 +21,9 @@ void p4d_watch_stop(void);
 
 /*
  * Locks site and cluster until p4d_watch_release. Returns NULL without any configuration (release it anyway).
+ * *generation (may be NULL) is another number whenever anything of that is not what it was.
  */
-const p4d_site *p4d_watch_acquire(void);
+const p4d_site *p4d_watch_acquire(uint64_t *generation);
 void p4d_watch_release(void);
 
 /* A p4d_cluster_source: the cluster as last seen; call between acquire and release. */

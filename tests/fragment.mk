@@ -66,6 +66,7 @@ tests_plugin_test_spank_named_LDFLAGS = $(fakehost_exports)
 fakehost_tests = \
 	tests/plugin/test_fakehost \
 	tests/plugin/test_fakehost_environment \
+	tests/plugin/test_fakehost_kept \
 	tests/plugin/test_fakehost_log \
 	tests/plugin/test_fakehost_update \
 	tests/plugin/test_fakehost_site \
@@ -82,6 +83,9 @@ tests_plugin_test_fakehost_LDADD = $(fakehost_LDADD)
 tests_plugin_test_fakehost_environment_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_plugin_test_fakehost_environment_LDFLAGS = $(fakehost_exports)
 tests_plugin_test_fakehost_environment_LDADD = $(fakehost_LDADD)
+tests_plugin_test_fakehost_kept_CPPFLAGS = $(fakehost_CPPFLAGS)
+tests_plugin_test_fakehost_kept_LDFLAGS = $(fakehost_exports)
+tests_plugin_test_fakehost_kept_LDADD = $(fakehost_LDADD)
 tests_plugin_test_fakehost_log_CPPFLAGS = $(fakehost_CPPFLAGS)
 tests_plugin_test_fakehost_log_LDFLAGS = $(fakehost_exports)
 tests_plugin_test_fakehost_log_LDADD = $(fakehost_LDADD)

@@ -43,6 +43,7 @@ typedef struct p4d_verdict {
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
+	p4d_request planned;     /* what the line says that p4d_guard_verify was given */
 } p4d_verdict;
 
 /*

@@ -187,11 +187,10 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	char name[P4D_PARTITION_NAME];
 	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
 	p4d_error err = {.code = P4D_OK};
-	p4d_request request;
+	p4d_request *request = &verdict->planned;
 	int rc = 0;
 
 	memset(verdict, 0, sizeof(*verdict));
-	memset(&request, 0, sizeof(request));
 	verdict->policy = p4d_guard_policy(site, &named, NULL);
 	if (verdict->policy.exempt || verdict->policy.mode == P4D_MODE_OFF) {
 		p4d_verdict__finish(verdict, NULL);
@@ -202,14 +201,14 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
 	else if (!plan || !*plan)
 		rc = check_missing(site, &named, source, context, options, verdict, &err);
 	else
-		rc = verify(site, &named, source, context, plan, options, &request, verdict, &err);
-	verdict->read = p4d_is_set(&request, P4D_MODEL) && !p4d_request_any(&request);
+		rc = verify(site, &named, source, context, plan, options, request, verdict, &err);
+	verdict->read = p4d_is_set(request, P4D_MODEL) && !p4d_request_any(request);
 	if (rc < 0)
 		p4d_verdict__error(verdict, &err);
 	else if (plan)
 		snprintf(verdict->plan, sizeof(verdict->plan), "%s", plan);
 	/* a job without a plan says it in its options, as it did where it was submitted */
-	const p4d_request *said = options && !p4d_is_set(&request, P4D_MODEL) ? options : &request;
+	const p4d_request *said = options && !p4d_is_set(request, P4D_MODEL) ? options : request;
 	if (!verdict->model[0])
 		p4d_verdict__name_model(verdict, said);
 	p4d_verdict__finish(verdict, p4d_is_set(said, P4D_OVERRIDE) ? said->override_reason : NULL);

@@ -16,8 +16,7 @@
 typedef struct p4d_job {
 	const char *partition; /* one name or a comma-separated list */
 	const char *qos, *account, *user, *reservation;
-	const p4d_associations *associations; /* NULL: unknown */
-	const char *constraint;               /* -C */
+	const char *constraint; /* -C */
 	const char
 	    *gres; /* --gres, --gpus-per-node, tres_per_node: "gpu:h100:4", "gres:gpu:4", "gres/gpu:4" */
 	const char *gpus;          /* --gpus, tres_per_job */
@@ -25,7 +24,9 @@ typedef struct p4d_job {
 	const char *gpus_per_socket;
 	const char *nodelist, *exclude; /* -w, -x */
 	const char *clusters;           /* -M: others than this one, of which nothing is known here */
-	uint32_t min_nodes, max_nodes;  /* -N2: both; the first alone is a lower bound */
+	/* before this, and nowhere else but for the script, its texts: slurmctld's plugin compares them */
+	const p4d_associations *associations; /* NULL: unknown */
+	uint32_t min_nodes, max_nodes;        /* -N2: both; the first alone is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t sockets_per_node;

@@ -35,7 +35,7 @@ const p4d_request *p4d_presets_find(const p4d_presets *presets, const char *name
 	int best = P4D_HUB_NAME_WHOLE - 1;
 
 	for (int aliases = 0; aliases < 2; aliases++)
-		for (size_t i = 0; i < presets->count; i++) {
+		for (size_t i = 0; i < presets->count && best < P4D_HUB_NAME_DOTTED; i++) {
 			const p4d_preset *preset = &presets->row[i].preset;
 			const int fits =
 			    p4d_model__hub_name_fits(&hub, aliases ? preset->aliases : preset->name);

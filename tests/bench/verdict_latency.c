@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long slurmctld spends on a verdict: submissions in a host that plays slurmctld, in turn of jobs that
- * pass, are refused, and have no p4d option, each with the environment of a login shell. Prints, never fails
- * by the clock. `verdict_latency [COUNT OF EACH]`
+ * pass, are refused, and have no p4d option, each with the environment of a login shell, then one that passes
+ * again and again within a second. Prints, never fails by the clock. `verdict_latency [COUNT OF EACH]`
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +45,9 @@ static job_desc_msg_t *with_shell(job_desc_msg_t *desc)
 static void print(const char *what, double *us, size_t count)
 {
 	qsort(us, count, sizeof(*us), ascending);
-	printf("verdict_latency: %-8s p50 %6.1f us  p99 %6.1f us  max %7.1f us (target p99 <= %d us)\n", what,
-	       us[count / 2], us[count * 99 / 100], us[count - 1], TARGET_US);
+	printf("verdict_latency: %-8s min %6.1f us  p50 %6.1f us  p99 %6.1f us  max %7.1f us (target p99 <= "
+	       "%d us)\n",
+	       what, us[0], us[count / 2], us[count * 99 / 100], us[count - 1], TARGET_US);
 }
 
 int main(int argc, char **argv)
@@ -75,12 +76,19 @@ int main(int argc, char **argv)
 		us[i % KINDS][i / KINDS] = now_us() - start;
 		wrong += (rc != SLURM_SUCCESS) != (i % KINDS == 1);
 	}
+	for (int i = 0; i < KINDS; i++)
+		print(names[i], us[i], calls);
+	fakehost_stop_clock(true);
+	for (size_t i = 0; i < calls; i++) {
+		double start = now_us();
+		wrong += fakehost_submit(&host, jobs[0], &said) != SLURM_SUCCESS;
+		us[0][i] = now_us() - start;
+	}
+	print("again", us[0], calls);
 	/* the first approval leaves its admin_comment in the job */
 	int leaked = fakehost_alive() > alive + 1;
-	for (int i = 0; i < KINDS; i++) {
-		print(names[i], us[i], calls);
+	for (int i = 0; i < KINDS; i++)
 		fakehost_free(jobs[i]);
-	}
 	fakehost_close(&host);
 	site_remove();
 	if (wrong || leaked)

@@ -43,6 +43,12 @@ void fakehost_account(const char *user, uint32_t uid, const char *account, const
  * code. */
 int fakehost_submit(fakehost *host, job_desc_msg_t *desc, const char **message);
 
+/*
+ * The plugin keeps verdicts for the second in which it made them. Here each submission falls into another
+ * second than the one before, so that all are judged, but in tests of that: true: all fall into one.
+ */
+void fakehost_stop_clock(bool stopped);
+
 /* Calls job_modify for a job with this description; message as above (always "" before Slurm 23.02). */
 int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *current, const char **message);
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "approval.h"
+#include "job_environment.h"
+
+/*
+ * Verdicts of the last jobs with a plan. Sweeps and pipelines submit the same plan by the hundred, and all
+ * that a verdict depends on is compared to the byte: the job, its variables of p4d's, what p4d_watch_acquire
+ * has, and the second, since a mode may begin with any. A job that needs more than P4D_KEPT_BYTES for that is
+ * judged each time. One thread at a time.
+ */
+enum { P4D_KEPT_BYTES = 12 << 10 };
+
+typedef struct p4d_judged {
+	p4d_verdict verdict;
+	char summary[P4D_APPROVAL_SUMMARY + 1]; /* of the approval */
+} p4d_judged;
+
+/*
+ * True: *judged is what was kept of the same job. False: judge it, and call p4d_kept_add with the result
+ * before the next p4d_kept_find. generation: of what p4d_watch_acquire returned.
+ */
+bool p4d_kept_find(const p4d_job *job, const p4d_environment *env, uint64_t generation, p4d_judged *judged);
+void p4d_kept_add(const p4d_judged *judged);
