@@ -33,6 +33,7 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 					.limit = j->limit};
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
+	char ways[200];
 
 	if (p4d_search_nearest(asked, &space, &found) >= 0)
 		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, size);
@@ -40,7 +41,7 @@ static void find_fix(const p4d_subject *subject, const p4d_request *asked, const
 				     &found) == 0)
 		p4d_subject_command(&found.request, nodes, gpus_per_node, fix, size);
 	else
-		snprintf(fix, size, "%s", p4d_unfit_last_fix(asked));
+		p4d_unfit_ways_out(subject, asked, &space, ways, sizeof(ways), fix, size);
 }
 
 static void judge_memory(p4d_subject *subject, const p4d_request *asked, judged *j)

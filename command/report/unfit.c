@@ -3,6 +3,7 @@
 #include "request/framework.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -59,27 +60,34 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 text.length ? shape : "tp=1 pp=1", open.length ? searched : "nothing, as all is given");
 }
 
-const char *p4d_unfit_last_fix(const p4d_request *request)
+static const char *last_fix(const p4d_request *request)
 {
 	const char *own = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_fit_fix;
 
 	return own ? own : "no number of these GPUs is enough: shorten --seq-len or take a smaller --model";
 }
 
-static void add_ways_out(const p4d_subject *subject, const p4d_search_space *space, p4d_error *err)
+const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
+			       const p4d_search_space *space, char *ways, size_t size, char *fix, size_t room)
 {
-	const p4d_error inner = *err;
-	char ways[200];
+	p4d_candidate found;
+	p4d_request with = *asked;
+	p4d_way way;
 
-	p4d_guard_ways_out(subject->site, NULL, &subject->request, space, "--", ways, sizeof(ways));
-	if (ways[0])
-		p4d_fail(err, inner.code, "%.320s; without more GPUs: %.130s", inner.text, ways);
+	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", &way, ways, size);
+	snprintf(fix, room, "%s", last_fix(asked));
+	if (way.option == P4D_OPTIONS)
+		return ways;
+	p4d_request_put(&with, way.option, way.value, P4D_BY_USER);
+	if (p4d_search_nearest(&with, space, &found) >= 0)
+		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, room);
+	return ways;
 }
 
 int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err)
 {
-	char command[480];
+	char command[480], smaller[480], ways[200];
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
 
@@ -91,10 +99,13 @@ int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		return p4d_fix(err, "%s",
 			       p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node,
 						   command, sizeof(command)));
-	add_ways_out(subject, space, err);
+	const p4d_error inner = *err;
+	p4d_unfit_ways_out(subject, &subject->request, space, ways, sizeof(ways), smaller, sizeof(smaller));
+	if (ways[0])
+		p4d_fail(err, inner.code, "%.320s; without more GPUs: %.130s", inner.text, ways);
 	if (p4d_search_smallest(&subject->request, space, p4d_subject_most_gpus(subject), &nodes,
 				&gpus_per_node, &found) < 0)
-		return p4d_fix(err, "%s", p4d_unfit_last_fix(&subject->request));
+		return p4d_fix(err, "%s", smaller);
 	return p4d_fix(err, "%s",
 		       p4d_subject_command(&found.request, nodes, gpus_per_node, command, sizeof(command)));
 }

@@ -11,5 +11,10 @@
 int p4d_unfit_explain(const p4d_subject *subject, const p4d_search_space *space,
 		      const p4d_search_counts *counts, p4d_error *err);
 
-/* What is left to do where no number of GPUs is enough, in the words of the request's framework. Static. */
-const char *p4d_unfit_last_fix(const p4d_request *request);
+/*
+ * What else than more GPUs would let the request fit, as p4d_guard_ways_out, and the fix where no number of
+ * them is enough: the command with the first of these, else what is left to do in the framework's words.
+ */
+const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *asked,
+			       const p4d_search_space *space, char *ways, size_t size, char *fix,
+			       size_t room);

@@ -130,19 +130,20 @@ static void admit_cut(p4d_error *err)
 }
 
 /* More GPUs are seldom the cheapest way. With the budget that their search has left. */
-static void admit_ways_out(guard *g, const p4d_request *asked, p4d_error *err)
+static void admit_ways_out(guard *g, const p4d_request *asked, p4d_way *best, p4d_error *err)
 {
 	p4d_error inner = *err;
 	char ways[200];
 
-	p4d_guard_ways_out(g->site, g->job, asked, &g->space, "--p4d-", ways, sizeof(ways));
+	p4d_guard_ways_out(g->site, g->job, asked, &g->space, "--p4d-", best, ways, sizeof(ways));
 	if (ways[0])
 		p4d_fail(err, inner.code, "%.300s; without more GPUs: %s", inner.text, ways);
 }
 
-/* Options of Slurm, p4d's, and lines of the script: all that has to be changed for a candidate. */
+/* Options of Slurm, p4d's, and lines of the script: all that has to be changed for a candidate, way (may be
+ * NULL) among it. */
 static int write_fix(guard *g, const p4d_request *asked, const p4d_candidate *found, const p4d_geometry *then,
-		     p4d_error *err)
+		     const p4d_way *way, p4d_error *err)
 {
 	const p4d_geometry *now = &g->verdict->geometry;
 	const p4d_reading *reading = g->job->reading;
@@ -156,6 +157,11 @@ static int write_fix(guard *g, const p4d_request *asked, const p4d_candidate *fo
 	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node)
 		p4d_text_entry(&fix, " ", "%s",
 			       p4d_job_flags(&job, then->nodes, then->gpus_per_node, where, sizeof(where)));
+	if (way && reading && !p4d_guard__script_way(reading, way, &fix))
+		return -1;
+	if (way && !reading)
+		p4d_text_entry(&fix, " ", "--p4d-%s=%s", p4d_request_option_info(way->option)->name,
+			       p4d_request_value_text(&found->request, way->option, where, sizeof(where)));
 	write_flags(asked, &found->request, flags, sizeof(flags));
 	if (flags[0])
 		p4d_text_entry(&fix, " ", "%s", flags);
@@ -188,15 +194,17 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	p4d_geometry larger = *geometry;
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
+	p4d_way way = {P4D_OPTIONS, 0};
 
 	g->budget.left = SEARCH_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
 		if (!may_rewrite(g, asked, &found.request))
-			return write_fix(g, asked, &found, geometry, err);
+			return write_fix(g, asked, &found, geometry, NULL, err);
 		*g->request = found.request;
 		return 0;
 	}
-	if (err->code == P4D_E_DOES_NOT_FIT)
+	const bool too_large = err->code == P4D_E_DOES_NOT_FIT;
+	if (too_large)
 		err->code = P4D_E_NO_LAYOUT;
 	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
 		return -1; /* no layout is on more than one */
@@ -204,12 +212,20 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	const int grown =
 	    p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found);
-	admit_ways_out(g, asked, err);
+	if (too_large)
+		admit_ways_out(g, asked, &way, err);
+	if (grown < 0 && way.option != P4D_OPTIONS) {
+		p4d_request with = *asked;
+		p4d_request_put(&with, way.option, way.value, P4D_BY_USER);
+		g->budget.left = SEARCH_UNITS;
+		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
+			return write_fix(g, asked, &found, geometry, &way, err);
+	}
 	if (grown < 0)
 		return -1;
 	larger.nodes = (uint32_t)nodes;
 	larger.gpus_per_node = (uint32_t)gpus_per_node;
-	return write_fix(g, asked, &found, &larger, err);
+	return write_fix(g, asked, &found, &larger, NULL, err);
 }
 
 /* True when the error is about the layout, so that another layout may avoid it. */

@@ -72,6 +72,28 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 	       asked->value[option] != candidate->value[option];
 }
 
+/* How files that DeepSpeed and accelerate read say what makes a job smaller. */
+static const struct {
+	const char *of, *text; /* where its ZeRO stage stands; what is to be there */
+	p4d_way way;
+} file_words[] = {
+    {"--deepspeed.", "\"stage\": 3", {P4D_ZERO_STAGE, 3}},
+    {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER}},
+    {"--deepspeed.",
+     "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}",
+     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS}},
+    {"--accelerate.", "zero_stage: 3", {P4D_ZERO_STAGE, 3}},
+    {"--accelerate.", "offload_optimizer_device: cpu", {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER}},
+    {"--accelerate.",
+     "offload_optimizer_device: cpu, offload_param_device: cpu",
+     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS}},
+};
+
+static bool in_their_files(const char *argument)
+{
+	return !strncmp(argument, "--deepspeed.", 12) || !strncmp(argument, "--accelerate.", 13);
+}
+
 /* A line of the script that has an argument. */
 static void mend_line(const p4d_reading *r, const p4d_read_value *v, const p4d_request *asked,
 		      const p4d_request *candidate, const argument_list *old, const argument_list *new,
@@ -85,7 +107,8 @@ static void mend_line(const p4d_reading *r, const p4d_read_value *v, const p4d_r
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
 	if (after >= 0 && (before < 0 ? changes(r, v, asked, candidate) : !same(old, before, new, after)))
 		p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)new->at[after].length, new->at[after].text);
-	else if (after < 0 && (before >= 0 || changes(r, v, asked, candidate)))
+	else if (after < 0 && !in_their_files(v->argument) &&
+		 (before >= 0 || changes(r, v, asked, candidate)))
 		p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
 }
 
@@ -127,4 +150,18 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 	}
 	if (more.length && r->line)
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", r->file, r->line, added);
+}
+
+bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
+{
+	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
+
+	for (size_t i = 0; stage->file && stage->argument && i < sizeof(file_words) / sizeof(*file_words);
+	     i++)
+		if (!strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of)) &&
+		    way->option == file_words[i].way.option && way->value == file_words[i].way.value) {
+			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
+			return true;
+		}
+	return false;
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "guard/guard.h"
 #include "job/job.h"
 #include "reader/reader.h"
 #include "request/request.h"
@@ -37,3 +38,7 @@ int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *req
  */
 void p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked, const p4d_request *candidate,
 			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix);
+
+/* Adds the same for one option more: "in ds_z3.json: \"stage\": 3". False: p4d knows no words of the script's
+ * for it. */
+bool p4d_guard__script_way(const p4d_reading *reading, const p4d_way *way, p4d_text *fix);

@@ -9,15 +9,44 @@
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
-/* Optimizer states of a rank's own, where they could be shared. */
-static bool shards(const p4d_request *asked, const p4d_search_space *space)
-{
-	p4d_request sharded = *asked;
+/* Memory for transfers: what is learnt stays. The first that is enough is named. */
+static const p4d_way shared[] = {
+    {P4D_OPTIMIZER_SHARDING, 1},          {P4D_ZERO_STAGE, 3},
+    {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER}, {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
+    {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP},  {P4D_OPTIONS, 0}};
+/* Fewer parameters learn. */
+static const p4d_way adapters[] = {
+    {P4D_FINETUNE, P4D_TUNE_LORA}, {P4D_FINETUNE, P4D_TUNE_QLORA}, {P4D_OPTIONS, 0}};
 
-	if (!p4d_is_set(asked, P4D_OPTIMIZER_SHARDING) || asked->value[P4D_OPTIMIZER_SHARDING])
-		return false;
-	p4d_request_put(&sharded, P4D_OPTIMIZER_SHARDING, 1, P4D_BY_USER);
-	return p4d_search_any(&sharded, space);
+/* Only DDP has no other way to share. */
+static bool open_to(const p4d_request *asked, const p4d_way *way)
+{
+	return (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
+	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
+}
+
+/* The first of the list with which it fits; NULL: none. */
+static const p4d_way *first_of(const p4d_way *way, const p4d_request *asked, const p4d_search_space *space)
+{
+	for (; way->option != P4D_OPTIONS; way++) {
+		p4d_request with = *asked;
+		if (!open_to(asked, way))
+			continue;
+		p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
+		if (p4d_search_any(&with, space))
+			return way;
+	}
+	return NULL;
+}
+
+static void write_way(p4d_text *list, const char *prefix, const p4d_way *way)
+{
+	char text[48];
+	p4d_request with = {0};
+
+	p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
+	p4d_text_entry(list, ", ", "%s%s=%s", prefix, p4d_request_option_info(way->option)->name,
+		       p4d_request_value_text(&with, way->option, text, sizeof(text)));
 }
 
 /* The longest half, quarter ... of the sequence that fits; 0: none. */
@@ -71,10 +100,13 @@ static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job
 }
 
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
-			       const p4d_search_space *space, const char *prefix, char *buf, size_t size)
+			       const p4d_search_space *space, const char *prefix, p4d_way *best, char *buf,
+			       size_t size)
 {
 	p4d_text list = p4d_text_in(buf, size);
+	const p4d_way *way, *tunes = NULL;
 
+	*best = (p4d_way){P4D_OPTIONS, 0};
 	if (!space->capacity.gpu || !p4d_on_gpu(asked->value[P4D_DEVICE]))
 		return buf;
 	const p4d_site_partition *partition = larger(site, job, asked, space);
@@ -84,12 +116,22 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 	else if (partition)
 		p4d_text_entry(&list, ", ", "--gpu=%s (partition %s)", p4d_site_least_gpu(partition)->name,
 			       partition->name);
-	if (shards(asked, space))
-		p4d_text_entry(&list, ", ", "%soptimizer-sharding=on", prefix);
+	way = first_of(shared, asked, space);
+	if (way) {
+		write_way(&list, prefix, way);
+		*best = *way;
+	}
 	const int64_t length = shorter(asked, space);
 	if (length)
 		p4d_text_entry(&list, ", ", "%sseq-len=%" PRId64, prefix, length);
-	if (!p4d_is_set(asked, P4D_FINETUNE) || asked->value[P4D_FINETUNE] == P4D_TUNE_FULL)
+	if (p4d_is_set(asked, P4D_FINETUNE) && asked->value[P4D_FINETUNE] != P4D_TUNE_FULL)
+		return buf;
+	tunes = first_of(adapters, asked, space);
+	if (tunes)
+		write_way(&list, prefix, tunes);
+	else
 		p4d_text_entry(&list, ", ", "LoRA or offloading (%sframework=fsdp or deepspeed)", prefix);
+	if (tunes && !way)
+		*best = *tunes;
 	return buf;
 }

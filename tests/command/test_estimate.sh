@@ -125,11 +125,13 @@ exits 5 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-
 says "no linear layer is named 'q_prj'"
 
 # trainers that accumulate no gradients unless told to: the batch is what each rank takes; nothing is said of options that the
-# framework leaves no choice about; where no number of GPUs is enough, the frameworks that shard are named
+# framework leaves no choice about; where no number of GPUs is enough, a framework that shards is the fix
 exits 12 p4d estimate --framework ddp --model llama3-8b --gpu h100 --gpus-per-node 8 --seq-len 1024
 prints "micro-batch 1 x 8 x dp = global-batch 64;"
 [ "${out#*te-wgrad=}" = "$out" ] || fail "an option of Transformer Engine is shown"
-says "[P4D012]" "p4d: fix: --framework=fsdp or --framework=deepspeed"
+says "[P4D012]" "--framework=fsdp"
+fix=$(fix)
+exits 0 $fix
 exits 0 p4d estimate --framework ddp --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024 --micro-batch 2
 prints "micro-batch 2 x 1 x dp = global-batch 16;"
 
@@ -138,7 +140,7 @@ lora="--framework deepspeed --finetune lora --model llama3-70b --gpu h100 --node
 # shellcheck disable=SC2086
 exits 12 p4d estimate $lora --zero-stage 2
 prints "Verdict: reject (unvalidated: adapters with DeepSpeed)" "init 131."
-says "p4d: fix: --zero-stage=3"
+says "--zero-stage=3" "p4d: fix: p4d estimate "
 # shellcheck disable=SC2086
 exits 0 p4d estimate $lora --zero-stage 3
 prints "Verdict: pass (unvalidated: adapters with DeepSpeed)"

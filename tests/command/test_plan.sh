@@ -84,6 +84,21 @@ exits 0 p4d plan --conf big.conf --model llama3-70b --gpu=b200-180gb
 exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --wrap=true
 says "without more GPUs: --partition=big (b200-180gb), " "LoRA or offloading" "p4d: fix: --nodes="
 exits 0 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b --partition=big --wrap=true
+# where no number of GPUs is enough, the fix is the way out that changes least of what is learnt
+for framework in ddp "deepspeed --zero-stage 0"; do
+	exits 13 p4d plan --framework $framework --model llama3.1-8b --gpu a100-80gb --nodes 1
+	says "without more GPUs: --" "--finetune=lora" "p4d: fix: p4d estimate "
+	fix=$(fix)
+	exits 0 $fix
+done
+printf 'partition "a100" {\n\tgpu = "a100-80gb"\n\tgpus_per_node = 4\n}\nscripts = judge\nmode = enforce\nversion = 1\n' >zero.conf
+printf '{"bf16": {"enabled": true},\n "zero_optimization": {\n  "stage": 0}}\n' >ds.json
+printf '#!/bin/sh\nsrun torchrun --nproc_per_node 4 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 \\\n --per_device_train_batch_size 2 --gradient_checkpointing --deepspeed ds.json\n' >zero.sh
+exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
+says 'fix: in ds.json: "stage": 3'
+printf '%s\n' "$err" | grep -q 'fix:.*without' && fail "what is to be changed is to be left out"
+sed -i 's/"stage": 0/"stage": 3/' ds.json
+exits 0 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
 # nodes that are named, and those of a reservation, are where they are
 for bound in --nodelist=n1 --reservation=course; do
 	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
