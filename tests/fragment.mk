@@ -338,7 +338,9 @@ endif
 submit_SOURCES = tests/tools/submit.c
 submit_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
 submit_LDADD = $(SLURM_LIBS)
-agree_SOURCES = tests/tools/agree.c
+agree_SOURCES = tests/tools/agree/agree.c tests/tools/agree/answer.c tests/tools/agree/answer.h \
+	tests/tools/agree/aspects.c tests/tools/agree/aspects.h tests/tools/agree/fix.c tests/tools/agree/fix.h \
+	tests/tools/agree/job.c tests/tools/agree/job.h
 agree_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(JSONC_CFLAGS)
 agree_LDADD = $(SLURM_LIBS) $(JSONC_LIBS)
 interleave_SOURCES = tests/tools/interleave.c

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { COMPONENTS = 2, MAX_PIECES = 64, MAX_WORDS = 2 * MAX_PIECES + 16 };
+
+typedef enum place { TYPED, LINE, VARIABLE, BODY } place;
+
+/* An option, as sbatch takes it from a place, or a line of the script behind its first command. */
+typedef struct piece {
+	place place;
+	unsigned component;
+	char text[200];
+} piece;
+
+typedef enum source { FROM_FILE, FROM_STDIN, FROM_WRAP } source;
+
+typedef struct job {
+	source source;
+	unsigned components;
+	bool typed_colon; /* components are separated on the command line, not by #SBATCH hetjob */
+	unsigned pieces;
+	piece piece[MAX_PIECES];
+} job;
+
+/* The seed and the number of a job say what generate makes. */
+void seed_job(uint64_t seed, uint64_t number);
+void generate(job *j);
+
+/* Aborts where a job has no room for it. */
+void add_piece(job *j, place where, unsigned component, const char *text, size_t length);
+
+/* job.sh in the current folder. */
+void write_script(const job *j);
+
+/* The command line from behind the command's own words, which are `at`; ends with NULL. buffer: --wrap. */
+void command_line(const job *j, char **words, unsigned at, char *buffer, size_t size);
