@@ -28,9 +28,10 @@ at_end()
 }
 wait_until() { for _ in $(seq 150); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done; tail -n 5 "$work"/*.log "$own"/log/slurmctld.*; scontrol show assoc_mgr flags=assoc; scontrol ping; fail "in vain: $*"; }
 
-# The database, on a socket only. Slurm has procedures there, so it needs its own tables.
+# The database, on a socket only. Slurm has procedures there, so it needs its own tables; and its own database is there from the
+# start, since slurmdbd 26.05 and MariaDB's client library 11.8.9 fail after slurmdbd has made it.
 mkdir -p "$database/data"
-{ printf 'create database mysql;\nuse mysql;\n' && cat "$tables"; } | mariadbd --no-defaults --bootstrap \
+{ printf 'create database p4d;\ncreate database mysql;\nuse mysql;\n' && cat "$tables"; } | mariadbd --no-defaults --bootstrap \
 	--datadir="$database/data" --user="$user" --skip-grant-tables >"$work/bootstrap.log" 2>&1 || fail "$(cat "$work/bootstrap.log")"
 mariadbd --no-defaults --datadir="$database/data" --socket="$database/socket" --pid-file="$database/pid" \
 	--skip-networking --user="$user" --skip-grant-tables --innodb-flush-log-at-trx-commit=0 \
@@ -72,6 +73,7 @@ wait_until sacctmgr -n show cluster
 kill "$(cat "$own/run/slurmctld.pid")"
 down() { ! scontrol ping | grep -q 'is UP'; }
 wait_until down
+rm -f "$own/state/clustername" # has an identity that slurmdbd did not give it
 { sacctmgr -i add cluster p4d; sacctmgr -i add qos large; sacctmgr -i add account staff,trusted
 	sacctmgr -i add account physics parent=staff
 	sacctmgr -i add user "$user" account=physics defaultaccount=physics; } >"$work/sacctmgr.log" 2>&1
