@@ -146,6 +146,30 @@ static int count_tasks(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
+/* As sbatch does: with --ntasks-per-gpu the GPUs say how many tasks, whatever --ntasks says. */
+static int count_tasks_of_gpus(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+{
+	static const p4d_sbatch_field fields[] = {P4D_SBATCH_GPUS, P4D_SBATCH_GPUS_PER_NODE, P4D_SBATCH_GRES};
+	char type[48];
+	uint32_t tasks = 0;
+
+	for (size_t i = 0; job->tasks_per_gpu && !tasks && i < sizeof(fields) / sizeof(fields[0]); i++) {
+		const char *text = sbatch->value[fields[i]];
+		const uint32_t nodes = fields[i] != P4D_SBATCH_GPUS && job->min_nodes ? job->min_nodes : 1;
+		if (!text)
+			continue;
+		if (p4d_gres__parse_gpus(text, fields[i] != P4D_SBATCH_GRES, type, sizeof(type), &tasks,
+					 err) < 0)
+			return -1;
+		if (__builtin_mul_overflow(tasks, nodes, &tasks) ||
+		    __builtin_mul_overflow(tasks, job->tasks_per_gpu, &tasks))
+			return p4d_fail(err, P4D_E_OVERFLOW, "the tasks of these GPUs do not fit 32 bits");
+	}
+	if (tasks)
+		job->tasks = tasks;
+	return 0;
+}
+
 /* As sbatch does: at least the nodes that are named; no more than tasks, of these the first. */
 static void fit_nodes(p4d_sbatch *sbatch, p4d_job *job)
 {
@@ -207,9 +231,9 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_memory(sbatch, job, err) < 0)
 		return -1;
 	fit_nodes(sbatch, job);
-	if (count_tasks(sbatch, job, err) < 0)
+	if (count_tasks(sbatch, job, err) < 0 || read_gres(sbatch, job, err) < 0)
 		return -1;
-	return read_gres(sbatch, job, err);
+	return count_tasks_of_gpus(sbatch, job, err);
 }
 
 static bool has_defaults_only(const p4d_sbatch *sbatch)

@@ -88,6 +88,7 @@ done <<'END'
 -n2 -c64 --gpus-per-task=4
 -n4 -c32 --gpus-per-task=2
 --cpus-per-gpu=16 --gpus=8
+-c4 --ntasks-per-gpu=2 --gpus-per-node=8
 # lists of nodes
 -w h1,h2 --gpus-per-node=8
 -w h[1-2] --gpus=16

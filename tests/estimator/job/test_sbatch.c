@@ -176,6 +176,11 @@ static void tasks_that_sbatch_counts(void **state)
 		     {"-N1-2 --sockets-per-node=2 job.sh", 0},
 		     {"-N2 -n3 --sockets-per-node=2 job.sh", 3},
 		     {"-N2 --ntasks-per-node=3 --sockets-per-node=2 job.sh", 0},
+		     {"--ntasks-per-gpu=2 -G8 job.sh", 16},
+		     {"--ntasks-per-gpu=2 -n3 -G h100:8 -N2 --gpus-per-node=4 job.sh", 16},
+		     {"--ntasks-per-gpu=2 -N2 --gpus-per-node=4 --gres=gpu:8 job.sh", 16},
+		     {"--ntasks-per-gpu=2 -N2-4 --gres=lustre:1,gpu:8 job.sh", 32},
+		     {"--ntasks-per-gpu=2 -n8 job.sh", 8},
 		     {"-N2 --hint=nomultithread --sockets-per-node=2 job.sh", 0},
 		     {"-N2 --threads-per-core=1 job.sh", 0}};
 
