@@ -168,6 +168,8 @@ static void run_backward(player *p, gradients *g, const p4d_tape_operation *o, b
 	const short gradient = o->out >= 0 ? g->of[o->out] : -1;
 	short made[P4D_TAPE_INPUTS];
 
+	p->live += (int64_t)o->arrives;
+	look(p, 0);
 	for (int k = 0; k < P4D_TAPE_INPUTS; k++) {
 		made[k] = -1;
 		if (o->in[k] < 0 || !t->value[o->in[k]].needs)

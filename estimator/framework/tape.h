@@ -31,6 +31,8 @@ typedef struct p4d_tape_operation {
 	uint64_t copy;               /* of the weight in another type, kept for the backward pass ... */
 	bool cached;                 /* ... and by autocast, until the forward pass ends */
 	uint64_t scratch, back_scratch;
+	uint64_t
+	    arrives; /* before its backward pass, and stays: parameters that are gathered for the next one */
 	uint64_t weight;  /* gradients of its parameters */
 	uint64_t lowered; /* the same in the type of the product, before they are cast */
 } p4d_tape_operation;

@@ -12,20 +12,15 @@
 #include "framework/torch.h"
 #include "plan/optimizer.h"
 
-/* What a rank holds at a moment. */
-typedef struct moment {
-	int64_t live, gradients; /* activations and what works on them; gradients of parameters */
-} moment;
+typedef p4d_transformers_moment moment;
+typedef p4d_transformers_step step;
 
-/* The most of each part of a step. */
-typedef struct step {
-	p4d_tape_writer writer;
-	bool again;   /* layers are recomputed */
-	bool reduced; /* gradients of a pass are added to others, or leave, as soon as they are there */
-	moment now, forward, loss, head, backward;
-} step;
+#define look p4d_transformers__look
+#define go p4d_transformers__go
+#define inputs p4d_transformers__inputs
+#define adapters_of p4d_transformers__adapters
 
-static void look(step *s, moment *most, p4d_tape_moment m)
+void p4d_transformers__look(step *s, moment *most, p4d_tape_moment m)
 {
 	const moment at = {s->now.live + m.live, s->now.gradients + m.weights};
 
@@ -33,7 +28,7 @@ static void look(step *s, moment *most, p4d_tape_moment m)
 		*most = at;
 }
 
-static void go(step *s, moment *most, p4d_tape_pass pass)
+void p4d_transformers__go(step *s, moment *most, p4d_tape_pass pass)
 {
 	look(s, most, pass.most);
 	s->now.live += pass.end.live;
@@ -42,7 +37,7 @@ static void go(step *s, moment *most, p4d_tape_pass pass)
 }
 
 /* Parameters that have gradients: the model's, or those of the adapters. */
-static uint64_t adapters_of(const p4d_layout *l)
+uint64_t p4d_transformers__adapters(const p4d_layout *l)
 {
 	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, h = l->hidden, f = l->ffn;
 	const bool qkv = l->architecture->fused_qkv, gate_up = l->architecture->fused_gate_up;
@@ -119,7 +114,7 @@ static uint64_t update_bytes(const p4d_layout *l, unsigned element)
 }
 
 /* Tokens, labels, positions, angles, and the mask that all layers read. */
-static uint64_t inputs_of(const p4d_tape_writer *w)
+uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 {
 	const p4d_layout *l = w->layout;
 	const uint64_t angles = w->length * l->head_dim * 2 * w->stream;
@@ -142,15 +137,17 @@ static void play(step *s)
 	p4d_tape_pass first, layer, pass;
 
 	w->tape = &tape;
-	s->now.live += (int64_t)inputs_of(w) + (int64_t)(w->tokens * l->hidden * w->stream);
+	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->stream);
 	p4d_transformers__layer(w, all_need);
 	first = p4d_tape_forward(&tape, !s->again, false, s->again);
 	p4d_transformers__layer(w, true);
 	layer = p4d_tape_forward(&tape, !s->again, false, s->again);
 	for (uint64_t i = 0; i < l->layers; i++) {
 		go(s, &s->forward, i ? layer : first);
+		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 		cached += i ? layer.cached : first.cached;
 	}
+	s->now.live -= s->again ? (int64_t)w->returned : 0;
 	p4d_transformers__end(w);
 	pass = p4d_tape_forward(&tape, true, false, false);
 	go(s, &s->loss, pass);
@@ -245,22 +242,14 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	return z;
 }
 
-/* One layer is gathered and copied from where it was; backward the next one beside it, and gradients that are
- * reduced. */
-static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen)
+/* FSDP2: what is sharded; a step has the rest (transformers_fsdp.c). */
+static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards)
 {
-	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp,
-		       layer = (uint64_t)p4d_size_of_layer(l);
-	const uint64_t table = l->vocab * l->hidden, share = (trained + shards - 1) / shards;
-	const bool full = l->finetune == P4D_TUNE_FULL;
-	const uint64_t kept = full ? 0 : (frozen + shards - 1) / shards;
+	const uint64_t share = (trained + shards - 1) / shards;
+	const uint64_t kept = l->finetune == P4D_TUNE_FULL ? 0 : (frozen + shards - 1) / shards;
 
-	return (sharding){.parameters = 4 * share + kept,
-			  .moments = moment_bytes(l, share, 4),
-			  .forward = 4 * layer + (l->tied ? 2 * table : 0),
-			  .loss = 2 * layer + 2 * table,
-			  .backward = 4 * layer + (full ? 4 * layer : 0) + (l->tied ? 2 * table : 0),
-			  .gradients = 4 * share};
+	return (sharding){
+	    .parameters = 4 * share + kept, .moments = moment_bytes(l, share, 4), .gradients = 4 * share};
 }
 
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
@@ -279,18 +268,20 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 		return;
 	}
 	const uint64_t all = (uint64_t)p4d_size_of_model(l), trained = full ? all : adapters_of(l);
+	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
 	const uint64_t unsharded = parameter_bytes(l, zero ? 2 : z->param);
-	const sharding h = zero ? of_zero(l, trained, all, unsharded)
-			   : fsdp
-			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2))
-			       : of_one_copy(l, trained, element, unsharded);
-	const bool leave = fsdp || (zero && l->zero_stage >= 2);
-
-	s.reduced = leave || l->micro_batches > 1;
+	const sharding h =
+	    zero   ? of_zero(l, trained, all, unsharded)
+	    : fsdp ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2), shards)
+		   : of_one_copy(l, trained, element, unsharded);
+	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * element : h.gradients;
 	s.now.gradients = s.reduced ? (int64_t)kept : 0;
-	play(&s);
+	if (fsdp)
+		p4d_transformers__play_fsdp(&s, shards);
+	else
+		play(&s);
 	s.forward.live += (int64_t)h.forward;
 	s.loss.live += (int64_t)h.loss;
 	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet */

@@ -25,7 +25,9 @@ typedef struct p4d_tape_writer {
 	unsigned stream;               /* of an element of the residual stream */
 	bool autocast;                 /* torch.autocast to bf16 */
 	bool trains;                   /* parameters of the model have gradients; else adapters alone */
-	bool masked;                   /* attention has a mask, which no flash kernel takes */
+	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
+	uint64_t returned; /* of a layer's results, beside the stream: the model holds the last layer's */
+	bool masked;       /* attention has a mask, which no flash kernel takes */
 } p4d_tape_writer;
 
 /* The same sizes for all tapes of a layout. */
@@ -56,6 +58,30 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 					 unsigned target);
 p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x);
+
+/* What a rank holds at a moment. */
+typedef struct p4d_transformers_moment {
+	int64_t live, gradients; /* activations and what works on them; gradients of parameters */
+} p4d_transformers_moment;
+
+/* A step, and the most of each of its parts. */
+typedef struct p4d_transformers_step {
+	p4d_tape_writer writer;
+	bool again;   /* layers are recomputed */
+	bool reduced; /* gradients of a pass are added to others, or leave, as soon as they are there */
+	p4d_transformers_moment now, forward, loss, head, backward;
+} p4d_transformers_step;
+
+void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m);
+/* Looks at the most of a pass, and goes to its end. */
+void p4d_transformers__go(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_pass pass);
+uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
+/* Parameters of the adapters. */
+uint64_t p4d_transformers__adapters(const p4d_layout *l);
+
+/* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it; bytes of what is sharded are not in it.
+ */
+void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards);
 
 static inline void p4d_transformers__hold(p4d_tape_writer *w, p4d_tape_tensor x)
 {

@@ -150,8 +150,9 @@ static p4d_tape_tensor eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 	const p4d_architecture *a = w->layout->architecture;
 	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
 	const bool in_fp32 = a == &p4d_architectures[P4D_ARCHITECTURE_GPTJ];
-	const bool stays = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
-			   a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
+	const bool falcon = a == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
+			    a == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
+	const bool stays = falcon || a == &p4d_architectures[P4D_ARCHITECTURE_GPT2];
 	const unsigned values = v.element;
 
 	k = repeated(w, k, queries);
@@ -162,7 +163,10 @@ static p4d_tape_tensor eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 		k = cast(w, k, 4);
 	}
 	p4d_tape_tensor s = matmul(w, q, k, scores);
-	if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
+	const p4d_tape_tensor raw = s;
+	if (falcon)
+		s = slice(w, s, scores); /* scaled in place */
+	else if (a->positions != P4D_ALIBI || a == &p4d_architectures[P4D_ARCHITECTURE_MPT])
 		s = map(w, s, false, false); /* times the scale */
 	if (a->attention_cap)
 		s = map(w, map(w, map(w, s, false, false), false, true), false, false);
@@ -178,6 +182,10 @@ static p4d_tape_tensor eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 	op(w, s, masked, masked.element == s.element ? P4D_SAME_GRADIENT : P4D_NEW_GRADIENT);
 	s = stays && !w->autocast ? masked : cast(w, masked, 4);
 	s = map(w, s, false, true); /* softmax */
+	if (falcon) {
+		hold(w, raw); /* until its name is given to the result */
+		w->returned = scores * s.element;
+	}
 	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
 	p4d_tape_tensor out = matmul(w, s, v, queries);
 	return map(w, out, false, false); /* contiguous() */
@@ -305,6 +313,7 @@ void p4d_transformers__end(p4d_tape_writer *w)
 	p4d_tape_tensor y = norm(w, x, l->hidden);
 
 	p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, 0);
+	w->tape->operation[w->tape->operations - 1].arrives = w->prefetched;
 	if (a->logit_cap)
 		logits = map(w, map(w, map(w, logits, false, false), false, true), false, false);
 	else if (a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE] ||

@@ -52,7 +52,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .tokens = l->micro_batch * l->seq_len,
 	    .weight = computed,
 	    .stream = computed,
-	    .autocast = l->autocast && l->precision != P4D_FP32,
+	    .autocast = l->autocast && l->precision != P4D_FP32 && l->framework != P4D_FRAMEWORK_FSDP,
 	    .trains = l->finetune == P4D_TUNE_FULL,
 	    .masked = !l->packing && l->micro_batch > 1 && l->flash_attention,
 	};

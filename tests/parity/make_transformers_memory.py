@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import csv
 import json
+import math
 import os
 import random
 import signal
@@ -62,7 +63,12 @@ MODELS = {  # as published; the last number is that of layers
     "gpt2": [(768, 3072, 12, 12, 64, 50257, "on", 12), (1600, 6400, 25, 25, 64, 50257, "on", 48)],
     "gptj": [(4096, 16384, 16, 16, 256, 50400, "off", 28)],
     "glm4": [(4096, 13696, 32, 2, 128, 151552, "off", 40)],
+    # a vision model's vocabulary is its labels; its length, patches of 16 x 16 of an image
+    "bert": [(768, 3072, 12, 12, 64, 30522, "on", 12), (1024, 4096, 16, 16, 64, 30522, "on", 24)],
+    "vit": [(768, 3072, 12, 12, 64, 1000, "off", 12), (1024, 4096, 16, 16, 64, 1000, "off", 24)],
 }
+CLASSES = {"bert": "AutoModelForMaskedLM", "vit": "AutoModelForImageClassification"}
+ENCODERS = set(CLASSES)  # of which only full fine-tuning is run
 # p4d's names of what is not its own row of architectures.def
 AS_P4D = {"gemma3_text": ("gemma3", "", ""), "gpt_neox": ("gpt-neox", "", ""), "mistral": ("llama", "", ""),
           "qwen2": ("llama", "qkv", ""), "qwen3": ("llama", "", "on"), "smollm3": ("llama", "", "")}
@@ -78,15 +84,19 @@ def named_by_p4d(kind):
     return dict(zip(("architecture", "bias", "qk-norm"), AS_P4D.get(kind, (kind, "", ""))))
 
 
-def pick(r, framework):
+def pick(r, framework, kinds):
     """One random configuration, by p4d's names of options."""
-    c = {"model-type": r.choice(sorted(MODELS))}
+    c = {"model-type": r.choice(kinds)}
     c.update(named_by_p4d(c["model-type"]))
     c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
     # half of them short, where the ends of the model decide
     c["layers"] = min(c["layers"], r.choice((2, 3, 4, 4, 6, 8, 12, 16)))
     c["seq-len"] = r.choice((512, 1024, 2048, 2048, 4096, 4096, 8192, 16384))
-    c["micro-batch"] = r.choice([b for b in (1, 1, 2, 4, 8) if b * c["seq-len"] <= 32768])
+    sizes = (1, 1, 2, 4, 8)
+    if c["model-type"] in ENCODERS:
+        c["seq-len"] = 512 if c["model-type"] == "bert" else r.choice((196, 196, 576))
+        sizes = (8, 16, 32, 64)
+    c["micro-batch"] = r.choice([b for b in sizes if b * c["seq-len"] <= 32768])
     c["micro-batches"] = r.choice((1, 1, 2))
     c["framework"] = framework
     c["shard-degree"] = r.choice((1, 1, 1, 8)) if c["framework"] == "ddp" else r.choice((2, 4, 8, 16, 64))
@@ -95,8 +105,10 @@ def pick(r, framework):
     c["finetune"] = r.choice(("full", "full", "lora", "lora", "qlora")) if c["framework"] == "ddp" else "full"
     if c["finetune"] == "qlora" and c["model-type"] in ("gpt2", "falcon"):
         c["finetune"] = "lora"  # their layers are classes of their own, which kernels_of_cuda does not replace
-    if c["framework"] == "fsdp" and r.random() < 0.3:
+    if c["framework"] != "ddp" and r.random() < 0.3:
         c["finetune"] = "lora"
+    if c["model-type"] in ENCODERS:
+        c["finetune"] = "full"
     adapters = c["finetune"] != "full"
     c["lora-rank"] = r.choice((8, 16, 32, 64, 128)) if adapters else 0
     c["lora-targets"] = r.choice(("all-linear", "all-linear", "attention")) if adapters else "none"
@@ -107,21 +119,25 @@ def pick(r, framework):
     c["autocast"] = "on" if c["param-dtype"] == "fp32" or r.random() < 0.6 else "off"
     if c["framework"] != "ddp":
         c["autocast"] = "off"
-        c["param-dtype"] = "bf16" if c["framework"] == "deepspeed" else "fp32"
+        c["param-dtype"] = "bf16" if c["framework"] == "deepspeed" or adapters and r.random() < 0.7 else "fp32"
     elif c["finetune"] == "qlora" and c["param-dtype"] == "fp32":
         c["autocast"] = "on"
-    if c["finetune"] == "qlora" or c["param-dtype"] == "fp32" and adapters:
+    if c["framework"] == "deepspeed" and adapters:
+        c["adapter-dtype"] = "bf16"  # the engine casts the whole model
+    elif c["finetune"] == "qlora" or c["param-dtype"] == "fp32" and adapters or c["framework"] == "fsdp" and adapters:
         c["adapter-dtype"] = "fp32"  # PEFT makes adapters in the type of the layer's own weights, or in fp32
     c["optimizer"] = "adamw"
     if c["framework"] == "ddp":
         c["optimizer"] = r.choice(("adamw", "adamw", "adamw", "adamw-8bit", "sgd", "adafactor"))
+    elif c["framework"] == "fsdp":
+        c["optimizer"] = r.choice(("adamw", "adamw", "adamw", "sgd"))
     c["recompute"] = r.choice(("none", "full", "full"))
     c["attention"] = "eager" if c["model-type"] in EAGER_ONLY else "sdpa"
     if c["attention"] == "eager" and c["seq-len"] > 4096:
         c["seq-len"] = 4096
-    if c["attention"] == "sdpa" and c["seq-len"] <= 2048:
+    if c["attention"] == "sdpa" and c["seq-len"] <= 2048 and c["model-type"] not in ENCODERS:
         c["attention"] = r.choice(("sdpa", "sdpa", "sdpa", "eager"))
-    c["packing"] = r.choice(("on", "on", "off")) if c["micro-batch"] > 1 else "on"
+    c["packing"] = r.choice(("on", "on", "off")) if c["micro-batch"] > 1 and c["model-type"] != "vit" else "on"
     return c
 
 
@@ -148,6 +164,12 @@ def configured(c):
                  max_seq_len=max(c["seq-len"], 2048), expansion_ratio=c["ffn"] // c["hidden"])
     elif kind == "bloom":
         d = dict(hidden_size=c["hidden"], n_layer=c["layers"], n_head=c["heads"], vocab_size=c["vocab"])
+    elif kind == "bert":
+        d.pop("num_key_value_heads"), d.pop("head_dim")
+        d["max_position_embeddings"] = 512
+    elif kind == "vit":
+        d = dict(hidden_size=c["hidden"], num_hidden_layers=c["layers"], num_attention_heads=c["heads"],
+                 intermediate_size=c["ffn"], num_labels=c["vocab"], image_size=16 * math.isqrt(c["seq-len"]))
     elif kind in ("gpt2", "gptj"):
         d = dict(n_embd=c["hidden"], n_layer=c["layers"], n_head=c["heads"], n_inner=c["ffn"], vocab_size=c["vocab"],
                  n_positions=max(c["seq-len"], 2048), tie_word_embeddings=c["tied"] == "on")
@@ -175,7 +197,7 @@ def made(c):
     config = configured(c)
     config.dtype = dtype
     with torch.device("cuda"):
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+        model = getattr(transformers, CLASSES.get(c["model-type"], "AutoModelForCausalLM")).from_config(config, dtype=dtype)
     model.train()
     return model
 
@@ -216,6 +238,10 @@ def optimizer_of(c, parameters):
 def batch_of(c):
     import torch
     rows, length = c["micro-batch"], c["seq-len"]
+    if c["model-type"] == "vit":
+        side = 16 * math.isqrt(length)
+        return dict(pixel_values=torch.empty(rows, 3, side, side, device="cuda"),
+                    labels=torch.zeros(rows, dtype=torch.long, device="cuda"))
     ids = torch.zeros(rows, length, dtype=torch.long, device="cuda")
     batch = dict(input_ids=ids, labels=torch.zeros_like(ids))
     if c["packing"] == "off":
@@ -377,6 +403,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--models", help="types to draw from; else all decoders")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -392,8 +419,9 @@ def main():
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + OPTIONS + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
+    kinds = a.models.split(",") if a.models else sorted(set(MODELS) - ENCODERS)
     for _ in range(a.count):
-        c = pick(r, a.framework)
+        c = pick(r, a.framework, kinds)
         row = forked(c)
         if row:
             out.writerow(dict(looked_at={1: "before", 2: "while"}.get(a.seed, "after"), seed=a.seed, **c, **row))

@@ -30,7 +30,7 @@ def _quiet_shapes(ledger):
 
 
 def train_fsdp(c, ledger):
-    import accelerate.utils
+    import accelerate.utils  # its _prepare_fsdp2 casts by FSDP's policy alone, without autocast
     import torch
     from accelerate.utils.fsdp_utils import fsdp2_prepare_model
     from torch.distributed.device_mesh import init_device_mesh
@@ -56,14 +56,11 @@ def train_fsdp(c, ledger):
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = common.optimizer_of(c, trained)
     common.follow_phases(ledger, model)
-    run = accelerate.utils.convert_outputs_to_fp32(torch.autocast("cuda", torch.bfloat16)(model.forward))
-    hooks = model._forward_pre_hooks  # of FSDP, which model() runs
-    assert hooks
-    model.forward = run
     for micro_batches in (1, c["micro-batches"]):
         ledger.forget_peak()
-        for _ in range(micro_batches):
+        for i in range(micro_batches):
             ledger.phase = "forward"
+            model.set_requires_gradient_sync(i == micro_batches - 1)  # Accelerator.no_sync, as the Trainer calls it
             items = torch.zeros((), dtype=torch.long, device="cuda")
             loss = model(**common.batch_of(c), num_items_in_batch=items).loss
             ledger.phase = "backward"
@@ -120,9 +117,13 @@ def train_deepspeed(c, ledger):
                     bf16=dict(enabled=True), zero_optimization=zero, gradient_clipping=1.0,
                     zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False, steps_per_print=10**9)
     model = common.made(c)
+    if c["finetune"] != "full":
+        model = common.with_adapters(c, model)
     if c["recompute"] == "full":
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    optimizer = common.optimizer_of(c, list(model.parameters()))
+        if c["finetune"] != "full":
+            model.enable_input_require_grads()
+    optimizer = common.optimizer_of(c, [p for p in model.parameters() if p.requires_grad])
     engine, optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings,
                                                    dist_init_required=False)
     common.all_built(ledger)

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A training step of transformers' modules with FSDP2 as accelerate 1.15 prepares it (fsdp2_prepare_model):
+ * units are the layers, the embedding, and a tail of norm and head (with a shared table: of all three), which
+ * stays gathered from its forward to its backward pass; the root has what is left. Parameters are gathered
+ * into one tensor and copied out of it; it lives until the next unit is there (PyTorch's
+ * _fsdp_param_group.py, _fsdp_collectives.py). Backward the next unit is gathered ahead, and gradients are
+ * reduced from a copy that lives until the next unit's. Micro-batches but the last run without reductions
+ * (Accelerator.no_sync): their gradients add up unsharded.
+ */
+#include "framework/transformers.h"
+#include "plan/parameters.h"
+
+#define look p4d_transformers__look
+#define go p4d_transformers__go
+
+typedef struct p4d_fsdp {
+	p4d_transformers_step *s;
+	int64_t shards;
+	int64_t gathered; /* the tensor of the last unit that was gathered */
+	int64_t reducing; /* the copy of gradients that is being reduced */
+} fsdp;
+
+static void peek(fsdp *f, p4d_transformers_moment *most)
+{
+	look(f->s, most, (p4d_tape_moment){0, 0});
+}
+
+/* Starts to gather a unit. */
+static void gather(fsdp *f, p4d_transformers_moment *most, int64_t unit)
+{
+	f->s->now.live += unit + unit / f->shards;
+	peek(f, most);
+	f->s->now.live -= unit / f->shards;
+}
+
+/* A unit that is gathered is copied out; copies of `before` are what the pass had until now. */
+static void copy_out(fsdp *f, p4d_transformers_moment *most, int64_t unit)
+{
+	f->s->now.live += unit;
+	peek(f, most);
+}
+
+static void forget_gathered(fsdp *f)
+{
+	f->s->now.live -= f->gathered;
+	f->gathered = 0;
+}
+
+static void unshard(fsdp *f, p4d_transformers_moment *most, int64_t unit)
+{
+	gather(f, most, unit);
+	forget_gathered(f);
+	f->gathered = unit;
+	copy_out(f, most, unit);
+}
+
+/* Backward: the unit was gathered ahead, and now the next one is. */
+static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
+{
+	copy_out(f, &f->s->backward, unit);
+	forget_gathered(f);
+	if (next)
+		gather(f, &f->s->backward, next);
+	f->gathered = next;
+}
+
+/* The end of a unit's backward pass: copies go, gradients (in bf16) are reduced to a shard in fp32. */
+static void reduce(fsdp *f, int64_t unit, int64_t gradients)
+{
+	p4d_transformers_step *s = f->s;
+
+	s->now.live -= unit;
+	if (!gradients)
+		return;
+	s->now.live += gradients - f->reducing;
+	f->reducing = gradients;
+	peek(f, &s->backward);
+	s->now.gradients += gradients / f->shards * 3 - gradients;
+	peek(f, &s->backward);
+	s->now.gradients -= gradients / f->shards;
+}
+
+typedef struct units {
+	int64_t root, table, layer; /* bytes, gathered */
+	int64_t of_table, of_layer; /* of these, with gradients */
+} units;
+
+static units units_of(const p4d_tape_writer *w)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t adapters = p4d_transformers__adapters(l) / (l->layers ? l->layers : 1);
+	units u = {.root = (int64_t)p4d_size_of_begin(l) * w->weight,
+		   .table = (int64_t)(p4d_size_of_table(l) + p4d_size_of_end(l)) * w->weight,
+		   .layer = (int64_t)(p4d_size_of_layer(l) + adapters) * w->weight};
+
+	u.of_table = w->trains ? u.table : 0;
+	u.of_layer = w->trains ? u.layer : (int64_t)adapters * w->weight;
+	return u;
+}
+
+static void forward(fsdp *f, const units *u, bool all_need)
+{
+	p4d_transformers_step *s = f->s;
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+
+	if (u->root)
+		unshard(f, &s->forward, u->root);
+	unshard(f, &s->forward, u->table);
+	s->now.live += (int64_t)(w->tokens * l->hidden * w->stream);
+	peek(f, &s->forward);
+	s->now.live -= l->tied ? 0 : u->table;
+	for (uint64_t i = 0; i < l->layers; i++) {
+		unshard(f, &s->forward, u->layer);
+		p4d_transformers__layer(w, i || all_need);
+		go(s, &s->forward, p4d_tape_forward(w->tape, !s->again, false, s->again));
+		s->now.live -= u->layer;
+		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
+	}
+	s->now.live -= s->again ? (int64_t)w->returned : 0;
+	if (!l->tied)
+		unshard(f, &s->forward, u->table);
+	p4d_transformers__end(w);
+	go(s, &s->loss, p4d_tape_forward(w->tape, true, false, false));
+	forget_gathered(f);
+}
+
+static void backward(fsdp *f, const units *u, bool all_need)
+{
+	p4d_transformers_step *s = f->s;
+	p4d_tape_writer *w = &s->writer;
+	const p4d_layout *l = w->layout;
+
+	go(s, &s->head, p4d_tape_backward(w->tape, s->reduced, false));
+	f->gathered = u->layer;
+	if (!l->tied)
+		reduce(f, u->table, u->of_table);
+	else if (w->trains && s->reduced)
+		s->now.gradients += u->table; /* until the embedding's is there */
+	p4d_transformers__layer(w, true);
+	const p4d_tape_pass again = p4d_tape_forward(w->tape, true, true, true),
+			    back = p4d_tape_backward(w->tape, s->reduced, s->again);
+	for (uint64_t i = l->layers; i-- > 0;) {
+		unshard_ahead(f, u->layer, i ? u->layer : l->tied ? 0 : u->table);
+		if (!i && !all_need)
+			return; /* less than of the others */
+		if (s->again)
+			go(s, &s->backward, again);
+		go(s, &s->backward, back);
+		reduce(f, u->layer, u->of_layer);
+	}
+	if (!w->trains)
+		return;
+	if (!l->tied)
+		unshard_ahead(f, u->table, 0);
+	/* a shared table has two gradients, and their sum beside them */
+	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
+	if (l->tied == s->reduced) /* one of the shared table's two is left; or a new one */
+		s->now.gradients += l->tied ? -u->table : u->table;
+	reduce(f, u->table, u->table);
+}
+
+void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
+{
+	p4d_tape tape;
+	p4d_tape_writer *w = &s->writer;
+	fsdp f = {.s = s, .shards = (int64_t)shards};
+	const units u = units_of(w);
+	const bool all_need = w->trains || s->again;
+
+	w->tape = &tape;
+	w->prefetched = (uint64_t)u.layer;
+	/* of micro-batches that were not reduced */
+	const int64_t earlier = w->layout->micro_batches > 1 ? u.of_layer * (int64_t)w->layout->layers +
+								   (w->layout->tied ? 1 : 2) * u.of_table
+							     : 0;
+	s->now = (p4d_transformers_moment){(int64_t)p4d_transformers__inputs(w), earlier};
+	forward(&f, &u, all_need);
+	backward(&f, &u, all_need);
+}
