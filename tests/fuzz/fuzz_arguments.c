@@ -1,40 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arguments and configuration files of every training program: the first byte says of which, a line of
- * arguments follows, and then the text of whatever file they name. P4D_FUZZ_PROGRAM=2 takes that one only.
+ * arguments follows, and then the text of whatever file they name. P4D_FUZZ_READER=torchtune takes the
+ * programs of that reader only. Its words: P4D_FUZZ_WORDS=1 prints them, as a dictionary for libFuzzer.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/config_internal.h"
-#include "reader/reader.h"
+#include "reader/reader_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const programs[] = {
-    "torchrun --nproc_per_node 8 pretrain_gpt.py --yaml-cfg c.yaml",
-    "torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file c.toml",
-    "NGPU=8 CONFIG_FILE=c.toml ./run_train.sh",
-    "accelerate launch --config_file c.yaml --num_processes 8 sft.py",
-    "deepspeed --num_gpus 8 run_clm.py --deepspeed c.json",
-    "deepspeed train.py --deepspeed_config c.json",
-    "axolotl train c.yml",
-    "llamafactory-cli train c.yaml",
-    "swift sft --deepspeed zero3_offload",
-    "tune run --nproc_per_node 2 lora_finetune_distributed --config c.yaml",
-    "litgpt finetune_lora --config c.yaml",
-    "vllm serve --config c.yaml",
-    "python -m sglang.launch_server",
-    "python megatron_gpt_pretraining.py",
-    "python deepy.py train.py c.yml d.yml",
-    "torchrun run_train.py --config-file c.yaml",
-    "python -m verl.trainer.main_ppo",
-    "deepspeed -m openrlhf.cli.train_ppo",
-    "srun p4d-train",
+static const struct {
+	const char *reader, *command;
+} programs[] = {
+    {"megatron", "torchrun --nproc_per_node 8 pretrain_gpt.py --yaml-cfg c.yaml"},
+    {"torchtitan", "torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file c.toml"},
+    {"torchtitan", "NGPU=8 CONFIG_FILE=c.toml ./run_train.sh"},
+    {"trl", "accelerate launch --config_file c.yaml --num_processes 8 sft.py"},
+    {"trainer", "deepspeed --num_gpus 8 run_clm.py --deepspeed c.json"},
+    {"deepspeed", "deepspeed train.py --deepspeed_config c.json"},
+    {"axolotl", "axolotl train c.yml"},
+    {"llamafactory", "llamafactory-cli train c.yaml"},
+    {"swift", "swift sft --deepspeed zero3_offload"},
+    {"torchtune", "tune run --nproc_per_node 2 lora_finetune_distributed --config c.yaml"},
+    {"litgpt", "litgpt finetune_lora --config c.yaml"},
+    {"vllm", "vllm serve --config c.yaml"},
+    {"sglang", "python -m sglang.launch_server"},
+    {"nemo", "python megatron_gpt_pretraining.py"},
+    {"gpt-neox", "python deepy.py train.py c.yml d.yml"},
+    {"nanotron", "torchrun run_train.py --config-file c.yaml"},
+    {"verl", "python -m verl.trainer.main_ppo"},
+    {"openrlhf", "deepspeed -m openrlhf.cli.train_ppo"},
+    {"p4d", "srun p4d-train"},
 };
 enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
+
+static void print_words(const char *reader)
+{
+	for (size_t i = 0; p4d_reader__at(i); i++) {
+		const p4d_reader *r = p4d_reader__at(i);
+		for (int j = 0; j < P4D_READ_TABLES && r->arguments[j] && !strcmp(r->framework, reader); j++)
+			for (const p4d_read_argument *a = r->arguments[j]; a->name; a++) {
+				const char *dot = strrchr(a->name, '.');
+				if (*a->name)
+					printf("\"%s\"\n\"%s\"\n", a->name,
+					       dot ? dot + 1 : a->name + strspn(a->name, "-"));
+				for (const char *const *w = a->value ? NULL : a->words; w && *w; w += 2)
+					if (**w && !strchr(*w, '"'))
+						printf("\"%s\"\n", *w);
+			}
+	}
+}
+
+/* The programs to choose from: one bit each. */
+static uint32_t find_programs(void)
+{
+	const char *reader = getenv("P4D_FUZZ_READER");
+	uint32_t chosen = 0;
+
+	for (unsigned i = 0; i < PROGRAMS; i++)
+		if (!reader || !*reader || !strcmp(programs[i].reader, reader))
+			chosen |= 1u << i;
+	if (getenv("P4D_FUZZ_WORDS")) {
+		print_words(reader ? reader : "");
+		fflush(stdout);
+		_exit(0);
+	}
+	if (!chosen)
+		abort(); /* none is called that */
+	return chosen;
+}
+
+/* The arguments of one command: what would begin another one is a letter instead. fuzz_reader has those. */
+static void take_line(char *to, const uint8_t *line, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		to[i] = line[i] && strchr(";&|()<>`#{}", line[i]) ? 'x' : (char)line[i];
+}
 
 typedef struct input {
 	const char *config;
@@ -83,11 +130,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum { MEMORY = 2 << 20 };
 	static _Alignas(16) char memory[MEMORY];
 	static p4d_reading reading;
-	const char *chosen = getenv("P4D_FUZZ_PROGRAM");
+	static uint32_t chosen;
+	unsigned nth;
 
+	if (!chosen)
+		chosen = find_programs();
 	if (size < 1)
 		return 0;
-	const char *program = programs[(chosen ? (unsigned)atoi(chosen) : data[0]) % PROGRAMS];
+	for (nth = data[0] % PROGRAMS; !(chosen >> nth & 1); nth = (nth + 1) % PROGRAMS)
+		;
+	const char *program = programs[nth].command;
 	const uint8_t *line = memchr(data + 1, '\n', size - 1);
 	const size_t arguments = line ? (size_t)(line - data - 1) : size - 1, head = strlen(program);
 	const size_t rest = size - 1 - arguments;
@@ -96,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	memcpy(script, program, head);
 	script[head] = ' ';
-	memcpy(script + head + 1, data + 1, arguments);
+	take_line(script + head + 1, data + 1, arguments);
 	memcpy(text, data + 1 + arguments, rest); /* of exactly its length */
 	input in = {text, rest};
 	const p4d_reader_host host = {.shell = {.context = &in, .file = file}, .config = config};

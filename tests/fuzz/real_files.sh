@@ -6,6 +6,7 @@ p4d_fuzz_real_files()
 	case $2 in
 	conf) echo "$1/etc/p4d.conf" "$1/tests/cluster/p4d.conf" ;;
 	gpus) echo "$1/etc/gpus.json" ;;
+	reader | arguments) echo "$1/tests/data/scripts" ;;
 	model) echo "$1/etc/models" "$1/tests/data/hf" ;;
 	esac
 }
