@@ -3,6 +3,9 @@
 
 #include "config/config_library.h"
 
+/* Bytes that are parsed between two looks at the clock: about 0.3 ms. */
+enum { P4D_CONFIG_PIECE = 1 << 14 };
+
 /* A sequence of entries that is added to. */
 typedef struct p4d_config_entries {
 	p4d_config_node *owner, *last;
@@ -11,6 +14,8 @@ typedef struct p4d_config_entries {
 /* NULL with tree->why: there are too many, or no memory. */
 p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t line);
 void p4d_config__add(p4d_config_entries *entries, p4d_config_node *node);
+/* Whether its time is over, which is then why. */
+bool p4d_config__late(p4d_config *tree);
 /* Of the tree; it ends with its first zero. NULL: no memory. */
 const char *p4d_config__text(p4d_config *tree, const char *text, size_t length);
 bool p4d_config__fail(p4d_config *tree, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TOML, by toml++. */
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <istream>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <toml++/toml.h>
@@ -82,17 +85,63 @@ p4d_config_node *node_of(p4d_config *tree, const toml::node &value, int depth)
 	return node;
 }
 
+/* A text in pieces, the next of which is there only if the time is not over. */
+class pieces : public std::streambuf
+{
+      public:
+	pieces(p4d_config *config, const char *text, size_t length)
+	    : tree(config), first(const_cast<char *>(text)), at(first), end(first + length)
+	{
+	}
+	bool late = false;
+
+      protected:
+	int_type underflow() override
+	{
+		char *const from = at;
+		const size_t left = static_cast<size_t>(end - at);
+
+		late = late || p4d_config__late(tree);
+		if (late || !left)
+			return traits_type::eof();
+		at += std::min<size_t>(left, P4D_CONFIG_PIECE);
+		setg(from, from, at);
+		return traits_type::to_int_type(*from);
+	}
+
+	/* toml++ looks for a byte order mark, and goes back */
+	pos_type seekoff(off_type offset, std::ios_base::seekdir from, std::ios_base::openmode) override
+	{
+		char *const here = from == std::ios_base::cur ? (gptr() ? gptr() : at) : first;
+
+		if (from == std::ios_base::end || offset < first - here || offset > end - here)
+			return pos_type(off_type(-1));
+		at = here + offset;
+		setg(at, at, at);
+		return pos_type(at - first);
+	}
+
+      private:
+	p4d_config *tree;
+	char *first, *at, *end;
+};
+
 /* No exception leaves the library. */
 bool read_toml(p4d_config *tree, const char *text, size_t length)
 {
 	if (length > P4D_CONFIG_BYTES)
 		return p4d_config__fail(tree, "it has more than %d bytes", P4D_CONFIG_BYTES);
+	pieces buffer(tree, text, length);
 	try {
-		const toml::table table = toml::parse(std::string_view(text, length));
+		std::istream stream(&buffer);
+		const toml::table table = toml::parse(stream);
+		if (buffer.late)
+			return false;
 		tree->root = node_of(tree, table, 0);
 		return tree->root != nullptr;
 	} catch (const toml::parse_error &error) {
-		return p4d_config__fail(tree, "line %u: %.80s", (unsigned)error.source().begin.line,
+		return !buffer.late &&
+		       p4d_config__fail(tree, "line %u: %.80s", (unsigned)error.source().begin.line,
 					std::string(error.description()).c_str());
 	} catch (const std::exception &error) {
 		return p4d_config__fail(tree, "%.100s", error.what());

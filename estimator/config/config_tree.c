@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "config/config_internal.h"
 
-enum { CHUNK_BYTES = 16384 };
+enum { CHUNK_BYTES = 16384, NODES_BETWEEN = 512 /* looks at the clock */ };
 
 struct p4d_config_chunk {
 	struct p4d_config_chunk *next;
@@ -47,6 +48,20 @@ bool p4d_config__fail(p4d_config *tree, const char *format, ...)
 	return false;
 }
 
+uint64_t p4d_config_clock(void)
+{
+	struct timespec now = {0};
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool p4d_config__late(p4d_config *tree)
+{
+	return tree->until_ns && p4d_config_clock() > tree->until_ns &&
+	       !p4d_config__fail(tree, "it takes too long to read");
+}
+
 p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t line)
 {
 	if (tree->nodes == P4D_CONFIG_NODES) {
@@ -54,9 +69,8 @@ p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t
 		return NULL;
 	}
 	p4d_config_node *node = take(tree, sizeof(*node));
-	if (!node)
+	if (!node || (++tree->nodes % NODES_BETWEEN == 0 && p4d_config__late(tree)))
 		return NULL;
-	tree->nodes++;
 	*node = (p4d_config_node){.kind = kind, .line = (uint32_t)line};
 	return node;
 }

@@ -26,18 +26,23 @@ typedef struct p4d_config_node {
 	const struct p4d_config_node *first, *next;
 } p4d_config_node;
 
-/* Larger files are not read; they take up to 20 ms. An alias shares the nodes of its anchor, so that a walk
- * may meet more of them than there are. */
-enum { P4D_CONFIG_BYTES = 1 << 18, P4D_CONFIG_NODES = 1 << 13, P4D_CONFIG_DEPTH = 32 };
+/* Larger files are not read. An alias shares the nodes of its anchor, so that a walk may meet more of them
+ * than there are. */
+enum { P4D_CONFIG_BYTES = 1 << 20, P4D_CONFIG_NODES = 1 << 16, P4D_CONFIG_DEPTH = 32 };
 
 /* Zero before use. */
 typedef struct p4d_config {
 	const p4d_config_node *root; /* NULL: empty */
 	struct p4d_config_chunk *chunks;
 	unsigned nodes;
-	char why[120]; /* it could not be read */
+	uint64_t until_ns; /* of p4d_config_clock: when to give up; 0: never */
+	char why[120];     /* it could not be read */
 } p4d_config;
 
-/* Reads a text. False with tree->why, also for one that is too large, too deep or has too many values. */
+/* Time that this thread has worked, in ns. */
+uint64_t p4d_config_clock(void);
+
+/* Reads a text. False with tree->why, also for one that is too large, too deep, has too many values or takes
+ * too long. */
 typedef bool p4d_config_read(p4d_config *tree, const char *text, size_t length);
 void p4d_config_free(p4d_config *tree);

@@ -21,6 +21,9 @@ typedef struct yaml_level {
 
 typedef struct yaml_reading {
 	p4d_config *tree;
+	const char *text; /* what is left of it */
+	size_t length;
+	bool late;
 	yaml_level level[P4D_CONFIG_DEPTH];
 	int depth;
 	yaml_anchor anchor[ANCHORS];
@@ -166,9 +169,23 @@ static bool take(yaml_reading *y, const yaml_event_t *event, bool *more)
 	}
 }
 
+/* The next piece of the text, as long as there is time. */
+static int next_piece(void *context, unsigned char *buffer, size_t size, size_t *read)
+{
+	yaml_reading *y = context;
+
+	size = size < P4D_CONFIG_PIECE ? size : P4D_CONFIG_PIECE;
+	*read = y->length < size ? y->length : size;
+	memcpy(buffer, y->text, *read);
+	y->text += *read;
+	y->length -= *read;
+	y->late = p4d_config__late(y->tree);
+	return !y->late;
+}
+
 static bool read_yaml(p4d_config *tree, const char *text, size_t length)
 {
-	yaml_reading y = {.tree = tree};
+	yaml_reading y = {.tree = tree, .text = text, .length = length};
 	yaml_parser_t parser;
 	yaml_event_t event;
 	bool good = true, more = true;
@@ -177,11 +194,12 @@ static bool read_yaml(p4d_config *tree, const char *text, size_t length)
 		return p4d_config__fail(tree, "it has more than %d bytes", P4D_CONFIG_BYTES);
 	if (!yaml_parser_initialize(&parser))
 		return p4d_config__fail(tree, "no memory");
-	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+	yaml_parser_set_input(&parser, next_piece, &y);
 	while (good && more) {
 		if (!yaml_parser_parse(&parser, &event)) {
-			good = p4d_config__fail(tree, "line %zu: %.80s", parser.problem_mark.line + 1,
-						parser.problem ? parser.problem : "no memory");
+			good =
+			    !y.late && p4d_config__fail(tree, "line %zu: %.80s", parser.problem_mark.line + 1,
+							parser.problem ? parser.problem : "no memory");
 			break;
 		}
 		good = take(&y, &event, &more);

@@ -175,7 +175,9 @@ static void read_text(p4d_read_context *c, const config_text *from, p4d_config_f
 		      const char *prefix, const char *shown)
 {
 	p4d_config_read *read = c->host->config ? c->host->config(c->host->shell.context, format) : NULL;
-	p4d_config tree = {.root = NULL};
+	if (read && !c->until_ns)
+		c->until_ns = p4d_config_clock() + P4D_READ_CONFIG_NS;
+	p4d_config tree = {.until_ns = c->until_ns};
 	char name[CONFIG_NAME];
 
 	if (!read)

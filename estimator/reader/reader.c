@@ -20,6 +20,7 @@ typedef struct reading_state {
 	p4d_reading *reading;
 	const p4d_reader_host *host;
 	p4d_value nodes, gpus_per_node; /* of the launcher around a script */
+	uint64_t until_ns;              /* for configuration files, of all programs */
 } reading_state;
 
 const p4d_reader *p4d_reader__at(size_t index)
@@ -158,11 +159,16 @@ static void unread(void *context, const char *path)
 }
 
 /* The arguments of one program; those of another that was read before are forgotten. */
-static void read_program(const reading_state *state, p4d_shell *shell, const p4d_launch *launch,
+static void read_program(reading_state *state, p4d_shell *shell, const p4d_launch *launch,
 			 const p4d_reader *reader, size_t named)
 {
 	p4d_reading *r = state->reading;
-	p4d_read_context context = {r, shell, state->host, P4D_READ_CONFIG_VALUES, 0, launch->shell_script};
+	p4d_read_context context = {.reading = r,
+				    .shell = shell,
+				    .host = state->host,
+				    .values = P4D_READ_CONFIG_VALUES,
+				    .until_ns = state->until_ns,
+				    .of_script = launch->shell_script};
 	char subcommand[64];
 
 	memset(r->value, 0, sizeof(r->value));
@@ -189,6 +195,7 @@ static void read_program(const reading_state *state, p4d_shell *shell, const p4d
 		take_every_gpu(r, shell);
 	take_allocator(r, shell);
 	p4d_reader__arguments(&context, launch, named ? named : 1);
+	state->until_ns = context.until_ns;
 	if (reader->finish)
 		reader->finish(r);
 }

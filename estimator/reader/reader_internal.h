@@ -109,13 +109,14 @@ bool p4d_reader__same_name(const char *a, const char *b);
 const p4d_read_argument *p4d_reader__find(const p4d_reader *reader, const char *name);
 
 /* read_arguments.c */
-enum { P4D_READ_CONFIG_VALUES = 1 << 13 };
+enum { P4D_READ_CONFIG_VALUES = 1 << 13, P4D_READ_CONFIG_NS = 14000000 /* of all files together */ };
 
 typedef struct p4d_read_context {
 	p4d_reading *reading;
 	p4d_shell *shell;
 	const p4d_reader_host *host;
-	unsigned values; /* of configuration files that may still be looked at */
+	unsigned values;   /* of configuration files that may still be looked at */
+	uint64_t until_ns; /* of p4d_config_clock: when they are given up; 0: none was read yet */
 	unsigned files;
 	bool of_script; /* what is read are variables of a script that cannot be read */
 } p4d_read_context;

@@ -143,14 +143,46 @@ static void test_refusals(void **state)
 	refuses(P4D_CONFIG_YAML, "a: &b [*b]\n", 11, "names an anchor that is not there");
 	refuses(P4D_CONFIG_YAML, "{[1]: 2}", 8, "a key that is no text");
 	refuses(P4D_CONFIG_YAML, deep, sizeof(deep), "nested deeper than 32");
-	refuses(P4D_CONFIG_YAML, wide, sizeof(wide), "more than 8192 values");
-	refuses(P4D_CONFIG_YAML, large, sizeof(large), "more than 262144 bytes");
+	refuses(P4D_CONFIG_YAML, wide, sizeof(wide), "more than 65536 values");
+	refuses(P4D_CONFIG_YAML, large, sizeof(large), "more than 1048576 bytes");
 	refuses(P4D_CONFIG_TOML, "a = 1\nb = \n", 11, "line 2:");
-	refuses(P4D_CONFIG_TOML, large, sizeof(large), "more than 262144 bytes");
+	refuses(P4D_CONFIG_TOML, large, sizeof(large), "more than 1048576 bytes");
+	refuses(P4D_CONFIG_TOML, "[.a]\n", 5, "line 1:");
+	refuses(P4D_CONFIG_TOML, "\xc2\xac = 1\n", 7, "line 1:");
 	memcpy(deep, "a = ", 4);
 	refuses(P4D_CONFIG_TOML, deep, sizeof(deep), "");
 	memcpy(wide, "a=[", 3);
 	refuses(P4D_CONFIG_TOML, wide, sizeof(wide), "");
+}
+
+/* Texts of the largest size, many values or blanks: read in their time, or not. */
+static void test_time(void **state)
+{
+	static const char *const lines[][2] = {
+	    {"key", ": value"}, {"key", " = 1"}, {"[[key", "]]"}, {"# ", ""}, {"\n\n\n#", ""}};
+	static char text[P4D_CONFIG_BYTES + 64];
+	/* sanitizers are slow */
+	const uint64_t time_ns = 14000000, end_ns = (getenv("P4D_TEST_FEW") ? 20 : 1) * (uint64_t)20000000;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		for (int format = 0; format < P4D_CONFIG_FORMATS; format++) {
+			p4d_config tree = {.root = NULL};
+			size_t length = 0;
+			for (size_t n = 0; length < P4D_CONFIG_BYTES - 32; n++)
+				length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%zu%s\n",
+							   lines[i][0], n, lines[i][1]);
+			const uint64_t start_ns = p4d_config_clock();
+			tree.until_ns = start_ns + time_ns;
+			if (!library((p4d_config_format)format)(&tree, text, length))
+				assert_true(*tree.why);
+			p4d_config_free(&tree);
+			assert_in_range(p4d_config_clock() - start_ns, 0, end_ns);
+			tree = (p4d_config){.until_ns = 1};
+			assert_false(library((p4d_config_format)format)(&tree, text, length));
+			assert_string_equal(tree.why, "it takes too long to read");
+			p4d_config_free(&tree);
+		}
 }
 
 /* Aliases share their nodes: a text that would unfold to 10^20 values takes 20 of them. */
@@ -175,7 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_yaml),     cmocka_unit_test(test_json),    cmocka_unit_test(test_toml),
-	    cmocka_unit_test(test_refusals), cmocka_unit_test(test_aliases),
+	    cmocka_unit_test(test_refusals), cmocka_unit_test(test_aliases), cmocka_unit_test(test_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
