@@ -333,7 +333,7 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
 		       p4d_verdict_memory(v, memory, sizeof(memory)));
 	else if (v->read)
-		printf(": not checked");
+		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))
 		printf(": the job has no p4d options, not checked");
 	else if (v->policy.exempt)

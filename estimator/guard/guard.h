@@ -36,6 +36,7 @@ typedef struct p4d_verdict {
 	bool assumed; /* neither the user, the site nor the script says which framework it is */
 	bool fault_of_site; /* not checked, for a reason that the user cannot mend */
 	char model[64];     /* as the request names it; "": it does not */
+	char unread[240]; /* why a job that is read was not judged, where that is no user's fault; else "" */
 	p4d_policy policy;
 	p4d_geometry geometry;
 	p4d_layout layout;

@@ -73,8 +73,12 @@ void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err)
 void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p4d_error *why)
 {
 	verdict->read = true;
-	if (!why->code || p4d_verdict__is_fault_of_site(why->code) || why->code == P4D_E_NO_GPU)
+	if (!why->code)
 		return;
+	if (p4d_verdict__is_fault_of_site(why->code) || why->code == P4D_E_NO_GPU) {
+		snprintf(verdict->unread, sizeof(verdict->unread), "%.239s", why->text);
+		return;
+	}
 	const bool itself = why->code == P4D_E_NOT_READ || why->code == P4D_E_UNMODELLED;
 	char place[208];
 	p4d_message *message =

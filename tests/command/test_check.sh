@@ -134,3 +134,17 @@ prints "would also fit: 1 x 4 h100-80gb ("
 case $out in *'in partition'*) fail "a pattern as a partition" ;; esac
 exits 13 $check --p4d-model=llama2-70b -N1 late.sh
 case $out in *'would also fit'*) fail "advice on a refused job" ;; esac
+
+# a job that is read but that nothing can be said of: the answer says why, the job hears nothing
+cat >read.sh <<'JOB'
+#!/bin/sh
+#SBATCH -p nowhere -N1 --gpus-per-node=8
+srun torchrun --nproc_per_node 8 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 --per_device_train_batch_size 1
+JOB
+exits 0 p4d check read.sh
+prints 'would pass: not checked: neither p4d.conf nor the cluster says which GPU partition `nowhere` has'
+[ -z "$err" ] || fail "the job hears: $err"
+exits 0 p4d check --gpus-per-node=h100:8 read.sh
+sed -i '/^#SBATCH/d' read.sh
+exits 0 p4d check read.sh
+prints "would pass: not checked: the job requests no GPU from Slurm"
