@@ -243,6 +243,11 @@ static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *e
 		return -1;
 	take_kept(c, sbatch);
 	keep(c, sbatch);
+	char **clusters = &sbatch->value[P4D_SBATCH_CLUSTERS];
+	if (*clusters && p4d_live_cluster_is(*clusters)) {
+		free(*clusters); /* this one is no other */
+		*clusters = NULL;
+	}
 	return read_nodes(sbatch, err) < 0 ? -1 : p4d_sbatch_job(sbatch, err);
 }
 

@@ -65,6 +65,8 @@ const char *p4d_line_data_directory(void);
  * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
+/* Whether the live cluster has that name. */
+bool p4d_live_cluster_is(const char *name);
 /* PreemptMode of a partition, "CANCEL"; "" unknown. */
 const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size);
 

@@ -180,6 +180,23 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 	return answered ? &live : NULL;
 }
 
+bool p4d_live_cluster_is(const char *name)
+{
+	static const char key[] = "ClusterName";
+	char *text = output_of((const char *const[]){"scontrol", "show", "config", NULL}), *rest = text;
+	bool is = false;
+
+	for (char *line; rest && !is && (line = strsep(&rest, "\n"));)
+		if (!strncmp(line, key, sizeof(key) - 1)) {
+			line += sizeof(key) - 1;
+			line += strspn(line, " =");
+			line[strcspn(line, " ")] = '\0';
+			is = !strcmp(line, name);
+		}
+	free(text);
+	return is;
+}
+
 const char *p4d_live_preempt_mode(const char *partition, char *buf, size_t size)
 {
 	char option[128];

@@ -452,6 +452,8 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 	int rc = complete_and_judge(g, err);
 	if (rc == 0)
 		say_above_safe(v);
+	else
+		p4d_guard__fix_memory(g->site, &job, source, context, v, err);
 	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */
 	if (v->judged && p4d_plan_write(g->request, v->plan, sizeof(v->plan), rc == 0 ? err : NULL) < 0 &&
 	    rc == 0)

@@ -125,7 +125,50 @@ static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error
 		 "%s %.1f GiB",
 		 v->layout.gpus_per_node, p4d_to_gib(need), part ? "--mem grants" : "a node here has",
 		 p4d_to_gib(have));
-	return !part ? -1 : p4d_fix(err, "--mem=%" PRIu64 "G", (need >> 30) + 1);
+	return -1;
+}
+
+/* So many bytes, for each of so many on a node, as a multiple of a unit; 0: the node has not as many. */
+static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t has)
+{
+	const uint64_t each = parts ? ((need - 1) / parts >> shift) + 1 : 0;
+	uint64_t all;
+
+	return __builtin_mul_overflow(each << shift, parts, &all) || (has && all > has) ? 0 : each;
+}
+
+void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			   const p4d_verdict *v, p4d_error *err)
+{
+	const uint64_t need = v->estimate.host_bytes;
+	uint64_t parts = 1;
+	const char *option = "--mem";
+	p4d_job whole = *job;
+	p4d_geometry node;
+
+	if (!err || err->code != P4D_E_HOST_MEMORY || job->mem_is_all)
+		return;
+	if (job->mem_per_gpu_bytes && !job->mem_per_node_bytes) {
+		option = "--mem-per-gpu";
+		parts = v->geometry.gpus_per_node;
+	} else if (job->mem_per_cpu_bytes && !job->mem_per_node_bytes) {
+		option = "--mem-per-cpu";
+		parts = (uint64_t)(job->cpus_per_task ? job->cpus_per_task : 1) * v->geometry.tasks_per_node;
+	} else if (!job->mem_per_node_bytes) {
+		return;
+	}
+	whole.mem_per_node_bytes = whole.mem_per_gpu_bytes = whole.mem_per_cpu_bytes = 0;
+	whole.mem_is_all = true;
+	if (p4d_job_geometry(site, &whole, source, context, &node, NULL) < 0)
+		node.host_bytes = 0;
+	const uint64_t gib = in_units(need, parts, 30, node.host_bytes);
+	const uint64_t mib = gib ? 0 : in_units(need, parts, 20, node.host_bytes);
+	if (gib || mib)
+		p4d_fix(err, "%s=%" PRIu64 "%c", option, gib ? gib : mib, gib ? 'G' : 'M');
+	else
+		p4d_text_print(
+		    &(p4d_text){.at = err->text, .size = sizeof(err->text), .length = strlen(err->text)},
+		    ", and a node here has %.1f GiB", p4d_to_gib(node.host_bytes));
 }
 
 /* Training on the host leaves the job's GPUs idle, and their memory is not what limits it. */

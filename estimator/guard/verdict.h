@@ -55,6 +55,11 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request,
 		     p4d_verdict *verdict, p4d_error *err);
 
+/* Of a job with too little host memory (HOST_MEMORY): the --mem, in its own words, that a node has and that
+ * is enough. */
+void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
+			   const p4d_verdict *v, p4d_error *err);
+
 /*
  * The program that the script starts, if p4d does not model it; NULL: it does, or cannot tell. A user who
  * names the framework knows better than words of a script, and a site does where these leave it open.

@@ -176,8 +176,10 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return p4d_guard__judge_serving(plan, v, err);
 	if (check_world(&planned, plan, &v->geometry, err) < 0)
 		return -1;
-	if (p4d_guard__judge(site, job, plan, v, err) < 0)
+	if (p4d_guard__judge(site, job, plan, v, err) < 0) {
+		p4d_guard__fix_memory(site, &planned, source, context, v, err);
 		return -1;
+	}
 	return p4d_plan_verify_checksum(plan, &v->layout, v->geometry.gpu, err);
 }
 

@@ -226,6 +226,15 @@ static uint32_t fewest_nodes(placement *p)
 	return nodes > p->least ? nodes : p->least;
 }
 
+/* Every task has its GPUs, and no node takes more tasks than these. */
+static bool tasks_are_even(const placement *p, uint32_t gpus)
+{
+	const uint32_t each = p->job->tasks_per_node;
+
+	return p->wants.per_task && each && p->job->tasks / each == p->out->nodes &&
+	       p->job->tasks % each == 0 && (uint64_t)p->wants.per_task * each == gpus;
+}
+
 /* Slurm fills one node after the other, so a total is even only on full nodes or with one GPU on each. */
 static int check_filling(placement *p, uint32_t total, uint32_t per_node, p4d_error *err)
 {
@@ -248,7 +257,8 @@ static int check_filling(placement *p, uint32_t total, uint32_t per_node, p4d_er
 		if (most && !__builtin_mul_overflow(most, p->wants.per_task, &most) && most < full)
 			full = most;
 	}
-	if (units == out->nodes || total / out->nodes >= full || gets_whole_nodes(p))
+	if (units == out->nodes || total / out->nodes >= full || tasks_are_even(p, total / out->nodes) ||
+	    gets_whole_nodes(p))
 		return 0;
 	p4d_fail(err, P4D_E_GEOMETRY,
 		 "Slurm fills one node after the other: %u GPUs on %u nodes are not %u on each", total,

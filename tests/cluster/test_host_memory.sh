@@ -8,3 +8,12 @@ refused P4D033
 contains "$(fix)" "--mem="
 run sbatch -H $node $full $(fix) job.sh
 accepted
+
+# in the words of the job
+for words in --mem-per-gpu=1G "--mem-per-cpu=1G --ntasks-per-node=8" --mem=1G; do
+	run sbatch -H $node $full $words job.sh
+	refused P4D033
+	contains "$(fix)" "${words%%=*}="
+	run sbatch -H $node $full $words $(fix) job.sh
+	accepted
+done

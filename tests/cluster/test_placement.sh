@@ -74,6 +74,7 @@ done <<'END'
 --ntasks-per-node=4 --gpus-per-task=2
 -N2 --gpus-per-task=8
 --gpus=8 --gpus-per-task=2
+-N2 -n4 --ntasks-per-node=2 --gpus-per-task=1 --gpus=4
 --ntasks-per-gpu=1 --gpus=16
 --ntasks-per-gpu=1 -n8
 --ntasks-per-gpu=2 -n8
@@ -136,6 +137,9 @@ does_not_say "p4d.conf"
 # each is a partition of another cluster's for all that is known here
 run p4d check -M other -p nowhere $node $full job.sh
 says "GPUs of cluster \`other\` are not known"
+run p4d check -M p4d $node $full job.sh # this one
+accepted
+silent
 run p4d check -M other -p nowhere -N1 --gpus-per-node=h100:8 $full job.sh
 accepted
 silent

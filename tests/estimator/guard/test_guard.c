@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where jobs are submitted: what is passed, completed, changed and refused, and that judging again changes
  * nothing. */
+#include <inttypes.h>
+
 #include "support/guarded_site.h"
 
 static void complete_flags_pass_silently(void **state)
@@ -316,6 +318,30 @@ static void host_memory(void **state)
 	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
 	job.mem_per_node_bytes = bytes;
 	expect(submit(*state, job, MODEL_13B "tp=8"), P4D_PASS, P4D_E_CHOSE);
+	/* in the job's words */
+	job = ON("h100", 1);
+	job.mem_per_gpu_bytes = (uint64_t)1 << 30;
+	t = submit(*state, job, MODEL_13B "tp=8");
+	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
+	assert_memory_equal(t->verdict.message[0].fix, "--mem-per-gpu=", strlen("--mem-per-gpu="));
+	/* no more than the nodes have: nothing that is enough, or just that */
+	const uint64_t need = t->verdict.estimate.host_bytes;
+	for (int enough = 0; enough < 2; enough++) {
+		char conf[200], fix[40];
+		uint64_t mib = (need >> 20) + (uint64_t)enough;
+		snprintf(conf, sizeof(conf),
+			 "mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = %.10f }\n",
+			 (double)mib / 1024);
+		p4d_site *tight = load(conf);
+		job = ON("h100", 1);
+		job.mem_per_node_bytes = (uint64_t)16 << 30;
+		t = submit(tight, job, MODEL_13B "tp=8");
+		expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
+		snprintf(fix, sizeof(fix), "--mem=%" PRIu64 "M", mib);
+		assert_string_equal(t->verdict.message[0].fix, enough ? fix : "");
+		assert_int_equal(strstr(t->text, "and a node here has") == NULL, enough);
+		p4d_site_free(tight);
+	}
 	/* of --mem=0 there is no more */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 16 }\n");
