@@ -137,6 +137,11 @@ static int print_json(const p4d_subject *subject, const plans *p, p4d_error *err
 	return p4d_report_json_print(object, err);
 }
 
+static bool has_experts(const plans *p)
+{
+	return p4d_is_set(&p->found[0].request, P4D_EXPERTS);
+}
+
 static void add_columns(p4d_table *table, const plans *p)
 {
 	static const char *const numbers[] = {"rank", "tp", "cp", "pp", "vpp", "dp", "micro-batch"};
@@ -144,6 +149,10 @@ static void add_columns(p4d_table *table, const plans *p)
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(table, numbers[i], P4D_RIGHT);
+	if (has_experts(p)) {
+		p4d_table_column(table, "ep", P4D_RIGHT);
+		p4d_table_column(table, "etp", P4D_RIGHT);
+	}
 	p4d_table_column(table, "schedule", P4D_LEFT);
 	p4d_table_column(table, "recompute", P4D_LEFT);
 	p4d_table_column(table, "GiB", P4D_RIGHT);
@@ -162,6 +171,8 @@ static void add_layout(p4d_table *table, size_t rank, const p4d_layout *l)
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64 "%s", numbers[i], i == CP_COLUMN ? gathered : "");
+	for (size_t i = 0; i < 2 && l->experts; i++)
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, i ? l->etp : l->ep);
 	p4d_request_choice_name(P4D_SCHEDULE, l->schedule, schedule, sizeof(schedule));
 	p4d_request_choice_name(P4D_VOCAB_PARALLEL, l->vocab_parallel, vocabulary, sizeof(vocabulary));
 	if (l->pp == 1)
@@ -256,10 +267,8 @@ static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 	p4d_subject_say_precision(subject, &p->found[0].request);
 	if (!p->timed && gpu && p4d_on_gpu(d.layout.device))
 		p4d_subject_say(subject, P4D_E_NO_RATES, "",
-				"no %s %s: layouts are ranked by memory and communication, "
+				"no performance data for %s: layouts are ranked by memory and communication, "
 				"not by step time",
-				d.timed.experts ? "step time of experts and latent attention for"
-						: "performance data for",
 				gpu->name);
 	return 0;
 }

@@ -136,7 +136,8 @@ libp4dcore_la_SOURCES = \
 	estimator/timeline/timeline_period.c estimator/timeline/timeline_gpipe.c estimator/timeline/timeline_steady.c \
 	estimator/cost/cost.h estimator/cost/cost_internal.h estimator/cost/cost.c estimator/cost/cost_step.c \
 	estimator/cost/cost_parts.c estimator/cost/cost_layer.c estimator/cost/cost_head.c estimator/cost/cost_ops.c \
-	estimator/cost/cost_comm.c estimator/cost/cost_flops.c estimator/cost/breakdown.h estimator/cost/breakdown.c \
+	estimator/cost/cost_comm.c estimator/cost/cost_experts.c estimator/cost/cost_flops.c \
+	estimator/cost/breakdown.h estimator/cost/breakdown.c \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \

@@ -88,6 +88,8 @@ struct json_object *p4d_report_json_layout(const p4d_layout *l, uint64_t nodes)
 	    {"cp", l->cp},
 	    {"pp", l->pp},
 	    {"dp", l->dp},
+	    {"ep", l->ep},
+	    {"etp", l->etp},
 	    {"vpp", l->vpp},
 	    {"micro_batch", l->micro_batch},
 	    {"eval_micro_batch", l->eval_micro_batch},

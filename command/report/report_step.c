@@ -32,7 +32,6 @@ int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_
 {
 	memset(timed, 0, sizeof(*timed));
 	timed->known = step->seconds > 0;
-	timed->experts = layout->experts || layout->kv_rank;
 	timed->step = *step;
 	return timed->known ? p4d_breakdown_of(layout, gpu, step, &timed->losses, err) : 0;
 }
@@ -60,10 +59,7 @@ void p4d_report_step(const p4d_gpu *gpu, const p4d_timed *timed)
 
 	if (!gpu)
 		return;
-	if (!timed->known && timed->experts)
-		snprintf(text, sizeof(text),
-			 "Step time: not predicted, p4d has none of experts and latent attention");
-	else if (!timed->known)
+	if (!timed->known)
 		snprintf(text, sizeof(text),
 			 "Step time: not predicted, no performance data for %s (p4d explain P4D014)",
 			 gpu->name);

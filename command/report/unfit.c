@@ -37,7 +37,9 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
 		const p4d_option option = p4d_layout_options[i];
 		char value[64];
-		if (option == P4D_EVAL_MICRO_BATCH || option == P4D_CP_COMM)
+		const bool of_experts = option == P4D_EP || option == P4D_ETP;
+		if (option == P4D_EVAL_MICRO_BATCH || option == P4D_CP_COMM ||
+		    (of_experts && !p4d_is_set(&least->request, P4D_EXPERTS)))
 			continue;
 		if (!p4d_is_set(&subject->request, option) &&
 		    !p4d_framework_fixed_of(&least->request, option))

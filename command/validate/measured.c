@@ -218,19 +218,12 @@ static int set_optional(const fields *f, p4d_request *request)
 		   : 0;
 }
 
-/*
- * Columns of options that only some files have, empty where the default holds. Without a word of overlaps
- * there are none: Megatron-LM of 2021 and the B200 runs had none.
- */
-static int set_options(const fields *f, p4d_request *request)
+/* Columns of the names of options, with _ for -; empty is unset. */
+static int set_named(const fields *f, p4d_request *request, const p4d_option *options, size_t count)
 {
-	static const p4d_option options[] = {P4D_GRAD_DTYPE,       P4D_ALLOCATOR,  P4D_ACCOUNT_FOR_EMBEDDING,
-					     P4D_ACCOUNT_FOR_LOSS, P4D_ACTIVATION, P4D_TP_COMM_OVERLAP,
-					     P4D_OVERLAP_P2P,      P4D_OVERLAP_DP};
 	char column[32];
 
-	p4d_request_put(request, P4D_OVERLAP_P2P, 0, P4D_BY_P4D);
-	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+	for (size_t i = 0; i < count; i++) {
 		snprintf(column, sizeof(column), "%s", p4d_request_option_info(options[i])->name);
 		for (char *at = column; *at; at++)
 			*at = *at == '-' ? '_' : *at;
@@ -239,6 +232,32 @@ static int set_options(const fields *f, p4d_request *request)
 			return -1;
 	}
 	return 0;
+}
+
+/*
+ * Columns of options that only some files have, empty where the default holds. Without a word of overlaps
+ * there are none: Megatron-LM of 2021 and the B200 runs had none.
+ */
+static int set_options(const fields *f, p4d_request *request)
+{
+	static const p4d_option options[] = {P4D_GRAD_DTYPE,       P4D_OPTIMIZER_DTYPE,
+					     P4D_ALLOCATOR,        P4D_ACCOUNT_FOR_EMBEDDING,
+					     P4D_ACCOUNT_FOR_LOSS, P4D_ACTIVATION,
+					     P4D_TP_COMM_OVERLAP,  P4D_OVERLAP_P2P,
+					     P4D_OVERLAP_DP,       P4D_EXPERTS,
+					     P4D_KV_LORA_RANK,     P4D_Q_LORA_RANK,
+					     P4D_ROPE_HEAD_DIM,    P4D_V_HEAD_DIM},
+				of_experts[] = {P4D_EXPERTS_PER_TOKEN, P4D_EXPERT_FFN, P4D_SHARED_FFN,
+						P4D_DENSE_LAYERS,      P4D_EP,         P4D_ETP,
+						P4D_IMBALANCE};
+
+	p4d_request_put(request, P4D_OVERLAP_P2P, 0, P4D_BY_P4D);
+	if (set_named(f, request, options, sizeof(options) / sizeof(*options)) < 0)
+		return -1;
+	/* files have ep=1 where there are none */
+	return p4d_is_set(request, P4D_EXPERTS)
+		   ? set_named(f, request, of_experts, sizeof(of_experts) / sizeof(*of_experts))
+		   : 0;
 }
 
 static int read_shape(const fields *f, p4d_measured *row)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "cost/cost_internal.h"
+
 const char *p4d_breakdown_name(p4d_breakdown_part loss)
 {
 	static const char *const names[] = {
@@ -14,16 +16,13 @@ const char *p4d_breakdown_name(p4d_breakdown_part loss)
 	return names[loss];
 }
 
-/* Of the model FLOPs of a token, those of attention: 6*A*s per layer against 6 per element of a matrix. */
+/* Of the model FLOPs, those of attention: 6*A*s per token and layer, causal at half. */
 static double attention_share(const p4d_layout *l)
 {
-	const double a = (double)l->heads * (double)l->head_dim,
-		     g = (double)l->kv_heads * (double)l->head_dim;
-	const double h = (double)l->hidden,
-		     matrices = (2 * a + 2 * g + (l->glu ? 3 : 2) * (double)l->ffn) * h;
-	const double layers = (double)l->layers, attention = layers * a * (double)l->seq_len;
+	const double tokens = (double)l->global_batch * (double)l->seq_len;
 
-	return attention / (attention + layers * matrices + (double)l->vocab * h);
+	return 6 * tokens * (double)l->layers * p4d_cost__query_width(l) * (double)l->seq_len /
+	       p4d_cost_model_flops(l);
 }
 
 /* Seconds of all stages for one micro-batch. */

@@ -7,6 +7,9 @@
 #include "plan/parameters.h"
 #include "schedule/schedule.h"
 
+/* Of a step, where there are experts: from DeepSeek V2 with 4 layers on 8 B200 (SimuMax). */
+#define STEP_OF_EXPERTS 15e-3
+
 /*
  * Bytes of the optimizer per parameter it owns: gradient and states read, states written, the parameter
  * written (2), norm and clipping of the gradient (12).
@@ -20,12 +23,15 @@ static double optimizer_bytes(const p4d_layout *l)
 
 /* Costs of a layout's distinct parts, by component. */
 typedef struct parts {
-	p4d_cost_part layer, embedding, head;
+	p4d_cost_part layer, expert_layer, embedding, head;
 } parts;
 
 static void find_parts(const p4d_layout *l, const p4d_cost_rates *r, parts *p)
 {
 	p4d_cost__layer(l, r, &p->layer);
+	p->expert_layer = (p4d_cost_part){0};
+	if (l->experts)
+		p4d_cost__expert_layer(l, r, &p->expert_layer);
 	if (l->vocab_parallel) {
 		p->embedding = p->head = (p4d_cost_part){0};
 		return;
@@ -51,12 +57,21 @@ static bool holds_head(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 	return chunk == l->vpp - 1 && stage == (p4d_is_v_shaped(l->schedule) ? 0 : l->pp - 1);
 }
 
-p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage,
-				       uint32_t chunk)
+p4d_cost_passes p4d_cost__layers_passes(const p4d_cost_terms *t, double layers, double with_experts)
 {
 	p4d_cost_passes y = {0};
 
-	p4d_cost__passes_add(&y, &t->layer, p4d_chunk_layers(l, stage, chunk));
+	p4d_cost__passes_add(&y, &t->layer, layers - with_experts);
+	p4d_cost__passes_add(&y, &t->expert_layer, with_experts);
+	return y;
+}
+
+p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage,
+				       uint32_t chunk)
+{
+	p4d_cost_passes y = p4d_cost__layers_passes(t, p4d_chunk_layers(l, stage, chunk),
+						    p4d_parameters_expert_layers(l, stage, chunk));
+
 	if (holds_embedding(stage, chunk))
 		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (holds_head(l, stage, chunk))
@@ -88,10 +103,12 @@ static double transfer_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 
 /* ---- once per step ---- */
 
-/* Parameters of a stage on one rank; norms and biases are too few to count. */
-static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage)
+/* Parameters of a stage on one rank, without experts; norms and biases are too few to count. */
+static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage, double with)
 {
-	double n = l->stage_layers[stage] * t->once.layer_elements, table = t->once.table_elements;
+	double n =
+	    (l->stage_layers[stage] - with) * t->once.layer_elements + with * t->once.expert_layer_elements;
+	double table = t->once.table_elements;
 	uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
 
 	if (l->vocab_parallel)
@@ -161,60 +178,95 @@ static void add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 	t->table_data = first + last;
 }
 
-/* Data parallelism: gradients reduced and parameters gathered over the dp-cp group. */
-static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
+/*
+ * Data parallelism: gradients reduced and parameters gathered over the ranks that hold the same ones, whose
+ * optimizer is sharded over so many of them.
+ */
+static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ring group, uint64_t shards,
+		       p4d_cost_update *out)
 {
 	const double many = 1e9, gradient = gradient_bytes(l);
-	const p4d_cost_ring group = p4d_cost__ring_of(l, l->dp * l->cp, l->tp);
-	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
+	const double latency = p4d_cost__gather_seconds(r, group, 0);
 
-	once->layer_elements = p4d_cost__layer_matrices(l) / (double)l->tp;
-	once->table_elements = (double)l->vocab * (double)l->hidden / tables;
-	double latency = p4d_cost__gather_seconds(r, group, 0);
-	once->reduce = line_of(latency, p4d_cost__gather_seconds(r, group, gradient * many), many);
-	once->gather = line_of(latency, p4d_cost__gather_seconds(r, group, r->element * many), many);
+	out->reduce = line_of(latency, p4d_cost__gather_seconds(r, group, gradient * many), many);
+	out->gather = line_of(latency, p4d_cost__gather_seconds(r, group, r->element * many), many);
 	if (gathers_for_passes(l))
-		once->gather = once->reduce = (p4d_cost_line){0, 0};
+		out->gather = out->reduce = (p4d_cost_line){0, 0};
 	else if (!l->optimizer_sharding) { /* an all-reduce instead */
-		once->gather = (p4d_cost_line){0, 0};
-		once->reduce.latency *= 2;
-		once->reduce.each *= 2;
+		out->gather = (p4d_cost_line){0, 0};
+		out->reduce.latency *= 2;
+		out->reduce.each *= 2;
 	}
 	/* gradients of the whole stage are zeroed */
-	once->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
-	once->optimizer.each = (optimizer_bytes(l) / (double)p4d_optimizer_shards(l) + gradient) * r->hbm;
+	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
+	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
+}
+
+static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)
+{
+	const double tables = (double)l->tp * (l->vocab_parallel ? (double)l->pp : 1);
+
+	*once = (p4d_cost_once){.layer_elements = p4d_cost__layer_matrices(l) / (double)l->tp,
+				.table_elements = (double)l->vocab * (double)l->hidden / tables};
+	set_update(l, r, p4d_cost__ring_of(l, l->dp * l->cp, l->tp), p4d_optimizer_shards(l), &once->all);
+	if (l->experts) {
+		/* a second optimizer; sums of the routers' losses over all ranks; its gradients are scaled */
+		once->expert_layer_elements = p4d_cost__expert_layer_matrices(l) / (double)l->tp;
+		once->expert_elements =
+		    p4d_cost__expert_matrices(l) * (double)(l->experts / l->ep) / (double)l->etp;
+		set_update(l, r, p4d_cost__ring_of(l, l->expert_dp, l->ep * l->etp), p4d_expert_shards(l),
+			   &once->experts);
+		once->experts.optimizer.latency = STEP_OF_EXPERTS;
+		once->experts.optimizer.each += 2 * gradient_bytes(l) * r->hbm;
+	}
 	/* a tied table: both ends add their gradients */
 	bool twice = l->tied && l->pp > 1 && !l->vocab_parallel && !p4d_is_v_shaped(l->schedule);
-	once->tied =
-	    twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain, gradient * once->table_elements)
-		  : 0;
+	once->tied = twice ? p4d_cost__transfer_seconds(r, l->world <= l->link_domain,
+							gradient_bytes(l) * once->table_elements)
+			   : 0;
 }
 
 /*
  * The exposed part. Overlapped layer by layer with the first and the last pass of a stage, it is the time of
  * the first layer, with the table where there is one, or the excess over the pass of the other layers.
  */
-static double exposed(const p4d_layout *l, p4d_cost_line cost, double elements, double first, double pass)
+static double exposed(const p4d_layout *l, double all, double own, double pass)
 {
-	const double all = cost.latency + elements * cost.each, own = cost.latency + first * cost.each;
-
 	if (!l->overlap_dp)
 		return all;
 	return own > all - pass ? own : all - pass;
 }
 
+static double seconds_of(p4d_cost_line line, double elements)
+{
+	return elements > 0 ? line.latency + elements * line.each : 0;
+}
+
 p4d_cost_step_ends p4d_cost__step_ends_of(const p4d_layout *l, const p4d_cost_terms *t, uint32_t stage)
 {
 	const p4d_cost_once *once = &t->once;
-	const double n = stage_elements(l, t, stage), layers = l->stage_layers[stage];
-	const double others = layers > 1 ? layers - 1 : 0, first = n - others * once->layer_elements;
+	const double with = p4d_parameters_expert_layers_of_stage(l, stage), layers = l->stage_layers[stage];
+	const double n = stage_elements(l, t, stage, with), experts = with * once->expert_elements;
+	const double others = layers > 1 ? layers - 1 : 0, dense = layers - with;
+	/* the first layer has experts where all have */
+	const double first_experts = dense > 0 ? 0 : once->expert_elements;
+	const double others_with = dense > 0 ? with : others;
+	const double first =
+	    n - (others - others_with) * once->layer_elements - others_with * once->expert_layer_elements;
+	const p4d_cost_passes rest = p4d_cost__layers_passes(t, others, others_with);
 	const bool end = stage == 0 || stage == l->pp - 1;
 
 	return (p4d_cost_step_ends){
-	    .gather = exposed(l, once->gather, n, first, others * t->layer.forward),
-	    .reduce = exposed(l, once->reduce, n, first, others * (t->layer.input + t->layer.weight)) +
-		      (end ? once->tied : 0),
-	    .optimizer = once->optimizer.latency + n * once->optimizer.each};
+	    .gather =
+		exposed(l, seconds_of(once->all.gather, n) + seconds_of(once->experts.gather, experts),
+			seconds_of(once->all.gather, first) + seconds_of(once->experts.gather, first_experts),
+			rest.forward),
+	    .reduce =
+		exposed(l, seconds_of(once->all.reduce, n) + seconds_of(once->experts.reduce, experts),
+			seconds_of(once->all.reduce, first) + seconds_of(once->experts.reduce, first_experts),
+			rest.input + rest.weight) +
+		(end ? once->tied : 0),
+	    .optimizer = seconds_of(once->all.optimizer, n) + seconds_of(once->experts.optimizer, experts)};
 }
 
 /* ---- all terms ---- */
@@ -237,7 +289,9 @@ static uint64_t once_key_of(const p4d_layout *l)
 {
 	const unsigned cut = l->vocab_parallel != P4D_VOCAB_OFF, v_shaped = p4d_is_v_shaped(l->schedule);
 
-	return ((l->tp << 13 | l->cp) << 11 | l->pp) << 2 | cut << 1 | v_shaped;
+	const uint64_t spread = (l->ep << 11 | l->etp) << 37;
+
+	return spread | (((l->tp << 13 | l->cp) << 11 | l->pp) << 2 | cut << 1 | v_shaped);
 }
 
 static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
@@ -267,6 +321,9 @@ static void recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache
 static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
 	t->layer = p4d_cost__layer_passes(l, &t->rates, memory);
+	t->expert_layer = (p4d_cost_passes){0};
+	if (l->experts)
+		t->expert_layer = p4d_cost__expert_layer_passes(l, &t->rates, memory);
 	t->embedding = t->head = (p4d_cost_passes){0};
 	if (l->vocab_parallel)
 		return;
@@ -315,7 +372,9 @@ void p4d_cost__pass(const p4d_layout *l, const p4d_gpu *gpu, uint32_t stage, uin
 	p4d_cost_passes seconds = p4d_cost__chunk_passes(l, &t, stage, chunk);
 	*out = (p4d_cost_passes_of_chunk){
 	    .forward = seconds.forward, .backward_input = seconds.input, .backward_weight = seconds.weight};
-	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk));
+	const uint32_t with = p4d_parameters_expert_layers(l, stage, chunk);
+	add_part(out, &p.layer, p4d_chunk_layers(l, stage, chunk) - with);
+	add_part(out, &p.expert_layer, with);
 	out->data_comm = t.layer_data * p4d_chunk_layers(l, stage, chunk);
 	if (holds_embedding(stage, chunk)) {
 		add_part(out, &p.embedding, 1);

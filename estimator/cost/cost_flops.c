@@ -2,9 +2,11 @@
 /* FLOPs of a step: what the model needs, and what the hardware executes. */
 #include "cost/cost_internal.h"
 
-static double query_width(const p4d_layout *l)
+double p4d_cost__query_width(const p4d_layout *l)
 {
-	return (double)l->heads * (double)l->head_dim;
+	const double heads = (double)l->heads, head = (double)l->head_dim;
+
+	return l->kv_rank ? heads * (head + (double)l->rope_dim + (double)l->v_dim) / 2 : heads * head;
 }
 
 static double up_matrices(const p4d_layout *l)
@@ -12,11 +14,61 @@ static double up_matrices(const p4d_layout *l)
 	return (l->glu ? 2.0 : 1.0) * (double)l->hidden * (double)l->ffn;
 }
 
+/* Of latent attention the products down to a lower rank, those up, and that of the output. */
+static double attention_matrices(const p4d_layout *l)
+{
+	const double h = (double)l->hidden, heads = (double)l->heads, d = (double)l->head_dim;
+	const double query = heads * (d + (double)l->rope_dim), v = (double)l->v_dim;
+	const double q_rank = (double)l->q_rank, kv_rank = (double)l->kv_rank;
+
+	if (!l->kv_rank)
+		return 2 * h * d * (heads + (double)l->kv_heads);
+	return (q_rank > 0 ? (h + query) * q_rank : h * query) + h * (kv_rank + (double)l->rope_dim) +
+	       kv_rank * heads * (d + v) + heads * v * h;
+}
+
 double p4d_cost__layer_matrices(const p4d_layout *l)
 {
-	double A = query_width(l), G = (double)l->kv_heads * (double)l->head_dim, h = (double)l->hidden;
+	return attention_matrices(l) + up_matrices(l) + (double)l->ffn * (double)l->hidden;
+}
 
-	return h * (A + 2 * G) + A * h + up_matrices(l) + (double)l->ffn * h;
+double p4d_cost__expert_layer_matrices(const p4d_layout *l)
+{
+	const double shared = (l->glu ? 3.0 : 2.0) * (double)l->shared_ffn;
+
+	return attention_matrices(l) + (double)l->hidden * ((double)l->experts + shared);
+}
+
+double p4d_cost__expert_matrices(const p4d_layout *l)
+{
+	return (l->glu ? 3.0 : 2.0) * (double)l->hidden * (double)l->expert_ffn;
+}
+
+double p4d_cost__expert_layers(const p4d_layout *l)
+{
+	return l->experts && l->layers > l->dense_layers ? (double)(l->layers - l->dense_layers) : 0;
+}
+
+/* Elements of the matrices of a layer that a token passes: of one without experts, of one with. */
+static double passed(const p4d_layout *l, bool experts)
+{
+	if (!experts)
+		return p4d_cost__layer_matrices(l);
+	return p4d_cost__expert_layer_matrices(l) +
+	       (double)l->experts_per_token * p4d_cost__expert_matrices(l);
+}
+
+/* The sum over all layers of `dense` of those without experts and `sparse` of those with. */
+static double over_layers(const p4d_layout *l, double dense, double sparse)
+{
+	const double with = p4d_cost__expert_layers(l);
+
+	return ((double)l->layers - with) * dense + with * sparse;
+}
+
+static double passed_by_all(const p4d_layout *l)
+{
+	return over_layers(l, passed(l, false), passed(l, true));
 }
 
 static double tokens(const p4d_layout *l)
@@ -27,9 +79,9 @@ static double tokens(const p4d_layout *l)
 double p4d_cost_model_flops(const p4d_layout *l)
 {
 	double L = (double)l->layers, s = (double)l->seq_len;
-	double matrices = L * p4d_cost__layer_matrices(l) + (double)l->vocab * (double)l->hidden;
+	double matrices = passed_by_all(l) + (double)l->vocab * (double)l->hidden;
 
-	return tokens(l) * (6 * matrices + 6 * L * query_width(l) * s);
+	return tokens(l) * (6 * matrices + 6 * L * p4d_cost__query_width(l) * s);
 }
 
 double p4d_cost__recomputed_share(const p4d_layout *l)
@@ -40,14 +92,16 @@ double p4d_cost__recomputed_share(const p4d_layout *l)
 }
 
 /* Per token and layer: what the backward pass recomputes. */
-static double recomputed_flops(const p4d_layout *l)
+static double recomputed_flops(const p4d_layout *l, bool experts)
 {
-	double scores = 4 * query_width(l) * (double)l->seq_len;
+	double scores = 4 * p4d_cost__query_width(l) * (double)l->seq_len;
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		return p4d_cost__recomputed_share(l) * (2 * p4d_cost__layer_matrices(l) + scores);
+		return p4d_cost__recomputed_share(l) * (2 * passed(l, experts) + scores);
+	case P4D_RECOMPUTE_MOE:
+		return experts ? 2 * (passed(l, true) - attention_matrices(l)) : 0;
 	case P4D_RECOMPUTE_MLP:
 		return 2 * (up_matrices(l) +
 			    (framework->recomputes_whole_mlp ? (double)l->ffn * (double)l->hidden : 0));
@@ -64,6 +118,6 @@ double p4d_cost_hardware_flops(const p4d_layout *l)
 	/* the gradient pass of vocabulary parallelism recomputes its logits */
 	double head = (l->vocab_parallel ? 8 : 6) * table;
 
-	return tokens(l) *
-	       (L * (6 * p4d_cost__layer_matrices(l) + 12 * query_width(l) * s + recomputed_flops(l)) + head);
+	return tokens(l) * (6 * passed_by_all(l) + 12 * L * p4d_cost__query_width(l) * s +
+			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + head);
 }

@@ -36,6 +36,13 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *layout, const p4d_gpu *gpu);
 double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
 			      double depth, double output_bytes);
 
+/*
+ * As many such products as there are experts on a rank, of `rows` tokens each, one after the other on a few
+ * streams (Transformer Engine's grouped products).
+ */
+double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
+				 double depth, double output_bytes);
+
 /* A kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
 
@@ -53,6 +60,9 @@ p4d_cost_ring p4d_cost__ring_of(const p4d_layout *layout, uint64_t ranks, uint64
 /* All-gather to, or reduce-scatter of, `bytes` on every rank. 0 for one rank. */
 double p4d_cost__gather_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
 
+/* All-to-all of `bytes` on every rank, each of which keeps its share. */
+double p4d_cost__exchange_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, double bytes);
+
 /* From one rank to another. */
 double p4d_cost__transfer_seconds(const p4d_cost_rates *r, bool in_node, double bytes);
 
@@ -63,7 +73,8 @@ double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, 
 typedef struct p4d_cost_sizes {
 	double n;          /* tokens */
 	double residual;   /* of the residual stream: n * hidden, sharded by tp with sequence parallelism */
-	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, sharded by tp */
+	double h, A, G, f; /* widths: hidden; queries, keys, feed-forward, sharded by tp. Of latent attention
+			      A and G are the mean of a key's and a value's */
 	double up;         /* columns of gate and up */
 	double scores;     /* of unfused attention */
 } p4d_cost_sizes;
@@ -94,7 +105,14 @@ typedef struct p4d_cost_part {
 	p4d_cost_share recompute;                                /* included in backward_input */
 } p4d_cost_part;
 
+/* Of layers without experts, and of those with. */
 void p4d_cost__layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
+void p4d_cost__expert_layer(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
+
+/* Adds router, dispatch, experts and shared experts of such a layer (cost_experts.c). */
+void p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		       p4d_cost_part *out);
+
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
 /* Final norm, logits, cross-entropy and their gradients, where one stage has them all. */
@@ -107,8 +125,16 @@ typedef struct p4d_cost_vocabulary_passes {
 
 void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_vocabulary_passes *out);
 
-/* Elements of the matrices of one layer, undivided. */
+/* Elements of matrices, undivided: of a layer without experts; of one with, all but those; of one expert. */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
+double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
+double p4d_cost__expert_matrices(const p4d_layout *layout);
+
+/* Layers with experts. */
+double p4d_cost__expert_layers(const p4d_layout *layout);
+
+/* Columns of the queries of all heads; of latent attention the mean of a key's and a value's. */
+double p4d_cost__query_width(const p4d_layout *layout);
 
 /* Passes in seconds; backward is input + weight. */
 typedef struct p4d_cost_passes {
@@ -120,6 +146,8 @@ void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, doub
 /* The passes of the costs above; of embedding and head without vocabulary parallelism. memory may be NULL. */
 p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 				       p4d_cost_cache *memory);
+p4d_cost_passes p4d_cost__expert_layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
+					      p4d_cost_cache *memory);
 p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 					   p4d_cost_cache *memory);
 p4d_cost_passes p4d_cost__head_passes(const p4d_layout *layout, const p4d_cost_rates *r,
@@ -130,10 +158,17 @@ typedef struct p4d_cost_line {
 	double latency, each;
 } p4d_cost_line;
 
+/* Gathering parameters, reducing gradients, and the optimizer. */
+typedef struct p4d_cost_update {
+	p4d_cost_line gather, reduce, optimizer;
+} p4d_cost_update;
+
 /* What happens once per step, from the elements of a stage's parameters. */
 typedef struct p4d_cost_once {
 	double layer_elements, table_elements; /* of one layer and one vocabulary table, on one rank */
-	p4d_cost_line gather, reduce, optimizer;
+	/* of a layer with experts: all but those; and those of the rank */
+	double expert_layer_elements, expert_elements;
+	p4d_cost_update all, experts; /* the latter over the ranks that hold the same ones */
 	double tied; /* seconds to sum a tied table's gradients between the two ends of a pipeline */
 } p4d_cost_once;
 
@@ -148,7 +183,7 @@ struct p4d_cost_cache {
 	uint64_t once_key; /* 0: empty */
 	p4d_cost_once once;
 	struct {
-		uint64_t key; /* 0: empty */
+		uint64_t key, more; /* 0: empty */
 		p4d_cost_passes passes;
 	} place[P4D_COST_CACHE_PLACES];
 };
@@ -157,6 +192,7 @@ struct p4d_cost_cache {
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
 	p4d_cost_passes layer, embedding, head; /* the last two are 0 with vocabulary parallelism */
+	p4d_cost_passes expert_layer;           /* 0 where no layer has experts */
 	double layer_data, table_data;          /* of these, exposed data-parallel communication */
 	p4d_cost_vocabulary_passes vocabulary;  /* 0 without */
 	double send, recv;                      /* as in p4d_durations */
@@ -166,6 +202,9 @@ typedef struct p4d_cost_terms {
 /* memory may be NULL. */
 void p4d_cost__terms_of(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory,
 			p4d_cost_terms *out);
+
+/* Of so many layers, of which so many have experts. */
+p4d_cost_passes p4d_cost__layers_passes(const p4d_cost_terms *terms, double layers, double with_experts);
 
 p4d_cost_passes p4d_cost__chunk_passes(const p4d_layout *layout, const p4d_cost_terms *terms, uint32_t stage,
 				       uint32_t chunk);

@@ -17,7 +17,7 @@
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
-	double s = (double)l->seq_len, d = (double)l->head_dim;
+	double s = (double)l->seq_len, d = p4d_cost__query_width(l) / (double)l->heads;
 	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
 	double last = 4 * (backward ? r->last_backward : r->last_forward) * s * d;
 
@@ -153,50 +153,100 @@ static void attention(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 
 /* ---- the layer ---- */
 
-typedef enum matrix { QKV, OUTPUT, GATE_UP, DOWN, MATRICES } matrix;
+/* A product of a layer. deferred: what is recomputed from this on takes away what its gradient waits for. */
+typedef struct product {
+	double tokens, in, out;
+	int deferred; /* P4D_RECOMPUTE_*; 0: its gradient never waits in the activation slot */
+} product;
 
 /*
  * Where the gradient of a matrix is computed. In schedules with a split backward pass the second half
  * computes all, or those whose operands wait in the activation slot: qkv and gate_up, unless they are
  * recomputed (see runtime/layer_backward.c). Where a backward pass is whole only the sum counts.
  */
-static p4d_cost_share *weight_pass(const p4d_layout *l, matrix m, p4d_cost_part *y)
+static p4d_cost_share *weight_pass(const p4d_layout *l, int deferred, p4d_cost_part *y)
 {
-	const bool waits = p4d_framework_of(l->framework)->cost.defers_weight_gradients ||
-			   (m == QKV && l->recompute < P4D_RECOMPUTE_FULL) ||
-			   (m == GATE_UP && l->recompute < P4D_RECOMPUTE_MLP);
+	const bool waits =
+	    p4d_framework_of(l->framework)->cost.defers_weight_gradients || l->recompute < deferred;
 
 	return waits ? &y->backward_weight : &y->backward_input;
 }
 
-static void products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
+static void add_products(const p4d_layout *l, const p4d_cost_rates *r, const product *p, size_t count,
+			 p4d_cost_part *y)
 {
-	const struct {
-		double in, out;
-	} shape[MATRICES] = {[QKV] = {z->h, z->A + 2 * z->G},
-			     [OUTPUT] = {z->A, z->h},
-			     [GATE_UP] = {z->h, z->up},
-			     [DOWN] = {z->f, z->h}};
 	double e = r->element;
 
-	for (int i = 0; i < MATRICES; i++) {
-		double in = shape[i].in, out = shape[i].out;
-		y->forward.gemm += p4d_cost__gemm_seconds(r, 1, z->n, out, in, e);
-		y->backward_input.gemm += p4d_cost__gemm_seconds(r, 1, z->n, in, out, e);
+	for (const product *end = p + count; p < end; p++) {
+		if (p->in <= 0 || p->out <= 0)
+			continue;
+		y->forward.gemm += p4d_cost__gemm_seconds(r, 1, p->tokens, p->out, p->in, e);
+		y->backward_input.gemm += p4d_cost__gemm_seconds(r, 1, p->tokens, p->in, p->out, e);
 		/* read and written: the gradient accumulates in fp32 */
-		weight_pass(l, (matrix)i, y)->gemm += p4d_cost__gemm_seconds(r, 1, out, in, z->n, 8);
+		weight_pass(l, p->deferred, y)->gemm +=
+		    p4d_cost__gemm_seconds(r, 1, p->out, p->in, p->tokens, 8);
 	}
 }
 
+enum { QKV = P4D_RECOMPUTE_FULL, GATE_UP = P4D_RECOMPUTE_MLP }; /* what defers their gradients */
+
+/* Latent attention: down to lower ranks, of this rank's tokens; up, to its heads; the output. */
+static void latent_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			    p4d_cost_part *y)
+{
+	const double own = z->residual / z->h, heads = (double)l->heads / (double)l->tp;
+	const double q_rank = (double)l->q_rank, kv_rank = (double)l->kv_rank;
+	const double head = (double)l->head_dim, query = heads * (head + (double)l->rope_dim);
+	const product all[] = {
+	    {own, z->h, q_rank, QKV},
+	    {z->n, q_rank > 0 ? q_rank : z->h, query, QKV},
+	    {own, z->h, kv_rank + (double)l->rope_dim, QKV},
+	    {z->n, kv_rank, heads * (head + (double)l->v_dim), QKV},
+	    {z->n, heads * (double)l->v_dim, z->h, 0},
+	};
+
+	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
+}
+
+static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			       p4d_cost_part *y)
+{
+	const product all[] = {{z->n, z->h, z->A + 2 * z->G, QKV}, {z->n, z->A, z->h, 0}};
+
+	if (l->kv_rank)
+		latent_products(l, r, z, y);
+	else
+		add_products(l, r, all, sizeof(all) / sizeof(*all), y);
+}
+
+static void ffn_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			 p4d_cost_part *y)
+{
+	const product all[] = {{z->n, z->h, z->up, GATE_UP}, {z->n, z->f, z->h, 0}};
+
+	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
+}
+
+/* Queries and keys are put together of what RoPE turns and what not, with few tokens' kernels unfused. */
+static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z)
+{
+	const double heads = (double)l->heads / (double)l->tp, rope = (double)l->rope_dim;
+
+	if (!l->kv_rank)
+		return 2 * r->element * z->n * (z->A + 2 * z->G);
+	return 2 * r->element * z->n * heads *
+	       (2 * ((double)l->head_dim + rope) + (double)l->v_dim + 4 * rope);
+}
+
 /* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
-static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 			p4d_cost_part *y)
 {
 	double e = r->element, mask = l->dropout ? 1 : 0;
 	double norm = 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
-	double rotary = l->positions ? 0 : 2 * e * z->n * (z->A + 2 * z->G);
-	double activation = (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * z->f;
-	double activation_back = (l->glu ? (l->fused_swiglu ? 5 : 8) : 3) * e * z->n * z->f;
+	double rotary = l->positions ? 0 : rotary_bytes(l, r, z), f = experts ? 0 : z->f;
+	double activation = (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * f;
+	double activation_back = (l->glu ? (l->fused_swiglu ? 5 : 8) : 3) * e * z->n * f;
 	double dropout_back = l->dropout ? (2 * e + 1) * z->residual : 0;
 
 	y->forward.memory_bound +=
@@ -228,14 +278,17 @@ static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_
  * matrix products (Transformer Engine's userbuffers).
  */
 static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
-			    p4d_cost_part *y)
+			    bool experts, p4d_cost_part *y)
 {
 	if (l->tp == 1)
 		return;
-	double one = p4d_cost__boundary_seconds(l, r, z) * (l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1);
+	const double exposed = l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1;
+	double one = p4d_cost__boundary_seconds(l, r, z) * exposed;
+	/* experts take tokens as they are sharded; shared experts are whole layers */
+	const double ffn = experts && !l->shared_ffn ? 0 : 2;
 
-	y->forward.tensor_comm += 4 * one;
-	y->backward_input.tensor_comm += 4 * one;
+	y->forward.tensor_comm += (2 + ffn) * one;
+	y->backward_input.tensor_comm += (2 + ffn) * one;
 	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel) {
 		weight_pass(l, QKV, y)->tensor_comm += one;
 		weight_pass(l, GATE_UP, y)->tensor_comm += one;
@@ -252,8 +305,9 @@ static void add(p4d_cost_share *to, const p4d_cost_share *from, double share)
 	to->host += share * from->host;
 }
 
+/* core, experts: what of the forward pass is attention's core, and what follows from the router on. */
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
-		      const p4d_cost_share *core, p4d_cost_part *y)
+		      const p4d_cost_share *core, const p4d_cost_share *experts, p4d_cost_part *y)
 {
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 	double e = r->element;
@@ -276,35 +330,55 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		if (framework->recomputes_attention)
 			add(&y->recompute, core, 1);
 		break;
+	case P4D_RECOMPUTE_MOE:
+		add(&y->recompute, experts, 1);
+		break;
 	default:
 		break;
 	}
 }
 
 /* A host that launches kernels more slowly than the GPU runs them sets the pace, in both passes alike. */
-static void launches(const p4d_layout *l, p4d_cost_part *y)
+static void launches(const p4d_layout *l, bool experts, p4d_cost_part *y)
 {
+	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 	const double busy = p4d_cost_share_seconds(&y->forward) + p4d_cost_share_seconds(&y->backward_input) +
 			    p4d_cost_share_seconds(&y->backward_weight);
-	const double idle = p4d_framework_of(l->framework)->cost.host_layer_seconds - busy;
+	const double host = framework->host_layer_seconds + (experts ? framework->host_experts_seconds : 0) +
+			    (l->kv_rank ? framework->host_latent_seconds : 0);
 
-	if (idle <= 0)
+	if (host <= busy)
 		return;
-	y->forward.host = idle / 2;
-	y->backward_input.host = idle / 2;
+	y->forward.host += (host - busy) / 2;
+	y->backward_input.host += (host - busy) / 2;
+}
+
+static void layer(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4d_cost_part *y)
+{
+	p4d_cost_sizes z = p4d_cost__sizes_of(l);
+	p4d_cost_share core = {0}, of_experts;
+
+	*y = (p4d_cost_part){0};
+	if (experts)
+		p4d_cost__experts(l, r, &z, y);
+	else
+		ffn_products(l, r, &z, y);
+	of_experts = y->forward;
+	attention(l, r, &z, &core, &y->backward_input);
+	add(&y->forward, &core, 1);
+	attention_products(l, r, &z, y);
+	elementwise(l, r, &z, experts, y);
+	tensor_parallel(l, r, &z, experts, y);
+	launches(l, experts, y);
+	recompute(l, r, &z, &core, &of_experts, y);
 }
 
 void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
-	p4d_cost_sizes z = p4d_cost__sizes_of(l);
-	p4d_cost_share core = {0};
+	layer(l, r, false, y);
+}
 
-	*y = (p4d_cost_part){0};
-	attention(l, r, &z, &core, &y->backward_input);
-	add(&y->forward, &core, 1);
-	products(l, r, &z, y);
-	elementwise(l, r, &z, y);
-	tensor_parallel(l, r, &z, y);
-	launches(l, y);
-	recompute(l, r, &z, &core, y);
+void p4d_cost__expert_layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
+{
+	layer(l, r, true, y);
 }

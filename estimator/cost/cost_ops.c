@@ -21,6 +21,13 @@
 /* Fraction of the operands' memory time that arithmetic does not hide. */
 #define EXPOSED_MEMORY 0.5
 
+/*
+ * Of grouped products, from SimuMax's table for B200 (108 products of 128 to 9832 tokens each): tails of one
+ * fill with the next on other streams, and the host launches no faster.
+ */
+#define GROUPED_LOST 0.25
+#define GROUPED_LAUNCH_SECONDS 9e-6
+
 /* Standard deviation of the clock among GPUs of one type, under load. */
 #define CLOCK_DEVIATION 0.01
 
@@ -38,7 +45,7 @@ double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 
 bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	if (!gpu || !p4d_on_gpu(l->device) || l->experts || l->kv_rank) /* those have no step time yet */
+	if (!gpu || !p4d_on_gpu(l->device))
 		return false;
 	if (l->link_domain > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
 		return false;
@@ -75,6 +82,12 @@ static double head_factor(int sm, double head_dim)
 }
 
 /*
+ * Backward, where queries and keys are wider than values, as in latent attention (192 and 128), the rate is
+ * lower by this much (SimuMax, B200: 16 to 128 heads); forward it is not.
+ */
+#define LATENT_BACKWARD 0.78
+
+/*
  * GPUs of one type differ in the clock that they sustain, by a percent or two (Sinha et al., Not All GPUs Are
  * Created Equal, SC 22), and a synchronous job waits for the slowest: of n, sqrt(2 ln n) standard deviations
  * below the mean.
@@ -100,7 +113,8 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.gemm = slowest * inverse(r.peak * gpu->gemm_efficiency);
 	const double attention = slowest * head_factor(gpu->sm, (double)l->head_dim);
 	r.attention_forward = attention * inverse(r.peak * gpu->attention_forward_efficiency);
-	r.attention_backward = attention * inverse(r.peak * gpu->attention_backward_efficiency);
+	r.attention_backward = attention * inverse(r.peak * gpu->attention_backward_efficiency) /
+			       (l->kv_rank ? LATENT_BACKWARD : 1);
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
 	r.net = inverse(gpu->net_bytes_per_s * P4D_NET_EFFICIENCY);
@@ -120,6 +134,25 @@ double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows
 	return P4D_LAUNCH_SECONDS + flops * r->gemm + EXPOSED_MEMORY * bytes * r->hbm;
 }
 
+/* Arithmetic and memory hide each other the better, the more one of them takes: the 1.5-norm, in that table.
+ */
+static double together(double a, double b)
+{
+	const double sum = a * sqrt(a) + b * sqrt(b);
+
+	return cbrt(sum * sum);
+}
+
+double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
+				 double depth, double output_bytes)
+{
+	const double flops = (2 * rows * columns + GROUPED_LOST * r->lost) * depth;
+	const double bytes = r->element * depth * (rows + columns) + output_bytes * rows * columns;
+	const double one = together(flops * r->gemm, bytes * r->hbm);
+
+	return P4D_LAUNCH_SECONDS + groups * (one > GROUPED_LAUNCH_SECONDS ? one : GROUPED_LAUNCH_SECONDS);
+}
+
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes)
 {
 	return bytes > 0 ? P4D_LAUNCH_SECONDS + bytes * r->hbm : 0;
@@ -132,8 +165,8 @@ p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *l)
 
 	z.n = (double)l->seq_len * b / (double)l->cp;
 	z.residual = z.n * z.h / (l->sequence_parallel ? t : 1);
-	z.A = (double)l->heads * d / t;
-	z.G = (double)l->kv_heads * d / t;
+	z.A = p4d_cost__query_width(l) / t;
+	z.G = l->kv_rank ? z.A : (double)l->kv_heads * d / t;
 	z.f = (double)l->ffn / t;
 	z.up = (l->glu ? 2 : 1) * z.f;
 	z.scores = z.n * (double)l->seq_len * (double)l->heads / t;

@@ -5,21 +5,32 @@
  */
 #include "cost/cost_internal.h"
 
-typedef enum cached_part { LAYER = 1, EMBEDDING, HEAD } cached_part;
+typedef enum cached_part { EMBEDDING, HEAD, LAYER, EXPERT_LAYER } cached_part;
 
-/* Micro-batches are below 2^17. */
-static uint64_t key_of(const p4d_layout *l, cached_part which)
+/* What the passes of a part depend on. Micro-batches are below 2^17. */
+typedef struct cache_key {
+	uint64_t first, second;
+} cache_key;
+
+static cache_key key_of(const p4d_layout *l, cached_part which)
 {
-	return ((l->micro_batch << 11 | l->tp) << 13 | l->cp) << 2 | which;
+	return (cache_key){((l->micro_batch << 11 | l->tp) << 13 | l->cp) << 2 | which, 0};
 }
 
-/* For a layer also how attention communicates, what is recomputed, and whether backward passes are split. */
-static uint64_t key_of_layer(const p4d_layout *l)
+/*
+ * For a layer also how attention communicates, what is recomputed, and whether backward passes are split;
+ * with experts how they are spread.
+ */
+static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {
 	const unsigned comm = (unsigned)l->cp_comm, split = p4d_is_split(l->schedule);
 	const uint64_t chunk = l->recompute_block ? l->layers / (l->pp * l->vpp) : 0; /* below 2^16 */
+	const uint64_t spread = which == EXPERT_LAYER ? l->ep << 11 | l->etp : 0;
+	cache_key key = key_of(l, which);
 
-	return (key_of(l, LAYER) << 16 | chunk) << 5 | comm << 3 | (unsigned)l->recompute << 1 | split;
+	key.first = key.first << 8 | comm << 4 | (unsigned)l->recompute << 1 | split;
+	key.second = chunk << 32 | spread;
+	return key;
 }
 
 typedef void (*cost_fn)(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
@@ -36,24 +47,31 @@ static p4d_cost_passes work_out(const p4d_layout *l, const p4d_cost_rates *r, co
 }
 
 static p4d_cost_passes recall(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory,
-			      uint64_t key, cost_fn cost)
+			      cache_key key, cost_fn cost)
 {
-	const uint64_t mixed = key * UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t mixed = (key.first ^ key.second << 20) * UINT64_C(0x9e3779b97f4a7c15);
 	/* all bits of the key reach only the highest */
 	const unsigned place = (unsigned)(mixed >> (64 - P4D_COST_CACHE_BITS));
 
 	if (!memory)
 		return work_out(l, r, cost);
-	if (memory->place[place].key != key) {
+	if (memory->place[place].key != key.first || memory->place[place].more != key.second) {
 		memory->place[place].passes = work_out(l, r, cost);
-		memory->place[place].key = key;
+		memory->place[place].key = key.first;
+		memory->place[place].more = key.second;
 	}
 	return memory->place[place].passes;
 }
 
 p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory)
 {
-	return recall(l, r, memory, key_of_layer(l), p4d_cost__layer);
+	return recall(l, r, memory, key_of_layer(l, LAYER), p4d_cost__layer);
+}
+
+p4d_cost_passes p4d_cost__expert_layer_passes(const p4d_layout *l, const p4d_cost_rates *r,
+					      p4d_cost_cache *memory)
+{
+	return recall(l, r, memory, key_of_layer(l, EXPERT_LAYER), p4d_cost__expert_layer);
 }
 
 p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *l, const p4d_cost_rates *r,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cost/cost_internal.h"
+#include "plan/parameters.h"
 #include "schedule/schedule.h"
 
 enum { ON_STACK = 768 }; /* doubles */
@@ -67,9 +68,9 @@ static stage_work stage_work_of(const p4d_layout *l, const p4d_cost_terms *t, ui
 {
 	const uint32_t last = p4d_is_v_shaped(l->schedule) ? 0 : (uint32_t)l->pp - 1;
 	const p4d_cost_vocabulary_passes *c = &t->vocabulary;
-	p4d_cost_passes y = {0};
+	p4d_cost_passes y = p4d_cost__layers_passes(t, l->stage_layers[stage],
+						    p4d_parameters_expert_layers_of_stage(l, stage));
 
-	p4d_cost__passes_add(&y, &t->layer, l->stage_layers[stage]);
 	if (stage == 0)
 		p4d_cost__passes_add(&y, &t->embedding, 1);
 	if (stage == last)
@@ -166,10 +167,17 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
 	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);
-	const p4d_cost_passes y = p4d_cost__layer_passes(l, &rates, memory);
+	const p4d_cost_passes dense = p4d_cost__layer_passes(l, &rates, memory);
+	const double with = p4d_cost__expert_layers(l);
+	p4d_cost_passes y = {0};
 	const double sequences = (double)l->micro_batch * (double)l->world / (double)(l->tp * l->cp);
 
-	return (double)l->layers * (y.forward + y.input + y.weight) / sequences;
+	p4d_cost__passes_add(&y, &dense, (double)l->layers - with);
+	if (with > 0) {
+		const p4d_cost_passes sparse = p4d_cost__expert_layer_passes(l, &rates, memory);
+		p4d_cost__passes_add(&y, &sparse, with);
+	}
+	return (y.forward + y.input + y.weight) / sequences;
 }
 
 /* ---- the step ---- */

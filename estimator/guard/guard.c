@@ -79,7 +79,7 @@ static bool write_choices(const p4d_request *asked, const p4d_request *complete,
 		p4d_option option = p4d_layout_options[i];
 		bool rare = option == P4D_CP || option == P4D_CP_COMM || option == P4D_VPP ||
 			    option == P4D_SCHEDULE || option == P4D_VOCAB_PARALLEL ||
-			    option == P4D_EVAL_MICRO_BATCH;
+			    option == P4D_EVAL_MICRO_BATCH || option == P4D_EP || option == P4D_ETP;
 		if (p4d_is_set(asked, option) && asked->value[option] == complete->value[option])
 			continue;
 		if (rare && p4d_layout_is_default(complete, option) && !p4d_is_set(asked, option))

@@ -201,9 +201,13 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	/* of experts too little, which is below all the more */
-	const p4d_wide dense = p4d_size_of_layer(l), with = l->experts ? p4d_size_of_expert_layer(l) : dense;
-	const p4d_wide n = l->layers / l->pp * (with < dense ? with : dense);
+	/* of the stage with most layers; where there are experts, of that with most of theirs, and those
+	 * alone */
+	const uint64_t sparse =
+	    l->experts && l->layers > l->dense_layers ? (l->layers - l->dense_layers + l->pp - 1) / l->pp : 0;
+	const p4d_wide n =
+	    sparse ? sparse * p4d_size_of_expert_layer(l) : l->layers / l->pp * p4d_size_of_layer(l);
+	const p4d_wide experts = sparse ? sparse * (l->experts / l->ep) * p4d_size_of_expert(l) : 0;
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);
 	/* moments have the type of parameters where gradients come and go */
@@ -216,10 +220,11 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	if (l->finetune != P4D_TUNE_FULL)
 		return 0;
 	/* parameters, and gradients of at least half precision; of the optimizer all but the master copy */
-	p4d_wide all = (come ? 0 : n * half) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : n * half);
+	p4d_wide all = (n + experts) * ((come ? 0 : half) + (l->offload & P4D_OFFLOAD_PARAMS ? 0 : half));
 	if (l->zero_stage > 2)
 		all /= shards;
-	all += moments * n * (o->states - 1) * (come ? half : FP32_BYTES) / shards;
+	all += moments * (n / shards + experts / p4d_expert_shards(l)) * (o->states - 1) *
+	       (come ? half : FP32_BYTES);
 	return narrow(all, &bytes) < 0 ? P4D_NOT_MODELLED : bytes;
 }
 

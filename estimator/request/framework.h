@@ -20,6 +20,8 @@ typedef struct p4d_framework_cost {
 	bool unfused_attention; /* has it, with kernels for scores and softmax */
 	/* of the host, per layer and micro-batch, both passes: a GPU that is faster waits for it */
 	double host_layer_seconds;
+	double host_experts_seconds,
+	    host_latent_seconds; /* more, of a layer's experts; of latent attention */
 	/* gathers inputs for weight gradients, and scatters input gradients, overlapping matrix products */
 	bool overlaps_sequence_parallel;
 	bool overlaps_pipeline; /* overlaps sends to other stages with passes, in any schedule */

@@ -13,8 +13,8 @@
 #include "request/layout_internal.h"
 
 const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS] = {
-    P4D_TP,          P4D_CP,        P4D_CP_COMM,         P4D_PP, P4D_SCHEDULE, P4D_VPP, P4D_VOCAB_PARALLEL,
-    P4D_MICRO_BATCH, P4D_RECOMPUTE, P4D_EVAL_MICRO_BATCH};
+    P4D_TP, P4D_CP,  P4D_CP_COMM,     P4D_PP,        P4D_SCHEDULE,        P4D_VPP, P4D_VOCAB_PARALLEL,
+    P4D_EP, P4D_ETP, P4D_MICRO_BATCH, P4D_RECOMPUTE, P4D_EVAL_MICRO_BATCH};
 
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 {
@@ -22,6 +22,8 @@ bool p4d_layout_is_default(const p4d_request *request, p4d_option option)
 
 	if (option == P4D_EVAL_MICRO_BATCH)
 		return !p4d_is_set(request, option);
+	if (option == P4D_EP || option == P4D_ETP)
+		return !p4d_is_set(request, option) || request->value[option] == 1;
 	if (p4d_framework_fixed_of(request, option)) /* no choice at all */
 		return true;
 	/* set together: 1f1b with one chunk */

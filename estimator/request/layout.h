@@ -102,7 +102,7 @@ static inline bool p4d_precise_optimizer(const p4d_layout *l)
  * The options that a search may choose, in the order they are printed; and whether a value is the default.
  * eval-micro-batch stays unset unless the user set it: it is then micro-batch.
  */
-enum { P4D_LAYOUT_OPTIONS = 10 };
+enum { P4D_LAYOUT_OPTIONS = 12 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 

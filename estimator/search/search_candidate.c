@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One candidate of the search: layout, memory, time. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cost/cost.h"
@@ -38,7 +39,7 @@ bool p4d_search_candidate__build(p4d_search_enumeration *w)
 	return true;
 }
 
-double p4d_search_candidate__floor(p4d_search_enumeration *w)
+static double floor_of(p4d_search_enumeration *w)
 {
 	const p4d_gpu *gpu = w->space->capacity.gpu;
 	double least;
@@ -49,6 +50,20 @@ double p4d_search_candidate__floor(p4d_search_enumeration *w)
 		w->layout.cp_comm = w->layout.cp_comm == P4D_CP_P2P ? P4D_CP_ALL_GATHER : P4D_CP_P2P;
 		const double other = p4d_cost_floor(&w->layout, gpu, &w->cache);
 		least = other < least ? other : least;
+	}
+	return least;
+}
+
+double p4d_search_candidate__floor(p4d_search_enumeration *w)
+{
+	p4d_search_spread at = {0, 0};
+	double least = INFINITY;
+
+	while (p4d_search_enumerate__spread(w, 0, &at)) {
+		w->layout.ep = at.ep;
+		w->layout.etp = at.etp;
+		const double one = floor_of(w);
+		least = one < least ? one : least;
 	}
 	return least * (double)w->trial.value[P4D_GLOBAL_BATCH];
 }
@@ -122,13 +137,16 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	    .cp = (uint16_t)l->cp,
 	    .pp = (uint16_t)l->pp,
 	    .vpp = (uint16_t)l->vpp,
+	    .ep = (uint16_t)l->ep,
+	    .etp = (uint16_t)l->etp,
 	    .micro_batch = (uint32_t)l->micro_batch,
 	    .recompute = (uint8_t)l->recompute,
 	    .schedule = (uint8_t)l->schedule,
 	    .vocab_parallel = (uint8_t)l->vocab_parallel,
 	    .cp_comm = (uint8_t)l->cp_comm,
 	    .memory_step = (uint16_t)(fraction * MEMORY_STEPS),
-	    .kinds = (uint8_t)((l->tp > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1)),
+	    .kinds = (uint8_t)((l->tp > 1) + (l->cp > 1) + (l->pp > 1) + (l->vpp > 1) + (l->ep > 1) +
+			       (l->etp > 1)),
 	    .unsafe = fraction > w->space->safe,
 	    .pipeline_empty = l->micro_batches < l->pp,
 	    .seconds = w->bound,

@@ -35,21 +35,43 @@ static int most_recompute(const p4d_search_enumeration *w)
 									: P4D_RECOMPUTE_FULL;
 }
 
+/* Whether it is worth trying. */
+static bool recomputes(const p4d_search_enumeration *w, int recompute)
+{
+	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
+	const bool sparse = w->layout.experts > 0, latent = w->layout.kv_rank > 0;
+
+	if (!(framework->recomputes >> recompute & 1))
+		return false;
+	switch (recompute) {
+	case P4D_RECOMPUTE_SELECTIVE:
+		/* with flash attention there are no stored scores that it could drop */
+		return framework->selects_operations ||
+		       (p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION]);
+	case P4D_RECOMPUTE_MLP:
+		return !sparse && !latent;
+	case P4D_RECOMPUTE_MOE:
+		return sparse;
+	default:
+		return true;
+	}
+}
+
 /* The fastest that fits beats all that recompute more, so only that one counts. */
 static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
+	static const int in_order[] = {P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_SELECTIVE, P4D_RECOMPUTE_MLP,
+				       P4D_RECOMPUTE_MOE, P4D_RECOMPUTE_FULL};
 	const int most = most_recompute(w);
-	/* with flash attention there are no stored scores that `selective` could drop */
-	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
-	const bool selective = framework->selects_operations ||
-			       (p4d_is_set(w->asked, P4D_ATTENTION) && !w->asked->value[P4D_ATTENTION]);
 	p4d_search_outcome last = P4D_TOO_LARGE;
 
 	if (!p4d_is_open(w, P4D_RECOMPUTE))
-		return w->asked->value[P4D_RECOMPUTE] <= most ? p4d_search_candidate__try(w) : P4D_TOO_LARGE;
-	for (int r = P4D_RECOMPUTE_NONE; r <= most && last == P4D_TOO_LARGE; r++)
-		if (framework->recomputes >> r & 1 && (r != P4D_RECOMPUTE_SELECTIVE || selective)) {
-			propose(w, P4D_RECOMPUTE, (uint64_t)r);
+		return most == P4D_RECOMPUTE_FULL || w->asked->value[P4D_RECOMPUTE] <= most
+			   ? p4d_search_candidate__try(w)
+			   : P4D_TOO_LARGE;
+	for (size_t i = 0; i < sizeof(in_order) / sizeof(*in_order) && last == P4D_TOO_LARGE; i++)
+		if (recomputes(w, in_order[i]) && (most == P4D_RECOMPUTE_FULL || in_order[i] <= most)) {
+			propose(w, P4D_RECOMPUTE, (uint64_t)in_order[i]);
 			last = p4d_search_candidate__try(w);
 		}
 	return last;
@@ -121,7 +143,7 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 }
 
 /* False when not even the states fit with the candidate's degrees, whatever the schedule. */
-static bool states_may_fit(p4d_search_enumeration *w)
+static bool states_may_fit(p4d_search_enumeration *w, p4d_search_spread at)
 {
 	const p4d_capacity *c = &w->space->capacity;
 	const uint64_t world = w->space->nodes * w->space->gpus_per_node;
@@ -133,6 +155,9 @@ static bool states_may_fit(p4d_search_enumeration *w)
 	l->cp = (uint64_t)w->trial.value[P4D_CP];
 	l->pp = (uint64_t)w->trial.value[P4D_PP];
 	l->dp = world / (l->tp * l->cp * l->pp);
+	l->ep = at.ep;
+	l->etp = at.etp;
+	l->expert_dp = l->dp * l->cp * l->tp / (l->ep * l->etp);
 	l->layers = (uint64_t)w->trial.value[P4D_LAYERS];
 	return !l->dp || (double)p4d_memory_least_states(l) <= w->space->limit * (double)c->gpu->usable_bytes;
 }
@@ -167,16 +192,66 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 /* The schedules of a pipeline. */
 static void over_schedules(p4d_search_enumeration *w, uint64_t pp)
 {
-	if (!p4d_search__take(w, TO_DISCARD))
-		return;
-	if (!states_may_fit(w)) {
-		w->counts.considered++;
-		return;
-	}
 	for (int turn = 0; turn < P4D_SCHEDULES; turn++)
 		for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
 			if (p4d_schedule_kinds[schedule]->turn == turn)
 				try_schedule(w, pp, schedule);
+}
+
+/* The next number after `last` that divides `of`, or the one that was asked for; 0 where there is none. */
+static uint64_t next_divisor(const p4d_search_enumeration *w, p4d_option option, uint64_t of, uint64_t last)
+{
+	if (!p4d_is_open(w, option)) {
+		const uint64_t asked = p4d_is_set(w->asked, option) ? (uint64_t)w->asked->value[option] : 1;
+		return asked > last ? asked : 0;
+	}
+	for (uint64_t n = last + 1; n <= of; n++)
+		if (of % n == 0)
+			return n;
+	return 0;
+}
+
+bool p4d_search_enumerate__spread(const p4d_search_enumeration *w, uint64_t ranks, p4d_search_spread *at)
+{
+	const uint64_t experts = w->layout.experts, tp = (uint64_t)w->trial.value[P4D_TP];
+
+	if (!experts) {
+		const bool first = at->etp == 0;
+		*at = (p4d_search_spread){1, 1};
+		return first;
+	}
+	if (!at->etp)
+		at->etp = next_divisor(w, P4D_ETP, tp, 0);
+	while (at->etp) {
+		while ((at->ep = next_divisor(w, P4D_EP, experts, at->ep)))
+			if (!ranks || ranks % (at->ep * at->etp) == 0)
+				return true;
+		at->etp = next_divisor(w, P4D_ETP, tp, at->etp);
+	}
+	return false;
+}
+
+/*
+ * How experts are spread. What fits on more ranks with less exchange is found either way, so that the order
+ * does not matter.
+ */
+static void over_experts(p4d_search_enumeration *w, uint64_t ranks, uint64_t pp)
+{
+	p4d_search_spread at = {0, 0};
+
+	if (!p4d_search__take(w, TO_DISCARD))
+		return;
+	while (p4d_search_enumerate__spread(
+	    w, ranks / pp * (uint64_t)w->trial.value[P4D_TP] * (uint64_t)w->trial.value[P4D_CP], &at)) {
+		if (w->layout.experts) {
+			propose_where_open(w, P4D_EP, at.ep);
+			propose_where_open(w, P4D_ETP, at.etp);
+		}
+		if (states_may_fit(w, at))
+			over_schedules(w, pp);
+		else
+			w->counts.considered++;
+	}
 }
 
 static uint64_t asked_or_1(const p4d_search_enumeration *w, p4d_option option)
@@ -190,7 +265,7 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	uint64_t most = layers < P4D_MAX_STAGES ? layers : P4D_MAX_STAGES;
 
 	if (!p4d_is_open(w, P4D_PP)) {
-		over_schedules(w, asked_or_1(w, P4D_PP)); /* one, where the framework has no more */
+		over_experts(w, ranks, asked_or_1(w, P4D_PP)); /* one, where the framework has no more */
 		return;
 	}
 	most = ranks < most ? ranks : most;
@@ -199,7 +274,7 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 		if (ranks % pp)
 			continue;
 		propose(w, P4D_PP, pp);
-		over_schedules(w, pp);
+		over_experts(w, ranks, pp);
 	}
 }
 
@@ -305,6 +380,10 @@ void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entr
 	propose_where_open(w, P4D_TP, e->tp);
 	propose_where_open(w, P4D_CP, e->cp);
 	propose_where_open(w, P4D_PP, e->pp);
+	if (w->layout.experts) {
+		propose_where_open(w, P4D_EP, e->ep);
+		propose_where_open(w, P4D_ETP, e->etp);
+	}
 	propose_where_open(w, P4D_VPP, e->vpp);
 	propose_where_open(w, P4D_SCHEDULE, e->schedule);
 	propose_where_open(w, P4D_VOCAB_PARALLEL, e->vocab_parallel);

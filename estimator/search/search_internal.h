@@ -13,11 +13,11 @@
 
 /* The search's choices for a layout that fits. */
 typedef struct p4d_search_entry {
-	uint16_t tp, cp, pp, vpp;
+	uint16_t tp, cp, pp, vpp, ep, etp;
 	uint32_t micro_batch;
 	uint8_t recompute, schedule, vocab_parallel, cp_comm;
 	uint16_t memory_step; /* its memory, coarse */
-	uint8_t kinds;        /* of tp, cp, pp and vpp, how many are in use */
+	uint8_t kinds;        /* of tp, cp, pp, vpp, ep and etp, how many are in use */
 	bool unsafe, pipeline_empty;
 	bool timed;
 	double seconds; /* of the step; until it is timed, a lower bound; 0 unknown */
@@ -61,6 +61,16 @@ static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option optio
 	return !p4d_is_set(w->asked, option) && !p4d_framework_fixed_of(&w->trial, option);
 }
 
+/*
+ * Ways to spread experts, in order: shards of one (1, then what divides tp), and of all ranks of a stage
+ * those that hold different ones (what divides experts). Starts with etp = 0; false after the last. One for
+ * models without. ranks: of a stage; 0: any number.
+ */
+typedef struct p4d_search_spread {
+	uint64_t ep, etp;
+} p4d_search_spread;
+bool p4d_search_enumerate__spread(const p4d_search_enumeration *w, uint64_t ranks, p4d_search_spread *at);
+
 /* Takes units off the budget; false: nothing is left. */
 static inline bool p4d_search__take(const p4d_search_enumeration *w, uint64_t units)
 {
@@ -93,7 +103,7 @@ typedef enum p4d_search_outcome {
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w);
 /* Completes the candidate and builds its layout, with the faster cp-comm. */
 bool p4d_search_candidate__build(p4d_search_enumeration *w);
-/* p4d_cost_floor of the layout, with the faster cp-comm, for the whole batch. */
+/* p4d_cost_floor of the layout, with the faster cp-comm and spread of experts, for the whole batch. */
 double p4d_search_candidate__floor(p4d_search_enumeration *w);
 /* The other cp-comm. */
 void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm);

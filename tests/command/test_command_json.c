@@ -184,7 +184,7 @@ static void estimate_has_the_documented_schema(void **state)
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");
 	assert_keys(
 	    at(object, "layout"),
-	    "tp cp pp dp vpp micro_batch eval_micro_batch global_batch "
+	    "tp cp pp dp ep etp vpp micro_batch eval_micro_batch global_batch "
 	    "micro_batches seq_len "
 	    "world nodes gpus_per_node recompute_layers cp_comm schedule "
 	    "vocab_parallel recompute recompute_method sequence_parallel optimizer_sharding precision device "

@@ -11,6 +11,8 @@
     tests/parity/make_megatron_memory.py --seed 11 --count 8
     tests/parity/make_megatron_memory.py --experts --seed 1 --count 45     # tests/data/megatron_experts.csv
     tests/parity/make_megatron_memory.py --experts --seed 2 --count 74
+    tests/parity/make_megatron_memory.py --experts --seed 3 --count 100
+    tests/parity/make_megatron_memory.py --experts --seed 4 --count 90
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run

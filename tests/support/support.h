@@ -45,6 +45,17 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=8192 "
 
+/* DeepSeek V2 with a few layers, and a model of 16 experts without latent attention, as numbers. */
+#define MODEL_LATENT \
+	"model=latent layers=8 hidden=5120 ffn=12288 heads=128 kv-heads=128 head-dim=128 vocab=102400 " \
+	"norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=4096 experts=160 " \
+	"experts-per-token=6 expert-ffn=1536 shared-ffn=3072 dense-layers=1 kv-lora-rank=512 " \
+	"q-lora-rank=1536 rope-head-dim=64 v-head-dim=128 framework=megatron "
+#define MODEL_SPARSE \
+	"model=sparse layers=16 hidden=4096 ffn=14336 heads=32 kv-heads=8 head-dim=128 vocab=32000 " \
+	"norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=4096 experts=16 " \
+	"experts-per-token=2 expert-ffn=4096 framework=megatron "
+
 /* Llama 3.1 405B, as numbers. */
 #define MODEL_LLAMA_405B \
 	"model=llama3.1-405b layers=126 hidden=16384 ffn=53248 heads=128 kv-heads=8 head-dim=128 " \

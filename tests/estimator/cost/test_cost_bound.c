@@ -111,6 +111,106 @@ static void bound_is_below(void **state)
 	assert_true(mean_of(&cut[P4D_1F1B]) > 0.85 && mean_of(&cut[P4D_V_HALF]) > 0.7);
 }
 
+/* A layout of experts, which may be none. */
+static void random_experts(uint32_t *state, char *options, size_t size, uint32_t *nodes)
+{
+	static const uint32_t degrees[] = {1, 1, 2, 4, 8}, spread[] = {1, 2, 4, 8, 16}, shards[] = {1, 1, 2};
+	static const char *const recomputes[] = {"none", "moe", "full"};
+	const uint32_t tp = pick(state, degrees, 4), cp = pick(state, degrees, 3),
+		       pp = pick(state, degrees, 4), dp = pick(state, degrees, 5),
+		       micro = 1 + next(state) % 20, vpp = 1 + next(state) % 2;
+
+	*nodes = (tp * cp * pp * dp + 7) / 8;
+	snprintf(options, size,
+		 "%sseq-len=4096 tp=%u cp=%u pp=%u vpp=%u schedule=%s ep=%u etp=%u imbalance=%s recompute=%s "
+		 "overlap-dp=%s global-batch=%u",
+		 next(state) % 2 ? MODEL_LATENT : MODEL_SPARSE, tp, cp, pp, vpp,
+		 vpp > 1 ? "interleaved" : "1f1b", pick(state, spread, 5), pick(state, shards, 3),
+		 next(state) % 2 ? "1" : "1.5", recomputes[next(state) % 3], next(state) % 2 ? "on" : "off",
+		 micro * dp * pp);
+}
+
+/* The same with experts, where a stage's layers are of two kinds; and what is remembered is the same. */
+static void bound_with_experts(void **state)
+{
+	p4d_timeline_work work = {0};
+	p4d_cost_cache memory = {0};
+	uint32_t seed = 7, tried = 0;
+	nearness all = {0};
+	(void)state;
+
+	while (tried < 1500) {
+		char options[1024];
+		p4d_request r = {.gpu = ""};
+		uint32_t nodes;
+		p4d_layout l;
+		p4d_step step;
+		p4d_error err;
+		const p4d_gpu gpu = gpu_named("h100-80gb");
+		random_experts(&seed, options, sizeof(options), &nodes);
+		set_all(&r, options);
+		p4d_request_complete(&r, 0, (uint64_t)nodes * 8);
+		if (p4d_layout_build(&r, nodes, 8, &l, NULL) < 0)
+			continue;
+		tried++;
+		if (p4d_cost_step(&l, &gpu, &work, &step, &err) < 0)
+			fail_msg("%s: %s", options, err.text);
+		const double bound = p4d_cost_bound(&l, &gpu, NULL);
+		if (!(bound <= step.seconds * 1.001 && bound > 0))
+			fail_msg("%s: bound %g, step %g", options, bound, step.seconds);
+		/* a cache is for one request and world: shapes alternate, so that it begins anew */
+		memory = (p4d_cost_cache){0};
+		const double first = p4d_cost_bound(&l, &gpu, &memory);
+		if (first != bound || p4d_cost_bound(&l, &gpu, &memory) != bound)
+			fail_msg("%s: not %g", options, bound);
+		p4d_layout most = l;
+		most.schedule = P4D_1F1B;
+		most.recompute = P4D_RECOMPUTE_NONE;
+		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
+		if (p4d_cost_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
+			fail_msg("%s: bound %g is below the floor", options, bound);
+		all.sum += bound / step.seconds;
+		all.count++;
+	}
+	p4d_timeline_work_free(&work);
+	printf("bound / step, with experts: %.3f\n", mean_of(&all));
+	assert_true(mean_of(&all) > 0.9);
+}
+
+/* Layouts that differ in what the passes of experts depend on have passes of their own. */
+static void remembers_experts_apart(void **state)
+{
+	static const char *const options[] = {"ep=1",
+					      "ep=2",
+					      "ep=4",
+					      "ep=8",
+					      "ep=2 etp=2 tp=2",
+					      "ep=2 tp=2",
+					      "ep=8 cp=2",
+					      "ep=8 recompute=moe",
+					      "ep=8 recompute=full",
+					      "ep=8 pp=2",
+					      "ep=8 micro-batch=2"};
+	const p4d_gpu gpu = gpu_named("h100-80gb");
+	p4d_cost_cache memory = {0};
+
+	(void)state;
+	for (int turn = 0; turn < 2; turn++)
+		for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+			p4d_request r = {.gpu = ""};
+			p4d_layout l;
+			p4d_error err;
+			set_all(&r, MODEL_SPARSE "seq-len=4096 global-batch=256");
+			set_all(&r, options[i]);
+			p4d_request_complete(&r, 0, 64);
+			if (p4d_layout_build(&r, 8, 8, &l, &err) < 0)
+				fail_msg("%s: %s", options[i], err.text);
+			const double bound = p4d_cost_bound(&l, &gpu, NULL);
+			if (p4d_cost_bound(&l, &gpu, &memory) != bound)
+				fail_msg("%s: not %g", options[i], bound);
+		}
+}
+
 /* What is remembered of one layout serves only others that have the same: no bound differs by a bit. */
 static void remembers_what_is_the_same(void **state)
 {
@@ -183,8 +283,8 @@ static void keeps_what_differs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bound_is_below),
-	    cmocka_unit_test(remembers_what_is_the_same),
+	    cmocka_unit_test(bound_is_below),          cmocka_unit_test(bound_with_experts),
+	    cmocka_unit_test(remembers_experts_apart), cmocka_unit_test(remembers_what_is_the_same),
 	    cmocka_unit_test(keeps_what_differs),
 	};
 	return cmocka_run_group_tests(tests, load_gpus, NULL);

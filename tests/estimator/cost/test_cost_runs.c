@@ -139,6 +139,21 @@ static void recipes(void **state)
 	assert_int_equal(all.wrong, 0);
 }
 
+/*
+ * Models with experts: DeepSeek V2 and V3 with 4 layers, Grok 1, Moonlight. Constants were chosen with the
+ * rows that say so.
+ */
+static void runs_with_experts(void **state)
+{
+	(void)state;
+	outcome all = compare("experts_throughput.csv");
+	assert_true(all.rows >= 15);
+	assert_int_equal(all.refused, 0);
+	assert_true(all.mean <= 0.06);
+	assert_true(all.worst <= 0.15);
+	assert_int_equal(all.wrong, 0);
+}
+
 /* Rows that do not say what was measured. */
 static void malformed_runs(void **state)
 {
@@ -187,8 +202,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(published_runs), cmocka_unit_test(more_published_runs),
-	    cmocka_unit_test(recipes),        cmocka_unit_test(malformed_runs),
-	    cmocka_unit_test(orders),
+	    cmocka_unit_test(recipes),        cmocka_unit_test(runs_with_experts),
+	    cmocka_unit_test(malformed_runs), cmocka_unit_test(orders),
 	};
 	return cmocka_run_group_tests(tests, load, NULL);
 }

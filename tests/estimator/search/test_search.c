@@ -147,6 +147,80 @@ static void nothing_is_faster(void **state)
 	assert_true(near >= 0.95 * cases);
 }
 
+/* Whether the layout is worth a visit: what there is of ep and etp for these degrees. */
+static void spread_experts(walk *w, const p4d_request *asked)
+{
+	for (int64_t etp = 1; etp <= asked->value[P4D_TP]; etp++)
+		for (int64_t ep = 1; ep <= asked->value[P4D_EXPERTS]; ep++) {
+			p4d_request r = *asked;
+			if (asked->value[P4D_TP] % etp == 0 && put(&r, P4D_ETP, etp) && put(&r, P4D_EP, ep))
+				visit(w, &r);
+		}
+}
+
+/* ep and etp are searched with all the rest. */
+static void spreads_experts(void **state)
+{
+	static const char *const models[] = {MODEL_SPARSE "seq-len=4096 micro-batch=1 vpp=1 ",
+					     MODEL_LATENT "seq-len=4096 micro-batch=1 vpp=1 ",
+					     MODEL_SPARSE "seq-len=4096 micro-batch=1 vpp=1 ep=4 "};
+	static const int recomputes[] = {P4D_RECOMPUTE_NONE, P4D_RECOMPUTE_MOE, P4D_RECOMPUTE_FULL};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		p4d_search_space space = space_of(2, 8, "h100-80gb");
+		walk all = {.space = &space, .batch = 64};
+		p4d_request r = {.gpu = ""};
+		p4d_candidate best;
+		space.published_batch = 64;
+		set_all(&r, models[i]);
+		for (int64_t tp = 1; tp <= 8; tp *= 2)
+			for (int64_t cp = 1; cp <= 16 / tp; cp *= 2)
+				for (int64_t pp = 1; pp <= 16 / tp / cp; pp *= 2)
+					for (size_t j = 0; j < 3; j++) {
+						p4d_request trial = r;
+						put(&trial, P4D_TP, tp);
+						put(&trial, P4D_CP, cp);
+						put(&trial, P4D_PP, pp);
+						put(&trial, P4D_RECOMPUTE, recomputes[j]);
+						spread_experts(&all, &trial);
+					}
+		assert_true(all.fitting > 0);
+		assert_int_equal(p4d_search_run(&r, &space, &best, 1, NULL), 1);
+		p4d_timeline_work_free(&all.work);
+		printf("%s: %.3f s, the fastest of %d %.3f s\n", models[i] + 6, best.step.seconds,
+		       (int)all.fitting, all.least);
+		assert_true(best.step.seconds <= 1.015 * all.least);
+		assert_true(p4d_is_set(&best.request, P4D_EP) && best.request.value[P4D_EP] > 1);
+		if (i == 2)
+			assert_int_equal(best.request.value[P4D_EP], 4);
+	}
+}
+
+/* DeepSeek V3 on 2,048 GPUs: experts in groups within a node, or across few; quickly. */
+static void spreads_the_largest(void **state)
+{
+	p4d_search_space space = space_of(256, 8, "h100-80gb");
+	p4d_request r = {.gpu = ""};
+	p4d_candidate found[5];
+	const clock_t start = clock();
+
+	(void)state;
+	set_all(&r, MODEL_LATENT);
+	set_all(
+	    &r,
+	    "layers=61 hidden=7168 ffn=18432 vocab=129280 experts=256 experts-per-token=8 expert-ffn=2048 "
+	    "shared-ffn=2048 dense-layers=3 seq-len=4096");
+	space.published_batch = 15360;
+	assert_int_equal(p4d_search_run(&r, &space, found, 5, NULL), 5);
+	const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+	printf("DeepSeek V3 on 2,048 GPUs: %.2f s; ep=%d pp=%d\n", seconds,
+	       (int)found[0].request.value[P4D_EP], (int)found[0].request.value[P4D_PP]);
+	assert_true(found[0].request.value[P4D_EP] >= 8 && found[0].request.value[P4D_PP] >= 8);
+	assert_true(found[0].request.value[P4D_RECOMPUTE] == P4D_RECOMPUTE_NONE);
+	assert_true(seconds <= 1 || getenv("P4D_TEST_SLOW"));
+}
+
 static int kinds(const p4d_candidate *c)
 {
 	static const p4d_option options[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP};
@@ -483,6 +557,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_is_faster),
+	    cmocka_unit_test(spreads_experts),
+	    cmocka_unit_test(spreads_the_largest),
 	    cmocka_unit_test(best_comes_first),
 	    cmocka_unit_test(without_a_clock),
 	    cmocka_unit_test(splits_layers_that_do_not_divide),

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The passes of a layer's experts for one micro-batch on one rank, as Megatron-LM runs them: the router
+ * chooses, tokens are permuted and sent to their experts' ranks (all-to-all; over etp gathered), sorted by
+ * expert, go through grouped products, and the way back. The fullest rank, which is given `imbalance` times
+ * its share, sets the pace of all.
+ */
+#include "cost/cost_internal.h"
+
+/*
+ * Kernels that permute reach this share of the rate of others (SimuMax, B200: 0.50 of the peak against 0.75).
+ */
+#define PERMUTED 0.67
+
+/*
+ * The host waits for the numbers of tokens before it can launch what follows, and the GPU for that: dozens of
+ * small kernels, and what Transformer Engine prepares for each expert. Both passes; from how the steps of
+ * DeepSeek V2 and V3 with 4 layers grow with their micro-batches on 8 B200 (SimuMax, 20 to 64 experts a
+ * rank).
+ */
+#define ROUTER_SECONDS 0.3e-3
+#define EXPERT_SECONDS 30e-6
+
+/* Tokens times their experts: sent by this rank, received by its experts, and gathered over etp. */
+typedef struct dispatched {
+	double own, sent, received, gathered;
+	double groups, rows; /* experts of this rank, and tokens of each */
+	double F;            /* columns of one on this rank */
+} dispatched;
+
+static dispatched routed_of(const p4d_layout *l, const p4d_cost_sizes *z)
+{
+	dispatched t = {.own = z->residual / z->h, .groups = (double)(l->experts / l->ep)};
+
+	t.sent = t.own * (double)l->experts_per_token;
+	t.received = t.sent * l->imbalance;
+	t.gathered = t.received * (double)l->etp;
+	t.rows = t.gathered / t.groups;
+	t.F = (double)l->expert_ffn / (double)l->etp;
+	return t;
+}
+
+static double permuted(const p4d_cost_rates *r, double bytes)
+{
+	return p4d_cost__memory_seconds(r, bytes / PERMUTED);
+}
+
+/* One way, to the experts or back; what is sent, or received, is written by one kernel and read by the next.
+ */
+static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		     const dispatched *t, p4d_cost_share *out)
+{
+	const double row = r->element * z->h;
+	const p4d_cost_ring experts = p4d_cost__ring_of(l, l->ep, l->etp),
+			    sharded = p4d_cost__ring_of(l, l->etp, 1);
+
+	out->memory_bound += permuted(r, row * (t->own + t->sent));
+	if (t->groups > 1)
+		out->memory_bound += permuted(r, 2 * row * t->gathered);
+	out->tensor_comm += p4d_cost__exchange_seconds(r, experts, row * t->received) +
+			    p4d_cost__gather_seconds(r, sharded, row * t->gathered);
+}
+
+static void grouped(const p4d_layout *l, const p4d_cost_rates *r, const dispatched *t, double in, double out,
+		    p4d_cost_part *y)
+{
+	const double gradient = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2;
+
+	y->forward.gemm += p4d_cost__grouped_seconds(r, t->groups, t->rows, out, in, r->element);
+	y->backward_input.gemm += p4d_cost__grouped_seconds(r, t->groups, t->rows, in, out, r->element);
+	y->backward_weight.gemm += p4d_cost__grouped_seconds(r, t->groups, out, in, t->rows, 2 * gradient);
+}
+
+static void shared(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, p4d_cost_part *y)
+{
+	const double S = (double)l->shared_ffn / (double)l->tp, e = r->element, up = l->glu ? 2 * S : S;
+
+	if (!l->shared_ffn)
+		return;
+	y->forward.gemm +=
+	    p4d_cost__gemm_seconds(r, 1, z->n, up, z->h, e) + p4d_cost__gemm_seconds(r, 1, z->n, z->h, S, e);
+	y->backward_input.gemm +=
+	    p4d_cost__gemm_seconds(r, 1, z->n, z->h, up, e) + p4d_cost__gemm_seconds(r, 1, z->n, S, z->h, e);
+	y->backward_weight.gemm +=
+	    p4d_cost__gemm_seconds(r, 1, up, z->h, z->n, 8) + p4d_cost__gemm_seconds(r, 1, z->h, S, z->n, 8);
+	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * z->n * S) +
+				   p4d_cost__memory_seconds(r, 3 * e * z->residual);
+	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * z->n * S) +
+					  p4d_cost__memory_seconds(r, 3 * e * z->residual);
+}
+
+void p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		       p4d_cost_part *y)
+{
+	const dispatched t = routed_of(l, z);
+	const double experts = (double)l->experts, e = r->element;
+	const double waits = ROUTER_SECONDS + EXPERT_SECONDS * t.groups;
+	p4d_cost_share one_way = {0};
+
+	dispatch(l, r, z, &t, &one_way);
+	y->forward.memory_bound += 2 * one_way.memory_bound;
+	y->forward.tensor_comm += 2 * one_way.tensor_comm;
+	y->backward_input.memory_bound += 2 * one_way.memory_bound;
+	y->backward_input.tensor_comm += 2 * one_way.tensor_comm;
+	y->forward.host += waits / 2;
+	y->backward_input.host += waits / 2;
+	y->forward.gemm += p4d_cost__gemm_seconds(r, 1, t.own, experts, z->h, 4);
+	y->backward_input.gemm += p4d_cost__gemm_seconds(r, 1, t.own, z->h, experts, e);
+	y->backward_weight.gemm += p4d_cost__gemm_seconds(r, 1, experts, z->h, t.own, 8);
+	grouped(l, r, &t, z->h, (l->glu ? 2 : 1) * t.F, y);
+	grouped(l, r, &t, t.F, z->h, y);
+	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * t.gathered * t.F);
+	y->backward_input.memory_bound +=
+	    p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * t.gathered * t.F);
+	shared(l, r, z, y);
+}
