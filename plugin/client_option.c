@@ -70,6 +70,20 @@ void p4d_client_options(void (*visit)(const char *name, char *value, void *conte
 	}
 }
 
+static bool is_set(const char *name)
+{
+	return look_up() && client.is_set(client.options, name);
+}
+
+bool p4d_client_exports_all(void)
+{
+	char *names = p4d_client_option("export");
+	const bool all = !names || !strcasecmp(names, "ALL");
+
+	free(names);
+	return all && !is_set("export-file") && !is_set("get-user-env");
+}
+
 const slurm_conf_t *p4d_client_slurm_conf(void)
 {
 	return dlsym(RTLD_DEFAULT, "slurm_conf");

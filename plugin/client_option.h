@@ -19,6 +19,10 @@ char *p4d_client_option(const char *name);
  */
 void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context);
 
+/* Whether the environment in which the job is submitted becomes the job's, as it does unless an option says
+ * otherwise. */
+bool p4d_client_exports_all(void);
+
 /* slurm.conf as Slurm read it; NULL in a program that does not have it. */
 const slurm_conf_t *p4d_client_slurm_conf(void);
 

@@ -23,9 +23,10 @@ static void restore_one(const char *name, const char *value, void *spank)
 }
 
 /*
- * With --export=NONE only the copy of spank_job_env reaches the job. Plan and key are not part of the user's
- * environment, so they are restored under their own names, with the variables derived from the plan, whatever
- * was made of them (P4D_TP=1 srun ...).
+ * With --export=NONE only the copy of spank_job_env reaches the job, or a step of `srun --export=NONE` in its
+ * script; without it sbatch leaves that out. Plan and key are not part of the user's environment, so they are
+ * restored under both names, with the variables derived from the plan, whatever was made of them (P4D_TP=1
+ * srun ...).
  */
 static void restore_outputs(spank_t spank, const char *line)
 {
@@ -34,8 +35,11 @@ static void restore_outputs(spank_t spank, const char *line)
 	char key[80];
 
 	spank_setenv(spank, P4D_EXPORT_PLAN, line, 1);
+	spank_setenv(spank, "SLURM_SPANK_" P4D_EXPORT_PLAN, line, 1);
 	if (spank_getenv(spank, "SLURM_SPANK_" P4D_JOB_KEY, key, sizeof(key)) == ESPANK_SUCCESS)
 		spank_setenv(spank, P4D_JOB_KEY, key, 0);
+	else if (spank_getenv(spank, P4D_JOB_KEY, key, sizeof(key)) == ESPANK_SUCCESS)
+		spank_setenv(spank, "SLURM_SPANK_" P4D_JOB_KEY, key, 1);
 	if (!p4d_plan_read(line, &plan, NULL) &&
 	    !p4d_layout_build(&plan, (uint64_t)plan.value[P4D_NODES], (uint64_t)plan.value[P4D_GPUS_PER_NODE],
 			      &layout, NULL))

@@ -175,10 +175,12 @@ static void complete(submission *s)
 	p4d_guard_submit(s->site, &s->job, ask_cluster, s, &s->request, &published_batch, &s->verdict);
 }
 
+/* spank: for a job that the environment does not reach; NULL: it does. sbatch pays for each such variable. */
 static void set_variable(spank_t spank, const char *name, const char *value)
 {
 	setenv(name, value, 1);
-	spank_job_control_setenv(spank, name, value, 1);
+	if (spank)
+		spank_job_control_setenv(spank, name, value, 1);
 }
 
 /*
@@ -216,6 +218,7 @@ static void put_into_job(spank_t spank, const submission *s)
 	const p4d_verdict *verdict = &s->verdict;
 	const bool batch = spank_context() == S_CTX_ALLOCATOR && !p4d_client_is_salloc();
 	const bool decided = verdict->plan[0];
+	spank_t apart = batch && p4d_client_exports_all() ? NULL : spank;
 	char note[P4D_NOTE_MAX];
 
 	/* options without a plan mean a fault to slurmctld, which it is not with the GPUs of another cluster
@@ -223,14 +226,14 @@ static void put_into_job(spank_t spank, const submission *s)
 	if ((s->typed && !decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)
-		export_key(spank);
+		export_key(apart);
 	/* what a script's commands find besides the plan slurmstepd derives from it */
 	if (decided && verdict->judged && !batch)
 		p4d_export(request, &verdict->layout, verdict->plan, export_one, spank);
 	else if (decided)
-		set_variable(spank, P4D_EXPORT_PLAN, verdict->plan);
+		set_variable(apart, P4D_EXPORT_PLAN, verdict->plan);
 	if (*p4d_note_write(verdict, note))
-		spank_job_control_setenv(spank, P4D_EXPORT_VERDICT, note, 1);
+		set_variable(apart, P4D_EXPORT_VERDICT, note);
 }
 
 /* Reports and enforces a verdict, for jobs and steps. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -187,14 +188,23 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 	return access(path, F_OK) == 0;
 }
 
+/* The row of the table with a name spelt like its own; -1: none. Most names are. */
+static int find_row(const char *name)
+{
+	for (int i = 0; i < (int)p4d_presets_table_count; i++)
+		if (!strcasecmp(p4d_presets_table[i].preset.name, name))
+			return i;
+	return -1;
+}
+
 /* The preset of a name, and whether it has this very one. A preset's own name goes before aliases. */
 static int find(const listing *list, const p4d_hub_name *name, int *fits)
 {
 	char own[MAX_KEY];
 	size_t length;
-	int best = -1;
+	int best = list->datadir ? -1 : find_row(name->whole);
 
-	*fits = P4D_HUB_NAME_NO;
+	*fits = best < 0 ? P4D_HUB_NAME_NO : P4D_HUB_NAME_DOTTED;
 	for (int aliases = 0; aliases < 2; aliases++)
 		for (int i = 0; i < list->count && *fits < P4D_HUB_NAME_DOTTED; i++) {
 			const char *preset = name_at(list, i, &length);
