@@ -13,7 +13,7 @@ libp4dcommand_la_SOURCES = \
 	command/picture/simulation.h command/picture/simulation.c \
 	command/validate/measured.h command/validate/measured.c command/validate/measured_step.c \
 	command/validate/command_validate.h command/validate/command_validate.c command/validate/command_validate_memory.c \
-	command/validate/command_validate_step.c \
+	command/validate/command_validate_step.c command/validate/command_validate_runs.c \
 	command/data/documents.h command/data/documents.c command/data/progress.h command/data/progress.c \
 	command/data/command_data.h command/data/command_data.c \
 	command/command.h command/command_estimate.c command/command_plan.c command/command_check.c command/command_conf.c command/command_job.c command/command_read.c \

@@ -65,6 +65,8 @@ static int validate(const char *path, char *text, bool json, p4d_error *err)
 
 	if (p4d_gpus_load(&gpus, NULL, err) < 0 || p4d_measured__open(&file, path, text, err) < 0)
 		return -1;
+	if (file.kind == P4D_MEASURED_RUNS)
+		return p4d_validate__runs(&file, &gpus, json, err);
 	if (file.kind == P4D_MEASURED_THROUGHPUT)
 		return p4d_validate__throughput(&file, &gpus, json, err);
 	return p4d_validate__memory(&file, &gpus, json, err);

@@ -8,7 +8,7 @@
 #include "report/table.h"
 #include "validate/measured.h"
 
-/* p4d validate: shared by its two kinds of files. */
+/* p4d validate: shared by its kinds of files. */
 
 /* Predicted over measured, minus 1, collected. */
 typedef struct p4d_validate_errors {
@@ -32,6 +32,7 @@ int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layo
 
 /* The rest of a file of each kind, read and printed. */
 int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);
+int p4d_validate__runs(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);
 int p4d_validate__throughput(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err);
 
 /* The subcommand. */

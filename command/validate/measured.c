@@ -66,6 +66,8 @@ int p4d_measured__open(p4d_measured_file *file, const char *name, char *text, p4
 		    !strcmp(file->header[i], "tokens_per_s_per_gpu") ||
 		    !strcmp(file->header[i], "tflops_per_gpu"))
 			file->kind = P4D_MEASURED_THROUGHPUT;
+		else if (!strcmp(file->header[i], "options"))
+			file->kind = P4D_MEASURED_RUNS;
 	return 0;
 }
 
@@ -335,6 +337,32 @@ static void read_death(const fields *f, p4d_measured *row)
 		*row = known;
 }
 
+/* A run that is given by p4d's own options. */
+static int read_run(const fields *f, p4d_measured *row)
+{
+	const char *options, *what, *class;
+
+	if (text_of(f, "options", &options) < 0 || text_of(f, "what", &what) < 0 ||
+	    text_of(f, "class", &class) < 0)
+		return -1;
+	if (strlen(options) >= sizeof(row->options))
+		return fail(f->file, f->err, "too long in column ", "options");
+	snprintf(row->options, sizeof(row->options), "%s", options);
+	snprintf(row->what, sizeof(row->what), "%s", what);
+	snprintf(row->class, sizeof(row->class), "%s", class);
+	row->seen = *text_or_none(f, "seen");
+	row->oom = row->complete && !strcmp(text_or_none(f, "oom"), "1");
+	if (!row->complete || row->oom) {
+		row->complete = false;
+		return 0;
+	}
+	if (number_of(f, "measured_gib", &row->allocated_gib) < 0)
+		return -1;
+	if (strcmp(what, "allocated") && strcmp(what, "reserved") && strcmp(what, "device"))
+		return fail(f->file, f->err, "neither allocated, reserved nor device in column ", "what");
+	return row->allocated_gib > 0 ? 0 : fail(f->file, f->err, "measured_gib must be above 0", "");
+}
+
 static int read_fields(const fields *f, p4d_measured *row)
 {
 	const char *id, *gpu, *complete;
@@ -345,6 +373,10 @@ static int read_fields(const fields *f, p4d_measured *row)
 	snprintf(row->id, sizeof(row->id), "%s", id);
 	snprintf(row->model, sizeof(row->model), "%s", text_or_none(f, "model"));
 	snprintf(row->gpu, sizeof(row->gpu), "%s", gpu);
+	if (f->file->kind == P4D_MEASURED_RUNS) {
+		row->complete = !strcmp(complete, "1");
+		return read_run(f, row);
+	}
 	row->complete = is_modelled(f, row) && !strcmp(complete, "1");
 	row->oom = !row->complete && !strcmp(text_or_none(f, "oom"), "1");
 	if (row->oom)

@@ -11,13 +11,20 @@
 
 /*
  * Measurements of training runs, as a CSV file with a line of column names. A file with a column
- * `measured_gib` has memory (tests/data/measured_memory.csv); one with `step_seconds`, `tokens_per_s_per_gpu`
- * or `tflops_per_gpu` has throughput (tests/data/measured_throughput.csv). Columns may come in any order;
- * those that p4d does not need are ignored. Fields may be quoted; quotes inside are not supported.
+ * `options` has memory of runs of any framework (tests/data/frameworks_memory.csv); another with a column
+ * `measured_gib` memory of Megatron-LM's (tests/data/measured_memory.csv); one with `step_seconds`,
+ * `tokens_per_s_per_gpu` or `tflops_per_gpu` has throughput (tests/data/measured_throughput.csv). Columns may
+ * come in any order; those that p4d does not need are ignored. Fields may be quoted; quotes inside are not
+ * supported.
  */
 enum { P4D_MEASURED_COLUMNS = 64 };
 
-typedef enum p4d_measured_kind { P4D_MEASURED_MEMORY, P4D_MEASURED_THROUGHPUT } p4d_measured_kind;
+/* Of runs given by p4d's own options (tests/data/frameworks_memory.csv), and of Megatron-LM. */
+typedef enum p4d_measured_kind {
+	P4D_MEASURED_MEMORY,
+	P4D_MEASURED_THROUGHPUT,
+	P4D_MEASURED_RUNS
+} p4d_measured_kind;
 
 typedef struct p4d_measured_file {
 	const char *name; /* for messages; borrowed */
@@ -36,7 +43,9 @@ typedef struct p4d_measured {
 	bool complete;        /* column `validate` is 1: the row is complete, and of a precision p4d has */
 	bool oom;             /* the run ran out of memory; complete is false */
 	char unmodelled[64];  /* of a row that is not complete: what p4d has no formula for; "" none */
-	double allocated_gib; /* peak of the allocator */
+	double allocated_gib; /* peak of the allocator; of P4D_MEASURED_RUNS: of `what` */
+	char class[16], what[16], options[768]; /* of P4D_MEASURED_RUNS alone, as their columns */
+	bool seen; /* column `seen` is not empty: looked at while constants were chosen */
 	double reserved_gib;
 	double step_seconds;
 	double tokens_per_second_per_gpu;

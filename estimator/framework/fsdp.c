@@ -95,7 +95,9 @@ static const char *unvalidated(const p4d_layout *l)
 {
 	if (l->model_code != P4D_MODEL_CODE_TORCHTITAN)
 		return p4d_torch__trainer_unvalidated(l);
-	return l->compile                  ? "compiled modules"
+	const bool measured = l->recompute == P4D_RECOMPUTE_SELECTIVE && !l->chunked_loss;
+
+	return l->compile && !measured     ? "compiled modules"
 	       : l->packing                ? "packed sequences"
 	       : l->offload                ? "offloading"
 	       : l->optimizer != P4D_ADAMW ? "an optimizer other than AdamW"
@@ -143,7 +145,7 @@ const p4d_framework p4d_framework__fsdp = {
     .unvalidated = unvalidated,
     .frees_gradients = true,
     .evaluation = 1u << P4D_AT_FORWARD | 1u << P4D_AT_LOSS,
-    .fragmentation = {53, 10},
+    .fragmentation = {100, 10},
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &arguments_of_torchtitan,

@@ -8,6 +8,7 @@
 const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES] = {
     [P4D_MODEL_CODE_TORCHTITAN] = &p4d_torch__torchtitan,
     [P4D_MODEL_CODE_TRANSFORMERS] = &p4d_torch__transformers,
+    [P4D_MODEL_CODE_LITGPT] = &p4d_torch__litgpt,
 };
 
 #define ALONG "sp cp"
@@ -257,6 +258,27 @@ static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 		add_head(rows, z);
 }
 
+/*
+ * FSDP2 gathers and reduces on streams of their own, and gradients' shards are made on that which reduces:
+ * while the loss is computed, that is memory which no other stream can use. Gradients that accumulate are
+ * there anyway.
+ */
+static void add_idle(p4d_rows *rows, const p4d_torch_sizes *z)
+{
+	const p4d_wide largest = z->layer > z->table ? z->layer : z->table;
+	const p4d_wide shards = z->accumulates ? 0 : z->stage * z->param / z->shards;
+	const p4d_wide reduced = largest * z->reduced, gathered = 2 * z->layer * z->element;
+	const p4d_wide passes = shards + reduced - z->layer * z->reduced;
+
+	rows->overflow = rows->overflow || (shards + reduced + gathered) >> 60;
+	if (rows->overflow)
+		return;
+	rows->plan->idle[P4D_AT_LOSS] = rows->plan->idle[P4D_AT_HEAD] =
+	    (uint64_t)(shards + reduced + gathered);
+	rows->plan->idle[P4D_AT_BACKWARD_FFN] = rows->plan->idle[P4D_AT_BACKWARD_ATTENTION] =
+	    (uint64_t)passes;
+}
+
 /* cuBLAS's workspace on Hopper, from the first product on (PyTorch's CublasHandlePool.cpp). */
 static void add_libraries(p4d_rows *rows)
 {
@@ -289,6 +311,8 @@ void p4d_torch__rows(p4d_rows *rows)
 		add_pipeline(rows, &z, &layer);
 	else
 		add_gathered(rows, &z, &layer);
+	if (rows->layout->pp == 1)
+		add_idle(rows, &z);
 }
 
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
@@ -296,7 +320,7 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	const char *difference = p4d_architecture_difference(r);
 	const bool sparse = p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK);
 
-	if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS && !sparse)
+	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !sparse)
 		return 0;
 	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
 		return p4d_fail(err, P4D_E_VALUE,

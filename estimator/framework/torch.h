@@ -51,7 +51,7 @@ typedef struct p4d_torch_modules {
 
 /* By --model-code; in torch.c. */
 extern const p4d_torch_modules *const p4d_torch__modules[P4D_MODEL_CODES];
-extern const p4d_torch_modules p4d_torch__torchtitan, p4d_torch__transformers;
+extern const p4d_torch_modules p4d_torch__torchtitan, p4d_torch__transformers, p4d_torch__litgpt;
 
 /* A row of so many bytes at some live points (mask of 1 << point); none of 0. */
 static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *name, const char *shard,

@@ -62,7 +62,8 @@ static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const lay
 	case P4D_RECOMPUTE_FULL:
 		return y->own;
 	case P4D_RECOMPUTE_SELECTIVE:
-		return y->own + y->product + y->q + y->ffn + y->wide + statistics(z);
+		/* compiled, what down gave is not kept: no backward pass needs it */
+		return y->own + y->product + y->q + y->ffn + (l->compile ? 0 : y->wide) + statistics(z);
 	default:
 		return all_of(l, y) + statistics(z);
 	}
@@ -106,7 +107,9 @@ static void write_loss(p4d_rows *rows, const p4d_torch_sizes *z, const layer *y)
 {
 	enum { CHUNKS = 8 };
 	const p4d_layout *l = rows->layout;
-	const p4d_wide logits = (p4d_wide)z->tokens * z->V, passes = y->gathers ? 16 : 12;
+	const p4d_wide logits = (p4d_wide)z->tokens * z->V;
+	/* compiled, in one kernel each way: logits and their gradient in the type of activations */
+	const p4d_wide passes = l->compile && !l->chunked_loss ? 2 * z->element : y->gathers ? 16 : 12;
 	p4d_wide hidden = (y->own + y->wide) * z->element;
 
 	if (l->chunked_loss)

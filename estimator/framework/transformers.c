@@ -69,6 +69,7 @@ static uint64_t linears_of(const p4d_layout *l)
 
 static uint64_t parameter_bytes(const p4d_layout *l, unsigned element)
 {
+	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l), linears = linears_of(l);
 	const uint64_t adapters = adapters_of(l) * (l->adapter_fp32 ? 4 : 2);
 
@@ -76,8 +77,9 @@ static uint64_t parameter_bytes(const p4d_layout *l, unsigned element)
 		return all * element + adapters;
 	/* a byte of scale for 64 weights, fp32 for 256 such; tables of constants */
 	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, tables = l->layers * (l->glu ? 7 : 6) * 3072;
-	const uint64_t scales =
-	    l->quant == P4D_QUANT_NF4 ? linears / 64 + linears / 64 / 256 * 4 + tables : 0;
+	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0
+				: lit ? linears / 64 * 4 /* that are not quantized themselves */
+				      : linears / 64 + linears / 64 / 256 * 4 + tables;
 	return linears * bits / 8 + scales + (all - linears) * element + adapters;
 }
 
@@ -267,9 +269,10 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 		rows->overflow = true;
 		return;
 	}
-	const uint64_t all = (uint64_t)p4d_size_of_model(l), trained = full ? all : adapters_of(l);
+	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
+	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second, trained = full ? all : adapters_of(l);
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
-	const uint64_t unsharded = parameter_bytes(l, zero ? 2 : z->param);
+	const uint64_t unsharded = parameter_bytes(l, zero ? 2 : z->param) + second * z->param;
 	const sharding h =
 	    zero   ? of_zero(l, trained, all, unsharded)
 	    : fsdp ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2), shards)
@@ -304,7 +307,11 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 {
 	const bool zero = l->framework == P4D_FRAMEWORK_DEEPSPEED;
 
+	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
+
 	return l->framework == P4D_FRAMEWORK_FSDP              ? "FSDP of transformers' modules"
+	       : lit && (zero || l->dp > 1)                    ? "LitGPT's modules on several GPUs"
+	       : lit && (l->autocast || l->recompute)          ? "LitGPT in mixed precision, or recomputed"
 	       : zero && l->finetune != P4D_TUNE_FULL          ? "adapters with DeepSpeed"
 	       : l->quant > P4D_QUANT_NF4                      ? "weights in 8 bits"
 	       : l->chunked_loss                               ? "a chunked loss"
@@ -316,3 +323,4 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 }
 
 const p4d_torch_modules p4d_torch__transformers = {.name = "transformers", .write = write, .whole = true};
+const p4d_torch_modules p4d_torch__litgpt = {.name = "litgpt", .write = write, .whole = true};

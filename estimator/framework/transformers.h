@@ -17,8 +17,20 @@ typedef struct p4d_tape_tensor {
 	uint64_t elements;
 } p4d_tape_tensor;
 
+struct p4d_tape_writer;
+
+/* A code base whose tapes are played like this. */
+typedef struct p4d_transformers_tapes {
+	void (*layer)(struct p4d_tape_writer *w, bool needs);
+	void (*end)(struct p4d_tape_writer *w);
+	bool unties; /* a tied model has two tables */
+} p4d_transformers_tapes;
+
+extern const p4d_transformers_tapes p4d_transformers__tapes, p4d_litgpt__tapes;
+
 typedef struct p4d_tape_writer {
 	p4d_tape *tape;
+	const p4d_transformers_tapes *code;
 	const p4d_layout *layout;
 	uint64_t rows, length, tokens; /* of a micro-batch: sequences, tokens of each, tokens */
 	unsigned weight;               /* bytes of a parameter that is not quantized */
@@ -37,8 +49,15 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *layout, p4d_tape *tap
 p4d_tape_tensor p4d_transformers__begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs);
 
 /* One layer; and what is behind the last one: norm, head and loss. */
-void p4d_transformers__layer(p4d_tape_writer *w, bool needs);
-void p4d_transformers__end(p4d_tape_writer *w);
+static inline void p4d_transformers__layer(p4d_tape_writer *w, bool needs)
+{
+	w->code->layer(w, needs);
+}
+
+static inline void p4d_transformers__end(p4d_tape_writer *w)
+{
+	w->code->end(w);
+}
 
 /* transformers_modules.c: parts that layers and the end share. */
 p4d_tape_tensor p4d_transformers__made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs);
@@ -56,6 +75,12 @@ p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, ui
 /* target: a P4D_TARGET_* that an adapter may be on; 0: none ever. */
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target);
+/* A product with a weight of so many bytes an element; backward, gradients of both. */
+p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
+					  unsigned weight, bool trained);
+/* eager_attention_forward */
+p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
+					p4d_tape_tensor v);
 p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x);
 

@@ -144,8 +144,8 @@ static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
-/* eager_attention_forward */
-static p4d_tape_tensor eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
+p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
+					p4d_tape_tensor v)
 {
 	const p4d_architecture *a = w->layout->architecture;
 	const uint64_t scores = w->rows * w->layout->heads * w->length * w->length, queries = q.elements;
@@ -257,8 +257,9 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 	k = rotated(w, k);
 	hold(w, whole_q);
 	hold(w, whole_k);
-	p4d_tape_tensor y =
-	    l->flash_attention && !l->architecture->attention_cap ? fused(w, q, k, v) : eager(w, q, k, v);
+	p4d_tape_tensor y = l->flash_attention && !l->architecture->attention_cap
+				? fused(w, q, k, v)
+				: p4d_transformers__eager(w, q, k, v);
 	y = linear(w, y, A, l->hidden, P4D_TARGET_O);
 	hold(w, q);
 	hold(w, k);
@@ -285,7 +286,7 @@ static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 	hold(w, mlp);
 }
 
-void p4d_transformers__layer(p4d_tape_writer *w, bool needs_gradient)
+static void layer(p4d_tape_writer *w, bool needs_gradient)
 {
 	const p4d_layout *l = w->layout;
 	const bool before = l->architecture->place != P4D_NORMS_AFTER,
@@ -305,7 +306,7 @@ void p4d_transformers__layer(p4d_tape_writer *w, bool needs_gradient)
 }
 
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
-void p4d_transformers__end(p4d_tape_writer *w)
+static void end(p4d_tape_writer *w)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_architecture *a = l->architecture;
@@ -332,3 +333,5 @@ void p4d_transformers__end(p4d_tape_writer *w)
 	hold(w, logits);
 	hold(w, y);
 }
+
+const p4d_transformers_tapes p4d_transformers__tapes = {.layer = layer, .end = end};

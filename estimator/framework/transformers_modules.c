@@ -46,6 +46,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 
 	return (p4d_tape_writer){
 	    .tape = tape,
+	    .code = l->model_code == P4D_MODEL_CODE_LITGPT ? &p4d_litgpt__tapes : &p4d_transformers__tapes,
 	    .layout = l,
 	    .rows = l->micro_batch,
 	    .length = l->seq_len,
@@ -268,9 +269,8 @@ p4d_tape_tensor p4d_transformers__norm(p4d_tape_writer *w, p4d_tape_tensor x, ui
 
 /* ---- linear layers ---- */
 
-/* A product with a weight; backward, gradients of both. */
-static p4d_tape_tensor product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
-			       unsigned weight, bool trained)
+p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
+					  unsigned weight, bool trained)
 {
 	const uint64_t elements = in * out, rows = x.elements / in;
 	const bool lowers = w->autocast && weight == 4;
@@ -311,8 +311,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 {
 	const p4d_layout *l = w->layout;
 	const bool four_bits = l->quant != P4D_QUANT_NONE && target;
-	p4d_tape_tensor y =
-	    four_bits ? quantized(w, x, in, out) : product(w, x, in, out, w->weight, w->trains);
+	p4d_tape_tensor y = four_bits ? quantized(w, x, in, out)
+				      : p4d_transformers__product(w, x, in, out, w->weight, w->trains);
 
 	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
 		return y;
@@ -330,8 +330,8 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	}
 	p4d_tape_tensor a =
 	    four_bits && w->autocast ? x : p4d_transformers__cast(w, x, adapter < cast ? adapter : cast);
-	a = product(w, a, in, l->lora_rank, adapter, true);
-	a = product(w, a, l->lora_rank, out, adapter, true);
+	a = p4d_transformers__product(w, a, in, l->lora_rank, adapter, true);
+	a = p4d_transformers__product(w, a, l->lora_rank, out, adapter, true);
 	a = p4d_transformers__map(w, a, false, false); /* times the scale */
 	if (four_bits && !w->autocast)
 		a = p4d_transformers__cast(w, a, given);

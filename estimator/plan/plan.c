@@ -74,6 +74,7 @@ static void find_peak(p4d_plan *plan, const arena *a)
 			plan->live_bytes = begin_of(a, i) + a->packing.alive[i];
 			plan->peak = (p4d_live_point)i;
 		}
+	plan->idle_bytes = plan->idle[plan->peak];
 	plan->phase = plan->peak == P4D_AT_OPTIMIZER        ? P4D_STEP
 		      : P4D_FREE_OF_SLOTS >> plan->peak & 1 ? P4D_EVALUATION
 							    : P4D_TRAIN;
@@ -165,6 +166,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 	rows.first = stage == 0;
 	rows.last = p4d_schedule_is_last(&rows.schedule, stage);
 	plan->count = 0;
+	memset(plan->idle, 0, sizeof(plan->idle));
 	plan->slots = p4d_schedule_slots(&rows.schedule, stage);
 	rows.slots = plan->slots.activation;
 	if (layout->uneven_chunks) {
@@ -186,7 +188,7 @@ static int tabulate(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage
 }
 
 int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
-		   p4d_error *err)
+		   uint64_t *idle_bytes, p4d_error *err)
 {
 	p4d_plan plan;
 	arena a;
@@ -194,6 +196,10 @@ int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage,
 	if (tabulate(layout, gpu, stage, &plan, &a, err) < 0)
 		return -1;
 	*arena_bytes = plan.arena_bytes;
+	if (idle_bytes) {
+		find_peak(&plan, &a);
+		*idle_bytes = plan.idle_bytes;
+	}
 	return 0;
 }
 

@@ -79,6 +79,10 @@ typedef struct p4d_plan {
 	uint64_t live_bytes;  /* most that is live at one point, a bound of the arena's packing */
 	uint64_t part[P4D_PART_COUNT]; /* at the peak, as p4d_stage has them; only what the allocator holds */
 	uint64_t phase_bytes[P4D_PHASES];
+	/* what the allocator keeps for other streams than those whose buffers are live, by live point: a
+	 * stream's blocks serve that stream alone (CUDACachingAllocator.cpp) */
+	uint64_t idle[P4D_LIVE_POINTS];
+	uint64_t idle_bytes; /* at the peak; beside the arena */
 	p4d_phase phase;     /* of the peak */
 	p4d_live_point peak; /* when most bytes are live */
 } p4d_plan;
@@ -90,9 +94,9 @@ typedef struct p4d_plan {
 int p4d_plan_build(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, p4d_plan *plan,
 		   p4d_error *err);
 
-/* The size of its arena alone; for searches. */
+/* The size of its arena alone, and its idle_bytes (may be NULL); for searches. */
 int p4d_plan_bytes(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t stage, uint64_t *arena_bytes,
-		   p4d_error *err);
+		   uint64_t *idle_bytes, p4d_error *err);
 
 /* NULL when this stage has none. */
 const p4d_tensor *p4d_plan_find(const p4d_plan *plan, p4d_buffer id);

@@ -76,7 +76,7 @@ typedef struct outside {
 	uint64_t fragmentation, context, comm;
 } outside;
 
-static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocated_bytes)
+static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocated_bytes, uint64_t idle_bytes)
 {
 	const p4d_framework *framework = p4d_framework_of(layout->framework);
 	outside o = {0, 0, 0};
@@ -84,8 +84,9 @@ static outside beside(const p4d_layout *layout, uint32_t stage, uint64_t allocat
 	if (!p4d_on_gpu(layout->device))
 		return o;
 	const unsigned overhead = framework->fragmentation[layout->allocator];
+	o.fragmentation = idle_bytes;
 	if (overhead)
-		o.fragmentation = (uint64_t)((p4d_wide)allocated_bytes * overhead / 1000);
+		o.fragmentation += (uint64_t)((p4d_wide)allocated_bytes * overhead / 1000);
 	o.context = CONTEXT_BYTES;
 	o.comm = framework->groups_bytes(layout, stage);
 	return o;
@@ -102,7 +103,7 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	memcpy(stage->phase_bytes, plan.phase_bytes, sizeof(stage->phase_bytes));
 	stage->phase = plan.phase;
 	stage->allocated_bytes = plan.arena_bytes;
-	outside o = beside(layout, number, plan.arena_bytes);
+	outside o = beside(layout, number, plan.arena_bytes, plan.idle_bytes);
 	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
 	stage->part[P4D_PART_CONTEXT] = o.context;
 	stage->part[P4D_PART_COMM] = o.comm;
@@ -232,6 +233,7 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 			   uint64_t *bytes)
 {
 	p4d_stage stage;
+	uint64_t idle;
 
 	if (method == P4D_METHOD_PAPER) {
 		if (p4d_memory_of_stage(layout, method, gpu, number, &stage, NULL) < 0)
@@ -239,9 +241,9 @@ static int device_bytes_of(const p4d_layout *layout, int method, const p4d_gpu *
 		*bytes = stage.device_bytes;
 		return 0;
 	}
-	if (p4d_plan_bytes(layout, gpu, number, bytes, NULL) < 0)
+	if (p4d_plan_bytes(layout, gpu, number, bytes, &idle, NULL) < 0)
 		return -1;
-	outside o = beside(layout, number, *bytes);
+	outside o = beside(layout, number, *bytes, idle);
 	*bytes += o.fragmentation + o.context + o.comm;
 	return 0;
 }

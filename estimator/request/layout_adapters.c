@@ -97,7 +97,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	if (!adapters && r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER)
 		return p4d_fail(err, P4D_E_VALUE,
 				"--adapter-dtype has no effect without --finetune lora or qlora");
-	if (adapters && r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TRANSFORMERS) {
+	if (adapters && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "model-code=torchtitan: p4d models adapters in transformers' modules");
 		return p4d_fix(err, "--p4d-model-code=transformers");

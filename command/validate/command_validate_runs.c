@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* p4d validate: peak memory of runs that are given by p4d's own options, whatever their framework. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_file.h"
+#include "model/model.h"
+#include "plan/stage_memory.h"
+#include "report/report.h"
+#include "request/defaults.h"
+#include "request/framework.h"
+#include "validate/command_validate.h"
+
+/* What a site without a policy of its own does (p4d.conf(5)). */
+static const double safe = 0.80, limit = 0.95;
+
+enum { CLASSES = 8, ROWS = 256 };
+
+/* Errors of the rows of a class, and of those of them that nobody looked at while constants were chosen. */
+typedef struct run_class {
+	char name[16];
+	unsigned count, unseen;
+	double error[ROWS], error_unseen[ROWS];
+} run_class;
+
+typedef struct run_validation {
+	const p4d_gpus *gpus;
+	p4d_table table, deaths;
+	struct json_object *rows, *dead;
+	run_class of[CLASSES];
+	unsigned classes, left_out, judged, passed, refused;
+} run_validation;
+
+/* Options as they are typed, "--name value" each, into the request; its words are cut. */
+static int read_options(char *options, p4d_request *request, p4d_error *err)
+{
+	char *at;
+
+	for (char *word = strtok_r(options, " ", &at); word; word = strtok_r(NULL, " ", &at)) {
+		const int option = strncmp(word, "--", 2) ? -1 : p4d_request_option_find(word + 2);
+		const char *value = option < 0 ? NULL : strtok_r(NULL, " ", &at);
+		if (!value)
+			return p4d_fail(err, P4D_E_VALUE, "\"%.64s\" is no option with a value", word);
+		if (p4d_request_set_typed(request, (p4d_option)option, value, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int count_or_1(const p4d_request *request, p4d_option option)
+{
+	return p4d_is_set(request, option) ? (int)request->value[option] : 1;
+}
+
+static int predict(const run_validation *v, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
+		   p4d_error *err)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
+	const p4d_capacity capacity = {.gpu = gpu};
+	p4d_request request = {.model = ""};
+	p4d_preset preset;
+	char options[sizeof(row->options)];
+
+	snprintf(options, sizeof(options), "%s", row->options);
+	if (read_options(options, &request, err) < 0)
+		return -1;
+	if (p4d_model_resolve(&request, p4d_line_data_directory(), &preset, err) < 0)
+		return -1;
+	const uint64_t nodes = (uint64_t)count_or_1(&request, P4D_NODES),
+		       per_node = (uint64_t)count_or_1(&request, P4D_GPUS_PER_NODE);
+	if (gpu)
+		p4d_gpu_set_domain(gpu, &request);
+	p4d_request_complete(&request, 0, nodes * per_node);
+	if (p4d_layout_build(&request, nodes, per_node, layout, err) < 0)
+		return -1;
+	return p4d_memory_estimate(layout, P4D_METHOD_PLAN, &capacity, out, err);
+}
+
+/* What a row measured: "allocated" is the allocator's peak, "reserved" with what it keeps, "device" all. */
+static double predicted(const p4d_measured *row, const p4d_stage *peak)
+{
+	if (!strcmp(row->what, "device"))
+		return p4d_to_gib(peak->device_bytes);
+	return p4d_to_gib(peak->allocated_bytes +
+			  (strcmp(row->what, "reserved") ? 0 : peak->part[P4D_PART_FRAGMENTATION]));
+}
+
+static run_class *class_of(run_validation *v, const char *name)
+{
+	for (unsigned i = 0; i < v->classes; i++)
+		if (!strcmp(v->of[i].name, name))
+			return &v->of[i];
+	if (v->classes == CLASSES)
+		return NULL;
+	snprintf(v->of[v->classes].name, sizeof(v->of[0].name), "%s", name);
+	return &v->of[v->classes++];
+}
+
+static const char *verdict_of(const p4d_layout *layout, const p4d_estimate *e)
+{
+	const double own = p4d_framework_of(layout->framework)->limit;
+
+	return !e->gpu                                 ? "-"
+	       : e->fraction > (own > 0 ? own : limit) ? "refuse"
+	       : e->fraction > safe                    ? "warn"
+						       : "pass";
+}
+
+static struct json_object *json_of(const p4d_measured *row, const char *verdict, double fraction)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_object_object_add(object, "row", json_object_new_string(row->id));
+	json_object_object_add(object, "class", json_object_new_string(row->class));
+	json_object_object_add(object, "gpu", json_object_new_string(row->gpu));
+	json_object_object_add(object, "verdict", json_object_new_string(verdict));
+	json_object_object_add(object, "fraction", json_object_new_double(fraction));
+	return object;
+}
+
+static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
+{
+	run_class *class = class_of(v, row->class);
+	p4d_estimate e;
+	p4d_layout layout;
+	p4d_error cause;
+
+	if (predict(v, row, &layout, &e, &cause) < 0)
+		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+	if (!class || class->count == ROWS)
+		return p4d_fail(err, P4D_E_VALUE, "%s: more than %d classes, or %d rows of one", row->id,
+				CLASSES, ROWS);
+	const double value = predicted(row, &e.peak), error = value / row->allocated_gib - 1;
+	const char *verdict = verdict_of(&layout, &e);
+	class->error[class->count++] = fabs(error);
+	if (!row->seen)
+		class->error_unseen[class->unseen++] = fabs(error);
+	v->refused += !strcmp(verdict, "refuse");
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->id);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->class);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->gpu);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->what);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", row->allocated_gib);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", value);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%", 100 * error);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%s", verdict);
+	struct json_object *object = json_of(row, verdict, e.fraction);
+	json_object_object_add(object, "what", json_object_new_string(row->what));
+	json_object_object_add(object, "measured_gib", json_object_new_double(row->allocated_gib));
+	json_object_object_add(object, "predicted_gib", json_object_new_double(value));
+	json_object_object_add(object, "seen", json_object_new_boolean(row->seen));
+	json_object_array_add(v->rows, object);
+	return 0;
+}
+
+/* A run that ran out of memory. */
+static int add_death(run_validation *v, const p4d_measured *row, p4d_error *err)
+{
+	p4d_estimate e;
+	p4d_layout layout;
+	p4d_error cause;
+
+	if (predict(v, row, &layout, &e, &cause) < 0)
+		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+	const char *verdict = verdict_of(&layout, &e);
+	json_object_array_add(v->dead, json_of(row, verdict, e.fraction));
+	v->judged++;
+	v->passed += !strcmp(verdict, "pass") || !strcmp(verdict, "-");
+	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->id);
+	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->gpu);
+	p4d_table_cell(&v->deaths, P4D_PLAIN, "%.1f %%", 100 * e.fraction);
+	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", verdict);
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+typedef struct summary {
+	double mean, median, worst;
+} summary;
+
+static summary summary_of(double *error, unsigned count)
+{
+	summary s = {0, 0, 0};
+
+	if (!count)
+		return s;
+	qsort(error, count, sizeof(*error), by_size);
+	for (unsigned i = 0; i < count; i++)
+		s.mean += error[i] / count;
+	s.median = (error[(count - 1) / 2] + error[count / 2]) / 2;
+	s.worst = error[count - 1];
+	return s;
+}
+
+static struct json_object *json_summary(double *error, unsigned count)
+{
+	struct json_object *object = json_object_new_object();
+	const summary s = summary_of(error, count);
+
+	json_object_object_add(object, "rows", json_object_new_int64(count));
+	json_object_object_add(object, "mean_absolute_error", json_object_new_double(s.mean));
+	json_object_object_add(object, "median_absolute_error", json_object_new_double(s.median));
+	json_object_object_add(object, "worst_error", json_object_new_double(s.worst));
+	return object;
+}
+
+static int print_json(run_validation *v, p4d_error *err)
+{
+	struct json_object *object = json_object_new_object(), *oom = json_object_new_object(),
+			   *classes = json_object_new_object();
+
+	for (unsigned i = 0; i < v->classes; i++) {
+		run_class *c = &v->of[i];
+		struct json_object *all = json_summary(c->error, c->count);
+		json_object_object_add(all, "unseen", json_summary(c->error_unseen, c->unseen));
+		json_object_object_add(classes, c->name, all);
+	}
+	json_object_object_add(object, "rows", json_object_get(v->rows));
+	json_object_object_add(object, "classes", classes);
+	json_object_object_add(object, "refused_though_they_ran", json_object_new_int64(v->refused));
+	json_object_object_add(oom, "rows", json_object_get(v->dead));
+	json_object_object_add(oom, "judged", json_object_new_int64(v->judged));
+	json_object_object_add(oom, "false_passes", json_object_new_int64(v->passed));
+	json_object_object_add(object, "oom", oom);
+	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
+	return p4d_report_json_print(object, err);
+}
+
+static int print_text(run_validation *v, p4d_error *err)
+{
+	puts("GiB, peak of the fullest rank:");
+	if (p4d_table_print(&v->table, true, err) < 0)
+		return -1;
+	puts("");
+	for (unsigned i = 0; i < v->classes; i++) {
+		run_class *c = &v->of[i];
+		const summary all = summary_of(c->error, c->count),
+			      unseen = summary_of(c->error_unseen, c->unseen);
+		printf("%s: mean absolute error %.1f %%, median %.1f %%, worst %.1f %% over %u rows; "
+		       "%.1f %%, %.1f %%, %.1f %% over the %u that no constant was chosen by\n",
+		       c->name, 100 * all.mean, 100 * all.median, 100 * all.worst, c->count,
+		       100 * unseen.mean, 100 * unseen.median, 100 * unseen.worst, c->unseen);
+	}
+	printf("refused although they ran: %u; %u rows left out, for the reason in their notes\n", v->refused,
+	       v->left_out);
+	if (!v->deaths.cells)
+		return 0;
+	puts("\nRuns that ran out of memory:");
+	if (p4d_table_print(&v->deaths, true, err) < 0)
+		return -1;
+	printf("\nfalse passes: %u of %u\n", v->passed, v->judged);
+	return 0;
+}
+
+static int read_rows(run_validation *v, p4d_measured_file *file, p4d_error *err)
+{
+	p4d_measured row;
+	int rc;
+
+	while ((rc = p4d_measured__next(file, &row, err)) > 0) {
+		if (!row.complete && !row.oom)
+			v->left_out++;
+		else if ((row.oom ? add_death : add_row)(v, &row, err) < 0)
+			return -1;
+	}
+	return rc;
+}
+
+int p4d_validate__runs(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
+{
+	static const char *const words[] = {"run", "class", "gpu", "what"}, *const numbers[] = {
+										"measured", "predicted",
+										"error", "verdict"};
+	run_validation *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the rows");
+	v->gpus = gpus;
+	v->rows = json_object_new_array();
+	v->dead = json_object_new_array();
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		p4d_table_column(&v->table, words[i], P4D_LEFT);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		p4d_table_column(&v->table, numbers[i], i < 3 ? P4D_RIGHT : P4D_LEFT);
+	p4d_table_column(&v->deaths, "run", P4D_LEFT);
+	p4d_table_column(&v->deaths, "gpu", P4D_LEFT);
+	p4d_table_column(&v->deaths, "predicted", P4D_RIGHT);
+	p4d_table_column(&v->deaths, "verdict", P4D_LEFT);
+	int rc = read_rows(v, file, err);
+	if (rc == 0)
+		rc = (json ? print_json : print_text)(v, err);
+	p4d_table_free(&v->table);
+	p4d_table_free(&v->deaths);
+	json_object_put(v->rows);
+	json_object_put(v->dead);
+	free(v);
+	return rc;
+}

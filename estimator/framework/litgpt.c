@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LitGPT's modules as tapes (litgpt/model.py, lora.py, utils.py of release 0.4): one product for queries,
+ * keys and values, adapters with dropout, tables that are never tied, and a loss in chunks of 128 tokens
+ * whose logits all stay. Compared with the memory that its finetune recipes published.
+ */
+#include "framework/transformers.h"
+
+#define made p4d_transformers__made
+#define view p4d_transformers__view
+#define op p4d_transformers__operation
+#define needs p4d_transformers__needs
+#define cast p4d_transformers__cast
+#define map p4d_transformers__map
+#define plus p4d_transformers__plus
+#define times p4d_transformers__times
+#define norm p4d_transformers__norm
+#define product p4d_transformers__product
+#define hold p4d_transformers__hold
+
+/* LoRALinear's branch: dropout, two products and a factor. columns: of its result. */
+static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t rank,
+			       uint64_t columns)
+{
+	p4d_tape_tensor y = map(w, x, false, false);
+
+	w->tape->operation[w->tape->operations - 1].kept = x.elements; /* the mask */
+	y = product(w, y, in, rank, w->weight, true);
+	y = product(w, y, rank, columns, w->weight, true);
+	return map(w, y, false, false);
+}
+
+/*
+ * A quantized product keeps its input, in 4 bytes: what the recipes with bitsandbytes 0.42 take more than
+ * those without, for each element of such an input. first: no other product has kept it.
+ */
+static p4d_tape_tensor linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, bool first)
+{
+	if (w->layout->quant == P4D_QUANT_NONE)
+		return product(w, x, in, out, w->weight, w->trains);
+	const p4d_tape_tensor y = made(w, x.elements / in * out, w->weight, needs(w, x));
+	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
+	o->kept = needs(w, x) && first ? x.elements * 4 : 0;
+	o->scratch = o->back_scratch = in * out * 2;
+	return y;
+}
+
+static p4d_tape_tensor adapted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, bool first,
+			       unsigned target)
+{
+	const p4d_layout *l = w->layout;
+	const p4d_tape_tensor y = linear(w, x, in, out, first);
+
+	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
+		return y;
+	return plus(w, y, adapter(w, x, in, l->lora_rank, out));
+}
+
+/* LoRAQKVLinear: adapters of some of them side by side, padded with zeros to the product's width. */
+static p4d_tape_tensor queries_keys_values(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
+	const unsigned of = l->finetune == P4D_TUNE_FULL ? 0 : l->lora_targets;
+	const unsigned parts = !!(of & P4D_TARGET_Q) + !!(of & P4D_TARGET_K) + !!(of & P4D_TARGET_V);
+	const uint64_t columns =
+	    (of & P4D_TARGET_Q ? A : 0) + (of & P4D_TARGET_K ? G : 0) + (of & P4D_TARGET_V ? G : 0);
+	const p4d_tape_tensor y = linear(w, x, l->hidden, A + 2 * G, true);
+
+	if (!parts)
+		return y;
+	p4d_tape_tensor z = map(w, x, false, false);
+	w->tape->operation[w->tape->operations - 1].kept = x.elements;
+	z = product(w, z, l->hidden, parts * l->lora_rank, w->weight, true);
+	z = product(w, z, parts * l->lora_rank, columns, w->weight, true); /* a convolution in groups */
+	if (parts < 3) {
+		const p4d_tape_tensor padded = made(w, y.elements, z.element, true);
+		op(w, z, padded, P4D_NEW_GRADIENT);
+		z = padded;
+	}
+	return plus(w, y, map(w, z, false, false));
+}
+
+/* apply_rope, whose angles are fp32, and the rest of each head behind it: a copy. */
+static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_tape_tensor straight = cast(w, x, 4),
+			      turned = map(w, map(w, x, false, false), false, false);
+	const p4d_tape_tensor sum = cast(w, plus(w, straight, cast(w, turned, 4)), x.element);
+
+	return map(w, sum, false, false);
+}
+
+static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
+{
+	const p4d_layout *l = w->layout;
+	const p4d_tape_tensor out = made(w, q.elements, q.element, needs(w, q));
+	p4d_tape_operation *o = op(w, q, out, P4D_NEW_GRADIENT);
+	const short saved[] = {q.value, k.value, v.value, out.value};
+
+	o->in[1] = k.value;
+	o->in[2] = v.value;
+	o->gradient[1] = o->gradient[2] = P4D_NEW_GRADIENT;
+	for (int i = 0; i < 4 && needs(w, out); i++)
+		o->saved[i] = saved[i];
+	o->kept = w->rows * l->heads * w->length * 4;
+	o->back_scratch = 4 * q.elements; /* flash_api.cpp: the queries' gradient in fp32 */
+	return out;
+}
+
+static p4d_tape_tensor attention(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t A = l->heads * l->head_dim, queries = w->tokens * A;
+	const p4d_tape_tensor all = queries_keys_values(w, x);
+	p4d_tape_tensor q = view(w, all, queries), k = view(w, all, w->tokens * l->kv_heads * l->head_dim),
+			v = view(w, all, k.elements);
+	p4d_tape_operation *o = op(w, all, q, P4D_NEW_GRADIENT);
+
+	o->others[0] = k.value;
+	o->others[1] = v.value;
+	if (l->kv_heads < l->heads) { /* expanded to all heads, and copied to be contiguous */
+		p4d_tape_tensor *const parts[] = {&q, &k, &v};
+		for (int i = 0; i < 3; i++) {
+			const p4d_tape_tensor wide = made(w, queries, all.element, needs(w, all));
+			op(w, *parts[i], wide, P4D_NEW_GRADIENT);
+			*parts[i] = wide;
+		}
+	}
+	q = rotated(w, q);
+	k = rotated(w, k);
+	const p4d_tape_tensor y =
+	    l->architecture->attention_cap ? p4d_transformers__eager(w, q, k, v) : fused(w, q, k, v);
+	hold(w, all);
+	hold(w, x);
+	return adapted(w, y, A, l->hidden, true, P4D_TARGET_O);
+}
+
+/* shared: the input is that of attention, too. */
+static p4d_tape_tensor mlp(p4d_tape_writer *w, p4d_tape_tensor x, bool shared)
+{
+	const p4d_layout *l = w->layout;
+	p4d_tape_tensor y = adapted(w, x, l->hidden, l->ffn, !shared, P4D_TARGET_UP);
+
+	if (l->glu) {
+		const p4d_tape_tensor up = adapted(w, x, l->hidden, l->ffn, false, P4D_TARGET_UP);
+		const p4d_tape_tensor gate = y;
+		y = times(w, map(w, y, true, false), up);
+		hold(w, gate);
+		hold(w, up);
+	} else {
+		y = map(w, y, true, false);
+	}
+	y = adapted(w, y, l->ffn, l->hidden, true, P4D_TARGET_DOWN);
+	hold(w, x);
+	return y;
+}
+
+static void layer(p4d_tape_writer *w, bool needs_gradient)
+{
+	const p4d_layout *l = w->layout;
+	const bool after = l->architecture->place != P4D_NORMS_BEFORE;
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
+	const p4d_tape_tensor first = norm(w, x, l->hidden);
+	p4d_tape_tensor y = attention(w, first);
+
+	if (l->architecture->parallel) {
+		const bool shared = l->architecture->norms == 1;
+		const p4d_tape_tensor z = mlp(w, shared ? first : norm(w, x, l->hidden), shared);
+		plus(w, plus(w, z, y), x);
+		return;
+	}
+	y = plus(w, after ? norm(w, y, l->hidden) : y, x);
+	p4d_tape_tensor z = mlp(w, norm(w, y, l->hidden), false);
+	plus(w, after ? norm(w, z, l->hidden) : z, y);
+}
+
+/*
+ * Logits leave the model in fp32 (Fabric's convert_output), and the training loop refers to them until it has
+ * the next ones: to those of the step before, too, while these are computed. Log-softmax of all chunks is
+ * kept; gradients come a chunk at a time.
+ */
+static void end(p4d_tape_writer *w)
+{
+	enum { CHUNK = 128 };
+	const p4d_layout *l = w->layout;
+	const uint64_t chunks = (w->length + CHUNK - 1) / CHUNK;
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
+	const p4d_tape_tensor y = norm(w, x, l->hidden);
+	const p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, true);
+	const bool adapters = l->finetune != P4D_TUNE_FULL;
+	const p4d_tape_tensor wide = cast(w, logits, 4);
+	w->tape->operation[w->tape->operations - 1].scratch = wide.elements * 4; /* of the step before */
+
+	hold(w, logits);
+	const p4d_tape_tensor logarithms = map(w, wide, false, true);
+	p4d_tape_operation *o = &w->tape->operation[w->tape->operations - 1];
+	if (!adapters) /* without their last token: a copy */
+		o->kept += wide.elements * 4;
+	if (adapters && chunks > 1) { /* gradients of all logits are never there at once */
+		o->gradient[0] = P4D_SAME_GRADIENT;
+		o->back_scratch = wide.elements / chunks * 8;
+	}
+	const p4d_tape_tensor loss = made(w, 1, 4, true);
+	op(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;
+	hold(w, wide);
+}
+
+const p4d_transformers_tapes p4d_litgpt__tapes = {.layer = layer, .end = end, .unties = true};

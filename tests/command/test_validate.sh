@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# p4d validate of published runs of all frameworks: how far off it may be, and what it may not refuse or let pass.
+. "${0%/*}/lib.sh"
+
+exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/frameworks_memory.csv"
+silent
+prints "refused although they ran: 0;" "false passes: 0 of 7"
+
+# at_most CLASS STATISTIC PERCENT ROWS: of a class with at least so many rows
+at_most()
+{
+	printf '%s\n' "$out" | awk -v class="$1:" -v what="$2" -v most="$3" -v rows="$4" '
+		$1 == class {
+			found = 1
+			for (i = 1; i < NF; i++) {
+				if ($i == what) { value = $(i + (what == "mean" ? 3 : 1)); }
+				if ($i == "over" && !count) count = $(i + 1)
+			}
+			if (value == "" || value + 0 > most || count < rows) exit 1
+		}
+		END { exit !found }' || fail "$1: $2 above $3 %, or fewer than $4 rows"
+}
+
+at_most fsdp mean 4 9
+at_most fsdp worst 10 9
+at_most lora median 8 30
+at_most qlora median 8 12
+at_most qlora worst 8 12
+at_most full median 8 3
+# one row, read off a sentence
+at_most zero mean 8 1
+
+exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/frameworks_memory.csv"
+prints '"unseen"' '"false_passes":0' '"refused_though_they_ran":0'
+
+# a line that cannot be read is named
+header=row_id,class,source,framework,gpu,what,measured_gib,oom,validate,seen,options,notes
+line()
+{
+	printf '%s\n%s\n' "$header" "$1" >runs.csv
+	exits "$2" p4d validate runs.csv
+	says "$3"
+}
+line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved nor device"
+line "a,fsdp,s,f,h100,reserved,0,0,1,,--model llama3-8b,n" 5 "runs.csv:2: measured_gib must be above 0"
+line "a,fsdp,s,f,h100,reserved,5,0,1,,--model,n" 5 'a: "--model" is no option with a value'
+line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is no option with a value'
+# one that cannot be allocated is refused, whatever was measured
+exits 0 sh -c "printf '%s\n%s\n' '$header' \
+	'big,full,s,f,a10g,reserved,5,0,1,,--framework ddp --model llama3-70b --seq-len 512 --global-batch 1,n' >big.csv &&
+	p4d validate big.csv"
+prints "refused although they ran: 1;"
