@@ -9,8 +9,10 @@ typedef struct launcher {
 	const char *name, *subcommand; /* subcommand: of accelerate launch; NULL none */
 	const char *switches;          /* long options without a value, each between blanks */
 	const char *short_switches;
-	unsigned operands;                           /* behind the options, before the command */
-	enum { COMMAND, MPI, PYTHON, SHELL } starts; /* MPI: a command, and its long options have one dash */
+	unsigned operands; /* behind the options, before the command */
+	/* MPI: a command, and its long options have one dash. REMOTE: the same, or one word of a shell's
+	 * text. DASHES: what stands behind a word "--". */
+	enum { COMMAND, MPI, PYTHON, SHELL, REMOTE, DASHES } starts;
 	const char *prefix; /* of its options, which say something about the training; NULL: they do not */
 } launcher;
 
@@ -49,6 +51,9 @@ static const launcher launchers[] = {
      " multi_gpu use_fsdp use_deepspeed use_megatron_lm same_network cpu tpu quiet no_python module debug "
      "dynamo_use_fullgraph dynamo_use_dynamic multi-gpu use-fsdp use-deepspeed ",
      "qm", 0, PYTHON, "--accelerate."},
+    {"accelerate.commands.launch", NULL,
+     " multi_gpu use_fsdp use_deepspeed same_network cpu quiet no_python module debug ", "qm", 0, PYTHON,
+     "--accelerate."},
     {"accelerate-launch", NULL,
      " multi_gpu use_fsdp use_deepspeed same_network cpu quiet no_python module debug ", "qm", 0, PYTHON,
      "--accelerate."},
@@ -61,6 +66,9 @@ static const launcher launchers[] = {
     {"python3", NULL, " version help ", "uOBEIsSvq", 0, PYTHON, NULL},
     {"bash", NULL, " login norc noprofile posix ", "lexuin", 0, SHELL, NULL},
     {"sh", NULL, "", "exul", 0, SHELL, NULL},
+    {"ssh", NULL, "", "46AaCfGgKkMNnqsTtVvXxYy", 1, REMOTE, NULL},
+    {"pdsh", NULL, "", "SNdhqb", 0, REMOTE, NULL},
+    {"ray", "job", "", "", 0, DASHES, NULL},
     {"env", NULL, " ignore-environment ", "i0v", 0, COMMAND, NULL},
     {"nohup", NULL, "", "", 0, COMMAND, NULL},
     {"exec", NULL, "", "cl", 0, COMMAND, NULL},
@@ -192,8 +200,12 @@ static bool is_image(p4d_value word)
 /* Whether words[0], of which nothing is known, may be further options, or nothing at all. */
 static bool may_be_options(const launcher *l, const p4d_value *words, size_t count)
 {
+	const p4d_value last = last_part(words[0]);
+
 	if (count < 2 || !words[0].at[0].unknown || words[0].at[0].quoted)
 		return false;
+	if (last.length && last.length < words[0].length && !p4d_value_unknown(last))
+		return false; /* "$DIR/train.py" */
 	if (l->operands)
 		return is_image(words[1]);
 	return is_known_program(words[1]) || (words[1].length > 1 && words[1].at[0].c == '-');
@@ -253,6 +265,13 @@ static size_t behind_options(const launcher *l, const p4d_value *words, size_t c
 	return at < count ? at : count;
 }
 
+static size_t behind_dashes(const p4d_value *words, size_t count, size_t at)
+{
+	while (at < count && !p4d_value_is(words[at], "--"))
+		at++;
+	return at + (at < count);
+}
+
 /* Behind a word of which p4d does not know what it is, "$LAUNCHER" or "$PYTHON": at the program that is
  * known. */
 static size_t behind_unknown(const p4d_value *words, size_t count, size_t at)
@@ -297,9 +316,13 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 				continue;
 			if (l->subcommand && (at + 1 >= count || !p4d_value_is(words[at + 1], l->subcommand)))
 				continue;
-			size_t next = behind_options(l, words, count, at + 1 + (l->subcommand != NULL),
-						     launch, &module, &text);
-			next += l->operands;
+			size_t next = at + 1 + (l->subcommand != NULL);
+			if (l->starts == DASHES)
+				next = behind_dashes(words, count, next);
+			else
+				next = behind_options(l, words, count, next, launch, &module, &text) +
+				       l->operands;
+			text = text || (l->starts == REMOTE && next + 1 == count);
 			if (l->starts == SHELL && !text && (next >= count || launch->shell_input)) {
 				launch->shell_input = true;
 				launch->words = words + (next < count ? next : count);

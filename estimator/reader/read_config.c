@@ -234,7 +234,11 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 		*slot = (p4d_read_value){.file = given->file, .line = given->line};
 		snprintf(slot->text, sizeof(slot->text), "%s", given->value);
 	}
-	if (given->unknown)
+	p4d_value written;
+	const char *text;
+	size_t length;
+	/* what the script writes is there whatever the job calls it */
+	if (given->unknown && !p4d_shell_file(c->shell, path, &written, &text, &length))
 		p4d_reader__unknown(r, "file", "%s: %s", given->name, given->unknown);
 	else if (!read_file(c, path, a->value) && !(r->reader->shipped && r->reader->shipped(r, a, given)) &&
 		 *given->name)

@@ -351,6 +351,22 @@ static const struct {
     {P4D_CHUNKED_LOSS, P4D_FINETUNE_CHUNKED_LOSS},
 };
 
+void p4d_finetune__reinforcement(p4d_reading *r)
+{
+	p4d_reader__forget(r, P4D_FRAMEWORK);
+	p4d_reader__unknown(
+	    r, "framework",
+	    "%s holds other models (reference, reward, engine) beside the one that it trains, which p4d "
+	    "does not model",
+	    r->reader->framework);
+}
+
+void p4d_finetune__unmodelled(p4d_reading *r)
+{
+	p4d_reader__forget(r, P4D_FRAMEWORK);
+	p4d_reader__unknown(r, "framework", "p4d does not model the memory of %s", r->reader->framework);
+}
+
 void p4d_finetune__finish(p4d_reading *r)
 {
 	finish_processes(r);

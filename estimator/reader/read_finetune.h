@@ -47,6 +47,10 @@ extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspe
 extern const char *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[],
 							 *const p4d_finetune__attention[];
 
+/* Reinforcement learning, whose models stand beside each other: what was read is no one model's memory. */
+void p4d_finetune__reinforcement(p4d_reading *reading);
+/* A program whose memory p4d does not model. */
+void p4d_finetune__unmodelled(p4d_reading *reading);
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);
 p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);

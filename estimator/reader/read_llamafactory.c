@@ -11,6 +11,9 @@ enum { STAGE = P4D_FINETUNE_OWN };
 static const char *const methods[] = {"lora", "lora", "full", "full", NULL};
 static const char *const bits[] = {"4", "nf4", "8", "int8", NULL};
 static const char *const checkpointing[] = {"none"};
+static const char *const kernels[] = {"flash", "flash", "fused", "flash", "unfused", "unfused", NULL};
+static const char *const off[] = {"off"};
+static const char *const granularities[] = {"full", "full", "selective", "selective", "none", "none", NULL};
 
 static const p4d_read_argument factory_arguments[] = {
     {"", P4D_READ_FILE, "", NULL},
@@ -75,7 +78,9 @@ static void finish_factory(p4d_reading *r)
 
 const p4d_reader p4d_reader__llamafactory = {
     .framework = "llamafactory",
-    .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py"},
+    .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py",
+		 "llamafactory/launcher.py", "src/train.py"},
+    .arguments_alone = {"--finetuning_type"},
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,
     .every_gpu = true,
@@ -151,6 +156,68 @@ static void finish_swift(p4d_reading *r)
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
 	p4d_finetune__finish(r);
 }
+
+static void finish_swift_rl(p4d_reading *r)
+{
+	finish_swift(r);
+	p4d_finetune__reinforcement(r);
+}
+
+const p4d_reader p4d_reader__swift_rl = {
+    .framework = "swift",
+    .programs = {"swift rlhf", "swift.cli.rlhf", "swift/cli/rlhf.py"},
+    .arguments = {swift_arguments, p4d_finetune__deepspeed},
+    .defaults = swift_defaults,
+    .variables = variables,
+    .shipped = find_zero,
+    .finish = finish_swift_rl,
+};
+
+/* Megatron-Core as swift (4) runs it, with models of the hub. */
+static const p4d_read_argument megatron_arguments[] = {
+    {"--config", P4D_READ_FILE, "", NULL},
+    {"--model", P4D_MODEL, NULL, NULL},
+    {"--tuner_type", EXTRA(LORA), NULL, methods},
+    {"--train_type", EXTRA(LORA), NULL, methods},
+    {"--lora_rank", EXTRA(RANK), NULL, NULL},
+    {"--target_modules", EXTRA(TARGETS), NULL, p4d_reader__list},
+    {"--max_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--tensor_model_parallel_size", P4D_TP, NULL, NULL},
+    {"--pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--context_parallel_size", P4D_CP, NULL, NULL},
+    {"--sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
+    {"--use_distributed_optimizer", P4D_OPTIMIZER_SHARDING, "on", off},
+    {"--recompute_granularity", P4D_RECOMPUTE, NULL, granularities},
+    {"--recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
+    {"--recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--packing", EXTRA(PACKING), "on", NULL},
+    {"--bf16", P4D_PRECISION, "bf16", NULL},
+    {"--torch_dtype", EXTRA(PARAM_DTYPE), NULL, p4d_finetune__dtypes},
+    {"--attention_backend", P4D_ATTENTION, NULL, kernels},
+    {"--nodes", P4D_NODES, NULL, NULL},
+    {"--gpus-per-node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+static void finish_swift_megatron(p4d_reading *r)
+{
+	p4d_finetune__finish(r);
+	if (strstr(r->program, "rlhf"))
+		p4d_finetune__reinforcement(r);
+	else
+		p4d_finetune__unmodelled(r);
+}
+
+const p4d_reader p4d_reader__swift_megatron = {
+    .framework = "megatron-swift",
+    .programs = {"megatron sft", "megatron pt", "megatron rlhf", "swift/cli/_megatron/sft.py",
+		 "swift/cli/_megatron/pt.py", "swift/cli/_megatron/rlhf.py"},
+    .arguments = {megatron_arguments},
+    .variables = variables,
+    .finish = finish_swift_megatron,
+};
 
 const p4d_reader p4d_reader__swift = {
     .framework = "swift",

@@ -16,15 +16,19 @@ enum {
 	TOKENIZER_VOCAB = P4D_READ_EXTRA(6),
 	FUSED_LOSS = P4D_READ_EXTRA(7),
 	LOSS_KERNEL = P4D_READ_EXTRA(8),
+	OLD_METHOD = P4D_READ_EXTRA(9),
 };
 
-static const char *const norms[] = {"RMSNorm", "rmsnorm", "LayerNorm", "layernorm", NULL};
+static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
+				    "rmsnorm", "layernorm", "layernorm", NULL};
 static const char *const positions[] = {"rope", "rope", "learned_absolute", "learned", NULL};
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
 static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
 static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
+static const char *const glus[] = {"swiglu", "on", NULL};
+static const char *const stages[] = {"0", "off", "1", "on", NULL}; /* of DeepSpeed, beneath it */
 static const char *const dropouts[] = {"0", "off", "0.0", "off", "0.00", "off", "0.1", "on", NULL};
 
 static const p4d_read_argument arguments[] = {
@@ -72,6 +76,16 @@ static const p4d_read_argument arguments[] = {
     {"--qk-layernorm", P4D_QK_NORM, "on", NULL},
     {"--bf16", P4D_PRECISION, "bf16", NULL},
     {"--fp16", P4D_PRECISION, "fp16", NULL},
+    /* of Megatron-LM before 3.0, and Megatron-DeepSpeed since */
+    {"--checkpoint-activations", P4D_RECOMPUTE, "full", NULL},
+    {"--checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--activations-checkpoint-method", OLD_METHOD, NULL, NULL},
+    {"--activations-checkpoint-granularity", GRANULARITY, NULL, NULL},
+    {"--activations-checkpoint-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--glu-activation", P4D_GLU, NULL, glus},
+    {"--pad-vocab-size-to", TOKENIZER_VOCAB, NULL, NULL},
+    {"--deepspeed", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--zero-stage", P4D_OPTIMIZER_SHARDING, NULL, stages},
     {"--recompute-activations", P4D_RECOMPUTE, "selective", NULL},
     {"--recompute-granularity", GRANULARITY, NULL, NULL},
     {"--recompute-modules", MODULES, NULL, NULL},
@@ -159,6 +173,13 @@ static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
 
+	/* a method alone meant all of the layer */
+	if (p4d_reader__set(extra(r, OLD_METHOD))) {
+		p4d_reader__put(r, P4D_RECOMPUTE_METHOD, extra(r, OLD_METHOD), "%s",
+				extra(r, OLD_METHOD)->text);
+		if (!p4d_reader__set(granularity))
+			p4d_reader__put(r, P4D_RECOMPUTE, extra(r, OLD_METHOD), "full");
+	}
 	if (!strcmp(granularity->text, "full"))
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "full");
 	else if (p4d_reader__set(granularity) &&

@@ -7,12 +7,8 @@
 static const char *const precisions[] = {"bf16", "bf16", "bf16-mixed", "bf16", "bf16_mixed", "bf16",
 					 "16",   "fp16", "16-mixed",   "fp16", "32",         "fp32",
 					 "fp16", "fp16", "bfloat16",   "bf16", NULL};
+static const char *const checkpointing[] = {"none"};
 static const char *const recomputations[] = {"full", "full", "selective", "selective", NULL};
-
-static void finish_unmodelled(p4d_reading *r)
-{
-	p4d_reader__unknown(r, "framework", "p4d does not model the memory of %s", r->reader->framework);
-}
 
 enum { CONFIG_NAME };
 
@@ -98,7 +94,7 @@ const p4d_reader p4d_reader__neox = {
     .framework = "gpt-neox",
     .programs = {"deepy.py"},
     .arguments = {neox_arguments},
-    .finish = finish_unmodelled,
+    .finish = p4d_finetune__unmodelled,
 };
 
 static const p4d_read_argument nanotron_arguments[] = {
@@ -126,21 +122,20 @@ const p4d_reader p4d_reader__nanotron = {
     .arguments_alone = {"--config-file"},
     .arguments = {nanotron_arguments},
     .assignments = true,
-    .finish = finish_unmodelled,
+    .finish = p4d_finetune__unmodelled,
 };
 
-/* Reinforcement learning: several models beside each other. */
-static void finish_reinforcement(p4d_reading *r)
-{
-	p4d_reader__unknown(
-	    r, "framework",
-	    "%s holds actor, reference and engine beside each other, which p4d does not model",
-	    r->reader->framework);
-}
+/* Reinforcement learning with verl (0.7), NeMo-RL and OpenRLHF (0.9 and before it). */
+static const char *const strategies[] = {"fsdp", "", "fsdp2", "", "megatron", "", NULL};
 
 static const p4d_read_argument verl_arguments[] = {
     {"--actor_rollout_ref.model.path", P4D_MODEL, NULL, NULL},
     {"--actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", P4D_MICRO_BATCH, NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.tensor_model_parallel_size", P4D_TP, NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--actor_rollout_ref.actor.megatron.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--actor_rollout_ref.actor.strategy", P4D_FRAMEWORK, NULL, strategies},
+    {"--actor_rollout_ref.model.enable_gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--trainer.n_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--trainer.nnodes", P4D_NODES, NULL, NULL},
     {NULL, 0, NULL, NULL},
@@ -148,24 +143,98 @@ static const p4d_read_argument verl_arguments[] = {
 
 const p4d_reader p4d_reader__verl = {
     .framework = "verl",
-    .programs = {"verl.trainer.main_ppo", "verl.trainer.main_ppo*"},
+    .programs = {"verl.trainer.main_*", "verl.experimental.*", "recipe.*"},
+    .arguments_alone = {"actor_rollout_ref.model.path", "actor_rollout_ref.actor.strategy"},
     .arguments = {verl_arguments},
     .assignments = true,
-    .finish = finish_reinforcement,
+    .finish = p4d_finetune__reinforcement,
+};
+
+static const p4d_read_argument verl_sft_arguments[] = {
+    {"--model.partial_pretrain", P4D_MODEL, NULL, NULL},
+    {"--model.path", P4D_MODEL, NULL, NULL},
+    {"--data.micro_batch_size_per_gpu", P4D_MICRO_BATCH, NULL, NULL},
+    {"--data.train_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--data.max_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--model.lora_rank", P4D_LORA_RANK, NULL, NULL},
+    {"--model.enable_gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--ulysses_sequence_parallel_size", P4D_CP, NULL, NULL},
+    {"--trainer.n_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--trainer.nnodes", P4D_NODES, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__verl_sft = {
+    .framework = "verl",
+    .programs = {"verl.trainer.fsdp_sft_trainer", "verl.trainer.sft_trainer"},
+    .arguments = {verl_sft_arguments},
+    .assignments = true,
+    .finish = p4d_finetune__unmodelled,
+};
+
+static const p4d_read_argument nemo_rl_arguments[] = {
+    {"--config", P4D_READ_FILE, "", NULL},
+    {"--policy.model_name", P4D_MODEL, NULL, NULL},
+    {"--policy.train_micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--policy.train_global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--policy.max_total_sequence_length", P4D_SEQ_LEN, NULL, NULL},
+    {"--policy.dtensor_cfg.tensor_parallel_size", P4D_TP, NULL, NULL},
+    {"--policy.dtensor_cfg.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--policy.megatron_cfg.tensor_model_parallel_size", P4D_TP, NULL, NULL},
+    {"--policy.megatron_cfg.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--cluster.gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
+    {"--cluster.num_nodes", P4D_NODES, NULL, NULL},
+    {NULL, 0, NULL, NULL},
+};
+
+const p4d_reader p4d_reader__nemo_rl = {
+    .framework = "nemo-rl",
+    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py"},
+    .arguments_alone = {"policy.model_name", "grpo.num_prompts_per_step", "cluster.gpus_per_node"},
+    .arguments = {nemo_rl_arguments},
+    .assignments = true,
+    .finish = p4d_finetune__reinforcement,
 };
 
 static const p4d_read_argument openrlhf_arguments[] = {
     {"--pretrain", P4D_MODEL, NULL, NULL},
+    {"--actor.model_name_or_path", P4D_MODEL, NULL, NULL},
+    {"--model.model_name_or_path", P4D_MODEL, NULL, NULL},
     {"--micro_train_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--train.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
+    {"--train_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--train.batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
+    {"--max_len", P4D_SEQ_LEN, NULL, NULL},
+    {"--data.max_len", P4D_SEQ_LEN, NULL, NULL},
     {"--zero_stage", P4D_ZERO_STAGE, NULL, NULL},
+    {"--ds.zero_stage", P4D_ZERO_STAGE, NULL, NULL},
+    {"--adam_offload", P4D_OFFLOAD, "optimizer", NULL},
+    {"--ds.adam_offload", P4D_OFFLOAD, "optimizer", NULL},
+    {"--bf16", P4D_PRECISION, "bf16", NULL},
+    {"--param_dtype", P4D_PRECISION, NULL, precisions},
+    {"--ds.param_dtype", P4D_PRECISION, NULL, precisions},
+    {"--packing_samples", P4D_PACKING, "on", NULL},
+    {"--ds.packing_samples", P4D_PACKING, "on", NULL},
+    {"--gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--model.gradient_checkpointing_enable", P4D_RECOMPUTE, "full", checkpointing},
+    {"--actor.gradient_checkpointing_enable", P4D_RECOMPUTE, "full", checkpointing},
+    {"--lora_rank", P4D_LORA_RANK, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
 const p4d_reader p4d_reader__openrlhf = {
     .framework = "openrlhf",
-    .programs = {"openrlhf.cli.train_ppo*", "openrlhf.cli.train_*"},
+    .programs = {"openrlhf.cli.train_*"},
     .arguments = {openrlhf_arguments},
-    .finish = finish_reinforcement,
+    .finish = p4d_finetune__reinforcement,
+};
+
+/* One model, by DeepSpeed, in a loop of its own. */
+const p4d_reader p4d_reader__openrlhf_sft = {
+    .framework = "openrlhf",
+    .programs = {"openrlhf.cli.train_sft", "openrlhf.cli.train_rm"},
+    .arguments = {openrlhf_arguments},
+    .finish = p4d_finetune__unmodelled,
 };
 
 /* p4d-train, whose arguments are p4d's options. */

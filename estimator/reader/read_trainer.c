@@ -111,6 +111,22 @@ const p4d_reader p4d_reader__trl = {
     .finish = finish_trl,
 };
 
+static void finish_trl_rl(p4d_reading *r)
+{
+	p4d_finetune__finish(r);
+	p4d_finetune__reinforcement(r);
+}
+
+const p4d_reader p4d_reader__trl_rl = {
+    .framework = "trl",
+    .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
+		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py"},
+    .arguments_alone = {"--num_generations", "--reward_funcs", "--vllm_mode", "--rlhf_type"},
+    .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
+    .defaults = trl_defaults,
+    .finish = finish_trl_rl,
+};
+
 /* Programs of their own with DeepSpeed's configuration. */
 static const p4d_read_argument deepspeed_arguments[] = {
     {"--deepspeed_config", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},

@@ -8,11 +8,12 @@
 #include "reader/reader_internal.h"
 
 static const p4d_reader *const readers[] = {
-    &p4d_reader__megatron,     &p4d_reader__torchtitan, &p4d_reader__trl,       &p4d_reader__axolotl,
-    &p4d_reader__llamafactory, &p4d_reader__swift,      &p4d_reader__torchtune, &p4d_reader__litgpt,
-    &p4d_reader__vllm,         &p4d_reader__sglang,     &p4d_reader__nemo,      &p4d_reader__neox,
-    &p4d_reader__nanotron,     &p4d_reader__verl,       &p4d_reader__openrlhf,  &p4d_reader__p4d,
-    &p4d_reader__trainer,      &p4d_reader__deepspeed,
+    &p4d_reader__megatron,       &p4d_reader__torchtitan, &p4d_reader__trl,          &p4d_reader__axolotl,
+    &p4d_reader__llamafactory,   &p4d_reader__swift,      &p4d_reader__torchtune,    &p4d_reader__litgpt,
+    &p4d_reader__vllm,           &p4d_reader__sglang,     &p4d_reader__nemo,         &p4d_reader__neox,
+    &p4d_reader__nanotron,       &p4d_reader__verl,       &p4d_reader__openrlhf,     &p4d_reader__p4d,
+    &p4d_reader__nemo_rl,        &p4d_reader__verl_sft,   &p4d_reader__openrlhf_sft, &p4d_reader__swift_rl,
+    &p4d_reader__swift_megatron, &p4d_reader__trl_rl,     &p4d_reader__trainer,      &p4d_reader__deepspeed,
 };
 enum { READERS = sizeof(readers) / sizeof(readers[0]), LEVELS = 2 };
 
@@ -33,14 +34,16 @@ const char *p4d_reading_framework(const p4d_reading *r)
 	return r->reader->framework;
 }
 
-/* With one wildcard at most, at either end. */
+/* With one wildcard at most, at either end; with as many directories as the pattern has. */
 static bool is_named(p4d_value program, const char *pattern)
 {
-	uint32_t from = program.length, length = (uint32_t)strlen(pattern);
+	uint32_t from = program.length, length = (uint32_t)strlen(pattern), directories = 0;
 
 	if (!from)
 		return false;
-	while (from && (program.at[from - 1].unknown || program.at[from - 1].c != '/'))
+	for (const char *at = pattern; *at; at++)
+		directories += *at == '/';
+	while (from && (program.at[from - 1].unknown || program.at[from - 1].c != '/' || directories--))
 		from--;
 	p4d_value last = {program.at + from, program.length - from};
 	if (pattern[0] == '*' && last.length + 1 >= length)
@@ -80,18 +83,43 @@ static bool is_argument(p4d_value word, const char *name)
 	return p4d_reader__same_name(p4d_value_text((p4d_value){word.at, equals}, text, sizeof(text)), name);
 }
 
-/* *words: of the program's name; 0: not by that, but by an argument that others may have, too. */
+/* Programs beside a training that take its arguments, too: they generate, evaluate, convert. */
+static bool is_none(p4d_value program)
+{
+	static const char *const parts[] = {"generat", "inference",  "eval",           "server",
+					    "convert", "preprocess", "checkpoint_util"};
+	char text[256];
+
+	p4d_value_text(program, text, sizeof(text));
+	const char *slash = strrchr(text, '/');
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(slash ? slash : text, parts[i]))
+			return true;
+	return false;
+}
+
+/* *words: of the program's name; 0: not by that, but by an argument that others may have, too. The longest
+ * name is the one. */
 static const p4d_reader *find_reader(const p4d_launch *launch, size_t *words)
 {
+	const p4d_reader *found = NULL;
+	size_t longest = 0;
+
 	*words = 0;
 	if (!launch->count)
 		return NULL;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < P4D_READ_PROGRAMS && readers[i]->programs[j]; j++) {
-			*words = is_program(launch, readers[i]->programs[j]);
-			if (*words)
-				return readers[i];
+			const char *name = readers[i]->programs[j];
+			const size_t named = strlen(name) > longest ? is_program(launch, name) : 0;
+			if (!named)
+				continue;
+			found = readers[i];
+			longest = strlen(name);
+			*words = named;
 		}
+	if (found || is_none(launch->words[0]))
+		return found;
 	for (int i = 0; i < READERS; i++)
 		for (int j = 0; j < 4 && readers[i]->arguments_alone[j]; j++)
 			for (size_t k = 1; k < launch->count; k++)
@@ -151,6 +179,11 @@ static void take_allocator(p4d_reading *r, p4d_shell *shell)
 	}
 }
 
+static bool is_engine(const p4d_reader *reader)
+{
+	return reader == &p4d_reader__vllm || reader == &p4d_reader__sglang;
+}
+
 static void unread(void *context, const char *path)
 {
 	const reading_state *state = context;
@@ -177,7 +210,11 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 	r->more_arguments = !named;
 	r->named = named;
 	r->reader = reader;
-	p4d_value_text(launch->words[0], r->program, sizeof(r->program));
+	p4d_value program = launch->words[0];
+	if (program.length >= sizeof(r->program)) /* its end says what it is */
+		program =
+		    (p4d_value){program.at + program.length - sizeof(r->program) + 1, sizeof(r->program) - 1};
+	p4d_value_text(program, r->program, sizeof(r->program));
 	if (named > 1) {
 		const size_t length = strlen(r->program);
 		snprintf(r->program + length, sizeof(r->program) - length, " %s",
@@ -215,6 +252,19 @@ static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value nam
 	p4d_shell_text(shell, words, count);
 }
 
+/* Whether a command is read though another was read before it: it trains, that one serves; its program is
+ * known, that one's was not; it runs whatever a test says, that one does not. */
+static bool goes_before(const p4d_reading *r, const p4d_reader *reader, size_t named, bool certain)
+{
+	const bool serves = is_engine(reader), served = is_engine(r->reader);
+
+	if (serves != served)
+		return served;
+	if (!named != !r->named)
+		return named;
+	return certain && !r->certain;
+}
+
 static void run_command(void *context, p4d_shell *shell, const p4d_value *words, size_t count, bool certain)
 {
 	reading_state *state = context;
@@ -244,7 +294,7 @@ static void run_command(void *context, p4d_shell *shell, const p4d_value *words,
 		p4d_shell_text(shell, launch.words, launch.count);
 	} else if (launch.shell_script && !was_read && !reader) {
 		unread(context, p4d_value_text(launch.words[0], path, sizeof(path)));
-	} else if (reader && (r->commands++ == 0 || (named && !r->named))) {
+	} else if (reader && (r->commands++ == 0 || goes_before(r, reader, named, certain))) {
 		const p4d_read_value place = place_of(shell, words[0]);
 		r->certain = certain;
 		r->file = place.file;

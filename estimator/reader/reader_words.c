@@ -5,10 +5,40 @@
 
 /* In each program and argument that a reader is known by; test_reader_words holds them against the readers.
  */
-static const char *const words[] = {"train",        "parallel", "finetun",   "sft",    "dpo",
-				    "run_clm",      "run_mlm",  "deepspeed", "deepy",  "axolotl",
-				    "llamafactory", "swift",    "vllm",      "sglang", "config-file",
-				    "config_file",  ".sh",      NULL};
+static const char *const words[] = {"train",
+				    "parallel",
+				    "finetun",
+				    "sft",
+				    "dpo",
+				    "run_clm",
+				    "run_mlm",
+				    "deepspeed",
+				    "deepy",
+				    "axolotl",
+				    "llamafactory",
+				    "swift",
+				    "vllm",
+				    "sglang",
+				    "config-file",
+				    "config_file",
+				    ".sh",
+				    "verl.",
+				    "recipe.",
+				    "actor_rollout",
+				    "grpo",
+				    "rloo",
+				    "ppo.py",
+				    "kto",
+				    "gkd.py",
+				    "reward",
+				    "openrlhf",
+				    "megatron",
+				    "policy.model_name",
+				    "cluster.gpus",
+				    "num_generations",
+				    "vllm_mode",
+				    "rlhf",
+				    NULL};
 
 enum { MOST = 64 << 10 };
 

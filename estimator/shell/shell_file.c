@@ -4,12 +4,22 @@
 
 #include "shell/shell_internal.h"
 
+/* Whether a text is known, or what is not known of it is a variable that stays what it is:
+ * config.$SLURM_JOB_ID.json is one file. */
+static bool same_each_time(p4d_value text)
+{
+	for (uint32_t i = 0; i < text.length; i++)
+		if (text.at[i].unknown && text.at[i].c != P4D_CELL_WORD && text.at[i].c != P4D_CELL_UNSET)
+			return false;
+	return true;
+}
+
 void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value text)
 {
 	p4d_value before;
 	p4d_shell_build b = {0};
 
-	if (!r->has_output || p4d_value_unknown(r->output) || p4d_value_is(r->output, "/dev/null"))
+	if (!r->has_output || !same_each_time(r->output) || p4d_value_is(r->output, "/dev/null"))
 		return;
 	const p4d_shell_redirection from = {.has_input_path = true, .input_path = r->output};
 	if (r->appends && p4d_shell__input(sh, &from, &before))
@@ -84,7 +94,8 @@ bool p4d_shell_file(p4d_shell *sh, p4d_value path, p4d_value *written, const cha
 	const char *wanted = p4d_shell__absolute(sh, path);
 	for (const p4d_shell_written *f = sh->written; f && p4d_shell__work(sh, f->path.length + 1);
 	     f = f->next)
-		if (*wanted && !strcmp(p4d_shell__absolute(sh, f->path), wanted)) {
+		if (*wanted ? !strcmp(p4d_shell__absolute(sh, f->path), wanted)
+			    : same_each_time(path) && p4d_shell__equal(path, f->path)) {
 			*written = f->text;
 			return true;
 		}

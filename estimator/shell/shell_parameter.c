@@ -199,7 +199,12 @@ static p4d_value cut(p4d_shell *sh, p4d_value value, p4d_value pattern, bool fro
 /* How many characters of the front a pattern matches, at most; 0: none. */
 static uint32_t matched(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
-	for (uint32_t n = text.length; n && !sh->stopped; n--)
+	/* without any of these it is as long as what it matches */
+	bool plain = true;
+	for (uint32_t i = 0; i < pattern.length; i++)
+		plain = plain && (pattern.at[i].quoted || !strchr("*?[", pattern.at[i].c));
+	const uint32_t least = plain && pattern.length ? pattern.length : 1;
+	for (uint32_t n = plain && least < text.length ? least : text.length; n >= least && !sh->stopped; n--)
 		if (p4d_shell__matches(sh, pattern, (p4d_value){text.at, n}))
 			return n;
 	return 0;

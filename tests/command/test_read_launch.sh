@@ -29,7 +29,8 @@ for launcher in "" "python" "python3.11 -u" "srun -N2 -n 16 --gpus-per-node 8 -l
 	"taskset -c 0-7 python" "uv run --active python" "poetry run torchrun --nproc_per_node=8" "conda run -n env python" \
 	"\$LAUNCHER" "srun \$LAUNCHER torchrun --nproc_per_node 8" "\$PYTHON" "\$LAUNCHER --nnodes 2 --x" "srun \$FLAGS python" \
 	"torchrun \$FLAGS" "\"\$PYTHON\" -u" "\${CMD} python -u" "flux run -N2 -n16 python" "jsrun -n 2 -a 1 -g 8 python" \
-	"ibrun -n 16 python" "srun --cpu-bind=none bash -c 'exec \"\$@\"' _ python"; do
+	"ibrun -n 16 python" "ssh -q -o A=b host python" "ray job submit --address=http://a:1 --no-wait -- python" \
+	"python -m accelerate.commands.launch --num_processes 8" "srun --cpu-bind=none bash -c 'exec \"\$@\"' _ python"; do
 	started "$launcher $program"
 done
 started "python -m pretrain_gpt --tensor-model-parallel-size 8 --num-layers 4"
