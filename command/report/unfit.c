@@ -74,13 +74,13 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 {
 	p4d_candidate found;
 	p4d_request with = *asked;
-	p4d_way way;
+	p4d_way way[P4D_WAYS];
 
-	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", &way, ways, size);
+	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, size);
 	snprintf(fix, room, "%s", last_fix(asked));
-	if (way.option == P4D_OPTIONS)
+	if (way[0].option == P4D_OPTIONS)
 		return ways;
-	p4d_request_put(&with, way.option, way.value, P4D_BY_USER);
+	p4d_request_put(&with, way[0].option, way[0].value, P4D_BY_USER);
 	if (p4d_search_nearest(&with, space, &found) >= 0)
 		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, room);
 	return ways;

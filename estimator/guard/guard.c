@@ -130,7 +130,7 @@ static void admit_cut(p4d_error *err)
 }
 
 /* More GPUs are seldom the cheapest way. With the budget that their search has left. */
-static void admit_ways_out(guard *g, const p4d_request *asked, p4d_way *best, p4d_error *err)
+static void admit_ways_out(guard *g, const p4d_request *asked, p4d_way best[P4D_WAYS], p4d_error *err)
 {
 	p4d_error inner = *err;
 	char ways[200];
@@ -187,18 +187,18 @@ static bool may_rewrite(const guard *g, const p4d_request *asked, const p4d_requ
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
-/* Nothing fits with the user's choices: suggests what would, or changes them where allowed. */
-static int correct(guard *g, const p4d_request *asked, p4d_error *err)
+/* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
+static int correct(guard *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
 	const p4d_geometry *geometry = &g->verdict->geometry;
 	p4d_geometry larger = *geometry;
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
-	p4d_way way = {P4D_OPTIONS, 0};
+	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0}, {P4D_OPTIONS, 0}};
 
 	g->budget.left = SEARCH_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
-		if (!may_rewrite(g, asked, &found.request))
+		if (!rewrites || !may_rewrite(g, asked, &found.request))
 			return write_fix(g, asked, &found, geometry, NULL, err);
 		*g->request = found.request;
 		return 0;
@@ -213,13 +213,13 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 	    p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found);
 	if (too_large)
-		admit_ways_out(g, asked, &way, err);
-	if (grown < 0 && way.option != P4D_OPTIONS) {
+		admit_ways_out(g, asked, way, err);
+	for (int i = 0; i < P4D_WAYS && grown < 0 && way[i].option != P4D_OPTIONS && !err->fix[0]; i++) {
 		p4d_request with = *asked;
-		p4d_request_put(&with, way.option, way.value, P4D_BY_USER);
+		p4d_request_put(&with, way[i].option, way[i].value, P4D_BY_USER);
 		g->budget.left = SEARCH_UNITS;
 		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
-			return write_fix(g, asked, &found, geometry, &way, err);
+			write_fix(g, asked, &found, geometry, &way[i], err);
 	}
 	if (grown < 0)
 		return -1;
@@ -232,6 +232,21 @@ static int correct(guard *g, const p4d_request *asked, p4d_error *err)
 static bool is_curable(p4d_code code)
 {
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
+}
+
+/* What would fit, of a job that does not by formulas that refuse nobody. */
+static void suggest(guard *g, const p4d_request *asked)
+{
+	p4d_verdict *v = g->verdict;
+	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+	p4d_error err = {.code = P4D_E_DOES_NOT_FIT};
+
+	for (unsigned i = 0; i < v->messages; i++)
+		if (v->message[i].code == P4D_E_UNVALIDATED && v->estimate.fraction > limit &&
+		    !v->message[i].fix[0]) {
+			correct(g, asked, false, &err);
+			snprintf(v->message[i].fix, sizeof(v->message[i].fix), "%s", err.fix);
+		}
 }
 
 /* Fills what is open, within the site's rewrite policy, and checks the result. */
@@ -258,13 +273,15 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		p4d_fix(err, "p4d check JOB.sh");
 	} else if (rc < 0 && is_curable(err->code)) {
 		p4d_request attempted = *g->request;
-		if (correct(g, &asked, err) == 0) {
+		if (correct(g, &asked, true, err) == 0) {
 			code = P4D_E_CHANGED;
 			rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
 		} else {
 			*g->request = attempted;
 		}
 	}
+	if (rc == 0 && g->searches)
+		suggest(g, &asked);
 	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
 		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
 	if (v->judged && g->searches &&
@@ -284,7 +301,8 @@ static void say_above_safe(p4d_verdict *v)
 {
 	const p4d_estimate *e = &v->estimate;
 
-	if (!e->capacity_bytes || e->fraction <= v->policy.safe)
+	if (!e->capacity_bytes || e->fraction <= v->policy.safe ||
+	    e->fraction > p4d_site_policy_limit(&v->policy, v->layout.framework)) /* said as that */
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(

@@ -88,6 +88,8 @@ void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *e
 /* Whether the GPU lacks the precision of a complete request (P4D_E_PRECISION), and the message. */
 bool p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
 
+enum { P4D_WAYS = 2 };
+
 /* An option that makes a job smaller; P4D_OPTIONS: none. */
 typedef struct p4d_way {
 	p4d_option option;
@@ -97,12 +99,13 @@ typedef struct p4d_way {
 /*
  * What else than more GPUs would let a job fit that fits in no layout, each on its own and with what was
  * asked for: "--partition=b200 (b200-180gb), --p4d-offload=optimizer, --p4d-seq-len=4096,
- * --p4d-finetune=lora"; empty: nothing. *best: the option that changes least of what is learnt. job: NULL for
- * the command, whose options have another prefix. Spends the budget of the space.
+ * --p4d-finetune=lora"; empty: nothing. best: the options among them, first the one that changes least of
+ * what is learnt. job: NULL for the command, whose options have another prefix. Spends the budget of the
+ * space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
-			       const p4d_search_space *space, const char *prefix, p4d_way *best, char *buf,
-			       size_t size);
+			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],
+			       char *buf, size_t size);
 
 /* The policy for a job. geometry: NULL when it is not known (yet). */
 p4d_policy p4d_guard_policy(const p4d_site *site, const p4d_job *job, const p4d_geometry *geometry);

@@ -19,11 +19,22 @@ typedef struct argument_list {
 	} at[FLAGS];
 } argument_list;
 
+/* The blank before the next flag or subcommand ("activation_checkpoint:full"); NULL: there is none. */
+static const char *next_argument(const char *at)
+{
+	for (const char *blank = strchr(at, ' '); blank; blank = strchr(blank + 1, ' ')) {
+		const size_t length = strcspn(blank + 1, " ");
+		if (!strncmp(blank + 1, "--", 2) || memchr(blank + 1, ':', length))
+			return blank;
+	}
+	return NULL;
+}
+
 static void cut(argument_list *list)
 {
 	list->count = 0;
 	for (const char *at = list->text; *at && list->count < FLAGS;) {
-		const char *next = strstr(at + 1, " --");
+		const char *next = next_argument(at);
 		const size_t length = next ? (size_t)(next - at) : strlen(at), flag = strcspn(at, " =");
 		list->at[list->count].text = at;
 		list->at[list->count].length = length;
@@ -94,22 +105,115 @@ static bool in_their_files(const char *argument)
 	return !strncmp(argument, "--deepspeed.", 12) || !strncmp(argument, "--accelerate.", 13);
 }
 
-/* A line of the script that has an argument. */
-static void mend_line(const p4d_reading *r, const p4d_read_value *v, const p4d_request *asked,
-		      const p4d_request *candidate, const argument_list *old, const argument_list *new,
-		      p4d_text *fix)
+typedef struct mended {
+	const p4d_reading *reading;
+	const p4d_request *asked, *candidate;
+	const p4d_layout *layout;       /* of the candidate */
+	const argument_list *old, *new; /* empty, where the program takes others */
+	bool accumulates;               /* another number of micro-batches makes the same batch */
+} mended;
+
+/* Configuration files, by the ending of their names. */
+static const struct {
+	const char *ending, *key_quote, *between;
+	bool quotes;
+} file_formats[] = {{".toml", "", " = ", true},
+		    {".yaml", "", ": ", false},
+		    {".yml", "", ": ", false},
+		    {".json", "\"", ": ", true}};
+
+/* "micro_batch_size: 1": an argument in the words of the file; false: it is no configuration file. */
+static bool write_in_file(const char *file, const char *argument, const char *value, char *buf, size_t size)
+{
+	const size_t length = strlen(file);
+	const char *dot = strrchr(argument, '.'), *key = dot ? dot + 1 : argument + strspn(argument, "-");
+
+	for (size_t i = 0; i < sizeof(file_formats) / sizeof(*file_formats); i++) {
+		const size_t ending = strlen(file_formats[i].ending);
+		if (length <= ending || strcmp(file + length - ending, file_formats[i].ending) != 0)
+			continue;
+		const bool bare = !file_formats[i].quotes || !strcmp(value, "true") ||
+				  !strcmp(value, "false") || !value[strspn(value, "0123456789.")];
+		const char *quote = bare ? "" : "\"";
+		snprintf(buf, size, "%s%s%s%s%s%s%s", file_formats[i].key_quote, key,
+			 file_formats[i].key_quote, file_formats[i].between, quote, value, quote);
+		return true;
+	}
+	return false;
+}
+
+/* What an argument has to say; false: no change, or p4d does not know the words. */
+static bool wanted(const mended *m, const p4d_read_value *v, char *value, size_t size)
+{
+	const p4d_option option = (p4d_option)(v - m->reading->value);
+	const int before = find(m->old, v->argument, strlen(v->argument)),
+		  after = find(m->new, v->argument, strlen(v->argument));
+	const bool of_option = v - m->reading->value < (ptrdiff_t)P4D_OPTIONS;
+	char text[64];
+
+	if (after >= 0) {
+		const size_t flag = m->new->at[after].flag + 1, length = m->new->at[after].length;
+		if (before < 0 ? !changes(m->reading, v, m->asked, m->candidate)
+			       : same(m->old, before, m->new, after))
+			return false;
+		snprintf(value, size, "%.*s", flag < length ? (int)(length - flag) : 4,
+			 flag < length ? m->new->at[after].text + flag : "true");
+		return true;
+	}
+	if (!of_option)
+		return false;
+	if (option == P4D_GLOBAL_BATCH && m->accumulates && strstr(v->argument, "accumulation")) {
+		snprintf(value, size, "%" PRIu64, m->layout->micro_batches);
+		return true;
+	}
+	return changes(m->reading, v, m->asked, m->candidate) &&
+	       p4d_reading_say(m->reading, v->argument, option,
+			       p4d_request_value_text(m->candidate, option, text, sizeof(text)), value, size);
+}
+
+/* A line of the script, or of its configuration, that has an argument. */
+static void mend_line(const mended *m, const p4d_read_value *v, p4d_text *fix)
 {
 	const size_t length = strlen(v->argument);
-	const int before = find(old, v->argument, length), after = find(new, v->argument, length);
-
-	char place[128];
+	const int before = find(m->old, v->argument, length), after = find(m->new, v->argument, length);
+	const bool says = before >= 0 || changes(m->reading, v, m->asked, m->candidate);
+	char place[128], value[64], text[128];
 
 	snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 : "%.100s", v->file, v->line);
-	if (after >= 0 && (before < 0 ? changes(r, v, asked, candidate) : !same(old, before, new, after)))
-		p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)new->at[after].length, new->at[after].text);
-	else if (after < 0 && !in_their_files(v->argument) &&
-		 (before >= 0 || changes(r, v, asked, candidate)))
+	if (wanted(m, v, value, sizeof(value))) {
+		if (write_in_file(v->file, v->argument, value, text, sizeof(text)))
+			p4d_text_entry(fix, "; ", "%s: %s", place, text);
+		else if (after >= 0)
+			p4d_text_entry(fix, "; ", "%s: %.*s", place, (int)m->new->at[after].length,
+				       m->new->at[after].text);
+		else if (!strcmp(value, "false"))
+			p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
+		else
+			p4d_text_entry(fix, "; ", "%s: %s %s", place, v->argument,
+				       strcmp(value, "true") != 0 ? value : "");
+	} else if (after < 0 && says && !in_their_files(v->argument)) {
 		p4d_text_entry(fix, "; ", "%s: without %s", place, v->argument);
+	}
+}
+
+/* Of a program whose arguments are not the framework's: what its configuration leaves out. */
+static void add_to_file(const mended *m, p4d_text *fix)
+{
+	const char *file = m->reading->value[P4D_MODEL].file;
+	char value[64], said[64], text[128];
+
+	for (size_t i = 0; file && i < P4D_LAYOUT_OPTIONS; i++) {
+		const p4d_option option = p4d_layout_options[i];
+		const p4d_read_value *v = &m->reading->value[option];
+		const char *name = p4d_reading_name(m->reading, option);
+		if ((v->file && v->argument) || !name ||
+		    m->asked->value[option] == m->candidate->value[option])
+			continue;
+		p4d_request_value_text(m->candidate, option, value, sizeof(value));
+		if (p4d_reading_say(m->reading, name, option, value, said, sizeof(said)) &&
+		    write_in_file(file, name, said, text, sizeof(text)))
+			p4d_text_entry(fix, "; ", "%s: add %s", file, text);
+	}
 }
 
 static bool takes(const p4d_reading *r, const argument_list *list)
@@ -120,41 +224,88 @@ static bool takes(const p4d_reading *r, const argument_list *list)
 	return p4d_reading_takes(r, flag);
 }
 
-void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const p4d_request *candidate,
-			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix)
+/* Whether a configuration, which says it in another word, was mended. */
+static bool said_elsewhere(const mended *m, const char *flag)
 {
-	argument_list old, new;
-	char added[256];
+	const int option = p4d_reading_option(m->reading, flag);
+	const p4d_read_value *v = option >= 0 ? &m->reading->value[option] : NULL;
+	char value[64];
+
+	return v && v->file && v->argument && wanted(m, v, value, sizeof(value));
+}
+
+/* On the line that starts the program, what the script leaves to defaults. */
+static void add_arguments(const mended *m, p4d_text *fix)
+{
+	const p4d_reading *r = m->reading;
+	char added[256], flag[64];
 	p4d_text more = p4d_text_in(added, sizeof(added));
 
-	/* others may train with the same framework, in words of their own */
-	const bool known = write_arguments(asked, now->nodes, now->gpus_per_node, &old);
-	if (!write_arguments(candidate, then->nodes, then->gpus_per_node, &new) || !takes(r, &new))
-		return;
-	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
-		const p4d_read_value *v =
-		    i < (int)P4D_OPTIONS ? &r->value[i] : &r->extra[i - (int)P4D_OPTIONS];
-		/* one argument may be the place of several values */
-		if (v->argument && v->file && p4d_reading_argument(r, v->argument) == v)
-			mend_line(r, v, asked, candidate, &old, &new, fix);
-	}
-	for (unsigned i = 0; add && known && i < new.count; i++) {
-		char flag[64];
-		const int before = find(&old, new.at[i].text, new.at[i].flag);
-		if (new.at[i].flag >= sizeof(flag) || (before >= 0 && same(&old, before, &new, (int)i)))
+	for (unsigned i = 0; i < m->new->count; i++) {
+		const int before = find(m->old, m->new->at[i].text, m->new->at[i].flag);
+		if (m->new->at[i].flag >= sizeof(flag) ||
+		    (before >= 0 && same(m->old, before, m->new, (int)i)))
 			continue;
-		memcpy(flag, new.at[i].text, new.at[i].flag);
-		flag[new.at[i].flag] = '\0';
-		if (!p4d_reading_argument(r, flag))
-			p4d_text_entry(&more, " ", "%.*s", (int)new.at[i].length, new.at[i].text);
+		memcpy(flag, m->new->at[i].text, m->new->at[i].flag);
+		flag[m->new->at[i].flag] = '\0';
+		if (!p4d_reading_argument(r, flag) && !said_elsewhere(m, flag))
+			p4d_text_entry(&more, " ", "%.*s", (int)m->new->at[i].length, m->new->at[i].text);
 	}
 	if (more.length && r->line)
 		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": add %s", r->file, r->line, added);
 }
 
+void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const p4d_request *candidate,
+			   const p4d_geometry *now, const p4d_geometry *then, bool add, p4d_text *fix)
+{
+	argument_list old = {.count = 0}, new = {.count = 0};
+	p4d_layout layout;
+	mended m = {.reading = r,
+		    .asked = asked,
+		    .candidate = candidate,
+		    .layout = &layout,
+		    .old = &old,
+		    .new = &new};
+
+	if (p4d_layout_build(candidate, then->nodes, then->gpus_per_node, &layout, NULL) < 0)
+		return;
+	/* others may train with the same framework, in words of their own */
+	bool known = write_arguments(asked, now->nodes, now->gpus_per_node, &old);
+	const bool own = write_arguments(candidate, then->nodes, then->gpus_per_node, &new) && takes(r, &new);
+	if (!own)
+		old.count = new.count = 0;
+	m.accumulates = asked->value[P4D_MICRO_BATCH] != candidate->value[P4D_MICRO_BATCH] ||
+			now->nodes != then->nodes || now->gpus_per_node != then->gpus_per_node;
+	for (int i = 0; i < (int)P4D_OPTIONS + P4D_READ_EXTRAS; i++) {
+		const p4d_read_value *v =
+		    i < (int)P4D_OPTIONS ? &r->value[i] : &r->extra[i - (int)P4D_OPTIONS];
+		/* one argument may be the place of several values */
+		if (v->argument && v->file && p4d_reading_argument(r, v->argument) == v)
+			mend_line(&m, v, fix);
+	}
+	if (add && own && known)
+		add_arguments(&m, fix);
+	else if (add && !own)
+		add_to_file(&m, fix);
+}
+
+/* In the file that names the model, as its program's configuration says it. */
+static bool write_way(const p4d_reading *r, const p4d_way *way, char *buf, size_t size)
+{
+	const char *name = p4d_reading_name(r, way->option), *file = r->value[P4D_MODEL].file;
+	p4d_request with = {0};
+	char text[64], said[64];
+
+	p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
+	p4d_request_value_text(&with, way->option, text, sizeof(text));
+	return name && file && p4d_reading_say(r, name, way->option, text, said, sizeof(said)) &&
+	       write_in_file(file, name, said, buf, size);
+}
+
 bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
 {
 	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
+	char text[128];
 
 	for (size_t i = 0; stage->file && stage->argument && i < sizeof(file_words) / sizeof(*file_words);
 	     i++)
@@ -163,5 +314,8 @@ bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *f
 			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
 			return true;
 		}
-	return false;
+	if (!write_way(r, way, text, sizeof(text)))
+		return false;
+	p4d_text_entry(fix, "; ", "in %.100s: %s", r->value[P4D_MODEL].file, text);
+	return true;
 }

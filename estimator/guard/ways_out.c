@@ -25,15 +25,17 @@ static bool open_to(const p4d_request *asked, const p4d_way *way)
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
 }
 
-/* The first of the list with which it fits; NULL: none. */
+/* The first of the list with which it fits, maybe with a smaller micro-batch or more recomputation; NULL:
+ * none. */
 static const p4d_way *first_of(const p4d_way *way, const p4d_request *asked, const p4d_search_space *space)
 {
 	for (; way->option != P4D_OPTIONS; way++) {
 		p4d_request with = *asked;
+		p4d_candidate found;
 		if (!open_to(asked, way))
 			continue;
 		p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
-		if (p4d_search_any(&with, space))
+		if (p4d_search_any(&with, space) || p4d_search_nearest(&with, space, &found) >= 0)
 			return way;
 	}
 	return NULL;
@@ -100,13 +102,14 @@ static const p4d_site_partition *larger(const p4d_site *site, const p4d_job *job
 }
 
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
-			       const p4d_search_space *space, const char *prefix, p4d_way *best, char *buf,
-			       size_t size)
+			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],
+			       char *buf, size_t size)
 {
 	p4d_text list = p4d_text_in(buf, size);
 	const p4d_way *way, *tunes = NULL;
 
-	*best = (p4d_way){P4D_OPTIONS, 0};
+	for (int i = 0; i < P4D_WAYS; i++)
+		best[i] = (p4d_way){P4D_OPTIONS, 0};
 	if (!space->capacity.gpu || !p4d_on_gpu(asked->value[P4D_DEVICE]))
 		return buf;
 	const p4d_site_partition *partition = larger(site, job, asked, space);
@@ -119,7 +122,7 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 	way = first_of(shared, asked, space);
 	if (way) {
 		write_way(&list, prefix, way);
-		*best = *way;
+		*best++ = *way;
 	}
 	const int64_t length = shorter(asked, space);
 	if (length)
@@ -127,11 +130,11 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 	if (p4d_is_set(asked, P4D_FINETUNE) && asked->value[P4D_FINETUNE] != P4D_TUNE_FULL)
 		return buf;
 	tunes = first_of(adapters, asked, space);
-	if (tunes)
+	if (tunes) {
 		write_way(&list, prefix, tunes);
-	else
-		p4d_text_entry(&list, ", ", "LoRA or offloading (%sframework=fsdp or deepspeed)", prefix);
-	if (tunes && !way)
 		*best = *tunes;
+	} else {
+		p4d_text_entry(&list, ", ", "LoRA or offloading (%sframework=fsdp or deepspeed)", prefix);
+	}
 	return buf;
 }

@@ -145,6 +145,54 @@ static const char *word_of(const p4d_read_argument *a, const char *text)
 	return NULL;
 }
 
+int p4d_reading_option(const p4d_reading *r, const char *argument)
+{
+	const p4d_read_argument *a = p4d_reader__find(r->reader, argument);
+
+	return a && a->what >= 0 && a->what < (int)P4D_OPTIONS ? a->what : -1;
+}
+
+const char *p4d_reading_name(const p4d_reading *r, p4d_option option)
+{
+	for (int i = 0; i < P4D_READ_TABLES && r->reader->arguments[i]; i++)
+		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++)
+			if (a->what == (int)option)
+				return a->name;
+	return NULL;
+}
+
+/* The program's word for p4d's; NULL: it has none. */
+static const char *program_word(const p4d_read_argument *a, const char *text)
+{
+	for (const char *const *pair = a->words; pair[0]; pair += 2)
+		if (!strcmp(pair[1], text))
+			return pair[0];
+	return NULL;
+}
+
+bool p4d_reading_say(const p4d_reading *r, const char *argument, p4d_option option, const char *text,
+		     char *buf, size_t size)
+{
+	const p4d_read_argument *a = p4d_reader__find(r->reader, argument);
+	const bool number = p4d_request_option_info(option)->kind == P4D_INTEGER_KIND;
+	const char *word = NULL;
+
+	if (!a)
+		return false;
+	if (a->value && a->what == (int)option)
+		word = !strcmp(a->value, text)                  ? "true"
+		       : a->words && !strcmp(a->words[0], text) ? "false"
+								: NULL;
+	else if (!a->value && a->words && a->words != p4d_reader__list)
+		word = program_word(a, text);
+	else if (!a->value &&
+		 (a->what == (int)option || number)) /* a number of the reader's is the option's */
+		word = text;
+	if (word)
+		snprintf(buf, size, "%s", word);
+	return word;
+}
+
 /* A switch that is told not to be one. */
 static void take_off(p4d_reading *r, const p4d_read_argument *a, p4d_read_value *place)
 {

@@ -69,5 +69,18 @@ const p4d_read_value *p4d_reading_argument(const p4d_reading *reading, const cha
 /* Whether the program has an argument of that name, which need not be in the script. */
 bool p4d_reading_takes(const p4d_reading *reading, const char *argument);
 
+/* The option of p4d that an argument is; -1: none. */
+int p4d_reading_option(const p4d_reading *reading, const char *argument);
+
+/* An argument that is an option of p4d; NULL: p4d knows none. */
+const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
+
+/*
+ * What an argument says so that an option has a value: "8", "selective", of a switch "true" or "false". text:
+ * the value as p4d's option would be typed. False: p4d does not know the words.
+ */
+bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
+		     char *buf, size_t size);
+
 /* "megatron"; of a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

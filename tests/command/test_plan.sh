@@ -99,6 +99,50 @@ says 'fix: in ds.json: "stage": 3'
 printf '%s\n' "$err" | grep -q 'fix:.*without' && fail "what is to be changed is to be left out"
 sed -i 's/"stage": 0/"stage": 3/' ds.json
 exits 0 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
+# configuration files are mended in their own words: TOML, YAML with a batch that stays, and packed sequences, which refuse nobody
+sed 's/a100-80gb/h100-80gb/; s/"a100"/"h100"/; s/= 4/= 8/' zero.conf >files.conf
+cat >llama3.toml <<'TOML'
+[model]
+name = "llama3"
+flavor = "70B"
+[training]
+local_batch_size = 16
+seq_len = 8192
+[parallelism]
+tensor_parallel_degree = 2
+[activation_checkpoint]
+mode = "none"
+TOML
+printf '#!/bin/sh\nsrun torchrun --nnodes 4 --nproc_per_node 8 -m torchtitan.train --job.config_file llama3.toml\n' >titan.sh
+exits 12 p4d check --conf files.conf -p h100 -N4 --gpus-per-node=8 --ntasks-per-node=1 titan.sh
+says 'fix: llama3.toml:5: local_batch_size = 1; llama3.toml:10: mode = "full"'
+sed -i 's/local_batch_size = 16/local_batch_size = 1/; s/"none"/"full"/' llama3.toml
+exits 0 p4d check --conf files.conf -p h100 -N4 --gpus-per-node=8 --ntasks-per-node=1 titan.sh
+cat >lora.yml <<'YAML'
+base_model: meta-llama/Llama-3.1-8B
+adapter: lora
+lora_r: 16
+lora_target_linear: true
+gradient_checkpointing: false
+sequence_len: 8192
+sample_packing: false
+micro_batch_size: 8
+gradient_accumulation_steps: 2
+optimizer: adamw_torch
+bf16: true
+flash_attention: true
+YAML
+printf '#!/bin/sh\naccelerate launch -m axolotl.cli.train lora.yml\n' >axolotl.sh
+exits 12 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
+wanted='lora.yml:8: micro_batch_size: 2; lora.yml:9: gradient_accumulation_steps: 8; lora.yml:5: gradient_checkpointing: true'
+says "fix: $wanted"
+sed 's/packing: false/packing: true/' lora.yml >packed.yml
+sed 's/lora.yml/packed.yml/' axolotl.sh >packed.sh
+exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 packed.sh
+says "unvalidated (packed sequences)" "fix: packed.yml:8: micro_batch_size: 2"
+case $err in *P4D112*) fail "seven times the GPU is above the safe fraction" ;; esac
+sed -i 's/batch_size: 8/batch_size: 2/; s/steps: 2/steps: 8/; s/checkpointing: false/checkpointing: true/' lora.yml
+exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
 # nodes that are named, and those of a reservation, are where they are
 for bound in --nodelist=n1 --reservation=course; do
 	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
