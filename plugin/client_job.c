@@ -22,6 +22,7 @@ static const struct {
     {"exclude", P4D_SBATCH_EXCLUDE},
     {"exclusive", P4D_SBATCH_EXCLUSIVE},
     {"export", P4D_SBATCH_EXPORT},
+    {"extra-node-info", P4D_SBATCH_EXTRA_NODE_INFO},
     {"gpus", P4D_SBATCH_GPUS},
     {"gpus-per-node", P4D_SBATCH_GPUS_PER_NODE},
     {"gpus-per-socket", P4D_SBATCH_GPUS_PER_SOCKET},
@@ -57,10 +58,10 @@ static bool mend(p4d_sbatch_field field, char *text)
 		return !strcmp(text, "exclusive");
 	case P4D_SBATCH_CLUSTERS: /* this one is no other */
 		return !conf || !conf->cluster_name || strcmp(text, conf->cluster_name) != 0;
-	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint takes these back */
+	case P4D_SBATCH_CORES_PER_SOCKET: /* --hint takes these back, and "*" of -B is none */
 	case P4D_SBATCH_SOCKETS_PER_NODE:
 	case P4D_SBATCH_THREADS_PER_CORE:
-		return strcmp(text, "-2") != 0;
+		return *text && strcmp(text, "-2") != 0;
 	default: /* a size of zero, as in --mem=0, is printed with a unit that it does not have: "0?" */
 		if (length && text[length - 1] == '?')
 			text[length - 1] = '\0';

@@ -18,6 +18,7 @@ static int add_node(p4d_cluster *cluster, const partition_info_t *partition, con
 	    .gres = node->gres,
 	    .features = node->features,
 	    .cpus = node->cpus,
+	    .cores = (uint32_t)node->sockets * node->cores,
 	    .mem_bytes = (uint64_t)node->real_memory << 20,
 	};
 

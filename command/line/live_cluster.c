@@ -20,9 +20,9 @@
 #include "job/cluster.h"
 #include "line/line.h"
 
-/* Partition (* marks the default), memory in MiB, CPUs, nodes, features, GRES: last because it contains
- * blanks and commas. */
-#define NODES "--format=%P|%m|%c|%N|%f|%G"
+/* Partition (* marks the default), memory in MiB, CPUs, sockets, cores of each, nodes, features, GRES: last
+ * because it contains blanks and commas. */
+#define NODES "--format=%P|%m|%c|%X|%Y|%N|%f|%G"
 
 enum { MOST_BYTES = 4 << 20, PATIENCE_MS = 2000 };
 
@@ -119,10 +119,12 @@ static void add_line(char *line)
 {
 	char *rest = line;
 	char *partition = strsep(&rest, "|"), *memory = strsep(&rest, "|"), *cpus = strsep(&rest, "|");
+	char *sockets = strsep(&rest, "|"), *cores = strsep(&rest, "|");
 	char *names = strsep(&rest, "|"), *features = strsep(&rest, "|");
-	uint64_t mib, count;
+	uint64_t mib, count, of_socket, number;
 
-	if (!rest || !p4d_number_digits(memory, &mib) || !p4d_number_digits(cpus, &count))
+	if (!rest || !p4d_number_digits(memory, &mib) || !p4d_number_digits(cpus, &count) ||
+	    !p4d_number_digits(sockets, &number) || !p4d_number_digits(cores, &of_socket))
 		return;
 	size_t length = strlen(partition);
 	bool is_default = length && partition[length - 1] == '*';
@@ -135,6 +137,7 @@ static void add_line(char *line)
 	    .gres = rest,
 	    .features = strcmp(features, "(null)") ? features : NULL,
 	    .cpus = (uint32_t)count,
+	    .cores = (uint32_t)number * (uint32_t)of_socket,
 	    .mem_bytes = mib << 20,
 	};
 	p4d_cluster_add(&live, &nodes);

@@ -27,6 +27,7 @@ static p4d_partition_facts *row_of(p4d_cluster *cluster, const p4d_cluster_nodes
 				     .whole_nodes = nodes->whole_nodes,
 				     .gpus_per_node = gpus,
 				     .cpus = nodes->cpus,
+				     .cores = nodes->cores,
 				     .mem_bytes = nodes->mem_bytes};
 	snprintf(row->partition, sizeof(row->partition), "%s", nodes->partition);
 	snprintf(row->gpu_type, sizeof(row->gpu_type), "%s", type);
@@ -84,6 +85,7 @@ static int add_to_row(p4d_cluster *cluster, const p4d_cluster_nodes *nodes, cons
 		return -1;
 	row->gpus_per_node = gpus < row->gpus_per_node ? gpus : row->gpus_per_node;
 	row->cpus = nodes->cpus < row->cpus ? nodes->cpus : row->cpus;
+	row->cores = nodes->cores < row->cores ? nodes->cores : row->cores;
 	row->mem_bytes = nodes->mem_bytes < row->mem_bytes ? nodes->mem_bytes : row->mem_bytes;
 	add_features(row, nodes->features);
 	return add_names(row, nodes->names);

@@ -10,7 +10,7 @@ typedef struct p4d_cluster_nodes {
 	const char *names;    /* hostlist */
 	const char *gres;     /* "gpu:h100:8(S:0,1),lustre:1" */
 	const char *features; /* "a,b" */
-	uint32_t cpus;
+	uint32_t cpus, cores;
 	uint64_t mem_bytes;
 } p4d_cluster_nodes;
 

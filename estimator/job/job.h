@@ -30,8 +30,9 @@ typedef struct p4d_job {
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t sockets_per_node;
-	bool overcommit;      /* tasks do not need a CPU each */
-	bool per_node_option; /* gres is what --gpus-per-node said: a fix says so, too */
+	uint32_t threads_per_core; /* at most so many of a core's threads are used as CPUs */
+	bool overcommit;           /* tasks do not need a CPU each */
+	bool per_node_option;      /* gres is what --gpus-per-node said: a fix says so, too */
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all; /* --mem=0: all of the node */
 	bool exclusive;
@@ -55,6 +56,7 @@ typedef struct p4d_partition_facts {
 	bool is_default;
 	bool whole_nodes; /* OverSubscribe=EXCLUSIVE: a job gets all of its nodes */
 	uint32_t cpus;    /* 0 unknown */
+	uint32_t cores;   /* 0 unknown */
 	char *nodes;      /* hostlist; NULL unknown */
 } p4d_partition_facts;
 

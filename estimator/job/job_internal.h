@@ -3,7 +3,7 @@
 
 #include "job/job.h"
 
-/* Shared by gres.c, job_gpu.c and job.c. */
+/* Shared by gres.c, job_gpu.c, job_place.c and job.c. */
 
 /* p4d_gres_parse, and with bare also the text of --gpus and the like: "4", "h100:4", "h100:2,a100:2". */
 int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
@@ -61,3 +61,28 @@ const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const p4d_job_ca
  */
 int p4d_job__gpu(const p4d_site *site, const p4d_job *job, const char *type, const p4d_job_candidates *all,
 		 p4d_job_lazy_cluster *lazy, p4d_geometry *out, p4d_error *err);
+
+/* The job's GPU request in the four ways Slurm has. 0: not used. */
+typedef struct p4d_job_wish {
+	uint32_t per_node, total, per_task, per_socket;
+	char type[48];
+} p4d_job_wish;
+
+/* The job while it is being placed. */
+typedef struct p4d_job_placement {
+	const p4d_site *site;
+	const p4d_job *job;
+	p4d_job_wish wants;
+	uint32_t listed; /* hosts of -w: the job gets all of them */
+	uint32_t nodes;  /* of -N; 0: open */
+	uint32_t least;  /* nodes it gets in any case, and more only as needed */
+	p4d_job_lazy_cluster lazy;
+	p4d_job_candidates all;
+	p4d_geometry *out;
+} p4d_job_placement;
+
+/* Fills nodes, GPUs per node and their type. With more nodes than -w lists, the others may be any. */
+int p4d_job__place(p4d_job_placement *p, p4d_error *err);
+
+/* True when the job gets whole nodes there. */
+bool p4d_job__gives_whole_nodes(p4d_job_placement *p, const p4d_job_candidate *one);

@@ -122,18 +122,48 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	return 0;
 }
 
+/* -B SOCKETS[:CORES[:THREADS]], each a number, the least of several ("2-4") or any ("*", which Slurm
+ * itself writes as "-1"). */
+static int read_node_info(p4d_sbatch *sbatch, p4d_error *err)
+{
+	static const p4d_sbatch_field fields[] = {P4D_SBATCH_SOCKETS_PER_NODE, P4D_SBATCH_CORES_PER_SOCKET,
+						  P4D_SBATCH_THREADS_PER_CORE};
+	const char *at = sbatch->value[P4D_SBATCH_EXTRA_NODE_INFO];
+
+	for (size_t i = 0; at && i < sizeof(fields) / sizeof(fields[0]); i++) {
+		char **value = &sbatch->value[fields[i]];
+		const size_t length = strcspn(at, ":"), least = strcspn(at, "-:");
+		if (!*value && *at != '*' && least && !(*value = strndup(at, least)))
+			return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for an option");
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	return 0;
+}
+
+/* Of each core one thread, or as many as --threads-per-core says. */
+static int read_threads(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
+{
+	const char *hint = sbatch->value[P4D_SBATCH_HINT];
+
+	if (!hint)
+		return read_number(sbatch, P4D_SBATCH_THREADS_PER_CORE, &job->threads_per_core, err);
+	if (strstr(hint, "nomultithread") || strstr(hint, "compute_bound"))
+		job->threads_per_core = 1;
+	return 0;
+}
+
 /* As sbatch does: a task for each of the sockets, cores or threads that are asked for on so many nodes. */
 static int count_tasks(const p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 {
-	uint32_t cores = 1, threads = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
+	uint32_t cores = 1, sockets = job->sockets_per_node ? job->sockets_per_node : 1;
+	uint32_t threads = job->threads_per_core ? job->threads_per_core : 1;
 
 	if (sbatch->value[P4D_SBATCH_HINT]) { /* takes these numbers back */
 		job->sockets_per_node = 0;
 		return 0;
 	}
 
-	if (read_number(sbatch, P4D_SBATCH_CORES_PER_SOCKET, &cores, err) < 0 ||
-	    read_number(sbatch, P4D_SBATCH_THREADS_PER_CORE, &threads, err) < 0)
+	if (read_number(sbatch, P4D_SBATCH_CORES_PER_SOCKET, &cores, err) < 0)
 		return -1;
 	if (job->tasks || job->tasks_per_node || job->min_nodes != job->max_nodes ||
 	    (uint64_t)sockets * cores * threads == 1)
@@ -220,6 +250,8 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	job->overcommit = sbatch->value[P4D_SBATCH_OVERCOMMIT];
 	/* --exclusive=user and =mcs share the node with other jobs */
 	job->exclusive = exclusive && (!*exclusive || !strcmp(exclusive, "exclusive"));
+	if (read_node_info(sbatch, err) < 0)
+		return -1;
 	if (nodes && p4d_gres__parse_nodes(nodes, &job->min_nodes, &job->max_nodes, err) < 0)
 		return -1;
 	if (read_number(sbatch, P4D_SBATCH_NTASKS, &job->tasks, err) < 0 ||
@@ -228,7 +260,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_GPU, &job->cpus_per_gpu, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_SOCKETS_PER_NODE, &job->sockets_per_node, err) < 0 ||
-	    read_memory(sbatch, job, err) < 0)
+	    read_threads(sbatch, job, err) < 0 || read_memory(sbatch, job, err) < 0)
 		return -1;
 	fit_nodes(sbatch, job);
 	if (count_tasks(sbatch, job, err) < 0 || read_gres(sbatch, job, err) < 0)

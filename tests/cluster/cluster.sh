@@ -22,6 +22,7 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
   --conf=FILE          p4d.conf to use in place of the built-in one
   --partition=NAME     one more partition, over the h100 nodes (may be repeated)
   --no-nodes           slurmctld only: enough for jobs that are never started
+  --threads            nodes of 2 x 16 cores with two threads each, in place of 64 CPUs
   --mig                with --no-nodes: m1 with GPUs and instances of MIG named as NVML does, m2 with short names; partition mig
 
 Nodes: h1 h2 with 8 h100 each, a1 a2 with 8 a100 each. Partitions: h100 (default), a100, mixed.
@@ -150,7 +151,7 @@ KillWait=1
 ReturnToService=2
 MaxJobCount=20000
 GresTypes=gpu
-NodeName=DEFAULT CPUs=64 RealMemory=2000000
+NodeName=DEFAULT $cpus RealMemory=2000000
 NodeName=h1 NodeHostname=localhost NodeAddr=$address Port=$((port + 1)) Gres=gpu:h100:8 Feature=h100
 NodeName=h2 NodeHostname=localhost NodeAddr=$address Port=$((port + 2)) Gres=gpu:h100:8 Feature=h100
 NodeName=a1 NodeHostname=localhost NodeAddr=$address Port=$((port + 3)) Gres=gpu:a100:8 Feature=a100
@@ -293,7 +294,7 @@ start_daemons()
 
 start()
 {
-	auth=munge plugins='' conf='' partitions='' nodes=yes mig=''
+	auth=munge plugins='' conf='' partitions='' nodes=yes mig='' cpus=CPUs=64
 	while [ $# -gt 1 ]; do
 		case $1 in
 		--auth=none | --auth=munge) auth=${1#*=} ;;
@@ -302,6 +303,7 @@ start()
 		--partition=*) partitions="$partitions ${1#*=}" ;;
 		--no-nodes) nodes=no ;;
 		--mig) mig=yes ;;
+		--threads) cpus="Sockets=2 CoresPerSocket=16 ThreadsPerCore=2" ;;
 		*) fail "unknown option $1" ;;
 		esac
 		shift

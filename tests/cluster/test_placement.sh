@@ -22,24 +22,28 @@ given()
 }
 
 printf '# both\nh1\nh2\n' >hosts
-while read -r request; do
-	case $request in '' | '#'*) continue ;; esac
-	# shellcheck disable=SC2086 # a list of words
-	{
-		plan=$(planned $request)
-		real=$(given $request)
-	}
-	echo "$request: planned $plan, given $real"
-	# 24.11 and 26.05 refuse some of these themselves, and spread -n2 -c64 --gpus=8 evenly
-	case $(sinfo -V):$plan:$real in
-	*" 22."*) ;;
-	*: | *:P4D035:*) continue ;;
-	esac
-	case $plan in
-	P4D035) same "$real" uneven "$request: refused, but Slurm gives" ;;
-	*) same "$plan" "$real" "$request: planned" ;;
-	esac
-done <<'END'
+compare() # with lines of options on standard input
+{
+	while read -r request; do
+		case $request in '' | '#'*) continue ;; esac
+		# shellcheck disable=SC2086 # a list of words
+		{
+			plan=$(planned $request)
+			real=$(given $request)
+		}
+		echo "$request: planned $plan, given $real"
+		# 24.11 and 26.05 refuse some of these themselves, and spread -n2 -c64 --gpus=8 evenly
+		case $(sinfo -V):$plan:$real in
+		*" 22."*) ;;
+		*: | *:P4D035:*) continue ;;
+		esac
+		case $plan in
+		P4D035) same "$real" uneven "$request: refused, but Slurm gives" ;;
+		*) same "$plan" "$real" "$request: planned" ;;
+		esac
+	done
+}
+compare <<'END'
 --gpus-per-node=8
 --gpus-per-node=h100:4
 --gres=gpu:8
@@ -143,3 +147,38 @@ silent
 run p4d check -M other -p nowhere -N1 --gpus-per-node=h100:8 $full job.sh
 accepted
 silent
+
+# Where cores have two threads, the job may use one of each.
+own=$work/cluster shared=$SLURM_CONF preload=${LD_PRELOAD:-}
+at_end()
+{
+	"$SOURCE/tests/cluster/cluster.sh" stop "$own"
+	export SLURM_CONF="$shared" LD_PRELOAD="$preload"
+}
+"$SOURCE/tests/cluster/cluster.sh" start --threads --plugins="$BUILD/.libs" "$own" || fail "no cluster"
+. "$own/env"
+compare <<'END'
+-n40 --gpus-per-node=8
+-n40 --hint=nomultithread --gpus-per-node=8
+-n40 --hint=compute_bound --gpus-per-node=8
+-n40 --hint=multithread --gpus-per-node=8
+-n33 --threads-per-core=1 --gpus-per-node=8
+-n32 --threads-per-core=1 --gpus-per-node=8
+-n8 -c8 --hint=nomultithread --gpus-per-node=8
+-n8 -c8 --threads-per-core=2 --gpus-per-node=8
+-n2 -c32 --hint=nomultithread --gpus-per-node=8
+--cpus-per-gpu=8 --gpus=8
+--cpus-per-gpu=4 --gpus=8 --hint=nomultithread
+--cpus-per-gpu=8 --gpus=8 --hint=nomultithread
+-B 2:16:1 -n40 --gpus-per-node=8
+-B *:*:1 -n40 --gpus-per-node=8
+-B 1:4:1 -n8 --gpus-per-node=8
+-N2 -B 2:4 --gpus-per-node=8
+-N1 -B 1 --gpus-per-socket=4
+END
+# and slurmctld counts them as sbatch does
+for words in "-n40 --hint=nomultithread" "-n40 --hint=compute_bound" "-n33 --threads-per-core=1" "-B 2:16:1 -n40" "-N2 -B 2:4"; do
+	run sbatch -H $words --gpus-per-node=8 --p4d-model=llama3-8b job.sh
+	accepted
+	says P4D110
+done

@@ -7,14 +7,14 @@
 sinfo_prints()
 {
 	{
-		printf '#!/bin/sh\n[ "$*" = "--noheader --exact --format=%%P|%%m|%%c|%%N|%%f|%%G" ] || exit 9\ncat <<EOF\n'
+		printf '#!/bin/sh\n[ "$*" = "--noheader --exact --format=%%P|%%m|%%c|%%X|%%Y|%%N|%%f|%%G" ] || exit 9\ncat <<EOF\n'
 		printf '%s\n' "$@"
 		echo EOF
 	} >bin/sinfo
 }
 printf 'mode = enforce\nversion = 1\n' >bare.conf
-sinfo_prints 'big*|2000000|64|b[1-4]|h100,ib|gpu:h100:8(S:0-1)' 'mixed|500000|64|m1|(null)|gpu:a100:8(S:0,1),lustre:1' \
-	'mixed|600000|64|n1|new|gpu:h100:8' 'cpu|100000|64|c1|(null)|(null)' 'plain|1|64|p1|x|gpu:8' 'odd|1|64|o1|x|gpu:mystery:4'
+sinfo_prints 'big*|2000000|64|2|16|b[1-4]|h100,ib|gpu:h100:8(S:0-1)' 'mixed|500000|64|2|16|m1|(null)|gpu:a100:8(S:0,1),lustre:1' \
+	'mixed|600000|64|2|16|n1|new|gpu:h100:8' 'cpu|100000|64|2|16|c1|(null)|(null)' 'plain|1|64|2|16|p1|x|gpu:8' 'odd|1|64|2|16|o1|x|gpu:mystery:4'
 
 check="p4d check --conf bare.conf -N1 --gpus-per-node=8 --p4d-model=llama13b"
 printf '#!/bin/sh\ntrue\n' >any.sh
@@ -58,7 +58,7 @@ prints "site.conf: valid" "Compared with the live cluster:" \
 	'partition gone: p4d.conf gives it a GPU' 'the smallest of several' 'partition mixed is not mapped' \
 	'partition plain has GPUs without a type' 'partition odd has GPUs of the unknown type "mystery"'
 # "a100" may be the 40 GB card of p4d.conf, or the 80 GB one
-sinfo_prints 'h100*|1|64|h1|x|gpu:h100:8' 'strict|1|64|a1|x|gpu:a100:8' 'debug|1|64|d1|x|gpu:h100:8'
+sinfo_prints 'h100*|1|64|2|16|h1|x|gpu:h100:8' 'strict|1|64|2|16|a1|x|gpu:a100:8' 'debug|1|64|2|16|d1|x|gpu:h100:8'
 exits 0 p4d conf p4d.conf
 prints "The live cluster agrees."
 sed 's/a100-40gb/a100-80gb/' p4d.conf >larger.conf
@@ -66,7 +66,7 @@ exits 0 p4d conf larger.conf
 prints "The live cluster agrees."
 
 # no answer is no error
-for script in 'exit 1' 'echo "big*|1|64|b1|x|gpu:h100:8"; exit 1' 'kill -9 $$' 'yes'; do
+for script in 'exit 1' 'echo "big*|1|64|2|16|b1|x|gpu:h100:8"; exit 1' 'kill -9 $$' 'yes'; do
 	printf '#!/bin/sh\n%s\n' "$script" >bin/sinfo
 	exits 0 p4d conf p4d.conf
 	prints "Not compared with a live cluster"

@@ -27,17 +27,17 @@ static p4d_site *site_of(const char *text)
 
 /* A live cluster as the plugins would describe it. */
 static p4d_partition_facts rows[] = {
-    {"gpu", "h100", "h100,ib", 8, GIB(2000), true, false, 64, "h[1-4]"},
-    {"mixed", "h100", "h100,ib", 8, GIB(2000), false, false, 64, "h[1-4]"},
-    {"mixed", "a100", "a100", 4, GIB(1000), false, false, 32, "a[01-16]"},
-    {"plain", "", "rack1,h200", 8, GIB(1500), false, false, 0, NULL},
-    {"odd", "weird", "", 2, GIB(64), false, false, 8, "o1"},
-    {"cpu", "", "", 0, GIB(256), false, true, 64, "c[1-9]"},
-    {"bare", "", "rack2", 4, GIB(256), false, false, 8, "b1"},
-    {"whole", "h100", "", 8, GIB(2000), false, true, 64, "h[5-6]"},
-    {"both", "h200", "", 8, GIB(2000), false, false, 64, "x[1-2]"},
-    {"both", "h100", "", 8, GIB(2000), false, false, 64, "y[1-2]"},
-    {"both", "a100", "", 8, GIB(2000), false, false, 64, "z1"},
+    {"gpu", "h100", "h100,ib", 8, GIB(2000), true, false, 64, 32, "h[1-4]"},
+    {"mixed", "h100", "h100,ib", 8, GIB(2000), false, false, 64, 32, "h[1-4]"},
+    {"mixed", "a100", "a100", 4, GIB(1000), false, false, 32, 16, "a[01-16]"},
+    {"plain", "", "rack1,h200", 8, GIB(1500), false, false, 0, 0, NULL},
+    {"odd", "weird", "", 2, GIB(64), false, false, 8, 4, "o1"},
+    {"cpu", "", "", 0, GIB(256), false, true, 64, 32, "c[1-9]"},
+    {"bare", "", "rack2", 4, GIB(256), false, false, 8, 4, "b1"},
+    {"whole", "h100", "", 8, GIB(2000), false, true, 64, 32, "h[5-6]"},
+    {"both", "h200", "", 8, GIB(2000), false, false, 64, 32, "x[1-2]"},
+    {"both", "h100", "", 8, GIB(2000), false, false, 64, 32, "y[1-2]"},
+    {"both", "a100", "", 8, GIB(2000), false, false, 64, 32, "z1"},
 };
 static const p4d_cluster cluster = {sizeof(rows) / sizeof(rows[0]), rows};
 
@@ -446,6 +446,12 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.tasks = 4, .cpus_per_task = 32, .gpus_per_task = "2", .partition = "gpu"}, 2, 4, 2);
 	expect((p4d_job){.tasks = 2, .cpus_per_task = 64, .gpus = "16", .partition = "gpu"}, 2, 8, 1);
 	expect((p4d_job){.gpus = "8", .cpus_per_gpu = 16, .partition = "gpu"}, 2, 4, 0);
+	/* 32 cores with two threads each */
+	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 1}, 2, 8, 20);
+	expect((p4d_job){.tasks = 40, .gres = "gpu:8", .partition = "gpu", .threads_per_core = 2}, 1, 8, 40);
+	/* tasks of which each has its GPUs */
+	expect((p4d_job){.gpus = "4", .gpus_per_task = "1", .tasks = 4, .tasks_per_node = 2, .min_nodes = 2},
+	       2, 2, 2);
 	/* whole nodes come with their GPUs */
 	expect((p4d_job){.partition = "whole", .min_nodes = 2}, 2, 8, 0);
 	expect((p4d_job){.partition = "whole", .gres = "gpu:4"}, 1, 4, 0);
@@ -492,6 +498,10 @@ static void geometry_that_is_open(void **state)
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gpus = "8", .tasks = 2, .cpus_per_task = 64, .partition = "gpu"},
 		P4D_E_GEOMETRY, "Slurm fills one node after the other: 8 GPUs on 2 nodes are not 4 on each",
+		"--nodes=2 --gpus=8 --gpus-per-node=4");
+	refused(mapped, (p4d_job){.gpus = "8", .cpus_per_gpu = 8, .threads_per_core = 1, .partition = "gpu"},
+		P4D_E_GEOMETRY,
+		"8 GPUs with 8 CPUs each, --threads-per-core=1: Slurm does not spread them evenly",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
 	refused(mapped, (p4d_job){.gres = "gpu:8", .tasks = 12, .tasks_per_node = 8}, P4D_E_GEOMETRY,
 		"12 tasks do not fill nodes of 8 tasks evenly", "--nodes=2 --ntasks-per-node=8");

@@ -182,6 +182,9 @@ static void tasks_that_sbatch_counts(void **state)
 		     {"--ntasks-per-gpu=2 -N2-4 --gres=lustre:1,gpu:8 job.sh", 32},
 		     {"--ntasks-per-gpu=2 -n8 job.sh", 8},
 		     {"-N2 --hint=nomultithread --sockets-per-node=2 job.sh", 0},
+		     {"-N2 -B 2:4 job.sh", 16},
+		     {"-N2 -B 2-3:*:2 job.sh", 8},
+		     {"-N2 -B -1:-1:1 job.sh", 0},
 		     {"-N2 --threads-per-core=1 job.sh", 0}};
 
 	(void)state;
