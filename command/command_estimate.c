@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "command.h"
@@ -88,6 +89,30 @@ static void judge_host_memory(p4d_subject *subject, judged *j)
 		j->code = P4D_E_HOST_MEMORY;
 }
 
+/* Of experts: up to which imbalance the layout fits; 0: of none, or it is not known. */
+static double most_imbalance(const p4d_subject *subject, const judged *j)
+{
+	if (j->layout.ep == 1 || !j->layout.experts || !j->estimate.capacity_bytes)
+		return 0;
+	return p4d_memory_most_imbalance(&j->layout, subject->method, &subject->capacity, j->limit);
+}
+
+/* Which imbalance a job will have nobody knows: how much of it the verdict bears. */
+static void print_imbalance(const p4d_subject *subject, const judged *j)
+{
+	const double most = most_imbalance(subject, j);
+
+	if (j->layout.ep == 1 || !j->layout.experts || !j->estimate.capacity_bytes)
+		return;
+	if (most >= P4D_MOST_IMBALANCE)
+		puts("Imbalance of experts: fits with any");
+	else if (most > 0)
+		printf("Imbalance of experts: fits up to %.2f (now %.4g)\n", floor(100 * most) / 100,
+		       j->layout.imbalance);
+	else
+		puts("Imbalance of experts: does not fit even without");
+}
+
 static int print_json(const p4d_subject *subject, const judged *j, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object(), *stages;
@@ -105,6 +130,8 @@ static int print_json(const p4d_subject *subject, const judged *j, p4d_error *er
 	json_object_object_add(object, "peak", p4d_report_json_peak(&j->estimate));
 	json_object_object_add(object, "stages", stages);
 	json_object_object_add(object, "step", p4d_report_json_step(&j->timed));
+	const double most = most_imbalance(subject, j);
+	json_object_object_add(object, "most_imbalance", most > 0 ? json_object_new_double(most) : NULL);
 	json_object_object_add(object, "host", p4d_report_json_host(&j->estimate, subject->mem_bytes));
 	json_object_object_add(object, "defaults", p4d_report_json_defaults(&subject->request));
 	json_object_object_add(
@@ -123,6 +150,7 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	if (p4d_report_memory(&j->layout, &j->estimate, j->safe, j->limit, err) < 0)
 		return -1;
 	p4d_report_step(subject->capacity.gpu, &j->timed);
+	print_imbalance(subject, j);
 	const char *what = p4d_framework_unvalidated(&j->layout);
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s%s%s%s\n", p4d_report_action(j->action), what ? " (unvalidated: " : "",

@@ -191,6 +191,8 @@ static void write_arguments(const p4d_request *request, const p4d_layout *layout
 	add_memory(&a, layout);
 }
 
+enum { OF_EXPERTS = 4 }; /* the last flags */
+
 static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS])
 {
 	const p4d_framework_flag all[] = {
@@ -209,11 +211,17 @@ static size_t flags_of(const p4d_layout *l, p4d_framework_flag flags[P4D_FRAMEWO
 	    {"--ffn-hidden-size", l->ffn},
 	    {"--num-attention-heads", l->heads},
 	    {"--num-query-groups", l->kv_heads},
+	    {"--num-experts", l->experts},
+	    {"--moe-router-topk", l->experts_per_token},
+	    {"--expert-model-parallel-size", l->ep},
+	    {"--expert-tensor-parallel-size", l->etp},
 	};
+
+	const size_t count = sizeof(all) / sizeof(*all) - (l->experts ? 0 : OF_EXPERTS);
 
 	memcpy(flags, all, sizeof(all));
 	_Static_assert(sizeof(all) <= P4D_FRAMEWORK_FLAGS * sizeof(*all), "room for all flags");
-	return sizeof(all) / sizeof(*all);
+	return count;
 }
 
 static const p4d_framework_arguments arguments_of_megatron = {

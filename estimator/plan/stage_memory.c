@@ -166,12 +166,12 @@ uint64_t p4d_memory_capacity_bytes(const p4d_layout *layout, int method, const p
 /*
  * The stages that may be fullest. Embedding and head add to the ends of the pipeline, and slots grow towards
  * one end, in all schedules (test_plan checks it): between the ends, a stage holds no more than another with
- * as many layers and slots, or more. There are up to a thousand stages, and few of them hold more layers than
- * all before them.
+ * as many layers, layers with experts, and slots, or more. There are up to a thousand stages, and few of them
+ * hold more layers than all before them.
  */
 typedef struct stages {
 	uint32_t count, next;
-	uint32_t layers; /* most of those between the ends so far */
+	uint32_t layers, experts; /* most of those between the ends so far; with experts */
 	bool all, backwards;
 } stages;
 
@@ -191,11 +191,15 @@ static bool next_stage(const p4d_layout *l, stages *s, uint32_t *stage)
 	while (s->next < s->count) {
 		const uint32_t i = s->next++;
 		*stage = i == 0 ? 0 : i == 1 ? s->count - 1 : s->backwards ? s->count - i : i - 1;
-		if (i < 2 || s->all || l->stage_layers[*stage] > s->layers) {
-			if (i >= 2)
-				s->layers = l->stage_layers[*stage];
-			return true;
+		const uint32_t layers = l->stage_layers[*stage],
+			       experts = p4d_parameters_expert_layers_of_stage(l, *stage);
+		const bool more = layers > s->layers || experts > s->experts;
+		if (i >= 2) {
+			s->layers = layers > s->layers ? layers : s->layers;
+			s->experts = experts > s->experts ? experts : s->experts;
 		}
+		if (i < 2 || s->all || more)
+			return true;
 	}
 	return false;
 }
@@ -267,6 +271,32 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 			return false;
 	}
 	return true;
+}
+
+double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+				 double fraction)
+{
+	p4d_layout l = *layout;
+	double below = 0, above = P4D_MOST_IMBALANCE;
+	uint64_t bytes;
+
+	l.imbalance = above;
+	if (p4d_memory_fits_below(&l, method, capacity, fraction, &bytes))
+		return above;
+	l.imbalance = 1;
+	while (p4d_memory_fits_below(&l, method, capacity, fraction, &bytes)) {
+		below = l.imbalance;
+		l.imbalance *= 2;
+	}
+	if (below == 0)
+		return 0;
+	above = l.imbalance;
+	while (above - below > 0.01 * below) {
+		l.imbalance = (below + above) / 2;
+		*(p4d_memory_fits_below(&l, method, capacity, fraction, &bytes) ? &below : &above) =
+		    l.imbalance;
+	}
+	return below;
 }
 
 int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,

@@ -17,6 +17,12 @@ enum {
 	FUSED_LOSS = P4D_READ_EXTRA(7),
 	LOSS_KERNEL = P4D_READ_EXTRA(8),
 	OLD_METHOD = P4D_READ_EXTRA(9),
+	LAYER_FREQUENCY = P4D_READ_EXTRA(10),
+	DISPATCHER = P4D_READ_EXTRA(11),
+	GROUPED_PRODUCTS = P4D_READ_EXTRA(12),
+	CAPACITY = P4D_READ_EXTRA(13),
+	LATENT = P4D_READ_EXTRA(14),
+	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many as finish_latent has sizes */
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -98,8 +104,24 @@ static const p4d_read_argument arguments[] = {
     {"--no-bias-swiglu-fusion", P4D_SWIGLU, "unfused", NULL},
     {"--no-gradient-accumulation-fusion", P4D_TE_WGRAD, "off", NULL},
     {"--hidden-dropout", P4D_DROPOUT, NULL, dropouts},
-    {"--num-experts", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--multi-latent-attention", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--num-experts", P4D_EXPERTS, NULL, NULL},
+    {"--moe-router-topk", P4D_EXPERTS_PER_TOKEN, NULL, NULL},
+    {"--moe-ffn-hidden-size", P4D_EXPERT_FFN, NULL, NULL},
+    {"--moe-shared-expert-intermediate-size", P4D_SHARED_FFN, NULL, NULL},
+    {"--moe-layer-freq", LAYER_FREQUENCY, NULL, NULL},
+    {"--moe-token-dispatcher-type", DISPATCHER, NULL, NULL},
+    {"--moe-grouped-gemm", GROUPED_PRODUCTS, "on", NULL},
+    {"--moe-expert-capacity-factor", CAPACITY, NULL, NULL},
+    {"--moe-layer-recompute", MODULES, "moe", NULL},
+    {"--expert-model-parallel-size", P4D_EP, NULL, NULL},
+    {"--expert-tensor-parallel-size", P4D_ETP, NULL, NULL},
+    {"--mtp-num-layers", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--multi-latent-attention", LATENT, "on", NULL},
+    {"--q-lora-rank", LATENT_SIZES, NULL, NULL},
+    {"--kv-lora-rank", LATENT_SIZES + 1, NULL, NULL},
+    {"--qk-head-dim", LATENT_SIZES + 2, NULL, NULL},
+    {"--qk-pos-emb-head-dim", LATENT_SIZES + 3, NULL, NULL},
+    {"--v-head-dim", LATENT_SIZES + 4, NULL, NULL},
     {"--fp8-format", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--fp8-hybrid", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp4-format", P4D_READ_NOT_MODELLED, NULL, NULL},
@@ -126,6 +148,13 @@ static const p4d_read_argument yaml_arguments[] = {
     {"--language_model.recompute_granularity", GRANULARITY, NULL, NULL},
     {"--language_model.recompute_method", P4D_RECOMPUTE_METHOD, NULL, NULL},
     {"--language_model.recompute_num_layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
+    {"--language_model.num_moe_experts", P4D_EXPERTS, NULL, NULL},
+    {"--language_model.moe_router_topk", P4D_EXPERTS_PER_TOKEN, NULL, NULL},
+    {"--language_model.moe_ffn_hidden_size", P4D_EXPERT_FFN, NULL, NULL},
+    {"--language_model.moe_token_dispatcher_type", DISPATCHER, NULL, NULL},
+    {"--language_model.moe_grouped_gemm", GROUPED_PRODUCTS, "on", NULL},
+    {"--model_parallel.expert_model_parallel_size", P4D_EP, NULL, NULL},
+    {"--model_parallel.expert_tensor_parallel_size", P4D_ETP, NULL, NULL},
     {"--model_parallel.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--model_parallel.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
     {"--model_parallel.virtual_pipeline_model_parallel_size", P4D_VPP, NULL, NULL},
@@ -188,8 +217,9 @@ static void finish_recomputation(p4d_reading *r)
 	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "layernorm"))
 		/* Transformer Engine's norms are a part of the next product: nothing is recomputed */
 		p4d_reader__put(r, P4D_RECOMPUTE, modules, "none");
-	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "mlp"))
-		p4d_reader__put(r, P4D_RECOMPUTE, modules, "mlp");
+	else if (p4d_reader__set(granularity) &&
+		 (!strcmp(modules->text, "mlp") || !strcmp(modules->text, "moe")))
+		p4d_reader__put(r, P4D_RECOMPUTE, modules, "%s", modules->text);
 	else if (p4d_reader__set(granularity)) {
 		p4d_reader__unknown(r, "recompute", "--recompute-modules %.60s is not modelled",
 				    modules->text);
@@ -197,6 +227,83 @@ static void finish_recomputation(p4d_reading *r)
 	}
 	if (granularity->unknown || modules->unknown)
 		p4d_reader__forget(r, P4D_RECOMPUTE);
+}
+
+/* "([0]*3+[1]*58)", as Megatron-LM evaluates it: the first so many layers have no experts. */
+static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
+{
+	unsigned zeros, ones;
+	int end = 0;
+
+	if (!strcmp(pattern, "1")) {
+		*dense = 0;
+		return true;
+	}
+	if (sscanf(pattern, "([0]*%u+[1]*%u)%n", &zeros, &ones, &end) != 2 || !end || pattern[end])
+		return false;
+	*dense = zeros;
+	return !layers || (uint64_t)zeros + ones == layers;
+}
+
+/* What its arguments say of experts, and mean where they are not there. */
+static void finish_experts(p4d_reading *r)
+{
+	const p4d_read_value *frequency = extra(r, LAYER_FREQUENCY), *dispatcher = extra(r, DISPATCHER);
+	uint64_t dense = 0;
+
+	if (!p4d_reader__set(&r->value[P4D_EXPERTS]))
+		return;
+	if (p4d_reader__set(frequency) &&
+	    !first_layers(frequency->text, p4d_reader__number(&r->value[P4D_LAYERS]), &dense))
+		p4d_reader__unknown(r, "dense-layers",
+				    "--moe-layer-freq %.60s: p4d models dense layers before "
+				    "those with experts",
+				    frequency->text);
+	if (dense)
+		p4d_reader__put(r, P4D_DENSE_LAYERS, frequency, "%" PRIu64, dense);
+	if (!p4d_reader__set(dispatcher) || strcmp(dispatcher->text, "alltoall") != 0)
+		p4d_reader__unknown(r, "moe-token-dispatcher-type", "%.40s is not modelled, alltoall is",
+				    p4d_reader__set(dispatcher) ? dispatcher->text
+								: "allgather, its default,");
+	if (!p4d_reader__set(extra(r, GROUPED_PRODUCTS)))
+		p4d_reader__unknown(r, "moe-grouped-gemm", "experts one after the other are not modelled");
+	if (p4d_reader__set(extra(r, CAPACITY)))
+		p4d_reader__unknown(r, "moe-expert-capacity-factor", "dropped tokens are not modelled");
+	if (!p4d_reader__set(&r->value[P4D_EXPERTS_PER_TOKEN]))
+		p4d_reader__put_default(r, P4D_EXPERTS_PER_TOKEN, "2");
+	if (!p4d_reader__set(&r->value[P4D_EP]))
+		p4d_reader__put_default(r, P4D_EP, "1");
+	/* experts are sharded as all else is, unless it is said otherwise */
+	if (!p4d_reader__set(&r->value[P4D_ETP]) && p4d_reader__set(&r->value[P4D_TP]))
+		p4d_reader__put_default(r, P4D_ETP, "%s", r->value[P4D_TP].text);
+}
+
+/* Sizes of latent attention, which have a meaning with it only, and their defaults. */
+static void finish_latent(p4d_reading *r)
+{
+	static const struct {
+		p4d_option option;
+		const char *otherwise;
+	} sizes[] = {{P4D_Q_LORA_RANK, NULL},
+		     {P4D_KV_LORA_RANK, "32"},
+		     {P4D_HEAD_DIM, "128"},
+		     {P4D_ROPE_HEAD_DIM, "64"},
+		     {P4D_V_HEAD_DIM, "128"}};
+
+	if (!p4d_reader__set(extra(r, LATENT)))
+		return;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const p4d_read_value *value = extra(r, LATENT_SIZES + (int)i);
+		if (p4d_reader__set(value))
+			p4d_reader__put(r, sizes[i].option, value, "%s", value->text);
+		else if (sizes[i].otherwise && !value->unknown)
+			p4d_reader__put_default(r, sizes[i].option, "%s", sizes[i].otherwise);
+	}
+	if (p4d_reader__set(&r->value[P4D_HEADS]))
+		p4d_reader__put(r, P4D_KV_HEADS, &r->value[P4D_HEADS], "%s", r->value[P4D_HEADS].text);
+	/* it is the latent vectors that --qk-layernorm normalizes, and RoPE that turns */
+	p4d_reader__put_default(r, P4D_QK_NORM, "off");
+	p4d_reader__put(r, P4D_POSITIONS, extra(r, LATENT), "rope");
 }
 
 static void finish(p4d_reading *r)
@@ -229,6 +336,8 @@ static void finish(p4d_reading *r)
 	if (p4d_reader__set(extra(r, FUSED_LOSS)) && !strcmp(extra(r, LOSS_KERNEL)->text, "te"))
 		p4d_reader__put(r, P4D_CROSS_ENTROPY, extra(r, LOSS_KERNEL), "fused");
 	finish_recomputation(r);
+	finish_latent(r);
+	finish_experts(r);
 }
 
 const p4d_reader p4d_reader__megatron = {

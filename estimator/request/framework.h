@@ -42,7 +42,7 @@ typedef struct p4d_framework_flag {
 	uint64_t value;
 } p4d_framework_flag;
 
-enum { P4D_FRAMEWORK_FLAGS = 16 };
+enum { P4D_FRAMEWORK_FLAGS = 20 };
 
 /* How a program that does not read the plan is given its layout. */
 typedef struct p4d_framework_arguments {

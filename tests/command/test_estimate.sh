@@ -176,3 +176,18 @@ exits 5 p4d estimate --zero-stage 2 --model llama3.2-1b --gpu h100 --gpus-per-no
 says "p4d: fix: --framework=deepspeed"
 exits 5 p4d estimate --framework ddp --offload optimizer --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "DDP keeps all on the GPU"
+
+# experts: the site says what imbalance it reckons with, and the answer how much of it fits
+cat >sparse.conf <<'END'
+defaults { imbalance = 1.3 }
+version = 1
+END
+sparse="--framework megatron --model mixtral-8x7b --gpu h100 --nodes 8 --gpus-per-node 8 --tp 2 --pp 4 --ep 8 --global-batch 256"
+exits 0 p4d estimate --conf sparse.conf $sparse
+prints "ep 8, etp 1, imbalance 1.3," "Imbalance of experts: fits up to 1." "(now 1.3)"
+exits 0 p4d estimate --conf sparse.conf $sparse --imbalance 1
+prints "imbalance 1," "(now 1)"
+exits 0 p4d estimate --json $sparse
+prints '"most_imbalance":1.'
+exits 12 p4d estimate $sparse --micro-batch 4
+prints "Imbalance of experts: does not fit even without"

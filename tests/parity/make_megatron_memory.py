@@ -108,7 +108,9 @@ def transformer_config(c):
                          recompute_num_layers=c["recompute-layers"])
     elif c["recompute"] != "none":
         modules = {"selective": "core_attn", "mlp": "mlp", "layernorm": "layernorm", "moe": "moe"}
-        recompute = dict(recompute_granularity="selective", recompute_modules=[modules[c["recompute"]]])
+        named = c.get("recompute-modules", "none")
+        recompute = dict(recompute_granularity="selective", recompute_modules=(
+            [modules[c["recompute"]]] if named == "none" else named.split("+")))
     experts = megatron_experts.arguments(c) if "experts" in c else {}
     kind = MLATransformerConfig if "multi_latent_attention" in experts else TransformerConfig
     return kind(**{**dict(
@@ -354,7 +356,7 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            options = OPTIONS + [k for k in megatron_experts.OPTIONS if k in row]
+            options = OPTIONS + [k for k in megatron_experts.OPTIONS + ["recompute-modules", "shared-overlap"] if k in row]
             measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
@@ -367,6 +369,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--experts", action="store_true", help="models with experts, and latent attention")
+    parser.add_argument("--modules", action="store_true", help="with --experts: modules that are recomputed")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -381,6 +384,8 @@ def main():
     if a.compare:
         sys.exit(compare(a.compare, a.stride))
     options = OPTIONS + megatron_experts.OPTIONS if a.experts else OPTIONS
+    if a.modules:
+        options = options + ["recompute-modules", "shared-overlap"]
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
@@ -389,6 +394,8 @@ def main():
         seen = a.experts and number in EXPERTS_SEEN.get(a.seed, ())
         if a.experts:
             c = megatron_experts.pick(r, c)
+        if a.modules:
+            c = megatron_experts.pick_modules(r, c)
         middle = r.randrange(1, c["pp"] - 1) if c["pp"] > 2 else 0
         if number in MENDED_WITH.get(a.seed, ()) and not a.experts:
             continue

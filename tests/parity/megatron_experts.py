@@ -24,6 +24,7 @@ SHAPES = {
 }
 OPTIONS = ["experts", "experts-per-token", "expert-ffn", "shared-ffn", "dense-layers", "ep", "etp", "imbalance", "qk-norm",
            "q-lora-rank", "kv-lora-rank", "rope-head-dim", "v-head-dim"]
+MODULES = ["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 
 
 def pick(r, dense):
@@ -62,6 +63,20 @@ def pick(r, dense):
     return c
 
 
+def pick_modules(r, c):
+    """What is recomputed instead: one to three modules; and shared experts beside the exchange of tokens."""
+    fits = dict(core_attn=True, layernorm=True, mla_up_proj=c["kv-lora-rank"], mlp=c["dense-layers"], moe=True,
+                moe_act=True, shared_experts=c["shared-ffn"])
+    c["recompute"] = r.choice(("selective", "selective", "selective", "selective", "none"))
+    chosen = set(r.sample([m for m in MODULES if fits[m]], r.choice((1, 1, 2, 3))))
+    if "moe" in chosen:
+        chosen -= {"moe_act", "shared_experts"}
+    c["recompute-modules"] = "+".join(sorted(chosen)) if c["recompute"] == "selective" else "none"
+    overlaps = c["shared-ffn"] and not chosen & {"shared_experts", "moe"} and r.random() < 0.3
+    c["shared-overlap"] = "on" if overlaps else "off"
+    return c
+
+
 def arguments(c):
     """Of TransformerConfig."""
     found = dict(
@@ -69,6 +84,7 @@ def arguments(c):
         moe_shared_expert_intermediate_size=c["shared-ffn"] or None, expert_model_parallel_size=c["ep"],
         expert_tensor_parallel_size=c["etp"], moe_token_dispatcher_type="alltoall", moe_grouped_gemm=True,
         moe_router_load_balancing_type="aux_loss", moe_aux_loss_coeff=1e-3, qk_layernorm=c["qk-norm"] == "on",
+        moe_shared_expert_overlap=c.get("shared-overlap") == "on",
         moe_layer_freq=[int(i >= c["dense-layers"]) for i in range(c["layers"])])
     if c["kv-lora-rank"]:
         found.update(

@@ -11,4 +11,4 @@ if grep -q H100 /etc/gpu; then FLAGS="--sequence-parallel"; fi
 torchrun --nproc_per_node $NPROC --nnodes $SLURM_NNODES pretrain_gpt.py \
     --tensor-model-parallel-size $((NPROC / 2)) --pipeline-model-parallel-size $PP \
     --micro-batch-size $MBS --num-layers 8 --hidden-size 512 --num-attention-heads 8 $FLAGS \
-    --num-experts 8
+    --mtp-num-layers 1

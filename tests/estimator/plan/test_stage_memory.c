@@ -436,6 +436,53 @@ static void peak_is_the_fullest_stage(void **state)
 	assert_int_equal(sum, e.peak.device_bytes);
 }
 
+/* Where the first layers have no experts, the fullest stage is one that has most of them. */
+static void peak_of_experts(void **state)
+{
+	static const char *const layouts[] = {"pp=4 dense-layers=3", "pp=8 dense-layers=2", "pp=4 vpp=2",
+					      "pp=4 dense-layers=1 pipeline-split=3,2,1,2",
+					      "pp=8 dense-layers=5 ep=4"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+		p4d_request r = {.gpu = ""};
+		p4d_layout l;
+		p4d_stage stage;
+		uint64_t most = 0;
+		set_all(&r, MODEL_LATENT "seq-len=4096 global-batch=64");
+		set_all(&r, layouts[i]);
+		p4d_estimate e = estimate(&r, 8, 8, P4D_METHOD_PLAN, &l);
+		for (uint32_t j = 0; j < l.pp; j++) {
+			assert_int_equal(p4d_memory_of_stage(&l, P4D_METHOD_PLAN, NULL, j, &stage, NULL), 0);
+			most = stage.device_bytes > most ? stage.device_bytes : most;
+		}
+		assert_int_equal(e.peak.device_bytes, most);
+	}
+}
+
+/* The largest imbalance fits, a little more does not. */
+static void imbalance_that_fits(void **state)
+{
+	const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84933525504)};
+	const p4d_capacity capacity = {&h100, 0, 0};
+	p4d_request r = {.gpu = ""};
+	uint64_t bytes;
+	p4d_layout l;
+
+	(void)state;
+	set_all(&r, MODEL_SPARSE "seq-len=4096 ep=8 pp=2 micro-batch=2 global-batch=64");
+	estimate(&r, 2, 8, P4D_METHOD_PLAN, &l);
+	const double most = p4d_memory_most_imbalance(&l, P4D_METHOD_PLAN, &capacity, 0.95);
+	printf("fits up to an imbalance of %.2f\n", most);
+	assert_true(most > 1 && most < 100);
+	l.imbalance = most;
+	assert_true(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.95, &bytes));
+	l.imbalance = 1.02 * most;
+	assert_false(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &capacity, 0.95, &bytes));
+	assert_true(p4d_memory_most_imbalance(&l, P4D_METHOD_PLAN, &capacity, 0.01) == 0);
+	assert_true(p4d_memory_most_imbalance(&l, P4D_METHOD_PLAN, &capacity, 1e6) == P4D_MOST_IMBALANCE);
+}
+
 static void absurd_numbers_are_an_error(void **state)
 {
 	p4d_request r = {.gpu = ""};
@@ -492,6 +539,8 @@ int main(void)
 	    cmocka_unit_test(communicators_by_hand),
 	    cmocka_unit_test(more_of_anything_needs_more),
 	    cmocka_unit_test(peak_is_the_fullest_stage),
+	    cmocka_unit_test(peak_of_experts),
+	    cmocka_unit_test(imbalance_that_fits),
 	    cmocka_unit_test(absurd_numbers_are_an_error),
 	    cmocka_unit_test(cpu_is_compared_with_host_memory),
 	};

@@ -217,7 +217,7 @@ static void spreads_the_largest(void **state)
 	printf("DeepSeek V3 on 2,048 GPUs: %.2f s; ep=%d pp=%d\n", seconds,
 	       (int)found[0].request.value[P4D_EP], (int)found[0].request.value[P4D_PP]);
 	assert_true(found[0].request.value[P4D_EP] >= 8 && found[0].request.value[P4D_PP] >= 8);
-	assert_true(found[0].request.value[P4D_RECOMPUTE] == P4D_RECOMPUTE_NONE);
+
 	assert_true(seconds <= 1 || getenv("P4D_TEST_SLOW"));
 }
 
