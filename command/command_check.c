@@ -337,6 +337,14 @@ static void print_answer(const p4d_verdict *v, const p4d_request *request)
 		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
 		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
 		       p4d_verdict_memory(v, memory, sizeof(memory)));
+	else if (v->serving.sequences)
+		printf(": %s starts on %" PRIu32 " node%s of %" PRIu32 " x %s, %" PRIu64
+		       " sequence%s of %" PRIu64 " tokens at a time (unvalidated)",
+		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
+		       v->geometry.gpus_per_node, v->geometry.gpu ? v->geometry.gpu->name : "GPUs",
+		       v->serving.sequences, v->serving.sequences == 1 ? "" : "s", v->serving.max_model_len);
+	else if (v->serving.max_model_len)
+		printf(": %s does not start (unvalidated)", request->model);
 	else if (v->read)
 		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
 	else if (v->action == P4D_PASS && !p4d_request_any(request))

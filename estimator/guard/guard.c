@@ -414,10 +414,22 @@ static void advise(const guard *g, p4d_verdict *v)
 		v->would_reject = false;
 		v->action = P4D_PASS;
 	}
-	if (v->messages && v->judged)
+	if (v->messages && (v->judged || v->serving.max_model_len))
 		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s",
 				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
 				 v->action == P4D_REJECT ? "" : "; the job is submitted as it is");
+}
+
+static int judge_serving(guard *g, p4d_error *err)
+{
+	p4d_verdict *v = g->verdict;
+	const int rc = p4d_guard__judge_serving(g->request, v, err);
+
+	for (unsigned i = 0; g->by_script && i < v->messages; i++)
+		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
+	if (g->by_script && rc < 0)
+		p4d_guard__script_flag(g->job->reading, err->fix, sizeof(err->fix));
+	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
 static int complete(guard *g, p4d_cluster_source source, void *context, p4d_error *err)
@@ -448,9 +460,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		return -1;
 	}
 	if (serves)
-		return p4d_guard__judge_serving(g->request, v, err) < 0
-			   ? -1
-			   : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
+		return judge_serving(g, err);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	p4d_gpu_set_domain(v->geometry.gpu, g->request);
 	g->budget = (p4d_search_budget){.left = SEARCH_UNITS};

@@ -8,7 +8,6 @@ int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *v, p4d_err
 {
 	const p4d_gpu *gpu = v->geometry.gpu;
 	p4d_request complete = *request;
-	p4d_serving serving;
 
 	if (!gpu) {
 		p4d_verdict__say(v, P4D_E_ASSUMED, "the GPU is not known, so serving was not judged");
@@ -16,8 +15,8 @@ int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *v, p4d_err
 	}
 	p4d_serving_complete(&complete, gpu);
 	if (p4d_serving_estimate(&complete, gpu, (uint64_t)v->geometry.nodes * v->geometry.gpus_per_node,
-				 &serving, err) == 0 &&
-	    p4d_serving_check(request->model, gpu, &serving, err) == 0)
+				 &v->serving, err) == 0 &&
+	    p4d_serving_check(request->model, gpu, &v->serving, err) == 0)
 		return 0;
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)
 		return -1;

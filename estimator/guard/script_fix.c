@@ -289,6 +289,33 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 		add_to_file(&m, fix);
 }
 
+void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
+{
+	char name[32], value[64], said[64], text[256], place[128];
+	const char *equals = strchr(flag, '=');
+
+	if (strncmp(flag, "--p4d-", 6) != 0 || !equals || strpbrk(flag, " ;") || equals - flag > 30)
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)(equals - flag - 6), flag + 6);
+	snprintf(value, sizeof(value), "%.63s", equals + 1);
+	const int option = p4d_request_option_find(name);
+	const p4d_read_value *v = option < 0 ? NULL : &r->value[option];
+	const char *argument = !v            ? NULL
+			       : v->argument ? v->argument
+					     : p4d_reading_name(r, (p4d_option)option);
+	if (!argument || !p4d_reading_say(r, argument, (p4d_option)option, value, said, sizeof(said)))
+		return;
+	if (v->file && v->argument)
+		snprintf(place, sizeof(place), v->line ? "%.100s:%" PRIu32 ": " : "%.100s: ", v->file,
+			 v->line);
+	else
+		snprintf(place, sizeof(place), "%.100s:%" PRIu32 ": add ", r->file, r->line);
+	if (v->file && v->argument && write_in_file(v->file, argument, said, text, sizeof(text)))
+		snprintf(flag, size, "%s%s", place, text);
+	else
+		snprintf(flag, size, "%s%s %s", place, argument, said);
+}
+
 /* In the file that names the model, as its program's configuration says it. */
 static bool write_way(const p4d_reading *r, const p4d_way *way, char *buf, size_t size)
 {

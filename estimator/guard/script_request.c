@@ -78,8 +78,15 @@ static bool reads_plan(const p4d_reading *r)
 	return false;
 }
 
+/* An engine takes what it is not told from the model and the GPU. */
+static bool serves(const p4d_reading *r)
+{
+	return r->value[P4D_WORKLOAD].file && !strcmp(r->value[P4D_WORKLOAD].text, "serve");
+}
+
 static void list_reasons(const p4d_reading *r, reasons *all)
 {
+	const bool defaults = reads_plan(r) || serves(r);
 	const bool custom = !strcmp(r->value[P4D_MODEL].text, "custom");
 
 	if (r->incomplete)
@@ -89,13 +96,15 @@ static void list_reasons(const p4d_reading *r, reasons *all)
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (!is_size(p4d_request_option_find(r->unknown[i].name)))
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
-	for (size_t i = 0; !reads_plan(r) && i < sizeof(required) / sizeof(*required); i++) {
+	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {
 		const p4d_option_info *info = p4d_request_option_info(required[i]);
 		if (!r->value[required[i]].file && !is_unknown(r, info->name) &&
 		    (custom || !(info->where & P4D_WHERE_MODEL)))
 			add_reason(all, info->name, "not given");
 	}
-	if (!reads_plan(r) && custom && strcmp(r->value[P4D_POSITIONS].text, "rope") != 0 &&
+	if (serves(r) && !r->value[P4D_MODEL].file && !is_unknown(r, "model"))
+		add_reason(all, "model", "not given");
+	if (!defaults && custom && strcmp(r->value[P4D_POSITIONS].text, "rope") != 0 &&
 	    !r->value[P4D_MAX_SEQ_LEN].file && !is_unknown(r, "max-seq-len"))
 		add_reason(all, "max-seq-len", "not given");
 	if (all->count > REASONS)
@@ -119,7 +128,7 @@ bool p4d_guard__script_unread(const p4d_reading *r, p4d_error *why)
 	reasons all = {.list = p4d_text_in(list, sizeof(list)), .fix = p4d_text_in(fix, sizeof(fix))};
 
 	p4d_guard__script_place(r, place, sizeof(place));
-	if (!r->value[P4D_FRAMEWORK].file) {
+	if (!r->value[P4D_FRAMEWORK].file && !serves(r)) {
 		p4d_fail(why, P4D_E_UNMODELLED, "%.200s was not checked: p4d does not model %.60s", place,
 			 p4d_reading_framework(r));
 		return true;

@@ -42,3 +42,7 @@ void p4d_guard__script_fix(const p4d_reading *reading, const p4d_request *asked,
 /* Adds the same for one option more: "in ds_z3.json: \"stage\": 3". False: p4d knows no words of the script's
  * for it. */
 bool p4d_guard__script_way(const p4d_reading *reading, const p4d_way *way, p4d_text *fix);
+
+/* One flag that would be the fix, "--p4d-seq-len=8192", in the script's words: "serve.sh:4: --max-model-len
+ * 8192". It stays where the program has none. */
+void p4d_guard__script_flag(const p4d_reading *reading, char *flag, size_t size);

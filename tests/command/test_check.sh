@@ -148,3 +148,13 @@ exits 0 p4d check --gpus-per-node=h100:8 read.sh
 sed -i '/^#SBATCH/d' read.sh
 exits 0 p4d check read.sh
 prints "would pass: not checked: the job requests no GPU from Slurm"
+
+# an inference engine: what it would say when it starts, in the words of its own command line
+printf '#!/bin/sh\nvllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 2 --max-model-len 131072\n' >serve.sh
+exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
+says "[P4D121] unvalidated: meta-llama/Llama-3.1-70B-Instruct: a sequence of 131072 tokens needs 20.0 GiB" "the job is submitted as it is"
+length=$(printf '%s\n' "$err" | sed -n 's/^p4d: fix: serve.sh:2: --max-model-len \([0-9]*\)$/\1/p')
+sed -i "s/131072/$length/" serve.sh
+exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
+prints "starts on 1 node of 2 x h100-80gb, 1 sequence of $length tokens at a time (unvalidated)"
+[ -z "$err" ] || fail "the job hears: $err"
