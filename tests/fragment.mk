@@ -347,7 +347,7 @@ interleave_SOURCES = tests/tools/interleave.c
 interleave_LDADD =
 
 # Prints how p4d's costs compare; never fails by the clock.
-bench_programs = tests/bench/schedule_speed tests/bench/plan_speed
+bench_programs = tests/bench/schedule_speed tests/bench/plan_speed tests/bench/worst_completion
 bench_scripts =
 if HAVE_XXHASH
 bench_programs += tests/bench/comm_speed
