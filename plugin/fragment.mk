@@ -22,6 +22,10 @@ option_sources = \
 	plugin/client_script.h plugin/client_script.c \
 	plugin/given_options.h plugin/given_options.c
 
+# What sbatch opens, whose every mapping it pays for: code and constants in one, and the relocated pages are not made
+# read-only once more (8 and 13 us of dlopen's 65). LDFLAGS=-Wl,-z,relro, as distributions set it, comes later and wins.
+client_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,noseparate-code -Wl,-z,norelro
+
 # Loaded for every job of the cluster: the options alone.
 p4d_la_SOURCES = $(option_sources) \
 	plugin/slurm_compat.h \
@@ -33,7 +37,7 @@ p4d_la_SOURCES = $(option_sources) \
 p4d_la_CPPFLAGS = $(plugin_CPPFLAGS)
 p4d_la_CFLAGS = $(plugin_CFLAGS)
 # nodelete: sbatch unloads its plugins right before it exits, which unmaps every library one by one.
-p4d_la_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(srcdir)/plugin/spank.map
+p4d_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(srcdir)/plugin/spank.map
 p4d_la_LIBADD = libp4doptions.la
 p4d_la_DEPENDENCIES = libp4doptions.la plugin/spank.map
 
@@ -51,7 +55,7 @@ libp4d_client_la_SOURCES = $(job_sources) $(option_sources) \
 	plugin/site_file.h plugin/site_file.c
 libp4d_client_la_CPPFLAGS = $(plugin_CPPFLAGS)
 libp4d_client_la_CFLAGS = $(plugin_CFLAGS)
-libp4d_client_la_LDFLAGS = $(plugin_LDFLAGS) -Wl,-z,nodelete -export-symbols-regex '^p4d_client$$'
+libp4d_client_la_LDFLAGS = $(client_LDFLAGS) -Wl,-z,nodelete -export-symbols-regex '^p4d_client$$'
 libp4d_client_la_LIBADD = libp4dcore.la
 
 # What that opens for a job with a model file, or where p4d.conf names files.

@@ -11,8 +11,16 @@
 #include "client_option.h"
 #include "slurm_compat.h"
 
-/* More than this of words, or of comments at the beginning of a script, is not looked at. */
-enum { WORDS_MAX_BYTES = 32 << 10, HEAD_MAX_BYTES = 32 << 10, LINE_MAX_BYTES = 1024 };
+/* More words, or more comments at the beginning of a script, are not looked at. */
+enum { WORDS_MAX = 4096, HEAD_MAX_BYTES = 32 << 10, LINE_MAX_BYTES = 1024 };
+
+/* The command line, which the C library hands to what it loads; /proc would take sbatch five system calls. */
+static char **words;
+
+__attribute__((constructor)) static void take_command_line(int argc, char **argv)
+{
+	words = argc > 0 && argc <= WORDS_MAX ? argv : NULL;
+}
 
 /* sbatch's short options, of all releases: these have no argument of their own, those do. */
 static const char short_flags[] = "HOQVWsv", short_options[] = "ABCFGJLMNSabcdeimnopqtwx";
@@ -180,14 +188,14 @@ static bool follow(sbatch_words *s, const char *word, const char **script)
 }
 
 /* Those of sbatch up to its script, and that. */
-static bool take_sbatch(bool *named, const char *words, const char *end)
+static bool take_sbatch(bool *named, char *const *word)
 {
 	sbatch_words s = {false};
 	const char *script = NULL;
 
-	for (; words < end && !script; words += strlen(words) + 1)
+	for (; *word && !script; word++)
 		/* Slurm looks for the script as if there were no components */
-		if (strcmp(words, ":") != 0 && !follow(&s, words, &script))
+		if (strcmp(*word, ":") != 0 && !follow(&s, *word, &script))
 			return false;
 	if (script)
 		return take_script_file(named, script);
@@ -195,12 +203,12 @@ static bool take_sbatch(bool *named, const char *words, const char *end)
 }
 
 /* Every word, whichever program's it is. */
-static bool take_words(bool *named, const char *words, const char *end)
+static bool take_words(bool *named, char *const *word)
 {
 	bool taken = true;
 
-	for (; words < end && taken; words += strlen(words) + 1)
-		taken = take_word(named, words);
+	for (; *word && taken; word++)
+		taken = take_word(named, *word);
 	return taken;
 }
 
@@ -208,20 +216,10 @@ bool p4d_spank_named(bool named[P4D_OPTIONS])
 {
 	const slurm_conf_t *conf = p4d_client_slurm_conf();
 	const bool is_sbatch = !strcmp(program_invocation_short_name, "sbatch");
-	size_t length = 0;
 
 	/* scrontab reads its lines later; cli_filter plugins may list options */
 	if ((!is_sbatch && !p4d_client_is_salloc() && strcmp(program_invocation_short_name, "srun") != 0) ||
 	    !conf || (conf->cli_filter_plugins && *conf->cli_filter_plugins))
 		return false;
-	const int fd = p4d_file_open("/proc/self/cmdline");
-	char *words = fd < 0 ? NULL : p4d_file_read(fd, WORDS_MAX_BYTES, &length);
-	if (fd >= 0)
-		close(fd);
-	if (!words)
-		return false;
-	const char *end = words + length, *first = words + strlen(words) + 1;
-	const bool taken = take_words(named, first, end) && (!is_sbatch || take_sbatch(named, first, end));
-	free(words);
-	return taken;
+	return words && take_words(named, words + 1) && (!is_sbatch || take_sbatch(named, words + 1));
 }

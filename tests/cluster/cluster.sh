@@ -10,6 +10,7 @@ usage()
 	cat <<'END'
 usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to the cluster from then on
        cluster.sh stop DIR                 cancels its jobs, ends its processes, removes DIR
+       cluster.sh system-plugins           prints Slurm's plugin directory
        cluster.sh home                     prints where to make DIR: tmpfs if it can be used
        cluster.sh pids DIR                 prints the process ids that belong to the cluster
        cluster.sh crash DIR NODE           ends a node as a power failure does: its slurmd, its steps and their processes
@@ -19,6 +20,7 @@ usage: cluster.sh start [OPTION...] DIR    DIR is new or empty and belongs to th
 
   --auth=none|munge    default munge; with none every local user can submit as any user
   --plugins=DIR        directory with p4d.so and job_submit_p4d.so; without it, a Slurm that knows nothing of p4d
+  --plugin-dir=DIR     the only plugin directory; without it, Slurm's own and that of --plugins
   --conf=FILE          p4d.conf to use in place of the built-in one
   --partition=NAME     one more partition, over the h100 nodes (may be repeated)
   --no-nodes           slurmctld only: enough for jobs that are never started
@@ -127,7 +129,7 @@ END
 	[ "$auth" = none ] || echo "AuthInfo=socket=$dir/run/munge.socket"
 	cat <<END
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
-PluginDir=$(system_plugins)${plugins:+:$plugins}
+PluginDir=${plugin_dir:-$(system_plugins)${plugins:+:$plugins}}
 PlugStackConfig=$dir/etc/plugstack.conf
 ${plugins:+JobSubmitPlugins=p4d}
 StateSaveLocation=$dir/state
@@ -149,7 +151,7 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 KillWait=1
 ReturnToService=2
-MaxJobCount=20000
+MaxJobCount=100000
 GresTypes=gpu
 NodeName=DEFAULT $cpus RealMemory=2000000
 NodeName=h1 NodeHostname=localhost NodeAddr=$address Port=$((port + 1)) Gres=gpu:h100:8 Feature=h100
@@ -294,11 +296,12 @@ start_daemons()
 
 start()
 {
-	auth=munge plugins='' conf='' partitions='' nodes=yes mig='' cpus=CPUs=64
+	auth=munge plugins='' plugin_dir='' conf='' partitions='' nodes=yes mig='' cpus=CPUs=64
 	while [ $# -gt 1 ]; do
 		case $1 in
 		--auth=none | --auth=munge) auth=${1#*=} ;;
 		--plugins=*) plugins=$(readlink -f "${1#*=}") ;;
+		--plugin-dir=*) plugin_dir=$(readlink -f "${1#*=}") ;;
 		--conf=*) conf=${1#*=} ;;
 		--partition=*) partitions="$partitions ${1#*=}" ;;
 		--no-nodes) nodes=no ;;
@@ -414,6 +417,7 @@ start)
 stop) stop "${2:?directory missing}" ;;
 pids) pids "$(readlink -f "${2:?directory missing}")" ;;
 home) home ;;
+system-plugins) system_plugins ;;
 crash) crash "$(readlink -f "${2:?directory missing}")" "${3:?node missing}" ;;
 boot) boot "$(readlink -f "${2:?directory missing}")" "${3:?node missing}" ;;
 *)
