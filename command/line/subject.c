@@ -27,10 +27,13 @@ void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const
 
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request)
 {
-	char text[200];
+	char text[200], fix[40];
+	const char *instead = p4d_guard_lacks_precision(request, subject->capacity.gpu, text, sizeof(text));
 
-	if (p4d_guard_lacks_precision(request, subject->capacity.gpu, text, sizeof(text)))
-		p4d_subject_say(subject, P4D_E_PRECISION, "--precision=fp16", "%s", text);
+	if (!instead)
+		return;
+	snprintf(fix, sizeof(fix), "--%s", instead);
+	p4d_subject_say(subject, P4D_E_PRECISION, fix, "%s", text);
 }
 
 static int resolve_model(p4d_subject *subject, p4d_error *err)

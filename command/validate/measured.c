@@ -248,7 +248,8 @@ static int set_options(const fields *f, p4d_request *request)
 					     P4D_TP_COMM_OVERLAP,  P4D_OVERLAP_P2P,
 					     P4D_OVERLAP_DP,       P4D_EXPERTS,
 					     P4D_KV_LORA_RANK,     P4D_Q_LORA_RANK,
-					     P4D_ROPE_HEAD_DIM,    P4D_V_HEAD_DIM},
+					     P4D_ROPE_HEAD_DIM,    P4D_V_HEAD_DIM,
+					     P4D_FP8_RECIPE,       P4D_FP8_PARAM_GATHER},
 				of_experts[] = {P4D_EXPERTS_PER_TOKEN, P4D_EXPERT_FFN, P4D_SHARED_FFN,
 						P4D_DENSE_LAYERS,      P4D_EP,         P4D_ETP,
 						P4D_IMBALANCE};
@@ -329,7 +330,7 @@ static void read_death(const fields *f, p4d_measured *row)
 	p4d_measured known = *row;
 
 	quiet.err = NULL;
-	if (*class && strcmp(class, "dense"))
+	if (*class && strcmp(class, "dense") && strcmp(class, "fp8"))
 		snprintf(row->unmodelled, sizeof(row->unmodelled), "%.40s is not modelled", class);
 	else if (!*row->unmodelled && read_shape(&quiet, &known) < 0)
 		snprintf(row->unmodelled, sizeof(row->unmodelled), "inputs are missing");

@@ -189,7 +189,8 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 	const double latency = p4d_cost__gather_seconds(r, group, 0);
 
 	out->reduce = line_of(latency, p4d_cost__gather_seconds(r, group, gradient * many), many);
-	out->gather = line_of(latency, p4d_cost__gather_seconds(r, group, r->element * many), many);
+	const double stored = l->fp8_params ? r->operand : r->element;
+	out->gather = line_of(latency, p4d_cost__gather_seconds(r, group, stored * many), many);
 	if (gathers_for_passes(l))
 		out->gather = out->reduce = (p4d_cost_line){0, 0};
 	else if (!l->optimizer_sharding) { /* an all-reduce instead */
@@ -200,6 +201,9 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 	/* gradients of the whole stage are zeroed */
 	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
+	/* parameters are cast once, both ways, or those in FP8 transposed */
+	if (l->precision == P4D_FP8)
+		out->optimizer.each += (l->fp8_params ? 2 : 4) * r->hbm;
 }
 
 static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_rates *r)

@@ -11,8 +11,10 @@
 
 /* What a GPU sustains with the precision of a layout. Inverse rates: a layout takes dozens of them. */
 typedef struct p4d_cost_rates {
-	double peak;                                  /* FLOP/s, dense */
-	double gemm;                                  /* seconds per FLOP of a large matrix product */
+	double peak;             /* FLOP/s, dense */
+	double gemm;             /* seconds per FLOP of a large matrix product */
+	double product, operand; /* the same of linear layers' products, and bytes of an element of theirs */
+	bool fp8_by_rows;        /* FP8 products take both operands by rows: other GPUs than Blackwell */
 	double attention_forward, attention_backward; /* of fused attention, long sequences */
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net; /* seconds per byte of one GPU in one direction: in the node, to others */
@@ -42,6 +44,10 @@ double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows
  */
 double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
 				 double depth, double output_bytes);
+
+/* One of a linear layer in the layers: of operands in FP8 where that is the precision. */
+double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
+				 double output_bytes);
 
 /* A kernel that moves this many bytes to and from device memory. */
 double p4d_cost__memory_seconds(const p4d_cost_rates *r, double bytes);
@@ -98,6 +104,10 @@ static inline double p4d_cost_share_seconds(const p4d_cost_share *s)
 {
 	return s->gemm + s->attention + s->memory_bound + s->tensor_comm + s->context_comm + s->host;
 }
+
+/* What casts of a layer's operands to FP8 add to its passes: cost_fp8.c. */
+void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		     p4d_cost_share *forward, p4d_cost_share *backward);
 
 /* The passes of a part of the model for one micro-batch on one rank. */
 typedef struct p4d_cost_part {

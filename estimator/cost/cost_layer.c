@@ -180,11 +180,11 @@ static void add_products(const p4d_layout *l, const p4d_cost_rates *r, const pro
 	for (const product *end = p + count; p < end; p++) {
 		if (p->in <= 0 || p->out <= 0)
 			continue;
-		y->forward.gemm += p4d_cost__gemm_seconds(r, 1, p->tokens, p->out, p->in, e);
-		y->backward_input.gemm += p4d_cost__gemm_seconds(r, 1, p->tokens, p->in, p->out, e);
+		y->forward.gemm += p4d_cost__product_seconds(r, p->tokens, p->out, p->in, e);
+		y->backward_input.gemm += p4d_cost__product_seconds(r, p->tokens, p->in, p->out, e);
 		/* read and written: the gradient accumulates in fp32 */
 		weight_pass(l, p->deferred, y)->gemm +=
-		    p4d_cost__gemm_seconds(r, 1, p->out, p->in, p->tokens, 8);
+		    p4d_cost__product_seconds(r, p->out, p->in, p->tokens, 8);
 	}
 }
 
@@ -287,8 +287,12 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	/* experts take tokens as they are sharded; shared experts are whole layers */
 	const double ffn = experts && !l->shared_ffn ? 0 : 2;
 
-	y->forward.tensor_comm += (2 + ffn) * one;
-	y->backward_input.tensor_comm += (2 + ffn) * one;
+	/* gathered in FP8, half as much: two of four, and backward four of six; userbuffers send forward
+	 * results in FP8, too */
+	const double fp8 = l->precision == P4D_FP8 && l->sequence_parallel ? 0.5 : 1;
+	const double there = l->tp_comm_overlap ? fp8 : (1 + fp8) / 2, back = (1 + 2 * fp8) / 3;
+	y->forward.tensor_comm += (2 + ffn) * there * one;
+	y->backward_input.tensor_comm += (2 + ffn) * back * one;
 	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel) {
 		weight_pass(l, QKV, y)->tensor_comm += one;
 		weight_pass(l, GATE_UP, y)->tensor_comm += one;
@@ -317,11 +321,11 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		add(&y->recompute, &y->forward, p4d_cost__recomputed_share(l));
 		break;
 	case P4D_RECOMPUTE_MLP:
-		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->up, z->h, e);
+		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->up, z->h, e);
 		if (!framework->recomputes_whole_mlp) /* the activation is recomputed in any case, and its
 							 input gathered */
 			break;
-		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->f, e);
+		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->h, z->f, e);
 		y->recompute.memory_bound +=
 		    p4d_cost__memory_seconds(r, (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * z->f);
 		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_cost__boundary_seconds(l, r, z) : 0;
@@ -368,6 +372,8 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4
 	add(&y->forward, &core, 1);
 	attention_products(l, r, &z, y);
 	elementwise(l, r, &z, experts, y);
+	if (l->precision == P4D_FP8)
+		p4d_cost__casts(l, r, &z, &y->forward, &y->backward_input);
 	tensor_parallel(l, r, &z, experts, y);
 	launches(l, experts, y);
 	recompute(l, r, &z, &core, &of_experts, y);

@@ -36,6 +36,8 @@ double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 	switch (l->precision) {
 	case P4D_FP32:
 		return gpu->peak_fp32_flops;
+	case P4D_FP8:
+		return gpu->peak_fp8_flops;
 	case P4D_FP16:
 		return gpu->peak_fp16_flops > 0 ? gpu->peak_fp16_flops : gpu->peak_bf16_flops;
 	default:
@@ -50,6 +52,8 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 	if (l->link_domain > 1 && l->world > 1 && !(gpu->link_bytes_per_s > 0 && gpu->link_efficiency > 0))
 		return false;
 	if (l->world > l->link_domain && !(gpu->net_bytes_per_s > 0))
+		return false;
+	if (l->precision == P4D_FP8 && !(gpu->peak_bf16_flops > 0 && gpu->gemm_fp8_efficiency > 0))
 		return false;
 	return p4d_cost_peak_flops(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
 	       gpu->gemm_efficiency > 0 && gpu->attention_forward_efficiency > 0 &&
@@ -109,11 +113,16 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	p4d_cost_rates r;
 
 	r.peak = p4d_cost_peak_flops(l, gpu);
+	/* attention and the head stay in bf16 */
+	const bool fp8 = l->precision == P4D_FP8;
+	const double peak = fp8 ? gpu->peak_bf16_flops : r.peak;
 	const double slowest = slowest_of((double)l->world);
-	r.gemm = slowest * inverse(r.peak * gpu->gemm_efficiency);
+	r.gemm = slowest * inverse(peak * gpu->gemm_efficiency);
+	r.product = fp8 ? slowest * inverse(r.peak * gpu->gemm_fp8_efficiency) : r.gemm;
+	r.fp8_by_rows = gpu->sm < 100;
 	const double attention = slowest * head_factor(gpu->sm, (double)l->head_dim);
-	r.attention_forward = attention * inverse(r.peak * gpu->attention_forward_efficiency);
-	r.attention_backward = attention * inverse(r.peak * gpu->attention_backward_efficiency) /
+	r.attention_forward = attention * inverse(peak * gpu->attention_forward_efficiency);
+	r.attention_backward = attention * inverse(peak * gpu->attention_backward_efficiency) /
 			       (l->kv_rank ? LATENT_BACKWARD : 1);
 	r.hbm = inverse(gpu->hbm_bytes_per_s * gpu->hbm_efficiency);
 	r.link = inverse(gpu->link_bytes_per_s * gpu->link_efficiency);
@@ -122,16 +131,29 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;
 	r.last_backward = last_rows(gpu->sm, true) * multiprocessors;
 	r.element = l->precision == P4D_FP32 ? 4 : 2;
+	r.operand = fp8 ? 1 : r.element;
 	return r;
+}
+
+static double product(const p4d_cost_rates *r, double each, double element, double batch, double rows,
+		      double columns, double depth, double output_bytes)
+{
+	double flops = (2 * batch * rows * columns + r->lost) * depth;
+	double bytes = batch * (element * depth * (rows + columns) + output_bytes * rows * columns);
+
+	return P4D_LAUNCH_SECONDS + flops * each + EXPOSED_MEMORY * bytes * r->hbm;
 }
 
 double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows, double columns,
 			      double depth, double output_bytes)
 {
-	double flops = (2 * batch * rows * columns + r->lost) * depth;
-	double bytes = batch * (r->element * depth * (rows + columns) + output_bytes * rows * columns);
+	return product(r, r->gemm, r->element, batch, rows, columns, depth, output_bytes);
+}
 
-	return P4D_LAUNCH_SECONDS + flops * r->gemm + EXPOSED_MEMORY * bytes * r->hbm;
+double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
+				 double output_bytes)
+{
+	return product(r, r->product, r->operand, 1, rows, columns, depth, output_bytes);
 }
 
 /* Arithmetic and memory hide each other the better, the more one of them takes: the 1.5-norm, in that table.

@@ -120,6 +120,7 @@ static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_FP32
 						{P4D_OPTIMIZER, P4D_ADAMW},
 						{P4D_FINETUNE, P4D_TUNE_FULL},
 						{P4D_AUTOCAST, 1},
+						{P4D_FP8_RECIPE, P4D_FP8_CURRENT},
 						{P4D_OPTIONS, 0}};
 
 static const char *const script_words[] = {"P4D_TORCHTITAN_ARGS", NULL};

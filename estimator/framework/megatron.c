@@ -151,6 +151,23 @@ static void add_optimizer(p4d_text *a, const p4d_layout *l)
 		add(a, "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
 }
 
+/* Formats are those of the recipes' defaults in Transformer Engine. */
+static void add_fp8(p4d_text *a, const p4d_layout *l)
+{
+	static const char *const recipe[] = {[P4D_FP8_DELAYED] = "delayed",
+					     [P4D_FP8_CURRENT] = "tensorwise",
+					     [P4D_FP8_BLOCKWISE] = "blockwise",
+					     [P4D_FP8_MXFP8] = "mxfp8"};
+	const bool by_tensor = l->fp8_recipe <= P4D_FP8_CURRENT;
+
+	add(a, "--fp8-format %s --fp8-recipe %s", by_tensor ? "hybrid" : "e4m3", recipe[l->fp8_recipe]);
+	if (!l->fp8_params)
+		return;
+	add(a, "--fp8-param-gather");
+	if (l->fp8_recipe == P4D_FP8_MXFP8)
+		add(a, "--reuse-grad-buf-for-mxfp8-param-ag");
+}
+
 static void add_memory(p4d_text *a, const p4d_layout *l)
 {
 	switch (l->recompute) {
@@ -179,6 +196,8 @@ static void add_memory(p4d_text *a, const p4d_layout *l)
 		add(a, "--hidden-dropout 0.0 --attention-dropout 0.0");
 	if (l->precision != P4D_FP32)
 		add(a, l->precision == P4D_FP16 ? "--fp16" : "--bf16");
+	if (l->precision == P4D_FP8)
+		add_fp8(a, l);
 	add_optimizer(a, l);
 }
 
@@ -270,6 +289,23 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
+/* Its recipes; and the shapes that Transformer Engine quantizes. */
+static int check_fp8(const p4d_request *r, p4d_error *err)
+{
+	if (r->value[P4D_PRECISION] != P4D_FP8)
+		return 0;
+	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"precision=fp8: in Megatron-LM p4d does not model it with experts or latent "
+				"attention yet");
+	if (p4d_is_set(r, P4D_FP8_RECIPE) && r->value[P4D_FP8_RECIPE] == P4D_FP8_ROWWISE) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "fp8-recipe=rowwise is torchtitan's; Megatron-LM has none of rows");
+		return p4d_fix(err, "--p4d-fp8-recipe=current");
+	}
+	return 0;
+}
+
 static int check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_block_difference(r);
@@ -278,10 +314,19 @@ static int check_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"%.80s has %s, which p4d does not model in Megatron-LM", r->model,
 				difference);
+	if (check_fp8(r, err) < 0)
+		return -1;
 	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))
 		return check_experts(r, err);
 	return 0;
 }
+
+static const char *unvalidated(const p4d_layout *l)
+{
+	return l->precision == P4D_FP8 ? "FP8" : NULL;
+}
+
+static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};
 
 static const p4d_framework_fixed fixed[] = {P4D_FIXED_WITHOUT_PYTORCH("Megatron-LM"), {.why = NULL}};
 
@@ -296,12 +341,14 @@ const p4d_framework p4d_framework__megatron = {
     .no_schedule = "needs p4d-train; Megatron-LM supports 1f1b and interleaved",
     .no_vocab_parallel = "needs p4d-train; Megatron-LM shards the vocabulary by tp only",
     .fixed = fixed,
+    .defaults = defaults,
     .recomputes = UINT_MAX,
     .uneven_chunks = true,
     .vocab_multiple = 128, /* make-vocab-size-divisible-by */
     .write_rows = p4d_framework__megatron_rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,
+    .unvalidated = unvalidated,
     .evaluation = 1u << P4D_AT_EVALUATION_LAYER | 1u << P4D_AT_EVALUATION_HEAD,
     /* reserved over allocated: mean of 19 runs on B200, 1.053 (1.028 to 1.093); segments that grow leave
      * little but unused ends */

@@ -22,17 +22,54 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	z.up = (l->glu ? 2 : 1) * z.F;
 	/* unfused: the activated gate and the other half, each a tensor of its own, beside their product */
 	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
-	z.ffn = (p4d_wide)z.tokens * (z.up + z.product) + 2 * (p4d_wide)z.own * z.h;
+	z.norm = z.h;
+	if (p4d_megatron__fp8(l)) { /* of the halves, both are kept in 16 bits */
+		z.product += (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2 - z.F;
+		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
+	}
+	z.ffn = (p4d_wide)z.tokens * (z.up + z.product) + (p4d_wide)z.own * (z.h + z.norm);
 	return z;
 }
 
 /* ---- always ---- */
 
+/*
+ * Whether the optimizer's kernel reads gradients and parameters as they are (optimizer_config.py,
+ * use_precision_aware_optimizer_no_fp8_or_ds_fp8): with FP8, with delayed scales alone.
+ */
+static bool reads_as_they_are(const p4d_layout *l)
+{
+	return p4d_precise_optimizer(l) &&
+	       (!p4d_megatron__fp8(l) || l->fp8_recipe == P4D_FP8_DELAYED || l->half_master);
+}
+
 /* The precision-aware optimizer keeps of an fp32 master copy what the bf16 parameter lacks of it. */
 static p4d_dtype master_type(const p4d_layout *l)
 {
-	return l->half_master || (l->half_moments && l->precision == P4D_BF16) ? p4d_dtype_of(l)
+	const bool remainder = l->half_moments && reads_as_they_are(l) && !l->fp8_params;
+
+	return l->half_master || (remainder && p4d_dtype_of(l) == P4D_DT_BF16) ? p4d_dtype_of(l)
 									       : P4D_DT_FP32;
+}
+
+/*
+ * Parameters in bf16, and copies of weights in FP8 from the first step on: a module keeps what it has cast
+ * for the first micro-batch (module/base.py, get_weight_workspace). With fp8-param-gather those are the
+ * parameters.
+ */
+static void add_parameters(p4d_rows *rows, uint64_t elements)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide weights = p4d_megatron__fp8_weights(rows);
+	const uint64_t cast = weights < elements ? (uint64_t)weights : elements;
+	const uint64_t bytes =
+	    p4d_times(rows, p4d_megatron__fp8_copies(rows), p4d_megatron__fp8_bytes(l, cast));
+
+	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
+		elements - (l->fp8_params ? cast : 0), 0, 0);
+	if (cast)
+		p4d_row(rows, "parameters.fp8", "tp pp", P4D_PART_PARAMS, P4D_DT_BYTES, bytes, 0, 0)
+		    ->at_first_step = !l->fp8_params;
 }
 
 /*
@@ -53,12 +90,12 @@ static void add_states(p4d_rows *rows)
 	}
 	rows->overflow = rows->overflow || n >> 62;
 	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
-	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l), N, 0, 0);
+	add_parameters(rows, N);
 	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? p4d_dtype_of(l) : P4D_DT_FP32, N, 0,
 		0);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
 	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
-	if (half_grads && !p4d_precise_optimizer(l))
+	if (half_grads && !reads_as_they_are(l))
 		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
 			   P4D_PART_OPTIMIZER, P4D_DT_FP32, shard, 0, 0);
 	/* PyTorch's optimizers allocate all but the master copy at their first step */
@@ -191,6 +228,10 @@ static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d
 
 	saved(rows, r, HEADS, "layer.query_and_output", ACROSS, dtype, twice ? 3 : 2, z->tokens, z->A);
 	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, z->G);
+	/* the next product keeps what it is given (attention.py, set_save_original_input), but for this
+	 * recipe */
+	if (p4d_megatron__fp8(l) && l->fp8_recipe == P4D_FP8_DELAYED)
+		saved(rows, r, HEADS, "layer.output_fp8", ACROSS, P4D_DT_BYTES, z->tokens, z->A, 0);
 	if (selective && l->flash_attention)
 		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, z->A + z->G, 0);
 	saved(rows, r, STATISTICS, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, l->heads / l->tp,
@@ -223,10 +264,10 @@ static void add_layer(p4d_rows *rows, const p4d_megatron_again *r, const p4d_meg
 	if (l->recompute == P4D_RECOMPUTE_MLP)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  (p4d_wide)z->own * z->h);
-	saved(rows, r, NORM, "layer.norm", ALONG, dtype, z->own, z->h, 0);
+	saved(rows, r, NORM, "layer.norm", ALONG, dtype, z->own, z->norm, 0);
 	add_attention(rows, r, z);
 	saved(rows, r, MIDDLE, "layer.middle", ALONG, dtype, z->own, z->h, 0);
-	saved(rows, r, FFN, "layer.second_norm", ALONG, dtype, z->own, z->h, 0);
+	saved(rows, r, FFN, "layer.second_norm", ALONG, dtype, z->own, z->norm, 0);
 	saved(rows, r, NORM, "layer.norm_statistics", ALONG, P4D_DT_FP32, 2 * l->norm_tensors, z->own, 0);
 	if (l->dropout)
 		saved(rows, r, NORM, "layer.dropout_masks", ALONG, P4D_DT_BYTES, 2, z->own, z->h);

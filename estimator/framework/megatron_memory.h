@@ -13,12 +13,25 @@ void p4d_framework__megatron_rows(p4d_rows *rows);
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
 
+/*
+ * FP8 of Transformer Engine (megatron_fp8.c). An input of a product is kept for the weight's gradient in the
+ * direction that takes it, a weight in both: before Blackwell as two copies, as are tensors with scales by
+ * block on any GPU. Those have four bytes of scales for 128 elements, or one for 32.
+ */
+bool p4d_megatron__fp8(const p4d_layout *layout);
+uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* of one copy */
+unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
+
+/* Elements of a stage's weights that products take in FP8; embeddings, head, norms and biases are not. */
+p4d_wide p4d_megatron__fp8_weights(const p4d_rows *rows);
+
 /* Numbers of a micro-batch and a layer on this rank, in elements. */
 typedef struct p4d_megatron_sizes {
 	uint64_t tokens, own; /* own: of them, where sequence parallelism shards */
 	uint64_t h, A, G, F;  /* columns: hidden, queries, keys or values, feed-forward */
 	uint64_t up;          /* of the first feed-forward product: gate and up, or up */
-	uint64_t product;     /* that the activation saves of its results */
+	uint64_t product;     /* that the activation saves of its results; in FP8, of 16 bits */
+	uint64_t norm;        /* that a norm's product saves of its result: h, in FP8 of 16 bits */
 	p4d_wide ffn;         /* all that the feed-forward part saves, its residual included */
 	bool mixed;           /* layers have experts or latent attention: see megatron_experts.c */
 	/* of those: widest moments of a layer's passes, beside what is saved; that of attention's backward

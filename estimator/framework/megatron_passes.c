@@ -54,8 +54,10 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
 static p4d_wide widest_ffn(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide t = z->tokens, wide = t * z->h, weights = l->te_wgrad ? 0 : z->h;
-	const p4d_wide down = (z->gathers ? wide : 0) + (t + weights) * z->F;
-	const p4d_wide up = 2 * wide + (z->gathers ? (p4d_wide)z->own * z->h : 0) + weights * z->up;
+	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast beside them, into two copies at most */
+	const p4d_wide down = (z->gathers || fp8 ? wide : 0) + (t + weights) * z->F;
+	const p4d_wide up =
+	    2 * wide + (z->gathers ? (p4d_wide)z->own * z->h : 0) + weights * z->up + (fp8 ? t * z->up : 0);
 
 	return most(most(down, t * z->up), beyond(up, t * z->product));
 }

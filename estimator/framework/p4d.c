@@ -313,6 +313,8 @@ static void write_rows(p4d_rows *rows)
 
 static int check_model(const p4d_request *r, p4d_error *err)
 {
+	if (r->value[P4D_PRECISION] == P4D_FP8)
+		return p4d_fail(err, P4D_E_UNMODELLED, "precision=fp8: p4d-train does not train in FP8 yet");
 	/* fused matrices would be the same, but have other names in a checkpoint */
 	if (!p4d_architecture_difference(r) && !p4d_architecture_of(r)->fused_qkv &&
 	    r->value[P4D_NORM] == P4D_RMSNORM && r->value[P4D_ACTIVATION] == P4D_SWIGLU_ACTIVATION &&

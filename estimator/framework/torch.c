@@ -320,6 +320,9 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 	const char *difference = p4d_architecture_difference(r);
 	const bool sparse = p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK);
 
+	if (r->value[P4D_PRECISION] == P4D_FP8)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"precision=fp8: with PyTorch p4d does not model it yet");
 	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !sparse)
 		return 0;
 	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])

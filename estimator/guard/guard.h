@@ -87,8 +87,11 @@ void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_sour
  */
 void p4d_guard_fail(const p4d_site *site, const p4d_job *job, const p4d_error *err, p4d_verdict *verdict);
 
-/* Whether the GPU lacks the precision of a complete request (P4D_E_PRECISION), and the message. */
-bool p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
+/*
+ * Whether the GPU lacks the precision or the FP8 recipe of a complete request (P4D_E_PRECISION): the message
+ * in buf, and the option that it has instead ("precision=fp16"). NULL: it does not.
+ */
+const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size);
 
 enum { P4D_WAYS = 2 };
 

@@ -187,29 +187,36 @@ static int check_idle_gpus(const p4d_job *job, p4d_verdict *v, p4d_error *err)
 	return 0;
 }
 
-bool p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size)
+const char *p4d_guard_lacks_precision(const p4d_request *request, const p4d_gpu *gpu, char *buf, size_t size)
 {
-	char precision[16];
+	const bool fp8 = request->value[P4D_PRECISION] == P4D_FP8;
+	char precision[16], recipe[16];
 
+	if (!gpu || !p4d_on_gpu(request->value[P4D_DEVICE]))
+		return NULL;
 	p4d_request_choice_name(P4D_PRECISION, request->value[P4D_PRECISION], precision, sizeof(precision));
-	const int from = gpu && p4d_on_gpu(request->value[P4D_DEVICE]) ? p4d_gpu_lacks(gpu, precision) : 0;
-	if (from)
-		snprintf(buf, size,
-			 "%s (compute capability %d.%d) has no %s, which begins with %d.%d: emulated, it is "
-			 "several times slower than fp16",
-			 gpu->name, gpu->sm / 10, gpu->sm % 10, precision, from / 10, from % 10);
-	return from;
+	p4d_request_choice_name(P4D_FP8_RECIPE, request->value[P4D_FP8_RECIPE], recipe, sizeof(recipe));
+	const int whole = p4d_gpu_lacks(gpu, precision),
+		  from = fp8 && !whole ? p4d_gpu_lacks(gpu, recipe) : whole;
+	if (!from)
+		return NULL;
+	snprintf(buf, size, "%s (compute capability %d.%d) has no %s%s, which begins with %d.%d: %s",
+		 gpu->name, gpu->sm / 10, gpu->sm % 10,
+		 whole ? "" : "fp8-recipe=", whole ? precision : recipe, from / 10, from % 10,
+		 fp8 ? "the program stops" : "emulated, it is several times slower than fp16");
+	return !whole ? "fp8-recipe=current" : fp8 && gpu->sm >= 80 ? "precision=bf16" : "precision=fp16";
 }
 
 static void say_precision(const p4d_request *request, p4d_verdict *v)
 {
 	char text[200];
 
-	if (!p4d_guard_lacks_precision(request, v->geometry.gpu, text, sizeof(text)))
+	const char *instead = p4d_guard_lacks_precision(request, v->geometry.gpu, text, sizeof(text));
+	if (!instead)
 		return;
 	v->action = P4D_WARN;
 	p4d_message *message = p4d_verdict__say(v, P4D_E_PRECISION, "%s", text);
-	snprintf(message->fix, sizeof(message->fix), "--p4d-precision=fp16");
+	snprintf(message->fix, sizeof(message->fix), "--p4d-%s", instead);
 }
 
 static int check_tasks(const p4d_job *job, const p4d_verdict *v, const p4d_script *script, p4d_error *err)

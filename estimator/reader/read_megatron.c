@@ -23,6 +23,9 @@ enum {
 	CAPACITY = P4D_READ_EXTRA(13),
 	LATENT = P4D_READ_EXTRA(14),
 	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many as finish_latent has sizes */
+	FP8_FORMAT = P4D_READ_EXTRA(20),
+	FP8_RECIPE = P4D_READ_EXTRA(21),
+	FP8_PARAM_GATHER = P4D_READ_EXTRA(22),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -31,6 +34,8 @@ static const char *const positions[] = {"rope", "rope", "learned_absolute", "lea
 static const char *const backends[] = {"flash", "flash", "fused", "flash",   "unfused", "unfused",
 				       "auto",  "flash", "local", "unfused", NULL};
 static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
+static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
+					  "blockwise", "mxfp8",   "mxfp8",      NULL};
 static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const glus[] = {"swiglu", "on", NULL};
@@ -122,8 +127,16 @@ static const p4d_read_argument arguments[] = {
     {"--qk-head-dim", LATENT_SIZES + 2, NULL, NULL},
     {"--qk-pos-emb-head-dim", LATENT_SIZES + 3, NULL, NULL},
     {"--v-head-dim", LATENT_SIZES + 4, NULL, NULL},
-    {"--fp8-format", P4D_READ_NOT_MODELLED, NULL, NULL},
-    {"--fp8-hybrid", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp8-format", FP8_FORMAT, NULL, NULL},
+    {"--fp8-hybrid", FP8_FORMAT, "hybrid", NULL},
+    {"--fp8-e4m3", FP8_FORMAT, "e4m3", NULL},
+    {"--fp8-recipe", FP8_RECIPE, NULL, fp8_recipes},
+    {"--fp8-param-gather", FP8_PARAM_GATHER, "on", NULL},
+    {"--fp8-param", FP8_PARAM_GATHER, "on", NULL},
+    {"--first-last-layers-bf16", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp8-dot-product-attention", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp8-multi-head-attention", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--activation-func-fp8-input-store", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp4-format", P4D_READ_NOT_MODELLED, NULL, NULL},
     {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -306,6 +319,30 @@ static void finish_latent(p4d_reading *r)
 	p4d_reader__put(r, P4D_POSITIONS, extra(r, LATENT), "rope");
 }
 
+/* Without a format recipe and parameters are those of 16 bits. */
+static void finish_fp8(p4d_reading *r)
+{
+	const p4d_read_value *format = extra(r, FP8_FORMAT), *recipe = extra(r, FP8_RECIPE),
+			     *parameters = extra(r, FP8_PARAM_GATHER);
+
+	if (format->unknown)
+		p4d_reader__forget(r, P4D_PRECISION);
+	if (!p4d_reader__set(format))
+		return;
+	if (!is(r, P4D_PRECISION, "bf16")) {
+		p4d_reader__unknown(r, "precision", "FP8 with a precision other than --bf16 is not modelled");
+		p4d_reader__forget(r, P4D_PRECISION);
+		return;
+	}
+	p4d_reader__put(r, P4D_PRECISION, format, "fp8");
+	if (p4d_reader__set(recipe))
+		p4d_reader__put(r, P4D_FP8_RECIPE, recipe, "%s", recipe->text);
+	else if (recipe->unknown)
+		p4d_reader__forget(r, P4D_FP8_RECIPE);
+	if (p4d_reader__set(parameters))
+		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
+}
+
 static void finish(p4d_reading *r)
 {
 	const p4d_read_value *chunk = extra(r, LAYERS_PER_CHUNK), *groups = extra(r, GROUPS);
@@ -338,6 +375,7 @@ static void finish(p4d_reading *r)
 	finish_recomputation(r);
 	finish_latent(r);
 	finish_experts(r);
+	finish_fp8(r);
 }
 
 const p4d_reader p4d_reader__megatron = {

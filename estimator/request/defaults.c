@@ -84,8 +84,10 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 {
 #define DEVICE(id, name, on_gpu, precision) precision,
 	static const int precision[] = {P4D_DEVICE_KINDS(DEVICE)};
-	static const int gradient[] = {
-	    [P4D_BF16] = P4D_GRAD_FP32, [P4D_FP16] = P4D_GRAD_FP16, [P4D_FP32] = P4D_GRAD_FP32};
+	static const int gradient[] = {[P4D_BF16] = P4D_GRAD_FP32,
+				       [P4D_FP16] = P4D_GRAD_FP16,
+				       [P4D_FP32] = P4D_GRAD_FP32,
+				       [P4D_FP8] = P4D_GRAD_FP32};
 #undef DEVICE
 
 	for (int i = 0; i < P4D_OPTIONS; i++) {

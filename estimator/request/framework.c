@@ -10,11 +10,14 @@ void p4d_framework_put_defaults(p4d_request *r)
 {
 	const p4d_framework_choice *c = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->defaults;
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
-	const bool bf16 = !p4d_is_set(r, P4D_PRECISION) || r->value[P4D_PRECISION] == P4D_BF16;
+	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
+	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
 	for (; c && c->option != P4D_OPTIONS; c++) {
 		if (c->option == P4D_MODEL_CODE && adapters) /* torchtitan's modules have none */
 			p4d_request_default(r, P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS, P4D_BY_P4D);
+		else if (c->option == P4D_FP8_RECIPE && !fp8)
+			continue;
 		else if (c->option != P4D_GRAD_DTYPE || bf16) /* else the precision's */
 			p4d_request_default(r, c->option, c->value, P4D_BY_P4D);
 	}

@@ -252,19 +252,36 @@ static int check_schedule(const p4d_layout *l, p4d_error *err)
 	return check_vocabulary(l, err);
 }
 
+/* Without FP8 there is nothing that its options could change. */
+static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	static const p4d_option of_fp8[] = {P4D_FP8_RECIPE, P4D_FP8_PARAM_GATHER};
+
+	for (size_t i = 0; i < sizeof(of_fp8) / sizeof(of_fp8[0]) && l->precision != P4D_FP8; i++) {
+		if (!p4d_is_stated(r, of_fp8[i]) || (of_fp8[i] == P4D_FP8_PARAM_GATHER && !l->fp8_params))
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s needs precision=fp8",
+			 p4d_request_option_info(of_fp8[i])->name);
+		return p4d_fix(err, "--p4d-precision=fp8");
+	}
+	return 0;
+}
+
 /* A 16-bit gradient is of the type of the parameters; Megatron-LM's precision-aware optimizer is sharded. */
 static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
-	char name[16];
+	static const int half[] = {[P4D_BF16] = P4D_GRAD_BF16,
+				   [P4D_FP16] = P4D_GRAD_FP16,
+				   [P4D_FP32] = P4D_GRAD_FP32,
+				   [P4D_FP8] = P4D_GRAD_BF16};
+	char name[16], precision[16];
 
-	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != (l->precision == P4D_BF16   ? P4D_GRAD_BF16
-								: l->precision == P4D_FP16 ? P4D_GRAD_FP16
-											   : P4D_GRAD_FP32)) {
+	if (check_fp8(r, l, err) < 0)
+		return -1;
+	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != half[l->precision]) {
 		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s does not go with precision=%s",
 			 p4d_request_value_text(r, P4D_GRAD_DTYPE, name, sizeof(name)),
-			 l->precision == P4D_BF16   ? "bf16"
-			 : l->precision == P4D_FP16 ? "fp16"
-						    : "fp32");
+			 p4d_request_value_text(r, P4D_PRECISION, precision, sizeof(precision)));
 		return p4d_fix(err, "--p4d-grad-dtype=fp32");
 	}
 	if (!p4d_precise_optimizer(l) || (l->optimizer_sharding && l->precision != P4D_FP32))
@@ -486,6 +503,8 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->dropout = p4d_framework_value(r, P4D_DROPOUT);
 	l->te_wgrad = p4d_framework_value(r, P4D_TE_WGRAD);
 	l->grad_dtype = (int)p4d_framework_value(r, P4D_GRAD_DTYPE);
+	l->fp8_recipe = (int)p4d_framework_value(r, P4D_FP8_RECIPE);
+	l->fp8_params = p4d_framework_value(r, P4D_FP8_PARAM_GATHER);
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
 	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);

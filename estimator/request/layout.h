@@ -58,6 +58,8 @@ typedef struct p4d_layout {
 	int grad_dtype, allocator;
 	/* which communication runs beside computation, where the framework leaves the choice */
 	bool tp_comm_overlap, overlap_p2p, overlap_dp;
+	bool fp8_params;                              /* linear layers' parameters are stored in FP8 */
+	int fp8_recipe;                               /* of precision P4D_FP8 */
 	bool half_moments, half_master;               /* 16 bits; else fp32 */
 	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */

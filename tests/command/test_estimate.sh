@@ -98,6 +98,24 @@ exits 0 p4d plan --model llama3.2-1b --gpu v100-32gb --gpus-per-node 1 --seq-len
 says "[P4D116]"
 exits 0 p4d estimate --model llama3.2-1b --gpu a100-80gb --gpus-per-node 1 --seq-len 2048
 silent
+exits 0 p4d estimate --model llama3.2-1b --gpu a100-80gb --gpus-per-node 1 --seq-len 2048 --precision fp8 --micro-batch 1
+says "[P4D116] a100-80gb (compute capability 8.0) has no fp8, which begins with 8.9: the program stops" "--precision=bf16"
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8 --fp8-recipe mxfp8
+says "[P4D116] h100-80gb (compute capability 9.0) has no fp8-recipe=mxfp8, which begins with 10.0" "--fp8-recipe=current"
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8
+prints "framework megatron" "fp8-recipe=delayed" "(unvalidated: FP8)"
+
+# FP8 where it is not modelled, or says nothing
+exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework p4d --precision fp8
+says "p4d-train does not train in FP8 yet" "--framework=megatron"
+exits 5 p4d estimate --model llama3.2-1b --gpu h100 --fp8-param-gather on
+says "fp8-param-gather needs precision=fp8" "--precision=fp8"
+exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
+says "torchtitan's"
+exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework ddp --precision fp8
+says "with PyTorch p4d does not model it yet"
+exits 9 p4d estimate --model mixtral-8x7b --gpu h100 --framework megatron --precision fp8
+says "with experts"
 
 # serving: what the engine would say at its start
 exits 0 p4d estimate --workload serve --model llama3.1-8b --gpu h100

@@ -260,6 +260,56 @@ static void states_of_megatron_by_hand(void **state)
 	assert_int_equal(e.peak.part[P4D_PART_FRAGMENTATION], e.peak.allocated_bytes / 100);
 }
 
+/*
+ * FP8: beside parameters in bf16 both copies of each layer's weights, or these instead; of what products are
+ * given one copy in 8 bits. Scales by block are a 32nd more. Blackwell needs no second copy for the others.
+ */
+static void fp8_of_megatron_by_hand(void **state)
+{
+	const uint64_t weights = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128),
+		       parameters = weights + 2 * 2 * 64 + 2 * 256 * 64 + 64;
+	const uint64_t saved = 2 * 64 + 4 * 64 + 4 * 32 + 2 * 64 + 4 * 128 + 4 * 4 + 8,
+		       eighth = 64 + 64 + 128; /* of both norms, and of SwiGLU's product */
+	const struct {
+		const char *flags;
+		int sm;
+		uint64_t parameters, activations, optimizer;
+	} cases[] = {
+	    /* delayed: the output product keeps a copy of what attention keeps anyway */
+	    {"", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 12},
+	    {"", 100, 2 * parameters + weights, saved + eighth + 64, 12},
+	    {"fp8-recipe=current", 0, 2 * parameters + 2 * weights, saved + eighth, 12},
+	    {"fp8-recipe=current fp8-param-gather=on", 90, 2 * parameters, saved + eighth, 12},
+	    {"fp8-recipe=current fp8-param-gather=on", 103, 2 * parameters - weights, saved + eighth, 12},
+	    {"fp8-recipe=blockwise", 90, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33,
+	     12},
+	    {"fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33, 12},
+	    /* with delayed scales alone the master copy is what bf16 lacks */
+	    {"optimizer-dtype=bf16", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 2 + 4},
+	    {"optimizer-dtype=bf16 fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33,
+	     saved + eighth / 32 * 33, 4 + 4},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const p4d_gpu gpu = {.name = "x", .sm = cases[i].sm, .usable_bytes = (uint64_t)1 << 36};
+		const p4d_capacity capacity = {.gpu = &gpu};
+		p4d_request r = {.gpu = ""};
+		p4d_estimate e;
+		p4d_layout l;
+		p4d_error err;
+		set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused");
+		set_all(&r, "global-batch=1 precision=fp8");
+		set_all(&r, cases[i].flags);
+		e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
+		assert_int_equal(p4d_memory_estimate(&l, P4D_METHOD_PLAN, &capacity, &e, &err), 0);
+		assert_int_equal(e.peak.part[P4D_PART_PARAMS], cases[i].parameters);
+		assert_int_equal(e.peak.part[P4D_PART_GRADS], 4 * parameters);
+		assert_int_equal(e.peak.part[P4D_PART_OPTIMIZER], cases[i].optimizer * parameters);
+		assert_int_equal(e.peak.part[P4D_PART_ACTIVATIONS], 2 * 32 * cases[i].activations);
+	}
+}
+
 static void evaluation_of_megatron_by_hand(void **state)
 {
 	const uint64_t parameters =
@@ -532,6 +582,7 @@ int main(void)
 	    cmocka_unit_test(malformed_measurements),
 	    cmocka_unit_test(megatron_by_hand),
 	    cmocka_unit_test(states_of_megatron_by_hand),
+	    cmocka_unit_test(fp8_of_megatron_by_hand),
 	    cmocka_unit_test(evaluation_of_megatron_by_hand),
 	    cmocka_unit_test(weight_grad_shapes_count_once),
 	    cmocka_unit_test(gathered_keys_of_megatron),

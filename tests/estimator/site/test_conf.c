@@ -135,8 +135,8 @@ static void out_of_range(void **state)
 		"p4d.conf:1: gpus = gpus.json: not an absolute path");
 	refused("defaults {\n seq_len = 0\n}\nversion = 1\n", P4D_E_CONF_RANGE,
 		"p4d.conf:2: --p4d-seq-len=0: not a whole number from 1 to 134217728");
-	refused("defaults { precision = fp8 }\nversion = 1\n", P4D_E_CONF_RANGE,
-		"p4d.conf:1: --p4d-precision=fp8: not one of bf16|fp16|fp32");
+	refused("defaults { precision = fp4 }\nversion = 1\n", P4D_E_CONF_RANGE,
+		"p4d.conf:1: --p4d-precision=fp4: not one of bf16|fp16|fp32|fp8");
 	refused("version = 2\n", P4D_E_CONF_RANGE, "p4d.conf:1: version = 2: this p4d reads version 1");
 	refused("qos aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa { }\nversion = 1\n",
 		P4D_E_CONF_RANGE,

@@ -152,7 +152,7 @@ static const aspect megatron[] = {
     {25,
      {"A=\"$A --recompute-activations\"",
       "A=\"$A --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\""}},
-    {8, {"A=\"$A --mtp-num-layers 1\"", "if test -e x; then A=\"$A --fp8-format hybrid\"; fi", "true"}},
+    {8, {"A=\"$A --mtp-num-layers 1\"", "if test -e x; then A=\"$A --fp4-format e2m1\"; fi", "true"}},
     {100,
      {"torchrun --nproc_per_node 8 pretrain_gpt.py $A", "srun torchrun --nproc_per_node 8 pretrain_gpt.py $A",
       "srun python pretrain_gpt.py $A", "srun python pretrain_gpt.py $A $P4D_MEGATRON_ARGS"}},

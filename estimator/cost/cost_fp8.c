@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What FP8 adds to a layer beside its products: kernels that quantize their operands, as Transformer Engine
+ * launches them (pytorch/module/linear.py, layernorm_linear.py), and what it takes from collectives and
+ * norms.
+ *
+ * Matrix units before Blackwell multiply FP8 by rows only, so that an operand of two products is there twice,
+ * the second one transposed; scales by block differ by direction, so there it is twice on any GPU. Each cast
+ * reads 16 bits and writes one or two copies; scales of a tensor's current maximum read it once more before.
+ */
+#include "cost/cost_internal.h"
+
+/*
+ * How much longer casts and transposes take for a byte than kernels that read and write in order: they go
+ * through shared memory, and sum maxima up. Chosen on three runs on H100 (recipes_measured.csv, `chosen`).
+ */
+#define CAST_SLOWNESS 2.5
+
+typedef struct casting {
+	double reads;    /* bytes of an element that a cast reads */
+	double copies;   /* of an operand of two products */
+	bool transposes; /* the second copy is made of the first, as where only one was gathered */
+} casting;
+
+static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
+{
+	const bool by_tensor = l->fp8_recipe == P4D_FP8_DELAYED || l->fp8_recipe == P4D_FP8_CURRENT;
+	const bool twice = !by_tensor || r->fp8_by_rows;
+
+	return (casting){.reads = l->fp8_recipe == P4D_FP8_DELAYED ? 2
+				  : by_tensor                      ? 4
+								   : 2,
+			 .copies = twice ? 2 : 1,
+			 .transposes = by_tensor && twice};
+}
+
+static double cast(const p4d_cost_rates *r, const casting *c, double elements, double copies)
+{
+	return p4d_cost__memory_seconds(r, CAST_SLOWNESS * (c->reads + copies) * elements);
+}
+
+static double transpose(const p4d_cost_rates *r, const casting *c, double elements)
+{
+	return c->transposes ? p4d_cost__memory_seconds(r, CAST_SLOWNESS * 2 * elements) : 0;
+}
+
+/* With delayed scales norms write FP8 themselves; else their result is cast. */
+static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
+			   const p4d_cost_sizes *z, double copies)
+{
+	if (l->fp8_recipe == P4D_FP8_DELAYED)
+		return p4d_cost__memory_seconds(r, z->residual) -
+		       p4d_cost__memory_seconds(r, 2 * z->residual);
+	return cast(r, c, z->residual, copies);
+}
+
+/*
+ * Of gradients with a full row of hidden, the inputs of backward products: with sequence parallelism cast
+ * before they are gathered, in one copy, of which the other is made.
+ */
+static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
+			       const p4d_cost_sizes *z)
+{
+	const double rows = z->n * z->h;
+
+	if (!l->sequence_parallel)
+		return cast(r, c, rows, c->copies);
+	return cast(r, c, z->residual, c->transposes ? 1 : c->copies) + transpose(r, c, rows);
+}
+
+void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+		     p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	const casting c = casting_of(l, r);
+	const double rows = z->n * z->h, columns = z->A + 2 * z->G;
+	/* inputs of qkv and of gate and up: a gathered one is transposed for the weights' gradients */
+	const double inputs = 2 * norm_seconds(l, r, &c, z, c.copies);
+	const double again = 2 * transpose(r, &c, rows);
+
+	forward->memory_bound += inputs + cast(r, &c, z->n * z->A, c.copies) +
+				 cast(r, &c, z->n * z->f, c.copies) +
+				 (l->sequence_parallel || l->fp8_recipe != P4D_FP8_DELAYED ? 0 : again);
+	backward->memory_bound += 2 * gradient_seconds(l, r, &c, z) + cast(r, &c, z->n * columns, c.copies) +
+				  cast(r, &c, z->n * z->up, c.copies) + (l->sequence_parallel ? again : 0);
+}

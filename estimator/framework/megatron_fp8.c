@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Megatron-LM in FP8, from the code of Transformer Engine 2.11 (pytorch/module/linear.py,
+ * layernorm_linear.py, tensor/) and Megatron-Core 0.16.1 (fp8_utils.py, distributed/param_and_grad_buffer.py,
+ * optimizer/). It runs on no GPU that only counts, so that none of it has been compared with what it
+ * allocates.
+ */
+#include "framework/megatron_memory.h"
+
+bool p4d_megatron__fp8(const p4d_layout *l)
+{
+	return l->precision == P4D_FP8;
+}
+
+static bool by_block(const p4d_layout *l)
+{
+	return l->fp8_recipe == P4D_FP8_BLOCKWISE || l->fp8_recipe == P4D_FP8_MXFP8;
+}
+
+uint64_t p4d_megatron__fp8_bytes(const p4d_layout *l, uint64_t elements)
+{
+	return elements + (by_block(l) ? elements / 32 : 0);
+}
+
+/* utils.py, is_non_tn_fp8_gemm_supported */
+unsigned p4d_megatron__fp8_copies(const p4d_rows *rows)
+{
+	const int sm = rows->gpu ? rows->gpu->sm : 0;
+
+	return !by_block(rows->layout) && sm >= 100 && sm < 120 ? 1 : 2;
+}
+
+p4d_wide p4d_megatron__fp8_weights(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, 1);
+
+	if (!p4d_megatron__fp8(l))
+		return 0;
+	return l->stage_layers[rows->stage] * (p4d_wide)z.h * (2 * z.A + 2 * z.G + z.up + z.F);
+}
