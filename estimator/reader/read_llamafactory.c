@@ -79,7 +79,7 @@ static void finish_factory(p4d_reading *r)
 const p4d_reader p4d_reader__llamafactory = {
     .framework = "llamafactory",
     .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py",
-		 "llamafactory/launcher.py", "src/train.py"},
+		 "llamafactory/launcher.py"},
     .arguments_alone = {"--finetuning_type"},
     .arguments = {factory_arguments, p4d_finetune__deepspeed, p4d_finetune__accelerate},
     .defaults = factory_defaults,

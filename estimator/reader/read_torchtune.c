@@ -256,7 +256,7 @@ static void finish_litgpt(p4d_reading *r)
 	static const char folder[] = "checkpoints/";
 	const size_t length = sizeof(folder) - 1;
 
-	if (p4d_reader__set(model) && !strncmp(model->text, folder, length))
+	if (p4d_reader__set(model) && !strncmp(model->text, folder, length) && model->text[length])
 		memmove(model->text, model->text + length, strlen(model->text + length) + 1);
 	if (strstr(r->program, "lora") && p4d_reader__set(model)) {
 		*lora = *model;

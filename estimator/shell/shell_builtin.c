@@ -219,7 +219,7 @@ static const p4d_shell_builtin builtins[] = {
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name)
 {
 	const p4d_shell_builtin *const tables[] = {builtins, p4d_shell__printers, p4d_shell__filters,
-						   p4d_shell__readers};
+						   p4d_shell__searches, p4d_shell__readers};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (const p4d_shell_builtin *b = tables[i]; b->name; b++)

@@ -175,7 +175,7 @@ static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode
 	bool keyed = false;
 
 	for (;;) {
-		p4d_shell_build word = {0};
+		p4d_shell_build word = {.braces = true};
 		p4d_shell__blanks(sh, s);
 		const char c = p4d_shell__peek(s, 0);
 		if (s->at >= s->length || c == ')' || sh->stopped)
@@ -312,7 +312,7 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	sh->mode = mode;
 	for (p4d_shell__blanks(sh, s); s->at < s->length && !sh->stopped; p4d_shell__blanks(sh, s)) {
 		p4d_shell_assignment a;
-		p4d_shell_build word = {0};
+		p4d_shell_build word = {.braces = true};
 		if (redirect(sh, s, &r, live))
 			continue;
 		if ((!named || declares) && p4d_shell__assignment(sh, s, &a)) {

@@ -7,8 +7,7 @@
 
 #include "shell/shell_internal.h"
 
-/* The text that a filter reads: of a file where it names one, else its input. All of it is known. */
-static bool known_text(const p4d_shell_call *w, const p4d_value *path, p4d_value *text)
+bool p4d_shell__filter_text(const p4d_shell_call *w, const p4d_value *path, p4d_value *text)
 {
 	p4d_shell_redirection r = *w->redirection;
 
@@ -29,15 +28,7 @@ static bool known_text(const p4d_shell_call *w, const p4d_value *path, p4d_value
 	return true;
 }
 
-/* Options of a filter: -n 2, -n2, -d, ... Returns the first operand's index; SIZE_MAX: one that is not
- * followed. */
-typedef struct options {
-	const char *switches, *valued;
-	bool is[128];
-	p4d_value value[128];
-} options;
-
-static size_t read_options(const p4d_shell_call *w, options *o)
+size_t p4d_shell__filter_options(const p4d_shell_call *w, p4d_shell_options *o)
 {
 	size_t i = 0;
 
@@ -63,8 +54,7 @@ static size_t read_options(const p4d_shell_call *w, options *o)
 	return i;
 }
 
-/* The next line of a text, which is cut off its front, with its end. */
-static p4d_value next_line(p4d_value *text)
+p4d_value p4d_shell__next_line(p4d_value *text)
 {
 	uint32_t n = 0;
 
@@ -124,9 +114,9 @@ static bool read_set(p4d_value set, unsigned char list[256], size_t *count)
 
 static p4d_shell_status run_tr(const p4d_shell_call *w)
 {
-	options o = {.switches = "dscC", .valued = ""};
+	p4d_shell_options o = {.switches = "dscC", .valued = ""};
 	unsigned char from[256], to[256];
-	size_t from_count, to_count = 0, first = read_options(w, &o);
+	size_t from_count, to_count = 0, first = p4d_shell__filter_options(w, &o);
 	int becomes[256];
 	p4d_value text;
 	p4d_shell_build b = {0};
@@ -135,7 +125,7 @@ static p4d_shell_status run_tr(const p4d_shell_call *w)
 	    (first + 1 < w->count && !read_set(w->at[first + 1], to, &to_count)) ||
 	    (!o.is['d'] && !o.is['s'] && !to_count) || (to_count && (o.is['d'] || o.is['s'] || o.is['c'])))
 		return p4d_shell__print_unknown(w);
-	if (!known_text(w, NULL, &text))
+	if (!p4d_shell__filter_text(w, NULL, &text))
 		return P4D_SHELL_TAKEN;
 	for (int c = 0; c < 256; c++)
 		becomes[c] = o.is['c'] || o.is['C'] ? -1 : c;
@@ -159,15 +149,15 @@ static p4d_shell_status run_tr(const p4d_shell_call *w)
 
 static p4d_shell_status run_wc(const p4d_shell_call *w)
 {
-	options o = {.switches = "lwc", .valued = ""};
-	const size_t first = read_options(w, &o);
+	p4d_shell_options o = {.switches = "lwc", .valued = ""};
+	const size_t first = p4d_shell__filter_options(w, &o);
 	p4d_value text;
 	int64_t lines = 0, words = 0;
 	bool inside = false;
 
 	if (first == SIZE_MAX || first < w->count || o.is['l'] + o.is['w'] + o.is['c'] != 1)
 		return p4d_shell__print_unknown(w);
-	if (!known_text(w, NULL, &text))
+	if (!p4d_shell__filter_text(w, NULL, &text))
 		return P4D_SHELL_TAKEN;
 	for (uint32_t i = 0; i < text.length && p4d_shell__work(w->sh, 1); i++) {
 		const bool blank = isspace((unsigned char)text.at[i].c);
@@ -187,7 +177,7 @@ static p4d_shell_status run_wc(const p4d_shell_call *w)
 /* head and tail: which lines, from `skip` on `most`. */
 static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 {
-	options o = {.switches = "q", .valued = "n"};
+	p4d_shell_options o = {.switches = "q", .valued = "n"};
 	p4d_value text, rest;
 	int64_t number = 10, count = 0, index = 0;
 	uint16_t unknown;
@@ -199,7 +189,7 @@ static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 		o.value['n'] = (p4d_value){w->at[0].at + 1, w->at[0].length - 1};
 		first = 1;
 	} else {
-		first = read_options(w, &o);
+		first = p4d_shell__filter_options(w, &o);
 	}
 	p4d_value n = o.value['n'];
 	if (n.length && n.at[0].c == '+') {
@@ -218,13 +208,13 @@ static p4d_shell_status some_lines(const p4d_shell_call *w, bool tail)
 		p4d_shell__print(w, (p4d_value){&cell, 1});
 		return P4D_SHELL_TAKEN;
 	}
-	if (!known_text(w, first < w->count ? &w->at[first] : NULL, &text))
+	if (!p4d_shell__filter_text(w, first < w->count ? &w->at[first] : NULL, &text))
 		return P4D_SHELL_TAKEN;
 	for (rest = text; rest.length && p4d_shell__work(w->sh, 1); count++)
-		next_line(&rest);
+		p4d_shell__next_line(&rest);
 	const int64_t start = !tail ? 0 : from ? number - 1 : count - number;
 	for (rest = text; rest.length && !w->sh->stopped; index++) {
-		p4d_value line = next_line(&rest);
+		p4d_value line = p4d_shell__next_line(&rest);
 		if (tail ? index >= start : index < number)
 			p4d_shell__print(w, line);
 	}
@@ -264,8 +254,8 @@ static bool is_listed(const char *list, long number)
 /* cut -d X -f LIST, and -c LIST. */
 static p4d_shell_status run_cut(const p4d_shell_call *w)
 {
-	options o = {.switches = "s", .valued = "dfc"};
-	const size_t first = read_options(w, &o);
+	p4d_shell_options o = {.switches = "s", .valued = "dfc"};
+	const size_t first = p4d_shell__filter_options(w, &o);
 	char list[64];
 	p4d_value text, by = o.value['d'];
 	const bool fields = o.is['f'];
@@ -275,10 +265,10 @@ static p4d_shell_status run_cut(const p4d_shell_call *w)
 	if (first == SIZE_MAX || w->count > first + 1 || fields == o.is['c'] || by.length > 1 || !*list ||
 	    strspn(list, "0123456789,-") != strlen(list))
 		return p4d_shell__print_unknown(w);
-	if (!known_text(w, first < w->count ? &w->at[first] : NULL, &text))
+	if (!p4d_shell__filter_text(w, first < w->count ? &w->at[first] : NULL, &text))
 		return P4D_SHELL_TAKEN;
 	while (text.length && !w->sh->stopped) {
-		const p4d_value line = next_line(&text);
+		const p4d_value line = p4d_shell__next_line(&text);
 		p4d_shell_build b = {0};
 		bool separated = false;
 		long number = 1;
@@ -349,7 +339,7 @@ static p4d_shell_status run_xargs(const p4d_shell_call *w)
 
 	if (w->count)
 		return p4d_shell__print_unknown(w);
-	if (!known_text(w, NULL, &text))
+	if (!p4d_shell__filter_text(w, NULL, &text))
 		return P4D_SHELL_TAKEN;
 	for (uint32_t i = 0; i < text.length; i++) {
 		p4d_cell cell = text.at[i];

@@ -43,6 +43,7 @@ typedef struct p4d_shell_source {
 typedef struct p4d_shell_build {
 	p4d_cell *at;
 	uint32_t length, room;
+	bool braces; /* {a,b} in it makes several words */
 } p4d_shell_build;
 
 typedef struct p4d_shell_words {
@@ -204,6 +205,11 @@ void p4d_shell__expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, b
 void p4d_shell__skip_nested(p4d_shell *sh, p4d_shell_source *s, char open, char close);
 p4d_shell_source p4d_shell__source_of(p4d_shell *sh, p4d_value value, const p4d_shell_source *like);
 
+/* shell_brace.c: the words that one is by its braces, the first of which opens at `first`; it ends at `end`.
+ * False: it is one. */
+bool p4d_shell__braces(p4d_shell *sh, const p4d_shell_source *s, size_t end, size_t first,
+		       p4d_shell_words *words);
+
 /* shell_parameter.c: ${...}, at the character behind the brace; passes the closing one. */
 void p4d_shell__parameter(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted);
 void p4d_shell__emit(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, p4d_shell_name name,
@@ -272,7 +278,23 @@ const p4d_shell_builtin *p4d_shell__builtin(p4d_value name);
 
 /* Commands that print what can be told, read what is known, and read the shell's own: names NULL at the end.
  */
-extern const p4d_shell_builtin p4d_shell__printers[], p4d_shell__filters[], p4d_shell__readers[];
+extern const p4d_shell_builtin p4d_shell__printers[], p4d_shell__filters[], p4d_shell__searches[],
+    p4d_shell__readers[];
+
+/* shell_filter.c: options of a filter: -n 2, -n2, -d, ... Returns the first operand's index; SIZE_MAX: one
+ * that is not followed. */
+typedef struct p4d_shell_options {
+	const char *switches, *valued;
+	bool is[128];
+	p4d_value value[128];
+} p4d_shell_options;
+
+size_t p4d_shell__filter_options(const p4d_shell_call *call, p4d_shell_options *options);
+/* The text that a filter reads: of a file where it names one, else its input. False: not all of it is known,
+ * which was printed. */
+bool p4d_shell__filter_text(const p4d_shell_call *call, const p4d_value *path, p4d_value *text);
+/* The next line of a text, which is cut off its front, with its end. */
+p4d_value p4d_shell__next_line(p4d_value *text);
 
 /* shell_output.c: what a command prints. */
 p4d_value p4d_shell__output(p4d_shell *sh, p4d_shell_source inside);

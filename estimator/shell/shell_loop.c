@@ -126,7 +126,7 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 		for (p4d_shell__blanks(sh, s);
 		     !p4d_shell__at_end(sh, s) && !p4d_shell__ends_word(p4d_shell__peek(s, 0));
 		     p4d_shell__blanks(sh, s)) {
-			p4d_shell_build word = {0};
+			p4d_shell_build word = {.braces = true};
 			p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
 			p4d_shell__split(sh, &word, &words);
 		}

@@ -374,8 +374,9 @@ static p4d_shell_status and_or(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mod
 		p4d_shell_status result = pipeline(sh, s, next);
 		if (next == P4D_SHELL_RUN)
 			status = result;
-		else if (next == P4D_SHELL_MAYBE)
-			status = P4D_SHELL_OPEN;
+		else if (next == P4D_SHELL_MAYBE) /* false && x is false, whatever the first was */
+			status =
+			    result == (c == '&' ? P4D_SHELL_FALSE : P4D_SHELL_TRUE) ? result : P4D_SHELL_OPEN;
 	}
 }
 

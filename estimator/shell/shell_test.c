@@ -129,6 +129,19 @@ static p4d_shell_status opposite(p4d_shell_status status)
 					   : status;
 }
 
+/* Whether a file is there: one that can be read is. Others may be when the job runs. */
+static p4d_shell_status exists(words *w, p4d_value op, p4d_value path)
+{
+	p4d_value written;
+	const char *text;
+	size_t length;
+
+	if (op.length != 2 || op.at[1].unknown || !strchr("efrs", op.at[1].c) || p4d_value_unknown(path) ||
+	    !p4d_shell_file(w->sh, path, &written, &text, &length))
+		return P4D_SHELL_OPEN;
+	return P4D_SHELL_TRUE;
+}
+
 static p4d_shell_status either(words *w);
 
 static p4d_shell_status term(words *w)
@@ -151,7 +164,7 @@ static p4d_shell_status term(words *w)
 		    (is(w, 2, "&&") || is(w, 2, "||") || is(w, 2, ")") || is(w, 2, "-a") || is(w, 2, "-o"))) {
 			status = is(w, 0, "-z")   ? empty(w->at[w->next + 1])
 				 : is(w, 0, "-n") ? opposite(empty(w->at[w->next + 1]))
-						  : P4D_SHELL_OPEN;
+						  : exists(w, w->at[w->next], w->at[w->next + 1]);
 			w->next += 2;
 		} else {
 			status = compare(w, w->at[w->next], w->at[w->next + 1], w->at[w->next + 2]);
@@ -162,6 +175,8 @@ static p4d_shell_status term(words *w)
 		status = is(w, 0, "-z") ? status : opposite(status);
 		w->next += 2;
 	} else if (w->at[w->next].length == 2 && w->at[w->next].at[0].c == '-') { /* about files */
+		if (w->next + 1 < w->count)
+			status = exists(w, w->at[w->next], w->at[w->next + 1]);
 		w->next += w->next + 1 < w->count ? 2 : 1;
 	} else {
 		status = opposite(empty(w->at[w->next]));

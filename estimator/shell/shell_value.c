@@ -110,12 +110,25 @@ uint8_t p4d_shell__place(p4d_shell *sh, const char *format, ...)
 	return (uint8_t)sh->files++;
 }
 
-/* Room for one more of `size` bytes; what was there before stays behind, unused. */
+/* Whether a block of memory is the last that was taken. */
+static bool is_last(const p4d_shell *sh, const void *at, size_t size)
+{
+	return at && (const char *)at + ((size + 7) & ~(size_t)7) == sh->memory + sh->used;
+}
+
+/* Room for one more of `size` bytes; what was there before stays behind, unused, if something was taken
+ * since. */
 static bool grow(p4d_shell *sh, void **at, uint32_t count, uint32_t *room, size_t size)
 {
 	if (count < *room)
 		return true;
 	uint32_t more = *room ? *room * 2 : 8;
+	if (is_last(sh, *at, *room * size)) {
+		if (!p4d_shell__take(sh, (more - *room) * size))
+			return false;
+		*room = more;
+		return true;
+	}
 	void *bigger = p4d_shell__take(sh, more * size);
 	if (!bigger)
 		return false;
@@ -134,6 +147,14 @@ void p4d_shell__add(p4d_shell *sh, p4d_shell_build *b, p4d_cell cell)
 		return;
 	b->at = at;
 	b->at[b->length++] = cell;
+}
+
+/* A value that grows no more; the room that it does not need is given back where it can be. */
+static p4d_value finished(p4d_shell *sh, const p4d_shell_build *b)
+{
+	if (is_last(sh, b->at, b->room * sizeof(*b->at)))
+		sh->used = (size_t)((char *)(b->at + b->length) - sh->memory + 7) & ~(size_t)7;
+	return (p4d_value){b->at, b->length};
 }
 
 void p4d_shell__add_value(p4d_shell *sh, p4d_shell_build *b, p4d_value value, bool quoted)
@@ -217,7 +238,7 @@ void p4d_shell__split(p4d_shell *sh, const p4d_shell_build *b, p4d_shell_words *
 		for (; i < b->length && !is_boundary(b->at[i], separators); i++)
 			if (!is_holder(b->at[i]))
 				p4d_shell__add(sh, &word, b->at[i]);
-		p4d_shell__add_word(sh, words, (p4d_value){word.at, word.length});
+		p4d_shell__add_word(sh, words, finished(sh, &word));
 		word_before = true;
 	}
 }
@@ -228,7 +249,7 @@ p4d_value p4d_shell__copied(p4d_shell *sh, p4d_value value)
 
 	for (uint32_t i = 0; i < value.length; i++)
 		p4d_shell__add(sh, &b, value.at[i]);
-	return (p4d_value){b.at, b.length};
+	return finished(sh, &b);
 }
 
 uint16_t p4d_shell__any_number(const p4d_value *at, size_t count)
@@ -252,7 +273,7 @@ p4d_value p4d_shell__joined(p4d_shell *sh, const p4d_shell_build *b)
 			cell.c = ' ';
 		p4d_shell__add(sh, &joined, cell);
 	}
-	return (p4d_value){joined.at, joined.length};
+	return finished(sh, &joined);
 }
 
 uint16_t p4d_value_unknown(p4d_value value)

@@ -337,28 +337,40 @@ static void double_quotes(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b
 		p4d_shell__add(sh, b, P4D_CELL_HOLDER);
 }
 
-/* Whether {a,b} or {1..4} stands here, which are several words. */
-static bool braces(p4d_shell *sh, const p4d_shell_source *s)
+/* The words that the one from `start` on is by its braces, each cut from the next. False: it is one. */
+static bool several(p4d_shell *sh, p4d_shell_source *s, const p4d_shell_source *start, p4d_shell_build *b,
+		    uint32_t from)
 {
-	bool several = false;
+	p4d_shell_source end = *start;
+	p4d_shell_words words = {0};
 
-	for (size_t i = 1; i < 256 && p4d_shell__work(sh, 1); i++) {
-		char c = p4d_shell__peek(s, i);
-		if (p4d_shell__ends_word(c) || memchr("\"'`", c, 3))
-			return false;
-		if (c == '}')
-			return several;
-		several = several || c == ',' || (c == '.' && p4d_shell__peek(s, i + 1) == '.');
+	p4d_shell__word(sh, &end, NULL);
+	if (!p4d_shell__braces(sh, start, end.at, s->at, &words))
+		return false;
+	b->length = from;
+	b->braces = false;
+	for (uint32_t i = 0; i < words.count && !sh->stopped; i++) {
+		p4d_shell_source word = p4d_shell__source_of(sh, words.at[i], start);
+		if (i)
+			p4d_shell__add(sh, b, P4D_CELL_BOUNDARY);
+		p4d_shell__word(sh, &word, b);
 	}
-	return false;
+	b->braces = true;
+	*s = end;
+	return true;
 }
 
 void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 {
+	const p4d_shell_source start = *s;
+	const uint32_t from = b ? b->length : 0;
+
 	if (++sh->depth > P4D_SHELL_DEPTH)
 		p4d_shell__stop(sh, "it is nested too deep to read");
 	while (!at_end(s) && !sh->stopped) {
 		char c = p4d_shell__peek(s, 0), next = p4d_shell__peek(s, 1);
+		if (c == '{' && b && b->braces && several(sh, s, &start, b, from))
+			break;
 		if (s->origin && s->origin[s->at].unknown) {
 			take(sh, s, b, false);
 		} else if ((c == '<' || c == '>') && next == '(') { /* the output of a command as a file */
@@ -404,11 +416,6 @@ void p4d_shell__word(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b)
 			p4d_shell__expand(sh, s, b, false);
 		} else if (c == '`') {
 			backticks(sh, s, b, false);
-		} else if (c == '{' && braces(sh, s)) {
-			p4d_cell where = p4d_shell__cell(s, false);
-			nested(sh, s, 1, '{', '}');
-			not_known(sh, b, where, b ? p4d_shell__reason(sh, "braces (line %u)", where.line) : 0,
-				  false);
 		} else {
 			take(sh, s, b, false);
 		}
