@@ -10,10 +10,10 @@
 enum { MOST_WORDS = 256 };
 
 /* A group: its brackets, and the commas between. */
-typedef struct group {
+typedef struct brace_group {
 	uint32_t open, close;
 	bool comma;
-} group;
+} brace_group;
 
 static char at(p4d_value word, uint32_t i)
 {
@@ -45,12 +45,12 @@ static uint32_t behind_hidden(p4d_value word, uint32_t i)
 }
 
 /* The group that opens at i. False: none does that has a comma or dots. */
-static bool read_group(p4d_value word, uint32_t i, group *g)
+static bool read_group(p4d_value word, uint32_t i, brace_group *g)
 {
 	bool dots = false;
 	int depth = 0;
 
-	*g = (group){.open = i};
+	*g = (brace_group){.open = i};
 	while (i < word.length) {
 		const uint32_t next = behind_hidden(word, i);
 		if (next != i) {
@@ -79,7 +79,7 @@ static void add_part(p4d_shell *sh, p4d_shell_build *b, p4d_value word, uint32_t
 static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uint32_t from);
 
 /* The word with `middle` instead of its group. */
-static void add_instead(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const group *g,
+static void add_instead(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const brace_group *g,
 			p4d_value middle)
 {
 	p4d_shell_build b = {0};
@@ -91,7 +91,7 @@ static void add_instead(p4d_shell *sh, p4d_shell_words *words, p4d_value word, c
 }
 
 /* {1..8..2}, {01..10}, {a..e}. False: it is none of these. */
-static bool add_sequence(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const group *g)
+static bool add_sequence(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const brace_group *g)
 {
 	char text[64], end, last_letter, letter, number[24];
 	int64_t from, to, step = 1;
@@ -130,7 +130,7 @@ static bool add_sequence(p4d_shell *sh, p4d_shell_words *words, p4d_value word, 
 	return true;
 }
 
-static void add_list(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const group *g)
+static void add_list(p4d_shell *sh, p4d_shell_words *words, p4d_value word, const brace_group *g)
 {
 	uint32_t from = g->open + 1;
 	int depth = 0;
@@ -154,7 +154,7 @@ static void add_list(p4d_shell *sh, p4d_shell_words *words, p4d_value word, cons
 /* The words of one, whose first group is not before `from`. */
 static void add_words(p4d_shell *sh, p4d_shell_words *words, p4d_value word, uint32_t from)
 {
-	group g;
+	brace_group g;
 
 	if (++sh->depth > P4D_SHELL_DEPTH || words->count >= MOST_WORDS)
 		p4d_shell__stop(sh, "its braces make too many words to read");
