@@ -33,7 +33,7 @@ texts()
 
 # Warnings only. SC2046, SC2154: lists of flags are split on purpose; lib.sh is found at run time.
 shell_scripts() { sh_files | xargs shellcheck -x -S warning -e SC2046,SC2154; }
-spelling() { texts | xargs codespell --ignore-words-list=te,ans,fo; }
+spelling() { texts | xargs codespell --ignore-words-list=te,ans,fo,generat; }
 formatted() { c_files | xargs clang-format --dry-run -Werror; }
 # What is suppressed takes `a && *a` for a sign that a may be NULL later on, and does not see what p4d_fail fills.
 cppcheck_with() # OPTION-OR-PATH...

@@ -329,9 +329,10 @@ static void host_memory(void **state)
 	for (int enough = 0; enough < 2; enough++) {
 		char conf[200], fix[40];
 		uint64_t mib = (need >> 20) + (uint64_t)enough;
-		snprintf(conf, sizeof(conf),
-			 "mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = %.10f }\n",
-			 (double)mib / 1024);
+		snprintf(
+		    conf, sizeof(conf),
+		    "mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = %.10f }\n",
+		    (double)mib / 1024);
 		p4d_site *tight = load(conf);
 		job = ON("h100", 1);
 		job.mem_per_node_bytes = (uint64_t)16 << 30;
