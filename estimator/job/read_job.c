@@ -24,22 +24,28 @@ static const char *number(lookup *l, uint64_t value)
 	return l->text;
 }
 
-static uint32_t nodes_of(const p4d_job *job)
-{
-	return job->min_nodes == job->max_nodes ? job->min_nodes : 0;
-}
-
-static uint32_t tasks_of(const p4d_job *job)
-{
-	return job->tasks ? job->tasks : job->tasks_per_node * nodes_of(job);
-}
-
 static uint32_t gpus_of(const char *text, bool bare)
 {
 	char type[48];
 	uint32_t count = 0;
 
 	return text && p4d_gres__parse_gpus(text, bare, type, sizeof(type), &count, NULL) > 0 ? count : 0;
+}
+
+/* Where nothing asks for more than one, one task is on one node; GPUs of the job may be spread. */
+static uint32_t nodes_of(const p4d_job *job)
+{
+	const bool one = job->tasks <= 1 && job->tasks_per_node <= 1 && !job->nodelist &&
+			 (!job->gpus || gpus_of(job->gpus, true) == 1);
+
+	if (!job->min_nodes && !job->max_nodes)
+		return one;
+	return job->min_nodes == job->max_nodes ? job->min_nodes : 0;
+}
+
+static uint32_t tasks_of(const p4d_job *job)
+{
+	return job->tasks ? job->tasks : job->tasks_per_node * nodes_of(job);
 }
 
 /* With several nodes, --gpus may be spread unevenly. */

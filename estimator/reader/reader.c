@@ -163,6 +163,15 @@ static void take_every_gpu(p4d_reading *r, p4d_shell *shell)
 		take_launched(r, shell, P4D_GPUS_PER_NODE, value);
 }
 
+static bool is_one(p4d_shell *shell, const char *name)
+{
+	p4d_value value;
+	char text[8];
+
+	return p4d_shell_variable(shell, name, &value) && !p4d_value_unknown(value) && value.length == 1 &&
+	       !strcmp(p4d_value_text(value, text, sizeof(text)), "1");
+}
+
 /* PyTorch's allocator is told by a variable. */
 static void take_allocator(p4d_reading *r, p4d_shell *shell)
 {
@@ -228,7 +237,9 @@ static void read_program(reading_state *state, p4d_shell *shell, const p4d_launc
 		p4d_reader__put_default(r, d->option, "%s", d->value);
 	take_launched(r, shell, P4D_NODES, state->nodes);
 	take_launched(r, shell, P4D_GPUS_PER_NODE, state->gpus_per_node);
-	if (reader->every_gpu || launch->every_gpu)
+	/* without a launcher it is one process, which is all there is on one GPU */
+	if (reader->every_gpu || launch->every_gpu ||
+	    (is_one(shell, "SLURM_NNODES") && is_one(shell, "SLURM_GPUS_ON_NODE")))
 		take_every_gpu(r, shell);
 	take_allocator(r, shell);
 	p4d_reader__arguments(&context, launch, named ? named : 1);

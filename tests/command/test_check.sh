@@ -158,3 +158,11 @@ sed -i "s/131072/$length/" serve.sh
 exits 0 p4d check --gpus-per-node=h100:2 -N1 serve.sh
 prints "starts on 1 node of 2 x h100-80gb, 1 sequence of $length tokens at a time (unvalidated)"
 [ -z "$err" ] || fail "the job hears: $err"
+
+# one process on one GPU, without a launcher: the batch is known
+printf '#!/bin/sh\n#SBATCH --gres=gpu:h100:1\npython sft.py --model_name_or_path mistralai/Mistral-7B-v0.1 --dataset_name x --max_length 4096 --per_device_train_batch_size 8 --use_peft --lora_r 64 --load_in_4bit --bf16\n' >one.sh
+exits 0 p4d check one.sh
+prints "would pass: mistralai/Mistral-7B-v0.1 on 1 node of 1 x h100-80gb, tp=1 cp=1 pp=1 dp=1 micro-batch=8, "
+sed -i 's/h100:1/h100:2/' one.sh
+exits 0 p4d check one.sh
+says "p4d cannot tell: global-batch"
