@@ -80,7 +80,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	snprintf(fix, room, "%s", last_fix(asked));
 	if (way[0].option == P4D_OPTIONS)
 		return ways;
-	p4d_request_put(&with, way[0].option, way[0].value, P4D_BY_USER);
+	p4d_way_take(&way[0], &with);
 	if (p4d_search_nearest(&with, space, &found) >= 0)
 		p4d_subject_command(&found.request, subject->nodes, subject->gpus_per_node, fix, room);
 	return ways;

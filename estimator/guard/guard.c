@@ -160,8 +160,7 @@ static int write_fix(guard *g, const p4d_request *asked, const p4d_candidate *fo
 	if (way && reading && !p4d_guard__script_way(reading, way, &fix))
 		return -1;
 	if (way && !reading)
-		p4d_text_entry(&fix, " ", "--p4d-%s=%s", p4d_request_option_info(way->option)->name,
-			       p4d_request_value_text(&found->request, way->option, where, sizeof(where)));
+		p4d_text_entry(&fix, " ", "%s", p4d_way_text(way, "--p4d-", where, sizeof(where)));
 	write_flags(asked, &found->request, flags, sizeof(flags));
 	if (flags[0])
 		p4d_text_entry(&fix, " ", "%s", flags);
@@ -194,7 +193,7 @@ static int correct(guard *g, const p4d_request *asked, bool rewrites, p4d_error 
 	p4d_geometry larger = *geometry;
 	p4d_candidate found;
 	uint64_t nodes, gpus_per_node;
-	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0}, {P4D_OPTIONS, 0}};
+	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, false}, {P4D_OPTIONS, 0, false}};
 
 	g->budget.left = SEARCH_UNITS;
 	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
@@ -216,7 +215,7 @@ static int correct(guard *g, const p4d_request *asked, bool rewrites, p4d_error 
 		admit_ways_out(g, asked, way, err);
 	for (int i = 0; i < P4D_WAYS && grown < 0 && way[i].option != P4D_OPTIONS && !err->fix[0]; i++) {
 		p4d_request with = *asked;
-		p4d_request_put(&with, way[i].option, way[i].value, P4D_BY_USER);
+		p4d_way_take(&way[i], &with);
 		g->budget.left = SEARCH_UNITS;
 		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
 			write_fix(g, asked, &found, geometry, &way[i], err);

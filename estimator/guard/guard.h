@@ -99,7 +99,12 @@ enum { P4D_WAYS = 2 };
 typedef struct p4d_way {
 	p4d_option option;
 	int64_t value;
+	bool sharded; /* and parameters are sharded (ZeRO-3) */
 } p4d_way;
+
+void p4d_way_take(const p4d_way *way, p4d_request *request);
+/* "--p4d-zero-stage=3 --p4d-offload=optimizer" */
+const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size_t size);
 
 /*
  * What else than more GPUs would let a job fit that fits in no layout, each on its own and with what was

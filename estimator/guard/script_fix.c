@@ -85,19 +85,15 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 
 /* How files that DeepSpeed and accelerate read say what makes a job smaller. */
 static const struct {
-	const char *of, *text; /* where its ZeRO stage stands; what is to be there */
-	p4d_way way;
+	const char *of, *text; /* where its ZeRO stage stands; what is to be there, too */
+	int64_t offload;
 } file_words[] = {
-    {"--deepspeed.", "\"stage\": 3", {P4D_ZERO_STAGE, 3}},
-    {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER}},
-    {"--deepspeed.",
-     "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}",
-     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS}},
-    {"--accelerate.", "zero_stage: 3", {P4D_ZERO_STAGE, 3}},
-    {"--accelerate.", "offload_optimizer_device: cpu", {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER}},
-    {"--accelerate.",
-     "offload_optimizer_device: cpu, offload_param_device: cpu",
-     {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS}},
+    {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}", P4D_OFFLOAD_OPTIMIZER},
+    {"--deepspeed.", "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}",
+     P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
+    {"--accelerate.", "offload_optimizer_device: cpu", P4D_OFFLOAD_OPTIMIZER},
+    {"--accelerate.", "offload_optimizer_device: cpu, offload_param_device: cpu",
+     P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
 };
 
 static bool in_their_files(const char *argument)
@@ -320,7 +316,7 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 static bool write_way(const p4d_reading *r, const p4d_way *way, char *buf, size_t size)
 {
 	const char *name = p4d_reading_name(r, way->option), *file = r->value[P4D_MODEL].file;
-	p4d_request with = {0};
+	p4d_request with = {.model = ""};
 	char text[64], said[64];
 
 	p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
@@ -334,10 +330,12 @@ bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *f
 	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
 	char text[128];
 
+	if (way->option == P4D_ZERO_STAGE && stage->file && stage->argument)
+		return true; /* p4d_guard__script_fix says where it stands */
 	for (size_t i = 0; stage->file && stage->argument && i < sizeof(file_words) / sizeof(*file_words);
 	     i++)
-		if (!strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of)) &&
-		    way->option == file_words[i].way.option && way->value == file_words[i].way.value) {
+		if (way->option == P4D_OFFLOAD && way->value == file_words[i].offload &&
+		    !strncmp(stage->argument, file_words[i].of, strlen(file_words[i].of))) {
 			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
 			return true;
 		}

@@ -10,18 +10,43 @@
 enum { SHORTEST = 1024, PARTITIONS = 4 };
 
 /* Memory for transfers: what is learnt stays. The first that is enough is named. */
-static const p4d_way shared[] = {
-    {P4D_OPTIMIZER_SHARDING, 1},          {P4D_ZERO_STAGE, 3},
-    {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER}, {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS},
-    {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP},  {P4D_OPTIONS, 0}};
+static const p4d_way shared[] = {{P4D_OPTIMIZER_SHARDING, 1, false},
+				 {P4D_ZERO_STAGE, 3, false},
+				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, false},
+				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, true},
+				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS, true},
+				 {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, false},
+				 {P4D_OPTIONS, 0, false}};
 /* Fewer parameters learn. */
 static const p4d_way adapters[] = {
-    {P4D_FINETUNE, P4D_TUNE_LORA}, {P4D_FINETUNE, P4D_TUNE_QLORA}, {P4D_OPTIONS, 0}};
+    {P4D_FINETUNE, P4D_TUNE_LORA, false}, {P4D_FINETUNE, P4D_TUNE_QLORA, false}, {P4D_OPTIONS, 0, false}};
+
+void p4d_way_take(const p4d_way *way, p4d_request *request)
+{
+	p4d_request_put(request, way->option, way->value, P4D_BY_USER);
+	if (way->sharded && request->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED)
+		p4d_request_put(request, P4D_ZERO_STAGE, 3, P4D_BY_USER);
+}
+
+const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size_t size)
+{
+	p4d_text text = p4d_text_in(buf, size);
+	p4d_request with = {.model = ""};
+	char value[48];
+
+	p4d_way_take(way, &with);
+	p4d_text_print(&text, "%s%s%s%s=%s", way->sharded ? prefix : "", way->sharded ? "zero-stage=3 " : "",
+		       prefix, p4d_request_option_info(way->option)->name,
+		       p4d_request_value_text(&with, way->option, value, sizeof(value)));
+	return buf;
+}
 
 /* Only DDP has no other way to share. */
 static bool open_to(const p4d_request *asked, const p4d_way *way)
 {
 	return (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
+	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED ||
+		way->value & P4D_OFFLOAD_PARAMS) &&
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
 }
 
@@ -34,21 +59,11 @@ static const p4d_way *first_of(const p4d_way *way, const p4d_request *asked, con
 		p4d_candidate found;
 		if (!open_to(asked, way))
 			continue;
-		p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
+		p4d_way_take(way, &with);
 		if (p4d_search_any(&with, space) || p4d_search_nearest(&with, space, &found) >= 0)
 			return way;
 	}
 	return NULL;
-}
-
-static void write_way(p4d_text *list, const char *prefix, const p4d_way *way)
-{
-	char text[48];
-	p4d_request with = {0};
-
-	p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
-	p4d_text_entry(list, ", ", "%s%s=%s", prefix, p4d_request_option_info(way->option)->name,
-		       p4d_request_value_text(&with, way->option, text, sizeof(text)));
 }
 
 /* The longest half, quarter ... of the sequence that fits; 0: none. */
@@ -107,9 +122,10 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 {
 	p4d_text list = p4d_text_in(buf, size);
 	const p4d_way *way, *tunes = NULL;
+	char text[96];
 
 	for (int i = 0; i < P4D_WAYS; i++)
-		best[i] = (p4d_way){P4D_OPTIONS, 0};
+		best[i] = (p4d_way){P4D_OPTIONS, 0, false};
 	if (!space->capacity.gpu || !p4d_on_gpu(asked->value[P4D_DEVICE]))
 		return buf;
 	const p4d_site_partition *partition = larger(site, job, asked, space);
@@ -121,7 +137,7 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 			       partition->name);
 	way = first_of(shared, asked, space);
 	if (way) {
-		write_way(&list, prefix, way);
+		p4d_text_entry(&list, ", ", "%s", p4d_way_text(way, prefix, text, sizeof(text)));
 		*best++ = *way;
 	}
 	const int64_t length = shorter(asked, space);
@@ -131,7 +147,7 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 		return buf;
 	tunes = first_of(adapters, asked, space);
 	if (tunes) {
-		write_way(&list, prefix, tunes);
+		p4d_text_entry(&list, ", ", "%s", p4d_way_text(tunes, prefix, text, sizeof(text)));
 		*best = *tunes;
 	} else {
 		p4d_text_entry(&list, ", ", "LoRA or offloading (%sframework=fsdp or deepspeed)", prefix);

@@ -95,10 +95,15 @@ printf 'partition "a100" {\n\tgpu = "a100-80gb"\n\tgpus_per_node = 4\n}\nscripts
 printf '{"bf16": {"enabled": true},\n "zero_optimization": {\n  "stage": 0}}\n' >ds.json
 printf '#!/bin/sh\nsrun torchrun --nproc_per_node 4 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --block_size 4096 \\\n --per_device_train_batch_size 2 --gradient_checkpointing --deepspeed ds.json\n' >zero.sh
 exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
-says 'fix: in ds.json: "stage": 3'
+says 'fix: ds.json:3: "stage": 3'
 printf '%s\n' "$err" | grep -q 'fix:.*without' && fail "what is to be changed is to be left out"
 sed -i 's/"stage": 0/"stage": 3/' ds.json
 exits 0 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
+# ZeRO-2 keeps whole parameters: what is offloaded is sharded first
+sed -i 's/Llama-3.1-8B/Llama-3.1-70B/' zero.sh
+sed -i 's/"stage": 3/"stage": 2/' ds.json
+exits 13 p4d check --conf zero.conf -p a100 -N1 --gpus-per-node=4 --ntasks-per-node=1 zero.sh
+says "without more GPUs: --p4d-zero-stage=3 --p4d-offload=optimizer" 'fix: in ds.json: "offload_optimizer": {"device": "cpu"}' 'ds.json:3: "stage": 3'
 # configuration files are mended in their own words: TOML, YAML with a batch that stays, and packed sequences, which refuse nobody
 sed 's/a100-80gb/h100-80gb/; s/"a100"/"h100"/; s/= 4/= 8/' zero.conf >files.conf
 cat >llama3.toml <<'TOML'
