@@ -38,6 +38,11 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		const p4d_option option = p4d_layout_options[i];
 		char value[64];
 		const bool of_experts = option == P4D_EP || option == P4D_ETP;
+		const bool of_pipelines = option == P4D_SCHEDULE || option == P4D_VPP;
+		const p4d_framework *framework = p4d_framework_of((int)least->request.value[P4D_FRAMEWORK]);
+		if ((of_pipelines && p4d_framework_fixed_of(&least->request, P4D_PP)) ||
+		    (option == P4D_VOCAB_PARALLEL && framework->no_vocab_parallel))
+			continue;
 		if (option == P4D_EVAL_MICRO_BATCH || option == P4D_CP_COMM ||
 		    (of_experts && !p4d_is_set(&least->request, P4D_EXPERTS)))
 			continue;

@@ -58,6 +58,24 @@ static int check_text(const p4d_option_info *info, const char *prefix, const cha
 	return 0;
 }
 
+/* Lengths in tokens may be written as 128k: in units of 1,024. */
+static bool whole_of(const p4d_option_info *info, const char *text, uint64_t *value)
+{
+	const uint64_t least = (uint64_t)info->min, most = (uint64_t)info->max;
+	const size_t length = strlen(text);
+	char number[16];
+
+	if (strcmp(info->argument, P4D_TOKENS) != 0 || !length || length >= sizeof(number) ||
+	    !strchr("kK", text[length - 1]))
+		return p4d_number_whole(text, least, most, value);
+	memcpy(number, text, length - 1);
+	number[length - 1] = '\0';
+	if (!p4d_number_whole(number, 1, most / 1024, value))
+		return false;
+	*value *= 1024;
+	return *value >= least;
+}
+
 int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
 		     p4d_error *err)
 {
@@ -67,7 +85,7 @@ int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char
 
 	switch (info->kind) {
 	case P4D_INTEGER_KIND:
-		if (!p4d_number_whole(text, (uint64_t)info->min, (uint64_t)info->max, &whole))
+		if (!whole_of(info, text, &whole))
 			return p4d_fail(err, P4D_E_VALUE,
 					"%s%s=%.64s: not a whole number from %" PRId64 " to %" PRId64, prefix,
 					info->name, text, info->min, info->max);

@@ -15,6 +15,9 @@ typedef enum p4d_kind {
 	P4D_SWITCH_KIND
 } p4d_kind;
 
+/* The argument of an integer that is a length in tokens. */
+#define P4D_TOKENS "TOKENS"
+
 typedef struct p4d_option_info {
 	const char *name;     /* "micro-batch" */
 	const char *argument; /* "N", "on|off", NULL for a switch */

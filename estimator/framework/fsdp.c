@@ -89,6 +89,13 @@ static const p4d_framework_arguments arguments_of_torchtitan = {
     .flags = flags_of,
 };
 
+/* Other modules than torchtitan's are trained by the HF Trainer or the like. */
+static const p4d_framework_arguments *arguments_of(const p4d_layout *l)
+{
+	return l->model_code == P4D_MODEL_CODE_TORCHTITAN ? &arguments_of_torchtitan
+							  : &p4d_torch__trainer_arguments;
+}
+
 /* ---- the entry ---- */
 
 static const char *unvalidated(const p4d_layout *l)
@@ -97,7 +104,7 @@ static const char *unvalidated(const p4d_layout *l)
 		return p4d_torch__trainer_unvalidated(l);
 	const bool measured = l->recompute == P4D_RECOMPUTE_SELECTIVE && !l->chunked_loss;
 
-	return l->compile && !measured     ? "compiled modules"
+	return l->compile && !measured     ? "compiled modules, counted as they are without"
 	       : l->packing                ? "packed sequences"
 	       : l->offload                ? "offloading"
 	       : l->optimizer != P4D_ADAMW ? "an optimizer other than AdamW"
@@ -150,6 +157,7 @@ const p4d_framework p4d_framework__fsdp = {
     .above_safe_fix = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     .script_words = script_words,
     .arguments = &arguments_of_torchtitan,
+    .arguments_of = arguments_of,
     .cost = {.step_seconds = 10e-3,
 	     .host_layer_seconds = 1.2e-3,
 	     .saves_norms_and_products = true,

@@ -46,7 +46,7 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 			     .heads = l->heads / l->tp,
 			     .gathers = l->sequence_parallel,
 			     .element = l->precision == P4D_FP32 ? 4 : 2,
-			     .param = l->param_dtype == P4D_PARAM_FP32 ? 4 : 2,
+			     .param = l->param_dtype == P4D_PARAM_FP32 || l->precision == P4D_FP32 ? 4 : 2,
 			     .reduced = l->grad_dtype == P4D_GRAD_FP32 ? 4 : 2};
 
 	z.own = l->sequence_parallel ? z.tokens / l->tp : z.tokens;
@@ -95,6 +95,11 @@ static void add_states(p4d_rows *rows, const p4d_torch_sizes *z)
 	const p4d_wide gradients = (l->zero_stage > 1 ? share : z->stage) * z->param;
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 
+	if (l->offload & P4D_OFFLOAD_PARAMS) { /* with gradients and moments */
+		const p4d_wide host = 2 * share * z->param + moments(l, share, z->param);
+		rows->overflow = rows->overflow || host >> 62;
+		rows->plan->host_bytes = rows->overflow ? 0 : (uint64_t)host;
+	}
 	if (!(l->offload & P4D_OFFLOAD_PARAMS))
 		always(rows, "parameters", P4D_PART_PARAMS, (l->zero_stage > 2 ? share : z->stage) * z->param,
 		       false);

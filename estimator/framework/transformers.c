@@ -146,10 +146,13 @@ static void play(step *s)
 	layer = p4d_tape_forward(&tape, !s->again, false, s->again);
 	for (uint64_t i = 0; i < l->layers; i++) {
 		go(s, &s->forward, i ? layer : first);
+		if (i)
+			p4d_transformers__send_away(s, i > 1 ? layer : first);
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 		cached += i ? layer.cached : first.cached;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
+	s->saved = s->now.live;
 	p4d_transformers__end(w);
 	pass = p4d_tape_forward(&tape, true, false, false);
 	go(s, &s->loss, pass);
@@ -167,6 +170,8 @@ static void play(step *s)
 			s->now.live = 0;
 			break; /* less than of the others */
 		}
+		if (i)
+			p4d_transformers__bring_back(s, i < l->layers - 1 ? layer : first);
 		if (s->again)
 			go(s, &s->backward, again);
 		go(s, &s->backward, back);
@@ -185,6 +190,17 @@ static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, co
 	p4d_torch_held(rows, 1u << point, name, "", part, (p4d_wide)(m.live > 0 ? m.live : 0));
 }
 
+/* The same of head and loss, with what the layers saved for their backward passes. */
+static void held_of_end(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *layers,
+			const char *name, moment m, int64_t saved)
+{
+	const int64_t of_layers = saved < 0 ? 0 : saved < m.live ? saved : m.live > 0 ? m.live : 0;
+
+	p4d_torch_held(rows, 1u << point, layers, "", P4D_PART_ACTIVATIONS, (p4d_wide)of_layers);
+	m.live -= of_layers;
+	held(rows, point, gradients, name, P4D_PART_LOGITS, m);
+}
+
 static void always(p4d_rows *rows, const char *name, p4d_memory_class part, uint64_t bytes, bool later)
 {
 	if (bytes)
@@ -200,6 +216,7 @@ typedef struct sharding {
 	uint64_t parameters, master, moments, buckets;
 	uint64_t forward, loss, backward; /* gathered parameters, gradients that are reduced */
 	uint64_t step, gradients;         /* of the update, both */
+	uint64_t host;                    /* what is on the host instead */
 } sharding;
 
 static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned element, uint64_t parameters)
@@ -213,45 +230,57 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
  */
-static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held)
+static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
-	enum { BUCKET = 500000000, LIVE = 1000000000 }; /* reduce_bucket_size, stage3_max_live_parameters */
+	/* reduce_bucket_size, stage3_max_live_parameters */
+	const uint64_t BUCKET = 500000000, LIVE = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp;
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
 		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
 
+	/* master copy and moments of DeepSpeedCPUAdam, and the gradients that it reads, pinned: in fp32, of
+	 * ZeRO-3 in the type of the parameters */
+	if (on_host)
+		z.host = share * (4 + (l->zero_stage < 3 ? 4 : element)) + moment_bytes(l, share, 4);
+	if (l->offload & P4D_OFFLOAD_PARAMS)
+		z.host += (held + l->dp - 1) / l->dp;
 	switch (l->zero_stage) {
 	case 0:
-		z.master = 4 * trained;
+		z.master = element < 4 ? 4 * trained : 0;
 		z.moments = moment_bytes(l, trained, 4);
-		z.step = 4 * trained;
-		z.gradients = 2 * trained;
+		z.step = element < 4 ? 4 * trained : 0;
+		z.gradients = element * trained;
 		break;
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
-		z.buckets = 2 * (uint64_t)BUCKET + (on_host ? 0 : 2 * share);
-		z.forward = z.loss = z.backward = 2 * (all < LIVE ? all : LIVE);
+		z.buckets = element * (BUCKET + (on_host ? 0 : share));
+		z.forward = z.loss = z.backward = element * (all < LIVE ? all : LIVE);
 		z.step = on_host ? 0 : 4 * share;
 		break;
 	default:
-		z.buckets = on_host ? 2 * l->vocab * l->hidden : 0; /* a gradient on its way to the host */
-		z.backward = 2 * (uint64_t)BUCKET +
-			     (l->zero_stage == 2 && !on_host && l->micro_batches > 1 ? 2 * share : 0);
+		/* a gradient on its way to the host */
+		z.buckets = on_host ? element * l->vocab * l->hidden : 0;
+		z.backward =
+		    element * (BUCKET + (l->zero_stage == 2 && !on_host && l->micro_batches > 1 ? share : 0));
 		z.step = on_host ? 0 : 8 * share;
 	}
 	return z;
 }
 
 /* FSDP2: what is sharded; a step has the rest (transformers_fsdp.c). */
-static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards)
+static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards,
+			unsigned element)
 {
 	const uint64_t share = (trained + shards - 1) / shards;
 	const uint64_t kept = l->finetune == P4D_TUNE_FULL ? 0 : (frozen + shards - 1) / shards;
 
-	return (sharding){
-	    .parameters = 4 * share + kept, .moments = moment_bytes(l, share, 4), .gradients = 4 * share};
+	if (l->offload & P4D_OFFLOAD_PARAMS) /* and gradients and the update, on the host */
+		return (sharding){.host = 2 * element * share + kept + moment_bytes(l, share, element)};
+	return (sharding){.parameters = element * share + kept,
+			  .moments = moment_bytes(l, share, element),
+			  .gradients = element * share};
 }
 
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *layer)
@@ -272,14 +301,15 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second, trained = full ? all : adapters_of(l);
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
-	const uint64_t unsharded = parameter_bytes(l, zero ? 2 : z->param) + second * z->param;
-	const sharding h =
-	    zero   ? of_zero(l, trained, all, unsharded)
-	    : fsdp ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2), shards)
-		   : of_one_copy(l, trained, element, unsharded);
+	const uint64_t unsharded = parameter_bytes(l, zero ? z->element : z->param) + second * z->param;
+	const sharding h = zero ? of_zero(l, trained, all, unsharded, z->element)
+			   : fsdp
+			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
+					 shards, full ? z->param : 4)
+			       : of_one_copy(l, trained, element, unsharded);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
-	const uint64_t kept = zero && l->zero_stage == 1 ? trained * element : h.gradients;
+	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z->element : h.gradients;
 	s.now.gradients = s.reduced ? (int64_t)kept : 0;
 	if (fsdp)
 		p4d_transformers__play_fsdp(&s, shards);
@@ -289,14 +319,15 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	s.loss.live += (int64_t)h.loss;
 	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet */
 	s.backward.live += (int64_t)h.backward;
+	rows->plan->host_bytes = h.host + (uint64_t)(s.away > 0 ? s.away : 0);
 	always(rows, "parameters", P4D_PART_PARAMS, h.parameters, false);
 	always(rows, "optimizer.master", P4D_PART_OPTIMIZER, h.master, false);
 	always(rows, "optimizer.moments", P4D_PART_OPTIMIZER, h.moments, true);
 	always(rows, "reducer.buckets", P4D_PART_GRADS, h.buckets, true);
 	held(rows, P4D_AT_FORWARD, "forward.gradients", "forward.activations", P4D_PART_ACTIVATIONS,
 	     s.forward);
-	held(rows, P4D_AT_LOSS, "loss.gradients", "loss.logits", P4D_PART_LOGITS, s.loss);
-	held(rows, P4D_AT_HEAD, "head.gradients", "head.logits", P4D_PART_LOGITS, s.head);
+	held_of_end(rows, P4D_AT_LOSS, "loss.gradients", "loss.activations", "loss.logits", s.loss, s.saved);
+	held_of_end(rows, P4D_AT_HEAD, "head.gradients", "head.activations", "head.logits", s.head, s.saved);
 	held(rows, P4D_AT_BACKWARD_FFN, "backward.gradients", "backward.activations", P4D_PART_ACTIVATIONS,
 	     s.backward);
 	held(rows, P4D_AT_OPTIMIZER, "step.gradients", "step.update", P4D_PART_WORKING_SET,
@@ -309,14 +340,14 @@ const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
 
-	return l->framework == P4D_FRAMEWORK_FSDP              ? "FSDP of transformers' modules"
-	       : lit && (zero || l->dp > 1)                    ? "LitGPT's modules on several GPUs"
-	       : lit && (l->autocast || l->recompute)          ? "LitGPT in mixed precision, or recomputed"
-	       : zero && l->finetune != P4D_TUNE_FULL          ? "adapters with DeepSpeed"
-	       : l->quant > P4D_QUANT_NF4                      ? "weights in 8 bits"
-	       : l->chunked_loss                               ? "a chunked loss"
-	       : l->compile                                    ? "compiled modules"
-	       : l->packing                                    ? "packed sequences"
+	return l->framework == P4D_FRAMEWORK_FSDP     ? "FSDP of transformers' modules"
+	       : lit && (zero || l->dp > 1)           ? "LitGPT's modules on several GPUs"
+	       : lit && (l->autocast || l->recompute) ? "LitGPT in mixed precision, or recomputed"
+	       : zero && l->finetune != P4D_TUNE_FULL ? "adapters with DeepSpeed"
+	       : l->quant > P4D_QUANT_NF4             ? "weights in 8 bits"
+	       : l->chunked_loss                      ? "a chunked loss"
+	       : l->compile                           ? "compiled modules, counted as they are without"
+	       : l->packing                           ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 							       : NULL;

@@ -92,14 +92,35 @@ typedef struct p4d_transformers_moment {
 /* A step, and the most of each of its parts. */
 typedef struct p4d_transformers_step {
 	p4d_tape_writer writer;
-	bool again;   /* layers are recomputed */
-	bool reduced; /* gradients of a pass are added to others, or leave, as soon as they are there */
+	bool again;    /* layers are recomputed */
+	bool reduced;  /* gradients of a pass are added to others, or leave, as soon as they are there */
+	int64_t saved; /* what the layers hold when the loss begins */
+	int64_t away;  /* of that, on the host, with --offload activations */
 	p4d_transformers_moment now, forward, loss, head, backward;
 } p4d_transformers_step;
 
 void p4d_transformers__look(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_moment m);
 /* Looks at the most of a pass, and goes to its end. */
 void p4d_transformers__go(p4d_transformers_step *s, p4d_transformers_moment *most, p4d_tape_pass pass);
+
+/*
+ * --offload activations: what a layer's forward pass left goes to the host while the next layer's runs, and
+ * comes back before its backward pass.
+ */
+static inline void p4d_transformers__send_away(p4d_transformers_step *s, p4d_tape_pass layer)
+{
+	if (!(s->writer.layout->offload & P4D_OFFLOAD_ACTIVATIONS))
+		return;
+	s->now.live -= layer.end.live;
+	s->away += layer.end.live;
+}
+
+static inline void p4d_transformers__bring_back(p4d_transformers_step *s, p4d_tape_pass layer)
+{
+	if (s->writer.layout->offload & P4D_OFFLOAD_ACTIVATIONS)
+		s->now.live += layer.end.live;
+}
+
 uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
 /* Parameters of the adapters. */
 uint64_t p4d_transformers__adapters(const p4d_layout *l);

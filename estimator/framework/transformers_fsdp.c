@@ -111,14 +111,20 @@ static void forward(fsdp *f, const units *u, bool all_need)
 	s->now.live += (int64_t)(w->tokens * l->hidden * w->stream);
 	peek(f, &s->forward);
 	s->now.live -= l->tied ? 0 : u->table;
+	p4d_tape_pass before = {.cached = 0};
 	for (uint64_t i = 0; i < l->layers; i++) {
 		unshard(f, &s->forward, u->layer);
 		p4d_transformers__layer(w, i || all_need);
-		go(s, &s->forward, p4d_tape_forward(w->tape, !s->again, false, s->again));
+		const p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
+		go(s, &s->forward, pass);
+		if (i)
+			p4d_transformers__send_away(s, before);
+		before = pass;
 		s->now.live -= u->layer;
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
+	s->saved = s->now.live - f->gathered;
 	if (!l->tied)
 		unshard(f, &s->forward, u->table);
 	p4d_transformers__end(w);
@@ -139,12 +145,15 @@ static void backward(fsdp *f, const units *u, bool all_need)
 	else if (w->trains && s->reduced)
 		s->now.gradients += u->table; /* until the embedding's is there */
 	p4d_transformers__layer(w, true);
-	const p4d_tape_pass again = p4d_tape_forward(w->tape, true, true, true),
+	const p4d_tape_pass saved = p4d_tape_forward(w->tape, !s->again, false, s->again),
+			    again = p4d_tape_forward(w->tape, true, true, true),
 			    back = p4d_tape_backward(w->tape, s->reduced, s->again);
 	for (uint64_t i = l->layers; i-- > 0;) {
 		unshard_ahead(f, u->layer, i ? u->layer : l->tied ? 0 : u->table);
 		if (!i && !all_need)
 			return; /* less than of the others */
+		if (i < l->layers - 1)
+			p4d_transformers__bring_back(s, saved);
 		if (s->again)
 			go(s, &s->backward, again);
 		go(s, &s->backward, back);

@@ -305,6 +305,30 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 	hold(w, y);
 }
 
+/*
+ * Liger's fused head and loss (liger_kernel/ops/fused_linear_cross_entropy.py): as many chunks of tokens as
+ * the vocabulary is wider than the model, each with its logits and, in place, their gradient; gradients of
+ * the input and the head are there when the forward pass is over.
+ */
+static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t parts = (l->vocab + l->hidden - 1) / l->hidden,
+		       of_part = (w->tokens + parts - 1) / parts;
+	const p4d_tape_tensor loss = made(w, 1, 4, true);
+	p4d_tape_operation *o = op(w, x, loss, P4D_NEW_GRADIENT);
+	uint64_t chunk = 1;
+
+	while (chunk < of_part)
+		chunk *= 2;
+	chunk = chunk < w->tokens ? chunk : w->tokens;
+	o->kept = x.elements * x.element;
+	o->weight = w->trains ? l->vocab * l->hidden * w->weight : 0;
+	/* the product of a chunk's gradient is summed in fp32 */
+	o->scratch = chunk * l->vocab * 2 + 2 * o->weight + (w->trains ? l->vocab * l->hidden * 4 : 0);
+	hold(w, x);
+}
+
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
 static void end(p4d_tape_writer *w)
 {
@@ -313,6 +337,10 @@ static void end(p4d_tape_writer *w)
 	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
 	p4d_tape_tensor y = norm(w, x, l->hidden);
 
+	if (l->chunked_loss) {
+		chunked_end(w, y);
+		return;
+	}
 	p4d_tape_tensor logits = linear(w, y, l->hidden, l->vocab, 0);
 	w->tape->operation[w->tape->operations - 1].arrives = w->prefetched;
 	if (a->logit_cap)

@@ -40,7 +40,9 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 
 p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 {
-	const unsigned weight = l->precision == P4D_FP32 || l->param_dtype == P4D_PARAM_FP32 ? 4 : 2;
+	/* DeepSpeed makes them what it trains in, however they were loaded */
+	const bool stored = l->param_dtype == P4D_PARAM_FP32 && l->framework != P4D_FRAMEWORK_DEEPSPEED;
+	const unsigned weight = l->precision == P4D_FP32 || stored ? 4 : 2;
 	/* FSDP2 gathers them in the type of its mixed precision */
 	const unsigned computed = l->framework == P4D_FRAMEWORK_FSDP && l->precision != P4D_FP32 ? 2 : weight;
 

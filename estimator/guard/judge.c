@@ -75,10 +75,8 @@ static const char *subject_of(const p4d_job *job, const p4d_request *request, ch
 
 /* What was not compared with anything real does not refuse a job, unless the site refuses what is not
  * modelled. */
-static bool only_said(p4d_verdict *v, p4d_error *err)
+static bool only_said(p4d_verdict *v, const char *what, p4d_error *err)
 {
-	const char *what = p4d_framework_unvalidated(&v->layout);
-
 	if (!what || v->policy.unmodelled == P4D_UNMODELLED_REJECT)
 		return false;
 	v->action = P4D_WARN;
@@ -121,10 +119,11 @@ static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error
 	if (need == P4D_NOT_MODELLED || !have || need <= have)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
-		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (checkpoint staging included), "
+		 "%" PRIu64 " ranks of a node need %.1f GiB of host memory (%s included), "
 		 "%s %.1f GiB",
-		 v->layout.gpus_per_node, p4d_to_gib(need), part ? "--mem grants" : "a node here has",
-		 p4d_to_gib(have));
+		 v->layout.gpus_per_node, p4d_to_gib(need),
+		 v->layout.offload ? "what is offloaded" : "checkpoint staging",
+		 part ? "--mem grants" : "a node here has", p4d_to_gib(have));
 	return -1;
 }
 
@@ -246,7 +245,7 @@ static int check_script(const p4d_job *job, const p4d_request *request, const p4
 			const p4d_script *script, p4d_error *err)
 {
 	static const p4d_option chosen[] = {P4D_TP, P4D_CP, P4D_PP, P4D_VPP, P4D_MICRO_BATCH, P4D_RECOMPUTE};
-	const p4d_framework_arguments *arguments = p4d_framework_of(v->layout.framework)->arguments;
+	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(&v->layout);
 	char value[64];
 
 	if (job->reading && p4d_guard__compare_script(job->reading, request, err) < 0)
@@ -360,9 +359,12 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(job, request, v, err) < 0 && !only_said(v, err))
+	if (check_memory(job, request, v, err) < 0 &&
+	    !only_said(v, p4d_framework_unvalidated(&v->layout), err))
 		return -1;
-	if (check_host_memory(job, v, err) < 0 || check_idle_gpus(job, v, err) < 0)
+	const char *what = v->layout.offload ? "host memory of what is offloaded" : NULL;
+	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
+	    check_idle_gpus(job, v, err) < 0)
 		return -1;
 	if (check_tasks(job, v, &script, err) < 0 || check_script(job, request, v, &script, err) < 0)
 		return -1;

@@ -54,7 +54,7 @@ void p4d_export(const p4d_request *request, const p4d_layout *layout, const char
 		      context);
 	snprintf(value, sizeof(value), "%" PRIu64, layout->dp);
 	visit("P4D_DP", value, context);
-	const p4d_framework_arguments *arguments = p4d_framework_of(layout->framework)->arguments;
+	const p4d_framework_arguments *arguments = p4d_framework_arguments_of(layout);
 	if (!arguments) /* p4d-train's layouts are Megatron-LM's, too */
 		arguments = p4d_framework_of(P4D_FRAMEWORK_MEGATRON)->arguments;
 	arguments->write(request, layout, value, sizeof(value));

@@ -56,8 +56,7 @@ static void add(vocabulary *v, const char *text, word_kind kind, uint64_t value)
 static void fill(vocabulary *v, const p4d_layout *layout)
 {
 	static const char *const allocator[] = {P4D_ALLOCATOR_VARIABLES};
-	const p4d_framework_arguments *arguments =
-	    layout ? p4d_framework_of(layout->framework)->arguments : NULL;
+	const p4d_framework_arguments *arguments = layout ? p4d_framework_arguments_of(layout) : NULL;
 	p4d_framework_flag flags[P4D_FRAMEWORK_FLAGS];
 	const size_t count = arguments ? arguments->flags(layout, flags) : 0;
 

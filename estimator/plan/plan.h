@@ -83,6 +83,7 @@ typedef struct p4d_plan {
 	 * stream's blocks serve that stream alone (CUDACachingAllocator.cpp) */
 	uint64_t idle[P4D_LIVE_POINTS];
 	uint64_t idle_bytes; /* at the peak; beside the arena */
+	uint64_t host_bytes; /* of this rank, on the host instead (--offload) */
 	p4d_phase phase;     /* of the peak */
 	p4d_live_point peak; /* when most bytes are live */
 } p4d_plan;

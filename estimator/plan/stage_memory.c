@@ -103,6 +103,7 @@ static int planned_stage(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t 
 	memcpy(stage->phase_bytes, plan.phase_bytes, sizeof(stage->phase_bytes));
 	stage->phase = plan.phase;
 	stage->allocated_bytes = plan.arena_bytes;
+	stage->host_bytes = plan.host_bytes;
 	outside o = beside(layout, number, plan.arena_bytes, plan.idle_bytes);
 	stage->part[P4D_PART_FRAGMENTATION] = o.fragmentation;
 	stage->part[P4D_PART_CONTEXT] = o.context;
@@ -146,11 +147,15 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 				narrow_host(loading), narrow_host(process + arena + saving + loading)};
 }
 
-/* Per rank, over all stages examined. */
-static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes)
+/* rank_bytes, and offloaded of them: per rank, over all stages examined. */
+static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes,
+			  uint64_t offloaded)
 {
-	if (!p4d_framework_of(l->framework)->checkpoints_are_modelled)
-		rank_bytes = capacity->host_bytes_per_rank;
+	if (!p4d_framework_of(l->framework)->checkpoints_are_modelled) {
+		const uint64_t process =
+		    capacity->host_bytes_per_rank ? capacity->host_bytes_per_rank : CUDA_PROCESS_BYTES;
+		rank_bytes = offloaded ? process + offloaded : capacity->host_bytes_per_rank;
+	}
 	return rank_bytes ? narrow_host((p4d_wide)rank_bytes * l->gpus_per_node) : P4D_NOT_MODELLED;
 }
 
@@ -302,7 +307,7 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err)
 {
-	uint64_t host_rank = 0;
+	uint64_t host_rank = 0, offloaded = 0;
 	p4d_estimate e;
 	p4d_stage stage;
 
@@ -318,6 +323,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 			e.peak = stage;
 			e.stage = i;
 		}
+		offloaded = stage.host_bytes > offloaded ? stage.host_bytes : offloaded;
 		if (p4d_framework_of(layout->framework)->checkpoints_are_modelled) {
 			const uint64_t need = p4d_memory_host_of_rank(layout, i, stage.allocated_bytes).sum;
 			host_rank = need > host_rank ? need : host_rank;
@@ -328,7 +334,7 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	e.capacity_bytes = p4d_memory_capacity_bytes(layout, method, capacity);
 	if (e.capacity_bytes)
 		e.fraction = (double)e.peak.device_bytes / (double)e.capacity_bytes;
-	e.host_bytes = host_need(layout, capacity, host_rank);
+	e.host_bytes = host_need(layout, capacity, host_rank, offloaded);
 	*out = e;
 	return 0;
 }

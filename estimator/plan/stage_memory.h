@@ -53,6 +53,7 @@ typedef struct p4d_stage {
 	uint64_t phase_bytes[P4D_PHASES]; /* allocated; P4D_NOT_MODELLED when unknown */
 	uint64_t allocated_bytes;
 	uint64_t device_bytes; /* allocated + fragmentation + context + communicators */
+	uint64_t host_bytes;   /* of one rank, what is kept on the host instead of the GPU */
 } p4d_stage;
 
 typedef struct p4d_estimate {

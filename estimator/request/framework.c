@@ -8,18 +8,26 @@
 
 void p4d_framework_put_defaults(p4d_request *r)
 {
-	const p4d_framework_choice *c = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->defaults;
+	const int framework = (int)r->value[P4D_FRAMEWORK];
+	const p4d_framework_choice *c = p4d_framework_of(framework)->defaults;
 	const bool adapters = p4d_is_set(r, P4D_FINETUNE) && r->value[P4D_FINETUNE] != P4D_TUNE_FULL;
 	const bool set = p4d_is_set(r, P4D_PRECISION), fp8 = set && r->value[P4D_PRECISION] == P4D_FP8;
 	const bool bf16 = !set || fp8 || r->value[P4D_PRECISION] == P4D_BF16;
 
 	for (; c && c->option != P4D_OPTIONS; c++) {
+		const int64_t code = p4d_is_set(r, P4D_MODEL_CODE) ? r->value[P4D_MODEL_CODE] : -1;
+		int64_t value = c->value;
 		if (c->option == P4D_MODEL_CODE && adapters) /* torchtitan's modules have none */
-			p4d_request_default(r, P4D_MODEL_CODE, P4D_MODEL_CODE_TRANSFORMERS, P4D_BY_P4D);
-		else if (c->option == P4D_FP8_RECIPE && !fp8)
-			continue;
-		else if (c->option != P4D_GRAD_DTYPE || bf16) /* else the precision's */
-			p4d_request_default(r, c->option, c->value, P4D_BY_P4D);
+			value = P4D_MODEL_CODE_TRANSFORMERS;
+		else if (c->option == P4D_CHUNKED_LOSS && code != P4D_MODEL_CODE_TORCHTITAN)
+			value = 0; /* others' needs Liger */
+		else if (c->option == P4D_AUTOCAST && code == P4D_MODEL_CODE_LITGPT)
+			value = 0; /* its recipes are bf16-true */
+		else if (c->option == P4D_PARAM_DTYPE && !bf16 && framework == P4D_FRAMEWORK_DDP)
+			value = P4D_PARAM_FP32; /* a scaler of gradients takes none in fp16 */
+		else if ((c->option == P4D_GRAD_DTYPE && !bf16) || (c->option == P4D_FP8_RECIPE && !fp8))
+			continue; /* the precision's */
+		p4d_request_default(r, c->option, value, P4D_BY_P4D);
 	}
 }
 

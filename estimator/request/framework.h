@@ -137,6 +137,8 @@ typedef struct p4d_framework {
 	bool task_per_gpu;               /* Slurm starts every rank */
 	bool takes_job_key;              /* its ranks authenticate each other with P4D_JOB_KEY */
 	const p4d_framework_arguments *arguments; /* NULL: it reads the plan */
+	/* of layouts that another program runs; NULL: arguments serve all */
+	const p4d_framework_arguments *(*arguments_of)(const p4d_layout *layout);
 
 	p4d_framework_cost cost;
 } p4d_framework;
@@ -147,6 +149,14 @@ extern const p4d_framework *const p4d_frameworks[P4D_FRAMEWORKS];
 static inline const p4d_framework *p4d_framework_of(int framework)
 {
 	return p4d_frameworks[framework];
+}
+
+/* How the program that runs the layout is given it; NULL: it reads the plan. */
+static inline const p4d_framework_arguments *p4d_framework_arguments_of(const p4d_layout *layout)
+{
+	const p4d_framework *f = p4d_framework_of(layout->framework);
+
+	return f->arguments_of ? f->arguments_of(layout) : f->arguments;
 }
 
 /* NULL: the framework has the option as it is given. */

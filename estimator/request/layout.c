@@ -490,7 +490,7 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->shard_degree = (uint64_t)p4d_framework_value(r, P4D_SHARD_DEGREE);
 	l->optimizer = (int)p4d_framework_value(r, P4D_OPTIMIZER);
 	l->param_dtype = (int)p4d_framework_value(r, P4D_PARAM_DTYPE);
-	l->offload = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
+	l->offload = p4d_layout__offload(r);
 	l->model_code = (int)p4d_framework_value(r, P4D_MODEL_CODE);
 	l->compile = p4d_framework_value(r, P4D_COMPILE);
 	l->chunked_loss = p4d_framework_value(r, P4D_CHUNKED_LOSS);
@@ -540,7 +540,7 @@ int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)
 {
 	if (p4d_framework_check(request, err) < 0)
 		return -1;
-	if (p4d_layout__check_adapters(request, err) < 0)
+	if (p4d_layout__check_adapters(request, err) < 0 || p4d_layout__check_offload(request, err) < 0)
 		return -1;
 	fill_choices(request, l);
 	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||

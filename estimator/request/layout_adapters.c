@@ -57,6 +57,12 @@ static unsigned targets_of(const char *list, const char **unknown)
 
 void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 {
+	static const int stored[] = {[P4D_STORED_FP8] = P4D_QUANT_FP8,
+				     [P4D_STORED_INT8] = P4D_QUANT_INT8,
+				     [P4D_STORED_INT4] = P4D_QUANT_NF4,
+				     [P4D_STORED_NF4] = P4D_QUANT_NF4,
+				     [P4D_STORED_FP4] = P4D_QUANT_NF4};
+
 	l->finetune = (int)p4d_framework_value(r, P4D_FINETUNE);
 	if (l->finetune < 0)
 		l->finetune = P4D_TUNE_FULL;
@@ -73,8 +79,12 @@ void p4d_layout__adapters(const p4d_request *r, p4d_layout *l)
 	/* PEFT makes adapters in the type of the layer's own weights, or in fp32 */
 	if (l->finetune == P4D_TUNE_LORA && p4d_framework_value(r, P4D_PARAM_DTYPE) == P4D_PARAM_FP32)
 		l->adapter_fp32 = true;
-	if (l->finetune == P4D_TUNE_QLORA)
-		l->quant = p4d_is_set(r, P4D_QUANT) ? (int)r->value[P4D_QUANT] : P4D_QUANT_NF4;
+	if (p4d_is_set(r, P4D_QUANT))
+		l->quant = (int)r->value[P4D_QUANT];
+	else if (p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL)
+		l->quant = stored[r->value[P4D_STORED]]; /* LoRA beside a file's quantized weights is QLoRA */
+	else if (l->finetune == P4D_TUNE_QLORA)
+		l->quant = P4D_QUANT_NF4;
 }
 
 int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
@@ -97,6 +107,14 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	if (!adapters && r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER)
 		return p4d_fail(err, P4D_E_VALUE,
 				"--adapter-dtype has no effect without --finetune lora or qlora");
+	if (!adapters && p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL &&
+	    p4d_framework_value(r, P4D_MODEL_CODE) == P4D_MODEL_CODE_TRANSFORMERS &&
+	    p4d_framework_has(r, P4D_MODEL_CODE) && r->value[P4D_FINETUNE] == P4D_TUNE_FULL &&
+	    p4d_is_stated(r, P4D_FINETUNE)) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "finetune=full: the weights of this model are quantized, which are not trained");
+		return p4d_fix(err, "--p4d-finetune=lora");
+	}
 	if (adapters && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "model-code=torchtitan: p4d models adapters in transformers' modules");
@@ -106,5 +124,60 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	if (unknown)
 		return p4d_fail(err, P4D_E_VALUE, "--lora-targets: no linear layer is named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);
+	return 0;
+}
+
+/* What a framework keeps elsewhere, of what was asked for. */
+unsigned p4d_layout__offload(const p4d_request *r)
+{
+	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
+	const int64_t framework = r->value[P4D_FRAMEWORK];
+
+	/* FSDP's CPUOffloadPolicy: shards of parameters, their gradients and their moments go together */
+	if (framework == P4D_FRAMEWORK_FSDP && asked & P4D_OFFLOAD_PARAMS)
+		return asked | P4D_OFFLOAD_OPTIMIZER;
+	if (framework == P4D_FRAMEWORK_DEEPSPEED && p4d_framework_value(r, P4D_ZERO_STAGE) < 3)
+		return asked & ~(unsigned)P4D_OFFLOAD_PARAMS;
+	return asked;
+}
+
+int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
+{
+	const bool fsdp = r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_FSDP,
+		   zero = r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED;
+	const unsigned asked = (unsigned)p4d_framework_value(r, P4D_OFFLOAD);
+	const int64_t stage = p4d_framework_value(r, P4D_ZERO_STAGE);
+	const bool halves = r->value[P4D_PRECISION] != P4D_FP32;
+
+	if (fsdp && asked & P4D_OFFLOAD_OPTIMIZER && !(asked & P4D_OFFLOAD_PARAMS)) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "offload=optimizer: FSDP keeps parameters, gradients and optimizer in one place");
+		return p4d_fix(err, "--p4d-offload=optimizer,params");
+	}
+	if (r->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP && asked & ~(unsigned)P4D_OFFLOAD_ACTIVATIONS) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "offload: DDP keeps parameters and optimizer on the GPU, activations may leave it");
+		return p4d_fix(err, "--p4d-framework=deepspeed --p4d-zero-stage=2");
+	}
+	if (asked & P4D_OFFLOAD_ACTIVATIONS && r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN) {
+		p4d_fail(err, P4D_E_VALUE, "offload=activations: torchtitan keeps them on the GPU");
+		return p4d_fix(err, "--p4d-recompute=full");
+	}
+	if (r->origin[P4D_OFFLOAD] == P4D_BY_USER && zero && stage < 3 && asked & P4D_OFFLOAD_PARAMS) {
+		p4d_fail(err, P4D_E_VALUE, "offload=params: ZeRO-%d keeps all parameters on every GPU",
+			 (int)stage);
+		return p4d_fix(err, "--p4d-zero-stage=3");
+	}
+	if (r->origin[P4D_OFFLOAD] == P4D_BY_USER && zero && !stage && asked & P4D_OFFLOAD_OPTIMIZER) {
+		p4d_fail(err, P4D_E_VALUE,
+			 "offload=optimizer: DeepSpeed offloads the optimizer that it shards");
+		return p4d_fix(err, "--p4d-zero-stage=2");
+	}
+	if (r->origin[P4D_PARAM_DTYPE] == P4D_BY_USER && zero &&
+	    (r->value[P4D_PARAM_DTYPE] == P4D_PARAM_BF16) != halves) {
+		p4d_fail(err, P4D_E_VALUE, "param-dtype=%s: DeepSpeed holds parameters in --p4d-precision%s",
+			 halves ? "fp32" : "bf16", halves ? ", and a master copy in fp32" : "");
+		return p4d_fix(err, "leave out --p4d-param-dtype");
+	}
 	return 0;
 }

@@ -21,3 +21,6 @@ uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uin
 /* layout_adapters.c: what is trained, and whether what was asked for has an effect. Errors: VALUE. */
 void p4d_layout__adapters(const p4d_request *request, p4d_layout *layout);
 int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);
+/* The same of --offload and --param-dtype; offload: a mask of P4D_OFFLOAD_*, as the framework has it. */
+unsigned p4d_layout__offload(const p4d_request *request);
+int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);

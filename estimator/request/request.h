@@ -80,7 +80,7 @@ enum { P4D_METHOD_PLAN, P4D_METHOD_PAPER }; /* `closed` and `plan` are two spell
 	X(MEGATRON, megatron, "P4D_MEGATRON_ARGS") \
 	X(FSDP, fsdp, "P4D_TORCHTITAN_ARGS") \
 	X(DEEPSPEED, deepspeed, "P4D_HF_ARGS") \
-	X(DDP, ddp, NULL)
+	X(DDP, ddp, "P4D_HF_ARGS")
 
 #define P4D_FRAMEWORK_ID(id, name, variable) P4D_FRAMEWORK_##id,
 #define P4D_FRAMEWORK_NAME(id, name, variable) "|" #name

@@ -193,7 +193,7 @@ exits 0 p4d estimate --finetune lora --model llama3.1-8b --gpu h100 --gpus-per-n
 exits 5 p4d estimate --zero-stage 2 --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
 says "p4d: fix: --framework=deepspeed"
 exits 5 p4d estimate --framework ddp --offload optimizer --model llama3.2-1b --gpu h100 --gpus-per-node 8 --seq-len 1024
-says "DDP keeps all on the GPU"
+says "DDP keeps parameters and optimizer on the GPU" "--framework=deepspeed --zero-stage=2"
 
 # experts: the site says what imbalance it reckons with, and the answer how much of it fits
 cat >sparse.conf <<'END'

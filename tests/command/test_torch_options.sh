@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Options of FSDP, DeepSpeed and DDP: each changes the memory it is about, or is refused where it has no effect.
+. "${0%/*}/lib.sh"
+
+base="p4d estimate --json --gpu h200 --gpus-per-node 8 --model llama3.1-8b --seq-len 4096"
+
+# part NAME OPTIONS: MiB of a memory class at the peak, or of the host ("needed")
+part()
+{
+	name=$1
+	shift
+	# shellcheck disable=SC2086
+	run $base "$@"
+	printf '%s\n' "$out" | awk -v name="\"${name}_bytes\"" -v class="\"$name\"" -F: '
+		!value && ($1 ~ class "$" || $1 ~ name "$") { gsub(/[^0-9]/, "", $2); value = $2 }
+		END { printf "%d\n", value / 1048576 }'
+}
+
+# about VALUE WANTED: within 2 %
+about() { [ "$(($1 * 100))" -ge "$(($2 * 98))" ] && [ "$(($1 * 100))" -le "$(($2 * 102))" ] || fail "$1 instead of $2 MiB"; }
+
+# 8.03e9 parameters are 15,317 MiB in bf16; DeepSpeed in fp32 holds twice as much, and a shard of the master copy
+about "$(part params --framework deepspeed --zero-stage 2)" 15317
+about "$(part params --framework deepspeed --zero-stage 2 --precision fp32)" 30634
+about "$(part params --framework deepspeed --zero-stage 3 --precision fp32)" 3829
+
+# FSDP of transformers' modules: the type of its shards, and what is on the host
+fsdp="--framework fsdp --model-code transformers --recompute full"
+# shellcheck disable=SC2086
+{
+	about "$(part params $fsdp)" 3829
+	about "$(part params $fsdp --param-dtype bf16)" 1915
+	about "$(part optimizer $fsdp --param-dtype bf16)" 3829
+	about "$(part params $fsdp --offload params)" 0
+	about "$(part optimizer $fsdp --offload optimizer,params)" 0
+}
+
+# DDP with --fp16 trains parameters in fp32: a scaler of gradients takes no others
+about "$(part params --framework ddp --precision fp16)" 30634
+
+# the layers' activations are not the logits'; chunks of the loss have no logits of all tokens: 4096 x 128256 x 14 bytes
+lora="--framework ddp --finetune lora --micro-batch 1"
+# shellcheck disable=SC2086
+{
+	[ "$(part activations $lora)" -gt 20000 ] || fail "activations are counted elsewhere"
+	about "$(part logits $lora)" "$(part logits $lora --recompute full)"
+	[ "$(part logits $lora --chunked-loss on)" -lt 1000 ] || fail "a chunked loss has all logits"
+	[ "$(part activations $lora --offload activations)" -lt 3000 ] || fail "activations on the host are on the GPU"
+}
+
+# host memory: 8 ranks with an allowance of 2 GiB each, and 4 + 8 + 4 bytes of a parameter (ZeRO-2: gradients in fp32)
+# shellcheck disable=SC2086
+{
+	about "$(part needed --framework deepspeed --zero-stage 2 --offload optimizer)" $((16384 + 8 * 15317))
+	about "$(part needed --framework deepspeed --zero-stage 3 --offload optimizer,params)" $((16384 + 8 * 15317))
+	about "$(part needed $fsdp --offload params)" $((16384 + 8 * 15317))
+	[ "$(part needed $lora --offload activations)" -gt 150000 ] || fail "activations are not on the host"
+	about "$(part needed --framework deepspeed)" 0
+}
+exits 33 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --framework deepspeed --zero-stage 2 --offload optimizer --mem 100G
+says "[P4D033]" "fix: --mem=136G"
+
+# what has no effect is refused, with an option that is accepted
+refuses()
+{
+	# shellcheck disable=SC2086
+	exits 5 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --seq-len 4096 $1
+	says "$2" "p4d: fix: $3"
+}
+refuses "--framework fsdp --offload optimizer" "FSDP keeps parameters, gradients and optimizer in one place" "--offload=optimizer,params"
+refuses "--framework fsdp --offload activations" "torchtitan keeps them on the GPU" "--recompute=full"
+refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps all parameters on every GPU" "--zero-stage=3"
+refuses "--framework deepspeed --zero-stage 0 --offload optimizer" "offloads the optimizer that it shards" "--zero-stage=2"
+refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters in --precision" "leave out --param-dtype"
+
+# lengths as people write them; other numbers have no such units
+exits 0 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --framework fsdp --seq-len 128k --cp 8
+prints "seq-len 131072"
+for wrong in k 0k 1.5k 131073k 8kk; do
+	exits 5 p4d estimate --model llama3.1-8b --seq-len $wrong
+	says "--seq-len=$wrong: not a whole number from 1 to 134217728"
+done
+exits 5 p4d estimate --model llama3.1-8b --micro-batch 1k
+says "--micro-batch=1k: not a whole number"
+
+# DDP has neither schedules nor vocabulary parallelism to search
+exits 13 p4d plan --framework ddp --model llama3-8b --gpu a100-40gb --nodes 1 --seq-len 8192
+says "searched micro-batch, recompute"
+# where activations are what is too much, the fix is an option that was tried
+exits 12 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --gpu h100 --gpus-per-node 8 --seq-len 8192 --micro-batch 2
+says "--micro-batch=2" "--recompute=full"
+# shellcheck disable=SC2046
+exits 0 $(fix)
+
+# a model whose file is quantized is trained beside such weights
+mkdir quantized
+cat >quantized/config.json <<'JSON'
+{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+"max_position_embeddings": 8192, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "hidden_act": "silu",
+"tie_word_embeddings": false, "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true,
+"bnb_4bit_quant_type": "nf4"}}
+JSON
+quantized="--framework ddp --model quantized/config.json --gpu a10g --gpus-per-node 1 --seq-len 512 --micro-batch 1"
+# shellcheck disable=SC2086
+{
+	exits 0 p4d estimate $quantized --finetune lora
+	prints "  5.39       0.16 "
+	exits 0 p4d estimate $quantized --finetune qlora --quant int8
+	prints "  8.54 "
+	exits 5 p4d estimate $quantized --finetune full
+	says "are quantized" "fix: --finetune=lora"
+}
