@@ -89,6 +89,19 @@ static void unanswered(const p4d_site *site, const p4d_job *job, const p4d_error
 	}
 }
 
+/* Steps inherit the environment of the script, which is that of the first component. */
+static void say_other_component(void)
+{
+	snprintf(
+	    said, sizeof(said),
+	    "p4d: [P4D%03d] the P4D_ variables of this step are those of another component of its job than "
+	    "it "
+	    "runs on\n"
+	    "p4d: fix: give its program the values of this component as arguments, or submit it as a job of "
+	    "its own",
+	    P4D_E_STEP_DIFFERS);
+}
+
 static void judge(const p4d_record *record, const p4d_given *given, const char *line, int argc, char **argv)
 {
 	p4d_request options = {0};
@@ -105,8 +118,12 @@ static void judge(const p4d_record *record, const p4d_given *given, const char *
 		differs = approved && p4d_record_step_agrees(&record->approved, line, &options, &err) < 0;
 		if (approved && !differs)
 			return;
-		if (record->het_job_id && p4d_record_step_agrees_with_any(record->het_job_id, line, &options))
+		if (record->het_job_id &&
+		    p4d_record_step_agrees_with_any(record->het_job_id, line, &options)) {
+			if (differs && line)
+				say_other_component();
 			return;
+		}
 	}
 	p4d_site *site = p4d_site_file_load(argc, argv, &conf);
 	if (!site)

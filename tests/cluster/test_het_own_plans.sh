@@ -37,3 +37,22 @@ contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=llama13b@u
 run env SBATCH_P4D_MODEL=llama13b sbatch -H : --p4d-model=mistral-7b script.sh
 accepted
 contains "$(scontrol -o show job "$id" | grep HetJobOffset=1)" "model=mistral-7b@u:tp=2@u"
+
+# a step gets the variables of the first component, wherever it runs, and that is said where they are not its own
+cat >steps.sh <<'END'
+#!/bin/sh
+srun --het-group=0 sh -c 'echo "first tp=$P4D_TP"'
+srun --het-group=1 sh -c 'echo "second tp=$P4D_TP"'
+srun --het-group=0 true : --het-group=1 true
+END
+a="$node --p4d-model=llama13b --p4d-tp=8"
+run sbatch -o differ.out $a : $node --p4d-model=llama13b --p4d-tp=4 steps.sh
+accepted
+run sbatch -o same.out $a : $a steps.sh
+accepted
+finished "$id"
+finished "$((id - 2))"
+cat differ.out same.out
+same "$(grep -c 'P4D044.*of another component' differ.out)" 2 "as often as a step ran on the second:"
+contains "$(cat differ.out)" "second tp=8"
+lacks "$(cat same.out)" P4D
