@@ -10,7 +10,17 @@
 #include "job/job.h"
 #include "request/framework.h"
 
-typedef enum word_kind { VARIABLE, STEP, LAUNCHER, TASKS, ALLOCATOR, FRAMEWORK, OTHER, FLAG } word_kind;
+typedef enum word_kind {
+	VARIABLE,
+	STEP,
+	LAUNCHER,
+	TASKS,
+	ALLOCATOR,
+	UNSET,
+	FRAMEWORK,
+	OTHER,
+	FLAG
+} word_kind;
 
 /* What a character may be the first of. */
 typedef enum character { ORDINARY, WORD, COMMENT, NEWLINE } character;
@@ -76,6 +86,7 @@ static void fill(vocabulary *v, const p4d_layout *layout)
 	add(v, "--local-ranks", TASKS, 0); /* p4d-train starts them itself */
 	for (size_t i = 0; i < sizeof(allocator) / sizeof(*allocator); i++)
 		add(v, allocator[i], ALLOCATOR, 0);
+	add(v, "unset ", UNSET, 0);
 	for (int i = 0; i < P4D_FRAMEWORKS; i++)
 		for (const char *const *text = p4d_framework_of(i)->script_words; *text; text++)
 			add(v, *text, FRAMEWORK, (uint64_t)i);
@@ -172,6 +183,21 @@ static void read_allocator(const char *at, const char *end, p4d_script *script)
 	script->expandable = expandable;
 }
 
+/* The names behind `unset`, which may be PyTorch's variable; it is then what PyTorch does without. */
+static void read_unset(const char *at, const char *end, p4d_script *script)
+{
+	static const char *const names[] = {P4D_ALLOCATOR_VARIABLES};
+	size_t length = 0;
+
+	while (length < NEAR && at + length < end && !starts_command(at[length]))
+		length++;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (memmem(at, length, names[i], strlen(names[i]) - 1)) {
+			script->sets_allocator = true;
+			script->expandable = false;
+		}
+}
+
 static void found(p4d_script *script, command *now, const word *w, const char *text, const char *behind,
 		  const char *end)
 {
@@ -199,6 +225,10 @@ static void found(p4d_script *script, command *now, const word *w, const char *t
 	case ALLOCATOR:
 		if (is_assignment(behind - w->length, text))
 			read_allocator(behind, end, script);
+		break;
+	case UNSET:
+		if (is_assignment(behind - w->length, text))
+			read_unset(behind, end, script);
 		break;
 	case OTHER:
 		if (!script->other || script->other > &p4d_framework_others[w->value])

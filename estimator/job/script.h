@@ -18,7 +18,7 @@ typedef struct p4d_script {
 	bool starts_launcher; /* srun starts torchrun, with as many tasks as the job has */
 	bool starts_ranks;    /* srun starts a framework itself, likewise */
 	bool sets_tasks;      /* the command that starts it has its own -n or --ntasks... */
-	bool sets_allocator;  /* assigns PyTorch's variable, whatever the environment says */
+	bool sets_allocator;  /* assigns or unsets PyTorch's variable, whatever the environment says */
 	bool expandable;      /* to expandable segments, where it does last */
 	unsigned frameworks;  /* frameworks it looks like; mask of 1 << framework */
 	const struct p4d_framework_other *other; /* another program it looks like; NULL none */

@@ -66,6 +66,12 @@ static void the_allocator(void **state)
 	    {"echo \\\n" SET, false, false},
 	    {"# export " SET, false, false},
 	    {"MY_" SET, false, false},
+	    {"unset PYTORCH_CUDA_ALLOC_CONF", true, false},
+	    {"export " SET "; unset -v A PYTORCH_ALLOC_CONF\n", true, false},
+	    {"unset PYTORCH_CUDA_ALLOC_CONF\nexport " SET, true, true},
+	    {"unset A\n" SET " x", true, true},
+	    {"unset A; PYTORCH_CUDA_ALLOC_CONF", false, false},
+	    {"echo unset PYTORCH_CUDA_ALLOC_CONF", false, false},
 	};
 
 	(void)state;
