@@ -6,6 +6,7 @@
 #include <string.h>
 #include <slurm/slurmdb.h>
 
+#include "base/text.h"
 #include "slurm_compat.h"
 
 /* QOSes are numbered from 1. */
@@ -28,6 +29,22 @@ static void name_qoses(void *list, const char *name[QOSES], bool *usual)
 		slurm_list_iterator_destroy(at);
 }
 
+/* "normal,large" of a list of numbers; the caller frees it. NULL: not known. */
+static char *names_of(void *numbers, const char *const name[QOSES])
+{
+	void *at = numbers ? slurm_list_iterator_create(numbers) : NULL;
+	p4d_text list = {.grows = true};
+
+	for (const char *number; at && (number = slurm_list_next(at));) {
+		const unsigned long id = strtoul(number, NULL, 10);
+		if (id < QOSES && name[id])
+			p4d_text_entry(&list, ",", "%s", name[id]);
+	}
+	if (at)
+		slurm_list_iterator_destroy(at);
+	return list.at;
+}
+
 static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *reply, p4d_error *err)
 {
 	const char *qos[QOSES] = {NULL};
@@ -36,7 +53,8 @@ static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *r
 	int rc = 0;
 
 	name_qoses(reply->qos_list, qos, &usual);
-	for (const slurmdb_assoc_rec_t *from; !rc && at && (from = slurm_list_next(at));)
+	for (const slurmdb_assoc_rec_t *from; !rc && at && (from = slurm_list_next(at));) {
+		char *qoses = names_of(from->qos_list, qos);
 		rc = p4d_associations_add(
 		    all,
 		    &(p4d_association){.user = from->user,
@@ -48,8 +66,11 @@ static int add_associations(p4d_associations *all, const assoc_mgr_info_msg_t *r
 						  ? qos[from->def_qos_id]
 					      : usual ? usual_qos
 						      : NULL,
+				       .qoses = qoses,
 				       .is_default = from->is_def},
 		    err);
+		free(qoses);
+	}
 	if (at)
 		slurm_list_iterator_destroy(at);
 	return rc;

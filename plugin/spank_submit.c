@@ -40,6 +40,7 @@ typedef struct submission {
 	p4d_cluster cluster;
 	bool cluster_asked;
 	p4d_associations *associations;
+	bool accounts_are_private; /* slurmctld knows more of them */
 	char *user;
 	p4d_client_script script;
 	p4d_read_files files;
@@ -109,6 +110,9 @@ static void identify(submission *s)
 {
 	if (!p4d_site_policy_depends_on_accounts(s->site))
 		return;
+	const slurm_conf_t *conf = p4d_client_slurm_conf();
+	s->accounts_are_private =
+	    conf && conf->private_data & (PRIVATE_DATA_ACCOUNTS | PRIVATE_DATA_USERS) && geteuid();
 	const struct passwd *entry = getpwuid(geteuid());
 	s->user = entry ? strdup(entry->pw_name) : NULL;
 	const int hushed = p4d_client_hush();
@@ -245,12 +249,12 @@ static int conclude(spank_t spank, submission *s)
 	p4d_spank_report_verdict(verdict);
 	if (p4d_is_set(&s->request, P4D_VERBOSE))
 		p4d_spank_report_memory(verdict);
-	if (verdict->action == P4D_REJECT)
+	if (verdict->action == P4D_REJECT && !s->accounts_are_private)
 		p4d_spank_report_refusal(s->site, p4d_client_job_id() ? "step" : "submit", &s->job, verdict);
 	/* with `optional p4d.so` Slurm submits the job all the same: slurmctld has to see what it is to
 	 * refuse */
 	put_into_job(spank, s);
-	return verdict->action == P4D_REJECT ? -1 : 0;
+	return verdict->action == P4D_REJECT && !s->accounts_are_private ? -1 : 0;
 }
 
 int p4d_submit_job(spank_t spank, const p4d_given *given, int argc, char **argv)

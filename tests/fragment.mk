@@ -19,6 +19,7 @@ unit_tests = \
 	tests/estimator/model/test_model_files \
 	tests/estimator/gpu/test_gpu \
 	tests/estimator/site/test_conf \
+	tests/estimator/site/test_associations \
 	tests/estimator/site/test_conf_keys \
 	tests/estimator/site/test_site \
 	tests/estimator/job/test_job \

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/choice.h"
 #include "base/text.h"
 
 /* Texts are offsets into one block, 0 is "". */
 typedef struct association_row {
 	uint32_t user, account, partition; /* the key */
-	uint32_t parent, qos, uid;
+	uint32_t parent, qos, qoses, uid;
 	bool is_default;
 } association_row;
 
@@ -99,6 +100,7 @@ int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_
 				       .partition = keep(all, one->partition),
 				       .parent = keep(all, one->parent),
 				       .qos = keep(all, one->qos),
+				       .qoses = keep(all, one->qoses),
 				       .uid = one->uid,
 				       .is_default = one->is_default};
 
@@ -267,6 +269,19 @@ const char *p4d_associations_default_qos(const p4d_associations *all, const char
 		if (partition && one->partition && !to_partition(one, &what))
 			best = one;
 	return best ? or_null(all, best->qos) : NULL;
+}
+
+bool p4d_associations_may_have(const p4d_associations *all, const char *user, const char *account,
+			       const char *qos)
+{
+	const wanted what = {.all = all, .user = user, .account = account};
+	const association_row *first = find(all, &what);
+
+	for (const association_row *one = first;
+	     one && one < end_of(&all->associations) && !to_account(one, &what); one++)
+		if (!one->qoses || p4d_choice_index(text_of(all, one->qoses), ',', qos, strlen(qos)) >= 0)
+			return true;
+	return !first && !p4d_associations_known(all);
 }
 
 const char *p4d_associations_parent(const p4d_associations *all, const char *account)

@@ -22,6 +22,7 @@ typedef struct p4d_association {
 	const char *parent;    /* of an account */
 	const char *partition; /* none: of all */
 	const char *qos;       /* its default */
+	const char *qoses;     /* those it may have, "normal,large"; none: not known */
 	bool is_default;       /* its account is the user's default one */
 } p4d_association;
 
@@ -50,5 +51,8 @@ bool p4d_associations_has(const p4d_associations *all, const char *user, const c
 const char *p4d_associations_default_account(const p4d_associations *all, const char *user);
 const char *p4d_associations_default_qos(const p4d_associations *all, const char *user, const char *account,
 					 const char *partition, size_t length);
+/* False where a QOS is known to be none that a user has with an account. */
+bool p4d_associations_may_have(const p4d_associations *all, const char *user, const char *account,
+			       const char *qos);
 const char *p4d_associations_parent(const p4d_associations *all, const char *account);
 const char *p4d_associations_partition_qos(const p4d_associations *all, const char *partition, size_t length);

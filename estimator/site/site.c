@@ -270,6 +270,10 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 	const p4d_site_job *job = &c->job;
 	const char *of_partition = p4d_associations_partition_qos(job->associations, name, length);
 	const char *qos = job->qos;
+
+	/* nor is a QOS believed that is not the user's */
+	if (qos && job->user && !p4d_associations_may_have(job->associations, job->user, job->account, qos))
+		qos = NULL;
 	p4d_policy policy = site->base;
 
 	if (!qos && job->user && p4d_associations_known(job->associations))

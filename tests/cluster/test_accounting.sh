@@ -122,3 +122,29 @@ site 'admin_comment = digest'
 run sbatch -M p4d -H $node $full job.sh
 accepted
 silent
+
+# any QOS can be typed where Slurm does not enforce them: one that the user does not have exempts nobody
+sacctmgr -i add qos free >/dev/null
+site 'exempt_qos = { free }'
+run sbatch -H --qos=free $node $toobig job.sh
+refused P4D013
+sacctmgr -i modify user "$user" set qos=normal,large,free >/dev/null
+site 'exempt_qos = { free, unused }'
+run sbatch -H --qos=free $node $toobig job.sh
+accepted
+
+# a user who may not see the accounts above his own is not refused for what slurmctld knows
+[ "$(id -u)" = 0 ] || exit 0
+sacctmgr -i add user daemon account=physics defaultaccount=physics >/dev/null
+echo 'PrivateData=accounts,users,usage' >>"$SLURM_CONF"
+scontrol reconfigure
+user_sees() { setpriv --reuid=daemon --regid=daemon --clear-groups scontrol show assoc_mgr flags=assoc; }
+wait_until sh -c 'scontrol show config | grep -q "^PrivateData.*accounts"'
+user_sees | grep -i 'account' | head
+chmod 755 "$work" "$own"
+site 'exempt_accounts = { staff }'
+run setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
+accepted
+site 'exempt_accounts = { trusted }'
+run setpriv --reuid=daemon --regid=daemon --clear-groups sbatch -H -o /dev/null $node $toobig job.sh
+refused P4D013

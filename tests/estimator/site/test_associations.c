@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose account and QOS a job has, and which of those that are typed are not believed. */
+#include "site/associations.h"
+
+#include "support/support.h"
+
+static p4d_associations *all;
+
+static int setup(void **state)
+{
+	static const p4d_association rows[] = {
+	    {.account = "root", .qos = "normal"},
+	    {.account = "staff", .parent = "root", .qos = "normal"},
+	    {.account = "physics", .parent = "staff", .qos = "normal"},
+	    {.user = "ann",
+	     .uid = 1000,
+	     .account = "physics",
+	     .qos = "large",
+	     .qoses = "normal,large",
+	     .is_default = true},
+	    {.user = "ann",
+	     .uid = 1000,
+	     .account = "physics",
+	     .partition = "gpu",
+	     .qos = "fast",
+	     .qoses = "fast"},
+	    {.user = "bob", .uid = 1001, .account = "staff", .qos = "normal", .is_default = true},
+	};
+
+	(void)state;
+	all = p4d_associations_new();
+	assert_non_null(all);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(p4d_associations_add(all, &rows[i], NULL), 0);
+	assert_int_equal(p4d_associations_add_partition(all, "debug", "short", NULL), 0);
+	p4d_associations_ready(all);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	p4d_associations_free(all);
+	return 0;
+}
+
+static void what_a_job_gets(void **state)
+{
+	(void)state;
+	assert_true(p4d_associations_known(all));
+	assert_string_equal(p4d_associations_user(all, 1001), "bob");
+	assert_null(p4d_associations_user(all, 1002));
+	assert_string_equal(p4d_associations_default_account(all, "ann"), "physics");
+	assert_string_equal(p4d_associations_parent(all, "PHYSICS"), "staff");
+	assert_string_equal(p4d_associations_default_qos(all, "ann", "physics", NULL, 0), "large");
+	assert_string_equal(p4d_associations_default_qos(all, "ann", "physics", "gpu", 3), "fast");
+	assert_string_equal(p4d_associations_partition_qos(all, "debug,gpu", 5), "short");
+	assert_null(p4d_associations_partition_qos(all, "gpu", 3));
+}
+
+static void what_is_believed(void **state)
+{
+	p4d_associations *none = p4d_associations_new();
+
+	(void)state;
+	assert_true(p4d_associations_has(all, "ann", "Physics"));
+	assert_false(p4d_associations_has(all, "ann", "staff"));
+	assert_true(p4d_associations_may_have(all, "ann", "physics", "NORMAL"));
+	assert_true(p4d_associations_may_have(all, "ann", "physics", "fast")); /* in one partition */
+	assert_false(p4d_associations_may_have(all, "ann", "physics", "free"));
+	assert_true(p4d_associations_may_have(all, "bob", "staff", "free")); /* of bob it is not known */
+	assert_false(p4d_associations_may_have(all, "eve", "physics", "normal"));
+	assert_false(p4d_associations_may_have(all, "eve", NULL, "normal"));
+	/* without accounting there is nothing to compare with */
+	p4d_associations_ready(none);
+	assert_true(p4d_associations_may_have(none, "eve", NULL, "free"));
+	assert_true(p4d_associations_may_have(NULL, "eve", NULL, "free"));
+	p4d_associations_free(none);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_a_job_gets),
+	    cmocka_unit_test(what_is_believed),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
