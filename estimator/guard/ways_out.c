@@ -15,6 +15,7 @@ static const p4d_way shared[] = {{P4D_OPTIMIZER_SHARDING, 1, false},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, false},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER, true},
 				 {P4D_OFFLOAD, P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS, true},
+				 {P4D_OFFLOAD, P4D_OFFLOAD_PARAMS, false},
 				 {P4D_FRAMEWORK, P4D_FRAMEWORK_FSDP, false},
 				 {P4D_OPTIONS, 0, false}};
 /* Fewer parameters learn. */
@@ -45,8 +46,7 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
 static bool open_to(const p4d_request *asked, const p4d_way *way)
 {
 	return (!p4d_is_set(asked, way->option) || asked->value[way->option] != way->value) &&
-	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED ||
-		way->value & P4D_OFFLOAD_PARAMS) &&
+	       (!way->sharded || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DEEPSPEED) &&
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
 }
 
