@@ -238,23 +238,35 @@ static double rotary_bytes(const p4d_layout *l, const p4d_cost_rates *r, const p
 	       (2 * ((double)l->head_dim + rope) + (double)l->v_dim + 4 * rope);
 }
 
+/*
+ * Bytes of an element, read and written. A norm: to fp32 (2 + 4), square (4 + 4), mean (4), times its root
+ * (4 + 4), back (4 + 2), weight (2 + 2). Positions: to fp32 (2 + 4), product (4 + 4), back (4 + 2).
+ */
+enum { EAGER_NORM = 34, EAGER_ROTARY = 20 };
+
 /* Norms, residuals, rotary positions or biases, the activation: bytes of every kernel. */
 static void elementwise(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 			p4d_cost_part *y)
 {
 	double e = r->element, mask = l->dropout ? 1 : 0;
-	double norm = 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
-	double rotary = l->positions ? 0 : rotary_bytes(l, r, z), f = experts ? 0 : z->f;
-	double activation = (l->glu ? (l->fused_swiglu ? 3 : 5) : 2) * e * z->n * f;
-	double activation_back = (l->glu ? (l->fused_swiglu ? 5 : 8) : 3) * e * z->n * f;
+	/* PyTorch's own kernels: a norm goes through fp32 term by term, as do the angles; compiled, they are
+	 * one kernel each, and the activation, too */
+	const bool eager = p4d_framework_of(l->framework)->cost.eager_modules && !l->compile;
+	const bool fused = l->fused_swiglu || l->compile,
+		   terms = eager && l->model_code != P4D_MODEL_CODE_TORCHTITAN;
+	const double norms = terms ? EAGER_NORM / (2 * e) : 1, angles = eager ? EAGER_ROTARY / (2 * e) : 1;
+	double norm = norms * 2 * e * z->residual, residual = (3 * e + mask) * z->residual;
+	double rotary = l->positions ? 0 : angles * rotary_bytes(l, r, z), f = experts ? 0 : z->f;
+	double activation = (l->glu ? (fused ? 3 : 5) : 2) * e * z->n * f;
+	double activation_back = (l->glu ? (fused ? 5 : 8) : 3) * e * z->n * f;
 	double dropout_back = l->dropout ? (2 * e + 1) * z->residual : 0;
 
 	y->forward.memory_bound +=
 	    2 * p4d_cost__memory_seconds(r, norm) + 2 * p4d_cost__memory_seconds(r, residual) +
 	    p4d_cost__memory_seconds(r, rotary) + p4d_cost__memory_seconds(r, activation);
 	y->backward_input.memory_bound +=
-	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) + /* norm: gradient, input, result */
-	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) + /* the two branches add up */
+	    2 * p4d_cost__memory_seconds(r, norms * 3 * e * z->residual) + /* gradient, input, result */
+	    2 * p4d_cost__memory_seconds(r, 3 * e * z->residual) +         /* the two branches add up */
 	    2 * p4d_cost__memory_seconds(r, dropout_back) + p4d_cost__memory_seconds(r, rotary) +
 	    p4d_cost__memory_seconds(r, activation_back);
 	if (p4d_framework_of(l->framework)->cost.saves_norms_and_products)
@@ -331,8 +343,15 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		y->recompute.tensor_comm += l->tp > 1 ? 2 * p4d_cost__boundary_seconds(l, r, z) : 0;
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
-		if (framework->recomputes_attention)
+		if (p4d_framework_of(l->framework)->selects_operations) {
+			/* torchtitan keeps attention and every second product: not of its output, and not up
+			 */
+			y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->A, e) +
+					     p4d_cost__gemm_seconds(r, 1, z->n, z->f, z->h, e);
+			y->recompute.memory_bound += y->forward.memory_bound;
+		} else if (framework->recomputes_attention) {
 			add(&y->recompute, core, 1);
+		}
 		break;
 	case P4D_RECOMPUTE_MOE:
 		add(&y->recompute, experts, 1);

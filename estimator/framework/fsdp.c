@@ -161,6 +161,6 @@ const p4d_framework p4d_framework__fsdp = {
     .cost = {.step_seconds = 10e-3,
 	     .host_layer_seconds = 1.2e-3,
 	     .saves_norms_and_products = true,
-	     .recomputes_attention = true,
+	     .eager_modules = true,
 	     .reorders_gathered_keys = true},
 };

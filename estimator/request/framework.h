@@ -29,6 +29,7 @@ typedef struct p4d_framework_cost {
 	/* in split backward passes, all gradients of weights belong to the second half */
 	bool defers_weight_gradients;
 	bool saves_norms_and_products; /* outputs of norms and SwiGLU's product, for the backward pass */
+	bool eager_modules;            /* made of kernels of PyTorch, unless --compile */
 	bool recomputes_attention;     /* with recompute=selective; else there is nothing to drop */
 	bool recomputes_whole_mlp;     /* with recompute=mlp; else gate and up alone */
 	bool chunks_head;              /* a chunk of tokens at a time, logits in fp32 */

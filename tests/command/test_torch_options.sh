@@ -18,7 +18,12 @@ part()
 }
 
 # about VALUE WANTED: within 2 %
-about() { [ "$(($1 * 100))" -ge "$(($2 * 98))" ] && [ "$(($1 * 100))" -le "$(($2 * 102))" ] || fail "$1 instead of $2 MiB"; }
+about()
+{
+	if [ "$(($1 * 100))" -lt "$(($2 * 98))" ] || [ "$(($1 * 100))" -gt "$(($2 * 102))" ]; then
+		fail "$1 instead of $2 MiB"
+	fi
+}
 
 # 8.03e9 parameters are 15,317 MiB in bf16; DeepSpeed in fp32 holds twice as much, and a shard of the master copy
 about "$(part params --framework deepspeed --zero-stage 2)" 15317
@@ -112,3 +117,24 @@ quantized="--framework ddp --model quantized/config.json --gpu a10g --gpus-per-n
 	exits 5 p4d estimate $quantized --finetune full
 	says "are quantized" "fix: --finetune=lora"
 }
+
+# seconds: torchtitan's own figures (benchmarks/llama3_h100_202412_torchtitan.md, tokens/s per GPU), eager and compiled; eager norms
+# were made of several kernels then, which PyTorch has in one now
+speed()
+{
+	nodes=$1
+	compile=$2
+	measured=$3
+	percent=$4
+	exits 0 p4d estimate --json --framework fsdp --model llama3.1-8b --gpu h100-96gb --nodes "$nodes" --gpus-per-node 8 --seq-len 8192 \
+		--micro-batch 2 --global-batch $((16 * nodes)) --recompute selective --chunked-loss off --compile "$compile"
+	predicted=$(printf '%s\n' "$out" | sed -n 's/.*"tokens_per_second_per_gpu": *\([0-9]*\).*/\1/p' | head -1)
+	if [ "$((predicted * 100))" -lt "$((measured * (100 - percent)))" ] ||
+		[ "$((predicted * 100))" -gt "$((measured * (100 + percent)))" ]; then
+		fail "$predicted tokens/s instead of $measured ($nodes nodes, compile $compile)"
+	fi
+}
+speed 1 off 5762 17
+speed 1 on 6667 7
+speed 16 off 5605 17
+speed 16 on 6514 7
