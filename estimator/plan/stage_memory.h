@@ -113,8 +113,8 @@ bool p4d_memory_fits_below(const p4d_layout *layout, int method, const p4d_capac
 			   double fraction, uint64_t *device_bytes);
 
 /*
- * The largest imbalance of experts with which a layout stays below that, at least by a hundredth; 0: none, not
- * even 1; P4D_MOST_IMBALANCE: it does with any. For layouts with ep > 1 and a known capacity.
+ * The largest imbalance of experts with which a layout stays below that, at least by a hundredth; 0: none,
+ * not even 1; P4D_MOST_IMBALANCE: it does with any. For layouts with ep > 1 and a known capacity.
  */
 #define P4D_MOST_IMBALANCE 1024.0
 double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d_capacity *capacity,

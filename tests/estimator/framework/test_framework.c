@@ -336,8 +336,7 @@ static void unvalidated_is_said(void **state)
 	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 	assert_null(p4d_framework_unvalidated(&l));
 	l.compile = true;
-	assert_string_equal(p4d_framework_unvalidated(&l),
-			    "compiled modules, counted as they are without");
+	assert_string_equal(p4d_framework_unvalidated(&l), "compiled modules, counted as they are without");
 }
 
 /* Two spellings of the same table, and its one name for a framework. */
