@@ -96,6 +96,8 @@ static void print_json(const p4d_reading *r)
 	add(answer, "program", r->reader ? json_object_new_string(r->program) : NULL);
 	add(answer, "from",
 	    r->reader ? json_object_new_string(place(r->file, r->line, from, sizeof(from))) : NULL);
+	add(answer, "release",
+	    r->reader && p4d_reading_release(r) ? json_object_new_string(p4d_reading_release(r)) : NULL);
 	add(answer, "options", options);
 	add(answer, "defaults", defaults);
 	add(answer, "unknown", unknown);
@@ -131,7 +133,8 @@ static void print_text(const p4d_reading *r, const char *name)
 	if (!r->reader)
 		return;
 	print_values(r, false);
-	puts("\nNot in the script, so as the program does by default:\n");
+	const char *release = p4d_reading_release(r);
+	printf("\nNot in the script, so as %s does by default:\n\n", release ? release : "the program");
 	print_values(r, true);
 	if (r->unknowns || r->incomplete)
 		puts("\nNot known:\n");

@@ -309,6 +309,62 @@ static void finish_adapter(p4d_reading *r)
 	put_if_set(r, P4D_QUANT, quant);
 }
 
+/* Targets that PEFT (0.18) takes for a model, told by a part of its name, the first of which counts. */
+static const char *peft_targets(const char *model)
+{
+	static const char *const names[] = {"phi-3",     "",
+					    "phi-4",     "",
+					    "phi3",      "",
+					    "gpt2",      "",
+					    "starcoder", "",
+					    "falcon",    "query_key_value",
+					    "bloom",     "query_key_value",
+					    "pythia",    "query_key_value",
+					    "neox",      "query_key_value",
+					    "llama",     "q_proj,v_proj",
+					    "mistral",   "q_proj,v_proj",
+					    "mixtral",   "q_proj,v_proj",
+					    "qwen",      "q_proj,v_proj",
+					    "gemma",     "q_proj,v_proj",
+					    "smollm2",   "q_proj,v_proj",
+					    "opt-",      "q_proj,v_proj",
+					    NULL};
+
+	for (int i = 0; names[i]; i += 2)
+		if (strcasestr(model, names[i]))
+			return *names[i + 1] ? names[i + 1] : NULL;
+	return NULL;
+}
+
+void p4d_finetune__adapter(p4d_reading *r, const char *rank, const char *targets)
+{
+	const p4d_read_value *method = &r->value[P4D_FINETUNE], *model = &r->value[P4D_MODEL];
+	const bool plain = AT(TARGETS)->unknown || AT(ALL_LINEAR)->unknown;
+
+	if (!p4d_reader__is(method, "lora") && !p4d_reader__is(method, "qlora"))
+		return;
+	if (!p4d_reader__set(&r->value[P4D_LORA_RANK]) && !AT(RANK)->unknown)
+		p4d_reader__put_default(r, P4D_LORA_RANK, "%s", rank);
+	if (!targets && p4d_reader__set(model))
+		targets = peft_targets(model->text);
+	if (!p4d_reader__set(&r->value[P4D_LORA_TARGETS]) && !plain && targets)
+		p4d_reader__put_default(r, P4D_LORA_TARGETS, "%s", targets);
+}
+
+/* Half precision without autocast: the parameters are of that type, and nothing casts. */
+static void finish_autocast(p4d_reading *r)
+{
+	const p4d_read_value *dtype = AT(PARAM_DTYPE), *precision = &r->value[P4D_PRECISION];
+	const bool half = p4d_reader__is(dtype, "bf16") || p4d_reader__is(dtype, "fp16"),
+		   full = r->by_default[P4D_PRECISION] && p4d_reader__is(precision, "fp32");
+
+	if (!half || !full || p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") ||
+	    !p4d_reader__is(&r->value[P4D_MODEL_CODE], "transformers"))
+		return;
+	p4d_reader__put(r, P4D_PRECISION, dtype, "%s", dtype->text);
+	p4d_reader__put_default(r, P4D_AUTOCAST, "off");
+}
+
 static const char *deepspeed_optimizer(const p4d_read_value *type)
 {
 	static const char *const names[] = {"Adam",      "adamw",     "AdamW",
@@ -375,6 +431,7 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_batches(r);
 	finish_adapter(r);
 	finish_optimizer(r);
+	finish_autocast(r);
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
 		put_if_set(r, plain[i].option, &r->extra[plain[i].extra]);
 }

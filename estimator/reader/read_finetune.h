@@ -51,6 +51,9 @@ extern const char *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes
 void p4d_finetune__reinforcement(p4d_reading *reading);
 /* A program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
+/* What an adapter is where a script says no more: rank and targets, NULL those of PEFT for the model. Behind
+ * p4d_finetune__finish. */
+void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets);
 /* Options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);
 p4d_read_value *p4d_finetune__extra(p4d_reading *reading, int extra);

@@ -74,10 +74,15 @@ static void finish_factory(p4d_reading *r)
 		p4d_reader__unknown(r, "stage", "%.60s is not modelled: other models are held, too",
 				    stage->text);
 	p4d_finetune__finish(r);
+	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
+		p4d_reader__put_default(r, P4D_FINETUNE,
+					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
+	p4d_finetune__adapter(r, "8", "all-linear");
 }
 
 const p4d_reader p4d_reader__llamafactory = {
     .framework = "llamafactory",
+    .release = "LLaMA-Factory 0.9",
     .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py",
 		 "llamafactory/launcher.py"},
     .arguments_alone = {"--finetuning_type"},
@@ -155,6 +160,10 @@ static void finish_swift(p4d_reading *r)
 	if (p4d_reader__is(target, "all-linear"))
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
 	p4d_finetune__finish(r);
+	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
+		p4d_reader__put_default(r, P4D_FINETUNE,
+					p4d_reader__set(&r->extra[P4D_FINETUNE_QUANT]) ? "qlora" : "lora");
+	p4d_finetune__adapter(r, "8", "all-linear");
 }
 
 static void finish_swift_rl(p4d_reading *r)
@@ -165,6 +174,7 @@ static void finish_swift_rl(p4d_reading *r)
 
 const p4d_reader p4d_reader__swift_rl = {
     .framework = "swift",
+    .release = "swift 4",
     .programs = {"swift rlhf", "swift.cli.rlhf", "swift/cli/rlhf.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed},
     .defaults = swift_defaults,
@@ -221,6 +231,7 @@ const p4d_reader p4d_reader__swift_megatron = {
 
 const p4d_reader p4d_reader__swift = {
     .framework = "swift",
+    .release = "swift 4",
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed},
     .defaults = swift_defaults,

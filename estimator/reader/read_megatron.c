@@ -380,6 +380,7 @@ static void finish(p4d_reading *r)
 
 const p4d_reader p4d_reader__megatron = {
     .framework = "megatron",
+    .release = "Megatron-LM core_v0.16",
     .programs = {"pretrain_gpt.py", "pretrain_llama*", "pretrain_gpt", "train_gpt.py"},
     .arguments_alone = {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"},
     .arguments = {arguments, yaml_arguments},

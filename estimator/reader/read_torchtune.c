@@ -13,7 +13,11 @@ enum {
 	COMPONENT = P4D_FINETUNE_OWN, /* of the model: torchtune.models.llama3_1.lora_llama3_1_8b */
 	ATTENTION_MODULES,
 	MLP,
-	FULLY_SHARDED, /* by litgpt */
+	LIT_QUERY, /* litgpt's switches of what is adapted */
+	LIT_KEY,
+	LIT_VALUE,
+	LIT_PROJECTION,
+	LIT_MLP,
 };
 
 static const char *const dtypes[] = {"bf16", "bf16", "fp32", "fp32", NULL};
@@ -38,7 +42,7 @@ static const char *const losses[] = {"torchtune.modules.loss.LinearCrossEntropyL
 				     "off",
 				     NULL};
 static const char *const checkpointing[] = {"none"};
-static const char *const no[] = {"off"};
+static const char *const no[] = {"off"}, *const none[] = {"none"};
 
 static const p4d_read_argument tune_arguments[] = {
     {"--config", P4D_READ_FILE, "", NULL},
@@ -241,6 +245,12 @@ static const p4d_read_argument litgpt_arguments[] = {
     {"--devices", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--num_nodes", P4D_NODES, NULL, NULL},
     {"--lora_r", EXTRA(RANK), NULL, NULL},
+    {"--lora_query", P4D_READ_EXTRA(LIT_QUERY), "q_proj", none},
+    {"--lora_key", P4D_READ_EXTRA(LIT_KEY), "k_proj", none},
+    {"--lora_value", P4D_READ_EXTRA(LIT_VALUE), "v_proj", none},
+    {"--lora_projection", P4D_READ_EXTRA(LIT_PROJECTION), "o_proj", none},
+    {"--lora_mlp", P4D_READ_EXTRA(LIT_MLP), "gate_proj,up_proj,down_proj", none},
+    {"--lora_head", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--train.micro_batch_size", P4D_MICRO_BATCH, NULL, NULL},
     {"--train.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--train.max_seq_length", P4D_SEQ_LEN, NULL, NULL},
@@ -248,6 +258,32 @@ static const p4d_read_argument litgpt_arguments[] = {
     {"--optimizer.class_path", EXTRA(OPTIMIZER), NULL, litgpt_optimizers},
     {NULL, 0, NULL, NULL},
 };
+
+/* Query and value are adapted if nothing is said of them. */
+static void finish_lit_targets(p4d_reading *r)
+{
+	static const char *const otherwise[] = {"q_proj", "", "v_proj", "", ""};
+	char names[128];
+	p4d_text text = p4d_text_in(names, sizeof(names));
+	const p4d_read_value *place = NULL;
+
+	for (int i = LIT_QUERY; i <= LIT_MLP; i++) {
+		const p4d_read_value *v = &r->extra[i];
+		const char *name = p4d_reader__set(v) ? v->text : otherwise[i - LIT_QUERY];
+		if (v->unknown) {
+			p4d_reader__forget(r, P4D_LORA_TARGETS);
+			return;
+		}
+		if (p4d_reader__set(v))
+			place = v;
+		if (*name && strcmp(name, "none") != 0)
+			p4d_text_entry(&text, ",", "%s", name);
+	}
+	if (place && *names) {
+		r->extra[P4D_FINETUNE_TARGETS] = *place;
+		memcpy(r->extra[P4D_FINETUNE_TARGETS].text, names, strlen(names) + 1);
+	}
+}
 
 /* "checkpoints/meta-llama/Llama-3.2-1B" is where litgpt puts the hub's model. */
 static void finish_litgpt(p4d_reading *r)
@@ -266,11 +302,14 @@ static void finish_litgpt(p4d_reading *r)
 	}
 	if (p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) > 1)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "fsdp");
+	finish_lit_targets(r);
 	p4d_finetune__finish(r);
+	p4d_finetune__adapter(r, "8", "q_proj,v_proj"); /* lora_query and lora_value */
 }
 
 const p4d_reader p4d_reader__litgpt = {
     .framework = "litgpt",
+    .release = "litgpt 0.5",
     .programs = {"litgpt finetune*", "litgpt pretrain"},
     .arguments = {litgpt_arguments},
     .finish = finish_litgpt,

@@ -87,6 +87,7 @@ static void finish_trainer(p4d_reading *r)
 
 const p4d_reader p4d_reader__trainer = {
     .framework = "trainer",
+    .release = "transformers 5.23",
     .programs = {"run_clm.py", "run_mlm.py", "finetune_lora.py"},
     .arguments_alone = {"--per_device_train_batch_size"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
@@ -101,10 +102,12 @@ static void finish_trl(p4d_reading *r)
 		p4d_reader__unknown(r, "reference",
 				    "DPO's reference model and its second pass are not modelled");
 	p4d_finetune__finish(r);
+	p4d_finetune__adapter(r, "16", NULL); /* of its ModelConfig */
 }
 
 const p4d_reader p4d_reader__trl = {
     .framework = "trl",
+    .release = "TRL 1.10",
     .programs = {"trl sft", "trl dpo", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = trl_defaults,
@@ -114,11 +117,13 @@ const p4d_reader p4d_reader__trl = {
 static void finish_trl_rl(p4d_reading *r)
 {
 	p4d_finetune__finish(r);
+	p4d_finetune__adapter(r, "16", NULL);
 	p4d_finetune__reinforcement(r);
 }
 
 const p4d_reader p4d_reader__trl_rl = {
     .framework = "trl",
+    .release = "TRL 1.10",
     .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
 		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py"},
     .arguments_alone = {"--num_generations", "--reward_funcs", "--vllm_mode", "--rlhf_type"},

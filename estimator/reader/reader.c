@@ -29,6 +29,11 @@ const p4d_reader *p4d_reader__at(size_t index)
 	return index < READERS ? readers[index] : NULL;
 }
 
+const char *p4d_reading_release(const p4d_reading *r)
+{
+	return r->reader->release;
+}
+
 const char *p4d_reading_framework(const p4d_reading *r)
 {
 	return r->reader->framework;

@@ -82,5 +82,8 @@ const char *p4d_reading_name(const p4d_reading *reading, p4d_option option);
 bool p4d_reading_say(const p4d_reading *reading, const char *argument, p4d_option option, const char *text,
 		     char *buf, size_t size);
 
+/* The release whose defaults a reading has, "TRL 1.10"; NULL: none is said. */
+const char *p4d_reading_release(const p4d_reading *reading);
+
 /* "megatron"; of a reading with a reader. */
 const char *p4d_reading_framework(const p4d_reading *reading);

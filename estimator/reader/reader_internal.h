@@ -59,9 +59,10 @@ typedef struct p4d_reader {
 	const char *arguments_alone[4]; /* one of these means the same, whatever the program's name is */
 	const p4d_read_argument *arguments[P4D_READ_TABLES]; /* each ends with a name NULL */
 	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
-	const p4d_read_variable *variables;                  /* last: name NULL; NULL: none */
-	bool assignments;                                    /* NAME=VALUE is an argument, too */
-	bool every_gpu;                                      /* it starts on all GPUs of its node by itself */
+	const char *release;                /* that has them, "TRL 1.10"; NULL: none is said */
+	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
+	bool assignments;                   /* NAME=VALUE is an argument, too */
+	bool every_gpu;                     /* it starts on all GPUs of its node by itself */
 	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
 	 * none is. */
 	bool (*shipped)(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *name);

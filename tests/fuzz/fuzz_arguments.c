@@ -37,6 +37,12 @@ static const struct {
     {"verl", "python -m verl.trainer.main_ppo"},
     {"openrlhf", "deepspeed -m openrlhf.cli.train_ppo"},
     {"p4d", "srun p4d-train"},
+    {"verl", "torchrun -m verl.trainer.sft_trainer"},
+    {"nemo-rl", "python run_grpo_math.py --config c.yaml"},
+    {"megatron-swift", "megatron sft --config c.yaml"},
+    {"swift", "swift rlhf --deepspeed zero2"},
+    {"trl", "trl grpo --config c.yaml"},
+    {"openrlhf", "deepspeed --module openrlhf.cli.train_sft"},
 };
 enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
