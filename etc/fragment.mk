@@ -22,6 +22,7 @@ dist_model_DATA = \
 	etc/models/command-r-08-2024.json \
 	etc/models/command-r-plus.json \
 	etc/models/command-r7b.json \
+	etc/models/dbrx.json \
 	etc/models/deepseek-coder-1.3b.json \
 	etc/models/deepseek-coder-33b.json \
 	etc/models/deepseek-coder-6.7b.json \
@@ -74,6 +75,8 @@ dist_model_DATA = \
 	etc/models/gpt-76.1b.json \
 	etc/models/gpt-j-6b.json \
 	etc/models/gpt-neox-20b.json \
+	etc/models/gpt-oss-120b.json \
+	etc/models/gpt-oss-20b.json \
 	etc/models/gpt2.json \
 	etc/models/gpt2-large.json \
 	etc/models/gpt2-medium.json \
@@ -81,6 +84,7 @@ dist_model_DATA = \
 	etc/models/gpt3-175b.json \
 	etc/models/granite3-2b.json \
 	etc/models/granite3-8b.json \
+	etc/models/grok-1.json \
 	etc/models/internlm2-1.8b.json \
 	etc/models/internlm2-20b.json \
 	etc/models/internlm2-7b.json \
@@ -98,6 +102,7 @@ dist_model_DATA = \
 	etc/models/llama3.2-1b.json \
 	etc/models/llama3.2-3b.json \
 	etc/models/llama3.3-70b.json \
+	etc/models/llama4-scout.json \
 	etc/models/llama30b.json \
 	etc/models/llama65b.json \
 	etc/models/llama7b.json \

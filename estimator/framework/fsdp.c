@@ -58,6 +58,10 @@ static void write_arguments(const p4d_request *request, const p4d_layout *l, cha
 		add(&a, "--training.enable_cpu_offload");
 	if (l->compile)
 		add(&a, "--compile.enable");
+	if (l->precision == P4D_FP8)
+		add(&a, "--model.converters float8%s%s",
+		    l->fp8_recipe == P4D_FP8_ROWWISE ? " --float8.recipe_name rowwise" : "",
+		    l->fp8_params ? " --float8.enable_fsdp_float8_all_gather" : "");
 	/* a subcommand, so behind all else */
 	add(&a, "activation_checkpoint:%s",
 	    l->recompute == P4D_RECOMPUTE_FULL        ? "full"
@@ -108,6 +112,7 @@ static const char *unvalidated(const p4d_layout *l)
 	       : l->packing                ? "packed sequences"
 	       : l->offload                ? "offloading"
 	       : l->optimizer != P4D_ADAMW ? "an optimizer other than AdamW"
+	       : l->precision == P4D_FP8   ? "FP8"
 	       : l->precision != P4D_BF16  ? "a precision other than bf16"
 	       : l->pp > 1                 ? "pipelines, to a few percent"
 					   : NULL;

@@ -52,6 +52,7 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 	z.own = l->sequence_parallel ? z.tokens / l->tp : z.tokens;
 	z.shards = l->shard_degree ? l->shard_degree : l->dp * l->cp;
 	z.layer = padded_layer(l, &z);
+	z.gathered = z.layer * (l->fp8_params ? 1 : z.element);
 	z.table = padded(z.V, z.h, z.shards);
 	z.together = l->tied && rows->first && rows->last && p4d_torch__modules[l->model_code]->unties;
 	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
@@ -153,7 +154,7 @@ static void add_embedding(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_to
 	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
 	const p4d_wide table = rows->first ? z->table : 0, gathered = z->together ? 0 : table * z->element;
 	const p4d_wide reduced = layers > 1 ? z->layer * z->reduced : 0;
-	const p4d_wide first = states - own + reduced + z->layer * z->element + gathered + kept * z->element +
+	const p4d_wide first = states - own + reduced + z->gathered + gathered + kept * z->element +
 			       y->backward + y->saved + down;
 	const p4d_wide before = z->layer * z->reduced + gathered + (table + kept) * z->element;
 	/* tables that are gathered as one are freed before they are reduced */
@@ -181,7 +182,7 @@ static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
 			       2 * z->table * z->reduced + table);
 	} else /* the last layer is being gathered; the head is not, any more */
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET,
-			       z->layer * z->element + table + (z->together ? 0 : z->table * z->reduced));
+			       z->gathered + table + (z->together ? 0 : z->table * z->reduced));
 }
 
 /*
@@ -193,7 +194,7 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_wide chunked = rows->last && l->chunked_loss ? z->table : 0;
-	const p4d_wide layer = z->layer * z->element, table = z->table * z->element;
+	const p4d_wide layer = z->gathered, table = z->table * z->element;
 	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
 	const p4d_wide head = z->table * z->reduced, slots = slots_of(rows, y);
 
@@ -239,8 +240,7 @@ static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t layers = l->stage_layers[rows->stage];
-	const p4d_wide slots = slots_of(rows, y), gathered = z->layer * z->element,
-		       table = z->table * z->element;
+	const p4d_wide slots = slots_of(rows, y), gathered = z->gathered, table = z->table * z->element;
 	const p4d_wide whole = rows->last && !l->chunked_loss ? z->table : 0;
 	const p4d_wide head = whole * (z->together ? z->element : z->reduced), kept = z->together ? head : 0;
 	const p4d_wide before = layers > 1 ? gathered : rows->first && !z->together ? table : 0;
@@ -272,7 +272,7 @@ static void add_idle(p4d_rows *rows, const p4d_torch_sizes *z)
 {
 	const p4d_wide largest = z->layer > z->table ? z->layer : z->table;
 	const p4d_wide shards = z->accumulates ? 0 : z->stage * z->param / z->shards;
-	const p4d_wide reduced = largest * z->reduced, gathered = 2 * z->layer * z->element;
+	const p4d_wide reduced = largest * z->reduced, gathered = 2 * z->gathered;
 	const p4d_wide passes = shards + reduced - z->layer * z->reduced;
 
 	rows->overflow = rows->overflow || (shards + reduced + gathered) >> 60;
@@ -320,14 +320,37 @@ void p4d_torch__rows(p4d_rows *rows)
 		add_idle(rows, &z);
 }
 
+/* torchtitan's converter to torchao's Float8Linear; the Trainers have none that p4d knows. */
+static int check_fp8(const p4d_request *r, p4d_error *err)
+{
+	const int64_t recipe = r->value[P4D_FP8_RECIPE];
+	char name[16];
+
+	if (r->value[P4D_PRECISION] != P4D_FP8)
+		return 0;
+	if (r->value[P4D_FRAMEWORK] != P4D_FRAMEWORK_FSDP ||
+	    r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"precision=fp8: with PyTorch p4d models it in torchtitan only");
+	if (!p4d_is_set(r, P4D_FP8_RECIPE) || recipe == P4D_FP8_CURRENT ||
+	    (recipe == P4D_FP8_ROWWISE && !r->value[P4D_FP8_PARAM_GATHER]))
+		return 0;
+	if (recipe == P4D_FP8_ROWWISE) {
+		p4d_fail(err, P4D_E_VALUE, "fp8-param-gather: torchao gathers tensors with one scale only");
+		return p4d_fix(err, "--p4d-fp8-recipe=current");
+	}
+	p4d_fail(err, P4D_E_UNMODELLED, "fp8-recipe=%s: in torchtitan p4d models current and rowwise",
+		 p4d_request_value_text(r, P4D_FP8_RECIPE, name, sizeof(name)));
+	return p4d_fix(err, "--p4d-fp8-recipe=current");
+}
+
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_difference(r);
 	const bool sparse = p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK);
 
-	if (r->value[P4D_PRECISION] == P4D_FP8)
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"precision=fp8: with PyTorch p4d does not model it yet");
+	if (check_fp8(r, err) < 0)
+		return -1;
 	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !sparse)
 		return 0;
 	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])

@@ -23,6 +23,7 @@ typedef struct p4d_torch_sizes {
 	unsigned param;        /* bytes of a stored parameter */
 	unsigned reduced;      /* bytes of a gradient that is being reduced */
 	uint64_t shards;       /* ranks over which what is sharded is sharded */
+	p4d_wide gathered;     /* bytes of one layer's parameters, gathered for its passes */
 	p4d_wide layer, table; /* parameters of one layer and of one vocabulary table, as shards are padded */
 	p4d_wide stage;        /* of the stage, likewise */
 	bool together;         /* both tables are gathered and reduced as one */

@@ -124,6 +124,16 @@ static void write_loss(p4d_rows *rows, const p4d_torch_sizes *z, const layer *y)
 			       (logits + y->wide) / CHUNKS * z->element);
 }
 
+/*
+ * Bytes that FP8 adds in a backward pass: torchao's products save what they are given in 16 bits, and cast in
+ * each pass (float8_linear.py). Of gate or up: its gradient by rows and by columns, its input, its weight.
+ * From that code, and compared with nothing: see `unvalidated` of fsdp.c.
+ */
+static p4d_wide casts_of(const p4d_torch_sizes *z, const layer *y)
+{
+	return 2 * y->ffn + y->wide + (p4d_wide)z->F * z->h;
+}
+
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out)
 {
 	const p4d_layout *l = rows->layout;
@@ -131,6 +141,8 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out
 
 	out->saved = kept_of(l, z, &y) * z->element;
 	out->backward = backward_of(l, z, &y) * z->element;
+	if (l->precision == P4D_FP8)
+		out->backward += casts_of(z, &y);
 	out->ends = 2 * y.own * z->element;
 	/* each layer has the angles of its own: complex numbers (Llama), or sines and cosines for both halves
 	 * of a head (Qwen3, the family whose queries have a norm) */

@@ -289,6 +289,27 @@ static int own_deepseek(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
+/* Experts in each layer, or in every second one, which p4d does not have. */
+static int own_llama4(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	int64_t every = 1, width = 8192, dense = 16384, chunk = 8192;
+
+	if (p4d_json_integer(config, "interleave_moe_layer_step", 1, 65536, &every, err) < 0 ||
+	    p4d_json_integer(config, "intermediate_size", 1, 1 << 23, &width, err) < 0 ||
+	    p4d_json_integer(config, "intermediate_size_mlp", 1, 1 << 23, &dense, err) < 0 ||
+	    p4d_json_integer(config, "attention_chunk_size", 1, 1 << 23, &chunk, err) < 0)
+		return -1;
+	choose(model, P4D_FFN, dense);
+	choose(model, P4D_SLIDING_WINDOW, chunk);
+	choose(model, P4D_EXPERT_FFN, width);
+	choose(model, P4D_SHARED_FFN, width);
+	choose(model, P4D_QK_NORM, P4D_QK_NORM_OFF); /* without weights */
+	return every == 1
+		   ? 0
+		   : cannot(model, "experts in some of the layers (interleave_moe_layer_step=%" PRId64 ")",
+			    every);
+}
+
 static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	(void)config;
@@ -330,6 +351,13 @@ static const p4d_hf_family families[] = {
      .own = own_deepseek, .experts = true},
     {"OlmoeForCausalLM", "olmoe", ROW(LLAMA), ABSENT({P4D_EXPERTS, 64}, {P4D_EXPERTS_PER_TOKEN, 8}),
      .own = own_olmoe, .experts = true},
+    {"GptOssForCausalLM", "gpt_oss", ROW(GPT_OSS), .biased = P4D_BIASED_QKV | P4D_BIASED_OUTPUT,
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 64}, {P4D_EXPERTS, 128}, {P4D_EXPERTS_PER_TOKEN, 4},
+	    {P4D_SLIDING_WINDOW, 128}),
+     .experts = true},
+    {"Llama4ForCausalLM", "llama4_text", ROW(LLAMA4),
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 128}, {P4D_EXPERTS, 16}, {P4D_EXPERTS_PER_TOKEN, 1}),
+     .own = own_llama4, .experts = true},
     {"GPT2LMHeadModel", "gpt2", ROW(GPT2), .biased = ALL_BIASED},
     {"GPTBigCodeForCausalLM", "gpt_bigcode", ROW(GPT2), .biased = ALL_BIASED, .own = own_bigcode},
     {"Phi3ForCausalLM", "phi3", ROW(PHI3)},

@@ -134,6 +134,36 @@ static bool same_family(const char *key, const char *other)
 	return !strcmp(key + n, other + m) && edit_distance(a, b) == 1;
 }
 
+/*
+ * A model whose layers p4d has no formulas for is said to be one: its nearest presets are others. Squeezed
+ * names begin so.
+ */
+static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
+{
+	static const struct {
+		const char *begins, *has;
+	} known[] = {
+	    {"qwen3next", "gated delta nets (linear attention) in three of four layers"},
+	    {"qwen35", "gated delta nets (linear attention) in three of four layers"},
+	    {"kimilinear", "delta attention in three of four layers"},
+	    {"nemotronh", "Mamba-2 layers"},
+	    {"nemotronnano9bv2", "Mamba-2 layers"},
+	    {"nemotronnano12bv2", "Mamba-2 layers"},
+	    {"nemotron3nano", "Mamba-2 layers"},
+	    {"jamba", "Mamba layers"},
+	    {"falconh1", "Mamba-2 heads beside those of attention"},
+	    {"llama4maverick", "experts in every second layer"},
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strncmp(key, known[i].begins, strlen(known[i].begins))) {
+			p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model", name,
+				 known[i].has);
+			return true;
+		}
+	return false;
+}
+
 /* Fills the errors for a name that is no preset, with the names of its family that are closest to it. */
 static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 {
@@ -144,6 +174,8 @@ static void fail_unknown(const char *name, const listing *list, p4d_error *err)
 	bool related = false;
 
 	squeeze(base, strlen(base), key, sizeof(key));
+	if (say_unmodelled(base, key, err))
+		return;
 	unsigned limit = strlen(key) > 6 ? (unsigned)strlen(key) / 3 : 2, shown = 0;
 	for (unsigned distance = 0; distance <= limit; distance++) {
 		for (int i = 0; i < list->count && shown < NEAREST; i++) {

@@ -18,6 +18,9 @@ enum {
 	CHECKPOINTING,
 	SELECTIVE,
 	SHIPPED, /* a configuration of 0.3 */
+	CONVERTER,
+	FLOAT8_RECIPE,
+	FLOAT8_GATHER,
 };
 
 static const char *const schedules[] = {
@@ -26,6 +29,10 @@ static const char *const modes[] = {"none", "none", "full", "full", "selective",
 static const char *const dtypes[] = {"float32", "fp32", "bfloat16", "bf16", NULL};
 static const char *const optimizers[] = {"AdamW", "adamw", "Adam", "adamw", "Muon", "muon", NULL};
 static const char *const sequence[] = {"off"};
+static const char *const converters[] = {
+    "float8", "float8", "['float8']", "float8", "[\"float8\"]", "float8", "quantize.linear.float8",
+    "float8", NULL};
+static const char *const recipes[] = {"tensorwise", "current", "rowwise", "rowwise", NULL};
 static const char *const counts[] = {"0", "off", "1", "on", NULL};
 
 #define X(i) P4D_READ_EXTRA(i)
@@ -36,7 +43,11 @@ static const p4d_read_argument arguments[] = {
     {"--module", X(MODULE), NULL, NULL},
     {"--model.name", X(NAME), NULL, NULL},
     {"--model.flavor", X(FLAVOR), NULL, NULL},
-    {"--model.converters", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--model.converters", X(CONVERTER), NULL, converters},
+    {"--float8.recipe_name", X(FLOAT8_RECIPE), NULL, recipes},
+    {"--float8.enable_fsdp_float8_all_gather", X(FLOAT8_GATHER), "on", NULL},
+    {"--quantize.linear.float8.recipe_name", X(FLOAT8_RECIPE), NULL, recipes},
+    {"--quantize.linear.float8.enable_fsdp_float8_all_gather", X(FLOAT8_GATHER), "on", NULL},
     {"--training.local_batch_size", X(LOCAL_BATCH), NULL, NULL},
     {"--training.batch_size", X(LOCAL_BATCH), NULL, NULL},
     {"--training.global_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
@@ -182,6 +193,25 @@ static uint64_t count_ranks(const p4d_reading *r)
 	return nodes->unknown ? 0 : p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) * value_or(nodes, 1);
 }
 
+/* torchao's Float8Linear; it computes beside bf16 alone. */
+static void finish_float8(p4d_reading *r)
+{
+	const p4d_read_value *converter = &r->extra[CONVERTER], *recipe = &r->extra[FLOAT8_RECIPE],
+			     *gather = &r->extra[FLOAT8_GATHER];
+
+	if (converter->unknown)
+		p4d_reader__forget(r, P4D_PRECISION);
+	if (!p4d_reader__set(converter))
+		return;
+	p4d_reader__put(r, P4D_PRECISION, converter, "fp8");
+	if (p4d_reader__set(recipe))
+		p4d_reader__put(r, P4D_FP8_RECIPE, recipe, "%s", recipe->text);
+	else if (recipe->unknown)
+		p4d_reader__forget(r, P4D_FP8_RECIPE);
+	if (p4d_reader__set(gather))
+		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, gather, "on");
+}
+
 static void finish_sharding(p4d_reading *r)
 {
 	const p4d_read_value *shard = &r->extra[SHARD], *copies = &r->extra[REPLICATE];
@@ -241,6 +271,7 @@ static void finish_batches(p4d_reading *r)
 
 static void finish(p4d_reading *r)
 {
+	finish_float8(r);
 	finish_model(r);
 	finish_checkpointing(r);
 	finish_sharding(r);

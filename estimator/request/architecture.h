@@ -51,6 +51,8 @@ typedef struct p4d_architecture {
 	unsigned unrotated_every;      /* every so manieth layer has no positions; 0: all have */
 	unsigned full_attention_every; /* with --sliding-window every so manieth layer attends to all; 0: none
 					  does */
+	bool attention_sinks;          /* a number of each head, among the scores */
+	bool expert_bias;              /* of experts' products and of the router */
 	bool attention_cap; /* scores pass a tanh: no flash kernel of PyTorch has it, attention is eager */
 	unsigned relative_buckets; /* rows of the table of relative positions, of each stack; heads wide */
 

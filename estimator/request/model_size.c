@@ -37,6 +37,8 @@ static p4d_wide of_attention(const p4d_layout *l)
 		n += 2 * (p4d_wide)l->head_dim;
 	else if (l->qk_norm == P4D_QK_NORM_WIDE)
 		n += A + G;
+	if (l->architecture->attention_sinks)
+		n += p4d_div_up(l->heads, l->tp);
 	return n;
 }
 
@@ -61,14 +63,18 @@ p4d_wide p4d_size_of_expert_layer(const p4d_layout *l)
 	const p4d_architecture *a = l->architecture;
 	const p4d_wide h = l->hidden;
 	/* the router, and the shared experts */
-	const p4d_wide others = h * l->experts + p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp);
+	const p4d_wide others =
+	    (h + a->expert_bias) * l->experts + p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp);
 
 	return a->attentions * of_attention(l) + (p4d_wide)a->norms * l->norm_tensors * h + others;
 }
 
 p4d_wide p4d_size_of_expert(const p4d_layout *l)
 {
-	return p4d_div_up((l->glu ? 3 : 2) * (p4d_wide)l->hidden * l->expert_ffn, l->etp);
+	const p4d_wide h = l->hidden, f = l->expert_ffn, up = l->glu ? 2 : 1;
+
+	return p4d_div_up((up + 1) * h * f, l->etp) +
+	       (l->architecture->expert_bias ? p4d_div_up(up * f, l->etp) + h : 0);
 }
 
 p4d_wide p4d_size_of_table(const p4d_layout *l)

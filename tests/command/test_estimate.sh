@@ -113,9 +113,27 @@ says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
 says "torchtitan's"
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework ddp --precision fp8
-says "with PyTorch p4d does not model it yet"
+says "in torchtitan only"
 exits 9 p4d estimate --model mixtral-8x7b --gpu h100 --framework megatron --precision fp8
 says "with experts"
+exits 5 p4d estimate --model llama3.1-8b --gpu h100 --framework fsdp --precision fp8 --fp8-recipe rowwise --fp8-param-gather on
+says "one scale only" "--fp8-recipe=current"
+# torchao casts in each pass, and saves what it is given: of gate or up its gradient twice, its input, its weight
+of_fsdp()
+{
+	p4d estimate --json --model llama2-7b --gpu h100 --nodes 4 --gpus-per-node 8 --framework fsdp --seq-len 8192 --recompute full "$@" |
+		sed -n 's/.*"allocated_bytes": *\([0-9]*\).*/\1/p' | sort -n | tail -n 1
+}
+[ $(($(of_fsdp --precision fp8) - $(of_fsdp))) -eq $((2 * 8192 * 11008 + 8192 * 4096 + 11008 * 4096)) ] ||
+	fail "FP8 adds $(of_fsdp --precision fp8) - $(of_fsdp)"
+
+# models that are known by name, and whose layers are not
+exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100
+says "qwen3-next-80b-a3b has gated delta nets"
+exits 9 p4d estimate --model nvidia/Nemotron-H-8B-Base-8K --gpu h100
+says "Mamba-2"
+exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
+says "does not model in Megatron-LM"
 
 # serving: what the engine would say at its start
 exits 0 p4d estimate --workload serve --model llama3.1-8b --gpu h100

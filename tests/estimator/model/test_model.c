@@ -376,7 +376,7 @@ static void unknown_names_show_the_nearest(void **state)
 	    /* names that only look alike */
 	    {"someorg/jetmoe-8b",
 	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS, "p4d models"},
-	    {"gpx-oss-20b", "unknown model \"gpx-oss-20b\"; no preset is of a family \"gpxoss\"" OTHERS,
+	    {"gqx-oss-20b", "unknown model \"gqx-oss-20b\"; no preset is of a family \"gqxoss\"" OTHERS,
 	     "p4d models"},
 	    {"no/such/thing", "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS,
 	     "p4d models"},

@@ -124,6 +124,10 @@ static void active_parameters(void **state)
 	    {"glm-4.5", 32, 0.5, 0},
 	    {"glm-4.5-air", 12, 0.5, 0},
 	    {"olmoe-1b-7b", 1.3, 0.05, 2},
+	    {"gpt-oss-20b", 3.61, 0.02, 1},
+	    {"gpt-oss-120b", 5.13, 0.02, 1},
+	    {"llama4-scout", 17, 0.5, 2},
+	    {"dbrx", 36, 0.7, 2},
 	};
 
 	(void)state;

@@ -318,10 +318,10 @@ static void text_parts(void **state)
 	assert_string_equal(flat.judged_part, "the text part of Qwen2_5_VLForConditionalGeneration");
 	assert_int_equal(flat.value[P4D_BIAS], P4D_BIAS_QKV);
 	p4d_request experts =
-	    parse("{\"architectures\":[\"Llama4ForConditionalGeneration\"],\"text_config\":{"
-		  "\"model_type\":\"llama4_text\",\"num_local_experts\":16}}");
+	    parse("{\"architectures\":[\"Ernie4_5_VLForConditionalGeneration\"],\"text_config\":{"
+		  "\"model_type\":\"ernie4_5_vl_text\",\"num_local_experts\":16}}");
 	assert_string_equal(experts.unmodelled,
-			    "Llama4ForConditionalGeneration: mixture of experts (num_local_experts=16)");
+			    "Ernie4_5_VLForConditionalGeneration: mixture of experts (num_local_experts=16)");
 }
 
 #define LLAMA "{\"architectures\":[\"LlamaForCausalLM\"],\"num_hidden_layers\":2,\"vocab_size\":100,"
