@@ -152,6 +152,7 @@ const p4d_framework p4d_framework__fsdp = {
     .selects_operations = true,
     .uneven_chunks = true,
     .vocab_multiple = 1,
+    .plays_layers = true,
     .write_rows = p4d_torch__rows,
     .groups_bytes = p4d_memory_usual_groups_bytes,
     .alignment = 1,

@@ -28,8 +28,9 @@ typedef struct guard {
 	bool searches;
 } guard;
 
-/* For the layout of a job, and once more for a fix: about 20 ms each, which models in use do not need. */
-enum { SEARCH_UNITS = 2000000 };
+/* For the layout of a job, once more for a fix, and for each way out that needs a layout of its own: 50 ms in
+ * all at most (tests/bench/worst_completion), which models in use do not need. */
+enum { SEARCH_UNITS = 2000000, WAY_UNITS = 500000 };
 
 /* A split made for other stages cannot be unset on a command line, only replaced. */
 static void write_split(const p4d_request *candidate, p4d_text *flags)
@@ -216,7 +217,7 @@ static int correct(guard *g, const p4d_request *asked, bool rewrites, p4d_error 
 	for (int i = 0; i < P4D_WAYS && grown < 0 && way[i].option != P4D_OPTIONS && !err->fix[0]; i++) {
 		p4d_request with = *asked;
 		p4d_way_take(&way[i], &with);
-		g->budget.left = SEARCH_UNITS;
+		g->budget.left = WAY_UNITS;
 		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
 			write_fix(g, asked, &found, geometry, &way[i], err);
 	}

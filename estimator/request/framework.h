@@ -126,6 +126,7 @@ typedef struct p4d_framework {
 	const char *(*unvalidated)(const p4d_layout *layout);
 	bool frees_gradients;          /* after each step */
 	bool allocates_plan;           /* exactly these buffers, at these offsets */
+	bool plays_layers;             /* write_rows goes through the layers one by one */
 	unsigned evaluation;           /* when it evaluates: a mask of 1 << p4d_live_point (plan.h) */
 	bool checkpoints_are_modelled; /* memory of saving and loading, device and host */
 	double limit; /* of the capacity, where the site sets none; 0: that of all frameworks */

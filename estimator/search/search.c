@@ -257,6 +257,8 @@ bool p4d_search_any(const p4d_request *request, const p4d_search_space *space)
 {
 	p4d_search_enumeration w;
 
+	if (p4d_search__is_spent(space))
+		return false;
 	p4d_search_enumerate__start(&w, request, space, INFINITY);
 	w.any = true;
 	w.timed = false;

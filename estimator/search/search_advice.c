@@ -2,7 +2,7 @@
 /* When nothing fits: what would, giving up as few of the user's choices as possible. */
 #include <string.h>
 
-#include "search/search.h"
+#include "search/search_internal.h"
 
 enum { MOST_NODES = 65536 };
 
@@ -113,7 +113,8 @@ int p4d_search_smallest(const p4d_request *request, const p4d_search_space *spac
 	    most_gpus_per_node > space->gpus_per_node ? most_gpus_per_node : space->gpus_per_node;
 	/* node by node while that is cheap, then by powers of two */
 	uint64_t near = 2 * space->nodes + 16;
-	for (uint64_t n = space->nodes + 1; n <= MOST_NODES; n = n < near ? n + 1 : n * 2) {
+	for (uint64_t n = space->nodes + 1; n <= MOST_NODES && !p4d_search__is_spent(space);
+	     n = n < near ? n + 1 : n * 2) {
 		bigger.nodes = n;
 		if (p4d_search_any(&relaxed, &bigger) && p4d_search_run(&relaxed, &bigger, found, 1, NULL))
 			goto fits;

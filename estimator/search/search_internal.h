@@ -71,6 +71,12 @@ typedef struct p4d_search_spread {
 } p4d_search_spread;
 bool p4d_search_enumerate__spread(const p4d_search_enumeration *w, uint64_t ranks, p4d_search_spread *at);
 
+/* Nothing is left to search with. */
+static inline bool p4d_search__is_spent(const p4d_search_space *space)
+{
+	return space->budget && !space->budget->left;
+}
+
 /* Takes units off the budget; false: nothing is left. */
 static inline bool p4d_search__take(const p4d_search_enumeration *w, uint64_t units)
 {

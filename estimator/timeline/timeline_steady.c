@@ -18,6 +18,7 @@
 enum {
 	SHAPES = 24,            /* cached graphs */
 	MEMORY_KEPT = 24 << 20, /* bytes of cached graphs, unless one is larger */
+	USUAL_ROUNDS = 4,       /* of these, which a search does not count */
 	TO_BUILD = 12,          /* a graph costs as much as to simulate it so many times */
 	MOST_ROUNDS = 64,       /* of simulating and skipping; beyond it the mean pace is used */
 };
@@ -160,8 +161,15 @@ static uint64_t windows_to_skip(const steady_runner *x, uint64_t more, uint32_t 
 	return 0;
 }
 
+/* Rounds beyond the usual ones cost a search as much as a timeline each; one that was begun is ended. */
+static void charge(uint64_t *budget, uint32_t nodes)
+{
+	if (budget)
+		*budget -= *budget < nodes ? *budget : nodes;
+}
+
 /* Moves the end of the windows by this many windows. */
-static void extend(const steady_runner *x, uint64_t more)
+static void extend(const steady_runner *x, uint64_t more, uint64_t *budget)
 {
 	const p4d_timeline_graph *g = x->g;
 	const uint32_t free_windows = g->windows - g->reach;
@@ -180,11 +188,13 @@ static void extend(const steady_runner *x, uint64_t more)
 		uint32_t windows = more < free_windows ? (uint32_t)more : free_windows;
 		if (windows)
 			go_on(x, windows);
+		if (round >= USUAL_ROUNDS)
+			charge(budget, windows * g->period);
 		more -= windows;
 	}
 }
 
-static double run_graph(const steady_runner *x, uint32_t micro_batches)
+static double run_graph(const steady_runner *x, uint32_t micro_batches, uint64_t *budget)
 {
 	const p4d_timeline_graph *g = x->g;
 	const uint32_t rest = micro_batches > g->schedule.micro_batches ? window(g, g->windows) : 1;
@@ -193,7 +203,7 @@ static double run_graph(const steady_runner *x, uint32_t micro_batches)
 	x->end[0] = 0;
 	simulate(x, 1, rest);
 	if (rest > 1)
-		extend(x, (micro_batches - g->schedule.micro_batches) / g->micro_batches);
+		extend(x, (micro_batches - g->schedule.micro_batches) / g->micro_batches, budget);
 	simulate(x, rest, g->nodes);
 	for (uint32_t i = rest; i < g->nodes; i++)
 		seconds = x->end[i] > seconds ? x->end[i] : seconds;
@@ -315,7 +325,7 @@ static int seconds_of_graph(const p4d_schedule *s, const p4d_durations *d, p4d_t
 	    .cost = ((cache *)work->memory)->cost,
 	    .lag = {[P4D_LAG_SEND] = d->send, [P4D_LAG_SYNC] = d->vocabulary_sync},
 	};
-	*seconds = run_graph(&x, s->micro_batches);
+	*seconds = run_graph(&x, s->micro_batches, work->budget);
 	return 0;
 }
 
