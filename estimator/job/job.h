@@ -33,6 +33,7 @@ typedef struct p4d_job {
 	uint32_t threads_per_core; /* at most so many of a core's threads are used as CPUs */
 	bool overcommit;           /* tasks do not need a CPU each */
 	bool per_node_option;      /* gres is what --gpus-per-node said: a fix says so, too */
+	bool both_options;         /* and --gres: a fix replaces both */
 	uint64_t mem_per_node_bytes, mem_per_cpu_bytes, mem_per_gpu_bytes;
 	bool mem_is_all; /* --mem=0: all of the node */
 	bool exclusive;

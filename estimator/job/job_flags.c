@@ -40,9 +40,9 @@ static void write_per_node(const p4d_job *job, const char *type, uint64_t gpus, 
 		p4d_text_print(out, " --gres=");
 		write_others(job->gres, out);
 		p4d_text_print(out, "gpu:%s%" PRIu64, type, gpus);
-	} else {
-		p4d_text_print(out, " --gpus-per-node=%s%" PRIu64, type, gpus);
 	}
+	if (!job->gres || job->per_node_option || job->both_options)
+		p4d_text_print(out, " --gpus-per-node=%s%" PRIu64, type, gpus);
 }
 
 /* As many tasks per GPU as now. */

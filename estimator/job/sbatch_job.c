@@ -115,10 +115,12 @@ static int read_gres(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 	/* of both forms the last one counts, which is --gres; newer releases take only one */
 	char type[48];
 	uint32_t count;
-	job->per_node_option =
-	    sbatch->value[P4D_SBATCH_GPUS_PER_NODE] &&
-	    !(sbatch->value[P4D_SBATCH_GRES] &&
-	      p4d_gres_parse(sbatch->value[P4D_SBATCH_GRES], type, sizeof(type), &count, NULL) > 0);
+	const bool per_node = sbatch->value[P4D_SBATCH_GPUS_PER_NODE];
+	const bool in_gres =
+	    sbatch->value[P4D_SBATCH_GRES] &&
+	    p4d_gres_parse(sbatch->value[P4D_SBATCH_GRES], type, sizeof(type), &count, NULL) > 0;
+	job->per_node_option = per_node && !in_gres;
+	job->both_options = per_node && in_gres;
 	return 0;
 }
 

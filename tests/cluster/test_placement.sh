@@ -14,7 +14,7 @@ planned()
 given()
 {
 	# shellcheck disable=SC2016 # for the shell of the job
-	(without_spank && salloc -Q -I5 "$@" sh -c 'scontrol -d -o show job $SLURM_JOB_ID' 2>&1) | tr ' ' '\n' |
+	(without_spank && timeout 20 salloc -Q -I5 "$@" sh -c 'scontrol -d -o show job $SLURM_JOB_ID' 2>&1) | tr ' ' '\n' |
 		sed -n 's/^NumNodes=/nodes /p; s/^GRES=gpu:[a-z0-9]*:\([0-9]*\)(.*/gpus \1/p' | awk '
 		/^nodes/ { nodes = $2 }
 		/^gpus/ { if (gpus && gpus != $2) uneven = 1; gpus = $2 }

@@ -342,6 +342,8 @@ static void flags_in_the_words_of_the_job(void **state)
 	     "--nodes=3 --gres=lustre:1,nvme,gpu:h100:4"},
 	    {{.gres = "gres/gpu:1g.10gb:1"}, "--nodes=3 --gres=gpu:1g.10gb:4"},
 	    {{.gres = "gpu:h100:8", .per_node_option = true}, "--nodes=3 --gpus-per-node=h100:4"},
+	    {{.gres = "gpu:h100:8,gpu:a100:2", .both_options = true},
+	     "--nodes=3 --gres=gpu:4 --gpus-per-node=4"},
 	    {{.gpus = "h100:16"}, "--nodes=3 --gpus=h100:12 --gpus-per-node=4"},
 	    {{.gpus = "16", .gres = "gpu:8"}, "--nodes=3 --gpus=12 --gres=gpu:4"},
 	    {{.gpus_per_task = "gpu:2", .tasks = 8},
