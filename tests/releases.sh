@@ -89,15 +89,21 @@ make_system()
 	mkdir "$root/p4d" && touch "$root/p4d/made"
 }
 
-# The sources alone, readable for all: some of the tests are run by a user without rights.
+# The sources alone, readable for all: some of the tests are run by a user without rights. What differs from the last copy is
+# newer than all that was built of that, also if it was written before.
 copy_sources()
 {
-	rm -rf "$root/p4d/source"
-	mkdir -m 755 "$root/p4d/source"
+	local from=$root/p4d/source to=$root/p4d/source.new
+	rm -rf "$to"
+	mkdir -m 755 "$to"
 	{ git -c safe.directory="$top" -C "$top" ls-files -z --cached --others --exclude-standard 2>/dev/null ||
 		(cd "$top" && find . -name 'build*' -prune -o -type f -print0); } |
 		tar -C "$top" --null --files-from=- --ignore-failed-read --mode=a+rX -cf - 2>/dev/null |
-		tar -C "$root/p4d/source" -xf -
+		tar -C "$to" -xmf -
+	# shellcheck disable=SC2016 # for the shell of each file
+	(cd "$to" && find . -type f -exec sh -c 'cmp -s "$1" "$0/$1" && touch -r "$0/$1" "$1"' "$from" {} \;)
+	rm -rf "$from"
+	mv "$to" "$from"
 	cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 }
 

@@ -61,7 +61,7 @@ for test in "$@"; do
 done
 
 # Whatever the tests did to it, slurmctld and the nodes have to be there still.
-if [ "$(sinfo -h -N -p mixed -o %t 2>/dev/null | grep -cE 'idle|mix|alloc|comp')" = 4 ]; then
+if [ "$(sinfo -h -N -p mixed -o %t 2>/dev/null | grep -cE 'idle|mix|alloc|comp|plnd')" = 4 ]; then
 	echo "ok    cluster/$auth/all_alive"
 else
 	echo "FAIL  cluster/$auth/all_alive"
