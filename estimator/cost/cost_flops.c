@@ -97,11 +97,14 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 	double scores = 4 * p4d_cost__query_width(l) * (double)l->seq_len;
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 
+	if (l->recompute_modules) /* of those that matter */
+		return (l->recompute_modules & P4D_MODULE_CORE_ATTENTION ? scores : 0) +
+		       (l->recompute_modules & P4D_MODULE_MOE && experts
+			    ? 2 * (passed(l, true) - attention_matrices(l))
+			    : 0);
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
 		return p4d_cost__recomputed_share(l) * (2 * passed(l, experts) + scores);
-	case P4D_RECOMPUTE_MOE:
-		return experts ? 2 * (passed(l, true) - attention_matrices(l)) : 0;
 	case P4D_RECOMPUTE_MLP:
 		return 2 * (up_matrices(l) +
 			    (framework->recomputes_whole_mlp ? (double)l->ffn * (double)l->hidden : 0));

@@ -321,13 +321,56 @@ static void add(p4d_cost_share *to, const p4d_cost_share *from, double share)
 	to->host += share * from->host;
 }
 
+/* Modules of layers with experts or latent attention; what costs next to nothing is left out. */
+static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
+			      p4d_cost_part *y)
+{
+	const unsigned modules = l->recompute_modules;
+	const double e = r->element,
+		     routed = z->residual / z->h * (double)l->experts_per_token * l->imbalance;
+
+	if (modules & P4D_MODULE_CORE_ATTENTION)
+		add(&y->recompute, core, 1);
+	if (modules & P4D_MODULE_MOE && sparse)
+		add(&y->recompute, experts, 1);
+	if (modules & P4D_MODULE_LAYERNORM)
+		y->recompute.memory_bound +=
+		    ((l->kv_rank > 0) + sparse) * p4d_cost__memory_seconds(r, 2 * e * z->residual);
+	if (modules & P4D_MODULE_MOE_ACTIVATION && sparse)
+		y->recompute.memory_bound +=
+		    p4d_cost__memory_seconds(r, 3 * e * routed * (double)l->expert_ffn);
+	if (modules & P4D_MODULE_MLA_UP) {
+		const double heads = (double)l->heads / (double)l->tp, head = (double)l->head_dim;
+		const double from = l->q_rank ? (double)l->q_rank : z->h;
+		y->recompute.gemm +=
+		    p4d_cost__gemm_seconds(r, 1, z->n, heads * (head + (double)l->rope_dim), from, e) +
+		    p4d_cost__gemm_seconds(r, 1, z->n, heads * (head + (double)l->v_dim), (double)l->kv_rank,
+					   e);
+		y->recompute.memory_bound += p4d_cost__memory_seconds(r, rotary_bytes(l, r, z));
+	}
+	if (modules & P4D_MODULE_MLP && !sparse)
+		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, z->up, z->h, e) +
+				     p4d_cost__gemm_seconds(r, 1, z->n, z->h, z->f, e);
+	if (modules & P4D_MODULE_SHARED_EXPERTS && sparse) {
+		const double S = (double)l->shared_ffn / (double)l->tp;
+		y->recompute.gemm += p4d_cost__gemm_seconds(r, 1, z->n, 2 * S, z->h, e) +
+				     p4d_cost__gemm_seconds(r, 1, z->n, z->h, S, e);
+	}
+}
+
 /* core, experts: what of the forward pass is attention's core, and what follows from the router on. */
 static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
-		      const p4d_cost_share *core, const p4d_cost_share *experts, p4d_cost_part *y)
+		      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
+		      p4d_cost_part *y)
 {
 	const p4d_framework_cost *framework = &p4d_framework_of(l->framework)->cost;
 	double e = r->element;
 
+	if (l->recompute_modules) {
+		recompute_modules(l, r, z, core, experts, sparse, y);
+		return;
+	}
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
 		add(&y->recompute, &y->forward, p4d_cost__recomputed_share(l));
@@ -352,9 +395,6 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 		} else if (framework->recomputes_attention) {
 			add(&y->recompute, core, 1);
 		}
-		break;
-	case P4D_RECOMPUTE_MOE:
-		add(&y->recompute, experts, 1);
 		break;
 	default:
 		break;
@@ -395,7 +435,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4
 		p4d_cost__casts(l, r, &z, &y->forward, &y->backward_input);
 	tensor_parallel(l, r, &z, experts, y);
 	launches(l, experts, y);
-	recompute(l, r, &z, &core, &of_experts, y);
+	recompute(l, r, &z, &core, &of_experts, experts, y);
 }
 
 void p4d_cost__layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)

@@ -29,7 +29,7 @@ static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 	cache_key key = key_of(l, which);
 
 	key.first = key.first << 8 | comm << 4 | (unsigned)l->recompute << 1 | split;
-	key.second = chunk << 32 | spread;
+	key.second = chunk << 40 | (uint64_t)l->recompute_modules << 32 | spread;
 	return key;
 }
 

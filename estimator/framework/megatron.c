@@ -90,6 +90,8 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 	    l->experts, l->experts_per_token, l->expert_ffn);
 	if (l->shared_ffn)
 		add(a, "--moe-shared-expert-intermediate-size %" PRIu64, l->shared_ffn);
+	if (l->shared_overlap)
+		add(a, "--moe-shared-expert-overlap");
 	if (l->dense_layers)
 		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+[1]*%" PRIu64 ")", l->dense_layers,
 		    l->layers - (l->dense_layers < l->layers ? l->dense_layers : l->layers));
@@ -168,7 +170,18 @@ static void add_fp8(p4d_text *a, const p4d_layout *l)
 		add(a, "--reuse-grad-buf-for-mxfp8-param-ag");
 }
 
-static void add_memory(p4d_text *a, const p4d_layout *l)
+/* The list that p4d was given, by commas, as words. */
+static void add_modules(p4d_text *a, const char *list)
+{
+	char words[96];
+
+	snprintf(words, sizeof(words), "%s", list);
+	for (char *at = words; *at; at++)
+		*at = *at == ',' || *at == '+' ? ' ' : *at;
+	add(a, "--recompute-granularity selective --recompute-modules %s", words);
+}
+
+static void add_memory(p4d_text *a, const p4d_request *r, const p4d_layout *l)
 {
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
@@ -176,13 +189,13 @@ static void add_memory(p4d_text *a, const p4d_layout *l)
 		    l->recompute_block ? "block" : "uniform", l->recompute_layers);
 		break;
 	case P4D_RECOMPUTE_SELECTIVE:
-		add(a, "--recompute-granularity selective --recompute-modules core_attn");
+		add_modules(a, *r->recompute_modules ? r->recompute_modules : "core_attn");
 		break;
 	case P4D_RECOMPUTE_MOE:
-		add(a, "--recompute-granularity selective --recompute-modules moe");
+		add_modules(a, "moe");
 		break;
 	case P4D_RECOMPUTE_MLP:
-		add(a, "--recompute-granularity selective --recompute-modules mlp");
+		add_modules(a, "mlp");
 		break;
 	}
 	add(a, "--attention-backend %s", l->flash_attention ? "flash" : "unfused");
@@ -207,7 +220,7 @@ static void write_arguments(const p4d_request *request, const p4d_layout *layout
 
 	add_parallelism(&a, request, layout);
 	add_model(&a, request, layout);
-	add_memory(&a, layout);
+	add_memory(&a, request, layout);
 }
 
 enum { OF_EXPERTS = 4 }; /* the last flags */

@@ -24,6 +24,14 @@ static p4d_wide most(p4d_wide a, p4d_wide b)
 	return a > b ? a : b;
 }
 
+/* What is calculated again is copied to where it was (tensor_parallel/random.py, CheckpointWithoutOutput). */
+enum { TWICE = 2 };
+
+static bool again(const p4d_layout *l, unsigned module)
+{
+	return l->recompute_modules & module;
+}
+
 /* Tokens that this rank's experts are given are `imbalance` times their share. */
 typedef struct routed {
 	uint64_t sent, received, gathered; /* gathered: over etp */
@@ -55,8 +63,14 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	const p4d_wide held = t.sent + (t.exchanged && !input ? t.received : 0);
 	const p4d_wide results = (p4d_wide)t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0);
 	const p4d_wide back = t.exchanged ? (p4d_wide)t.received + t.sent : t.received;
+	/* what will be dropped is there until its product is over, or the layer */
+	const p4d_wide activation =
+	    again(l, P4D_MODULE_MOE_ACTIVATION) ? t.gathered * (z->h + l->expert_ffn / l->etp) : 0;
 
-	return (held + most(results, back) + (l->shared_ffn ? z->own : 0)) * z->h;
+	return (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
+		(again(l, P4D_MODULE_LAYERNORM) ? z->own : 0)) *
+		   z->h +
+	       most(most(results, back) * z->h, activation);
 }
 
 /*
@@ -67,7 +81,8 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 {
 	const routed t = routed_of(l, z);
 	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
-	p4d_wide widest = most(g * (h + F), g * 2 * F);
+	const unsigned more = again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* the activation's result */
+	p4d_wide widest = most(g * (h + (1 + more) * F), g * (2 + more) * F);
 
 	if (t.exchanged)
 		widest = most(widest, ((p4d_wide)t.sent + t.received) * h);
@@ -76,11 +91,24 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	return widest;
 }
 
+/* Columns of what the activation of an expert, or of the shared ones, saves: its inputs and its result. */
+static uint64_t of_activation(const p4d_layout *l)
+{
+	return (again(l, P4D_MODULE_MOE_ACTIVATION) ? 2 : 3) * (l->expert_ffn / l->etp);
+}
+
+static uint64_t of_shared(const p4d_layout *l)
+{
+	return again(l, P4D_MODULE_SHARED_EXPERTS) ? 0 : 3 * (l->shared_ffn / l->tp);
+}
+
 /* What a layer's feed-forward part saves; the experts of it alone. */
 static p4d_wide saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	return (p4d_wide)routed_of(l, z).gathered * (z->h + 3 * (l->expert_ffn / l->etp)) +
-	       (p4d_wide)z->tokens * 3 * (l->shared_ffn / l->tp);
+	if (again(l, P4D_MODULE_MOE))
+		return 0;
+	return (p4d_wide)routed_of(l, z).gathered * (z->h + of_activation(l)) +
+	       (p4d_wide)z->tokens * of_shared(l);
 }
 
 /*
@@ -91,8 +119,14 @@ static p4d_wide saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *
 static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide Q = l->heads / l->tp * (l->head_dim + l->rope_dim);
+	/* calculated again: queries, keys and values; what a ring keeps; the norm */
+	const bool ring = again(l, P4D_MODULE_MLA_UP) && again(l, P4D_MODULE_CORE_ATTENTION) && l->cp > 1;
+	const p4d_wide more =
+	    (again(l, P4D_MODULE_MLA_UP) ? TWICE * z->tokens * (Q + 2 * z->G) : 0) +
+	    (ring ? z->tokens * (z->A + 2 * z->G) : 0) +
+	    (again(l, P4D_MODULE_LAYERNORM) && l->kv_rank ? TWICE * (p4d_wide)z->own * z->h : 0);
 
-	return z->tokens * (l->cp > 1 ? z->A + 2 * Q + 10 * z->G : z->A + Q + 2 * z->G);
+	return more + z->tokens * (l->cp > 1 ? z->A + 2 * Q + 10 * z->G : z->A + Q + 2 * z->G);
 }
 
 /*
@@ -106,7 +140,7 @@ static uint64_t layers_left(const p4d_rows *rows)
 
 	if (l->recompute == P4D_RECOMPUTE_FULL)
 		return (with + l->recompute_layers - 1) / l->recompute_layers;
-	return l->recompute == P4D_RECOMPUTE_MOE ? with : 0;
+	return again(l, P4D_MODULE_MOE) ? with : 0;
 }
 
 void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
@@ -122,7 +156,7 @@ void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *z)
 		z->G = l->heads / l->tp * (l->head_dim + l->rope_dim + l->v_dim) / 2;
 	}
 	if (with)
-		z->ffn = 2 * (p4d_wide)z->own * z->h +
+		z->ffn = (again(l, P4D_MODULE_LAYERNORM) ? 1 : 2) * (p4d_wide)z->own * z->h +
 			 (dense ? least_of(z->tokens * (p4d_wide)(z->up + z->product), saved_by_experts(l, z))
 				: saved_by_experts(l, z));
 	if (l->kv_rank)
@@ -145,12 +179,26 @@ typedef struct alive {
 	uint64_t layers, experts;
 } alive;
 
-static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r)
+/* Most layers of a stage that are alive at once, of those with experts or of the others. */
+static uint64_t most_alive(const p4d_rows *rows, bool experts)
+{
+	const p4d_layout *l = rows->layout;
+	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
+
+	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
+		const uint32_t stage = (uint32_t)(i % l->pp), chunk = (uint32_t)(i / l->pp);
+		const uint32_t with = p4d_parameters_expert_layers(l, stage, chunk);
+		chunks[i] = (uint16_t)(experts ? with : p4d_chunk_layers(l, stage, chunk) - with);
+	}
+	return p4d_schedule_layers_alive(&rows->schedule, rows->stage, chunks);
+}
+
+static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t whole = r->whole < rows->slot_layers ? r->whole : rows->slot_layers;
+	const p4d_wide dense = again(l, P4D_MODULE_MLP) ? 0 : z->tokens * (p4d_wide)(z->up + z->product);
 	alive a = {.layers = whole * rows->slots};
-	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
 
 	if (!l->experts || !whole)
 		return a;
@@ -159,14 +207,12 @@ static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r)
 	else if (l->vpp == 1)
 		a.experts =
 		    (uint64_t)least(p4d_parameters_expert_layers(l, rows->stage, 0), whole) * rows->slots;
-	else if (l->pp * l->vpp <= P4D_MAX_UNEVEN_CHUNKS) {
-		for (uint64_t i = 0; i < l->pp * l->vpp; i++)
-			chunks[i] = (uint16_t)p4d_parameters_expert_layers(l, (uint32_t)(i % l->pp),
-									   (uint32_t)(i / l->pp));
-		a.experts = least(a.layers, p4d_schedule_layers_alive(&rows->schedule, rows->stage, chunks));
-	} else {
+	else if (l->pp * l->vpp > P4D_MAX_UNEVEN_CHUNKS)
 		a.experts = a.layers;
-	}
+	else if (saved_by_experts(l, z) >= dense) /* of the kind that saves more */
+		a.experts = least(a.layers, most_alive(rows, true));
+	else
+		a.experts = a.layers - least(a.layers, most_alive(rows, false));
 	return a;
 }
 
@@ -202,12 +248,17 @@ static void keep_latent(const stored *p, const p4d_megatron_sizes *z, uint64_t n
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const p4d_wide heads = l->heads / l->tp, t = z->tokens, own = z->own;
+	const bool up = again(l, P4D_MODULE_MLA_UP); /* from the latent vectors on */
 
-	keep(p, "layer.latent", ALONG, dtype, n, own * 2 * (l->q_rank + l->kv_rank));
+	keep(p, "layer.latent", ALONG, dtype, n, own * (up ? 1 : 2) * (l->q_rank + l->kv_rank));
 	keep(p, "layer.latent_statistics", ALONG, P4D_DT_FP32, n, own * (l->q_rank ? 2 : 1));
 	keep(p, "layer.rope", "cp", dtype, n, t * 2 * l->rope_dim);
-	keep(p, "layer.query_and_key", ACROSS, dtype, n, t * heads * 2 * (l->head_dim + l->rope_dim));
-	keep(p, "layer.value_and_output", ACROSS, dtype, n, t * heads * 2 * l->v_dim);
+	keep(p, "layer.query_and_key", ACROSS, dtype, n,
+	     up ? 0 : t * heads * 2 * (l->head_dim + l->rope_dim));
+	keep(p, "layer.value_and_output", ACROSS, dtype, n, t * heads * (up ? 1 : 2) * l->v_dim);
+	/* a ring has copies of its own */
+	keep(p, "layer.ring", ACROSS, dtype, n,
+	     up && l->cp > 1 && !again(l, P4D_MODULE_CORE_ATTENTION) ? t * 2 * z->G : 0);
 	keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
 }
 
@@ -225,7 +276,7 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 		keep(p, "layer.qk_statistics", ACROSS, P4D_DT_FP32, n, t * heads);
 	}
 	/* checkpointed, attention keeps its inputs, of which values are a part of the product */
-	if (l->recompute == P4D_RECOMPUTE_SELECTIVE)
+	if (again(l, P4D_MODULE_CORE_ATTENTION))
 		keep(p, "layer.whole_product", ACROSS, dtype, n, t * (z->A + z->G));
 	else
 		keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * (l->heads / l->tp));
@@ -237,13 +288,15 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const routed t = routed_of(l, z);
-	const p4d_wide F = l->expert_ffn / l->etp;
 
 	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n,
 	     (p4d_wide)z->own * 10 * l->experts + (p4d_wide)t.sent * 20 + t.gathered * 2);
 	keep(p, "layer.expert_input", ALONG, dtype, n, (p4d_wide)t.gathered * z->h);
-	keep(p, "layer.expert_ffn", ALONG, dtype, n, t.gathered * 3 * F);
-	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * 3 * (l->shared_ffn / l->tp));
+	keep(p, "layer.expert_ffn", ALONG, dtype, n, (p4d_wide)t.gathered * of_activation(l));
+	/* beside the exchange they gather their input before their product, which saves it */
+	keep(p, "layer.shared_input", "cp", dtype, n,
+	     l->shared_overlap && z->gathers ? (p4d_wide)z->tokens * z->h : 0);
+	keep(p, "layer.shared_ffn", ACROSS, dtype, n, (p4d_wide)z->tokens * of_shared(l));
 }
 
 /* All that these layers save; those without experts have the feed-forward part of dense models. */
@@ -252,20 +305,24 @@ static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, b
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
+	const bool norms = again(l, P4D_MODULE_LAYERNORM), mlp = again(l, P4D_MODULE_MLP);
+	const uint64_t dense = a.layers - a.experts;
 
 	if (all) {
-		keep(p, "layer.norm", ALONG, dtype, a.layers, narrow);
+		/* where the norm is a part of the next product it is not a module */
+		keep(p, "layer.norm", ALONG, dtype, norms && l->kv_rank ? 0 : a.layers, narrow);
 		if (l->kv_rank)
 			keep_latent(p, z, a.layers);
 		else
 			keep_attention(p, z, a.layers);
 		keep(p, "layer.middle", ALONG, dtype, a.layers, narrow);
-		keep(p, "layer.second_norm", ALONG, dtype, a.layers, narrow);
+		keep(p, "layer.second_norm", ALONG, dtype, (mlp ? 0 : dense) + (norms ? 0 : a.experts),
+		     narrow);
 		keep(p, "layer.norm_statistics", ALONG, P4D_DT_FP32, a.layers, 2 * (p4d_wide)z->own);
-		keep(p, "layer.ffn", ACROSS, dtype, a.layers - a.experts,
+		keep(p, "layer.ffn", ACROSS, dtype, mlp ? 0 : dense,
 		     (p4d_wide)z->tokens * (z->up + z->product));
 	}
-	if (!all || l->recompute != P4D_RECOMPUTE_MOE)
+	if (!all || !again(l, P4D_MODULE_MOE))
 		keep_experts(p, z, a.experts);
 }
 
@@ -275,22 +332,25 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, co
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
-	const stored slots = {rows, false}, again = {rows, true};
-	const alive a = alive_of(rows, r);
+	const stored slots = {rows, false}, second = {rows, true};
+	const alive a = alive_of(rows, r, z);
 
 	if (r->groups) {
 		keep(&slots, "group.inputs", ALONG, dtype, r->groups * rows->slots, narrow);
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.inputs", ALONG, P4D_PART_ACTIVATIONS,
 				  r->layers * narrow);
-		keep_layers(&again, z, (alive){r->layers, least(r->layers, with)}, true);
+		keep_layers(&second, z, (alive){r->layers, least(r->layers, with)}, true);
 	}
 	keep(&slots, "layer.input", ALONG, dtype, a.layers, narrow);
 	if (a.layers)
 		keep_layers(&slots, z, a, true);
-	if (l->recompute == P4D_RECOMPUTE_MOE && with) {
+	if (again(l, P4D_MODULE_LAYERNORM) && with)
+		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.norm", ALONG, P4D_PART_ACTIVATIONS,
+				  TWICE * narrow);
+	if (again(l, P4D_MODULE_MOE) && with) {
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  narrow);
-		keep_layers(&again, z, (alive){1, 1}, false);
+		keep_layers(&second, z, (alive){1, 1}, false);
 	}
 }
 

@@ -66,7 +66,7 @@ static p4d_wide widest_ffn(const p4d_layout *l, const p4d_megatron_sizes *z)
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const bool again = l->recompute == P4D_RECOMPUTE_FULL || l->recompute == P4D_RECOMPUTE_MOE;
+	const bool again = l->recompute == P4D_RECOMPUTE_FULL || l->recompute_modules & P4D_MODULE_MOE;
 
 	if (!z->backward)
 		return widest_ffn(l, z);

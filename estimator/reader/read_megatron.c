@@ -99,7 +99,8 @@ static const p4d_read_argument arguments[] = {
     {"--zero-stage", P4D_OPTIMIZER_SHARDING, NULL, stages},
     {"--recompute-activations", P4D_RECOMPUTE, "selective", NULL},
     {"--recompute-granularity", GRANULARITY, NULL, NULL},
-    {"--recompute-modules", MODULES, NULL, NULL},
+    {"--recompute-modules", MODULES, NULL, p4d_reader__list},
+    {"--moe-shared-expert-overlap", P4D_SHARED_OVERLAP, "on", NULL},
     {"--recompute-method", P4D_RECOMPUTE_METHOD, NULL, NULL},
     {"--recompute-num-layers", P4D_RECOMPUTE_LAYERS, NULL, NULL},
     {"--attention-backend", P4D_ATTENTION, NULL, backends},
@@ -214,6 +215,7 @@ static p4d_read_value *extra(p4d_reading *r, int what)
 static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = extra(r, GRANULARITY), *modules = extra(r, MODULES);
+	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) || p4d_reader__set(extra(r, LATENT));
 
 	/* a method alone meant all of the layer */
 	if (p4d_reader__set(extra(r, OLD_METHOD))) {
@@ -227,7 +229,10 @@ static void finish_recomputation(p4d_reading *r)
 	else if (p4d_reader__set(granularity) &&
 		 (!p4d_reader__set(modules) || !strcmp(modules->text, "core_attn")))
 		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "selective");
-	else if (p4d_reader__set(granularity) && !strcmp(modules->text, "layernorm"))
+	else if (p4d_reader__set(granularity) && sparse && strcmp(modules->text, "moe") != 0) {
+		p4d_reader__put(r, P4D_RECOMPUTE, granularity, "selective");
+		p4d_reader__put(r, P4D_RECOMPUTE_MODULES, modules, "%s", modules->text);
+	} else if (p4d_reader__set(granularity) && !strcmp(modules->text, "layernorm"))
 		/* Transformer Engine's norms are a part of the next product: nothing is recomputed */
 		p4d_reader__put(r, P4D_RECOMPUTE, modules, "none");
 	else if (p4d_reader__set(granularity) &&

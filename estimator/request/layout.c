@@ -307,8 +307,8 @@ static bool etp_works(const p4d_layout *l, uint64_t etp)
 static int check_dense(const p4d_request *r, p4d_error *err)
 {
 	static const p4d_option of_experts[] = {
-	    P4D_EP,         P4D_ETP,        P4D_IMBALANCE,   P4D_EXPERTS_PER_TOKEN,
-	    P4D_EXPERT_FFN, P4D_SHARED_FFN, P4D_DENSE_LAYERS};
+	    P4D_EP,         P4D_ETP,        P4D_IMBALANCE,    P4D_EXPERTS_PER_TOKEN,
+	    P4D_EXPERT_FFN, P4D_SHARED_FFN, P4D_DENSE_LAYERS, P4D_SHARED_OVERLAP};
 
 	if (r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MOE) {
 		p4d_fail(err, P4D_E_VALUE, "recompute=moe needs a model with experts");
@@ -336,6 +336,10 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		p4d_fail(err, P4D_E_VALUE, "experts-per-token=%" PRIu64 ": a layer has %" PRIu64 " experts",
 			 l->experts_per_token, l->experts);
 		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
+	}
+	if (p4d_is_stated(r, P4D_SHARED_OVERLAP) && !l->shared_ffn) {
+		p4d_fail(err, P4D_E_VALUE, "shared-overlap has no effect: the model has no shared experts");
+		return p4d_fix(err, "leave out --p4d-shared-overlap");
 	}
 	if (!etp_works(l, l->etp)) {
 		const uint64_t nearest =
@@ -394,6 +398,7 @@ static void fill_experts(const p4d_request *r, p4d_layout *l)
 	l->expert_ffn = optional(r, P4D_EXPERT_FFN, l->ffn);
 	l->shared_ffn = optional(r, P4D_SHARED_FFN, 0);
 	l->dense_layers = optional(r, P4D_DENSE_LAYERS, 0);
+	l->shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
 }
 
 static void fill_model(const p4d_request *r, p4d_layout *l)
@@ -457,6 +462,7 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	l->schedule = (int)r->value[P4D_SCHEDULE];
 	l->vocab_parallel = (int)r->value[P4D_VOCAB_PARALLEL];
 	l->recompute = (int)r->value[P4D_RECOMPUTE];
+	l->recompute_modules = p4d_layout__modules(r, l);
 	l->cp_comm = l->cp > 1 ? (int)p4d_framework_value(r, P4D_CP_COMM) : P4D_CP_P2P;
 	if (l->cp_comm == P4D_CP_A2A && p4d_framework_of(l->framework)->no_a2a) /* the site's default */
 		l->cp_comm = P4D_CP_P2P;
@@ -548,7 +554,8 @@ int p4d_layout_derive(const p4d_request *request, p4d_layout *l, p4d_error *err)
 		       check_experts(request, l, err) < 0 || check_sequence(l, err) < 0 ||
 		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
 		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
-		       check_heads(l, err) < 0 || check_recompute(l, err) < 0
+		       check_heads(l, err) < 0 || check_recompute(l, err) < 0 ||
+		       p4d_layout__check_modules(request, l, err) < 0
 		   ? -1
 		   : 0;
 }

@@ -49,11 +49,15 @@ typedef struct p4d_layout {
 	unsigned offload;      /* what is in host memory; mask of P4D_OFFLOAD_* */
 	int model_code;        /* whose modules, of frameworks that train any */
 	bool compile, chunked_loss, packing, autocast;
-	int finetune, quant;       /* what is trained, and the type of the layers' weights that are not */
-	uint64_t lora_rank;        /* of adapters, 0 without */
-	unsigned lora_targets;     /* linear layers that have one: mask of P4D_TARGET_* */
-	bool adapter_fp32;         /* else bf16 */
-	bool recompute_block;      /* the first layers of each chunk, else all, in groups */
+	int finetune, quant;   /* what is trained, and the type of the layers' weights that are not */
+	uint64_t lora_rank;    /* of adapters, 0 without */
+	unsigned lora_targets; /* linear layers that have one: mask of P4D_TARGET_* */
+	bool adapter_fp32;     /* else bf16 */
+	bool recompute_block;  /* the first layers of each chunk, else all, in groups */
+	/* of models with experts or latent attention, with recompute=selective or moe: mask of P4D_MODULE_*
+	 */
+	unsigned recompute_modules;
+	bool shared_overlap;       /* of shared experts with the exchange of tokens */
 	uint64_t recompute_layers; /* of a group, or of each chunk; of recompute=full */
 	int grad_dtype, allocator;
 	/* which communication runs beside computation, where the framework leaves the choice */
@@ -66,6 +70,17 @@ typedef struct p4d_layout {
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* in the order of the model, if they are uneven */
 } p4d_layout;
+
+/* Modules of --recompute-modules, as Megatron-LM has them. */
+enum {
+	P4D_MODULE_CORE_ATTENTION = 1,
+	P4D_MODULE_LAYERNORM = 2,
+	P4D_MODULE_MLA_UP = 4,
+	P4D_MODULE_MLP = 8,
+	P4D_MODULE_MOE = 16,
+	P4D_MODULE_MOE_ACTIVATION = 32,
+	P4D_MODULE_SHARED_EXPERTS = 64
+};
 
 /* Linear layers of --lora-targets; one that is a matrix with others goes by the first of them (gate: by up).
  */

@@ -24,3 +24,10 @@ int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);
 /* The same of --offload and --param-dtype; offload: a mask of P4D_OFFLOAD_*, as the framework has it. */
 unsigned p4d_layout__offload(const p4d_request *request);
 int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);
+
+/*
+ * layout_modules.c: which modules are recomputed; and whether what was asked for has an effect. Errors:
+ * VALUE. Where a search takes none or full, the list that was asked for has none, and that is no error.
+ */
+unsigned p4d_layout__modules(const p4d_request *request, const p4d_layout *layout);
+int p4d_layout__check_modules(const p4d_request *request, const p4d_layout *layout, p4d_error *err);

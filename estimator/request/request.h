@@ -122,6 +122,7 @@ typedef struct p4d_request {
 	char model[256];
 	char pipeline_split[1024];
 	char lora_targets[256];
+	char recompute_modules[96];
 	char override_reason[160];
 	char gpu[64];
 	char rope_scaling[96];

@@ -177,8 +177,8 @@ static void estimate_has_the_documented_schema(void **state)
 					    "--framework megatron --recompute full");
 
 	(void)state;
-	assert_keys(object,
-		    "model framework method gpu layout peak stages step most_imbalance host defaults verdict messages");
+	assert_keys(object, "model framework method gpu layout peak stages step most_imbalance host defaults "
+			    "verdict messages");
 	assert_keys(at(object, "gpu"), "name usable_bytes");
 	assert_step(object);
 	assert_keys(at(object, "peak"), "stage phase allocated_bytes device_bytes capacity_bytes fraction");

@@ -227,3 +227,17 @@ exits 0 p4d estimate --json $sparse
 prints '"most_imbalance":1.'
 exits 12 p4d estimate $sparse --micro-batch 4
 prints "Imbalance of experts: does not fit even without"
+# modules of experts that are recomputed: less memory, more time, and what has no effect is said
+sparse="--framework megatron --model deepseek-v2 --layers 8 --gpu h100 --nodes 2 --gpus-per-node 8 --pp 2 --ep 8 --global-batch 64"
+exits 0 p4d estimate $sparse
+plain=$(printf '%s\n' "$out" | sed -n 's/.*, train \([0-9]*\)\..*/\1/p')
+exits 0 p4d estimate $sparse --recompute selective --recompute-modules moe_act,mla_up_proj
+less=$(printf '%s\n' "$out" | sed -n 's/.*, train \([0-9]*\)\..*/\1/p')
+[ "$less" -lt "$plain" ] || fail "modules that are recomputed save nothing: $less of $plain GiB"
+exits 5 p4d estimate $sparse --recompute selective --recompute-modules moe_act,attention
+says "recompute-modules: no module is named 'attention'"
+exits 5 p4d estimate $sparse --recompute-modules moe_act --recompute full
+says "recompute-modules has no effect without recompute=selective"
+exits 5 p4d estimate --framework megatron --model mixtral-8x7b --gpu h100 --nodes 2 --gpus-per-node 8 --recompute selective --recompute-modules mla_up_proj
+says "recompute-modules: mla_up_proj has no effect"
+

@@ -13,6 +13,7 @@
     tests/parity/make_megatron_memory.py --experts --seed 2 --count 74
     tests/parity/make_megatron_memory.py --experts --seed 3 --count 100
     tests/parity/make_megatron_memory.py --experts --seed 4 --count 90
+    tests/parity/make_megatron_memory.py --experts --modules --seed 12 --count 160
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run
@@ -47,7 +48,7 @@ SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width o
 ]
 VOCABULARIES = [32000, 50257, 65024, 128256, 131072, 151936, 256000]
 MENDED_WITH = {2: (14, 27), 3: (7, 32), 5: (30,), 6: (1, 36, 42)}  # seed: numbers of configurations
-EXPERTS_SEEN = {2: (27,)}  # with experts: of the seeds after the first, those that were looked at before
+EXPERTS_SEEN = {2: (27,), 12: (9, 39, 86, 87, 99)}  # with experts: of the seeds after the first, those that were looked at before
 RESULTS = ["stage", "phase", "allocated", "parameters", "gradients", "optimizer"]
 OPTIONS = ["layers", "hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "activation", "norm",
            "seq-len", "micro-batch", "micro-batches", "dp", "tp", "sequence-parallel", "cp", "cp-comm", "pp", "vpp",

@@ -18,5 +18,5 @@ MOE_ARGS=(
 srun python -u pretrain_gpt.py "${MODEL_ARGS[@]}" "${MOE_ARGS[@]}" \
     --tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size $PP \
     --use-distributed-optimizer --micro-batch-size 1 --global-batch-size 1024 --bf16 \
-    --recompute-granularity selective --recompute-modules moe \
+    --recompute-granularity selective --recompute-modules moe_act mla_up_proj --moe-shared-expert-overlap \
     --hidden-dropout 0 --attention-dropout 0
