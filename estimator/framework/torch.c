@@ -58,6 +58,7 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
 		  (rows->last ? z.h + (rows->first && l->tied && !z.together ? 0 : z.table) : 0);
 	z.accumulates = l->micro_batches > 1;
+	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
 	return z;
 }
 
@@ -149,8 +150,8 @@ static void add_embedding(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_to
 {
 	const uint64_t layers = rows->layout->stage_layers[rows->stage];
 	const p4d_wide kept = z->together ? whole : 0, head = rows->last && !kept ? z->table : 0;
-	const p4d_wide states = z->accumulates ? 0 : (layers * z->layer + head) * z->param / z->shards;
-	const p4d_wide own = z->accumulates ? 0 : z->layer * z->param / z->shards;
+	const p4d_wide states = z->keeps_shards ? (layers * z->layer + head) * z->param / z->shards : 0;
+	const p4d_wide own = z->keeps_shards ? z->layer * z->param / z->shards : 0;
 	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
 	const p4d_wide table = rows->first ? z->table : 0, gathered = z->together ? 0 : table * z->element;
 	const p4d_wide reduced = layers > 1 ? z->layer * z->reduced : 0;
@@ -249,7 +250,7 @@ static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	p4d_wide end = head + 2 * gathered + before + slots - y->saved + y->ends;
 
 	if (layers > 1) {
-		const p4d_wide sharded = z->accumulates ? 0 : z->layer * z->param / z->shards;
+		const p4d_wide sharded = z->keeps_shards ? z->layer * z->param / z->shards : 0;
 		const p4d_wide reduced = kept + z->layer * z->reduced + sharded;
 		ffn = larger(ffn, reduced + 2 * gathered + down + slots - y->saved + y->backward);
 		end = larger(end, reduced + 3 * gathered + slots - 2 * y->saved + y->ends);

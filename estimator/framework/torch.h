@@ -28,6 +28,8 @@ typedef struct p4d_torch_sizes {
 	p4d_wide stage;        /* of the stage, likewise */
 	bool together;         /* both tables are gathered and reduced as one */
 	bool accumulates;      /* gradients of earlier micro-batches are there when the last one runs */
+	bool keeps_shards; /* shards that were reduced stay until the pass ends: as gradients, or, where they
+			      are only added to these, for the sum over copies of the model (HSDP) */
 } p4d_torch_sizes;
 
 /* What a layer of some code base holds for one micro-batch, in bytes. */

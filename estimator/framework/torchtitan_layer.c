@@ -69,6 +69,11 @@ static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const lay
 	}
 }
 
+static p4d_wide widest(p4d_wide a, p4d_wide b)
+{
+	return a > b ? a : b;
+}
+
 /*
  * The most beside what layers keep, in the backward pass of a layer's feed-forward part: the gradient of the
  * product and those of its factors, where the product is free; what was recomputed until then. With tensor
@@ -77,12 +82,19 @@ static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const lay
 static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
 {
 	const p4d_wide again = all_of(l, y) - y->own;
+	/* the caller adds the weight's gradient, which is not there yet when recomputation ends */
+	const p4d_wide down = (p4d_wide)z->F * z->h;
+	/* what is scattered is cut along the sequence: of one sequence without a copy */
+	const p4d_wide cut = l->micro_batch > 1 ? y->wide + y->own : 0;
 
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL: {
-		const p4d_wide factors = again + statistics(z) + 2 * y->ffn + y->own;
-		const p4d_wide end = again + statistics(z) + 3 * y->wide + 3 * y->own;
-		return y->gathers && end > factors ? end : factors;
+		const p4d_wide kept = again + statistics(z);
+		const p4d_wide factors =
+		    kept + y->ffn + (y->gathers ? widest(y->wide, y->ffn) : y->ffn) + y->own;
+		const p4d_wide end = kept + 2 * y->wide + 2 * y->own + cut;
+		return widest(y->gathers && end > factors + down ? end - down : factors,
+			      kept - 3 * y->ffn + 2 * y->wide + y->own + 2 * down);
 	}
 	case P4D_RECOMPUTE_SELECTIVE: {
 		/* kept: the first product, of which queries, keys and values are made, gate, attention, down
@@ -90,10 +102,13 @@ static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const
 		const p4d_wide new = again - y->product - y->q - y->ffn;
 		const p4d_wide factors = new - y->wide + 2 * y->ffn + y->own;
 		const p4d_wide end = new + 2 * y->wide + 3 * y->own;
-		return y->gathers && end > factors ? end : factors;
+		return widest(y->gathers && end > factors + down ? end - down : factors,
+			      new + 2 * y->wide + y->own + 2 * down - 3 * y->ffn);
 	}
 	default:
-		return 2 * y->ffn + y->own;
+		return widest(2 * y->ffn + y->own, 2 * y->wide + y->own + 2 * down > 3 * y->ffn
+						       ? 2 * y->wide + y->own + 2 * down - 3 * y->ffn
+						       : 0);
 	}
 }
 
