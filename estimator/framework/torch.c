@@ -58,6 +58,7 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
 		  (rows->last ? z.h + (rows->first && l->tied && !z.together ? 0 : z.table) : 0);
 	z.accumulates = l->micro_batches > 1;
+	z.adds = z.accumulates && l->pp > 1;
 	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
 	return z;
 }
@@ -152,11 +153,10 @@ static void add_embedding(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_to
 	const p4d_wide kept = z->together ? whole : 0, head = rows->last && !kept ? z->table : 0;
 	const p4d_wide states = z->keeps_shards ? (layers * z->layer + head) * z->param / z->shards : 0;
 	const p4d_wide own = z->keeps_shards ? z->layer * z->param / z->shards : 0;
-	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
 	const p4d_wide table = rows->first ? z->table : 0, gathered = z->together ? 0 : table * z->element;
 	const p4d_wide reduced = layers > 1 ? z->layer * z->reduced : 0;
 	const p4d_wide first = states - own + reduced + z->gathered + gathered + kept * z->element +
-			       y->backward + y->saved + down;
+			       y->backward + y->saved;
 	const p4d_wide before = z->layer * z->reduced + gathered + (table + kept) * z->element;
 	/* tables that are gathered as one are freed before they are reduced */
 	const p4d_wide after = (table + kept) * (z->element + z->reduced);
@@ -187,6 +187,23 @@ static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
 }
 
 /*
+ * Results of a stage, and gradients of its inputs, that are there when its last forward pass runs: results of
+ * passes in flight; with several chunks (_PipelineScheduleRuntime) all that was sent, until the step ends. On
+ * the last stage the losses, which stay, refer to their chunk's inputs, which have gradients.
+ */
+static uint64_t outputs_of(const p4d_rows *rows)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t passes = l->micro_batches * l->vpp;
+	const uint64_t done = passes > rows->slots ? passes - rows->slots : 0;
+	const uint64_t of_losses = rows->last ? l->micro_batches - 1 : 0;
+
+	if (l->vpp == 1)
+		return rows->last ? 2 * of_losses : rows->slots;
+	return l->micro_batches * (l->vpp - rows->last) + done * (l->vpp - rows->first) / l->vpp + of_losses;
+}
+
+/*
  * A stage of a pipeline keeps its parameters gathered, sums the gradients of its micro-batches unsharded, in
  * the type that is reduced, and reduces them after the last one; those of a head whose loss is in chunks
  * after each. Inputs that other stages send stay until the step ends.
@@ -196,7 +213,6 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	const p4d_layout *l = rows->layout;
 	const p4d_wide chunked = rows->last && l->chunked_loss ? z->table : 0;
 	const p4d_wide layer = z->gathered, table = z->table * z->element;
-	const p4d_wide down = (p4d_wide)z->F * z->h * z->element;
 	const p4d_wide head = z->table * z->reduced, slots = slots_of(rows, y);
 
 	p4d_torch_held(rows, TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
@@ -208,17 +224,13 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 		p4d_torch_held(rows, TRAINING, "gradients.whole", "tp pp", P4D_PART_GRADS,
 			       sums > less ? sums - less : 0);
 	}
-	if (!rows->first)
-		p4d_torch_held(rows, TRAINING, "received.inputs", ALONG, P4D_PART_STAGING,
-			       (p4d_wide)l->micro_batches * z->own * z->h * z->element);
-	/* hidden states of the last chunk stay until the step ends, other outputs until their backward pass
-	 */
-	const p4d_wide hidden = (p4d_wide)z->tokens * z->h * z->element;
-	const p4d_wide logits = (p4d_wide)z->tokens * z->V * z->element;
+	if (!rows->first) /* the next one; others are what slots keep */
+		p4d_torch_held(rows, TRAINING, "received.input", ALONG, P4D_PART_STAGING,
+			       (p4d_wide)z->own * z->h * z->element);
 	p4d_torch_held(rows, TRAINING, "outputs", ALONG, P4D_PART_STAGING,
-		       rows->last ? (l->chunked_loss ? l->micro_batches * hidden : logits)
-				  : (p4d_wide)rows->slots * z->own * z->h * z->element);
-	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward + down);
+		       (p4d_wide)outputs_of(rows) * z->own * z->h * z->element +
+			   (rows->last && !l->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
+	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward);
 	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end", slots - y->saved + y->ends + layer);
 	if (rows->first)
 		instead(rows, y, P4D_AT_EMBED, "backward.embedding",
@@ -245,14 +257,13 @@ static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	const p4d_wide whole = rows->last && !l->chunked_loss ? z->table : 0;
 	const p4d_wide head = whole * (z->together ? z->element : z->reduced), kept = z->together ? head : 0;
 	const p4d_wide before = layers > 1 ? gathered : rows->first && !z->together ? table : 0;
-	const p4d_wide down = (p4d_wide)z->F * z->h * z->element; /* the first gradient of a layer */
-	p4d_wide ffn = head + gathered + before + down + slots + y->backward;
+	p4d_wide ffn = head + gathered + before + slots + y->backward;
 	p4d_wide end = head + 2 * gathered + before + slots - y->saved + y->ends;
 
 	if (layers > 1) {
 		const p4d_wide sharded = z->keeps_shards ? z->layer * z->param / z->shards : 0;
 		const p4d_wide reduced = kept + z->layer * z->reduced + sharded;
-		ffn = larger(ffn, reduced + 2 * gathered + down + slots - y->saved + y->backward);
+		ffn = larger(ffn, reduced + 2 * gathered + slots - y->saved + y->backward);
 		end = larger(end, reduced + 3 * gathered + slots - 2 * y->saved + y->ends);
 	}
 	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", ffn);

@@ -28,6 +28,7 @@ typedef struct p4d_torch_sizes {
 	p4d_wide stage;        /* of the stage, likewise */
 	bool together;         /* both tables are gathered and reduced as one */
 	bool accumulates;      /* gradients of earlier micro-batches are there when the last one runs */
+	bool adds;             /* gradients are added to those of earlier micro-batches, unsharded, at once */
 	bool keeps_shards; /* shards that were reduced stay until the pass ends: as gradients, or, where they
 			      are only added to these, for the sum over copies of the model (HSDP) */
 } p4d_torch_sizes;
@@ -35,7 +36,7 @@ typedef struct p4d_torch_sizes {
 /* What a layer of some code base holds for one micro-batch, in bytes. */
 typedef struct p4d_torch_layer {
 	p4d_wide saved;    /* from its forward to its backward pass */
-	p4d_wide backward; /* the most in its backward pass beside that, gradients of parameters apart */
+	p4d_wide backward; /* the most in its backward pass beside that, with gradients of its parameters */
 	p4d_wide ends;     /* at the end of that, when all it had saved is free */
 	p4d_wide always;   /* what the stage's layers keep, parameters apart */
 } p4d_torch_layer;

@@ -82,34 +82,34 @@ static p4d_wide widest(p4d_wide a, p4d_wide b)
 static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
 {
 	const p4d_wide again = all_of(l, y) - y->own;
-	/* the caller adds the weight's gradient, which is not there yet when recomputation ends */
-	const p4d_wide down = (p4d_wide)z->F * z->h;
+	const p4d_wide weight = (p4d_wide)z->F * z->h;
 	/* what is scattered is cut along the sequence: of one sequence without a copy */
 	const p4d_wide cut = l->micro_batch > 1 ? y->wide + y->own : 0;
+	p4d_wide base = 0, first = 0, end = 0;
 
 	switch (l->recompute) {
-	case P4D_RECOMPUTE_FULL: {
-		const p4d_wide kept = again + statistics(z);
-		const p4d_wide factors =
-		    kept + y->ffn + (y->gathers ? widest(y->wide, y->ffn) : y->ffn) + y->own;
-		const p4d_wide end = kept + 2 * y->wide + 2 * y->own + cut;
-		return widest(y->gathers && end > factors + down ? end - down : factors,
-			      kept - 3 * y->ffn + 2 * y->wide + y->own + 2 * down);
-	}
-	case P4D_RECOMPUTE_SELECTIVE: {
+	case P4D_RECOMPUTE_FULL:
+		base = again + statistics(z);
+		first = y->gathers ? y->wide : 0; /* the gathered gradient of the result */
+		end = base + 2 * y->wide + 2 * y->own + cut;
+		break;
+	case P4D_RECOMPUTE_SELECTIVE:
 		/* kept: the first product, of which queries, keys and values are made, gate, attention, down
 		 */
-		const p4d_wide new = again - y->product - y->q - y->ffn;
-		const p4d_wide factors = new - y->wide + 2 * y->ffn + y->own;
-		const p4d_wide end = new + 2 * y->wide + 3 * y->own;
-		return widest(y->gathers && end > factors + down ? end - down : factors,
-			      new + 2 * y->wide + y->own + 2 * down - 3 * y->ffn);
-	}
+		base = again - y->product - y->q - y->ffn - y->wide;
+		end = base + 3 * y->wide + 3 * y->own;
+		break;
 	default:
-		return widest(2 * y->ffn + y->own, 2 * y->wide + y->own + 2 * down > 3 * y->ffn
-						       ? 2 * y->wide + y->own + 2 * down - 3 * y->ffn
-						       : 0);
+		break;
 	}
+	/* one weight's gradient, or, where they are added to others at once, none at these moments but the
+	 * first; in the end those of all three */
+	const p4d_wide factors = base + 2 * y->ffn + y->own + (z->adds ? 0 : weight);
+	const p4d_wide begins = base + first + y->ffn + y->own + weight;
+	const p4d_wide inputs = base + (l->recompute == P4D_RECOMPUTE_SELECTIVE ? 3 : 2) * y->wide + y->own +
+				(z->adds ? 1 : 3) * weight;
+	const p4d_wide most = widest(widest(factors, begins), y->gathers ? end : 0);
+	return inputs > most + 3 * y->ffn ? inputs - 3 * y->ffn : most;
 }
 
 /*
