@@ -189,7 +189,7 @@ static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
 /*
  * Results of a stage, and gradients of its inputs, that are there when its last forward pass runs: results of
  * passes in flight; with several chunks (_PipelineScheduleRuntime) all that was sent, until the step ends. On
- * the last stage the losses, which stay, refer to their chunk's inputs, which have gradients.
+ * the last stage the losses, which stay, refer to their chunk's inputs.
  */
 static uint64_t outputs_of(const p4d_rows *rows)
 {
@@ -199,8 +199,34 @@ static uint64_t outputs_of(const p4d_rows *rows)
 	const uint64_t of_losses = rows->last ? l->micro_batches - 1 : 0;
 
 	if (l->vpp == 1)
-		return rows->last ? 2 * of_losses : rows->slots;
+		return rows->last ? of_losses : rows->slots;
 	return l->micro_batches * (l->vpp - rows->last) + done * (l->vpp - rows->first) / l->vpp + of_losses;
+}
+
+/*
+ * Gradients of a stage's parameters beside as many slots as there are, or as are left: chunks have theirs
+ * after their first backward pass, one chunk after the other. With no more micro-batches than stages a
+ * chunk's are reduced, from a copy, and its parameters are free before the next chunk's begin.
+ */
+static p4d_wide whole_gradients(const p4d_rows *rows, p4d_wide all, p4d_wide gathered,
+				const p4d_torch_layer *y)
+{
+	const p4d_layout *l = rows->layout;
+	const uint64_t passes = l->micro_batches * l->vpp;
+	const uint64_t done = passes > rows->slots ? passes - rows->slots : 0;
+	const bool at_once = l->micro_batches <= l->pp;
+	p4d_wide most = 0;
+
+	for (uint64_t chunk = 0; chunk < (at_once && l->vpp > 1 ? 2 : l->vpp); chunk++) {
+		const uint64_t before = at_once && chunk ? l->micro_batches : chunk * l->pp + 1;
+		const uint64_t fewer = before > done ? before - done : 0;
+		const p4d_wide less = fewer * y->saved * rows->slot_layers +
+				      (at_once && chunk ? gathered / l->vpp + y->backward : 0);
+		const p4d_wide gradients = all * (chunk + 1) / l->vpp;
+		if (gradients > less && gradients - less > most)
+			most = gradients - less;
+	}
+	return most;
 }
 
 /*
@@ -215,14 +241,18 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	const p4d_wide layer = z->gathered, table = z->table * z->element;
 	const p4d_wide head = z->table * z->reduced, slots = slots_of(rows, y);
 
+	/* slots that are free when the first chunk's first pass is at the embedding */
+	const uint64_t passes = l->micro_batches * l->vpp, first = (l->vpp - 1) * l->pp + 1;
+	const uint64_t done = passes > rows->slots ? passes - rows->slots : 0;
+	const p4d_wide freed = (first > done + 1 ? first - done : 1) * y->saved * rows->slot_layers;
+	p4d_wide whole = 0, beside = 0;
+
 	p4d_torch_held(rows, TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
 		       z->stage * z->element);
 	if (z->accumulates) {
-		/* with no more micro-batches than slots they come as slots go */
-		const p4d_wide sums = (z->stage - chunked) * z->reduced;
-		const p4d_wide less = l->micro_batches > rows->slots ? 0 : y->saved * rows->slot_layers;
-		p4d_torch_held(rows, TRAINING, "gradients.whole", "tp pp", P4D_PART_GRADS,
-			       sums > less ? sums - less : 0);
+		whole = (z->stage - chunked) * z->reduced;
+		beside = whole_gradients(rows, whole, z->stage * z->element, y);
+		p4d_torch_held(rows, TRAINING, "gradients.whole", "tp pp", P4D_PART_GRADS, beside);
 	}
 	if (!rows->first) /* the next one; others are what slots keep */
 		p4d_torch_held(rows, TRAINING, "received.input", ALONG, P4D_PART_STAGING,
@@ -231,16 +261,19 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 		       (p4d_wide)outputs_of(rows) * z->own * z->h * z->element +
 			   (rows->last && !l->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
 	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward);
-	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end", slots - y->saved + y->ends + layer);
+	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end",
+		slots - y->saved + y->ends + (z->adds ? 0 : layer));
 	if (rows->first)
 		instead(rows, y, P4D_AT_EMBED, "backward.embedding",
-			table + slots - y->saved * rows->slot_layers + y->ends);
+			table + (slots > freed ? slots - freed : 0) + y->ends +
+			    (whole > beside ? whole - beside : 0));
 	if (!rows->last)
 		return;
-	const p4d_wide sums = chunked ? (1 + z->accumulates) * head : 0;
+	/* of chunks: the sum, what is reduced of earlier micro-batches, and its shards */
+	const p4d_wide copies = z->keeps_shards ? 3 : 1;
+	const p4d_wide sums = !chunked ? 0 : z->accumulates ? 2 * head + copies * head / z->shards : head;
 	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET, sums);
-	p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
-		       sums + head + table + (z->accumulates ? 2 * head / z->shards : 0));
+	p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET, sums + head + table);
 }
 
 /*

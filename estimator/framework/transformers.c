@@ -126,6 +126,10 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 		mask = w->rows * w->length * w->length * w->stream;
 	else if (w->masked)
 		mask = w->rows * w->length * w->length;
+	if (l->architecture->patch_elements) /* pixels in fp32, and as a product's input */
+		return w->rows * l->seq_len * l->architecture->patch_elements *
+			   (w->weight < 4 || w->autocast ? 6 : 4) +
+		       angles;
 	return w->tokens * 8 * 5 + angles + mask;
 }
 
@@ -139,7 +143,9 @@ static void play(step *s)
 	p4d_tape_pass first, layer, pass;
 
 	w->tape = &tape;
-	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->stream);
+	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
+	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
+		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
 	p4d_transformers__layer(w, all_need);
 	first = p4d_tape_forward(&tape, !s->again, false, s->again);
 	p4d_transformers__layer(w, true);
@@ -228,13 +234,18 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 			  .gradients = trained * element};
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
  */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
 	/* reduce_bucket_size, stage3_max_live_parameters */
 	const uint64_t BUCKET = 500000000, LIVE = 1000000000;
-	const uint64_t share = (trained + l->dp - 1) / l->dp;
+	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
@@ -256,12 +267,16 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = element * (BUCKET + (on_host ? 0 : share));
-		z.forward = z.loss = z.backward = element * (all < LIVE ? all : LIVE);
+		/* below LIVE the next parameter is gathered, whole: of tables there may be more */
+		z.forward = z.loss = z.backward =
+		    element * (all - (l->tied ? 0 : table) < LIVE ? all : larger(LIVE, table));
 		z.step = on_host ? 0 : 4 * share;
 		break;
 	default:
 		/* a gradient on its way to the host */
-		z.buckets = on_host ? element * l->vocab * l->hidden : 0;
+		z.buckets = on_host ? element * table : 0;
+		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
+			z.forward = z.loss = element * BUCKET;
 		z.backward =
 		    element * (BUCKET + (l->zero_stage == 2 && !on_host && l->micro_batches > 1 ? share : 0));
 		z.step = on_host ? 0 : 8 * share;
@@ -336,18 +351,19 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 
 const char *p4d_torch__trainer_unvalidated(const p4d_layout *l)
 {
-	const bool zero = l->framework == P4D_FRAMEWORK_DEEPSPEED;
+	const bool ddp = l->framework == P4D_FRAMEWORK_DDP, decoder = l->architecture->kind == P4D_DECODER;
 
 	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
 
-	return l->framework == P4D_FRAMEWORK_FSDP     ? "FSDP of transformers' modules"
-	       : lit && (zero || l->dp > 1)           ? "LitGPT's modules on several GPUs"
-	       : lit && (l->autocast || l->recompute) ? "LitGPT in mixed precision, or recomputed"
-	       : zero && l->finetune != P4D_TUNE_FULL ? "adapters with DeepSpeed"
-	       : l->quant > P4D_QUANT_NF4             ? "weights in 8 bits"
-	       : l->chunked_loss                      ? "a chunked loss"
-	       : l->compile                           ? "compiled modules, counted as they are without"
-	       : l->packing                           ? "packed sequences"
+	return lit && (!ddp || l->dp > 1)                       ? "LitGPT's modules on several GPUs"
+	       : lit && (l->autocast || l->recompute)           ? "LitGPT in mixed precision, or recomputed"
+	       : !decoder && l->framework == P4D_FRAMEWORK_FSDP ? "encoders with FSDP"
+	       : !decoder && l->finetune != P4D_TUNE_FULL       ? "adapters of encoders"
+	       : !ddp && l->quant                               ? "quantized weights that are sharded"
+	       : l->quant > P4D_QUANT_NF4                       ? "weights in 8 bits"
+	       : l->chunked_loss                                ? "a chunked loss"
+	       : l->compile ? "compiled modules, counted as they are without"
+	       : l->packing ? "packed sequences"
 	       : l->offload & ~(unsigned)P4D_OFFLOAD_OPTIMIZER ? "offloading of parameters or activations"
 	       : p4d_optimizer_of(l)->paged                    ? "a paged optimizer"
 							       : NULL;

@@ -35,6 +35,7 @@ typedef struct p4d_tape_writer {
 	uint64_t rows, length, tokens; /* of a micro-batch: sequences, tokens of each, tokens */
 	unsigned weight;               /* bytes of a parameter that is not quantized */
 	unsigned stream;               /* of an element of the residual stream */
+	unsigned between;              /* of one between layers, where a norm is the last of a layer */
 	bool autocast;                 /* torch.autocast to bf16 */
 	bool trains;                   /* parameters of the model have gradients; else adapters alone */
 	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */

@@ -187,6 +187,10 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		w->returned = scores * s.element;
 	}
 	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
+	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
+		w->returned = scores * s.element;
+		hold(w, masked); /* a name of their own */
+	}
 	p4d_tape_tensor out = matmul(w, s, v, queries);
 	return map(w, out, false, false); /* contiguous() */
 }
@@ -195,7 +199,8 @@ static p4d_tape_tensor dropped(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const p4d_architecture *a = w->layout->architecture;
 
-	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT])
+	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT] &&
+	    a->kind != P4D_ENCODER)
 		return x;
 	const p4d_tape_tensor out = map(w, x, false, false);
 	w->tape->operation[w->tape->operations - 1].kept = needs(w, x) ? x.elements : 0;
@@ -286,13 +291,28 @@ static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 	hold(w, mlp);
 }
 
+/* BERT's: norms are of the sums. */
+static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const uint64_t h = w->layout->hidden;
+	const p4d_tape_tensor y = norm(w, plus(w, p4d_transformers__attention(w, x), x), h);
+	const p4d_tape_tensor z = dropped(w, p4d_transformers__mlp(w, y));
+
+	norm(w, plus(w, z, y), h);
+	hold(w, y);
+}
+
 static void layer(p4d_tape_writer *w, bool needs_gradient)
 {
 	const p4d_layout *l = w->layout;
 	const bool before = l->architecture->place != P4D_NORMS_AFTER,
 		   after = l->architecture->place != P4D_NORMS_BEFORE;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, needs_gradient);
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->between, needs_gradient);
 
+	if (l->architecture->kind == P4D_ENCODER) {
+		encoder_layer(w, x);
+		return;
+	}
 	if (l->architecture->parallel) {
 		parallel_layer(w, x);
 		return;
@@ -329,13 +349,26 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 	hold(w, x);
 }
 
+/* What the head reads: BERT's transform, the class token of an image, or all tokens behind the last norm. */
+static p4d_tape_tensor head_input(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+
+	if (l->architecture->head_transform) {
+		x = linear(w, x, l->hidden, l->hidden, 0);
+		return norm(w, map(w, x, true, false), l->hidden);
+	}
+	x = norm(w, x, l->hidden);
+	return l->architecture->kind == P4D_VISION ? slice(w, x, w->rows * l->hidden) : x;
+}
+
 /* The last norm, the head, and the loss in fp32 (loss_utils.py, ForCausalLMLoss). */
 static void end(p4d_tape_writer *w)
 {
 	const p4d_layout *l = w->layout;
 	const p4d_architecture *a = l->architecture;
-	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
-	p4d_tape_tensor y = norm(w, x, l->hidden);
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->between, true);
+	const p4d_tape_tensor y = head_input(w, x);
 
 	if (l->chunked_loss) {
 		chunked_end(w, y);
@@ -349,7 +382,8 @@ static void end(p4d_tape_writer *w)
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE] ||
 		 a == &p4d_architectures[P4D_ARCHITECTURE_COHERE2])
 		logits = map(w, logits, false, false);
-	const p4d_tape_tensor wide = cast(w, logits, 4);
+	/* decoders' loss casts by itself */
+	const p4d_tape_tensor wide = a->kind == P4D_DECODER || w->autocast ? cast(w, logits, 4) : logits;
 	const p4d_tape_tensor logarithms = map(w, wide, false, true);
 	const p4d_tape_tensor loss = made(w, 1, 4, true);
 	op(w, logarithms, loss, P4D_NEW_GRADIENT)->saved[0] = logarithms.value;

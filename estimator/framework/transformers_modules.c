@@ -46,18 +46,24 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	/* FSDP2 gathers them in the type of its mixed precision */
 	const unsigned computed = l->framework == P4D_FRAMEWORK_FSDP && l->precision != P4D_FP32 ? 2 : weight;
 
+	const bool autocast = l->autocast && l->precision != P4D_FP32 && l->framework != P4D_FRAMEWORK_FSDP;
+	/* an image's patches have a class token before them */
+	const uint64_t length = l->seq_len + (l->architecture->kind == P4D_VISION);
+
 	return (p4d_tape_writer){
 	    .tape = tape,
 	    .code = l->model_code == P4D_MODEL_CODE_LITGPT ? &p4d_litgpt__tapes : &p4d_transformers__tapes,
 	    .layout = l,
 	    .rows = l->micro_batch,
-	    .length = l->seq_len,
-	    .tokens = l->micro_batch * l->seq_len,
+	    .length = length,
+	    .tokens = l->micro_batch * length,
 	    .weight = computed,
 	    .stream = computed,
-	    .autocast = l->autocast && l->precision != P4D_FP32 && l->framework != P4D_FRAMEWORK_FSDP,
+	    .between = l->architecture->kind == P4D_ENCODER && autocast ? 4 : computed,
+	    .autocast = autocast,
 	    .trains = l->finetune == P4D_TUNE_FULL,
-	    .masked = !l->packing && l->micro_batch > 1 && l->flash_attention,
+	    .masked = !l->packing && l->micro_batch > 1 && l->flash_attention &&
+		      l->architecture->kind != P4D_VISION,
 	};
 }
 

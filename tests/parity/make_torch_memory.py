@@ -358,7 +358,7 @@ def main():
         rows += 1
         row = forked(c)
         if row and row["allocated"] < MOST:
-            out.writerow(dict(looked_at="before" if a.seed == 1 else "after", seed=a.seed, **versions, **c, **row))
+            out.writerow(dict(looked_at="before" if a.seed == 1 else "after", seed=a.seed, **versions, **{**c, **row}))
             sys.stdout.flush()
 
 

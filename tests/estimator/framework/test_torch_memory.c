@@ -2,7 +2,8 @@
 /*
  * The memory of torchtitan's ranks against what its own code allocates: the rows of
  * tests/data/torch_memory.csv, which tests/parity/make_torch_memory.py writes. Formulas were written with the
- * rows looked at `before`, mended with those looked at `while`, and have not seen the others.
+ * rows looked at `before`, mended with those looked at `while`, and have not seen the others; some of the
+ * first two are kept, not more than a tenth. P4D_TEST_ROWS=1 prints every row.
  */
 #include "support/support.h"
 
@@ -157,9 +158,10 @@ static void torchtitan_itself(void **state)
 	print(&before);
 	print(&after);
 	print(&pipelines);
-	assert_true(before.rows * 3 <= after.rows && after.rows >= 100);
-	/* the worst is one row of 405B; all others are within 2.2 % */
-	assert_true(after.sum / after.rows <= 0.003 && after.worst <= 0.075);
+	assert_true(before.rows * 10 <= rows && after.rows >= 160 && pipelines.rows >= 10);
+	const summary *all[] = {&before, &after, &pipelines};
+	for (int i = 0; i < 3; i++)
+		assert_true(all[i]->sum <= 0.01 * all[i]->rows && all[i]->worst <= 0.03);
 }
 
 int main(void)

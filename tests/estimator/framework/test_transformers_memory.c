@@ -2,8 +2,9 @@
 /*
  * The memory of training with transformers' modules against what their own code allocates: the rows of
  * tests/data/transformers_memory.csv, which tests/parity/make_transformers_memory.py writes. No constant was
- * fitted: rows `before` are those of the first seed. P4D_TEST_VERBOSE=1 prints every row, P4D_TEST_ROWS names
- * another file.
+ * fitted: formulas were written with some rows in view (`before`), mended with some (`while`), and have not
+ * seen the others; some of the first two are kept, not more than a tenth. P4D_TEST_VERBOSE=1 prints every
+ * row, P4D_TEST_ROWS names another file.
  */
 #include "support/support.h"
 
@@ -87,7 +88,10 @@ static p4d_stage expected(const row *r)
 		 number(r, "micro-batch") * number(r, "micro-batches") * world);
 	assert_int_equal(p4d_request_set(&q, P4D_GLOBAL_BATCH, batch, P4D_BY_USER, &err), 0);
 	p4d_architecture_defaults(&q);
-	if (q.value[P4D_POSITIONS] == P4D_LEARNED)
+	if (p4d_architecture_of(&q)->kind != P4D_DECODER) {
+		snprintf(batch, sizeof(batch), "max-seq-len=%" PRIu64, number(r, "seq-len"));
+		set_all(&q, batch);
+	} else if (q.value[P4D_POSITIONS] == P4D_LEARNED)
 		set_all(&q, number(r, "seq-len") > 8192   ? "max-seq-len=16384"
 			    : number(r, "seq-len") > 4096 ? "max-seq-len=8192"
 			    : number(r, "seq-len") > 2048 ? "max-seq-len=4096"
@@ -177,7 +181,14 @@ static void transformers_itself(void **state)
 	print(methods);
 	print(phases);
 	print(architectures);
-	assert_true(rows >= 290);
+	if (other)
+		return;
+	int blind = 0, kinds = 0;
+	for (const group *g = looked_at; g->rows; g++)
+		blind += strcmp(g->name, "after") ? 0 : g->rows;
+	for (const group *g = architectures; g->rows; g++)
+		kinds++;
+	assert_true(blind >= 400 && (rows - blind) * 10 <= rows && kinds >= 25);
 	for (const group *g = methods; g->rows; g++) {
 		assert_true(g->sum / g->rows <= 0.03);
 		assert_true(fabs(g->worst) <= 0.08);
