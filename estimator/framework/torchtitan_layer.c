@@ -100,6 +100,8 @@ static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const
 		end = base + 3 * y->wide + 3 * y->own;
 		break;
 	default:
+		/* of a forward pass: beside the gradients of others it may be the widest */
+		end = z->adds ? y->wide + y->own + cut : 0;
 		break;
 	}
 	/* one weight's gradient, or, where they are added to others at once, none at these moments but the
