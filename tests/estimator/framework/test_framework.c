@@ -337,9 +337,6 @@ static void unvalidated_is_said(void **state)
 	assert_null(p4d_framework_unvalidated(&l));
 	l.compile = true;
 	assert_string_equal(p4d_framework_unvalidated(&l), "compiled modules, counted as they are without");
-	build(MODEL_70B "pp=2 recompute=full", P4D_FRAMEWORK_FSDP, &r);
-	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
-	assert_null(p4d_framework_unvalidated(&l));
 	build(MODEL_70B "model-code=transformers", P4D_FRAMEWORK_FSDP, &r);
 	assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
 	assert_null(p4d_framework_unvalidated(&l));
