@@ -138,3 +138,12 @@ speed 1 off 5762 17
 speed 1 on 6667 7
 speed 16 off 5605 17
 speed 16 on 6514 7
+
+# the layout as arguments of the program that runs it
+args() { exits 0 p4d plan --gpu h100 --nodes 1 --model llama3.2-1b --seq-len 2048 --env "$@"; }
+args --framework ddp
+prints "export P4D_HF_ARGS='--per_device_train_batch_size "
+args --framework fsdp --model-code transformers
+prints "export P4D_HF_ARGS='--per_device_train_batch_size "
+args --framework fsdp
+prints "export P4D_TORCHTITAN_ARGS='--parallelism."
