@@ -15,9 +15,33 @@ static void check(int right)
 }
 
 static p4d_partition_facts rows[] = {
-    {"gpu", "h100", "h100,ib", 8, 1 << 30, true, false, 64, "h[1-4]"},
-    {"mixed", "a100", "a100", 4, 1 << 30, false, false, 64, "a1"},
-    {"mixed", "", "h200,rack1", 8, 1 << 30, false, false, 64, "a1"},
+    {.partition = "gpu",
+     .gpu_type = "h100",
+     .features = "h100,ib",
+     .gpus_per_node = 8,
+     .mem_bytes = 1 << 30,
+     .is_default = true,
+     .cpus = 64,
+     .cores = 32,
+     .nodes = "h[1-4]"},
+    {.partition = "mixed",
+     .gpu_type = "a100",
+     .features = "a100",
+     .gpus_per_node = 4,
+     .mem_bytes = 1 << 30,
+     .is_default = false,
+     .cpus = 64,
+     .cores = 32,
+     .nodes = "a1"},
+    {.partition = "mixed",
+     .gpu_type = "",
+     .features = "h200,rack1",
+     .gpus_per_node = 8,
+     .mem_bytes = 1 << 30,
+     .is_default = false,
+     .cpus = 64,
+     .cores = 32,
+     .nodes = "a1"},
 };
 static const p4d_cluster cluster = {sizeof(rows) / sizeof(rows[0]), rows};
 
