@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "guard/verdict.h"
 #include "job/job_limits.h"
+#include "request/framework.h"
 
 /* The command that completes the job's options. */
 static void write_command(const p4d_job *job, const p4d_request *options, const p4d_geometry *geometry,
@@ -96,6 +97,16 @@ static int check_program(const p4d_job *job, const p4d_request *plan, p4d_error 
 			plan->unmodelled, other ? other : "nothing of that kind");
 }
 
+/* What the plan's framework does not model follows from the plan's other options, here as where it was made.
+ */
+static bool is_of_framework(const p4d_request *plan)
+{
+	p4d_error why;
+
+	return p4d_is_set(plan, P4D_FRAMEWORK) && !p4d_framework_models(plan, &why) &&
+	       !strncmp(plan->unmodelled, why.text, sizeof(plan->unmodelled) - 1);
+}
+
 /*
  * A plan that names a preset has its numbers, but for those that the user set, which are then part of the
  * model's name in messages and logs: "llama3-70b,layers=12".
@@ -111,7 +122,8 @@ static int check_model(const p4d_site *site, const p4d_request *plan, p4d_verdic
 		const p4d_option option = (p4d_option)i;
 		const p4d_option_info *info = p4d_request_option_info(option);
 		/* of what is not modelled, the architecture; the program is not the model's */
-		if (!(info->where & P4D_WHERE_MODEL) && (option != P4D_UNMODELLED || is_program(plan)))
+		if (!(info->where & P4D_WHERE_MODEL) &&
+		    (option != P4D_UNMODELLED || is_program(plan) || is_of_framework(plan)))
 			continue;
 		p4d_request_value_text(plan, option, left, sizeof(left));
 		p4d_request_value_text(preset, option, right, sizeof(right));

@@ -18,3 +18,8 @@ says "MaxText"
 run sh -c "sbatch -H $node --p4d-model=llama13b --p4d-tp=8 --p4d-unmodelled=lora.py <job.sh"
 accepted
 says "not checked: lora.py"
+
+# what the framework does not model of a preset is no other model to slurmctld
+run sbatch -H $node --p4d-model=llama13b --p4d-framework=fsdp --p4d-attention=unfused job.sh
+accepted
+says "attention=unfused"
