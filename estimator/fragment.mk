@@ -112,7 +112,7 @@ libp4dcore_la_SOURCES = \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
-	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_others.c estimator/reader/read_files.h estimator/reader/read_files.c \
+	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_others.c estimator/reader/read_files.h estimator/reader/read_files.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \

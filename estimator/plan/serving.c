@@ -61,31 +61,55 @@ static uint64_t local_kv_heads(const p4d_layout *l)
 	return l->kv_heads > l->tp ? l->kv_heads / l->tp : 1;
 }
 
+/* Matrices of attention on one rank. Of latent attention every rank has those that make the latents whole. */
+static p4d_wide matrices_of_attention(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, heads = (p4d_wide)l->heads / l->tp, query = l->head_dim + l->rope_dim;
+
+	if (l->kv_rank)
+		return (l->q_rank ? h * l->q_rank + l->q_rank * heads * query : h * heads * query) +
+		       h * (l->kv_rank + l->rope_dim) + l->kv_rank * heads * (l->head_dim + l->v_dim) +
+		       heads * l->v_dim * h;
+	return l->architecture->attentions * 2 * h *
+	       (heads * l->head_dim + (p4d_wide)local_kv_heads(l) * l->head_dim);
+}
+
 /* Matrices of a layer on one rank, the part that quantization stores in fewer bits. */
 static p4d_wide matrices_of_layer(const p4d_layout *l)
 {
-	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads / l->tp * l->head_dim,
-		       G = (p4d_wide)local_kv_heads(l) * l->head_dim, f = div_up(l->ffn, l->tp);
+	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp);
 
-	return l->architecture->attentions * 2 * h * (A + G) +
-	       l->architecture->mlps * (l->glu ? 3 : 2) * h * f;
+	return matrices_of_attention(l) + l->architecture->mlps * (l->glu ? 3 : 2) * h * f;
+}
+
+/* The same of a layer with experts, of each of which a rank has a part, without the router. */
+static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
+{
+	const p4d_wide inside = l->experts * div_up(l->expert_ffn, l->tp) + div_up(l->shared_ffn, l->tp);
+
+	return matrices_of_attention(l) + (l->glu ? 3 : 2) * (p4d_wide)l->hidden * inside;
 }
 
 /* The fullest stage: as many layers as any, and one end of the model or both. */
 static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t layers)
 {
-	const p4d_wide matrices = matrices_of_layer(l), h = l->hidden;
-	const p4d_wide whole =
-	    2 * h * (p4d_wide)l->head_dim * (l->heads + l->kv_heads) * l->architecture->attentions +
-	    l->architecture->mlps * (l->glu ? 3 : 2) * h * (p4d_wide)l->ffn;
+	const p4d_wide h = l->hidden;
+	const uint64_t all = l->experts ? l->layers - l->dense_layers : 0, with = all < layers ? all : layers;
+	const p4d_wide matrices =
+	    (layers - with) * matrices_of_layer(l) + (with ? with * matrices_of_expert_layer(l) : 0);
 	p4d_layout one = *l;
-	one.tp = 1;
-	const p4d_wide rest = p4d_size_of_layer(&one) - whole; /* norms and biases, taken as not divided */
+	one.tp = one.etp = one.ep = 1;
+	/* norms, biases and routers, taken as not divided */
+	const p4d_wide rest =
+	    (layers - with) * (p4d_size_of_layer(&one) - matrices_of_layer(&one)) +
+	    (with ? with * (p4d_size_of_expert_layer(&one) + l->experts * p4d_size_of_expert(&one) -
+			    matrices_of_expert_layer(&one))
+		  : 0);
 	const p4d_wide table = div_up(l->vocab, (uint64_t)VOCAB_MULTIPLE * l->tp) * VOCAB_MULTIPLE * h;
 	const unsigned tables = l->pp == 1 && !l->tied && l->architecture->kind != P4D_VISION ? 2 : 1;
-	p4d_wide bytes = layers * matrices * thousandths_of((int)r->value[P4D_STORED]) / 1000;
+	p4d_wide bytes = matrices * thousandths_of((int)r->value[P4D_STORED]) / 1000;
 
-	bytes += layers * rest * ELEMENT;
+	bytes += rest * ELEMENT;
 	bytes += (tables * table + p4d_size_of_begin(&one) + p4d_size_of_end(&one)) * ELEMENT;
 	return bytes;
 }
@@ -95,7 +119,12 @@ static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequen
 {
 	const p4d_wide h = l->hidden, f = div_up(l->ffn, l->tp), A = (p4d_wide)l->heads / l->tp * l->head_dim,
 		       G = (p4d_wide)local_kv_heads(l) * l->head_dim;
-	const p4d_wide mlp = (l->glu ? 3 : 2) * f, attention = 2 * A + 2 * G;
+	/* of the experts of a token: what goes in twice, or comes out, and what is between (vLLM's fused_moe)
+	 */
+	const p4d_wide part = div_up(l->expert_ffn, l->tp), wide = 2 * part > h ? 2 * part : h;
+	const p4d_wide experts = l->experts ? l->experts_per_token * (wide + part) : 0;
+	const p4d_wide dense = (l->glu ? 3 : 2) * f, attention = 2 * A + 2 * G;
+	const p4d_wide mlp = dense > experts ? dense : experts;
 	const p4d_wide layer = tokens * ((mlp > attention ? mlp : attention) + 3 * h) * ELEMENT;
 	const p4d_wide rows = sequences < tokens ? sequences : tokens;
 	const p4d_wide sampled = rows * l->vocab * SAMPLED + tokens * h * ELEMENT;
@@ -193,8 +222,10 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 	const p4d_wide weights = weights_of(&l, r, layers),
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
-	kv_cache c = {.token_bytes = 2 * local_kv_heads(&l) * l.head_dim *
-				     (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
+	/* of latent attention the latent and the keys' positions, whole on every rank */
+	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
+	kv_cache c = {.token_bytes =
+			  elements * (r->value[P4D_KV_CACHE_DTYPE] == P4D_KV_CACHE_FP8 ? 1 : ELEMENT),
 		      .windowed = windowed_layers(&l, layers)};
 	c.full = layers - c.windowed;
 	c.window = l.sliding_window + s.max_batched_tokens;

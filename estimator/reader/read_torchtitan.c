@@ -100,10 +100,10 @@ static const p4d_read_default defaults[] = {
 };
 
 static const struct {
-	const char *module, *name, *model, *batch, *seq_len, *tp, *recompute, *compile;
+	const char *module, *name, *model, *batch, *seq_len, *tp, *recompute, *compile, *unmodelled;
 } configs[] = {
-#define CONFIG(module, name, model, batch, seq_len, tp, recompute, compile) \
-	{module, name, model, batch, seq_len, tp, recompute, compile},
+#define CONFIG(module, name, model, batch, seq_len, tp, recompute, compile, unmodelled) \
+	{module, name, model, batch, seq_len, tp, recompute, compile, unmodelled},
 #include "reader/torchtitan_configs.def"
 #undef CONFIG
 };
@@ -143,6 +143,9 @@ static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_r
 		r->extra[LOCAL_BATCH] = place;
 		snprintf(r->extra[LOCAL_BATCH].text, sizeof(place.text), "%s", configs[i].batch);
 		r->extra[SHIPPED] = place;
+		if (*configs[i].unmodelled)
+			p4d_reader__unknown(r, "precision", "%s (%s) are not modelled", configs[i].unmodelled,
+					    configs[i].name);
 		return true;
 	}
 	return false;

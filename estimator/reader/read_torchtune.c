@@ -209,14 +209,62 @@ static void finish_tune(p4d_reading *r)
 	p4d_finetune__finish(r);
 }
 
+static const struct {
+	const char *name, *component, *batch, *steps, *rank, *optimizer, *switches;
+} tune_configs[] = {
+#define CONFIG(name, component, batch, steps, rank, optimizer, switches) \
+	{name, component, batch, steps, rank, optimizer, switches},
+#include "reader/torchtune_configs.def"
+#undef CONFIG
+};
+
+/* A configuration of the program, whose values are those of its file. */
+static bool find_tune_config(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
+{
+	(void)a;
+	for (size_t i = 0; i < sizeof(tune_configs) / sizeof(tune_configs[0]); i++) {
+		const char *const switches = tune_configs[i].switches;
+		const bool adapted = *tune_configs[i].rank;
+		const char *const values[][2] = {
+		    {"--model._component_", tune_configs[i].component},
+		    {"--batch_size", tune_configs[i].batch},
+		    {"--gradient_accumulation_steps", tune_configs[i].steps},
+		    {"--model.lora_rank", tune_configs[i].rank},
+		    {"--model.lora_attn_modules", adapted ? "q_proj,v_proj,output_proj" : ""},
+		    {"--model.apply_lora_to_mlp", adapted ? "true" : ""},
+		    {"--optimizer._component_", tune_configs[i].optimizer},
+		    {"--loss._component_", "torchtune.modules.loss.CEWithChunkedOutputLoss"},
+		    {"--dtype", "bf16"},
+		    {"--enable_activation_checkpointing", strchr(switches, 'r') ? "true" : "false"},
+		    {"--enable_activation_offloading", strchr(switches, 'a') ? "true" : ""},
+		    {"--optimizer_in_bwd", strchr(switches, 'b') ? "true" : ""},
+		    {"--fsdp_cpu_offload", strchr(switches, 'p') ? "true" : ""},
+		};
+		if (strcmp(tune_configs[i].name, given->value) != 0)
+			continue;
+		for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
+			const p4d_read_given value = {.name = values[j][0] + 2,
+						      .value = values[j][1],
+						      .file = given->file,
+						      .line = given->line};
+			if (*values[j][1])
+				p4d_reader__take(r, p4d_reader__find(r->reader, values[j][0]), &value);
+		}
+		return true;
+	}
+	return false;
+}
+
 const p4d_reader p4d_reader__torchtune = {
     .framework = "torchtune",
     .programs = {"full_finetune_distributed", "full_finetune_single_device", "lora_finetune_distributed",
 		 "lora_finetune_single_device", "full_finetune_distributed.py",
 		 "full_finetune_single_device.py", "lora_finetune_distributed.py",
 		 "lora_finetune_single_device.py"},
+    .release = "torchtune 0.6.1",
     .arguments = {tune_arguments},
     .assignments = true,
+    .shipped = find_tune_config,
     .finish = finish_tune,
 };
 

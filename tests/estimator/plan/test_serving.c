@@ -48,6 +48,23 @@ static void one_gpu(void **state)
 	assert_int_equal(s.longest, 131072);
 }
 
+/* Latent attention keeps 512 + 64 elements of a token in each of 27 layers, on every rank; experts are
+ * divided. */
+static void latent(void **state)
+{
+	const p4d_serving one = serve("model=deepseek-v2-lite", &h100, 1),
+			  eight = serve("model=deepseek-v2-lite tp=8", &h100, 8);
+
+	(void)state;
+	assert_int_equal(one.weights_bytes, UINT64_C(15706484224) * 2);
+	assert_int_equal(one.sequence_bytes, one.max_model_len * 27 * (512 + 64) * 2);
+	assert_int_equal(eight.sequence_bytes, one.sequence_bytes);
+	assert_in_range(eight.weights_bytes, one.weights_bytes / 8, one.weights_bytes / 7);
+	assert_int_equal(serve("model=deepseek-v2-lite kv-cache-dtype=fp8", &h100, 1).sequence_bytes,
+			 one.sequence_bytes / 2);
+	assert_int_equal(serve("model=qwen3-30b-a3b", &h100, 1).weights_bytes, UINT64_C(30532122624) * 2);
+}
+
 /* Of an L4 the full length does not fit: the engine names a length that does. */
 static void too_long(void **state)
 {
@@ -147,8 +164,10 @@ static void engines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_gpu),  cmocka_unit_test(too_long), cmocka_unit_test(weights_in_fewer_bits),
-	    cmocka_unit_test(parallel), cmocka_unit_test(windows),  cmocka_unit_test(engines),
+	    cmocka_unit_test(one_gpu),  cmocka_unit_test(latent),
+	    cmocka_unit_test(too_long), cmocka_unit_test(weights_in_fewer_bits),
+	    cmocka_unit_test(parallel), cmocka_unit_test(windows),
+	    cmocka_unit_test(engines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
