@@ -14,6 +14,7 @@
     tests/parity/make_megatron_memory.py --experts --seed 3 --count 100
     tests/parity/make_megatron_memory.py --experts --seed 4 --count 90
     tests/parity/make_megatron_memory.py --experts --modules --seed 12 --count 160
+    tests/parity/make_megatron_memory.py --experts --modules --seed 13 --count 45
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run
