@@ -85,7 +85,11 @@ harmless_calls()
 		grep -wE '_?exit|abort|__assert_fail|fork|vfork|posix_spawn|system|popen|exec[lv]p?e?|(__)?v?printf(_chk)?|puts|putchar|stdout'
 }
 
+# What is built is no source.
+nothing_built() { ! git ls-files 2>/dev/null | grep -E '\.(o|lo|la|a|so|trs|log|status)$'; }
+
 check shell_scripts shell_scripts
+check nothing_built nothing_built
 check spelling spelling
 check format formatted
 check cppcheck analysed
