@@ -155,8 +155,8 @@ static void add_embedding(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_to
 	const p4d_wide own = z->keeps_shards ? z->layer * z->param / z->shards : 0;
 	const p4d_wide table = rows->first ? z->table : 0, gathered = z->together ? 0 : table * z->element;
 	const p4d_wide reduced = layers > 1 ? z->layer * z->reduced : 0;
-	const p4d_wide first = states - own + reduced + z->gathered + gathered + kept * z->element +
-			       y->backward + y->saved;
+	const p4d_wide first =
+	    states - own + reduced + z->gathered + gathered + kept * z->element + y->backward + y->saved;
 	const p4d_wide before = z->layer * z->reduced + gathered + (table + kept) * z->element;
 	/* tables that are gathered as one are freed before they are reduced */
 	const p4d_wide after = (table + kept) * (z->element + z->reduced);
