@@ -65,6 +65,8 @@ const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_
 
 	p4d_text_print(&out, "--nodes=%" PRIu64, nodes);
 	if (job->cpu) {
+		if (job->tasks) /* it would go before those of the nodes */
+			p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node);
 		p4d_text_print(&out, " --ntasks-per-node=%" PRIu64, gpus_per_node);
 		return buf;
 	}
