@@ -101,7 +101,8 @@ static int read_nodes(p4d_job_placement *p, p4d_error *err)
 			 job->min_nodes, job->max_nodes);
 		return p4d_fix(err, "--nodes=%u", job->min_nodes);
 	}
-	if (p->nodes || !job->tasks || !job->tasks_per_node)
+	/* fewer than a node may have are on one: Slurm itself writes how many may be, of --gpus-per-task */
+	if (p->nodes || !job->tasks || !job->tasks_per_node || job->tasks < job->tasks_per_node)
 		return 0;
 	if (job->tasks % job->tasks_per_node) {
 		p4d_fail(err, P4D_E_GEOMETRY, "%u tasks do not fill nodes of %u tasks evenly", job->tasks,

@@ -507,6 +507,8 @@ static void geometry_that_is_open(void **state)
 		P4D_E_GEOMETRY,
 		"8 GPUs with 8 CPUs each, --threads-per-core=1: Slurm does not spread them evenly",
 		"--nodes=2 --gpus=8 --gpus-per-node=4");
+	assert_int_equal(
+	    understood(mapped, (p4d_job){.gres = "gpu:8", .tasks = 4, .tasks_per_node = 8}, NULL).nodes, 1);
 	refused(mapped, (p4d_job){.gres = "gpu:8", .tasks = 12, .tasks_per_node = 8}, P4D_E_GEOMETRY,
 		"12 tasks do not fill nodes of 8 tasks evenly", "--nodes=2 --ntasks-per-node=8");
 	refused(mapped, (p4d_job){.gpus_per_task = "9999999", .tasks_per_node = 9999999}, P4D_E_OVERFLOW,
