@@ -70,8 +70,11 @@ const char *p4d_job_flags(const p4d_job *job, uint64_t nodes, uint64_t gpus_per_
 		p4d_text_print(&out, " --ntasks-per-node=%" PRIu64, gpus_per_node);
 		return buf;
 	}
-	/* Slurm takes no more nodes than tasks */
-	if (job->tasks && job->tasks < nodes && !job->gpus_per_task)
+	/* Slurm takes no more nodes than tasks; with --ntasks-per-gpu it counts nodes by what --ntasks says
+	 * first */
+	if (job->tasks && job->tasks_per_gpu)
+		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes * gpus_per_node * job->tasks_per_gpu);
+	else if (job->tasks && job->tasks < nodes && !job->gpus_per_task)
 		p4d_text_print(&out, " --ntasks=%" PRIu64, nodes);
 	if (job->gpus)
 		p4d_text_print(&out, " --gpus=%s%" PRIu64, type_of(job->gpus, type, sizeof(type)),

@@ -353,6 +353,8 @@ static void flags_in_the_words_of_the_job(void **state)
 	    {{.gpus_per_task = "2", .gres = "gpu:8"},
 	     "--nodes=3 --ntasks=6 --ntasks-per-node=2 --gpus-per-task=2 --gres=gpu:4"},
 	    {{.gpus_per_socket = "4"}, "--nodes=3 --gpus-per-node=4"},
+	    {{.gpus = "8", .tasks = 8, .tasks_per_gpu = 1},
+	     "--nodes=3 --ntasks=12 --gpus=12 --gpus-per-node=4"},
 	    {{.cpu = true}, "--nodes=3 --ntasks-per-node=4"},
 	    {{.cpu = true, .tasks = 7}, "--nodes=3 --ntasks=12 --ntasks-per-node=4"},
 	};
