@@ -58,6 +58,42 @@ int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layo
 	return 0;
 }
 
+void p4d_validate__begin_deaths(p4d_validate_deaths *deaths)
+{
+	deaths->rows = json_object_new_array();
+	p4d_table_column(&deaths->table, "run", P4D_LEFT);
+	p4d_table_column(&deaths->table, "gpu", P4D_LEFT);
+	p4d_table_column(&deaths->table, "predicted", P4D_RIGHT);
+	p4d_table_column(&deaths->table, "verdict", P4D_LEFT);
+}
+
+void p4d_validate__add_deaths(struct json_object *object, const p4d_validate_deaths *deaths)
+{
+	struct json_object *oom = json_object_new_object();
+
+	json_object_object_add(oom, "rows", json_object_get(deaths->rows));
+	json_object_object_add(oom, "judged", json_object_new_int64(deaths->judged));
+	json_object_object_add(oom, "false_passes", json_object_new_int64(deaths->passed));
+	json_object_object_add(object, "oom", oom);
+}
+
+int p4d_validate__print_deaths(p4d_validate_deaths *deaths, const char *which, p4d_error *err)
+{
+	if (!deaths->table.cells)
+		return 0;
+	puts("\nRuns that ran out of memory:");
+	if (p4d_table_print(&deaths->table, true, err) < 0)
+		return -1;
+	printf("\nfalse passes: %u of %u%s\n", deaths->passed, deaths->judged, which);
+	return 0;
+}
+
+void p4d_validate__free_deaths(p4d_validate_deaths *deaths)
+{
+	p4d_table_free(&deaths->table);
+	json_object_put(deaths->rows);
+}
+
 static int validate(const char *path, char *text, bool json, p4d_error *err)
 {
 	p4d_measured_file file;

@@ -27,6 +27,23 @@ void p4d_validate__print_errors(const char *what, const p4d_validate_errors *all
 /* A member `name` with rows, mean_absolute_error and worst_error. */
 void p4d_validate__add_errors(struct json_object *object, const char *name, const p4d_validate_errors *all);
 
+/* Runs that ran out of memory. */
+typedef struct p4d_validate_deaths {
+	p4d_table table;
+	struct json_object *rows;
+	unsigned judged, passed; /* of these: compared, and predicted to pass */
+} p4d_validate_deaths;
+
+void p4d_validate__begin_deaths(p4d_validate_deaths *deaths);
+
+/* A member `oom` with rows, judged and false_passes. */
+void p4d_validate__add_deaths(struct json_object *object, const p4d_validate_deaths *deaths);
+
+/* The table and the count of false passes, unless there are none; which: of which runs they are, "" all. */
+int p4d_validate__print_deaths(p4d_validate_deaths *deaths, const char *which, p4d_error *err);
+
+void p4d_validate__free_deaths(p4d_validate_deaths *deaths);
+
 /* The layout of a row. Errors: those of p4d_layout_build, with the row's name. */
 int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layout *layout, p4d_error *err);
 

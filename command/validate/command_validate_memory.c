@@ -12,10 +12,11 @@ static const double safe = 0.80, limit = 0.95;
 
 typedef struct memory_validation {
 	const p4d_gpus *gpus;
-	p4d_table table, deaths;
-	struct json_object *rows, *dead;
+	p4d_table table;
+	struct json_object *rows;
+	p4d_validate_deaths deaths;
 	p4d_validate_errors closed, paper, reserved;
-	unsigned left_out, judged, passed; /* of out-of-memory runs: checked, and predicted to pass */
+	unsigned left_out;
 } memory_validation;
 
 static int estimate(const memory_validation *v, const p4d_measured *row, int method, p4d_estimate *out,
@@ -98,18 +99,18 @@ static void print_death(memory_validation *v, const p4d_measured *row, const cha
 		json_object_object_add(object, "why", json_object_new_string(why));
 	else
 		json_object_object_add(object, "fraction", json_object_new_double(fraction));
-	json_object_array_add(v->dead, object);
-	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->id);
-	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->gpu);
+	json_object_array_add(v->deaths.rows, object);
+	p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s", row->id);
+	p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s", row->gpu);
 	if (*why) {
-		p4d_table_cell(&v->deaths, P4D_PLAIN, "-");
-		p4d_table_cell(&v->deaths, P4D_PLAIN, "%s: %s", verdict, why);
+		p4d_table_cell(&v->deaths.table, P4D_PLAIN, "-");
+		p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s: %s", verdict, why);
 	} else {
-		p4d_table_cell(&v->deaths, P4D_PLAIN, "%.1f %%", 100 * fraction);
-		p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", verdict);
+		p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%.1f %%", 100 * fraction);
+		p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s", verdict);
 	}
-	v->judged += !*why;
-	v->passed += !*why && fraction <= safe;
+	v->deaths.judged += !*why;
+	v->deaths.passed += !*why && fraction <= safe;
 }
 
 /* Checked by the more accurate method. */
@@ -139,23 +140,20 @@ static int read_rows(memory_validation *v, p4d_measured_file *file, p4d_error *e
 		else if (add_row(v, &row, err) < 0)
 			return -1;
 	}
-	if (rc == 0 && !v->closed.count && !v->judged)
+	if (rc == 0 && !v->closed.count && !v->deaths.judged)
 		return p4d_fail(err, P4D_E_VALUE, "%.300s: no row with validate = 1", file->name);
 	return rc;
 }
 
 static int print_json(memory_validation *v, p4d_error *err)
 {
-	struct json_object *object = json_object_new_object(), *oom = json_object_new_object();
+	struct json_object *object = json_object_new_object();
 
 	json_object_object_add(object, "rows", json_object_get(v->rows));
 	p4d_validate__add_errors(object, "closed", &v->closed);
 	p4d_validate__add_errors(object, "paper", &v->paper);
 	p4d_validate__add_errors(object, "reserved", &v->reserved);
-	json_object_object_add(oom, "rows", json_object_get(v->dead));
-	json_object_object_add(oom, "judged", json_object_new_int64(v->judged));
-	json_object_object_add(oom, "false_passes", json_object_new_int64(v->passed));
-	json_object_object_add(object, "oom", oom);
+	p4d_validate__add_deaths(object, &v->deaths);
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
 	return p4d_report_json_print(object, err);
 }
@@ -171,36 +169,25 @@ static int print_text(memory_validation *v, p4d_error *err)
 	p4d_validate__print_errors("reserved", &v->reserved);
 	if (v->left_out)
 		printf("%u rows left out: inputs of the closed form are missing\n", v->left_out);
-	if (!v->deaths.cells)
-		return 0;
-	puts("\nRuns that ran out of memory:");
-	if (p4d_table_print(&v->deaths, true, err) < 0)
-		return -1;
-	printf("\nfalse passes: %u of %u that are modelled\n", v->passed, v->judged);
-	return 0;
+	return p4d_validate__print_deaths(&v->deaths, " that are modelled", err);
 }
 
 int p4d_validate__memory(p4d_measured_file *file, const p4d_gpus *gpus, bool json, p4d_error *err)
 {
 	static const char *const numbers[] = {"measured", "closed",   "error",     "paper",
 					      "error",    "reserved", "predicted", "error"};
-	memory_validation v = {
-	    .gpus = gpus, .rows = json_object_new_array(), .dead = json_object_new_array()};
+	memory_validation v = {.gpus = gpus, .rows = json_object_new_array()};
 
 	p4d_table_column(&v.table, "run", P4D_LEFT);
 	p4d_table_column(&v.table, "gpu", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(&v.table, numbers[i], P4D_RIGHT);
-	p4d_table_column(&v.deaths, "run", P4D_LEFT);
-	p4d_table_column(&v.deaths, "gpu", P4D_LEFT);
-	p4d_table_column(&v.deaths, "predicted", P4D_RIGHT);
-	p4d_table_column(&v.deaths, "verdict", P4D_LEFT);
+	p4d_validate__begin_deaths(&v.deaths);
 	int rc = read_rows(&v, file, err);
 	if (rc == 0)
 		rc = (json ? print_json : print_text)(&v, err);
 	p4d_table_free(&v.table);
-	p4d_table_free(&v.deaths);
 	json_object_put(v.rows);
-	json_object_put(v.dead);
+	p4d_validate__free_deaths(&v.deaths);
 	return rc;
 }

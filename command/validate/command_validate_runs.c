@@ -27,10 +27,11 @@ typedef struct run_class {
 
 typedef struct run_validation {
 	const p4d_gpus *gpus;
-	p4d_table table, deaths;
-	struct json_object *rows, *dead;
+	p4d_table table;
+	struct json_object *rows;
+	p4d_validate_deaths deaths;
 	run_class of[CLASSES];
-	unsigned classes, left_out, judged, passed, refused;
+	unsigned classes, left_out, refused;
 } run_validation;
 
 /* Options as they are typed, "--name value" each, into the request; its words are cut. */
@@ -165,13 +166,13 @@ static int add_death(run_validation *v, const p4d_measured *row, p4d_error *err)
 	if (predict(v, row, &layout, &e, &cause) < 0)
 		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
 	const char *verdict = verdict_of(&layout, &e);
-	json_object_array_add(v->dead, json_of(row, verdict, e.fraction));
-	v->judged++;
-	v->passed += !strcmp(verdict, "pass") || !strcmp(verdict, "-");
-	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->id);
-	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", row->gpu);
-	p4d_table_cell(&v->deaths, P4D_PLAIN, "%.1f %%", 100 * e.fraction);
-	p4d_table_cell(&v->deaths, P4D_PLAIN, "%s", verdict);
+	json_object_array_add(v->deaths.rows, json_of(row, verdict, e.fraction));
+	v->deaths.judged++;
+	v->deaths.passed += !strcmp(verdict, "pass") || !strcmp(verdict, "-");
+	p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s", row->id);
+	p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s", row->gpu);
+	p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%.1f %%", 100 * e.fraction);
+	p4d_table_cell(&v->deaths.table, P4D_PLAIN, "%s", verdict);
 	return 0;
 }
 
@@ -214,8 +215,7 @@ static struct json_object *json_summary(double *error, unsigned count)
 
 static int print_json(run_validation *v, p4d_error *err)
 {
-	struct json_object *object = json_object_new_object(), *oom = json_object_new_object(),
-			   *classes = json_object_new_object();
+	struct json_object *object = json_object_new_object(), *classes = json_object_new_object();
 
 	for (unsigned i = 0; i < v->classes; i++) {
 		run_class *c = &v->of[i];
@@ -226,10 +226,7 @@ static int print_json(run_validation *v, p4d_error *err)
 	json_object_object_add(object, "rows", json_object_get(v->rows));
 	json_object_object_add(object, "classes", classes);
 	json_object_object_add(object, "refused_though_they_ran", json_object_new_int64(v->refused));
-	json_object_object_add(oom, "rows", json_object_get(v->dead));
-	json_object_object_add(oom, "judged", json_object_new_int64(v->judged));
-	json_object_object_add(oom, "false_passes", json_object_new_int64(v->passed));
-	json_object_object_add(object, "oom", oom);
+	p4d_validate__add_deaths(object, &v->deaths);
 	json_object_object_add(object, "left_out", json_object_new_int64(v->left_out));
 	return p4d_report_json_print(object, err);
 }
@@ -251,13 +248,7 @@ static int print_text(run_validation *v, p4d_error *err)
 	}
 	printf("refused although they ran: %u; %u rows left out, for the reason in their notes\n", v->refused,
 	       v->left_out);
-	if (!v->deaths.cells)
-		return 0;
-	puts("\nRuns that ran out of memory:");
-	if (p4d_table_print(&v->deaths, true, err) < 0)
-		return -1;
-	printf("\nfalse passes: %u of %u\n", v->passed, v->judged);
-	return 0;
+	return p4d_validate__print_deaths(&v->deaths, "", err);
 }
 
 static int read_rows(run_validation *v, p4d_measured_file *file, p4d_error *err)
@@ -285,22 +276,17 @@ int p4d_validate__runs(p4d_measured_file *file, const p4d_gpus *gpus, bool json,
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the rows");
 	v->gpus = gpus;
 	v->rows = json_object_new_array();
-	v->dead = json_object_new_array();
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		p4d_table_column(&v->table, words[i], P4D_LEFT);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(&v->table, numbers[i], i < 3 ? P4D_RIGHT : P4D_LEFT);
-	p4d_table_column(&v->deaths, "run", P4D_LEFT);
-	p4d_table_column(&v->deaths, "gpu", P4D_LEFT);
-	p4d_table_column(&v->deaths, "predicted", P4D_RIGHT);
-	p4d_table_column(&v->deaths, "verdict", P4D_LEFT);
+	p4d_validate__begin_deaths(&v->deaths);
 	int rc = read_rows(v, file, err);
 	if (rc == 0)
 		rc = (json ? print_json : print_text)(v, err);
 	p4d_table_free(&v->table);
-	p4d_table_free(&v->deaths);
 	json_object_put(v->rows);
-	json_object_put(v->dead);
+	p4d_validate__free_deaths(&v->deaths);
 	free(v);
 	return rc;
 }
