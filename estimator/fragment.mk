@@ -128,7 +128,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
 	estimator/plan/plan_line.h estimator/plan/plan_line.c \
-	estimator/framework/frameworks.c estimator/framework/others.c estimator/framework/p4d.c estimator/framework/torch.h estimator/framework/torch.c estimator/framework/torchtitan_layer.c estimator/framework/tape.h estimator/framework/tape.c estimator/framework/transformers.h estimator/framework/transformers.c estimator/framework/litgpt.c estimator/framework/transformers_fsdp.c estimator/framework/transformers_layer.c estimator/framework/transformers_modules.c estimator/framework/trainer.c \
+	estimator/framework/frameworks.c estimator/framework/others.c estimator/framework/p4d.c estimator/framework/torch.h estimator/framework/torch.c estimator/framework/torchtitan_layer.c estimator/framework/tape.h estimator/framework/tape.c estimator/framework/transformers.h estimator/framework/transformers_names.h estimator/framework/transformers.c estimator/framework/litgpt.c estimator/framework/transformers_fsdp.c estimator/framework/transformers_layer.c estimator/framework/transformers_modules.c estimator/framework/trainer.c \
 	estimator/framework/fsdp.c estimator/framework/deepspeed.c estimator/framework/ddp.c \
 	estimator/framework/megatron.c estimator/framework/megatron_memory.h estimator/framework/megatron_memory.c estimator/framework/megatron_experts.c estimator/framework/megatron_passes.c estimator/framework/megatron_fp8.c \
 	estimator/timeline/timeline.h estimator/timeline/timeline_cost.h estimator/timeline/timeline_cost.c \

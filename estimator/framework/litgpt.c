@@ -4,19 +4,7 @@
  * keys and values, adapters with dropout, tables that are never tied, and a loss in chunks of 128 tokens
  * whose logits all stay. Compared with the memory that its finetune recipes published.
  */
-#include "framework/transformers.h"
-
-#define made p4d_transformers__made
-#define view p4d_transformers__view
-#define op p4d_transformers__operation
-#define needs p4d_transformers__needs
-#define cast p4d_transformers__cast
-#define map p4d_transformers__map
-#define plus p4d_transformers__plus
-#define times p4d_transformers__times
-#define norm p4d_transformers__norm
-#define product p4d_transformers__product
-#define hold p4d_transformers__hold
+#include "framework/transformers_names.h"
 
 /* LoRALinear's branch: dropout, two products and a factor. columns: of its result. */
 static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t rank,

@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention, layers and the end of transformers' models. */
-#include "framework/transformers.h"
+#include "framework/transformers_names.h"
 
-#define made p4d_transformers__made
-#define view p4d_transformers__view
-#define op p4d_transformers__operation
-#define needs p4d_transformers__needs
-#define cast p4d_transformers__cast
-#define map p4d_transformers__map
-#define plus p4d_transformers__plus
-#define times p4d_transformers__times
-#define norm p4d_transformers__norm
 #define linear p4d_transformers__linear
-#define hold p4d_transformers__hold
 
 /* A slice whose backward pass fills a tensor of the whole's size. */
 static p4d_tape_tensor slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
