@@ -14,17 +14,17 @@ unit_tests = \
 	tests/estimator/request/test_architecture tests/estimator/request/test_experts \
 	tests/estimator/request/test_layout \
 	tests/estimator/request/test_request \
-	tests/estimator/model/test_model \
+	tests/estimator/model/test_model tests/estimator/model/test_model_names \
 	tests/estimator/model/test_model_counts \
-	tests/estimator/model/test_model_files \
+	tests/estimator/model/test_model_files tests/estimator/model/test_model_texts \
 	tests/estimator/gpu/test_gpu \
 	tests/estimator/site/test_conf \
 	tests/estimator/site/test_associations \
 	tests/estimator/site/test_conf_keys \
 	tests/estimator/site/test_site \
-	tests/estimator/job/test_job \
+	tests/estimator/job/test_job tests/estimator/job/test_job_gpus \
 	tests/estimator/job/test_hostlist \
-	tests/estimator/job/test_sbatch \
+	tests/estimator/job/test_sbatch tests/estimator/job/test_sbatch_script \
 	tests/estimator/job/test_export \
 	tests/estimator/job/test_script \
 	tests/estimator/reader/test_reader_words \
@@ -42,12 +42,12 @@ unit_tests = \
 	tests/estimator/plan/test_serving \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory \
-	tests/estimator/cost/test_cost \
+	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order \
 	tests/estimator/cost/test_cost_bound \
 	tests/estimator/cost/test_cost_runs \
 	tests/estimator/timeline/test_timeline \
 	tests/estimator/timeline/test_timeline_steady \
-	tests/estimator/guard/test_guard \
+	tests/estimator/guard/test_guard tests/estimator/guard/test_guard_bounds \
 	tests/estimator/guard/test_guard_programs \
 	tests/estimator/guard/test_guard_script \
 	tests/estimator/guard/test_guard_verify \
@@ -107,6 +107,7 @@ unit_tests += \
 	tests/runtime/comm/test_comm \
 	tests/runtime/comm/test_comm_ahead \
 	tests/runtime/comm/test_comm_failure \
+	tests/runtime/comm/test_comm_strangers \
 	tests/runtime/comm/test_comm_parts \
 	tests/runtime/data/test_sampler \
 	tests/runtime/data/test_tokens \
@@ -225,7 +226,8 @@ test_libraries += libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la
 check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
-	tests/support/built_layout.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
+	tests/support/built_layout.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
+	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS
 check_LTLIBRARIES += libp4dtrainsupport.la

@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Presets, names, custom models and overrides. Model files: test_model_files.c. */
-#include <ctype.h>
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#include "model/presets.h"
+#include "support/models.h"
 
 /* Every preset p4d promises. */
 static const char *const promised[] = {
@@ -42,64 +28,12 @@ static const struct {
     {"gpt-529.6b", 529.6, 128, 20480, 105, 2520}, {"gpt-1t", 1008.0, 160, 25600, 128, 3072},
 };
 
-static const char *datadir(void)
-{
-	const char *dir = getenv("P4D_TEST_DATADIR");
-
-	return dir ? dir : "etc";
-}
-
-static p4d_request named(const char *name)
-{
-	p4d_request request = {0};
-	p4d_error err = {0};
-
-	assert_int_equal(p4d_request_set(&request, P4D_MODEL, name, P4D_BY_USER, &err), 0);
-	return request;
-}
-
 static void set(p4d_request *request, p4d_option option, const char *value)
 {
 	p4d_error err = {0};
 
 	if (p4d_request_set(request, option, value, P4D_BY_USER, &err) < 0)
 		fail_msg("%s", err.text);
-}
-
-static void resolve(p4d_request *request, p4d_preset *preset)
-{
-	p4d_error err = {0};
-
-	p4d_request built_in = *request;
-	p4d_preset same;
-
-	if (p4d_model_resolve(request, datadir(), preset, &err) < 0)
-		fail_msg("%s: %s", request->model, err.text);
-	if (p4d_model_resolve(&built_in, NULL, &same, &err) < 0)
-		fail_msg("%s, built in: %s", request->model, err.text);
-	assert_int_equal(err.code, P4D_OK);
-	assert_memory_equal(&built_in, request, sizeof(built_in));
-	if (preset)
-		assert_memory_equal(&same, preset, sizeof(same));
-}
-
-/* The request must fail with this error, and stay as it was. */
-static void refuse(const p4d_request *request, p4d_code code, const char *text, const char *fix)
-{
-	const char *const places[] = {datadir(), NULL};
-
-	for (size_t i = 0; i < 2; i++) {
-		p4d_request after = *request;
-		p4d_preset preset = {.name = "untouched"};
-		p4d_error err = {0};
-		assert_int_equal(p4d_model_resolve(&after, places[i], &preset, &err), -1);
-		assert_string_equal(err.text, text);
-		assert_string_equal(err.fix, fix);
-		assert_int_equal(err.code, code);
-		assert_memory_equal(&after, request, sizeof(after));
-		assert_string_equal(preset.name, "untouched");
-		assert_int_equal(p4d_model_resolve(&after, places[i], NULL, NULL), -1);
-	}
 }
 
 static void check_preset(const p4d_preset *preset, const p4d_request *request, void *context)
@@ -182,53 +116,6 @@ static void a_directory_replaces_what_is_built_in(void **state)
 	rmdir(dir);
 }
 
-/* Names as people type them, of organizations and variants that have no alias. */
-static void names_of_variants(void **state)
-{
-	static const struct {
-		const char *typed, *preset;
-		int stored; /* -1: the name says nothing */
-	} cases[] = {
-	    {"Qwen/Qwen3-8B", "qwen3-8b", -1},
-	    {"unsloth/Qwen3-8B-Base", "qwen3-8b", -1},
-	    {"Qwen/Qwen2.5-7B-Instruct-AWQ", "qwen2.5-7b", P4D_STORED_INT4},
-	    {"Qwen2.5-7B-Instruct-GPTQ-Int8", "qwen2.5-7b", P4D_STORED_INT8},
-	    {"unsloth/Llama-3.2-1B-Instruct-bnb-4bit", "llama3.2-1b", P4D_STORED_NF4},
-	    {"neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8", "llama3.1-8b", P4D_STORED_FP8},
-	    {"NousResearch/Llama-2-7b-chat-hf", "llama2-7b", -1},
-	    {"google/gemma-2-2b-it", "gemma2-2b", -1},
-	    {"gemma-3-1b-it", "gemma3-1b", -1},
-	    {"google/gemma-3-27b-it", "gemma3-27b", -1},
-	    {"mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3", -1},
-	    {"mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b", -1},
-	    {"mistralai/Mistral-Nemo-Instruct-2407", "mistral-nemo-12b", -1},
-	    {"microsoft/Phi-3.5-mini-instruct", "phi3-mini", -1},
-	    {"microsoft/phi-4", "phi4", -1},
-	    {"HuggingFaceTB/SmolLM2-135M-Instruct", "smollm2-135m", -1},
-	    {"allenai/OLMo-2-1124-7B-Instruct", "olmo2-7b", -1},
-	    {"ibm-granite/granite-3.3-8b-instruct", "granite3-8b", -1},
-	    {"tiiuae/falcon-7b-instruct", "falcon-7b", -1},
-	    {"google-bert/bert-base-uncased", "bert-base", -1},
-	    {"t5-base", "t5-base", -1},
-	    {"openai-community/gpt2", "gpt2", -1},
-	};
-	(void)state;
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		p4d_request request = named(cases[i].typed);
-		p4d_preset preset;
-		resolve(&request, &preset);
-		assert_string_equal(preset.name, cases[i].preset);
-		assert_int_equal(p4d_is_set(&request, P4D_STORED), cases[i].stored >= 0);
-		if (cases[i].stored >= 0)
-			assert_int_equal(request.value[P4D_STORED], cases[i].stored);
-	}
-	/* the first word is never dropped, nor all of a name */
-	p4d_request none = named("base-7b-chat"), empty = named("org/instruct-hf");
-	assert_int_equal(p4d_model_resolve(&none, NULL, NULL, NULL), -1);
-	assert_int_equal(p4d_model_resolve(&empty, NULL, NULL, NULL), -1);
-}
-
 static void promised_presets_exist(void **state)
 {
 	(void)state;
@@ -279,163 +166,6 @@ static void published_batches(void **state)
 		assert_int_equal(preset.global_batch, cases[i].batch);
 		assert_int_equal(preset.seq_len, cases[i].seq_len);
 	}
-}
-
-/* All names and aliases, as they are compared; a clash would make an alias depend on the order of files. */
-static struct {
-	char key[64], name[64];
-} seen[1024];
-static size_t seen_count;
-
-static void add_name(const char *name, size_t length, const char *owner)
-{
-	char key[64] = "";
-	size_t used = 0;
-
-	for (size_t i = 0; i < length; i++)
-		if (!strchr("-_ ", name[i]))
-			key[used++] = (char)tolower((unsigned char)name[i]);
-	for (size_t i = 0; i < seen_count; i++)
-		if (!strcmp(seen[i].key, key) && strcmp(seen[i].name, owner))
-			fail_msg("%s names both %s and %s", key, seen[i].name, owner);
-	memcpy(seen[seen_count].key, key, sizeof(key));
-	snprintf(seen[seen_count++].name, sizeof(seen[0].name), "%s", owner);
-
-	char alias[128];
-	p4d_preset preset;
-	snprintf(alias, sizeof(alias), "%.*s", (int)length, name);
-	p4d_request request = named(alias);
-	resolve(&request, &preset);
-	assert_string_equal(preset.name, owner);
-}
-
-static void check_aliases(const p4d_preset *preset, const p4d_request *request, void *context)
-{
-	(void)request;
-	(void)context;
-	add_name(preset->name, strlen(preset->name), preset->name);
-	for (const char *at = preset->aliases; *at;
-	     at += at[strcspn(at, ",")] ? strcspn(at, ",") + 1 : strlen(at))
-		add_name(at, strcspn(at, ","), preset->name);
-}
-
-static void aliases_are_unique_and_resolve(void **state)
-{
-	p4d_error err = {0};
-	(void)state;
-
-	assert_int_equal(p4d_model_each(datadir(), check_aliases, NULL, &err), 0);
-	assert_true(seen_count > 100);
-}
-
-static void names_ignore_case_and_separators(void **state)
-{
-	static const char *const names[][2] = {
-	    {"Llama13B", "llama13b"},
-	    {"llama-13b", "llama13b"},
-	    {"Llama_13B", "llama13b"},
-	    {"llama 13b", "llama13b"},
-	    {"llama1-13b", "llama13b"},
-	    {"llama-2-13b", "llama2-13b"},
-	    {"llama213b", "llama2-13b"},
-	    {"meta-llama/Llama-2-13b-hf", "llama2-13b"},
-	    {"META-LLAMA/llama-2-13b", "llama2-13b"},
-	    {"meta-llama/Meta-Llama-3-8B", "llama3-8b"},
-	    {"llama3-1-8b", "llama3.1-8b"},
-	    {"meta-llama/Llama-3.1-405B", "llama3.1-405b"},
-	    {"meta-llama/Llama-3.1-405B-Instruct", "llama3.1-405b"},
-	    {"tinyllama", "tinyllama-1.1b"},
-	    {"Qwen/Qwen2.5-7B", "qwen2.5-7b"},
-	    {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"},
-	    {"qwen3_0.6b", "qwen3-0.6b"},
-	    {"gpt-1008b", "gpt-1t"},
-	};
-	(void)state;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		p4d_request request = named(names[i][0]);
-		p4d_preset preset;
-		resolve(&request, &preset);
-		assert_string_equal(preset.name, names[i][1]);
-		assert_string_equal(request.model, names[i][0]);
-	}
-}
-
-#define OTHERS "; others come as --p4d-model=PATH/config.json, or =custom with sizes"
-
-static void unknown_names_show_the_nearest(void **state)
-{
-	static const char *const cases[][3] = {
-	    {"llama14b", "unknown model \"llama14b\"; nearest: llama13b, llama2-13b, llama2-7b" OTHERS,
-	     "--p4d-model=llama13b"},
-	    {"meta-llama/Llama-2-13c",
-	     "unknown model \"meta-llama/Llama-2-13c\"; nearest: llama2-13b, llama13b, llama2-70b" OTHERS,
-	     "--p4d-model=llama2-13b"},
-	    {"mistral7", "unknown model \"mistral7\"; nearest: mistral-7b" OTHERS, "--p4d-model=mistral-7b"},
-	    {"lama7b", "unknown model \"lama7b\"; nearest: llama7b" OTHERS, "--p4d-model=llama7b"},
-	    /* names that only look alike */
-	    {"someorg/jetmoe-8b",
-	     "unknown model \"someorg/jetmoe-8b\"; no preset is of a family \"jetmoe\"" OTHERS, "p4d models"},
-	    {"gqx-oss-20b", "unknown model \"gqx-oss-20b\"; no preset is of a family \"gqxoss\"" OTHERS,
-	     "p4d models"},
-	    {"no/such/thing", "unknown model \"no/such/thing\"; no preset is of a family \"thing\"" OTHERS,
-	     "p4d models"},
-	};
-	(void)state;
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		p4d_request request = named(cases[i][0]);
-		refuse(&request, P4D_E_UNKNOWN_MODEL, cases[i][1], cases[i][2]);
-	}
-}
-
-/* A private datadir in which models/ can be entered but not listed. */
-static void canonical_names_open_one_file(void **state)
-{
-	char dir[] = "/tmp/p4d-test-XXXXXX", models[64], file[96];
-	static const char text[] = "{\"name\":\"tiny\",\"layers\":2,\"hidden\":64,\"ffn\":128,\"heads\":4,"
-				   "\"vocab\":100}";
-	p4d_request canonical = named("TINY"), alias = named("ti-ny"), outside = named("../secret");
-	p4d_error err = {0};
-	p4d_preset preset;
-	(void)state;
-
-	assert_non_null(mkdtemp(dir));
-	chmod(dir, 0755);
-	snprintf(models, sizeof(models), "%s/models", dir);
-	assert_int_equal(mkdir(models, 0755), 0);
-	for (int i = 0; i < 2; i++) {
-		snprintf(file, sizeof(file), i ? "%s/models/tiny.json" : "%s/secret.json", dir);
-		FILE *out = fopen(file, "w");
-		assert_non_null(out);
-		fputs(text, out);
-		fclose(out);
-	}
-	chmod(models, 0311);
-	bool root = geteuid() == 0;
-	if (root)
-		assert_int_equal(seteuid(65534), 0);
-	else
-		chmod(models, 0111);
-	int rc = p4d_model_resolve(&canonical, dir, &preset, &err);
-	int listed = p4d_model_resolve(&alias, dir, NULL, &err);
-	if (root)
-		assert_int_equal(seteuid(0), 0);
-	chmod(models, 0755);
-	assert_int_equal(rc, 0);
-	assert_string_equal(preset.name, "tiny");
-	assert_int_equal(listed, -1);
-	assert_int_equal(err.code, P4D_E_IO);
-	/* a name never leads out of models/: this one is a file relative to where the user stands */
-	assert_int_equal(p4d_model_resolve(&outside, dir, NULL, &err), -1);
-	assert_int_equal(err.code, P4D_E_IO);
-	assert_non_null(strstr(err.text, "../secret"));
-	assert_int_equal(p4d_model_resolve(&alias, dir, NULL, &err), 0);
-	unlink(file);
-	snprintf(file, sizeof(file), "%s/secret.json", dir);
-	unlink(file);
-	rmdir(models);
-	rmdir(dir);
 }
 
 static void user_wins_over_preset(void **state)
@@ -614,13 +344,8 @@ int main(void)
 	    cmocka_unit_test(built_in_presets_are_the_files),
 	    cmocka_unit_test(a_directory_replaces_what_is_built_in),
 	    cmocka_unit_test(promised_presets_exist),
-	    cmocka_unit_test(names_of_variants),
 	    cmocka_unit_test(ptdp_rows_follow_the_paper),
 	    cmocka_unit_test(published_batches),
-	    cmocka_unit_test(aliases_are_unique_and_resolve),
-	    cmocka_unit_test(names_ignore_case_and_separators),
-	    cmocka_unit_test(unknown_names_show_the_nearest),
-	    cmocka_unit_test(canonical_names_open_one_file),
 	    cmocka_unit_test(user_wins_over_preset),
 	    cmocka_unit_test(overrides_must_agree),
 	    cmocka_unit_test(custom_needs_every_size),
