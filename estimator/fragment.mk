@@ -87,7 +87,7 @@ libp4dcore_la_SOURCES = \
 	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
-	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_adapters.c estimator/request/layout_modules.c \
+	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_check.c \
 	estimator/request/model_size.h estimator/request/model_size.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
@@ -143,7 +143,7 @@ libp4dcore_la_SOURCES = \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
 	estimator/guard/judge.c estimator/guard/judge_serving.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_fix.c estimator/guard/submit.c \
-	estimator/guard/guard.c estimator/guard/verify.c estimator/guard/ways_out.c
+	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dcore_la_LIBADD = libp4dbase.la libp4dconfig.la -lm

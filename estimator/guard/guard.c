@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "guard/guard_internal.h"
 #include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "job/job_limits.h"
@@ -14,60 +15,6 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 #include "search/search.h"
-
-/* Shared by the steps below. */
-typedef struct guard {
-	const p4d_site *site;
-	const p4d_job *job;
-	uint32_t published_batch;
-	p4d_request *request;
-	p4d_verdict *verdict;
-	p4d_search_space space;
-	p4d_search_budget budget;
-	bool by_script; /* the user typed nothing */
-	bool searches;
-} guard;
-
-/* For the layout of a job, once more for a fix, and for each way out that needs a layout of its own: 50 ms in
- * all at most (tests/bench/worst_completion), which models in use do not need. */
-enum { SEARCH_UNITS = 2000000, WAY_UNITS = 500000 };
-
-/* A split made for other stages cannot be unset on a command line, only replaced. */
-static void write_split(const p4d_request *candidate, p4d_text *flags)
-{
-	int64_t stages = candidate->value[P4D_PP], layers = candidate->value[P4D_LAYERS] / stages;
-	const bool uneven = p4d_is_set(candidate, P4D_PIPELINE_SPLIT);
-
-	p4d_text_entry(flags, " ", "--p4d-pipeline-split=%s", uneven ? candidate->pipeline_split : "");
-	for (int64_t i = 0; i < stages && !uneven; i++)
-		p4d_text_print(flags, "%s%" PRId64, i ? "," : "", layers);
-}
-
-/*
- * Flags that turn what the user typed into the candidate: every layout option that is not the default, and
- * every one that the user had set to something else. The script's own take other words.
- */
-static void write_flags(const p4d_request *asked, const p4d_request *candidate, char *buf, size_t size)
-{
-	p4d_text flags = p4d_text_in(buf, size);
-	char value[64];
-
-	if (asked->origin[P4D_MODEL] == P4D_BY_SCRIPT && !p4d_request_any(asked))
-		return;
-
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
-		p4d_option option = p4d_layout_options[i];
-		bool differs = p4d_is_set(asked, option) && asked->value[option] != candidate->value[option];
-		if ((p4d_layout_is_default(candidate, option) && !differs) ||
-		    asked->origin[option] == P4D_BY_SCRIPT)
-			continue;
-		p4d_text_entry(&flags, " ", "--p4d-%s=%s", p4d_request_option_info(option)->name,
-			       p4d_request_value_text(candidate, option, value, sizeof(value)));
-	}
-	/* where only this one fits p4d would not choose it by itself */
-	if (strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
-		write_split(candidate, &flags);
-}
 
 /* "pp=1 micro-batch=2 recompute=none": what p4d decided. Returns whether there was anything. */
 static bool write_choices(const p4d_request *asked, const p4d_request *complete, bool assumed, char *buf,
@@ -130,127 +77,14 @@ static void admit_cut(p4d_error *err)
 	p4d_fix(err, "%s", inner.fix);
 }
 
-/* More GPUs are seldom the cheapest way. With the budget that their search has left. */
-static void admit_ways_out(guard *g, const p4d_request *asked, p4d_way best[P4D_WAYS], p4d_error *err)
-{
-	p4d_error inner = *err;
-	char ways[200];
-
-	p4d_guard_ways_out(g->site, g->job, asked, &g->space, "--p4d-", best, ways, sizeof(ways));
-	if (ways[0])
-		p4d_fail(err, inner.code, "%.300s; without more GPUs: %s", inner.text, ways);
-}
-
-/* Options of Slurm, p4d's, and lines of the script: all that has to be changed for a candidate, way (may be
- * NULL) among it. */
-static int write_fix(guard *g, const p4d_request *asked, const p4d_candidate *found, const p4d_geometry *then,
-		     const p4d_way *way, p4d_error *err)
-{
-	const p4d_geometry *now = &g->verdict->geometry;
-	const p4d_reading *reading = g->job->reading;
-	char flags[400], where[400], text[sizeof(err->fix)];
-	p4d_text fix = p4d_text_in(text, sizeof(text));
-	p4d_job job = *g->job;
-
-	if (!err)
-		return -1;
-	job.cpu = !p4d_on_gpu(found->request.value[P4D_DEVICE]);
-	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node)
-		p4d_text_entry(&fix, " ", "%s",
-			       p4d_job_flags(&job, then->nodes, then->gpus_per_node, where, sizeof(where)));
-	if (way && reading && !p4d_guard__script_way(reading, way, &fix))
-		return -1;
-	if (way && !reading)
-		p4d_text_entry(&fix, " ", "%s", p4d_way_text(way, "--p4d-", where, sizeof(where)));
-	write_flags(asked, &found->request, flags, sizeof(flags));
-	if (flags[0])
-		p4d_text_entry(&fix, " ", "%s", flags);
-	if (reading) {
-		p4d_request complete = *asked;
-		p4d_request_complete(&complete, g->published_batch,
-				     (uint64_t)now->nodes * now->gpus_per_node);
-		p4d_guard__script_fix(reading, &complete, &found->request, now, then,
-				      !reading->more_arguments, &fix);
-	}
-	return p4d_fix(err, "%s", text);
-}
-
-/* Whether p4d may put its layout in place of what was asked for: nobody changes what the script says. */
-static bool may_rewrite(const guard *g, const p4d_request *asked, const p4d_request *found)
-{
-	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
-		if (asked->origin[p4d_layout_options[i]] == P4D_BY_SCRIPT &&
-		    asked->value[p4d_layout_options[i]] != found->value[p4d_layout_options[i]])
-			return false;
-	return !g->by_script &&
-	       (g->verdict->policy.rewrite == P4D_REWRITE_ALL ||
-		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
-}
-
-/* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
-static int correct(guard *g, const p4d_request *asked, bool rewrites, p4d_error *err)
-{
-	const p4d_geometry *geometry = &g->verdict->geometry;
-	p4d_geometry larger = *geometry;
-	p4d_candidate found;
-	uint64_t nodes, gpus_per_node;
-	p4d_way way[P4D_WAYS] = {{P4D_OPTIONS, 0, false}, {P4D_OPTIONS, 0, false}};
-
-	g->budget.left = SEARCH_UNITS;
-	if (p4d_search_nearest(asked, &g->space, &found) >= 0) {
-		if (!rewrites || !may_rewrite(g, asked, &found.request))
-			return write_fix(g, asked, &found, geometry, NULL, err);
-		*g->request = found.request;
-		return 0;
-	}
-	const bool too_large = err->code == P4D_E_DOES_NOT_FIT;
-	if (too_large)
-		err->code = P4D_E_NO_LAYOUT;
-	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
-		return -1; /* no layout is on more than one */
-	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
-	const int grown =
-	    p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
-				&nodes, &gpus_per_node, &found);
-	if (too_large)
-		admit_ways_out(g, asked, way, err);
-	for (int i = 0; i < P4D_WAYS && grown < 0 && way[i].option != P4D_OPTIONS && !err->fix[0]; i++) {
-		p4d_request with = *asked;
-		p4d_way_take(&way[i], &with);
-		g->budget.left = WAY_UNITS;
-		if (p4d_search_nearest(&with, &g->space, &found) >= 0)
-			write_fix(g, asked, &found, geometry, &way[i], err);
-	}
-	if (grown < 0)
-		return -1;
-	larger.nodes = (uint32_t)nodes;
-	larger.gpus_per_node = (uint32_t)gpus_per_node;
-	return write_fix(g, asked, &found, &larger, NULL, err);
-}
-
 /* True when the error is about the layout, so that another layout may avoid it. */
 static bool is_curable(p4d_code code)
 {
 	return code == P4D_E_DOES_NOT_FIT || (code >= P4D_E_HEADS && code <= P4D_E_SCHEDULE);
 }
 
-/* What would fit, of a job that does not by formulas that refuse nobody. */
-static void suggest(guard *g, const p4d_request *asked)
-{
-	p4d_verdict *v = g->verdict;
-	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
-	p4d_error err = {.code = P4D_E_DOES_NOT_FIT};
-
-	for (unsigned i = 0; i < v->messages; i++)
-		if (v->message[i].code == P4D_E_UNVALIDATED && v->estimate.fraction > limit &&
-		    !v->message[i].fix[0]) {
-			correct(g, asked, false, &err);
-			snprintf(v->message[i].fix, sizeof(v->message[i].fix), "%s", err.fix);
-		}
-}
-
 /* Fills what is open, within the site's rewrite policy, and checks the result. */
-static int complete_and_judge(guard *g, p4d_error *err)
+static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 {
 	const p4d_request asked = *g->request;
 	p4d_verdict *v = g->verdict;
@@ -273,7 +107,7 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		p4d_fix(err, "p4d check JOB.sh");
 	} else if (rc < 0 && is_curable(err->code)) {
 		p4d_request attempted = *g->request;
-		if (correct(g, &asked, true, err) == 0) {
+		if (p4d_guard__correct(g, &asked, true, err) == 0) {
 			code = P4D_E_CHANGED;
 			rc = p4d_guard__judge(g->site, g->job, g->request, v, err);
 		} else {
@@ -281,7 +115,7 @@ static int complete_and_judge(guard *g, p4d_error *err)
 		}
 	}
 	if (rc == 0 && g->searches)
-		suggest(g, &asked);
+		p4d_guard__suggest(g, &asked);
 	p4d_plan_place(g->request, v->geometry.nodes, v->geometry.gpus_per_node,
 		       v->geometry.gpu ? v->geometry.gpu->name : NULL);
 	if (v->judged && g->searches &&
@@ -327,7 +161,7 @@ static void say_ambiguous(p4d_verdict *v)
  * An architecture or a program without a formula is not judged. The framework: what the user says, else the
  * script, else the site.
  */
-static bool is_unmodelled(const guard *g, const char **program)
+static bool is_unmodelled(const p4d_guard_work *g, const char **program)
 {
 	p4d_request *request = g->request;
 	p4d_script script = {.frameworks = 0};
@@ -350,7 +184,7 @@ static bool is_unmodelled(const guard *g, const char **program)
 	return *program || request->unmodelled[0];
 }
 
-static int judge_unmodelled(guard *g, const char *program, p4d_error *err)
+static int judge_unmodelled(p4d_guard_work *g, const char *program, p4d_error *err)
 {
 	p4d_request *request = g->request;
 	p4d_verdict *v = g->verdict;
@@ -364,7 +198,7 @@ static int judge_unmodelled(guard *g, const char *program, p4d_error *err)
 }
 
 /* A file that the script names may be of an architecture without a formula. */
-static bool is_unknown_model(const guard *g, p4d_error *err)
+static bool is_unknown_model(const p4d_guard_work *g, p4d_error *err)
 {
 	char place[208];
 
@@ -376,7 +210,7 @@ static bool is_unknown_model(const guard *g, p4d_error *err)
 }
 
 /* A launcher that was told of other processes than the job has GPUs. */
-static bool starts_others(const guard *g, p4d_error *err)
+static bool starts_others(const p4d_guard_work *g, p4d_error *err)
 {
 	static const p4d_option sizes[] = {P4D_NODES, P4D_GPUS_PER_NODE};
 	const p4d_geometry *geometry = &g->verdict->geometry;
@@ -398,7 +232,7 @@ static bool starts_others(const guard *g, p4d_error *err)
 
 /* What is said of a job whose user typed nothing. Without a plan and p4d's variables it runs as it would
  * without p4d. */
-static void advise(const guard *g, p4d_verdict *v)
+static void advise(const p4d_guard_work *g, p4d_verdict *v)
 {
 	char place[208];
 
@@ -420,7 +254,7 @@ static void advise(const guard *g, p4d_verdict *v)
 				 v->action == P4D_REJECT ? "" : "; the job is submitted as it is");
 }
 
-static int judge_serving(guard *g, p4d_error *err)
+static int judge_serving(p4d_guard_work *g, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
 	const int rc = p4d_guard__judge_serving(g->request, v, err);
@@ -432,7 +266,7 @@ static int judge_serving(guard *g, p4d_error *err)
 	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
-static int complete(guard *g, p4d_cluster_source source, void *context, p4d_error *err)
+static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
 	p4d_job job = *g->job;
@@ -463,7 +297,7 @@ static int complete(guard *g, p4d_cluster_source source, void *context, p4d_erro
 		return judge_serving(g, err);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	p4d_gpu_set_domain(v->geometry.gpu, g->request);
-	g->budget = (p4d_search_budget){.left = SEARCH_UNITS};
+	g->budget = (p4d_search_budget){.left = P4D_GUARD_SEARCH_UNITS};
 	g->space = (p4d_search_space){
 	    .budget = &g->budget,
 	    .nodes = v->geometry.nodes,
@@ -494,13 +328,13 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 {
 	char name[P4D_PARTITION_NAME];
 	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
-	guard g = {.site = site,
-		   .job = &named,
-		   .published_batch = published_batch,
-		   .request = request,
-		   .verdict = verdict,
-		   .by_script = !p4d_request_any(request),
-		   .searches = searches};
+	p4d_guard_work g = {.site = site,
+			    .job = &named,
+			    .published_batch = published_batch,
+			    .request = request,
+			    .verdict = verdict,
+			    .by_script = !p4d_request_any(request),
+			    .searches = searches};
 	p4d_error err = {.code = P4D_OK};
 
 	if (g.by_script) {

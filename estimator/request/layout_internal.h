@@ -8,6 +8,10 @@
 /* Splits the layers over stages and chunks. Errors: LAYERS, SPLIT. */
 int p4d_layout__split(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
+/* layout_check.c: whether a layout that is filled holds together; fills what follows from that (dp,
+ * micro-batches, stages). Errors: those of p4d_layout_derive. */
+int p4d_layout__check(const p4d_request *request, p4d_layout *layout, p4d_error *err);
+
 /* A condition on a candidate value, to list the numbers that would work. */
 typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
 

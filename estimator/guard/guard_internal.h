@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "guard/verdict.h"
+#include "search/search.h"
+
+/* Parts of guard.c. */
+
+/* What its steps share. */
+typedef struct p4d_guard_work {
+	const p4d_site *site;
+	const p4d_job *job;
+	uint32_t published_batch;
+	p4d_request *request;
+	p4d_verdict *verdict;
+	p4d_search_space space;
+	p4d_search_budget budget;
+	bool by_script; /* the user typed nothing */
+	bool searches;
+} p4d_guard_work;
+
+/* For the layout of a job, once more for a fix, and for each way out that needs a layout of its own: 50 ms in
+ * all at most (tests/bench/worst_completion), which models in use do not need. */
+enum { P4D_GUARD_SEARCH_UNITS = 2000000, P4D_GUARD_WAY_UNITS = 500000 };
+
+/*
+ * Nothing fits with the user's choices (err says what does not): suggests what would, as a fix of err (-1),
+ * or takes it in place of the work's request where allowed (and rewrites; 0).
+ */
+int p4d_guard__correct(p4d_guard_work *work, const p4d_request *asked, bool rewrites, p4d_error *err);
+
+/* What would fit, of a job that does not by formulas that refuse nobody: a fix of the message that says so.
+ */
+void p4d_guard__suggest(p4d_guard_work *work, const p4d_request *asked);

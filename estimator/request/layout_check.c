@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What does not go together in a layout that is filled, with the numbers that would. */
+#include "request/layout_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "request/framework.h"
+
+enum { LISTED = 12 };
+
+uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t highest,
+			  uint64_t wanted, char *buf, size_t size)
+{
+	uint64_t nearest = 0, count = 0;
+	p4d_text text = p4d_text_in(buf, size);
+
+	for (uint64_t n = 1; n <= highest; n++) {
+		if (!works(layout, n))
+			continue;
+		uint64_t gap = n > wanted ? n - wanted : wanted - n;
+		uint64_t best = nearest > wanted ? nearest - wanted : wanted - nearest;
+		if (!nearest || gap <= best)
+			nearest = n;
+		if (count++ < LISTED)
+			p4d_text_entry(&text, ", ", "%" PRIu64, n);
+	}
+	if (count > LISTED)
+		p4d_text_add(&text, ", ...");
+	return nearest;
+}
+
+static bool tp_works(const p4d_layout *l, uint64_t tp)
+{
+	return l->heads % tp == 0 && l->kv_heads % tp == 0 && l->ffn % tp == 0 && l->hidden % tp == 0 &&
+	       p4d_tp_is_linked(l, tp);
+}
+
+/* The numbers for tp that would work; returns the nearest. */
+static uint64_t list_tp(const p4d_layout *l, char *buf, size_t size)
+{
+	const uint64_t most = (uint64_t)p4d_request_option_info(P4D_TP)->max;
+
+	return p4d_layout__list(l, tp_works, l->link_domain < most ? l->link_domain : most, l->tp, buf, size);
+}
+
+static int fail_tp(const p4d_layout *l, p4d_code code, const char *what, uint64_t number, p4d_error *err)
+{
+	char list[160];
+	uint64_t nearest = list_tp(l, list, sizeof(list));
+
+	p4d_fail(err, code,
+		 "tp=%" PRIu64 " does not divide the %" PRIu64 " %s; with %" PRIu64 " heads, %" PRIu64
+		 " key/value heads and %" PRIu64 " GPUs per node tp can be %s",
+		 l->tp, number, what, l->heads, l->kv_heads, l->gpus_per_node, list);
+	return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
+}
+
+static int check_tensor(const p4d_layout *l, p4d_error *err)
+{
+	char list[160];
+
+	if (l->heads % l->tp)
+		return fail_tp(l, P4D_E_HEADS, "attention heads", l->heads, err);
+	if (l->kv_heads % l->tp)
+		return fail_tp(l, P4D_E_KV_HEADS, "key/value heads", l->kv_heads, err);
+	if (l->ffn % l->tp)
+		return fail_tp(l, P4D_E_WIDTH, "columns of the feed-forward layer", l->ffn, err);
+	if (l->hidden % l->tp)
+		return fail_tp(l, P4D_E_WIDTH, "columns of the hidden layer", l->hidden, err);
+	if (!p4d_tp_is_linked(l, l->tp)) {
+		uint64_t nearest = list_tp(l, list, sizeof(list));
+		char domain[64] = "";
+		if (l->link_domain > l->gpus_per_node)
+			snprintf(domain, sizeof(domain), ", or whole nodes of the %" PRIu64 " on NVLink",
+				 l->link_domain);
+		p4d_fail(err, P4D_E_TP_NODE,
+			 "tp=%" PRIu64 " does not divide the %" PRIu64 " GPUs of a node%s; tp can be %s",
+			 l->tp, l->gpus_per_node, domain, list);
+		return p4d_fix(err, "--p4d-tp=%" PRIu64, nearest);
+	}
+	return 0;
+}
+
+static int check_world(p4d_layout *l, p4d_error *err)
+{
+	uint64_t model = l->tp * l->cp * l->pp; /* each <= 4096: cannot overflow */
+
+	if (l->world % model) {
+		uint64_t above = (l->world / model + 1) * model;
+		p4d_fail(err, P4D_E_WORLD,
+			 "%" PRIu64 " GPUs are not a multiple of tp*cp*pp = %" PRIu64 "*%" PRIu64 "*%" PRIu64
+			 " = %" PRIu64 "; use %" PRIu64 " GPUs or a product dividing %" PRIu64,
+			 l->world, l->tp, l->cp, l->pp, model, above, l->world);
+		if (above % l->gpus_per_node == 0)
+			p4d_fix(err, "--nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, above / l->gpus_per_node,
+				l->gpus_per_node);
+		else if (l->world % l->tp == 0)
+			p4d_fix(err, "--p4d-tp=%" PRIu64 " --p4d-cp=1 --p4d-pp=1", l->tp);
+		return -1;
+	}
+	l->dp = l->world / model;
+	return 0;
+}
+
+static int check_sequence(const p4d_layout *l, p4d_error *err)
+{
+	uint64_t unit = (l->cp > 1 ? 2 * l->cp : 1) * (l->sequence_parallel ? l->tp : 1);
+
+	if (l->seq_len % unit == 0)
+		return 0;
+	uint64_t below = l->seq_len / unit * unit;
+	p4d_fail(err, P4D_E_SEQUENCE,
+		 "seq-len=%" PRIu64 " is not a multiple of %" PRIu64 " (%scp=%" PRIu64
+		 "%s); seq-len can be %" PRIu64 " or %" PRIu64,
+		 l->seq_len, unit, l->cp > 1 ? "2 x " : "", l->cp, l->sequence_parallel ? ", times tp" : "",
+		 below ? below : unit, below + unit);
+	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, below ? below : unit);
+}
+
+/* Heads are exchanged whole. */
+static int check_heads(const p4d_layout *l, p4d_error *err)
+{
+	if (l->cp_comm != P4D_CP_A2A || l->kv_heads / l->tp % l->cp == 0)
+		return 0; /* heads are a multiple of kv-heads */
+	p4d_fail(err, P4D_E_KV_HEADS,
+		 "cp-comm=a2a gives each of cp=%" PRIu64 " ranks heads of its own, but tp=%" PRIu64
+		 " leaves %" PRIu64 " kv-heads",
+		 l->cp, l->tp, l->kv_heads / l->tp);
+	return p4d_fix(err, "--p4d-cp-comm=p2p");
+}
+
+/* Megatron-LM's uniform method cuts every chunk into groups of so many layers. */
+static int check_recompute(const p4d_layout *l, p4d_error *err)
+{
+	if (l->recompute != P4D_RECOMPUTE_FULL || l->recompute_block || l->recompute_layers == 1)
+		return 0;
+	for (uint32_t stage = 0; stage < l->pp; stage++)
+		for (uint32_t chunk = 0; chunk < l->vpp; chunk++) {
+			const uint32_t layers = p4d_chunk_layers(l, stage, chunk);
+			if (layers % l->recompute_layers == 0)
+				continue;
+			p4d_fail(err, P4D_E_VALUE,
+				 "recompute-layers=%" PRIu64 " does not divide the %" PRIu32
+				 " layers of a chunk",
+				 l->recompute_layers, layers);
+			return p4d_fix(err, "--p4d-recompute-layers=1");
+		}
+	return 0;
+}
+
+/* Sharded over some of the dp*cp ranks, parameters are copied on the others. */
+static int check_shards(const p4d_layout *l, p4d_error *err)
+{
+	const uint64_t ranks = l->dp * l->cp;
+
+	if (!l->shard_degree || ranks % l->shard_degree == 0)
+		return 0;
+	p4d_fail(err, P4D_E_WORLD, "shard-degree=%" PRIu64 " does not divide dp*cp = %" PRIu64 "*%" PRIu64,
+		 l->shard_degree, l->dp, l->cp);
+	return p4d_fix(err, "--p4d-shard-degree=%" PRIu64, ranks);
+}
+
+static int check_batch(p4d_layout *l, p4d_error *err)
+{
+	uint64_t unit = l->micro_batch * l->dp;
+
+	if (l->global_batch % unit) {
+		uint64_t below = l->global_batch / unit * unit;
+		p4d_fail(err, P4D_E_BATCH,
+			 "global-batch=%" PRIu64 " is not a multiple of micro-batch=%" PRIu64 " x dp=%" PRIu64
+			 " = %" PRIu64 "; global-batch can be %" PRIu64 " or %" PRIu64,
+			 l->global_batch, l->micro_batch, l->dp, unit, below ? below : unit, below + unit);
+		if (l->global_batch % l->dp == 0)
+			return p4d_fix(err, "--p4d-micro-batch=1");
+		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, below + unit);
+	}
+	l->micro_batches = l->global_batch / unit;
+	return 0;
+}
+
+#define NAME(id, symbol, name) [P4D_##id] = name,
+static const char *const schedule_name[P4D_SCHEDULES] = {P4D_SCHEDULE_LIST(NAME)};
+
+static int check_vocabulary(const p4d_layout *l, p4d_error *err)
+{
+	char able[80] = ""; /* "1f1b or v-half" */
+	size_t used = 0;
+
+	if (l->vocab_parallel == P4D_VOCAB_OFF || (l->pp > 1 && p4d_schedule_kinds[l->schedule]->vocabulary))
+		return 0;
+	for (int i = 0; i < P4D_SCHEDULES && used < sizeof(able); i++)
+		if (p4d_schedule_kinds[i]->vocabulary)
+			used += (size_t)snprintf(able + used, sizeof(able) - used, "%s%s", used ? " or " : "",
+						 schedule_name[i]);
+	p4d_fail(err, P4D_E_SCHEDULE,
+		 "vocab-parallel needs pp > 1 and schedule=%s, not pp=%" PRIu64 " schedule=%s", able, l->pp,
+		 schedule_name[l->schedule]);
+	return p4d_fix(err, "--p4d-vocab-parallel=off");
+}
+
+static int check_schedule(const p4d_layout *l, p4d_error *err)
+{
+	const p4d_schedule_kind *kind = p4d_schedule_kinds[l->schedule];
+	const uint32_t chunks = kind->chunks;
+
+	if (chunks == 1 && l->vpp != 1) {
+		p4d_fail(err, P4D_E_SCHEDULE, "vpp=%" PRIu64 " needs the interleaved schedule", l->vpp);
+		return p4d_fix(err, "--p4d-schedule=interleaved");
+	}
+	if (chunks != 1 && (l->pp == 1 || (chunks ? l->vpp != chunks : l->vpp == 1))) {
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s needs pp > 1 and vpp %s %u, not pp=%" PRIu64 " vpp=%" PRIu64,
+			 schedule_name[l->schedule], chunks ? "=" : ">", chunks ? chunks : 1, l->pp, l->vpp);
+		if (l->pp > 1 && chunks)
+			return p4d_fix(err, "--p4d-vpp=%u", chunks);
+		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
+	}
+	if (kind->in_groups && l->micro_batches % l->pp) {
+		uint64_t unit = l->micro_batch * l->dp * l->pp;
+		p4d_fail(err, P4D_E_SCHEDULE,
+			 "schedule=%s needs a number of micro-batches that is a multiple of pp=%" PRIu64
+			 ", not %" PRIu64,
+			 schedule_name[l->schedule], l->pp, l->micro_batches);
+		return p4d_fix(err, "--p4d-global-batch=%" PRIu64, (l->global_batch / unit + 1) * unit);
+	}
+	return check_vocabulary(l, err);
+}
+
+/* Without FP8 there is nothing that its options could change. */
+static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	static const p4d_option of_fp8[] = {P4D_FP8_RECIPE, P4D_FP8_PARAM_GATHER};
+
+	for (size_t i = 0; i < sizeof(of_fp8) / sizeof(of_fp8[0]) && l->precision != P4D_FP8; i++) {
+		if (!p4d_is_stated(r, of_fp8[i]) || (of_fp8[i] == P4D_FP8_PARAM_GATHER && !l->fp8_params))
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s needs precision=fp8",
+			 p4d_request_option_info(of_fp8[i])->name);
+		return p4d_fix(err, "--p4d-precision=fp8");
+	}
+	return 0;
+}
+
+/* A 16-bit gradient is of the type of the parameters; Megatron-LM's precision-aware optimizer is sharded. */
+static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	static const int half[] = {[P4D_BF16] = P4D_GRAD_BF16,
+				   [P4D_FP16] = P4D_GRAD_FP16,
+				   [P4D_FP32] = P4D_GRAD_FP32,
+				   [P4D_FP8] = P4D_GRAD_BF16};
+	char name[16], precision[16];
+
+	if (check_fp8(r, l, err) < 0)
+		return -1;
+	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != half[l->precision]) {
+		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s does not go with precision=%s",
+			 p4d_request_value_text(r, P4D_GRAD_DTYPE, name, sizeof(name)),
+			 p4d_request_value_text(r, P4D_PRECISION, precision, sizeof(precision)));
+		return p4d_fix(err, "--p4d-grad-dtype=fp32");
+	}
+	if (!p4d_precise_optimizer(l) || (l->optimizer_sharding && l->precision != P4D_FP32))
+		return 0;
+	p4d_fail(
+	    err, P4D_E_VALUE,
+	    "optimizer-dtype and master-dtype below fp32 need optimizer-sharding=on and a 16-bit precision");
+	return p4d_fix(err, l->precision == P4D_FP32 ? "--p4d-optimizer-dtype=fp32 --p4d-master-dtype=fp32"
+						     : "--p4d-optimizer-sharding=on");
+}
+
+static bool ep_works(const p4d_layout *l, uint64_t ep)
+{
+	return l->experts % ep == 0 && l->dp * l->cp * l->tp % (ep * l->etp) == 0;
+}
+
+static bool etp_works(const p4d_layout *l, uint64_t etp)
+{
+	return l->expert_ffn % etp == 0 && l->dp * l->cp * l->tp % etp == 0 && p4d_tp_is_linked(l, etp);
+}
+
+/* Without experts there is nothing that these options could change. */
+static int check_dense(const p4d_request *r, p4d_error *err)
+{
+	static const p4d_option of_experts[] = {
+	    P4D_EP,         P4D_ETP,        P4D_IMBALANCE,    P4D_EXPERTS_PER_TOKEN,
+	    P4D_EXPERT_FFN, P4D_SHARED_FFN, P4D_DENSE_LAYERS, P4D_SHARED_OVERLAP};
+
+	if (r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MOE) {
+		p4d_fail(err, P4D_E_VALUE, "recompute=moe needs a model with experts");
+		return p4d_fix(err, "--p4d-recompute=full");
+	}
+	for (size_t i = 0; i < sizeof(of_experts) / sizeof(of_experts[0]); i++) {
+		const char *name = p4d_request_option_info(of_experts[i])->name;
+		if (!p4d_is_stated(r, of_experts[i]))
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
+		return p4d_fix(err, "leave out --p4d-%s", name);
+	}
+	return 0;
+}
+
+/* Experts are spread over ep ranks of the dp*cp*tp that hold the same layers; etp shards each of them. */
+static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
+{
+	const uint64_t ranks = l->dp * l->cp * l->tp;
+	char list[160];
+
+	if (!l->experts)
+		return check_dense(r, err);
+	if (l->experts_per_token > l->experts) {
+		p4d_fail(err, P4D_E_VALUE, "experts-per-token=%" PRIu64 ": a layer has %" PRIu64 " experts",
+			 l->experts_per_token, l->experts);
+		return p4d_fix(err, "--p4d-experts-per-token=%" PRIu64, l->experts);
+	}
+	if (p4d_is_stated(r, P4D_SHARED_OVERLAP) && !l->shared_ffn) {
+		p4d_fail(err, P4D_E_VALUE, "shared-overlap has no effect: the model has no shared experts");
+		return p4d_fix(err, "leave out --p4d-shared-overlap");
+	}
+	if (!etp_works(l, l->etp)) {
+		const uint64_t nearest =
+		    p4d_layout__list(l, etp_works, l->link_domain, l->etp, list, sizeof(list));
+		p4d_fail(err, P4D_E_EXPERTS,
+			 "etp=%" PRIu64 " does not divide the %" PRIu64
+			 " columns of an expert, dp*cp*tp = %" PRIu64 " and the %" PRIu64
+			 " GPUs of a node; etp can be %s",
+			 l->etp, l->expert_ffn, ranks, l->gpus_per_node, list);
+		return p4d_fix(err, "--p4d-etp=%" PRIu64, nearest);
+	}
+	if (!ep_works(l, l->ep)) {
+		const uint64_t nearest = p4d_layout__list(l, ep_works, l->experts, l->ep, list, sizeof(list));
+		p4d_fail(err, P4D_E_EXPERTS,
+			 "ep=%" PRIu64 " does not divide the %" PRIu64 " experts or, times etp=%" PRIu64
+			 ", dp*cp*tp = %" PRIu64 "*%" PRIu64 "*%" PRIu64 "; ep can be %s",
+			 l->ep, l->experts, l->etp, l->dp, l->cp, l->tp, list);
+		return p4d_fix(err, "--p4d-ep=%" PRIu64, nearest);
+	}
+	l->expert_dp = ranks / (l->ep * l->etp);
+	return 0;
+}
+
+/* Megatron-LM's userbuffers split a product along the sequence. */
+static int check_overlap(const p4d_layout *l, p4d_error *err)
+{
+	if (!l->tp_comm_overlap || l->sequence_parallel)
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "tp-comm-overlap=on needs sequence-parallel=on");
+	return p4d_fix(err, "--p4d-sequence-parallel=on");
+}
+
+int p4d_layout__check(const p4d_request *request, p4d_layout *l, p4d_error *err)
+{
+	return check_tensor(l, err) < 0 || p4d_layout__split(request, l, err) < 0 ||
+		       check_world(l, err) < 0 || check_shards(l, err) < 0 ||
+		       check_experts(request, l, err) < 0 || check_sequence(l, err) < 0 ||
+		       check_batch(l, err) < 0 || check_schedule(l, err) < 0 ||
+		       check_types(request, l, err) < 0 || check_overlap(l, err) < 0 ||
+		       check_heads(l, err) < 0 || check_recompute(l, err) < 0 ||
+		       p4d_layout__check_modules(request, l, err) < 0
+		   ? -1
+		   : 0;
+}
