@@ -20,6 +20,7 @@ static int add_node(p4d_cluster *cluster, const partition_info_t *partition, con
 	    .cpus = node->cpus,
 	    .cores = (uint32_t)node->sockets * node->cores,
 	    .mem_bytes = (uint64_t)node->real_memory << 20,
+	    .max_nodes = partition->max_nodes == INFINITE ? 0 : partition->max_nodes,
 	};
 
 	return p4d_cluster_add(cluster, &one);

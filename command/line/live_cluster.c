@@ -143,26 +143,40 @@ static void add_line(char *line)
 	p4d_cluster_add(&live, &nodes);
 }
 
+/* "MaxNodes=4"; 0: UNLIMITED */
+static uint32_t most_nodes(const char *line)
+{
+	static const char key[] = " MaxNodes=";
+	const char *at = strstr(line, key);
+	uint64_t nodes;
+
+	return at && p4d_number_digits(at + sizeof(key) - 1, &nodes) && nodes < UINT32_MAX ? (uint32_t)nodes
+											   : 0;
+}
+
 /*
- * Partitions whose jobs get whole nodes: OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE, which sinfo
- * does not tell.
+ * What sinfo does not tell of partitions: MaxNodes, and that jobs get whole nodes, which is
+ * OverSubscribe=EXCLUSIVE, from 26.05 on Exclusive=NODE.
  */
-static void mark_whole_nodes(void)
+static void ask_partitions(void)
 {
 	static const char name[] = "PartitionName=";
 	char *text = output_of((const char *const[]){"scontrol", "--oneliner", "show", "partition", NULL});
 	char *rest = text;
 
 	for (char *line; rest && (line = strsep(&rest, "\n"));) {
-		if (strncmp(line, name, sizeof(name) - 1) != 0 ||
-		    !(strstr(line, " OverSubscribe=EXCLUSIVE") || strstr(line, " Exclusive=NODE")))
+		if (strncmp(line, name, sizeof(name) - 1) != 0)
 			continue;
+		const bool whole =
+		    strstr(line, " OverSubscribe=EXCLUSIVE") || strstr(line, " Exclusive=NODE");
 		const char *partition = line + sizeof(name) - 1;
 		const size_t length = strcspn(partition, " ");
 		for (size_t i = 0; i < live.count; i++)
 			if (strlen(live.row[i].partition) == length &&
-			    !strncmp(live.row[i].partition, partition, length))
-				live.row[i].whole_nodes = true;
+			    !strncmp(live.row[i].partition, partition, length)) {
+				live.row[i].whole_nodes = whole;
+				live.row[i].max_nodes = most_nodes(line);
+			}
 	}
 	free(text);
 }
@@ -178,7 +192,7 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 			add_line(line);
 		free(text);
 		if (answered)
-			mark_whole_nodes();
+			ask_partitions();
 	}
 	return answered ? &live : NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "guard/guard_internal.h"
 #include "guard/script_request.h"
@@ -20,6 +21,15 @@ static void write_split(const p4d_request *candidate, p4d_text *flags)
 	p4d_text_entry(flags, " ", "--p4d-pipeline-split=%s", uneven ? candidate->pipeline_split : "");
 	for (int64_t i = 0; i < stages && !uneven; i++)
 		p4d_text_print(flags, "%s%" PRId64, i ? "," : "", layers);
+}
+
+/* What is not set may have the text of what was. */
+static bool split_differs(const p4d_request *asked, const p4d_request *candidate)
+{
+	const bool set = p4d_is_set(candidate, P4D_PIPELINE_SPLIT);
+
+	return set != p4d_is_set(asked, P4D_PIPELINE_SPLIT) ||
+	       (set && strcmp(asked->pipeline_split, candidate->pipeline_split) != 0);
 }
 
 /*
@@ -44,7 +54,7 @@ static void write_flags(const p4d_request *asked, const p4d_request *candidate, 
 			       p4d_request_value_text(candidate, option, value, sizeof(value)));
 	}
 	/* where only this one fits p4d would not choose it by itself */
-	if (strcmp(asked->pipeline_split, candidate->pipeline_split) != 0)
+	if (split_differs(asked, candidate))
 		write_split(candidate, &flags);
 }
 
@@ -71,7 +81,7 @@ static int write_fix(p4d_guard_work *g, const p4d_request *asked, const p4d_cand
 	p4d_text fix = p4d_text_in(text, sizeof(text));
 	p4d_job job = *g->job;
 
-	if (!err)
+	if (!err || (reading && !p4d_guard__script_stays(reading, &found->request, now, then)))
 		return -1;
 	job.cpu = !p4d_on_gpu(found->request.value[P4D_DEVICE]);
 	if (then->nodes != now->nodes || then->gpus_per_node != now->gpus_per_node)
@@ -106,6 +116,45 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
+/* True where Slurm gives such a job fewer nodes than that, as far as it is known: said in *err. */
+static bool lacks_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
+{
+	const uint32_t most = p4d_job_most_nodes(g->site, g->job, g->source, g->context);
+
+	if (!most || nodes <= most)
+		return false;
+	p4d_error inner = *err;
+	p4d_fail(err, inner.code, "%.380s; it takes %" PRIu64 " nodes, and a job there gets at most %" PRIu32,
+		 inner.text, nodes, most);
+	p4d_fix(err, "%s", inner.fix);
+	return true;
+}
+
+void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
+{
+	static const char option[] = "--nodes=";
+	uint64_t nodes;
+
+	if (!strncmp(err->fix, option, sizeof(option) - 1) &&
+	    p4d_number_digits(err->fix + sizeof(option) - 1, &nodes) && lacks_nodes(g, nodes, err))
+		err->fix[0] = '\0';
+}
+
+int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_error *err)
+{
+	const p4d_gpu *gpu = g->verdict->geometry.gpu;
+	p4d_geometry one = g->verdict->geometry;
+	p4d_candidate found;
+
+	g->budget.left = P4D_GUARD_SEARCH_UNITS;
+	g->space.nodes = g->space.gpus_per_node = one.nodes = one.gpus_per_node = 1;
+	if (p4d_search_nearest(asked, &g->space, &found) >= 0)
+		return write_fix(g, asked, &found, &one, NULL, err);
+	p4d_error inner = *err;
+	return p4d_fail(err, inner.code, "%.400s; %s needs more than one, %.1f GiB", inner.text, asked->model,
+			p4d_to_gib(gpu->usable_bytes));
+}
+
 /* Nothing fits with the user's choices: suggests what would, or changes them where allowed (and rewrites). */
 int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrites, p4d_error *err)
 {
@@ -128,9 +177,11 @@ int p4d_guard__correct(p4d_guard_work *g, const p4d_request *asked, bool rewrite
 	if (geometry->gpu && p4d_gpu_is_mig(geometry->gpu))
 		return -1; /* no layout is on more than one */
 	const p4d_site_partition *section = p4d_site_partition_of(g->site, geometry->partition);
-	const int grown =
+	int grown =
 	    p4d_search_smallest(asked, &g->space, section ? section->gpus_per_node : geometry->gpus_per_node,
 				&nodes, &gpus_per_node, &found);
+	if (grown == 0 && lacks_nodes(g, nodes, err))
+		grown = -1;
 	if (too_large)
 		admit_ways_out(g, asked, way, err);
 	for (int i = 0; i < P4D_WAYS && grown < 0 && way[i].option != P4D_OPTIONS && !err->fix[0]; i++) {

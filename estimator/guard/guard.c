@@ -105,6 +105,8 @@ static int complete_and_judge(p4d_guard_work *g, p4d_error *err)
 	p4d_code code = P4D_E_CHOSE;
 	if (rc < 0 && is_curable(err->code) && !g->searches) {
 		p4d_fix(err, "p4d check JOB.sh");
+	} else if (rc < 0 && err->code == P4D_E_MIG && g->searches) {
+		p4d_guard__correct_mig(g, &asked, err);
 	} else if (rc < 0 && is_curable(err->code)) {
 		p4d_request attempted = *g->request;
 		if (p4d_guard__correct(g, &asked, true, err) == 0) {
@@ -330,6 +332,8 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	const p4d_job named = p4d_guard__in_default(site, job, source, context, name);
 	p4d_guard_work g = {.site = site,
 			    .job = &named,
+			    .source = source,
+			    .context = context,
 			    .published_batch = published_batch,
 			    .request = request,
 			    .verdict = verdict,
@@ -348,8 +352,11 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 	memset(verdict, 0, sizeof(*verdict));
 	verdict->policy = p4d_guard_policy(site, &named, NULL);
 	if (!verdict->policy.exempt && verdict->policy.mode != P4D_MODE_OFF &&
-	    complete(&g, source, context, &err) < 0)
+	    complete(&g, source, context, &err) < 0) {
+		if (searches)
+			p4d_guard__limit_nodes(&g, &err);
 		p4d_verdict__error(verdict, &err);
+	}
 	p4d_verdict__name_model(verdict, request);
 	p4d_verdict__finish(verdict, p4d_is_set(request, P4D_OVERRIDE) ? request->override_reason : NULL);
 	if (g.by_script)

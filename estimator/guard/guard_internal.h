@@ -10,6 +10,8 @@
 typedef struct p4d_guard_work {
 	const p4d_site *site;
 	const p4d_job *job;
+	p4d_cluster_source source;
+	void *context;
 	uint32_t published_batch;
 	p4d_request *request;
 	p4d_verdict *verdict;
@@ -28,6 +30,12 @@ enum { P4D_GUARD_SEARCH_UNITS = 2000000, P4D_GUARD_WAY_UNITS = 500000 };
  * or takes it in place of the work's request where allowed (and rewrites; 0).
  */
 int p4d_guard__correct(p4d_guard_work *work, const p4d_request *asked, bool rewrites, p4d_error *err);
+
+/* Of a job on MIG: the fix is one instance; without one, where it does not fit there either. Returns -1. */
+int p4d_guard__correct_mig(p4d_guard_work *work, const p4d_request *asked, p4d_error *err);
+
+/* Takes a fix away that begins with more --nodes than the job can have, and says so. */
+void p4d_guard__limit_nodes(const p4d_guard_work *work, p4d_error *err);
 
 /* What would fit, of a job that does not by formulas that refuse nobody: a fix of the message that says so.
  */

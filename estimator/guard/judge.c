@@ -301,26 +301,15 @@ static int check_framework(const p4d_request *request, const p4d_script *script,
 }
 
 /* Between instances of MIG there is no NCCL: neither between those of a GPU nor in one process. */
-static int check_mig(const p4d_job *job, const p4d_request *request, const p4d_geometry *geometry,
-		     p4d_error *err)
+static int check_mig(const p4d_request *request, const p4d_geometry *geometry, p4d_error *err)
 {
-	static const p4d_option parallel[] = {P4D_TP, P4D_CP, P4D_PP};
-	uint64_t world = (uint64_t)geometry->nodes * geometry->gpus_per_node;
-	char flags[400];
-	p4d_text fix = p4d_text_in(flags, sizeof(flags));
+	const uint64_t world = (uint64_t)geometry->nodes * geometry->gpus_per_node;
+	const int64_t one = request->value[P4D_TP] * request->value[P4D_CP] * request->value[P4D_PP];
 
-	if (!geometry->gpu || !p4d_gpu_is_mig(geometry->gpu) || world <= 1)
+	if (!geometry->gpu || !p4d_gpu_is_mig(geometry->gpu) || (world <= 1 && one <= 1))
 		return 0;
-	p4d_fail(err, P4D_E_MIG, "%" PRIu64 " ranks on MIG instances (%s): NCCL does not connect them", world,
-		 geometry->gpu->name);
-	fix.length = strlen(p4d_job_flags(job, 1, 1, flags, sizeof(flags)));
-	for (size_t i = 0; i < sizeof(parallel) / sizeof(*parallel); i++) {
-		if (request->origin[parallel[i]] == P4D_BY_SCRIPT && request->value[parallel[i]] > 1)
-			return -1; /* nothing to paste: the script says so */
-		if (request->origin[parallel[i]] == P4D_BY_USER && request->value[parallel[i]] > 1)
-			p4d_text_print(&fix, " --p4d-%s=1", p4d_request_option_info(parallel[i])->name);
-	}
-	return p4d_fix(err, "%s", flags);
+	return p4d_fail(err, P4D_E_MIG, "%" PRIu64 " ranks on MIG instances (%s): NCCL does not connect them",
+			world > 1 ? world : (uint64_t)one, geometry->gpu->name);
 }
 
 /* More GPUs for a layout that does not divide those of the job, in the job's own words. */
@@ -333,6 +322,10 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 
 	if (!err || err->code != P4D_E_WORLD || !model)
 		return;
+	if (job->reading && p4d_guard__script_follows(job->reading)) {
+		err->fix[0] = '\0';
+		return;
+	}
 	world = (world / model + 1) * model;
 	if (world % gpus == 0)
 		p4d_fix(err, "%s", p4d_job_flags(job, world / gpus, gpus, flags, sizeof(flags)));
@@ -343,6 +336,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 {
 	p4d_capacity capacity = {v->geometry.gpu, v->geometry.host_bytes, p4d_site_host_bytes_per_rank(site)};
 
+	if (check_mig(request, &v->geometry, err) < 0)
+		return -1;
 	if (p4d_layout_build(request, v->geometry.nodes, v->geometry.gpus_per_node, &v->layout, err) < 0) {
 		fix_world(job, request, &v->geometry, err);
 		return -1;
@@ -354,7 +349,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (other)
 		return p4d_guard__judge_unmodelled(request, other, v, err);
 	v->assumed = p4d_is_chosen(request, P4D_FRAMEWORK) && !script.frameworks;
-	if (check_framework(request, &script, err) < 0 || check_mig(job, request, &v->geometry, err) < 0)
+	if (check_framework(request, &script, err) < 0)
 		return -1;
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;

@@ -230,8 +230,31 @@ static bool said_elsewhere(const mended *m, const char *flag)
 	return v && v->file && v->argument && wanted(m, v, value, sizeof(value));
 }
 
-/* On the line that starts the program, what the script leaves to defaults. */
-static void add_arguments(const mended *m, p4d_text *fix)
+/* An option that flags of p4d say, where the script does not. */
+static bool said_by_flags(const mended *m, const char *flag)
+{
+	const int option = p4d_reading_option(m->reading, flag);
+
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (option == (int)p4d_layout_options[i])
+			return m->asked->origin[option] != P4D_BY_SCRIPT;
+	return false;
+}
+
+/* Whether what the script itself says of its layout is to change. */
+static bool script_changes(const p4d_request *asked, const p4d_request *candidate)
+{
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++) {
+		const p4d_option option = p4d_layout_options[i];
+		if (asked->origin[option] == P4D_BY_SCRIPT &&
+		    asked->value[option] != candidate->value[option])
+			return true;
+	}
+	return false;
+}
+
+/* On the line that starts the program, what the script leaves to defaults; all: also what flags say. */
+static void add_arguments(const mended *m, bool all, p4d_text *fix)
 {
 	const p4d_reading *r = m->reading;
 	char added[256], flag[64];
@@ -244,7 +267,8 @@ static void add_arguments(const mended *m, p4d_text *fix)
 			continue;
 		memcpy(flag, m->new->at[i].text, m->new->at[i].flag);
 		flag[m->new->at[i].flag] = '\0';
-		if (!p4d_reading_argument(r, flag) && !said_elsewhere(m, flag))
+		if (!p4d_reading_argument(r, flag) && !said_elsewhere(m, flag) &&
+		    (all || !said_by_flags(m, flag)))
 			p4d_text_entry(&more, " ", "%.*s", (int)m->new->at[i].length, m->new->at[i].text);
 	}
 	if (more.length && r->line)
@@ -279,8 +303,8 @@ void p4d_guard__script_fix(const p4d_reading *r, const p4d_request *asked, const
 		if (v->argument && v->file && p4d_reading_argument(r, v->argument) == v)
 			mend_line(&m, v, fix);
 	}
-	if (add && own && known)
-		add_arguments(&m, fix);
+	if (own && known && (add || script_changes(asked, candidate)))
+		add_arguments(&m, add, fix);
 	else if (add && !own)
 		add_to_file(&m, fix);
 }

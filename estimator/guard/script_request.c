@@ -173,6 +173,36 @@ int p4d_guard__take_script(const p4d_reading *r, p4d_request *request, p4d_error
 	return 0;
 }
 
+/* ---- what changes with the job ---- */
+
+static bool of_slurm(const p4d_read_value *v)
+{
+	return v->file && !strncmp(v->file, "$SLURM_", 7);
+}
+
+bool p4d_guard__script_follows(const p4d_reading *r)
+{
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS; i++)
+		if (of_slurm(&r->value[p4d_layout_options[i]]))
+			return true;
+	return false;
+}
+
+bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate, const p4d_geometry *now,
+			     const p4d_geometry *then)
+{
+	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
+
+	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && !same; i++) {
+		const p4d_read_value *v = &r->value[p4d_layout_options[i]];
+		const bool nodes = of_slurm(v) && (!strcmp(v->file, "$SLURM_NNODES") ||
+						   !strcmp(v->file, "$SLURM_JOB_NUM_NODES"));
+		if (of_slurm(v) && (!nodes || candidate->value[p4d_layout_options[i]] != then->nodes))
+			return false;
+	}
+	return true;
+}
+
 /* ---- what contradicts it ---- */
 
 /* What the user types, p4d's choices, and the sizes of a model that is named. */

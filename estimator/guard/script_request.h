@@ -31,6 +31,13 @@ int p4d_guard__take_script(const p4d_reading *reading, p4d_request *request, p4d
 /* Compares a complete request with the script that would run. Errors: CONTRADICTION, with both places. */
 int p4d_guard__compare_script(const p4d_reading *reading, const p4d_request *request, p4d_error *err);
 
+/* True if the script takes a part of its layout from variables that Slurm sets by the job's size. */
+bool p4d_guard__script_follows(const p4d_reading *reading);
+
+/* True if on other nodes (then) the script still says what the candidate has; or says it in its own words. */
+bool p4d_guard__script_stays(const p4d_reading *reading, const p4d_request *candidate,
+			     const p4d_geometry *now, const p4d_geometry *then);
+
 /*
  * Adds what to change in the script for another layout, in the words of its program: "train.sh:95:
  * --tensor-model-parallel-size 8; train.sh:90: add --sequence-parallel". asked, candidate: complete requests,

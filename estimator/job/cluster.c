@@ -28,6 +28,7 @@ static p4d_partition_facts *row_of(p4d_cluster *cluster, const p4d_cluster_nodes
 				     .gpus_per_node = gpus,
 				     .cpus = nodes->cpus,
 				     .cores = nodes->cores,
+				     .max_nodes = nodes->max_nodes,
 				     .mem_bytes = nodes->mem_bytes};
 	snprintf(row->partition, sizeof(row->partition), "%s", nodes->partition);
 	snprintf(row->gpu_type, sizeof(row->gpu_type), "%s", type);

@@ -242,3 +242,33 @@ int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_sourc
 	*out = geometry;
 	return 0;
 }
+
+uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			    void *context)
+{
+	p4d_job_placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
+	const p4d_partition_facts *row[P4D_JOB_CANDIDATES];
+	uint32_t most = 0;
+
+	if (job->cpu || p4d_job_check_limits(job, NULL) < 0 || read_p4d_job_wish(job, &p.wants, NULL) < 0 ||
+	    p4d_job__candidates(site, job, p.wants.type, &p.lazy, &p.all, NULL) < 0 || p.all.believed)
+		return 0;
+	for (size_t i = 0; i < p.all.count; i++) {
+		row[i] = p4d_job__facts(site, &p.all.at[i], &p.lazy);
+		if (!row[i] || !row[i]->nodes)
+			return 0;
+	}
+	for (size_t i = 0; i < p.all.count; i++) {
+		uint32_t nodes = 0;
+		for (size_t j = 0; j < p.all.count; j++) {
+			bool counted = strcmp(row[j]->partition, row[i]->partition) != 0;
+			for (size_t k = 0; k < j && !counted; k++)
+				counted = row[k] == row[j];
+			nodes += counted ? 0 : p4d_hostlist__count(row[j]->nodes);
+		}
+		if (row[i]->max_nodes && nodes > row[i]->max_nodes)
+			nodes = row[i]->max_nodes;
+		most = nodes > most ? nodes : most;
+	}
+	return most;
+}

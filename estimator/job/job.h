@@ -55,10 +55,11 @@ typedef struct p4d_partition_facts {
 	uint32_t gpus_per_node; /* 0: nodes without GPUs */
 	uint64_t mem_bytes;
 	bool is_default;
-	bool whole_nodes; /* OverSubscribe=EXCLUSIVE: a job gets all of its nodes */
-	uint32_t cpus;    /* 0 unknown */
-	uint32_t cores;   /* 0 unknown */
-	char *nodes;      /* hostlist; NULL unknown */
+	bool whole_nodes;   /* OverSubscribe=EXCLUSIVE: a job gets all of its nodes */
+	uint32_t cpus;      /* 0 unknown */
+	uint32_t cores;     /* 0 unknown */
+	uint32_t max_nodes; /* of a job; 0: as many as there are */
+	char *nodes;        /* hostlist; NULL unknown */
 } p4d_partition_facts;
 
 typedef struct p4d_cluster {
@@ -102,6 +103,13 @@ bool p4d_job_wants_gpus(const p4d_job *job);
 
 /* True when the job will have GPUs: it requests some, or it gets whole nodes that have some. */
 bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context);
+
+/*
+ * The most nodes that Slurm gives such a job: those with its GPUs, in the largest of its partitions. 0:
+ * unknown.
+ */
+uint32_t p4d_job_most_nodes(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			    void *context);
 
 /*
  * The options with which the job asks for that many nodes and GPUs, in the form in which it asks for GPUs

@@ -42,6 +42,19 @@ END
 	exits 30 p4d check --conf bare.conf -p mixed --p4d-model=llama13b any.sh
 done
 
+# a fix asks for no more nodes than the cluster has, or gives a job
+check30="p4d check --conf bare.conf --gpus-per-node=8 --p4d-model=llama3-70b"
+most() { printf '#!/bin/sh\necho "PartitionName=big AllowGroups=ALL MaxNodes=%s MaxTime=UNLIMITED"\n' "$1" >bin/scontrol; }
+most UNLIMITED
+exits 13 $check30 -N1 -p big any.sh
+says "fix: --nodes=3"
+most 2
+exits 13 $check30 -N1 -p big any.sh
+says "it takes 3 nodes, and a job there gets at most 2"
+[ -z "$(fix)" ] || fail "a fix that takes too many nodes"
+exits 35 p4d check --conf bare.conf -N5 --gpus=12 -p big --p4d-model=llama13b any.sh
+[ -z "$(fix)" ] || fail "a fix that takes too many nodes"
+
 # p4d.conf against the cluster
 cat >site.conf <<'CONF'
 partition "big" {

@@ -60,7 +60,15 @@ static void one_rank_on_mig(void **state)
 	expect(t, P4D_REJECT, P4D_E_MIG);
 	assert_string_equal(t->verdict.message[0].fix, "--nodes=1 --gres=gpu:h100-3g.40gb:1 --p4d-tp=1");
 	expect(submit(*state, job, model), P4D_REJECT, P4D_E_MIG);
+	/* what one cannot hold has no fix */
+	t = submit(*state, job, MODEL_13B "tp=2 pp=3");
+	expect(t, P4D_REJECT, P4D_E_MIG);
+	assert_string_equal(t->verdict.message[0].fix, "");
+	assert_non_null(strstr(t->text, "llama13b needs more than one, 39.5 GiB"));
 	job.gres = "gpu:h100-3g.40gb:1";
+	t = submit(*state, job, MODEL_13B "layers=2 micro-batch=1 cp=2");
+	expect(t, P4D_REJECT, P4D_E_MIG);
+	assert_string_equal(t->verdict.message[0].fix, "--p4d-cp=1");
 	t = submit(*state, job, model);
 	if (t->verdict.action == P4D_REJECT)
 		fail_msg("%s", t->text);
@@ -86,6 +94,7 @@ static void refusals_have_a_fix_that_works(void **state)
 	    {ON("h100", 1), MODEL_70B "framework=megatron tp=8 eval-micro-batch=64", P4D_E_NO_LAYOUT},
 	    {ON("h100", 1), MODEL_13B "tp=3", P4D_E_HEADS},
 	    {ON("h100", 4), MODEL_70B "tp=1 pp=4 pipeline-split=19,21,21,19", P4D_E_DOES_NOT_FIT},
+	    {ON("h100", 4), MODEL_13B "tp=8 pp=2 pipeline-split=14,14,12", P4D_E_SPLIT},
 	    {ON("h100", 1), MODEL_13B "tp=8 seq-len=2001", P4D_E_SEQUENCE},
 	    {ON("h100", 3), MODEL_13B "tp=8 pp=2", P4D_E_WORLD},
 	    {ON("h100", 1), MODEL_13B "tp=2 pp=3", P4D_E_LAYERS},

@@ -266,6 +266,25 @@ static void contradictions_name_both_places(void **state)
 	expect(t, P4D_PASS, P4D_E_CHOSE);
 }
 
+/* Slurm's own variables follow the fix, and what p4d's flags do not say of a script is added to it. */
+static void a_fix_is_one_for_what_then_runs(void **state)
+{
+	p4d_job job = {.partition = "judging", .min_nodes = 2, .max_nodes = 2, .gres = "gpu:1"};
+	trial *t = judged(*state, job, RUN MODEL BATCH "--pipeline-model-parallel-size $SLURM_NNODES\n",
+			  "cp=2", false);
+
+	expect(t, P4D_REJECT, P4D_E_WORLD);
+	if (strstr(t->text, "--nodes="))
+		fail_msg("%s", t->text);
+	t = judged(
+	    *state, ON("judging", 3), RUN "--fp16 --recompute-granularity selective $MORE\n",
+	    "model=custom layers=80 hidden=8192 ffn=28672 heads=64 vocab=32000 seq-len=4096 tp=2 pp=12 "
+	    "pipeline-split=6,6,7,7,7,7,7,7,7,7,6,6",
+	    false);
+	expect(t, P4D_REJECT, P4D_E_DOES_NOT_FIT);
+	says(t, "--p4d-tp=2 --p4d-pp=12; train.sh:1: add --recompute-modules mlp");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +293,7 @@ int main(void)
 	    cmocka_unit_test(vocabularies_of_tokenizers),
 	    cmocka_unit_test(a_fix_is_in_the_words_of_the_program),
 	    cmocka_unit_test(contradictions_name_both_places),
+	    cmocka_unit_test(a_fix_is_one_for_what_then_runs),
 	};
 
 	return cmocka_run_group_tests(tests, setup_scripts, teardown);

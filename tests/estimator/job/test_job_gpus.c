@@ -318,6 +318,30 @@ static void too_many_kinds(void **state)
 	type(mapped, (p4d_job){.gres = "gpu:4", .partition = many}, "a100-40gb", "mixed", 2, 2, 1);
 }
 
+static uint32_t most_of(p4d_job job)
+{
+	unsigned asked = 0;
+
+	return p4d_job_most_nodes(nothing, &job, ask, &asked);
+}
+
+static void most_nodes(void **state)
+{
+	(void)state;
+	assert_int_equal(most_of((p4d_job){.gres = "gpu:8"}), 4);
+	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:4"}), 20);
+	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:a100:4"}), 16);
+	assert_int_equal(most_of((p4d_job){.partition = "mixed", .gres = "gpu:4", .constraint = "ib"}), 4);
+	assert_int_equal(most_of((p4d_job){.partition = "bare,whole,gpu", .gres = "gpu:4"}), 4);
+	/* what is not known limits nothing */
+	assert_int_equal(most_of((p4d_job){.partition = "plain", .gres = "gpu:8"}), 0);
+	assert_int_equal(most_of((p4d_job){.partition = "gpu", .gres = "gpu:v100:8"}), 0);
+	assert_int_equal(most_of((p4d_job){.clusters = "other", .gres = "gpu:8"}), 0);
+	rows[0].max_nodes = 3;
+	assert_int_equal(most_of((p4d_job){.gres = "gpu:8"}), 3);
+	rows[0].max_nodes = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +354,7 @@ int main(void)
 	    cmocka_unit_test(gpu_from_the_cluster),
 	    cmocka_unit_test(gpu_of_the_nodes),
 	    cmocka_unit_test(gpu_unknown),
+	    cmocka_unit_test(most_nodes),
 	    cmocka_unit_test(too_many_kinds),
 	};
 
