@@ -35,6 +35,7 @@ static const struct {
     {"nodelist", P4D_SBATCH_NODELIST},
     {"nodes", P4D_SBATCH_NODES},
     {"ntasks", P4D_SBATCH_NTASKS},
+    {"ntasks-per-core", P4D_SBATCH_NTASKS_PER_CORE},
     {"ntasks-per-gpu", P4D_SBATCH_NTASKS_PER_GPU},
     {"ntasks-per-node", P4D_SBATCH_NTASKS_PER_NODE},
     {"ntasks-per-tres", P4D_SBATCH_NTASKS_PER_GPU},

@@ -10,14 +10,11 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/tests/setup.sh"
 [ $# -gt 0 ] || set -- trixie sid
 
-# What tests/cluster/test_accounting.sh needs, which is left out where it is not installed.
-accounting="slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
-
 # The first process of a namespace, in the system of a release.
 inside()
 {
 	# shellcheck disable=SC2086 # lists of words
-	p4d_need $p4d_packages_build $p4d_packages_cluster $accounting procps || exit
+	p4d_need $p4d_packages_build $p4d_packages_cluster $p4d_packages_accounting procps || exit
 	(cd "$top" && autoreconf -fi) >/p4d/autoreconf.log 2>&1 || { tail /p4d/autoreconf.log; exit 1; }
 	p4d_build "$top" /p4d/build --enable-werror --without-cuda &&
 		make -C /p4d/build -j "$(p4d_cores)" tools >&2 || exit

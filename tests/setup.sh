@@ -2,11 +2,13 @@
 # shellcheck shell=sh disable=SC2034,SC2317
 # Sourced by ./demo and ./check: the Debian packages they need, installing them, building.
 
-# The one list of packages. build: `make`; cluster: a private Slurm; test: what ./check adds.
+# The one list of packages. build: `make`; cluster: a private Slurm; accounting: one with slurmdbd,
+# without which that test is left out; test: what ./check adds.
 p4d_packages_build="gcc libc6-dev make autoconf automake libtool autoconf-archive pkg-config scdoc
 	libjson-c-dev libsmartcols-dev libslurm-dev libopenblas-dev libxxhash-dev
 	g++ libsentencepiece-dev libyaml-dev libtomlplusplus-dev"
 p4d_packages_cluster="slurmctld slurmd slurm-client slurmrestd munge"
+p4d_packages_accounting="slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 p4d_packages_test="procps libcmocka-dev valgrind shellcheck codespell cppcheck clang-format mandoc xz-utils"
 
 # Links that make init start something at boot, one per line.

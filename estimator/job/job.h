@@ -31,6 +31,7 @@ typedef struct p4d_job {
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t sockets_per_node;
 	uint32_t threads_per_core; /* at most so many of a core's threads are used as CPUs */
+	uint32_t tasks_per_core;   /* at most so many tasks are on a core */
 	bool overcommit;           /* tasks do not need a CPU each */
 	bool per_node_option;      /* gres is what --gpus-per-node said: a fix says so, too */
 	bool both_options;         /* and --gres: a fix replaces both */

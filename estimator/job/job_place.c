@@ -81,6 +81,21 @@ static int fix_even(const p4d_job *job, uint32_t total, uint32_t per_node, uint3
 	return fix_as(job, (total - 1) / per_node + 1, per_node, err);
 }
 
+/* Tasks for whose cores (--ntasks-per-core) the smallest node has room; 0 unknown, or any number. */
+static uint32_t tasks_on_cores(p4d_job_placement *p)
+{
+	uint32_t least = 0, tasks;
+
+	for (size_t i = 0; p->job->tasks_per_core && i < p->all.count; i++) {
+		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
+		if (row && row->cores &&
+		    !__builtin_mul_overflow(row->cores, p->job->tasks_per_core, &tasks) &&
+		    (!least || tasks < least))
+			least = tasks;
+	}
+	return least;
+}
+
 /* Tasks for which a node has CPUs; 0: unknown, or no matter. */
 static uint32_t tasks_that_fit(p4d_job_placement *p)
 {
@@ -88,7 +103,9 @@ static uint32_t tasks_that_fit(p4d_job_placement *p)
 
 	if (job->tasks < 2 || job->overcommit)
 		return 0;
-	return node_cpus(p) / (job->cpus_per_task ? job->cpus_per_task : 1);
+	const uint32_t cpus = node_cpus(p) / (job->cpus_per_task ? job->cpus_per_task : 1);
+	const uint32_t cores = tasks_on_cores(p);
+	return cores && cpus && cores < cpus ? cores : cpus;
 }
 
 /* The nodes of a job whose GPUs leave them open: as few as the CPUs of its tasks allow. */

@@ -17,6 +17,7 @@ static const char *const field_names[P4D_SBATCH_FIELDS] = {
     [P4D_SBATCH_CPUS_PER_TASK] = "cpus-per-task",       [P4D_SBATCH_NTASKS] = "ntasks",
     [P4D_SBATCH_NTASKS_PER_GPU] = "ntasks-per-gpu",     [P4D_SBATCH_NTASKS_PER_NODE] = "ntasks-per-node",
     [P4D_SBATCH_SOCKETS_PER_NODE] = "sockets-per-node", [P4D_SBATCH_THREADS_PER_CORE] = "threads-per-core",
+    [P4D_SBATCH_NTASKS_PER_CORE] = "ntasks-per-core",
 };
 
 static int read_number(const p4d_sbatch *sbatch, p4d_sbatch_field field, uint32_t *number, p4d_error *err)
@@ -258,6 +259,7 @@ int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err)
 		return -1;
 	if (read_number(sbatch, P4D_SBATCH_NTASKS, &job->tasks, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_NODE, &job->tasks_per_node, err) < 0 ||
+	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_CORE, &job->tasks_per_core, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_NTASKS_PER_GPU, &job->tasks_per_gpu, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_TASK, &job->cpus_per_task, err) < 0 ||
 	    read_number(sbatch, P4D_SBATCH_CPUS_PER_GPU, &job->cpus_per_gpu, err) < 0 ||

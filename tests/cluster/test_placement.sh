@@ -164,6 +164,10 @@ compare <<'END'
 -n40 --hint=multithread --gpus-per-node=8
 -n33 --threads-per-core=1 --gpus-per-node=8
 -n32 --threads-per-core=1 --gpus-per-node=8
+-n40 --ntasks-per-core=1 --gpus-per-node=8
+-n32 --ntasks-per-core=1 --gpus-per-node=8
+-n40 --ntasks-per-core=2 --gpus-per-node=8
+-n8 -c8 --ntasks-per-core=1 --gpus-per-node=8
 -n8 -c8 --hint=nomultithread --gpus-per-node=8
 -n8 -c8 --threads-per-core=2 --gpus-per-node=8
 -n2 -c32 --hint=nomultithread --gpus-per-node=8
@@ -177,7 +181,7 @@ compare <<'END'
 -N1 -B 1 --gpus-per-socket=4
 END
 # and slurmctld counts them as sbatch does
-for words in "-n40 --hint=nomultithread" "-n40 --hint=compute_bound" "-n33 --threads-per-core=1" "-B 2:16:1 -n40" "-N2 -B 2:4"; do
+for words in "-n40 --hint=nomultithread" "-n40 --hint=compute_bound" "-n33 --threads-per-core=1" "-n40 --ntasks-per-core=1" "-B 2:16:1 -n40" "-N2 -B 2:4"; do
 	run sbatch -H $words --gpus-per-node=8 --p4d-model=llama3-8b job.sh
 	accepted
 	says P4D110
