@@ -108,6 +108,7 @@ static const launcher launchers[] = {
     {"conda", "run", " no-capture-output live-stream ", "", 0, COMMAND, NULL},
     {"micromamba", "run", "", "", 0, COMMAND, NULL},
 };
+enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
 
 /* What is behind the last slash. */
 static p4d_value last_part(p4d_value path)
@@ -118,15 +119,20 @@ static p4d_value last_part(p4d_value path)
 	return path;
 }
 
-/* Also python3.11. */
-static bool is_program(p4d_value word, const char *name)
+/* The first launcher of that name from one on; last: the last part of a path, also python3.11. NULL: none. */
+static const launcher *find_launcher(const launcher *from, p4d_value last)
 {
-	p4d_value last = last_part(word);
-	uint32_t length = (uint32_t)strlen(name);
+	static const char python[] = "python3.";
+	const uint32_t length = sizeof(python) - 1;
 
-	if (!strcmp(name, "python3") && last.length > length && last.at[length].c == '.')
-		last.length = length;
-	return p4d_value_is(last, name);
+	if (!last.length || last.at[0].unknown)
+		return NULL;
+	if (last.length > length && p4d_value_is((p4d_value){last.at, length}, python))
+		last.length = length - 1;
+	for (; from < launchers + LAUNCHERS; from++)
+		if (from->name[0] == last.at[0].c && p4d_value_is(last, from->name))
+			return from;
+	return NULL;
 }
 
 static bool ends_with(p4d_value word, const char *text)
@@ -184,12 +190,7 @@ static void note(p4d_launch *launch, const launcher *l, p4d_value word, const ch
 /* A file of Python, or another launcher: a program, whatever was before it. */
 static bool is_known_program(p4d_value word)
 {
-	if (ends_with(word, ".py"))
-		return true;
-	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-		if (is_program(word, launchers[i].name))
-			return true;
-	return false;
+	return ends_with(word, ".py") || find_launcher(launchers, last_part(word));
 }
 
 static bool is_image(p4d_value word)
@@ -309,11 +310,9 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			again = true;
 			continue;
 		}
-		for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]) && !again; i++) {
-			const launcher *l = &launchers[i];
+		const p4d_value last = last_part(words[at]);
+		for (const launcher *l = launchers; (l = find_launcher(l, last)); l++) {
 			bool module = false, text = false;
-			if (!is_program(words[at], l->name))
-				continue;
 			if (l->subcommand && (at + 1 >= count || !p4d_value_is(words[at + 1], l->subcommand)))
 				continue;
 			size_t next = at + 1 + (l->subcommand != NULL);
@@ -338,6 +337,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			launch->shell_script = l->starts == SHELL && !text;
 			at = next;
 			again = !text && !launch->shell_script;
+			break;
 		}
 	}
 	launch->words = words + at;

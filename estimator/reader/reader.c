@@ -43,9 +43,10 @@ const char *p4d_reading_framework(const p4d_reading *r)
 static bool is_named(p4d_value program, const char *pattern)
 {
 	uint32_t from = program.length, length = (uint32_t)strlen(pattern), directories = 0;
+	const char end = length ? pattern[length - 1] : '*';
 
-	if (!from)
-		return false;
+	if (!from || (end != '*' && (program.at[from - 1].unknown || program.at[from - 1].c != end)))
+		return false; /* most are not */
 	for (const char *at = pattern; *at; at++)
 		directories += *at == '/';
 	while (from && (program.at[from - 1].unknown || program.at[from - 1].c != '/' || directories--))
