@@ -332,6 +332,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 				launch->count = 0;
 				return;
 			}
+			launch->accelerates = launch->accelerates || l->prefix;
 			launch->every_gpu = launch->every_gpu || l->prefix || !strcmp(l->name, "deepspeed");
 			launch->shell_text = text;
 			launch->shell_script = l->starts == SHELL && !text;

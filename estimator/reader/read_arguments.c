@@ -155,6 +155,18 @@ static void say_skipped(p4d_read_context *c, p4d_value word)
 					    "%s is not read: it may belong to the option before it", text);
 }
 
+/* The row of a name, which may also be one of accelerate launch. */
+static const p4d_read_argument *find(const p4d_read_context *c, const char *name)
+{
+	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, name);
+	char launcher[sizeof(((argument_word *)0)->name) + 16];
+
+	if (a || !c->accelerates || strncmp(name, "--", 2) != 0)
+		return a;
+	snprintf(launcher, sizeof(launcher), "--accelerate.%s", name + 2);
+	return p4d_reader__find(c->reading->reader, launcher);
+}
+
 /* One word and those that belong to it; returns how many these are. */
 static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t count, bool files, bool *operand)
 {
@@ -183,7 +195,7 @@ static size_t read_word(p4d_read_context *c, const p4d_value *words, size_t coun
 			w.value = words[0];
 		}
 	}
-	const p4d_read_argument *a = p4d_reader__find(r->reader, w.name);
+	const p4d_read_argument *a = find(c, w.name);
 	/* of words that belong to no option the first is one, and so are all that name files; what follows
 	 * an option that p4d does not know may belong to that */
 	*operand = *w.name ? *operand && a : a && p4d_reader__is_file(a);
@@ -202,6 +214,40 @@ static void read_launcher(p4d_read_context *c, const p4d_launch_option *option, 
 	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, w.name);
 	if (a)
 		take_word(c, a, &w, option->name, NULL, 0, &used, files);
+}
+
+/* The configuration that `accelerate config` leaves in the cache (accelerate 1.15, config_args.py), read
+ * where no other is named. */
+static void read_accelerate(p4d_read_context *c, const p4d_launch *launch, size_t first)
+{
+	static const struct {
+		const char *variable, *below;
+	} places[] = {{"HF_HOME", ""}, {"XDG_CACHE_HOME", "/huggingface"}, {"HOME", "/.cache/huggingface"}};
+	static const char config[] = "--accelerate.config_file";
+	const p4d_read_argument *a = p4d_reader__find(c->reading->reader, config);
+	char path[256], home[192];
+	p4d_value value;
+
+	for (unsigned i = 0; i < launch->options; i++) {
+		p4d_value_text(launch->option[i].name, home, sizeof(home));
+		if (!strcmp(home, "config_file") || !strcmp(home, "config-file") || !strcmp(home, "cpu"))
+			return;
+	}
+	for (size_t i = first; i < launch->count; i++) {
+		argument_word w;
+		take_apart(launch->words[i], &w);
+		if (c->accelerates && find(c, w.name) == a)
+			return;
+	}
+	for (size_t i = 0; a && i < sizeof(places) / sizeof(places[0]); i++) {
+		if (!p4d_shell_variable(c->shell, places[i].variable, &value) || !value.length)
+			continue;
+		snprintf(path, sizeof(path), "%s%s/accelerate/default_config.yaml",
+			 p4d_value_text(value, home, sizeof(home)), places[i].below);
+		if (!p4d_value_unknown(value) && value.length < sizeof(home))
+			p4d_reader__follow_if_there(c, a, path);
+		return;
+	}
 }
 
 /* What a script is told by variables, which what it is given as arguments replaces. */
@@ -227,6 +273,8 @@ void p4d_reader__arguments(p4d_read_context *c, const p4d_launch *launch, size_t
 		/* files first: what the command line says replaces what they say */
 		const bool files = pass == 0;
 		bool operand = true;
+		if (files && (launch->accelerates || c->accelerates))
+			read_accelerate(c, launch, first);
 		read_variables(c, files);
 		for (unsigned i = 0; i < launch->options; i++)
 			read_launcher(c, &launch->option[i], files);

@@ -59,5 +59,6 @@ const p4d_reader p4d_reader__axolotl = {
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
     .defaults = defaults,
     .every_gpu = true,
+    .accelerates = true,
     .finish = p4d_finetune__finish,
 };

@@ -96,15 +96,23 @@ static bool list_text(const p4d_config_node *list, char *text, size_t size)
 	return true;
 }
 
+enum { PATH_CELLS = 256 };
+
+static p4d_value value_of(p4d_cell cells[PATH_CELLS], const char *text)
+{
+	uint32_t length = 0;
+
+	for (; length < PATH_CELLS && text[length]; length++)
+		cells[length] = (p4d_cell){.c = text[length]};
+	return (p4d_value){cells, length};
+}
+
 /* A file that a file names: it is sought as the script would find it. */
 static void follow_text(p4d_read_context *c, const p4d_read_argument *a, const p4d_read_given *given)
 {
-	p4d_cell cells[256];
-	uint32_t length = 0;
+	p4d_cell cells[PATH_CELLS];
 
-	for (; length < sizeof(cells) / sizeof(cells[0]) && given->value[length]; length++)
-		cells[length] = (p4d_cell){.c = given->value[length]};
-	p4d_reader__follow(c, a, (p4d_value){cells, length}, given);
+	p4d_reader__follow(c, a, value_of(cells, given->value), given);
 }
 
 static void take_leaf(p4d_read_context *c, const config_text *from, const p4d_config_node *node,
@@ -244,4 +252,16 @@ void p4d_reader__follow(p4d_read_context *c, const p4d_read_argument *a, p4d_val
 		 *given->name)
 		p4d_reader__unknown(r, "file", "%s %.60s is no configuration that p4d knows", given->name,
 				    given->value);
+}
+
+void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a, const char *path)
+{
+	p4d_cell cells[PATH_CELLS];
+	const p4d_value value = value_of(cells, path);
+	p4d_value written;
+	const char *text;
+	size_t length;
+
+	if (p4d_shell_file(c->shell, value, &written, &text, &length))
+		p4d_reader__follow(c, a, value, &(p4d_read_given){.name = "", .value = path});
 }

@@ -67,6 +67,7 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {"--accelerate.num_machines", EXTRA(MACHINES), NULL, NULL},
     {"--accelerate.distributed_type", EXTRA(DISTRIBUTED), NULL, distributed},
     {"--accelerate.mixed_precision", EXTRA(MIXED), NULL, NULL},
+    {"--accelerate.multi_gpu", EXTRA(DISTRIBUTED), "ddp", NULL},
     {"--accelerate.use_fsdp", EXTRA(DISTRIBUTED), "fsdp", NULL},
     {"--accelerate.use_deepspeed", EXTRA(DISTRIBUTED), "deepspeed", NULL},
     {"--accelerate.deepspeed_config_file", P4D_READ_FILE_IN(P4D_FINETUNE_DEEPSPEED_FILE), "deepspeed.", NULL},
@@ -86,6 +87,16 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
     {"--accelerate.fsdp_config.fsdp_reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
     {"--accelerate.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
     {"--accelerate.fsdp_config.fsdp_activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--accelerate.fsdp_config.sharding_strategy", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_config.reshard_after_forward", EXTRA(FSDP_STRATEGY), NULL, strategies},
+    {"--accelerate.fsdp_config.offload_params", EXTRA(FSDP_OFFLOAD), "on", NULL},
+    {"--accelerate.fsdp_config.activation_checkpointing", EXTRA(FSDP_CHECKPOINTING), "full", NULL},
+    {"--accelerate.parallelism_config_tp_size", P4D_TP, NULL, NULL},
+    {"--accelerate.parallelism_config.parallelism_config_tp_size", P4D_TP, NULL, NULL},
+    {"--accelerate.parallelism_config_cp_size", P4D_CP, NULL, NULL},
+    {"--accelerate.parallelism_config.parallelism_config_cp_size", P4D_CP, NULL, NULL},
+    {"--accelerate.parallelism_config_dp_shard_size", P4D_SHARD_DEGREE, NULL, NULL},
+    {"--accelerate.parallelism_config.parallelism_config_dp_shard_size", P4D_SHARD_DEGREE, NULL, NULL},
     {NULL, 0, NULL, NULL},
 };
 
@@ -194,8 +205,10 @@ static void finish_distribution(p4d_reading *r)
 {
 	const p4d_read_value *told = AT(DISTRIBUTED), *stage = AT(ZERO_STAGE), *fsdp = AT(FSDP),
 			     *file = AT(DEEPSPEED_FILE);
+	/* a stage counts where accelerate was not told of something else than the file with it */
+	const bool other = p4d_reader__set(told) && !p4d_reader__is(told, "deepspeed");
 	const p4d_read_value *zero = p4d_reader__set(file)               ? file
-				     : p4d_reader__set(stage)            ? stage
+				     : p4d_reader__set(stage) && !other  ? stage
 				     : p4d_reader__is(told, "deepspeed") ? told
 									 : NULL;
 	const bool uses_fsdp = p4d_reader__set(fsdp) && *fsdp->text && strcmp(fsdp->text, "False") != 0 &&

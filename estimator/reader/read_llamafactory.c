@@ -157,8 +157,14 @@ static void finish_swift(p4d_reading *r)
 {
 	const p4d_read_value *target = &r->extra[P4D_FINETUNE_TARGETS];
 
+	const p4d_read_value *dtype = &r->extra[P4D_FINETUNE_PARAM_DTYPE];
+
 	if (p4d_reader__is(target, "all-linear"))
 		r->extra[P4D_FINETUNE_ALL_LINEAR] = *target;
+	/* it computes in the type that the model is loaded in (train_args.py); fp32 means fp16 there */
+	if (p4d_reader__set(dtype) && !p4d_reader__set(&r->value[P4D_PRECISION]) &&
+	    !r->value[P4D_PRECISION].unknown && !p4d_reader__is(dtype, "fp32"))
+		p4d_reader__put(r, P4D_PRECISION, dtype, "%s", dtype->text);
 	p4d_finetune__finish(r);
 	if (!p4d_reader__set(&r->extra[P4D_FINETUNE_LORA]) && r->named)
 		p4d_reader__put_default(r, P4D_FINETUNE,

@@ -8,6 +8,7 @@ static const char *const precisions[] = {"bf16", "bf16", "bf16-mixed", "bf16", "
 					 "16",   "fp16", "16-mixed",   "fp16", "32",         "fp32",
 					 "fp16", "fp16", "bfloat16",   "bf16", NULL};
 static const char *const checkpointing[] = {"none"};
+static const char *const off[] = {"off"};
 static const char *const recomputations[] = {"full", "full", "selective", "selective", NULL};
 
 enum { CONFIG_NAME };
@@ -157,6 +158,8 @@ static const p4d_read_argument verl_sft_arguments[] = {
     {"--data.train_batch_size", P4D_GLOBAL_BATCH, NULL, NULL},
     {"--data.max_length", P4D_SEQ_LEN, NULL, NULL},
     {"--model.lora_rank", P4D_LORA_RANK, NULL, NULL},
+    {"--model.target_modules", P4D_LORA_TARGETS, NULL, NULL},
+    {"--model.strategy", P4D_FRAMEWORK, NULL, strategies},
     {"--model.enable_gradient_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
     {"--ulysses_sequence_parallel_size", P4D_CP, NULL, NULL},
     {"--trainer.n_gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
@@ -164,12 +167,26 @@ static const p4d_read_argument verl_sft_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
+/* A rank of 0 is no adapter. */
+static void finish_verl_sft(p4d_reading *r)
+{
+	const p4d_read_value *rank = &r->value[P4D_LORA_RANK];
+
+	if (rank->unknown)
+		p4d_reader__forget(r, P4D_FINETUNE);
+	else if (p4d_reader__is(rank, "0"))
+		r->value[P4D_LORA_RANK] = r->value[P4D_LORA_TARGETS] = (p4d_read_value){.file = NULL};
+	else if (p4d_reader__set(rank))
+		p4d_reader__put(r, P4D_FINETUNE, rank, "lora");
+	p4d_finetune__unmodelled(r);
+}
+
 const p4d_reader p4d_reader__verl_sft = {
     .framework = "verl",
     .programs = {"verl.trainer.fsdp_sft_trainer", "verl.trainer.sft_trainer"},
     .arguments = {verl_sft_arguments},
     .assignments = true,
-    .finish = p4d_finetune__unmodelled,
+    .finish = finish_verl_sft,
 };
 
 static const p4d_read_argument nemo_rl_arguments[] = {
@@ -180,8 +197,18 @@ static const p4d_read_argument nemo_rl_arguments[] = {
     {"--policy.max_total_sequence_length", P4D_SEQ_LEN, NULL, NULL},
     {"--policy.dtensor_cfg.tensor_parallel_size", P4D_TP, NULL, NULL},
     {"--policy.dtensor_cfg.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--policy.dtensor_cfg.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
+    {"--policy.dtensor_cfg.activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--policy.dtensor_cfg.cpu_offload", P4D_OFFLOAD, "params", NULL},
     {"--policy.megatron_cfg.tensor_model_parallel_size", P4D_TP, NULL, NULL},
     {"--policy.megatron_cfg.pipeline_model_parallel_size", P4D_PP, NULL, NULL},
+    {"--policy.megatron_cfg.context_parallel_size", P4D_CP, NULL, NULL},
+    {"--policy.megatron_cfg.expert_model_parallel_size", P4D_EP, NULL, NULL},
+    {"--policy.megatron_cfg.expert_tensor_parallel_size", P4D_ETP, NULL, NULL},
+    {"--policy.megatron_cfg.sequence_parallel", P4D_SEQUENCE_PARALLEL, "on", off},
+    {"--policy.megatron_cfg.activation_checkpointing", P4D_RECOMPUTE, "full", checkpointing},
+    {"--policy.precision", P4D_PRECISION, NULL, precisions},
+    {"--policy.sequence_packing.enabled", P4D_PACKING, "on", off},
     {"--cluster.gpus_per_node", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--cluster.num_nodes", P4D_NODES, NULL, NULL},
     {NULL, 0, NULL, NULL},
@@ -189,11 +216,21 @@ static const p4d_read_argument nemo_rl_arguments[] = {
 
 const p4d_reader p4d_reader__nemo_rl = {
     .framework = "nemo-rl",
-    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py"},
+    .programs = {"run_grpo_math.py", "run_grpo_sliding_puzzle.py", "run_vlm_grpo.py", "run_grpo_rm.py",
+		 "examples/run_grpo.py", "examples/run_dpo.py"},
     .arguments_alone = {"policy.model_name", "grpo.num_prompts_per_step", "cluster.gpus_per_node"},
     .arguments = {nemo_rl_arguments},
     .assignments = true,
     .finish = p4d_finetune__reinforcement,
+};
+
+/* One model. */
+const p4d_reader p4d_reader__nemo_rl_sft = {
+    .framework = "nemo-rl",
+    .programs = {"examples/run_sft.py"},
+    .arguments = {nemo_rl_arguments},
+    .assignments = true,
+    .finish = p4d_finetune__unmodelled,
 };
 
 static const p4d_read_argument openrlhf_arguments[] = {

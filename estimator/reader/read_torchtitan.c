@@ -23,8 +23,9 @@ enum {
 	FLOAT8_GATHER,
 };
 
-static const char *const schedules[] = {
-    "1F1B", "1f1b", "Interleaved1F1B", "interleaved", "GPipe", "gpipe", "ZBVZeroBubble", "zbv", NULL};
+static const char *const schedules[] = {"1F1B",  "1f1b", "Interleaved1F1B", "interleaved", "GPipe",
+					"gpipe", NULL};
+static const char *const none[] = {NULL};
 static const char *const modes[] = {"none", "none", "full", "full", "selective", "selective", NULL};
 static const char *const dtypes[] = {"float32", "fp32", "bfloat16", "bf16", NULL};
 static const char *const optimizers[] = {"AdamW", "adamw", "Adam", "adamw", "Muon", "muon", NULL};
@@ -67,7 +68,10 @@ static const p4d_read_argument arguments[] = {
     {"--parallelism.tensor_parallel_degree", P4D_TP, NULL, NULL},
     {"--parallelism.context_parallel_degree", P4D_CP, NULL, NULL},
     {"--parallelism.pipeline_parallel_degree", P4D_PP, NULL, NULL},
+    {"--parallelism.expert_parallel_degree", P4D_EP, NULL, NULL},
+    {"--parallelism.expert_tensor_parallel_degree", P4D_ETP, NULL, NULL},
     {"--parallelism.pipeline_parallel_schedule", X(SCHEDULE), NULL, schedules},
+    {"--parallelism.pipeline_parallel_layers_per_stage", P4D_VPP, NULL, none},
     {"--parallelism.pipeline_parallel_microbatch_size", X(PIPELINE_BATCH), NULL, NULL},
     {"--parallelism.pipeline_parallel_first_stage_less_layers", P4D_ACCOUNT_FOR_EMBEDDING, NULL, counts},
     {"--parallelism.pipeline_parallel_last_stage_less_layers", P4D_ACCOUNT_FOR_LOSS, NULL, counts},
@@ -100,24 +104,41 @@ static const p4d_read_default defaults[] = {
 };
 
 static const struct {
-	const char *module, *name, *model, *batch, *seq_len, *tp, *recompute, *compile, *unmodelled;
+	const char *module, *name, *model, *batch, *seq_len, *tp, *ep, *schedule, *recompute, *compile,
+	    *float8;
+	p4d_option unmodelled; /* P4D_OPTIONS: none */
+	const char *why;
 } configs[] = {
-#define CONFIG(module, name, model, batch, seq_len, tp, recompute, compile, unmodelled) \
-	{module, name, model, batch, seq_len, tp, recompute, compile, unmodelled},
+#define CONFIG(...) {__VA_ARGS__},
 #include "reader/torchtitan_configs.def"
 #undef CONFIG
 };
+
+enum { CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
 /* What `flavor` of the model `name` is; NULL: p4d does not have it. */
 static const char *model_of(const char *name, const char *flavor)
 {
 	static const char *const models[][3] = {
-	    {"llama3", "1B", "llama-3.2-1b"},     {"llama3", "3B", "llama-3.2-3b"},
-	    {"llama3", "8B", "llama-3.1-8b"},     {"llama3", "70B", "llama-3.1-70b"},
-	    {"llama3", "405B", "llama-3.1-405b"}, {"qwen3", "0.6B", "qwen3-0.6b"},
-	    {"qwen3", "1.7B", "qwen3-1.7b"},      {"qwen3", "4B", "qwen3-4b"},
-	    {"qwen3", "8B", "qwen3-8b"},          {"qwen3", "14B", "qwen3-14b"},
+	    {"llama3", "1B", "llama-3.2-1b"},
+	    {"llama3", "3B", "llama-3.2-3b"},
+	    {"llama3", "8B", "llama-3.1-8b"},
+	    {"llama3", "70B", "llama-3.1-70b"},
+	    {"llama3", "405B", "llama-3.1-405b"},
+	    {"llama4", "17bx16e", "llama-4-scout"},
+	    {"qwen3", "0.6B", "qwen3-0.6b"},
+	    {"qwen3", "1.7B", "qwen3-1.7b"},
+	    {"qwen3", "4B", "qwen3-4b"},
+	    {"qwen3", "8B", "qwen3-8b"},
+	    {"qwen3", "14B", "qwen3-14b"},
 	    {"qwen3", "32B", "qwen3-32b"},
+	    {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+	    {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+	    {"deepseek_v3", "16B", "deepseek-v2-lite"},
+	    {"deepseek_v3", "236B", "deepseek-v2"},
+	    {"deepseek_v3", "671B", "deepseek-v3"},
+	    {"gpt_oss", "20b", "gpt-oss-20b"},
+	    {"gpt_oss", "120b", "gpt-oss-120b"},
 	};
 
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
@@ -126,29 +147,43 @@ static const char *model_of(const char *name, const char *flavor)
 	return NULL;
 }
 
+static void put_extra(p4d_reading *r, int extra, const p4d_read_value *place, const char *text)
+{
+	r->extra[extra] = *place;
+	snprintf(r->extra[extra].text, sizeof(place->text), "%s", text);
+}
+
 static bool find_shipped(p4d_reading *r, const p4d_read_argument *a, const p4d_read_given *given)
 {
 	const p4d_read_value place = {.file = given->file, .line = given->line};
+	size_t i = 0;
 
 	(void)a;
-	for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
-		if (strcmp(configs[i].name, given->value) != 0)
-			continue;
-		p4d_reader__put(r, P4D_MODEL, &place, "%s", configs[i].model);
-		p4d_reader__put(r, P4D_SEQ_LEN, &place, "%s", configs[i].seq_len);
-		p4d_reader__put(r, P4D_TP, &place, "%s", configs[i].tp);
-		p4d_reader__put(r, P4D_RECOMPUTE, &place, "%s", configs[i].recompute);
-		p4d_reader__put(r, P4D_COMPILE, &place, "%s", configs[i].compile);
-		p4d_reader__put(r, P4D_CHUNKED_LOSS, &place, "on");
-		r->extra[LOCAL_BATCH] = place;
-		snprintf(r->extra[LOCAL_BATCH].text, sizeof(place.text), "%s", configs[i].batch);
-		r->extra[SHIPPED] = place;
-		if (*configs[i].unmodelled)
-			p4d_reader__unknown(r, "precision", "%s (%s) are not modelled", configs[i].unmodelled,
-					    configs[i].name);
-		return true;
+	for (; i < CONFIGS && strcmp(configs[i].name, given->value) != 0;)
+		i++;
+	if (i == CONFIGS)
+		return false;
+	p4d_reader__put(r, P4D_MODEL, &place, "%s", configs[i].model);
+	p4d_reader__put(r, P4D_SEQ_LEN, &place, "%s", configs[i].seq_len);
+	p4d_reader__put(r, P4D_TP, &place, "%s", configs[i].tp);
+	if (strcmp(configs[i].ep, "1") != 0)
+		p4d_reader__put(r, P4D_EP, &place, "%s", configs[i].ep);
+	p4d_reader__put(r, P4D_RECOMPUTE, &place, "%s", configs[i].recompute);
+	p4d_reader__put(r, P4D_COMPILE, &place, "%s", configs[i].compile);
+	p4d_reader__put(r, P4D_CHUNKED_LOSS, &place, "on");
+	put_extra(r, LOCAL_BATCH, &place, configs[i].batch);
+	put_extra(r, SCHEDULE, &place, configs[i].schedule);
+	put_extra(r, SHIPPED, &place, configs[i].name);
+	if (*configs[i].float8) {
+		put_extra(r, CONVERTER, &place, "float8");
+		put_extra(r, FLOAT8_RECIPE, &place, configs[i].float8);
 	}
-	return false;
+	if (configs[i].unmodelled != P4D_OPTIONS) {
+		p4d_reader__forget(r, configs[i].unmodelled);
+		p4d_reader__unknown(r, p4d_request_option_info(configs[i].unmodelled)->name,
+				    "%s (%s) is not modelled", configs[i].why, configs[i].name);
+	}
+	return true;
 }
 
 static void finish_model(p4d_reading *r)
@@ -263,6 +298,8 @@ static void finish_batches(p4d_reading *r)
 		p4d_reader__put(r, P4D_SCHEDULE, &r->extra[SCHEDULE], "%s", r->extra[SCHEDULE].text);
 	else if (!r->extra[SCHEDULE].unknown)
 		p4d_reader__put_default(r, P4D_SCHEDULE, "1f1b");
+	if (p4d_reader__is(&r->value[P4D_SCHEDULE], "interleaved"))
+		p4d_reader__put_default(r, P4D_VPP, "2"); /* stages of a rank, where nothing is said */
 	if (p4d_reader__set(&r->value[P4D_GLOBAL_BATCH]) || !each)
 		return;
 	if (ranks && others && ranks % others == 0 && each <= UINT16_MAX)

@@ -18,6 +18,7 @@ enum {
 	LIT_VALUE,
 	LIT_PROJECTION,
 	LIT_MLP,
+	LIT_PRECISION,
 };
 
 static const char *const dtypes[] = {"bf16", "bf16", "fp32", "fp32", NULL};
@@ -268,8 +269,6 @@ const p4d_reader p4d_reader__torchtune = {
     .finish = finish_tune,
 };
 
-static const char *const precisions[] = {"bf16-true",  "bf16", "32-true",  "fp32", "16-true", "fp16",
-					 "bf16-mixed", "bf16", "16-mixed", "fp16", NULL};
 static const char *const quants[] = {"bnb.nf4", "nf4", "bnb.nf4-dq", "nf4", "bnb.int8", "int8", NULL};
 static const char *const litgpt_optimizers[] = {"AdamW",
 						"adamw",
@@ -288,7 +287,7 @@ static const p4d_read_argument litgpt_arguments[] = {
     {"--config", P4D_READ_FILE, "", NULL},
     {"--checkpoint_dir", P4D_MODEL, NULL, NULL},
     {"--model_name", P4D_MODEL, NULL, NULL},
-    {"--precision", P4D_PRECISION, NULL, precisions},
+    {"--precision", P4D_READ_EXTRA(LIT_PRECISION), NULL, NULL},
     {"--quantize", EXTRA(QUANT), NULL, quants},
     {"--devices", P4D_GPUS_PER_NODE, NULL, NULL},
     {"--num_nodes", P4D_NODES, NULL, NULL},
@@ -333,6 +332,32 @@ static void finish_lit_targets(p4d_reading *r)
 	}
 }
 
+/* Of "bf16-true" parameters are bf16, too; of "bf16-mixed" they are not. */
+static void finish_lit_precision(p4d_reading *r)
+{
+	static const char *const names[][3] = {
+	    {"bf16-true", "bf16", "bf16"}, {"bf16-mixed", "bf16", "fp32"}, {"32-true", "fp32", "fp32"},
+	    {"16-true", "fp16", NULL},     {"16-mixed", "fp16", NULL},
+	};
+	const p4d_read_value *v = &r->extra[LIT_PRECISION];
+	size_t i = 0;
+
+	if (v->unknown)
+		p4d_reader__forget(r, P4D_PRECISION);
+	if (!p4d_reader__set(v))
+		return;
+	while (i < sizeof(names) / sizeof(names[0]) && !p4d_reader__is(v, names[i][0]))
+		i++;
+	if (i == sizeof(names) / sizeof(names[0])) {
+		p4d_reader__forget(r, P4D_PRECISION);
+		p4d_reader__unknown(r, "precision", "--precision %.60s is not modelled", v->text);
+		return;
+	}
+	p4d_reader__put(r, P4D_PRECISION, v, "%s", names[i][1]);
+	if (names[i][2])
+		p4d_reader__put(r, P4D_PARAM_DTYPE, v, "%s", names[i][2]);
+}
+
 /* "checkpoints/meta-llama/Llama-3.2-1B" is where litgpt puts the hub's model. */
 static void finish_litgpt(p4d_reading *r)
 {
@@ -350,6 +375,7 @@ static void finish_litgpt(p4d_reading *r)
 	}
 	if (p4d_reader__number(&r->value[P4D_GPUS_PER_NODE]) > 1)
 		p4d_reader__put_default(r, P4D_FRAMEWORK, "fsdp");
+	finish_lit_precision(r);
 	finish_lit_targets(r);
 	p4d_finetune__finish(r);
 	p4d_finetune__adapter(r, "8", "q_proj,v_proj"); /* lora_query and lora_value */

@@ -31,6 +31,7 @@ static const p4d_read_argument arguments[] = {
     {"--activation_offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--attn_implementation", P4D_ATTENTION, NULL, p4d_finetune__attention},
     {"--use_flash_attention_2", P4D_ATTENTION, "flash", NULL},
+    {"--use_flash_attn", P4D_ATTENTION, "flash", NULL},
     {"--optim", EXTRA(OPTIMIZER), NULL, p4d_finetune__optimizers},
     {"--torch_compile", EXTRA(COMPILE), "on", NULL},
     {"--packing", EXTRA(PACKING), "on", NULL},
@@ -107,6 +108,7 @@ static void finish_trl(p4d_reading *r)
 
 const p4d_reader p4d_reader__trl = {
     .framework = "trl",
+    .accelerates = true,
     .release = "TRL 1.10",
     .programs = {"trl sft", "trl dpo", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
@@ -123,6 +125,7 @@ static void finish_trl_rl(p4d_reading *r)
 
 const p4d_reader p4d_reader__trl_rl = {
     .framework = "trl",
+    .accelerates = true,
     .release = "TRL 1.10",
     .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
 		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py"},

@@ -63,6 +63,7 @@ typedef struct p4d_reader {
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
 	bool assignments;                   /* NAME=VALUE is an argument, too */
 	bool every_gpu;                     /* it starts on all GPUs of its node by itself */
+	bool accelerates; /* "NAME SUBCOMMAND" is accelerate launch, whose options it takes, too */
 	/* A configuration that is no file, but shipped with the program: false if p4d does not know it. NULL:
 	 * none is. */
 	bool (*shipped)(p4d_reading *reading, const p4d_read_argument *argument, const p4d_read_given *name);
@@ -75,8 +76,8 @@ extern const p4d_reader p4d_reader__megatron, p4d_reader__trainer, p4d_reader__t
     p4d_reader__torchtitan, p4d_reader__axolotl, p4d_reader__llamafactory, p4d_reader__swift,
     p4d_reader__torchtune, p4d_reader__litgpt, p4d_reader__vllm, p4d_reader__sglang, p4d_reader__nemo,
     p4d_reader__neox, p4d_reader__nanotron, p4d_reader__verl, p4d_reader__openrlhf, p4d_reader__p4d,
-    p4d_reader__nemo_rl, p4d_reader__verl_sft, p4d_reader__openrlhf_sft, p4d_reader__swift_rl,
-    p4d_reader__swift_megatron, p4d_reader__trl_rl;
+    p4d_reader__nemo_rl, p4d_reader__nemo_rl_sft, p4d_reader__verl_sft, p4d_reader__openrlhf_sft,
+    p4d_reader__swift_rl, p4d_reader__swift_megatron, p4d_reader__trl_rl;
 
 static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 {
@@ -121,7 +122,8 @@ typedef struct p4d_read_context {
 	unsigned values;   /* of configuration files that may still be looked at */
 	uint64_t until_ns; /* of p4d_config_clock: when they are given up; 0: none was read yet */
 	unsigned files;
-	bool of_script; /* what is read are variables of a script that cannot be read */
+	bool of_script;   /* what is read are variables of a script that cannot be read */
+	bool accelerates; /* options may be those of accelerate launch */
 } p4d_read_context;
 
 /* Where a value was written: what its first character came from. */
@@ -130,6 +132,9 @@ void p4d_reader__place(const p4d_shell *shell, p4d_value value, p4d_read_given *
 /* read_config.c: a file, or a configuration that the program brings along. */
 void p4d_reader__follow(p4d_read_context *context, const p4d_read_argument *argument, p4d_value path,
 			const p4d_read_given *given);
+/* The same of a file of the user's that the script does not name, and that need not be there. */
+void p4d_reader__follow_if_there(p4d_read_context *context, const p4d_read_argument *argument,
+				 const char *path);
 
 /* launch.c: what starts a program, and the program. */
 enum { P4D_LAUNCH_OPTIONS = 24 };
@@ -146,6 +151,7 @@ typedef struct p4d_launch {
 	bool shell_text;                /* words[0] is text for one */
 	bool shell_input;               /* its text comes on standard input; words are arguments */
 	bool every_gpu;                 /* a launcher starts it on all GPUs of its node */
+	bool accelerates;               /* accelerate launch is among them */
 	p4d_value nodes, gpus_per_node; /* as a launcher was told; length 0: not */
 	p4d_launch_option option[P4D_LAUNCH_OPTIONS]; /* of launchers that say something about the training */
 	unsigned options;

@@ -381,9 +381,14 @@ const char *p4d_shell_read(const p4d_shell_host *host, const p4d_shell_limits *l
 		p4d_cell where = {.file = p4d_shell__place(sh, "$%d", i) & 127u};
 		p4d_shell__add_word(sh, &sh->parameters, p4d_shell__value_of(sh, *arguments, where));
 	}
-	if (directory)
-		p4d_shell__assign(sh, P4D_SHELL_RUN, (p4d_shell_name){"PWD", 3},
-				  p4d_shell__value_of(sh, directory, (p4d_cell){0}), false, 0);
+	if (directory) {
+		const p4d_shell_name here = {"PWD", 3};
+		p4d_shell__assign(sh, P4D_SHELL_RUN, here, p4d_shell__value_of(sh, directory, (p4d_cell){0}),
+				  false, 0);
+		p4d_shell_var *v = p4d_shell__own(sh, here);
+		if (v)
+			v->exported = true; /* wherever bash has it from */
+	}
 	p4d_shell__all(sh, (p4d_shell_source){.text = text, .length = length, .line = 1}, P4D_SHELL_RUN);
 	return sh->stopped;
 }

@@ -66,3 +66,36 @@ of_slurm "-N2 --ntasks-per-node=4 --gres=gpu:4" '$SLURM_NTASKS' 8
 printf '%s\n' 'generate | bash' 'srun bash -s x' >job.sh
 exits 0 p4d read job.sh
 prints "no training that p4d knows"
+# what `accelerate config` left behind counts where no other configuration is named, below what the command line says
+mkdir -p hf/accelerate
+printf '%s\n' 'distributed_type: FSDP' 'mixed_precision: bf16' 'num_machines: 1' 'num_processes: 4' 'fsdp_config:' \
+	'  fsdp_version: 2' '  activation_checkpointing: true' '  fsdp_offload_params: true' >hf/accelerate/default_config.yaml
+accelerated() # accelerated COMMAND: starts a training with that configuration at hand
+{
+	printf '%s\n' '#!/bin/bash' "export HF_HOME=$PWD/hf" "$1 --model_name_or_path gpt2 --per_device_train_batch_size 1" >job.sh
+	exits 0 p4d read job.sh
+}
+accelerated "accelerate launch run_clm.py"
+prints "framework            fsdp           $PWD/hf/accelerate/default_config.yaml:1" \
+	"precision            bf16           $PWD/hf/accelerate/default_config.yaml:2" \
+	"gpus-per-node        4              $PWD/hf/accelerate/default_config.yaml:4" \
+	"recompute            full           $PWD/hf/accelerate/default_config.yaml:7" \
+	"offload              params         $PWD/hf/accelerate/default_config.yaml:8"
+accelerated "accelerate launch --num_processes=2 --multi_gpu run_clm.py"
+prints "gpus-per-node        2              job.sh:3" "framework            ddp            job.sh:3"
+accelerated "trl sft --num_processes 2"
+prints "gpus-per-node        2              job.sh:3" "framework            fsdp           $PWD/hf/accelerate/default_config.yaml:1"
+printf '%s\n' 'mixed_precision: fp16' >other.yaml
+for command in "accelerate launch --config_file other.yaml run_clm.py" "trl sft --config_file=other.yaml"; do
+	accelerated "$command"
+	prints "precision            fp16           other.yaml:1"
+	case $out in *default_config*) fail "$command reads two configurations: $out" ;; esac
+done
+for command in "accelerate launch --cpu run_clm.py" "torchrun run_clm.py" "python sft.py"; do
+	accelerated "$command"
+	case $out in *default_config*) fail "$command reads accelerate's configuration: $out" ;; esac
+done
+# bash sets and exports PWD by itself
+printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py'" >job.sh
+out=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" p4d read job.sh)
+prints "precision            fp16           other.yaml:1"
