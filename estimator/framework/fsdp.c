@@ -126,6 +126,15 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_OVERLAP_P2P, 1, "PyTorch's pipelines overlap transfers between stages"},
     {.why = NULL}};
 
+#define DATA_PARALLEL "with FSDP p4d models other modules than torchtitan's with data parallelism alone"
+static const p4d_framework_fixed fixed_of_others[] = {
+    {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    P4D_FIXED_OF_PYTORCH("FSDP"),
+    {P4D_TP, 1, DATA_PARALLEL},
+    {P4D_PP, 1, DATA_PARALLEL},
+    {P4D_CP, 1, DATA_PARALLEL},
+    {.why = NULL}};
+
 static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_FP32},
 						{P4D_MODEL_CODE, P4D_MODEL_CODE_TORCHTITAN},
 						{P4D_CHUNKED_LOSS, 1},
@@ -147,6 +156,8 @@ const p4d_framework p4d_framework__fsdp = {
     .no_vocab_parallel = "needs p4d-train; torchtitan shards the vocabulary by tp only",
     .no_eval_micro_batch = "needs Megatron-LM; torchtitan evaluates in the micro-batches of training",
     .fixed = fixed,
+    .fixed_of_others = fixed_of_others,
+    .recomputes_of_others = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL,
     .defaults = defaults,
     .recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_SELECTIVE | 1u << P4D_RECOMPUTE_FULL,
     .no_recompute = "needs Megatron-LM or p4d-train; torchtitan has none, selective and full",

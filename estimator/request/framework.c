@@ -52,14 +52,6 @@ int p4d_framework_default(const p4d_request *r)
 	return first;
 }
 
-bool p4d_framework_models(const p4d_request *r, p4d_error *err)
-{
-	const int framework =
-	    p4d_is_set(r, P4D_FRAMEWORK) ? (int)r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
-
-	return p4d_framework_of(framework)->allocates_plan || takes(framework, r, err) == 0;
-}
-
 const char *p4d_framework_unvalidated(const p4d_layout *l)
 {
 	const p4d_framework *f = p4d_framework_of(l->framework);
@@ -79,7 +71,7 @@ static const char *text_of(p4d_option option, int64_t value, char *buf, size_t s
 /* The first that is asked for otherwise than the framework has it; NULL: none. */
 static const p4d_framework_fixed *contradicted(const p4d_request *r, int framework)
 {
-	const p4d_framework_fixed *f = p4d_framework_of(framework)->fixed;
+	const p4d_framework_fixed *f = p4d_framework_all_fixed(r, framework);
 
 	while (f && f->why && (!p4d_is_stated(r, f->option) || r->value[f->option] == f->value))
 		f++;
@@ -95,15 +87,41 @@ static const char *framework_for(const p4d_request *r)
 	return NULL;
 }
 
+/* "tp=2: with DDP every GPU has a copy of the model" */
+static void say_contradicted(const p4d_request *r, const p4d_framework_fixed *f, p4d_code code,
+			     p4d_error *err)
+{
+	char asked[32];
+
+	p4d_fail(err, code, "%s=%s: %s", p4d_request_option_info(f->option)->name,
+		 text_of(f->option, r->value[f->option], asked, sizeof(asked)), f->why);
+}
+
+bool p4d_framework_models(const p4d_request *r, p4d_error *err)
+{
+	const int framework =
+	    p4d_is_set(r, P4D_FRAMEWORK) ? (int)r->value[P4D_FRAMEWORK] : p4d_framework_default(r);
+	const p4d_framework_fixed *f = contradicted(r, framework);
+
+	if (p4d_framework_of(framework)->allocates_plan)
+		return true;
+	if (takes(framework, r, err) < 0)
+		return false;
+	/* nobody changes what a script says: it may well run */
+	if (!f || r->origin[f->option] != P4D_BY_SCRIPT)
+		return true;
+	say_contradicted(r, f, P4D_E_UNMODELLED, err);
+	return false;
+}
+
 static int check_fixed(const p4d_request *r, p4d_error *err)
 {
 	const p4d_framework_fixed *f = contradicted(r, (int)r->value[P4D_FRAMEWORK]);
-	char asked[32], has[32];
+	char has[32];
 
 	if (f) {
 		const char *name = p4d_request_option_info(f->option)->name;
-		p4d_fail(err, P4D_E_VALUE, "%s=%s: %s", name,
-			 text_of(f->option, r->value[f->option], asked, sizeof(asked)), f->why);
+		say_contradicted(r, f, P4D_E_VALUE, err);
 		const char *framework = framework_for(r);
 		if (framework)
 			return p4d_fix(err, "--p4d-framework=%s", framework);
@@ -125,10 +143,11 @@ int p4d_framework_check(const p4d_request *r, p4d_error *err)
 			 f->no_schedule);
 		return p4d_fix(err, "--p4d-schedule=1f1b --p4d-vpp=1");
 	}
-	if (!(f->recomputes >> r->value[P4D_RECOMPUTE] & 1)) {
+	if (!p4d_framework_recomputes(r, (int)r->value[P4D_RECOMPUTE])) {
+		const bool others = f->recomputes_of_others && p4d_framework_has_other_modules(r);
 		p4d_fail(err, P4D_E_VALUE, "recompute=%s %s",
 			 p4d_request_choice_name(P4D_RECOMPUTE, r->value[P4D_RECOMPUTE], name, sizeof(name)),
-			 f->no_recompute);
+			 others ? "is torchtitan's; transformers has none and full" : f->no_recompute);
 		return p4d_fix(err, "--p4d-recompute=full");
 	}
 	if (f->no_vocab_parallel && r->value[P4D_VOCAB_PARALLEL]) {

@@ -102,6 +102,9 @@ typedef struct p4d_framework {
 	const char *no_vocab_parallel; /* message if not; NULL: has it */
 	const char *no_eval_micro_batch, *no_a2a;
 	const p4d_framework_fixed *fixed; /* ends with a `why` of NULL; may be NULL */
+	/* where these differ with other modules than torchtitan's (--model-code); NULL, 0: they do not */
+	const p4d_framework_fixed *fixed_of_others;
+	unsigned recomputes_of_others;
 	const p4d_framework_choice
 	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
 	unsigned recomputes;      /* mask of 1 << recompute */
@@ -161,10 +164,33 @@ static inline const p4d_framework_arguments *p4d_framework_arguments_of(const p4
 	return f->arguments_of ? f->arguments_of(layout) : f->arguments;
 }
 
+static inline bool p4d_framework_has_other_modules(const p4d_request *request)
+{
+	return p4d_is_set(request, P4D_MODEL_CODE) &&
+	       request->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN;
+}
+
+/* What one of the frameworks has in one way only, in the modules that are asked for. */
+static inline const p4d_framework_fixed *p4d_framework_all_fixed(const p4d_request *request, int framework)
+{
+	const p4d_framework *f = p4d_framework_of(framework);
+
+	return f->fixed_of_others && p4d_framework_has_other_modules(request) ? f->fixed_of_others : f->fixed;
+}
+
+/* Whether it has a kind of recomputation, in those modules. */
+static inline bool p4d_framework_recomputes(const p4d_request *request, int recompute)
+{
+	const p4d_framework *f = p4d_framework_of((int)request->value[P4D_FRAMEWORK]);
+	const bool others = f->recomputes_of_others && p4d_framework_has_other_modules(request);
+
+	return (others ? f->recomputes_of_others : f->recomputes) >> recompute & 1;
+}
+
 /* NULL: the framework has the option as it is given. */
 static inline const p4d_framework_fixed *p4d_framework_fixed_of(const p4d_request *request, p4d_option option)
 {
-	const p4d_framework_fixed *f = p4d_framework_of((int)request->value[P4D_FRAMEWORK])->fixed;
+	const p4d_framework_fixed *f = p4d_framework_all_fixed(request, (int)request->value[P4D_FRAMEWORK]);
 
 	for (; f && f->why; f++)
 		if (f->option == option)

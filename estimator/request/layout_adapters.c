@@ -93,20 +93,22 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	const bool quantized = adapters && r->value[P4D_FINETUNE] == P4D_TUNE_QLORA;
 	const char *unknown = NULL;
 
-	if (!adapters && r->origin[P4D_LORA_RANK] == P4D_BY_USER)
-		return p4d_fail(err, P4D_E_VALUE,
-				"--lora-rank has no effect without --finetune lora or qlora");
-	if (!adapters && *r->lora_targets)
-		return p4d_fail(err, P4D_E_VALUE,
-				"--lora-targets has no effect without --finetune lora or qlora");
-	if (!quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] != P4D_QUANT_NONE)
-		return p4d_fail(err, P4D_E_VALUE,
-				"--quant needs --finetune qlora: quantized weights are not trained");
-	if (quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] == P4D_QUANT_NONE)
-		return p4d_fail(err, P4D_E_VALUE, "--finetune qlora with --quant none is --finetune lora");
-	if (!adapters && r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER)
-		return p4d_fail(err, P4D_E_VALUE,
-				"--adapter-dtype has no effect without --finetune lora or qlora");
+	if (!adapters && (r->origin[P4D_LORA_RANK] == P4D_BY_USER || *r->lora_targets ||
+			  r->origin[P4D_ADAPTER_DTYPE] == P4D_BY_USER)) {
+		p4d_fail(err, P4D_E_VALUE, "%s has no effect without finetune=lora or qlora",
+			 r->origin[P4D_LORA_RANK] == P4D_BY_USER ? "lora-rank"
+			 : *r->lora_targets                      ? "lora-targets"
+								 : "adapter-dtype");
+		return p4d_fix(err, "--p4d-finetune=lora");
+	}
+	if (!quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] != P4D_QUANT_NONE) {
+		p4d_fail(err, P4D_E_VALUE, "quant needs finetune=qlora: quantized weights are not trained");
+		return p4d_fix(err, "--p4d-finetune=qlora");
+	}
+	if (quantized && p4d_is_set(r, P4D_QUANT) && r->value[P4D_QUANT] == P4D_QUANT_NONE) {
+		p4d_fail(err, P4D_E_VALUE, "finetune=qlora with quant=none is finetune=lora");
+		return p4d_fix(err, "--p4d-finetune=lora");
+	}
 	if (!adapters && p4d_is_set(r, P4D_STORED) && r->value[P4D_STORED] != P4D_STORED_FULL &&
 	    p4d_framework_value(r, P4D_MODEL_CODE) == P4D_MODEL_CODE_TRANSFORMERS &&
 	    p4d_framework_has(r, P4D_MODEL_CODE) && r->value[P4D_FINETUNE] == P4D_TUNE_FULL &&
@@ -122,7 +124,7 @@ int p4d_layout__check_adapters(const p4d_request *r, p4d_error *err)
 	}
 	targets_of(r->lora_targets, &unknown);
 	if (unknown)
-		return p4d_fail(err, P4D_E_VALUE, "--lora-targets: no linear layer is named '%.*s'",
+		return p4d_fail(err, P4D_E_VALUE, "lora-targets: no linear layer is named '%.*s'",
 				(int)strcspn(unknown, ","), unknown);
 	return 0;
 }

@@ -86,7 +86,7 @@ int p4d_layout__check_modules(const p4d_request *r, const p4d_layout *l, p4d_err
 	if (!l->experts && !l->kv_rank) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "recompute-modules needs a model with experts or latent attention");
-		return p4d_fix(err, "--p4d-recompute=mlp");
+		return p4d_fix(err, "leave out --p4d-recompute-modules");
 	}
 	if (p4d_is_stated(r, P4D_RECOMPUTE) && l->recompute != P4D_RECOMPUTE_SELECTIVE) {
 		p4d_fail(err, P4D_E_VALUE, "recompute-modules has no effect without recompute=selective");

@@ -41,7 +41,7 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 	const p4d_framework *framework = p4d_framework_of(w->layout.framework);
 	const bool sparse = w->layout.experts > 0, latent = w->layout.kv_rank > 0;
 
-	if (!(framework->recomputes >> recompute & 1))
+	if (!p4d_framework_recomputes(&w->trial, recompute))
 		return false;
 	switch (recompute) {
 	case P4D_RECOMPUTE_SELECTIVE:

@@ -156,7 +156,7 @@ esac
 # shellcheck disable=SC2086
 exits 0 $command
 exits 5 p4d estimate --framework ddp --model llama3.1-8b --lora-rank 16 --gpu a10g --gpus-per-node 1 --seq-len 512
-says "--lora-rank has no effect"
+says "lora-rank has no effect"
 exits 5 p4d estimate --framework ddp --model llama3.1-8b --finetune lora --lora-targets q_prj --gpu a10g --gpus-per-node 1 --seq-len 512
 says "no linear layer is named 'q_prj'"
 
@@ -198,7 +198,7 @@ says "p4d: fix: --model-code=transformers"
 exits 0 p4d estimate --framework fsdp --model gemma2-9b --model-code transformers $eight
 # shellcheck disable=SC2086
 exits 5 p4d estimate --framework ddp --model llama3.1-8b --adapter-dtype bf16 $eight
-says "--adapter-dtype has no effect"
+says "adapter-dtype has no effect"
 # gradients have the type that goes with the precision
 for precision in fp16 fp32; do
 	# shellcheck disable=SC2086

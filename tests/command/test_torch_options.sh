@@ -79,6 +79,32 @@ refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps al
 refuses "--framework deepspeed --zero-stage 0 --offload optimizer" "offloads the optimizer that it shards" "--zero-stage=2"
 refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters in --precision" "leave out --param-dtype"
 
+refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d models other modules than torchtitan's with data parallelism alone" "--tp=1"
+refuses "--framework fsdp --finetune qlora --tp 8" "tp=8: with FSDP p4d models other modules" "--tp=1"
+refuses "--framework fsdp --model-code transformers --recompute selective" "transformers has none and full" "--recompute=full"
+refuses "--framework fsdp --lora-rank 8" "lora-rank has no effect without finetune=lora or qlora" "--finetune=lora"
+refuses "--framework ddp --quant nf4" "quant needs finetune=qlora" "--finetune=qlora"
+refuses "--framework fsdp --recompute-modules mlp" "needs a model with experts" "leave out --recompute-modules"
+# a search takes none of those
+exits 0 p4d plan --framework fsdp --model-code transformers --gpu h100 --nodes 2 --gpus-per-node 8 --model llama3.1-8b --seq-len 8192
+case $out in *"transformers --p4d-"* | *"recompute=full"*) ;; *) fail "no layout of transformers' modules is recomputed" ;; esac
+for wrong in tp=2 cp=2 pp=2 recompute=selective; do
+	case $out in *"-$wrong "*) fail "$wrong with transformers' modules" ;; esac
+done
+
+# a script's own arguments that p4d does not model leave its job unchecked, whatever the site does with scripts
+cat >autotp.sh <<'SH'
+#!/bin/bash
+#SBATCH --nodes=1 --gpus-per-node=8
+cat > ds.json <<J
+{"zero_optimization": {"stage": 1}, "tensor_parallel": {"autotp_size": 4}, "bf16": {"enabled": true}}
+J
+deepspeed run_clm.py --deepspeed ds.json --model_name_or_path meta-llama/Llama-3.1-70B --bf16 --per_device_train_batch_size 1 --block_size 2048
+SH
+printf '%s\n' 'scripts = judge' 'partition h100 { gpu = "h100-80gb"' ' gpus_per_node = 8' ' default = true }' 'version = 1' >judge.conf
+exits 0 p4d check --conf judge.conf autotp.sh
+prints "[P4D009]" "does not model tp=4: with DeepSpeed p4d models data parallelism alone"
+
 # lengths as people write them; other numbers have no such units
 exits 0 p4d estimate --gpu h200 --gpus-per-node 8 --model llama3.1-8b --framework fsdp --seq-len 128k --cp 8
 prints "seq-len 131072"
