@@ -88,7 +88,7 @@ libp4dcore_la_SOURCES = \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_check.c \
-	estimator/request/model_size.h estimator/request/model_size.c \
+	estimator/request/model_size.h estimator/request/model_size.c estimator/request/routing.h estimator/request/routing.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
 	estimator/model/model_place.c estimator/model/hub_name.h estimator/model/hub_name.c estimator/model/hub_cache.h \

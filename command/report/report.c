@@ -100,8 +100,8 @@ static bool is_default(const p4d_request *request, int option)
 	const p4d_option_info *info = p4d_request_option_info((p4d_option)option);
 
 	/* where the framework leaves no choice there is nothing to say */
-	return request->origin[option] >= P4D_BY_SITE && (info->where & P4D_WHERE_COMMAND) &&
-	       !(info->where & P4D_WHERE_MODEL) &&
+	return request->origin[option] >= P4D_BY_SITE && !p4d_layout_lacks(request, (p4d_option)option) &&
+	       (info->where & P4D_WHERE_COMMAND) && !(info->where & P4D_WHERE_MODEL) &&
 	       (request->origin[option] != P4D_BY_P4D ||
 		!p4d_framework_fixed_of(request, (p4d_option)option));
 }

@@ -117,6 +117,9 @@ static double stage_elements(const p4d_layout *l, const p4d_cost_terms *t, uint3
 		n += table;
 	if (stage == last && (!l->tied || stage != 0))
 		n += table;
+	if (stage == last) /* for further tokens */
+		n += (double)l->mtp_layers * t->once.expert_layer_elements +
+		     (l->mtp_layers && stage && !l->tied ? table : 0);
 	return n;
 }
 

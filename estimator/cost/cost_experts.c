@@ -6,6 +6,7 @@
  * its share, sets the pace of all.
  */
 #include "cost/cost_internal.h"
+#include "request/routing.h"
 
 /*
  * Kernels that permute reach this share of the rate of others (SimuMax, B200: 0.50 of the peak against 0.75).
@@ -23,18 +24,20 @@
 
 /* Tokens times their experts: sent by this rank, received by its experts, and gathered over etp. */
 typedef struct dispatched {
-	double own, sent, received, gathered;
+	double own, permuted, received, gathered;
 	double groups, rows; /* experts of this rank, and tokens of each */
 	double F;            /* columns of one on this rank */
 } dispatched;
 
 static dispatched routed_of(const p4d_layout *l, const p4d_cost_sizes *z)
 {
-	dispatched t = {.own = z->residual / z->h, .groups = (double)(l->experts / l->ep)};
+	const p4d_routed of = p4d_routed_of(l, (uint64_t)(z->residual / z->h));
+	dispatched t = {.own = (double)of.own,
+			.permuted = (double)of.permuted,
+			.received = (double)of.received,
+			.gathered = (double)of.gathered,
+			.groups = (double)(l->experts / l->ep)};
 
-	t.sent = t.own * (double)l->experts_per_token;
-	t.received = t.sent * l->imbalance;
-	t.gathered = t.received * (double)l->etp;
 	t.rows = t.gathered / t.groups;
 	t.F = (double)l->expert_ffn / (double)l->etp;
 	return t;
@@ -45,16 +48,26 @@ static double permuted(const p4d_cost_rates *r, double bytes)
 	return p4d_cost__memory_seconds(r, bytes / PERMUTED);
 }
 
-/* One way, to the experts or back; what is sent, or received, is written by one kernel and read by the next.
+/*
+ * One way, to the experts or back; what is sent, or received, is written by one kernel and read by the next.
+ * All-gather and DeepEP exchange tokens, and copy them by expert behind that.
  */
 static void dispatch(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		     const dispatched *t, p4d_cost_share *out)
 {
 	const double row = r->element * z->h;
 	const p4d_cost_ring experts = p4d_cost__ring_of(l, l->ep, l->etp),
-			    sharded = p4d_cost__ring_of(l, l->etp, 1);
+			    sharded = p4d_cost__ring_of(l, l->etp, 1),
+			    all = p4d_cost__ring_of(l, l->ep * l->etp, 1);
 
-	out->memory_bound += permuted(r, row * (t->own + t->sent));
+	if (l->dispatcher != P4D_ALL_TO_ALL) {
+		out->memory_bound += permuted(r, row * (t->received + t->gathered));
+		out->tensor_comm += l->dispatcher == P4D_ALL_GATHER
+					? p4d_cost__gather_seconds(r, all, row * t->received)
+					: p4d_cost__exchange_seconds(r, all, row * t->received);
+		return;
+	}
+	out->memory_bound += permuted(r, row * (t->own + t->permuted));
 	if (t->groups > 1)
 		out->memory_bound += permuted(r, 2 * row * t->gathered);
 	out->tensor_comm += p4d_cost__exchange_seconds(r, experts, row * t->received) +

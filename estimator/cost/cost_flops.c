@@ -63,12 +63,20 @@ static double over_layers(const p4d_layout *l, double dense, double sparse)
 {
 	const double with = p4d_cost__expert_layers(l);
 
-	return ((double)l->layers - with) * dense + with * sparse;
+	return ((double)l->layers - with) * dense + (with + (double)l->mtp_layers) * sparse;
 }
 
 static double passed_by_all(const p4d_layout *l)
 {
 	return over_layers(l, passed(l, false), passed(l, true));
+}
+
+/* Of the next token and further ones, of which each has a product before its layer. */
+static double heads(const p4d_layout *l)
+{
+	const double h = (double)l->hidden, further = (double)l->mtp_layers;
+
+	return (1 + further) * (double)l->vocab * h + further * 2 * h * h;
 }
 
 static double tokens(const p4d_layout *l)
@@ -78,8 +86,8 @@ static double tokens(const p4d_layout *l)
 
 double p4d_cost_model_flops(const p4d_layout *l)
 {
-	double L = (double)l->layers, s = (double)l->seq_len;
-	double matrices = passed_by_all(l) + (double)l->vocab * (double)l->hidden;
+	double L = (double)(l->layers + l->mtp_layers), s = (double)l->seq_len;
+	double matrices = passed_by_all(l) + heads(l);
 
 	return tokens(l) * (6 * matrices + 6 * L * p4d_cost__query_width(l) * s);
 }
@@ -117,9 +125,9 @@ static double recomputed_flops(const p4d_layout *l, bool experts)
 
 double p4d_cost_hardware_flops(const p4d_layout *l)
 {
-	double L = (double)l->layers, s = (double)l->seq_len, table = (double)l->vocab * (double)l->hidden;
+	double L = (double)(l->layers + l->mtp_layers), s = (double)l->seq_len;
 	/* the gradient pass of vocabulary parallelism recomputes its logits */
-	double head = (l->vocab_parallel ? 8 : 6) * table;
+	double head = (l->vocab_parallel ? 8 : 6) * heads(l);
 
 	return tokens(l) * (6 * passed_by_all(l) + 12 * L * p4d_cost__query_width(l) * s +
 			    over_layers(l, recomputed_flops(l, false), recomputed_flops(l, true)) + head);

@@ -76,7 +76,7 @@ static table_cost table_of(const p4d_layout *l, const p4d_cost_rates *r, const p
 								: whole_table(l, r, z, columns);
 }
 
-void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
+static void head_once(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
 {
 	p4d_cost_sizes z = p4d_cost__sizes_of(l);
 	table_cost table = table_of(l, r, &z, (double)l->tp);
@@ -97,6 +97,39 @@ void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part 
 	y->backward_input.tensor_comm = (l->sequence_parallel ? 1 : 2) * one;
 	if (l->sequence_parallel && !p4d_framework_of(l->framework)->cost.overlaps_sequence_parallel)
 		weight_pass(l, y)->tensor_comm += one;
+}
+
+static void add_part(p4d_cost_part *to, const p4d_cost_part *from, double times)
+{
+	p4d_cost_share_add(&to->forward, &from->forward, times);
+	p4d_cost_share_add(&to->backward_input, &from->backward_input, times);
+	p4d_cost_share_add(&to->backward_weight, &from->backward_weight, times);
+	p4d_cost_share_add(&to->recompute, &from->recompute, times);
+}
+
+/* For each further token: the embedding, the product of it and the hidden state, a layer, and the head again.
+ */
+static void add_further(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
+{
+	const p4d_cost_sizes z = p4d_cost__sizes_of(l);
+	const double columns = z.h / (double)l->tp, e = r->element, n = (double)l->mtp_layers;
+	p4d_cost_part one = *y, part;
+
+	one.forward.gemm += p4d_cost__gemm_seconds(r, 1, z.n, columns, 2 * z.h, e);
+	one.backward_input.gemm += p4d_cost__gemm_seconds(r, 1, z.n, 2 * z.h, columns, e);
+	one.backward_weight.gemm += p4d_cost__gemm_seconds(r, 1, columns, 2 * z.h, z.n, 8);
+	p4d_cost__embedding(l, r, &part);
+	add_part(&one, &part, 1);
+	p4d_cost__expert_layer(l, r, &part);
+	add_part(&one, &part, 1);
+	add_part(y, &one, n);
+}
+
+void p4d_cost__head(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_part *y)
+{
+	head_once(l, r, y);
+	if (l->mtp_layers)
+		add_further(l, r, y);
 }
 
 /*

@@ -105,6 +105,16 @@ static inline double p4d_cost_share_seconds(const p4d_cost_share *s)
 	return s->gemm + s->attention + s->memory_bound + s->tensor_comm + s->context_comm + s->host;
 }
 
+static inline void p4d_cost_share_add(p4d_cost_share *to, const p4d_cost_share *from, double times)
+{
+	to->gemm += times * from->gemm;
+	to->attention += times * from->attention;
+	to->memory_bound += times * from->memory_bound;
+	to->tensor_comm += times * from->tensor_comm;
+	to->context_comm += times * from->context_comm;
+	to->host += times * from->host;
+}
+
 /* What casts of a layer's operands to FP8 add to its passes: cost_fp8.c. */
 void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
@@ -125,7 +135,8 @@ void p4d_cost__experts(const p4d_layout *layout, const p4d_cost_rates *r, const 
 
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Final norm, logits, cross-entropy and their gradients, where one stage has them all. */
+/* Final norm, logits, cross-entropy and their gradients, where one stage has them all; and what predicts
+ * further tokens. */
 void p4d_cost__head(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
 /* Vocabulary parallelism: passes S and T, those of the embedding, and the collective between. Seconds. */

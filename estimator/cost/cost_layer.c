@@ -311,16 +311,6 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 }
 
-static void add(p4d_cost_share *to, const p4d_cost_share *from, double share)
-{
-	to->gemm += share * from->gemm;
-	to->attention += share * from->attention;
-	to->memory_bound += share * from->memory_bound;
-	to->tensor_comm += share * from->tensor_comm;
-	to->context_comm += share * from->context_comm;
-	to->host += share * from->host;
-}
-
 /* Modules of layers with experts or latent attention; what costs next to nothing is left out. */
 static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			      const p4d_cost_share *core, const p4d_cost_share *experts, bool sparse,
@@ -331,9 +321,9 @@ static void recompute_modules(const p4d_layout *l, const p4d_cost_rates *r, cons
 		     routed = z->residual / z->h * (double)l->experts_per_token * l->imbalance;
 
 	if (modules & P4D_MODULE_CORE_ATTENTION)
-		add(&y->recompute, core, 1);
+		p4d_cost_share_add(&y->recompute, core, 1);
 	if (modules & P4D_MODULE_MOE && sparse)
-		add(&y->recompute, experts, 1);
+		p4d_cost_share_add(&y->recompute, experts, 1);
 	if (modules & P4D_MODULE_LAYERNORM)
 		y->recompute.memory_bound +=
 		    ((l->kv_rank > 0) + sparse) * p4d_cost__memory_seconds(r, 2 * e * z->residual);
@@ -373,7 +363,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 	}
 	switch (l->recompute) {
 	case P4D_RECOMPUTE_FULL:
-		add(&y->recompute, &y->forward, p4d_cost__recomputed_share(l));
+		p4d_cost_share_add(&y->recompute, &y->forward, p4d_cost__recomputed_share(l));
 		break;
 	case P4D_RECOMPUTE_MLP:
 		y->recompute.gemm += p4d_cost__product_seconds(r, z->n, z->up, z->h, e);
@@ -393,7 +383,7 @@ static void recompute(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 					     p4d_cost__gemm_seconds(r, 1, z->n, z->f, z->h, e);
 			y->recompute.memory_bound += y->forward.memory_bound;
 		} else if (framework->recomputes_attention) {
-			add(&y->recompute, core, 1);
+			p4d_cost_share_add(&y->recompute, core, 1);
 		}
 		break;
 	default:
@@ -428,7 +418,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4
 		ffn_products(l, r, &z, y);
 	of_experts = y->forward;
 	attention(l, r, &z, &core, &y->backward_input);
-	add(&y->forward, &core, 1);
+	p4d_cost_share_add(&y->forward, &core, 1);
 	attention_products(l, r, &z, y);
 	elementwise(l, r, &z, experts, y);
 	if (l->precision == P4D_FP8)

@@ -25,7 +25,7 @@ static cache_key key_of_layer(const p4d_layout *l, cached_part which)
 {
 	const unsigned comm = (unsigned)l->cp_comm, split = p4d_is_split(l->schedule);
 	const uint64_t chunk = l->recompute_block ? l->layers / (l->pp * l->vpp) : 0; /* below 2^16 */
-	const uint64_t spread = which == EXPERT_LAYER ? l->ep << 11 | l->etp : 0;
+	const uint64_t spread = which != LAYER ? l->ep << 11 | l->etp : 0;
 	cache_key key = key_of(l, which);
 
 	key.first = key.first << 8 | comm << 4 | (unsigned)l->recompute << 1 | split;
@@ -82,5 +82,8 @@ p4d_cost_passes p4d_cost__embedding_passes(const p4d_layout *l, const p4d_cost_r
 
 p4d_cost_passes p4d_cost__head_passes(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_cache *memory)
 {
-	return recall(l, r, memory, key_of(l, HEAD), p4d_cost__head);
+	/* layers for further tokens are a part of it */
+	const cache_key key = l->mtp_layers ? key_of_layer(l, HEAD) : key_of(l, HEAD);
+
+	return recall(l, r, memory, key, p4d_cost__head);
 }

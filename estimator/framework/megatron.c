@@ -83,9 +83,13 @@ static void add_latent(p4d_text *a, const p4d_layout *l)
 	add(a, "--no-rope-fusion");
 }
 
-/* Experts as p4d models them: grouped products, tokens by all-to-all, none dropped. */
+/* Experts as p4d models them: grouped products. */
 static void add_experts(p4d_text *a, const p4d_layout *l)
 {
+	static const char *const dispatcher[] = {[P4D_ALL_TO_ALL] = "alltoall",
+						 [P4D_ALL_GATHER] = "allgather",
+						 [P4D_DEEPEP] = "flex --moe-flex-dispatcher-backend deepep"};
+
 	add(a, "--num-experts %" PRIu64 " --moe-router-topk %" PRIu64 " --moe-ffn-hidden-size %" PRIu64,
 	    l->experts, l->experts_per_token, l->expert_ffn);
 	if (l->shared_ffn)
@@ -97,7 +101,13 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		    l->layers - (l->dense_layers < l->layers ? l->dense_layers : l->layers));
 	add(a, "--expert-model-parallel-size %" PRIu64 " --expert-tensor-parallel-size %" PRIu64, l->ep,
 	    l->etp);
-	add(a, "--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
+	add(a, "--moe-grouped-gemm --moe-token-dispatcher-type %s", dispatcher[l->dispatcher]);
+	if (l->capacity > 0)
+		add(a, "--moe-expert-capacity-factor %.15g", l->capacity);
+	if (l->padded)
+		add(a, "--moe-pad-expert-input-to-capacity");
+	if (l->mtp_layers)
+		add(a, "--mtp-num-layers %" PRIu64, l->mtp_layers);
 }
 
 static void add_model(p4d_text *a, const p4d_request *r, const p4d_layout *l)
@@ -336,7 +346,7 @@ static int check_model(const p4d_request *r, p4d_error *err)
 
 static const char *unvalidated(const p4d_layout *l)
 {
-	return l->precision == P4D_FP8 ? "FP8" : NULL;
+	return l->precision == P4D_FP8 ? "FP8" : l->experts && l->dispatcher == P4D_DEEPEP ? "DeepEP" : NULL;
 }
 
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};

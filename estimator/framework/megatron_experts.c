@@ -2,12 +2,13 @@
 /*
  * Megatron-LM: what layers with experts or latent attention save, and the widest moments of their passes.
  * Found in the code of Megatron-Core 0.16.1 (transformer/moe, multi_latent_attention.py) and compared with
- * what that code allocates (tests/data/megatron_experts.csv). Tokens are dispatched by all-to-all, without
- * dropping; experts are Transformer Engine's grouped products; permutation is Megatron's own, not fused.
+ * what that code allocates (tests/data/megatron_experts.csv), but for DeepEP. Experts are Transformer
+ * Engine's grouped products; permutation is Megatron's own, not fused.
  *
  * Layers of both kinds may be in one chunk, so that a row has all copies of a stage: layers and slots are 1.
  */
 #include "framework/megatron_memory.h"
+#include "request/routing.h"
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -32,42 +33,36 @@ static bool again(const p4d_layout *l, unsigned module)
 	return l->recompute_modules & module;
 }
 
-/* Tokens that this rank's experts are given are `imbalance` times their share. */
-typedef struct routed {
-	uint64_t sent, received, gathered; /* gathered: over etp */
-	bool exchanged, sorted;            /* sorted: by expert, into another tensor */
-} routed;
-
-static routed routed_of(const p4d_layout *l, const p4d_megatron_sizes *z)
-{
-	routed t = {.exchanged = l->ep > 1, .sorted = l->experts / l->ep > 1};
-
-	t.sent = z->own * l->experts_per_token;
-	t.received = (uint64_t)((double)t.sent * l->imbalance);
-	t.gathered = t.received * l->etp;
-	return t;
-}
-
 /* ---- moments ---- */
 
 /*
- * Of the forward pass, beside what is saved: the permuted tokens, and those received where they are not the
- * experts' input themselves, are held by variables to the layer's end (MoELayer.forward). Beside them the
- * experts' results, as they come out and sorted back, before a reduce-scatter over etp; then those that are
- * sent back; then their sum. The shared experts' result is there first.
+ * Of the forward pass, beside what is saved: copies of tokens, and those received where they are not the
+ * experts' input themselves, are held by variables to the layer's end (MoELayer.forward); what is gathered is
+ * in a buffer that stays. Beside them the experts' results, as they come out and sorted back, before a
+ * reduce-scatter over etp; then those that are sent back; then their sum. With other dispatchers they are
+ * summed for all tokens received, and that is exchanged. The shared experts' result is there first.
  */
 static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const routed t = routed_of(l, z);
-	const bool input = !t.sorted && l->etp == 1 && t.exchanged; /* what is received */
-	const p4d_wide held = t.sent + (t.exchanged && !input ? t.received : 0);
-	const p4d_wide results = (p4d_wide)t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0);
-	const p4d_wide back = t.exchanged ? (p4d_wide)t.received + t.sent : t.received;
+	const p4d_routed t = p4d_routed_of(l, z->own);
+	const bool copied = l->dispatcher == P4D_ALL_TO_ALL;
+	const bool input = copied && !t.sorted && l->etp == 1; /* what is received */
+	const bool variable = t.exchanged && !input && l->dispatcher != P4D_ALL_GATHER;
+	const p4d_wide held = t.permuted + (variable ? t.received : 0);
+	const p4d_wide results =
+	    copied ? (p4d_wide)t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
+		   : (p4d_wide)t.gathered + t.received;
+	const p4d_wide back = t.received + (p4d_wide)(!t.exchanged ? 0 : copied ? t.permuted : t.own);
 	/* what will be dropped is there until its product is over, or the layer */
 	const p4d_wide activation =
 	    again(l, P4D_MODULE_MOE_ACTIVATION) ? t.gathered * (z->h + l->expert_ffn / l->etp) : 0;
 
-	return (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
+	/* all tokens' scores of all experts */
+	const p4d_wide scores =
+	    l->dispatcher == P4D_ALL_GATHER && t.exchanged ? (p4d_wide)t.received * l->experts : 0;
+
+	return scores +
+	       (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
 		(again(l, P4D_MODULE_LAYERNORM) ? z->own : 0)) *
 		   z->h +
 	       most(most(results, back) * z->h, activation);
@@ -79,13 +74,15 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
  */
 static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
-	const routed t = routed_of(l, z);
+	const p4d_routed t = p4d_routed_of(l, z->own);
 	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
 	const unsigned more = again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* the activation's result */
 	p4d_wide widest = most(g * (h + (1 + more) * F), g * (2 + more) * F);
 
-	if (t.exchanged)
-		widest = most(widest, ((p4d_wide)t.sent + t.received) * h);
+	if (l->dispatcher != P4D_ALL_TO_ALL)
+		widest = most(widest, (g + t.received) * h);
+	else if (t.exchanged)
+		widest = most(widest, ((p4d_wide)t.permuted + t.received) * h);
 	if (t.sorted)
 		widest = most(widest, 2 * g * h);
 	return widest;
@@ -107,7 +104,7 @@ static p4d_wide saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *
 {
 	if (again(l, P4D_MODULE_MOE))
 		return 0;
-	return (p4d_wide)routed_of(l, z).gathered * (z->h + of_activation(l)) +
+	return (p4d_wide)p4d_routed_of(l, z->own).gathered * (z->h + of_activation(l)) +
 	       (p4d_wide)z->tokens * of_shared(l);
 }
 
@@ -129,6 +126,12 @@ static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes
 	return more + z->tokens * (l->cp > 1 ? z->A + 2 * Q + 10 * z->G : z->A + Q + 2 * z->G);
 }
 
+/* Layers of this stage for further tokens. */
+static uint64_t further_of(const p4d_rows *rows)
+{
+	return rows->last ? rows->layout->mtp_layers : 0;
+}
+
 /*
  * The dispatcher of a layer keeps its last probabilities, and with them, where they were calculated again,
  * the checkpoint's detached input and its gradient, until the layer's next forward pass.
@@ -136,7 +139,7 @@ static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes
 static uint64_t layers_left(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
-	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
+	const uint64_t with = p4d_parameters_expert_layers_of_stage(l, rows->stage) + further_of(rows);
 
 	if (l->recompute == P4D_RECOMPUTE_FULL)
 		return (with + l->recompute_layers - 1) / l->recompute_layers;
@@ -282,15 +285,39 @@ static void keep_attention(const stored *p, const p4d_megatron_sizes *z, uint64_
 		keep(p, "layer.softmax_statistics", ACROSS, P4D_DT_FP32, n, t * (l->heads / l->tp));
 }
 
-/* Router: scores in fp32 and the parameters' type, those and the choice transposed; the chosen experts. */
+/*
+ * Bytes of the router and the dispatcher: scores in fp32 and the parameters' type, those and the choice
+ * transposed; the chosen experts and where a token goes. All-gather has those of all tokens and this rank's
+ * experts instead, DeepEP those of the tokens it receives, in fp32. Where tokens are dropped scores are kept
+ * before and after.
+ */
+static p4d_wide of_router(const p4d_layout *l, const p4d_routed *t)
+{
+	const p4d_wide scores = (p4d_wide)t->own * l->experts,
+		       chosen = (p4d_wide)t->own * l->experts_per_token;
+	const p4d_wide here = (p4d_wide)t->received * (l->experts / l->ep),
+		       dropped = l->capacity > 0 ? 3 * scores : 0;
+
+	switch (l->dispatcher) {
+	case P4D_ALL_GATHER:
+		return 4 * scores + 4 * here + 12 * chosen + (p4d_wide)t->gathered * 10 + dropped;
+	case P4D_DEEPEP:
+		return 4 * scores + 26 * chosen + 10 * here +
+		       (p4d_wide)t->received * l->experts_per_token * 12 + (p4d_wide)t->gathered * 12 +
+		       dropped;
+	default:
+		return 10 * scores + 12 * chosen + (p4d_wide)t->permuted * (l->padded ? 16 : 8) +
+		       (p4d_wide)t->gathered * 2 + dropped;
+	}
+}
+
 static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t n)
 {
 	const p4d_layout *l = p->rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
-	const routed t = routed_of(l, z);
+	const p4d_routed t = p4d_routed_of(l, z->own);
 
-	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n,
-	     (p4d_wide)z->own * 10 * l->experts + (p4d_wide)t.sent * 20 + t.gathered * 2);
+	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n, of_router(l, &t));
 	keep(p, "layer.expert_input", ALONG, dtype, n, (p4d_wide)t.gathered * z->h);
 	keep(p, "layer.expert_ffn", ALONG, dtype, n, (p4d_wide)t.gathered * of_activation(l));
 	/* beside the exchange they gather their input before their product, which saves it */
@@ -326,7 +353,30 @@ static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, b
 		keep_experts(p, z, a.experts);
 }
 
-void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
+/*
+ * Layers for further tokens, once: the last stage runs a micro-batch backward as soon as it is there. Of each
+ * the embedding of the shifted tokens, both norms' results as one tensor, which the product takes, and with
+ * tp all of that product's result, of which the layer's input is a part; recomputed, the first alone. Before
+ * them the input and the result of the model's last norm, where the head had them otherwise.
+ */
+static void keep_further(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const stored slots = {rows, false};
+	const uint64_t n = further_of(rows);
+	const p4d_wide narrow = (p4d_wide)z->own * z->h, whole = (p4d_wide)z->tokens * z->h;
+	const bool again_all = l->recompute == P4D_RECOMPUTE_FULL;
+
+	keep(&slots, "further.hidden", ALONG, p4d_dtype_of(l), n > 0, 2 * narrow);
+	keep(&slots, "further.embedding", ALONG, p4d_dtype_of(l), n, narrow);
+	if (again_all || !n)
+		return;
+	keep(&slots, "further.concatenated", ALONG, p4d_dtype_of(l), n, 2 * narrow);
+	keep(&slots, "further.input", ALONG, p4d_dtype_of(l), n, l->tp > 1 ? whole : narrow);
+	keep_layers(&slots, z, (alive){n, n}, true);
+}
+
+void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
@@ -344,6 +394,10 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, co
 	keep(&slots, "layer.input", ALONG, dtype, a.layers, narrow);
 	if (a.layers)
 		keep_layers(&slots, z, a, true);
+	const unsigned before = rows->plan->count;
+	keep_further(rows, z);
+	for (unsigned i = before; i < rows->plan->count; i++)
+		z->further += rows->plan->tensor[i].bytes / 2;
 	if (again(l, P4D_MODULE_LAYERNORM) && with)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.norm", ALONG, P4D_PART_ACTIVATIONS,
 				  TWICE * narrow);
@@ -357,10 +411,47 @@ void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *r, co
 /* ---- at the first step ---- */
 
 /*
+ * All-gather writes into a buffer that stays, the one of the head's input (GlobalMemoryBuffer). DeepEP has
+ * buffers of its own, outside PyTorch's allocator (get_buffer of fused_a2a.py; DeepEP's csrc/config.hpp): of
+ * NVLink for 256 tokens of each channel and rank of a node, of RDMA two for 128 tokens of each channel and
+ * node, each token with room for 128 experts' numbers, their weights and scales. 20 multiprocessors are 10
+ * channels.
+ */
+static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	enum {
+		CHANNELS = 10,
+		NVLINK_TOKENS = 256,
+		RDMA_TOKENS = 128,
+		NVLINK_RANKS = 8,
+		OF_TOKEN = 128 * 16 + 8
+	};
+	const p4d_layout *l = rows->layout;
+	const p4d_routed t = p4d_routed_of(l, z->own);
+	const uint64_t ranks = l->ep * l->etp, near = least(ranks, NVLINK_RANKS),
+		       nodes = ranks / NVLINK_RANKS;
+	const p4d_wide token = 2 * z->h + OF_TOKEN;
+	const p4d_wide head = rows->last && z->gathers ? (p4d_wide)z->tokens * z->h : 0;
+	const p4d_wide gathered = (p4d_wide)t.received * z->h;
+
+	if (l->dispatcher == P4D_ALL_GATHER && t.exchanged && gathered > head) {
+		rows->overflow = rows->overflow || gathered >> 62;
+		if (!rows->overflow)
+			p4d_row(rows, "experts.gathered", ALONG, P4D_PART_WORKING_SET, p4d_dtype_of(l),
+				(uint64_t)(gathered - head), 0, 0);
+	}
+	if (l->dispatcher == P4D_DEEPEP)
+		p4d_row(rows, "deepep.buffers", "", P4D_PART_LIBRARIES, P4D_DT_BYTES,
+			(uint64_t)(CHANNELS * token *
+				   (near * NVLINK_TOKENS + (nodes > 1 ? 2 * nodes * RDMA_TOKENS : 0))),
+			0, 0);
+}
+
+/*
  * Grouped products run on four streams, each with a workspace of its own (get_cublas_workspace); dummy
  * weight gradients of the shapes that dense layers do not have, one of each shape.
  */
-void p4d_megatron__expert_libraries(p4d_rows *rows)
+void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t F = l->experts ? l->expert_ffn / l->etp : 0, S = l->shared_ffn / l->tp, h = l->hidden;
@@ -379,9 +470,12 @@ void p4d_megatron__expert_libraries(p4d_rows *rows)
 	    {"dummy.query_up", l->kv_rank ? heads * (l->head_dim + l->rope_dim) : 0,
 	     l->q_rank ? l->q_rank : h},
 	    {"dummy.key_value_down", l->kv_rank ? l->kv_rank + l->rope_dim : 0, h},
+	    {"dummy.further", further_of(rows) ? h / l->tp : 0, 2 * h},
 	    {"dummy.key_value_up", heads * (l->head_dim + l->v_dim), l->kv_rank},
 	};
 
+	if (with)
+		add_exchange(rows, z);
 	if (with)
 		p4d_row(rows, "workspace.experts", "", P4D_PART_LIBRARIES, P4D_DT_BYTES, 4,
 			before_hopper ? 4 << 20 : (32 << 20) + 1024, 0);

@@ -161,7 +161,7 @@ static void add_persistent(p4d_rows *rows, const p4d_megatron_sizes *z)
 	if (l->te_wgrad)
 		add_weight_grad_buffers(rows);
 	if (z->mixed)
-		p4d_megatron__expert_libraries(rows);
+		p4d_megatron__expert_libraries(rows, z);
 	if (rows->last && z->gathers)
 		p4d_row(rows, "head.gathered", "cp", P4D_PART_LOGITS, p4d_dtype_of(l), z->tokens, z->h, 0);
 	for (unsigned i = first; i < rows->plan->count; i++)

@@ -38,7 +38,8 @@ typedef struct p4d_megatron_sizes {
 	 * pass beside the least that is freed until then; what is left of all layers when their passes are
 	 * over */
 	p4d_wide forward, backward, attention, attention_saved, left;
-	bool gathers; /* sequence parallelism: inputs of products are gathered */
+	p4d_wide further; /* of layers for further tokens: what they save, in 16 bits */
+	bool gathers;     /* sequence parallelism: inputs of products are gathered */
 } p4d_megatron_sizes;
 
 p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *layout, uint64_t micro_batch);
@@ -55,9 +56,8 @@ typedef struct p4d_megatron_again {
  * the rows of what their layers save, and of what the first step allocates for them.
  */
 void p4d_megatron__size_experts(const p4d_rows *rows, p4d_megatron_sizes *sizes);
-void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *again,
-				 const p4d_megatron_sizes *sizes);
-void p4d_megatron__expert_libraries(p4d_rows *rows);
+void p4d_megatron__expert_layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
+void p4d_megatron__expert_libraries(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 
 /* A row of so many elements at one live point; none of 0. */
 static inline void p4d_megatron_held(p4d_rows *rows, p4d_live_point point, const char *name,

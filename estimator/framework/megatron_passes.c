@@ -112,6 +112,24 @@ static p4d_wide backward_latent(const p4d_megatron_again *r, const p4d_megatron_
 	return beyond(z->attention + (1 + inputs) * narrow + (r->groups ? r->layers * saved : 0), z->ffn);
 }
 
+/*
+ * Layers for further tokens, in the backward pass: gradients of all hidden states as one tensor. Where the
+ * embedding is the model's own its gradient waits for that of the model's input, when what those layers saved
+ * is free.
+ */
+static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_wide hidden = (1 + l->mtp_layers) * (p4d_wide)z->own * z->h;
+	const p4d_wide table = rows->first ? (p4d_wide)l->vocab / l->tp * z->h : 0;
+	const p4d_wide held = most(hidden, beyond(table, z->further));
+
+	p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "further.gradients", "tp", P4D_PART_WORKING_SET, held);
+	p4d_megatron_held(rows, P4D_AT_BACKWARD_ATTENTION, "further.attention", "tp", P4D_PART_WORKING_SET,
+			  held);
+	p4d_megatron_held(rows, P4D_AT_EMBED, "further.table", "tp", P4D_PART_WORKING_SET, table);
+}
+
 static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
@@ -141,6 +159,8 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	if (l->recompute == P4D_RECOMPUTE_FULL && z->left > narrow)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "experts.gradients", ALONG, P4D_PART_WORKING_SET,
 				  z->left - narrow);
+	if (rows->last && l->mtp_layers)
+		add_further(rows, z);
 	if (l->pp > 1)
 		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "schedule.left", ALONG, P4D_PART_WORKING_SET,
 				  2 * (l->vpp - rows->first) * narrow);
@@ -148,15 +168,21 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 
 /* ---- the ends of the model ---- */
 
+/*
+ * Logits of the next token and of `further` ones; unfused, those of two losses at most, beside the softmax of
+ * each in fp32.
+ */
 static void add_logits(p4d_rows *rows, unsigned live_range, const char *logits, const char *softmax,
-		       uint64_t tokens)
+		       uint64_t tokens, uint64_t further)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
-	p4d_row_at(rows, live_range, logits, ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l), tokens, V, 0);
+	p4d_row_at(rows, live_range, logits, ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l),
+		   1 + (l->fused_cross_entropy ? further : least(further, 1)), tokens, V);
 	if (!l->fused_cross_entropy)
-		p4d_row_at(rows, live_range, softmax, ACROSS, P4D_PART_LOGITS, P4D_DT_FP32, tokens, V, 0);
+		p4d_row_at(rows, live_range, softmax, ACROSS, P4D_PART_LOGITS, P4D_DT_FP32, 1 + further,
+			   tokens, V);
 }
 
 /*
@@ -171,12 +197,16 @@ static void add_head(p4d_rows *rows, const p4d_megatron_sizes *z)
 	const uint64_t inputs = least(inputs_held(rows), 4);
 	const uint64_t V = (l->vocab + l->tp - 1) / l->tp;
 
-	add_logits(rows, 1u << P4D_AT_LOSS, "loss.logits", "loss.softmax", z->tokens);
+	/* all hidden states as one tensor, and the norms before it */
+	const uint64_t further = l->mtp_layers ? 3 * l->mtp_layers - 1 : 0;
+
+	add_logits(rows, 1u << P4D_AT_LOSS, "loss.logits", "loss.softmax", z->tokens, l->mtp_layers);
 	p4d_megatron_held(rows, P4D_AT_LOSS, "loss.hidden", ALONG, P4D_PART_LOGITS,
-			  (2 + inputs + (inputs && l->vpp == 1)) * narrow);
+			  (2 + inputs + (inputs && l->vpp == 1) + further) * narrow);
 	p4d_row_at(rows, 1u << P4D_AT_HEAD, "head.logits", ACROSS, P4D_PART_LOGITS, p4d_dtype_of(l),
-		   z->tokens, V, 0);
-	p4d_megatron_held(rows, P4D_AT_HEAD, "head.hidden", ALONG, P4D_PART_LOGITS, (2 + inputs) * narrow);
+		   1 + l->mtp_layers, z->tokens, V);
+	p4d_megatron_held(rows, P4D_AT_HEAD, "head.hidden", ALONG, P4D_PART_LOGITS,
+			  (2 + inputs + further) * narrow);
 	p4d_megatron_held(rows, P4D_AT_HEAD, "head.hidden_gradient", "cp", P4D_PART_LOGITS,
 			  (p4d_wide)z->tokens * z->h + (z->gathers ? narrow : 0));
 	if (!l->te_wgrad)
@@ -249,7 +279,7 @@ static void add_evaluation(p4d_rows *rows)
 	p4d_row_at(rows, IN_LAYER, "evaluation.layer", ACROSS, P4D_PART_WORKING_SET, dtype, z.tokens,
 		   widest_forward(l, &z), 0);
 	if (rows->last)
-		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", z.tokens);
+		add_logits(rows, IN_HEAD, "evaluation.logits", "evaluation.softmax", z.tokens, l->mtp_layers);
 }
 
 void p4d_framework__megatron_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)

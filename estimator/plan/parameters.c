@@ -19,7 +19,9 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *sched
 	if (position == p4d_schedule_positions(schedule) - 1) {
 		/* a tied table exists once where one stage has both ends of the model, else at both ends */
 		bool shared = l->tied && stage == 0;
-		n += (shared ? 0 : table) + p4d_size_of_end(l);
+		n += (shared ? 0 : table) + p4d_size_of_end(l) + l->mtp_layers * p4d_size_of_further(l);
+		if (l->mtp_layers && stage > 0 && !l->tied) /* they have the embedding, too */
+			n += begin_parameters(l);
 	}
 	return n;
 }
@@ -59,7 +61,10 @@ uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t sta
 
 p4d_wide p4d_parameters_of_experts(const p4d_layout *l, uint32_t stage)
 {
-	return p4d_parameters_expert_layers_of_stage(l, stage) * (l->experts / l->ep) * p4d_size_of_expert(l);
+	const uint64_t further = stage == l->pp - 1 ? l->mtp_layers : 0;
+	const p4d_wide layers = p4d_parameters_expert_layers_of_stage(l, stage) + further;
+
+	return l->experts ? layers * (l->experts / l->ep) * p4d_size_of_expert(l) : 0;
 }
 
 p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage)

@@ -20,12 +20,12 @@ enum {
 	LAYER_FREQUENCY = P4D_READ_EXTRA(10),
 	DISPATCHER = P4D_READ_EXTRA(11),
 	GROUPED_PRODUCTS = P4D_READ_EXTRA(12),
-	CAPACITY = P4D_READ_EXTRA(13),
 	LATENT = P4D_READ_EXTRA(14),
 	LATENT_SIZES = P4D_READ_EXTRA(15), /* as many as finish_latent has sizes */
 	FP8_FORMAT = P4D_READ_EXTRA(20),
 	FP8_RECIPE = P4D_READ_EXTRA(21),
 	FP8_PARAM_GATHER = P4D_READ_EXTRA(22),
+	FLEX_BACKEND = P4D_READ_EXTRA(23),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -117,11 +117,14 @@ static const p4d_read_argument arguments[] = {
     {"--moe-layer-freq", LAYER_FREQUENCY, NULL, NULL},
     {"--moe-token-dispatcher-type", DISPATCHER, NULL, NULL},
     {"--moe-grouped-gemm", GROUPED_PRODUCTS, "on", NULL},
-    {"--moe-expert-capacity-factor", CAPACITY, NULL, NULL},
+    {"--moe-flex-dispatcher-backend", FLEX_BACKEND, NULL, NULL},
+    {"--moe-enable-deepep", FLEX_BACKEND, "deepep", NULL},
+    {"--moe-expert-capacity-factor", P4D_EXPERT_CAPACITY, NULL, NULL},
+    {"--moe-pad-expert-input-to-capacity", P4D_PAD_EXPERTS, "on", NULL},
     {"--moe-layer-recompute", MODULES, "moe", NULL},
     {"--expert-model-parallel-size", P4D_EP, NULL, NULL},
     {"--expert-tensor-parallel-size", P4D_ETP, NULL, NULL},
-    {"--mtp-num-layers", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--mtp-num-layers", P4D_MTP_LAYERS, NULL, NULL},
     {"--multi-latent-attention", LATENT, "on", NULL},
     {"--q-lora-rank", LATENT_SIZES, NULL, NULL},
     {"--kv-lora-rank", LATENT_SIZES + 1, NULL, NULL},
@@ -263,10 +266,34 @@ static bool first_layers(const char *pattern, uint64_t layers, uint64_t *dense)
 	return !layers || (uint64_t)zeros + ones == layers;
 }
 
+/* Its default is all-gather; flex is DeepEP unless it is said otherwise. */
+static void finish_dispatcher(p4d_reading *r)
+{
+	static const struct {
+		const char *type, *backend, *name;
+	} dispatchers[] = {
+	    {"allgather", "", "all-gather"}, {"alltoall", "", "all-to-all"}, {"flex", "deepep", "deepep"}};
+	const p4d_read_value *type = extra(r, DISPATCHER), *backend = extra(r, FLEX_BACKEND);
+	const bool flex = p4d_reader__set(type) && !strcmp(type->text, "flex");
+	const char *of_flex = !flex ? "" : p4d_reader__set(backend) ? backend->text : "deepep";
+
+	if (!p4d_reader__set(type)) {
+		p4d_reader__put_default(r, P4D_TOKEN_DISPATCHER, "all-gather");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(dispatchers) / sizeof(dispatchers[0]); i++)
+		if (!strcmp(type->text, dispatchers[i].type) && !strcmp(of_flex, dispatchers[i].backend)) {
+			p4d_reader__put(r, P4D_TOKEN_DISPATCHER, type, "%s", dispatchers[i].name);
+			return;
+		}
+	p4d_reader__unknown(r, "moe-token-dispatcher-type", "%.40s%s%.40s is not modelled", type->text,
+			    flex ? " with " : "", of_flex);
+}
+
 /* What its arguments say of experts, and mean where they are not there. */
 static void finish_experts(p4d_reading *r)
 {
-	const p4d_read_value *frequency = extra(r, LAYER_FREQUENCY), *dispatcher = extra(r, DISPATCHER);
+	const p4d_read_value *frequency = extra(r, LAYER_FREQUENCY);
 	uint64_t dense = 0;
 
 	if (!p4d_reader__set(&r->value[P4D_EXPERTS]))
@@ -279,14 +306,9 @@ static void finish_experts(p4d_reading *r)
 				    frequency->text);
 	if (dense)
 		p4d_reader__put(r, P4D_DENSE_LAYERS, frequency, "%" PRIu64, dense);
-	if (!p4d_reader__set(dispatcher) || strcmp(dispatcher->text, "alltoall") != 0)
-		p4d_reader__unknown(r, "moe-token-dispatcher-type", "%.40s is not modelled, alltoall is",
-				    p4d_reader__set(dispatcher) ? dispatcher->text
-								: "allgather, its default,");
+	finish_dispatcher(r);
 	if (!p4d_reader__set(extra(r, GROUPED_PRODUCTS)))
 		p4d_reader__unknown(r, "moe-grouped-gemm", "experts one after the other are not modelled");
-	if (p4d_reader__set(extra(r, CAPACITY)))
-		p4d_reader__unknown(r, "moe-expert-capacity-factor", "dropped tokens are not modelled");
 	if (!p4d_reader__set(&r->value[P4D_EXPERTS_PER_TOKEN]))
 		p4d_reader__put_default(r, P4D_EXPERTS_PER_TOKEN, "2");
 	if (!p4d_reader__set(&r->value[P4D_EP]))

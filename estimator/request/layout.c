@@ -51,6 +51,7 @@ static void fill_experts(const p4d_request *r, p4d_layout *l)
 		l->rope_dim = optional(r, P4D_ROPE_HEAD_DIM, 0);
 		l->v_dim = optional(r, P4D_V_HEAD_DIM, l->head_dim);
 	}
+	l->mtp_layers = optional(r, P4D_MTP_LAYERS, 0);
 	l->experts = optional(r, P4D_EXPERTS, 0);
 	if (!l->experts)
 		return;
@@ -59,6 +60,9 @@ static void fill_experts(const p4d_request *r, p4d_layout *l)
 	l->shared_ffn = optional(r, P4D_SHARED_FFN, 0);
 	l->dense_layers = optional(r, P4D_DENSE_LAYERS, 0);
 	l->shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
+	l->dispatcher = (int)optional(r, P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL);
+	l->capacity = p4d_is_set(r, P4D_EXPERT_CAPACITY) ? p4d_request_real(r, P4D_EXPERT_CAPACITY) : 0;
+	l->padded = l->capacity > 0 && optional(r, P4D_PAD_EXPERTS, 0);
 }
 
 static void fill_model(const p4d_request *r, p4d_layout *l)

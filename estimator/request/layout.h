@@ -30,9 +30,13 @@ typedef struct p4d_layout {
 	const struct p4d_architecture *architecture; /* see architecture.h; never NULL */
 	/* parallel degrees */
 	uint64_t world, gpus_per_node, tp, cp, pp, vpp, dp;
-	uint64_t ep, etp;     /* of experts; 1 without */
-	uint64_t expert_dp;   /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
-	double imbalance;     /* tokens of the fullest rank's experts, over the mean */
+	uint64_t ep, etp;   /* of experts; 1 without */
+	uint64_t expert_dp; /* ranks that hold the same experts: dp*cp*tp / (ep*etp) */
+	double imbalance;   /* tokens of the fullest rank's experts, over the mean */
+	int dispatcher;     /* of tokens to experts: P4D_ALL_TO_ALL ... */
+	double capacity;    /* of an expert, over the mean; 0: any. padded: it is given that many */
+	bool padded;
+	uint64_t mtp_layers;  /* of the last stage, for further tokens */
 	uint64_t link_domain; /* GPUs that NVLink connects: of a node, or of several */
 	/* batch */
 	uint64_t seq_len, micro_batch, eval_micro_batch, global_batch, micro_batches;
@@ -122,6 +126,9 @@ static inline bool p4d_precise_optimizer(const p4d_layout *l)
 enum { P4D_LAYOUT_OPTIONS = 12 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
+
+/* Whether an option has no effect because the model lacks what it is about: experts. */
+bool p4d_layout_lacks(const p4d_request *request, p4d_option option);
 
 /*
  * Builds a layout for nodes * gpus_per_node GPUs (host processes with --device cpu). The request must have a

@@ -279,23 +279,68 @@ static bool etp_works(const p4d_layout *l, uint64_t etp)
 	return l->expert_ffn % etp == 0 && l->dp * l->cp * l->tp % etp == 0 && p4d_tp_is_linked(l, etp);
 }
 
-/* Without experts there is nothing that these options could change. */
-static int check_dense(const p4d_request *r, p4d_error *err)
-{
-	static const p4d_option of_experts[] = {
-	    P4D_EP,         P4D_ETP,        P4D_IMBALANCE,    P4D_EXPERTS_PER_TOKEN,
-	    P4D_EXPERT_FFN, P4D_SHARED_FFN, P4D_DENSE_LAYERS, P4D_SHARED_OVERLAP};
+/* What only experts have. */
+static const p4d_option of_experts[] = {
+    P4D_EP,         P4D_ETP,          P4D_IMBALANCE,      P4D_EXPERTS_PER_TOKEN, P4D_EXPERT_FFN,
+    P4D_SHARED_FFN, P4D_DENSE_LAYERS, P4D_SHARED_OVERLAP, P4D_TOKEN_DISPATCHER,  P4D_EXPERT_CAPACITY,
+    P4D_PAD_EXPERTS};
 
+bool p4d_layout_lacks(const p4d_request *r, p4d_option option)
+{
+	for (size_t i = 0; i < sizeof(of_experts) / sizeof(of_experts[0]); i++)
+		if (of_experts[i] == option)
+			return !p4d_is_set(r, P4D_EXPERTS);
+	return false;
+}
+
+/* Without experts there is nothing that these options could change. */
+static int check_dense(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
 	if (r->value[P4D_RECOMPUTE] == P4D_RECOMPUTE_MOE) {
 		p4d_fail(err, P4D_E_VALUE, "recompute=moe needs a model with experts");
 		return p4d_fix(err, "--p4d-recompute=full");
 	}
+	if (l->mtp_layers)
+		return p4d_fail(
+		    err, P4D_E_UNMODELLED,
+		    "mtp-layers: p4d models layers for further tokens of models with experts only");
 	for (size_t i = 0; i < sizeof(of_experts) / sizeof(of_experts[0]); i++) {
 		const char *name = p4d_request_option_info(of_experts[i])->name;
 		if (!p4d_is_stated(r, of_experts[i]))
 			continue;
 		p4d_fail(err, P4D_E_VALUE, "%s has no effect: the model has no experts", name);
 		return p4d_fix(err, "leave out --p4d-%s", name);
+	}
+	return 0;
+}
+
+/* What Megatron-LM does not have of dispatchers and capacities, and what would have no effect. */
+static int check_dispatch(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	const struct {
+		bool wrong;
+		const char *text, *fix;
+	} checks[] = {
+	    {p4d_is_set(r, P4D_PAD_EXPERTS) && r->value[P4D_PAD_EXPERTS] && !(l->capacity > 0),
+	     "pad-experts has no effect without expert-capacity", "--p4d-expert-capacity=1"},
+	    {p4d_is_stated(r, P4D_IMBALANCE) && l->padded && l->imbalance > 1,
+	     "imbalance has no effect with pad-experts=on: every expert is given its capacity",
+	     "leave out --p4d-imbalance"},
+	    {l->padded && l->dispatcher == P4D_DEEPEP, "Megatron-LM does not pad experts with DeepEP",
+	     "--p4d-token-dispatcher=all-to-all"},
+	    {l->shared_overlap && l->dispatcher != P4D_ALL_TO_ALL,
+	     "shared-overlap=on needs token-dispatcher=all-to-all", "--p4d-token-dispatcher=all-to-all"},
+	    {l->mtp_layers && l->recompute == P4D_RECOMPUTE_FULL && l->recompute_layers > 1,
+	     "mtp-layers: Megatron-LM recomputes layers one by one then", "--p4d-recompute-layers=1"},
+	    {l->dispatcher == P4D_DEEPEP && l->ep * l->etp == 1, "DeepEP needs ep or etp above 1",
+	     "--p4d-token-dispatcher=all-to-all"},
+	};
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (!checks[i].wrong)
+			continue;
+		p4d_fail(err, P4D_E_VALUE, "%s", checks[i].text);
+		return p4d_fix(err, "%s", checks[i].fix);
 	}
 	return 0;
 }
@@ -307,7 +352,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 	char list[160];
 
 	if (!l->experts)
-		return check_dense(r, err);
+		return check_dense(r, l, err);
 	if (l->experts_per_token > l->experts) {
 		p4d_fail(err, P4D_E_VALUE, "experts-per-token=%" PRIu64 ": a layer has %" PRIu64 " experts",
 			 l->experts_per_token, l->experts);
@@ -336,7 +381,7 @@ static int check_experts(const p4d_request *r, p4d_layout *l, p4d_error *err)
 		return p4d_fix(err, "--p4d-ep=%" PRIu64, nearest);
 	}
 	l->expert_dp = ranks / (l->ep * l->etp);
-	return 0;
+	return check_dispatch(r, l, err);
 }
 
 /* Megatron-LM's userbuffers split a product along the sequence. */

@@ -77,6 +77,14 @@ p4d_wide p4d_size_of_expert(const p4d_layout *l)
 	       (l->architecture->expert_bias ? p4d_div_up(up * f, l->etp) + h : 0);
 }
 
+p4d_wide p4d_size_of_further(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden;
+
+	return p4d_div_up(2 * h * h, l->tp) + 3 * h * l->norm_tensors +
+	       (l->experts ? p4d_size_of_expert_layer(l) : p4d_size_of_layer(l));
+}
+
 p4d_wide p4d_size_of_table(const p4d_layout *l)
 {
 	return p4d_div_up((p4d_wide)l->vocab * l->hidden, l->tp);

@@ -24,6 +24,13 @@ p4d_wide p4d_size_of_layer(const p4d_layout *layout);
 p4d_wide p4d_size_of_expert_layer(const p4d_layout *layout);
 p4d_wide p4d_size_of_expert(const p4d_layout *layout);
 
+/*
+ * A layer that predicts one further token, without its experts: the norms of the embedding and of the hidden
+ * state, the product of both, a layer as the last ones, a norm (Megatron-LM's multi_token_prediction.py;
+ * DeepSeek-V3).
+ */
+p4d_wide p4d_size_of_further(const p4d_layout *layout);
+
 /* The table of the vocabulary. */
 p4d_wide p4d_size_of_table(const p4d_layout *layout);
 

@@ -141,7 +141,7 @@ def build(c, ledger):
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import (
-        get_gpt_decoder_block_spec, get_gpt_layer_with_transformer_engine_spec)
+        get_gpt_decoder_block_spec, get_gpt_layer_with_transformer_engine_spec, get_gpt_mtp_block_spec)
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
     from megatron.core.transformer.module import Float16Module
     config = transformer_config(c)
@@ -151,12 +151,13 @@ def build(c, ledger):
         virtual = dict(vp_stage=i) if c["vpp"] > 1 else {}
         layers = (get_gpt_decoder_block_spec(config, True, normalization=config.normalization, **virtual)
                   if "experts" in c else get_gpt_layer_with_transformer_engine_spec())
+        further = get_gpt_mtp_block_spec(config, layers, True, **virtual) if config.mtp_num_layers else None
         model = GPTModel(
             config, layers, -(-c["vocab"] // unit) * unit, c["seq-len"],
             pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, **virtual),
             post_process=parallel_state.is_pipeline_last_stage(ignore_virtual=False, **virtual),
             parallel_output=True, share_embeddings_and_output_weights=c["tied"] == "on",
-            position_embedding_type="rope", **virtual)
+            position_embedding_type="rope", mtp_block_spec=further, **virtual)
         for parameter in model.parameters():
             tensor_parallel.set_defaults_if_not_set_tensor_model_parallel_attributes(parameter)
         chunks.append(Float16Module(config, model.cuda()))
@@ -358,7 +359,7 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            options = OPTIONS + [k for k in megatron_experts.OPTIONS + ["recompute-modules", "shared-overlap"] if k in row]
+            options = OPTIONS + [k for k in megatron_experts.OPTIONS + ["recompute-modules", "shared-overlap"] + megatron_experts.DISPATCH if k in row]
             measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
@@ -372,6 +373,7 @@ def main():
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--experts", action="store_true", help="models with experts, and latent attention")
     parser.add_argument("--modules", action="store_true", help="with --experts: modules that are recomputed")
+    parser.add_argument("--dispatch", action="store_true", help="with --experts: dispatchers, capacities, layers for further tokens")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -388,6 +390,8 @@ def main():
     options = OPTIONS + megatron_experts.OPTIONS if a.experts else OPTIONS
     if a.modules:
         options = options + ["recompute-modules", "shared-overlap"]
+    if a.dispatch:
+        options = options + megatron_experts.DISPATCH
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
@@ -398,6 +402,8 @@ def main():
             c = megatron_experts.pick(r, c)
         if a.modules:
             c = megatron_experts.pick_modules(r, c)
+        if a.dispatch:
+            c = megatron_experts.pick_dispatch(r, c)
         middle = r.randrange(1, c["pp"] - 1) if c["pp"] > 2 else 0
         if number in MENDED_WITH.get(a.seed, ()) and not a.experts:
             continue

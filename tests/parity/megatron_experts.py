@@ -24,6 +24,7 @@ SHAPES = {
 }
 OPTIONS = ["experts", "experts-per-token", "expert-ffn", "shared-ffn", "dense-layers", "ep", "etp", "imbalance", "qk-norm",
            "q-lora-rank", "kv-lora-rank", "rope-head-dim", "v-head-dim"]
+DISPATCH = ["token-dispatcher", "expert-capacity", "pad-experts", "mtp-layers"]
 MODULES = ["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 
 
@@ -77,13 +78,36 @@ def pick_modules(r, c):
     return c
 
 
+def pick_dispatch(r, c):
+    """How tokens reach their experts, how many of them are dropped, and layers that predict further tokens."""
+    c["token-dispatcher"] = r.choice(("all-gather", "all-gather", "all-to-all"))
+    c["expert-capacity"] = r.choice((0, 0, 1, 1.25, 2))
+    padded = c["expert-capacity"] and c["token-dispatcher"] == "all-to-all" and r.random() < 0.6
+    c["pad-experts"] = "on" if padded else "off"
+    c["imbalance"] = 1 if padded else c["imbalance"]
+    c["mtp-layers"] = r.choice((0, 0, 1, 1, 2))
+    c["cp"] = 1 if c["mtp-layers"] else c["cp"]  # labels are shifted over the ring by point-to-point messages
+    while c["dp"] * c["cp"] * c["tp"] % (c["ep"] * c["etp"]):
+        c["dp"] *= 2
+    return c
+
+
+def received(c):
+    """Of the share that a balanced router would give this rank's experts."""
+    most = c.get("expert-capacity") or c["imbalance"]
+    return min(c["imbalance"] if c["ep"] > 1 else 1, most)
+
+
 def arguments(c):
     """Of TransformerConfig."""
     found = dict(
         num_moe_experts=c["experts"], moe_router_topk=c["experts-per-token"], moe_ffn_hidden_size=c["expert-ffn"],
         moe_shared_expert_intermediate_size=c["shared-ffn"] or None, expert_model_parallel_size=c["ep"],
-        expert_tensor_parallel_size=c["etp"], moe_token_dispatcher_type="alltoall", moe_grouped_gemm=True,
+        expert_tensor_parallel_size=c["etp"], moe_grouped_gemm=True,
         moe_router_load_balancing_type="aux_loss", moe_aux_loss_coeff=1e-3, qk_layernorm=c["qk-norm"] == "on",
+        moe_token_dispatcher_type={"all-to-all": "alltoall", "all-gather": "allgather"}[c.get("token-dispatcher", "all-to-all")],
+        moe_expert_capacity_factor=c.get("expert-capacity") or None,
+        moe_pad_expert_input_to_capacity=c.get("pad-experts") == "on", mtp_num_layers=c.get("mtp-layers") or None,
         moe_shared_expert_overlap=c.get("shared-overlap") == "on",
         moe_layer_freq=[int(i >= c["dense-layers"]) for i in range(c["layers"])])
     if c["kv-lora-rank"]:
@@ -96,8 +120,27 @@ def arguments(c):
 
 def balance(ledger, c):
     """What the dispatcher would read from the GPU."""
-    from megatron.core.transformer.moe.token_dispatcher import MoEAlltoAllTokenDispatcher as Dispatcher
-    start = Dispatcher.__init__
+    from megatron.core.transformer.moe import token_dispatcher
+    balance_exchange(ledger, c, token_dispatcher.MoEAlltoAllTokenDispatcher)
+    balance_gather(ledger, c, token_dispatcher.MoEAllGatherTokenDispatcher)
+
+
+def balance_gather(ledger, c, dispatcher):
+    finish = dispatcher.dispatch_postprocess
+
+    def dispatch_postprocess(self, tokens, probs):
+        share, rest = divmod(tokens.size(0) * self.router_topk, self.config.num_moe_experts)
+        of_expert = share + (np.asarray(self.local_expert_indices) < rest)
+        mine = (of_expert * received(c)).astype(int)
+        ledger.selected = int(mine.sum())
+        permuted, _, chosen = finish(self, tokens, probs)
+        return permuted, mine, chosen
+
+    dispatcher.dispatch_postprocess = dispatch_postprocess
+
+
+def balance_exchange(ledger, c, dispatcher):
+    start, real = dispatcher.__init__, dispatcher.preprocess
 
     def init(self, *args, **kwargs):
         start(self, *args, **kwargs)
@@ -106,17 +149,20 @@ def balance(ledger, c):
         self.restore_output_by_local_experts = chunks.reshape(self.num_local_experts, -1).T.ravel()
 
     def preprocess(self, routing_map):
+        if self.drop_and_pad:  # every number is known before
+            real(self, routing_map)
+            return np.full(self.num_local_experts, self.capacity * self.tp_size * self.ep_size)
         sent = routing_map.size(0) * self.config.moe_router_topk
         self.num_out_tokens = ledger.selected = sent
         share, rest = divmod(sent, self.num_experts)
         of_expert = share + (np.arange(self.num_experts) < rest)
         mine = of_expert[self.local_expert_indices[0]:self.local_expert_indices[-1] + 1]
-        mine = (mine * c["imbalance"]).astype(int) if c["ep"] > 1 else mine
+        mine = (mine * received(c)).astype(int)
         self.input_splits = of_expert.reshape(self.ep_size, -1).sum(axis=1)
         self.output_splits = np.full(self.ep_size, mine.sum())
         self.output_splits_tp = np.full(self.tp_size, mine.sum() * self.ep_size)
         self.num_global_tokens_per_local_expert = np.tile(mine, (self.tp_size * self.ep_size, 1))
         return mine * self.ep_size * self.tp_size
 
-    Dispatcher.__init__, Dispatcher.preprocess = init, preprocess
-    Dispatcher._maybe_dtoh_and_synchronize = lambda self, point, counts=None: counts
+    dispatcher.__init__, dispatcher.preprocess = init, preprocess
+    dispatcher._maybe_dtoh_and_synchronize = lambda self, point, counts=None: counts

@@ -113,8 +113,8 @@ static void what_is_not_known_refuses_nobody(void **state)
 		const char *script, *says;
 	} cases[] = {
 	    {RUN MODEL BATCH "--tensor-model-parallel-size $(nproc)\n", "cannot tell: tp (output of nproc)"},
-	    {RUN MODEL BATCH "--mtp-num-layers 1\n",
-	     "cannot tell: mtp-num-layers (--mtp-num-layers (train.sh:1) is not modelled)"},
+	    {RUN MODEL BATCH "--moe-token-dispatcher-type alltoall_seq --num-experts 8 --moe-grouped-gemm\n",
+	     "cannot tell: moe-token-dispatcher-type (alltoall_seq is not modelled)"},
 	    {RUN MODEL "\n", "cannot tell: micro-batch (not given), global-batch (not given)"},
 	    {RUN MODEL BATCH "$OTHERS\n", "arguments ($OTHERS is not set)"},
 	    {"if nvidia-smi; then " RUN MODEL BATCH "; fi\n", "cannot tell: whether it runs"},

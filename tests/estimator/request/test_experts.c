@@ -99,8 +99,14 @@ static void numbers_that_work(void **state)
 /* What only experts have is said to be without effect, where there are none. */
 static void dense_models_have_none(void **state)
 {
-	static const char *const flags[] = {"ep=2", "etp=2", "imbalance=2", "recompute=moe",
-					    "shared-ffn=128"};
+	static const char *const flags[] = {"ep=2",
+					    "etp=2",
+					    "imbalance=2",
+					    "recompute=moe",
+					    "shared-ffn=128",
+					    "token-dispatcher=all-gather",
+					    "expert-capacity=1.25",
+					    "pad-experts=on"};
 	char text[128];
 	p4d_layout l;
 
@@ -138,6 +144,48 @@ static void imbalance_and_recomputation_count(void **state)
 	assert_int_equal(bytes_with("ep=1 imbalance=1.5"), bytes_with("ep=1"));
 }
 
+static void dispatchers_and_capacities_count(void **state)
+{
+	const uint64_t exchanged = bytes_with("ep=8"), full = bytes_with("ep=8 imbalance=2");
+
+	(void)state;
+	/* tokens are not copied before they are gathered, but all come */
+	assert_true(bytes_with("ep=8 token-dispatcher=all-gather") != exchanged);
+	assert_true(bytes_with("ep=2 token-dispatcher=all-gather") <
+		    bytes_with("ep=8 token-dispatcher=all-gather") + (bytes_with("ep=2") - exchanged));
+	assert_true(bytes_with("ep=8 token-dispatcher=deepep") != exchanged);
+	/* what is beyond the capacity is dropped; padded, less imbalance does not help */
+	assert_true(bytes_with("ep=8 imbalance=2 expert-capacity=1.25") < full);
+	assert_true(bytes_with("ep=8 expert-capacity=1.25 pad-experts=on") > exchanged);
+	assert_true(bytes_with("ep=8 expert-capacity=4 pad-experts=on") > full);
+	assert_true(bytes_with("ep=8 mtp-layers=1") > exchanged);
+}
+
+/* Each is refused with a fix that works. */
+static void dispatch_that_megatron_lacks(void **state)
+{
+	static const char *const flags[] = {
+	    "ep=8 pad-experts=on",
+	    "ep=8 imbalance=1.5 expert-capacity=1 pad-experts=on",
+	    "ep=8 token-dispatcher=deepep expert-capacity=1 pad-experts=on",
+	    "ep=1 token-dispatcher=deepep",
+	    "ep=8 mtp-layers=1 recompute=full recompute-layers=2",
+	};
+	char text[256];
+	p4d_layout l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		p4d_error err = {0};
+		snprintf(text, sizeof(text), "model=mixtral-8x7b framework=megatron seq-len=4096 %s",
+			 flags[i]);
+		p4d_request r = asked(text, 64);
+		assert_int_equal(built(&r, 8, &l, &err), -1);
+		assert_int_equal(err.code, P4D_E_VALUE);
+		assert_true(err.fix[0]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +193,8 @@ int main(void)
 	    cmocka_unit_test(numbers_that_work),
 	    cmocka_unit_test(dense_models_have_none),
 	    cmocka_unit_test(imbalance_and_recomputation_count),
+	    cmocka_unit_test(dispatchers_and_capacities_count),
+	    cmocka_unit_test(dispatch_that_megatron_lacks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
