@@ -25,6 +25,7 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_erro
 		       {"profile_bytes", s->profile_bytes},
 		       {"cache_bytes", s->available_bytes},
 		       {"sequence_bytes", s->sequence_bytes},
+		       {"cache_tokens", s->tokens},
 		       {"sequences", s->sequences},
 		       {"longest", s->longest}};
 
@@ -52,9 +53,9 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, const c
 	       p4d_report_gib(s->profile_bytes, b));
 	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
 	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
-	if (s->sequences)
-		printf("Sequences of that length at a time: %" PRIu64 " (max-num-seqs %" PRIu64 ")\n",
-		       s->sequences, s->max_num_seqs);
+	printf("GPU KV cache size: %" PRIu64 " tokens; maximum concurrency for %" PRIu64
+	       " tokens per request: %.2f x (max-num-seqs %" PRIu64 ")\n",
+	       s->tokens, s->max_model_len, (double)s->tokens / (double)s->max_model_len, s->max_num_seqs);
 	printf("Verdict: %s (unvalidated)\n", s->sequences ? "starts" : "does not start");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);

@@ -7,6 +7,7 @@
 
 #include "base/json_file.h"
 #include "model/model.h"
+#include "plan/serving.h"
 #include "plan/stage_memory.h"
 #include "report/report.h"
 #include "request/defaults.h"
@@ -55,28 +56,62 @@ static int count_or_1(const p4d_request *request, p4d_option option)
 	return p4d_is_set(request, option) ? (int)request->value[option] : 1;
 }
 
+/* The request of a row, its model known, and its GPUs. */
+static int request_of(const run_validation *v, const p4d_measured *row, p4d_request *request, uint64_t *nodes,
+		      uint64_t *per_node, p4d_error *err)
+{
+	char options[sizeof(row->options)];
+	p4d_preset preset;
+
+	*request = (p4d_request){.model = ""};
+	snprintf(options, sizeof(options), "%s", row->options);
+	if (read_options(options, request, err) < 0 ||
+	    p4d_model_resolve(request, p4d_line_data_directory(), &preset, err) < 0)
+		return -1;
+	*nodes = (uint64_t)count_or_1(request, P4D_NODES);
+	*per_node = (uint64_t)count_or_1(request, P4D_GPUS_PER_NODE);
+	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
+	if (gpu)
+		p4d_gpu_set_domain(gpu, request);
+	return 0;
+}
+
 static int predict(const run_validation *v, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
 		   p4d_error *err)
 {
-	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
-	const p4d_capacity capacity = {.gpu = gpu};
-	p4d_request request = {.model = ""};
-	p4d_preset preset;
-	char options[sizeof(row->options)];
+	const p4d_capacity capacity = {.gpu = p4d_gpu_find(v->gpus, row->gpu, NULL)};
+	uint64_t nodes, per_node;
+	p4d_request request;
 
-	snprintf(options, sizeof(options), "%s", row->options);
-	if (read_options(options, &request, err) < 0)
+	if (request_of(v, row, &request, &nodes, &per_node, err) < 0)
 		return -1;
-	if (p4d_model_resolve(&request, p4d_line_data_directory(), &preset, err) < 0)
-		return -1;
-	const uint64_t nodes = (uint64_t)count_or_1(&request, P4D_NODES),
-		       per_node = (uint64_t)count_or_1(&request, P4D_GPUS_PER_NODE);
-	if (gpu)
-		p4d_gpu_set_domain(gpu, &request);
 	p4d_request_complete(&request, 0, nodes * per_node);
 	if (p4d_layout_build(&request, nodes, per_node, layout, err) < 0)
 		return -1;
 	return p4d_memory_estimate(layout, P4D_METHOD_PLAN, &capacity, out, err);
+}
+
+/* What an engine would say of `what`, and whether it starts. */
+static int predict_serving(const run_validation *v, const p4d_measured *row, double *value, bool *starts,
+			   p4d_error *err)
+{
+	const p4d_gpu *gpu = p4d_gpu_find(v->gpus, row->gpu, NULL);
+	uint64_t nodes, per_node;
+	p4d_request request;
+	p4d_serving s;
+
+	if (!gpu)
+		return p4d_fail(err, P4D_E_UNKNOWN_GPU, "the GPU \"%s\" is unknown", row->gpu);
+	if (request_of(v, row, &request, &nodes, &per_node, err) < 0)
+		return -1;
+	p4d_serving_complete(&request, gpu);
+	if (p4d_serving_estimate(&request, gpu, nodes * per_node, &s, err) < 0)
+		return -1;
+	*starts = s.sequences > 0;
+	*value = !strcmp(row->what, "weights") ? p4d_to_gib(s.weights_bytes)
+		 : !strcmp(row->what, "cache") ? p4d_to_gib(s.available_bytes)
+					       : (double)s.tokens;
+	return 0;
 }
 
 /* What a row measured: "allocated" is the allocator's peak, "reserved" with what it keeps, "device" all. */
@@ -121,39 +156,54 @@ static struct json_object *json_of(const p4d_measured *row, const char *verdict,
 	return object;
 }
 
-static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
+/* A prediction beside what was measured, in its class, the table and the rows. */
+static int add_value(run_validation *v, const p4d_measured *row, double value, const char *verdict,
+		     double fraction, p4d_error *err)
 {
+	const double error = value / row->allocated_gib - 1;
 	run_class *class = class_of(v, row->class);
-	p4d_estimate e;
-	p4d_layout layout;
-	p4d_error cause;
+	const int digits = strcmp(row->what, "tokens") ? 2 : 0;
 
-	if (predict(v, row, &layout, &e, &cause) < 0)
-		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
 	if (!class || class->count == ROWS)
 		return p4d_fail(err, P4D_E_VALUE, "%s: more than %d classes, or %d rows of one", row->id,
 				CLASSES, ROWS);
-	const double value = predicted(row, &e.peak), error = value / row->allocated_gib - 1;
-	const char *verdict = verdict_of(&layout, &e);
 	class->error[class->count++] = fabs(error);
 	if (!row->seen)
 		class->error_unseen[class->unseen++] = fabs(error);
-	v->refused += !strcmp(verdict, "refuse");
+	v->refused += !strcmp(verdict, "refuse") || !strcmp(verdict, "does not start");
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->id);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->class);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->gpu);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", row->what);
-	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", row->allocated_gib);
-	p4d_table_cell(&v->table, P4D_PLAIN, "%.2f", value);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.*f", digits, row->allocated_gib);
+	p4d_table_cell(&v->table, P4D_PLAIN, "%.*f", digits, value);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%+.1f %%", 100 * error);
 	p4d_table_cell(&v->table, P4D_PLAIN, "%s", verdict);
-	struct json_object *object = json_of(row, verdict, e.fraction);
+	struct json_object *object = json_of(row, verdict, fraction);
 	json_object_object_add(object, "what", json_object_new_string(row->what));
-	json_object_object_add(object, "measured_gib", json_object_new_double(row->allocated_gib));
-	json_object_object_add(object, "predicted_gib", json_object_new_double(value));
+	json_object_object_add(object, row->serves ? "measured" : "measured_gib",
+			       json_object_new_double(row->allocated_gib));
+	json_object_object_add(object, row->serves ? "predicted" : "predicted_gib",
+			       json_object_new_double(value));
 	json_object_object_add(object, "seen", json_object_new_boolean(row->seen));
 	json_object_array_add(v->rows, object);
 	return 0;
+}
+
+static int add_row(run_validation *v, const p4d_measured *row, p4d_error *err)
+{
+	p4d_estimate e;
+	p4d_layout layout;
+	p4d_error cause;
+	double value = 0;
+	bool starts = false;
+
+	if ((row->serves ? predict_serving(v, row, &value, &starts, &cause)
+			 : predict(v, row, &layout, &e, &cause)) < 0)
+		return p4d_fail(err, cause.code, "%s: %.400s", row->id, cause.text);
+	if (row->serves)
+		return add_value(v, row, value, starts ? "starts" : "does not start", 0, err);
+	return add_value(v, row, predicted(row, &e.peak), verdict_of(&layout, &e), e.fraction, err);
 }
 
 /* A run that ran out of memory. */
@@ -233,7 +283,7 @@ static int print_json(run_validation *v, p4d_error *err)
 
 static int print_text(run_validation *v, p4d_error *err)
 {
-	puts("GiB, peak of the fullest rank:");
+	puts("GiB, peak of the fullest rank (serving: of every GPU; tokens: of the cache):");
 	if (p4d_table_print(&v->table, true, err) < 0)
 		return -1;
 	puts("");

@@ -357,11 +357,15 @@ static int read_run(const fields *f, p4d_measured *row)
 		row->complete = false;
 		return 0;
 	}
-	if (number_of(f, "measured_gib", &row->allocated_gib) < 0)
+	row->serves = !strcmp(what, "weights") || !strcmp(what, "cache") || !strcmp(what, "tokens");
+	if (!row->serves && strcmp(what, "allocated") && strcmp(what, "reserved") && strcmp(what, "device"))
+		return fail(f->file, f->err,
+			    "neither allocated, reserved, device, weights, cache nor tokens in column ",
+			    "what");
+	const char *column = row->serves ? "measured" : "measured_gib";
+	if (number_of(f, column, &row->allocated_gib) < 0)
 		return -1;
-	if (strcmp(what, "allocated") && strcmp(what, "reserved") && strcmp(what, "device"))
-		return fail(f->file, f->err, "neither allocated, reserved nor device in column ", "what");
-	return row->allocated_gib > 0 ? 0 : fail(f->file, f->err, "measured_gib must be above 0", "");
+	return row->allocated_gib > 0 ? 0 : fail(f->file, f->err, "not above 0 in column ", column);
 }
 
 static int read_fields(const fields *f, p4d_measured *row)

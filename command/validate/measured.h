@@ -45,6 +45,9 @@ typedef struct p4d_measured {
 	char unmodelled[64];  /* of a row that is not complete: what p4d has no formula for; "" none */
 	double allocated_gib; /* peak of the allocator; of P4D_MEASURED_RUNS: of `what` */
 	char class[16], what[16], options[768]; /* of P4D_MEASURED_RUNS alone, as their columns */
+	/* of P4D_MEASURED_RUNS: an inference engine's; allocated_gib is what its start says of `what`: GiB of
+	 * weights or of the cache, or the cache's tokens */
+	bool serves;
 	bool seen; /* column `seen` is not empty: looked at while constants were chosen */
 	double reserved_gib;
 	double step_seconds;

@@ -10,13 +10,15 @@ enum {
 	BLOCK = 16, /* tokens of a block of keys and values */
 	VOCAB_MULTIPLE = 64,
 	ELEMENT = 2, /* bytes, of what is not quantized */
-	/* a row of logits while it is sampled: in 16 and 32 bits, sorted with its indices (64 bits), as
-	 * probabilities and their sums */
-	SAMPLED = 2 + 4 + 4 + 8 + 4 + 4,
+	/* a row of logits while it is sampled: in 32 bits, sorted, and their indices (64 bits) */
+	SAMPLED = 4 + 4 + 8,
 	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there */
 };
 #define UTILIZATION 0.9
 #define GIB ((uint64_t)1 << 30)
+/* what SGLang finds taken when it looks at the GPU, of whose rest it takes its fraction */
+#define CONTEXT_BYTES (GIB / 2)
+#define NCCL_BYTES GIB
 
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
@@ -42,15 +44,16 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 
 /*
  * Thousandths of a byte per weight of a linear layer: with a scale of 16 bits for 128 weights and a zero
- * point (AWQ, GPTQ), of 32 bits for 64 (bitsandbytes), of 8 bits for 32 (MXFP4).
+ * point (AWQ, GPTQ), one of 32 bits for a row (8 bits), of 8 bits for 64 (bitsandbytes' double quantization,
+ * in which files are published), of 8 bits for 32 (MXFP4).
  */
 static uint64_t thousandths_of(int stored)
 {
 	static const uint16_t bytes[] = {[P4D_STORED_FULL] = 1000 * ELEMENT,
 					 [P4D_STORED_FP8] = 1000,
-					 [P4D_STORED_INT8] = 1016,
+					 [P4D_STORED_INT8] = 1000,
 					 [P4D_STORED_INT4] = 520,
-					 [P4D_STORED_NF4] = 563,
+					 [P4D_STORED_NF4] = 516,
 					 [P4D_STORED_FP4] = 532};
 	return bytes[stored];
 }
@@ -107,7 +110,11 @@ static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t l
 		  : 0);
 	const p4d_wide table = div_up(l->vocab, (uint64_t)VOCAB_MULTIPLE * l->tp) * VOCAB_MULTIPLE * h;
 	const unsigned tables = l->pp == 1 && !l->tied && l->architecture->kind != P4D_VISION ? 2 : 1;
-	p4d_wide bytes = matrices * thousandths_of((int)r->value[P4D_STORED]) / 1000;
+	const int stored = (int)r->value[P4D_STORED];
+	/* files in MXFP4 have experts in it, and all else in 16 bits */
+	const p4d_wide in_full =
+	    stored == P4D_STORED_FP4 && l->experts ? layers * matrices_of_attention(l) : 0;
+	p4d_wide bytes = (matrices - in_full) * thousandths_of(stored) / 1000 + in_full * ELEMENT;
 
 	bytes += rest * ELEMENT;
 	bytes += (tables * table + p4d_size_of_begin(&one) + p4d_size_of_end(&one)) * ELEMENT;
@@ -236,10 +243,13 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.weights_bytes = (uint64_t)weights;
 	s.profile_bytes = (uint64_t)profile;
 	s.sequence_bytes = (uint64_t)sequence;
-	s.budget_bytes = (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)s.capacity_bytes);
+	const uint64_t before = outside ? CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0) : 0;
+	s.budget_bytes =
+	    (uint64_t)(p4d_request_real(r, P4D_GPU_UTILIZATION) * (double)(s.capacity_bytes - before));
 	const uint64_t taken = s.weights_bytes + (outside ? 0 : s.profile_bytes);
 	s.available_bytes = taken < s.budget_bytes ? s.budget_bytes - taken : 0;
 	s.sequences = s.available_bytes / s.sequence_bytes;
+	s.tokens = (uint64_t)((double)s.available_bytes / (double)s.sequence_bytes * (double)s.max_model_len);
 	s.longest = longest_within(&c, s.available_bytes, s.max_model_len);
 	*out = s;
 	return 0;

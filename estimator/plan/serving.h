@@ -15,7 +15,8 @@
  *   available = utilization x memory of the GPU - weights - activations of the profile run
  *
  * The CUDA context and NCCL are there before the engine looks, so they do not count; CUDA graphs come on top
- * of the utilization. SGLang reserves its fraction for weights and cache, and has activations outside of it.
+ * of the utilization. SGLang takes its fraction of what context and NCCL leave, for weights and cache, and
+ * has activations outside of it.
  */
 
 /* Bytes of one GPU, that of the fullest pipeline stage. */
@@ -28,6 +29,7 @@ typedef struct p4d_serving {
 	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */
 	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
 	uint64_t sequences; /* of max-model-len at a time; may be more than max-num-seqs */
+	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */
 	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, replicas;
 } p4d_serving;
 

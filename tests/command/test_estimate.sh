@@ -137,7 +137,7 @@ says "does not model in Megatron-LM"
 
 # serving: what the engine would say at its start
 exits 0 p4d estimate --workload serve --model llama3.1-8b --gpu h100
-prints "served by vllm on 1 x h100-80gb" "weights 14.96" "Sequences of that length at a time: 3" "starts (unvalidated)"
+prints "served by vllm on 1 x h100-80gb" "weights 14.96" "maximum concurrency for 131072 tokens per request: 3." "starts (unvalidated)"
 exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
 prints "does not start (unvalidated)"
 says "p4d: fix: --seq-len="

@@ -34,6 +34,15 @@ at_most zero mean 8 1
 exits 0 p4d validate --json "$P4D_TEST_SRCDIR/tests/data/frameworks_memory.csv"
 prints '"unseen"' '"false_passes":0' '"refused_though_they_ran":0'
 
+# engines that serve: of one GPU within 2 % of what they say when they start; the file says which rows are far off, and why
+exits 0 p4d validate "$P4D_TEST_SRCDIR/tests/data/serving_memory.csv"
+prints "refused although they ran: 0; 2 rows left out" "llama8b-a100-80-tokens"
+off=$(printf '%s\n' "$out" | awk '$1 ~ /^llama8b/ { sub(/^[+-]/, "", $7); if ($7 > 2 || $7 == "") n++ ; rows++ } END { print n + 0, rows }')
+[ "$off" = "0 6" ] || fail "Llama 3.1 8B on one GPU: $off rows beyond 2 %"
+[ "$(printf '%s\n' "$out" | grep -c 'starts$')" = 17 ] || fail "not every row starts"
+printf '%s\n' "$out" | awk '/^vllm: / { sub(/%,/, "", $0); if ($7 + 0 > 3 || !$7) exit 1; seen = 1 } /^sglang: / { if ($5 + 0 > 5) exit 1 }
+	END { exit !seen }' || fail "medians: $(printf '%s\n' "$out" | grep '^[vs][lg].*: mean')"
+
 # a line that cannot be read is named
 header=row_id,class,source,framework,gpu,what,measured_gib,oom,validate,seen,options,notes
 line()
@@ -42,8 +51,8 @@ line()
 	exits "$2" p4d validate runs.csv
 	says "$3"
 }
-line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved nor device"
-line "a,fsdp,s,f,h100,reserved,0,0,1,,--model llama3-8b,n" 5 "runs.csv:2: measured_gib must be above 0"
+line "a,fsdp,s,f,h100,touched,5,0,1,,--model llama3-8b,n" 5 "runs.csv:2: neither allocated, reserved, device, weights, cache nor tokens in column what"
+line "a,fsdp,s,f,h100,reserved,0,0,1,,--model llama3-8b,n" 5 "runs.csv:2: not above 0 in column measured_gib"
 line "a,fsdp,s,f,h100,reserved,5,0,1,,--model,n" 5 'a: "--model" is no option with a value'
 line "a,fsdp,s,f,h100,reserved,5,0,1,,--no-such 1,n" 5 'a: "--no-such" is no option with a value'
 # one that cannot be allocated is refused, whatever was measured
