@@ -268,6 +268,23 @@ static int judge_serving(p4d_guard_work *g, p4d_error *err)
 	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
+/* "--p4d-gpu=8" is one of these to getopt, which completes names; in a script nobody typed them. */
+static void say_unused(p4d_verdict *v, const p4d_request *request)
+{
+	static const p4d_option of_engines[] = {P4D_ENGINE, P4D_MAX_NUM_SEQS, P4D_MAX_BATCHED_TOKENS,
+						P4D_GPU_UTILIZATION, P4D_KV_CACHE_DTYPE};
+
+	for (size_t i = 0; i < sizeof(of_engines) / sizeof(*of_engines); i++) {
+		if (request->origin[of_engines[i]] != P4D_BY_USER)
+			continue;
+		v->action = P4D_WARN;
+		p4d_verdict__say(v, P4D_E_NO_EFFECT,
+				 "--p4d-%s has no effect on training, only with --p4d-workload=serve",
+				 p4d_request_option_info(of_engines[i])->name);
+		return;
+	}
+}
+
 static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
@@ -311,6 +328,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	    .limit = p4d_site_policy_limit(&v->policy, (int)g->request->value[P4D_FRAMEWORK]),
 	};
 	say_ambiguous(v);
+	say_unused(v, g->request);
 	if (p4d_is_set(g->request, P4D_JUDGED_PART))
 		p4d_verdict__say(v, P4D_E_PARTLY, "%s alone is judged", g->request->judged_part);
 	int rc = complete_and_judge(g, err);

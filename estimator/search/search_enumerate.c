@@ -344,6 +344,15 @@ static uint64_t replicas(const p4d_request *r, uint64_t world)
 	return world / ranks;
 }
 
+/* p4d-train's own check of the model depends on nothing that is searched; of others all is unmodelled before.
+ */
+static bool refuses_model(const p4d_request *r)
+{
+	const p4d_framework *framework = p4d_framework_of((int)r->value[P4D_FRAMEWORK]);
+
+	return framework->allocates_plan && framework->check_model(r, NULL) < 0;
+}
+
 void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *request,
 				 const p4d_search_space *space, double slack)
 {
@@ -366,8 +375,8 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	/* what does not depend on the layout */
 	p4d_request_complete(&w->trial, 0, 0);
 	p4d_request_default_batch(&w->trial, space->published_batch, world, replicas(request, world));
-	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0 && space->nodes &&
-		      space->gpus_per_node && space->nodes <= UINT32_MAX &&
+	w->complete = p4d_layout_check_complete(&w->trial, NULL) == 0 && !refuses_model(&w->trial) &&
+		      space->nodes && space->gpus_per_node && space->nodes <= UINT32_MAX &&
 		      space->gpus_per_node <= UINT32_MAX;
 	p4d_layout_fill(&w->trial, space->nodes, space->gpus_per_node, &w->layout);
 	w->timed = space->capacity.gpu && p4d_cost_known(&w->layout, space->capacity.gpu);

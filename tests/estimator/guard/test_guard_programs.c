@@ -137,6 +137,10 @@ static void serving(void **state)
 	job.partition = "picky";
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=1"), P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=4"), P4D_PASS, P4D_OK);
+	/* what only engines take is said of training */
+	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron gpu-memory-utilization=0.9");
+	assert_int_equal(t->verdict.action, P4D_WARN);
+	assert_non_null(strstr(t->text, "--p4d-gpu-memory-utilization has no effect on training"));
 }
 
 /* A family without any comparison is said, and refused only where the site refuses what is not modelled. */

@@ -520,6 +520,25 @@ static void ends_within_its_budget(void **state)
 	}
 }
 
+/* A model that p4d-train does not take costs no search. */
+static void ends_at_once_without_a_program(void **state)
+{
+	p4d_search_budget budget = {.left = 2000000};
+	p4d_search_space space = space_of(4, 8, "h100-80gb");
+	p4d_search_counts counts = {0};
+	p4d_request r = {.model = ""};
+	p4d_candidate found;
+
+	(void)state;
+	set_all(&r, MODEL_13B "norm=layernorm");
+	p4d_request_default(&r, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D, P4D_BY_P4D);
+	space.budget = &budget;
+	assert_false(p4d_search_preferred(&r, &space, &found, &counts));
+	assert_int_equal(p4d_search_nearest(&r, &space, &found), -1);
+	assert_int_equal(counts.considered, 0);
+	assert_int_equal(budget.left, 2000000);
+}
+
 /* Where a budget ends the search early, what it had found before stays: nearly the fastest. */
 static void keeps_what_a_cut_pass_does_not_better(void **state)
 {
@@ -568,6 +587,7 @@ int main(void)
 	    cmocka_unit_test(smallest_world),
 	    cmocka_unit_test(prints_its_cost),
 	    cmocka_unit_test(ends_within_its_budget),
+	    cmocka_unit_test(ends_at_once_without_a_program),
 	    cmocka_unit_test(keeps_what_a_cut_pass_does_not_better),
 	    cmocka_unit_test(proposes_nothing_that_cannot_gain),
 	};
