@@ -116,7 +116,8 @@ static bool may_rewrite(const p4d_guard_work *g, const p4d_request *asked, const
 		(g->verdict->policy.rewrite == P4D_REWRITE_UNSET && p4d_is_set(asked, P4D_FIX)));
 }
 
-/* True where Slurm gives such a job fewer nodes than that, as far as it is known: said in *err. */
+/* True where Slurm gives such a job fewer nodes than that, as far as it is known: said in *err, in place of a
+ * fix. */
 static bool lacks_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
 {
 	const uint32_t most = p4d_job_most_nodes(g->site, g->job, g->source, g->context);
@@ -126,7 +127,6 @@ static bool lacks_nodes(const p4d_guard_work *g, uint64_t nodes, p4d_error *err)
 	p4d_error inner = *err;
 	p4d_fail(err, inner.code, "%.380s; it takes %" PRIu64 " nodes, and a job there gets at most %" PRIu32,
 		 inner.text, nodes, most);
-	p4d_fix(err, "%s", inner.fix);
 	return true;
 }
 
@@ -136,8 +136,8 @@ void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
 	uint64_t nodes;
 
 	if (!strncmp(err->fix, option, sizeof(option) - 1) &&
-	    p4d_number_digits(err->fix + sizeof(option) - 1, &nodes) && lacks_nodes(g, nodes, err))
-		err->fix[0] = '\0';
+	    p4d_number_digits(err->fix + sizeof(option) - 1, &nodes))
+		lacks_nodes(g, nodes, err);
 }
 
 int p4d_guard__correct_mig(p4d_guard_work *g, const p4d_request *asked, p4d_error *err)
