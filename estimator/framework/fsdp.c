@@ -108,15 +108,14 @@ static const char *unvalidated(const p4d_layout *l)
 		return p4d_torch__trainer_unvalidated(l);
 	const bool measured = l->recompute == P4D_RECOMPUTE_SELECTIVE && !l->chunked_loss;
 
-	return l->compile && !measured                    ? "compiled modules, counted as they are without"
-	       : l->packing                               ? "packed sequences"
-	       : l->offload                               ? "offloading"
-	       : l->optimizer != P4D_ADAMW                ? "an optimizer other than AdamW"
-	       : l->precision == P4D_FP8                  ? "FP8"
-	       : l->precision != P4D_BF16                 ? "a precision other than bf16"
-	       : l->pp > 1                                ? "pipelines, to a few percent"
-	       : l->cp > 1 && l->tied && !l->chunked_loss ? "a shared table with cp"
-							  : NULL;
+	return l->compile && !measured                 ? "compiled modules, counted as they are without"
+	       : l->packing                            ? "packed sequences"
+	       : l->offload                            ? "offloading"
+	       : l->optimizer != P4D_ADAMW             ? "an optimizer other than AdamW"
+	       : l->precision == P4D_FP8               ? "FP8"
+	       : l->precision != P4D_BF16              ? "a precision other than bf16"
+	       : l->pp > 1 && l->schedule == P4D_GPIPE ? "pipelines by GPipe"
+						       : NULL;
 }
 
 static const p4d_framework_fixed fixed[] = {

@@ -54,9 +54,12 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 	z.layer = padded_layer(l, &z);
 	z.gathered = z.layer * (l->fp8_params ? 1 : z.element);
 	z.table = padded(z.V, z.h, z.shards);
-	z.together = l->tied && rows->first && rows->last && p4d_torch__modules[l->model_code]->unties;
+	z.whole_layer = p4d_size_of_layer(l);
+	z.whole_table = (p4d_wide)z.V * z.h;
+	if (l->tied && rows->first && rows->last)
+		z.together = p4d_torch__modules[l->model_code]->unties && (l->cp == 1 || l->tp > 1) ? 2 : 1;
 	z.stage = l->stage_layers[rows->stage] * z.layer + (rows->first ? z.table : 0) +
-		  (rows->last ? z.h + (rows->first && l->tied && !z.together ? 0 : z.table) : 0);
+		  (rows->last ? z.h + (z.together == 1 ? 0 : z.table) : 0);
 	z.accumulates = l->micro_batches > 1;
 	z.adds = z.accumulates && l->pp > 1;
 	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
@@ -150,17 +153,23 @@ static p4d_wide larger(p4d_wide a, p4d_wide b)
 static void add_embedding(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_torch_layer *y, p4d_wide whole)
 {
 	const uint64_t layers = rows->layout->stage_layers[rows->stage];
-	const p4d_wide kept = z->together ? whole : 0, head = rows->last && !kept ? z->table : 0;
+	/* what copies of the model sum is freed as a pass of autograd ends, and chunks have theirs */
+	const bool summed = z->accumulates && rows->layout->chunked_loss;
+	const p4d_wide kept = z->together ? whole : 0;
+	const p4d_wide head = rows->last && !kept && !summed ? z->table : 0;
 	const p4d_wide states = z->keeps_shards ? (layers * z->layer + head) * z->param / z->shards : 0;
 	const p4d_wide own = z->keeps_shards ? z->layer * z->param / z->shards : 0;
 	const p4d_wide table = rows->first ? z->table : 0, gathered = z->together ? 0 : table * z->element;
 	const p4d_wide reduced = layers > 1 ? z->layer * z->reduced : 0;
 	const p4d_wide first =
 	    states - own + reduced + z->gathered + gathered + kept * z->element + y->backward + y->saved;
-	const p4d_wide before = z->layer * z->reduced + gathered + (table + kept) * z->element;
+	/* of one shared table two gradients, and their sum, which is reduced */
+	const p4d_wide sum = z->together == 1 ? kept : 0;
+	const p4d_wide tables = (rows->first ? 1 : 0) + (kept ? 1 : 0) + (sum ? 1 : 0);
+	const p4d_wide before = z->layer * z->reduced + gathered + tables * z->whole_table * z->element;
 	/* tables that are gathered as one are freed before they are reduced */
-	const p4d_wide after = (table + kept) * (z->element + z->reduced);
-	const p4d_wide freed = z->together ? 2 * table * z->element : 0;
+	const p4d_wide after = (table + kept - sum) * (z->element + z->reduced);
+	const p4d_wide freed = z->together * table * z->element;
 	const p4d_wide embedding = states + y->ends + larger(before, after > freed ? after - freed : 0);
 
 	instead(rows, y, P4D_AT_EMBED, "backward.embedding", larger(first, rows->first ? embedding : 0));
@@ -178,12 +187,13 @@ static void add_head(p4d_rows *rows, const p4d_torch_sizes *z)
 			       "gathered.head", "tp", P4D_PART_WORKING_SET, table);
 	if (l->chunked_loss) {
 		p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET,
-			       z->table * z->reduced);
+			       z->whole_table * z->reduced);
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET,
-			       2 * z->table * z->reduced + table);
+			       2 * z->whole_table * z->reduced + z->whole_table * z->element);
 	} else /* the last layer is being gathered; the head is not, any more */
 		p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET,
-			       z->gathered + table + (z->together ? 0 : z->table * z->reduced));
+			       z->gathered + z->whole_table * z->element +
+				   (z->together ? 0 : z->table * z->reduced));
 }
 
 /*
@@ -204,29 +214,58 @@ static uint64_t outputs_of(const p4d_rows *rows)
 }
 
 /*
- * Gradients of a stage's parameters beside as many slots as there are, or as are left: chunks have theirs
- * after their first backward pass, one chunk after the other. With no more micro-batches than stages a
- * chunk's are reduced, from a copy, and its parameters are free before the next chunk's begin.
+ * Gradients of a stage's parameters beside as many slots as there are, or as are left: those of chunk after
+ * chunk, from the last one on, are there when its first backward pass is over; with the last chunk the
+ * head's, with the first one the embedding's. Where there are no more micro-batches than stages a chunk's are
+ * reduced, from a copy of one layer's, before the next one's begin.
  */
-static p4d_wide whole_gradients(const p4d_rows *rows, p4d_wide all, p4d_wide gathered,
-				const p4d_torch_layer *y)
+static p4d_wide whole_gradients(const p4d_rows *rows, const p4d_torch_sizes *z, const p4d_torch_layer *y)
 {
 	const p4d_layout *l = rows->layout;
 	const uint64_t passes = l->micro_batches * l->vpp;
 	const uint64_t done = passes > rows->slots ? passes - rows->slots : 0;
-	const bool at_once = l->micro_batches <= l->pp;
-	p4d_wide most = 0;
+	const bool at_once = l->vpp > 1 && l->micro_batches <= l->pp;
+	const p4d_wide layers = l->stage_layers[rows->stage] * z->whole_layer / l->vpp;
+	p4d_wide all = rows->last ? z->h + (l->chunked_loss ? 0 : z->whole_table) : 0, most = 0;
 
-	for (uint64_t chunk = 0; chunk < (at_once && l->vpp > 1 ? 2 : l->vpp); chunk++) {
-		const uint64_t before = at_once && chunk ? l->micro_batches : chunk * l->pp + 1;
-		const uint64_t fewer = before > done ? before - done : 0;
-		const p4d_wide less = fewer * y->saved * rows->slot_layers +
-				      (at_once && chunk ? gathered / l->vpp + y->backward : 0);
-		const p4d_wide gradients = all * (chunk + 1) / l->vpp;
-		if (gradients > less && gradients - less > most)
-			most = gradients - less;
+	for (uint64_t chunk = 0; chunk < (at_once ? 1 : l->vpp); chunk++) {
+		const uint64_t before = chunk * l->pp + 1, fewer = before > done ? before - done : 0;
+		const p4d_wide less = fewer * y->saved * rows->slot_layers;
+		all += layers + (rows->first && chunk == l->vpp - 1 ? z->whole_table : 0);
+		most = larger(most, all * z->reduced > less ? all * z->reduced - less : 0);
+	}
+	if (at_once) {
+		const p4d_wide less =
+		    (l->micro_batches > done ? l->micro_batches - done : 0) * y->saved * rows->slot_layers +
+		    z->gathered + y->backward;
+		const p4d_wide copied = (all + z->layer) * z->reduced;
+		most = larger(most, copied > less ? copied - less : 0);
 	}
 	return most;
+}
+
+/*
+ * The head of a pipeline whose loss is in chunks: the sum over chunks, and the copy from which that of the
+ * micro-batch before is being reduced, for no other unit is until the step ends. Shards: the head's gradient,
+ * and, as the last norm has none before the second micro-batch, what was reduced then, which that one's is a
+ * part of; with copies of the model (HSDP) what they sum, too. The schedule still refers to what the stage
+ * returned, the loss's input.
+ */
+static void add_chunked_head(p4d_rows *rows, const p4d_torch_sizes *z)
+{
+	enum { BEFORE = 1u << P4D_AT_LOSS | 1u << P4D_AT_HEAD };
+	const p4d_layout *l = rows->layout;
+	const p4d_wide table = z->table * z->element, head = z->table * z->reduced;
+	const uint64_t most = z->shards < l->dp * l->cp ? 3 : 2, passes = l->micro_batches;
+	const p4d_wide shard = head / z->shards, earlier = passes > 1 ? head : 0;
+
+	p4d_torch_held(rows, BEFORE, "head.sum", "tp", P4D_PART_WORKING_SET,
+		       head + earlier + (passes - 1 < most ? passes - 1 : most) * shard);
+	p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.gradient", "tp", P4D_PART_WORKING_SET, head + table);
+	p4d_torch_held(rows, TRAINING & ~(unsigned)BEFORE, "head.reduced", "tp", P4D_PART_WORKING_SET,
+		       head + (passes < most ? passes : most) * shard);
+	p4d_torch_held(rows, TRAINING & ~(unsigned)BEFORE, "output", ALONG, P4D_PART_STAGING,
+		       (p4d_wide)z->tokens * z->h * z->element);
 }
 
 /*
@@ -239,22 +278,29 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	const p4d_layout *l = rows->layout;
 	const p4d_wide chunked = rows->last && l->chunked_loss ? z->table : 0;
 	const p4d_wide layer = z->gathered, table = z->table * z->element;
-	const p4d_wide head = z->table * z->reduced, slots = slots_of(rows, y);
+	const p4d_wide slots = slots_of(rows, y);
 
-	/* slots that are free when the first chunk's first pass is at the embedding */
-	const uint64_t passes = l->micro_batches * l->vpp, first = (l->vpp - 1) * l->pp + 1;
+	/* slots that are free when the first chunk's first pass is at the embedding; of other chunks, what
+	 * was gathered is free, too, and of gradients there are shards */
+	const bool at_once = l->vpp > 1 && l->micro_batches <= l->pp;
+	const uint64_t passes = l->micro_batches * l->vpp;
+	const uint64_t first = (l->vpp - 1) * (at_once ? l->micro_batches : l->pp) + 1;
 	const uint64_t done = passes > rows->slots ? passes - rows->slots : 0;
 	const p4d_wide freed = (first > done + 1 ? first - done : 1) * y->saved * rows->slot_layers;
+	const p4d_wide others = at_once ? l->stage_layers[rows->stage] * z->layer / l->vpp * (l->vpp - 1) : 0;
 	p4d_wide whole = 0, beside = 0;
 
 	p4d_torch_held(rows, TRAINING, "gathered.stage", "tp pp", P4D_PART_WORKING_SET,
 		       z->stage * z->element);
 	if (z->accumulates) {
-		whole = (z->stage - chunked) * z->reduced;
-		beside = whole_gradients(rows, whole, z->stage * z->element, y);
+		whole = l->stage_layers[rows->stage] * z->whole_layer * z->reduced +
+			(rows->first ? z->whole_table : 0) * z->reduced +
+			(rows->last ? z->h + (l->chunked_loss ? 0 : z->whole_table) : 0) * z->reduced;
+		beside = whole_gradients(rows, z, y);
 		p4d_torch_held(rows, TRAINING, "gradients.whole", "tp pp", P4D_PART_GRADS, beside);
 	}
-	if (!rows->first) /* the next one; others are what slots keep */
+	/* the next one, or the gradient of the one before; others are what slots and losses keep */
+	if (!rows->first)
 		p4d_torch_held(rows, TRAINING, "received.input", ALONG, P4D_PART_STAGING,
 			       (p4d_wide)z->own * z->h * z->element);
 	p4d_torch_held(rows, TRAINING, "outputs", ALONG, P4D_PART_STAGING,
@@ -262,18 +308,17 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 			   (rows->last && !l->chunked_loss ? (p4d_wide)z->tokens * z->V * z->element : 0));
 	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward);
 	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end",
-		slots - y->saved + y->ends + (z->adds ? 0 : layer));
-	if (rows->first)
-		instead(rows, y, P4D_AT_EMBED, "backward.embedding",
-			table + (slots > freed ? slots - freed : 0) + y->ends +
-			    (whole > beside ? whole - beside : 0));
+		slots - y->saved + larger(y->ends + (z->adds ? 0 : layer), y->attention));
+	if (rows->first) {
+		const p4d_wide most = table + (slots > freed ? slots - freed : 0) + y->ends + whole,
+			       less = beside + others * (z->reduced + z->element) -
+				      others * z->param / z->shards;
+		instead(rows, y, P4D_AT_EMBED, "backward.embedding", most > less ? most - less : 0);
+	}
 	if (!rows->last)
 		return;
-	/* of chunks: the sum, what is reduced of earlier micro-batches, and its shards */
-	const p4d_wide copies = z->keeps_shards ? 3 : 1;
-	const p4d_wide sums = !chunked ? 0 : z->accumulates ? 2 * head + copies * head / z->shards : head;
-	p4d_torch_held(rows, 1u << P4D_AT_LOSS, "head.sum", "tp", P4D_PART_WORKING_SET, sums);
-	p4d_torch_held(rows, 1u << P4D_AT_HEAD, "head.sums", "tp", P4D_PART_WORKING_SET, sums + head + table);
+	if (chunked)
+		add_chunked_head(rows, z);
 }
 
 /*
@@ -290,20 +335,27 @@ static void add_gathered(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	const p4d_wide whole = rows->last && !l->chunked_loss ? z->table : 0;
 	const p4d_wide head = whole * (z->together ? z->element : z->reduced), kept = z->together ? head : 0;
 	const p4d_wide before = layers > 1 ? gathered : rows->first && !z->together ? table : 0;
+	/* the product's gradient is what attention's backward pass comes before */
+	const p4d_wide gradients = z->whole_layer * z->element;
+	const p4d_wide product = (z->A + 2 * z->G) * (p4d_wide)z->h * z->element;
+	const p4d_wide ends = larger(y->ends, y->attention > product ? y->attention - product : 0);
 	p4d_wide ffn = head + gathered + before + slots + y->backward;
-	p4d_wide end = head + 2 * gathered + before + slots - y->saved + y->ends;
+	p4d_wide end = head + gathered + gradients + before + slots - y->saved + ends +
+		       (z->keeps_shards ? whole * z->param / z->shards : 0);
 
 	if (layers > 1) {
 		const p4d_wide sharded = z->keeps_shards ? z->layer * z->param / z->shards : 0;
 		const p4d_wide reduced = kept + z->layer * z->reduced + sharded;
-		ffn = larger(ffn, reduced + 2 * gathered + slots - y->saved + y->backward);
-		end = larger(end, reduced + 3 * gathered + slots - 2 * y->saved + y->ends);
+		const p4d_wide next = layers > 2 ? gathered : rows->first && !z->together ? table : 0;
+		ffn = larger(ffn, reduced + next + gathered + slots - y->saved + y->backward);
+		end = larger(end, reduced + next + gathered + gradients + slots - 2 * y->saved + ends);
 	}
 	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", ffn);
 	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end", end);
 	add_embedding(rows, z, y, whole);
 	if (z->together)
-		p4d_torch_held(rows, TRAINING, "gathered.tables", "tp", P4D_PART_WORKING_SET, 2 * table);
+		p4d_torch_held(rows, TRAINING, "gathered.tables", "tp", P4D_PART_WORKING_SET,
+			       z->together * table);
 	if (rows->last)
 		add_head(rows, z);
 }

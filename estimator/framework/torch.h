@@ -25,20 +25,22 @@ typedef struct p4d_torch_sizes {
 	uint64_t shards;       /* ranks over which what is sharded is sharded */
 	p4d_wide gathered;     /* bytes of one layer's parameters, gathered for its passes */
 	p4d_wide layer, table; /* parameters of one layer and of one vocabulary table, as shards are padded */
-	p4d_wide stage;        /* of the stage, likewise */
-	bool together;         /* both tables are gathered and reduced as one */
-	bool accumulates;      /* gradients of earlier micro-batches are there when the last one runs */
-	bool adds;             /* gradients are added to those of earlier micro-batches, unsharded, at once */
+	p4d_wide whole_layer, whole_table; /* the same without padding */
+	p4d_wide stage;                    /* of the stage, padded */
+	unsigned together; /* tables, of a shared one, that are gathered and reduced as one; 0: none are */
+	bool accumulates;  /* gradients of earlier micro-batches are there when the last one runs */
+	bool adds;         /* gradients are added to those of earlier micro-batches, unsharded, at once */
 	bool keeps_shards; /* shards that were reduced stay until the pass ends: as gradients, or, where they
 			      are only added to these, for the sum over copies of the model (HSDP) */
 } p4d_torch_sizes;
 
 /* What a layer of some code base holds for one micro-batch, in bytes. */
 typedef struct p4d_torch_layer {
-	p4d_wide saved;    /* from its forward to its backward pass */
-	p4d_wide backward; /* the most in its backward pass beside that, with gradients of its parameters */
-	p4d_wide ends;     /* at the end of that, when all it had saved is free */
-	p4d_wide always;   /* what the stage's layers keep, parameters apart */
+	p4d_wide saved;     /* from its forward to its backward pass */
+	p4d_wide backward;  /* the most in its backward pass beside that, with gradients of its parameters */
+	p4d_wide attention; /* of it all, while attention runs backward */
+	p4d_wide ends;      /* at the end of that, when all it had saved is free */
+	p4d_wide always;    /* what the stage's layers keep, parameters apart */
 } p4d_torch_layer;
 
 /*

@@ -54,7 +54,8 @@ static p4d_wide statistics(const p4d_torch_sizes *z)
 
 /*
  * What stays of it. Selective: every second product, by torchtitan's list of operations: of queries, keys and
- * values, gate, and down, and what attention gave.
+ * values, gate, and down, and what attention gave; where PyTorch's DTensor scatters, which torchtitan uses
+ * with cp, what was scattered, too.
  */
 static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
 {
@@ -63,7 +64,8 @@ static p4d_wide kept_of(const p4d_layout *l, const p4d_torch_sizes *z, const lay
 		return y->own;
 	case P4D_RECOMPUTE_SELECTIVE:
 		/* compiled, what down gave is not kept: no backward pass needs it */
-		return y->own + y->product + y->q + y->ffn + (l->compile ? 0 : y->wide) + statistics(z);
+		return y->own + y->product + y->q + y->ffn + (l->compile ? 0 : y->wide) + statistics(z) +
+		       (y->gathers && l->cp > 1 ? 2 * y->own : 0);
 	default:
 		return all_of(l, y) + statistics(z);
 	}
@@ -97,7 +99,7 @@ static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const
 		/* kept: the first product, of which queries, keys and values are made, gate, attention, down
 		 */
 		base = again - y->product - y->q - y->ffn - y->wide;
-		end = base + 3 * y->wide + 3 * y->own;
+		end = base + (l->micro_batch > 1 ? 3 : 2) * y->wide + 3 * y->own;
 		break;
 	default:
 		/* of a forward pass: beside the gradients of others it may be the widest */
@@ -112,6 +114,30 @@ static p4d_wide backward_of(const p4d_layout *l, const p4d_torch_sizes *z, const
 				(z->adds ? 1 : 3) * weight;
 	const p4d_wide most = widest(widest(factors, begins), y->gathers ? end : 0);
 	return inputs > most + 3 * y->ffn ? inputs - 3 * y->ffn : most;
+}
+
+static p4d_wide up_to(p4d_wide x, unsigned unit)
+{
+	return p4d_div_up(x, unit) * unit;
+}
+
+/*
+ * Bytes of a layer while attention runs backward: its input, what the norm gave, the product's parts,
+ * queries, keys and values, the result; the gradients of the residual stream and of the result. Beside them
+ * gradients of queries, keys and values, and what the kernel takes (flash_api.cpp: queries' in fp32, sums of
+ * rows, keys' and values' for all heads of queries). With cp (_templated_ring_attention_backward) gradients
+ * are summed in fp32 while keys and values of all ranks are there, and what the ring sends is copied; after
+ * the first of its steps, with a half of the queries.
+ */
+static p4d_wide attention_of(const p4d_layout *l, const p4d_torch_sizes *z, const layer *y)
+{
+	const p4d_wide kept = 2 * y->own + y->wide + 3 * y->q + 2 * y->kv + (l->qk_norm ? y->q + y->kv : 0);
+	const p4d_wide grouped = z->G < z->A ? 2 * y->q : 0;
+	const p4d_wide rows = up_to(l->seq_len / l->cp / (l->cp > 1 ? 2 : 1), 128);
+	const p4d_wide scratch = 4 * l->micro_batch * z->heads * rows * (up_to(l->head_dim, 32) + 1);
+	const p4d_wide ring = 7 * y->q / 2 + (18 + 2 * (p4d_wide)l->cp) * y->kv;
+
+	return (kept + grouped + (l->cp > 1 ? ring : y->q + 2 * y->kv)) * z->element + scratch;
 }
 
 /*
@@ -160,6 +186,7 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out
 	out->backward = backward_of(l, z, &y) * z->element;
 	if (l->precision == P4D_FP8)
 		out->backward += casts_of(z, &y);
+	out->attention = attention_of(l, z, &y);
 	out->ends = 2 * y.own * z->element;
 	/* each layer has the angles of its own: complex numbers (Llama), or sines and cosines for both halves
 	 * of a head (Qwen3, the family whose queries have a norm) */

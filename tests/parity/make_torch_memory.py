@@ -4,7 +4,7 @@
 
     pip install torch==2.15.* numpy && pip install --no-deps torchtitan==0.3.0 spmd_types==0.2.3 torch_checkpointing \\
         torchdata tyro datasets tensorboard   # and what these import
-    for seed in 1 2 3 5 10; do tests/parity/make_torch_memory.py --seed $seed --count 60; done   # one file, of one header
+    for seed in 2 5 10 21; do tests/parity/make_torch_memory.py --seed $seed --count 60; done   # one file, of one header
     tests/parity/make_torch_memory.py --compare tests/data/torch_memory.csv
 
 torchtitan's model, parallelize function, loss and optimizer, and PyTorch's FSDP2, run on fake tensors that are counted
@@ -54,12 +54,13 @@ def pick(r, seed):
     c["dp"], c["shard-degree"] = shards * copies, shards
     c["recompute"] = r.choice(["none", "selective", "full"])
     c["chunked-loss"] = r.choice(["on", "off"])
-    if seed >= 10:  # pipelines
+    kind = r.choice([1, 1, 5, 10]) if seed >= 20 else seed  # of all kinds
+    if kind >= 10:  # pipelines
         c["pp"], c["vpp"] = r.choice([2, 2, 4]), r.choice([1, 1, 2])
         c["layers"] = c["pp"] * c["vpp"] * r.choice([1, 2, 3])
         c["micro-batches"] = c["pp"] * r.choice([1, 2])
         c["stage"] = r.randrange(c["pp"])
-    elif seed >= 5:  # context parallelism
+    elif kind >= 5:  # context parallelism
         c["cp"] = r.choice([2, 4, 8])
         c["shard-degree"], c["dp"] = shards * c["cp"], shards * copies
     return c
