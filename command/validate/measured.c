@@ -250,9 +250,15 @@ static int set_options(const fields *f, p4d_request *request)
 					     P4D_KV_LORA_RANK,     P4D_Q_LORA_RANK,
 					     P4D_ROPE_HEAD_DIM,    P4D_V_HEAD_DIM,
 					     P4D_FP8_RECIPE,       P4D_FP8_PARAM_GATHER},
-				of_experts[] = {P4D_EXPERTS_PER_TOKEN, P4D_EXPERT_FFN, P4D_SHARED_FFN,
-						P4D_DENSE_LAYERS,      P4D_EP,         P4D_ETP,
-						P4D_IMBALANCE};
+				of_experts[] = {P4D_EXPERTS_PER_TOKEN,
+						P4D_EXPERT_FFN,
+						P4D_SHARED_FFN,
+						P4D_DENSE_LAYERS,
+						P4D_EP,
+						P4D_ETP,
+						P4D_IMBALANCE,
+						P4D_RECOMPUTE_MODULES,
+						P4D_SHARED_OVERLAP};
 
 	p4d_request_put(request, P4D_OVERLAP_P2P, 0, P4D_BY_P4D);
 	if (set_named(f, request, options, sizeof(options) / sizeof(*options)) < 0)

@@ -83,10 +83,11 @@ static void add_states(p4d_rows *rows)
 	p4d_wide share = p4d_div_up(n, p4d_optimizer_shards(l));
 	const p4d_wide experts = p4d_parameters_of_experts(l, rows->stage);
 	const bool half_grads = l->grad_dtype != P4D_GRAD_FP32;
+	const p4d_wide experts_share = p4d_div_up(experts, p4d_expert_shards(l));
 
 	if (experts) { /* their optimizer is sharded over fewer ranks */
 		n += experts;
-		share += p4d_div_up(experts, p4d_expert_shards(l));
+		share += experts_share;
 	}
 	rows->overflow = rows->overflow || n >> 62;
 	uint64_t N = rows->overflow ? 0 : (uint64_t)n, shard = rows->overflow ? 0 : (uint64_t)share;
@@ -94,6 +95,14 @@ static void add_states(p4d_rows *rows)
 	p4d_row(rows, "gradients", "tp pp", P4D_PART_GRADS, half_grads ? p4d_dtype_of(l) : P4D_DT_FP32, N, 0,
 		0);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
+	const p4d_wide group = share - experts_share > experts_share ? share - experts_share : experts_share;
+	const uint64_t copied = rows->overflow ? 0 : (uint64_t)group;
+	const unsigned copies = (l->half_moments ? 2 : 0) + (l->half_master ? 1 : 0);
+	/* states of 16 bits are updated as fp32 copies, all of a group of parameters at once (fused_adam.py,
+	 * get_unscaled_state); experts are a group */
+	if (copies)
+		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.copies", "tp pp dp cp",
+			   P4D_PART_OPTIMIZER, P4D_DT_FP32, copies, copied, 0);
 	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
 	if (half_grads && !reads_as_they_are(l))
 		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",

@@ -103,14 +103,14 @@ static void published_measurements(void **state)
 	assert_true(all.reserved <= 0.04);
 }
 
-/* DeepSeek V2 and V3 with 4 layers: experts, latent attention. */
+/* DeepSeek V2 and V3 with 4 layers, Moonlight: experts, latent attention. */
 static void published_with_experts(void **state)
 {
 	(void)state;
 	const found all = compare("experts_memory.csv");
-	assert_int_equal(all.rows, 4);
-	assert_true(all.mean <= 0.001);
-	assert_true(all.worst <= 0.005);
+	assert_int_equal(all.rows, 10);
+	assert_true(all.mean <= 0.023); /* of DeepSeek alone 0.001 */
+	assert_true(all.worst <= 0.05);
 	assert_true(all.reserved <= 0.04);
 }
 
@@ -223,16 +223,16 @@ static void states_of_megatron_by_hand(void **state)
 	static const struct {
 		const char *flags;
 		uint64_t gradient, optimizer,
-		    copy; /* bytes per parameter; copy: of the gradient, in the update */
+		    copy; /* bytes per parameter; copy: of gradients or states, in the update */
 	} cases[] = {
 	    {"", 4, 12, 0},
 	    {"grad-dtype=bf16", 2, 12, 4},
-	    {"optimizer-dtype=bf16", 4, 2 + 4, 0}, /* of the master copy the half that the parameter lacks */
-	    {"grad-dtype=bf16 optimizer-dtype=bf16", 2, 2 + 4, 0},
-	    {"master-dtype=fp16", 4, 2 + 8, 0},
+	    {"optimizer-dtype=bf16", 4, 2 + 4, 8}, /* of the master copy the half that the parameter lacks */
+	    {"grad-dtype=bf16 optimizer-dtype=bf16", 2, 2 + 4, 8}, /* both moments are copied */
+	    {"master-dtype=fp16", 4, 2 + 8, 4},
 	    {"precision=fp16", 2, 12, 4},
 	    {"precision=fp16 grad-dtype=fp32", 4, 12, 0},
-	    {"precision=fp16 optimizer-dtype=bf16", 2, 4 + 4, 0},
+	    {"precision=fp16 optimizer-dtype=bf16", 2, 4 + 4, 8},
 	};
 
 	(void)state;
@@ -284,10 +284,11 @@ static void fp8_of_megatron_by_hand(void **state)
 	    {"fp8-recipe=blockwise", 90, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33,
 	     12},
 	    {"fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33, 12},
-	    /* with delayed scales alone the master copy is what bf16 lacks */
-	    {"optimizer-dtype=bf16", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 2 + 4},
-	    {"optimizer-dtype=bf16 fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33,
-	     saved + eighth / 32 * 33, 4 + 4},
+	    /* with delayed scales alone the master copy is what bf16 lacks; both moments are copied to fp32
+	     * in the update, which is the peak */
+	    {"optimizer-dtype=bf16", 90, 2 * parameters + 2 * weights, 0, 2 + 4 + 8},
+	    {"optimizer-dtype=bf16 fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33, 0,
+	     4 + 4 + 8},
 	};
 	(void)state;
 
