@@ -252,9 +252,12 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		      .moments = on_host ? 0 : moment_bytes(l, share, 4)};
 
 	/* master copy and moments of DeepSpeedCPUAdam, and the gradients that it reads, pinned: in fp32, of
-	 * ZeRO-3 in the type of the parameters */
+	 * ZeRO-3 in the type of the parameters. Stages 1 and 2 have what they updated in the type of the
+	 * parameters, too, and a gradient on its way (stage_1_and_2.py,
+	 * param_buffer_of_bit16_for_cpu_offload_groups and temp_grad_buffer_for_cpu_offload) */
 	if (on_host)
-		z.host = share * (4 + (l->zero_stage < 3 ? 4 : element)) + moment_bytes(l, share, 4);
+		z.host = share * (4 + (l->zero_stage < 3 ? 4 + element : element)) +
+			 moment_bytes(l, share, 4) + (l->zero_stage < 3 ? element * table : 0);
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		z.host += (held + l->dp - 1) / l->dp;
 	switch (l->zero_stage) {

@@ -110,11 +110,16 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
 }
 
+/* The job asked for a part of its nodes' memory, beyond which its cgroup kills it. */
+static bool has_part(const p4d_job *job)
+{
+	return !job->mem_is_all &&
+	       (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
+}
+
 static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error *err)
 {
 	uint64_t need = v->estimate.host_bytes, have = v->geometry.host_bytes;
-	const bool part =
-	    !job->mem_is_all && (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
 
 	if (need == P4D_NOT_MODELLED || !have || need <= have)
 		return 0;
@@ -123,7 +128,7 @@ static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error
 		 "%s %.1f GiB",
 		 v->layout.gpus_per_node, p4d_to_gib(need),
 		 v->layout.offload ? "what is offloaded" : "checkpoint staging",
-		 part ? "--mem grants" : "a node here has", p4d_to_gib(have));
+		 has_part(job) ? "--mem grants" : "a node here has", p4d_to_gib(have));
 	return -1;
 }
 
@@ -357,7 +362,9 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (check_memory(job, request, v, err) < 0 &&
 	    !only_said(v, p4d_framework_unvalidated(&v->layout), err))
 		return -1;
-	const char *what = v->layout.offload ? "host memory of what is offloaded" : NULL;
+	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors */
+	const bool dies = has_part(job) && v->estimate.offloaded_bytes > v->geometry.host_bytes;
+	const char *what = v->layout.offload && !dies ? "host memory of what is offloaded" : NULL;
 	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;

@@ -335,6 +335,8 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 	if (e.capacity_bytes)
 		e.fraction = (double)e.peak.device_bytes / (double)e.capacity_bytes;
 	e.host_bytes = host_need(layout, capacity, host_rank, offloaded);
+	if (!(layout->offload & P4D_OFFLOAD_ACTIVATIONS))
+		e.offloaded_bytes = narrow_host((p4d_wide)offloaded * layout->gpus_per_node);
 	*out = e;
 	return 0;
 }

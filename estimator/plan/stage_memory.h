@@ -65,6 +65,9 @@ typedef struct p4d_estimate {
 	p4d_stage peak;          /* of that stage */
 	double fraction;
 	uint64_t host_bytes; /* needed per node, at most; P4D_NOT_MODELLED when unknown */
+	/* of that what is offloaded and stays on the host: a sum of tensors, without any allowance; 0 where
+	 * activations, which come and go, are offloaded, too */
+	uint64_t offloaded_bytes;
 } p4d_estimate;
 
 /* Stages that a method distinguishes: pp, or 1 for `paper`, which describes the first stage only. */

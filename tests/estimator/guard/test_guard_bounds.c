@@ -143,6 +143,36 @@ static void host_memory(void **state)
 	p4d_site_free(little);
 }
 
+/* Of what DeepSpeed offloads the tensors alone are 18 bytes of a parameter and a gradient of the table:
+ * beyond
+ * --mem the job is killed. What processes take beside them is an allowance, which refuses nobody. */
+static void offloading(void **state)
+{
+	static const char flags[] = MODEL_13B
+	    "framework=deepspeed zero-stage=2 offload=optimizer recompute=full tp=1 cp=1 pp=1 vpp=1 "
+	    "micro-batch=1 global-batch=8";
+	/* Llama 13B */
+	const uint64_t tensors = UINT64_C(13015864320) * 18 + UINT64_C(8) * 32000 * 5120 * 2;
+	p4d_job job = ON("h100", 1);
+
+	job.mem_per_node_bytes = tensors - (1 << 20);
+	trial *t = submit(*state, job, flags);
+	expect(t, P4D_REJECT, P4D_E_HOST_MEMORY);
+	assert_int_equal(t->verdict.estimate.offloaded_bytes, tensors);
+	assert_non_null(strstr(t->text, "what is offloaded included"));
+	uint64_t bytes;
+	assert_int_equal(p4d_gres_parse_mem(t->verdict.message[0].fix + strlen("--mem="), &bytes, NULL), 0);
+	job.mem_per_node_bytes = bytes;
+	expect(submit(*state, job, flags), P4D_PASS, P4D_OK);
+	job.mem_per_node_bytes = tensors;
+	expect(submit(*state, job, flags), P4D_WARN, P4D_E_UNVALIDATED);
+	/* without --mem nobody kills it: the node may have more than p4d.conf says */
+	p4d_site *little =
+	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 64 }\n");
+	expect(submit(little, (p4d_job)ON("h100", 1), flags), P4D_WARN, P4D_E_UNVALIDATED);
+	p4d_site_free(little);
+}
+
 static void cpu_jobs_need_no_gpu(void **state)
 {
 	p4d_job job = {.partition = "h100",
@@ -272,6 +302,7 @@ int main(void)
 	    cmocka_unit_test(a_search_ends_and_says_so),
 	    cmocka_unit_test(a_fix_is_found_in_time),
 	    cmocka_unit_test(host_memory),
+	    cmocka_unit_test(offloading),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
 	    cmocka_unit_test(nobody_gets_past_the_check_on_the_host),
 	    cmocka_unit_test(at_most_four_lines),
