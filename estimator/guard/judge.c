@@ -110,11 +110,16 @@ static int check_memory(const p4d_job *job, const p4d_request *request, const p4
 	    p4d_request_choice_name(P4D_RECOMPUTE, v->layout.recompute, recompute, sizeof(recompute)));
 }
 
-/* The job asked for a part of its nodes' memory, beyond which its cgroup kills it. */
+/* A part of its nodes' memory. */
 static bool has_part(const p4d_job *job)
 {
 	return !job->mem_is_all &&
 	       (job->mem_per_node_bytes || job->mem_per_gpu_bytes || job->mem_per_cpu_bytes);
+}
+
+bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate)
+{
+	return has_part(job) && host_bytes && estimate->offloaded_bytes > host_bytes;
 }
 
 static int check_host_memory(const p4d_job *job, const p4d_verdict *v, p4d_error *err)
@@ -363,8 +368,8 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	    !only_said(v, p4d_framework_unvalidated(&v->layout), err))
 		return -1;
 	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors */
-	const bool dies = has_part(job) && v->estimate.offloaded_bytes > v->geometry.host_bytes;
-	const char *what = v->layout.offload && !dies ? "host memory of what is offloaded" : NULL;
+	const bool killed = p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate);
+	const char *what = v->layout.offload && !killed ? "host memory of what is offloaded" : NULL;
 	if ((check_host_memory(job, v, err) < 0 && !only_said(v, what, err)) ||
 	    check_idle_gpus(job, v, err) < 0)
 		return -1;

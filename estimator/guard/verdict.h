@@ -55,6 +55,10 @@ void p4d_guard__complete(const p4d_site *site, const p4d_job *job, p4d_cluster_s
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request,
 		     p4d_verdict *verdict, p4d_error *err);
 
+/* Whether what is offloaded is more than the memory that the job asked for, beyond which its cgroup kills it.
+ * host_bytes: that memory, of a node; 0: not known. */
+bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);
+
 /* Of a job with too little host memory (HOST_MEMORY): the --mem, in its own words, that a node has and that
  * is enough. */
 void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "guard/guard.h"
+#include "guard/verdict.h"
 #include "request/defaults.h"
 
 enum { SHORTEST = 1024, PARTITIONS = 4 };
@@ -50,9 +50,25 @@ static bool open_to(const p4d_request *asked, const p4d_way *way)
 	       (way->option != P4D_FRAMEWORK || asked->value[P4D_FRAMEWORK] == P4D_FRAMEWORK_DDP);
 }
 
+/* Whether the job would be killed with it, whatever fits its GPUs. */
+static bool kills(const p4d_job *job, const p4d_request *with, const p4d_search_space *space)
+{
+	p4d_request complete = *with;
+	p4d_estimate estimate;
+	p4d_layout layout;
+
+	if (!job || !p4d_is_set(with, P4D_OFFLOAD))
+		return false;
+	p4d_request_complete(&complete, 0, space->nodes * space->gpus_per_node);
+	return p4d_layout_build(&complete, space->nodes, space->gpus_per_node, &layout, NULL) == 0 &&
+	       p4d_memory_estimate(&layout, P4D_METHOD_PLAN, &space->capacity, &estimate, NULL) == 0 &&
+	       p4d_guard__is_killed(job, space->capacity.host_bytes, &estimate);
+}
+
 /* The first of the list with which it fits, maybe with a smaller micro-batch or more recomputation; NULL:
  * none. */
-static const p4d_way *first_of(const p4d_way *way, const p4d_request *asked, const p4d_search_space *space)
+static const p4d_way *first_of(const p4d_way *way, const p4d_job *job, const p4d_request *asked,
+			       const p4d_search_space *space)
 {
 	for (; way->option != P4D_OPTIONS; way++) {
 		p4d_request with = *asked;
@@ -60,6 +76,8 @@ static const p4d_way *first_of(const p4d_way *way, const p4d_request *asked, con
 		if (!open_to(asked, way))
 			continue;
 		p4d_way_take(way, &with);
+		if (kills(job, &with, space))
+			continue;
 		if (p4d_search_any(&with, space) || p4d_search_nearest(&with, space, &found) >= 0)
 			return way;
 	}
@@ -135,7 +153,7 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 	else if (partition)
 		p4d_text_entry(&list, ", ", "--gpu=%s (partition %s)", p4d_site_least_gpu(partition)->name,
 			       partition->name);
-	way = first_of(shared, asked, space);
+	way = first_of(shared, job, asked, space);
 	if (way) {
 		p4d_text_entry(&list, ", ", "%s", p4d_way_text(way, prefix, text, sizeof(text)));
 		*best++ = *way;
@@ -145,7 +163,7 @@ const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p
 		p4d_text_entry(&list, ", ", "%sseq-len=%" PRId64, prefix, length);
 	if (p4d_is_set(asked, P4D_FINETUNE) && asked->value[P4D_FINETUNE] != P4D_TUNE_FULL)
 		return buf;
-	tunes = first_of(adapters, asked, space);
+	tunes = first_of(adapters, job, asked, space);
 	if (tunes) {
 		p4d_text_entry(&list, ", ", "%s", p4d_way_text(tunes, prefix, text, sizeof(text)));
 		*best = *tunes;

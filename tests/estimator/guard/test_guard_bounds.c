@@ -166,6 +166,18 @@ static void offloading(void **state)
 	expect(submit(*state, job, flags), P4D_PASS, P4D_OK);
 	job.mem_per_node_bytes = tensors;
 	expect(submit(*state, job, flags), P4D_WARN, P4D_E_UNVALIDATED);
+	/* offloading is no way out of too little GPU memory where it kills the job */
+	static const char large[] =
+	    "model=llama3-70b layers=80 hidden=8192 ffn=28672 heads=64 kv-heads=8 head-dim=128 "
+	    "vocab=128256 norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off "
+	    "max-seq-len=8192 framework=deepspeed zero-stage=3 seq-len=2048 global-batch=8";
+	static const char way[] = "--p4d-offload=optimizer";
+	for (int enough = 0; enough < 2; enough++) {
+		job.mem_per_node_bytes = enough ? UINT64_C(2000) << 30 : UINT64_C(100) << 30;
+		t = submit(*state, job, large);
+		expect(t, P4D_REJECT, P4D_E_NO_LAYOUT);
+		assert_int_equal(strstr(t->text, way) != NULL, enough);
+	}
 	/* without --mem nobody kills it: the node may have more than p4d.conf says */
 	p4d_site *little =
 	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 64 }\n");
