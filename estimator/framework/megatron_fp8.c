@@ -2,8 +2,8 @@
 /*
  * Megatron-LM in FP8, from the code of Transformer Engine 2.11 (pytorch/module/linear.py,
  * layernorm_linear.py, tensor/) and Megatron-Core 0.16.1 (fp8_utils.py, distributed/param_and_grad_buffer.py,
- * optimizer/). It runs on no GPU that only counts, so that none of it has been compared with what it
- * allocates.
+ * optimizer/), and compared with what that allocates (tests/data/megatron_fp8.csv): its quantizers are
+ * compiled, so that tests/parity/te_quantizers.py allocates what they would.
  */
 #include "framework/megatron_memory.h"
 
@@ -17,6 +17,11 @@ static bool by_block(const p4d_layout *l)
 	return l->fp8_recipe == P4D_FP8_BLOCKWISE || l->fp8_recipe == P4D_FP8_MXFP8;
 }
 
+bool p4d_megatron__fp8_saves_output(const p4d_layout *l)
+{
+	return p4d_megatron__fp8(l) && l->fp8_recipe == P4D_FP8_DELAYED;
+}
+
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *l, uint64_t elements)
 {
 	return elements + (by_block(l) ? elements / 32 : 0);
@@ -28,6 +33,11 @@ unsigned p4d_megatron__fp8_copies(const p4d_rows *rows)
 	const int sm = rows->gpu ? rows->gpu->sm : 0;
 
 	return !by_block(rows->layout) && sm >= 100 && sm < 120 ? 1 : 2;
+}
+
+unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows)
+{
+	return rows->layout->fp8_recipe == P4D_FP8_MXFP8 ? 1 : p4d_megatron__fp8_copies(rows);
 }
 
 p4d_wide p4d_megatron__fp8_weights(const p4d_rows *rows)

@@ -23,6 +23,7 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	/* unfused: the activated gate and the other half, each a tensor of its own, beside their product */
 	z.product = (l->glu && !l->fused_swiglu ? 3 : 1) * z.F;
 	z.norm = z.h;
+	z.outputs = l->cp_comm == P4D_CP_P2P || p4d_megatron__fp8_saves_output(l) ? 1 : 2;
 	if (p4d_megatron__fp8(l)) { /* of the halves, both are kept in 16 bits */
 		z.product += (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2 - z.F;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
@@ -67,9 +68,39 @@ static void add_parameters(p4d_rows *rows, uint64_t elements)
 
 	p4d_row(rows, "parameters", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
 		elements - (l->fp8_params ? cast : 0), 0, 0);
+	/* of MXFP8 16 bits are gathered, in the buffer of its gradients; what is not cast is there beside
+	 * what is gathered of it (param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag) */
+	if (l->fp8_params && l->fp8_recipe == P4D_FP8_MXFP8)
+		p4d_row(rows, "parameters.gathered", "tp pp", P4D_PART_PARAMS, p4d_dtype_of(l),
+			elements - cast, 0, 0);
 	if (cast)
 		p4d_row(rows, "parameters.fp8", "tp pp", P4D_PART_PARAMS, P4D_DT_BYTES, bytes, 0, 0)
 		    ->at_first_step = !l->fp8_params;
+}
+
+/*
+ * Transformer Engine's Adam updates states of 16 bits as copies in fp32, all at once
+ * (optimizers/fused_adam.py, get_unscaled_state), and then casts them back one by one. Parameters in FP8 and
+ * others are sharded apart.
+ */
+static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
+{
+	const p4d_layout *l = rows->layout;
+	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, 1);
+	const unsigned copies = 2 * l->half_moments + (l->half_master && reads_as_they_are(l));
+	const p4d_wide cast = l->fp8_params ? p4d_megatron__fp8_weights(rows) : 0;
+	const bool table = rows->first || rows->last;
+	const p4d_wide largest =
+	    table ? (p4d_wide)((l->vocab + l->tp - 1) / l->tp) * z.h : (p4d_wide)z.h * z.up;
+	const p4d_wide part = (table ? elements - cast : cast ? cast : elements) / p4d_optimizer_shards(l);
+
+	if (!copies)
+		return;
+	p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.copies", "tp pp dp cp", P4D_PART_OPTIMIZER,
+		   P4D_DT_FP32, copies, group, 0);
+	if (!l->experts) /* whose matrices are small beside their group */
+		p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "optimizer.cast", "tp pp dp cp", P4D_PART_OPTIMIZER,
+				  largest < part ? largest : part);
 }
 
 /*
@@ -96,13 +127,7 @@ static void add_states(p4d_rows *rows)
 		0);
 	p4d_rows_of_states(rows, P4D_STATE_MASTER, P4D_STATE_MASTER + 1, master_type(l), shard);
 	const p4d_wide group = share - experts_share > experts_share ? share - experts_share : experts_share;
-	const uint64_t copied = rows->overflow ? 0 : (uint64_t)group;
-	const unsigned copies = (l->half_moments ? 2 : 0) + (l->half_master ? 1 : 0);
-	/* states of 16 bits are updated as fp32 copies, all of a group of parameters at once (fused_adam.py,
-	 * get_unscaled_state); experts are a group */
-	if (copies)
-		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.copies", "tp pp dp cp",
-			   P4D_PART_OPTIMIZER, P4D_DT_FP32, copies, copied, 0);
+	add_unscaled(rows, N, rows->overflow ? 0 : (uint64_t)group);
 	/* the update reads fp32 gradients, which it copies; but for the precision-aware optimizer */
 	if (half_grads && !reads_as_they_are(l))
 		p4d_row_at(rows, 1u << P4D_AT_OPTIMIZER, "optimizer.gradients", "tp pp dp cp",
@@ -226,20 +251,19 @@ static void saved(p4d_rows *rows, const p4d_megatron_again *r, group g, const ch
  * Attention keeps queries, keys and values after RoPE, and its output, which is the next product's input,
  * too. Checkpointed (recompute=selective) it keeps its inputs: what the product of all three gave, of which
  * values are a part. A2A keeps the output before and after the exchange, all-gather the outputs of both
- * halves of the sequence and the whole (attention/dot_product_attention/context_parallel.py).
+ * halves of the sequence and the whole (attention/dot_product_attention/context_parallel.py), unless that is
+ * kept in FP8.
  */
 static void add_attention(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_dtype dtype = p4d_dtype_of(l);
 	const bool selective = l->recompute == P4D_RECOMPUTE_SELECTIVE;
-	const bool twice = l->cp_comm != P4D_CP_P2P && !selective;
 
-	saved(rows, r, HEADS, "layer.query_and_output", ACROSS, dtype, twice ? 3 : 2, z->tokens, z->A);
+	saved(rows, r, HEADS, "layer.query_and_output", ACROSS, dtype, 1 + (selective ? 1 : z->outputs),
+	      z->tokens, z->A);
 	saved(rows, r, HEADS, "layer.key_and_value", ACROSS, dtype, 2, z->tokens, z->G);
-	/* the next product keeps what it is given (attention.py, set_save_original_input), but for this
-	 * recipe */
-	if (p4d_megatron__fp8(l) && l->fp8_recipe == P4D_FP8_DELAYED)
+	if (p4d_megatron__fp8_saves_output(l))
 		saved(rows, r, HEADS, "layer.output_fp8", ACROSS, P4D_DT_BYTES, z->tokens, z->A, 0);
 	if (selective && l->flash_attention)
 		saved(rows, r, HEADS, "layer.product", ACROSS, dtype, z->tokens, z->A + z->G, 0);

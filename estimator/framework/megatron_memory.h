@@ -22,6 +22,14 @@ bool p4d_megatron__fp8(const p4d_layout *layout);
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* of one copy */
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
 
+/* Copies of an input that is gathered again for the weights' gradients: MXFP8 is gathered as needed, of
+ * others the second one is made of the first. */
+unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows);
+
+/* Whether the product after attention keeps its input cast: else as it is given (attention.py,
+ * set_save_original_input). */
+bool p4d_megatron__fp8_saves_output(const p4d_layout *layout);
+
 /* Elements of a stage's weights that products take in FP8; embeddings, head, norms and biases are not. */
 p4d_wide p4d_megatron__fp8_weights(const p4d_rows *rows);
 
@@ -31,6 +39,7 @@ typedef struct p4d_megatron_sizes {
 	uint64_t h, A, G, F;  /* columns: hidden, queries, keys or values, feed-forward */
 	uint64_t up;          /* of the first feed-forward product: gate and up, or up */
 	uint64_t product;     /* that the activation saves of its results; in FP8, of 16 bits */
+	uint64_t outputs;     /* of attention, that it and the next product save */
 	uint64_t norm;        /* that a norm's product saves of its result: h, in FP8 of 16 bits */
 	p4d_wide ffn;         /* all that the feed-forward part saves, its residual included */
 	bool mixed;           /* layers have experts or latent attention: see megatron_experts.c */

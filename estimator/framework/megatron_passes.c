@@ -51,15 +51,39 @@ static p4d_wide beyond(p4d_wide more, p4d_wide less)
  * Up: the gathered norm and its gradient, where all that the feed-forward part saved of these widths is free.
  * Gradients of weights are tensors of their own where products do not add to the main gradients.
  */
-static p4d_wide widest_ffn(const p4d_layout *l, const p4d_megatron_sizes *z)
+static p4d_wide widest_ffn(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
+	const p4d_layout *l = rows->layout;
 	const p4d_wide t = z->tokens, wide = t * z->h, weights = l->te_wgrad ? 0 : z->h;
-	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast beside them, into two copies at most */
-	const p4d_wide down = (z->gathers || fp8 ? wide : 0) + (t + weights) * z->F;
-	const p4d_wide up =
-	    2 * wide + (z->gathers ? (p4d_wide)z->own * z->h : 0) + weights * z->up + (fp8 ? t * z->up : 0);
+	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast beside them */
+	const unsigned copies = p4d_megatron__fp8_copies(rows);
+	const p4d_wide gradient = fp8 ? wide * copies / 2 : z->gathers ? wide : 0;
+	/* what the norm saved, or is gathered of it; in FP8 the former is free when its gradient is there */
+	const p4d_wide norm = !fp8         ? wide
+			      : z->gathers ? wide * p4d_megatron__fp8_gathered(rows) / 2
+					   : wide / 2;
+	const p4d_wide down = gradient + (t + weights) * z->F;
+	const p4d_wide up = wide + norm + (z->gathers ? (p4d_wide)z->own * z->h : 0) + weights * z->up +
+			    (fp8 ? t * z->up * copies / 2 : 0);
 
-	return most(most(down, t * z->up), beyond(up, t * z->product));
+	/* the activation's result, which is free by then, is half as large */
+	const p4d_wide activation =
+	    t * (z->up + (fp8 ? z->F - (p4d_megatron__fp8_bytes(l, z->F) + 1) / 2 : 0));
+
+	return most(most(down, activation), beyond(up, t * z->product));
+}
+
+/*
+ * Of a layer's last product, its result; in FP8 what it is given, before it was cast, and the copy that is
+ * not kept.
+ */
+static p4d_wide last_product(const p4d_rows *rows, const p4d_megatron_sizes *z)
+{
+	const p4d_wide t = z->tokens;
+	const p4d_wide cast =
+	    p4d_megatron__fp8(rows->layout) ? t * z->F * (1 + p4d_megatron__fp8_copies(rows)) / 2 : 0;
+
+	return t * z->h + cast;
 }
 
 /* Where layers, or those with experts alone, are recomputed, their forward pass is a part of the backward. */
@@ -69,7 +93,8 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 	const bool again = l->recompute == P4D_RECOMPUTE_FULL || l->recompute_modules & P4D_MODULE_MOE;
 
 	if (!z->backward)
-		return widest_ffn(l, z);
+		return l->recompute >= P4D_RECOMPUTE_MLP ? most(last_product(rows, z), widest_ffn(rows, z))
+							 : widest_ffn(rows, z);
 	return again ? most(z->forward, z->backward) : z->backward;
 }
 
@@ -95,7 +120,8 @@ static p4d_wide backward_exchange(const p4d_rows *rows, const p4d_megatron_again
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const p4d_wide ffn = l->recompute == P4D_RECOMPUTE_MLP ? narrow : z->ffn;
-	const p4d_wide saved = 2 * narrow + z->ffn + (p4d_wide)z->tokens * ((ring ? 2 : 3) * z->A + 2 * z->G);
+	const p4d_wide saved =
+	    2 * narrow + z->ffn + (p4d_wide)z->tokens * ((1 + z->outputs) * z->A + 2 * z->G);
 
 	if (!exchange(l, z) || (ring && !layers))
 		return 0;
@@ -133,7 +159,7 @@ static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_megatron_sizes *z)
 {
 	const p4d_layout *l = rows->layout;
-	const p4d_wide narrow = (p4d_wide)z->own * z->h, wide = (p4d_wide)z->tokens * z->h;
+	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const uint64_t inputs = inputs_held(rows), received = !rows->last;
 	const bool full = l->micro_batches > l->pp - rows->stage;
 	/* recomputed layers begin when the one other layer of the chunk is done, with a gradient of their own
@@ -151,9 +177,10 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 			  most(backward_exchange(rows, r, z, inputs), backward_latent(r, z, inputs)));
 	/* of the last layer, when all slots are taken: the last product's result and what follows; a received
 	 * gradient, and without interleaving the input of the last backward pass */
-	p4d_megatron_held(rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
-			  most(most(wide + narrow, z->forward), ring && !layers ? attention : 0) +
-			      (inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
+	p4d_megatron_held(
+	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
+	    most(most(last_product(rows, z) + narrow, z->forward), ring && !layers ? attention : 0) +
+		(inputs + (full && received) + (inputs && l->vpp == 1)) * narrow);
 	/* after the last pass: inputs that chunks refer to, and their gradients */
 	p4d_megatron_held(rows, P4D_AT_OPTIMIZER, "experts.left", ALONG, P4D_PART_WORKING_SET, 2 * z->left);
 	if (l->recompute == P4D_RECOMPUTE_FULL && z->left > narrow)

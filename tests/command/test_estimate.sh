@@ -103,7 +103,11 @@ says "[P4D116] a100-80gb (compute capability 8.0) has no fp8, which begins with 
 exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8 --fp8-recipe mxfp8
 says "[P4D116] h100-80gb (compute capability 9.0) has no fp8-recipe=mxfp8, which begins with 10.0" "--fp8-recipe=current"
 exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8
-prints "framework megatron" "fp8-recipe=delayed" "(unvalidated: FP8)"
+prints "framework megatron" "fp8-recipe=delayed" "(unvalidated: FP8 with delayed scales)"
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --seq-len 2048 --precision fp8 --fp8-recipe current
+case $out in *unvalidated*) fail "FP8 is unvalidated" ;; esac
+# other estimates in FP8 refuse
+refused P4D012 p4d estimate --model llama3-70b --gpu h100 --gpus-per-node 8 --seq-len 8192 --tp 8 --framework megatron --precision fp8 --fp8-recipe blockwise
 
 # FP8 where it is not modelled, or says nothing
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework p4d --precision fp8

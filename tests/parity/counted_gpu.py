@@ -23,6 +23,7 @@ META = torch.device("meta")
 GPU = torch.device("cuda", 0)
 device_of = torch._C.TensorBase.device.__get__  # Python is told that meta tensors are on the GPU
 CUBLAS_WORKSPACE = 32 << 20  # CUDAContextLight / CublasHandlePool.cpp on Hopper, from the first product on
+HOLDERS = {"DTensor", "AsyncCollectiveTensor", "Float8Tensor", "Float8BlockwiseQTensor", "MXFP8Tensor"}
 PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.mm.out}
 
 
@@ -71,7 +72,7 @@ class Ledger(TorchDispatchMode):
 
     def count(self, tensor, what="", kind=None):
         """Counts the storage of a tensor, if it is on the GPU and new."""
-        if not self.on_gpu(tensor):
+        if not self.on_gpu(tensor) or type(tensor).__name__ in HOLDERS:
             return
         storage = tensor.untyped_storage()
         key = id(storage)
@@ -116,7 +117,7 @@ class Ledger(TorchDispatchMode):
             return self._run(operation, types, args, kwargs or {})
 
     def _run(self, operation, types, args, kwargs):
-        if any(t.__name__ in ("DTensor", "AsyncCollectiveTensor") for t in types):
+        if any(t.__name__ in HOLDERS for t in types):
             return NotImplemented  # they come again with the tensors that they hold
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "cuda":
@@ -304,6 +305,9 @@ def _tensors(ledger):
         return made if device is None or torch.device(device).type == "cpu" else made.to(META)
 
     torch.tensor = tensor_of
+    wrapper = torch.Tensor._make_wrapper_subclass
+    torch.Tensor._make_wrapper_subclass = lambda kind, shape, *args, device=None, **kwargs: wrapper(
+        kind, shape, *args, device=META if isinstance(device, int) else placed(device), **kwargs)
     equal = torch.equal
     torch.equal = lambda a, b: False if META in (device_of(a), device_of(b)) else equal(a, b)
 

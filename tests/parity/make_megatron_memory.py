@@ -15,6 +15,8 @@
     tests/parity/make_megatron_memory.py --experts --seed 4 --count 90
     tests/parity/make_megatron_memory.py --experts --modules --seed 12 --count 160
     tests/parity/make_megatron_memory.py --experts --modules --seed 13 --count 45
+    tests/parity/make_megatron_memory.py --fp8 --seed 21 --count 40        # tests/data/megatron_fp8.csv
+    tests/parity/make_megatron_memory.py --fp8 --seed 22 --count 90
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run
@@ -39,6 +41,7 @@ import warnings
 warnings.filterwarnings("ignore")
 import counted_gpu
 import megatron_experts
+import te_quantizers
 
 SHAPES = [  # hidden, ffn, heads, kv heads, head size: small ones to the width of 405B
     (1024, 4096, 16, 16, 64), (1536, 6144, 12, 4, 128), (2048, 8192, 32, 8, 64), (2048, 5632, 16, 16, 128),
@@ -114,6 +117,7 @@ def transformer_config(c):
         recompute = dict(recompute_granularity="selective", recompute_modules=(
             [modules[c["recompute"]]] if named == "none" else named.split("+")))
     experts = megatron_experts.arguments(c) if "experts" in c else {}
+    precision = te_quantizers.arguments(c) if "fp8-recipe" in c else {}
     kind = MLATransformerConfig if "multi_latent_attention" in experts else TransformerConfig
     return kind(**{**dict(
         num_layers=c["layers"], hidden_size=c["hidden"], ffn_hidden_size=c["ffn"],
@@ -131,7 +135,7 @@ def transformer_config(c):
         cross_entropy_loss_fusion=c["cross-entropy"] != "unfused",
         cross_entropy_fusion_impl="te" if c["cross-entropy"] == "fused" else "native",
         overlap_p2p_comm=c["vpp"] > 1, batch_p2p_comm=c["vpp"] == 1, deallocate_pipeline_outputs=True,
-        perform_initialization=False, **recompute), **experts})
+        perform_initialization=False, **recompute), **experts, **precision})
 
 
 def build(c, ledger):
@@ -164,13 +168,15 @@ def build(c, ledger):
     overlap, sharded = c["overlap-dp"] == "on", c["optimizer-sharding"] == "on"
     ddp = DistributedDataParallelConfig(
         grad_reduce_in_fp32=c["grad-dtype"] == "fp32", use_distributed_optimizer=sharded,
+        fp8_param_gather=c.get("fp8-param-gather") == "on",
         overlap_grad_reduce=overlap, overlap_param_gather=overlap and sharded, check_for_nan_in_grad=False,
+        reuse_grad_buf_for_mxfp8_param_ag=te_quantizers.gathers_beside_gradients(c),
         bucket_size=max(40000000, 1000000 * c["dp"] * c["cp"]) if overlap else None)
     chunks = [DistributedDataParallel(config, ddp, m, disable_bucketing=i > 0) for i, m in enumerate(chunks)]
     optimizer = get_megatron_optimizer(
         OptimizerConfig(optimizer="adam", lr=1e-4, bf16=True, params_dtype=torch.bfloat16,
                         use_distributed_optimizer=sharded, overlap_param_gather=overlap and sharded,
-                        clip_grad=1.0), chunks, use_gloo_process_groups=False)
+                        clip_grad=1.0, **te_quantizers.optimizer_arguments(c)), chunks, use_gloo_process_groups=False)
     config.no_sync_func = [m.no_sync for m in chunks] if c["vpp"] > 1 else chunks[0].no_sync
     config.grad_scale_func = optimizer.scale_loss
     if overlap:
@@ -263,6 +269,7 @@ def measure(c, stage, show=False):
     from megatron.core import parallel_state, tensor_parallel
     ledger = LEDGER
     ledger.sites = show
+    te_quantizers.on_gpu(c.get("gpu"))
     per_stage = c["tp"] * c["cp"] * c["dp"]
     # the last rank of a ring of keys and values holds most: it attends to all of them
     counted_gpu.world(stage * per_stage + c["tp"] * (c["cp"] - 1), per_stage * c["pp"])
@@ -359,7 +366,8 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            options = OPTIONS + [k for k in megatron_experts.OPTIONS + ["recompute-modules", "shared-overlap"] + megatron_experts.DISPATCH if k in row]
+            options = OPTIONS + [k for k in megatron_experts.OPTIONS + ["recompute-modules", "shared-overlap"]
+                                 + megatron_experts.DISPATCH + te_quantizers.OPTIONS if k in row]
             measured = forked({k: value_of(row[k]) for k in options}, int(row["stage"]))
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
@@ -374,6 +382,7 @@ def main():
     parser.add_argument("--experts", action="store_true", help="models with experts, and latent attention")
     parser.add_argument("--modules", action="store_true", help="with --experts: modules that are recomputed")
     parser.add_argument("--dispatch", action="store_true", help="with --experts: dispatchers, capacities, layers for further tokens")
+    parser.add_argument("--fp8", action="store_true", help="products in FP8, and precision-aware optimizers")
     parser.add_argument("--few-stages", action="store_true", help="the first, the last and one between, else all")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -392,11 +401,15 @@ def main():
         options = options + ["recompute-modules", "shared-overlap"]
     if a.dispatch:
         options = options + megatron_experts.DISPATCH
+    if a.fp8:
+        options = options + te_quantizers.OPTIONS
     out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
     for number in range(a.count):
         c = pick(r)
+        while a.fp8 and (c["pp"] > 4 or c["layers"] > 12):  # more of either shows nothing more of FP8
+            c = pick(r)
         seen = a.experts and number in EXPERTS_SEEN.get(a.seed, ())
         if a.experts:
             c = megatron_experts.pick(r, c)
@@ -404,13 +417,15 @@ def main():
             c = megatron_experts.pick_modules(r, c)
         if a.dispatch:
             c = megatron_experts.pick_dispatch(r, c)
+        if a.fp8:
+            c = te_quantizers.pick(r, c)
         middle = r.randrange(1, c["pp"] - 1) if c["pp"] > 2 else 0
-        if number in MENDED_WITH.get(a.seed, ()) and not a.experts:
+        if number in MENDED_WITH.get(a.seed, ()) and not a.experts and not a.fp8:
             continue
         for stage in sorted({0, middle, c["pp"] - 1}) if a.few_stages else range(c["pp"]):
             row = forked(c, stage)
             if row:
-                out.writerow(dict(looked_at="before" if a.seed == 1 or seen else "after", seed=a.seed, **c, **row))
+                out.writerow(dict(looked_at="before" if a.seed in (1, te_quantizers.SEEN) or seen else "after", seed=a.seed, **c, **row))
                 sys.stdout.flush()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TransformerEngine's compiled extension, by what each kernel allocates: results and workspaces. bf16 only.
+"""TransformerEngine's compiled extension, by what each kernel allocates: results and workspaces.
 
 TransformerEngine's Python (the pure wheel `transformer-engine`) runs on it unchanged. Shapes of results follow
 transformer_engine/pytorch/csrc/extensions; workspaces the kernels' own: normalization's backward passes keep one
@@ -14,6 +14,8 @@ from unittest.mock import MagicMock
 os.environ["NVTE_PROJECT_BUILDING"] = "1"  # do not load libtransformer_engine.so
 
 import torch
+import te_quantizers
+from te_quantizers import sizes
 
 MULTIPROCESSORS = 148  # of B200, where published measurements were taken
 FLOAT = torch.float32
@@ -70,7 +72,7 @@ def constants():
                             device_supports_multicast=False, get_stream_priority_range=(0, -5),
                             get_fused_attn_backend=tex.NVTE_Fused_Attn_Backend.NVTE_F16_arbitrary_seqlen).items():
         setattr(tex, name, lambda *_, value=value, **__: value)
-    for name in ("adam", "adam_param_remainder", "adam_capturable", "adam_capturable_master", "scale", "sgd"):
+    for name in ("adam", "adam_fp8", "adam_param_remainder", "adam_capturable", "adam_capturable_master", "scale", "sgd"):
         setattr(tex, "multi_tensor_" + name, lambda *_, **__: None)
     tex.multi_tensor_l2norm = lambda *_, **__: (new((1,), FLOAT), new((0,), FLOAT))
     tex.multi_tensor_unscale_l2norm = tex.multi_tensor_l2norm
@@ -80,10 +82,10 @@ def products():
     def generic_gemm(a, transpose_a, b, transpose_b, out, _quantizer, dtype, bias, bias_dtype, gelu, _gelu_in, grad,
                      *_, extra_output=None, **__):
         if out is None:
-            columns = a.shape[0] if transpose_a else a.shape[-1]
-            rows = (b.shape[-1],) if transpose_b else b.shape[:-1]
+            columns = sizes(a)[0] if transpose_a else sizes(a)[-1]
+            rows = (sizes(b)[-1],) if transpose_b else sizes(b)[:-1]
             out = new((*rows, columns), TORCH_TYPES[dtype] if dtype is not None else a.dtype)
-        bias_gradient = new((b.shape[-1],), TORCH_TYPES[bias_dtype]) if grad and bias is not None else None
+        bias_gradient = new((sizes(b)[-1],), TORCH_TYPES[bias_dtype]) if grad and bias is not None else None
         return out, bias_gradient, like(out) if gelu and not grad else None, extra_output
 
     tex.generic_gemm = generic_gemm
@@ -93,8 +95,10 @@ def products():
 def norms(ledger):
     def forward(with_mean):
         def norm(x, *args):
-            out = args[3] if with_mean else args[2]
+            out, quantizer = args[2 + with_mean:4 + with_mean]
             rows = x.numel() // x.shape[-1]
+            if quantizer is not None:
+                out = te_quantizers.normalized(x, quantizer)
             return like(x) if out is None else out, new((rows,), FLOAT) if with_mean else None, new((rows,), FLOAT)
         return norm
 
@@ -130,6 +134,7 @@ def install(ledger):
     """Before Megatron is imported: TransformerEngine on these kernels."""
     sys.modules["transformer_engine_torch"] = tex
     constants()
+    te_quantizers.install(tex)
     products()
     norms(ledger)
     attention(ledger)
@@ -138,6 +143,8 @@ def install(ledger):
     import transformer_engine.common
     transformer_engine.common.load_framework_extension = lambda *_: None
     import transformer_engine.pytorch  # noqa: F401
+    import transformer_engine.pytorch.distributed as distributed
+    distributed._get_cuda_rng_state = distributed._set_cuda_rng_state = lambda *_, **__: None
     import transformer_engine.pytorch.triton.cross_entropy as loss
 
     class Launch:
