@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# releases.sh [RELEASE...]: all cluster tests on other releases of Slurm, each in a Debian release that ships it, which
+# releases.sh [RELEASE...]: all cluster tests, and those of the readers of configuration files, on other releases of Slurm, each in a Debian release that ships it, which
 # debootstrap makes in a temporary folder. As root. Prints one line for each test; the last line is
 # `N passed, N failed, N skipped`.
 #
@@ -10,14 +10,24 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/tests/setup.sh"
 [ $# -gt 0 ] || set -- trixie sid
 
+# With its own libraries: their readers of TOML and YAML, and of job scripts.
+read_files()
+{
+	make -C /p4d/build check check_PROGRAMS=tests/estimator/config/test_config TESTS="tests/estimator/config/test_config \
+		tests/command/test_read.sh tests/command/test_read_launch.sh tests/command/test_read_scripts.sh" >/p4d/readers.log 2>&1
+	sed -n 's,^PASS: tests/,ok    cluster/,p; s,^SKIP: tests/,skip  cluster/,p; s,^\(FAIL\|ERROR\): tests/,FAIL  cluster/,p' /p4d/readers.log
+	grep -q '^PASS: ' /p4d/readers.log || echo "FAIL  cluster/readers: did not run"
+}
+
 # The first process of a namespace, in the system of a release.
 inside()
 {
 	# shellcheck disable=SC2086 # lists of words
-	p4d_need $p4d_packages_build $p4d_packages_cluster $p4d_packages_accounting procps || exit
+	p4d_need $p4d_packages_build $p4d_packages_cluster $p4d_packages_accounting procps libcmocka-dev || exit
 	(cd "$top" && autoreconf -fi) >/p4d/autoreconf.log 2>&1 || { tail /p4d/autoreconf.log; exit 1; }
 	p4d_build "$top" /p4d/build --enable-werror --without-cuda &&
 		make -C /p4d/build -j "$(p4d_cores)" tools >&2 || exit
+	read_files
 	slurmctld -V
 	cd /p4d/build && P4D_TEST_ALL=1 "$top/tests/cluster/all.sh" --plugins=/p4d/build/.libs
 }
