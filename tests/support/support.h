@@ -2,6 +2,7 @@
 #pragma once
 
 /* What several unit tests share. Include after nothing: this brings cmocka and its prerequisites. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,6 +14,13 @@
 #include <cmocka.h>
 
 #include "request/request.h"
+
+/* cmocka's own has another name in each of its releases. */
+static inline void assert_within(uint64_t value, uint64_t least, uint64_t most)
+{
+	if (value < least || value > most)
+		fail_msg("%" PRIu64 " is not from %" PRIu64 " to %" PRIu64, value, least, most);
+}
 
 /* Sets "tp=8 pp=2 ..." as the user would. Values are without blanks. */
 static inline void set_all(p4d_request *r, const char *assignments)

@@ -12,7 +12,7 @@ static void rows_end_with_the_last_stage(void **state)
 	for (uint32_t stages = 1; stages <= 1024; stages++)
 		for (uint32_t most = 2; most <= 64; most += 31) {
 			p4d_rows_shown rows = p4d_view__rows(stages, most);
-			assert_in_range(rows.count, 1, most);
+			assert_within(rows.count, 1, most);
 			if (stages <= most)
 				assert_int_equal(rows.count, stages);
 			for (uint32_t row = 1; row < rows.count; row++)

@@ -177,7 +177,7 @@ static void test_time(void **state)
 			if (!library((p4d_config_format)format)(&tree, text, length))
 				assert_true(*tree.why);
 			p4d_config_free(&tree);
-			assert_in_range(p4d_config_clock() - start_ns, 0, end_ns);
+			assert_within(p4d_config_clock() - start_ns, 0, end_ns);
 			tree = (p4d_config){.until_ns = 1};
 			assert_false(library((p4d_config_format)format)(&tree, text, length));
 			assert_string_equal(tree.why, "it takes too long to read");

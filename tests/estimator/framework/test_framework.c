@@ -194,7 +194,7 @@ static void check_stage(const p4d_framework *f, const p4d_layout *l, uint32_t st
 	uint64_t parts = 0, always = 0, later = 0;
 
 	assert_int_equal(p4d_plan_build(l, NULL, stage, &plan, NULL), 0);
-	assert_in_range(plan.count, 5, P4D_TENSORS);
+	assert_within(plan.count, 5, P4D_TENSORS);
 	for (unsigned i = 0; i < plan.count; i++) {
 		const p4d_tensor *row = &plan.tensor[i];
 		check_row(f, &plan, row);
@@ -314,7 +314,7 @@ static void arguments_follow_the_plan(void **state)
 		build(evaluates ? MODEL_70B "tp=2 pp=4 cp=2 eval-micro-batch=4" : MODEL_70B "tp=2 pp=4 cp=2",
 		      i, &r);
 		assert_int_equal(p4d_layout_build(&r, 2, 8, &l, NULL), 0);
-		assert_in_range(arguments->flags(&l, flags), 1, P4D_FRAMEWORK_FLAGS);
+		assert_within(arguments->flags(&l, flags), 1, P4D_FRAMEWORK_FLAGS);
 		arguments->write(&r, &l, text, sizeof(text));
 		assert_non_null(strstr(text, flags[0].flag));
 		assert_string_equal(p4d_script_scan(text, strlen(text), &l).contradiction, "");

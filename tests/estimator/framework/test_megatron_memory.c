@@ -209,7 +209,7 @@ static void compare(const char *name, double mean, double most, int configuratio
 	assert_int_equal(looked_at[0].rows + looked_at[1].rows, rows);
 	assert_int_equal(next_stage, stages_before);
 	assert_int_equal(configurations, configurations_of);
-	assert_in_range(seen, 1, most_seen);
+	assert_within(seen, 1, most_seen);
 	assert_int_equal(beyond, 0);
 }
 

@@ -63,7 +63,7 @@ static void check_block(uint32_t block, uint64_t keys)
 	p4d_attention_shape shape = {.blocks = 0};
 
 	p4d_sequence__find_blocks(&net, block, &shape);
-	assert_in_range(shape.blocks, 1, P4D_ATTENTION_BLOCKS);
+	assert_within(shape.blocks, 1, P4D_ATTENTION_BLOCKS);
 	for (uint64_t i = 0; i < net.length; i++)
 		for (uint64_t j = 0; j < keys; j++) {
 			unsigned seen = 0;
