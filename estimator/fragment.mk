@@ -79,10 +79,10 @@ libp4dhost_la_SOURCES = \
 	estimator/base/vector.h
 libp4dhost_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
-# All of libp4d, and the same without what reads JSON.
-noinst_LTLIBRARIES += libp4d.la libp4dcore.la
+# All of libp4d: the core, what reads JSON, and what reads job scripts.
+noinst_LTLIBRARIES += libp4d.la libp4dcore.la libp4dreader.la
 libp4d_la_SOURCES =
-libp4d_la_LIBADD = libp4dcore.la libp4djson.la
+libp4d_la_LIBADD = libp4dcore.la libp4djson.la libp4dreader.la
 libp4dcore_la_SOURCES = \
 	estimator/request/devices.h \
 	estimator/request/defaults.h estimator/request/defaults.c \
@@ -103,16 +103,6 @@ libp4dcore_la_SOURCES = \
 	estimator/job/job_limits.c estimator/job/job.c \
 	estimator/job/sbatch_options.def estimator/job/sbatch.h estimator/job/sbatch.c estimator/job/sbatch_job.c \
 	estimator/job/cluster.h estimator/job/cluster.c estimator/job/script.h estimator/job/script.c \
-	$(config_headers) estimator/config/config_library.c \
-	estimator/job/read_job.h estimator/job/read_job.c \
-	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
-	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
-	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
-	estimator/shell/shell_loop.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
-	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c \
-	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
-	estimator/reader/read_megatron.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
-	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_others.c estimator/reader/read_files.h estimator/reader/read_files.c \
 	estimator/schedule/schedule.h estimator/schedule/schedule_order.h estimator/schedule/schedule_order.c \
 	estimator/schedule/schedule.c estimator/schedule/schedule_slots.c \
 	estimator/schedule/kind_gpipe.c estimator/schedule/kind_1f1b.c estimator/schedule/kind_interleaved.c \
@@ -146,7 +136,20 @@ libp4dcore_la_SOURCES = \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
 libp4dcore_la_CFLAGS = $(libp4dbase_la_CFLAGS)
-libp4dcore_la_LIBADD = libp4dbase.la libp4dconfig.la -lm
+libp4dcore_la_LIBADD = libp4dbase.la -lm
+libp4dreader_la_SOURCES = \
+	$(config_headers) estimator/config/config_library.c \
+	estimator/job/read_job.h estimator/job/read_job.c \
+	estimator/shell/shell.h estimator/shell/shell_internal.h estimator/shell/shell_value.c estimator/shell/shell_word.c \
+	estimator/shell/shell_parameter.c estimator/shell/shell_number.c estimator/shell/shell_test.c estimator/shell/shell_run.c \
+	estimator/shell/shell_command.c estimator/shell/shell_builtin.c estimator/shell/shell_file.c estimator/shell/shell_variable.c \
+	estimator/shell/shell_loop.c estimator/shell/shell_output.c estimator/shell/shell_filter.c estimator/shell/shell_search.c estimator/shell/shell_brace.c estimator/shell/shell_read.c \
+	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c \
+	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
+	estimator/reader/read_megatron.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
+	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_others.c estimator/reader/read_files.h estimator/reader/read_files.c
+libp4dreader_la_CFLAGS = $(libp4dbase_la_CFLAGS)
+libp4dreader_la_LIBADD = libp4dconfig.la
 
 # etc/gpus.json and etc/models/ as tables in the program: reading JSON is most of what a submission would cost.
 noinst_PROGRAMS += tables

@@ -41,9 +41,9 @@ static void print_codes(void)
 static void print_option(const char *prefix, const char *before, const p4d_option_info *info)
 {
 	printf("*%s%s*", prefix, info->name);
-	if (info->argument) {
+	if (info->kind != P4D_SWITCH_KIND) {
 		printf("%s_", before);
-		print_escaped(info->argument);
+		print_escaped(p4d_option_choices(info));
 		printf("_");
 	}
 	printf("\n\t");

@@ -122,14 +122,6 @@ static void identify(submission *s)
 	s->job.associations = s->associations;
 }
 
-static p4d_config_read *config(p4d_config_format format)
-{
-	char path[4096];
-
-	return p4d_config_open(p4d_module_find(p4d_config_libraries[format].file, path, sizeof(path)),
-			       format);
-}
-
 /* Components of a heterogeneous job run one script, in which p4d cannot tell them apart. */
 static bool is_heterogeneous(const p4d_client_script *script)
 {
@@ -165,8 +157,7 @@ static void read_script(submission *s)
 				       .environment = environ,
 				       .variables = SIZE_MAX,
 				       .export = s->sbatch.value[P4D_SBATCH_EXPORT],
-				       .files = &s->files,
-				       .config = config},
+				       .files = &s->files},
 		     &(p4d_shell_limits){s->memory, READING_BYTES, P4D_SHELL_WORK}, s->reading);
 	s->job.reading = s->reading->reader ? s->reading : NULL;
 }

@@ -17,7 +17,7 @@ report=$(sed -n 's/^ *sentencepiece  *//p' "$build/config.log")
 [ "$report" = "yes (found by compiling; pkg-config: Package sentencepiece was not found)" ] ||
 	fail "configure says of sentencepiece: $report"
 [ -f "$build/.libs/libp4d-sentencepiece.so" ] || fail "no SentencePiece tokenizers"
-for file in p4d .libs/p4d.so .libs/libp4d-client.so .libs/libp4d-json.so .libs/job_submit_p4d.so; do
+for file in p4d .libs/p4d.so .libs/libp4d-client.so .libs/libp4d-json.so .libs/libp4d-reader.so .libs/job_submit_p4d.so; do
 	[ -f "$build/$file" ] || fail "$file was not built"
 done
 ! ldd "$build/.libs/libp4d-client.so" "$build/p4d" | grep -E 'xxhash|openblas' || fail "linked with what is missing"

@@ -54,8 +54,9 @@ static void fill_table(struct option *at, const p4d_subcommand *command)
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
 		if (takes_option(command, i))
-			*at++ = (struct option){info->name, info->argument ? required_argument : no_argument,
-						NULL, VALUE + i};
+			*at++ = (struct option){
+			    info->name, info->kind != P4D_SWITCH_KIND ? required_argument : no_argument, NULL,
+			    VALUE + i};
 	}
 	if (command->takes & P4D_TAKES_JOB)
 		*at++ = (struct option){"mem", required_argument, NULL, MEM};

@@ -98,10 +98,10 @@ int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char
 		*value = p4d_option_bits(real);
 		return 0;
 	case P4D_CHOICE_KIND:
-		index = p4d_choice_find(info->argument, text);
+		index = p4d_choice_find(p4d_option_choices(info), text);
 		if (index < 0)
 			return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not one of %s", prefix, info->name,
-					text, info->argument);
+					text, p4d_option_choices(info));
 		*value = index;
 		return 0;
 	case P4D_TEXT_KIND:
@@ -133,7 +133,7 @@ const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *bu
 	else if (info->kind == P4D_DECIMAL_KIND)
 		p4d_text_add(&text, p4d_number_exact(p4d_option_real(value), number));
 	else if (info->kind == P4D_CHOICE_KIND)
-		p4d_choice_name(info->argument, (int)value, buf, size);
+		p4d_choice_name(p4d_option_choices(info), (int)value, buf, size);
 	else
 		p4d_text_add(&text, value ? "on" : "off");
 	return buf;
@@ -143,5 +143,7 @@ const char *p4d_option_argument(const p4d_option_info *info)
 {
 	enum { LINE = 72 };
 
-	return info->kind == P4D_CHOICE_KIND && strlen(info->argument) > LINE ? "NAME" : info->argument;
+	if (info->kind == P4D_SWITCH_KIND)
+		return NULL;
+	return strlen(p4d_option_choices(info)) > LINE ? "NAME" : p4d_option_choices(info);
 }

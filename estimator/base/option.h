@@ -18,17 +18,20 @@ typedef enum p4d_kind {
 /* The argument of an integer that is a length in tokens. */
 #define P4D_TOKENS "TOKENS"
 
+/* Texts are in place: a table of pointers would be relocated, page by page, in every sbatch of the cluster.
+ */
 typedef struct p4d_option_info {
-	const char *name;     /* "micro-batch" */
-	const char *argument; /* "N", "on|off", NULL for a switch */
-	const char *help;
+	char name[24];      /* "micro-batch" */
+	char argument[128]; /* "N", "on|off", empty for a switch */
+	char help[160];
 	p4d_kind kind;
-	unsigned where;     /* P4D_WHERE_* */
-	int64_t min, max;   /* integers */
-	double least, most; /* real numbers */
-	size_t field, size; /* place in the struct that the table is of; size: of texts */
-	int64_t number;     /* defaults, where the table has them: integers and choices, */
-	double real;        /* real numbers */
+	unsigned where;      /* P4D_WHERE_* */
+	int64_t min, max;    /* integers */
+	double least, most;  /* real numbers */
+	size_t field, size;  /* place in the struct that the table is of; size: of texts */
+	int64_t number;      /* defaults, where the table has them: integers and choices, */
+	double real;         /* real numbers */
+	const char *choices; /* of a choice; NULL: those of `argument` */
 } p4d_option_info;
 
 /* A value: an integer, the index of a choice, 1 for a text or a switch, the bits of a real number. */
@@ -51,5 +54,14 @@ int p4d_option_twice(const char *name, const char *first, const char *second, p4
 /* Prints any value but a text as it would be typed ("8", "1f1b"). buf may be truncated. */
 const char *p4d_option_text(const p4d_option_info *info, int64_t value, char *buf, size_t size);
 
-/* Its argument as help shows it: "on|off", "N"; NAME for a choice of more than a line of words. */
+/* The words of a choice: "off|on". In the table they may begin with "|", as lists do that macros write. */
+static inline const char *p4d_option_choices(const p4d_option_info *info)
+{
+	const char *list = info->choices ? info->choices : info->argument;
+
+	return list + (list[0] == '|');
+}
+
+/* Its argument as help shows it: "on|off", "N"; NAME for a choice of more than a line of words; NULL for a
+ * switch. */
 const char *p4d_option_argument(const p4d_option_info *info);

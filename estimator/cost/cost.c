@@ -316,15 +316,6 @@ static void recall_once(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_te
 	}
 }
 
-static void recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
-{
-	t->rates = memory && memory->rated ? memory->rates : p4d_cost__rates_of(l, gpu);
-	if (memory && !memory->rated) {
-		memory->rates = t->rates;
-		memory->rated = true;
-	}
-}
-
 static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
 	t->layer = p4d_cost__layer_passes(l, &t->rates, memory);
@@ -340,7 +331,7 @@ static void set_parts(const p4d_layout *l, p4d_cost_cache *memory, p4d_cost_term
 
 void p4d_cost__terms_of(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory, p4d_cost_terms *t)
 {
-	recall_rates(l, gpu, memory, t);
+	t->rates = p4d_cost__recall_rates(l, gpu, memory);
 	set_parts(l, memory, t);
 	add_gathers(l, t);
 	set_links(l, t);

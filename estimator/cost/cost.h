@@ -69,9 +69,13 @@ double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cac
 /*
  * A lower bound, in seconds per sequence, for all layouts with the same tp, cp, cp-comm and recompute and
  * this micro-batch or a smaller one, whatever the pipeline: all GPUs are busy with layers (whole backward
- * passes where the layout's schedule has them) and nothing else.
+ * passes where the layout's schedule has them) and with the matrix products of the head, and nothing else.
  */
 double p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
+
+/* The step of a layout of which its duration and bubble are known. */
+p4d_step p4d_cost_step_of(const p4d_layout *layout, const p4d_gpu *gpu, double seconds,
+			  double bubble_fraction);
 
 /*
  * Predicts the step. work: see p4d_timeline_seconds. Errors: NO_MEMORY; P4D_E_NO_RATES when the GPU's rates

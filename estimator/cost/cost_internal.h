@@ -209,6 +209,8 @@ struct p4d_cost_cache {
 	} place[P4D_COST_CACHE_PLACES];
 };
 
+p4d_cost_rates p4d_cost__recall_rates(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
+
 /* A layout's distinct parts, each computed once; everything else is sums of these. */
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;

@@ -87,3 +87,13 @@ p4d_cost_passes p4d_cost__head_passes(const p4d_layout *l, const p4d_cost_rates 
 
 	return recall(l, r, memory, key, p4d_cost__head);
 }
+
+p4d_cost_rates p4d_cost__recall_rates(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
+{
+	if (!memory)
+		return p4d_cost__rates_of(l, gpu);
+	if (!memory->rated)
+		memory->rates = p4d_cost__rates_of(l, gpu);
+	memory->rated = true;
+	return memory->rates;
+}

@@ -166,33 +166,37 @@ double p4d_cost_bound(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 /* The time of a micro-batch is linear or, where transfers hide, convex: the larger, the less per sequence. */
 double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *memory)
 {
-	const p4d_cost_rates rates = p4d_cost__rates_of(l, gpu);
+	const p4d_cost_rates rates = p4d_cost__recall_rates(l, gpu, memory);
 	const p4d_cost_passes dense = p4d_cost__layer_passes(l, &rates, memory);
 	const double with = p4d_cost__expert_layers(l);
 	p4d_cost_passes y = {0};
 	const double sequences = (double)l->micro_batch * (double)l->world / (double)(l->tp * l->cp);
+	const double logits = 2.0 * (double)l->seq_len * (double)l->hidden * (double)l->vocab;
 
 	p4d_cost__passes_add(&y, &dense, (double)l->layers - with);
 	if (with > 0) {
 		const p4d_cost_passes sparse = p4d_cost__expert_layer_passes(l, &rates, memory);
 		p4d_cost__passes_add(&y, &sparse, with);
 	}
-	return (y.forward + y.input + y.weight) / sequences;
+	return (y.forward + y.input + y.weight) / sequences + 3 * logits * rates.gemm / (double)l->world;
 }
 
 /* ---- the step ---- */
 
-static void rate(const p4d_layout *l, const p4d_gpu *gpu, p4d_step *out)
+p4d_step p4d_cost_step_of(const p4d_layout *l, const p4d_gpu *gpu, double seconds, double bubble_fraction)
 {
-	double peak = p4d_cost__rates_of(l, gpu).peak, gpus = (double)l->world;
-	double model = p4d_cost_model_flops(l) / out->seconds / gpus;
-	double hardware = p4d_cost_hardware_flops(l) / out->seconds / gpus;
+	const double peak = p4d_cost__rates_of(l, gpu).peak, gpus = (double)l->world;
+	const double model = p4d_cost_model_flops(l) / seconds / gpus;
+	const double hardware = p4d_cost_hardware_flops(l) / seconds / gpus;
 
-	out->tokens_per_second_per_gpu = (double)l->global_batch * (double)l->seq_len / out->seconds / gpus;
-	out->tflops_per_gpu = model / 1e12;
-	out->hardware_tflops_per_gpu = hardware / 1e12;
-	out->mfu = model / peak;
-	out->hfu = hardware / peak;
+	return (p4d_step){.seconds = seconds,
+			  .bubble_fraction = bubble_fraction,
+			  .tokens_per_second_per_gpu =
+			      (double)l->global_batch * (double)l->seq_len / seconds / gpus,
+			  .tflops_per_gpu = model / 1e12,
+			  .hardware_tflops_per_gpu = hardware / 1e12,
+			  .mfu = model / peak,
+			  .hfu = hardware / peak};
 }
 
 int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
@@ -202,7 +206,7 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 	size_t count = p4d_cost_storage(l);
 	double few[ON_STACK], *storage = few;
 	p4d_durations durations;
-	p4d_step step;
+	double seconds, bubble;
 
 	if (!p4d_cost_known(l, gpu))
 		return p4d_fail(err, P4D_E_NO_RATES, "no step time: %s",
@@ -211,13 +215,11 @@ int p4d_cost_step(const p4d_layout *l, const p4d_gpu *gpu, p4d_timeline_work *wo
 	if (count > ON_STACK && !(storage = malloc(count * sizeof(*storage))))
 		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the durations of %zu passes", count);
 	p4d_cost_durations(l, gpu, storage, &durations);
-	int rc = p4d_timeline_seconds(&schedule, &durations, work, &step.seconds, &step.bubble_fraction, err);
+	int rc = p4d_timeline_seconds(&schedule, &durations, work, &seconds, &bubble, err);
 	if (storage != few)
 		free(storage);
 	if (rc < 0)
 		return -1;
-	step.bubble_fraction = later(step.bubble_fraction, 0); /* rounding */
-	rate(l, gpu, &step);
-	*out = step;
+	*out = p4d_cost_step_of(l, gpu, seconds, later(bubble, 0)); /* 0: rounding */
 	return 0;
 }

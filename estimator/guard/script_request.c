@@ -56,7 +56,7 @@ static void add_reason(reasons *all, const char *name, const char *why)
 	if (all->count++ < REASONS)
 		p4d_text_entry(&all->list, ", ", "%s (%s)", name, why);
 	if (info && info->where & P4D_WHERE_SLURM)
-		p4d_text_entry(&all->fix, " ", "--p4d-%s=%s", name, info->argument);
+		p4d_text_entry(&all->fix, " ", "--p4d-%s=%s", name, p4d_option_argument(info));
 	else
 		all->no_fix = true;
 }

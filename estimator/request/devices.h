@@ -29,4 +29,3 @@ static inline bool p4d_on_gpu(int64_t device)
 }
 
 #define P4D_DEVICE_NAME(id, name, on_gpu, precision) "|" name
-#define P4D_DEVICE_LIST (&P4D_DEVICE_KINDS(P4D_DEVICE_NAME)[1])

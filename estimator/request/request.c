@@ -26,7 +26,13 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 #define DECIMAL(id, name, argument, low, high, where, help) \
 	[P4D_##id] = {name, argument, help, P4D_DECIMAL_KIND, where, .least = low, .most = high},
 #define CHOICE(id, name, list, where, otherwise, help) \
-	[P4D_##id] = {name, list, help, P4D_CHOICE_KIND, where, .number = otherwise},
+	[P4D_##id] = {name, \
+		      list, \
+		      help, \
+		      P4D_CHOICE_KIND, \
+		      where, \
+		      .number = otherwise, \
+		      .choices = sizeof(list) > 1 ? NULL : p4d_request_architectures},
 #define TEXT(id, name, argument, member, where, help) \
 	[P4D_##id] = {name, \
 		      argument, \
@@ -35,7 +41,7 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 		      where, \
 		      .field = offsetof(p4d_request, member), \
 		      .size = sizeof(((p4d_request *)0)->member)},
-#define SWITCH(id, name, where, help) [P4D_##id] = {name, NULL, help, P4D_SWITCH_KIND, where},
+#define SWITCH(id, name, where, help) [P4D_##id] = {name, "", help, P4D_SWITCH_KIND, where},
 #include "request/options.def"
 #undef INTEGER
 #undef DECIMAL
@@ -69,7 +75,7 @@ const char *p4d_request_variable(const char *prefix, p4d_option option, char *bu
 
 const char *p4d_request_choice_name(p4d_option option, int64_t value, char *buf, size_t size)
 {
-	return p4d_choice_name(table[option].argument, (int)value, buf, size);
+	return p4d_choice_name(p4d_option_choices(&table[option]), (int)value, buf, size);
 }
 
 static const char *text_of(const p4d_request *request, p4d_option option)

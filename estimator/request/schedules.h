@@ -24,7 +24,6 @@ enum {
 	P4D_SCHEDULE_DEFAULT = P4D_1F1B,
 	P4D_SCHEDULE_OF_CHUNKS = P4D_INTERLEAVED
 };
-#define P4D_SCHEDULE_NAMES (&(P4D_SCHEDULE_LIST(P4D_SCHEDULE_NAME))[1]) /* "a|b|c" */
 
 struct p4d_schedule;
 struct p4d_schedule_order;

@@ -61,27 +61,11 @@ static int by_seconds(const void *a, const void *b)
 	return by_preference(a, b);
 }
 
-/* The candidate of an entry, with the layout built. */
-static void revive(p4d_search_enumeration *w, const p4d_search_entry *e, p4d_candidate *candidate)
+/* One that cannot be timed is never the fastest. */
+static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e)
 {
-	p4d_search_enumerate__back(w, e);
-	p4d_search_candidate__build(w);
-	if (p4d_is_open(w, P4D_CP_COMM))
-		p4d_search_candidate__set_cp_comm(w, e->cp_comm);
-	p4d_search_candidate__fill(w, e->device_bytes, candidate);
-}
-
-/* Times an entry that only has a bound. One that cannot be timed is never the fastest. */
-static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e, p4d_candidate *candidate)
-{
-	if (!e->timed) {
-		const double bound = e->seconds;
-		revive(w, e, candidate);
-		e->seconds = p4d_search_candidate__time(w, bound, &candidate->step) < 0
-				 ? INFINITY
-				 : candidate->step.seconds;
-		e->timed = true;
-	}
+	if (!e->timed)
+		p4d_search_candidate__time(w, e);
 	return e->seconds;
 }
 
@@ -89,14 +73,14 @@ static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e, p4d_can
  * Moves those that tie with the fastest of entries from..entries to the front, the preferred first. Only the
  * first `wanted` of them are surely timed, and surely tie. Returns their number; 0: none can be timed.
  */
-static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted, p4d_candidate *scratch)
+static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 {
 	double least = INFINITY;
 	size_t end = from, kept = 0;
 
 	qsort(w->entry + from, w->entries - from, sizeof(*w->entry), by_seconds);
 	for (size_t i = from; i < w->entries && w->entry[i].seconds < least; i++) {
-		const double seconds = seconds_of(w, &w->entry[i], scratch);
+		const double seconds = seconds_of(w, &w->entry[i]);
 		least = seconds < least ? seconds : least;
 	}
 	if (isinf(least))
@@ -109,7 +93,7 @@ static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted, p4d_can
 		}
 	qsort(w->entry + from, end - from, sizeof(*w->entry), by_preference);
 	for (size_t i = from; i < end && kept < wanted; i++)
-		if (seconds_of(w, &w->entry[i], scratch) <= P4D_SEARCH_TIE * least) {
+		if (seconds_of(w, &w->entry[i]) <= P4D_SEARCH_TIE * least) {
 			p4d_search_entry swap = w->entry[i];
 			memmove(w->entry + from + kept + 1, w->entry + from + kept,
 				(i - from - kept) * sizeof(swap));
@@ -126,15 +110,11 @@ static size_t rank(p4d_search_enumeration *w, p4d_candidate *found, size_t room)
 	if (!w->timed && w->entries)
 		qsort(w->entry, w->entries, sizeof(*w->entry), by_simplicity);
 	while (count < room && count < w->entries) {
-		const size_t more = w->timed ? tie(w, count, room - count, &found[count]) : 1;
+		const size_t more = w->timed ? tie(w, count, room - count) : 1;
 		if (!more)
 			break;
-		for (const size_t end = count + more; count < end; count++) {
-			const double seconds = w->entry[count].seconds;
-			revive(w, &w->entry[count], &found[count]);
-			if (w->timed)
-				p4d_search_candidate__time(w, seconds, &found[count].step);
-		}
+		for (const size_t end = count + more; count < end; count++)
+			p4d_search_candidate__revive(w, &w->entry[count], &found[count]);
 	}
 	return count;
 }
@@ -151,9 +131,9 @@ static bool rank_safe(p4d_search_enumeration *w, p4d_candidate *found)
 	return rank(w, found, 1) > 0;
 }
 
-/* One pass of the search; false: what was left out may be among the best. */
-static bool search(const p4d_request *request, const p4d_search_space *space, double slack,
-		   p4d_candidate *found, size_t room, size_t *count, p4d_search_counts *counts)
+/* One pass of the search. Returns the slack with which nothing is left out that may be among the best. */
+static double search(const p4d_request *request, const p4d_search_space *space, double slack,
+		     p4d_candidate *found, size_t room, size_t *count, p4d_search_counts *counts)
 {
 	p4d_search_enumeration w;
 	double slowest = INFINITY;
@@ -172,7 +152,7 @@ static bool search(const p4d_request *request, const p4d_search_space *space, do
 	free(w.entry);
 	if (counts)
 		*counts = w.counts;
-	return !w.skipped || P4D_SEARCH_TIE * slowest <= slack * w.least;
+	return w.skipped ? P4D_SEARCH_TIE * slowest / w.least : 0;
 }
 
 /* Where all were discarded early: the one that is closest to fitting explains why nothing does. */
@@ -205,18 +185,19 @@ static bool is_faster(const p4d_candidate *cut, const p4d_candidate *found)
 static size_t search_wider(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			   size_t room, p4d_search_counts *counts)
 {
-	static const double slacks[] = {BEST_SLACK, USUAL_SLACK, INFINITY};
 	const bool *cut = space->budget ? &space->budget->cut : &(const bool){false};
-	size_t pass = room > 1, count, more;
-	bool enough = search(request, space, slacks[pass], found, room, &count, counts);
+	double slack = room > 1 ? USUAL_SLACK : BEST_SLACK;
+	size_t count, more;
+	double needed = search(request, space, slack, found, room, &count, counts);
 	struct {
 		p4d_search_counts counts;
 		p4d_candidate found[];
-	} *wider = enough || *cut ? NULL : malloc(sizeof(*wider) + room * sizeof(*found));
+	} *wider = needed <= slack || *cut ? NULL : malloc(sizeof(*wider) + room * sizeof(*found));
 
-	while (wider && !enough && !*cut && ++pass < sizeof(slacks) / sizeof(*slacks)) {
-		enough = search(request, space, slacks[pass], wider->found, room, &more,
-				counts ? &wider->counts : NULL);
+	while (wider && needed > slack && !*cut) {
+		slack = isfinite(needed) || slack >= USUAL_SLACK ? needed : USUAL_SLACK;
+		needed =
+		    search(request, space, slack, wider->found, room, &more, counts ? &wider->counts : NULL);
 		if (*cut && count && (!more || !is_faster(wider->found, found)))
 			break;
 		memcpy(found, wider->found, more * sizeof(*found));

@@ -13,7 +13,7 @@
 enum { MEMORY_STEPS = 50 }; /* of the capacity; within one, layouts use as much */
 enum { TO_BUILD = 40, TO_FAIL = 500, TO_SUM = 200, TO_PLAY = 2 };
 
-void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm)
+static void set_cp_comm(p4d_search_enumeration *w, int cp_comm)
 {
 	p4d_request_put(&w->trial, P4D_CP_COMM, cp_comm, P4D_BY_P4D);
 	w->layout.cp_comm = cp_comm;
@@ -25,7 +25,8 @@ static bool chooses_cp_comm(const p4d_search_enumeration *w)
 	       p4d_framework_of(w->layout.framework)->chooses_cp_comm;
 }
 
-bool p4d_search_candidate__build(p4d_search_enumeration *w)
+/* Completes the candidate and builds its layout, with the faster cp-comm. */
+static bool build(p4d_search_enumeration *w)
 {
 	if (p4d_is_open(w, P4D_SEQUENCE_PARALLEL))
 		w->trial.origin[P4D_SEQUENCE_PARALLEL] = P4D_UNSET;
@@ -35,11 +36,11 @@ bool p4d_search_candidate__build(p4d_search_enumeration *w)
 	if (p4d_layout_derive(&w->trial, &w->layout, NULL) < 0)
 		return false;
 	if (w->timed && chooses_cp_comm(w) && p4d_cost_prefers_gather(&w->layout, w->space->capacity.gpu))
-		p4d_search_candidate__set_cp_comm(w, P4D_CP_ALL_GATHER);
+		set_cp_comm(w, P4D_CP_ALL_GATHER);
 	return true;
 }
 
-static double floor_of(p4d_search_enumeration *w)
+double p4d_search_candidate__floor(p4d_search_enumeration *w)
 {
 	const p4d_gpu *gpu = w->space->capacity.gpu;
 	double least;
@@ -51,21 +52,15 @@ static double floor_of(p4d_search_enumeration *w)
 		const double other = p4d_cost_floor(&w->layout, gpu, &w->cache);
 		least = other < least ? other : least;
 	}
-	return least;
+	return least * (double)w->trial.value[P4D_GLOBAL_BATCH];
 }
 
-double p4d_search_candidate__floor(p4d_search_enumeration *w)
+bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound)
 {
-	p4d_search_spread at = {0, 0};
-	double least = INFINITY;
-
-	while (p4d_search_enumerate__spread(w, 0, &at)) {
-		w->layout.ep = at.ep;
-		w->layout.etp = at.etp;
-		const double one = floor_of(w);
-		least = one < least ? one : least;
-	}
-	return least * (double)w->trial.value[P4D_GLOBAL_BATCH];
+	if (bound <= w->slack * w->least)
+		return true;
+	w->skipped = true;
+	return false;
 }
 
 /*
@@ -82,12 +77,12 @@ static bool fits_somehow(p4d_search_enumeration *w, uint64_t *bytes)
 		return true;
 	if (!chooses_cp_comm(w) || (!gathers && w->layout.cp > 2))
 		return false;
-	p4d_search_candidate__set_cp_comm(w, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
+	set_cp_comm(w, gathers ? P4D_CP_P2P : P4D_CP_ALL_GATHER);
 	if (p4d_memory_fits_below(&w->layout, space->method, &space->capacity, space->limit, &other_bytes)) {
 		*bytes = other_bytes;
 		return true;
 	}
-	p4d_search_candidate__set_cp_comm(w, gathers ? P4D_CP_ALL_GATHER : P4D_CP_P2P);
+	set_cp_comm(w, gathers ? P4D_CP_ALL_GATHER : P4D_CP_P2P);
 	return false;
 }
 
@@ -113,8 +108,8 @@ static double fraction_of(const p4d_search_enumeration *w, uint64_t device_bytes
 	return w->capacity_bytes > 0 ? (double)device_bytes / w->capacity_bytes : 0;
 }
 
-void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device_bytes,
-				p4d_candidate *candidate)
+/* The candidate, not timed. */
+static void fill(const p4d_search_enumeration *w, uint64_t device_bytes, p4d_candidate *candidate)
 {
 	candidate->request = w->trial;
 	candidate->device_bytes = device_bytes;
@@ -156,17 +151,43 @@ static void remember(p4d_search_enumeration *w, uint64_t device_bytes)
 	};
 }
 
-int p4d_search_candidate__time(p4d_search_enumeration *w, double bound, p4d_step *step)
+/* An entry's layout again. */
+static void rebuild(p4d_search_enumeration *w, const p4d_search_entry *e)
+{
+	p4d_search_enumerate__back(w, e);
+	build(w);
+	if (p4d_is_open(w, P4D_CP_COMM))
+		set_cp_comm(w, e->cp_comm);
+}
+
+void p4d_search_candidate__revive(p4d_search_enumeration *w, const p4d_search_entry *e,
+				  p4d_candidate *candidate)
+{
+	rebuild(w, e);
+	fill(w, e->device_bytes, candidate);
+	if (e->cut)
+		candidate->step.seconds = e->seconds;
+	else if (e->timed)
+		candidate->step =
+		    p4d_cost_step_of(&w->layout, w->space->capacity.gpu, e->seconds, e->bubble_fraction);
+}
+
+void p4d_search_candidate__time(p4d_search_enumeration *w, p4d_search_entry *e)
 {
 	p4d_error err = {.code = P4D_OK};
+	p4d_step step;
 
-	if (p4d_cost_step(&w->layout, w->space->capacity.gpu, &w->work, step, &err) == 0)
-		return 0;
-	if (!w->space->budget || err.code != P4D_E_OVERFLOW)
-		return -1;
-	w->space->budget->cut = true;
-	*step = (p4d_step){.seconds = bound};
-	return 0;
+	rebuild(w, e);
+	e->timed = true;
+	if (p4d_cost_step(&w->layout, w->space->capacity.gpu, &w->work, &step, &err) == 0) {
+		e->seconds = step.seconds;
+		e->bubble_fraction = step.bubble_fraction;
+	} else if (w->space->budget && err.code == P4D_E_OVERFLOW) {
+		e->cut = true;
+		w->space->budget->cut = true;
+	} else {
+		e->seconds = INFINITY;
+	}
 }
 
 /*
@@ -180,19 +201,17 @@ p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w)
 
 	if (!p4d_search__take(w, TO_BUILD + (uint64_t)w->trial.value[P4D_PP] / 4))
 		return P4D_NOT_DIVISIBLE;
-	if (!p4d_search_candidate__build(w)) {
+	if (!build(w)) {
 		p4d_search__take(w, TO_FAIL);
 		return P4D_NOT_DIVISIBLE;
 	}
 	w->counts.considered++;
 	w->bound = w->timed ? p4d_cost_bound(&w->layout, w->space->capacity.gpu, &w->cache) : 0;
-	if (w->bound > w->slack * w->least) {
-		w->skipped = true;
+	if (!p4d_search_candidate__may_win(w, w->bound))
 		return P4D_TOO_SLOW;
-	}
 	const bool below = fits(w, &bytes);
 	if (!w->lean || bytes < w->counts.smallest.device_bytes) {
-		p4d_search_candidate__fill(w, bytes, &candidate);
+		fill(w, bytes, &candidate);
 		w->counts.smallest = candidate;
 		w->lean = true;
 	}

@@ -12,7 +12,7 @@
 #include "search/search_internal.h"
 
 enum { MOST_CP = 64, MOST_MICRO_BATCH = 1024, MOST_SPLIT_STAGES = 256, MOST_SPLIT_CHUNKS = 4 };
-enum { TO_BEGIN = 1600, TO_DISCARD = 80 }; /* units of the budget */
+enum { TO_BEGIN = 1600, TO_DISCARD = 80, TO_PRUNE = 10 }; /* units of the budget */
 
 /* Where an option is open, its candidate value; otherwise the requested one stays. */
 static void propose(p4d_search_enumeration *w, p4d_option option, uint64_t value)
@@ -57,6 +57,66 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 	}
 }
 
+/* The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, and up to this
+ * micro-batch. Needs no layout. */
+static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch)
+{
+	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
+	p4d_layout *l = &w->layout;
+
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->ep = at.ep;
+	l->etp = at.etp;
+	l->sequence_parallel = sequence && l->tp > 1;
+	l->schedule = P4D_SCHEDULE_DEFAULT;
+	l->recompute = recompute;
+	l->recompute_modules = 0; /* of the last layout; they only add */
+	l->micro_batch = micro_batch;
+	return p4d_search_candidate__floor(w);
+}
+
+/* Whether layouts with the trial's tp and cp may be among those that are asked for. */
+static bool may_win(p4d_search_enumeration *w)
+{
+	const int recompute =
+	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
+	const uint64_t micro_batch =
+	    p4d_is_open(w, P4D_MICRO_BATCH) ? MOST_MICRO_BATCH : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
+	p4d_search_spread at = {0, 0};
+	double least = INFINITY;
+
+	if (isinf(w->least))
+		return true;
+	while (p4d_search_enumerate__spread(w, 0, &at)) {
+		const double one = floor_of(w, at, recompute, micro_batch);
+		least = one < least ? one : least;
+	}
+	return p4d_search_candidate__may_win(w, least);
+}
+
+/* The candidate, unless it is known without a layout that it does not fit or is too slow. */
+static p4d_search_outcome try_candidate(p4d_search_enumeration *w)
+{
+	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
+	const bool sparse = w->layout.experts > 0;
+	const p4d_search_spread at = {sparse ? (uint64_t)w->trial.value[P4D_EP] : 1,
+				      sparse ? (uint64_t)w->trial.value[P4D_ETP] : 1};
+
+	w->bound = 0;
+	if (w->too_large >> recompute & 1) {
+		w->counts.considered++;
+		return P4D_TOO_LARGE;
+	}
+	if (isinf(w->least) || p4d_search_candidate__may_win(
+				   w, floor_of(w, at, recompute, (uint64_t)w->trial.value[P4D_MICRO_BATCH])))
+		return p4d_search_candidate__try(w);
+	if (!p4d_search__take(w, TO_PRUNE))
+		return P4D_NOT_DIVISIBLE;
+	w->counts.considered++;
+	return P4D_TOO_SLOW;
+}
+
 /* The fastest that fits beats all that recompute more, so only that one counts. */
 static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 {
@@ -66,13 +126,12 @@ static p4d_search_outcome over_recompute(p4d_search_enumeration *w)
 	p4d_search_outcome last = P4D_TOO_LARGE;
 
 	if (!p4d_is_open(w, P4D_RECOMPUTE))
-		return most == P4D_RECOMPUTE_FULL || w->asked->value[P4D_RECOMPUTE] <= most
-			   ? p4d_search_candidate__try(w)
-			   : P4D_TOO_LARGE;
+		return most == P4D_RECOMPUTE_FULL || w->asked->value[P4D_RECOMPUTE] <= most ? try_candidate(w)
+											    : P4D_TOO_LARGE;
 	for (size_t i = 0; i < sizeof(in_order) / sizeof(*in_order) && last == P4D_TOO_LARGE; i++)
 		if (recomputes(w, in_order[i]) && (most == P4D_RECOMPUTE_FULL || in_order[i] <= most)) {
 			propose(w, P4D_RECOMPUTE, (uint64_t)in_order[i]);
-			last = p4d_search_candidate__try(w);
+			last = try_candidate(w);
 		}
 	return last;
 }
@@ -278,40 +337,23 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	}
 }
 
-/* Whether layouts with the candidate's tp and cp may be among those that are asked for. */
-static bool may_win(p4d_search_enumeration *w)
+static void with_tp_and_cp(p4d_search_enumeration *w, uint64_t ranks)
 {
-	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
-	p4d_layout *l = &w->layout;
-
-	if (isinf(w->least))
-		return true;
-	l->tp = (uint64_t)w->trial.value[P4D_TP];
-	l->cp = (uint64_t)w->trial.value[P4D_CP];
-	l->sequence_parallel = sequence && l->tp > 1;
-	l->schedule = P4D_SCHEDULE_DEFAULT;
-	l->recompute =
-	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
-	l->micro_batch =
-	    p4d_is_open(w, P4D_MICRO_BATCH) ? MOST_MICRO_BATCH : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
-	const bool may = p4d_search_candidate__floor(w) <= w->slack * w->least;
-	w->skipped = w->skipped || !may;
-	return may;
+	if (may_win(w))
+		over_pipelines(w, ranks);
 }
 
 static void over_context(p4d_search_enumeration *w, uint64_t ranks)
 {
 	if (!p4d_is_open(w, P4D_CP)) {
-		if (may_win(w))
-			over_pipelines(w, ranks / asked_or_1(w, P4D_CP));
+		with_tp_and_cp(w, ranks / asked_or_1(w, P4D_CP));
 		return;
 	}
 	for (uint64_t cp = 1; cp <= ranks && cp <= MOST_CP; cp *= 2) {
 		if (ranks % cp)
 			break;
 		propose(w, P4D_CP, cp);
-		if (may_win(w))
-			over_pipelines(w, ranks / cp);
+		with_tp_and_cp(w, ranks / cp);
 	}
 }
 

@@ -19,8 +19,9 @@ typedef struct p4d_search_entry {
 	uint16_t memory_step; /* its memory, coarse */
 	uint8_t kinds;        /* of tp, cp, pp, vpp, ep and etp, how many are in use */
 	bool unsafe, pipeline_empty;
-	bool timed;
-	double seconds; /* of the step; until it is timed, a lower bound; 0 unknown */
+	bool timed, cut; /* cut: the budget did not suffice for it */
+	double seconds;  /* of the step; until it is timed, a lower bound; 0 unknown */
+	double bubble_fraction;
 	uint64_t device_bytes;
 } p4d_search_entry;
 
@@ -54,7 +55,7 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 				 const p4d_search_space *space, double slack);
 /* Tries every layout worth trying. */
 void p4d_search_enumerate__all(p4d_search_enumeration *w);
-/* Restores an entry as the candidate. */
+/* Puts an entry's choices into the trial. */
 void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e);
 static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option option)
 {
@@ -94,8 +95,16 @@ static inline bool p4d_search__take(const p4d_search_enumeration *w, uint64_t un
 }
 
 /* search_candidate.c */
-/* The step time of the candidate, or its bound where the budget does not suffice; -1: unknown. */
-int p4d_search_candidate__time(p4d_search_enumeration *w, double bound, p4d_step *step);
+/*
+ * Times an entry that only has a bound; the candidate is lost. Where the budget does not suffice it keeps the
+ * bound; one that cannot be timed is never the fastest.
+ */
+void p4d_search_candidate__time(p4d_search_enumeration *w, p4d_search_entry *e);
+/* Restores an entry as the candidate, with its layout. */
+void p4d_search_candidate__revive(p4d_search_enumeration *w, const p4d_search_entry *e,
+				  p4d_candidate *candidate);
+/* Whether a layout whose step takes at least this long may be among those that are asked for. */
+bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound);
 
 /* P4D_TOO_SLOW: not among those that are asked for; whether it fits was not checked. */
 typedef enum p4d_search_outcome {
@@ -107,12 +116,5 @@ typedef enum p4d_search_outcome {
 
 /* Evaluates the candidate. If it fits, it is stored. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w);
-/* Completes the candidate and builds its layout, with the faster cp-comm. */
-bool p4d_search_candidate__build(p4d_search_enumeration *w);
-/* p4d_cost_floor of the layout, with the faster cp-comm and spread of experts, for the whole batch. */
+/* p4d_cost_floor of the layout, with the faster cp-comm, for the whole batch. */
 double p4d_search_candidate__floor(p4d_search_enumeration *w);
-/* The other cp-comm. */
-void p4d_search_candidate__set_cp_comm(p4d_search_enumeration *w, int cp_comm);
-/* The candidate, not timed. */
-void p4d_search_candidate__fill(const p4d_search_enumeration *w, uint64_t device_bytes,
-				p4d_candidate *candidate);

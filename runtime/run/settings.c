@@ -261,7 +261,7 @@ void p4d_settings_help(void)
 	for (int i = 0; i < P4D_OPTIONS; i++)
 		if (takes((p4d_option)i)) {
 			const p4d_option_info *info = p4d_request_option_info((p4d_option)i);
-			print_option(info->name, info->argument, info->help, "");
+			print_option(info->name, p4d_option_argument(info), info->help, "");
 		}
 	puts("");
 	print_option("help", NULL, "print this help", "");

@@ -11,7 +11,7 @@ static const p4d_option_info table[OPTIONS] = {
     [RATE] = {"rate", "F", "", P4D_DECIMAL_KIND, .least = 0, .most = 10},
     [MODE] = {"mode", "off|on", "", P4D_CHOICE_KIND},
     [NAME] = {"name", "TEXT", "", P4D_TEXT_KIND, .size = 5},
-    [FORCE] = {"force", NULL, "", P4D_SWITCH_KIND},
+    [FORCE] = {"force", "", "", P4D_SWITCH_KIND},
 };
 
 static void found(void **state)

@@ -17,7 +17,7 @@ static unsigned choices(p4d_option option)
 {
 	unsigned count = 1;
 
-	for (const char *at = p4d_request_option_info(option)->argument; *at; at++)
+	for (const char *at = p4d_option_choices(p4d_request_option_info(option)); *at; at++)
 		count += *at == '|';
 	return count;
 }

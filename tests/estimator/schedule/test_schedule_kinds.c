@@ -38,7 +38,7 @@ static void names_are_the_choices(void **state)
 		assert_int_equal(p4d_request_set(&r, P4D_SCHEDULE, name_of(i), P4D_BY_USER, NULL), 0);
 		assert_int_equal(r.value[P4D_SCHEDULE], i);
 	}
-	assert_string_equal(info->argument, list);
+	assert_string_equal(p4d_option_choices(info), list);
 }
 
 static void entries_are_complete(void **state)

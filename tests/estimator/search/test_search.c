@@ -2,6 +2,7 @@
 /* The search finds what an exhaustive walk finds, keeps what was asked, and says what would fit. */
 #include "support/support.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "cost/cost.h"
@@ -194,6 +195,33 @@ static void spreads_experts(void **state)
 		assert_true(p4d_is_set(&best.request, P4D_EP) && best.request.value[P4D_EP] > 1);
 		if (i == 2)
 			assert_int_equal(best.request.value[P4D_EP], 4);
+	}
+}
+
+/* The one that is searched for alone is among the fastest of all that fit. */
+static void one_is_the_best_of_all(void **state)
+{
+	static const struct {
+		const char *card;
+		uint64_t nodes;
+	} worlds[] = {{"h100-80gb", 4}, {"a100-80gb", 2}, {"h200", 4}, {"h100-80gb", 16}};
+	static p4d_candidate found[4096];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++) {
+		p4d_search_space space = space_of(worlds[i].nodes, 8, worlds[i].card);
+		p4d_request r = {.gpu = ""};
+		p4d_candidate one;
+		double least = INFINITY;
+		set_all(&r, MODEL_SPARSE "layers=32 seq-len=4096 framework=megatron global-batch=256");
+		const size_t count = p4d_search_run(&r, &space, found, 4096, NULL);
+		assert_true(count > 0);
+		for (size_t j = 0; j < count; j++)
+			least = found[j].step.seconds < least ? found[j].step.seconds : least;
+		assert_int_equal(p4d_search_run(&r, &space, &one, 1, NULL), 1);
+		printf("%d nodes of %s: %.3f s, the fastest of %zu %.3f s\n", (int)worlds[i].nodes,
+		       worlds[i].card, one.step.seconds, count, least);
+		assert_true(one.step.seconds <= 1.015 * least);
 	}
 }
 
@@ -550,11 +578,12 @@ static void keeps_what_a_cut_pass_does_not_better(void **state)
 		unsigned model;
 		uint64_t nodes;
 		const char *batch;
-	} cases[] = {{0, 240, "1920"}, {0, 720, "5760"}, {1, 2520, "2520"}};
+		uint64_t units; /* for one pass, and some of another */
+	} cases[] = {{0, 240, "1920", 1500000}, {0, 720, "5760", 1500000}, {1, 2520, "2520", 2000000}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		p4d_search_budget budget = {.left = 2000000};
+		p4d_search_budget budget = {.left = cases[i].units};
 		p4d_search_space space = space_of(cases[i].nodes, 8, "h100-80gb");
 		p4d_request r = {.gpu = ""};
 		p4d_candidate cut, best;
@@ -577,6 +606,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_is_faster),
 	    cmocka_unit_test(spreads_experts),
+	    cmocka_unit_test(one_is_the_best_of_all),
 	    cmocka_unit_test(spreads_the_largest),
 	    cmocka_unit_test(best_comes_first),
 	    cmocka_unit_test(without_a_clock),
