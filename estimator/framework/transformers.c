@@ -133,6 +133,60 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w)
 	return w->tokens * 8 * 5 + angles + mask;
 }
 
+/* DeepSpeed's reduce_bucket_size */
+enum { ZERO_BUCKET = 500000000 };
+
+/*
+ * ZeRO-2: a parameter's gradient goes to the bucket (stage_1_and_2.py,
+ * reduce_independent_p_g_buckets_and_remove_grads). Where it is full what waits there is reduced first, out
+ * of a copy, unless it is all of one rank's part; one that is larger than the bucket stays until then.
+ */
+static void to_bucket(step *s, uint64_t parameters)
+{
+	const int64_t element = s->writer.weight;
+
+	if (!s->share)
+		return;
+	if (s->waiting && s->waiting + parameters > ZERO_BUCKET) {
+		const uint64_t from = s->computed - s->waiting;
+		const bool one = from / s->share == (s->computed - 1) / s->share;
+		const int64_t copy = one ? 0 : (int64_t)s->waiting;
+		look(s, &s->backward, (p4d_tape_moment){(copy + (int64_t)parameters) * element, 0});
+		s->now.live -= s->waiting > ZERO_BUCKET ? (int64_t)s->waiting * element : 0;
+		s->waiting = 0;
+	}
+	s->now.live += parameters > ZERO_BUCKET ? (int64_t)parameters * element : 0;
+	s->waiting += parameters;
+	s->computed += parameters;
+}
+
+/* A layer's matrices, from the last one on. */
+static void feed_forward_to_bucket(step *s)
+{
+	const p4d_layout *l = s->writer.layout;
+	const uint64_t matrix = l->hidden * l->ffn;
+
+	to_bucket(s, matrix);
+	if (l->glu && !l->architecture->fused_gate_up)
+		to_bucket(s, matrix);
+	to_bucket(s, l->glu && l->architecture->fused_gate_up ? 2 * matrix : matrix);
+}
+
+static void attention_to_bucket(step *s)
+{
+	const p4d_layout *l = s->writer.layout;
+	const uint64_t A = l->heads * l->head_dim * l->hidden, G = l->kv_heads * l->head_dim * l->hidden;
+
+	to_bucket(s, A);
+	if (l->architecture->fused_qkv) {
+		to_bucket(s, A + 2 * G);
+		return;
+	}
+	to_bucket(s, G);
+	to_bucket(s, G);
+	to_bucket(s, A);
+}
+
 static void play(step *s)
 {
 	p4d_tape tape;
@@ -168,6 +222,8 @@ static void play(step *s)
 	const int64_t table = (int64_t)(l->vocab * l->hidden * w->weight);
 	s->now.gradients +=
 	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
+	to_bucket(s, l->tied ? 0 : l->vocab * l->hidden);
+	to_bucket(s, l->hidden);
 	p4d_transformers__layer(w, true);
 	const p4d_tape_pass again = p4d_tape_forward(&tape, true, true, true),
 			    back = p4d_tape_backward(&tape, s->reduced, s->again);
@@ -180,12 +236,17 @@ static void play(step *s)
 			p4d_transformers__bring_back(s, i < l->layers - 1 ? layer : first);
 		if (s->again)
 			go(s, &s->backward, again);
+		feed_forward_to_bucket(s);
 		go(s, &s->backward, back);
+		attention_to_bucket(s);
 	}
 	if (!w->trains)
 		return;
 	/* a shared table has two gradients, and their sum beside them: the head's is a view */
 	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * table});
+	s->now.gradients -= l->tied && s->reduced ? table : 0;
+	to_bucket(s, l->vocab * l->hidden);
+	look(s, &s->backward, (p4d_tape_moment){0, s->reduced ? s->partition : s->partition + table});
 }
 
 static void held(p4d_rows *rows, p4d_live_point point, const char *gradients, const char *name,
@@ -239,13 +300,27 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/*
+ * Of ZeRO 1 and 2, where gradients are kept that were reduced (copy_grads_in_partition): all of each
+ * parameter of which a rank has a part, and some rank has a part of the table.
+ */
+static uint64_t partition_bytes(const p4d_layout *l, uint64_t trained, unsigned element)
+{
+	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
+
+	if (l->zero_stage < 1 || l->zero_stage > 2 || l->offload & P4D_OFFLOAD_OPTIMIZER)
+		return 0;
+	return element * (l->finetune == P4D_TUNE_FULL ? larger(share, table) : share);
+}
+
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
  */
 static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uint64_t held, unsigned element)
 {
-	/* reduce_bucket_size, stage3_max_live_parameters */
-	const uint64_t BUCKET = 500000000, LIVE = 1000000000;
+	/* reduce_bucket_size, stage3_max_live_parameters, sub_group_size */
+	const uint64_t BUCKET = ZERO_BUCKET, LIVE = 1000000000, GROUP = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
+	const uint64_t largest = larger(table, l->hidden * l->ffn);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
@@ -270,18 +345,21 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = element * (BUCKET + (on_host ? 0 : share));
-		/* below LIVE the next parameter is gathered, whole: of tables there may be more */
+		/* below LIVE the next parameter is gathered, whole: of tables and matrices there may be more
+		 */
 		z.forward = z.loss = z.backward =
-		    element * (all - (l->tied ? 0 : table) < LIVE ? all : larger(LIVE, table));
-		z.step = on_host ? 0 : 4 * share;
+		    element * (all - (l->tied ? 0 : table) < LIVE ? all : larger(LIVE, largest));
+		/* of a group of parameters, gradients in one tensor, and that in fp32 */
+		z.step = on_host ? 0 : (4 + element) * (share < GROUP ? share : GROUP);
 		break;
 	default:
 		/* a gradient on its way to the host */
 		z.buckets = on_host ? element * table : 0;
 		if (l->zero_stage == 1 && l->micro_batches > 1) /* from the first one on, until the last */
 			z.forward = z.loss = element * BUCKET;
-		z.backward =
-		    element * (BUCKET + (l->zero_stage == 2 && !on_host && l->micro_batches > 1 ? share : 0));
+		if (l->zero_stage == 2 && !on_host && l->micro_batches > 1)
+			z.forward = z.loss = partition_bytes(l, trained, element);
+		z.backward = element * BUCKET + (l->zero_stage == 2 ? z.forward : 0);
 		z.step = on_host ? 0 : 8 * share;
 	}
 	return z;
@@ -329,13 +407,17 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */
 	const uint64_t kept = zero && l->zero_stage == 1 ? trained * z->element : h.gradients;
 	s.now.gradients = s.reduced ? (int64_t)kept : 0;
+	if (zero && l->zero_stage == 2 && full)
+		s.share = (trained + l->dp - 1) / l->dp;
+	if (zero && full)
+		s.partition = (int64_t)partition_bytes(l, trained, z->element);
 	if (fsdp)
 		p4d_transformers__play_fsdp(&s, shards);
 	else
 		play(&s);
 	s.forward.live += (int64_t)h.forward;
 	s.loss.live += (int64_t)h.loss;
-	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet */
+	s.head.live += (int64_t)h.loss; /* gradients are not reduced yet, but those of a bucket */
 	s.backward.live += (int64_t)h.backward;
 	rows->plan->host_bytes = h.host + (uint64_t)(s.away > 0 ? s.away : 0);
 	always(rows, "parameters", P4D_PART_PARAMS, h.parameters, false);

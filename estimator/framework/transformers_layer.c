@@ -70,13 +70,14 @@ static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 	const p4d_layout *l = w->layout;
 	const uint64_t statistics = w->rows * l->heads * up_to(w->length, w->masked ? 32 : 1) * 4;
 	const uint64_t mask = w->rows * w->length * w->length;
+	const bool broadcasts = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON];
 
 	if (w->autocast) {
 		q = cast(w, q, 2);
 		k = cast(w, k, 2);
 		v = cast(w, v, 2);
 	}
-	if (w->masked && l->kv_heads < l->heads) { /* repeat_kv */
+	if (w->masked && l->kv_heads < l->heads && !broadcasts) { /* repeat_kv */
 		const p4d_tape_tensor wide = {.elements = q.elements, .element = k.element};
 		p4d_tape_tensor y = made(w, wide.elements, k.element, needs(w, k));
 		op(w, k, y, P4D_NEW_GRADIENT);
@@ -134,6 +135,18 @@ static p4d_tape_tensor matmul(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 	return out;
 }
 
+static p4d_tape_tensor dropped(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_architecture *a = w->layout->architecture;
+
+	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT] &&
+	    a->kind != P4D_ENCODER)
+		return x;
+	const p4d_tape_tensor out = map(w, x, false, false);
+	w->tape->operation[w->tape->operations - 1].kept = needs(w, x) ? x.elements : 0;
+	return out;
+}
+
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v)
 {
@@ -177,24 +190,14 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		w->returned = scores * s.element;
 	}
 	s = cast(w, s, values > q.element || in_fp32 ? values : q.element);
+	if (a == &p4d_architectures[P4D_ARCHITECTURE_GPT2] || a->kind == P4D_ENCODER)
+		s = dropped(w, s);
 	if (a == &p4d_architectures[P4D_ARCHITECTURE_MPT]) {
 		w->returned = scores * s.element;
 		hold(w, masked); /* a name of their own */
 	}
 	p4d_tape_tensor out = matmul(w, s, v, queries);
 	return map(w, out, false, false); /* contiguous() */
-}
-
-static p4d_tape_tensor dropped(p4d_tape_writer *w, p4d_tape_tensor x)
-{
-	const p4d_architecture *a = w->layout->architecture;
-
-	if (a != &p4d_architectures[P4D_ARCHITECTURE_GPT2] && a != &p4d_architectures[P4D_ARCHITECTURE_OPT] &&
-	    a->kind != P4D_ENCODER)
-		return x;
-	const p4d_tape_tensor out = map(w, x, false, false);
-	w->tape->operation[w->tape->operations - 1].kept = needs(w, x) ? x.elements : 0;
-	return out;
 }
 
 /* Queries, keys and values of one product: views of it. */

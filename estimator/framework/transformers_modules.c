@@ -47,6 +47,9 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	const unsigned computed = l->framework == P4D_FRAMEWORK_FSDP && l->precision != P4D_FP32 ? 2 : weight;
 
 	const bool autocast = l->autocast && l->precision != P4D_FP32 && l->framework != P4D_FRAMEWORK_FSDP;
+	/* Falcon makes its mask whether there is anything to mask or not (allow_is_causal_skip) */
+	const bool always = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON] ||
+			    l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON_40B];
 	/* an image's patches have a class token before them */
 	const uint64_t length = l->seq_len + (l->architecture->kind == P4D_VISION);
 
@@ -62,7 +65,7 @@ p4d_tape_writer p4d_transformers__writer(const p4d_layout *l, p4d_tape *tape)
 	    .between = l->architecture->kind == P4D_ENCODER && autocast ? 4 : computed,
 	    .autocast = autocast,
 	    .trains = l->finetune == P4D_TUNE_FULL,
-	    .masked = !l->packing && l->micro_batch > 1 && l->flash_attention &&
+	    .masked = (always || (!l->packing && l->micro_batch > 1)) && l->flash_attention &&
 		      l->architecture->kind != P4D_VISION,
 	};
 }

@@ -140,7 +140,7 @@ static void transformers_itself(void **state)
 	const char *dir = getenv("P4D_TEST_SRCDIR"), *other = getenv("P4D_TEST_ROWS");
 	char path[4096], header[2048], line[2048], name[128];
 	row r = {.line = 1};
-	int rows = 0, beyond = 0;
+	int rows = 0;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/tests/data/transformers_memory.csv", dir ? dir : ".");
@@ -157,7 +157,6 @@ static void transformers_itself(void **state)
 		const double measured = (double)number(&r, "allocated");
 		const double share = (double)stage.allocated_bytes / measured - 1;
 		rows++;
-		beyond += fabs(share) > 0.08;
 		snprintf(name, sizeof(name), "%.20s %.8s", field(&r, "framework"), field(&r, "finetune"));
 		count(methods, name, &r, share);
 		count(looked_at, field(&r, "looked_at"), &r, share);
@@ -192,9 +191,8 @@ static void transformers_itself(void **state)
 	assert_true(blind >= 400 && (rows - blind) * 10 <= rows && kinds >= 25);
 	for (const group *g = methods; g->rows; g++) {
 		assert_true(g->sum / g->rows <= 0.03);
-		assert_true(!strncmp(g->name, "deepspeed", 9) || fabs(g->worst) <= 0.08);
+		assert_true(fabs(g->worst) <= 0.08);
 	}
-	assert_true(beyond <= 1); /* of ZeRO-2, small beside its buckets */
 }
 
 int main(void)
