@@ -102,6 +102,7 @@ dist_model_DATA = \
 	etc/models/llama3.2-1b.json \
 	etc/models/llama3.2-3b.json \
 	etc/models/llama3.3-70b.json \
+	etc/models/llama4-maverick.json \
 	etc/models/llama4-scout.json \
 	etc/models/llama30b.json \
 	etc/models/llama65b.json \

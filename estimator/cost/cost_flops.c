@@ -46,7 +46,7 @@ double p4d_cost__expert_matrices(const p4d_layout *l)
 
 double p4d_cost__expert_layers(const p4d_layout *l)
 {
-	return l->experts && l->layers > l->dense_layers ? (double)(l->layers - l->dense_layers) : 0;
+	return (double)p4d_expert_layers_before(l, l->layers);
 }
 
 /* Elements of the matrices of a layer that a token passes: of one without experts, of one with. */

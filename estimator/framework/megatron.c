@@ -96,7 +96,11 @@ static void add_experts(p4d_text *a, const p4d_layout *l)
 		add(a, "--moe-shared-expert-intermediate-size %" PRIu64, l->shared_ffn);
 	if (l->shared_overlap)
 		add(a, "--moe-shared-expert-overlap");
-	if (l->dense_layers)
+	if (l->expert_every > 1) /* dense layers are a multiple of it */
+		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+([0]*%" PRIu64 "+[1])*%" PRIu64 ")",
+		    l->dense_layers / l->expert_every * l->expert_every, l->expert_every - 1,
+		    p4d_expert_layers_before(l, l->layers));
+	else if (l->dense_layers)
 		add(a, "--moe-layer-freq ([0]*%" PRIu64 "+[1]*%" PRIu64 ")", l->dense_layers,
 		    l->layers - (l->dense_layers < l->layers ? l->dense_layers : l->layers));
 	add(a, "--expert-model-parallel-size %" PRIu64 " --expert-tensor-parallel-size %" PRIu64, l->ep,

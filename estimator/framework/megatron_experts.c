@@ -205,7 +205,7 @@ static alive alive_of(const p4d_rows *rows, const p4d_megatron_again *r, const p
 
 	if (!l->experts || !whole)
 		return a;
-	if (l->dense_layers == 0)
+	if (l->dense_layers == 0 && l->expert_every == 1)
 		a.experts = a.layers;
 	else if (l->vpp == 1)
 		a.experts =

@@ -289,7 +289,7 @@ static int own_deepseek(struct json_object *config, p4d_request *model, p4d_erro
 	return 0;
 }
 
-/* Experts in each layer, or in every second one, which p4d does not have. */
+/* Experts in each layer, or in every second one. */
 static int own_llama4(struct json_object *config, p4d_request *model, p4d_error *err)
 {
 	int64_t every = 1, width = 8192, dense = 16384, chunk = 8192;
@@ -304,10 +304,9 @@ static int own_llama4(struct json_object *config, p4d_request *model, p4d_error 
 	choose(model, P4D_EXPERT_FFN, width);
 	choose(model, P4D_SHARED_FFN, width);
 	choose(model, P4D_QK_NORM, P4D_QK_NORM_OFF); /* without weights */
-	return every == 1
-		   ? 0
-		   : cannot(model, "experts in some of the layers (interleave_moe_layer_step=%" PRId64 ")",
-			    every);
+	if (every > 1)
+		choose(model, P4D_EXPERT_EVERY, every);
+	return 0;
 }
 
 static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *err)

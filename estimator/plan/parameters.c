@@ -33,11 +33,6 @@ p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *l)
 	return (l->tied ? 1 : 2) * p4d_div_up((p4d_wide)l->vocab * l->hidden, (p4d_wide)l->tp * l->pp);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 uint32_t p4d_parameters_expert_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
 {
 	const uint64_t position = chunk * l->pp + stage, all = p4d_chunk_layers(l, stage, chunk);
@@ -45,9 +40,10 @@ uint32_t p4d_parameters_expert_layers(const p4d_layout *l, uint32_t stage, uint3
 
 	if (!l->experts)
 		return 0;
-	for (uint64_t i = 0; i < position && before < l->dense_layers; i++)
+	/* behind those without experts all are alike, unless they alternate */
+	for (uint64_t i = 0; i < position && (before < l->dense_layers || l->expert_every > 1); i++)
 		before += p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
-	return (uint32_t)(all - least(all, l->dense_layers - least(before, l->dense_layers)));
+	return (uint32_t)(p4d_expert_layers_before(l, before + all) - p4d_expert_layers_before(l, before));
 }
 
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *l, uint32_t stage)

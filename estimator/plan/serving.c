@@ -97,7 +97,7 @@ static p4d_wide matrices_of_expert_layer(const p4d_layout *l)
 static p4d_wide weights_of(const p4d_layout *l, const p4d_request *r, uint64_t layers)
 {
 	const p4d_wide h = l->hidden;
-	const uint64_t all = l->experts ? l->layers - l->dense_layers : 0, with = all < layers ? all : layers;
+	const uint64_t all = p4d_expert_layers_before(l, l->layers), with = all < layers ? all : layers;
 	const p4d_wide matrices =
 	    (layers - with) * matrices_of_layer(l) + (with ? with * matrices_of_expert_layer(l) : 0);
 	p4d_layout one = *l;

@@ -59,6 +59,7 @@ static void fill_experts(const p4d_request *r, p4d_layout *l)
 	l->expert_ffn = optional(r, P4D_EXPERT_FFN, l->ffn);
 	l->shared_ffn = optional(r, P4D_SHARED_FFN, 0);
 	l->dense_layers = optional(r, P4D_DENSE_LAYERS, 0);
+	l->expert_every = optional(r, P4D_EXPERT_EVERY, 1);
 	l->shared_overlap = l->shared_ffn && optional(r, P4D_SHARED_OVERLAP, 0);
 	l->dispatcher = (int)optional(r, P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL);
 	l->capacity = p4d_is_set(r, P4D_EXPERT_CAPACITY) ? p4d_request_real(r, P4D_EXPERT_CAPACITY) : 0;

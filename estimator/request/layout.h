@@ -18,8 +18,9 @@ typedef struct p4d_layout {
 	uint64_t layers, hidden, ffn, heads, kv_heads, head_dim;
 	/* as trained: padded to the framework's multiple, times tp (tp*pp with vocabulary parallelism) */
 	uint64_t vocab;
-	/* of a layer with experts, as all behind the first dense_layers are; 0 where no layer has any */
-	uint64_t experts, experts_per_token, expert_ffn, shared_ffn, dense_layers;
+	/* of a layer with experts: every expert_every'th that is behind the first dense_layers; 0 where none
+	 * has any */
+	uint64_t experts, experts_per_token, expert_ffn, shared_ffn, dense_layers, expert_every;
 	uint64_t kv_rank, q_rank, rope_dim, v_dim; /* latent attention; a kv_rank of 0: none */
 	uint64_t positions;                        /* rows of the learned position table, 0 with rope */
 	unsigned norm_tensors;                     /* of a norm: 1 scale, 2 scale and shift, 0 none */
@@ -105,6 +106,14 @@ static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uin
 {
 	return l->uneven_chunks ? l->chunk_layers[chunk * l->pp + stage]
 				: l->stage_layers[stage] / (uint32_t)l->vpp;
+}
+
+/* Of the first n layers, those with experts. */
+static inline uint64_t p4d_expert_layers_before(const p4d_layout *l, uint64_t n)
+{
+	const uint64_t dense = n < l->dense_layers ? n : l->dense_layers;
+
+	return l->experts ? n / l->expert_every - dense / l->expert_every : 0;
 }
 
 /* Tensor parallelism stays where NVLink is: inside a node, or on whole nodes of a domain. */

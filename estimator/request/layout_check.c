@@ -280,10 +280,18 @@ static bool etp_works(const p4d_layout *l, uint64_t etp)
 }
 
 /* What only experts have. */
-static const p4d_option of_experts[] = {
-    P4D_EP,         P4D_ETP,          P4D_IMBALANCE,      P4D_EXPERTS_PER_TOKEN, P4D_EXPERT_FFN,
-    P4D_SHARED_FFN, P4D_DENSE_LAYERS, P4D_SHARED_OVERLAP, P4D_TOKEN_DISPATCHER,  P4D_EXPERT_CAPACITY,
-    P4D_PAD_EXPERTS};
+static const p4d_option of_experts[] = {P4D_EP,
+					P4D_ETP,
+					P4D_IMBALANCE,
+					P4D_EXPERTS_PER_TOKEN,
+					P4D_EXPERT_FFN,
+					P4D_SHARED_FFN,
+					P4D_DENSE_LAYERS,
+					P4D_EXPERT_EVERY,
+					P4D_SHARED_OVERLAP,
+					P4D_TOKEN_DISPATCHER,
+					P4D_EXPERT_CAPACITY,
+					P4D_PAD_EXPERTS};
 
 bool p4d_layout_lacks(const p4d_request *r, p4d_option option)
 {

@@ -46,7 +46,7 @@ static unsigned there(const p4d_layout *l)
 
 	if (l->kv_rank)
 		modules |= P4D_MODULE_MLA_UP;
-	if (!l->experts || l->dense_layers)
+	if (p4d_expert_layers_before(l, l->layers) < l->layers)
 		modules |= P4D_MODULE_MLP;
 	if (l->experts)
 		modules |= P4D_MODULE_MOE | P4D_MODULE_MOE_ACTIVATION;

@@ -3,11 +3,6 @@
 
 #include "request/architecture.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * Latent attention: queries, keys and values by way of vectors of lower rank, which are normalized; what RoPE
  * turns of a key is common to all heads. Products down are on every rank, those up are split by heads.
@@ -117,7 +112,7 @@ p4d_wide p4d_size_of_end(const p4d_layout *l)
 /* All layers, with so many experts each. */
 static p4d_wide layers(const p4d_layout *l, uint64_t experts)
 {
-	const uint64_t with = l->experts ? l->layers - least(l->dense_layers, l->layers) : 0;
+	const uint64_t with = p4d_expert_layers_before(l, l->layers);
 
 	return (l->layers - with) * p4d_size_of_layer(l) +
 	       with * (p4d_size_of_expert_layer(l) + experts / l->ep * p4d_size_of_expert(l));
