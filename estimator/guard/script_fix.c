@@ -336,23 +336,33 @@ void p4d_guard__script_flag(const p4d_reading *r, char *flag, size_t size)
 		snprintf(flag, size, "%s%s %s", place, argument, said);
 }
 
-/* In the file that names the model, as its program's configuration says it. */
-static bool write_way(const p4d_reading *r, const p4d_way *way, char *buf, size_t size)
+/* In the file that names the model, as its program's configuration says it, or on the line that starts the
+ * program. */
+static bool write_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
 {
+	const p4d_read_value *there = &r->value[way->option];
 	const char *name = p4d_reading_name(r, way->option), *file = r->value[P4D_MODEL].file;
 	p4d_request with = {.model = ""};
-	char text[64], said[64];
+	char text[64], said[64], line[128];
 
 	p4d_request_put(&with, way->option, way->value, P4D_BY_USER);
 	p4d_request_value_text(&with, way->option, text, sizeof(text));
-	return name && file && p4d_reading_say(r, name, way->option, text, said, sizeof(said)) &&
-	       write_in_file(file, name, said, buf, size);
+	if (!name || !file || !p4d_reading_say(r, name, way->option, text, said, sizeof(said)))
+		return false;
+	if (write_in_file(file, name, said, line, sizeof(line)))
+		p4d_text_entry(fix, "; ", "in %.100s: %s", file, line);
+	else if (r->line)
+		p4d_text_entry(fix, "; ", "%s:%" PRIu32 ": %s%s%s%s", there->line ? there->file : r->file,
+			       there->line ? there->line : r->line, there->line ? "" : "add ", name,
+			       strcmp(said, "true") != 0 ? " " : "", strcmp(said, "true") != 0 ? said : "");
+	else
+		return false;
+	return true;
 }
 
 bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *fix)
 {
 	const p4d_read_value *stage = &r->value[P4D_ZERO_STAGE];
-	char text[128];
 
 	if (way->option == P4D_ZERO_STAGE && stage->file && stage->argument)
 		return true; /* p4d_guard__script_fix says where it stands */
@@ -363,8 +373,5 @@ bool p4d_guard__script_way(const p4d_reading *r, const p4d_way *way, p4d_text *f
 			p4d_text_entry(fix, "; ", "in %.100s: %s", stage->file, file_words[i].text);
 			return true;
 		}
-	if (!write_way(r, way, text, sizeof(text)))
-		return false;
-	p4d_text_entry(fix, "; ", "in %.100s: %s", r->value[P4D_MODEL].file, text);
-	return true;
+	return write_way(r, way, fix);
 }

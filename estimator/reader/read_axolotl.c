@@ -60,5 +60,6 @@ const p4d_reader p4d_reader__axolotl = {
     .defaults = defaults,
     .every_gpu = true,
     .accelerates = true,
+    .aliases = p4d_finetune__aliases,
     .finish = p4d_finetune__finish,
 };

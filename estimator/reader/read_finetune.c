@@ -8,6 +8,17 @@
 
 #define EXTRA(name) P4D_READ_EXTRA(P4D_FINETUNE_##name)
 
+const p4d_read_alias p4d_finetune__aliases[] = {
+    {P4D_FINETUNE, P4D_FINETUNE_LORA}, /* first: quantized weights say more */
+    {P4D_RECOMPUTE, P4D_FINETUNE_FSDP_CHECKPOINTING},
+    {P4D_PARAM_DTYPE, P4D_FINETUNE_PARAM_DTYPE},
+    {P4D_COMPILE, P4D_FINETUNE_COMPILE},
+    {P4D_PACKING, P4D_FINETUNE_PACKING},
+    {P4D_CHUNKED_LOSS, P4D_FINETUNE_CHUNKED_LOSS},
+    {P4D_OPTIONS, 0},
+};
+static const p4d_read_alias *const alike = p4d_finetune__aliases + 1;
+
 const char *const p4d_finetune__optimizers[] = {"adamw_torch",
 						"adamw",
 						"adamw_torch_fused",
@@ -408,18 +419,6 @@ static void finish_optimizer(p4d_reading *r)
 		put_if_set(r, P4D_OPTIMIZER, own);
 }
 
-/* Options that mean the same as one extra value. */
-static const struct {
-	p4d_option option;
-	int extra;
-} plain[] = {
-    {P4D_RECOMPUTE, P4D_FINETUNE_FSDP_CHECKPOINTING},
-    {P4D_PARAM_DTYPE, P4D_FINETUNE_PARAM_DTYPE},
-    {P4D_COMPILE, P4D_FINETUNE_COMPILE},
-    {P4D_PACKING, P4D_FINETUNE_PACKING},
-    {P4D_CHUNKED_LOSS, P4D_FINETUNE_CHUNKED_LOSS},
-};
-
 void p4d_finetune__reinforcement(p4d_reading *r)
 {
 	p4d_reader__forget(r, P4D_FRAMEWORK);
@@ -445,6 +444,6 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_adapter(r);
 	finish_optimizer(r);
 	finish_autocast(r);
-	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
-		put_if_set(r, plain[i].option, &r->extra[plain[i].extra]);
+	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
+		put_if_set(r, a->option, &r->extra[a->extra]);
 }

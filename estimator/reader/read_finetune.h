@@ -47,6 +47,9 @@ extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspe
 extern const char *const p4d_finetune__optimizers[], *const p4d_finetune__dtypes[],
 							 *const p4d_finetune__attention[];
 
+/* Options that follow from one of the extra values. */
+extern const p4d_read_alias p4d_finetune__aliases[];
+
 /* Reinforcement learning, whose models stand beside each other: what was read is no one model's memory. */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 /* A program whose memory p4d does not model. */

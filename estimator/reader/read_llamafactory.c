@@ -82,6 +82,7 @@ static void finish_factory(p4d_reading *r)
 
 const p4d_reader p4d_reader__llamafactory = {
     .framework = "llamafactory",
+    .aliases = p4d_finetune__aliases,
     .release = "LLaMA-Factory 0.9",
     .programs = {"llamafactory-cli train", "lmf train", "llamafactory.launcher", "train_bash.py",
 		 "llamafactory/launcher.py"},
@@ -180,6 +181,7 @@ static void finish_swift_rl(p4d_reading *r)
 
 const p4d_reader p4d_reader__swift_rl = {
     .framework = "swift",
+    .aliases = p4d_finetune__aliases,
     .release = "swift 4",
     .programs = {"swift rlhf", "swift.cli.rlhf", "swift/cli/rlhf.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed},
@@ -237,6 +239,7 @@ const p4d_reader p4d_reader__swift_megatron = {
 
 const p4d_reader p4d_reader__swift = {
     .framework = "swift",
+    .aliases = p4d_finetune__aliases,
     .release = "swift 4",
     .programs = {"swift sft", "swift pt", "swift.cli.sft", "swift/cli/sft.py"},
     .arguments = {swift_arguments, p4d_finetune__deepspeed},

@@ -109,6 +109,7 @@ static void finish_trl(p4d_reading *r)
 const p4d_reader p4d_reader__trl = {
     .framework = "trl",
     .accelerates = true,
+    .aliases = p4d_finetune__aliases,
     .release = "TRL 1.10",
     .programs = {"trl sft", "trl dpo", "run_sft.py", "sft.py", "dpo.py", "run_dpo.py"},
     .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
@@ -126,6 +127,7 @@ static void finish_trl_rl(p4d_reading *r)
 const p4d_reader p4d_reader__trl_rl = {
     .framework = "trl",
     .accelerates = true,
+    .aliases = p4d_finetune__aliases,
     .release = "TRL 1.10",
     .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
 		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py"},

@@ -152,11 +152,20 @@ int p4d_reading_option(const p4d_reading *r, const char *argument)
 	return a && a->what >= 0 && a->what < (int)P4D_OPTIONS ? a->what : -1;
 }
 
+/* Whether an argument alone says what an option is. */
+static bool says(const p4d_reading *r, const p4d_read_argument *argument, p4d_option option)
+{
+	for (const p4d_read_alias *a = r->reader->aliases; a && a->option != P4D_OPTIONS; a++)
+		if (a->option == option && argument->what == P4D_READ_EXTRA(a->extra))
+			return true;
+	return argument->what == (int)option;
+}
+
 const char *p4d_reading_name(const p4d_reading *r, p4d_option option)
 {
 	for (int i = 0; i < P4D_READ_TABLES && r->reader->arguments[i]; i++)
 		for (const p4d_read_argument *a = r->reader->arguments[i]; a->name; a++)
-			if (a->what == (int)option)
+			if (says(r, a, option))
 				return a->name;
 	return NULL;
 }
@@ -179,14 +188,13 @@ bool p4d_reading_say(const p4d_reading *r, const char *argument, p4d_option opti
 
 	if (!a)
 		return false;
-	if (a->value && a->what == (int)option)
+	if (a->value && says(r, a, option))
 		word = !strcmp(a->value, text)                  ? "true"
 		       : a->words && !strcmp(a->words[0], text) ? "false"
 								: NULL;
 	else if (!a->value && a->words && a->words != p4d_reader__list)
 		word = program_word(a, text);
-	else if (!a->value &&
-		 (a->what == (int)option || number)) /* a number of the reader's is the option's */
+	else if (!a->value && (says(r, a, option) || number)) /* a number of the reader's is the option's */
 		word = text;
 	if (word)
 		snprintf(buf, size, "%s", word);

@@ -34,6 +34,12 @@ typedef struct p4d_read_default {
 	const char *value;
 } p4d_read_default;
 
+/* A value of the reader's that an option follows from alone. */
+typedef struct p4d_read_alias {
+	p4d_option option;
+	int extra;
+} p4d_read_alias;
+
 /* A name with its value, wherever it was written. */
 typedef struct p4d_read_given {
 	const char *name;
@@ -61,6 +67,7 @@ typedef struct p4d_reader {
 	const p4d_read_default *defaults;                    /* last: value NULL; NULL: none */
 	const char *release;                /* that has them, "TRL 1.10"; NULL: none is said */
 	const p4d_read_variable *variables; /* last: name NULL; NULL: none */
+	const p4d_read_alias *aliases;      /* last: P4D_OPTIONS; NULL: none */
 	bool assignments;                   /* NAME=VALUE is an argument, too */
 	bool every_gpu;                     /* it starts on all GPUs of its node by itself */
 	bool accelerates; /* "NAME SUBCOMMAND" is accelerate launch, whose options it takes, too */

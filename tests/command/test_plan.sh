@@ -148,6 +148,22 @@ says "unvalidated (packed sequences)" "fix: packed.yml:8: micro_batch_size: 2"
 case $err in *P4D112*) fail "seven times the GPU is above the safe fraction" ;; esac
 sed -i 's/batch_size: 8/batch_size: 2/; s/steps: 2/steps: 8/; s/checkpointing: false/checkpointing: true/' lora.yml
 exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 axolotl.sh
+# adapters, as each program is told of them
+printf 'base_model: meta-llama/Llama-3.1-8B\nmicro_batch_size: 1\nsequence_len: 4096\nbf16: true\ngradient_checkpointing: true\n' >whole.yml
+printf '#!/bin/sh\naxolotl train whole.yml\n' >axolotl.sh
+plain="--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 --bf16 --gradient_checkpointing"
+printf '#!/bin/sh\naccelerate launch sft.py %s --max_length 2048\n' "$plain" >trl.sh
+printf '#!/bin/sh\nFORCE_TORCHRUN=1 llamafactory-cli train %s --cutoff_len 2048 --finetuning_type full\n' "$plain" >factory.sh
+for way in "axolotl.sh in whole.yml: adapter: lora" "trl.sh trl.sh:2: add --use_peft" "factory.sh factory.sh:2: --finetuning_type lora"; do
+	exits 13 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 "${way%% *}"
+	says "fix: ${way#* }"
+done
+echo 'adapter: lora' >>whole.yml
+sed -i 's/sft.py/sft.py --use_peft/' trl.sh
+sed -i 's/_type full/_type lora/' factory.sh
+for script in axolotl trl factory; do
+	exits 0 p4d check --conf files.conf -p h100 -N1 --gpus-per-node=8 $script.sh
+done
 # nodes that are named, and those of a reservation, are where they are
 for bound in --nodelist=n1 --reservation=course; do
 	exits 13 p4d check --conf big.conf -p small -N1 --gpus-per-node=8 --p4d-model=llama3-70b "$bound" --wrap=true
