@@ -81,25 +81,35 @@ static bool open_site(submission *s, int argc, char **argv)
 	return s->site;
 }
 
-/* No answer of slurmctld, whose numbers begin with this one: it may be starting again, and sbatch will wait
- * for it, too. */
+/*
+ * No answer of slurmctld, whose numbers begin with this one, or one that was cut off, as when it is killed
+ * meanwhile: it may be starting again, and sbatch will wait for it, too.
+ */
 static bool is_away(int error)
 {
-	return error < ESLURM_INVALID_PARTITION_NAME;
+	enum { THOUSAND = 1000 };
+
+	return error < ESLURM_INVALID_PARTITION_NAME || error == ESLURM_IN_STANDBY_MODE ||
+	       error / THOUSAND == SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT / THOUSAND;
 }
 
+/* Also while slurmctld is away, for ten seconds: sbatch would wait for it, too, and a start of slurmctld is
+ * no way past the check. */
 static const p4d_cluster *ask_cluster(void *context)
 {
 	const struct timespec pause = {.tv_nsec = 300000000};
 	submission *s = context;
+	struct timespec now, first;
 
-	for (int tries = 5; !s->cluster_asked && tries; tries--) {
+	clock_gettime(CLOCK_MONOTONIC, &first);
+	for (now = first; !s->cluster_asked && now.tv_sec - first.tv_sec < 10;) {
 		const int hushed = p4d_client_hush();
 		const int rc = p4d_cluster_load(&s->cluster, NULL), why = errno;
 		p4d_client_unhush(hushed);
 		s->cluster_asked = !rc || !is_away(why);
 		if (!s->cluster_asked)
 			nanosleep(&pause, NULL);
+		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
 	s->cluster_asked = true;
 	return s->cluster.count ? &s->cluster : NULL;

@@ -22,7 +22,7 @@ skip() { echo "skip: $*"; exit 77; }
 # run COMMAND...: its status, output and messages are in $status, $out and $err; if it submitted a job, that is in $id
 run()
 {
-	for try in $(seq 20); do
+	for try in $(seq 100); do
 		out=$("$@" 2>"$work/.err" </dev/null)
 		status=$?
 		err=$(cat "$work/.err")

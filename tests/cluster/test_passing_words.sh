@@ -95,12 +95,12 @@ submissions h100
 restarted JobSubmitPlugins=p4d
 submissions h100
 
-echo "-- the first answer of slurmctld, to p4d, makes no sense"
+echo "-- the first answer of slurmctld, to p4d, makes no sense, or is cut off"
 address=$(sed -n 's/^SlurmctldHost=.*(\(.*\))/\1/p' "$SLURM_CONF") port=$(sed -n 's/^SlurmctldPort=//p' "$SLURM_CONF")
 cat >between.pl <<'END'
 use IO::Socket::INET;
 use IO::Select;
-my ($address, $port) = @ARGV;
+my ($address, $port, $answer) = @ARGV;
 my $door = IO::Socket::INET->new(LocalAddr => $address, LocalPort => 0, Listen => 5) or die "$!";
 open my $file, ">", "port.new";
 print $file $door->sockport;
@@ -109,8 +109,11 @@ rename "port.new", "port";
 my $first = $door->accept;
 sysread $first, my $request, 65536;
 select undef, undef, undef, 0.2;
-syswrite $first, pack("N", 10) . "no message";
-1 while sysread $first, $request, 65536;
+if ($answer) {
+	syswrite $first, pack("N", 10) . $answer;
+	1 while sysread $first, $request, 65536;
+}
+close $first;
 while (my $guest = $door->accept) {
 	my $host = IO::Socket::INET->new(PeerAddr => $address, PeerPort => $port) or die "$!";
 	my $both = IO::Select->new($guest, $host);
@@ -122,15 +125,29 @@ while (my $guest = $door->accept) {
 	}
 }
 END
-perl between.pl "$address" "$port" &
-between=$!
-for _ in $(seq 100); do
-	[ ! -e port ] || break
-	sleep 0.05
-done
-sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$(cat port)/" "$SLURM_CONF"
-run sbatch -H -p mixed $node --p4d-model=llama13b job.sh
-sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$port/" "$SLURM_CONF"
-kill "$between"
+# between ANSWER COMMAND...: run with that as the first answer; "": none
+between()
+{
+	rm -f port
+	perl between.pl "$address" "$port" "$1" &
+	shift
+	for _ in $(seq 100); do
+		[ ! -e port ] || break
+		sleep 0.05
+	done
+	sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$(cat port)/" "$SLURM_CONF"
+	run "$@"
+	sed -i "s/^SlurmctldPort=.*/SlurmctldPort=$port/" "$SLURM_CONF"
+	kill "$!"
+}
+between "no message" sbatch -H -p mixed $node --p4d-model=llama13b job.sh
 accepted
 does_not_say rror
+# the only one that could say what GPUs there are, to an sbatch whose p4d.conf is broken
+cp "$CLUSTER/p4d.conf.good" "$own/etc/p4d.conf"
+sleep 1.5
+echo nonsense >"$own/etc/p4d.conf"
+between "" sbatch -H $node $toobig job.sh
+refused P4D012 slurmctld
+between "" sbatch -H $node $full job.sh
+accepted
