@@ -7,7 +7,7 @@
 #include "plan/serving.h"
 #include "report/report.h"
 
-static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_error *err)
+static int print_json(const p4d_subject *subject, const p4d_serving *s, bool starts, p4d_error *err)
 {
 	struct json_object *object = json_object_new_object();
 	const struct {
@@ -22,6 +22,7 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_erro
 		       {"capacity_bytes", s->capacity_bytes},
 		       {"budget_bytes", s->budget_bytes},
 		       {"weights_bytes", s->weights_bytes},
+		       {"host_bytes", s->host_bytes},
 		       {"profile_bytes", s->profile_bytes},
 		       {"cache_bytes", s->available_bytes},
 		       {"sequence_bytes", s->sequence_bytes},
@@ -33,14 +34,14 @@ static int print_json(const p4d_subject *subject, const p4d_serving *s, p4d_erro
 	json_object_object_add(object, "gpu", json_object_new_string(subject->capacity.gpu->name));
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		json_object_object_add(object, numbers[i].name, json_object_new_uint64(numbers[i].value));
-	json_object_object_add(object, "fits", json_object_new_boolean(s->sequences > 0));
+	json_object_object_add(object, "fits", json_object_new_boolean(starts));
 	json_object_object_add(object, "validated", json_object_new_boolean(false));
 	json_object_object_add(object, "messages",
 			       p4d_report_json_messages(subject->messages, subject->message));
 	return p4d_report_json_print(object, err);
 }
 
-static void print_text(const p4d_subject *subject, const p4d_serving *s, const char *engine)
+static void print_text(const p4d_subject *subject, const p4d_serving *s, bool starts, const char *engine)
 {
 	char a[P4D_SIZE_TEXT], b[P4D_SIZE_TEXT];
 
@@ -53,10 +54,13 @@ static void print_text(const p4d_subject *subject, const p4d_serving *s, const c
 	       p4d_report_gib(s->profile_bytes, b));
 	printf(", keys and values %s; one sequence of %" PRIu64 " tokens %s\n",
 	       p4d_report_gib(s->available_bytes, a), s->max_model_len, p4d_report_gib(s->sequence_bytes, b));
+	if (s->host_bytes)
+		printf("Weights on the host: %s for each GPU, streamed through %" PRIu64 " resident layers\n",
+		       p4d_report_gib(s->host_bytes, a), s->resident_layers);
 	printf("GPU KV cache size: %" PRIu64 " tokens; maximum concurrency for %" PRIu64
 	       " tokens per request: %.2f x (max-num-seqs %" PRIu64 ")\n",
 	       s->tokens, s->max_model_len, (double)s->tokens / (double)s->max_model_len, s->max_num_seqs);
-	printf("Verdict: %s (unvalidated)\n", s->sequences ? "starts" : "does not start");
+	printf("Verdict: %s (unvalidated)\n", starts ? "starts" : "does not start");
 	fflush(stdout);
 	p4d_report_messages(subject->messages, subject->message);
 }
@@ -80,10 +84,12 @@ int p4d_serving_report(p4d_subject *subject, bool json, p4d_error *err)
 		p4d_request_without_prefix(why.fix);
 		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
 	}
+	if (p4d_serving_check_host(&s, subject->gpus_per_node, subject->mem_bytes, &why) < 0)
+		p4d_subject_say(subject, why.code, why.fix, "%s", why.text);
 	if (!json)
-		print_text(subject, &s,
+		print_text(subject, &s, why.code == P4D_OK,
 			   p4d_request_choice_name(P4D_ENGINE, r->value[P4D_ENGINE], engine, sizeof(engine)));
-	else if (print_json(subject, &s, err) < 0)
+	else if (print_json(subject, &s, why.code == P4D_OK, err) < 0)
 		return -1;
 	return (int)why.code;
 }

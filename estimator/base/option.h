@@ -22,7 +22,7 @@ typedef enum p4d_kind {
  */
 typedef struct p4d_option_info {
 	char name[24];      /* "micro-batch" */
-	char argument[128]; /* "N", "on|off", empty for a switch */
+	char argument[136]; /* "N", "on|off", empty for a switch */
 	char help[160];
 	p4d_kind kind;
 	unsigned where;      /* P4D_WHERE_* */

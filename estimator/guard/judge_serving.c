@@ -16,7 +16,8 @@ int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *v, p4d_err
 	p4d_serving_complete(&complete, gpu);
 	if (p4d_serving_estimate(&complete, gpu, (uint64_t)v->geometry.nodes * v->geometry.gpus_per_node,
 				 &v->serving, err) == 0 &&
-	    p4d_serving_check(request->model, gpu, &v->serving, err) == 0)
+	    p4d_serving_check(request->model, gpu, &v->serving, err) == 0 &&
+	    p4d_serving_check_host(&v->serving, v->geometry.gpus_per_node, v->geometry.host_bytes, err) == 0)
 		return 0;
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)
 		return -1;

@@ -13,6 +13,7 @@ enum {
 	/* a row of logits while it is sampled: in 32 bits, sorted, and their indices (64 bits) */
 	SAMPLED = 4 + 4 + 8,
 	LARGE_GPU_GIB = 70, /* vLLM takes larger batches there */
+	RESIDENT = 2,       /* layers: one runs while the next one comes */
 };
 #define UTILIZATION 0.9
 #define GIB ((uint64_t)1 << 30)
@@ -23,6 +24,11 @@ enum {
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
 	return (a + b - 1) / b;
+}
+
+static bool offloads(const p4d_request *r)
+{
+	return p4d_is_set(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] == P4D_OFFLOAD_WEIGHTS;
 }
 
 void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
@@ -38,6 +44,8 @@ void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 	p4d_request_default(r, P4D_MAX_BATCHED_TOKENS, large ? 8192 : 2048, P4D_BY_P4D);
 	p4d_request_default(r, P4D_KV_CACHE_DTYPE, P4D_KV_CACHE_AUTO, P4D_BY_P4D);
 	p4d_request_default(r, P4D_STORED, P4D_STORED_FULL, P4D_BY_P4D);
+	if (offloads(r))
+		p4d_request_default(r, P4D_RESIDENT_LAYERS, RESIDENT, P4D_BY_P4D);
 	if (!p4d_is_set(r, P4D_GPU_UTILIZATION))
 		p4d_request_put_real(r, P4D_GPU_UTILIZATION, UTILIZATION, P4D_BY_P4D);
 }
@@ -208,6 +216,22 @@ static int check(const p4d_layout *l, uint64_t world, p4d_error *err)
 	return p4d_fix(err, "--p4d-tp=1 --p4d-pp=1");
 }
 
+/* An engine has weights to offload, and nothing else. */
+static int check_offload(const p4d_request *r, p4d_error *err)
+{
+	char value[48];
+
+	if (p4d_is_stated(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] && !offloads(r)) {
+		p4d_fail(err, P4D_E_VALUE, "offload=%s: an engine that serves has weights to offload",
+			 p4d_request_value_text(r, P4D_OFFLOAD, value, sizeof(value)));
+		return p4d_fix(err, "--p4d-offload=weights");
+	}
+	if (!p4d_is_stated(r, P4D_RESIDENT_LAYERS) || offloads(r))
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "resident-layers has no effect without offload=weights");
+	return p4d_fix(err, "--p4d-offload=weights");
+}
+
 int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t world, p4d_serving *out,
 			 p4d_error *err)
 {
@@ -217,7 +241,7 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	p4d_layout_of_model(r, &l);
 	l.tp = (uint64_t)r->value[P4D_TP];
 	l.pp = (uint64_t)r->value[P4D_PP];
-	if (check(&l, world, err) < 0)
+	if (check(&l, world, err) < 0 || check_offload(r, err) < 0)
 		return -1;
 	s.tp = l.tp;
 	s.pp = l.pp;
@@ -227,7 +251,10 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	s.max_batched_tokens = (uint64_t)r->value[P4D_MAX_BATCHED_TOKENS];
 	const uint64_t layers = div_up(l.layers, l.pp);
 	const bool outside = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
-	const p4d_wide weights = weights_of(&l, r, layers),
+	const uint64_t window = offloads(r) ? (uint64_t)r->value[P4D_RESIDENT_LAYERS] : layers;
+	s.resident_layers = window < layers ? window : layers;
+	const p4d_wide all = weights_of(&l, r, layers), weights = weights_of(&l, r, s.resident_layers),
+		       host = offloads(r) ? all - weights_of(&l, r, 0) : 0,
 		       profile = profile_of(&l, s.max_batched_tokens, s.max_num_seqs);
 	/* of latent attention the latent and the keys' positions, whole on every rank */
 	const uint64_t elements = l.kv_rank ? l.kv_rank + l.rope_dim : 2 * local_kv_heads(&l) * l.head_dim;
@@ -237,10 +264,11 @@ int p4d_serving_estimate(const p4d_request *r, const p4d_gpu *gpu, uint64_t worl
 	c.full = layers - c.windowed;
 	c.window = l.sliding_window + s.max_batched_tokens;
 	const p4d_wide sequence = bytes_of_sequence(&c, s.max_model_len);
-	if ((weights | profile | sequence) >> 62)
+	if ((all | profile | sequence) >> 62)
 		return p4d_fail(err, P4D_E_OVERFLOW,
 				"one GPU would hold more than 4 EiB; check the model's sizes");
 	s.weights_bytes = (uint64_t)weights;
+	s.host_bytes = (uint64_t)host;
 	s.profile_bytes = (uint64_t)profile;
 	s.sequence_bytes = (uint64_t)sequence;
 	const uint64_t before = outside ? CONTEXT_BYTES + (l.tp * l.pp > 1 ? NCCL_BYTES : 0) : 0;
@@ -276,4 +304,17 @@ int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *
 		 model, s->max_model_len, (double)s->sequence_bytes / gib, gpu->name,
 		 (double)s->available_bytes / gib, s->tp, s->pp, s->longest);
 	return p4d_fix(err, "--p4d-seq-len=%" PRIu64, s->longest);
+}
+
+int p4d_serving_check_host(const p4d_serving *s, uint64_t gpus_per_node, uint64_t host_bytes, p4d_error *err)
+{
+	const p4d_wide need = (p4d_wide)s->host_bytes * gpus_per_node;
+
+	if (!host_bytes || need <= host_bytes)
+		return 0;
+	p4d_fail(err, P4D_E_HOST_MEMORY,
+		 "weights on the host take %.1f GiB of a node (%" PRIu64 " x %.1f), which has %.1f GiB",
+		 (double)need / (double)GIB, gpus_per_node, (double)s->host_bytes / (double)GIB,
+		 (double)host_bytes / (double)GIB);
+	return p4d_fix(err, "--mem=%" PRIu64 "G", (uint64_t)(need / GIB) + 1);
 }

@@ -17,12 +17,16 @@
  * The CUDA context and NCCL are there before the engine looks, so they do not count; CUDA graphs come on top
  * of the utilization. SGLang takes its fraction of what context and NCCL leave, for weights and cache, and
  * has activations outside of it.
+ *
+ * offload=weights: layers stay on the host and are streamed through a window of resident layers, as TPI-LLM
+ * does (arXiv 2410.00531, section 3.4); tables, head and last norm stay on the GPU.
  */
 
 /* Bytes of one GPU, that of the fullest pipeline stage. */
 typedef struct p4d_serving {
 	uint64_t capacity_bytes, budget_bytes; /* of the GPU, and what the engine takes of it */
 	uint64_t weights_bytes;
+	uint64_t host_bytes;    /* weights of this GPU's layers that are on the host; 0: none */
 	uint64_t profile_bytes; /* activations of max-num-batched-tokens, and sampling max-num-seqs of them */
 	uint64_t available_bytes; /* for keys and values; 0: weights alone are more than the budget */
 	uint64_t
@@ -30,7 +34,7 @@ typedef struct p4d_serving {
 	uint64_t longest;   /* tokens of a sequence that fits alone, at most max-model-len */
 	uint64_t sequences; /* of max-model-len at a time; may be more than max-num-seqs */
 	uint64_t tokens;    /* in the cache, of such sequences: the engine's "GPU KV cache size" */
-	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, replicas;
+	uint64_t max_model_len, max_num_seqs, max_batched_tokens, tp, pp, replicas, resident_layers;
 } p4d_serving;
 
 /* Sets what the engine has as defaults, in a request whose model is known. gpu: may be NULL. */
@@ -38,10 +42,15 @@ void p4d_serving_complete(p4d_request *request, const p4d_gpu *gpu);
 
 /*
  * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD
- * (fewer GPUs than tp*pp), VALUE (not a decoder), OVERFLOW.
+ * (fewer GPUs than tp*pp), VALUE (not a decoder; an option without effect), OVERFLOW.
  */
 int p4d_serving_estimate(const p4d_request *request, const p4d_gpu *gpu, uint64_t world, p4d_serving *serving,
 			 p4d_error *err);
 
 /* "needs 20.5 GiB for one sequence of 131072 tokens, ..." where it does not fit; DOES_NOT_FIT with a fix. */
 int p4d_serving_check(const char *model, const p4d_gpu *gpu, const p4d_serving *serving, p4d_error *err);
+
+/* Whether the weights that the GPUs of a node have on its host are within its memory; 0: that is not known.
+ * HOST_MEMORY with a fix. */
+int p4d_serving_check_host(const p4d_serving *serving, uint64_t gpus_per_node, uint64_t host_bytes,
+			   p4d_error *err);

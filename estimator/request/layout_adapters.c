@@ -151,6 +151,10 @@ int p4d_layout__check_offload(const p4d_request *r, p4d_error *err)
 	const int64_t stage = p4d_framework_value(r, P4D_ZERO_STAGE);
 	const bool halves = r->value[P4D_PRECISION] != P4D_FP32;
 
+	if (asked & P4D_OFFLOAD_WEIGHTS) {
+		p4d_fail(err, P4D_E_VALUE, "offload=weights is of engines that serve a model");
+		return p4d_fix(err, fsdp || zero ? "--p4d-offload=optimizer,params" : "--p4d-workload=serve");
+	}
 	if (fsdp && asked & P4D_OFFLOAD_OPTIMIZER && !(asked & P4D_OFFLOAD_PARAMS)) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "offload=optimizer: FSDP keeps parameters, gradients and optimizer in one place");

@@ -49,6 +49,23 @@ static const p4d_option_info table[P4D_OPTIONS] = {
 #undef TEXT
 #undef SWITCH
 };
+/* an initializer may fill its array without a NUL */
+#define FITS(a, b, c) \
+	_Static_assert(sizeof(a) <= sizeof(table->name) && sizeof(b) <= sizeof(table->argument) && \
+			   sizeof(c) <= sizeof(table->help), \
+		       a);
+#define INTEGER(id, name, argument, low, high, where, otherwise, help) FITS(name, argument, help)
+#define DECIMAL(id, name, argument, low, high, where, help) FITS(name, argument, help)
+#define CHOICE(id, name, list, where, otherwise, help) FITS(name, list, help)
+#define TEXT(id, name, argument, member, where, help) FITS(name, argument, help)
+#define SWITCH(id, name, where, help) FITS(name, "", help)
+#include "request/options.def"
+#undef INTEGER
+#undef DECIMAL
+#undef CHOICE
+#undef TEXT
+#undef SWITCH
+#undef FITS
 #undef S
 #undef C
 #undef P

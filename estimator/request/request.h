@@ -49,10 +49,15 @@ enum { P4D_GRAD_BF16, P4D_GRAD_FP16, P4D_GRAD_FP32 };
 enum { P4D_STATE_FP32, P4D_STATE_HALF };
 enum { P4D_PARAM_FP32, P4D_PARAM_BF16 };
 /* A set: its index has a bit for each word. */
-enum { P4D_OFFLOAD_OPTIMIZER = 1, P4D_OFFLOAD_PARAMS = 2, P4D_OFFLOAD_ACTIVATIONS = 4 };
+enum {
+	P4D_OFFLOAD_OPTIMIZER = 1,
+	P4D_OFFLOAD_PARAMS = 2,
+	P4D_OFFLOAD_ACTIVATIONS = 4,
+	P4D_OFFLOAD_WEIGHTS = 8 /* of an engine that serves, and nothing else */
+};
 #define P4D_OFFLOAD_NAMES \
 	"none|optimizer|params|optimizer,params|activations|optimizer,activations|params,activations|" \
-	"optimizer,params,activations"
+	"optimizer,params,activations|weights"
 /* Optimizers, in the order of their table (plan/optimizer.h). */
 enum { P4D_ADAMW, P4D_ADAMW_8BIT, P4D_PAGED_ADAMW_8BIT, P4D_ADAFACTOR, P4D_SGD, P4D_MUON, P4D_OPTIMIZERS };
 #define P4D_OPTIMIZER_NAMES "adamw|adamw-8bit|paged-adamw-8bit|adafactor|sgd|muon"

@@ -78,6 +78,7 @@ refuses "--framework fsdp --offload optimizer" "FSDP keeps parameters, gradients
 refuses "--framework fsdp --offload activations" "torchtitan keeps them on the GPU" "--recompute=full"
 refuses "--framework deepspeed --zero-stage 2 --offload params" "ZeRO-2 keeps all parameters on every GPU" "--zero-stage=3"
 refuses "--framework deepspeed --zero-stage 0 --offload optimizer" "offloads the optimizer that it shards" "--zero-stage=2"
+refuses "--framework fsdp --offload weights" "offload=weights is of engines that serve" "--offload=optimizer,params"
 refuses "--framework deepspeed --param-dtype fp32" "DeepSpeed holds parameters in --precision" "leave out --param-dtype"
 
 refuses "--framework fsdp --model-code transformers --tp 2" "tp=2: with FSDP p4d models other modules than torchtitan's with data parallelism alone" "--tp=1"

@@ -164,13 +164,47 @@ static void engines(void **state)
 	assert_int_equal(err.code, P4D_E_VALUE);
 }
 
+/* Llama 3.1 8B: layers of 218,112,000 parameters stay on the host, and come two at a time; what is left of
+ * the GPU is for keys and values. */
+static void offloading(void **state)
+{
+	const uint64_t layer = UINT64_C(218112000) * 2, all = UINT64_C(8030261248) * 2;
+	const p4d_serving whole = serve("model=llama3.1-8b", &l4, 1),
+			  two = serve("model=llama3.1-8b offload=weights", &l4, 1),
+			  four = serve("model=llama3.1-8b offload=weights resident-layers=4", &l4, 1),
+			  more = serve("model=llama3.1-8b offload=weights resident-layers=40", &l4, 1);
+	const p4d_request alone = request_of("model=llama3.1-8b resident-layers=4", &l4),
+			  params = request_of("model=llama3.1-8b offload=params", &l4);
+	p4d_error err = {0};
+	p4d_serving s;
+
+	(void)state;
+	assert_int_equal(whole.host_bytes, 0);
+	assert_int_equal(two.host_bytes, 32 * layer);
+	assert_int_equal(two.weights_bytes, all - 30 * layer);
+	assert_int_equal(four.weights_bytes, all - 28 * layer);
+	assert_int_equal(two.available_bytes, whole.available_bytes + 30 * layer);
+	assert_int_equal(more.weights_bytes, whole.weights_bytes);
+	assert_int_equal(more.resident_layers, 32);
+	/* 8 GPUs of a node have a copy each */
+	assert_int_equal(p4d_serving_check_host(&two, 8, 8 * 32 * layer, &err), 0);
+	assert_int_equal(p4d_serving_check_host(&two, 8, 8 * 32 * layer - 1, &err), -1);
+	assert_int_equal(err.code, P4D_E_HOST_MEMORY);
+	assert_string_equal(err.fix, "--mem=105G");
+	assert_int_equal(p4d_serving_check_host(&whole, 8, 1, &err), 0);
+	assert_int_equal(p4d_serving_estimate(&alone, &l4, 1, &s, &err), -1);
+	assert_string_equal(err.fix, "--p4d-offload=weights");
+	assert_int_equal(p4d_serving_estimate(&params, &l4, 1, &s, &err), -1);
+	assert_string_equal(err.fix, "--p4d-offload=weights");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_gpu),  cmocka_unit_test(latent),
 	    cmocka_unit_test(too_long), cmocka_unit_test(weights_in_fewer_bits),
 	    cmocka_unit_test(parallel), cmocka_unit_test(windows),
-	    cmocka_unit_test(engines),
+	    cmocka_unit_test(engines),  cmocka_unit_test(offloading),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
