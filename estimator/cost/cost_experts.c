@@ -91,11 +91,15 @@ static void shared(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_
 	if (!l->shared_ffn)
 		return;
 	y->forward.gemm +=
-	    p4d_cost__gemm_seconds(r, 1, z->n, up, z->h, e) + p4d_cost__gemm_seconds(r, 1, z->n, z->h, S, e);
+	    p4d_cost__product_seconds(r, z->n, up, z->h, e) + p4d_cost__product_seconds(r, z->n, z->h, S, e);
 	y->backward_input.gemm +=
-	    p4d_cost__gemm_seconds(r, 1, z->n, z->h, up, e) + p4d_cost__gemm_seconds(r, 1, z->n, S, z->h, e);
+	    p4d_cost__product_seconds(r, z->n, z->h, up, e) + p4d_cost__product_seconds(r, z->n, S, z->h, e);
 	y->backward_weight.gemm +=
-	    p4d_cost__gemm_seconds(r, 1, up, z->h, z->n, 8) + p4d_cost__gemm_seconds(r, 1, z->h, S, z->n, 8);
+	    p4d_cost__product_seconds(r, up, z->h, z->n, 8) + p4d_cost__product_seconds(r, z->h, S, z->n, 8);
+	y->forward.memory_bound +=
+	    p4d_cost__cast_seconds(l, r, z->residual) + p4d_cost__cast_seconds(l, r, z->n * S);
+	y->backward_input.memory_bound +=
+	    p4d_cost__cast_seconds(l, r, z->residual) + p4d_cost__cast_seconds(l, r, z->n * up);
 	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * z->n * S) +
 				   p4d_cost__memory_seconds(r, 3 * e * z->residual);
 	y->backward_input.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * z->n * S) +
@@ -125,5 +129,10 @@ void p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_c
 	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * t.gathered * t.F);
 	y->backward_input.memory_bound +=
 	    p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * t.gathered * t.F);
+	/* inputs of both products, and their gradients */
+	y->forward.memory_bound +=
+	    p4d_cost__cast_seconds(l, r, t.gathered * z->h) + p4d_cost__cast_seconds(l, r, t.gathered * t.F);
+	y->backward_input.memory_bound += p4d_cost__cast_seconds(l, r, t.gathered * z->h) +
+					  p4d_cost__cast_seconds(l, r, t.gathered * (l->glu ? 2 : 1) * t.F);
 	shared(l, r, z, y);
 }

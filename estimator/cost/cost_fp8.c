@@ -68,18 +68,52 @@ static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, con
 	return cast(r, c, z->residual, c->transposes ? 1 : c->copies) + transpose(r, c, rows);
 }
 
-void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+double p4d_cost__cast_seconds(const p4d_layout *l, const p4d_cost_rates *r, double elements)
+{
+	const casting c = casting_of(l, r);
+
+	return l->precision == P4D_FP8 && elements > 0 ? cast(r, &c, elements, c.copies) : 0;
+}
+
+/* Latent attention: each product's input is cast by itself, as are the gradients. */
+static void latent_casts(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
+			 const p4d_cost_sizes *z, p4d_cost_share *forward, p4d_cost_share *backward)
+{
+	const double heads = (double)l->heads / (double)l->tp, own = z->residual / z->h;
+	const double ranks = (double)l->q_rank + (double)l->kv_rank, d = (double)l->head_dim;
+	const double rope = (double)l->rope_dim, v = (double)l->v_dim;
+
+	forward->memory_bound += 2 * cast(r, c, z->residual, c->copies) + cast(r, c, own * ranks, c->copies) +
+				 cast(r, c, z->n * heads * v, c->copies);
+	backward->memory_bound += gradient_seconds(l, r, c, z) +
+				  cast(r, c, z->n * heads * (2 * d + rope + v), c->copies) +
+				  cast(r, c, own * (ranks + rope), c->copies);
+}
+
+/* A norm's result, an input of a product, and that of the next one; the gradients of both products. */
+static void pair_casts(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
+		       const p4d_cost_sizes *z, double columns, double next, p4d_cost_share *forward,
+		       p4d_cost_share *backward)
+{
+	/* a gathered input is transposed for the weights' gradients */
+	const double again = transpose(r, c, z->n * z->h);
+	const bool later = l->sequence_parallel;
+
+	forward->memory_bound += norm_seconds(l, r, c, z, c->copies) + cast(r, c, z->n * next, c->copies) +
+				 (later || l->fp8_recipe != P4D_FP8_DELAYED ? 0 : again);
+	backward->memory_bound +=
+	    gradient_seconds(l, r, c, z) + cast(r, c, z->n * columns, c->copies) + (later ? again : 0);
+}
+
+void p4d_cost__casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward)
 {
 	const casting c = casting_of(l, r);
-	const double rows = z->n * z->h, columns = z->A + 2 * z->G;
-	/* inputs of qkv and of gate and up: a gathered one is transposed for the weights' gradients */
-	const double inputs = 2 * norm_seconds(l, r, &c, z, c.copies);
-	const double again = 2 * transpose(r, &c, rows);
 
-	forward->memory_bound += inputs + cast(r, &c, z->n * z->A, c.copies) +
-				 cast(r, &c, z->n * z->f, c.copies) +
-				 (l->sequence_parallel || l->fp8_recipe != P4D_FP8_DELAYED ? 0 : again);
-	backward->memory_bound += 2 * gradient_seconds(l, r, &c, z) + cast(r, &c, z->n * columns, c.copies) +
-				  cast(r, &c, z->n * z->up, c.copies) + (l->sequence_parallel ? again : 0);
+	if (l->kv_rank)
+		latent_casts(l, r, &c, z, forward, backward);
+	else
+		pair_casts(l, r, &c, z, z->A + 2 * z->G, z->A, forward, backward);
+	if (!experts) /* theirs: cost_experts.c */
+		pair_casts(l, r, &c, z, z->up, z->f, forward, backward);
 }

@@ -115,9 +115,15 @@ static inline void p4d_cost_share_add(p4d_cost_share *to, const p4d_cost_share *
 	to->host += times * from->host;
 }
 
-/* What casts of a layer's operands to FP8 add to its passes: cost_fp8.c. */
-void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+/*
+ * What casts of a layer's operands to FP8 add to its passes (cost_fp8.c): of attention, and without experts
+ * of the feed-forward part.
+ */
+void p4d_cost__casts(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool experts,
 		     p4d_cost_share *forward, p4d_cost_share *backward);
+
+/* Of an operand of so many elements; 0 where products are not in FP8. Seconds. */
+double p4d_cost__cast_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
 /* The passes of a part of the model for one micro-batch on one rank. */
 typedef struct p4d_cost_part {

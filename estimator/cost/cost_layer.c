@@ -422,7 +422,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, bool experts, p4
 	attention_products(l, r, &z, y);
 	elementwise(l, r, &z, experts, y);
 	if (l->precision == P4D_FP8)
-		p4d_cost__casts(l, r, &z, &y->forward, &y->backward_input);
+		p4d_cost__casts(l, r, &z, experts, &y->forward, &y->backward_input);
 	tensor_parallel(l, r, &z, experts, y);
 	launches(l, experts, y);
 	recompute(l, r, &z, &core, &of_experts, experts, y);

@@ -169,8 +169,8 @@ double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double 
 				 double depth, double output_bytes)
 {
 	const double flops = (2 * rows * columns + GROUPED_LOST * r->lost) * depth;
-	const double bytes = r->element * depth * (rows + columns) + output_bytes * rows * columns;
-	const double one = together(flops * r->gemm, bytes * r->hbm);
+	const double bytes = r->operand * depth * (rows + columns) + output_bytes * rows * columns;
+	const double one = together(flops * r->product, bytes * r->hbm);
 
 	return P4D_LAUNCH_SECONDS + groups * (one > GROUPED_LAUNCH_SECONDS ? one : GROUPED_LAUNCH_SECONDS);
 }

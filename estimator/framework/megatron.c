@@ -321,10 +321,6 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 {
 	if (r->value[P4D_PRECISION] != P4D_FP8)
 		return 0;
-	if (p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK))
-		return p4d_fail(err, P4D_E_UNMODELLED,
-				"precision=fp8: in Megatron-LM p4d does not model it with experts or latent "
-				"attention yet");
 	if (p4d_is_set(r, P4D_FP8_RECIPE) && r->value[P4D_FP8_RECIPE] == P4D_FP8_ROWWISE) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "fp8-recipe=rowwise is torchtitan's; Megatron-LM has none of rows");

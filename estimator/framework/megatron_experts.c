@@ -48,7 +48,10 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	const bool copied = l->dispatcher == P4D_ALL_TO_ALL;
 	const bool input = copied && !t.sorted && l->etp == 1; /* what is received */
 	const bool variable = t.exchanged && !input && l->dispatcher != P4D_ALL_GATHER;
-	const p4d_wide held = t.permuted + (variable ? t.received : 0);
+	const bool fp8 = p4d_megatron__fp8(l); /* the experts' input is cast, and held by a variable, too */
+	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
+	const p4d_wide second = /* the second product's input as it is and as copies, and its result */
+	    fp8 ? t.gathered * (z->h + 2 * (p4d_wide)(l->expert_ffn / l->etp)) : 0;
 	const p4d_wide results =
 	    copied ? (p4d_wide)t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
 		   : (p4d_wide)t.gathered + t.received;
@@ -65,7 +68,7 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	       (held + (l->shared_ffn && !l->shared_overlap ? z->own : 0) +
 		(again(l, P4D_MODULE_LAYERNORM) ? z->own : 0)) *
 		   z->h +
-	       most(most(results, back) * z->h, activation);
+	       most(most(results, back) * z->h, most(activation, second));
 }
 
 /*
@@ -77,7 +80,9 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 	const p4d_routed t = p4d_routed_of(l, z->own);
 	const p4d_wide F = l->expert_ffn / l->etp, g = t.gathered, h = z->h;
 	const unsigned more = again(l, P4D_MODULE_MOE_ACTIVATION) ? TWICE : 0; /* the activation's result */
-	p4d_wide widest = most(g * (h + (1 + more) * F), g * (2 + more) * F);
+	const bool fp8 = p4d_megatron__fp8(l); /* gradients are cast, into two copies at most */
+	p4d_wide widest = fp8 ? most(g * (2 * h + (1 + more) * F), g * (h + 2 * F) + g * F / 2)
+			      : most(g * (h + (1 + more) * F), g * (2 + more) * F);
 
 	if (l->dispatcher != P4D_ALL_TO_ALL)
 		widest = most(widest, (g + t.received) * h);
@@ -91,12 +96,16 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 /* Columns of what the activation of an expert, or of the shared ones, saves: its inputs and its result. */
 static uint64_t of_activation(const p4d_layout *l)
 {
-	return (again(l, P4D_MODULE_MOE_ACTIVATION) ? 2 : 3) * (l->expert_ffn / l->etp);
+	const uint64_t F = l->expert_ffn / l->etp;
+
+	return 2 * F + (again(l, P4D_MODULE_MOE_ACTIVATION) ? 0 : (uint64_t)p4d_megatron__fp8_kept(l, F));
 }
 
 static uint64_t of_shared(const p4d_layout *l)
 {
-	return again(l, P4D_MODULE_SHARED_EXPERTS) ? 0 : 3 * (l->shared_ffn / l->tp);
+	const uint64_t S = l->shared_ffn / l->tp;
+
+	return again(l, P4D_MODULE_SHARED_EXPERTS) ? 0 : 2 * S + (uint64_t)p4d_megatron__fp8_kept(l, S);
 }
 
 /* What a layer's feed-forward part saves; the experts of it alone. */
@@ -104,7 +113,8 @@ static p4d_wide saved_by_experts(const p4d_layout *l, const p4d_megatron_sizes *
 {
 	if (again(l, P4D_MODULE_MOE))
 		return 0;
-	return (p4d_wide)p4d_routed_of(l, z->own).gathered * (z->h + of_activation(l)) +
+	return (p4d_wide)p4d_routed_of(l, z->own).gathered *
+		   (p4d_megatron__fp8_kept(l, z->h) + of_activation(l)) +
 	       (p4d_wide)z->tokens * of_shared(l);
 }
 
@@ -253,7 +263,8 @@ static void keep_latent(const stored *p, const p4d_megatron_sizes *z, uint64_t n
 	const p4d_wide heads = l->heads / l->tp, t = z->tokens, own = z->own;
 	const bool up = again(l, P4D_MODULE_MLA_UP); /* from the latent vectors on */
 
-	keep(p, "layer.latent", ALONG, dtype, n, own * (up ? 1 : 2) * (l->q_rank + l->kv_rank));
+	keep(p, "layer.latent", ALONG, dtype, n,
+	     own * (l->q_rank + l->kv_rank + (up ? 0 : p4d_megatron__fp8_kept(l, l->q_rank + l->kv_rank))));
 	keep(p, "layer.latent_statistics", ALONG, P4D_DT_FP32, n, own * (l->q_rank ? 2 : 1));
 	keep(p, "layer.rope", "cp", dtype, n, t * 2 * l->rope_dim);
 	keep(p, "layer.query_and_key", ACROSS, dtype, n,
@@ -318,7 +329,7 @@ static void keep_experts(const stored *p, const p4d_megatron_sizes *z, uint64_t 
 	const p4d_routed t = p4d_routed_of(l, z->own);
 
 	keep(p, "layer.router", ALONG, P4D_DT_BYTES, n, of_router(l, &t));
-	keep(p, "layer.expert_input", ALONG, dtype, n, (p4d_wide)t.gathered * z->h);
+	keep(p, "layer.expert_input", ALONG, dtype, n, t.gathered * p4d_megatron__fp8_kept(l, z->h));
 	keep(p, "layer.expert_ffn", ALONG, dtype, n, (p4d_wide)t.gathered * of_activation(l));
 	/* beside the exchange they gather their input before their product, which saves it */
 	keep(p, "layer.shared_input", "cp", dtype, n,
@@ -337,14 +348,20 @@ static void keep_layers(const stored *p, const p4d_megatron_sizes *z, alive a, b
 
 	if (all) {
 		/* where the norm is a part of the next product it is not a module */
-		keep(p, "layer.norm", ALONG, dtype, norms && l->kv_rank ? 0 : a.layers, narrow);
+		keep(p, "layer.norm", ALONG, dtype, norms && l->kv_rank ? 0 : a.layers,
+		     l->kv_rank ? 2 * p4d_megatron__fp8_kept(l, narrow) / (p4d_megatron__fp8(l) ? 1 : 2)
+				: p4d_megatron__fp8_kept(l, narrow));
+		if (p4d_megatron__fp8_saves_output(l))
+			keep(p, "layer.output_fp8", ACROSS, P4D_DT_BYTES, a.layers,
+			     (p4d_wide)z->tokens * z->A);
 		if (l->kv_rank)
 			keep_latent(p, z, a.layers);
 		else
 			keep_attention(p, z, a.layers);
 		keep(p, "layer.middle", ALONG, dtype, a.layers, narrow);
-		keep(p, "layer.second_norm", ALONG, dtype, (mlp ? 0 : dense) + (norms ? 0 : a.experts),
-		     narrow);
+		keep(p, "layer.second_norm", ALONG, dtype, mlp ? 0 : dense,
+		     p4d_megatron__fp8_kept(l, narrow));
+		keep(p, "layer.router_norm", ALONG, dtype, norms ? 0 : a.experts, narrow);
 		keep(p, "layer.norm_statistics", ALONG, P4D_DT_FP32, a.layers, 2 * (p4d_wide)z->own);
 		keep(p, "layer.ffn", ACROSS, dtype, mlp ? 0 : dense,
 		     (p4d_wide)z->tokens * (z->up + z->product));

@@ -27,6 +27,11 @@ uint64_t p4d_megatron__fp8_bytes(const p4d_layout *l, uint64_t elements)
 	return elements + (by_block(l) ? elements / 32 : 0);
 }
 
+p4d_wide p4d_megatron__fp8_kept(const p4d_layout *l, p4d_wide elements)
+{
+	return p4d_megatron__fp8(l) ? (elements + (by_block(l) ? elements / 32 : 0) + 1) / 2 : elements;
+}
+
 /* utils.py, is_non_tn_fp8_gemm_supported */
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows)
 {
@@ -40,12 +45,28 @@ unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows)
 	return rows->layout->fp8_recipe == P4D_FP8_MXFP8 ? 1 : p4d_megatron__fp8_copies(rows);
 }
 
+/* Of latent attention, as Megatron-Core has them: down from hidden, up to the heads, and the output. */
+static p4d_wide attention_weights(const p4d_layout *l, const p4d_megatron_sizes *z)
+{
+	const p4d_wide heads = l->heads / l->tp, query = heads * (l->head_dim + l->rope_dim);
+
+	if (!l->kv_rank)
+		return (p4d_wide)z->h * 2 * (z->A + z->G);
+	return (l->q_rank ? (p4d_wide)l->q_rank * (z->h + query) : z->h * query) +
+	       (p4d_wide)z->h * (l->kv_rank + l->rope_dim) + l->kv_rank * heads * (l->head_dim + l->v_dim) +
+	       (p4d_wide)z->h * heads * l->v_dim;
+}
+
 p4d_wide p4d_megatron__fp8_weights(const p4d_rows *rows)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, 1);
+	const p4d_wide layers = l->stage_layers[rows->stage],
+		       with = p4d_parameters_expert_layers_of_stage(l, rows->stage);
 
 	if (!p4d_megatron__fp8(l))
 		return 0;
-	return l->stage_layers[rows->stage] * (p4d_wide)z.h * (2 * z.A + 2 * z.G + z.up + z.F);
+	return layers * attention_weights(l, &z) + (layers - with) * z.h * (z.up + z.F) +
+	       with * z.h * (l->glu ? 3 : 2) * (l->shared_ffn / l->tp) +
+	       p4d_parameters_of_experts(l, rows->stage);
 }

@@ -44,10 +44,10 @@ static bool reads_as_they_are(const p4d_layout *l)
 	       (!p4d_megatron__fp8(l) || l->fp8_recipe == P4D_FP8_DELAYED || l->half_master);
 }
 
-/* The precision-aware optimizer keeps of an fp32 master copy what the bf16 parameter lacks of it. */
+/* The precision-aware optimizer keeps of an fp32 master copy what a parameter in bf16 lacks of it. */
 static p4d_dtype master_type(const p4d_layout *l)
 {
-	const bool remainder = l->half_moments && reads_as_they_are(l) && !l->fp8_params;
+	const bool remainder = l->half_moments && reads_as_they_are(l);
 
 	return l->half_master || (remainder && p4d_dtype_of(l) == P4D_DT_BF16) ? p4d_dtype_of(l)
 									       : P4D_DT_FP32;

@@ -22,6 +22,9 @@ bool p4d_megatron__fp8(const p4d_layout *layout);
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* of one copy */
 unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
 
+/* What a product keeps of an input that nothing else keeps, in elements of 16 bits. */
+p4d_wide p4d_megatron__fp8_kept(const p4d_layout *layout, p4d_wide elements);
+
 /* Copies of an input that is gathered again for the weights' gradients: MXFP8 is gathered as needed, of
  * others the second one is made of the first. */
 unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows);

@@ -19,6 +19,7 @@
     tests/parity/make_megatron_memory.py --experts --dispatch --seed 24 --count 60
     tests/parity/make_megatron_memory.py --fp8 --seed 21 --count 40        # tests/data/megatron_fp8.csv
     tests/parity/make_megatron_memory.py --fp8 --seed 22 --count 90
+    tests/parity/make_megatron_memory.py --experts --fp8 --seed 31 --count 30  # tests/data/megatron_fp8_experts.csv
     tests/parity/make_megatron_memory.py --compare tests/data/megatron_memory.csv
 
 Megatron's model, DDP buffers, distributed optimizer and pipeline schedule, and TransformerEngine's Python, run

@@ -204,12 +204,13 @@ static void compare(const char *name, double mean, double most, int configuratio
 		print(&by_stage[i]);
 	for (int i = 0; i < 3; i++) {
 		print(&looked_at[i]);
-		assert_true(looked_at[i].rows > 0 && looked_at[i].sum / looked_at[i].rows <= mean);
+		assert_true(looked_at[i].rows > 0 || (i == 0 && most_seen == 0));
+		assert_true(looked_at[i].sum <= mean * looked_at[i].rows);
 	}
 	assert_int_equal(looked_at[0].rows + looked_at[1].rows, rows);
 	assert_int_equal(next_stage, stages_before);
 	assert_int_equal(configurations, configurations_of);
-	assert_within(seen, 1, most_seen);
+	assert_within(seen, most_seen > 0, most_seen);
 	assert_int_equal(beyond, 0);
 }
 
@@ -233,13 +234,20 @@ static void with_experts(void **state)
 static void in_fp8(void **state)
 {
 	(void)state;
-	compare("megatron_fp8.csv", 0.004, 0.021, 76, 21);
+	compare("megatron_fp8.csv", 0.004, 0.056, 129, 40);
+}
+
+static void experts_in_fp8(void **state)
+{
+	(void)state;
+	compare("megatron_fp8_experts.csv", 0.01, 0.02, 14, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(megatron_core_itself),
-					   cmocka_unit_test(with_experts), cmocka_unit_test(in_fp8)};
+					   cmocka_unit_test(with_experts), cmocka_unit_test(in_fp8),
+					   cmocka_unit_test(experts_in_fp8)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
