@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FLOPs of a step: what the model needs, and what the hardware executes. */
 #include "cost/cost_internal.h"
+#include "request/architecture.h"
 
 double p4d_cost__query_width(const p4d_layout *l)
 {
 	const double heads = (double)l->heads, head = (double)l->head_dim;
 
 	return l->kv_rank ? heads * (head + (double)l->rope_dim + (double)l->v_dim) / 2 : heads * head;
+}
+
+double p4d_cost__scores_share(const p4d_layout *l)
+{
+	const double every = l->architecture->full_attention_every, full = every > 0 ? 1 / every : 0;
+	const double reach = (double)l->sliding_window / (double)l->seq_len;
+
+	if (!l->sliding_window || reach >= 1)
+		return 1;
+	return full +
+	       (1 - full) * reach * (2 - reach); /* the first queries have fewer keys than the window */
 }
 
 static double up_matrices(const p4d_layout *l)
@@ -89,7 +101,7 @@ double p4d_cost_model_flops(const p4d_layout *l)
 	double L = (double)(l->layers + l->mtp_layers), s = (double)l->seq_len;
 	double matrices = passed_by_all(l) + heads(l);
 
-	return tokens(l) * (6 * matrices + 6 * L * p4d_cost__query_width(l) * s);
+	return tokens(l) * (6 * matrices + 6 * L * p4d_cost__query_width(l) * s * p4d_cost__scores_share(l));
 }
 
 double p4d_cost__recomputed_share(const p4d_layout *l)

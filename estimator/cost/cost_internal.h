@@ -160,6 +160,9 @@ double p4d_cost__expert_matrices(const p4d_layout *layout);
 /* Layers with experts. */
 double p4d_cost__expert_layers(const p4d_layout *layout);
 
+/* Of the causal scores of a sequence those within a window, on average over the layers; 1 without. */
+double p4d_cost__scores_share(const p4d_layout *layout);
+
 /* Columns of the queries of all heads; of latent attention the mean of a key's and a value's. */
 double p4d_cost__query_width(const p4d_layout *layout);
 

@@ -12,8 +12,8 @@
 /* ---- attention ---- */
 
 /*
- * Fused attention: half of the scores, and at the end one multiprocessor still working on a row of blocks.
- * Backward 2.5 times the products.
+ * Fused attention: half of the scores, or those of a window, and at the end one multiprocessor still working
+ * on a row of blocks. Backward 2.5 times the products.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -21,7 +21,7 @@ static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 	double each = backward ? 2.5 * r->attention_backward : r->attention_forward;
 	double last = 4 * (backward ? r->last_backward : r->last_forward) * s * d;
 
-	return P4D_LAUNCH_SECONDS + (2 * z->n * s * z->A + last) * each;
+	return P4D_LAUNCH_SECONDS + (2 * z->n * s * z->A * p4d_cost__scores_share(l) + last) * each;
 }
 
 /* Unfused: separate kernels for scores and softmax; the products are batched matrix products. */

@@ -136,6 +136,15 @@ of_fsdp()
 [ $(($(of_fsdp --precision fp8) - $(of_fsdp))) -eq $((2 * 8192 * 11008 + 8192 * 4096 + 11008 * 4096)) ] ||
 	fail "FP8 adds $(of_fsdp --precision fp8) - $(of_fsdp)"
 
+# attention within a window takes less of the step
+of_window()
+{
+	p4d estimate --json --model mistral-7b --gpu h100 --gpus-per-node 8 --framework megatron --tp 8 --seq-len 32768 --global-batch 8 "$@" |
+		sed -n 's/.*"seconds":\([0-9.]*\).*/\1/p' | head -n 1
+}
+awk -v all="$(of_window)" -v some="$(of_window --sliding-window 4096)" 'BEGIN { exit !(some > 0 && some < 0.9 * all) }' ||
+	fail "a step takes $(of_window) s, with a window $(of_window --sliding-window 4096)"
+
 # models that are known by name, and whose layers are not
 exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100
 says "qwen3-next-80b-a3b has gated delta nets"
