@@ -309,12 +309,13 @@ static void add_pipeline(p4d_rows *rows, const p4d_torch_sizes *z, const p4d_tor
 	instead(rows, y, P4D_AT_BACKWARD_FFN, "backward.ffn", slots + y->backward);
 	instead(rows, y, P4D_AT_BACKWARD_ATTENTION, "backward.end",
 		slots - y->saved + larger(y->ends + (z->adds ? 0 : layer), y->attention));
-	if (rows->first) {
-		const p4d_wide most = table + (slots > freed ? slots - freed : 0) + y->ends + whole,
-			       less = beside + others * (z->reduced + z->element) -
-				      others * z->param / z->shards;
-		instead(rows, y, P4D_AT_EMBED, "backward.embedding", most > less ? most - less : 0);
-	}
+	/* in the end a layer's gradients are reduced from a copy; its parameters are free */
+	const p4d_wide copied = whole ? whole + z->layer * z->reduced - layer : 0;
+	const p4d_wide embedding =
+	    rows->first ? table + (slots > freed ? slots - freed : 0) + y->ends + whole : 0;
+	const p4d_wide most = larger(embedding, copied),
+		       less = beside + others * (z->reduced + z->element) - others * z->param / z->shards;
+	instead(rows, y, P4D_AT_EMBED, "backward.embedding", most > less ? most - less : 0);
 	if (!rows->last)
 		return;
 	if (chunked)
