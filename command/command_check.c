@@ -24,7 +24,7 @@ const char p4d_check_options[] =
     "\nSBATCH OPTIONS are those of sbatch(1) with the --p4d- options; the #SBATCH lines of the script and\n"
     "the SBATCH_ variables of the environment count as they do for sbatch.";
 
-enum { SCRIPT_BYTES = 4 << 20, READING_BYTES = 4 << 20, COMPONENTS = 128 };
+enum { SCRIPT_BYTES = 4 << 20, READING_BYTES = 6 << 20, COMPONENTS = 128 };
 
 typedef struct check {
 	int argc;

@@ -20,7 +20,7 @@ const char p4d_read_options[] =
 
 extern char **environ;
 
-enum { MEMORY = 4 << 20 };
+enum { MEMORY = 6 << 20 };
 
 static const char *place(const char *from, uint32_t line, char *buf, size_t size)
 {

@@ -11,7 +11,7 @@
 #include "reader/reader_words.h"
 
 /* WORK: about half a millisecond; VARIABLES of a job's environment are looked at. */
-enum { ARENA = 1 << 20, WORK = P4D_SHELL_WORK / 16, ARGUMENTS = 64, VARIABLES = 512 };
+enum { ARENA = 1 << 20, WORK = P4D_SHELL_WORK / 24, ARGUMENTS = 64, VARIABLES = 512 };
 
 /* One script at a time; the next waits for less than a millisecond. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;

@@ -49,7 +49,7 @@ typedef struct submission {
 	char directory[PATH_MAX];
 } submission;
 
-enum { READING_BYTES = 4 << 20 };
+enum { READING_BYTES = 6 << 20 };
 
 static void release(submission *s)
 {

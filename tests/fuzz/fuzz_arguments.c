@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data + 1 + arguments, rest); /* of exactly its length */
 	input in = {text, rest};
 	const p4d_reader_host host = {.shell = {.context = &in, .file = file}, .config = config};
-	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 16};
+	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 24};
 	p4d_reader_read(&reading, &host, &limits, "job.sh", script, head + 1 + arguments, NULL, "/job");
 	check(&reading);
 	free(text);

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size); /* of exactly its length, so that one byte beyond it is found */
 	input in = {text, size};
 	const p4d_reader_host host = {.shell = {.context = &in, .variable = variable, .file = file}};
-	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 16};
+	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK / 24};
 	p4d_reader_read(&reading, &host, &limits, "job.sh", text, size, arguments, "/job");
 	if (reading.reader && (!reading.file || !reading.commands))
 		abort();
