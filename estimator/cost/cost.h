@@ -69,7 +69,8 @@ double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cac
 /*
  * A lower bound, in seconds per sequence, for all layouts with the same tp, cp, cp-comm and recompute and
  * this micro-batch or a smaller one, whatever the pipeline: all GPUs are busy with layers (whole backward
- * passes where the layout's schedule has them) and with the matrix products of the head, and nothing else.
+ * passes where the layout's schedule has them), and one of pp equal stages with the matrix products of the
+ * head, and nothing else. pp = 1 covers pipelines of other stages: all share the head.
  */
 double p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 

@@ -178,7 +178,8 @@ double p4d_cost_floor(const p4d_layout *l, const p4d_gpu *gpu, p4d_cost_cache *m
 		const p4d_cost_passes sparse = p4d_cost__expert_layer_passes(l, &rates, memory);
 		p4d_cost__passes_add(&y, &sparse, with);
 	}
-	return (y.forward + y.input + y.weight) / sequences + 3 * logits * rates.gemm / (double)l->world;
+	return (y.forward + y.input + y.weight) / sequences +
+	       3 * logits * rates.gemm * (double)l->pp / (double)l->world;
 }
 
 /* ---- the step ---- */

@@ -40,6 +40,7 @@ typedef struct p4d_schedule_kind {
 	uint8_t turn, rank; /* in the search: the order of trying; the rank where there is no step time */
 	bool only_asked;    /* tried only on request: another is better in every way */
 	bool idle_if_recomputed; /* not tried with full recompute, where it gains nothing */
+	bool fuller; /* holds no less than 1f1b of as many stages, where layers are split evenly */
 	/* Micro-batches that show the steady state: quarters * stages / 4 + more; 6 and 16 by default. About
 	 * twice those of the warm-up and the cool-down; tests check that they suffice for every shape. */
 	struct {

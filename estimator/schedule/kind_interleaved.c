@@ -11,4 +11,4 @@ static void order_groups(const p4d_schedule *s, uint32_t stage, p4d_schedule_ord
 }
 
 const p4d_schedule_kind p4d_schedule__interleaved = {
-    .in_groups = true, .turn = 2, .rank = 2, .steady = {24, 0}, .order = order_groups};
+    .in_groups = true, .fuller = true, .turn = 2, .rank = 2, .steady = {24, 0}, .order = order_groups};

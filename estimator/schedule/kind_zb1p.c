@@ -16,5 +16,10 @@ static void order_zb1p(const p4d_schedule *s, uint32_t stage, p4d_schedule_order
 }
 
 /* With full recompute it defers nothing: it is 1F1B then, and holds more. */
-const p4d_schedule_kind p4d_schedule__zb1p = {
-    .chunks = 1, .split = true, .turn = 4, .rank = 3, .idle_if_recomputed = true, .order = order_zb1p};
+const p4d_schedule_kind p4d_schedule__zb1p = {.chunks = 1,
+					      .split = true,
+					      .turn = 4,
+					      .rank = 3,
+					      .idle_if_recomputed = true,
+					      .fuller = true,
+					      .order = order_zb1p};

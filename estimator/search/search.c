@@ -139,6 +139,7 @@ static double search(const p4d_request *request, const p4d_search_space *space, 
 	double slowest = INFINITY;
 
 	p4d_search_enumerate__start(&w, request, space, slack);
+	w.one = room == 1 && !counts; /* the best below `safe` may be another */
 	p4d_search_enumerate__all(&w);
 	*count = rank(&w, found, room);
 	if (*count == room)

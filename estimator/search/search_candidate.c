@@ -57,6 +57,8 @@ double p4d_search_candidate__floor(p4d_search_enumeration *w)
 
 bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound)
 {
+	if (bound > P4D_SEARCH_TIE * w->fastest)
+		return false;
 	if (bound <= w->slack * w->least)
 		return true;
 	w->skipped = true;

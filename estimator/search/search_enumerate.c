@@ -57,9 +57,19 @@ static bool recomputes(const p4d_search_enumeration *w, int recompute)
 	}
 }
 
-/* The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, and up to this
- * micro-batch. Needs no layout. */
-static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch)
+/* Whether all stages of the trial have as many layers. */
+static bool is_even(const p4d_search_enumeration *w)
+{
+	const p4d_request *r = &w->trial;
+
+	return r->value[P4D_LAYERS] % r->value[P4D_PP] == 0 && !p4d_is_set(r, P4D_PIPELINE_SPLIT) &&
+	       !r->value[P4D_ACCOUNT_FOR_LOSS] && !r->value[P4D_ACCOUNT_FOR_EMBEDDING];
+}
+
+/* The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, up to this
+ * micro-batch, and so many stages with the head on one of them. Needs no layout. */
+static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch,
+		       uint64_t stages)
 {
 	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
 	p4d_layout *l = &w->layout;
@@ -73,6 +83,9 @@ static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int reco
 	l->recompute = recompute;
 	l->recompute_modules = 0; /* of the last layout; they only add */
 	l->micro_batch = micro_batch;
+	l->pp = stages;
+	l->vpp = 1;
+	l->vocab_parallel = P4D_VOCAB_OFF;
 	return p4d_search_candidate__floor(w);
 }
 
@@ -89,28 +102,54 @@ static bool may_win(p4d_search_enumeration *w)
 	if (isinf(w->least))
 		return true;
 	while (p4d_search_enumerate__spread(w, 0, &at)) {
-		const double one = floor_of(w, at, recompute, micro_batch);
+		const double one = floor_of(w, at, recompute, micro_batch, 1);
 		least = one < least ? one : least;
 	}
 	return p4d_search_candidate__may_win(w, least);
+}
+
+/* Whether 1f1b says about the trial's schedule which of its micro-batches do not fit. */
+static bool is_like_1f1b(const p4d_search_enumeration *w)
+{
+	const int schedule = (int)w->trial.value[P4D_SCHEDULE];
+
+	return (schedule == P4D_1F1B || p4d_schedule_kinds[schedule]->fuller) &&
+	       w->trial.value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF && is_even(w);
+}
+
+/* Whether it is known without a layout that the candidate does not fit. */
+static bool is_too_large(const p4d_search_enumeration *w)
+{
+	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
+	const uint64_t most = w->most_of_1f1b[recompute];
+
+	return w->too_large >> recompute & 1 ||
+	       (most && (uint64_t)w->trial.value[P4D_MICRO_BATCH] >= most && is_like_1f1b(w));
 }
 
 /* The candidate, unless it is known without a layout that it does not fit or is too slow. */
 static p4d_search_outcome try_candidate(p4d_search_enumeration *w)
 {
 	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
+	const uint64_t micro_batch = (uint64_t)w->trial.value[P4D_MICRO_BATCH];
+	const bool shared = w->trial.value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF;
+	const uint64_t stages = is_even(w) && !shared ? (uint64_t)w->trial.value[P4D_PP] : 1;
 	const bool sparse = w->layout.experts > 0;
 	const p4d_search_spread at = {sparse ? (uint64_t)w->trial.value[P4D_EP] : 1,
 				      sparse ? (uint64_t)w->trial.value[P4D_ETP] : 1};
 
 	w->bound = 0;
-	if (w->too_large >> recompute & 1) {
+	if (is_too_large(w)) {
 		w->counts.considered++;
 		return P4D_TOO_LARGE;
 	}
-	if (isinf(w->least) || p4d_search_candidate__may_win(
-				   w, floor_of(w, at, recompute, (uint64_t)w->trial.value[P4D_MICRO_BATCH])))
-		return p4d_search_candidate__try(w);
+	if (isinf(w->least) ||
+	    p4d_search_candidate__may_win(w, floor_of(w, at, recompute, micro_batch, stages))) {
+		const p4d_search_outcome outcome = p4d_search_candidate__try(w);
+		if (outcome == P4D_TOO_LARGE && w->trial.value[P4D_SCHEDULE] == P4D_1F1B && is_like_1f1b(w))
+			w->most_of_1f1b[recompute] = micro_batch;
+		return outcome;
+	}
 	if (!p4d_search__take(w, TO_PRUNE))
 		return P4D_NOT_DIVISIBLE;
 	w->counts.considered++;
@@ -251,6 +290,7 @@ static void try_schedule(p4d_search_enumeration *w, uint64_t pp, int schedule)
 /* The schedules of a pipeline. */
 static void over_schedules(p4d_search_enumeration *w, uint64_t pp)
 {
+	memset(w->most_of_1f1b, 0, sizeof(w->most_of_1f1b));
 	for (int turn = 0; turn < P4D_SCHEDULES; turn++)
 		for (int schedule = 0; schedule < P4D_SCHEDULES; schedule++)
 			if (p4d_schedule_kinds[schedule]->turn == turn)
@@ -337,10 +377,28 @@ static void over_pipelines(p4d_search_enumeration *w, uint64_t ranks)
 	}
 }
 
+/*
+ * Where only the fastest is asked for, the first that fit show what a step takes, and only what may tie with
+ * that is looked at from then on.
+ */
+static void time_best(p4d_search_enumeration *w)
+{
+	p4d_search_entry *best = w->entry;
+
+	if (!w->one || !w->timed || !w->entries || isfinite(w->fastest))
+		return;
+	for (size_t i = 1; i < w->entries; i++)
+		best = w->entry[i].seconds < best->seconds ? &w->entry[i] : best;
+	p4d_search_candidate__time(w, best);
+	w->fastest = best->cut ? INFINITY : best->seconds;
+}
+
 static void with_tp_and_cp(p4d_search_enumeration *w, uint64_t ranks)
 {
-	if (may_win(w))
-		over_pipelines(w, ranks);
+	if (!may_win(w))
+		return;
+	over_pipelines(w, ranks);
+	time_best(w);
 }
 
 static void over_context(p4d_search_enumeration *w, uint64_t ranks)
@@ -406,11 +464,11 @@ void p4d_search_enumerate__start(p4d_search_enumeration *w, const p4d_request *r
 	w->trial = *request;
 	w->entry = NULL;
 	w->entries = w->room = 0;
-	w->any = w->lean = false;
+	w->any = w->one = w->lean = false;
 	w->slack = slack;
 	w->skipped = false;
 	w->split_pp = 0;
-	w->least = INFINITY;
+	w->least = w->fastest = INFINITY;
 	w->work = (p4d_timeline_work){.budget = space->budget ? &space->budget->left : NULL};
 	memset(&w->cache, 0, sizeof(w->cache));
 	memset(&w->counts, 0, sizeof(w->counts));

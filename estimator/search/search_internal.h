@@ -35,15 +35,19 @@ typedef struct p4d_search_enumeration {
 	p4d_search_entry *entry;
 	size_t entries, room;
 	bool any;                     /* stop at the first that fits */
+	bool one;                     /* only the fastest is asked for, and what ties with it */
 	bool timed;                   /* the cost model covers the GPU */
 	bool discard;                 /* what cannot fit is not examined in detail */
 	bool lean;                    /* counts.smallest is filled */
 	double least;                 /* lower bound of the step of the fastest that fits */
+	double fastest;               /* step of one that fits and was timed; infinite: none */
 	double slack;                 /* what is slower by more is not examined, and */
 	bool skipped;                 /* something was not */
 	double bound;                 /* of the last candidate; 0 unknown */
 	uint64_t split_pp, split_vpp; /* what the trial's pipeline split is for */
 	unsigned too_large;           /* a bit for each recompute that was, with a smaller micro-batch */
+	/* by recompute, the micro-batch with which 1f1b of the trial's degrees was too large; 0: none was */
+	uint64_t most_of_1f1b[P4D_RECOMPUTE_MOE + 1];
 	p4d_timeline_work work;
 	p4d_cost_cache cache;
 	double capacity_bytes; /* 0 unknown */

@@ -88,6 +88,7 @@ static void bound_is_below(void **state)
 		most.schedule = P4D_1F1B;
 		most.recompute = P4D_RECOMPUTE_NONE;
 		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
+		most.pp = l.vocab_parallel || *r.pipeline_split || l.layers % l.pp ? 1 : l.pp;
 		if (p4d_cost_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
 			fail_msg("%s: bound %g is below the floor", options, bound);
 		nearness *of = &(l.vocab_parallel ? cut : plain)[l.schedule];
@@ -167,6 +168,7 @@ static void bound_with_experts(void **state)
 		most.schedule = P4D_1F1B;
 		most.recompute = P4D_RECOMPUTE_NONE;
 		most.micro_batch = l.micro_batch * (1 + next(&seed) % 64);
+		most.pp = l.vocab_parallel || *r.pipeline_split || l.layers % l.pp ? 1 : l.pp;
 		if (p4d_cost_floor(&most, &gpu, NULL) * (double)l.global_batch > bound * (1 + 1e-9))
 			fail_msg("%s: bound %g is below the floor", options, bound);
 		all.sum += bound / step.seconds;
