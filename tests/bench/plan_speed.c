@@ -42,6 +42,13 @@ static void set(p4d_request *r, const char *text)
 #define LLAMA_70B "model=llama3-70b layers=80 hidden=8192 ffn=28672 heads=64 seq-len=8192 " LLAMA
 #define LLAMA_405B "model=llama3.1-405b layers=126 hidden=16384 ffn=53248 heads=128 seq-len=8192 " LLAMA
 
+#define DEEPSEEK_V3 \
+	"model=deepseek-v3 layers=61 hidden=7168 ffn=18432 heads=128 kv-heads=128 head-dim=128 " \
+	"vocab=129280 " \
+	"norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off experts=256 experts-per-token=8 " \
+	"expert-ffn=2048 shared-ffn=2048 dense-layers=3 kv-lora-rank=512 q-lora-rank=1536 rope-head-dim=64 " \
+	"v-head-dim=128 seq-len=4096 framework=megatron "
+
 static p4d_layout layout_of(const char *text, uint64_t nodes, int repeat, double *seconds)
 {
 	p4d_request r = {.model = ""};
@@ -142,11 +149,19 @@ int main(void)
 		  LLAMA_70B
 		  "framework=p4d tp=4 pp=8 vpp=2 schedule=v-half vocab-parallel=vocab-2 global-batch=128",
 		  8);
+	estimates(gpu, "DeepSeek V3 ep=64 pp=16, megatron",
+		  DEEPSEEK_V3 "ep=64 pp=16 pipeline-split=4,4,4,4,4,4,4,4,4,4,4,4,4,4,4,1 global-batch=15360",
+		  256);
+	estimates(gpu, "the same, further tokens by DeepEP",
+		  DEEPSEEK_V3 "ep=64 pp=16 pipeline-split=4,4,4,4,4,4,4,4,4,4,4,4,4,4,4,1 global-batch=15360 "
+			      "token-dispatcher=deepep mtp-layers=1",
+		  256);
 	static const char *const schedules[] = {"1f1b", "gpipe", "zb1p"};
 	for (int i = 0; i < 3; i++)
 		exact_plans(gpu, schedules[i]);
 	searches(gpu, "70B", LLAMA_70B "framework=p4d", 8, 128);
 	searches(gpu, "70B, megatron", LLAMA_70B "framework=megatron", 8, 128);
+	searches(gpu, "DeepSeek V3", DEEPSEEK_V3, 256, 15360);
 	searches(gpu, "405B", LLAMA_405B "framework=p4d", 2048, 2048);
 	p4d_gpus_free(&gpus);
 	return 0;
