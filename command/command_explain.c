@@ -49,7 +49,7 @@ int p4d_command_explain(const p4d_line *line, p4d_error *err)
 static void print_choices(const char *key, p4d_option option)
 {
 	printf("%s: ", key);
-	for (const char *at = p4d_request_option_info(option)->argument; *at; at++)
+	for (const char *at = p4d_option_choices(p4d_request_option_info(option)); *at; at++)
 		putchar(*at == '|' ? ' ' : *at);
 	putchar('\n');
 }

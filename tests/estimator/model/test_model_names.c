@@ -31,6 +31,10 @@ static void names_of_variants(void **state)
 	    {"google-bert/bert-base-uncased", "bert-base", -1},
 	    {"t5-base", "t5-base", -1},
 	    {"openai-community/gpt2", "gpt2", -1},
+	    {"Qwen/Qwen2-72B-Instruct", "qwen2.5-72b", -1},
+	    {"Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b", -1},
+	    {"Qwen/QwQ-32B-AWQ", "qwen2.5-32b", P4D_STORED_INT4},
+	    {"deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "llama3.3-70b", -1},
 	};
 	(void)state;
 
