@@ -26,7 +26,7 @@ typedef struct listing {
 
 static const char *name_at(const listing *list, int i, size_t *length)
 {
-	const char *name = list->datadir ? list->file[i]->d_name : p4d_presets_table[i].preset.name;
+	const char *name = list->datadir ? list->file[i]->d_name : p4d_presets_names[i];
 
 	*length = strlen(name) - (list->datadir ? sizeof(suffix) - 1 : 0);
 	return name;
@@ -224,7 +224,7 @@ static bool find_file(const char *name, const char *datadir, char *path, size_t 
 static int find_row(const char *name)
 {
 	for (int i = 0; i < (int)p4d_presets_table_count; i++)
-		if (!strcasecmp(p4d_presets_table[i].preset.name, name))
+		if (!strcasecmp(p4d_presets_names[i], name))
 			return i;
 	return -1;
 }

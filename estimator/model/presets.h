@@ -11,6 +11,8 @@ typedef struct p4d_presets_row {
 /* etc/models/ as of the build, sorted by name; each model has what its file says, the rest is open. */
 extern const p4d_presets_row p4d_presets_table[];
 extern const size_t p4d_presets_table_count;
+/* Their names beside each other: the table has a page for every other row. */
+extern const char p4d_presets_names[][64];
 
 /*
  * Reads a model file in any form into an all-zero row of that kind; what is not modelled says so in

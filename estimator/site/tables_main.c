@@ -2,6 +2,7 @@
 /* Prints tables.c, what p4d knows without reading files: GPUs and presets. Run by make. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "gpu/gpu.h"
 #include "model/presets.h"
@@ -72,15 +73,21 @@ static void print_preset(const p4d_preset *preset, const p4d_request *model)
 
 static int print_presets(char **paths, int count, p4d_error *err)
 {
+	p4d_presets_row *row = calloc((size_t)count, sizeof(*row));
+	int rc = row ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for %d presets", count);
+
+	for (int i = 0; rc == 0 && i < count; i++)
+		rc = p4d_model_file_read(paths[i], &row[i], err);
 	printf("\nconst p4d_presets_row p4d_presets_table[] = {\n");
-	for (int i = 0; i < count; i++) {
-		p4d_presets_row row = {.preset = {.name = ""}};
-		if (p4d_model_file_read(paths[i], &row, err) < 0)
-			return -1;
-		print_preset(&row.preset, &row.model);
-	}
-	printf("};\nconst size_t p4d_presets_table_count = %d;\n", count);
-	return 0;
+	for (int i = 0; rc == 0 && i < count; i++)
+		print_preset(&row[i].preset, &row[i].model);
+	printf("};\nconst size_t p4d_presets_table_count = %d;\nconst char p4d_presets_names[][64] = {\n",
+	       count);
+	for (int i = 0; rc == 0 && i < count; i++)
+		printf("\t\"%s\",\n", row[i].preset.name);
+	printf("};\n");
+	free(row);
+	return rc;
 }
 
 int main(int argc, char **argv)
