@@ -43,6 +43,9 @@ static const struct {
     {"swift", "swift rlhf --deepspeed zero2"},
     {"trl", "trl grpo --config c.yaml"},
     {"openrlhf", "deepspeed --module openrlhf.cli.train_sft"},
+    {"nemo-rl", "python examples/run_sft.py --config c.yaml"},
+    {"trl", "HF_HOME=/h trl sft"},
+    {"axolotl", "HF_HOME=/h axolotl train c.yml"},
 };
 enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
