@@ -12,13 +12,15 @@ double p4d_cost__query_width(const p4d_layout *l)
 
 double p4d_cost__scores_share(const p4d_layout *l)
 {
-	const double every = l->architecture->full_attention_every, full = every > 0 ? 1 / every : 0;
 	const double reach = (double)l->sliding_window / (double)l->seq_len;
+	double every, full;
 
 	if (!l->sliding_window || reach >= 1)
 		return 1;
-	return full +
-	       (1 - full) * reach * (2 - reach); /* the first queries have fewer keys than the window */
+	every = l->architecture->full_attention_every;
+	full = every > 0 ? 1 / every : 0;
+	/* the first queries have fewer keys than the window */
+	return full + (1 - full) * reach * (2 - reach);
 }
 
 static double up_matrices(const p4d_layout *l)
