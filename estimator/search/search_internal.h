@@ -98,6 +98,27 @@ static inline bool p4d_search__take(const p4d_search_enumeration *w, uint64_t un
 	return true;
 }
 
+/* search_prune.c */
+enum { P4D_SEARCH_MOST_MICRO_BATCH = 1024 };
+/* P4D_TOO_SLOW: not among those that are asked for; whether it fits was not checked. */
+typedef enum p4d_search_outcome {
+	P4D_NOT_DIVISIBLE,
+	P4D_TOO_LARGE,
+	P4D_FITS,
+	P4D_TOO_SLOW
+} p4d_search_outcome;
+/* False when not even the states fit with the trial's degrees, whatever the schedule. */
+bool p4d_search_prune__states_fit(p4d_search_enumeration *w, p4d_search_spread at);
+/* Whether layouts with the trial's tp and cp may be among those that are asked for. */
+bool p4d_search_prune__may_win(p4d_search_enumeration *w);
+/* The candidate, unless it is known without a layout that it does not fit or is too slow. */
+p4d_search_outcome p4d_search_prune__try(p4d_search_enumeration *w);
+/*
+ * Where only the fastest is asked for, the first that fit show what a step takes, and only what may tie with
+ * that is looked at from then on. The trial is lost.
+ */
+void p4d_search_prune__time(p4d_search_enumeration *w);
+
 /* search_candidate.c */
 /*
  * Times an entry that only has a bound; the candidate is lost. Where the budget does not suffice it keeps the
@@ -109,14 +130,6 @@ void p4d_search_candidate__revive(p4d_search_enumeration *w, const p4d_search_en
 				  p4d_candidate *candidate);
 /* Whether a layout whose step takes at least this long may be among those that are asked for. */
 bool p4d_search_candidate__may_win(p4d_search_enumeration *w, double bound);
-
-/* P4D_TOO_SLOW: not among those that are asked for; whether it fits was not checked. */
-typedef enum p4d_search_outcome {
-	P4D_NOT_DIVISIBLE,
-	P4D_TOO_LARGE,
-	P4D_FITS,
-	P4D_TOO_SLOW
-} p4d_search_outcome;
 
 /* Evaluates the candidate. If it fits, it is stored. */
 p4d_search_outcome p4d_search_candidate__try(p4d_search_enumeration *w);

@@ -2,6 +2,7 @@
 /* The search finds what an exhaustive walk finds, keeps what was asked, and says what would fit. */
 #include "support/support.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <time.h>
 
@@ -196,6 +197,51 @@ static void spreads_experts(void **state)
 		if (i == 2)
 			assert_int_equal(best.request.value[P4D_EP], 4);
 	}
+}
+
+/* Bytes of the fullest GPU; 0: there is no such layout. */
+static uint64_t bytes_with(const char *flags, const char *schedule)
+{
+	const p4d_capacity none = {NULL, 0, 0};
+	p4d_request r = {.gpu = ""};
+	p4d_layout l;
+	uint64_t bytes;
+
+	set_all(&r, flags);
+	set_all(&r, schedule);
+	p4d_request_complete(&r, 0, 64);
+	if (p4d_layout_build(&r, 8, 8, &l, NULL) < 0)
+		return 0;
+	assert_true(p4d_memory_fits_below(&l, P4D_METHOD_PLAN, &none, 1, &bytes));
+	return bytes;
+}
+
+/* A micro-batch that 1f1b does not fit is not tried with schedules that hold more. */
+static void fuller_schedules_hold_no_less(void **state)
+{
+	static const char *const models[] = {MODEL_13B "seq-len=2048 ", MODEL_70B "seq-len=4096 "};
+	static const char *const recomputes[] = {"none", "mlp", "full"};
+	unsigned compared = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * 2 * 3 * 3 * 3 * 2; i++) {
+		char flags[512], interleaved[64];
+		snprintf(flags, sizeof(flags),
+			 "%sframework=%s pp=%u tp=%u recompute=%s micro-batch=%u global-batch=256",
+			 models[i % 2], i / 2 % 2 ? "p4d" : "megatron", 2u << i / 4 % 3, 1u << i / 12 % 3,
+			 recomputes[i / 36 % 3], 1u << i / 108 % 2);
+		const uint64_t least = bytes_with(flags, "schedule=1f1b");
+		for (unsigned vpp = 1; vpp <= 5; vpp++) {
+			snprintf(interleaved, sizeof(interleaved),
+				 vpp == 1 ? "schedule=zb1p" : "schedule=interleaved vpp=%u", vpp);
+			const uint64_t more = bytes_with(flags, interleaved);
+			if (more && more < least)
+				fail_msg("%s %s: %" PRIu64 " bytes, with 1f1b %" PRIu64, flags, interleaved,
+					 more, least);
+			compared += more && least;
+		}
+	}
+	assert_true(compared > 200);
 }
 
 /* The one that is searched for alone is among the fastest of all that fit. */
@@ -606,6 +652,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_is_faster),
 	    cmocka_unit_test(spreads_experts),
+	    cmocka_unit_test(fuller_schedules_hold_no_less),
 	    cmocka_unit_test(one_is_the_best_of_all),
 	    cmocka_unit_test(spreads_the_largest),
 	    cmocka_unit_test(best_comes_first),

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of candidates before they have a layout: which do not fit, and which are too slow. */
+#include <math.h>
+
+#include "cost/cost.h"
+#include "request/framework.h"
+#include "search/search_internal.h"
+
+enum { TO_PRUNE = 10 }; /* units of the budget */
+
+bool p4d_search_prune__states_fit(p4d_search_enumeration *w, p4d_search_spread at)
+{
+	const p4d_capacity *c = &w->space->capacity;
+	const uint64_t world = w->space->nodes * w->space->gpus_per_node;
+	p4d_layout *l = &w->layout;
+
+	if (!w->discard)
+		return true;
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->pp = (uint64_t)w->trial.value[P4D_PP];
+	l->dp = world / (l->tp * l->cp * l->pp);
+	l->ep = at.ep;
+	l->etp = at.etp;
+	l->expert_dp = l->dp * l->cp * l->tp / (l->ep * l->etp);
+	l->layers = (uint64_t)w->trial.value[P4D_LAYERS];
+	return !l->dp || (double)p4d_memory_least_states(l) <= w->space->limit * (double)c->gpu->usable_bytes;
+}
+
+/* Whether all stages of the trial have as many layers. */
+static bool is_even(const p4d_search_enumeration *w)
+{
+	const p4d_request *r = &w->trial;
+
+	return r->value[P4D_LAYERS] % r->value[P4D_PP] == 0 && !p4d_is_set(r, P4D_PIPELINE_SPLIT) &&
+	       !r->value[P4D_ACCOUNT_FOR_LOSS] && !r->value[P4D_ACCOUNT_FOR_EMBEDDING];
+}
+
+/* The floor of layouts with the trial's tp and cp, this spread of experts, this recompute, up to this
+ * micro-batch, and so many stages with the head on one of them. Needs no layout. */
+static double floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute, uint64_t micro_batch,
+		       uint64_t stages)
+{
+	const bool sequence = p4d_is_open(w, P4D_SEQUENCE_PARALLEL) || w->asked->value[P4D_SEQUENCE_PARALLEL];
+	p4d_layout *l = &w->layout;
+
+	l->tp = (uint64_t)w->trial.value[P4D_TP];
+	l->cp = (uint64_t)w->trial.value[P4D_CP];
+	l->ep = at.ep;
+	l->etp = at.etp;
+	l->sequence_parallel = sequence && l->tp > 1;
+	l->schedule = P4D_SCHEDULE_DEFAULT;
+	l->recompute = recompute;
+	l->recompute_modules = 0; /* of the last layout; they only add */
+	l->micro_batch = micro_batch;
+	l->pp = stages;
+	l->vpp = 1;
+	l->vocab_parallel = P4D_VOCAB_OFF;
+	return p4d_search_candidate__floor(w);
+}
+
+bool p4d_search_prune__may_win(p4d_search_enumeration *w)
+{
+	const int recompute =
+	    p4d_is_open(w, P4D_RECOMPUTE) ? P4D_RECOMPUTE_NONE : (int)w->asked->value[P4D_RECOMPUTE];
+	const uint64_t micro_batch = p4d_is_open(w, P4D_MICRO_BATCH)
+					 ? P4D_SEARCH_MOST_MICRO_BATCH
+					 : (uint64_t)w->asked->value[P4D_MICRO_BATCH];
+	p4d_search_spread at = {0, 0};
+	double least = INFINITY;
+
+	if (isinf(w->least))
+		return true;
+	while (p4d_search_enumerate__spread(w, 0, &at)) {
+		const double one = floor_of(w, at, recompute, micro_batch, 1);
+		least = one < least ? one : least;
+	}
+	return p4d_search_candidate__may_win(w, least);
+}
+
+/* Whether 1f1b says about the trial's schedule which of its micro-batches do not fit. */
+static bool is_like_1f1b(const p4d_search_enumeration *w)
+{
+	const int schedule = (int)w->trial.value[P4D_SCHEDULE];
+
+	return (schedule == P4D_1F1B || p4d_schedule_kinds[schedule]->fuller) &&
+	       w->trial.value[P4D_VOCAB_PARALLEL] == P4D_VOCAB_OFF && is_even(w);
+}
+
+/* Whether it is known without a layout that the candidate does not fit. */
+static bool is_too_large(const p4d_search_enumeration *w)
+{
+	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
+	const uint64_t most = w->most_of_1f1b[recompute];
+
+	return w->too_large >> recompute & 1 ||
+	       (most && (uint64_t)w->trial.value[P4D_MICRO_BATCH] >= most && is_like_1f1b(w));
+}
+
+p4d_search_outcome p4d_search_prune__try(p4d_search_enumeration *w)
+{
+	const int recompute = (int)w->trial.value[P4D_RECOMPUTE];
+	const uint64_t micro_batch = (uint64_t)w->trial.value[P4D_MICRO_BATCH];
+	const bool shared = w->trial.value[P4D_VOCAB_PARALLEL] != P4D_VOCAB_OFF;
+	const uint64_t stages = is_even(w) && !shared ? (uint64_t)w->trial.value[P4D_PP] : 1;
+	const bool sparse = w->layout.experts > 0;
+	const p4d_search_spread at = {sparse ? (uint64_t)w->trial.value[P4D_EP] : 1,
+				      sparse ? (uint64_t)w->trial.value[P4D_ETP] : 1};
+
+	w->bound = 0;
+	if (is_too_large(w)) {
+		w->counts.considered++;
+		return P4D_TOO_LARGE;
+	}
+	if (isinf(w->least) ||
+	    p4d_search_candidate__may_win(w, floor_of(w, at, recompute, micro_batch, stages))) {
+		const p4d_search_outcome outcome = p4d_search_candidate__try(w);
+		if (outcome == P4D_TOO_LARGE && w->trial.value[P4D_SCHEDULE] == P4D_1F1B && is_like_1f1b(w))
+			w->most_of_1f1b[recompute] = micro_batch;
+		return outcome;
+	}
+	if (!p4d_search__take(w, TO_PRUNE))
+		return P4D_NOT_DIVISIBLE;
+	w->counts.considered++;
+	return P4D_TOO_SLOW;
+}
+
+void p4d_search_prune__time(p4d_search_enumeration *w)
+{
+	p4d_search_entry *best = w->entry;
+
+	if (!w->one || !w->timed || !w->entries || isfinite(w->fastest))
+		return;
+	for (size_t i = 1; i < w->entries; i++)
+		best = w->entry[i].seconds < best->seconds ? &w->entry[i] : best;
+	p4d_search_candidate__time(w, best);
+	w->fastest = best->cut ? INFINITY : best->seconds;
+}
