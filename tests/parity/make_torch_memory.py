@@ -11,7 +11,8 @@ torchtitan's model, parallelize function, loss and optimizer, and PyTorch's FSDP
 (fake_gpu.py). Nothing needs a GPU or a driver. A row is one rank of a random configuration; the same seed gives the same
 rows. The peak is that of a step after the first, which has created the optimizer's moments; forward, backward and step
 are the peaks of its phases. looked_at: whether p4d's formulas were written with the row in view (before) or compared with
-it only (after). Attention is PyTorch's fused one, layers are cut from published models, nothing is compiled.
+it only (after). Attention is PyTorch's fused one, layers are cut from published models, compiled ones (--compile on) are
+compiled by torch.compile itself, up to Triton (inductor_code.py).
 
 --show 'flavor=8B ...' runs one configuration and lists what is live at its peak.
 """
@@ -29,6 +30,7 @@ import warnings
 warnings.filterwarnings("ignore")
 os.environ.update(TORCHDYNAMO_DISABLE="1", WANDB_DISABLED="true")
 import fake_gpu
+import inductor_code
 
 MODELS = [  # family, flavor, the configuration that it starts from
     ("llama3", "debugmodel", "llama3_debugmodel"), ("llama3", "1B", "llama3_8b"), ("llama3", "3B", "llama3_8b"),
@@ -36,7 +38,7 @@ MODELS = [  # family, flavor, the configuration that it starts from
     ("qwen3", "0.6B", "qwen3_0_6b"), ("qwen3", "1.7B", "qwen3_1_7b"), ("qwen3", "4B", "qwen3_14b"),
     ("qwen3", "8B", "qwen3_14b"), ("qwen3", "14B", "qwen3_14b"), ("qwen3", "32B", "qwen3_32b")]
 ASKED = ["family", "flavor", "layers", "seq-len", "micro-batch", "micro-batches", "dp", "shard-degree", "tp", "cp", "pp",
-         "vpp", "stage", "recompute", "chunked-loss"]
+         "vpp", "stage", "recompute", "chunked-loss", "compile"]
 OF_MODEL = ["hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "qk-norm"]
 RESULTS = ["phase", "allocated", "forward", "backward", "step", "parameters", "gradients", "optimizer", "gathered"]
 MOST = 400 << 30  # larger ones say nothing new
@@ -55,12 +57,16 @@ def pick(r, seed):
     c["recompute"] = r.choice(["none", "selective", "full"])
     c["chunked-loss"] = r.choice(["on", "off"])
     kind = r.choice([1, 1, 5, 10]) if seed >= 20 else seed  # of all kinds
+    if seed >= 40:  # all at once, and batches of any size
+        kind = r.choice([1, 5, 10, 15])
+        c["micro-batch"], c["micro-batches"] = r.randrange(1, 9), r.choice([1, 2, 3, 4])
+        c["tp"] = r.choice([1, 2, 4, 8])
     if kind >= 10:  # pipelines
         c["pp"], c["vpp"] = r.choice([2, 2, 4]), r.choice([1, 1, 2])
         c["layers"] = c["pp"] * c["vpp"] * r.choice([1, 2, 3])
         c["micro-batches"] = c["pp"] * r.choice([1, 2])
         c["stage"] = r.randrange(c["pp"])
-    elif kind >= 5:  # context parallelism
+    if kind in (5, 15) or 5 <= kind < 10:  # context parallelism
         c["cp"] = r.choice([2, 4, 8])
         c["shard-degree"], c["dp"] = shards * c["cp"], shards * copies
     return c
@@ -98,7 +104,7 @@ def trainer_config(c):
         p.pipeline_parallel_schedule = "Interleaved1F1B" if c["vpp"] > 1 else "1F1B"
         p.pipeline_parallel_first_stage_less_layers = p.pipeline_parallel_last_stage_less_layers = 0
         p.pipeline_parallel_layers_per_stage = c["layers"] // (c["pp"] * c["vpp"])
-    config.compile.enable = False
+    config.compile.enable = c.get("compile") == "on"
     config.activation_checkpoint = {"none": None, "selective": SelectiveAC.Config(preserve_rng_state=False),
                                     "full": FullAC.Config(preserve_rng_state=False)}[c["recompute"]]
     if not isinstance(config.loss, ChunkedLossWrapper.Config):
@@ -124,11 +130,12 @@ def alone(c, facts, ledger):
     import torch.distributed as dist
     from counted_gpu import Finished
     from torch.distributed.pipelining import PipelineStage
-    rows, columns = c["micro-batch"], facts["vocab"] // c["tp"] if c["chunked-loss"] == "off" else facts["hidden"]
+    rows, length = c["micro-batch"], c["seq-len"] // c["cp"]
+    columns = facts["vocab"] // c["tp"] if c["chunked-loss"] == "off" else facts["hidden"]
     ledger.quiet += 1
-    first = torch.empty(rows, c["seq-len"], dtype=torch.long, device="cuda")
-    sent = torch.empty(rows, c["seq-len"] // c["tp"], facts["hidden"], dtype=torch.bfloat16, device="cuda")
-    last = torch.empty(rows, c["seq-len"], columns, dtype=torch.bfloat16, device="cuda")
+    first = torch.empty(rows, length, dtype=torch.long, device="cuda")
+    sent = torch.empty(rows, length // c["tp"], facts["hidden"], dtype=torch.bfloat16, device="cuda")
+    last = torch.empty(rows, length, columns, dtype=torch.bfloat16, device="cuda")
     ledger.quiet -= 1
     init = PipelineStage.__init__
 
@@ -194,7 +201,7 @@ class Job:
     def pipeline(self, context):
         torch, c = self.torch, self.c
         self.ledger.phase = "forward"
-        tokens = [torch.zeros(c["micro-batch"], c["seq-len"], dtype=torch.long, device="cuda")
+        tokens = [torch.zeros(c["micro-batch"], c["seq-len"] // c["cp"], dtype=torch.long, device="cuda")
                   for _ in range(c["micro-batches"])]
         losses = [] if self.last else None
         with context():
@@ -252,6 +259,8 @@ class Peaks(dict):
 def measure(c, show=0):
     import torch
     ledger, fake = LEDGER
+    if c.get("compile") == "on":
+        inductor_code.install()
     ledger.sites = bool(show)
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -281,7 +290,7 @@ def measure(c, show=0):
                 **{k: classes.get(k, 0) for k in ("parameters", "gradients", "optimizer", "gathered")})
 
 
-def forked(c, seconds=240):
+def forked(c, seconds=900):
     """Runs measure in a child, which starts with everything imported. None where it fails."""
     read, write = os.pipe()
     child = os.fork()
@@ -305,13 +314,14 @@ def forked(c, seconds=240):
 def prepare():
     global LEDGER
     LEDGER = fake_gpu.install()
+    inductor_code.load()
     for family in ("llama3", "qwen3"):
         importlib.import_module(f"torchtitan.models.{family}.config_registry")
 
 
 def configuration(text):
     c = dict(family="llama3", flavor="8B", layers=2, tp=1, cp=1, pp=1, vpp=1, stage=0, dp=8, recompute="none")
-    c.update({"seq-len": 8192, "micro-batch": 1, "micro-batches": 1, "chunked-loss": "on"})
+    c.update({"seq-len": 8192, "micro-batch": 1, "micro-batches": 1, "chunked-loss": "on", "compile": "off"})
     c.update({k: int(v) if v.isdigit() else v for k, v in (word.split("=") for word in text.split())})
     c.setdefault("shard-degree", c["dp"] * c["cp"])
     return c
@@ -324,7 +334,7 @@ def compare(path, stride):
         for number, row in enumerate(csv.DictReader(file)):
             if number % stride:
                 continue
-            measured = forked({k: int(row[k]) if row[k].isdigit() else row[k] for k in ASKED})
+            measured = forked({k: int(row[k]) if row[k].isdigit() else row[k] for k in ASKED if k in row})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {number + 2}: {measured}")
                 wrong += 1
@@ -335,6 +345,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--compile", choices=("off", "on"), default="off", help="layers and loss by torch.compile")
     parser.add_argument("--show", help="one configuration, as in the header line")
     parser.add_argument("--lines", type=int, default=60)
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -353,13 +364,13 @@ def main():
     r = random.Random(a.seed)
     rows = 0
     while rows < a.count:
-        c = pick(r, a.seed)
+        c = dict(pick(r, a.seed), compile=a.compile)
         if not possible(c):
             continue
         rows += 1
         row = forked(c)
         if row and row["allocated"] < MOST:
-            out.writerow(dict(looked_at="before" if a.seed == 1 else "after", seed=a.seed, **versions, **{**c, **row}))
+            out.writerow(dict(looked_at="before" if a.seed in (1, 51) else "after", seed=a.seed, **versions, **{**c, **row}))
             sys.stdout.flush()
 
 

@@ -9,7 +9,7 @@
 
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP2 and DeepSpeed's
 engine run through two training steps on a GPU that only counts (counted_gpu.py, kernels_of_cuda.py). Nothing needs a
-GPU or a driver. The same seed gives the same rows, but for 1 to 5, which an earlier pick() drew. The peak is that of the second step; the first has created the
+GPU or a driver. The same seed gives the same rows, but for 1 to 5, which an earlier pick() drew. Seeds from 70 on vary the published sizes. The peak is that of the second step; the first has created the
 optimizer's states. looked_at: whether p4d's formulas were written with the row in view (before), mended with it (while),
 or compared with it only (after).
 
@@ -138,6 +138,37 @@ def pick(r, framework, kinds):
     if c["attention"] == "sdpa" and c["seq-len"] <= 2048 and c["model-type"] not in ENCODERS:
         c["attention"] = r.choice(("sdpa", "sdpa", "sdpa", "eager"))
     c["packing"] = r.choice(("on", "on", "off")) if c["micro-batch"] > 1 and c["model-type"] != "vit" else "on"
+    return c
+
+
+FREE = ("llama", "qwen3", "gemma3_text", "olmo2", "smollm3", "granite", "cohere2", "nemotron")  # any head size and sharing
+
+
+def varied(r, c):
+    """The same with sizes that nobody has published: heads, vocabularies, tied or not, batches, offloading."""
+    c["vocab"] = r.randrange(8000, 262144)
+    c["ffn"] = c["ffn"] * r.choice((2, 3, 4, 5)) // 4 // 8 * 8
+    if c["model-type"] in FREE:
+        c["heads"] = r.choice((8, 12, 16, 24, 32))
+        c["kv-heads"] = r.choice([k for k in (1, 2, 4, 8, c["heads"]) if c["heads"] % k == 0])
+        c["head-dim"] = r.choice((64, 96, 128, 256))
+        c["tied"] = r.choice(("on", "off"))
+        if c["model-type"] in ("olmo2", "granite"):
+            c["head-dim"] = c["hidden"] // c["heads"] // 8 * 8
+            c["hidden"] = c["heads"] * c["head-dim"]
+    c["seq-len"] = r.choice((1000, 2048, 4096, 8192, 16384, 32768))
+    if c["attention"] == "eager":
+        c["seq-len"] = min(c["seq-len"], 2048)
+    if c["model-type"] == "bert":
+        c["seq-len"] = r.choice((128, 384, 512))
+    elif c["model-type"] == "vit":
+        c["seq-len"] = r.choice((196, 256, 1024))
+    c["micro-batch"] = r.choice([b for b in range(1, 9) if b * c["seq-len"] <= 32768])
+    c["micro-batches"] = r.choice((1, 2, 4))
+    if c["micro-batch"] == 1:
+        c["packing"] = "on"
+    if c["zero-stage"] == 3:
+        c["offload"] = r.choice(("none", "optimizer", "optimizer+params"))
     return c
 
 
@@ -422,6 +453,8 @@ def main():
     kinds = a.models.split(",") if a.models else sorted(set(MODELS) - ENCODERS)
     for _ in range(a.count):
         c = pick(r, a.framework, kinds)
+        if a.seed >= 70:
+            c = varied(r, c)
         row = forked(c)
         if row:
             out.writerow(dict(looked_at={1: "before", 2: "while"}.get(a.seed, "after"), seed=a.seed, **c, **row))
