@@ -172,6 +172,8 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 		return -1;
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
 		return p4d_serving_report(subject, line->json, err);
+	if (p4d_subject_trains(subject, err) < 0)
+		return -1;
 	const p4d_request asked = subject->request;
 	p4d_request_complete(&subject->request, subject->preset.global_batch,
 			     subject->nodes * subject->gpus_per_node);

@@ -285,7 +285,7 @@ static int plan(p4d_subject *subject, const p4d_line *line, plans *p, p4d_error 
 {
 	const uint32_t top = line->top ? line->top : USUAL_TOP;
 
-	if (p4d_subject_open(subject, line, true, err) < 0)
+	if (p4d_subject_open(subject, line, true, err) < 0 || p4d_subject_trains(subject, err) < 0)
 		return -1;
 	if (!p4d_on_gpu(subject->request.value[P4D_DEVICE]) && !subject->mem_bytes) {
 		p4d_fail(err, P4D_E_USAGE, "host memory per node unknown, so layouts cannot be ranked");

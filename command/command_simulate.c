@@ -159,7 +159,7 @@ static int simulate(p4d_subject *subject, const p4d_line *line, simulated *s, p4
 {
 	const p4d_gpu *gpu;
 
-	if (p4d_subject_open(subject, line, false, err) < 0)
+	if (p4d_subject_open(subject, line, false, err) < 0 || p4d_subject_trains(subject, err) < 0)
 		return -1;
 	if (subject->method == P4D_METHOD_PAPER) {
 		p4d_fail(err, P4D_E_USAGE, "the paper's formula describes one stage and no schedule");

@@ -98,6 +98,9 @@ uint64_t p4d_subject_most_gpus(const p4d_subject *subject);
 void p4d_subject_say(p4d_subject *subject, p4d_code code, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Says so of an option that only engines have. What serves is refused: with the command that estimates it. */
+int p4d_subject_trains(p4d_subject *subject, p4d_error *err);
+
 /* Says so where the GPU lacks the precision of a complete request. */
 void p4d_subject_say_precision(p4d_subject *subject, const p4d_request *request);
 

@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "line/line.h"
+#include "plan/serving.h"
 #include "request/architecture.h"
 #include "request/framework.h"
 
@@ -182,6 +183,25 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 	subject->policy = p4d_site_policy(
 	    subject->site,
 	    &(p4d_site_job){.gpu = subject->capacity.gpu ? subject->capacity.gpu->name : NULL});
+	return 0;
+}
+
+int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
+{
+	const p4d_option unused = p4d_serving_unused(&subject->request);
+	char flags[1024];
+
+	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE) {
+		p4d_request_flags(&subject->request, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
+		p4d_fail(err, P4D_E_USAGE, "workload=serve: layouts and steps are those of training");
+		return p4d_fix(err, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, flags,
+			       subject->request.gpu[0] ? " --gpu=" : "", subject->request.gpu, subject->nodes,
+			       subject->gpus_per_node);
+	}
+	if (unused != P4D_OPTIONS)
+		p4d_subject_say(subject, P4D_E_NO_EFFECT, "",
+				"--%s has no effect on training, only with --workload=serve",
+				p4d_request_option_info(unused)->name);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "guard/verdict.h"
 #include "job/job_limits.h"
 #include "job/script.h"
+#include "plan/serving.h"
 #include "request/architecture.h"
 #include "request/defaults.h"
 #include "request/framework.h"
@@ -259,7 +260,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 static int judge_serving(p4d_guard_work *g, p4d_error *err)
 {
 	p4d_verdict *v = g->verdict;
-	const int rc = p4d_guard__judge_serving(g->request, v, err);
+	const int rc = p4d_guard__judge_serving(g->site, g->job, g->source, g->context, g->request, v, err);
 
 	for (unsigned i = 0; g->by_script && i < v->messages; i++)
 		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
@@ -268,21 +269,16 @@ static int judge_serving(p4d_guard_work *g, p4d_error *err)
 	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
-/* "--p4d-gpu=8" is one of these to getopt, which completes names; in a script nobody typed them. */
 static void say_unused(p4d_verdict *v, const p4d_request *request)
 {
-	static const p4d_option of_engines[] = {P4D_ENGINE, P4D_MAX_NUM_SEQS, P4D_MAX_BATCHED_TOKENS,
-						P4D_GPU_UTILIZATION, P4D_KV_CACHE_DTYPE};
+	const p4d_option unused = p4d_serving_unused(request);
 
-	for (size_t i = 0; i < sizeof(of_engines) / sizeof(*of_engines); i++) {
-		if (request->origin[of_engines[i]] != P4D_BY_USER)
-			continue;
-		v->action = P4D_WARN;
-		p4d_verdict__say(v, P4D_E_NO_EFFECT,
-				 "--p4d-%s has no effect on training, only with --p4d-workload=serve",
-				 p4d_request_option_info(of_engines[i])->name);
+	if (unused == P4D_OPTIONS)
 		return;
-	}
+	v->action = P4D_WARN;
+	p4d_verdict__say(v, P4D_E_NO_EFFECT,
+			 "--p4d-%s has no effect on training, only with --p4d-workload=serve",
+			 p4d_request_option_info(unused)->name);
 }
 
 static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)
@@ -335,7 +331,7 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	if (rc == 0)
 		say_above_safe(v);
 	else
-		p4d_guard__fix_memory(g->site, &job, source, context, v, err);
+		p4d_guard__fix_memory(g->site, &job, source, context, v, v->estimate.host_bytes, err);
 	/* a refused job has a plan too if it was checked: an override or mode = warn lets it through */
 	if (v->judged && p4d_plan_write(g->request, v->plan, sizeof(v->plan), rc == 0 ? err : NULL) < 0 &&
 	    rc == 0)

@@ -147,15 +147,17 @@ static uint64_t in_units(uint64_t need, uint64_t parts, unsigned shift, uint64_t
 }
 
 void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			   const p4d_verdict *v, p4d_error *err)
+			   const p4d_verdict *v, uint64_t need, p4d_error *err)
 {
-	const uint64_t need = v->estimate.host_bytes;
 	uint64_t parts = 1;
 	const char *option = "--mem";
 	p4d_job whole = *job;
 	p4d_geometry node;
 
-	if (!err || err->code != P4D_E_HOST_MEMORY || job->mem_is_all)
+	if (!err || err->code != P4D_E_HOST_MEMORY)
+		return;
+	err->fix[0] = '\0';
+	if (job->mem_is_all)
 		return;
 	if (job->mem_per_gpu_bytes && !job->mem_per_node_bytes) {
 		option = "--mem-per-gpu";

@@ -4,10 +4,12 @@
 #include "guard/verdict.h"
 #include "plan/serving.h"
 
-int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *v, p4d_error *err)
+int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			     void *context, const p4d_request *request, p4d_verdict *v, p4d_error *err)
 {
 	const p4d_gpu *gpu = v->geometry.gpu;
 	p4d_request complete = *request;
+	uint64_t host_bytes;
 
 	if (!gpu) {
 		p4d_verdict__say(v, P4D_E_ASSUMED, "the GPU is not known, so serving was not judged");
@@ -19,6 +21,8 @@ int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *v, p4d_err
 	    p4d_serving_check(request->model, gpu, &v->serving, err) == 0 &&
 	    p4d_serving_check_host(&v->serving, v->geometry.gpus_per_node, v->geometry.host_bytes, err) == 0)
 		return 0;
+	if (!__builtin_mul_overflow(v->serving.host_bytes, v->geometry.gpus_per_node, &host_bytes))
+		p4d_guard__fix_memory(site, job, source, context, v, host_bytes, err);
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)
 		return -1;
 	v->action = P4D_WARN;

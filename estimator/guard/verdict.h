@@ -59,10 +59,10 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
  * host_bytes: that memory, of a node; 0: not known. */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);
 
-/* Of a job with too little host memory (HOST_MEMORY): the --mem, in its own words, that a node has and that
- * is enough. */
+/* Of a job with too little host memory (HOST_MEMORY; need: bytes of a node): the --mem, in its own words,
+ * that a node has and that is enough, in place of any other fix. */
 void p4d_guard__fix_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
-			   const p4d_verdict *v, p4d_error *err);
+			   const p4d_verdict *v, uint64_t need, p4d_error *err);
 
 /*
  * The program that the script starts, if p4d does not model it; NULL: it does, or cannot tell. A user who
@@ -74,7 +74,8 @@ const char *p4d_guard__other(const p4d_script *script, const p4d_request *reques
  * A job that serves: what its engine would say when it starts, which is not validated: said where it does not
  * fit, -1 where the site refuses what is not modelled. The model and the GPUs are known.
  */
-int p4d_guard__judge_serving(const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
+int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
+			     void *context, const p4d_request *request, p4d_verdict *verdict, p4d_error *err);
 
 static inline bool p4d_guard__serves(const p4d_request *request)
 {

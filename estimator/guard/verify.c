@@ -185,11 +185,11 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 	if (placed < 0)
 		return -1;
 	if (p4d_guard__serves(plan))
-		return p4d_guard__judge_serving(plan, v, err);
+		return p4d_guard__judge_serving(site, &planned, source, context, plan, v, err);
 	if (check_world(&planned, plan, &v->geometry, err) < 0)
 		return -1;
 	if (p4d_guard__judge(site, job, plan, v, err) < 0) {
-		p4d_guard__fix_memory(site, &planned, source, context, v, err);
+		p4d_guard__fix_memory(site, &planned, source, context, v, v->estimate.host_bytes, err);
 		return -1;
 	}
 	return p4d_plan_verify_checksum(plan, &v->layout, v->geometry.gpu, err);

@@ -31,6 +31,15 @@ static bool offloads(const p4d_request *r)
 	return p4d_is_set(r, P4D_OFFLOAD) && r->value[P4D_OFFLOAD] == P4D_OFFLOAD_WEIGHTS;
 }
 
+/* "--p4d-gpu=8" is one of these to getopt, which completes names. */
+p4d_option p4d_serving_unused(const p4d_request *r)
+{
+	for (int i = P4D_ENGINE; i <= P4D_RESIDENT_LAYERS; i++)
+		if (r->origin[i] == P4D_BY_USER)
+			return (p4d_option)i;
+	return P4D_OPTIONS;
+}
+
 void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 {
 	const bool large = gpu && gpu->usable_bytes >= LARGE_GPU_GIB * GIB;

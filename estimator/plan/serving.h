@@ -40,6 +40,10 @@ typedef struct p4d_serving {
 /* Sets what the engine has as defaults, in a request whose model is known. gpu: may be NULL. */
 void p4d_serving_complete(p4d_request *request, const p4d_gpu *gpu);
 
+/* The first option that the user gave of those that only engines have, which training ignores; P4D_OPTIONS:
+ * none. */
+p4d_option p4d_serving_unused(const p4d_request *request);
+
 /*
  * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD
  * (fewer GPUs than tp*pp), VALUE (not a decoder; an option without effect), OVERFLOW.

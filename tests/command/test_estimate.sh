@@ -159,6 +159,17 @@ prints "served by vllm on 1 x h100-80gb" "weights 14.96" "maximum concurrency fo
 exits 12 p4d estimate --workload serve --model llama3.1-8b --gpu l4
 prints "does not start (unvalidated)"
 says "p4d: fix: --seq-len="
+# layouts and steps are those of training, of which engines' options say nothing
+for command in plan simulate; do
+	exits 1 p4d $command --workload serve --model llama3.1-8b --gpu h100
+	says "workload=serve: layouts and steps are those of training"
+	# shellcheck disable=SC2046 # the fix is a command
+	exits 0 $(fix)
+done
+exits 0 p4d estimate --model llama3.1-8b --gpu h100 --nodes 2 --tp 8 --resident-layers 4
+says "--resident-layers has no effect on training, only with --workload=serve"
+exits 0 p4d plan --model llama3.1-8b --gpu h100 --kv-cache-dtype fp8
+says "--kv-cache-dtype has no effect on training"
 # adapters beside 4-bit layers on one GPU: a fix that is accepted, and options without an effect
 qlora="--framework ddp --model llama3.1-8b --finetune qlora --lora-rank 16 --gpu a10g --gpus-per-node 1"
 # shellcheck disable=SC2086 # several options

@@ -137,6 +137,23 @@ static void serving(void **state)
 	job.partition = "picky";
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=1"), P4D_REJECT, P4D_E_DOES_NOT_FIT);
 	expect(submit(*state, job, MODEL_70B "workload=serve tp=4"), P4D_PASS, P4D_OK);
+	/* weights on the host: --mem in the job's words, unless no node has as much */
+	job.partition = "h100";
+	job.mem_per_gpu_bytes = (uint64_t)1 << 30;
+	t = submit(*state, job, MODEL_70B "workload=serve tp=8 offload=weights");
+	expect(t, P4D_WARN, P4D_E_UNVALIDATED);
+	assert_memory_equal(t->verdict.message[0].fix, "--mem-per-gpu=", strlen("--mem-per-gpu="));
+	p4d_site *little =
+	    load("mode = enforce\npartition h100 { gpu = \"h100-80gb\"\n mem_per_node_gib = 16 }\n");
+	for (int said = 0; said < 2; said++) {
+		job = ON("h100", 1);
+		job.mem_per_node_bytes = said ? (uint64_t)1 << 30 : 0;
+		t = submit(little, job, MODEL_70B "workload=serve tp=8 offload=weights");
+		expect(t, P4D_WARN, P4D_E_UNVALIDATED);
+		assert_non_null(strstr(t->text, "weights on the host take"));
+		assert_string_equal(t->verdict.message[0].fix, "");
+	}
+	p4d_site_free(little);
 	/* what only engines take is said of training */
 	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron gpu-memory-utilization=0.9");
 	assert_int_equal(t->verdict.action, P4D_WARN);
