@@ -15,7 +15,7 @@
 #include "job/read_job.h"
 #include "job/sbatch.h"
 #include "reader/reader_words.h"
-#include "report/advice.h"
+#include "report/answer.h"
 #include "report/report.h"
 
 extern char **environ;
@@ -322,150 +322,6 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 	p4d_advice_on_size(advice, c->site, &sbatch->request, &space);
 }
 
-/* The outcome in one line. */
-static void print_answer(const p4d_verdict *v, const p4d_request *request)
-{
-	static const char *const words[] = {"would pass", "would pass with a warning", "would be refused"};
-	const p4d_layout *l = &v->layout;
-	char memory[64];
-
-	printf("p4d: %s", words[v->action]);
-	if (v->judged)
-		printf(": %s on %" PRIu32 " node%s of %" PRIu32 " x %s, tp=%" PRIu64 " cp=%" PRIu64
-		       " pp=%" PRIu64 " dp=%" PRIu64 " micro-batch=%" PRIu64 ", %s",
-		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
-		       v->geometry.gpus_per_node, v->estimate.gpu ? v->estimate.gpu->name : "CPU ranks",
-		       l->tp, l->cp, l->pp, l->dp, l->micro_batch,
-		       p4d_verdict_memory(v, memory, sizeof(memory)));
-	else if (v->serving.sequences)
-		printf(": %s starts on %" PRIu32 " node%s of %" PRIu32 " x %s, %" PRIu64
-		       " sequence%s of %" PRIu64 " tokens at a time (unvalidated)",
-		       request->model, v->geometry.nodes, v->geometry.nodes == 1 ? "" : "s",
-		       v->geometry.gpus_per_node, v->geometry.gpu ? v->geometry.gpu->name : "GPUs",
-		       v->serving.sequences, v->serving.sequences == 1 ? "" : "s", v->serving.max_model_len);
-	else if (v->serving.max_model_len)
-		printf(": %s does not start (unvalidated)", request->model);
-	else if (v->read)
-		printf(": not checked%s%s", v->unread[0] ? ": " : "", v->unread);
-	else if (v->action == P4D_PASS && !p4d_request_any(request))
-		printf(": the job has no p4d options, not checked");
-	else if (v->policy.exempt)
-		printf(": this account or QOS is exempt, not checked");
-	else if (v->policy.mode == P4D_MODE_OFF)
-		printf(": mode = off here, not checked");
-	if (v->would_reject && v->policy.mode != P4D_MODE_ENFORCE)
-		printf(" (mode = %s; mode = enforce would refuse it)", p4d_site_mode_name(v->policy.mode));
-	putchar('\n');
-}
-
-/* Visits what the script decided. */
-static void each_read(const p4d_sbatch *sbatch,
-		      void (*visit)(const char *, const char *, const char *, void *), void *context)
-{
-	const p4d_reading *r = sbatch->job.reading;
-	char value[1024], from[PATH_MAX + 16];
-
-	for (int i = 0; r && i < P4D_OPTIONS; i++) {
-		if (sbatch->request.origin[i] != P4D_BY_SCRIPT || r->by_default[i] || !r->value[i].file)
-			continue;
-		snprintf(from, sizeof(from), r->value[i].line ? "%s:%" PRIu32 : "%s", r->value[i].file,
-			 r->value[i].line);
-		visit(p4d_request_option_info((p4d_option)i)->name,
-		      p4d_request_value_text(&sbatch->request, (p4d_option)i, value, sizeof(value)), from,
-		      context);
-	}
-}
-
-static void add_text(const char *name, const char *value, const char *from, void *text)
-{
-	p4d_text_entry(text, ", ", "%s=%s (%s)", name, value, from);
-}
-
-static void add_object(const char *name, const char *value, const char *from, void *object)
-{
-	struct json_object *entry = json_object_new_object();
-
-	json_object_object_add(entry, "value", json_object_new_string(value));
-	json_object_object_add(entry, "from", json_object_new_string(from));
-	json_object_object_add(object, name, entry);
-}
-
-static void print_read(const p4d_sbatch *sbatch)
-{
-	char buf[4096];
-	p4d_text text = p4d_text_in(buf, sizeof(buf));
-
-	each_read(sbatch, add_text, &text);
-	if (!text.length)
-		return;
-	p4d_report_list("Read from the script:", buf);
-}
-
-/* What sbatch prints, prefixed with the component as Slurm does. */
-static void print_text(const check *c, unsigned component, const p4d_sbatch *sbatch, const p4d_verdict *v,
-		       const p4d_advice *advice)
-{
-	char text[4096];
-	char *rest = text;
-
-	p4d_verdict_text(v, text, sizeof(text)); /* "" in mode observe */
-	for (char *line; *text && (line = strsep(&rest, "\n"));) {
-		if (c->components > 1)
-			fprintf(stderr, "%u: ", component);
-		fprintf(stderr, "%s\n", line);
-	}
-	fflush(stderr);
-	if (c->components > 1)
-		printf("%u: ", component);
-	print_answer(v, &sbatch->request);
-	print_read(sbatch);
-	if (v->policy.mode == P4D_MODE_OBSERVE)
-		for (unsigned i = 0; i < v->messages; i++)
-			printf("%s\n", p4d_guard_message_text(&v->message[i], text, sizeof(text)));
-	if (v->judged && p4d_is_set(&sbatch->request, P4D_VERBOSE)) {
-		p4d_report_layout(sbatch->request.model, &v->layout, v->geometry.nodes, v->estimate.gpu,
-				  v->estimate.method);
-		p4d_report_defaults(&sbatch->request);
-		p4d_report_memory(&v->layout, &v->estimate, v->policy.safe,
-				  p4d_site_policy_limit(&v->policy, v->layout.framework), NULL);
-	}
-	char prefix[16] = "";
-	if (c->components > 1)
-		snprintf(prefix, sizeof(prefix), "%u: ", component);
-	p4d_advice_print(advice, prefix);
-	fflush(stdout);
-}
-
-static struct json_object *answer_object(const p4d_sbatch *sbatch, const p4d_verdict *v,
-					 const p4d_advice *advice)
-{
-	struct json_object *object = json_object_new_object();
-	const char *partition = v->geometry.partition[0] ? v->geometry.partition : sbatch->job.partition;
-
-	json_object_object_add(object, "verdict", json_object_new_string(p4d_report_action(v->action)));
-	json_object_object_add(object, "would_reject", json_object_new_boolean(v->would_reject));
-	json_object_object_add(object, "judged", json_object_new_boolean(v->judged));
-	json_object_object_add(object, "changed", json_object_new_boolean(v->changed));
-	json_object_object_add(object, "mode", json_object_new_string(p4d_site_mode_name(v->policy.mode)));
-	json_object_object_add(object, "partition", partition ? json_object_new_string(partition) : NULL);
-	json_object_object_add(
-	    object, "model", sbatch->request.model[0] ? json_object_new_string(sbatch->request.model) : NULL);
-	json_object_object_add(object, "gpu", p4d_report_json_gpu(v->geometry.gpu));
-	json_object_object_add(object, "layout",
-			       v->judged ? p4d_report_json_layout(&v->layout, v->geometry.nodes) : NULL);
-	json_object_object_add(object, "peak", v->judged ? p4d_report_json_peak(&v->estimate) : NULL);
-	json_object_object_add(object, "host",
-			       v->judged ? p4d_report_json_host(&v->estimate, v->geometry.host_bytes) : NULL);
-	json_object_object_add(object, "plan", v->plan[0] ? json_object_new_string(v->plan) : NULL);
-	struct json_object *read = json_object_new_object();
-	each_read(sbatch, add_object, read);
-	json_object_object_add(object, "read", read);
-	json_object_object_add(object, "by_script", json_object_new_boolean(v->read));
-	json_object_object_add(object, "messages", p4d_report_json_messages(v->messages, v->message));
-	json_object_object_add(object, "advice", p4d_advice_json(advice));
-	return object;
-}
-
 static int check_component(check *c, unsigned component, p4d_error *err)
 {
 	p4d_sbatch sbatch = {0};
@@ -483,10 +339,14 @@ static int check_component(check *c, unsigned component, p4d_error *err)
 		c->worst = verdict.action;
 	if (verdict.action == P4D_REJECT && c->code == P4D_OK)
 		c->code = verdict.message[0].code;
+	const p4d_checked answer = {&sbatch, &verdict, &advice};
+	char prefix[16] = ""; /* as Slurm does */
+	if (c->components > 1)
+		snprintf(prefix, sizeof(prefix), "%u: ", component);
 	if (c->answers)
-		json_object_array_add(c->answers, answer_object(&sbatch, &verdict, &advice));
+		json_object_array_add(c->answers, p4d_answer_json(&answer));
 	else
-		print_text(c, component, &sbatch, &verdict, &advice);
+		p4d_answer_print(&answer, prefix);
 	p4d_sbatch_free(&sbatch);
 	return 0;
 }

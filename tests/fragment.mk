@@ -22,6 +22,7 @@ unit_tests = \
 	tests/estimator/site/test_associations \
 	tests/estimator/site/test_conf_keys \
 	tests/estimator/site/test_site \
+	tests/estimator/site/test_site_file \
 	tests/estimator/job/test_job tests/estimator/job/test_job_gpus \
 	tests/estimator/job/test_hostlist \
 	tests/estimator/job/test_sbatch tests/estimator/job/test_sbatch_script \
@@ -41,6 +42,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan_packing \
 	tests/estimator/plan/test_serving \
 	tests/estimator/plan/test_stage_memory \
+	tests/estimator/plan/test_published_memory \
 	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory \
 	tests/estimator/cost/test_cost tests/estimator/cost/test_cost_order \
 	tests/estimator/cost/test_cost_bound \
@@ -72,7 +74,7 @@ fakehost_tests = \
 	tests/plugin/test_fakehost_update \
 	tests/plugin/test_fakehost_site \
 	tests/plugin/test_fakehost_cost
-libp4dfakehost_la_SOURCES = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/doubles/slurm/plans.h \
+libp4dfakehost_la_SOURCES = tests/doubles/slurm/fakehost.h tests/doubles/slurm/fakehost.c tests/doubles/slurm/fakehost_cluster.c tests/doubles/slurm/plans.h \
 	tests/doubles/slurm/plans.c tests/doubles/slurm/hosted.h tests/doubles/slurm/hosted.c
 libp4dfakehost_la_CPPFLAGS = $(fakehost_CPPFLAGS)
 fakehost_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS)
@@ -109,6 +111,7 @@ unit_tests += \
 	tests/runtime/comm/test_comm_failure \
 	tests/runtime/comm/test_comm_strangers \
 	tests/runtime/comm/test_comm_parts \
+	tests/runtime/comm/test_comm_ranks \
 	tests/runtime/data/test_sampler \
 	tests/runtime/data/test_tokens \
 	tests/runtime/checkpoint/test_checkpoint \
@@ -226,7 +229,7 @@ test_libraries += libp4dcommand.la libp4ddata.la libp4dhost.la libp4d.la
 check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
-	tests/support/built_layout.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
+	tests/support/built_layout.h tests/support/site_text.h tests/support/estimates.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
 	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/token_files.h tests/support/checkpoint_ranks.h \
 	tests/support/forked.h tests/support/forked.c
 if HAVE_OPENBLAS
@@ -237,7 +240,7 @@ libp4dtrainsupport_la_SOURCES = \
 	tests/support/device_cases.h tests/support/device_under_test.h \
 	tests/support/llama.h tests/support/llama.c \
 	tests/support/launched.h tests/support/launched.c tests/support/runs.h tests/support/run_log.h tests/support/run_log.c \
-	tests/doubles/queued_device.h tests/doubles/queued_device.c
+	tests/doubles/queued_device.h tests/doubles/queued_device.c tests/doubles/queued_streams.h tests/doubles/queued_streams.c
 # what differs with the device under test is compiled with it
 tests_runtime_device_test_cuda_kernels_SOURCES = tests/runtime/device/test_cuda_kernels.c $(kernel_cases)
 tests_runtime_device_test_cuda_attention_SOURCES = tests/runtime/device/test_cuda_attention.c $(kernel_cases)

@@ -43,6 +43,7 @@ typedef struct p4d_verdict {
 	p4d_layout layout;
 	p4d_estimate estimate;
 	p4d_serving serving; /* of a job that serves; max_model_len 0: it does not, or was not judged */
+	bool starts;         /* the engine that serves */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */

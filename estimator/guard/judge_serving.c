@@ -19,8 +19,11 @@ int p4d_guard__judge_serving(const p4d_site *site, const p4d_job *job, p4d_clust
 	if (p4d_serving_estimate(&complete, gpu, (uint64_t)v->geometry.nodes * v->geometry.gpus_per_node,
 				 &v->serving, err) == 0 &&
 	    p4d_serving_check(request->model, gpu, &v->serving, err) == 0 &&
-	    p4d_serving_check_host(&v->serving, v->geometry.gpus_per_node, v->geometry.host_bytes, err) == 0)
+	    p4d_serving_check_host(&v->serving, v->geometry.gpus_per_node, v->geometry.host_bytes, err) ==
+		0) {
+		v->starts = true;
 		return 0;
+	}
 	if (!__builtin_mul_overflow(v->serving.host_bytes, v->geometry.gpus_per_node, &host_bytes))
 		p4d_guard__fix_memory(site, job, source, context, v, host_bytes, err);
 	if (v->policy.unmodelled == P4D_UNMODELLED_REJECT)

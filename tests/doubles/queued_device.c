@@ -2,246 +2,18 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "doubles/queued_device.h"
+#include "doubles/queued_streams.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-typedef struct entry {
-	void (*work)(void *);
-	_Alignas(16) char args[QUEUED_ARGUMENTS];
-} entry;
-
-typedef struct queued queued;
-
-/* queued_stream, as libraries see it. */
-typedef struct stream {
-	queued_stream calls;
-	queued *owner;
-	pthread_t thread;
-	uint64_t queued, done;
-	uint64_t awaited; /* what others wait for `done` to become, the least of it */
-	/* queued and done have changed, each for those only that wait for it: else all threads wake for each
-	 */
-	pthread_cond_t more, reached;
-	unsigned lag;
-	entry entries[QUEUED_MOST];
-	struct stream *next;
-} stream;
-
-typedef struct event {
-	stream *where; /* NULL: not recorded yet */
-	uint64_t at;
-	struct event *next;
-} event;
-
-enum { KEPT = 2 * QUEUED_MOST, KEPT_BYTES = 256, MOST_HEAD = 64 };
-_Static_assert(sizeof(p4d_attention_shape) <= KEPT_BYTES, "the largest that an operation is given");
-
-struct queued {
-	p4d_device cpu;
-	stream *compute, *streams;
-	event *events;
-	bool closing, failed;
-	uint64_t beside, beside_weight; /* see queued_device_beside */
-	uint64_t waits, seen; /* see queued_device_waits; operations that were queued at the last of them */
-	unsigned side_lag;
-	p4d_error why;
-	pthread_mutex_t lock;
-	/* structures that operations point to: more than there can be operations */
-	_Alignas(16) char kept[KEPT][KEPT_BYTES];
-	unsigned next_kept;
-	/* for the cpu's attention, where the plan is a GPU's and has no workspace */
-	_Alignas(64) char workspace[4 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * MOST_HEAD)];
-};
-
-static queued *of(p4d_device *device)
-{
-	return device->state;
-}
-
-static stream *stream_of(p4d_device *device, void *which)
-{
-	return which ? which : of(device)->compute;
-}
-
-/* ---- streams ---- */
-
-static void wait_here(void *args);
-
-/* With the lock. Until so many of its operations are done. */
-static void await(stream *s, uint64_t done)
-{
-	while (s->done < done && !s->owner->closing) {
-		if (done < s->awaited)
-			s->awaited = done;
-		pthread_cond_wait(&s->reached, &s->owner->lock);
-	}
-}
-
-static void queue(queued_stream *calls, void (*work)(void *), const void *args, size_t bytes)
-{
-	stream *s = (stream *)calls;
-	queued *q = s->owner;
-
-	if (bytes > QUEUED_ARGUMENTS)
-		abort();
-	pthread_mutex_lock(&q->lock);
-	if (s->queued - s->done == QUEUED_MOST)
-		await(s, s->done + 1);
-	entry *e = &s->entries[s->queued % QUEUED_MOST];
-	e->work = work;
-	memcpy(e->args, args, bytes);
-	s->queued++;
-	q->beside += s != q->compute && work != wait_here;
-	pthread_cond_signal(&s->more);
-	pthread_mutex_unlock(&q->lock);
-}
-
-static void *run(void *context)
-{
-	stream *s = context;
-	queued *q = s->owner;
-
-	pthread_mutex_lock(&q->lock);
-	for (;;) {
-		while (s->queued == s->done && !q->closing)
-			pthread_cond_wait(&s->more, &q->lock);
-		if (s->queued == s->done)
-			break;
-		entry *e = &s->entries[s->done % QUEUED_MOST];
-		pthread_mutex_unlock(&q->lock);
-		if (s->lag)
-			usleep(s->lag);
-		e->work(e->args);
-		pthread_mutex_lock(&q->lock);
-		if (++s->done >= s->awaited) {
-			s->awaited = UINT64_MAX;
-			pthread_cond_broadcast(&s->reached);
-		}
-	}
-	pthread_mutex_unlock(&q->lock);
-	return NULL;
-}
-
-static stream *add_stream(queued *q, unsigned lag)
-{
-	stream *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	s->calls.queue = queue;
-	s->owner = q;
-	s->lag = lag;
-	s->awaited = UINT64_MAX;
-	pthread_cond_init(&s->more, NULL);
-	pthread_cond_init(&s->reached, NULL);
-	if (pthread_create(&s->thread, NULL, run, s) != 0) {
-		free(s);
-		return NULL;
-	}
-	s->next = q->streams;
-	q->streams = s;
-	return s;
-}
-
-static int q_stream_open(p4d_device *device, void **opened, p4d_error *err)
-{
-	*opened = add_stream(of(device), of(device)->side_lag);
-	return *opened ? 0 : p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for a stream");
-}
-
-static int q_event_open(p4d_device *device, void **opened, p4d_error *err)
-{
-	queued *q = of(device);
-	event *m = calloc(1, sizeof(*m));
-
-	if (!m)
-		return p4d_fail(err, P4D_E_NO_MEMORY, "no memory for an event");
-	m->next = q->events;
-	*opened = q->events = m;
-	return 0;
-}
-
-static void q_event_record(p4d_device *device, void *opened, void *where)
-{
-	queued *q = of(device);
-	event *m = opened;
-
-	pthread_mutex_lock(&q->lock);
-	m->where = stream_of(device, where);
-	m->at = m->where->queued;
-	pthread_mutex_unlock(&q->lock);
-}
-
-static int q_event_reached(p4d_device *device, void *opened, p4d_error *err)
-{
-	queued *q = of(device);
-	const event *m = opened;
-
-	if (q->failed) {
-		*err = q->why;
-		return -1;
-	}
-	pthread_mutex_lock(&q->lock);
-	int reached = !m->where || m->where->done >= m->at;
-	pthread_mutex_unlock(&q->lock);
-	return reached;
-}
-
-static void wait_here(void *args)
-{
-	const event *m = args;
-	queued *q = m->where->owner;
-
-	pthread_mutex_lock(&q->lock);
-	await(m->where, m->at);
-	pthread_mutex_unlock(&q->lock);
-}
-
-static void q_event_wait(p4d_device *device, void *waiter, void *opened)
-{
-	const event *m = opened;
-
-	if (m->where)
-		queue(&stream_of(device, waiter)->calls, wait_here, m, sizeof(*m));
-}
-
-static void q_stream_wait(p4d_device *device, void *waiter, void *awaited)
-{
-	event m;
-
-	q_event_record(device, &m, awaited);
-	q_event_wait(device, waiter, &m);
-}
-
 static int q_attach(p4d_device *device, p4d_error *err)
 {
 	(void)device, (void)err;
 	return 0;
-}
-
-/* Waits until all operations are done. */
-static int q_sync(p4d_device *device, p4d_error *err)
-{
-	const struct timespec nap = {.tv_nsec = 50000};
-	queued *q = of(device);
-	event m;
-	int reached;
-
-	q_event_record(device, &m, NULL);
-	q->waits += m.at != q->seen;
-	q->seen = m.at;
-	while ((reached = q_event_reached(device, &m, err)) == 0) {
-		if (device->watch && device->watch(device->watch_context, &q->why) < 0)
-			q->failed = true;
-		nanosleep(&nap, NULL);
-	}
-	return reached < 0 ? -1 : 0;
 }
 
 /* ---- memory ---- */
@@ -258,7 +30,7 @@ static void q_release(p4d_device *device, void *arena)
 
 	pthread_mutex_lock(&q->lock);
 	for (stream *s = q->streams; s; s = s->next)
-		await(s, s->queued);
+		queued_await(s, s->queued);
 	pthread_mutex_unlock(&q->lock);
 	q->cpu.release(&q->cpu, arena);
 }
@@ -272,7 +44,7 @@ static void q_download(p4d_device *device, void *to, const void *from, uint64_t 
 {
 	p4d_error err;
 
-	if (q_sync(device, &err) == 0)
+	if (queued_sync(device, &err) == 0)
 		memcpy(to, from, bytes);
 }
 
@@ -297,7 +69,7 @@ static void q_upload(p4d_device *device, void *to, const void *from, uint64_t by
 	if (!own.data)
 		abort();
 	memcpy(own.data, from, bytes);
-	queue(&of(device)->compute->calls, do_upload, &own, sizeof(own));
+	queued_put(&of(device)->compute->calls, do_upload, &own, sizeof(own));
 }
 
 /* ---- operations ---- */
@@ -345,7 +117,7 @@ static const void *keep(p4d_device *device, const void *from, size_t bytes)
 	static void q_##operation(p4d_device *device EACH##count(PARAMETER, __VA_ARGS__)) \
 	{ \
 		args_##operation own = {of(device) EACH##count(NAME, __VA_ARGS__)}; \
-		queue(&of(device)->compute->calls, do_##operation, &own, sizeof(own)); \
+		queued_put(&of(device)->compute->calls, do_##operation, &own, sizeof(own)); \
 	}
 
 #define TYPE (p4d_dtype, type)
@@ -468,25 +240,8 @@ static void open_cpu(void *args)
 static void q_close(p4d_device *device)
 {
 	queued *q = of(device);
-	void *next;
 
-	pthread_mutex_lock(&q->lock);
-	q->closing = true;
-	for (stream *s = q->streams; s; s = s->next) {
-		pthread_cond_signal(&s->more);
-		pthread_cond_broadcast(&s->reached);
-	}
-	pthread_mutex_unlock(&q->lock);
-	for (stream *s = q->streams; s; s = s->next)
-		pthread_join(s->thread, NULL);
-	for (stream *s = q->streams; s; s = next) {
-		next = s->next;
-		free(s);
-	}
-	for (event *m = q->events; m; m = next) {
-		next = m->next;
-		free(m);
-	}
+	queued_close_streams(q);
 	if (q->cpu.close)
 		q->cpu.close(&q->cpu);
 	free(q);
@@ -513,14 +268,14 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .copy_rows = q_copy_rows,
 	    .upload = q_upload,
 	    .download = q_download,
-	    .sync = q_sync,
+	    .sync = queued_sync,
 	    .close = q_close,
-	    .stream_open = q_stream_open,
-	    .stream_wait = q_stream_wait,
-	    .event_open = q_event_open,
-	    .event_record = q_event_record,
-	    .event_wait = q_event_wait,
-	    .event_reached = q_event_reached,
+	    .stream_open = queued_stream_open,
+	    .stream_wait = queued_stream_wait,
+	    .event_open = queued_event_open,
+	    .event_record = queued_event_record,
+	    .event_wait = queued_event_wait,
+	    .event_reached = queued_event_reached,
 	    .attach = q_attach,
 	    .linear = q_linear,
 	    .linear_input = q_linear_input,
@@ -551,14 +306,14 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 	    .accumulate = q_accumulate,
 	};
 	snprintf(device->identity, sizeof(device->identity), "%s", identity);
-	q->compute = add_stream(q, 0);
+	q->compute = queued_add_stream(q, 0);
 	if (!q->compute) {
 		free(q);
 		return p4d_fail(err, P4D_E_NO_MEMORY, "cannot create a thread for a device");
 	}
 	device->stream = q->compute;
-	queue(&q->compute->calls, open_cpu, &q, sizeof(q));
-	if (q_sync(device, err) < 0)
+	queued_put(&q->compute->calls, open_cpu, &q, sizeof(q));
+	if (queued_sync(device, err) < 0)
 		return -1;
 	return 0;
 }

@@ -2,9 +2,7 @@
 #pragma once
 
 /* A site with various policies, and jobs that are submitted there. */
-#include "support/support.h"
-
-#include <unistd.h>
+#include "support/site_text.h"
 
 #include "guard/guard.h"
 
@@ -34,18 +32,10 @@
 
 static inline p4d_site *load(const char *text)
 {
-	char path[] = "/tmp/p4d-guard-XXXXXX";
-	p4d_error err;
-	int fd = mkstemp(path);
+	char whole[4096];
 
-	assert_true(fd >= 0);
-	assert_true(dprintf(fd, "%s\nversion = 1\n", text) > 0);
-	close(fd);
-	p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
-	unlink(path);
-	if (!site)
-		fail_msg("%s", err.text);
-	return site;
+	assert_true(snprintf(whole, sizeof(whole), "%s\nversion = 1\n", text) < (int)sizeof(whole));
+	return site_of(whole);
 }
 
 static inline int setup(void **state)

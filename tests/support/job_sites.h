@@ -2,30 +2,12 @@
 #pragma once
 
 /* A site, and a cluster as the plugins describe it, for jobs that are placed there. */
-#include "support/support.h"
-
-#include <unistd.h>
+#include "support/site_text.h"
 
 #include "job/job.h"
 #include "job/job_limits.h"
 
 #define GIB(n) ((uint64_t)(n) << 30)
-
-static inline p4d_site *site_of(const char *text)
-{
-	char path[] = "/tmp/p4d-job-XXXXXX";
-	p4d_error err = {0};
-	int fd = mkstemp(path);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	p4d_site *site = p4d_site_load(path, test_datadir(), false, 0, &err);
-	unlink(path);
-	if (!site)
-		fail_msg("%s", err.text);
-	return site;
-}
 
 /* A live cluster as the plugins would describe it. */
 static p4d_partition_facts rows[] = {

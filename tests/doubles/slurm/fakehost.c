@@ -34,7 +34,7 @@ typedef struct block {
 
 #define MARK UINT64_C(0x7034642d686f7374)
 
-static void *xalloc(size_t size)
+void *fakehost_alloc(size_t size)
 {
 	block *b = calloc(1, sizeof(*b) + size);
 
@@ -63,7 +63,7 @@ void slurm_xfree(void **pointer)
 
 char *slurm_xstrdup(const char *text)
 {
-	return text ? strcpy(xalloc(strlen(text) + 1), text) : NULL;
+	return text ? strcpy(fakehost_alloc(strlen(text) + 1), text) : NULL;
 }
 
 size_t fakehost_alive(void)
@@ -126,165 +126,6 @@ char *slurm_strerror(int number)
 	return (char *)"an error";
 }
 
-/* ---- the live cluster: partition `live` has a node with h100 and one with a100, `bare` has no GPUs ---- */
-
-int slurm_load_partitions(time_t since, partition_info_msg_t **reply, uint16_t flags)
-{
-	static int32_t live[] = {0, 1, -1}, bare[] = {2, 2, -1};
-
-	(void)since;
-	(void)flags;
-	*reply = xalloc(sizeof(**reply));
-	(*reply)->record_count = 2;
-	(*reply)->partition_array = xalloc(2 * sizeof(partition_info_t));
-	(*reply)->partition_array[0].name = slurm_xstrdup("live");
-	(*reply)->partition_array[0].node_inx = live;
-	(*reply)->partition_array[1].name = slurm_xstrdup("bare");
-	(*reply)->partition_array[1].qos_char = (char *)"large";
-	(*reply)->partition_array[1].node_inx = bare;
-	return 0;
-}
-
-void slurm_free_partition_info_msg(partition_info_msg_t *reply)
-{
-	for (uint32_t i = 0; i < reply->record_count; i++)
-		slurm_xfree((void **)&reply->partition_array[i].name);
-	slurm_xfree((void **)&reply->partition_array);
-	slurm_xfree((void **)&reply);
-}
-
-int slurm_load_node(time_t since, node_info_msg_t **reply, uint16_t flags)
-{
-	static const char *const gres[] = {"gpu:h100:8(S:0,1),lustre:1", "gpu:a100:8", NULL};
-	static const char *const names[] = {"h1", "a1", "c1"};
-
-	(void)since;
-	(void)flags;
-	*reply = xalloc(sizeof(**reply));
-	(*reply)->record_count = 3;
-	(*reply)->node_array = xalloc(3 * sizeof(node_info_t));
-	for (int i = 0; i < 3; i++) {
-		(*reply)->node_array[i].name = slurm_xstrdup(names[i]);
-		(*reply)->node_array[i].gres = slurm_xstrdup(gres[i]);
-		(*reply)->node_array[i].real_memory = 2000000;
-	}
-	return 0;
-}
-
-void slurm_free_node_info_msg(node_info_msg_t *reply)
-{
-	for (uint32_t i = 0; i < reply->record_count; i++) {
-		slurm_xfree((void **)&reply->node_array[i].name);
-		slurm_xfree((void **)&reply->node_array[i].gres);
-	}
-	slurm_xfree((void **)&reply->node_array);
-	slurm_xfree((void **)&reply);
-}
-
-/* ---- accounting ---- */
-
-enum { ACCOUNTS = 16 };
-
-typedef __typeof__(((assoc_mgr_info_msg_t *)0)->assoc_list) record_list;
-typedef __typeof__(slurm_list_iterator_create(NULL)) iterator;
-
-static slurmdb_assoc_rec_t association[ACCOUNTS];
-static slurmdb_qos_rec_t qos[] = {{.id = 1, .name = (char *)"normal"}, {.id = 2, .name = (char *)"large"}};
-static size_t associated;
-
-void fakehost_account(const char *user, uint32_t uid, const char *account, const char *parent,
-		      uint32_t qos_id, bool is_default)
-{
-	pthread_mutex_lock(&lock);
-	if (account)
-		association[associated++] = (slurmdb_assoc_rec_t){.user = (char *)user,
-								  .uid = uid,
-								  .acct = (char *)account,
-								  .parent_acct = (char *)parent,
-								  .def_qos_id = qos_id,
-								  .is_def = is_default};
-	else
-		associated = 0;
-	pthread_mutex_unlock(&lock);
-}
-
-/* A list is the number of its records, copied to where they are. */
-typedef struct records {
-	size_t count, size, next;
-	char *at;
-} records;
-
-static void *records_of(const void *from, size_t count, size_t size)
-{
-	records *all = xalloc(sizeof(*all));
-
-	*all = (records){.count = count, .size = size, .at = xalloc(count * size + 1)};
-	memcpy(all->at, from, count * size);
-	return all;
-}
-
-iterator slurm_list_iterator_create(record_list all)
-{
-	((records *)all)->next = 0;
-	return (void *)all;
-}
-
-void *slurm_list_next(iterator at)
-{
-	records *all = (void *)at;
-
-	return all->next < all->count ? all->at + all->size * all->next++ : NULL;
-}
-
-void slurm_list_iterator_destroy(iterator at)
-{
-	(void)at;
-}
-
-int slurm_load_assoc_mgr_info(assoc_mgr_info_request_msg_t *request, assoc_mgr_info_msg_t **reply)
-{
-	(void)request;
-	pthread_mutex_lock(&lock);
-	*reply = xalloc(sizeof(**reply));
-	(*reply)->assoc_list = records_of(association, associated, sizeof(association[0]));
-	(*reply)->qos_list = records_of(qos, 2, sizeof(qos[0]));
-	pthread_mutex_unlock(&lock);
-	return 0;
-}
-
-static void free_records(void *list)
-{
-	records *all = list;
-
-	slurm_xfree((void **)&all->at);
-	slurm_xfree(&list);
-}
-
-void slurm_free_assoc_mgr_info_msg(assoc_mgr_info_msg_t *reply)
-{
-	free_records(reply->assoc_list);
-	free_records(reply->qos_list);
-	slurm_xfree((void **)&reply);
-}
-
-/* A list of hosts that is never folded: a text in the place of Slurm's structure. */
-__typeof__(slurm_hostlist_create(NULL)) slurm_hostlist_create(const char *text)
-{
-	return (__typeof__(slurm_hostlist_create(NULL)))slurm_xstrdup(text);
-}
-
-char *slurm_hostlist_ranged_string_xmalloc(__typeof__(slurm_hostlist_create(NULL)) list)
-{
-	return slurm_xstrdup((const char *)list);
-}
-
-void slurm_hostlist_destroy(__typeof__(slurm_hostlist_create(NULL)) list)
-{
-	char *text = (char *)list;
-
-	slurm_xfree((void **)&text);
-}
-
 /* ---- jobs ---- */
 
 /* The strings of a description that the plugin reads or writes. */
@@ -307,7 +148,7 @@ static char **text_of(job_desc_msg_t *desc, size_t i)
 
 job_desc_msg_t *fakehost_desc(void)
 {
-	job_desc_msg_t *desc = xalloc(sizeof(*desc));
+	job_desc_msg_t *desc = fakehost_alloc(sizeof(*desc));
 
 	desc->user_id = FAKEHOST_UID;
 	desc->het_job_offset = NO_VAL;
@@ -354,14 +195,14 @@ void fakehost_set(char **field, const char *text)
 
 static void append(char ***list, uint32_t *count, const char *name, const char *value)
 {
-	char **grown = xalloc((*count + 1) * sizeof(*grown));
+	char **grown = fakehost_alloc((*count + 1) * sizeof(*grown));
 
 	if (*count)
 		memcpy(grown, *list, *count * sizeof(*grown));
 	slurm_xfree((void **)list);
 	*list = grown;
 	size_t size = strlen(name) + strlen(value) + 2;
-	grown[*count] = xalloc(size);
+	grown[*count] = fakehost_alloc(size);
 	snprintf(grown[*count], size, "%s=%s", name, value);
 	++*count;
 }
@@ -380,7 +221,7 @@ void fakehost_spank_env(job_desc_msg_t *desc, const char *name, const char *valu
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record)
 {
 	const job_desc_msg_t *from = record->desc;
-	job_desc_msg_t *desc = xalloc(sizeof(*desc));
+	job_desc_msg_t *desc = fakehost_alloc(sizeof(*desc));
 	size_t size = 1;
 
 	memcpy(desc, from, sizeof(*desc));
@@ -394,8 +235,8 @@ job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *record)
 	for (uint32_t i = 0; i < from->env_size; i++)
 		size += strlen(from->environment[i]) + 1;
 	if (from->env_size) {
-		desc->environment = xalloc(from->env_size * sizeof(char *));
-		char *at = xalloc(size);
+		desc->environment = fakehost_alloc(from->env_size * sizeof(char *));
+		char *at = fakehost_alloc(size);
 		for (uint32_t i = 0; i < from->env_size; i++) {
 			desc->environment[i] = strcpy(at, from->environment[i]);
 			at += strlen(at) + 1;
@@ -432,6 +273,7 @@ void fakehost_open(fakehost *host, const char *plugin, const char *directory)
 	slurm_conf.slurm_conf = conf;
 	slurm_conf.state_save_location = (char *)directory;
 	slurm_conf.slurm_user_id = getuid();
+	fakehost_account(NULL, 0, NULL, NULL, 0, false);
 	host->library = dlopen(plugin, RTLD_LAZY | RTLD_LOCAL);
 	if (!host->library) {
 		fprintf(stderr, "%s\n", dlerror());

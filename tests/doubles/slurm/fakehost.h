@@ -52,6 +52,11 @@ void fakehost_stop_clock(bool stopped);
 /* Calls job_modify for a job with this description; message as above (always "" before Slurm 23.02). */
 int fakehost_modify(fakehost *host, job_desc_msg_t *update, job_desc_msg_t *current, const char **message);
 
+/* Zeroed memory as slurmctld has it, which slurm_xfree takes back. */
+void *fakehost_alloc(size_t size);
+void slurm_xfree(void **pointer);
+char *slurm_xstrdup(const char *text);
+
 /* A description with every field unset, as Slurm initializes it. */
 job_desc_msg_t *fakehost_desc(void);
 void fakehost_free(job_desc_msg_t *desc);

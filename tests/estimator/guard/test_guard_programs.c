@@ -152,8 +152,10 @@ static void serving(void **state)
 		expect(t, P4D_WARN, P4D_E_UNVALIDATED);
 		assert_non_null(strstr(t->text, "weights on the host take"));
 		assert_string_equal(t->verdict.message[0].fix, "");
+		assert_false(t->verdict.starts);
 	}
 	p4d_site_free(little);
+	assert_true(submit(*state, ON("h100", 1), MODEL_70B "workload=serve tp=8")->verdict.starts);
 	/* what only engines take is said of training */
 	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron gpu-memory-utilization=0.9");
 	assert_int_equal(t->verdict.action, P4D_WARN);

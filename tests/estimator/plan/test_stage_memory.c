@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The closed forms: against published measurements, against arithmetic done by hand, and at their limits. */
-#include "support/support.h"
+/* The closed forms: against arithmetic done by hand, and at their limits. */
+#include "support/estimates.h"
 
 #include <math.h>
-
-#include "plan/stage_memory.h"
-#include "request/defaults.h"
-#include "validate/measured.h"
 
 static void set(p4d_request *r, const char *name, const char *value)
 {
@@ -17,137 +13,6 @@ static void set(p4d_request *r, const char *name, const char *value)
 	if (p4d_request_set(r, (p4d_option)option, value, P4D_BY_USER, &err) < 0)
 		fail_msg("%s=%s: %s", name, value, err.text);
 }
-
-static p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node, int method,
-			     p4d_layout *layout)
-{
-	p4d_request r = *asked;
-	p4d_capacity none = {NULL, 0, 0};
-	p4d_estimate e;
-	p4d_error err;
-
-	p4d_request_complete(&r, 0, nodes * gpus_per_node);
-	if (p4d_layout_build(&r, nodes, gpus_per_node, layout, &err) < 0)
-		fail_msg("layout: %s", err.text);
-	if (p4d_memory_estimate(layout, method, &none, &e, &err) < 0)
-		fail_msg("memory: %s", err.text);
-	return e;
-}
-
-/* ---- published measurements ---- */
-
-/* What was found with a file. */
-typedef struct found {
-	double mean, worst, reserved; /* reserved: mean over the rows that have it */
-	int rows;
-} found;
-
-static found compare(const char *name)
-{
-	const char *dir = getenv("P4D_TEST_SRCDIR");
-	char path[4096], text[32768];
-	double sum = 0, worst = 0, reserved = 0;
-	int rows = 0, with_reserved = 0, rc;
-	p4d_measured_file csv;
-	p4d_measured row;
-	p4d_error err;
-
-	snprintf(path, sizeof(path), "%s/tests/data/%s", dir ? dir : ".", name);
-	FILE *file = fopen(path, "r");
-	assert_non_null(file);
-	size_t length = fread(text, 1, sizeof(text) - 1, file);
-	assert_true(length < sizeof(text) - 1);
-	text[length] = '\0';
-	fclose(file);
-	assert_int_equal(p4d_measured__open(&csv, path, text, &err), 0);
-	printf("%-12s %10s %10s %8s %10s %8s\n", "row", "measured", "closed", "error", "paper", "error");
-	while ((rc = p4d_measured__next(&csv, &row, &err)) > 0) {
-		p4d_layout layout;
-		if (!row.complete)
-			continue;
-		p4d_estimate closed = estimate(&row.request, 1, row.gpus, P4D_METHOD_PLAN, &layout);
-		p4d_estimate paper = estimate(&row.request, 1, row.gpus, P4D_METHOD_PAPER, &layout);
-		double error = p4d_to_gib(closed.peak.allocated_bytes) / row.allocated_gib - 1;
-		double paper_error = p4d_to_gib(paper.peak.allocated_bytes) / row.allocated_gib - 1;
-		printf("%-12s %10.2f %10.2f %+7.2f%% %10.2f %+7.2f%%\n", row.id, row.allocated_gib,
-		       p4d_to_gib(closed.peak.allocated_bytes), 100 * error,
-		       p4d_to_gib(paper.peak.allocated_bytes), 100 * paper_error);
-		sum += fabs(error);
-		worst = fmax(worst, fabs(error));
-		rows++;
-		if (!strcmp(row.gpu, "B200") && !layout.experts)
-			assert_true(paper_error >= -0.07 && paper_error <= 0.08);
-		if (row.reserved_gib > 0) {
-			double held = p4d_to_gib(closed.peak.allocated_bytes +
-						 closed.peak.part[P4D_PART_FRAGMENTATION]);
-			reserved += fabs(held / row.reserved_gib - 1);
-			with_reserved++;
-		}
-	}
-	assert_int_equal(rc, 0);
-	assert_true(rows > 0 && with_reserved > 0);
-	printf("closed form: %d rows, mean absolute error %.2f %%, worst %.2f %%; reserved: mean %.2f %% "
-	       "over %d "
-	       "rows\n",
-	       rows, 100 * sum / rows, 100 * worst, 100 * reserved / with_reserved, with_reserved);
-	return (found){sum / rows, worst, reserved / with_reserved, rows};
-}
-
-static void published_measurements(void **state)
-{
-	(void)state;
-	const found all = compare("measured_memory.csv");
-	assert_true(all.rows >= 8);
-	assert_true(all.mean <= 0.001);
-	assert_true(all.worst <= 0.005);
-	assert_true(all.reserved <= 0.04);
-}
-
-/* DeepSeek V2 and V3 with 4 layers, Moonlight: experts, latent attention. */
-static void published_with_experts(void **state)
-{
-	(void)state;
-	const found all = compare("experts_memory.csv");
-	assert_int_equal(all.rows, 10);
-	assert_true(all.mean <= 0.023); /* of DeepSeek alone 0.001 */
-	assert_true(all.worst <= 0.05);
-	assert_true(all.reserved <= 0.04);
-}
-
-/* A file that is not what it should be is refused with its line. */
-static void malformed_measurements(void **state)
-{
-	static const char header[] = "row_id,gpu,validate,n_gpus,measured_gib,measured_reserved_gib";
-	const struct {
-		const char *text, *message;
-	} cases[] = {
-	    {"", "x.csv:0: not a header line"},
-	    {"row_id,gpu\na,b\n", "x.csv:2: no column validate"},
-	    {"row_id,gpu,validate\na,b\n", "x.csv:2: number of fields differs from the header"},
-	    {"HEADER\na,B200,1,8,12x,\n", "x.csv:2: not a number in column measured_gib"},
-	    {"HEADER\n\na,B200,1,0,12,\n", "x.csv:3: n_gpus must be above 0"},
-	    {"HEADER\n\"a,b\",B200,0,,,\na,B200,1,8,12,\n", "x.csv:3: no column num_layers"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		p4d_measured_file csv;
-		p4d_measured row;
-		p4d_error err = {.code = P4D_OK};
-		char text[512];
-		bool with_header = !strncmp(cases[i].text, "HEADER", 6);
-		snprintf(text, sizeof(text), "%s%s", with_header ? header : "",
-			 cases[i].text + (with_header ? 6 : 0));
-		int rc = p4d_measured__open(&csv, "x.csv", text, &err);
-		while (rc == 0 && (rc = p4d_measured__next(&csv, &row, &err)) > 0)
-			rc = 0;
-		assert_int_equal(rc, -1);
-		assert_string_equal(err.text, cases[i].message);
-		assert_int_equal(err.code, P4D_E_VALUE);
-	}
-}
-
-/* ---- by hand ---- */
 
 #define SMALL \
 	"model=custom layers=2 hidden=64 ffn=128 heads=4 kv-heads=2 head-dim=16 vocab=256 norm=rmsnorm " \
@@ -583,9 +448,6 @@ static void cpu_is_compared_with_host_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(published_measurements),
-	    cmocka_unit_test(published_with_experts),
-	    cmocka_unit_test(malformed_measurements),
 	    cmocka_unit_test(megatron_by_hand),
 	    cmocka_unit_test(states_of_megatron_by_hand),
 	    cmocka_unit_test(fp8_of_megatron_by_hand),

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "job/sbatch.h"
+#include "report/advice.h"
+
+/* What sbatch would answer for one component of a job, and p4d adds to that. Borrows all. */
+typedef struct p4d_checked {
+	const p4d_sbatch *sbatch;
+	const p4d_verdict *verdict;
+	const p4d_advice *advice;
+} p4d_checked;
+
+/* What sbatch would say on stderr, the outcome on stdout; prefix: of the component, "1: ", or "". */
+void p4d_answer_print(const p4d_checked *answer, const char *prefix);
+
+/* The same as an object of --json, described in p4d(1). The caller owns it. */
+struct json_object *p4d_answer_json(const p4d_checked *answer);
