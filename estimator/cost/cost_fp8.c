@@ -6,7 +6,8 @@
  *
  * Matrix units before Blackwell multiply FP8 by rows only, so that an operand of two products is there twice,
  * the second one transposed; scales by block differ by direction, so there it is twice on any GPU. Each cast
- * reads 16 bits and writes one or two copies; scales of a tensor's current maximum read it once more before.
+ * reads 16 bits and writes one or two copies; scales of a tensor's current maximum read it once more before,
+ * as does NVFP4, whose blocks' scales in 8 bits are of a scale of the tensor.
  */
 #include "cost/cost_internal.h"
 
@@ -19,24 +20,30 @@
 typedef struct casting {
 	double reads;    /* bytes of an element that a cast reads */
 	double copies;   /* of an operand of two products */
+	double bytes;    /* of an element of a copy */
 	bool transposes; /* the second copy is made of the first, as where only one was gathered */
 } casting;
+
+double p4d_cost__cast_bytes(const p4d_layout *l)
+{
+	return l->fp8_recipe == P4D_FP8_NVFP4 ? 0.5625 : 1;
+}
 
 static casting casting_of(const p4d_layout *l, const p4d_cost_rates *r)
 {
 	const bool by_tensor = l->fp8_recipe == P4D_FP8_DELAYED || l->fp8_recipe == P4D_FP8_CURRENT;
 	const bool twice = !by_tensor || r->fp8_by_rows;
+	const bool maxima = l->fp8_recipe == P4D_FP8_CURRENT || l->fp8_recipe == P4D_FP8_NVFP4;
 
-	return (casting){.reads = l->fp8_recipe == P4D_FP8_DELAYED ? 2
-				  : by_tensor                      ? 4
-								   : 2,
+	return (casting){.reads = maxima ? 4 : 2,
 			 .copies = twice ? 2 : 1,
+			 .bytes = p4d_cost__cast_bytes(l),
 			 .transposes = by_tensor && twice};
 }
 
 static double cast(const p4d_cost_rates *r, const casting *c, double elements, double copies)
 {
-	return p4d_cost__memory_seconds(r, CAST_SLOWNESS * (c->reads + copies) * elements);
+	return p4d_cost__memory_seconds(r, CAST_SLOWNESS * (c->reads + c->bytes * copies) * elements);
 }
 
 static double transpose(const p4d_cost_rates *r, const casting *c, double elements)

@@ -45,6 +45,9 @@ double p4d_cost__gemm_seconds(const p4d_cost_rates *r, double batch, double rows
 double p4d_cost__grouped_seconds(const p4d_cost_rates *r, double groups, double rows, double columns,
 				 double depth, double output_bytes);
 
+/* Bytes of an element that linear layers take in FP8, or in 4 bits with a scale for 16. */
+double p4d_cost__cast_bytes(const p4d_layout *layout);
+
 /* One of a linear layer in the layers: of operands in FP8 where that is the precision. */
 double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
 				 double output_bytes);

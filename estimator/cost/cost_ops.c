@@ -37,12 +37,18 @@ double p4d_cost_peak_flops(const p4d_layout *l, const p4d_gpu *gpu)
 	case P4D_FP32:
 		return gpu->peak_fp32_flops;
 	case P4D_FP8:
-		return gpu->peak_fp8_flops;
+		return l->fp8_recipe == P4D_FP8_NVFP4 ? gpu->peak_fp4_flops : gpu->peak_fp8_flops;
 	case P4D_FP16:
 		return gpu->peak_fp16_flops > 0 ? gpu->peak_fp16_flops : gpu->peak_bf16_flops;
 	default:
 		return gpu->peak_bf16_flops;
 	}
+}
+
+/* Of linear layers in FP8 or FP4. */
+static double product_efficiency(const p4d_layout *l, const p4d_gpu *gpu)
+{
+	return l->fp8_recipe == P4D_FP8_NVFP4 ? gpu->gemm_fp4_efficiency : gpu->gemm_fp8_efficiency;
 }
 
 bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
@@ -53,7 +59,7 @@ bool p4d_cost_known(const p4d_layout *l, const p4d_gpu *gpu)
 		return false;
 	if (l->world > l->link_domain && !(gpu->net_bytes_per_s > 0))
 		return false;
-	if (l->precision == P4D_FP8 && !(gpu->peak_bf16_flops > 0 && gpu->gemm_fp8_efficiency > 0))
+	if (l->precision == P4D_FP8 && !(gpu->peak_bf16_flops > 0 && product_efficiency(l, gpu) > 0))
 		return false;
 	return p4d_cost_peak_flops(l, gpu) > 0 && gpu->hbm_bytes_per_s > 0 && gpu->multiprocessors > 0 &&
 	       gpu->gemm_efficiency > 0 && gpu->attention_forward_efficiency > 0 &&
@@ -118,7 +124,7 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	const double peak = fp8 ? gpu->peak_bf16_flops : r.peak;
 	const double slowest = slowest_of((double)l->world);
 	r.gemm = slowest * inverse(peak * gpu->gemm_efficiency);
-	r.product = fp8 ? slowest * inverse(r.peak * gpu->gemm_fp8_efficiency) : r.gemm;
+	r.product = fp8 ? slowest * inverse(r.peak * product_efficiency(l, gpu)) : r.gemm;
 	r.fp8_by_rows = gpu->sm < 100;
 	const double attention = slowest * head_factor(gpu->sm, (double)l->head_dim);
 	r.attention_forward = attention * inverse(peak * gpu->attention_forward_efficiency);
@@ -131,7 +137,7 @@ p4d_cost_rates p4d_cost__rates_of(const p4d_layout *l, const p4d_gpu *gpu)
 	r.last_forward = last_rows(gpu->sm, false) * multiprocessors;
 	r.last_backward = last_rows(gpu->sm, true) * multiprocessors;
 	r.element = l->precision == P4D_FP32 ? 4 : 2;
-	r.operand = fp8 ? 1 : r.element;
+	r.operand = fp8 ? p4d_cost__cast_bytes(l) : r.element;
 	return r;
 }
 

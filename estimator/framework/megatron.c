@@ -176,6 +176,10 @@ static void add_fp8(p4d_text *a, const p4d_layout *l)
 					     [P4D_FP8_MXFP8] = "mxfp8"};
 	const bool by_tensor = l->fp8_recipe <= P4D_FP8_CURRENT;
 
+	if (l->fp8_recipe == P4D_FP8_NVFP4) {
+		add(a, "--fp4-format e2m1 --fp4-recipe nvfp4");
+		return;
+	}
 	add(a, "--fp8-format %s --fp8-recipe %s", by_tensor ? "hybrid" : "e4m3", recipe[l->fp8_recipe]);
 	if (!l->fp8_params)
 		return;
@@ -319,9 +323,17 @@ static int check_experts(const p4d_request *r, p4d_error *err)
 /* Its recipes; and the shapes that Transformer Engine quantizes. */
 static int check_fp8(const p4d_request *r, p4d_error *err)
 {
+	const int64_t recipe = p4d_is_set(r, P4D_FP8_RECIPE) ? r->value[P4D_FP8_RECIPE] : P4D_FP8_DELAYED;
+
 	if (r->value[P4D_PRECISION] != P4D_FP8)
 		return 0;
-	if (p4d_is_set(r, P4D_FP8_RECIPE) && r->value[P4D_FP8_RECIPE] == P4D_FP8_ROWWISE) {
+	if (recipe == P4D_FP8_NVFP4 && p4d_is_set(r, P4D_FP8_PARAM_GATHER) &&
+	    r->value[P4D_FP8_PARAM_GATHER]) {
+		p4d_fail(err, P4D_E_UNMODELLED,
+			 "fp8-param-gather=on: of fp8-recipe=nvfp4 p4d does not model it");
+		return p4d_fix(err, "--p4d-fp8-param-gather=off");
+	}
+	if (recipe == P4D_FP8_ROWWISE) {
 		p4d_fail(err, P4D_E_VALUE,
 			 "fp8-recipe=rowwise is torchtitan's; Megatron-LM has none of rows");
 		return p4d_fix(err, "--p4d-fp8-recipe=current");
@@ -347,11 +359,12 @@ static int check_model(const p4d_request *r, p4d_error *err)
 /* Three published runs with delayed scales, of 28, had room where p4d expects none (recipes_measured.csv). */
 static const char *unvalidated(const p4d_layout *l)
 {
-	const bool delayed = l->precision == P4D_FP8 && l->fp8_recipe == P4D_FP8_DELAYED;
+	const bool fp8 = l->precision == P4D_FP8;
 
-	return delayed && !l->fp8_params                   ? "FP8 with delayed scales"
-	       : l->experts && l->dispatcher == P4D_DEEPEP ? "DeepEP"
-							   : NULL;
+	return fp8 && l->fp8_recipe == P4D_FP8_NVFP4                       ? "NVFP4"
+	       : fp8 && l->fp8_recipe == P4D_FP8_DELAYED && !l->fp8_params ? "FP8 with delayed scales"
+	       : l->experts && l->dispatcher == P4D_DEEPEP                 ? "DeepEP"
+									   : NULL;
 }
 
 static const p4d_framework_choice defaults[] = {{P4D_FP8_RECIPE, P4D_FP8_DELAYED}, {P4D_OPTIONS, 0}};

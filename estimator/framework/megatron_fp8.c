@@ -14,7 +14,8 @@ bool p4d_megatron__fp8(const p4d_layout *l)
 
 static bool by_block(const p4d_layout *l)
 {
-	return l->fp8_recipe == P4D_FP8_BLOCKWISE || l->fp8_recipe == P4D_FP8_MXFP8;
+	return l->fp8_recipe == P4D_FP8_BLOCKWISE || l->fp8_recipe == P4D_FP8_MXFP8 ||
+	       l->fp8_recipe == P4D_FP8_NVFP4;
 }
 
 bool p4d_megatron__fp8_saves_output(const p4d_layout *l)
@@ -22,14 +23,22 @@ bool p4d_megatron__fp8_saves_output(const p4d_layout *l)
 	return p4d_megatron__fp8(l) && l->fp8_recipe == P4D_FP8_DELAYED;
 }
 
+/* NVFP4: half a byte, and one for the scale of 16 (tensor/nvfp4_tensor.py, get_scale_shape) */
+static p4d_wide bytes_of(const p4d_layout *l, p4d_wide elements)
+{
+	if (l->fp8_recipe == P4D_FP8_NVFP4)
+		return elements / 2 + elements / 16;
+	return elements + (by_block(l) ? elements / 32 : 0);
+}
+
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *l, uint64_t elements)
 {
-	return elements + (by_block(l) ? elements / 32 : 0);
+	return (uint64_t)bytes_of(l, elements);
 }
 
 p4d_wide p4d_megatron__fp8_kept(const p4d_layout *l, p4d_wide elements)
 {
-	return p4d_megatron__fp8(l) ? (elements + (by_block(l) ? elements / 32 : 0) + 1) / 2 : elements;
+	return p4d_megatron__fp8(l) ? (bytes_of(l, elements) + 1) / 2 : elements;
 }
 
 /* utils.py, is_non_tn_fp8_gemm_supported */
@@ -42,7 +51,9 @@ unsigned p4d_megatron__fp8_copies(const p4d_rows *rows)
 
 unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows)
 {
-	return rows->layout->fp8_recipe == P4D_FP8_MXFP8 ? 1 : p4d_megatron__fp8_copies(rows);
+	const int recipe = rows->layout->fp8_recipe;
+
+	return recipe == P4D_FP8_MXFP8 || recipe == P4D_FP8_NVFP4 ? 1 : p4d_megatron__fp8_copies(rows);
 }
 
 /* Of latent attention, as Megatron-Core has them: down from hidden, up to the heads, and the output. */

@@ -36,12 +36,13 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 
 /*
  * Whether the optimizer's kernel reads gradients and parameters as they are (optimizer_config.py,
- * use_precision_aware_optimizer_no_fp8_or_ds_fp8): with FP8, with delayed scales alone.
+ * use_precision_aware_optimizer_no_fp8_or_ds_fp8): with FP8, with delayed scales alone, which is also what
+ * it takes runs in FP4 for.
  */
 static bool reads_as_they_are(const p4d_layout *l)
 {
-	return p4d_precise_optimizer(l) &&
-	       (!p4d_megatron__fp8(l) || l->fp8_recipe == P4D_FP8_DELAYED || l->half_master);
+	return p4d_precise_optimizer(l) && (!p4d_megatron__fp8(l) || l->fp8_recipe == P4D_FP8_DELAYED ||
+					    l->fp8_recipe == P4D_FP8_NVFP4 || l->half_master);
 }
 
 /* The precision-aware optimizer keeps of an fp32 master copy what a parameter in bf16 lacks of it. */

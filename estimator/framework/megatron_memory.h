@@ -16,7 +16,7 @@ void p4d_framework__megatron_rows(p4d_rows *rows);
 /*
  * FP8 of Transformer Engine (megatron_fp8.c). An input of a product is kept for the weight's gradient in the
  * direction that takes it, a weight in both: before Blackwell as two copies, as are tensors with scales by
- * block on any GPU. Those have four bytes of scales for 128 elements, or one for 32.
+ * block on any GPU. Those have four bytes of scales for 128 elements, or one for 32; in 4 bits one for 16.
  */
 bool p4d_megatron__fp8(const p4d_layout *layout);
 uint64_t p4d_megatron__fp8_bytes(const p4d_layout *layout, uint64_t elements); /* of one copy */
@@ -25,8 +25,8 @@ unsigned p4d_megatron__fp8_copies(const p4d_rows *rows);
 /* What a product keeps of an input that nothing else keeps, in elements of 16 bits. */
 p4d_wide p4d_megatron__fp8_kept(const p4d_layout *layout, p4d_wide elements);
 
-/* Copies of an input that is gathered again for the weights' gradients: MXFP8 is gathered as needed, of
- * others the second one is made of the first. */
+/* Copies of an input that is gathered again for the weights' gradients: MXFP8 and NVFP4 are gathered as
+ * needed, of others the second one is made of the first. */
 unsigned p4d_megatron__fp8_gathered(const p4d_rows *rows);
 
 /* Whether the product after attention keeps its input cast: else as it is given (attention.py,

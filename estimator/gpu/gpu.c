@@ -75,7 +75,7 @@ int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision)
 	static const struct {
 		const char *precision;
 		int sm;
-	} begins[] = {{"bf16", 80}, {"fp8", 89}, {"blockwise", 90}, {"mxfp8", 100}};
+	} begins[] = {{"bf16", 80}, {"fp8", 89}, {"blockwise", 90}, {"mxfp8", 100}, {"nvfp4", 100}};
 
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		if (gpu->sm && gpu->sm < begins[i].sm && !strcmp(precision, begins[i].precision))

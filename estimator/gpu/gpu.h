@@ -17,12 +17,14 @@
 	RATE(peak_bf16_flops, "peak_bf16_tflops", 1e9, 1e12) \
 	RATE(peak_fp16_flops, "peak_fp16_tflops", 1e9, 1e12) \
 	RATE(peak_fp8_flops, "peak_fp8_tflops", 1e9, 1e12) \
+	RATE(peak_fp4_flops, "peak_fp4_tflops", 1e9, 1e12) \
 	RATE(peak_fp32_flops, "peak_fp32_tflops", 1e9, 1e12) \
 	RATE(hbm_bytes_per_s, "hbm_tb_per_s", 1e6, 1e12) \
 	RATE(link_bytes_per_s, "link_gb_per_s", 1e9, 1e9) \
 	RATE(net_bytes_per_s, "net_gb_per_s", 1e9, 1e9) \
 	RATE(gemm_efficiency, "gemm_efficiency", 1, 1) \
 	RATE(gemm_fp8_efficiency, "gemm_fp8_efficiency", 1, 1) \
+	RATE(gemm_fp4_efficiency, "gemm_fp4_efficiency", 1, 1) \
 	RATE(attention_forward_efficiency, "attention_forward_efficiency", 1, 1) \
 	RATE(attention_backward_efficiency, "attention_backward_efficiency", 1, 1) \
 	RATE(hbm_efficiency, "hbm_efficiency", 1, 1) \
@@ -81,7 +83,7 @@ void p4d_gpus_free(p4d_gpus *gpus);
 /*
  * The compute capability (80 for 8.0) from which NVIDIA's matrix units have a precision, if this GPU lacks
  * it: bf16 came with Ampere, fp8 with Ada and Hopper; its scales by blocks, "blockwise" and "mxfp8", with
- * Hopper and Blackwell. 0: it has it, or nothing is known.
+ * Hopper and Blackwell, as did "nvfp4". 0: it has it, or nothing is known.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
 

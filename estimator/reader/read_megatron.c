@@ -26,6 +26,8 @@ enum {
 	FP8_RECIPE = P4D_READ_EXTRA(21),
 	FP8_PARAM_GATHER = P4D_READ_EXTRA(22),
 	FLEX_BACKEND = P4D_READ_EXTRA(23),
+	FP4_FORMAT = P4D_READ_EXTRA(24),
+	FP4_RECIPE = P4D_READ_EXTRA(25),
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -36,6 +38,8 @@ static const char *const backends[] = {"flash", "flash", "fused", "flash",   "un
 static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
 static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
 					  "blockwise", "mxfp8",   "mxfp8",      NULL};
+static const char *const fp4_formats[] = {"e2m1", "e2m1", NULL};
+static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* its default, too */
 static const char *const optimizers[] = {"adam", "adamw", NULL};
 static const char *const states[] = {"fp32", "fp32", "bf16", "bf16", NULL};
 static const char *const glus[] = {"swiglu", "on", NULL};
@@ -141,7 +145,10 @@ static const p4d_read_argument arguments[] = {
     {"--fp8-dot-product-attention", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp8-multi-head-attention", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--activation-func-fp8-input-store", P4D_READ_NOT_MODELLED, "on", NULL},
-    {"--fp4-format", P4D_READ_NOT_MODELLED, NULL, NULL},
+    {"--fp4-format", FP4_FORMAT, NULL, fp4_formats},
+    {"--fp4-recipe", FP4_RECIPE, NULL, fp4_recipes},
+    {"--fp4-param-gather", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--fp4-param", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},
@@ -346,10 +353,12 @@ static void finish_latent(p4d_reading *r)
 	p4d_reader__put(r, P4D_POSITIONS, extra(r, LATENT), "rope");
 }
 
-/* Without a format recipe and parameters are those of 16 bits. */
+/* Without a format recipe and parameters are those of 16 bits; Megatron-LM refuses both formats together. */
 static void finish_fp8(p4d_reading *r)
 {
-	const p4d_read_value *format = extra(r, FP8_FORMAT), *recipe = extra(r, FP8_RECIPE),
+	const bool fp4 = p4d_reader__set(extra(r, FP4_FORMAT)) || extra(r, FP4_FORMAT)->unknown;
+	const p4d_read_value *format = extra(r, fp4 ? FP4_FORMAT : FP8_FORMAT),
+			     *recipe = extra(r, fp4 ? FP4_RECIPE : FP8_RECIPE),
 			     *parameters = extra(r, FP8_PARAM_GATHER);
 
 	if (format->unknown)
@@ -362,11 +371,13 @@ static void finish_fp8(p4d_reading *r)
 		return;
 	}
 	p4d_reader__put(r, P4D_PRECISION, format, "fp8");
-	if (p4d_reader__set(recipe))
+	if (fp4 && !recipe->unknown)
+		p4d_reader__put(r, P4D_FP8_RECIPE, format, "nvfp4");
+	else if (p4d_reader__set(recipe))
 		p4d_reader__put(r, P4D_FP8_RECIPE, recipe, "%s", recipe->text);
 	else if (recipe->unknown)
 		p4d_reader__forget(r, P4D_FP8_RECIPE);
-	if (p4d_reader__set(parameters))
+	if (p4d_reader__set(parameters) && !fp4)
 		p4d_reader__put(r, P4D_FP8_PARAM_GATHER, parameters, "on");
 }
 

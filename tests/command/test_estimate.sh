@@ -116,6 +116,19 @@ exits 5 p4d estimate --model llama3.2-1b --gpu h100 --fp8-param-gather on
 says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
 says "torchtitan's"
+# NVFP4: half of what 8 bits take, and a scale of one byte for 16
+weights_of()
+{
+	p4d estimate --json --model llama3-70b --gpu b200 --nodes 8 --gpus-per-node 8 --framework megatron --tp 8 --pp 4 --precision fp8 \
+		--fp8-recipe "$1" --seq-len 8192 | sed -n 's/.*"params": *\([0-9]*\).*/\1/p' | head -n 1
+}
+[ "$(weights_of nvfp4)" -lt "$(weights_of mxfp8)" ] || fail "NVFP4 is as large as MXFP8"
+exits 0 p4d estimate --model llama3.2-1b --gpu b200 --gpus-per-node 1 --framework megatron --precision fp8 --fp8-recipe nvfp4
+prints "(unvalidated: NVFP4)"
+exits 9 p4d estimate --model llama3.2-1b --gpu b200 --framework megatron --precision fp8 --fp8-recipe nvfp4 --fp8-param-gather on
+says "does not model it" "--fp8-param-gather=off"
+exits 0 p4d estimate --model llama3.2-1b --gpu h100 --gpus-per-node 1 --framework megatron --precision fp8 --fp8-recipe nvfp4
+says "begins with 10.0" "fp8-recipe=current"
 exits 9 p4d estimate --model llama3.2-1b --gpu h100 --framework ddp --precision fp8
 says "in torchtitan only"
 # experts, too: what they are given and their products' results are there in 8 bits

@@ -42,8 +42,8 @@ static double predicted(const p4d_layout *l, const char *name, p4d_timeline_work
 }
 
 typedef struct outcome {
-	double mean, worst, bf16_mean, fp8_mean;
-	unsigned fp8, rows, pairs, wrong, unmodelled, refused, above;
+	double mean, worst, bf16_mean, fp8_mean, fp4_mean;
+	unsigned fp8, fp4, rows, pairs, wrong, unmodelled, refused, above;
 } outcome;
 
 enum { MOST_RUNS = 128 };
@@ -91,9 +91,11 @@ static outcome compare(const char *name)
 		const bool above = memory_of(&l, row.gpu).fraction > LIMIT;
 		all.above += above;
 		all.refused += above && !p4d_framework_unvalidated(&l); /* as the guard does */
-		const bool fp8 = l.precision == P4D_FP8;
+		const bool fp4 = l.precision == P4D_FP8 && l.fp8_recipe == P4D_FP8_NVFP4;
+		const bool fp8 = l.precision == P4D_FP8 && !fp4;
 		all.fp8 += fp8;
-		*(fp8 ? &all.fp8_mean : &all.bf16_mean) += fabs(error);
+		all.fp4 += fp4;
+		*(fp8 ? &all.fp8_mean : fp4 ? &all.fp4_mean : &all.bf16_mean) += fabs(error);
 		all.mean += fabs(error);
 		all.worst = fmax(all.worst, fabs(error));
 		all.rows++;
@@ -103,7 +105,8 @@ static outcome compare(const char *name)
 		fail_msg("%s", err.text);
 	all.mean /= all.rows;
 	all.fp8_mean /= all.fp8 ? all.fp8 : 1;
-	all.bf16_mean /= all.rows > all.fp8 ? all.rows - all.fp8 : 1;
+	all.fp4_mean /= all.fp4 ? all.fp4 : 1;
+	all.bf16_mean /= all.rows > all.fp8 + all.fp4 ? all.rows - all.fp8 - all.fp4 : 1;
 	all.wrong = p4d_measured__wrong_orders(run, all.rows, &all.pairs);
 	printf("%u rows: mean absolute error %.2f %%, worst %.2f %%; wrong orders %u of %u\n", all.rows,
 	       100 * all.mean, 100 * all.worst, all.wrong, all.pairs);
@@ -139,10 +142,12 @@ static void recipes(void **state)
 {
 	(void)state;
 	outcome all = compare("recipes_measured.csv");
-	assert_true(all.rows >= 68);
+	assert_true(all.rows >= 80);
 	assert_int_equal(all.unmodelled, 0);
-	assert_int_equal(all.fp8, 28);
+	assert_int_equal(all.fp8, 36);
 	assert_true(all.fp8_mean <= 0.06);
+	assert_int_equal(all.fp4, 4);
+	assert_true(all.fp4_mean <= 0.08);
 	assert_int_equal(all.refused, 0);
 	assert_true(all.above <= 3); /* in FP8, NeMo 24.05 */
 	assert_true(all.bf16_mean <= 0.03);

@@ -176,7 +176,8 @@ static void precisions(void **state)
 	    {"v100-32gb", "bf16", 80},  {"v100-32gb", "fp16", 0},       {"a100-80gb", "bf16", 0},
 	    {"a100-80gb", "fp8", 89},   {"l40s-48gb", "fp8", 0},        {"h100-80gb", "fp8", 0},
 	    {"b300-288gb", "fp8", 0},   {"l40s-48gb", "blockwise", 90}, {"h100-80gb", "mxfp8", 100},
-	    {"b200-180gb", "mxfp8", 0}, {"v100-16gb", "fp32", 0},       {"mi300x-192gb", "bf16", 0},
+	    {"b200-180gb", "mxfp8", 0}, {"v100-16gb", "fp32", 0},       {"h100-80gb", "nvfp4", 100},
+	    {"b200-180gb", "nvfp4", 0}, {"mi300x-192gb", "bf16", 0},
 	};
 
 	(void)state;

@@ -152,6 +152,10 @@ static void fp8_of_megatron_by_hand(void **state)
 	    {"fp8-recipe=blockwise", 90, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33,
 	     12},
 	    {"fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33, saved + eighth / 32 * 33, 12},
+	    /* in 4 bits, and one of 8 for 16 */
+	    {"fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9, saved + eighth / 16 * 9, 12},
+	    {"optimizer-dtype=bf16 fp8-recipe=nvfp4", 100, 2 * parameters + 2 * weights / 16 * 9,
+	     saved + eighth / 16 * 9, 2 + 4 + 8},
 	    /* with delayed scales alone the master copy is what bf16 lacks */
 	    {"optimizer-dtype=bf16", 90, 2 * parameters + 2 * weights, saved + eighth + 64, 2 + 4 + 8},
 	    {"optimizer-dtype=bf16 fp8-recipe=mxfp8", 100, 2 * parameters + 2 * weights / 32 * 33,
