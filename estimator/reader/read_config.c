@@ -264,4 +264,7 @@ void p4d_reader__follow_if_there(p4d_read_context *c, const p4d_read_argument *a
 
 	if (p4d_shell_file(c->shell, value, &written, &text, &length))
 		p4d_reader__follow(c, a, value, &(p4d_read_given){.name = "", .value = path});
+	else if (!c->host->shell.file) /* in slurmctld */
+		p4d_reader__unknown(c->reading, "file",
+				    "accelerate's default configuration may be there: %.60s", path);
 }

@@ -112,6 +112,16 @@ same "$(fix)" "p4d check JOB.sh"
 run sh -c 'cat fits.sh | sbatch -H'
 accepted
 silent
+# what accelerate finds in the user's home slurmctld does not read, and does not judge as if it were not there
+mkdir -p home/accelerate
+printf '%s\n' 'distributed_type: FSDP' 'fsdp_config:' '  fsdp_version: 2' '  activation_checkpointing: true' >home/accelerate/default_config.yaml
+printf '#!/bin/sh\n#SBATCH -N1 --gpus-per-node=8\naccelerate launch sft.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 %s\n' \
+	"--max_length 2048 --per_device_train_batch_size 1" >home.sh
+run sh -c 'cat home.sh | HF_HOME=$PWD/home sbatch -H'
+accepted
+says "accelerate's default configuration may be there"
+run env HF_HOME="$PWD/none" sbatch -H home.sh
+refused P4D013 spank
 # only the text that was submitted counts
 cp fits.sh late.sh
 run sbatch -H late.sh
