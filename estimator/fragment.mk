@@ -34,7 +34,7 @@ libp4djson_la_SOURCES = \
 	estimator/gpu/gpu_file.c \
 	estimator/model/model.h estimator/model/model_json.h estimator/model/presets.h \
 	estimator/model/model_file.c estimator/model/model_hf.h estimator/model/model_hf.c \
-	estimator/model/model_families.c estimator/model/model_quantization.c estimator/model/model_preset.c estimator/model/model_rope.c
+	estimator/model/model_families.c estimator/model/model_hybrids.c estimator/model/model_quantization.c estimator/model/model_preset.c estimator/model/model_rope.c
 libp4djson_la_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libp4djson_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4djson_la_LIBADD = $(JSONC_LIBS)
@@ -88,7 +88,7 @@ libp4dcore_la_SOURCES = \
 	estimator/request/defaults.h estimator/request/defaults.c \
 	estimator/request/layout.h estimator/request/layout.c \
 	estimator/request/layout_internal.h estimator/request/layout_pipeline.c estimator/request/layout_adapters.c estimator/request/layout_modules.c estimator/request/layout_check.c \
-	estimator/request/model_size.h estimator/request/model_size.c estimator/request/routing.h estimator/request/routing.c \
+	estimator/request/layers.h estimator/request/layers.c estimator/request/model_size.h estimator/request/model_size.c estimator/request/routing.h estimator/request/routing.c \
 	estimator/request/framework.h estimator/request/framework.c \
 	estimator/model/model_internal.h estimator/model/model.c estimator/model/model_names.c estimator/model/presets.c \
 	estimator/model/model_place.c estimator/model/hub_name.h estimator/model/hub_name.c estimator/model/hub_cache.h \

@@ -7,6 +7,7 @@ dist_pkgdata_SCRIPTS = etc/p4d-job.sh
 dist_model_DATA = \
 	etc/models/baichuan2-13b.json \
 	etc/models/baichuan2-7b.json \
+	etc/models/bamba-9b.json \
 	etc/models/bert-base.json \
 	etc/models/bert-large.json \
 	etc/models/bloom-176b.json \
@@ -82,6 +83,9 @@ dist_model_DATA = \
 	etc/models/gpt2-medium.json \
 	etc/models/gpt2-xl.json \
 	etc/models/gpt3-175b.json \
+	etc/models/granite-4.0-h-micro.json \
+	etc/models/granite-4.0-h-small.json \
+	etc/models/granite-4.0-h-tiny.json \
 	etc/models/granite3-2b.json \
 	etc/models/granite3-8b.json \
 	etc/models/grok-1.json \
@@ -89,6 +93,8 @@ dist_model_DATA = \
 	etc/models/internlm2-20b.json \
 	etc/models/internlm2-7b.json \
 	etc/models/internlm3-8b.json \
+	etc/models/jamba-1.5-large.json \
+	etc/models/jamba-1.5-mini.json \
 	etc/models/kimi-k2.json \
 	etc/models/llama13b.json \
 	etc/models/llama2-13b.json \
@@ -123,6 +129,12 @@ dist_model_DATA = \
 	etc/models/moonlight-16b-a3b.json \
 	etc/models/mpt-30b.json \
 	etc/models/mpt-7b.json \
+	etc/models/nemotron-3-nano-30b-a3b.json \
+	etc/models/nemotron-h-47b.json \
+	etc/models/nemotron-h-56b.json \
+	etc/models/nemotron-h-8b.json \
+	etc/models/nemotron-nano-12b-v2.json \
+	etc/models/nemotron-nano-9b-v2.json \
 	etc/models/nemotron4-15b.json \
 	etc/models/nemotron4-340b.json \
 	etc/models/olmo-1b.json \
@@ -179,6 +191,7 @@ dist_model_DATA = \
 	etc/models/qwen3-32b.json \
 	etc/models/qwen3-4b.json \
 	etc/models/qwen3-8b.json \
+	etc/models/qwen3-next-80b-a3b.json \
 	etc/models/roberta-base.json \
 	etc/models/roberta-large.json \
 	etc/models/seed-oss-36b.json \

@@ -12,10 +12,11 @@ unit_tests = \
 	tests/estimator/base/test_option \
 	tests/estimator/base/test_text \
 	tests/estimator/request/test_architecture tests/estimator/request/test_experts \
-	tests/estimator/request/test_layout \
+	tests/estimator/request/test_layers tests/estimator/request/test_layout \
 	tests/estimator/request/test_request \
 	tests/estimator/model/test_model tests/estimator/model/test_model_names \
 	tests/estimator/model/test_model_counts \
+	tests/estimator/model/test_model_published \
 	tests/estimator/model/test_model_files tests/estimator/model/test_model_texts \
 	tests/estimator/gpu/test_gpu \
 	tests/estimator/site/test_conf \

@@ -445,7 +445,8 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_difference(r);
-	const bool sparse = p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK);
+	const bool sparse =
+	    p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK) || p4d_is_set(r, P4D_LAYER_PATTERN);
 
 	if (check_fp8(r, err) < 0)
 		return -1;

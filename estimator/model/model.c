@@ -6,6 +6,7 @@
 #include "model/model_internal.h"
 #include "model/rope.h"
 #include "request/architecture.h"
+#include "request/layers.h"
 #include "request/model_size.h"
 
 static bool is_model_option(int option)
@@ -118,7 +119,8 @@ static int fill(p4d_request *request, p4d_request *model, p4d_error *err)
 		return -1;
 	p4d_request_default(&merged, P4D_KV_HEADS, merged.value[P4D_HEADS], P4D_BY_MODEL);
 	derive_head_dim(&merged);
-	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0)
+	if (check_heads(&merged, err) < 0 || check_rope(&merged, err) < 0 ||
+	    p4d_layers_check(&merged, err) < 0)
 		return -1;
 	if (!p4d_is_set(&merged, P4D_UNMODELLED)) /* the user's own word stays */
 		merged.unmodelled[0] = '\0';

@@ -317,6 +317,32 @@ static int own_olmoe(struct json_object *config, p4d_request *model, p4d_error *
 	return 0;
 }
 
+/* Sizes of attention and of experts are in objects of their own. */
+static int own_dbrx(struct json_object *config, p4d_request *model, p4d_error *err)
+{
+	struct json_object *attention = json_object_object_get(config, "attn_config"),
+			   *feed = json_object_object_get(config, "ffn_config");
+	const p4d_option_info *info = p4d_request_option_info(P4D_FFN);
+	int64_t kv_heads = 1, width = 3584, experts = 4, each = 1;
+	double theta = 10000;
+
+	if (json_object_is_type(attention, json_type_object) &&
+	    (p4d_json_integer(attention, "kv_n_heads", 1, 65536, &kv_heads, err) < 0 ||
+	     p4d_json_number(attention, "rope_theta", 1, 1e12, &theta, err) < 0))
+		return -1;
+	if (json_object_is_type(feed, json_type_object) &&
+	    (p4d_json_integer(feed, "ffn_hidden_size", info->min, info->max, &width, err) < 0 ||
+	     p4d_json_integer(feed, "moe_num_experts", 1, 65536, &experts, err) < 0 ||
+	     p4d_json_integer(feed, "moe_top_k", 1, 65536, &each, err) < 0))
+		return -1;
+	choose(model, P4D_KV_HEADS, kv_heads);
+	choose(model, P4D_FFN, width);
+	choose(model, P4D_EXPERTS, experts);
+	choose(model, P4D_EXPERTS_PER_TOKEN, each);
+	p4d_request_put_real(model, P4D_ROPE_THETA, theta, P4D_BY_MODEL);
+	return 0;
+}
+
 #define ROW(architecture_) .architecture = P4D_ARCHITECTURE_##architecture_
 #define ABSENT(...) .absent = {__VA_ARGS__}
 #define LATENT(heads, experts, each, width) \
@@ -357,6 +383,23 @@ static const p4d_hf_family families[] = {
     {"Llama4ForCausalLM", "llama4_text", ROW(LLAMA4),
      ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 128}, {P4D_EXPERTS, 16}, {P4D_EXPERTS_PER_TOKEN, 1}),
      .own = own_llama4, .experts = true},
+    {"DbrxForCausalLM", "dbrx", ROW(DBRX), .own = own_dbrx, .experts = true},
+    {"NemotronHForCausalLM", "nemotron_h", ROW(NEMOTRON_H),
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_HEAD_DIM, 128}, {P4D_EXPERTS, 8}, {P4D_EXPERTS_PER_TOKEN, 2},
+	    {P4D_EXPERT_FFN, 7688}),
+     .own = p4d_model__own_nemotron_h, .experts = true, .states = true},
+    {"Qwen3NextForCausalLM", "qwen3_next", ROW(QWEN3_NEXT),
+     ABSENT({P4D_KV_HEADS, 2}, {P4D_HEAD_DIM, 256}, {P4D_EXPERTS, 512}, {P4D_EXPERTS_PER_TOKEN, 10},
+	    {P4D_EXPERT_FFN, 512}, {P4D_SHARED_FFN, 512}),
+     .own = p4d_model__own_qwen3_next, .experts = true, .states = true},
+    {"JambaForCausalLM", "jamba", ROW(JAMBA),
+     ABSENT({P4D_KV_HEADS, 8}, {P4D_EXPERTS, 16}, {P4D_EXPERTS_PER_TOKEN, 2}), .own = p4d_model__own_jamba,
+     .experts = true, .states = true},
+    {"BambaForCausalLM", "bamba", ROW(BAMBA), ABSENT({P4D_KV_HEADS, 8}), .own = p4d_model__own_bamba,
+     .states = true},
+    {"GraniteMoeHybridForCausalLM", "granitemoehybrid", ROW(GRANITE_HYBRID),
+     ABSENT({P4D_EXPERTS_PER_TOKEN, 2}), .own = p4d_model__own_granite_hybrid, .experts = true,
+     .states = true},
     {"GPT2LMHeadModel", "gpt2", ROW(GPT2), .biased = ALL_BIASED},
     {"GPTBigCodeForCausalLM", "gpt_bigcode", ROW(GPT2), .biased = ALL_BIASED, .own = own_bigcode},
     {"Phi3ForCausalLM", "phi3", ROW(PHI3)},

@@ -134,13 +134,14 @@ static void take_defaults(struct json_object *config, const p4d_hf_family *famil
 }
 
 /* Says why the memory of this architecture is not modelled; "" when it is. */
-static void find_unmodelled(struct json_object *config, const char *name, bool reads_experts, char *buf,
-			    size_t size)
+static void find_unmodelled(struct json_object *config, const char *name, const p4d_hf_family *family,
+			    char *buf, size_t size)
 {
 	static const char *const experts[] = {"num_local_experts", "n_routed_experts", "num_experts",
 					      "moe_num_experts", NULL};
 	static const char *const state_space[] = {"ssm_cfg",       "state_size",   "ssm_state_size",
 						  "mamba_d_state", "mamba_expand", NULL};
+	const bool reads_experts = family && family->experts, reads_states = family && family->states;
 
 	buf[0] = '\0';
 	for (const char *const *key = experts; *key && !reads_experts; key++) {
@@ -156,7 +157,7 @@ static void find_unmodelled(struct json_object *config, const char *name, bool r
 			 rank);
 		return;
 	}
-	for (const char *const *key = state_space; *key; key++) {
+	for (const char *const *key = state_space; *key && !reads_states; key++) {
 		if (has(config, *key)) {
 			snprintf(buf, size, "%.64s: state-space layers (%s)", name, *key);
 			return;
@@ -310,7 +311,7 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 		family = p4d_model__family("", part);
 	else
 		text = config;
-	find_unmodelled(text, name, family && family->experts, model->unmodelled, sizeof(model->unmodelled));
+	find_unmodelled(text, name, family, model->unmodelled, sizeof(model->unmodelled));
 	if (*model->unmodelled)
 		return 0;
 	if (!family) {

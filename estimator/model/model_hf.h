@@ -9,7 +9,7 @@
 
 /* Families of the transformers library (and of code beside it), as their config.json describes them. */
 
-enum { P4D_HF_ABSENT = 5 };
+enum { P4D_HF_ABSENT = 6 };
 
 typedef struct p4d_hf_family {
 	const char *class_name, *model_type;
@@ -24,11 +24,19 @@ typedef struct p4d_hf_family {
 	int (*own)(struct json_object *config, p4d_request *model, p4d_error *err);
 	bool fixed_biases; /* its code looks at no field for them */
 	bool experts;      /* has them, or latent attention, and p4d reads which */
+	bool states;       /* has layers with a state, and p4d reads which */
 	bool partly;       /* only the text part of a model that has more */
 } p4d_hf_family;
 
 /* By class, then by type; NULL: none. */
 const p4d_hf_family *p4d_model__family(const char *class_name, const char *model_type);
+
+/* `own` of hybrid families (model_hybrids.c). */
+int p4d_model__own_nemotron_h(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_qwen3_next(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_error *err);
+int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model, p4d_error *err);
 
 /* Numbers of experts and latent attention under the names that families share; 0 and null are absent. */
 int p4d_model__read_experts(struct json_object *config, p4d_request *model, p4d_error *err);

@@ -143,16 +143,11 @@ static bool say_unmodelled(const char *name, const char *key, p4d_error *err)
 	static const struct {
 		const char *begins, *has;
 	} known[] = {
-	    {"qwen3next", "gated delta nets (linear attention) in three of four layers"},
 	    {"qwen35", "gated delta nets (linear attention) in three of four layers"},
 	    {"kimilinear", "delta attention in three of four layers"},
-	    {"nemotronh", "Mamba-2 layers"},
-	    {"nemotronnano9bv2", "Mamba-2 layers"},
-	    {"nemotronnano12bv2", "Mamba-2 layers"},
-	    {"nemotron3nano", "Mamba-2 layers"},
-	    {"jamba", "Mamba layers"},
+	    {"nemotron3super", "experts of a lower rank"},
 	    {"falconh1", "Mamba-2 heads beside those of attention"},
-	    {"llama4maverick", "experts in every second layer"},
+	    {"zamba2", "blocks that layers share"},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -7,11 +7,31 @@ static p4d_wide begin_parameters(const p4d_layout *l)
 	return (l->vocab_parallel ? 0 : p4d_size_of_table(l)) + p4d_size_of_begin(l);
 }
 
+/* Layers of the model before a chunk's. */
+static uint64_t layers_before(const p4d_layout *l, uint32_t stage, uint32_t chunk)
+{
+	const uint64_t position = chunk * l->pp + stage;
+	uint64_t before = 0;
+
+	for (uint64_t i = 0; i < position; i++)
+		before += p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
+	return before;
+}
+
+/* Without experts; of models that have them, all layers as if they had none, but of those with a pattern. */
+static p4d_wide chunk_layers(const p4d_layout *l, uint32_t stage, uint32_t chunk)
+{
+	const uint32_t n = p4d_chunk_layers(l, stage, chunk);
+
+	return l->pattern_length ? p4d_size_of_layers(l, layers_before(l, stage, chunk), n)
+				 : n * p4d_size_of_layer(l);
+}
+
 p4d_wide p4d_parameters__of_chunk(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage,
 				  uint32_t chunk)
 {
 	p4d_wide table = l->vocab_parallel ? 0 : p4d_size_of_table(l);
-	p4d_wide n = p4d_chunk_layers(l, stage, chunk) * p4d_size_of_layer(l);
+	p4d_wide n = chunk_layers(l, stage, chunk);
 	uint32_t position = p4d_schedule_position_of(schedule, stage, chunk);
 
 	if (position == 0)
@@ -41,7 +61,8 @@ uint32_t p4d_parameters_expert_layers(const p4d_layout *l, uint32_t stage, uint3
 	if (!l->experts)
 		return 0;
 	/* behind those without experts all are alike, unless they alternate */
-	for (uint64_t i = 0; i < position && (before < l->dense_layers || l->expert_every > 1); i++)
+	const bool differ = l->expert_every > 1 || l->pattern_length;
+	for (uint64_t i = 0; i < position && (before < l->dense_layers || differ); i++)
 		before += p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
 	return (uint32_t)(p4d_expert_layers_before(l, before + all) - p4d_expert_layers_before(l, before));
 }
@@ -70,6 +91,11 @@ p4d_wide p4d_parameters_of_stage(const p4d_layout *l, const p4d_schedule *schedu
 	p4d_wide n = p4d_parameters__of_vocabulary(l) + p4d_parameters__of_chunk(l, schedule, stage, 0);
 
 	/* the model begins in a first chunk and ends in a last one; there may be a thousand between */
+	if (l->pattern_length) {
+		for (uint32_t chunk = 1; chunk <= last; chunk++)
+			n += p4d_parameters__of_chunk(l, schedule, stage, chunk);
+		return n;
+	}
 	if (last) {
 		between -= p4d_chunk_layers(l, stage, last);
 		n += p4d_parameters__of_chunk(l, schedule, stage, last);

@@ -206,6 +206,10 @@ static int check(const p4d_layout *l, uint64_t world, p4d_error *err)
 	if (l->architecture->kind != P4D_DECODER)
 		return p4d_fail(err, P4D_E_VALUE, "serving is judged for decoders, which %s is not",
 				l->architecture->name);
+	if (l->pattern_length)
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"%s: p4d does not model serving of models whose layers have a state",
+				l->architecture->name);
 	if (l->heads % l->tp) {
 		uint64_t fit = l->tp;
 		while (l->heads % fit)

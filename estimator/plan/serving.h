@@ -46,7 +46,8 @@ p4d_option p4d_serving_unused(const p4d_request *request);
 
 /*
  * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD
- * (fewer GPUs than tp*pp), VALUE (not a decoder; an option without effect), OVERFLOW.
+ * (fewer GPUs than tp*pp), UNMODELLED (layers with a state), VALUE (not a decoder; an option without effect),
+ * OVERFLOW.
  */
 int p4d_serving_estimate(const p4d_request *request, const p4d_gpu *gpu, uint64_t world, p4d_serving *serving,
 			 p4d_error *err);

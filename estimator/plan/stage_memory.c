@@ -214,8 +214,9 @@ uint64_t p4d_memory_least_states(const p4d_layout *l)
 	/* of the stage with most layers; where there are experts, of that with most of theirs, and those
 	 * alone */
 	const uint64_t sparse = (p4d_expert_layers_before(l, l->layers) + l->pp - 1) / l->pp;
-	const p4d_wide n =
-	    sparse ? sparse * p4d_size_of_expert_layer(l) : l->layers / l->pp * p4d_size_of_layer(l);
+	const p4d_wide n = l->pattern_length ? p4d_size_of_layers(l, 0, l->layers) / l->pp
+			   : sparse          ? sparse * p4d_size_of_expert_layer(l)
+					     : l->layers / l->pp * p4d_size_of_layer(l);
 	const p4d_wide experts = sparse ? sparse * (l->experts / l->ep) * p4d_size_of_expert(l) : 0;
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const uint64_t shards = p4d_optimizer_shards(l);

@@ -25,6 +25,8 @@ void p4d_architecture_defaults(p4d_request *r)
 
 const char *p4d_architecture_difference(const p4d_request *r)
 {
+	if (p4d_is_set(r, P4D_LAYER_PATTERN))
+		return p4d_architecture_block_difference(r);
 	if (p4d_is_set(r, P4D_EXPERTS))
 		return "experts";
 	return p4d_is_set(r, P4D_KV_LORA_RANK) ? "latent attention" : p4d_architecture_block_difference(r);
@@ -34,6 +36,8 @@ const char *p4d_architecture_block_difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);
 
+	if (p4d_is_set(r, P4D_LAYER_PATTERN) || a->single_blocks)
+		return "layers with a state";
 	if (a->kind != P4D_DECODER)
 		return a->kind == P4D_ENCODER  ? "an encoder"
 		       : a->kind == P4D_VISION ? "patches of images"

@@ -51,6 +51,10 @@ typedef struct p4d_architecture {
 	unsigned unrotated_every;      /* every so manieth layer has no positions; 0: all have */
 	unsigned full_attention_every; /* with --sliding-window every so manieth layer attends to all; 0: none
 					  does */
+	bool single_blocks;            /* a layer is one block, with a norm: attention, a state's, or the
+					  feed-forward part */
+	bool gated_attention;          /* its output is multiplied with a gate of each column */
+	bool shared_gate;              /* so is that of shared experts, with one of each token */
 	bool attention_sinks;          /* a number of each head, among the scores */
 	bool expert_bias;              /* of experts' products and of the router */
 	bool attention_cap; /* scores pass a tanh: no flash kernel of PyTorch has it, attention is eager */

@@ -66,6 +66,21 @@ static void fill_experts(const p4d_request *r, p4d_layout *l)
 	l->padded = l->capacity > 0 && optional(r, P4D_PAD_EXPERTS, 0);
 }
 
+static void fill_states(const p4d_request *r, p4d_layout *l)
+{
+	if (!p4d_is_set(r, P4D_LAYER_PATTERN))
+		return;
+	memcpy(l->pattern, r->layer_pattern, sizeof(l->pattern));
+	l->pattern_length = (unsigned)strlen(l->pattern);
+	l->state_size = optional(r, P4D_STATE_SIZE, 0);
+	l->state_heads = optional(r, P4D_STATE_HEADS, 0);
+	l->state_head_dim = optional(r, P4D_STATE_HEAD_DIM, 1);
+	l->state_groups = optional(r, P4D_STATE_GROUPS, 1);
+	l->state_rank = optional(r, P4D_STATE_RANK, 0);
+	l->state_conv = optional(r, P4D_STATE_CONV, 4);
+	l->state_chunk = optional(r, P4D_STATE_CHUNK, strchr(l->pattern, 'G') ? 64 : 128);
+}
+
 static void fill_model(const p4d_request *r, p4d_layout *l)
 {
 	l->architecture = p4d_architecture_of(r);
@@ -76,6 +91,7 @@ static void fill_model(const p4d_request *r, p4d_layout *l)
 	l->kv_heads = (uint64_t)r->value[P4D_KV_HEADS];
 	l->head_dim = (uint64_t)r->value[P4D_HEAD_DIM];
 	fill_experts(r, l);
+	fill_states(r, l);
 	l->norm_tensors = p4d_norm_tensors((int)r->value[P4D_NORM]);
 	l->activation = (int)r->value[P4D_ACTIVATION];
 	l->glu = r->value[P4D_GLU];

@@ -22,8 +22,13 @@ typedef struct p4d_layout {
 	 * has any */
 	uint64_t experts, experts_per_token, expert_ffn, shared_ffn, dense_layers, expert_every;
 	uint64_t kv_rank, q_rank, rope_dim, v_dim; /* latent attention; a kv_rank of 0: none */
-	uint64_t positions;                        /* rows of the learned position table, 0 with rope */
-	unsigned norm_tensors;                     /* of a norm: 1 scale, 2 scale and shift, 0 none */
+	/* a letter of layers.h for each layer, from the start again behind the last; of length 0: all attend.
+	 * Sizes of the layers that have a state (--state-*) */
+	char pattern[P4D_PATTERN_SIZE];
+	unsigned pattern_length;
+	uint64_t state_size, state_heads, state_head_dim, state_groups, state_rank, state_conv, state_chunk;
+	uint64_t positions;    /* rows of the learned position table, 0 with rope */
+	unsigned norm_tensors; /* of a norm: 1 scale, 2 scale and shift, 0 none */
 	bool glu, tied;
 	int bias, activation, qk_norm;
 	unsigned biased;                             /* linear layers that have one: a mask of P4D_BIASED_* */
@@ -108,11 +113,16 @@ static inline uint32_t p4d_chunk_layers(const p4d_layout *l, uint32_t stage, uin
 				: l->stage_layers[stage] / (uint32_t)l->vpp;
 }
 
+/* Of the first n layers of a pattern, those with experts (layers.c). Time: linear in the pattern. */
+uint64_t p4d_layers_with_experts(const p4d_layout *layout, uint64_t n);
+
 /* Of the first n layers, those with experts. */
 static inline uint64_t p4d_expert_layers_before(const p4d_layout *l, uint64_t n)
 {
 	const uint64_t dense = n < l->dense_layers ? n : l->dense_layers;
 
+	if (l->pattern_length)
+		return p4d_layers_with_experts(l, n);
 	return l->experts ? n / l->expert_every - dense / l->expert_every : 0;
 }
 

@@ -2,6 +2,7 @@
 #include "request/model_size.h"
 
 #include "request/architecture.h"
+#include "request/layers.h"
 
 /*
  * Latent attention: queries, keys and values by way of vectors of lower rank, which are normalized; what RoPE
@@ -22,7 +23,8 @@ static p4d_wide of_attention(const p4d_layout *l)
 		return of_latent_attention(l);
 	const p4d_wide h = l->hidden, A = (p4d_wide)l->heads * l->head_dim,
 		       G = (p4d_wide)l->kv_heads * l->head_dim;
-	p4d_wide n = p4d_div_up(2 * h * A + 2 * h * G, l->tp);
+	const unsigned queries = l->architecture->gated_attention ? 3 : 2; /* with gates, and the output */
+	p4d_wide n = p4d_div_up(queries * h * A + 2 * h * G, l->tp);
 
 	if (l->biased & P4D_BIASED_QKV)
 		n += p4d_div_up(A + 2 * G, l->tp);
@@ -35,6 +37,57 @@ static p4d_wide of_attention(const p4d_layout *l)
 	if (l->architecture->attention_sinks)
 		n += p4d_div_up(l->heads, l->tp);
 	return n;
+}
+
+/*
+ * Mamba-2: one product gives gates, values, B and C of each group, and the step of each head; a convolution
+ * of all but gates and steps, with bias; a decay, a skip and a bias of the step for each head; the gated
+ * norm.
+ */
+static p4d_wide of_mamba2(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, inner = (p4d_wide)l->state_heads * l->state_head_dim,
+		       groups = 2 * (p4d_wide)l->state_groups * l->state_size;
+
+	return p4d_div_up(h * (2 * inner + groups + l->state_heads) + (inner + groups) * (l->state_conv + 1) +
+			      3 * l->state_heads + inner + inner * h,
+			  l->tp);
+}
+
+/*
+ * Mamba: gates and values; the convolution; step, B and C from the values, each with a norm, and the step's
+ * projection; decays of each state, a skip and a bias of each channel.
+ */
+static p4d_wide of_mamba(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, inner = (p4d_wide)l->state_heads * l->state_head_dim,
+		       steps = l->state_rank + 2 * (p4d_wide)l->state_size;
+
+	return p4d_div_up(3 * h * inner +
+			      inner * (l->state_conv + 1 + steps + l->state_rank + l->state_size + 2),
+			  l->tp) +
+	       steps;
+}
+
+/*
+ * A gated delta net: queries, keys, values and gates, a strength and a step of each head; the convolution of
+ * the first three; a decay and a bias of the step for each head; the gated norm of a head.
+ */
+static p4d_wide of_delta_net(const p4d_layout *l)
+{
+	const p4d_wide h = l->hidden, values = (p4d_wide)l->state_heads * l->state_head_dim,
+		       keys = 2 * (p4d_wide)l->state_groups * l->state_size;
+
+	return p4d_div_up(h * (keys + 2 * values + 2 * l->state_heads) + (keys + values) * l->state_conv +
+			      2 * l->state_heads + values * h,
+			  l->tp) +
+	       l->state_head_dim;
+}
+
+static p4d_wide nothing(const p4d_layout *l)
+{
+	(void)l;
+	return 0;
 }
 
 static p4d_wide of_mlp(const p4d_layout *l)
@@ -53,15 +106,47 @@ p4d_wide p4d_size_of_layer(const p4d_layout *l)
 	       (p4d_wide)a->norms * l->norm_tensors * l->hidden;
 }
 
-p4d_wide p4d_size_of_expert_layer(const p4d_layout *l)
+/* The router, and the shared experts. */
+static p4d_wide beside_experts(const p4d_layout *l)
 {
 	const p4d_architecture *a = l->architecture;
 	const p4d_wide h = l->hidden;
-	/* the router, and the shared experts */
-	const p4d_wide others =
-	    (h + a->expert_bias) * l->experts + p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp);
 
-	return a->attentions * of_attention(l) + (p4d_wide)a->norms * l->norm_tensors * h + others;
+	return (h + a->expert_bias) * l->experts + p4d_div_up((l->glu ? 3 : 2) * h * l->shared_ffn, l->tp) +
+	       (a->shared_gate && l->shared_ffn ? h : 0);
+}
+
+p4d_wide p4d_size_of_expert_layer(const p4d_layout *l)
+{
+	const p4d_architecture *a = l->architecture;
+
+	return a->attentions * of_attention(l) + (p4d_wide)a->norms * l->norm_tensors * l->hidden +
+	       beside_experts(l);
+}
+
+p4d_wide p4d_size_of_layers(const p4d_layout *l, uint64_t from, uint64_t n)
+{
+	static p4d_wide (*const mixer[P4D_MIXERS])(const p4d_layout *) = {[P4D_MIX_ATTENTION] = of_attention,
+									  [P4D_MIX_MAMBA2] = of_mamba2,
+									  [P4D_MIX_MAMBA] = of_mamba,
+									  [P4D_MIX_DELTA_NET] = of_delta_net,
+									  [P4D_MIX_NONE] = nothing};
+	static p4d_wide (*const feed[P4D_FEEDS])(const p4d_layout *) = {
+	    [P4D_FEED_DENSE] = of_mlp, [P4D_FEED_EXPERTS] = beside_experts, [P4D_FEED_NONE] = nothing};
+	const p4d_architecture *a = l->architecture;
+	p4d_wide sum = 0;
+
+	if (!l->pattern_length) {
+		const uint64_t with =
+		    p4d_expert_layers_before(l, from + n) - p4d_expert_layers_before(l, from);
+		return (n - with) * p4d_size_of_layer(l) + (with ? with * p4d_size_of_expert_layer(l) : 0);
+	}
+	const p4d_layer_counts counts = p4d_layers_count(l, from, n);
+	for (int m = 0; m < P4D_MIXERS; m++)
+		for (int f = 0; f < P4D_FEEDS; f++)
+			if (counts.of[m][f])
+				sum += counts.of[m][f] * (mixer[m](l) + feed[f](l));
+	return sum + n * (p4d_wide)a->norms * l->norm_tensors * l->hidden;
 }
 
 p4d_wide p4d_size_of_expert(const p4d_layout *l)
@@ -114,8 +199,8 @@ static p4d_wide layers(const p4d_layout *l, uint64_t experts)
 {
 	const uint64_t with = p4d_expert_layers_before(l, l->layers);
 
-	return (l->layers - with) * p4d_size_of_layer(l) +
-	       with * (p4d_size_of_expert_layer(l) + experts / l->ep * p4d_size_of_expert(l));
+	return p4d_size_of_layers(l, 0, l->layers) +
+	       (with ? with * (experts / l->ep) * p4d_size_of_expert(l) : 0);
 }
 
 p4d_wide p4d_size_of_model(const p4d_layout *l)

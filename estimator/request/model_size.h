@@ -16,13 +16,16 @@ static inline p4d_wide p4d_div_up(p4d_wide a, p4d_wide b)
 	return (a + b - 1) / b;
 }
 
-/* One layer without experts (of an encoder-decoder: one of each stack). */
+/* One layer that attends, without experts (of an encoder-decoder: one of each stack). */
 p4d_wide p4d_size_of_layer(const p4d_layout *layout);
 
 /* One layer with experts, all but those: attention, norms, router, shared experts; and one expert, of which
  * a rank has 1/etp. */
 p4d_wide p4d_size_of_expert_layer(const p4d_layout *layout);
 p4d_wide p4d_size_of_expert(const p4d_layout *layout);
+
+/* n layers of the model, from one on, all but their experts; of any kinds (layers.h). */
+p4d_wide p4d_size_of_layers(const p4d_layout *layout, uint64_t from, uint64_t n);
 
 /*
  * A layer that predicts one further token, without its experts: the norms of the embedding and of the hidden

@@ -121,6 +121,9 @@ enum {
 	P4D_WHERE_OPTIONAL = 16 /* may stay unset */
 };
 
+/* Room for --layer-pattern with its NUL. */
+enum { P4D_PATTERN_SIZE = 136 };
+
 typedef struct p4d_request {
 	/* integers, choice indices, 1 for a switch or text that was given, the bits of a real number */
 	int64_t value[P4D_OPTIONS];
@@ -132,6 +135,7 @@ typedef struct p4d_request {
 	char override_reason[160];
 	char gpu[64];
 	char rope_scaling[96];
+	char layer_pattern[P4D_PATTERN_SIZE];
 	char arena[24];        /* 16 hexadecimal digits: p4d_plan_hash of the layout; framework p4d */
 	char judged_part[128]; /* "the text part of ...": where the model has others, which p4d does not count
 				*/

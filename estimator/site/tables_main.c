@@ -67,6 +67,7 @@ static void print_preset(const p4d_preset *preset, const p4d_request *model)
 			printf("\n\t .value[%d] = %" PRId64 ", .origin[%d] = %d,", i, model->value[i], i,
 			       model->origin[i]);
 	print_text("rope_scaling", model->rope_scaling);
+	print_text("layer_pattern", model->layer_pattern);
 	print_text("judged_part", model->judged_part);
 	printf("}},\n");
 }

@@ -159,10 +159,10 @@ awk -v all="$(of_window)" -v some="$(of_window --sliding-window 4096)" 'BEGIN { 
 	fail "a step takes $(of_window) s, with a window $(of_window --sliding-window 4096)"
 
 # models that are known by name, and whose layers are not
-exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100
-says "qwen3-next-80b-a3b has gated delta nets"
-exits 9 p4d estimate --model nvidia/Nemotron-H-8B-Base-8K --gpu h100
-says "Mamba-2"
+exits 9 p4d estimate --model Falcon-H1-34B-Base --gpu h100
+says "Falcon-H1-34B-Base has Mamba-2 heads beside those of attention"
+exits 9 p4d estimate --model qwen3-next-80b-a3b --gpu h100 --workload serve
+says "does not model serving of models whose layers have a state"
 exits 9 p4d estimate --model gpt-oss-20b --gpu h100 --framework megatron
 says "does not model in Megatron-LM"
 

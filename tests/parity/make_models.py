@@ -67,6 +67,24 @@ def latent(layers, hidden, ffn, heads, vocab, length, experts, each, width, shar
                  kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, **UNTIED, **more)
 
 
+def nemotron_h(hidden, ffn, heads, kv, pattern, state_heads, head, state, **more):
+    return dict(hidden_size=hidden, intermediate_size=ffn, num_attention_heads=heads, num_key_value_heads=kv, head_dim=128,
+                hybrid_override_pattern=pattern, mamba_num_heads=state_heads, mamba_head_dim=head, ssm_state_size=state, n_groups=8,
+                conv_kernel=4, chunk_size=128, vocab_size=131072, max_position_embeddings=8192, layer_norm_epsilon=1e-05, **more)
+
+
+def granite_h(hidden, ffn, heads, kv, shared, state_heads, experts, each):
+    types = ["attention" if i % 10 == 5 else "mamba" for i in range(40)]
+    return llama(40, hidden, ffn, heads, kv, 100352, 131072, shared_intermediate_size=shared, num_local_experts=experts,
+                 num_experts_per_tok=each, layer_types=types, mamba_n_heads=state_heads, mamba_d_head=64, mamba_d_state=128,
+                 mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=256, position_embedding_type="nope", **TIED)
+
+
+def jamba(layers, hidden, ffn, heads):
+    return llama(layers, hidden, ffn, heads, 8, 65536, 262144, num_experts=16, num_experts_per_tok=2, expert_layer_period=2,
+                 expert_layer_offset=1, attn_layer_period=8, attn_layer_offset=4, mamba_d_state=16, mamba_d_conv=4, mamba_expand=2,
+                 mamba_dt_rank=hidden // 16, **UNTIED)
+
 
 # name: (class, model_type, config)
 MODELS = {
@@ -83,6 +101,26 @@ MODELS = {
     "glm-4.5": ("Glm4MoeForCausalLM", "glm4_moe", llama(92, 5120, 12288, 96, 8, 151552, 131072, head_dim=128, n_routed_experts=160, num_experts_per_tok=8, moe_intermediate_size=1536, n_shared_experts=1, first_k_dense_replace=3, use_qk_norm=True, attention_bias=True, rope_theta=1000000, rms_norm_eps=1e-05)),
     "glm-4.5-air": ("Glm4MoeForCausalLM", "glm4_moe", llama(46, 4096, 10944, 96, 8, 151552, 131072, head_dim=128, n_routed_experts=128, num_experts_per_tok=8, moe_intermediate_size=1408, n_shared_experts=1, first_k_dense_replace=1, use_qk_norm=False, attention_bias=True, rope_theta=1000000, rms_norm_eps=1e-05)),
     "olmoe-1b-7b": ("OlmoeForCausalLM", "olmoe", llama(16, 2048, 1024, 16, 16, 50304, 4096, num_experts=64, num_experts_per_tok=8, rope_theta=10000, rms_norm_eps=1e-05)),
+    "dbrx": ("DbrxForCausalLM", "dbrx", dict(d_model=6144, n_heads=48, n_layers=40, max_seq_len=32768, vocab_size=100352, **UNTIED,
+             attn_config=dict(kv_n_heads=8, clip_qkv=8, rope_theta=500000),
+             ffn_config=dict(ffn_hidden_size=10752, moe_num_experts=16, moe_top_k=4))),
+    "nemotron-h-8b": ("NemotronHForCausalLM", "nemotron_h", nemotron_h(4096, 21504, 32, 8, "M-M-M-M*" + "-M-M-M-M-M*" * 3 + "-M-M-M-M-M-", 128, 64, 128)),
+    "nemotron-h-47b": ("NemotronHForCausalLM", "nemotron_h", nemotron_h(8192, 30720, 64, 8, "M-M-M-M-M-M-M-M-M*-M-M-M-M-M-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-M-M---MM---M-M*-M-M-M-M-M-", 256, 64, 256)),
+    "nemotron-h-56b": ("NemotronHForCausalLM", "nemotron_h", nemotron_h(8192, 32768, 64, 8, "M-M-M-M*" + "-M-M-M-M-M*" * 9 + "-M-M-M-M-M-", 256, 64, 256)),
+    "nemotron-nano-9b-v2": ("NemotronHForCausalLM", "nemotron_h", nemotron_h(4480, 15680, 40, 8, "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-", 128, 80, 128)),
+    "nemotron-nano-12b-v2": ("NemotronHForCausalLM", "nemotron_h", nemotron_h(5120, 20480, 40, 8, "M-M-M-M*" + "-M-M-M-M*" * 5 + "-M-M-M-M-", 128, 80, 128)),
+    "nemotron-3-nano-30b-a3b": ("NemotronHForCausalLM", "nemotron_h", nemotron_h(2688, 1856, 32, 2, "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", 64, 64, 128,
+                                n_routed_experts=128, num_experts_per_tok=6, moe_intermediate_size=1856, moe_shared_expert_intermediate_size=3712, n_shared_experts=1)),
+    "qwen3-next-80b-a3b": ("Qwen3NextForCausalLM", "qwen3_next", llama(48, 2048, 5120, 16, 2, 151936, 262144, head_dim=256, num_experts=512, num_experts_per_tok=10,
+                           moe_intermediate_size=512, shared_expert_intermediate_size=512, full_attention_interval=4, linear_key_head_dim=128, linear_value_head_dim=128,
+                           linear_num_key_heads=16, linear_num_value_heads=32, linear_conv_kernel_dim=4, partial_rotary_factor=0.25, rope_theta=10000000, rms_norm_eps=1e-06)),
+    "jamba-1.5-mini": ("JambaForCausalLM", "jamba", jamba(32, 4096, 14336, 32)),
+    "jamba-1.5-large": ("JambaForCausalLM", "jamba", jamba(72, 8192, 24576, 64)),
+    "bamba-9b": ("BambaForCausalLM", "bamba", llama(32, 4096, 14336, 32, 8, 128256, 262144, attn_layer_indices=[9, 18, 27], mamba_n_heads=128, mamba_d_head=64,
+                 mamba_d_state=128, mamba_n_groups=1, mamba_d_conv=4, mamba_chunk_size=256, **UNTIED)),
+    "granite-4.0-h-micro": ("GraniteMoeHybridForCausalLM", "granitemoehybrid", granite_h(2048, 8192, 32, 8, 8192, 64, 0, 0)),
+    "granite-4.0-h-tiny": ("GraniteMoeHybridForCausalLM", "granitemoehybrid", granite_h(1536, 512, 12, 4, 1024, 48, 64, 6)),
+    "granite-4.0-h-small": ("GraniteMoeHybridForCausalLM", "granitemoehybrid", granite_h(4096, 768, 32, 8, 1536, 128, 72, 10)),
     "gpt2": ("GPT2LMHeadModel", "gpt2", gpt2(12, 768, 12)),
     "gpt2-medium": ("GPT2LMHeadModel", "gpt2", gpt2(24, 1024, 16)),
     "gpt2-large": ("GPT2LMHeadModel", "gpt2", gpt2(36, 1280, 20)),

@@ -63,8 +63,13 @@ static void unmodelled_architectures_are_named(void **state)
 	     "LlamaForCausalLM: mixture of experts (num_local_experts=4)"},
 	    {"{\"architectures\":[\"MiniCPM3ForCausalLM\"],\"kv_lora_rank\":256}",
 	     "MiniCPM3ForCausalLM: multi-head latent attention (kv_lora_rank=256)"},
-	    {"{\"architectures\":[\"JambaForCausalLM\"],\"num_experts\":1,\"mamba_d_state\":16}",
-	     "JambaForCausalLM: state-space layers (mamba_d_state)"},
+	    {"{\"architectures\":[\"FalconH1ForCausalLM\"],\"mamba_d_state\":256}",
+	     "FalconH1ForCausalLM: state-space layers (mamba_d_state)"},
+	    {"{\"architectures\":[\"JambaForCausalLM\"],\"expert_layer_offset\":0}",
+	     "JambaForCausalLM: attention in layer 4 of 8, experts in 0 of 2"},
+	    {"{\"architectures\":[\"NemotronHForCausalLM\"],\"hybrid_override_pattern\":\"ME\","
+	     "\"moe_latent_size\":1024}",
+	     "NemotronHForCausalLM: experts of a lower rank (moe_latent_size=1024)"},
 	    {"{\"architectures\":[\"WhisperForConditionalGeneration\"],\"hidden_size\":8}",
 	     "WhisperForConditionalGeneration: no formula for this architecture; see --p4d-model=custom, "
 	     "--p4d-architecture"},

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "request/layers.h"
+
+#include <string.h>
+
+#include "request/architecture.h"
+
+static const struct {
+	char letter;
+	p4d_mixer mixer;
+	p4d_feed alone;   /* of single blocks; in others every layer has a feed-forward part */
+	const char *what; /* for messages; NULL: no model is named by it */
+} letters[] = {
+    {'*', P4D_MIX_ATTENTION, P4D_FEED_NONE, NULL},
+    {'M', P4D_MIX_MAMBA2, P4D_FEED_NONE, "Mamba-2 layers"},
+    {'S', P4D_MIX_MAMBA, P4D_FEED_NONE, "Mamba layers"},
+    {'G', P4D_MIX_DELTA_NET, P4D_FEED_NONE, "gated delta nets"},
+    {'-', P4D_MIX_NONE, P4D_FEED_DENSE, NULL},
+    {'E', P4D_MIX_NONE, P4D_FEED_EXPERTS, NULL},
+};
+enum { LETTERS = sizeof(letters) / sizeof(letters[0]) };
+
+/* -1: no such letter. */
+static int find(char letter)
+{
+	for (int i = 0; i < LETTERS; i++)
+		if (letters[i].letter == letter)
+			return i;
+	return -1;
+}
+
+/* Of layers that are more than one block. */
+static bool has_experts(const p4d_layout *l, uint64_t i)
+{
+	return l->experts && i >= l->dense_layers && (i + 1) % l->expert_every == 0;
+}
+
+p4d_layer_kind p4d_layer_at(const p4d_layout *l, uint64_t i)
+{
+	const int found = l->pattern_length ? find(l->pattern[i % l->pattern_length]) : 0;
+
+	if (l->architecture->single_blocks && l->pattern_length)
+		return (p4d_layer_kind){letters[found].mixer, letters[found].alone};
+	return (p4d_layer_kind){letters[found].mixer, has_experts(l, i) ? P4D_FEED_EXPERTS : P4D_FEED_DENSE};
+}
+
+p4d_layer_counts p4d_layers_count(const p4d_layout *l, uint64_t from, uint64_t n)
+{
+	p4d_layer_counts counts = {0};
+
+	if (!l->pattern_length) {
+		const uint64_t experts =
+		    p4d_expert_layers_before(l, from + n) - p4d_expert_layers_before(l, from);
+		counts.of[P4D_MIX_ATTENTION][P4D_FEED_EXPERTS] = experts;
+		counts.of[P4D_MIX_ATTENTION][P4D_FEED_DENSE] = n - experts;
+		return counts;
+	}
+	for (uint64_t i = from; i < from + n; i++) {
+		const p4d_layer_kind kind = p4d_layer_at(l, i);
+		counts.of[kind.mixer][kind.feed]++;
+	}
+	return counts;
+}
+
+uint64_t p4d_layers_with_experts(const p4d_layout *l, uint64_t n)
+{
+	uint64_t whole = 0, rest = 0;
+
+	if (!l->experts)
+		return 0;
+	if (!l->architecture->single_blocks) {
+		const uint64_t dense = n < l->dense_layers ? n : l->dense_layers;
+		return n / l->expert_every - dense / l->expert_every;
+	}
+	for (unsigned i = 0; i < l->pattern_length; i++) {
+		whole += l->pattern[i] == 'E';
+		rest += i < n % l->pattern_length && l->pattern[i] == 'E';
+	}
+	return n / l->pattern_length * whole + rest;
+}
+
+const char *p4d_layers_state(const char *pattern)
+{
+	for (; *pattern; pattern++) {
+		const int found = find(*pattern);
+		if (found >= 0 && letters[found].what)
+			return letters[found].what;
+	}
+	return NULL;
+}
+
+static int check_letter(const p4d_request *model, char letter, p4d_error *err)
+{
+	const bool single = p4d_architecture_of(model)->single_blocks;
+	const int found = find(letter);
+
+	if (found < 0)
+		return p4d_fail(err, P4D_E_VALUE, "layer-pattern: '%c' is none of the letters * M S G - E",
+				letter);
+	if (letters[found].mixer == P4D_MIX_NONE && !single)
+		return p4d_fail(
+		    err, P4D_E_VALUE,
+		    "layer-pattern: '%c' is a block alone, as only architecture=nemotron-h has it", letter);
+	if (letter == 'E' && !p4d_is_set(model, P4D_EXPERTS)) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "layer-pattern has experts, the model has none");
+		return p4d_fix(err, "--p4d-experts=N");
+	}
+	if (letters[found].what &&
+	    (!p4d_is_set(model, P4D_STATE_SIZE) || !p4d_is_set(model, P4D_STATE_HEADS))) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
+			 "the model has %s, and lacks their state-size or state-heads", letters[found].what);
+		return p4d_fix(err, "--p4d-state-size=N --p4d-state-heads=N");
+	}
+	if (letters[found].mixer == P4D_MIX_MAMBA && !p4d_is_set(model, P4D_STATE_RANK)) {
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL, "the model has %s, and lacks their state-rank",
+			 letters[found].what);
+		return p4d_fix(err, "--p4d-state-rank=N");
+	}
+	return 0;
+}
+
+int p4d_layers_check(const p4d_request *model, p4d_error *err)
+{
+	if (!p4d_is_set(model, P4D_LAYER_PATTERN)) {
+		if (!p4d_architecture_of(model)->single_blocks)
+			return 0;
+		p4d_fail(err, P4D_E_INCOMPLETE_MODEL,
+			 "architecture=%s: each layer is one block, and no layer-pattern says which",
+			 p4d_architecture_of(model)->name);
+		return p4d_fix(err, "--p4d-layer-pattern=LETTERS");
+	}
+	for (const char *at = model->layer_pattern; *at; at++)
+		if (check_letter(model, *at, err) < 0)
+			return -1;
+	return 0;
+}

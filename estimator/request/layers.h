@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "request/layout.h"
+
+/*
+ * What layers are made of. A layer mixes tokens, or has a feed-forward part, or both, one behind the other.
+ * Models of one kind of layer have no pattern; hybrid ones have a letter for each (--layer-pattern, those of
+ * Megatron-LM's mamba_hybrid_layer_allocation.py). A kind is a pair of the two lists below: what depends on
+ * it is a table by one of them.
+ */
+typedef enum p4d_mixer {
+	P4D_MIX_ATTENTION,
+	P4D_MIX_MAMBA2,    /* arXiv 2405.21060: heads with a scalar decay, in groups with the same B and C */
+	P4D_MIX_MAMBA,     /* arXiv 2312.00752, with norms of the step, B and C as Jamba has them */
+	P4D_MIX_DELTA_NET, /* arXiv 2412.06464: heads of values, groups with the same query and key */
+	P4D_MIX_NONE,
+	P4D_MIXERS
+} p4d_mixer;
+
+typedef enum p4d_feed { P4D_FEED_DENSE, P4D_FEED_EXPERTS, P4D_FEED_NONE, P4D_FEEDS } p4d_feed;
+
+typedef struct p4d_layer_kind {
+	p4d_mixer mixer;
+	p4d_feed feed;
+} p4d_layer_kind;
+
+/* How many layers of each kind there are. */
+typedef struct p4d_layer_counts {
+	uint64_t of[P4D_MIXERS][P4D_FEEDS];
+} p4d_layer_counts;
+
+/* Layer i, from 0. */
+p4d_layer_kind p4d_layer_at(const p4d_layout *layout, uint64_t i);
+
+/* Of n layers, from layer `from` on. Time: constant without a pattern, else linear in n. */
+p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint64_t n);
+
+/* "Mamba-2 layers": the mixer beside attention that a pattern has; NULL: none. */
+const char *p4d_layers_state(const char *pattern);
+
+/* Whether a model that has a pattern has all that its letters need. Errors: VALUE, INCOMPLETE_MODEL. */
+int p4d_layers_check(const p4d_request *model, p4d_error *err);

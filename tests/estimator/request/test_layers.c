@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Patterns of layers: what a letter means, how many there are of each kind, and what a model has to say. */
+#include "support/support.h"
+
+#include <inttypes.h>
+
+#include "model/model.h"
+#include "request/layers.h"
+#include "request/model_size.h"
+
+static p4d_request preset(const char *name)
+{
+	p4d_request r = {0};
+	p4d_error err = {0};
+
+	assert_int_equal(p4d_request_set(&r, P4D_MODEL, name, P4D_BY_USER, &err), 0);
+	if (p4d_model_resolve(&r, NULL, NULL, &err) < 0)
+		fail_msg("%s", err.text);
+	return r;
+}
+
+static p4d_layout layout_of(const char *name)
+{
+	const p4d_request r = preset(name);
+	p4d_layout l;
+
+	p4d_layout_of_model(&r, &l);
+	return l;
+}
+
+/* Counts of a range, of any position and length, are those of its layers; so are the experts. */
+static void counts_are_those_of_layers(void **state)
+{
+	static const char *const names[] = {"nemotron-h-47b",     "nemotron-3-nano-30b-a3b", "jamba-1.5-mini",
+					    "qwen3-next-80b-a3b", "granite-4.0-h-tiny",      "deepseek-v3",
+					    "llama3-8b"};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++) {
+		const p4d_layout l = layout_of(names[k]);
+		for (uint64_t from = 0; from < l.layers; from += 3)
+			for (uint64_t n = 0; from + n <= l.layers; n += 5) {
+				const p4d_layer_counts c = p4d_layers_count(&l, from, n);
+				uint64_t all = 0, experts = 0, sum[P4D_MIXERS][P4D_FEEDS] = {{0}};
+				for (uint64_t i = from; i < from + n; i++) {
+					const p4d_layer_kind kind = p4d_layer_at(&l, i);
+					sum[kind.mixer][kind.feed]++;
+				}
+				for (int m = 0; m < P4D_MIXERS; m++)
+					for (int f = 0; f < P4D_FEEDS; f++) {
+						assert_int_equal(c.of[m][f], sum[m][f]);
+						all += c.of[m][f];
+						experts += f == P4D_FEED_EXPERTS ? c.of[m][f] : 0;
+					}
+				assert_int_equal(all, n);
+				assert_int_equal(experts, p4d_expert_layers_before(&l, from + n) -
+							      p4d_expert_layers_before(&l, from));
+				assert_true(p4d_size_of_layers(&l, 0, from) +
+						p4d_size_of_layers(&l, from, n) ==
+					    p4d_size_of_layers(&l, 0, from + n));
+			}
+	}
+}
+
+static void letters(void **state)
+{
+	const p4d_layout single = layout_of("nemotron-3-nano-30b-a3b"), jamba = layout_of("jamba-1.5-mini");
+
+	(void)state;
+	assert_int_equal(p4d_layer_at(&single, 0).mixer, P4D_MIX_MAMBA2);
+	assert_int_equal(p4d_layer_at(&single, 0).feed, P4D_FEED_NONE);
+	assert_int_equal(p4d_layer_at(&single, 1).mixer, P4D_MIX_NONE);
+	assert_int_equal(p4d_layer_at(&single, 1).feed, P4D_FEED_EXPERTS);
+	assert_int_equal(p4d_layer_at(&single, 5).mixer, P4D_MIX_ATTENTION);
+	assert_int_equal(p4d_layer_at(&jamba, 4).mixer, P4D_MIX_ATTENTION);
+	assert_int_equal(p4d_layer_at(&jamba, 12).mixer, P4D_MIX_ATTENTION);
+	assert_int_equal(p4d_layer_at(&jamba, 4).feed, P4D_FEED_DENSE);
+	assert_int_equal(p4d_layer_at(&jamba, 5).feed, P4D_FEED_EXPERTS);
+	assert_string_equal(p4d_layers_state("**G*"), "gated delta nets");
+	assert_null(p4d_layers_state("*-*E"));
+}
+
+/* What a model has to say beside its pattern, with the way out. */
+static void what_is_missing(void **state)
+{
+	static const struct {
+		const char *pattern, *says, *fix;
+	} cases[] = {
+	    {"*M", "the model has Mamba-2 layers, and lacks their state-size or state-heads",
+	     "--p4d-state-size=N --p4d-state-heads=N"},
+	    {"*X", "layer-pattern: 'X' is none of the letters * M S G - E", ""},
+	    {"*-", "'-' is a block alone, as only architecture=nemotron-h has it", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		p4d_request r = {0};
+		p4d_error err = {0};
+		assert_int_equal(p4d_request_set(&r, P4D_MODEL, "llama3-8b", P4D_BY_USER, &err), 0);
+		assert_int_equal(p4d_request_set(&r, P4D_LAYER_PATTERN, cases[i].pattern, P4D_BY_USER, &err),
+				 0);
+		assert_int_equal(p4d_model_resolve(&r, NULL, NULL, &err), -1);
+		if (!strstr(err.text, cases[i].says))
+			fail_msg("%s", err.text);
+		assert_string_equal(err.fix, cases[i].fix);
+	}
+	p4d_request r = {0};
+	p4d_error err = {0};
+	assert_int_equal(p4d_request_set(&r, P4D_MODEL, "llama3-8b", P4D_BY_USER, &err), 0);
+	assert_int_equal(p4d_request_set(&r, P4D_ARCHITECTURE, "nemotron-h", P4D_BY_USER, &err), 0);
+	assert_int_equal(p4d_model_resolve(&r, NULL, NULL, &err), -1);
+	assert_string_equal(err.fix, "--p4d-layer-pattern=LETTERS");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(counts_are_those_of_layers),
+	    cmocka_unit_test(letters),
+	    cmocka_unit_test(what_is_missing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
