@@ -29,9 +29,11 @@ typedef struct p4d_search_entry {
 typedef struct p4d_search_enumeration {
 	const p4d_request *asked;
 	const p4d_search_space *space;
-	p4d_request trial; /* complete but for what follows from the degrees */
-	bool complete;     /* false: no layout is possible */
-	p4d_layout layout; /* large, hence here rather than on every frame */
+	p4d_request trial;      /* complete but for what follows from the degrees */
+	bool open[P4D_OPTIONS]; /* options that the search may choose: not asked for, nor the framework's only
+				 */
+	bool complete;          /* false: no layout is possible */
+	p4d_layout layout;      /* large, hence here rather than on every frame */
 	p4d_search_entry *entry;
 	size_t entries, room;
 	bool any;                     /* stop at the first that fits */
@@ -63,7 +65,7 @@ void p4d_search_enumerate__all(p4d_search_enumeration *w);
 void p4d_search_enumerate__back(p4d_search_enumeration *w, const p4d_search_entry *e);
 static inline bool p4d_is_open(const p4d_search_enumeration *w, p4d_option option)
 {
-	return !p4d_is_set(w->asked, option) && !p4d_framework_fixed_of(&w->trial, option);
+	return w->open[option];
 }
 
 /*
