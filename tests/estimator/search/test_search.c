@@ -291,8 +291,7 @@ static void spreads_the_largest(void **state)
 	printf("DeepSeek V3 on 2,048 GPUs: %.2f s; ep=%d pp=%d\n", seconds,
 	       (int)found[0].request.value[P4D_EP], (int)found[0].request.value[P4D_PP]);
 	assert_true(found[0].request.value[P4D_EP] >= 8 && found[0].request.value[P4D_PP] >= 8);
-
-	assert_true(seconds <= 1 || getenv("P4D_TEST_SLOW"));
+	assert_true(seconds <= 1); /* fifty times what it takes */
 }
 
 static int kinds(const p4d_candidate *c)
