@@ -152,6 +152,8 @@ static int print_text(const p4d_subject *subject, const judged *j, p4d_error *er
 	p4d_report_step(subject->capacity.gpu, &j->timed);
 	print_imbalance(subject, j);
 	const char *what = p4d_framework_unvalidated(&j->layout);
+	if (!what && j->code == P4D_E_DOES_NOT_FIT)
+		what = p4d_memory_of_newer(&j->layout, subject->method, &subject->capacity, j->limit);
 	if (j->estimate.capacity_bytes)
 		printf("Verdict: %s%s%s%s\n", p4d_report_action(j->action), what ? " (unvalidated: " : "",
 		       what ? what : "", what ? ")" : "");

@@ -81,14 +81,15 @@ static void add_parameters(p4d_rows *rows, uint64_t elements)
 
 /*
  * Transformer Engine's Adam updates states of 16 bits as copies in fp32, all at once
- * (optimizers/fused_adam.py, get_unscaled_state), and then casts them back one by one. Parameters in FP8 and
- * others are sharded apart.
+ * (optimizers/fused_adam.py, get_unscaled_state), and then casts them back one by one; since 2.14 its kernel
+ * takes two moments in bf16 as they are (fuse_unscale). Parameters in FP8 and others are sharded apart.
  */
 static void add_unscaled(p4d_rows *rows, uint64_t elements, uint64_t group)
 {
 	const p4d_layout *l = rows->layout;
 	const p4d_megatron_sizes z = p4d_framework__megatron_sizes(l, 1);
-	const unsigned copies = 2 * l->half_moments + (l->half_master && reads_as_they_are(l));
+	const unsigned copies =
+	    2 * (l->half_moments && l->adam_copies) + (l->half_master && reads_as_they_are(l));
 	const p4d_wide cast = l->fp8_params ? p4d_megatron__fp8_weights(rows) : 0;
 	const bool table = rows->first || rows->last;
 	const p4d_wide largest =

@@ -343,6 +343,15 @@ static void fix_world(const p4d_job *job, const p4d_request *request, const p4d_
 		p4d_fix(err, "%s", p4d_job_flags(job, world / gpus, gpus, flags, sizeof(flags)));
 }
 
+/* Why a layout that seems not to fit may fit all the same; NULL: nothing says so. */
+static const char *doubt(const p4d_verdict *v, const p4d_capacity *capacity)
+{
+	const double limit = p4d_site_policy_limit(&v->policy, v->layout.framework);
+	const char *what = p4d_framework_unvalidated(&v->layout);
+
+	return what ? what : p4d_memory_of_newer(&v->layout, P4D_METHOD_PLAN, capacity, limit);
+}
+
 int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request *request, p4d_verdict *v,
 		     p4d_error *err)
 {
@@ -366,8 +375,7 @@ int p4d_guard__judge(const p4d_site *site, const p4d_job *job, const p4d_request
 	if (p4d_memory_estimate(&v->layout, P4D_METHOD_PLAN, &capacity, &v->estimate, err) < 0)
 		return -1;
 	v->judged = true;
-	if (check_memory(job, request, v, err) < 0 &&
-	    !only_said(v, p4d_framework_unvalidated(&v->layout), err))
+	if (check_memory(job, request, v, err) < 0 && !only_said(v, doubt(v, &capacity), err))
 		return -1;
 	/* what processes need beside it is an allowance; what is offloaded alone is a sum of tensors */
 	const bool killed = p4d_guard__is_killed(job, v->geometry.host_bytes, &v->estimate);

@@ -304,6 +304,20 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 	return below;
 }
 
+const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+				double fraction)
+{
+	p4d_layout l = *layout;
+	uint64_t bytes;
+
+	if (!l.half_moments || !l.adam_copies || !l.adam_copies_open)
+		return NULL;
+	l.adam_copies = false;
+	return p4d_memory_fits_below(&l, method, capacity, fraction, &bytes)
+		   ? "copies of bf16 moments, which Transformer Engine 2.14 makes no more: adam-copies=off"
+		   : NULL;
+}
+
 int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity *capacity, p4d_estimate *out,
 			p4d_error *err)
 {

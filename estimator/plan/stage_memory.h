@@ -124,6 +124,13 @@ double p4d_memory_most_imbalance(const p4d_layout *layout, int method, const p4d
 				 double fraction);
 
 /*
+ * Of a layout that does not stay below that: what newer releases of its program take less for, if it does
+ * with them and nobody said which release it is, for messages; else NULL.
+ */
+const char *p4d_memory_of_newer(const p4d_layout *layout, int method, const p4d_capacity *capacity,
+				double fraction);
+
+/*
  * A lower bound of any stage's parameters, gradients and optimizer state in a layout of these degrees,
  * whatever its schedule, micro-batch and recompute: to discard layouts early. P4D_NOT_MODELLED: overflow.
  */

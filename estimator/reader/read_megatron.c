@@ -28,6 +28,7 @@ enum {
 	FLEX_BACKEND = P4D_READ_EXTRA(23),
 	FP4_FORMAT = P4D_READ_EXTRA(24),
 	FP4_RECIPE = P4D_READ_EXTRA(25),
+	GRAPHS = P4D_READ_EXTRA(26), /* their pools are not modelled */
 };
 
 static const char *const norms[] = {"RMSNorm", "rmsnorm",   "LayerNorm", "layernorm", "rmsnorm",
@@ -38,6 +39,7 @@ static const char *const backends[] = {"flash", "flash", "fused", "flash",   "un
 static const char *const cp_comm[] = {"p2p", "p2p", "all_gather", "all-gather", "a2a", "a2a", NULL};
 static const char *const fp8_recipes[] = {"delayed",   "delayed", "tensorwise", "current", "blockwise",
 					  "blockwise", "mxfp8",   "mxfp8",      NULL};
+static const char *const graphs[] = {"none", "none", NULL};
 static const char *const fp4_formats[] = {"e2m1", "e2m1", NULL};
 static const char *const fp4_recipes[] = {"nvfp4", "nvfp4", NULL}; /* its default, too */
 static const char *const optimizers[] = {"adam", "adamw", NULL};
@@ -149,6 +151,9 @@ static const p4d_read_argument arguments[] = {
     {"--fp4-recipe", FP4_RECIPE, NULL, fp4_recipes},
     {"--fp4-param-gather", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--fp4-param", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--cuda-graph-impl", GRAPHS, NULL, graphs},
+    {"--enable-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
+    {"--external-cuda-graph", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--cpu-offloading", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--optimizer-cpu-offload", P4D_READ_NOT_MODELLED, "on", NULL},
     {"--use-torch-fsdp2", P4D_READ_NOT_MODELLED, "on", NULL},

@@ -194,6 +194,8 @@ static void fill_training(const p4d_request *r, uint64_t nodes, uint64_t gpus_pe
 	l->fp8_params = p4d_framework_value(r, P4D_FP8_PARAM_GATHER);
 	l->half_moments = p4d_framework_value(r, P4D_OPTIMIZER_DTYPE) == P4D_STATE_HALF;
 	l->half_master = p4d_framework_value(r, P4D_MASTER_DTYPE) == P4D_STATE_HALF;
+	l->adam_copies_open = !p4d_is_set(r, P4D_ADAM_COPIES);
+	l->adam_copies = l->adam_copies_open || p4d_framework_value(r, P4D_ADAM_COPIES);
 	l->allocator = (int)p4d_framework_value(r, P4D_ALLOCATOR);
 	l->overlap_dp = p4d_framework_value(r, P4D_OVERLAP_DP);
 }

@@ -75,6 +75,7 @@ typedef struct p4d_layout {
 	bool fp8_params;                              /* linear layers' parameters are stored in FP8 */
 	int fp8_recipe;                               /* of precision P4D_FP8 */
 	bool half_moments, half_master;               /* 16 bits; else fp32 */
+	bool adam_copies, adam_copies_open;           /* of moments of 16 bits; open: nobody said so */
 	bool embedding_counts, loss_counts;           /* as a layer each, in the split over stages */
 	bool uneven_chunks;                           /* chunks of a stage differ: see p4d_chunk_layers */
 	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */

@@ -243,6 +243,15 @@ static int check_fp8(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 	return 0;
 }
 
+/* Moments in fp32 are not copied. */
+static int check_copies(const p4d_request *r, const p4d_layout *l, p4d_error *err)
+{
+	if (l->half_moments || !p4d_is_stated(r, P4D_ADAM_COPIES))
+		return 0;
+	p4d_fail(err, P4D_E_VALUE, "adam-copies needs optimizer-dtype=bf16");
+	return p4d_fix(err, "--p4d-optimizer-dtype=bf16");
+}
+
 /* A 16-bit gradient is of the type of the parameters; Megatron-LM's precision-aware optimizer is sharded. */
 static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err)
 {
@@ -252,7 +261,7 @@ static int check_types(const p4d_request *r, const p4d_layout *l, p4d_error *err
 				   [P4D_FP8] = P4D_GRAD_BF16};
 	char name[16], precision[16];
 
-	if (check_fp8(r, l, err) < 0)
+	if (check_fp8(r, l, err) < 0 || check_copies(r, l, err) < 0)
 		return -1;
 	if (l->grad_dtype != P4D_GRAD_FP32 && l->grad_dtype != half[l->precision]) {
 		p4d_fail(err, P4D_E_VALUE, "grad-dtype=%s does not go with precision=%s",

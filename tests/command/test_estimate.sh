@@ -116,6 +116,19 @@ exits 5 p4d estimate --model llama3.2-1b --gpu h100 --fp8-param-gather on
 says "fp8-param-gather needs precision=fp8" "--precision=fp8"
 exits 5 p4d estimate --model llama3.2-1b --gpu h100 --framework megatron --precision fp8 --fp8-recipe rowwise
 says "torchtitan's"
+# copies of moments in bf16, which newer releases of Transformer Engine do not make
+copied()
+{
+	p4d estimate --model llama13b --gpu h100 --gpus-per-node 2 --tp 2 --seq-len 2048 --global-batch 8 --framework megatron \
+		--grad-dtype bf16 --optimizer-dtype bf16 --recompute full "$@"
+}
+refused P4D012 copied
+prints "Verdict: reject (unvalidated: copies of bf16 moments"
+refused P4D012 copied --adam-copies on
+case $out in *unvalidated*) fail "a release that was given is open" ;; esac
+exits 0 copied --adam-copies off
+exits 5 p4d estimate --model llama13b --gpu h100 --framework megatron --adam-copies off
+says "adam-copies needs optimizer-dtype=bf16" "--optimizer-dtype=bf16"
 # NVFP4: half of what 8 bits take, and a scale of one byte for 16
 weights_of()
 {

@@ -312,6 +312,25 @@ static void node_lists_that_are_not_read(void **state)
 	p4d_site_free(site);
 }
 
+/* Copies that newer releases of Transformer Engine do not make, where nobody says which one it is. */
+static void copies_of_moments(void **state)
+{
+	static const char flags[] =
+	    MODEL_70B "framework=megatron tp=8 cp=1 pp=2 vpp=1 schedule=1f1b micro-batch=1 recompute=full "
+		      "seq-len=2048 global-batch=16 grad-dtype=bf16 optimizer-dtype=bf16";
+	char with[1024];
+	p4d_job job = ON("h100", 2);
+
+	trial *t = submit(*state, job, flags);
+	expect(t, P4D_WARN, P4D_E_UNVALIDATED);
+	assert_non_null(strstr(t->text, "adam-copies=off"));
+	expect_verified(*state, t);
+	snprintf(with, sizeof(with), "%s adam-copies=on", flags);
+	expect(submit(*state, job, with), P4D_REJECT, P4D_E_NO_LAYOUT);
+	snprintf(with, sizeof(with), "%s adam-copies=off", flags);
+	expect(submit(*state, job, with), P4D_PASS, P4D_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +342,7 @@ int main(void)
 	    cmocka_unit_test(a_fix_is_found_in_time),
 	    cmocka_unit_test(host_memory),
 	    cmocka_unit_test(offloading),
+	    cmocka_unit_test(copies_of_moments),
 	    cmocka_unit_test(cpu_jobs_need_no_gpu),
 	    cmocka_unit_test(nobody_gets_past_the_check_on_the_host),
 	    cmocka_unit_test(at_most_four_lines),

@@ -96,6 +96,8 @@ static void states_of_megatron_by_hand(void **state)
 	    /* of the master copy the half that the parameter lacks */
 	    {"optimizer-dtype=bf16", 4, 2 + 4, 8, true},
 	    {"grad-dtype=bf16 optimizer-dtype=bf16", 2, 2 + 4, 8, true},
+	    {"optimizer-dtype=bf16 adam-copies=off", 4, 2 + 4, 0, false},
+	    {"optimizer-dtype=bf16 master-dtype=fp16 adam-copies=off", 4, 2 + 4, 4, true},
 	    {"master-dtype=fp16", 4, 2 + 8, 4, true},
 	    {"precision=fp16", 2, 12, 4, false},
 	    {"precision=fp16 grad-dtype=fp32", 4, 12, 0, false},
