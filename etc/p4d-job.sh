@@ -41,6 +41,8 @@ requeue()
 	echo "$answer"
 }
 
+# a rank that hangs is killed when the others have ended because of it
+export SLURM_WAIT=${SLURM_WAIT:-60}
 srun --kill-on-bad-exit=0 p4d-train --data "$P4D_DATA" --steps "$P4D_STEPS" --checkpoint "$checkpoint" \
 	--log "${P4D_LOG:-$checkpoint/log.jsonl}" "${more[@]}"
 status=$?

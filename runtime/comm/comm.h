@@ -20,8 +20,8 @@
  * process that opened it, not to its forks.
  *
  * A dead process is noticed at once, by its closed connection; a dead or unreachable host after idle_seconds,
- * by TCP keep-alive. A process that computes for a long time, or is stopped, counts as alive. The rank that
- * notices tells all others, so that all report the same cause.
+ * by TCP keep-alive. A process that computes for a long time, or is stopped, counts as alive until
+ * p4d_world_expect. The rank that notices tells all others, so that all report the same cause.
  *
  * Data is in host memory unless the group was moved to a device: comm_device.h.
  */
@@ -96,6 +96,12 @@ uint32_t p4d_world_size(const p4d_world *world);
 void p4d_world_abort(p4d_world *world, const char *why);
 /* True when the world is broken; err says why. Cheap: for long compute loops. */
 bool p4d_world_failed(p4d_world *world, p4d_error *err);
+/*
+ * All ranks begin something ("step 12", copied) that takes less than so many seconds; 0: it may take any
+ * time. If one then neither communicates nor looks at the world while the others wait for it, as a process
+ * does that is stopped or hangs in a driver, it is named, and the world is broken, after nine tenths of that.
+ */
+void p4d_world_expect(p4d_world *world, const char *what, double seconds);
 
 /*
  * ranks[count] are distinct and include this one. Does not communicate. Members that open the same list

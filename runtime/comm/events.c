@@ -46,7 +46,7 @@ static void tell(const p4d_world *w, p4d_notice_kind kind, const char *text)
 	p4d_notice notice = {.magic = P4D_NOTICE, .kind = kind};
 
 	snprintf(notice.text, sizeof(notice.text), "%s", text);
-	/* at most two notices are ever sent: they fit in any socket buffer */
+	/* who does not look is sent three at most: they fit in any socket buffer */
 	for (uint32_t r = 0; r < w->size; r++)
 		if (w->peers[r].control >= 0)
 			send(w->peers[r].control, &notice, sizeof(notice), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -77,6 +77,11 @@ int p4d_events__break(p4d_world *w, p4d_error *err, const char *format, ...)
 void p4d_events__leave(p4d_world *w)
 {
 	tell(w, P4D_NOTICE_LEAVES, "");
+}
+
+void p4d_events__live(p4d_world *w)
+{
+	tell(w, P4D_NOTICE_LIVES, "");
 }
 
 static void control_ended(p4d_world *w, p4d_peer *peer, int reason)
@@ -116,6 +121,8 @@ static void read_control(p4d_world *w, p4d_peer *peer)
 					  peer->member.rank);
 		} else if (peer->notice.kind == P4D_NOTICE_FAILED) {
 			p4d_events__break(w, NULL, "%s", peer->notice.text);
+		} else if (peer->notice.kind == P4D_NOTICE_LIVES) {
+			peer->lives = true;
 		} else {
 			peer->left = true;
 			peer->left_at = p4d_wire__now();

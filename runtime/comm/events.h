@@ -16,5 +16,6 @@ int p4d_events__add(p4d_world *w, int fd, uint32_t events, unsigned kind, uint32
 enum { P4D_EVENT_CONTROL, P4D_EVENT_LISTENER, P4D_EVENT_HANDSHAKE, P4D_EVENT_WAKEUP, P4D_EVENT_DATA };
 int p4d_events__control(p4d_world *w, uint32_t rank, int fd,
 			p4d_error *err); /* takes a control connection over */
+void p4d_events__live(p4d_world *w);     /* tells all ranks that this one does not hang */
 void p4d_events__leave(p4d_world *w);    /* tells all ranks that this one leaves cleanly */
 p4d_hello p4d_events__hello(const p4d_world *w, uint32_t from, uint32_t to, unsigned channel);

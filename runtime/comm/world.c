@@ -18,6 +18,10 @@
 /* How much later than the notice that a rank left its last messages may arrive, on other connections. */
 static const double LEFT_SECONDS = 0.5;
 static const double LOOK_SECONDS = 0.002;
+/* Of the time that p4d_world_expect gives: after these a rank says that it lives, and names those that did
+ * not.
+ */
+static const double SAY_LIVES = 0.75, NAME_HUNG = 0.9;
 
 const char *p4d_world_peer_text(const p4d_peer *peer, char text[96])
 {
@@ -42,6 +46,58 @@ static int left_too_early(p4d_world *w, const p4d_peer *peer, p4d_error *err)
 		return 0;
 	return p4d_events__break(w, err, "%s left while rank %u was waiting for it",
 				 p4d_world_peer_text(peer, text), w->rank);
+}
+
+void p4d_world_expect(p4d_world *w, const char *what, double seconds)
+{
+	w->expected_at = p4d_wire__now();
+	w->patience = seconds;
+	w->lives = false;
+	for (uint32_t r = 0; r < w->size; r++)
+		w->peers[r].lives = false;
+	snprintf(w->expected, sizeof(w->expected), "%s", what);
+}
+
+/* Milliseconds that a wait may sleep. */
+static int longest_sleep(const p4d_world *w, const p4d_peer *peer)
+{
+	const double waited = p4d_wire__now() - w->expected_at;
+	const double next = (w->lives ? NAME_HUNG : SAY_LIVES) * w->patience - waited;
+
+	if (peer && peer->left)
+		return 50;
+	return w->patience > 0 && next < 1 ? (next > 0 ? (int)(1000 * next) + 1 : 10) : 1000;
+}
+
+/* Breaks the world if what is expected takes too long because of ranks that do not live. */
+static void name_hung(p4d_world *w)
+{
+	const double waited = p4d_wire__now() - w->expected_at;
+	const p4d_peer *first = NULL;
+	char text[96], others[40] = "";
+	uint32_t hung = 0;
+
+	if (!(w->patience > 0) || waited < SAY_LIVES * w->patience)
+		return;
+	if (!w->lives)
+		p4d_events__live(w);
+	w->lives = true;
+	for (uint32_t r = 0; r < w->size && waited >= NAME_HUNG * w->patience; r++) {
+		const p4d_peer *peer = &w->peers[r];
+		if (r == w->rank || peer->lives || peer->left)
+			continue;
+		first = first ? first : peer;
+		hung++;
+	}
+	if (hung > 1)
+		snprintf(others, sizeof(others), ", as do %u others", hung - 1);
+	if (hung)
+		p4d_events__break(
+		    w, NULL,
+		    "%s hangs in %s: process %lld is stopped, or in a driver or a file system, for "
+		    "%.0f s%s",
+		    p4d_world_peer_text(first, text), w->expected, (long long)first->member.pid, waited,
+		    others);
 }
 
 int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, const p4d_peer *peer,
@@ -75,8 +131,10 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 		bool done = ready(context);
 		if (!done && w->active)
 			p4d_channel_push_all(w);
-		if (!done && !w->failed)
-			p4d_events__take(w, peer && peer->left ? 50 : 1000);
+		if (!done && !w->failed) {
+			p4d_events__take(w, longest_sleep(w, peer));
+			name_hung(w);
+		}
 		if (sleeps)
 			atomic_store_explicit(sleeps, 0, memory_order_relaxed);
 		if (done)
@@ -88,8 +146,10 @@ int p4d_world__wait(p4d_world *w, bool (*ready)(void *context), void *context, c
 
 int p4d_world_check(p4d_world *w, p4d_error *err)
 {
-	if (!w->failed && p4d_wire__now() - w->looked_at > LOOK_SECONDS)
+	if (!w->failed && p4d_wire__now() - w->looked_at > LOOK_SECONDS) {
 		p4d_events__take(w, 0);
+		name_hung(w);
+	}
 	return w->failed ? p4d_events__error(w, err) : 0;
 }
 

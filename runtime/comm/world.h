@@ -25,7 +25,7 @@ typedef struct p4d_hello {
 } p4d_hello;
 
 /* All that is sent on control connections. */
-typedef enum p4d_notice_kind { P4D_NOTICE_LEAVES, P4D_NOTICE_FAILED } p4d_notice_kind;
+typedef enum p4d_notice_kind { P4D_NOTICE_LEAVES, P4D_NOTICE_FAILED, P4D_NOTICE_LIVES } p4d_notice_kind;
 typedef struct p4d_notice {
 	uint32_t magic;
 	uint32_t kind;
@@ -64,6 +64,7 @@ typedef struct p4d_peer {
 	int control;    /* -1: closed, or self */
 	bool left;      /* cleanly */
 	double left_at;
+	bool lives;        /* it said so since p4d_world_expect */
 	p4d_notice notice; /* being read */
 	size_t notice_got;
 	p4d_out out[P4D_ALL_CHANNELS];
@@ -91,6 +92,10 @@ struct p4d_world {
 	p4d_comm_node node;
 	unsigned spins, yields; /* while waiting, before sleeping */
 	double looked_at;       /* when events were last taken */
+	/* see p4d_world_expect; patience: seconds, 0 any; lives: all were told that this rank does */
+	double expected_at, patience;
+	bool lives;
+	char expected[40];
 	bool failed;
 	p4d_error why;
 	uint64_t *opened; /* signatures of the groups opened so far */

@@ -123,7 +123,8 @@ static int wait_for_all(p4d_error *killed)
 		} else if (!result) {
 			alarm(GRACE_SECONDS);
 		}
-		if (!result || result == P4D_E_RANK)
+		const bool from_here = ending && WIFSIGNALED(status);
+		if (!result || (result == P4D_E_RANK && !from_here))
 			result = one;
 	}
 	alarm(0);

@@ -51,6 +51,13 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* Something that takes less than the watchdog's time, for all ranks. */
+static void begin(p4d_run *run, const char *what)
+{
+	p4d_watchdog_kick(what);
+	p4d_world_expect(run->world, what, (double)run->settings->watchdog);
+}
+
 /* All ranks got the same: the maxima of x and of -x are opposite only if all x are equal. */
 static int agree(p4d_run *run, p4d_error *err)
 {
@@ -107,9 +114,11 @@ static int start(p4d_run *run, p4d_error *err)
 	snprintf(who, sizeof(who), "rank %u (%s)", run->ranks->rank, run->name);
 	if (p4d_watchdog_arm(run->settings->watchdog, who, err) < 0)
 		return -1;
+	if (p4d_world_open(&run->world, run->ranks, err) < 0)
+		return -1;
+	begin(run, "start");
 	/* a GPU rank's text goes to all */
-	if (p4d_world_open(&run->world, run->ranks, err) < 0 || open_group(run, err) < 0 ||
-	    agree(run, err) < 0 ||
+	if (open_group(run, err) < 0 || agree(run, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
 	    p4d_comm_transport_open(&run->transport, run->all, &run->device,
 				    (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
@@ -179,7 +188,7 @@ static int evaluate(p4d_run *run, uint64_t step, p4d_error *err)
 	p4d_step_event event;
 	double sum = 0, loss;
 
-	p4d_watchdog_kick("the validation loss");
+	begin(run, "the validation loss");
 	for (uint64_t i = 1; i <= run->settings->eval_batches; i++) {
 		if (p4d_trainer_evaluate(run->trainer, i, p4d_train_data_validation_batch, &run->data, &loss,
 					 err) < 0)
@@ -221,7 +230,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	double began = now();
 
 	snprintf(what, sizeof(what), "step %" PRIu64, run->step);
-	p4d_watchdog_kick(what);
+	begin(run, what);
 	record.learning_rate = p4d_learning_rate(rate, run->step);
 	p4d_trainer_skip_above(run->trainer, p4d_loss_limit(&run->watch));
 	if (p4d_trainer_step(run->trainer, run->step, (float)record.learning_rate,
@@ -261,7 +270,7 @@ static int say_memory(p4d_run *run, p4d_error *err)
 	p4d_step_event event;
 	p4d_memory_report report;
 
-	p4d_watchdog_kick("the memory report");
+	begin(run, "the memory report");
 	if (p4d_memory_report_make(&report, run->plan, run->trainer, &run->device, run->all, err) < 0)
 		return -1;
 	if (!run->leads)
@@ -307,7 +316,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 		return -1;
 	if ((!last && run->step % run->settings->save_every) || run->saved == run->step)
 		return last ? say_saved(run, true, err) : 0;
-	p4d_watchdog_kick("saving");
+	begin(run, "saving");
 	/* a pending checkpoint must be reported before the next begins */
 	if (say_saved(run, true, err) < 0 || p4d_train_save_begin(&run->save, run->plan, run->step, err) < 0)
 		return -1;
@@ -345,7 +354,7 @@ static int loop(p4d_run *run, p4d_error *err)
 static void finish(p4d_run *run)
 {
 	/* NCCL leaves a communicator only with its peers, and a driver may hang while it is open */
-	p4d_watchdog_kick("the end");
+	begin(run, "the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	p4d_train_save_close(&run->save);

@@ -294,4 +294,19 @@ next=$((1 + $(echo "${steps##*-}" | sed 's/^0*//')))
 # shellcheck disable=SC2086
 exits 0 p4d-train $model $run --global-batch 9 --steps $((next + 1)) --log again.json --local-ranks 3 --checkpoint killed
 losses again.json | head -n 1 | grep -q "^$next " || fail "it did not continue behind $steps"
+
+# a rank hangs: the others name it, in one line, and end it
+for rank in 0 1; do
+	rm -f hung.json
+	train_behind --global-batch 9 --steps 1000000 --log hung.json --local-ranks 3 --watchdog 2 2>hung.err
+	parent=$!
+	wait_for '"event":"step"' hung.json
+	kill -STOP "$(pgrep -P "$parent" | sort -n | sed -n "$((rank + 1))p")"
+	wait "$parent"
+	status=$?
+	err=$(cat hung.err)
+	[ $status = 50 ] || fail "with a rank that hangs it ends with $status"
+	[ "$(grep -c . hung.err)" = 1 ] || fail "not one line"
+	says "[P4D050] rank $rank (" "hangs in step "
+done
 exit 0

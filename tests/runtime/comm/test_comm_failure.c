@@ -240,6 +240,72 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return p4d_comm_barrier(g, err);
 }
 
+/* One stops for good, one computes and looks now and then, the others wait for it. */
+static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+
+	TRY(group_of_all(&g, world, size, err));
+	TRY(p4d_comm_barrier(g, err));
+	p4d_world_expect(world, "step 12", 1.5);
+	if (rank == 1)
+		raise(SIGSTOP);
+	for (int i = 0; rank == 3 && i < 200; i++) {
+		TRY(p4d_world_failed(world, err) ? -1 : 0);
+		usleep(10000);
+	}
+	return p4d_comm_barrier(g, err);
+}
+
+/* All name the one that hangs, and no other; what takes its time is not taken for hanging. */
+static void test_hung(void **state)
+{
+	const uint32_t *places[] = {NULL, two_by_two, apart};
+	forked all[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		forked_init(&all[i], 4, places[i]);
+		forked_start(&all[i], hang);
+	}
+	for (int i = 0; i < 3; i++) {
+		forked *f = &all[i];
+		double since = forked_now();
+		assert_false(forked_finish(f, 4)); /* the stopped one has to be killed */
+		check_blame(f, 1, since, "hangs in step 12: process ");
+		assert_null(strstr(f->ends[0].err.text, "others"));
+	}
+}
+
+/* Slower than expected, but alive: whoever expected it decides what to do. */
+static int be_slow(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
+{
+	p4d_group *g;
+
+	TRY(group_of_all(&g, world, size, err));
+	TRY(p4d_comm_barrier(g, err));
+	p4d_world_expect(world, "step 12", 0.4);
+	for (int i = 0; rank == 1 && i < 80; i++) {
+		TRY(p4d_world_failed(world, err) ? -1 : 0);
+		usleep(10000);
+	}
+	TRY(p4d_comm_barrier(g, err));
+	p4d_world_expect(world, "the end", 0);
+	if (rank == 2)
+		usleep(500000);
+	return p4d_comm_barrier(g, err);
+}
+
+static void test_slow(void **state)
+{
+	forked f;
+
+	(void)state;
+	forked_init(&f, 4, two_by_two);
+	forked_start(&f, be_slow);
+	assert_true(forked_finish(&f, 20) && forked_all_well(&f));
+}
+
 /* It is begun before all other tests, and looked at behind them. */
 static forked stopped;
 static double stopped_since;
@@ -312,6 +378,7 @@ int main(void)
 	    cmocka_unit_test(test_killed),       cmocka_unit_test(test_killed_while_joining),
 	    cmocka_unit_test(test_abort),        cmocka_unit_test(test_left),
 	    cmocka_unit_test(test_disagreement), cmocka_unit_test(test_nothing_left),
+	    cmocka_unit_test(test_hung),         cmocka_unit_test(test_slow),
 	    cmocka_unit_test(test_stopped),
 	};
 
