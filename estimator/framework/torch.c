@@ -450,6 +450,8 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 
 	if (check_fp8(r, err) < 0)
 		return -1;
+	if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS)
+		return 0;
 	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !sparse)
 		return 0;
 	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])

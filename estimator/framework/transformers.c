@@ -19,6 +19,7 @@ typedef p4d_transformers_step step;
 #define go p4d_transformers__go
 #define inputs p4d_transformers__inputs
 #define adapters_of p4d_transformers__adapters
+#define moment_bytes p4d_transformers__moment_bytes
 
 void p4d_transformers__look(step *s, moment *most, p4d_tape_moment m)
 {
@@ -34,85 +35,6 @@ void p4d_transformers__go(step *s, moment *most, p4d_tape_pass pass)
 	s->now.live += pass.end.live;
 	s->now.gradients += pass.end.weights;
 	look(s, most, (p4d_tape_moment){0, 0});
-}
-
-/* Parameters that have gradients: the model's, or those of the adapters. */
-uint64_t p4d_transformers__adapters(const p4d_layout *l)
-{
-	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, h = l->hidden, f = l->ffn;
-	const bool qkv = l->architecture->fused_qkv, gate_up = l->architecture->fused_gate_up;
-	const struct {
-		unsigned target;
-		uint64_t in, out;
-	} layers[] = {{P4D_TARGET_Q, h, qkv ? A + 2 * G : A},
-		      {qkv ? 0 : P4D_TARGET_K, h, G},
-		      {qkv ? 0 : P4D_TARGET_V, h, G},
-		      {P4D_TARGET_O, A, h},
-		      {l->glu && !gate_up ? P4D_TARGET_GATE : 0, h, f},
-		      {P4D_TARGET_UP, h, gate_up ? 2 * f : f},
-		      {P4D_TARGET_DOWN, f, h}};
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < sizeof(layers) / sizeof(*layers); i++)
-		if (l->lora_targets & layers[i].target)
-			sum += l->lora_rank * (layers[i].in + layers[i].out);
-	return sum * l->layers;
-}
-
-/* Of the whole model, or of the linear layers that are quantized. */
-static uint64_t linears_of(const p4d_layout *l)
-{
-	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim;
-
-	return l->layers * l->hidden * (2 * A + 2 * G + (l->glu ? 3 : 2) * l->ffn);
-}
-
-static uint64_t parameter_bytes(const p4d_layout *l, unsigned element)
-{
-	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
-	const uint64_t all = (uint64_t)p4d_size_of_model(l), linears = linears_of(l);
-	const uint64_t adapters = adapters_of(l) * (l->adapter_fp32 ? 4 : 2);
-
-	if (l->quant == P4D_QUANT_NONE)
-		return all * element + adapters;
-	/* a byte of scale for 64 weights, fp32 for 256 such; tables of constants */
-	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, tables = l->layers * (l->glu ? 7 : 6) * 3072;
-	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0
-				: lit ? linears / 64 * 4 /* that are not quantized themselves */
-				      : linears / 64 + linears / 64 / 256 * 4 + tables;
-	return linears * bits / 8 + scales + (all - linears) * element + adapters;
-}
-
-/* Moments of so many parameters; factored ones are a row and a column of each matrix. */
-static uint64_t moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element)
-{
-	const p4d_optimizer *o = p4d_optimizer_of(l);
-	const uint64_t count = o->states - 1;
-
-	if (o->paged)
-		return 0;
-	if (o->quantized)
-		return count *
-		       (parameters + (parameters + P4D_QUANTIZED_BLOCK - 1) / P4D_QUANTIZED_BLOCK * 4);
-	if (o->factored)
-		return l->finetune != P4D_TUNE_FULL
-			   ? parameters / (l->lora_rank ? l->lora_rank : 1) * 4
-			   : 4 * (l->layers * (l->heads * l->head_dim * 2 + 4 * l->hidden + 4 * l->ffn +
-					       (uint64_t)l->kv_heads * l->head_dim * 2) +
-				  (l->tied ? 1 : 2) * (l->vocab + l->hidden));
-	return count * parameters * element;
-}
-
-/* What an update holds beside states and gradients: Adafactor's tensors, of the largest parameter. */
-static uint64_t update_bytes(const p4d_layout *l, unsigned element)
-{
-	const uint64_t table = l->vocab * l->hidden, matrix = l->hidden * l->ffn;
-	const uint64_t largest = l->finetune != P4D_TUNE_FULL
-				     ? l->lora_rank * (l->ffn > l->hidden ? l->ffn : l->hidden)
-				 : table > matrix ? table
-						  : matrix;
-
-	return p4d_optimizer_of(l)->factored ? largest * (element < 4 ? 16 : 8) : 0;
 }
 
 /* Tokens, labels, positions, angles, and the mask that all layers read. */
@@ -160,31 +82,32 @@ static void to_bucket(step *s, uint64_t parameters)
 	s->computed += parameters;
 }
 
-/* A layer's matrices, from the last one on. */
-static void feed_forward_to_bucket(step *s)
+/* A layer's matrices, from the last one on: of its feed-forward part, or of attention. */
+static void matrices_to_bucket(step *s, bool sparse, bool of_attention)
 {
+	enum { ATTENTION = P4D_TARGET_ATTENTION };
 	const p4d_layout *l = s->writer.layout;
-	const uint64_t matrix = l->hidden * l->ffn;
+	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
 
-	to_bucket(s, matrix);
-	if (l->glu && !l->architecture->fused_gate_up)
-		to_bucket(s, matrix);
-	to_bucket(s, l->glu && l->architecture->fused_gate_up ? 2 * matrix : matrix);
+	for (size_t i = p4d_transformers__linears(l, sparse, linears); i-- > 0;)
+		if (!(linears[i].target & ATTENTION) != of_attention)
+			to_bucket(s, linears[i].in * linears[i].out);
+	if (!sparse || of_attention)
+		return;
+	to_bucket(s, l->experts * l->expert_ffn * l->hidden);
+	to_bucket(s, l->experts * l->expert_ffn * l->hidden * 2);
+	to_bucket(s, l->experts * l->hidden);
 }
 
-static void attention_to_bucket(step *s)
+p4d_transformers_passes p4d_transformers__passes_of(step *s, bool sparse)
 {
-	const p4d_layout *l = s->writer.layout;
-	const uint64_t A = l->heads * l->head_dim * l->hidden, G = l->kv_heads * l->head_dim * l->hidden;
+	p4d_tape_writer *w = &s->writer;
 
-	to_bucket(s, A);
-	if (l->architecture->fused_qkv) {
-		to_bucket(s, A + 2 * G);
-		return;
-	}
-	to_bucket(s, G);
-	to_bucket(s, G);
-	to_bucket(s, A);
+	w->sparse = sparse;
+	p4d_transformers__layer(w, true);
+	return (p4d_transformers_passes){.forward = p4d_tape_forward(w->tape, !s->again, false, s->again),
+					 .again = p4d_tape_forward(w->tape, true, true, true),
+					 .back = p4d_tape_backward(w->tape, s->reduced, s->again)};
 }
 
 static void play(step *s)
@@ -194,22 +117,29 @@ static void play(step *s)
 	const p4d_layout *l = w->layout;
 	const bool all_need = w->trains || s->again;
 	int64_t cached = 0;
-	p4d_tape_pass first, layer, pass;
+	const bool begins = p4d_transformers__sparse(l, 0);
+	p4d_tape_pass first, pass;
+	p4d_transformers_passes of[2] = {0};
 
 	w->tape = &tape;
 	s->now.live += (int64_t)inputs(w) + (int64_t)(w->tokens * l->hidden * w->between);
 	if (l->architecture->kind == P4D_ENCODER) /* a norm's input, a mask of dropout and its input */
 		s->now.live += (int64_t)(w->tokens * l->hidden * (w->between + 1));
+	for (int sparse = 0; sparse < 2; sparse++)
+		if (p4d_transformers__has(l, sparse))
+			of[sparse] = p4d_transformers__passes_of(s, sparse);
+	w->sparse = begins;
 	p4d_transformers__layer(w, all_need);
 	first = p4d_tape_forward(&tape, !s->again, false, s->again);
-	p4d_transformers__layer(w, true);
-	layer = p4d_tape_forward(&tape, !s->again, false, s->again);
+	pass = first;
 	for (uint64_t i = 0; i < l->layers; i++) {
-		go(s, &s->forward, i ? layer : first);
+		const p4d_tape_pass before = pass;
+		pass = i ? of[p4d_transformers__sparse(l, i)].forward : first;
+		go(s, &s->forward, pass);
 		if (i)
-			p4d_transformers__send_away(s, i > 1 ? layer : first);
+			p4d_transformers__send_away(s, before);
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
-		cached += i ? layer.cached : first.cached;
+		cached += pass.cached;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
 	s->saved = s->now.live;
@@ -224,21 +154,19 @@ static void play(step *s)
 	    l->tied && w->trains && s->reduced ? table : 0; /* until the embedding's is there */
 	to_bucket(s, l->tied ? 0 : l->vocab * l->hidden);
 	to_bucket(s, l->hidden);
-	p4d_transformers__layer(w, true);
-	const p4d_tape_pass again = p4d_tape_forward(&tape, true, true, true),
-			    back = p4d_tape_backward(&tape, s->reduced, s->again);
-	for (uint64_t i = 0; i < l->layers; i++) {
-		if (i == l->layers - 1 && !all_need) {
+	for (uint64_t i = l->layers; i-- > 0;) {
+		const bool sparse = p4d_transformers__sparse(l, i);
+		if (!i && !all_need) {
 			s->now.live = 0;
 			break; /* less than of the others */
 		}
-		if (i)
-			p4d_transformers__bring_back(s, i < l->layers - 1 ? layer : first);
+		if (i < l->layers - 1)
+			p4d_transformers__bring_back(s, i ? of[sparse].forward : first);
 		if (s->again)
-			go(s, &s->backward, again);
-		feed_forward_to_bucket(s);
-		go(s, &s->backward, back);
-		attention_to_bucket(s);
+			go(s, &s->backward, of[sparse].again);
+		matrices_to_bucket(s, sparse, false);
+		go(s, &s->backward, of[sparse].back);
+		matrices_to_bucket(s, sparse, true);
 	}
 	if (!w->trains)
 		return;
@@ -291,7 +219,7 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
 	return (sharding){.parameters = parameters,
 			  .moments = moment_bytes(l, trained, element),
 			  .buckets = l->dp > 1 ? trained * element : 0, /* reducer.cpp */
-			  .step = update_bytes(l, element),
+			  .step = p4d_transformers__update_bytes(l, element),
 			  .gradients = trained * element};
 }
 
@@ -302,15 +230,17 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 /*
  * Of ZeRO 1 and 2, where gradients are kept that were reduced (copy_grads_in_partition): all of each
- * parameter of which a rank has a part, and some rank has a part of the table.
+ * parameter of which a rank has a part, and some rank has a part of the
+ * largest: the table, or the experts' first product.
  */
 static uint64_t partition_bytes(const p4d_layout *l, uint64_t trained, unsigned element)
 {
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
+	const uint64_t most = larger(table, p4d_transformers__experts_up(l));
 
 	if (l->zero_stage < 1 || l->zero_stage > 2 || l->offload & P4D_OFFLOAD_OPTIMIZER)
 		return 0;
-	return element * (l->finetune == P4D_TUNE_FULL ? larger(share, table) : share);
+	return element * (l->finetune == P4D_TUNE_FULL ? larger(share, most) : share);
 }
 
 /* trained: parameters; all: with those that adapters leave as they are; held: bytes of these without sharding
@@ -320,7 +250,7 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	/* reduce_bucket_size, stage3_max_live_parameters, sub_group_size */
 	const uint64_t BUCKET = ZERO_BUCKET, LIVE = 1000000000, GROUP = 1000000000;
 	const uint64_t share = (trained + l->dp - 1) / l->dp, table = l->vocab * l->hidden;
-	const uint64_t largest = larger(table, l->hidden * l->ffn);
+	const uint64_t largest = larger(larger(table, l->hidden * l->ffn), p4d_transformers__experts_up(l));
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 	sharding z = {.parameters = held,
 		      .master = on_host ? 0 : 4 * share,
@@ -365,12 +295,18 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	return z;
 }
 
-/* FSDP2: what is sharded; a step has the rest (transformers_fsdp.c). */
+/* FSDP2: what is sharded; a step has the rest (transformers_fsdp.c). stored: bytes of a frozen parameter. */
 static sharding of_fsdp(const p4d_layout *l, uint64_t trained, uint64_t frozen, uint64_t shards,
-			unsigned element)
+			unsigned element, unsigned stored)
 {
-	const uint64_t share = (trained + shards - 1) / shards;
-	const uint64_t kept = l->finetune == P4D_TUNE_FULL ? 0 : (frozen + shards - 1) / shards;
+	/* experts are not cut: ranks have some of them, or one or none */
+	const uint64_t more = l->experts ? (uint64_t)(p4d_expert_layers_before(l, l->layers) *
+						      (p4d_transformers__layer_size(l, true, shards) -
+						       p4d_transformers__layer_size(l, true, 1)))
+					 : 0;
+	const bool full = l->finetune == P4D_TUNE_FULL;
+	const uint64_t share = (trained + (full ? more : 0) + shards - 1) / shards;
+	const uint64_t kept = full ? 0 : (frozen + more * stored + shards - 1) / shards;
 
 	if (l->offload & P4D_OFFLOAD_PARAMS) /* and gradients and the update, on the host */
 		return (sharding){.host = 2 * element * share + kept + moment_bytes(l, share, element)};
@@ -390,18 +326,21 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *lay
 	(void)layer;
 	/* sizes of which no product of a few can pass 62 bits */
 	if (p4d_size_of_model(l) >> 48 || l->seq_len > 1u << 27 ||
-	    (p4d_wide)l->micro_batch * l->seq_len * (l->vocab + l->ffn) >> 56) {
+	    (p4d_wide)l->micro_batch * l->seq_len *
+		    (l->vocab + l->ffn + l->experts_per_token * (l->hidden + 2 * l->expert_ffn)) >>
+		56) {
 		rows->overflow = true;
 		return;
 	}
 	const uint64_t second = s.writer.code->unties && l->tied ? l->vocab * l->hidden : 0;
 	const uint64_t all = (uint64_t)p4d_size_of_model(l) + second, trained = full ? all : adapters_of(l);
 	const uint64_t shards = l->shard_degree ? l->shard_degree : l->dp;
-	const uint64_t unsharded = parameter_bytes(l, zero ? z->element : z->param) + second * z->param;
+	const uint64_t unsharded =
+	    p4d_transformers__parameter_bytes(l, zero ? z->element : z->param) + second * z->param;
 	const sharding h = zero ? of_zero(l, trained, all, unsharded, z->element)
 			   : fsdp
 			       ? of_fsdp(l, trained, unsharded - adapters_of(l) * (l->adapter_fp32 ? 4 : 2),
-					 shards, full ? z->param : 4)
+					 shards, full ? z->param : 4, z->param)
 			       : of_one_copy(l, trained, element, unsharded);
 	s.reduced = (zero && l->zero_stage >= 2) || l->micro_batches > 1;
 	/* stage 1 reduces, and lets go of, the gradients of all micro-batches after the last one */

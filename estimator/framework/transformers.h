@@ -3,7 +3,7 @@
 
 #include "framework/tape.h"
 #include "request/architecture.h"
-#include "request/layout.h"
+#include "request/model_size.h"
 
 /*
  * Modules of the transformers library (5.23) as tapes: what their forward functions compute, of one rank, for
@@ -41,6 +41,7 @@ typedef struct p4d_tape_writer {
 	uint64_t prefetched;           /* bytes that are gathered before the head's backward pass */
 	uint64_t returned; /* of a layer's results, beside the stream: the model holds the last layer's */
 	bool masked;       /* attention has a mask, which no flash kernel takes */
+	bool sparse;       /* the layer that is written has experts */
 } p4d_tape_writer;
 
 /* The same sizes for all tapes of a layout. */
@@ -83,7 +84,22 @@ p4d_tape_tensor p4d_transformers__product(p4d_tape_writer *w, p4d_tape_tensor x,
 p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
 					p4d_tape_tensor v);
 p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor x);
-p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x);
+p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ffn);
+/* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask and values
+ * of another width. */
+p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
+					p4d_tape_tensor v);
+p4d_tape_tensor p4d_transformers__slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
+p4d_tape_tensor p4d_transformers__joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
+/* Whether a linear layer has an adapter. */
+bool p4d_transformers__adapts(const p4d_layout *layout, unsigned target);
+
+/* transformers_experts.c: a layer's experts instead of its feed-forward part; attention by latent vectors. */
+p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x);
+p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_tensor x);
+/* Whether a layer has experts; parameters of the adapters of one that has. */
+bool p4d_transformers__sparse(const p4d_layout *layout, uint64_t layer);
+uint64_t p4d_transformers__expert_adapters(const p4d_layout *layout);
 
 /* What a rank holds at a moment. */
 typedef struct p4d_transformers_moment {
@@ -126,9 +142,44 @@ static inline void p4d_transformers__bring_back(p4d_transformers_step *s, p4d_ta
 		s->now.live += layer.end.live;
 }
 
+/* What a layer's passes hold, of each kind: without experts, and with them. */
+typedef struct p4d_transformers_passes {
+	p4d_tape_pass forward, again, back;
+} p4d_transformers_passes;
+p4d_transformers_passes p4d_transformers__passes_of(p4d_transformers_step *s, bool sparse);
+
+/* Whether there are layers of that kind. */
+static inline bool p4d_transformers__has(const p4d_layout *l, bool sparse)
+{
+	return sparse ? l->experts > 0 : p4d_expert_layers_before(l, l->layers) < l->layers;
+}
+
 uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
-/* Parameters of the adapters. */
+
+/*
+ * transformers_sizes.c. Linear layers of a layer of a kind (sparse: it has experts, which are none, but for
+ * the shared ones), in the order of the forward pass; returns how many there are.
+ */
+enum { P4D_TRANSFORMERS_LINEARS = 8 };
+typedef struct p4d_transformers_linear {
+	unsigned target; /* P4D_TARGET_* */
+	uint64_t in, out;
+} p4d_transformers_linear;
+size_t p4d_transformers__linears(const p4d_layout *l, bool sparse,
+				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS]);
+/* Parameters of a layer of a kind, without adapters; experts are cut by experts, padded to a multiple of
+ * shards. */
+p4d_wide p4d_transformers__layer_size(const p4d_layout *l, bool sparse, uint64_t shards);
+/* Parameters of the adapters: of a layer of a kind, of all; and of the product with which experts begin. */
+uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, bool sparse);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
+uint64_t p4d_transformers__experts_up(const p4d_layout *l);
+/* Bytes of all parameters, adapters too, of `element` each where they are not quantized. */
+uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
+/* Moments of so many parameters; factored ones are a row and a column of each matrix. */
+uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element);
+/* What an update holds beside states and gradients: Adafactor's tensors, of the largest parameter. */
+uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element);
 
 /* transformers_fsdp.c: a step with FSDP2 as accelerate prepares it; bytes of what is sharded are not in it.
  */
@@ -155,5 +206,6 @@ typedef struct p4d_transformers_code {
 	unsigned rotated; /* per mille of a head that rotary embeddings turn; the rest is copied beside it */
 	bool rotates_in_fp32;
 	bool scales_residual, scales_query;
+	bool gated_shared; /* Qwen 2's shared experts have a gate */
 } p4d_transformers_code;
 p4d_transformers_code p4d_transformers__code(const p4d_layout *layout);

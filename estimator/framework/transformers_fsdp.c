@@ -81,21 +81,25 @@ static void reduce(fsdp *f, int64_t unit, int64_t gradients)
 	s->now.gradients -= gradients / f->shards;
 }
 
+/* Layers by kind: without experts, and with them. */
 typedef struct units {
-	int64_t root, table, layer; /* bytes, gathered */
-	int64_t of_table, of_layer; /* of these, with gradients */
+	int64_t root, table, layer[2]; /* bytes, gathered */
+	int64_t of_table, of_layer[2]; /* of these, with gradients */
 } units;
 
-static units units_of(const p4d_tape_writer *w)
+static units units_of(const p4d_tape_writer *w, uint64_t shards)
 {
 	const p4d_layout *l = w->layout;
-	const uint64_t adapters = p4d_transformers__adapters(l) / (l->layers ? l->layers : 1);
 	units u = {.root = (int64_t)p4d_size_of_begin(l) * w->weight,
-		   .table = (int64_t)(p4d_size_of_table(l) + p4d_size_of_end(l)) * w->weight,
-		   .layer = (int64_t)(p4d_size_of_layer(l) + adapters) * w->weight};
+		   .table = (int64_t)(p4d_size_of_table(l) + p4d_size_of_end(l)) * w->weight};
 
+	for (int sparse = 0; sparse <= (l->experts > 0); sparse++) {
+		const int64_t adapters = (int64_t)p4d_transformers__layer_adapters(l, sparse) * w->weight;
+		u.layer[sparse] =
+		    (int64_t)p4d_transformers__layer_size(l, sparse, shards) * w->weight + adapters;
+		u.of_layer[sparse] = w->trains ? u.layer[sparse] : adapters;
+	}
 	u.of_table = w->trains ? u.table : 0;
-	u.of_layer = w->trains ? u.layer : (int64_t)adapters * w->weight;
 	return u;
 }
 
@@ -113,14 +117,15 @@ static void forward(fsdp *f, const units *u, bool all_need)
 	s->now.live -= l->tied ? 0 : u->table;
 	p4d_tape_pass before = {.cached = 0};
 	for (uint64_t i = 0; i < l->layers; i++) {
-		unshard(f, &s->forward, u->layer);
+		w->sparse = p4d_transformers__sparse(l, i);
+		unshard(f, &s->forward, u->layer[w->sparse]);
 		p4d_transformers__layer(w, i || all_need);
 		const p4d_tape_pass pass = p4d_tape_forward(w->tape, !s->again, false, s->again);
 		go(s, &s->forward, pass);
 		if (i)
 			p4d_transformers__send_away(s, before);
 		before = pass;
-		s->now.live -= u->layer;
+		s->now.live -= u->layer[w->sparse];
 		s->now.live += i == 0 && s->again ? (int64_t)w->returned : 0;
 	}
 	s->now.live -= s->again ? (int64_t)w->returned : 0;
@@ -139,25 +144,29 @@ static void backward(fsdp *f, const units *u, bool all_need)
 	const p4d_layout *l = w->layout;
 
 	go(s, &s->head, p4d_tape_backward(w->tape, s->reduced, false));
-	f->gathered = u->layer;
+	f->gathered = u->layer[p4d_transformers__sparse(l, l->layers - 1)];
 	if (!l->tied)
 		reduce(f, u->table, u->of_table);
 	else if (w->trains && s->reduced)
 		s->now.gradients += u->table; /* until the embedding's is there */
-	p4d_transformers__layer(w, true);
-	const p4d_tape_pass saved = p4d_tape_forward(w->tape, !s->again, false, s->again),
-			    again = p4d_tape_forward(w->tape, true, true, true),
-			    back = p4d_tape_backward(w->tape, s->reduced, s->again);
+	p4d_transformers_passes of[2] = {0};
+	for (int sparse = 0; sparse < 2; sparse++)
+		if (p4d_transformers__has(l, sparse))
+			of[sparse] = p4d_transformers__passes_of(s, sparse);
 	for (uint64_t i = l->layers; i-- > 0;) {
-		unshard_ahead(f, u->layer, i ? u->layer : l->tied ? 0 : u->table);
+		const bool sparse = p4d_transformers__sparse(l, i);
+		const int64_t next = i         ? u->layer[p4d_transformers__sparse(l, i - 1)]
+				     : l->tied ? 0
+					       : u->table;
+		unshard_ahead(f, u->layer[sparse], next);
 		if (!i && !all_need)
 			return; /* less than of the others */
 		if (i < l->layers - 1)
-			p4d_transformers__bring_back(s, saved);
+			p4d_transformers__bring_back(s, of[sparse].forward);
 		if (s->again)
-			go(s, &s->backward, again);
-		go(s, &s->backward, back);
-		reduce(f, u->layer, u->of_layer);
+			go(s, &s->backward, of[sparse].again);
+		go(s, &s->backward, of[sparse].back);
+		reduce(f, u->layer[sparse], u->of_layer[sparse]);
 	}
 	if (!w->trains)
 		return;
@@ -175,15 +184,19 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	p4d_tape tape;
 	p4d_tape_writer *w = &s->writer;
 	fsdp f = {.s = s, .shards = (int64_t)shards};
-	const units u = units_of(w);
+	const units u = units_of(w, shards);
 	const bool all_need = w->trains || s->again;
 
 	w->tape = &tape;
-	w->prefetched = (uint64_t)u.layer;
-	/* of micro-batches that were not reduced */
-	const int64_t earlier = w->layout->micro_batches > 1 ? u.of_layer * (int64_t)w->layout->layers +
-								   (w->layout->tied ? 1 : 2) * u.of_table
-							     : 0;
+	w->prefetched = (uint64_t)u.layer[p4d_transformers__sparse(w->layout, w->layout->layers - 1)];
+	/* of micro-batches that were not reduced: gradients as they are, without what shards are padded with
+	 */
+	const units plain = units_of(w, 1);
+	const int64_t with = (int64_t)p4d_expert_layers_before(w->layout, w->layout->layers);
+	const int64_t earlier = w->layout->micro_batches > 1
+				    ? plain.of_layer[0] * ((int64_t)w->layout->layers - with) +
+					  plain.of_layer[1] * with + (w->layout->tied ? 1 : 2) * u.of_table
+				    : 0;
 	s->now = (p4d_transformers_moment){(int64_t)p4d_transformers__inputs(w), earlier};
 	forward(&f, &u, all_need);
 	backward(&f, &u, all_need);

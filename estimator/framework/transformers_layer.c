@@ -3,9 +3,12 @@
 #include "framework/transformers_names.h"
 
 #define linear p4d_transformers__linear
+#define slice p4d_transformers__slice
+#define joined p4d_transformers__joined
+#define fused p4d_transformers__fused
 
 /* A slice whose backward pass fills a tensor of the whole's size. */
-static p4d_tape_tensor slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
+p4d_tape_tensor p4d_transformers__slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
 {
 	const p4d_tape_tensor out = view(w, x, elements);
 	op(w, x, out, P4D_NEW_GRADIENT);
@@ -13,7 +16,7 @@ static p4d_tape_tensor slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ele
 }
 
 /* A copy of tensors behind each other, here of two; backward, views of its gradient. */
-static p4d_tape_tensor joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
+p4d_tape_tensor p4d_transformers__joined(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y)
 {
 	const unsigned element = x.element > y.element ? x.element : y.element;
 	const p4d_tape_tensor out = made(w, x.elements + y.elements, element, needs(w, x) || needs(w, y));
@@ -64,11 +67,12 @@ static uint64_t up_to(uint64_t x, uint64_t unit)
 	return (x + unit - 1) / unit * unit;
 }
 
-/* scaled_dot_product_attention: the flash kernel, or the memory-efficient one, which takes a mask. */
-static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
+p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k,
+					p4d_tape_tensor v)
 {
 	const p4d_layout *l = w->layout;
-	const uint64_t statistics = w->rows * l->heads * up_to(w->length, w->masked ? 32 : 1) * 4;
+	const bool efficient = w->masked || l->kv_rank; /* latent attention's values are narrower than keys */
+	const uint64_t statistics = w->rows * l->heads * up_to(w->length, efficient ? 32 : 1) * 4;
 	const uint64_t mask = w->rows * w->length * w->length;
 	const bool broadcasts = l->architecture == &p4d_architectures[P4D_ARCHITECTURE_FALCON];
 
@@ -86,7 +90,8 @@ static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 		op(w, v, y, P4D_NEW_GRADIENT);
 		v = y;
 	}
-	const p4d_tape_tensor out = made(w, q.elements, q.element, needs(w, q) || needs(w, k) || needs(w, v));
+	const p4d_tape_tensor out = made(w, l->kv_rank ? v.elements : q.elements, q.element,
+					 needs(w, q) || needs(w, k) || needs(w, v));
 	p4d_tape_operation *o = op(w, q, out, P4D_NEW_GRADIENT);
 	o->in[1] = k.value;
 	o->in[2] = v.value;
@@ -102,6 +107,8 @@ static p4d_tape_tensor fused(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_ten
 	if (w->masked) {
 		o->kept += mask * q.element; /* convert_boolean_attn_mask, of each layer */
 		o->scratch = mask;
+	}
+	if (efficient) {
 		o->back_scratch = statistics;
 		return out;
 	}
@@ -159,7 +166,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 	const unsigned values = v.element;
 
 	k = repeated(w, k, queries);
-	v = repeated(w, v, queries);
+	v = repeated(w, v, w->layout->kv_rank ? v.elements : queries);
 	q = repeated(w, q, queries);
 	if (in_fp32) {
 		q = cast(w, q, 4);
@@ -196,7 +203,7 @@ p4d_tape_tensor p4d_transformers__eager(p4d_tape_writer *w, p4d_tape_tensor q, p
 		w->returned = scores * s.element;
 		hold(w, masked); /* a name of their own */
 	}
-	p4d_tape_tensor out = matmul(w, s, v, queries);
+	p4d_tape_tensor out = matmul(w, s, v, v.elements);
 	return map(w, out, false, false); /* contiguous() */
 }
 
@@ -234,6 +241,8 @@ p4d_tape_tensor p4d_transformers__attention(p4d_tape_writer *w, p4d_tape_tensor 
 	const uint64_t normed[] = {0, l->head_dim, A};
 	p4d_tape_tensor q, k, v;
 
+	if (l->kv_rank)
+		return p4d_transformers__latent_attention(w, x);
 	if (l->architecture->fused_qkv) {
 		split(w, linear(w, x, l->hidden, A + 2 * G, P4D_TARGET_Q), &q, &k, &v);
 	} else {
@@ -277,7 +286,7 @@ static void parallel_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 	const p4d_tape_tensor first = norm(w, x, l->hidden);
 	const p4d_tape_tensor attention = p4d_transformers__attention(w, first);
 	const p4d_tape_tensor second = l->architecture->norms > 1 ? norm(w, x, l->hidden) : first;
-	const p4d_tape_tensor mlp = p4d_transformers__mlp(w, second);
+	const p4d_tape_tensor mlp = p4d_transformers__mlp(w, second, l->ffn);
 
 	plus(w, plus(w, attention, mlp), x);
 	hold(w, attention);
@@ -289,7 +298,7 @@ static void encoder_layer(p4d_tape_writer *w, p4d_tape_tensor x)
 {
 	const uint64_t h = w->layout->hidden;
 	const p4d_tape_tensor y = norm(w, plus(w, p4d_transformers__attention(w, x), x), h);
-	const p4d_tape_tensor z = dropped(w, p4d_transformers__mlp(w, y));
+	const p4d_tape_tensor z = dropped(w, p4d_transformers__mlp(w, y, w->layout->ffn));
 
 	norm(w, plus(w, z, y), h);
 	hold(w, y);
@@ -312,7 +321,9 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 	}
 	p4d_tape_tensor y = p4d_transformers__attention(w, before ? norm(w, x, l->hidden) : x);
 	y = plus(w, x, scaled_branch(w, after ? norm(w, y, l->hidden) : y));
-	p4d_tape_tensor z = p4d_transformers__mlp(w, before ? norm(w, y, l->hidden) : y);
+	const p4d_tape_tensor in = before ? norm(w, y, l->hidden) : y;
+	p4d_tape_tensor z =
+	    w->sparse ? p4d_transformers__experts(w, in) : p4d_transformers__mlp(w, in, l->ffn);
 	z = dropped(w, z);
 	plus(w, y, scaled_branch(w, after ? norm(w, z, l->hidden) : z));
 	hold(w, y);

@@ -34,6 +34,8 @@ p4d_transformers_code p4d_transformers__code(const p4d_layout *l)
 									: 1000,
 	    .rotates_in_fp32 = is_cohere,
 	    .scales_residual = a == &p4d_architectures[P4D_ARCHITECTURE_GRANITE],
+	    .gated_shared =
+		l->experts && l->shared_ffn && !l->kv_rank && l->biased & P4D_BIASED_QKV && !l->qk_norm,
 	    .scales_query = a == &p4d_architectures[P4D_ARCHITECTURE_OPT],
 	};
 }
@@ -317,6 +319,16 @@ static p4d_tape_tensor quantized(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t
 	return p4d_transformers__cast(w, y, given);
 }
 
+/* In models with experts PEFT's names of a feed-forward part are those of the experts alone, but for Qwen 2's
+ * (transformers_weight_conversion.py, whose table lacks it). */
+bool p4d_transformers__adapts(const p4d_layout *l, unsigned target)
+{
+	const bool experts = l->experts && !p4d_transformers__code(l).gated_shared &&
+			     target & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
+
+	return l->finetune != P4D_TUNE_FULL && l->lora_targets & target && !experts;
+}
+
 p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 					 unsigned target)
 {
@@ -325,7 +337,7 @@ p4d_tape_tensor p4d_transformers__linear(p4d_tape_writer *w, p4d_tape_tensor x, 
 	p4d_tape_tensor y = four_bits ? quantized(w, x, in, out)
 				      : p4d_transformers__product(w, x, in, out, w->weight, w->trains);
 
-	if (l->finetune == P4D_TUNE_FULL || !(l->lora_targets & target))
+	if (!p4d_transformers__adapts(l, target))
 		return y;
 	/* PEFT: the input in the adapter's type (Linear4bit: unless autocast does that), two products, a sum
 	 */
@@ -376,17 +388,17 @@ static p4d_tape_tensor activated(p4d_tape_writer *w, p4d_tape_tensor x)
 	return p4d_transformers__times(w, half, y);
 }
 
-p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x)
+p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t ffn)
 {
 	const p4d_layout *l = w->layout;
 	p4d_tape_tensor y;
 
 	if (!l->glu) {
-		y = p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP);
+		y = p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP);
 		y = activated(w, y);
 	} else if (l->architecture->fused_gate_up) {
 		const p4d_tape_tensor both =
-		    p4d_transformers__linear(w, x, l->hidden, 2 * l->ffn, P4D_TARGET_UP);
+		    p4d_transformers__linear(w, x, l->hidden, 2 * ffn, P4D_TARGET_UP);
 		const p4d_tape_tensor gate = p4d_transformers__view(w, both, both.elements / 2),
 				      up = p4d_transformers__view(w, both, both.elements / 2);
 		p4d_transformers__operation(w, both, gate, P4D_NEW_GRADIENT)->others[0] =
@@ -394,11 +406,11 @@ p4d_tape_tensor p4d_transformers__mlp(p4d_tape_writer *w, p4d_tape_tensor x)
 		y = p4d_transformers__times(w, up, activated(w, gate));
 	} else {
 		const p4d_tape_tensor gate =
-		    activated(w, p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_GATE));
+		    activated(w, p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_GATE));
 		y = p4d_transformers__times(w, gate,
-					    p4d_transformers__linear(w, x, l->hidden, l->ffn, P4D_TARGET_UP));
+					    p4d_transformers__linear(w, x, l->hidden, ffn, P4D_TARGET_UP));
 	}
-	y = p4d_transformers__linear(w, y, l->ffn, l->hidden, P4D_TARGET_DOWN);
+	y = p4d_transformers__linear(w, y, ffn, l->hidden, P4D_TARGET_DOWN);
 	p4d_transformers__hold(w, x);
 	return y;
 }

@@ -20,10 +20,11 @@ LOWER = {F.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, t
          torch.conv2d, torch.einsum, torch.Tensor.addmm, torch.Tensor.mm}
 FP32 = {F.layer_norm, F.softmax, torch.softmax, torch.Tensor.softmax, F.log_softmax, torch.log_softmax, torch.pow,
         torch.Tensor.pow, torch.Tensor.__pow__, torch.rsqrt, torch.Tensor.rsqrt, torch.exp, torch.log, torch.reciprocal,
-        F.cross_entropy, F.nll_loss, F.mse_loss, torch.cumsum, torch.Tensor.cumsum, torch.prod, torch.sum,
-        torch.Tensor.sum, torch.norm, F.softplus, F.group_norm}
+        F.cross_entropy, F.nll_loss, F.mse_loss, torch.cumsum, torch.Tensor.cumsum, torch.prod, torch.norm, F.softplus,
+        F.group_norm}
 WITH_TYPE = {F.softmax, torch.softmax, torch.Tensor.softmax, F.log_softmax, torch.log_softmax, torch.cumsum,
-             torch.Tensor.cumsum, torch.prod, torch.sum, torch.Tensor.sum}  # their dtype= wins
+             torch.Tensor.cumsum, torch.prod}  # their dtype= wins
+INTO_FP32 = {torch.sum, torch.Tensor.sum}  # that is only told what to give (fp32_set_opt_dtype)
 CACHE = {}
 
 
@@ -50,6 +51,8 @@ class Autocast(TorchFunctionMode):
         kwargs = kwargs or {}
         if torch.is_autocast_enabled("cuda"):
             change = None
+            if function in INTO_FP32 and args[0].dtype in (torch.bfloat16, torch.float16):
+                kwargs.setdefault("dtype", torch.float32)
             if function in LOWER:
                 change = lowered
             elif function in FP32 and not (function in WITH_TYPE and kwargs.get("dtype") is not None):
@@ -67,13 +70,14 @@ def flash(q, k, v, dropout, causal, scale):
 
 
 def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """The choice of sdp_utils.cpp on Hopper: flash attention if it can, else the memory-efficient kernel."""
+    """The choice of sdp_utils.cpp on Hopper: flash attention if it can (no mask, one width for all), else the
+    memory-efficient kernel."""
     if torch.is_autocast_enabled("cuda"):
         q, k, v, attn_mask = lowered(q), lowered(k), lowered(v), lowered(attn_mask)
     width = q.shape[-1]
     scale = width ** -0.5 if scale is None else scale
     short = q.dtype in (torch.bfloat16, torch.float16)
-    if attn_mask is None and short and width <= 256:
+    if attn_mask is None and short and width <= 256 and v.shape[-1] == width:
         if width % 8:
             q, k, v = (F.pad(x, (0, 8 - width % 8)) for x in (q, k, v))
         return flash(q, k, v, dropout_p, is_causal, scale)[..., :width]

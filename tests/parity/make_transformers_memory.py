@@ -30,6 +30,7 @@ warnings.filterwarnings("ignore")
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", DS_ACCELERATOR="cuda", USE_HUB_KERNELS="0")
 import counted_gpu
 import kernels_of_cuda
+import transformers_experts as sparse
 
 SHAPE = ("hidden", "ffn", "heads", "kv-heads", "head-dim", "vocab", "tied", "layers")
 MODELS = {  # as published; the last number is that of layers
@@ -81,16 +82,23 @@ NO_KV_HEADS = {"gpt_neox", "opt", "mpt", "bloom", "gpt2", "gptj"}
 
 
 def named_by_p4d(kind):
-    return dict(zip(("architecture", "bias", "qk-norm"), AS_P4D.get(kind, (kind, "", ""))))
+    return dict(zip(("architecture", "bias", "qk-norm"), {**AS_P4D, **sparse.AS_P4D}.get(kind, (kind, "", ""))))
 
 
 def pick(r, framework, kinds):
     """One random configuration, by p4d's names of options."""
     c = {"model-type": r.choice(kinds)}
     c.update(named_by_p4d(c["model-type"]))
-    c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
+    if c["model-type"] in sparse.MODELS:
+        dense, of_experts = sparse.sizes(r, c["model-type"])
+        c.update(of_experts)
+        c.update(zip(SHAPE, dense))
+    else:
+        c.update(zip(SHAPE, r.choice(MODELS[c["model-type"]])))
     # half of them short, where the ends of the model decide
     c["layers"] = min(c["layers"], r.choice((2, 3, 4, 4, 6, 8, 12, 16)))
+    if c.get("dense-layers"):
+        c["dense-layers"] = min(c["dense-layers"], c["layers"] - 1)
     c["seq-len"] = r.choice((512, 1024, 2048, 2048, 4096, 4096, 8192, 16384))
     sizes = (1, 1, 2, 4, 8)
     if c["model-type"] in ENCODERS:
@@ -132,7 +140,7 @@ def pick(r, framework, kinds):
     elif c["framework"] == "fsdp":
         c["optimizer"] = r.choice(("adamw", "adamw", "adamw", "sgd"))
     c["recompute"] = r.choice(("none", "full", "full"))
-    c["attention"] = "eager" if c["model-type"] in EAGER_ONLY else "sdpa"
+    c["attention"] = "eager" if c["model-type"] in EAGER_ONLY | sparse.EAGER_ONLY else "sdpa"
     if c["attention"] == "eager" and c["seq-len"] > 4096:
         c["seq-len"] = 4096
     if c["attention"] == "sdpa" and c["seq-len"] <= 2048 and c["model-type"] not in ENCODERS:
@@ -182,6 +190,8 @@ def configured(c):
     if kind not in NO_KV_HEADS:
         d["num_key_value_heads"] = c["kv-heads"]
         d["head_dim"] = c["head-dim"]
+    if kind in sparse.MODELS:
+        d = sparse.configured(c, d)
     if kind in ("phi", "stablelm", "falcon", "olmo", "phi3"):
         d.pop("head_dim", None)
     if kind == "opt":
@@ -411,7 +421,12 @@ def configuration(text):
     given = dict(word.split("=") for word in text.split())
     if "model-type" in given:
         c.update(named_by_p4d(given["model-type"]))
-        c.update(zip(SHAPE, MODELS[given["model-type"]][0]))
+        if given["model-type"] in sparse.MODELS:
+            dense, of_experts = sparse.MODELS[given["model-type"]][0]
+            c.update(zip(sparse.SHAPE, (of_experts + (0,) * len(sparse.SHAPE))[:len(sparse.SHAPE)]))
+            c.update(zip(SHAPE, dense))
+        else:
+            c.update(zip(SHAPE, MODELS[given["model-type"]][0]))
     c.update({k: number(v) for k, v in given.items()})
     return c
 
@@ -423,7 +438,7 @@ def compare(path, stride):
         for line, row in enumerate(csv.DictReader(file)):
             if line % stride:
                 continue
-            measured = forked({k: number(row[k]) for k in OPTIONS})
+            measured = forked({k: number(row[k]) for k in row if k in OPTIONS or k in sparse.SHAPE})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
                 print(f"line {line + 2}: {measured}")
                 wrong += 1
@@ -435,6 +450,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--models", help="types to draw from; else all decoders")
+    parser.add_argument("--experts", action="store_true", help="draw from models with experts")
     parser.add_argument("--framework", choices=("ddp", "deepspeed", "fsdp"), default="ddp")
     parser.add_argument("--show", help="options of one configuration, as in the header line")
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -447,10 +463,12 @@ def main():
         return
     if a.compare:
         sys.exit(compare(a.compare, a.stride))
-    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + OPTIONS + RESULTS, lineterminator="\n")
+    options = OPTIONS + list(sparse.SHAPE) if a.experts else OPTIONS
+    out = csv.DictWriter(sys.stdout, ["looked_at", "seed"] + options + RESULTS, lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
-    kinds = a.models.split(",") if a.models else sorted(set(MODELS) - ENCODERS)
+    kinds = sorted(sparse.MODELS if a.experts else set(MODELS) - ENCODERS)
+    kinds = a.models.split(",") if a.models else kinds
     for _ in range(a.count):
         c = pick(r, a.framework, kinds)
         if a.seed >= 70:

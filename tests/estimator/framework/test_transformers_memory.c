@@ -50,11 +50,20 @@ static int split(char *line, char *field[COLUMNS])
 	return n;
 }
 
+/* Of models with experts or latent attention: 0 where a model has none. */
+static bool option_of_experts(const char *name)
+{
+	return strstr(name, "experts") || strstr(name, "-lora-rank") || strstr(name, "shared-ffn") ||
+	       strstr(name, "dense-layers") || strstr(name, "head-dim") || strstr(name, "expert-ffn");
+}
+
 /* Columns that are no option of the request as they stand. */
 static bool differs(const row *r, const char *name, const char *value)
 {
 	const bool adapters = strcmp(field(r, "finetune"), "full") != 0;
 
+	if (!strcmp(value, "0") && option_of_experts(name))
+		return true;
 	if (!*value || !strcmp(name, "attention") || !strcmp(name, "micro-batches"))
 		return true;
 	if (!strncmp(name, "lora", 4) || !strcmp(name, "adapter-dtype"))

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Experts and latent attention as transformers 5.23 runs them: experts' weights are one parameter of three
+ * dimensions, tokens are copied by expert and multiplied in groups (integrations/moe.py,
+ * grouped_mm_experts_forward; the modeling files of Mixtral, Qwen 2 and 3, OLMoE, DeepSeek V2 and V3). PEFT
+ * adapts experts by adding their adapters' product to such a parameter in each forward pass (ParamWrapper).
+ */
+#include "framework/transformers_names.h"
+
+#define linear p4d_transformers__linear
+
+enum { INDEX = 8 }; /* bytes */
+
+bool p4d_transformers__sparse(const p4d_layout *l, uint64_t layer)
+{
+	return p4d_expert_layers_before(l, layer + 1) > p4d_expert_layers_before(l, layer);
+}
+
+/* Adapters on the experts; PEFT names them as the products of a dense layer. */
+static bool adapted(const p4d_layout *l)
+{
+	return l->finetune != P4D_TUNE_FULL && !p4d_transformers__code(l).gated_shared &&
+	       l->lora_targets & (P4D_TARGET_GATE | P4D_TARGET_UP | P4D_TARGET_DOWN);
+}
+
+/* The factors of gate and up, which are one parameter, have twice the rank. */
+uint64_t p4d_transformers__expert_adapters(const p4d_layout *l)
+{
+	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora_rank;
+	const uint64_t router = l->lora_targets == P4D_TARGET_ALL ? rank * (h + l->experts) : 0;
+
+	if (!adapted(l))
+		return 0;
+	return l->experts * (2 * rank * (h + 2 * F) + rank * (F + h)) + router;
+}
+
+static unsigned adapter_bytes(const p4d_layout *l)
+{
+	return l->framework == P4D_FRAMEWORK_FSDP ? 2 : l->adapter_fp32 ? 4 : 2;
+}
+
+/* A parameter of `elements` to which the product of its factors, of `factors` elements, is added. */
+static p4d_tape_tensor with_adapters(p4d_tape_writer *w, uint64_t elements, uint64_t factors)
+{
+	const unsigned stored = adapter_bytes(w->layout);
+	const p4d_tape_tensor out = made(w, elements, w->weight, true);
+	p4d_tape_operation *o = p4d_tape_append(w->tape);
+
+	o->out = out.value;
+	o->weight = factors * stored;
+	if (stored != w->weight) /* factors in the parameter's type */
+		o->kept = o->lowered = factors * w->weight;
+	return out;
+}
+
+/* A product of tokens by expert; weight: the adapted one, or none (a value below 0). */
+static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
+			       p4d_tape_tensor weight)
+{
+	const uint64_t elements = w->layout->experts * in * out;
+	const bool given = weight.value >= 0;
+
+	x = cast(w, x, given ? weight.element : w->weight);
+	const p4d_tape_tensor y =
+	    made(w, x.elements / in * out, x.element, needs(w, x) || w->trains || given);
+	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
+	o->saved[0] = w->trains || given ? x.value : -1;
+	o->weight = w->trains ? elements * w->weight : 0;
+	if (given) {
+		o->in[1] = weight.value;
+		o->gradient[1] = P4D_NEW_GRADIENT;
+		o->saved[1] = needs(w, x) ? weight.value : -1;
+	}
+	return y;
+}
+
+/* Rows of x in another order, and as often as wanted. */
+static p4d_tape_tensor picked(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t elements)
+{
+	const p4d_tape_tensor out = made(w, elements, x.element, needs(w, x));
+
+	op(w, x, out, P4D_NEW_GRADIENT)->kept = needs(w, x) ? rows * INDEX : 0;
+	return out;
+}
+
+/* Each row of x times its score; backward, both gradients are as large as the result before one is
+ * summed, and the other cast. */
+static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
+{
+	const unsigned element = x.element > scores.element ? x.element : scores.element;
+	const p4d_tape_tensor out = made(w, x.elements, element, needs(w, x) || needs(w, scores));
+	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
+
+	o->in[1] = scores.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->saved[0] = x.value;
+	o->saved[1] = needs(w, x) ? scores.value : -1;
+	o->back_scratch = x.elements * (2 * element - x.element);
+	return out;
+}
+
+/*
+ * Scores of the chosen experts. DeepSeek's router computes in fp32; the others' scores are those of a softmax
+ * in fp32, which most cast to the type of the logits.
+ */
+static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t chosen = w->tokens * l->experts_per_token, all = w->tokens * l->experts;
+	const bool deepseek = l->kv_rank, mixtral = !deepseek && !l->qk_norm && !l->biased;
+	p4d_tape_tensor logits, scores;
+
+	if (deepseek) {
+		logits =
+		    p4d_transformers__product(w, cast(w, x, 4), l->hidden, l->experts, w->weight, w->trains);
+		p4d_tape_operation *o = &w->tape->operation[w->tape->operations - 1];
+		if (w->weight < 4) { /* a copy of the weight in fp32 */
+			o->copy = l->experts * l->hidden * 4;
+			o->lowered = w->trains ? o->copy : 0;
+		}
+		scores = map(w, logits, false, true); /* sigmoid, or softmax */
+	} else {
+		const bool adapts = adapted(l) && l->lora_targets == P4D_TARGET_ALL;
+		logits =
+		    p4d_transformers__product(w, x, l->hidden, l->experts, w->weight, w->trains || adapts);
+		scores = map(w, cast(w, logits, 4), false, true);
+	}
+	const p4d_tape_tensor top = made(w, chosen, scores.element, needs(w, scores));
+	p4d_tape_operation *o = op(w, scores, top, P4D_NEW_GRADIENT);
+	o->kept = needs(w, scores) ? chosen * (INDEX + 4) : 0;
+	o->scratch = deepseek ? 3 * all * scores.element : 0; /* groups of experts, masked */
+	hold(w, logits);
+	return deepseek || mixtral ? top : cast(w, top, logits.element);
+}
+
+/* Experts alone: the sum of what a token's experts give. */
+static p4d_tape_tensor experts(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, F = l->expert_ffn, rank = l->lora_rank;
+	const uint64_t copies = w->tokens * l->experts_per_token;
+	const p4d_tape_tensor none = {.value = -1};
+	p4d_tape_tensor up = none, down = none;
+
+	if (adapted(l))
+		up = with_adapters(w, l->experts * 2 * F * h, l->experts * 2 * rank * (2 * F + h));
+	const p4d_tape_tensor in = picked(w, x, copies, copies * h);
+	const p4d_tape_tensor own = picked(w, scores, copies, copies);
+	const p4d_tape_tensor both = grouped(w, in, h, 2 * F, up);
+	const p4d_tape_tensor gate = view(w, both, both.elements / 2),
+			      second = view(w, both, both.elements / 2);
+	op(w, both, gate, P4D_NEW_GRADIENT)->others[0] = second.value; /* chunk() */
+	p4d_tape_tensor y = times(w, map(w, gate, true, false), second);
+	if (adapted(l))
+		down = with_adapters(w, l->experts * F * h, l->experts * rank * (F + h));
+	y = weighted(w, grouped(w, y, F, h, down), own);
+	y = picked(w, y, copies, y.elements);
+	/* a sum over a token's experts; autocast has it in fp32 */
+	const p4d_tape_tensor sum = made(w, w->tokens * h, w->autocast ? 4 : y.element, needs(w, y));
+	op(w, y, sum, P4D_NEW_GRADIENT);
+	hold(w, in);
+	hold(w, own);
+	hold(w, y);
+	if (adapted(l)) {
+		hold(w, up);
+		hold(w, down);
+	}
+	return cast(w, sum, x.element);
+}
+
+p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const bool gated = p4d_transformers__code(l).gated_shared;
+	p4d_tape_tensor shared = {.value = -1};
+
+	if (gated)
+		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
+	p4d_tape_tensor y = experts(w, x, routed(w, x));
+	if (gated) { /* Qwen 2's shared expert has a gate of one column */
+		const p4d_tape_tensor gate = map(w, linear(w, x, l->hidden, 1, P4D_TARGET_UP), false, true);
+		shared = weighted(w, shared, gate);
+	} else if (l->shared_ffn)
+		shared = p4d_transformers__mlp(w, x, l->shared_ffn);
+	if (l->shared_ffn)
+		y = plus(w, y, shared);
+	hold(w, x);
+	return y;
+}
+
+/* ---- latent attention ---- */
+
+/* Parts of one tensor: views, of one node. */
+static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
+		   p4d_tape_tensor *b)
+{
+	*a = view(w, x, first);
+	*b = view(w, x, x.elements - first);
+	op(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
+}
+
+/* Rotary positions of a part that is its own: apply_rotary_pos_emb_interleave. */
+static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	p4d_tape_tensor half[2], sum[2];
+
+	for (int i = 0; i < 2; i++)
+		half[i] = p4d_transformers__slice(w, x, x.elements / 2);
+	for (int i = 0; i < 2; i++) {
+		const p4d_tape_tensor cosines = map(w, half[i], false, false);
+		sum[i] = plus(w, cosines, map(w, half[1 - i], false, false));
+	}
+	return p4d_transformers__joined(w, sum[0], sum[1]);
+}
+
+/* Keys: two copies into one empty tensor (CopySlices copies all of its gradient, too). */
+static p4d_tape_tensor filled(p4d_tape_writer *w, p4d_tape_tensor from_latent, p4d_tape_tensor rotated,
+			      uint64_t elements)
+{
+	const unsigned element = from_latent.element;
+	const p4d_tape_tensor part = made(w, elements, element, needs(w, from_latent) || needs(w, rotated));
+	p4d_tape_operation *o = op(w, from_latent, part, P4D_NEW_GRADIENT);
+
+	o->back_scratch = elements * element;
+	const p4d_tape_tensor all = view(w, part, elements);
+	o = op(w, part, all, P4D_NEW_GRADIENT);
+	o->in[1] = rotated.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->back_scratch = (elements - from_latent.elements) * element;
+	return all;
+}
+
+p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, H = l->heads, plain = H * l->head_dim, turns = H * l->rope_dim;
+	const uint64_t t = w->tokens;
+	p4d_tape_tensor q = x, q_plain, q_turned, latent, k_turned, k_plain, v;
+
+	if (l->q_rank)
+		q = norm(w, linear(w, x, h, l->q_rank, P4D_TARGET_Q), l->q_rank);
+	q = linear(w, q, l->q_rank ? l->q_rank : h, plain + turns, P4D_TARGET_Q);
+	parted(w, q, t * plain, &q_plain, &q_turned);
+	const p4d_tape_tensor both = linear(w, x, h, l->kv_rank + l->rope_dim, P4D_TARGET_K);
+	parted(w, both, t * l->kv_rank, &latent, &k_turned);
+	latent = norm(w, latent, l->kv_rank);
+	const p4d_tape_tensor of_queries = turned(w, q_turned), of_keys = turned(w, k_turned);
+	const p4d_tape_tensor queries = p4d_transformers__joined(w, q_plain, of_queries);
+	parted(w, linear(w, latent, l->kv_rank, plain + H * l->v_dim, P4D_TARGET_V), t * plain, &k_plain, &v);
+	const p4d_tape_tensor keys = filled(w, k_plain, of_keys, t * (plain + turns));
+	p4d_tape_tensor y = l->flash_attention ? p4d_transformers__fused(w, queries, keys, v)
+					       : p4d_transformers__eager(w, queries, keys, v);
+	y = linear(w, y, H * l->v_dim, h, P4D_TARGET_O);
+	const p4d_tape_tensor named[] = {q, both, latent, of_queries, of_keys, queries, keys, v, x};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		hold(w, named[i]);
+	return y;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many parameters transformers' modules and PEFT's adapters have, and what is stored of them. */
+#include "framework/transformers.h"
+#include "plan/optimizer.h"
+#include "request/model_size.h"
+
+size_t p4d_transformers__linears(const p4d_layout *l, bool sparse,
+				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS])
+{
+	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, h = l->hidden;
+	const uint64_t f = sparse ? l->shared_ffn : l->ffn, latent = l->kv_rank, queries = l->q_rank;
+	const uint64_t wide = l->heads * (l->head_dim + l->rope_dim);
+	const bool qkv = l->architecture->fused_qkv && !latent, gate_up = l->architecture->fused_gate_up;
+	const p4d_transformers_linear all[P4D_TRANSFORMERS_LINEARS] = {
+	    {P4D_TARGET_Q, h,
+	     latent ? queries
+	     : qkv  ? A + 2 * G
+		    : A},
+	    {P4D_TARGET_Q, latent ? (queries ? queries : h) : 0, wide},
+	    {P4D_TARGET_K, qkv ? 0 : h, latent ? latent + l->rope_dim : G},
+	    {P4D_TARGET_V,
+	     qkv      ? 0
+	     : latent ? latent
+		      : h,
+	     latent ? l->heads * (l->head_dim + l->v_dim) : G},
+	    {P4D_TARGET_O, latent ? l->heads * l->v_dim : A, h},
+	    {P4D_TARGET_GATE, l->glu && !gate_up ? h : 0, f},
+	    {P4D_TARGET_UP, h, gate_up ? 2 * f : f},
+	    {P4D_TARGET_DOWN, f, h}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < P4D_TRANSFORMERS_LINEARS; i++)
+		if (all[i].in && all[i].out)
+			linears[n++] = all[i];
+	return n;
+}
+
+/* Of linear layers of a layer of a kind: elements, those of adapters, or how many there are. */
+typedef struct sums {
+	uint64_t elements, adapters, count;
+} sums;
+
+static sums sums_of(const p4d_layout *l, bool sparse)
+{
+	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
+	const size_t n = p4d_transformers__linears(l, sparse, linears);
+	sums s = {.adapters = sparse ? p4d_transformers__expert_adapters(l) : 0, .count = n};
+
+	for (size_t i = 0; i < n; i++) {
+		s.elements += linears[i].in * linears[i].out;
+		if (p4d_transformers__adapts(l, linears[i].target))
+			s.adapters += l->lora_rank * (linears[i].in + linears[i].out);
+	}
+	return s;
+}
+
+uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, bool sparse)
+{
+	return sums_of(l, sparse).adapters;
+}
+
+uint64_t p4d_transformers__adapters(const p4d_layout *l)
+{
+	const uint64_t with = p4d_expert_layers_before(l, l->layers);
+
+	return (l->layers - with) * sums_of(l, false).adapters + with * sums_of(l, true).adapters;
+}
+
+p4d_wide p4d_transformers__layer_size(const p4d_layout *l, bool sparse, uint64_t shards)
+{
+	if (!sparse)
+		return p4d_size_of_layer(l);
+	return p4d_size_of_expert_layer(l) + p4d_div_up(l->experts, shards) * shards * p4d_size_of_expert(l);
+}
+
+/* Of the whole model, the linear layers that are quantized; experts are none. */
+static uint64_t linears_of(const p4d_layout *l)
+{
+	const uint64_t with = p4d_expert_layers_before(l, l->layers);
+
+	return (l->layers - with) * sums_of(l, false).elements + with * sums_of(l, true).elements;
+}
+
+uint64_t p4d_transformers__experts_up(const p4d_layout *l)
+{
+	return l->experts * l->expert_ffn * l->hidden * (l->glu ? 2 : 1);
+}
+
+uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element)
+{
+	const bool lit = l->model_code == P4D_MODEL_CODE_LITGPT;
+	const uint64_t all = (uint64_t)p4d_size_of_model(l), linears = linears_of(l);
+	const uint64_t adapters = p4d_transformers__adapters(l) * (l->adapter_fp32 ? 4 : 2);
+
+	if (l->quant == P4D_QUANT_NONE)
+		return all * element + adapters;
+	/* a byte of scale for 64 weights, fp32 for 256 such; tables of constants */
+	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, tables = l->layers * (l->glu ? 7 : 6) * 3072;
+	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0
+				: lit ? linears / 64 * 4 /* that are not quantized themselves */
+				      : linears / 64 + linears / 64 / 256 * 4 + tables;
+	return linears * bits / 8 + scales + (all - linears) * element + adapters;
+}
+
+uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element)
+{
+	const p4d_optimizer *o = p4d_optimizer_of(l);
+	const uint64_t count = o->states - 1;
+
+	if (o->paged)
+		return 0;
+	if (o->quantized)
+		return count *
+		       (parameters + (parameters + P4D_QUANTIZED_BLOCK - 1) / P4D_QUANTIZED_BLOCK * 4);
+	if (o->factored)
+		return l->finetune != P4D_TUNE_FULL
+			   ? parameters / (l->lora_rank ? l->lora_rank : 1) * 4
+			   : 4 * (l->layers * (l->heads * l->head_dim * 2 + 4 * l->hidden + 4 * l->ffn +
+					       (uint64_t)l->kv_heads * l->head_dim * 2) +
+				  p4d_expert_layers_before(l, l->layers) * l->experts *
+				      (2 * l->hidden + 3 * l->expert_ffn) +
+				  (l->tied ? 1 : 2) * (l->vocab + l->hidden));
+	return count * parameters * element;
+}
+
+uint64_t p4d_transformers__update_bytes(const p4d_layout *l, unsigned element)
+{
+	const uint64_t table = l->vocab * l->hidden, experts = p4d_transformers__experts_up(l);
+	const uint64_t matrix = l->hidden * l->ffn > experts ? l->hidden * l->ffn : experts;
+	const uint64_t largest = l->finetune != P4D_TUNE_FULL
+				     ? l->lora_rank * (l->ffn > l->hidden ? l->ffn : l->hidden)
+				 : table > matrix ? table
+						  : matrix;
+
+	return p4d_optimizer_of(l)->factored ? largest * (element < 4 ? 16 : 8) : 0;
+}
