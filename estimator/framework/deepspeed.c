@@ -8,6 +8,7 @@ static const p4d_framework_fixed fixed[] = {
     {P4D_PP, 1, "with DeepSpeed p4d models data parallelism alone"},
     {P4D_CP, 1, "with DeepSpeed p4d models data parallelism alone"},
     P4D_FIXED_OF_PYTORCH("DeepSpeed"),
+    P4D_FIXED_OF_TRANSFORMERS,
     {.why = NULL}};
 
 static const p4d_framework_choice defaults[] = {{P4D_ZERO_STAGE, 3},

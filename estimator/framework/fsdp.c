@@ -25,6 +25,8 @@ static void add_parallelism(p4d_text *a, const p4d_layout *l)
 	add(a, "--parallelism.pipeline_parallel_degree=%" PRIu64, l->pp);
 	add(a, "--parallelism.data_parallel_shard_degree=%" PRIu64, degree);
 	add(a, "--parallelism.data_parallel_replicate_degree=%" PRIu64, l->dp / degree);
+	if (l->experts)
+		add(a, "--parallelism.expert_parallel_degree=%" PRIu64, l->ep);
 	if (l->tp > 1 && !l->sequence_parallel)
 		add(a, "--parallelism.no_enable_sequence_parallel");
 	if (l->pp == 1)
@@ -132,6 +134,17 @@ static const p4d_framework_fixed fixed_of_others[] = {
     {P4D_TP, 1, DATA_PARALLEL},
     {P4D_PP, 1, DATA_PARALLEL},
     {P4D_CP, 1, DATA_PARALLEL},
+    P4D_FIXED_OF_TRANSFORMERS,
+    {.why = NULL}};
+
+#define EXPERT_PARALLEL \
+	"with torchtitan p4d models experts and latent attention with data and expert parallelism alone"
+static const p4d_framework_fixed fixed_of_sparse[] = {
+    {P4D_ZERO_STAGE, 3, "FSDP shards parameters, gradients and optimizer, as stage 3 does"},
+    P4D_FIXED_OF_PYTORCH("FSDP"),
+    {P4D_TP, 1, EXPERT_PARALLEL},
+    {P4D_PP, 1, EXPERT_PARALLEL},
+    {P4D_CP, 1, EXPERT_PARALLEL},
     {.why = NULL}};
 
 static const p4d_framework_choice defaults[] = {{P4D_PARAM_DTYPE, P4D_PARAM_FP32},
@@ -156,6 +169,7 @@ const p4d_framework p4d_framework__fsdp = {
     .no_eval_micro_batch = "needs Megatron-LM; torchtitan evaluates in the micro-batches of training",
     .fixed = fixed,
     .fixed_of_others = fixed_of_others,
+    .fixed_of_sparse = fixed_of_sparse,
     .recomputes_of_others = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_FULL,
     .defaults = defaults,
     .recomputes = 1u << P4D_RECOMPUTE_NONE | 1u << P4D_RECOMPUTE_SELECTIVE | 1u << P4D_RECOMPUTE_FULL,

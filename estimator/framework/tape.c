@@ -119,6 +119,63 @@ p4d_tape_pass p4d_tape_forward(const p4d_tape *t, bool save, bool again, bool ke
 	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}, .cached = p.cached};
 }
 
+static bool same_storage(const p4d_tape *t, short value, unsigned storage)
+{
+	return value >= 0 && t->value[value].storage == (short)storage;
+}
+
+/* Storages of results that stay. */
+static void staying(const p4d_tape *t, bool stays[P4D_TAPE_VALUES])
+{
+	memset(stays, 0, P4D_TAPE_VALUES * sizeof(*stays));
+	for (unsigned i = 0; i < t->operations; i++)
+		if (t->operation[i].stays && t->operation[i].out >= 0)
+			stays[t->value[t->operation[i].out].storage] = true;
+}
+
+p4d_tape_pass p4d_tape_selected(const p4d_tape *t)
+{
+	player p = started(t, false);
+	bool stays[P4D_TAPE_VALUES];
+
+	staying(t, stays);
+	for (unsigned i = 0; i < t->operations; i++) {
+		const p4d_tape_operation *o = &t->operation[i];
+		if (same_storage(t, o->out, (unsigned)o->out))
+			p.live += (int64_t)t->value[o->out].bytes;
+		p.live += o->stays ? (int64_t)o->kept : 0;
+		look(&p, o->scratch + o->copy);
+		for (unsigned v = 1; v < t->values; v++)
+			if (p.until[v] == (short)i && t->value[v].storage == (short)v && !stays[v] &&
+			    !(i + 1 == t->operations && same_storage(t, o->out, v)))
+				p.live -= (int64_t)t->value[v].bytes;
+	}
+	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}};
+}
+
+p4d_tape_pass p4d_tape_again_selected(const p4d_tape *t)
+{
+	player p = started(t, true);
+	bool stays[P4D_TAPE_VALUES];
+
+	staying(t, stays);
+	for (unsigned i = 0; i < t->operations; i++) {
+		const p4d_tape_operation *o = &t->operation[i];
+		if (same_storage(t, o->out, (unsigned)o->out) && !stays[o->out])
+			p.live += (int64_t)t->value[o->out].bytes;
+		p.live += (o->stays ? 0 : (int64_t)o->kept) + (int64_t)o->copy;
+		look(&p, o->scratch);
+		for (unsigned v = 1; v < t->values; v++)
+			if (p.until[v] == (short)i && t->value[v].storage == (short)v && !p.saved[v] &&
+			    !(i + 1 == t->operations && same_storage(t, o->out, v)))
+				p.live -= (int64_t)t->value[v].bytes;
+	}
+	const short last = t->operation[t->operations - 1].out; /* nobody wants it again */
+	if (last >= 0 && !p.saved[t->value[last].storage])
+		p.live -= (int64_t)t->value[last].bytes;
+	return (p4d_tape_pass){.most = p.most, .end = {p.live, 0}};
+}
+
 /* Gradients of values: memory that they may share. */
 typedef struct gradients {
 	short of[P4D_TAPE_VALUES];           /* by value: index of the memory; -1: none yet */

@@ -35,6 +35,7 @@ typedef struct p4d_tape_operation {
 	    arrives; /* before its backward pass, and stays: parameters that are gathered for the next one */
 	uint64_t weight;  /* gradients of its parameters */
 	uint64_t lowered; /* the same in the type of the product, before they are cast */
+	bool stays;       /* selective recomputation keeps its result */
 } p4d_tape_operation;
 
 typedef struct p4d_tape {
@@ -75,6 +76,13 @@ typedef struct p4d_tape_pass {
  * freed in the end where nobody keeps it (keep_input: the caller does).
  */
 p4d_tape_pass p4d_tape_forward(const p4d_tape *tape, bool save, bool again, bool keep_input);
+
+/*
+ * The same where results that stay are kept from the forward pass on: the forward pass, which saves nothing
+ * else; and all of it again, but for these, from what the first left behind.
+ */
+p4d_tape_pass p4d_tape_selected(const p4d_tape *tape);
+p4d_tape_pass p4d_tape_again_selected(const p4d_tape *tape);
 
 /*
  * Backward, from a gradient of the last result (whose bytes are there before) to that of the input, with what

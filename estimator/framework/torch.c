@@ -66,8 +66,7 @@ static p4d_torch_sizes sizes_of(const p4d_rows *rows)
 	return z;
 }
 
-/* Bytes of an optimizer's moments of so many elements, which have the type of their parameters. */
-static p4d_wide moments(const p4d_layout *l, p4d_wide elements, unsigned element)
+p4d_wide p4d_torch__moments(const p4d_layout *l, p4d_wide elements, unsigned element)
 {
 	const p4d_optimizer *o = p4d_optimizer_of(l);
 	const unsigned count = o->states - 1;
@@ -102,7 +101,7 @@ static void add_states(p4d_rows *rows, const p4d_torch_sizes *z)
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
 
 	if (l->offload & P4D_OFFLOAD_PARAMS) { /* with gradients and moments */
-		const p4d_wide host = 2 * share * z->param + moments(l, share, z->param);
+		const p4d_wide host = 2 * share * z->param + p4d_torch__moments(l, share, z->param);
 		rows->overflow = rows->overflow || host >> 62;
 		rows->plan->host_bytes = rows->overflow ? 0 : (uint64_t)host;
 	}
@@ -113,7 +112,7 @@ static void add_states(p4d_rows *rows, const p4d_torch_sizes *z)
 		if (master)
 			always(rows, "optimizer.master", P4D_PART_OPTIMIZER, optimizer * 4, false);
 		always(rows, "optimizer.moments", P4D_PART_OPTIMIZER,
-		       moments(l, optimizer, master ? 4 : z->param), true);
+		       p4d_torch__moments(l, optimizer, master ? 4 : z->param), true);
 	}
 	if (l->offload & P4D_OFFLOAD_PARAMS)
 		return;
@@ -394,17 +393,26 @@ static void add_libraries(p4d_rows *rows)
 
 void p4d_torch__rows(p4d_rows *rows)
 {
-	const p4d_torch_sizes z = sizes_of(rows);
+	const p4d_torch_modules *modules = p4d_torch__modules[rows->layout->model_code];
+	p4d_torch_sizes z = sizes_of(rows);
 	p4d_torch_layer layer = {0};
 
-	if (p4d_torch__modules[rows->layout->model_code]->whole) {
+	if (modules->write_sparse && (rows->layout->experts || rows->layout->kv_rank)) {
 		add_libraries(rows);
-		p4d_torch__modules[rows->layout->model_code]->write(rows, &z, &layer);
+		modules->write_sparse(rows, &z);
+		if (rows->last)
+			add_head(rows, &z);
+		add_idle(rows, &z);
+		return;
+	}
+	if (modules->whole) {
+		add_libraries(rows);
+		modules->write(rows, &z, &layer);
 		return;
 	}
 	add_states(rows, &z);
 	add_libraries(rows);
-	p4d_torch__modules[rows->layout->model_code]->write(rows, &z, &layer);
+	modules->write(rows, &z, &layer);
 	rows->overflow = rows->overflow || layer.saved >> 40 || layer.always >> 60 || layer.backward >> 60;
 	if (rows->overflow)
 		return;
@@ -442,17 +450,42 @@ static int check_fp8(const p4d_request *r, p4d_error *err)
 	return p4d_fix(err, "--p4d-fp8-recipe=current");
 }
 
+/* Of experts and latent attention. */
+static int check_sparse(const p4d_request *r, p4d_error *err)
+{
+	const bool titan = r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TORCHTITAN;
+	const char *program = p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program;
+	const char *what = NULL;
+
+	if (p4d_is_set(r, P4D_EXPERT_CAPACITY))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"expert-capacity: with %s p4d models experts without a capacity", program);
+	if (p4d_is_stated(r, P4D_MTP_LAYERS))
+		return p4d_fail(err, P4D_E_UNMODELLED,
+				"mtp-layers: with %s p4d models no layers for further tokens", program);
+	if (p4d_is_set(r, P4D_EXPERTS) && !r->value[P4D_GLU])
+		what = "experts without a gate";
+	else if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_LITGPT)
+		what = p4d_is_set(r, P4D_EXPERTS) ? "experts" : "latent attention";
+	else if (p4d_architecture_of(r)->attention_sinks || p4d_architecture_of(r)->expert_bias)
+		what = "attention sinks and biases of experts";
+	else if (titan && r->value[P4D_TIED])
+		what = "a table for both ends beside experts or latent attention";
+	else if (titan && r->value[P4D_PRECISION] == P4D_FP8)
+		what = "experts or latent attention in FP8";
+	return what ? p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s",
+			       r->model, what, program)
+		    : 0;
+}
+
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
-	const char *difference = p4d_architecture_difference(r);
-	const bool sparse =
-	    p4d_is_set(r, P4D_EXPERTS) || p4d_is_set(r, P4D_KV_LORA_RANK) || p4d_is_set(r, P4D_LAYER_PATTERN);
+	const char *difference = p4d_architecture_block_difference(r);
+	const bool hybrid = p4d_is_set(r, P4D_LAYER_PATTERN);
 
-	if (check_fp8(r, err) < 0)
+	if (check_fp8(r, err) < 0 || (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;
-	if (r->value[P4D_MODEL_CODE] == P4D_MODEL_CODE_TRANSFORMERS)
-		return 0;
-	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !sparse)
+	if (r->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN && !hybrid)
 		return 0;
 	if (p4d_is_set(r, P4D_ATTENTION) && !r->value[P4D_ATTENTION])
 		return p4d_fail(err, P4D_E_VALUE,
@@ -461,5 +494,5 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 		return 0;
 	p4d_fail(err, P4D_E_UNMODELLED, "%.80s has %s, which p4d does not model in %s", r->model, difference,
 		 p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
-	return sparse ? -1 : p4d_fix(err, "--p4d-model-code=transformers");
+	return hybrid ? -1 : p4d_fix(err, "--p4d-model-code=transformers");
 }

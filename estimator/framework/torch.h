@@ -53,6 +53,9 @@ typedef struct p4d_torch_modules {
 	bool whole;  /* writes all rows but libraries: parameters, gradients and their buffers, too, and no
 			layer */
 	void (*write)(p4d_rows *rows, const p4d_torch_sizes *sizes, p4d_torch_layer *layer);
+	/* of models with experts or latent attention: all rows but those of libraries and of the head; sets
+	 * what sizes have of layers. NULL: write does it */
+	void (*write_sparse)(p4d_rows *rows, p4d_torch_sizes *sizes);
 } p4d_torch_modules;
 
 /* By --model-code; in torch.c. */
@@ -67,6 +70,9 @@ static inline void p4d_torch_held(p4d_rows *rows, unsigned points, const char *n
 	if (bytes && !rows->overflow)
 		p4d_row_at(rows, points, name, shard, part, P4D_DT_BYTES, (uint64_t)bytes, 0, 0);
 }
+
+/* Bytes of an optimizer's moments of so many elements, which have the type of their parameters. */
+p4d_wide p4d_torch__moments(const p4d_layout *layout, p4d_wide elements, unsigned element);
 
 /* check_model and write_rows of all of them. */
 int p4d_torch__check_model(const p4d_request *request, p4d_error *err);
@@ -85,8 +91,18 @@ void p4d_torch__rows(p4d_rows *rows);
 	    {P4D_DROPOUT, 0, "p4d models these models without dropout"}, \
 	    {P4D_TE_WGRAD, P4D_NO_MEANING, "that is of Transformer Engine"}, \
 	    {P4D_TP_COMM_OVERLAP, 0, "p4d does not model it with PyTorch"}, \
+	    {P4D_ETP, 1, "with " program " p4d models whole experts"}, \
+	    {P4D_TOKEN_DISPATCHER, P4D_ALL_TO_ALL, \
+	     "with " program " p4d models the exchange by all-to-all"}, \
+	    {P4D_SHARED_OVERLAP, 0, "shared experts run behind the exchange"}, \
 	{ \
 		P4D_OVERLAP_DP, 1, program " overlaps communication with passes" \
+	}
+
+/* Of transformers' modules, whatever shards them. */
+#define P4D_FIXED_OF_TRANSFORMERS \
+	{ \
+		P4D_EP, 1, "with transformers' modules p4d models all experts on every rank" \
 	}
 
 /* What was not compared with real code where transformers' modules run; see p4d_framework. */

@@ -4,7 +4,7 @@
  * with what that code allocates (tests/parity/make_torch_memory.py, tests/data/torch_memory.csv). Of the
  * moments of a layer's backward pass the widest counts.
  */
-#include "framework/torch.h"
+#include "framework/torchtitan.h"
 
 #define ALONG "sp cp"
 #define ACROSS "tp cp"
@@ -177,6 +177,13 @@ static p4d_wide casts_of(const p4d_torch_sizes *z, const layer *y)
 	return 2 * y->ffn + y->wide + (p4d_wide)z->F * z->h;
 }
 
+void p4d_torchtitan__loss(p4d_rows *rows, const p4d_torch_sizes *z)
+{
+	const layer y = layer_of(z);
+
+	write_loss(rows, z, &y);
+}
+
 static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out)
 {
 	const p4d_layout *l = rows->layout;
@@ -196,4 +203,5 @@ static void write(p4d_rows *rows, const p4d_torch_sizes *z, p4d_torch_layer *out
 		write_loss(rows, z, &y);
 }
 
-const p4d_torch_modules p4d_torch__torchtitan = {.name = "torchtitan", .unties = true, .write = write};
+const p4d_torch_modules p4d_torch__torchtitan = {
+    .name = "torchtitan", .unties = true, .write = write, .write_sparse = p4d_torchtitan__sparse_rows};

@@ -65,26 +65,28 @@ static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 	f->gathered = next;
 }
 
-/* The end of a unit's backward pass: copies go, gradients (in bf16) are reduced to a shard in fp32. */
-static void reduce(fsdp *f, int64_t unit, int64_t gradients)
+/* The end of a unit's backward pass: copies go, gradients (in bf16) are reduced to a shard in fp32. padded:
+ * as the copy is from which they are. */
+static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 {
 	p4d_transformers_step *s = f->s;
 
 	s->now.live -= unit;
 	if (!gradients)
 		return;
-	s->now.live += gradients - f->reducing;
-	f->reducing = gradients;
+	s->now.live += padded - f->reducing;
+	f->reducing = padded;
 	peek(f, &s->backward);
-	s->now.gradients += gradients / f->shards * 3 - gradients;
+	s->now.gradients += padded / f->shards * 3 - gradients;
 	peek(f, &s->backward);
-	s->now.gradients -= gradients / f->shards;
+	s->now.gradients -= padded / f->shards;
 }
 
 /* Layers by kind: without experts, and with them. */
 typedef struct units {
 	int64_t root, table, layer[2]; /* bytes, gathered */
 	int64_t of_table, of_layer[2]; /* of these, with gradients */
+	int64_t plain[2];              /* those without what shards are padded with */
 } units;
 
 static units units_of(const p4d_tape_writer *w, uint64_t shards)
@@ -93,11 +95,13 @@ static units units_of(const p4d_tape_writer *w, uint64_t shards)
 	units u = {.root = (int64_t)p4d_size_of_begin(l) * w->weight,
 		   .table = (int64_t)(p4d_size_of_table(l) + p4d_size_of_end(l)) * w->weight};
 
-	for (int sparse = 0; sparse <= (l->experts > 0); sparse++) {
+	for (int sparse = 0; sparse < (l->experts ? 2 : 1); sparse++) {
 		const int64_t adapters = (int64_t)p4d_transformers__layer_adapters(l, sparse) * w->weight;
 		u.layer[sparse] =
 		    (int64_t)p4d_transformers__layer_size(l, sparse, shards) * w->weight + adapters;
 		u.of_layer[sparse] = w->trains ? u.layer[sparse] : adapters;
+		u.plain[sparse] =
+		    w->trains ? (int64_t)p4d_transformers__layer_size(l, sparse, 1) * w->weight : adapters;
 	}
 	u.of_table = w->trains ? u.table : 0;
 	return u;
@@ -146,7 +150,7 @@ static void backward(fsdp *f, const units *u, bool all_need)
 	go(s, &s->head, p4d_tape_backward(w->tape, s->reduced, false));
 	f->gathered = u->layer[p4d_transformers__sparse(l, l->layers - 1)];
 	if (!l->tied)
-		reduce(f, u->table, u->of_table);
+		reduce(f, u->table, u->of_table, u->of_table);
 	else if (w->trains && s->reduced)
 		s->now.gradients += u->table; /* until the embedding's is there */
 	p4d_transformers_passes of[2] = {0};
@@ -166,7 +170,7 @@ static void backward(fsdp *f, const units *u, bool all_need)
 		if (s->again)
 			go(s, &s->backward, of[sparse].again);
 		go(s, &s->backward, of[sparse].back);
-		reduce(f, u->layer[sparse], u->of_layer[sparse]);
+		reduce(f, u->layer[sparse], u->plain[sparse], u->of_layer[sparse]);
 	}
 	if (!w->trains)
 		return;
@@ -176,7 +180,7 @@ static void backward(fsdp *f, const units *u, bool all_need)
 	look(s, &s->backward, (p4d_tape_moment){(int64_t)w->tokens * 32, (l->tied ? 2 : 1) * u->table});
 	if (l->tied == s->reduced) /* one of the shared table's two is left; or a new one */
 		s->now.gradients += l->tied ? -u->table : u->table;
-	reduce(f, u->table, u->table);
+	reduce(f, u->table, u->table, u->table);
 }
 
 void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
@@ -191,11 +195,10 @@ void p4d_transformers__play_fsdp(p4d_transformers_step *s, uint64_t shards)
 	w->prefetched = (uint64_t)u.layer[p4d_transformers__sparse(w->layout, w->layout->layers - 1)];
 	/* of micro-batches that were not reduced: gradients as they are, without what shards are padded with
 	 */
-	const units plain = units_of(w, 1);
 	const int64_t with = (int64_t)p4d_expert_layers_before(w->layout, w->layout->layers);
 	const int64_t earlier = w->layout->micro_batches > 1
-				    ? plain.of_layer[0] * ((int64_t)w->layout->layers - with) +
-					  plain.of_layer[1] * with + (w->layout->tied ? 1 : 2) * u.of_table
+				    ? u.plain[0] * ((int64_t)w->layout->layers - with) + u.plain[1] * with +
+					  (w->layout->tied ? 1 : 2) * u.of_table
 				    : 0;
 	s->now = (p4d_transformers_moment){(int64_t)p4d_transformers__inputs(w), earlier};
 	forward(&f, &u, all_need);

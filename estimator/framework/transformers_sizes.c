@@ -36,15 +36,15 @@ size_t p4d_transformers__linears(const p4d_layout *l, bool sparse,
 }
 
 /* Of linear layers of a layer of a kind: elements, those of adapters, or how many there are. */
-typedef struct sums {
+typedef struct linear_sums {
 	uint64_t elements, adapters, count;
-} sums;
+} linear_sums;
 
-static sums sums_of(const p4d_layout *l, bool sparse)
+static linear_sums sums_of(const p4d_layout *l, bool sparse)
 {
 	p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS];
 	const size_t n = p4d_transformers__linears(l, sparse, linears);
-	sums s = {.adapters = sparse ? p4d_transformers__expert_adapters(l) : 0, .count = n};
+	linear_sums s = {.adapters = sparse ? p4d_transformers__expert_adapters(l) : 0, .count = n};
 
 	for (size_t i = 0; i < n; i++) {
 		s.elements += linears[i].in * linears[i].out;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "request/framework.h"
+#include "request/layout.h"
 
 enum { DEFAULT_SEQ_LEN = 8192 };
 
@@ -111,7 +112,8 @@ void p4d_request_complete(p4d_request *r, uint32_t published_batch, uint64_t wor
 	/* what the framework has anyway is what flags and reports say */
 	for (const p4d_framework_fixed *f = p4d_framework_all_fixed(r, (int)r->value[P4D_FRAMEWORK]);
 	     f && f->why; f++)
-		if (f->value != P4D_NO_MEANING && !p4d_is_stated(r, f->option))
+		if (f->value != P4D_NO_MEANING && !p4d_is_stated(r, f->option) &&
+		    !p4d_layout_lacks(r, f->option))
 			p4d_request_put(r, f->option, f->value, P4D_BY_P4D);
 	p4d_request_default(r, P4D_GRAD_DTYPE, gradient[r->value[P4D_PRECISION]], P4D_BY_P4D);
 	p4d_request_default(r, P4D_ACTIVATION, r->value[P4D_GLU] ? P4D_SWIGLU_ACTIVATION : P4D_GELU,

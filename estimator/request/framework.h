@@ -105,6 +105,8 @@ typedef struct p4d_framework {
 	/* where these differ with other modules than torchtitan's (--model-code); NULL, 0: they do not */
 	const p4d_framework_fixed *fixed_of_others;
 	unsigned recomputes_of_others;
+	/* the same of its own modules with experts or latent attention */
+	const p4d_framework_fixed *fixed_of_sparse;
 	const p4d_framework_choice
 	    *defaults; /* of options that may stay unset, and others; ends with P4D_OPTIONS; may be NULL */
 	unsigned recomputes;      /* mask of 1 << recompute */
@@ -170,12 +172,20 @@ static inline bool p4d_framework_has_other_modules(const p4d_request *request)
 	       request->value[P4D_MODEL_CODE] != P4D_MODEL_CODE_TORCHTITAN;
 }
 
+/* Whether the model has experts or latent attention. */
+static inline bool p4d_is_sparse(const p4d_request *request)
+{
+	return p4d_is_set(request, P4D_EXPERTS) || p4d_is_set(request, P4D_KV_LORA_RANK);
+}
+
 /* What one of the frameworks has in one way only, in the modules that are asked for. */
 static inline const p4d_framework_fixed *p4d_framework_all_fixed(const p4d_request *request, int framework)
 {
 	const p4d_framework *f = p4d_framework_of(framework);
 
-	return f->fixed_of_others && p4d_framework_has_other_modules(request) ? f->fixed_of_others : f->fixed;
+	if (f->fixed_of_others && p4d_framework_has_other_modules(request))
+		return f->fixed_of_others;
+	return f->fixed_of_sparse && p4d_is_sparse(request) ? f->fixed_of_sparse : f->fixed;
 }
 
 /* Whether it has a kind of recomputation, in those modules. */

@@ -130,8 +130,8 @@ static void fill_choices(const p4d_request *r, p4d_layout *l)
 	l->ep = l->etp = 1;
 	l->imbalance = 1;
 	if (p4d_is_set(r, P4D_EXPERTS)) {
-		l->ep = optional(r, P4D_EP, 1);
-		l->etp = optional(r, P4D_ETP, 1);
+		l->ep = p4d_framework_fixed_of(r, P4D_EP) ? 1 : optional(r, P4D_EP, 1);
+		l->etp = p4d_framework_fixed_of(r, P4D_ETP) ? 1 : optional(r, P4D_ETP, 1);
 		if (l->ep > 1 && p4d_is_set(r, P4D_IMBALANCE))
 			l->imbalance = p4d_request_real(r, P4D_IMBALANCE);
 	}

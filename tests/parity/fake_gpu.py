@@ -95,7 +95,7 @@ def _attention():
         scale = size ** -0.5 if scale is None else scale
         if size % 8:
             query, key, value = (F.pad(x, (0, 8 - size % 8)) for x in (query, key, value))
-        if attn_mask is None and query.dtype != torch.float32 and size <= 256:
+        if attn_mask is None and query.dtype != torch.float32 and size <= 256 and value.shape[-1] == size:
             kernel = aten._scaled_dot_product_flash_attention
             return kernel(query, key, value, dropout_p, is_causal, scale=scale)[0][..., :size]
         if enable_gqa:
@@ -103,7 +103,7 @@ def _attention():
         if attn_mask is not None:
             attn_mask = attn_mask.to(query.dtype).expand(*query.shape[:3], key.shape[2])
         kernel = aten._scaled_dot_product_efficient_attention
-        return kernel(query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale)[0][..., :size]
+        return kernel(query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale)[0][..., :value.shape[-1]]
 
     F.scaled_dot_product_attention = fused
 

@@ -5,6 +5,7 @@
     pip install torch==2.15.* numpy && pip install --no-deps torchtitan==0.3.0 spmd_types==0.2.3 torch_checkpointing \\
         torchdata tyro datasets tensorboard   # and what these import
     for seed in 2 5 10 21; do tests/parity/make_torch_memory.py --seed $seed --count 60; done   # one file, of one header
+    for seed in 21 22; do tests/parity/make_torch_memory.py --experts --seed $seed --count 40; done    # torch_experts.csv
     tests/parity/make_torch_memory.py --compare tests/data/torch_memory.csv
 
 torchtitan's model, parallelize function, loss and optimizer, and PyTorch's FSDP2, run on fake tensors that are counted
@@ -31,6 +32,7 @@ warnings.filterwarnings("ignore")
 os.environ.update(TORCHDYNAMO_DISABLE="1", WANDB_DISABLED="true")
 import fake_gpu
 import inductor_code
+import torchtitan_experts as sparse
 
 MODELS = [  # family, flavor, the configuration that it starts from
     ("llama3", "debugmodel", "llama3_debugmodel"), ("llama3", "1B", "llama3_8b"), ("llama3", "3B", "llama3_8b"),
@@ -88,12 +90,12 @@ def trainer_config(c):
     import torchtitan.models.common.config_utils as utils
     for module in (utils, package):  # 0.3 asks for compiled attention
         module.get_attention_config = lambda _: attention.ScaledDotProductAttention.Config()
-    name = next(config for family, flavor, config in MODELS if (family, flavor) == (c["family"], c["flavor"]))
+    name = next(config for family, flavor, config in MODELS + sparse.MODELS if (family, flavor) == (c["family"], c["flavor"]))
     config = getattr(registry, name)()
     config.model_spec = package.model_registry(c["flavor"], attn_backend="sdpa")
     p, t = config.parallelism, config.training
     p.tensor_parallel_degree, p.context_parallel_degree, p.pipeline_parallel_degree = c["tp"], c["cp"], c["pp"]
-    p.expert_parallel_degree = 1
+    p.expert_parallel_degree = c.get("ep", 1)
     p.data_parallel_shard_degree = c["shard-degree"] // c["cp"]
     p.data_parallel_replicate_degree = c["dp"] * c["cp"] // c["shard-degree"]
     p.spmd_backend = "partial_dtensor" if c["cp"] > 1 else "spmd_types"
@@ -116,6 +118,8 @@ def trainer_config(c):
 
 
 def of_model(model):
+    if any(layer.moe is not None for layer in model.layers):
+        return sparse.of_model(model)
     block = model.layers[0]
     attention = block.attention
     kv = attention.n_kv_heads or attention.n_heads
@@ -161,8 +165,12 @@ class Job:
         self.dims.build_mesh()
         model = config.model_spec.model
         model.update_from_config(config=config)
-        model.layers = model.layers[:c["layers"]]
+        few = min(c["layers"], len(model.layers))  # of experts one at least, and those before it
+        dense = sum(layer.feed_forward is not None for layer in model.layers)
+        model.layers = model.layers[max(0, dense - few + 1):][:few] if dense < len(model.layers) else model.layers[:few]
         c["layers"] = len(model.layers)
+        c["tokens"] = c["micro-batch"] * c["seq-len"] // c["cp"] // c["tp"]
+        sparse.counts(c)
         self.facts = of_model(model)
 
     def build(self):
@@ -227,13 +235,13 @@ class Job:
             del loss
 
     def step(self):
-        ledger, torch = self.ledger, self.torch
+        ledger, torch, c = self.ledger, self.torch, self.c
         context = self.utils.get_spmd_context(parallel_dims=self.dims, spmd_typechecking=False)
         self.optimizer.zero_grad(set_to_none=True)
         self.passes(context)
         ledger.phase = "step"
         self.utils.clip_grad_norm_([p for part in self.parts for p in part.parameters()],
-                                   self.config.training.max_norm, foreach=True, pp_mesh=None, ep_enabled=False)
+                                   self.config.training.max_norm, foreach=True, pp_mesh=None, ep_enabled=c.get("ep", 1) > 1)
         self.optimizer.step()
         for one in self.optimizer.optimizers:
             for states in one.state.values():
@@ -315,14 +323,19 @@ def prepare():
     global LEDGER
     LEDGER = fake_gpu.install()
     inductor_code.load()
-    for family in ("llama3", "qwen3"):
+    for family in ("llama3", "qwen3", "deepseek_v3"):
         importlib.import_module(f"torchtitan.models.{family}.config_registry")
+
+
+def number_of(word):
+    return int(word) if word.isdigit() else float(word) if word.replace(".", "").isdigit() else word
 
 
 def configuration(text):
     c = dict(family="llama3", flavor="8B", layers=2, tp=1, cp=1, pp=1, vpp=1, stage=0, dp=8, recompute="none")
     c.update({"seq-len": 8192, "micro-batch": 1, "micro-batches": 1, "chunked-loss": "on", "compile": "off"})
-    c.update({k: int(v) if v.isdigit() else v for k, v in (word.split("=") for word in text.split())})
+    c.update({k: number_of(v) for k, v in (word.split("=") for word in text.split())})
+    c.setdefault("imbalance", 1)
     c.setdefault("shard-degree", c["dp"] * c["cp"])
     return c
 
@@ -331,12 +344,12 @@ def compare(path, stride):
     """How many rows of a file this code does not reproduce."""
     wrong = 0
     with open(path) as file:
-        for number, row in enumerate(csv.DictReader(file)):
-            if number % stride:
+        for line, row in enumerate(csv.DictReader(file)):
+            if line % stride:
                 continue
-            measured = forked({k: int(row[k]) if row[k].isdigit() else row[k] for k in ASKED if k in row})
+            measured = forked({k: number_of(row[k]) for k in ASKED + sparse.ASKED if k in row})
             if not measured or any(str(measured[k]) != row[k] for k in RESULTS):
-                print(f"line {number + 2}: {measured}")
+                print(f"line {line + 2}: {measured}")
                 wrong += 1
     return wrong
 
@@ -346,6 +359,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--compile", choices=("off", "on"), default="off", help="layers and loss by torch.compile")
+    parser.add_argument("--experts", action="store_true", help="draw from models with experts")
     parser.add_argument("--show", help="one configuration, as in the header line")
     parser.add_argument("--lines", type=int, default=60)
     parser.add_argument("--compare", help="measure the rows of a file again")
@@ -359,13 +373,14 @@ def main():
         sys.exit(compare(a.compare, a.stride))
     import torch
     versions = dict(torch=torch.__version__.split("+")[0], torchtitan=importlib.metadata.version("torchtitan"))
-    out = csv.DictWriter(sys.stdout, ["looked_at", "seed", *versions, *ASKED, *OF_MODEL, *RESULTS], lineterminator="\n")
+    asked, facts = (ASKED + sparse.ASKED, OF_MODEL + sparse.OF_MODEL) if a.experts else (ASKED, OF_MODEL)
+    out = csv.DictWriter(sys.stdout, ["looked_at", "seed", *versions, *asked, *facts, *RESULTS], lineterminator="\n")
     out.writeheader()
     r = random.Random(a.seed)
     rows = 0
     while rows < a.count:
-        c = dict(pick(r, a.seed), compile=a.compile)
-        if not possible(c):
+        c = dict(sparse.pick(r, pick(r, 1)) if a.experts else pick(r, a.seed), compile=a.compile)
+        if not (sparse if a.experts else sys.modules[__name__]).possible(c):
             continue
         rows += 1
         row = forked(c)

@@ -5,6 +5,9 @@
     pip install torch==2.15.* transformers==5.23.* peft accelerate bitsandbytes deepspeed==0.19.8
     for seed in 1 2 3 4 5 6; do tests/parity/make_transformers_memory.py --seed $seed; done
     for seed in 1 2 3; do tests/parity/make_transformers_memory.py --seed $seed --framework deepspeed; done
+    M=mixtral,qwen3_moe,olmoe,qwen2_moe,deepseek_v2,deepseek_v3                                 # transformers_experts.csv
+    for seed in 11 12; do for f in ddp fsdp; do tests/parity/make_transformers_memory.py --experts --models $M \\
+        --seed $seed --count 25 --framework $f; done; done
     tests/parity/make_transformers_memory.py --compare tests/data/transformers_memory.csv
 
 transformers' models, PEFT's adapters, bitsandbytes' 4-bit layers, accelerate's mixed precision, FSDP2 and DeepSpeed's

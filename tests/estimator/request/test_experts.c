@@ -62,10 +62,15 @@ static void numbers_that_work(void **state)
 	    {"attention=unfused", "attention=unfused: p4d does not model it", "", P4D_E_UNMODELLED},
 	    {"recompute=mlp", "recompute=mlp: p4d does not model it", "", P4D_E_UNMODELLED},
 	    {"framework=p4d", "trains Llama-type models", "", P4D_E_UNMODELLED},
-	    {"framework=deepspeed", "has experts, which p4d does not model in DeepSpeed", "",
+	    {"framework=deepspeed ep=2", "ep=2: with transformers' modules", "", P4D_E_VALUE},
+	    {"framework=ddp ep=2", "ep=2: with transformers' modules", "", P4D_E_VALUE},
+	    {"framework=fsdp ep=3", "ep=3 does not divide the 8 experts", "ep can be 1, 2, 4, 8",
+	     P4D_E_EXPERTS},
+	    {"framework=fsdp tp=2", "tp=2: with torchtitan p4d models experts", "", P4D_E_VALUE},
+	    {"framework=fsdp etp=2", "etp=2: with FSDP p4d models whole experts", "", P4D_E_VALUE},
+	    {"framework=fsdp expert-capacity=1", "models experts without a capacity", "", P4D_E_UNMODELLED},
+	    {"framework=fsdp model-code=litgpt", "has experts, which p4d does not model in FSDP", "",
 	     P4D_E_UNMODELLED},
-	    {"framework=ddp", "has experts, which p4d does not model in", "", P4D_E_UNMODELLED},
-	    {"framework=fsdp", "has experts, which p4d does not model in FSDP", "", P4D_E_UNMODELLED},
 	};
 	char flags[160];
 	p4d_layout l;

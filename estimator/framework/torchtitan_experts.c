@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torchtitan's layers with experts or latent attention as tapes, eager: found in the code of torchtitan 0.3.0
+ * (models/common/moe.py, token_dispatcher.py, models/deepseek_v3, models/qwen3) and compared with what that
+ * code allocates (tests/parity/make_torch_memory.py --experts). A step is in torchtitan_fsdp.c.
+ */
+#include "framework/torchtitan.h"
+#include "request/routing.h"
+
+#include "framework/transformers_names.h"
+
+#define slice p4d_transformers__slice
+#define joined p4d_transformers__joined
+
+enum { INDEX = 8 }; /* bytes */
+
+static p4d_tape_operation *last_of(p4d_tape_writer *w)
+{
+	return &w->tape->operation[w->tape->operations - 1];
+}
+
+/* A linear layer; selective recomputation keeps every second one's result. */
+static p4d_tape_tensor linear(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t in, uint64_t out)
+{
+	const p4d_tape_tensor y = product(&t->w, x, in, out, t->w.weight, true);
+
+	last_of(&t->w)->stays = ++t->products % 2;
+	return y;
+}
+
+/* A fused kernel, which keeps its input and a number for each row. */
+static p4d_tape_tensor fused_norm(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns)
+{
+	const p4d_tape_tensor out = made(w, x.elements, x.element, true);
+	p4d_tape_operation *o = op(w, x, out, P4D_NEW_GRADIENT);
+
+	o->saved[0] = x.value;
+	o->kept = x.elements / columns * 4;
+	o->weight = columns * w->weight;
+	return out;
+}
+
+/* A copy, whose gradient is a view of what it was copied from. */
+static p4d_tape_tensor copied(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_tape_tensor out = made(w, x.elements, x.element, true);
+
+	op(w, x, out, P4D_SAME_GRADIENT);
+	return out;
+}
+
+/* Rotary positions in fp32 (CosSinRoPE): x * cos + rotate_half(x) * sin. */
+static p4d_tape_tensor turned(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	const p4d_tape_tensor cosines = map(w, x, false, false);
+	const p4d_tape_tensor first = slice(w, x, x.elements / 2), second = slice(w, x, x.elements / 2);
+	const p4d_tape_tensor half = joined(w, map(w, second, false, false), first);
+
+	return plus(w, cosines, map(w, half, false, false));
+}
+
+/* Queries, keys and values of one product, as copies. */
+static p4d_tape_tensor attention(p4d_torchtitan_writer *t, p4d_tape_tensor x)
+{
+	p4d_tape_writer *w = &t->w;
+	const p4d_layout *l = w->layout;
+	const uint64_t A = l->heads * l->head_dim, G = l->kv_heads * l->head_dim, tokens = w->tokens;
+	const p4d_tape_tensor all = linear(t, x, l->hidden, A + 2 * G);
+	p4d_tape_tensor part[3] = {view(w, all, tokens * A), view(w, all, tokens * G),
+				   view(w, all, tokens * G)};
+	p4d_tape_operation *o = op(w, all, part[0], P4D_NEW_GRADIENT);
+
+	o->others[0] = part[1].value;
+	o->others[1] = part[2].value;
+	for (int i = 0; i < 3; i++)
+		part[i] = copied(w, part[i]);
+	for (int i = 0; l->qk_norm && i < 2; i++)
+		part[i] = fused_norm(w, part[i], l->head_dim);
+	const p4d_tape_tensor q = cast(w, part[0], 4), k = cast(w, part[1], 4);
+	const p4d_tape_tensor of_q = turned(w, q), of_k = turned(w, k);
+	hold(w, q);
+	hold(w, k);
+	const p4d_tape_tensor queries = cast(w, of_q, x.element), keys = cast(w, of_k, x.element);
+	hold(w, of_q);
+	hold(w, of_k);
+	const p4d_tape_tensor y = p4d_transformers__fused(w, queries, keys, part[2]);
+	last_of(w)->stays = true;
+	const p4d_tape_tensor out = linear(t, y, A, l->hidden);
+	hold(w, queries);
+	hold(w, keys);
+	hold(w, part[2]);
+	return out;
+}
+
+/* ComplexRoPE: a copy in fp32, times complex numbers, and back. */
+static p4d_tape_tensor turned_in_pairs(p4d_tape_writer *w, p4d_tape_tensor x)
+{
+	return map(w, cast(w, x, 4), false, false);
+}
+
+static void parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
+		   p4d_tape_tensor *b)
+{
+	*a = view(w, x, first);
+	*b = view(w, x, x.elements - first);
+	op(w, x, *a, P4D_NEW_GRADIENT)->others[0] = b->value;
+}
+
+/* Keys: those of each head beside what all heads have in common. */
+static p4d_tape_tensor with_common(p4d_tape_writer *w, p4d_tape_tensor own, p4d_tape_tensor common,
+				   uint64_t elements)
+{
+	const p4d_tape_tensor out = made(w, elements, own.element, true);
+	p4d_tape_operation *o = op(w, own, out, P4D_SAME_GRADIENT);
+
+	o->in[1] = common.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	return out;
+}
+
+static p4d_tape_tensor latent_attention(p4d_torchtitan_writer *t, p4d_tape_tensor x)
+{
+	p4d_tape_writer *w = &t->w;
+	const p4d_layout *l = w->layout;
+	const uint64_t h = l->hidden, H = l->heads, plain = H * l->head_dim, turns = H * l->rope_dim,
+		       tokens = w->tokens;
+	p4d_tape_tensor q = x, q_plain, q_turned, latent, k_turned, k_plain, v;
+
+	if (l->q_rank)
+		q = fused_norm(w, linear(t, x, h, l->q_rank), l->q_rank);
+	q = linear(t, q, l->q_rank ? l->q_rank : h, plain + turns);
+	parted(w, q, tokens * plain, &q_plain, &q_turned);
+	parted(w, linear(t, x, h, l->kv_rank + l->rope_dim), tokens * l->kv_rank, &latent, &k_turned);
+	const p4d_tape_tensor of_q = turned_in_pairs(w, q_turned), of_k = turned_in_pairs(w, k_turned);
+	q_turned = cast(w, of_q, x.element);
+	k_turned = cast(w, of_k, x.element);
+	hold(w, of_q);
+	hold(w, of_k);
+	const p4d_tape_tensor queries = joined(w, q_plain, q_turned);
+	const p4d_tape_tensor normed = fused_norm(w, latent, l->kv_rank);
+	parted(w, linear(t, normed, l->kv_rank, plain + H * l->v_dim), tokens * plain, &k_plain, &v);
+	const p4d_tape_tensor keys = with_common(w, k_plain, k_turned, tokens * (plain + turns));
+	const p4d_tape_tensor y = p4d_transformers__fused(w, queries, keys, v);
+	last_of(w)->stays = true;
+	const p4d_tape_tensor out = linear(t, y, H * l->v_dim, h);
+	const p4d_tape_tensor named[] = {q, q_turned, k_turned, queries, keys, v};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		hold(w, named[i]);
+	return out;
+}
+
+static p4d_tape_tensor feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t ffn)
+{
+	p4d_tape_writer *w = &t->w;
+	const uint64_t h = w->layout->hidden;
+	const p4d_tape_tensor gate = map(w, linear(t, x, h, ffn), true, false);
+	const p4d_tape_tensor both = times(w, gate, linear(t, x, h, ffn));
+
+	return linear(t, both, ffn, h);
+}
+
+/*
+ * Scores of a token's experts, in fp32, of a product in fp32; groups of experts and the choice are not kept,
+ * but for the indices. A map of who is chosen stays to the layer's end.
+ */
+static p4d_tape_tensor router(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor *chosen_map)
+{
+	const p4d_layout *l = w->layout;
+	const uint64_t chosen = w->tokens * l->experts_per_token, all = w->tokens * l->experts;
+	const p4d_tape_tensor logits = product(w, cast(w, x, 4), l->hidden, l->experts, w->weight, true);
+	p4d_tape_operation *o = last_of(w);
+
+	if (w->weight < 4)
+		o->copy = o->lowered = l->experts * l->hidden * 4; /* the weight in fp32 */
+	const p4d_tape_tensor scores = map(w, logits, false, true);
+	const p4d_tape_tensor indices = made(w, chosen, INDEX + 4, false);
+	o = op(w, scores, indices, P4D_NO_GRADIENT);
+	o->scratch = all * 4; /* with the experts' bias */
+	o->stays = true;
+	o->saved[0] = indices.value;
+	const p4d_tape_tensor top = made(w, chosen, 4, true);
+	op(w, scores, top, P4D_NEW_GRADIENT)->kept = 2 * chosen * 4; /* normalized and scaled */
+	*chosen_map = made(w, all, 1, false);
+	op(w, indices, *chosen_map, P4D_NO_GRADIENT);
+	hold(w, scores);
+	return top;
+}
+
+/* Rows in another order: kept are their indices. */
+static p4d_tape_tensor rows_of(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t rows, uint64_t columns)
+{
+	const p4d_tape_tensor out = made(w, rows * columns, x.element, true);
+
+	op(w, x, out, P4D_NEW_GRADIENT)->kept = rows * INDEX;
+	return out;
+}
+
+/* By spmd_types' all-to-all, which selective recomputation runs again. */
+static p4d_tape_tensor exchanged(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements)
+{
+	const p4d_tape_tensor out = made(w, elements, x.element, true);
+
+	op(w, x, out, P4D_NEW_GRADIENT);
+	return out;
+}
+
+static p4d_tape_tensor grouped(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out)
+{
+	const p4d_tape_tensor y = made(w, x.elements / in * out, x.element, true);
+	p4d_tape_operation *o = op(w, x, y, P4D_NEW_GRADIENT);
+
+	o->saved[0] = x.value;
+	o->weight = w->layout->experts / w->layout->ep * in * out * w->weight;
+	return y;
+}
+
+/* Each row times its score, in fp32; backward, the scores' gradients are as large before they are summed. */
+static p4d_tape_tensor scored(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
+{
+	const p4d_tape_tensor wide = cast(w, x, 4);
+	const p4d_tape_tensor out = made(w, x.elements, 4, true);
+	p4d_tape_operation *o = op(w, wide, out, P4D_NEW_GRADIENT);
+
+	o->in[1] = scores.value;
+	o->gradient[1] = P4D_NEW_GRADIENT;
+	o->saved[0] = wide.value;
+	o->saved[1] = scores.value;
+	o->back_scratch = x.elements * 4;
+	return cast(w, out, x.element);
+}
+
+/*
+ * Tokens are copied by expert, exchanged where experts are on other ranks, and there sorted by expert again;
+ * the results go the same way back, times their scores, and are added to a tensor of zeros.
+ */
+static p4d_tape_tensor routed(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor scores)
+{
+	const p4d_layout *l = w->layout;
+	const p4d_routed t = p4d_routed_of(l, w->tokens);
+	const uint64_t h = l->hidden, F = l->expert_ffn;
+	const p4d_tape_tensor own = rows_of(w, scores, t.permuted, 1);
+	const p4d_tape_tensor copies = rows_of(w, x, t.permuted, h);
+	p4d_tape_tensor in = copies;
+
+	if (l->ep > 1) {
+		in = exchanged(w, copies, t.received * h);
+		in = rows_of(w, in, t.received, h);
+	}
+	hold(w, copies);
+	const p4d_tape_tensor gate = map(w, grouped(w, in, h, F), true, false);
+	p4d_tape_tensor y = times(w, gate, grouped(w, in, h, F));
+	const p4d_tape_tensor out = grouped(w, y, F, h);
+	y = out;
+	if (l->ep > 1) {
+		const p4d_tape_tensor back = made(w, y.elements, y.element, true);
+		op(w, y, back, P4D_NEW_GRADIENT);
+		y = exchanged(w, back, copies.elements);
+	}
+	const p4d_tape_tensor zeros = made(w, x.elements, x.element, false);
+	op(w, (p4d_tape_tensor){.value = -1}, zeros, P4D_NO_GRADIENT);
+	const p4d_tape_tensor weighted = scored(w, y, own);
+	hold(w, y);
+	const p4d_tape_tensor sum = made(w, x.elements, x.element, true);
+	op(w, weighted, sum, P4D_NEW_GRADIENT);
+	const p4d_tape_tensor named[] = {in, out, zeros, own};
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		hold(w, named[i]);
+	return sum;
+}
+
+static p4d_tape_tensor experts(p4d_torchtitan_writer *t, p4d_tape_tensor x)
+{
+	p4d_tape_writer *w = &t->w;
+	p4d_tape_tensor chosen;
+	const p4d_tape_tensor scores = router(w, x, &chosen);
+	p4d_tape_tensor y = routed(w, x, scores);
+
+	if (w->layout->shared_ffn)
+		y = plus(w, y, feed_forward(t, x, w->layout->shared_ffn));
+	hold(w, scores);
+	hold(w, chosen);
+	hold(w, x);
+	return y;
+}
+
+void p4d_torchtitan__layer(p4d_torchtitan_writer *t, bool sparse)
+{
+	p4d_tape_writer *w = &t->w;
+	const p4d_layout *l = w->layout;
+	const p4d_tape_tensor x = p4d_transformers__begin(w, l->hidden, w->stream, true);
+
+	t->products = 0;
+	const p4d_tape_tensor normed = fused_norm(w, x, l->hidden);
+	const p4d_tape_tensor y = plus(w, x, l->kv_rank ? latent_attention(t, normed) : attention(t, normed));
+	const p4d_tape_tensor in = fused_norm(w, y, l->hidden);
+	plus(w, y, sparse ? experts(t, in) : feed_forward(t, in, l->ffn));
+	hold(w, y);
+}
