@@ -481,7 +481,7 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 {
 	const char *difference = p4d_architecture_block_difference(r);
-	const bool hybrid = p4d_is_set(r, P4D_LAYER_PATTERN);
+	const bool hybrid = p4d_is_set(r, P4D_LAYER_PATTERN) || p4d_architecture_of(r)->single_blocks;
 
 	if (check_fp8(r, err) < 0 || (p4d_is_sparse(r) && check_sparse(r, err) < 0))
 		return -1;
