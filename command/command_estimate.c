@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "picture/pictures.h"
+#include "report/colocated.h"
 #include "report/report.h"
 #include "report/serving.h"
 #include "report/unfit.h"
@@ -174,6 +175,8 @@ static int estimate(p4d_subject *subject, const p4d_line *line, p4d_error *err)
 		return -1;
 	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE)
 		return p4d_serving_report(subject, line->json, err);
+	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_RL)
+		return p4d_colocated_report(subject, line->json, err);
 	if (p4d_subject_trains(subject, err) < 0)
 		return -1;
 	const p4d_request asked = subject->request;

@@ -113,7 +113,7 @@ libp4dcore_la_SOURCES = \
 	estimator/plan/shared_sizes.h estimator/plan/optimizer.h estimator/plan/optimizer.c \
 	estimator/plan/buffers.def estimator/plan/buffers.h \
 	estimator/plan/cudnn_workspace.h estimator/plan/cudnn_workspace.c \
-	estimator/plan/serving.h estimator/plan/serving.c estimator/plan/parameters.h estimator/plan/parameters.c \
+	estimator/plan/serving.h estimator/plan/serving.c estimator/plan/colocated.h estimator/plan/colocated.c estimator/plan/parameters.h estimator/plan/parameters.c \
 	estimator/plan/stage_memory.h estimator/plan/stage_memory.c \
 	estimator/plan/memory_paper.h estimator/plan/memory_paper.c \
 	estimator/plan/plan.h estimator/plan/plan_rows.h estimator/plan/plan.c estimator/plan/plan_pack.c \
@@ -131,7 +131,7 @@ libp4dcore_la_SOURCES = \
 	estimator/search/search.h estimator/search/search.c estimator/search/search_internal.h estimator/search/search_enumerate.c \
 	estimator/search/search_prune.c estimator/search/search_candidate.c estimator/search/search_advice.c \
 	estimator/guard/guard.h estimator/guard/verdict.h estimator/guard/verdict.c estimator/guard/verdict_log.h estimator/guard/verdict_log.c estimator/guard/note.h estimator/guard/note.c \
-	estimator/guard/judge.c estimator/guard/judge_serving.c \
+	estimator/guard/judge.c estimator/guard/judge_serving.c estimator/guard/judge_colocated.c \
 	estimator/guard/script_request.h estimator/guard/script_request.c estimator/guard/script_fix.c estimator/guard/submit.c \
 	estimator/guard/guard_internal.h estimator/guard/guard.c estimator/guard/correct.c estimator/guard/verify.c estimator/guard/ways_out.c
 nodist_libp4dcore_la_SOURCES = estimator/site/tables.c
@@ -147,7 +147,7 @@ libp4dreader_la_SOURCES = \
 	estimator/reader/reader.h estimator/reader/reader_internal.h estimator/reader/reader.c estimator/reader/launch.c \
 	estimator/reader/read_values.c estimator/reader/read_arguments.c estimator/reader/read_config.c \
 	estimator/reader/read_megatron.c estimator/reader/read_finetune.h estimator/reader/read_finetune.c estimator/reader/read_trainer.c estimator/reader/read_axolotl.c estimator/reader/read_llamafactory.c \
-	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_others.c estimator/reader/read_files.h estimator/reader/read_files.c
+	estimator/reader/read_torchtune.c estimator/reader/torchtitan_configs.def estimator/reader/torchtune_configs.def estimator/reader/read_torchtitan.c estimator/reader/read_serve.c estimator/reader/read_others.c estimator/reader/read_reinforcement.c estimator/reader/read_files.h estimator/reader/read_files.c
 libp4dreader_la_CFLAGS = $(libp4dbase_la_CFLAGS)
 libp4dreader_la_LIBADD = libp4dconfig.la
 

@@ -41,7 +41,7 @@ unit_tests = \
 	tests/estimator/plan/test_plan \
 	tests/estimator/plan/test_plan_line \
 	tests/estimator/plan/test_plan_packing \
-	tests/estimator/plan/test_serving \
+	tests/estimator/plan/test_serving tests/estimator/plan/test_colocated \
 	tests/estimator/plan/test_stage_memory \
 	tests/estimator/plan/test_published_memory \
 	tests/estimator/framework/test_framework tests/estimator/framework/test_megatron_memory tests/estimator/framework/test_torch_memory tests/estimator/framework/test_transformers_memory \

@@ -189,19 +189,20 @@ int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4
 int p4d_subject_trains(p4d_subject *subject, p4d_error *err)
 {
 	const p4d_option unused = p4d_serving_unused(&subject->request);
-	char flags[1024];
+	char flags[1024], workload[16];
 
-	if (subject->request.value[P4D_WORKLOAD] == P4D_WORKLOAD_SERVE) {
+	if (subject->request.value[P4D_WORKLOAD] != P4D_WORKLOAD_TRAIN) {
 		p4d_request_flags(&subject->request, "--", 1u << P4D_BY_USER, flags, sizeof(flags));
-		p4d_fail(err, P4D_E_USAGE, "workload=serve: layouts and steps are those of training");
+		p4d_fail(err, P4D_E_USAGE, "workload=%s: layouts and steps are those of training",
+			 p4d_request_value_text(&subject->request, P4D_WORKLOAD, workload, sizeof(workload)));
 		return p4d_fix(err, "p4d estimate %s%s%s --nodes=%" PRIu64 " --gpus-per-node=%" PRIu64, flags,
 			       subject->request.gpu[0] ? " --gpu=" : "", subject->request.gpu, subject->nodes,
 			       subject->gpus_per_node);
 	}
 	if (unused != P4D_OPTIONS)
 		p4d_subject_say(subject, P4D_E_NO_EFFECT, "",
-				"--%s has no effect on training, only with --workload=serve",
-				p4d_request_option_info(unused)->name);
+				"--%s has no effect on training, only with --workload=%s",
+				p4d_request_option_info(unused)->name, p4d_serving_workload(unused));
 	return 0;
 }
 

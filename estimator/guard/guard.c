@@ -251,7 +251,7 @@ static void advise(const p4d_guard_work *g, p4d_verdict *v)
 		v->would_reject = false;
 		v->action = P4D_PASS;
 	}
-	if (v->messages && (v->judged || v->serving.max_model_len))
+	if (v->messages && (v->judged || v->colocated || v->serving.max_model_len))
 		p4d_verdict__say(v, P4D_E_READ, "judged by %s%s",
 				 p4d_guard__script_place(g->job->reading, place, sizeof(place)),
 				 v->action == P4D_REJECT ? "" : "; the job is submitted as it is");
@@ -269,6 +269,16 @@ static int judge_serving(p4d_guard_work *g, p4d_error *err)
 	return rc < 0 ? -1 : p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
 }
 
+static int judge_colocated(p4d_guard_work *g, p4d_error *err)
+{
+	p4d_verdict *v = g->verdict;
+
+	p4d_guard__judge_colocated(g->request, g->published_batch, v);
+	for (unsigned i = 0; g->by_script && i < v->messages; i++)
+		p4d_guard__script_flag(g->job->reading, v->message[i].fix, sizeof(v->message[i].fix));
+	return p4d_plan_write(g->request, v->plan, sizeof(v->plan), err);
+}
+
 static void say_unused(p4d_verdict *v, const p4d_request *request)
 {
 	const p4d_option unused = p4d_serving_unused(request);
@@ -277,8 +287,8 @@ static void say_unused(p4d_verdict *v, const p4d_request *request)
 		return;
 	v->action = P4D_WARN;
 	p4d_verdict__say(v, P4D_E_NO_EFFECT,
-			 "--p4d-%s has no effect on training, only with --p4d-workload=serve",
-			 p4d_request_option_info(unused)->name);
+			 "--p4d-%s has no effect on training, only with --p4d-workload=%s",
+			 p4d_request_option_info(unused)->name, p4d_serving_workload(unused));
 }
 
 static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context, p4d_error *err)
@@ -310,6 +320,8 @@ static int complete(p4d_guard_work *g, p4d_cluster_source source, void *context,
 	}
 	if (serves)
 		return judge_serving(g, err);
+	if (p4d_guard__reinforces(g->request))
+		return judge_colocated(g, err);
 	p4d_request_default(g->request, P4D_FRAMEWORK, p4d_framework_default(g->request), P4D_BY_P4D);
 	p4d_gpu_set_domain(v->geometry.gpu, g->request);
 	g->budget = (p4d_search_budget){.left = P4D_GUARD_SEARCH_UNITS};

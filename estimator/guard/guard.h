@@ -42,6 +42,7 @@ typedef struct p4d_verdict {
 	p4d_geometry geometry;
 	p4d_layout layout;
 	p4d_estimate estimate;
+	bool colocated;      /* reinforcement learning was judged */
 	p4d_serving serving; /* of a job that serves; max_model_len 0: it does not, or was not judged */
 	bool starts;         /* the engine that serves */
 	unsigned messages;

@@ -84,6 +84,12 @@ static bool serves(const p4d_reading *r)
 	return r->value[P4D_WORKLOAD].file && !strcmp(r->value[P4D_WORKLOAD].text, "serve");
 }
 
+/* Of reinforcement learning p4d takes one micro-batch of each rank where it is not told more. */
+static bool may_lack(const p4d_reading *r, p4d_option option)
+{
+	return option == P4D_GLOBAL_BATCH && !strcmp(r->value[P4D_WORKLOAD].text, "rl");
+}
+
 static void list_reasons(const p4d_reading *r, reasons *all)
 {
 	const bool defaults = reads_plan(r) || serves(r);
@@ -98,7 +104,7 @@ static void list_reasons(const p4d_reading *r, reasons *all)
 			add_reason(all, r->unknown[i].name, r->unknown[i].why);
 	for (size_t i = 0; !defaults && i < sizeof(required) / sizeof(*required); i++) {
 		const p4d_option_info *info = p4d_request_option_info(required[i]);
-		if (!r->value[required[i]].file && !is_unknown(r, info->name) &&
+		if (!r->value[required[i]].file && !is_unknown(r, info->name) && !may_lack(r, required[i]) &&
 		    (custom || !(info->where & P4D_WHERE_MODEL)))
 			add_reason(all, info->name, "not given");
 	}

@@ -186,6 +186,10 @@ static int verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source s
 		return -1;
 	if (p4d_guard__serves(plan))
 		return p4d_guard__judge_serving(site, &planned, source, context, plan, v, err);
+	if (p4d_guard__reinforces(plan)) {
+		p4d_guard__judge_colocated(plan, 0, v);
+		return 0;
+	}
 	if (check_world(&planned, plan, &v->geometry, err) < 0)
 		return -1;
 	if (p4d_guard__judge(site, job, plan, v, err) < 0) {

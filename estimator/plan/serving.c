@@ -40,6 +40,11 @@ p4d_option p4d_serving_unused(const p4d_request *r)
 	return P4D_OPTIONS;
 }
 
+const char *p4d_serving_workload(p4d_option option)
+{
+	return option >= P4D_COLOCATE && option <= P4D_SWAP ? "rl" : "serve";
+}
+
 void p4d_serving_complete(p4d_request *r, const p4d_gpu *gpu)
 {
 	const bool large = gpu && gpu->usable_bytes >= LARGE_GPU_GIB * GIB;

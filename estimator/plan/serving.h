@@ -43,6 +43,8 @@ void p4d_serving_complete(p4d_request *request, const p4d_gpu *gpu);
 /* The first option that the user gave of those that only engines have, which training ignores; P4D_OPTIONS:
  * none. */
 p4d_option p4d_serving_unused(const p4d_request *request);
+/* The --workload that has it. */
+const char *p4d_serving_workload(p4d_option option);
 
 /*
  * Of a complete request, on so many GPUs (world) of a kind. Errors: HEADS (tp does not divide them), WORLD

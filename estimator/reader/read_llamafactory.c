@@ -175,8 +175,11 @@ static void finish_swift(p4d_reading *r)
 
 static void finish_swift_rl(p4d_reading *r)
 {
+	static const p4d_reinforcement_defaults defaults = {
+	    .utilization = "0.9", .completion = 512, .refers = true};
+
 	finish_swift(r);
-	p4d_finetune__reinforcement(r);
+	p4d_reinforcement__finish(r, &defaults);
 }
 
 const p4d_reader p4d_reader__swift_rl = {
@@ -184,7 +187,7 @@ const p4d_reader p4d_reader__swift_rl = {
     .aliases = p4d_finetune__aliases,
     .release = "swift 4",
     .programs = {"swift rlhf", "swift.cli.rlhf", "swift/cli/rlhf.py"},
-    .arguments = {swift_arguments, p4d_finetune__deepspeed},
+    .arguments = {swift_arguments, p4d_finetune__deepspeed, p4d_reinforcement__engine},
     .defaults = swift_defaults,
     .variables = variables,
     .shipped = find_zero,

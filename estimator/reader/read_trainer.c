@@ -119,9 +119,11 @@ const p4d_reader p4d_reader__trl = {
 
 static void finish_trl_rl(p4d_reading *r)
 {
+	static const p4d_reinforcement_defaults defaults = {.utilization = "0.3", .completion = 256};
+
 	p4d_finetune__finish(r);
 	p4d_finetune__adapter(r, "16", NULL);
-	p4d_finetune__reinforcement(r);
+	p4d_reinforcement__finish(r, &defaults);
 }
 
 const p4d_reader p4d_reader__trl_rl = {
@@ -132,7 +134,7 @@ const p4d_reader p4d_reader__trl_rl = {
     .programs = {"trl grpo", "trl rloo", "trl kto", "trl reward", "grpo.py", "run_grpo.py", "train_grpo.py",
 		 "ppo.py", "rloo.py", "kto.py", "gkd.py", "online_dpo.py", "grpo_vlm.py"},
     .arguments_alone = {"--num_generations", "--reward_funcs", "--vllm_mode", "--rlhf_type"},
-    .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed},
+    .arguments = {arguments, p4d_finetune__accelerate, p4d_finetune__deepspeed, p4d_reinforcement__engine},
     .defaults = trl_defaults,
     .finish = finish_trl_rl,
 };

@@ -8,13 +8,15 @@
 #include "reader/reader_internal.h"
 
 static const p4d_reader *const readers[] = {
-    &p4d_reader__megatron,     &p4d_reader__torchtitan,     &p4d_reader__trl,       &p4d_reader__axolotl,
-    &p4d_reader__llamafactory, &p4d_reader__swift,          &p4d_reader__torchtune, &p4d_reader__litgpt,
-    &p4d_reader__vllm,         &p4d_reader__sglang,         &p4d_reader__nemo,      &p4d_reader__neox,
-    &p4d_reader__nanotron,     &p4d_reader__verl,           &p4d_reader__openrlhf,  &p4d_reader__p4d,
-    &p4d_reader__nemo_rl,      &p4d_reader__nemo_rl_sft,    &p4d_reader__verl_sft,  &p4d_reader__openrlhf_sft,
-    &p4d_reader__swift_rl,     &p4d_reader__swift_megatron, &p4d_reader__trl_rl,    &p4d_reader__trainer,
-    &p4d_reader__deepspeed,
+    &p4d_reader__megatron,  &p4d_reader__torchtitan,     &p4d_reader__trl,
+    &p4d_reader__axolotl,   &p4d_reader__llamafactory,   &p4d_reader__swift,
+    &p4d_reader__torchtune, &p4d_reader__litgpt,         &p4d_reader__vllm,
+    &p4d_reader__sglang,    &p4d_reader__nemo,           &p4d_reader__neox,
+    &p4d_reader__nanotron,  &p4d_reader__verl,           &p4d_reader__openrlhf,
+    &p4d_reader__p4d,       &p4d_reader__nemo_rl,        &p4d_reader__nemo_rl_sft,
+    &p4d_reader__verl_sft,  &p4d_reader__openrlhf_sft,   &p4d_reader__openrlhf_others,
+    &p4d_reader__swift_rl,  &p4d_reader__swift_megatron, &p4d_reader__trl_rl,
+    &p4d_reader__trainer,   &p4d_reader__deepspeed,
 };
 enum { READERS = sizeof(readers) / sizeof(readers[0]), LEVELS = 2 };
 

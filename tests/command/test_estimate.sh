@@ -196,6 +196,15 @@ exits 0 p4d estimate --model llama3.1-8b --gpu h100 --nodes 2 --tp 8 --resident-
 says "--resident-layers has no effect on training, only with --workload=serve"
 exits 0 p4d plan --model llama3.1-8b --gpu h100 --kv-cache-dtype fp8
 says "--kv-cache-dtype has no effect on training"
+# reinforcement learning: what stands beside each other, and a fix that is enough
+rl="--workload rl --model qwen2.5-7b --framework deepspeed --zero-stage 2 --recompute full --seq-len 4096 --gpus-per-node 8 --gpu h100"
+# shellcheck disable=SC2086 # several options
+exits 12 p4d estimate $rl --gpu-memory-utilization 0.5
+prints "generating     training" "reference               14.19        14.19" "does not fit (unvalidated)"
+says "while it generates: actor" "p4d: fix: --gpu-memory-utilization=0.45"
+# shellcheck disable=SC2086
+exits 0 p4d estimate $rl --gpu-memory-utilization 0.45 --json
+prints '"training":{' '"reference":15231233024' '"fits":true'
 # adapters beside 4-bit layers on one GPU: a fix that is accepted, and options without an effect
 qlora="--framework ddp --model llama3.1-8b --finetune qlora --lora-rank 16 --gpu a10g --gpus-per-node 1"
 # shellcheck disable=SC2086 # several options

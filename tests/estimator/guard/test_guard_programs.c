@@ -162,6 +162,31 @@ static void serving(void **state)
 	assert_non_null(strstr(t->text, "--p4d-gpu-memory-utilization has no effect on training"));
 }
 
+/* The models of reinforcement learning beside each other are advised, wherever they are asked for. */
+static void reinforcement(void **state)
+{
+	p4d_job job = ON("h100", 1);
+	job.script = "#!/bin/bash\npython -m verl.trainer.main_ppo\n";
+
+#define ACTOR MODEL_70B "workload=rl framework=fsdp model-code=transformers recompute=full "
+	trial *t = submit(*state, job, ACTOR "swap=optimizer,params engine-tp=8");
+	expect(t, P4D_WARN, P4D_E_UNVALIDATED);
+	assert_non_null(strstr(t->text, "while it trains: actor"));
+	assert_false(t->verdict.would_reject);
+	expect_verified(*state, t);
+	job.partition = "picky";
+	expect(submit(*state, job, ACTOR "engine-tp=8"), P4D_WARN, P4D_E_UNVALIDATED);
+	/* adapters beside a model that is sharded */
+	t = submit(*state, ON("h100", 1), ACTOR "finetune=lora engine-tp=8 gpu-memory-utilization=0.5");
+	expect(t, P4D_PASS, P4D_OK);
+	/* no layout at all */
+	t = submit(*state, job, ACTOR "tp=3");
+	expect(t, P4D_WARN, P4D_E_UNVALIDATED);
+	t = submit(*state, ON("h100", 4), MODEL_70B "framework=megatron critic=on");
+	assert_non_null(
+	    strstr(t->text, "--p4d-critic has no effect on training, only with --p4d-workload=rl"));
+}
+
 /* A family without any comparison is said, and refused only where the site refuses what is not modelled. */
 static void unvalidated_families(void **state)
 {
@@ -265,6 +290,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(unmodelled_architectures),
 	    cmocka_unit_test(serving),
+	    cmocka_unit_test(reinforcement),
 	    cmocka_unit_test(unvalidated_families),
 	    cmocka_unit_test(tasks_of_p4d_train),
 	    cmocka_unit_test(megatron_scripts),

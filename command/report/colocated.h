@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "line/line.h"
+
+/* Prints what stands on each GPU in reinforcement learning; returns the command's code, -1 on errors. */
+int p4d_colocated_report(p4d_subject *subject, bool json, p4d_error *err);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/colocated.h"
+
+#include <inttypes.h>
+
+#include "plan/parameters.h"
+#include "request/model_size.h"
+
+#define GIB ((double)(1 << 30))
+enum { STEP_PERCENT = 5 }; /* of an engine's fraction of the GPU */
+
+void p4d_colocated_complete(p4d_request *r, uint64_t world)
+{
+	static const p4d_option of_layout[] = {P4D_TP, P4D_CP, P4D_PP};
+	const int64_t of_rank = p4d_is_set(r, P4D_MICRO_BATCH) ? r->value[P4D_MICRO_BATCH] : 1;
+	uint64_t ranks = 1;
+
+	for (size_t i = 0; i < sizeof(of_layout) / sizeof(*of_layout); i++)
+		if (p4d_is_set(r, of_layout[i]))
+			ranks *= (uint64_t)r->value[of_layout[i]];
+	p4d_request_default(r, P4D_COLOCATE, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_ENGINE_SLEEP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_ENGINE_TP, 1, P4D_BY_P4D);
+	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
+	p4d_request_default(r, P4D_CRITIC, 0, P4D_BY_P4D);
+	p4d_request_default(r, P4D_SWAP, 0, P4D_BY_P4D);
+	/* one micro-batch of each rank, after which gradients are reduced */
+	if (world && !(world % ranks))
+		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank, P4D_BY_P4D);
+}
+
+/* What is there between two steps: gradients are not, but for Megatron-LM's buffer, which parameters go with.
+ */
+static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swap)
+{
+	const uint64_t grads = l->framework == P4D_FRAMEWORK_MEGATRON ? peak->part[P4D_PART_GRADS] : 0;
+
+	return (swap & P4D_OFFLOAD_PARAMS ? 0 : peak->part[P4D_PART_PARAMS] + grads) +
+	       (swap & P4D_OFFLOAD_OPTIMIZER ? 0 : peak->part[P4D_PART_OPTIMIZER]);
+}
+
+/* A frozen copy in 16 bits, sharded as far as the actor's parameters are. With adapters it is the model
+ * without them. */
+static uint64_t reference_of(const p4d_request *r, const p4d_layout *l)
+{
+	const bool megatron = l->framework == P4D_FRAMEWORK_MEGATRON;
+	const uint64_t shards = l->framework == P4D_FRAMEWORK_FSDP
+				    ? (l->shard_degree ? l->shard_degree : l->dp)
+				: l->zero_stage > 2 ? l->dp
+						    : 1;
+
+	if (r->value[P4D_REFERENCE] != P4D_REFERENCE_ON || l->finetune != P4D_TUNE_FULL)
+		return 0;
+	return (uint64_t)(p4d_size_of_model(l) * 2 / (megatron ? l->pp : shards));
+}
+
+static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_gpu *gpu, p4d_colocated *c,
+		     p4d_error *err)
+{
+	p4d_request r = *request;
+
+	if (!r.value[P4D_COLOCATE])
+		return 0;
+	/* the engine's are other values of the same options */
+	r.value[P4D_TP] = r.value[P4D_ENGINE_TP];
+	r.value[P4D_PP] = 1;
+	r.value[P4D_OFFLOAD] = 0;
+	p4d_serving_complete(&r, gpu);
+	if (p4d_serving_estimate(&r, gpu, l->tp * l->cp * l->pp * l->dp, &c->serving, err) < 0)
+		return -1;
+	c->generating.engine = c->serving.budget_bytes;
+	c->training.engine = r.value[P4D_ENGINE_SLEEP] ? 0 : c->serving.budget_bytes;
+	return 0;
+}
+
+int p4d_colocated_estimate(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, p4d_colocated *out,
+			   p4d_error *err)
+{
+	const p4d_capacity capacity = {.gpu = gpu};
+	const unsigned swap = (unsigned)r->value[P4D_SWAP];
+	p4d_colocated c = {.capacity_bytes = gpu->usable_bytes,
+			   .engine_tp = (uint64_t)r->value[P4D_ENGINE_TP]};
+	p4d_estimate e;
+
+	if (p4d_memory_estimate(l, P4D_METHOD_PLAN, &capacity, &e, err) < 0 ||
+	    engine_of(r, l, gpu, &c, err) < 0)
+		return -1;
+	const uint64_t kept = kept_of(&e.peak, l, swap), peak = e.peak.device_bytes;
+	/* a value instead of logits */
+	const uint64_t values = peak - e.peak.part[P4D_PART_LOGITS];
+	const bool critic = r->value[P4D_CRITIC];
+
+	c.host_bytes = (kept_of(&e.peak, l, 0) - kept) * (critic ? 2 : 1);
+	c.generating.reference = c.training.reference = reference_of(r, l);
+	c.generating.actor = kept + e.peak.part[P4D_PART_CONTEXT];
+	c.generating.critic = critic ? kept : 0;
+	/* the actor's step or the critic's, whichever is more */
+	c.training.actor = peak;
+	c.training.critic = critic ? kept : 0;
+	if (critic && values > peak) {
+		c.training.actor = kept;
+		c.training.critic = values;
+	}
+	c.generating.sum =
+	    c.generating.actor + c.generating.reference + c.generating.critic + c.generating.engine;
+	c.training.sum = c.training.actor + c.training.reference + c.training.critic + c.training.engine;
+	*out = c;
+	return 0;
+}
+
+static bool fits(const p4d_colocated *c, double limit)
+{
+	const double most = limit * (double)c->capacity_bytes;
+
+	return (double)c->training.sum <= most && (double)c->generating.sum <= most;
+}
+
+/* The engine's fraction that the others leave it, in steps, if it has room for a sequence there; 0: it has
+ * not. */
+static uint64_t percent_left(const p4d_colocated *c, double limit)
+{
+	const uint64_t most = (uint64_t)(limit * (double)c->capacity_bytes);
+	const uint64_t others = c->generating.sum - c->generating.engine;
+	const uint64_t room = most > others ? most - others : 0;
+	const uint64_t percent =
+	    (uint64_t)((p4d_wide)room * 100 / c->capacity_bytes) / STEP_PERCENT * STEP_PERCENT;
+	const uint64_t needed =
+	    c->serving.weights_bytes + c->serving.profile_bytes + c->serving.sequence_bytes;
+
+	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
+}
+
+/* The first change that is enough; of swaps and the reference both may be. */
+static void fix(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
+		double limit, p4d_error *err)
+{
+	static const struct {
+		const char *flags;
+		bool sleeps, swaps, sends_reference;
+	} ways[] = {
+	    {"--p4d-engine-sleep=on", true, false, false},
+	    {"--p4d-swap=optimizer,params", false, true, false},
+	    {"--p4d-reference=host", false, false, true},
+	    {"--p4d-engine-sleep=on --p4d-swap=optimizer,params", true, true, false},
+	    {"--p4d-swap=optimizer,params --p4d-reference=host", false, true, true},
+	    {"--p4d-engine-sleep=on --p4d-swap=optimizer,params --p4d-reference=host", true, true, true}};
+	const uint64_t percent = percent_left(c, limit);
+
+	if (percent && (double)c->training.sum <= limit * (double)c->capacity_bytes) {
+		p4d_fix(err, "--p4d-gpu-memory-utilization=0.%02" PRIu64, percent);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		p4d_request changed = *r;
+		p4d_colocated then;
+		if (ways[i].sleeps)
+			changed.value[P4D_ENGINE_SLEEP] = 1;
+		if (ways[i].swaps)
+			changed.value[P4D_SWAP] = P4D_OFFLOAD_OPTIMIZER | P4D_OFFLOAD_PARAMS;
+		if (ways[i].sends_reference)
+			changed.value[P4D_REFERENCE] = P4D_REFERENCE_HOST;
+		if (p4d_colocated_estimate(&changed, l, gpu, &then, NULL) == 0 && fits(&then, limit)) {
+			p4d_fix(err, "%s", ways[i].flags);
+			return;
+		}
+	}
+}
+
+int p4d_colocated_check(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu, const p4d_colocated *c,
+			double limit, p4d_error *err)
+{
+	if (fits(c, limit))
+		return c->serving.max_model_len ? p4d_serving_check(r->model, gpu, &c->serving, err) : 0;
+	const bool said = c->training.sum > c->generating.sum;
+	const uint64_t actor = said ? c->training.actor : c->generating.actor,
+		       reference = said ? c->training.reference : c->generating.reference,
+		       critic = said ? c->training.critic : c->generating.critic,
+		       engine = said ? c->training.engine : c->generating.engine,
+		       sum = said ? c->training.sum : c->generating.sum;
+	p4d_fail(
+	    err, P4D_E_DOES_NOT_FIT,
+	    "%s needs %.1f of %.1f GiB on %s while it %s: actor %.1f, reference %.1f, critic %.1f, engine "
+	    "%.1f (gpu-memory-utilization %.2f)",
+	    r->model, (double)sum / GIB, (double)c->capacity_bytes / GIB, gpu->name,
+	    said ? "trains" : "generates", (double)actor / GIB, (double)reference / GIB, (double)critic / GIB,
+	    (double)engine / GIB,
+	    c->serving.max_model_len ? (double)c->serving.budget_bytes / (double)c->capacity_bytes : 0.0);
+	fix(r, l, gpu, c, limit, err);
+	return -1;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands on a GPU in reinforcement learning, with sums worked out by hand from the parts' own plans. */
+#include "support/support.h"
+
+#include "model/model.h"
+#include "plan/colocated.h"
+#include "request/defaults.h"
+
+#define LIMIT 0.97
+static const p4d_gpu h100 = {.name = "h100-80gb", .usable_bytes = UINT64_C(84932978278), .sm = 90};
+
+typedef struct trial {
+	p4d_request request;
+	p4d_layout layout;
+	p4d_colocated colocated;
+	p4d_estimate actor;
+	p4d_error err;
+	bool fits;
+} trial;
+
+static trial learn(const char *flags)
+{
+	const p4d_capacity capacity = {.gpu = &h100};
+	trial t = {.request = {.model = ""}};
+
+	set_all(&t.request, "workload=rl model=qwen2.5-7b seq-len=4096 recompute=full");
+	set_all(&t.request, flags);
+	if (p4d_model_resolve(&t.request, NULL, NULL, &t.err) < 0)
+		fail_msg("%s: %s", flags, t.err.text);
+	p4d_colocated_complete(&t.request, 8);
+	p4d_request_complete(&t.request, 0, 8);
+	if (p4d_layout_build(&t.request, 1, 8, &t.layout, &t.err) < 0 ||
+	    p4d_memory_estimate(&t.layout, P4D_METHOD_PLAN, &capacity, &t.actor, &t.err) < 0 ||
+	    p4d_colocated_estimate(&t.request, &t.layout, &h100, &t.colocated, &t.err) < 0)
+		fail_msg("%s: %s", flags, t.err.text);
+	t.fits = p4d_colocated_check(&t.request, &t.layout, &h100, &t.colocated, LIMIT, &t.err) == 0;
+	return t;
+}
+
+#define FSDP "framework=fsdp model-code=transformers "
+
+/* Qwen 2.5 7B: 7,615,616,512 parameters, of which an eighth is on each GPU: in fp32, with two moments. */
+static void parts_stand_beside_each_other(void **state)
+{
+	const trial t = learn(FSDP "gpu-memory-utilization=0.5");
+	const p4d_colocated *c = &t.colocated;
+	const uint64_t share = UINT64_C(7615616512) / 8;
+
+	(void)state;
+	assert_true(t.fits);
+	assert_int_equal(t.layout.micro_batches, 1);
+	assert_int_equal(c->generating.actor, share * 12 + t.actor.peak.part[P4D_PART_CONTEXT]);
+	assert_int_equal(c->generating.reference, share * 2);
+	assert_int_equal(c->training.reference, share * 2);
+	assert_int_equal(c->generating.engine, (uint64_t)(0.5 * 84932978278.0));
+	assert_int_equal(c->training.engine, 0);
+	assert_int_equal(c->training.actor, t.actor.peak.device_bytes);
+	assert_int_equal(c->generating.critic + c->training.critic, 0);
+	assert_int_equal(c->generating.sum,
+			 c->generating.actor + c->generating.reference + c->generating.engine);
+	assert_int_equal(c->training.sum, c->training.actor + c->training.reference);
+}
+
+static void what_is_swapped_is_on_the_host(void **state)
+{
+	const trial t = learn(FSDP "swap=optimizer,params reference=host gpu-memory-utilization=0.8");
+	const p4d_colocated *c = &t.colocated;
+
+	(void)state;
+	assert_int_equal(c->generating.actor, t.actor.peak.part[P4D_PART_CONTEXT]);
+	assert_int_equal(c->host_bytes, UINT64_C(7615616512) / 8 * 12);
+	assert_int_equal(c->generating.reference, 0);
+	assert_int_equal(learn(FSDP "swap=optimizer").colocated.host_bytes, UINT64_C(7615616512) / 8 * 8);
+}
+
+/* A critic keeps what the actor keeps; the actor's peak is the larger one, for a critic has no logits. */
+static void critics_keep_as_much(void **state)
+{
+	const trial t = learn(FSDP "critic=on gpu-memory-utilization=0.5");
+
+	(void)state;
+	assert_int_equal(t.colocated.training.critic, UINT64_C(7615616512) / 8 * 12);
+	assert_int_equal(t.colocated.generating.critic, t.colocated.training.critic);
+	assert_int_equal(t.colocated.training.actor, t.actor.peak.device_bytes);
+}
+
+/* A frozen copy is whole where parameters are not sharded; adapters are their own reference. */
+static void references(void **state)
+{
+	(void)state;
+	assert_int_equal(learn("framework=deepspeed zero-stage=2").colocated.generating.reference,
+			 UINT64_C(7615616512) * 2);
+	assert_int_equal(learn("framework=deepspeed zero-stage=3").colocated.generating.reference,
+			 UINT64_C(7615616512) / 8 * 2);
+	assert_int_equal(learn("framework=ddp finetune=lora lora-rank=16").colocated.generating.reference, 0);
+	assert_int_equal(learn(FSDP "reference=off").colocated.generating.reference, 0);
+}
+
+/* A fix is enough: what it says fits. */
+static void fixes(void **state)
+{
+	trial t = learn(FSDP "engine-sleep=off gpu-memory-utilization=0.7");
+
+	(void)state;
+	assert_false(t.fits);
+	assert_non_null(strstr(t.err.text, "while it trains: actor"));
+	assert_string_equal(t.err.fix, "--p4d-engine-sleep=on");
+	assert_true(learn(FSDP "engine-sleep=on gpu-memory-utilization=0.7").fits);
+	t = learn("framework=deepspeed zero-stage=2 gpu-memory-utilization=0.5");
+	assert_non_null(strstr(t.err.text, "while it generates: actor"));
+	assert_string_equal(t.err.fix, "--p4d-gpu-memory-utilization=0.45");
+	assert_true(learn("framework=deepspeed zero-stage=2 gpu-memory-utilization=0.45").fits);
+	t = learn(FSDP "engine-sleep=off critic=on gpu-memory-utilization=0.8 micro-batch=2");
+	assert_string_equal(t.err.fix, "--p4d-engine-sleep=on --p4d-swap=optimizer,params");
+	assert_true(
+	    learn(FSDP "swap=optimizer,params critic=on gpu-memory-utilization=0.8 micro-batch=2").fits);
+	/* an engine elsewhere takes nothing */
+	assert_true(learn(FSDP "colocate=off").fits);
+	assert_int_equal(learn(FSDP "colocate=off").colocated.generating.engine, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(parts_stand_beside_each_other),
+	    cmocka_unit_test(what_is_swapped_is_on_the_host),
+	    cmocka_unit_test(critics_keep_as_much),
+	    cmocka_unit_test(references),
+	    cmocka_unit_test(fixes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
