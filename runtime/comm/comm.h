@@ -91,6 +91,7 @@ int p4d_world_open(p4d_world **world, const p4d_ranks *ranks, p4d_error *err);
 void p4d_world_close(p4d_world *world);
 uint32_t p4d_world_rank(const p4d_world *world);
 uint32_t p4d_world_size(const p4d_world *world);
+const char *p4d_world_host(const p4d_world *world, uint32_t rank);
 /* Tells all ranks why this one ends; current and later calls of all of them fail with that. Not
  * async-signal-safe. */
 void p4d_world_abort(p4d_world *world, const char *why);

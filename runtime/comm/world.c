@@ -366,6 +366,11 @@ uint32_t p4d_world_rank(const p4d_world *w)
 	return w->rank;
 }
 
+const char *p4d_world_host(const p4d_world *w, uint32_t rank)
+{
+	return w->peers[rank].member.name;
+}
+
 uint32_t p4d_world_size(const p4d_world *w)
 {
 	return w->size;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/blend.h"
 #include "data/shuffled.h"
@@ -94,6 +95,20 @@ void p4d_sampler_close(p4d_sampler *sampler)
 	free(sampler->source);
 	p4d_blend__free(&sampler->blend);
 	free(sampler);
+}
+
+uint64_t p4d_sampler_hash(const p4d_sampler *sampler)
+{
+	const p4d_sampler_options *o = &sampler->options;
+	uint64_t h = p4d_mix(o->seed ^ p4d_mix(o->seq_len)), weight;
+
+	memcpy(&weight, &o->validation, sizeof(weight));
+	h = p4d_mix(h ^ weight) + o->validate + 2u * o->boundaries;
+	for (unsigned i = 0; i < sampler->blend.sources; i++) {
+		memcpy(&weight, &sampler->blend.weight[i], sizeof(weight));
+		h = p4d_mix(p4d_mix(h ^ weight) ^ p4d_tokens__hash(sampler->source[i].tokens));
+	}
+	return h;
 }
 
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler)

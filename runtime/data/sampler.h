@@ -46,6 +46,10 @@ int p4d_sampler_open(p4d_sampler **sampler, const char *blend, const p4d_sampler
 		     p4d_error *err);
 void p4d_sampler_close(p4d_sampler *sampler);
 
+/* What tells samplers apart whose samples differ: of the data, of their weights and of the options, but for
+ * reset_positions. Reads the index and some of the tokens. */
+uint64_t p4d_sampler_hash(const p4d_sampler *sampler);
+
 /* Tokens and samples of one pass over all datasets, without the documents that are split off. */
 uint64_t p4d_sampler_tokens(const p4d_sampler *sampler);
 uint64_t p4d_sampler__samples(const p4d_sampler *sampler);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "data/permutation.h"
 #include "data/tokens_internal.h"
 
 enum { PATH_LIMIT = 4096 };
@@ -186,6 +187,22 @@ uint64_t p4d_tokens__length(const p4d_tokens *tokens, uint64_t number)
 {
 	return tokens->one_each ? p4d_le32(tokens->lengths + number * 4)
 				: p4d_tokens__document(tokens, number).count;
+}
+
+uint64_t p4d_tokens__hash(const p4d_tokens *tokens)
+{
+	enum { BLOCKS = 64, BLOCK = 1024 };
+	const uint64_t each = tokens->count < BLOCK ? tokens->count : BLOCK, last = tokens->count - each;
+	uint64_t h = p4d_mix(tokens->count);
+
+	for (uint64_t i = 0; i < tokens->documents; i++)
+		h = p4d_mix(h ^ p4d_tokens__length(tokens, i));
+	for (uint64_t i = 0; i < BLOCKS; i++) {
+		const uint64_t first = last / (BLOCKS - 1) * i + last % (BLOCKS - 1) * i / (BLOCKS - 1);
+		for (uint64_t j = 0; j < each; j++)
+			h = p4d_mix(h ^ (uint64_t)p4d_tokens__at(tokens, first + j));
+	}
+	return h;
 }
 
 int p4d_tokens__read(const p4d_tokens *tokens, uint64_t first, uint64_t count, int32_t *out, p4d_error *err)

@@ -17,6 +17,7 @@
 #include "run/rank_error.h"
 #include "run/step_log.h"
 #include "run/stop.h"
+#include "run/train_agree.h"
 #include "run/train_data.h"
 #include "run/train_device.h"
 #include "run/train_save.h"
@@ -56,18 +57,6 @@ static void begin(p4d_run *run, const char *what)
 {
 	p4d_watchdog_kick(what);
 	p4d_world_expect(run->world, what, (double)run->settings->watchdog);
-}
-
-/* All ranks got the same: the maxima of x and of -x are opposite only if all x are equal. */
-static int agree(p4d_run *run, p4d_error *err)
-{
-	double hash = (double)p4d_settings_hash(run->settings), both[2] = {hash, -hash};
-
-	if (p4d_comm_all_reduce(run->all, both, 2, P4D_DT_FP64, P4D_MAX, err) < 0)
-		return -1;
-	if (both[0] == -both[1])
-		return 0;
-	return p4d_fail(err, P4D_E_USAGE, "the ranks were started with different options");
 }
 
 static int open_group(p4d_run *run, p4d_error *err)
@@ -118,14 +107,16 @@ static int start(p4d_run *run, p4d_error *err)
 		return -1;
 	begin(run, "start");
 	/* a GPU rank's text goes to all */
-	if (open_group(run, err) < 0 || agree(run, err) < 0 ||
+	if (open_group(run, err) < 0 ||
+	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, err) < 0 ||
 	    p4d_comm_transport_open(&run->transport, run->all, &run->device,
 				    (p4d_transport_kind)run->settings->comm, NULL, err) < 0 ||
 	    open_trainer(run, err) < 0)
 		return -1;
 	if (p4d_train_data_open(&run->data, run->settings, run->plan, p4d_trainer_place(run->trainer), err) <
-	    0)
+		0 ||
+	    p4d_agree_on_data(run->all, run->world, &run->data, err) < 0)
 		return -1;
 	if (run->leads) {
 		p4d_flops flops = p4d_step_log_flops(&run->plan->layout, run->plan->gpu);

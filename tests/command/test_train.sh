@@ -208,6 +208,38 @@ SLURM_PROCID=1 p4d-train $run --steps 12 2>second.err &
 exits 0 env SLURM_PROCID=0 p4d-train $run --steps 12 --log several.json
 wait $! || fail "the second task failed: $(cat second.err)"
 same_losses one.json several.json
+# tasks that have another file of that name, options of their own, or another model: all end, and one names them
+# differs CODE OPTION...: of the second task, in a directory of its own
+differs()
+{
+	code=$1
+	shift
+	(cd elsewhere && SLURM_PROCID=1 exec p4d-train "$@") 2>second.err &
+	# shellcheck disable=SC2086
+	exits "$code" env SLURM_PROCID=0 p4d-train $mine
+	wait $! && fail "the second task trains"
+	[ -s second.err ] && fail "both tell"
+	[ "$(printf '%s\n' "$err" | grep -c .)" = 1 ] || fail "not one line"
+}
+mkdir elsewhere
+sed 's/another one/a further one/' text >elsewhere/text
+(cd elsewhere && p4d data -o text text >/dev/null) || fail "no other data"
+mine="$run --steps 12"
+# shellcheck disable=SC2086
+differs 51 $mine
+says "rank 1 (" "has other training data than rank 0 ("
+cp text.bin text.idx elsewhere
+# shellcheck disable=SC2086
+differs 1 $mine --seed 7
+says "rank 1 (" "was started with other options than rank 0 ("
+(
+	unset P4D_PLAN
+	sed 's/"rope_theta": [0-9.]*/"rope_theta": 71.0/' config.json >elsewhere/config.json
+	mine="$run --steps 12 --model ./config.json --global-batch 8 --seq-len 32 --tp 2"
+	# shellcheck disable=SC2086
+	differs 41 $mine
+	says "rank 1 (" "has another model or layout than rank 0 ("
+) || exit 1
 # without a key: on one node the ranks find one themselves, on two they need a secret
 rm -f several.json
 unset P4D_JOB_KEY

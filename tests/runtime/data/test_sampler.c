@@ -319,6 +319,39 @@ static void samples_have_no_history(void **state)
 	p4d_sampler_close(sampler);
 }
 
+/* Other samples, another hash: of the data, their order, their weights, what is split off. */
+static void hashes_tell_apart(void **state)
+{
+	enum { KINDS = 8 };
+	p4d_sampler_options options[KINDS];
+	char blend[KINDS][600];
+	uint64_t hash[KINDS];
+
+	(void)state;
+	for (int i = 0; i < KINDS; i++) {
+		options[i] = usual;
+		snprintf(blend[i], sizeof(blend[i]), "%s", in_directory(i == 1 ? "b" : "a"));
+	}
+	options[2].seed++;
+	options[3].seq_len /= 2;
+	options[4].validation = 0.2;
+	options[5].boundaries = false;
+	snprintf(blend[6], sizeof(blend[6]), "1 %s", in_directory("a"));
+	snprintf(blend[6] + strlen(blend[6]), 300, " 2 %s", in_directory("b"));
+	snprintf(blend[7], sizeof(blend[7]), "2 %s", in_directory("a"));
+	snprintf(blend[7] + strlen(blend[7]), 300, " 1 %s", in_directory("b"));
+	for (int i = 0; i < KINDS; i++) {
+		p4d_sampler *one = open_with(blend[i], &options[i]),
+			    *again = open_with(blend[i], &options[i]);
+		hash[i] = p4d_sampler_hash(one);
+		assert_int_equal(hash[i], p4d_sampler_hash(again));
+		for (int j = 0; j < i; j++)
+			assert_int_not_equal(hash[i], hash[j]);
+		p4d_sampler_close(one);
+		p4d_sampler_close(again);
+	}
+}
+
 /* Every seed and every pass has its own order. */
 static void orders_differ(void **state)
 {
@@ -490,6 +523,7 @@ int main(void)
 	    cmocka_unit_test(layouts_see_the_same_batch),
 	    cmocka_unit_test(samples_have_no_history),
 	    cmocka_unit_test(orders_differ),
+	    cmocka_unit_test(hashes_tell_apart),
 	    cmocka_unit_test(validation_is_kept_apart),
 	    cmocka_unit_test(shares_of_a_blend),
 	    cmocka_unit_test(what_is_refused),
