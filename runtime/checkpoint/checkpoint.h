@@ -29,6 +29,7 @@ typedef struct p4d_checkpoint_info {
 	uint64_t seed;
 	bool document_mask;
 	char data[P4D_CHECKPOINT_TEXT]; /* the caller's description of its data; not interpreted */
+	uint64_t samples;               /* what its samples are, as a number of the caller's; 0: not known */
 } p4d_checkpoint_info;
 
 /*

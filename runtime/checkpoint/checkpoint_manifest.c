@@ -28,6 +28,7 @@ static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_
 		       info->step, info->consumed, info->seed);
 	p4d_text_print(out, ",\n\"document_mask\": \"%s\",\n\"data\": ", info->document_mask ? "on" : "off");
 	p4d_json_text_quote(out, info->data);
+	p4d_text_print(out, ",\n\"samples\": \"%016" PRIx64 "\"", info->samples);
 	p4d_text_add(out, ",\n\"files\": [");
 	for (uint32_t i = 0; i < count; i++)
 		p4d_text_print(out,
@@ -155,6 +156,9 @@ static int read_object(struct json_object *object, p4d_checkpoint_info *info,
 	    read_whole(object, "consumed", INT64_MAX, &info->consumed, err) < 0 ||
 	    read_hex(object, "seed", &info->seed, err) < 0 ||
 	    read_switch(object, "document_mask", &info->document_mask, err) < 0)
+		return -1;
+	/* as do older ones this */
+	if (json_object_object_get(object, "samples") && read_hex(object, "samples", &info->samples, err) < 0)
 		return -1;
 	return read_files(object, files, count, err);
 }

@@ -123,7 +123,8 @@ static int start(p4d_run *run, p4d_error *err)
 		if (p4d_step_log_open(&run->log, run->settings->log, &flops, err) < 0)
 			return -1;
 	}
-	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->trainer, run->all, err) < 0)
+	if (p4d_train_save_open(&run->save, run->settings, run->plan, run->data.samples, run->trainer,
+				run->all, err) < 0)
 		return -1;
 	if (p4d_train_resume(&run->save, run->settings, run->plan, run->trainer, &run->step, err) < 0)
 		return -1;

@@ -45,8 +45,7 @@ int p4d_agree_on_data(p4d_group *all, const p4d_world *world, const p4d_train_da
 {
 	const uint64_t valid = data->validation ? p4d_sampler_hash(data->validation) : 0;
 
-	if (agree(all, world, p4d_sampler_hash(data->training), "has other training data", P4D_E_DATA, err) <
-	    0)
+	if (agree(all, world, data->samples, "has other training data", P4D_E_DATA, err) < 0)
 		return -1;
 	return agree(all, world, valid, "has other validation data", P4D_E_DATA, err);
 }

@@ -33,6 +33,8 @@ int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, cons
 			      true, err);
 	if (rc < 0)
 		p4d_train_data_close(data);
+	else
+		data->samples = p4d_sampler_hash(data->training);
 	return rc;
 }
 

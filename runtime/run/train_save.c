@@ -35,10 +35,11 @@ static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 }
 
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-			p4d_trainer *trainer, p4d_group *all, p4d_error *err)
+			uint64_t samples, p4d_trainer *trainer, p4d_group *all, p4d_error *err)
 {
 	if (!settings->checkpoint)
 		return 0;
+	save->info.samples = samples;
 	save->storage =
 	    p4d_checkpoint_storage_of(trainer, &plan->layout, (uint64_t)plan->request.value[P4D_VOCAB]);
 	save->peers = p4d_checkpoint_peers_of(all);
@@ -96,6 +97,32 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 	return 0;
 }
 
+/* What a run has seen is the number of its samples, which are others then: said, since it may be meant. */
+static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_save *save,
+			   const p4d_job_plan *plan, p4d_error *err)
+{
+	char text[400] = "";
+	p4d_request stored;
+
+	if (save->peers.rank != 0)
+		return 0;
+	if (p4d_plan_read(found->plan, &stored, err) < 0)
+		return -1;
+	if ((uint64_t)stored.value[P4D_SEQ_LEN] != plan->layout.seq_len)
+		snprintf(text, sizeof(text),
+			 "the checkpoint was trained with --seq-len=%" PRId64 ", this run uses %" PRIu64
+			 ": what it has seen may come again",
+			 stored.value[P4D_SEQ_LEN], plan->layout.seq_len);
+	else if (found->samples && found->samples != save->info.samples)
+		snprintf(text, sizeof(text),
+			 "the checkpoint was trained on other data (%.200s); this run goes on with sample "
+			 "%" PRIu64 " of its own",
+			 found->data, found->consumed + 1);
+	if (text[0])
+		warn(NULL, text);
+	return 0;
+}
+
 static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 {
 	if (settings->resume != P4D_RESUME_MUST)
@@ -137,7 +164,8 @@ int p4d_train_resume(p4d_train_save *save, const p4d_settings *settings, const p
 				"the checkpoint consumed %" PRIu64 " samples in %" PRIu64
 				" steps, which does not match --global-batch %" PRIu64,
 				found.consumed, found.step, plan->layout.global_batch);
-	if (check_model(&found, plan, save->peers.rank, err) < 0)
+	if (check_model(&found, plan, save->peers.rank, err) < 0 ||
+	    compare_samples(&found, save, plan, err) < 0)
 		return -1;
 	*step = found.step;
 	return p4d_trainer_restore(trainer, err);

@@ -15,9 +15,11 @@ typedef struct p4d_train_save {
 	p4d_checkpoint_info info;
 } p4d_train_save;
 
-/* Creates the directory. all: the group of all ranks. Without --checkpoint it does nothing, as all below. */
+/* Creates the directory. samples: those of the data, as p4d_sampler_hash. all: the group of all ranks.
+ * Without
+ * --checkpoint it does nothing, as all below. */
 int p4d_train_save_open(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
-			p4d_trainer *trainer, p4d_group *all, p4d_error *err);
+			uint64_t samples, p4d_trainer *trainer, p4d_group *all, p4d_error *err);
 void p4d_train_save_close(p4d_train_save *save);
 
 /*

@@ -228,6 +228,7 @@ mine="$run --steps 12"
 # shellcheck disable=SC2086
 differs 51 $mine
 says "rank 1 (" "has other training data than rank 0 ("
+mv elsewhere/text.bin elsewhere/other.bin && mv elsewhere/text.idx elsewhere/other.idx
 cp text.bin text.idx elsewhere
 # shellcheck disable=SC2086
 differs 1 $mine --seed 7
@@ -297,6 +298,16 @@ grep -q "\"resumed_step\":$((steps - 5))[,}]" several.json || fail "it did not c
 losses whole.json | tail -n 5 >whole
 losses several.json >parts
 paste -d ' ' whole parts | awk '$1 != $3 || ($2 - $4) ^ 2 > (1e-5 * $2) ^ 2 { exit 1 }' || fail "another layout goes on differently"
+# other data, or other sequences: not what it had not seen yet
+exits 0 train --steps $((steps + 1)) --checkpoint saved --data elsewhere/other
+says "the checkpoint was trained on other data (text); this run goes on with sample $((steps * 8 + 1)) of its own"
+exits 0 train --steps $((steps + 2)) --checkpoint saved --data elsewhere/other
+silent
+# shellcheck disable=SC2046,SC2086
+exits 0 p4d-train $(echo $model | sed 's/--seq-len 32/--seq-len 16/') $run --global-batch 8 --steps $((steps + 3)) --checkpoint saved
+says "the checkpoint was trained with --seq-len=32, this run uses 16"
+rm -rf saved/step-*
+exits 0 train --steps 5 --checkpoint saved --save-every 5
 exits 52 train --steps $steps --checkpoint saved --seed 7
 says "--seed=1, not 7"
 exits 52 train --steps $steps --checkpoint empty --resume must

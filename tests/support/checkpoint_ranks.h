@@ -323,6 +323,7 @@ static inline p4d_checkpoint_info info_of(const test_job *job, uint64_t step)
 				    .consumed = step * 96,
 				    .seed = UINT64_MAX - step,
 				    .document_mask = step & 1,
+				    .samples = (UINT64_MAX - step) ^ 1,
 				    .data = "0.3 a/\"b\" 0.7 c"};
 
 	memcpy(info.plan, job->plan, sizeof(info.plan));

@@ -31,6 +31,7 @@ static void load_all(test_job *job, const char *path, uint64_t salt, uint64_t st
 	assert_true(info.seed == UINT64_MAX - step);
 	assert_int_equal(info.document_mask, step & 1);
 	assert_string_equal(info.data, "0.3 a/\"b\" 0.7 c");
+	assert_int_equal(info.samples, info.seed ^ 1);
 }
 
 static void any_layout_to_any_other(void **state)
